@@ -1,0 +1,25 @@
+/* Renders a conversation as a model's chat template does. The families (ChatML, Llama 3, Mistral, Gemma ...) are recognised from
+ * tokenizer.chat_template, never guessed: an unknown one is refused. Read-only after creation: any thread. */
+#pragma once
+
+#include "common/gguf.h"
+#include "common/status.h"
+#include "gateway/tokenizer.h"
+
+typedef struct lh_chat_template lh_chat_template;
+
+typedef struct lh_chat_message {
+    const char *role; /* "system", "user", "assistant", "tool" */
+    const char *content;
+    size_t content_length;
+} lh_chat_message;
+
+/* LH_ERR_UNSUPPORTED: not a family that we know, the message says so and what to do; LH_ERR_NOT_FOUND: the file has none. */
+lh_status lh_chat_template_create(const lh_gguf *gguf, lh_chat_template **chat_template, lh_error *error);
+void lh_chat_template_destroy(lh_chat_template *chat_template);
+const char *lh_chat_template_family(const lh_chat_template *chat_template);
+
+/* Appends the token ids of the conversation, ready for the assistant's answer: the template's own text with special tokens
+ * parsed, the messages' content without. LH_ERR_INVALID: the template does not take this sequence of roles (the message says which). */
+lh_status lh_chat_template_render(const lh_chat_template *chat_template, const lh_tokenizer *tokenizer,
+                                  const lh_chat_message *messages, size_t count, lh_tokens *tokens, lh_error *error);

@@ -1,0 +1,194 @@
+/* Arithmetic on plain arrays: the contract that every instruction set keeps.
+ *
+ * CONVENTIONS
+ * - Arrays are row-major; a shape is written [rows][width]; strides are in elements. No function allocates,
+ *   keeps state, locks or starts a thread: scratch is an argument, and the caller divides the output over its
+ *   own threads by giving each a different output span. Any thread may call; two calls may run together if
+ *   what they write does not overlap.
+ * - The scalar reference (kernels/reference/) is the definition. Every other instruction set returns the same
+ *   bits for the same input. So each output element is spelled out as a sequence of IEEE operations:
+ *     fma(a, b, c)   one rounding
+ *     chain          acc = 0; for k ascending: acc = fma(w[k], x[k], acc)
+ *     lanes          16 partial sums, element i goes to lane i % 16 in ascending order; they are added by
+ *                    the tree  s[j] += s[j + 8]; s[j] += s[j + 4]; s[j] += s[j + 2]; s[0] + s[1]
+ * - Spans: a matrix product accumulates the input columns [in.begin, in.end) into the output columns
+ *   [out.begin, out.end). Products over consecutive input spans, in ascending order, give the bits of the
+ *   one product over all of them: a chain is only continued. This is what lets a stage start on the columns
+ *   that have come, and send those that are ready.
+ * - Span bounds are multiples of LH_SPAN_COLUMNS, except the end of a width itself.
+ * - Alignment: every pointer to float or packed data is 64-byte aligned at the start of an array unless said
+ *   otherwise; rows need not be.
+ * - Nothing here checks its arguments beyond assertions: callers give what the contract asks for.
+ */
+#pragma once
+
+#include "common/dtype.h"
+#include "common/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bounds of input and output spans are multiples of this (the quantization block, two output tiles). */
+#define LH_SPAN_COLUMNS 32u
+/* Outputs that are interleaved in packed weights; keys that are interleaved in a page of the KV cache. */
+#define LH_LANES 16u
+
+typedef struct lh_span {
+    uint32_t begin, end; /* half open */
+} lh_span;
+
+/* ---- Weights ------------------------------------------------------------------------------------------ */
+
+/* A matrix W[outputs][inputs], repacked so that SIMD lanes run over outputs. `data` is the caller's memory. */
+typedef struct lh_matrix {
+    lh_dtype dtype;
+    uint32_t outputs, inputs;
+    void *data; /* lh_matrix_bytes(...) bytes, 64-byte aligned */
+} lh_matrix;
+
+/* Bytes of the packed form, outputs padded to whole tiles of 16; 0 on overflow. The layout is the same for
+ * every instruction set (kernels/reference/pack.c draws it). */
+size_t lh_matrix_bytes(lh_dtype dtype, uint32_t outputs, uint32_t inputs);
+
+/* Packs output rows [rows.begin, rows.end) from `source`, GGML's layout of the whole matrix: rows one after
+ * the other; any alignment. rows.begin must be a multiple of 16. Threads may pack disjoint row spans. */
+void lh_matrix_pack(const lh_matrix *matrix, const void *source, lh_span rows);
+
+/* Dequantizes output row `row` of a packed matrix (an embedding look-up): y[inputs], each element as GGML
+ * defines it: Q4_0 d*(q-8), Q4_1 fma(d,q,m), Q8_0 d*q, floats widened exactly. */
+void lh_matrix_row(const lh_matrix *matrix, uint32_t row, float *y);
+
+/* ---- Activations as a product takes them ---------------------------------------------------------------- */
+
+/* What a product with a matrix of this type reads: floats as they are, or int8 in blocks of 32. */
+typedef enum lh_activation_kind {
+    LH_ACTIVATION_F32, /* for F32, F16, BF16 weights */
+    LH_ACTIVATION_Q8   /* for Q8_0, Q4_0, Q4_1 weights */
+} lh_activation_kind;
+
+lh_activation_kind lh_activation_kind_for(lh_dtype dtype);
+
+/* rows x width activations in packed form; `data` is the caller's memory. */
+typedef struct lh_activations {
+    lh_activation_kind kind;
+    uint32_t rows, width;
+    void *data; /* lh_activations_bytes(...) bytes, 64-byte aligned */
+} lh_activations;
+
+size_t lh_activations_bytes(lh_activation_kind kind, uint32_t rows, uint32_t width);
+
+struct lh_kv_view;
+
+/* ---- One instruction set -------------------------------------------------------------------------------- */
+
+typedef struct lh_kernels {
+    const char *name; /* "reference", "avx2", "avx512" */
+
+    /* Packs the columns `columns` of x[rows][width] (row stride `stride`) into `packed`, each multiplied by
+     * gain[column] where gain is not NULL (v = x * gain, rounded once).
+     * Q8, per row and block of 32: amax = max |v|; d = amax / 127; q = v * (127 / amax) rounded to nearest
+     * even (all 0 when amax is 0); the block keeps q, d and the exact sum of q.
+     * Where squares is not NULL, squares[rows][16] are the lanes of the sum of squares of x (without gain):
+     * lane[c % 16] = fma(x, x, lane) in ascending column order; the caller zeroes them before the first span. */
+    void (*pack_activations)(const lh_activations *packed, lh_span columns, const float *x, size_t stride,
+                             const float *gain, float *squares);
+
+    /* scale[rows] = 1 / sqrt(sum / width + epsilon), sum by the tree over squares[rows][16]
+     * (RMSNorm, arXiv:1910.07467, deferred: see matmul and scale_rows). */
+    void (*rms_scale)(float *scale, const float *squares, uint32_t rows, uint32_t width, float epsilon);
+
+    /* y[rows][out] += x[rows][in] W[out][in]^T over the spans; y has row stride `y_stride` and its column 0 is
+     * output 0 of W. The caller sets y before the first span (zero, or a bias, or a residual).
+     * Float weights: the chain over `in`. Quantized: for each block of 32 in ascending order
+     *   i = the exact integer dot of the block (weights Q4_0: q - 8; Q8_0: q; Q4_1: the unsigned q)
+     *   y = fma((float)i, dw * dx, y)              dw the weight's scale widened, dw * dx rounded once
+     *   Q4_1 then: y = fma((float)sum_x, mw * dx, y)
+     * `out` may be any sub-span in whole tiles of 16. */
+    void (*matmul)(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
+                   lh_span out);
+
+    /* y[row][c] = y[row][c] * scale[row] for c in columns. */
+    void (*scale_rows)(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale);
+
+    /* y[row][c] = x[row][c] + z[row][c] for c in columns (residual; y may be x or z). */
+    void (*add)(float *y, const float *x, const float *z, size_t stride, uint32_t rows, lh_span columns);
+
+    /* y[row][c] = silu(gate[row][c]) * up[row][c]; silu(v) = v / (1 + exp(-v)) with our exp (SwiGLU,
+     * arXiv:2002.05202). y may be gate. */
+    void (*silu_mul)(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
+                     lh_span columns);
+
+    /* Rotates pairs of x[rows][heads][head_dim] (row stride `stride`) in place by cosine[rows][rotated / 2],
+     * sine[rows][rotated / 2]: (a, b) -> (a*c - b*s, a*s + b*c), computed as
+     * a' = fma(a, c, -(b * s)), b' = fma(a, s, b * c). Pairs are (2i, 2i + 1) when interleaved (GGUF `llama`)
+     * and (i, i + rotated / 2) otherwise. Dimensions from `rotated` on stay (RoPE, arXiv:2104.09864). */
+    void (*rope)(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim, uint32_t rotated,
+                 bool interleaved, const float *cosine, const float *sine);
+
+    /* Writes keys[rows][kv_heads][head_dim] and values (row strides given) of one sequence's consecutive
+     * positions [first, first + rows) into its pages. */
+    void (*kv_store)(const struct lh_kv_view *view, uint32_t first, uint32_t rows, const float *keys,
+                     const float *values, size_t stride);
+
+    /* Causal attention of rows at positions [first, first + rows) of ONE sequence for KV head `kv_head` and the
+     * `group` query heads that share it: y[rows][heads][head_dim], q the same (row strides given), reading
+     * keys and values at positions 0 .. own position.
+     *   s[t] = scale * chain over d of q[d] * k[t][d]
+     *   m = max s;  p[t] = exp(s[t] - m);  z = lanes-and-tree sum of p over t (lane t % 16)
+     *   y[d] = (chain over t ascending of p[t] * v[t][d]) * (1 / z)
+     * scratch: lh_attention_scratch_bytes, 64-byte aligned, one per calling thread. */
+    void (*attention)(float *y, size_t y_stride, const float *q, size_t q_stride,
+                      const struct lh_kv_view *view, uint32_t kv_head, uint32_t group, uint32_t first,
+                      uint32_t rows, float scale, void *scratch);
+
+    /* y[i] = exp(x[i] - shift) with our exp; returns the lanes-and-tree sum of y (softmax, sampling). */
+    float (*exp_sum)(float *y, const float *x, float shift, size_t count);
+    /* The greatest of x[count] (count > 0; no NaN). */
+    float (*max)(const float *x, size_t count);
+    /* IEEE binary16 <-> binary32, round to nearest even, overflow to infinity. Any alignment. */
+    void (*f32_from_f16)(float *y, const uint16_t *x, size_t count);
+    void (*f16_from_f32)(uint16_t *y, const float *x, size_t count);
+} lh_kernels;
+
+/* ---- KV pages ------------------------------------------------------------------------------------------- */
+
+/* Positions held by one page. */
+#define LH_KV_PAGE_POSITIONS 64u
+
+/* One layer of one sequence's KV cache: page p holds positions [64p, 64p + 64).
+ * keys:   [kv_heads][64 / 16][head_dim][16]  (16 keys interleaved, so that lanes run over keys)
+ * values: [kv_heads][64][head_dim] */
+typedef struct lh_kv_view {
+    float *const *key_pages;   /* [pages] */
+    float *const *value_pages; /* [pages] */
+    uint32_t kv_heads, head_dim;
+} lh_kv_view;
+
+/* Floats of one page for keys; the same for values. */
+static inline size_t lh_kv_page_floats(uint32_t kv_heads, uint32_t head_dim) {
+    return (size_t)kv_heads * head_dim * LH_KV_PAGE_POSITIONS;
+}
+
+/* Scratch of `attention` for up to `rows` rows, `group` query heads and positions < `context`. */
+size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t head_dim, uint32_t context);
+
+/* ---- Angles and logarithms: start-up and once a step, the same code on every machine -------------------- */
+
+/* cosine, sine[half] of position * frequency[i], frequency as rope_frequencies made them; double inside, our
+ * own reduction and polynomials (no libm, whose results differ between CPUs). */
+void lh_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half, uint32_t position);
+/* frequency[i] = base^(-2i / rotated), i in [0, rotated / 2). */
+void lh_rope_frequencies(double *frequency, uint32_t rotated, double base);
+/* Natural logarithm of x > 0 as float, and exp as the kernels compute it, scalar. Error below 2 ulp. */
+float lh_log_f32(float x);
+float lh_exp_f32(float x);
+
+/* ---- Choice --------------------------------------------------------------------------------------------- */
+
+/* The kernels named `isa`, or the best that this machine runs when `isa` is NULL, "" or "auto".
+ * LH_ERR_UNSUPPORTED: the machine lacks it (the message says what it has); LH_ERR_INVALID: no such name. */
+lh_status lh_kernels_select(const char *isa, const lh_kernels **kernels, lh_error *error);
+
+/* The i-th instruction set that this machine runs, worst first ("reference"); NULL after the last. */
+const lh_kernels *lh_kernels_at(size_t index);

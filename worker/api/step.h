@@ -1,0 +1,125 @@
+/* The step format: the bytes of POST /chains/{chain}/steps/{step}, specified in PROTOCOL.md. A pure codec: no sockets,
+ * no clock. Both programs use it: the gateway submits steps and reads results, each worker reads and submits.
+ *
+ *   body = manifest, then shards (or results, on the last hop), each `u32 type, u32 bytes, payload...`; END_STREAM ends it.
+ *
+ * Little-endian. Every length is checked against the limits below before it is believed. */
+#pragma once
+
+#include "common/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LH_STEP_PROTOCOL_VERSION 1u
+#define LH_STEP_ROWS_MAX 8192u
+#define LH_STEP_SEGMENTS_MAX 1024u
+#define LH_STEP_RELEASES_MAX 1024u
+#define LH_STEP_WIDTH_MAX 65536u
+#define LH_STEP_BIASES_MAX 1024u
+#define LH_STEP_MANIFEST_BYTES_MAX (4u << 20)
+#define LH_STEP_TOP_LOGPROBS_MAX 20u
+
+typedef enum lh_wire_type { LH_WIRE_F32 = 0, LH_WIRE_F16 = 1 } lh_wire_type;
+
+/* Steps of one class leave in order, whole; a decode step overtakes prefill steps. */
+typedef enum lh_step_class { LH_STEP_DECODE = 0, LH_STEP_PREFILL = 1 } lh_step_class;
+
+/* What the sampler needs; opaque to the stages between. Fields as in worker/sampler.h. */
+typedef struct lh_step_token_count {
+    uint32_t token, prompt_count, output_count;
+} lh_step_token_count;
+typedef struct lh_step_token_bias {
+    uint32_t token;
+    float bias;
+} lh_step_token_bias;
+typedef struct lh_step_sampling {
+    float temperature;
+    uint32_t top_k;
+    float top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
+    uint64_t seed, counter;
+    bool want_logprob, want_digest;
+    uint32_t top_logprobs;
+    uint32_t bias_count, count_count;
+    const lh_step_token_bias *biases;
+    const lh_step_token_count *counts;
+} lh_step_sampling;
+
+typedef struct lh_step_segment {
+    uint64_t sequence;
+    uint32_t first_position, rows;
+    bool sample;
+    lh_step_sampling sampling; /* where sample is set */
+} lh_step_segment;
+
+typedef struct lh_step_manifest {
+    uint32_t epoch;
+    uint64_t step; /* ascending within a chain and epoch */
+    lh_step_class step_class;
+    uint32_t rows;          /* sum over segments; 0 for a step that only releases */
+    const uint32_t *tokens; /* [rows] */
+    uint32_t segment_count, release_count;
+    const lh_step_segment *segments;
+    const uint64_t *releases; /* sequences whose pages are to be freed, after the rows of this step */
+} lh_step_manifest;
+
+typedef struct lh_step_shard_header {
+    uint32_t first_row, rows, first_column, columns;
+    lh_wire_type wire;
+    uint32_t payload_bytes;
+    uint32_t crc32c; /* of the payload (RFC 3720, appendix B.4) */
+} lh_step_shard_header;
+
+typedef struct lh_step_logprob {
+    uint32_t token;
+    float logprob;
+} lh_step_logprob;
+
+typedef struct lh_step_result {
+    uint64_t sequence;
+    uint32_t position; /* of the drawn token */
+    uint32_t token;
+    float logprob;
+    uint32_t top_count;
+    lh_step_logprob top[LH_STEP_TOP_LOGPROBS_MAX];
+    uint64_t digest;
+} lh_step_result;
+
+/* ---- Encoding: each appends to a caller's buffer of `capacity` bytes and sets *length. LH_ERR_LIMIT: a count is over
+ * its limit, or the buffer is too small (lh_step_manifest_bytes says how much is needed). */
+size_t lh_step_manifest_bytes(const lh_step_manifest *manifest);
+lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buffer, size_t capacity, size_t *length,
+                                  lh_error *error);
+/* Bytes of one shard with its header. */
+size_t lh_step_shard_bytes(lh_wire_type wire, uint32_t rows, uint32_t columns);
+/* values[rows][columns], tightly packed floats. F16: each row's blocks of 32 columns carry an exponent byte e, so that the
+ * stored x * 2^-e cannot overflow (PROTOCOL.md); every value must be finite (LH_ERR_INVALID). */
+lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t rows, uint32_t first_column,
+                               uint32_t columns, const float *values, uint8_t *buffer, size_t capacity, size_t *length,
+                               lh_error *error);
+size_t lh_step_results_bytes(const lh_step_result *results, uint32_t count);
+lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, uint8_t *buffer, size_t capacity,
+                                 size_t *length, lh_error *error);
+
+/* ---- Decoding: bytes in as they come, events out. --------------------------------------------------------------- */
+
+typedef struct lh_step_reader lh_step_reader;
+
+/* Pointers are valid during the call. A status that is not LH_OK ends the reading and is returned by _feed. */
+typedef struct lh_step_reader_events {
+    lh_status (*on_manifest)(void *context, const lh_step_manifest *manifest, lh_error *error);
+    /* CRC, bounds and finiteness are checked; values[rows][columns] as floats. */
+    lh_status (*on_shard)(void *context, const lh_step_shard_header *header, const float *values, lh_error *error);
+    lh_status (*on_results)(void *context, const lh_step_result *results, uint32_t count, lh_error *error);
+} lh_step_reader_events;
+
+/* width: columns of the activation (0: no shard may come, as on the first hop and on the last). */
+lh_status lh_step_reader_create(uint32_t width, const lh_step_reader_events *events, void *context,
+                                lh_step_reader **reader, lh_error *error);
+void lh_step_reader_destroy(lh_step_reader *reader);
+/* LH_ERR_MALFORMED, LH_ERR_CORRUPT (CRC), LH_ERR_LIMIT, LH_ERR_UNSUPPORTED (version), LH_ERR_NO_MEMORY. After an error it takes no
+ * more. Memory is bounded by the limits above and the announced sizes grow only with bytes that have come. */
+lh_status lh_step_reader_feed(lh_step_reader *reader, const uint8_t *bytes, size_t length, lh_error *error);
+/* The body has ended: LH_ERR_MALFORMED when something is cut or missing (shards must cover the whole activation). */
+lh_status lh_step_reader_finish(lh_step_reader *reader, lh_error *error);

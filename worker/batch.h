@@ -1,0 +1,25 @@
+/* The rows of one step as the compute side takes them: no bytes of the wire, no stream, no URL.
+ *
+ * A batch holds segments: a segment is a run of consecutive positions of one sequence. Row r of the step's
+ * activation is the r-th position, segments in order. */
+#pragma once
+
+#include "worker/sampler.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct lh_batch_segment {
+    uint64_t sequence;       /* the gateway's number for it, unique within the life of a chain */
+    uint32_t first_position; /* must be the number of positions that the sequence holds already */
+    uint32_t rows;           /* > 0 */
+    bool sample;             /* draw a token from the logits of the last row */
+    lh_sample_request request; /* where sample is set */
+} lh_batch_segment;
+
+typedef struct lh_batch {
+    uint32_t rows;
+    const uint32_t *tokens; /* [rows] */
+    uint32_t segment_count;
+    const lh_batch_segment *segments;
+} lh_batch;
