@@ -1,0 +1,81 @@
+/* The workers that are there: what each one last said of itself, and until when that holds (its lease). Sans-I/O: time is an
+ * argument. Thread: one at a time. */
+#pragma once
+
+#include "common/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LH_WORKERS_MAX       64u
+#define LH_WORKER_NAME_BYTES 64u
+#define LH_ADDRESS_BYTES     272u /* a DNS name of 253, a port, brackets */
+
+typedef enum lh_worker_stage_state {
+    LH_WORKER_IDLE, /* holds no assignment */
+    LH_WORKER_FETCHING,
+    LH_WORKER_LOADING,
+    LH_WORKER_READY,
+    LH_WORKER_FAILED
+} lh_worker_stage_state;
+
+/* The body of PUT /fleet/workers/{name} (CONTROL.md), checked. */
+typedef struct lh_worker_report {
+    char name[LH_WORKER_NAME_BYTES], site[LH_WORKER_NAME_BYTES];
+    char version[32], isa[32];
+    uint64_t instance;
+    uint32_t threads;
+    char tls_address[LH_ADDRESS_BYTES], plain_address[LH_ADDRESS_BYTES]; /* "": none */
+    uint64_t memory_bytes, kv_bytes;
+    struct {
+        lh_worker_stage_state state;
+        uint64_t generation, done_bytes, total_bytes;
+        char error[256];
+    } assignment;
+    struct {
+        bool present, connected;
+        uint64_t round_trip_us, bytes_sent;
+    } next;
+    struct {
+        bool present;
+        uint64_t pages_total, pages_free, page_bytes;
+        uint32_t page_positions, sequences;
+    } kv;
+    struct {
+        uint64_t active, done, failed;
+    } steps;
+    bool leaving;
+} lh_worker_report;
+
+typedef struct lh_worker {
+    lh_worker_report report; /* the last one */
+    int64_t joined_us, renewed_us, lease_until_us;
+    int64_t excluded_until_us; /* it failed to load its stage: not planned before then */
+} lh_worker;
+
+typedef struct lh_registry lh_registry;
+
+typedef enum lh_registry_change {
+    LH_REGISTRY_RENEWED,
+    LH_REGISTRY_JOINED,
+    LH_REGISTRY_RESTARTED /* the same name with another instance */
+} lh_registry_change;
+
+lh_status lh_registry_create(int64_t lease_us, lh_registry **registry, lh_error *error);
+void lh_registry_destroy(lh_registry *registry);
+
+/* Takes a copy of the report and renews the lease. LH_ERR_LIMIT: LH_WORKERS_MAX are there already. */
+lh_status lh_registry_put(lh_registry *registry, const lh_worker_report *report, int64_t now_us,
+                          lh_registry_change *change, lh_error *error);
+/* Removes one worker whose lease is over and copies it to *gone (may be NULL). False: none is. */
+bool lh_registry_expire(lh_registry *registry, int64_t now_us, lh_worker *gone);
+/* Shortens a lease, never lengthens it: the worker is suspected and must renew sooner. */
+void lh_registry_suspect(lh_registry *registry, const char *name, int64_t until_us);
+
+/* Workers in the order of their names. Pointers are valid until the next _put or _expire. */
+uint32_t lh_registry_count(const lh_registry *registry);
+lh_worker *lh_registry_at(const lh_registry *registry, uint32_t index);
+/* NULL: not there. */
+lh_worker *lh_registry_find(const lh_registry *registry, const char *name);
+/* When the first lease ends; INT64_MAX: there is none. */
+int64_t lh_registry_deadline_us(const lh_registry *registry);
