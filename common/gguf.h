@@ -42,12 +42,13 @@ const lh_gguf_tensor *lh_gguf_tensor_at(const lh_gguf *gguf, size_t index);
 const lh_gguf_tensor *lh_gguf_tensor_find(const lh_gguf *gguf, const char *name);
 
 /* Metadata by key. LH_ERR_NOT_FOUND: no such key; LH_ERR_MALFORMED: another type. Integers of every width are
- * taken where they fit. */
+ * taken where they fit. Keys and names never hold control characters; a text never holds a NUL, but an element of an array
+ * of texts may. */
 lh_status lh_gguf_get_u64(const lh_gguf *gguf, const char *key, uint64_t *value, lh_error *error);
 lh_status lh_gguf_get_f64(const lh_gguf *gguf, const char *key, double *value, lh_error *error);
 lh_status lh_gguf_get_bool(const lh_gguf *gguf, const char *key, bool *value, lh_error *error);
 lh_status lh_gguf_get_text(const lh_gguf *gguf, const char *key, lh_text *value, lh_error *error);
-/* Arrays: the count, then elements by index (index < count; text elements in one pass are O(1) each). */
+/* Arrays: the count, then the first `count` elements in one pass (LH_ERR_MALFORMED: there are fewer). */
 lh_status lh_gguf_get_array(const lh_gguf *gguf, const char *key, size_t *count, lh_error *error);
 lh_status lh_gguf_array_text(const lh_gguf *gguf, const char *key, lh_text *values, size_t count, lh_error *error);
 lh_status lh_gguf_array_i64(const lh_gguf *gguf, const char *key, int64_t *values, size_t count, lh_error *error);

@@ -1,0 +1,143 @@
+/* The keys and tensor names of GGUF's `llama` architecture. */
+#include "tests/support/tiny_llama.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char chatml[] =
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
+    "'<|im_end|>' "
+    "+ '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+tiny_llama tiny_llama_default(void) {
+    return (tiny_llama){.layers = 2,
+                        .width = 64,
+                        .feed_forward_width = 128,
+                        .heads = 4,
+                        .kv_heads = 2,
+                        .head_dim = 16,
+                        .context = 256,
+                        .vocabulary = 288,
+                        .type = LH_DTYPE_Q4_1,
+                        .embedding_type = LH_DTYPE_Q8_0,
+                        .head_tied = true,
+                        .seed = 1};
+}
+
+/* The printable character that stands for a byte in a byte-level vocabulary, as UTF-8. */
+static void byte_character(unsigned byte, char out[3]) {
+    unsigned code = byte, unprintable = 0;
+    for (unsigned i = 0; i <= byte; i++)
+        unprintable += !((i >= 33 && i <= 126) || (i >= 161 && i <= 172) || (i >= 174 && i <= 255));
+    if (!((byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174))
+        code = 256 + unprintable - 1;
+    if (code < 0x80) {
+        out[0] = (char)code;
+        out[1] = 0;
+    } else {
+        out[0] = (char)(0xc0 | code >> 6);
+        out[1] = (char)(0x80 | (code & 0x3f));
+        out[2] = 0;
+    }
+}
+
+static void write_vocabulary(gguf_writer *writer, uint32_t vocabulary) {
+    enum { NORMAL = 1, CONTROL = 3 };
+    static const char *const controls[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
+    char(*names)[24] = calloc(vocabulary, sizeof *names);
+    const char **tokens = calloc(vocabulary, sizeof *tokens);
+    int32_t *types = calloc(vocabulary, sizeof *types);
+    assert(names && tokens && types && vocabulary >= TINY_LLAMA_VOCABULARY_MIN);
+    for (uint32_t i = 0; i < vocabulary; i++) {
+        tokens[i] = names[i];
+        types[i] = NORMAL;
+        if (i < 3) {
+            snprintf(names[i], sizeof names[i], "%s", controls[i]);
+            types[i] = CONTROL;
+        } else if (i < 259) {
+            byte_character(i - 3, names[i]);
+        } else {
+            snprintf(names[i], sizeof names[i], "<filler%u>", i);
+        }
+    }
+    gguf_writer_text(writer, "tokenizer.ggml.model", "gpt2");
+    gguf_writer_text(writer, "tokenizer.ggml.pre", "smollm");
+    gguf_writer_text_array(writer, "tokenizer.ggml.tokens", tokens, vocabulary);
+    gguf_writer_i32_array(writer, "tokenizer.ggml.token_type", types, vocabulary);
+    gguf_writer_text_array(writer, "tokenizer.ggml.merges", NULL, 0);
+    gguf_writer_u32(writer, "tokenizer.ggml.bos_token_id", 1);
+    gguf_writer_u32(writer, "tokenizer.ggml.eos_token_id", 2);
+    gguf_writer_bool(writer, "tokenizer.ggml.add_bos_token", false);
+    gguf_writer_text(writer, "tokenizer.chat_template", chatml);
+    free(types);
+    free(tokens);
+    free(names);
+}
+
+static void write_config(gguf_writer *writer, const tiny_llama *m) {
+    gguf_writer_text(writer, "general.architecture", "llama");
+    gguf_writer_text(writer, "general.name", "tiny llama");
+    gguf_writer_u32(writer, "llama.block_count", m->layers);
+    gguf_writer_u32(writer, "llama.context_length", m->context);
+    gguf_writer_u32(writer, "llama.embedding_length", m->width);
+    gguf_writer_u32(writer, "llama.feed_forward_length", m->feed_forward_width);
+    gguf_writer_u32(writer, "llama.attention.head_count", m->heads);
+    gguf_writer_u32(writer, "llama.attention.head_count_kv", m->kv_heads);
+    gguf_writer_u32(writer, "llama.attention.key_length", m->head_dim);
+    gguf_writer_u32(writer, "llama.attention.value_length", m->head_dim);
+    gguf_writer_u32(writer, "llama.rope.dimension_count", m->head_dim);
+    gguf_writer_f32(writer, "llama.rope.freq_base", 10000.0f);
+    gguf_writer_f32(writer, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    gguf_writer_u32(writer, "llama.vocab_size", m->vocabulary);
+}
+
+static const char *layer_name(char name[64], uint32_t layer, const char *part) {
+    snprintf(name, 64, "blk.%u.%s.weight", layer, part);
+    return name;
+}
+
+static void write_layer(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
+    char name[64];
+    uint64_t query = (uint64_t)m->heads * m->head_dim, kv = (uint64_t)m->kv_heads * m->head_dim;
+    gguf_writer_gain(w, layer_name(name, layer, "attn_norm"), m->width, 0.5f);
+    gguf_writer_matrix(w, layer_name(name, layer, "attn_q"), m->type, m->width, query, 0.3f);
+    gguf_writer_matrix(w, layer_name(name, layer, "attn_k"), m->type, m->width, kv, 0.3f);
+    gguf_writer_matrix(w, layer_name(name, layer, "attn_v"), m->type, m->width, kv, 0.3f);
+    gguf_writer_matrix(w, layer_name(name, layer, "attn_output"), m->type, query, m->width, 0.2f);
+    gguf_writer_gain(w, layer_name(name, layer, "ffn_norm"), m->width, 0.5f);
+    gguf_writer_matrix(w, layer_name(name, layer, "ffn_gate"), m->type, m->width, m->feed_forward_width,
+                       0.2f);
+    gguf_writer_matrix(w, layer_name(name, layer, "ffn_up"), m->type, m->width, m->feed_forward_width, 0.2f);
+    gguf_writer_matrix(w, layer_name(name, layer, "ffn_down"), m->type, m->feed_forward_width, m->width,
+                       0.2f);
+}
+
+gguf_writer *tiny_llama_writer(const tiny_llama *model) {
+    gguf_writer *writer = gguf_writer_create(model->seed);
+    write_config(writer, model);
+    write_vocabulary(writer, model->vocabulary);
+    gguf_writer_matrix(writer, "token_embd.weight", model->embedding_type, model->width, model->vocabulary,
+                       1.0f);
+    for (uint32_t i = 0; i < model->layers; i++)
+        write_layer(writer, model, i);
+    gguf_writer_gain(writer, "output_norm.weight", model->width, 0.5f);
+    if (!model->head_tied)
+        gguf_writer_matrix(writer, "output.weight", model->embedding_type, model->width, model->vocabulary,
+                           0.5f);
+    return writer;
+}
+
+uint8_t *tiny_llama_bytes(const tiny_llama *model, size_t *length) {
+    gguf_writer *writer = tiny_llama_writer(model);
+    uint8_t *bytes = gguf_writer_finish(writer, length);
+    gguf_writer_destroy(writer);
+    return bytes;
+}
+
+void tiny_llama_save(const tiny_llama *model, const char *path) {
+    gguf_writer *writer = tiny_llama_writer(model);
+    gguf_writer_save(writer, path);
+    gguf_writer_destroy(writer);
+}

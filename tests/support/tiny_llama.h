@@ -1,0 +1,27 @@
+/* A whole `llama` model with random weights, small enough for a unit test: hyper-parameters, tensors, a
+ * byte-level vocabulary and a ChatML template, so that a stage, a tokenizer and a fleet can all run on it. */
+#pragma once
+
+#include "tests/support/gguf_writer.h"
+
+typedef struct tiny_llama {
+    uint32_t layers, width, feed_forward_width, heads, kv_heads, head_dim, context;
+    uint32_t
+        vocabulary; /* >= TINY_LLAMA_VOCABULARY_MIN: 256 bytes, three control tokens, the rest are fillers */
+    lh_dtype type;  /* of the layers' matrices */
+    lh_dtype embedding_type;
+    bool head_tied;
+    uint64_t seed;
+} tiny_llama;
+
+#define TINY_LLAMA_VOCABULARY_MIN 259u
+
+/* Two layers, 64 wide, 4 heads over 2 KV heads of 16, feed-forward 128, context 256, vocabulary 288, Q4_1 and
+ * Q8_0, tied. */
+tiny_llama tiny_llama_default(void);
+
+/* Tensors in the order in which llama.cpp's converter writes them. */
+gguf_writer *tiny_llama_writer(const tiny_llama *model);
+/* The file: malloc'd, the caller frees. */
+uint8_t *tiny_llama_bytes(const tiny_llama *model, size_t *length);
+void tiny_llama_save(const tiny_llama *model, const char *path);
