@@ -1,0 +1,38 @@
+/* The OpenAI-compatible API on its HTTP port. gateway/main.c opens it over a running engine:
+ *
+ *     lh_openai_api_config config = lh_openai_api_config_default();
+ *     config.http.listen = options.listen;
+ *     lh_openai_api_open(&config, engine, &model, &api, &error);
+ *     ... lh_openai_api_drain(api, 30000); lh_openai_api_close(api); then the engine
+ *
+ * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions (each also without /v1),
+ * /health, /livez, /readyz, /version, /fleet. Thread: open, drain and close by one thread. */
+#pragma once
+
+#include "common/status.h"
+#include "gateway/engine.h"
+#include "gateway/http_server.h"
+#include "gateway/served_model.h"
+
+typedef struct lh_openai_api lh_openai_api;
+
+typedef struct lh_openai_api_config {
+    lh_http_config http;
+    uint32_t keep_alive_ms; /* of silence in a stream, then a comment */
+    uint32_t choices_max;   /* n */
+    uint32_t prompts_max;   /* prompts of one completions request */
+    bool strict_params;     /* --strict-params: an unknown field is an error */
+    bool logits_digest;     /* --logits-digest: each choice tells the digest of every token's logits */
+} lh_openai_api_config;
+
+/* The HTTP server's defaults, 15 s, 16 choices, 128 prompts, not strict, no digests. */
+lh_openai_api_config lh_openai_api_config_default(void);
+
+/* The engine and the model outlive the API. Statuses as lh_http_server_create. */
+lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engine,
+                             const lh_served_model *model, lh_openai_api **api, lh_error *error);
+uint16_t lh_openai_api_port(const lh_openai_api *api);
+/* Refuses new requests with 503 and waits until those in progress have ended, at most so long. */
+void lh_openai_api_drain(lh_openai_api *api, uint32_t timeout_ms);
+/* Ends what is still in progress. */
+void lh_openai_api_close(lh_openai_api *api);
