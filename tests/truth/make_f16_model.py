@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Writes a GGUF with the same model, its matrices as F16: make_f16_model.py SOURCE.gguf TARGET.gguf"""
+import sys
+
+import numpy as np
+from gguf import GGMLQuantizationType as Type
+from gguf import GGUFReader, GGUFValueType, GGUFWriter
+from gguf.quants import dequantize
+
+
+def convert(source, target):
+    reader = GGUFReader(source)
+    writer = GGUFWriter(str(target), reader.fields["general.architecture"].contents())
+    for key, field in reader.fields.items():
+        if key.startswith("GGUF.") or key in ("general.architecture", "general.file_type"):
+            continue
+        kind = field.types[0]
+        sub = field.types[-1] if kind == GGUFValueType.ARRAY else None
+        writer.add_key_value(key, field.contents(), kind, sub_type=sub)
+    for tensor in reader.tensors:
+        shape = [int(n) for n in reversed(tensor.shape)]
+        if tensor.tensor_type == Type.F32:
+            writer.add_tensor(tensor.name, np.asarray(tensor.data).reshape(shape))
+        else:
+            dense = dequantize(np.asarray(tensor.data), tensor.tensor_type).reshape(shape)
+            writer.add_tensor(tensor.name, dense.astype(np.float16))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    convert(sys.argv[1], sys.argv[2])

@@ -1,0 +1,80 @@
+"""Longhaul's next-token distributions beside numpy's, over 2,046 tokens of public text (fidelity.npz, made by
+make_fidelity_vectors.py). The divergence is over the 64 most probable tokens of the reference and the rest as one."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+import make_f16_model
+
+TESTS = pathlib.Path(__file__).parent.parent
+WINDOW = 512
+
+
+def longhaul_logits(model, tokens, folder):
+    """[tokens][vocabulary] from the C code: two stages, four column shards, chunks of 64 rows."""
+    file, out = folder / "tokens.u32", folder / "logits.f32"
+    for start in range(0, len(tokens), WINDOW):
+        window = tokens[start : start + WINDOW]
+        window.astype("<u4").tofile(file)
+        subprocess.run(
+            [os.environ["LONGHAUL_BUILD"] + "/tests/logits", "--model", model, "--tokens", file, "--stages", "2"]
+            + ["--column-shards", "4", "--chunk-rows", "64", "--threads", "2", "--out", out],
+            check=True, stderr=subprocess.DEVNULL,
+        )
+        yield start, np.fromfile(out, dtype="<f4").reshape(len(window), -1)
+
+
+def compare(logits, ids, logprobs):
+    """(KL divergence reference || ours, whether the arg-max is the same), for each row."""
+    logits = logits.astype(np.float64)
+    ours = logits - logits.max(axis=1, keepdims=True)
+    ours -= np.log(np.exp(ours).sum(axis=1, keepdims=True))
+    same = ours.argmax(axis=1) == ids[:, 0]
+    ours = np.take_along_axis(ours, ids.astype(np.int64), axis=1)
+    reference = logprobs.astype(np.float64)
+    rest = np.maximum(1 - np.exp(reference).sum(axis=1), 1e-12)
+    ours_rest = np.maximum(1 - np.exp(ours).sum(axis=1), 1e-12)
+    divergence = (np.exp(reference) * (reference - ours)).sum(axis=1) + rest * np.log(rest / ours_rest)
+    return divergence, same
+
+
+def main():
+    model = os.environ.get("LONGHAUL_TEST_MODEL")
+    if not model:
+        print("skipped: LONGHAUL_TEST_MODEL does not name SmolLM2-135M-Instruct.Q4_1.gguf (tests/run fetches it)")
+        return 77
+    vectors = np.load(TESTS / "vectors" / "fidelity.npz")
+    tokens = vectors["tokens"]
+    failures = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        f16 = folder / "f16.gguf"
+        make_f16_model.convert(model, f16)
+        for title, file, references in (
+            ("F16 file", f16, {"exact_f16": (1e-5, 0.999)}),
+            ("Q4_1 file", model, {"int8_q4_1": (1e-5, 0.999), "exact_q4_1": (5.8e-3, 0.96)}),
+        ):
+            results = {key: [] for key in references}
+            for start, logits in longhaul_logits(file, tokens, folder):
+                rows = slice(start, start + len(logits))
+                for key in references:
+                    results[key].append(compare(logits, vectors[key + "_ids"][rows], vectors[key + "_logprobs"][rows]))
+            for key, (divergence_max, same_min) in references.items():
+                divergence = np.concatenate([r[0] for r in results[key]])
+                same = np.concatenate([r[1] for r in results[key]])
+                good = len(divergence) == len(tokens) and divergence.mean() < divergence_max and same.mean() >= same_min
+                failures += not good
+                print(
+                    f"{'ok  ' if good else 'FAIL'} {title} against {key}: mean KL {divergence.mean():.3g} (< {divergence_max:g}), "
+                    f"max {divergence.max():.3g}, same arg-max {100 * same.mean():.2f} % (>= {100 * same_min:g} %), "
+                    f"{len(divergence)} positions", flush=True,
+                )
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
