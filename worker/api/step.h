@@ -1,9 +1,12 @@
-/* The step format: the bytes of POST /chains/{chain}/steps/{step}, specified in PROTOCOL.md. A pure codec: no sockets,
- * no clock. Both programs use it: the gateway submits steps and reads results, each worker reads and submits.
+/* The step format: the bytes of POST /chains/{chain}/steps/{step}, specified in PROTOCOL.md. A pure codec: no
+ * sockets, no clock. Both programs use it: the gateway submits steps and reads results, each worker reads and
+ * submits.
  *
- *   body = manifest, then shards (or results, on the last hop), each `u32 type, u32 bytes, payload...`; END_STREAM ends it.
+ *   body = manifest frame, then shard frames (or one results frame, on the last hop); END_STREAM ends it
+ *   frame = u32 type, u32 payload bytes, u32 CRC32C of the payload, u32 CRC32C of these 12 bytes, payload
  *
- * Little-endian. Every length is checked against the limits below before it is believed. */
+ * Little-endian. Every length is checked against the limits below before it is believed.
+ * Thread: any; one reader at a time by one thread. */
 #pragma once
 
 #include "common/status.h"
@@ -12,14 +15,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LH_STEP_PROTOCOL_VERSION 1u
-#define LH_STEP_ROWS_MAX 8192u
-#define LH_STEP_SEGMENTS_MAX 1024u
-#define LH_STEP_RELEASES_MAX 1024u
-#define LH_STEP_WIDTH_MAX 65536u
-#define LH_STEP_BIASES_MAX 1024u
+#define LH_STEP_PROTOCOL_VERSION   1u
+#define LH_STEP_ROWS_MAX           8192u
+#define LH_STEP_SEGMENTS_MAX       1024u
+#define LH_STEP_RELEASES_MAX       1024u
+#define LH_STEP_WIDTH_MAX          65536u
+#define LH_STEP_BIASES_MAX         1024u
+#define LH_STEP_COUNTS_MAX         (1u << 17) /* distinct tokens of one sequence: a vocabulary's worth */
 #define LH_STEP_MANIFEST_BYTES_MAX (4u << 20)
-#define LH_STEP_TOP_LOGPROBS_MAX 20u
+#define LH_STEP_SHARD_BYTES_MAX    (4u << 20) /* of one frame: a larger shard goes as several, split by rows */
+#define LH_STEP_COLUMN_BLOCK       32u        /* column bounds are multiples of it, except the width itself */
+#define LH_STEP_TOP_LOGPROBS_MAX   20u
 
 typedef enum lh_wire_type { LH_WIRE_F32 = 0, LH_WIRE_F16 = 1 } lh_wire_type;
 
@@ -67,8 +73,7 @@ typedef struct lh_step_manifest {
 typedef struct lh_step_shard_header {
     uint32_t first_row, rows, first_column, columns;
     lh_wire_type wire;
-    uint32_t payload_bytes;
-    uint32_t crc32c; /* of the payload (RFC 3720, appendix B.4) */
+    uint32_t payload_bytes; /* of the frame */
 } lh_step_shard_header;
 
 typedef struct lh_step_logprob {
@@ -86,40 +91,49 @@ typedef struct lh_step_result {
     uint64_t digest;
 } lh_step_result;
 
-/* ---- Encoding: each appends to a caller's buffer of `capacity` bytes and sets *length. LH_ERR_LIMIT: a count is over
- * its limit, or the buffer is too small (lh_step_manifest_bytes says how much is needed). */
+/* ---- Encoding: each appends to a caller's buffer of `capacity` bytes and sets *length. LH_ERR_LIMIT: a
+ * count is over its limit, or the buffer is too small (lh_step_manifest_bytes says how much is needed). */
 size_t lh_step_manifest_bytes(const lh_step_manifest *manifest);
-lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buffer, size_t capacity, size_t *length,
-                                  lh_error *error);
-/* Bytes of one shard with its header. */
+lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buffer, size_t capacity,
+                                  size_t *length, lh_error *error);
+/* Bytes of one shard frame; 0 when it would be over LH_STEP_SHARD_BYTES_MAX. */
 size_t lh_step_shard_bytes(lh_wire_type wire, uint32_t rows, uint32_t columns);
-/* values[rows][columns], tightly packed floats. F16: each row's blocks of 32 columns carry an exponent byte e, so that the
- * stored x * 2^-e cannot overflow (PROTOCOL.md); every value must be finite (LH_ERR_INVALID). */
+/* The most rows of so many columns (1 .. LH_STEP_WIDTH_MAX) that fit one shard frame: at least 1. */
+uint32_t lh_step_shard_rows_max(lh_wire_type wire, uint32_t columns);
+/* values[rows][columns], tightly packed floats. F16: each row's blocks of 32 columns carry an exponent byte
+ * e, so that the stored x * 2^-e cannot overflow (PROTOCOL.md). LH_ERR_INVALID: a value is not finite (F16:
+ * or is over 65504 * 2^112), or a bound is off the column blocks. */
 lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t rows, uint32_t first_column,
-                               uint32_t columns, const float *values, uint8_t *buffer, size_t capacity, size_t *length,
-                               lh_error *error);
+                               uint32_t columns, const float *values, uint8_t *buffer, size_t capacity,
+                               size_t *length, lh_error *error);
 size_t lh_step_results_bytes(const lh_step_result *results, uint32_t count);
-lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, uint8_t *buffer, size_t capacity,
-                                 size_t *length, lh_error *error);
+lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, uint8_t *buffer,
+                                 size_t capacity, size_t *length, lh_error *error);
 
-/* ---- Decoding: bytes in as they come, events out. --------------------------------------------------------------- */
+/* ---- Decoding: bytes in as they come, events out.
+ * --------------------------------------------------------------- */
 
 typedef struct lh_step_reader lh_step_reader;
 
-/* Pointers are valid during the call. A status that is not LH_OK ends the reading and is returned by _feed. */
+/* Pointers are valid during the call. A status that is not LH_OK ends the reading and is returned by _feed.
+ * on_shard or on_results may be NULL: such frames are refused (LH_ERR_MALFORMED). */
 typedef struct lh_step_reader_events {
     lh_status (*on_manifest)(void *context, const lh_step_manifest *manifest, lh_error *error);
     /* CRC, bounds and finiteness are checked; values[rows][columns] as floats. */
-    lh_status (*on_shard)(void *context, const lh_step_shard_header *header, const float *values, lh_error *error);
+    lh_status (*on_shard)(void *context, const lh_step_shard_header *header, const float *values,
+                          lh_error *error);
     lh_status (*on_results)(void *context, const lh_step_result *results, uint32_t count, lh_error *error);
 } lh_step_reader_events;
 
-/* width: columns of the activation (0: no shard may come, as on the first hop and on the last). */
+/* width: columns of the activation (0: no shard may come, as on the first hop and on the last). The events
+ * are copied. */
 lh_status lh_step_reader_create(uint32_t width, const lh_step_reader_events *events, void *context,
                                 lh_step_reader **reader, lh_error *error);
 void lh_step_reader_destroy(lh_step_reader *reader);
-/* LH_ERR_MALFORMED, LH_ERR_CORRUPT (CRC), LH_ERR_LIMIT, LH_ERR_UNSUPPORTED (version), LH_ERR_NO_MEMORY. After an error it takes no
- * more. Memory is bounded by the limits above and the announced sizes grow only with bytes that have come. */
+/* LH_ERR_MALFORMED, LH_ERR_CORRUPT (CRC), LH_ERR_LIMIT, LH_ERR_UNSUPPORTED (version), LH_ERR_NO_MEMORY. After
+ * an error it takes no more and gives the same error again. Memory is bounded by the limits above and grows
+ * only with bytes that have come. */
 lh_status lh_step_reader_feed(lh_step_reader *reader, const uint8_t *bytes, size_t length, lh_error *error);
-/* The body has ended: LH_ERR_MALFORMED when something is cut or missing (shards must cover the whole activation). */
+/* The body has ended: LH_ERR_MALFORMED when something is cut or missing (shards must cover the whole
+ * activation). */
 lh_status lh_step_reader_finish(lh_step_reader *reader, lh_error *error);

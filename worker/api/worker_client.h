@@ -1,5 +1,5 @@
-/* Submits steps to the next hop: the worker after this one, or the gateway after the last. Used by the gateway for the first hop.
- * Thread: the loop's. */
+/* Submits steps to the next hop: the worker after this one, or the gateway after the last. Used by the
+ * gateway for the first hop. Thread: the loop's. */
 #pragma once
 
 #include "common/h2_connection.h"
@@ -11,23 +11,27 @@ typedef struct lh_step_submission lh_step_submission; /* one step on its way */
 typedef struct lh_worker_client_events {
     /* The hop came up or went down (reason). */
     void (*on_state)(void *context, bool connected, const char *reason);
-    /* Exactly once per submission: LH_OK when the hop and all after it have taken the step (HTTP 200); else the status that the
-     * peer's answer maps to (409 LH_ERR_STALE, 429 LH_ERR_BUSY, 400 LH_ERR_MALFORMED, 502/503 LH_ERR_UNAVAILABLE ...) or the
-     * connection's, with the peer's message. The submission is gone after it. */
-    void (*on_done)(void *context, void *step_context, lh_status status, const char *message);
+    /* Exactly once per submission, from the loop, also after a cancel (LH_ERR_CANCELLED): LH_OK when the hop
+     * and all after it have taken the step (HTTP 200); else the status that the answer names or its code maps
+     * to (409 LH_ERR_STALE, 429 LH_ERR_BUSY, 400 LH_ERR_MALFORMED, 502/503 LH_ERR_UNAVAILABLE ...), or
+     * LH_ERR_UNAVAILABLE when the connection went. `worker` is the one that the answer blames, "" where none
+     * did; it and the message live during the call. The submission is gone after it. */
+    void (*on_done)(void *context, void *step_context, lh_status status, const char *worker,
+                    const char *message);
 } lh_worker_client_events;
 
 /* `chain` names the chain in the path. */
-lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const char *chain, const lh_tls_options *tls,
-                                  const lh_h2_limits *limits, const lh_worker_client_events *events, void *context,
+lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const char *chain,
+                                  const lh_tls_options *tls, const lh_h2_limits *limits,
+                                  const lh_worker_client_events *events, void *context,
                                   lh_worker_client **client, lh_error *error);
 void lh_worker_client_close(lh_worker_client *client, void (*on_closed)(void *), void *context);
 bool lh_worker_client_is_connected(const lh_worker_client *client);
 int64_t lh_worker_client_round_trip_us(const lh_worker_client *client);
 
 /* Opens POST /chains/{chain}/steps/{step} and sends the manifest; shards or results may follow until _end. */
-lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manifest *manifest, void *step_context,
-                                  lh_step_submission **submission, lh_error *error);
+lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manifest *manifest,
+                                  void *step_context, lh_step_submission **submission, lh_error *error);
 /* Takes over an encoded shard or results frame (malloc'd). */
 lh_status lh_step_submission_write(lh_step_submission *submission, void *bytes, size_t length);
 void lh_step_submission_end(lh_step_submission *submission);

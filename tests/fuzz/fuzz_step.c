@@ -1,0 +1,107 @@
+/* Step bodies: hostile bytes in pieces. The first byte picks the width and the kind of hop, the second the
+ * size of a piece; checksums are made right on the way with the third, so that the fuzzer gets behind them.
+ */
+#include "common/crc32c.h"
+#include "worker/api/step.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh_error *error) {
+    (void)context;
+    uint64_t rows = 0, sum = 0;
+    for (uint32_t i = 0; i < manifest->segment_count; i++) {
+        const lh_step_sampling *sampling = &manifest->segments[i].sampling;
+        rows += manifest->segments[i].rows;
+        for (uint32_t k = 0; k < sampling->bias_count; k++) {
+            sum += sampling->biases[k].token;
+        }
+        for (uint32_t k = 0; k < sampling->count_count; k++) {
+            sum += sampling->counts[k].output_count;
+        }
+    }
+    if (rows != manifest->rows) {
+        abort();
+    }
+    size_t bytes = lh_step_manifest_bytes(manifest), length = 0;
+    uint8_t *again = malloc(bytes);
+    if (again == NULL || lh_step_encode_manifest(manifest, again, bytes, &length, error) != LH_OK ||
+        length != bytes) {
+        abort(); /* what was read can be written */
+    }
+    free(again);
+    return sum == 1 ? LH_ERR_BUSY : LH_OK;
+}
+
+static lh_status on_shard(void *context, const lh_step_shard_header *header, const float *values,
+                          lh_error *error) {
+    (void)context;
+    (void)error;
+    for (size_t i = 0; i < (size_t)header->rows * header->columns; i++) {
+        if (!isfinite(values[i])) {
+            abort();
+        }
+    }
+    return LH_OK;
+}
+
+static lh_status on_results(void *context, const lh_step_result *results, uint32_t count, lh_error *error) {
+    (void)context;
+    (void)error;
+    for (uint32_t i = 0; i < count; i++) {
+        if (results[i].top_count > LH_STEP_TOP_LOGPROBS_MAX) {
+            abort();
+        }
+    }
+    return LH_OK;
+}
+
+/* Makes the checksums of all frames that lie whole in the body right. */
+static void seal(uint8_t *body, size_t length) {
+    uint8_t *frame = body;
+    while (length >= 16) {
+        uint32_t bytes, crc;
+        memcpy(&bytes, frame + 4, 4);
+        if (bytes > length - 16) {
+            bytes = (uint32_t)(length - 16);
+            memcpy(frame + 4, &bytes, 4);
+        }
+        crc = lh_crc32c(0, frame + 16, bytes);
+        memcpy(frame + 8, &crc, 4);
+        crc = lh_crc32c(0, frame, 12);
+        memcpy(frame + 12, &crc, 4);
+        frame += 16 + bytes;
+        length -= 16 + bytes;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 3) {
+        return 0;
+    }
+    uint32_t width = data[0] % 100u;
+    size_t piece = data[1] + 1u, length = size - 3;
+    uint8_t *body = malloc(length + 1);
+    if (body == NULL) {
+        return 0;
+    }
+    memcpy(body, data + 3, length);
+    if (data[2] % 4 != 0) {
+        seal(body, length);
+    }
+    lh_step_reader_events events = {
+        .on_manifest = on_manifest, .on_shard = on_shard, .on_results = on_results};
+    lh_step_reader *reader = NULL;
+    if (lh_step_reader_create(width, &events, NULL, &reader, NULL) == LH_OK) {
+        for (size_t at = 0; at < length; at += piece) {
+            lh_step_reader_feed(reader, body + at, length - at < piece ? length - at : piece, NULL);
+        }
+        lh_step_reader_finish(reader, NULL);
+    }
+    lh_step_reader_destroy(reader);
+    free(body);
+    return 0;
+}
