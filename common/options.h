@@ -1,6 +1,6 @@
 /* Command line options as one table, which gives the parser, the environment variables, `--help` and the
- * README's list of flags. Precedence: flag, then environment (LONGHAUL_<NAME>, dashes as underscores), then
- * default. Thread: start-up only. */
+ * README's list of flags. Precedence: flag, then environment (LONGHAUL_<NAME>, dashes as underscores; empty
+ * counts as unset), then default. Of a flag given twice the last counts. Thread: start-up only. */
 #pragma once
 
 #include "common/status.h"
@@ -15,7 +15,7 @@ typedef enum lh_option_kind {
     LH_OPTION_NUMBER, /* int64_t, within [minimum, maximum] */
     LH_OPTION_BYTES,  /* int64_t: digits and an optional K, M, G or T (powers of 1024) */
     LH_OPTION_CHOICE, /* const char *: one of `choices`, separated by '|' */
-    LH_OPTION_FLAG    /* bool: no value; the environment gives 1, true, on or yes */
+    LH_OPTION_FLAG    /* bool: no value; the environment gives 1, true, on, yes or 0, false, off, no */
 } lh_option_kind;
 
 typedef struct lh_option {
@@ -23,8 +23,8 @@ typedef struct lh_option {
     lh_option_kind kind;
     size_t offset;           /* of the field in the target struct */
     const char *default_text; /* parsed as if given; NULL: required, "" allowed for TEXT (means none) */
-    const char *placeholder; /* "BYTES"; NULL for a flag */
-    int64_t minimum, maximum; /* NUMBER and BYTES; both 0: no bound */
+    const char *placeholder; /* "BYTES"; NULL for a flag or choice */
+    int64_t minimum, maximum; /* NUMBER and BYTES; both 0: no bound; maximum INT64_MAX: only a lower one */
     const char *choices;     /* CHOICE */
     const char *help;        /* one sentence, without a final stop */
 } lh_option;
