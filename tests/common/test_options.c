@@ -154,8 +154,7 @@ static void test_errors(void **state) {
     EXPECT_ERROR("unknown option --thraeds; did you mean --threads?", "--thraeds", "3");
     EXPECT_ERROR("unknown option --elephant; --help lists them", "--elephant");
     EXPECT_ERROR("unknown option", "--=x");
-    EXPECT_ERROR("unknown option "
-                 "--xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    EXPECT_ERROR("xxxx; --help lists them",
                  "--xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
     EXPECT_ERROR("unexpected argument 'word'", "word");
     EXPECT_ERROR("unexpected argument '-t'", "-t");
