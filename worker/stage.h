@@ -77,6 +77,13 @@ typedef struct lh_stage_output {
 
 /* Precondition: lh_stage_is_ready. On LH_ERR_CANCELLED or another error the positions of the step are taken back. */
 lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh_error *error);
+/* A step that was not finished with LH_OK takes its positions back here: its sequences hold what they held when it began
+ * (so steps of one sequence that fail together end in reverse order). */
 void lh_stage_end(lh_stage_step *step);
 /* Frees the pages of a sequence; a sequence that is not there is no error (release is idempotent). */
 void lh_stage_release(lh_stage *stage, uint64_t sequence);
+
+/* Both only while no step is between begin and end. A new epoch: every sequence is released. */
+void lh_stage_reset(lh_stage *stage);
+/* As options.column_shards; the weights stay. */
+void lh_stage_set_column_shards(lh_stage *stage, uint32_t column_shards);
