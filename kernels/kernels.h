@@ -18,6 +18,9 @@
  * - Span bounds are multiples of LH_SPAN_COLUMNS, except the end of a width itself.
  * - Alignment: every pointer to float or packed data is 64-byte aligned at the start of an array unless said
  *   otherwise; rows need not be.
+ * - Rounding is to nearest even and subnormals count (the C start-up state of the FPU: nobody may set it
+ *   otherwise in a compute thread). Values are meant to be finite. One that is not, is not lost: it makes NaN
+ * or infinity of what depends on it, in every instruction set; which NaN is not promised.
  * - Nothing here checks its arguments beyond assertions: callers give what the contract asks for.
  */
 #pragma once
@@ -40,15 +43,17 @@ typedef struct lh_span {
 
 /* ---- Weights ------------------------------------------------------------------------------------------ */
 
-/* A matrix W[outputs][inputs], repacked so that SIMD lanes run over outputs. `data` is the caller's memory. */
+/* A matrix W[outputs][inputs], repacked so that SIMD lanes run over outputs. `data` is the caller's memory.
+ */
 typedef struct lh_matrix {
     lh_dtype dtype;
     uint32_t outputs, inputs;
     void *data; /* lh_matrix_bytes(...) bytes, 64-byte aligned */
 } lh_matrix;
 
-/* Bytes of the packed form, outputs padded to whole tiles of 16; 0 on overflow. The layout is the same for
- * every instruction set (kernels/reference/pack.c draws it). */
+/* Bytes of the packed form, outputs padded to whole tiles of 16: GGUF's own bytes but for the padding. 0 on
+ * overflow, for a type that we do not hold, or where `inputs` is not whole blocks of the type. The layout is
+ * the same for every instruction set (kernels/layout.h draws it). */
 size_t lh_matrix_bytes(lh_dtype dtype, uint32_t outputs, uint32_t inputs);
 
 /* Packs output rows [rows.begin, rows.end) from `source`, GGML's layout of the whole matrix: rows one after
@@ -59,7 +64,8 @@ void lh_matrix_pack(const lh_matrix *matrix, const void *source, lh_span rows);
  * defines it: Q4_0 d*(q-8), Q4_1 fma(d,q,m), Q8_0 d*q, floats widened exactly. */
 void lh_matrix_row(const lh_matrix *matrix, uint32_t row, float *y);
 
-/* ---- Activations as a product takes them ---------------------------------------------------------------- */
+/* ---- Activations as a product takes them ----------------------------------------------------------------
+ */
 
 /* What a product with a matrix of this type reads: floats as they are, or int8 in blocks of 32. */
 typedef enum lh_activation_kind {
@@ -76,11 +82,13 @@ typedef struct lh_activations {
     void *data; /* lh_activations_bytes(...) bytes, 64-byte aligned */
 } lh_activations;
 
+/* 0 on overflow, or where `width` is not whole blocks of 32 for Q8. */
 size_t lh_activations_bytes(lh_activation_kind kind, uint32_t rows, uint32_t width);
 
 struct lh_kv_view;
 
-/* ---- One instruction set -------------------------------------------------------------------------------- */
+/* ---- One instruction set --------------------------------------------------------------------------------
+ */
 
 typedef struct lh_kernels {
     const char *name; /* "reference", "avx2", "avx512" */
@@ -88,9 +96,11 @@ typedef struct lh_kernels {
     /* Packs the columns `columns` of x[rows][width] (row stride `stride`) into `packed`, each multiplied by
      * gain[column] where gain is not NULL (v = x * gain, rounded once).
      * Q8, per row and block of 32: amax = max |v|; d = amax / 127; q = v * (127 / amax) rounded to nearest
-     * even (all 0 when amax is 0); the block keeps q, d and the exact sum of q.
-     * Where squares is not NULL, squares[rows][16] are the lanes of the sum of squares of x (without gain):
-     * lane[c % 16] = fma(x, x, lane) in ascending column order; the caller zeroes them before the first span. */
+     * even (all 0 where 127 / amax is not positive and finite: amax is 0, below 3.8e-37, or not finite; d
+     * then carries what is not finite into the product); the block keeps q, d and the exact sum of q. Where
+     * squares is not NULL, squares[rows][16] are the lanes of the sum of squares of x (without gain): lane[c
+     * % 16] = fma(x, x, lane) in ascending column order; the caller zeroes them before the first span.
+     */
     void (*pack_activations)(const lh_activations *packed, lh_span columns, const float *x, size_t stride,
                              const float *gain, float *squares);
 
@@ -98,13 +108,12 @@ typedef struct lh_kernels {
      * (RMSNorm, arXiv:1910.07467, deferred: see matmul and scale_rows). */
     void (*rms_scale)(float *scale, const float *squares, uint32_t rows, uint32_t width, float epsilon);
 
-    /* y[rows][out] += x[rows][in] W[out][in]^T over the spans; y has row stride `y_stride` and its column 0 is
-     * output 0 of W. The caller sets y before the first span (zero, or a bias, or a residual).
-     * Float weights: the chain over `in`. Quantized: for each block of 32 in ascending order
-     *   i = the exact integer dot of the block (weights Q4_0: q - 8; Q8_0: q; Q4_1: the unsigned q)
-     *   y = fma((float)i, dw * dx, y)              dw the weight's scale widened, dw * dx rounded once
-     *   Q4_1 then: y = fma((float)sum_x, mw * dx, y)
-     * `out` may be any sub-span in whole tiles of 16. */
+    /* y[rows][out] += x[rows][in] W[out][in]^T over the spans; y has row stride `y_stride` and its column 0
+     * is output 0 of W. The caller sets y before the first span (zero, or a bias, or a residual). Float
+     * weights: the chain over `in`. Quantized: for each block of 32 in ascending order i = the exact integer
+     * dot of the block (weights Q4_0: q - 8; Q8_0: q; Q4_1: the unsigned q) y = fma((float)i, dw * dx, y) dw
+     * the weight's scale widened, dw * dx rounded once Q4_1 then: y = fma((float)sum_x, mw * dx, y) `out` may
+     * be any sub-span in whole tiles of 16. */
     void (*matmul)(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
                    lh_span out);
 
@@ -131,12 +140,12 @@ typedef struct lh_kernels {
     void (*kv_store)(const struct lh_kv_view *view, uint32_t first, uint32_t rows, const float *keys,
                      const float *values, size_t stride);
 
-    /* Causal attention of rows at positions [first, first + rows) of ONE sequence for KV head `kv_head` and the
-     * `group` query heads that share it: y[rows][heads][head_dim], q the same (row strides given), reading
-     * keys and values at positions 0 .. own position.
-     *   s[t] = scale * chain over d of q[d] * k[t][d]
+    /* Causal attention of rows at positions [first, first + rows) of ONE sequence for KV head `kv_head` and
+     * the `group` query heads that share it: y[rows][heads][head_dim], q the same (row strides given),
+     * reading keys and values at positions 0 .. own position. s[t] = scale * chain over d of q[d] * k[t][d]
      *   m = max s;  p[t] = exp(s[t] - m);  z = lanes-and-tree sum of p over t (lane t % 16)
      *   y[d] = (chain over t ascending of p[t] * v[t][d]) * (1 / z)
+     * What the pages hold at later positions may be read but does not count. y may be q.
      * scratch: lh_attention_scratch_bytes, 64-byte aligned, one per calling thread. */
     void (*attention)(float *y, size_t y_stride, const float *q, size_t q_stride,
                       const struct lh_kv_view *view, uint32_t kv_head, uint32_t group, uint32_t first,
@@ -144,14 +153,16 @@ typedef struct lh_kernels {
 
     /* y[i] = exp(x[i] - shift) with our exp; returns the lanes-and-tree sum of y (softmax, sampling). */
     float (*exp_sum)(float *y, const float *x, float shift, size_t count);
-    /* The greatest of x[count] (count > 0; no NaN). */
+    /* The greatest of x[count] (count > 0; no NaN); a zero is returned as +0. */
     float (*max)(const float *x, size_t count);
-    /* IEEE binary16 <-> binary32, round to nearest even, overflow to infinity. Any alignment. */
+    /* IEEE binary16 <-> binary32, round to nearest even, overflow to infinity; a NaN stays one (made quiet,
+     * the upper bits of its payload kept). Any alignment. */
     void (*f32_from_f16)(float *y, const uint16_t *x, size_t count);
     void (*f16_from_f32)(uint16_t *y, const float *x, size_t count);
 } lh_kernels;
 
-/* ---- KV pages ------------------------------------------------------------------------------------------- */
+/* ---- KV pages -------------------------------------------------------------------------------------------
+ */
 
 /* Positions held by one page. */
 #define LH_KV_PAGE_POSITIONS 64u
@@ -170,21 +181,26 @@ static inline size_t lh_kv_page_floats(uint32_t kv_heads, uint32_t head_dim) {
     return (size_t)kv_heads * head_dim * LH_KV_PAGE_POSITIONS;
 }
 
-/* Scratch of `attention` for up to `rows` rows, `group` query heads and positions < `context`. */
+/* Scratch of `attention` for up to `rows` rows, `group` query heads and positions < `context`. It does not
+ * grow with rows beyond a few. */
 size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t head_dim, uint32_t context);
 
-/* ---- Angles and logarithms: start-up and once a step, the same code on every machine -------------------- */
+/* ---- Angles and logarithms: start-up and once a step, the same code on every machine --------------------
+ */
 
 /* cosine, sine[half] of position * frequency[i], frequency as rope_frequencies made them; double inside, our
- * own reduction and polynomials (no libm, whose results differ between CPUs). */
+ * own reduction and polynomials (no libm, whose results differ between CPUs). Error below 1e-7 for positions
+ * to 2^20: that of the rounding to float. */
 void lh_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half, uint32_t position);
-/* frequency[i] = base^(-2i / rotated), i in [0, rotated / 2). */
+/* frequency[i] = base^(-2i / rotated), i in [0, rotated / 2); relative error below 1e-15. */
 void lh_rope_frequencies(double *frequency, uint32_t rotated, double base);
-/* Natural logarithm of x > 0 as float, and exp as the kernels compute it, scalar. Error below 2 ulp. */
+/* Natural logarithm of a finite x > 0 as float, and exp as the kernels compute it, scalar. Error below 1 ulp;
+ * exp is 0 below -104, infinity above 88.73 and subnormal between as IEEE has it. */
 float lh_log_f32(float x);
 float lh_exp_f32(float x);
 
-/* ---- Choice --------------------------------------------------------------------------------------------- */
+/* ---- Choice ---------------------------------------------------------------------------------------------
+ */
 
 /* The kernels named `isa`, or the best that this machine runs when `isa` is NULL, "" or "auto".
  * LH_ERR_UNSUPPORTED: the machine lacks it (the message says what it has); LH_ERR_INVALID: no such name. */

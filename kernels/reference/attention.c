@@ -1,0 +1,59 @@
+/* The KV pages, and causal attention over them one query at a time. */
+#include "kernels/layout.h"
+#include "kernels/reference/reference.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+void lh_reference_kv_store(const lh_kv_view *view, uint32_t first, uint32_t rows, const float *keys,
+                           const float *values, size_t stride) {
+    uint32_t dims = view->head_dim;
+    for (uint32_t row = 0; row < rows; row++, keys += stride, values += stride)
+        for (uint32_t head = 0; head < view->kv_heads; head++) {
+            float *key = lh_kv_keys(view, head, first + row) + (first + row) % LH_LANES;
+            for (uint32_t d = 0; d < dims; d++)
+                key[(size_t)d * LH_LANES] = keys[(size_t)head * dims + d];
+            memcpy(lh_kv_value(view, head, first + row), values + (size_t)head * dims, dims * sizeof(float));
+        }
+}
+
+size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t head_dim, uint32_t context) {
+    (void)head_dim; /* no set needs scratch for it today */
+    uint64_t queries = (uint64_t)rows * group;
+    if (queries > LH_ATTENTION_QUERIES)
+        queries = LH_ATTENTION_QUERIES;
+    return (size_t)queries * lh_attention_score_stride(context) * sizeof(float);
+}
+
+static float score(const float *q, const float *keys, uint32_t lane, uint32_t head_dim, float scale) {
+    float acc = 0;
+    for (uint32_t d = 0; d < head_dim; d++)
+        acc = fmaf(q[d], keys[d * LH_LANES + lane], acc);
+    return scale * acc;
+}
+
+static void attend(float *y, const float *q, const lh_kv_view *view, uint32_t kv_head, uint32_t keys,
+                   float scale, float *p) {
+    for (uint32_t t = 0; t < keys; t++)
+        p[t] = score(q, lh_kv_keys(view, kv_head, t), t % LH_LANES, view->head_dim, scale);
+    float inverse = 1.0f / lh_reference_exp_sum(p, p, lh_reference_max(p, keys), keys);
+    for (uint32_t d = 0; d < view->head_dim; d++) {
+        float acc = 0;
+        for (uint32_t t = 0; t < keys; t++)
+            acc = fmaf(p[t], lh_kv_value(view, kv_head, t)[d], acc);
+        y[d] = acc * inverse;
+    }
+}
+
+void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
+                            const lh_kv_view *view, uint32_t kv_head, uint32_t group, uint32_t first,
+                            uint32_t rows, float scale, void *scratch) {
+    assert(kv_head < view->kv_heads);
+    for (uint32_t row = 0; row < rows; row++)
+        for (uint32_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
+            size_t column = (size_t)head * view->head_dim;
+            attend(y + row * y_stride + column, q + row * q_stride + column, view, kv_head, first + row + 1,
+                   scale, scratch);
+        }
+}

@@ -1,0 +1,20 @@
+/* The scalar reference as an instruction set. */
+#include "kernels/instruction_sets.h"
+#include "kernels/reference/reference.h"
+
+const lh_kernels lh_kernels_reference = {
+    .name = "reference",
+    .pack_activations = lh_reference_pack_activations,
+    .rms_scale = lh_reference_rms_scale,
+    .matmul = lh_reference_matmul,
+    .scale_rows = lh_reference_scale_rows,
+    .add = lh_reference_add,
+    .silu_mul = lh_reference_silu_mul,
+    .rope = lh_reference_rope,
+    .kv_store = lh_reference_kv_store,
+    .attention = lh_reference_attention,
+    .exp_sum = lh_reference_exp_sum,
+    .max = lh_reference_max,
+    .f32_from_f16 = lh_reference_f32_from_f16,
+    .f16_from_f32 = lh_reference_f16_from_f32,
+};
