@@ -20,19 +20,24 @@ typedef struct lh_worker_client_events {
                     const char *message);
 } lh_worker_client_events;
 
-/* `chain` names the chain in the path. */
+/* `chain` names the chain in the path. The texts and limits are copied; those of `tls` must outlive the
+ * client. */
 lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const char *chain,
                                   const lh_tls_options *tls, const lh_h2_limits *limits,
                                   const lh_worker_client_events *events, void *context,
                                   lh_worker_client **client, lh_error *error);
+/* Submissions in progress end first (on_done with LH_ERR_UNAVAILABLE); then on_closed (may be NULL). */
 void lh_worker_client_close(lh_worker_client *client, void (*on_closed)(void *), void *context);
 bool lh_worker_client_is_connected(const lh_worker_client *client);
 int64_t lh_worker_client_round_trip_us(const lh_worker_client *client);
+uint64_t lh_worker_client_bytes_sent(const lh_worker_client *client);
 
-/* Opens POST /chains/{chain}/steps/{step} and sends the manifest; shards or results may follow until _end. */
+/* Opens POST /chains/{chain}/steps/{step} and sends the manifest; shards or results may follow until _end.
+ * LH_ERR_UNAVAILABLE: not connected; LH_ERR_BUSY: too many streams; LH_ERR_LIMIT, LH_ERR_NO_MEMORY. on_done
+ * comes only where this gave LH_OK. */
 lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manifest *manifest,
                                   void *step_context, lh_step_submission **submission, lh_error *error);
-/* Takes over an encoded shard or results frame (malloc'd). */
+/* Takes over an encoded shard or results frame (malloc'd), also when it fails (LH_ERR_NO_MEMORY). */
 lh_status lh_step_submission_write(lh_step_submission *submission, void *bytes, size_t length);
 void lh_step_submission_end(lh_step_submission *submission);
 void lh_step_submission_cancel(lh_step_submission *submission);

@@ -1,0 +1,228 @@
+/* Steps as requests on one HTTP/2 client connection (worker_client.h). */
+#include "worker/api/worker_client.h"
+
+#include "worker/api/step_answer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWER_BYTES_MAX 4096u /* of a JSON problem: a name, a status and a message */
+
+struct lh_worker_client {
+    lh_h2_client *connection;
+    char *address, *chain;
+    lh_worker_client_events events;
+    void *context;
+    void (*on_closed)(void *);
+    void *closed_context;
+};
+
+struct lh_step_submission {
+    lh_worker_client *client;
+    void *step_context;
+    lh_h2_stream *stream;
+    bool ended;     /* our END_STREAM is under way */
+    bool cancelled; /* by our user */
+    bool answered;  /* the whole answer is here */
+    int http_status;
+    size_t body_bytes;
+    char body[ANSWER_BYTES_MAX];
+};
+
+/* ---- The answer
+ * -------------------------------------------------------------------------------------------- */
+
+static void on_response(lh_h2_stream *stream, void *context, int http_status) {
+    (void)stream;
+    lh_step_submission *submission = context;
+    submission->http_status = http_status;
+}
+
+static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
+    lh_step_submission *submission = context;
+    size_t room = ANSWER_BYTES_MAX - submission->body_bytes;
+    size_t count = length < room ? length : room;
+    memcpy(submission->body + submission->body_bytes, bytes, count);
+    submission->body_bytes += count;
+    lh_h2_stream_consume(stream, length);
+}
+
+/* A refusal before we have ended: the rest of the step is of no use to the peer. */
+static void on_end(lh_h2_stream *stream, void *context) {
+    lh_step_submission *submission = context;
+    submission->answered = true;
+    if (!submission->ended) {
+        lh_h2_stream_cancel(stream);
+    }
+}
+
+/* What became of the submission, from the answer or, without one, from the way the stream ended. */
+static void read_outcome(const lh_step_submission *submission, lh_status stream_status,
+                         lh_step_answer *answer) {
+    const char *address = submission->client->address;
+    *answer = (lh_step_answer){.status = LH_ERR_UNAVAILABLE};
+    if (submission->cancelled) {
+        answer->status = LH_ERR_CANCELLED;
+        snprintf(answer->message, sizeof(answer->message), "cancelled");
+    } else if (submission->answered) {
+        lh_step_answer_parse(submission->http_status, submission->body, submission->body_bytes, answer);
+        if (answer->status == LH_OK && !submission->ended) {
+            answer->status = LH_ERR_PROTOCOL;
+            snprintf(answer->message, sizeof(answer->message),
+                     "%.200s answered 200 before the step had ended", address);
+        }
+    } else {
+        snprintf(answer->message, sizeof(answer->message), "the hop to %.200s: %s", address,
+                 stream_status == LH_OK ? "ended without an answer" : lh_status_text(stream_status));
+    }
+}
+
+static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status status) {
+    (void)stream;
+    lh_step_submission *submission = context;
+    lh_worker_client *client = submission->client;
+    lh_step_answer answer;
+    read_outcome(submission, status, &answer);
+    void *step_context = submission->step_context;
+    free(submission);
+    client->events.on_done(client->context, step_context, answer.status, answer.worker, answer.message);
+}
+
+static const lh_h2_stream_events stream_events = {
+    .on_response = on_response, .on_body = on_body, .on_end = on_end, .on_closed = on_stream_closed};
+
+/* ---- The connection
+ * ---------------------------------------------------------------------------------------- */
+
+static void on_state(void *context, bool connected, const char *reason) {
+    lh_worker_client *client = context;
+    if (client->events.on_state != NULL) {
+        client->events.on_state(client->context, connected, reason);
+    }
+}
+
+static void destroy(lh_worker_client *client) {
+    free(client->chain);
+    free(client->address);
+    free(client);
+}
+
+lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const char *chain,
+                                  const lh_tls_options *tls, const lh_h2_limits *limits,
+                                  const lh_worker_client_events *events, void *context,
+                                  lh_worker_client **client, lh_error *error) {
+    assert(events->on_done != NULL);
+    lh_worker_client *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return lh_fail(error, LH_ERR_NO_MEMORY, "worker client: out of memory");
+    }
+    made->events = *events;
+    made->context = context;
+    made->address = strdup(address);
+    made->chain = strdup(chain);
+    lh_status status;
+    if (made->address == NULL || made->chain == NULL) {
+        status = lh_fail(error, LH_ERR_NO_MEMORY, "worker client: out of memory");
+    } else {
+        status = lh_h2_client_create(loop, address, tls, limits, on_state, made, &made->connection, error);
+    }
+    if (status != LH_OK) {
+        destroy(made);
+        return status;
+    }
+    *client = made;
+    return LH_OK;
+}
+
+static void on_connection_closed(void *context) {
+    lh_worker_client *client = context;
+    void (*on_closed)(void *) = client->on_closed;
+    void *closed_context = client->closed_context;
+    destroy(client);
+    if (on_closed != NULL) {
+        on_closed(closed_context);
+    }
+}
+
+void lh_worker_client_close(lh_worker_client *client, void (*on_closed)(void *), void *context) {
+    client->on_closed = on_closed;
+    client->closed_context = context;
+    lh_h2_client_close(client->connection, on_connection_closed, client);
+}
+
+bool lh_worker_client_is_connected(const lh_worker_client *client) {
+    return lh_h2_client_is_connected(client->connection);
+}
+
+int64_t lh_worker_client_round_trip_us(const lh_worker_client *client) {
+    return lh_h2_client_round_trip_us(client->connection);
+}
+
+uint64_t lh_worker_client_bytes_sent(const lh_worker_client *client) {
+    return lh_h2_client_bytes_sent(client->connection);
+}
+
+/* ---- Submitting
+ * -------------------------------------------------------------------------------------------- */
+
+static lh_status open_stream(lh_step_submission *submission, const lh_step_manifest *manifest,
+                             lh_error *error) {
+    static const lh_h2_header content_type = {.name = "content-type", .value = "application/x-longhaul-step"};
+    lh_worker_client *client = submission->client;
+    char path[160];
+    int length = snprintf(path, sizeof(path), "/chains/%s/steps/%llu", client->chain,
+                          (unsigned long long)manifest->step);
+    if (length < 0 || (size_t)length >= sizeof(path)) {
+        return lh_fail(error, LH_ERR_LIMIT, "chain name '%.80s...' is too long", client->chain);
+    }
+    return lh_h2_client_submit(client->connection, "POST", path, &content_type, 1, (int)manifest->step_class,
+                               &stream_events, submission, &submission->stream, error);
+}
+
+lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manifest *manifest,
+                                  void *step_context, lh_step_submission **submission, lh_error *error) {
+    size_t capacity = lh_step_manifest_bytes(manifest), length = 0;
+    uint8_t *bytes = malloc(capacity);
+    lh_step_submission *made = calloc(1, sizeof(*made));
+    lh_status status = LH_ERR_NO_MEMORY;
+    if (bytes == NULL || made == NULL) {
+        lh_fail(error, LH_ERR_NO_MEMORY, "step %llu: out of memory", (unsigned long long)manifest->step);
+        goto fail;
+    }
+    made->client = client;
+    made->step_context = step_context;
+    status = lh_step_encode_manifest(manifest, bytes, capacity, &length, error);
+    if (status != LH_OK) {
+        goto fail;
+    }
+    status = open_stream(made, manifest, error);
+    if (status != LH_OK) {
+        goto fail;
+    }
+    *submission = made;
+    if (lh_h2_stream_write_owned(made->stream, bytes, length) != LH_OK) {
+        lh_h2_stream_cancel(made->stream); /* on_done tells of it */
+    }
+    return LH_OK;
+
+fail:
+    free(made);
+    free(bytes);
+    return status;
+}
+
+lh_status lh_step_submission_write(lh_step_submission *submission, void *bytes, size_t length) {
+    return lh_h2_stream_write_owned(submission->stream, bytes, length);
+}
+
+void lh_step_submission_end(lh_step_submission *submission) {
+    submission->ended = true;
+    lh_h2_stream_end(submission->stream);
+}
+
+void lh_step_submission_cancel(lh_step_submission *submission) {
+    submission->cancelled = true;
+    lh_h2_stream_cancel(submission->stream);
+}
