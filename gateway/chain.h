@@ -1,5 +1,5 @@
-/* One chain: its stages, its epoch, and whether it can take steps. Sans-I/O; it reads the workers' reports, it decides
- * nothing about who should be in it (fleet.h does).
+/* One chain: its stages, its epoch, and whether it can take steps. Sans-I/O; it reads the workers' reports,
+ * it decides nothing about who should be in it (fleet.h does).
  *
  *   FORMING --all workers hold their stage and every hop is connected--> READY
  *   READY   --a worker or a hop went, a step failed--> (fleet forms it again with the next epoch) FORMING
@@ -44,11 +44,13 @@ typedef struct lh_chain_origin {
     bool has_tls; /* it can open TLS connections */
 } lh_chain_origin;
 
-/* Takes over a plan with a new epoch: FORMING. workers[] are those that the plan's indices mean. LH_ERR_UNAVAILABLE: a worker has no
- * address that its predecessor can use (named); the chain is unchanged then. */
-lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, lh_worker *const *workers,
+/* Takes over a plan with a new epoch: FORMING. workers[] are those that the plan's indices mean.
+ * LH_ERR_UNAVAILABLE: a worker has no address that its predecessor can use (named); the chain is unchanged
+ * then. */
+lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *const *workers,
                         const lh_chain_origin *origin, uint32_t epoch, int64_t now_us, lh_error *error);
-/* The same stages with a new epoch. Instances and addresses are taken anew. LH_ERR_NOT_FOUND: a worker is gone. */
+/* The same stages with a new epoch. Instances and addresses are taken anew. LH_ERR_NOT_FOUND: a worker is
+ * gone. */
 lh_status lh_chain_renew(lh_chain *chain, const lh_registry *registry, const lh_chain_origin *origin,
                          uint32_t epoch, int64_t now_us, lh_error *error);
 void lh_chain_drop(lh_chain *chain);
@@ -57,7 +59,8 @@ void lh_chain_drop(lh_chain *chain);
 int lh_chain_find(const lh_chain *chain, const char *worker);
 /* Which worker of the chain is missing (gone, or restarted since it was formed), as an index; -1: none. */
 int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *restarted);
-/* Whether all workers hold their stage and every hop is connected. Where not, says in `reason` what it waits for
+/* Whether all workers hold their stage and every hop is connected. Where not, says in `reason` what it waits
+ * for
  * ("worker b loads its layers: 35 %"). first_hop: the gateway's own connection. */
 bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry, bool first_hop, char *reason,
                           size_t reason_bytes);

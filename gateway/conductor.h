@@ -1,6 +1,6 @@
-/* Joins the fleet (who forms the chain) and the scheduler (what runs on it). The whole gateway behind the API, sans-I/O: engine.c
- * plugs it to sockets and the clock, tests/fleet to a simulated fleet. Feed it, then pull actions until there are none.
- * Thread: one at a time. */
+/* Joins the fleet (who forms the chain) and the scheduler (what runs on it). The whole gateway behind the
+ * API, sans-I/O: engine.c plugs it to sockets and the clock, tests/fleet to a simulated fleet. Feed it, then
+ * pull actions until there are none. Thread: one at a time. */
 #pragma once
 
 #include "gateway/fleet.h"
@@ -9,10 +9,12 @@
 typedef struct lh_conductor lh_conductor;
 
 typedef enum lh_action_kind {
-    LH_ACTION_CONNECT, /* to the first worker, closing the connection that was: all steps of the old one are gone */
+    LH_ACTION_CONNECT, /* to the first worker, closing the connection that was: all steps of the old one are
+                          gone */
     LH_ACTION_SUBMIT,  /* a step */
     LH_ACTION_CANCEL,  /* reset a step's request; its step_done still comes */
-    LH_ACTION_ABANDON  /* reset every step's request: the chain went down. No step_done of theirs counts any more */
+    LH_ACTION_ABANDON  /* reset every step's request: the chain went down. No step_done of theirs counts any
+                          more */
 } lh_action_kind;
 
 typedef struct lh_action {
@@ -23,9 +25,10 @@ typedef struct lh_action {
     uint64_t step;                    /* CANCEL */
 } lh_action;
 
-lh_status lh_conductor_create(const lh_fleet_options *fleet_options, const lh_scheduler_options *scheduler_options,
-                              const lh_model_profile *model, const lh_scheduler_sink *sink, int64_t now_us,
-                              lh_conductor **conductor, lh_error *error);
+lh_status lh_conductor_create(const lh_fleet_options *fleet_options,
+                              const lh_scheduler_options *scheduler_options, const lh_model_profile *model,
+                              const lh_scheduler_sink *sink, int64_t now_us, lh_conductor **conductor,
+                              lh_error *error);
 void lh_conductor_destroy(lh_conductor *conductor);
 
 lh_status lh_conductor_put(lh_conductor *conductor, const lh_worker_report *report, int64_t now_us,
@@ -33,10 +36,12 @@ lh_status lh_conductor_put(lh_conductor *conductor, const lh_worker_report *repo
 /* The state of the connection that the last CONNECT asked for. */
 void lh_conductor_first_hop(lh_conductor *conductor, bool connected, int64_t now_us, const char *reason);
 /* As lh_scheduler_submit, _cancel, _results, _step_done. */
-lh_status lh_conductor_submit(lh_conductor *conductor, lh_sequence *sequence, int64_t now_us, lh_error *error);
+lh_status lh_conductor_submit(lh_conductor *conductor, lh_sequence *sequence, int64_t now_us,
+                              lh_error *error);
 void lh_conductor_cancel(lh_conductor *conductor, uint64_t handle);
-lh_status lh_conductor_results(lh_conductor *conductor, uint32_t epoch, uint64_t step, const lh_step_result *results,
-                               uint32_t count, int64_t now_us, lh_error *error);
+lh_status lh_conductor_results(lh_conductor *conductor, uint32_t epoch, uint64_t step,
+                               const lh_step_result *results, uint32_t count, int64_t now_us,
+                               lh_error *error);
 void lh_conductor_step_done(lh_conductor *conductor, uint32_t epoch, uint64_t step, lh_status status,
                             const char *message, int64_t now_us);
 void lh_conductor_tick(lh_conductor *conductor, int64_t now_us);

@@ -45,6 +45,7 @@ typedef enum lh_engine_event_kind {
 typedef struct lh_engine_event {
     lh_engine_event_kind kind;
     uint32_t token;
+    uint32_t position; /* of the token in the sequence, the prompt included */
     float logprob;
     uint32_t top_count;
     const lh_engine_logprob *top; /* during the call */

@@ -1,20 +1,22 @@
-/* The keeper of the fleet: takes the workers' reports, plans and forms the chain, forms it again when something breaks, and
- * answers each worker with the assignment that it should have. Sans-I/O: time is an argument; what it wants done it says in
- * its state, which the caller reads after each call.
+/* The keeper of the fleet: takes the workers' reports, plans and forms the chain, forms it again when
+ * something breaks, and answers each worker with the assignment that it should have. Sans-I/O: time is an
+ * argument; what it wants done it says in its state, which the caller reads after each call.
  *
- * Happy path: workers register; when they have been the same for plan_delay_us (or as many as expected are there) the planner
- * splits the model, the chain begins to form, each worker learns of its stage with its next report, loads, connects, and says
- * so; when all have, the chain is ready.
+ * Happy path: workers register; when they have been the same for plan_delay_us (or as many as expected are
+ * there) the planner splits the model, the chain begins to form, each worker learns of its stage with its
+ * next report, loads, connects, and says so; when all have, the chain is ready.
  *
  * Failure modes:
- * - a step or a hop fails: lh_fleet_fault. The same stages form again under the next epoch, which empties their KV caches; the
- *   workers are put on probation: one that does not renew soon is taken for gone long before its lease would end.
- * - a worker is gone: what is left is planned anew, at once. When it does not fit, the chain waits for workers.
+ * - a step or a hop fails: lh_fleet_fault. The same stages form again under the next epoch, which empties
+ * their KV caches; the workers are put on probation: one that does not renew soon is taken for gone long
+ * before its lease would end.
+ * - a worker is gone: what is left is planned anew, at once. When it does not fit, the chain waits for
+ * workers.
  * - a worker restarted: the same stages, the next epoch.
  * - a worker cannot load its stage: it is left out for a while.
  * - a spare joins: nothing changes while the chain is healthy.
- * - the gateway restarts: workers keep reporting; epochs must not repeat, so they begin at the wall clock's seconds and advance at
- *   most once a second (which is also the back-off of a chain that keeps failing).
+ * - the gateway restarts: workers keep reporting; epochs must not repeat, so they begin at the wall clock's
+ * seconds and advance at most once a second (which is also the back-off of a chain that keeps failing).
  *
  * Thread: one at a time. */
 #pragma once
@@ -29,7 +31,7 @@ typedef struct lh_fleet lh_fleet;
 
 typedef struct lh_fleet_options {
     lh_planner_options planner;
-    const char *chain_name;    /* in the path of a step */
+    const char *chain_name; /* in the path of a step */
     lh_chain_origin origin;
     uint32_t workers_expected; /* the first plan waits for so many; 0: any, once they are stable */
     uint32_t context, rows_max, column_shards;
@@ -60,8 +62,8 @@ lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profil
 void lh_fleet_destroy(lh_fleet *fleet);
 
 /* A worker's report. LH_ERR_LIMIT: too many workers. */
-lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us, lh_fleet_answer *answer,
-                       lh_error *error);
+lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us,
+                       lh_fleet_answer *answer, lh_error *error);
 /* The gateway's own connection to the first worker of the current epoch. */
 void lh_fleet_first_hop(lh_fleet *fleet, bool connected, int64_t now_us, const char *reason);
 /* The chain does not work (a step failed or timed out); ignored when `epoch` is not the current one. */
@@ -76,6 +78,3 @@ const lh_registry *lh_fleet_registry(const lh_fleet *fleet);
 const lh_fleet_options *lh_fleet_current_options(const lh_fleet *fleet);
 /* Why the chain is not ready; "" when it is. */
 const char *lh_fleet_reason(const lh_fleet *fleet);
-
-/* Steps that one chain of so many stages may have in progress at once, releases included: what workers allocate for. */
-uint32_t lh_fleet_steps_max(uint32_t stages);

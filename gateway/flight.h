@@ -1,5 +1,5 @@
-/* The steps that are on their way through a chain: which sequences' rows each holds, which tokens are still due, and which
- * pages come back with it. Records are allocated at start. Thread: one at a time. */
+/* The steps that are on their way through a chain: which sequences' rows each holds, which tokens are still
+ * due, and which pages come back with it. Records are allocated at start. Thread: one at a time. */
 #pragma once
 
 #include "common/status.h"
@@ -19,10 +19,12 @@ typedef struct lh_flight {
     uint64_t step; /* 0: the record is free */
     lh_step_class step_class;
     int64_t submitted_us;
-    uint32_t rows, segment_count, release_count, draws_due;
+    uint32_t rows, segment_count, release_count, draws_due /* segments that sample */, drawn_count;
     lh_flight_segment *segments; /* room for the table's segments_max */
     lh_sequence **releases;      /* room for the table's releases_max */
     bool wants_cancel, is_cancelled;
+    bool is_answered; /* cancelled, and its request is closed; kept until the workers have surely dropped it
+                         too */
 } lh_flight;
 
 typedef struct lh_flight_table lh_flight_table;
@@ -37,7 +39,9 @@ void lh_flight_table_launch(lh_flight_table *table, lh_flight *flight, uint64_t 
 /* NULL: not in flight. */
 lh_flight *lh_flight_table_find(lh_flight_table *table, uint64_t step);
 void lh_flight_table_land(lh_flight_table *table, lh_flight *flight);
-/* Steps in flight: with rows of a class, without rows, and all. */
+/* A token that the step owes has come. When it owes nothing more it no longer counts as being under way. */
+void lh_flight_table_draw(lh_flight_table *table, lh_flight *flight, lh_flight_segment *segment);
+/* Steps in flight: under way with rows of a class, without rows, and all, whose answer is due. */
 uint32_t lh_flight_table_count(const lh_flight_table *table, lh_step_class step_class);
 uint32_t lh_flight_table_empties(const lh_flight_table *table);
 uint32_t lh_flight_table_total(const lh_flight_table *table);

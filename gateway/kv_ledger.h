@@ -1,6 +1,6 @@
-/* The pages of KV cache that the sequences of a chain have been promised, worker by worker. The gateway admits a sequence only when
- * every worker of the chain can hold all the positions that it may come to; so no worker ever runs out.
- * Thread: one at a time. */
+/* The pages of KV cache that the sequences of a chain have been promised, worker by worker. The gateway
+ * admits a sequence only when every worker of the chain can hold all the positions that it may come to; so no
+ * worker ever runs out. Thread: one at a time. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* The workers that are there: what each one last said of itself, and until when that holds (its lease). Sans-I/O: time is an
- * argument. Thread: one at a time. */
+/* The workers that are there: what each one last said of itself, and until when that holds (its lease).
+ * Sans-I/O: time is an argument. Thread: one at a time. */
 #pragma once
 
 #include "common/status.h"
@@ -71,11 +71,13 @@ lh_status lh_registry_put(lh_registry *registry, const lh_worker_report *report,
 bool lh_registry_expire(lh_registry *registry, int64_t now_us, lh_worker *gone);
 /* Shortens a lease, never lengthens it: the worker is suspected and must renew sooner. */
 void lh_registry_suspect(lh_registry *registry, const char *name, int64_t until_us);
+/* Keeps a worker out of plans until then. */
+void lh_registry_exclude(lh_registry *registry, const char *name, int64_t until_us);
 
 /* Workers in the order of their names. Pointers are valid until the next _put or _expire. */
 uint32_t lh_registry_count(const lh_registry *registry);
-lh_worker *lh_registry_at(const lh_registry *registry, uint32_t index);
+const lh_worker *lh_registry_at(const lh_registry *registry, uint32_t index);
 /* NULL: not there. */
-lh_worker *lh_registry_find(const lh_registry *registry, const char *name);
+const lh_worker *lh_registry_find(const lh_registry *registry, const char *name);
 /* When the first lease ends; INT64_MAX: there is none. */
 int64_t lh_registry_deadline_us(const lh_registry *registry);

@@ -1,6 +1,6 @@
-/* One generation in progress, as the gateway knows it: the tokens so far, how many of them its chain has been sent, and what the
- * sampler needs. The history is the truth: a sequence can be computed again from it on any chain, and goes on
- * with the same tokens. Thread: one at a time. */
+/* One generation in progress, as the gateway knows it: the tokens so far, how many of them its chain has been
+ * sent, and what the sampler needs. The history is the truth: a sequence can be computed again from it on any
+ * chain, and goes on with the same tokens. Thread: one at a time. */
 #pragma once
 
 #include "common/status.h"
@@ -33,20 +33,22 @@ struct lh_sequence {
     uint32_t stop_tokens[LH_SEQUENCE_STOP_TOKENS_MAX];
     uint32_t stop_token_count;
 
-    lh_step_sampling sampling;  /* all but counter, biases and counts */
-    lh_step_token_bias *biases; /* [bias_count + stop_token_count]: the user's first, then the stop tokens' ban */
-    uint32_t bias_count;
+    lh_step_sampling sampling; /* all but counter, biases and counts */
+    lh_step_token_bias *biases,
+        *early_biases; /* early: while min_tokens are not reached, stop tokens are banned */
+    uint32_t bias_count, early_bias_count;
     struct lh_token_census *census; /* NULL: no penalty is on */
 
-    lh_step_class sampling_class; /* of the step that draws */
-    uint32_t flights;             /* steps in flight that hold it */
+    lh_step_class sampling_class;    /* of the step that draws */
+    uint32_t flights;                /* steps in flight that hold it */
+    bool is_released;                /* the workers have given its pages back; only its flights keep it */
     uint32_t strikes, strike_length; /* refusals by a worker at this length: see scheduler.c */
     uint32_t replays, replay_length; /* replays without a token in between */
     int64_t submitted_us;
 };
 
-/* Copies the request. LH_ERR_INVALID (empty prompt, max_tokens 0 ...), LH_ERR_LIMIT (too many stop tokens or biases, over `context`),
- * LH_ERR_NO_MEMORY. */
+/* Copies the request. LH_ERR_INVALID (empty prompt, max_tokens 0 ...), LH_ERR_LIMIT (too many stop tokens or
+ * biases, over `context`), LH_ERR_NO_MEMORY. */
 lh_status lh_sequence_create(const lh_engine_request *request, uint64_t handle, uint32_t context,
                              lh_sequence **sequence, lh_error *error);
 /* NULL is allowed. */

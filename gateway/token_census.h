@@ -1,5 +1,6 @@
-/* How often each token occurs in a prompt and in the output, kept as they grow: what penalties are computed from.
- * The entries lie in one array in the order of first occurrence, ready to be sent. Thread: one at a time. */
+/* How often each token occurs in a prompt and in the output, kept as they grow: what penalties are computed
+ * from. The entries lie in one array in the order of first occurrence, ready to be sent. Thread: one at a
+ * time. */
 #pragma once
 
 #include "common/status.h"

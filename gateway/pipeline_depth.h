@@ -1,0 +1,27 @@
+/* How many steps a chain of so many stages is kept filled with. One step for each stage keeps every stage
+ * busy; those on top cover the hops and the answers on their way. Prefill gets more: its steps are finer than
+ * its work, and one that waits at a stage costs nothing, whereas splitting decode rows over more steps reads
+ * the weights more often. */
+#pragma once
+
+#include <stdint.h>
+
+static inline uint32_t lh_decode_depth(uint32_t stages) {
+    return stages + 1;
+}
+
+static inline uint32_t lh_prefill_depth(uint32_t stages) {
+    return 2 * stages + 2;
+}
+
+/* Steps without rows, which only release. */
+static inline uint32_t lh_release_depth(void) {
+    return 2;
+}
+
+/* Requests open at once at most, and so what a worker allocates for. A decode step's token comes around the
+ * ring before its answer has come back hop by hop: for that while it is open beside the one that followed it.
+ */
+static inline uint32_t lh_steps_max(uint32_t stages) {
+    return 2 * lh_decode_depth(stages) + lh_prefill_depth(stages) + lh_release_depth();
+}
