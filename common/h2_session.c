@@ -1,0 +1,249 @@
+/* Life of a session: making it, bytes in, bytes out, its end. Events are in h2_session_events.c, streams in
+ * h2_session_streams.c. */
+#include "common/h2_session_state.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    OUTBOUND_ACKS_MAX =
+        256, /* PING and SETTINGS that wait for their answer: a peer that floods and does not read */
+    OUTBOUND_SPARE = 1024,  /* control frames in the queue, above what its streams may cause */
+    CONNECTION_WINDOWS = 4, /* a connection's window, in streams' */
+    RESETS_BURST =
+        500, /* RST_STREAM from a client: a fleet cancels what is in flight, an attacker more (rapid reset) */
+    RESETS_PER_S = 50,
+    CONTINUATIONS_MAX = 8,
+    SETTINGS_MAX = 32
+};
+
+lh_h2_limits lh_h2_default_limits(void) {
+    return (lh_h2_limits){.window_bytes = 16u << 20,
+                          .streams_max = 256,
+                          .connections_max = 64,
+                          .header_bytes_max = 16u << 10,
+                          .ping_interval_ms = 1000,
+                          .dead_after_ms = 3000,
+                          .connect_timeout_ms = 3000,
+                          .renew_after = 1u << 29};
+}
+
+void lh_h2_session_wake(lh_h2_session *session) {
+    session->config.on_wake(session->config.context);
+}
+
+void lh_h2_session_set_failure(lh_h2_session *session, lh_status status, const char *reason) {
+    if (session->failure)
+        return;
+    session->failure = status;
+    snprintf(session->reason, sizeof session->reason, "%s", reason);
+    lh_h2_session_wake(session);
+}
+
+static lh_status failure(const lh_h2_session *session, lh_error *error) {
+    return lh_fail(error, session->failure, "%s", session->reason);
+}
+
+/* What nghttp2 returned in a place where only its fatal errors are possible. */
+static lh_status fail_with(lh_h2_session *session, ssize_t code, lh_error *error) {
+    if (code == NGHTTP2_ERR_NOMEM)
+        lh_h2_session_set_failure(session, LH_ERR_NO_MEMORY, "out of memory");
+    else if (code == NGHTTP2_ERR_FLOODED)
+        lh_h2_session_set_failure(session, LH_ERR_LIMIT,
+                                  "the peer floods the connection with control frames");
+    else if (code == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
+        lh_h2_session_set_failure(session, LH_ERR_PROTOCOL,
+                                  "the peer does not speak HTTP/2 with prior knowledge");
+    else
+        lh_h2_session_set_failure(session, LH_ERR_PROTOCOL, nghttp2_strerror((int)code));
+    return failure(session, error);
+}
+
+static int submit_settings(lh_h2_session *session) {
+    const lh_h2_limits *limits = &session->limits;
+    bool server = session->config.role == LH_H2_SERVER;
+    uint32_t header_bytes =
+        limits->header_bytes_max > UINT32_MAX ? UINT32_MAX : (uint32_t)limits->header_bytes_max;
+    nghttp2_settings_entry entries[] = {
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits->window_bytes},
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, server ? limits->streams_max : 0},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, header_bytes},
+        {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+    };
+    size_t count = sizeof entries / sizeof entries[0];
+    int code =
+        nghttp2_submit_settings(session->nghttp2, NGHTTP2_FLAG_NONE, entries, server ? count - 1 : count);
+    int64_t window = (int64_t)limits->window_bytes * CONNECTION_WINDOWS;
+    if (window > NGHTTP2_MAX_WINDOW_SIZE)
+        window = NGHTTP2_MAX_WINDOW_SIZE;
+    if (code == 0)
+        code = nghttp2_session_set_local_window_size(session->nghttp2, NGHTTP2_FLAG_NONE, 0, (int32_t)window);
+    return code;
+}
+
+static nghttp2_option *options_create(void) {
+    nghttp2_option *option;
+    if (nghttp2_option_new(&option) != 0)
+        return NULL;
+    nghttp2_option_set_no_auto_window_update(option, 1);
+    nghttp2_option_set_no_closed_streams(option, 1);
+    nghttp2_option_set_max_outbound_ack(option, OUTBOUND_ACKS_MAX);
+    nghttp2_option_set_stream_reset_rate_limit(option, RESETS_BURST, RESETS_PER_S);
+    nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
+    nghttp2_option_set_max_settings(option, SETTINGS_MAX);
+    return option;
+}
+
+static int nghttp2_create(lh_h2_session *session) {
+    nghttp2_session_callbacks *callbacks = NULL;
+    nghttp2_option *option = options_create();
+    int code = NGHTTP2_ERR_NOMEM;
+    if (option && lh_h2_session_callbacks(&callbacks) == LH_OK)
+        code = session->config.role == LH_H2_SERVER
+                   ? nghttp2_session_server_new2(&session->nghttp2, callbacks, session, option)
+                   : nghttp2_session_client_new2(&session->nghttp2, callbacks, session, option);
+    nghttp2_session_callbacks_del(callbacks);
+    nghttp2_option_del(option);
+    return code;
+}
+
+lh_status lh_h2_session_create(const lh_h2_session_config *config, lh_h2_session **out, lh_error *error) {
+    lh_h2_session *session = calloc(1, sizeof *session);
+    if (!session)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    session->config = *config;
+    session->limits = *config->limits;
+    if (nghttp2_create(session) != 0 || submit_settings(session) != 0) {
+        lh_h2_session_destroy(session);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    }
+    *out = session;
+    return LH_OK;
+}
+
+void lh_h2_session_destroy(lh_h2_session *session) {
+    assert(!session->streams);
+    nghttp2_session_del(session->nghttp2);
+    free(session);
+}
+
+/* The peer took the wrong door: say so in words that name the mistake. */
+static const char *foreign_protocol(const lh_h2_session *session, const uint8_t *bytes, size_t length) {
+    if (session->settings_came || length < 5)
+        return NULL;
+    if (bytes[0] >= 0x14 && bytes[0] <= 0x17 && bytes[1] == 0x03)
+        return "the peer speaks TLS, this side is set up without";
+    if (memcmp(bytes, "HTTP/", 5) == 0)
+        return "the peer speaks HTTP/1, not HTTP/2";
+    return NULL;
+}
+
+lh_status lh_h2_session_receive(lh_h2_session *session, const uint8_t *bytes, size_t length,
+                                lh_error *error) {
+    assert(!session->dead);
+    if (session->failure)
+        return failure(session, error);
+    const char *foreign = foreign_protocol(session, bytes, length);
+    if (foreign) {
+        lh_h2_session_set_failure(session, LH_ERR_PROTOCOL, foreign);
+        return failure(session, error);
+    }
+    ssize_t code = nghttp2_session_mem_recv(session->nghttp2, bytes, length);
+    if (code < 0)
+        return fail_with(session, code, error);
+    size_t queue_max = OUTBOUND_SPARE + 4u * (size_t)session->limits.streams_max;
+    if (nghttp2_session_get_outbound_queue_size(session->nghttp2) > queue_max)
+        return fail_with(session, NGHTTP2_ERR_FLOODED, error);
+    return session->failure ? failure(session, error) : LH_OK;
+}
+
+/* Copies as much as fits of what nghttp2 gave; the rest goes first next time. */
+static void put(lh_h2_session *session, const uint8_t *bytes, size_t length) {
+    size_t room = session->capacity - session->used;
+    size_t part = length < room ? length : room;
+    if (part)
+        memcpy(session->buffer + session->used, bytes, part);
+    session->used += part;
+    session->rest = bytes + part;
+    session->rest_length = length - part;
+}
+
+static lh_status fill(lh_h2_session *session, lh_error *error) {
+    if (session->rest_length)
+        put(session, session->rest, session->rest_length);
+    while (session->used < session->capacity) {
+        const uint8_t *bytes;
+        size_t before = session->used;
+        ssize_t length = nghttp2_session_mem_send(session->nghttp2, &bytes);
+        if (length < 0)
+            return fail_with(session, length, error);
+        put(session, bytes, (size_t)length);
+        if (session->used == before && !lh_h2_session_resume_next(session))
+            break;
+    }
+    return session->failure ? failure(session, error) : LH_OK;
+}
+
+lh_status lh_h2_session_pull(lh_h2_session *session, uint8_t *buffer, size_t capacity, size_t *length,
+                             lh_error *error) {
+    assert(!session->dead && capacity >= LH_H2_PULL_BYTES_MIN);
+    session->buffer = buffer;
+    session->capacity = capacity;
+    session->used = 0;
+    lh_h2_session_resume_next(session);
+    lh_status status = fill(session, error);
+    *length = session->used;
+    session->buffer = NULL;
+    return status;
+}
+
+bool lh_h2_session_is_done(const lh_h2_session *session) {
+    return session->rest_length == 0 && !nghttp2_session_want_read(session->nghttp2) &&
+           !nghttp2_session_want_write(session->nghttp2);
+}
+
+lh_status lh_h2_session_done_status(const lh_h2_session *session, lh_error *error) {
+    if (session->failure)
+        return failure(session, error);
+    return lh_fail(error, LH_ERR_CLOSED, "%s",
+                   session->complaint[0] ? session->complaint : "the connection is closed");
+}
+
+void lh_h2_session_fail(lh_h2_session *session, lh_status status) {
+    session->dead = true;
+    while (session->streams)
+        lh_h2_session_close_stream(session->streams, status);
+}
+
+lh_status lh_h2_session_ping(lh_h2_session *session, uint64_t number) {
+    uint8_t opaque[8];
+    memcpy(opaque, &number, sizeof opaque);
+    if (nghttp2_submit_ping(session->nghttp2, NGHTTP2_FLAG_NONE, opaque) != 0)
+        return LH_ERR_NO_MEMORY;
+    lh_h2_session_wake(session);
+    return LH_OK;
+}
+
+void lh_h2_session_shut_down(lh_h2_session *session) {
+    if (session->shutting_down)
+        return;
+    session->shutting_down = true;
+    int32_t last = nghttp2_session_get_last_proc_stream_id(session->nghttp2);
+    if (nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0) != 0)
+        lh_h2_session_set_failure(session, LH_ERR_NO_MEMORY, "out of memory");
+    lh_h2_session_wake(session);
+}
+
+bool lh_h2_session_is_shutting_down(const lh_h2_session *session) {
+    return session->shutting_down || session->goaway_came || session->failure || session->dead;
+}
+
+bool lh_h2_session_is_mid_headers(const lh_h2_session *session) {
+    return session->mid_headers > 0;
+}
+
+uint32_t lh_h2_session_open_streams(const lh_h2_session *session) {
+    return session->open_streams;
+}

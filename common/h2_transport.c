@@ -1,0 +1,459 @@
+/* A connection's life: connect or accept, the handshake, reading, pumping, closing.
+ *
+ * Writing is bounded so that an urgent stream overtakes a bulky one on a slow link: at most one buffer is on
+ * its way to the kernel, which holds little itself (socket_options.c); the next frame is chosen when there is
+ * room for it. The buffer starts at one frame and grows while the kernel takes everything at once, as it does
+ * on a fast link. */
+#include "common/h2_transport.h"
+
+#include "common/address.h"
+#include "common/h2_liveness.h"
+#include "common/socket_options.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    INPUT_BYTES = 64 << 10,
+    OUTPUT_BYTES_MIN = 17 << 10, /* one DATA frame and some control frames */
+    OUTPUT_BYTES_MAX = 64 << 10,
+    PUMP_BYTES_MAX = 1 << 20 /* then others on the loop have their turn */
+};
+
+struct lh_h2_transport {
+    lh_h2_transport_config config;
+    lh_h2_transport *next;
+    uv_tcp_t tcp;
+    uv_timer_t timer;
+    uv_idle_t idle; /* runs while there is something to do at the end of the tick */
+    uv_connect_t connect;
+    uv_write_t write;
+    int open_handles;
+    lh_tls_channel *tls;
+    lh_h2_session *session;
+    lh_h2_liveness liveness;
+    char peer[LH_ADDRESS_TEXT_BYTES];
+    uint64_t bytes_sent;
+    size_t output_limit; /* how much to gather at once: between OUTPUT_BYTES_MIN and _MAX */
+    size_t output_used, output_sent;
+    bool ready, writing, closing, down;
+    lh_status close_status;
+    char close_reason[LH_ERROR_MESSAGE_BYTES];
+    uint8_t input[INPUT_BYTES], plain[OUTPUT_BYTES_MAX], output[OUTPUT_BYTES_MAX];
+};
+
+static void on_idle(uv_idle_t *idle);
+static void on_tick(uv_timer_t *timer);
+
+static void wake(lh_h2_transport *transport) {
+    if (!transport->down)
+        uv_idle_start(&transport->idle, on_idle);
+}
+
+void lh_h2_transport_close(lh_h2_transport *transport, lh_status status, const char *reason) {
+    if (transport->closing)
+        return;
+    transport->closing = true;
+    transport->close_status = status;
+    snprintf(transport->close_reason, sizeof transport->close_reason, "%s", reason);
+    wake(transport);
+}
+
+static void close_uv(lh_h2_transport *transport, int code) {
+    lh_h2_transport_close(transport, code == UV_ETIMEDOUT ? LH_ERR_TIMEOUT : LH_ERR_CLOSED,
+                          code == UV_EOF ? "the peer closed the connection" : uv_strerror(code));
+}
+
+static void close_error(lh_h2_transport *transport, const lh_error *error) {
+    lh_h2_transport_close(transport, error->status, error->message);
+}
+
+/* ---- The session's side
+ * ------------------------------------------------------------------------------------------ */
+
+static void on_session_wake(void *context) {
+    wake(context);
+}
+
+static void session_ping(lh_h2_transport *transport, uint64_t number) {
+    lh_status status = lh_h2_session_ping(transport->session, number);
+    if (status != LH_OK)
+        lh_h2_transport_close(transport, status, lh_status_text(status));
+}
+
+static void on_session_settings(void *context) {
+    lh_h2_transport *transport = context;
+    if (transport->closing)
+        return;
+    transport->ready = true;
+    uint64_t ping = lh_h2_liveness_start(&transport->liveness);
+    if (ping)
+        session_ping(transport, ping);
+    transport->config.on_ready(transport->config.owner, transport);
+}
+
+static void on_session_ping_answer(void *context, uint64_t number) {
+    lh_h2_transport *transport = context;
+    lh_h2_liveness_answered(&transport->liveness, number);
+}
+
+static void session_open(lh_h2_transport *transport) {
+    const lh_h2_transport_config *config = &transport->config;
+    lh_h2_session_config session = {
+        .role = config->role,
+        .limits = config->limits,
+        .peer = transport->peer,
+        .peer_name = transport->tls ? lh_tls_channel_peer_name(transport->tls) : "",
+        .on_request = config->on_request,
+        .server_context = config->server_context,
+        .authority = config->authority,
+        .scheme = transport->tls ? "https" : "http",
+        .on_wake = on_session_wake,
+        .on_settings = on_session_settings,
+        .on_ping_answer = on_session_ping_answer,
+        .context = transport,
+    };
+    lh_error error;
+    if (lh_h2_session_create(&session, &transport->session, &error) != LH_OK)
+        close_error(transport, &error);
+    wake(transport);
+}
+
+/* ---- Reading
+ * ----------------------------------------------------------------------------------------------------- */
+
+static lh_status receive_sealed(lh_h2_transport *transport, const uint8_t *bytes, size_t length,
+                                lh_error *error) {
+    lh_status status = lh_tls_channel_receive(transport->tls, bytes, length, error);
+    if (status == LH_OK && !transport->session && lh_tls_channel_is_open(transport->tls))
+        session_open(transport);
+    while (status == LH_OK && transport->session && !transport->closing) {
+        size_t plain_length;
+        status = lh_tls_channel_read(transport->tls, transport->plain, sizeof transport->plain, &plain_length,
+                                     error);
+        if (status == LH_OK && plain_length == 0)
+            break;
+        if (status == LH_OK)
+            status = lh_h2_session_receive(transport->session, transport->plain, plain_length, error);
+    }
+    return status;
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
+    (void)suggested;
+    lh_h2_transport *transport = handle->data;
+    *buffer = uv_buf_init((char *)transport->input, INPUT_BYTES);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer) {
+    lh_h2_transport *transport = stream->data;
+    const uint8_t *bytes = (const uint8_t *)buffer->base;
+    if (transport->closing || length == 0)
+        return;
+    if (length < 0) {
+        close_uv(transport, (int)length);
+        return;
+    }
+    lh_error error;
+    lh_h2_liveness_heard(&transport->liveness);
+    lh_status status = transport->tls
+                           ? receive_sealed(transport, bytes, (size_t)length, &error)
+                           : lh_h2_session_receive(transport->session, bytes, (size_t)length, &error);
+    if (status != LH_OK)
+        close_error(transport, &error);
+    wake(transport);
+}
+
+/* ---- Writing
+ * ----------------------------------------------------------------------------------------------------- */
+
+static void take_sealed(lh_h2_transport *transport) {
+    const uint8_t *bytes;
+    size_t length, room = OUTPUT_BYTES_MAX - transport->output_used;
+    lh_tls_channel_pending(transport->tls, &bytes, &length);
+    if (length > room)
+        length = room;
+    if (length)
+        memcpy(transport->output + transport->output_used, bytes, length);
+    transport->output_used += length;
+    lh_tls_channel_sent(transport->tls, length);
+}
+
+/* Fills the empty output buffer. A failing session may leave some last words in it. */
+static lh_status gather(lh_h2_transport *transport, lh_error *error) {
+    lh_status status = LH_OK;
+    transport->output_used = transport->output_sent = 0;
+    if (!transport->tls)
+        return lh_h2_session_pull(transport->session, transport->output, transport->output_limit,
+                                  &transport->output_used, error);
+    take_sealed(transport);
+    if (transport->output_used || !transport->session)
+        return LH_OK;
+    size_t length;
+    status =
+        lh_h2_session_pull(transport->session, transport->plain, transport->output_limit, &length, error);
+    if (length) {
+        lh_status sealed = lh_tls_channel_write(transport->tls, transport->plain, length, error);
+        status = status == LH_OK ? sealed : status;
+        take_sealed(transport);
+    }
+    return status;
+}
+
+static void on_written(uv_write_t *write, int code) {
+    lh_h2_transport *transport = write->data;
+    transport->writing = false;
+    transport->bytes_sent += transport->output_used - transport->output_sent;
+    transport->output_used = transport->output_sent = 0;
+    lh_h2_liveness_written(&transport->liveness);
+    if (code < 0)
+        close_uv(transport, code);
+    wake(transport);
+}
+
+/* As much as the kernel takes now. */
+static int write_now(lh_h2_transport *transport) {
+    uv_buf_t buffer = uv_buf_init((char *)transport->output, (unsigned)transport->output_used);
+    int written = uv_try_write((uv_stream_t *)&transport->tcp, &buffer, 1);
+    if (written == UV_EAGAIN)
+        written = 0;
+    if (written < 0)
+        return written;
+    transport->bytes_sent += (size_t)written;
+    transport->output_sent = (size_t)written;
+    return 0;
+}
+
+static int write_rest(lh_h2_transport *transport) {
+    uv_buf_t buffer = uv_buf_init((char *)transport->output + transport->output_sent,
+                                  (unsigned)(transport->output_used - transport->output_sent));
+    transport->writing = true;
+    return uv_write(&transport->write, (uv_stream_t *)&transport->tcp, &buffer, 1, on_written);
+}
+
+static void adapt(lh_h2_transport *transport, bool all_taken) {
+    size_t limit = all_taken ? transport->output_limit * 2 : OUTPUT_BYTES_MIN;
+    transport->output_limit = limit < OUTPUT_BYTES_MAX ? limit : OUTPUT_BYTES_MAX;
+}
+
+static void pump(lh_h2_transport *transport) {
+    size_t pumped = 0;
+    while (!transport->writing && !transport->closing) {
+        lh_error error;
+        lh_status status = gather(transport, &error);
+        if (status != LH_OK)
+            close_error(transport, &error);
+        if (transport->output_used == 0)
+            return;
+        int code = write_now(transport);
+        bool all_taken = code == 0 && transport->output_sent == transport->output_used;
+        adapt(transport, all_taken);
+        if (code == 0 && !all_taken)
+            code = write_rest(transport);
+        if (code < 0)
+            close_uv(transport, code);
+        pumped += transport->output_sent;
+        if (all_taken && pumped >= PUMP_BYTES_MAX) {
+            wake(transport);
+            return;
+        }
+    }
+}
+
+/* ---- Closing
+ * ----------------------------------------------------------------------------------------------------- */
+
+static void on_handle_closed(uv_handle_t *handle) {
+    lh_h2_transport *transport = handle->data;
+    if (--transport->open_handles > 0)
+        return;
+    if (transport->session)
+        lh_h2_session_destroy(transport->session);
+    lh_tls_channel_destroy(transport->tls);
+    transport->config.on_released(transport->config.owner, transport);
+    free(transport);
+}
+
+/* GOAWAY and the TLS alert, if the kernel takes them at once. */
+static void say_goodbye(lh_h2_transport *transport) {
+    if (transport->writing)
+        return;
+    if (transport->session) {
+        lh_h2_session_shut_down(transport->session);
+        gather(transport, NULL);
+        write_now(transport);
+        if (transport->output_sent < transport->output_used)
+            return;
+    }
+    if (!transport->tls)
+        return;
+    lh_tls_channel_shut_down(transport->tls);
+    transport->output_used = transport->output_sent = 0;
+    take_sealed(transport);
+    write_now(transport);
+}
+
+static void go_down(lh_h2_transport *transport) {
+    transport->down = true;
+    if (uv_is_writable((uv_stream_t *)&transport->tcp))
+        say_goodbye(transport);
+    if (transport->session)
+        lh_h2_session_fail(transport->session, transport->close_status);
+    transport->config.on_down(transport->config.owner, transport, transport->close_status,
+                              transport->close_reason);
+    uv_close((uv_handle_t *)&transport->tcp, on_handle_closed);
+    uv_close((uv_handle_t *)&transport->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&transport->idle, on_handle_closed);
+}
+
+static void on_idle(uv_idle_t *idle) {
+    lh_h2_transport *transport = idle->data;
+    uv_idle_stop(idle);
+    pump(transport);
+    if (!transport->closing && transport->session && lh_h2_session_is_done(transport->session)) {
+        lh_error error;
+        lh_h2_session_done_status(transport->session, &error);
+        close_error(transport, &error);
+    }
+    if (!transport->closing)
+        transport->config.on_change(transport->config.owner, transport);
+    if (transport->closing && !transport->down) {
+        uv_idle_stop(idle);
+        go_down(transport);
+    }
+}
+
+/* ---- Time
+ * -------------------------------------------------------------------------------------------------------- */
+
+static void on_tick(uv_timer_t *timer) {
+    lh_h2_transport *transport = timer->data;
+    if (transport->closing)
+        return;
+    lh_h2_activity activity = {
+        .ready = transport->ready,
+        .writing = transport->writing,
+        .mid_headers = transport->session && lh_h2_session_is_mid_headers(transport->session),
+        .watched = transport->config.role == LH_H2_CLIENT ||
+                   (transport->session && lh_h2_session_open_streams(transport->session) > 0),
+    };
+    lh_error error;
+    uint64_t ping;
+    lh_status status = lh_h2_liveness_tick(&transport->liveness, &activity, &ping, &error);
+    if (status != LH_OK)
+        close_error(transport, &error);
+    else if (ping)
+        session_ping(transport, ping);
+}
+
+/* ---- Opening
+ * ----------------------------------------------------------------------------------------------------- */
+
+static void init_handles(lh_h2_transport *transport) {
+    uv_tcp_init(transport->config.loop, &transport->tcp);
+    uv_timer_init(transport->config.loop, &transport->timer);
+    uv_idle_init(transport->config.loop, &transport->idle);
+    transport->tcp.data = transport->timer.data = transport->idle.data = transport;
+    transport->write.data = transport->connect.data = transport;
+    transport->open_handles = 3;
+    uint64_t tick_ms = (uint64_t)transport->liveness.tick_ms;
+    uv_timer_start(&transport->timer, on_tick, tick_ms, tick_ms);
+}
+
+lh_status lh_h2_transport_create(const lh_h2_transport_config *config, lh_h2_transport **out,
+                                 lh_error *error) {
+    lh_h2_transport *transport = calloc(1, sizeof *transport);
+    if (!transport)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    transport->config = *config;
+    transport->output_limit = OUTPUT_BYTES_MIN;
+    lh_h2_liveness_init(&transport->liveness, config->limits);
+    if (config->tls) {
+        lh_status status = lh_tls_channel_create(config->tls, config->host, &transport->tls, error);
+        if (status != LH_OK) {
+            free(transport);
+            return status;
+        }
+    }
+    init_handles(transport);
+    *out = transport;
+    return LH_OK;
+}
+
+/* TCP stands. */
+static void begin(lh_h2_transport *transport) {
+    struct sockaddr_storage address = {0};
+    int length = sizeof address, descriptor;
+    lh_error error;
+    int code = uv_tcp_getpeername(&transport->tcp, (struct sockaddr *)&address, &length);
+    if (code == 0)
+        code = uv_fileno((uv_handle_t *)&transport->tcp, &descriptor);
+    if (code == 0 &&
+        lh_socket_set_options(descriptor, transport->config.limits->dead_after_ms, &error) != LH_OK) {
+        close_error(transport, &error);
+        return;
+    }
+    if (code == 0)
+        code = uv_read_start((uv_stream_t *)&transport->tcp, on_alloc, on_read);
+    if (code < 0) {
+        close_uv(transport, code);
+        return;
+    }
+    lh_address_render((struct sockaddr *)&address, transport->peer);
+    if (!transport->tls)
+        session_open(transport);
+    wake(transport);
+}
+
+void lh_h2_transport_accept(lh_h2_transport *transport, uv_stream_t *listener) {
+    int code = uv_accept(listener, (uv_stream_t *)&transport->tcp);
+    if (code < 0)
+        close_uv(transport, code);
+    else
+        begin(transport);
+}
+
+static void on_connected(uv_connect_t *connect, int code) {
+    lh_h2_transport *transport = connect->data;
+    if (transport->closing)
+        return;
+    if (code < 0)
+        close_uv(transport, code);
+    else
+        begin(transport);
+}
+
+void lh_h2_transport_connect(lh_h2_transport *transport, const struct sockaddr *address) {
+    int code = uv_tcp_connect(&transport->connect, &transport->tcp, address, on_connected);
+    if (code < 0)
+        close_uv(transport, code);
+}
+
+/* ---- Asking
+ * ------------------------------------------------------------------------------------------------------ */
+
+lh_h2_session *lh_h2_transport_session(lh_h2_transport *transport) {
+    return transport->session;
+}
+
+bool lh_h2_transport_is_ready(const lh_h2_transport *transport) {
+    return transport->ready;
+}
+
+bool lh_h2_transport_is_closing(const lh_h2_transport *transport) {
+    return transport->closing;
+}
+
+int64_t lh_h2_transport_round_trip_us(const lh_h2_transport *transport) {
+    return transport->liveness.round_trip_us;
+}
+
+uint64_t lh_h2_transport_bytes_sent(const lh_h2_transport *transport) {
+    return transport->bytes_sent;
+}
+
+lh_h2_transport **lh_h2_transport_next(lh_h2_transport *transport) {
+    return &transport->next;
+}

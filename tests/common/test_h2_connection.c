@@ -1,0 +1,82 @@
+/* Server and client over loopback sockets, without TLS. */
+#include "tests/common/support/h2_fixture.h"
+
+#include "common/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void one_request_is_echoed(void **state) {
+    (void)state;
+    fixture f;
+    record r;
+    fixture_open(&f, NULL, NULL, NULL);
+    lh_h2_stream *stream = fixture_submit(&f, "/echo?x=1", 0, &r);
+    assert_int_equal(lh_h2_stream_write(stream, "hello ", 6), LH_OK);
+    assert_int_equal(lh_h2_stream_write_owned(stream, strdup("world"), 5), LH_OK);
+    lh_h2_stream_end(stream);
+    fixture_run_until(&f, &r.closes, 1, 2000);
+    assert_int_equal(r.status, LH_OK);
+    assert_int_equal(r.http_status, 200);
+    assert_int_equal(r.ends, 1);
+    assert_true(r.hash == fnv1a(0, "hello world", 11));
+    assert_string_equal(f.records->path, "/echo");
+    assert_true(lh_h2_client_round_trip_us(f.client) > 0);
+    fixture_close(&f);
+}
+
+static void many_requests_in_sequence(void **state) {
+    (void)state;
+    fixture f;
+    fixture_open(&f, NULL, NULL, NULL);
+    int64_t begin_us = lh_clock_us();
+    for (int i = 0; i < 1000; i++) {
+        record r;
+        lh_h2_stream *stream = fixture_submit(&f, "/echo", i & 1, &r);
+        lh_h2_stream_write(stream, &i, sizeof i);
+        lh_h2_stream_end(stream);
+        fixture_run_until(&f, &r.closes, 1, 2000);
+        assert_int_equal(r.status, LH_OK);
+        assert_int_equal(r.received, sizeof i);
+    }
+    print_message("%.0f requests/s in sequence\n", 1e9 / (double)(lh_clock_us() - begin_us));
+    fixture_close(&f);
+}
+
+static void a_large_body_goes_both_ways(void **state) {
+    (void)state;
+    enum { PIECE = 1 << 20, PIECES = 100 };
+    fixture f;
+    record r;
+    fixture_open(&f, NULL, NULL, NULL);
+    lh_h2_stream *stream = fixture_submit(&f, "/echo", 1, &r);
+    uint64_t hash = 0;
+    int64_t begin_us = lh_clock_us();
+    for (int i = 0; i < PIECES; i++) {
+        uint8_t *piece = malloc(PIECE);
+        for (int k = 0; k < PIECE; k++)
+            piece[k] = (uint8_t)(k * 7 + i);
+        hash = fnv1a(hash, piece, PIECE);
+        assert_int_equal(lh_h2_stream_write_owned(stream, piece, PIECE), LH_OK);
+    }
+    lh_h2_stream_end(stream);
+    fixture_run_until(&f, &r.closes, 1, 60000);
+    assert_int_equal(r.received, (size_t)PIECE * PIECES);
+    assert_true(r.hash == hash);
+    print_message("%.0f MB/s echoed\n", (double)PIECE * PIECES / (double)(lh_clock_us() - begin_us));
+    fixture_close(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_request_is_echoed),
+        cmocka_unit_test(many_requests_in_sequence),
+        cmocka_unit_test(a_large_body_goes_both_ways),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
