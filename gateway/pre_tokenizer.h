@@ -1,0 +1,37 @@
+/* Cuts text into the words that byte-pair encoding then works on, by the regular expression that
+ * tokenizer.ggml.pre names.
+ *
+ * The text is taken as it is. (Qwen2's tokenizer.json also composes characters, NFC; a GGUF does not say so,
+ * llama.cpp does not do it, and without it decoding gives back the very text.) Read-only after creation: any
+ * thread. */
+#pragma once
+
+#include "common/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct lh_pre_tokenizer lh_pre_tokenizer;
+
+/* name[length] is the value of tokenizer.ggml.pre. LH_ERR_UNSUPPORTED: not one of ours (the message lists
+ * them); LH_ERR_NO_MEMORY, LH_ERR_INTERNAL. */
+lh_status lh_pre_tokenizer_create(const char *name, size_t length, lh_pre_tokenizer **pre, lh_error *error);
+void lh_pre_tokenizer_destroy(lh_pre_tokenizer *pre);
+
+/* The tokenizer that goes with it takes a word that is a token as that token, whatever the merges say. */
+bool lh_pre_tokenizer_whole_words(const lh_pre_tokenizer *pre);
+/* Where the file does not say whether a text begins with the bos token. */
+bool lh_pre_tokenizer_adds_bos(const lh_pre_tokenizer *pre);
+
+/* The scan of one text after another, for one thread. */
+typedef struct lh_word_scan lh_word_scan;
+
+/* `pre` must outlive the scan. LH_ERR_NO_MEMORY. */
+lh_status lh_word_scan_create(const lh_pre_tokenizer *pre, lh_word_scan **scan, lh_error *error);
+void lh_word_scan_destroy(lh_word_scan *scan);
+
+/* Begins text[length], valid UTF-8, which must stay until the last word was taken. */
+void lh_word_scan_begin(lh_word_scan *scan, const char *text, size_t length);
+/* The next word, in order and without gaps. LH_AGAIN: the text is used up. LH_ERR_NO_MEMORY, LH_ERR_INTERNAL.
+ */
+lh_status lh_word_scan_next(lh_word_scan *scan, const char **word, size_t *length, lh_error *error);

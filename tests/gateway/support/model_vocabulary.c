@@ -1,0 +1,115 @@
+#include "tests/gateway/support/model_vocabulary.h"
+
+#include "common/mapped_file.h"
+#include "tests/support/gguf_writer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct model_vocabulary {
+    lh_mapped_file *file;
+    lh_gguf *gguf;
+};
+
+model_vocabulary *model_vocabulary_open(void) {
+    const char *path = getenv("LONGHAUL_TEST_MODEL");
+    if (!path || !*path) {
+        printf("skipped: LONGHAUL_TEST_MODEL is not set\n");
+        return NULL;
+    }
+    model_vocabulary *model = calloc(1, sizeof *model);
+    lh_error error;
+    if (lh_mapped_file_open(path, &model->file, &error)) {
+        printf("skipped: LONGHAUL_TEST_MODEL: %s\n", error.message);
+        free(model);
+        return NULL;
+    }
+    size_t size = lh_mapped_file_size(model->file);
+    if (lh_gguf_parse(lh_mapped_file_bytes(model->file), size, size, &model->gguf, &error)) {
+        fprintf(stderr, "%s: %s\n", path, error.message);
+        abort();
+    }
+    return model;
+}
+
+void model_vocabulary_close(model_vocabulary *model) {
+    lh_gguf_destroy(model->gguf);
+    lh_mapped_file_close(model->file);
+    free(model);
+}
+
+const lh_gguf *model_vocabulary_gguf(const model_vocabulary *model) {
+    return model->gguf;
+}
+
+/* The array of texts, each terminated, with room for `extra` more. */
+static char **read_texts(const lh_gguf *gguf, const char *key, size_t extra, size_t *count) {
+    if (lh_gguf_get_array(gguf, key, count, NULL))
+        abort();
+    lh_text *texts = calloc(*count, sizeof *texts);
+    char **out = calloc(*count + extra, sizeof *out);
+    if (!texts || !out || lh_gguf_array_text(gguf, key, texts, *count, NULL))
+        abort();
+    for (size_t i = 0; i < *count; i++)
+        out[i] = strndup(texts[i].bytes, texts[i].length);
+    free(texts);
+    return out;
+}
+
+static void free_texts(char **texts, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        free(texts[i]);
+    free(texts);
+}
+
+static void write_types(gguf_writer *writer, const lh_gguf *gguf, size_t count, size_t extra) {
+    int64_t *types = calloc(count, sizeof *types);
+    int32_t *narrow = calloc(count + extra, sizeof *narrow);
+    if (!types || !narrow || lh_gguf_array_i64(gguf, "tokenizer.ggml.token_type", types, count, NULL))
+        abort();
+    for (size_t i = 0; i < count + extra; i++)
+        narrow[i] = i < count ? (int32_t)types[i] : 3;
+    gguf_writer_i32_array(writer, "tokenizer.ggml.token_type", narrow, count + extra);
+    free(narrow);
+    free(types);
+}
+
+static uint8_t *write_vocabulary(const lh_gguf *gguf, const char *pre, const char *const *extra,
+                                 size_t extra_count, size_t *length) {
+    size_t tokens_count, merges_count;
+    char **tokens = read_texts(gguf, "tokenizer.ggml.tokens", extra_count, &tokens_count);
+    char **merges = read_texts(gguf, "tokenizer.ggml.merges", 0, &merges_count);
+    for (size_t i = 0; i < extra_count; i++)
+        tokens[tokens_count + i] = strdup(extra[i]);
+    gguf_writer *writer = gguf_writer_create(1);
+    gguf_writer_text(writer, "general.architecture", "llama");
+    gguf_writer_text(writer, "tokenizer.ggml.model", "gpt2");
+    gguf_writer_text(writer, "tokenizer.ggml.pre", pre);
+    gguf_writer_text_array(writer, "tokenizer.ggml.tokens", (const char *const *)tokens,
+                           tokens_count + extra_count);
+    gguf_writer_text_array(writer, "tokenizer.ggml.merges", (const char *const *)merges, merges_count);
+    write_types(writer, gguf, tokens_count, extra_count);
+    uint8_t *bytes = gguf_writer_finish(writer, length);
+    gguf_writer_destroy(writer);
+    free_texts(tokens, tokens_count + extra_count);
+    free_texts(merges, merges_count);
+    return bytes;
+}
+
+lh_tokenizer *model_vocabulary_tokenizer(const model_vocabulary *model, const char *pre,
+                                         const char *const *extra, size_t extra_count) {
+    size_t length;
+    uint8_t *bytes = write_vocabulary(model->gguf, pre, extra, extra_count, &length);
+    lh_gguf *gguf;
+    lh_tokenizer *tokenizer;
+    lh_error error;
+    if (lh_gguf_parse(bytes, length, length, &gguf, &error) ||
+        lh_tokenizer_create(gguf, &tokenizer, &error)) {
+        fprintf(stderr, "tokenizer %s: %s\n", pre, error.message);
+        abort();
+    }
+    lh_gguf_destroy(gguf);
+    free(bytes);
+    return tokenizer;
+}
