@@ -8,12 +8,28 @@ static bool runs_everywhere(void) {
     return true;
 }
 
+#if defined(__x86_64__)
+static bool runs_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+
+static bool runs_avx512(void) {
+    return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vnni");
+}
+#endif
+
 /* Worst first. */
 static const struct instruction_set {
     const lh_kernels *kernels;
     bool (*runs)(void);
 } sets[] = {
     {&lh_kernels_reference, runs_everywhere},
+#if defined(__x86_64__)
+    {&lh_kernels_avx2, runs_avx2},
+    {&lh_kernels_avx512, runs_avx512},
+#endif
 };
 #define SETS (sizeof sets / sizeof sets[0])
 

@@ -1,0 +1,134 @@
+/* Sixteen floats in one AVX-512 register: the vocabulary in which kernels/lanes/ is written. The AVX2 header
+ * of the same name has the same functions; what they compute is IEEE, lane by lane, so both give the same
+ * bits. */
+#pragma once
+
+#include <immintrin.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LANES_FUNCTION(name) lh_avx512_##name
+#define LANES_INLINE         static inline __attribute__((always_inline))
+/* Queries that attention's register tile holds, and vectors of a value row beside them (32 registers). */
+#define LANES_QUERIES       8
+#define LANES_VALUE_VECTORS 2
+
+typedef __m512 f32x16;
+
+LANES_INLINE __mmask16 lanes_mask(size_t count) {
+    return (__mmask16)((1u << count) - 1u);
+}
+
+LANES_INLINE f32x16 lanes_set(float value) {
+    return _mm512_set1_ps(value);
+}
+
+LANES_INLINE f32x16 lanes_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+
+/* The first `count` (0 .. 16) lanes, the others 0: memory beyond is not touched. */
+LANES_INLINE f32x16 lanes_load_part(const float *p, size_t count) {
+    return _mm512_maskz_loadu_ps(lanes_mask(count), p);
+}
+
+LANES_INLINE void lanes_store(float *p, f32x16 v) {
+    _mm512_storeu_ps(p, v);
+}
+
+LANES_INLINE void lanes_store_part(float *p, f32x16 v, size_t count) {
+    _mm512_mask_storeu_ps(p, lanes_mask(count), v);
+}
+
+/* The first `count` lanes of v, then those of `other`. */
+LANES_INLINE f32x16 lanes_select(f32x16 v, size_t count, f32x16 other) {
+    return _mm512_mask_blend_ps(lanes_mask(count), other, v);
+}
+
+LANES_INLINE f32x16 lanes_add(f32x16 a, f32x16 b) {
+    return _mm512_add_ps(a, b);
+}
+
+LANES_INLINE f32x16 lanes_sub(f32x16 a, f32x16 b) {
+    return _mm512_sub_ps(a, b);
+}
+
+LANES_INLINE f32x16 lanes_mul(f32x16 a, f32x16 b) {
+    return _mm512_mul_ps(a, b);
+}
+
+LANES_INLINE f32x16 lanes_div(f32x16 a, f32x16 b) {
+    return _mm512_div_ps(a, b);
+}
+
+/* a * b + c, rounded once; lanes_fms: a * b - c. */
+LANES_INLINE f32x16 lanes_fma(f32x16 a, f32x16 b, f32x16 c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+LANES_INLINE f32x16 lanes_fms(f32x16 a, f32x16 b, f32x16 c) {
+    return _mm512_fmsub_ps(a, b, c);
+}
+
+/* Where one is NaN: b. */
+LANES_INLINE f32x16 lanes_max(f32x16 a, f32x16 b) {
+    return _mm512_max_ps(a, b);
+}
+
+LANES_INLINE f32x16 lanes_min(f32x16 a, f32x16 b) {
+    return _mm512_min_ps(a, b);
+}
+
+/* v * 2^n for integral n in -151 .. 129, rounded once. */
+LANES_INLINE f32x16 lanes_scale_by_power(f32x16 v, f32x16 n) {
+    return _mm512_scalef_ps(v, n);
+}
+
+/* The tree of kernels.h over the 16 lanes. */
+LANES_INLINE float lanes_sum(f32x16 v) {
+    __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+LANES_INLINE float lanes_greatest(f32x16 v) {
+    return _mm512_reduce_max_ps(v);
+}
+
+/* The greatest magnitude in a and b, compared as integers: NaN is the greatest of all. */
+LANES_INLINE float lanes_greatest_magnitude(f32x16 a, f32x16 b) {
+    __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+    __m512i bits = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(a), magnitude),
+                                    _mm512_and_si512(_mm512_castps_si512(b), magnitude));
+    return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(bits))));
+}
+
+/* Stores 32 values rounded to nearest even, each within -127 .. 127; returns their sum. */
+LANES_INLINE int32_t lanes_round_to_int8(int8_t *q, f32x16 a, f32x16 b) {
+    __m512i low = _mm512_cvtps_epi32(a), high = _mm512_cvtps_epi32(b);
+    _mm_storeu_si128((__m128i *)q, _mm512_cvtepi32_epi8(low));
+    _mm_storeu_si128((__m128i *)(q + 16), _mm512_cvtepi32_epi8(high));
+    return _mm512_reduce_add_epi32(_mm512_add_epi32(low, high));
+}
+
+/* a[0] b[0] a[1] b[1] ... a[7] b[7] */
+LANES_INLINE f32x16 lanes_zip(const float *a, const float *b) {
+    __m512i order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    return _mm512_permutex2var_ps(_mm512_castps256_ps512(_mm256_loadu_ps(a)), order,
+                                  _mm512_castps256_ps512(_mm256_loadu_ps(b)));
+}
+
+/* Pairs (a, b) of v with pairs (c, s) of cs and (s, c) of sc: (fma(a, c, -(b * s)), fma(a, s, b * c)). */
+LANES_INLINE f32x16 lanes_rotate(f32x16 v, f32x16 cs, f32x16 sc) {
+    return _mm512_fmaddsub_ps(_mm512_moveldup_ps(v), cs, _mm512_mul_ps(_mm512_movehdup_ps(v), sc));
+}
+
+LANES_INLINE f32x16 lanes_widen_f16(const void *halves) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)halves));
+}
+
+LANES_INLINE void lanes_round_f16(void *halves, f32x16 v) {
+    _mm256_storeu_si256((__m256i *)halves, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}

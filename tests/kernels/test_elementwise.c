@@ -1,0 +1,193 @@
+/* Element-wise kernels: each set against the reference bit for bit, the reference against libm. */
+#include "tests/kernels/support/arrays.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Runs `count` floats of strided bit patterns through exp_sum in pieces. */
+static void check_exp_sweep(const lh_kernels *fast, void *context) {
+    (void)context;
+    enum { PIECE = 997 };
+    float x[PIECE], y[PIECE], expected[PIECE];
+    uint64_t bits = 0;
+    while (bits < UINT32_MAX) {
+        size_t count = 0;
+        for (; count < PIECE && bits < UINT32_MAX; bits += 1511) {
+            float value = float_of_bits((uint32_t)bits);
+            if (!isnan(value))
+                x[count++] = value;
+        }
+        float sum = fast->exp_sum(y, x, 0, count),
+              expected_sum = lh_kernels_at(0)->exp_sum(expected, x, 0, count);
+        assert_same_floats(y, expected, count, fast->name);
+        assert_same_floats(&sum, &expected_sum, 1, fast->name);
+    }
+}
+
+static void test_exp_is_the_same_for_all_magnitudes(void **state) {
+    (void)state;
+    for_each_fast_set(check_exp_sweep, NULL);
+}
+
+static void check_exp_sum_and_max(const lh_kernels *fast, void *context) {
+    (void)context;
+    test_random random = {21};
+    for (size_t count = 1; count < 140; count++) {
+        float *x = random_floats(&random, count), *y = test_alloc(count * 4),
+              *expected = test_alloc(count * 4);
+        float max = fast->max(x, count), expected_max = lh_kernels_at(0)->max(x, count);
+        assert_same_floats(&max, &expected_max, 1, fast->name);
+        float sum = fast->exp_sum(y, x, max, count),
+              expected_sum = lh_kernels_at(0)->exp_sum(expected, x, max, count);
+        assert_same_floats(y, expected, count, fast->name);
+        assert_same_floats(&sum, &expected_sum, 1, fast->name);
+        free(x);
+        free(y);
+        free(expected);
+    }
+}
+
+static void test_exp_sum_and_max_of_any_count(void **state) {
+    (void)state;
+    for_each_fast_set(check_exp_sum_and_max, NULL);
+}
+
+static void test_max_of_zeros_is_plus_zero(void **state) {
+    (void)state;
+    const float zeros[] = {-0.0f, 0.0f, -0.0f}, below[] = {-0.0f, -1.0f};
+    for (size_t set = 0; lh_kernels_at(set) != NULL; set++) {
+        assert_int_equal(bits_of_float(lh_kernels_at(set)->max(zeros, 3)), 0);
+        assert_int_equal(bits_of_float(lh_kernels_at(set)->max(below, 2)), 0);
+    }
+}
+
+typedef struct panel {
+    uint32_t rows;
+    size_t stride;
+    lh_span columns;
+    float *a, *b;
+} panel;
+
+static panel random_panel(test_random *random) {
+    panel p = {.rows = random_between(random, 1, 4)};
+    uint32_t width = random_between(random, 1, 120);
+    p.stride = width + random_between(random, 0, 2);
+    p.columns.begin = random_between(random, 0, 1) ? 32 * random_between(random, 0, width / 32) : 0;
+    p.columns.end = width;
+    p.a = random_floats(random, p.rows * p.stride);
+    p.b = random_floats(random, p.rows * p.stride);
+    for (size_t i = 0; i < p.rows * p.stride; i++)
+        p.a[i] *= i % 5 == 0 ? 300.0f : 8.0f;
+    return p;
+}
+
+/* Both outputs begin as copies of a, so that what lies beside the columns is compared as well. */
+static void compare(const panel *p, void (*run)(const lh_kernels *, const panel *, float *),
+                    const lh_kernels *fast) {
+    size_t bytes = p->rows * p->stride * sizeof(float);
+    float *y = test_alloc(bytes), *expected = test_alloc(bytes);
+    memcpy(y, p->a, bytes);
+    memcpy(expected, p->a, bytes);
+    run(fast, p, y);
+    run(lh_kernels_at(0), p, expected);
+    assert_same_floats(y, expected, p->rows * p->stride, fast->name);
+    free(y);
+    free(expected);
+}
+
+static void run_scale(const lh_kernels *kernels, const panel *p, float *y) {
+    kernels->scale_rows(y, p->stride, p->rows, p->columns, p->b);
+}
+
+static void run_add(const lh_kernels *kernels, const panel *p, float *y) {
+    kernels->add(y, p->a, p->b, p->stride, p->rows, p->columns);
+}
+
+static void run_silu(const lh_kernels *kernels, const panel *p, float *y) {
+    kernels->silu_mul(y, y, p->b, p->stride, p->rows, p->columns);
+}
+
+static void check_panels(const lh_kernels *fast, void *context) {
+    (void)context;
+    test_random random = {22};
+    for (int i = 0; i < 200; i++) {
+        panel p = random_panel(&random);
+        compare(&p, run_scale, fast);
+        compare(&p, run_add, fast);
+        compare(&p, run_silu, fast);
+        free(p.a);
+        free(p.b);
+    }
+}
+
+static void test_panels_of_any_shape(void **state) {
+    (void)state;
+    for_each_fast_set(check_panels, NULL);
+}
+
+static void test_silu_is_close_to_its_definition(void **state) {
+    (void)state;
+    for (float v = -90; v < 90; v += 0.37f) {
+        float y = v, one = 1;
+        lh_kernels_at(0)->silu_mul(&y, &y, &one, 1, 1, (lh_span){0, 1});
+        double exact = v / (1 + exp(-(double)v));
+        assert_true(fabs(y - exact) <= 4e-7 * fabs(exact) + 3e-37);
+    }
+}
+
+static void check_rope(const lh_kernels *fast, void *context) {
+    (void)context;
+    test_random random = {23};
+    for (int i = 0; i < 100; i++) {
+        uint32_t rows = random_between(&random, 1, 3), heads = random_between(&random, 1, 4);
+        uint32_t head_dim = 2 * random_between(&random, 1, 50),
+                 rotated = 2 * random_between(&random, 1, head_dim / 2);
+        size_t stride = (size_t)heads * head_dim + random_between(&random, 0, 5);
+        float *x = random_floats(&random, rows * stride), *y = test_alloc(rows * stride * 4);
+        float *cosine = random_floats(&random, rows * rotated / 2),
+              *sine = random_floats(&random, rows * rotated / 2);
+        memcpy(y, x, rows * stride * 4);
+        fast->rope(y, stride, rows, heads, head_dim, rotated, i % 2, cosine, sine);
+        lh_kernels_at(0)->rope(x, stride, rows, heads, head_dim, rotated, i % 2, cosine, sine);
+        assert_same_floats(y, x, rows * stride, fast->name);
+        free(x);
+        free(y);
+        free(cosine);
+        free(sine);
+    }
+}
+
+static void test_rope_of_any_shape(void **state) {
+    (void)state;
+    for_each_fast_set(check_rope, NULL);
+}
+
+static void test_rope_rotates_the_right_pairs(void **state) {
+    (void)state;
+    const float cosine[2] = {0, 1}, sine[2] = {1, 0};
+    float interleaved[6] = {1, 2, 3, 4, 5, 6}, halves[6] = {1, 2, 3, 4, 5, 6};
+    lh_kernels_at(0)->rope(interleaved, 6, 1, 1, 6, 4, true, cosine, sine);
+    lh_kernels_at(0)->rope(halves, 6, 1, 1, 6, 4, false, cosine, sine);
+    const float expected_interleaved[6] = {-2, 1, 3, 4, 5, 6}, expected_halves[6] = {-3, 2, 1, 4, 5, 6};
+    assert_same_floats(interleaved, expected_interleaved, 6, "pairs (2i, 2i + 1)");
+    assert_same_floats(halves, expected_halves, 6, "pairs (i, i + half)");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exp_is_the_same_for_all_magnitudes),
+        cmocka_unit_test(test_exp_sum_and_max_of_any_count),
+        cmocka_unit_test(test_max_of_zeros_is_plus_zero),
+        cmocka_unit_test(test_panels_of_any_shape),
+        cmocka_unit_test(test_silu_is_close_to_its_definition),
+        cmocka_unit_test(test_rope_of_any_shape),
+        cmocka_unit_test(test_rope_rotates_the_right_pairs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
