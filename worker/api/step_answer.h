@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#define LH_WORKER_NAME_BYTES 64 /* 1 to 63 of [A-Za-z0-9._-] and the end */
+#define LH_WORKER_NAME_BYTES 64u /* 1 to 63 of [A-Za-z0-9._-] and the end */
 
 typedef struct lh_step_answer {
     lh_status status;

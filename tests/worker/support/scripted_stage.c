@@ -1,0 +1,192 @@
+#include "tests/worker/support/scripted_stage.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lh_stage {
+    int unused;
+};
+
+struct lh_stage_step {
+    uint32_t name, accepted;
+    lh_batch batch;
+    uint64_t sampled[8];
+    uint32_t sampled_count;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct {
+    char text[4096], copy[4096];
+    bool hold, held;
+    char failing_call[16];
+    uint32_t failing_step, shards_needed, shards_emitted;
+    lh_status failing_status;
+} script;
+
+static void note(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    pthread_mutex_lock(&lock);
+    size_t length = strlen(script.text);
+    vsnprintf(script.text + length, sizeof(script.text) - length, format, arguments);
+    pthread_mutex_unlock(&lock);
+    va_end(arguments);
+}
+
+static lh_status scripted_status(const char *call, uint32_t step, lh_error *error) {
+    pthread_mutex_lock(&lock);
+    lh_status status =
+        script.failing_step == step && strcmp(script.failing_call, call) == 0 ? script.failing_status : LH_OK;
+    pthread_mutex_unlock(&lock);
+    return status == LH_OK ? LH_OK : lh_fail(error, status, "scripted failure of step %u", step);
+}
+
+void scripted_stage_reset(void) {
+    pthread_mutex_lock(&lock);
+    memset(&script, 0, sizeof(script));
+    pthread_mutex_unlock(&lock);
+}
+
+lh_stage *scripted_stage_make(void) {
+    return calloc(1, sizeof(lh_stage));
+}
+
+void scripted_stage_hold(bool hold) {
+    pthread_mutex_lock(&lock);
+    script.hold = hold;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+void scripted_stage_wait_held(void) {
+    pthread_mutex_lock(&lock);
+    while (!script.held) {
+        pthread_cond_wait(&changed, &lock);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void scripted_stage_fail(const char *call, uint32_t step, lh_status status) {
+    pthread_mutex_lock(&lock);
+    snprintf(script.failing_call, sizeof(script.failing_call), "%s", call);
+    script.failing_step = step;
+    script.failing_status = status;
+    pthread_mutex_unlock(&lock);
+}
+
+void scripted_stage_need_shards(uint32_t shards) {
+    pthread_mutex_lock(&lock);
+    script.shards_needed = shards;
+    pthread_mutex_unlock(&lock);
+}
+
+void scripted_stage_emit(uint32_t shards) {
+    pthread_mutex_lock(&lock);
+    script.shards_emitted = shards;
+    pthread_mutex_unlock(&lock);
+}
+
+const char *scripted_stage_log(void) {
+    pthread_mutex_lock(&lock);
+    memcpy(script.copy, script.text, sizeof(script.copy));
+    pthread_mutex_unlock(&lock);
+    return script.copy;
+}
+
+/* ---- worker/stage.h
+ * ---------------------------------------------------------------------------------------- */
+
+void lh_stage_destroy(lh_stage *stage) {
+    note("destroy, ");
+    free(stage);
+}
+
+void lh_stage_release(lh_stage *stage, uint64_t sequence) {
+    (void)stage;
+    note("release %llu, ", (unsigned long long)sequence);
+}
+
+void lh_stage_reset(lh_stage *stage) {
+    (void)stage;
+    note("reset, ");
+}
+
+void lh_stage_set_column_shards(lh_stage *stage, uint32_t column_shards) {
+    (void)stage;
+    note("columns %u, ", column_shards);
+}
+
+lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step **step, lh_error *error) {
+    (void)stage;
+    note("begin %u, ", batch->tokens[0]);
+    lh_status status = scripted_status("begin", batch->tokens[0], error);
+    if (status != LH_OK) {
+        return status;
+    }
+    lh_stage_step *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return lh_fail(error, LH_ERR_NO_MEMORY, "scripted stage: out of memory");
+    }
+    made->name = batch->tokens[0];
+    for (uint32_t i = 0; i < batch->segment_count; i++) {
+        if (batch->segments[i].sample) {
+            made->sampled[made->sampled_count++] = batch->segments[i].sequence;
+        }
+    }
+    *step = made;
+    return LH_OK;
+}
+
+lh_status lh_stage_accept(lh_stage_step *step, const lh_stage_shard *shard, lh_error *error) {
+    note("accept %u, ", step->name);
+    step->accepted += shard->values[0] == shard->values[0];
+    return scripted_status("accept", step->name, error);
+}
+
+int lh_stage_is_ready(const lh_stage_step *step) {
+    pthread_mutex_lock(&lock);
+    int ready = step->accepted >= script.shards_needed;
+    pthread_mutex_unlock(&lock);
+    return ready;
+}
+
+static void hold_here(void) {
+    pthread_mutex_lock(&lock);
+    script.held = true;
+    pthread_cond_broadcast(&changed);
+    while (script.hold) {
+        pthread_cond_wait(&changed, &lock);
+    }
+    script.held = false;
+    pthread_mutex_unlock(&lock);
+}
+
+lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
+    note("finish %u, ", step->name);
+    hold_here();
+    if (output->is_cancelled(output->context)) {
+        return lh_fail(error, LH_ERR_CANCELLED, "cancelled in the stage");
+    }
+    pthread_mutex_lock(&lock);
+    uint32_t shards = script.shards_emitted;
+    pthread_mutex_unlock(&lock);
+    float values[32] = {0};
+    for (uint32_t i = 0; i < shards; i++) {
+        lh_stage_shard shard = {.rows = 1, .first_column = 32 * i, .columns = 32, .values = values};
+        output->on_shard(output->context, &shard);
+    }
+    for (uint32_t i = 0; i < step->sampled_count; i++) {
+        lh_sample_result result = {.token = 1000 + step->name};
+        output->on_sample(output->context, step->sampled[i], &result);
+    }
+    return scripted_status("finish", step->name, error);
+}
+
+void lh_stage_end(lh_stage_step *step) {
+    note("end %u, ", step->name);
+    free(step);
+}

@@ -1,0 +1,26 @@
+/* A double of worker/stage.h for tests of order and failure: it computes nothing, writes down what is asked
+ * of it, and does what the script says. A step is named by its first token. Linked in place of the real
+ * stage. */
+#pragma once
+
+#include "worker/stage.h"
+
+#include <stdbool.h>
+
+/* A fresh log and no script. */
+void scripted_stage_reset(void);
+lh_stage *scripted_stage_make(void);
+
+/* Steps wait in finish while this holds. */
+void scripted_stage_hold(bool hold);
+/* Returns when a step is in finish and held. */
+void scripted_stage_wait_held(void);
+/* What begin, accept or finish of the step returns. */
+void scripted_stage_fail(const char *call, uint32_t step, lh_status status);
+/* A step is ready when it has accepted so many shards. */
+void scripted_stage_need_shards(uint32_t shards);
+/* Shards that finish emits, each of one row and 32 columns; default 0. */
+void scripted_stage_emit(uint32_t shards);
+
+/* "begin 1, accept 1, finish 1, end 1, ": valid until the next call. */
+const char *scripted_stage_log(void);

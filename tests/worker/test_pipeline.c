@@ -1,0 +1,435 @@
+/* The pipeline's order of work, failures and releases, on a scripted stage; two real threads. */
+#include "tests/worker/support/scripted_stage.h"
+#include "worker/pipeline.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- The I/O thread's side
+ * --------------------------------------------------------------------------------- */
+
+typedef struct bench {
+    lh_pipeline *pipeline;
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+    bool wake;
+    char ends[1024]; /* "1 LH_OK, " */
+    uint32_t tokens[64];
+    size_t taken_bytes, dropped_bytes, frame_bytes;
+    int removed, ended;
+} bench;
+
+static void wake(void *context) {
+    bench *b = context;
+    pthread_mutex_lock(&b->lock);
+    b->wake = true;
+    pthread_cond_signal(&b->woken);
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void on_taken(void *context, void *step_context, size_t bytes) {
+    bench *b = context;
+    b->taken_bytes += step_context != NULL ? bytes : 0;
+    b->dropped_bytes += step_context == NULL ? bytes : 0;
+}
+
+static void on_frame(void *context, void *step_context, void *bytes, size_t length) {
+    bench *b = context;
+    (void)step_context;
+    b->frame_bytes += length;
+    free(bytes);
+}
+
+static void on_ended(void *context, void *step_context, lh_status status, const char *message,
+                     const lh_pipeline_result *results, uint32_t result_count) {
+    bench *b = context;
+    size_t length = strlen(b->ends);
+    uint32_t name = (uint32_t)(uintptr_t)step_context;
+    snprintf(b->ends + length, sizeof(b->ends) - length, "%u %s, ", name, lh_status_name(status));
+    assert_true(status == LH_OK || message[0] != '\0');
+    for (uint32_t i = 0; i < result_count; i++) {
+        b->tokens[name] = results[i].sample.token;
+        assert_int_equal(results[i].position, 1);
+    }
+    b->ended++;
+}
+
+static void on_removed(void *context) {
+    bench *b = context;
+    b->removed++;
+}
+
+static lh_status encode(uint32_t encoding, const lh_stage_shard *shard, void **bytes, size_t *length,
+                        lh_error *error) {
+    assert_int_equal(encoding, 7);
+    *length = shard->columns;
+    *bytes = malloc(*length);
+    return *bytes != NULL ? LH_OK : lh_fail(error, LH_ERR_NO_MEMORY, "encode: out of memory");
+}
+
+static void open_bench(bench *b, uint32_t steps_max) {
+    memset(b, 0, sizeof(*b));
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->woken, NULL);
+    scripted_stage_reset();
+    lh_pipeline_options options = {.inbox_bytes = 1000,
+                                   .outbox_bytes = 100,
+                                   .encode = encode,
+                                   .wake = wake,
+                                   .events = {on_taken, on_frame, on_ended, on_removed},
+                                   .context = b};
+    assert_int_equal(lh_pipeline_create(&options, &b->pipeline, NULL), LH_OK);
+    if (steps_max > 0) {
+        assert_int_equal(lh_pipeline_install(b->pipeline, scripted_stage_make(), steps_max, NULL), LH_OK);
+    }
+}
+
+static void close_bench(bench *b) {
+    lh_pipeline_destroy(b->pipeline);
+    pthread_cond_destroy(&b->woken);
+    pthread_mutex_destroy(&b->lock);
+}
+
+static void wait_for(bench *b, const int *counter, int value) {
+    while (lh_pipeline_poll(b->pipeline), *counter < value) {
+        pthread_mutex_lock(&b->lock);
+        while (!b->wake) {
+            pthread_cond_wait(&b->woken, &b->lock);
+        }
+        b->wake = false;
+        pthread_mutex_unlock(&b->lock);
+    }
+}
+
+/* One row of each sequence, the step's name as the token. */
+static lh_pipeline_step *begin(bench *b, uint32_t name, bool decode, uint64_t sequence, uint64_t release) {
+    lh_batch_segment segment = {.sequence = sequence, .rows = 1, .sample = true};
+    lh_pipeline_begin_options options = {.batch = {.rows = sequence != 0,
+                                                   .tokens = &name,
+                                                   .segment_count = sequence != 0,
+                                                   .segments = &segment},
+                                         .decode = decode,
+                                         .encoding = 7,
+                                         .release_count = release != 0,
+                                         .releases = &release,
+                                         .step_context = (void *)(uintptr_t)name};
+    lh_pipeline_step *step = NULL;
+    assert_int_equal(lh_pipeline_begin(b->pipeline, &options, &step, NULL), LH_OK);
+    return step;
+}
+
+static void shard(lh_pipeline_step *step) {
+    float values[32] = {0};
+    lh_stage_shard one = {.rows = 1, .columns = 32, .values = values};
+    assert_int_equal(lh_pipeline_accept(step, &one, NULL), LH_OK);
+}
+
+/* Whether `parts` stand in the log in this order. */
+static bool log_has_in_order(const char *const *parts) {
+    const char *at = scripted_stage_log();
+    for (; *parts != NULL; parts++) {
+        at = strstr(at, *parts);
+        if (at == NULL) {
+            fprintf(stderr, "no '%s' in place in: %s\n", *parts, scripted_stage_log());
+            return false;
+        }
+    }
+    return true;
+}
+
+#define IN_ORDER(...) log_has_in_order((const char *const[]){__VA_ARGS__, NULL})
+
+/* ---- Tests
+ * ------------------------------------------------------------------------------------------------- */
+
+static void test_decode_goes_first(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_hold(true);
+    begin(&b, 1, false, 11, 0);
+    scripted_stage_wait_held();
+    begin(&b, 2, false, 12, 0);
+    begin(&b, 3, true, 13, 0);
+    begin(&b, 4, true, 14, 0);
+    scripted_stage_hold(false);
+    wait_for(&b, &b.ended, 4);
+    assert_string_equal(b.ends, "1 LH_OK, 3 LH_OK, 4 LH_OK, 2 LH_OK, ");
+    assert_int_equal(b.tokens[3], 1003);
+    close_bench(&b);
+}
+
+static void test_steps_of_one_sequence_keep_their_order(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_hold(true);
+    begin(&b, 1, false, 11, 0);
+    scripted_stage_wait_held();
+    begin(&b, 2, false, 12, 0);
+    begin(&b, 3, true, 12, 0);
+    scripted_stage_hold(false);
+    wait_for(&b, &b.ended, 3);
+    assert_string_equal(b.ends, "1 LH_OK, 2 LH_OK, 3 LH_OK, ");
+    assert_true(IN_ORDER("begin 2", "begin 3"));
+    close_bench(&b);
+}
+
+static void test_missing_shards_hold_up_nobody_else(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_need_shards(2);
+    lh_pipeline_step *first = begin(&b, 1, false, 11, 0);
+    shard(first);
+    lh_pipeline_step *second = begin(&b, 2, true, 12, 0);
+    shard(second);
+    shard(second);
+    wait_for(&b, &b.ended, 1);
+    assert_string_equal(b.ends, "2 LH_OK, ");
+    shard(first);
+    wait_for(&b, &b.ended, 2);
+    assert_int_equal(b.taken_bytes, 4 * 32 * sizeof(float));
+    assert_false(lh_pipeline_is_full(b.pipeline));
+    close_bench(&b);
+}
+
+static void test_inbox_says_when_it_is_full(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 2);
+    scripted_stage_hold(true);
+    begin(&b, 1, false, 11, 0);
+    scripted_stage_wait_held();
+    scripted_stage_need_shards(10);
+    lh_pipeline_step *step = begin(&b, 2, true, 12, 0);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(lh_pipeline_is_full(b.pipeline), i >= 8); /* 8 * 128 bytes > 1000 */
+        shard(step);
+    }
+    scripted_stage_hold(false);
+    wait_for(&b, &b.ended, 2);
+    assert_false(lh_pipeline_is_full(b.pipeline));
+    close_bench(&b);
+}
+
+static void test_full_outbox_stops_prefill_alone(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_emit(4); /* 128 bytes: over the bound of 100 */
+    begin(&b, 1, false, 11, 0);
+    wait_for(&b, &b.ended, 1);
+    begin(&b, 2, false, 12, 0);
+    begin(&b, 3, true, 13, 0);
+    wait_for(&b, &b.ended, 2);
+    assert_string_equal(b.ends, "1 LH_OK, 3 LH_OK, ");
+    assert_null(strstr(scripted_stage_log(), "finish 2"));
+    lh_pipeline_frame_gone(b.pipeline, 256);
+    wait_for(&b, &b.ended, 3);
+    assert_int_equal(b.frame_bytes, 3 * 128);
+    lh_pipeline_frame_gone(b.pipeline, 128);
+    close_bench(&b);
+}
+
+static void test_a_failure_takes_later_steps_of_its_sequences_along(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 8);
+    scripted_stage_hold(true);
+    scripted_stage_fail("finish", 1, LH_ERR_INTERNAL);
+    scripted_stage_need_shards(1);
+    lh_pipeline_step *first = begin(&b, 1, false, 11, 0);
+    begin(&b, 2, false, 11, 0);
+    begin(&b, 3, false, 12, 0);
+    begin(&b, 4, false, 11, 0);
+    shard(first);
+    scripted_stage_wait_held();
+    scripted_stage_hold(false);
+    wait_for(&b, &b.ended, 3);
+    assert_string_equal(b.ends, "4 LH_ERR_INVALID, 2 LH_ERR_INVALID, 1 LH_ERR_INTERNAL, ");
+    assert_true(IN_ORDER("finish 1", "end 4", "end 2", "end 1"));
+    assert_null(strstr(scripted_stage_log(), "end 3"));
+    close_bench(&b);
+}
+
+static void test_a_step_that_cannot_begin_fails_alone(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_fail("begin", 1, LH_ERR_BUSY);
+    begin(&b, 1, false, 11, 0);
+    begin(&b, 2, false, 12, 0);
+    wait_for(&b, &b.ended, 2);
+    assert_string_equal(b.ends, "1 LH_ERR_BUSY, 2 LH_OK, ");
+    close_bench(&b);
+}
+
+static void test_a_shard_that_is_refused_fails_the_step(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_need_shards(2);
+    scripted_stage_fail("accept", 1, LH_ERR_INVALID);
+    lh_pipeline_step *step = begin(&b, 1, false, 11, 0);
+    shard(step);
+    shard(step);
+    wait_for(&b, &b.ended, 1);
+    assert_string_equal(b.ends, "1 LH_ERR_INVALID, ");
+    close_bench(&b);
+}
+
+static void test_cancel_while_waiting_and_while_working(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_hold(true);
+    lh_pipeline_step *first = begin(&b, 1, false, 11, 0);
+    scripted_stage_wait_held();
+    lh_pipeline_step *second = begin(&b, 2, false, 12, 0);
+    lh_pipeline_cancel(first);
+    lh_pipeline_cancel(second);
+    shard(second); /* comes late: dropped, but counted */
+    scripted_stage_hold(false);
+    wait_for(&b, &b.ended, 2);
+    assert_string_equal(b.ends, "1 LH_ERR_CANCELLED, 2 LH_ERR_CANCELLED, ");
+    assert_null(strstr(scripted_stage_log(), "finish 2"));
+    begin(&b, 3, true, 13, 0);
+    wait_for(&b, &b.ended, 3);
+    assert_int_equal(b.taken_bytes + b.dropped_bytes, 128);
+    close_bench(&b);
+}
+
+static void test_shards_after_the_end_are_counted_and_dropped(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_need_shards(1);
+    scripted_stage_fail("begin", 1, LH_ERR_BUSY);
+    lh_pipeline_step *step = begin(&b, 1, false, 11, 0);
+    while (strstr(scripted_stage_log(), "begin 1") == NULL) {
+    }
+    shard(step); /* the end is not polled yet */
+    shard(step);
+    begin(&b, 2, true, 12, 0);
+    wait_for(&b, &b.ended, 1);
+    lh_pipeline_step *third = begin(&b, 3, true, 13, 0);
+    (void)third;
+    while (b.taken_bytes + b.dropped_bytes < 256) {
+        lh_pipeline_poll(b.pipeline);
+    }
+    close_bench(&b);
+}
+
+static void test_release_waits_for_earlier_steps(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_need_shards(1);
+    lh_pipeline_step *slow = begin(&b, 1, false, 11, 0);
+    begin(&b, 2, true, 0, 11); /* overtakes, but sequence 11 is still at work */
+    begin(&b, 3, true, 0, 12);
+    wait_for(&b, &b.ended, 2);
+    shard(slow);
+    wait_for(&b, &b.ended, 3);
+    begin(&b, 4, true, 0, 13);
+    wait_for(&b, &b.ended, 4);
+    while (strstr(scripted_stage_log(), "release 13") == NULL) {
+    }
+    assert_true(IN_ORDER("release 12", "finish 1", "end 1", "release 11"));
+    close_bench(&b);
+}
+
+static void test_releases_of_a_failed_step_are_done(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_fail("begin", 1, LH_ERR_BUSY);
+    begin(&b, 1, false, 11, 12);
+    wait_for(&b, &b.ended, 1);
+    while (strstr(scripted_stage_log(), "release 12") == NULL) {
+    }
+    close_bench(&b);
+}
+
+static void test_prefill_leaves_a_panel_to_decode(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 2);
+    scripted_stage_need_shards(1);
+    begin(&b, 1, false, 11, 0);
+    begin(&b, 2, false, 12, 0);
+    lh_pipeline_step *step = begin(&b, 3, true, 13, 0);
+    shard(step);
+    wait_for(&b, &b.ended, 1);
+    assert_string_equal(b.ends, "3 LH_OK, ");
+    assert_null(strstr(scripted_stage_log(), "begin 2"));
+    close_bench(&b);
+}
+
+static void test_reset_and_removal_end_all(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_need_shards(1);
+    begin(&b, 1, false, 11, 0);
+    begin(&b, 2, false, 11, 0);
+    assert_int_equal(lh_pipeline_reset(b.pipeline, 4, NULL), LH_OK);
+    wait_for(&b, &b.ended, 2);
+    assert_string_equal(b.ends, "2 LH_ERR_STALE, 1 LH_ERR_STALE, ");
+    begin(&b, 3, false, 11, 0);
+    assert_int_equal(lh_pipeline_remove(b.pipeline, NULL), LH_OK);
+    wait_for(&b, &b.removed, 1);
+    assert_int_equal(b.ended, 3);
+    assert_true(IN_ORDER("reset", "columns 4", "destroy"));
+    begin(&b, 4, true, 11, 0);
+    wait_for(&b, &b.ended, 4);
+    assert_non_null(strstr(b.ends, "4 LH_ERR_UNAVAILABLE"));
+    assert_int_equal(lh_pipeline_install(b.pipeline, scripted_stage_make(), 4, NULL), LH_OK);
+    scripted_stage_need_shards(0);
+    begin(&b, 5, true, 11, 0);
+    wait_for(&b, &b.ended, 5);
+    assert_non_null(strstr(b.ends, "5 LH_OK"));
+    close_bench(&b);
+}
+
+static void test_destroy_with_work_in_hand(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_need_shards(2);
+    scripted_stage_emit(3);
+    for (uint32_t i = 1; i < 20; i++) {
+        lh_pipeline_step *step = begin(&b, i, i % 3 == 0, i, i);
+        shard(step);
+        shard(step);
+    }
+    close_bench(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_decode_goes_first),
+        cmocka_unit_test(test_steps_of_one_sequence_keep_their_order),
+        cmocka_unit_test(test_missing_shards_hold_up_nobody_else),
+        cmocka_unit_test(test_inbox_says_when_it_is_full),
+        cmocka_unit_test(test_full_outbox_stops_prefill_alone),
+        cmocka_unit_test(test_a_failure_takes_later_steps_of_its_sequences_along),
+        cmocka_unit_test(test_a_step_that_cannot_begin_fails_alone),
+        cmocka_unit_test(test_a_shard_that_is_refused_fails_the_step),
+        cmocka_unit_test(test_cancel_while_waiting_and_while_working),
+        cmocka_unit_test(test_shards_after_the_end_are_counted_and_dropped),
+        cmocka_unit_test(test_release_waits_for_earlier_steps),
+        cmocka_unit_test(test_releases_of_a_failed_step_are_done),
+        cmocka_unit_test(test_prefill_leaves_a_panel_to_decode),
+        cmocka_unit_test(test_reset_and_removal_end_all),
+        cmocka_unit_test(test_destroy_with_work_in_hand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

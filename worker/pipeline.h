@@ -1,0 +1,106 @@
+/* The step pipeline: the compute thread of a worker and the order in which it works. The I/O thread hands in
+ * steps and their shards; encoded shards, drawn tokens and ends come back through lh_pipeline_poll.
+ *
+ *   I/O thread      begin, accept, cancel ...  --- inbox --->   compute thread: stage begin, accept, finish
+ *                   poll: on_taken, on_frame,  <-- outbox ---
+ *                   on_ended
+ *
+ * The compute thread does one piece of work at a time and looks into its inbox between any two: decode steps
+ * first, a shard that has come before a step that is complete; a step whose shards are not there holds up
+ * nobody but the later steps of its sequences. It never waits for a socket: when more than the outbox's bound
+ * of encoded bytes has not left yet, it starts no further prefill step.
+ *
+ * A step that fails or is cancelled gives its positions back, and the later steps of its sequences that have
+ * begun fail with it. Releases are done when the step's rows are, also when they failed, but never under an
+ * earlier step that still works on the sequence.
+ *
+ * Thread: one, the I/O thread, unless said otherwise. */
+#pragma once
+
+#include "common/status.h"
+#include "worker/batch.h"
+#include "worker/stage.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct lh_pipeline lh_pipeline;
+typedef struct lh_pipeline_step lh_pipeline_step; /* valid from begin until its on_ended returns */
+
+typedef struct lh_pipeline_result {
+    uint64_t sequence;
+    uint32_t position; /* of the drawn token */
+    lh_sample_result sample;
+} lh_pipeline_result;
+
+/* Called by lh_pipeline_poll, in the order in which things happened. They may call into the pipeline. */
+typedef struct lh_pipeline_events {
+    /* The stage has taken a shard, or has dropped one of a step that had ended (step_context is NULL): so
+     * many bytes of the inbox are free again. */
+    void (*on_taken)(void *context, void *step_context, size_t bytes);
+    /* An encoded shard of the result: bytes are the callee's, to be freed with free(). They count against the
+     * outbox's bound until lh_pipeline_frame_gone. */
+    void (*on_frame)(void *context, void *step_context, void *bytes, size_t length);
+    /* Always the last of a step, exactly once. LH_OK: all frames have been given, results are those of the
+     * last stage. Else the message says why: the stage's errors, LH_ERR_CANCELLED, LH_ERR_STALE (reset or
+     * removed), LH_ERR_UNAVAILABLE (no stage). */
+    void (*on_ended)(void *context, void *step_context, lh_status status, const char *message,
+                     const lh_pipeline_result *results, uint32_t result_count);
+    /* lh_pipeline_remove is done: the stage is destroyed. */
+    void (*on_removed)(void *context);
+} lh_pipeline_events;
+
+typedef struct lh_pipeline_options {
+    size_t inbox_bytes, outbox_bytes; /* bounds of the two queues */
+    /* Compute thread: turns a shard into bytes for the wire; `encoding` is the step's. *bytes is malloc'd. */
+    lh_status (*encode)(uint32_t encoding, const lh_stage_shard *shard, void **bytes, size_t *length,
+                        lh_error *error);
+    /* Compute thread: there is something to poll. */
+    void (*wake)(void *context);
+    lh_pipeline_events events;
+    void *context;
+} lh_pipeline_options;
+
+/* Starts the compute thread. LH_ERR_NO_MEMORY, LH_ERR_IO. */
+lh_status lh_pipeline_create(const lh_pipeline_options *options, lh_pipeline **pipeline, lh_error *error);
+/* Stops and joins the thread after the work that it has in hand, destroys the stage; no event comes any more.
+ * NULL is allowed. */
+void lh_pipeline_destroy(lh_pipeline *pipeline);
+/* Delivers what has come out. */
+void lh_pipeline_poll(lh_pipeline *pipeline);
+
+/* ---- The stage
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Takes over a stage that takes steps_max at once; there must be none. On an error (LH_ERR_NO_MEMORY) it
+ * stays the caller's. */
+lh_status lh_pipeline_install(lh_pipeline *pipeline, lh_stage *stage, uint32_t steps_max, lh_error *error);
+/* Ends all steps (LH_ERR_STALE) and destroys the stage; on_removed comes also where there was none. */
+lh_status lh_pipeline_remove(lh_pipeline *pipeline, lh_error *error);
+/* Ends all steps (LH_ERR_STALE), empties the KV cache and sets the column shards: the chain was re-formed. */
+lh_status lh_pipeline_reset(lh_pipeline *pipeline, uint32_t column_shards, lh_error *error);
+
+/* ---- Steps
+ * ---------------------------------------------------------------------------------------------------- */
+
+typedef struct lh_pipeline_begin_options {
+    lh_batch batch;    /* copied; rows = 0: only releases */
+    bool decode;       /* goes before those that are not */
+    uint32_t encoding; /* passed to `encode` */
+    uint32_t release_count;
+    const uint64_t *releases; /* copied */
+    void *step_context;
+} lh_pipeline_begin_options;
+
+/* LH_ERR_NO_MEMORY. */
+lh_status lh_pipeline_begin(lh_pipeline *pipeline, const lh_pipeline_begin_options *options,
+                            lh_pipeline_step **step, lh_error *error);
+/* Hands in a shard of the step's activation; values are copied. LH_ERR_NO_MEMORY. */
+lh_status lh_pipeline_accept(lh_pipeline_step *step, const lh_stage_shard *shard, lh_error *error);
+/* on_ended follows, with LH_ERR_CANCELLED unless the step was done before that. */
+void lh_pipeline_cancel(lh_pipeline_step *step);
+/* More shards wait for the compute thread than the inbox's bound: hand in no more for now. */
+bool lh_pipeline_is_full(lh_pipeline *pipeline);
+/* So many bytes of frames have left for good. */
+void lh_pipeline_frame_gone(lh_pipeline *pipeline, size_t bytes);
