@@ -1,5 +1,6 @@
 """Longhaul's next-token distributions beside numpy's, over 2,046 tokens of public text (fidelity.npz, made by
-make_fidelity_vectors.py). The divergence is over the 64 most probable tokens of the reference and the rest as one."""
+make_fidelity_vectors.py). The divergence is over the 64 most probable tokens of the reference and the rest as one.
+The bound on int8 activations is what llama.cpp (0c1e57098, CPU) shows on this text: mean KL 5.41e-3, same arg-max 96.04 %."""
 import os
 import pathlib
 import subprocess
@@ -56,7 +57,7 @@ def main():
         make_f16_model.convert(model, f16)
         for title, file, references in (
             ("F16 file", f16, {"exact_f16": (1e-5, 0.999)}),
-            ("Q4_1 file", model, {"int8_q4_1": (1e-5, 0.999), "exact_q4_1": (5.8e-3, 0.96)}),
+            ("Q4_1 file", model, {"int8_q4_1": (1e-5, 0.999), "exact_q4_1": (5.42e-3, 0.96)}),
         ):
             results = {key: [] for key in references}
             for start, logits in longhaul_logits(file, tokens, folder):
