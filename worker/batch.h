@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 typedef struct lh_batch_segment {
-    uint64_t sequence;       /* the gateway's number for it, unique within the life of a chain */
-    uint32_t first_position; /* must be the number of positions that the sequence holds already */
-    uint32_t rows;           /* > 0 */
-    bool sample;             /* draw a token from the logits of the last row */
+    uint64_t sequence;         /* the gateway's number for it, unique within the life of a chain */
+    uint32_t first_position;   /* must be the number of positions that the sequence holds already */
+    uint32_t rows;             /* > 0 */
+    bool sample;               /* draw a token from the logits of the last row */
     lh_sample_request request; /* where sample is set */
 } lh_batch_segment;
 
