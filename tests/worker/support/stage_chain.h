@@ -1,0 +1,39 @@
+/* A whole model in one process: its stages one after the other, with the shards of each handed to the next in
+ * memory. */
+#pragma once
+
+#include "common/gguf.h"
+#include "worker/stage.h"
+
+typedef enum shard_order { SHARDS_ASCENDING, SHARDS_DESCENDING, SHARDS_CUT_AND_MIXED } shard_order;
+
+typedef struct stage_chain_options {
+    uint32_t stages, column_shards, threads;
+    uint32_t rows_max;
+    uint32_t context; /* 0: the model's */
+    size_t kv_bytes;  /* of one stage */
+    const char *isa;  /* NULL: the best */
+    shard_order
+        order; /* in which a stage gets its shards; the last one cuts them into rows and blocks first */
+} stage_chain_options;
+
+typedef struct stage_chain stage_chain;
+
+typedef struct stage_chain_events {
+    void *context;
+    void (*on_sample)(void *context, uint64_t sequence, const lh_sample_result *result);
+    void (*on_logits)(void *context, uint64_t sequence, const float *logits,
+                      uint32_t vocabulary); /* may be NULL */
+} stage_chain_events;
+
+/* The bytes of the file must outlive the chain. Errors of the model and the stages; aborts when out of
+ * memory. */
+lh_status stage_chain_create(const void *bytes, size_t length, const stage_chain_options *options,
+                             stage_chain **chain, lh_error *error);
+void stage_chain_destroy(stage_chain *chain);
+const lh_model_config *stage_chain_config(const stage_chain *chain);
+lh_stage *stage_chain_stage(const stage_chain *chain, uint32_t number);
+/* One step through all stages. */
+lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch, const stage_chain_events *events,
+                          lh_error *error);
+void stage_chain_release(stage_chain *chain, uint64_t sequence);
