@@ -159,27 +159,20 @@ lh_status lh_h2_session_receive(lh_h2_session *session, const uint8_t *bytes, si
     return session->failure ? failure(session, error) : LH_OK;
 }
 
-/* Copies as much as fits of what nghttp2 gave; the rest goes first next time. */
-static void put(lh_h2_session *session, const uint8_t *bytes, size_t length) {
-    size_t room = session->capacity - session->used;
-    size_t part = length < room ? length : room;
-    if (part)
-        memcpy(session->buffer + session->used, bytes, part);
-    session->used += part;
-    session->rest = bytes + part;
-    session->rest_length = length - part;
-}
-
+/* Frames are chosen one by one, each when there is room for any: none waits here while a more urgent one
+ * comes. */
 static lh_status fill(lh_h2_session *session, lh_error *error) {
-    if (session->rest_length)
-        put(session, session->rest, session->rest_length);
-    while (session->used < session->capacity) {
+    while (session->capacity - session->used >= LH_H2_PULL_BYTES_MIN) {
         const uint8_t *bytes;
         size_t before = session->used;
-        ssize_t length = nghttp2_session_mem_send(session->nghttp2, &bytes);
+        ssize_t length = nghttp2_session_mem_send(session->nghttp2, &bytes); /* DATA goes to on_send_data */
         if (length < 0)
             return fail_with(session, length, error);
-        put(session, bytes, (size_t)length);
+        if ((size_t)length > session->capacity - session->used)
+            return fail_with(session, NGHTTP2_ERR_FRAME_SIZE_ERROR, error);
+        if (length)
+            memcpy(session->buffer + session->used, bytes, (size_t)length);
+        session->used += (size_t)length;
         if (session->used == before && !lh_h2_session_resume_next(session))
             break;
     }
@@ -200,8 +193,7 @@ lh_status lh_h2_session_pull(lh_h2_session *session, uint8_t *buffer, size_t cap
 }
 
 bool lh_h2_session_is_done(const lh_h2_session *session) {
-    return session->rest_length == 0 && !nghttp2_session_want_read(session->nghttp2) &&
-           !nghttp2_session_want_write(session->nghttp2);
+    return !nghttp2_session_want_read(session->nghttp2) && !nghttp2_session_want_write(session->nghttp2);
 }
 
 lh_status lh_h2_session_done_status(const lh_h2_session *session, lh_error *error) {

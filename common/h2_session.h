@@ -44,8 +44,8 @@ void lh_h2_session_destroy(lh_h2_session *session);
  * it has to say, then fail and destroy it. */
 lh_status lh_h2_session_receive(lh_h2_session *session, const uint8_t *bytes, size_t length, lh_error *error);
 
-/* A buffer for _pull must have room for one DATA frame, and should for a few. */
-#define LH_H2_PULL_BYTES_MIN (16384u + 9u)
+/* The largest frame that we send. A buffer for _pull must have room for one, and should for a few. */
+#define LH_H2_PULL_BYTES_MIN (16384u + 10u)
 
 /* Fills the buffer with what should be sent next; *length 0: nothing now. Errors as in _receive. */
 lh_status lh_h2_session_pull(lh_h2_session *session, uint8_t *buffer, size_t capacity, size_t *length,

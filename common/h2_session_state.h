@@ -38,8 +38,6 @@ struct lh_h2_session {
 
     uint8_t *buffer; /* during _pull */
     size_t capacity, used;
-    const uint8_t *rest; /* of a control frame that did not fit; nghttp2's until its next send */
-    size_t rest_length;
 
     uint64_t faults;    /* invalid frames, and streams that we had to reset because of the peer */
     uint64_t completed; /* streams that ended well */

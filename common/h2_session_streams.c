@@ -115,14 +115,13 @@ int lh_h2_session_on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, c
     (void)nghttp2;
     lh_h2_session *session = user_data;
     lh_h2_stream *stream = source->ptr;
-    if (session->capacity - session->used < FRAME_HEADER_BYTES + length)
-        return NGHTTP2_ERR_WOULDBLOCK;
+    assert(session->capacity - session->used >= FRAME_HEADER_BYTES + length);
     memcpy(session->buffer + session->used, header, FRAME_HEADER_BYTES);
     lh_byte_queue_pop(&stream->outgoing, session->buffer + session->used + FRAME_HEADER_BYTES, length);
     session->used += FRAME_HEADER_BYTES + length;
     if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
         lh_send_order_leave(&session->order, &stream->place);
-    return 0;
+    return NGHTTP2_ERR_PAUSE; /* let _pull see whether there is room for another frame */
 }
 
 static bool resume(lh_h2_stream *stream) {

@@ -19,7 +19,8 @@ enum {
     INPUT_BYTES = 64 << 10,
     OUTPUT_BYTES_MIN = 17 << 10, /* one DATA frame and some control frames */
     OUTPUT_BYTES_MAX = 64 << 10,
-    PUMP_BYTES_MAX = 1 << 20 /* then others on the loop have their turn */
+    PUMP_BYTES_MAX = 1 << 20, /* then others on the loop have their turn */
+    LINGER_MS = 250           /* for the peer to close after our last words */
 };
 
 struct lh_h2_transport {
@@ -38,12 +39,13 @@ struct lh_h2_transport {
     uint64_t bytes_sent;
     size_t output_limit; /* how much to gather at once: between OUTPUT_BYTES_MIN and _MAX */
     size_t output_used, output_sent;
-    bool ready, writing, closing, down;
+    bool ready, writing, peer_closed, closing, down;
     lh_status close_status;
     char close_reason[LH_ERROR_MESSAGE_BYTES];
     uint8_t input[INPUT_BYTES], plain[OUTPUT_BYTES_MAX], output[OUTPUT_BYTES_MAX];
 };
 
+static void close_handles(lh_h2_transport *transport);
 static void on_idle(uv_idle_t *idle);
 static void on_tick(uv_timer_t *timer);
 
@@ -62,8 +64,14 @@ void lh_h2_transport_close(lh_h2_transport *transport, lh_status status, const c
 }
 
 static void close_uv(lh_h2_transport *transport, int code) {
-    lh_h2_transport_close(transport, code == UV_ETIMEDOUT ? LH_ERR_TIMEOUT : LH_ERR_CLOSED,
-                          code == UV_EOF ? "the peer closed the connection" : uv_strerror(code));
+    const char *reason = uv_strerror(code);
+    if (code == UV_EOF && transport->ready)
+        reason = "the peer closed the connection";
+    else if (code == UV_EOF)
+        reason = transport->tls
+                     ? "the peer closed the connection in the TLS handshake"
+                     : "the peer closed the connection before it spoke HTTP/2: does it expect TLS?";
+    lh_h2_transport_close(transport, code == UV_ETIMEDOUT ? LH_ERR_TIMEOUT : LH_ERR_CLOSED, reason);
 }
 
 static void close_error(lh_h2_transport *transport, const lh_error *error) {
@@ -150,9 +158,16 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer) {
     lh_h2_transport *transport = stream->data;
     const uint8_t *bytes = (const uint8_t *)buffer->base;
+    if (length < 0)
+        uv_read_stop(stream);
+    if (length < 0 && transport->down) {
+        close_handles(transport);
+        return;
+    }
     if (transport->closing || length == 0)
         return;
     if (length < 0) {
+        transport->peer_closed = true;
         close_uv(transport, (int)length);
         return;
     }
@@ -170,15 +185,8 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
  * ----------------------------------------------------------------------------------------------------- */
 
 static void take_sealed(lh_h2_transport *transport) {
-    const uint8_t *bytes;
-    size_t length, room = OUTPUT_BYTES_MAX - transport->output_used;
-    lh_tls_channel_pending(transport->tls, &bytes, &length);
-    if (length > room)
-        length = room;
-    if (length)
-        memcpy(transport->output + transport->output_used, bytes, length);
-    transport->output_used += length;
-    lh_tls_channel_sent(transport->tls, length);
+    transport->output_used += lh_tls_channel_take(transport->tls, transport->output + transport->output_used,
+                                                  OUTPUT_BYTES_MAX - transport->output_used);
 }
 
 /* Fills the empty output buffer. A failing session may leave some last words in it. */
@@ -276,36 +284,56 @@ static void on_handle_closed(uv_handle_t *handle) {
     free(transport);
 }
 
-/* GOAWAY and the TLS alert, if the kernel takes them at once. */
-static void say_goodbye(lh_h2_transport *transport) {
-    if (transport->writing)
+static void close_handles(lh_h2_transport *transport) {
+    if (uv_is_closing((uv_handle_t *)&transport->tcp))
         return;
+    uv_close((uv_handle_t *)&transport->tcp, on_handle_closed);
+    uv_close((uv_handle_t *)&transport->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&transport->idle, on_handle_closed);
+}
+
+/* GOAWAY and the TLS alert. False when the kernel does not take all at once. */
+static bool say_goodbye(lh_h2_transport *transport) {
+    if (transport->writing || transport->peer_closed || !uv_is_writable((uv_stream_t *)&transport->tcp))
+        return false;
     if (transport->session) {
         lh_h2_session_shut_down(transport->session);
         gather(transport, NULL);
-        write_now(transport);
-        if (transport->output_sent < transport->output_used)
-            return;
+        if (write_now(transport) < 0 || transport->output_sent < transport->output_used)
+            return false;
     }
     if (!transport->tls)
-        return;
+        return true;
     lh_tls_channel_shut_down(transport->tls);
     transport->output_used = transport->output_sent = 0;
     take_sealed(transport);
-    write_now(transport);
+    return write_now(transport) == 0 && transport->output_sent == transport->output_used;
+}
+
+static void on_lingered(uv_timer_t *timer) {
+    close_handles(timer->data);
+}
+
+/* A socket closed with unread bytes in it sends a reset, which destroys our last words at the peer: so say
+ * that nothing follows, and read on for a moment. */
+static bool linger(lh_h2_transport *transport) {
+    int descriptor;
+    if (transport->close_status == LH_ERR_TIMEOUT ||
+        uv_fileno((uv_handle_t *)&transport->tcp, &descriptor) != 0 || shutdown(descriptor, SHUT_WR) != 0)
+        return false;
+    uv_timer_start(&transport->timer, on_lingered, LINGER_MS, 0);
+    return true;
 }
 
 static void go_down(lh_h2_transport *transport) {
     transport->down = true;
-    if (uv_is_writable((uv_stream_t *)&transport->tcp))
-        say_goodbye(transport);
+    bool said = say_goodbye(transport);
     if (transport->session)
         lh_h2_session_fail(transport->session, transport->close_status);
     transport->config.on_down(transport->config.owner, transport, transport->close_status,
                               transport->close_reason);
-    uv_close((uv_handle_t *)&transport->tcp, on_handle_closed);
-    uv_close((uv_handle_t *)&transport->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&transport->idle, on_handle_closed);
+    if (!said || !linger(transport))
+        close_handles(transport);
 }
 
 static void on_idle(uv_idle_t *idle) {
@@ -444,6 +472,10 @@ bool lh_h2_transport_is_ready(const lh_h2_transport *transport) {
 
 bool lh_h2_transport_is_closing(const lh_h2_transport *transport) {
     return transport->closing;
+}
+
+const char *lh_h2_transport_peer(const lh_h2_transport *transport) {
+    return transport->peer;
 }
 
 int64_t lh_h2_transport_round_trip_us(const lh_h2_transport *transport) {

@@ -46,9 +46,8 @@ lh_status lh_tls_channel_read(lh_tls_channel *channel, uint8_t *buffer, size_t c
 lh_status lh_tls_channel_write(lh_tls_channel *channel, const uint8_t *bytes, size_t length, lh_error *error);
 /* The alert that ends the stream of plain bytes. */
 void lh_tls_channel_shut_down(lh_tls_channel *channel);
-/* Sealed bytes to send, valid until _sent or the next call that seals. */
-void lh_tls_channel_pending(lh_tls_channel *channel, const uint8_t **bytes, size_t *length);
-void lh_tls_channel_sent(lh_tls_channel *channel, size_t length);
+/* Moves sealed bytes that are to be sent into the buffer; how many. Also after an error: the alert. */
+size_t lh_tls_channel_take(lh_tls_channel *channel, uint8_t *buffer, size_t capacity);
 
 /* Subject's common name of the peer's certificate, "" when it has none; valid as long as the channel. */
 const char *lh_tls_channel_peer_name(const lh_tls_channel *channel);
