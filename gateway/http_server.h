@@ -31,7 +31,7 @@ typedef struct lh_http_config {
     uint64_t body_bytes_max; /* 413 and closed */
 } lh_http_config;
 
-/* 8 threads' worth of defaults: 1024 connections, 10 s, 30 s, 60 s, 30 s, 8 MiB. `listen` stays NULL. */
+/* 4 threads, 1024 connections, 10 s, 30 s, 60 s, 30 s, 8 MiB. `listen` stays NULL. */
 lh_http_config lh_http_config_default(void);
 
 typedef enum lh_http_progress {
@@ -93,3 +93,5 @@ void lh_http_exchange_wake(lh_http_exchange *exchange);
 /* Wakes it when CLOCK_MONOTONIC shows that time, in place of any time set before; 0: never. From on_request,
  * on_wake and on_read. */
 void lh_http_exchange_wake_at(lh_http_exchange *exchange, int64_t time_us);
+/* The connection is closed once the answer that is being streamed has ended. The server's thread. */
+void lh_http_exchange_close_after(lh_http_exchange *exchange);

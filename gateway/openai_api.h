@@ -21,11 +21,12 @@ typedef struct lh_openai_api_config {
     uint32_t keep_alive_ms; /* of silence in a stream, then a comment */
     uint32_t choices_max;   /* n */
     uint32_t prompts_max;   /* prompts of one completions request */
+    const char *api_key;    /* what clients show as "Authorization: Bearer KEY"; NULL: no key is needed */
     bool strict_params;     /* --strict-params: an unknown field is an error */
     bool logits_digest;     /* --logits-digest: each choice tells the digest of every token's logits */
 } lh_openai_api_config;
 
-/* The HTTP server's defaults, 15 s, 16 choices, 128 prompts, not strict, no digests. */
+/* The HTTP server's defaults, 15 s, 16 choices, 128 prompts, no key, not strict, no digests. */
 lh_openai_api_config lh_openai_api_config_default(void);
 
 /* The engine and the model outlive the API. Statuses as lh_http_server_create. */

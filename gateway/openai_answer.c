@@ -1,0 +1,416 @@
+/* Pulls pieces, renders them, and says when to wait. */
+#include "gateway/openai_answer.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "gateway/openai_prompt.h"
+#include "gateway/random_id.h"
+#include "gateway/sse.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A stream's buffer is filled no further than this before it is sent. */
+#define BUFFER_BYTES 16384
+
+struct lh_openai_answer {
+    lh_openai_answer_options options;
+    lh_http_exchange *exchange;
+    _Atomic(lh_generation *) generation;
+    atomic_bool gone;
+
+    char id[LH_RANDOM_ID_BYTES];
+    lh_openai_frame frame;
+    bool stream, include_usage, continuous_usage;
+    uint32_t choices;       /* of each prompt */
+    lh_text_buffer *echoes; /* [prompts], or NULL */
+    uint32_t echo_count;
+
+    lh_openai_gathered *gathered; /* [choices of all prompts], where it is not streamed */
+    lh_text_buffer out;           /* of the stream */
+    size_t sent;                  /* of out */
+    bool opened, done;
+    int64_t silent_since_us;
+};
+
+lh_openai_answer *lh_openai_answer_create(const lh_openai_answer_options *options,
+                                          lh_http_exchange *exchange) {
+    lh_openai_answer *answer = calloc(1, sizeof *answer);
+    if (!answer)
+        return NULL;
+    answer->options = *options;
+    answer->exchange = exchange;
+    return answer;
+}
+
+void lh_openai_answer_destroy(lh_openai_answer *answer) {
+    if (!answer)
+        return;
+    lh_generation *generation = answer->generation;
+    uint32_t count = generation ? lh_generation_choices(generation) : 0;
+    lh_generation_destroy(generation);
+    for (uint32_t i = 0; answer->gathered && i < count; i++)
+        lh_openai_gathered_reset(&answer->gathered[i]);
+    for (uint32_t i = 0; i < answer->echo_count; i++)
+        lh_text_buffer_reset(&answer->echoes[i]);
+    free(answer->gathered);
+    free(answer->echoes);
+    lh_text_buffer_reset(&answer->out);
+    free(answer);
+}
+
+void lh_openai_answer_abandon(lh_openai_answer *answer) {
+    atomic_store(&answer->gone, true);
+    lh_generation *generation = atomic_load(&answer->generation);
+    if (generation)
+        lh_generation_abandon(generation);
+}
+
+lh_openai_usage lh_openai_answer_usage(const lh_openai_answer *answer) {
+    lh_generation *generation = atomic_load(&((lh_openai_answer *)answer)->generation);
+    if (!generation)
+        return (lh_openai_usage){0, 0};
+    return (lh_openai_usage){lh_generation_prompt_tokens(generation),
+                             lh_generation_completion_tokens(generation)};
+}
+
+/* ---- The beginning. ---- */
+
+static bool out_of_memory(lh_openai_error *error) {
+    lh_openai_error_from(error, &(lh_error){.status = LH_ERR_NO_MEMORY});
+    return false;
+}
+
+static void on_ready(void *context) {
+    lh_http_exchange_wake(context);
+}
+
+static void set_frame(lh_openai_answer *answer, lh_openai_endpoint endpoint,
+                      const lh_openai_parameters *parameters) {
+    lh_random_id(endpoint == LH_OPENAI_CHAT ? "chatcmpl-" : "cmpl-", answer->id);
+    answer->frame = (lh_openai_frame){.endpoint = endpoint,
+                                      .id = answer->id,
+                                      .created = (int64_t)time(NULL),
+                                      .model = answer->options.model,
+                                      .service_tier = parameters->service_tier_given,
+                                      .logprobs = parameters->sampling.want_logprob,
+                                      .digests = answer->options.logits_digest,
+                                      .top_logprobs = parameters->sampling.top_logprobs};
+    answer->stream = parameters->stream;
+    answer->include_usage = parameters->include_usage;
+    answer->continuous_usage = parameters->include_usage && parameters->continuous_usage;
+    answer->choices = parameters->choices;
+}
+
+static lh_generation_options generation_options(lh_openai_answer *answer,
+                                                const lh_openai_parameters *parameters,
+                                                const lh_generation_prompt *prompts, size_t count) {
+    lh_generation_options options = {.prompts = prompts,
+                                     .prompt_count = (uint32_t)count,
+                                     .choices = parameters->choices,
+                                     .sampling = parameters->sampling,
+                                     .stops = parameters->stops,
+                                     .stop_count = parameters->stop_count,
+                                     .stop_tokens = parameters->stop_tokens,
+                                     .stop_token_count = parameters->stop_token_count,
+                                     .ignore_eos = parameters->ignore_eos,
+                                     .min_tokens = parameters->min_tokens,
+                                     .only_whole = !parameters->stream,
+                                     .on_ready = on_ready,
+                                     .context = answer->exchange};
+    options.sampling.want_digest = answer->options.logits_digest;
+    if (!parameters->seed_given)
+        options.sampling.seed = lh_random_u64();
+    return options;
+}
+
+static bool start(lh_openai_answer *answer, const lh_openai_parameters *parameters,
+                  const lh_generation_prompt *prompts, size_t count, lh_openai_error *error) {
+    lh_generation_options options = generation_options(answer, parameters, prompts, count);
+    lh_generation *generation;
+    lh_error cause;
+    if (lh_generation_create(answer->options.engine, answer->options.model, &options, &generation, &cause)) {
+        lh_openai_error_from(error, &cause);
+        return false;
+    }
+    atomic_store(&answer->generation, generation);
+    if (!parameters->stream) {
+        answer->gathered = calloc(lh_generation_choices(generation), sizeof *answer->gathered);
+        if (!answer->gathered)
+            return out_of_memory(error);
+    }
+    if (lh_generation_submit(generation, &options, &cause)) {
+        lh_log(LH_LOG_INFO, "api", "request not admitted: %s", cause.message);
+        lh_openai_error_from(error, &cause);
+        return false;
+    }
+    if (atomic_load(&answer->gone))
+        lh_generation_abandon(generation);
+    answer->silent_since_us = lh_clock_us();
+    return true;
+}
+
+bool lh_openai_answer_begin_chat(lh_openai_answer *answer, const lh_openai_chat_request *request,
+                                 lh_openai_error *error) {
+    const lh_served_model *model = answer->options.model;
+    lh_tokens tokens = {0};
+    lh_generation_prompt prompt;
+    set_frame(answer, LH_OPENAI_CHAT, &request->parameters);
+    bool begun = lh_openai_prompt_from_chat(model, request, &tokens, error) &&
+                 lh_openai_prompt_fit(model, LH_OPENAI_CHAT, tokens.count, &request->parameters,
+                                      &prompt.max_tokens, error);
+    if (begun) {
+        prompt.tokens = tokens.ids;
+        prompt.token_count = (uint32_t)tokens.count;
+        begun = start(answer, &request->parameters, &prompt, 1, error);
+    }
+    free(tokens.ids);
+    return begun;
+}
+
+static bool keep_echo(lh_openai_answer *answer, const lh_openai_completion_request *request,
+                      lh_openai_error *error) {
+    answer->echoes = calloc(request->prompt_count, sizeof *answer->echoes);
+    if (!answer->echoes)
+        return out_of_memory(error);
+    answer->echo_count = (uint32_t)request->prompt_count;
+    for (size_t i = 0; i < request->prompt_count; i++)
+        if (lh_openai_prompt_text(answer->options.model, &request->prompts[i], &answer->echoes[i]))
+            return out_of_memory(error);
+    return true;
+}
+
+static bool tokenize(lh_openai_answer *answer, const lh_openai_completion_request *request, lh_tokens *tokens,
+                     lh_generation_prompt *prompts, lh_openai_error *error) {
+    const lh_served_model *model = answer->options.model;
+    for (size_t i = 0; i < request->prompt_count; i++) {
+        if (!lh_openai_prompt_from_completion(model, &request->prompts[i], &tokens[i], error) ||
+            !lh_openai_prompt_fit(model, LH_OPENAI_COMPLETIONS, tokens[i].count, &request->parameters,
+                                  &prompts[i].max_tokens, error))
+            return false;
+        prompts[i].tokens = tokens[i].ids;
+        prompts[i].token_count = (uint32_t)tokens[i].count;
+    }
+    return true;
+}
+
+bool lh_openai_answer_begin_completion(lh_openai_answer *answer, const lh_openai_completion_request *request,
+                                       lh_openai_error *error) {
+    size_t count = request->prompt_count;
+    set_frame(answer, LH_OPENAI_COMPLETIONS, &request->parameters);
+    if (request->echo && !keep_echo(answer, request, error))
+        return false;
+    lh_tokens *tokens = calloc(count, sizeof *tokens);
+    lh_generation_prompt *prompts = calloc(count, sizeof *prompts);
+    bool begun;
+    if (tokens && prompts)
+        begun = tokenize(answer, request, tokens, prompts, error) &&
+                start(answer, &request->parameters, prompts, count, error);
+    else
+        begun = out_of_memory(error);
+    for (size_t i = 0; tokens && i < count; i++)
+        free(tokens[i].ids);
+    free(tokens);
+    free(prompts);
+    return begun;
+}
+
+/* ---- Streaming. ---- */
+
+static const lh_text_buffer *echo_of(const lh_openai_answer *answer, uint32_t choice) {
+    static const lh_text_buffer empty = {0};
+    return answer->echoes ? &answer->echoes[choice / answer->choices] : &empty;
+}
+
+/* The first chunk of every choice. */
+static lh_status render_openings(lh_openai_answer *answer, const lh_openai_usage *usage) {
+    answer->opened = true;
+    if (answer->frame.endpoint == LH_OPENAI_COMPLETIONS && !answer->echoes)
+        return LH_OK;
+    lh_status status = LH_OK;
+    for (uint32_t i = 0; i < lh_generation_choices(answer->generation) && !status; i++) {
+        const lh_text_buffer *echo = echo_of(answer, i);
+        status = lh_openai_render_opening(&answer->frame, i, echo->bytes, echo->length, usage, &answer->out);
+    }
+    return status;
+}
+
+static lh_status render_piece(lh_openai_answer *answer, const lh_generation_piece *piece) {
+    lh_openai_usage now = lh_openai_answer_usage(answer);
+    const lh_openai_usage *usage = answer->continuous_usage ? &now : NULL;
+    lh_status status = answer->opened ? LH_OK : render_openings(answer, usage);
+    if (!status && (piece->length || piece->token_count))
+        status = lh_openai_render_chunk(&answer->frame, piece, usage, &answer->out);
+    if (!status && piece->finished)
+        status = lh_openai_render_end(&answer->frame, piece, usage, &answer->out);
+    return status;
+}
+
+static lh_status render_close(lh_openai_answer *answer) {
+    lh_openai_usage usage = lh_openai_answer_usage(answer);
+    lh_status status = LH_OK;
+    if (answer->include_usage)
+        status = lh_openai_render_usage(&answer->frame, &usage, &answer->out);
+    answer->done = true;
+    return status ? status : lh_sse_done(&answer->out);
+}
+
+/* The stream has begun and cannot go on: the client is told so, and may not use the connection again. */
+static lh_status render_failure(lh_openai_answer *answer, const lh_error *cause) {
+    lh_openai_error error;
+    lh_log(LH_LOG_WARN, "api", "stream failed: %s", cause->message);
+    lh_openai_error_from(&error, cause);
+    answer->done = true;
+    lh_http_exchange_close_after(answer->exchange);
+    lh_status status = lh_sse_open(&answer->out);
+    if (!status)
+        status = lh_openai_error_render(&error, &answer->out);
+    if (!status)
+        status = lh_sse_close(&answer->out);
+    return status ? status : lh_sse_done(&answer->out);
+}
+
+/* Fills the buffer with what there is. LH_AGAIN: nothing. LH_ERR_NO_MEMORY: of the buffer. Else LH_OK. */
+static lh_status fill(lh_openai_answer *answer) {
+    lh_status status = LH_OK;
+    while (!status && !answer->done && answer->out.length < BUFFER_BYTES) {
+        lh_generation_piece piece;
+        lh_error cause;
+        status = lh_generation_pull(answer->generation, &piece, &cause);
+        if (!status)
+            status = render_piece(answer, &piece);
+        else if (status == LH_ERR_CLOSED)
+            status = render_close(answer);
+        else if (status != LH_AGAIN)
+            status = render_failure(answer, &cause);
+    }
+    if (answer->out.length == 0)
+        return status;
+    return status == LH_AGAIN ? LH_OK : status;
+}
+
+/* Nothing to send: a comment, if the silence has lasted; else waits for it to last, or for the engine. */
+static lh_http_progress stay_alive(lh_openai_answer *answer) {
+    int64_t deadline_us = answer->silent_since_us + (int64_t)answer->options.keep_alive_ms * 1000;
+    if (lh_clock_us() < deadline_us) {
+        lh_http_exchange_wake_at(answer->exchange, deadline_us);
+        return LH_HTTP_WAIT;
+    }
+    return lh_sse_keep_alive(&answer->out) ? LH_HTTP_BREAK : LH_HTTP_READY;
+}
+
+static size_t take_output(lh_openai_answer *answer, char *buffer, size_t capacity) {
+    size_t length = answer->out.length - answer->sent;
+    length = length < capacity ? length : capacity;
+    memcpy(buffer, answer->out.bytes + answer->sent, length);
+    answer->sent += length;
+    if (answer->sent == answer->out.length)
+        answer->sent = answer->out.length = 0;
+    answer->silent_since_us = lh_clock_us();
+    return length;
+}
+
+lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, size_t capacity,
+                                       size_t *length) {
+    if (answer->out.length == 0) {
+        if (answer->done)
+            return LH_HTTP_END;
+        lh_status status = fill(answer);
+        if (status && status != LH_AGAIN)
+            return LH_HTTP_BREAK;
+        if (status == LH_AGAIN) {
+            lh_http_progress progress = stay_alive(answer);
+            if (progress != LH_HTTP_READY)
+                return progress;
+        }
+    }
+    *length = take_output(answer, buffer, capacity);
+    return LH_HTTP_READY;
+}
+
+/* ---- Before the reply. ---- */
+
+static lh_http_progress refuse(const lh_error *cause, lh_openai_error *error) {
+    lh_log(LH_LOG_WARN, "api", "request failed: %s", cause->message);
+    lh_openai_error_from(error, cause);
+    return LH_HTTP_READY;
+}
+
+static lh_http_progress open_stream(lh_http_reply *reply) {
+    reply->status = 200;
+    reply->streamed = true;
+    lh_http_reply_add(reply, "Content-Type", "text/event-stream; charset=utf-8");
+    lh_http_reply_add(reply, "Cache-Control", "no-cache");
+    lh_http_reply_add(reply, "X-Accel-Buffering", "no");
+    return LH_HTTP_READY;
+}
+
+/* Waits for the first piece, or for the silence to have lasted. */
+static lh_http_progress proceed_stream(lh_openai_answer *answer, lh_http_reply *reply,
+                                       lh_openai_error *error) {
+    lh_generation_piece piece;
+    lh_error cause;
+    lh_status status = lh_generation_pull(answer->generation, &piece, &cause);
+    if (status == LH_AGAIN) {
+        lh_http_progress progress = stay_alive(answer);
+        return progress == LH_HTTP_READY ? open_stream(reply) : progress;
+    }
+    if (!status && render_piece(answer, &piece))
+        status = lh_fail(&cause, LH_ERR_NO_MEMORY, "no memory for a stream");
+    if (status)
+        return refuse(&cause, error);
+    return open_stream(reply);
+}
+
+static lh_status gather_piece(lh_openai_answer *answer, const lh_generation_piece *piece) {
+    lh_openai_gathered *gathered = &answer->gathered[piece->choice];
+    const lh_text_buffer *echo = echo_of(answer, piece->choice);
+    lh_status status = LH_OK;
+    if (gathered->text.length == 0)
+        status = lh_text_buffer_append(&gathered->text, echo->bytes, echo->length, NULL);
+    return status ? status : lh_openai_gather(&answer->frame, piece, gathered);
+}
+
+static lh_status render_whole(lh_openai_answer *answer, lh_http_reply *reply) {
+    lh_openai_usage usage = lh_openai_answer_usage(answer);
+    lh_text_buffer body = {0};
+    lh_status status = lh_openai_render_answer(&answer->frame, answer->gathered,
+                                               lh_generation_choices(answer->generation), &usage, &body);
+    if (status) {
+        lh_text_buffer_reset(&body);
+        return status;
+    }
+    reply->status = 200;
+    reply->body = body.bytes;
+    reply->body_bytes = body.length;
+    lh_http_reply_add(reply, "Content-Type", "application/json");
+    return LH_OK;
+}
+
+static lh_http_progress proceed_whole(lh_openai_answer *answer, lh_http_reply *reply,
+                                      lh_openai_error *error) {
+    lh_generation_piece piece;
+    lh_error cause = {.status = LH_ERR_NO_MEMORY, .message = "no memory for an answer"};
+    lh_status status = LH_OK;
+    while (!status) {
+        lh_error why;
+        status = lh_generation_pull(answer->generation, &piece, &why);
+        if (!status)
+            status = gather_piece(answer, &piece);
+        else if (status != LH_AGAIN && status != LH_ERR_CLOSED)
+            cause = why;
+    }
+    if (status == LH_AGAIN)
+        return LH_HTTP_WAIT;
+    if (status == LH_ERR_CLOSED && !render_whole(answer, reply))
+        return LH_HTTP_READY;
+    return refuse(&cause, error);
+}
+
+lh_http_progress lh_openai_answer_proceed(lh_openai_answer *answer, lh_http_reply *reply,
+                                          lh_openai_error *error) {
+    error->status = 0;
+    return answer->stream ? proceed_stream(answer, reply, error) : proceed_whole(answer, reply, error);
+}

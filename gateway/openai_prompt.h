@@ -1,0 +1,23 @@
+/* A request's prompt as token ids, and how many more fit behind it. Thread: any. */
+#pragma once
+
+#include "gateway/openai_chat_request.h"
+#include "gateway/openai_completion_request.h"
+#include "gateway/served_model.h"
+
+/* Appends the conversation as the model's template has it. False: *error says why not. The caller frees
+ * tokens->ids. */
+bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_chat_request *request,
+                                lh_tokens *tokens, lh_openai_error *error);
+/* Appends a completion's prompt: text, after the model's begin-of-sequence where it wants one, or the ids as
+ * they are. */
+bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_openai_prompt *prompt,
+                                      lh_tokens *tokens, lh_openai_error *error);
+/* How many tokens may be drawn behind a prompt of so many: what the request says, or what the endpoint's
+ * default is. False: the context is too short; clients know that error by its wording. */
+bool lh_openai_prompt_fit(const lh_served_model *model, lh_openai_endpoint endpoint, size_t prompt_tokens,
+                          const lh_openai_parameters *parameters, uint32_t *max_tokens,
+                          lh_openai_error *error);
+/* Appends a completion's prompt as text, for echo. LH_ERR_NO_MEMORY. */
+lh_status lh_openai_prompt_text(const lh_served_model *model, const lh_openai_prompt *prompt,
+                                lh_text_buffer *out);
