@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* Far above any model's (the largest have 256 Ki), far below what would overflow a table. */
 #define TOKENS_MAX (1U << 24)
@@ -19,8 +18,12 @@ struct lh_vocabulary {
     size_t slot_mask;
 };
 
+/* FNV-1a */
 static size_t slot_of(const lh_vocabulary *vocabulary, const char *bytes, size_t length) {
-    return (size_t)XXH3_64bits(bytes, length) & vocabulary->slot_mask;
+    uint64_t hash = 0xCBF29CE484222325U;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (uint8_t)bytes[i]) * 0x100000001B3U;
+    return (size_t)(hash ^ hash >> 32) & vocabulary->slot_mask;
 }
 
 lh_text lh_vocabulary_name(const lh_vocabulary *vocabulary, uint32_t token) {

@@ -51,7 +51,7 @@ static void equals_the_library(void **state) {
     assert_true(json_array_size(cases) >= 1000);
     for (size_t k = 0; k < json_array_size(names); k++) {
         const char *pre = json_string_value(json_array_get(names, k));
-        lh_tokenizer *tokenizer = model_vocabulary_tokenizer(model, pre, NULL, 0);
+        lh_tokenizer *tokenizer = model_vocabulary_tokenizer(model, (model_vocabulary_options){.pre = pre});
         for (size_t i = 0; i < json_array_size(cases); i++) {
             json_t *pair = json_array_get(cases, i), *all = json_array_get(pair, 1);
             size_t at = k; /* null: as before */
@@ -79,7 +79,7 @@ static char *decode(const lh_tokenizer *tokenizer, const lh_tokens *tokens, size
 /* The model's vocabulary lacks 21 bytes; the texts that hold none of them come back as they were. */
 static void decoding_gives_the_text_back(void **state) {
     (void)state;
-    lh_tokenizer *tokenizer = model_vocabulary_tokenizer(model, "smollm", NULL, 0);
+    lh_tokenizer *tokenizer = model_vocabulary_tokenizer(model, (model_vocabulary_options){.pre = "smollm"});
     json_t *cases = json_object_get(vectors, "cases");
     size_t same = 0;
     for (size_t i = 0; i < json_array_size(cases); i++) {
@@ -170,7 +170,8 @@ static void takes_linear_time(void **state) {
     char *text = malloc(MEBIBYTE);
     static const char *const pres[] = {"smollm", "llama-bpe", "tekken"};
     for (size_t k = 0; k < sizeof pres / sizeof pres[0]; k++) {
-        lh_tokenizer *tokenizer = model_vocabulary_tokenizer(model, pres[k], NULL, 0);
+        lh_tokenizer *tokenizer =
+            model_vocabulary_tokenizer(model, (model_vocabulary_options){.pre = pres[k]});
         for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
             fill(text, &runs[i]);
             lh_tokens tokens = {0};

@@ -75,38 +75,48 @@ static void write_types(gguf_writer *writer, const lh_gguf *gguf, size_t count, 
     free(types);
 }
 
-static uint8_t *write_vocabulary(const lh_gguf *gguf, const char *pre, const char *const *extra,
-                                 size_t extra_count, size_t *length) {
-    size_t tokens_count, merges_count;
-    char **tokens = read_texts(gguf, "tokenizer.ggml.tokens", extra_count, &tokens_count);
+static void write_id(gguf_writer *writer, const char *key, const char *name, char **tokens, size_t count) {
+    for (size_t i = 0; name && i < count; i++)
+        if (strcmp(tokens[i], name) == 0) {
+            gguf_writer_u32(writer, key, (uint32_t)i);
+            return;
+        }
+}
+
+static uint8_t *write_vocabulary(const lh_gguf *gguf, const model_vocabulary_options *options,
+                                 size_t *length) {
+    size_t tokens_count, merges_count, extra = options->extra_count;
+    char **tokens = read_texts(gguf, "tokenizer.ggml.tokens", extra, &tokens_count);
     char **merges = read_texts(gguf, "tokenizer.ggml.merges", 0, &merges_count);
-    for (size_t i = 0; i < extra_count; i++)
-        tokens[tokens_count + i] = strdup(extra[i]);
+    for (size_t i = 0; i < extra; i++)
+        tokens[tokens_count + i] = strdup(options->extra[i]);
     gguf_writer *writer = gguf_writer_create(1);
     gguf_writer_text(writer, "general.architecture", "llama");
     gguf_writer_text(writer, "tokenizer.ggml.model", "gpt2");
-    gguf_writer_text(writer, "tokenizer.ggml.pre", pre);
+    gguf_writer_text(writer, "tokenizer.ggml.pre", options->pre);
     gguf_writer_text_array(writer, "tokenizer.ggml.tokens", (const char *const *)tokens,
-                           tokens_count + extra_count);
+                           tokens_count + extra);
     gguf_writer_text_array(writer, "tokenizer.ggml.merges", (const char *const *)merges, merges_count);
-    write_types(writer, gguf, tokens_count, extra_count);
+    write_types(writer, gguf, tokens_count, extra);
+    write_id(writer, "tokenizer.ggml.bos_token_id", options->bos, tokens, tokens_count + extra);
+    write_id(writer, "tokenizer.ggml.eos_token_id", options->eos, tokens, tokens_count + extra);
+    gguf_writer_bool(writer, "tokenizer.ggml.add_bos_token", options->add_bos);
     uint8_t *bytes = gguf_writer_finish(writer, length);
     gguf_writer_destroy(writer);
-    free_texts(tokens, tokens_count + extra_count);
+    free_texts(tokens, tokens_count + extra);
     free_texts(merges, merges_count);
     return bytes;
 }
 
-lh_tokenizer *model_vocabulary_tokenizer(const model_vocabulary *model, const char *pre,
-                                         const char *const *extra, size_t extra_count) {
+lh_tokenizer *model_vocabulary_tokenizer(const model_vocabulary *model, model_vocabulary_options options) {
     size_t length;
-    uint8_t *bytes = write_vocabulary(model->gguf, pre, extra, extra_count, &length);
+    uint8_t *bytes = write_vocabulary(model->gguf, &options, &length);
     lh_gguf *gguf;
     lh_tokenizer *tokenizer;
     lh_error error;
     if (lh_gguf_parse(bytes, length, length, &gguf, &error) ||
         lh_tokenizer_create(gguf, &tokenizer, &error)) {
-        fprintf(stderr, "tokenizer %s: %s\n", pre, error.message);
+        fprintf(stderr, "tokenizer %s: %s\n", options.pre, error.message);
         abort();
     }
     lh_gguf_destroy(gguf);

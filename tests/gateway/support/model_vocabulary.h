@@ -11,7 +11,13 @@ void model_vocabulary_close(model_vocabulary *model);
 
 const lh_gguf *model_vocabulary_gguf(const model_vocabulary *model);
 
-/* The tokenizer of the model's tokens and merges, then `extra` control tokens (with the next ids), with this
- * tokenizer.ggml.pre. Aborts on failure. */
-lh_tokenizer *model_vocabulary_tokenizer(const model_vocabulary *model, const char *pre,
-                                         const char *const *extra, size_t extra_count);
+typedef struct model_vocabulary_options {
+    const char *pre;          /* tokenizer.ggml.pre */
+    const char *const *extra; /* control tokens that follow the model's own: [extra_count] */
+    size_t extra_count;
+    const char *bos, *eos; /* the texts of these tokens, or NULL */
+    bool add_bos;
+} model_vocabulary_options;
+
+/* A tokenizer of the model's tokens and merges, but for the options. Aborts on failure. */
+lh_tokenizer *model_vocabulary_tokenizer(const model_vocabulary *model, model_vocabulary_options options);
