@@ -13,6 +13,11 @@
 
 #include <string.h>
 
+/* Tiles of outputs that one row takes at once: more streams from memory. */
+#define WIDE_TILES 4
+/* Up to this many rows take whole tiles, more take half a tile at a time. */
+#define ROWS_OF_WHOLE_TILES 1
+
 /* The next four activations of a row, in every lane. */
 LANES_INLINE __m256i broadcast_word(const int8_t *q) {
     int32_t word;
@@ -73,23 +78,26 @@ LANES_INLINE __m256 add_block(__m256 acc, __m256i dot, __m256 d, __m256 m, const
     return dtype == LH_DTYPE_Q4_1 ? _mm256_fmadd_ps(sum, _mm256_mul_ps(m, dx), acc) : acc;
 }
 
-/* Halves `from` .. from + halves - 1 of a tile. */
+/* Halves `from` .. from + halves - 1, two to a tile. */
 LANES_INLINE void quantized_halves(const product *p, const int from, const int rows, const int halves,
                                    const lh_dtype dtype) {
     const size_t quant_bytes = dtype == LH_DTYPE_Q8_0 ? 512 : 256,
                  scale_bytes = dtype == LH_DTYPE_Q4_1 ? 64 : 32;
     const lh_q8_block *x = p->x;
-    __m256i mask[2];
-    __m256 acc[2][PRODUCT_ROWS_MAX];
+    const int last_tile = (from + halves - 1) / 2;
+    __m256i mask[2 * WIDE_TILES];
+    __m256 acc[2 * WIDE_TILES][PRODUCT_ROWS_MAX];
     for (int h = 0; h < halves; h++) {
-        mask[h] = lanes_mask8((ptrdiff_t)p->outputs - 8 * (from + h));
+        int outputs = (from + h) / 2 == last_tile ? (int)p->outputs : (int)LH_LANES;
+        mask[h] = lanes_mask8(outputs - 8 * ((from + h) % 2));
         for (int r = 0; r < rows; r++)
             acc[h][r] = _mm256_maskload_ps(p->y + (size_t)r * p->y_stride + 8 * (from + h), mask[h]);
     }
     for (uint32_t b = 0; b < p->count; b++, x++)
         for (int h = 0; h < halves; h++) {
-            const uint8_t *quants = p->w + b * quant_bytes + 32 * (size_t)(from + h);
-            const uint8_t *scales = p->scales + b * scale_bytes + 16 * (size_t)(from + h);
+            size_t tile = (size_t)(from + h) / 2 * p->tile_bytes, half = (size_t)(from + h) % 2;
+            const uint8_t *quants = p->w + tile + b * quant_bytes + 32 * half;
+            const uint8_t *scales = p->scales + tile + b * scale_bytes + 16 * half;
             __m256i dot[PRODUCT_ROWS_MAX];
             (dtype == LH_DTYPE_Q8_0 ? dot_bytes : dot_nibbles)(dot, quants, x, p->x_stride, rows);
             __m256 d = widen_scales(scales), m = d;
@@ -104,9 +112,8 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
 }
 
 LANES_INLINE void quantized(const product *p, const int rows, const int tiles, const lh_dtype dtype) {
-    (void)tiles; /* 1: a block is chains enough */
-    if (rows <= 2) {
-        quantized_halves(p, 0, rows, 2, dtype);
+    if (rows <= ROWS_OF_WHOLE_TILES) {
+        quantized_halves(p, 0, rows, 2 * tiles, dtype);
     } else {
         quantized_halves(p, 0, rows, 1, dtype);
         quantized_halves(p, 1, rows, 1, dtype);
@@ -153,7 +160,9 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     PRODUCT(name##_2, quantized, type, 2, 1)                                                                 \
     PRODUCT(name##_3, quantized, type, 3, 1)                                                                 \
     PRODUCT(name##_4, quantized, type, 4, 1)                                                                 \
-    static const product_kernel name = {4, {name##_1, name##_2, name##_3, name##_4}, {0}, {0}};
+    PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                                   \
+    static const product_kernel name = {                                                                     \
+        4, {name##_1, name##_2, name##_3, name##_4}, {name##_wide_1}, {WIDE_TILES}};
 
 #define FLOATS(name, type)                                                                                   \
     PRODUCT(name##_1, floats, type, 1, 1)                                                                    \
@@ -162,13 +171,12 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     PRODUCT(name##_4, floats, type, 4, 1)                                                                    \
     PRODUCT(name##_5, floats, type, 5, 1)                                                                    \
     PRODUCT(name##_6, floats, type, 6, 1)                                                                    \
-    PRODUCT(name##_wide_1, floats, type, 1, 4)                                                               \
+    PRODUCT(name##_wide_1, floats, type, 1, WIDE_TILES)                                                      \
     PRODUCT(name##_wide_2, floats, type, 2, 2)                                                               \
-    PRODUCT(name##_wide_3, floats, type, 3, 2)                                                               \
     static const product_kernel name = {6,                                                                   \
                                         {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6},        \
-                                        {name##_wide_1, name##_wide_2, name##_wide_3},                       \
-                                        {4, 2, 2}};
+                                        {name##_wide_1, name##_wide_2},                                      \
+                                        {WIDE_TILES, 2}};
 
 QUANTIZED(q4_0, LH_DTYPE_Q4_0)
 QUANTIZED(q4_1, LH_DTYPE_Q4_1)

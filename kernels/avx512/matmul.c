@@ -46,7 +46,7 @@ LANES_INLINE void quantized(const product *p, const int rows, const int tiles, c
     const size_t quant_bytes = dtype == LH_DTYPE_Q8_0 ? 512 : 256,
                  scale_bytes = dtype == LH_DTYPE_Q4_1 ? 64 : 32;
     const lh_q8_block *x = p->x;
-    __m512 acc[PRODUCT_ROWS_MAX][2];
+    __m512 acc[PRODUCT_ROWS_MAX][4];
     for (int t = 0; t < tiles; t++)
         for (int r = 0; r < rows; r++)
             acc[r][t] =
@@ -127,9 +127,9 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
         {name##_wide_1, name##_wide_2, name##_wide_3, name##_wide_4},                                        \
         {few, few, fewer, fewer}};
 
-PRODUCTS(q4_0, quantized, LH_DTYPE_Q4_0, 2, 2)
-PRODUCTS(q4_1, quantized, LH_DTYPE_Q4_1, 2, 2)
-PRODUCTS(q8_0, quantized, LH_DTYPE_Q8_0, 2, 2)
+PRODUCTS(q4_0, quantized, LH_DTYPE_Q4_0, 4, 2)
+PRODUCTS(q4_1, quantized, LH_DTYPE_Q4_1, 4, 2)
+PRODUCTS(q8_0, quantized, LH_DTYPE_Q8_0, 4, 2)
 PRODUCTS(f32, floats, LH_DTYPE_F32, 4, 2)
 PRODUCTS(f16, floats, LH_DTYPE_F16, 4, 2)
 PRODUCTS(bf16, floats, LH_DTYPE_BF16, 4, 2)
