@@ -99,7 +99,10 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
             const uint8_t *quants = p->w + tile + b * quant_bytes + 32 * half;
             const uint8_t *scales = p->scales + tile + b * scale_bytes + 16 * half;
             __m256i dot[PRODUCT_ROWS_MAX];
-            (dtype == LH_DTYPE_Q8_0 ? dot_bytes : dot_nibbles)(dot, quants, x, p->x_stride, rows);
+            if (dtype == LH_DTYPE_Q8_0)
+                dot_bytes(dot, quants, x, p->x_stride, rows);
+            else
+                dot_nibbles(dot, quants, x, p->x_stride, rows);
             __m256 d = widen_scales(scales), m = d;
             if (dtype == LH_DTYPE_Q4_1)
                 m = widen_scales(scales + 32);
