@@ -9,7 +9,7 @@
 #include "common/gguf.h"
 #include "common/status.h"
 #include "worker/model.h"
-#include "worker/stage.h"
+#include "worker/tensor_source.h"
 #include "worker/weight_cache.h"
 
 #include <stdatomic.h>
