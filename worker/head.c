@@ -82,35 +82,28 @@ static void compute_logits(lh_head *head, const float *h, const lh_head_row *row
     lh_op_products(head->compute, &product, 1, &head->normed, count, all, false, head->scale);
 }
 
-typedef struct lh_sample_part {
+typedef struct lh_sample_arguments {
     lh_head *head;
     const lh_head_row *rows;
-    uint32_t count;
-} lh_sample_part;
+} lh_sample_arguments;
 
-static void sample_rows(void *context, uint32_t thread, uint32_t threads) {
-    const lh_sample_part *part = context;
-    lh_head *head = part->head;
-    void *scratch = head->sampler_scratch + thread * head->sampler_bytes;
-    for (uint32_t i = thread; i < part->count; i += threads) {
-        head->statuses[i] = lh_sample(head->compute->kernels, head->logits + i * head->logits_stride,
-                                      head->config->vocabulary, part->rows[i].request, scratch,
-                                      &head->results[i], &head->errors[i]);
-    }
+static void sample_row(void *context, uint32_t row, uint32_t thread) {
+    const lh_sample_arguments *a = context;
+    lh_head *head = a->head;
+    head->statuses[row] =
+        lh_sample(head->compute->kernels, head->logits + row * head->logits_stride, head->config->vocabulary,
+                  a->rows[row].request, head->sampler_scratch + thread * head->sampler_bytes,
+                  &head->results[row], &head->errors[row]);
 }
 
 static lh_status run_group(lh_head *head, const float *h, const lh_head_row *rows, uint32_t first,
                            uint32_t count, const lh_head_events *events, lh_error *error) {
-    lh_sample_part part = {head, rows, count};
+    lh_sample_arguments arguments = {head, rows};
     compute_logits(head, h, rows, count);
     for (uint32_t i = 0; i < count && events->on_logits != NULL; i++) {
         events->on_logits(events->context, first + i, head->logits + i * head->logits_stride);
     }
-    if (count == 1) {
-        sample_rows(&part, 0, 1);
-    } else {
-        lh_thread_pool_run(head->compute->pool, sample_rows, &part);
-    }
+    lh_thread_pool_run(head->compute->pool, count, sample_row, &arguments);
     for (uint32_t i = 0; i < count; i++) {
         if (head->statuses[i] != LH_OK) {
             return lh_fail(error, head->statuses[i], "%s", head->errors[i].message);

@@ -8,6 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* Rows of a matrix that one part of the packing takes; a multiple of LH_LANES. */
+#define PACK_ROWS 256u
+
 typedef struct lh_loader {
     const lh_gguf *gguf;
     const lh_model_config *config;
@@ -118,15 +121,12 @@ typedef struct lh_pack_rows {
     const void *source;
 } lh_pack_rows;
 
-static void pack_part(void *context, uint32_t thread, uint32_t threads) {
+static void pack_part(void *context, uint32_t part, uint32_t thread) {
     const lh_pack_rows *pack = context;
-    uint64_t tiles = (pack->matrix->outputs + LH_LANES - 1) / LH_LANES;
-    uint32_t begin = (uint32_t)(tiles * thread / threads) * LH_LANES;
-    uint32_t end = (uint32_t)(tiles * (thread + 1) / threads) * LH_LANES;
-    end = end < pack->matrix->outputs ? end : pack->matrix->outputs;
-    if (begin < end) {
-        lh_matrix_pack(pack->matrix, pack->source, (lh_span){begin, end});
-    }
+    uint32_t begin = part * PACK_ROWS, left = pack->matrix->outputs - begin;
+    (void)thread;
+    lh_matrix_pack(pack->matrix, pack->source,
+                   (lh_span){begin, begin + (left < PACK_ROWS ? left : PACK_ROWS)});
 }
 
 static void load_matrix(lh_loader *loader, lh_matrix *matrix, const lh_gguf_tensor *tensor,
@@ -136,7 +136,8 @@ static void load_matrix(lh_loader *loader, lh_matrix *matrix, const lh_gguf_tens
                           .inputs = (uint32_t)tensor->shape[0],
                           .data = take(loader, packed_bytes(tensor, true))};
     lh_pack_rows pack = {matrix, bytes};
-    lh_thread_pool_run(loader->compute->pool, pack_part, &pack);
+    lh_thread_pool_run(loader->compute->pool, (matrix->outputs + PACK_ROWS - 1) / PACK_ROWS, pack_part,
+                       &pack);
 }
 
 static void load_gain(lh_loader *loader, const float **gain, const lh_gguf_tensor *tensor,

@@ -1,6 +1,7 @@
-/* The worker's compute threads: the caller and threads - 1 helpers run the same function over the parts of a
- * range, and all have finished when lh_thread_pool_run returns. No allocation, no queue: one barrier a run.
- * Helpers spin briefly and then sleep, so that an idle worker costs nothing. */
+/* The worker's compute threads: the caller and threads - 1 helpers take the parts of a job one by one, and
+ * all parts are done when lh_thread_pool_run returns. No allocation and no queue. Helpers spin briefly for
+ * the next job and then sleep, so that an idle worker costs nothing; a job never waits for a helper that is
+ * not awake. */
 #pragma once
 
 #include "common/status.h"
@@ -9,13 +10,16 @@
 
 typedef struct lh_thread_pool lh_thread_pool;
 
-/* thread: 0 .. threads - 1, 0 is the caller. */
-typedef void lh_thread_function(void *context, uint32_t thread, uint32_t threads);
+/* Does one part. thread: who does it, 0 .. size - 1, 0 is the caller: for scratch memory. */
+typedef void lh_thread_function(void *context, uint32_t part, uint32_t thread);
 
-/* threads >= 1, the caller included. LH_ERR_NO_MEMORY, LH_ERR_IO (a thread could not be started). */
+/* threads >= 1, the caller included. LH_ERR_NO_MEMORY, LH_ERR_LIMIT (more than LH_THREADS_MAX), LH_ERR_IO (a
+ * thread could not be started). */
+#define LH_THREADS_MAX 1024u
 lh_status lh_thread_pool_create(uint32_t threads, lh_thread_pool **pool, lh_error *error);
 /* Joins the helpers. NULL is allowed. */
 void lh_thread_pool_destroy(lh_thread_pool *pool);
 uint32_t lh_thread_pool_size(const lh_thread_pool *pool);
-/* One thread at a time may call. */
-void lh_thread_pool_run(lh_thread_pool *pool, lh_thread_function *function, void *context);
+/* Calls function(context, part, thread) once for each part in [0, parts); parts start in ascending order, and
+ * those of one thread do not overlap. One thread at a time may call, and not from a part. */
+void lh_thread_pool_run(lh_thread_pool *pool, uint32_t parts, lh_thread_function *function, void *context);
