@@ -217,6 +217,10 @@ lh_status lh_step_submission_write(lh_step_submission *submission, void *bytes, 
     return lh_h2_stream_write_owned(submission->stream, bytes, length);
 }
 
+size_t lh_step_submission_queued_bytes(const lh_step_submission *submission) {
+    return lh_h2_stream_queued_bytes(submission->stream);
+}
+
 void lh_step_submission_end(lh_step_submission *submission) {
     submission->ended = true;
     lh_h2_stream_end(submission->stream);

@@ -39,5 +39,7 @@ lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manife
                                   void *step_context, lh_step_submission **submission, lh_error *error);
 /* Takes over an encoded shard or results frame (malloc'd), also when it fails (LH_ERR_NO_MEMORY). */
 lh_status lh_step_submission_write(lh_step_submission *submission, void *bytes, size_t length);
+/* Bytes written and not yet handed to the connection: the rest has left. */
+size_t lh_step_submission_queued_bytes(const lh_step_submission *submission);
 void lh_step_submission_end(lh_step_submission *submission);
 void lh_step_submission_cancel(lh_step_submission *submission);

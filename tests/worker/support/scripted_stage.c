@@ -190,3 +190,27 @@ void lh_stage_end(lh_stage_step *step) {
     note("end %u, ", step->name);
     free(step);
 }
+
+/* The rest of the seam, so that the linker does not take the real stage: a script makes its stage itself. */
+lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config, const lh_weight_source *source,
+                          const lh_stage_options *options, void (*on_progress)(void *, uint64_t, uint64_t),
+                          void *progress_context, lh_stage **stage, lh_error *error) {
+    (void)gguf;
+    (void)config;
+    (void)source;
+    (void)options;
+    (void)on_progress;
+    (void)progress_context;
+    (void)stage;
+    return lh_fail(error, LH_ERR_UNSUPPORTED, "scripted stage: made by scripted_stage_make");
+}
+
+const lh_kv_cache *lh_stage_kv(const lh_stage *stage) {
+    (void)stage;
+    return NULL;
+}
+
+size_t lh_stage_weight_bytes(const lh_stage *stage) {
+    (void)stage;
+    return 0;
+}

@@ -1,0 +1,457 @@
+/* Listeners, the route, the next hop, and the life of it all. */
+#include "worker/server.h"
+
+#include "common/log.h"
+#include "worker/api/step_answer.h"
+#include "worker/server_batch.h"
+#include "worker/server_state.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Requests
+ * ---------------------------------------------------------------------------------------------- */
+
+static void refuse(lh_server *server, lh_h2_stream *stream, int http_status, lh_status status,
+                   const char *message) {
+    char *body = lh_step_answer_render(server->name, status, message);
+    if (body == NULL || lh_h2_stream_respond(stream, http_status, body) != LH_OK) {
+        lh_h2_stream_cancel(stream);
+    }
+    free(body);
+}
+
+/* "/chains/{chain}/steps/{step}" into its parts; false: another path. */
+static bool parse_path(const char *path, char chain[LH_WORKER_NAME_BYTES], const char **step) {
+    static const char head[] = "/chains/", middle[] = "/steps/";
+    if (strncmp(path, head, sizeof(head) - 1) != 0) {
+        return false;
+    }
+    path += sizeof(head) - 1;
+    const char *end = strchr(path, '/');
+    if (end == NULL || end == path || (size_t)(end - path) >= LH_WORKER_NAME_BYTES ||
+        strncmp(end, middle, sizeof(middle) - 1) != 0) {
+        return false;
+    }
+    memcpy(chain, path, (size_t)(end - path));
+    chain[end - path] = '\0';
+    *step = end + sizeof(middle) - 1;
+    return true;
+}
+
+/* Decimal, without sign or leading zeros. */
+static bool parse_step(const char *text, uint64_t *number) {
+    if (*text == '\0' || (*text == '0' && text[1] != '\0')) {
+        return false;
+    }
+    *number = 0;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9' || __builtin_mul_overflow(*number, (uint64_t)10, number) ||
+            __builtin_add_overflow(*number, (uint64_t)(*text - '0'), number)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void answer_status(lh_server *server, lh_h2_stream *stream) {
+    char body[512];
+    const lh_server_place *place = &server->place;
+    snprintf(body, sizeof(body),
+             "{\"name\":\"%s\",\"chain\":%s%s%s,\"epoch\":%u,\"steps\":{\"active\":%u,\"done\":%llu,"
+             "\"failed\":%llu}}",
+             server->name, server->routed ? "\"" : "", server->routed ? place->chain : "null",
+             server->routed ? "\"" : "", server->routed ? place->route.epoch : 0, server->step_count,
+             (unsigned long long)server->steps_done, (unsigned long long)server->steps_failed);
+    lh_h2_stream_respond(stream, 200, body);
+}
+
+/* How many steps may be here at once: the gateway keeps steps_max in the chain; those whose answers are on
+ * their way, and releases, come on top. */
+static uint32_t steps_limit(const lh_server *server) {
+    return 2 * server->place.route.steps_max + 8;
+}
+
+static lh_status check_step(const lh_server *server, const char *chain, lh_error *error) {
+    if (!server->routed || strcmp(chain, server->place.chain) != 0) {
+        return lh_fail(error, LH_ERR_NOT_FOUND, "this worker is not in chain '%s'", chain);
+    }
+    if (server->leaving) {
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "this worker is leaving");
+    }
+    if (server->step_count >= steps_limit(server)) {
+        return lh_fail(error, LH_ERR_BUSY, "%u steps are in progress; the limit is %u", server->step_count,
+                       steps_limit(server));
+    }
+    return LH_OK;
+}
+
+static void on_step_request(lh_server *server, lh_h2_stream *stream, const char *chain,
+                            const char *number_text, const lh_h2_stream_events **events, void **context) {
+    uint64_t number;
+    lh_error error;
+    lh_server_step *step;
+    if (!parse_step(number_text, &number)) {
+        refuse(server, stream, 400, LH_ERR_MALFORMED, "the path's step is not a decimal number");
+        return;
+    }
+    lh_status status = check_step(server, chain, &error);
+    if (status == LH_OK) {
+        status = lh_server_step_create(server, stream, number, &step, &error);
+    }
+    if (status != LH_OK) {
+        server->steps_failed++;
+        refuse(server, stream, lh_step_answer_http_status(status), status, error.message);
+        return;
+    }
+    *events = &lh_server_step_stream_events;
+    *context = step;
+}
+
+static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_request *request,
+                       const lh_h2_stream_events **events, void **context) {
+    lh_server *server = server_context;
+    char chain[LH_WORKER_NAME_BYTES];
+    const char *step;
+    bool is_get = strcmp(request->method, "GET") == 0;
+    if (parse_path(request->path, chain, &step)) {
+        if (strcmp(request->method, "POST") == 0) {
+            on_step_request(server, stream, chain, step, events, context);
+        } else {
+            refuse(server, stream, 405, LH_ERR_INVALID, "steps are submitted with POST");
+        }
+    } else if (is_get && strcmp(request->path, "/health") == 0) {
+        lh_h2_stream_respond(stream, 200, "{\"status\":\"ok\"}");
+    } else if (is_get && strcmp(request->path, "/status") == 0) {
+        answer_status(server, stream);
+    } else {
+        refuse(server, stream, 404, LH_ERR_NOT_FOUND, "no such path");
+    }
+}
+
+/* ---- The pipeline's voice
+ * ---------------------------------------------------------------------------------- */
+
+static void wake(void *context) {
+    lh_server *server = context;
+    uv_async_send(&server->woken);
+}
+
+static void on_woken(uv_async_t *handle) {
+    lh_server *server = handle->data;
+    if (server->pipeline != NULL) {
+        lh_pipeline_poll(server->pipeline);
+    }
+}
+
+static void on_removed(void *context) {
+    lh_server *server = context;
+    void (*call)(void *) = server->on_removed;
+    server->on_removed = NULL;
+    if (call != NULL) {
+        call(server->removed_context);
+    }
+}
+
+static void after_io(uv_check_t *handle) {
+    lh_server *server = handle->data;
+    lh_server_step *step;
+    TAILQ_FOREACH(step, &server->steps, links) {
+        if (step->sent_bytes > 0 && server->pipeline != NULL) {
+            lh_server_step_count_sent(step);
+        }
+    }
+}
+
+/* ---- The route
+ * --------------------------------------------------------------------------------------------- */
+
+static void reset_place(lh_server_place *place) {
+    free(place->chain);
+    free(place->next_name);
+    free(place->next_address);
+    *place = (lh_server_place){0};
+}
+
+static lh_status copy_place(const lh_server_route *route, lh_server_place *place, lh_error *error) {
+    *place = (lh_server_place){.route = *route,
+                               .chain = strdup(route->chain),
+                               .next_name = strdup(route->next_name),
+                               .next_address = strdup(route->next_address)};
+    if (place->chain == NULL || place->next_name == NULL || place->next_address == NULL) {
+        reset_place(place);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "route: out of memory");
+    }
+    place->route.chain = place->chain;
+    place->route.next_name = place->next_name;
+    place->route.next_address = place->next_address;
+    return LH_OK;
+}
+
+static void destroy(lh_server *server) {
+    reset_place(&server->place);
+    free(server->name);
+    free(server);
+}
+
+/* A listener, hop or handle is closed; the last one takes the server along. */
+static void on_part_closed(void *context) {
+    lh_server *server = context;
+    assert(server->open_parts > 0);
+    server->open_parts--;
+    if (!server->closing || server->open_parts > 0) {
+        return;
+    }
+    assert(TAILQ_EMPTY(&server->steps));
+    void (*call)(void *) = server->on_closed;
+    void *closed_context = server->closed_context;
+    destroy(server);
+    if (call != NULL) {
+        call(closed_context);
+    }
+}
+
+static void on_next_state(void *context, bool connected, const char *reason) {
+    lh_server *server = context;
+    const char *name = server->routed ? server->place.next_name : "";
+    if (connected) {
+        lh_log(LH_LOG_INFO, "server", "next hop is connected next=%s", name[0] != '\0' ? name : "gateway");
+    } else {
+        lh_log(LH_LOG_WARN, "server", "next hop is down next=%s reason=\"%s\"",
+               name[0] != '\0' ? name : "gateway", reason);
+    }
+}
+
+static void close_next(lh_server *server) {
+    if (server->next != NULL) {
+        lh_worker_client_close(server->next, on_part_closed, server);
+        server->next = NULL;
+    }
+}
+
+static lh_status open_next(lh_server *server, const lh_server_route *route, lh_worker_client **next,
+                           lh_error *error) {
+    static const lh_worker_client_events events = {.on_state = on_next_state,
+                                                   .on_done = lh_server_step_on_passed};
+    if (route->next_tls && server->tls == NULL) {
+        return lh_fail(error, LH_ERR_INVALID,
+                       "the next hop %.80s takes TLS: give --tls-cert, --tls-key and --tls-ca",
+                       route->next_address);
+    }
+    lh_status status = lh_worker_client_create(server->loop, route->next_address, route->chain,
+                                               route->next_tls ? server->tls : NULL, &server->limits, &events,
+                                               server, next, error);
+    server->open_parts += status == LH_OK;
+    return status;
+}
+
+static bool is_same_hop(const lh_server_route *a, const lh_server_route *b) {
+    return strcmp(a->chain, b->chain) == 0 && strcmp(a->next_address, b->next_address) == 0 &&
+           a->next_tls == b->next_tls;
+}
+
+static void fail_steps(lh_server *server, lh_status status, const char *message) {
+    lh_server_step *step = TAILQ_FIRST(&server->steps);
+    while (step != NULL) {
+        lh_server_step *next = TAILQ_NEXT(step, links);
+        lh_server_step_fail(step, status, message);
+        step = next;
+    }
+}
+
+lh_status lh_server_set_route(lh_server *server, const lh_server_route *route, lh_error *error) {
+    lh_server_place place;
+    lh_status status = copy_place(route, &place, error);
+    if (status != LH_OK) {
+        return status;
+    }
+    bool keep_next = server->routed && server->next != NULL && is_same_hop(route, &server->place.route);
+    lh_worker_client *next = server->next;
+    if (!keep_next) {
+        status = open_next(server, route, &next, error);
+        if (status != LH_OK) {
+            reset_place(&place);
+            return status;
+        }
+    }
+    fail_steps(server, LH_ERR_STALE, "the chain was re-formed");
+    status = lh_pipeline_reset(server->pipeline, route->column_shards, error);
+    if (!keep_next) {
+        close_next(server);
+        server->next = next;
+    }
+    reset_place(&server->place);
+    server->place = place;
+    server->routed = status == LH_OK;
+    return status;
+}
+
+/* ---- The stage
+ * --------------------------------------------------------------------------------------------- */
+
+lh_status lh_server_install(lh_server *server, lh_stage *stage, uint32_t steps_max, lh_error *error) {
+    return lh_pipeline_install(server->pipeline, stage, steps_max, error);
+}
+
+lh_status lh_server_remove(lh_server *server, void (*on_removed_callback)(void *), void *context,
+                           lh_error *error) {
+    assert(server->on_removed == NULL);
+    lh_status status = lh_pipeline_remove(server->pipeline, error);
+    if (status != LH_OK) {
+        return status;
+    }
+    server->on_removed = on_removed_callback;
+    server->removed_context = context;
+    fail_steps(server, LH_ERR_STALE, "the worker's stage was taken away");
+    close_next(server);
+    server->routed = false;
+    reset_place(&server->place);
+    return LH_OK;
+}
+
+/* ---- Status and leaving
+ * ------------------------------------------------------------------------------------ */
+
+void lh_server_read_status(const lh_server *server, lh_server_status *status) {
+    *status = (lh_server_status){.steps_active = server->step_count,
+                                 .steps_done = server->steps_done,
+                                 .steps_failed = server->steps_failed,
+                                 .next_present = server->next != NULL};
+    if (server->next != NULL) {
+        status->next_connected = lh_worker_client_is_connected(server->next);
+        status->next_round_trip_us = lh_worker_client_round_trip_us(server->next);
+        status->next_bytes_sent = lh_worker_client_bytes_sent(server->next);
+    }
+}
+
+static void tell_if_idle(lh_server *server) {
+    if (server->on_idle != NULL && server->step_count == 0) {
+        void (*call)(void *) = server->on_idle;
+        server->on_idle = NULL;
+        call(server->idle_context);
+    }
+}
+
+void lh_server_drain(lh_server *server, void (*on_idle)(void *), void *context) {
+    server->leaving = true;
+    server->on_idle = on_idle;
+    server->idle_context = context;
+    tell_if_idle(server);
+}
+
+void lh_server_on_step_gone(lh_server *server) {
+    tell_if_idle(server);
+}
+
+/* ---- Life
+ * -------------------------------------------------------------------------------------------------- */
+
+int lh_server_port(const lh_server *server, bool tls) {
+    const lh_h2_server *listener = tls ? server->secure : server->plain;
+    return listener != NULL ? lh_h2_server_port(listener) : 0;
+}
+
+static void on_handle_closed(uv_handle_t *handle) {
+    on_part_closed(handle->data);
+}
+
+static void forget_pipeline(lh_server *server) {
+    lh_pipeline_destroy(server->pipeline);
+    server->pipeline = NULL;
+    lh_server_step *step = TAILQ_FIRST(&server->steps);
+    while (step != NULL) {
+        lh_server_step *next = TAILQ_NEXT(step, links);
+        step->settled = true;
+        lh_server_step_forget_pipeline(step);
+        step = next;
+    }
+}
+
+void lh_server_close(lh_server *server, void (*on_closed)(void *), void *context) {
+    server->on_closed = on_closed;
+    server->closed_context = context;
+    server->leaving = true;
+    server->on_idle = NULL;
+    fail_steps(server, LH_ERR_UNAVAILABLE, "the worker stops");
+    forget_pipeline(server);
+    server->closing = true;
+    uv_close((uv_handle_t *)&server->woken, on_handle_closed);
+    uv_close((uv_handle_t *)&server->after_io, on_handle_closed);
+    close_next(server);
+    if (server->plain != NULL) {
+        lh_h2_server_close(server->plain, on_part_closed, server);
+    }
+    if (server->secure != NULL) {
+        lh_h2_server_close(server->secure, on_part_closed, server);
+    }
+}
+
+static lh_status listen_on(lh_server *server, const char *address, const lh_tls_options *tls,
+                           lh_h2_server **listener, lh_error *error) {
+    if (address == NULL || address[0] == '\0') {
+        return LH_OK;
+    }
+    lh_status status =
+        lh_h2_server_create(server->loop, address, tls, &server->limits, on_request, server, listener, error);
+    server->open_parts += status == LH_OK;
+    return status;
+}
+
+static lh_status start_handles(lh_server *server, lh_error *error) {
+    if (uv_async_init(server->loop, &server->woken, on_woken) != 0) {
+        return lh_fail(error, LH_ERR_IO, "server: the event loop takes no more handles");
+    }
+    uv_check_init(server->loop, &server->after_io); /* these two cannot fail */
+    uv_check_start(&server->after_io, after_io);
+    server->woken.data = server;
+    server->after_io.data = server;
+    server->open_parts += 2;
+    return LH_OK;
+}
+
+static lh_status start_pipeline(lh_server *server, const lh_server_options *options, lh_error *error) {
+    lh_pipeline_options pipeline = {.inbox_bytes = options->inbox_bytes,
+                                    .outbox_bytes = options->outbox_bytes,
+                                    .encode = lh_server_encode_shard,
+                                    .wake = wake,
+                                    .events = lh_server_step_pipeline_events,
+                                    .context = server};
+    pipeline.events.on_removed = on_removed;
+    return lh_pipeline_create(&pipeline, &server->pipeline, error);
+}
+
+lh_status lh_server_create(const lh_server_options *options, lh_server **server, lh_error *error) {
+    lh_server *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return lh_fail(error, LH_ERR_NO_MEMORY, "server: out of memory");
+    }
+    TAILQ_INIT(&made->steps);
+    made->loop = options->loop;
+    made->tls = options->tls;
+    made->limits = options->limits;
+    made->name = strdup(options->name);
+    if (made->name == NULL) {
+        destroy(made);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "server: out of memory");
+    }
+    lh_status status = start_handles(made, error);
+    if (status != LH_OK) {
+        destroy(made);
+        return status;
+    }
+    status = start_pipeline(made, options, error);
+    if (status == LH_OK) {
+        status = listen_on(made, options->listen, NULL, &made->plain, error);
+    }
+    if (status == LH_OK) {
+        status = listen_on(made, options->listen_tls, options->tls, &made->secure, error);
+    }
+    if (status != LH_OK) {
+        lh_server_close(made, NULL, NULL); /* the loop frees it */
+        return status;
+    }
+    *server = made;
+    return LH_OK;
+}

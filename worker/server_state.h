@@ -1,0 +1,89 @@
+/* The server's own structs. Private to server*.c. */
+#pragma once
+
+#include "worker/api/step.h"
+#include "worker/api/worker_client.h"
+#include "worker/pipeline.h"
+#include "worker/server.h"
+
+#include <sys/queue.h>
+
+/* One step from its request to its answer. It goes when nobody holds it any more: not the stream upstream,
+ * not the pipeline, not the submission downstream. */
+typedef struct lh_server_step {
+    lh_server *server;
+    TAILQ_ENTRY(lh_server_step) links;
+    uint64_t number; /* of the path */
+    uint32_t epoch;
+    lh_step_class step_class;
+    lh_h2_stream *upstream; /* NULL: closed */
+    lh_step_reader *reader;
+    lh_pipeline_step *pipeline_step; /* NULL: not begun, or ended */
+    lh_step_submission *downstream;  /* NULL: not opened, or done */
+    size_t held_bytes;               /* come, and their window not opened again */
+    size_t pending_bytes;            /* of shards that the compute side has not taken */
+    size_t sent_bytes;               /* given downstream, and not yet counted as gone */
+    bool body_ended;                 /* read to its end, and sound */
+    bool computed;                   /* the pipeline has ended it well */
+    bool passed;                     /* the next hop has answered 200 */
+    bool settled;                    /* answered, failed or cancelled */
+    bool hop_failed;                 /* it failed at the next hop: 502 */
+} lh_server_step;
+
+typedef TAILQ_HEAD(lh_server_steps, lh_server_step) lh_server_steps;
+
+/* lh_server_route with texts of its own. */
+typedef struct lh_server_place {
+    lh_server_route route;
+    char *chain, *next_name, *next_address;
+} lh_server_place;
+
+struct lh_server {
+    uv_loop_t *loop;
+    char *name;
+    const lh_tls_options *tls;
+    lh_h2_limits limits;
+    lh_h2_server *plain, *secure; /* NULL: none */
+    uv_async_t woken;             /* the pipeline has something to poll */
+    uv_check_t after_io;          /* counts what has left downstream */
+    lh_pipeline *pipeline;
+    lh_worker_client *next;
+    bool routed; /* place is set */
+    lh_server_place place;
+    lh_server_steps steps;
+    uint32_t step_count;
+    uint64_t steps_done, steps_failed;
+    bool window_held; /* some step's window waits for room in the inbox */
+    bool leaving;
+    void (*on_idle)(void *);
+    void *idle_context;
+    void (*on_removed)(void *);
+    void *removed_context;
+    unsigned open_parts; /* listeners, hops and handles that are open or still closing */
+    bool closing;
+    void (*on_closed)(void *);
+    void *closed_context;
+};
+
+/* ---- server_step.c ---- */
+
+extern const lh_h2_stream_events lh_server_step_stream_events;
+extern const lh_pipeline_events lh_server_step_pipeline_events; /* all but on_removed */
+
+/* A step of this number on the stream. LH_ERR_NO_MEMORY. */
+lh_status lh_server_step_create(lh_server *server, lh_h2_stream *upstream, uint64_t number,
+                                lh_server_step **step, lh_error *error);
+/* Answers with a failure of this worker and cancels what is under way. The step may be gone afterwards. */
+void lh_server_step_fail(lh_server_step *step, lh_status status, const char *message);
+/* The next hop is done with the step. */
+void lh_server_step_on_passed(void *context, void *step_context, lh_status status, const char *worker,
+                              const char *message);
+/* Counts the bytes that have left downstream. */
+void lh_server_step_count_sent(lh_server_step *step);
+/* The pipeline is gone: it holds the step no more. The step may be gone afterwards. */
+void lh_server_step_forget_pipeline(lh_server_step *step);
+
+/* ---- server.c ---- */
+
+/* A step's life has ended. */
+void lh_server_on_step_gone(lh_server *server);
