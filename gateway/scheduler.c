@@ -198,15 +198,46 @@ static lh_sequence *find_handle(lh_scheduler *s, uint64_t handle) {
     return NULL;
 }
 
-/* Whether resetting the request of a step harms nobody: no live sequence is in it, and no release, which
- * would be lost. */
-static bool is_futile(const lh_flight *flight) {
-    if (flight->rows == 0 || flight->release_count > 0)
+static bool holds(const lh_flight *flight, const lh_sequence *sequence) {
+    for (uint32_t i = 0; i < flight->segment_count; i++)
+        if (flight->segments[i].sequence == sequence)
+            return true;
+    return false;
+}
+
+static bool is_to_be_cancelled(const lh_flight *flight) {
+    return flight->wants_cancel || flight->is_cancelled;
+}
+
+/* A later step that goes on would not continue the positions of this one's sequences, if this one were reset.
+ */
+static bool is_built_upon(lh_scheduler *s, const lh_flight *flight) {
+    for (lh_flight *later = NULL; (later = lh_flight_table_next(s->flights, later));) {
+        if (later->step <= flight->step || is_to_be_cancelled(later))
+            continue;
+        for (uint32_t i = 0; i < flight->segment_count; i++)
+            if (holds(later, flight->segments[i].sequence))
+                return true;
+    }
+    return false;
+}
+
+/* Whether resetting the request of a step harms nobody: no live sequence is in it, no release, which would be
+ * lost, and nothing is built upon it. */
+static bool is_futile(lh_scheduler *s, const lh_flight *flight) {
+    if (is_to_be_cancelled(flight) || flight->rows == 0 || flight->release_count > 0)
         return false;
     for (uint32_t i = 0; i < flight->segment_count; i++)
         if (flight->segments[i].sequence->state != LH_SEQUENCE_RELEASING || flight->segments[i].is_drawn)
             return false;
-    return true;
+    return !is_built_upon(s, flight);
+}
+
+static lh_flight *find_futile(lh_scheduler *s) {
+    for (lh_flight *f = NULL; (f = lh_flight_table_next(s->flights, f));)
+        if (is_futile(s, f))
+            return f;
+    return NULL;
 }
 
 void lh_scheduler_cancel(lh_scheduler *scheduler, uint64_t handle) {
@@ -220,23 +251,22 @@ void lh_scheduler_cancel(lh_scheduler *scheduler, uint64_t handle) {
         return;
     }
     lh_scheduler_retire(s, sequence);
-    if (sequence->flights == 0)
-        return;
-    for (lh_flight *f = NULL; (f = lh_flight_table_next(s->flights, f));)
-        if (!f->is_cancelled && is_futile(f))
-            f->wants_cancel = true;
+    for (lh_flight *futile; sequence->flights > 0 && (futile = find_futile(s));)
+        futile->wants_cancel = true;
 }
 
+/* The last step first: so a worker never has one whose predecessor has been taken away. */
 bool lh_scheduler_next_cancel(lh_scheduler *scheduler, uint64_t *step) {
-    for (lh_flight *f = NULL; (f = lh_flight_table_next(scheduler->flights, f));) {
-        if (!f->wants_cancel)
-            continue;
-        f->wants_cancel = false;
-        f->is_cancelled = true;
-        *step = f->step;
-        return true;
-    }
-    return false;
+    lh_flight *last = NULL;
+    for (lh_flight *f = NULL; (f = lh_flight_table_next(scheduler->flights, f));)
+        if (f->wants_cancel && (!last || f->step > last->step))
+            last = f;
+    if (!last)
+        return false;
+    last->wants_cancel = false;
+    last->is_cancelled = true;
+    *step = last->step;
+    return true;
 }
 
 /* ---- The chain

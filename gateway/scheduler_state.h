@@ -25,6 +25,7 @@ struct lh_scheduler {
     int64_t down_since_us; /* while down; INT64_MIN: there was never a chain */
     int64_t progress_us;   /* the last step that went out of an empty chain, came back or brought a token */
 
+    uint64_t decode_steps; /* since start */
     bool has_fault;
     char fault_reason[LH_ERROR_MESSAGE_BYTES];
     lh_scheduler_figures figures;

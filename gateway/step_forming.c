@@ -4,6 +4,10 @@
 
 #include <string.h>
 
+/* Decode steps for each prefill step in the pipeline that may leave after one before decoding pauses for it.
+ */
+#define OVERTAKES_MAX 4u
+
 /* From the head of the queue, in order: the first one that does not fit holds up the rest, so that a long one
  * is not overtaken for ever. */
 static void admit(lh_scheduler *s) {
@@ -39,11 +43,25 @@ static bool has_place(const lh_scheduler *s, lh_step_class step_class, uint32_t 
            lh_flight_table_total(s->flights) < lh_steps_max(s->stages) - lh_release_depth();
 }
 
+/* Workers run decode steps first. So that prompts get through nevertheless, there is one decode step less
+ * while any are about, which leaves gaps at stages of equal speed; where the steps queue up at a slow stage
+ * all the same, decoding pauses until the oldest prefill step has landed. */
+static uint32_t decode_depth(lh_scheduler *s) {
+    uint32_t depth = lh_decode_depth(s->stages);
+    if (s->prefill.count == 0 && lh_flight_table_count(s->flights, LH_STEP_PREFILL) == 0)
+        return depth;
+    for (lh_flight *f = NULL; (f = lh_flight_table_next(s->flights, f));)
+        if (f->step_class == LH_STEP_PREFILL && f->rows > 0 && f->drawn_count < f->segment_count &&
+            s->decode_steps - f->decode_steps_before > OVERTAKES_MAX * lh_prefill_depth(s->stages))
+            return 0;
+    return depth > 1 ? depth - 1 : 1;
+}
+
 /* One row of each ready sequence, but no more than its share of the pipeline: the others are to fill the
  * other steps. */
 static void fill_decode(lh_scheduler *s, lh_flight *flight) {
-    uint32_t depth = lh_decode_depth(s->stages), decoding = s->ready.count + s->sampling.count;
-    uint32_t group = lh_least((decoding + depth - 1) / depth, s->options.rows_max);
+    uint32_t depth = decode_depth(s), decoding = s->ready.count + s->sampling.count;
+    uint32_t group = depth ? lh_least((decoding + depth - 1) / depth, s->options.rows_max) : 0;
     lh_step_builder_begin(s->builder, flight, LH_STEP_DECODE, group);
     if (!has_place(s, LH_STEP_DECODE, depth))
         return;
@@ -102,6 +120,8 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
         return false;
     if (lh_flight_table_total(s->flights) == 0)
         s->progress_us = now_us;
+    flight->decode_steps_before = s->decode_steps;
+    s->decode_steps += flight->step_class == LH_STEP_DECODE && flight->rows > 0;
     lh_flight_table_launch(s->flights, flight, s->next_step++, now_us);
     s->figures.steps++;
     s->figures.rows += flight->rows;

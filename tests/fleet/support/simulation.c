@@ -1,0 +1,531 @@
+/* The fleet in memory. */
+#include "tests/fleet/support/simulation.h"
+
+#include "tests/fleet/support/toy_model.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REQUESTS_MAX 512
+
+typedef struct open_request {
+    uint64_t number; /* 0: free */
+    uint32_t epoch;
+    uint64_t step;
+} open_request;
+
+struct simulation {
+    int64_t now_us;
+    event_queue *queue;
+    network *net;
+    simulation_options options;
+    lh_model_profile model;
+    uint64_t layer_bytes[TOY_LAYERS];
+    lh_conductor *conductor; /* NULL: the gateway is down */
+    int first_node;          /* where the gateway's connection goes; 0: none */
+    uint64_t next_request;
+    open_request requests[REQUESTS_MAX];
+    int worker_count;
+    toy_worker *workers[NETWORK_NODES_MAX];
+    char names[NETWORK_NODES_MAX][LH_WORKER_NAME_BYTES];
+    int stream_count;
+    simulation_stream streams[SIMULATION_STREAMS_MAX];
+};
+
+static void pump(simulation *sim);
+
+/* ---- The gateway's side of the network
+ * --------------------------------------------------------------------------- */
+
+static int node_of(void *context, const char *name) {
+    simulation *sim = context;
+    for (int node = 1; node <= sim->worker_count; node++)
+        if (strncmp(sim->names[node], name, strcspn(name, ":")) == 0 &&
+            sim->names[node][strcspn(name, ":")] == 0)
+            return node;
+    assert(!"a name of no worker");
+    return -1;
+}
+
+typedef struct late_answer {
+    uint32_t epoch;
+    uint64_t step;
+    lh_status status;
+} late_answer;
+
+static void tell_step_done(void *context, void *argument) {
+    simulation *sim = context;
+    late_answer *late = argument;
+    if (!sim->conductor)
+        return;
+    lh_conductor_step_done(sim->conductor, late->epoch, late->step, late->status, "told by the first hop",
+                           sim->now_us);
+    pump(sim);
+}
+
+/* As from the event loop: never inside the call that caused it. */
+static void close_request(simulation *sim, open_request *request, lh_status status) {
+    late_answer *late = malloc(sizeof *late);
+    assert(late);
+    *late = (late_answer){request->epoch, request->step, status};
+    request->number = 0;
+    event_queue_push(sim->queue, sim->now_us, tell_step_done, sim, late);
+}
+
+static void submit_step(simulation *sim, const lh_step_manifest *manifest) {
+    size_t capacity = lh_step_manifest_bytes(manifest), length = 0;
+    uint8_t *bytes = malloc(capacity);
+    assert(bytes);
+    lh_error error;
+    lh_status status = lh_step_encode_manifest(manifest, bytes, capacity, &length, &error);
+    if (status != LH_OK)
+        fprintf(stderr, "%s\n", error.message);
+    assert(status == LH_OK);
+    open_request *request = sim->requests;
+    while (request->number)
+        request++;
+    assert(request < sim->requests + REQUESTS_MAX);
+    *request = (open_request){sim->next_request++, manifest->epoch, manifest->step};
+    if (!network_send(sim->net, 0, sim->first_node, false, MESSAGE_REQUEST, request->number,
+                      (int)manifest->step_class, LH_OK, bytes, length))
+        close_request(sim, request, LH_ERR_UNAVAILABLE);
+    free(bytes);
+}
+
+static void reset_request(simulation *sim, open_request *request) {
+    network_send(sim->net, 0, sim->first_node, false, MESSAGE_RESET, request->number, 0, LH_OK, NULL, 0);
+    close_request(sim, request, LH_ERR_CANCELLED);
+}
+
+static void reset_step(simulation *sim, uint64_t step) {
+    for (int i = 0; i < REQUESTS_MAX; i++)
+        if (sim->requests[i].number && sim->requests[i].step == step)
+            reset_request(sim, &sim->requests[i]);
+}
+
+/* The last one first, so that no worker sees a gap. */
+static void reset_all(simulation *sim) {
+    for (;;) {
+        open_request *last = NULL;
+        for (int i = 0; i < REQUESTS_MAX; i++)
+            if (sim->requests[i].number && (!last || sim->requests[i].step > last->step))
+                last = &sim->requests[i];
+        if (!last)
+            return;
+        reset_request(sim, last);
+    }
+}
+
+static void connect_first(simulation *sim, const char *address) {
+    if (sim->first_node)
+        network_close(sim->net, 0, sim->first_node);
+    sim->first_node = node_of(sim, address);
+    network_open(sim->net, 0, sim->first_node);
+}
+
+static void pump(simulation *sim) {
+    lh_action action;
+    while (sim->conductor && lh_conductor_next_action(sim->conductor, sim->now_us, &action)) {
+        switch (action.kind) {
+        case LH_ACTION_CONNECT:
+            connect_first(sim, action.address);
+            break;
+        case LH_ACTION_SUBMIT:
+            submit_step(sim, action.manifest);
+            break;
+        case LH_ACTION_CANCEL:
+            reset_step(sim, action.step);
+            break;
+        case LH_ACTION_ABANDON:
+            reset_all(sim);
+            break;
+        }
+    }
+}
+
+typedef struct ring_body {
+    simulation *sim;
+    uint32_t epoch;
+    uint64_t step;
+    lh_status verdict;
+} ring_body;
+
+static lh_status on_ring_manifest(void *context, const lh_step_manifest *manifest, lh_error *error) {
+    ring_body *body = context;
+    (void)error;
+    body->epoch = manifest->epoch;
+    body->step = manifest->step;
+    return LH_OK;
+}
+
+static lh_status on_ring_results(void *context, const lh_step_result *results, uint32_t count,
+                                 lh_error *error) {
+    ring_body *body = context;
+    body->verdict = lh_conductor_results(body->sim->conductor, body->epoch, body->step, results, count,
+                                         body->sim->now_us, error);
+    return body->verdict;
+}
+
+static void take_ring(simulation *sim, const message *received) {
+    static const lh_step_reader_events events = {.on_manifest = on_ring_manifest,
+                                                 .on_results = on_ring_results};
+    ring_body body = {.sim = sim};
+    lh_step_reader *reader;
+    lh_error error;
+    lh_status status = lh_step_reader_create(0, &events, &body, &reader, &error);
+    assert(status == LH_OK);
+    status = lh_step_reader_feed(reader, received->bytes, received->size, &error);
+    if (status == LH_OK)
+        status = lh_step_reader_finish(reader, &error);
+    lh_step_reader_destroy(reader);
+    network_send(sim->net, 0, received->from, true, MESSAGE_ANSWER, received->request, 0, status, NULL, 0);
+    pump(sim);
+}
+
+static void on_message(void *context, const message *received) {
+    simulation *sim = context;
+    if (received->to != 0) {
+        toy_worker_on_message(sim->workers[received->to], received);
+    } else if (!sim->conductor) {
+        return;
+    } else if (received->kind == MESSAGE_REQUEST) {
+        take_ring(sim, received);
+    } else if (received->kind == MESSAGE_ANSWER) {
+        for (int i = 0; i < REQUESTS_MAX; i++)
+            if (sim->requests[i].number == received->request)
+                close_request(sim, &sim->requests[i], received->status);
+    }
+}
+
+static void on_connection(void *context, int from, int to, bool connected) {
+    simulation *sim = context;
+    if (from != 0)
+        toy_worker_on_connection(sim->workers[from], from, to, connected);
+    if (to != 0)
+        toy_worker_on_connection(sim->workers[to], from, to, connected);
+    if (from != 0 || to != sim->first_node || !sim->conductor)
+        return;
+    for (int i = 0; !connected && i < REQUESTS_MAX; i++)
+        if (sim->requests[i].number)
+            close_request(sim, &sim->requests[i], LH_ERR_CLOSED);
+    lh_conductor_first_hop(sim->conductor, connected, sim->now_us, "connection lost");
+    pump(sim);
+}
+
+static bool on_put(void *context, const lh_worker_report *report, lh_fleet_answer *answered) {
+    simulation *sim = context;
+    int node = node_of(sim, report->name);
+    if (!sim->conductor || !network_is_passable(sim->net, node, 0))
+        return false;
+    lh_error error;
+    bool is_taken = lh_conductor_put(sim->conductor, report, sim->now_us, answered, &error) == LH_OK;
+    pump(sim);
+    return is_taken;
+}
+
+/* ---- Streams
+ * ----------------------------------------------------------------------------------------------------- */
+
+static void end_stream(simulation *sim, simulation_stream *stream) {
+    assert(!stream->is_finished && !stream->is_failed && !stream->is_cancelled);
+    stream->ended_us = sim->now_us;
+}
+
+static void note_token(simulation *sim, simulation_stream *stream, uint32_t token) {
+    assert(!stream->is_finished && !stream->is_failed && !stream->is_cancelled);
+    assert(stream->count < stream->max_tokens);
+    if (stream->count == 0)
+        stream->first_token_us = sim->now_us;
+    else if (sim->now_us - stream->last_token_us > stream->longest_gap_us)
+        stream->longest_gap_us = sim->now_us - stream->last_token_us;
+    stream->last_token_us = sim->now_us;
+    stream->tokens[stream->count++] = token;
+}
+
+static void on_event(void *context, uint64_t handle, const lh_engine_event *event) {
+    simulation *sim = context;
+    simulation_stream *stream = &sim->streams[handle];
+    switch (event->kind) {
+    case LH_ENGINE_TOKEN:
+        assert(event->position == stream->prompt_tokens + stream->count);
+        note_token(sim, stream, event->token);
+        break;
+    case LH_ENGINE_FINISHED:
+        end_stream(sim, stream);
+        stream->is_finished = true;
+        stream->reason = event->reason;
+        break;
+    case LH_ENGINE_FAILED:
+        end_stream(sim, stream);
+        stream->is_failed = true;
+        stream->status = event->status;
+        snprintf(stream->message, sizeof stream->message, "%s", event->message);
+        break;
+    }
+}
+
+int simulation_submit_request(simulation *sim, const lh_engine_request *request, lh_status *status) {
+    assert(sim->stream_count < SIMULATION_STREAMS_MAX && sim->conductor);
+    int index = sim->stream_count;
+    lh_sequence *sequence;
+    lh_error error;
+    lh_status result =
+        lh_sequence_create(request, (uint64_t)index, sim->options.fleet.context, &sequence, &error);
+    if (result == LH_OK) {
+        simulation_stream *stream = &sim->streams[index];
+        *stream = (simulation_stream){.prompt_tokens = request->prompt_tokens,
+                                      .max_tokens = request->max_tokens,
+                                      .seed = request->sampling.seed,
+                                      .submitted_us = sim->now_us};
+        stream->prompt = malloc(request->prompt_tokens * sizeof *stream->prompt);
+        stream->tokens = malloc(request->max_tokens * sizeof *stream->tokens);
+        assert(stream->prompt && stream->tokens);
+        memcpy(stream->prompt, request->prompt, request->prompt_tokens * sizeof *stream->prompt);
+        sim->stream_count++;
+        result = lh_conductor_submit(sim->conductor, sequence, sim->now_us, &error);
+        if (result != LH_OK) {
+            free(stream->prompt);
+            free(stream->tokens);
+            sim->stream_count--;
+        }
+    }
+    if (status)
+        *status = result;
+    pump(sim);
+    return result == LH_OK ? index : -1;
+}
+
+int simulation_submit(simulation *sim, uint32_t prompt_tokens, uint32_t max_tokens, uint64_t seed,
+                      lh_status *status) {
+    uint32_t *prompt = malloc(prompt_tokens * sizeof *prompt);
+    assert(prompt);
+    for (uint32_t i = 0; i < prompt_tokens; i++)
+        prompt[i] = (uint32_t)((toy_embed(i) ^ seed * 0x9e3779b97f4a7c15u) % TOY_VOCABULARY);
+    int index = simulation_submit_request(
+        sim,
+        &(lh_engine_request){
+            .prompt = prompt,
+            .prompt_tokens = prompt_tokens,
+            .max_tokens = max_tokens,
+            .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1, .seed = seed}},
+        status);
+    free(prompt);
+    return index;
+}
+
+simulation_stream *simulation_stream_at(simulation *sim, int index) {
+    assert(index >= 0 && index < sim->stream_count);
+    return &sim->streams[index];
+}
+
+void simulation_cancel(simulation *sim, int index) {
+    simulation_stream *stream = simulation_stream_at(sim, index);
+    if (stream->is_finished || stream->is_failed || stream->is_cancelled)
+        return;
+    lh_conductor_cancel(sim->conductor, stream->handle = (uint64_t)index);
+    stream->is_cancelled = true;
+    stream->ended_us = sim->now_us;
+    pump(sim);
+}
+
+bool simulation_stream_is_true(const simulation_stream *stream) {
+    uint32_t *expected = malloc((stream->count + 1) * sizeof *expected);
+    assert(expected);
+    if (stream->count)
+        toy_generate(stream->prompt, stream->prompt_tokens, stream->seed, expected, stream->count);
+    bool is_true = memcmp(expected, stream->tokens, stream->count * sizeof *expected) == 0;
+    free(expected);
+    return is_true;
+}
+
+/* ---- Life
+ * -------------------------------------------------------------------------------------------------------- */
+
+static uint32_t number_or(uint32_t value, uint32_t otherwise) {
+    return value ? value : otherwise;
+}
+
+static int64_t time_or(int64_t value, int64_t otherwise) {
+    return value ? value : otherwise;
+}
+
+static void fill_defaults(simulation_options *o) {
+    o->scheduler.sequences_max = number_or(o->scheduler.sequences_max, 16);
+    o->scheduler.queue_max = number_or(o->scheduler.queue_max, 64);
+    o->scheduler.chunk_rows = number_or(o->scheduler.chunk_rows, 64);
+    o->scheduler.rows_max = number_or(o->scheduler.rows_max, 512);
+    o->scheduler.vocabulary = TOY_VOCABULARY;
+    o->scheduler.step_timeout_us = time_or(o->scheduler.step_timeout_us, 30000000);
+    o->scheduler.replay_timeout_us = time_or(o->scheduler.replay_timeout_us, 5000000);
+    o->fleet.chain_name = "toy";
+    o->fleet.origin.site = "gateway";
+    o->fleet.context = number_or(o->fleet.context, 4096);
+    o->fleet.rows_max = o->scheduler.rows_max;
+    o->fleet.column_shards = 1;
+    o->fleet.plan_delay_us = time_or(o->fleet.plan_delay_us, 1500000);
+    o->fleet.renew_us = time_or(o->fleet.renew_us, 500000);
+    o->fleet.lease_us = time_or(o->fleet.lease_us, 3000000);
+    o->fleet.probation_us = time_or(o->fleet.probation_us, 1500000);
+    o->fleet.first_epoch = number_or(o->fleet.first_epoch, 1000);
+}
+
+static void start_gateway(void *context, void *argument) {
+    simulation *sim = context;
+    (void)argument;
+    lh_error error;
+    lh_scheduler_sink sink = {sim, on_event};
+    lh_fleet_options fleet = sim->options.fleet;
+    fleet.first_epoch += (uint32_t)(sim->now_us / 1000000);
+    lh_status status = lh_conductor_create(&fleet, &sim->options.scheduler, &sim->model, &sink, sim->now_us,
+                                           &sim->conductor, &error);
+    assert(status == LH_OK);
+    network_set_alive(sim->net, 0, true);
+}
+
+simulation *simulation_create(const simulation_options *options) {
+    simulation *sim = calloc(1, sizeof *sim);
+    assert(sim);
+    sim->options = *options;
+    fill_defaults(&sim->options);
+    sim->next_request = 1;
+    sim->queue = event_queue_create();
+    sim->net = network_create(sim->queue, &sim->now_us, options->seed,
+                              &(network_events){sim, on_message, on_connection});
+    for (int i = 0; i < NETWORK_NODES_MAX; i++)
+        for (int j = 0; j < NETWORK_NODES_MAX; j++)
+            network_set_link(sim->net, i, j, options->link);
+    for (uint32_t i = 0; i < TOY_LAYERS; i++)
+        sim->layer_bytes[i] = 1000;
+    sim->model = (lh_model_profile){.layers = TOY_LAYERS,
+                                    .context = sim->options.fleet.context,
+                                    .width = 4,
+                                    .vocabulary = TOY_VOCABULARY,
+                                    .layer_bytes = sim->layer_bytes,
+                                    .embedding_bytes = 500,
+                                    .head_bytes = 500};
+    start_gateway(sim, NULL);
+    return sim;
+}
+
+void simulation_destroy(simulation *sim) {
+    lh_conductor_destroy(sim->conductor);
+    for (int node = 1; node <= sim->worker_count; node++)
+        toy_worker_destroy(sim->workers[node]);
+    for (int i = 0; i < sim->stream_count; i++) {
+        free(sim->streams[i].prompt);
+        free(sim->streams[i].tokens);
+    }
+    event_queue_destroy(sim->queue);
+    network_destroy(sim->net);
+    free(sim);
+}
+
+int simulation_add_worker(simulation *sim, const toy_worker_options *options) {
+    int node = ++sim->worker_count;
+    assert(node < NETWORK_NODES_MAX);
+    toy_world world = {sim, sim->queue, &sim->now_us, sim->net, node_of, on_put};
+    snprintf(sim->names[node], sizeof sim->names[node], "%s", options->name);
+    sim->workers[node] = toy_worker_create(&world, options, node);
+    toy_worker_start(sim->workers[node]);
+    return node;
+}
+
+toy_worker *simulation_worker(simulation *sim, int node) {
+    return sim->workers[node];
+}
+
+network *simulation_network(simulation *sim) {
+    return sim->net;
+}
+
+lh_conductor *simulation_conductor(simulation *sim) {
+    return sim->conductor;
+}
+
+int64_t simulation_now_us(const simulation *sim) {
+    return sim->now_us;
+}
+
+void simulation_restart_gateway(simulation *sim, int64_t down_us) {
+    lh_conductor_destroy(sim->conductor);
+    sim->conductor = NULL;
+    sim->first_node = 0;
+    memset(sim->requests, 0, sizeof sim->requests);
+    for (int i = 0; i < sim->stream_count; i++) {
+        simulation_stream *stream = &sim->streams[i];
+        if (!stream->is_finished && !stream->is_failed && !stream->is_cancelled) {
+            stream->is_failed = true;
+            stream->status = LH_ERR_CLOSED;
+        }
+    }
+    network_set_alive(sim->net, 0, false);
+    event_queue_push(sim->queue, sim->now_us + down_us, start_gateway, sim, NULL);
+}
+
+/* ---- Time
+ * -------------------------------------------------------------------------------------------------------- */
+
+static int64_t next_us(const simulation *sim) {
+    int64_t event_us = event_queue_next_us(sim->queue);
+    int64_t deadline_us = sim->conductor ? lh_conductor_deadline_us(sim->conductor) : INT64_MAX;
+    if (deadline_us < sim->now_us)
+        deadline_us = sim->now_us;
+    return event_us < deadline_us ? event_us : deadline_us;
+}
+
+static void run_next(simulation *sim) {
+    int64_t time_us = next_us(sim);
+    int64_t before_us = sim->conductor ? lh_conductor_deadline_us(sim->conductor) : INT64_MAX;
+    assert(time_us >= sim->now_us && time_us != INT64_MAX);
+    sim->now_us = time_us;
+    if (event_queue_next_us(sim->queue) <= time_us) {
+        event_queue_run_next(sim->queue);
+        return;
+    }
+    lh_conductor_tick(sim->conductor, sim->now_us);
+    assert(lh_conductor_deadline_us(sim->conductor) > sim->now_us ||
+           lh_conductor_deadline_us(sim->conductor) != before_us);
+    pump(sim);
+}
+
+void simulation_step_until(simulation *sim, int64_t time_us) {
+    while (next_us(sim) <= time_us)
+        run_next(sim);
+    sim->now_us = time_us;
+}
+
+void simulation_wait_ready(simulation *sim, int64_t limit_us) {
+    while (lh_fleet_chain(lh_conductor_fleet(sim->conductor))->state != LH_CHAIN_READY) {
+        if (next_us(sim) > limit_us) {
+            fprintf(stderr, "the chain is not ready: %s\n",
+                    lh_fleet_reason(lh_conductor_fleet(sim->conductor)));
+            abort();
+        }
+        run_next(sim);
+    }
+}
+
+static bool has_open_streams(const simulation *sim) {
+    for (int i = 0; i < sim->stream_count; i++)
+        if (!sim->streams[i].is_finished && !sim->streams[i].is_failed && !sim->streams[i].is_cancelled)
+            return true;
+    return false;
+}
+
+bool simulation_run_streams(simulation *sim, int64_t limit_us) {
+    while (has_open_streams(sim)) {
+        if (next_us(sim) > limit_us)
+            return false;
+        run_next(sim);
+    }
+    return true;
+}
+
+uint64_t simulation_breaches(const simulation *sim) {
+    uint64_t breaches = 0;
+    for (int node = 1; node <= sim->worker_count; node++)
+        breaches += toy_worker_current_figures(sim->workers[node]).breaches;
+    return breaches;
+}

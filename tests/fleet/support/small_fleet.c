@@ -1,0 +1,61 @@
+/* Equal workers, equal links. */
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "tests/fleet/support/small_fleet.h"
+
+#include "common/log.h"
+#include "tests/fleet/support/toy_model.h"
+
+static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+
+toy_worker_options small_worker(int index) {
+    return (toy_worker_options){.name = names[index],
+                                .site = "home",
+                                .threads = 4,
+                                .memory_bytes = 1 << 20,
+                                .pages_total = 1000,
+                                .page_positions = 16,
+                                .step_us = 1 * MS,
+                                .row_us = 100,
+                                .load_us = 300 * MS};
+}
+
+simulation *small_fleet_create(const simulation_options *options, int workers) {
+    lh_log_set_level(getenv("LONGHAUL_LOG") ? LH_LOG_INFO : LH_LOG_ERROR);
+    simulation *sim = simulation_create(options);
+    for (int i = 0; i < workers; i++) {
+        toy_worker_options worker = small_worker(i);
+        simulation_add_worker(sim, &worker);
+    }
+    simulation_wait_ready(sim, 10000 * MS);
+    simulation_step_until(sim, (simulation_now_us(sim) / (1000 * MS) + 1) * 1000 * MS);
+    return sim;
+}
+
+static bool is_settled(simulation *sim) {
+    const lh_scheduler *scheduler = lh_conductor_scheduler(simulation_conductor(sim));
+    lh_scheduler_figures figures = lh_scheduler_current_figures(scheduler);
+    return lh_scheduler_chain_is_up(scheduler) &&
+           figures.running + figures.waiting + figures.releasing == 0 &&
+           figures.decode_steps + figures.prefill_steps + figures.release_steps == 0;
+}
+
+void small_fleet_assert_clean(simulation *sim) {
+    int64_t limit_us = simulation_now_us(sim) + 60000 * MS;
+    while (!is_settled(sim) && simulation_now_us(sim) < limit_us)
+        simulation_step_until(sim, simulation_now_us(sim) + 10 * MS);
+    assert_true(is_settled(sim));
+    assert_int_equal(simulation_breaches(sim), 0);
+    const lh_kv_ledger *ledger = lh_scheduler_ledger(lh_conductor_scheduler(simulation_conductor(sim)));
+    for (uint32_t i = 0; i < ledger->stage_count; i++)
+        assert_int_equal(ledger->stages[i].pages_promised, 0);
+    const lh_chain *chain = lh_fleet_chain(lh_conductor_fleet(simulation_conductor(sim)));
+    for (int node = 1; simulation_worker(sim, node); node++) {
+        toy_worker_figures figures = toy_worker_current_figures(simulation_worker(sim, node));
+        if (lh_chain_find(chain, names[node - 1]) >= 0) {
+            assert_int_equal(figures.sequences, 0);
+            assert_int_equal(figures.pages, 0);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+/* A fleet of equal workers on equal links, which most tests want. */
+#pragma once
+
+#include "tests/fleet/support/simulation.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define MS 1000 /* microseconds */
+
+/* Workers "a", "b", ... with room for `pages` pages of 16 positions; a step of n rows takes 1 ms + n * 0.1
+ * ms. */
+toy_worker_options small_worker(int index);
+/* So many workers, and a chain that is ready. Time then is a whole second. */
+simulation *small_fleet_create(const simulation_options *options, int workers);
+/* No promise was broken, nothing is left on the workers, all pages are free; waits for releases to settle. */
+void small_fleet_assert_clean(simulation *sim);

@@ -1,0 +1,35 @@
+/* Hashes for layers. */
+#include "tests/fleet/support/toy_model.h"
+
+/* splitmix64's finalizer (Steele, Lea, Flood: doi 10.1145/2660193.2660195). */
+static uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+uint64_t toy_embed(uint32_t token) {
+    return mix(token + 1);
+}
+
+uint64_t toy_layer(uint64_t *state, uint32_t layer, uint32_t position, uint64_t row) {
+    *state = mix(*state ^ row ^ ((uint64_t)layer << 32 | position));
+    return mix(row + *state);
+}
+
+uint32_t toy_draw(uint64_t row, uint64_t seed, uint64_t counter) {
+    return (uint32_t)(mix(row ^ mix(seed + counter)) % TOY_VOCABULARY);
+}
+
+void toy_generate(const uint32_t *prompt, uint32_t prompt_tokens, uint64_t seed, uint32_t *output,
+                  uint32_t count) {
+    uint64_t states[TOY_LAYERS] = {0};
+    for (uint32_t position = 0; position < prompt_tokens + count - 1; position++) {
+        uint32_t token = position < prompt_tokens ? prompt[position] : output[position - prompt_tokens];
+        uint64_t row = toy_embed(token);
+        for (uint32_t layer = 0; layer < TOY_LAYERS; layer++)
+            row = toy_layer(&states[layer], layer, position, row);
+        if (position + 1 >= prompt_tokens)
+            output[position + 1 - prompt_tokens] = toy_draw(row, seed, position + 1);
+    }
+}

@@ -1,0 +1,17 @@
+/* A model of a few instructions that is as unforgiving as a real one: each layer keeps a state per sequence
+ * that every position changes, so a row that is lost, doubled, out of order or given to the wrong layer
+ * changes all tokens after it. */
+#pragma once
+
+#include <stdint.h>
+
+#define TOY_LAYERS     12u
+#define TOY_VOCABULARY 5000u
+
+uint64_t toy_embed(uint32_t token);
+/* Takes one row through one layer: changes the layer's state, returns the row. */
+uint64_t toy_layer(uint64_t *state, uint32_t layer, uint32_t position, uint64_t row);
+uint32_t toy_draw(uint64_t row, uint64_t seed, uint64_t counter);
+/* What a chain must give, whatever happens to it. */
+void toy_generate(const uint32_t *prompt, uint32_t prompt_tokens, uint64_t seed, uint32_t *output,
+                  uint32_t count);

@@ -1,0 +1,632 @@
+/* One simulated worker. */
+#include "tests/fleet/support/toy_worker.h"
+
+#include "tests/fleet/support/toy_model.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FRAME_HEAD_BYTES 16u
+#define ROW_COLUMNS      4u /* a row of the toy model, 64 bits, as four floats of 16 */
+
+typedef enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FORWARDED } job_state;
+
+typedef struct job {
+    struct job *next;
+    job_state state;
+    uint64_t id; /* also the number of its request downstream */
+    int from;
+    uint64_t request;          /* the number of its request upstream */
+    lh_step_manifest manifest; /* arrays are the job's own; biases and counts are not kept */
+    uint32_t *tokens;
+    lh_step_segment *segments;
+    uint64_t *releases, *values;
+    uint32_t values_come;
+    uint8_t *manifest_frame;
+    size_t manifest_bytes;
+} job;
+
+typedef struct held_sequence {
+    struct held_sequence *next;
+    uint64_t sequence;
+    uint32_t length;
+    uint64_t states[TOY_LAYERS];
+} held_sequence;
+
+struct toy_worker {
+    toy_world world;
+    toy_worker_options options;
+    int node;
+    bool is_alive, is_leaving;
+    uint64_t life; /* counts starts: events of an earlier life are ignored */
+    uint64_t next_job;
+    job *jobs; /* in the order in which they came */
+    job *running;
+    held_sequence *held;
+
+    bool has_assignment;
+    lh_worker_stage_state state;
+    uint32_t epoch, first_layer, last_layer, layers, steps_max;
+    uint32_t loaded_first, loaded_last; /* what is in memory: loading it again takes no time */
+    int next_node;                      /* -1: none */
+    bool has_failed;                    /* in this epoch: then later positions may well not continue */
+    toy_worker_figures figures;
+};
+
+typedef struct life_event {
+    uint64_t life, id;
+} life_event;
+
+static void *copy_life(const toy_worker *worker, uint64_t id) {
+    life_event *event = malloc(sizeof *event);
+    assert(event);
+    *event = (life_event){worker->life, id};
+    return event;
+}
+
+static void at(toy_worker *worker, int64_t time_us, event_function *run, uint64_t id) {
+    event_queue_push(worker->world.queue, time_us, run, worker, copy_life(worker, id));
+}
+
+/* A stalled process runs its events when it goes on. */
+static bool is_due(toy_worker *worker, const life_event *event, event_function *run) {
+    int64_t stalled_until = network_stalled_until(worker->world.net, worker->node);
+    if (!worker->is_alive || event->life != worker->life)
+        return false;
+    if (stalled_until <= *worker->world.now_us)
+        return true;
+    at(worker, stalled_until, run, event->id);
+    return false;
+}
+
+toy_worker *toy_worker_create(const toy_world *world, const toy_worker_options *options, int node) {
+    toy_worker *worker = calloc(1, sizeof *worker);
+    assert(worker);
+    worker->world = *world;
+    worker->options = *options;
+    worker->node = node;
+    worker->next_node = -1;
+    worker->next_job = 1;
+    return worker;
+}
+
+static void note_breach(toy_worker *worker, const char *what) {
+    worker->figures.breaches++;
+    fprintf(stderr, "breach at %lld us, worker %s, epoch %u: %s\n", (long long)*worker->world.now_us,
+            worker->options.name, worker->epoch, what);
+}
+
+/* ---- KV cache
+ * ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t pages_of(const toy_worker *worker, uint32_t length) {
+    return (length + worker->options.page_positions - 1) / worker->options.page_positions;
+}
+
+static void empty_kv(toy_worker *worker) {
+    while (worker->held) {
+        held_sequence *next = worker->held->next;
+        free(worker->held);
+        worker->held = next;
+    }
+    worker->figures.pages = worker->figures.sequences = 0;
+}
+
+static held_sequence *find_held(toy_worker *worker, uint64_t sequence) {
+    held_sequence *held = worker->held;
+    while (held && held->sequence != sequence)
+        held = held->next;
+    return held;
+}
+
+static held_sequence *hold(toy_worker *worker, uint64_t sequence) {
+    held_sequence *held = find_held(worker, sequence);
+    if (held)
+        return held;
+    held = calloc(1, sizeof *held);
+    assert(held);
+    held->sequence = sequence;
+    held->next = worker->held;
+    worker->held = held;
+    worker->figures.sequences++;
+    return held;
+}
+
+static void release(toy_worker *worker, uint64_t sequence) {
+    for (held_sequence **at_link = &worker->held; *at_link; at_link = &(*at_link)->next) {
+        if ((*at_link)->sequence != sequence)
+            continue;
+        held_sequence *gone = *at_link;
+        worker->figures.pages -= pages_of(worker, gone->length);
+        worker->figures.sequences--;
+        *at_link = gone->next;
+        free(gone);
+        return;
+    }
+}
+
+/* ---- Jobs
+ * -------------------------------------------------------------------------------------------------------- */
+
+static void free_job(job *j) {
+    free(j->tokens);
+    free(j->segments);
+    free(j->releases);
+    free(j->values);
+    free(j->manifest_frame);
+    free(j);
+}
+
+static void remove_job(toy_worker *worker, job *gone) {
+    job **at_link = &worker->jobs;
+    while (*at_link != gone)
+        at_link = &(*at_link)->next;
+    *at_link = gone->next;
+    if (worker->running == gone)
+        worker->running = NULL;
+    free_job(gone);
+}
+
+static void answer(toy_worker *worker, int to, uint64_t request, lh_status status) {
+    network_send(worker->world.net, worker->node, to, true, MESSAGE_ANSWER, request, 0, status, NULL, 0);
+}
+
+static void fail_job(toy_worker *worker, job *j, lh_status status) {
+    worker->has_failed = true;
+    if (j->state == JOB_FORWARDED)
+        network_send(worker->world.net, worker->node, worker->next_node, false, MESSAGE_RESET, j->id, 0,
+                     LH_OK, NULL, 0);
+    answer(worker, j->from, j->request, status);
+    remove_job(worker, j);
+}
+
+static void fail_all_jobs(toy_worker *worker, lh_status status) {
+    while (worker->jobs)
+        fail_job(worker, worker->jobs, status);
+}
+
+static bool shares_sequence(const job *a, const job *b) {
+    for (uint32_t i = 0; i < a->manifest.segment_count + a->manifest.release_count; i++) {
+        uint64_t sequence = i < a->manifest.segment_count ? a->segments[i].sequence
+                                                          : a->releases[i - a->manifest.segment_count];
+        for (uint32_t k = 0; k < b->manifest.segment_count; k++)
+            if (b->segments[k].sequence == sequence)
+                return true;
+    }
+    return false;
+}
+
+static bool may_run_before(const toy_worker *worker, const job *candidate) {
+    for (const job *earlier = worker->jobs; earlier != candidate; earlier = earlier->next)
+        if (earlier->state == JOB_QUEUED && shares_sequence(candidate, earlier))
+            return false;
+    return true;
+}
+
+static job *pick_job(toy_worker *worker) {
+    for (int step_class = 0; step_class < 2; step_class++)
+        for (job *j = worker->jobs; j; j = j->next)
+            if (j->state == JOB_QUEUED && (int)j->manifest.step_class == step_class &&
+                may_run_before(worker, j))
+                return j;
+    return NULL;
+}
+
+static void start_job(toy_worker *worker);
+
+/* The rows through the layers; false: the positions do not continue, or the pages run out. */
+static bool compute(toy_worker *worker, job *j) {
+    uint32_t row = 0;
+    for (uint32_t i = 0; i < j->manifest.segment_count; i++) {
+        const lh_step_segment *segment = &j->segments[i];
+        held_sequence *held = hold(worker, segment->sequence);
+        uint32_t before = pages_of(worker, held->length);
+        if (held->length != segment->first_position) {
+            if (!worker->has_failed)
+                note_breach(worker, "positions do not continue");
+            return false;
+        }
+        for (uint32_t r = 0; r < segment->rows; r++, row++, held->length++) {
+            uint64_t value = worker->first_layer == 0 ? toy_embed(j->tokens[row]) : j->values[row];
+            for (uint32_t layer = worker->first_layer; layer < worker->last_layer; layer++)
+                value = toy_layer(&held->states[layer], layer, held->length, value);
+            j->values[row] = value;
+        }
+        worker->figures.pages += pages_of(worker, held->length) - before;
+        if (segment->sample && segment->sampling.counter != held->length)
+            note_breach(worker, "wrong counter");
+    }
+    for (uint32_t i = 0; i < j->manifest.release_count; i++)
+        release(worker, j->releases[i]);
+    if (worker->figures.pages <= worker->options.pages_total)
+        return true;
+    note_breach(worker, "out of pages");
+    return false;
+}
+
+static size_t append_shard(const job *j, uint8_t *bytes, size_t capacity) {
+    if (j->manifest.rows == 0)
+        return 0;
+    float *floats = malloc((size_t)j->manifest.rows * ROW_COLUMNS * sizeof *floats);
+    assert(floats);
+    for (uint32_t row = 0; row < j->manifest.rows; row++)
+        for (uint32_t c = 0; c < ROW_COLUMNS; c++)
+            floats[row * ROW_COLUMNS + c] = (float)((j->values[row] >> (16 * c)) & 0xffff);
+    size_t length = 0;
+    lh_error error;
+    lh_status status = lh_step_encode_shard(LH_WIRE_F32, 0, j->manifest.rows, 0, ROW_COLUMNS, floats, bytes,
+                                            capacity, &length, &error);
+    assert(status == LH_OK);
+    free(floats);
+    return length;
+}
+
+static void forward_shards(toy_worker *worker, job *j) {
+    size_t capacity =
+        j->manifest_bytes + lh_step_shard_bytes(LH_WIRE_F32, j->manifest.rows, ROW_COLUMNS) + 64;
+    uint8_t *bytes = malloc(capacity);
+    assert(bytes);
+    memcpy(bytes, j->manifest_frame, j->manifest_bytes);
+    size_t length =
+        j->manifest_bytes + append_shard(j, bytes + j->manifest_bytes, capacity - j->manifest_bytes);
+    j->state = JOB_FORWARDED;
+    if (!network_send(worker->world.net, worker->node, worker->next_node, false, MESSAGE_REQUEST, j->id,
+                      (int)j->manifest.step_class, LH_OK, bytes, length))
+        fail_job(worker, j, LH_ERR_UNAVAILABLE);
+    free(bytes);
+}
+
+static uint32_t draw(const job *j, lh_step_result *results) {
+    uint32_t count = 0, row = 0;
+    for (uint32_t i = 0; i < j->manifest.segment_count; i++) {
+        const lh_step_segment *segment = &j->segments[i];
+        row += segment->rows;
+        if (segment->sample)
+            results[count++] = (lh_step_result){
+                .sequence = segment->sequence,
+                .position = segment->first_position + segment->rows,
+                .token = toy_draw(j->values[row - 1], segment->sampling.seed, segment->sampling.counter)};
+    }
+    return count;
+}
+
+static void forward_results(toy_worker *worker, job *j) {
+    lh_step_result *results = calloc(j->manifest.segment_count + 1, sizeof *results);
+    assert(results);
+    uint32_t count = draw(j, results);
+    lh_step_manifest head = {
+        .epoch = j->manifest.epoch, .step = j->manifest.step, .step_class = j->manifest.step_class};
+    size_t capacity = lh_step_manifest_bytes(&head) + lh_step_results_bytes(results, count) + 64, length = 0,
+           more = 0;
+    uint8_t *bytes = malloc(capacity);
+    assert(bytes);
+    lh_error error;
+    lh_status status = lh_step_encode_manifest(&head, bytes, capacity, &length, &error);
+    assert(status == LH_OK);
+    status = lh_step_encode_results(results, count, bytes + length, capacity - length, &more, &error);
+    assert(status == LH_OK);
+    j->state = JOB_FORWARDED;
+    if (!network_send(worker->world.net, worker->node, 0, false, MESSAGE_REQUEST, j->id,
+                      (int)j->manifest.step_class, LH_OK, bytes, length + more))
+        fail_job(worker, j, LH_ERR_UNAVAILABLE);
+    free(bytes);
+    free(results);
+}
+
+static void finish_job(void *context, void *argument) {
+    toy_worker *worker = context;
+    if (!is_due(worker, argument, finish_job))
+        return;
+    job *j = worker->running;
+    if (!j || j->id != ((life_event *)argument)->id)
+        return;
+    worker->running = NULL;
+    if (!compute(worker, j))
+        fail_job(worker, j, LH_ERR_INVALID);
+    else if (worker->last_layer == worker->layers)
+        forward_results(worker, j);
+    else
+        forward_shards(worker, j);
+    start_job(worker);
+}
+
+static bool is_poisoned(const toy_worker *worker, const job *j) {
+    for (uint32_t row = 0; worker->options.poison_token && row < j->manifest.rows; row++)
+        if (j->tokens[row] == worker->options.poison_token)
+            return true;
+    return false;
+}
+
+static void start_job(toy_worker *worker) {
+    while (!worker->running) {
+        job *j = pick_job(worker);
+        if (!j)
+            return;
+        if (is_poisoned(worker, j)) {
+            fail_job(worker, j, LH_ERR_INTERNAL);
+            continue;
+        }
+        int64_t time_us =
+            j->manifest.rows ? worker->options.step_us + j->manifest.rows * worker->options.row_us : 0;
+        worker->running = j;
+        j->state = JOB_RUNNING;
+        worker->figures.steps++;
+        worker->figures.rows += j->manifest.rows;
+        worker->figures.busy_us += time_us;
+        at(worker, *worker->world.now_us + time_us, finish_job, j->id);
+    }
+}
+
+/* ---- Bodies
+ * ------------------------------------------------------------------------------------------------------ */
+
+static void *copy_array(const void *from, size_t count, size_t bytes) {
+    void *copy = calloc(count + 1, bytes);
+    assert(copy);
+    if (count)
+        memcpy(copy, from, count * bytes);
+    return copy;
+}
+
+static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh_error *error) {
+    job *j = context;
+    (void)error;
+    j->manifest = *manifest;
+    j->tokens = copy_array(manifest->tokens, manifest->rows, sizeof *j->tokens);
+    j->segments = copy_array(manifest->segments, manifest->segment_count, sizeof *j->segments);
+    j->releases = copy_array(manifest->releases, manifest->release_count, sizeof *j->releases);
+    j->values = calloc(manifest->rows + 1, sizeof *j->values);
+    assert(j->values);
+    return LH_OK;
+}
+
+static lh_status on_shard(void *context, const lh_step_shard_header *header, const float *values,
+                          lh_error *error) {
+    job *j = context;
+    (void)error;
+    for (uint32_t row = 0; row < header->rows; row++)
+        for (uint32_t c = 0; c < header->columns; c++)
+            j->values[header->first_row + row] |= (uint64_t)values[row * header->columns + c]
+                                                  << (16 * (header->first_column + c));
+    return LH_OK;
+}
+
+static lh_status read_body(const message *received, uint32_t width, job *j) {
+    static const lh_step_reader_events events = {.on_manifest = on_manifest, .on_shard = on_shard};
+    lh_step_reader *reader;
+    lh_error error;
+    lh_status status = lh_step_reader_create(width, &events, j, &reader, &error);
+    assert(status == LH_OK);
+    status = lh_step_reader_feed(reader, received->bytes, received->size, &error);
+    if (status == LH_OK)
+        status = lh_step_reader_finish(reader, &error);
+    lh_step_reader_destroy(reader);
+    return status;
+}
+
+static lh_status judge(toy_worker *worker, const job *j) {
+    uint32_t in_progress = 0;
+    for (const job *other = worker->jobs; other; other = other->next)
+        in_progress += other->state != JOB_FORWARDED;
+    if (!worker->has_assignment || j->manifest.epoch < worker->epoch)
+        return LH_ERR_STALE;
+    if (j->manifest.epoch > worker->epoch || worker->state != LH_WORKER_READY)
+        return LH_ERR_UNAVAILABLE;
+    if (in_progress >= worker->steps_max) {
+        note_breach(worker, "too many steps");
+        return LH_ERR_BUSY;
+    }
+    return LH_OK;
+}
+
+static void take_request(toy_worker *worker, const message *received) {
+    job *j = calloc(1, sizeof *j);
+    assert(j);
+    j->id = worker->next_job++;
+    j->from = received->from;
+    j->request = received->request;
+    lh_status status = read_body(received, worker->first_layer == 0 ? 0 : ROW_COLUMNS, j);
+    worker->figures.corrupt += status == LH_ERR_CORRUPT;
+    if (status == LH_OK)
+        status = judge(worker, j);
+    if (status != LH_OK) {
+        worker->has_failed = true;
+        answer(worker, j->from, j->request, status);
+        free_job(j);
+        return;
+    }
+    j->manifest_bytes =
+        FRAME_HEAD_BYTES + (received->bytes[4] | (size_t)received->bytes[5] << 8 |
+                            (size_t)received->bytes[6] << 16 | (size_t)received->bytes[7] << 24);
+    j->manifest_frame = copy_array(received->bytes, j->manifest_bytes, 1);
+    job **end = &worker->jobs;
+    while (*end)
+        end = &(*end)->next;
+    *end = j;
+    start_job(worker);
+}
+
+static void take_answer(toy_worker *worker, const message *received) {
+    for (job *j = worker->jobs; j; j = j->next) {
+        if (j->state != JOB_FORWARDED || j->id != received->request)
+            continue;
+        answer(worker, j->from, j->request, received->status);
+        remove_job(worker, j);
+        return;
+    }
+}
+
+static void take_reset(toy_worker *worker, int from, uint64_t request) {
+    for (job *j = worker->jobs; j; j = j->next) {
+        if (j->from != from || j->request != request)
+            continue;
+        if (j->state == JOB_FORWARDED)
+            network_send(worker->world.net, worker->node, worker->next_node, false, MESSAGE_RESET, j->id, 0,
+                         LH_OK, NULL, 0);
+        remove_job(worker, j);
+        start_job(worker);
+        return;
+    }
+}
+
+void toy_worker_on_message(toy_worker *worker, const message *received) {
+    if (!worker->is_alive)
+        return;
+    if (received->kind == MESSAGE_REQUEST)
+        take_request(worker, received);
+    else if (received->kind == MESSAGE_ANSWER)
+        take_answer(worker, received);
+    else
+        take_reset(worker, received->from, received->request);
+}
+
+void toy_worker_on_connection(toy_worker *worker, int from, int to, bool connected) {
+    if (!worker->is_alive || connected)
+        return;
+    worker->has_failed |= to == worker->node;
+    job *next = worker->jobs;
+    while (next) {
+        job *j = next;
+        next = j->next;
+        if (from == worker->node && to == worker->next_node && j->state == JOB_FORWARDED) {
+            fail_job(worker, j, LH_ERR_UNAVAILABLE);
+        } else if (to == worker->node && j->from == from) {
+            remove_job(worker, j);
+        }
+    }
+    start_job(worker);
+}
+
+/* ---- Control plane
+ * ----------------------------------------------------------------------------------------------- */
+
+static void put(void *context, void *argument);
+
+static void drop_assignment(toy_worker *worker) {
+    fail_all_jobs(worker, LH_ERR_STALE);
+    empty_kv(worker);
+    worker->has_assignment = false;
+    worker->state = LH_WORKER_IDLE;
+    if (worker->next_node >= 0)
+        network_close(worker->world.net, worker->node, worker->next_node);
+    worker->next_node = -1;
+}
+
+static void finish_loading(void *context, void *argument) {
+    toy_worker *worker = context;
+    if (!is_due(worker, argument, finish_loading) || worker->epoch != ((life_event *)argument)->id)
+        return;
+    worker->loaded_first = worker->first_layer;
+    worker->loaded_last = worker->last_layer;
+    worker->state = LH_WORKER_READY;
+}
+
+static void adopt(toy_worker *worker, const lh_assignment *assignment) {
+    int next_node =
+        assignment->next ? worker->world.node_of(worker->world.context, assignment->next->name) : 0;
+    fail_all_jobs(worker, LH_ERR_STALE);
+    empty_kv(worker);
+    if (worker->next_node >= 0 && worker->next_node != next_node)
+        network_close(worker->world.net, worker->node, worker->next_node);
+    worker->has_assignment = true;
+    worker->has_failed = false;
+    worker->epoch = assignment->epoch;
+    worker->first_layer = assignment->first_layer;
+    worker->last_layer = assignment->last_layer;
+    worker->layers = assignment->layers;
+    worker->steps_max = assignment->steps_max;
+    worker->next_node = next_node;
+    network_open(worker->world.net, worker->node, next_node);
+    bool is_loaded = worker->loaded_first == worker->first_layer && worker->loaded_last == worker->last_layer;
+    worker->state = is_loaded ? LH_WORKER_READY : LH_WORKER_LOADING;
+    if (!is_loaded)
+        at(worker, *worker->world.now_us + worker->options.load_us, finish_loading, worker->epoch);
+}
+
+static void fill_report(const toy_worker *worker, lh_worker_report *report) {
+    *report = (lh_worker_report){.instance = worker->life,
+                                 .threads = worker->options.threads,
+                                 .memory_bytes = worker->options.memory_bytes,
+                                 .leaving = worker->is_leaving};
+    snprintf(report->name, sizeof report->name, "%s", worker->options.name);
+    snprintf(report->site, sizeof report->site, "%s", worker->options.site);
+    snprintf(report->plain_address, sizeof report->plain_address, "%s:1", worker->options.name);
+    report->assignment.state = worker->state;
+    report->assignment.generation = worker->epoch;
+    report->next.present = worker->has_assignment;
+    report->next.connected =
+        worker->has_assignment && network_is_connected(worker->world.net, worker->node, worker->next_node);
+    report->kv.present = worker->state == LH_WORKER_READY;
+    report->kv.pages_total = worker->options.pages_total;
+    report->kv.page_positions = worker->options.page_positions;
+}
+
+/* The report leaves now; gateway and answer are at the same instant, a round trip later. */
+static void put(void *context, void *argument) {
+    toy_worker *worker = context;
+    if (!is_due(worker, argument, put))
+        return;
+    lh_worker_report report;
+    lh_fleet_answer answered;
+    int64_t again_us = 200000;
+    fill_report(worker, &report);
+    if (worker->world.put(worker->world.context, &report, &answered)) {
+        again_us = answered.renew_us;
+        if (!answered.has_assignment && worker->has_assignment)
+            drop_assignment(worker);
+        else if (answered.has_assignment &&
+                 (!worker->has_assignment || answered.assignment.epoch != worker->epoch))
+            adopt(worker, &answered.assignment);
+    }
+    int64_t round_trip_us = network_delay_us(worker->world.net, worker->node, 0) * 2;
+    at(worker, *worker->world.now_us + round_trip_us + again_us, put, 0);
+}
+
+/* ---- Life
+ * -------------------------------------------------------------------------------------------------------- */
+
+void toy_worker_start(toy_worker *worker) {
+    assert(!worker->is_alive);
+    worker->is_alive = true;
+    worker->life++;
+    worker->state = LH_WORKER_IDLE;
+    worker->epoch = 0;
+    network_set_alive(worker->world.net, worker->node, true);
+    at(worker, *worker->world.now_us + network_delay_us(worker->world.net, worker->node, 0), put, 0);
+}
+
+static void forget_everything(toy_worker *worker) {
+    while (worker->jobs)
+        remove_job(worker, worker->jobs);
+    empty_kv(worker);
+    worker->has_assignment = worker->is_leaving = false;
+    worker->loaded_first = worker->loaded_last = 0;
+    worker->next_node = -1;
+}
+
+void toy_worker_kill(toy_worker *worker) {
+    if (!worker->is_alive)
+        return;
+    worker->is_alive = false;
+    forget_everything(worker);
+    network_set_alive(worker->world.net, worker->node, false);
+}
+
+void toy_worker_destroy(toy_worker *worker) {
+    forget_everything(worker);
+    free(worker);
+}
+
+bool toy_worker_is_alive(const toy_worker *worker) {
+    return worker->is_alive;
+}
+
+void toy_worker_set_leaving(toy_worker *worker, bool leaving) {
+    worker->is_leaving = leaving;
+}
+
+toy_worker_figures toy_worker_current_figures(const toy_worker *worker) {
+    return worker->figures;
+}

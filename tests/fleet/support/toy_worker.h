@@ -1,0 +1,52 @@
+/* A simulated worker: the real step codec, the rules of PROTOCOL.md and CONTROL.md, a toy model, and a clock
+ * that says how long a step takes. It checks what the gateway promises and counts every breach. */
+#pragma once
+
+#include "gateway/fleet.h"
+#include "tests/fleet/support/network.h"
+
+typedef struct toy_worker toy_worker;
+
+typedef struct toy_worker_options {
+    const char *name, *site;
+    uint32_t threads;
+    uint64_t memory_bytes;
+    uint32_t pages_total, page_positions;
+    int64_t step_us, row_us; /* a step of n > 0 rows takes step_us + n * row_us */
+    int64_t load_us;         /* to load a stage */
+    uint32_t poison_token;   /* a step that holds it is refused; 0: none */
+} toy_worker_options;
+
+/* What the worker sees of the rest. */
+typedef struct toy_world {
+    void *context;
+    event_queue *queue;
+    const int64_t *now_us;
+    network *net;
+    int (*node_of)(void *context, const char *worker);
+    /* The control plane, without its delay. False: the gateway is not there. */
+    bool (*put)(void *context, const lh_worker_report *report, lh_fleet_answer *answer);
+} toy_world;
+
+typedef struct toy_worker_figures {
+    uint64_t steps, rows;
+    int64_t busy_us;
+    uint64_t breaches;  /* pages or steps over the limit, a gap or overlap in positions, a wrong counter */
+    uint64_t corrupt;   /* bodies refused for their checksums */
+    uint32_t sequences; /* held now */
+    uint32_t pages;
+} toy_worker_figures;
+
+toy_worker *toy_worker_create(const toy_world *world, const toy_worker_options *options, int node);
+void toy_worker_destroy(toy_worker *worker);
+
+/* Starts the process, with an empty KV cache and no assignment. */
+void toy_worker_start(toy_worker *worker);
+void toy_worker_kill(toy_worker *worker);
+bool toy_worker_is_alive(const toy_worker *worker);
+void toy_worker_set_leaving(toy_worker *worker, bool leaving);
+
+void toy_worker_on_message(toy_worker *worker, const message *received);
+void toy_worker_on_connection(toy_worker *worker, int from, int to, bool connected);
+
+toy_worker_figures toy_worker_current_figures(const toy_worker *worker);

@@ -1,0 +1,186 @@
+/* Steps through a healthy chain: exact times on the simulated clock. A step of n rows takes 1 ms + n * 0.1 ms
+ * on each worker. */
+#include <stddef.h>
+
+#include "tests/fleet/support/small_fleet.h"
+
+static int64_t time_to_first_token(simulation *sim, uint32_t prompt_tokens) {
+    int stream = simulation_submit(sim, prompt_tokens, 1, 7, NULL);
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
+    const simulation_stream *s = simulation_stream_at(sim, stream);
+    assert_true(s->is_finished && simulation_stream_is_true(s));
+    assert_int_equal(s->reason, LH_FINISH_LENGTH);
+    return s->first_token_us - s->submitted_us;
+}
+
+/* T chunks through S stages take T + S - 1 times a chunk's time, and the hops' delays once. */
+static void chunks_of_a_prompt_fill_the_pipeline(void **state) {
+    (void)state;
+    for (int stages = 1; stages <= 5; stages++) {
+        for (int delay_ms = 0; delay_ms <= 20; delay_ms += 5) {
+            simulation *sim =
+                small_fleet_create(&(simulation_options){.link = {.delay_us = delay_ms * MS}}, stages);
+            int64_t chunk_us = 1 * MS + 64 * 100;
+            int64_t expected = (4 + stages - 1) * chunk_us + (stages + 1) * delay_ms * MS;
+            if (delay_ms == 0 || stages > 1)
+                assert_int_equal(time_to_first_token(sim, 256), expected);
+            small_fleet_assert_clean(sim);
+            simulation_destroy(sim);
+        }
+    }
+}
+
+static void a_prompt_goes_whole_without_chunks(void **state) {
+    (void)state;
+    simulation *sim = small_fleet_create(&(simulation_options){.scheduler = {.chunk_rows = 1000}}, 3);
+    assert_int_equal(time_to_first_token(sim, 256), 3 * (1 * MS + 256 * 100));
+    assert_int_equal(time_to_first_token(sim, 1), 3 * (1 * MS + 100));
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+/* One sequence: each token takes the sum of the stages and the way around the ring. */
+static void one_sequence_decodes_at_the_pace_of_the_ring(void **state) {
+    (void)state;
+    for (int stages = 1; stages <= 4; stages++) {
+        simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 10 * MS}}, stages);
+        int stream = simulation_submit(sim, 64, 50, 3, NULL);
+        assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
+        const simulation_stream *s = simulation_stream_at(sim, stream);
+        int64_t ring_us = stages * (1 * MS + 100) + (stages + 1) * 10 * MS;
+        assert_int_equal(s->last_token_us - s->first_token_us, 49 * ring_us);
+        assert_int_equal(s->longest_gap_us, ring_us);
+        assert_true(simulation_stream_is_true(s));
+        small_fleet_assert_clean(sim);
+        simulation_destroy(sim);
+    }
+}
+
+/* Many sequences: the groups alternate and no stage idles. */
+static void many_sequences_keep_every_stage_busy(void **state) {
+    (void)state;
+    simulation *sim = small_fleet_create(&(simulation_options){0}, 3);
+    for (int i = 0; i < 12; i++)
+        assert_true(simulation_submit(sim, 20, 1000, (uint64_t)i, NULL) >= 0);
+    int64_t start_us = simulation_now_us(sim) + 200 * MS, window_us = 1000 * MS;
+    simulation_step_until(sim, start_us);
+    int64_t busy_us[4];
+    for (int node = 1; node <= 3; node++)
+        busy_us[node] = toy_worker_current_figures(simulation_worker(sim, node)).busy_us;
+    simulation_step_until(sim, start_us + window_us);
+    for (int node = 1; node <= 3; node++) {
+        busy_us[node] = toy_worker_current_figures(simulation_worker(sim, node)).busy_us - busy_us[node];
+        assert_in_range(busy_us[node], window_us * 99 / 100, window_us * 101 / 100);
+    }
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
+    for (int i = 0; i < 12; i++)
+        assert_true(simulation_stream_is_true(simulation_stream_at(sim, i)));
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+/* A step holds one row of each sequence of its group: 12 sequences over a depth of 4 make groups of 3. */
+static void a_step_holds_rows_of_several_sequences(void **state) {
+    (void)state;
+    simulation *sim = small_fleet_create(&(simulation_options){0}, 3);
+    for (int i = 0; i < 12; i++)
+        simulation_submit(sim, 20, 200, (uint64_t)i, NULL);
+    simulation_step_until(sim, simulation_now_us(sim) + 200 * MS);
+    toy_worker_figures before = toy_worker_current_figures(simulation_worker(sim, 2));
+    simulation_step_until(sim, simulation_now_us(sim) + 130 * MS);
+    toy_worker_figures after = toy_worker_current_figures(simulation_worker(sim, 2));
+    assert_int_equal((after.rows - before.rows) / (after.steps - before.steps), 3);
+    assert_int_equal(after.steps - before.steps, 100);
+    simulation_destroy(sim);
+}
+
+/* A long prompt beside a running sequence: a decode step waits for one chunk at each stage at most. */
+static void decode_overtakes_prefill(void **state) {
+    (void)state;
+    simulation *sim =
+        small_fleet_create(&(simulation_options){.link = {.delay_us = 1 * MS, .bytes_per_s = 1000000}}, 3);
+    int stream = simulation_submit(sim, 10, 300, 1, NULL);
+    simulation_step_until(sim, simulation_now_us(sim) + 100 * MS);
+    int long_one = simulation_submit(sim, 4000, 1, 2, NULL);
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
+    const simulation_stream *s = simulation_stream_at(sim, stream);
+    int64_t chunk_us = 1 * MS + 64 * 100, chunk_wire_us = 64 * 16 + 400;
+    int64_t ring_us = 3 * (1 * MS + 100) + 4 * (1 * MS + 1 * MS);
+    assert_in_range(s->longest_gap_us, 0, ring_us + 3 * (chunk_us + chunk_wire_us));
+    assert_true(simulation_stream_is_true(s));
+    assert_true(simulation_stream_is_true(simulation_stream_at(sim, long_one)));
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+/* Workers prefer decode steps, and twelve sequences could keep the stages busy with those alone; a prompt
+ * must get through all the same, also where a stage is slower than the others and they queue up there. */
+static void a_prompt_gets_through_busy_stages(void **state) {
+    (void)state;
+    for (int slow_ms = 1; slow_ms <= 4; slow_ms += 3) {
+        simulation *sim = small_fleet_create(&(simulation_options){0}, 2);
+        toy_worker_options slow = small_worker(2);
+        slow.step_us = slow_ms * MS;
+        simulation_add_worker(sim, &slow);
+        simulation_restart_gateway(sim, 100 * MS);
+        simulation_step_until(sim, simulation_now_us(sim) + 200 * MS);
+        simulation_wait_ready(sim, simulation_now_us(sim) + 10000 * MS);
+        for (int i = 0; i < 12; i++)
+            simulation_submit(sim, 20, 1000, (uint64_t)i, NULL);
+        simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
+        int prompt = simulation_submit(sim, 640, 1, 99, NULL);
+        int64_t chunk_us = slow_ms * MS + 64 * 100;
+        simulation_step_until(sim, simulation_now_us(sim) + 30 * chunk_us);
+        assert_true(simulation_stream_at(sim, prompt)->is_finished);
+        assert_true(simulation_stream_is_true(simulation_stream_at(sim, prompt)));
+        simulation_destroy(sim);
+    }
+}
+
+static void short_prompts_share_a_step(void **state) {
+    (void)state;
+    simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 10 * MS}}, 2);
+    toy_worker_figures before = toy_worker_current_figures(simulation_worker(sim, 2));
+    for (int i = 0; i < 16; i++)
+        simulation_submit(sim, 4, 1, (uint64_t)i, NULL);
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 1000 * MS));
+    toy_worker_figures after = toy_worker_current_figures(simulation_worker(sim, 2));
+    assert_int_equal(after.rows - before.rows, 64);
+    assert_in_range(after.steps - before.steps, 1, 16);
+    for (int i = 0; i < 16; i++)
+        assert_true(simulation_stream_is_true(simulation_stream_at(sim, i)));
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+/* The answer travels back hop by hop while the token has come around the ring: it must not hold up the next
+ * step. */
+static void a_token_is_used_before_its_step_is_answered(void **state) {
+    (void)state;
+    simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 40 * MS}}, 4);
+    for (int i = 0; i < 5; i++)
+        simulation_submit(sim, 8, 40, (uint64_t)i, NULL);
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
+    for (int i = 0; i < 5; i++) {
+        const simulation_stream *s = simulation_stream_at(sim, i);
+        int64_t ring_us = 4 * (1 * MS + 100) + 5 * 40 * MS;
+        assert_in_range(s->last_token_us - s->first_token_us, 39 * ring_us, 39 * ring_us * 11 / 10);
+    }
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_of_a_prompt_fill_the_pipeline),
+        cmocka_unit_test(a_prompt_goes_whole_without_chunks),
+        cmocka_unit_test(one_sequence_decodes_at_the_pace_of_the_ring),
+        cmocka_unit_test(many_sequences_keep_every_stage_busy),
+        cmocka_unit_test(a_step_holds_rows_of_several_sequences),
+        cmocka_unit_test(decode_overtakes_prefill),
+        cmocka_unit_test(a_prompt_gets_through_busy_stages),
+        cmocka_unit_test(short_prompts_share_a_step),
+        cmocka_unit_test(a_token_is_used_before_its_step_is_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

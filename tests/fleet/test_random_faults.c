@@ -1,0 +1,195 @@
+/* Hundreds of random schedules of faults under load. Whatever happens, every stream ends, its tokens are a
+ * true beginning of what the model gives, no worker sees a promise broken, and when all is well again nothing
+ * is left behind.
+ *
+ * LONGHAUL_SEED=n runs one schedule alone (LONGHAUL_LOG=1 shows its log), LONGHAUL_SEEDS=n so many. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "tests/fleet/support/small_fleet.h"
+
+#define SEEDS       400
+#define WORKERS_MAX 5
+
+/* What the schedules came to, so that they are known to have tried something. */
+static struct { uint64_t finished, failed, cancelled, replays, corrupt, ignored, faults; } totals;
+
+typedef struct schedule {
+    simulation *sim;
+    int workers;
+    uint64_t seed;
+} schedule;
+
+static uint64_t dice(schedule *s, uint64_t below) {
+    return network_random(simulation_network(s->sim), below);
+}
+
+static int64_t dice_ms(schedule *s, uint64_t most_ms) {
+    return (int64_t)dice(s, most_ms) * MS;
+}
+
+static void build(schedule *s) {
+    simulation_options options = {.seed = s->seed * 7919 + 1};
+    uint64_t random = options.seed * 0x9e3779b97f4a7c15u;
+    options.link.delay_us = (int64_t)(random >> 60) * 3 * MS;
+    options.link.bytes_per_s = (random >> 58 & 3) ? 1000000 : 0;
+    options.link.loss = (random >> 56 & 3) == 0 ? 0.01 : 0;
+    options.scheduler.sequences_max = 2 + (uint32_t)(random >> 40 & 7);
+    options.scheduler.queue_max = (uint32_t)(random >> 32 & 15);
+    options.scheduler.chunk_rows = 1 + (uint32_t)(random >> 24 & 63);
+    s->sim = simulation_create(&options);
+    s->workers = 2 + (int)dice(s, WORKERS_MAX - 1);
+    for (int i = 0; i < s->workers; i++) {
+        toy_worker_options worker = small_worker(i);
+        worker.memory_bytes = dice(s, 2) ? 7500 : 1 << 20;
+        worker.pages_total = 30 + (uint32_t)dice(s, 100);
+        worker.page_positions = 8u << dice(s, 3);
+        worker.step_us = dice_ms(s, 5) + 100;
+        worker.threads = 1 + (uint32_t)dice(s, 8);
+        simulation_add_worker(s->sim, &worker);
+    }
+}
+
+static void revive(schedule *s, int node) {
+    if (!toy_worker_is_alive(simulation_worker(s->sim, node)))
+        toy_worker_start(simulation_worker(s->sim, node));
+}
+
+static void one_fault(schedule *s) {
+    network *net = simulation_network(s->sim);
+    int64_t now_us = simulation_now_us(s->sim);
+    int node = 1 + (int)dice(s, (uint64_t)s->workers), other = (int)dice(s, (uint64_t)s->workers + 1);
+    totals.faults++;
+    switch (dice(s, 7)) {
+    case 0:
+        toy_worker_kill(simulation_worker(s->sim, node));
+        break;
+    case 1:
+        if (!toy_worker_is_alive(simulation_worker(s->sim, node)))
+            toy_worker_start(simulation_worker(s->sim, node));
+        break;
+    case 2:
+        network_stall(net, node, now_us + dice_ms(s, 5000));
+        break;
+    case 3:
+        if (node != other)
+            network_block(net, node, other, now_us + dice_ms(s, 6000));
+        break;
+    case 4:
+        if (node != other) {
+            network_block(net, node, other, now_us + dice_ms(s, 6000));
+            network_block(net, other, node, now_us + dice_ms(s, 6000));
+        }
+        break;
+    case 5:
+        if (node != other)
+            network_cut(net, node, other);
+        break;
+    case 6:
+        network_set_link(
+            net, node, other,
+            (link_options){
+                .delay_us = dice_ms(s, 50), .bytes_per_s = 100000, .loss = 0.05, .corruption = 0.002});
+        break;
+    }
+}
+
+static void one_client(schedule *s, int *streams) {
+    lh_status status;
+    int stream = simulation_submit(s->sim, 1 + (uint32_t)dice(s, 150), 1 + (uint32_t)dice(s, 60),
+                                   dice(s, 1000), &status);
+    if (stream < 0)
+        assert_true(status == LH_ERR_BUSY || status == LH_ERR_UNAVAILABLE || status == LH_ERR_LIMIT);
+    else
+        *streams = stream + 1;
+    if (*streams && dice(s, 4) == 0)
+        simulation_cancel(s->sim, (int)dice(s, (uint64_t)*streams));
+}
+
+static void heal(schedule *s) {
+    for (int node = 1; node <= s->workers; node++) {
+        revive(s, node);
+        for (int other = 0; other <= s->workers; other++) {
+            network_set_link(simulation_network(s->sim), node, other, (link_options){.delay_us = 2 * MS});
+            network_set_link(simulation_network(s->sim), other, node, (link_options){.delay_us = 2 * MS});
+        }
+    }
+}
+
+static uint64_t current_seed;
+
+static int say_seed_on_failure(void **state) {
+    (void)state;
+    if (current_seed != UINT64_MAX)
+        fprintf(stderr, "to replay: LONGHAUL_SEED=%llu LONGHAUL_LOG=1\n", (unsigned long long)current_seed);
+    return 0;
+}
+
+static void run_schedule(uint64_t seed) {
+    schedule s = {.seed = seed};
+    int streams = 0;
+    build(&s);
+    while (simulation_now_us(s.sim) < 25000 * MS) {
+        simulation_step_until(s.sim, simulation_now_us(s.sim) + dice_ms(&s, 200) + 1);
+        one_client(&s, &streams);
+        if (dice(&s, 12) == 0)
+            one_fault(&s);
+    }
+    heal(&s);
+    assert_true(simulation_run_streams(s.sim, simulation_now_us(s.sim) + 120000 * MS));
+    for (int i = 0; i < streams; i++) {
+        const simulation_stream *stream = simulation_stream_at(s.sim, i);
+        assert_true(simulation_stream_is_true(stream));
+        assert_int_equal(stream->is_finished + stream->is_failed + stream->is_cancelled, 1);
+        totals.finished += stream->is_finished;
+        totals.failed += stream->is_failed;
+        totals.cancelled += stream->is_cancelled;
+        if (stream->is_failed)
+            assert_int_equal(stream->status, LH_ERR_UNAVAILABLE);
+        if (stream->is_finished)
+            assert_int_equal(stream->count, stream->max_tokens);
+    }
+    small_fleet_assert_clean(s.sim);
+    assert_true(simulation_submit(s.sim, 20, 5, 1, NULL) >= 0);
+    assert_true(simulation_run_streams(s.sim, simulation_now_us(s.sim) + 5000 * MS));
+    assert_true(simulation_stream_at(s.sim, streams)->is_finished);
+    lh_scheduler_figures figures =
+        lh_scheduler_current_figures(lh_conductor_scheduler(simulation_conductor(s.sim)));
+    totals.replays += figures.replays;
+    totals.ignored += figures.results_ignored;
+    for (int node = 1; node <= s.workers; node++)
+        totals.corrupt += toy_worker_current_figures(simulation_worker(s.sim, node)).corrupt;
+    simulation_destroy(s.sim);
+}
+
+static void streams_survive_any_schedule(void **state) {
+    (void)state;
+    const char *one = getenv("LONGHAUL_SEED"), *many = getenv("LONGHAUL_SEEDS");
+    uint64_t first = one ? strtoull(one, NULL, 10) : 0;
+    uint64_t count = one ? 1 : many ? strtoull(many, NULL, 10) : SEEDS;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        current_seed = seed;
+        run_schedule(seed);
+    }
+    current_seed = UINT64_MAX;
+    printf("%llu schedules: %llu faults, %llu streams finished, %llu failed, %llu cancelled, %llu replays, "
+           "%llu corrupt "
+           "bodies, %llu results ignored\n",
+           (unsigned long long)count, (unsigned long long)totals.faults, (unsigned long long)totals.finished,
+           (unsigned long long)totals.failed, (unsigned long long)totals.cancelled,
+           (unsigned long long)totals.replays, (unsigned long long)totals.corrupt,
+           (unsigned long long)totals.ignored);
+    if (!one)
+        assert_true(totals.finished && totals.failed && totals.cancelled && totals.replays &&
+                    totals.corrupt && totals.ignored);
+}
+
+int main(void) {
+    lh_log_set_level(getenv("LONGHAUL_LOG") ? LH_LOG_INFO : LH_LOG_ERROR);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(streams_survive_any_schedule, say_seed_on_failure)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

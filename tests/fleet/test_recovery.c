@@ -1,0 +1,268 @@
+/* A chain breaks and is formed again; the streams go on with the same tokens, or end cleanly. */
+#include <stddef.h>
+
+#include "tests/fleet/support/small_fleet.h"
+
+static const lh_chain *chain_of(simulation *sim) {
+    return lh_fleet_chain(lh_conductor_fleet(simulation_conductor(sim)));
+}
+
+static void submit_streams(simulation *sim, int count) {
+    for (int i = 0; i < count; i++)
+        assert_true(simulation_submit(sim, 40 + 17 * (uint32_t)i, 100, (uint64_t)i, NULL) >= 0);
+}
+
+static int64_t assert_all_finished(simulation *sim, int count) {
+    int64_t longest_us = 0;
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 200000 * MS));
+    for (int i = 0; i < count; i++) {
+        const simulation_stream *s = simulation_stream_at(sim, i);
+        assert_true(s->is_finished);
+        assert_int_equal(s->count, s->max_tokens);
+        assert_true(simulation_stream_is_true(s));
+        if (s->longest_gap_us > longest_us)
+            longest_us = s->longest_gap_us;
+    }
+    return longest_us;
+}
+
+/* Each worker, at many moments: killed and started again. */
+static void a_restarted_worker_is_replayed(void **state) {
+    (void)state;
+    for (int node = 1; node <= 3; node++) {
+        for (int after_ms = 0; after_ms < 2000; after_ms += 130) {
+            simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
+            submit_streams(sim, 5);
+            simulation_step_until(sim, simulation_now_us(sim) + after_ms * MS);
+            toy_worker_kill(simulation_worker(sim, node));
+            simulation_step_until(sim, simulation_now_us(sim) + 400 * MS);
+            toy_worker_start(simulation_worker(sim, node));
+            assert_in_range(assert_all_finished(sim, 5), 0, 3000 * MS);
+            small_fleet_assert_clean(sim);
+            simulation_destroy(sim);
+        }
+    }
+}
+
+/* Two of three are enough to hold the model: the lost one's layers are taken over, before its lease would
+ * have ended. */
+static void other_workers_take_over(void **state) {
+    (void)state;
+    for (int node = 1; node <= 3; node++) {
+        simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
+        submit_streams(sim, 5);
+        simulation_step_until(sim, simulation_now_us(sim) + 600 * MS);
+        toy_worker_kill(simulation_worker(sim, node));
+        assert_in_range(assert_all_finished(sim, 5), 0, 3500 * MS);
+        assert_int_equal(chain_of(sim)->stage_count, 2);
+        small_fleet_assert_clean(sim);
+        simulation_destroy(sim);
+    }
+}
+
+/* A spare that joined later changes nothing until it is needed. */
+static void a_spare_waits_until_it_is_needed(void **state) {
+    (void)state;
+    simulation *sim = simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS}});
+    toy_worker_options workers[3] = {small_worker(0), small_worker(1), small_worker(2)};
+    for (int i = 0; i < 3; i++)
+        workers[i].memory_bytes = 7000; /* of 13,000: one alone cannot hold the model */
+    simulation_add_worker(sim, &workers[0]);
+    simulation_add_worker(sim, &workers[1]);
+    simulation_wait_ready(sim, 10000 * MS);
+    uint32_t epoch = chain_of(sim)->epoch;
+    simulation_add_worker(sim, &workers[2]);
+    submit_streams(sim, 4);
+    simulation_step_until(sim, simulation_now_us(sim) + 700 * MS);
+    assert_int_equal(chain_of(sim)->epoch, epoch);
+    assert_int_equal(chain_of(sim)->stage_count, 2);
+    toy_worker_kill(simulation_worker(sim, 1));
+    assert_in_range(assert_all_finished(sim, 4), 0, 3500 * MS);
+    assert_int_equal(lh_chain_find(chain_of(sim), "a"), -1);
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+/* Nothing can take over: an error within the replay timeout and what follows, a refusal from then on, and
+ * back when the worker is. */
+static void without_a_spare_the_streams_end_cleanly(void **state) {
+    (void)state;
+    simulation *sim = simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS}});
+    toy_worker_options workers[2] = {small_worker(0), small_worker(1)};
+    workers[0].memory_bytes = workers[1].memory_bytes = 7000;
+    simulation_add_worker(sim, &workers[0]);
+    simulation_add_worker(sim, &workers[1]);
+    simulation_wait_ready(sim, 10000 * MS);
+    submit_streams(sim, 3);
+    simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
+    int64_t killed_us = simulation_now_us(sim);
+    toy_worker_kill(simulation_worker(sim, 2));
+    assert_true(simulation_run_streams(sim, killed_us + 5100 * MS));
+    for (int i = 0; i < 3; i++) {
+        const simulation_stream *s = simulation_stream_at(sim, i);
+        assert_true(s->is_failed && simulation_stream_is_true(s));
+        assert_int_equal(s->status, LH_ERR_UNAVAILABLE);
+    }
+    lh_status status;
+    assert_int_equal(simulation_submit(sim, 10, 10, 1, &status), -1);
+    assert_int_equal(status, LH_ERR_UNAVAILABLE);
+    assert_int_equal(chain_of(sim)->state, LH_CHAIN_NONE);
+    toy_worker_start(simulation_worker(sim, 2));
+    simulation_wait_ready(sim, simulation_now_us(sim) + 4000 * MS);
+    assert_true(simulation_submit(sim, 10, 10, 1, &status) >= 0);
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 1000 * MS));
+    assert_true(simulation_stream_at(sim, 3)->is_finished);
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+static void a_stalled_worker_is_replaced_and_comes_back_harmless(void **state) {
+    (void)state;
+    for (int stall_ms = 200; stall_ms <= 9000; stall_ms += 800) {
+        simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
+        submit_streams(sim, 5);
+        simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
+        network_stall(simulation_network(sim), 2, simulation_now_us(sim) + stall_ms * MS);
+        assert_in_range(assert_all_finished(sim, 5), 0, 7000 * MS);
+        simulation_step_until(sim, simulation_now_us(sim) + 10000 * MS);
+        small_fleet_assert_clean(sim);
+        simulation_destroy(sim);
+    }
+}
+
+static void a_partitioned_worker_is_replaced(void **state) {
+    (void)state;
+    for (int one_way = 0; one_way < 2; one_way++) {
+        for (int node = 1; node <= 3; node++) {
+            simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
+            submit_streams(sim, 5);
+            simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
+            for (int other = 0; other <= 3; other++) {
+                if (other == node)
+                    continue;
+                network_block(simulation_network(sim), node, other, simulation_now_us(sim) + 20000 * MS);
+                if (!one_way)
+                    network_block(simulation_network(sim), other, node, simulation_now_us(sim) + 20000 * MS);
+            }
+            assert_in_range(assert_all_finished(sim, 5), 0, 7000 * MS);
+            assert_int_equal(chain_of(sim)->stage_count, 2);
+            simulation_destroy(sim);
+        }
+    }
+}
+
+/* One hop is cut and comes back: the same stages under the next epoch. */
+static void a_cut_hop_is_formed_again(void **state) {
+    (void)state;
+    static const int hops[][2] = {{0, 1}, {1, 2}, {2, 3}, {3, 0}};
+    for (size_t i = 0; i < sizeof hops / sizeof hops[0]; i++) {
+        simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
+        submit_streams(sim, 5);
+        simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
+        uint32_t epoch = chain_of(sim)->epoch;
+        network_cut(simulation_network(sim), hops[i][0], hops[i][1]);
+        assert_in_range(assert_all_finished(sim, 5), 1, 2500 * MS);
+        assert_true(chain_of(sim)->epoch > epoch);
+        assert_int_equal(chain_of(sim)->stage_count, 3);
+        small_fleet_assert_clean(sim);
+        simulation_destroy(sim);
+    }
+}
+
+/* The checksums find a flipped bit, and the replay repairs it. */
+static void corruption_never_becomes_text(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        simulation *sim = small_fleet_create(
+            &(simulation_options){.seed = seed, .link = {.delay_us = 5 * MS, .corruption = 0.004}}, 3);
+        submit_streams(sim, 5);
+        assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 200000 * MS));
+        for (int i = 0; i < 5; i++)
+            assert_true(simulation_stream_is_true(simulation_stream_at(sim, i)));
+        assert_int_equal(simulation_breaches(sim), 0);
+        simulation_destroy(sim);
+    }
+}
+
+/* A sequence that a worker refuses fails by itself; those that travelled with it go on. */
+static void a_poisonous_sequence_fails_alone(void **state) {
+    (void)state;
+    simulation *sim = simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS}});
+    toy_worker_options workers[2] = {small_worker(0), small_worker(1)};
+    workers[1].poison_token = 4999;
+    simulation_add_worker(sim, &workers[0]);
+    simulation_add_worker(sim, &workers[1]);
+    simulation_wait_ready(sim, 10000 * MS);
+    uint32_t prompt[30] = {1, 2, 3, 4999, 5};
+    lh_engine_request request = {.prompt = prompt,
+                                 .prompt_tokens = 5,
+                                 .max_tokens = 50,
+                                 .sampling = {.top_p = 1, .repetition_penalty = 1}};
+    int poisonous = simulation_submit_request(sim, &request, NULL);
+    prompt[3] = 4;
+    int others[3];
+    for (int i = 0; i < 3; i++) {
+        request.sampling.seed = (uint64_t)i;
+        others[i] = simulation_submit_request(sim, &request, NULL);
+    }
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 20000 * MS));
+    assert_true(simulation_stream_at(sim, poisonous)->is_failed);
+    assert_int_equal(simulation_stream_at(sim, poisonous)->status, LH_ERR_INTERNAL);
+    for (int i = 0; i < 3; i++) {
+        assert_true(simulation_stream_at(sim, others[i])->is_finished);
+        assert_true(simulation_stream_is_true(simulation_stream_at(sim, others[i])));
+    }
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+/* The gateway dies and starts anew while workers keep their weights: three seconds, and a greater epoch. */
+static void a_restarted_gateway_finds_its_fleet(void **state) {
+    (void)state;
+    simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
+    submit_streams(sim, 5);
+    simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
+    uint32_t epoch = chain_of(sim)->epoch;
+    simulation_restart_gateway(sim, 500 * MS);
+    simulation_step_until(sim, simulation_now_us(sim) + 501 * MS);
+    simulation_wait_ready(sim, simulation_now_us(sim) + 3000 * MS);
+    assert_true(chain_of(sim)->epoch > epoch);
+    assert_int_equal(simulation_submit(sim, 100, 20, 1, NULL), 5);
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 2000 * MS));
+    assert_true(simulation_stream_at(sim, 5)->is_finished);
+    assert_true(simulation_stream_is_true(simulation_stream_at(sim, 5)));
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+/* Asked to leave, it is replaced while it still serves. */
+static void a_leaving_worker_is_let_go(void **state) {
+    (void)state;
+    simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
+    submit_streams(sim, 5);
+    simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
+    toy_worker_set_leaving(simulation_worker(sim, 2), true);
+    simulation_step_until(sim, simulation_now_us(sim) + 2000 * MS);
+    assert_int_equal(lh_chain_find(chain_of(sim), "b"), -1);
+    toy_worker_kill(simulation_worker(sim, 2));
+    assert_in_range(assert_all_finished(sim, 5), 0, 2500 * MS);
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_restarted_worker_is_replayed),
+        cmocka_unit_test(other_workers_take_over),
+        cmocka_unit_test(a_spare_waits_until_it_is_needed),
+        cmocka_unit_test(without_a_spare_the_streams_end_cleanly),
+        cmocka_unit_test(a_stalled_worker_is_replaced_and_comes_back_harmless),
+        cmocka_unit_test(a_partitioned_worker_is_replaced),
+        cmocka_unit_test(a_cut_hop_is_formed_again),
+        cmocka_unit_test(corruption_never_becomes_text),
+        cmocka_unit_test(a_poisonous_sequence_fails_alone),
+        cmocka_unit_test(a_restarted_gateway_finds_its_fleet),
+        cmocka_unit_test(a_leaving_worker_is_let_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
