@@ -261,12 +261,16 @@ static lh_status run(transfer *t) {
     }
 }
 
+/* With prior knowledge each request has a connection of its own: libcurl 7.88.1 (Debian 12) cannot use one of
+ * those twice, the second request fails in "the HTTP2 framing layer" (curl issue 10634). Over TLS,
+ * connections are kept. */
 static lh_status start(transfer *t, lh_weight_url url) {
     CURL *easy = t->fetch->easy;
     long version = url.prior_knowledge ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS;
     t->url = url.url;
     if (curl_easy_setopt(easy, CURLOPT_URL, url.url) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, version) != CURLE_OK ||
+        curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, (long)url.prior_knowledge) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_HEADERDATA, t) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_WRITEDATA, t) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, t->curl_error) != CURLE_OK)

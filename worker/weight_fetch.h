@@ -2,7 +2,7 @@
  * again where it stopped, after a pause that doubles, until several tries in a row have brought nothing. A
  * server can make us take no byte more than was asked.
  *
- * Blocking; one thread at a time. Connections are kept between calls. */
+ * Blocking; one thread at a time. Connections are kept between calls, but for HTTP/2 without TLS. */
 #pragma once
 
 #include "common/status.h"

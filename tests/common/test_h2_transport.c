@@ -1,5 +1,5 @@
 /* A connection: TLS, the wrong doors, peers that die, slow links. */
-#include "tests/common/support/certificates.h"
+#include "tests/support/certificates.h"
 #include "tests/common/support/h2_fixture.h"
 #include "tests/common/support/raw_peer.h"
 

@@ -1,7 +1,7 @@
 /* Two channels, or a channel and a raw OpenSSL peer, with a wire of memory between them. */
 #include "common/tls_channel.h"
 
-#include "tests/common/support/certificates.h"
+#include "tests/support/certificates.h"
 
 #include <openssl/ssl.h>
 #include <setjmp.h>

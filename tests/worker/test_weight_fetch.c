@@ -1,7 +1,9 @@
 /* Ranges and documents against a sound server, and against each way of being unsound. */
 #include "common/clock.h"
+#include "tests/support/certificates.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/gguf_writer.h"
+#include "tests/worker/support/fleet_server.h"
 #include "tests/worker/support/range_server.h"
 #include "worker/weight_fetch.h"
 
@@ -232,17 +234,75 @@ static void test_urls(void **state) {
     assert_int_equal(r.length, 0);
 }
 
-static void test_certificates_that_are_not_there(void **state) {
+/* The fleet port: HTTP/2 from the first byte. */
+static void test_http2_with_prior_knowledge(void **state) {
     (void)state;
+    char url[80];
+    received r = {.offset = 5};
+    fleet_server *fleet = fleet_server_create(file, FILE_BYTES, NULL);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/weights", fleet_server_port(fleet));
+    assert_int_equal(
+        lh_weight_fetch_range(fetch, (lh_weight_url){url, true}, 5, FILE_BYTES - 5, on_bytes, &r, &error),
+        LH_OK);
+    assert_int_equal(r.length, FILE_BYTES - 5);
+    r = (received){.offset = 0};
+    assert_int_equal(lh_weight_fetch_range(fetch, (lh_weight_url){url, true}, 0, 1, on_bytes, &r, &error),
+                     LH_OK);
+    assert_int_equal(
+        lh_weight_fetch_range(fetch, (lh_weight_url){url, true}, FILE_BYTES, 1, on_bytes, &r, &error),
+        LH_ERR_NOT_FOUND);
+    fleet_server_destroy(fleet);
+    assert_int_equal(lh_weight_fetch_range(fetch, (lh_weight_url){url, true}, 0, 1, on_bytes, &r, &error),
+                     LH_ERR_UNAVAILABLE);
+}
+
+static lh_status get_with_certificates(const authority *a, int port, const char *own, const char *ca) {
+    char url[80];
     lh_weight_fetch *other;
-    lh_weight_fetch_options options = {
-        .certificate_file = "/nothing", .key_file = "/nothing", .ca_file = "/nothing"};
     received r = {0};
+    lh_tls_options tls = authority_options(a, own, ca);
+    lh_weight_fetch_options options = {.certificate_file = tls.certificate_file,
+                                       .key_file = tls.key_file,
+                                       .ca_file = tls.ca_file,
+                                       .retry_delay_ms = 1,
+                                       .tries = 2};
+    snprintf(url, sizeof url, "https://127.0.0.1:%d/weights", port);
     assert_int_equal(lh_weight_fetch_create(&options, &other, &error), LH_OK);
-    assert_int_equal(lh_weight_fetch_range(other, (lh_weight_url){"https://127.0.0.1:1/x", false}, 0, 9,
-                                           on_bytes, &r, &error) != LH_OK,
-                     true);
+    lh_status status =
+        lh_weight_fetch_range(other, (lh_weight_url){url, false}, 0, FILE_BYTES, on_bytes, &r, &error);
+    assert_int_equal(r.length, status == LH_OK ? FILE_BYTES : 0);
     lh_weight_fetch_destroy(other);
+    return status;
+}
+
+/* Between sites: TLS 1.3, both sides show certificates, and ALPN gives HTTP/2. */
+static void test_http2_over_tls(void **state) {
+    (void)state;
+    authority a;
+    authority_open(&a);
+    authority_issue(&a, "ca", NULL, "fleet", NULL, 10);
+    authority_issue(&a, "gateway", "ca", "gateway", "IP:127.0.0.1", 10);
+    authority_issue(&a, "worker", "ca", "worker", NULL, 10);
+    authority_issue(&a, "misnamed", "ca", "gateway", "DNS:elsewhere", 10);
+    authority_issue(&a, "other-ca", NULL, "somebody", NULL, 10);
+    authority_issue(&a, "stranger", "other-ca", "worker", NULL, 10);
+
+    lh_tls_options tls = authority_options(&a, "gateway", "ca");
+    fleet_server *fleet = fleet_server_create(file, FILE_BYTES, &tls);
+    int port = fleet_server_port(fleet);
+    assert_int_equal(get_with_certificates(&a, port, "worker", "ca"), LH_OK);
+    assert_int_equal(get_with_certificates(&a, port, "worker", "other-ca"),
+                     LH_ERR_INVALID); /* whom it does not know */
+    assert_int_equal(get_with_certificates(&a, port, "stranger", "ca"),
+                     LH_ERR_UNAVAILABLE); /* whom the server does not */
+    assert_int_equal(get_with_certificates(&a, port, "nobody", "ca"), LH_ERR_INVALID);
+    fleet_server_destroy(fleet);
+
+    tls = authority_options(&a, "misnamed", "ca");
+    fleet = fleet_server_create(file, FILE_BYTES, &tls);
+    assert_int_equal(get_with_certificates(&a, fleet_server_port(fleet), "worker", "ca"), LH_ERR_INVALID);
+    fleet_server_destroy(fleet);
+    authority_close(&a);
 }
 
 static void test_every_allocation_fails(void **state) {
@@ -276,7 +336,8 @@ int main(void) {
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_documents),
         cmocka_unit_test(test_urls),
-        cmocka_unit_test(test_certificates_that_are_not_there),
+        cmocka_unit_test(test_http2_with_prior_knowledge),
+        cmocka_unit_test(test_http2_over_tls),
         cmocka_unit_test(test_every_allocation_fails),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

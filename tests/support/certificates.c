@@ -1,35 +1,35 @@
-#include "tests/common/support/certificates.h"
+/* Keys on P-256, certificates by OpenSSL. */
+#include "tests/support/certificates.h"
 
+#include <assert.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 enum { DAY_S = 86400 };
 
 void authority_open(authority *a) {
     *a = (authority){.folder = "/tmp/longhaul-test-XXXXXX"};
-    assert_non_null(mkdtemp(a->folder));
+    char *made = mkdtemp(a->folder);
+    assert(made);
 }
 
 void authority_close(authority *a) {
     char command[128];
     snprintf(command, sizeof command, "rm -r '%s'", a->folder);
-    assert_int_equal(system(command), 0);
+    int status = system(command);
+    assert(status == 0);
 }
 
 static FILE *open_file(const authority *a, const char *name, const char *suffix, const char *mode) {
     char path[160];
     snprintf(path, sizeof path, "%s/%s.%s", a->folder, name, suffix);
     FILE *file = fopen(path, mode);
-    assert_non_null(file);
+    assert(file);
     return file;
 }
 
@@ -37,7 +37,7 @@ static X509 *read_certificate(const authority *a, const char *name) {
     FILE *file = open_file(a, name, "pem", "r");
     X509 *certificate = PEM_read_X509(file, NULL, NULL, NULL);
     fclose(file);
-    assert_non_null(certificate);
+    assert(certificate);
     return certificate;
 }
 
@@ -45,7 +45,7 @@ static EVP_PKEY *read_key(const authority *a, const char *name) {
     FILE *file = open_file(a, name, "key", "r");
     EVP_PKEY *key = PEM_read_PrivateKey(file, NULL, NULL, NULL);
     fclose(file);
-    assert_non_null(key);
+    assert(key);
     return key;
 }
 
@@ -53,7 +53,7 @@ static void add_extension(X509 *certificate, X509 *issuer, int nid, const char *
     X509V3_CTX context;
     X509V3_set_ctx(&context, issuer, certificate, NULL, NULL, 0);
     X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
-    assert_non_null(extension);
+    assert(extension);
     X509_add_ext(certificate, extension, -1);
     X509_EXTENSION_free(extension);
 }
@@ -76,7 +76,8 @@ void authority_issue(authority *a, const char *name, const char *issuer, const c
     add_extension(certificate, by, NID_basic_constraints, issuer ? "CA:FALSE" : "critical,CA:TRUE");
     if (names)
         add_extension(certificate, by, NID_subject_alt_name, names);
-    assert_true(X509_sign(certificate, by_key, EVP_sha256()) > 0);
+    int size = X509_sign(certificate, by_key, EVP_sha256());
+    assert(size > 0);
 
     FILE *file = open_file(a, name, "pem", "w");
     PEM_write_X509(file, certificate);
