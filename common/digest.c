@@ -46,8 +46,8 @@ bool lh_sha256_parse(const char *hex, uint8_t digest[LH_SHA256_BYTES]) {
         const char *digit = hex[i] ? strchr(digits, hex[i]) : NULL;
         if (!digit)
             return false;
-        uint8_t value = (uint8_t)(digit - digits);
-        digest[i / 2] = i % 2 ? (uint8_t)(digest[i / 2] | value) : (uint8_t)(value << 4);
+        unsigned value = (unsigned)(digit - digits);
+        digest[i / 2] = (uint8_t)(i % 2 ? digest[i / 2] | value : 16u * value);
     }
     return hex[2 * LH_SHA256_BYTES] == 0;
 }
