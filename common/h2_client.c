@@ -73,8 +73,7 @@ static void tell(lh_h2_client *client, bool connected, const char *reason) {
     client->on_state(client->context, connected, client->reason);
 }
 
-/* ---- Attempts
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Attempts ---- */
 
 static void on_retry(uv_timer_t *timer) {
     attempt_start(timer->data);
@@ -256,8 +255,7 @@ static void attempt_start(lh_h2_client *client) {
         attempt_failed(client, uv_strerror(code));
 }
 
-/* ---- Opening and closing
- * ----------------------------------------------------------------------------------------- */
+/* ---- Opening and closing ---- */
 
 lh_status lh_h2_client_create(uv_loop_t *loop, const char *address, const lh_tls_options *tls,
                               const lh_h2_limits *limits, lh_h2_on_client_state *on_state, void *context,

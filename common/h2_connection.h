@@ -24,8 +24,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-/* ---- Server
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Server ---- */
 
 typedef struct lh_h2_server lh_h2_server;
 
@@ -37,8 +36,7 @@ int lh_h2_server_port(const lh_h2_server *server);
 /* Stops listening, sends GOAWAY, closes; on_closed (may be NULL) comes when all is released. */
 void lh_h2_server_close(lh_h2_server *server, void (*on_closed)(void *), void *context);
 
-/* ---- Client
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Client ---- */
 
 typedef struct lh_h2_client lh_h2_client;
 

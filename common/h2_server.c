@@ -34,8 +34,7 @@ static void release(lh_h2_server *server) {
     free(server);
 }
 
-/* ---- Connections
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Connections ---- */
 
 static void on_ready(void *owner, lh_h2_transport *transport) {
     (void)owner;
@@ -49,9 +48,8 @@ static void on_change(void *owner, lh_h2_transport *transport) {
 
 static void on_down(void *owner, lh_h2_transport *transport, lh_status status, const char *reason) {
     (void)owner;
-    (void)transport;
-    lh_log(status == LH_ERR_CLOSED ? LH_LOG_DEBUG : LH_LOG_WARN, "h2", "connection closed reason=\"%s\"",
-           reason);
+    lh_log(status == LH_ERR_CLOSED ? LH_LOG_DEBUG : LH_LOG_WARN, "h2",
+           "connection closed peer=%s reason=\"%s\"", lh_h2_transport_peer(transport), reason);
 }
 
 static void on_released(void *owner, lh_h2_transport *transport) {
@@ -119,8 +117,7 @@ static void on_connection(uv_stream_t *listener, int code) {
         refuse(server);
 }
 
-/* ---- Opening and closing
- * ----------------------------------------------------------------------------------------- */
+/* ---- Opening and closing ---- */
 
 /* A host by name is resolved here and now: this is for start-up. */
 static lh_status resolve(uv_loop_t *loop, const lh_address *address, struct sockaddr_storage *target,

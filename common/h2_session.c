@@ -3,6 +3,7 @@
 #include "common/h2_session_state.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,14 +97,37 @@ static nghttp2_option *options_create(void) {
     return option;
 }
 
+/* nghttp2 allocates through these, that is, as the rest of the program does: tests make each allocation fail.
+ */
+static void *on_malloc(size_t size, void *context) {
+    (void)context;
+    return malloc(size);
+}
+
+static void on_free(void *memory, void *context) {
+    (void)context;
+    free(memory);
+}
+
+static void *on_calloc(size_t count, size_t size, void *context) {
+    (void)context;
+    return calloc(count, size);
+}
+
+static void *on_realloc(void *memory, size_t size, void *context) {
+    (void)context;
+    return realloc(memory, size);
+}
+
 static int nghttp2_create(lh_h2_session *session) {
+    nghttp2_mem memory = {NULL, on_malloc, on_free, on_calloc, on_realloc};
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = options_create();
     int code = NGHTTP2_ERR_NOMEM;
     if (option && lh_h2_session_callbacks(&callbacks) == LH_OK)
         code = session->config.role == LH_H2_SERVER
-                   ? nghttp2_session_server_new2(&session->nghttp2, callbacks, session, option)
-                   : nghttp2_session_client_new2(&session->nghttp2, callbacks, session, option);
+                   ? nghttp2_session_server_new3(&session->nghttp2, callbacks, session, option, &memory)
+                   : nghttp2_session_client_new3(&session->nghttp2, callbacks, session, option, &memory);
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_option_del(option);
     return code;
@@ -179,21 +203,42 @@ static lh_status fill(lh_h2_session *session, lh_error *error) {
     return session->failure ? failure(session, error) : LH_OK;
 }
 
+static uint32_t goaway_code(lh_status failure) {
+    if (failure == LH_ERR_LIMIT)
+        return NGHTTP2_ENHANCE_YOUR_CALM;
+    return failure == LH_ERR_PROTOCOL ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_INTERNAL_ERROR;
+}
+
+/* GOAWAY by hand: after a fatal error nghttp2 may only be deleted. */
+static lh_status last_words(lh_h2_session *session, lh_error *error) {
+    uint32_t words[] = {htobe32((uint32_t)session->last_id), htobe32(goaway_code(session->failure))};
+    static const uint8_t header[] = {0, 0, sizeof words, NGHTTP2_GOAWAY, 0, 0, 0, 0, 0};
+    if (!session->goaway_sent) {
+        memcpy(session->buffer, header, sizeof header);
+        memcpy(session->buffer + sizeof header, words, sizeof words);
+        session->used = sizeof header + sizeof words;
+        session->goaway_sent = true;
+    }
+    return failure(session, error);
+}
+
 lh_status lh_h2_session_pull(lh_h2_session *session, uint8_t *buffer, size_t capacity, size_t *length,
                              lh_error *error) {
     assert(!session->dead && capacity >= LH_H2_PULL_BYTES_MIN);
     session->buffer = buffer;
     session->capacity = capacity;
     session->used = 0;
-    lh_h2_session_resume_next(session);
-    lh_status status = fill(session, error);
+    if (!session->failure)
+        lh_h2_session_resume_next(session);
+    lh_status status = session->failure ? last_words(session, error) : fill(session, error);
     *length = session->used;
     session->buffer = NULL;
     return status;
 }
 
 bool lh_h2_session_is_done(const lh_h2_session *session) {
-    return !nghttp2_session_want_read(session->nghttp2) && !nghttp2_session_want_write(session->nghttp2);
+    return session->failure ||
+           (!nghttp2_session_want_read(session->nghttp2) && !nghttp2_session_want_write(session->nghttp2));
 }
 
 lh_status lh_h2_session_done_status(const lh_h2_session *session, lh_error *error) {
@@ -219,9 +264,11 @@ lh_status lh_h2_session_ping(lh_h2_session *session, uint64_t number) {
 }
 
 void lh_h2_session_shut_down(lh_h2_session *session) {
-    if (session->shutting_down)
+    if (session->shutting_down || session->failure)
         return;
     session->shutting_down = true;
+    if (session->goaway_sent)
+        return;
     int32_t last = nghttp2_session_get_last_proc_stream_id(session->nghttp2);
     if (nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0) != 0)
         lh_h2_session_set_failure(session, LH_ERR_NO_MEMORY, "out of memory");

@@ -51,8 +51,8 @@ lh_status lh_h2_session_receive(lh_h2_session *session, const uint8_t *bytes, si
 lh_status lh_h2_session_pull(lh_h2_session *session, uint8_t *buffer, size_t capacity, size_t *length,
                              lh_error *error);
 
-/* Nothing is to be received or sent any more: the peer or we said GOAWAY and all has been done, or the peer
- * broke the protocol and has been told. */
+/* Nothing is to be received any more, nor sent but what _pull still gives: all has been done after a GOAWAY,
+ * or the session has failed. */
 bool lh_h2_session_is_done(const lh_h2_session *session);
 /* The status with which a session that is done should be failed, and the reason in plain words. */
 lh_status lh_h2_session_done_status(const lh_h2_session *session, lh_error *error);

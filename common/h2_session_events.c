@@ -7,31 +7,41 @@
 #include <string.h>
 
 enum {
-    FAULTS_FREE = 64,      /* faults a peer may make at once ... */
-    FAULTS_PER_STREAMS = 8 /* ... and one more for so many streams that ended well */
+    FAULTS_FREE = 64,       /* faults a peer may make at once ... */
+    FAULTS_PER_STREAMS = 8, /* ... and one more for so many streams that ended well */
+    RESETS_FREE = 500,      /* a fleet cancels what is in flight */
+    RESETS_PER_STREAMS = 2
 };
 
 static lh_h2_session *session_of(void *user_data) {
     return user_data;
 }
 
-/* A fault costs us work and the peer nothing (MadeYouReset, CVE-2025-8671), so that there is a budget for
- * them. */
-static void count_fault(lh_h2_session *session) {
-    session->faults++;
-    if (session->faults <= FAULTS_FREE + session->completed / FAULTS_PER_STREAMS)
-        return;
-    nghttp2_session_terminate_session(session->nghttp2, NGHTTP2_ENHANCE_YOUR_CALM);
-    snprintf(session->complaint, sizeof session->complaint, "the peer made %llu protocol faults",
-             (unsigned long long)session->faults);
+/* What a peer does wrong, or undoes, costs us work and it nothing (rapid reset, CVE-2023-44487; MadeYouReset,
+ * CVE-2025-8671): so there is a budget, which grows with the streams that end well. */
+static int spend(lh_h2_session *session, uint64_t spent, uint64_t free, uint64_t per_streams,
+                 const char *what) {
+    char reason[96];
+    if (spent <= free + session->completed / per_streams)
+        return 0;
+    snprintf(reason, sizeof reason, "the peer made %llu %s", (unsigned long long)spent, what);
+    lh_h2_session_set_failure(session, LH_ERR_LIMIT, reason);
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+static int count_fault(lh_h2_session *session) {
+    return spend(session, ++session->faults, FAULTS_FREE, FAULTS_PER_STREAMS, "protocol faults");
+}
+
+static int count_reset(lh_h2_session *session) {
+    return spend(session, ++session->resets, RESETS_FREE, RESETS_PER_STREAMS, "resets of streams");
 }
 
 static int reset(lh_h2_session *session, int32_t id, uint32_t code) {
     return nghttp2_submit_rst_stream(session->nghttp2, NGHTTP2_FLAG_NONE, id, code);
 }
 
-/* ---- Incoming
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Incoming ---- */
 
 static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user_data) {
     lh_h2_session *session = session_of(user_data);
@@ -83,6 +93,7 @@ static void request_drop(lh_h2_stream *stream) {
 static void dispatch_request(lh_h2_stream *stream) {
     lh_h2_session *session = stream->session;
     lh_h2_request request;
+    session->last_id = stream->id;
     lh_status status = lh_h2_request_builder_finish(stream->request, &request);
     request.peer = session->config.peer;
     request.peer_name = session->config.peer_name;
@@ -175,6 +186,8 @@ static int on_frame_recv(nghttp2_session *nghttp2, const nghttp2_frame *frame, v
     case NGHTTP2_GOAWAY:
         on_goaway_frame(session, frame);
         break;
+    case NGHTTP2_RST_STREAM:
+        return count_reset(session);
     default:
         break;
     }
@@ -196,8 +209,7 @@ static int on_invalid_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame
     (void)nghttp2;
     (void)frame;
     (void)code;
-    count_fault(session_of(user_data));
-    return 0;
+    return count_fault(session_of(user_data));
 }
 
 static int on_complaint(nghttp2_session *nghttp2, int code, const char *message, size_t length,
@@ -209,8 +221,7 @@ static int on_complaint(nghttp2_session *nghttp2, int code, const char *message,
     return 0;
 }
 
-/* ---- Outgoing
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Outgoing ---- */
 
 /* A response went out whole while the request's body still comes, and nobody wants that. */
 static void end_of_stream_sent(lh_h2_session *session, int32_t id) {
@@ -222,24 +233,39 @@ static void end_of_stream_sent(lh_h2_session *session, int32_t id) {
         reset(session, id, NGHTTP2_NO_ERROR);
 }
 
+/* With an error code when nghttp2 found the peer at fault. */
+static void goaway_sent(lh_h2_session *session, uint32_t code) {
+    char reason[sizeof session->reason];
+    session->goaway_sent = true;
+    if (code == NGHTTP2_NO_ERROR)
+        return;
+    snprintf(reason, sizeof reason, "the peer broke HTTP/2's rules: %s%s%.100s", nghttp2_http2_strerror(code),
+             session->complaint[0] ? ": " : "", session->complaint);
+    lh_h2_session_set_failure(session, LH_ERR_PROTOCOL, reason);
+}
+
 static int on_frame_send(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user_data) {
     (void)nghttp2;
     lh_h2_session *session = session_of(user_data);
-    uint8_t type = frame->hd.type;
-    if ((type == NGHTTP2_DATA || type == NGHTTP2_HEADERS) && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
-        end_of_stream_sent(session, frame->hd.stream_id);
-    else if (type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
-             frame->rst_stream.error_code != NGHTTP2_CANCEL)
-        count_fault(session);
-    else if (type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
-        lh_h2_session_set_failure(session, LH_ERR_PROTOCOL,
-                                  session->complaint[0] ? session->complaint
-                                                        : nghttp2_http2_strerror(frame->goaway.error_code));
-    return 0;
+    uint32_t code;
+    switch (frame->hd.type) {
+    case NGHTTP2_DATA:
+    case NGHTTP2_HEADERS:
+        if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+            end_of_stream_sent(session, frame->hd.stream_id);
+        return 0;
+    case NGHTTP2_RST_STREAM:
+        code = frame->rst_stream.error_code;
+        return code == NGHTTP2_NO_ERROR || code == NGHTTP2_CANCEL ? 0 : count_fault(session);
+    case NGHTTP2_GOAWAY:
+        goaway_sent(session, frame->goaway.error_code);
+        return 0;
+    default:
+        return 0;
+    }
 }
 
-/* ---- The end
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- The end ---- */
 
 static lh_status closing_status(const lh_h2_stream *stream, uint32_t code) {
     switch (code) {

@@ -40,10 +40,12 @@ struct lh_h2_session {
     size_t capacity, used;
 
     uint64_t faults;    /* invalid frames, and streams that we had to reset because of the peer */
+    uint64_t resets;    /* of streams, by the peer */
     uint64_t completed; /* streams that ended well */
-    bool settings_came, shutting_down, goaway_came;
+    int32_t last_id;    /* server: of the last request that reached the user */
+    bool settings_came, shutting_down, goaway_came, goaway_sent;
     bool dead;           /* _fail was called */
-    lh_status failure;   /* sticky */
+    lh_status failure;   /* sticky; nghttp2 must not be used any more */
     char reason[160];    /* of the failure, for the log and the user */
     char complaint[160]; /* nghttp2's or the peer's last one */
 };

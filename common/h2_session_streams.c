@@ -11,8 +11,7 @@ enum {
     HEADERS_MAX = 64 /* of a request or response of ours */
 };
 
-/* ---- The list
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- The list ---- */
 
 lh_h2_stream *lh_h2_session_find(lh_h2_session *session, int32_t id) {
     return nghttp2_session_get_stream_user_data(session->nghttp2, id);
@@ -60,8 +59,7 @@ void lh_h2_session_close_stream(lh_h2_stream *stream, lh_status status) {
         lh_h2_session_wake(session); /* its turn to send passes on */
 }
 
-/* ---- The outgoing body
- * ------------------------------------------------------------------------------------------- */
+/* ---- The outgoing body ---- */
 
 static bool has_output(const lh_h2_stream *stream) {
     return stream->outgoing.bytes > 0 || stream->ended;
@@ -202,8 +200,7 @@ size_t lh_h2_stream_queued_bytes(const lh_h2_stream *stream) {
     return stream->outgoing.bytes;
 }
 
-/* ---- Headers
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Headers ---- */
 
 static nghttp2_nv field(const char *name, const char *value) {
     return (nghttp2_nv){.name = (uint8_t *)name,

@@ -78,8 +78,7 @@ static void close_error(lh_h2_transport *transport, const lh_error *error) {
     lh_h2_transport_close(transport, error->status, error->message);
 }
 
-/* ---- The session's side
- * ------------------------------------------------------------------------------------------ */
+/* ---- The session's side ---- */
 
 static void on_session_wake(void *context) {
     wake(context);
@@ -129,8 +128,7 @@ static void session_open(lh_h2_transport *transport) {
     wake(transport);
 }
 
-/* ---- Reading
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
 static lh_status receive_sealed(lh_h2_transport *transport, const uint8_t *bytes, size_t length,
                                 lh_error *error) {
@@ -181,8 +179,7 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
     wake(transport);
 }
 
-/* ---- Writing
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 
 static void take_sealed(lh_h2_transport *transport) {
     transport->output_used += lh_tls_channel_take(transport->tls, transport->output + transport->output_used,
@@ -270,8 +267,7 @@ static void pump(lh_h2_transport *transport) {
     }
 }
 
-/* ---- Closing
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Closing ---- */
 
 static void on_handle_closed(uv_handle_t *handle) {
     lh_h2_transport *transport = handle->data;
@@ -353,8 +349,7 @@ static void on_idle(uv_idle_t *idle) {
     }
 }
 
-/* ---- Time
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Time ---- */
 
 static void on_tick(uv_timer_t *timer) {
     lh_h2_transport *transport = timer->data;
@@ -376,8 +371,7 @@ static void on_tick(uv_timer_t *timer) {
         session_ping(transport, ping);
 }
 
-/* ---- Opening
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Opening ---- */
 
 static void init_handles(lh_h2_transport *transport) {
     uv_tcp_init(transport->config.loop, &transport->tcp);
@@ -459,8 +453,7 @@ void lh_h2_transport_connect(lh_h2_transport *transport, const struct sockaddr *
         close_uv(transport, code);
 }
 
-/* ---- Asking
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Asking ---- */
 
 lh_h2_session *lh_h2_transport_session(lh_h2_transport *transport) {
     return transport->session;

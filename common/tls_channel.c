@@ -30,8 +30,7 @@ struct lh_tls_channel {
     bool open;
 };
 
-/* ---- Plain words
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Plain words ---- */
 
 static const struct {
     int reason;
@@ -91,8 +90,7 @@ static lh_status channel_failure(const lh_tls_channel *channel, lh_error *error)
     return lh_fail(error, LH_ERR_PROTOCOL, "%s", reason_text(code));
 }
 
-/* ---- Contexts
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Contexts ---- */
 
 static int on_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_length,
                           const unsigned char *in, unsigned in_length, void *context) {
@@ -167,8 +165,7 @@ void lh_tls_context_destroy(lh_tls_context *context) {
     free(context);
 }
 
-/* ---- Channels
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Channels ---- */
 
 /* The certificate must bear the name or address that we connected to. */
 static bool set_expected_name(lh_tls_channel *channel, const char *host) {

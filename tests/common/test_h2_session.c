@@ -2,6 +2,7 @@
 #include "common/h2_session.h"
 
 #include "tests/common/support/raw_peer.h"
+#include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,8 +43,7 @@ typedef struct pair {
     lh_h2_limits limits;
 } pair;
 
-/* ---- Events
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Events ---- */
 
 static end *owner;
 
@@ -120,10 +120,9 @@ static void on_ping_answer(void *context, uint64_t number) {
     e->pong = number;
 }
 
-/* ---- The wire
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- The wire ---- */
 
-static void end_open(end *e, lh_h2_role role, const lh_h2_limits *limits) {
+static bool end_try_open(end *e, lh_h2_role role, const lh_h2_limits *limits) {
     lh_h2_session_config config = {
         .role = role,
         .limits = limits,
@@ -138,7 +137,11 @@ static void end_open(end *e, lh_h2_role role, const lh_h2_limits *limits) {
         .on_ping_answer = on_ping_answer,
         .context = e,
     };
-    assert_int_equal(lh_h2_session_create(&config, &e->session, NULL), LH_OK);
+    return lh_h2_session_create(&config, &e->session, &e->error) == LH_OK;
+}
+
+static void end_open(end *e, lh_h2_role role, const lh_h2_limits *limits) {
+    assert_true(end_try_open(e, role, limits));
 }
 
 static void end_close(end *e) {
@@ -217,8 +220,7 @@ static seen *server_stream(pair *p, const char *path) {
     return NULL;
 }
 
-/* ---- Requests and responses
- * -------------------------------------------------------------------------------------- */
+/* ---- Requests and responses ---- */
 
 static void a_request_gets_its_response(void **state) {
     (void)state;
@@ -370,8 +372,7 @@ static void too_many_requests_are_busy(void **state) {
     pair_close(&p);
 }
 
-/* ---- Send order
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Send order ---- */
 
 static void urgent_overtakes_and_bulk_stays_in_order(void **state) {
     (void)state;
@@ -472,8 +473,7 @@ static void responses_share_the_connection(void **state) {
     pair_close(&p);
 }
 
-/* ---- Windows
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Windows ---- */
 
 static void unconsumed_bytes_stop_the_sender(void **state) {
     (void)state;
@@ -519,8 +519,7 @@ static void a_closed_stream_gives_its_window_back(void **state) {
     pair_close(&p);
 }
 
-/* ---- Ends
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Ends ---- */
 
 static void cancelled_before_it_left(void **state) {
     (void)state;
@@ -608,8 +607,7 @@ static void pings_are_answered(void **state) {
     pair_close(&p);
 }
 
-/* ---- Hostile peers
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Hostile peers ---- */
 
 static void feed(end *server, const void *bytes, size_t length) {
     owner = server;
@@ -681,6 +679,7 @@ static void rapid_resets_close_the_connection(void **state) {
     assert_true(goaway);
     assert_true(i < 2000);
     assert_true(lh_h2_session_is_done(server.session));
+    assert_int_equal(server.status, LH_ERR_LIMIT);
     end_close(&server);
 }
 
@@ -817,6 +816,63 @@ static void unfinished_headers_show(void **state) {
     end_close(&server);
 }
 
+/* ---- Memory ---- */
+
+static void quiet_answer(end *server, seen *s, const lh_h2_stream_events **stream_events) {
+    (void)server;
+    lh_h2_header header = {"x-answer", "of some length, so that it is stored"};
+    *stream_events = &events;
+    if (lh_h2_stream_respond_headers(s->stream, 200, &header, 1, false) != LH_OK ||
+        lh_h2_stream_write(s->stream, "answer", 6) != LH_OK)
+        lh_h2_stream_cancel(s->stream);
+    else
+        lh_h2_stream_end(s->stream);
+}
+
+/* A request with a body and its response, a reset and a PING; every step may fail. */
+static void converse(pair *p) {
+    for (int i = 0; i < 3; i++) {
+        seen *s;
+        if (submit_to(p, "/x", i & 1, &s) != LH_OK) {
+            s->stream = NULL;
+            continue;
+        }
+        if (lh_h2_stream_write(s->stream, "question", 8) != LH_OK || i == 2)
+            lh_h2_stream_cancel(s->stream);
+        else
+            lh_h2_stream_end(s->stream);
+        settle(p);
+    }
+    lh_h2_session_ping(p->client.session, 1);
+    lh_h2_session_shut_down(p->server.session);
+    settle(p);
+}
+
+static void any_allocation_may_fail(void **state) {
+    (void)state;
+    size_t n = 1;
+    for (bool failed = true; failed; n++) {
+        static pair p;
+        memset(&p, 0, sizeof p);
+        p.limits = lh_h2_default_limits();
+        p.server.on_request = quiet_answer;
+        failing_malloc_arm(n);
+        bool client = end_try_open(&p.client, LH_H2_CLIENT, &p.limits),
+             server = end_try_open(&p.server, LH_H2_SERVER, &p.limits);
+        if (client && server)
+            converse(&p);
+        failed = failing_malloc_disarm();
+        if (client)
+            end_close(&p.client);
+        if (server)
+            end_close(&p.server);
+        if (!failed)
+            assert_int_equal(p.client.streams[0].http_status, 200);
+    }
+    print_message("%zu allocations failed one by one\n", n - 2);
+    assert_true(n > 50);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_gets_its_response),
@@ -844,6 +900,7 @@ int main(void) {
         cmocka_unit_test(malformed_frames_end_the_session),
         cmocka_unit_test(bad_requests_reach_no_user),
         cmocka_unit_test(unfinished_headers_show),
+        cmocka_unit_test(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,8 +98,7 @@ static void wrong_doors_are_told(void **state) {
     refused_with(&server_tls, &stranger, "not signed by its CA");
 }
 
-/* ---- Peers that are not what they seem
- * --------------------------------------------------------------------------- */
+/* ---- Peers that are not what they seem ---- */
 
 static lh_h2_limits impatient(void) {
     lh_h2_limits limits = lh_h2_default_limits();
@@ -230,8 +229,7 @@ static void a_pause_of_our_own_kills_nobody(void **state) {
     fixture_close(&f);
 }
 
-/* ---- A slow link
- * ------------------------------------------------------------------------------------------------- */
+/* ---- A slow link ---- */
 
 enum { LINK_BYTES_PER_MS = 2000, LINK_TICK_MS = 2 }; /* 16 Mbit/s */
 

@@ -19,8 +19,7 @@ uint64_t fnv1a(uint64_t hash, const void *bytes, size_t length) {
     return hash;
 }
 
-/* ---- Records
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Records ---- */
 
 static void on_response(lh_h2_stream *stream, void *context, int http_status) {
     record *r = context;
@@ -77,8 +76,7 @@ record *record_accept(fixture *f, lh_h2_stream *stream, const char *path, const 
     return r;
 }
 
-/* ---- The server
- * -------------------------------------------------------------------------------------------------- */
+/* ---- The server ---- */
 
 static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request *request,
                        const lh_h2_stream_events **events, void **stream_context) {
@@ -100,14 +98,17 @@ static void on_state(void *context, bool connected, const char *reason) {
     snprintf(f->reason, sizeof f->reason, "%s", reason);
 }
 
-void fixture_open_server(fixture *f, const lh_h2_limits *limits, const lh_tls_options *tls) {
+void fixture_listen(fixture *f, const char *listen, const lh_tls_options *tls) {
     lh_error error;
+    if (lh_h2_server_create(&f->loop, listen, tls, &f->limits, on_request, f, &f->server, &error) != LH_OK)
+        fail_msg("%s", error.message);
+}
+
+void fixture_open_server(fixture *f, const lh_h2_limits *limits, const lh_tls_options *tls) {
     memset(f, 0, sizeof *f);
     f->limits = limits ? *limits : lh_h2_default_limits();
     assert_int_equal(uv_loop_init(&f->loop), 0);
-    if (lh_h2_server_create(&f->loop, "127.0.0.1:0", tls, &f->limits, on_request, f, &f->server, &error) !=
-        LH_OK)
-        fail_msg("%s", error.message);
+    fixture_listen(f, "127.0.0.1:0", tls);
 }
 
 void fixture_open_client(fixture *f, const char *host, int port, const lh_tls_options *tls) {
@@ -149,8 +150,7 @@ void fixture_close(fixture *f) {
     }
 }
 
-/* ---- Time
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Time ---- */
 
 static void on_timer(uv_timer_t *timer) {
     *(bool *)timer->data = true;

@@ -45,6 +45,8 @@ void fixture_open(fixture *f, const lh_h2_limits *limits, const lh_tls_options *
                   const lh_tls_options *tls_client);
 /* Only the server, on `listen`; only the client, to that port. */
 void fixture_open_server(fixture *f, const lh_h2_limits *limits, const lh_tls_options *tls);
+/* A server again, after the first was closed. */
+void fixture_listen(fixture *f, const char *listen, const lh_tls_options *tls);
 void fixture_open_client(fixture *f, const char *host, int port, const lh_tls_options *tls);
 void fixture_close(fixture *f);
 

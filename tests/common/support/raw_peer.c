@@ -17,10 +17,24 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
     *buffer = uv_buf_init(scratch, sizeof scratch);
 }
 
+static void take_waiting(raw_peer *p);
+
+static void on_closed(uv_handle_t *handle) {
+    free(handle);
+}
+
 static void close_connection(raw_peer *p) {
     if (p->is_open)
-        uv_close((uv_handle_t *)&p->tcp, NULL);
+        uv_close((uv_handle_t *)p->tcp, on_closed);
     p->is_open = false;
+}
+
+static void open_handle(raw_peer *p, uv_loop_t *loop) {
+    p->tcp = malloc(sizeof *p->tcp);
+    assert_non_null(p->tcp);
+    uv_tcp_init(loop, p->tcp);
+    p->tcp->data = p;
+    p->is_open = true;
 }
 
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer) {
@@ -28,6 +42,7 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
     if (length < 0) {
         p->closed++;
         close_connection(p);
+        take_waiting(p);
         return;
     }
     size_t room = sizeof p->heard - p->heard_length;
@@ -38,22 +53,30 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
 
 static void begin(raw_peer *p) {
     p->connected++;
+    if (p->curt) {
+        close_connection(p);
+        return;
+    }
     if (p->greeting_length)
         raw_peer_send(p, p->greeting, p->greeting_length);
     if (!p->deaf)
-        uv_read_start((uv_stream_t *)&p->tcp, on_alloc, on_read);
+        uv_read_start((uv_stream_t *)p->tcp, on_alloc, on_read);
+}
+
+static void take_waiting(raw_peer *p) {
+    if (!p->waiting || p->is_open)
+        return;
+    p->waiting = false;
+    open_handle(p, p->listener.loop);
+    assert_int_equal(uv_accept((uv_stream_t *)&p->listener, (uv_stream_t *)p->tcp), 0);
+    begin(p);
 }
 
 static void on_connection(uv_stream_t *listener, int code) {
     raw_peer *p = listener->data;
     assert_int_equal(code, 0);
-    if (p->is_open)
-        return;
-    uv_tcp_init(listener->loop, &p->tcp);
-    p->tcp.data = p;
-    p->is_open = true;
-    assert_int_equal(uv_accept(listener, (uv_stream_t *)&p->tcp), 0);
-    begin(p);
+    p->waiting = true;
+    take_waiting(p);
 }
 
 int raw_peer_listen(raw_peer *p, uv_loop_t *loop, const void *greeting, size_t length) {
@@ -82,10 +105,9 @@ void raw_peer_connect(raw_peer *p, uv_loop_t *loop, int port, const void *greeti
     p->greeting = greeting;
     p->greeting_length = length;
     uv_ip4_addr("127.0.0.1", port, &address);
-    uv_tcp_init(loop, &p->tcp);
-    p->tcp.data = p->connect.data = p;
-    p->is_open = true;
-    assert_int_equal(uv_tcp_connect(&p->connect, &p->tcp, (struct sockaddr *)&address, on_connected), 0);
+    open_handle(p, loop);
+    p->connect.data = p;
+    assert_int_equal(uv_tcp_connect(&p->connect, p->tcp, (struct sockaddr *)&address, on_connected), 0);
 }
 
 typedef struct sending {
@@ -105,7 +127,7 @@ void raw_peer_send(raw_peer *p, const void *bytes, size_t length) {
     assert_non_null(s);
     memcpy(s->bytes, bytes, length);
     uv_buf_t buffer = uv_buf_init((char *)s->bytes, (unsigned)length);
-    uv_write(&s->write, (uv_stream_t *)&p->tcp, &buffer, 1, on_written);
+    uv_write(&s->write, (uv_stream_t *)p->tcp, &buffer, 1, on_written);
 }
 
 void raw_peer_close(raw_peer *p) {

@@ -8,10 +8,13 @@
 #include <uv.h>
 
 typedef struct raw_peer {
-    uv_tcp_t listener, tcp;
+    uv_tcp_t listener, *tcp;
     uv_connect_t connect;
-    bool listens, is_open, deaf; /* deaf: does not read */
-    const void *greeting;        /* said as soon as the connection stands */
+    bool listens, is_open;
+    bool waiting;         /* the next connection: taken when this one is closed */
+    bool deaf;            /* does not read */
+    bool curt;            /* closes what it accepts */
+    const void *greeting; /* said as soon as the connection stands */
     size_t greeting_length;
     uint8_t heard[1 << 16]; /* the first bytes */
     size_t heard_length;
