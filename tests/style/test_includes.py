@@ -45,7 +45,7 @@ WALLS = {
     "pcre2.h": ("gateway/pre_tokenizer.c",),
     "xxhash.h": ("worker/sampler.c", "gateway/vocabulary.c"),
     "sys/socket.h": ("common/socket_*", "common/address.*", "common/h2_*", "common/tls_*", "gateway/http_*"),
-    "arpa/*": ("common/address.*",),
+    "arpa/*": ("common/address.*", "gateway/http_*"),
     "netinet/*": ("common/socket_*", "common/address.*", "common/h2_*", "common/tls_*", "gateway/http_*"),
     "*mmintrin.h": ("kernels/avx2/*", "kernels/avx512/*"),
     "immintrin.h": ("kernels/avx2/*", "kernels/avx512/*"),
