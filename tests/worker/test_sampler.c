@@ -1,0 +1,476 @@
+#include "tests/support/gguf_writer.h"
+#include "worker/sampler.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include <cmocka.h>
+
+#define VOCABULARY 1000u
+#define SMALL      8u
+
+static const lh_kernels *kernels;
+static void *scratch;
+static float *logits; /* [VOCABULARY], aligned */
+
+static int set_up(void **state) {
+    (void)state;
+    kernels = lh_kernels_at(0);
+    scratch = aligned_alloc(64, (lh_sampler_scratch_bytes(VOCABULARY) + 63) / 64 * 64);
+    logits = aligned_alloc(64, (VOCABULARY * sizeof(float) + 63) / 64 * 64);
+    return scratch == NULL || logits == NULL;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    free(logits);
+    free(scratch);
+    return 0;
+}
+
+static lh_sample_request plain(float temperature) {
+    return (lh_sample_request){.temperature = temperature, .top_p = 1, .repetition_penalty = 1};
+}
+
+static lh_sample_result sample(const float *values, uint32_t vocabulary, const lh_sample_request *request) {
+    lh_sample_result result;
+    lh_error error;
+    memcpy(logits, values, vocabulary * sizeof *values);
+    assert_int_equal(lh_sample_request_check(request, vocabulary, NULL), LH_OK);
+    if (lh_sample(kernels, logits, vocabulary, request, scratch, &result, &error) != LH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return result;
+}
+
+/* Which of SMALL tokens are drawn at all in many draws. */
+static unsigned drawn_set(const float *values, lh_sample_request request) {
+    unsigned set = 0;
+    for (request.counter = 0; request.counter < 2000; request.counter++) {
+        set |= 1u << sample(values, SMALL, &request).token;
+    }
+    return set;
+}
+
+/* ---- Greedy
+ * ------------------------------------------------------------------------------------------------------ */
+
+static void test_greedy_takes_the_lowest_of_equals(void **state) {
+    (void)state;
+    const float values[SMALL] = {1, 5, 2, 5, -1, 5, 0, 4};
+    lh_sample_request request = plain(0);
+    assert_int_equal(sample(values, SMALL, &request).token, 1);
+    request.top_k = 1; /* a draw among one: the same one */
+    request.temperature = 1;
+    assert_int_equal(sample(values, SMALL, &request).token, 1);
+}
+
+static void test_bias(void **state) {
+    (void)state;
+    const float values[SMALL] = {1, 5, 2, 0, 0, 0, 0, 0};
+    const lh_token_bias biases[] = {{1, -100}, {6, 1.5f}};
+    lh_sample_request request = plain(0);
+    request.biases = biases;
+    request.bias_count = 1;
+    assert_int_equal(sample(values, SMALL, &request).token, 2);
+    const lh_token_bias more[] = {{1, -100}, {6, 2.5f}};
+    request.biases = more;
+    request.bias_count = 2;
+    assert_int_equal(sample(values, SMALL, &request).token, 6);
+}
+
+static void test_repetition_penalty_counts_prompt_and_output(void **state) {
+    (void)state;
+    const float values[SMALL] = {-1, 4, 3, 2, -1, -1, -1, -1};
+    const lh_token_count counts[] = {{1, 1, 0}, {2, 0, 1}};
+    lh_sample_request request = plain(0);
+    request.counts = counts;
+    request.count_count = 2;
+    request.repetition_penalty = 1.25f; /* 3.2, 2.4, 2 */
+    assert_int_equal(sample(values, SMALL, &request).token, 1);
+    request.repetition_penalty = 2.5f; /* 1.6, 1.2, 2 */
+    assert_int_equal(sample(values, SMALL, &request).token, 3);
+    const float negative[SMALL] = {-2, -1, -9, -9, -9, -9, -9, -9}; /* a negative logit is multiplied */
+    request.count_count = 1;
+    assert_int_equal(sample(negative, SMALL, &request).token, 0);
+}
+
+static void test_presence_and_frequency_count_output_alone(void **state) {
+    (void)state;
+    const float values[SMALL] = {0, 4, 3, 2, 0, 0, 0, 0};
+    const lh_token_count prompt_only[] = {{1, 9, 0}}, thrice[] = {{1, 0, 3}};
+    lh_sample_request request = plain(0);
+    request.count_count = 1;
+    request.counts = prompt_only;
+    request.presence_penalty = request.frequency_penalty = 2;
+    assert_int_equal(sample(values, SMALL, &request).token, 1);
+    request.counts = thrice;
+    request.presence_penalty = 1.5f;
+    request.frequency_penalty = 0;
+    assert_int_equal(sample(values, SMALL, &request).token, 2);
+    request.presence_penalty = 0;
+    request.frequency_penalty = 0.3f; /* 4 - 0.9 = 3.1 */
+    assert_int_equal(sample(values, SMALL, &request).token, 1);
+    request.frequency_penalty = 0.4f; /* 4 - 1.2 = 2.8 */
+    assert_int_equal(sample(values, SMALL, &request).token, 2);
+}
+
+/* ---- The draw
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* Pearson's test of `draws` draws against p[SMALL], at a level of 1e-4 and 7 degrees of freedom. */
+static void check_distribution(const float *values, lh_sample_request request, const double *p) {
+    enum { DRAWS = 20000 };
+    unsigned counts[SMALL] = {0};
+    double statistic = 0;
+    for (request.counter = 0; request.counter < DRAWS; request.counter++) {
+        counts[sample(values, SMALL, &request).token]++;
+    }
+    for (uint32_t i = 0; i < SMALL; i++) {
+        double expected = DRAWS * p[i], difference = counts[i] - expected;
+        if (p[i] == 0) {
+            assert_int_equal(counts[i], 0);
+        } else {
+            statistic += difference * difference / expected;
+        }
+    }
+    assert_true(statistic < 29.9);
+}
+
+static const float slope[SMALL] = {0, 1, 2, -1, 0.5f, 1.5f, -0.5f, 0.25f};
+
+static void fill_softmax(double *p, const float *values, double temperature) {
+    double sum = 0;
+    for (uint32_t i = 0; i < SMALL; i++) {
+        p[i] = exp((double)values[i] / temperature);
+        sum += p[i];
+    }
+    for (uint32_t i = 0; i < SMALL; i++) {
+        p[i] /= sum;
+    }
+}
+
+static void test_distribution_by_temperature(void **state) {
+    (void)state;
+    const float temperatures[] = {1, 0.5f, 2};
+    for (size_t i = 0; i < 3; i++) {
+        double p[SMALL];
+        fill_softmax(p, slope, (double)temperatures[i]);
+        lh_sample_request request = plain(temperatures[i]);
+        request.seed = 11;
+        check_distribution(slope, request, p);
+    }
+}
+
+/* Truncated to the best four and normalized: descending 2, 5, 1, 4. */
+static void test_distribution_by_top_k(void **state) {
+    (void)state;
+    double p[SMALL];
+    fill_softmax(p, slope, 1);
+    double kept = p[2] + p[5] + p[1] + p[4];
+    for (uint32_t i = 0; i < SMALL; i++) {
+        p[i] = i == 2 || i == 5 || i == 1 || i == 4 ? p[i] / kept : 0;
+    }
+    lh_sample_request request = plain(1);
+    request.top_k = 4;
+    request.seed = 5;
+    check_distribution(slope, request, p);
+}
+
+/* Half, a quarter, an eighth ...: exact in the kernels' exp or not, the cuts lie between. */
+static void test_top_p(void **state) {
+    (void)state;
+    float values[SMALL];
+    for (uint32_t i = 0; i < SMALL; i++) {
+        values[i] = -(float)M_LN2 * (float)((i + 3) % SMALL); /* token 5 is the best, then 6, 7, 0 ... */
+    }
+    lh_sample_request request = plain(1);
+    request.top_p = 0.4f;
+    assert_int_equal(drawn_set(values, request), 1u << 5);
+    request.top_p = 0.6f;
+    assert_int_equal(drawn_set(values, request), 1u << 5 | 1u << 6);
+    request.top_p = 0.85f;
+    assert_int_equal(drawn_set(values, request), 1u << 5 | 1u << 6 | 1u << 7);
+    request.top_p = 0;
+    assert_int_equal(drawn_set(values, request), 1u << 5);
+    request.top_p = 0.999999f;
+    assert_int_equal(drawn_set(values, request), 0xff);
+}
+
+/* Of the best two (2/3 and 1/3), top-p 0.6 leaves one; of all, it would leave two. */
+static void test_top_p_counts_what_top_k_left(void **state) {
+    (void)state;
+    float values[SMALL];
+    for (uint32_t i = 0; i < SMALL; i++) {
+        values[i] = -(float)M_LN2 * (float)i;
+    }
+    lh_sample_request request = plain(1);
+    request.top_p = 0.6f;
+    request.top_k = 2;
+    assert_int_equal(drawn_set(values, request), 1);
+    request.top_p = 0.7f;
+    assert_int_equal(drawn_set(values, request), 3);
+    request.min_p = 0.9f;
+    assert_int_equal(drawn_set(values, request), 1);
+}
+
+static void test_min_p(void **state) {
+    (void)state;
+    float values[SMALL];
+    for (uint32_t i = 0; i < SMALL; i++) {
+        values[i] = -(float)M_LN2 * (float)i;
+    }
+    lh_sample_request request = plain(1);
+    request.min_p = 0.2f;
+    assert_int_equal(drawn_set(values, request), 7);
+    request.min_p = 1;
+    assert_int_equal(drawn_set(values, request), 1);
+    request.min_p = 0.2f;
+    request.top_k = 2;
+    assert_int_equal(drawn_set(values, request), 3);
+}
+
+static void test_ties_at_a_cut_go_to_the_lower_token(void **state) {
+    (void)state;
+    const float values[SMALL] = {1, 1, 1, 1, 1, 1, 1, 1};
+    lh_sample_request request = plain(1);
+    request.top_k = 3;
+    assert_int_equal(drawn_set(values, request), 7);
+    request.top_k = 0;
+    request.top_p = 0.5f;
+    assert_int_equal(drawn_set(values, request), 15);
+    request.top_p = 1;
+    request.top_k = SMALL + 5;
+    assert_int_equal(drawn_set(values, request), 0xff);
+}
+
+static int by_logit(const void *a, const void *b) {
+    const lh_token_logprob *x = a, *y = b;
+    if (x->logprob != y->logprob) {
+        return x->logprob < y->logprob ? 1 : -1;
+    }
+    return x->token < y->token ? -1 : 1;
+}
+
+/* Against sorting everything, on a vocabulary with many equal logits. */
+static void test_cuts_against_a_full_sort(void **state) {
+    (void)state;
+    uint64_t random = 9;
+    float values[VOCABULARY];
+    lh_token_logprob sorted[VOCABULARY];
+    for (int round = 0; round < 60; round++) {
+        double total = 0, sum = 0;
+        for (uint32_t i = 0; i < VOCABULARY; i++) {
+            values[i] = (float)(test_random(&random) % 40) * 0.25f;
+            sorted[i] = (lh_token_logprob){i, values[i]};
+            total += exp((double)values[i]);
+        }
+        qsort(sorted, VOCABULARY, sizeof sorted[0], by_logit);
+        lh_sample_request request = plain(1);
+        request.seed = (uint64_t)round;
+        request.top_k = round % 2 ? 1 + (uint32_t)(test_random(&random) % 50) : 0;
+        request.top_p = round % 2 ? 1 : 0.05f + 0.9f * (float)(test_random(&random) % 1000) * 1e-3f;
+        uint32_t kept = request.top_k;
+        for (uint32_t i = 0; kept == 0; i++) {
+            sum += exp((double)sorted[i].logprob);
+            kept = sum >= (double)request.top_p * total ? i + 1 : 0;
+        }
+        for (request.counter = 0; request.counter < 50; request.counter++) {
+            uint32_t token = sample(values, VOCABULARY, &request).token, place = 0;
+            while (sorted[place].token != token) {
+                place++;
+            }
+            assert_true(place < kept + (request.top_k == 0)); /* one ulp may move top-p's cut by one */
+        }
+    }
+}
+
+static void test_replay_draws_the_same(void **state) {
+    (void)state;
+    uint64_t random = 3;
+    float values[VOCABULARY];
+    unsigned same_seed = 0, other_seed = 0;
+    for (uint32_t i = 0; i < VOCABULARY; i++) {
+        values[i] = test_random_float(&random, 3);
+    }
+    lh_sample_request request = plain(1);
+    for (request.counter = 0; request.counter < 200; request.counter++) {
+        uint32_t token = sample(values, VOCABULARY, &request).token;
+        same_seed += sample(values, VOCABULARY, &request).token == token;
+        request.seed = 1;
+        other_seed += sample(values, VOCABULARY, &request).token == token;
+        request.seed = 0;
+    }
+    assert_int_equal(same_seed, 200);
+    assert_true(other_seed < 20);
+}
+
+static void test_every_instruction_set_draws_the_same(void **state) {
+    (void)state;
+    uint64_t random = 4;
+    float values[VOCABULARY];
+    for (int round = 0; round < 100; round++) {
+        for (uint32_t i = 0; i < VOCABULARY; i++) {
+            values[i] = test_random_float(&random, 10);
+        }
+        lh_sample_request request = plain(0.8f);
+        request.counter = (uint64_t)round;
+        request.top_p = round % 2 ? 0.9f : 1;
+        request.want_logprob = true;
+        request.top_logprobs = 5;
+        kernels = lh_kernels_at(0);
+        lh_sample_result expected = sample(values, VOCABULARY, &request);
+        for (size_t i = 1; lh_kernels_at(i) != NULL; i++) {
+            kernels = lh_kernels_at(i);
+            lh_sample_result got = sample(values, VOCABULARY, &request);
+            assert_memory_equal(&got, &expected, sizeof got);
+        }
+    }
+    kernels = lh_kernels_at(0);
+}
+
+static void test_extreme_temperatures(void **state) {
+    (void)state;
+    lh_sample_request request = plain(1e-6f);
+    assert_int_equal(drawn_set(slope, request), 1u << 2);
+    request.temperature = 1e6f;
+    assert_int_equal(drawn_set(slope, request), 0xff);
+    const float far[SMALL] = {-3e38f, 3e38f, -INFINITY, 0, 1, 2, 3, 4};
+    request.temperature = 1;
+    assert_int_equal(drawn_set(far, request), 2);
+}
+
+/* ---- Logprobs
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void test_logprobs(void **state) {
+    (void)state;
+    uint64_t random = 6;
+    float values[VOCABULARY];
+    double sum = 0;
+    for (uint32_t i = 0; i < VOCABULARY; i++) {
+        values[i] = test_random_float(&random, 5);
+        sum += exp((double)values[i]);
+    }
+    values[17] = values[900] = 6;
+    sum = 0;
+    for (uint32_t i = 0; i < VOCABULARY; i++) {
+        sum += exp((double)values[i]);
+    }
+    lh_sample_request request = plain(0.7f); /* which logprobs do not see */
+    request.top_k = 5;
+    request.want_logprob = true;
+    request.top_logprobs = LH_SAMPLE_TOP_LOGPROBS_MAX;
+    lh_sample_result result = sample(values, VOCABULARY, &request);
+    assert_true(fabs((double)result.logprob - ((double)values[result.token] - log(sum))) < 1e-5);
+    assert_int_equal(result.top_count, LH_SAMPLE_TOP_LOGPROBS_MAX);
+    assert_int_equal(result.top[0].token, 17);
+    assert_int_equal(result.top[1].token, 900);
+    for (uint32_t i = 0; i < result.top_count; i++) {
+        assert_true(fabs((double)result.top[i].logprob - ((double)values[result.top[i].token] - log(sum))) <
+                    1e-5);
+        assert_true(i == 0 || result.top[i].logprob <= result.top[i - 1].logprob);
+    }
+}
+
+static void test_logprobs_add_up_to_one(void **state) {
+    (void)state;
+    double sum = 0;
+    lh_sample_request request = plain(0);
+    request.top_logprobs = LH_SAMPLE_TOP_LOGPROBS_MAX;
+    lh_sample_result result = sample(slope, SMALL, &request);
+    assert_int_equal(result.top_count, SMALL); /* no more than there are */
+    assert_true(result.logprob == 0);
+    for (uint32_t i = 0; i < SMALL; i++) {
+        sum += exp((double)result.top[i].logprob);
+    }
+    assert_true(fabs(sum - 1) < 1e-6);
+}
+
+static void test_digest_is_of_the_raw_logits(void **state) {
+    (void)state;
+    const lh_token_bias bias = {1, -100};
+    lh_sample_request request = plain(0);
+    assert_int_equal(sample(slope, SMALL, &request).digest, 0);
+    request.want_digest = true;
+    request.biases = &bias;
+    request.bias_count = 1;
+    assert_true(sample(slope, SMALL, &request).digest == XXH3_64bits(slope, sizeof slope));
+}
+
+/* ---- Errors
+ * ------------------------------------------------------------------------------------------------------- */
+
+static void check_refused(const float *values, const char *words) {
+    lh_sample_result result;
+    lh_error error;
+    lh_sample_request request = plain(1);
+    memcpy(logits, values, SMALL * sizeof *values);
+    assert_int_equal(lh_sample(kernels, logits, SMALL, &request, scratch, &result, &error), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, words));
+}
+
+static void test_bad_logits(void **state) {
+    (void)state;
+    const float not_a_number[SMALL] = {0, 1, 2, NAN, 4, 5, 6, 7};
+    const float infinite[SMALL] = {0, 1, 2, 3, 4, 5, 6, INFINITY};
+    const float nothing[SMALL] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY,
+                                  -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    check_refused(not_a_number, "token 3");
+    check_refused(infinite, "token 7");
+    check_refused(nothing, "every logit");
+}
+
+static void test_bad_requests(void **state) {
+    (void)state;
+    const lh_token_bias outside = {SMALL, 1}, endless = {1, INFINITY};
+    const lh_token_count count_outside = {SMALL, 1, 1};
+    lh_error error;
+#define REFUSED(status, words, ...)                                                                          \
+    do {                                                                                                     \
+        lh_sample_request request = plain(1);                                                                \
+        __VA_ARGS__;                                                                                         \
+        assert_int_equal(lh_sample_request_check(&request, SMALL, &error), status);                          \
+        assert_non_null(strstr(error.message, words));                                                       \
+    } while (0)
+    REFUSED(LH_ERR_INVALID, "temperature", request.temperature = -1);
+    REFUSED(LH_ERR_INVALID, "temperature", request.temperature = NAN);
+    REFUSED(LH_ERR_INVALID, "top_p", request.top_p = 1.5f);
+    REFUSED(LH_ERR_INVALID, "min_p", request.min_p = -0.5f);
+    REFUSED(LH_ERR_INVALID, "repetition_penalty", request.repetition_penalty = 0);
+    REFUSED(LH_ERR_INVALID, "presence_penalty", request.presence_penalty = INFINITY);
+    REFUSED(LH_ERR_INVALID, "frequency_penalty", request.frequency_penalty = NAN);
+    REFUSED(LH_ERR_LIMIT, "top_logprobs", request.top_logprobs = LH_SAMPLE_TOP_LOGPROBS_MAX + 1);
+    REFUSED(LH_ERR_LIMIT, "token 8", request.bias_count = 1; request.biases = &outside);
+    REFUSED(LH_ERR_INVALID, "bias", request.bias_count = 1; request.biases = &endless);
+    REFUSED(LH_ERR_LIMIT, "token 8", request.count_count = 1; request.counts = &count_outside);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greedy_takes_the_lowest_of_equals),
+        cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_repetition_penalty_counts_prompt_and_output),
+        cmocka_unit_test(test_presence_and_frequency_count_output_alone),
+        cmocka_unit_test(test_distribution_by_temperature),
+        cmocka_unit_test(test_distribution_by_top_k),
+        cmocka_unit_test(test_top_p),
+        cmocka_unit_test(test_top_p_counts_what_top_k_left),
+        cmocka_unit_test(test_min_p),
+        cmocka_unit_test(test_ties_at_a_cut_go_to_the_lower_token),
+        cmocka_unit_test(test_cuts_against_a_full_sort),
+        cmocka_unit_test(test_replay_draws_the_same),
+        cmocka_unit_test(test_every_instruction_set_draws_the_same),
+        cmocka_unit_test(test_extreme_temperatures),
+        cmocka_unit_test(test_logprobs),
+        cmocka_unit_test(test_logprobs_add_up_to_one),
+        cmocka_unit_test(test_digest_is_of_the_raw_logits),
+        cmocka_unit_test(test_bad_logits),
+        cmocka_unit_test(test_bad_requests),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
