@@ -133,6 +133,10 @@ void lh_conductor_step_done(lh_conductor *conductor, uint32_t epoch, uint64_t st
     settle(conductor, now_us);
 }
 
+void lh_conductor_hold(lh_conductor *conductor, const char *reason) {
+    lh_fleet_hold(conductor->fleet, reason);
+}
+
 void lh_conductor_tick(lh_conductor *conductor, int64_t now_us) {
     lh_fleet_tick(conductor->fleet, now_us);
     settle(conductor, now_us);

@@ -44,6 +44,8 @@ lh_status lh_conductor_results(lh_conductor *conductor, uint32_t epoch, uint64_t
                                lh_error *error);
 void lh_conductor_step_done(lh_conductor *conductor, uint32_t epoch, uint64_t step, lh_status status,
                             const char *message, int64_t now_us);
+/* As lh_fleet_hold. */
+void lh_conductor_hold(lh_conductor *conductor, const char *reason);
 void lh_conductor_tick(lh_conductor *conductor, int64_t now_us);
 int64_t lh_conductor_deadline_us(const lh_conductor *conductor);
 bool lh_conductor_next_action(lh_conductor *conductor, int64_t now_us, lh_action *action);

@@ -34,6 +34,7 @@ struct lh_fleet {
     bool first_hop;  /* the gateway is connected to the first worker */
     uint32_t epoch;  /* the last one given out */
     int64_t created_us, changed_us /* who is there */, form_not_before_us;
+    const char *hold; /* why no chain may be planned yet; NULL: it may */
     char reason[LH_ERROR_MESSAGE_BYTES];
 };
 
@@ -249,7 +250,7 @@ static int64_t first_plan_due_us(const lh_fleet *fleet, int64_t now_us) {
     uint32_t count = eligible(fleet, now_us, workers);
     int64_t stable_us = fleet->changed_us + fleet->options.plan_delay_us;
     int64_t patience_us = fleet->created_us + EXPECTED_PATIENCE_US;
-    if (count == 0)
+    if (count == 0 || fleet->hold)
         return INT64_MAX;
     if (fleet->has_served || fleet->options.workers_expected == 0)
         return stable_us;
@@ -258,7 +259,15 @@ static int64_t first_plan_due_us(const lh_fleet *fleet, int64_t now_us) {
     return patience_us > stable_us ? patience_us : stable_us;
 }
 
+void lh_fleet_hold(lh_fleet *fleet, const char *reason) {
+    fleet->hold = reason;
+}
+
 static void start_chain(lh_fleet *fleet, int64_t now_us) {
+    if (fleet->hold) {
+        snprintf(fleet->reason, sizeof fleet->reason, "%s", fleet->hold);
+        return;
+    }
     if (now_us >= first_plan_due_us(fleet, now_us)) {
         if (!plan(fleet, now_us))
             fleet->form_not_before_us = now_us + EPOCH_INTERVAL_US;

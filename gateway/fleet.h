@@ -68,6 +68,8 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
 void lh_fleet_first_hop(lh_fleet *fleet, bool connected, int64_t now_us, const char *reason);
 /* The chain does not work (a step failed or timed out); ignored when `epoch` is not the current one. */
 void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char *reason);
+/* No chain is planned until this is called again with NULL; the text, which must outlive that, says why. */
+void lh_fleet_hold(lh_fleet *fleet, const char *reason);
 /* Leases, plans, readiness. Call after each report and at lh_fleet_deadline_us. */
 void lh_fleet_tick(lh_fleet *fleet, int64_t now_us);
 /* Not before then must lh_fleet_tick be called for time alone. */

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "common/status.h"
+#include "worker/api/step_answer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LH_WORKERS_MAX       64u
-#define LH_WORKER_NAME_BYTES 64u
-#define LH_ADDRESS_BYTES     272u /* a DNS name of 253, a port, brackets */
+#define LH_WORKERS_MAX   64u
+#define LH_ADDRESS_BYTES 272u /* a DNS name of 253, a port, brackets */
 
 typedef enum lh_worker_stage_state {
     LH_WORKER_IDLE, /* holds no assignment */
