@@ -128,7 +128,7 @@ static lh_status lex_tag(jinja_reader *reader, char close) {
         if (reader->at == reader->end)
             return refuse(reader, "has a tag without an end");
         if (depth == 0 && take_end(reader, close))
-            return LH_OK;
+            return reader->count ? LH_OK : refuse(reader, "has an empty tag");
         if (strchr("([{", *reader->at))
             depth++;
         else if (strchr(")]}", *reader->at))
@@ -369,21 +369,18 @@ static lh_status read_all(jinja_reader *reader) {
 
 /* the default system message */
 
-static const char *find(const char *text, size_t length, const char *wanted, size_t wanted_length) {
-    return length ? memmem(text, length, wanted, wanted_length) : NULL;
-}
-
 /* The plain text between a ChatML system turn's head and end, if the template has one. */
 static bool find_system(const lh_text_buffer *form, const char **system, size_t *length) {
     static const char head[] = "<|im_start|>system\n", tail[] = "<|im_end|>";
-    const char *end = form->bytes + form->length;
-    const char *at = form->bytes;
-    while ((at = find(at, (size_t)(end - at), head, sizeof head - 1))) {
+    if (form->length == 0)
+        return false;
+    const char *at = form->bytes, *end = at + form->length;
+    while ((at = memmem(at, (size_t)(end - at), head, sizeof head - 1))) {
         at += sizeof head - 1;
         const char *stop = at;
         while (stop < end && (uint8_t)*stop >= MARKS_END)
             stop++;
-        const char *close = find(at, (size_t)(stop - at), tail, sizeof tail - 1);
+        const char *close = memmem(at, (size_t)(stop - at), tail, sizeof tail - 1);
         if (close && close > at) {
             *system = at;
             *length = (size_t)(close - at);
@@ -407,12 +404,13 @@ static lh_status hash_form(const lh_text_buffer *form, uint64_t *hash, lh_error 
 /* Hashes the form with a mark in every place of the system message, and hands that out. */
 static lh_status finish(jinja_reader *reader, lh_chat_signature *signature) {
     lh_text_buffer marked = {0};
-    const char *system, *at = reader->form.bytes, *end = at + reader->form.length;
+    const char *system;
     size_t length;
     lh_status status = LH_OK;
     if (!find_system(&reader->form, &system, &length))
         return hash_form(&reader->form, &signature->hash, reader->error);
-    for (const char *next; !status && (next = find(at, (size_t)(end - at), system, length));
+    const char *at = reader->form.bytes, *end = at + reader->form.length;
+    for (const char *next; !status && (next = memmem(at, (size_t)(end - at), system, length));
          at = next + length)
         if (!(status = lh_text_buffer_append(&marked, at, (size_t)(next - at), reader->error)))
             status = lh_text_buffer_append(&marked, &(char){SYSTEM_MARK}, 1, reader->error);

@@ -93,6 +93,8 @@ UNKNOWN = [
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'",
     "{% for message in messages %}{{'<|im_start|>' + message['role'",
     "{{ '\\u0041' }}",
+    "{{ }}",
+    "{% %}",
     "{# open",
     "{%",
     "{{",
