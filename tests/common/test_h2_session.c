@@ -172,7 +172,7 @@ static bool carry(end *from, end *to) {
 }
 
 static void settle(pair *p) {
-    while (carry(&p->client, &p->server) | carry(&p->server, &p->client))
+    while (carry(&p->client, &p->server) + carry(&p->server, &p->client))
         ;
 }
 
@@ -263,7 +263,7 @@ static void bytes_may_come_singly(void **state) {
     seen *s = submit(&p, "/x", 0);
     lh_h2_stream_write(s->stream, "0123456789", 10);
     lh_h2_stream_end(s->stream);
-    while (carry_piecewise(&p.client, &p.server, 1) | carry_piecewise(&p.server, &p.client, 1))
+    while (carry_piecewise(&p.client, &p.server, 1) + carry_piecewise(&p.server, &p.client, 1))
         ;
     seen *r = server_stream(&p, "/x");
     assert_int_equal(r->received, 10);

@@ -65,7 +65,7 @@ static bool carry(side *from, side *to, size_t piece) {
 }
 
 static void talk(side *a, side *b, size_t piece) {
-    while (carry(a, b, piece) | carry(b, a, piece))
+    while (carry(a, b, piece) + carry(b, a, piece))
         ;
 }
 
