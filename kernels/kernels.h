@@ -82,7 +82,9 @@ typedef struct lh_activations {
     void *data; /* lh_activations_bytes(...) bytes, 64-byte aligned */
 } lh_activations;
 
-/* 0 on overflow, or where `width` is not whole blocks of 32 for Q8. */
+/* 0 on overflow, or where `width` is not whole blocks of 32 for Q8. Rows lie one after the other: those from row r
+ * on begin lh_activations_bytes(kind, r, width) bytes in, aligned where r is a multiple of 16, so that threads may
+ * pack rows of one buffer side by side. */
 size_t lh_activations_bytes(lh_activation_kind kind, uint32_t rows, uint32_t width);
 
 struct lh_kv_view;

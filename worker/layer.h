@@ -22,8 +22,9 @@ typedef struct lh_layer_run {
 /* Columns of h have come: goes on with the attention's norm and q, k, v. Spans ascend from 0 to the width;
  * with the last one q, k and v are complete. */
 void lh_layer_take(const lh_layer_run *run, const lh_layer *layer, lh_span columns);
-/* From q, k, v to the input of the down projection. `number` counts the stage's layers: whose pages to use.
- */
+/* Rotates q and k, and stores k and v. `number` counts the stage's layers: whose pages to use. */
+void lh_layer_store(const lh_layer_run *run, uint32_t number);
+/* From q to the input of the down projection. */
 void lh_layer_middle(const lh_layer_run *run, const lh_layer *layer, uint32_t number);
 /* Completes the columns `out` of h. */
 void lh_layer_give(const lh_layer_run *run, const lh_layer *layer, lh_span out);

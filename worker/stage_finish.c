@@ -133,12 +133,31 @@ static lh_status sample(lh_stage_step *step, const lh_stage_output *output, lh_e
     return lh_head_run(step->stage->head, step->panel.h, step->samples, step->sample_count, &events, error);
 }
 
+/* After the keys and values of the last layer are stored, only the rows that draw matter: they move to the front. */
+static void keep_sampled_rows(lh_stage_step *step, lh_layer_run *run) {
+    const lh_model_config *config = &step->stage->config;
+    size_t width = config->width, queries = (size_t)config->heads * config->head_dim;
+    for (uint32_t i = 0; i < step->sample_count; i++) {
+        const lh_batch_segment *segment = &step->segments[step->sample_segments[i]];
+        uint32_t row = step->samples[i].row; /* ascending: row >= i */
+        memmove(step->panel.h + i * width, step->panel.h + row * width, width * sizeof(float));
+        memmove(step->panel.q + i * queries, step->panel.q + row * queries, queries * sizeof(float));
+        step->samples[i].row = i;
+        step->runs[i] = (lh_position_run){.sequence = step->claims[step->sample_segments[i]].sequence,
+                                          .first_row = i,
+                                          .rows = 1,
+                                          .first_position = segment->first_position + segment->rows - 1};
+    }
+    run->rows = run->run_count = step->sample_count;
+}
+
 static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
     const lh_stage *stage = step->stage;
-    const lh_layer_run run = layer_run_of(step);
+    lh_layer_run run = layer_run_of(step);
     const lh_span all = {0, stage->config.width};
     for (uint32_t i = 0; i < stage->weights.layer_count; i++) {
         const lh_layer *layer = &stage->weights.layers[i];
+        bool is_end = i + 1 == stage->weights.layer_count;
         if (output->is_cancelled != NULL && output->is_cancelled(output->context)) {
             return lh_fail(error, LH_ERR_CANCELLED, "the step was cancelled");
         }
@@ -147,11 +166,18 @@ static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, 
         } else {
             take_columns(step, all.end);
         }
+        lh_layer_store(&run, i);
+        if (is_end && stage->is_last) {
+            keep_sampled_rows(step, &run);
+        }
+        if (run.rows == 0) {
+            break;
+        }
         lh_layer_middle(&run, layer, i);
-        if (i + 1 < stage->weights.layer_count || stage->is_last) {
-            lh_layer_give(&run, layer, all);
-        } else {
+        if (is_end && !stage->is_last) {
             give_shards(step, &run, layer, output);
+        } else {
+            lh_layer_give(&run, layer, all);
         }
     }
     return LH_OK;

@@ -315,8 +315,8 @@ int main(void) {
         cmocka_unit_test(test_same_bits_f32),         cmocka_unit_test(test_same_bits_f16),
         cmocka_unit_test(test_same_bits_bf16),        cmocka_unit_test(test_same_bits_q8_0),
         cmocka_unit_test(test_same_bits_q4_0),        cmocka_unit_test(test_same_bits_q4_1),
-        cmocka_unit_test(test_batch_beside_alone),    cmocka_unit_test(test_logits_of_plain_model),
-        cmocka_unit_test(test_logits_of_scaled_rope),
+        cmocka_unit_test(test_last_rows_of_chunks),   cmocka_unit_test(test_batch_beside_alone),
+        cmocka_unit_test(test_logits_of_plain_model), cmocka_unit_test(test_logits_of_scaled_rope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
