@@ -13,9 +13,8 @@ enum {
         256, /* PING and SETTINGS that wait for their answer: a peer that floods and does not read */
     OUTBOUND_SPARE = 1024,  /* control frames in the queue, above what its streams may cause */
     CONNECTION_WINDOWS = 4, /* a connection's window, in streams' */
-    RESETS_BURST =
-        500, /* RST_STREAM from a client: a fleet cancels what is in flight, an attacker more (rapid reset) */
-    RESETS_PER_S = 50,
+    RESETS_BURST = 10000,   /* nghttp2's limit counts harmless ones too: ours is in h2_session_events.c */
+    RESETS_PER_S = 1000,
     CONTINUATIONS_MAX = 8,
     SETTINGS_MAX = 32
 };

@@ -33,7 +33,11 @@ static int count_fault(lh_h2_session *session) {
     return spend(session, ++session->faults, FAULTS_FREE, FAULTS_PER_STREAMS, "protocol faults");
 }
 
-static int count_reset(lh_h2_session *session) {
+/* A stream that was answered to its end may be reset: its client has what it wants and need not send the rest. */
+static int count_reset(lh_h2_session *session, int32_t id) {
+    const lh_h2_stream *stream = lh_h2_session_find(session, id);
+    if (session->config.role == LH_H2_CLIENT || (stream && stream->end_sent))
+        return 0;
     return spend(session, ++session->resets, RESETS_FREE, RESETS_PER_STREAMS, "resets of streams");
 }
 
@@ -187,7 +191,7 @@ static int on_frame_recv(nghttp2_session *nghttp2, const nghttp2_frame *frame, v
         on_goaway_frame(session, frame);
         break;
     case NGHTTP2_RST_STREAM:
-        return count_reset(session);
+        return count_reset(session, frame->hd.stream_id);
     default:
         break;
     }

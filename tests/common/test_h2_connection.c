@@ -2,6 +2,8 @@
 #include "tests/common/support/h2_fixture.h"
 
 #include "common/clock.h"
+#include "common/log.h"
+#include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,11 +74,43 @@ static void a_large_body_goes_both_ways(void **state) {
     fixture_close(&f);
 }
 
+/* Any of our allocations fails in the middle of it all: the request comes to an end, and the next one works. */
+static void any_allocation_may_fail(void **state) {
+    (void)state;
+    fixture f;
+    lh_log_set_level(LH_LOG_ERROR);
+    fixture_open(&f, NULL, NULL, NULL);
+    f.may_fail = true;
+    size_t n = 1;
+    for (bool failed = true; failed; n++) {
+        record r = {.owner = &f};
+        failing_malloc_arm(n);
+        bool submitted = lh_h2_client_submit(f.client, "POST", "/echo", NULL, 0, 0, &record_events, &r,
+                                             &r.stream, NULL) == LH_OK;
+        if (submitted && lh_h2_stream_write(r.stream, "hello", 5) != LH_OK)
+            lh_h2_stream_cancel(r.stream);
+        else if (submitted)
+            lh_h2_stream_end(r.stream);
+        if (submitted)
+            fixture_run_until(&f, &r.closes, 1, 5000);
+        failed = failing_malloc_disarm();
+        while (!f.connected)
+            uv_run(&f.loop, UV_RUN_ONCE);
+        if (!failed)
+            assert_int_equal(r.status, LH_OK);
+    }
+    print_message("%zu allocations failed one by one\n", n - 2);
+    assert_true(n > 20);
+    lh_log_set_level(LH_LOG_INFO);
+    fixture_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_request_is_echoed),
         cmocka_unit_test(many_requests_in_sequence),
         cmocka_unit_test(a_large_body_goes_both_ways),
+        cmocka_unit_test(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -683,6 +683,27 @@ static void rapid_resets_close_the_connection(void **state) {
     end_close(&server);
 }
 
+/* A client that has its answer resets the stream rather than send the rest: that is no abuse, however often. */
+static void resets_of_answered_streams_are_free(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    for (int i = 0; i < 2000; i++) {
+        p.client.count = p.server.count = 0;
+        p.client.streams[0] = p.server.streams[0] = (seen){0};
+        seen *s = submit(&p, "/x", 0);
+        lh_h2_stream_write(s->stream, "x", 1);
+        settle(&p);
+        assert_int_equal(lh_h2_stream_respond(p.server.streams[0].stream, 429, "busy"), LH_OK);
+        settle(&p);
+        assert_int_equal(s->ends, 1);
+        lh_h2_stream_cancel(s->stream);
+        settle(&p);
+        assert_int_equal(s->closes, 1);
+    }
+    pair_close(&p);
+}
+
 /* MadeYouReset: the peer makes us reset its streams, here by a WINDOW_UPDATE of zero. */
 static void faults_close_the_connection(void **state) {
     (void)state;
@@ -895,6 +916,7 @@ int main(void) {
         cmocka_unit_test(pings_are_answered),
         cmocka_unit_test(wrong_protocols_are_named),
         cmocka_unit_test(rapid_resets_close_the_connection),
+        cmocka_unit_test(resets_of_answered_streams_are_free),
         cmocka_unit_test(faults_close_the_connection),
         cmocka_unit_test(floods_close_the_connection),
         cmocka_unit_test(malformed_frames_end_the_session),

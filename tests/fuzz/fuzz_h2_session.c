@@ -75,12 +75,44 @@ static lh_status feed(lh_h2_session *session, const uint8_t *bytes, size_t lengt
     return status;
 }
 
+enum { FRAMES_BYTES = 1 << 16 };
+
+/* Header blocks that HPACK takes: GET /, POST /x, :status 200, trailers. */
+static const char *const blocks[] = {"\x82\x86\x84\x41\1x", "\x83\x86\x44\2/x\x41\1x", "\x88", "\x40\1t\1t"};
+
+/* Type, flags, stream, length, payload, again and again. HEADERS whose length says so get a block that is
+ * right. */
+static size_t build_frames(const uint8_t *data, size_t size, uint8_t *frames) {
+    size_t used = 0;
+    while (size >= 4 && used + 9 + 255 <= FRAMES_BYTES) {
+        uint8_t type = data[0] % 11, flags = data[1], stream = data[2] & 15;
+        size_t length = data[3];
+        const void *payload = data + 4;
+        data += 4;
+        size -= 4;
+        if (type == 1 && length >= 252) {
+            payload = blocks[length - 252];
+            length = strlen(payload);
+            flags &= 5; /* neither padding nor priority */
+        } else {
+            length = length < size ? length : size;
+            data += length;
+            size -= length;
+        }
+        const uint8_t header[] = {0, 0, (uint8_t)length, type, flags, 0, 0, 0, stream};
+        memcpy(frames + used, header, sizeof header);
+        memcpy(frames + used + sizeof header, payload, length);
+        used += sizeof header + length;
+    }
+    return used;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
-    static const lh_h2_stream_events *const client_events = &events;
-    if (size == 0)
+    static uint8_t frames[FRAMES_BYTES];
+    if (size < 2)
         return 0;
     bool keep = data[0] & 4;
     lh_h2_role role = data[0] & 1 ? LH_H2_CLIENT : LH_H2_SERVER;
@@ -108,15 +140,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (role == LH_H2_CLIENT) {
         for (int i = 0; i < 3; i++) {
             lh_h2_stream *stream;
-            if (lh_h2_session_submit(session, "POST", "/x", NULL, 0, i & 1, client_events, &keep, &stream,
-                                     NULL) == LH_OK)
+            if (lh_h2_session_submit(session, "POST", "/x", NULL, 0, i & 1, &events, &keep, &stream, NULL) ==
+                LH_OK)
                 lh_h2_stream_write(stream, data, size);
         }
         drain(session);
     }
+    size_t length = size - 2, piece = data[1] ? data[1] : FRAMES_BYTES;
+    const uint8_t *bytes = data + 2;
+    if (data[0] & 8) {
+        length = build_frames(bytes, length, frames);
+        bytes = frames;
+    }
     if (status == LH_OK)
-        feed(session, data + 1, size - 1, data[0] & 8 ? 1 + (data[0] >> 4) : size);
-    lh_h2_session_is_done(session);
+        feed(session, bytes, length, piece);
+    if (!lh_h2_session_is_done(session))
+        lh_h2_session_shut_down(session);
+    drain(session);
     lh_h2_session_fail(session, LH_ERR_CLOSED);
     lh_h2_session_destroy(session);
     return 0;

@@ -14,6 +14,7 @@ typedef struct fixture {
     int closed;             /* of server and client, their on_closed */
     struct record *records; /* the server's, newest first */
     int requests;
+    bool may_fail; /* what the server does with a request: memory may run out */
     /* What the server does with a request; NULL: echo the body. */
     lh_h2_on_request *on_request;
 } fixture;
