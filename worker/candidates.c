@@ -33,8 +33,7 @@ static uint32_t bucket_of(float probability) {
     return bits >> BUCKET_SHIFT;
 }
 
-/* ---- From all
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- From all ---------------------------------------------------------------------------------- */
 
 /* Four sums side by side, because a chain of additions waits for each. */
 static double block_sum(const float *values, uint32_t count) {
@@ -91,8 +90,7 @@ uint32_t lh_draw_from_all(const float *probabilities, uint32_t count, double uni
     return found + walk(probabilities + found, block_length(found, count), target - found_before);
 }
 
-/* ---- From the best
- * -------------------------------------------------------------------------------------------------- */
+/* ---- From the best ----------------------------------------------------------------------------- */
 
 /* The lowest bucket that top-k or top-p can reach. *total is the sum of all. */
 static uint32_t lowest_bucket(const float *probabilities, uint32_t count, const lh_truncation *cut,

@@ -41,8 +41,7 @@ static uint32_t units_in(uint32_t count, uint32_t unit) {
     return (uint32_t)(((uint64_t)count + unit - 1) / unit);
 }
 
-/* ---- Packing
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Packing ----------------------------------------------------------------------------------- */
 
 typedef struct lh_pack_arguments {
     const lh_kernels *kernels;
@@ -90,8 +89,7 @@ void lh_op_pack(const lh_compute *compute, const lh_packed *packed, uint32_t row
     lh_thread_pool_run(compute->pool, parts, pack_rows, &arguments);
 }
 
-/* ---- Products
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Products ---------------------------------------------------------------------------------- */
 
 typedef struct lh_products_arguments {
     const lh_kernels *kernels;
@@ -163,8 +161,7 @@ void lh_op_products(const lh_compute *compute, const lh_product *products, uint3
     lh_thread_pool_run(compute->pool, arguments.parts, products_part, &arguments);
 }
 
-/* ---- By rows
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- By rows ----------------------------------------------------------------------------------- */
 
 typedef struct lh_rope_arguments {
     const lh_kernels *kernels;
@@ -209,8 +206,7 @@ void lh_op_silu_mul(const lh_compute *compute, float *gate, const float *up, uin
     lh_thread_pool_run(compute->pool, parts, silu_part, &arguments);
 }
 
-/* ---- Sequences
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Sequences --------------------------------------------------------------------------------- */
 
 typedef struct lh_sequence_arguments {
     const lh_kernels *kernels;

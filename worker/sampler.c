@@ -34,8 +34,7 @@ static lh_sampler_scratch scratch_of(void *memory, uint32_t vocabulary) {
                                 .candidates = bytes + 2 * row_bytes(vocabulary)};
 }
 
-/* ---- The request
- * ------------------------------------------------------------------------------------------------- */
+/* ---- The request ------------------------------------------------------------------------------- */
 
 static lh_status check_range(const char *name, float value, float minimum, float maximum, lh_error *error) {
     if (value >= minimum && value <= maximum) {
@@ -90,8 +89,7 @@ lh_status lh_sample_request_check(const lh_sample_request *request, uint32_t voc
     return status != LH_OK ? status : check_lists(request, vocabulary, error);
 }
 
-/* ---- Logits
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Logits ------------------------------------------------------------------------------------ */
 
 static void apply_biases(float *logits, const lh_sample_request *request) {
     for (uint32_t i = 0; i < request->bias_count; i++) {
@@ -136,8 +134,7 @@ static uint32_t first_of(const float *logits, float value) {
     return token;
 }
 
-/* ---- Logprobs
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Logprobs ---------------------------------------------------------------------------------- */
 
 /* The best `wanted` by logit, best first; ascending token ids make equal ones keep their order. */
 static uint32_t collect_top(const float *logits, uint32_t vocabulary, uint32_t wanted,
@@ -175,8 +172,7 @@ static void fill_logprobs(const lh_kernels *kernels, const float *logits, uint32
     }
 }
 
-/* ---- The draw
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- The draw ---------------------------------------------------------------------------------- */
 
 static uint32_t draw(const lh_kernels *kernels, const float *logits, uint32_t vocabulary, float max,
                      const lh_sample_request *request, const lh_sampler_scratch *scratch) {

@@ -6,8 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* ---- Accept
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Accept ------------------------------------------------------------------------------------ */
 
 static lh_layer_run layer_run_of(lh_stage_step *step) {
     lh_stage *stage = step->stage;
@@ -72,8 +71,7 @@ int lh_stage_is_ready(const lh_stage_step *step) {
     return step->stage->is_first || step->taken == step->stage->config.width;
 }
 
-/* ---- Finish
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Finish ------------------------------------------------------------------------------------ */
 
 /* Column shard i of n: whole blocks of LH_SPAN_COLUMNS, evenly spread. */
 static lh_span shard_span(uint32_t width, uint32_t i, uint32_t n) {

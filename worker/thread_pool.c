@@ -67,8 +67,7 @@ static void take_parts(lh_thread_pool *pool, uint32_t thread) {
     }
 }
 
-/* ---- Helper
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Helper ------------------------------------------------------------------------------------ */
 
 static bool is_open_and_new(uint32_t word, uint32_t last_job) {
     return (word & CLOSED) == 0 && word >> JOB_SHIFT != last_job;
@@ -114,8 +113,7 @@ static void *helper_main(void *argument) {
     return NULL;
 }
 
-/* ---- Caller
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Caller ------------------------------------------------------------------------------------ */
 
 static void job_open(lh_thread_pool *pool) {
     uint32_t job = (atomic_load_explicit(&pool->word, memory_order_relaxed) >> JOB_SHIFT) + 1;
@@ -158,8 +156,7 @@ void lh_thread_pool_run(lh_thread_pool *pool, uint32_t parts, lh_thread_function
     job_close(pool);
 }
 
-/* ---- Life
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Life -------------------------------------------------------------------------------------- */
 
 static void pool_stop(lh_thread_pool *pool, uint32_t helpers) {
     atomic_store(&pool->stopping, true);

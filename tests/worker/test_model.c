@@ -57,8 +57,7 @@ static void check_refused(gguf_writer *writer, lh_status status, const char *wor
     drop(p);
 }
 
-/* ---- A file from parts
- * ------------------------------------------------------------------------------------------- */
+/* ---- A file from parts ------------------------------------------------------------------------- */
 
 /* Metadata of a sound model, with one key left out (NULL: none); then the tensors of two layers, one left
  * out. */
@@ -127,8 +126,7 @@ static gguf_writer *sound(void) {
     return with_tensors(metadata_without(NULL), 2, NULL);
 }
 
-/* ---- What is read
- * ------------------------------------------------------------------------------------------------- */
+/* ---- What is read ------------------------------------------------------------------------------ */
 
 static void test_defaults(void **state) {
     (void)state;
@@ -189,8 +187,7 @@ static void test_scaling_factor(void **state) {
     assert_true(config_of(writer).rope_linear_factor == 1);
 }
 
-/* ---- What is refused
- * ----------------------------------------------------------------------------------------------- */
+/* ---- What is refused --------------------------------------------------------------------------- */
 
 static void test_missing_keys(void **state) {
     (void)state;
@@ -332,8 +329,7 @@ static void test_numbers_out_of_range(void **state) {
     check_refused(writer, LH_ERR_MALFORMED, "layer_norm_rms_epsilon");
 }
 
-/* ---- Ranges
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Ranges ------------------------------------------------------------------------------------ */
 
 typedef struct visited {
     size_t count;

@@ -56,8 +56,7 @@ static unsigned drawn_set(const float *values, lh_sample_request request) {
     return set;
 }
 
-/* ---- Greedy
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Greedy ------------------------------------------------------------------------------------ */
 
 static void test_greedy_takes_the_lowest_of_equals(void **state) {
     (void)state;
@@ -119,8 +118,7 @@ static void test_presence_and_frequency_count_output_alone(void **state) {
     assert_int_equal(sample(values, SMALL, &request).token, 2);
 }
 
-/* ---- The draw
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- The draw ---------------------------------------------------------------------------------- */
 
 /* Pearson's test of `draws` draws against p[SMALL], at a level of 1e-4 and 7 degrees of freedom. */
 static void check_distribution(const float *values, lh_sample_request request, const double *p) {
@@ -344,8 +342,7 @@ static void test_extreme_temperatures(void **state) {
     assert_int_equal(drawn_set(far, request), 2);
 }
 
-/* ---- Logprobs
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Logprobs ---------------------------------------------------------------------------------- */
 
 static void test_logprobs(void **state) {
     (void)state;
@@ -402,8 +399,7 @@ static void test_digest_is_of_the_raw_logits(void **state) {
     assert_true(sample(slope, SMALL, &request).digest == XXH3_64bits(slope, sizeof slope));
 }
 
-/* ---- Errors
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Errors ------------------------------------------------------------------------------------ */
 
 static void check_refused(const float *values, const char *words) {
     lh_sample_result result;

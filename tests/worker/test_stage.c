@@ -166,8 +166,32 @@ static void test_same_bits_q4_1(void **state) {
     check_type(LH_DTYPE_Q4_1, LH_DTYPE_Q4_1);
 }
 
-/* ---- Batches
- * --------------------------------------------------------------------------------------------------- */
+/* A chunk that draws from its last row alone computes less, and the same. */
+static void test_last_rows_of_chunks(void **state) {
+    (void)state;
+    enum { CHUNK = 19 };
+    tiny_llama model = tiny_llama_default();
+    size_t length;
+    uint32_t tokens[TOKENS];
+    uint8_t *file = tiny_llama_bytes(&model, &length);
+    stage_chain_options options = plain_options();
+    stage_chain *chain = create(file, length, &options);
+    const digests every_row = digests_of(chain, CHUNK);
+    make_tokens(tokens, TOKENS, model.vocabulary, 7);
+    digests list = {0};
+    for (uint32_t first = 0; first + CHUNK <= TOKENS; first += CHUNK) {
+        const lh_batch_segment segment = {
+            .sequence = 2, .first_position = first, .rows = CHUNK, .sample = first > 0, .request = greedy};
+        run(chain, &(lh_batch){CHUNK, tokens + first, 1, &segment},
+            &(stage_chain_events){&list, keep_digest, NULL});
+    }
+    assert_int_equal(list.count, 1);
+    assert_true(list.values[0] == every_row.values[2 * CHUNK - 1]);
+    stage_chain_destroy(chain);
+    free(file);
+}
+
+/* ---- Batches ----------------------------------------------------------------------------------- */
 
 enum { SEQUENCES = 4, STEPS = 6 };
 
@@ -234,8 +258,7 @@ static void test_batch_beside_alone(void **state) {
     free(file);
 }
 
-/* ---- Truth
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Truth ------------------------------------------------------------------------------------- */
 
 typedef struct logits_list {
     uint32_t count, vocabulary;

@@ -78,8 +78,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* ---- Steps by hand
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Steps by hand ----------------------------------------------------------------------------- */
 
 static const uint32_t tokens[ROWS_MAX] = {1, 2, 3, 4, 5, 6, 7, 8};
 
@@ -166,8 +165,7 @@ static size_t pages_used(void) {
     return lh_kv_cache_pages_total(lh_stage_kv(stage)) - lh_kv_cache_pages_free(lh_stage_kv(stage));
 }
 
-/* ---- Create
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Create ------------------------------------------------------------------------------------ */
 
 static void check_not_created(lh_stage_options options, const char *words) {
     lh_stage *none;
@@ -246,8 +244,7 @@ static void test_progress_and_bytes(void **state) {
     lh_stage_destroy(whole);
 }
 
-/* ---- Begin
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Begin ------------------------------------------------------------------------------------- */
 
 static void check_not_begun(lh_batch_segment one, lh_status status, const char *words) {
     lh_stage_step *step;
@@ -319,8 +316,7 @@ static void test_sampling_is_checked_on_the_last_stage(void **state) {
     assert_non_null(strstr(error.message, "repetition_penalty"));
 }
 
-/* ---- Accept
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Accept ------------------------------------------------------------------------------------ */
 
 static void test_shards_are_checked(void **state) {
     (void)state;
@@ -376,8 +372,7 @@ static void test_column_shards_can_change(void **state) {
     }
 }
 
-/* ---- Failing and releasing
- * ------------------------------------------------------------------------------------------ */
+/* ---- Failing and releasing --------------------------------------------------------------------- */
 
 static void test_end_without_finish_takes_back(void **state) {
     (void)state;
