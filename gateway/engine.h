@@ -77,7 +77,7 @@ lh_status lh_engine_submit(lh_engine *engine, const lh_engine_request *requests,
 /* Stops a sequence and frees its pages everywhere. After it returns no further event comes for the handle (it waits for one
  * that is being delivered; so never call it from on_event). A handle that has ended is no error. */
 void lh_engine_cancel(lh_engine *engine, uint64_t handle);
-/* The same without waiting, and allowed inside on_event: events may still come until FINISHED or FAILED has. */
+/* The same without waiting, and allowed inside on_event: some events may still come after it, but none need to, not even a last one. */
 void lh_engine_cancel_later(lh_engine *engine, uint64_t handle);
 
 typedef enum lh_engine_state { LH_ENGINE_LOADING, LH_ENGINE_READY, LH_ENGINE_NO_CHAIN, LH_ENGINE_DRAINING } lh_engine_state;

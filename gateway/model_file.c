@@ -50,9 +50,7 @@ lh_status lh_model_file_open(const char *path, lh_model_file **file, lh_error *e
 void lh_model_file_close(lh_model_file *file) {
     if (!file)
         return;
-    atomic_store(&file->is_stopping, true);
-    for (uint32_t i = 0; i < file->thread_count; i++)
-        pthread_join(file->threads[i], NULL);
+    lh_model_file_stop_digests(file);
     free(file->digests);
     lh_gguf_destroy(file->gguf);
     lh_mapped_file_close(file->mapped);
@@ -130,6 +128,13 @@ lh_status lh_model_file_start_digests(lh_model_file *file, uint32_t threads, voi
     if (file->thread_count == 0)
         return lh_fail(error, LH_ERR_IO, "a thread for the tensors' digests could not be started");
     return LH_OK;
+}
+
+void lh_model_file_stop_digests(lh_model_file *file) {
+    atomic_store(&file->is_stopping, true);
+    for (uint32_t i = 0; i < file->thread_count; i++)
+        pthread_join(file->threads[i], NULL);
+    file->thread_count = 0;
 }
 
 bool lh_model_file_has_digests(const lh_model_file *file) {

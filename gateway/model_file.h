@@ -2,7 +2,7 @@
  * know it. The header's is computed at once; those of the tensors take a while and are computed by threads of
  * its own.
  *
- * Thread: _open, _start_digests and _close by one thread; the rest by any. */
+ * Thread: _open, _start_digests, _stop_digests and _close by one thread; the rest by any. */
 #pragma once
 
 #include "common/digest.h"
@@ -32,6 +32,8 @@ const char *lh_model_file_header_sha256(const lh_model_file *file);
  * when the file is closed before. LH_ERR_NO_MEMORY, LH_ERR_IO (no thread could be started). */
 lh_status lh_model_file_start_digests(lh_model_file *file, uint32_t threads, void (*on_done)(void *),
                                       void *context, lh_error *error);
+/* Waits for the threads, which give up where they are: no call of on_done comes after it. */
+void lh_model_file_stop_digests(lh_model_file *file);
 bool lh_model_file_has_digests(const lh_model_file *file);
 /* Precondition: lh_model_file_has_digests. index: as lh_gguf_tensor_at. */
 const uint8_t *lh_model_file_tensor_digest(const lh_model_file *file, size_t index);

@@ -170,8 +170,7 @@ lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, in
     if (lh_scheduler_running(s) + s->waiting.count >= s->options.sequences_max + s->options.queue_max)
         status = lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences run and %u wait",
                          lh_scheduler_running(s), s->waiting.count);
-    else if (!s->is_up &&
-             (s->down_since_us == INT64_MIN || now_us - s->down_since_us >= s->options.replay_timeout_us))
+    else if (now_us >= lh_scheduler_open_until_us(s))
         status = lh_fail(error, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
     else if (s->is_up && lh_sequence_positions(sequence) > room)
         status = lh_fail(
@@ -339,6 +338,13 @@ void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us) {
     destroy_list(&s->releasing);
     s->release_count[0] = s->release_count[1] = 0;
     fail_hopeless(s);
+}
+
+int64_t lh_scheduler_open_until_us(const lh_scheduler *scheduler) {
+    if (scheduler->is_up)
+        return INT64_MAX;
+    bool was_up = scheduler->down_since_us != INT64_MIN;
+    return was_up ? scheduler->down_since_us + scheduler->options.replay_timeout_us : INT64_MIN;
 }
 
 bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler) {

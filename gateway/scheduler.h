@@ -62,6 +62,9 @@ void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_
 void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us);
 bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler);
 
+/* Until when submissions are taken: INT64_MAX while the chain is up, INT64_MIN when there was never one. */
+int64_t lh_scheduler_open_until_us(const lh_scheduler *scheduler);
+
 /* Results from the ring's last hop. LH_ERR_STALE: another epoch; LH_ERR_MALFORMED: an impossible token, which
  * is a fault of the chain. Results that nothing waits for are ignored and counted. */
 lh_status lh_scheduler_results(lh_scheduler *scheduler, uint32_t epoch, uint64_t step,
