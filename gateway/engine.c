@@ -149,7 +149,8 @@ static void on_hop_done(void *context, uint32_t epoch, uint64_t step, lh_status 
     turn(engine);
 }
 
-static lh_status on_report(void *context, const lh_worker_report *report, lh_fleet_answer *answer, lh_error *error) {
+static lh_status on_report(void *context, const lh_worker_report *report, lh_fleet_answer *answer,
+                           lh_error *error) {
     lh_engine *engine = context;
     lh_status status = lh_conductor_put(engine->conductor, report, lh_clock_us(), answer, error);
     turn(engine);
@@ -167,14 +168,16 @@ static bool may_bring_results(const lh_engine *engine, const char *peer_name) {
     return strcmp(peer_name, last) == 0 || (worker && strcmp(peer_name, worker->report.site) == 0);
 }
 
-static lh_status on_results(void *context, const char *chain, const char *peer_name, uint32_t epoch, uint64_t step,
-                            const lh_step_result *results, uint32_t count, lh_error *error) {
+static lh_status on_results(void *context, const char *chain, const char *peer_name, uint32_t epoch,
+                            uint64_t step, const lh_step_result *results, uint32_t count, lh_error *error) {
     lh_engine *engine = context;
     if (strcmp(chain, engine->options.fleet.chain_name) != 0)
         return lh_fail(error, LH_ERR_NOT_FOUND, "there is no chain %s", chain);
     if (!may_bring_results(engine, peer_name))
-        return lh_fail(error, LH_ERR_INVALID, "the certificate of %s is not that of the chain's last worker", peer_name);
-    lh_status status = lh_conductor_results(engine->conductor, epoch, step, results, count, lh_clock_us(), error);
+        return lh_fail(error, LH_ERR_INVALID, "the certificate of %s is not that of the chain's last worker",
+                       peer_name);
+    lh_status status =
+        lh_conductor_results(engine->conductor, epoch, step, results, count, lh_clock_us(), error);
     turn(engine);
     return status;
 }
@@ -182,8 +185,8 @@ static lh_status on_results(void *context, const char *chain, const char *peer_n
 static void on_event(void *context, uint64_t handle, const lh_engine_event *event) {
     lh_engine *engine = context;
     if (engine->options.logs_digests && event->kind == LH_ENGINE_TOKEN && event->digest)
-        lh_log(LH_LOG_INFO, "engine", "digest token=%u position=%u digest=%016llx sequence=%llu", event->token,
-               event->position, (unsigned long long)event->digest, (unsigned long long)handle);
+        lh_log(LH_LOG_INFO, "engine", "digest token=%u position=%u digest=%016llx sequence=%llu",
+               event->token, event->position, (unsigned long long)event->digest, (unsigned long long)handle);
     lh_front_desk_deliver(engine->desk, handle, event);
 }
 
@@ -216,7 +219,8 @@ static char *render_fleet(lh_engine *engine) {
                           .first_hop_connected = lh_engine_hop_is_connected(engine->hop),
                           .first_hop_round_trip_us = lh_engine_hop_round_trip_us(engine->hop),
                           .first_hop_bytes_sent = lh_engine_hop_bytes_sent(engine->hop)};
-    return lh_fleet_json_render_fleet(engine->conductor, lh_fleet_server_model(engine->server), &view, lh_clock_us());
+    return lh_fleet_json_render_fleet(engine->conductor, lh_fleet_server_model(engine->server), &view,
+                                      lh_clock_us());
 }
 
 static void answer_queries(lh_engine *engine) {
@@ -310,11 +314,11 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
     if (status == LH_OK)
         status = lh_front_desk_create(places, o->fleet.context, wake, engine, &engine->desk, error);
     if (status == LH_OK)
-        status =
-            lh_engine_hop_create(&engine->loop, o->fleet.chain_name, o->tls, &hop_events, &engine->hop, error);
+        status = lh_engine_hop_create(&engine->loop, o->fleet.chain_name, o->tls, &hop_events, &engine->hop,
+                                      error);
     if (status == LH_OK)
-        status = lh_fleet_server_create(&engine->loop, o->fleet_listen, o->tls, o->model_name, o->model_file, &owner,
-                                        &engine->server, error);
+        status = lh_fleet_server_create(&engine->loop, o->fleet_listen, o->tls, o->model_name, o->model_file,
+                                        &owner, &engine->server, error);
     if (status != LH_OK)
         return status;
     lh_conductor_hold(engine->conductor, "the digests of the model's tensors are being computed");
@@ -391,8 +395,8 @@ void lh_engine_drain(lh_engine *engine) {
 
 /* ---- Any thread -------------------------------------------------------------------------------------------------- */
 
-lh_status lh_engine_submit(lh_engine *engine, const lh_engine_request *requests, uint32_t count, uint64_t *handles,
-                           lh_error *error) {
+lh_status lh_engine_submit(lh_engine *engine, const lh_engine_request *requests, uint32_t count,
+                           uint64_t *handles, lh_error *error) {
     return lh_front_desk_submit(engine->desk, requests, count, lh_clock_us(), handles, error);
 }
 

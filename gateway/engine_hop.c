@@ -100,7 +100,8 @@ static void unlink_step(first_worker *worker, open_step *step) {
         step->next->previous = step->previous;
 }
 
-static void on_done(void *context, void *step_context, lh_status status, const char *blamed, const char *message) {
+static void on_done(void *context, void *step_context, lh_status status, const char *blamed,
+                    const char *message) {
     first_worker *worker = context;
     lh_engine_hop *hop = worker->hop;
     open_step *step = step_context;
@@ -123,8 +124,8 @@ lh_status lh_engine_hop_connect(lh_engine_hop *hop, const char *address, bool ov
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a connection to %s", address);
     worker->hop = hop;
     lh_h2_limits limits = lh_h2_default_limits();
-    lh_status status = lh_worker_client_create(hop->loop, address, hop->chain, over_tls ? hop->tls : NULL, &limits,
-                                               &events, worker, &worker->client, error);
+    lh_status status = lh_worker_client_create(hop->loop, address, hop->chain, over_tls ? hop->tls : NULL,
+                                               &limits, &events, worker, &worker->client, error);
     if (status != LH_OK) {
         free(worker);
         return status;

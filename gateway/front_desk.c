@@ -8,8 +8,8 @@ typedef struct ticket {
     uint64_t handle; /* 0: the place is free */
     lh_engine_on_event *on_event;
     void *context;
-    bool is_silent;             /* cancelled: no further event */
-    bool wants_cancel;          /* in the list of cancels */
+    bool is_silent;                  /* cancelled: no further event */
+    bool wants_cancel;               /* in the list of cancels */
     uint32_t next_cancel, next_free; /* place + 1; 0 ends */
 } ticket;
 
@@ -31,8 +31,8 @@ struct lh_front_desk {
     const char *refusal;
 };
 
-lh_status lh_front_desk_create(uint32_t places, uint32_t context_positions, void (*wake)(void *), void *wake_context,
-                               lh_front_desk **desk, lh_error *error) {
+lh_status lh_front_desk_create(uint32_t places, uint32_t context_positions, void (*wake)(void *),
+                               void *wake_context, lh_front_desk **desk, lh_error *error) {
     lh_front_desk *d = calloc(1, sizeof *d);
     if (d)
         d->tickets = calloc(places, sizeof *d->tickets);
@@ -100,22 +100,24 @@ static void free_ticket(lh_front_desk *desk, ticket *t) {
 
 /* ---- Any thread -------------------------------------------------------------------------------------------------- */
 
-static lh_status admit(const lh_front_desk *desk, const lh_engine_request *requests, uint32_t count, int64_t now_us,
-                       lh_error *error) {
+static lh_status admit(const lh_front_desk *desk, const lh_engine_request *requests, uint32_t count,
+                       int64_t now_us, lh_error *error) {
     if (now_us >= desk->open_until_us)
         return lh_fail(error, LH_ERR_UNAVAILABLE, "%s", desk->refusal);
     if (count > desk->places - desk->count)
-        return lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences are running or waiting", desk->count);
+        return lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences are running or waiting",
+                       desk->count);
     for (uint32_t i = 0; i < count; i++)
         if ((uint64_t)requests[i].prompt_tokens + requests[i].max_tokens > desk->positions)
-            return lh_fail(error, LH_ERR_LIMIT,
-                           "%u prompt tokens and %u more do not fit: the KV cache of the workers holds %llu positions",
-                           requests[i].prompt_tokens, requests[i].max_tokens, (unsigned long long)desk->positions);
+            return lh_fail(
+                error, LH_ERR_LIMIT,
+                "%u prompt tokens and %u more do not fit: the KV cache of the workers holds %llu positions",
+                requests[i].prompt_tokens, requests[i].max_tokens, (unsigned long long)desk->positions);
     return LH_OK;
 }
 
-lh_status lh_front_desk_submit(lh_front_desk *desk, const lh_engine_request *requests, uint32_t count, int64_t now_us,
-                               uint64_t *handles, lh_error *error) {
+lh_status lh_front_desk_submit(lh_front_desk *desk, const lh_engine_request *requests, uint32_t count,
+                               int64_t now_us, uint64_t *handles, lh_error *error) {
     lh_sequence_list made = {0};
     lh_status status = LH_OK;
     for (uint32_t i = 0; i < count && status == LH_OK; i++) {
@@ -184,7 +186,8 @@ uint32_t lh_front_desk_count(lh_front_desk *desk) {
 
 /* ---- The engine's thread ----------------------------------------------------------------------------------------- */
 
-void lh_front_desk_set_gate(lh_front_desk *desk, int64_t open_until_us, uint64_t positions, const char *refusal) {
+void lh_front_desk_set_gate(lh_front_desk *desk, int64_t open_until_us, uint64_t positions,
+                            const char *refusal) {
     pthread_mutex_lock(&desk->mutex);
     desk->open_until_us = open_until_us;
     desk->positions = positions;

@@ -10,15 +10,15 @@
 typedef struct lh_front_desk lh_front_desk;
 
 /* wake is called by any thread when there is something to take. */
-lh_status lh_front_desk_create(uint32_t places, uint32_t context_positions, void (*wake)(void *), void *wake_context,
-                               lh_front_desk **desk, lh_error *error);
+lh_status lh_front_desk_create(uint32_t places, uint32_t context_positions, void (*wake)(void *),
+                               void *wake_context, lh_front_desk **desk, lh_error *error);
 /* Nobody may be inside any more. Submissions not taken are dropped. NULL is allowed. */
 void lh_front_desk_destroy(lh_front_desk *desk);
 
 /* ---- Any thread: as lh_engine_submit, _cancel and _cancel_later -------------------------------------------------- */
 
-lh_status lh_front_desk_submit(lh_front_desk *desk, const lh_engine_request *requests, uint32_t count, int64_t now_us,
-                               uint64_t *handles, lh_error *error);
+lh_status lh_front_desk_submit(lh_front_desk *desk, const lh_engine_request *requests, uint32_t count,
+                               int64_t now_us, uint64_t *handles, lh_error *error);
 void lh_front_desk_cancel(lh_front_desk *desk, uint64_t handle);
 void lh_front_desk_cancel_later(lh_front_desk *desk, uint64_t handle);
 /* Sequences in the house. */
@@ -28,7 +28,8 @@ uint32_t lh_front_desk_count(lh_front_desk *desk);
 
 /* Submissions are taken until then (INT64_MAX: for good; 0: refused); positions: what one sequence may come to, UINT64_MAX where
  * that is not known. The text, static, is what a refused one is told. */
-void lh_front_desk_set_gate(lh_front_desk *desk, int64_t open_until_us, uint64_t positions, const char *refusal);
+void lh_front_desk_set_gate(lh_front_desk *desk, int64_t open_until_us, uint64_t positions,
+                            const char *refusal);
 /* The next submission, which the caller owns; NULL: none. Its handle is set. */
 lh_sequence *lh_front_desk_take_submission(lh_front_desk *desk);
 /* The next handle to be cancelled. False: none. */

@@ -1,0 +1,249 @@
+/* longhaul-gateway: reads the model's tokenizer and tensor list, starts the engine and the API, and drains them on SIGTERM. */
+#include "common/clock.h"
+#include "common/log.h"
+#include "gateway/engine_life.h"
+#include "gateway/model_profile.h"
+#include "gateway/openai_api.h"
+#include "gateway/served_model.h"
+#include "gateway/settings.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Between two looks for a second signal. */
+#define DRAIN_SLICE_MS 100u
+/* A worker under suspicion must report within three of its turns. */
+#define PROBATION_RENEWALS 3
+
+typedef struct gateway {
+    lh_gateway_settings settings;
+    lh_model_file *file;
+    lh_model_profile profile;
+    lh_tokenizer *tokenizer;
+    lh_chat_template *chat_template;
+    lh_error chat_refusal;
+    char model_name[256], fingerprint[20];
+    lh_served_model model;
+    lh_tls_options tls;
+    lh_engine *engine;
+    lh_openai_api *api;
+} gateway;
+
+/* ---- The model --------------------------------------------------------------------------------------------------- */
+
+static void name_model(gateway *g) {
+    const char *path = g->settings.model, *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path, *given = g->settings.model_name;
+    size_t length = strlen(base);
+    if (length > 5 && strcmp(base + length - 5, ".gguf") == 0)
+        length -= 5;
+    snprintf(g->model_name, sizeof g->model_name, "%.*s", given[0] ? 255 : (int)(length < 255 ? length : 255),
+             given[0] ? given : base);
+}
+
+/* The same fingerprint, seed and request give the same answer: so it holds what the numbers depend on. */
+static lh_status make_fingerprint(gateway *g, lh_error *error) {
+    char text[256];
+    uint8_t digest[LH_SHA256_BYTES];
+    char hex[LH_SHA256_HEX_BYTES];
+    snprintf(text, sizeof text, "longhaul %s, model %s, %llu bytes, wire %s", LONGHAUL_VERSION,
+             lh_model_file_header_sha256(g->file), (unsigned long long)lh_model_file_size(g->file),
+             g->settings.wire);
+    if (lh_sha256_digest(text, strlen(text), digest) != LH_OK)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fingerprint");
+    lh_sha256_render(digest, hex);
+    snprintf(g->fingerprint, sizeof g->fingerprint, "fp_%.16s", hex);
+    return LH_OK;
+}
+
+/* A model without a chat template that we know still serves completions. */
+static lh_status open_chat_template(gateway *g, lh_error *error) {
+    lh_status status =
+        lh_chat_template_create(lh_model_file_gguf(g->file), &g->chat_template, &g->chat_refusal);
+    if (status == LH_OK)
+        return LH_OK;
+    g->chat_template = NULL;
+    if (status == LH_ERR_NO_MEMORY)
+        return lh_fail(error, status, "%s", g->chat_refusal.message);
+    lh_log(LH_LOG_WARN, "gateway", "chat completions are off reason=\"%s\"", g->chat_refusal.message);
+    return LH_OK;
+}
+
+static uint32_t context_of(const gateway *g) {
+    uint32_t wanted = (uint32_t)g->settings.context;
+    return wanted ? wanted : g->profile.context;
+}
+
+static lh_status open_model(gateway *g, lh_error *error) {
+    lh_status status = lh_model_file_open(g->settings.model, &g->file, error);
+    if (status == LH_OK)
+        status = lh_model_profile_read(lh_model_file_gguf(g->file), &g->profile, error);
+    if (status == LH_OK)
+        status = lh_tokenizer_create(lh_model_file_gguf(g->file), &g->tokenizer, error);
+    if (status == LH_OK)
+        status = open_chat_template(g, error);
+    if (status == LH_OK)
+        status = make_fingerprint(g, error);
+    if (status != LH_OK)
+        return status;
+    if (context_of(g) > g->profile.context)
+        return lh_fail(error, LH_ERR_INVALID, "--context %u is over the model's %u", context_of(g),
+                       g->profile.context);
+    name_model(g);
+    struct stat info;
+    g->model = (lh_served_model){.id = g->model_name,
+                                 .fingerprint = g->fingerprint,
+                                 .created = stat(g->settings.model, &info) == 0 ? (int64_t)info.st_mtime : 0,
+                                 .context = context_of(g),
+                                 .vocabulary = g->profile.vocabulary,
+                                 .tokenizer = g->tokenizer,
+                                 .chat_template = g->chat_template,
+                                 .chat_refusal = g->chat_refusal.message};
+    return LH_OK;
+}
+
+/* ---- Engine and API ---------------------------------------------------------------------------------------------- */
+
+static lh_status start_engine(gateway *g, lh_error *error) {
+    const lh_gateway_settings *s = &g->settings;
+    bool has_tls = s->tls_cert[0] != 0;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    g->tls = (lh_tls_options){s->tls_cert, s->tls_key, s->tls_ca};
+    lh_engine_options options = {.fleet = {.planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
+                                           .chain_name = "main",
+                                           .origin = {s->site, has_tls},
+                                           .workers_expected = (uint32_t)s->workers,
+                                           .context = context_of(g),
+                                           .rows_max = (uint32_t)s->rows_max,
+                                           .column_shards = (uint32_t)s->column_shards,
+                                           .wire = strcmp(s->wire, "f16") == 0 ? LH_WIRE_F16 : LH_WIRE_F32,
+                                           .plan_delay_us = s->plan_delay_ms * 1000,
+                                           .renew_us = s->renew_ms * 1000,
+                                           .lease_us = s->lease_ms * 1000,
+                                           .probation_us = s->renew_ms * 1000 * PROBATION_RENEWALS,
+                                           .first_epoch = (uint32_t)time(NULL)},
+                                 .scheduler = {.sequences_max = (uint32_t)s->max_sequences,
+                                               .queue_max = (uint32_t)s->max_queue,
+                                               .chunk_rows = (uint32_t)s->chunk_rows,
+                                               .rows_max = (uint32_t)s->rows_max,
+                                               .vocabulary = g->profile.vocabulary,
+                                               .step_timeout_us = s->step_timeout_ms * 1000,
+                                               .replay_timeout_us = s->replay_timeout_ms * 1000},
+                                 .profile = &g->profile,
+                                 .model_file = g->file,
+                                 .model_name = g->model_name,
+                                 .fleet_listen = s->fleet_listen,
+                                 .tls = has_tls ? &g->tls : NULL,
+                                 .digest_threads = cores > 4   ? 4
+                                                   : cores > 0 ? (uint32_t)cores
+                                                               : 1,
+                                 .logs_digests = s->logits_digest};
+    return lh_engine_create(&options, &g->engine, error);
+}
+
+static lh_status start_api(gateway *g, lh_error *error) {
+    lh_openai_api_config config = lh_openai_api_config_default();
+    config.http.listen = g->settings.listen;
+    config.strict_params = g->settings.strict_params;
+    config.logits_digest = g->settings.logits_digest;
+    return lh_openai_api_open(&config, g->engine, &g->model, &g->api, error);
+}
+
+static void close_all(gateway *g) {
+    if (g->api)
+        lh_openai_api_close(g->api);
+    lh_engine_destroy(g->engine);
+    lh_chat_template_destroy(g->chat_template);
+    lh_tokenizer_destroy(g->tokenizer);
+    lh_model_profile_reset(&g->profile);
+    lh_model_file_close(g->file);
+}
+
+/* ---- Signals ----------------------------------------------------------------------------------------------------- */
+
+/* Blocked in every thread; this one waits for them. */
+static sigset_t block_signals(void) {
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return ends;
+}
+
+static bool has_second_signal(const sigset_t *ends) {
+    const struct timespec no_time = {0, 0};
+    return sigtimedwait(ends, NULL, &no_time) > 0;
+}
+
+/* Lets requests in progress finish. The API's drain returns early when all have. */
+static void drain(gateway *g, const sigset_t *ends) {
+    int64_t limit_us = lh_clock_us() + g->settings.drain_timeout * 1000000;
+    uint32_t running, waiting;
+    lh_engine_drain(g->engine);
+    lh_engine_load(g->engine, &running, &waiting);
+    lh_log(LH_LOG_INFO, "gateway", "draining running=%u waiting=%u timeout_s=%lld", running, waiting,
+           (long long)g->settings.drain_timeout);
+    while (lh_clock_us() < limit_us) {
+        int64_t before_us = lh_clock_us();
+        lh_openai_api_drain(g->api, DRAIN_SLICE_MS);
+        if (lh_clock_us() - before_us < (int64_t)DRAIN_SLICE_MS * 1000)
+            return;
+        if (has_second_signal(ends)) {
+            lh_log(LH_LOG_WARN, "gateway", "a second signal: ending requests in progress");
+            return;
+        }
+    }
+    lh_log(LH_LOG_WARN, "gateway", "the drain timeout is over: ending requests in progress");
+}
+
+static int serve(gateway *g) {
+    lh_error error;
+    sigset_t ends = block_signals();
+    lh_status status = open_model(g, &error);
+    if (status == LH_OK)
+        status = start_engine(g, &error);
+    if (status == LH_OK)
+        status = start_api(g, &error);
+    if (status != LH_OK) {
+        fprintf(stderr, "longhaul-gateway: %s\n", error.message);
+        close_all(g);
+        return 1;
+    }
+    lh_log(LH_LOG_INFO, "gateway",
+           "listening model=%s fingerprint=%s context=%u api_port=%u fleet_port=%d tls=%d", g->model.id,
+           g->model.fingerprint, g->model.context, lh_openai_api_port(g->api),
+           lh_engine_fleet_port(g->engine), g->settings.tls_cert[0] != 0);
+    int signal_number;
+    sigwait(&ends, &signal_number);
+    drain(g, &ends);
+    close_all(g);
+    lh_log(LH_LOG_INFO, "gateway", "stopped");
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    gateway g = {0};
+    lh_error error;
+    lh_option_action action;
+    lh_log_level level;
+    lh_status status =
+        lh_options_parse(&lh_gateway_option_table, argc, argv, &g.settings, stdout, &action, &error);
+    if (status == LH_OK && action == LH_OPTIONS_EXIT)
+        return 0;
+    if (status == LH_OK)
+        status = lh_gateway_settings_check(&g.settings, &error);
+    if (status != LH_OK) {
+        fprintf(stderr, "longhaul-gateway: %s\n", error.message);
+        return 2;
+    }
+    if (lh_log_level_parse(g.settings.log_level, &level) == 0)
+        lh_log_set_level(level);
+    return serve(&g);
+}

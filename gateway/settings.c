@@ -1,0 +1,102 @@
+/* The gateway's flags. */
+#include "gateway/settings.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define AT(field) offsetof(lh_gateway_settings, field)
+
+static const lh_option options[] = {
+    {"model", LH_OPTION_TEXT, AT(model), NULL, "PATH", 0, 0, NULL,
+     "GGUF file to serve; workers fetch their layers from here"},
+    {"model-name", LH_OPTION_TEXT, AT(model_name), "", "NAME", 0, 0, NULL,
+     "the model's id in the API; default: the file's name without .gguf"},
+    {"listen", LH_OPTION_TEXT, AT(listen), "127.0.0.1:8080", "HOST:PORT", 0, 0, NULL,
+     "address of the public API"},
+    {"fleet-listen", LH_OPTION_TEXT, AT(fleet_listen), "127.0.0.1:7100", "HOST:PORT", 0, 0, NULL,
+     "address of the fleet port, which workers reach"},
+    {"tls-cert", LH_OPTION_TEXT, AT(tls_cert), "", "PATH", 0, 0, NULL,
+     "PEM certificate of the gateway: the fleet port then takes TLS 1.3 with client certificates alone"},
+    {"tls-key", LH_OPTION_TEXT, AT(tls_key), "", "PATH", 0, 0, NULL, "PEM key of that certificate"},
+    {"tls-ca", LH_OPTION_TEXT, AT(tls_ca), "", "PATH", 0, 0, NULL,
+     "PEM certificates of the CA that signs workers and gateway"},
+    {"insecure-plaintext", LH_OPTION_FLAG, AT(insecure_plaintext), "0", NULL, 0, 0, NULL,
+     "allow a fleet port beyond loopback without TLS: anyone who reaches it can read prompts and forge "
+     "tokens"},
+    {"site", LH_OPTION_TEXT, AT(site), "", "NAME", 0, 0, NULL,
+     "the gateway's own site: a first worker of the same site is reached without TLS"},
+    {"sites", LH_OPTION_TEXT, AT(sites), "", "A,B,...", 0, 0, NULL,
+     "order of the sites along the chain; default: by name"},
+    {"workers", LH_OPTION_NUMBER, AT(workers), "0", "N", 0, 64, NULL,
+     "how many workers to wait for before the first chain is formed; 0: those that have registered and are "
+     "stable"},
+    {"stages", LH_OPTION_NUMBER, AT(stages), "0", "N", 0, 64, NULL,
+     "how many workers a chain has; 0: all that are there"},
+    {"plan-delay-ms", LH_OPTION_NUMBER, AT(plan_delay_ms), "1500", "MS", 0, 600000, NULL,
+     "for how long the workers must have been the same before a chain is formed"},
+    {"renew-ms", LH_OPTION_NUMBER, AT(renew_ms), "500", "MS", 50, 60000, NULL, "how often workers report"},
+    {"lease-ms", LH_OPTION_NUMBER, AT(lease_ms), "3000", "MS", 200, 600000, NULL,
+     "after how long without a report a worker is taken for gone"},
+    {"context", LH_OPTION_NUMBER, AT(context), "0", "POSITIONS", 0, 1 << 24, NULL,
+     "positions of a sequence, prompt and answer; 0: the model's"},
+    {"rows-max", LH_OPTION_NUMBER, AT(rows_max), "512", "ROWS", 1, 8192, NULL, "rows of one step at most"},
+    {"chunk-rows", LH_OPTION_NUMBER, AT(chunk_rows), "64", "ROWS", 0, 8192, NULL,
+     "rows of a prompt in one step, so that stages compute while others travel; 0: as many as fit a step"},
+    {"column-shards", LH_OPTION_NUMBER, AT(column_shards), "4", "N", 1, 64, NULL,
+     "into how many column shards a stage's result goes, sent while the next is computed; 1: off"},
+    {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16",
+     "number format between stages; f32 gives the same tokens however the model is split, f16 halves the "
+     "bytes"},
+    {"max-sequences", LH_OPTION_NUMBER, AT(max_sequences), "32", "N", 1, 1024, NULL,
+     "sequences that run at once"},
+    {"max-queue", LH_OPTION_NUMBER, AT(max_queue), "256", "N", 0, 65536, NULL,
+     "sequences that may wait besides; one more is refused with 429"},
+    {"step-timeout-ms", LH_OPTION_NUMBER, AT(step_timeout_ms), "30000", "MS", 100, 3600000, NULL,
+     "without any progress for so long a chain is formed again"},
+    {"replay-timeout-ms", LH_OPTION_NUMBER, AT(replay_timeout_ms), "5000", "MS", 0, 3600000, NULL,
+     "how long sequences wait for a broken chain before they fail"},
+    {"drain-timeout", LH_OPTION_NUMBER, AT(drain_timeout), "30", "SECONDS", 0, 86400, NULL,
+     "how long requests in progress may go on after SIGTERM; a second signal ends them at once"},
+    {"strict-params", LH_OPTION_FLAG, AT(strict_params), "0", NULL, 0, 0, NULL,
+     "refuse requests with unknown fields"},
+    {"logits-digest", LH_OPTION_FLAG, AT(logits_digest), "0", NULL, 0, 0, NULL,
+     "log a digest of the logits with every token, and tell it in the answers: for comparing runs bit for "
+     "bit"},
+    {"log-level", LH_OPTION_CHOICE, AT(log_level), "info", NULL, 0, 0, "error|warn|info|debug",
+     "what to log"},
+};
+
+const lh_option_table lh_gateway_option_table = {
+    .program = "longhaul-gateway",
+    .summary = "Serves a language model through a chain of workers, with an OpenAI-compatible API",
+    .options = options,
+    .count = sizeof options / sizeof options[0],
+};
+
+bool lh_gateway_settings_is_loopback(const char *address) {
+    const char *colon = strrchr(address, ':');
+    size_t length = colon ? (size_t)(colon - address) : 0;
+    return (length > 4 && strncmp(address, "127.", 4) == 0) ||
+           (length == 5 && strncmp(address, "[::1]", 5) == 0) ||
+           (length == 9 && strncmp(address, "localhost", 9) == 0);
+}
+
+lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_error *error) {
+    int given = (settings->tls_cert[0] != 0) + (settings->tls_key[0] != 0) + (settings->tls_ca[0] != 0);
+    if (given != 0 && given != 3)
+        return lh_fail(error, LH_ERR_INVALID,
+                       "--tls-cert, --tls-key and --tls-ca belong together: give all three or none");
+    if (given == 0 && !settings->insecure_plaintext &&
+        !lh_gateway_settings_is_loopback(settings->fleet_listen))
+        return lh_fail(
+            error, LH_ERR_INVALID,
+            "--fleet-listen %s is reachable by others: give --tls-cert, --tls-key and --tls-ca, or "
+            "--insecure-plaintext if nobody else is on that network",
+            settings->fleet_listen);
+    if (settings->lease_ms < 2 * settings->renew_ms)
+        return lh_fail(error, LH_ERR_INVALID, "--lease-ms must be at least twice --renew-ms");
+    if (settings->chunk_rows > settings->rows_max)
+        return lh_fail(error, LH_ERR_INVALID, "--chunk-rows %lld is over --rows-max %lld",
+                       (long long)settings->chunk_rows, (long long)settings->rows_max);
+    return LH_OK;
+}
