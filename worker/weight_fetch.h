@@ -2,7 +2,8 @@
  * again where it stopped, after a pause that doubles, until several tries in a row have brought nothing. A
  * server can make us take no byte more than was asked.
  *
- * Blocking; one thread at a time. Connections are kept between calls, but for HTTP/2 without TLS. */
+ * Blocking; one thread at a time. Connections are kept between calls, but for HTTP/2 without TLS, which
+ * libcurl 7.88.1 (Debian 12) cannot take up again (curl issue 10634). The program ignores SIGPIPE. */
 #pragma once
 
 #include "common/status.h"
