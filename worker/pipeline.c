@@ -69,8 +69,7 @@ void lh_pipeline_destroy(lh_pipeline *pipeline) {
     free(pipeline);
 }
 
-/* ---- Out
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Out ---------------------------------------------------------------------------------------- */
 
 static void deliver_taken(lh_pipeline *pipeline, lh_shard_message *message) {
     size_t bytes = message->bytes;
@@ -114,8 +113,7 @@ void lh_pipeline_poll(lh_pipeline *pipeline) {
     }
 }
 
-/* ---- In
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- In ----------------------------------------------------------------------------------------- */
 
 static lh_status push_control(lh_pipeline *pipeline, const lh_control_message *content, lh_error *error) {
     lh_control_message *message = malloc(sizeof(*message));

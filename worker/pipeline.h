@@ -70,8 +70,7 @@ void lh_pipeline_destroy(lh_pipeline *pipeline);
 /* Delivers what has come out. */
 void lh_pipeline_poll(lh_pipeline *pipeline);
 
-/* ---- The stage
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The stage ---------------------------------------------------------------------------------- */
 
 /* Takes over a stage that takes steps_max at once; there must be none. On an error (LH_ERR_NO_MEMORY) it
  * stays the caller's. */
@@ -81,8 +80,7 @@ lh_status lh_pipeline_remove(lh_pipeline *pipeline, lh_error *error);
 /* Ends all steps (LH_ERR_STALE), empties the KV cache and sets the column shards: the chain was re-formed. */
 lh_status lh_pipeline_reset(lh_pipeline *pipeline, uint32_t column_shards, lh_error *error);
 
-/* ---- Steps
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Steps -------------------------------------------------------------------------------------- */
 
 typedef struct lh_pipeline_begin_options {
     lh_batch batch;    /* copied; rows = 0: only releases */

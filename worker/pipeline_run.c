@@ -17,8 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- Ends
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Ends --------------------------------------------------------------------------------------- */
 
 /* Frees the steps that are through with everything. */
 static void sweep(lh_pipeline *pipeline) {
@@ -150,8 +149,7 @@ static void end_cancelled(lh_pipeline *pipeline) {
     }
 }
 
-/* ---- Messages
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Messages ----------------------------------------------------------------------------------- */
 
 static void destroy_stage(lh_pipeline *pipeline) {
     if (pipeline->stage != NULL) {
@@ -216,8 +214,7 @@ static void handle(lh_pipeline *pipeline, lh_message *message) {
     }
 }
 
-/* ---- Begin
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Begin -------------------------------------------------------------------------------------- */
 
 /* Steps that have to begin before this one: earlier ones of its class or of one of its sequences. */
 static bool must_wait_to_begin(const lh_pipeline *pipeline, const lh_pipeline_step *step) {
@@ -270,8 +267,7 @@ static bool begin_next(lh_pipeline *pipeline, bool decode) {
     return false;
 }
 
-/* ---- Accept
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Accept ------------------------------------------------------------------------------------- */
 
 static void accept_shard(lh_pipeline *pipeline, lh_pipeline_step *step) {
     lh_message *message = step->shards;
@@ -299,8 +295,7 @@ static bool accept_next(lh_pipeline *pipeline, bool decode) {
     return false;
 }
 
-/* ---- Finish
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Finish ------------------------------------------------------------------------------------- */
 
 static void on_shard(void *context, const lh_stage_shard *shard) {
     lh_pipeline_step *step = context;
@@ -401,8 +396,7 @@ static bool finish_next(lh_pipeline *pipeline, bool decode) {
     return false;
 }
 
-/* ---- The loop
- * ---------------------------------------------------------------------------------------------- */
+/* ---- The loop ----------------------------------------------------------------------------------- */
 
 /* One piece of work; false: there is none. */
 static bool work(lh_pipeline *pipeline) {

@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Requests
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Requests ----------------------------------------------------------------------------------- */
 
 static void refuse(lh_server *server, lh_h2_stream *stream, int http_status, lh_status status,
                    const char *message) {
@@ -131,8 +130,7 @@ static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_r
     }
 }
 
-/* ---- The pipeline's voice
- * ---------------------------------------------------------------------------------- */
+/* ---- The pipeline's voice ----------------------------------------------------------------------- */
 
 static void wake(void *context) {
     lh_server *server = context;
@@ -165,8 +163,7 @@ static void after_io(uv_check_t *handle) {
     }
 }
 
-/* ---- The route
- * --------------------------------------------------------------------------------------------- */
+/* ---- The route ---------------------------------------------------------------------------------- */
 
 static void reset_place(lh_server_place *place) {
     free(place->chain);
@@ -221,6 +218,9 @@ static void on_next_state(void *context, bool connected, const char *reason) {
     } else {
         lh_log(LH_LOG_WARN, "server", "next hop is down next=%s reason=\"%s\"",
                name[0] != '\0' ? name : "gateway", reason);
+    }
+    if (server->on_change != NULL) {
+        server->on_change(server->change_context);
     }
 }
 
@@ -288,8 +288,7 @@ lh_status lh_server_set_route(lh_server *server, const lh_server_route *route, l
     return status;
 }
 
-/* ---- The stage
- * --------------------------------------------------------------------------------------------- */
+/* ---- The stage ---------------------------------------------------------------------------------- */
 
 lh_status lh_server_install(lh_server *server, lh_stage *stage, uint32_t steps_max, lh_error *error) {
     return lh_pipeline_install(server->pipeline, stage, steps_max, error);
@@ -311,8 +310,12 @@ lh_status lh_server_remove(lh_server *server, void (*on_removed_callback)(void *
     return LH_OK;
 }
 
-/* ---- Status and leaving
- * ------------------------------------------------------------------------------------ */
+/* ---- Status and leaving ------------------------------------------------------------------------- */
+
+void lh_server_watch(lh_server *server, void (*on_change)(void *), void *context) {
+    server->on_change = on_change;
+    server->change_context = context;
+}
 
 void lh_server_read_status(const lh_server *server, lh_server_status *status) {
     *status = (lh_server_status){.steps_active = server->step_count,
@@ -345,8 +348,7 @@ void lh_server_on_step_gone(lh_server *server) {
     tell_if_idle(server);
 }
 
-/* ---- Life
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Life --------------------------------------------------------------------------------------- */
 
 int lh_server_port(const lh_server *server, bool tls) {
     const lh_h2_server *listener = tls ? server->secure : server->plain;

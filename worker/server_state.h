@@ -55,6 +55,8 @@ struct lh_server {
     uint64_t steps_done, steps_failed;
     bool window_held; /* some step's window waits for room in the inbox */
     bool leaving;
+    void (*on_change)(void *);
+    void *change_context;
     void (*on_idle)(void *);
     void *idle_context;
     void (*on_removed)(void *);
@@ -65,7 +67,7 @@ struct lh_server {
     void *closed_context;
 };
 
-/* ---- server_step.c ---- */
+/* ---- server_step.c ------------------------------------------------------------------------------ */
 
 extern const lh_h2_stream_events lh_server_step_stream_events;
 extern const lh_pipeline_events lh_server_step_pipeline_events; /* all but on_removed */
@@ -83,7 +85,7 @@ void lh_server_step_count_sent(lh_server_step *step);
 /* The pipeline is gone: it holds the step no more. The step may be gone afterwards. */
 void lh_server_step_forget_pipeline(lh_server_step *step);
 
-/* ---- server.c ---- */
+/* ---- server.c ----------------------------------------------------------------------------------- */
 
 /* A step's life has ended. */
 void lh_server_on_step_gone(lh_server *server);

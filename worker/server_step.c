@@ -16,8 +16,7 @@
 
 static const lh_step_reader_events reader_events;
 
-/* ---- Life
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Life --------------------------------------------------------------------------------------- */
 
 lh_status lh_server_step_create(lh_server *server, lh_h2_stream *upstream, uint64_t number,
                                 lh_server_step **step, lh_error *error) {
@@ -64,8 +63,7 @@ static void cancel_work(lh_server_step *step) {
     }
 }
 
-/* ---- The answer
- * -------------------------------------------------------------------------------------------- */
+/* ---- The answer --------------------------------------------------------------------------------- */
 
 static void answer_failure(lh_server_step *step, int http_status, const char *worker, lh_status status,
                            const char *message) {
@@ -108,8 +106,7 @@ static void answer_if_complete(lh_server_step *step) {
     }
 }
 
-/* ---- Windows
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Windows ------------------------------------------------------------------------------------ */
 
 /* Opens the window of what has come, unless the compute side has enough to do. */
 static void open_window(lh_server_step *step) {
@@ -143,8 +140,7 @@ static void on_taken(void *context, void *step_context, size_t bytes) {
     }
 }
 
-/* ---- The body
- * ---------------------------------------------------------------------------------------------- */
+/* ---- The body ----------------------------------------------------------------------------------- */
 
 static lh_status check_epoch(const lh_server_step *step, const lh_step_manifest *manifest, lh_error *error) {
     uint32_t epoch = step->server->place.route.epoch;
@@ -268,8 +264,7 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
 const lh_h2_stream_events lh_server_step_stream_events = {
     .on_body = on_body, .on_end = on_end, .on_closed = on_closed};
 
-/* ---- From the pipeline
- * ------------------------------------------------------------------------------------- */
+/* ---- From the pipeline -------------------------------------------------------------------------- */
 
 static void on_frame(void *context, void *step_context, void *bytes, size_t length) {
     lh_server *server = context;
@@ -349,8 +344,7 @@ void lh_server_step_forget_pipeline(lh_server_step *step) {
     free_if_unheld(step);
 }
 
-/* ---- From the next hop
- * ------------------------------------------------------------------------------------- */
+/* ---- From the next hop -------------------------------------------------------------------------- */
 
 void lh_server_step_on_passed(void *context, void *step_context, lh_status status, const char *worker,
                               const char *message) {

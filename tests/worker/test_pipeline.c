@@ -11,8 +11,7 @@
 
 #include <cmocka.h>
 
-/* ---- The I/O thread's side
- * --------------------------------------------------------------------------------- */
+/* ---- The I/O thread's side ---------------------------------------------------------------------- */
 
 typedef struct bench {
     lh_pipeline *pipeline;
@@ -145,8 +144,7 @@ static bool log_has_in_order(const char *const *parts) {
 
 #define IN_ORDER(...) log_has_in_order((const char *const[]){__VA_ARGS__, NULL})
 
-/* ---- Tests
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Tests -------------------------------------------------------------------------------------- */
 
 static void test_decode_goes_first(void **state) {
     (void)state;

@@ -13,8 +13,7 @@
 
 #include <cmocka.h>
 
-/* ---- What a reader gave
- * ------------------------------------------------------------------------------------ */
+/* ---- What a reader gave ------------------------------------------------------------------------- */
 
 typedef struct seen {
     int manifests, shards;
@@ -94,8 +93,7 @@ static lh_status read_body(uint32_t width, const lh_step_reader_events *events, 
     return status;
 }
 
-/* ---- Bodies to read
- * ---------------------------------------------------------------------------------------- */
+/* ---- Bodies to read ----------------------------------------------------------------------------- */
 
 #define WIDTH 80u
 #define ROWS  5u
@@ -199,8 +197,7 @@ static size_t results_body(uint8_t *body, size_t capacity) {
     return length + more;
 }
 
-/* ---- Tests
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Tests -------------------------------------------------------------------------------------- */
 
 static void assert_some_manifest(const seen *got) {
     assert_int_equal(got->manifest.epoch, 3);
@@ -481,8 +478,7 @@ static void test_encoder_refuses_what_is_over_a_limit(void **state) {
     assert_int_equal(lh_step_encode_results(results, 1, buffer, sizeof(buffer), &length, NULL), LH_ERR_LIMIT);
 }
 
-/* ---- PROTOCOL.md
- * ------------------------------------------------------------------------------------------- */
+/* ---- PROTOCOL.md -------------------------------------------------------------------------------- */
 
 static size_t from_hex(const char *text, const char *end, uint8_t *bytes, size_t capacity) {
     size_t length = 0;

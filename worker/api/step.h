@@ -110,8 +110,7 @@ size_t lh_step_results_bytes(const lh_step_result *results, uint32_t count);
 lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, uint8_t *buffer,
                                  size_t capacity, size_t *length, lh_error *error);
 
-/* ---- Decoding: bytes in as they come, events out.
- * --------------------------------------------------------------- */
+/* ---- Decoding: bytes in as they come, events out. ----------------------------------------------- */
 
 typedef struct lh_step_reader lh_step_reader;
 

@@ -46,8 +46,7 @@ lh_status lh_step_frame_head_decode(const uint8_t bytes[LH_STEP_FRAME_HEAD_BYTES
     return LH_OK;
 }
 
-/* ---- Manifest
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Manifest ----------------------------------------------------------------------------------- */
 
 /* Memory handed out piece by piece from one block that is large enough for all of them. */
 typedef struct arena {
@@ -261,8 +260,7 @@ lh_status lh_step_decode_manifest(const uint8_t *payload, size_t length, lh_step
     return LH_OK;
 }
 
-/* ---- Shards
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Shards ------------------------------------------------------------------------------------- */
 
 lh_status lh_step_decode_shard_head(const uint8_t *payload, size_t length, uint32_t rows, uint32_t width,
                                     lh_step_shard_header *header, lh_error *error) {
@@ -303,8 +301,7 @@ lh_status lh_step_decode_shard_head(const uint8_t *payload, size_t length, uint3
     return LH_OK;
 }
 
-/* ---- Results
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Results ------------------------------------------------------------------------------------ */
 
 static bool is_logprob(float value) {
     return !isnan(value) && !(value > 0 && isinf(value));

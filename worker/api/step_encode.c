@@ -31,8 +31,7 @@ static lh_byte_writer start_frame(uint8_t *buffer, size_t capacity) {
                             .failed = capacity < LH_STEP_FRAME_HEAD_BYTES};
 }
 
-/* ---- Manifest
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Manifest ----------------------------------------------------------------------------------- */
 
 #define MANIFEST_HEAD_BYTES 32u
 #define SEGMENT_BYTES       20u
@@ -142,8 +141,7 @@ lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buf
     return finish_frame(&writer, LH_STEP_FRAME_MANIFEST, length, error);
 }
 
-/* ---- Shards
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Shards ------------------------------------------------------------------------------------- */
 
 size_t lh_step_shard_bytes(lh_wire_type wire, uint32_t rows, uint32_t columns) {
     size_t payload = LH_STEP_SHARD_HEAD_BYTES + lh_wire_bytes(wire, rows, columns);
@@ -188,8 +186,7 @@ lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t r
     return finish_frame(&writer, LH_STEP_FRAME_SHARD, length, error);
 }
 
-/* ---- Results
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Results ------------------------------------------------------------------------------------ */
 
 #define RESULT_BYTES 32u
 

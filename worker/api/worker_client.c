@@ -31,8 +31,7 @@ struct lh_step_submission {
     char body[ANSWER_BYTES_MAX];
 };
 
-/* ---- The answer
- * -------------------------------------------------------------------------------------------- */
+/* ---- The answer --------------------------------------------------------------------------------- */
 
 static void on_response(lh_h2_stream *stream, void *context, int http_status) {
     (void)stream;
@@ -93,8 +92,7 @@ static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status stat
 static const lh_h2_stream_events stream_events = {
     .on_response = on_response, .on_body = on_body, .on_end = on_end, .on_closed = on_stream_closed};
 
-/* ---- The connection
- * ---------------------------------------------------------------------------------------- */
+/* ---- The connection ----------------------------------------------------------------------------- */
 
 static void on_state(void *context, bool connected, const char *reason) {
     lh_worker_client *client = context;
@@ -164,8 +162,7 @@ uint64_t lh_worker_client_bytes_sent(const lh_worker_client *client) {
     return lh_h2_client_bytes_sent(client->connection);
 }
 
-/* ---- Submitting
- * -------------------------------------------------------------------------------------------- */
+/* ---- Submitting --------------------------------------------------------------------------------- */
 
 static lh_status open_stream(lh_step_submission *submission, const lh_step_manifest *manifest,
                              lh_error *error) {

@@ -16,8 +16,7 @@ ring_options ring_default_options(uint32_t workers) {
         .workers = workers, .column_shards = 1, .threads = 1, .limits = lh_h2_default_limits()};
 }
 
-/* ---- The loop
- * ---------------------------------------------------------------------------------------------- */
+/* ---- The loop ----------------------------------------------------------------------------------- */
 
 static void on_deadline(uv_timer_t *timer) {
     *(bool *)timer->data = true;
@@ -47,8 +46,7 @@ void ring_run_for(ring *r, int duration_ms) {
     run_until(r, &never, (uint64_t)duration_ms);
 }
 
-/* ---- The gateway's port
- * ------------------------------------------------------------------------------------ */
+/* ---- The gateway's port ------------------------------------------------------------------------- */
 
 typedef struct post {
     ring *ring;
@@ -112,8 +110,7 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
     *stream_context = p;
 }
 
-/* ---- Workers
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Workers ------------------------------------------------------------------------------------ */
 
 static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes, lh_error *error) {
     (void)error;
@@ -198,8 +195,7 @@ static bool all_connected(const ring *r) {
     return all;
 }
 
-/* ---- The gateway's client
- * ---------------------------------------------------------------------------------- */
+/* ---- The gateway's client ----------------------------------------------------------------------- */
 
 static void on_state(void *context, bool connected, const char *reason) {
     (void)reason;
@@ -232,8 +228,7 @@ lh_status ring_run(ring *r, const lh_step_manifest *manifest, ring_step *step) {
     return step->status;
 }
 
-/* ---- Life
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Life --------------------------------------------------------------------------------------- */
 
 static void load_model(ring *r) {
     tiny_llama model = tiny_llama_default();

@@ -97,8 +97,7 @@ const char *scripted_stage_log(void) {
     return script.copy;
 }
 
-/* ---- worker/stage.h
- * ---------------------------------------------------------------------------------------- */
+/* ---- worker/stage.h ----------------------------------------------------------------------------- */
 
 void lh_stage_destroy(lh_stage *stage) {
     note("destroy, ");

@@ -1,0 +1,160 @@
+/* The control plane's texts: reports that a gateway can read, answers that are checked field by field. */
+#include "tests/support/failing_malloc.h"
+#include "worker/control_json.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_report(void **state) {
+    (void)state;
+    lh_control_report report = {.instance = 0x0123456789abcdefu,
+                                .site = "home",
+                                .version = "1",
+                                .isa = "avx2",
+                                .threads = 4,
+                                .address_plain = "127.0.0.1:7101",
+                                .memory_bytes = 1000,
+                                .kv_bytes = 2000,
+                                .steps_active = 1,
+                                .steps_done = 2,
+                                .steps_failed = 3,
+                                .leaving = true};
+    char *text = lh_control_report_render(&report);
+    assert_string_equal(
+        text, "{\"protocol\":1,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":\"1\",\"isa\":"
+              "\"avx2\","
+              "\"threads\":4,\"addresses\":{\"tls\":null,\"plain\":\"127.0.0.1:7101\"},\"memory_bytes\":1000,"
+              "\"kv_bytes\":2000,\"assignment\":null,\"next\":null,\"kv\":null,"
+              "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":true}");
+    free(text);
+    char error[400];
+    memset(error, 'x', sizeof(error));
+    memcpy(error + 254, "\xc3\xa4", 3); /* the character that does not fit is left out whole */
+    report.assignment.present = true;
+    report.assignment.generation = 9;
+    report.assignment.state = LH_CONTROL_FAILED;
+    report.assignment.error = error;
+    report.next.present = report.kv.present = true;
+    text = lh_control_report_render(&report);
+    json_t *root = json_loads(text, 0, NULL);
+    json_t *assignment = json_object_get(root, "assignment");
+    assert_string_equal(json_string_value(json_object_get(assignment, "state")), "failed");
+    assert_int_equal(json_string_length(json_object_get(assignment, "error")), 254);
+    assert_true(json_is_object(json_object_get(root, "next")) && json_is_object(json_object_get(root, "kv")));
+    json_decref(root);
+    free(text);
+}
+
+#define MODEL                                                                                                \
+    "{\"name\":\"m\",\"file_bytes\":1000,\"header_bytes\":100,\"header_sha256\":\"" HEX                      \
+    "\",\"weights_url\":\"/w\","                                                                             \
+    "\"tensors_url\":\"/t\"}"
+#define HEX "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define SOUND                                                                                                \
+    "{\"renew_ms\":1000,\"lease_ms\":5000,\"assignment\":{\"generation\":7,\"chain\":\"c\",\"epoch\":7,"     \
+    "\"model\":" MODEL ",\"first_layer\":2,\"last_layer\":5,\"layers\":5,\"context\":2048,\"rows_max\":512," \
+                       "\"steps_max\":8,\"wire\":\"f16\","                                                   \
+    "\"column_shards\":4,\"next\":{\"gateway\":false,\"name\":\"b\",\"address\":\"h:1\",\"tls\":true}}}"
+
+static void test_answer(void **state) {
+    (void)state;
+    lh_control_answer answer;
+    lh_error error;
+    assert_int_equal(lh_control_answer_parse(SOUND, strlen(SOUND), &answer, &error), LH_OK);
+    assert_true(answer.has_assignment && answer.renew_ms == 1000 && answer.lease_ms == 5000);
+    const lh_control_assignment *a = &answer.assignment;
+    assert_true(a->generation == 7 && a->epoch == 7 && a->first_layer == 2 && a->last_layer == 5 &&
+                a->layers == 5);
+    assert_true(a->context == 2048 && a->rows_max == 512 && a->steps_max == 8 && a->column_shards == 4);
+    assert_true(a->wire == LH_WIRE_F16 && !a->next_is_gateway && a->next_tls);
+    assert_string_equal(a->next_address, "h:1");
+    assert_string_equal(a->model.header_sha256, HEX);
+    const char *none = "{\"renew_ms\":1,\"lease_ms\":2,\"assignment\":null,\"new\":[]}";
+    assert_int_equal(lh_control_answer_parse(none, strlen(none), &answer, &error), LH_OK);
+    assert_false(answer.has_assignment);
+}
+
+/* The sound answer with one part replaced. */
+static void assert_refused(const char *part, const char *instead, const char *named) {
+    char text[2048];
+    const char *at = strstr(SOUND, part);
+    assert_non_null(at);
+    snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - SOUND), SOUND, instead, at + strlen(part));
+    lh_control_answer answer;
+    lh_error error = {0};
+    assert_int_equal(lh_control_answer_parse(text, strlen(text), &answer, &error), LH_ERR_MALFORMED);
+    if (strstr(error.message, named) == NULL) {
+        fail_msg("'%s' does not name %s", error.message, named);
+    }
+}
+
+static void test_bad_answers_are_refused_by_name(void **state) {
+    (void)state;
+    assert_refused("\"renew_ms\":1000", "\"renew_ms\":0", "renew_ms");
+    assert_refused("\"renew_ms\":1000", "\"renew_ms\":\"1000\"", "renew_ms");
+    assert_refused("\"lease_ms\":5000,", "", "lease_ms");
+    assert_refused("\"generation\":7", "\"generation\":-1", "assignment.generation");
+    assert_refused("\"chain\":\"c\"", "\"chain\":\"a/b\"", "assignment.chain");
+    assert_refused("\"chain\":\"c\"", "\"chain\":null", "assignment.chain");
+    assert_refused("\"epoch\":7", "\"epoch\":4294967296", "assignment.epoch");
+    assert_refused("\"first_layer\":2", "\"first_layer\":5", "first_layer");
+    assert_refused("\"last_layer\":5", "\"last_layer\":6", "first_layer");
+    assert_refused("\"layers\":5,\"context", "\"layers\":1e3,\"context", "layers");
+    assert_refused("\"rows_max\":512", "\"rows_max\":8193", "rows_max");
+    assert_refused("\"steps_max\":8", "\"steps_max\":0", "steps_max");
+    assert_refused("\"wire\":\"f16\"", "\"wire\":\"f8\"", "wire");
+    assert_refused("\"column_shards\":4", "\"column_shards\":0", "column_shards");
+    assert_refused("\"model\":" MODEL, "\"model\":[]", "assignment.model");
+    assert_refused("\"header_bytes\":100", "\"header_bytes\":1001", "header_bytes");
+    assert_refused(HEX, "00", "header_sha256");
+    assert_refused("/w", "", "weights_url");
+    assert_refused("\"gateway\":false", "\"gateway\":0", "next.gateway");
+    assert_refused("\"name\":\"b\"", "\"name\":\"\"", "next.name");
+    assert_refused("\"address\":\"h:1\"", "\"address\":\"h\\u0001\"", "next.address");
+    assert_refused("\"tls\":true", "\"tls\":\"yes\"", "next.tls");
+    assert_refused("\"epoch\":7", "\"epoch\":7,\"epoch\":8", "JSON");
+}
+
+static void test_every_truncation_is_refused(void **state) {
+    (void)state;
+    lh_control_answer answer;
+    for (size_t length = 0; length < strlen(SOUND); length++) {
+        assert_int_equal(lh_control_answer_parse(SOUND, length, &answer, NULL), LH_ERR_MALFORMED);
+    }
+    const char *others[] = {"null", "[]", "\xff", "{\"renew_ms\":NaN}", "{}"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_int_equal(lh_control_answer_parse(others[i], strlen(others[i]), &answer, NULL),
+                         LH_ERR_MALFORMED);
+    }
+}
+
+static void test_names(void **state) {
+    (void)state;
+    char longest[65];
+    memset(longest, 'a', 64);
+    longest[64] = '\0';
+    assert_false(lh_control_name_is_valid(longest));
+    longest[63] = '\0';
+    assert_true(lh_control_name_is_valid(longest));
+    assert_true(lh_control_name_is_valid("A.b_c-9"));
+    assert_false(lh_control_name_is_valid(""));
+    assert_false(lh_control_name_is_valid("a b"));
+    assert_false(lh_control_name_is_valid("a/b"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_bad_answers_are_refused_by_name),
+        cmocka_unit_test(test_every_truncation_is_refused),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

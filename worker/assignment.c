@@ -1,0 +1,409 @@
+/* What is wanted, what is there, and the next thing to do about the difference.
+ *
+ *            assignment                   built
+ *     EMPTY ------------> BUILDING ------------------> HELD
+ *       ^  ^                 | failed, or not wanted     | another stage wanted, or none
+ *       |  +-----------------+ (a failure waits first)   |
+ *       +------------- TAKING AWAY <--------------------+
+ *
+ * The old stage goes before the new one is built: memory holds one, and so does the thread pool. While a
+ * stage is being built the answers go on; the route is set from the latest of them. */
+#include "worker/assignment.h"
+
+#include "common/log.h"
+#include "worker/control_renewal.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* After a failure to build: the first pause, doubled up to the last. */
+#define RETRY_FIRST_MS 1000
+#define RETRY_LAST_MS  30000
+
+typedef enum keeper_state { EMPTY, BUILDING, HELD, TAKING_AWAY } keeper_state;
+
+struct lh_assignment_keeper {
+    lh_assignment_options options;
+    uint64_t instance;
+    lh_control_renewal *renewal;
+    bool leaving, closing;
+
+    bool has_wanted;
+    lh_control_assignment wanted; /* of the latest answer */
+    keeper_state state;
+    lh_control_assignment held; /* which stage is being built or held */
+    lh_stage *stage;            /* the server's; for its counters. NULL: none */
+    uint32_t width;
+    bool routed;      /* held.generation is what the server serves */
+    lh_error failure; /* why what is wanted could not be done; status is LH_OK while it is not so */
+    lh_control_assignment failed; /* what that was about */
+    uint64_t retry_at_ms, retry_pause_ms;
+
+    lh_assignment_job *job;
+    uv_work_t work;
+    lh_status job_status;
+    lh_error job_error;
+
+    void (*on_closed)(void *);
+    void *closed_context;
+};
+
+static void reconcile(lh_assignment_keeper *keeper);
+
+/* Whether one loaded stage serves both. */
+static bool is_same_stage(const lh_control_assignment *a, const lh_control_assignment *b) {
+    return strcmp(a->model.header_sha256, b->model.header_sha256) == 0 &&
+           a->model.file_bytes == b->model.file_bytes && a->first_layer == b->first_layer &&
+           a->last_layer == b->last_layer && a->layers == b->layers && a->context == b->context &&
+           a->rows_max == b->rows_max && a->steps_max == b->steps_max;
+}
+
+static bool is_same_assignment(const lh_control_assignment *a, const lh_control_assignment *b) {
+    return a->generation == b->generation && a->epoch == b->epoch && strcmp(a->chain, b->chain) == 0 &&
+           is_same_stage(a, b) && a->wire == b->wire && a->column_shards == b->column_shards &&
+           a->next_is_gateway == b->next_is_gateway && a->next_tls == b->next_tls &&
+           strcmp(a->next_name, b->next_name) == 0 && strcmp(a->next_address, b->next_address) == 0;
+}
+
+static void report_soon(lh_assignment_keeper *keeper) {
+    if (!keeper->closing) {
+        lh_control_renewal_hurry(keeper->renewal, NULL, NULL);
+    }
+}
+
+/* ---- Failures ----------------------------------------------------------------------------------- */
+
+static void note_failure(lh_assignment_keeper *keeper, const lh_error *failure) {
+    bool is_new = keeper->failure.status == LH_OK || !is_same_assignment(&keeper->failed, &keeper->wanted);
+    keeper->retry_pause_ms = is_new ? RETRY_FIRST_MS : keeper->retry_pause_ms * 2;
+    keeper->retry_pause_ms = keeper->retry_pause_ms < RETRY_LAST_MS ? keeper->retry_pause_ms : RETRY_LAST_MS;
+    keeper->retry_at_ms = uv_now(keeper->options.loop) + keeper->retry_pause_ms;
+    keeper->failure = *failure;
+    keeper->failed = keeper->wanted;
+    lh_log(LH_LOG_ERROR, "assignment", "failed, trying again in %" PRIu64 " ms reason=\"%s\"",
+           keeper->retry_pause_ms, failure->message);
+    report_soon(keeper);
+}
+
+static void forget_failure(lh_assignment_keeper *keeper) {
+    keeper->failure = (lh_error){.status = LH_OK};
+}
+
+/* Answers keep coming, so that the pause ends with the first one after it. */
+static bool must_wait(const lh_assignment_keeper *keeper) {
+    return keeper->failure.status != LH_OK && is_same_assignment(&keeper->failed, &keeper->wanted) &&
+           uv_now(keeper->options.loop) < keeper->retry_at_ms;
+}
+
+/* ---- Building ----------------------------------------------------------------------------------- */
+
+static void run_job(uv_work_t *work) {
+    lh_assignment_keeper *keeper = work->data;
+    keeper->job_status = lh_assignment_job_run(keeper->job, &keeper->job_error);
+}
+
+static void hand_over(lh_assignment_keeper *keeper) {
+    lh_error error;
+    lh_stage *stage = lh_assignment_job_take(keeper->job, &keeper->width);
+    if (lh_server_install(keeper->options.server, stage, keeper->held.steps_max, &error) != LH_OK) {
+        lh_stage_destroy(stage);
+        note_failure(keeper, &error);
+        return;
+    }
+    keeper->stage = stage;
+    keeper->state = HELD;
+    lh_log(LH_LOG_INFO, "assignment", "loaded layers=%u..%u model=%s weight_bytes=%zu kv_pages=%zu",
+           keeper->held.first_layer, keeper->held.last_layer, keeper->held.model.name,
+           lh_stage_weight_bytes(stage), lh_kv_cache_pages_total(lh_stage_kv(stage)));
+}
+
+static void finish_close(lh_assignment_keeper *keeper);
+
+static void on_job_done(uv_work_t *work, int cancelled) {
+    lh_assignment_keeper *keeper = work->data;
+    assert(cancelled == 0);
+    bool is_wanted = !keeper->closing && keeper->has_wanted && is_same_stage(&keeper->wanted, &keeper->held);
+    keeper->state = EMPTY;
+    if (is_wanted && keeper->job_status == LH_OK) {
+        hand_over(keeper);
+    } else if (is_wanted) {
+        note_failure(keeper, &keeper->job_error);
+    }
+    lh_assignment_job_destroy(keeper->job);
+    keeper->job = NULL;
+    if (keeper->closing) {
+        finish_close(keeper);
+    } else {
+        reconcile(keeper);
+        report_soon(keeper);
+    }
+}
+
+static void build(lh_assignment_keeper *keeper) {
+    lh_error error;
+    lh_assignment_job_options job = keeper->options.job;
+    job.gateway_url = keeper->options.gateway_url;
+    if (lh_assignment_job_create(&job, &keeper->wanted, &keeper->job, &error) != LH_OK) {
+        note_failure(keeper, &error);
+        return;
+    }
+    if (uv_queue_work(keeper->options.loop, &keeper->work, run_job, on_job_done) != 0) {
+        lh_assignment_job_destroy(keeper->job);
+        keeper->job = NULL;
+        lh_fail(&error, LH_ERR_INTERNAL, "the event loop takes no work");
+        note_failure(keeper, &error);
+        return;
+    }
+    keeper->state = BUILDING;
+    keeper->held = keeper->wanted;
+    keeper->routed = false;
+    lh_log(LH_LOG_INFO, "assignment", "assigned layers=%u..%u of=%u model=%s chain=%s epoch=%u",
+           keeper->held.first_layer, keeper->held.last_layer, keeper->held.layers, keeper->held.model.name,
+           keeper->held.chain, keeper->held.epoch);
+    report_soon(keeper);
+}
+
+/* ---- Holding ------------------------------------------------------------------------------------ */
+
+static void on_removed(void *context) {
+    lh_assignment_keeper *keeper = context;
+    keeper->state = EMPTY;
+    if (keeper->closing) {
+        finish_close(keeper);
+    } else {
+        reconcile(keeper);
+        report_soon(keeper);
+    }
+}
+
+static void take_away(lh_assignment_keeper *keeper) {
+    lh_error error;
+    if (lh_server_remove(keeper->options.server, on_removed, keeper, &error) != LH_OK) {
+        lh_log(LH_LOG_ERROR, "assignment", "the stage cannot be taken away now reason=\"%s\"", error.message);
+        return; /* the next answer tries again */
+    }
+    lh_log(LH_LOG_INFO, "assignment", "dropping layers=%u..%u model=%s", keeper->held.first_layer,
+           keeper->held.last_layer, keeper->held.model.name);
+    keeper->stage = NULL;
+    keeper->routed = false;
+    keeper->state = TAKING_AWAY;
+}
+
+static void take_place(lh_assignment_keeper *keeper) {
+    const lh_control_assignment *wanted = &keeper->wanted;
+    const char *scheme_end = strstr(keeper->options.gateway_url, "://");
+    lh_server_route route = {.chain = wanted->chain,
+                             .epoch = wanted->epoch,
+                             .width = keeper->width,
+                             .is_first = wanted->first_layer == 0,
+                             .is_last = wanted->last_layer == wanted->layers,
+                             .wire = wanted->wire,
+                             .column_shards = wanted->column_shards,
+                             .steps_max = wanted->steps_max,
+                             .next_name = wanted->next_name,
+                             .next_address = wanted->next_address,
+                             .next_tls = wanted->next_tls};
+    if (wanted->next_is_gateway) {
+        route.next_address = scheme_end + 3;
+        route.next_tls = strncmp(keeper->options.gateway_url, "https", 5) == 0;
+    }
+    lh_error error;
+    if (lh_server_set_route(keeper->options.server, &route, &error) != LH_OK) {
+        keeper->routed = false;
+        note_failure(keeper, &error);
+        return;
+    }
+    keeper->held = *wanted;
+    keeper->routed = true;
+    forget_failure(keeper);
+    lh_log(LH_LOG_INFO, "assignment", "ready chain=%s epoch=%u layers=%u..%u next=%s", wanted->chain,
+           wanted->epoch, wanted->first_layer, wanted->last_layer,
+           wanted->next_is_gateway ? "gateway" : wanted->next_name);
+    report_soon(keeper);
+}
+
+static void reconcile(lh_assignment_keeper *keeper) {
+    bool fits = keeper->has_wanted && is_same_stage(&keeper->wanted, &keeper->held);
+    if (!keeper->has_wanted) {
+        forget_failure(keeper);
+    }
+    switch (keeper->state) {
+    case EMPTY:
+        if (keeper->has_wanted && !must_wait(keeper)) {
+            build(keeper);
+        }
+        break;
+    case BUILDING:
+        if (!fits) {
+            lh_assignment_job_cancel(keeper->job);
+        }
+        break;
+    case HELD:
+        if (!fits) {
+            take_away(keeper);
+        } else if ((!keeper->routed || !is_same_assignment(&keeper->held, &keeper->wanted)) &&
+                   !must_wait(keeper)) {
+            take_place(keeper);
+        }
+        break;
+    case TAKING_AWAY:
+        break;
+    }
+}
+
+/* ---- Reports ------------------------------------------------------------------------------------ */
+
+static void report_assignment(const lh_assignment_keeper *keeper, lh_control_report *report) {
+    if (!keeper->has_wanted && keeper->state == EMPTY) {
+        return;
+    }
+    const lh_control_assignment *about = keeper->has_wanted ? &keeper->wanted : &keeper->held;
+    report->assignment.present = true;
+    report->assignment.generation = about->generation;
+    report->assignment.error = "";
+    if (keeper->failure.status != LH_OK) {
+        report->assignment.state = LH_CONTROL_FAILED;
+        report->assignment.error = keeper->failure.message;
+    } else if (keeper->state == HELD && keeper->routed) {
+        report->assignment.state = LH_CONTROL_READY;
+        report->assignment.generation = keeper->held.generation;
+        report->assignment.done_bytes = report->assignment.total_bytes = lh_stage_weight_bytes(keeper->stage);
+    } else if (keeper->state == BUILDING) {
+        lh_assignment_progress progress;
+        lh_assignment_job_read_progress(keeper->job, &progress);
+        report->assignment.state = progress.loading ? LH_CONTROL_LOADING : LH_CONTROL_FETCHING;
+        report->assignment.done_bytes = progress.done_bytes;
+        report->assignment.total_bytes = progress.total_bytes;
+    } else {
+        report->assignment.state = LH_CONTROL_LOADING;
+    }
+}
+
+static void report_kv(const lh_assignment_keeper *keeper, lh_control_report *report) {
+    if (keeper->stage == NULL) {
+        return;
+    }
+    const lh_kv_cache *kv = lh_stage_kv(keeper->stage);
+    report->kv.present = true;
+    report->kv.pages_total = lh_kv_cache_pages_total(kv);
+    report->kv.pages_free = lh_kv_cache_pages_free(kv);
+    report->kv.page_positions = LH_KV_PAGE_POSITIONS;
+    report->kv.page_bytes = lh_kv_cache_page_bytes(kv);
+    report->kv.sequences = lh_kv_cache_sequences(kv);
+}
+
+static void fill_report(void *context, lh_control_report *report) {
+    const lh_assignment_keeper *keeper = context;
+    const lh_assignment_options *options = &keeper->options;
+    *report = (lh_control_report){.instance = keeper->instance,
+                                  .site = options->site,
+                                  .version = LONGHAUL_VERSION,
+                                  .isa = options->job.kernels->name,
+                                  .threads = lh_thread_pool_size(options->job.pool),
+                                  .address_plain = options->address_plain,
+                                  .address_tls = options->address_tls,
+                                  .memory_bytes = options->memory_bytes,
+                                  .kv_bytes = options->job.kv_bytes,
+                                  .leaving = keeper->leaving};
+    lh_server_status status;
+    lh_server_read_status(options->server, &status);
+    report->steps_active = status.steps_active;
+    report->steps_done = status.steps_done;
+    report->steps_failed = status.steps_failed;
+    report->next.present = status.next_present;
+    report->next.connected = status.next_connected;
+    report->next.round_trip_us = (uint64_t)status.next_round_trip_us;
+    report->next.bytes_sent = status.next_bytes_sent;
+    report_assignment(keeper, report);
+    report_kv(keeper, report);
+}
+
+static void on_answer(void *context, const lh_control_answer *answer) {
+    lh_assignment_keeper *keeper = context;
+    keeper->has_wanted = answer->has_assignment;
+    keeper->wanted = answer->assignment;
+    reconcile(keeper);
+}
+
+static void on_next_change(void *context) {
+    report_soon(context);
+}
+
+/* ---- Life --------------------------------------------------------------------------------------- */
+
+static lh_status start(lh_assignment_keeper *keeper, lh_error *error) {
+    static const lh_control_renewal_events events = {.fill_report = fill_report, .on_answer = on_answer};
+    const lh_assignment_options *options = &keeper->options;
+    lh_control_client *client = NULL;
+    if (getrandom(&keeper->instance, sizeof(keeper->instance), 0) != sizeof(keeper->instance)) {
+        return lh_fail(error, LH_ERR_IO, "the system gives no random numbers");
+    }
+    lh_status status =
+        lh_control_client_create(options->gateway_url, options->name, options->job.tls, &client, error);
+    if (status != LH_OK) {
+        return status;
+    }
+    status = lh_control_renewal_create(options->loop, client, &events, keeper, &keeper->renewal, error);
+    if (status != LH_OK) {
+        lh_control_client_destroy(client);
+        return status;
+    }
+    lh_server_watch(options->server, on_next_change, keeper);
+    return LH_OK;
+}
+
+lh_status lh_assignment_create(const lh_assignment_options *options, lh_assignment_keeper **keeper,
+                               lh_error *error) {
+    lh_assignment_keeper *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return lh_fail(error, LH_ERR_NO_MEMORY, "assignment: out of memory");
+    }
+    made->options = *options;
+    made->work.data = made;
+    lh_status status = start(made, error);
+    if (status != LH_OK) {
+        free(made);
+        return status;
+    }
+    *keeper = made;
+    return LH_OK;
+}
+
+void lh_assignment_leave(lh_assignment_keeper *keeper, void (*on_told)(void *), void *context) {
+    keeper->leaving = true;
+    lh_control_renewal_hurry(keeper->renewal, on_told, context);
+}
+
+/* Nothing is left but what the pool and the server still do. */
+static void finish_close(lh_assignment_keeper *keeper) {
+    if (keeper->renewal != NULL || keeper->state == BUILDING || keeper->state == TAKING_AWAY) {
+        return;
+    }
+    void (*on_closed)(void *) = keeper->on_closed;
+    void *context = keeper->closed_context;
+    free(keeper);
+    if (on_closed != NULL) {
+        on_closed(context);
+    }
+}
+
+static void on_renewal_closed(void *context) {
+    lh_assignment_keeper *keeper = context;
+    keeper->renewal = NULL;
+    finish_close(keeper);
+}
+
+void lh_assignment_close(lh_assignment_keeper *keeper, void (*on_closed)(void *), void *context) {
+    keeper->closing = true;
+    lh_server_watch(keeper->options.server, NULL, NULL);
+    keeper->on_closed = on_closed;
+    keeper->closed_context = context;
+    if (keeper->job != NULL) {
+        lh_assignment_job_cancel(keeper->job);
+    }
+    lh_control_renewal_close(keeper->renewal, on_renewal_closed, keeper);
+}
