@@ -1,18 +1,20 @@
-/* HTTP/2 over TCP or TLS on a libuv loop: a server that takes requests and a client that submits them, both
- * with bodies that stream in either direction. nghttp2 is behind h2_session, OpenSSL and sockets are behind
- * h2_connection.
+/* HTTP/2 over TCP or TLS on a libuv loop: a server that takes requests and a client that submits them, both with
+ * bodies that stream in either direction (h2_stream.h). nghttp2 is behind h2_session, OpenSSL behind tls_channel, sockets
+ * are behind h2_transport.
  *
- * Thread: the loop's. Callbacks never run inside a call of the user into this module for the same stream:
- * they come from the loop (STYLE.md, trap 5), so a callback may call anything here. A stream pointer is valid
- * until its on_closed returns.
+ * Thread: the loop's. Callbacks never run inside a call of the user into this module for the same stream: they come from
+ * the loop, so a callback may call anything here, and close anything. A stream pointer is valid until its on_closed
+ * returns. The program must ignore SIGPIPE: a peer may hang up while it is written to.
  *
- * TLS: with lh_tls_options the connection is TLS 1.3 with ALPN "h2" and both sides must show a certificate
- * that the CA has signed; without, it is h2c with prior knowledge.
+ * TLS: with lh_tls_options the connection is TLS 1.3 with ALPN "h2" and both sides must show a certificate that the CA
+ * has signed; without, it is h2c with prior knowledge.
  *
- * Send order (DESIGN.md): requests carry a class. A stream of class 0 that has bytes ready goes before any of
- * class 1; within a class streams leave whole, in the order in which they were submitted. Windows are sized
- * by `window_bytes` (bandwidth-delay product). A client renews its connection before stream ids run out, and
- * reconnects with back-off. */
+ * Send order: requests carry a class. A stream of class 0 that has bytes ready goes before any of class 1; within a class
+ * streams leave whole, in the order in which they were submitted. Responses share the connection fairly. Windows are sized
+ * by `window_bytes` (bandwidth-delay product).
+ *
+ * A client keeps its connection up: it reconnects with back-off (50 ms, doubled up to 1 s), notices a dead peer by PING
+ * (dead_after_ms), and renews the connection before stream ids run out, at a moment when no stream is open. */
 #pragma once
 
 #include "common/h2_stream.h"
@@ -33,7 +35,8 @@ lh_status lh_h2_server_create(uv_loop_t *loop, const char *listen, const lh_tls_
                               const lh_h2_limits *limits, lh_h2_on_request *on_request, void *server_context,
                               lh_h2_server **server, lh_error *error);
 int lh_h2_server_port(const lh_h2_server *server);
-/* Stops listening, sends GOAWAY, closes; on_closed (may be NULL) comes when all is released. */
+/* Stops listening, sends GOAWAY, closes all connections and streams (LH_ERR_CLOSED); on_closed (may be NULL) comes from
+ * the loop when all is released. A second call does nothing. */
 void lh_h2_server_close(lh_h2_server *server, void (*on_closed)(void *), void *context);
 
 /* ---- Client ---- */

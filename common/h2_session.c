@@ -138,6 +138,9 @@ lh_status lh_h2_session_create(const lh_h2_session_config *config, lh_h2_session
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
     session->config = *config;
     session->limits = *config->limits;
+    assert(session->limits.window_bytes > 0 && session->limits.streams_max > 0);
+    if (session->limits.window_bytes > NGHTTP2_MAX_WINDOW_SIZE)
+        session->limits.window_bytes = NGHTTP2_MAX_WINDOW_SIZE;
     if (nghttp2_create(session) != 0 || submit_settings(session) != 0) {
         lh_h2_session_destroy(session);
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");

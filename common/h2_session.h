@@ -71,7 +71,7 @@ bool lh_h2_session_is_mid_headers(const lh_h2_session *session);
 uint32_t lh_h2_session_open_streams(const lh_h2_session *session);
 
 /* Client: opens a stream. LH_ERR_BUSY: the peer's limit of concurrent streams; LH_ERR_UNAVAILABLE: shutting
- * down or out of stream ids; LH_ERR_INVALID: a header that may not be sent; LH_ERR_NO_MEMORY. */
+ * down or out of stream ids; LH_ERR_INVALID: a method, path or header that may not be sent; LH_ERR_NO_MEMORY. */
 lh_status lh_h2_session_submit(lh_h2_session *session, const char *method, const char *path,
                                const lh_h2_header *extra, size_t extra_count, int send_class,
                                const lh_h2_stream_events *events, void *context, lh_h2_stream **stream,

@@ -287,6 +287,9 @@ lh_status lh_h2_session_submit(lh_h2_session *session, const char *method, const
     fields[count++] = field(":scheme", session->config.scheme);
     fields[count++] = field(":authority", session->config.authority);
     fields[count++] = field(":path", path);
+    if (!nghttp2_check_method(fields[0].value, fields[0].valuelen) ||
+        !nghttp2_check_path(fields[3].value, fields[3].valuelen) || path[0] != '/')
+        return lh_fail(error, LH_ERR_INVALID, "%s %s is no method and path", method, path);
     if (!add_fields(fields, &count, extra, extra_count))
         return lh_fail(error, LH_ERR_INVALID, "a header of %s %s must not be sent: see its name and value",
                        method, path);

@@ -1,13 +1,9 @@
-/* A connection's life: connect or accept, the handshake, reading, pumping, closing.
- *
- * Writing is bounded so that an urgent stream overtakes a bulky one on a slow link: at most one buffer is on
- * its way to the kernel, which holds little itself (socket_options.c); the next frame is chosen when there is
- * room for it. The buffer starts at one frame and grows while the kernel takes everything at once, as it does
- * on a fast link. */
+/* A connection's life: connect or accept, the handshake, reading, pumping, closing. */
 #include "common/h2_transport.h"
 
 #include "common/address.h"
 #include "common/h2_liveness.h"
+#include "common/h2_output.h"
 #include "common/socket_options.h"
 
 #include <assert.h>
@@ -17,8 +13,6 @@
 
 enum {
     INPUT_BYTES = 64 << 10,
-    OUTPUT_BYTES_MIN = 17 << 10, /* one DATA frame and some control frames */
-    OUTPUT_BYTES_MAX = 64 << 10,
     PUMP_BYTES_MAX = 1 << 20, /* then others on the loop have their turn */
     LINGER_MS = 250           /* for the peer to close after our last words */
 };
@@ -30,19 +24,16 @@ struct lh_h2_transport {
     uv_timer_t timer;
     uv_idle_t idle; /* runs while there is something to do at the end of the tick */
     uv_connect_t connect;
-    uv_write_t write;
     int open_handles;
     lh_tls_channel *tls;
     lh_h2_session *session;
     lh_h2_liveness liveness;
     char peer[LH_ADDRESS_TEXT_BYTES];
-    uint64_t bytes_sent;
-    size_t output_limit; /* how much to gather at once: between OUTPUT_BYTES_MIN and _MAX */
-    size_t output_used, output_sent;
-    bool ready, writing, peer_closed, closing, down;
+    bool ready, peer_closed, closing, down;
     lh_status close_status;
     char close_reason[LH_ERROR_MESSAGE_BYTES];
-    uint8_t input[INPUT_BYTES], plain[OUTPUT_BYTES_MAX], output[OUTPUT_BYTES_MAX];
+    lh_h2_output output;
+    uint8_t input[INPUT_BYTES], plain[LH_H2_OUTPUT_BYTES_MAX];
 };
 
 static void close_handles(lh_h2_transport *transport);
@@ -182,23 +173,23 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
 /* ---- Writing ---- */
 
 static void take_sealed(lh_h2_transport *transport) {
-    transport->output_used += lh_tls_channel_take(transport->tls, transport->output + transport->output_used,
-                                                  OUTPUT_BYTES_MAX - transport->output_used);
+    lh_h2_output *output = &transport->output;
+    output->used += lh_tls_channel_take(transport->tls, output->bytes + output->used,
+                                        LH_H2_OUTPUT_BYTES_MAX - output->used);
 }
 
-/* Fills the empty output buffer. A failing session may leave some last words in it. */
+/* Fills the empty output. A failing session may leave some last words in it. */
 static lh_status gather(lh_h2_transport *transport, lh_error *error) {
-    lh_status status = LH_OK;
-    transport->output_used = transport->output_sent = 0;
-    if (!transport->tls)
-        return lh_h2_session_pull(transport->session, transport->output, transport->output_limit,
-                                  &transport->output_used, error);
-    take_sealed(transport);
-    if (transport->output_used || !transport->session)
-        return LH_OK;
+    lh_h2_output *output = &transport->output;
     size_t length;
-    status =
-        lh_h2_session_pull(transport->session, transport->plain, transport->output_limit, &length, error);
+    output->used = 0;
+    if (!transport->tls)
+        return lh_h2_session_pull(transport->session, output->bytes, output->limit, &output->used, error);
+    take_sealed(transport);
+    if (output->used || !transport->session)
+        return LH_OK;
+    lh_status status =
+        lh_h2_session_pull(transport->session, transport->plain, output->limit, &length, error);
     if (length) {
         lh_status sealed = lh_tls_channel_write(transport->tls, transport->plain, length, error);
         status = status == LH_OK ? sealed : status;
@@ -207,63 +198,29 @@ static lh_status gather(lh_h2_transport *transport, lh_error *error) {
     return status;
 }
 
-static void on_written(uv_write_t *write, int code) {
-    lh_h2_transport *transport = write->data;
-    transport->writing = false;
-    transport->bytes_sent += transport->output_used - transport->output_sent;
-    transport->output_used = transport->output_sent = 0;
+static void on_written(lh_h2_output *output, int code) {
+    lh_h2_transport *transport = output->context;
     lh_h2_liveness_written(&transport->liveness);
     if (code < 0)
         close_uv(transport, code);
     wake(transport);
 }
 
-/* As much as the kernel takes now. */
-static int write_now(lh_h2_transport *transport) {
-    uv_buf_t buffer = uv_buf_init((char *)transport->output, (unsigned)transport->output_used);
-    int written = uv_try_write((uv_stream_t *)&transport->tcp, &buffer, 1);
-    if (written == UV_EAGAIN)
-        written = 0;
-    if (written < 0)
-        return written;
-    transport->bytes_sent += (size_t)written;
-    transport->output_sent = (size_t)written;
-    return 0;
-}
-
-static int write_rest(lh_h2_transport *transport) {
-    uv_buf_t buffer = uv_buf_init((char *)transport->output + transport->output_sent,
-                                  (unsigned)(transport->output_used - transport->output_sent));
-    transport->writing = true;
-    return uv_write(&transport->write, (uv_stream_t *)&transport->tcp, &buffer, 1, on_written);
-}
-
-static void adapt(lh_h2_transport *transport, bool all_taken) {
-    size_t limit = all_taken ? transport->output_limit * 2 : OUTPUT_BYTES_MIN;
-    transport->output_limit = limit < OUTPUT_BYTES_MAX ? limit : OUTPUT_BYTES_MAX;
-}
-
 static void pump(lh_h2_transport *transport) {
-    size_t pumped = 0;
-    while (!transport->writing && !transport->closing) {
+    lh_h2_output *output = &transport->output;
+    for (size_t pumped = 0; !output->writing && !transport->closing; pumped += output->used) {
         lh_error error;
-        lh_status status = gather(transport, &error);
-        if (status != LH_OK)
-            close_error(transport, &error);
-        if (transport->output_used == 0)
-            return;
-        int code = write_now(transport);
-        bool all_taken = code == 0 && transport->output_sent == transport->output_used;
-        adapt(transport, all_taken);
-        if (code == 0 && !all_taken)
-            code = write_rest(transport);
-        if (code < 0)
-            close_uv(transport, code);
-        pumped += transport->output_sent;
-        if (all_taken && pumped >= PUMP_BYTES_MAX) {
+        if (pumped >= PUMP_BYTES_MAX) {
             wake(transport);
             return;
         }
+        if (gather(transport, &error) != LH_OK)
+            close_error(transport, &error);
+        if (output->used == 0)
+            return;
+        int code = lh_h2_output_flush(output);
+        if (code < 0)
+            close_uv(transport, code);
     }
 }
 
@@ -290,20 +247,21 @@ static void close_handles(lh_h2_transport *transport) {
 
 /* GOAWAY and the TLS alert. False when the kernel does not take all at once. */
 static bool say_goodbye(lh_h2_transport *transport) {
-    if (transport->writing || transport->peer_closed || !uv_is_writable((uv_stream_t *)&transport->tcp))
+    lh_h2_output *output = &transport->output;
+    if (output->writing || transport->peer_closed || !uv_is_writable((uv_stream_t *)&transport->tcp))
         return false;
     if (transport->session) {
         lh_h2_session_shut_down(transport->session);
         gather(transport, NULL);
-        if (write_now(transport) < 0 || transport->output_sent < transport->output_used)
+        if (!lh_h2_output_try(output))
             return false;
     }
     if (!transport->tls)
         return true;
     lh_tls_channel_shut_down(transport->tls);
-    transport->output_used = transport->output_sent = 0;
+    output->used = 0;
     take_sealed(transport);
-    return write_now(transport) == 0 && transport->output_sent == transport->output_used;
+    return lh_h2_output_try(output);
 }
 
 static void on_lingered(uv_timer_t *timer) {
@@ -357,7 +315,7 @@ static void on_tick(uv_timer_t *timer) {
         return;
     lh_h2_activity activity = {
         .ready = transport->ready,
-        .writing = transport->writing,
+        .writing = transport->output.writing,
         .mid_headers = transport->session && lh_h2_session_is_mid_headers(transport->session),
         .watched = transport->config.role == LH_H2_CLIENT ||
                    (transport->session && lh_h2_session_open_streams(transport->session) > 0),
@@ -378,7 +336,7 @@ static void init_handles(lh_h2_transport *transport) {
     uv_timer_init(transport->config.loop, &transport->timer);
     uv_idle_init(transport->config.loop, &transport->idle);
     transport->tcp.data = transport->timer.data = transport->idle.data = transport;
-    transport->write.data = transport->connect.data = transport;
+    transport->connect.data = transport;
     transport->open_handles = 3;
     uint64_t tick_ms = (uint64_t)transport->liveness.tick_ms;
     uv_timer_start(&transport->timer, on_tick, tick_ms, tick_ms);
@@ -390,7 +348,7 @@ lh_status lh_h2_transport_create(const lh_h2_transport_config *config, lh_h2_tra
     if (!transport)
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
     transport->config = *config;
-    transport->output_limit = OUTPUT_BYTES_MIN;
+    lh_h2_output_init(&transport->output, (uv_stream_t *)&transport->tcp, on_written, transport);
     lh_h2_liveness_init(&transport->liveness, config->limits);
     if (config->tls) {
         lh_status status = lh_tls_channel_create(config->tls, config->host, &transport->tls, error);
@@ -476,7 +434,7 @@ int64_t lh_h2_transport_round_trip_us(const lh_h2_transport *transport) {
 }
 
 uint64_t lh_h2_transport_bytes_sent(const lh_h2_transport *transport) {
-    return transport->bytes_sent;
+    return transport->output.bytes_sent;
 }
 
 lh_h2_transport **lh_h2_transport_next(lh_h2_transport *transport) {

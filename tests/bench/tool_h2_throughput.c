@@ -4,6 +4,7 @@
 #include "common/h2_connection.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +144,7 @@ int main(int argc, char **argv) {
     lh_error error;
     char address[32];
     pthread_t thread;
+    signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&s.loop);
     uv_async_init(&s.loop, &s.stop, on_stop);
     s.stop.data = &s;

@@ -351,6 +351,14 @@ static void bad_headers_are_not_sent(void **state) {
             lh_h2_session_submit(p.client.session, "GET", "/x", &bad[i], 1, 0, &events, NULL, &stream, NULL),
             LH_ERR_INVALID);
     }
+    static const char *const lines[][2] = {{"GE T", "/"}, {"", "/"},       {"GET", "x"},
+                                           {"GET", ""},   {"GET", "/a b"}, {"GET", "/a\n"}};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        lh_h2_stream *stream;
+        assert_int_equal(lh_h2_session_submit(p.client.session, lines[i][0], lines[i][1], NULL, 0, 0, &events,
+                                              NULL, &stream, NULL),
+                         LH_ERR_INVALID);
+    }
     assert_int_equal(lh_h2_session_open_streams(p.client.session), 0);
     pair_close(&p);
 }

@@ -3,6 +3,7 @@
 #include "common/clock.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +115,7 @@ void fixture_listen(fixture *f, const char *listen, const lh_tls_options *tls) {
 
 void fixture_open_server(fixture *f, const lh_h2_limits *limits, const lh_tls_options *tls) {
     memset(f, 0, sizeof *f);
+    signal(SIGPIPE, SIG_IGN); /* as the programs do */
     f->limits = limits ? *limits : lh_h2_default_limits();
     assert_int_equal(uv_loop_init(&f->loop), 0);
     fixture_listen(f, "127.0.0.1:0", tls);

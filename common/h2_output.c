@@ -1,0 +1,59 @@
+/* uv_try_write first, and uv_write for what is left. */
+#include "common/h2_output.h"
+
+static void on_rest_written(uv_write_t *write, int code) {
+    lh_h2_output *output = write->data;
+    output->writing = false;
+    if (code == 0)
+        output->bytes_sent += output->used - output->sent;
+    output->used = output->sent = 0;
+    output->on_written(output, code);
+}
+
+void lh_h2_output_init(lh_h2_output *output, uv_stream_t *stream,
+                       void (*on_written)(lh_h2_output *output, int code), void *context) {
+    output->stream = stream;
+    output->on_written = on_written;
+    output->context = context;
+    output->limit = LH_H2_OUTPUT_BYTES_MIN;
+    output->used = output->sent = 0;
+    output->writing = false;
+    output->bytes_sent = 0;
+    output->write.data = output;
+}
+
+static int write_now(lh_h2_output *output) {
+    uv_buf_t buffer = uv_buf_init((char *)output->bytes, (unsigned)output->used);
+    int written = uv_try_write(output->stream, &buffer, 1);
+    if (written < 0)
+        return written == UV_EAGAIN ? 0 : written;
+    output->bytes_sent += (size_t)written;
+    output->sent = (size_t)written;
+    return 0;
+}
+
+static int write_rest(lh_h2_output *output) {
+    uv_buf_t buffer =
+        uv_buf_init((char *)output->bytes + output->sent, (unsigned)(output->used - output->sent));
+    int code = uv_write(&output->write, output->stream, &buffer, 1, on_rest_written);
+    output->writing = code == 0;
+    return code;
+}
+
+bool lh_h2_output_try(lh_h2_output *output) {
+    output->sent = 0;
+    return output->used == 0 || (write_now(output) == 0 && output->sent == output->used);
+}
+
+int lh_h2_output_flush(lh_h2_output *output) {
+    output->sent = 0;
+    int code = write_now(output);
+    if (code < 0)
+        return code;
+    if (output->sent < output->used) {
+        output->limit = LH_H2_OUTPUT_BYTES_MIN;
+        return write_rest(output);
+    }
+    output->limit = output->limit * 2 < LH_H2_OUTPUT_BYTES_MAX ? output->limit * 2 : LH_H2_OUTPUT_BYTES_MAX;
+    return 0;
+}

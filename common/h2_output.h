@@ -1,0 +1,37 @@
+/* What goes out on one connection: a buffer that is filled, then given to the kernel, which may take it in parts.
+ *
+ * Bounded so that an urgent stream overtakes a bulky one on a slow link: one buffer is on its way at most, the kernel
+ * holds little itself (socket_options.c), and the next frame is chosen when there is room for it. The buffer is filled with
+ * one frame at first, and with more while the kernel takes all at once, as it does on a fast link. Private to
+ * common/h2_*.c. Thread: the loop's. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+enum {
+    LH_H2_OUTPUT_BYTES_MIN = 17 << 10, /* one DATA frame and some control frames */
+    LH_H2_OUTPUT_BYTES_MAX = 64 << 10
+};
+
+typedef struct lh_h2_output {
+    uv_stream_t *stream;
+    uv_write_t write;
+    /* The rest has been taken, or an error of libuv's. */
+    void (*on_written)(struct lh_h2_output *output, int code);
+    void *context;
+    size_t limit;      /* fill so much at once */
+    size_t used, sent; /* of bytes */
+    bool writing;      /* the rest is on its way: neither fill nor flush */
+    uint64_t bytes_sent;
+    uint8_t bytes[LH_H2_OUTPUT_BYTES_MAX];
+} lh_h2_output;
+
+void lh_h2_output_init(lh_h2_output *output, uv_stream_t *stream,
+                       void (*on_written)(lh_h2_output *output, int code), void *context);
+/* Gives the kernel what it takes now. True when that was all. Else the rest is lost with the connection: for last words. */
+bool lh_h2_output_try(lh_h2_output *output);
+/* Gives the kernel everything; on_written comes when it does not take all now. An error of libuv's, or 0. */
+int lh_h2_output_flush(lh_h2_output *output);
