@@ -105,11 +105,17 @@ static void on_put_done(uv_work_t *work, int cancelled) {
     free(renewal->body);
     free(renewal->answer);
     renewal->body = renewal->answer = NULL;
-    tell(&renewal->on_told, renewal->told_context);
     if (renewal->closing) {
+        tell(&renewal->on_told, renewal->told_context);
         tell(&renewal->waiting_on_told, renewal->waiting_told_context);
         uv_close((uv_handle_t *)&renewal->timer, on_timer_closed);
-    } else if (renewal->again) {
+        return;
+    }
+    tell(&renewal->on_told, renewal->told_context); /* may close */
+    if (renewal->closing) {
+        return;
+    }
+    if (renewal->again) {
         put_now(renewal);
     } else {
         uv_timer_start(&renewal->timer, on_due, (uint64_t)renewal->renew_ms, 0);

@@ -42,8 +42,8 @@ static const lh_option options[] = {
     {"gateway", LH_OPTION_TEXT, FIELD(gateway), "http://127.0.0.1:7100", "URL", 0, 0, NULL,
      "The gateway's fleet port, http://HOST:PORT or https://HOST:PORT"},
     {"listen", LH_OPTION_TEXT, FIELD(listen), "", "HOST:PORT", 0, 0, NULL,
-     "Where steps are taken without encryption, for hops inside a site; port 0 takes any, an empty text "
-     "turns it off"},
+     "Where steps are taken without encryption, for hops inside a site; port 0 takes any. Where neither this "
+     "nor --listen-tls is given: 127.0.0.1:7101"},
     {"listen-tls", LH_OPTION_TEXT, FIELD(listen_tls), "", "HOST:PORT", 0, 0, NULL,
      "Where steps are taken over TLS 1.3 with client certificates, for hops between sites"},
     {"advertise", LH_OPTION_TEXT, FIELD(advertise), "", "HOST:PORT", 0, 0, NULL,

@@ -493,6 +493,27 @@ static void test_leaving_is_told(void **state) {
     close_bench(&b);
 }
 
+static void close_keeper(void *context) {
+    bench *b = context;
+    b->keeper_closed = false;
+    lh_assignment_close(b->keeper, set_flag, &b->keeper_closed);
+}
+
+static void test_closing_as_soon_as_leaving_is_told(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b);
+    want(&b, &whole);
+    expect_report(&b, "\"state\":\"ready\"");
+    want_nothing(&b);
+    lh_assignment_leave(b.keeper, close_keeper, &b); /* while the stage is being taken away */
+    expect_flag(&b, &b.keeper_closed);
+    lh_server_close(b.server, set_flag, &b.server_closed);
+    expect_flag(&b, &b.server_closed);
+    start_worker(&b);
+    close_bench(&b);
+}
+
 static void test_closing_while_fetching(void **state) {
     (void)state;
     bench b;
@@ -514,6 +535,7 @@ int main(void) {
         cmocka_unit_test(test_the_gateway_restarts),
         cmocka_unit_test(test_the_worker_restarts_with_its_cache),
         cmocka_unit_test(test_leaving_is_told),
+        cmocka_unit_test(test_closing_as_soon_as_leaving_is_told),
         cmocka_unit_test(test_closing_while_fetching),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
