@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#define HALF_CLOSED_GRACE_US 1000000
+
 static const char *reason_phrase(unsigned status) {
     return status == 408 ? "Request Timeout" : status == 413 ? "Content Too Large" : "Bad Request";
 }
@@ -80,11 +82,12 @@ static void on_deadline_locked(lh_http_exchange *connection) {
     switch (connection->phase) {
     case LH_HTTP_PHASE_HEADERS:
         /* A client that keeps a connection for later expects it to be closed without a word. */
-        close_locked(connection, connection->served_before ? 0 : 408,
+        close_locked(connection, connection->served_before || connection->half_closed ? 0 : 408,
                      "The request's headers did not come in time.");
         break;
     case LH_HTTP_PHASE_BODY:
-        close_locked(connection, 408, "The request's body did not come in time.");
+        close_locked(connection, connection->half_closed ? 0 : 408,
+                     "The request's body did not come in time.");
         break;
     case LH_HTTP_PHASE_ANSWER:
         wake_locked(connection);
@@ -94,21 +97,38 @@ static void on_deadline_locked(lh_http_exchange *connection) {
     }
 }
 
+/* The client has closed its side. What it sent before may be a whole request, so the library has a moment to
+ * read that; it may also have overlooked the end of the stream, which came together with the last bytes. */
+static void on_half_close_locked(lh_http_exchange *connection) {
+    int64_t deadline_us = lh_clock_us() + HALF_CLOSED_GRACE_US;
+    connection->half_closed = true;
+    if (!connection->deadline_us || deadline_us < connection->deadline_us)
+        connection->deadline_us = deadline_us;
+    lh_http_watch_arm(connection->around->watch, connection->watch_id, false, connection->deadline_us);
+}
+
+/* The client has hung up while it is being answered. */
+static void on_gone(lh_http_exchange *connection) {
+    const lh_http_handler *handler = &connection->around->handler;
+    handler->on_gone(handler->context, connection);
+    lh_http_exchange_wake(connection);
+}
+
 /* On the watch's thread, with the watch locked. */
 static void on_signal(void *context, lh_http_signal signal) {
     lh_http_exchange *connection = context;
-    const lh_http_handler *handler = &connection->around->handler;
     pthread_mutex_lock(&connection->mutex);
-    if (signal == LH_HTTP_DEADLINE) {
+    bool gone = false;
+    if (signal == LH_HTTP_DEADLINE)
         on_deadline_locked(connection);
-    } else if (connection->phase == LH_HTTP_PHASE_ANSWER && !connection->gone) {
-        connection->gone = true;
-        pthread_mutex_unlock(&connection->mutex);
-        handler->on_gone(handler->context, connection);
-        pthread_mutex_lock(&connection->mutex);
-        wake_locked(connection);
-    }
+    else if (connection->phase == LH_HTTP_PHASE_ANSWER)
+        gone = !connection->gone;
+    else
+        on_half_close_locked(connection);
+    connection->gone |= gone;
     pthread_mutex_unlock(&connection->mutex);
+    if (gone)
+        on_gone(connection);
 }
 
 lh_http_exchange *lh_http_connection_create(const lh_http_surroundings *around, struct MHD_Connection *mhd,
@@ -159,8 +179,7 @@ bool lh_http_connection_enter(lh_http_exchange *exchange, lh_http_phase phase, u
     }
     pthread_mutex_unlock(&exchange->mutex);
     if (open)
-        lh_http_watch_arm(exchange->around->watch, exchange->watch_id, phase == LH_HTTP_PHASE_ANSWER,
-                          deadline_us);
+        lh_http_watch_arm(exchange->around->watch, exchange->watch_id, true, deadline_us);
     return open;
 }
 

@@ -40,6 +40,7 @@ struct lh_http_exchange {
     lh_http_phase phase;
     int64_t deadline_us; /* of the phase, or the wake-up asked for; 0: none */
     bool served_before;  /* a request was answered on this connection */
+    bool half_closed;    /* the client will send no more */
     bool suspended;      /* the library has put it aside; exactly one resume follows */
     bool wake_pending;
     bool gone;       /* the client has hung up, or the server is ending */

@@ -344,6 +344,18 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
     return proceed(exchange, handler->on_wake(handler->context, exchange, &reply), &reply);
 }
 
+/* The library has answered by itself. */
+static void note_library_status(lh_http_exchange *exchange) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->mhd, MHD_CONNECTION_INFO_HTTP_STATUS);
+    pthread_mutex_lock(&exchange->mutex);
+    if (!exchange->status && info) {
+        exchange->status = info->http_status;
+        exchange->broken = true;
+    }
+    pthread_mutex_unlock(&exchange->mutex);
+}
+
 static void on_completed(void *context, struct MHD_Connection *mhd, void **exchange_context,
                          enum MHD_RequestTerminationCode code) {
     lh_http_server *server = context;
@@ -351,6 +363,7 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **excha
     if (!exchange)
         return;
     bool was_active = exchange->request_taken;
+    note_library_status(exchange);
     MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0); /* the watch's turn again */
     lh_http_connection_finish(exchange, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     *exchange_context = NULL;

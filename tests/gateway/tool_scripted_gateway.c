@@ -1,0 +1,83 @@
+/* The public API over the scripted engine: what a client sees at set times and on set failures, for the tests
+ * in tests/system/test_http_raw.py. Prints the port, and serves until its standard input ends. */
+#include "common/options.h"
+#include "gateway/openai_api.h"
+#include "tests/gateway/support/scripted_engine.h"
+#include "tests/gateway/support/scripted_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct tool_options {
+    int64_t header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes, context, threads;
+    const char *api_key;
+    bool strict_params, logits_digest;
+} tool_options;
+
+#define NUMBER(name, field, default_text, help)                                                              \
+    { name, LH_OPTION_NUMBER, offsetof(tool_options, field), default_text, "N", 0, 0, NULL, help }
+
+static const lh_option table[] = {
+    NUMBER("header-ms", header_ms, "10000", "Deadline of a request's headers"),
+    NUMBER("body-ms", body_ms, "30000", "Deadline of a request's body"),
+    NUMBER("idle-ms", idle_ms, "60000", "How long a connection may idle"),
+    NUMBER("stall-ms", stall_ms, "30000", "How long a client may take nothing of its answer"),
+    NUMBER("keep-alive-ms", keep_alive_ms, "15000", "Silence in a stream before a comment"),
+    NUMBER("body-bytes", body_bytes, "8388608", "The largest body"),
+    NUMBER("context", context, "4096", "The model's context"),
+    NUMBER("threads", threads, "4", "Threads of the server"),
+    {"api-key", LH_OPTION_TEXT, offsetof(tool_options, api_key), "", "KEY", 0, 0, NULL,
+     "What clients have to show"},
+    {"strict-params", LH_OPTION_FLAG, offsetof(tool_options, strict_params), "", NULL, 0, 0, NULL,
+     "Refuse unknown fields"},
+    {"logits-digest", LH_OPTION_FLAG, offsetof(tool_options, logits_digest), "", NULL, 0, 0, NULL,
+     "Tell digests"},
+};
+
+static lh_openai_api_config make_config(const tool_options *options) {
+    lh_openai_api_config config = lh_openai_api_config_default();
+    config.http.listen = "127.0.0.1:0";
+    config.http.threads = (uint32_t)options->threads;
+    config.http.header_deadline_ms = (uint32_t)options->header_ms;
+    config.http.body_deadline_ms = (uint32_t)options->body_ms;
+    config.http.idle_deadline_ms = (uint32_t)options->idle_ms;
+    config.http.stall_deadline_ms = (uint32_t)options->stall_ms;
+    config.http.body_bytes_max = (uint64_t)options->body_bytes;
+    config.keep_alive_ms = (uint32_t)options->keep_alive_ms;
+    config.api_key = options->api_key;
+    config.strict_params = options->strict_params;
+    config.logits_digest = options->logits_digest;
+    return config;
+}
+
+int main(int argc, char **argv) {
+    const lh_option_table all = {"scripted_gateway", "Serves the API over a scripted engine", table,
+                                 sizeof table / sizeof table[0]};
+    tool_options options = {0};
+    lh_option_action action;
+    lh_error error;
+    if (lh_options_parse(&all, argc, argv, &options, stdout, &action, &error)) {
+        fprintf(stderr, "%s\n", error.message);
+        return 2;
+    }
+    if (action == LH_OPTIONS_EXIT)
+        return 0;
+    lh_engine *engine = scripted_engine_create();
+    scripted_model *model = scripted_model_create_with((uint32_t)options.context);
+    lh_openai_api_config config = make_config(&options);
+    lh_openai_api *api;
+    if (lh_openai_api_open(&config, engine, scripted_model_served(model), &api, &error)) {
+        fprintf(stderr, "%s\n", error.message);
+        return 1;
+    }
+    printf("%u\n", lh_openai_api_port(api));
+    fflush(stdout);
+    char byte;
+    while (read(STDIN_FILENO, &byte, 1) > 0)
+        ;
+    lh_openai_api_close(api);
+    scripted_model_destroy(model);
+    scripted_engine_destroy(engine);
+    return 0;
+}

@@ -1,0 +1,110 @@
+"""A gateway and its workers on loopback, as the tests of the whole start them."""
+
+import json
+import os
+import tempfile
+import urllib.error
+import urllib.request
+
+from programs import Program, build_folder, free_port, need_file, wait_until
+
+
+class Fleet:
+    """with Fleet(workers=2) as fleet: ... fleet.url ...   Logs stay in `folder` while it runs, and are printed when it fails to."""
+
+    def __init__(self, workers=2, gateway_flags=(), worker_flags=(), model=None, threads=1):
+        build = build_folder()
+        self.gateway_program = need_file(build / "longhaul-gateway", "longhaul-gateway is not built")
+        self.worker_program = need_file(build / "longhaul-worker", "longhaul-worker is not built")
+        self.model = need_file(model or os.environ.get("LONGHAUL_TEST_MODEL"), "LONGHAUL_TEST_MODEL names no file")
+        self.worker_count = workers
+        self.gateway_flags = list(gateway_flags)
+        self.worker_flags = list(worker_flags)
+        self.threads = threads
+        self.gateway = None
+        self.workers = []
+
+    def __enter__(self):
+        self.temporary = tempfile.TemporaryDirectory(prefix="longhaul-fleet-")
+        self.folder = self.temporary.name
+        self.port = free_port()
+        self.fleet_port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        try:
+            self.start_gateway()
+            for number in range(self.worker_count):
+                self.start_worker(number)
+            self.wait_ready()
+        except BaseException:
+            self.print_logs()
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind:
+            self.print_logs()
+        self.stop()
+
+    def start_gateway(self):
+        self.gateway = Program(
+            "gateway",
+            [self.gateway_program, "--model", self.model, "--listen", f"127.0.0.1:{self.port}", "--fleet-listen",
+             f"127.0.0.1:{self.fleet_port}", "--workers", str(self.worker_count), *self.gateway_flags],
+            self.folder,
+        )
+
+    def start_worker(self, number):
+        name = f"worker-{number + 1}"
+        worker = Program(
+            name,
+            [self.worker_program, "--name", name, "--site", f"site-{number + 1}", "--gateway",
+             f"http://127.0.0.1:{self.fleet_port}", "--listen", f"127.0.0.1:{free_port()}", "--threads", str(self.threads),
+             "--cache-dir", os.path.join(self.folder, "cache"), *self.worker_flags],
+            self.folder,
+        )
+        if number < len(self.workers):
+            self.workers[number] = worker
+        else:
+            self.workers.append(worker)
+        return worker
+
+    def programs(self):
+        return [p for p in (self.gateway, *self.workers) if p]
+
+    def get(self, path, timeout=5):
+        """Status code and body."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=timeout) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def fleet_state(self):
+        return json.loads(self.get("/fleet")[1])
+
+    def wait_ready(self, timeout=120):
+        def ready():
+            for program in self.programs():
+                if not program.is_running():
+                    raise RuntimeError(f"{program.name} has ended with status {program.process.returncode}")
+            return self.get("/health")[0] == 200
+
+        wait_until(ready, timeout, "GET /health says 200")
+
+    def wait_not_ready(self, timeout=10):
+        wait_until(lambda: self.get("/health")[0] != 200, timeout, "GET /health says no more 200")
+
+    def print_logs(self):
+        for program in self.programs():
+            print(f"---- {program.name}\n{program.log_text()[-4000:]}")
+
+    def stop(self):
+        statuses = {}
+        for program in reversed(self.programs()):
+            statuses[program.name] = program.stop()
+        self.gateway, self.workers = None, []
+        self.temporary.cleanup()
+        return statuses

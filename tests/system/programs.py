@@ -1,0 +1,89 @@
+"""Starts and stops the programs under test, each with its log in a file."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+SKIPPED = 77
+
+
+def build_folder():
+    folder = os.environ.get("LONGHAUL_BUILD")
+    if not folder:
+        print("skipped: LONGHAUL_BUILD is not set")
+        sys.exit(SKIPPED)
+    return pathlib.Path(folder)
+
+
+def need_file(path, why):
+    if not path or not pathlib.Path(path).exists():
+        print(f"skipped: {why}")
+        sys.exit(SKIPPED)
+    return str(path)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Program:
+    """A process of ours; stopped by its own id, whatever happens."""
+
+    def __init__(self, name, arguments, folder, stdin=subprocess.DEVNULL):
+        self.name = name
+        self.log_path = pathlib.Path(folder) / f"{name}.log"
+        self.log = open(self.log_path, "ab")
+        self.process = subprocess.Popen([str(a) for a in arguments], stdin=stdin, stdout=subprocess.PIPE, stderr=self.log)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def is_running(self):
+        return self.process.poll() is None
+
+    def log_text(self):
+        return self.log_path.read_text(errors="replace")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, timeout=20):
+        """Asks it to end; returns its exit status, negative for a signal."""
+        if self.is_running():
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.log.close()
+        return self.process.returncode
+
+
+def wait_until(condition, timeout, what):
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise TimeoutError(f"not within {timeout} s: {what}")
+
+
+def run_tests(module):
+    """unittest, ended by a line that says how many passed."""
+    import unittest
+
+    result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(unittest.defaultTestLoader.loadTestsFromModule(module))
+    failed = len(result.failures) + len(result.errors)
+    print(f"{result.testsRun - failed - len(result.skipped)} passed, {failed} failed, {len(result.skipped)} skipped")
+    sys.exit(1 if failed else 0)
