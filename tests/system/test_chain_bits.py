@@ -1,0 +1,127 @@
+"""One answer, bit for bit: the digests of the logits at every token are the same for 1, 2, 3 and 5 workers, 1 and 4 column
+shards, chunks of 1, 7, 64 and all rows, every instruction set of the machine, more threads, company in the batch. The real programs and
+the real model; the whole product of the settings runs in one process (tests/worker/tool_logits.c), beside the same expectation."""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+
+from fleet import Fleet
+from programs import build_folder, run_tests
+
+PROMPT = (
+    "We the People of the United States, in Order to form a more perfect Union, establish Justice, insure domestic Tranquility, "
+    "provide for the common defence, promote the general Welfare, and secure the Blessings of Liberty to ourselves and our "
+    "Posterity, do ordain and establish this Constitution for the United States of America. Article I. Section 1. All "
+    "legislative Powers herein granted shall be vested in a Congress"
+)
+TOKENS = 12
+
+
+def complete(url, prompt=PROMPT, tokens=TOKENS, **extra):
+    body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "logprobs": 3, "ignore_eos": True, **extra}
+    request = urllib.request.Request(
+        url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=300) as answer:
+        choice = json.load(answer)["choices"][0]
+    return choice["text"], choice["logprobs"]
+
+
+def digests(fleet):
+    """(token, digest) by position, of the only sequence so far."""
+    found = re.findall(r"digest token=(\d+) position=(\d+) digest=(\w+) sequence=(\d+)", fleet.gateway.log_text())
+    first = found[0][3]
+    return [(int(token), int(position), digest) for token, position, digest, number in found if number == first]
+
+
+def run(workers, shards=4, chunk=64, isa="auto", threads=1, wire="f32"):
+    flags = ["--logits-digest", "--column-shards", str(shards), "--chunk-rows", str(chunk), "--wire", wire]
+    flags += ["--sites", ",".join(f"site-{i + 1}" for i in range(workers))]
+    with Fleet(workers, gateway_flags=flags, worker_flags=["--isa", isa, "--kv-bytes", "128M"], threads=threads) as fleet:
+        answer = complete(fleet.url)
+        result = digests(fleet)
+    assert len(result) == TOKENS, result
+    return answer, result
+
+
+def instruction_sets():
+    """Those that this machine runs; the reference is scalar, and so slow that it gets one run of its own."""
+    flags = next(line for line in open("/proc/cpuinfo") if line.startswith("flags")).split()
+    sets = {"avx2": {"avx2", "fma", "f16c"}, "avx512": {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni"}}
+    for name, needs in sets.items():
+        if not needs <= set(flags):
+            print(f"not run: this machine has no {name}")
+    return [name for name, needs in sets.items() if needs <= set(flags)]
+
+
+class ChainBits(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.expected = run(workers=1, shards=1, chunk=0)
+
+    def check(self, **settings):
+        with self.subTest(**settings):
+            self.assertEqual(run(**settings), self.expected)
+
+    def test_workers_and_column_shards(self):
+        for workers in (1, 2, 3, 5):
+            for shards in (1, 4):
+                self.check(workers=workers, shards=shards)
+
+    def test_chunks(self):
+        for chunk in (1, 7, 0):
+            self.check(workers=3, chunk=chunk)
+
+    def test_instruction_sets(self):
+        for isa in instruction_sets() + ["reference"]:
+            self.check(workers=2, isa=isa)
+
+    def test_threads(self):
+        self.check(workers=2, threads=3)
+
+    def test_company_in_the_batch(self):
+        with Fleet(2, gateway_flags=["--max-sequences", "16"]) as fleet:
+            others = [f"{i}. {PROMPT[i * 7:]}" for i in range(8)]
+            with concurrent.futures.ThreadPoolExecutor(9) as pool:
+                company = [pool.submit(complete, fleet.url, other, 40, temperature=1, seed=i) for i, other in enumerate(others)]
+                mine = [pool.submit(complete, fleet.url) for _ in range(4)]
+                for answer in mine:
+                    self.assertEqual(answer.result(), self.expected[0])
+                for answer in company:
+                    self.assertTrue(answer.result()[1]["tokens"])
+
+    def test_f16_depends_on_the_split_alone(self):
+        first = run(workers=2, wire="f16", shards=1, chunk=0)
+        for shards, chunk in ((4, 64), (3, 7)):
+            with self.subTest(shards=shards, chunk=chunk):
+                self.assertEqual(run(workers=2, wire="f16", shards=shards, chunk=chunk), first)
+
+    def test_every_setting_in_one_process(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        tokens = pathlib.Path(folder.name) / "tokens.txt"
+        tokens.write_text(" ".join(str(7 * i % 40000 + 20) for i in range(72)))
+        outputs = {}
+        for isa in instruction_sets():
+            for stages in (1, 2, 3, 5):
+                for shards in (1, 4):
+                    for chunk in (1, 7, 64, 72):
+                        command = [build_folder() / "tests" / "logits", "--tokens", tokens, "--digest", "--isa", isa]
+                        command += ["--model", os.environ["LONGHAUL_TEST_MODEL"], "--stages", str(stages), "--column-shards", str(shards)]
+                        command += ["--chunk-rows", str(chunk), "--kv-bytes", "16M"]
+                        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                        outputs.setdefault(out, []).append((isa, stages, shards, chunk))
+        self.assertEqual(len(outputs), 1, list(outputs.values()))
+        self.assertEqual(len(next(iter(outputs)).splitlines()), 72)
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules[__name__])
