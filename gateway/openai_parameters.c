@@ -33,8 +33,8 @@ static bool parse_float(const json_t *body, const char *key, double low, bool lo
 
 /* llama.cpp's name and vLLM's for the same thing. */
 static bool parse_repetition(const json_t *body, lh_engine_sampling *sampling, lh_openai_error *error) {
-    return parse_float(body, "repeat_penalty", 0, false, 10, &sampling->repetition_penalty, error) &&
-           parse_float(body, "repetition_penalty", 0, false, 10, &sampling->repetition_penalty, error);
+    return parse_float(body, "repeat_penalty", 0.1, true, 10, &sampling->repetition_penalty, error) &&
+           parse_float(body, "repetition_penalty", 0.1, true, 10, &sampling->repetition_penalty, error);
 }
 
 /* 0 and vLLM's -1 switch it off. */

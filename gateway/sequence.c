@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Added to a stop token's logit while min_tokens are not reached: no finite logit comes back from there, and
- * unlike an infinity it cannot make a NaN. */
-#define STOP_TOKEN_BAN (-1e9f)
+/* Added to a stop token's logit while min_tokens are not reached: the largest bias that a sampler takes. No logit
+ * of a model comes back from there, and unlike an infinity it cannot make a NaN. */
+#define STOP_TOKEN_BAN (-1e6f)
 
 static lh_status check(const lh_engine_request *request, uint32_t context, lh_error *error) {
     if (request->prompt_tokens == 0)
