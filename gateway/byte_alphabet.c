@@ -4,8 +4,7 @@
 
 #include "gateway/utf8.h"
 
-/* The byte of a character, or -1. Bytes 0..32 are U+0100..U+0120, 127..160 are U+0121..U+0142, 173 is U+0143.
- */
+/* The byte of a character, or -1: 0..32 are U+0100..U+0120, 127..160 are U+0121..U+0142, 173 is U+0143. */
 static int byte_of(uint32_t character) {
     if ((character > 32 && character < 127) || (character > 160 && character < 256 && character != 173))
         return (int)character;

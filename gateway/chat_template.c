@@ -4,7 +4,6 @@
 #include "gateway/chat_template.h"
 
 #include "gateway/chat_families.h"
-#include "gateway/chat_signature.h"
 #include "gateway/utf8.h"
 
 #include <stdio.h>
@@ -29,24 +28,33 @@ static lh_status refuse_unknown(uint64_t signature, lh_error *error) {
         (unsigned long long)signature, list);
 }
 
+lh_status lh_chat_template_of_signature(const lh_chat_signature *signature, lh_chat_template **chat_template,
+                                        lh_error *error) {
+    const lh_chat_family *family = lh_chat_family_find(signature->hash);
+    if (!family)
+        return refuse_unknown(signature->hash, error);
+    lh_chat_template *made = calloc(1, sizeof *made);
+    if (!made)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a chat template");
+    made->family = family;
+    lh_status status =
+        lh_text_buffer_append(&made->system, signature->system.bytes, signature->system.length, error);
+    if (status) {
+        lh_chat_template_destroy(made);
+        return status;
+    }
+    *chat_template = made;
+    return LH_OK;
+}
+
 lh_status lh_chat_template_parse(const char *text, size_t length, lh_chat_template **chat_template,
                                  lh_error *error) {
     lh_chat_signature signature;
     lh_status status = lh_chat_signature_read(text, length, &signature, error);
-    const lh_chat_family *family = status ? NULL : lh_chat_family_find(signature.hash);
-    if (!status && !family)
-        status = refuse_unknown(signature.hash, error);
-    lh_chat_template *made = status ? NULL : calloc(1, sizeof *made);
-    if (!status && !made)
-        status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a chat template");
-    if (status) {
-        lh_text_buffer_reset(&signature.system);
-        return status;
-    }
-    made->family = family;
-    made->system = signature.system;
-    *chat_template = made;
-    return LH_OK;
+    if (!status)
+        status = lh_chat_template_of_signature(&signature, chat_template, error);
+    lh_text_buffer_reset(&signature.system);
+    return status;
 }
 
 lh_status lh_chat_template_create(const lh_gguf *gguf, lh_chat_template **chat_template, lh_error *error) {

@@ -5,6 +5,7 @@
 
 #include "common/gguf.h"
 #include "common/status.h"
+#include "gateway/chat_signature.h"
 #include "gateway/text_buffer.h"
 #include "gateway/tokenizer.h"
 
@@ -22,6 +23,9 @@ lh_status lh_chat_template_create(const lh_gguf *gguf, lh_chat_template **chat_t
 /* The same from the template's text. */
 lh_status lh_chat_template_parse(const char *text, size_t length, lh_chat_template **chat_template,
                                  lh_error *error);
+/* The same from a signature that was read before; the default system message is copied. */
+lh_status lh_chat_template_of_signature(const lh_chat_signature *signature, lh_chat_template **chat_template,
+                                        lh_error *error);
 void lh_chat_template_destroy(lh_chat_template *chat_template);
 const char *lh_chat_template_family(const lh_chat_template *chat_template);
 
@@ -34,8 +38,7 @@ lh_status lh_chat_template_render(const lh_chat_template *chat_template, const l
                                   const lh_chat_message *messages, size_t count, lh_tokens *tokens,
                                   lh_error *error);
 
-/* Appends the text of the conversation, with these texts for bos_token and eos_token. Fails as _render does.
- */
+/* Appends the text of the conversation, with these texts for bos_token and eos_token. Fails as _render. */
 lh_status lh_chat_template_render_text(const lh_chat_template *chat_template, const char *bos,
                                        const char *eos, const lh_chat_message *messages, size_t count,
                                        lh_text_buffer *text, lh_error *error);

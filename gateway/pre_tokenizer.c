@@ -1,11 +1,11 @@
 /* The expressions, as the models' tokenizer.json files have them, for PCRE2. Three things are spelled out:
  *
  * - `\s` is the White_Space property; PCRE2's own also has U+180E, which left it with Unicode 6.3.
- * - `\p{L}` and its like get the characters of Unicode 15 and 16 where an older PCRE2 (Debian 12: Unicode 14)
- * lacks them. Without these, a new script's words would be cut like punctuation, other than the model's own
- * tokenizer does.
+ * - `\p{L}` and its like get the characters of Unicode 15 and 16 where an older PCRE2 (Debian 12: Unicode
+ *   14) lacks them. Without these, a new script's words would be cut like punctuation, other than the
+ *   model's own tokenizer does.
  * - "Digits, then GPT-2", two passes elsewhere, is one expression: a digit ends the piece before it, so
- * spaces in front of one stay together (`\s+(?=digit)`). */
+ *   spaces in front of one stay together (`\s+(?=digit)`). */
 #include "gateway/pre_tokenizer.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -128,8 +128,8 @@ static lh_status compile(lh_pre_tokenizer *pre, lh_error *error) {
         return lh_fail(error, LH_ERR_INTERNAL, "expression of \"%s\", offset %zu: %s", pre->kind->name,
                        offset, text);
     }
-    (void)pcre2_jit_compile(pre->code,
-                            PCRE2_JIT_COMPLETE); /* without it the interpreter does the same, slower */
+    /* Without it the interpreter does the same, slower. */
+    (void)pcre2_jit_compile(pre->code, PCRE2_JIT_COMPLETE);
     pre->context = pcre2_match_context_create(NULL);
     if (!pre->context)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a pre-tokenizer");

@@ -32,6 +32,6 @@ void lh_word_scan_destroy(lh_word_scan *scan);
 
 /* Begins text[length], valid UTF-8, which must stay until the last word was taken. */
 void lh_word_scan_begin(lh_word_scan *scan, const char *text, size_t length);
-/* The next word, in order and without gaps. LH_AGAIN: the text is used up. LH_ERR_NO_MEMORY, LH_ERR_INTERNAL.
- */
+/* The next word, in order and without gaps. LH_AGAIN: the text is used up; LH_ERR_NO_MEMORY;
+ * LH_ERR_INTERNAL. */
 lh_status lh_word_scan_next(lh_word_scan *scan, const char **word, size_t *length, lh_error *error);

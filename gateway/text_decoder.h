@@ -2,8 +2,8 @@
  * event as strict UTF-8, so half a character must never leave.
  *
  * Each maximal subpart of an ill-formed sequence becomes one U+FFFD (WHATWG; the same as Python's and Rust's
- * lossy decoding), so the pieces put together are what decoding the whole at once gives. Thread: the owner's.
- */
+ * lossy decoding), so the pieces put together are what decoding the whole at once gives. Thread: the
+ * owner's. */
 #pragma once
 
 #include "gateway/text_buffer.h"

@@ -1,6 +1,6 @@
 /* Text to token ids and back, from a GGUF's vocabulary alone: byte-level BPE (arXiv:1508.07909) with the
- * pre-tokenizer that tokenizer.ggml.pre names. Linear time in the text. Read-only after creation: any thread.
- */
+ * pre-tokenizer that tokenizer.ggml.pre names. Linear time in the text. Read-only after creation: any
+ * thread. */
 #pragma once
 
 #include "common/gguf.h"

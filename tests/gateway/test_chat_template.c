@@ -1,5 +1,8 @@
 /* Chat templates against Jinja and the `tokenizers` library (tests/vectors/chat_templates.json): the texts
- * always, the token ids where LONGHAUL_TEST_MODEL names the model whose vocabulary they are of. */
+ * always, the token ids where LONGHAUL_TEST_MODEL names the model whose vocabulary they are of. A template is
+ * in a file of chat_templates/, or the vectors hold its signature only; that these signatures are those of
+ * the published texts is checked where LONGHAUL_TEST_TEMPLATES names a folder that has them
+ * (make_chat_vectors.py). */
 #include "gateway/chat_signature.h"
 #include "gateway/chat_template.h"
 #include "tests/gateway/support/model_vocabulary.h"
@@ -22,12 +25,13 @@ static const char *text_of(json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
 }
 
-static char *read_file(const char *name, size_t *length) {
+/* The bytes of FOLDER/NAME.jinja, or NULL. */
+static char *read_template(const char *folder, const char *name, size_t *length) {
     char path[512], *text = NULL;
-    snprintf(path, sizeof path, TEST_SOURCE_DIR "/vectors/chat_templates/%s", name);
+    snprintf(path, sizeof path, "%s/%s.jinja", folder, name);
     FILE *in = fopen(path, "rb");
     if (!in)
-        fail_msg("%s: cannot be read", path);
+        return NULL;
     FILE *out = open_memstream(&text, length);
     for (int byte; (byte = fgetc(in)) != EOF;)
         fputc(byte, out);
@@ -36,15 +40,41 @@ static char *read_file(const char *name, size_t *length) {
     return text;
 }
 
-static lh_chat_template *parse_file(const char *name) {
+static char *read_own_template(const char *name, size_t *length) {
+    char *text = read_template(TEST_SOURCE_DIR "/vectors/chat_templates", name, length);
+    if (!text)
+        fail_msg("vectors/chat_templates/%s.jinja: cannot be read", name);
+    return text;
+}
+
+static lh_chat_template *parse_own_template(const char *name) {
     size_t length;
-    char *text = read_file(name, &length);
+    char *text = read_own_template(name, &length);
     lh_chat_template *chat_template;
     lh_error error;
     if (lh_chat_template_parse(text, length, &chat_template, &error))
         fail_msg("%s: %s", name, error.message);
     free(text);
     return chat_template;
+}
+
+/* From the vectors' entry of a template whose text is not here. */
+static lh_chat_template *template_of_signature(json_t *one) {
+    lh_chat_signature signature = {.hash = strtoull(text_of(one, "signature"), NULL, 16)};
+    lh_chat_template *chat_template;
+    lh_error error;
+    json_t *system = json_object_get(one, "system");
+    assert_int_equal(
+        lh_text_buffer_append(&signature.system, json_string_value(system), json_string_length(system), NULL),
+        LH_OK);
+    if (lh_chat_template_of_signature(&signature, &chat_template, &error))
+        fail_msg("%s: %s", text_of(one, "name"), error.message);
+    lh_text_buffer_reset(&signature.system); /* the template has its own */
+    return chat_template;
+}
+
+static lh_chat_template *template_of(json_t *one) {
+    return text_of(one, "signature") ? template_of_signature(one) : parse_own_template(text_of(one, "name"));
 }
 
 #define MESSAGES_MAX 16
@@ -65,12 +95,12 @@ static conversation read_conversation(json_t *list) {
     return out;
 }
 
-static void check_refusal(const char *file, size_t number, json_t *words, lh_status status,
+static void check_refusal(const char *name, size_t number, json_t *words, lh_status status,
                           const lh_error *error) {
     if (status != LH_ERR_INVALID)
-        fail_msg("%s, case %zu: not refused (%s)", file, number, lh_status_name(status));
+        fail_msg("%s, case %zu: not refused (%s)", name, number, lh_status_name(status));
     if (json_is_string(words) && !strstr(error->message, json_string_value(words)))
-        fail_msg("%s, case %zu: refused with \"%s\", not \"%s\"", file, number, error->message,
+        fail_msg("%s, case %zu: refused with \"%s\", not \"%s\"", name, number, error->message,
                  json_string_value(words));
 }
 
@@ -79,8 +109,8 @@ static void renders_as_jinja_does(void **state) {
     size_t i, k;
     json_t *one, *test;
     json_array_foreach(json_object_get(vectors, "templates"), i, one) {
-        const char *file = text_of(one, "file");
-        lh_chat_template *chat_template = parse_file(file);
+        const char *name = text_of(one, "name");
+        lh_chat_template *chat_template = template_of(one);
         assert_string_equal(lh_chat_template_family(chat_template), text_of(one, "family"));
         json_array_foreach(json_object_get(one, "cases"), k, test) {
             conversation said = read_conversation(json_object_get(test, "messages"));
@@ -91,12 +121,12 @@ static void renders_as_jinja_does(void **state) {
                                              said.messages, said.count, &text, &error);
             json_t *wanted = json_object_get(test, "text");
             if (!wanted)
-                check_refusal(file, k, json_object_get(test, "refused"), status, &error);
+                check_refusal(name, k, json_object_get(test, "refused"), status, &error);
             else if (status)
-                fail_msg("%s, case %zu: %s", file, k, error.message);
+                fail_msg("%s, case %zu: %s", name, k, error.message);
             else if (text.length != json_string_length(wanted) ||
                      memcmp(text.bytes, json_string_value(wanted), text.length) != 0)
-                fail_msg("%s, case %zu: wanted\n%s\ngot\n%.*s", file, k, json_string_value(wanted),
+                fail_msg("%s, case %zu: wanted\n%s\ngot\n%.*s", name, k, json_string_value(wanted),
                          (int)text.length, text.bytes);
             lh_text_buffer_reset(&text);
         }
@@ -120,7 +150,7 @@ static lh_tokenizer *tokenizer_for(const model_vocabulary *model, json_t *one, b
 }
 
 /* With add_bos, too: bos must be there once, whether the template or the tokenizer puts it. */
-static void check_ids(const lh_chat_template *chat_template, const lh_tokenizer *tokenizer, const char *file,
+static void check_ids(const lh_chat_template *chat_template, const lh_tokenizer *tokenizer, const char *name,
                       size_t number, json_t *test) {
     conversation said = read_conversation(json_object_get(test, "messages"));
     json_t *ids = json_object_get(test, "ids");
@@ -129,7 +159,7 @@ static void check_ids(const lh_chat_template *chat_template, const lh_tokenizer 
     lh_status status =
         lh_chat_template_render(chat_template, tokenizer, said.messages, said.count, &tokens, &error);
     if (status)
-        fail_msg("%s, case %zu: %s", file, number, error.message);
+        fail_msg("%s, case %zu: %s", name, number, error.message);
     uint32_t bos = (uint32_t)lh_tokenizer_bos(tokenizer);
     bool has_bos = (uint32_t)json_integer_value(json_array_get(ids, 0)) == bos;
     size_t skip = lh_tokenizer_adds_bos(tokenizer) && !has_bos ? 1 : 0;
@@ -139,7 +169,7 @@ static void check_ids(const lh_chat_template *chat_template, const lh_tokenizer 
     for (size_t i = 0; same && i + skip < tokens.count; i++)
         same = tokens.ids[i + skip] == json_integer_value(json_array_get(ids, i));
     if (!same)
-        fail_msg("%s, case %zu: the token ids differ", file, number);
+        fail_msg("%s, case %zu: the token ids differ", name, number);
     free(tokens.ids);
 }
 
@@ -151,11 +181,11 @@ static void tokens_are_those_of_the_whole_text(void **state) {
     size_t i, k;
     json_t *one, *test;
     json_array_foreach(json_object_get(vectors, "templates"), i, one) {
-        lh_chat_template *chat_template = parse_file(text_of(one, "file"));
+        lh_chat_template *chat_template = template_of(one);
         lh_tokenizer *tokenizer = tokenizer_for(model, one, i % 2 == 1);
         json_array_foreach(json_object_get(one, "cases"), k, test) {
             if (json_object_get(test, "ids"))
-                check_ids(chat_template, tokenizer, text_of(one, "file"), k, test);
+                check_ids(chat_template, tokenizer, text_of(one, "name"), k, test);
         }
         lh_tokenizer_destroy(tokenizer);
         lh_chat_template_destroy(chat_template);
@@ -218,6 +248,56 @@ static void refuses_the_unknown(void **state) {
     assert_non_null(strstr(error.message, "llama-3"));
 }
 
+static void refuses_an_unknown_signature(void **state) {
+    (void)state;
+    size_t i;
+    json_t *one;
+    json_array_foreach(json_object_get(vectors, "templates"), i, one) {
+        if (!text_of(one, "signature"))
+            continue;
+        lh_chat_signature signature = {.hash = strtoull(text_of(one, "signature"), NULL, 16) ^ 1};
+        lh_chat_template *chat_template = NULL;
+        lh_error error;
+        assert_int_equal(lh_chat_template_of_signature(&signature, &chat_template, &error),
+                         LH_ERR_UNSUPPORTED);
+        assert_null(chat_template);
+    }
+}
+
+static void published_texts_have_these_signatures(void **state) {
+    (void)state;
+    const char *folder = getenv("LONGHAUL_TEST_TEMPLATES");
+    if (!folder) {
+        printf("skipped: LONGHAUL_TEST_TEMPLATES is not set\n");
+        skip();
+    }
+    size_t i, length, count = 0;
+    json_t *one;
+    json_array_foreach(json_object_get(vectors, "templates"), i, one) {
+        const char *name = text_of(one, "name");
+        char *text = text_of(one, "signature") ? read_template(folder, name, &length) : NULL;
+        if (!text)
+            continue;
+        lh_chat_signature signature;
+        lh_error error;
+        if (lh_chat_signature_read(text, length, &signature, &error))
+            fail_msg("%s: %s", name, error.message);
+        char hash[17];
+        snprintf(hash, sizeof hash, "%016llx", (unsigned long long)signature.hash);
+        if (strcmp(hash, text_of(one, "signature")) != 0)
+            fail_msg("%s: the text has the signature %s, the vectors say %s", name, hash,
+                     text_of(one, "signature"));
+        json_t *system = json_object_get(one, "system");
+        assert_int_equal(signature.system.length, json_string_length(system));
+        if (signature.system.length > 0)
+            assert_memory_equal(signature.system.bytes, json_string_value(system), signature.system.length);
+        lh_text_buffer_reset(&signature.system);
+        free(text);
+        count++;
+    }
+    assert_int_not_equal(count, 0);
+}
+
 static uint64_t signature_of(const char *text, size_t length) {
     lh_chat_signature signature;
     lh_error error;
@@ -261,35 +341,53 @@ static void spelling_is_no_matter(void **state) {
             fail_msg("taken as the same: %s | %s", different[i][0], different[i][1]);
 }
 
-/* Every cut and every changed byte of the real templates is read without harm; changed ones are unknown, or
- * differ in white space or in the default system message only. */
+/* Every cut, and many changed bytes. */
+static void check_damaged(const char *text, size_t length) {
+    uint64_t random = 11;
+    for (size_t cut = 0; cut < length; cut++) {
+        char *part = malloc(cut ? cut : 1); /* its own block, so that a read behind its end is seen */
+        memcpy(part, text, cut);
+        (void)signature_of(part, cut);
+        free(part);
+    }
+    char *changed = malloc(length);
+    memcpy(changed, text, length);
+    for (int round = 0; round < 3000; round++) {
+        size_t at = (size_t)(test_random(&random) % length);
+        changed[at] = "{}%#-'\"\\+ (["[test_random(&random) % 12];
+        (void)signature_of(changed, length);
+        changed[at] = text[at];
+    }
+    free(changed);
+}
+
 static void survives_damaged_templates(void **state) {
     (void)state;
-    static const char *const files[] = {"smollm2.jinja", "zephyr.jinja", "qwen2.5.jinja"};
-    uint64_t random = 11;
-    for (size_t f = 0; f < 3; f++) {
+    static const char *const names[] = {"smollm2", "zephyr", "mistral-v1"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t length;
-        char *text = read_file(files[f], &length);
-        for (size_t cut = 0; cut < length; cut++) {
-            char *part = malloc(cut ? cut : 1); /* its own block, so that a read behind its end is seen */
-            memcpy(part, text, cut);
-            (void)signature_of(part, cut);
-            free(part);
-        }
-        for (int round = 0; round < 3000; round++) {
-            size_t at = (size_t)(test_random(&random) % length);
-            char before = text[at];
-            text[at] = "{}%#-'\"\\+ (["[test_random(&random) % 12];
-            (void)signature_of(text, length);
-            text[at] = before;
-        }
+        char *text = read_own_template(names[i], &length);
+        check_damaged(text, length);
         free(text);
     }
+    /* What templates with tools are made of. */
+    static const char busy[] =
+        "{# tools #}\n{%- set ns = namespace(found=false, at={'a': [1, 2.5], \"b\": {'c': none}}) -%}\n"
+        "{%- macro show(x, y=true) -%}{{- x | tojson(indent=4) }}{%- endmacro %}\n"
+        "{%- if tools is defined and (tools | length) > 0 -%}\n  {{- 'it\\'s \\\\ \"quoted\"\\n' + "
+        "show(tools[0]) }}\n"
+        "{%- elif not ns.found or messages[-1].role != 'user' -%}\n  {%+ set ns.found = True +%}\n"
+        "{%- else -%}{{- raise_exception(\"no }} here %}\") -}}{%- endif %}\n"
+        "{%- for call in messages[1:-1:2] if call.name not in ns.at.keys() -%}\n"
+        "  {{ call['function'].arguments ~ (loop.index0 % 2 == 0) }}{{ {'x': {'y': call.id}} }}\n{%- endfor "
+        "-%}\n";
+    assert_int_not_equal(signature_of(busy, sizeof busy - 1), 0);
+    check_damaged(busy, sizeof busy - 1);
 }
 
 static void checks_the_call(void **state) {
     (void)state;
-    lh_chat_template *chat_template = parse_file("chatml.jinja");
+    lh_chat_template *chat_template = parse_own_template("chatml");
     lh_text_buffer text = {0};
     lh_error error;
     lh_chat_message broken = {"user", "\xC3", 1}, stranger = {"wizard", "x", 1}, nothing = {"user", NULL, 0};
@@ -309,7 +407,7 @@ static void checks_the_call(void **state) {
 static void survives_no_memory(void **state) {
     (void)state;
     size_t length;
-    char *source = read_file("smollm2.jinja", &length);
+    char *source = read_own_template("smollm2", &length);
     lh_chat_message message = {"user", "Hello", 5};
     for (size_t n = 1;; n++) {
         lh_chat_template *chat_template = NULL;
@@ -340,6 +438,8 @@ int main(void) {
         cmocka_unit_test(tokens_are_those_of_the_whole_text),
         cmocka_unit_test(content_makes_no_control_token),
         cmocka_unit_test(refuses_the_unknown),
+        cmocka_unit_test(refuses_an_unknown_signature),
+        cmocka_unit_test(published_texts_have_these_signatures),
         cmocka_unit_test(spelling_is_no_matter),
         cmocka_unit_test(survives_damaged_templates),
         cmocka_unit_test(checks_the_call),

@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 """Writes chat_templates.json: conversations rendered by Jinja, set up as transformers does it, with the templates of
-chat_templates/ (as their models' publishers ship them, and a few in another spelling), and their token ids by the
-`tokenizers` library.
+chat_templates/, and their token ids by the `tokenizers` library.
 
-    make_chat_vectors.py MODEL.gguf
+    make_chat_vectors.py MODEL.gguf [TEMPLATES]
+
+The repository does not hold the text of the templates in SIGNED, only what Longhaul knows of them: the signature
+(gateway/chat_signature.h) and the default system message. Their cases stay as they are in chat_templates.json. To verify
+them again, put their texts (`tokenizer.chat_template` of the models, `chat_template` in their tokenizer_config.json) into
+a folder TEMPLATES, as llama-3.1.jinja and so on: whichever are there are rendered anew. That a text has the signature
+that is written here is for the other side to say: LONGHAUL_TEST_TEMPLATES=TEMPLATES test_chat_template.
 
 The vocabulary is the GGUF's with the templates' special tokens added. Ids are those of the whole text at once; conversations
 that name special tokens have none, since Longhaul takes them as text there. A conversation of which a template would
@@ -20,7 +25,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from make_tokenizer_vectors import PRE, build
 
 HERE = pathlib.Path(__file__).parent
-# File, family, bos_token, eos_token.
+# Name, family, bos_token, eos_token.
 TEMPLATES = [
     ("chatml", "chatml", "<s>", "<|im_end|>"),
     ("chatml-agp", "chatml", "<s>", "<|im_end|>"),
@@ -47,6 +52,15 @@ TEMPLATES = [
     ("zephyr", "zephyr", "<s>", "</s>"),
     ("deepseek-v2", "deepseek-v2", "<s>", "</s>"),
 ]
+# Whose text is not here: signature, default system message.
+SIGNED = {
+    "qwen2.5": ("83ae9d9804f53122", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
+    "llama-3.1": ("4e65ac79fc85e7c0", ""),
+    "llama-3.2": ("141be0289eda8873", ""),
+    "mistral-v3-tekken": ("d0826c5a5ea1c44e", ""),
+    "gemma-2": ("b8c2b4eef3130ae8", ""),
+    "phi-3.5": ("7c2e236d2ef19fc7", ""),
+}
 EXTRA = """<s> </s> <|begin_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|> [INST] [/INST] [SYSTEM_PROMPT]
 [/SYSTEM_PROMPT] <bos> <eos> <start_of_turn> <end_of_turn> <|user|> <|assistant|> <|system|> <|end|> <|im_sep|>""".split()
 
@@ -116,22 +130,22 @@ def environment():
     return env
 
 
-def render(env, name, bos, eos, conversation):
+def render(env, text, bos, eos, conversation):
     messages = [{"role": role, "content": content} for role, content in conversation]
-    template = env.from_string((HERE / "chat_templates" / f"{name}.jinja").read_text())
+    template = env.from_string(text)
     return template.render(messages=messages, tools=None, bos_token=bos, eos_token=eos, add_generation_prompt=True)
 
 
-def outcome(env, name, bos, eos, conversation):
+def outcome(env, name, source, bos, eos, conversation):
     """The text, or what it is refused with: words, or None for ours."""
     roles = {role for role, _ in conversation}
     try:
-        text = render(env, name, bos, eos, conversation)
+        text = render(env, source, bos, eos, conversation)
     except Refused as refused:
         return None, (None if T in roles else str(refused))
     except jinja2.UndefinedError:
         return None, None
-    marked = render(env, name, bos, eos, [(role, f"@{i}@") for i, (role, _) in enumerate(conversation)])
+    marked = render(env, source, bos, eos, [(role, f"@{i}@") for i, (role, _) in enumerate(conversation)])
     if any(f"@{i}@" not in marked for i in range(len(conversation))):
         return None, None
     if T in roles and name.startswith("llama-3."):
@@ -139,27 +153,51 @@ def outcome(env, name, bos, eos, conversation):
     return text, None
 
 
-def main(path):
+def make_cases(env, tokenizer, control, name, source, bos, eos):
+    cases = []
+    for conversation in CONVERSATIONS:
+        text, words = outcome(env, name, source, bos, eos, conversation)
+        case = {"messages": conversation}
+        if text is None:
+            case["refused"] = words
+        else:
+            case["text"] = text
+            if not any(t in content for t in control + EXTRA for _, content in conversation):
+                case["ids"] = tokenizer.encode(text, add_special_tokens=False).ids
+        cases.append(case)
+    return cases
+
+
+def kept_cases(name):
+    """Those of the last run."""
+    before = json.loads((HERE / "chat_templates.json").read_text())["templates"]
+    cases = next((t["cases"] for t in before if t["name"] == name), [])
+    if [[tuple(m) for m in case["messages"]] for case in cases] != CONVERSATIONS:
+        sys.exit(f"{name}: other conversations than last time, so its text is needed: see TEMPLATES in the docstring")
+    return cases
+
+
+def main(path, folder):
     reader = GGUFReader(path)
     tokenizer = build(reader, *PRE["smollm"])
     tokens, types = (reader.fields[f"tokenizer.ggml.{key}"].contents() for key in ("tokens", "token_type"))
     control = [token for token, kind in zip(tokens, types) if kind == 3]
     tokenizer.add_special_tokens([tokenizers.AddedToken(t, special=True, normalized=False) for t in control + EXTRA])
     env = environment()
-    out = []
+    out, kept = [], []
     for name, family, bos, eos in TEMPLATES:
-        cases = []
-        for conversation in CONVERSATIONS:
-            text, words = outcome(env, name, bos, eos, conversation)
-            case = {"messages": conversation}
-            if text is None:
-                case["refused"] = words
-            else:
-                case["text"] = text
-                if not any(t in content for t in control + EXTRA for _, content in conversation):
-                    case["ids"] = tokenizer.encode(text, add_special_tokens=False).ids
-            cases.append(case)
-        out.append({"file": f"{name}.jinja", "family": family, "bos": bos, "eos": eos, "cases": cases})
+        entry = {"name": name, "family": family, "bos": bos, "eos": eos}
+        place = HERE / "chat_templates"
+        if name in SIGNED:
+            entry["signature"], entry["system"] = SIGNED[name]
+            place = folder
+        file = place and place / f"{name}.jinja"
+        if name in SIGNED and not (file and file.exists()):
+            kept.append(name)
+            entry["cases"] = kept_cases(name)
+        else:
+            entry["cases"] = make_cases(env, tokenizer, control, name, file.read_text(), bos, eos)
+        out.append(entry)
     head = {"made by": f"make_chat_vectors.py, jinja2 {jinja2.__version__}, tokenizers {tokenizers.__version__}",
             "extra": EXTRA, "unknown": UNKNOWN}
     lines = ",\n".join(
@@ -167,10 +205,11 @@ def main(path):
         ",\n".join(json.dumps(case, separators=(",", ":")) for case in t["cases"]) + "\n]}" for t in out)
     body = json.dumps(head)[:-1] + ', "templates": [\n' + lines + "\n]}\n"
     (HERE / "chat_templates.json").write_text(body)
-    print(f"{len(out)} templates, {sum(len(t['cases']) for t in out)} cases, {len(body)} bytes")
+    print(f"{len(out)} templates, {sum(len(t['cases']) for t in out)} cases, {len(body)} bytes; "
+          f"kept as they were, for want of their texts: {', '.join(kept) or 'none'}")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    main(sys.argv[1])
+    main(sys.argv[1], pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else None)
