@@ -11,6 +11,9 @@
 /* Epochs advance at most once a second, so that one that begins at the wall clock's seconds cannot meet those
  * of a gateway that was restarted. */
 #define EPOCH_INTERVAL_US 1000000
+/* Years that a clock may have been ahead. A worker that reports more is not believed, or the numbers would end.
+ */
+#define EPOCH_LEAD_MAX (1u << 28)
 /* How long the first plan waits for the expected workers before it takes those that are there: one that has
  * died while the gateway was away must not keep the others idle for ever. */
 #define EXPECTED_PATIENCE_US 60000000
@@ -70,6 +73,13 @@ static uint32_t next_epoch(const lh_fleet *fleet, int64_t now_us) {
     uint32_t by_clock =
         fleet->options.first_epoch + (uint32_t)((now_us - fleet->created_us) / EPOCH_INTERVAL_US);
     return by_clock > fleet->epoch ? by_clock : fleet->epoch + 1;
+}
+
+/* A worker still has what an earlier gateway gave it, perhaps in this very second, or by a clock that has been
+ * set back since. */
+static void skip_epochs(lh_fleet *fleet, uint64_t generation, int64_t now_us) {
+    if (generation > fleet->epoch && generation < (uint64_t)next_epoch(fleet, now_us) + EPOCH_LEAD_MAX)
+        fleet->epoch = (uint32_t)generation;
 }
 
 static bool is_eligible(const lh_worker *worker, int64_t now_us) {
@@ -328,7 +338,9 @@ static void log_change(const lh_worker_report *report, lh_registry_change change
 static void fill_answer(const lh_fleet *fleet, const char *worker, lh_fleet_answer *answer) {
     const lh_chain *chain = &fleet->chain;
     int index = lh_chain_find(chain, worker);
-    *answer = (lh_fleet_answer){.renew_us = fleet->options.renew_us, .lease_us = fleet->options.lease_us};
+    *answer = (lh_fleet_answer){.renew_us = fleet->options.renew_us,
+                                .lease_us = fleet->options.lease_us,
+                                .is_planned = chain->state != LH_CHAIN_NONE};
     if (index < 0)
         return;
     const lh_chain_stage *stage = &chain->stages[index];
@@ -356,6 +368,7 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
     if (change != LH_REGISTRY_RENEWED)
         fleet->changed_us = now_us;
     log_change(report, change);
+    skip_epochs(fleet, report->assignment.generation, now_us);
     lh_fleet_tick(fleet, now_us);
     fill_answer(fleet, report->name, answer);
     return LH_OK;

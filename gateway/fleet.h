@@ -15,8 +15,9 @@
  * - a worker restarted: the same stages, the next epoch.
  * - a worker cannot load its stage: it is left out for a while.
  * - a spare joins: nothing changes while the chain is healthy.
- * - the gateway restarts: workers keep reporting; epochs must not repeat, so they begin at the wall clock's
- * seconds and advance at most once a second (which is also the back-off of a chain that keeps failing).
+ * - the gateway restarts: workers keep reporting, and keep their stages until there is a plan; epochs must not
+ * repeat, so they begin at the wall clock's seconds, advance at most once a second (which is also the back-off
+ * of a chain that keeps failing), and go on from the greatest that a worker still has.
  *
  * Thread: one at a time. */
 #pragma once
@@ -52,6 +53,7 @@ typedef struct lh_assignment {
 
 typedef struct lh_fleet_answer {
     int64_t renew_us, lease_us;
+    bool is_planned; /* false: the worker keeps what it has, and has_assignment is false */
     bool has_assignment;
     lh_assignment assignment;
 } lh_fleet_answer;

@@ -266,8 +266,9 @@ static json_t *render_assignment(const lh_assignment *a, const lh_fleet_model *m
 
 char *lh_fleet_json_render_answer(const lh_fleet_answer *answer, const lh_fleet_model *model) {
     json_t *assignment = answer->has_assignment ? render_assignment(&answer->assignment, model) : json_null();
-    return render(json_pack("{s:I, s:I, s:o}", "renew_ms", (json_int_t)(answer->renew_us / 1000), "lease_ms",
-                            (json_int_t)(answer->lease_us / 1000), "assignment", assignment));
+    return render(json_pack("{s:I, s:I, s:b, s:o}", "renew_ms", (json_int_t)(answer->renew_us / 1000),
+                            "lease_ms", (json_int_t)(answer->lease_us / 1000), "planned",
+                            (int)answer->is_planned, "assignment", assignment));
 }
 
 char *lh_fleet_json_render_tensors(const lh_model_file *file) {

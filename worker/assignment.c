@@ -324,8 +324,10 @@ static void fill_report(void *context, lh_control_report *report) {
 
 static void on_answer(void *context, const lh_control_answer *answer) {
     lh_assignment_keeper *keeper = context;
-    keeper->has_wanted = answer->has_assignment;
-    keeper->wanted = answer->assignment;
+    if (answer->is_planned) {
+        keeper->has_wanted = answer->has_assignment;
+        keeper->wanted = answer->assignment;
+    }
     reconcile(keeper);
 }
 

@@ -70,6 +70,7 @@ typedef struct lh_control_assignment {
 
 typedef struct lh_control_answer {
     int64_t renew_ms, lease_ms;
+    bool is_planned; /* false: what is there stays as it is */
     bool has_assignment;
     lh_control_assignment assignment;
 } lh_control_answer;

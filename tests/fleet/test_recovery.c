@@ -227,6 +227,8 @@ static void a_restarted_gateway_finds_its_fleet(void **state) {
     simulation_step_until(sim, simulation_now_us(sim) + 501 * MS);
     simulation_wait_ready(sim, simulation_now_us(sim) + 3000 * MS);
     assert_true(chain_of(sim)->epoch > epoch);
+    for (int node = 1; node <= 3; node++)
+        assert_int_equal(toy_worker_current_figures(simulation_worker(sim, node)).loads, 1);
     assert_int_equal(simulation_submit(sim, 100, 20, 1, NULL), 5);
     assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 2000 * MS));
     assert_true(simulation_stream_at(sim, 5)->is_finished);

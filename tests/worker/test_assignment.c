@@ -160,13 +160,18 @@ static void close_gateway(bench *b) {
 }
 
 static void want_nothing(bench *b) {
-    strcpy(b->answer, "{\"renew_ms\":20,\"lease_ms\":1000,\"assignment\":null}");
+    strcpy(b->answer, "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":true,\"assignment\":null}");
+}
+
+static void want_what_is_there(bench *b) {
+    strcpy(b->answer, "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":false,\"assignment\":null}");
 }
 
 static void want(bench *b, const wanted *w) {
     snprintf(
         b->answer, sizeof(b->answer),
-        "{\"renew_ms\":20,\"lease_ms\":1000,\"assignment\":{\"generation\":%u,\"chain\":\"c\",\"epoch\":%u,"
+        "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":true,\"assignment\":{\"generation\":%u,\"chain\":"
+        "\"c\",\"epoch\":%u,"
         "\"model\":{\"name\":\"tiny\",\"file_bytes\":%zu,\"header_bytes\":%zu,\"header_sha256\":\"%s\","
         "\"weights_url\":\"%s/weights\",\"tensors_url\":\"%s/tensors\"},\"first_layer\":%u,\"last_layer\":%u,"
         "\"layers\":4,\"context\":%u,\"rows_max\":64,\"steps_max\":4,\"wire\":\"%s\",\"column_shards\":%u,"
@@ -358,6 +363,22 @@ static void test_a_new_epoch_keeps_the_weights(void **state) {
     close_bench(&b);
 }
 
+static void test_without_a_plan_everything_stays(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b);
+    want(&b, &whole);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    want_what_is_there(&b);
+    int puts = b.puts;
+    while (b.puts < puts + 3) {
+        uv_run(&b.loop, UV_RUN_ONCE);
+    }
+    assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    close_bench(&b);
+}
+
 static void test_other_layers_are_built_anew(void **state) {
     (void)state;
     bench b;
@@ -420,8 +441,12 @@ static void test_bad_answers_change_nothing(void **state) {
     want(&b, &whole);
     expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
     const char *bad[] = {
-        "",    "nonsense",          "{}",
-        "[1]", "{\"renew_ms\":-5}", "{\"renew_ms\":20,\"lease_ms\":1000,\"assignment\":{\"generation\":11}}"};
+        "",
+        "nonsense",
+        "{}",
+        "[1]",
+        "{\"renew_ms\":-5}",
+        "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":true,\"assignment\":{\"generation\":11}}"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         strcpy(b.answer, bad[i]);
         int puts = b.puts;
@@ -528,6 +553,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_a_report_to_tokens),
         cmocka_unit_test(test_a_new_epoch_keeps_the_weights),
+        cmocka_unit_test(test_without_a_plan_everything_stays),
         cmocka_unit_test(test_other_layers_are_built_anew),
         cmocka_unit_test(test_a_change_of_mind_while_fetching),
         cmocka_unit_test(test_a_failure_is_told_and_tried_again),

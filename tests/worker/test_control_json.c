@@ -57,9 +57,10 @@ static void test_report(void **state) {
     "\"tensors_url\":\"/t\"}"
 #define HEX "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define SOUND                                                                                                \
-    "{\"renew_ms\":1000,\"lease_ms\":5000,\"assignment\":{\"generation\":7,\"chain\":\"c\",\"epoch\":7,"     \
+    "{\"renew_ms\":1000,\"lease_ms\":5000,\"planned\":true,\"assignment\":{\"generation\":7,\"chain\":"      \
+    "\"c\",\"epoch\":7,"                                                                                     \
     "\"model\":" MODEL ",\"first_layer\":2,\"last_layer\":5,\"layers\":5,\"context\":2048,\"rows_max\":512," \
-                       "\"steps_max\":8,\"wire\":\"f16\","                                                   \
+    "\"steps_max\":8,\"wire\":\"f16\","                                                                      \
     "\"column_shards\":4,\"next\":{\"gateway\":false,\"name\":\"b\",\"address\":\"h:1\",\"tls\":true}}}"
 
 static void test_answer(void **state) {
@@ -67,7 +68,8 @@ static void test_answer(void **state) {
     lh_control_answer answer;
     lh_error error;
     assert_int_equal(lh_control_answer_parse(SOUND, strlen(SOUND), &answer, &error), LH_OK);
-    assert_true(answer.has_assignment && answer.renew_ms == 1000 && answer.lease_ms == 5000);
+    assert_true(answer.is_planned && answer.has_assignment && answer.renew_ms == 1000 &&
+                answer.lease_ms == 5000);
     const lh_control_assignment *a = &answer.assignment;
     assert_true(a->generation == 7 && a->epoch == 7 && a->first_layer == 2 && a->last_layer == 5 &&
                 a->layers == 5);
@@ -75,9 +77,9 @@ static void test_answer(void **state) {
     assert_true(a->wire == LH_WIRE_F16 && !a->next_is_gateway && a->next_tls);
     assert_string_equal(a->next_address, "h:1");
     assert_string_equal(a->model.header_sha256, HEX);
-    const char *none = "{\"renew_ms\":1,\"lease_ms\":2,\"assignment\":null,\"new\":[]}";
+    const char *none = "{\"renew_ms\":1,\"lease_ms\":2,\"planned\":false,\"assignment\":null,\"new\":[]}";
     assert_int_equal(lh_control_answer_parse(none, strlen(none), &answer, &error), LH_OK);
-    assert_false(answer.has_assignment);
+    assert_false(answer.has_assignment || answer.is_planned);
 }
 
 /* The sound answer with one part replaced. */
@@ -97,6 +99,7 @@ static void assert_refused(const char *part, const char *instead, const char *na
 static void test_bad_answers_are_refused_by_name(void **state) {
     (void)state;
     assert_refused("\"renew_ms\":1000", "\"renew_ms\":0", "renew_ms");
+    assert_refused("\"planned\":true", "\"planned\":null", "planned");
     assert_refused("\"renew_ms\":1000", "\"renew_ms\":\"1000\"", "renew_ms");
     assert_refused("\"lease_ms\":5000,", "", "lease_ms");
     assert_refused("\"generation\":7", "\"generation\":-1", "assignment.generation");

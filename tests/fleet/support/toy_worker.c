@@ -508,6 +508,7 @@ static void drop_assignment(toy_worker *worker) {
     fail_all_jobs(worker, LH_ERR_STALE);
     empty_kv(worker);
     worker->has_assignment = false;
+    worker->loaded_first = worker->loaded_last = 0;
     worker->state = LH_WORKER_IDLE;
     if (worker->next_node >= 0)
         network_close(worker->world.net, worker->node, worker->next_node);
@@ -518,6 +519,7 @@ static void finish_loading(void *context, void *argument) {
     toy_worker *worker = context;
     if (!is_due(worker, argument, finish_loading) || worker->epoch != ((life_event *)argument)->id)
         return;
+    worker->figures.loads++;
     worker->loaded_first = worker->first_layer;
     worker->loaded_last = worker->last_layer;
     worker->state = LH_WORKER_READY;
@@ -574,7 +576,7 @@ static void put(void *context, void *argument) {
     fill_report(worker, &report);
     if (worker->world.put(worker->world.context, &report, &answered)) {
         again_us = answered.renew_us;
-        if (!answered.has_assignment && worker->has_assignment)
+        if (answered.is_planned && !answered.has_assignment && worker->has_assignment)
             drop_assignment(worker);
         else if (answered.has_assignment &&
                  (!worker->has_assignment || answered.assignment.epoch != worker->epoch))
@@ -591,6 +593,7 @@ void toy_worker_start(toy_worker *worker) {
     assert(!worker->is_alive);
     worker->is_alive = true;
     worker->life++;
+    worker->figures.loads = 0;
     worker->state = LH_WORKER_IDLE;
     worker->epoch = 0;
     network_set_alive(worker->world.net, worker->node, true);

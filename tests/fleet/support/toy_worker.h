@@ -33,6 +33,7 @@ typedef struct toy_worker_figures {
     int64_t busy_us;
     uint64_t breaches;  /* pages or steps over the limit, a gap or overlap in positions, a wrong counter */
     uint64_t corrupt;   /* bodies refused for their checksums */
+    uint64_t loads;     /* of stages, since the process started */
     uint32_t sequences; /* held now */
     uint32_t pages;
 } toy_worker_figures;
