@@ -8,6 +8,7 @@
  * It knows nothing of JSON and HTTP. Thread: the owner's, but for lh_generation_abandon. */
 #pragma once
 
+#include "gateway/choice.h"
 #include "gateway/engine.h"
 #include "gateway/served_model.h"
 #include "gateway/stop_matcher.h"
@@ -35,27 +36,6 @@ typedef struct lh_generation_options {
     void (*on_ready)(void *context);
     void *context;
 } lh_generation_options;
-
-typedef struct lh_generation_token {
-    uint32_t token;
-    float logprob;
-    uint32_t top_count;
-    const lh_engine_logprob *top;
-    uint64_t digest;
-    size_t text_offset; /* characters of the choice's text before the token's own */
-} lh_generation_token;
-
-/* What a pull gives: some text of one choice, its end, or both. Pointers live until the next pull. */
-typedef struct lh_generation_piece {
-    uint32_t choice;
-    const char *text; /* whole characters */
-    size_t length;
-    const lh_generation_token
-        *tokens; /* whose text begins in this piece; only where logprobs or digests were asked for */
-    size_t token_count;
-    bool finished; /* nothing more comes of this choice */
-    lh_finish_reason reason;
-} lh_generation_piece;
 
 /* Nothing runs yet. LH_ERR_INVALID, LH_ERR_LIMIT: of the stop strings; LH_ERR_NO_MEMORY. */
 lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,

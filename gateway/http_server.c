@@ -8,6 +8,7 @@
 #include "gateway/http_connection.h"
 #include "gateway/http_header_block.h"
 #include "gateway/http_listener.h"
+#include "gateway/http_response.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The library's memory for a connection: its headers, and a buffer each way. */
-#define CONNECTION_MEMORY (64u << 10)
-#define HEADER_BYTES_MAX  (32u << 10)
+#define HEADER_BYTES_MAX (32u << 10)
 /* The only version whose header block lies in memory as http_header_block.h expects; Debian 12 has it. */
 #define PARSED_IN_PLACE_VERSION "0.9.75"
 
@@ -100,8 +99,6 @@ static size_t on_unescape(void *context, struct MHD_Connection *mhd, char *text)
     return strlen(text);
 }
 
-/* ---- Replies. ---- */
-
 static bool enter_answer(lh_http_server *server, lh_http_exchange *exchange) {
     if (!lh_http_connection_enter(exchange, LH_HTTP_PHASE_ANSWER, 0))
         return false;
@@ -115,90 +112,12 @@ static bool enter_answer(lh_http_server *server, lh_http_exchange *exchange) {
     return !ending;
 }
 
-static ssize_t on_read(void *context, uint64_t position, char *buffer, size_t capacity) {
-    (void)position;
-    lh_http_exchange *exchange = context;
-    const lh_http_handler *handler = &exchange->around->handler;
-    for (;;) {
-        if (lh_http_connection_is_gone(exchange))
-            return MHD_CONTENT_READER_END_WITH_ERROR;
-        size_t length = 0;
-        switch (handler->on_read(handler->context, exchange, buffer, capacity, &length)) {
-        case LH_HTTP_READY:
-            return (ssize_t)length;
-        case LH_HTTP_END:
-            return MHD_CONTENT_READER_END_OF_STREAM;
-        case LH_HTTP_BREAK:
-            lh_http_connection_break(exchange);
-            return MHD_CONTENT_READER_END_WITH_ERROR;
-        case LH_HTTP_WAIT:
-            if (lh_http_connection_wait(exchange))
-                return 0;
-        }
-    }
-}
-
-static struct MHD_Response *response_for(lh_http_exchange *exchange, lh_http_reply *reply) {
-    struct MHD_Response *response;
-    if (reply->streamed) {
-        response =
-            MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, CONNECTION_MEMORY, on_read, exchange, NULL);
-    } else {
-        response = MHD_create_response_from_buffer(reply->body_bytes, reply->body, MHD_RESPMEM_MUST_FREE);
-        if (response)
-            reply->body = NULL;
-    }
-    for (size_t i = 0; response && i < reply->header_count; i++)
-        MHD_add_response_header(response, reply->headers[i].name, reply->headers[i].value);
-    if (response && reply->close)
-        MHD_add_response_header(response, "Connection", "close");
-    return response;
-}
-
-/* Takes the reply's body. */
-static enum MHD_Result queue_reply(lh_http_exchange *exchange, lh_http_reply *reply) {
-    /* A proxy in front may have read the chunks of a body in another way: no second request on such a
-     * connection. */
-    if (exchange->request.chunked)
-        reply->close = true;
-    struct MHD_Response *response = response_for(exchange, reply);
-    free(reply->body);
-    reply->body = NULL;
-    if (!response)
-        return MHD_NO;
-    pthread_mutex_lock(&exchange->mutex);
-    exchange->status = reply->status;
-    pthread_mutex_unlock(&exchange->mutex);
-    MHD_set_connection_option(exchange->mhd, MHD_CONNECTION_OPTION_TIMEOUT,
-                              (exchange->around->config.stall_deadline_ms + 999) / 1000);
-    enum MHD_Result result = MHD_queue_response(exchange->mhd, reply->status, response);
-    MHD_destroy_response(response);
-    return result;
-}
-
-/* What the handler said, carried out. */
-static enum MHD_Result proceed(lh_http_exchange *exchange, lh_http_progress progress, lh_http_reply *reply) {
-    const lh_http_handler *handler = &exchange->around->handler;
-    while (progress == LH_HTTP_WAIT) {
-        if (lh_http_connection_wait(exchange))
-            return MHD_YES;
-        if (lh_http_connection_is_gone(exchange))
-            return MHD_NO;
-        progress = handler->on_wake(handler->context, exchange, reply);
-    }
-    if (progress == LH_HTTP_READY)
-        return queue_reply(exchange, reply);
-    free(reply->body);
-    lh_http_connection_break(exchange);
-    return MHD_NO;
-}
-
 /* Before the body: the library takes an early answer, and closes the connection behind it. */
 static enum MHD_Result refuse_early(lh_http_exchange *exchange, unsigned status, const char *message) {
     const lh_http_handler *handler = &exchange->around->handler;
     lh_http_reply reply = {.status = status, .close = true};
     handler->on_refusal(handler->context, exchange, status, message, &reply);
-    return queue_reply(exchange, &reply);
+    return lh_http_response_queue(exchange, &reply);
 }
 
 /* ---- A request comes in. ---- */
@@ -278,7 +197,7 @@ static enum MHD_Result take_headers(lh_http_server *server, lh_http_exchange *ex
     if (handler->on_headers(handler->context, exchange, &exchange->request, &reply))
         return MHD_YES;
     reply.close = true;
-    return queue_reply(exchange, &reply);
+    return lh_http_response_queue(exchange, &reply);
 }
 
 /* Room for so many more bytes; memory grows with what has come, whatever was announced. */
@@ -318,8 +237,8 @@ static enum MHD_Result take_request(lh_http_server *server, lh_http_exchange *ex
     if (!enter_answer(server, exchange))
         return MHD_NO;
     lh_http_reply reply = {0};
-    return proceed(exchange, handler->on_request(handler->context, exchange, &exchange->request, &reply),
-                   &reply);
+    return lh_http_response_proceed(
+        exchange, handler->on_request(handler->context, exchange, &exchange->request, &reply), &reply);
 }
 
 static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, const char *url,
@@ -341,7 +260,7 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
         return MHD_NO;
     lh_http_reply reply = {0};
     const lh_http_handler *handler = &server->around.handler;
-    return proceed(exchange, handler->on_wake(handler->context, exchange, &reply), &reply);
+    return lh_http_response_proceed(exchange, handler->on_wake(handler->context, exchange, &reply), &reply);
 }
 
 /* The library has answered by itself. */
@@ -381,7 +300,7 @@ static struct MHD_Daemon *start_daemon(lh_http_server *server, int fd) {
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_access, server,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, config->threads,
         MHD_OPTION_CONNECTION_LIMIT, config->connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_NOTIFY_CONNECTION,
+        (size_t)LH_HTTP_CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_URI_LOG_CALLBACK,
         on_target, server, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, server, MHD_OPTION_END);
 }

@@ -4,15 +4,15 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "gateway/openai_prompt.h"
+#include "gateway/openai_stream.h"
 #include "gateway/random_id.h"
-#include "gateway/sse.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* A stream's buffer is filled no further than this before it is sent. */
+/* A stream is filled no further than this before it is sent. */
 #define BUFFER_BYTES 16384
 
 struct lh_openai_answer {
@@ -23,15 +23,11 @@ struct lh_openai_answer {
 
     char id[LH_RANDOM_ID_BYTES];
     lh_openai_frame frame;
-    bool stream, include_usage, continuous_usage;
-    uint32_t choices;       /* of each prompt */
-    lh_text_buffer *echoes; /* [prompts], or NULL */
+    bool streams;
+    lh_openai_stream stream;
+    lh_openai_gathered *gathered; /* [choices of all prompts], where it does not stream */
+    lh_text_buffer *echoes;       /* [echo_count], or NULL */
     uint32_t echo_count;
-
-    lh_openai_gathered *gathered; /* [choices of all prompts], where it is not streamed */
-    lh_text_buffer out;           /* of the stream */
-    size_t sent;                  /* of out */
-    bool opened, done;
     int64_t silent_since_us;
 };
 
@@ -57,7 +53,7 @@ void lh_openai_answer_destroy(lh_openai_answer *answer) {
         lh_text_buffer_reset(&answer->echoes[i]);
     free(answer->gathered);
     free(answer->echoes);
-    lh_text_buffer_reset(&answer->out);
+    lh_openai_stream_reset(&answer->stream);
     free(answer);
 }
 
@@ -98,10 +94,12 @@ static void set_frame(lh_openai_answer *answer, lh_openai_endpoint endpoint,
                                       .logprobs = parameters->sampling.want_logprob,
                                       .digests = answer->options.logits_digest,
                                       .top_logprobs = parameters->sampling.top_logprobs};
-    answer->stream = parameters->stream;
-    answer->include_usage = parameters->include_usage;
-    answer->continuous_usage = parameters->include_usage && parameters->continuous_usage;
-    answer->choices = parameters->choices;
+    answer->streams = parameters->stream;
+    answer->stream =
+        (lh_openai_stream){.frame = &answer->frame,
+                           .choices_per_prompt = parameters->choices,
+                           .include_usage = parameters->include_usage,
+                           .continuous_usage = parameters->include_usage && parameters->continuous_usage};
 }
 
 static lh_generation_options generation_options(lh_openai_answer *answer,
@@ -136,6 +134,8 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
         return false;
     }
     atomic_store(&answer->generation, generation);
+    answer->stream.choices = lh_generation_choices(generation);
+    answer->stream.echoes = answer->echoes;
     if (!parameters->stream) {
         answer->gathered = calloc(lh_generation_choices(generation), sizeof *answer->gathered);
         if (!answer->gathered)
@@ -219,76 +219,32 @@ bool lh_openai_answer_begin_completion(lh_openai_answer *answer, const lh_openai
 
 /* ---- Streaming. ---- */
 
-static const lh_text_buffer *echo_of(const lh_openai_answer *answer, uint32_t choice) {
-    static const lh_text_buffer empty = {0};
-    return answer->echoes ? &answer->echoes[choice / answer->choices] : &empty;
-}
-
-/* The first chunk of every choice. */
-static lh_status render_openings(lh_openai_answer *answer, const lh_openai_usage *usage) {
-    answer->opened = true;
-    if (answer->frame.endpoint == LH_OPENAI_COMPLETIONS && !answer->echoes)
-        return LH_OK;
-    lh_status status = LH_OK;
-    for (uint32_t i = 0; i < lh_generation_choices(answer->generation) && !status; i++) {
-        const lh_text_buffer *echo = echo_of(answer, i);
-        status = lh_openai_render_opening(&answer->frame, i, echo->bytes, echo->length, usage, &answer->out);
-    }
-    return status;
-}
-
-static lh_status render_piece(lh_openai_answer *answer, const lh_generation_piece *piece) {
-    lh_openai_usage now = lh_openai_answer_usage(answer);
-    const lh_openai_usage *usage = answer->continuous_usage ? &now : NULL;
-    lh_status status = answer->opened ? LH_OK : render_openings(answer, usage);
-    if (!status && (piece->length || piece->token_count))
-        status = lh_openai_render_chunk(&answer->frame, piece, usage, &answer->out);
-    if (!status && piece->finished)
-        status = lh_openai_render_end(&answer->frame, piece, usage, &answer->out);
-    return status;
-}
-
-static lh_status render_close(lh_openai_answer *answer) {
-    lh_openai_usage usage = lh_openai_answer_usage(answer);
-    lh_status status = LH_OK;
-    if (answer->include_usage)
-        status = lh_openai_render_usage(&answer->frame, &usage, &answer->out);
-    answer->done = true;
-    return status ? status : lh_sse_done(&answer->out);
-}
-
 /* The stream has begun and cannot go on: the client is told so, and may not use the connection again. */
-static lh_status render_failure(lh_openai_answer *answer, const lh_error *cause) {
+static lh_status fail_stream(lh_openai_answer *answer, const lh_error *cause) {
     lh_openai_error error;
     lh_log(LH_LOG_WARN, "api", "stream failed: %s", cause->message);
     lh_openai_error_from(&error, cause);
-    answer->done = true;
     lh_http_exchange_close_after(answer->exchange);
-    lh_status status = lh_sse_open(&answer->out);
-    if (!status)
-        status = lh_openai_error_render(&error, &answer->out);
-    if (!status)
-        status = lh_sse_close(&answer->out);
-    return status ? status : lh_sse_done(&answer->out);
+    return lh_openai_stream_fail(&answer->stream, &error);
 }
 
-/* Fills the buffer with what there is. LH_AGAIN: nothing. LH_ERR_NO_MEMORY: of the buffer. Else LH_OK. */
+/* Fills the stream with what there is. LH_AGAIN: nothing. LH_ERR_NO_MEMORY: of the stream. Else LH_OK. */
 static lh_status fill(lh_openai_answer *answer) {
+    lh_openai_stream *stream = &answer->stream;
     lh_status status = LH_OK;
-    while (!status && !answer->done && answer->out.length < BUFFER_BYTES) {
+    while (!status && !stream->done && lh_openai_stream_pending(stream) < BUFFER_BYTES) {
         lh_generation_piece piece;
         lh_error cause;
         status = lh_generation_pull(answer->generation, &piece, &cause);
+        lh_openai_usage usage = lh_openai_answer_usage(answer);
         if (!status)
-            status = render_piece(answer, &piece);
+            status = lh_openai_stream_put(stream, &piece, &usage);
         else if (status == LH_ERR_CLOSED)
-            status = render_close(answer);
+            status = lh_openai_stream_close(stream, &usage);
         else if (status != LH_AGAIN)
-            status = render_failure(answer, &cause);
+            status = fail_stream(answer, &cause);
     }
-    if (answer->out.length == 0)
-        return status;
-    return status == LH_AGAIN ? LH_OK : status;
+    return status == LH_AGAIN && lh_openai_stream_pending(stream) > 0 ? LH_OK : status;
 }
 
 /* Nothing to send: a comment, if the silence has lasted; else waits for it to last, or for the engine. */
@@ -298,35 +254,24 @@ static lh_http_progress stay_alive(lh_openai_answer *answer) {
         lh_http_exchange_wake_at(answer->exchange, deadline_us);
         return LH_HTTP_WAIT;
     }
-    return lh_sse_keep_alive(&answer->out) ? LH_HTTP_BREAK : LH_HTTP_READY;
-}
-
-static size_t take_output(lh_openai_answer *answer, char *buffer, size_t capacity) {
-    size_t length = answer->out.length - answer->sent;
-    length = length < capacity ? length : capacity;
-    memcpy(buffer, answer->out.bytes + answer->sent, length);
-    answer->sent += length;
-    if (answer->sent == answer->out.length)
-        answer->sent = answer->out.length = 0;
-    answer->silent_since_us = lh_clock_us();
-    return length;
+    return lh_openai_stream_keep_alive(&answer->stream) ? LH_HTTP_BREAK : LH_HTTP_READY;
 }
 
 lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, size_t capacity,
                                        size_t *length) {
-    if (answer->out.length == 0) {
-        if (answer->done)
+    lh_openai_stream *stream = &answer->stream;
+    if (lh_openai_stream_pending(stream) == 0) {
+        if (stream->done)
             return LH_HTTP_END;
         lh_status status = fill(answer);
         if (status && status != LH_AGAIN)
             return LH_HTTP_BREAK;
-        if (status == LH_AGAIN) {
-            lh_http_progress progress = stay_alive(answer);
-            if (progress != LH_HTTP_READY)
-                return progress;
-        }
+        lh_http_progress progress = status == LH_AGAIN ? stay_alive(answer) : LH_HTTP_READY;
+        if (progress != LH_HTTP_READY)
+            return progress;
     }
-    *length = take_output(answer, buffer, capacity);
+    *length = lh_openai_stream_take(stream, buffer, capacity);
+    answer->silent_since_us = lh_clock_us();
     return LH_HTTP_READY;
 }
 
@@ -357,7 +302,8 @@ static lh_http_progress proceed_stream(lh_openai_answer *answer, lh_http_reply *
         lh_http_progress progress = stay_alive(answer);
         return progress == LH_HTTP_READY ? open_stream(reply) : progress;
     }
-    if (!status && render_piece(answer, &piece))
+    lh_openai_usage usage = lh_openai_answer_usage(answer);
+    if (!status && lh_openai_stream_put(&answer->stream, &piece, &usage))
         status = lh_fail(&cause, LH_ERR_NO_MEMORY, "no memory for a stream");
     if (status)
         return refuse(&cause, error);
@@ -366,10 +312,11 @@ static lh_http_progress proceed_stream(lh_openai_answer *answer, lh_http_reply *
 
 static lh_status gather_piece(lh_openai_answer *answer, const lh_generation_piece *piece) {
     lh_openai_gathered *gathered = &answer->gathered[piece->choice];
-    const lh_text_buffer *echo = echo_of(answer, piece->choice);
     lh_status status = LH_OK;
-    if (gathered->text.length == 0)
+    if (answer->echoes && gathered->text.length == 0) {
+        const lh_text_buffer *echo = &answer->echoes[piece->choice / answer->stream.choices_per_prompt];
         status = lh_text_buffer_append(&gathered->text, echo->bytes, echo->length, NULL);
+    }
     return status ? status : lh_openai_gather(&answer->frame, piece, gathered);
 }
 
@@ -412,5 +359,5 @@ static lh_http_progress proceed_whole(lh_openai_answer *answer, lh_http_reply *r
 lh_http_progress lh_openai_answer_proceed(lh_openai_answer *answer, lh_http_reply *reply,
                                           lh_openai_error *error) {
     error->status = 0;
-    return answer->stream ? proceed_stream(answer, reply, error) : proceed_whole(answer, reply, error);
+    return answer->streams ? proceed_stream(answer, reply, error) : proceed_whole(answer, reply, error);
 }
