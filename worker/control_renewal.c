@@ -95,27 +95,22 @@ static void on_timer_closed(uv_handle_t *handle) {
     }
 }
 
+/* The callbacks may hurry or close: `putting` holds until they are through, so that both are only noted. */
 static void on_put_done(uv_work_t *work, int cancelled) {
     lh_control_renewal *renewal = work->data;
     assert(cancelled == 0);
-    renewal->putting = false;
     if (!renewal->closing) {
         take_answer(renewal);
     }
     free(renewal->body);
     free(renewal->answer);
     renewal->body = renewal->answer = NULL;
+    tell(&renewal->on_told, renewal->told_context);
+    renewal->putting = false;
     if (renewal->closing) {
-        tell(&renewal->on_told, renewal->told_context);
         tell(&renewal->waiting_on_told, renewal->waiting_told_context);
         uv_close((uv_handle_t *)&renewal->timer, on_timer_closed);
-        return;
-    }
-    tell(&renewal->on_told, renewal->told_context); /* may close */
-    if (renewal->closing) {
-        return;
-    }
-    if (renewal->again) {
+    } else if (renewal->again) {
         put_now(renewal);
     } else {
         uv_timer_start(&renewal->timer, on_due, (uint64_t)renewal->renew_ms, 0);

@@ -379,6 +379,27 @@ static void test_without_a_plan_everything_stays(void **state) {
     close_bench(&b);
 }
 
+/* What an answer changes is reported at once, and so is what else happens meanwhile: one PUT at a time. */
+static void test_haste_upon_haste(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b);
+    want(&b, &whole);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    wanted next = whole;
+    for (next.generation = 11; next.generation < 20; next.generation++) {
+        want(&b, &next);
+        int puts = b.puts;
+        while (b.puts < puts + 3) {
+            lh_assignment_leave(b.keeper, set_flag, &b.told);
+            uv_run(&b.loop, UV_RUN_ONCE);
+        }
+    }
+    expect_report(&b, "\"generation\":19,\"state\":\"ready\"");
+    expect_flag(&b, &b.told);
+    close_bench(&b);
+}
+
 static void test_other_layers_are_built_anew(void **state) {
     (void)state;
     bench b;
@@ -554,6 +575,7 @@ int main(void) {
         cmocka_unit_test(test_from_a_report_to_tokens),
         cmocka_unit_test(test_a_new_epoch_keeps_the_weights),
         cmocka_unit_test(test_without_a_plan_everything_stays),
+        cmocka_unit_test(test_haste_upon_haste),
         cmocka_unit_test(test_other_layers_are_built_anew),
         cmocka_unit_test(test_a_change_of_mind_while_fetching),
         cmocka_unit_test(test_a_failure_is_told_and_tried_again),
