@@ -67,6 +67,7 @@ static void gpt2(void **state) {
         "Hello| world",
         "it|'s| we|'ll| they|'ve|'d|'re|'m|'t|'|x",
         "IT|'|S| don|'|T", /* contractions in lower case only */
+        "it|'s|x",
         "in| 2024|,| 12345|abc|67",
         "a| | b|   ",
         "a| | 1",
@@ -134,6 +135,8 @@ static void llama3(void **state) {
     static const char *const words[] = {
         "it|'s| we|'ll| they|'ve|'d|'re|'m|'t|'x",
         "IT|'S| don|'T",
+        "it|'s|x| IT|'S|X| we|'RE|D", /* contractions in either case */
+        "x|!\n|/a",
         "in| |202|4|,| |123|45|abc|67", /* by threes, from the left */
         " | |12| |3",
         "\u0661\u00BD\u2167",
@@ -153,6 +156,8 @@ static void qwen2(void **state) {
     static const char *const words[] = {
         "it|'s| we|'ll| they|'ve|'d|'re|'m|'t|'x",
         "IT|'S| don|'T",
+        "it|'s|x| IT|'S|X| we|'RE|D", /* contractions in either case */
+        "x|!\n|/a",
         "in| |2|0|2|4|,| |1|2|3|4|5|abc|6|7",
         " | |1|2| |3",
         "\u0661|\u00BD|\u2167",
@@ -171,6 +176,8 @@ static void tekken(void **state) {
         "it|'s| we|'ll| they|'ve|'d|'re|'m|'t|'x",
         "in| |2|0|2|4|,| |1|2|3|4|5|abc|6|7",
         "HTMLParser| camel|Case| ABC",
+        "it|'sx| IT|'SX", /* it knows no contractions */
+        "x|!\n/|a",       /* a slash stays with the line end before it */
         "e\u0301a",
         "\u01C5a",
         "a|/b|//|c| /|x|\n",
