@@ -34,12 +34,10 @@ static void render_remark(const lh_option *option, char *text, size_t size) {
         else
             snprintf(bounds, sizeof bounds, "; %s..%s", low, high);
     }
-    if (option->kind == LH_OPTION_FLAG)
-        *text = 0;
+    if (option->kind == LH_OPTION_FLAG || (option->default_text && !*option->default_text))
+        *text = 0; /* where empty means more than nothing, the help says what */
     else if (!option->default_text)
         snprintf(text, size, " (required%s)", bounds);
-    else if (!*option->default_text)
-        snprintf(text, size, " (default: none)");
     else
         snprintf(text, size, " (default %s%s)", option->default_text, bounds);
 }

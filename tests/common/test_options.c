@@ -187,7 +187,7 @@ static void test_help(void **state) {
         "  --site NAME                 Site of this machine (required)\n"
         "  --model PATH                GGUF file with the weights; without it they are\n"
         "                              fetched from the gateway and kept in the cache\n"
-        "                              folder (default: none)\n"
+        "                              folder\n"
         "  --wire f32|f16              Type of values on a hop (default f32)\n"
         "  --threads N                 Compute threads (default 2; 1..1024)\n"
         "  --kv-bytes BYTES            Budget of the KV cache (default 1G; at least 1M)\n"

@@ -23,6 +23,8 @@ PROMPT = (
     "legislative Powers herein granted shall be vested in a Congress"
 )
 TOKENS = 12
+# The sanitizer builds prove other things: a part of the settings is enough there (tests/run sets this).
+QUICK = bool(os.environ.get("LONGHAUL_TEST_QUICK"))
 
 
 def complete(url, prompt=PROMPT, tokens=TOKENS, **extra):
@@ -72,14 +74,16 @@ class ChainBits(unittest.TestCase):
             self.assertEqual(run(**settings), self.expected)
 
     def test_workers_and_column_shards(self):
-        for workers in (1, 2, 3, 5):
+        for workers in (3,) if QUICK else (1, 2, 3, 5):
             for shards in (1, 4):
                 self.check(workers=workers, shards=shards)
 
+    @unittest.skipIf(QUICK, "quick")
     def test_chunks(self):
         for chunk in (1, 7, 0):
             self.check(workers=3, chunk=chunk)
 
+    @unittest.skipIf(QUICK, "quick")
     def test_instruction_sets(self):
         for isa in instruction_sets() + ["reference"]:
             self.check(workers=2, isa=isa)
@@ -98,12 +102,14 @@ class ChainBits(unittest.TestCase):
                 for answer in company:
                     self.assertTrue(answer.result()[1]["tokens"])
 
+    @unittest.skipIf(QUICK, "quick")
     def test_f16_depends_on_the_split_alone(self):
         first = run(workers=2, wire="f16", shards=1, chunk=0)
         for shards, chunk in ((4, 64), (3, 7)):
             with self.subTest(shards=shards, chunk=chunk):
                 self.assertEqual(run(workers=2, wire="f16", shards=shards, chunk=chunk), first)
 
+    @unittest.skipIf(QUICK, "quick")
     def test_every_setting_in_one_process(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
