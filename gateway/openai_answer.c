@@ -152,13 +152,22 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
     return true;
 }
 
+static size_t content_bytes(const lh_openai_chat_request *request) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < request->message_count; i++)
+        bytes += request->messages[i].content_length;
+    return bytes;
+}
+
 bool lh_openai_answer_begin_chat(lh_openai_answer *answer, const lh_openai_chat_request *request,
                                  lh_openai_error *error) {
     const lh_served_model *model = answer->options.model;
     lh_tokens tokens = {0};
     lh_generation_prompt prompt;
     set_frame(answer, LH_OPENAI_CHAT, &request->parameters);
-    bool begun = lh_openai_prompt_from_chat(model, request, &tokens, error) &&
+    bool begun = lh_openai_prompt_may_fit(model, LH_OPENAI_CHAT, content_bytes(request),
+                                          answer->options.longest_token_bytes, error) &&
+                 lh_openai_prompt_from_chat(model, request, &tokens, error) &&
                  lh_openai_prompt_fit(model, LH_OPENAI_CHAT, tokens.count, &request->parameters,
                                       &prompt.max_tokens, error);
     if (begun) {
@@ -186,7 +195,9 @@ static bool tokenize(lh_openai_answer *answer, const lh_openai_completion_reques
                      lh_generation_prompt *prompts, lh_openai_error *error) {
     const lh_served_model *model = answer->options.model;
     for (size_t i = 0; i < request->prompt_count; i++) {
-        if (!lh_openai_prompt_from_completion(model, &request->prompts[i], &tokens[i], error) ||
+        if (!lh_openai_prompt_may_fit(model, LH_OPENAI_COMPLETIONS, request->prompts[i].length,
+                                      answer->options.longest_token_bytes, error) ||
+            !lh_openai_prompt_from_completion(model, &request->prompts[i], &tokens[i], error) ||
             !lh_openai_prompt_fit(model, LH_OPENAI_COMPLETIONS, tokens[i].count, &request->parameters,
                                   &prompts[i].max_tokens, error))
             return false;

@@ -18,6 +18,7 @@ typedef struct lh_openai_answer lh_openai_answer;
 typedef struct lh_openai_answer_options {
     lh_engine *engine;
     const lh_served_model *model;
+    size_t longest_token_bytes;
     uint32_t keep_alive_ms;
     bool logits_digest;
 } lh_openai_answer_options;

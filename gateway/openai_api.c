@@ -8,6 +8,7 @@
 #include "gateway/json_body.h"
 #include "gateway/json_text.h"
 #include "gateway/openai_answer.h"
+#include "gateway/openai_prompt.h"
 #include "gateway/openai_routes.h"
 #include "gateway/random_id.h"
 
@@ -24,6 +25,7 @@ struct lh_openai_api {
     lh_engine *engine;
     const lh_served_model *model;
     lh_openai_limits limits;
+    lh_openai_answer_options answers;
     lh_api_key key;
     atomic_bool draining;
     lh_http_server *server;
@@ -57,7 +59,8 @@ static void add_headers(const api_call *call, lh_http_reply *reply) {
     lh_http_reply_add(reply, "X-Content-Type-Options", "nosniff");
 }
 
-static lh_http_progress reply_error(const api_call *call, const lh_openai_error *error, lh_http_reply *reply) {
+static lh_http_progress reply_error(const api_call *call, const lh_openai_error *error,
+                                    lh_http_reply *reply) {
     lh_openai_error_reply(error, reply);
     if (error->status == 405)
         lh_http_reply_add(reply, "Allow", "%s", call->route.methods);
@@ -66,7 +69,8 @@ static lh_http_progress reply_error(const api_call *call, const lh_openai_error 
 }
 
 /* Takes `object`. */
-static lh_http_progress reply_json(const api_call *call, unsigned status, json_t *object, lh_http_reply *reply) {
+static lh_http_progress reply_json(const api_call *call, unsigned status, json_t *object,
+                                   lh_http_reply *reply) {
     lh_text_buffer body = {0};
     if (lh_json_render(object, &body)) {
         lh_text_buffer_reset(&body);
@@ -246,9 +250,7 @@ static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_
         lh_random_id("req_", call->id);
     check_headers(call, request);
     if (makes_answer(call) && !call->refusal.status) {
-        lh_openai_answer_options options = {api->engine, api->model, api->config.keep_alive_ms,
-                                            api->config.logits_digest};
-        call->answer = lh_openai_answer_create(&options, exchange);
+        call->answer = lh_openai_answer_create(&api->answers, exchange);
     }
     lh_http_exchange_set_state(exchange, call);
     if (!call->refusal.status || (!request->chunked && request->announced_bytes == 0))
@@ -360,6 +362,8 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
     api->model = model;
     api->limits = (lh_openai_limits){model->id, model->vocabulary, config->choices_max, config->prompts_max,
                                      config->strict_params};
+    api->answers = (lh_openai_answer_options){engine, model, lh_openai_prompt_longest_token(model),
+                                              config->keep_alive_ms, config->logits_digest};
     lh_status status = lh_api_key_init(&api->key, config->api_key);
     if (status)
         lh_fail(error, status, "no memory for the API's key");

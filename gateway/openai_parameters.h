@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #define LH_OPENAI_BIASES_MAX       960u /* a step carries 1,024 for a sequence, 64 of them for stop tokens */
-#define LH_OPENAI_STOP_TOKENS_MAX  48u /* and 16 of the model */
+#define LH_OPENAI_STOP_TOKENS_MAX  48u  /* and 16 of the model */
 #define LH_OPENAI_STOP_BYTES_MAX   4096u
 #define LH_OPENAI_TOP_LOGPROBS_MAX 20
 

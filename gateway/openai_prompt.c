@@ -54,15 +54,24 @@ bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_ope
     return true;
 }
 
-static bool refuse_length(const lh_served_model *model, lh_openai_endpoint endpoint, size_t prompt_tokens,
-                          uint32_t max_tokens, lh_openai_error *error) {
-    const char *what = endpoint == LH_OPENAI_CHAT ? "messages" : "prompt";
-    if (max_tokens == 0)
-        return lh_openai_refuse(
-            error, what, "context_length_exceeded",
-            "This model's maximum context length is %u tokens. However, your %s resulted in %zu "
-            "tokens. Please reduce the length of the %s.",
-            model->context, what, prompt_tokens, what);
+static const char *what_of(lh_openai_endpoint endpoint) {
+    return endpoint == LH_OPENAI_CHAT ? "messages" : "prompt";
+}
+
+/* The prompt alone is too long. */
+static bool refuse_prompt(const lh_served_model *model, lh_openai_endpoint endpoint, const char *at_least,
+                          size_t prompt_tokens, lh_openai_error *error) {
+    const char *what = what_of(endpoint);
+    return lh_openai_refuse(
+        error, what, "context_length_exceeded",
+        "This model's maximum context length is %u tokens. However, your %s resulted in %s%zu "
+        "tokens. Please reduce the length of the %s.",
+        model->context, what, at_least, prompt_tokens, what);
+}
+
+static bool refuse_total(const lh_served_model *model, lh_openai_endpoint endpoint, size_t prompt_tokens,
+                         uint32_t max_tokens, lh_openai_error *error) {
+    const char *what = what_of(endpoint);
     return lh_openai_refuse(
         error, what, "context_length_exceeded",
         "This model's maximum context length is %u tokens. However, you requested %" PRIu64
@@ -71,15 +80,32 @@ static bool refuse_length(const lh_served_model *model, lh_openai_endpoint endpo
         model->context, (uint64_t)prompt_tokens + max_tokens, prompt_tokens, what, max_tokens, what);
 }
 
+size_t lh_openai_prompt_longest_token(const lh_served_model *model) {
+    size_t longest = 1;
+    for (uint32_t token = 0; token < model->vocabulary; token++) {
+        const char *bytes;
+        size_t length;
+        if (!lh_tokenizer_token_bytes(model->tokenizer, token, &bytes, &length) && length > longest)
+            longest = length;
+    }
+    return longest;
+}
+
+bool lh_openai_prompt_may_fit(const lh_served_model *model, lh_openai_endpoint endpoint, size_t text_bytes,
+                              size_t longest_token_bytes, lh_openai_error *error) {
+    size_t tokens = text_bytes / longest_token_bytes;
+    return tokens <= model->context || refuse_prompt(model, endpoint, "at least ", tokens, error);
+}
+
 bool lh_openai_prompt_fit(const lh_served_model *model, lh_openai_endpoint endpoint, size_t prompt_tokens,
                           const lh_openai_parameters *parameters, uint32_t *max_tokens,
                           lh_openai_error *error) {
     uint32_t wanted = parameters->max_tokens_given ? parameters->max_tokens : 1;
     if (prompt_tokens > model->context || (prompt_tokens == model->context && wanted > 0))
-        return refuse_length(model, endpoint, prompt_tokens, 0, error);
+        return refuse_prompt(model, endpoint, "", prompt_tokens, error);
     uint32_t room = model->context - (uint32_t)prompt_tokens;
     if (wanted > room)
-        return refuse_length(model, endpoint, prompt_tokens, wanted, error);
+        return refuse_total(model, endpoint, prompt_tokens, wanted, error);
     if (parameters->max_tokens_given)
         *max_tokens = wanted;
     else if (endpoint == LH_OPENAI_CHAT)

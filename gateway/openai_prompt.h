@@ -5,6 +5,12 @@
 #include "gateway/openai_completion_request.h"
 #include "gateway/served_model.h"
 
+/* Bytes of the model's longest token. */
+size_t lh_openai_prompt_longest_token(const lh_served_model *model);
+/* False, and *error as lh_openai_prompt_fit's: a text of so many bytes cannot fit, whatever its tokens are. So nobody has to
+ * tokenize megabytes to learn that. */
+bool lh_openai_prompt_may_fit(const lh_served_model *model, lh_openai_endpoint endpoint, size_t text_bytes,
+                              size_t longest_token_bytes, lh_openai_error *error);
 /* Appends the conversation as the model's template has it. False: *error says why not. The caller frees
  * tokens->ids. */
 bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_chat_request *request,

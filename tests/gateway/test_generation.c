@@ -192,7 +192,7 @@ static void stop_strings_wait_for_min_tokens(void **state) {
 /* Random bytes, each a token: every piece is whole characters, and together they are what decoding all at once gives. */
 static void random_bytes_become_whole_characters(void **state) {
     uint64_t seed = 5;
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < 1000; round++) {
         char raw[24], script[128] = "@@text=";
         size_t length = 1 + test_random(&seed) % sizeof raw;
         for (size_t i = 0; i < length; i++) {
