@@ -1,0 +1,74 @@
+"""A streaming completion, read event by event, so that a test can do something to the fleet between two of them."""
+
+import json
+import time
+
+from raw_http import Connection, request
+
+
+class Stream:
+    """Open from the constructor on. `text` is what has come; `finish_reason` and `error` stay None until they come; `is_done`: with
+    [DONE]; `gaps`: seconds between the events with text."""
+
+    def __init__(self, port, prompt, tokens, timeout=60, **more):
+        body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True, **more}
+        self.text, self.finish_reason, self.error, self.is_done, self.gaps = "", None, None, False, []
+        self.connection = Connection(port, timeout)
+        self.connection.send(request("POST", "/v1/completions", body))
+        self.status = None
+        self.pending, self.last = b"", None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+
+    def head(self):
+        if self.status is None:
+            self.status, self.headers = self.connection.head()
+        return self.status
+
+    def event(self):
+        """The data of the next event; None: the body is over, `is_cut` says how."""
+        assert self.head() == 200, self.connection.exactly(int(self.headers["content-length"]))
+        while b"\n\n" not in self.pending:
+            data = self.connection.chunk()
+            if not data:
+                self.is_cut = data is None
+                return None
+            self.pending += data
+        block, _, self.pending = self.pending.partition(b"\n\n")
+        return self.event() if block.startswith(b":") else block.removeprefix(b"data: ")
+
+    def step(self):
+        """Takes in one event. False: there was none."""
+        data = self.event()
+        if data is None:
+            return False
+        if data == b"[DONE]":
+            self.is_done = True
+            return True
+        event = json.loads(data)
+        if "error" in event:
+            self.error = event["error"]
+            return True
+        for choice in event["choices"]:
+            self.text += choice["text"]
+            self.finish_reason = choice["finish_reason"] or self.finish_reason
+        now = time.monotonic()
+        if self.last is not None:
+            self.gaps.append(now - self.last)
+        self.last = now
+        return True
+
+    def read(self, events):
+        """So many events further."""
+        for _ in range(events):
+            assert self.step(), "the stream ended early"
+        return self
+
+    def finish(self):
+        while self.step():
+            pass
+        return self

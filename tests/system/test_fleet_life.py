@@ -1,0 +1,230 @@
+"""Births and deaths in a fleet: the real programs are started, killed and stopped in every order while requests run. A stream goes on by
+replay with the very text of an undisturbed run, or ends with an error; it never ends as if it were complete."""
+
+import json
+import signal
+import sys
+import time
+import unittest
+
+from fleet import Fleet
+from programs import run_tests, wait_until
+from raw_http import ask
+from stream import Stream
+
+RENEW_MS, LEASE_MS, REPLAY_MS = 100, 1200, 1500
+TIMES = ["--renew-ms", str(RENEW_MS), "--lease-ms", str(LEASE_MS), "--replay-timeout-ms", str(REPLAY_MS), "--plan-delay-ms", "200"]
+PROMPT = "Once upon a time there was a lighthouse keeper who"
+GREEDY = {"temperature": 0}
+SEEDED = {"temperature": 1, "seed": 7}
+
+
+def small_fleet(workers=2, gateway_flags=(), worker_flags=()):
+    return Fleet(workers, gateway_flags=[*TIMES, *gateway_flags], worker_flags=["--kv-bytes", "64M", *worker_flags])
+
+
+def complete(fleet, tokens=8, **more):
+    body = {"prompt": PROMPT, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, **more}
+    return ask(fleet.port, "POST", "/v1/completions", body, timeout=60)
+
+
+def text_of(reply):
+    assert reply.status == 200, reply.body
+    return reply.json()["choices"][0]["text"]
+
+
+def worker_state(fleet, name):
+    return next((worker for worker in fleet.fleet_state()["workers"] if worker["name"] == name), None)
+
+
+def stages(fleet):
+    chains = fleet.fleet_state()["chains"]
+    return [stage["worker"] for stage in chains[0]["stages"]] if chains else []
+
+
+def report(what, seconds):
+    print(f"    {what}: {seconds * 1000:.0f} ms")
+
+
+class Restarts(unittest.TestCase):
+    """One fleet, whose model needs both workers; each test leaves it whole."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.fleet = small_fleet(worker_flags=["--memory-bytes", "80M"]).__enter__()
+        cls.expected = text_of(complete(cls.fleet))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.fleet.__exit__(None, None, None)
+
+    def tearDown(self):
+        if self._outcome.result.failures or self._outcome.result.errors:
+            self.fleet.print_logs()
+
+    def is_whole(self):
+        self.assertEqual(text_of(complete(self.fleet)), self.expected)
+        self.assertEqual(self.fleet.fleet_state()["state"], "ready")
+
+    def test_the_gateway_restarts_under_its_fleet(self):
+        logs = [worker.log_text() for worker in self.fleet.workers]
+        self.fleet.gateway.kill()
+        started = time.monotonic()
+        self.fleet.start_gateway()
+        self.fleet.wait_ready()
+        pause = time.monotonic() - started
+        report("gateway restarted, ready again after", pause)
+        self.assertLess(pause, 3)
+        for worker, log in zip(self.fleet.workers, logs):
+            since = worker.log_text()[len(log):]
+            self.assertIn("ready chain=main", since)
+            self.assertNotIn("dropping", since)
+            self.assertNotIn("assigned", since)
+        self.is_whole()
+
+    def test_a_worker_restarts(self):
+        for number in range(2):
+            epoch = self.fleet.fleet_state()["chains"][0]["epoch"]
+            self.fleet.workers[number].kill()
+            started = time.monotonic()
+            self.fleet.start_worker(number)
+            wait_until(lambda: self.chain_epoch() > epoch and self.fleet.get("/health")[0] == 200, 10, "a chain of the next epoch")
+            report(f"worker {number + 1} restarted, ready again after", time.monotonic() - started)
+            self.assertEqual(stages(self.fleet), ["worker-1", "worker-2"])
+            self.is_whole()
+
+    def chain_epoch(self):
+        chains = self.fleet.fleet_state()["chains"]
+        return chains[0]["epoch"] if chains else 0
+
+    def test_workers_first(self):
+        """The fixture starts the gateway first; here it comes last, to workers that have waited for it."""
+        for program in self.fleet.programs():
+            program.kill()
+        for number in range(2):
+            self.fleet.start_worker(number)
+        for worker in self.fleet.workers:
+            wait_until(lambda: "no answer of the gateway" in worker.log_text(), 10, "it asks and asks again")
+        started = time.monotonic()
+        self.fleet.start_gateway()
+        self.fleet.wait_ready()
+        report("gateway after its workers, ready after", time.monotonic() - started)
+        self.is_whole()
+
+
+class TakingOver(unittest.TestCase):
+    """Either worker can hold the whole model."""
+
+    def disturb(self, fleet, victim, end, settings):
+        expected = text_of(complete(fleet, 48, **settings))
+        with Stream(fleet.port, PROMPT, 48, **settings) as stream:
+            stream.read(12)
+            end(fleet.workers[victim])
+            stream.finish()
+        self.assertEqual(stream.text, expected)
+        self.assertTrue(stream.is_done)
+        self.assertEqual(stream.finish_reason, "length")
+        return max(stream.gaps)
+
+    def test_a_killed_worker_is_replaced_by_replay(self):
+        with small_fleet() as fleet:
+            for victim, settings in ((1, GREEDY), (0, SEEDED), (1, SEEDED)):
+                with self.subTest(victim=victim, settings=settings):
+                    pause = self.disturb(fleet, victim, lambda worker: worker.kill(), settings)
+                    report(f"worker {victim + 1} killed, longest pause of the stream", pause)
+                    self.assertLess(pause, 5)
+                    self.assertNotIn(f"worker-{victim + 1}", stages(fleet))
+                    fleet.start_worker(victim)
+                    wait_until(lambda: worker_state(fleet, f"worker-{victim + 1}"), 10, "it is back, as a spare")
+            self.assertGreaterEqual(fleet.fleet_state()["queue"]["totals"]["replays"], 3)
+            self.assertEqual(fleet.fleet_state()["queue"]["totals"]["failed"], 0)
+
+    def test_a_worker_told_to_stop_leaves(self):
+        with small_fleet() as fleet:
+            def stop(worker):
+                worker.process.send_signal(signal.SIGTERM)
+
+            pause = self.disturb(fleet, 1, stop, GREEDY)
+            report("worker 2 left, longest pause of the stream", pause)
+            worker = fleet.workers[1]
+            self.assertEqual(worker.process.wait(8), 0)
+            self.assertIn("leaving", worker.log_text())
+            self.assertEqual(stages(fleet), ["worker-1"])
+            wait_until(lambda: worker_state(fleet, "worker-2") is None, LEASE_MS / 1000 + 1, "its lease ends")
+            self.assertEqual(fleet.fleet_state()["state"], "ready")
+
+
+class NothingToTakeOver(unittest.TestCase):
+    """Neither worker can hold the whole model."""
+
+    def test_a_lost_worker_ends_streams_with_an_error(self):
+        with small_fleet(worker_flags=["--memory-bytes", "80M"]) as fleet:
+            expected = text_of(complete(fleet))
+            with Stream(fleet.port, PROMPT, 400) as stream:
+                stream.read(10)
+                killed = time.monotonic()
+                fleet.workers[1].kill()
+                stream.finish()
+                took = time.monotonic() - killed
+            report("worker lost for good, stream failed after", took)
+            self.assertLess(took, (LEASE_MS + REPLAY_MS) / 1000 + 0.5)
+            self.assertIsNotNone(stream.error)
+            self.assertIsNone(stream.finish_reason)
+            self.assertEqual(set(stream.error), {"message", "type", "param", "code"})
+            self.is_down(fleet)
+            fleet.start_worker(1)
+            fleet.wait_ready()
+            self.assertEqual(text_of(complete(fleet)), expected)
+
+    def is_down(self, fleet):
+        wait_until(lambda: worker_state(fleet, "worker-2") is None, 5, "the lease ends")
+        self.assertEqual(fleet.get("/health")[0], 503)
+        self.assertEqual(json.loads(fleet.get("/v1/models")[1])["data"], [])
+        self.assertIn(fleet.fleet_state()["state"], ("no_chain", "loading"))
+        self.assertTrue(fleet.fleet_state()["reason"])
+        reply = complete(fleet)
+        self.assertEqual(reply.status, 503)
+        self.assertTrue(1 <= int(reply.headers["retry-after"]) <= 120)
+        reply.error()
+
+
+class GatewayStops(unittest.TestCase):
+    def test_it_drains(self):
+        with small_fleet(1) as fleet:
+            expected = text_of(complete(fleet, 64))
+            with Stream(fleet.port, PROMPT, 64) as stream:
+                stream.read(4)
+                fleet.gateway.process.send_signal(signal.SIGTERM)
+                wait_until(lambda: "draining" in fleet.gateway.log_text(), 5, "it drains")
+                self.is_refused(fleet)
+                stream.finish()
+            self.assertEqual(stream.text, expected)
+            self.assertTrue(stream.is_done)
+            self.assertEqual(fleet.gateway.process.wait(5), 0)
+
+    def is_refused(self, fleet):
+        try:
+            reply = complete(fleet)
+        except OSError:
+            return
+        self.assertTrue(reply is None or reply.status == 503, reply)
+
+    def test_a_second_signal_ends_it_at_once(self):
+        with small_fleet(1) as fleet:
+            with Stream(fleet.port, PROMPT, 1300) as stream:
+                stream.read(4)
+                fleet.gateway.process.send_signal(signal.SIGTERM)
+                wait_until(lambda: "draining" in fleet.gateway.log_text(), 5, "it drains")
+                self.assertTrue(fleet.gateway.is_running())
+                started = time.monotonic()
+                fleet.gateway.process.send_signal(signal.SIGTERM)
+                stream.finish()
+                self.assertEqual(fleet.gateway.process.wait(5), 0)
+                report("a second signal ended it after", time.monotonic() - started)
+                self.assertLess(time.monotonic() - started, 1)
+            self.assertIsNone(stream.finish_reason)
+            self.assertTrue(stream.error or stream.is_cut)
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules[__name__])
