@@ -18,6 +18,8 @@ struct lh_control_client {
     char *answer;
     size_t length;
     bool too_long;
+    bool secure;
+    bool has_answered; /* once: so the scheme is right */
 };
 
 static size_t on_bytes(char *bytes, size_t size, size_t count, void *context) {
@@ -85,6 +87,7 @@ lh_status lh_control_client_create(const char *gateway_url, const char *worker_n
         return lh_fail(error, LH_ERR_NO_MEMORY,
                        "control client: libcurl refuses its options, or out of memory");
     }
+    made->secure = tls != NULL;
     *client = made;
     return LH_OK;
 }
@@ -100,10 +103,25 @@ void lh_control_client_destroy(lh_control_client *client) {
     curl_global_cleanup();
 }
 
-/* What the gateway says of a refusal: the beginning of its body. */
+/* What the gateway says of a refusal: the first line of its body. */
 static lh_status refusal(const lh_control_client *client, long code, lh_error *error) {
-    return lh_fail(error, code >= 500 ? LH_ERR_UNAVAILABLE : LH_ERR_INVALID,
-                   "the gateway answers %ld: %.200s", code, client->answer);
+    return lh_fail(error, code >= 500 ? LH_ERR_UNAVAILABLE : LH_ERR_INVALID, "the gateway answers %ld: %.*s",
+                   code, (int)strcspn(client->answer, "\r\n"), client->answer);
+}
+
+/* Whoever mixes up http:// and https:// hears of it from libcurl in words that do not say so. */
+static const char *hint(const lh_control_client *client, CURLcode code) {
+    bool is_cut = code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM || code == CURLE_PARTIAL_FILE ||
+                  code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR;
+    if (client->has_answered) {
+        return "";
+    }
+    if (client->secure) {
+        return code == CURLE_SSL_CONNECT_ERROR
+                   ? " (is its fleet port without TLS? then --gateway begins with http://)"
+                   : "";
+    }
+    return is_cut ? " (if its fleet port takes TLS, --gateway begins with https://)" : "";
 }
 
 static lh_status perform(lh_control_client *client, const char *body, lh_error *error) {
@@ -119,9 +137,11 @@ static lh_status perform(lh_control_client *client, const char *body, lh_error *
                        LH_CONTROL_BODY_BYTES_MAX);
     }
     if (code != CURLE_OK) {
-        return lh_fail(error, LH_ERR_UNAVAILABLE, "the gateway does not answer: %s",
-                       client->error[0] != '\0' ? client->error : curl_easy_strerror(code));
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "the gateway does not answer: %s%s",
+                       client->error[0] != '\0' ? client->error : curl_easy_strerror(code),
+                       hint(client, code));
     }
+    client->has_answered = true;
     long status = 0;
     curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
     return status == 200 ? LH_OK : refusal(client, status, error);

@@ -1,0 +1,250 @@
+"""Two machines: the README's own commands, certificates and all, in two network namespaces that stand for them. Over TLS 1.3 with client
+certificates a chat completion comes out; whoever has no certificate of the fleet's authority, or another's name on it, stays outside and
+finds out why."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from programs import SKIPPED, Program, build_folder, need_file, run_tests, wait_until
+
+README = pathlib.Path(__file__).parents[2] / "README.md"
+HOME_ADDRESS, OFFICE_ADDRESS = "192.0.2.1", "198.51.100.7"
+
+
+def run(*command, check=True, **more):
+    return subprocess.run([str(word) for word in command], check=check, capture_output=True, text=True, **more)
+
+
+# ---- The README ------------------------------------------------------------------------------------------------------------------
+
+
+def readme_blocks():
+    """The indented blocks of the section on two machines: certificates, then programs."""
+    section = README.read_text().split("\n## Two real machines\n")[1].split("\n## ")[0]
+    return ["\n".join(line[4:] for line in block.splitlines()) for block in re.findall(r"(?:^ {4}.*\n(?:\n(?= {4}))?)+", section, re.M)]
+
+
+def readme_commands():
+    """{address: [command, ...]} of the block that starts the programs."""
+    commands, address = {}, None
+    for line in readme_blocks()[1].replace("\\\n", " ").splitlines():
+        if line.startswith("# "):
+            address = line[2:].strip()
+            commands[address] = []
+        elif line.strip():
+            commands[address].append(" ".join(line.split()))
+    return commands
+
+
+# ---- Machines --------------------------------------------------------------------------------------------------------------------
+
+
+class Machine:
+    """A network namespace with one address, and a folder that is its disk."""
+
+    def __init__(self, name, address, folder):
+        self.name, self.address, self.folder = f"lh{os.getpid()}-{name}", address, pathlib.Path(folder) / name
+        self.folder.mkdir()
+        run("ip", "netns", "add", self.name)
+        run("ip", "-n", self.name, "link", "set", "lo", "up")
+
+    def command(self, text):
+        search = f"{build_folder()}:{os.environ['PATH']}"
+        shell = f"cd {self.folder} && exec {text}"
+        return ["ip", "netns", "exec", self.name, "env", f"HOME={self.folder}", "XDG_CACHE_HOME=", f"PATH={search}", "bash", "-c", shell]
+
+    def start(self, name, text):
+        return Program(name, self.command(text), self.folder)
+
+    def run(self, text, **more):
+        return run(*self.command(text), check=False, **more)
+
+    def get(self, path, body=None):
+        data = f"-H 'Content-Type: application/json' -d '{json.dumps(body)}'" if body else ""
+        return self.run(f"curl -sS --max-time 60 http://127.0.0.1:8080{path} {data}", timeout=70).stdout
+
+    def remove(self):
+        run("ip", "netns", "del", self.name, check=False)
+
+
+def join(one, other):
+    """A cable between two machines."""
+    run("ip", "-n", one.name, "link", "add", "wan", "type", "veth", "peer", "name", "wan", "netns", other.name)
+    for machine, peer in ((one, other), (other, one)):
+        run("ip", "-n", machine.name, "address", "add", f"{machine.address}/32", "dev", "wan")
+        run("ip", "-n", machine.name, "link", "set", "wan", "up")
+        run("ip", "-n", machine.name, "route", "add", peer.address, "dev", "wan")
+
+
+def make_certificates(folder):
+    run("bash", "-e", "-c", readme_blocks()[0], cwd=folder)
+
+
+def give(machine, certificates, *names):
+    for name in ("ca", *names):
+        for ending in ("crt", "key") if name != "ca" else ("crt",):
+            shutil.copy(certificates / f"{name}.{ending}", machine.folder)
+
+
+class TwoMachines(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.addClassCleanup(cls.tidy)
+        cls.machines, cls.programs = [], []
+        cls.temporary = tempfile.TemporaryDirectory(prefix="longhaul-sites-")
+        folder = pathlib.Path(cls.temporary.name)
+        cls.certificates, cls.others = folder / "certificates", folder / "other-certificates"
+        for certificates in (cls.certificates, cls.others):
+            certificates.mkdir()
+            make_certificates(certificates)
+        for name, address in (("home", HOME_ADDRESS), ("office", OFFICE_ADDRESS)):
+            cls.machines.append(Machine(name, address, folder))
+        cls.home, cls.office = cls.machines
+        join(cls.home, cls.office)
+        give(cls.home, cls.certificates, "gateway", "home")
+        give(cls.office, cls.certificates, "office")
+        model = need_file(os.environ.get("LONGHAUL_TEST_MODEL"), "LONGHAUL_TEST_MODEL names no file")
+        (cls.home.folder / "model.gguf").symlink_to(model)
+        commands = readme_commands()
+        for machine in cls.machines:
+            for command in commands[machine.address]:
+                cls.programs.append(machine.start(command.split()[0] + "-" + str(len(cls.programs)), command))
+        try:
+            wait_until(lambda: '"ok"' in cls.home.get("/health"), 60, "the chain is ready")
+        except BaseException:
+            cls.print_logs()
+            raise
+
+    @classmethod
+    def tidy(cls):
+        for program in reversed(cls.programs):
+            program.stop()
+        for machine in cls.machines:
+            machine.remove()
+        cls.temporary.cleanup()
+
+    @classmethod
+    def print_logs(cls):
+        for program in cls.programs:
+            print(f"---- {program.name}\n{program.log_text()[-4000:]}")
+
+    # ---- Inside
+
+    def test_a_chat_completion(self):
+        body = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 8, "temperature": 0}
+        answer = json.loads(self.home.get("/v1/chat/completions", body))
+        self.assertTrue(answer["choices"][0]["message"]["content"].strip())
+        self.assertEqual(answer["usage"]["completion_tokens"], 8)
+        fleet = json.loads(self.home.get("/fleet"))
+        stages = fleet["chains"][0]["stages"]
+        self.assertEqual([(stage["site"], stage["tls"]) for stage in stages], [("home", True), ("office", True)])
+        self.assertEqual(stages[1]["address"], f"{OFFICE_ADDRESS}:7101")
+
+    def test_the_weights_are_in_the_default_cache(self):
+        for machine in self.machines:
+            self.assertTrue(list((machine.folder / ".cache" / "longhaul").glob("*")), machine.name)
+
+    # ---- Outside
+
+    def refused(self, machine, name, command, words):
+        """Starts a worker that must not get in; its log must say one of the words. Returns the gateway's log since then."""
+        before = len(self.programs[0].log_text())
+        worker = machine.start(name, command)
+        try:
+            wait_until(lambda: re.search(words, worker.log_text()) or not worker.is_running(), 10, f"the log says {words}")
+            self.assertRegex(worker.log_text(), words)
+            self.assertNotIn(name, [known["name"] for known in json.loads(self.home.get("/fleet"))["workers"]])
+        except BaseException:
+            print(worker.log_text(), self.programs[0].log_text()[before:], sep="----\n")
+            raise
+        finally:
+            worker.stop()
+        return self.programs[0].log_text()[before:]
+
+    def worker(self, name, certificate, gateway=f"https://{HOME_ADDRESS}:7100", ca="ca.crt"):
+        tls = f"--tls-cert {certificate}.crt --tls-key {certificate}.key --tls-ca {ca}"
+        return f"longhaul-worker --name {name} --site elsewhere --gateway {gateway} --listen-tls {OFFICE_ADDRESS}:0 {tls}"
+
+    def test_another_authority(self):
+        for ending in ("crt", "key"):
+            shutil.copy(self.others / f"office.{ending}", self.office.folder / f"stranger.{ending}")
+        log = self.refused(self.office, "stranger", self.worker("stranger", "stranger"), "unknown ca")
+        self.assertRegex(log, "warn .*certificate")
+
+    def test_a_gateway_of_another_authority(self):
+        shutil.copy(self.others / "ca.crt", self.office.folder / "other-ca.crt")
+        self.refused(self.office, "doubter", self.worker("doubter", "office", ca="other-ca.crt"), "certificate")
+
+    def test_another_name(self):
+        log = self.refused(self.office, "impostor", self.worker("impostor", "office"), "office.*impostor|impostor.*office")
+        self.assertIn("impostor", log)
+
+    def test_without_tls(self):
+        command = (
+            f"longhaul-worker --name naked --site elsewhere --gateway http://{HOME_ADDRESS}:7100 "
+            f"--listen {OFFICE_ADDRESS}:0 --insecure-plaintext"
+        )
+        log = self.refused(self.office, "naked", command, "no answer of the gateway.*takes TLS, --gateway begins with https://")
+        self.assertRegex(log, "warn .*TLS")
+
+    def test_tls_where_there_is_none(self):
+        gateway = self.home.start("plain", "longhaul-gateway --model model.gguf --listen 127.0.0.1:8081 --fleet-listen 127.0.0.1:7300")
+        try:
+            wait_until(lambda: "listening" in gateway.log_text(), 10, "it listens")
+            command = self.worker("hopeful", "home", "https://127.0.0.1:7300").replace(OFFICE_ADDRESS, HOME_ADDRESS)
+            self.refused(self.home, "hopeful", command, "no answer of the gateway.*without TLS")
+        finally:
+            gateway.stop()
+
+    def test_a_step_from_outside(self):
+        """Nobody without a certificate gets as far as HTTP on a worker's port, or the gateway's."""
+        for machine, address in ((self.home, f"{OFFICE_ADDRESS}:7101"), (self.office, f"{HOME_ADDRESS}:7100")):
+            for flags in ("", "--cert stranger.crt --key stranger.key"):
+                for ending in ("crt", "key"):
+                    shutil.copy(self.others / f"office.{ending}", machine.folder / f"stranger.{ending}")
+                asked = machine.run(f"curl -sS --max-time 5 --http2 --cacert ca.crt {flags} https://{address}/fleet", timeout=10)
+                self.assertNotEqual(asked.returncode, 0, asked.stdout)
+                self.assertRegex(asked.stderr, "alert")
+            asked = machine.run(f"curl -sS --max-time 5 --http2-prior-knowledge http://{address}/fleet", timeout=10)
+            self.assertNotEqual(asked.returncode, 0, asked.stdout)
+
+    # ---- What is not encrypted must be asked for
+
+    def test_plaintext_beyond_loopback_needs_a_word(self):
+        for command, words in (
+            (f"longhaul-gateway --model model.gguf --fleet-listen {HOME_ADDRESS}:7200", "--fleet-listen .*--insecure-plaintext"),
+            (f"longhaul-worker --listen {HOME_ADDRESS}:7201", "--listen: .*--insecure-plaintext"),
+            (f"longhaul-worker --gateway http://{HOME_ADDRESS}:7100", "--gateway: .*--insecure-plaintext"),
+            (f"longhaul-worker --listen-tls {HOME_ADDRESS}:7201", "--listen-tls needs --tls-cert"),
+            ("longhaul-gateway --model model.gguf --tls-cert gateway.crt", "--tls-cert, --tls-key and --tls-ca"),
+        ):
+            with self.subTest(command=command):
+                ended = self.home.run(command, timeout=10)
+                self.assertIn(ended.returncode, (1, 2))
+                self.assertRegex(ended.stderr, words)
+                self.assertEqual(len(ended.stderr.strip().splitlines()), 1, ended.stderr)
+
+
+def namespaces_work():
+    name = f"lh{os.getpid()}-probe"
+    try:
+        return run("ip", "netns", "add", name, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+    finally:
+        if shutil.which("ip"):
+            run("ip", "netns", "del", name, check=False)
+
+
+if __name__ == "__main__":
+    if not namespaces_work():
+        print("skipped: no network namespaces can be made here (that needs root and iproute2)")
+        sys.exit(SKIPPED)
+    run_tests(sys.modules[__name__])
