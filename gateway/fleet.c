@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Epochs advance at most once a second, so that one that begins at the wall clock's seconds cannot meet those
- * of a gateway that was restarted. */
-#define EPOCH_INTERVAL_US 1000000
+/* The back-off of a chain that keeps failing: so long after it was formed it may be formed again with the same
+ * workers. */
+#define FORM_INTERVAL_US 1000000
 /* Years that a clock may have been ahead. A worker that reports more is not believed, or the numbers would end.
  */
 #define EPOCH_LEAD_MAX (1u << 28)
@@ -70,8 +70,7 @@ void lh_fleet_destroy(lh_fleet *fleet) {
  * ----------------------------------------------------------------------------------------------------- */
 
 static uint32_t next_epoch(const lh_fleet *fleet, int64_t now_us) {
-    uint32_t by_clock =
-        fleet->options.first_epoch + (uint32_t)((now_us - fleet->created_us) / EPOCH_INTERVAL_US);
+    uint32_t by_clock = fleet->options.first_epoch + (uint32_t)((now_us - fleet->created_us) / 1000000);
     return by_clock > fleet->epoch ? by_clock : fleet->epoch + 1;
 }
 
@@ -109,7 +108,7 @@ static void note_formed(lh_fleet *fleet, int64_t now_us) {
     fleet->epoch = fleet->chain.epoch;
     fleet->has_served = true;
     fleet->pending = NOTHING;
-    fleet->form_not_before_us = now_us + EPOCH_INTERVAL_US;
+    fleet->form_not_before_us = now_us + FORM_INTERVAL_US;
     fleet->reason[0] = 0;
     log_formed(fleet);
 }
@@ -197,13 +196,15 @@ static void expire(lh_fleet *fleet, int64_t now_us) {
     }
 }
 
-static void check_members(lh_fleet *fleet) {
+/* Another set of workers needs no back-off: the chain that was tried meanwhile had no chance. */
+static void check_members(lh_fleet *fleet, int64_t now_us) {
     bool restarted;
     int missing = lh_chain_missing(&fleet->chain, fleet->registry, &restarted);
     if (missing < 0)
         return;
     snprintf(fleet->reason, sizeof fleet->reason, "worker %s %s", fleet->chain.stages[missing].name,
              restarted ? "was restarted" : "is gone");
+    fleet->form_not_before_us = now_us;
     demand(fleet, restarted ? RENEW : REPLAN);
 }
 
@@ -280,7 +281,7 @@ static void start_chain(lh_fleet *fleet, int64_t now_us) {
     }
     if (now_us >= first_plan_due_us(fleet, now_us)) {
         if (!plan(fleet, now_us))
-            fleet->form_not_before_us = now_us + EPOCH_INTERVAL_US;
+            fleet->form_not_before_us = now_us + FORM_INTERVAL_US;
         return;
     }
     uint32_t count = lh_registry_count(fleet->registry);
@@ -294,7 +295,7 @@ static void start_chain(lh_fleet *fleet, int64_t now_us) {
 void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
     expire(fleet, now_us);
     if (fleet->chain.state != LH_CHAIN_NONE) {
-        check_members(fleet);
+        check_members(fleet, now_us);
         check_failures(fleet, now_us);
         check_leavers(fleet, now_us);
     }

@@ -16,8 +16,8 @@
  * - a worker cannot load its stage: it is left out for a while.
  * - a spare joins: nothing changes while the chain is healthy.
  * - the gateway restarts: workers keep reporting, and keep their stages until there is a plan; epochs must not
- * repeat, so they begin at the wall clock's seconds, advance at most once a second (which is also the back-off
- * of a chain that keeps failing), and go on from the greatest that a worker still has.
+ * repeat, so they go on from the wall clock's seconds, or from the greatest that a worker still has.
+ * - the chain keeps failing with the same workers: it is formed again once a second at most.
  *
  * Thread: one at a time. */
 #pragma once

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "worker/weights.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -99,6 +100,9 @@ static lh_status build(lh_assignment_job *job, lh_weights *weights, lh_error *er
     if (status != LH_OK) {
         return status;
     }
+    lh_log(LH_LOG_INFO, "assignment", "weights are here layers=%u..%u fetched_bytes=%" PRIu64 " needed_bytes=%" PRIu64,
+           assignment->first_layer, assignment->last_layer, lh_weights_fetched_bytes(weights),
+           atomic_load(&job->total_bytes));
     begin_phase(job, true);
     lh_weight_source source = lh_weights_source(weights);
     lh_stage_options options = {.range = range,

@@ -54,13 +54,16 @@ class Fleet:
             self.folder,
         )
 
+    def cache_folder(self, number):
+        return os.path.join(self.folder, f"cache-{number + 1}")
+
     def start_worker(self, number):
         name = f"worker-{number + 1}"
         worker = Program(
             name,
             [self.worker_program, "--name", name, "--site", f"site-{number + 1}", "--gateway",
              f"http://127.0.0.1:{self.fleet_port}", "--listen", f"127.0.0.1:{free_port()}", "--threads", str(self.threads),
-             "--cache-dir", os.path.join(self.folder, "cache"), *self.worker_flags],
+             "--cache-dir", self.cache_folder(number), *self.worker_flags],
             self.folder,
         )
         if number < len(self.workers):
