@@ -288,7 +288,7 @@ class Deadlines(GatewayTest):
     def test_slow_headers(self):
         with Connection(self.port) as connection:
             seconds = self.drip(connection, GET + b"X: " + b"a" * 1000, 5)
-            self.assertTrue(0.9 < seconds < 1.5, seconds)
+            self.assertTrue(0.9 < seconds < 2.0, seconds)
             reply = connection.reply()
             self.assertEqual(reply.status, 408)
             self.assertEqual(reply.error()["type"], "request_timeout")
@@ -298,13 +298,13 @@ class Deadlines(GatewayTest):
         with Connection(self.port) as connection:
             start = time.monotonic()
             self.assertEqual(connection.reply().status, 408)
-            self.assertTrue(0.9 < elapsed(start) < 1.5)
+            self.assertTrue(0.9 < elapsed(start) < 2.0)
 
     def test_slow_body(self):
         with Connection(self.port) as connection:
             connection.send(POST + b"Content-Length: 1000\r\n\r\n")
             seconds = self.drip(connection, b"{" + b" " * 500, 5)
-            self.assertTrue(1.4 < seconds < 2.1, seconds)
+            self.assertTrue(1.4 < seconds < 2.5, seconds)
             reply = connection.reply()
             self.assertEqual(reply.status, 408)
             reply.error()
@@ -315,14 +315,14 @@ class Deadlines(GatewayTest):
             self.assertEqual(connection.reply().status, 200)
             start = time.monotonic()
             self.assertTrue(connection.is_closed(5))
-            self.assertTrue(1.9 < elapsed(start) < 2.6, elapsed(start))
+            self.assertTrue(1.9 < elapsed(start) < 3.0, elapsed(start))
 
     def test_slow_headers_behind_a_first_request(self):
         with Connection(self.port) as connection:
             connection.send(request("GET", "/livez"))
             self.assertEqual(connection.reply().status, 200)
             seconds = self.drip(connection, GET + b"X: " + b"a" * 1000, 6)
-            self.assertTrue(1.9 < seconds < 2.6, seconds)
+            self.assertTrue(1.9 < seconds < 3.0, seconds)
 
     def test_a_long_answer_is_no_idling(self):
         reply = self.chat("@@first_ms=4000 text=late", timeout=10)
@@ -462,7 +462,7 @@ class Streams(GatewayTest):
             connection.send(request("POST", "/v1/chat/completions", chat_body("@@first_ms=1500 text=late", stream=True)))
             start = time.monotonic()
             self.assertEqual(connection.head()[0], 200)
-            self.assertTrue(0.35 < elapsed(start) < 0.8)
+            self.assertTrue(0.35 < elapsed(start) < 1.2)
             body = b""
             while (data := connection.chunk()):
                 body += data

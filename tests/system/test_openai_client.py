@@ -466,7 +466,7 @@ class Full(FleetTest):
 
 
 class Failures(FleetTest):
-    gateway_flags = ("--replay-timeout-ms", "1500", "--lease-ms", "1500")
+    gateway_flags = ("--stages", "2", "--replay-timeout-ms", "1500", "--lease-ms", "1500")  # one worker alone is no chain
 
     def test_a_worker_dies_and_comes_back(self):
         stream = self.chat(max_tokens=4000, stream=True, extra_body={"ignore_eos": True})
@@ -490,6 +490,19 @@ class Failures(FleetTest):
         self.fleet.wait_ready(60)
         self.assertEqual([m.id for m in self.client.models.list().data], [MODEL])
         self.assertEqual(self.chat(max_tokens=4).usage.completion_tokens, 4)
+
+    def test_a_spare_takes_over(self):
+        """With enough memory on what is left, the stream goes on as if nothing had been."""
+        fields = dict(model=MODEL, messages=ASK, temperature=0.7, seed=3, max_tokens=200, extra_body={"ignore_eos": True})
+        wanted = self.client.chat.completions.create(**fields).choices[0].message.content
+        with Fleet(3, ["--model-name", MODEL, "--lease-ms", "1000", "--replay-timeout-ms", "60000"]) as fleet:
+            texts = []
+            for number, chunk in enumerate(client_of(fleet).chat.completions.create(**fields, stream=True)):
+                texts.append(chunk.choices[0].delta.content or "")
+                if number == 10:
+                    fleet.workers[1].kill()
+            self.assertEqual("".join(texts), wanted)
+            self.assertGreaterEqual(fleet.fleet_state()["queue"]["totals"]["replays"], 1)
 
     def test_ends_cleanly(self):
         self.assertEqual(self.chat(max_tokens=2).usage.completion_tokens, 2)
