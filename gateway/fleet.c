@@ -113,6 +113,19 @@ static void note_formed(lh_fleet *fleet, int64_t now_us) {
     log_formed(fleet);
 }
 
+/* Why no plan could be made, with what one of the workers that are left out has to say. */
+static void explain(lh_fleet *fleet, const char *problem, int64_t now_us) {
+    snprintf(fleet->reason, sizeof fleet->reason, "%s", problem);
+    for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
+        const lh_worker *worker = lh_registry_at(fleet->registry, i);
+        if (worker->excluded_until_us <= now_us || !worker->report.assignment.error[0])
+            continue;
+        snprintf(fleet->reason, sizeof fleet->reason, "%.120s; worker %s: %.120s", problem,
+                 worker->report.name, worker->report.assignment.error);
+        return;
+    }
+}
+
 /* Plans with the workers that are there. Where that fails the chain is as it was and `reason` says why. */
 static bool plan(lh_fleet *fleet, int64_t now_us) {
     const lh_worker *workers[LH_WORKERS_MAX];
@@ -131,7 +144,7 @@ static bool plan(lh_fleet *fleet, int64_t now_us) {
         status = lh_chain_form(&fleet->chain, &split, workers, &fleet->options.origin,
                                next_epoch(fleet, now_us), now_us, &error);
     if (status != LH_OK) {
-        snprintf(fleet->reason, sizeof fleet->reason, "%s", error.message);
+        explain(fleet, error.message, now_us);
         return false;
     }
     note_formed(fleet, now_us);
@@ -213,10 +226,12 @@ static void check_failures(lh_fleet *fleet, int64_t now_us) {
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++) {
         const lh_worker *worker = lh_registry_find(fleet->registry, fleet->chain.stages[i].name);
         if (!worker || worker->report.assignment.state != LH_WORKER_FAILED ||
-            worker->report.assignment.generation != fleet->chain.epoch)
+            worker->report.assignment.generation != fleet->chain.epoch || worker->excluded_until_us > now_us)
             continue;
         lh_log(LH_LOG_ERROR, "fleet", "worker cannot hold its stage worker=%s error=\"%s\"",
                worker->report.name, worker->report.assignment.error);
+        snprintf(fleet->reason, sizeof fleet->reason, "worker %s cannot hold its stage: %.220s",
+                 worker->report.name, worker->report.assignment.error);
         lh_registry_exclude(fleet->registry, worker->report.name, now_us + EXCLUSION_US);
         demand(fleet, REPLAN);
     }
