@@ -2,6 +2,7 @@
 #include "gateway/choice.h"
 
 #include "gateway/growing_array.h"
+#include "gateway/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +14,6 @@ void lh_choice_reset(lh_choice *choice) {
     free(choice->pending);
     free(choice->tops);
     free(choice->shown_tokens);
-}
-
-static size_t count_characters(const lh_text_buffer *text) {
-    size_t count = 0;
-    for (size_t i = 0; i < text->length; i++)
-        count += ((unsigned char)text->bytes[i] & 0xC0) != 0x80;
-    return count;
 }
 
 static lh_status no_memory(lh_error *error) {
@@ -48,7 +42,7 @@ static lh_status pass_on(lh_choice *choice, lh_error *error) {
     const lh_text_buffer *text = &choice->decoded;
     bool stopped = false;
     choice->decoded_bytes += text->length;
-    choice->decoded_characters += count_characters(text);
+    choice->decoded_characters += lh_utf8_count(text->bytes, text->length);
     if (choice->drawn < choice->min_tokens)
         return lh_text_buffer_append(&choice->out, text->bytes, text->length, error);
     lh_status status =

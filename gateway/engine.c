@@ -39,6 +39,7 @@ struct lh_engine {
     atomic_bool is_draining, is_stopping;
     atomic_int state;
     atomic_uint running, waiting;
+    _Atomic uint64_t positions;
 
     pthread_mutex_t query_mutex;
     pthread_cond_t query_answered;
@@ -97,11 +98,13 @@ static void publish(lh_engine *engine) {
     lh_scheduler_figures figures = lh_scheduler_current_figures(scheduler);
     bool is_draining = atomic_load(&engine->is_draining);
     bool is_up = lh_scheduler_chain_is_up(scheduler);
+    uint64_t positions = is_up ? lh_kv_ledger_positions(lh_scheduler_ledger(scheduler)) : UINT64_MAX;
     atomic_store(&engine->state, (int)current_state(engine));
     atomic_store(&engine->running, figures.running);
     atomic_store(&engine->waiting, figures.waiting);
+    atomic_store(&engine->positions, positions);
     lh_front_desk_set_gate(engine->desk, is_draining ? INT64_MIN : lh_scheduler_open_until_us(scheduler),
-                           is_up ? lh_kv_ledger_positions(lh_scheduler_ledger(scheduler)) : UINT64_MAX,
+                           positions,
                            is_draining ? "the gateway is stopping" : "no complete chain of workers is there");
 }
 
@@ -364,6 +367,7 @@ lh_status lh_engine_create(const lh_engine_options *options, lh_engine **engine,
     uv_timer_init(&e->loop, &e->timer);
     e->wake.data = e->timer.data = e;
     atomic_store(&e->state, LH_ENGINE_LOADING);
+    atomic_store(&e->positions, UINT64_MAX);
     lh_status status = create_parts(e, error);
     if (status != LH_OK) {
         undo(e);
@@ -415,4 +419,8 @@ lh_engine_state lh_engine_current_state(const lh_engine *engine) {
 void lh_engine_load(const lh_engine *engine, uint32_t *running, uint32_t *waiting) {
     *running = atomic_load(&engine->running);
     *waiting = atomic_load(&engine->waiting);
+}
+
+uint64_t lh_engine_positions(const lh_engine *engine) {
+    return atomic_load(&engine->positions);
 }

@@ -61,7 +61,7 @@ typedef void lh_engine_on_event(void *context, const lh_engine_event *event);
 typedef struct lh_engine_request {
     const uint32_t *prompt; /* [prompt_tokens], > 0; copied */
     uint32_t prompt_tokens;
-    uint32_t max_tokens; /* >= 1; prompt_tokens + max_tokens <= the context */
+    uint32_t max_tokens;         /* >= 1; prompt_tokens + max_tokens <= the context */
     const uint32_t *stop_tokens; /* [stop_token_count]: end of generation; copied */
     uint32_t stop_token_count;
     uint32_t min_tokens; /* stop tokens do not end it before so many */
@@ -72,17 +72,24 @@ typedef struct lh_engine_request {
 
 /* Admits `count` sequences, all or none. handles[count] identify them. LH_ERR_BUSY: the queue is full (429);
  * LH_ERR_UNAVAILABLE: no complete chain (503); LH_ERR_NO_MEMORY. Events may come before it returns. */
-lh_status lh_engine_submit(lh_engine *engine, const lh_engine_request *requests, uint32_t count, uint64_t *handles,
-                           lh_error *error);
+lh_status lh_engine_submit(lh_engine *engine, const lh_engine_request *requests, uint32_t count,
+                           uint64_t *handles, lh_error *error);
 /* Stops a sequence and frees its pages everywhere. After it returns no further event comes for the handle (it waits for one
  * that is being delivered; so never call it from on_event). A handle that has ended is no error. */
 void lh_engine_cancel(lh_engine *engine, uint64_t handle);
 /* The same without waiting, and allowed inside on_event: some events may still come after it, but none need to, not even a last one. */
 void lh_engine_cancel_later(lh_engine *engine, uint64_t handle);
 
-typedef enum lh_engine_state { LH_ENGINE_LOADING, LH_ENGINE_READY, LH_ENGINE_NO_CHAIN, LH_ENGINE_DRAINING } lh_engine_state;
+typedef enum lh_engine_state {
+    LH_ENGINE_LOADING,
+    LH_ENGINE_READY,
+    LH_ENGINE_NO_CHAIN,
+    LH_ENGINE_DRAINING
+} lh_engine_state;
 lh_engine_state lh_engine_current_state(const lh_engine *engine);
 /* Sequences running and waiting. */
 void lh_engine_load(const lh_engine *engine, uint32_t *running, uint32_t *waiting);
+/* Positions, prompt and answer, that one sequence may come to in the KV caches of the chain; UINT64_MAX while there is no chain. */
+uint64_t lh_engine_positions(const lh_engine *engine);
 /* GET /fleet: a JSON text (workers, chains, stages, links, state), malloc'd, the caller frees; NULL: out of memory. */
 char *lh_engine_fleet_json(lh_engine *engine);

@@ -1,6 +1,8 @@
 /* Getters. */
 #include "gateway/json_field.h"
 
+#include "gateway/utf8.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -70,14 +72,6 @@ bool lh_json_field_number(const json_t *object, const char *key, double low, boo
     return true;
 }
 
-static size_t count_characters(const json_t *text) {
-    const char *bytes = json_string_value(text);
-    size_t count = 0;
-    for (size_t i = 0; i < json_string_length(text); i++)
-        count += ((unsigned char)bytes[i] & 0xC0) != 0x80;
-    return count;
-}
-
 bool lh_json_field_text(const json_t *object, const char *key, size_t characters_max, const char **value,
                         lh_openai_error *error) {
     json_t *field = lh_json_field(object, key);
@@ -85,7 +79,7 @@ bool lh_json_field_text(const json_t *object, const char *key, size_t characters
         return true;
     if (!json_is_string(field))
         return lh_openai_refuse(error, key, "invalid_type", "'%s' must be a string.", key);
-    if (count_characters(field) > characters_max)
+    if (lh_utf8_count(json_string_value(field), json_string_length(field)) > characters_max)
         return lh_openai_refuse(error, key, "string_above_max_length",
                                 "'%s' may have at most %zu characters.", key, characters_max);
     *value = json_string_value(field);

@@ -149,6 +149,7 @@ static lh_status start_engine(gateway *g, lh_error *error) {
 static lh_status start_api(gateway *g, lh_error *error) {
     lh_openai_api_config config = lh_openai_api_config_default();
     config.http.listen = g->settings.listen;
+    config.sequences_max = (uint32_t)(g->settings.max_sequences + g->settings.max_queue);
     config.strict_params = g->settings.strict_params;
     config.logits_digest = g->settings.logits_digest;
     return lh_openai_api_open(&config, g->engine, &g->model, &g->api, error);

@@ -152,6 +152,13 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
     return true;
 }
 
+/* What the chain's KV caches hold may be less than the model's context. */
+static uint32_t context_now(const lh_openai_answer *answer) {
+    uint64_t positions = lh_engine_positions(answer->options.engine);
+    uint32_t context = answer->options.model->context;
+    return positions < context ? (uint32_t)positions : context;
+}
+
 static size_t content_bytes(const lh_openai_chat_request *request) {
     size_t bytes = 0;
     for (size_t i = 0; i < request->message_count; i++)
@@ -164,11 +171,12 @@ bool lh_openai_answer_begin_chat(lh_openai_answer *answer, const lh_openai_chat_
     const lh_served_model *model = answer->options.model;
     lh_tokens tokens = {0};
     lh_generation_prompt prompt;
+    uint32_t context = context_now(answer);
     set_frame(answer, LH_OPENAI_CHAT, &request->parameters);
-    bool begun = lh_openai_prompt_may_fit(model, LH_OPENAI_CHAT, content_bytes(request),
+    bool begun = lh_openai_prompt_may_fit(context, LH_OPENAI_CHAT, content_bytes(request),
                                           answer->options.longest_token_bytes, error) &&
                  lh_openai_prompt_from_chat(model, request, &tokens, error) &&
-                 lh_openai_prompt_fit(model, LH_OPENAI_CHAT, tokens.count, &request->parameters,
+                 lh_openai_prompt_fit(context, LH_OPENAI_CHAT, tokens.count, &request->parameters,
                                       &prompt.max_tokens, error);
     if (begun) {
         prompt.tokens = tokens.ids;
@@ -194,11 +202,12 @@ static bool keep_echo(lh_openai_answer *answer, const lh_openai_completion_reque
 static bool tokenize(lh_openai_answer *answer, const lh_openai_completion_request *request, lh_tokens *tokens,
                      lh_generation_prompt *prompts, lh_openai_error *error) {
     const lh_served_model *model = answer->options.model;
+    uint32_t context = context_now(answer);
     for (size_t i = 0; i < request->prompt_count; i++) {
-        if (!lh_openai_prompt_may_fit(model, LH_OPENAI_COMPLETIONS, request->prompts[i].length,
+        if (!lh_openai_prompt_may_fit(context, LH_OPENAI_COMPLETIONS, request->prompts[i].length,
                                       answer->options.longest_token_bytes, error) ||
             !lh_openai_prompt_from_completion(model, &request->prompts[i], &tokens[i], error) ||
-            !lh_openai_prompt_fit(model, LH_OPENAI_COMPLETIONS, tokens[i].count, &request->parameters,
+            !lh_openai_prompt_fit(context, LH_OPENAI_COMPLETIONS, tokens[i].count, &request->parameters,
                                   &prompts[i].max_tokens, error))
             return false;
         prompts[i].tokens = tokens[i].ids;

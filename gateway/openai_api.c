@@ -217,6 +217,11 @@ static bool makes_answer(const api_call *call) {
            (call->route.action == LH_OPENAI_POST_CHAT || call->route.action == LH_OPENAI_POST_COMPLETION);
 }
 
+static bool is_encoded(const lh_http_request *request) {
+    const char *coding = lh_http_request_header(request, "Content-Encoding");
+    return coding && strcasecmp(coding, "identity") != 0;
+}
+
 /* Everything that the headers alone decide. Fills call->refusal. */
 static void check_headers(api_call *call, const lh_http_request *request) {
     lh_openai_error error;
@@ -229,6 +234,9 @@ static void check_headers(api_call *call, const lh_http_request *request) {
     else if (makes_answer(call) && !lh_http_request_is_type(request, "application/json"))
         lh_openai_error_set(&call->refusal, 415, "unsupported_media_type",
                             "The body must be of Content-Type application/json.");
+    else if (makes_answer(call) && is_encoded(request))
+        lh_openai_error_set(&call->refusal, 415, "unsupported_media_type",
+                            "The body must come without a Content-Encoding.");
 }
 
 static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_request *request,
@@ -360,7 +368,11 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
     api->config = *config;
     api->engine = engine;
     api->model = model;
-    api->limits = (lh_openai_limits){model->id, model->vocabulary, config->choices_max, config->prompts_max,
+    api->limits = (lh_openai_limits){model->id,
+                                     model->vocabulary,
+                                     config->choices_max,
+                                     config->prompts_max,
+                                     config->sequences_max ? config->sequences_max : UINT32_MAX,
                                      config->strict_params};
     api->answers = (lh_openai_answer_options){engine, model, lh_openai_prompt_longest_token(model),
                                               config->keep_alive_ms, config->logits_digest};

@@ -21,6 +21,7 @@ typedef struct lh_openai_api_config {
     uint32_t keep_alive_ms; /* of silence in a stream, then a comment */
     uint32_t choices_max;   /* n */
     uint32_t prompts_max;   /* prompts of one completions request */
+    uint32_t sequences_max; /* choices of all its prompts; 0: as many as that makes */
     const char *api_key;    /* what clients show as "Authorization: Bearer KEY"; NULL: no key is needed */
     bool strict_params;     /* --strict-params: an unknown field is an error */
     bool logits_digest;     /* --logits-digest: each choice tells the digest of every token's logits */

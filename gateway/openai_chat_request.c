@@ -165,8 +165,9 @@ static bool check_modalities(const json_t *body, lh_openai_error *error) {
     json_t *list = lh_json_field(body, "modalities");
     if (!list)
         return true;
-    if (!json_is_array(list))
-        return lh_openai_refuse(error, "modalities", "invalid_type", "'modalities' must be a list.");
+    if (!json_is_array(list) || json_array_size(list) == 0)
+        return lh_openai_refuse(error, "modalities", "invalid_type",
+                                "'modalities' must be a list, not empty.");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
         if (!name || strcmp(name, "text") != 0)

@@ -54,6 +54,12 @@ static bool parse_prompts(const json_t *body, const lh_openai_limits *limits,
     if (count > limits->prompts_max)
         return lh_openai_refuse(error, "prompt", "array_above_max_length",
                                 "'prompt' may hold at most %u prompts.", limits->prompts_max);
+    if ((uint64_t)count * request->parameters.choices > limits->sequences_max)
+        return lh_openai_refuse(
+            error, "prompt", "array_above_max_length",
+            "%zu prompts of %u choices each are more than the %u sequences that may run and "
+            "wait here.",
+            count, request->parameters.choices, limits->sequences_max);
     request->prompts = calloc(count, sizeof *request->prompts);
     if (!request->prompts)
         return out_of_memory(error);

@@ -2,6 +2,7 @@
 #include "gateway/openai_parameters.h"
 
 #include "gateway/json_field.h"
+#include "gateway/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,7 +212,8 @@ static bool parse_lengths(const json_t *body, lh_openai_endpoint endpoint, lh_op
 static bool parse_choices(const json_t *body, const lh_openai_limits *limits,
                           lh_openai_parameters *parameters, lh_openai_error *error) {
     int64_t choices = 1;
-    if (!lh_json_field_integer(body, "n", 1, limits->choices_max, &choices, NULL, error))
+    uint32_t high = limits->choices_max < limits->sequences_max ? limits->choices_max : limits->sequences_max;
+    if (!lh_json_field_integer(body, "n", 1, high, &choices, NULL, error))
         return false;
     parameters->choices = (uint32_t)choices;
     return true;
@@ -278,7 +280,7 @@ static bool check_metadata(const json_t *body, lh_openai_error *error) {
     json_t *value;
     json_object_foreach(metadata, key, value) {
         const char *text;
-        if (strlen(key) > 64)
+        if (lh_utf8_count(key, strlen(key)) > 64)
             return lh_openai_refuse(error, "metadata", "invalid_value",
                                     "A key of 'metadata' is longer than 64 characters.");
         if (!json_is_string(value))

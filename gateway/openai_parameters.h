@@ -18,6 +18,7 @@
 typedef struct lh_openai_limits {
     const char *model;
     uint32_t vocabulary, choices_max, prompts_max;
+    uint32_t sequences_max; /* choices of all prompts: more could never be admitted */
     bool strict;
 } lh_openai_limits;
 

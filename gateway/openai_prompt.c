@@ -59,17 +59,17 @@ static const char *what_of(lh_openai_endpoint endpoint) {
 }
 
 /* The prompt alone is too long. */
-static bool refuse_prompt(const lh_served_model *model, lh_openai_endpoint endpoint, const char *at_least,
+static bool refuse_prompt(uint32_t context, lh_openai_endpoint endpoint, const char *at_least,
                           size_t prompt_tokens, lh_openai_error *error) {
     const char *what = what_of(endpoint);
     return lh_openai_refuse(
         error, what, "context_length_exceeded",
         "This model's maximum context length is %u tokens. However, your %s resulted in %s%zu "
         "tokens. Please reduce the length of the %s.",
-        model->context, what, at_least, prompt_tokens, what);
+        context, what, at_least, prompt_tokens, what);
 }
 
-static bool refuse_total(const lh_served_model *model, lh_openai_endpoint endpoint, size_t prompt_tokens,
+static bool refuse_total(uint32_t context, lh_openai_endpoint endpoint, size_t prompt_tokens,
                          uint32_t max_tokens, lh_openai_error *error) {
     const char *what = what_of(endpoint);
     return lh_openai_refuse(
@@ -77,7 +77,7 @@ static bool refuse_total(const lh_served_model *model, lh_openai_endpoint endpoi
         "This model's maximum context length is %u tokens. However, you requested %" PRIu64
         " tokens (%zu in the %s, %u in the completion). Please reduce the length of the %s or "
         "completion.",
-        model->context, (uint64_t)prompt_tokens + max_tokens, prompt_tokens, what, max_tokens, what);
+        context, (uint64_t)prompt_tokens + max_tokens, prompt_tokens, what, max_tokens, what);
 }
 
 size_t lh_openai_prompt_longest_token(const lh_served_model *model) {
@@ -91,21 +91,21 @@ size_t lh_openai_prompt_longest_token(const lh_served_model *model) {
     return longest;
 }
 
-bool lh_openai_prompt_may_fit(const lh_served_model *model, lh_openai_endpoint endpoint, size_t text_bytes,
+bool lh_openai_prompt_may_fit(uint32_t context, lh_openai_endpoint endpoint, size_t text_bytes,
                               size_t longest_token_bytes, lh_openai_error *error) {
     size_t tokens = text_bytes / longest_token_bytes;
-    return tokens <= model->context || refuse_prompt(model, endpoint, "at least ", tokens, error);
+    return tokens <= context || refuse_prompt(context, endpoint, "at least ", tokens, error);
 }
 
-bool lh_openai_prompt_fit(const lh_served_model *model, lh_openai_endpoint endpoint, size_t prompt_tokens,
+bool lh_openai_prompt_fit(uint32_t context, lh_openai_endpoint endpoint, size_t prompt_tokens,
                           const lh_openai_parameters *parameters, uint32_t *max_tokens,
                           lh_openai_error *error) {
     uint32_t wanted = parameters->max_tokens_given ? parameters->max_tokens : 1;
-    if (prompt_tokens > model->context || (prompt_tokens == model->context && wanted > 0))
-        return refuse_prompt(model, endpoint, "", prompt_tokens, error);
-    uint32_t room = model->context - (uint32_t)prompt_tokens;
+    if (prompt_tokens > context || (prompt_tokens == context && wanted > 0))
+        return refuse_prompt(context, endpoint, "", prompt_tokens, error);
+    uint32_t room = context - (uint32_t)prompt_tokens;
     if (wanted > room)
-        return refuse_total(model, endpoint, prompt_tokens, wanted, error);
+        return refuse_total(context, endpoint, prompt_tokens, wanted, error);
     if (parameters->max_tokens_given)
         *max_tokens = wanted;
     else if (endpoint == LH_OPENAI_CHAT)

@@ -9,7 +9,7 @@
 size_t lh_openai_prompt_longest_token(const lh_served_model *model);
 /* False, and *error as lh_openai_prompt_fit's: a text of so many bytes cannot fit, whatever its tokens are. So nobody has to
  * tokenize megabytes to learn that. */
-bool lh_openai_prompt_may_fit(const lh_served_model *model, lh_openai_endpoint endpoint, size_t text_bytes,
+bool lh_openai_prompt_may_fit(uint32_t context, lh_openai_endpoint endpoint, size_t text_bytes,
                               size_t longest_token_bytes, lh_openai_error *error);
 /* Appends the conversation as the model's template has it. False: *error says why not. The caller frees
  * tokens->ids. */
@@ -19,9 +19,9 @@ bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_ch
  * they are. */
 bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_openai_prompt *prompt,
                                       lh_tokens *tokens, lh_openai_error *error);
-/* How many tokens may be drawn behind a prompt of so many: what the request says, or what the endpoint's
+/* How many tokens may be drawn behind a prompt of so many, both within `context` positions: what the request says, or what the endpoint's
  * default is. False: the context is too short; clients know that error by its wording. */
-bool lh_openai_prompt_fit(const lh_served_model *model, lh_openai_endpoint endpoint, size_t prompt_tokens,
+bool lh_openai_prompt_fit(uint32_t context, lh_openai_endpoint endpoint, size_t prompt_tokens,
                           const lh_openai_parameters *parameters, uint32_t *max_tokens,
                           lh_openai_error *error);
 /* Appends a completion's prompt as text, for echo. LH_ERR_NO_MEMORY. */

@@ -71,3 +71,10 @@ uint32_t lh_utf8_decode(const char **bytes) {
     *bytes += 4;
     return (at[0] & 0x07U) << 18 | (at[1] & 0x3FU) << 12 | (at[2] & 0x3FU) << 6 | (at[3] & 0x3FU);
 }
+
+size_t lh_utf8_count(const char *bytes, size_t length) {
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++)
+        count += ((unsigned char)bytes[i] & 0xC0) != 0x80;
+    return count;
+}

@@ -19,3 +19,5 @@ lh_utf8_form lh_utf8_next(const char *bytes, size_t length, size_t *size);
 
 /* Decodes one character of valid UTF-8 at *bytes and moves it on. */
 uint32_t lh_utf8_decode(const char **bytes);
+/* Characters of valid UTF-8. */
+size_t lh_utf8_count(const char *bytes, size_t length);

@@ -165,7 +165,7 @@ static const table_row table[] = {
     {BOTH, "'vendor_extra':{'deep':[1]}", TAKEN},
 };
 
-static const lh_openai_limits limits = {"tiny", 288, 16, 128, false};
+static const lh_openai_limits limits = {"tiny", 288, 16, 128, 64, false};
 
 static json_t *body_of(const char *fields) {
     char text[1024] = "{";
@@ -265,7 +265,7 @@ static void bounds_what_is_long(void **state) {
         snprintf(key, sizeof key, "%d", i);
         json_object_set_new(map, key, json_integer(1));
     }
-    const lh_openai_limits large = {"tiny", 5000, 16, 128, false};
+    const lh_openai_limits large = {"tiny", 5000, 16, 128, 64, false};
     assert_false(lh_openai_parameters_parse(body, LH_OPENAI_CHAT, &large, &got, &error));
     assert_string_equal(error.param, "logit_bias");
     lh_openai_parameters_reset(&got);
@@ -289,9 +289,37 @@ static void bounds_what_is_long(void **state) {
     }
 }
 
+static void bounds_choices_by_what_is_admitted(void **state) {
+    (void)state;
+    const lh_openai_limits few = {"tiny", 288, 16, 128, 2, false};
+    for (int n = 2; n <= 3; n++) {
+        lh_openai_parameters got;
+        lh_openai_error error;
+        json_t *body = json_pack("{s:i}", "n", n);
+        assert_int_equal(lh_openai_parameters_parse(body, LH_OPENAI_CHAT, &few, &got, &error), n == 2);
+        lh_openai_parameters_reset(&got);
+        json_decref(body);
+    }
+}
+
+static void counts_characters_of_metadata(void **state) {
+    (void)state;
+    for (int extra = 0; extra < 2; extra++) {
+        char key[2 * 65 + 1] = "";
+        for (int i = 0; i < 64 + extra; i++)
+            strcat(key, "\xc3\xa9");
+        lh_openai_parameters got;
+        lh_openai_error error;
+        json_t *body = json_pack("{s:{s:s}}", "metadata", key, "");
+        assert_int_equal(lh_openai_parameters_parse(body, LH_OPENAI_CHAT, &limits, &got, &error), extra == 0);
+        lh_openai_parameters_reset(&got);
+        json_decref(body);
+    }
+}
+
 static void strict_refuses_unknown_fields(void **state) {
     (void)state;
-    const lh_openai_limits strict = {"tiny", 288, 16, 128, true};
+    const lh_openai_limits strict = {"tiny", 288, 16, 128, 64, true};
     json_t *body = body_of("'temperature':1,'vendor_extra':1");
     lh_openai_parameters got;
     lh_openai_error error;
@@ -322,6 +350,8 @@ int main(void) {
         cmocka_unit_test(has_defaults),
         cmocka_unit_test(reads_values),
         cmocka_unit_test(bounds_what_is_long),
+        cmocka_unit_test(bounds_choices_by_what_is_admitted),
+        cmocka_unit_test(counts_characters_of_metadata),
         cmocka_unit_test(strict_refuses_unknown_fields),
         cmocka_unit_test(survives_without_memory),
     };

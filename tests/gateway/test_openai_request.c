@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-static const lh_openai_limits limits = {"tiny", 288, 16, 4, false};
+static const lh_openai_limits limits = {"tiny", 288, 16, 4, 48, false};
 
 /* ' for ". */
 static json_t *json_of(const char *text) {
@@ -71,6 +71,7 @@ static const table_row chats[] = {
     {"{'messages':[{'role':'user','content':'x'}],'modalities':['text']}", NULL},
     {"{'messages':[{'role':'user','content':'x'}],'modalities':['text','audio']}", "modalities"},
     {"{'messages':[{'role':'user','content':'x'}],'modalities':'text'}", "modalities"},
+    {"{'messages':[{'role':'user','content':'x'}],'modalities':[]}", "modalities"},
     {"{'messages':[{'role':'user','content':'x'}],'tools':[{}]}", "tools"},
     {"{'messages':[{'role':'user','content':'x'}],'tools':[{}],'tool_choice':'none'}", NULL},
     {"{'messages':[{'role':'user','content':'x'}],'tools':[{}],'tool_choice':'auto'}", "tools"},
@@ -113,6 +114,8 @@ static const table_row completions[] = {
     {"{'prompt':[[1,2],[3]]}", NULL},
     {"{'prompt':['a','b','c','d']}", NULL},
     {"{'prompt':['a','b','c','d','e']}", "prompt"},
+    {"{'prompt':['a','b','c','d'],'n':12}", NULL},
+    {"{'prompt':['a','b','c','d'],'n':13}", "prompt"},
     {"{'prompt':'a','echo':true}", NULL},
     {"{'prompt':'a','echo':1}", "echo"},
     {"{'prompt':'a','echo':true,'logprobs':1}", "echo"},

@@ -1,0 +1,87 @@
+"""What a hostile reader of the API's rows tries, where the other files do not: fleets that are smaller than the model, requests that no
+fleet could ever admit, odd bodies."""
+
+import sys
+import unittest
+
+from fleet import Fleet
+from programs import run_tests
+from raw_http import ask
+
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+ASK = [{"role": "user", "content": "Say hi."}]
+
+
+class FleetTest(unittest.TestCase):
+    workers = 1
+    gateway_flags = ()
+    worker_flags = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.fleet = Fleet(cls.workers, cls.gateway_flags, cls.worker_flags).__enter__()
+        cls.port = cls.fleet.port
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.fleet.__exit__(None, None, None)
+
+    def chat(self, headers=(), **fields):
+        return ask(self.port, "POST", CHAT, {"messages": ASK, "temperature": 0, **fields}, headers, timeout=30)
+
+    def complete(self, **fields):
+        return ask(self.port, "POST", COMPLETIONS, {"prompt": "Hi", "temperature": 0, **fields}, timeout=30)
+
+    def refused(self, reply, param, code=None, status=400):
+        self.assertEqual(reply.status, status, reply.body)
+        error = reply.error()
+        self.assertEqual((error["param"], error["type"]), (param, "invalid_request_error"), error)
+        if code:
+            self.assertEqual(error["code"], code)
+        return error
+
+
+class SmallCaches(FleetTest):
+    """The workers' KV caches hold fewer positions than the model's context, and few sequences find a place."""
+
+    workers = 2
+    gateway_flags = ("--max-sequences", "1", "--max-queue", "1")
+    worker_flags = ("--kv-bytes", "24M")
+
+    def positions(self):
+        return min(stage["pages_total"] * stage["page_positions"] for stage in self.fleet.fleet_state()["queue"]["kv"])
+
+    def test_a_chat_without_a_length_gets_the_room_there_is(self):
+        self.assertLess(self.positions(), 8192)
+        self.assertEqual(self.chat().status, 200)
+        usage = self.chat(ignore_eos=True, temperature=1, seed=1).json()["usage"]
+        self.assertEqual(usage["total_tokens"], self.positions())
+
+    def test_too_long_for_the_caches_is_told_as_too_long_for_the_context(self):
+        for stream in (False, True):
+            error = self.refused(self.chat(max_tokens=self.positions(), stream=stream), "messages", "context_length_exceeded")
+            self.assertTrue(error["message"].startswith(f"This model's maximum context length is {self.positions()} tokens"), error)
+            self.refused(self.complete(prompt=[5] * self.positions(), stream=stream), "prompt", "context_length_exceeded")
+
+    def test_what_could_never_be_admitted_is_no_reason_to_try_again(self):
+        self.refused(self.chat(n=3, max_tokens=2), "n")
+        self.refused(self.complete(prompt=["a"] * 3, max_tokens=2), "prompt")
+        self.refused(self.complete(prompt=["a"] * 2, n=2, max_tokens=2), "prompt")
+        self.assertEqual(self.complete(prompt=["a"] * 2, max_tokens=2).status, 200)
+        self.assertEqual(self.chat(n=2, max_tokens=2).status, 200)
+
+
+class Bodies(FleetTest):
+    def test_compressed_bodies_are_refused(self):
+        for coding, status in (("gzip", 415), ("br", 415), ("identity", 200), ("Identity", 200)):
+            self.assertEqual(self.chat((("Content-Encoding", coding),), max_tokens=1).status, status, coding)
+
+    def test_tiny_numbers(self):
+        """Too small for a float, and still above nought: the likeliest token, not none and not a NaN."""
+        greedy = self.chat(max_tokens=6).json()["choices"]
+        for fields in ({"temperature": 1e-40}, {"temperature": 1e-300}, {"temperature": 2, "top_p": 1e-300}):
+            self.assertEqual(self.chat(max_tokens=6, **fields).json()["choices"], greedy, fields)
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules[__name__])
