@@ -26,6 +26,13 @@ struct lh_model_file {
     void *context;
 };
 
+static lh_status parse(lh_model_file *file, const char *path, lh_error *error) {
+    lh_error problem;
+    lh_status status = lh_gguf_parse(lh_model_file_bytes(file), lh_mapped_file_size(file->mapped),
+                                     lh_model_file_size(file), &file->gguf, &problem);
+    return status == LH_OK ? LH_OK : lh_fail(error, status, "%.100s: %.200s", path, problem.message);
+}
+
 lh_status lh_model_file_open(const char *path, lh_model_file **file, lh_error *error) {
     lh_model_file *f = calloc(1, sizeof *f);
     if (!f)
@@ -33,8 +40,7 @@ lh_status lh_model_file_open(const char *path, lh_model_file **file, lh_error *e
     uint8_t digest[LH_SHA256_BYTES];
     lh_status status = lh_mapped_file_open(path, &f->mapped, error);
     if (status == LH_OK)
-        status = lh_gguf_parse(lh_model_file_bytes(f), lh_mapped_file_size(f->mapped), lh_model_file_size(f),
-                               &f->gguf, error);
+        status = parse(f, path, error);
     if (status == LH_OK &&
         lh_sha256_digest(lh_model_file_bytes(f), lh_model_file_header_bytes(f), digest) != LH_OK)
         status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a digest");

@@ -25,16 +25,17 @@ def run(*command, check=True, **more):
 # ---- The README ------------------------------------------------------------------------------------------------------------------
 
 
-def readme_blocks():
-    """The indented blocks of the section on two machines: certificates, then programs."""
+def readme_block(word):
+    """The indented block of the section on two machines that holds the word."""
     section = README.read_text().split("\n## Two real machines\n")[1].split("\n## ")[0]
-    return ["\n".join(line[4:] for line in block.splitlines()) for block in re.findall(r"(?:^ {4}.*\n(?:\n(?= {4}))?)+", section, re.M)]
+    blocks = re.findall(r"(?:^ {4}.*\n(?:\n(?= {4}))?)+", section, re.M)
+    return "\n".join(line[4:] for line in next(block for block in blocks if word in block).splitlines())
 
 
 def readme_commands():
     """{address: [command, ...]} of the block that starts the programs."""
     commands, address = {}, None
-    for line in readme_blocks()[1].replace("\\\n", " ").splitlines():
+    for line in readme_block("longhaul-worker").replace("\\\n", " ").splitlines():
         if line.startswith("# "):
             address = line[2:].strip()
             commands[address] = []
@@ -84,7 +85,7 @@ def join(one, other):
 
 
 def make_certificates(folder):
-    run("bash", "-e", "-c", readme_blocks()[0], cwd=folder)
+    run("bash", "-e", "-c", readme_block("openssl"), cwd=folder)
 
 
 def give(machine, certificates, *names):
