@@ -39,7 +39,8 @@ struct lh_engine {
     atomic_bool is_draining, is_stopping;
     atomic_int state;
     atomic_uint running, waiting;
-    _Atomic uint64_t positions;
+    uint32_t places;
+    _Atomic uint64_t positions, positions_free;
 
     pthread_mutex_t query_mutex;
     pthread_cond_t query_answered;
@@ -98,11 +99,13 @@ static void publish(lh_engine *engine) {
     lh_scheduler_figures figures = lh_scheduler_current_figures(scheduler);
     bool is_draining = atomic_load(&engine->is_draining);
     bool is_up = lh_scheduler_chain_is_up(scheduler);
-    uint64_t positions = is_up ? lh_kv_ledger_positions(lh_scheduler_ledger(scheduler)) : UINT64_MAX;
+    const lh_kv_ledger *ledger = lh_scheduler_ledger(scheduler);
+    uint64_t positions = is_up ? lh_kv_ledger_positions(ledger) : UINT64_MAX;
     atomic_store(&engine->state, (int)current_state(engine));
     atomic_store(&engine->running, figures.running);
     atomic_store(&engine->waiting, figures.waiting);
     atomic_store(&engine->positions, positions);
+    atomic_store(&engine->positions_free, is_up ? lh_kv_ledger_positions_free(ledger) : UINT64_MAX);
     lh_front_desk_set_gate(engine->desk, is_draining ? INT64_MIN : lh_scheduler_open_until_us(scheduler),
                            positions,
                            is_draining ? "the gateway is stopping" : "no complete chain of workers is there");
@@ -311,11 +314,11 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
     const lh_scheduler_sink sink = {engine, on_event};
     const lh_engine_hop_events hop_events = {engine, on_hop_state, on_hop_done};
     const lh_fleet_server_owner owner = {engine, on_report, on_results};
-    uint32_t places = o->scheduler.sequences_max + o->scheduler.queue_max;
+    engine->places = o->scheduler.sequences_max + o->scheduler.queue_max;
     lh_status status = lh_conductor_create(&o->fleet, &o->scheduler, o->profile, &sink, lh_clock_us(),
                                            &engine->conductor, error);
     if (status == LH_OK)
-        status = lh_front_desk_create(places, o->fleet.context, wake, engine, &engine->desk, error);
+        status = lh_front_desk_create(engine->places, o->fleet.context, wake, engine, &engine->desk, error);
     if (status == LH_OK)
         status = lh_engine_hop_create(&engine->loop, o->fleet.chain_name, o->tls, &hop_events, &engine->hop,
                                       error);
@@ -368,6 +371,7 @@ lh_status lh_engine_create(const lh_engine_options *options, lh_engine **engine,
     e->wake.data = e->timer.data = e;
     atomic_store(&e->state, LH_ENGINE_LOADING);
     atomic_store(&e->positions, UINT64_MAX);
+    atomic_store(&e->positions_free, UINT64_MAX);
     lh_status status = create_parts(e, error);
     if (status != LH_OK) {
         undo(e);
@@ -421,6 +425,8 @@ void lh_engine_load(const lh_engine *engine, uint32_t *running, uint32_t *waitin
     *waiting = atomic_load(&engine->waiting);
 }
 
-uint64_t lh_engine_positions(const lh_engine *engine) {
-    return atomic_load(&engine->positions);
+lh_engine_room lh_engine_current_room(const lh_engine *engine) {
+    uint32_t taken = lh_front_desk_count(engine->desk);
+    return (lh_engine_room){engine->places, engine->places - taken, atomic_load(&engine->positions),
+                            atomic_load(&engine->positions_free)};
 }

@@ -89,7 +89,12 @@ typedef enum lh_engine_state {
 lh_engine_state lh_engine_current_state(const lh_engine *engine);
 /* Sequences running and waiting. */
 void lh_engine_load(const lh_engine *engine, uint32_t *running, uint32_t *waiting);
-/* Positions, prompt and answer, that one sequence may come to in the KV caches of the chain; UINT64_MAX while there is no chain. */
-uint64_t lh_engine_positions(const lh_engine *engine);
+/* What there is for sequences, and what is left of it for further ones. */
+typedef struct lh_engine_room {
+    uint32_t sequences_max, sequences_free; /* that run or wait */
+    uint64_t positions_max,
+        positions_free; /* prompt and answer, in the KV caches of the chain; UINT64_MAX while there is none */
+} lh_engine_room;
+lh_engine_room lh_engine_current_room(const lh_engine *engine);
 /* GET /fleet: a JSON text (workers, chains, stages, links, state), malloc'd, the caller frees; NULL: out of memory. */
 char *lh_engine_fleet_json(lh_engine *engine);

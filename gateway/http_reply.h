@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define LH_HTTP_REPLY_HEADERS_MAX 12
+#define LH_HTTP_REPLY_HEADERS_MAX 20
 
 typedef struct lh_http_reply {
     unsigned status;

@@ -5,15 +5,27 @@ static uint64_t pages_for(const lh_kv_stage *stage, uint32_t positions) {
     return ((uint64_t)positions + stage->page_positions - 1) / stage->page_positions;
 }
 
+static uint64_t positions_in(const lh_kv_stage *stage, uint64_t pages) {
+    uint64_t positions;
+    return __builtin_mul_overflow(pages, (uint64_t)stage->page_positions, &positions) ? UINT64_MAX
+                                                                                      : positions;
+}
+
 uint64_t lh_kv_ledger_positions(const lh_kv_ledger *ledger) {
     uint64_t least = ledger->stage_count == 0 ? 0 : UINT64_MAX;
     for (uint32_t i = 0; i < ledger->stage_count; i++) {
+        uint64_t positions = positions_in(&ledger->stages[i], ledger->stages[i].pages_total);
+        least = positions < least ? positions : least;
+    }
+    return least;
+}
+
+uint64_t lh_kv_ledger_positions_free(const lh_kv_ledger *ledger) {
+    uint64_t least = ledger->stage_count == 0 ? 0 : UINT64_MAX;
+    for (uint32_t i = 0; i < ledger->stage_count; i++) {
         const lh_kv_stage *stage = &ledger->stages[i];
-        uint64_t positions;
-        if (__builtin_mul_overflow(stage->pages_total, (uint64_t)stage->page_positions, &positions))
-            positions = UINT64_MAX;
-        if (positions < least)
-            least = positions;
+        uint64_t positions = positions_in(stage, stage->pages_total - stage->pages_promised);
+        least = positions < least ? positions : least;
     }
     return least;
 }

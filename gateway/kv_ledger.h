@@ -20,6 +20,8 @@ typedef struct lh_kv_ledger {
 
 /* Positions that one sequence may have on an empty chain; 0 without a chain. */
 uint64_t lh_kv_ledger_positions(const lh_kv_ledger *ledger);
+/* The same for the pages that are not promised. */
+uint64_t lh_kv_ledger_positions_free(const lh_kv_ledger *ledger);
 /* Promises pages for so many positions on every stage; false (and nothing changed) where they are short. */
 bool lh_kv_ledger_promise(lh_kv_ledger *ledger, uint32_t positions);
 void lh_kv_ledger_give_back(lh_kv_ledger *ledger, uint32_t positions);

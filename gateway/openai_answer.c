@@ -154,7 +154,7 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
 
 /* What the chain's KV caches hold may be less than the model's context. */
 static uint32_t context_now(const lh_openai_answer *answer) {
-    uint64_t positions = lh_engine_positions(answer->options.engine);
+    uint64_t positions = lh_engine_current_room(answer->options.engine).positions_max;
     uint32_t context = answer->options.model->context;
     return positions < context ? (uint32_t)positions : context;
 }

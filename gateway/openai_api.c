@@ -51,12 +51,33 @@ static bool is_request_id(const char *id) {
     return length > 0 && length <= REQUEST_ID_MAX && !id[length];
 }
 
+/* No key has a rate of its own here: what limits a client is the room for sequences and their positions. When it will all be free
+ * nobody knows; it is worth another look after as long as Retry-After says. */
+static void add_room(const char *const names[3], uint64_t limit, uint64_t remaining, lh_http_reply *reply) {
+    lh_http_reply_add(reply, names[0], "%llu", (unsigned long long)limit);
+    lh_http_reply_add(reply, names[1], "%llu", (unsigned long long)remaining);
+    lh_http_reply_add(reply, names[2], "%ums", remaining < limit ? LH_OPENAI_RETRY_AFTER_MS : 0);
+}
+
+static void add_rate_limits(const api_call *call, lh_http_reply *reply) {
+    static const char *const requests[] = {"x-ratelimit-limit-requests", "x-ratelimit-remaining-requests",
+                                           "x-ratelimit-reset-requests"};
+    static const char *const tokens[] = {"x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens",
+                                         "x-ratelimit-reset-tokens"};
+    lh_engine_room room = lh_engine_current_room(call->api->engine);
+    add_room(requests, room.sequences_max, room.sequences_free, reply);
+    if (room.positions_max != UINT64_MAX)
+        add_room(tokens, room.positions_max, room.positions_free, reply);
+}
+
 static void add_headers(const api_call *call, lh_http_reply *reply) {
     double elapsed_ms = (double)(lh_clock_us() - call->begun_us) / 1000;
     lh_http_reply_add(reply, "x-request-id", "%s", call->id);
     lh_http_reply_add(reply, "openai-processing-ms", "%.0f", elapsed_ms);
     lh_http_reply_add(reply, "Server-Timing", "total;dur=%.1f", elapsed_ms);
     lh_http_reply_add(reply, "X-Content-Type-Options", "nosniff");
+    if (call->answer)
+        add_rate_limits(call, reply);
 }
 
 static lh_http_progress reply_error(const api_call *call, const lh_openai_error *error,

@@ -50,7 +50,7 @@ void lh_openai_error_from(lh_openai_error *error, const lh_error *cause) {
     switch (cause->status) {
     case LH_ERR_BUSY:
         lh_openai_error_set(error, 429, "queue_full", "The queue of requests is full. Try again later.");
-        error->retry_after_ms = 1000;
+        error->retry_after_ms = LH_OPENAI_RETRY_AFTER_MS;
         break;
     case LH_ERR_UNAVAILABLE:
         lh_openai_error_set(error, 503, "model_unavailable",

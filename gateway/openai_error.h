@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#define LH_OPENAI_RETRY_AFTER_MS 1000u /* where the queue is full */
+
 typedef struct lh_openai_error {
     unsigned status;
     const char *type; /* static */

@@ -7,6 +7,7 @@ import unittest
 from fleet import Fleet
 from programs import run_tests
 from raw_http import ask
+from stream import Stream
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 ASK = [{"role": "user", "content": "Say hi."}]
@@ -69,6 +70,25 @@ class SmallCaches(FleetTest):
         self.refused(self.complete(prompt=["a"] * 2, n=2, max_tokens=2), "prompt")
         self.assertEqual(self.complete(prompt=["a"] * 2, max_tokens=2).status, 200)
         self.assertEqual(self.chat(n=2, max_tokens=2).status, 200)
+
+
+class Headers(FleetTest):
+    gateway_flags = ("--max-sequences", "3", "--max-queue", "4")
+
+    def test_room(self):
+        kinds = [f"x-ratelimit-{figure}-{what}" for what in ("requests", "tokens") for figure in ("limit", "remaining", "reset")]
+        whole = self.chat(max_tokens=1).headers
+        self.assertEqual(whole["x-ratelimit-limit-requests"], "7")
+        self.assertIn(whole["x-ratelimit-remaining-requests"], ("6", "7"))  # its own place may not be free yet
+        with Stream(self.port, "Once", 2000) as stream:
+            stream.read(2)
+            for reply in (self.chat(max_tokens=1), self.chat(max_tokens=1, stream=True), self.chat(temperature=3)):
+                self.assertEqual([name for name in kinds if name not in reply.headers], [])
+                self.assertLess(int(reply.headers["x-ratelimit-remaining-requests"]), 7)
+                tokens = [int(reply.headers[f"x-ratelimit-{figure}-tokens"]) for figure in ("limit", "remaining")]
+                self.assertGreaterEqual(tokens[0] - tokens[1], 2000)
+                self.assertRegex(reply.headers["x-ratelimit-reset-tokens"], r"\A[1-9][0-9]*ms\Z")
+        self.assertNotIn(kinds[0], ask(self.port, "GET", "/v1/models").headers)
 
 
 class Bodies(FleetTest):
