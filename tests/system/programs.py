@@ -79,11 +79,19 @@ def wait_until(condition, timeout, what):
     raise TimeoutError(f"not within {timeout} s: {what}")
 
 
-def run_tests(module):
-    """unittest, ended by a line that says how many passed."""
+def is_sanitized():
+    """Whether the programs are built with a sanitizer: they then take 5 to 30 times as long."""
+    cache = build_folder() / "CMakeCache.txt"
+    return cache.exists() and any(line.startswith("LONGHAUL_SANITIZE:") and not line.endswith("=") for line in cache.read_text().splitlines())
+
+
+def run_tests(module, sanitized=None):
+    """unittest, ended by a line that says how many passed. sanitized: names of the tests that a sanitizer's build runs."""
     import unittest
 
-    result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(unittest.defaultTestLoader.loadTestsFromModule(module))
+    loader = unittest.defaultTestLoader
+    suite = loader.loadTestsFromNames(sanitized, module) if sanitized and is_sanitized() else loader.loadTestsFromModule(module)
+    result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite)
     failed = len(result.failures) + len(result.errors)
     print(f"{result.testsRun - failed - len(result.skipped)} passed, {failed} failed, {len(result.skipped)} skipped")
     sys.exit(1 if failed else 0)

@@ -9,7 +9,7 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import run_tests, wait_until
+from programs import is_sanitized, run_tests, wait_until
 
 try:
     import openai
@@ -19,6 +19,7 @@ except ImportError:
     sys.exit(77)
 
 MODEL = "smollm2/135M-Instruct"
+SLOW = 20 if is_sanitized() else 1
 ASK = [{"role": "user", "content": "Why is the sky blue? Answer in one sentence."}]
 
 
@@ -60,7 +61,7 @@ class FleetTest(unittest.TestCase):
         self.assertEqual(error.type, "invalid_request_error")
         return error
 
-    def idle(self, timeout=2):
+    def idle(self, timeout=2 * SLOW):
         wait_until(lambda: self.fleet.fleet_state()["queue"]["running"] == 0, timeout, "no sequence runs any more")
 
 
@@ -408,7 +409,7 @@ class Together(FleetTest):
         start = time.monotonic()
         stream.close()
         self.idle()
-        self.assertLess(time.monotonic() - start, 0.5)
+        self.assertLess(time.monotonic() - start, 0.5 * SLOW)
         impatient = client_of(self.fleet).with_options(timeout=0.5)
 
         def give_up():
@@ -420,7 +421,7 @@ class Together(FleetTest):
                 future.result()
         start = time.monotonic()
         self.chat(max_tokens=2)
-        self.assertLess(time.monotonic() - start, 5)
+        self.assertLess(time.monotonic() - start, 5 * SLOW)
         self.idle()
         self.assertIn("status=499", self.fleet.gateway.log_text())
         wait_until(lambda: all(w["kv"]["sequences"] == 0 for w in self.fleet.fleet_state()["workers"]), 5, "the workers' pages are free")
@@ -456,7 +457,7 @@ class Full(FleetTest):
             start = time.monotonic()
             with self.assertRaises(openai.RateLimitError) as raised:
                 self.chat(max_tokens=2)
-            self.assertLess(time.monotonic() - start, 0.5)
+            self.assertLess(time.monotonic() - start, 0.5 * SLOW)
             self.assertEqual(raised.exception.code, "queue_full")
             self.assertTrue(1 <= int(raised.exception.response.headers["retry-after"]) <= 120)
             for stream in streams:
@@ -517,5 +518,9 @@ class Failures(FleetTest):
             self.assertEqual(fleet.gateway.stop(), 0)
 
 
+# What threads and memory could go wrong in; the numbers are the release build's business.
+SANITIZED = ["Models", "Chat.test_answer", "Chat.test_logprobs", "Chat.test_stop", "Completions.test_prompt_shapes", "Completions.test_echo",
+             "Together.test_gone_clients_free_their_slots", "Full", "Failures.test_ends_cleanly"]
+
 if __name__ == "__main__":
-    run_tests(sys.modules[__name__])
+    run_tests(sys.modules[__name__], SANITIZED)
