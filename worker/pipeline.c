@@ -94,6 +94,7 @@ static void deliver_end(lh_pipeline *pipeline, lh_pipeline_step *step) {
 
 void lh_pipeline_poll(lh_pipeline *pipeline) {
     lh_message *message;
+    bool is_removed = false;
     while ((message = lh_shard_queue_pop(pipeline->outbox, false)) != NULL) {
         switch (message->kind) {
         case LH_MESSAGE_TAKEN:
@@ -108,8 +109,11 @@ void lh_pipeline_poll(lh_pipeline *pipeline) {
         default:
             assert(message->kind == LH_MESSAGE_REMOVED);
             free(message);
-            pipeline->options.events.on_removed(pipeline->options.context);
+            is_removed = true;
         }
+    }
+    if (is_removed) { /* last, for it may destroy the pipeline */
+        pipeline->options.events.on_removed(pipeline->options.context);
     }
 }
 

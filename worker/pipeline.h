@@ -47,7 +47,7 @@ typedef struct lh_pipeline_events {
      * removed), LH_ERR_UNAVAILABLE (no stage). */
     void (*on_ended)(void *context, void *step_context, lh_status status, const char *message,
                      const lh_pipeline_result *results, uint32_t result_count);
-    /* lh_pipeline_remove is done: the stage is destroyed. */
+    /* lh_pipeline_remove is done: the stage is destroyed. The last call of a poll; it may destroy the pipeline. */
     void (*on_removed)(void *context);
 } lh_pipeline_events;
 

@@ -22,6 +22,7 @@ typedef struct bench {
     uint32_t tokens[64];
     size_t taken_bytes, dropped_bytes, frame_bytes;
     int removed, ended;
+    bool destroys_when_removed;
 } bench;
 
 static void wake(void *context) {
@@ -62,6 +63,10 @@ static void on_ended(void *context, void *step_context, lh_status status, const 
 static void on_removed(void *context) {
     bench *b = context;
     b->removed++;
+    if (b->destroys_when_removed) {
+        lh_pipeline_destroy(b->pipeline);
+        b->pipeline = NULL;
+    }
 }
 
 static lh_status encode(uint32_t encoding, const lh_stage_shard *shard, void **bytes, size_t *length,
@@ -411,8 +416,21 @@ static void test_destroy_with_work_in_hand(void **state) {
     close_bench(&b);
 }
 
+static void test_destroyed_when_the_stage_is_removed(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    begin(&b, 1, false, 1, 1);
+    b.destroys_when_removed = true;
+    assert_int_equal(lh_pipeline_remove(b.pipeline, NULL), LH_OK);
+    wait_for(&b, &b.removed, 1);
+    assert_null(b.pipeline);
+    close_bench(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_destroyed_when_the_stage_is_removed),
         cmocka_unit_test(test_decode_goes_first),
         cmocka_unit_test(test_steps_of_one_sequence_keep_their_order),
         cmocka_unit_test(test_missing_shards_hold_up_nobody_else),
