@@ -1,6 +1,7 @@
 /* longhaul-gateway: reads the model's tokenizer and tensor list, starts the engine and the API, and drains them on SIGTERM. */
 #include "common/clock.h"
 #include "common/log.h"
+#include "gateway/api_key.h"
 #include "gateway/engine_life.h"
 #include "gateway/model_profile.h"
 #include "gateway/openai_api.h"
@@ -147,12 +148,20 @@ static lh_status start_engine(gateway *g, lh_error *error) {
 }
 
 static lh_status start_api(gateway *g, lh_error *error) {
+    char key[LH_API_KEY_BYTES] = "";
     lh_openai_api_config config = lh_openai_api_config_default();
     config.http.listen = g->settings.listen;
     config.sequences_max = (uint32_t)(g->settings.max_sequences + g->settings.max_queue);
     config.strict_params = g->settings.strict_params;
     config.logits_digest = g->settings.logits_digest;
-    return lh_openai_api_open(&config, g->engine, &g->model, &g->api, error);
+    config.api_key = key;
+    lh_status status = LH_OK;
+    if (g->settings.api_key_file[0])
+        status = lh_api_key_read(g->settings.api_key_file, key, error);
+    if (status == LH_OK)
+        status = lh_openai_api_open(&config, g->engine, &g->model, &g->api, error);
+    explicit_bzero(key, sizeof key);
+    return status;
 }
 
 static void close_all(gateway *g) {

@@ -13,6 +13,9 @@ static const lh_option options[] = {
      "the model's id in the API; default: the file's name without .gguf"},
     {"listen", LH_OPTION_TEXT, AT(listen), "127.0.0.1:8080", "HOST:PORT", 0, 0, NULL,
      "address of the public API"},
+    {"api-key-file", LH_OPTION_TEXT, AT(api_key_file), "", "PATH", 0, 0, NULL,
+     "file with the key that clients must show as \"Authorization: Bearer KEY\", readable by its owner only; "
+     "default: no key is needed"},
     {"fleet-listen", LH_OPTION_TEXT, AT(fleet_listen), "127.0.0.1:7100", "HOST:PORT", 0, 0, NULL,
      "address of the fleet port, which workers reach"},
     {"tls-cert", LH_OPTION_TEXT, AT(tls_cert), "", "PATH", 0, 0, NULL,

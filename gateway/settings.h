@@ -9,7 +9,7 @@
 
 typedef struct lh_gateway_settings {
     const char *model, *model_name;
-    const char *listen, *fleet_listen;
+    const char *listen, *api_key_file, *fleet_listen;
     const char *tls_cert, *tls_key, *tls_ca;
     bool insecure_plaintext;
     const char *site, *sites;

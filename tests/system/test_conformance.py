@@ -1,7 +1,9 @@
 """What a hostile reader of the API's rows tries, where the other files do not: fleets that are smaller than the model, requests that no
 fleet could ever admit, odd bodies."""
 
+import pathlib
 import sys
+import tempfile
 import unittest
 
 from fleet import Fleet
@@ -89,6 +91,38 @@ class Headers(FleetTest):
                 self.assertGreaterEqual(tokens[0] - tokens[1], 2000)
                 self.assertRegex(reply.headers["x-ratelimit-reset-tokens"], r"\A[1-9][0-9]*ms\Z")
         self.assertNotIn(kinds[0], ask(self.port, "GET", "/v1/models").headers)
+
+
+class Keys(FleetTest):
+    """Behind --api-key-file nothing but the operators' signs of life is told without the key; the fleet itself needs none."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="longhaul-key-")
+        path = pathlib.Path(cls.folder.name) / "key"
+        path.touch(0o600)
+        path.write_text("sk-CANARY\n")
+        cls.gateway_flags = ("--api-key-file", str(path))
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def test_key(self):
+        for key, status in (("sk-CANARY", 200), ("sk-canary", 401), ("", 401), (None, 401)):
+            headers = () if key is None else (("Authorization", f"Bearer {key}"),)
+            for path in ("/v1/models", "/models", "/fleet", "/version", "/v1/models/SmolLM2-135M-Instruct.Q4_1"):
+                reply = ask(self.port, "GET", path, None, headers)
+                self.assertEqual(reply.status, status, (path, key))
+                if status == 401:
+                    self.assertEqual(reply.error()["code"], "invalid_api_key")
+                    self.assertIn("www-authenticate", reply.headers)
+            self.assertEqual(self.chat(headers, max_tokens=1).status, status)
+        for path in ("/health", "/livez", "/readyz"):
+            self.assertEqual(ask(self.port, "GET", path).status, 200)
+        self.assertNotIn("CANARY", self.fleet.gateway.log_text())
 
 
 class Bodies(FleetTest):
