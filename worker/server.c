@@ -137,10 +137,15 @@ static void wake(void *context) {
     uv_async_send(&server->woken);
 }
 
+static void close_parts(lh_server *server);
+
 static void on_woken(uv_async_t *handle) {
     lh_server *server = handle->data;
     if (server->pipeline != NULL) {
         lh_pipeline_poll(server->pipeline);
+    }
+    if (server->close_wanted) {
+        close_parts(server);
     }
 }
 
@@ -371,11 +376,7 @@ static void forget_pipeline(lh_server *server) {
     }
 }
 
-void lh_server_close(lh_server *server, void (*on_closed)(void *), void *context) {
-    server->on_closed = on_closed;
-    server->closed_context = context;
-    server->leaving = true;
-    server->on_idle = NULL;
+static void close_parts(lh_server *server) {
     fail_steps(server, LH_ERR_UNAVAILABLE, "the worker stops");
     forget_pipeline(server);
     server->closing = true;
@@ -388,6 +389,17 @@ void lh_server_close(lh_server *server, void (*on_closed)(void *), void *context
     if (server->secure != NULL) {
         lh_h2_server_close(server->secure, on_part_closed, server);
     }
+}
+
+/* Whoever is told that the server is idle, or its stage removed, closes it from within that call: so the pipeline is only
+ * destroyed when it is not at work here. */
+void lh_server_close(lh_server *server, void (*on_closed)(void *), void *context) {
+    server->on_closed = on_closed;
+    server->closed_context = context;
+    server->leaving = true;
+    server->on_idle = NULL;
+    server->close_wanted = true;
+    uv_async_send(&server->woken);
 }
 
 static lh_status listen_on(lh_server *server, const char *address, const lh_tls_options *tls,

@@ -50,7 +50,8 @@ typedef struct lh_server_status {
 /* Starts to listen, and the compute thread. Texts are copied. Errors: those of lh_h2_server_create,
  * LH_ERR_NO_MEMORY, LH_ERR_IO. */
 lh_status lh_server_create(const lh_server_options *options, lh_server **server, lh_error *error);
-/* Ends all steps, stops the compute thread, destroys the stage, closes every connection; then on_closed. */
+/* Ends all steps, stops the compute thread, destroys the stage, closes every connection; then on_closed. May be
+ * called from any callback of the server. */
 void lh_server_close(lh_server *server, void (*on_closed)(void *), void *context);
 /* The port of the listener without or with TLS; 0: there is none. */
 int lh_server_port(const lh_server *server, bool tls);

@@ -62,7 +62,7 @@ struct lh_server {
     void (*on_removed)(void *);
     void *removed_context;
     unsigned open_parts; /* listeners, hops and handles that are open or still closing */
-    bool closing;
+    bool close_wanted, closing;
     void (*on_closed)(void *);
     void *closed_context;
 };

@@ -539,10 +539,15 @@ static void test_leaving_is_told(void **state) {
     close_bench(&b);
 }
 
-static void close_keeper(void *context) {
+static void close_server(void *context) {
     bench *b = context;
-    b->keeper_closed = false;
-    lh_assignment_close(b->keeper, set_flag, &b->keeper_closed);
+    b->server_closed = false;
+    lh_server_close(b->server, set_flag, &b->server_closed);
+}
+
+static void close_keeper_then_server(void *context) {
+    bench *b = context;
+    lh_assignment_close(b->keeper, close_server, b);
 }
 
 static void test_closing_as_soon_as_leaving_is_told(void **state) {
@@ -552,9 +557,9 @@ static void test_closing_as_soon_as_leaving_is_told(void **state) {
     want(&b, &whole);
     expect_report(&b, "\"state\":\"ready\"");
     want_nothing(&b);
-    lh_assignment_leave(b.keeper, close_keeper, &b); /* while the stage is being taken away */
-    expect_flag(&b, &b.keeper_closed);
-    lh_server_close(b.server, set_flag, &b.server_closed);
+    b.server_closed = false;
+    /* While the stage is being taken away: the server is closed from within its own callback. */
+    lh_assignment_leave(b.keeper, close_keeper_then_server, &b);
     expect_flag(&b, &b.server_closed);
     start_worker(&b);
     close_bench(&b);
