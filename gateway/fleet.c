@@ -21,6 +21,9 @@
  */
 #define EXCLUSION_US 30000000
 
+/* So many times as often do workers report while their chain forms. */
+#define FORMING_HASTE 5
+
 typedef enum pending_change {
     NOTHING,
     RENEW,  /* the same stages, the next epoch */
@@ -359,6 +362,8 @@ static void fill_answer(const lh_fleet *fleet, const char *worker, lh_fleet_answ
                                 .is_planned = chain->state != LH_CHAIN_NONE};
     if (index < 0)
         return;
+    if (chain->state != LH_CHAIN_READY)
+        answer->renew_us /= FORMING_HASTE;
     const lh_chain_stage *stage = &chain->stages[index];
     bool is_last = (uint32_t)index + 1 == chain->stage_count;
     answer->has_assignment = true;
