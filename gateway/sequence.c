@@ -11,6 +11,11 @@
  * of a model comes back from there, and unlike an infinity it cannot make a NaN. */
 #define STOP_TOKEN_BAN (-1e6f)
 
+static bool has_penalty(const lh_engine_sampling *sampling) {
+    return sampling->repetition_penalty != 1.0f || sampling->presence_penalty != 0.0f ||
+           sampling->frequency_penalty != 0.0f;
+}
+
 static lh_status check(const lh_engine_request *request, uint32_t context, lh_error *error) {
     if (request->prompt_tokens == 0)
         return lh_fail(error, LH_ERR_INVALID, "the prompt is empty");
@@ -28,12 +33,9 @@ static lh_status check(const lh_engine_request *request, uint32_t context, lh_er
     if (request->sampling.top_logprobs > LH_STEP_TOP_LOGPROBS_MAX)
         return lh_fail(error, LH_ERR_LIMIT, "top_logprobs %u: at most %u are possible",
                        request->sampling.top_logprobs, LH_STEP_TOP_LOGPROBS_MAX);
+    if (has_penalty(&request->sampling) && request->prompt_tokens + request->max_tokens > LH_STEP_COUNTS_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "penalties are possible up to %u tokens", LH_STEP_COUNTS_MAX);
     return LH_OK;
-}
-
-static bool has_penalty(const lh_engine_sampling *sampling) {
-    return sampling->repetition_penalty != 1.0f || sampling->presence_penalty != 0.0f ||
-           sampling->frequency_penalty != 0.0f;
 }
 
 static bool is_stop_token(const lh_sequence *sequence, uint32_t token) {

@@ -76,11 +76,13 @@ const lh_option_table lh_gateway_option_table = {
     .count = sizeof options / sizeof options[0],
 };
 
+/* A name may resolve to anything, so that only literal addresses and "localhost" count. */
 bool lh_gateway_settings_is_loopback(const char *address) {
     const char *colon = strrchr(address, ':');
     size_t length = colon ? (size_t)(colon - address) : 0;
-    return (length > 4 && strncmp(address, "127.", 4) == 0) ||
-           (length == 5 && strncmp(address, "[::1]", 5) == 0) ||
+    if (length > 4 && strncmp(address, "127.", 4) == 0)
+        return strspn(address, "0123456789.") == length;
+    return (length == 5 && strncmp(address, "[::1]", 5) == 0) ||
            (length == 9 && strncmp(address, "localhost", 9) == 0);
 }
 

@@ -1,0 +1,237 @@
+/* Tickets: admission, delivery, and cancelling against it from other threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "gateway/front_desk.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+static const uint32_t prompt[] = {1, 2, 3};
+
+static void no_wake(void *context) {
+    (void)context;
+}
+
+typedef struct listener {
+    int tokens, ends;
+    lh_status status;
+} listener;
+
+static void listen_to(void *context, const lh_engine_event *event) {
+    listener *l = context;
+    if (event->kind == LH_ENGINE_TOKEN)
+        l->tokens++;
+    else
+        l->ends++;
+    l->status = event->kind == LH_ENGINE_FAILED ? event->status : LH_OK;
+}
+
+static lh_engine_request request_for(void *context, lh_engine_on_event *on_event) {
+    return (lh_engine_request){.prompt = prompt,
+                               .prompt_tokens = 3,
+                               .max_tokens = 10,
+                               .sampling = {.top_p = 1, .repetition_penalty = 1},
+                               .on_event = on_event,
+                               .context = context};
+}
+
+static lh_front_desk *open_desk(uint32_t places) {
+    lh_front_desk *desk;
+    assert_int_equal(lh_front_desk_create(places, 100, no_wake, NULL, &desk, NULL), LH_OK);
+    lh_front_desk_set_gate(desk, INT64_MAX, UINT64_MAX, "closed");
+    return desk;
+}
+
+static const lh_engine_event token = {.kind = LH_ENGINE_TOKEN};
+static const lh_engine_event finished = {.kind = LH_ENGINE_FINISHED};
+
+static void a_request_is_admitted_whole_or_not(void **state) {
+    (void)state;
+    lh_front_desk *desk = open_desk(3);
+    listener l = {0};
+    lh_engine_request requests[4];
+    uint64_t handles[4];
+    lh_error error;
+    for (int i = 0; i < 4; i++)
+        requests[i] = request_for(&l, listen_to);
+    assert_int_equal(lh_front_desk_submit(desk, requests, 4, 0, handles, &error), LH_ERR_BUSY);
+    assert_int_equal(lh_front_desk_count(desk), 0);
+    assert_int_equal(lh_front_desk_submit(desk, requests, 2, 0, handles, &error), LH_OK);
+    assert_int_equal(lh_front_desk_submit(desk, requests, 2, 0, handles + 2, &error), LH_ERR_BUSY);
+    assert_int_equal(lh_front_desk_count(desk), 2);
+    for (int i = 0; i < 2; i++) {
+        lh_sequence *sequence = lh_front_desk_take_submission(desk);
+        assert_int_equal(sequence->handle, handles[i]);
+        lh_sequence_destroy(sequence);
+    }
+    assert_null(lh_front_desk_take_submission(desk));
+    lh_front_desk_deliver(desk, handles[0], &token);
+    lh_front_desk_deliver(desk, handles[0], &finished);
+    assert_int_equal(l.tokens, 1);
+    assert_int_equal(l.ends, 1);
+    assert_int_equal(lh_front_desk_count(desk), 1);
+    lh_front_desk_deliver(desk, handles[0], &token); /* it has ended: nobody hears it */
+    assert_int_equal(l.tokens, 1);
+    assert_int_equal(lh_front_desk_submit(desk, requests, 2, 0, handles, &error), LH_OK);
+    lh_front_desk_destroy(desk);
+}
+
+static void the_gate_tells_why(void **state) {
+    (void)state;
+    lh_front_desk *desk = open_desk(3);
+    lh_engine_request request = request_for(NULL, listen_to);
+    uint64_t handle;
+    lh_error error;
+    lh_front_desk_set_gate(desk, 1000, UINT64_MAX, "no chain");
+    assert_int_equal(lh_front_desk_submit(desk, &request, 1, 999, &handle, &error), LH_OK);
+    assert_int_equal(lh_front_desk_submit(desk, &request, 1, 1000, &handle, &error), LH_ERR_UNAVAILABLE);
+    assert_string_equal(error.message, "no chain");
+    lh_front_desk_set_gate(desk, INT64_MAX, 12, "no chain");
+    assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &handle, &error), LH_ERR_LIMIT);
+    lh_front_desk_set_gate(desk, INT64_MAX, 13, "no chain");
+    assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &handle, &error), LH_OK);
+    request.max_tokens = 98;
+    assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &handle, &error), LH_ERR_LIMIT);
+    lh_front_desk_destroy(desk);
+}
+
+static void cancelling_silences_and_frees(void **state) {
+    (void)state;
+    lh_front_desk *desk = open_desk(2);
+    listener l = {0};
+    lh_engine_request request = request_for(&l, listen_to);
+    uint64_t first, second, taken;
+    assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &first, NULL), LH_OK);
+    assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &second, NULL), LH_OK);
+    lh_front_desk_cancel(desk, first);
+    lh_front_desk_cancel(desk, first);
+    lh_front_desk_cancel_later(desk, second);
+    lh_front_desk_cancel(desk, 0);
+    lh_front_desk_cancel(desk, 12345);
+    lh_front_desk_deliver(desk, first, &token);
+    assert_int_equal(l.tokens, 0);
+    lh_front_desk_deliver(desk, second, &token);
+    assert_int_equal(l.tokens, 1);
+    lh_front_desk_deliver(desk, first, &finished);
+    assert_int_equal(l.ends, 0);
+    assert_int_equal(lh_front_desk_count(desk), 2);
+    assert_true(lh_front_desk_take_cancel(desk, &taken));
+    assert_true(lh_front_desk_take_cancel(desk, &taken));
+    assert_false(lh_front_desk_take_cancel(desk, &taken));
+    assert_int_equal(lh_front_desk_count(desk), 0);
+    lh_front_desk_deliver(desk, second, &finished);
+    assert_int_equal(l.ends, 0);
+    lh_front_desk_destroy(desk);
+}
+
+static void closing_fails_everyone(void **state) {
+    (void)state;
+    lh_front_desk *desk = open_desk(4);
+    listener l = {0};
+    lh_engine_request request = request_for(&l, listen_to);
+    uint64_t handle;
+    lh_error error;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &handle, NULL), LH_OK);
+    lh_front_desk_close(desk, LH_ERR_UNAVAILABLE, "stopping");
+    assert_int_equal(l.ends, 3);
+    assert_int_equal(l.status, LH_ERR_UNAVAILABLE);
+    assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &handle, &error), LH_ERR_UNAVAILABLE);
+    lh_front_desk_destroy(desk);
+}
+
+/* ---- Threads ----------------------------------------------------------------------------------------------------- */
+
+#define CLIENTS  4
+#define REQUESTS 300
+
+typedef struct client {
+    lh_front_desk *desk;
+    atomic_bool may_hear;
+    int heard, cancelled;
+} client;
+
+static atomic_bool engine_stops;
+
+static void hear(void *context, const lh_engine_event *event) {
+    client *c = context;
+    (void)event;
+    if (!atomic_load(&c->may_hear))
+        fail_msg("an event came after its cancel had returned");
+    c->heard++;
+}
+
+static void *run_client(void *argument) {
+    client *c = argument;
+    lh_engine_request request = request_for(c, hear);
+    for (int i = 0; i < REQUESTS; i++) {
+        uint64_t handle;
+        atomic_store(&c->may_hear, true);
+        if (lh_front_desk_submit(c->desk, &request, 1, 0, &handle, NULL) != LH_OK)
+            continue;
+        if (i % 3 == 0)
+            usleep(50);
+        lh_front_desk_cancel(c->desk, handle);
+        atomic_store(&c->may_hear, false);
+        c->cancelled++;
+    }
+    return NULL;
+}
+
+/* Delivers events to whatever is there, as fast as it can. */
+static void *run_engine(void *argument) {
+    lh_front_desk *desk = argument;
+    uint64_t handles[16] = {0}, taken;
+    unsigned at = 0;
+    while (!atomic_load(&engine_stops)) {
+        lh_sequence *sequence;
+        while ((sequence = lh_front_desk_take_submission(desk))) {
+            handles[at++ % 16] = sequence->handle;
+            lh_sequence_destroy(sequence);
+        }
+        for (int i = 0; i < 16; i++)
+            lh_front_desk_deliver(desk, handles[i], i % 5 ? &token : &finished);
+        while (lh_front_desk_take_cancel(desk, &taken))
+            ;
+    }
+    while (lh_front_desk_take_cancel(desk, &taken))
+        ;
+    return NULL;
+}
+
+static void no_event_comes_after_a_cancel(void **state) {
+    (void)state;
+    lh_front_desk *desk = open_desk(CLIENTS);
+    client clients[CLIENTS];
+    pthread_t engine, threads[CLIENTS];
+    atomic_store(&engine_stops, false);
+    assert_int_equal(pthread_create(&engine, NULL, run_engine, desk), 0);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = (client){.desk = desk};
+        assert_int_equal(pthread_create(&threads[i], NULL, run_client, &clients[i]), 0);
+    }
+    int cancelled = 0;
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_join(threads[i], NULL);
+        cancelled += clients[i].cancelled;
+    }
+    atomic_store(&engine_stops, true);
+    pthread_join(engine, NULL);
+    assert_true(cancelled > 0);
+    assert_int_equal(lh_front_desk_count(desk), 0);
+    lh_front_desk_destroy(desk);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_is_admitted_whole_or_not), cmocka_unit_test(the_gate_tells_why),
+        cmocka_unit_test(cancelling_silences_and_frees),      cmocka_unit_test(closing_fails_everyone),
+        cmocka_unit_test(no_event_comes_after_a_cancel),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

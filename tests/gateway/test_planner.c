@@ -1,0 +1,182 @@
+/* The static planner. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "gateway/planner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LAYERS 30u
+
+static uint64_t layer_bytes[LAYERS];
+
+static lh_model_profile model_of(uint64_t layer, uint64_t embedding, uint64_t head) {
+    for (uint32_t i = 0; i < LAYERS; i++)
+        layer_bytes[i] = layer;
+    return (lh_model_profile){
+        .layers = LAYERS, .layer_bytes = layer_bytes, .embedding_bytes = embedding, .head_bytes = head};
+}
+
+static void assert_covers(const lh_plan *plan, uint32_t layers) {
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < plan->stage_count; i++) {
+        assert_int_equal(plan->stages[i].first_layer, next);
+        assert_true(plan->stages[i].last_layer > next);
+        next = plan->stages[i].last_layer;
+    }
+    assert_int_equal(next, layers);
+}
+
+static void equal_workers_get_equal_shares(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 0);
+    lh_plan_worker workers[] = {{"c", "home", 4, 5000}, {"a", "home", 4, 5000}, {"b", "home", 4, 5000}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL), LH_OK);
+    assert_int_equal(plan.stage_count, 3);
+    assert_covers(&plan, LAYERS);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(plan.stages[i].last_layer - plan.stages[i].first_layer, 10);
+    assert_int_equal(plan.stages[0].worker, 1); /* by name: a, b, c */
+    assert_int_equal(plan.stages[1].worker, 2);
+    assert_int_equal(plan.stages[2].worker, 0);
+}
+
+static void shares_are_in_proportion_to_threads(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 0);
+    lh_plan_worker workers[] = {{"a", "home", 2, 5000}, {"b", "home", 8, 5000}, {"c", "home", 5, 5000}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL), LH_OK);
+    assert_covers(&plan, LAYERS);
+    assert_int_equal(plan.stages[0].last_layer, 4);
+    assert_int_equal(plan.stages[1].last_layer, 20);
+}
+
+static void the_head_counts_and_memory_binds(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 1000, 1000);
+    lh_plan_worker workers[] = {{"a", "home", 4, 5000}, {"b", "home", 4, 5000}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL), LH_OK);
+    assert_covers(&plan, LAYERS);
+    assert_in_range(plan.stages[0].last_layer, 17, 18); /* (30 * 100 + 500) / 2 */
+    workers[0].memory_bytes = 1000 + 10 * 100;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL), LH_OK);
+    assert_int_equal(plan.stages[0].last_layer, 10);
+    workers[1].memory_bytes = 1000 + 20 * 100 - 1;
+    lh_error error;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, &error),
+                     LH_ERR_UNAVAILABLE);
+    assert_non_null(strstr(error.message, "no split fits"));
+}
+
+static void sites_give_the_order(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 0);
+    lh_plan_worker workers[] = {
+        {"a", "cloud", 4, 5000}, {"b", "office", 4, 5000}, {"c", "home", 4, 5000}, {"d", "annex", 4, 5000}};
+    lh_planner_options options = {.sites = "home,office"};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 4, &options, &plan, NULL), LH_OK);
+    const uint32_t expected[] = {2, 1, 3, 0}; /* home, office, then annex and cloud by name */
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(plan.stages[i].worker, expected[i]);
+}
+
+static void fewer_stages_take_the_fastest(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 0);
+    lh_plan_worker workers[] = {
+        {"a", "s", 1, 5000}, {"b", "s", 8, 5000}, {"c", "s", 2, 5000}, {"d", "s", 8, 5000}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 4, &(lh_planner_options){.stages = 2}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stage_count, 2);
+    assert_int_equal(plan.stages[0].worker, 1);
+    assert_int_equal(plan.stages[1].worker, 3);
+}
+
+static void a_worker_too_small_for_a_layer_is_left_out(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 0);
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000}, {"b", "s", 64, 99}, {"c", "s", 4, 5000}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL), LH_OK);
+    assert_int_equal(plan.stage_count, 2);
+    assert_covers(&plan, LAYERS);
+}
+
+static void more_workers_than_layers(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 10, 10);
+    model.layers = 2;
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000}, {"b", "s", 4, 5000}, {"c", "s", 4, 5000}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL), LH_OK);
+    assert_int_equal(plan.stage_count, 2);
+    assert_covers(&plan, 2);
+    assert_int_equal(lh_planner_split(&model, workers, 0, &(lh_planner_options){0}, &plan, NULL),
+                     LH_ERR_UNAVAILABLE);
+}
+
+static uint64_t next_random(uint64_t *random) {
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return *random >> 33;
+}
+
+/* The order of registration is no matter, and every worker's memory is kept. */
+static void random_fleets(void **state) {
+    (void)state;
+    uint64_t random = 1;
+    for (int round = 0; round < 300; round++) {
+        lh_model_profile model = model_of(100, next_random(&random) % 500, next_random(&random) % 2000);
+        model.layers = 2 + (uint32_t)(next_random(&random) % (LAYERS - 1));
+        for (uint32_t i = 0; i < model.layers; i++)
+            layer_bytes[i] = 50 + next_random(&random) % 100;
+        lh_plan_worker workers[6], reversed[6];
+        static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
+        uint32_t count = 1 + (uint32_t)(next_random(&random) % 6);
+        for (uint32_t i = 0; i < count; i++) {
+            workers[i] = (lh_plan_worker){names[i], next_random(&random) % 2 ? "x" : "y",
+                                          1 + (uint32_t)(next_random(&random) % 16),
+                                          500 + next_random(&random) % 6000};
+            reversed[count - 1 - i] = workers[i];
+        }
+        lh_plan plan, again;
+        lh_status status = lh_planner_split(&model, workers, count, &(lh_planner_options){0}, &plan, NULL);
+        assert_int_equal(lh_planner_split(&model, reversed, count, &(lh_planner_options){0}, &again, NULL),
+                         status);
+        if (status != LH_OK)
+            continue;
+        assert_covers(&plan, model.layers);
+        assert_int_equal(plan.stage_count, again.stage_count);
+        for (uint32_t s = 0; s < plan.stage_count; s++) {
+            assert_int_equal(plan.stages[s].worker, count - 1 - again.stages[s].worker);
+            assert_int_equal(plan.stages[s].last_layer, again.stages[s].last_layer);
+            uint64_t held =
+                (s == 0 ? model.embedding_bytes : 0) + (s + 1 == plan.stage_count ? model.head_bytes : 0);
+            for (uint32_t i = plan.stages[s].first_layer; i < plan.stages[s].last_layer; i++)
+                held += layer_bytes[i];
+            assert_true(held <= workers[plan.stages[s].worker].memory_bytes);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_workers_get_equal_shares),
+        cmocka_unit_test(shares_are_in_proportion_to_threads),
+        cmocka_unit_test(the_head_counts_and_memory_binds),
+        cmocka_unit_test(sites_give_the_order),
+        cmocka_unit_test(fewer_stages_take_the_fastest),
+        cmocka_unit_test(a_worker_too_small_for_a_layer_is_left_out),
+        cmocka_unit_test(more_workers_than_layers),
+        cmocka_unit_test(random_fleets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
