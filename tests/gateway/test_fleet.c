@@ -198,8 +198,8 @@ static void a_silent_worker_is_given_up_soon_after_a_fault(void **state) {
     lh_fleet_destroy(fleet);
 }
 
-/* Epochs grow, never faster than the clock, so that a gateway that starts later begins above them. */
-static void epochs_never_outrun_the_clock(void **state) {
+/* A chain that keeps failing with the same workers is formed once a second, and its epochs grow no faster. */
+static void a_failing_chain_backs_off(void **state) {
     (void)state;
     lh_worker_report a, b;
     lh_fleet *fleet = create_ready(&a, &b);
@@ -217,6 +217,24 @@ static void epochs_never_outrun_the_clock(void **state) {
         last = epoch;
     }
     assert_true(last > 1010);
+    lh_fleet_destroy(fleet);
+}
+
+/* A worker still has what an earlier gateway gave it, whose clock was ahead. */
+static void epochs_go_on_from_what_workers_report(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(2);
+    lh_worker_report a = report_of("a"), b = report_of("b");
+    make_ready(&a, 5000);
+    put(fleet, &a, 0);
+    put(fleet, &b, 0);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, 5001);
+    lh_fleet_destroy(fleet);
+    fleet = create(2);
+    make_ready(&a, UINT32_MAX);
+    put(fleet, &a, 0);
+    put(fleet, &b, 0);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, 1000);
     lh_fleet_destroy(fleet);
 }
 
@@ -326,7 +344,8 @@ int main(void) {
         cmocka_unit_test(a_chain_is_ready_when_all_is),
         cmocka_unit_test(a_report_of_an_older_generation_is_not_ready),
         cmocka_unit_test(a_silent_worker_is_given_up_soon_after_a_fault),
-        cmocka_unit_test(epochs_never_outrun_the_clock),
+        cmocka_unit_test(a_failing_chain_backs_off),
+        cmocka_unit_test(epochs_go_on_from_what_workers_report),
         cmocka_unit_test(a_spare_changes_nothing),
         cmocka_unit_test(a_worker_that_cannot_load_is_left_out),
         cmocka_unit_test(nothing_is_planned_while_held),

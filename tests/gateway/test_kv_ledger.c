@@ -17,9 +17,11 @@ static void the_smallest_stage_decides(void **state) {
     assert_int_equal(ledger.stages[0].pages_promised, 10);
     assert_int_equal(ledger.stages[1].pages_promised, 38);
     assert_true(lh_kv_ledger_promise(&ledger, 32));
+    assert_int_equal(lh_kv_ledger_positions_free(&ledger), 0);
     assert_false(lh_kv_ledger_promise(&ledger, 1));
     assert_int_equal(ledger.stages[0].pages_promised, 11);
     lh_kv_ledger_give_back(&ledger, 600);
+    assert_int_equal(lh_kv_ledger_positions_free(&ledger), 608);
     lh_kv_ledger_give_back(&ledger, 32);
     assert_int_equal(ledger.stages[0].pages_promised, 0);
     assert_int_equal(ledger.stages[1].pages_promised, 0);
