@@ -166,7 +166,8 @@ static unsigned gather_headers(lh_http_server *server, lh_http_exchange *exchang
     exchange->request.version = version;
     exchange->request.headers = exchange->headers;
     exchange->request.header_count = all.count;
-    if (all.too_many || !info || info->header_size > HEADER_BYTES_MAX) {
+    /* A long target is no header: it has its own status. */
+    if (all.too_many || !info || info->header_size > HEADER_BYTES_MAX + exchange->wire_target_bytes) {
         lh_fail(error, LH_ERR_LIMIT, "The headers are more than 100, or longer than 32 KiB.");
         return 431;
     }

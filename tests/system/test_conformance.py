@@ -130,6 +130,13 @@ class Bodies(FleetTest):
         for coding, status in (("gzip", 415), ("br", 415), ("identity", 200), ("Identity", 200)):
             self.assertEqual(self.chat((("Content-Encoding", coding),), max_tokens=1).status, status, coding)
 
+    def test_long_targets(self):
+        for length in (8193, 9000, 40000, 60000):
+            reply = ask(self.port, "GET", "/v1/models?" + "a" * (length - 11))
+            self.refused(reply, None, status=414)
+        self.assertEqual(ask(self.port, "GET", "/v1/models?" + "a" * (8192 - 11)).status, 200)
+        self.refused(ask(self.port, "GET", "/v1/models", None, (("X", "a" * 33000),)), None, status=431)
+
     def test_tiny_numbers(self):
         """Too small for a float, and still above nought: the likeliest token, not none and not a NaN."""
         greedy = self.chat(max_tokens=6).json()["choices"]
