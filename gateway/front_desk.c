@@ -222,23 +222,26 @@ bool lh_front_desk_take_cancel(lh_front_desk *desk, uint64_t *handle) {
 }
 
 static void call_out(lh_front_desk *desk, const ticket *t, const lh_engine_event *event) {
-    lh_engine_on_event *on_event = t->on_event;
-    void *context = t->context;
     desk->delivering = t->handle;
     pthread_mutex_unlock(&desk->mutex);
-    on_event(context, event);
+    t->on_event(t->context, event);
     pthread_mutex_lock(&desk->mutex);
     desk->delivering = 0;
     pthread_cond_broadcast(&desk->delivered);
 }
 
+/* The last event finds the place free already: a client that has its answer and asks again at once is not
+ * refused for its own last request. */
 void lh_front_desk_deliver(lh_front_desk *desk, uint64_t handle, const lh_engine_event *event) {
     pthread_mutex_lock(&desk->mutex);
     ticket *t = find(desk, handle);
-    if (t && !t->is_silent)
-        call_out(desk, t, event);
-    if (t && event->kind != LH_ENGINE_TOKEN && !t->wants_cancel)
-        free_ticket(desk, t);
+    if (t) {
+        const ticket told = *t;
+        if (event->kind != LH_ENGINE_TOKEN && !t->wants_cancel)
+            free_ticket(desk, t);
+        if (!told.is_silent)
+            call_out(desk, &told, event);
+    }
     pthread_mutex_unlock(&desk->mutex);
 }
 

@@ -227,11 +227,31 @@ static void no_event_comes_after_a_cancel(void **state) {
     lh_front_desk_destroy(desk);
 }
 
+static void count_at_the_end(void *context, const lh_engine_event *event) {
+    if (event->kind == LH_ENGINE_FINISHED)
+        assert_int_equal(lh_front_desk_count(context), 0);
+}
+
+/* Who has the whole answer may ask again at once, in the one place there is. */
+static void the_last_event_finds_the_place_free(void **state) {
+    (void)state;
+    lh_front_desk *desk = open_desk(1);
+    lh_engine_request request = request_for(desk, count_at_the_end);
+    uint64_t handle;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &handle, NULL), LH_OK);
+        lh_sequence_destroy(lh_front_desk_take_submission(desk));
+        lh_front_desk_deliver(desk, handle, &token);
+        lh_front_desk_deliver(desk, handle, &finished);
+    }
+    lh_front_desk_destroy(desk);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_admitted_whole_or_not), cmocka_unit_test(the_gate_tells_why),
         cmocka_unit_test(cancelling_silences_and_frees),      cmocka_unit_test(closing_fails_everyone),
-        cmocka_unit_test(no_event_comes_after_a_cancel),
+        cmocka_unit_test(no_event_comes_after_a_cancel),      cmocka_unit_test(the_last_event_finds_the_place_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
