@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import tempfile
 import urllib.error
 import urllib.request
@@ -10,7 +11,10 @@ from programs import Program, build_folder, free_port, need_file, wait_until
 
 
 class Fleet:
-    """with Fleet(workers=2) as fleet: ... fleet.url ...   Logs stay in `folder` while it runs, and are printed when it fails to."""
+    """with Fleet(workers=2) as fleet: ... fleet.url ...   Logs stay in `folder` while it runs, and are printed when it fails to. A program
+    that does not end well (sanitizers tell of leaks so) fails the test."""
+
+    fair_ends = {0, -signal.SIGKILL}
 
     def __init__(self, workers=2, gateway_flags=(), worker_flags=(), model=None, threads=1):
         build = build_folder()
@@ -44,7 +48,8 @@ class Fleet:
     def __exit__(self, kind, error, trace):
         if kind:
             self.print_logs()
-        self.stop()
+        badly = self.stop()
+        assert kind or not badly, badly
 
     def start_gateway(self):
         self.gateway = Program(
@@ -62,7 +67,7 @@ class Fleet:
         worker = Program(
             name,
             [self.worker_program, "--name", name, "--site", f"site-{number + 1}", "--gateway",
-             f"http://127.0.0.1:{self.fleet_port}", "--listen", f"127.0.0.1:{free_port()}", "--threads", str(self.threads),
+             f"http://127.0.0.1:{self.fleet_port}", "--listen", "127.0.0.1:0", "--threads", str(self.threads),
              "--cache-dir", self.cache_folder(number), *self.worker_flags],
             self.folder,
         )
@@ -105,9 +110,12 @@ class Fleet:
             print(f"---- {program.name}\n{program.log_text()[-4000:]}")
 
     def stop(self):
-        statuses = {}
+        """What there is to say of programs that did not end well."""
+        badly = ""
         for program in reversed(self.programs()):
-            statuses[program.name] = program.stop()
+            status = program.stop()
+            if status not in self.fair_ends:
+                badly += f"{program.name} ended with {status}:\n{program.log_text()[-6000:]}\n"
         self.gateway, self.workers = None, []
         self.temporary.cleanup()
-        return statuses
+        return badly

@@ -125,11 +125,11 @@ class TwoMachines(unittest.TestCase):
 
     @classmethod
     def tidy(cls):
-        for program in reversed(cls.programs):
-            program.stop()
+        badly = [program.log_text()[-4000:] for program in reversed(cls.programs) if program.stop() != 0]
         for machine in cls.machines:
             machine.remove()
         cls.temporary.cleanup()
+        assert not badly, "\n".join(badly)
 
     @classmethod
     def print_logs(cls):
