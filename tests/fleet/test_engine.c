@@ -1,0 +1,320 @@
+/* The engine on its own thread, over real sockets, with a scripted worker. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "gateway/engine_life.h"
+#include "tests/fleet/support/scripted_worker.h"
+#include "tests/support/tiny_llama.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct house {
+    lh_model_file *file;
+    lh_model_profile profile;
+    lh_engine *engine;
+    scripted_worker *worker;
+} house;
+
+static lh_model_file *open_tiny(void) {
+    char path[] = "/tmp/longhaul-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    tiny_llama tiny = tiny_llama_default();
+    tiny_llama_save(&tiny, path);
+    lh_model_file *file;
+    assert_int_equal(lh_model_file_open(path, &file, NULL), LH_OK);
+    unlink(path);
+    return file;
+}
+
+static void pause_ms(long ms) {
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static void wait_for_state(const house *h, lh_engine_state state) {
+    int64_t limit_us = lh_clock_us() + 20000000;
+    while (lh_engine_current_state(h->engine) != state) {
+        assert_true(lh_clock_us() < limit_us);
+        pause_ms(2);
+    }
+}
+
+static lh_engine_options options_of(house *h, const char *listen) {
+    return (lh_engine_options){.fleet = {.chain_name = "main",
+                                         .origin = {"", false},
+                                         .workers_expected = 1,
+                                         .context = 256,
+                                         .rows_max = 64,
+                                         .column_shards = 1,
+                                         .renew_us = 50000,
+                                         .lease_us = 1000000,
+                                         .probation_us = 500000,
+                                         .first_epoch = 100},
+                               .scheduler = {.sequences_max = 8,
+                                             .queue_max = 40,
+                                             .chunk_rows = 16,
+                                             .rows_max = 64,
+                                             .vocabulary = h->profile.vocabulary,
+                                             .step_timeout_us = 20000000,
+                                             .replay_timeout_us = 3000000},
+                               .profile = &h->profile,
+                               .model_file = h->file,
+                               .model_name = "tiny",
+                               .fleet_listen = listen,
+                               .digest_threads = 2};
+}
+
+static void open_house(house *h) {
+    lh_log_set_level(LH_LOG_ERROR);
+    h->file = open_tiny();
+    assert_int_equal(lh_model_profile_read(lh_model_file_gguf(h->file), &h->profile, NULL), LH_OK);
+    lh_engine_options options = options_of(h, "127.0.0.1:0");
+    assert_int_equal(lh_engine_create(&options, &h->engine, NULL), LH_OK);
+    h->worker = scripted_worker_start(lh_engine_fleet_port(h->engine));
+    wait_for_state(h, LH_ENGINE_READY);
+}
+
+static void close_house(house *h) {
+    lh_engine_destroy(h->engine);
+    if (h->worker)
+        scripted_worker_stop(h->worker);
+    lh_model_profile_reset(&h->profile);
+    lh_model_file_close(h->file);
+}
+
+/* ---- Clients ----------------------------------------------------------------------------------------------------- */
+
+typedef struct client {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint32_t first, prompt_tokens, count;
+    bool is_wrong, is_finished, is_failed;
+    lh_status status;
+} client;
+
+static void on_event(void *context, const lh_engine_event *event) {
+    client *c = context;
+    pthread_mutex_lock(&c->mutex);
+    if (event->kind == LH_ENGINE_TOKEN) {
+        uint32_t position = c->prompt_tokens + c->count++;
+        c->is_wrong |=
+            event->position != position || event->token != scripted_worker_token(c->first, position);
+    }
+    c->is_finished |= event->kind == LH_ENGINE_FINISHED;
+    c->is_failed |= event->kind == LH_ENGINE_FAILED;
+    c->status = event->status;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static lh_status submit(house *h, client *c, uint32_t first, uint32_t prompt_tokens, uint32_t max_tokens,
+                        uint64_t *handle) {
+    uint32_t prompt[256];
+    lh_error error;
+    *c = (client){.first = first, .prompt_tokens = prompt_tokens};
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    for (uint32_t i = 0; i < prompt_tokens; i++)
+        prompt[i] = first;
+    return lh_engine_submit(h->engine,
+                            &(lh_engine_request){.prompt = prompt,
+                                                 .prompt_tokens = prompt_tokens,
+                                                 .max_tokens = max_tokens,
+                                                 .sampling = {.top_p = 1, .repetition_penalty = 1},
+                                                 .on_event = on_event,
+                                                 .context = c},
+                            1, handle, &error);
+}
+
+static void wait_for_end(client *c) {
+    pthread_mutex_lock(&c->mutex);
+    while (!c->is_finished && !c->is_failed)
+        pthread_cond_wait(&c->changed, &c->mutex);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static void wait_for_empty_worker(const house *h) {
+    int64_t limit_us = lh_clock_us() + 20000000;
+    while (scripted_worker_sequences(h->worker) > 0) {
+        assert_true(lh_clock_us() < limit_us);
+        pause_ms(1);
+    }
+}
+
+static void a_sequence_runs_through(void **state) {
+    (void)state;
+    house h = {0};
+    open_house(&h);
+    client c;
+    uint64_t handle;
+    assert_int_equal(submit(&h, &c, 9, 50, 100, &handle), LH_OK);
+    wait_for_end(&c);
+    assert_true(c.is_finished && !c.is_wrong);
+    assert_int_equal(c.count, 100);
+    wait_for_empty_worker(&h);
+    lh_engine_cancel(h.engine, handle);
+    close_house(&h);
+}
+
+static void *run_client(void *argument) {
+    house *h = argument;
+    client c;
+    uint64_t handle;
+    uint32_t wrong = 0, finished = 0;
+    for (uint32_t i = 0; i < 40; i++) {
+        lh_status status = submit(h, &c, i, 1 + i * 3 % 60, 20, &handle);
+        if (status != LH_OK) {
+            wrong += status != LH_ERR_BUSY;
+            pause_ms(1);
+            continue;
+        }
+        if (i % 3 == 0) {
+            pause_ms(i % 5);
+            lh_engine_cancel(h->engine, handle);
+        } else {
+            wait_for_end(&c);
+            finished += c.is_finished;
+            wrong += c.is_wrong || !c.is_finished || c.count != 20;
+        }
+        if (i % 10 == 0)
+            free(lh_engine_fleet_json(h->engine));
+    }
+    return (void *)(uintptr_t)(wrong * 1000 + finished);
+}
+
+static void many_threads_share_it(void **state) {
+    (void)state;
+    house h = {0};
+    open_house(&h);
+    pthread_t threads[6];
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_client, &h), 0);
+    uintptr_t finished = 0;
+    for (int i = 0; i < 6; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        assert_true((uintptr_t)result < 1000);
+        finished += (uintptr_t)result;
+    }
+    assert_true(finished > 0);
+    wait_for_empty_worker(&h);
+    close_house(&h);
+}
+
+/* The request is reset and the pages are released, while the worker still sits on the step. */
+static void a_cancel_reaches_the_worker(void **state) {
+    (void)state;
+    house h = {0};
+    open_house(&h);
+    scripted_worker_hold(h.worker, true);
+    client c;
+    uint64_t handle;
+    assert_int_equal(submit(&h, &c, 9, 100, 100, &handle), LH_OK);
+    int64_t limit_us = lh_clock_us() + 20000000;
+    while (scripted_worker_sequences(h.worker) == 0 && lh_clock_us() < limit_us)
+        pause_ms(1);
+    lh_engine_cancel(h.engine, handle);
+    wait_for_empty_worker(&h);
+    assert_true(scripted_worker_resets(h.worker) > 0);
+    scripted_worker_hold(h.worker, false);
+    assert_int_equal(c.count, 0);
+    client after;
+    assert_int_equal(submit(&h, &after, 3, 20, 5, &handle), LH_OK);
+    wait_for_end(&after);
+    assert_true(after.is_finished && !after.is_wrong);
+    close_house(&h);
+}
+
+/* The worker's process goes and another one comes: the stream goes on. */
+static void another_worker_takes_the_stream_over(void **state) {
+    (void)state;
+    house h = {0};
+    open_house(&h);
+    scripted_worker_hold(h.worker, true);
+    client c;
+    uint64_t handle;
+    assert_int_equal(submit(&h, &c, 9, 20, 100, &handle), LH_OK);
+    scripted_worker_stop(h.worker);
+    h.worker = scripted_worker_start(lh_engine_fleet_port(h.engine));
+    wait_for_end(&c);
+    assert_true(c.is_finished && !c.is_wrong);
+    assert_int_equal(c.count, 100);
+    close_house(&h);
+}
+
+static void without_a_worker_it_ends_cleanly(void **state) {
+    (void)state;
+    house h = {0};
+    open_house(&h);
+    scripted_worker_hold(h.worker, true);
+    client c, late;
+    uint64_t handle;
+    assert_int_equal(submit(&h, &c, 9, 20, 100, &handle), LH_OK);
+    scripted_worker_stop(h.worker);
+    h.worker = NULL;
+    wait_for_end(&c);
+    assert_true(c.is_failed);
+    assert_int_equal(c.status, LH_ERR_UNAVAILABLE);
+    wait_for_state(&h, LH_ENGINE_NO_CHAIN);
+    assert_int_equal(submit(&h, &late, 9, 20, 100, &handle), LH_ERR_UNAVAILABLE);
+    close_house(&h);
+}
+
+static void stopping_fails_what_is_left(void **state) {
+    (void)state;
+    house h = {0};
+    open_house(&h);
+    scripted_worker_hold(h.worker, true);
+    client c, late;
+    uint64_t handle;
+    assert_int_equal(submit(&h, &c, 9, 20, 100, &handle), LH_OK);
+    lh_engine_drain(h.engine);
+    wait_for_state(&h, LH_ENGINE_DRAINING);
+    pause_ms(20);
+    assert_int_equal(submit(&h, &late, 9, 20, 100, &handle), LH_ERR_UNAVAILABLE);
+    assert_false(c.is_failed);
+    close_house(&h);
+    assert_true(c.is_failed);
+}
+
+static void a_port_in_use_is_said(void **state) {
+    (void)state;
+    house h = {0}, second = {0};
+    open_house(&h);
+    char listen[32];
+    lh_error error;
+    snprintf(listen, sizeof listen, "127.0.0.1:%d", lh_engine_fleet_port(h.engine));
+    second.file = open_tiny();
+    assert_int_equal(lh_model_profile_read(lh_model_file_gguf(second.file), &second.profile, NULL), LH_OK);
+    lh_engine_options options = options_of(&second, listen);
+    assert_int_not_equal(lh_engine_create(&options, &second.engine, &error), LH_OK);
+    assert_non_null(strstr(error.message, listen));
+    lh_model_profile_reset(&second.profile);
+    lh_model_file_close(second.file);
+    close_house(&h);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sequence_runs_through),
+        cmocka_unit_test(many_threads_share_it),
+        cmocka_unit_test(a_cancel_reaches_the_worker),
+        cmocka_unit_test(another_worker_takes_the_stream_over),
+        cmocka_unit_test(without_a_worker_it_ends_cleanly),
+        cmocka_unit_test(stopping_fails_what_is_left),
+        cmocka_unit_test(a_port_in_use_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
