@@ -1,5 +1,4 @@
 /* The control plane's texts: reports that a gateway can read, answers that are checked field by field. */
-#include "tests/support/failing_malloc.h"
 #include "worker/control_json.h"
 
 #include <jansson.h>

@@ -241,6 +241,25 @@ static void test_full_outbox_stops_prefill_alone(void **state) {
     close_bench(&b);
 }
 
+static void test_shards_leave_while_the_next_are_computed(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    scripted_stage_emit(4);
+    scripted_stage_hold_after_first_shard(true);
+    begin(&b, 1, false, 11, 0);
+    while (b.frame_bytes == 0) {
+        lh_pipeline_poll(b.pipeline);
+    }
+    assert_int_equal(b.frame_bytes, 32); /* the first is here; the stage is at work on the second */
+    assert_int_equal(b.ended, 0);
+    scripted_stage_hold_after_first_shard(false);
+    wait_for(&b, &b.ended, 1);
+    assert_int_equal(b.frame_bytes, 4 * 32);
+    lh_pipeline_frame_gone(b.pipeline, b.frame_bytes);
+    close_bench(&b);
+}
+
 static void test_a_failure_takes_later_steps_of_its_sequences_along(void **state) {
     (void)state;
     bench b;
@@ -436,6 +455,7 @@ int main(void) {
         cmocka_unit_test(test_missing_shards_hold_up_nobody_else),
         cmocka_unit_test(test_inbox_says_when_it_is_full),
         cmocka_unit_test(test_full_outbox_stops_prefill_alone),
+        cmocka_unit_test(test_shards_leave_while_the_next_are_computed),
         cmocka_unit_test(test_a_failure_takes_later_steps_of_its_sequences_along),
         cmocka_unit_test(test_a_step_that_cannot_begin_fails_alone),
         cmocka_unit_test(test_a_shard_that_is_refused_fails_the_step),

@@ -21,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct {
     char text[4096], copy[4096];
-    bool hold, held;
+    bool hold, hold_after_first, held;
     char failing_call[16];
     uint32_t failing_step, shards_needed, shards_emitted;
     lh_status failing_status;
@@ -58,6 +58,13 @@ lh_stage *scripted_stage_make(void) {
 void scripted_stage_hold(bool hold) {
     pthread_mutex_lock(&lock);
     script.hold = hold;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+void scripted_stage_hold_after_first_shard(bool hold) {
+    pthread_mutex_lock(&lock);
+    script.hold_after_first = hold;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
@@ -153,11 +160,11 @@ int lh_stage_is_ready(const lh_stage_step *step) {
     return ready;
 }
 
-static void hold_here(void) {
+static void hold_while(const bool *hold) {
     pthread_mutex_lock(&lock);
     script.held = true;
     pthread_cond_broadcast(&changed);
-    while (script.hold) {
+    while (*hold) {
         pthread_cond_wait(&changed, &lock);
     }
     script.held = false;
@@ -166,7 +173,7 @@ static void hold_here(void) {
 
 lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
     note("finish %u, ", step->name);
-    hold_here();
+    hold_while(&script.hold);
     if (output->is_cancelled(output->context)) {
         return lh_fail(error, LH_ERR_CANCELLED, "cancelled in the stage");
     }
@@ -177,6 +184,9 @@ lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh
     for (uint32_t i = 0; i < shards; i++) {
         lh_stage_shard shard = {.rows = 1, .first_column = 32 * i, .columns = 32, .values = values};
         output->on_shard(output->context, &shard);
+        if (i == 0) {
+            hold_while(&script.hold_after_first);
+        }
     }
     for (uint32_t i = 0; i < step->sampled_count; i++) {
         lh_sample_result result = {.token = 1000 + step->name};

@@ -11,8 +11,9 @@
 void scripted_stage_reset(void);
 lh_stage *scripted_stage_make(void);
 
-/* Steps wait in finish while this holds. */
+/* Steps wait in finish while this holds: before their first shard, or after it. */
 void scripted_stage_hold(bool hold);
+void scripted_stage_hold_after_first_shard(bool hold);
 /* Returns when a step is in finish and held. */
 void scripted_stage_wait_held(void);
 /* What begin, accept or finish of the step returns. */
