@@ -36,6 +36,7 @@ class Fleet:
         self.url = f"http://127.0.0.1:{self.port}"
         try:
             self.start_gateway()
+            wait_until(lambda: self.get("/livez")[0] == 200 or not self.gateway.is_running(), 30, "the gateway is there")
             for number in range(self.worker_count):
                 self.start_worker(number)
             self.wait_ready()

@@ -134,7 +134,8 @@ class TakingOver(unittest.TestCase):
 
     def test_a_killed_worker_is_replaced_by_replay(self):
         with small_fleet(gateway_flags=self.patience) as fleet:
-            for victim, settings in ((1, GREEDY), (0, SEEDED), (1, SEEDED)):
+            turns = [(1, GREEDY), (0, SEEDED), (1, SEEDED)][: 2 if SLOWNESS > 1 else 3]
+            for victim, settings in turns:
                 with self.subTest(victim=victim, settings=settings):
                     pause = self.disturb(fleet, victim, lambda worker: worker.kill(), settings)
                     report(f"worker {victim + 1} killed, longest pause of the stream", pause)
@@ -142,7 +143,7 @@ class TakingOver(unittest.TestCase):
                     self.assertNotIn(f"worker-{victim + 1}", stages(fleet))
                     fleet.start_worker(victim)
                     wait_until(lambda: worker_state(fleet, f"worker-{victim + 1}"), 10, "it is back, as a spare")
-            self.assertGreaterEqual(fleet.fleet_state()["queue"]["totals"]["replays"], 3)
+            self.assertGreaterEqual(fleet.fleet_state()["queue"]["totals"]["replays"], len(turns))
             self.assertEqual(fleet.fleet_state()["queue"]["totals"]["failed"], 0)
 
     def test_a_worker_told_to_stop_leaves(self):
