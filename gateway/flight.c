@@ -52,11 +52,6 @@ lh_flight *lh_flight_table_blank(lh_flight_table *table) {
     return NULL;
 }
 
-/* Whether its answer is all that is missing: each segment was to draw a token, and has. */
-static bool is_drawn(const lh_flight *flight) {
-    return flight->rows > 0 && flight->drawn_count == flight->segment_count;
-}
-
 static uint32_t *counter_of(lh_flight_table *table, const lh_flight *flight) {
     return flight->rows == 0 ? &table->empties : &table->under_way[flight->step_class];
 }
@@ -69,12 +64,12 @@ void lh_flight_table_launch(lh_flight_table *table, lh_flight *flight, uint64_t 
     table->total++;
 }
 
-void lh_flight_table_draw(lh_flight_table *table, lh_flight *flight, lh_flight_segment *segment) {
-    assert(segment->sample && !segment->is_drawn);
-    segment->is_drawn = true;
-    flight->drawn_count++;
-    if (is_drawn(flight))
-        --*counter_of(table, flight);
+void lh_flight_table_pass(lh_flight_table *table, lh_flight *flight) {
+    assert(flight->drawn_count == flight->draws_due);
+    if (flight->is_through)
+        return;
+    --*counter_of(table, flight);
+    flight->is_through = true;
 }
 
 lh_flight *lh_flight_table_find(lh_flight_table *table, uint64_t step) {
@@ -86,7 +81,7 @@ lh_flight *lh_flight_table_find(lh_flight_table *table, uint64_t step) {
 
 void lh_flight_table_land(lh_flight_table *table, lh_flight *flight) {
     assert(flight->step != 0);
-    if (!is_drawn(flight))
+    if (!flight->is_through)
         --*counter_of(table, flight);
     table->total--;
     flight->step = 0;

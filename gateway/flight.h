@@ -23,6 +23,7 @@ typedef struct lh_flight {
     uint64_t decode_steps_before; /* that had left when this one did */
     lh_flight_segment *segments;  /* room for the table's segments_max */
     lh_sequence **releases;       /* room for the table's releases_max */
+    bool is_through; /* the whole chain has computed it */
     bool wants_cancel, is_cancelled;
     bool is_answered; /* cancelled, and its request is closed; kept until the workers have surely dropped it
                          too */
@@ -40,8 +41,9 @@ void lh_flight_table_launch(lh_flight_table *table, lh_flight *flight, uint64_t 
 /* NULL: not in flight. */
 lh_flight *lh_flight_table_find(lh_flight_table *table, uint64_t step);
 void lh_flight_table_land(lh_flight_table *table, lh_flight *flight);
-/* A token that the step owes has come. When it owes nothing more it no longer counts as being under way. */
-void lh_flight_table_draw(lh_flight_table *table, lh_flight *flight, lh_flight_segment *segment);
+/* The step has come around the ring with all that it owed: its answer may still be on its way back, but it is no
+ * longer under way. May be told more than once. */
+void lh_flight_table_pass(lh_flight_table *table, lh_flight *flight);
 /* Steps in flight: under way with rows of a class, without rows, and all, whose answer is due. */
 uint32_t lh_flight_table_count(const lh_flight_table *table, lh_step_class step_class);
 uint32_t lh_flight_table_empties(const lh_flight_table *table);

@@ -19,9 +19,13 @@ static inline uint32_t lh_release_depth(void) {
     return 2;
 }
 
-/* Requests open at once at most, and so what a worker allocates for. A decode step's token comes around the
- * ring before its answer has come back hop by hop: for that while it is open beside the one that followed it.
- */
+/* Steps that may be somewhere on the chain at once, and so what a worker allocates for. */
 static inline uint32_t lh_steps_max(uint32_t stages) {
-    return 2 * lh_decode_depth(stages) + lh_prefill_depth(stages) + lh_release_depth();
+    return lh_decode_depth(stages) + lh_prefill_depth(stages) + lh_release_depth();
+}
+
+/* Requests open at once at most. The news that a step is through comes around the ring before its answer has
+ * come back hop by hop: for that while its request is open beside that of the step which followed it. */
+static inline uint32_t lh_steps_open_max(uint32_t stages) {
+    return 2 * lh_steps_max(stages);
 }

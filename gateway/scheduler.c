@@ -65,8 +65,8 @@ lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_sche
     s->next_sequence = s->next_step = 1;
     s->down_since_us = INT64_MIN;
     s->progress_us = now_us;
-    if (lh_flight_table_create(lh_steps_max(LH_KV_STAGES_MAX), segments_max(s), releases_max(s), &s->flights,
-                               error) ||
+    if (lh_flight_table_create(lh_steps_open_max(LH_KV_STAGES_MAX), segments_max(s), releases_max(s),
+                               &s->flights, error) ||
         lh_step_builder_create(options->rows_max, segments_max(s), releases_max(s), &s->builder, error))
         goto fail;
     s->release_queue[0] = calloc(options->sequences_max, sizeof(lh_sequence *));

@@ -40,7 +40,7 @@ static void begin_sampling(lh_scheduler *s, lh_sequence *sequence, lh_step_class
  * without which nothing that was cancelled would ever land. */
 static bool has_place(const lh_scheduler *s, lh_step_class step_class, uint32_t depth) {
     return lh_flight_table_count(s->flights, step_class) < depth &&
-           lh_flight_table_total(s->flights) < lh_steps_max(s->stages) - lh_release_depth();
+           lh_flight_table_total(s->flights) < lh_steps_open_max(s->stages) - lh_release_depth();
 }
 
 /* Workers run decode steps first. So that prompts get through nevertheless, there is one decode step less
@@ -51,7 +51,7 @@ static uint32_t decode_depth(lh_scheduler *s) {
     if (s->prefill.count == 0 && lh_flight_table_count(s->flights, LH_STEP_PREFILL) == 0)
         return depth;
     for (lh_flight *f = NULL; (f = lh_flight_table_next(s->flights, f));)
-        if (f->step_class == LH_STEP_PREFILL && f->rows > 0 && f->drawn_count < f->segment_count &&
+        if (f->step_class == LH_STEP_PREFILL && f->rows > 0 && !f->is_through &&
             s->decode_steps - f->decode_steps_before > OVERTAKES_MAX * lh_prefill_depth(s->stages))
             return 0;
     return depth > 1 ? depth - 1 : 1;

@@ -65,6 +65,28 @@ static lh_flight_segment *find_segment(lh_flight *flight, const lh_step_result *
     return NULL;
 }
 
+static lh_status take_result(lh_scheduler *s, lh_flight *flight, const lh_step_result *result,
+                             lh_error *error) {
+    lh_flight_segment *segment = find_segment(flight, result);
+    if (!segment) {
+        s->figures.results_ignored++;
+        return LH_OK;
+    }
+    lh_sequence *sequence = segment->sequence;
+    if (!is_plausible(s, sequence, result)) {
+        lh_scheduler_report_fault(s, "the last worker sent an impossible token for step %llu",
+                                  (unsigned long long)flight->step);
+        return lh_fail(error, LH_ERR_MALFORMED, "%s", s->fault_reason);
+    }
+    segment->is_drawn = true;
+    flight->drawn_count++;
+    if (sequence->state == LH_SEQUENCE_SAMPLING)
+        take_token(s, sequence, result);
+    return LH_OK;
+}
+
+/* Chunks that draw nothing come around the ring, too, without a result: so their places are free before their
+ * answers are back. */
 lh_status lh_scheduler_results(lh_scheduler *scheduler, uint32_t epoch, uint64_t step,
                                const lh_step_result *results, uint32_t count, int64_t now_us,
                                lh_error *error) {
@@ -74,23 +96,13 @@ lh_status lh_scheduler_results(lh_scheduler *scheduler, uint32_t epoch, uint64_t
         return lh_fail(error, LH_ERR_STALE, "step %llu is of epoch %u, the chain is in epoch %u",
                        (unsigned long long)step, epoch, s->epoch);
     }
-    for (uint32_t i = 0; i < count && !s->has_fault; i++) {
-        lh_flight *flight = lh_flight_table_find(s->flights, step);
-        lh_flight_segment *segment = find_segment(flight, &results[i]);
-        if (!segment) {
-            s->figures.results_ignored++;
-            continue;
-        }
-        lh_sequence *sequence = segment->sequence;
-        if (!is_plausible(s, sequence, &results[i])) {
-            lh_scheduler_report_fault(s, "the last worker sent an impossible token for step %llu",
-                                      (unsigned long long)step);
-            return lh_fail(error, LH_ERR_MALFORMED, "%s", s->fault_reason);
-        }
-        lh_flight_table_draw(s->flights, flight, segment);
+    lh_flight *flight = lh_flight_table_find(s->flights, step);
+    for (uint32_t i = 0; i < count && !s->has_fault; i++)
+        if (take_result(s, flight, &results[i], error) != LH_OK)
+            return LH_ERR_MALFORMED;
+    if (flight && flight->drawn_count == flight->draws_due) {
+        lh_flight_table_pass(s->flights, flight);
         s->progress_us = now_us;
-        if (sequence->state == LH_SEQUENCE_SAMPLING)
-            take_token(s, sequence, &results[i]);
     }
     return LH_OK;
 }

@@ -30,6 +30,19 @@ static void chunks_of_a_prompt_fill_the_pipeline(void **state) {
     }
 }
 
+/* Chunks count as through when they have come around the ring, not when their answers are back: over long hops a
+ * long prompt moves at the pipeline's depth in chunks for each way around. */
+static void long_hops_are_filled_by_the_ring(void **state) {
+    (void)state;
+    simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 30 * MS}}, 3);
+    int64_t chunk_us = 1 * MS + 64 * 100, ring_us = 3 * chunk_us + 4 * 30 * MS;
+    int chunks = 32, depth = 2 * 3 + 2;
+    assert_in_range(time_to_first_token(sim, 64 * (uint32_t)chunks), chunks / depth * ring_us,
+                    chunks / depth * ring_us + depth * chunk_us);
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
 static void a_prompt_goes_whole_without_chunks(void **state) {
     (void)state;
     simulation *sim = small_fleet_create(&(simulation_options){.scheduler = {.chunk_rows = 1000}}, 3);
@@ -173,6 +186,7 @@ static void a_token_is_used_before_its_step_is_answered(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_of_a_prompt_fill_the_pipeline),
+        cmocka_unit_test(long_hops_are_filled_by_the_ring),
         cmocka_unit_test(a_prompt_goes_whole_without_chunks),
         cmocka_unit_test(one_sequence_decodes_at_the_pace_of_the_ring),
         cmocka_unit_test(many_sequences_keep_every_stage_busy),
