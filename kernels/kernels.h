@@ -122,9 +122,6 @@ typedef struct lh_kernels {
     /* y[row][c] = y[row][c] * scale[row] for c in columns. */
     void (*scale_rows)(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale);
 
-    /* y[row][c] = x[row][c] + z[row][c] for c in columns (residual; y may be x or z). */
-    void (*add)(float *y, const float *x, const float *z, size_t stride, uint32_t rows, lh_span columns);
-
     /* y[row][c] = silu(gate[row][c]) * up[row][c]; silu(v) = v / (1 + exp(-v)) with our exp (SwiGLU,
      * arXiv:2002.05202), a zero below -88.73 where exp overflows. y may be gate. */
     void (*silu_mul)(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,

@@ -12,7 +12,6 @@ const lh_kernels lh_kernels_avx2 = {
     .rms_scale = lh_reference_rms_scale,
     .matmul = lh_avx2_matmul,
     .scale_rows = lh_avx2_scale_rows,
-    .add = lh_avx2_add,
     .silu_mul = lh_avx2_silu_mul,
     .rope = lh_avx2_rope,
     .kv_store = lh_reference_kv_store,

@@ -12,7 +12,6 @@ const lh_kernels lh_kernels_avx512 = {
     .rms_scale = lh_reference_rms_scale,
     .matmul = lh_avx512_matmul,
     .scale_rows = lh_avx512_scale_rows,
-    .add = lh_avx512_add,
     .silu_mul = lh_avx512_silu_mul,
     .rope = lh_avx512_rope,
     .kv_store = lh_reference_kv_store,

@@ -32,17 +32,6 @@ void LANES_FUNCTION(scale_rows)(float *y, size_t stride, uint32_t rows, lh_span 
     }
 }
 
-void LANES_FUNCTION(add)(float *y, const float *x, const float *z, size_t stride, uint32_t rows,
-                         lh_span columns) {
-    for (uint32_t row = 0; row < rows; row++, y += stride, x += stride, z += stride) {
-        uint32_t c = columns.begin;
-        for (; c + 16 <= columns.end; c += 16)
-            lanes_store(y + c, lanes_add(lanes_load(x + c), lanes_load(z + c)));
-        uint32_t rest = columns.end - c;
-        lanes_store_part(y + c, lanes_add(lanes_load_part(x + c, rest), lanes_load_part(z + c, rest)), rest);
-    }
-}
-
 LANES_INLINE f32x16 lanes_silu_mul(f32x16 v, f32x16 up) {
     f32x16 denominator = lanes_add(lanes_set(1.0f), lanes_exp(lanes_sub(lanes_set(0.0f), v)));
     return lanes_mul(lanes_div(v, denominator), up);

@@ -5,8 +5,6 @@
 #include "kernels/kernels.h"
 
 void LANES_FUNCTION(scale_rows)(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale);
-void LANES_FUNCTION(add)(float *y, const float *x, const float *z, size_t stride, uint32_t rows,
-                         lh_span columns);
 void LANES_FUNCTION(silu_mul)(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
                               lh_span columns);
 void LANES_FUNCTION(rope)(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim,

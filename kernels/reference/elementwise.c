@@ -10,13 +10,6 @@ void lh_reference_scale_rows(float *y, size_t stride, uint32_t rows, lh_span col
             y[row * stride + c] = y[row * stride + c] * scale[row];
 }
 
-void lh_reference_add(float *y, const float *x, const float *z, size_t stride, uint32_t rows,
-                      lh_span columns) {
-    for (uint32_t row = 0; row < rows; row++)
-        for (uint32_t c = columns.begin; c < columns.end; c++)
-            y[row * stride + c] = x[row * stride + c] + z[row * stride + c];
-}
-
 void lh_reference_silu_mul(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
                            lh_span columns) {
     for (uint32_t row = 0; row < rows; row++)

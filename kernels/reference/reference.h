@@ -24,8 +24,6 @@ void lh_reference_rms_scale(float *scale, const float *squares, uint32_t rows, u
 void lh_reference_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
                          lh_span out);
 void lh_reference_scale_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale);
-void lh_reference_add(float *y, const float *x, const float *z, size_t stride, uint32_t rows,
-                      lh_span columns);
 void lh_reference_silu_mul(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
                            lh_span columns);
 void lh_reference_rope(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim,

@@ -8,7 +8,6 @@ const lh_kernels lh_kernels_reference = {
     .rms_scale = lh_reference_rms_scale,
     .matmul = lh_reference_matmul,
     .scale_rows = lh_reference_scale_rows,
-    .add = lh_reference_add,
     .silu_mul = lh_reference_silu_mul,
     .rope = lh_reference_rope,
     .kv_store = lh_reference_kv_store,
