@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define CONTROL_PROTOCOL 1
+/* Above that nobody measures anything. */
+#define SLOWDOWN_MAX 1000
 
 bool lh_fleet_json_is_name(const char *text) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -86,6 +88,16 @@ static void read_address(reader *r, const char *field, char *address) {
     if (r->status == LH_OK &&
         (port == 0 || port > 65535 || *end || colon == address || strpbrk(address, " /@?#")))
         refuse(r, field, "\"host:port\" or null");
+}
+
+/* 1 where it is not there. */
+static double read_slowdown(reader *r) {
+    const json_t *value = json_object_get(r->object, "slowdown");
+    double factor = value ? json_number_value(value) : 1;
+    if (factor >= 1 && factor <= SLOWDOWN_MAX)
+        return factor;
+    refuse(r, "slowdown", "a number from 1 to 1000");
+    return 1;
 }
 
 static uint64_t read_hex(reader *r, const char *field) {
@@ -217,6 +229,7 @@ lh_status lh_fleet_json_parse_report(const char *name, const char *bytes, size_t
         report->threads = (uint32_t)read_number(&r, "threads", 1, 65536);
         report->memory_bytes = read_number(&r, "memory_bytes", 1, INT64_MAX);
         report->kv_bytes = read_number(&r, "kv_bytes", 0, INT64_MAX);
+        report->slowdown = read_slowdown(&r);
         report->leaving = read_bool(&r, "leaving");
         read_addresses(&r, report);
         read_assignment(&r, report);

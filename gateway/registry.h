@@ -27,6 +27,7 @@ typedef struct lh_worker_report {
     uint32_t threads;
     char tls_address[LH_ADDRESS_BYTES], plain_address[LH_ADDRESS_BYTES]; /* "": none */
     uint64_t memory_bytes, kv_bytes;
+    double slowdown; /* more than 1: it plays a slower machine, for a measurement */
     struct {
         lh_worker_stage_state state;
         uint64_t generation, done_bytes, total_bytes;

@@ -308,6 +308,7 @@ static void fill_report(void *context, lh_control_report *report) {
                                   .address_tls = options->address_tls,
                                   .memory_bytes = options->memory_bytes,
                                   .kv_bytes = options->job.kv_bytes,
+                                  .slowdown = lh_slowdown_factor(lh_thread_pool_slowdown(options->job.pool)),
                                   .leaving = keeper->leaving};
     lh_server_status status;
     lh_server_read_status(options->server, &status);

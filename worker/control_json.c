@@ -88,6 +88,11 @@ char *lh_control_report_render(const lh_control_report *report) {
                   render_next(report), "kv", render_kv(report), "steps", "active",
                   integer(report->steps_active), "done", integer(report->steps_done), "failed",
                   integer(report->steps_failed), "leaving", (int)report->leaving);
+    if (root != NULL && report->slowdown > 1 &&
+        json_object_set_new(root, "slowdown", json_real(report->slowdown)) != 0) {
+        json_decref(root);
+        root = NULL;
+    }
     if (root == NULL) {
         return NULL;
     }

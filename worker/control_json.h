@@ -30,6 +30,7 @@ typedef struct lh_control_report {
     uint32_t threads;
     const char *address_tls, *address_plain; /* NULL: none */
     uint64_t memory_bytes, kv_bytes;
+    double slowdown; /* more than 1: it plays a slower machine, for a measurement */
     struct {
         bool present;
         uint64_t generation;

@@ -26,7 +26,7 @@
 
 typedef struct flags {
     const char *name, *site, *gateway, *listen, *listen_tls, *advertise, *advertise_tls;
-    const char *tls_cert, *tls_key, *tls_ca, *isa, *cache_dir, *model, *log_level;
+    const char *tls_cert, *tls_key, *tls_ca, *isa, *cache_dir, *model, *log_level, *slowdown;
     bool insecure_plaintext;
     int64_t threads, memory_bytes, kv_bytes;
 } flags;
@@ -71,6 +71,10 @@ static const lh_option options[] = {
      "A local GGUF file, used instead of fetching where it is the model that is served"},
     {"log-level", LH_OPTION_CHOICE, FIELD(log_level), "info", "LEVEL", 0, 0, "error|warn|info|debug",
      "Least important log lines that are written"},
+    {"slowdown", LH_OPTION_TEXT, FIELD(slowdown), "1", "F[,G]", 0, 0, NULL,
+     "For tests alone: plays a machine that is F times slower, by sleeping after each operation; SIGUSR1 "
+     "switches "
+     "to G and back"},
 };
 
 static const lh_option_table table = {.program = "longhaul-worker",
@@ -87,7 +91,8 @@ typedef struct program {
     lh_tls_options tls;
     bool has_tls;
     uv_loop_t loop;
-    uv_signal_t terminate, interrupt;
+    uv_signal_t terminate, interrupt, switch_slowdown;
+    double slowdown[2]; /* now, and after the next switch */
     uv_timer_t patience;
     lh_weight_cache *cache;
     lh_thread_pool *pool;
@@ -254,6 +259,7 @@ static lh_status check_flags(program *p, lh_error *error) {
     status = status == LH_OK ? choose_tls(p, error) : status;
     status = status == LH_OK ? choose_gateway(p, error) : status;
     status = status == LH_OK ? check_listeners(p, error) : status;
+    status = status == LH_OK ? lh_slowdown_parse(p->flags.slowdown, p->slowdown, error) : status;
     return status == LH_OK ? choose_cache_dir(p, error) : status;
 }
 
@@ -270,6 +276,7 @@ static void on_server_closed(void *context) {
     p->server = NULL;
     close_handle(&p->terminate);
     close_handle(&p->interrupt);
+    close_handle(&p->switch_slowdown);
     close_handle(&p->patience);
 }
 
@@ -323,6 +330,24 @@ static void on_signal(uv_signal_t *handle, int number) {
     lh_server_drain(p->server, on_idle, p);
 }
 
+/* ---- Slowdown ----------------------------------------------------------------------------------- */
+
+static void set_slowdown(program *p) {
+    lh_slowdown_set(lh_thread_pool_slowdown(p->pool), p->slowdown[0]);
+    if (p->slowdown[0] > 1) {
+        lh_log(LH_LOG_WARN, "worker", "this plays a slower machine factor=%g", p->slowdown[0]);
+    }
+}
+
+static void on_switch(uv_signal_t *handle, int number) {
+    program *p = handle->data;
+    (void)number;
+    double factor = p->slowdown[0];
+    p->slowdown[0] = p->slowdown[1];
+    p->slowdown[1] = factor;
+    set_slowdown(p);
+}
+
 /* ---- Start -------------------------------------------------------------------------------------- */
 
 static lh_status open_server(program *p, lh_error *error) {
@@ -368,9 +393,11 @@ static void catch_signals(program *p) {
     uv_timer_init(&p->loop, &p->patience);
     uv_signal_init(&p->loop, &p->terminate);
     uv_signal_init(&p->loop, &p->interrupt);
-    p->patience.data = p->terminate.data = p->interrupt.data = p;
+    uv_signal_init(&p->loop, &p->switch_slowdown);
+    p->patience.data = p->terminate.data = p->interrupt.data = p->switch_slowdown.data = p;
     uv_signal_start(&p->terminate, on_signal, SIGTERM);
     uv_signal_start(&p->interrupt, on_signal, SIGINT);
+    uv_signal_start(&p->switch_slowdown, on_switch, SIGUSR1);
     signal(SIGPIPE, SIG_IGN);
 }
 
@@ -394,6 +421,7 @@ static lh_status run(program *p, lh_error *error) {
         goto fail_after_pool;
     }
     catch_signals(p);
+    set_slowdown(p);
     status = open_server(p, error);
     if (status != LH_OK) {
         on_server_closed(p);

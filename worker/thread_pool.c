@@ -44,6 +44,7 @@ struct lh_thread_pool {
     uint32_t parts;
     _Alignas(64) _Atomic uint32_t next_part;
     uint32_t threads;
+    lh_slowdown slowdown;
     lh_pool_helper *helpers; /* [threads - 1] */
 };
 
@@ -140,7 +141,7 @@ static void job_close(lh_thread_pool *pool) {
     atomic_store(&pool->caller_asleep, false);
 }
 
-void lh_thread_pool_run(lh_thread_pool *pool, uint32_t parts, lh_thread_function *function, void *context) {
+static void run_parts(lh_thread_pool *pool, uint32_t parts, lh_thread_function *function, void *context) {
     if (pool->threads == 1 || parts <= 1) {
         for (uint32_t part = 0; part < parts; part++) {
             function(context, part, 0);
@@ -154,6 +155,13 @@ void lh_thread_pool_run(lh_thread_pool *pool, uint32_t parts, lh_thread_function
     job_open(pool);
     take_parts(pool, 0);
     job_close(pool);
+}
+
+void lh_thread_pool_run(lh_thread_pool *pool, uint32_t parts, lh_thread_function *function, void *context) {
+    lh_slowdown_mark mark;
+    lh_slowdown_begin(&pool->slowdown, &mark);
+    run_parts(pool, parts, function, context);
+    lh_slowdown_end(&pool->slowdown, &mark);
 }
 
 /* ---- Life -------------------------------------------------------------------------------------- */
@@ -215,4 +223,8 @@ void lh_thread_pool_destroy(lh_thread_pool *pool) {
 
 uint32_t lh_thread_pool_size(const lh_thread_pool *pool) {
     return pool->threads;
+}
+
+lh_slowdown *lh_thread_pool_slowdown(lh_thread_pool *pool) {
+    return &pool->slowdown;
 }

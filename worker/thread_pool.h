@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/status.h"
+#include "worker/slowdown.h"
 
 #include <stdint.h>
 
@@ -20,6 +21,8 @@ lh_status lh_thread_pool_create(uint32_t threads, lh_thread_pool **pool, lh_erro
 /* Joins the helpers. NULL is allowed. */
 void lh_thread_pool_destroy(lh_thread_pool *pool);
 uint32_t lh_thread_pool_size(const lh_thread_pool *pool);
+/* Every job is made to last longer by this factor, which may be set at any time. The pool's. */
+lh_slowdown *lh_thread_pool_slowdown(lh_thread_pool *pool);
 /* Calls function(context, part, thread) once for each part in [0, parts); parts start in ascending order, and
  * those of one thread do not overlap. One thread at a time may call, and not from a part. */
 void lh_thread_pool_run(lh_thread_pool *pool, uint32_t parts, lh_thread_function *function, void *context);

@@ -40,11 +40,13 @@ static void test_report(void **state) {
     report.assignment.state = LH_CONTROL_FAILED;
     report.assignment.error = error;
     report.next.present = report.kv.present = true;
+    report.slowdown = 2.5;
     text = lh_control_report_render(&report);
     json_t *root = json_loads(text, 0, NULL);
     json_t *assignment = json_object_get(root, "assignment");
     assert_string_equal(json_string_value(json_object_get(assignment, "state")), "failed");
     assert_int_equal(json_string_length(json_object_get(assignment, "error")), 254);
+    assert_true(json_real_value(json_object_get(root, "slowdown")) == 2.5);
     assert_true(json_is_object(json_object_get(root, "next")) && json_is_object(json_object_get(root, "kv")));
     json_decref(root);
     free(text);
