@@ -221,10 +221,8 @@ static char *render_fleet(lh_engine *engine) {
     static const char *const states[] = {"loading", "ready", "no_chain", "draining"};
     lh_fleet_view view = {.state = states[current_state(engine)],
                           .sequences_max = engine->options.scheduler.sequences_max,
-                          .queue_max = engine->options.scheduler.queue_max,
-                          .first_hop_connected = lh_engine_hop_is_connected(engine->hop),
-                          .first_hop_round_trip_us = lh_engine_hop_round_trip_us(engine->hop),
-                          .first_hop_bytes_sent = lh_engine_hop_bytes_sent(engine->hop)};
+                          .queue_max = engine->options.scheduler.queue_max};
+    lh_engine_hop_read_profile(engine->hop, &view.first_hop);
     return lh_fleet_json_render_fleet(engine->conductor, lh_fleet_server_model(engine->server), &view,
                                       lh_clock_us());
 }

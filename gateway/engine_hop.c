@@ -173,10 +173,8 @@ bool lh_engine_hop_is_connected(const lh_engine_hop *hop) {
     return hop->current && lh_worker_client_is_connected(hop->current->client);
 }
 
-int64_t lh_engine_hop_round_trip_us(const lh_engine_hop *hop) {
-    return hop->current ? lh_worker_client_round_trip_us(hop->current->client) : 0;
-}
-
-uint64_t lh_engine_hop_bytes_sent(const lh_engine_hop *hop) {
-    return hop->current ? lh_worker_client_bytes_sent(hop->current->client) : 0;
+void lh_engine_hop_read_profile(const lh_engine_hop *hop, lh_hop_profile *profile) {
+    *profile = (lh_hop_profile){0};
+    if (hop->current)
+        lh_worker_client_read_profile(hop->current->client, profile);
 }

@@ -2,13 +2,13 @@
 #include "gateway/fleet_json.h"
 
 #include "gateway/json_body.h"
+#include "worker/api/measurements_json.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CONTROL_PROTOCOL 1
 /* Above that nobody measures anything. */
 #define SLOWDOWN_MAX 1000
 
@@ -138,13 +138,6 @@ static void read_addresses(reader *r, lh_worker_report *report) {
 }
 
 static void read_assignment(reader *r, lh_worker_report *report) {
-    static const struct {
-        const char *name;
-        lh_worker_stage_state state;
-    } states[] = {{"fetching", LH_WORKER_FETCHING},
-                  {"loading", LH_WORKER_LOADING},
-                  {"ready", LH_WORKER_READY},
-                  {"failed", LH_WORKER_FAILED}};
     reader inner;
     if (enter(r, "assignment", "assignment.", true, &inner)) {
         const char *text = json_string_value(json_object_get(inner.object, "state"));
@@ -153,24 +146,22 @@ static void read_assignment(reader *r, lh_worker_report *report) {
         report->assignment.total_bytes = read_number(&inner, "total_bytes", 0, INT64_MAX);
         if (!json_is_null(json_object_get(inner.object, "error")))
             read_text(&inner, "error", report->assignment.error, sizeof report->assignment.error);
-        for (size_t i = 0; text && i < sizeof states / sizeof states[0]; i++)
-            if (strcmp(text, states[i].name) == 0)
-                report->assignment.state = states[i].state;
+        for (lh_worker_stage_state state = LH_WORKER_FETCHING; text && state <= LH_WORKER_FAILED; state++)
+            if (strcmp(text, lh_worker_stage_state_name(state)) == 0)
+                report->assignment.state = state;
         if (report->assignment.state == LH_WORKER_IDLE)
             refuse(&inner, "state", "fetching, loading, ready or failed");
     }
     leave(r, &inner);
 }
 
-static void read_next(reader *r, lh_worker_report *report) {
-    reader inner;
-    report->next.present = enter(r, "next", "next.", true, &inner);
-    if (report->next.present) {
-        report->next.connected = read_bool(&inner, "connected");
-        report->next.round_trip_us = read_number(&inner, "round_trip_us", 0, INT64_MAX);
-        report->next.bytes_sent = read_number(&inner, "bytes_sent", 0, INT64_MAX);
-    }
-    leave(r, &inner);
+static void read_measurements(reader *r, lh_worker_report *report) {
+    if (r->status == LH_OK)
+        r->status = lh_compute_profile_parse(json_object_get(r->object, "compute"), "compute.",
+                                             &report->compute, r->error);
+    if (r->status == LH_OK)
+        r->status =
+            lh_hop_profile_parse(json_object_get(r->object, "next"), "next.", &report->next, r->error);
 }
 
 static void read_kv(reader *r, lh_worker_report *report) {
@@ -200,12 +191,12 @@ static lh_status check_protocol(const json_t *body, lh_error *error) {
     const json_t *value = json_object_get(body, "protocol");
     if (!json_is_integer(value))
         return lh_fail(error, LH_ERR_INVALID, "the worker's report: protocol must be an integer");
-    if (json_integer_value(value) != CONTROL_PROTOCOL)
+    if (json_integer_value(value) != LH_CONTROL_PROTOCOL_VERSION)
         return lh_fail(
             error, LH_ERR_UNSUPPORTED,
             "the worker speaks version %lld of the control protocol, this gateway (" LONGHAUL_VERSION
             ") version %d: use the same release on both",
-            (long long)json_integer_value(value), CONTROL_PROTOCOL);
+            (long long)json_integer_value(value), LH_CONTROL_PROTOCOL_VERSION);
     return LH_OK;
 }
 
@@ -233,7 +224,7 @@ lh_status lh_fleet_json_parse_report(const char *name, const char *bytes, size_t
         report->leaving = read_bool(&r, "leaving");
         read_addresses(&r, report);
         read_assignment(&r, report);
-        read_next(&r, report);
+        read_measurements(&r, report);
         read_kv(&r, report);
         read_steps(&r, report);
     }

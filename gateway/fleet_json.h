@@ -7,10 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LH_REPORT_BYTES_MAX (64u << 10)
-
-/* The body of PUT /fleet/workers/{name}. Everything that CONTROL.md names must be there and in range, what it
- * does not name is ignored. LH_ERR_INVALID, LH_ERR_MALFORMED (not JSON), LH_ERR_UNSUPPORTED (another
+/* The body of PUT /fleet/workers/{name}. Everything that CONTROL.md names must be there and in range, but for what a worker
+ * may not have measured; what it does not name is ignored. LH_ERR_INVALID, LH_ERR_MALFORMED (not JSON), LH_ERR_UNSUPPORTED (another
  * protocol): the message names the field. */
 lh_status lh_fleet_json_parse_report(const char *name, const char *bytes, size_t length,
                                      lh_worker_report *report, lh_error *error);
@@ -33,9 +31,7 @@ char *lh_fleet_json_render_tensors(const lh_model_file *file);
 typedef struct lh_fleet_view {
     const char *state; /* "loading", "ready", "no_chain", "draining" */
     uint32_t sequences_max, queue_max;
-    bool first_hop_connected;
-    int64_t first_hop_round_trip_us;
-    uint64_t first_hop_bytes_sent;
+    lh_hop_profile first_hop; /* not present: there is no chain */
 } lh_fleet_view;
 
 char *lh_fleet_json_render_fleet(const lh_conductor *conductor, const lh_fleet_model *model,

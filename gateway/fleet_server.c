@@ -27,7 +27,7 @@ typedef struct put_request {
     char name[LH_WORKER_NAME_BYTES], peer_name[LH_WORKER_NAME_BYTES], peer[80];
     bool is_refused;
     size_t length;
-    char body[LH_REPORT_BYTES_MAX];
+    char body[LH_CONTROL_BODY_BYTES_MAX];
 } put_request;
 
 static void respond_problem(lh_h2_stream *stream, int http_status, const char *message) {

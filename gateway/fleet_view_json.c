@@ -1,13 +1,21 @@
 /* GET /fleet: what an operator wants to see of workers, chain, links and queue. */
 #include "gateway/fleet_json.h"
 
+#include "worker/api/measurements_json.h"
+
 #include <jansson.h>
 
-static const char *const stage_states[] = {"idle", "fetching", "loading", "ready", "failed"};
 static const char *const chain_states[] = {"none", "forming", "ready"};
 
 static json_t *text_or_null(const char *text) {
     return text[0] ? json_string(text) : json_null();
+}
+
+/* As reported, but for the age, which has grown since. */
+static json_t *render_compute(const lh_worker *worker, int64_t now_us) {
+    lh_compute_profile compute = worker->report.compute;
+    compute.age_us += now_us - worker->renewed_us;
+    return lh_compute_profile_render(&compute);
 }
 
 static json_t *render_worker(const lh_worker *worker, int64_t now_us) {
@@ -16,7 +24,7 @@ static json_t *render_worker(const lh_worker *worker, int64_t now_us) {
         r->assignment.state == LH_WORKER_IDLE
             ? json_null()
             : json_pack("{s:I, s:s, s:I, s:I, s:o}", "generation", (json_int_t)r->assignment.generation,
-                        "state", stage_states[r->assignment.state], "done_bytes",
+                        "state", lh_worker_stage_state_name(r->assignment.state), "done_bytes",
                         (json_int_t)r->assignment.done_bytes, "total_bytes",
                         (json_int_t)r->assignment.total_bytes, "error", text_or_null(r->assignment.error));
     json_t *kv = r->kv.present
@@ -29,13 +37,13 @@ static json_t *render_worker(const lh_worker *worker, int64_t now_us) {
         json_pack("{s:o, s:o}", "tls", text_or_null(r->tls_address), "plain", text_or_null(r->plain_address));
     json_t *steps = json_pack("{s:I, s:I, s:I}", "active", (json_int_t)r->steps.active, "done",
                               (json_int_t)r->steps.done, "failed", (json_int_t)r->steps.failed);
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "name",
-                     r->name, "site", r->site, "version", r->version, "isa", r->isa, "threads",
-                     (int)r->threads, "slowdown", r->slowdown, "addresses", addresses, "memory_bytes", (json_int_t)r->memory_bytes,
-                     "kv_bytes", (json_int_t)r->kv_bytes, "report_age_ms",
-                     (json_int_t)((now_us - worker->renewed_us) / 1000), "lease_left_ms",
-                     (json_int_t)((worker->lease_until_us - now_us) / 1000), "leaving", (int)r->leaving,
-                     "assignment", assignment, "kv", kv, "steps", steps);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o}", "name", r->name,
+        "site", r->site, "version", r->version, "isa", r->isa, "threads", (int)r->threads, "slowdown",
+        r->slowdown, "addresses", addresses, "memory_bytes", (json_int_t)r->memory_bytes, "kv_bytes",
+        (json_int_t)r->kv_bytes, "report_age_ms", (json_int_t)((now_us - worker->renewed_us) / 1000),
+        "lease_left_ms", (json_int_t)((worker->lease_until_us - now_us) / 1000), "leaving", (int)r->leaving,
+        "assignment", assignment, "compute", render_compute(worker, now_us), "kv", kv, "steps", steps);
 }
 
 static json_t *render_workers(const lh_registry *registry, int64_t now_us) {
@@ -52,7 +60,7 @@ static json_t *render_stages(const lh_chain *chain, const lh_registry *registry)
         const lh_worker *worker = lh_registry_find(registry, stage->name);
         bool is_current = worker && worker->report.assignment.generation == chain->epoch;
         const char *state = !worker      ? "gone"
-                            : is_current ? stage_states[worker->report.assignment.state]
+                            : is_current ? lh_worker_stage_state_name(worker->report.assignment.state)
                                          : "idle";
         json_array_append_new(stages,
                               json_pack("{s:s, s:s, s:i, s:i, s:s, s:b, s:s}", "worker", stage->name, "site",
@@ -63,32 +71,38 @@ static json_t *render_stages(const lh_chain *chain, const lh_registry *registry)
     return stages;
 }
 
-static json_t *render_link(const char *from, const char *to, bool connected, uint64_t round_trip_us,
-                           uint64_t bytes_sent) {
-    return json_pack("{s:s, s:s, s:b, s:I, s:I}", "from", from, "to", to, "connected", (int)connected,
-                     "round_trip_us", (json_int_t)round_trip_us, "bytes_sent", (json_int_t)bytes_sent);
+/* The hop's own figures and where it leads. A hop of which nothing is known is down. */
+static json_t *render_link(const char *from, const char *to, const lh_hop_profile *known, int64_t older_us) {
+    lh_hop_profile hop = *known;
+    hop.present = true;
+    hop.age_us += hop.bytes_per_us > 0 ? older_us : 0;
+    json_t *link = lh_hop_profile_render(&hop);
+    if (json_object_set_new(link, "from", json_string(from)) != 0 ||
+        json_object_set_new(link, "to", json_string(to)) != 0) {
+        json_decref(link);
+        return NULL;
+    }
+    return link;
 }
 
 /* The hops in the order of the ring. */
-static json_t *render_links(const lh_chain *chain, const lh_registry *registry, const lh_fleet_view *view) {
+static json_t *render_links(const lh_chain *chain, const lh_registry *registry, const lh_fleet_view *view,
+                            int64_t now_us) {
+    static const lh_hop_profile unknown;
     json_t *links = json_array();
     if (chain->stage_count > 0)
-        json_array_append_new(links, render_link("gateway", chain->stages[0].name, view->first_hop_connected,
-                                                 (uint64_t)view->first_hop_round_trip_us,
-                                                 view->first_hop_bytes_sent));
+        json_array_append_new(links, render_link("gateway", chain->stages[0].name, &view->first_hop, 0));
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
         const char *to = i + 1 < chain->stage_count ? chain->stages[i + 1].name : "gateway";
-        bool is_known = worker && worker->report.next.present;
-        json_array_append_new(links, render_link(chain->stages[i].name, to,
-                                                 is_known && worker->report.next.connected,
-                                                 is_known ? worker->report.next.round_trip_us : 0,
-                                                 is_known ? worker->report.next.bytes_sent : 0));
+        json_array_append_new(links,
+                              render_link(chain->stages[i].name, to, worker ? &worker->report.next : &unknown,
+                                          worker ? now_us - worker->renewed_us : 0));
     }
     return links;
 }
 
-static json_t *render_chains(const lh_fleet *fleet, const lh_fleet_view *view) {
+static json_t *render_chains(const lh_fleet *fleet, const lh_fleet_view *view, int64_t now_us) {
     const lh_chain *chain = lh_fleet_chain(fleet);
     if (chain->state == LH_CHAIN_NONE)
         return json_array();
@@ -96,7 +110,7 @@ static json_t *render_chains(const lh_fleet *fleet, const lh_fleet_view *view) {
                      (json_int_t)chain->epoch, "state", chain_states[chain->state], "reason",
                      text_or_null(lh_fleet_reason(fleet)), "stages",
                      render_stages(chain, lh_fleet_registry(fleet)), "links",
-                     render_links(chain, lh_fleet_registry(fleet), view));
+                     render_links(chain, lh_fleet_registry(fleet), view, now_us));
 }
 
 static json_t *render_kv(const lh_kv_ledger *ledger) {
@@ -131,11 +145,11 @@ char *lh_fleet_json_render_fleet(const lh_conductor *conductor, const lh_fleet_m
     json_t *about = json_pack("{s:s, s:I, s:s}", "name", model->name, "file_bytes",
                               (json_int_t)lh_model_file_size(model->file), "header_sha256",
                               lh_model_file_header_sha256(model->file));
-    json_t *whole =
-        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason", text_or_null(reason),
-                  "model", about, "workers", render_workers(lh_fleet_registry(fleet), now_us), "chains",
-                  render_chains(fleet, view), "queue", render_queue(lh_conductor_scheduler(conductor), view));
-    char *text = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
+    json_t *whole = json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason", text_or_null(reason), "model",
+        about, "workers", render_workers(lh_fleet_registry(fleet), now_us), "chains",
+        render_chains(fleet, view, now_us), "queue", render_queue(lh_conductor_scheduler(conductor), view));
+    char *text = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(whole);
     return text;
 }

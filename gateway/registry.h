@@ -3,50 +3,12 @@
 #pragma once
 
 #include "common/status.h"
-#include "worker/api/step_answer.h"
+#include "worker/api/worker_report.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LH_WORKERS_MAX   64u
-#define LH_ADDRESS_BYTES 272u /* a DNS name of 253, a port, brackets */
-
-typedef enum lh_worker_stage_state {
-    LH_WORKER_IDLE, /* holds no assignment */
-    LH_WORKER_FETCHING,
-    LH_WORKER_LOADING,
-    LH_WORKER_READY,
-    LH_WORKER_FAILED
-} lh_worker_stage_state;
-
-/* The body of PUT /fleet/workers/{name} (CONTROL.md), checked. */
-typedef struct lh_worker_report {
-    char name[LH_WORKER_NAME_BYTES], site[LH_WORKER_NAME_BYTES];
-    char version[32], isa[32];
-    uint64_t instance;
-    uint32_t threads;
-    char tls_address[LH_ADDRESS_BYTES], plain_address[LH_ADDRESS_BYTES]; /* "": none */
-    uint64_t memory_bytes, kv_bytes;
-    double slowdown; /* more than 1: it plays a slower machine, for a measurement */
-    struct {
-        lh_worker_stage_state state;
-        uint64_t generation, done_bytes, total_bytes;
-        char error[256];
-    } assignment;
-    struct {
-        bool present, connected;
-        uint64_t round_trip_us, bytes_sent;
-    } next;
-    struct {
-        bool present;
-        uint64_t pages_total, pages_free, page_bytes;
-        uint32_t page_positions, sequences;
-    } kv;
-    struct {
-        uint64_t active, done, failed;
-    } steps;
-    bool leaving;
-} lh_worker_report;
+#define LH_WORKERS_MAX 64u
 
 typedef struct lh_worker {
     lh_worker_report report; /* the last one */

@@ -1,6 +1,8 @@
 /* Reports to JSON, answers from JSON: each field is checked for type and range before it is believed. */
 #include "worker/control_json.h"
 
+#include "worker/api/measurements_json.h"
+
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +22,13 @@ bool lh_control_name_is_valid(const char *name) {
 
 /* ---- The report --------------------------------------------------------------------------------- */
 
-static json_t *text_or_null(const char *text) {
-    json_t *value = text != NULL ? json_string(text) : json_null();
+static json_t *render_text(const char *text) {
+    json_t *value = json_string(text);
     return value != NULL ? value : json_string("(a text that is not UTF-8)");
+}
+
+static json_t *text_or_null(const char *text) {
+    return text[0] != '\0' ? render_text(text) : json_null();
 }
 
 /* JSON's integers are signed here; none of ours comes near the end. */
@@ -30,64 +36,43 @@ static json_int_t integer(uint64_t value) {
     return value > INT64_MAX ? INT64_MAX : (json_int_t)value;
 }
 
-/* At most as many bytes as the gateway takes, whole characters. */
-static json_t *render_error(const char *error) {
-    char text[LH_CONTROL_ERROR_BYTES];
-    size_t length = strlen(error);
-    length = length < sizeof(text) ? length : sizeof(text) - 1;
-    while (error[length] != '\0' && ((unsigned char)error[length] & 0xc0u) == 0x80u) {
-        length--;
-    }
-    memcpy(text, error, length);
-    text[length] = '\0';
-    return text_or_null(text);
-}
-
-static json_t *render_assignment(const lh_control_report *report) {
-    static const char *const states[] = {"fetching", "loading", "ready", "failed"};
-    if (!report->assignment.present) {
+static json_t *render_assignment(const lh_worker_report *report) {
+    if (report->assignment.state == LH_WORKER_IDLE) {
         return json_null();
     }
     return json_pack("{s:I,s:s,s:I,s:I,s:o}", "generation", integer(report->assignment.generation), "state",
-                     states[report->assignment.state], "done_bytes", integer(report->assignment.done_bytes),
-                     "total_bytes", integer(report->assignment.total_bytes), "error",
-                     render_error(report->assignment.error));
+                     lh_worker_stage_state_name(report->assignment.state), "done_bytes",
+                     integer(report->assignment.done_bytes), "total_bytes",
+                     integer(report->assignment.total_bytes), "error", render_text(report->assignment.error));
 }
 
-static json_t *render_next(const lh_control_report *report) {
-    if (!report->next.present) {
-        return json_null();
-    }
-    return json_pack("{s:b,s:I,s:I}", "connected", (int)report->next.connected, "round_trip_us",
-                     integer(report->next.round_trip_us), "bytes_sent", integer(report->next.bytes_sent));
-}
-
-static json_t *render_kv(const lh_control_report *report) {
+static json_t *render_kv(const lh_worker_report *report) {
     if (!report->kv.present) {
         return json_null();
     }
     return json_pack("{s:I,s:I,s:I,s:I,s:I}", "pages_total", integer(report->kv.pages_total), "pages_free",
-                     integer(report->kv.pages_free), "page_positions", integer(report->kv.page_positions),
+                     integer(report->kv.pages_free), "page_positions", (json_int_t)report->kv.page_positions,
                      "page_bytes", integer(report->kv.page_bytes), "sequences",
-                     integer(report->kv.sequences));
+                     (json_int_t)report->kv.sequences);
 }
 
-char *lh_control_report_render(const lh_control_report *report) {
+char *lh_control_report_render(const lh_worker_report *report) {
     char instance[17];
     for (int i = 0; i < 16; i++) {
         instance[i] = "0123456789abcdef"[report->instance >> (60 - 4 * i) & 15u];
     }
     instance[16] = '\0';
-    json_t *root =
-        json_pack("{s:i,s:s,s:o,s:o,s:o,s:I,s:{s:o,s:o},s:I,s:I,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:b}", "protocol",
-                  LH_CONTROL_PROTOCOL_VERSION, "instance", instance, "site", text_or_null(report->site),
-                  "version", text_or_null(report->version), "isa", text_or_null(report->isa), "threads",
-                  (json_int_t)report->threads, "addresses", "tls", text_or_null(report->address_tls), "plain",
-                  text_or_null(report->address_plain), "memory_bytes", integer(report->memory_bytes),
-                  "kv_bytes", integer(report->kv_bytes), "assignment", render_assignment(report), "next",
-                  render_next(report), "kv", render_kv(report), "steps", "active",
-                  integer(report->steps_active), "done", integer(report->steps_done), "failed",
-                  integer(report->steps_failed), "leaving", (int)report->leaving);
+    json_t *root = json_pack(
+        "{s:i,s:s,s:o,s:o,s:o,s:I,s:{s:o,s:o},s:I,s:I,s:o,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:b}", "protocol",
+        LH_CONTROL_PROTOCOL_VERSION, "instance", instance, "site", text_or_null(report->site), "version",
+        text_or_null(report->version), "isa", text_or_null(report->isa), "threads",
+        (json_int_t)report->threads, "addresses", "tls", text_or_null(report->tls_address), "plain",
+        text_or_null(report->plain_address), "memory_bytes", integer(report->memory_bytes), "kv_bytes",
+        integer(report->kv_bytes), "assignment", render_assignment(report), "compute",
+        lh_compute_profile_render(&report->compute), "next", lh_hop_profile_render(&report->next), "kv",
+        render_kv(report), "steps", "active", integer(report->steps.active), "done",
+        integer(report->steps.done), "failed", integer(report->steps.failed), "leaving",
+        (int)report->leaving);
     if (root != NULL && report->slowdown > 1 &&
         json_object_set_new(root, "slowdown", json_real(report->slowdown)) != 0) {
         json_decref(root);
@@ -96,7 +81,7 @@ char *lh_control_report_render(const lh_control_report *report) {
     if (root == NULL) {
         return NULL;
     }
-    char *text = json_dumps(root, JSON_COMPACT);
+    char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(root);
     return text;
 }

@@ -4,51 +4,13 @@
 
 #include "common/status.h"
 #include "worker/api/step.h"
-#include "worker/api/step_answer.h"
+#include "worker/api/worker_report.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define LH_CONTROL_PROTOCOL_VERSION 1
-#define LH_CONTROL_BODY_BYTES_MAX   65536u
-#define LH_CONTROL_ADDRESS_BYTES    272u /* a DNS name of 253, a port, brackets */
-#define LH_CONTROL_ERROR_BYTES      256u
-#define LH_CONTROL_URL_BYTES        1024u
-
-typedef enum lh_control_state {
-    LH_CONTROL_FETCHING,
-    LH_CONTROL_LOADING,
-    LH_CONTROL_READY,
-    LH_CONTROL_FAILED
-} lh_control_state;
-
-/* The body of the worker's PUT. Texts are borrowed; NULL where the JSON is null. */
-typedef struct lh_control_report {
-    uint64_t instance;
-    const char *site, *version, *isa;
-    uint32_t threads;
-    const char *address_tls, *address_plain; /* NULL: none */
-    uint64_t memory_bytes, kv_bytes;
-    double slowdown; /* more than 1: it plays a slower machine, for a measurement */
-    struct {
-        bool present;
-        uint64_t generation;
-        lh_control_state state;
-        uint64_t done_bytes, total_bytes;
-        const char *error; /* "" unless failed */
-    } assignment;
-    struct {
-        bool present, connected;
-        uint64_t round_trip_us, bytes_sent;
-    } next;
-    struct {
-        bool present;
-        uint64_t pages_total, pages_free, page_positions, page_bytes, sequences;
-    } kv;
-    uint64_t steps_active, steps_done, steps_failed;
-    bool leaving;
-} lh_control_report;
+#define LH_CONTROL_URL_BYTES 1024u
 
 typedef struct lh_control_model {
     char name[256], header_sha256[65];
@@ -65,8 +27,7 @@ typedef struct lh_control_assignment {
     uint32_t context, rows_max, steps_max, column_shards;
     lh_wire_type wire;
     bool next_is_gateway, next_tls;
-    char next_name[LH_WORKER_NAME_BYTES],
-        next_address[LH_CONTROL_ADDRESS_BYTES]; /* "" where it is the gateway */
+    char next_name[LH_WORKER_NAME_BYTES], next_address[LH_ADDRESS_BYTES]; /* "" where it is the gateway */
 } lh_control_assignment;
 
 typedef struct lh_control_answer {
@@ -79,8 +40,9 @@ typedef struct lh_control_answer {
 /* 1 to 63 of [A-Za-z0-9._-]: names of workers, sites and chains. */
 bool lh_control_name_is_valid(const char *name);
 
-/* The JSON text: malloc'd, the caller frees; NULL: out of memory. */
-char *lh_control_report_render(const lh_control_report *report);
+/* The JSON text of the worker's PUT, without the name, which is in the path: malloc'd, the caller frees; NULL: out of
+ * memory. */
+char *lh_control_report_render(const lh_worker_report *report);
 
 /* The 200 answer. LH_ERR_MALFORMED names the field that is missing, of another type or out of range; fields
  * that this version does not know are ignored. */

@@ -119,7 +119,7 @@ static void on_put_done(uv_work_t *work, int cancelled) {
 
 static void put_now(lh_control_renewal *renewal) {
     assert(!renewal->putting && !renewal->closing);
-    lh_control_report report = {0};
+    lh_worker_report report = {0};
     renewal->events.fill_report(renewal->context, &report);
     renewal->body = lh_control_report_render(&report);
     renewal->again = false;

@@ -11,7 +11,7 @@ typedef struct lh_control_renewal lh_control_renewal;
 
 typedef struct lh_control_renewal_events {
     /* What to say; texts live until the call after this one returns. */
-    void (*fill_report)(void *context, lh_control_report *report);
+    void (*fill_report)(void *context, lh_worker_report *report);
     void (*on_answer)(void *context, const lh_control_answer *answer);
 } lh_control_renewal_events;
 

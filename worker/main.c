@@ -86,8 +86,8 @@ static const lh_option_table table = {.program = "longhaul-worker",
 typedef struct program {
     flags flags;
     char name[LH_WORKER_NAME_BYTES], gateway[LH_CONTROL_URL_BYTES], cache_dir[1024];
-    char plain[LH_CONTROL_ADDRESS_BYTES],
-        secure[LH_CONTROL_ADDRESS_BYTES]; /* as others reach them; "": not at all */
+    char plain[LH_ADDRESS_BYTES],
+        secure[LH_ADDRESS_BYTES]; /* as others reach them; "": not at all */
     lh_tls_options tls;
     bool has_tls;
     uv_loop_t loop;
@@ -202,7 +202,7 @@ static lh_status check_listeners(program *p, lh_error *error) {
 
 /* How others reach a listener: as they are told, or at its own host and the port that it has. */
 static lh_status choose_address(const char *flag, const char *listen, const char *advertised, int port,
-                                char text[LH_CONTROL_ADDRESS_BYTES], lh_error *error) {
+                                char text[LH_ADDRESS_BYTES], lh_error *error) {
     lh_address address;
     text[0] = '\0';
     if (!is_given(listen)) {
@@ -218,7 +218,7 @@ static lh_status choose_address(const char *flag, const char *listen, const char
                        address.host);
     }
     bool bracketed = strchr(address.host, ':') != NULL;
-    snprintf(text, LH_CONTROL_ADDRESS_BYTES, "%s%s%s:%d", bracketed ? "[" : "", address.host,
+    snprintf(text, LH_ADDRESS_BYTES, "%s%s%s:%d", bracketed ? "[" : "", address.host,
              bracketed ? "]" : "", is_given(advertised) && address.port != 0 ? address.port : port);
     return LH_OK;
 }

@@ -325,12 +325,9 @@ void lh_server_watch(lh_server *server, void (*on_change)(void *), void *context
 void lh_server_read_status(const lh_server *server, lh_server_status *status) {
     *status = (lh_server_status){.steps_active = server->step_count,
                                  .steps_done = server->steps_done,
-                                 .steps_failed = server->steps_failed,
-                                 .next_present = server->next != NULL};
+                                 .steps_failed = server->steps_failed};
     if (server->next != NULL) {
-        status->next_connected = lh_worker_client_is_connected(server->next);
-        status->next_round_trip_us = lh_worker_client_round_trip_us(server->next);
-        status->next_bytes_sent = lh_worker_client_bytes_sent(server->next);
+        lh_worker_client_read_profile(server->next, &status->next);
     }
 }
 

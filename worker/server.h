@@ -12,6 +12,7 @@
 #pragma once
 
 #include "common/h2_connection.h"
+#include "worker/api/measurements.h"
 #include "worker/api/step.h"
 #include "worker/stage.h"
 
@@ -42,9 +43,7 @@ typedef struct lh_server_route {
 
 typedef struct lh_server_status {
     uint64_t steps_active, steps_done, steps_failed;
-    bool next_present, next_connected;
-    int64_t next_round_trip_us;
-    uint64_t next_bytes_sent;
+    lh_hop_profile next;
 } lh_server_status;
 
 /* Starts to listen, and the compute thread. Texts are copied. Errors: those of lh_h2_server_create,

@@ -21,7 +21,10 @@ static const char good[] =
     "500,"
     "\"assignment\":{\"generation\":7,\"state\":\"loading\",\"done_bytes\":1,\"total_bytes\":2,\"error\":"
     "null},"
-    "\"next\":{\"connected\":true,\"round_trip_us\":120,\"bytes_sent\":9},"
+    "\"compute\":{\"points\":[{\"rows\":1,\"us\":900.5},{\"rows\":64,\"us\":20000}],\"us_per_row_position\":"
+    "0.5,"
+    "\"take_share\":0.1,\"give_share\":0.2,\"shard_us\":3,\"step_us\":80,\"age_us\":5000},"
+    "\"next\":{\"connected\":true,\"round_trip_us\":120,\"bytes_sent\":9,\"bytes_per_us\":12.5},"
     "\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,\"page_bytes\":4096,\"sequences\":1},"
     "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":false,\"unknown\":[1,2,3]}";
 
@@ -41,7 +44,8 @@ static void a_report_is_read(void **state) {
     assert_string_equal(r.plain_address, "[::1]:7101");
     assert_int_equal(r.assignment.state, LH_WORKER_LOADING);
     assert_int_equal(r.assignment.generation, 7);
-    assert_true(r.next.present && r.next.connected);
+    assert_true(r.next.present && r.next.connected && r.next.bytes_per_us == 12.5);
+    assert_true(r.compute.point_count == 2 && r.compute.points[0].us == 900.5);
     assert_int_equal(r.kv.page_positions, 64);
     assert_int_equal(r.steps.failed, 3);
     assert_false(r.leaving);
@@ -65,7 +69,16 @@ static const struct {
     {"\"assignment\":{\"generation\":7,\"state\":\"loading\",\"done_bytes\":1,\"total_bytes\":2,\"error\":"
      "null}",
      "\"assignment\":null", NULL, LH_OK},
-    {"\"next\":{\"connected\":true,\"round_trip_us\":120,\"bytes_sent\":9}", "\"next\":null", NULL, LH_OK},
+    {"\"next\":{\"connected\":true,\"round_trip_us\":120,\"bytes_sent\":9,\"bytes_per_us\":12.5}",
+     "\"next\":null", NULL, LH_OK},
+    {",\"bytes_per_us\":12.5", "", NULL, LH_OK},
+    {"\"compute\":", "\"compute\":null,\"compute_of_old\":", NULL, LH_OK},
+    {"\"compute\":", "\"compute_of_old\":", NULL, LH_OK},
+    {"\"compute\":", "\"compute\":[],\"compute_of_old\":", "compute must", LH_ERR_INVALID},
+    {"\"rows\":64", "\"rows\":1", "ascending", LH_ERR_INVALID},
+    {"900.5", "-900.5", "compute.us", LH_ERR_INVALID},
+    {"900.5", "1e999", "", LH_ERR_MALFORMED},
+    {"12.5", "1e99", "next.bytes_per_us", LH_ERR_INVALID},
     {"\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,\"page_bytes\":4096,\"sequences\":1}",
      "\"kv\":null", NULL, LH_OK},
     {"\"tls\":null", "\"tls\":\"a.example:1\"", NULL, LH_OK},
@@ -236,7 +249,9 @@ static void the_fleet_is_shown(void **state) {
     assert_int_equal(parse(good, &report, NULL), LH_OK);
     assert_int_equal(lh_conductor_put(conductor, &report, 0, &answer, NULL), LH_OK);
     assert_true(answer.has_assignment);
-    char *text = lh_fleet_json_render_fleet(conductor, &model, &(lh_fleet_view){.state = "loading"}, 0);
+    lh_fleet_view view = {.state = "loading",
+                          .first_hop = {.present = true, .round_trip_us = 77, .bytes_per_us = 0.5}};
+    char *text = lh_fleet_json_render_fleet(conductor, &model, &view, 20);
     json_t *json = json_loads(text, 0, NULL);
     json_t *worker = json_array_get(json_object_get(json, "workers"), 0);
     json_t *chain = json_array_get(json_object_get(json, "chains"), 0);
@@ -245,6 +260,17 @@ static void the_fleet_is_shown(void **state) {
     assert_int_equal(json_array_size(json_object_get(chain, "stages")), 1);
     assert_int_equal(json_array_size(json_object_get(chain, "links")), 2);
     assert_int_equal(json_integer_value(json_object_get(json_object_get(json, "queue"), "running")), 0);
+    json_t *compute = json_object_get(worker, "compute");
+    assert_int_equal(json_array_size(json_object_get(compute, "points")), 2);
+    assert_int_equal(json_integer_value(json_object_get(compute, "age_us")), 5020); /* as told, and since */
+    json_t *first = json_array_get(json_object_get(chain, "links"), 0);
+    json_t *last = json_array_get(json_object_get(chain, "links"), 1);
+    assert_string_equal(json_string_value(json_object_get(first, "from")), "gateway");
+    assert_int_equal(json_integer_value(json_object_get(first, "round_trip_us")), 77);
+    assert_true(json_real_value(json_object_get(first, "bytes_per_us")) == 0.5);
+    assert_string_equal(json_string_value(json_object_get(last, "to")), "gateway");
+    assert_true(json_real_value(json_object_get(last, "bytes_per_us")) == 12.5);
+    assert_int_equal(json_integer_value(json_object_get(last, "age_us")), 20);
     json_decref(json);
     free(text);
     lh_conductor_destroy(conductor);

@@ -186,7 +186,10 @@ static void test_a_step_is_a_request(void **state) {
     assert_int_equal(b.received_bytes, length + 5);
     assert_memory_equal(b.received, expected, length);
     assert_memory_equal(b.received + length, "frame", 5);
-    assert_true(lh_worker_client_is_connected(b.client) && lh_worker_client_bytes_sent(b.client) > length);
+    lh_hop_profile hop;
+    lh_worker_client_read_profile(b.client, &hop);
+    assert_true(lh_worker_client_is_connected(b.client) && hop.present && hop.connected);
+    assert_true(hop.bytes_sent > length);
     close_bench(&b);
 }
 

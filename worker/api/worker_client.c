@@ -154,12 +154,11 @@ bool lh_worker_client_is_connected(const lh_worker_client *client) {
     return lh_h2_client_is_connected(client->connection);
 }
 
-int64_t lh_worker_client_round_trip_us(const lh_worker_client *client) {
-    return lh_h2_client_round_trip_us(client->connection);
-}
-
-uint64_t lh_worker_client_bytes_sent(const lh_worker_client *client) {
-    return lh_h2_client_bytes_sent(client->connection);
+void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profile *profile) {
+    *profile = (lh_hop_profile){.present = true,
+                                .connected = lh_h2_client_is_connected(client->connection),
+                                .round_trip_us = lh_h2_client_round_trip_us(client->connection),
+                                .bytes_sent = lh_h2_client_bytes_sent(client->connection)};
 }
 
 /* ---- Submitting --------------------------------------------------------------------------------- */

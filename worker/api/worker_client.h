@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/h2_connection.h"
+#include "worker/api/measurements.h"
 #include "worker/api/step.h"
 
 typedef struct lh_worker_client lh_worker_client;
@@ -29,8 +30,8 @@ lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const ch
 /* Submissions in progress end first (on_done with LH_ERR_UNAVAILABLE); then on_closed (may be NULL). */
 void lh_worker_client_close(lh_worker_client *client, void (*on_closed)(void *), void *context);
 bool lh_worker_client_is_connected(const lh_worker_client *client);
-int64_t lh_worker_client_round_trip_us(const lh_worker_client *client);
-uint64_t lh_worker_client_bytes_sent(const lh_worker_client *client);
+/* What this end of the hop has measured of it. */
+void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profile *profile);
 
 /* Opens POST /chains/{chain}/steps/{step} and sends the manifest; shards or results may follow until _end.
  * LH_ERR_UNAVAILABLE: not connected; LH_ERR_BUSY: too many streams; LH_ERR_LIMIT, LH_ERR_NO_MEMORY. on_done

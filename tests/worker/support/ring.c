@@ -190,7 +190,7 @@ static bool all_connected(const ring *r) {
     for (uint32_t i = 0; i < r->options.workers; i++) {
         lh_server_status status;
         lh_server_read_status(r->workers[i].server, &status);
-        all = all && status.next_connected;
+        all = all && status.next.connected;
     }
     return all;
 }

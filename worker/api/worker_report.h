@@ -1,0 +1,53 @@
+/* What a worker says of itself every renew_ms: the body of PUT /fleet/workers/{name} (CONTROL.md) as a struct, the same for
+ * the worker, which renders it, and for the gateway, which parses and checks it. Plain values. */
+#pragma once
+
+#include "worker/api/measurements.h"
+#include "worker/api/step_answer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LH_CONTROL_PROTOCOL_VERSION 1
+#define LH_CONTROL_BODY_BYTES_MAX   65536u /* of a report, and of the answer to it */
+#define LH_ADDRESS_BYTES            272u   /* a DNS name of 253, a port, brackets */
+#define LH_REPORT_ERROR_BYTES       256u
+
+typedef enum lh_worker_stage_state {
+    LH_WORKER_IDLE, /* holds no assignment */
+    LH_WORKER_FETCHING,
+    LH_WORKER_LOADING,
+    LH_WORKER_READY,
+    LH_WORKER_FAILED
+} lh_worker_stage_state;
+
+typedef struct lh_worker_report {
+    char name[LH_WORKER_NAME_BYTES], site[LH_WORKER_NAME_BYTES];
+    char version[32], isa[32];
+    uint64_t instance;
+    uint32_t threads;
+    char tls_address[LH_ADDRESS_BYTES], plain_address[LH_ADDRESS_BYTES]; /* "": none */
+    uint64_t memory_bytes, kv_bytes;
+    double slowdown; /* more than 1: it plays a slower machine, for a measurement */
+    struct {
+        lh_worker_stage_state state;
+        uint64_t generation, done_bytes, total_bytes; /* where it is not idle */
+        char error[LH_REPORT_ERROR_BYTES];
+    } assignment;
+    lh_compute_profile compute;
+    lh_hop_profile next;
+    struct {
+        bool present;
+        uint64_t pages_total, pages_free, page_bytes;
+        uint32_t page_positions, sequences;
+    } kv;
+    struct {
+        uint64_t active, done, failed;
+    } steps;
+    bool leaving;
+} lh_worker_report;
+
+/* Sets assignment.error, cut to what fits, in whole characters. */
+void lh_worker_report_set_error(lh_worker_report *report, const char *message);
+/* "idle", "fetching", "loading", "ready", "failed". */
+const char *lh_worker_stage_state_name(lh_worker_stage_state state);
