@@ -375,7 +375,6 @@ static void fill_answer(const lh_fleet *fleet, const char *worker, lh_fleet_answ
                                          .context = fleet->options.context,
                                          .rows_max = fleet->options.rows_max,
                                          .steps_max = lh_steps_max(chain->stage_count),
-                                         .column_shards = fleet->options.column_shards,
                                          .wire = fleet->options.wire,
                                          .next = is_last ? NULL : stage + 1};
 }

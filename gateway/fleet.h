@@ -35,7 +35,7 @@ typedef struct lh_fleet_options {
     const char *chain_name; /* in the path of a step */
     lh_chain_origin origin;
     uint32_t workers_expected; /* the first plan waits for so many; 0: any, once they are stable */
-    uint32_t context, rows_max, column_shards;
+    uint32_t context, rows_max;
     lh_wire_type wire;
     int64_t plan_delay_us, renew_us, lease_us, probation_us;
     uint32_t first_epoch; /* wall clock, seconds, at start */
@@ -46,7 +46,7 @@ typedef struct lh_assignment {
     const char *chain;
     uint32_t epoch; /* and generation */
     uint32_t first_layer, last_layer, layers;
-    uint32_t context, rows_max, steps_max, column_shards;
+    uint32_t context, rows_max, steps_max;
     lh_wire_type wire;
     const lh_chain_stage *next; /* NULL: the gateway */
 } lh_assignment;

@@ -259,12 +259,12 @@ static json_t *render_next(const lh_chain_stage *next) {
 }
 
 static json_t *render_assignment(const lh_assignment *a, const lh_fleet_model *model) {
-    return json_pack("{s:I, s:s, s:I, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:i, s:o}", "generation",
+    return json_pack("{s:I, s:s, s:I, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o}", "generation",
                      (json_int_t)a->epoch, "chain", a->chain, "epoch", (json_int_t)a->epoch, "model",
                      render_model(model), "first_layer", (int)a->first_layer, "last_layer",
                      (int)a->last_layer, "layers", (int)a->layers, "context", (int)a->context, "rows_max",
                      (int)a->rows_max, "steps_max", (int)a->steps_max, "wire",
-                     a->wire == LH_WIRE_F16 ? "f16" : "f32", "column_shards", (int)a->column_shards, "next",
+                     a->wire == LH_WIRE_F16 ? "f16" : "f32", "next",
                      render_next(a->next));
 }
 

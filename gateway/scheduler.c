@@ -281,6 +281,8 @@ void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_
     s->epoch = epoch;
     s->ledger = *ledger;
     s->stages = ledger->stage_count;
+    for (uint32_t i = 0; i + 1 < s->stages; i++)
+        s->cuts[i] = lh_step_cut_evenly(s->options.width, s->options.column_shards);
     s->next_step = 1;
     s->progress_us = now_us;
 }

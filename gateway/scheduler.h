@@ -17,6 +17,8 @@ typedef struct lh_scheduler_options {
     uint32_t queue_max;        /* that may wait besides */
     uint32_t chunk_rows;       /* of a prefill step; 0: whole prompts, up to rows_max */
     uint32_t rows_max;         /* of any step */
+    uint32_t width;            /* columns of an activation */
+    uint32_t column_shards;    /* on each hop, of equal width; 1: off */
     uint32_t vocabulary;       /* a drawn token must lie in it */
     int64_t step_timeout_us;   /* no progress on the chain for so long: a fault */
     int64_t replay_timeout_us; /* without a chain for so long: the sequences fail */

@@ -22,6 +22,7 @@ struct lh_scheduler {
     lh_kv_ledger ledger;
     lh_flight_table *flights;
     lh_step_builder *builder;
+    lh_step_cut cuts[LH_STEP_CUTS_MAX]; /* one for each hop between workers */
     int64_t down_since_us; /* while down; INT64_MIN: there was never a chain */
     int64_t progress_us;   /* the last step that went out of an empty chain, came back or brought a token */
 

@@ -64,7 +64,7 @@ static bool is_same_stage(const lh_control_assignment *a, const lh_control_assig
 
 static bool is_same_assignment(const lh_control_assignment *a, const lh_control_assignment *b) {
     return a->generation == b->generation && a->epoch == b->epoch && strcmp(a->chain, b->chain) == 0 &&
-           is_same_stage(a, b) && a->wire == b->wire && a->column_shards == b->column_shards &&
+           is_same_stage(a, b) && a->wire == b->wire &&
            a->next_is_gateway == b->next_is_gateway && a->next_tls == b->next_tls &&
            strcmp(a->next_name, b->next_name) == 0 && strcmp(a->next_address, b->next_address) == 0;
 }
@@ -202,7 +202,6 @@ static void take_place(lh_assignment_keeper *keeper) {
                              .is_first = wanted->first_layer == 0,
                              .is_last = wanted->last_layer == wanted->layers,
                              .wire = wanted->wire,
-                             .column_shards = wanted->column_shards,
                              .steps_max = wanted->steps_max,
                              .next_name = wanted->next_name,
                              .next_address = wanted->next_address,

@@ -2,8 +2,8 @@
  * answer fetches the weights, builds the stage, hands it to the server, sets its place in the chain, or takes
  * it away.
  *
- * A stage is built anew only where the model, its layers or its sizes change. A new epoch, next hop, wire
- * type or number of column shards leaves the weights where they are. While the gateway is away or has no plan
+ * A stage is built anew only where the model, its layers or its sizes change. A new epoch, next hop or wire
+ * type leaves the weights where they are. While the gateway is away or has no plan
  * everything stays as it is. What cannot be done is reported with its reason and tried again, later and later.
  *
  * Thread: the loop's; waiting work runs on libuv's pool. */

@@ -110,7 +110,6 @@ static lh_status build(lh_assignment_job *job, lh_weights *weights, lh_error *er
                                 .context = assignment->context,
                                 .rows_max = assignment->rows_max,
                                 .steps_max = assignment->steps_max,
-                                .column_shards = assignment->column_shards,
                                 .kernels = job->options.kernels,
                                 .pool = job->options.pool};
     job->width = config.width;

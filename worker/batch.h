@@ -17,9 +17,19 @@ typedef struct lh_batch_segment {
     lh_sample_request request; /* where sample is set */
 } lh_batch_segment;
 
+#define LH_COLUMN_SHARDS_MAX 16u
+
+/* The column shards of a result: shard i goes from the end of the one before it to column ends[i]. Ends ascend,
+ * are multiples of LH_SPAN_COLUMNS, and the last one is the width. count = 0: one shard of all columns. */
+typedef struct lh_column_cut {
+    uint32_t count;
+    uint32_t ends[LH_COLUMN_SHARDS_MAX];
+} lh_column_cut;
+
 typedef struct lh_batch {
     uint32_t rows;
     const uint32_t *tokens; /* [rows] */
     uint32_t segment_count;
     const lh_batch_segment *segments;
+    lh_column_cut cut; /* of the stage's result; the last stage has none */
 } lh_batch;

@@ -212,7 +212,6 @@ static lh_status parse_assignment(const fields *parent, lh_control_assignment *a
     assignment->context = get_u32(&f, "context", 1, CONTEXT_MAX);
     assignment->rows_max = get_u32(&f, "rows_max", 1, LH_STEP_ROWS_MAX);
     assignment->steps_max = get_u32(&f, "steps_max", 1, STEPS_MAX);
-    assignment->column_shards = get_u32(&f, "column_shards", 1, LH_STEP_WIDTH_MAX / LH_STEP_COLUMN_BLOCK);
     parse_wire(&f, assignment);
     if (f.status == LH_OK) {
         f.status = parse_model(&f, &assignment->model);

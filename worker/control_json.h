@@ -24,7 +24,7 @@ typedef struct lh_control_assignment {
     uint32_t epoch;
     lh_control_model model;
     uint32_t first_layer, last_layer, layers;
-    uint32_t context, rows_max, steps_max, column_shards;
+    uint32_t context, rows_max, steps_max;
     lh_wire_type wire;
     bool next_is_gateway, next_tls;
     char next_name[LH_WORKER_NAME_BYTES], next_address[LH_ADDRESS_BYTES]; /* "" where it is the gateway */

@@ -77,8 +77,8 @@ void lh_pipeline_poll(lh_pipeline *pipeline);
 lh_status lh_pipeline_install(lh_pipeline *pipeline, lh_stage *stage, uint32_t steps_max, lh_error *error);
 /* Ends all steps (LH_ERR_STALE) and destroys the stage; on_removed comes also where there was none. */
 lh_status lh_pipeline_remove(lh_pipeline *pipeline, lh_error *error);
-/* Ends all steps (LH_ERR_STALE), empties the KV cache and sets the column shards: the chain was re-formed. */
-lh_status lh_pipeline_reset(lh_pipeline *pipeline, uint32_t column_shards, lh_error *error);
+/* Ends all steps (LH_ERR_STALE) and empties the KV cache: the chain was re-formed. */
+lh_status lh_pipeline_reset(lh_pipeline *pipeline, lh_error *error);
 
 /* ---- Steps -------------------------------------------------------------------------------------- */
 

@@ -176,7 +176,6 @@ static void handle_control(lh_pipeline *pipeline, lh_control_message *message) {
         fail_all(pipeline, "the chain was re-formed");
         if (pipeline->stage != NULL) {
             lh_stage_reset(pipeline->stage);
-            lh_stage_set_column_shards(pipeline->stage, message->column_shards);
         }
     }
     free(message);

@@ -41,7 +41,7 @@ typedef struct lh_frame_message {
 typedef struct lh_control_message {
     lh_message head;
     lh_stage *stage;
-    uint32_t steps_max, column_shards;
+    uint32_t steps_max;
 } lh_control_message;
 
 /* Made by the I/O thread, which keeps the pointer until on_ended; all fields but the first group are the

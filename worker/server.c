@@ -282,7 +282,7 @@ lh_status lh_server_set_route(lh_server *server, const lh_server_route *route, l
         }
     }
     fail_steps(server, LH_ERR_STALE, "the chain was re-formed");
-    status = lh_pipeline_reset(server->pipeline, route->column_shards, error);
+    status = lh_pipeline_reset(server->pipeline, error);
     if (!keep_next) {
         close_next(server);
         server->next = next;

@@ -35,7 +35,7 @@ typedef struct lh_server_route {
     uint32_t width; /* columns of an activation */
     bool is_first, is_last;
     lh_wire_type wire;
-    uint32_t column_shards, steps_max;
+    uint32_t steps_max;
     const char *next_name; /* "" is the gateway */
     const char *next_address;
     bool next_tls;

@@ -14,6 +14,7 @@ _Static_assert(sizeof(lh_token_count) == sizeof(lh_step_token_count) &&
                "token counts are passed on as they are");
 _Static_assert(LH_STEP_TOP_LOGPROBS_MAX == LH_SAMPLE_TOP_LOGPROBS_MAX,
                "as many logprobs as the sampler gives");
+_Static_assert(LH_STEP_COLUMN_SHARDS_MAX == LH_COLUMN_SHARDS_MAX, "as many shards as a batch can name");
 _Static_assert(LH_STEP_COLUMN_BLOCK == LH_SPAN_COLUMNS, "shards on the wire are cut where spans are");
 
 static lh_sample_request sample_request(const lh_step_sampling *sampling) {
@@ -56,6 +57,11 @@ lh_status lh_server_batch(const lh_step_manifest *manifest, lh_batch *batch, lh_
                         .tokens = manifest->tokens,
                         .segment_count = manifest->segment_count,
                         .segments = list};
+    if (manifest->cut_count > 0) {
+        const lh_step_cut *cut = &manifest->cuts[0];
+        batch->cut.count = cut->count;
+        memcpy(batch->cut.ends, cut->ends, cut->count * sizeof(cut->ends[0]));
+    }
     *segments = list;
     return LH_OK;
 }

@@ -174,10 +174,16 @@ static lh_status begin(lh_server_step *step, const lh_step_manifest *manifest, l
     return status;
 }
 
+/* The manifest goes on without the cut of this worker's own result. */
 static lh_status submit(lh_server_step *step, const lh_step_manifest *manifest, lh_error *error) {
     lh_server *server = step->server;
+    lh_step_manifest onward = *manifest;
+    if (onward.cut_count > 0) {
+        onward.cuts++;
+        onward.cut_count--;
+    }
     lh_error cause = {.status = LH_OK};
-    lh_status status = lh_worker_client_submit(server->next, manifest, step, &step->downstream, &cause);
+    lh_status status = lh_worker_client_submit(server->next, &onward, step, &step->downstream, &cause);
     if (status != LH_OK) {
         step->hop_failed = true;
         lh_fail(error, status, "the next hop: %.280s", cause.message);

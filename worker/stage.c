@@ -14,8 +14,8 @@ static lh_status check_options(const lh_model_config *config, const lh_stage_opt
         return lh_fail(error, LH_ERR_INVALID, "stage: layers %u to %u are not a range of the model's %u",
                        range.first, range.last, config->layers);
     }
-    if (options->rows_max == 0 || options->steps_max == 0 || options->column_shards == 0) {
-        return lh_fail(error, LH_ERR_INVALID, "stage: rows, steps and column shards must be at least 1");
+    if (options->rows_max == 0 || options->steps_max == 0) {
+        return lh_fail(error, LH_ERR_INVALID, "stage: rows and steps must be at least 1");
     }
     if (options->context > config->context) {
         return lh_fail(error, LH_ERR_INVALID, "stage: a context of %u is over the model's %u",
@@ -74,7 +74,6 @@ static lh_status make_output(lh_stage *stage, lh_error *error) {
     if (stage->is_last) {
         return lh_head_create(&stage->config, &stage->weights, &stage->compute, rows, &stage->head, error);
     }
-    lh_stage_set_column_shards(stage, stage->options.column_shards);
     stage->outgoing = lh_panel_allocate((size_t)rows * width, sizeof(float));
     if (stage->outgoing == NULL) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for shards of %u rows", rows);
@@ -153,12 +152,6 @@ size_t lh_stage_weight_bytes(const lh_stage *stage) {
 
 void lh_stage_reset(lh_stage *stage) {
     lh_kv_cache_release_all(stage->kv);
-}
-
-void lh_stage_set_column_shards(lh_stage *stage, uint32_t column_shards) {
-    assert(column_shards > 0);
-    uint32_t blocks = (stage->config.width + LH_SPAN_COLUMNS - 1) / LH_SPAN_COLUMNS;
-    stage->column_shards = column_shards < blocks ? column_shards : blocks;
 }
 
 void lh_stage_release(lh_stage *stage, uint64_t sequence) {

@@ -34,8 +34,6 @@ typedef struct lh_stage_options {
     uint32_t context;   /* positions of one sequence; 0: the model's */
     uint32_t rows_max;  /* rows of one step */
     uint32_t steps_max; /* steps between begin and end at once: panels are allocated at start */
-    uint32_t
-        column_shards; /* shards of the result, 1: off; no more than there are blocks of LH_SPAN_COLUMNS */
     const lh_kernels *kernels;
     lh_thread_pool *pool; /* outlives the stage */
 } lh_stage_options;
@@ -60,8 +58,8 @@ typedef struct lh_stage_shard {
 } lh_stage_shard;
 
 /* LH_ERR_LIMIT: rows, positions or tokens out of range. LH_ERR_BUSY: no KV page or no panel is free.
- * LH_ERR_INVALID: a segment does not continue its sequence, or a sampling parameter is out of range (last
- * stage). LH_ERR_NO_MEMORY. Nothing is changed on an error. The batch is copied. A sequence may have several
+ * LH_ERR_INVALID: a segment does not continue its sequence, the cut does not fit the width, or a sampling
+ * parameter is out of range (last stage). LH_ERR_NO_MEMORY. Nothing is changed on an error. The batch is copied. A sequence may have several
  * segments, in order. */
 lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step **step, lh_error *error);
 /* Not on the first stage. LH_ERR_INVALID: outside of the activation, overlapping what came, or not finite. */
@@ -94,7 +92,5 @@ void lh_stage_end(lh_stage_step *step);
 /* Frees the pages of a sequence; a sequence that is not there is no error (release is idempotent). */
 void lh_stage_release(lh_stage *stage, uint64_t sequence);
 
-/* Both only while no step is between begin and end. A new epoch: every sequence is released. */
+/* Only while no step is between begin and end. A new epoch: every sequence is released. */
 void lh_stage_reset(lh_stage *stage);
-/* As options.column_shards; the weights stay. */
-void lh_stage_set_column_shards(lh_stage *stage, uint32_t column_shards);

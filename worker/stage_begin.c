@@ -20,6 +20,26 @@ static lh_status check_segment(const lh_stage *stage, const lh_batch_segment *se
     return LH_OK;
 }
 
+static lh_status check_cut(const lh_stage *stage, const lh_column_cut *cut, lh_error *error) {
+    uint32_t width = stage->config.width, begin = 0;
+    if (cut->count > LH_COLUMN_SHARDS_MAX) {
+        return lh_fail(error, LH_ERR_INVALID, "cut: %u column shards; the limit is %u", cut->count,
+                       LH_COLUMN_SHARDS_MAX);
+    }
+    for (uint32_t i = 0; i < cut->count; i++) {
+        uint32_t end = cut->ends[i];
+        if (end <= begin || end > width || (end % LH_SPAN_COLUMNS != 0 && end != width)) {
+            return lh_fail(error, LH_ERR_INVALID, "cut: shard %u from column %u to %u of a width of %u", i,
+                           begin, end, width);
+        }
+        begin = end;
+    }
+    if (cut->count > 0 && begin != width) {
+        return lh_fail(error, LH_ERR_INVALID, "cut: it ends at column %u of a width of %u", begin, width);
+    }
+    return LH_OK;
+}
+
 static lh_status check_batch(const lh_stage *stage, const lh_batch *batch, lh_error *error) {
     if (batch->rows == 0 || batch->rows > stage->options.rows_max || batch->segment_count > batch->rows) {
         return lh_fail(error, LH_ERR_LIMIT, "step: %u rows in %u segments; this stage takes 1..%u rows",
@@ -36,6 +56,10 @@ static lh_status check_batch(const lh_stage *stage, const lh_batch *batch, lh_er
     if (rows != batch->rows) {
         return lh_fail(error, LH_ERR_LIMIT, "step: %u rows, but its segments have %llu", batch->rows,
                        (unsigned long long)rows);
+    }
+    lh_status status = check_cut(stage, &batch->cut, error);
+    if (status != LH_OK) {
+        return status;
     }
     for (uint32_t i = 0; i < batch->rows; i++) {
         if (batch->tokens[i] >= stage->config.vocabulary) {
@@ -155,6 +179,7 @@ lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step *
     step->state = LH_STEP_BEGUN;
     step->taken = 0;
     copy_segments(step, batch);
+    step->cut = batch->cut.count > 0 ? batch->cut : (lh_column_cut){1, {stage->config.width}};
     make_runs(step);
     make_angles(step);
     if (stage->is_first) {

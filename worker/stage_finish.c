@@ -73,21 +73,13 @@ int lh_stage_is_ready(const lh_stage_step *step) {
 
 /* ---- Finish ------------------------------------------------------------------------------------ */
 
-/* Column shard i of n: whole blocks of LH_SPAN_COLUMNS, evenly spread. */
-static lh_span shard_span(uint32_t width, uint32_t i, uint32_t n) {
-    uint64_t blocks = (width + LH_SPAN_COLUMNS - 1) / LH_SPAN_COLUMNS;
-    uint32_t begin = (uint32_t)(blocks * i / n) * LH_SPAN_COLUMNS;
-    uint32_t end = (uint32_t)(blocks * (i + 1) / n) * LH_SPAN_COLUMNS;
-    return (lh_span){begin, end < width ? end : width};
-}
-
 /* The last operation of the stage, shard by shard. */
 static void give_shards(lh_stage_step *step, const lh_layer_run *run, const lh_layer *layer,
                         const lh_stage_output *output) {
     lh_stage *stage = step->stage;
     uint32_t width = stage->config.width;
-    for (uint32_t i = 0; i < stage->column_shards; i++) {
-        lh_span span = shard_span(width, i, stage->column_shards);
+    for (uint32_t i = 0; i < step->cut.count; i++) {
+        lh_span span = {i > 0 ? step->cut.ends[i - 1] : 0, step->cut.ends[i]};
         uint32_t columns = span.end - span.begin;
         const float *values = step->panel.h;
         lh_layer_give(run, layer, span);

@@ -16,6 +16,7 @@ struct lh_stage_step {
     lh_arrival arrival; /* not on the first stage */
     uint32_t taken;     /* columns that the first norm and product have taken */
     uint32_t rows, segment_count, run_count, sample_count;
+    lh_column_cut cut;          /* not on the last stage: at least one shard */
     lh_batch_segment *segments; /* [segment_count]; room for rows_max, as in the others */
     lh_claim *claims;           /* [segment_count] */
     lh_position_run *runs;      /* [run_count] */
@@ -35,9 +36,8 @@ struct lh_stage {
     lh_parameters weights;
     lh_kv_cache *kv;
     lh_scratch scratch;
-    lh_head *head;          /* last stage */
-    uint32_t column_shards; /* not the last stage */
-    float *outgoing;        /* one shard, tightly packed; room for all columns */
-    lh_stage_step *steps;   /* [steps_max] */
+    lh_head *head;        /* last stage */
+    float *outgoing;      /* one shard, tightly packed; room for all columns */
+    lh_stage_step *steps; /* [steps_max] */
     lh_stage_step *free_steps;
 };

@@ -57,7 +57,6 @@ static lh_engine_options options_of(house *h, const char *listen) {
                                          .workers_expected = 1,
                                          .context = 256,
                                          .rows_max = 64,
-                                         .column_shards = 1,
                                          .renew_us = 50000,
                                          .lease_us = 1000000,
                                          .probation_us = 500000,

@@ -22,7 +22,6 @@ static lh_fleet *create(uint32_t workers_expected) {
                                       .workers_expected = workers_expected,
                                       .context = 64,
                                       .rows_max = 16,
-                                      .column_shards = 4,
                                       .plan_delay_us = 1500 * MS,
                                       .renew_us = 500 * MS,
                                       .lease_us = 3000 * MS,

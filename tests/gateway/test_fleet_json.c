@@ -195,7 +195,6 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
                                              .context = 256,
                                              .rows_max = 64,
                                              .steps_max = 9,
-                                             .column_shards = 4,
                                              .wire = LH_WIRE_F16,
                                              .next = &next}};
     char *text = lh_fleet_json_render_answer(&answer, &model);

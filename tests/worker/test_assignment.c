@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 typedef struct wanted {
-    uint32_t generation, first_layer, last_layer, column_shards, context;
+    uint32_t generation, first_layer, last_layer, context;
     const char *wire;
 } wanted;
 
@@ -174,11 +174,11 @@ static void want(bench *b, const wanted *w) {
         "\"c\",\"epoch\":%u,"
         "\"model\":{\"name\":\"tiny\",\"file_bytes\":%zu,\"header_bytes\":%zu,\"header_sha256\":\"%s\","
         "\"weights_url\":\"%s/weights\",\"tensors_url\":\"%s/tensors\"},\"first_layer\":%u,\"last_layer\":%u,"
-        "\"layers\":4,\"context\":%u,\"rows_max\":64,\"steps_max\":4,\"wire\":\"%s\",\"column_shards\":%u,"
+        "\"layers\":4,\"context\":%u,\"rows_max\":64,\"steps_max\":4,\"wire\":\"%s\","
         "\"next\":{\"gateway\":true}}}",
         w->generation, w->generation, b->model_bytes, b->header_bytes, b->header_sha256,
         range_server_url(b->files), range_server_url(b->files), w->first_layer, w->last_layer, w->context,
-        w->wire, w->column_shards);
+        w->wire);
 }
 
 /* ---- The bench --------------------------------------------------------------------------------------------- */
@@ -324,7 +324,7 @@ static lh_status run_step(bench *b, uint32_t epoch) {
 /* ---- Tests ------------------------------------------------------------------------------------------------- */
 
 static const wanted whole = {
-    .generation = 10, .last_layer = 4, .column_shards = 1, .context = 256, .wire = "f32"};
+    .generation = 10, .last_layer = 4, .context = 256, .wire = "f32"};
 
 static void test_from_a_report_to_tokens(void **state) {
     (void)state;
@@ -355,7 +355,6 @@ static void test_a_new_epoch_keeps_the_weights(void **state) {
     wanted next = whole;
     next.generation = 11;
     next.wire = "f16";
-    next.column_shards = 2;
     want(&b, &next);
     expect_report(&b, "\"generation\":11,\"state\":\"ready\"");
     assert_int_equal(run_step(&b, 11), LH_OK); /* the cache is empty: the sequence begins at 0 again */

@@ -59,7 +59,7 @@ static void test_report(void **state) {
     "\"c\",\"epoch\":7,"                                                                                     \
     "\"model\":" MODEL ",\"first_layer\":2,\"last_layer\":5,\"layers\":5,\"context\":2048,\"rows_max\":512," \
     "\"steps_max\":8,\"wire\":\"f16\","                                                                      \
-    "\"column_shards\":4,\"next\":{\"gateway\":false,\"name\":\"b\",\"address\":\"h:1\",\"tls\":true}}}"
+    "\"next\":{\"gateway\":false,\"name\":\"b\",\"address\":\"h:1\",\"tls\":true}}}"
 
 static void test_answer(void **state) {
     (void)state;
@@ -71,7 +71,7 @@ static void test_answer(void **state) {
     const lh_control_assignment *a = &answer.assignment;
     assert_true(a->generation == 7 && a->epoch == 7 && a->first_layer == 2 && a->last_layer == 5 &&
                 a->layers == 5);
-    assert_true(a->context == 2048 && a->rows_max == 512 && a->steps_max == 8 && a->column_shards == 4);
+    assert_true(a->context == 2048 && a->rows_max == 512 && a->steps_max == 8);
     assert_true(a->wire == LH_WIRE_F16 && !a->next_is_gateway && a->next_tls);
     assert_string_equal(a->next_address, "h:1");
     assert_string_equal(a->model.header_sha256, HEX);
@@ -110,7 +110,6 @@ static void test_bad_answers_are_refused_by_name(void **state) {
     assert_refused("\"rows_max\":512", "\"rows_max\":8193", "rows_max");
     assert_refused("\"steps_max\":8", "\"steps_max\":0", "steps_max");
     assert_refused("\"wire\":\"f16\"", "\"wire\":\"f8\"", "wire");
-    assert_refused("\"column_shards\":4", "\"column_shards\":0", "column_shards");
     assert_refused("\"model\":" MODEL, "\"model\":[]", "assignment.model");
     assert_refused("\"header_bytes\":100", "\"header_bytes\":1001", "header_bytes");
     assert_refused(HEX, "00", "header_sha256");

@@ -20,7 +20,6 @@ static const lh_sample_request greedy = {.top_p = 1, .repetition_penalty = 1, .w
 
 static stage_chain_options plain_options(void) {
     return (stage_chain_options){.stages = 1,
-                                 .column_shards = 1,
                                  .threads = 1,
                                  .rows_max = 64,
                                  .kv_bytes = 4u << 20,
@@ -74,7 +73,7 @@ static digests digests_of(stage_chain *chain, uint32_t chunk_rows) {
             segments[i] = (lh_batch_segment){
                 .sequence = 1, .first_position = first + i, .rows = 1, .sample = true, .request = greedy};
         }
-        run(chain, &(lh_batch){rows, tokens + first, rows, segments}, &events);
+        run(chain, &(lh_batch){rows, tokens + first, rows, segments, {0}}, &events);
     }
     assert_int_equal(list.count, TOKENS);
     return list;
@@ -182,7 +181,7 @@ static void test_last_rows_of_chunks(void **state) {
     for (uint32_t first = 0; first + CHUNK <= TOKENS; first += CHUNK) {
         const lh_batch_segment segment = {
             .sequence = 2, .first_position = first, .rows = CHUNK, .sample = first > 0, .request = greedy};
-        run(chain, &(lh_batch){CHUNK, tokens + first, 1, &segment},
+        run(chain, &(lh_batch){CHUNK, tokens + first, 1, &segment, {0}},
             &(stage_chain_events){&list, keep_digest, NULL});
     }
     assert_int_equal(list.count, 1);
@@ -236,7 +235,7 @@ static void test_batch_beside_alone(void **state) {
         make_tokens(tokens[s], 64, model.vocabulary, s);
         for (uint32_t step = 0; step < STEPS; step++) {
             lh_batch_segment segment = segment_of(s, step);
-            const lh_batch batch = {segment.rows, tokens[s] + segment.first_position, 1, &segment};
+            const lh_batch batch = {segment.rows, tokens[s] + segment.first_position, 1, &segment, {0}};
             run(alone, &batch, &(stage_chain_events){&expected, keep_by_sequence, NULL});
         }
     }
@@ -249,7 +248,7 @@ static void test_batch_beside_alone(void **state) {
                    segments[i].rows * sizeof(uint32_t));
             rows += segments[i].rows;
         }
-        run(together, &(lh_batch){rows, batch_tokens, SEQUENCES, segments},
+        run(together, &(lh_batch){rows, batch_tokens, SEQUENCES, segments, {0}},
             &(stage_chain_events){&got, keep_by_sequence, NULL});
     }
     assert_memory_equal(&expected, &got, sizeof got);
@@ -290,7 +289,7 @@ static void check_truth(const tiny_llama *model, const uint8_t *file, size_t len
     logits_list got = {0, model->vocabulary, calloc((size_t)TOKENS * model->vocabulary, sizeof(float))};
     double *expected = calloc((size_t)TOKENS * model->vocabulary, sizeof *expected);
     assert_true(got.values != NULL && expected != NULL);
-    run(chain, &(lh_batch){TOKENS, tokens, TOKENS, segments},
+    run(chain, &(lh_batch){TOKENS, tokens, TOKENS, segments, {0}},
         &(stage_chain_events){&got, ignore_sample, keep_logits});
     plain_llama_logits(file, length, stage_chain_config(chain), tokens, TOKENS, expected);
     for (size_t i = 0; i < (size_t)TOKENS * model->vocabulary; i++) {

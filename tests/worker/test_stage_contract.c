@@ -41,7 +41,6 @@ static lh_stage_options options_for(uint32_t first, uint32_t last) {
                               .kv_bytes = 4 * 16384, /* four pages of one layer */
                               .rows_max = ROWS_MAX,
                               .steps_max = STEPS_MAX,
-                              .column_shards = 2,
                               .kernels = lh_kernels_at(0),
                               .pool = pool};
 }
@@ -83,7 +82,7 @@ static int tear_down(void **state) {
 static const uint32_t tokens[ROWS_MAX] = {1, 2, 3, 4, 5, 6, 7, 8};
 
 static lh_status begin(const lh_batch_segment *segments, uint32_t count, lh_stage_step **step) {
-    lh_batch batch = {0, tokens, count, segments};
+    lh_batch batch = {0, tokens, count, segments, {2, {32, WIDTH}}};
     for (uint32_t i = 0; i < count; i++) {
         batch.rows += segments[i].rows;
     }
@@ -267,8 +266,8 @@ static void test_begin_is_checked(void **state) {
     lh_stage_step *step;
     const lh_batch_segment one = segment(2, 0, 1);
     const uint32_t bad_token = config.vocabulary;
-    assert_int_equal(lh_stage_begin(stage, &(lh_batch){1, &bad_token, 1, &one}, &step, &error), LH_ERR_LIMIT);
-    assert_int_equal(lh_stage_begin(stage, &(lh_batch){2, tokens, 1, &one}, &step, &error), LH_ERR_LIMIT);
+    assert_int_equal(lh_stage_begin(stage, &(lh_batch){1, &bad_token, 1, &one, {0}}, &step, &error), LH_ERR_LIMIT);
+    assert_int_equal(lh_stage_begin(stage, &(lh_batch){2, tokens, 1, &one, {0}}, &step, &error), LH_ERR_LIMIT);
     assert_int_equal(lh_kv_cache_sequences(lh_stage_kv(stage)), 1);
     advance(1, 4, 1);
 }
@@ -357,18 +356,38 @@ static void test_first_stage_takes_no_shards(void **state) {
     finish_and_end(step, LH_OK);
 }
 
-static void test_column_shards_can_change(void **state) {
+static lh_status begin_with_cut(uint32_t sequence, const lh_column_cut *cut, lh_stage_step **step) {
+    const uint32_t token = 1;
+    const lh_batch_segment segment = {.sequence = sequence, .rows = 1};
+    const lh_batch batch = {
+        .rows = 1, .tokens = &token, .segment_count = 1, .segments = &segment, .cut = *cut};
+    return lh_stage_begin(stage, &batch, step, &error);
+}
+
+static void test_each_step_has_its_cut(void **state) {
     (void)state;
-    const uint32_t wanted[] = {1, 2, 1000}, given[] = {1, 2, WIDTH / 32};
+    const lh_column_cut cuts[] = {{0}, {1, {WIDTH}}, {2, {32, WIDTH}}};
+    const uint32_t given[] = {1, 1, 2};
     for (uint32_t i = 0; i < 3; i++) {
-        lh_stage_set_column_shards(stage, wanted[i]);
-        lh_stage_step *step = begun(1, i, 1);
+        lh_stage_step *step;
         outcome o = {0};
+        assert_int_equal(begin_with_cut(i + 1, &cuts[i], &step), LH_OK);
         feed(step, 1);
         assert_int_equal(finish(step, &o), LH_OK);
         assert_int_equal(o.shards, given[i]);
         assert_int_equal(o.columns, WIDTH);
         lh_stage_end(step);
+        lh_stage_release(stage, i + 1);
+    }
+}
+
+static void test_a_cut_that_does_not_fit_is_refused(void **state) {
+    (void)state;
+    const lh_column_cut cuts[] = {{1, {32}},       {2, {32, 32}},     {2, {64, 32}}, {2, {31, WIDTH}},
+                                  {2, {0, WIDTH}}, {1, {WIDTH + 32}}, {17, {32}},    {3, {32, WIDTH, WIDTH}}};
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        lh_stage_step *step;
+        assert_int_equal(begin_with_cut(1, &cuts[i], &step), LH_ERR_INVALID);
     }
 }
 
@@ -500,7 +519,8 @@ int main(void) {
         TEST(test_sampling_is_checked_on_the_last_stage),
         TEST(test_shards_are_checked),
         TEST(test_first_stage_takes_no_shards),
-        TEST(test_column_shards_can_change),
+        TEST(test_each_step_has_its_cut),
+        TEST(test_a_cut_that_does_not_fit_is_refused),
         TEST(test_end_without_finish_takes_back),
         TEST(test_cancel_takes_back),
         TEST(test_later_steps_are_stale),

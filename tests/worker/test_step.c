@@ -21,6 +21,7 @@ typedef struct seen {
     lh_step_segment segments[8];
     uint32_t tokens[64];
     uint64_t releases[8];
+    lh_step_cut cuts[4];
     lh_step_token_bias biases[8];
     lh_step_token_count counts[8];
     float activation[64][96];
@@ -37,6 +38,8 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     assert_true(manifest->rows <= 64 && manifest->segment_count <= 8 && manifest->release_count <= 8);
     memcpy(got->tokens, manifest->tokens, manifest->rows * sizeof(uint32_t));
     memcpy(got->releases, manifest->releases, manifest->release_count * sizeof(uint64_t));
+    assert_true(manifest->cut_count <= 4);
+    memcpy(got->cuts, manifest->cuts, manifest->cut_count * sizeof(got->cuts[0]));
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         got->segments[i] = manifest->segments[i];
         const lh_step_sampling *sampling = &manifest->segments[i].sampling;
@@ -99,6 +102,7 @@ static lh_status read_body(uint32_t width, const lh_step_reader_events *events, 
 #define ROWS  5u
 
 static const uint32_t some_tokens[ROWS] = {1, 0xffffffffu, 3, 49151, 5};
+static const lh_step_cut some_cuts[2] = {{2, {32, 80}}, {3, {32, 64, 80}}};
 static const uint64_t some_releases[2] = {7, 0xffffffffffffffffu};
 static const lh_step_token_bias some_biases[2] = {{9, -100.0f}, {10, 0.5f}};
 static const lh_step_token_count some_counts[3] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};
@@ -136,7 +140,10 @@ static lh_step_manifest some_manifest(const lh_step_segment segments[2]) {
                               .segment_count = 2,
                               .release_count = 2,
                               .segments = segments,
-                              .releases = some_releases};
+                              .releases = some_releases,
+                              .timed = true,
+                              .cut_count = 2,
+                              .cuts = some_cuts};
 }
 
 static void fill_activation(float values[ROWS][WIDTH]) {
@@ -205,6 +212,12 @@ static void assert_some_manifest(const seen *got) {
     assert_int_equal(got->manifest.step_class, LH_STEP_PREFILL);
     assert_memory_equal(got->tokens, some_tokens, sizeof(some_tokens));
     assert_memory_equal(got->releases, some_releases, sizeof(some_releases));
+    assert_true(got->manifest.timed);
+    assert_int_equal(got->manifest.cut_count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(got->cuts[i].count, some_cuts[i].count);
+        assert_memory_equal(got->cuts[i].ends, some_cuts[i].ends, some_cuts[i].count * sizeof(uint32_t));
+    }
     assert_false(got->segments[0].sample);
     assert_int_equal(got->segments[0].rows, 4);
     const lh_step_segment *segment = &got->segments[1];
@@ -237,6 +250,50 @@ static void test_round_trip(void **state) {
             assert_memory_equal(got.activation[row], values[row], sizeof(values[row]));
         }
     }
+}
+
+static void test_even_cuts(void **state) {
+    (void)state;
+    struct {
+        uint32_t width, shards, count, ends[4];
+    } rows[] = {{576, 1, 1, {576}},       {576, 4, 4, {128, 288, 416, 576}},
+                {80, 4, 3, {32, 64, 80}}, {96, 2, 2, {32, 96}},
+                {31, 3, 1, {31}},         {0, 3, 0, {0}}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        lh_step_cut cut = lh_step_cut_evenly(rows[i].width, rows[i].shards);
+        assert_int_equal(cut.count, rows[i].count);
+        assert_memory_equal(cut.ends, rows[i].ends, cut.count * sizeof(uint32_t));
+    }
+    assert_int_equal(lh_step_cut_evenly(65536, 100).count, LH_STEP_COLUMN_SHARDS_MAX);
+}
+
+/* A manifest with this cut as its only one, encoded without a look at its ends. */
+static lh_status read_cut(uint32_t count, const uint32_t ends[4]) {
+    uint8_t body[512];
+    lh_step_cut cut = {.count = count};
+    memcpy(cut.ends, ends, 4 * sizeof(uint32_t));
+    lh_step_manifest manifest = {.epoch = 1, .step = 1, .cut_count = 1, .cuts = &cut};
+    size_t length = 0;
+    seen got = {0};
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof(body), &length, NULL), LH_OK);
+    return read_body(WIDTH, &shard_events, body, length, 0, &got, NULL);
+}
+
+static void test_cuts_that_no_width_has_are_refused(void **state) {
+    (void)state;
+    static const uint32_t good[4] = {32, 64, 96, 100}, flat[4] = {32, 32}, falling[4] = {64, 32},
+                          odd[4] = {33, 64}, empty[4] = {0, 32}, wide[4] = {32, LH_STEP_WIDTH_MAX + 32};
+    assert_int_equal(read_cut(4, good), LH_OK);
+    assert_int_equal(read_cut(2, flat), LH_ERR_MALFORMED);
+    assert_int_equal(read_cut(2, falling), LH_ERR_MALFORMED);
+    assert_int_equal(read_cut(2, odd), LH_ERR_MALFORMED);
+    assert_int_equal(read_cut(2, empty), LH_ERR_MALFORMED);
+    assert_int_equal(read_cut(2, wide), LH_ERR_MALFORMED);
+    lh_step_cut none = {0};
+    lh_step_manifest manifest = {.cut_count = 1, .cuts = &none};
+    uint8_t body[512];
+    size_t length = 0;
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof(body), &length, NULL), LH_ERR_LIMIT);
 }
 
 static void test_results_round_trip(void **state) {
@@ -322,7 +379,7 @@ static lh_status with_manifest_field(size_t offset, uint32_t value) {
 
 static void test_manifest_fields_are_checked(void **state) {
     (void)state;
-    assert_int_equal(with_manifest_field(0, 2), LH_ERR_UNSUPPORTED); /* version */
+    assert_int_equal(with_manifest_field(0, 1), LH_ERR_UNSUPPORTED); /* version */
     assert_int_equal(with_manifest_field(16, 2), LH_ERR_MALFORMED);  /* class */
     assert_int_equal(with_manifest_field(20, LH_STEP_ROWS_MAX + 1), LH_ERR_LIMIT);
     assert_int_equal(with_manifest_field(20, ROWS + 1), LH_ERR_MALFORMED);
@@ -330,7 +387,11 @@ static void test_manifest_fields_are_checked(void **state) {
     assert_int_equal(with_manifest_field(24, LH_STEP_SEGMENTS_MAX), LH_ERR_MALFORMED);
     assert_int_equal(with_manifest_field(28, LH_STEP_RELEASES_MAX + 1), LH_ERR_LIMIT);
     assert_int_equal(with_manifest_field(28, 3), LH_ERR_MALFORMED);
-    size_t segment = 32 + ROWS * 4;
+    assert_int_equal(with_manifest_field(32, 2), LH_ERR_MALFORMED); /* unknown flag */
+    assert_int_equal(with_manifest_field(36, LH_STEP_CUTS_MAX + 1), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(36, 3), LH_ERR_MALFORMED);
+    assert_int_equal(with_manifest_field(36, 1), LH_ERR_MALFORMED); /* bytes after the end */
+    size_t segment = 40 + ROWS * 4;
     assert_int_equal(with_manifest_field(segment + 8, 0xfffffffeu),
                      LH_ERR_MALFORMED); /* position overflows */
     assert_int_equal(with_manifest_field(segment + 12, 0), LH_ERR_MALFORMED);
@@ -516,6 +577,7 @@ static size_t vector_named(const char *title, uint8_t *bytes, size_t capacity) {
 static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
     static const uint32_t tokens[2] = {1, 504};
     static const uint64_t releases[1] = {6};
+    static const lh_step_cut cut = {1, {3}};
     static const lh_step_token_bias bias = {9, -1.5f};
     static const lh_step_token_count count = {504, 1, 0};
     lh_step_segment segment = {.sequence = 7,
@@ -542,7 +604,10 @@ static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
                                  .segment_count = 1,
                                  .release_count = 1,
                                  .segments = &segment,
-                                 .releases = releases};
+                                 .releases = releases,
+                                 .timed = true,
+                                 .cut_count = 1,
+                                 .cuts = &cut};
     float values[2][3] = {{0, 1, -2.5f}, {100000, 0x1p-24f, 0.1f}};
     size_t length = 0, more = 0;
     assert_int_equal(lh_step_encode_manifest(&manifest, bytes, capacity, &length, NULL), LH_OK);
@@ -615,6 +680,8 @@ static void test_nth_allocation_fails(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_even_cuts),
+        cmocka_unit_test(test_cuts_that_no_width_has_are_refused),
         cmocka_unit_test(test_results_round_trip),
         cmocka_unit_test(test_every_truncation_is_refused),
         cmocka_unit_test(test_every_bit_flip_is_refused),

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LH_STEP_PROTOCOL_VERSION   1u
+#define LH_STEP_PROTOCOL_VERSION   2u
 #define LH_STEP_ROWS_MAX           8192u
 #define LH_STEP_SEGMENTS_MAX       1024u
 #define LH_STEP_RELEASES_MAX       1024u
@@ -26,6 +26,8 @@
 #define LH_STEP_SHARD_BYTES_MAX    (4u << 20) /* of one frame: a larger shard goes as several, split by rows */
 #define LH_STEP_COLUMN_BLOCK       32u        /* column bounds are multiples of it, except the width itself */
 #define LH_STEP_TOP_LOGPROBS_MAX   20u
+#define LH_STEP_CUTS_MAX           64u /* hops between workers */
+#define LH_STEP_COLUMN_SHARDS_MAX  16u
 
 typedef enum lh_wire_type { LH_WIRE_F32 = 0, LH_WIRE_F16 = 1 } lh_wire_type;
 
@@ -59,15 +61,26 @@ typedef struct lh_step_segment {
     lh_step_sampling sampling; /* where sample is set */
 } lh_step_segment;
 
+/* The column shards on one hop: shard i goes from the end of the one before it to column ends[i]. Ends ascend
+ * and are multiples of LH_STEP_COLUMN_BLOCK, but for the last one, which is the width. */
+typedef struct lh_step_cut {
+    uint32_t count; /* 1 .. LH_STEP_COLUMN_SHARDS_MAX */
+    uint32_t ends[LH_STEP_COLUMN_SHARDS_MAX];
+} lh_step_cut;
+
 typedef struct lh_step_manifest {
     uint32_t epoch;
     uint64_t step; /* ascending within a chain and epoch */
     lh_step_class step_class;
+    bool timed;             /* answers carry the times of each worker */
     uint32_t rows;          /* sum over segments; 0 for a step that only releases */
     const uint32_t *tokens; /* [rows] */
     uint32_t segment_count, release_count;
     const lh_step_segment *segments;
     const uint64_t *releases; /* sequences whose pages are to be freed, after the rows of this step */
+    uint32_t cut_count; /* of the hops ahead between workers: the first is that of the receiver's own result. A
+                           hop without a cut gets one shard of all columns */
+    const lh_step_cut *cuts;
 } lh_step_manifest;
 
 typedef struct lh_step_shard_header {
@@ -106,6 +119,8 @@ uint32_t lh_step_shard_rows_max(lh_wire_type wire, uint32_t columns);
 lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t rows, uint32_t first_column,
                                uint32_t columns, const float *values, uint8_t *buffer, size_t capacity,
                                size_t *length, lh_error *error);
+/* As many column shards as wanted of equal width to a block, but no more than the blocks and the limit allow. */
+lh_step_cut lh_step_cut_evenly(uint32_t width, uint32_t shards);
 size_t lh_step_results_bytes(const lh_step_result *results, uint32_t count);
 lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, uint8_t *buffer,
                                  size_t capacity, size_t *length, lh_error *error);

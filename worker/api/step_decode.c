@@ -9,9 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define MANIFEST_HEAD_BYTES 32u
-#define SEGMENT_BYTES       20u
-#define RESULT_BYTES        32u
+#define SEGMENT_BYTES 20u
+#define RESULT_BYTES  32u
 
 static uint32_t payload_limit(uint32_t type) {
     switch (type) {
@@ -189,6 +188,8 @@ static lh_status get_manifest_head(lh_byte_reader *reader, lh_step_manifest *man
     manifest->rows = lh_get_u32(reader);
     manifest->segment_count = lh_get_u32(reader);
     manifest->release_count = lh_get_u32(reader);
+    uint32_t flags = lh_get_u32(reader);
+    manifest->cut_count = lh_get_u32(reader);
     if (reader->failed) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: cut in its head");
     }
@@ -199,20 +200,59 @@ static lh_status get_manifest_head(lh_byte_reader *reader, lh_step_manifest *man
     if (step_class > LH_STEP_PREFILL) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: step class %u", step_class);
     }
+    if ((flags & ~LH_STEP_FLAG_TIMED) != 0) {
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest: flags 0x%x", flags);
+    }
     manifest->step_class = (lh_step_class)step_class;
+    manifest->timed = (flags & LH_STEP_FLAG_TIMED) != 0;
     if (manifest->rows > LH_STEP_ROWS_MAX || manifest->segment_count > LH_STEP_SEGMENTS_MAX ||
-        manifest->release_count > LH_STEP_RELEASES_MAX) {
+        manifest->release_count > LH_STEP_RELEASES_MAX || manifest->cut_count > LH_STEP_CUTS_MAX) {
         return lh_fail(error, LH_ERR_LIMIT,
-                       "manifest: %u rows, %u segments, %u releases; the limits are %u, %u, %u",
-                       manifest->rows, manifest->segment_count, manifest->release_count, LH_STEP_ROWS_MAX,
-                       LH_STEP_SEGMENTS_MAX, LH_STEP_RELEASES_MAX);
+                       "manifest: %u rows, %u segments, %u releases, %u cuts; the limits are %u, %u, %u, %u",
+                       manifest->rows, manifest->segment_count, manifest->release_count, manifest->cut_count,
+                       LH_STEP_ROWS_MAX, LH_STEP_SEGMENTS_MAX, LH_STEP_RELEASES_MAX, LH_STEP_CUTS_MAX);
     }
     uint64_t least = (uint64_t)manifest->rows * 4u + (uint64_t)manifest->segment_count * SEGMENT_BYTES +
-                     (uint64_t)manifest->release_count * 8u;
+                     (uint64_t)manifest->release_count * 8u + (uint64_t)manifest->cut_count * 8u;
     if (lh_bytes_left(reader) < least) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: %zu bytes for what takes at least %llu",
                        lh_bytes_left(reader), (unsigned long long)least);
     }
+    return LH_OK;
+}
+
+static lh_status get_cut(lh_byte_reader *reader, lh_step_cut *cut, uint32_t index, lh_error *error) {
+    *cut = (lh_step_cut){.count = lh_get_u32(reader)};
+    if (reader->failed || cut->count == 0 || cut->count > LH_STEP_COLUMN_SHARDS_MAX) {
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest, cut %u: %u column shards; 1 to %u are possible",
+                       index, cut->count, LH_STEP_COLUMN_SHARDS_MAX);
+    }
+    for (uint32_t i = 0; i < cut->count; i++) {
+        uint32_t end = lh_get_u32(reader), begin = i > 0 ? cut->ends[i - 1] : 0;
+        bool is_last = i + 1 == cut->count;
+        if (reader->failed || end <= begin || end > LH_STEP_WIDTH_MAX ||
+            (!is_last && end % LH_STEP_COLUMN_BLOCK != 0)) {
+            return lh_fail(error, LH_ERR_MALFORMED, "manifest, cut %u: shard %u from column %u to %u", index,
+                           i, begin, end);
+        }
+        cut->ends[i] = end;
+    }
+    return LH_OK;
+}
+
+static lh_status get_cuts(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
+                          lh_error *error) {
+    lh_step_cut *cuts = arena_take(memory, manifest->cut_count * sizeof(*cuts));
+    if (cuts == NULL) {
+        return lh_fail(error, LH_ERR_INTERNAL, "manifest: its memory was sized too small");
+    }
+    for (uint32_t i = 0; i < manifest->cut_count; i++) {
+        lh_status status = get_cut(reader, &cuts[i], i, error);
+        if (status != LH_OK) {
+            return status;
+        }
+    }
+    manifest->cuts = cuts;
     return LH_OK;
 }
 
@@ -226,6 +266,10 @@ static lh_status get_manifest_body(lh_byte_reader *reader, arena *memory, lh_ste
         return status;
     }
     lh_get_bytes(reader, releases, manifest->release_count * sizeof(*releases));
+    status = get_cuts(reader, memory, manifest, error);
+    if (status != LH_OK) {
+        return status;
+    }
     if (reader->failed || lh_bytes_left(reader) != 0) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: %s",
                        reader->failed ? "cut" : "bytes after its end");
@@ -244,9 +288,10 @@ lh_status lh_step_decode_manifest(const uint8_t *payload, size_t length, lh_step
     if (status != LH_OK) {
         return status;
     }
-    /* What is not a segment takes no more memory than bytes on the wire, but for rounding each of its pieces
+    /* What is neither a segment nor a cut takes no more memory than bytes on the wire, but for rounding each of its pieces
      * up to 8. */
-    arena pieces = {.capacity = length + manifest->segment_count * (sizeof(lh_step_segment) + 16u) + 32u};
+    arena pieces = {.capacity = length + manifest->segment_count * (sizeof(lh_step_segment) + 16u) +
+                                manifest->cut_count * sizeof(lh_step_cut) + 32u};
     pieces.bytes = malloc(pieces.capacity);
     if (pieces.bytes == NULL) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "manifest of %zu bytes: out of memory", length);

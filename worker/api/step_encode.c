@@ -33,7 +33,7 @@ static lh_byte_writer start_frame(uint8_t *buffer, size_t capacity) {
 
 /* ---- Manifest ----------------------------------------------------------------------------------- */
 
-#define MANIFEST_HEAD_BYTES 32u
+#define MANIFEST_HEAD_BYTES 40u
 #define SEGMENT_BYTES       20u
 #define SAMPLING_BYTES      60u
 
@@ -49,6 +49,9 @@ static size_t segment_bytes(const lh_step_segment *segment) {
 size_t lh_step_manifest_bytes(const lh_step_manifest *manifest) {
     size_t bytes = LH_STEP_FRAME_HEAD_BYTES + MANIFEST_HEAD_BYTES + (size_t)manifest->rows * 4u +
                    (size_t)manifest->release_count * 8u;
+    for (uint32_t i = 0; i < manifest->cut_count; i++) {
+        bytes += 4u + (size_t)manifest->cuts[i].count * 4u;
+    }
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         bytes += segment_bytes(&manifest->segments[i]);
     }
@@ -57,11 +60,19 @@ size_t lh_step_manifest_bytes(const lh_step_manifest *manifest) {
 
 static lh_status check_manifest(const lh_step_manifest *manifest, lh_error *error) {
     if (manifest->rows > LH_STEP_ROWS_MAX || manifest->segment_count > LH_STEP_SEGMENTS_MAX ||
-        manifest->release_count > LH_STEP_RELEASES_MAX) {
+        manifest->release_count > LH_STEP_RELEASES_MAX || manifest->cut_count > LH_STEP_CUTS_MAX) {
         return lh_fail(error, LH_ERR_LIMIT,
-                       "step %llu: %u rows, %u segments, %u releases; the limits are %u, %u, %u",
+                       "step %llu: %u rows, %u segments, %u releases, %u cuts; the limits are %u, %u, %u, %u",
                        (unsigned long long)manifest->step, manifest->rows, manifest->segment_count,
-                       manifest->release_count, LH_STEP_ROWS_MAX, LH_STEP_SEGMENTS_MAX, LH_STEP_RELEASES_MAX);
+                       manifest->release_count, manifest->cut_count, LH_STEP_ROWS_MAX, LH_STEP_SEGMENTS_MAX,
+                       LH_STEP_RELEASES_MAX, LH_STEP_CUTS_MAX);
+    }
+    for (uint32_t i = 0; i < manifest->cut_count; i++) {
+        if (manifest->cuts[i].count == 0 || manifest->cuts[i].count > LH_STEP_COLUMN_SHARDS_MAX) {
+            return lh_fail(error, LH_ERR_LIMIT, "step %llu, cut %u: %u column shards; the limit is %u",
+                           (unsigned long long)manifest->step, i, manifest->cuts[i].count,
+                           LH_STEP_COLUMN_SHARDS_MAX);
+        }
     }
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         const lh_step_segment *segment = &manifest->segments[i];
@@ -133,12 +144,31 @@ lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buf
     lh_put_u32(&writer, manifest->rows);
     lh_put_u32(&writer, manifest->segment_count);
     lh_put_u32(&writer, manifest->release_count);
+    lh_put_u32(&writer, manifest->timed ? LH_STEP_FLAG_TIMED : 0u);
+    lh_put_u32(&writer, manifest->cut_count);
     lh_put_bytes(&writer, manifest->tokens, (size_t)manifest->rows * sizeof(uint32_t));
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         put_segment(&writer, &manifest->segments[i]);
     }
     lh_put_bytes(&writer, manifest->releases, (size_t)manifest->release_count * sizeof(uint64_t));
+    for (uint32_t i = 0; i < manifest->cut_count; i++) {
+        lh_put_u32(&writer, manifest->cuts[i].count);
+        lh_put_bytes(&writer, manifest->cuts[i].ends, manifest->cuts[i].count * sizeof(uint32_t));
+    }
     return finish_frame(&writer, LH_STEP_FRAME_MANIFEST, length, error);
+}
+
+/* ---- Cuts --------------------------------------------------------------------------------------- */
+
+lh_step_cut lh_step_cut_evenly(uint32_t width, uint32_t shards) {
+    uint64_t blocks = ((uint64_t)width + LH_STEP_COLUMN_BLOCK - 1) / LH_STEP_COLUMN_BLOCK;
+    lh_step_cut cut = {.count = shards < LH_STEP_COLUMN_SHARDS_MAX ? shards : LH_STEP_COLUMN_SHARDS_MAX};
+    cut.count = cut.count < blocks ? cut.count : (uint32_t)blocks;
+    for (uint32_t i = 0; i < cut.count; i++) {
+        uint64_t end = blocks * (i + 1) / cut.count * LH_STEP_COLUMN_BLOCK;
+        cut.ends[i] = end < width ? (uint32_t)end : width;
+    }
+    return cut;
 }
 
 /* ---- Shards ------------------------------------------------------------------------------------- */

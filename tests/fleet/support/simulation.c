@@ -363,7 +363,6 @@ static void fill_defaults(simulation_options *o) {
     o->fleet.origin.site = "gateway";
     o->fleet.context = number_or(o->fleet.context, 4096);
     o->fleet.rows_max = o->scheduler.rows_max;
-    o->fleet.column_shards = 1;
     o->fleet.plan_delay_us = time_or(o->fleet.plan_delay_us, 1500000);
     o->fleet.renew_us = time_or(o->fleet.renew_us, 500000);
     o->fleet.lease_us = time_or(o->fleet.lease_us, 3000000);

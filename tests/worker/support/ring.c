@@ -137,7 +137,6 @@ static void make_stage(ring *r, uint32_t index) {
                                 .kv_bytes = 8u << 20,
                                 .rows_max = 64,
                                 .steps_max = steps_max(r),
-                                .column_shards = r->options.column_shards,
                                 .pool = worker->pool};
     lh_error error;
     assert_int_equal(lh_kernels_select(NULL, &options.kernels, &error), LH_OK);
@@ -176,7 +175,6 @@ void ring_set_epoch(ring *r, uint32_t epoch) {
                                  .is_first = i == 0,
                                  .is_last = is_last,
                                  .wire = r->options.wire,
-                                 .column_shards = r->options.column_shards,
                                  .steps_max = steps_max(r),
                                  .next_name = is_last ? "" : r->workers[i + 1].name,
                                  .next_address = is_last ? r->gateway_address : r->workers[i + 1].address};
@@ -215,8 +213,13 @@ static void on_done(void *context, void *step_context, lh_status status, const c
 
 void ring_submit(ring *r, const lh_step_manifest *manifest, ring_step *step) {
     *step = (ring_step){.ring = r};
+    lh_step_manifest cut = *manifest;
+    if (cut.cut_count == 0) {
+        cut.cut_count = r->options.workers - 1;
+        cut.cuts = r->cuts;
+    }
     lh_error error;
-    if (lh_worker_client_submit(r->client, manifest, step, &step->submission, &error) != LH_OK) {
+    if (lh_worker_client_submit(r->client, &cut, step, &step->submission, &error) != LH_OK) {
         fail_msg("%s", error.message);
     }
     lh_step_submission_end(step->submission);
@@ -251,6 +254,9 @@ void ring_open(ring *r, const ring_options *options) {
     r->options = *options;
     uv_loop_init(&r->loop);
     load_model(r);
+    for (uint32_t i = 0; i < options->workers; i++) {
+        r->cuts[i] = lh_step_cut_evenly(r->config.width, options->column_shards);
+    }
     assert_int_equal(lh_h2_server_create(&r->loop, "127.0.0.1:0", NULL, &options->limits, on_request, r,
                                          &r->gateway, NULL),
                      LH_OK);

@@ -40,6 +40,7 @@ typedef struct ring {
     uint8_t *model;
     lh_gguf *gguf;
     lh_model_config config;
+    lh_step_cut cuts[RING_WORKERS_MAX]; /* of each hop, as options.column_shards says: put into steps without any */
     uint32_t epoch;
     ring_worker workers[RING_WORKERS_MAX];
     lh_h2_server *gateway;

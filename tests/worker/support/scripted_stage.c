@@ -121,11 +121,6 @@ void lh_stage_reset(lh_stage *stage) {
     note("reset, ");
 }
 
-void lh_stage_set_column_shards(lh_stage *stage, uint32_t column_shards) {
-    (void)stage;
-    note("columns %u, ", column_shards);
-}
-
 lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step **step, lh_error *error) {
     (void)stage;
     note("begin %u, ", batch->tokens[0]);

@@ -1,6 +1,8 @@
 /* The weights come straight from the file's bytes. */
 #include "tests/worker/support/stage_chain.h"
 
+#include "worker/api/step.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +49,6 @@ static lh_status create_stages(stage_chain *chain, lh_error *error) {
                                 .context = o->context,
                                 .rows_max = o->rows_max,
                                 .steps_max = 2,
-                                .column_shards = o->column_shards,
                                 .pool = chain->pool};
     lh_status status = lh_kernels_select(o->isa, &options.kernels, error);
     for (uint32_t i = 0; i < o->stages && status == LH_OK; i++) {
@@ -193,10 +194,14 @@ lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch, const stage
                                     .on_sample = on_sample,
                                     .on_logits = events->on_logits != NULL ? on_logits : NULL};
     lh_status status = LH_OK;
+    const lh_step_cut cut = lh_step_cut_evenly(chain->config.width, chain->options.column_shards);
+    lh_batch with_cut = *batch;
+    with_cut.cut.count = cut.count;
+    memcpy(with_cut.cut.ends, cut.ends, sizeof cut.ends);
     chain->events = events;
     for (uint32_t i = 0; i < chain->stages && status == LH_OK; i++) {
         lh_stage_step *step;
-        status = lh_stage_begin(chain->stage[i], batch, &step, error);
+        status = lh_stage_begin(chain->stage[i], &with_cut, &step, error);
         if (status != LH_OK) {
             break;
         }
