@@ -323,8 +323,7 @@ static lh_status run_step(bench *b, uint32_t epoch) {
 
 /* ---- Tests ------------------------------------------------------------------------------------------------- */
 
-static const wanted whole = {
-    .generation = 10, .last_layer = 4, .context = 256, .wire = "f32"};
+static const wanted whole = {.generation = 10, .last_layer = 4, .context = 256, .wire = "f32"};
 
 static void test_from_a_report_to_tokens(void **state) {
     (void)state;
