@@ -50,6 +50,16 @@ bool lh_address_is_literal(const lh_address *address, struct sockaddr_storage *t
     return true;
 }
 
+bool lh_address_is_loopback(const lh_address *address) {
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, address->host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    if (inet_pton(AF_INET6, address->host, &v6) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&v6);
+    return strcmp(address->host, "localhost") == 0;
+}
+
 void lh_address_render(const struct sockaddr *address, char text[LH_ADDRESS_TEXT_BYTES]) {
     char host[INET6_ADDRSTRLEN] = "?";
     if (address->sa_family == AF_INET6) {

@@ -20,5 +20,8 @@ lh_status lh_address_parse(const char *text, lh_address *address, lh_error *erro
 /* True when the host is an IP address; *target is then ready to bind or connect. */
 bool lh_address_is_literal(const lh_address *address, struct sockaddr_storage *target);
 
+/* Whether the host is this machine alone: 127.0.0.0/8, ::1 or "localhost". Any other name may resolve to anything. */
+bool lh_address_is_loopback(const lh_address *address);
+
 /* "127.0.0.1:4711", "[::1]:4711". */
 void lh_address_render(const struct sockaddr *address, char text[LH_ADDRESS_TEXT_BYTES]);

@@ -30,7 +30,6 @@ typedef struct gateway {
     lh_error chat_refusal;
     char model_name[256], fingerprint[20];
     lh_served_model model;
-    lh_tls_options tls;
     lh_engine *engine;
     lh_openai_api *api;
 } gateway;
@@ -112,9 +111,8 @@ static lh_status open_model(gateway *g, lh_error *error) {
 
 static lh_status start_engine(gateway *g, lh_error *error) {
     const lh_gateway_settings *s = &g->settings;
-    bool has_tls = s->tls_cert[0] != 0;
+    bool has_tls = lh_program_options_have_tls(&s->program);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    g->tls = (lh_tls_options){s->tls_cert, s->tls_key, s->tls_ca};
     lh_engine_options options = {.fleet = {.planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
                                            .chain_name = "main",
                                            .origin = {s->site, has_tls},
@@ -140,7 +138,7 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                                  .model_file = g->file,
                                  .model_name = g->model_name,
                                  .fleet_listen = s->fleet_listen,
-                                 .tls = has_tls ? &g->tls : NULL,
+                                 .tls = has_tls ? &s->program.tls : NULL,
                                  .digest_threads = cores > 4   ? 4
                                                    : cores > 0 ? (uint32_t)cores
                                                                : 1,
@@ -230,7 +228,7 @@ static int serve(gateway *g) {
     lh_log(LH_LOG_INFO, "gateway",
            "listening model=%s fingerprint=%s context=%u api_port=%u fleet_port=%d tls=%d", g->model.id,
            g->model.fingerprint, g->model.context, lh_openai_api_port(g->api),
-           lh_engine_fleet_port(g->engine), g->settings.tls_cert[0] != 0);
+           lh_engine_fleet_port(g->engine), lh_program_options_have_tls(&g->settings.program));
     int signal_number;
     sigwait(&ends, &signal_number);
     drain(g, &ends);
@@ -243,7 +241,6 @@ int main(int argc, char **argv) {
     gateway g = {0};
     lh_error error;
     lh_option_action action;
-    lh_log_level level;
     lh_status status =
         lh_options_parse(&lh_gateway_option_table, argc, argv, &g.settings, stdout, &action, &error);
     if (status == LH_OK && action == LH_OPTIONS_EXIT)
@@ -254,7 +251,6 @@ int main(int argc, char **argv) {
         fprintf(stderr, "longhaul-gateway: %s\n", error.message);
         return 2;
     }
-    if (lh_log_level_parse(g.settings.log_level, &level) == 0)
-        lh_log_set_level(level);
+    lh_program_options_apply(&g.settings.program);
     return serve(&g);
 }

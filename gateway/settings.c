@@ -1,8 +1,9 @@
 /* The gateway's flags. */
 #include "gateway/settings.h"
 
+#include "common/address.h"
+
 #include <stddef.h>
-#include <string.h>
 
 #define AT(field) offsetof(lh_gateway_settings, field)
 
@@ -18,14 +19,11 @@ static const lh_option options[] = {
      "default: no key is needed"},
     {"fleet-listen", LH_OPTION_TEXT, AT(fleet_listen), "127.0.0.1:7100", "HOST:PORT", 0, 0, NULL,
      "address of the fleet port, which workers reach"},
-    {"tls-cert", LH_OPTION_TEXT, AT(tls_cert), "", "PATH", 0, 0, NULL,
-     "PEM certificate of the gateway: the fleet port then takes TLS 1.3 with client certificates alone"},
-    {"tls-key", LH_OPTION_TEXT, AT(tls_key), "", "PATH", 0, 0, NULL, "PEM key of that certificate"},
-    {"tls-ca", LH_OPTION_TEXT, AT(tls_ca), "", "PATH", 0, 0, NULL,
-     "PEM certificates of the CA that signs workers and gateway"},
-    {"insecure-plaintext", LH_OPTION_FLAG, AT(insecure_plaintext), "0", NULL, 0, 0, NULL,
-     "allow a fleet port beyond loopback without TLS: anyone who reaches it can read prompts and forge "
-     "tokens"},
+    LH_TLS_OPTION_ROWS(
+        lh_gateway_settings, program,
+        "PEM certificate of the gateway: the fleet port then takes TLS 1.3 with client certificates alone",
+        "allow a fleet port beyond loopback without TLS: anyone who reaches it can read prompts and forge "
+        "tokens"),
     {"site", LH_OPTION_TEXT, AT(site), "", "NAME", 0, 0, NULL,
      "the gateway's own site: a first worker of the same site is reached without TLS"},
     {"sites", LH_OPTION_TEXT, AT(sites), "", "A,B,...", 0, 0, NULL,
@@ -65,8 +63,7 @@ static const lh_option options[] = {
     {"logits-digest", LH_OPTION_FLAG, AT(logits_digest), "0", NULL, 0, 0, NULL,
      "log a digest of the logits with every token, and tell it in the answers: for comparing runs bit for "
      "bit"},
-    {"log-level", LH_OPTION_CHOICE, AT(log_level), "info", NULL, 0, 0, "error|warn|info|debug",
-     "what to log"},
+    LH_LOG_LEVEL_OPTION_ROW(lh_gateway_settings, program),
 };
 
 const lh_option_table lh_gateway_option_table = {
@@ -76,28 +73,27 @@ const lh_option_table lh_gateway_option_table = {
     .count = sizeof options / sizeof options[0],
 };
 
-/* A name may resolve to anything, so that only literal addresses and "localhost" count. */
-bool lh_gateway_settings_is_loopback(const char *address) {
-    const char *colon = strrchr(address, ':');
-    size_t length = colon ? (size_t)(colon - address) : 0;
-    if (length > 4 && strncmp(address, "127.", 4) == 0)
-        return strspn(address, "0123456789.") == length;
-    return (length == 5 && strncmp(address, "[::1]", 5) == 0) ||
-           (length == 9 && strncmp(address, "localhost", 9) == 0);
+static lh_status check_fleet_port(const lh_gateway_settings *settings, lh_error *error) {
+    lh_address address;
+    lh_status status = lh_program_options_check(&settings->program, error);
+    if (status == LH_OK)
+        status = lh_address_parse(settings->fleet_listen, &address, error);
+    if (status != LH_OK)
+        return status;
+    if (!lh_program_options_have_tls(&settings->program) && !settings->program.insecure_plaintext &&
+        !lh_address_is_loopback(&address))
+        return lh_fail(
+            error, LH_ERR_INVALID,
+            "--fleet-listen %.200s is reachable by others: give --tls-cert, --tls-key and --tls-ca, or "
+            "--insecure-plaintext if nobody else is on that network",
+            settings->fleet_listen);
+    return LH_OK;
 }
 
 lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_error *error) {
-    int given = (settings->tls_cert[0] != 0) + (settings->tls_key[0] != 0) + (settings->tls_ca[0] != 0);
-    if (given != 0 && given != 3)
-        return lh_fail(error, LH_ERR_INVALID,
-                       "--tls-cert, --tls-key and --tls-ca belong together: give all three or none");
-    if (given == 0 && !settings->insecure_plaintext &&
-        !lh_gateway_settings_is_loopback(settings->fleet_listen))
-        return lh_fail(
-            error, LH_ERR_INVALID,
-            "--fleet-listen %s is reachable by others: give --tls-cert, --tls-key and --tls-ca, or "
-            "--insecure-plaintext if nobody else is on that network",
-            settings->fleet_listen);
+    lh_status status = check_fleet_port(settings, error);
+    if (status != LH_OK)
+        return status;
     if (settings->lease_ms < 2 * settings->renew_ms)
         return lh_fail(error, LH_ERR_INVALID, "--lease-ms must be at least twice --renew-ms");
     if (settings->chunk_rows > settings->rows_max)

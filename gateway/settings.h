@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/options.h"
+#include "common/program_options.h"
 #include "common/status.h"
 
 #include <stdbool.h>
@@ -10,8 +11,7 @@
 typedef struct lh_gateway_settings {
     const char *model, *model_name;
     const char *listen, *api_key_file, *fleet_listen;
-    const char *tls_cert, *tls_key, *tls_ca;
-    bool insecure_plaintext;
+    lh_program_options program;
     const char *site, *sites;
     int64_t workers, stages, plan_delay_ms, renew_ms, lease_ms;
     int64_t context, rows_max, chunk_rows, column_shards;
@@ -19,7 +19,6 @@ typedef struct lh_gateway_settings {
     int64_t max_sequences, max_queue;
     int64_t step_timeout_ms, replay_timeout_ms, drain_timeout;
     bool strict_params, logits_digest;
-    const char *log_level;
 } lh_gateway_settings;
 
 /* The table behind the flags, --help and the README. */
@@ -27,5 +26,3 @@ extern const lh_option_table lh_gateway_option_table;
 
 /* What the table cannot say: flags that need each other. LH_ERR_INVALID: the message names them and what to do. */
 lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_error *error);
-/* Whether HOST of "HOST:PORT" is this machine alone. */
-bool lh_gateway_settings_is_loopback(const char *address);

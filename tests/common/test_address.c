@@ -54,10 +54,30 @@ static void bad_addresses(void **state) {
     assert_int_equal(lh_address_parse(text, &address, NULL), LH_ERR_INVALID);
 }
 
+static void loopback_is_this_machine_alone(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool loopback;
+    } cases[] = {
+        {"127.0.0.1:1", true},  {"127.9.8.7:1", true},       {"[::1]:1", true},
+        {"localhost:1", true},  {"0.0.0.0:1", false},        {"[::]:1", false},
+        {"10.0.0.1:1", false},  {"128.0.0.1:1", false},      {"127.0.0.1.example.org:1", false},
+        {"[fe80::1]:1", false}, {"localhost.evil:1", false}, {"127.example:1", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lh_address address;
+        assert_int_equal(lh_address_parse(cases[i].text, &address, NULL), LH_OK);
+        if (lh_address_is_loopback(&address) != cases[i].loopback)
+            fail_msg("%s", cases[i].text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_addresses),
         cmocka_unit_test(bad_addresses),
+        cmocka_unit_test(loopback_is_this_machine_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ ROOMS = ("common", "gateway", "kernels", "worker")
 LINES_MAX = 800
 
 # Worker files that know the network; all others are the compute side.
-WORKER_NETWORK = ("worker/main.c", "worker/server*", "worker/assignment*", "worker/control_*", "worker/renewal*",
+WORKER_NETWORK = ("worker/main.c", "worker/worker_settings.*", "worker/server*", "worker/assignment*", "worker/control_*", "worker/renewal*",
                   "worker/weight_*", "worker/weights.*", "worker/next_hop*")
 # What of common/ knows the network.
 COMMON_NETWORK = ("common/h2_*", "common/tls_*", "common/socket_*", "common/address.*", "common/send_order.*",
