@@ -1,0 +1,65 @@
+/* One direction of an emulated link, as a pure model on a clock that the caller tells: a queue with a bound, a
+ * transmitter with a rate, and the way, with its delay.
+ *
+ *     push --> [ queue: what does not fit is dropped ] --> [ rate; loss ] --> [ delay, jitter ] --> pop
+ *
+ * A packet's times are fixed when its transmission begins, so that a change of rate holds for what still waits.
+ * Late callers make single packets late, but never slow the line down: times follow from each other, not from when
+ * they are asked for. Thread: one at a time. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct line_settings {
+    double rate_mbit;    /* of IP packets; 0: without bound */
+    double delay_ms;     /* one way */
+    double jitter_ms;    /* the delay wanders by so much to either side, and packets stay in order */
+    double loss_percent; /* of packets, independent of each other */
+    double queue_ms;     /* the queue holds what the rate sends in this time */
+} line_settings;
+
+/* What a line carries: a packet, or several that a network card would have handed over as one. malloc'd. */
+typedef struct packet {
+    struct packet *next;
+    int64_t arrived_ns, due_ns;
+    uint32_t wire_bytes; /* with the headers of all packets in it */
+    uint32_t length;
+    uint8_t bytes[]; /* as the device wants them */
+} packet;
+
+typedef struct packet_list {
+    packet *first, **end;
+} packet_list;
+
+typedef struct line {
+    line_settings settings;
+    packet_list queue, way;
+    uint64_t queue_bytes;
+    int64_t free_ns; /* the transmitter is busy until then */
+    int64_t last_due_ns;
+    uint64_t dice;
+    struct {
+        int64_t from_ns, until_ns;
+        double from, to; /* -1 .. 1 of the jitter */
+    } wander;
+    uint64_t sent_packets, sent_bytes, queue_drops, lost_packets;
+    int64_t late_max_us; /* popped after its time, by so much */
+} line;
+
+/* Without bound and delay; its queue is to hold 50 ms once it has a rate. */
+void line_init(line *l, uint64_t seed);
+/* Frees what it holds. */
+void line_clear(line *l);
+/* Rates, delays and bounds are not negative. */
+void line_set(line *l, const line_settings *settings, int64_t now_ns);
+/* For so long nothing is transmitted. */
+void line_stall(line *l, double ms, int64_t now_ns);
+/* How many bytes may be pushed as one packet without making the line coarse. */
+uint32_t line_grain(const line *l);
+/* Takes the packet over; a dropped one is freed. */
+void line_push(line *l, packet *p, int64_t now_ns);
+/* A packet that is due, the caller's; NULL: none. */
+packet *line_pop(line *l, int64_t now_ns);
+/* When to ask again. INT64_MAX: not before the next push. */
+int64_t line_next_ns(const line *l);

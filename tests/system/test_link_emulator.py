@@ -1,0 +1,192 @@
+"""The bench's link emulator: what it carries is what it was told to."""
+
+import os
+import pathlib
+import socket
+import struct
+import sys
+import threading
+import time
+import unittest
+
+from programs import SKIPPED, build_folder, need_file, run_tests
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+import sites as bench_sites  # noqa: E402
+
+SO_RCVBUFFORCE = 33
+QUICK = os.environ.get("LONGHAUL_TEST_QUICK")
+
+
+class Ping:
+    """ICMP echo from one site to another."""
+
+    def __init__(self, sites, source, target):
+        self.address = sites.address(target)
+        self.socket = sites.socket(source, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+        self.socket.settimeout(2)
+        self.number = 0
+
+    def milliseconds(self):
+        self.number += 1
+        head = struct.pack("!BBHHH", 8, 0, 0, os.getpid() & 0xFFFF, self.number)
+        total = sum(struct.unpack("!4H", head))
+        total = (total & 0xFFFF) + (total >> 16)
+        begin = time.perf_counter()
+        self.socket.sendto(head[:2] + struct.pack("!H", ~total & 0xFFFF) + head[4:], (self.address, 0))
+        while True:
+            answer = self.socket.recv(1500)
+            answer = answer[(answer[0] & 15) * 4 :]
+            if answer[0] == 0 and struct.unpack("!HH", answer[4:8]) == (os.getpid() & 0xFFFF, self.number):
+                return (time.perf_counter() - begin) * 1000
+
+
+def payload_mbit(sites, source, target, seconds):
+    """What one TCP connection carries, after its window has opened."""
+    taken = [0]
+    with sites.socket(target) as listener, sites.socket(source) as sender:
+        listener.bind((sites.address(target), 0))
+        listener.listen()
+        sender.connect(listener.getsockname())
+        receiver, _ = listener.accept()
+        stop = threading.Event()
+
+        def send():
+            block = bytes(1 << 16)
+            while not stop.is_set():
+                try:
+                    sender.sendall(block)
+                except OSError:
+                    return
+
+        def receive():
+            block = bytearray(1 << 20)
+            while count := receiver.recv_into(block):
+                taken[0] += count
+
+        threads = [threading.Thread(target=send), threading.Thread(target=receive)]
+        for thread in threads:
+            thread.start()
+        time.sleep(seconds)
+        begin, before = time.perf_counter(), taken[0]
+        time.sleep(seconds)
+        rate = (taken[0] - before) * 8e-6 / (time.perf_counter() - begin)
+        stop.set()
+        sender.shutdown(socket.SHUT_RDWR)
+        for thread in threads:
+            thread.join()
+        receiver.close()
+    return rate
+
+
+class LinkEmulator(unittest.TestCase):
+    def setUp(self):
+        emulator = need_file(build_folder() / "tests" / "link_emulator", "link_emulator is not built")
+        self.sites = self.enterContext(bench_sites.Sites(2, emulator))
+
+    def ping(self, count=15):
+        ping = Ping(self.sites, 0, 1)
+        self.addCleanup(ping.socket.close)
+        # The least, since others use this machine too.
+        return min(ping.milliseconds() for _ in range(count))
+
+    def test_rate(self):
+        for rate in (10, 100) if QUICK else (2, 10, 100, 1000):
+            with self.subTest(rate=rate):
+                self.sites.set(rate=rate, delay=2, queue=50)
+                carried = payload_mbit(self.sites, 0, 1, 1.5)
+                # 1448 of 1500 bytes of a packet are payload.
+                self.assertGreater(carried, rate * 0.95 * 0.965, "TCP payload, Mbit/s")
+                self.assertLess(carried, rate * 1.05)
+
+    def test_round_trip(self):
+        for delay in (0.5, 10, 40):
+            self.sites.set(rate=100, delay=delay, queue=50)
+            self.assertAlmostEqual(self.ping(), 2 * delay, delta=0.5)
+
+    def test_each_direction_is_its_own(self):
+        self.sites.set(0, 1, rate=10, delay=1)
+        self.sites.set(1, 0, rate=40, delay=8)
+        self.assertAlmostEqual(self.ping(), 9, delta=0.5)
+        self.assertLess(payload_mbit(self.sites, 0, 1, 1), 10)
+        self.assertGreater(payload_mbit(self.sites, 1, 0, 1), 30)
+
+    def test_settings_hold_at_once(self):
+        self.sites.set(rate=10, delay=30)
+        self.assertAlmostEqual(self.ping(3), 60, delta=1)
+        self.sites.set(delay=5)
+        self.assertAlmostEqual(self.ping(3), 10, delta=1)
+
+    def test_jitter_wanders_within_its_bounds(self):
+        self.sites.set(delay=20)
+        self.sites.set(0, 1, jitter=15)
+        ping = Ping(self.sites, 0, 1)
+        self.addCleanup(ping.socket.close)
+        seen = [ping.milliseconds() for _ in range(40)]
+        self.assertGreater(max(seen) - min(seen), 5)
+        self.assertGreater(min(seen), 40 - 15 - 1)
+        self.assertLess(max(seen), 40 + 15 + 5, "and what this process comes late")
+
+    def test_loss(self):
+        self.sites.set(0, 1, loss=20)
+        with self.sites.socket(1, socket.SOCK_DGRAM) as receiver, self.sites.socket(0, socket.SOCK_DGRAM) as sender:
+            receiver.bind((self.sites.address(1), 0))
+            receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
+            receiver.settimeout(0.3)
+            for _ in range(1000):
+                sender.sendto(b"x", receiver.getsockname())
+                time.sleep(0.0002)
+            came = 0
+            try:
+                while receiver.recv(10):
+                    came += 1
+            except TimeoutError:
+                pass
+        self.assertLess(abs(came - 800), 60)
+        line = next(l for l in self.sites.stats()["lines"] if (l["from"], l["to"]) == (0, 1))
+        self.assertEqual(line["lost"], 1000 - came)
+
+    def test_the_queue_is_bounded_and_a_stall_holds_all(self):
+        # 1 Mbit/s for 100 ms is 12,500 bytes: of 100 packets of 1000 bytes about 12 get in while the line stands still.
+        self.sites.set(rate=1, delay=1, queue=100)
+        with self.sites.socket(1, socket.SOCK_DGRAM) as receiver, self.sites.socket(0, socket.SOCK_DGRAM) as sender:
+            receiver.bind((self.sites.address(1), 0))
+            receiver.settimeout(1)
+            self.sites.stall(0, 1, 300)
+            begin = time.perf_counter()
+            for _ in range(100):
+                sender.sendto(bytes(972), receiver.getsockname())
+            receiver.recv(1000)
+            self.assertGreater(time.perf_counter() - begin, 0.3)
+            came = 1
+            try:
+                while receiver.recv(1000):
+                    came += 1
+            except TimeoutError:
+                pass
+        self.assertIn(came, (12, 13))
+
+    def test_what_it_cannot_do_is_refused(self):
+        for words in ("set 0 9 rate=1", "set 0 1 rate=-1", "set 0 1 speed=3", "set 0 1 rate", "stall 0 1 x", "dance", "set"):
+            with self.assertRaises(ValueError):
+                self.sites._ask(words)
+
+
+class Cleanliness(unittest.TestCase):
+    def test_nothing_is_left(self):
+        emulator = need_file(build_folder() / "tests" / "link_emulator", "link_emulator is not built")
+        with self.assertRaises(KeyboardInterrupt):
+            with bench_sites.Sites(2, emulator) as sites:
+                process = sites.start(1, ["sleep", "1000"])
+                names = list(sites.names)
+                raise KeyboardInterrupt
+        self.assertIsNotNone(process.returncode)
+        self.assertFalse(any(os.path.exists(f"/run/netns/{name}") for name in names))
+
+
+if __name__ == "__main__":
+    why = bench_sites.missing()
+    if why:
+        print(f"skipped: {why}")
+        sys.exit(SKIPPED)
+    run_tests(sys.modules[__name__], sanitized=["LinkEmulator.test_settings_hold_at_once", "LinkEmulator.test_what_it_cannot_do_is_refused", "Cleanliness"])
