@@ -15,10 +15,15 @@ static int are_sound(const lh_compute_profile *compute, const lh_hop_profile *ne
     for (uint32_t i = 0; sound && i < compute->point_count; i++)
         sound = isfinite(compute->points[i].us) && compute->points[i].us >= 0 &&
                 compute->points[i].rows > (i > 0 ? compute->points[i - 1].rows : 0);
-    const double numbers[] = {compute->us_per_row_position, compute->take_share,
-                              compute->give_share,          compute->shard_us,
-                              compute->step_us,             next->bytes_per_us,
-                              next->bytes_per_us_deviation, next->ready_bytes};
+    const double numbers[] = {compute->us_per_row_position,
+                              compute->take_share,
+                              compute->give_share,
+                              compute->shard_us,
+                              compute->step_us,
+                              compute->draw_us,
+                              next->bytes_per_us,
+                              next->bytes_per_us_deviation,
+                              next->ready_bytes};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         sound = sound && isfinite(numbers[i]) && numbers[i] >= 0;
     return sound && compute->age_us >= 0 && next->age_us >= 0 && next->round_trip_us >= 0;

@@ -8,19 +8,22 @@
 
 #define LH_COMPUTE_POINTS_MAX 12u
 
-/* The time of one step on this worker's stage, all of its layers. */
+/* The time of one step on this worker's stage, all of its layers. In all a step of r rows from position p on takes
+ * us(r) + us_per_row_position * (r p + r (r - 1) / 2) + draw_us * (rows that draw) + shard_us * (column shards after the
+ * first, of what it takes and of what it gives). */
 typedef struct lh_compute_point {
     uint32_t rows;
-    double us; /* of rows that attend to nothing but themselves: position 0 */
+    double us; /* of rows that attend to nothing but themselves, and of which none draws a token */
 } lh_compute_point;
 
 typedef struct lh_compute_profile {
-    uint32_t point_count; /* 0: not measured yet */
+    uint32_t point_count;                           /* 0: not measured yet */
     lh_compute_point points[LH_COMPUTE_POINTS_MAX]; /* ascending in rows; linear between them, and beyond the
                                                        last along the line through the last two */
-    double us_per_row_position; /* what each row costs on top for each position before it: attention */
+    double us_per_row_position;    /* what each row costs on top for each position before it: attention */
     double take_share, give_share; /* of the time: the first products, which take column shards as they come;
                                       the last one, which gives them */
+    double draw_us;  /* what each row that draws a token costs on top: on the last stage, else 0 */
     double shard_us; /* each column shard after the first costs so much more */
     double step_us;  /* outside of the arithmetic: queues, encoding, frames, for each step */
     int64_t age_us;
@@ -29,11 +32,12 @@ typedef struct lh_compute_profile {
 /* The way to the next hop: the worker's connection to the one after it, or to the gateway. */
 typedef struct lh_hop_profile {
     bool present, connected;
-    int64_t round_trip_us;    /* the least of late: without queues. 0: unknown */
-    double bytes_per_us;      /* one way, what the connection carries when it is full; 0: unknown */
+    int64_t round_trip_us;         /* the least of late: without queues. 0: unknown */
+    double bytes_per_us;           /* one way, what the connection carries when it is full; 0: unknown */
     double bytes_per_us_deviation; /* mean absolute deviation of the samples */
-    double ready_bytes; /* what may leave at once, before anything has been acknowledged: the congestion window.
+    double
+        ready_bytes; /* what may leave at once, before anything has been acknowledged: the congestion window.
                            Less than rate times round trip: the connection is cold */
-    int64_t age_us;     /* of the rate */
+    int64_t age_us;  /* of the rate */
     uint64_t bytes_sent, probe_bytes_sent; /* the second is a part of the first */
 } lh_hop_profile;
