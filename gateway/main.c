@@ -7,6 +7,7 @@
 #include "gateway/openai_api.h"
 #include "gateway/served_model.h"
 #include "gateway/settings.h"
+#include "worker/api/wire_type.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -113,13 +114,16 @@ static lh_status start_engine(gateway *g, lh_error *error) {
     const lh_gateway_settings *s = &g->settings;
     bool has_tls = lh_program_options_have_tls(&s->program);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    lh_wire_type wire = LH_WIRE_F32;
+    if (!lh_wire_parse(s->wire, &wire))
+        return lh_fail(error, LH_ERR_INVALID, "--wire %s is no wire type", s->wire);
     lh_engine_options options = {.fleet = {.planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
                                            .chain_name = "main",
                                            .origin = {s->site, has_tls},
                                            .workers_expected = (uint32_t)s->workers,
                                            .context = context_of(g),
                                            .rows_max = (uint32_t)s->rows_max,
-                                           .wire = strcmp(s->wire, "f16") == 0 ? LH_WIRE_F16 : LH_WIRE_F32,
+                                           .wire = wire,
                                            .plan_delay_us = s->plan_delay_ms * 1000,
                                            .renew_us = s->renew_ms * 1000,
                                            .lease_us = s->lease_ms * 1000,

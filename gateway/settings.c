@@ -45,9 +45,9 @@ static const lh_option options[] = {
      "rows of a prompt in one step, so that stages compute while others travel; 0: as many as fit a step"},
     {"column-shards", LH_OPTION_NUMBER, AT(column_shards), "4", "N", 1, 64, NULL,
      "into how many column shards a stage's result goes, sent while the next is computed; 1: off"},
-    {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16",
-     "number format between stages; f32 gives the same tokens however the model is split, f16 halves the "
-     "bytes"},
+    {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16|q8",
+     "number format between stages: f32 gives the same tokens however the model is split, f16 halves the "
+     "bytes, q8 halves them again at a cost in quality"},
     {"max-sequences", LH_OPTION_NUMBER, AT(max_sequences), "32", "N", 1, 1024, NULL,
      "sequences that run at once"},
     {"max-queue", LH_OPTION_NUMBER, AT(max_queue), "256", "N", 0, 65536, NULL,

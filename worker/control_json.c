@@ -2,6 +2,7 @@
 #include "worker/control_json.h"
 
 #include "worker/api/measurements_json.h"
+#include "worker/api/wire_type.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -190,11 +191,9 @@ static lh_status parse_next(const fields *parent, lh_control_assignment *assignm
 
 static void parse_wire(fields *f, lh_control_assignment *assignment) {
     const char *wire = json_string_value(json_object_get(f->object, "wire"));
-    if (wire == NULL || (strcmp(wire, "f32") != 0 && strcmp(wire, "f16") != 0)) {
-        refuse(f, "wire", "\"f32\" or \"f16\"");
-        return;
+    if (wire == NULL || !lh_wire_parse(wire, &assignment->wire)) {
+        refuse(f, "wire", "\"f32\", \"f16\" or \"q8\"");
     }
-    assignment->wire = strcmp(wire, "f16") == 0 ? LH_WIRE_F16 : LH_WIRE_F32;
 }
 
 static lh_status parse_assignment(const fields *parent, lh_control_assignment *assignment) {

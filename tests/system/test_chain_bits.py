@@ -103,11 +103,13 @@ class ChainBits(unittest.TestCase):
                     self.assertTrue(answer.result()[1]["tokens"])
 
     @unittest.skipIf(QUICK, "quick")
-    def test_f16_depends_on_the_split_alone(self):
-        first = run(workers=2, wire="f16", shards=1, chunk=0)
-        for shards, chunk in ((4, 64), (3, 7)):
-            with self.subTest(shards=shards, chunk=chunk):
-                self.assertEqual(run(workers=2, wire="f16", shards=shards, chunk=chunk), first)
+    def test_a_lossy_wire_depends_on_the_split_alone(self):
+        for wire in ("f16", "q8"):
+            first = run(workers=2, wire=wire, shards=1, chunk=0)
+            self.assertNotEqual(first, self.expected)
+            for shards, chunk in ((4, 64), (3, 7)):
+                with self.subTest(wire=wire, shards=shards, chunk=chunk):
+                    self.assertEqual(run(workers=2, wire=wire, shards=shards, chunk=chunk), first)
 
     @unittest.skipIf(QUICK, "quick")
     def test_every_setting_in_one_process(self):

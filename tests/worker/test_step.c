@@ -3,6 +3,7 @@
 #include "common/crc32c.h"
 #include "tests/support/failing_malloc.h"
 #include "worker/api/step.h"
+#include "worker/api/wire_type.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -313,14 +314,17 @@ static void test_results_round_trip(void **state) {
 static void test_every_truncation_is_refused(void **state) {
     (void)state;
     uint8_t body[8192];
-    size_t length = some_body(LH_WIRE_F16, body, sizeof(body));
-    for (size_t cut = 0; cut < length; cut++) {
-        seen got = {0};
-        lh_error error = {0};
-        assert_int_equal(read_body(WIDTH, &shard_events, body, cut, 0, &got, &error), LH_ERR_MALFORMED);
-        assert_true(error.message[0] != '\0');
+    lh_wire_type wire;
+    for (uint32_t i = 0; lh_wire_from_number(i, &wire); i++) {
+        size_t length = some_body(wire, body, sizeof(body));
+        for (size_t cut = 0; cut < length; cut++) {
+            seen got = {0};
+            lh_error error = {0};
+            assert_int_equal(read_body(WIDTH, &shard_events, body, cut, 0, &got, &error), LH_ERR_MALFORMED);
+            assert_true(error.message[0] != '\0');
+        }
     }
-    length = results_body(body, sizeof(body));
+    size_t length = results_body(body, sizeof(body));
     for (size_t cut = 0; cut < length; cut++) {
         seen got = {0};
         assert_int_equal(read_body(0, &result_events, body, cut, 0, &got, NULL), LH_ERR_MALFORMED);
@@ -439,10 +443,38 @@ static void test_shard_fields_are_checked(void **state) {
     assert_int_equal(with_shard_field(8, 0xffffffe0u), LH_ERR_MALFORMED);
     assert_int_equal(with_shard_field(12, 0), LH_ERR_MALFORMED);
     assert_int_equal(with_shard_field(12, 31), LH_ERR_MALFORMED);
-    assert_int_equal(with_shard_field(16, 2), LH_ERR_UNSUPPORTED);
+    assert_int_equal(with_shard_field(16, 1), LH_ERR_MALFORMED); /* f16 and q8 take fewer bytes */
+    assert_int_equal(with_shard_field(16, 2), LH_ERR_MALFORMED);
+    assert_int_equal(with_shard_field(16, 3), LH_ERR_UNSUPPORTED);
+    assert_int_equal(with_shard_field(16, 0xffffffffu), LH_ERR_UNSUPPORTED);
     assert_int_equal(with_shard_field(20, 1), LH_ERR_MALFORMED);
     assert_int_equal(with_shard_field(24, 0x7fc00000u), LH_ERR_MALFORMED); /* a NaN */
     assert_int_equal(with_shard_field(24, 0xff800000u), LH_ERR_MALFORMED); /* -infinity */
+}
+
+/* The first shard is ROWS x 32: its blocks' numbers follow the values. */
+static lh_status with_block_number(lh_wire_type wire, size_t values_bytes, uint32_t low_bytes,
+                                   uint32_t number) {
+    uint8_t body[8192];
+    size_t length = some_body(wire, body, sizeof(body));
+    uint8_t *shard = body + 16 + get_u32(body + 4);
+    memcpy(shard + 16 + 24 + values_bytes, &number, low_bytes);
+    reseal(shard);
+    seen got = {0};
+    return read_body(WIDTH, &shard_events, body, length, 0, &got, NULL);
+}
+
+static void test_exponents_and_scales_are_checked(void **state) {
+    (void)state;
+    assert_int_equal(with_block_number(LH_WIRE_F16, (size_t)ROWS * 64, 1, 112), LH_OK);
+    assert_int_equal(with_block_number(LH_WIRE_F16, (size_t)ROWS * 64, 1, 113), LH_ERR_MALFORMED);
+    assert_int_equal(with_block_number(LH_WIRE_F16, (size_t)ROWS * 64, 1, 255), LH_ERR_MALFORMED);
+    const uint32_t bad[] = {0x7c00, 0x7c01, 0x7fff, 0xfc00, 0xff80, 0xffff};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(with_block_number(LH_WIRE_Q8, (size_t)ROWS * 32, 2, bad[i]), LH_ERR_MALFORMED);
+    }
+    assert_int_equal(with_block_number(LH_WIRE_Q8, (size_t)ROWS * 32, 2, 0x7bff), LH_OK);
+    assert_int_equal(with_block_number(LH_WIRE_Q8, (size_t)ROWS * 32, 2, 0xfbff), LH_OK);
 }
 
 static void test_shards_cover_exactly_once(void **state) {
@@ -529,6 +561,8 @@ static void test_encoder_refuses_what_is_over_a_limit(void **state) {
     assert_int_equal(lh_step_encode_shard(LH_WIRE_F32, 0, 1, 0, 64, values, buffer, 1024, &length, NULL),
                      LH_ERR_INVALID);
     assert_int_equal(lh_step_encode_shard(LH_WIRE_F16, 0, 1, 0, 64, values, buffer, 1024, &length, NULL),
+                     LH_ERR_INVALID);
+    assert_int_equal(lh_step_encode_shard(LH_WIRE_Q8, 0, 1, 0, 64, values, buffer, 1024, &length, NULL),
                      LH_ERR_INVALID);
     assert_int_equal(lh_step_shard_bytes(LH_WIRE_F32, LH_STEP_ROWS_MAX, LH_STEP_WIDTH_MAX), 0);
     uint32_t rows = lh_step_shard_rows_max(LH_WIRE_F32, LH_STEP_WIDTH_MAX);
@@ -648,10 +682,15 @@ static void test_protocol_vectors(void **state) {
     assert_vector("**Vector 1**", bytes, vector_step(LH_WIRE_F32, bytes, sizeof(bytes)));
     assert_vector("**Vector 2**", bytes, vector_step(LH_WIRE_F16, bytes, sizeof(bytes)));
     assert_vector("**Vector 3**", bytes, vector_results(bytes, sizeof(bytes)));
+    assert_vector("**Vector 4**", bytes, vector_step(LH_WIRE_Q8, bytes, sizeof(bytes)));
     seen got = {0};
     size_t length = vector_named("**Vector 2**", bytes, sizeof(bytes));
     assert_int_equal(read_body(3, &shard_events, bytes, length, 0, &got, NULL), LH_OK);
     assert_true(got.activation[0][2] == -2.5f && got.activation[1][0] == 99968.0f);
+    got = (seen){0};
+    length = vector_named("**Vector 4**", bytes, sizeof(bytes));
+    assert_int_equal(read_body(3, &shard_events, bytes, length, 0, &got, NULL), LH_OK);
+    assert_true(got.activation[0][1] == 51 * 1291 * 0x1p-16f && got.activation[1][0] == 127 * 787.5f);
 }
 
 static void test_nth_allocation_fails(void **state) {
@@ -688,6 +727,7 @@ int main(void) {
         cmocka_unit_test(test_bytes_after_the_end_are_refused),
         cmocka_unit_test(test_manifest_fields_are_checked),
         cmocka_unit_test(test_shard_fields_are_checked),
+        cmocka_unit_test(test_exponents_and_scales_are_checked),
         cmocka_unit_test(test_shards_cover_exactly_once),
         cmocka_unit_test(test_frames_out_of_place_are_refused),
         cmocka_unit_test(test_a_refusal_of_the_user_stays),

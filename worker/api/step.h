@@ -29,7 +29,7 @@
 #define LH_STEP_CUTS_MAX           64u /* hops between workers */
 #define LH_STEP_COLUMN_SHARDS_MAX  16u
 
-typedef enum lh_wire_type { LH_WIRE_F32 = 0, LH_WIRE_F16 = 1 } lh_wire_type;
+typedef enum lh_wire_type { LH_WIRE_F32 = 0, LH_WIRE_F16 = 1, LH_WIRE_Q8 = 2 } lh_wire_type; /* wire_type.h */
 
 /* Steps of one class leave in order, whole; a decode step overtakes prefill steps. */
 typedef enum lh_step_class { LH_STEP_DECODE = 0, LH_STEP_PREFILL = 1 } lh_step_class;
@@ -113,9 +113,8 @@ lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buf
 size_t lh_step_shard_bytes(lh_wire_type wire, uint32_t rows, uint32_t columns);
 /* The most rows of so many columns (1 .. LH_STEP_WIDTH_MAX) that fit one shard frame: at least 1. */
 uint32_t lh_step_shard_rows_max(lh_wire_type wire, uint32_t columns);
-/* values[rows][columns], tightly packed floats. F16: each row's blocks of 32 columns carry an exponent byte
- * e, so that the stored x * 2^-e cannot overflow (PROTOCOL.md). LH_ERR_INVALID: a value is not finite (F16:
- * or is over 65504 * 2^112), or a bound is off the column blocks. */
+/* values[rows][columns], tightly packed floats. LH_ERR_INVALID: a value is not finite or too large for the
+ * wire type (wire_type.h), or a bound is off the column blocks. */
 lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t rows, uint32_t first_column,
                                uint32_t columns, const float *values, uint8_t *buffer, size_t capacity,
                                size_t *length, lh_error *error);

@@ -321,10 +321,9 @@ lh_status lh_step_decode_shard_head(const uint8_t *payload, size_t length, uint3
         return lh_fail(error, LH_ERR_MALFORMED, "shard: its head is %s",
                        reader.failed ? "cut" : "not of this version");
     }
-    if (wire != LH_WIRE_F32 && wire != LH_WIRE_F16) {
+    if (!lh_wire_from_number(wire, &header->wire)) {
         return lh_fail(error, LH_ERR_UNSUPPORTED, "shard: wire type %u is not one of ours", wire);
     }
-    header->wire = (lh_wire_type)wire;
     if (header->rows == 0 || header->rows > rows || header->first_row > rows - header->rows) {
         return lh_fail(error, LH_ERR_MALFORMED, "shard: %u rows from %u of a step of %u", header->rows,
                        header->first_row, rows);
