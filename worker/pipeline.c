@@ -56,6 +56,7 @@ void lh_pipeline_destroy(lh_pipeline *pipeline) {
     if (pipeline == NULL) {
         return;
     }
+    assert(!pipeline->polling);
     lh_shard_queue_push(pipeline->inbox, &pipeline->stop_message.head);
     pthread_join(pipeline->thread, NULL);
     discard_output(pipeline);
@@ -94,7 +95,7 @@ static void deliver_end(lh_pipeline *pipeline, lh_pipeline_step *step) {
 
 void lh_pipeline_poll(lh_pipeline *pipeline) {
     lh_message *message;
-    bool is_removed = false;
+    pipeline->polling = true;
     while ((message = lh_shard_queue_pop(pipeline->outbox, false)) != NULL) {
         switch (message->kind) {
         case LH_MESSAGE_TAKEN:
@@ -109,12 +110,10 @@ void lh_pipeline_poll(lh_pipeline *pipeline) {
         default:
             assert(message->kind == LH_MESSAGE_REMOVED);
             free(message);
-            is_removed = true;
+            pipeline->options.events.on_removed(pipeline->options.context);
         }
     }
-    if (is_removed) { /* last, for it may destroy the pipeline */
-        pipeline->options.events.on_removed(pipeline->options.context);
-    }
+    pipeline->polling = false;
 }
 
 /* ---- In ----------------------------------------------------------------------------------------- */

@@ -34,7 +34,8 @@ typedef struct lh_pipeline_result {
     lh_sample_result sample;
 } lh_pipeline_result;
 
-/* Called by lh_pipeline_poll, in the order in which things happened. They may call into the pipeline. */
+/* Called by lh_pipeline_poll, in the order in which things happened. They may call into the pipeline, but neither poll
+ * nor destroy it: whoever wants it gone when something ends does so after the poll. */
 typedef struct lh_pipeline_events {
     /* The stage has taken a shard, or has dropped one of a step that had ended (step_context is NULL): so
      * many bytes of the inbox are free again. */
@@ -47,7 +48,7 @@ typedef struct lh_pipeline_events {
      * removed), LH_ERR_UNAVAILABLE (no stage). */
     void (*on_ended)(void *context, void *step_context, lh_status status, const char *message,
                      const lh_pipeline_result *results, uint32_t result_count);
-    /* lh_pipeline_remove is done: the stage is destroyed. The last call of a poll; it may destroy the pipeline. */
+    /* lh_pipeline_remove is done: the stage is destroyed. What was begun after the removal comes after it. */
     void (*on_removed)(void *context);
 } lh_pipeline_events;
 
@@ -67,7 +68,7 @@ lh_status lh_pipeline_create(const lh_pipeline_options *options, lh_pipeline **p
 /* Stops and joins the thread after the work that it has in hand, destroys the stage; no event comes any more.
  * NULL is allowed. */
 void lh_pipeline_destroy(lh_pipeline *pipeline);
-/* Delivers what has come out. */
+/* Delivers what has come out; not from within an event. */
 void lh_pipeline_poll(lh_pipeline *pipeline);
 
 /* ---- The stage ---------------------------------------------------------------------------------- */

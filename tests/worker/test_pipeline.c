@@ -22,7 +22,7 @@ typedef struct bench {
     uint32_t tokens[64];
     size_t taken_bytes, dropped_bytes, frame_bytes;
     int removed, ended;
-    bool destroys_when_removed;
+    bool begins_when_removed;
 } bench;
 
 static void wake(void *context) {
@@ -60,15 +60,6 @@ static void on_ended(void *context, void *step_context, lh_status status, const 
     b->ended++;
 }
 
-static void on_removed(void *context) {
-    bench *b = context;
-    b->removed++;
-    if (b->destroys_when_removed) {
-        lh_pipeline_destroy(b->pipeline);
-        b->pipeline = NULL;
-    }
-}
-
 static lh_status encode(uint32_t encoding, const lh_stage_shard *shard, void **bytes, size_t *length,
                         lh_error *error) {
     assert_int_equal(encoding, 7);
@@ -76,6 +67,8 @@ static lh_status encode(uint32_t encoding, const lh_stage_shard *shard, void **b
     *bytes = malloc(*length);
     return *bytes != NULL ? LH_OK : lh_fail(error, LH_ERR_NO_MEMORY, "encode: out of memory");
 }
+
+static void on_removed(void *context);
 
 static void open_bench(bench *b, uint32_t steps_max) {
     memset(b, 0, sizeof(*b));
@@ -126,6 +119,17 @@ static lh_pipeline_step *begin(bench *b, uint32_t name, bool decode, uint64_t se
     lh_pipeline_step *step = NULL;
     assert_int_equal(lh_pipeline_begin(b->pipeline, &options, &step, NULL), LH_OK);
     return step;
+}
+
+static void on_removed(void *context) {
+    bench *b = context;
+    size_t length = strlen(b->ends);
+    snprintf(b->ends + length, sizeof(b->ends) - length, "removed, ");
+    b->removed++;
+    if (b->begins_when_removed) {
+        assert_int_equal(lh_pipeline_install(b->pipeline, scripted_stage_make(), 4, NULL), LH_OK);
+        begin(b, 9, false, 1, 0);
+    }
 }
 
 static void shard(lh_pipeline_step *step) {
@@ -435,21 +439,22 @@ static void test_destroy_with_work_in_hand(void **state) {
     close_bench(&b);
 }
 
-static void test_destroyed_when_the_stage_is_removed(void **state) {
+static void test_removal_comes_in_its_turn(void **state) {
     (void)state;
     bench b;
     open_bench(&b, 4);
-    begin(&b, 1, false, 1, 1);
-    b.destroys_when_removed = true;
+    b.begins_when_removed = true;
+    begin(&b, 1, false, 1, 0);
     assert_int_equal(lh_pipeline_remove(b.pipeline, NULL), LH_OK);
-    wait_for(&b, &b.removed, 1);
-    assert_null(b.pipeline);
+    begin(&b, 2, false, 1, 0);
+    wait_for(&b, &b.ended, 3);
+    assert_non_null(strstr(b.ends, "removed, 2 LH_ERR_UNAVAILABLE, 9 LH_OK, "));
+    assert_int_equal(strncmp(b.ends, "1 ", 2), 0);
     close_bench(&b);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_destroyed_when_the_stage_is_removed),
         cmocka_unit_test(test_decode_goes_first),
         cmocka_unit_test(test_steps_of_one_sequence_keep_their_order),
         cmocka_unit_test(test_missing_shards_hold_up_nobody_else),
@@ -465,6 +470,7 @@ int main(void) {
         cmocka_unit_test(test_releases_of_a_failed_step_are_done),
         cmocka_unit_test(test_prefill_leaves_a_panel_to_decode),
         cmocka_unit_test(test_reset_and_removal_end_all),
+        cmocka_unit_test(test_removal_comes_in_its_turn),
         cmocka_unit_test(test_destroy_with_work_in_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
