@@ -215,6 +215,8 @@ class GatewayStops(unittest.TestCase):
         except OSError:
             return
         self.assertTrue(reply is None or reply.status == 503, reply)
+        if reply:
+            self.assertIn("draining", reply.error()["message"])
 
     def test_a_second_signal_ends_it_at_once(self):
         with small_fleet(1) as fleet:
