@@ -34,6 +34,20 @@ typedef struct lh_pipeline_result {
     lh_sample_result sample;
 } lh_pipeline_result;
 
+typedef enum lh_pipeline_work {
+    LH_PIPELINE_BEGIN,  /* pages, a panel, the first stage's embedding */
+    LH_PIPELINE_ACCEPT, /* of one shard */
+    LH_PIPELINE_EMIT,   /* a shard of the result is computed: a moment */
+    LH_PIPELINE_FINISH  /* the layers */
+} lh_pipeline_work;
+
+/* When the compute thread worked on a step, by lh_clock_us. */
+typedef struct lh_pipeline_span {
+    lh_pipeline_work work;
+    uint32_t first_row, rows, first_column, columns; /* ACCEPT, EMIT: of the shard */
+    int64_t begin_us, end_us;
+} lh_pipeline_span;
+
 /* Called by lh_pipeline_poll, in the order in which things happened. They may call into the pipeline, but neither poll
  * nor destroy it: whoever wants it gone when something ends does so after the poll. */
 typedef struct lh_pipeline_events {
@@ -50,6 +64,9 @@ typedef struct lh_pipeline_events {
                      const lh_pipeline_result *results, uint32_t result_count);
     /* lh_pipeline_remove is done: the stage is destroyed. What was begun after the removal comes after it. */
     void (*on_removed)(void *context);
+    /* A piece of work on a step was done; comes before the on_taken, on_frame or on_ended that follows from it (BEGIN and
+     * FINISH before on_ended). May be NULL. */
+    void (*on_worked)(void *context, void *step_context, const lh_pipeline_span *span);
 } lh_pipeline_events;
 
 typedef struct lh_pipeline_options {

@@ -23,6 +23,7 @@ typedef struct bench {
     size_t taken_bytes, dropped_bytes, frame_bytes;
     int removed, ended;
     bool begins_when_removed;
+    char work[256]; /* "1b 1a 1e 1f ": whose and what, as it was told */
 } bench;
 
 static void wake(void *context) {
@@ -60,6 +61,14 @@ static void on_ended(void *context, void *step_context, lh_status status, const 
     b->ended++;
 }
 
+static void on_worked(void *context, void *step_context, const lh_pipeline_span *span) {
+    bench *b = context;
+    size_t length = strlen(b->work);
+    assert_true(span->begin_us > 0 && span->begin_us <= span->end_us);
+    snprintf(b->work + length, sizeof(b->work) - length, "%u%c ", (uint32_t)(uintptr_t)step_context,
+             "baef"[span->work]);
+}
+
 static lh_status encode(uint32_t encoding, const lh_stage_shard *shard, void **bytes, size_t *length,
                         lh_error *error) {
     assert_int_equal(encoding, 7);
@@ -79,7 +88,7 @@ static void open_bench(bench *b, uint32_t steps_max) {
                                    .outbox_bytes = 100,
                                    .encode = encode,
                                    .wake = wake,
-                                   .events = {on_taken, on_frame, on_ended, on_removed},
+                                   .events = {on_taken, on_frame, on_ended, on_removed, on_worked},
                                    .context = b};
     assert_int_equal(lh_pipeline_create(&options, &b->pipeline, NULL), LH_OK);
     if (steps_max > 0) {
@@ -169,6 +178,7 @@ static void test_decode_goes_first(void **state) {
     wait_for(&b, &b.ended, 4);
     assert_string_equal(b.ends, "1 LH_OK, 3 LH_OK, 4 LH_OK, 2 LH_OK, ");
     assert_int_equal(b.tokens[3], 1003);
+    assert_string_equal(b.work, "1b 1f 3b 3f 4b 4f 2b 2f ");
     close_bench(&b);
 }
 
@@ -203,6 +213,8 @@ static void test_missing_shards_hold_up_nobody_else(void **state) {
     shard(first);
     wait_for(&b, &b.ended, 2);
     assert_int_equal(b.taken_bytes, 4 * 32 * sizeof(float));
+    assert_non_null(strstr(b.work, "2a 2b 2f "));
+    assert_string_equal(b.work + strlen(b.work) - 9, "1a 1b 1f ");
     assert_false(lh_pipeline_is_full(b.pipeline));
     close_bench(&b);
 }
