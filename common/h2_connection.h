@@ -18,6 +18,7 @@
 #pragma once
 
 #include "common/h2_stream.h"
+#include "common/link_meter.h"
 #include "common/status.h"
 #include "common/tls_channel.h"
 
@@ -56,6 +57,15 @@ bool lh_h2_client_is_connected(const lh_h2_client *client);
 /* Smoothed round trip by PING, microseconds; 0 while unknown. */
 int64_t lh_h2_client_round_trip_us(const lh_h2_client *client);
 uint64_t lh_h2_client_bytes_sent(const lh_h2_client *client);
+
+/* What is known of the link, from this connection and those before it. */
+typedef struct lh_h2_client_link {
+    lh_link_estimate estimate; /* of bytes in TCP, with TLS and frames */
+    uint64_t ready_bytes;      /* what may leave at once (link_meter.h); 0: not connected */
+    uint64_t bytes_sent;
+} lh_h2_client_link;
+
+void lh_h2_client_read_link(const lh_h2_client *client, lh_h2_client_link *link);
 void lh_h2_client_close(lh_h2_client *client, void (*on_closed)(void *), void *context);
 
 /* Opens a request whose body is written afterwards. LH_ERR_UNAVAILABLE: not connected; LH_ERR_BUSY: the

@@ -43,9 +43,9 @@ void lh_h2_liveness_written(lh_h2_liveness *liveness) {
     liveness->stalled_ms = 0;
 }
 
-void lh_h2_liveness_answered(lh_h2_liveness *liveness, uint64_t number) {
+int64_t lh_h2_liveness_answered(lh_h2_liveness *liveness, uint64_t number) {
     if (liveness->ping_sent_us == 0 || number != liveness->ping_number)
-        return;
+        return 0;
     int64_t sample = lh_clock_us() - liveness->ping_sent_us;
     if (sample < 1)
         sample = 1;
@@ -53,6 +53,7 @@ void lh_h2_liveness_answered(lh_h2_liveness *liveness, uint64_t number) {
     liveness->round_trip_us = liveness->round_trip_us
                                   ? liveness->round_trip_us + (sample - liveness->round_trip_us) / SMOOTHING
                                   : sample;
+    return sample;
 }
 
 static void count(lh_h2_liveness *liveness, const lh_h2_activity *activity) {

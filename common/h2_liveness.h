@@ -31,7 +31,8 @@ uint64_t lh_h2_liveness_start(lh_h2_liveness *liveness);
 void lh_h2_liveness_heard(lh_h2_liveness *liveness);
 /* The kernel took all that it was given. */
 void lh_h2_liveness_written(lh_h2_liveness *liveness);
-void lh_h2_liveness_answered(lh_h2_liveness *liveness, uint64_t number);
+/* The round trip of the PING of this number, microseconds; 0: it is not the one that was sent last. */
+int64_t lh_h2_liveness_answered(lh_h2_liveness *liveness, uint64_t number);
 /* *ping: the number of a PING to send now, or 0. LH_ERR_TIMEOUT with the reason: close the connection. */
 lh_status lh_h2_liveness_tick(lh_h2_liveness *liveness, const lh_h2_activity *activity, uint64_t *ping,
                               lh_error *error);

@@ -16,6 +16,7 @@ void lh_h2_output_init(lh_h2_output *output, uv_stream_t *stream,
     output->on_written = on_written;
     output->context = context;
     output->limit = LH_H2_OUTPUT_BYTES_MIN;
+    output->limit_max = LH_H2_OUTPUT_BYTES_MAX;
     output->used = output->sent = 0;
     output->writing = false;
     output->bytes_sent = 0;
@@ -54,6 +55,6 @@ int lh_h2_output_flush(lh_h2_output *output) {
         output->limit = LH_H2_OUTPUT_BYTES_MIN;
         return write_rest(output);
     }
-    output->limit = output->limit * 2 < LH_H2_OUTPUT_BYTES_MAX ? output->limit * 2 : LH_H2_OUTPUT_BYTES_MAX;
+    output->limit = output->limit * 2 < output->limit_max ? output->limit * 2 : output->limit_max;
     return 0;
 }

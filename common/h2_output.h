@@ -23,6 +23,7 @@ typedef struct lh_h2_output {
     void (*on_written)(struct lh_h2_output *output, int code);
     void *context;
     size_t limit;      /* fill so much at once */
+    size_t limit_max;  /* LH_H2_OUTPUT_BYTES_MIN .. _MAX: what was filled goes before anything urgent */
     size_t used, sent; /* of bytes */
     bool writing;      /* the rest is on its way: neither fill nor flush */
     uint64_t bytes_sent;

@@ -138,6 +138,7 @@ lh_status lh_h2_session_create(const lh_h2_session_config *config, lh_h2_session
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
     session->config = *config;
     session->limits = *config->limits;
+    session->frame_bytes = LH_H2_FRAME_BYTES_MAX;
     assert(session->limits.window_bytes > 0 && session->limits.streams_max > 0);
     if (session->limits.window_bytes > NGHTTP2_MAX_WINDOW_SIZE)
         session->limits.window_bytes = NGHTTP2_MAX_WINDOW_SIZE;
@@ -236,6 +237,11 @@ lh_status lh_h2_session_pull(lh_h2_session *session, uint8_t *buffer, size_t cap
     *length = session->used;
     session->buffer = NULL;
     return status;
+}
+
+void lh_h2_session_set_frame_bytes(lh_h2_session *session, uint32_t bytes) {
+    assert(bytes > 0 && bytes <= LH_H2_FRAME_BYTES_MAX);
+    session->frame_bytes = bytes;
 }
 
 bool lh_h2_session_is_done(const lh_h2_session *session) {

@@ -47,6 +47,11 @@ lh_status lh_h2_session_receive(lh_h2_session *session, const uint8_t *bytes, si
 /* The largest frame that we send. A buffer for _pull must have room for one, and should for a few. */
 #define LH_H2_PULL_BYTES_MIN (16384u + 10u)
 
+/* DATA frames of at most so many bytes from now on, 1 to LH_H2_FRAME_BYTES_MAX (the default): a slow link
+ * is free again for an urgent frame after each. */
+#define LH_H2_FRAME_BYTES_MAX 16384u
+void lh_h2_session_set_frame_bytes(lh_h2_session *session, uint32_t bytes);
+
 /* Fills the buffer with what should be sent next; *length 0: nothing now. Errors as in _receive. */
 lh_status lh_h2_session_pull(lh_h2_session *session, uint8_t *buffer, size_t capacity, size_t *length,
                              lh_error *error);

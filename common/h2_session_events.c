@@ -312,6 +312,7 @@ lh_status lh_h2_session_callbacks(nghttp2_session_callbacks **out) {
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
     nghttp2_session_callbacks_set_send_data_callback(callbacks, lh_h2_session_on_send_data);
+    nghttp2_session_callbacks_set_data_source_read_length_callback(callbacks, lh_h2_session_on_frame_bytes);
     *out = callbacks;
     return LH_OK;
 }

@@ -36,6 +36,8 @@ struct lh_h2_session {
     uint32_t open_streams, mid_headers;
     lh_send_order order; /* client: streams that have not sent their END_STREAM */
 
+    uint32_t frame_bytes; /* of a DATA frame, at most */
+
     uint8_t *buffer; /* during _pull */
     size_t capacity, used;
 
@@ -67,5 +69,9 @@ void lh_h2_session_close_stream(lh_h2_stream *stream, lh_status status);
 nghttp2_data_provider lh_h2_session_provider(lh_h2_stream *stream);
 int lh_h2_session_on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const uint8_t *header,
                                size_t length, nghttp2_data_source *source, void *user_data);
+/* How much a DATA frame may hold. */
+ssize_t lh_h2_session_on_frame_bytes(nghttp2_session *nghttp2, uint8_t type, int32_t id,
+                                     int32_t session_window, int32_t stream_window, uint32_t peer_max,
+                                     void *user_data);
 /* Client: lets the stream whose turn it is send, if nghttp2 holds it back. True when one was resumed. */
 bool lh_h2_session_resume_next(lh_h2_session *session);

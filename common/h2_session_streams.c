@@ -122,6 +122,19 @@ int lh_h2_session_on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, c
     return NGHTTP2_ERR_PAUSE; /* let _pull see whether there is room for another frame */
 }
 
+ssize_t lh_h2_session_on_frame_bytes(nghttp2_session *nghttp2, uint8_t type, int32_t id,
+                                     int32_t session_window, int32_t stream_window, uint32_t peer_max,
+                                     void *user_data) {
+    (void)nghttp2;
+    (void)type;
+    (void)id;
+    const lh_h2_session *session = user_data;
+    int64_t bytes = session->frame_bytes;
+    bytes = bytes < peer_max ? bytes : peer_max;
+    bytes = bytes < session_window ? bytes : session_window;
+    return (ssize_t)(bytes < stream_window ? bytes : stream_window);
+}
+
 static bool resume(lh_h2_stream *stream) {
     if (!stream->deferred)
         return false;

@@ -30,6 +30,7 @@ struct lh_h2_transport {
     lh_h2_liveness liveness;
     char peer[LH_ADDRESS_TEXT_BYTES];
     bool ready, peer_closed, closing, down;
+    bool dry; /* the last pump found no more to say */
     lh_status close_status;
     char close_reason[LH_ERROR_MESSAGE_BYTES];
     lh_h2_output output;
@@ -94,7 +95,9 @@ static void on_session_settings(void *context) {
 
 static void on_session_ping_answer(void *context, uint64_t number) {
     lh_h2_transport *transport = context;
-    lh_h2_liveness_answered(&transport->liveness, number);
+    int64_t sample_us = lh_h2_liveness_answered(&transport->liveness, number);
+    if (sample_us && transport->config.on_round_trip && !transport->closing)
+        transport->config.on_round_trip(transport->config.owner, transport, sample_us);
 }
 
 static void session_open(lh_h2_transport *transport) {
@@ -208,6 +211,7 @@ static void on_written(lh_h2_output *output, int code) {
 
 static void pump(lh_h2_transport *transport) {
     lh_h2_output *output = &transport->output;
+    transport->dry = false;
     for (size_t pumped = 0; !output->writing && !transport->closing; pumped += output->used) {
         lh_error error;
         if (pumped >= PUMP_BYTES_MAX) {
@@ -216,7 +220,8 @@ static void pump(lh_h2_transport *transport) {
         }
         if (gather(transport, &error) != LH_OK)
             close_error(transport, &error);
-        if (output->used == 0)
+        transport->dry = output->used == 0;
+        if (transport->dry)
             return;
         int code = lh_h2_output_flush(output);
         if (code < 0)
@@ -435,6 +440,22 @@ int64_t lh_h2_transport_round_trip_us(const lh_h2_transport *transport) {
 
 uint64_t lh_h2_transport_bytes_sent(const lh_h2_transport *transport) {
     return transport->output.bytes_sent;
+}
+
+bool lh_h2_transport_is_dry(const lh_h2_transport *transport) {
+    return transport->dry;
+}
+
+void lh_h2_transport_set_burst(lh_h2_transport *transport, size_t bytes) {
+    assert(bytes >= LH_H2_OUTPUT_BYTES_MIN && bytes <= LH_H2_OUTPUT_BYTES_MAX);
+    transport->output.limit_max = bytes;
+    if (transport->output.limit > bytes)
+        transport->output.limit = bytes;
+}
+
+int lh_h2_transport_descriptor(const lh_h2_transport *transport) {
+    int descriptor;
+    return uv_fileno((const uv_handle_t *)&transport->tcp, &descriptor) == 0 ? descriptor : -1;
 }
 
 lh_h2_transport **lh_h2_transport_next(lh_h2_transport *transport) {

@@ -26,6 +26,8 @@ typedef struct lh_h2_transport_config {
     void (*on_ready)(void *owner, lh_h2_transport *transport);
     /* It may have become idle, or the peer may have said GOAWAY. */
     void (*on_change)(void *owner, lh_h2_transport *transport);
+    /* NULL: nobody asks. */
+    void (*on_round_trip)(void *owner, lh_h2_transport *transport, int64_t round_trip_us);
     void (*on_down)(void *owner, lh_h2_transport *transport, lh_status status, const char *reason);
     void (*on_released)(void *owner, lh_h2_transport *transport);
     void *owner;
@@ -49,5 +51,12 @@ bool lh_h2_transport_is_closing(const lh_h2_transport *transport);
 const char *lh_h2_transport_peer(const lh_h2_transport *transport);
 int64_t lh_h2_transport_round_trip_us(const lh_h2_transport *transport);
 uint64_t lh_h2_transport_bytes_sent(const lh_h2_transport *transport);
+/* All that the session had to say is with the kernel. */
+bool lh_h2_transport_is_dry(const lh_h2_transport *transport);
+/* What leaves at once when the kernel takes it, LH_H2_OUTPUT_BYTES_MIN to _MAX bytes: an urgent frame waits
+ * for it. */
+void lh_h2_transport_set_burst(lh_h2_transport *transport, size_t bytes);
+/* -1: there is none. */
+int lh_h2_transport_descriptor(const lh_h2_transport *transport);
 /* For the owner's list. */
 lh_h2_transport **lh_h2_transport_next(lh_h2_transport *transport);

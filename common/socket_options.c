@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 enum {
-    UNSENT_BYTES_MAX = 32 << 10, /* 26 ms at 10 Mbit/s: what an urgent frame waits for at most */
+    UNSENT_BYTES_MAX = 32 << 10, /* until the link's rate is known (h2_link.c) */
     KEEPALIVE_IDLE_S = 15,
     KEEPALIVE_INTERVAL_S = 5,
     KEEPALIVE_PROBES = 3
@@ -31,5 +31,11 @@ lh_status lh_socket_set_options(int descriptor, int64_t dead_after_ms, lh_error 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (setsockopt(descriptor, options[i].level, options[i].name, &options[i].value, sizeof(int)) != 0)
             return lh_fail(error, LH_ERR_IO, "%s: %s", options[i].text, strerror(errno));
+    return LH_OK;
+}
+
+lh_status lh_socket_set_unsent_max(int descriptor, int bytes, lh_error *error) {
+    if (setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes) != 0)
+        return lh_fail(error, LH_ERR_IO, "TCP_NOTSENT_LOWAT: %s", strerror(errno));
     return LH_OK;
 }

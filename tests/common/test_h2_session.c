@@ -417,6 +417,39 @@ static void urgent_overtakes_and_bulk_stays_in_order(void **state) {
     pair_close(&p);
 }
 
+/* On a slow link frames are small: what is urgent waits for one of them. */
+static void frames_may_be_small(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    seen *bulk = submit(&p, "/bulk", 1);
+    write_zeros(bulk, 1 << 20);
+    lh_h2_stream_end(bulk->stream);
+    settle(&p);
+    bulk = submit(&p, "/bulk2", 1);
+    write_zeros(bulk, 1 << 20);
+    lh_h2_session_set_frame_bytes(p.client.session, 2048);
+    for (int i = 0; i < 10; i++)
+        carry(&p.client, &p.server);
+    seen *b = server_stream(&p, "/bulk2");
+    assert_in_range(b->received, 8 * 2048,
+                    10 * 2048); /* each pull gives a frame, the first the headers too */
+    size_t before = p.server.body_bytes;
+    seen *urgent = submit(&p, "/urgent", 0);
+    write_zeros(urgent, 100);
+    lh_h2_stream_end(urgent->stream);
+    carry(&p.client, &p.server);
+    carry(&p.client, &p.server);
+    seen *u = server_stream(&p, "/urgent");
+    assert_true(u->first_at <= before + 2048);
+    assert_int_equal(u->ends, 1);
+    lh_h2_session_set_frame_bytes(p.client.session, LH_H2_FRAME_BYTES_MAX);
+    lh_h2_stream_end(bulk->stream);
+    settle(&p);
+    assert_int_equal(b->received, 1 << 20);
+    pair_close(&p);
+}
+
 static void a_cancelled_head_passes_its_turn_on(void **state) {
     (void)state;
     pair p;
@@ -912,6 +945,7 @@ int main(void) {
         cmocka_unit_test(bad_headers_are_not_sent),
         cmocka_unit_test(too_many_requests_are_busy),
         cmocka_unit_test(urgent_overtakes_and_bulk_stays_in_order),
+        cmocka_unit_test(frames_may_be_small),
         cmocka_unit_test(a_cancelled_head_passes_its_turn_on),
         cmocka_unit_test(a_full_window_holds_up_only_its_class),
         cmocka_unit_test(responses_share_the_connection),

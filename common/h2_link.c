@@ -1,0 +1,165 @@
+/* When to sample, and what to make of it. */
+#include "common/h2_link.h"
+
+#include "common/clock.h"
+#include "common/h2_output.h"
+#include "common/socket_options.h"
+
+enum {
+    SAMPLE_US_MIN = 1000,
+    /* Acknowledgements of a fast link are through in milliseconds once they come; in slow start the window's pauses must be seen; later the mean is
+     * enough. */
+    BEGINNING_MS = 1,
+    BEGINNING_US = 10000,
+    FRESH_US = 1000000, /* an estimate of this age needs no such care */
+    SLOW_START_MS = 2,
+    SETTLED_MS = 10,
+    /* What an urgent frame waits for at most: as long as this at the link's rate. Shorter would idle the link
+     * where the loop shares a core with the arithmetic and comes late. */
+    UNSENT_US = 8000,
+    FRAME_US = 4000,
+    UNSENT_BYTES_MIN = 4 << 10, /* the kernel asks for more when half of it is gone: one segment is left */
+    UNSENT_BYTES_MAX = 512 << 10,
+    UNSENT_BYTES_DEFAULT = 32 << 10,
+    FRAME_BYTES_MIN = 2 << 10
+};
+/* The pace is set anew when the rate has changed by so much. */
+static const double PACE_CHANGE = 1.25;
+
+static void on_timer(uv_timer_t *timer);
+
+void lh_h2_link_open(lh_h2_link *link, uv_loop_t *loop) {
+    *link = (lh_h2_link){.transport = NULL};
+    lh_link_meter_init(&link->meter);
+    uv_timer_init(loop, &link->timer);
+    link->timer.data = link;
+}
+
+static void on_timer_closed(uv_handle_t *handle) {
+    lh_h2_link *link = handle->data;
+    link->on_closed(link->context);
+}
+
+void lh_h2_link_close(lh_h2_link *link, void (*on_closed)(void *), void *context) {
+    link->transport = NULL;
+    link->on_closed = on_closed;
+    link->context = context;
+    uv_close((uv_handle_t *)&link->timer, on_timer_closed);
+}
+
+/* ---- Pace --------------------------------------------------------------------------------------- */
+
+static uint32_t clamp(double value, uint32_t least, uint32_t most) {
+    return value < least ? least : value > most ? most : (uint32_t)value;
+}
+
+/* A failure leaves the pace as it is. */
+static void set_pace(lh_h2_link *link, double rate) {
+    uint32_t unsent = UNSENT_BYTES_DEFAULT, frame = LH_H2_FRAME_BYTES_MAX;
+    if (rate > 0) {
+        unsent = clamp(rate * UNSENT_US, UNSENT_BYTES_MIN, UNSENT_BYTES_MAX);
+        frame = clamp(rate * FRAME_US, FRAME_BYTES_MIN, LH_H2_FRAME_BYTES_MAX);
+    }
+    lh_socket_set_unsent_max(lh_h2_transport_descriptor(link->transport), (int)unsent, NULL);
+    lh_h2_session_set_frame_bytes(lh_h2_transport_session(link->transport), frame);
+    lh_h2_transport_set_burst(link->transport, clamp(unsent, LH_H2_OUTPUT_BYTES_MIN, LH_H2_OUTPUT_BYTES_MAX));
+    link->paced_for = rate;
+}
+
+static void suit_pace(lh_h2_link *link) {
+    lh_link_estimate estimate;
+    lh_h2_link_read(link, &estimate);
+    double rate = estimate.bytes_per_us_is_bound ? 0 : estimate.bytes_per_us;
+    if (rate > link->paced_for * PACE_CHANGE || rate < link->paced_for / PACE_CHANGE)
+        set_pace(link, rate);
+}
+
+void lh_h2_link_attach(lh_h2_link *link, lh_h2_transport *transport) {
+    uv_timer_stop(&link->timer);
+    link->transport = transport;
+    link->is_busy = false;
+    link->acked_bytes = 0;
+    link->sampled_us = 0;
+    link->paced_for = 0;
+    if (!transport)
+        return;
+    link->window_decays = lh_socket_window_decays(lh_h2_transport_descriptor(transport));
+    lh_link_meter_connected(&link->meter);
+    suit_pace(link);
+}
+
+/* ---- Samples ------------------------------------------------------------------------------------ */
+
+static bool is_bulk(const lh_h2_link *link, const lh_tcp_state *state) {
+    return state->in_flight_bytes + state->unsent_bytes >= LH_LINK_BULK_BYTES ||
+           (!lh_h2_transport_is_dry(link->transport) && state->in_flight_bytes > 0);
+}
+
+static uint64_t interval_ms(const lh_h2_link *link, const lh_tcp_state *state) {
+    lh_link_estimate estimate;
+    lh_link_meter_read(&link->meter, link->sampled_us, &estimate);
+    bool is_fresh = !estimate.bytes_per_us_is_bound && estimate.age_us < FRESH_US;
+    if (!is_fresh && link->sampled_us - link->begun_us < BEGINNING_US)
+        return BEGINNING_MS;
+    return state->window_bytes < state->threshold_bytes ? SLOW_START_MS : SETTLED_MS;
+}
+
+static void sample(lh_h2_link *link) {
+    lh_tcp_state state;
+    if (lh_socket_tcp_state(lh_h2_transport_descriptor(link->transport), &state, NULL) != LH_OK) {
+        link->is_busy = false;
+        uv_timer_stop(&link->timer);
+        return;
+    }
+    link->sampled_us = lh_clock_us();
+    if (!link->is_busy || state.acked_bytes == link->begun_bytes)
+        link->begun_us = link->sampled_us;
+    if (!link->is_busy)
+        link->begun_bytes = state.acked_bytes;
+    link->acked_bytes = state.acked_bytes;
+    lh_link_meter_sample(&link->meter, link->sampled_us, &state);
+    suit_pace(link);
+    link->is_busy = is_bulk(link, &state);
+    if (link->is_busy)
+        uv_timer_start(&link->timer, on_timer, interval_ms(link, &state), 0);
+    else
+        uv_timer_stop(&link->timer);
+}
+
+static void on_timer(uv_timer_t *timer) {
+    lh_h2_link *link = timer->data;
+    if (link->transport && !lh_h2_transport_is_closing(link->transport))
+        sample(link);
+}
+
+void lh_h2_link_on_pumped(lh_h2_link *link) {
+    uint64_t sent_bytes = lh_h2_transport_bytes_sent(link->transport);
+    uint64_t position = sent_bytes + 1; /* TCP counts the SYN */
+    if (lh_h2_transport_is_dry(link->transport))
+        lh_link_meter_ran_dry(&link->meter, position);
+    if (position >= link->acked_bytes + LH_LINK_BULK_BYTES &&
+        lh_clock_us() - link->sampled_us >= SAMPLE_US_MIN)
+        sample(link);
+}
+
+void lh_h2_link_on_round_trip(lh_h2_link *link, int64_t round_trip_us) {
+    lh_link_meter_round_trip(&link->meter, lh_clock_us(), round_trip_us, lh_h2_link_is_busy(link));
+}
+
+bool lh_h2_link_is_busy(const lh_h2_link *link) {
+    return link->is_busy;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------ */
+
+void lh_h2_link_read(const lh_h2_link *link, lh_link_estimate *estimate) {
+    lh_link_meter_read(&link->meter, lh_clock_us(), estimate);
+}
+
+uint64_t lh_h2_link_ready_bytes(const lh_h2_link *link) {
+    lh_tcp_state state;
+    if (!link->transport ||
+        lh_socket_tcp_state(lh_h2_transport_descriptor(link->transport), &state, NULL) != LH_OK)
+        return 0;
+    return lh_link_ready_bytes(&state, link->window_decays);
+}

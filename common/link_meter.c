@@ -1,0 +1,186 @@
+/* Intervals, slots and marks; see link_meter.h. */
+#include "common/link_meter.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    SLOT_BYTES_MIN = 16 << 10,
+    SLOT_US_MAX = 50000,        /* a slow link fills a slot with less */
+    SLOT_AGE_US_MAX = 30000000, /* older than the newest one by so much: of another time */
+    GAP_US_MIN = 8000,          /* in slow start: no acknowledgement for so long, the sender stood still */
+    QUIET_PERIOD_US = 10000000,
+    START_SEGMENTS = 10 /* the initial window (RFC 6928) */
+};
+
+typedef struct lh_link_slot slot;
+typedef struct lh_link_mark mark;
+
+void lh_link_meter_init(lh_link_meter *meter) {
+    *meter = (lh_link_meter){0};
+}
+
+void lh_link_meter_connected(lh_link_meter *meter) {
+    meter->mark_count = 0;
+    meter->acked_bytes = 0;
+    meter->progress_us = 0;
+    meter->pending = (slot){0};
+}
+
+/* ---- Marks -------------------------------------------------------------------------------------- */
+
+void lh_link_meter_ran_dry(lh_link_meter *meter, uint64_t position) {
+    mark *last = meter->mark_count ? &meter->marks[meter->mark_count - 1] : NULL;
+    if (position <= meter->acked_bytes || (last && position <= last->last))
+        return;
+    if (meter->mark_count == LH_LINK_MARKS) {
+        last->last = position; /* all between counts as dry */
+        return;
+    }
+    meter->marks[meter->mark_count++] = (mark){position, position};
+}
+
+/* The last dry position in (from, to], or 0. Marks that are acknowledged go. */
+static uint64_t cross_marks(lh_link_meter *meter, uint64_t from, uint64_t to) {
+    uint64_t crossed = 0;
+    uint32_t gone = 0;
+    for (uint32_t i = 0; i < meter->mark_count; i++) {
+        const mark *m = &meter->marks[i];
+        if (m->first <= to && m->last > from)
+            crossed = m->last < to ? m->last : to;
+        gone += m->last <= to;
+    }
+    meter->mark_count -= gone;
+    memmove(meter->marks, meter->marks + gone, meter->mark_count * sizeof meter->marks[0]);
+    return crossed;
+}
+
+/* ---- Slots -------------------------------------------------------------------------------------- */
+
+static void commit_pending(lh_link_meter *meter) {
+    slot *open = &meter->open;
+    open->bytes += meter->pending.bytes;
+    open->us += meter->pending.us;
+    open->at_us = meter->pending.at_us;
+    meter->pending = (slot){0};
+    if (open->us < SLOT_US_MAX && (open->us < LH_LINK_SLOT_US_MIN || open->bytes < SLOT_BYTES_MIN))
+        return;
+    meter->slots[meter->slot_next] = *open;
+    meter->slot_next = (meter->slot_next + 1) % LH_LINK_SLOTS;
+    meter->slot_count += meter->slot_count < LH_LINK_SLOTS;
+    *open = (slot){0};
+}
+
+/* The sender stood still for want of window. Longer than a round trip explains it is something else. */
+static bool is_slow_start_gap(const lh_tcp_state *state, int64_t us) {
+    int64_t round_trip = state->round_trip_min_us;
+    return state->window_bytes < state->threshold_bytes && us > GAP_US_MIN && us > round_trip / 4 &&
+           us <= round_trip * 3 / 2 + GAP_US_MIN;
+}
+
+void lh_link_meter_sample(lh_link_meter *meter, int64_t now_us, const lh_tcp_state *state) {
+    uint64_t from = meter->acked_bytes, to = state->acked_bytes;
+    int64_t us = now_us - meter->progress_us;
+    bool is_over = state->in_flight_bytes == 0 && state->unsent_bytes == 0;
+    if (to > from) {
+        bool is_first = meter->progress_us == 0;
+        uint64_t dry = cross_marks(meter, from, to);
+        bool is_gap = !is_first && is_slow_start_gap(state, us);
+        if (!is_first && !is_gap)
+            commit_pending(meter);
+        meter->pending = (slot){0};
+        if (!is_first && !is_gap && !dry && us > 0)
+            meter->pending = (slot){.bytes = (double)(to - from), .us = us, .at_us = now_us};
+        meter->acked_bytes = to;
+        meter->progress_us = now_us;
+        is_over = is_over || dry == to; /* what follows has only just left */
+    }
+    if (is_over) {
+        meter->progress_us = 0;
+        meter->pending = (slot){0};
+    }
+}
+
+void lh_link_meter_bound(lh_link_meter *meter, int64_t now_us, double bytes, int64_t us) {
+    double rate = us > 0 ? bytes / (double)us : 0;
+    if (rate >= meter->bound || now_us - meter->bound_us > SLOT_AGE_US_MAX) {
+        meter->bound = rate;
+        meter->bound_us = now_us;
+    }
+}
+
+/* ---- Round trip --------------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b) {
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+void lh_link_meter_round_trip(lh_link_meter *meter, int64_t now_us, int64_t round_trip_us, bool loaded) {
+    if (loaded) {
+        meter->round_trip_us = least(meter->round_trip_us, round_trip_us);
+        return;
+    }
+    int64_t periods = (now_us - meter->quiet_since_us) / QUIET_PERIOD_US;
+    if (periods > 0) {
+        meter->quiet_min_us[1] = periods == 1 ? meter->quiet_min_us[0] : 0;
+        meter->quiet_min_us[0] = 0;
+        meter->quiet_since_us = now_us;
+    }
+    meter->quiet_min_us[0] = least(meter->quiet_min_us[0], round_trip_us);
+    meter->round_trip_us = least(meter->quiet_min_us[0], meter->quiet_min_us[1]);
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------ */
+
+/* The slots that count, the open one among them if it says anything. */
+static uint32_t gather(const lh_link_meter *meter, slot slots[LH_LINK_SLOTS + 1]) {
+    uint32_t count = 0;
+    int64_t newest_us = 0;
+    for (uint32_t i = 0; i < meter->slot_count; i++)
+        slots[count++] = meter->slots[i];
+    if (meter->open.us >= LH_LINK_SLOT_US_MIN / 8)
+        slots[count++] = meter->open;
+    for (uint32_t i = 0; i < count; i++)
+        newest_us = slots[i].at_us > newest_us ? slots[i].at_us : newest_us;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (newest_us - slots[i].at_us <= SLOT_AGE_US_MAX)
+            slots[kept++] = slots[i];
+    return kept;
+}
+
+void lh_link_meter_read(const lh_link_meter *meter, int64_t now_us, lh_link_estimate *estimate) {
+    slot slots[LH_LINK_SLOTS + 1];
+    uint32_t count = gather(meter, slots);
+    double bytes = 0, us = 0, deviation = 0;
+    *estimate = (lh_link_estimate){.round_trip_us = meter->round_trip_us,
+                                   .bytes_per_us = meter->bound,
+                                   .bytes_per_us_is_bound = true,
+                                   .age_us = meter->bound_us ? now_us - meter->bound_us : 0};
+    if (count == 0)
+        return;
+    estimate->age_us = now_us - slots[0].at_us;
+    for (uint32_t i = 0; i < count; i++) {
+        bytes += slots[i].bytes;
+        us += (double)slots[i].us;
+        if (now_us - slots[i].at_us < estimate->age_us)
+            estimate->age_us = now_us - slots[i].at_us;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        deviation += fabs(slots[i].bytes - bytes / us * (double)slots[i].us);
+    estimate->bytes_per_us = bytes / us;
+    estimate->bytes_per_us_deviation = deviation / us;
+    estimate->bytes_per_us_is_bound = false;
+}
+
+uint64_t lh_link_ready_bytes(const lh_tcp_state *state, bool window_decays) {
+    uint64_t window = state->window_bytes, least_window = (uint64_t)START_SEGMENTS * state->segment_bytes;
+    if (!window_decays || state->in_flight_bytes || state->retransmit_timeout_us <= 0)
+        return window;
+    int64_t idle_us = state->idle_us;
+    while (idle_us > state->retransmit_timeout_us && window > least_window) {
+        window /= 2;
+        idle_us -= state->retransmit_timeout_us;
+    }
+    return window > least_window || state->window_bytes < least_window ? window : least_window;
+}
