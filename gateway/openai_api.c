@@ -13,6 +13,7 @@
 #include "gateway/random_id.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -107,10 +108,16 @@ static lh_http_progress reply_json(const api_call *call, unsigned status, json_t
 
 /* ---- What is told without a model. ---- */
 
-static const char *state_name(const lh_openai_api *api) {
-    if (atomic_load(&api->draining))
-        return "draining";
-    switch (lh_engine_current_state(api->engine)) {
+static lh_engine_state state_of(const lh_openai_api *api) {
+    return atomic_load(&api->draining) ? LH_ENGINE_DRAINING : lh_engine_current_state(api->engine);
+}
+
+static bool is_ready(const lh_openai_api *api) {
+    return state_of(api) == LH_ENGINE_READY;
+}
+
+static const char *state_name(lh_engine_state state) {
+    switch (state) {
     case LH_ENGINE_READY:
         return "ok";
     case LH_ENGINE_LOADING:
@@ -123,23 +130,24 @@ static const char *state_name(const lh_openai_api *api) {
     return "draining";
 }
 
-static bool is_ready(const lh_openai_api *api) {
-    return strcmp(state_name(api), "ok") == 0;
-}
-
-static void set_unavailable(lh_openai_error *error) {
+/* 503, and why. */
+static void set_unavailable(lh_engine_state state, lh_openai_error *error) {
     lh_openai_error_from(error, &(lh_error){.status = LH_ERR_UNAVAILABLE});
+    if (state == LH_ENGINE_DRAINING)
+        snprintf(error->message, sizeof error->message,
+                 "The server is draining: it finishes what it has begun and takes nothing new.");
 }
 
 static lh_http_progress reply_health(const api_call *call, lh_http_reply *reply) {
-    const char *state = state_name(call->api);
-    if (strcmp(state, "ok") == 0)
-        return reply_json(call, 200, json_pack("{s:s}", "status", state), reply);
+    lh_engine_state state = state_of(call->api);
+    lh_openai_error error;
+    if (state == LH_ENGINE_READY)
+        return reply_json(call, 200, json_pack("{s:s}", "status", state_name(state)), reply);
+    set_unavailable(state, &error);
     lh_http_reply_add(reply, "Retry-After", "2");
-    return reply_json(call, 503,
-                      json_pack("{s:s, s:{s:s, s:s, s:n, s:s}}", "status", state, "error", "message",
-                                "No complete chain of workers serves the model now.", "type",
-                                "unavailable_error", "param", "code", "model_unavailable"),
+    return reply_json(call, error.status,
+                      json_pack("{s:s, s:{s:s, s:s, s:n, s:s}}", "status", state_name(state), "error",
+                                "message", error.message, "type", error.type, "param", "code", error.code),
                       reply);
 }
 
@@ -157,7 +165,7 @@ static lh_http_progress reply_model(const api_call *call, lh_http_reply *reply) 
         lh_openai_error_set(&error, 404, "model_not_found", "The model '%.200s' does not exist here.",
                             decoded ? id : call->route.rest);
     else if (!is_ready(call->api))
-        set_unavailable(&error);
+        set_unavailable(state_of(call->api), &error);
     else
         return reply_json(call, 200, lh_openai_model_object(call->api->model), reply);
     return reply_error(call, &error, reply);
@@ -223,7 +231,7 @@ static lh_http_progress generate(api_call *call, const lh_http_request *request,
     if (!call->answer)
         lh_openai_error_from(&error, &(lh_error){.status = LH_ERR_NO_MEMORY});
     else if (atomic_load(&call->api->draining))
-        set_unavailable(&error);
+        set_unavailable(state_of(call->api), &error);
     else if (call->route.action == LH_OPENAI_POST_CHAT)
         begun = begin_chat(call, request, &error);
     else
@@ -351,6 +359,12 @@ static void on_refusal(void *context, lh_http_exchange *exchange, unsigned statu
     reply_error(known ? known : &unknown, &error, reply);
 }
 
+/* Load balancers and service managers ask every few seconds: while all is well that is no news. */
+static bool is_quiet_probe(const api_call *call, unsigned status) {
+    return status == 200 && call->routed &&
+           (call->route.action == LH_OPENAI_GET_HEALTH || call->route.action == LH_OPENAI_GET_LIFE);
+}
+
 static void on_done(void *context, lh_http_exchange *exchange, const lh_http_request *request,
                     const lh_http_outcome *outcome) {
     (void)context;
@@ -364,7 +378,7 @@ static void on_done(void *context, lh_http_exchange *exchange, const lh_http_req
     if (call->answer)
         usage = lh_openai_answer_usage(call->answer);
     lh_openai_answer_destroy(call->answer);
-    lh_log(LH_LOG_INFO, "api",
+    lh_log(is_quiet_probe(call, outcome->status) ? LH_LOG_DEBUG : LH_LOG_INFO, "api",
            "request method=%.16s route=%s status=%u ms=%.1f tokens_in=%llu tokens_out=%llu "
            "unknown_fields=%zu id=%s",
            request->method, call->route.name, outcome->status, (double)outcome->elapsed_us / 1000,

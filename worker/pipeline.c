@@ -56,6 +56,7 @@ void lh_pipeline_destroy(lh_pipeline *pipeline) {
     if (pipeline == NULL) {
         return;
     }
+    assert(!pipeline->polling);
     lh_shard_queue_push(pipeline->inbox, &pipeline->stop_message.head);
     pthread_join(pipeline->thread, NULL);
     discard_output(pipeline);
@@ -71,9 +72,26 @@ void lh_pipeline_destroy(lh_pipeline *pipeline) {
 
 /* ---- Out ---------------------------------------------------------------------------------------- */
 
+static void tell_work(lh_pipeline *pipeline, void *step_context, const lh_pipeline_span *span) {
+    if (pipeline->options.events.on_worked != NULL) {
+        pipeline->options.events.on_worked(pipeline->options.context, step_context, span);
+    }
+}
+
 static void deliver_taken(lh_pipeline *pipeline, lh_shard_message *message) {
     size_t bytes = message->bytes;
     void *step_context = message->step != NULL ? message->step->context : NULL;
+    const lh_stage_shard *shard = &message->shard;
+    if (message->step != NULL && message->accepted_us != 0) {
+        tell_work(pipeline, step_context,
+                  &(lh_pipeline_span){.work = LH_PIPELINE_ACCEPT,
+                                      .first_row = shard->first_row,
+                                      .rows = shard->rows,
+                                      .first_column = shard->first_column,
+                                      .columns = shard->columns,
+                                      .begin_us = message->accept_us,
+                                      .end_us = message->accepted_us});
+    }
     free(message);
     lh_shard_queue_release(pipeline->inbox, bytes);
     pipeline->options.events.on_taken(pipeline->options.context, step_context, bytes);
@@ -82,11 +100,22 @@ static void deliver_taken(lh_pipeline *pipeline, lh_shard_message *message) {
 static void deliver_frame(lh_pipeline *pipeline, lh_frame_message *message) {
     void *bytes = message->bytes, *step_context = message->step->context;
     size_t length = message->head.charge;
+    tell_work(pipeline, step_context, &message->span);
     free(message);
     pipeline->options.events.on_frame(pipeline->options.context, step_context, bytes, length);
 }
 
 static void deliver_end(lh_pipeline *pipeline, lh_pipeline_step *step) {
+    if (step->begun_us != 0) {
+        tell_work(pipeline, step->context,
+                  &(lh_pipeline_span){
+                      .work = LH_PIPELINE_BEGIN, .begin_us = step->begin_us, .end_us = step->begun_us});
+    }
+    if (step->finished_us != 0) {
+        tell_work(pipeline, step->context,
+                  &(lh_pipeline_span){
+                      .work = LH_PIPELINE_FINISH, .begin_us = step->finish_us, .end_us = step->finished_us});
+    }
     pipeline->options.events.on_ended(pipeline->options.context, step->context, step->failure.status,
                                       step->failure.message, step->results, step->result_count);
     lh_shard_queue_push(pipeline->inbox, &step->forget_message);
@@ -94,7 +123,7 @@ static void deliver_end(lh_pipeline *pipeline, lh_pipeline_step *step) {
 
 void lh_pipeline_poll(lh_pipeline *pipeline) {
     lh_message *message;
-    bool is_removed = false;
+    pipeline->polling = true;
     while ((message = lh_shard_queue_pop(pipeline->outbox, false)) != NULL) {
         switch (message->kind) {
         case LH_MESSAGE_TAKEN:
@@ -109,12 +138,10 @@ void lh_pipeline_poll(lh_pipeline *pipeline) {
         default:
             assert(message->kind == LH_MESSAGE_REMOVED);
             free(message);
-            is_removed = true;
+            pipeline->options.events.on_removed(pipeline->options.context);
         }
     }
-    if (is_removed) { /* last, for it may destroy the pipeline */
-        pipeline->options.events.on_removed(pipeline->options.context);
-    }
+    pipeline->polling = false;
 }
 
 /* ---- In ----------------------------------------------------------------------------------------- */

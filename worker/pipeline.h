@@ -34,7 +34,22 @@ typedef struct lh_pipeline_result {
     lh_sample_result sample;
 } lh_pipeline_result;
 
-/* Called by lh_pipeline_poll, in the order in which things happened. They may call into the pipeline. */
+typedef enum lh_pipeline_work {
+    LH_PIPELINE_BEGIN,  /* pages, a panel, the first stage's embedding */
+    LH_PIPELINE_ACCEPT, /* of one shard */
+    LH_PIPELINE_EMIT,   /* a shard of the result is computed: a moment */
+    LH_PIPELINE_FINISH  /* the layers */
+} lh_pipeline_work;
+
+/* When the compute thread worked on a step, by lh_clock_us. */
+typedef struct lh_pipeline_span {
+    lh_pipeline_work work;
+    uint32_t first_row, rows, first_column, columns; /* ACCEPT, EMIT: of the shard */
+    int64_t begin_us, end_us;
+} lh_pipeline_span;
+
+/* Called by lh_pipeline_poll, in the order in which things happened. They may call into the pipeline, but neither poll
+ * nor destroy it: whoever wants it gone when something ends does so after the poll. */
 typedef struct lh_pipeline_events {
     /* The stage has taken a shard, or has dropped one of a step that had ended (step_context is NULL): so
      * many bytes of the inbox are free again. */
@@ -47,8 +62,11 @@ typedef struct lh_pipeline_events {
      * removed), LH_ERR_UNAVAILABLE (no stage). */
     void (*on_ended)(void *context, void *step_context, lh_status status, const char *message,
                      const lh_pipeline_result *results, uint32_t result_count);
-    /* lh_pipeline_remove is done: the stage is destroyed. The last call of a poll; it may destroy the pipeline. */
+    /* lh_pipeline_remove is done: the stage is destroyed. What was begun after the removal comes after it. */
     void (*on_removed)(void *context);
+    /* A piece of work on a step was done; comes before the on_taken, on_frame or on_ended that follows from it (BEGIN and
+     * FINISH before on_ended). May be NULL. */
+    void (*on_worked)(void *context, void *step_context, const lh_pipeline_span *span);
 } lh_pipeline_events;
 
 typedef struct lh_pipeline_options {
@@ -67,7 +85,7 @@ lh_status lh_pipeline_create(const lh_pipeline_options *options, lh_pipeline **p
 /* Stops and joins the thread after the work that it has in hand, destroys the stage; no event comes any more.
  * NULL is allowed. */
 void lh_pipeline_destroy(lh_pipeline *pipeline);
-/* Delivers what has come out. */
+/* Delivers what has come out; not from within an event. */
 void lh_pipeline_poll(lh_pipeline *pipeline);
 
 /* ---- The stage ---------------------------------------------------------------------------------- */

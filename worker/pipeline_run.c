@@ -13,6 +13,8 @@
  * their positions no longer continue. They end in reverse order, each taking its positions back (stage.h). */
 #include "worker/pipeline_state.h"
 
+#include "common/clock.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,7 +238,9 @@ static bool has_panel(const lh_pipeline *pipeline, const lh_pipeline_step *step)
 }
 
 static void begin(lh_pipeline *pipeline, lh_pipeline_step *step) {
+    step->begin_us = lh_clock_us();
     lh_status status = lh_stage_begin(pipeline->stage, &step->batch, &step->stage_step, &step->failure);
+    step->begun_us = lh_clock_us();
     if (status != LH_OK) {
         step->stage_step = NULL;
         step->failure.status = status;
@@ -275,7 +279,9 @@ static void accept_shard(lh_pipeline *pipeline, lh_pipeline_step *step) {
         step->shards_tail = &step->shards;
     }
     lh_shard_message *shard = LH_MESSAGE_OF(message, lh_shard_message, head);
+    shard->accept_us = lh_clock_us();
     lh_status status = lh_stage_accept(step->stage_step, &shard->shard, &step->failure);
+    shard->accepted_us = lh_clock_us();
     give_shard_back(pipeline, shard, step);
     if (status != LH_OK) {
         step->failure.status = status;
@@ -299,6 +305,7 @@ static bool accept_next(lh_pipeline *pipeline, bool decode) {
 static void on_shard(void *context, const lh_stage_shard *shard) {
     lh_pipeline_step *step = context;
     const lh_pipeline_options *options = &step->pipeline->options;
+    int64_t now_us = lh_clock_us();
     lh_frame_message *message = malloc(sizeof(*message));
     void *bytes = NULL;
     size_t length = 0;
@@ -317,8 +324,16 @@ static void on_shard(void *context, const lh_stage_shard *shard) {
         free(message);
         return;
     }
-    *message = (lh_frame_message){
-        .head = {.kind = LH_MESSAGE_FRAME, .charge = length}, .step = step, .bytes = bytes};
+    *message = (lh_frame_message){.head = {.kind = LH_MESSAGE_FRAME, .charge = length},
+                                  .step = step,
+                                  .bytes = bytes,
+                                  .span = {.work = LH_PIPELINE_EMIT,
+                                           .first_row = shard->first_row,
+                                           .rows = shard->rows,
+                                           .first_column = shard->first_column,
+                                           .columns = shard->columns,
+                                           .begin_us = now_us,
+                                           .end_us = now_us}};
     lh_shard_queue_push(step->pipeline->outbox, &message->head);
 }
 
@@ -350,7 +365,9 @@ static void finish(lh_pipeline *pipeline, lh_pipeline_step *step) {
     if (step->batch.rows > 0) {
         lh_stage_output output = {
             .context = step, .on_shard = on_shard, .on_sample = on_sample, .is_cancelled = is_cancelled};
+        step->finish_us = lh_clock_us();
         lh_status status = lh_stage_finish(step->stage_step, &output, &error);
+        step->finished_us = lh_clock_us();
         if (status != LH_OK && step->failure.status == LH_OK) {
             error.status = status;
             step->failure = error;

@@ -12,6 +12,7 @@ struct lh_pipeline {
     lh_shard_queue *inbox, *outbox;
     pthread_t thread;
     lh_control_message stop_message;
+    bool polling; /* the I/O thread's */
 
     /* The compute thread's. */
     lh_stage *stage;

@@ -29,12 +29,14 @@ typedef struct lh_shard_message {
     lh_pipeline_step *step; /* TAKEN: NULL when the step had ended */
     lh_stage_shard shard;   /* values point behind this struct */
     size_t bytes; /* of the values: the inbox's charge, also when it comes back through the outbox */
+    int64_t accept_us, accepted_us; /* TAKEN: 0: it was dropped */
 } lh_shard_message;
 
 typedef struct lh_frame_message {
     lh_message head;
     lh_pipeline_step *step;
     void *bytes;
+    lh_pipeline_span span; /* EMIT */
 } lh_frame_message;
 
 /* INSTALL, REMOVE and its answer REMOVED, RESET, STOP. */
@@ -67,6 +69,7 @@ struct lh_pipeline_step {
     bool ended;                          /* ENDED is on its way; its rows concern nobody any more */
     bool forgotten;                      /* FORGET has come */
     bool released;                       /* its releases are done */
+    int64_t begin_us, begun_us, finish_us, finished_us; /* 0: not yet */
     lh_message begin_message, forget_message, ended_message;
 };
 

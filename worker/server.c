@@ -162,7 +162,7 @@ static void after_io(uv_check_t *handle) {
     lh_server *server = handle->data;
     lh_server_step *step;
     TAILQ_FOREACH(step, &server->steps, links) {
-        if (step->sent_bytes > 0 && server->pipeline != NULL) {
+        if (server->pipeline != NULL) {
             lh_server_step_count_sent(step);
         }
     }
@@ -239,7 +239,8 @@ static void close_next(lh_server *server) {
 static lh_status open_next(lh_server *server, const lh_server_route *route, lh_worker_client **next,
                            lh_error *error) {
     static const lh_worker_client_events events = {.on_state = on_next_state,
-                                                   .on_done = lh_server_step_on_passed};
+                                                   .on_done = lh_server_step_on_passed,
+                                                   .on_times = lh_server_step_on_times};
     if (route->next_tls && server->tls == NULL) {
         return lh_fail(error, LH_ERR_INVALID,
                        "the next hop %.80s takes TLS: give --tls-cert, --tls-key and --tls-ca",

@@ -5,6 +5,7 @@
 #include "worker/api/worker_client.h"
 #include "worker/pipeline.h"
 #include "worker/server.h"
+#include "worker/server_times.h"
 
 #include <sys/queue.h>
 
@@ -23,6 +24,8 @@ typedef struct lh_server_step {
     size_t held_bytes;               /* come, and their window not opened again */
     size_t pending_bytes;            /* of shards that the compute side has not taken */
     size_t sent_bytes;               /* given downstream, and not yet counted as gone */
+    int64_t first_byte_us;           /* of the body; 0: none has come */
+    lh_server_times *times;          /* NULL: not timed */
     bool body_ended;                 /* read to its end, and sound */
     bool computed;                   /* the pipeline has ended it well */
     bool passed;                     /* the next hop has answered 200 */
@@ -80,6 +83,8 @@ void lh_server_step_fail(lh_server_step *step, lh_status status, const char *mes
 /* The next hop is done with the step. */
 void lh_server_step_on_passed(void *context, void *step_context, lh_status status, const char *worker,
                               const char *message);
+/* The answer of the next hop brought times. */
+void lh_server_step_on_times(void *context, void *step_context, const uint8_t *frames, size_t length);
 /* Counts the bytes that have left downstream. */
 void lh_server_step_count_sent(lh_server_step *step);
 /* The pipeline is gone: it holds the step no more. The step may be gone afterwards. */

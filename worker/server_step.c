@@ -2,6 +2,7 @@
  * back. */
 #include "worker/server_state.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "worker/api/step_answer.h"
 #include "worker/server_batch.h"
@@ -48,6 +49,7 @@ static void free_if_unheld(lh_server_step *step) {
     TAILQ_REMOVE(&server->steps, step, links);
     server->step_count--;
     lh_step_reader_destroy(step->reader);
+    lh_server_times_destroy(step->times);
     free(step);
     lh_server_on_step_gone(server);
 }
@@ -95,13 +97,31 @@ void lh_server_step_fail(lh_server_step *step, lh_status status, const char *mes
     free_if_unheld(step);
 }
 
+static lh_status answer_success(lh_server_step *step) {
+    static const lh_h2_header content_type = {.name = "content-type", .value = "application/x-longhaul-step"};
+    lh_server_times_note(step->times, LH_MOMENT_ANSWERED);
+    size_t length = 0;
+    uint8_t *body = step->times != NULL ? lh_server_times_render(step->times, &length) : NULL;
+    if (body == NULL) {
+        return lh_h2_stream_respond(step->upstream, 200, "{}");
+    }
+    lh_status status = lh_h2_stream_respond_headers(step->upstream, 200, &content_type, 1, false);
+    if (status != LH_OK) {
+        free(body);
+        return status;
+    }
+    status = lh_h2_stream_write_owned(step->upstream, body, length);
+    lh_h2_stream_end(step->upstream);
+    return status;
+}
+
 static void answer_if_complete(lh_server_step *step) {
     if (step->settled || !step->body_ended || !step->computed || !step->passed) {
         return;
     }
     step->settled = true;
     step->server->steps_done++;
-    if (step->upstream != NULL && lh_h2_stream_respond(step->upstream, 200, "{}") != LH_OK) {
+    if (step->upstream != NULL && answer_success(step) != LH_OK) {
         lh_h2_stream_cancel(step->upstream);
     }
 }
@@ -184,6 +204,7 @@ static lh_status submit(lh_server_step *step, const lh_step_manifest *manifest, 
     }
     lh_error cause = {.status = LH_OK};
     lh_status status = lh_worker_client_submit(server->next, &onward, step, &step->downstream, &cause);
+    lh_server_times_note(step->times, LH_MOMENT_SUBMITTED);
     if (status != LH_OK) {
         step->hop_failed = true;
         lh_fail(error, status, "the next hop: %.280s", cause.message);
@@ -195,6 +216,10 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     lh_server_step *step = context;
     step->epoch = manifest->epoch;
     step->step_class = manifest->step_class;
+    if (manifest->timed) { /* without memory for it the answer tells less */
+        step->times = lh_server_times_create(step->server->name, step->first_byte_us);
+        lh_server_times_note(step->times, LH_MOMENT_MANIFEST);
+    }
     lh_status status = check_epoch(step, manifest, error);
     if (status == LH_OK && !step->server->place.route.is_last) {
         status = submit(step, manifest, error);
@@ -208,6 +233,7 @@ static lh_status on_shard(void *context, const lh_step_shard_header *header, con
     if (step->pipeline_step == NULL) {
         return LH_OK; /* it has ended before its body */
     }
+    lh_server_times_came(step->times, header);
     lh_stage_shard shard = {.first_row = header->first_row,
                             .rows = header->rows,
                             .first_column = header->first_column,
@@ -229,6 +255,9 @@ static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, s
         return;
     }
     step->held_bytes += length;
+    if (step->first_byte_us == 0) {
+        step->first_byte_us = lh_clock_us();
+    }
     lh_error error;
     lh_status status = lh_step_reader_feed(step->reader, bytes, length, &error);
     if (status != LH_OK) {
@@ -251,6 +280,7 @@ static void on_end(lh_h2_stream *stream, void *context) {
         return;
     }
     step->body_ended = true;
+    lh_server_times_note(step->times, LH_MOMENT_BODY_END);
     answer_if_complete(step);
 }
 
@@ -281,13 +311,18 @@ static void on_frame(void *context, void *step_context, void *bytes, size_t leng
         return;
     }
     step->sent_bytes += length;
+    lh_server_times_handed(step->times, length);
     if (lh_step_submission_write(step->downstream, bytes, length) != LH_OK) {
         lh_step_submission_cancel(step->downstream); /* its end tells */
     }
 }
 
 void lh_server_step_count_sent(lh_server_step *step) {
+    if (step->sent_bytes == 0 && step->times == NULL) {
+        return;
+    }
     size_t queued = step->downstream != NULL ? lh_step_submission_queued_bytes(step->downstream) : 0;
+    lh_server_times_queued(step->times, queued, step->computed);
     if (step->sent_bytes > queued) {
         lh_pipeline_frame_gone(step->server->pipeline, step->sent_bytes - queued);
         step->sent_bytes = queued;
@@ -342,8 +377,14 @@ static void on_ended(void *context, void *step_context, lh_status status, const 
     free_if_unheld(step);
 }
 
+static void on_worked(void *context, void *step_context, const lh_pipeline_span *span) {
+    (void)context;
+    lh_server_step *step = step_context;
+    lh_server_times_worked(step->times, span);
+}
+
 const lh_pipeline_events lh_server_step_pipeline_events = {
-    .on_taken = on_taken, .on_frame = on_frame, .on_ended = on_ended};
+    .on_taken = on_taken, .on_frame = on_frame, .on_ended = on_ended, .on_worked = on_worked};
 
 void lh_server_step_forget_pipeline(lh_server_step *step) {
     step->pipeline_step = NULL;
@@ -351,6 +392,12 @@ void lh_server_step_forget_pipeline(lh_server_step *step) {
 }
 
 /* ---- From the next hop -------------------------------------------------------------------------- */
+
+void lh_server_step_on_times(void *context, void *step_context, const uint8_t *frames, size_t length) {
+    (void)context;
+    lh_server_step *step = step_context;
+    lh_server_times_passed(step->times, frames, length);
+}
 
 void lh_server_step_on_passed(void *context, void *step_context, lh_status status, const char *worker,
                               const char *message) {
@@ -362,6 +409,7 @@ void lh_server_step_on_passed(void *context, void *step_context, lh_status statu
     }
     if (status == LH_OK) {
         step->passed = true;
+        lh_server_times_note(step->times, LH_MOMENT_PASSED);
         answer_if_complete(step);
     } else if (!step->settled) {
         /* Where nobody answered, the fault is seen here. */

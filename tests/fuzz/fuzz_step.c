@@ -3,6 +3,7 @@
  */
 #include "common/crc32c.h"
 #include "worker/api/step.h"
+#include "worker/api/step_times.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -91,6 +92,24 @@ static void seal(uint8_t *body, size_t length) {
     }
 }
 
+/* The same bytes as an answer with times. */
+static void read_times(const uint8_t *body, size_t length) {
+    static lh_step_times times;
+    static uint8_t again[16 + LH_STEP_TIMES_BYTES_MAX];
+    size_t offset = 0, bytes = 0, before = 0;
+    while (lh_step_times_read(body, length, &offset, &times, NULL) == LH_OK) {
+        if (lh_step_times_encode(&times, again, sizeof(again), &bytes, NULL) != LH_OK ||
+            bytes != offset - before || memcmp(again, body + before, bytes) != 0) {
+            abort(); /* what was read is written as it was */
+        }
+        before = offset;
+    }
+    size_t fitting = lh_step_times_fitting(body, length, length / 2);
+    if (fitting > length / 2 || lh_step_times_fitting(body, fitting, fitting) != fitting) {
+        abort();
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -117,6 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         lh_step_reader_finish(reader, NULL);
     }
     lh_step_reader_destroy(reader);
+    read_times(body, length);
     free(body);
     return 0;
 }

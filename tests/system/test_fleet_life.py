@@ -13,12 +13,15 @@ from programs import run_tests, wait_until
 from raw_http import ask
 from stream import Stream
 
-RENEW_MS, LEASE_MS, REPLAY_MS = 100, 1200, 1500
-TIMES = ["--renew-ms", str(RENEW_MS), "--lease-ms", str(LEASE_MS), "--plan-delay-ms", "200"]
+RENEW_MS, LEASE_MS, PLAN_MS, REPLAY_MS = 100, 1200, 200, 1500
+TIMES = ["--renew-ms", str(RENEW_MS), "--lease-ms", str(LEASE_MS), "--plan-delay-ms", str(PLAN_MS)]
 REPLAY = ["--replay-timeout-ms", str(REPLAY_MS)]
 PROMPT = "Once upon a time there was a lighthouse keeper who"
 # Sanitizer builds take their time.
 SLOWNESS = 4 if os.environ.get("LONGHAUL_TEST_QUICK") else 1
+# A loss is noticed within a lease and planned for after the delay; the rest is for weights to be fetched and for a busy machine.
+TAKE_OVER_S = 4 * (LEASE_MS + PLAN_MS) / 1000 * SLOWNESS
+RETURN_S = 10 * LEASE_MS / 1000
 GREEDY = {"temperature": 0}
 SEEDED = {"temperature": 1, "seed": 7}
 
@@ -139,11 +142,26 @@ class TakingOver(unittest.TestCase):
                 with self.subTest(victim=victim, settings=settings):
                     pause = self.disturb(fleet, victim, lambda worker: worker.kill(), settings)
                     report(f"worker {victim + 1} killed, longest pause of the stream", pause)
-                    self.assertLess(pause, 5 * SLOWNESS)
+                    self.assertLess(pause, TAKE_OVER_S)
                     self.assertNotIn(f"worker-{victim + 1}", stages(fleet))
                     fleet.start_worker(victim)
-                    wait_until(lambda: worker_state(fleet, f"worker-{victim + 1}"), 10, "it is back, as a spare")
+                    wait_until(lambda: worker_state(fleet, f"worker-{victim + 1}"), RETURN_S, "it is back, as a spare")
             self.assertGreaterEqual(fleet.fleet_state()["queue"]["totals"]["replays"], len(turns))
+            self.assertEqual(fleet.fleet_state()["queue"]["totals"]["failed"], 0)
+
+    def test_a_frozen_worker_is_replaced_and_comes_back_harmless(self):
+        with small_fleet(gateway_flags=self.patience) as fleet:
+            frozen = fleet.workers[0]
+            pause = self.disturb(fleet, 0, lambda worker: worker.process.send_signal(signal.SIGSTOP), SEEDED)
+            report("worker 1 frozen, longest pause of the stream", pause)
+            self.assertLess(pause, TAKE_OVER_S)
+            self.assertEqual(stages(fleet), ["worker-2"])
+            with Stream(fleet.port, PROMPT, 48) as stream:
+                stream.read(4)
+                frozen.process.send_signal(signal.SIGCONT)
+                wait_until(lambda: worker_state(fleet, "worker-1"), RETURN_S, "it is back, as a spare")
+                stream.finish()
+            self.assertEqual(stream.text, text_of(complete(fleet, 48)))
             self.assertEqual(fleet.fleet_state()["queue"]["totals"]["failed"], 0)
 
     def test_a_worker_told_to_stop_leaves(self):
@@ -215,6 +233,8 @@ class GatewayStops(unittest.TestCase):
         except OSError:
             return
         self.assertTrue(reply is None or reply.status == 503, reply)
+        if reply:
+            self.assertIn("draining", reply.error()["message"])
 
     def test_a_second_signal_ends_it_at_once(self):
         with small_fleet(1) as fleet:

@@ -632,6 +632,7 @@ class States(GatewayTest):
             for path in ("/health", "/readyz"):
                 reply = self.ask("GET", path)
                 self.assertEqual((reply.status, reply.json()["status"]), (503, name))
+                self.assertEqual("is draining" in reply.error()["message"], name == "draining")
                 self.assertIn("retry-after", reply.headers)
             self.assertEqual(self.ask("GET", "/livez").status, 200)
             self.assertEqual(self.ask("GET", "/v1/models").json()["data"], [])
@@ -640,6 +641,16 @@ class States(GatewayTest):
             self.chat("@@state=ready text=a")
             self.assertEqual(self.ask("GET", "/health").json(), {"status": "ok"})
             self.assertEqual(len(self.ask("GET", "/v1/models").json()["data"]), 1)
+
+    def test_probes_that_go_well_are_not_logged(self):
+        for path in ("/health", "/readyz", "/livez", "/version"):
+            self.assertEqual(self.ask("GET", path, None, (("x-request-id", "probe" + path.replace("/", "-")),)).status, 200)
+        self.chat("@@state=no_chain text=a")
+        self.assertEqual(self.ask("GET", "/health", None, (("x-request-id", "probe-unwell"),)).status, 503)
+        self.chat("@@state=ready text=a")
+        wait_until(lambda: "id=probe-unwell" in self.gateway.program.log_text(), 5, "what is not well is logged")
+        probes = [line for line in self.gateway.program.log_text().splitlines() if "id=probe-" in line]
+        self.assertEqual([line.split("id=")[1] for line in probes], ["probe-version", "probe-unwell"])
 
 
 class Keys(GatewayTest):

@@ -10,12 +10,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from programs import SKIPPED, Program, build_folder, need_file, run_tests, wait_until
 
 README = pathlib.Path(__file__).parents[2] / "README.md"
 HOME_ADDRESS, OFFICE_ADDRESS = "192.0.2.1", "198.51.100.7"
+LEASE_S = 3  # the gateway's default
+# Streams wait for as long as a sanitizer's build may need to load the other site's layers.
+PATIENCE = " --replay-timeout-ms 60000"
+TOKENS = 24 if os.environ.get("LONGHAUL_TEST_QUICK") else 96
 
 
 def run(*command, check=True, **more):
@@ -84,6 +89,16 @@ def join(one, other):
         run("ip", "-n", machine.name, "route", "add", peer.address, "dev", "wan")
 
 
+def cut(one, other):
+    """The cable between them; `one` does not even learn of it."""
+    run("ip", "-n", other.name, "link", "set", "wan", "down")
+
+
+def heal(one, other):
+    run("ip", "-n", other.name, "link", "set", "wan", "up")
+    run("ip", "-n", other.name, "route", "replace", one.address, "dev", "wan")
+
+
 def make_certificates(folder):
     run("bash", "-e", "-c", readme_block("openssl"), cwd=folder)
 
@@ -113,10 +128,15 @@ class TwoMachines(unittest.TestCase):
         give(cls.office, cls.certificates, "office")
         model = need_file(os.environ.get("LONGHAUL_TEST_MODEL"), "LONGHAUL_TEST_MODEL names no file")
         (cls.home.folder / "model.gguf").symlink_to(model)
-        commands = readme_commands()
+        cls.commands = readme_commands()
+        cls.commands[HOME_ADDRESS][0] += PATIENCE
         for machine in cls.machines:
-            for command in commands[machine.address]:
+            for command in cls.commands[machine.address]:
                 cls.programs.append(machine.start(command.split()[0] + "-" + str(len(cls.programs)), command))
+        cls.wait_ready()
+
+    @classmethod
+    def wait_ready(cls):
         try:
             wait_until(lambda: '"ok"' in cls.home.get("/health"), 60, "the chain is ready")
         except BaseException:
@@ -143,14 +163,53 @@ class TwoMachines(unittest.TestCase):
         answer = json.loads(self.home.get("/v1/chat/completions", body))
         self.assertTrue(answer["choices"][0]["message"]["content"].strip())
         self.assertEqual(answer["usage"]["completion_tokens"], 8)
-        fleet = json.loads(self.home.get("/fleet"))
-        stages = fleet["chains"][0]["stages"]
+        stages = self.fleet()["chains"][0]["stages"]
         self.assertEqual([(stage["site"], stage["tls"]) for stage in stages], [("home", True), ("office", True)])
         self.assertEqual(stages[1]["address"], f"{OFFICE_ADDRESS}:7101")
 
     def test_the_weights_are_in_the_default_cache(self):
         for machine in self.machines:
             self.assertTrue(list((machine.folder / ".cache" / "longhaul").glob("*")), machine.name)
+
+    # ---- The cable
+
+    def test_a_cut_cable(self):
+        """Nobody is told, nothing is closed: silence alone. The stream goes on at home; the office comes back when the cable does."""
+        self.addCleanup(self.start_over)
+        undisturbed, _ = self.stream()
+        text, pause = self.stream(lambda: cut(self.home, self.office))
+        self.assertEqual(text, undisturbed)
+        print(f"    cable cut, longest pause of the stream: {pause * 1000:.0f} ms")
+        self.assertEqual([stage["site"] for stage in self.fleet()["chains"][0]["stages"]], ["home"])
+        wait_until(lambda: len(self.fleet()["workers"]) == 1, 10 * LEASE_S, "the office's lease ends")
+        heal(self.home, self.office)
+        wait_until(lambda: len(self.fleet()["workers"]) == 2, 10 * LEASE_S, "the office is back")
+
+    def stream(self, disturb=lambda: None):
+        """The text of a streamed completion, and its longest pause; `disturb` is called when the first tokens are there."""
+        body = json.dumps({"prompt": "Once upon a time", "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True, "stream": True})
+        curl = f"curl -sSN --max-time 120 http://127.0.0.1:8080/v1/completions -H 'Content-Type: application/json' -d '{body}'"
+        events, pause = [], 0
+        with subprocess.Popen(self.home.command(curl), stdout=subprocess.PIPE, text=True) as client:
+            last = time.monotonic()
+            for line in client.stdout:
+                pause, last = max(pause, time.monotonic() - last), time.monotonic()
+                events += [line[6:].strip()] if line.startswith("data: ") else []
+                if len(events) == TOKENS // 8 and line.startswith("data: "):
+                    disturb()
+        self.assertEqual(events.pop(), "[DONE]")
+        return "".join(json.loads(event)["choices"][0]["text"] for event in events), pause
+
+    def start_over(self):
+        """The chain over both sites again: a worker that has come back is a spare until the gateway plans anew."""
+        heal(self.home, self.office)
+        gateway = self.programs[0]
+        self.assertEqual(gateway.stop(), 0, gateway.log_text()[-4000:])
+        self.programs[0] = self.home.start(gateway.name, self.commands[HOME_ADDRESS][0])
+        self.wait_ready()
+
+    def fleet(self):
+        return json.loads(self.home.get("/fleet"))
 
     # ---- Outside
 
@@ -161,7 +220,7 @@ class TwoMachines(unittest.TestCase):
         try:
             wait_until(lambda: re.search(words, worker.log_text()) or not worker.is_running(), 10, f"the log says {words}")
             self.assertRegex(worker.log_text(), words)
-            self.assertNotIn(name, [known["name"] for known in json.loads(self.home.get("/fleet"))["workers"]])
+            self.assertNotIn(name, [known["name"] for known in self.fleet()["workers"]])
         except BaseException:
             print(worker.log_text(), self.programs[0].log_text()[before:], sep="----\n")
             raise

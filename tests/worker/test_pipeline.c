@@ -22,7 +22,8 @@ typedef struct bench {
     uint32_t tokens[64];
     size_t taken_bytes, dropped_bytes, frame_bytes;
     int removed, ended;
-    bool destroys_when_removed;
+    bool begins_when_removed;
+    char work[256]; /* "1b 1a 1e 1f ": whose and what, as it was told */
 } bench;
 
 static void wake(void *context) {
@@ -60,13 +61,12 @@ static void on_ended(void *context, void *step_context, lh_status status, const 
     b->ended++;
 }
 
-static void on_removed(void *context) {
+static void on_worked(void *context, void *step_context, const lh_pipeline_span *span) {
     bench *b = context;
-    b->removed++;
-    if (b->destroys_when_removed) {
-        lh_pipeline_destroy(b->pipeline);
-        b->pipeline = NULL;
-    }
+    size_t length = strlen(b->work);
+    assert_true(span->begin_us > 0 && span->begin_us <= span->end_us);
+    snprintf(b->work + length, sizeof(b->work) - length, "%u%c ", (uint32_t)(uintptr_t)step_context,
+             "baef"[span->work]);
 }
 
 static lh_status encode(uint32_t encoding, const lh_stage_shard *shard, void **bytes, size_t *length,
@@ -77,6 +77,8 @@ static lh_status encode(uint32_t encoding, const lh_stage_shard *shard, void **b
     return *bytes != NULL ? LH_OK : lh_fail(error, LH_ERR_NO_MEMORY, "encode: out of memory");
 }
 
+static void on_removed(void *context);
+
 static void open_bench(bench *b, uint32_t steps_max) {
     memset(b, 0, sizeof(*b));
     pthread_mutex_init(&b->lock, NULL);
@@ -86,7 +88,7 @@ static void open_bench(bench *b, uint32_t steps_max) {
                                    .outbox_bytes = 100,
                                    .encode = encode,
                                    .wake = wake,
-                                   .events = {on_taken, on_frame, on_ended, on_removed},
+                                   .events = {on_taken, on_frame, on_ended, on_removed, on_worked},
                                    .context = b};
     assert_int_equal(lh_pipeline_create(&options, &b->pipeline, NULL), LH_OK);
     if (steps_max > 0) {
@@ -128,6 +130,17 @@ static lh_pipeline_step *begin(bench *b, uint32_t name, bool decode, uint64_t se
     return step;
 }
 
+static void on_removed(void *context) {
+    bench *b = context;
+    size_t length = strlen(b->ends);
+    snprintf(b->ends + length, sizeof(b->ends) - length, "removed, ");
+    b->removed++;
+    if (b->begins_when_removed) {
+        assert_int_equal(lh_pipeline_install(b->pipeline, scripted_stage_make(), 4, NULL), LH_OK);
+        begin(b, 9, false, 1, 0);
+    }
+}
+
 static void shard(lh_pipeline_step *step) {
     float values[32] = {0};
     lh_stage_shard one = {.rows = 1, .columns = 32, .values = values};
@@ -165,6 +178,7 @@ static void test_decode_goes_first(void **state) {
     wait_for(&b, &b.ended, 4);
     assert_string_equal(b.ends, "1 LH_OK, 3 LH_OK, 4 LH_OK, 2 LH_OK, ");
     assert_int_equal(b.tokens[3], 1003);
+    assert_string_equal(b.work, "1b 1f 3b 3f 4b 4f 2b 2f ");
     close_bench(&b);
 }
 
@@ -199,6 +213,8 @@ static void test_missing_shards_hold_up_nobody_else(void **state) {
     shard(first);
     wait_for(&b, &b.ended, 2);
     assert_int_equal(b.taken_bytes, 4 * 32 * sizeof(float));
+    assert_non_null(strstr(b.work, "2a 2b 2f "));
+    assert_string_equal(b.work + strlen(b.work) - 9, "1a 1b 1f ");
     assert_false(lh_pipeline_is_full(b.pipeline));
     close_bench(&b);
 }
@@ -435,21 +451,22 @@ static void test_destroy_with_work_in_hand(void **state) {
     close_bench(&b);
 }
 
-static void test_destroyed_when_the_stage_is_removed(void **state) {
+static void test_removal_comes_in_its_turn(void **state) {
     (void)state;
     bench b;
     open_bench(&b, 4);
-    begin(&b, 1, false, 1, 1);
-    b.destroys_when_removed = true;
+    b.begins_when_removed = true;
+    begin(&b, 1, false, 1, 0);
     assert_int_equal(lh_pipeline_remove(b.pipeline, NULL), LH_OK);
-    wait_for(&b, &b.removed, 1);
-    assert_null(b.pipeline);
+    begin(&b, 2, false, 1, 0);
+    wait_for(&b, &b.ended, 3);
+    assert_non_null(strstr(b.ends, "removed, 2 LH_ERR_UNAVAILABLE, 9 LH_OK, "));
+    assert_int_equal(strncmp(b.ends, "1 ", 2), 0);
     close_bench(&b);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_destroyed_when_the_stage_is_removed),
         cmocka_unit_test(test_decode_goes_first),
         cmocka_unit_test(test_steps_of_one_sequence_keep_their_order),
         cmocka_unit_test(test_missing_shards_hold_up_nobody_else),
@@ -465,6 +482,7 @@ int main(void) {
         cmocka_unit_test(test_releases_of_a_failed_step_are_done),
         cmocka_unit_test(test_prefill_leaves_a_panel_to_decode),
         cmocka_unit_test(test_reset_and_removal_end_all),
+        cmocka_unit_test(test_removal_comes_in_its_turn),
         cmocka_unit_test(test_destroy_with_work_in_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  * wrong is answered with the name of the worker where it did. */
 #include "common/crc32c.h"
 #include "tests/worker/support/ring.h"
+#include "worker/api/step_times.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -474,8 +475,79 @@ static void test_a_lost_connection_cancels_its_steps(void **state) {
     ring_close(&r);
 }
 
+/* Moments of one worker, in an order that cannot be another. */
+static void expect_order(const uint32_t *moments, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        assert_true(moments[i] != LH_STEP_TIMES_NEVER);
+        assert_true(i == 0 || moments[i - 1] <= moments[i]);
+    }
+}
+
+static void expect_own_times(const lh_step_times *t, bool is_first, bool is_last) {
+    expect_order((uint32_t[]){t->manifest_us, t->begin_us, t->begun_us, t->finish_us, t->finished_us,
+                              t->passed_us, t->answered_us},
+                 7);
+    expect_order((uint32_t[]){t->manifest_us, t->submitted_us, t->sent_us, t->passed_us}, 4);
+    assert_int_equal(t->taken_count, is_first ? 0 : 3);
+    assert_int_equal(t->given_count, is_last ? 0 : 3);
+    for (uint32_t i = 0; i < t->taken_count; i++) {
+        const lh_step_shard_taken *shard = &t->taken[i];
+        assert_int_equal(shard->rows, PROMPT);
+        assert_int_equal(shard->bytes, 24 + PROMPT * shard->columns * 4);
+        expect_order((uint32_t[]){shard->came_us, shard->accept_us, shard->accepted_us, t->finish_us}, 4);
+    }
+    for (uint32_t i = 0; i < t->given_count; i++) {
+        const lh_step_shard_given *shard = &t->given[i];
+        expect_order(
+            (uint32_t[]){t->finish_us, shard->emitted_us, shard->handed_us, shard->left_us, t->sent_us}, 5);
+    }
+}
+
+/* All run on one machine, so that their clocks are one. */
+static void expect_hop(const lh_step_times *from, const lh_step_times *to) {
+    assert_true(from->base_us + from->submitted_us <= to->base_us);
+    assert_true(to->base_us + to->answered_us <= from->base_us + from->passed_us);
+    for (uint32_t i = 0; i < to->taken_count; i++) {
+        assert_int_equal(from->given[i].first_column, to->taken[i].first_column);
+        assert_int_equal(from->given[i].bytes, to->taken[i].bytes + 16);
+        assert_true(from->base_us + from->given[i].handed_us <= to->base_us + to->taken[i].came_us);
+    }
+}
+
+static void test_times(void **state) {
+    (void)state;
+    static ring r;
+    static lh_step_times times[3];
+    uint32_t tokens[PROMPT];
+    ring_step step;
+    ring_options options = ring_default_options(3);
+    options.column_shards = 3;
+    ring_open(&r, &options);
+    make_tokens(tokens, PROMPT);
+    lh_step_segment segment = greedy_segment(5, 0, PROMPT);
+    lh_step_manifest manifest = manifest_of(&r, 1, &segment, tokens);
+    manifest.timed = true;
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    size_t offset = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(lh_step_times_read(r.times, r.times_length, &offset, &times[i], NULL), LH_OK);
+        assert_string_equal(times[i].worker, r.workers[i].name);
+        expect_own_times(&times[i], i == 0, i == 2);
+    }
+    assert_int_equal(offset, r.times_length);
+    expect_hop(&times[0], &times[1]);
+    expect_hop(&times[1], &times[2]);
+    r.times_length = 0;
+    segment = greedy_segment(5, PROMPT, 1);
+    manifest = manifest_of(&r, 2, &segment, &r.results[0].token);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    assert_int_equal(r.times_length, 0); /* where it was not asked for, nothing comes */
+    ring_close(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_times),
         cmocka_unit_test(test_one_answer_bit_for_bit),
         cmocka_unit_test(test_f16_depends_on_the_split_alone),
         cmocka_unit_test(test_small_windows_and_queues_only_slow_down),

@@ -2,6 +2,7 @@
  * before it is used. */
 #include "worker/api/little_endian.h"
 #include "worker/api/step_frame.h"
+#include "worker/api/step_times.h"
 #include "worker/api/wire_type.h"
 
 #include "common/crc32c.h"
@@ -20,6 +21,8 @@ static uint32_t payload_limit(uint32_t type) {
         return LH_STEP_SHARD_BYTES_MAX;
     case LH_STEP_FRAME_RESULTS:
         return 4u + LH_STEP_SEGMENTS_MAX * (RESULT_BYTES + LH_STEP_TOP_LOGPROBS_MAX * 8u);
+    case LH_STEP_FRAME_TIMES:
+        return LH_STEP_TIMES_BYTES_MAX;
     default:
         return 0;
     }

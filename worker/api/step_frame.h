@@ -15,7 +15,8 @@
 typedef enum lh_step_frame_type {
     LH_STEP_FRAME_MANIFEST = 1,
     LH_STEP_FRAME_SHARD = 2,
-    LH_STEP_FRAME_RESULTS = 3
+    LH_STEP_FRAME_RESULTS = 3,
+    LH_STEP_FRAME_TIMES = 4 /* of answers alone */
 } lh_step_frame_type;
 
 typedef struct lh_step_frame_head {

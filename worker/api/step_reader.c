@@ -166,8 +166,10 @@ static lh_status take_frame(lh_step_reader *reader, lh_error *error) {
         return take_manifest(reader, payload, length, error);
     case LH_STEP_FRAME_SHARD:
         return take_shard(reader, payload, length, error);
-    default:
+    case LH_STEP_FRAME_RESULTS:
         return take_results(reader, payload, length, error);
+    default:
+        return lh_fail(error, LH_ERR_MALFORMED, "a frame of type %u in a request", reader->head.type);
     }
 }
 

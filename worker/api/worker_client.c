@@ -2,6 +2,7 @@
 #include "worker/api/worker_client.h"
 
 #include "worker/api/step_answer.h"
+#include "worker/api/step_times.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -26,9 +27,10 @@ struct lh_step_submission {
     bool ended;     /* our END_STREAM is under way */
     bool cancelled; /* by our user */
     bool answered;  /* the whole answer is here */
+    bool timed;     /* the answer may carry times */
     int http_status;
-    size_t body_bytes;
-    char body[ANSWER_BYTES_MAX];
+    size_t body_bytes, body_capacity;
+    char *body; /* NULL: nothing yet */
 };
 
 /* ---- The answer --------------------------------------------------------------------------------- */
@@ -39,12 +41,33 @@ static void on_response(lh_h2_stream *stream, void *context, int http_status) {
     submission->http_status = http_status;
 }
 
+/* False: no memory, and the answer is cut. Its code still tells what became of the step. */
+static bool reserve_body(lh_step_submission *submission, size_t bytes) {
+    if (bytes <= submission->body_capacity) {
+        return true;
+    }
+    size_t capacity = submission->body_capacity > 0 ? submission->body_capacity : 256;
+    while (capacity < bytes) {
+        capacity *= 2;
+    }
+    char *grown = realloc(submission->body, capacity);
+    if (grown == NULL) {
+        return false;
+    }
+    submission->body = grown;
+    submission->body_capacity = capacity;
+    return true;
+}
+
 static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
     lh_step_submission *submission = context;
-    size_t room = ANSWER_BYTES_MAX - submission->body_bytes;
+    size_t most = submission->timed ? LH_STEP_TIMES_BODY_BYTES_MAX : ANSWER_BYTES_MAX;
+    size_t room = most - submission->body_bytes;
     size_t count = length < room ? length : room;
-    memcpy(submission->body + submission->body_bytes, bytes, count);
-    submission->body_bytes += count;
+    if (count > 0 && reserve_body(submission, submission->body_bytes + count)) {
+        memcpy(submission->body + submission->body_bytes, bytes, count);
+        submission->body_bytes += count;
+    }
     lh_h2_stream_consume(stream, length);
 }
 
@@ -85,6 +108,11 @@ static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status stat
     lh_step_answer answer;
     read_outcome(submission, status, &answer);
     void *step_context = submission->step_context;
+    if (answer.status == LH_OK && submission->timed && client->events.on_times != NULL) {
+        client->events.on_times(client->context, step_context, (const uint8_t *)submission->body,
+                                submission->body_bytes);
+    }
+    free(submission->body);
     free(submission);
     client->events.on_done(client->context, step_context, answer.status, answer.worker, answer.message);
 }
@@ -195,6 +223,7 @@ lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manife
     }
     made->client = client;
     made->step_context = step_context;
+    made->timed = manifest->timed;
     status = lh_step_encode_manifest(manifest, bytes, capacity, &length, error);
     if (status != LH_OK) {
         goto fail;

@@ -19,6 +19,9 @@ typedef struct lh_worker_client_events {
      * did; it and the message live during the call. The submission is gone after it. */
     void (*on_done)(void *context, void *step_context, lh_status status, const char *worker,
                     const char *message);
+    /* Comes before the on_done of a timed step that was taken: the answer's times frames (step_times.h) as they
+     * came, unread, at most LH_STEP_TIMES_BODY_BYTES_MAX of them; during the call. May be NULL. */
+    void (*on_times)(void *context, void *step_context, const uint8_t *frames, size_t length);
 } lh_worker_client_events;
 
 /* `chain` names the chain in the path. The texts and limits are copied; those of `tls` must outlive the

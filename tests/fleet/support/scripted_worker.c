@@ -299,7 +299,7 @@ static void *run(void *argument) {
 }
 
 scripted_worker *scripted_worker_start(int fleet_port) {
-    static const lh_worker_client_events ring_events = {on_ring_state, on_ring_done};
+    static const lh_worker_client_events ring_events = {.on_state = on_ring_state, .on_done = on_ring_done};
     lh_h2_limits limits = lh_h2_default_limits();
     lh_error error;
     scripted_worker *w = calloc(1, sizeof *w);

@@ -211,6 +211,14 @@ static void on_done(void *context, void *step_context, lh_status status, const c
     snprintf(step->message, sizeof(step->message), "%s", message);
 }
 
+static void on_times(void *context, void *step_context, const uint8_t *frames, size_t length) {
+    (void)step_context;
+    ring *r = context;
+    assert_true(length <= sizeof(r->times));
+    memcpy(r->times, frames, length);
+    r->times_length = length;
+}
+
 void ring_submit(ring *r, const lh_step_manifest *manifest, ring_step *step) {
     *step = (ring_step){.ring = r};
     lh_step_manifest cut = *manifest;
@@ -249,7 +257,8 @@ static void load_model(ring *r) {
 }
 
 void ring_open(ring *r, const ring_options *options) {
-    static const lh_worker_client_events events = {.on_state = on_state, .on_done = on_done};
+    static const lh_worker_client_events events = {
+        .on_state = on_state, .on_done = on_done, .on_times = on_times};
     memset(r, 0, sizeof(*r));
     r->options = *options;
     uv_loop_init(&r->loop);

@@ -40,7 +40,8 @@ typedef struct ring {
     uint8_t *model;
     lh_gguf *gguf;
     lh_model_config config;
-    lh_step_cut cuts[RING_WORKERS_MAX]; /* of each hop, as options.column_shards says: put into steps without any */
+    lh_step_cut
+        cuts[RING_WORKERS_MAX]; /* of each hop, as options.column_shards says: put into steps without any */
     uint32_t epoch;
     ring_worker workers[RING_WORKERS_MAX];
     lh_h2_server *gateway;
@@ -50,6 +51,8 @@ typedef struct ring {
     int refuse_results; /* the gateway answers results with this code; 0: takes them */
     uint32_t result_count;
     lh_step_result results[RING_RESULTS_MAX];
+    size_t times_length; /* of the answer that came last with times */
+    uint8_t times[1 << 16];
     int closed;
 } ring;
 
