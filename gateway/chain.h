@@ -10,6 +10,7 @@
 
 #include "gateway/planner.h"
 #include "gateway/registry.h"
+#include "worker/api/step.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +28,7 @@ typedef struct lh_chain_stage {
     /* where the hop before it sends to; filled when the chain is formed */
     char address[LH_ADDRESS_BYTES];
     bool tls;
+    lh_wire_type wire; /* of its result, on the way to the stage after it; set by the fleet */
 } lh_chain_stage;
 
 typedef struct lh_chain {

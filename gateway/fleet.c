@@ -2,6 +2,7 @@
 #include "gateway/fleet.h"
 
 #include "common/log.h"
+#include "gateway/chain_wires.h"
 #include "gateway/pipeline_depth.h"
 
 #include <stdio.h>
@@ -35,6 +36,7 @@ struct lh_fleet {
     const lh_model_profile *model;
     lh_registry *registry;
     lh_chain chain;
+    lh_chain_wires wires;
     pending_change pending;
     bool has_served; /* a chain has been formed before */
     bool first_hop;  /* the gateway is connected to the first worker */
@@ -108,6 +110,7 @@ static void log_formed(const lh_fleet *fleet) {
 }
 
 static void note_formed(lh_fleet *fleet, int64_t now_us) {
+    lh_chain_wires_apply(&fleet->wires, &fleet->chain);
     fleet->epoch = fleet->chain.epoch;
     fleet->has_served = true;
     fleet->pending = NOTHING;
@@ -150,6 +153,7 @@ static bool plan(lh_fleet *fleet, int64_t now_us) {
         explain(fleet, error.message, now_us);
         return false;
     }
+    lh_chain_wires_start(&fleet->wires, &fleet->options.wire, fleet->model->width);
     note_formed(fleet, now_us);
     return true;
 }
@@ -164,6 +168,7 @@ static void replan(lh_fleet *fleet, int64_t now_us) {
 
 static void renew(lh_fleet *fleet, int64_t now_us) {
     lh_error error;
+    lh_chain_wires_choose(&fleet->wires, &fleet->chain, fleet->registry);
     if (lh_chain_renew(&fleet->chain, fleet->registry, &fleet->options.origin, next_epoch(fleet, now_us),
                        now_us, &error) == LH_OK)
         note_formed(fleet, now_us);
@@ -253,6 +258,21 @@ static void check_leavers(lh_fleet *fleet, int64_t now_us) {
     }
 }
 
+/* The chain could serve. False: it waits for what its wire types depend on, or forms again since they are to change. */
+static bool settle_wires(lh_fleet *fleet, int64_t now_us) {
+    if (fleet->wires.is_settled)
+        return true;
+    if (lh_chain_wires_are_awaited(&fleet->wires, &fleet->chain, fleet->registry, now_us)) {
+        snprintf(fleet->reason, sizeof fleet->reason, "its stages and hops are being measured");
+        return false;
+    }
+    fleet->wires.is_settled = true;
+    if (!lh_chain_wires_choose(&fleet->wires, &fleet->chain, fleet->registry))
+        return true;
+    renew(fleet, now_us);
+    return false;
+}
+
 static void check_readiness(lh_fleet *fleet, int64_t now_us) {
     char reason[LH_ERROR_MESSAGE_BYTES];
     bool complete =
@@ -263,7 +283,7 @@ static void check_readiness(lh_fleet *fleet, int64_t now_us) {
         return;
     }
     memcpy(fleet->reason, reason, sizeof fleet->reason);
-    if (!complete)
+    if (!complete || !settle_wires(fleet, now_us))
         return;
     fleet->chain.state = LH_CHAIN_READY;
     fleet->chain.ready_us = now_us;
@@ -375,7 +395,7 @@ static void fill_answer(const lh_fleet *fleet, const char *worker, lh_fleet_answ
                                          .context = fleet->options.context,
                                          .rows_max = fleet->options.rows_max,
                                          .steps_max = lh_steps_max(chain->stage_count),
-                                         .wire = fleet->options.wire,
+                                         .wire = stage->wire,
                                          .next = is_last ? NULL : stage + 1};
 }
 

@@ -26,7 +26,7 @@
 #include "gateway/model_profile.h"
 #include "gateway/planner.h"
 #include "gateway/registry.h"
-#include "worker/api/step.h"
+#include "gateway/wire_choice.h"
 
 typedef struct lh_fleet lh_fleet;
 
@@ -36,7 +36,7 @@ typedef struct lh_fleet_options {
     lh_chain_origin origin;
     uint32_t workers_expected; /* the first plan waits for so many; 0: any, once they are stable */
     uint32_t context, rows_max;
-    lh_wire_type wire;
+    lh_wire_policy wire;
     int64_t plan_delay_us, renew_us, lease_us, probation_us;
     uint32_t first_epoch; /* wall clock, seconds, at start */
 } lh_fleet_options;

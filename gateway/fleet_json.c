@@ -264,8 +264,8 @@ static json_t *render_assignment(const lh_assignment *a, const lh_fleet_model *m
                      (json_int_t)a->epoch, "chain", a->chain, "epoch", (json_int_t)a->epoch, "model",
                      render_model(model), "first_layer", (int)a->first_layer, "last_layer",
                      (int)a->last_layer, "layers", (int)a->layers, "context", (int)a->context, "rows_max",
-                     (int)a->rows_max, "steps_max", (int)a->steps_max, "wire", lh_wire_name(a->wire),
-                     "next", render_next(a->next));
+                     (int)a->rows_max, "steps_max", (int)a->steps_max, "wire", lh_wire_name(a->wire), "next",
+                     render_next(a->next));
 }
 
 char *lh_fleet_json_render_answer(const lh_fleet_answer *answer, const lh_fleet_model *model) {

@@ -71,14 +71,17 @@ static json_t *render_stages(const lh_chain *chain, const lh_registry *registry)
     return stages;
 }
 
-/* The hop's own figures and where it leads. A hop of which nothing is known is down. */
-static json_t *render_link(const char *from, const char *to, const lh_hop_profile *known, int64_t older_us) {
+/* The hop's own figures and where it leads; wire is NULL where it carries tokens, no activations. A hop of which nothing
+ * is known is down. */
+static json_t *render_link(const char *from, const char *to, const char *wire, const lh_hop_profile *known,
+                           int64_t older_us) {
     lh_hop_profile hop = *known;
     hop.present = true;
     hop.age_us += hop.bytes_per_us > 0 ? older_us : 0;
     json_t *link = lh_hop_profile_render(&hop);
     if (json_object_set_new(link, "from", json_string(from)) != 0 ||
-        json_object_set_new(link, "to", json_string(to)) != 0) {
+        json_object_set_new(link, "to", json_string(to)) != 0 ||
+        json_object_set_new(link, "wire", wire ? json_string(wire) : json_null()) != 0) {
         json_decref(link);
         return NULL;
     }
@@ -91,13 +94,16 @@ static json_t *render_links(const lh_chain *chain, const lh_registry *registry, 
     static const lh_hop_profile unknown;
     json_t *links = json_array();
     if (chain->stage_count > 0)
-        json_array_append_new(links, render_link("gateway", chain->stages[0].name, &view->first_hop, 0));
+        json_array_append_new(links,
+                              render_link("gateway", chain->stages[0].name, NULL, &view->first_hop, 0));
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
-        const char *to = i + 1 < chain->stage_count ? chain->stages[i + 1].name : "gateway";
-        json_array_append_new(links,
-                              render_link(chain->stages[i].name, to, worker ? &worker->report.next : &unknown,
-                                          worker ? now_us - worker->renewed_us : 0));
+        bool is_last = i + 1 == chain->stage_count;
+        const char *to = is_last ? "gateway" : chain->stages[i + 1].name;
+        const char *wire = is_last ? NULL : lh_wire_name(chain->stages[i].wire);
+        json_array_append_new(links, render_link(chain->stages[i].name, to, wire,
+                                                 worker ? &worker->report.next : &unknown,
+                                                 worker ? now_us - worker->renewed_us : 0));
     }
     return links;
 }

@@ -7,7 +7,6 @@
 #include "gateway/openai_api.h"
 #include "gateway/served_model.h"
 #include "gateway/settings.h"
-#include "worker/api/wire_type.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -52,9 +51,9 @@ static lh_status make_fingerprint(gateway *g, lh_error *error) {
     char text[256];
     uint8_t digest[LH_SHA256_BYTES];
     char hex[LH_SHA256_HEX_BYTES];
-    snprintf(text, sizeof text, "longhaul %s, model %s, %llu bytes, wire %s", LONGHAUL_VERSION,
+    snprintf(text, sizeof text, "longhaul %s, model %s, %llu bytes, wire %s%s", LONGHAUL_VERSION,
              lh_model_file_header_sha256(g->file), (unsigned long long)lh_model_file_size(g->file),
-             g->settings.wire);
+             g->settings.wire, g->settings.wire_allow_q8 ? " with q8" : "");
     if (lh_sha256_digest(text, strlen(text), digest) != LH_OK)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fingerprint");
     lh_sha256_render(digest, hex);
@@ -114,8 +113,8 @@ static lh_status start_engine(gateway *g, lh_error *error) {
     const lh_gateway_settings *s = &g->settings;
     bool has_tls = lh_program_options_have_tls(&s->program);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    lh_wire_type wire = LH_WIRE_F32;
-    if (!lh_wire_parse(s->wire, &wire))
+    lh_wire_policy wire = {.is_auto = strcmp(s->wire, "auto") == 0, .allows_q8 = s->wire_allow_q8};
+    if (!wire.is_auto && !lh_wire_parse(s->wire, &wire.type))
         return lh_fail(error, LH_ERR_INVALID, "--wire %s is no wire type", s->wire);
     lh_engine_options options = {.fleet = {.planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
                                            .chain_name = "main",

@@ -4,6 +4,7 @@
 #include "common/address.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define AT(field) offsetof(lh_gateway_settings, field)
 
@@ -45,9 +46,12 @@ static const lh_option options[] = {
      "rows of a prompt in one step, so that stages compute while others travel; 0: as many as fit a step"},
     {"column-shards", LH_OPTION_NUMBER, AT(column_shards), "4", "N", 1, 64, NULL,
      "into how many column shards a stage's result goes, sent while the next is computed; 1: off"},
-    {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16|q8",
+    {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16|q8|auto",
      "number format between stages: f32 gives the same tokens however the model is split, f16 halves the "
-     "bytes, q8 halves them again at a cost in quality"},
+     "bytes, q8 halves them again, both at a small cost in quality; auto: f16, and on a hop that holds up "
+     "prompts q8 where --wire-allow-q8 permits"},
+    {"wire-allow-q8", LH_OPTION_FLAG, AT(wire_allow_q8), "0", NULL, 0, 0, NULL,
+     "let --wire auto use q8, on hops that are slower than every stage"},
     {"max-sequences", LH_OPTION_NUMBER, AT(max_sequences), "32", "N", 1, 1024, NULL,
      "sequences that run at once"},
     {"max-queue", LH_OPTION_NUMBER, AT(max_queue), "256", "N", 0, 65536, NULL,
@@ -87,6 +91,9 @@ static lh_status check_fleet_port(const lh_gateway_settings *settings, lh_error 
             "--fleet-listen %.200s is reachable by others: give --tls-cert, --tls-key and --tls-ca, or "
             "--insecure-plaintext if nobody else is on that network",
             settings->fleet_listen);
+    if (settings->wire_allow_q8 && strcmp(settings->wire, "auto") != 0)
+        return lh_fail(error, LH_ERR_INVALID, "--wire-allow-q8 goes with --wire auto, not with --wire %s",
+                       settings->wire);
     return LH_OK;
 }
 

@@ -16,6 +16,7 @@ typedef struct lh_gateway_settings {
     int64_t workers, stages, plan_delay_ms, renew_ms, lease_ms;
     int64_t context, rows_max, chunk_rows, column_shards;
     const char *wire;
+    bool wire_allow_q8;
     int64_t max_sequences, max_queue;
     int64_t step_timeout_ms, replay_timeout_ms, drain_timeout;
     bool strict_params, logits_digest;

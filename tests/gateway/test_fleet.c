@@ -14,14 +14,15 @@
 #define MS 1000
 
 static uint64_t layer_bytes[] = {100, 100, 100, 100};
-static const lh_model_profile model = {.layers = 4, .context = 64, .layer_bytes = layer_bytes};
+static const lh_model_profile model = {.layers = 4, .context = 64, .width = 576, .layer_bytes = layer_bytes};
 
-static lh_fleet *create(uint32_t workers_expected) {
+static lh_fleet *create_with_wire(uint32_t workers_expected, lh_wire_policy wire) {
     const lh_fleet_options options = {.chain_name = "main",
                                       .origin = {"home", true},
                                       .workers_expected = workers_expected,
                                       .context = 64,
                                       .rows_max = 16,
+                                      .wire = wire,
                                       .plan_delay_us = 1500 * MS,
                                       .renew_us = 500 * MS,
                                       .lease_us = 3000 * MS,
@@ -31,6 +32,10 @@ static lh_fleet *create(uint32_t workers_expected) {
     lh_log_set_level(LH_LOG_ERROR);
     assert_int_equal(lh_fleet_create(&options, &model, 0, &fleet, NULL), LH_OK);
     return fleet;
+}
+
+static lh_fleet *create(uint32_t workers_expected) {
+    return create_with_wire(workers_expected, (lh_wire_policy){.type = LH_WIRE_F32});
 }
 
 static lh_worker_report report_of(const char *name) {
@@ -296,6 +301,103 @@ static void a_plan_that_does_not_fit_is_tried_again_later(void **state) {
     lh_fleet_destroy(fleet);
 }
 
+/* ---- Wire types: those that measurements call for, before the first step ----------------------------------------- */
+
+static const lh_wire_policy with_q8 = {.is_auto = true, .allows_q8 = true};
+
+/* a and b hold their stages and are connected; nothing is measured. */
+static lh_fleet *create_unmeasured(lh_worker_report *a, lh_worker_report *b) {
+    lh_fleet *fleet = create_with_wire(2, with_q8);
+    *a = report_of("a");
+    *b = report_of("b");
+    put(fleet, a, 1000 * MS);
+    assert_int_equal(put(fleet, b, 1000 * MS).assignment.wire, LH_WIRE_F16);
+    lh_fleet_first_hop(fleet, true, 1500 * MS, "");
+    make_ready(a, lh_fleet_chain(fleet)->epoch);
+    make_ready(b, lh_fleet_chain(fleet)->epoch);
+    put(fleet, a, 2000 * MS);
+    put(fleet, b, 2000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_string_equal(lh_fleet_reason(fleet), "its stages and hops are being measured");
+    return fleet;
+}
+
+/* A row takes 1 ms; over the hop, in f16, 1170 us / rate. */
+static void measure(lh_worker_report *report, double bytes_per_us) {
+    report->compute = (lh_compute_profile){.point_count = 1, .points = {{64, 64000}}};
+    report->next.bytes_per_us = bytes_per_us;
+}
+
+static void put_ready(lh_fleet *fleet, lh_worker_report *a, lh_worker_report *b, int64_t now_us) {
+    make_ready(a, lh_fleet_chain(fleet)->epoch);
+    make_ready(b, lh_fleet_chain(fleet)->epoch);
+    put(fleet, a, now_us);
+    put(fleet, b, now_us);
+}
+
+static void a_slow_hop_gets_q8_before_the_first_step(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_unmeasured(&a, &b);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    measure(&a, 0.5);
+    measure(&b, 0);
+    put_ready(fleet, &a, &b, 2500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_true(lh_fleet_chain(fleet)->epoch > epoch);
+    assert_int_equal(put(fleet, &a, 2600 * MS).assignment.wire, LH_WIRE_Q8);
+    put_ready(fleet, &a, &b, 2700 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    epoch = lh_fleet_chain(fleet)->epoch;
+    a.next.bytes_per_us = 100; /* fixed for the epoch */
+    put_ready(fleet, &a, &b, 4000 * MS);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    assert_int_equal(lh_fleet_chain(fleet)->stages[0].wire, LH_WIRE_Q8);
+    lh_fleet_fault(fleet, epoch, 4100 * MS, "broken"); /* it forms again anyway: once is enough */
+    lh_fleet_tick(fleet, 4100 * MS);
+    assert_int_equal(lh_fleet_chain(fleet)->stages[0].wire, LH_WIRE_F16);
+    epoch = lh_fleet_chain(fleet)->epoch;
+    put_ready(fleet, &a, &b, 4200 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    lh_fleet_destroy(fleet);
+}
+
+static void a_fast_hop_needs_no_second_epoch(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_unmeasured(&a, &b);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    measure(&a, 12.5);
+    measure(&b, 0);
+    put_ready(fleet, &a, &b, 2500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    assert_int_equal(lh_fleet_chain(fleet)->stages[0].wire, LH_WIRE_F16);
+    lh_fleet_destroy(fleet);
+}
+
+static void measurements_are_not_waited_for_for_ever(void **state) {
+    (void)state;
+    lh_worker_report a, b, c = report_of("c");
+    lh_fleet *fleet = create_unmeasured(&a, &b);
+    for (int64_t ms = 2500; ms < 12000; ms += 500)
+        put_ready(fleet, &a, &b, ms * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    put_ready(fleet, &a, &b, 12000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    /* Another worker takes over from b: its hop is not waited for, since sequences are. */
+    put(fleet, &c, 12100 * MS);
+    for (int64_t ms = 12500; ms <= 15000; ms += 500) {
+        put(fleet, &a, ms * MS);
+        put(fleet, &c, ms * MS);
+    }
+    assert_int_equal(lh_chain_find(lh_fleet_chain(fleet), "c"), 1);
+    put_ready(fleet, &a, &c, 15100 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    lh_fleet_destroy(fleet);
+}
+
 /* ---- Addresses: plain inside a site, TLS between sites where both have it ---------------------------------------- */
 
 static void addresses_follow_the_sites(void **state) {
@@ -349,6 +451,9 @@ int main(void) {
         cmocka_unit_test(a_worker_that_cannot_load_is_left_out),
         cmocka_unit_test(nothing_is_planned_while_held),
         cmocka_unit_test(a_plan_that_does_not_fit_is_tried_again_later),
+        cmocka_unit_test(a_slow_hop_gets_q8_before_the_first_step),
+        cmocka_unit_test(a_fast_hop_needs_no_second_epoch),
+        cmocka_unit_test(measurements_are_not_waited_for_for_ever),
         cmocka_unit_test(addresses_follow_the_sites),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

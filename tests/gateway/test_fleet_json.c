@@ -268,6 +268,7 @@ static void the_fleet_is_shown(void **state) {
     assert_int_equal(json_integer_value(json_object_get(first, "round_trip_us")), 77);
     assert_true(json_real_value(json_object_get(first, "bytes_per_us")) == 0.5);
     assert_string_equal(json_string_value(json_object_get(last, "to")), "gateway");
+    assert_true(json_is_null(json_object_get(first, "wire")) && json_is_null(json_object_get(last, "wire")));
     assert_true(json_real_value(json_object_get(last, "bytes_per_us")) == 12.5);
     assert_int_equal(json_integer_value(json_object_get(last, "age_us")), 20);
     json_decref(json);

@@ -52,6 +52,16 @@ static void tls_needs_all_three(void **state) {
     assert_int_equal(RUN(&error, "--model", "x", "--tls-ca", "c"), LH_ERR_INVALID);
 }
 
+static void q8_is_allowed_where_the_gateway_chooses(void **state) {
+    (void)state;
+    lh_error error;
+    assert_int_equal(RUN(&error, "--model", "x", "--wire", "auto", "--wire-allow-q8"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--wire", "q8"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--wire-allow-q8"), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--wire auto"));
+    assert_int_equal(RUN(&error, "--model", "x", "--wire", "q4"), LH_ERR_INVALID);
+}
+
 static void figures_fit_each_other(void **state) {
     (void)state;
     lh_error error;
@@ -63,9 +73,8 @@ static void figures_fit_each_other(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_defaults_hold),
-        cmocka_unit_test(plaintext_beyond_loopback_needs_a_word),
-        cmocka_unit_test(tls_needs_all_three),
+        cmocka_unit_test(the_defaults_hold),      cmocka_unit_test(plaintext_beyond_loopback_needs_a_word),
+        cmocka_unit_test(tls_needs_all_three),    cmocka_unit_test(q8_is_allowed_where_the_gateway_chooses),
         cmocka_unit_test(figures_fit_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct flags {
-    const char *model, *tokens, *isa, *out;
+    const char *model, *tokens, *isa, *out, *wire;
     int64_t stages, column_shards, chunk_rows, threads, generate, kv_bytes;
     bool digest;
 } flags;
@@ -29,6 +29,8 @@ static const lh_option options[] = {
     {"threads", LH_OPTION_NUMBER, FIELD(threads), "1", "N", 1, 1024, NULL, "Compute threads"},
     {"kv-bytes", LH_OPTION_BYTES, FIELD(kv_bytes), "1G", "BYTES", 1, INT64_MAX, NULL, "KV budget of a stage"},
     {"isa", LH_OPTION_TEXT, FIELD(isa), "auto", "NAME", 0, 0, NULL, "Instruction set"},
+    {"wire", LH_OPTION_CHOICE, FIELD(wire), "f32", NULL, 0, 0, "f32|f16|q8",
+     "What activations go through between stages"},
     {"generate", LH_OPTION_NUMBER, FIELD(generate), "0", "N", 0, 1 << 20, NULL,
      "Print the ids of so many greedy tokens after the given ones"},
     {"digest", LH_OPTION_FLAG, FIELD(digest), "0", NULL, 0, 0, NULL,
@@ -140,8 +142,8 @@ static void run_step(run_state *state, const uint32_t *tokens, uint32_t first, u
                                .sample = true,
                                .request = {.top_p = 1, .repetition_penalty = 1, .want_digest = every_row}};
     }
-    if (stage_chain_run(state->chain, &(lh_batch){rows, tokens + first, count, segments, {0}}, &events, &error) !=
-        LH_OK) {
+    if (stage_chain_run(state->chain, &(lh_batch){rows, tokens + first, count, segments, {0}}, &events,
+                        &error) != LH_OK) {
         die("step", error.message);
     }
 }
@@ -188,11 +190,16 @@ int main(int argc, char **argv) {
     lh_mapped_file *model;
     uint32_t *tokens = read_tokens(f.tokens, (size_t)f.generate, &count);
     run_state state = {.flags = &f};
+    lh_wire_type wire = LH_WIRE_F32;
+    if (!lh_wire_parse(f.wire, &wire)) {
+        die(f.wire, "no wire type");
+    }
     const stage_chain_options chain_options = {.stages = (uint32_t)f.stages,
                                                .column_shards = (uint32_t)f.column_shards,
                                                .threads = (uint32_t)f.threads,
                                                .rows_max = (uint32_t)f.chunk_rows,
                                                .kv_bytes = (size_t)f.kv_bytes,
+                                               .wire = wire,
                                                .isa = f.isa};
     if (lh_mapped_file_open(f.model, &model, &error) != LH_OK ||
         stage_chain_create(lh_mapped_file_bytes(model), lh_mapped_file_size(model), &chain_options,

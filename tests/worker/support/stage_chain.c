@@ -27,6 +27,8 @@ struct stage_chain {
     uint32_t shard_count;
     float *values;
     size_t value_count;
+    uint8_t *wire_bytes; /* a shard on its way */
+    float *arrived;      /* and what comes out of it */
     const stage_chain_events *events;
 };
 
@@ -84,8 +86,12 @@ lh_status stage_chain_create(const void *bytes, size_t length, const stage_chain
         return status;
     }
     chain->shards = malloc(SHARDS_MAX * sizeof *chain->shards);
-    chain->values = malloc((size_t)options->rows_max * chain->config.width * sizeof(float));
-    if (chain->shards == NULL || chain->values == NULL) {
+    size_t activation_bytes = (size_t)options->rows_max * chain->config.width * sizeof(float);
+    chain->values = malloc(activation_bytes);
+    chain->arrived = malloc(activation_bytes);
+    chain->wire_bytes = malloc(lh_wire_bytes(options->wire, options->rows_max, chain->config.width));
+    if (chain->shards == NULL || chain->values == NULL || chain->arrived == NULL ||
+        chain->wire_bytes == NULL) {
         abort();
     }
     *out = chain;
@@ -96,6 +102,8 @@ void stage_chain_destroy(stage_chain *chain) {
     for (uint32_t i = 0; i < chain->stages; i++) {
         lh_stage_destroy(chain->stage[i]);
     }
+    free(chain->wire_bytes);
+    free(chain->arrived);
     free(chain->values);
     free(chain->shards);
     lh_thread_pool_destroy(chain->pool);
@@ -124,8 +132,21 @@ static void keep(stage_chain *chain, lh_stage_shard shard, size_t stride) {
     }
 }
 
-static void on_shard(void *context, const lh_stage_shard *shard) {
+/* The shard as the next stage gets it. */
+static lh_stage_shard carry(stage_chain *chain, const lh_stage_shard *shard) {
+    lh_wire_type wire = chain->options.wire;
+    lh_stage_shard arrived = *shard;
+    arrived.values = chain->arrived;
+    if (!lh_wire_encode(wire, shard->values, shard->rows, shard->columns, chain->wire_bytes) ||
+        !lh_wire_decode(wire, chain->wire_bytes, shard->rows, shard->columns, chain->arrived)) {
+        abort();
+    }
+    return arrived;
+}
+
+static void on_shard(void *context, const lh_stage_shard *sent) {
     stage_chain *chain = context;
+    const lh_stage_shard carried = carry(chain, sent), *shard = &carried;
     if (chain->options.order != SHARDS_CUT_AND_MIXED) {
         keep(chain, *shard, shard->columns);
         return;

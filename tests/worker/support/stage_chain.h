@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/gguf.h"
+#include "worker/api/wire_type.h"
 #include "worker/stage.h"
 
 typedef enum shard_order { SHARDS_ASCENDING, SHARDS_DESCENDING, SHARDS_CUT_AND_MIXED } shard_order;
@@ -10,9 +11,10 @@ typedef enum shard_order { SHARDS_ASCENDING, SHARDS_DESCENDING, SHARDS_CUT_AND_M
 typedef struct stage_chain_options {
     uint32_t stages, column_shards, threads;
     uint32_t rows_max;
-    uint32_t context; /* 0: the model's */
-    size_t kv_bytes;  /* of one stage */
-    const char *isa;  /* NULL: the best */
+    uint32_t context;  /* 0: the model's */
+    size_t kv_bytes;   /* of one stage */
+    const char *isa;   /* NULL: the best */
+    lh_wire_type wire; /* what shards go through on their way: its very codec */
     shard_order
         order; /* in which a stage gets its shards; the last one cuts them into rows and blocks first */
 } stage_chain_options;

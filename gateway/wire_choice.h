@@ -1,0 +1,36 @@
+/* Which wire type each hop of a chain gets (PROTOCOL.md): decided when the chain has formed, fixed for its epoch,
+ * since with a lossy type the tokens depend on it.
+ *
+ * auto: f16, which halves the bytes, unless the hop is the bottleneck and q8 is allowed. A hop is the bottleneck
+ * where prompts wait for it: a row, in f16, keeps it busy for longer than the slowest stage needs for one, by a
+ * margin. So nothing is given up where it would not pay, and a hop near the line does not change with each epoch.
+ *
+ * Pure; thread: any. */
+#pragma once
+
+#include "worker/api/measurements.h"
+#include "worker/api/wire_type.h"
+
+typedef struct lh_wire_policy {
+    bool is_auto;
+    lh_wire_type type; /* of all hops; auto: not read */
+    bool allows_q8;    /* auto: not read otherwise */
+} lh_wire_policy;
+
+/* One stage of a chain and the hop behind it. */
+typedef struct lh_wire_stage {
+    const lh_compute_profile *compute;
+    const lh_hop_profile *next;
+    lh_wire_type wire; /* that the hop has now */
+} lh_wire_stage;
+
+/* What a hop has while nothing is known of it. */
+lh_wire_type lh_wire_choice_first(const lh_wire_policy *policy);
+
+/* Whether all is known that the policy asks for: the rate of every hop between two stages and the times of all
+ * stages. At once where the choice depends on none of it. */
+bool lh_wire_choice_is_known(const lh_wire_policy *policy, const lh_wire_stage *stages, uint32_t count);
+
+/* Sets stages[].wire. A hop whose rate is unknown keeps the type that it has, and so do all while no stage's time is
+ * known. The last stage's hop, which carries no activation, gets the first choice. Returns whether one has changed. */
+bool lh_wire_choice_make(const lh_wire_policy *policy, uint32_t width, lh_wire_stage *stages, uint32_t count);

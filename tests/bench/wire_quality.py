@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""What a lossy wire costs in quality: next-token distributions with f16 and q8 between stages beside those with f32, over two
+contexts of public text (tests/vectors), 4,000 tokens in all. The stages run in one process, with the very codec between them
+(tests/worker/tool_logits.c).
+
+  tests/python tests/bench/wire_quality.py MODEL.gguf [BUILD]     (about 10 minutes; BUILD: build, or LONGHAUL_BUILD)
+
+Prints a table: KL divergence f32 || wire in nats, mean and 99th percentile over positions; how often the most probable token
+is the same; perplexity."""
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+TESTS = pathlib.Path(__file__).parent.parent
+sys.path.insert(0, str(TESTS / "truth"))
+
+import make_fidelity_vectors  # noqa: E402
+from numpy_llama import log_softmax  # noqa: E402
+
+TEXTS = ("constitution.txt", "constitution_rest.txt")
+SPLITS, WIRES = (2, 3, 5), ("f16", "q8")
+ROWS = 64  # of logits that are looked at together
+
+
+@dataclasses.dataclass
+class Quality:
+    divergence: np.ndarray  # [positions], nats
+    same: np.ndarray  # [positions]: the most probable token is f32's
+    surprise: np.ndarray  # [positions - 1]: -log p of the token that follows
+
+    @property
+    def perplexity(self):
+        return float(np.exp(self.surprise.mean()))
+
+
+def join(parts):
+    return Quality(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in dataclasses.fields(Quality)))
+
+
+def contexts(model):
+    """Token ids of each text."""
+    return [make_fidelity_vectors.tokenize(model, (TESTS / "vectors" / name).read_text()) for name in TEXTS]
+
+
+def run(build, model, tokens, stages, wire):
+    """Log probabilities [rows][vocabulary], ROWS rows at a time, as the C code computes them."""
+    with tempfile.NamedTemporaryFile(suffix=".u32") as file:
+        tokens.astype("<u4").tofile(file.name)
+        command = [pathlib.Path(build) / "tests" / "logits", "--model", model, "--tokens", file.name, "--stages", str(stages)]
+        command += ["--wire", wire, "--chunk-rows", str(ROWS), "--threads", str(os.cpu_count()), "--out", "/dev/stdout"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            vocabulary = None
+            for first in range(0, len(tokens), ROWS):
+                rows = min(ROWS, len(tokens) - first)
+                vocabulary = vocabulary or read_vocabulary(model)
+                block = np.frombuffer(process.stdout.read(rows * vocabulary * 4), dtype="<f4")
+                yield first, log_softmax(block.reshape(rows, vocabulary))
+        if process.returncode != 0:
+            sys.exit(f"{command[0]} failed")
+
+
+def read_vocabulary(model):
+    from gguf import GGUFReader
+
+    return len(GGUFReader(model).fields["tokenizer.ggml.tokens"].data)
+
+
+def reference(build, model, tokens):
+    """With wire f32, which no split changes: log probabilities [positions][vocabulary]."""
+    return np.concatenate([block.astype(np.float32) for _, block in run(build, model, tokens, 1, "f32")])
+
+
+def measure(exact, blocks, tokens):
+    """The quality of `blocks` (first row, log probabilities) beside the reference."""
+    parts = []
+    for first, block in blocks:
+        rows = slice(first, first + len(block))
+        beside = exact[rows].astype(np.float64)
+        following = tokens[first + 1 : first + len(block) + 1].astype(np.int64)
+        parts.append(
+            Quality(
+                (np.exp(beside) * (beside - block)).sum(axis=1),
+                beside.argmax(axis=1) == block.argmax(axis=1),
+                -block[np.arange(len(following)), following],
+            )
+        )
+    return join(parts)
+
+
+def main(model, build):
+    print("| stages | wire | mean KL | 99th percentile | same arg-max | perplexity |\n| --- | --- | --- | --- | --- | --- |")
+    texts = contexts(model)
+    exact = [reference(build, model, tokens) for tokens in texts]
+    same = join([measure(e, [(0, e.astype(np.float64))], tokens) for e, tokens in zip(exact, texts)])
+    print(f"| any | f32 | 0 | 0 | 100 % | {same.perplexity:.4f} |", flush=True)
+    for stages in SPLITS:
+        for wire in WIRES:
+            q = join([measure(e, run(build, model, t, stages, wire), t) for e, t in zip(exact, texts)])
+            print(
+                f"| {stages} | {wire} | {q.divergence.mean():.2e} | {np.percentile(q.divergence, 99):.2e} | "
+                f"{100 * q.same.mean():.2f} % | {q.perplexity:.4f} |",
+                flush=True,
+            )
+    print(f"{sum(len(t) for t in texts)} tokens in {len(texts)} contexts")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    main(sys.argv[1], sys.argv[2] if len(sys.argv) == 3 else os.environ.get("LONGHAUL_BUILD", TESTS.parent / "build"))
