@@ -204,7 +204,19 @@ lh_sequence *lh_front_desk_take_submission(lh_front_desk *desk) {
     return sequence;
 }
 
-/* The place is free again: whoever cancels wants to hear nothing more. */
+/* False: it has been taken. */
+static bool drop_submission(lh_front_desk *desk, uint64_t handle) {
+    for (lh_sequence *sequence = desk->submissions.first; sequence; sequence = sequence->next)
+        if (sequence->handle == handle) {
+            lh_sequence_list_remove(&desk->submissions, sequence);
+            lh_sequence_destroy(sequence);
+            return true;
+        }
+    return false;
+}
+
+/* The place is free again: whoever cancels wants to hear nothing more. What was submitted and cancelled since the
+ * engine last took submissions never reaches it: it would not know yet what it is to cancel. */
 bool lh_front_desk_take_cancel(lh_front_desk *desk, uint64_t *handle) {
     bool is_one = false;
     pthread_mutex_lock(&desk->mutex);
@@ -212,9 +224,9 @@ bool lh_front_desk_take_cancel(lh_front_desk *desk, uint64_t *handle) {
         ticket *t = &desk->tickets[desk->first_cancel - 1];
         desk->first_cancel = t->next_cancel;
         t->wants_cancel = false;
-        is_one = t->handle != 0;
         *handle = t->handle;
-        if (is_one)
+        is_one = t->handle != 0 && !drop_submission(desk, t->handle);
+        if (t->handle != 0)
             free_ticket(desk, t);
     }
     pthread_mutex_unlock(&desk->mutex);

@@ -32,7 +32,7 @@ void lh_front_desk_set_gate(lh_front_desk *desk, int64_t open_until_us, uint64_t
                             const char *refusal);
 /* The next submission, which the caller owns; NULL: none. Its handle is set. */
 lh_sequence *lh_front_desk_take_submission(lh_front_desk *desk);
-/* The next handle to be cancelled. False: none. */
+/* The next handle to be cancelled, of those whose submission was taken. False: none. */
 bool lh_front_desk_take_cancel(lh_front_desk *desk, uint64_t *handle);
 /* Hands the event to the request's on_event, unless it was cancelled. The last one of a sequence frees its place. */
 void lh_front_desk_deliver(lh_front_desk *desk, uint64_t handle, const lh_engine_event *event);

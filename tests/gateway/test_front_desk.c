@@ -108,6 +108,8 @@ static void cancelling_silences_and_frees(void **state) {
     uint64_t first, second, taken;
     assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &first, NULL), LH_OK);
     assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &second, NULL), LH_OK);
+    lh_sequence_destroy(lh_front_desk_take_submission(desk));
+    lh_sequence_destroy(lh_front_desk_take_submission(desk));
     lh_front_desk_cancel(desk, first);
     lh_front_desk_cancel(desk, first);
     lh_front_desk_cancel_later(desk, second);
@@ -183,6 +185,26 @@ static void *run_client(void *argument) {
     return NULL;
 }
 
+/* Between the engine's look for submissions and its look for cancels both may come. */
+static void what_is_cancelled_before_it_is_taken_never_runs(void **state) {
+    (void)state;
+    lh_front_desk *desk = open_desk(4);
+    listener l = {0};
+    lh_engine_request request = request_for(&l, listen_to);
+    uint64_t handles[3], taken;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &handles[i], NULL), LH_OK);
+    lh_sequence_destroy(lh_front_desk_take_submission(desk)); /* the first */
+    for (int i = 0; i < 3; i++)
+        lh_front_desk_cancel(desk, handles[i]);
+    assert_true(lh_front_desk_take_cancel(desk, &taken));
+    assert_int_equal(taken, handles[0]);
+    assert_false(lh_front_desk_take_cancel(desk, &taken));
+    assert_null(lh_front_desk_take_submission(desk));
+    assert_int_equal(lh_front_desk_count(desk), 0);
+    lh_front_desk_destroy(desk);
+}
+
 /* Delivers events to whatever is there, as fast as it can. */
 static void *run_engine(void *argument) {
     lh_front_desk *desk = argument;
@@ -251,6 +273,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_admitted_whole_or_not), cmocka_unit_test(the_gate_tells_why),
         cmocka_unit_test(cancelling_silences_and_frees),      cmocka_unit_test(closing_fails_everyone),
+        cmocka_unit_test(what_is_cancelled_before_it_is_taken_never_runs),
         cmocka_unit_test(no_event_comes_after_a_cancel),      cmocka_unit_test(the_last_event_finds_the_place_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
