@@ -1,0 +1,72 @@
+"""The bound of a chain (DESIGN.md), made of stage times that were measured alone and of the links' own figures, and of nothing that a request
+through the chain has shown."""
+
+import dataclasses
+import json
+import subprocess
+
+import sites as bench_sites
+
+# Of a link's rate, in packets of 1500 bytes with TCP's timestamps.
+PAYLOAD_SHARE = 1448 / 1500
+CHUNKS = (64, 512)
+
+
+def row_bytes(width, wire):
+    """A row of the activation on the wire (worker/api/PROTOCOL.md); frames and manifests come on top, and are not in the bound."""
+    blocks = -(-width // 32)
+    return {"f32": 4 * width, "f16": 2 * width + blocks, "q8": width + 2 * blocks}[wire]
+
+
+@dataclasses.dataclass
+class StageTimes:
+    prompt_s: dict  # by rows of the prompt: the best over lengths of its chunks
+    row_s: dict  # by rows that are there: one more
+    width: int
+
+
+def measure_stage(build, model, first, last, prompts, slowdown, core):
+    """A stage by itself on a core of its own, at the worker's slowdown."""
+    result = StageTimes({}, {}, 0)
+    for rows in prompts:
+        done = subprocess.run(
+            ["nice", "-n", str(bench_sites.NICENESS), "taskset", "-c", str(core), str(build / "tests" / "stage_times"), "--model", model, "--first", str(first),
+             "--last", str(last), "--rows", str(rows), "--chunks", ",".join(str(min(c, rows)) for c in CHUNKS), "--slowdown", str(slowdown), "--repeats",
+             str(max(1, min(4, 1024 // rows)))],
+            capture_output=True, text=True, check=True,
+        )
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        result.prompt_s[rows] = min(l["prompt_us"] for l in lines) * 1e-6
+        result.row_s[rows] = min(l["row_us"] for l in lines) * 1e-6
+        result.width = lines[0]["width"]
+    return result
+
+
+@dataclasses.dataclass
+class Bound:
+    first_s: float  # to the first token
+    token_s: float  # each one after it, of one sequence
+    off_s: float  # to the first token where nothing overlaps: the sum
+    stage_s: float  # the slowest stage's time for the prompt
+    wire_s: float  # a hop's
+    cause: str  # what the bound is made of: the stage or the hop that is busy longest
+
+
+def chain_bound(stages, rows, rate_mbit, round_trip_ms, wire):
+    """`stages`: StageTimes in the order of the chain. Every hop between two sites is alike; the last worker's way to the gateway is one too, with
+    nothing but tokens on it, and the gateway's to the first worker does not leave the site."""
+    hops = len(stages) - 1
+    wire_row_s = row_bytes(stages[0].width, wire) * 8e-6 / (rate_mbit * PAYLOAD_SHARE)
+    stage_s = [s.prompt_s[rows] for s in stages]
+    wire_s = rows * wire_row_s if hops else 0.0
+    delays_s = len(stages) * round_trip_ms / 2000 if hops else 0.0
+    slowest = max(stage_s)
+    cause = "wire" if wire_s > slowest else f"stage {stage_s.index(slowest) + 1}"
+    return Bound(
+        first_s=max(slowest, wire_s) + delays_s,
+        token_s=sum(s.row_s[rows] for s in stages) + delays_s + hops * wire_row_s,
+        off_s=sum(stage_s) + hops * wire_s + delays_s,
+        stage_s=slowest,
+        wire_s=wire_s,
+        cause=cause,
+    )

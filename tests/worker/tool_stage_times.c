@@ -1,0 +1,216 @@
+/* How long one stage takes by itself: no network, no other stage, nothing else to do. The bench's bounds are made
+ * of these. One line of JSON for each length of a prompt and each length of its chunks:
+ *
+ *     {"rows": R, "chunk": C, "prompt_us": the whole prompt, "row_us": one row more, on average over some, "width": W}
+ *
+ * the best of several runs. The activations are random numbers, the token ids too. */
+#include "common/clock.h"
+#include "common/gguf.h"
+#include "common/mapped_file.h"
+#include "common/options.h"
+#include "kernels/kernels.h"
+#include "worker/stage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST_MAX  16u
+#define ROWS_MORE 16u /* single rows after the prompt: together, since a slowdown is paid in pieces */
+
+typedef struct flags {
+    const char *model, *rows, *chunks, *slowdown, *isa;
+    int64_t first, last, repeats;
+} flags;
+
+#define FIELD(name) offsetof(flags, name)
+static const lh_option options[] = {
+    {"model", LH_OPTION_TEXT, FIELD(model), NULL, "FILE", 0, 0, NULL, "GGUF file"},
+    {"first", LH_OPTION_NUMBER, FIELD(first), "0", "LAYER", 0, 65535, NULL, "First layer of the stage"},
+    {"last", LH_OPTION_NUMBER, FIELD(last), "0", "LAYER", 0, 65535, NULL, "The layer after it; 0: all"},
+    {"rows", LH_OPTION_TEXT, FIELD(rows), "128,512", "N,N...", 0, 0, NULL, "Lengths of prompts"},
+    {"chunks", LH_OPTION_TEXT, FIELD(chunks), "64,128,512", "N,N...", 0, 0, NULL, "Lengths of chunks"},
+    {"repeats", LH_OPTION_NUMBER, FIELD(repeats), "3", "N", 1, 1000, NULL, "Runs of each"},
+    {"slowdown", LH_OPTION_TEXT, FIELD(slowdown), "1", "F", 0, 0, NULL, "As the worker's"},
+    {"isa", LH_OPTION_TEXT, FIELD(isa), "auto", "NAME", 0, 0, NULL, "Instruction set"},
+};
+static const lh_option_table table = {"stage_times", "How long one stage takes by itself", options,
+                                      sizeof options / sizeof options[0]};
+
+typedef struct bench {
+    lh_gguf *gguf;
+    const uint8_t *bytes;
+    lh_model_config config;
+    lh_stage *stage;
+    bool is_first;
+    uint32_t chunk_max;
+    uint32_t *tokens;
+    float *values; /* [chunk_max][width] */
+} bench;
+
+static void die(const char *what, const char *why) {
+    fprintf(stderr, "stage_times: %s: %s\n", what, why);
+    exit(1);
+}
+
+static uint32_t parse_list(const char *text, uint32_t list[LIST_MAX]) {
+    uint32_t count = 0;
+    for (const char *at = text; *at != '\0';) {
+        char *end;
+        unsigned long value = strtoul(at, &end, 10);
+        if (end == at || value == 0 || value > 65536 || count == LIST_MAX || (*end != '\0' && *end != ',')) {
+            die(text, "not a list of numbers");
+        }
+        list[count++] = (uint32_t)value;
+        at = *end == ',' ? end + 1 : end;
+    }
+    return count;
+}
+
+static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes, lh_error *error) {
+    (void)error;
+    *bytes = ((const bench *)context)->bytes + tensor->offset;
+    return LH_OK;
+}
+
+static void release(void *context, const lh_gguf_tensor *tensor, const void *bytes) {
+    (void)context;
+    (void)tensor;
+    (void)bytes;
+}
+
+static void on_shard(void *context, const lh_stage_shard *shard) {
+    (void)context;
+    (void)shard;
+}
+
+static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+    (void)context;
+    (void)sequence;
+    (void)result;
+}
+
+/* One step of sequence 1; returns what it took. */
+static int64_t run_step(bench *b, uint32_t first, uint32_t rows, bool sample) {
+    const lh_batch_segment segment = {.sequence = 1,
+                                      .first_position = first,
+                                      .rows = rows,
+                                      .sample = sample,
+                                      .request = {.top_p = 1, .repetition_penalty = 1}};
+    const lh_batch batch = {.rows = rows, .tokens = b->tokens, .segment_count = 1, .segments = &segment};
+    const lh_stage_shard shard = {.rows = rows, .columns = b->config.width, .values = b->values};
+    const lh_stage_output output = {.on_shard = on_shard, .on_sample = on_sample};
+    lh_stage_step *step;
+    lh_error error;
+    int64_t begin_us = lh_clock_us();
+    if (lh_stage_begin(b->stage, &batch, &step, &error) != LH_OK ||
+        (!b->is_first && lh_stage_accept(step, &shard, &error) != LH_OK) ||
+        lh_stage_finish(step, &output, &error) != LH_OK) {
+        die("step", error.message);
+    }
+    lh_stage_end(step);
+    return lh_clock_us() - begin_us;
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static void run(bench *b, uint32_t rows, uint32_t chunk, int64_t repeats) {
+    int64_t prompt_us = INT64_MAX, row_us = INT64_MAX;
+    for (int64_t i = 0; i < repeats; i++) {
+        int64_t us = 0;
+        for (uint32_t first = 0; first < rows; first += chunk) {
+            uint32_t here = rows - first < chunk ? rows - first : chunk;
+            us += run_step(b, first, here, first + here == rows);
+        }
+        prompt_us = least(prompt_us, us);
+        us = 0;
+        for (uint32_t j = 0; j < ROWS_MORE; j++) {
+            us += run_step(b, rows + j, 1, true);
+        }
+        row_us = least(row_us, us / ROWS_MORE);
+        lh_stage_release(b->stage, 1);
+    }
+    printf("{\"rows\": %u, \"chunk\": %u, \"prompt_us\": %lld, \"row_us\": %lld, \"width\": %u}\n", rows,
+           chunk, (long long)prompt_us, (long long)row_us, b->config.width);
+    fflush(stdout);
+}
+
+static void fill(bench *b) {
+    uint32_t random = 1;
+    b->tokens = malloc(b->chunk_max * sizeof *b->tokens);
+    b->values = malloc((size_t)b->chunk_max * b->config.width * sizeof *b->values);
+    if (b->tokens == NULL || b->values == NULL) {
+        die("memory", "out of it");
+    }
+    for (uint32_t i = 0; i < b->chunk_max; i++) {
+        random = random * 1664525u + 1013904223u;
+        b->tokens[i] = (random >> 8) % b->config.vocabulary;
+    }
+    for (size_t i = 0; i < (size_t)b->chunk_max * b->config.width; i++) {
+        random = random * 1664525u + 1013904223u;
+        b->values[i] = (float)(random >> 8) * 0x1p-23f - 1;
+    }
+}
+
+int main(int argc, char **argv) {
+    flags f;
+    lh_error error;
+    lh_option_action action;
+    double factors[2];
+    if (lh_options_parse(&table, argc, argv, &f, stdout, &action, &error) != LH_OK) {
+        die("options", error.message);
+    }
+    if (action == LH_OPTIONS_EXIT) {
+        return 0;
+    }
+    uint32_t rows[LIST_MAX], chunks[LIST_MAX];
+    uint32_t row_count = parse_list(f.rows, rows), chunk_count = parse_list(f.chunks, chunks);
+    bench b = {.is_first = f.first == 0};
+    lh_mapped_file *file;
+    lh_thread_pool *pool;
+    if (lh_mapped_file_open(f.model, &file, &error) != LH_OK) {
+        die(f.model, error.message);
+    }
+    b.bytes = lh_mapped_file_bytes(file);
+    size_t length = lh_mapped_file_size(file);
+    uint32_t rows_max = 0;
+    for (uint32_t i = 0; i < row_count; i++) {
+        rows_max = rows[i] > rows_max ? rows[i] : rows_max;
+    }
+    for (uint32_t i = 0; i < chunk_count; i++) {
+        b.chunk_max = chunks[i] > b.chunk_max ? chunks[i] : b.chunk_max;
+    }
+    const lh_weight_source source = {&b, acquire, release};
+    lh_stage_options stage = {.context = rows_max + ROWS_MORE + 1, .rows_max = b.chunk_max, .steps_max = 1};
+    if (lh_gguf_parse(b.bytes, length, length, &b.gguf, &error) != LH_OK ||
+        lh_model_config_read(b.gguf, &b.config, &error) != LH_OK ||
+        lh_thread_pool_create(1, &pool, &error) != LH_OK ||
+        lh_kernels_select(f.isa, &stage.kernels, &error) != LH_OK ||
+        lh_slowdown_parse(f.slowdown, factors, &error) != LH_OK) {
+        die(f.model, error.message);
+    }
+    stage.pool = pool;
+    stage.kv_bytes = (size_t)1 << 30;
+    stage.range = (lh_layer_range){(uint32_t)f.first, f.last > 0 ? (uint32_t)f.last : b.config.layers};
+    if (lh_stage_create(b.gguf, &b.config, &source, &stage, NULL, NULL, &b.stage, &error) != LH_OK) {
+        die("stage", error.message);
+    }
+    lh_slowdown_set(lh_thread_pool_slowdown(pool), factors[0]);
+    fill(&b);
+    for (uint32_t i = 0; i < row_count; i++) {
+        for (uint32_t j = 0; j < chunk_count; j++) {
+            if (chunks[j] <= rows[i]) {
+                run(&b, rows[i], chunks[j], f.repeats);
+            }
+        }
+    }
+    free(b.tokens);
+    free(b.values);
+    lh_stage_destroy(b.stage);
+    lh_thread_pool_destroy(pool);
+    lh_gguf_destroy(b.gguf);
+    lh_mapped_file_close(file);
+    return 0;
+}
