@@ -10,6 +10,7 @@
 #include "gateway/fleet_json.h"
 #include "gateway/fleet_server.h"
 #include "gateway/front_desk.h"
+#include "gateway/step_recorder.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,6 +34,8 @@ struct lh_engine {
     lh_front_desk *desk;
     lh_engine_hop *hop;
     lh_fleet_server *server;
+    lh_step_recorder *recorder; /* NULL: nothing is traced */
+    lh_trace_part *parts;       /* [sequences_max]: scratch */
     uint32_t parts_open; /* hop and server: the loop ends when they have closed */
     bool was_ready, is_closing;
 
@@ -50,11 +53,23 @@ struct lh_engine {
 
 /* ---- Actions ----------------------------------------------------------------------------------------------------- */
 
+static void record_step(lh_engine *engine, const lh_step_manifest *manifest, int64_t formed_us) {
+    if (!engine->recorder)
+        return;
+    uint32_t count =
+        lh_scheduler_traced_parts(lh_conductor_scheduler(engine->conductor), manifest->step, engine->parts,
+                                  engine->options.scheduler.sequences_max);
+    lh_step_recorder_submit(engine->recorder, manifest, engine->parts, count, formed_us, lh_clock_us());
+}
+
 static void submit_step(lh_engine *engine, const lh_step_manifest *manifest) {
     lh_error error;
     uint32_t epoch = manifest->epoch;
     uint64_t step = manifest->step;
+    int64_t formed_us = lh_clock_us();
     lh_status status = lh_engine_hop_submit(engine->hop, manifest, &error);
+    if (status == LH_OK && manifest->timed)
+        record_step(engine, manifest, formed_us);
     if (status != LH_OK)
         lh_conductor_step_done(engine->conductor, epoch, step, status, error.message, lh_clock_us());
 }
@@ -151,8 +166,16 @@ static void on_hop_state(void *context, bool connected, const char *reason) {
 
 static void on_hop_done(void *context, uint32_t epoch, uint64_t step, lh_status status, const char *message) {
     lh_engine *engine = context;
+    if (engine->recorder)
+        lh_step_recorder_done(engine->recorder, epoch, step, status, lh_clock_us());
     lh_conductor_step_done(engine->conductor, epoch, step, status, message, lh_clock_us());
     turn(engine);
+}
+
+static void on_hop_times(void *context, uint32_t epoch, uint64_t step, const uint8_t *frames, size_t length) {
+    lh_engine *engine = context;
+    if (engine->recorder)
+        lh_step_recorder_times(engine->recorder, epoch, step, frames, length);
 }
 
 static lh_status on_report(void *context, const lh_worker_report *report, lh_fleet_answer *answer,
@@ -182,8 +205,10 @@ static lh_status on_results(void *context, const char *chain, const char *peer_n
     if (!may_bring_results(engine, peer_name))
         return lh_fail(error, LH_ERR_INVALID, "the certificate of %s is not that of the chain's last worker",
                        peer_name);
-    lh_status status =
-        lh_conductor_results(engine->conductor, epoch, step, results, count, lh_clock_us(), error);
+    int64_t now_us = lh_clock_us();
+    if (engine->recorder)
+        lh_step_recorder_results(engine->recorder, epoch, step, now_us);
+    lh_status status = lh_conductor_results(engine->conductor, epoch, step, results, count, now_us, error);
     turn(engine);
     return status;
 }
@@ -307,10 +332,17 @@ static void *run(void *argument) {
     return NULL;
 }
 
+static lh_status create_recorder(lh_engine *engine, lh_error *error) {
+    engine->parts = calloc(engine->options.scheduler.sequences_max, sizeof *engine->parts);
+    if (!engine->parts)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for traces of steps");
+    return lh_step_recorder_create(engine->options.traces, &engine->recorder, error);
+}
+
 static lh_status create_parts(lh_engine *engine, lh_error *error) {
     const lh_engine_options *o = &engine->options;
     const lh_scheduler_sink sink = {engine, on_event};
-    const lh_engine_hop_events hop_events = {engine, on_hop_state, on_hop_done};
+    const lh_engine_hop_events hop_events = {engine, on_hop_state, on_hop_done, on_hop_times};
     const lh_fleet_server_owner owner = {engine, on_report, on_results};
     engine->places = o->scheduler.sequences_max + o->scheduler.queue_max;
     lh_status status = lh_conductor_create(&o->fleet, &o->scheduler, o->profile, &sink, lh_clock_us(),
@@ -323,6 +355,8 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
     if (status == LH_OK)
         status = lh_fleet_server_create(&engine->loop, o->fleet_listen, o->tls, o->model_name, o->model_file,
                                         &owner, &engine->server, error);
+    if (status == LH_OK && o->traces)
+        status = create_recorder(engine, error);
     if (status != LH_OK)
         return status;
     lh_conductor_hold(engine->conductor, "the digests of the model's tensors are being computed");
@@ -333,6 +367,8 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
 }
 
 static void free_engine(lh_engine *engine) {
+    lh_step_recorder_destroy(engine->recorder);
+    free(engine->parts);
     lh_front_desk_destroy(engine->desk);
     lh_conductor_destroy(engine->conductor);
     pthread_cond_destroy(&engine->query_answered);

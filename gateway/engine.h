@@ -66,6 +66,7 @@ typedef struct lh_engine_request {
     uint32_t stop_token_count;
     uint32_t min_tokens; /* stop tokens do not end it before so many */
     lh_engine_sampling sampling;
+    uint64_t trace; /* its number in the trace store; 0: it is not traced */
     lh_engine_on_event *on_event;
     void *context;
 } lh_engine_request;

@@ -114,10 +114,19 @@ static void on_done(void *context, void *step_context, lh_status status, const c
         hop->events.on_done(hop->events.context, ended.epoch, ended.step, status, text);
 }
 
+static void on_times(void *context, void *step_context, const uint8_t *frames, size_t length) {
+    first_worker *worker = context;
+    lh_engine_hop *hop = worker->hop;
+    const open_step *step = step_context;
+    if (!hop->is_closing)
+        hop->events.on_times(hop->events.context, step->epoch, step->step, frames, length);
+}
+
 /* ---- Steps ------------------------------------------------------------------------------------------------------- */
 
 lh_status lh_engine_hop_connect(lh_engine_hop *hop, const char *address, bool over_tls, lh_error *error) {
-    static const lh_worker_client_events events = {.on_state = on_state, .on_done = on_done};
+    static const lh_worker_client_events events = {
+        .on_state = on_state, .on_done = on_done, .on_times = on_times};
     leave_current(hop);
     first_worker *worker = calloc(1, sizeof *worker);
     if (!worker)

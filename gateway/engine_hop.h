@@ -11,6 +11,8 @@ typedef struct lh_engine_hop_events {
     void (*on_state)(void *context, bool connected, const char *reason);
     /* Once for each step that _submit took, also after it was cancelled. */
     void (*on_done)(void *context, uint32_t epoch, uint64_t step, lh_status status, const char *message);
+    /* Before the on_done of a timed step: as in worker_client.h. */
+    void (*on_times)(void *context, uint32_t epoch, uint64_t step, const uint8_t *frames, size_t length);
 } lh_engine_hop_events;
 
 /* chain: in the path of the steps. tls may be NULL. Both outlive the hop. */

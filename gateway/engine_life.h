@@ -6,6 +6,7 @@
 #include "gateway/fleet.h"
 #include "gateway/model_file.h"
 #include "gateway/scheduler.h"
+#include "gateway/trace_store.h"
 
 typedef struct lh_engine_options {
     lh_fleet_options fleet;
@@ -16,7 +17,8 @@ typedef struct lh_engine_options {
     const char *fleet_listen;
     const lh_tls_options *tls; /* of the fleet port and the first hop; NULL: none */
     uint32_t digest_threads;
-    bool logs_digests; /* of the logits, with every token that has one */
+    bool logs_digests;      /* of the logits, with every token that has one */
+    lh_trace_store *traces; /* where traced requests' steps are told of; NULL: nothing is traced */
 } lh_engine_options;
 
 /* Listens on the fleet port and starts the engine's thread. All that the options point to outlives the engine. Errors: those of

@@ -8,6 +8,7 @@
 #include "gateway/engine.h"
 #include "gateway/kv_ledger.h"
 #include "gateway/sequence.h"
+#include "gateway/trace_step.h"
 #include "worker/api/step.h"
 
 typedef struct lh_scheduler lh_scheduler;
@@ -82,6 +83,9 @@ void lh_scheduler_step_done(lh_scheduler *scheduler, uint32_t epoch, uint64_t st
 /* Forms the next step, which then counts as in flight. Pointers live until the next call. False: nothing to
  * send now. Pull until false after every call above. */
 bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_manifest *manifest);
+/* What traced requests have in a step in flight, each once: parts[max] at most; returns how many. */
+uint32_t lh_scheduler_traced_parts(const lh_scheduler *scheduler, uint64_t step, lh_trace_part *parts,
+                                   uint32_t max);
 /* The next step whose request is to be reset, because all its sequences were cancelled. Its step_done must
  * still come. */
 bool lh_scheduler_next_cancel(lh_scheduler *scheduler, uint64_t *step);

@@ -41,6 +41,8 @@ static inline bool lh_sequence_is_suspect(const lh_sequence *sequence) {
     return sequence->strikes > 0 && sequence->strike_length == sequence->length;
 }
 
+/* Whether a row of it is of a traced request. */
+bool lh_flight_is_traced(const lh_flight *flight);
 /* Sequences that hold pages and have not ended. */
 uint32_t lh_scheduler_running(const lh_scheduler *scheduler);
 void lh_scheduler_move(lh_scheduler *scheduler, lh_sequence *sequence, lh_sequence_state state);

@@ -99,6 +99,7 @@ lh_status lh_sequence_create(const lh_engine_request *request, uint64_t handle, 
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence");
     const lh_engine_sampling *sampling = &request->sampling;
     s->handle = handle;
+    s->trace = request->trace;
     s->prompt_tokens = s->length = request->prompt_tokens;
     s->max_tokens = request->max_tokens;
     s->min_tokens = request->min_tokens;

@@ -24,6 +24,7 @@ typedef struct lh_sequence lh_sequence;
 struct lh_sequence {
     uint64_t id;     /* on the wire; set by the scheduler */
     uint64_t handle; /* the owner's name for it */
+    uint64_t trace;  /* 0: not traced */
     lh_sequence_state state;
     lh_sequence *previous, *next; /* in the one list that it is in */
 

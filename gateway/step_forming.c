@@ -126,6 +126,7 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
     s->figures.steps++;
     s->figures.rows += flight->rows;
     *manifest = lh_step_builder_manifest(s->builder, s->epoch, flight->step);
+    manifest->timed = lh_flight_is_traced(flight);
     if (flight->rows > 0 && s->options.column_shards > 1) {
         manifest->cut_count = s->stages - 1;
         manifest->cuts = s->cuts;

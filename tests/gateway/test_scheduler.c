@@ -402,8 +402,39 @@ static void a_shared_step_is_not_reset(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* Only steps with rows of a traced request are timed, and it is told what it has in them. */
+static void test_steps_of_traced_requests_are_timed(void **state) {
+    (void)state;
+    lh_scheduler *scheduler = create(0);
+    bring_up(scheduler, 1, 0);
+    lh_engine_request request = request_of(10, 5);
+    assert_int_equal(submit(scheduler, &request, 0, 0), LH_OK);
+    lh_step_manifest manifest = next(scheduler);
+    lh_trace_part parts[4];
+    assert_false(manifest.timed);
+    assert_int_equal(lh_scheduler_traced_parts(scheduler, manifest.step, parts, 4), 0);
+    request.trace = 77; /* two choices of one request, and one of another */
+    assert_int_equal(submit(scheduler, &request, 1, 0), LH_OK);
+    assert_int_equal(submit(scheduler, &request, 2, 0), LH_OK);
+    request.trace = 78;
+    assert_int_equal(submit(scheduler, &request, 3, 0), LH_OK);
+    manifest = next(scheduler);
+    assert_true(manifest.timed);
+    assert_int_equal(manifest.rows, 30);
+    assert_int_equal(lh_scheduler_traced_parts(scheduler, manifest.step, parts, 4), 2);
+    assert_int_equal(parts[0].trace, 77);
+    assert_int_equal(parts[0].rows, 20);
+    assert_int_equal(parts[0].draws, 2);
+    assert_int_equal(parts[1].trace, 78);
+    assert_int_equal(parts[1].rows, 10);
+    assert_int_equal(lh_scheduler_traced_parts(scheduler, manifest.step, parts, 1), 1);
+    assert_int_equal(lh_scheduler_traced_parts(scheduler, 999, parts, 4), 0);
+    lh_scheduler_destroy(scheduler);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps_of_traced_requests_are_timed),
         cmocka_unit_test(a_prompt_goes_in_chunks_and_only_the_last_draws),
         cmocka_unit_test(max_tokens_end_it_and_the_pages_come_back),
         cmocka_unit_test(a_stop_token_is_not_reported),
