@@ -79,7 +79,11 @@ static lh_status encode(uint32_t encoding, const lh_stage_shard *shard, void **b
 
 static void on_removed(void *context);
 
-static void open_bench(bench *b, uint32_t steps_max) {
+/* state: how many steps the stage takes at once; then the bench. */
+static int open_bench(void **state) {
+    static bench opened;
+    bench *b = &opened;
+    uint32_t steps_max = (uint32_t)(uintptr_t)*state;
     memset(b, 0, sizeof(*b));
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->woken, NULL);
@@ -91,15 +95,17 @@ static void open_bench(bench *b, uint32_t steps_max) {
                                    .events = {on_taken, on_frame, on_ended, on_removed, on_worked},
                                    .context = b};
     assert_int_equal(lh_pipeline_create(&options, &b->pipeline, NULL), LH_OK);
-    if (steps_max > 0) {
-        assert_int_equal(lh_pipeline_install(b->pipeline, scripted_stage_make(), steps_max, NULL), LH_OK);
-    }
+    assert_int_equal(lh_pipeline_install(b->pipeline, scripted_stage_make(), steps_max, NULL), LH_OK);
+    *state = b;
+    return 0;
 }
 
-static void close_bench(bench *b) {
+static int close_bench(void **state) {
+    bench *b = *state;
     lh_pipeline_destroy(b->pipeline);
     pthread_cond_destroy(&b->woken);
     pthread_mutex_destroy(&b->lock);
+    return 0;
 }
 
 static void wait_for(bench *b, const int *counter, int value) {
@@ -165,325 +171,278 @@ static bool log_has_in_order(const char *const *parts) {
 /* ---- Tests -------------------------------------------------------------------------------------- */
 
 static void test_decode_goes_first(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_hold(true);
-    begin(&b, 1, false, 11, 0);
+    begin(b, 1, false, 11, 0);
     scripted_stage_wait_held();
-    begin(&b, 2, false, 12, 0);
-    begin(&b, 3, true, 13, 0);
-    begin(&b, 4, true, 14, 0);
+    begin(b, 2, false, 12, 0);
+    begin(b, 3, true, 13, 0);
+    begin(b, 4, true, 14, 0);
     scripted_stage_hold(false);
-    wait_for(&b, &b.ended, 4);
-    assert_string_equal(b.ends, "1 LH_OK, 3 LH_OK, 4 LH_OK, 2 LH_OK, ");
-    assert_int_equal(b.tokens[3], 1003);
-    assert_string_equal(b.work, "1b 1f 3b 3f 4b 4f 2b 2f ");
-    close_bench(&b);
+    wait_for(b, &b->ended, 4);
+    assert_string_equal(b->ends, "1 LH_OK, 3 LH_OK, 4 LH_OK, 2 LH_OK, ");
+    assert_int_equal(b->tokens[3], 1003);
+    assert_string_equal(b->work, "1b 1f 3b 3f 4b 4f 2b 2f ");
 }
 
 static void test_steps_of_one_sequence_keep_their_order(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_hold(true);
-    begin(&b, 1, false, 11, 0);
+    begin(b, 1, false, 11, 0);
     scripted_stage_wait_held();
-    begin(&b, 2, false, 12, 0);
-    begin(&b, 3, true, 12, 0);
+    begin(b, 2, false, 12, 0);
+    begin(b, 3, true, 12, 0);
     scripted_stage_hold(false);
-    wait_for(&b, &b.ended, 3);
-    assert_string_equal(b.ends, "1 LH_OK, 2 LH_OK, 3 LH_OK, ");
+    wait_for(b, &b->ended, 3);
+    assert_string_equal(b->ends, "1 LH_OK, 2 LH_OK, 3 LH_OK, ");
     assert_true(IN_ORDER("begin 2", "begin 3"));
-    close_bench(&b);
 }
 
 static void test_missing_shards_hold_up_nobody_else(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_need_shards(2);
-    lh_pipeline_step *first = begin(&b, 1, false, 11, 0);
+    lh_pipeline_step *first = begin(b, 1, false, 11, 0);
     shard(first);
-    lh_pipeline_step *second = begin(&b, 2, true, 12, 0);
+    lh_pipeline_step *second = begin(b, 2, true, 12, 0);
     shard(second);
     shard(second);
-    wait_for(&b, &b.ended, 1);
-    assert_string_equal(b.ends, "2 LH_OK, ");
+    wait_for(b, &b->ended, 1);
+    assert_string_equal(b->ends, "2 LH_OK, ");
     shard(first);
-    wait_for(&b, &b.ended, 2);
-    assert_int_equal(b.taken_bytes, 4 * 32 * sizeof(float));
-    assert_non_null(strstr(b.work, "2a 2b 2f "));
-    assert_string_equal(b.work + strlen(b.work) - 9, "1a 1b 1f ");
-    assert_false(lh_pipeline_is_full(b.pipeline));
-    close_bench(&b);
+    wait_for(b, &b->ended, 2);
+    assert_int_equal(b->taken_bytes, 4 * 32 * sizeof(float));
+    assert_non_null(strstr(b->work, "2a 2b 2f "));
+    assert_string_equal(b->work + strlen(b->work) - 9, "1a 1b 1f ");
+    assert_false(lh_pipeline_is_full(b->pipeline));
 }
 
 static void test_inbox_says_when_it_is_full(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 2);
+    bench *b = *state;
     scripted_stage_hold(true);
-    begin(&b, 1, false, 11, 0);
+    begin(b, 1, false, 11, 0);
     scripted_stage_wait_held();
     scripted_stage_need_shards(10);
-    lh_pipeline_step *step = begin(&b, 2, true, 12, 0);
+    lh_pipeline_step *step = begin(b, 2, true, 12, 0);
     for (int i = 0; i < 10; i++) {
-        assert_int_equal(lh_pipeline_is_full(b.pipeline), i >= 8); /* 8 * 128 bytes > 1000 */
+        assert_int_equal(lh_pipeline_is_full(b->pipeline), i >= 8); /* 8 * 128 bytes > 1000 */
         shard(step);
     }
     scripted_stage_hold(false);
-    wait_for(&b, &b.ended, 2);
-    assert_false(lh_pipeline_is_full(b.pipeline));
-    close_bench(&b);
+    wait_for(b, &b->ended, 2);
+    assert_false(lh_pipeline_is_full(b->pipeline));
 }
 
 static void test_full_outbox_stops_prefill_alone(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_emit(4); /* 128 bytes: over the bound of 100 */
-    begin(&b, 1, false, 11, 0);
-    wait_for(&b, &b.ended, 1);
-    begin(&b, 2, false, 12, 0);
-    begin(&b, 3, true, 13, 0);
-    wait_for(&b, &b.ended, 2);
-    assert_string_equal(b.ends, "1 LH_OK, 3 LH_OK, ");
+    begin(b, 1, false, 11, 0);
+    wait_for(b, &b->ended, 1);
+    begin(b, 2, false, 12, 0);
+    begin(b, 3, true, 13, 0);
+    wait_for(b, &b->ended, 2);
+    assert_string_equal(b->ends, "1 LH_OK, 3 LH_OK, ");
     assert_null(strstr(scripted_stage_log(), "finish 2"));
-    lh_pipeline_frame_gone(b.pipeline, 256);
-    wait_for(&b, &b.ended, 3);
-    assert_int_equal(b.frame_bytes, 3 * 128);
-    lh_pipeline_frame_gone(b.pipeline, 128);
-    close_bench(&b);
+    lh_pipeline_frame_gone(b->pipeline, 256);
+    wait_for(b, &b->ended, 3);
+    assert_int_equal(b->frame_bytes, 3 * 128);
+    lh_pipeline_frame_gone(b->pipeline, 128);
 }
 
 static void test_shards_leave_while_the_next_are_computed(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_emit(4);
     scripted_stage_hold_after_first_shard(true);
-    begin(&b, 1, false, 11, 0);
-    while (b.frame_bytes == 0) {
-        lh_pipeline_poll(b.pipeline);
+    begin(b, 1, false, 11, 0);
+    while (b->frame_bytes == 0) {
+        lh_pipeline_poll(b->pipeline);
     }
-    assert_int_equal(b.frame_bytes, 32); /* the first is here; the stage is at work on the second */
-    assert_int_equal(b.ended, 0);
+    assert_int_equal(b->frame_bytes, 32); /* the first is here; the stage is at work on the second */
+    assert_int_equal(b->ended, 0);
     scripted_stage_hold_after_first_shard(false);
-    wait_for(&b, &b.ended, 1);
-    assert_int_equal(b.frame_bytes, 4 * 32);
-    lh_pipeline_frame_gone(b.pipeline, b.frame_bytes);
-    close_bench(&b);
+    wait_for(b, &b->ended, 1);
+    assert_int_equal(b->frame_bytes, 4 * 32);
+    lh_pipeline_frame_gone(b->pipeline, b->frame_bytes);
 }
 
 static void test_a_failure_takes_later_steps_of_its_sequences_along(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 8);
+    bench *b = *state;
     scripted_stage_hold(true);
     scripted_stage_fail("finish", 1, LH_ERR_INTERNAL);
     scripted_stage_need_shards(1);
-    lh_pipeline_step *first = begin(&b, 1, false, 11, 0);
-    begin(&b, 2, false, 11, 0);
-    begin(&b, 3, false, 12, 0);
-    begin(&b, 4, false, 11, 0);
+    lh_pipeline_step *first = begin(b, 1, false, 11, 0);
+    begin(b, 2, false, 11, 0);
+    begin(b, 3, false, 12, 0);
+    begin(b, 4, false, 11, 0);
     shard(first);
     scripted_stage_wait_held();
     scripted_stage_hold(false);
-    wait_for(&b, &b.ended, 3);
-    assert_string_equal(b.ends, "4 LH_ERR_INVALID, 2 LH_ERR_INVALID, 1 LH_ERR_INTERNAL, ");
+    wait_for(b, &b->ended, 3);
+    assert_string_equal(b->ends, "4 LH_ERR_INVALID, 2 LH_ERR_INVALID, 1 LH_ERR_INTERNAL, ");
     assert_true(IN_ORDER("finish 1", "end 4", "end 2", "end 1"));
     assert_null(strstr(scripted_stage_log(), "end 3"));
-    close_bench(&b);
 }
 
 static void test_a_step_that_cannot_begin_fails_alone(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_fail("begin", 1, LH_ERR_BUSY);
-    begin(&b, 1, false, 11, 0);
-    begin(&b, 2, false, 12, 0);
-    wait_for(&b, &b.ended, 2);
-    assert_string_equal(b.ends, "1 LH_ERR_BUSY, 2 LH_OK, ");
-    close_bench(&b);
+    begin(b, 1, false, 11, 0);
+    begin(b, 2, false, 12, 0);
+    wait_for(b, &b->ended, 2);
+    assert_string_equal(b->ends, "1 LH_ERR_BUSY, 2 LH_OK, ");
 }
 
 static void test_a_shard_that_is_refused_fails_the_step(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_need_shards(2);
     scripted_stage_fail("accept", 1, LH_ERR_INVALID);
-    lh_pipeline_step *step = begin(&b, 1, false, 11, 0);
+    lh_pipeline_step *step = begin(b, 1, false, 11, 0);
     shard(step);
     shard(step);
-    wait_for(&b, &b.ended, 1);
-    assert_string_equal(b.ends, "1 LH_ERR_INVALID, ");
-    close_bench(&b);
+    wait_for(b, &b->ended, 1);
+    assert_string_equal(b->ends, "1 LH_ERR_INVALID, ");
 }
 
 static void test_cancel_while_waiting_and_while_working(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_hold(true);
-    lh_pipeline_step *first = begin(&b, 1, false, 11, 0);
+    lh_pipeline_step *first = begin(b, 1, false, 11, 0);
     scripted_stage_wait_held();
-    lh_pipeline_step *second = begin(&b, 2, false, 12, 0);
+    lh_pipeline_step *second = begin(b, 2, false, 12, 0);
     lh_pipeline_cancel(first);
     lh_pipeline_cancel(second);
     shard(second); /* comes late: dropped, but counted */
     scripted_stage_hold(false);
-    wait_for(&b, &b.ended, 2);
-    assert_string_equal(b.ends, "1 LH_ERR_CANCELLED, 2 LH_ERR_CANCELLED, ");
+    wait_for(b, &b->ended, 2);
+    assert_string_equal(b->ends, "1 LH_ERR_CANCELLED, 2 LH_ERR_CANCELLED, ");
     assert_null(strstr(scripted_stage_log(), "finish 2"));
-    begin(&b, 3, true, 13, 0);
-    wait_for(&b, &b.ended, 3);
-    assert_int_equal(b.taken_bytes + b.dropped_bytes, 128);
-    close_bench(&b);
+    begin(b, 3, true, 13, 0);
+    wait_for(b, &b->ended, 3);
+    assert_int_equal(b->taken_bytes + b->dropped_bytes, 128);
 }
 
 static void test_shards_after_the_end_are_counted_and_dropped(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_need_shards(1);
     scripted_stage_fail("begin", 1, LH_ERR_BUSY);
-    lh_pipeline_step *step = begin(&b, 1, false, 11, 0);
+    lh_pipeline_step *step = begin(b, 1, false, 11, 0);
     while (strstr(scripted_stage_log(), "begin 1") == NULL) {
     }
     shard(step); /* the end is not polled yet */
     shard(step);
-    begin(&b, 2, true, 12, 0);
-    wait_for(&b, &b.ended, 1);
-    lh_pipeline_step *third = begin(&b, 3, true, 13, 0);
+    begin(b, 2, true, 12, 0);
+    wait_for(b, &b->ended, 1);
+    lh_pipeline_step *third = begin(b, 3, true, 13, 0);
     (void)third;
-    while (b.taken_bytes + b.dropped_bytes < 256) {
-        lh_pipeline_poll(b.pipeline);
+    while (b->taken_bytes + b->dropped_bytes < 256) {
+        lh_pipeline_poll(b->pipeline);
     }
-    close_bench(&b);
 }
 
 static void test_release_waits_for_earlier_steps(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_need_shards(1);
-    lh_pipeline_step *slow = begin(&b, 1, false, 11, 0);
-    begin(&b, 2, true, 0, 11); /* overtakes, but sequence 11 is still at work */
-    begin(&b, 3, true, 0, 12);
-    wait_for(&b, &b.ended, 2);
+    lh_pipeline_step *slow = begin(b, 1, false, 11, 0);
+    begin(b, 2, true, 0, 11); /* overtakes, but sequence 11 is still at work */
+    begin(b, 3, true, 0, 12);
+    wait_for(b, &b->ended, 2);
     shard(slow);
-    wait_for(&b, &b.ended, 3);
-    begin(&b, 4, true, 0, 13);
-    wait_for(&b, &b.ended, 4);
+    wait_for(b, &b->ended, 3);
+    begin(b, 4, true, 0, 13);
+    wait_for(b, &b->ended, 4);
     while (strstr(scripted_stage_log(), "release 13") == NULL) {
     }
     assert_true(IN_ORDER("release 12", "finish 1", "end 1", "release 11"));
-    close_bench(&b);
 }
 
 static void test_releases_of_a_failed_step_are_done(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_fail("begin", 1, LH_ERR_BUSY);
-    begin(&b, 1, false, 11, 12);
-    wait_for(&b, &b.ended, 1);
+    begin(b, 1, false, 11, 12);
+    wait_for(b, &b->ended, 1);
     while (strstr(scripted_stage_log(), "release 12") == NULL) {
     }
-    close_bench(&b);
 }
 
 static void test_prefill_leaves_a_panel_to_decode(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 2);
+    bench *b = *state;
     scripted_stage_need_shards(1);
-    begin(&b, 1, false, 11, 0);
-    begin(&b, 2, false, 12, 0);
-    lh_pipeline_step *step = begin(&b, 3, true, 13, 0);
+    begin(b, 1, false, 11, 0);
+    begin(b, 2, false, 12, 0);
+    lh_pipeline_step *step = begin(b, 3, true, 13, 0);
     shard(step);
-    wait_for(&b, &b.ended, 1);
-    assert_string_equal(b.ends, "3 LH_OK, ");
+    wait_for(b, &b->ended, 1);
+    assert_string_equal(b->ends, "3 LH_OK, ");
     assert_null(strstr(scripted_stage_log(), "begin 2"));
-    close_bench(&b);
 }
 
 static void test_reset_and_removal_end_all(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_need_shards(1);
-    begin(&b, 1, false, 11, 0);
-    begin(&b, 2, false, 11, 0);
-    assert_int_equal(lh_pipeline_reset(b.pipeline, NULL), LH_OK);
-    wait_for(&b, &b.ended, 2);
-    assert_string_equal(b.ends, "2 LH_ERR_STALE, 1 LH_ERR_STALE, ");
-    begin(&b, 3, false, 11, 0);
-    assert_int_equal(lh_pipeline_remove(b.pipeline, NULL), LH_OK);
-    wait_for(&b, &b.removed, 1);
-    assert_int_equal(b.ended, 3);
+    begin(b, 1, false, 11, 0);
+    begin(b, 2, false, 11, 0);
+    assert_int_equal(lh_pipeline_reset(b->pipeline, NULL), LH_OK);
+    wait_for(b, &b->ended, 2);
+    assert_string_equal(b->ends, "2 LH_ERR_STALE, 1 LH_ERR_STALE, ");
+    begin(b, 3, false, 11, 0);
+    assert_int_equal(lh_pipeline_remove(b->pipeline, NULL), LH_OK);
+    wait_for(b, &b->removed, 1);
+    assert_int_equal(b->ended, 3);
     assert_true(IN_ORDER("reset", "destroy"));
-    begin(&b, 4, true, 11, 0);
-    wait_for(&b, &b.ended, 4);
-    assert_non_null(strstr(b.ends, "4 LH_ERR_UNAVAILABLE"));
-    assert_int_equal(lh_pipeline_install(b.pipeline, scripted_stage_make(), 4, NULL), LH_OK);
+    begin(b, 4, true, 11, 0);
+    wait_for(b, &b->ended, 4);
+    assert_non_null(strstr(b->ends, "4 LH_ERR_UNAVAILABLE"));
+    assert_int_equal(lh_pipeline_install(b->pipeline, scripted_stage_make(), 4, NULL), LH_OK);
     scripted_stage_need_shards(0);
-    begin(&b, 5, true, 11, 0);
-    wait_for(&b, &b.ended, 5);
-    assert_non_null(strstr(b.ends, "5 LH_OK"));
-    close_bench(&b);
+    begin(b, 5, true, 11, 0);
+    wait_for(b, &b->ended, 5);
+    assert_non_null(strstr(b->ends, "5 LH_OK"));
 }
 
 static void test_destroy_with_work_in_hand(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
+    bench *b = *state;
     scripted_stage_need_shards(2);
     scripted_stage_emit(3);
     for (uint32_t i = 1; i < 20; i++) {
-        lh_pipeline_step *step = begin(&b, i, i % 3 == 0, i, i);
+        lh_pipeline_step *step = begin(b, i, i % 3 == 0, i, i);
         shard(step);
         shard(step);
     }
-    close_bench(&b);
 }
 
 static void test_removal_comes_in_its_turn(void **state) {
-    (void)state;
-    bench b;
-    open_bench(&b, 4);
-    b.begins_when_removed = true;
-    begin(&b, 1, false, 1, 0);
-    assert_int_equal(lh_pipeline_remove(b.pipeline, NULL), LH_OK);
-    begin(&b, 2, false, 1, 0);
-    wait_for(&b, &b.ended, 3);
-    assert_non_null(strstr(b.ends, "removed, 2 LH_ERR_UNAVAILABLE, 9 LH_OK, "));
-    assert_int_equal(strncmp(b.ends, "1 ", 2), 0);
-    close_bench(&b);
+    bench *b = *state;
+    b->begins_when_removed = true;
+    begin(b, 1, false, 1, 0);
+    assert_int_equal(lh_pipeline_remove(b->pipeline, NULL), LH_OK);
+    begin(b, 2, false, 1, 0);
+    wait_for(b, &b->ended, 3);
+    assert_non_null(strstr(b->ends, "removed, 2 LH_ERR_UNAVAILABLE, 9 LH_OK, "));
+    assert_int_equal(strncmp(b->ends, "1 ", 2), 0);
 }
+
+/* A test with a stage that takes so many steps at once. */
+#define WITH_STEPS(test, steps_max)                                                                          \
+    cmocka_unit_test_prestate_setup_teardown(test, open_bench, close_bench, (void *)(uintptr_t)(steps_max))
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decode_goes_first),
-        cmocka_unit_test(test_steps_of_one_sequence_keep_their_order),
-        cmocka_unit_test(test_missing_shards_hold_up_nobody_else),
-        cmocka_unit_test(test_inbox_says_when_it_is_full),
-        cmocka_unit_test(test_full_outbox_stops_prefill_alone),
-        cmocka_unit_test(test_shards_leave_while_the_next_are_computed),
-        cmocka_unit_test(test_a_failure_takes_later_steps_of_its_sequences_along),
-        cmocka_unit_test(test_a_step_that_cannot_begin_fails_alone),
-        cmocka_unit_test(test_a_shard_that_is_refused_fails_the_step),
-        cmocka_unit_test(test_cancel_while_waiting_and_while_working),
-        cmocka_unit_test(test_shards_after_the_end_are_counted_and_dropped),
-        cmocka_unit_test(test_release_waits_for_earlier_steps),
-        cmocka_unit_test(test_releases_of_a_failed_step_are_done),
-        cmocka_unit_test(test_prefill_leaves_a_panel_to_decode),
-        cmocka_unit_test(test_reset_and_removal_end_all),
-        cmocka_unit_test(test_removal_comes_in_its_turn),
-        cmocka_unit_test(test_destroy_with_work_in_hand),
+        WITH_STEPS(test_decode_goes_first, 4),
+        WITH_STEPS(test_steps_of_one_sequence_keep_their_order, 4),
+        WITH_STEPS(test_missing_shards_hold_up_nobody_else, 4),
+        WITH_STEPS(test_inbox_says_when_it_is_full, 2),
+        WITH_STEPS(test_full_outbox_stops_prefill_alone, 4),
+        WITH_STEPS(test_shards_leave_while_the_next_are_computed, 4),
+        WITH_STEPS(test_a_failure_takes_later_steps_of_its_sequences_along, 8),
+        WITH_STEPS(test_a_step_that_cannot_begin_fails_alone, 4),
+        WITH_STEPS(test_a_shard_that_is_refused_fails_the_step, 4),
+        WITH_STEPS(test_cancel_while_waiting_and_while_working, 4),
+        WITH_STEPS(test_shards_after_the_end_are_counted_and_dropped, 4),
+        WITH_STEPS(test_release_waits_for_earlier_steps, 4),
+        WITH_STEPS(test_releases_of_a_failed_step_are_done, 4),
+        WITH_STEPS(test_prefill_leaves_a_panel_to_decode, 2),
+        WITH_STEPS(test_reset_and_removal_end_all, 4),
+        WITH_STEPS(test_removal_comes_in_its_turn, 4),
+        WITH_STEPS(test_destroy_with_work_in_hand, 4),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

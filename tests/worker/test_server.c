@@ -1,6 +1,8 @@
 /* Workers over loopback: tokens come back bit for bit however the chain is cut, and each thing that can go
  * wrong is answered with the name of the worker where it did. */
 #include "common/crc32c.h"
+#include "tests/support/loop.h"
+#include "tests/worker/support/raw_client.h"
 #include "tests/worker/support/ring.h"
 #include "worker/api/step_times.h"
 
@@ -14,48 +16,17 @@
 
 #define PROMPT 23u
 
-static void make_tokens(uint32_t *tokens, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        tokens[i] = (i * 37u + 11u) % 256u;
-    }
-}
-
-static lh_step_segment greedy_segment(uint64_t sequence, uint32_t first, uint32_t rows) {
-    return (lh_step_segment){.sequence = sequence,
-                             .first_position = first,
-                             .rows = rows,
-                             .sample = true,
-                             .sampling = {.top_p = 1,
-                                          .repetition_penalty = 1,
-                                          .want_digest = true,
-                                          .want_logprob = true,
-                                          .top_logprobs = 2}};
-}
-
-static lh_step_manifest manifest_of(const ring *r, uint64_t number, const lh_step_segment *segment,
-                                    const uint32_t *tokens) {
-    return (lh_step_manifest){.epoch = r->epoch,
-                              .step = number,
-                              .step_class = segment->rows > 1 ? LH_STEP_PREFILL : LH_STEP_DECODE,
-                              .rows = segment->rows,
-                              .tokens = tokens,
-                              .segment_count = 1,
-                              .segments = segment};
-}
-
 /* Prefills sequence 5 in chunks that are all in flight at once, then generates; digests and tokens in
  * r->results. */
 static void generate(ring *r, uint32_t chunk, uint32_t count) {
-    uint32_t tokens[PROMPT];
     ring_step steps[PROMPT] = {0};
-    make_tokens(tokens, PROMPT);
     uint64_t number = 1;
     uint32_t pending = 0;
     for (uint32_t first = 0; first < PROMPT; first += chunk) {
         uint32_t rows = PROMPT - first < chunk ? PROMPT - first : chunk;
-        lh_step_segment segment = greedy_segment(5, first, rows);
+        lh_step_segment segment = ring_segment(5, first, rows);
         segment.sample = first + rows == PROMPT;
-        lh_step_manifest manifest = manifest_of(r, number++, &segment, tokens + first);
+        lh_step_manifest manifest = ring_manifest(r, number++, &segment, r->prompt + first);
         ring_submit(r, &manifest, &steps[pending++]);
     }
     for (uint32_t i = 0; i < pending; i++) {
@@ -64,9 +35,9 @@ static void generate(ring *r, uint32_t chunk, uint32_t count) {
         assert_int_equal(steps[i].status, LH_OK);
     }
     for (uint32_t i = 1; i < count; i++) {
-        lh_step_segment segment = greedy_segment(5, PROMPT + i - 1, 1);
+        lh_step_segment segment = ring_segment(5, PROMPT + i - 1, 1);
         uint32_t token = r->results[r->result_count - 1].token;
-        lh_step_manifest manifest = manifest_of(r, number++, &segment, &token);
+        lh_step_manifest manifest = ring_manifest(r, number++, &segment, &token);
         assert_int_equal(ring_run(r, &manifest, &steps[0]), LH_OK);
     }
     assert_int_equal(r->result_count, count);
@@ -142,16 +113,13 @@ static void expect_failure(ring *r, const lh_step_manifest *manifest, lh_status 
 static void test_epochs(void **state) {
     (void)state;
     ring r;
-    ring_options options = ring_default_options(2);
-    ring_open(&r, &options);
+    ring_open_workers(&r, 2);
     ring_set_epoch(&r, 4);
     for (int i = 0; i < 100 && !r.connected; i++) {
         ring_run_for(&r, 10);
     }
-    uint32_t tokens[PROMPT];
-    make_tokens(tokens, PROMPT);
-    lh_step_segment segment = greedy_segment(1, 0, PROMPT);
-    lh_step_manifest manifest = manifest_of(&r, 1, &segment, tokens);
+    lh_step_segment segment = ring_segment(1, 0, PROMPT);
+    lh_step_manifest manifest = ring_manifest(&r, 1, &segment, NULL);
     manifest.epoch = 3;
     expect_failure(&r, &manifest, LH_ERR_STALE, "w1");
     manifest.epoch = 5;
@@ -161,7 +129,7 @@ static void test_epochs(void **state) {
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     assert_true(ring_pages_free(&r, 0) < lh_kv_cache_pages_total(lh_stage_kv(r.workers[0].stage)));
     ring_set_epoch(&r, 5); /* the KV cache is empty again: the sequence begins at 0 */
-    manifest = manifest_of(&r, 1, &segment, tokens);
+    manifest = ring_manifest(&r, 1, &segment, NULL);
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     ring_close(&r);
 }
@@ -169,12 +137,9 @@ static void test_epochs(void **state) {
 static void test_an_epoch_ends_the_steps_in_progress(void **state) {
     (void)state;
     ring r;
-    ring_options options = ring_default_options(2);
-    ring_open(&r, &options);
-    uint32_t tokens[PROMPT];
-    make_tokens(tokens, PROMPT);
-    lh_step_segment segment = greedy_segment(1, 0, PROMPT);
-    lh_step_manifest manifest = manifest_of(&r, 1, &segment, tokens);
+    ring_open_workers(&r, 2);
+    lh_step_segment segment = ring_segment(1, 0, PROMPT);
+    lh_step_manifest manifest = ring_manifest(&r, 1, &segment, NULL);
     ring_step step;
     ring_submit(&r, &manifest, &step);
     lh_server_status status = {0};
@@ -193,15 +158,12 @@ static void test_an_epoch_ends_the_steps_in_progress(void **state) {
 static void test_a_failure_further_on_names_its_worker(void **state) {
     (void)state;
     ring r;
-    ring_options options = ring_default_options(3);
-    ring_open(&r, &options);
-    uint32_t tokens[PROMPT];
-    make_tokens(tokens, PROMPT);
-    lh_step_segment segment = greedy_segment(1, 0, PROMPT);
+    ring_open_workers(&r, 3);
+    lh_step_segment segment = ring_segment(1, 0, PROMPT);
     segment.sampling.bias_count = 1; /* a token that is not in the vocabulary: only the last stage minds */
     lh_step_token_bias bias = {100000, 1};
     segment.sampling.biases = &bias;
-    lh_step_manifest manifest = manifest_of(&r, 1, &segment, tokens);
+    lh_step_manifest manifest = ring_manifest(&r, 1, &segment, NULL);
     ring_step step;
     assert_true(ring_run(&r, &manifest, &step) == LH_ERR_LIMIT || step.status == LH_ERR_INVALID);
     assert_string_equal(step.worker, "w3");
@@ -209,15 +171,15 @@ static void test_a_failure_further_on_names_its_worker(void **state) {
     manifest = (lh_step_manifest){.epoch = 1, .step = 2, .release_count = 1, .releases = &released};
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     segment.sampling.bias_count = 0;
-    manifest = manifest_of(&r, 3, &segment, tokens);
+    manifest = ring_manifest(&r, 3, &segment, NULL);
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
-    segment = greedy_segment(1, 5, 1);
-    manifest = manifest_of(&r, 4, &segment, tokens);
+    segment = ring_segment(1, 5, 1);
+    manifest = ring_manifest(&r, 4, &segment, NULL);
     assert_int_equal(ring_run(&r, &manifest, &step), LH_ERR_INVALID); /* does not continue the sequence */
     assert_int_equal(step.worker[0], 'w');                            /* whoever of them says it first */
     r.refuse_results = 409;
-    segment = greedy_segment(1, PROMPT, 1);
-    manifest = manifest_of(&r, 5, &segment, tokens);
+    segment = ring_segment(1, PROMPT, 1);
+    manifest = ring_manifest(&r, 5, &segment, NULL);
     expect_failure(&r, &manifest, LH_ERR_STALE, ""); /* the gateway itself */
     ring_close(&r);
 }
@@ -225,12 +187,9 @@ static void test_a_failure_further_on_names_its_worker(void **state) {
 static void test_a_dead_hop_is_told_by_the_worker_before_it(void **state) {
     (void)state;
     ring r;
-    ring_options options = ring_default_options(2);
-    ring_open(&r, &options);
-    uint32_t tokens[PROMPT];
-    make_tokens(tokens, PROMPT);
-    lh_step_segment segment = greedy_segment(1, 0, PROMPT);
-    lh_step_manifest manifest = manifest_of(&r, 1, &segment, tokens);
+    ring_open_workers(&r, 2);
+    lh_step_segment segment = ring_segment(1, 0, PROMPT);
+    lh_step_manifest manifest = ring_manifest(&r, 1, &segment, NULL);
     ring_close_gateway(&r);
     expect_failure(&r, &manifest, LH_ERR_UNAVAILABLE, "w2");
     ring_close_worker(&r, 1);
@@ -242,15 +201,12 @@ static void test_a_dead_hop_is_told_by_the_worker_before_it(void **state) {
 static void test_cancel_frees_everything(void **state) {
     (void)state;
     ring r;
-    ring_options options = ring_default_options(3);
-    ring_open(&r, &options);
-    uint32_t tokens[64] = {0};
-    make_tokens(tokens, 64);
+    ring_open_workers(&r, 3);
     for (uint64_t round = 0; round < 8; round++) {
         ring_step steps[3];
         for (uint32_t i = 0; i < 3; i++) {
-            lh_step_segment segment = greedy_segment(round, i * 64, 64);
-            lh_step_manifest manifest = manifest_of(&r, round * 3 + i, &segment, tokens);
+            lh_step_segment segment = ring_segment(round, i * 64, 64);
+            lh_step_manifest manifest = ring_manifest(&r, round * 3 + i, &segment, NULL);
             ring_submit(&r, &manifest, &steps[i]);
         }
         ring_run_for(&r, (int)round * 2);
@@ -277,19 +233,12 @@ static void test_cancel_frees_everything(void **state) {
     ring_close(&r);
 }
 
-static void set_flag(void *context) {
-    *(bool *)context = true;
-}
-
 static void test_drain_and_removal(void **state) {
     (void)state;
     ring r;
-    ring_options options = ring_default_options(1);
-    ring_open(&r, &options);
-    uint32_t tokens[PROMPT];
-    make_tokens(tokens, PROMPT);
-    lh_step_segment segment = greedy_segment(1, 0, PROMPT);
-    lh_step_manifest manifest = manifest_of(&r, 1, &segment, tokens);
+    ring_open_workers(&r, 1);
+    lh_step_segment segment = ring_segment(1, 0, PROMPT);
+    lh_step_manifest manifest = ring_manifest(&r, 1, &segment, NULL);
     ring_step step;
     ring_submit(&r, &manifest, &step);
     lh_server_status status = {0};
@@ -298,14 +247,14 @@ static void test_drain_and_removal(void **state) {
         lh_server_read_status(r.workers[0].server, &status);
     }
     bool idle = false, removed = false;
-    lh_server_drain(r.workers[0].server, set_flag, &idle);
+    lh_server_drain(r.workers[0].server, loop_set_flag, &idle);
     assert_false(idle);
     ring_run_until(&r, &step.done);
     assert_int_equal(step.status, LH_OK); /* what had begun is finished */
     ring_run_until(&r, &idle);
     manifest.step = 2;
     expect_failure(&r, &manifest, LH_ERR_UNAVAILABLE, "w1");
-    assert_int_equal(lh_server_remove(r.workers[0].server, set_flag, &removed, NULL), LH_OK);
+    assert_int_equal(lh_server_remove(r.workers[0].server, loop_set_flag, &removed, NULL), LH_OK);
     ring_run_until(&r, &removed);
     expect_failure(&r, &manifest, LH_ERR_NOT_FOUND, "w1");
     ring_close(&r);
@@ -313,105 +262,37 @@ static void test_drain_and_removal(void **state) {
 
 /* ---- Raw requests ------------------------------------------------------------------------------- */
 
-typedef struct raw {
-    ring *ring;
-    lh_h2_client *client;
-    bool connected, closed;
-    int http_status;
-    char body[1024];
-    size_t length;
-} raw;
-
-static void raw_on_state(void *context, bool connected, const char *reason) {
-    (void)reason;
-    ((raw *)context)->connected = connected;
-}
-
-static void raw_on_response(lh_h2_stream *stream, void *context, int http_status) {
-    (void)stream;
-    ((raw *)context)->http_status = http_status;
-}
-
-static void raw_on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
-    raw *q = context;
-    assert_true(q->length + length < sizeof(q->body));
-    memcpy(q->body + q->length, bytes, length);
-    q->length += length;
-    lh_h2_stream_consume(stream, length);
-}
-
-static void raw_on_closed(lh_h2_stream *stream, void *context, lh_status status) {
-    (void)stream;
-    (void)status;
-    ((raw *)context)->closed = true;
-}
-
-static void raw_open(raw *q, ring *r, uint32_t worker) {
-    memset(q, 0, sizeof(*q));
-    q->ring = r;
-    assert_int_equal(lh_h2_client_create(&r->loop, r->workers[worker].address, NULL, &r->options.limits,
-                                         raw_on_state, q, &q->client, NULL),
-                     LH_OK);
-    ring_run_until(r, &q->connected);
-}
-
-static void raw_close(raw *q) {
-    bool closed = false;
-    lh_h2_client_close(q->client, set_flag, &closed);
-    ring_run_until(q->ring, &closed);
-}
-
-/* Sends the body and returns the answer's code; its JSON is in q->body. */
-static int raw_request(raw *q, const char *method, const char *path, const void *body, size_t length) {
-    static const lh_h2_stream_events events = {
-        .on_response = raw_on_response, .on_body = raw_on_body, .on_closed = raw_on_closed};
-    lh_h2_stream *stream;
-    q->closed = false;
-    q->http_status = 0;
-    q->length = 0;
-    memset(q->body, 0, sizeof(q->body));
-    assert_int_equal(lh_h2_client_submit(q->client, method, path, NULL, 0, 1, &events, q, &stream, NULL),
-                     LH_OK);
-    if (length > 0) {
-        lh_h2_stream_write(stream, body, length);
-    }
-    lh_h2_stream_end(stream);
-    ring_run_until(q->ring, &q->closed);
-    return q->http_status;
-}
-
 static void test_paths_and_methods(void **state) {
     (void)state;
     ring r;
-    raw q;
-    ring_options options = ring_default_options(1);
-    ring_open(&r, &options);
-    raw_open(&q, &r, 0);
-    assert_int_equal(raw_request(&q, "GET", "/health", NULL, 0), 200);
-    assert_int_equal(raw_request(&q, "GET", "/status", NULL, 0), 200);
+    raw_client q;
+    ring_open_workers(&r, 1);
+    raw_client_open(&q, &r.loop, r.workers[0].address);
+    assert_int_equal(raw_client_request(&q, "GET", "/health", NULL, 0), 200);
+    assert_int_equal(raw_client_request(&q, "GET", "/status", NULL, 0), 200);
     assert_non_null(strstr(q.body, "\"chain\":\"ring\""));
-    assert_int_equal(raw_request(&q, "GET", "/", NULL, 0), 404);
-    assert_int_equal(raw_request(&q, "GET", "/chains/ring/steps/1", NULL, 0), 405);
-    assert_int_equal(raw_request(&q, "POST", "/chains/other/steps/1", NULL, 0), 404);
+    assert_int_equal(raw_client_request(&q, "GET", "/", NULL, 0), 404);
+    assert_int_equal(raw_client_request(&q, "GET", "/chains/ring/steps/1", NULL, 0), 405);
+    assert_int_equal(raw_client_request(&q, "POST", "/chains/other/steps/1", NULL, 0), 404);
     assert_non_null(strstr(q.body, "\"worker\":\"w1\",\"status\":\"LH_ERR_NOT_FOUND\""));
     const char *bad[] = {"/chains/ring/steps/", "/chains/ring/steps/01", "/chains/ring/steps/-1",
                          "/chains/ring/steps/1/2", "/chains/ring/steps/99999999999999999999"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_int_equal(raw_request(&q, "POST", bad[i], NULL, 0), 400);
+        assert_int_equal(raw_client_request(&q, "POST", bad[i], NULL, 0), 400);
     }
-    assert_int_equal(raw_request(&q, "POST", "/chains//steps/1", NULL, 0), 404);
-    assert_int_equal(raw_request(&q, "POST", "/chains/ring/steps/1", NULL, 0), 400); /* no manifest */
-    assert_int_equal(raw_request(&q, "POST", "/chains/ring/steps/1", "nonsense, and long enough", 25), 400);
+    assert_int_equal(raw_client_request(&q, "POST", "/chains//steps/1", NULL, 0), 404);
+    assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/1", NULL, 0), 400); /* no manifest */
+    assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/1", "nonsense, and long enough", 25),
+                     400);
     assert_non_null(strstr(q.body, "LH_ERR_CORRUPT"));
-    raw_close(&q);
+    raw_client_close(&q);
     ring_close(&r);
 }
 
 /* A step for the second worker, whose shards are ours. */
 static size_t second_hop_body(const ring *r, uint8_t *body, size_t capacity) {
-    static const uint32_t tokens[2] = {1, 2};
-    lh_step_segment segment = greedy_segment(9, 0, 2);
-    lh_step_manifest manifest = manifest_of(r, 7, &segment, tokens);
+    lh_step_segment segment = ring_segment(9, 0, 2);
+    lh_step_manifest manifest = ring_manifest(r, 7, &segment, NULL);
     size_t length = 0, more = 0;
     assert_int_equal(lh_step_encode_manifest(&manifest, body, capacity, &length, NULL), LH_OK);
     float values[2 * 160];
@@ -427,47 +308,40 @@ static size_t second_hop_body(const ring *r, uint8_t *body, size_t capacity) {
 static void test_a_corrupt_shard_is_refused(void **state) {
     (void)state;
     ring r;
-    raw q;
-    ring_options options = ring_default_options(2);
-    ring_open(&r, &options);
-    raw_open(&q, &r, 1);
+    raw_client q;
+    ring_open_workers(&r, 2);
+    raw_client_open(&q, &r.loop, r.workers[1].address);
     uint8_t body[8192];
     size_t length = second_hop_body(&r, body, sizeof(body));
-    assert_int_equal(raw_request(&q, "POST", "/chains/ring/steps/8", body, length),
+    assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/8", body, length),
                      400); /* another step's path */
     body[length - 5] ^= 16;
-    assert_int_equal(raw_request(&q, "POST", "/chains/ring/steps/7", body, length), 400);
+    assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/7", body, length), 400);
     assert_non_null(strstr(q.body, "\"worker\":\"w2\",\"status\":\"LH_ERR_CORRUPT\""));
     body[length - 5] ^= 16;
-    assert_int_equal(raw_request(&q, "POST", "/chains/ring/steps/7", body, length - 1), 400); /* cut */
+    assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/7", body, length - 1), 400); /* cut */
     ring_run_for(&r, 50);
     assert_int_equal(ring_pages_free(&r, 1), lh_kv_cache_pages_total(lh_stage_kv(r.workers[1].stage)));
-    assert_int_equal(raw_request(&q, "POST", "/chains/ring/steps/7", body, length), 200);
+    assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/7", body, length), 200);
     assert_string_equal(q.body, "{}");
-    raw_close(&q);
+    raw_client_close(&q);
     ring_close(&r);
 }
 
 static void test_a_lost_connection_cancels_its_steps(void **state) {
     (void)state;
     ring r;
-    raw q;
-    ring_options options = ring_default_options(2);
-    ring_open(&r, &options);
-    raw_open(&q, &r, 1);
-    static const lh_h2_stream_events events = {.on_closed = raw_on_closed};
+    raw_client q;
+    ring_open_workers(&r, 2);
+    raw_client_open(&q, &r.loop, r.workers[1].address);
     uint8_t body[8192];
     size_t length = second_hop_body(&r, body, sizeof(body));
-    lh_h2_stream *stream;
-    assert_int_equal(
-        lh_h2_client_submit(q.client, "POST", "/chains/ring/steps/7", NULL, 0, 1, &events, &q, &stream, NULL),
-        LH_OK);
-    lh_h2_stream_write(stream, body, length / 2);
+    lh_h2_stream_write(raw_client_begin(&q, "POST", "/chains/ring/steps/7"), body, length / 2);
     size_t total = lh_kv_cache_pages_total(lh_stage_kv(r.workers[1].stage));
     while (ring_pages_free(&r, 1) == total) {
         ring_run_for(&r, 5);
     }
-    raw_close(&q);
+    raw_client_close(&q);
     for (int i = 0; i < 200 && ring_pages_free(&r, 1) != total; i++) {
         ring_run_for(&r, 5);
     }
@@ -518,14 +392,12 @@ static void test_times(void **state) {
     (void)state;
     static ring r;
     static lh_step_times times[3];
-    uint32_t tokens[PROMPT];
     ring_step step;
     ring_options options = ring_default_options(3);
     options.column_shards = 3;
     ring_open(&r, &options);
-    make_tokens(tokens, PROMPT);
-    lh_step_segment segment = greedy_segment(5, 0, PROMPT);
-    lh_step_manifest manifest = manifest_of(&r, 1, &segment, tokens);
+    lh_step_segment segment = ring_segment(5, 0, PROMPT);
+    lh_step_manifest manifest = ring_manifest(&r, 1, &segment, NULL);
     manifest.timed = true;
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     size_t offset = 0;
@@ -538,8 +410,8 @@ static void test_times(void **state) {
     expect_hop(&times[0], &times[1]);
     expect_hop(&times[1], &times[2]);
     r.times_length = 0;
-    segment = greedy_segment(5, PROMPT, 1);
-    manifest = manifest_of(&r, 2, &segment, &r.results[0].token);
+    segment = ring_segment(5, PROMPT, 1);
+    manifest = ring_manifest(&r, 2, &segment, &r.results[0].token);
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     assert_int_equal(r.times_length, 0); /* where it was not asked for, nothing comes */
     ring_close(&r);

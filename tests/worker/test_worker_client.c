@@ -1,4 +1,5 @@
 /* The submitting side: what becomes of a step for every way in which a peer can answer it, or not. */
+#include "tests/support/loop.h"
 #include "worker/api/worker_client.h"
 
 #include <setjmp.h>
@@ -111,15 +112,8 @@ static void on_done(void *context, void *step_context, lh_status status, const c
     snprintf(b->message, sizeof(b->message), "%s", message);
 }
 
-static void set_flag(void *context) {
-    *(bool *)context = true;
-}
-
 static void run_until(bench *b, const bool *flag) {
-    for (int i = 0; i < 1000000 && !*flag; i++) {
-        uv_run(&b->loop, UV_RUN_ONCE);
-    }
-    assert_true(*flag);
+    loop_run_until_set(&b->loop, flag);
 }
 
 static void open_bench(bench *b, peer_habit habit) {
@@ -139,12 +133,12 @@ static void open_bench(bench *b, peer_habit habit) {
 }
 
 static void close_server(bench *b) {
-    lh_h2_server_close(b->server, set_flag, &b->server_closed);
+    lh_h2_server_close(b->server, loop_set_flag, &b->server_closed);
     run_until(b, &b->server_closed);
 }
 
 static void close_bench(bench *b) {
-    lh_worker_client_close(b->client, set_flag, &b->client_closed);
+    lh_worker_client_close(b->client, loop_set_flag, &b->client_closed);
     run_until(b, &b->client_closed);
     if (!b->server_closed) {
         close_server(b);

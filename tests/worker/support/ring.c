@@ -1,5 +1,6 @@
 #include "tests/worker/support/ring.h"
 
+#include "tests/support/loop.h"
 #include "tests/support/tiny_llama.h"
 #include "worker/api/step_answer.h"
 
@@ -18,32 +19,12 @@ ring_options ring_default_options(uint32_t workers) {
 
 /* ---- The loop ----------------------------------------------------------------------------------- */
 
-static void on_deadline(uv_timer_t *timer) {
-    *(bool *)timer->data = true;
-}
-
-/* True: *flag came before the deadline. */
-static bool run_until(ring *r, const bool *flag, uint64_t timeout_ms) {
-    bool late = false;
-    uv_timer_t *timer = malloc(sizeof(*timer));
-    assert_non_null(timer);
-    uv_timer_init(&r->loop, timer);
-    timer->data = &late;
-    uv_timer_start(timer, on_deadline, timeout_ms, 0);
-    while (!late && !*flag) {
-        uv_run(&r->loop, UV_RUN_ONCE);
-    }
-    uv_close((uv_handle_t *)timer, (uv_close_cb)(void (*)(void))free);
-    return *flag;
-}
-
 void ring_run_until(ring *r, const bool *flag) {
-    assert_true(run_until(r, flag, 20000));
+    loop_run_until_set(&r->loop, flag);
 }
 
 void ring_run_for(ring *r, int duration_ms) {
-    bool never = false;
-    run_until(r, &never, (uint64_t)duration_ms);
+    loop_run_for(&r->loop, (uint64_t)duration_ms);
 }
 
 /* ---- The gateway's port ------------------------------------------------------------------------- */
@@ -219,6 +200,29 @@ static void on_times(void *context, void *step_context, const uint8_t *frames, s
     r->times_length = length;
 }
 
+lh_step_segment ring_segment(uint64_t sequence, uint32_t first, uint32_t rows) {
+    return (lh_step_segment){.sequence = sequence,
+                             .first_position = first,
+                             .rows = rows,
+                             .sample = true,
+                             .sampling = {.top_p = 1,
+                                          .repetition_penalty = 1,
+                                          .want_digest = true,
+                                          .want_logprob = true,
+                                          .top_logprobs = 2}};
+}
+
+lh_step_manifest ring_manifest(const ring *r, uint64_t number, const lh_step_segment *segment,
+                               const uint32_t *tokens) {
+    return (lh_step_manifest){.epoch = r->epoch,
+                              .step = number,
+                              .step_class = segment->rows > 1 ? LH_STEP_PREFILL : LH_STEP_DECODE,
+                              .rows = segment->rows,
+                              .tokens = tokens != NULL ? tokens : r->prompt,
+                              .segment_count = 1,
+                              .segments = segment};
+}
+
 void ring_submit(ring *r, const lh_step_manifest *manifest, ring_step *step) {
     *step = (ring_step){.ring = r};
     lh_step_manifest cut = *manifest;
@@ -263,6 +267,9 @@ void ring_open(ring *r, const ring_options *options) {
     r->options = *options;
     uv_loop_init(&r->loop);
     load_model(r);
+    for (uint32_t i = 0; i < RING_PROMPT_MAX; i++) {
+        r->prompt[i] = (i * 37u + 11u) % 256u;
+    }
     for (uint32_t i = 0; i < options->workers; i++) {
         r->cuts[i] = lh_step_cut_evenly(r->config.width, options->column_shards);
     }
@@ -281,6 +288,11 @@ void ring_open(ring *r, const ring_options *options) {
         ring_run_for(r, 10);
     }
     assert_true(all_connected(r));
+}
+
+void ring_open_workers(ring *r, uint32_t workers) {
+    ring_options options = ring_default_options(workers);
+    ring_open(r, &options);
 }
 
 static void on_closed(void *context) {

@@ -8,6 +8,7 @@
 
 #define RING_WORKERS_MAX 4
 #define RING_RESULTS_MAX 64
+#define RING_PROMPT_MAX  64u
 #define RING_CHAIN       "ring"
 
 typedef struct ring_options {
@@ -37,6 +38,7 @@ typedef struct ring_step {
 typedef struct ring {
     uv_loop_t loop;
     ring_options options;
+    uint32_t prompt[RING_PROMPT_MAX]; /* tokens to begin with */
     uint8_t *model;
     lh_gguf *gguf;
     lh_model_config config;
@@ -59,6 +61,7 @@ typedef struct ring {
 ring_options ring_default_options(uint32_t workers);
 /* Stages installed, routes set to epoch 1, everyone connected. Fails the test where that cannot be. */
 void ring_open(ring *r, const ring_options *options);
+void ring_open_workers(ring *r, uint32_t workers); /* the other options at their defaults */
 void ring_close(ring *r);
 
 /* Sets every worker's route to this epoch. */
@@ -66,6 +69,11 @@ void ring_set_epoch(ring *r, uint32_t epoch);
 void ring_close_worker(ring *r, uint32_t worker);
 void ring_close_gateway(ring *r);
 
+/* Rows from position `first` on, with greedy sampling after the last one. */
+lh_step_segment ring_segment(uint64_t sequence, uint32_t first, uint32_t rows);
+/* A step of that segment alone; tokens NULL: the ring's prompt, from its begin. All is borrowed. */
+lh_step_manifest ring_manifest(const ring *r, uint64_t number, const lh_step_segment *segment,
+                               const uint32_t *tokens);
 /* Opens a step whose body is its manifest. The step must stay until it is done. */
 void ring_submit(ring *r, const lh_step_manifest *manifest, ring_step *step);
 /* Runs the loop until *flag, or fails the test after 20 seconds. */
