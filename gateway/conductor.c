@@ -2,6 +2,8 @@
  * actions. */
 #include "gateway/conductor.h"
 
+#include "gateway/chain_costs.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +11,9 @@ struct lh_conductor {
     lh_fleet *fleet;
     lh_scheduler *scheduler;
     uint32_t up_epoch; /* the epoch that the scheduler works in, while it is up */
+    uint32_t width;
+    lh_hop_profile first_hop;
+    lh_cost_chain costs;
     bool wants_abandon, wants_connect;
     char address[LH_ADDRESS_BYTES]; /* of the last CONNECT; "": none yet */
     bool tls;
@@ -22,6 +27,7 @@ lh_status lh_conductor_create(const lh_fleet_options *fleet_options,
     lh_conductor *c = calloc(1, sizeof *c);
     if (!c)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the conductor");
+    c->width = scheduler_options->width;
     lh_status status = lh_fleet_create(fleet_options, model, now_us, &c->fleet, error);
     if (status == LH_OK)
         status = lh_scheduler_create(scheduler_options, sink, now_us, &c->scheduler, error);
@@ -77,6 +83,14 @@ static void go_down(lh_conductor *conductor, int64_t now_us) {
     conductor->wants_abandon = true;
 }
 
+/* The chain takes steps: they are planned by what was reported last. */
+static void tell_costs(lh_conductor *conductor) {
+    if (!lh_scheduler_chain_is_up(conductor->scheduler))
+        return;
+    lh_chain_costs_read(conductor->fleet, conductor->width, &conductor->first_hop, &conductor->costs);
+    lh_scheduler_set_costs(conductor->scheduler, &conductor->costs);
+}
+
 static void settle(lh_conductor *conductor, int64_t now_us) {
     const char *fault = lh_scheduler_fault(conductor->scheduler);
     if (fault) {
@@ -91,6 +105,7 @@ static void settle(lh_conductor *conductor, int64_t now_us) {
         lh_kv_ledger ledger = ledger_of(conductor);
         conductor->up_epoch = chain->epoch;
         lh_scheduler_chain_up(conductor->scheduler, chain->epoch, &ledger, now_us);
+        tell_costs(conductor);
     }
 }
 
@@ -101,6 +116,8 @@ lh_status lh_conductor_put(lh_conductor *conductor, const lh_worker_report *repo
                            lh_fleet_answer *answer, lh_error *error) {
     lh_status status = lh_fleet_put(conductor->fleet, report, now_us, answer, error);
     settle(conductor, now_us);
+    if (lh_chain_find(lh_fleet_chain(conductor->fleet), report->name) >= 0)
+        tell_costs(conductor);
     return status;
 }
 
@@ -108,6 +125,10 @@ void lh_conductor_first_hop(lh_conductor *conductor, bool connected, int64_t now
     lh_fleet_first_hop(conductor->fleet, connected, now_us, reason);
     lh_fleet_tick(conductor->fleet, now_us);
     settle(conductor, now_us);
+}
+
+void lh_conductor_measure_first_hop(lh_conductor *conductor, const lh_hop_profile *profile) {
+    conductor->first_hop = *profile;
 }
 
 lh_status lh_conductor_submit(lh_conductor *conductor, lh_sequence *sequence, int64_t now_us,

@@ -35,6 +35,8 @@ lh_status lh_conductor_put(lh_conductor *conductor, const lh_worker_report *repo
                            lh_fleet_answer *answer, lh_error *error);
 /* The state of the connection that the last CONNECT asked for. */
 void lh_conductor_first_hop(lh_conductor *conductor, bool connected, int64_t now_us, const char *reason);
+/* What has been measured of that connection: kept for the cost model. */
+void lh_conductor_measure_first_hop(lh_conductor *conductor, const lh_hop_profile *profile);
 /* As lh_scheduler_submit, _cancel, _results, _step_done. */
 lh_status lh_conductor_submit(lh_conductor *conductor, lh_sequence *sequence, int64_t now_us,
                               lh_error *error);

@@ -284,6 +284,10 @@ static totals whole(const lh_cost_chain *chain, uint32_t position, uint32_t rows
     return t;
 }
 
+double lh_cost_busiest_us(const lh_cost_chain *chain, uint32_t position, uint32_t rows) {
+    return whole(chain, position, rows, true).greatest_us;
+}
+
 double lh_cost_bound_us(const lh_cost_chain *chain, uint32_t position, uint32_t rows) {
     totals t = whole(chain, position, rows, true);
     return t.greatest_us + t.delays_us;

@@ -79,6 +79,8 @@ typedef struct lh_cost_work {
 
 /* Microseconds from the first step's leaving to the first token's arrival at the gateway. */
 double lh_cost_predict_us(const lh_cost_chain *chain, const lh_cost_schedule *schedule, lh_cost_work *work);
+/* The greatest busy time of a stage or hop, and with the delays, the bound. */
+double lh_cost_busiest_us(const lh_cost_chain *chain, uint32_t position, uint32_t rows);
 double lh_cost_bound_us(const lh_cost_chain *chain, uint32_t position, uint32_t rows);
 double lh_cost_off_us(const lh_cost_chain *chain, uint32_t position, uint32_t rows, uint32_t rows_max);
 /* The time of one stage for rows from a position on, as one chunk without anything around it. */

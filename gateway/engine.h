@@ -6,6 +6,7 @@
 #pragma once
 
 #include "common/status.h"
+#include "gateway/overlap_spec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,6 +67,8 @@ typedef struct lh_engine_request {
     uint32_t stop_token_count;
     uint32_t min_tokens; /* stop tokens do not end it before so many */
     lh_engine_sampling sampling;
+    bool has_overlap; /* else the server's */
+    lh_overlap_spec overlap;
     uint64_t trace; /* its number in the trace store; 0: it is not traced */
     lh_engine_on_event *on_event;
     void *context;

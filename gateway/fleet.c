@@ -394,7 +394,7 @@ static void fill_answer(const lh_fleet *fleet, const char *worker, lh_fleet_answ
                                          .layers = fleet->model->layers,
                                          .context = fleet->options.context,
                                          .rows_max = fleet->options.rows_max,
-                                         .steps_max = lh_steps_max(chain->stage_count),
+                                         .steps_max = LH_WORKER_PANELS,
                                          .wire = stage->wire,
                                          .next = is_last ? NULL : stage + 1};
 }

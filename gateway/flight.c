@@ -79,6 +79,13 @@ lh_flight *lh_flight_table_find(lh_flight_table *table, uint64_t step) {
     return NULL;
 }
 
+bool lh_flight_holds(const lh_flight *flight, const lh_sequence *sequence) {
+    for (uint32_t i = 0; i < flight->segment_count; i++)
+        if (flight->segments[i].sequence == sequence)
+            return true;
+    return false;
+}
+
 void lh_flight_table_land(lh_flight_table *table, lh_flight *flight) {
     assert(flight->step != 0);
     if (!flight->is_through)

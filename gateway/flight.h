@@ -23,7 +23,7 @@ typedef struct lh_flight {
     uint64_t decode_steps_before; /* that had left when this one did */
     lh_flight_segment *segments;  /* room for the table's segments_max */
     lh_sequence **releases;       /* room for the table's releases_max */
-    bool is_through; /* the whole chain has computed it */
+    bool is_through;              /* the whole chain has computed it */
     bool wants_cancel, is_cancelled;
     bool is_answered; /* cancelled, and its request is closed; kept until the workers have surely dropped it
                          too */
@@ -40,6 +40,8 @@ lh_flight *lh_flight_table_blank(lh_flight_table *table);
 void lh_flight_table_launch(lh_flight_table *table, lh_flight *flight, uint64_t step, int64_t now_us);
 /* NULL: not in flight. */
 lh_flight *lh_flight_table_find(lh_flight_table *table, uint64_t step);
+/* Whether it has rows of the sequence. */
+bool lh_flight_holds(const lh_flight *flight, const lh_sequence *sequence);
 void lh_flight_table_land(lh_flight_table *table, lh_flight *flight);
 /* The step has come around the ring with all that it owed: its answer may still be on its way back, but it is no
  * longer under way. May be told more than once. */

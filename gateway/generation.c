@@ -151,6 +151,8 @@ static void fill_request(const lh_generation_options *options, sequence *to, lh_
     request->prompt_tokens = prompt->token_count;
     request->max_tokens = prompt->max_tokens;
     request->min_tokens = options->min_tokens < prompt->max_tokens ? options->min_tokens : prompt->max_tokens;
+    request->has_overlap = options->has_overlap;
+    request->overlap = options->overlap;
     request->sampling = options->sampling;
     request->sampling.seed += to->choice.index % options->choices;
     request->on_event = on_event;

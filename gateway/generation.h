@@ -24,7 +24,9 @@ typedef struct lh_generation_prompt {
 typedef struct lh_generation_options {
     const lh_generation_prompt *prompts;
     uint32_t prompt_count, choices; /* choices of each prompt */
-    lh_engine_sampling sampling;    /* seed: of each prompt's first choice */
+    bool has_overlap;               /* else the server's */
+    lh_overlap_spec overlap;
+    lh_engine_sampling sampling; /* seed: of each prompt's first choice */
     const lh_stop_string *stops;
     size_t stop_count;
     const uint32_t *stop_tokens; /* besides the model's own */

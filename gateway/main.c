@@ -116,6 +116,10 @@ static lh_status start_engine(gateway *g, lh_error *error) {
     lh_wire_policy wire = {.is_auto = strcmp(s->wire, "auto") == 0, .allows_q8 = s->wire_allow_q8};
     if (!wire.is_auto && !lh_wire_parse(s->wire, &wire.type))
         return lh_fail(error, LH_ERR_INVALID, "--wire %s is no wire type", s->wire);
+    lh_overlap_spec overlap;
+    lh_status status = lh_overlap_spec_parse(s->overlap, &overlap, error);
+    if (status != LH_OK)
+        return status;
     lh_engine_options options = {.fleet = {.planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
                                            .chain_name = "main",
                                            .origin = {s->site, has_tls},
@@ -130,9 +134,8 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                                            .first_epoch = (uint32_t)time(NULL)},
                                  .scheduler = {.sequences_max = (uint32_t)s->max_sequences,
                                                .queue_max = (uint32_t)s->max_queue,
-                                               .chunk_rows = (uint32_t)s->chunk_rows,
+                                               .overlap = overlap,
                                                .width = g->profile.width,
-                                               .column_shards = (uint32_t)s->column_shards,
                                                .rows_max = (uint32_t)s->rows_max,
                                                .vocabulary = g->profile.vocabulary,
                                                .step_timeout_us = s->step_timeout_ms * 1000,

@@ -63,6 +63,8 @@ static const struct {
     {"stop_token_ids", BOTH, HONOURED},
     {"cache_salt", BOTH, HONOURED},
     {"priority", BOTH, HONOURED},
+    /* Our own. */
+    {"longhaul", BOTH, HONOURED},
     /* Hints. */
     {"prediction", CHAT, TAKEN},
     {"moderation", BOTH, TAKEN},

@@ -265,6 +265,38 @@ static bool parse_completion_logprobs(const json_t *body, lh_engine_sampling *sa
     return true;
 }
 
+/* ---- Our own. ---- */
+
+static bool parse_overlap(const json_t *longhaul, lh_openai_parameters *parameters, lh_openai_error *error) {
+    const char *text = NULL;
+    lh_error cause;
+    if (!lh_json_field_text(longhaul, "overlap", SIZE_MAX, &text, error)) {
+        snprintf(error->param, sizeof error->param, "longhaul.overlap");
+        return false;
+    }
+    if (!text)
+        return true;
+    parameters->has_overlap = true;
+    return lh_overlap_spec_parse(text, &parameters->overlap, &cause) == LH_OK ||
+           lh_openai_refuse(error, "longhaul.overlap", "invalid_value", "'longhaul.overlap': %s.",
+                            cause.message);
+}
+
+/* Nobody else's clients send it: what is not known in it is a mistake. */
+static bool parse_longhaul(const json_t *body, lh_openai_parameters *parameters, lh_openai_error *error) {
+    json_t *longhaul = lh_json_field(body, "longhaul");
+    const char *key;
+    json_t *value;
+    if (longhaul && !json_is_object(longhaul))
+        return lh_openai_refuse(error, "longhaul", "invalid_type", "'longhaul' must be an object.");
+    json_object_foreach(longhaul, key, value) {
+        if (strcmp(key, "overlap") != 0)
+            return lh_openai_refuse(error, "longhaul", "invalid_value", "'longhaul' has no field '%.40s'.",
+                                    key);
+    }
+    return parse_overlap(longhaul, parameters, error);
+}
+
 /* ---- What is checked and changes nothing. ---- */
 
 static bool check_metadata(const json_t *body, lh_openai_error *error) {
@@ -320,7 +352,7 @@ bool lh_openai_parameters_parse(const json_t *body, lh_openai_endpoint endpoint,
            parse_choices(body, limits, parameters, error) && parse_stream(body, parameters, error) &&
            (endpoint == LH_OPENAI_CHAT ? parse_chat_logprobs(body, &parameters->sampling, error)
                                        : parse_completion_logprobs(body, &parameters->sampling, error)) &&
-           check_unused(body, parameters, error);
+           parse_longhaul(body, parameters, error) && check_unused(body, parameters, error);
 }
 
 void lh_openai_parameters_reset(lh_openai_parameters *parameters) {

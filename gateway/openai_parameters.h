@@ -33,6 +33,8 @@ typedef struct lh_openai_parameters {
     size_t stop_count;
     uint32_t stop_tokens[LH_OPENAI_STOP_TOKENS_MAX];
     uint32_t stop_token_count;
+    bool has_overlap;
+    lh_overlap_spec overlap;
     size_t unknown_fields;
 } lh_openai_parameters;
 

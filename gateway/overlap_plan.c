@@ -98,6 +98,12 @@ void lh_overlap_planner_update(lh_overlap_planner *planner, const lh_cost_chain 
     }
 }
 
+void lh_overlap_planner_forget(lh_overlap_planner *planner, uint32_t stage_count) {
+    memset(planner->choices, 0, sizeof planner->choices);
+    planner->chain = (lh_cost_chain){.stage_count = stage_count};
+    lh_overlap_planner_update(planner, &planner->chain);
+}
+
 uint32_t lh_overlap_planner_revision(const lh_overlap_planner *planner) {
     return planner->revision;
 }
@@ -161,17 +167,31 @@ static lh_overlap_shape fixed_shape(const lh_overlap_spec *spec) {
     return shape;
 }
 
+static uint32_t least(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
 /* One chunk for each stage keeps every stage busy, another one each hop; two are on their way back. */
 static uint32_t default_depth(const lh_overlap_planner *planner) {
-    uint32_t depth = 2 * planner->chain.stage_count + 2;
-    return depth < planner->depth_max ? depth : planner->depth_max;
+    return least(2 * planner->chain.stage_count + 2, planner->depth_max);
+}
+
+/* What keeps the busiest part busy with chunks like these, of this prompt or of others: Little's law. */
+static uint32_t steady_depth(const lh_overlap_planner *planner, const lh_overlap_plan *plan) {
+    uint32_t rows = 1;
+    for (uint32_t i = 0; i < plan->chunk_count; i++)
+        rows = plan->chunks[i] > rows ? plan->chunks[i] : rows;
+    double ring_us = lh_cost_off_us(&planner->chain, plan->position, rows, rows);
+    double busiest_us = lh_cost_busiest_us(&planner->chain, plan->position, rows);
+    double depth = busiest_us > 0 ? ring_us / busiest_us + 1 : 1;
+    return depth < planner->depth_max ? (uint32_t)depth : planner->depth_max;
 }
 
 static uint32_t depth_of(const lh_overlap_planner *planner, lh_overlap_search *search,
-                         const lh_overlap_shape *shape) {
-    uint32_t depth = lh_overlap_search_depth(search, shape);
-    depth += depth / 4 + 1;
-    return depth < planner->depth_max ? depth : planner->depth_max;
+                         const lh_overlap_shape *shape, const lh_overlap_plan *plan) {
+    uint32_t alone = lh_overlap_search_depth(search, shape), steady = steady_depth(planner, plan);
+    uint32_t depth = alone > steady ? alone : steady;
+    return least(depth + depth / 4 + 1, planner->depth_max);
 }
 
 /* Chunks of exactly so many rows, the last one being what is left. */
@@ -193,7 +213,7 @@ static void predict(const lh_overlap_planner *planner, lh_overlap_search *search
     }
     double us = lh_overlap_search_predict(search, shape, planner->depth_max);
     plan->predicted_us = us > 0 ? us : 0;
-    plan->depth = us > 0 ? depth_of(planner, search, shape) : planner->depth_max;
+    plan->depth = us > 0 ? depth_of(planner, search, shape, plan) : planner->depth_max;
 }
 
 static void make(const lh_overlap_planner *planner, const lh_overlap_spec *spec, choice *kept,
@@ -213,8 +233,8 @@ static void make(const lh_overlap_planner *planner, const lh_overlap_spec *spec,
     if (follows)
         shape.head = 0;
     set_chunks(plan, &shape, planner->rows_max);
-    if (spec->mode != LH_OVERLAP_AUTO)
-        set_exact_chunks(plan, plan->is_serial ? planner->rows_max : spec->rows, planner->rows_max);
+    if (!is_auto)
+        set_exact_chunks(plan, plan->is_serial ? planner->rows_max : shape.body_rows, planner->rows_max);
     if (planner->is_measured)
         predict(planner, search, &shape, plan);
 }

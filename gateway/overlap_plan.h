@@ -11,8 +11,9 @@
  * It does not flap: prompts of about the same length keep the shape that they have, with what has been measured
  * since, until another one is predicted to be clearly better, or a little better many times in a row.
  *
- * The depth is the least number of chunks under way with which the prediction is as good as with all of them: the
- * chain's latency over the busiest part's time for a chunk (Little's law), and a quarter on top for what varies.
+ * The depth is the least number of chunks under way with which the prediction is as good as with all of them; but never
+ * less than keeps the busiest part busy when more prompts follow, which is the ring's latency over its time for a chunk
+ * (Little's law); and a quarter on top for what varies.
  *
  * Thread: one at a time. */
 #pragma once
@@ -52,6 +53,8 @@ void lh_overlap_planner_destroy(lh_overlap_planner *planner);
 /* What is known of the chain now: copied. Where it is not all there (lh_cost_chain_check), plans are the default:
  * chunks of 64 rows, no column shards. */
 void lh_overlap_planner_update(lh_overlap_planner *planner, const lh_cost_chain *chain);
+/* Another chain, of so many stages, of which nothing is known: choices are forgotten. */
+void lh_overlap_planner_forget(lh_overlap_planner *planner, uint32_t stage_count);
 /* Changes when the inputs have changed so much that plans in progress should be made anew. */
 uint32_t lh_overlap_planner_revision(const lh_overlap_planner *planner);
 /* NULL: predictions can be made; else what is missing for it. */

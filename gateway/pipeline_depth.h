@@ -1,8 +1,15 @@
-/* How many steps a chain of so many stages is kept filled with. One step for each stage keeps every stage
- * busy; those on top cover the hops and the answers on their way. Prefill gets more: its steps are finer than
- * its work, and one that waits at a stage costs nothing, whereas splitting decode rows over more steps reads
- * the weights more often. */
+/* How many steps are kept on a chain.
+ *
+ * Decode: one step for each stage keeps every stage busy, and one is on its way. More would read the weights more often
+ * for the same rows.
+ *
+ * Prefill: as many as the plan of the prompt says (overlap_plan.h), up to a limit. A step that waits at a stage costs it
+ * nothing: its shards wait in a bounded queue, and only those that are next get a panel.
+ *
+ * So what a worker allocates for is not how many steps may be under way, but how many it has in its hands. */
 #pragma once
+
+#include "worker/api/step.h"
 
 #include <stdint.h>
 
@@ -10,22 +17,14 @@ static inline uint32_t lh_decode_depth(uint32_t stages) {
     return stages + 1;
 }
 
-static inline uint32_t lh_prefill_depth(uint32_t stages) {
-    return 2 * stages + 2;
-}
+/* Enough for a ring of 400 ms in chunks of 6 ms. */
+#define LH_PREFILL_DEPTH_MAX 64u
 
 /* Steps without rows, which only release. */
 static inline uint32_t lh_release_depth(void) {
     return 2;
 }
 
-/* Steps that may be somewhere on the chain at once, and so what a worker allocates for. */
-static inline uint32_t lh_steps_max(uint32_t stages) {
-    return lh_decode_depth(stages) + lh_prefill_depth(stages) + lh_release_depth();
-}
-
-/* Requests open at once at most. The news that a step is through comes around the ring before its answer has
- * come back hop by hop: for that while its request is open beside that of the step which followed it. */
-static inline uint32_t lh_steps_open_max(uint32_t stages) {
-    return 2 * lh_steps_max(stages);
-}
+/* Panels of a worker (CONTROL.md: steps_max): one step computes, the shards of the next few come in, and one panel is
+ * kept for decode steps. */
+#define LH_WORKER_PANELS 6u

@@ -9,7 +9,8 @@
  *      stage 2          | A B C | D E | A B C | ...
  *
  * A prompt is cut into chunks that follow each other without waiting for anything (row shards), so that it
- * fills the pipeline by itself; only the last chunk draws a token. Decode steps are of a class that overtakes
+ * fills the pipeline by itself; only the last chunk draws a token. How it is cut is the planner's (overlap_plan.h),
+ * when its first rows leave, and once more for the rest of it where the chain has changed much meanwhile. Decode steps are of a class that overtakes
  * prefill steps on each hop.
  *
  * Sequences wait in a queue until a slot is free and every stage has pages for all that they may become; so
@@ -65,8 +66,9 @@ lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_sche
     s->next_sequence = s->next_step = 1;
     s->down_since_us = INT64_MIN;
     s->progress_us = now_us;
-    if (lh_flight_table_create(lh_steps_open_max(LH_KV_STAGES_MAX), segments_max(s), releases_max(s),
-                               &s->flights, error) ||
+    s->prefill_depth = 1;
+    if (lh_overlap_planner_create(options->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
+        lh_flight_table_create(LH_STEPS_OPEN_MAX, segments_max(s), releases_max(s), &s->flights, error) ||
         lh_step_builder_create(options->rows_max, segments_max(s), releases_max(s), &s->builder, error))
         goto fail;
     s->release_queue[0] = calloc(options->sequences_max, sizeof(lh_sequence *));
@@ -96,6 +98,7 @@ void lh_scheduler_destroy(lh_scheduler *scheduler) {
     destroy_list(&scheduler->ready);
     destroy_list(&scheduler->sampling);
     destroy_list(&scheduler->releasing);
+    lh_overlap_planner_destroy(scheduler->planner);
     lh_flight_table_destroy(scheduler->flights);
     lh_step_builder_destroy(scheduler->builder);
     free(scheduler->release_queue[0]);
@@ -197,13 +200,6 @@ static lh_sequence *find_handle(lh_scheduler *s, uint64_t handle) {
     return NULL;
 }
 
-static bool holds(const lh_flight *flight, const lh_sequence *sequence) {
-    for (uint32_t i = 0; i < flight->segment_count; i++)
-        if (flight->segments[i].sequence == sequence)
-            return true;
-    return false;
-}
-
 static bool is_to_be_cancelled(const lh_flight *flight) {
     return flight->wants_cancel || flight->is_cancelled;
 }
@@ -215,7 +211,7 @@ static bool is_built_upon(lh_scheduler *s, const lh_flight *flight) {
         if (later->step <= flight->step || is_to_be_cancelled(later))
             continue;
         for (uint32_t i = 0; i < flight->segment_count; i++)
-            if (holds(later, flight->segments[i].sequence))
+            if (lh_flight_holds(later, flight->segments[i].sequence))
                 return true;
     }
     return false;
@@ -281,8 +277,8 @@ void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_
     s->epoch = epoch;
     s->ledger = *ledger;
     s->stages = ledger->stage_count;
-    for (uint32_t i = 0; i + 1 < s->stages; i++)
-        s->cuts[i] = lh_step_cut_evenly(s->options.width, s->options.column_shards);
+    if (lh_overlap_planner_chain(s->planner)->stage_count != s->stages)
+        lh_overlap_planner_forget(s->planner, s->stages);
     s->next_step = 1;
     s->progress_us = now_us;
 }
@@ -307,6 +303,7 @@ static void send_back(lh_scheduler *s, lh_sequence *sequence) {
         s->figures.replays++;
     }
     sequence->fed = 0;
+    sequence->has_plan = false;
     lh_sequence_list_insert_by_id(&s->waiting, sequence);
 }
 
@@ -340,6 +337,14 @@ void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us) {
     destroy_list(&s->releasing);
     s->release_count[0] = s->release_count[1] = 0;
     fail_hopeless(s);
+}
+
+void lh_scheduler_set_costs(lh_scheduler *scheduler, const lh_cost_chain *costs) {
+    lh_overlap_planner_update(scheduler->planner, costs);
+}
+
+const lh_overlap_planner *lh_scheduler_planner(const lh_scheduler *scheduler) {
+    return scheduler->planner;
 }
 
 int64_t lh_scheduler_open_until_us(const lh_scheduler *scheduler) {

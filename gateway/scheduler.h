@@ -7,6 +7,7 @@
 
 #include "gateway/engine.h"
 #include "gateway/kv_ledger.h"
+#include "gateway/overlap_plan.h"
 #include "gateway/sequence.h"
 #include "gateway/trace_step.h"
 #include "worker/api/step.h"
@@ -16,10 +17,9 @@ typedef struct lh_scheduler lh_scheduler;
 typedef struct lh_scheduler_options {
     uint32_t sequences_max;    /* with pages on the chain at once */
     uint32_t queue_max;        /* that may wait besides */
-    uint32_t chunk_rows;       /* of a prefill step; 0: whole prompts, up to rows_max */
+    lh_overlap_spec overlap;   /* of sequences that have none of their own */
     uint32_t rows_max;         /* of any step */
     uint32_t width;            /* columns of an activation */
-    uint32_t column_shards;    /* on each hop, of equal width; 1: off */
     uint32_t vocabulary;       /* a drawn token must lie in it */
     int64_t step_timeout_us;   /* no progress on the chain for so long: a fault */
     int64_t replay_timeout_us; /* without a chain for so long: the sequences fail */
@@ -64,6 +64,10 @@ void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_
 /* All steps in flight are lost; sequences wait for the next chain_up and are replayed. */
 void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us);
 bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler);
+/* What is known now of the chain's costs: prompts are cut by it from now on, also what is left of those that are under
+ * way where it has changed much. */
+void lh_scheduler_set_costs(lh_scheduler *scheduler, const lh_cost_chain *costs);
+const lh_overlap_planner *lh_scheduler_planner(const lh_scheduler *scheduler);
 
 /* Until when submissions are taken: INT64_MAX while the chain is up, INT64_MIN when there was never one. */
 int64_t lh_scheduler_open_until_us(const lh_scheduler *scheduler);

@@ -22,9 +22,13 @@ struct lh_scheduler {
     lh_kv_ledger ledger;
     lh_flight_table *flights;
     lh_step_builder *builder;
-    lh_step_cut cuts[LH_STEP_CUTS_MAX]; /* one for each hop between workers */
-    int64_t down_since_us; /* while down; INT64_MIN: there was never a chain */
-    int64_t progress_us;   /* the last step that went out of an empty chain, came back or brought a token */
+    lh_overlap_planner *planner;
+    uint32_t prefill_depth; /* of the plan that the last prefill step was of */
+    uint32_t cut_count;
+    lh_step_cut
+        cuts[LH_STEP_CUTS_MAX]; /* of the step that is being formed, one for each hop between workers */
+    int64_t down_since_us;      /* while down; INT64_MIN: there was never a chain */
+    int64_t progress_us; /* the last step that went out of an empty chain, came back or brought a token */
 
     uint64_t decode_steps; /* since start */
     bool has_fault;

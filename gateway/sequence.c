@@ -102,6 +102,8 @@ lh_status lh_sequence_create(const lh_engine_request *request, uint64_t handle, 
     s->trace = request->trace;
     s->prompt_tokens = s->length = request->prompt_tokens;
     s->max_tokens = request->max_tokens;
+    s->has_overlap = request->has_overlap;
+    s->overlap = request->overlap;
     s->min_tokens = request->min_tokens;
     copy_stop_tokens(s, request);
     s->sampling = (lh_step_sampling){.temperature = sampling->temperature,

@@ -5,6 +5,7 @@
 
 #include "common/status.h"
 #include "gateway/engine.h"
+#include "gateway/overlap_plan.h"
 #include "worker/api/step.h"
 
 #include <stdbool.h>
@@ -39,6 +40,13 @@ struct lh_sequence {
         *early_biases; /* early: while min_tokens are not reached, stop tokens are banned */
     uint32_t bias_count, early_bias_count;
     struct lh_token_census *census; /* NULL: no penalty is on */
+
+    lh_overlap_spec overlap;
+    bool has_overlap; /* else the server's */
+    bool has_plan;    /* of what is left of its prefill: the scheduler's */
+    lh_overlap_plan plan;
+    double predicted_us,
+        bound_us; /* of its first plan: from the first step to the first token; 0: not known then */
 
     lh_step_class sampling_class;    /* of the step that draws */
     uint32_t flights;                /* steps in flight that hold it */

@@ -1,6 +1,8 @@
 /* The gateway's flags. */
 #include "gateway/settings.h"
 
+#include "gateway/overlap_spec.h"
+
 #include "common/address.h"
 
 #include <stddef.h>
@@ -42,10 +44,9 @@ static const lh_option options[] = {
     {"context", LH_OPTION_NUMBER, AT(context), "0", "POSITIONS", 0, 1 << 24, NULL,
      "positions of a sequence, prompt and answer; 0: the model's"},
     {"rows-max", LH_OPTION_NUMBER, AT(rows_max), "512", "ROWS", 1, 8192, NULL, "rows of one step at most"},
-    {"chunk-rows", LH_OPTION_NUMBER, AT(chunk_rows), "64", "ROWS", 0, 8192, NULL,
-     "rows of a prompt in one step, so that stages compute while others travel; 0: as many as fit a step"},
-    {"column-shards", LH_OPTION_NUMBER, AT(column_shards), "4", "N", 1, 64, NULL,
-     "into how many column shards a stage's result goes, sent while the next is computed; 1: off"},
+    {"overlap", LH_OPTION_TEXT, AT(overlap), "auto", "SPEC", 0, 0, NULL,
+     "how prompts are cut, so that stages compute while others' results travel: auto: by what has been "
+     "measured; off; or rows=N[,columns=K]: chunks of N rows, each stage's result in K column shards"},
     {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16|q8|auto",
      "number format between stages: f32 gives the same tokens however the model is split, f16 halves the "
      "bytes, q8 halves them again, both at a small cost in quality; auto: f16, and on a hop that holds up "
@@ -103,8 +104,12 @@ lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_erro
         return status;
     if (settings->lease_ms < 2 * settings->renew_ms)
         return lh_fail(error, LH_ERR_INVALID, "--lease-ms must be at least twice --renew-ms");
-    if (settings->chunk_rows > settings->rows_max)
-        return lh_fail(error, LH_ERR_INVALID, "--chunk-rows %lld is over --rows-max %lld",
-                       (long long)settings->chunk_rows, (long long)settings->rows_max);
+    lh_overlap_spec overlap;
+    lh_error cause;
+    if (lh_overlap_spec_parse(settings->overlap, &overlap, &cause) != LH_OK)
+        return lh_fail(error, LH_ERR_INVALID, "--overlap %.300s", cause.message);
+    if (overlap.mode == LH_OVERLAP_MANUAL && overlap.rows > settings->rows_max)
+        return lh_fail(error, LH_ERR_INVALID, "--overlap rows=%u is over --rows-max %lld", overlap.rows,
+                       (long long)settings->rows_max);
     return LH_OK;
 }

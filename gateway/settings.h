@@ -14,7 +14,8 @@ typedef struct lh_gateway_settings {
     lh_program_options program;
     const char *site, *sites;
     int64_t workers, stages, plan_delay_ms, renew_ms, lease_ms;
-    int64_t context, rows_max, chunk_rows, column_shards;
+    int64_t context, rows_max;
+    const char *overlap; /* lh_overlap_spec_parse */
     const char *wire;
     bool wire_allow_q8;
     int64_t max_sequences, max_queue;

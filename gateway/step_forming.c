@@ -8,6 +8,9 @@
  */
 #define OVERTAKES_MAX 4u
 
+/* Prompts that go whole share a step up to so many rows: more of them would hold up the first one's token. */
+#define SHARED_ROWS_MAX 64u
+
 /* From the head of the queue, in order: the first one that does not fit holds up the rest, so that a long one
  * is not overtaken for ever. */
 static void admit(lh_scheduler *s) {
@@ -37,10 +40,11 @@ static void begin_sampling(lh_scheduler *s, lh_sequence *sequence, lh_step_class
 }
 
 /* Whether the pipeline takes one more step with rows of this class. Some places are kept for releases,
- * without which nothing that was cancelled would ever land. */
+ * without which nothing that was cancelled would ever land, and for decode steps beside those of prompts. */
 static bool has_place(const lh_scheduler *s, lh_step_class step_class, uint32_t depth) {
+    uint32_t kept = lh_release_depth() + (step_class == LH_STEP_PREFILL ? lh_decode_depth(s->stages) : 0);
     return lh_flight_table_count(s->flights, step_class) < depth &&
-           lh_flight_table_total(s->flights) < lh_steps_open_max(s->stages) - lh_release_depth();
+           lh_flight_table_total(s->flights) < LH_STEPS_OPEN_MAX - kept;
 }
 
 /* Workers run decode steps first. So that prompts get through nevertheless, there is one decode step less
@@ -52,7 +56,7 @@ static uint32_t decode_depth(lh_scheduler *s) {
         return depth;
     for (lh_flight *f = NULL; (f = lh_flight_table_next(s->flights, f));)
         if (f->step_class == LH_STEP_PREFILL && f->rows > 0 && !f->is_through &&
-            s->decode_steps - f->decode_steps_before > OVERTAKES_MAX * lh_prefill_depth(s->stages))
+            s->decode_steps - f->decode_steps_before > OVERTAKES_MAX * s->prefill_depth)
             return 0;
     return depth > 1 ? depth - 1 : 1;
 }
@@ -73,21 +77,85 @@ static void fill_decode(lh_scheduler *s, lh_flight *flight) {
     }
 }
 
-/* The next rows of the prompts, first come first served: several short ones share a step. */
-static void fill_prefill(lh_scheduler *s, lh_flight *flight) {
-    uint32_t chunk = s->options.chunk_rows ? s->options.chunk_rows : s->options.rows_max;
-    lh_step_builder_begin(s->builder, flight, LH_STEP_PREFILL, lh_least(chunk, s->options.rows_max));
-    if (!has_place(s, LH_STEP_PREFILL, lh_prefill_depth(s->stages)))
-        return;
-    for (lh_sequence *sequence; (sequence = s->prefill.first);) {
-        uint32_t rows = may_join(flight, sequence) ? lh_step_builder_room(s->builder, sequence) : 0;
-        if (rows == 0)
-            return;
-        lh_step_builder_add(s->builder, sequence, rows);
-        if (lh_sequence_pending(sequence) > 0)
-            return;
-        begin_sampling(s, sequence, LH_STEP_PREFILL);
+/* ---- Prompts
+ * ----------------------------------------------------------------------------------------------------- */
+
+/* Made when its first rows are to leave, and once more for what is left where the chain is not what it was. */
+static const lh_overlap_plan *plan_of(lh_scheduler *s, lh_sequence *sequence) {
+    bool is_first = !sequence->has_plan;
+    bool is_stale = sequence->plan.revision != lh_overlap_planner_revision(s->planner);
+    if (is_first || is_stale) {
+        const lh_overlap_spec *spec = sequence->has_overlap ? &sequence->overlap : &s->options.overlap;
+        bool follows = lh_flight_table_count(s->flights, LH_STEP_PREFILL) > 0;
+        lh_overlap_planner_plan(s->planner, spec, sequence->fed, lh_sequence_pending(sequence), follows,
+                                &sequence->plan);
+        sequence->has_plan = true;
     }
+    if (is_first) {
+        sequence->predicted_us = sequence->plan.predicted_us;
+        sequence->bound_us = sequence->plan.bound_us;
+    }
+    return &sequence->plan;
+}
+
+static uint32_t chunk_of(lh_scheduler *s, lh_sequence *sequence) {
+    return lh_least(lh_overlap_plan_rows_at(plan_of(s, sequence), sequence->fed, s->options.rows_max),
+                    lh_sequence_pending(sequence));
+}
+
+static bool is_whole(const lh_sequence *sequence, uint32_t chunk) {
+    return sequence->fed == 0 && chunk == lh_sequence_pending(sequence);
+}
+
+/* Without overlap a chunk leaves when the one before it has come around. */
+static bool waits_for_itself(lh_scheduler *s, const lh_sequence *sequence) {
+    if (!sequence->plan.is_serial || sequence->fed == 0)
+        return false;
+    for (lh_flight *f = NULL; (f = lh_flight_table_next(s->flights, f));)
+        if (!f->is_through && lh_flight_holds(f, sequence))
+            return true;
+    return false;
+}
+
+static void use_cuts(lh_scheduler *s, const lh_overlap_plan *plan) {
+    for (uint32_t h = 0; h < plan->cut_count; h++)
+        if (plan->cuts[h])
+            s->cut_count = s->stages - 1;
+    for (uint32_t h = 0; h < s->cut_count; h++)
+        s->cuts[h] = lh_overlap_cut(h < plan->cut_count ? plan->cuts[h] : 0, s->options.width);
+}
+
+static void add_chunk(lh_scheduler *s, lh_sequence *sequence, uint32_t rows) {
+    lh_step_builder_add(s->builder, sequence, rows);
+    if (lh_sequence_pending(sequence) == 0)
+        begin_sampling(s, sequence, LH_STEP_PREFILL);
+}
+
+/* Further prompts that go whole, too. */
+static void add_company(lh_scheduler *s, lh_flight *flight) {
+    for (lh_sequence *sequence; (sequence = s->prefill.first);) {
+        if (!may_join(flight, sequence) || !is_whole(sequence, chunk_of(s, sequence)) ||
+            lh_step_builder_room(s->builder, sequence) < lh_sequence_pending(sequence))
+            return;
+        add_chunk(s, sequence, lh_sequence_pending(sequence));
+    }
+}
+
+/* The next chunk of the first prompt, first come first served; short ones share a step. */
+static void fill_prefill(lh_scheduler *s, lh_flight *flight) {
+    lh_sequence *first = s->prefill.first;
+    uint32_t chunk = first ? chunk_of(s, first) : 0, limit = chunk;
+    bool has_company = first && is_whole(first, chunk);
+    if (has_company && limit < SHARED_ROWS_MAX)
+        limit = lh_least(SHARED_ROWS_MAX, s->options.rows_max);
+    lh_step_builder_begin(s->builder, flight, LH_STEP_PREFILL, limit);
+    if (!first || !has_place(s, LH_STEP_PREFILL, first->plan.depth) || waits_for_itself(s, first))
+        return;
+    s->prefill_depth = first->plan.depth;
+    use_cuts(s, &first->plan);
+    add_chunk(s, first, chunk);
+    if (has_company)
+        add_company(s, flight);
 }
 
 static void fill_releases(lh_scheduler *s, lh_flight *flight) {
@@ -110,6 +178,7 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
     lh_flight *flight = lh_flight_table_blank(s->flights);
     if (!flight)
         return false;
+    s->cut_count = 0;
     fill_decode(s, flight);
     fill_releases(s, flight);
     if (flight->rows == 0 && flight->release_count == 0) {
@@ -127,9 +196,7 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
     s->figures.rows += flight->rows;
     *manifest = lh_step_builder_manifest(s->builder, s->epoch, flight->step);
     manifest->timed = lh_flight_is_traced(flight);
-    if (flight->rows > 0 && s->options.column_shards > 1) {
-        manifest->cut_count = s->stages - 1;
-        manifest->cuts = s->cuts;
-    }
+    manifest->cut_count = s->cut_count;
+    manifest->cuts = s->cuts;
     return true;
 }

@@ -67,12 +67,6 @@ static void answer_status(lh_server *server, lh_h2_stream *stream) {
     lh_h2_stream_respond(stream, 200, body);
 }
 
-/* How many steps may be here at once: the gateway keeps steps_max in the chain; those whose answers are on
- * their way, and releases, come on top. */
-static uint32_t steps_limit(const lh_server *server) {
-    return 2 * server->place.route.steps_max + 8;
-}
-
 static lh_status check_step(const lh_server *server, const char *chain, lh_error *error) {
     if (!server->routed || strcmp(chain, server->place.chain) != 0) {
         return lh_fail(error, LH_ERR_NOT_FOUND, "this worker is not in chain '%s'", chain);
@@ -80,9 +74,9 @@ static lh_status check_step(const lh_server *server, const char *chain, lh_error
     if (server->leaving) {
         return lh_fail(error, LH_ERR_UNAVAILABLE, "this worker is leaving");
     }
-    if (server->step_count >= steps_limit(server)) {
+    if (server->step_count >= LH_STEPS_OPEN_MAX) {
         return lh_fail(error, LH_ERR_BUSY, "%u steps are in progress; the limit is %u", server->step_count,
-                       steps_limit(server));
+                       LH_STEPS_OPEN_MAX);
     }
     return LH_OK;
 }

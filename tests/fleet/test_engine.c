@@ -63,7 +63,7 @@ static lh_engine_options options_of(house *h, const char *listen) {
                                          .first_epoch = 100},
                                .scheduler = {.sequences_max = 8,
                                              .queue_max = 40,
-                                             .chunk_rows = 16,
+                                             .overlap = {LH_OVERLAP_MANUAL, 16, 1},
                                              .rows_max = 64,
                                              .vocabulary = h->profile.vocabulary,
                                              .step_timeout_us = 20000000,

@@ -4,6 +4,8 @@
 
 #include "tests/fleet/support/small_fleet.h"
 
+#include <string.h>
+
 static int64_t time_to_first_token(simulation *sim, uint32_t prompt_tokens) {
     int stream = simulation_submit(sim, prompt_tokens, 1, 7, NULL);
     assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
@@ -45,7 +47,8 @@ static void long_hops_are_filled_by_the_ring(void **state) {
 
 static void a_prompt_goes_whole_without_chunks(void **state) {
     (void)state;
-    simulation *sim = small_fleet_create(&(simulation_options){.scheduler = {.chunk_rows = 1000}}, 3);
+    simulation *sim =
+        small_fleet_create(&(simulation_options){.scheduler = {.overlap = {.mode = LH_OVERLAP_OFF}}}, 3);
     assert_int_equal(time_to_first_token(sim, 256), 3 * (1 * MS + 256 * 100));
     assert_int_equal(time_to_first_token(sim, 1), 3 * (1 * MS + 100));
     small_fleet_assert_clean(sim);
@@ -150,6 +153,126 @@ static void a_prompt_gets_through_busy_stages(void **state) {
     }
 }
 
+/* ---- With measurements ------------------------------------------------------------------------------------------- */
+
+/* Unequal workers that measure, on links of this delay and rate. */
+static simulation *measuring_fleet(int64_t delay_us, int64_t bytes_per_s) {
+    simulation *sim = simulation_create(
+        &(simulation_options){.link = {.delay_us = delay_us, .bytes_per_s = bytes_per_s, .head_bytes = 70}});
+    for (int i = 0; i < 3; i++) {
+        toy_worker_options worker = small_worker(i);
+        worker.measures = true;
+        worker.row_us += 60 * (i % 2);
+        simulation_add_worker(sim, &worker);
+    }
+    simulation_wait_ready(sim, 10000 * MS);
+    simulation_step_until(sim, simulation_now_us(sim) + 2000 * MS);
+    return sim;
+}
+
+static lh_overlap_plan shown_plan(simulation *sim, uint32_t rows) {
+    lh_overlap_plan plan;
+    lh_overlap_planner_show(lh_scheduler_planner(lh_conductor_scheduler(simulation_conductor(sim))), rows,
+                            &plan);
+    return plan;
+}
+
+/* A prompt takes what was predicted, most of the way from off to the bound. (The simulated workers send a step's manifest
+ * together with its shards, not ahead of them, which short steps feel.) */
+static void a_prompt_takes_what_was_predicted(void **state) {
+    (void)state;
+    for (int64_t bytes_per_s = 200000; bytes_per_s <= 20000000; bytes_per_s *= 10)
+        for (int delay_ms = 1; delay_ms <= 40; delay_ms *= 6)
+            for (uint32_t rows = 128; rows <= 2048; rows *= 4) {
+                simulation *sim = measuring_fleet(delay_ms * MS, bytes_per_s);
+                int64_t took_us = time_to_first_token(sim, rows);
+                lh_overlap_plan plan = shown_plan(sim, rows);
+                double off = (double)took_us / plan.predicted_us;
+                if (off < 0.97 || off > (rows < 512 ? 1.07 : 1.03))
+                    fail_msg("%u rows, %d ms, %lld bytes/s: %lld us, predicted %.0f", rows, delay_ms,
+                             (long long)bytes_per_s, (long long)took_us, plan.predicted_us);
+                if (plan.off_us > 1.2 * plan.bound_us)
+                    assert_true(plan.off_us - (double)took_us > 0.6 * (plan.off_us - plan.bound_us));
+                small_fleet_assert_clean(sim);
+                simulation_destroy(sim);
+            }
+}
+
+static void set_all_links(simulation *sim, link_options link) {
+    for (int i = 0; i <= 3; i++)
+        for (int j = 0; j <= 3; j++)
+            network_set_link(simulation_network(sim), i, j, link);
+}
+
+/* The links lose nine tenths of their rate in the middle of a prompt: the rest of it is cut anew, and so are the prompts
+ * after it, once and for good. */
+static void a_drop_of_the_rate_changes_the_cut_once(void **state) {
+    (void)state;
+    simulation *sim = measuring_fleet(5 * MS, 200000);
+    char before[200], text[200];
+    uint32_t changes = 0;
+    time_to_first_token(sim, 2048);
+    lh_overlap_plan plan = shown_plan(sim, 2048);
+    lh_overlap_plan_text(&plan, before, sizeof before);
+    for (int i = 0; i < 12; i++) {
+        int stream = simulation_submit(sim, 2048, 1, (uint64_t)i, NULL);
+        simulation_step_until(sim, simulation_now_us(sim) + 100 * MS);
+        if (i == 4)
+            set_all_links(sim, (link_options){.delay_us = 5 * MS, .bytes_per_s = 20000, .head_bytes = 70});
+        assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
+        assert_true(simulation_stream_is_true(simulation_stream_at(sim, stream)));
+        plan = shown_plan(sim, 2048);
+        changes += strcmp(lh_overlap_plan_text(&plan, text, sizeof text), before) != 0;
+        memcpy(before, text, sizeof before);
+    }
+    assert_int_equal(changes, 1);
+    int64_t took_us = time_to_first_token(sim, 2048);
+    assert_in_range(took_us, (int64_t)(0.97 * plan.predicted_us), (int64_t)(1.03 * plan.predicted_us));
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+/* Far more chunks are under way than the chain has stages, where the ring is long. */
+static void the_depth_fills_a_long_ring(void **state) {
+    (void)state;
+    simulation *sim = measuring_fleet(80 * MS, 10000000);
+    lh_overlap_plan plan = shown_plan(sim, 2048);
+    assert_true(plan.depth > 8);
+    int64_t took_us = time_to_first_token(sim, 2048);
+    assert_in_range(took_us, (int64_t)plan.bound_us, (int64_t)(1.1 * plan.bound_us));
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+/* A request's own cut comes before the planner's. */
+static void a_request_may_ask_for_its_own_cut(void **state) {
+    (void)state;
+    simulation *sim = measuring_fleet(5 * MS, 200000);
+    static uint32_t prompt[1000];
+    lh_engine_request request = {.prompt = prompt,
+                                 .prompt_tokens = 1000,
+                                 .max_tokens = 1,
+                                 .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
+                                 .has_overlap = true,
+                                 .overlap = {LH_OVERLAP_MANUAL, 10, 1}};
+    uint64_t before = toy_worker_current_figures(simulation_worker(sim, 2)).steps;
+    simulation_submit_request(sim, &request, NULL);
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
+    assert_int_equal(toy_worker_current_figures(simulation_worker(sim, 2)).steps - before, 100);
+    request.overlap = (lh_overlap_spec){.mode = LH_OVERLAP_OFF};
+    simulation_submit_request(sim, &request, NULL);
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
+    assert_in_range(toy_worker_current_figures(simulation_worker(sim, 2)).steps - before, 102,
+                    103); /* a release */
+    /* one at a time: what nothing overlaps takes */
+    lh_overlap_plan plan = shown_plan(sim, 1000);
+    const simulation_stream *off = simulation_stream_at(sim, 1);
+    double ratio = (double)(off->first_token_us - off->submitted_us) / plan.off_us;
+    assert_true(ratio > 0.97 && ratio < 1.03);
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
 static void short_prompts_share_a_step(void **state) {
     (void)state;
     simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 10 * MS}}, 2);
@@ -193,6 +316,10 @@ int main(void) {
         cmocka_unit_test(a_step_holds_rows_of_several_sequences),
         cmocka_unit_test(decode_overtakes_prefill),
         cmocka_unit_test(a_prompt_gets_through_busy_stages),
+        cmocka_unit_test(a_prompt_takes_what_was_predicted),
+        cmocka_unit_test(a_drop_of_the_rate_changes_the_cut_once),
+        cmocka_unit_test(the_depth_fills_a_long_ring),
+        cmocka_unit_test(a_request_may_ask_for_its_own_cut),
         cmocka_unit_test(short_prompts_share_a_step),
         cmocka_unit_test(a_token_is_used_before_its_step_is_answered),
     };

@@ -39,7 +39,7 @@ static void build(schedule *s) {
     options.link.loss = (random >> 56 & 3) == 0 ? 0.01 : 0;
     options.scheduler.sequences_max = 2 + (uint32_t)(random >> 40 & 7);
     options.scheduler.queue_max = (uint32_t)(random >> 32 & 15);
-    options.scheduler.chunk_rows = 1 + (uint32_t)(random >> 24 & 63);
+    options.scheduler.overlap = (lh_overlap_spec){LH_OVERLAP_MANUAL, 1 + (uint32_t)(random >> 24 & 63), 1};
     s->sim = simulation_create(&options);
     s->workers = 2 + (int)dice(s, WORKERS_MAX - 1);
     for (int i = 0; i < s->workers; i++) {

@@ -53,6 +53,14 @@ static const table_row table[] = {
     {BOTH, "'stream':true", TAKEN},
     {BOTH, "'stream':1", "stream"},
     {BOTH, "'stream':'true'", "stream"},
+    {BOTH, "'longhaul':null", TAKEN},
+    {BOTH, "'longhaul':{}", TAKEN},
+    {BOTH, "'longhaul':{'overlap':'auto'}", TAKEN},
+    {BOTH, "'longhaul':{'overlap':'rows=64,columns=4'}", TAKEN},
+    {BOTH, "'longhaul':true", "longhaul"},
+    {BOTH, "'longhaul':{'overlaps':'auto'}", "longhaul"},
+    {BOTH, "'longhaul':{'overlap':64}", "longhaul.overlap"},
+    {BOTH, "'longhaul':{'overlap':'rows=0'}", "longhaul.overlap"},
     {BOTH, "'stream':true,'stream_options':{}", TAKEN},
     {BOTH, "'stream':true,'stream_options':null", TAKEN},
     {BOTH, "'stream':true,'stream_options':[]", "stream_options"},
@@ -234,10 +242,11 @@ static void reads_values(void **state) {
     lh_openai_parameters got = parse("'seed':-2,'max_tokens':9,'max_completion_tokens':7,'top_k':-1,'repeat_"
                                      "penalty':1.5,'n':3.0,'logit_bias':"
                                      "{'7':-100,'8':0.5},'stop':['x','yz'],'stop_token_ids':[5],'logprobs':"
-                                     "true,'top_logprobs':4,'other':1",
+                                     "true,'top_logprobs':4,'other':1,'longhaul':{'overlap':'rows=7'}",
                                      LH_OPENAI_CHAT, &body);
     assert_true(got.seed_given);
     assert_true(got.sampling.seed == (uint64_t)-2);
+    assert_true(got.has_overlap && got.overlap.mode == LH_OVERLAP_MANUAL && got.overlap.rows == 7);
     assert_int_equal(got.max_tokens, 7);
     assert_int_equal(got.sampling.top_k, 0);
     assert_float_equal(got.sampling.repetition_penalty, 1.5, 0);

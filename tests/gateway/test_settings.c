@@ -66,8 +66,13 @@ static void figures_fit_each_other(void **state) {
     (void)state;
     lh_error error;
     assert_int_equal(RUN(&error, "--model", "x", "--renew-ms", "2000"), LH_ERR_INVALID);
-    assert_int_equal(RUN(&error, "--model", "x", "--rows-max", "32"), LH_ERR_INVALID);
-    assert_int_equal(RUN(&error, "--model", "x", "--rows-max", "32", "--chunk-rows", "32"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--rows-max", "32", "--overlap", "rows=33"), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--rows-max 32"));
+    assert_int_equal(RUN(&error, "--model", "x", "--rows-max", "32", "--overlap", "rows=32"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--overlap", "rows=32,columns=4"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--overlap", "off"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--overlap", "fast"), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--overlap \"fast\""));
     assert_int_equal(RUN(&error, "--listen", "127.0.0.1:1"), LH_ERR_INVALID);
 }
 

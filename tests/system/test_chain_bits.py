@@ -44,8 +44,8 @@ def digests(fleet):
     return [(int(token), int(position), digest) for token, position, digest, number in found if number == first]
 
 
-def run(workers, shards=4, chunk=64, isa="auto", threads=1, wire="f32"):
-    flags = ["--logits-digest", "--column-shards", str(shards), "--chunk-rows", str(chunk), "--wire", wire]
+def run(workers, overlap="rows=64,columns=4", isa="auto", threads=1, wire="f32"):
+    flags = ["--logits-digest", "--overlap", overlap, "--wire", wire]
     flags += ["--sites", ",".join(f"site-{i + 1}" for i in range(workers))]
     with Fleet(workers, gateway_flags=flags, worker_flags=["--isa", isa, "--kv-bytes", "128M"], threads=threads) as fleet:
         answer = complete(fleet.url)
@@ -67,7 +67,7 @@ def instruction_sets():
 class ChainBits(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.expected = run(workers=1, shards=1, chunk=0)
+        cls.expected = run(workers=1, overlap="off")
 
     def check(self, **settings):
         with self.subTest(**settings):
@@ -75,13 +75,16 @@ class ChainBits(unittest.TestCase):
 
     def test_workers_and_column_shards(self):
         for workers in (3,) if QUICK else (1, 2, 3, 5):
-            for shards in (1, 4):
-                self.check(workers=workers, shards=shards)
+            for overlap in ("rows=64", "rows=64,columns=4"):
+                self.check(workers=workers, overlap=overlap)
+
+    def test_the_planner(self):
+        self.check(workers=3, overlap="auto")
 
     @unittest.skipIf(QUICK, "quick")
     def test_chunks(self):
-        for chunk in (1, 7, 0):
-            self.check(workers=3, chunk=chunk)
+        for overlap in ("rows=1,columns=2", "rows=7,columns=16", "rows=512,columns=4", "off"):
+            self.check(workers=3, overlap=overlap)
 
     @unittest.skipIf(QUICK, "quick")
     def test_instruction_sets(self):
@@ -105,11 +108,11 @@ class ChainBits(unittest.TestCase):
     @unittest.skipIf(QUICK, "quick")
     def test_a_lossy_wire_depends_on_the_split_alone(self):
         for wire in ("f16", "q8"):
-            first = run(workers=2, wire=wire, shards=1, chunk=0)
+            first = run(workers=2, wire=wire, overlap="off")
             self.assertNotEqual(first, self.expected)
-            for shards, chunk in ((4, 64), (3, 7)):
-                with self.subTest(wire=wire, shards=shards, chunk=chunk):
-                    self.assertEqual(run(workers=2, wire=wire, shards=shards, chunk=chunk), first)
+            for overlap in ("rows=64,columns=4", "rows=7,columns=3", "auto"):
+                with self.subTest(wire=wire, overlap=overlap):
+                    self.assertEqual(run(workers=2, wire=wire, overlap=overlap), first)
 
     @unittest.skipIf(QUICK, "quick")
     def test_every_setting_in_one_process(self):

@@ -28,6 +28,9 @@
 #define LH_STEP_TOP_LOGPROBS_MAX   20u
 #define LH_STEP_CUTS_MAX           64u /* hops between workers */
 #define LH_STEP_COLUMN_SHARDS_MAX  16u
+/* Steps of a chain whose requests may be open at once: the gateway keeps to it, a worker refuses more. Well below
+ * the streams that a connection may have (PROTOCOL.md). */
+#define LH_STEPS_OPEN_MAX          192u
 
 typedef enum lh_wire_type { LH_WIRE_F32 = 0, LH_WIRE_F16 = 1, LH_WIRE_Q8 = 2 } lh_wire_type; /* wire_type.h */
 

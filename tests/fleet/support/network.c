@@ -105,6 +105,10 @@ void network_set_link(network *net, int from, int to, link_options options) {
     net->links[from][to].options = options;
 }
 
+link_options network_link(const network *net, int from, int to) {
+    return net->links[from][to].options;
+}
+
 int64_t network_delay_us(const network *net, int from, int to) {
     return net->links[from][to].options.delay_us;
 }
@@ -314,7 +318,8 @@ static void start_sending(network *net, int from, int to) {
     while (!l->is_sending && (taken = take_pending(l))) {
         message *m = taken->sent;
         free(taken);
-        int64_t time_us = l->options.bytes_per_s ? (int64_t)m->size * 1000000 / l->options.bytes_per_s : 0;
+        int64_t bytes = (int64_t)m->size + (m->kind == MESSAGE_REQUEST ? l->options.head_bytes : 0);
+        int64_t time_us = l->options.bytes_per_s ? bytes * 1000000 / l->options.bytes_per_s : 0;
         int64_t arrival_us = *net->now_us + time_us + l->options.delay_us;
         if (happens(net, l->options.loss))
             arrival_us += RETRANSMISSION_US;

@@ -29,6 +29,7 @@ typedef struct message {
 typedef struct link_options {
     int64_t delay_us;
     int64_t bytes_per_s; /* 0: no limit */
+    int64_t head_bytes;  /* of each request on top of its body */
     double loss;         /* probability that a message needs a retransmission */
     double corruption;   /* probability that a bit of a request is flipped */
 } link_options;
@@ -46,6 +47,7 @@ network *network_create(event_queue *queue, const int64_t *now_us, uint64_t seed
                         const network_events *events);
 void network_destroy(network *net);
 void network_set_link(network *net, int from, int to, link_options options);
+link_options network_link(const network *net, int from, int to);
 int64_t network_delay_us(const network *net, int from, int to);
 
 /* Keeps a connection open from now on, reconnecting when it is lost; or stops that. */

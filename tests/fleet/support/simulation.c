@@ -220,6 +220,10 @@ static bool on_put(void *context, const lh_worker_report *report, lh_fleet_answe
     if (!sim->conductor || !network_is_passable(sim->net, node, 0))
         return false;
     lh_error error;
+    link_options link = network_link(sim->net, 0, sim->first_node);
+    lh_conductor_measure_first_hop(sim->conductor,
+                                   &(lh_hop_profile){.round_trip_us = 2 * link.delay_us,
+                                                     .bytes_per_us = (double)link.bytes_per_s / 1e6});
     bool is_taken = lh_conductor_put(sim->conductor, report, sim->now_us, answered, &error) == LH_OK;
     pump(sim);
     return is_taken;
@@ -354,9 +358,9 @@ static int64_t time_or(int64_t value, int64_t otherwise) {
 static void fill_defaults(simulation_options *o) {
     o->scheduler.sequences_max = number_or(o->scheduler.sequences_max, 16);
     o->scheduler.queue_max = number_or(o->scheduler.queue_max, 64);
-    o->scheduler.chunk_rows = number_or(o->scheduler.chunk_rows, 64);
     o->scheduler.rows_max = number_or(o->scheduler.rows_max, 512);
     o->scheduler.vocabulary = TOY_VOCABULARY;
+    o->scheduler.width = TOY_WIDTH;
     o->scheduler.step_timeout_us = time_or(o->scheduler.step_timeout_us, 30000000);
     o->scheduler.replay_timeout_us = time_or(o->scheduler.replay_timeout_us, 5000000);
     o->fleet.chain_name = "toy";
@@ -399,7 +403,7 @@ simulation *simulation_create(const simulation_options *options) {
         sim->layer_bytes[i] = 1000;
     sim->model = (lh_model_profile){.layers = TOY_LAYERS,
                                     .context = sim->options.fleet.context,
-                                    .width = 4,
+                                    .width = TOY_WIDTH,
                                     .vocabulary = TOY_VOCABULARY,
                                     .layer_bytes = sim->layer_bytes,
                                     .embedding_bytes = 500,

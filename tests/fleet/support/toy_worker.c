@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define FRAME_HEAD_BYTES 16u
-#define ROW_COLUMNS      4u /* a row of the toy model, 64 bits, as four floats of 16 */
 
 typedef enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FORWARDED } job_state;
 
@@ -48,7 +47,7 @@ struct toy_worker {
 
     bool has_assignment;
     lh_worker_stage_state state;
-    uint32_t epoch, first_layer, last_layer, layers, steps_max;
+    uint32_t epoch, first_layer, last_layer, layers;
     uint32_t loaded_first, loaded_last; /* what is in memory: loading it again takes no time */
     int next_node;                      /* -1: none */
     bool has_failed;                    /* in this epoch: then later positions may well not continue */
@@ -249,14 +248,14 @@ static bool compute(toy_worker *worker, job *j) {
 static size_t append_shard(const job *j, uint8_t *bytes, size_t capacity) {
     if (j->manifest.rows == 0)
         return 0;
-    float *floats = malloc((size_t)j->manifest.rows * ROW_COLUMNS * sizeof *floats);
+    float *floats = malloc((size_t)j->manifest.rows * TOY_WIDTH * sizeof *floats);
     assert(floats);
     for (uint32_t row = 0; row < j->manifest.rows; row++)
-        for (uint32_t c = 0; c < ROW_COLUMNS; c++)
-            floats[row * ROW_COLUMNS + c] = (float)((j->values[row] >> (16 * c)) & 0xffff);
+        for (uint32_t c = 0; c < TOY_WIDTH; c++)
+            floats[row * TOY_WIDTH + c] = (float)((j->values[row] >> (16 * c)) & 0xffff);
     size_t length = 0;
     lh_error error;
-    lh_status status = lh_step_encode_shard(LH_WIRE_F32, 0, j->manifest.rows, 0, ROW_COLUMNS, floats, bytes,
+    lh_status status = lh_step_encode_shard(LH_WIRE_F32, 0, j->manifest.rows, 0, TOY_WIDTH, floats, bytes,
                                             capacity, &length, &error);
     assert(status == LH_OK);
     free(floats);
@@ -264,8 +263,7 @@ static size_t append_shard(const job *j, uint8_t *bytes, size_t capacity) {
 }
 
 static void forward_shards(toy_worker *worker, job *j) {
-    size_t capacity =
-        j->manifest_bytes + lh_step_shard_bytes(LH_WIRE_F32, j->manifest.rows, ROW_COLUMNS) + 64;
+    size_t capacity = j->manifest_bytes + lh_step_shard_bytes(LH_WIRE_F32, j->manifest.rows, TOY_WIDTH) + 64;
     uint8_t *bytes = malloc(capacity);
     assert(bytes);
     memcpy(bytes, j->manifest_frame, j->manifest_bytes);
@@ -414,7 +412,7 @@ static lh_status judge(toy_worker *worker, const job *j) {
         return LH_ERR_STALE;
     if (j->manifest.epoch > worker->epoch || worker->state != LH_WORKER_READY)
         return LH_ERR_UNAVAILABLE;
-    if (in_progress >= worker->steps_max) {
+    if (in_progress >= LH_STEPS_OPEN_MAX) {
         note_breach(worker, "too many steps");
         return LH_ERR_BUSY;
     }
@@ -427,7 +425,7 @@ static void take_request(toy_worker *worker, const message *received) {
     j->id = worker->next_job++;
     j->from = received->from;
     j->request = received->request;
-    lh_status status = read_body(received, worker->first_layer == 0 ? 0 : ROW_COLUMNS, j);
+    lh_status status = read_body(received, worker->first_layer == 0 ? 0 : TOY_WIDTH, j);
     worker->figures.corrupt += status == LH_ERR_CORRUPT;
     if (status == LH_OK)
         status = judge(worker, j);
@@ -538,13 +536,23 @@ static void adopt(toy_worker *worker, const lh_assignment *assignment) {
     worker->first_layer = assignment->first_layer;
     worker->last_layer = assignment->last_layer;
     worker->layers = assignment->layers;
-    worker->steps_max = assignment->steps_max;
     worker->next_node = next_node;
     network_open(worker->world.net, worker->node, next_node);
     bool is_loaded = worker->loaded_first == worker->first_layer && worker->loaded_last == worker->last_layer;
     worker->state = is_loaded ? LH_WORKER_READY : LH_WORKER_LOADING;
     if (!is_loaded)
         at(worker, *worker->world.now_us + worker->options.load_us, finish_loading, worker->epoch);
+}
+
+/* What a step takes, and the link to the next node, as they are. */
+static void fill_measurements(const toy_worker *worker, lh_worker_report *report) {
+    const toy_worker_options *o = &worker->options;
+    link_options link = network_link(worker->world.net, worker->node, worker->next_node);
+    report->compute = (lh_compute_profile){
+        .point_count = 2,
+        .points = {{1, (double)(o->step_us + o->row_us)}, {512, (double)(o->step_us + 512 * o->row_us)}}};
+    report->next.round_trip_us = 2 * link.delay_us;
+    report->next.bytes_per_us = link.bytes_per_s ? (double)link.bytes_per_s / 1e6 : 1e6;
 }
 
 static void fill_report(const toy_worker *worker, lh_worker_report *report) {
@@ -560,6 +568,8 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
     report->next.present = worker->has_assignment;
     report->next.connected =
         worker->has_assignment && network_is_connected(worker->world.net, worker->node, worker->next_node);
+    if (worker->options.measures && worker->has_assignment)
+        fill_measurements(worker, report);
     report->kv.present = worker->state == LH_WORKER_READY;
     report->kv.pages_total = worker->options.pages_total;
     report->kv.page_positions = worker->options.page_positions;

@@ -14,6 +14,7 @@ typedef struct toy_worker_options {
     uint32_t pages_total, page_positions;
     int64_t step_us, row_us; /* a step of n > 0 rows takes step_us + n * row_us */
     int64_t load_us;         /* to load a stage */
+    bool measures;           /* reports what its steps and its hop take */
     uint32_t poison_token;   /* a step that holds it is refused; 0: none */
 } toy_worker_options;
 
