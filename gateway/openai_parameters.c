@@ -282,18 +282,10 @@ static bool parse_overlap(const json_t *longhaul, lh_openai_parameters *paramete
                             cause.message);
 }
 
-/* Nobody else's clients send it: what is not known in it is a mistake. */
 static bool parse_longhaul(const json_t *body, lh_openai_parameters *parameters, lh_openai_error *error) {
     json_t *longhaul = lh_json_field(body, "longhaul");
-    const char *key;
-    json_t *value;
     if (longhaul && !json_is_object(longhaul))
         return lh_openai_refuse(error, "longhaul", "invalid_type", "'longhaul' must be an object.");
-    json_object_foreach(longhaul, key, value) {
-        if (strcmp(key, "overlap") != 0)
-            return lh_openai_refuse(error, "longhaul", "invalid_value", "'longhaul' has no field '%.40s'.",
-                                    key);
-    }
     return parse_overlap(longhaul, parameters, error);
 }
 

@@ -58,7 +58,7 @@ static const table_row table[] = {
     {BOTH, "'longhaul':{'overlap':'auto'}", TAKEN},
     {BOTH, "'longhaul':{'overlap':'rows=64,columns=4'}", TAKEN},
     {BOTH, "'longhaul':true", "longhaul"},
-    {BOTH, "'longhaul':{'overlaps':'auto'}", "longhaul"},
+    {BOTH, "'longhaul':{'new':1}", TAKEN},
     {BOTH, "'longhaul':{'overlap':64}", "longhaul.overlap"},
     {BOTH, "'longhaul':{'overlap':'rows=0'}", "longhaul.overlap"},
     {BOTH, "'stream':true,'stream_options':{}", TAKEN},
