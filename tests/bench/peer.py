@@ -1,0 +1,133 @@
+"""llama.cpp's server with half of the layers on one RPC server over the same link, one thread each: the peer to beat."""
+
+import dataclasses
+import http.client
+import json
+import math
+import statistics
+import subprocess
+import time
+
+PROMPT = 506
+DECODE_TOKENS = 12
+SERVER_PORT, RPC_PORT = 8090, 50052
+
+# (rate, round trip): how many times shorter the time to the first token and the time per token are to be.
+FIRST_WANTED = {10: 8, 30: 5, 100: 5}
+TOKEN_WANTED = {(10, 1): 10, (10, 20): 10, (10, 80): 10, (100, 1): 2.5, (100, 20): 1.6, (100, 80): 1.25}
+
+
+class LlamaPeer:
+    """Beside a BenchFleet of two stages, on its sites and cores; whoever is not asked sleeps."""
+
+    def __init__(self, fleet, server, rpc_server, layers):
+        self.fleet = fleet
+        home, away = fleet.sites.address(0), fleet.sites.address(1)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": fleet._log("peer")}
+        fleet.sites.start(1, [rpc_server, "--host", away, "--port", RPC_PORT, "--threads", 1], fleet.cores(1), **quiet)
+        time.sleep(1)
+        self.process = fleet.sites.start(
+            0,
+            [server, "--model", fleet.model, "--host", home, "--port", SERVER_PORT, "--rpc", f"{away}:{RPC_PORT}", "--n-gpu-layers", layers // 2, "--threads", 1,
+             "--threads-batch", 1, "--ctx-size", 2048, "--parallel", 1],
+            fleet.cores(0), **quiet,
+        )
+        self._wait()
+
+    def _wait(self, timeout=300):
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"llama-server has ended with status {self.process.returncode}")
+            try:
+                connection = self._connect(5)
+                connection.request("GET", "/health")
+                if connection.getresponse().status == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.5)
+        raise TimeoutError("llama-server does not get ready")
+
+    def _connect(self, timeout):
+        connection = http.client.HTTPConnection(self.fleet.sites.address(0), SERVER_PORT, timeout=timeout)
+        connection.sock = self.fleet.sites.socket(0)
+        connection.sock.settimeout(timeout)
+        connection.sock.connect((self.fleet.sites.address(0), SERVER_PORT))
+        return connection
+
+    def ask(self, prompt, tokens):
+        """(seconds to the first token, seconds for each after it)."""
+        body = {"prompt": prompt, "n_predict": tokens, "cache_prompt": False, "temperature": 0, "ignore_eos": True, "stream": True}
+        connection = self._connect(600)
+        times = []
+        try:
+            begin = time.perf_counter()
+            connection.request("POST", "/completion", json.dumps(body), {"content-type": "application/json"})
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise RuntimeError(f"llama-server: status {answer.status}: {answer.read()[:300]}")
+            for line in answer:
+                if line.startswith(b"data: ") and (json.loads(line[6:]).get("tokens") or not times):
+                    times.append(time.perf_counter())
+        finally:
+            connection.close()
+        return times[0] - begin, (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else math.nan
+
+
+@dataclasses.dataclass
+class Beside:
+    """Both in one cell."""
+
+    rate: float
+    round_trip: float
+    ours: tuple
+    theirs: tuple
+
+    @property
+    def first(self):
+        return self.theirs[0] / self.ours[0]
+
+    @property
+    def token(self):
+        return self.theirs[1] / self.ours[1]
+
+
+def median_pair(samples):
+    """Of the first members, and of the second ones that are there."""
+    return tuple(statistics.median(v for v in column if not math.isnan(v)) for column in zip(*samples))
+
+
+def measure(fleet, peer, rate, round_trip, samples):
+    fleet.set_links(rate, round_trip)
+    fleet.wait_estimates(rate)
+    peer.ask(fleet.prompt(64), 2)
+    ours, theirs = [], []
+    for _ in range(samples):
+        answer = fleet.ask(fleet.prompt(PROMPT), DECODE_TOKENS)
+        ours.append((answer.first_s, answer.token_s))
+        theirs.append(peer.ask(fleet.prompt(PROMPT), DECODE_TOKENS))
+    return Beside(rate, round_trip, median_pair(ours), median_pair(theirs))
+
+
+HEAD = f"Mbit/s  rtt | first token of {PROMPT}: ours  llama.cpp  times shorter | per token: ours  llama.cpp  times shorter"
+
+
+def row(b):
+    return (
+        f"{b.rate:6g} {b.round_trip:4g} | {b.ours[0]:24.3f}s {b.theirs[0]:9.3f}s {b.first:14.2f} |"
+        f" {b.ours[1] * 1000:14.1f}ms {b.theirs[1] * 1000:8.1f}ms {b.token:14.2f}"
+    )
+
+
+def claims(all_beside):
+    for b in all_beside:
+        where = f"{b.rate:g} Mbit/s, {b.round_trip:g} ms"
+        if b.rate in FIRST_WANTED:
+            wanted = FIRST_WANTED[b.rate]
+            yield f"first token at least {wanted} times sooner than llama.cpp's", b.first >= wanted, f"{where}: {b.first:.2f} times"
+        wanted = TOKEN_WANTED.get((b.rate, b.round_trip))
+        if wanted:
+            most = b.theirs[1] * 1000 / b.round_trip
+            yield (f"tokens at least {wanted:g} times faster than llama.cpp's", b.token >= wanted,
+                   f"{where}: {b.token:.2f} times (a token goes once around the ring: no arithmetic at all would be {most:.2f} times)")
