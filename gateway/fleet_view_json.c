@@ -1,6 +1,7 @@
 /* GET /fleet: what an operator wants to see of workers, chain, links and queue. */
 #include "gateway/fleet_json.h"
 
+#include "gateway/overlap_json.h"
 #include "worker/api/measurements_json.h"
 
 #include <jansson.h>
@@ -108,15 +109,17 @@ static json_t *render_links(const lh_chain *chain, const lh_registry *registry, 
     return links;
 }
 
-static json_t *render_chains(const lh_fleet *fleet, const lh_fleet_view *view, int64_t now_us) {
+static json_t *render_chains(const lh_conductor *conductor, const lh_fleet_view *view, int64_t now_us) {
+    const lh_fleet *fleet = lh_conductor_fleet(conductor);
     const lh_chain *chain = lh_fleet_chain(fleet);
     if (chain->state == LH_CHAIN_NONE)
         return json_array();
-    return json_pack("[{s:s, s:I, s:s, s:o, s:o, s:o}]", "name", chain->name, "epoch",
+    return json_pack("[{s:s, s:I, s:s, s:o, s:o, s:o, s:o}]", "name", chain->name, "epoch",
                      (json_int_t)chain->epoch, "state", chain_states[chain->state], "reason",
                      text_or_null(lh_fleet_reason(fleet)), "stages",
                      render_stages(chain, lh_fleet_registry(fleet)), "links",
-                     render_links(chain, lh_fleet_registry(fleet), view, now_us));
+                     render_links(chain, lh_fleet_registry(fleet), view, now_us), "overlap",
+                     lh_overlap_json_render(lh_scheduler_planner(lh_conductor_scheduler(conductor))));
 }
 
 static json_t *render_kv(const lh_kv_ledger *ledger) {
@@ -151,10 +154,11 @@ char *lh_fleet_json_render_fleet(const lh_conductor *conductor, const lh_fleet_m
     json_t *about = json_pack("{s:s, s:I, s:s}", "name", model->name, "file_bytes",
                               (json_int_t)lh_model_file_size(model->file), "header_sha256",
                               lh_model_file_header_sha256(model->file));
-    json_t *whole = json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason", text_or_null(reason), "model",
-        about, "workers", render_workers(lh_fleet_registry(fleet), now_us), "chains",
-        render_chains(fleet, view, now_us), "queue", render_queue(lh_conductor_scheduler(conductor), view));
+    json_t *whole =
+        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason", text_or_null(reason),
+                  "model", about, "workers", render_workers(lh_fleet_registry(fleet), now_us), "chains",
+                  render_chains(conductor, view, now_us), "queue",
+                  render_queue(lh_conductor_scheduler(conductor), view));
     char *text = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(whole);
     return text;
