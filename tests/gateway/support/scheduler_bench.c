@@ -1,0 +1,97 @@
+#include "tests/gateway/support/scheduler_bench.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+heard ears[8];
+
+static void on_event(void *context, uint64_t handle, const lh_engine_event *event) {
+    (void)context;
+    heard *h = &ears[handle];
+    assert_false(h->is_finished || h->is_failed);
+    if (event->kind == LH_ENGINE_TOKEN) {
+        h->tokens[h->count++] = event->token;
+        h->position = event->position;
+    }
+    h->is_finished = event->kind == LH_ENGINE_FINISHED;
+    h->is_failed = event->kind == LH_ENGINE_FAILED;
+    h->reason = event->reason;
+    h->status = event->status;
+}
+
+lh_scheduler *create_scheduler(uint32_t chunk_rows) {
+    const lh_scheduler_options options = {.sequences_max = 4,
+                                          .queue_max = 2,
+                                          .overlap = {LH_OVERLAP_MANUAL, chunk_rows, 1},
+                                          .rows_max = 64,
+                                          .vocabulary = 1000,
+                                          .step_timeout_us = 30000 * MS,
+                                          .replay_timeout_us = 5000 * MS};
+    const lh_scheduler_sink sink = {NULL, on_event};
+    lh_scheduler *scheduler;
+    memset(ears, 0, sizeof ears);
+    assert_int_equal(lh_scheduler_create(&options, &sink, 0, &scheduler, NULL), LH_OK);
+    return scheduler;
+}
+
+void bring_chain_up(lh_scheduler *scheduler, uint32_t epoch, int64_t now_us) {
+    const lh_kv_ledger ledger = {.stage_count = 2, .stages = {{16, 100, 0}, {16, 100, 0}}};
+    lh_scheduler_chain_up(scheduler, epoch, &ledger, now_us);
+}
+
+lh_engine_request request_of(uint32_t prompt_tokens, uint32_t max_tokens) {
+    static uint32_t prompt[200];
+    for (uint32_t i = 0; i < 200; i++)
+        prompt[i] = i % 50;
+    return (lh_engine_request){.prompt = prompt,
+                               .prompt_tokens = prompt_tokens,
+                               .max_tokens = max_tokens,
+                               .sampling = {.top_p = 1, .repetition_penalty = 1}};
+}
+
+lh_status submit_request(lh_scheduler *scheduler, const lh_engine_request *request, uint64_t handle,
+                         int64_t now_us) {
+    lh_sequence *sequence;
+    lh_error error;
+    assert_int_equal(lh_sequence_create(request, handle, 1000, &sequence, NULL), LH_OK);
+    return lh_scheduler_submit(scheduler, sequence, now_us, &error);
+}
+
+lh_scheduler *create_ready(uint32_t chunk_rows) {
+    lh_scheduler *scheduler = create_scheduler(chunk_rows);
+    bring_chain_up(scheduler, 7, 0);
+    return scheduler;
+}
+
+lh_scheduler *create_with_prompt(uint32_t chunk_rows, uint32_t prompt_tokens, uint32_t max_tokens) {
+    lh_scheduler *scheduler = create_ready(chunk_rows);
+    lh_engine_request request = request_of(prompt_tokens, max_tokens);
+    assert_int_equal(submit_request(scheduler, &request, 0, 0), LH_OK);
+    return scheduler;
+}
+
+lh_step_manifest next_step(lh_scheduler *scheduler) {
+    lh_step_manifest manifest;
+    assert_true(lh_scheduler_next_step(scheduler, 0, &manifest));
+    return manifest;
+}
+
+void assert_no_step(lh_scheduler *scheduler) {
+    lh_step_manifest manifest;
+    assert_false(lh_scheduler_next_step(scheduler, 0, &manifest));
+}
+
+lh_status bring_token(lh_scheduler *scheduler, uint32_t epoch, uint64_t step, uint64_t sequence,
+                      uint32_t position, uint32_t token) {
+    lh_step_result result = {.sequence = sequence, .position = position, .token = token};
+    lh_error error;
+    return lh_scheduler_results(scheduler, epoch, step, &result, 1, 0, &error);
+}
+
+void answer_step(lh_scheduler *scheduler, uint64_t step) {
+    lh_scheduler_step_done(scheduler, 7, step, LH_OK, "", 0);
+}
