@@ -49,10 +49,10 @@ static const lh_option options[] = {
      "measured; off; or rows=N[,columns=K]: chunks of N rows, each stage's result in K column shards"},
     {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16|q8|auto",
      "number format between stages: f32 gives the same tokens however the model is split, f16 halves the "
-     "bytes, q8 halves them again, both at a small cost in quality; auto: f16, and on a hop that holds up "
-     "prompts q8 where --wire-allow-q8 permits"},
+     "bytes, q8 halves them again; both round (what that costs is in the README); auto: f16, or q8 on a hop "
+     "that holds up prompts where --wire-allow-q8 is given"},
     {"wire-allow-q8", LH_OPTION_FLAG, AT(wire_allow_q8), "0", NULL, 0, 0, NULL,
-     "let --wire auto use q8, on hops that are slower than every stage"},
+     "let --wire auto use q8 on hops that are slower than every stage: half the bytes of f16, rounded to 8 bits"},
     {"max-sequences", LH_OPTION_NUMBER, AT(max_sequences), "32", "N", 1, 1024, NULL,
      "sequences that run at once"},
     {"max-queue", LH_OPTION_NUMBER, AT(max_queue), "256", "N", 0, 65536, NULL,

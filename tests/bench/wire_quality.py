@@ -3,10 +3,15 @@
 contexts of public text (tests/vectors), 4,000 tokens in all. The stages run in one process, with the very codec between them
 (tests/worker/tool_logits.c).
 
-  tests/python tests/bench/wire_quality.py MODEL.gguf [BUILD]     (about 10 minutes; BUILD: build, or LONGHAUL_BUILD)
+  tests/python tests/bench/wire_quality.py MODEL.gguf [--f16]     (2 minutes on two cores; 9 with --f16; LONGHAUL_BUILD: build)
+
+--f16: the same model with its matrices as F16. Products of quantized matrices round activations to 8 bits in each layer, and the
+least change before a rounding may tip it over, so that beside such a model even f16 shows the size of that rounding's own noise.
+F16 matrices multiply floats: what is left is the wire's.
 
 Prints a table: KL divergence f32 || wire in nats, mean and 99th percentile over positions; how often the most probable token
 is the same; perplexity."""
+import argparse
 import dataclasses
 import os
 import pathlib
@@ -15,16 +20,19 @@ import sys
 import tempfile
 
 import numpy as np
+from gguf import GGUFReader
 
 TESTS = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS / "truth"))
 
+import make_f16_model  # noqa: E402
 import make_fidelity_vectors  # noqa: E402
 from numpy_llama import log_softmax  # noqa: E402
 
 TEXTS = ("constitution.txt", "constitution_rest.txt")
 SPLITS, WIRES = (2, 3, 5), ("f16", "q8")
 ROWS = 64  # of logits that are looked at together
+BUILD = pathlib.Path(os.environ.get("LONGHAUL_BUILD", TESTS.parent / "build"))
 
 
 @dataclasses.dataclass
@@ -47,17 +55,16 @@ def contexts(model):
     return [make_fidelity_vectors.tokenize(model, (TESTS / "vectors" / name).read_text()) for name in TEXTS]
 
 
-def run(build, model, tokens, stages, wire):
+def run(model, tokens, stages, wire):
     """Log probabilities [rows][vocabulary], ROWS rows at a time, as the C code computes them."""
     with tempfile.NamedTemporaryFile(suffix=".u32") as file:
         tokens.astype("<u4").tofile(file.name)
-        command = [pathlib.Path(build) / "tests" / "logits", "--model", model, "--tokens", file.name, "--stages", str(stages)]
+        command = [BUILD / "tests" / "logits", "--model", model, "--tokens", file.name, "--stages", str(stages)]
         command += ["--wire", wire, "--chunk-rows", str(ROWS), "--threads", str(os.cpu_count()), "--out", "/dev/stdout"]
+        vocabulary = read_vocabulary(model)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-            vocabulary = None
             for first in range(0, len(tokens), ROWS):
                 rows = min(ROWS, len(tokens) - first)
-                vocabulary = vocabulary or read_vocabulary(model)
                 block = np.frombuffer(process.stdout.read(rows * vocabulary * 4), dtype="<f4")
                 yield first, log_softmax(block.reshape(rows, vocabulary))
         if process.returncode != 0:
@@ -65,14 +72,12 @@ def run(build, model, tokens, stages, wire):
 
 
 def read_vocabulary(model):
-    from gguf import GGUFReader
-
     return len(GGUFReader(model).fields["tokenizer.ggml.tokens"].data)
 
 
-def reference(build, model, tokens):
+def reference(model, tokens):
     """With wire f32, which no split changes: log probabilities [positions][vocabulary]."""
-    return np.concatenate([block.astype(np.float32) for _, block in run(build, model, tokens, 1, "f32")])
+    return np.concatenate([block.astype(np.float32) for _, block in run(model, tokens, 1, "f32")])
 
 
 def measure(exact, blocks, tokens):
@@ -92,24 +97,35 @@ def measure(exact, blocks, tokens):
     return join(parts)
 
 
-def main(model, build):
+def print_table(model):
     print("| stages | wire | mean KL | 99th percentile | same arg-max | perplexity |\n| --- | --- | --- | --- | --- | --- |")
     texts = contexts(model)
-    exact = [reference(build, model, tokens) for tokens in texts]
+    exact = [reference(model, tokens) for tokens in texts]
     same = join([measure(e, [(0, e.astype(np.float64))], tokens) for e, tokens in zip(exact, texts)])
-    print(f"| any | f32 | 0 | 0 | 100 % | {same.perplexity:.4f} |", flush=True)
+    print(f"| any | f32 | 0 | 0 | 100 % | {same.perplexity:.3f} |", flush=True)
     for stages in SPLITS:
         for wire in WIRES:
-            q = join([measure(e, run(build, model, t, stages, wire), t) for e, t in zip(exact, texts)])
+            q = join([measure(e, run(model, t, stages, wire), t) for e, t in zip(exact, texts)])
             print(
-                f"| {stages} | {wire} | {q.divergence.mean():.2e} | {np.percentile(q.divergence, 99):.2e} | "
-                f"{100 * q.same.mean():.2f} % | {q.perplexity:.4f} |",
+                f"| {stages} | {wire} | {q.divergence.mean():.2g} | {np.percentile(q.divergence, 99):.2g} | "
+                f"{100 * q.same.mean():.2f} % | {q.perplexity:.3f} |",
                 flush=True,
             )
     print(f"{sum(len(t) for t in texts)} tokens in {len(texts)} contexts")
 
 
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--f16", action="store_true")
+    arguments = parser.parse_args()
+    if not arguments.f16:
+        return print_table(arguments.model)
+    with tempfile.TemporaryDirectory() as folder:
+        converted = pathlib.Path(folder) / "f16.gguf"
+        make_f16_model.convert(arguments.model, converted)
+        print_table(converted)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit(__doc__)
-    main(sys.argv[1], sys.argv[2] if len(sys.argv) == 3 else os.environ.get("LONGHAUL_BUILD", TESTS.parent / "build"))
+    main()

@@ -1,0 +1,59 @@
+"""What f16 and q8 between stages may cost, on 256 tokens of public text and three stages: tests/bench/wire_quality.py in short.
+
+Bounds are about twice what this text shows. With F16 matrices the wire's own cost shows: f16 gives a mean KL of 5e-7, q8 6e-3.
+With the Q4_1 file the activations' own 8 bits in each layer, which the least change tips over, give f16 5e-3 and q8 1.3e-2. The
+perplexity of so few tokens moves by 2 % at most, and down as well as up: the bound there catches what is broken."""
+import os
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "bench"))
+
+import wire_quality
+from wire_quality import make_f16_model
+
+TOKENS, STAGES = 256, 3
+# file: wire: (mean KL, share of positions with another arg-max, relative change of perplexity)
+BOUNDS = {
+    "F16": {"f32": (0, 0, 0), "f16": (1e-6, 0.005, 1e-3), "q8": (1e-2, 0.06, 0.03)},
+    "Q4_1": {"f32": (0, 0, 0), "f16": (1.2e-2, 0.07, 0.03), "q8": (2.5e-2, 0.1, 0.03)},
+}
+
+
+def check(title, model, bounds):
+    tokens = wire_quality.contexts(model)[0][:TOKENS]
+    exact = wire_quality.reference(model, tokens)
+    following = tokens[1:].astype(int)
+    perplexity = float(wire_quality.np.exp(-exact[range(len(following)), following].mean()))
+    good = True
+    for wire, (divergence_max, other_max, change_max) in bounds.items():
+        quality = wire_quality.measure(exact, wire_quality.run(model, tokens, STAGES, wire), tokens)
+        divergence, other = max(quality.divergence.mean(), 0), 1 - quality.same.mean()
+        change = abs(quality.perplexity / perplexity - 1)
+        # The reference is kept in single precision: a few 1e-8 of divergence are its own.
+        holds = len(quality.divergence) == TOKENS and divergence <= divergence_max + 1e-7
+        holds = holds and other <= other_max and change <= change_max + 1e-6
+        good = good and holds
+        print(
+            f"{'ok  ' if holds else 'FAIL'} {title}, wire {wire}: mean KL {divergence:.2g} (<= {divergence_max:g}), other arg-max "
+            f"{100 * other:.2f} % (<= {100 * other_max:g} %), perplexity {quality.perplexity:.3f}, f32's {perplexity:.3f}",
+            flush=True,
+        )
+    return good
+
+
+def main():
+    model = os.environ.get("LONGHAUL_TEST_MODEL")
+    if not model:
+        print("skipped: LONGHAUL_TEST_MODEL does not name SmolLM2-135M-Instruct.Q4_1.gguf (tests/run fetches it)")
+        return 77
+    with tempfile.TemporaryDirectory() as folder:
+        converted = pathlib.Path(folder) / "f16.gguf"
+        make_f16_model.convert(model, converted)
+        results = [check(title, file, BOUNDS[title]) for title, file in (("F16", converted), ("Q4_1", model))]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
