@@ -52,7 +52,8 @@ static const lh_option options[] = {
      "bytes, q8 halves them again; both round (what that costs is in the README); auto: f16, or q8 on a hop "
      "that holds up prompts where --wire-allow-q8 is given"},
     {"wire-allow-q8", LH_OPTION_FLAG, AT(wire_allow_q8), "0", NULL, 0, 0, NULL,
-     "let --wire auto use q8 on hops that are slower than every stage: half the bytes of f16, rounded to 8 bits"},
+     "let --wire auto use q8 on hops that are slower than every stage: half the bytes of f16, rounded to 8 "
+     "bits"},
     {"max-sequences", LH_OPTION_NUMBER, AT(max_sequences), "32", "N", 1, 1024, NULL,
      "sequences that run at once"},
     {"max-queue", LH_OPTION_NUMBER, AT(max_queue), "256", "N", 0, 65536, NULL,
