@@ -108,8 +108,9 @@ static void run_job(uv_work_t *work) {
 
 static void hand_over(lh_assignment_keeper *keeper) {
     lh_error error;
-    lh_stage *stage = lh_assignment_job_take(keeper->job, &keeper->width);
-    if (lh_server_install(keeper->options.server, stage, keeper->held.steps_max, &error) != LH_OK) {
+    lh_compute_profile profile;
+    lh_stage *stage = lh_assignment_job_take(keeper->job, &keeper->width, &profile);
+    if (lh_server_install(keeper->options.server, stage, keeper->held.steps_max, &profile, &error) != LH_OK) {
         lh_stage_destroy(stage);
         note_failure(keeper, &error);
         return;
@@ -317,6 +318,7 @@ static void fill_report(void *context, lh_worker_report *report) {
     report->steps.active = status.steps_active;
     report->steps.done = status.steps_done;
     report->steps.failed = status.steps_failed;
+    report->compute = status.compute;
     report->next = status.next;
     report_assignment(keeper, report);
     report_kv(keeper, report);

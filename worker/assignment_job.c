@@ -1,8 +1,9 @@
-/* From an assignment to a stage: weights, hyper-parameters, repacking. */
+/* From an assignment to a stage: weights, hyper-parameters, repacking, calibration. */
 #include "worker/assignment_job.h"
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "worker/assignment_trial.h"
 #include "worker/weights.h"
 
 #include <inttypes.h>
@@ -10,6 +11,8 @@
 #include <stdlib.h>
 
 #define LOG_EVERY_US 1000000
+/* Arithmetic between a loaded stage and one that is said to be ready. */
+#define CALIBRATION_US 700000.0
 
 struct lh_assignment_job {
     lh_assignment_job_options options;
@@ -20,6 +23,7 @@ struct lh_assignment_job {
     int64_t logged_us;
     lh_stage *stage;
     uint32_t width;
+    lh_compute_profile profile;
 };
 
 lh_status lh_assignment_job_create(const lh_assignment_job_options *options,
@@ -84,6 +88,36 @@ static lh_status open_weights(lh_assignment_job *job, lh_weights **weights, lh_e
     return lh_weights_open(&weights_options, weights, error);
 }
 
+/* A stage that could not be timed is as good as another: the steps to come will tell. */
+static lh_status calibrate(lh_assignment_job *job, const lh_stage_options *stage,
+                           const lh_model_config *config, lh_error *error) {
+    const lh_trial_options options = {.stage = job->stage,
+                                      .range = stage->range,
+                                      .config = config,
+                                      .context = stage->context,
+                                      .rows_max = stage->rows_max,
+                                      .wire = job->assignment.wire,
+                                      .budget_us = CALIBRATION_US,
+                                      .cancelled = &job->cancelled};
+    const lh_compute_profile *profile = &job->profile;
+    int64_t begin_us = lh_clock_us();
+    lh_status status = lh_trial_run_all(&options, &job->profile, error);
+    if (status == LH_ERR_CANCELLED) {
+        return status;
+    }
+    if (status != LH_OK) {
+        lh_log(LH_LOG_WARN, "assignment", "calibration ends early reason=\"%s\"", error->message);
+    }
+    if (profile->point_count > 0) {
+        const lh_compute_point *first = &profile->points[0],
+                               *last = &profile->points[profile->point_count - 1];
+        lh_log(LH_LOG_INFO, "assignment", "calibrated points=%u rows_%u_us=%.0f rows_%u_us=%.0f took_ms=%lld",
+               profile->point_count, first->rows, first->us, last->rows, last->us,
+               (long long)((lh_clock_us() - begin_us) / 1000));
+    }
+    return LH_OK;
+}
+
 static lh_status build(lh_assignment_job *job, lh_weights *weights, lh_error *error) {
     const lh_control_assignment *assignment = &job->assignment;
     lh_layer_range range = {assignment->first_layer, assignment->last_layer};
@@ -100,7 +134,8 @@ static lh_status build(lh_assignment_job *job, lh_weights *weights, lh_error *er
     if (status != LH_OK) {
         return status;
     }
-    lh_log(LH_LOG_INFO, "assignment", "weights are here layers=%u..%u fetched_bytes=%" PRIu64 " needed_bytes=%" PRIu64,
+    lh_log(LH_LOG_INFO, "assignment",
+           "weights are here layers=%u..%u fetched_bytes=%" PRIu64 " needed_bytes=%" PRIu64,
            assignment->first_layer, assignment->last_layer, lh_weights_fetched_bytes(weights),
            atomic_load(&job->total_bytes));
     begin_phase(job, true);
@@ -113,8 +148,9 @@ static lh_status build(lh_assignment_job *job, lh_weights *weights, lh_error *er
                                 .kernels = job->options.kernels,
                                 .pool = job->options.pool};
     job->width = config.width;
-    return lh_stage_create(lh_weights_gguf(weights), &config, &source, &options, on_progress, job,
-                           &job->stage, error);
+    status = lh_stage_create(lh_weights_gguf(weights), &config, &source, &options, on_progress, job,
+                             &job->stage, error);
+    return status == LH_OK ? calibrate(job, &options, &config, error) : status;
 }
 
 lh_status lh_assignment_job_run(lh_assignment_job *job, lh_error *error) {
@@ -129,10 +165,11 @@ lh_status lh_assignment_job_run(lh_assignment_job *job, lh_error *error) {
     return status;
 }
 
-lh_stage *lh_assignment_job_take(lh_assignment_job *job, uint32_t *width) {
+lh_stage *lh_assignment_job_take(lh_assignment_job *job, uint32_t *width, lh_compute_profile *profile) {
     lh_stage *stage = job->stage;
     job->stage = NULL;
     *width = job->width;
+    *profile = job->profile;
     return stage;
 }
 

@@ -1,6 +1,7 @@
 /* Listeners, the route, the next hop, and the life of it all. */
 #include "worker/server.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "worker/api/step_answer.h"
 #include "worker/server_batch.h"
@@ -290,8 +291,13 @@ lh_status lh_server_set_route(lh_server *server, const lh_server_route *route, l
 
 /* ---- The stage ---------------------------------------------------------------------------------- */
 
-lh_status lh_server_install(lh_server *server, lh_stage *stage, uint32_t steps_max, lh_error *error) {
-    return lh_pipeline_install(server->pipeline, stage, steps_max, error);
+lh_status lh_server_install(lh_server *server, lh_stage *stage, uint32_t steps_max,
+                            const lh_compute_profile *profile, lh_error *error) {
+    lh_status status = lh_pipeline_install(server->pipeline, stage, steps_max, error);
+    if (status == LH_OK) {
+        lh_server_meter_init(&server->meter, profile, lh_clock_us());
+    }
+    return status;
 }
 
 lh_status lh_server_remove(lh_server *server, void (*on_removed_callback)(void *), void *context,
@@ -301,6 +307,7 @@ lh_status lh_server_remove(lh_server *server, void (*on_removed_callback)(void *
     if (status != LH_OK) {
         return status;
     }
+    lh_server_meter_init(&server->meter, &(lh_compute_profile){0}, lh_clock_us());
     server->on_removed = on_removed_callback;
     server->removed_context = context;
     fail_steps(server, LH_ERR_STALE, "the worker's stage was taken away");
@@ -321,6 +328,7 @@ void lh_server_read_status(const lh_server *server, lh_server_status *status) {
     *status = (lh_server_status){.steps_active = server->step_count,
                                  .steps_done = server->steps_done,
                                  .steps_failed = server->steps_failed};
+    lh_server_meter_read(&server->meter, lh_clock_us(), &status->compute);
     if (server->next != NULL) {
         lh_worker_client_read_profile(server->next, &status->next);
     }

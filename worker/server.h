@@ -43,6 +43,7 @@ typedef struct lh_server_route {
 
 typedef struct lh_server_status {
     uint64_t steps_active, steps_done, steps_failed;
+    lh_compute_profile compute; /* of the stage; no points: nothing is known, or there is none */
     lh_hop_profile next;
 } lh_server_status;
 
@@ -55,8 +56,10 @@ void lh_server_close(lh_server *server, void (*on_closed)(void *), void *context
 /* The port of the listener without or with TLS; 0: there is none. */
 int lh_server_port(const lh_server *server, bool tls);
 
-/* Takes over a stage; there must be none. On an error it stays the caller's. */
-lh_status lh_server_install(lh_server *server, lh_stage *stage, uint32_t steps_max, lh_error *error);
+/* Takes over a stage; there must be none. profile: what is known of its cost, which its steps go on to correct. On an
+ * error the stage stays the caller's. */
+lh_status lh_server_install(lh_server *server, lh_stage *stage, uint32_t steps_max,
+                            const lh_compute_profile *profile, lh_error *error);
 /* Ends all steps and destroys the stage; then on_removed (also where there was none). The route goes, too.
  * One at a time. */
 lh_status lh_server_remove(lh_server *server, void (*on_removed)(void *), void *context, lh_error *error);

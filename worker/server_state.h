@@ -5,6 +5,8 @@
 #include "worker/api/worker_client.h"
 #include "worker/pipeline.h"
 #include "worker/server.h"
+#include "worker/server_meter.h"
+#include "worker/server_stopwatch.h"
 #include "worker/server_times.h"
 
 #include <sys/queue.h>
@@ -26,6 +28,7 @@ typedef struct lh_server_step {
     size_t sent_bytes;               /* given downstream, and not yet counted as gone */
     int64_t first_byte_us;           /* of the body; 0: none has come */
     lh_server_times *times;          /* NULL: not timed */
+    lh_server_stopwatch stopwatch;
     bool body_ended;                 /* read to its end, and sound */
     bool computed;                   /* the pipeline has ended it well */
     bool passed;                     /* the next hop has answered 200 */
@@ -50,6 +53,7 @@ struct lh_server {
     uv_async_t woken;             /* the pipeline has something to poll */
     uv_check_t after_io;          /* counts what has left downstream */
     lh_pipeline *pipeline;
+    lh_server_meter meter; /* of the stage; without points where there is none */
     lh_worker_client *next;
     bool routed; /* place is set */
     lh_server_place place;

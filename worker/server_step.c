@@ -19,6 +19,16 @@ static const lh_step_reader_events reader_events;
 
 /* ---- Life --------------------------------------------------------------------------------------- */
 
+/* Two steps that are not computed yet are in each other's way. */
+static void disturb(lh_server *server, lh_server_step *made) {
+    lh_server_step *other;
+    TAILQ_FOREACH(other, &server->steps, links) {
+        if (!other->computed) {
+            other->stopwatch.disturbed = made->stopwatch.disturbed = true;
+        }
+    }
+}
+
 lh_status lh_server_step_create(lh_server *server, lh_h2_stream *upstream, uint64_t number,
                                 lh_server_step **step, lh_error *error) {
     const lh_server_route *route = &server->place.route;
@@ -35,6 +45,7 @@ lh_status lh_server_step_create(lh_server *server, lh_h2_stream *upstream, uint6
     made->server = server;
     made->upstream = upstream;
     made->number = number;
+    disturb(server, made);
     TAILQ_INSERT_TAIL(&server->steps, made, links);
     server->step_count++;
     *step = made;
@@ -216,6 +227,7 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     lh_server_step *step = context;
     step->epoch = manifest->epoch;
     step->step_class = manifest->step_class;
+    lh_server_stopwatch_start(&step->stopwatch, manifest, step->server->place.route.is_last);
     if (manifest->timed) { /* without memory for it the answer tells less */
         step->times = lh_server_times_create(step->server->name, step->first_byte_us);
         lh_server_times_note(step->times, LH_MOMENT_MANIFEST);
@@ -255,8 +267,10 @@ static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, s
         return;
     }
     step->held_bytes += length;
+    int64_t now_us = lh_clock_us();
+    lh_server_stopwatch_feed(&step->stopwatch, now_us);
     if (step->first_byte_us == 0) {
-        step->first_byte_us = lh_clock_us();
+        step->first_byte_us = now_us;
     }
     lh_error error;
     lh_status status = lh_step_reader_feed(step->reader, bytes, length, &error);
@@ -373,6 +387,7 @@ static void on_ended(void *context, void *step_context, lh_status status, const 
         return;
     }
     step->computed = true;
+    lh_server_stopwatch_stop(&step->stopwatch, &server->meter, lh_clock_us());
     answer_if_complete(step);
     free_if_unheld(step);
 }
@@ -380,6 +395,7 @@ static void on_ended(void *context, void *step_context, lh_status status, const 
 static void on_worked(void *context, void *step_context, const lh_pipeline_span *span) {
     (void)context;
     lh_server_step *step = step_context;
+    lh_server_stopwatch_worked(&step->stopwatch, span);
     lh_server_times_worked(step->times, span);
 }
 

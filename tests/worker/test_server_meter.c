@@ -1,0 +1,322 @@
+/* The meter beside a simulated machine, whose true costs are known and change. */
+#include "worker/server_meter.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* ---- The machine -------------------------------------------------------------------------------- */
+
+typedef struct machine {
+    double step_us, row_us, attention_us, draw_us, shard_us;
+    double factor; /* slower by it */
+    double noise;  /* of each time: up to this part more or less */
+    int64_t now_us;
+    uint64_t dice;
+} machine;
+
+static const machine sound = {.step_us = 6000,
+                              .row_us = 500,
+                              .attention_us = 0.02,
+                              .draw_us = 1500,
+                              .shard_us = 30,
+                              .factor = 1,
+                              .noise = 0.05,
+                              .dice = 1};
+
+static double roll(machine *m) {
+    m->dice = m->dice * 6364136223846793005u + 1442695040888963407u;
+    return (double)(m->dice >> 40) / (double)(1 << 24);
+}
+
+static double base_of(const machine *m, uint32_t rows) {
+    return m->factor * (m->step_us + m->row_us * rows);
+}
+
+static double attended(uint32_t rows, uint32_t position) {
+    return (double)rows * position + (double)rows * (rows - 1) / 2;
+}
+
+/* Runs one step: the clock goes on, the meter is told. */
+static void run(machine *m, lh_server_meter *meter, uint32_t rows, uint32_t position, uint32_t draws,
+                uint32_t extra_shards) {
+    lh_step_cost cost = {
+        .rows = rows, .attended = attended(rows, position), .draws = draws, .extra_shards = extra_shards};
+    double us = base_of(m, rows) + m->factor * (m->attention_us * cost.attended + m->draw_us * draws +
+                                                m->shard_us * extra_shards);
+    cost.busy_us = (int64_t)lround(us * (1 + m->noise * (2 * roll(m) - 1)));
+    m->now_us += cost.busy_us;
+    lh_server_meter_note_step(meter, &cost, m->now_us);
+}
+
+/* As a calibration would find it. */
+static lh_compute_profile calibrated(const machine *m) {
+    lh_compute_profile profile = {.us_per_row_position = m->attention_us * m->factor,
+                                  .draw_us = m->draw_us * m->factor,
+                                  .shard_us = m->shard_us * m->factor,
+                                  .take_share = 0.06,
+                                  .give_share = 0.03};
+    for (uint32_t rows = 1; rows <= 512; rows *= 2) {
+        profile.points[profile.point_count++] = (lh_compute_point){rows, base_of(m, rows)};
+    }
+    return profile;
+}
+
+static lh_server_meter start(machine *m) {
+    lh_server_meter meter;
+    lh_compute_profile profile = calibrated(m);
+    lh_server_meter_init(&meter, &profile, m->now_us);
+    return meter;
+}
+
+static double point_us(const machine *m, const lh_server_meter *meter, uint32_t rows) {
+    lh_compute_profile profile;
+    lh_server_meter_read(meter, m->now_us, &profile);
+    for (uint32_t i = 0; i < profile.point_count; i++) {
+        if (profile.points[i].rows == rows) {
+            return profile.points[i].us;
+        }
+    }
+    fail_msg("no point of %u rows", rows);
+    return 0;
+}
+
+static void assert_near(double value, double wanted, double part) {
+    if (!(fabs(value - wanted) <= part * wanted)) {
+        fail_msg("%g is not within %g %% of %g", value, part * 100, wanted);
+    }
+}
+
+/* ---- Tests -------------------------------------------------------------------------------------- */
+
+static void test_it_starts_as_calibrated(void **state) {
+    (void)state;
+    machine m = sound;
+    m.now_us = 1000000;
+    lh_compute_profile before = calibrated(&m), after;
+    before.age_us = 300;
+    lh_server_meter meter;
+    lh_server_meter_init(&meter, &before, m.now_us);
+    lh_server_meter_read(&meter, m.now_us + 700, &after);
+    assert_int_equal(after.point_count, before.point_count);
+    for (uint32_t i = 0; i < after.point_count; i++) {
+        assert_true(after.points[i].rows == before.points[i].rows &&
+                    after.points[i].us == before.points[i].us);
+    }
+    assert_true(after.us_per_row_position == before.us_per_row_position && after.draw_us == before.draw_us &&
+                after.shard_us == before.shard_us && after.take_share == before.take_share &&
+                after.give_share == before.give_share);
+    assert_true(after.step_us > 0);
+    assert_int_equal(after.age_us, 1000);
+}
+
+static void test_steady_traffic_changes_little(void **state) {
+    (void)state;
+    machine m = sound;
+    lh_server_meter meter = start(&m);
+    for (int i = 0; i < 2000; i++) {
+        run(&m, &meter, 1, 1000, 1, 0);
+        if (i % 20 == 0) {
+            run(&m, &meter, 96, 64, i % 40 == 0, 3);
+        }
+    }
+    for (uint32_t rows = 1; rows <= 512; rows *= 2) {
+        assert_near(point_us(&m, &meter, rows), base_of(&m, rows), 0.1);
+    }
+}
+
+/* Two seconds of decode steps, the machine three times slower: every point shows it, and recovers. */
+static void test_a_slower_machine_shows_within_two_seconds_of_decoding(void **state) {
+    (void)state;
+    machine m = sound;
+    lh_server_meter meter = start(&m);
+    for (int phase = 0; phase < 4; phase++) {
+        m.factor = phase % 2 == 0 ? 3 : 1;
+        for (int64_t end_us = m.now_us + 2000000; m.now_us < end_us;) {
+            run(&m, &meter, 1, 500, 1, 0);
+        }
+        assert_near(point_us(&m, &meter, 1), base_of(&m, 1), 0.1);
+        /* what has not run is believed in part: nearer to three times than to once */
+        double far = point_us(&m, &meter, 512) / base_of(&sound, 512);
+        assert_true(phase % 2 == 0 ? far > 1.7 && far < 3.3 : far > 0.8 && far < 1.25);
+    }
+}
+
+static void test_a_slower_machine_shows_within_two_seconds_of_prefill(void **state) {
+    (void)state;
+    machine m = sound;
+    lh_server_meter meter = start(&m);
+    m.factor = 3;
+    for (int64_t end_us = m.now_us + 2000000; m.now_us < end_us;) {
+        run(&m, &meter, 256, 0, 0, 0); /* 400 ms each, now */
+    }
+    assert_near(point_us(&m, &meter, 256), base_of(&m, 256), 0.2);
+    m.factor = 1;
+    for (int64_t end_us = m.now_us + 2000000; m.now_us < end_us;) {
+        run(&m, &meter, 256, 0, 0, 0);
+    }
+    assert_near(point_us(&m, &meter, 256), base_of(&m, 256), 0.1);
+}
+
+/* A quarter of the time on this worker, as in a chain of four. */
+static void test_a_slower_machine_shows_in_sparse_traffic(void **state) {
+    (void)state;
+    machine m = sound;
+    lh_server_meter meter = start(&m);
+    m.factor = 3;
+    for (int64_t end_us = m.now_us + 2000000; m.now_us < end_us;) {
+        run(&m, &meter, 1, 0, 0, 0);
+        m.now_us += 60000;
+    }
+    assert_near(point_us(&m, &meter, 1), base_of(&m, 1), 0.25);
+}
+
+/* The thread loses its core for 20 times the step, now and then. */
+static void test_outliers_move_nothing(void **state) {
+    (void)state;
+    machine m = sound;
+    lh_server_meter meter = start(&m);
+    for (int i = 0; i < 1000; i++) {
+        m.factor = i % 10 == 5 ? 20 : 1;
+        run(&m, &meter, i % 2 == 0 ? 64 : 1, 0, 0, 0);
+        m.factor = 1;
+        assert_near(point_us(&m, &meter, 1), base_of(&m, 1), 0.15);
+        assert_near(point_us(&m, &meter, 64), base_of(&m, 64), 0.15);
+    }
+}
+
+/* Decoding is slower than was calibrated, prefill as it was: in the end each point follows its own steps. */
+static void test_each_kind_of_step_finds_its_own_time(void **state) {
+    (void)state;
+    machine m = sound;
+    lh_server_meter meter = start(&m);
+    machine slow = sound;
+    slow.factor = 1.6;
+    for (int i = 0; i < 600; i++) {
+        slow.now_us = m.now_us;
+        run(&slow, &meter, 1, 0, 0, 0);
+        m.now_us = slow.now_us;
+        if (i % 6 == 0) {
+            run(&m, &meter, 256, 0, 0, 0);
+        }
+    }
+    assert_near(point_us(&m, &meter, 1), 1.6 * base_of(&sound, 1), 0.1);
+    assert_near(point_us(&m, &meter, 256), base_of(&sound, 256), 0.1);
+}
+
+/* Sequences that grow long take longer for what is known of attention, and the machine is not blamed for it. */
+static void test_attention_is_not_taken_for_slowness(void **state) {
+    (void)state;
+    machine m = sound;
+    lh_server_meter meter = start(&m);
+    for (int i = 0; i < 2000; i++) {
+        run(&m, &meter, 64, 64 * (uint32_t)(i % 128), 0, 0);
+        assert_near(point_us(&m, &meter, 64), base_of(&m, 64), 0.1);
+    }
+    lh_compute_profile profile;
+    lh_server_meter_read(&meter, m.now_us, &profile);
+    assert_near(profile.us_per_row_position, m.attention_us, 0.1);
+}
+
+static void test_longer_steps_make_points(void **state) {
+    (void)state;
+    machine m = sound;
+    m.noise = 0;
+    lh_compute_profile two = calibrated(&m);
+    two.point_count = 2; /* a slow stage: 1 and 2 rows were calibrated, and the line through them is wrong */
+    two.points[1].us = two.points[0].us * 1.001;
+    lh_server_meter meter;
+    lh_server_meter_init(&meter, &two, 0);
+    run(&m, &meter, 256, 0, 0, 0);
+    assert_near(point_us(&m, &meter, 256), base_of(&m, 256), 0.001);
+    assert_near(point_us(&m, &meter, 1), two.points[0].us, 0.001);
+    for (uint32_t rows = 1; rows <= 8192; rows += 7) {
+        run(&m, &meter, rows, 0, 0, 0);
+    }
+    lh_compute_profile profile;
+    lh_server_meter_read(&meter, m.now_us, &profile);
+    assert_in_range(profile.point_count, 4, LH_COMPUTE_POINTS_MAX);
+}
+
+static void test_without_a_calibration(void **state) {
+    (void)state;
+    machine m = sound;
+    lh_server_meter meter;
+    lh_compute_profile profile;
+    lh_server_meter_init(&meter, &(lh_compute_profile){0}, 0);
+    lh_server_meter_read(&meter, 0, &profile);
+    assert_int_equal(profile.point_count, 0);
+    run(&m, &meter, 1, 0, 0, 0);
+    run(&m, &meter, 128, 0, 0, 0);
+    assert_near(point_us(&m, &meter, 128), base_of(&m, 128), 0.1);
+}
+
+static void test_overhead(void **state) {
+    (void)state;
+    machine m = sound;
+    lh_server_meter meter = start(&m);
+    for (int i = 0; i < 200; i++) {
+        lh_server_meter_note_overhead(&meter, i % 10 == 9 ? 50000 : 240, m.now_us += 10000);
+    }
+    lh_server_meter_note_overhead(&meter, 0, m.now_us);
+    lh_server_meter_note_overhead(&meter, -5, m.now_us);
+    lh_compute_profile profile;
+    lh_server_meter_read(&meter, m.now_us, &profile);
+    assert_near(profile.step_us, 240, 0.1);
+}
+
+/* Numbers that no machine gives: estimates stay finite, positive and in order. */
+static void test_hostile_samples(void **state) {
+    (void)state;
+    static const int64_t times[] = {INT64_MIN, -1, 0, 1, 1000, INT64_MAX};
+    static const double depths[] = {-1, NAN, INFINITY, 0, 1e18};
+    machine m = sound;
+    lh_server_meter meter = start(&m);
+    lh_compute_profile profile;
+    for (int i = 0; i < 20000; i++) {
+        lh_step_cost cost = {.rows = roll(&m) < 0.1 ? 0 : (uint32_t)(roll(&m) * 4e9) >> (i % 32),
+                             .attended = depths[(int)(roll(&m) * 5)],
+                             .draws = (uint32_t)(roll(&m) * 4e9) >> (i % 31),
+                             .extra_shards = (uint32_t)(roll(&m) * 4e9) >> (i % 29),
+                             .busy_us = times[(int)(roll(&m) * 6)]};
+        lh_server_meter_note_step(&meter, &cost, (int64_t)(roll(&m) * 1e9));
+        lh_server_meter_note_overhead(&meter, cost.busy_us, (int64_t)(roll(&m) * 1e9));
+        lh_server_meter_read(&meter, 2000000000, &profile);
+        double before = 0;
+        for (uint32_t j = 0; j < profile.point_count; j++) {
+            assert_true(isfinite(profile.points[j].us) && profile.points[j].us >= before);
+            assert_true(j == 0 || profile.points[j].rows > profile.points[j - 1].rows);
+            before = profile.points[j].us;
+        }
+        assert_true(isfinite(profile.us_per_row_position) && isfinite(profile.draw_us) &&
+                    isfinite(profile.shard_us) && isfinite(profile.step_us));
+    }
+    /* and it finds its way back */
+    m.now_us = 4000000000;
+    for (int i = 0; i < 3000; i++) {
+        run(&m, &meter, 1 + (uint32_t)(i % 64), 0, 0, 0);
+    }
+    assert_near(point_us(&m, &meter, 1), base_of(&m, 1), 0.5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_it_starts_as_calibrated),
+        cmocka_unit_test(test_steady_traffic_changes_little),
+        cmocka_unit_test(test_a_slower_machine_shows_within_two_seconds_of_decoding),
+        cmocka_unit_test(test_a_slower_machine_shows_within_two_seconds_of_prefill),
+        cmocka_unit_test(test_a_slower_machine_shows_in_sparse_traffic),
+        cmocka_unit_test(test_outliers_move_nothing),
+        cmocka_unit_test(test_each_kind_of_step_finds_its_own_time),
+        cmocka_unit_test(test_attention_is_not_taken_for_slowness),
+        cmocka_unit_test(test_longer_steps_make_points),
+        cmocka_unit_test(test_without_a_calibration),
+        cmocka_unit_test(test_overhead),
+        cmocka_unit_test(test_hostile_samples),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

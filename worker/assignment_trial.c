@@ -1,0 +1,175 @@
+/* One trial is one step: begin, one shard in, finish. */
+#include "worker/assignment_trial.h"
+
+#include "common/clock.h"
+#include "worker/assignment_calibration.h"
+#include "worker/core_clock.h"
+#include "worker/server_batch.h"
+
+#include <stdlib.h>
+
+/* No step of the gateway has come yet that could mean another one by it. */
+#define SEQUENCE UINT64_MAX
+
+typedef struct bench {
+    const lh_trial_options *options;
+    lh_core_clock clock;
+    float *activation;  /* [rows_max][width]: what the stage before would send; NULL: the first stage */
+    uint32_t *tokens;   /* [rows_max] */
+    int64_t emit_at_us; /* 0: no shard of the result is there yet */
+    lh_error failure;   /* of the encoding; its status is LH_OK while there is none */
+} bench;
+
+/* Numbers without a pattern: Knuth's multiplicative hash. */
+static uint32_t scramble(uint32_t number) {
+    return number * 2654435761u;
+}
+
+static lh_status fill(bench *b, lh_error *error) {
+    const lh_trial_options *options = b->options;
+    uint32_t rows = options->rows_max, width = options->config->width;
+    bool is_first = options->range.first == 0;
+    b->tokens = calloc(rows, sizeof(*b->tokens));
+    b->activation = is_first ? NULL : calloc((size_t)rows * width, sizeof(*b->activation));
+    if (b->tokens == NULL || (!is_first && b->activation == NULL)) {
+        return lh_fail(error, LH_ERR_NO_MEMORY, "calibration with %u rows: out of memory", rows);
+    }
+    for (uint32_t i = 0; i < rows; i++) {
+        b->tokens[i] = scramble(i) % options->config->vocabulary;
+    }
+    for (size_t i = 0; !is_first && i < (size_t)rows * width; i++) {
+        b->activation[i] = (float)(scramble((uint32_t)i) >> 8) / (1 << 24) - 0.5f;
+    }
+    return LH_OK;
+}
+
+static lh_column_cut even_cut(uint32_t width, uint32_t shards) {
+    uint32_t blocks = (width + LH_SPAN_COLUMNS - 1) / LH_SPAN_COLUMNS;
+    lh_column_cut cut = {.count = shards};
+    for (uint32_t i = 0; i < shards; i++) {
+        uint32_t end = blocks * (i + 1) / shards * LH_SPAN_COLUMNS;
+        cut.ends[i] = end < width ? end : width;
+    }
+    return cut;
+}
+
+/* ---- One step ----------------------------------------------------------------------------------- */
+
+static void on_shard(void *context, const lh_stage_shard *shard) {
+    bench *b = context;
+    void *bytes;
+    size_t length;
+    if (b->emit_at_us == 0) {
+        b->emit_at_us = lh_core_clock_us(&b->clock);
+    }
+    if (b->failure.status == LH_OK &&
+        lh_server_encode_shard((uint32_t)b->options->wire, shard, &bytes, &length, &b->failure) == LH_OK) {
+        free(bytes);
+    }
+}
+
+static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+    (void)context;
+    (void)sequence;
+    (void)result;
+}
+
+static int is_cancelled(void *context) {
+    const bench *b = context;
+    return atomic_load(b->options->cancelled);
+}
+
+static lh_status finish(bench *b, lh_stage_step *step, lh_error *error) {
+    lh_stage_output output = {
+        .context = b, .on_shard = on_shard, .on_sample = on_sample, .is_cancelled = is_cancelled};
+    lh_status status = lh_stage_finish(step, &output, error);
+    if (status == LH_OK && b->failure.status != LH_OK) {
+        *error = b->failure;
+        status = b->failure.status;
+    }
+    return status;
+}
+
+static lh_status run_step(bench *b, const lh_batch *batch, lh_calibration_times *times, lh_error *error) {
+    const lh_trial_options *options = b->options;
+    const lh_stage_shard shard = {
+        .rows = batch->rows, .columns = options->config->width, .values = b->activation};
+    lh_stage_step *step;
+    int64_t wall_us = lh_clock_us(), begin_us = lh_core_clock_us(&b->clock), take_us = 0;
+    lh_status status = lh_stage_begin(options->stage, batch, &step, error);
+    if (status != LH_OK) {
+        return status;
+    }
+    if (b->activation != NULL) {
+        take_us = -lh_core_clock_us(&b->clock);
+        status = lh_stage_accept(step, &shard, error);
+        take_us += lh_core_clock_us(&b->clock);
+    }
+    b->emit_at_us = 0;
+    if (status == LH_OK) {
+        status = finish(b, step, error);
+    }
+    int64_t end_us = lh_core_clock_us(&b->clock);
+    lh_stage_end(step);
+    *times = (lh_calibration_times){.wall_us = (double)(lh_clock_us() - wall_us),
+                                    .total_us = (double)(end_us - begin_us),
+                                    .take_us = (double)take_us,
+                                    .emit_us = b->emit_at_us > 0 ? (double)(end_us - b->emit_at_us) : 0};
+    return status;
+}
+
+static lh_status run_trial(bench *b, const lh_calibration_trial *trial, lh_calibration_times *times,
+                           lh_error *error) {
+    const lh_batch_segment segment = {
+        .sequence = SEQUENCE,
+        .first_position = trial->position,
+        .rows = trial->rows,
+        .sample = trial->draws,
+        .request = {.top_p = 1, .repetition_penalty = 1, .counter = trial->position + trial->rows}};
+    const lh_batch batch = {.rows = trial->rows,
+                            .tokens = b->tokens,
+                            .segment_count = 1,
+                            .segments = &segment,
+                            .cut = even_cut(b->options->config->width, trial->shards)};
+    if (trial->position == 0) {
+        lh_stage_release(b->options->stage, SEQUENCE);
+    }
+    return run_step(b, &batch, times, error);
+}
+
+/* ---- All of them -------------------------------------------------------------------------------- */
+
+static lh_calibration_limits limits_of(const lh_trial_options *options) {
+    const lh_model_config *config = options->config;
+    uint64_t held = (uint64_t)lh_kv_cache_pages_free(lh_stage_kv(options->stage)) * LH_KV_PAGE_POSITIONS;
+    uint32_t context = options->context > 0 ? options->context : config->context;
+    return (lh_calibration_limits){.rows_max = options->rows_max,
+                                   .positions_max = held < context ? (uint32_t)held : context,
+                                   .column_blocks = (config->width + LH_SPAN_COLUMNS - 1) / LH_SPAN_COLUMNS,
+                                   .is_first = options->range.first == 0,
+                                   .is_last = options->range.last == config->layers,
+                                   .budget_us = options->budget_us};
+}
+
+lh_status lh_trial_run_all(const lh_trial_options *options, lh_compute_profile *profile, lh_error *error) {
+    bench b = {.options = options, .failure = {.status = LH_OK}};
+    lh_calibration calibration;
+    lh_calibration_limits limits = limits_of(options);
+    lh_calibration_trial trial;
+    lh_calibration_times times;
+    lh_status status = fill(&b, error);
+    lh_core_clock_open(&b.clock);
+    lh_calibration_start(&calibration, &limits);
+    while (status == LH_OK && lh_calibration_next(&calibration, &trial)) {
+        status = run_trial(&b, &trial, &times, error);
+        if (status == LH_OK) {
+            lh_calibration_note(&calibration, &times);
+        }
+    }
+    lh_stage_release(options->stage, SEQUENCE);
+    lh_calibration_read(&calibration, profile);
+    lh_core_clock_close(&b.clock);
+    free(b.activation);
+    free(b.tokens);
+    return status;
+}
