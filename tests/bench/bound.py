@@ -30,10 +30,9 @@ def measure_stage(build, model, first, last, prompts, slowdown, core):
     result = StageTimes({}, {}, 0)
     for rows in prompts:
         done = subprocess.run(
-            ["nice", "-n", str(bench_sites.NICENESS), "taskset", "-c", str(core), str(build / "tests" / "stage_times"), "--model", model, "--first", str(first),
-             "--last", str(last), "--rows", str(rows), "--chunks", ",".join(str(min(c, rows)) for c in CHUNKS), "--slowdown", str(slowdown), "--repeats",
-             str(max(1, min(4, 1024 // rows)))],
-            capture_output=True, text=True, check=True,
+            bench_sites.first(["taskset", "-c", core, build / "tests" / "stage_times", "--model", model, "--first", first, "--last", last, "--rows", rows,
+                               "--chunks", ",".join(str(min(c, rows)) for c in CHUNKS), "--slowdown", slowdown, "--repeats", max(1, min(4, 1024 // rows))]),
+            capture_output=True, text=True, check=True, start_new_session=True,
         )
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         result.prompt_s[rows] = min(l["prompt_us"] for l in lines) * 1e-6
