@@ -154,6 +154,7 @@ static void fill_request(const lh_generation_options *options, sequence *to, lh_
     request->has_overlap = options->has_overlap;
     request->overlap = options->overlap;
     request->sampling = options->sampling;
+    request->trace = options->trace;
     request->sampling.seed += to->choice.index % options->choices;
     request->on_event = on_event;
     request->context = to;

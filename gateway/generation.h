@@ -24,6 +24,7 @@ typedef struct lh_generation_prompt {
 typedef struct lh_generation_options {
     const lh_generation_prompt *prompts;
     uint32_t prompt_count, choices; /* choices of each prompt */
+    uint64_t trace;                 /* of lh_engine_request */
     bool has_overlap;               /* else the server's */
     lh_overlap_spec overlap;
     lh_engine_sampling sampling; /* seed: of each prompt's first choice */

@@ -20,6 +20,8 @@
 #define DRAIN_SLICE_MS 100u
 /* A worker under suspicion must report within three of its turns. */
 #define PROBATION_RENEWALS 3
+/* Of what workers tell of the last requests' steps. */
+#define TRACE_BYTES_MAX (32u << 20)
 
 typedef struct gateway {
     lh_gateway_settings settings;
@@ -30,6 +32,7 @@ typedef struct gateway {
     lh_error chat_refusal;
     char model_name[256], fingerprint[20];
     lh_served_model model;
+    lh_trace_store *traces; /* NULL: none are kept */
     lh_engine *engine;
     lh_openai_api *api;
 } gateway;
@@ -109,6 +112,12 @@ static lh_status open_model(gateway *g, lh_error *error) {
 
 /* ---- Engine and API ---------------------------------------------------------------------------------------------- */
 
+static lh_status open_traces(gateway *g, lh_error *error) {
+    if (g->settings.traces == 0)
+        return LH_OK;
+    return lh_trace_store_create((uint32_t)g->settings.traces, TRACE_BYTES_MAX, &g->traces, error);
+}
+
 static lh_status start_engine(gateway *g, lh_error *error) {
     const lh_gateway_settings *s = &g->settings;
     bool has_tls = lh_program_options_have_tls(&s->program);
@@ -148,7 +157,8 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                                  .digest_threads = cores > 4   ? 4
                                                    : cores > 0 ? (uint32_t)cores
                                                                : 1,
-                                 .logs_digests = s->logits_digest};
+                                 .logs_digests = s->logits_digest,
+                                 .traces = g->traces};
     return lh_engine_create(&options, &g->engine, error);
 }
 
@@ -159,6 +169,7 @@ static lh_status start_api(gateway *g, lh_error *error) {
     config.sequences_max = (uint32_t)(g->settings.max_sequences + g->settings.max_queue);
     config.strict_params = g->settings.strict_params;
     config.logits_digest = g->settings.logits_digest;
+    config.traces = g->traces;
     config.api_key = key;
     lh_status status = LH_OK;
     if (g->settings.api_key_file[0])
@@ -173,6 +184,7 @@ static void close_all(gateway *g) {
     if (g->api)
         lh_openai_api_close(g->api);
     lh_engine_destroy(g->engine);
+    lh_trace_store_destroy(g->traces);
     lh_chat_template_destroy(g->chat_template);
     lh_tokenizer_destroy(g->tokenizer);
     lh_model_profile_reset(&g->profile);
@@ -222,6 +234,8 @@ static int serve(gateway *g) {
     lh_error error;
     sigset_t ends = block_signals();
     lh_status status = open_model(g, &error);
+    if (status == LH_OK)
+        status = open_traces(g, &error);
     if (status == LH_OK)
         status = start_engine(g, &error);
     if (status == LH_OK)

@@ -12,6 +12,7 @@
 #include "gateway/openai_chat_request.h"
 #include "gateway/openai_completion_request.h"
 #include "gateway/openai_render.h"
+#include "gateway/trace_store.h"
 
 typedef struct lh_openai_answer lh_openai_answer;
 
@@ -21,11 +22,14 @@ typedef struct lh_openai_answer_options {
     size_t longest_token_bytes;
     uint32_t keep_alive_ms;
     bool logits_digest;
+    lh_trace_store *traces; /* NULL: nothing is traced */
 } lh_openai_answer_options;
 
 /* NULL: no memory. Wakes the exchange when there is something to do. */
 lh_openai_answer *lh_openai_answer_create(const lh_openai_answer_options *options,
                                           lh_http_exchange *exchange);
+/* What its trace is called besides the answer's own id, which is copied, and when it began. Before it begins. */
+void lh_openai_answer_name(lh_openai_answer *answer, const char *request_id, int64_t received_us);
 /* Stops what still runs. */
 void lh_openai_answer_destroy(lh_openai_answer *answer);
 /* The client has gone. Any thread; does not block. */

@@ -11,6 +11,7 @@
 #include "gateway/openai_prompt.h"
 #include "gateway/openai_routes.h"
 #include "gateway/random_id.h"
+#include "gateway/trace_json.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -182,6 +183,27 @@ static lh_http_progress reply_fleet(const api_call *call, lh_http_reply *reply) 
     return LH_HTTP_READY;
 }
 
+static lh_http_progress reply_trace(const api_call *call, lh_http_reply *reply) {
+    char id[LH_TRACE_NAME_BYTES];
+    lh_trace_store *store = call->api->config.traces;
+    bool is_id = lh_openai_route_decode(call->route.rest, id, sizeof id);
+    json_t *events = NULL;
+    lh_openai_error error;
+    lh_error cause;
+    if (!store)
+        lh_openai_error_set(&error, 404, "tracing_off",
+                            "This server keeps no traces: it runs with --traces 0.");
+    else if (!is_id || lh_trace_json_find(store, id, &events, &cause) == LH_ERR_NOT_FOUND)
+        lh_openai_error_set(&error, 404, "trace_not_found",
+                            "There is no trace of '%.140s': it was none of the last requests.",
+                            is_id ? id : call->route.rest);
+    else if (!events)
+        lh_openai_error_from(&error, &cause);
+    else
+        return reply_json(call, 200, events, reply);
+    return reply_error(call, &error, reply);
+}
+
 static lh_http_progress reply_methods(const api_call *call, lh_http_reply *reply) {
     reply->status = 204;
     lh_http_reply_add(reply, "Allow", "%s", call->route.methods);
@@ -288,6 +310,8 @@ static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_
     check_headers(call, request);
     if (makes_answer(call) && !call->refusal.status) {
         call->answer = lh_openai_answer_create(&api->answers, exchange);
+        if (call->answer)
+            lh_openai_answer_name(call->answer, call->id, call->begun_us);
     }
     lh_http_exchange_set_state(exchange, call);
     if (!call->refusal.status || (!request->chunked && request->announced_bytes == 0))
@@ -315,6 +339,8 @@ static lh_http_progress on_request(void *context, lh_http_exchange *exchange, co
         return reply_json(call, 200, json_pack("{s:s}", "version", LONGHAUL_VERSION), reply);
     case LH_OPENAI_GET_FLEET:
         return reply_fleet(call, reply);
+    case LH_OPENAI_GET_TRACE:
+        return reply_trace(call, reply);
     case LH_OPENAI_TELL_METHODS:
         return reply_methods(call, reply);
     case LH_OPENAI_POST_CHAT:
@@ -408,9 +434,14 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
                                      config->choices_max,
                                      config->prompts_max,
                                      config->sequences_max ? config->sequences_max : UINT32_MAX,
-                                     config->strict_params};
-    api->answers = (lh_openai_answer_options){engine, model, lh_openai_prompt_longest_token(model),
-                                              config->keep_alive_ms, config->logits_digest};
+                                     config->strict_params,
+                                     config->traces != NULL};
+    api->answers = (lh_openai_answer_options){engine,
+                                              model,
+                                              lh_openai_prompt_longest_token(model),
+                                              config->keep_alive_ms,
+                                              config->logits_digest,
+                                              config->traces};
     lh_status status = lh_api_key_init(&api->key, config->api_key);
     if (status)
         lh_fail(error, status, "no memory for the API's key");

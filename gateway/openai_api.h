@@ -6,13 +6,14 @@
  *     ... lh_openai_api_drain(api, 30000); lh_openai_api_close(api); then the engine
  *
  * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions (each also without /v1),
- * /health, /livez, /readyz, /version, /fleet. Thread: open, drain and close by one thread. */
+ * /health, /livez, /readyz, /version, /fleet, /trace/{id}. Thread: open, drain and close by one thread. */
 #pragma once
 
 #include "common/status.h"
 #include "gateway/engine.h"
 #include "gateway/http_server.h"
 #include "gateway/served_model.h"
+#include "gateway/trace_store.h"
 
 typedef struct lh_openai_api lh_openai_api;
 
@@ -25,9 +26,10 @@ typedef struct lh_openai_api_config {
     const char *api_key;    /* what clients show as "Authorization: Bearer KEY"; NULL: no key is needed */
     bool strict_params;     /* --strict-params: an unknown field is an error */
     bool logits_digest;     /* --logits-digest: each choice tells the digest of every token's logits */
+    lh_trace_store *traces; /* outlives the API; NULL: nothing is traced */
 } lh_openai_api_config;
 
-/* The HTTP server's defaults, 15 s, 16 choices, 128 prompts, no key, not strict, no digests. */
+/* The HTTP server's defaults, 15 s, 16 choices, 128 prompts, no key, not strict, no digests, no traces. */
 lh_openai_api_config lh_openai_api_config_default(void);
 
 /* The engine and the model outlive the API. Statuses as lh_http_server_create. */

@@ -282,11 +282,21 @@ static bool parse_overlap(const json_t *longhaul, lh_openai_parameters *paramete
                             cause.message);
 }
 
-static bool parse_longhaul(const json_t *body, lh_openai_parameters *parameters, lh_openai_error *error) {
+static bool parse_timing(const json_t *longhaul, const lh_openai_limits *limits,
+                         lh_openai_parameters *parameters, lh_openai_error *error) {
+    if (!lh_json_field_bool(longhaul, "timing", "longhaul.timing", &parameters->wants_timing, error))
+        return false;
+    return !parameters->wants_timing || limits->is_traced ||
+           lh_openai_refuse(error, "longhaul.timing", "unsupported_value",
+                            "'longhaul.timing': this server keeps no traces (--traces 0).");
+}
+
+static bool parse_longhaul(const json_t *body, const lh_openai_limits *limits,
+                           lh_openai_parameters *parameters, lh_openai_error *error) {
     json_t *longhaul = lh_json_field(body, "longhaul");
     if (longhaul && !json_is_object(longhaul))
         return lh_openai_refuse(error, "longhaul", "invalid_type", "'longhaul' must be an object.");
-    return parse_overlap(longhaul, parameters, error);
+    return parse_overlap(longhaul, parameters, error) && parse_timing(longhaul, limits, parameters, error);
 }
 
 /* ---- What is checked and changes nothing. ---- */
@@ -344,7 +354,7 @@ bool lh_openai_parameters_parse(const json_t *body, lh_openai_endpoint endpoint,
            parse_choices(body, limits, parameters, error) && parse_stream(body, parameters, error) &&
            (endpoint == LH_OPENAI_CHAT ? parse_chat_logprobs(body, &parameters->sampling, error)
                                        : parse_completion_logprobs(body, &parameters->sampling, error)) &&
-           parse_longhaul(body, parameters, error) && check_unused(body, parameters, error);
+           parse_longhaul(body, limits, parameters, error) && check_unused(body, parameters, error);
 }
 
 void lh_openai_parameters_reset(lh_openai_parameters *parameters) {

@@ -20,6 +20,7 @@ typedef struct lh_openai_limits {
     uint32_t vocabulary, choices_max, prompts_max;
     uint32_t sequences_max; /* choices of all prompts: more could never be admitted */
     bool strict;
+    bool is_traced; /* so that an answer can tell its timing */
 } lh_openai_limits;
 
 typedef struct lh_openai_parameters {
@@ -35,6 +36,7 @@ typedef struct lh_openai_parameters {
     uint32_t stop_token_count;
     bool has_overlap;
     lh_overlap_spec overlap;
+    bool wants_timing;
     size_t unknown_fields;
 } lh_openai_parameters;
 

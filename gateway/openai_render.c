@@ -26,6 +26,8 @@ static json_t *frame_object(const lh_openai_frame *frame, const char *object, js
         whole = json_object_set_new(all, "service_tier", json_string("default")) == 0;
     if (whole && usage)
         whole = json_object_set_new(all, "usage", usage_object(usage)) == 0;
+    if (whole && frame->timing)
+        whole = json_object_set_new(all, "longhaul", json_pack("{s:O}", "timing", frame->timing)) == 0;
     if (whole)
         return all;
     json_decref(all);

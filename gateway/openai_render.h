@@ -16,6 +16,7 @@ typedef struct lh_openai_frame {
     bool service_tier; /* was asked for, so it is told */
     bool logprobs, digests;
     uint32_t top_logprobs;
+    json_t *timing; /* NULL, but at the end of an answer that is to tell it; the owner's */
 } lh_openai_frame;
 
 typedef struct lh_openai_usage {
@@ -45,7 +46,7 @@ lh_status lh_openai_render_chunk(const lh_openai_frame *frame, const lh_generati
                                  const lh_openai_usage *usage, lh_text_buffer *out);
 lh_status lh_openai_render_end(const lh_openai_frame *frame, const lh_generation_piece *piece,
                                const lh_openai_usage *usage, lh_text_buffer *out);
-/* The chunk without choices that tells the usage. */
+/* The chunk without choices that tells the usage (NULL: not) and the timing. */
 lh_status lh_openai_render_usage(const lh_openai_frame *frame, const lh_openai_usage *usage,
                                  lh_text_buffer *out);
 

@@ -21,6 +21,7 @@ static const struct {
     {"/livez", false, false, {LH_OPENAI_GET_LIFE, "/livez", READS, "", true}},
     {"/version", false, false, {LH_OPENAI_GET_VERSION, "/version", READS, "", false}},
     {"/fleet", false, false, {LH_OPENAI_GET_FLEET, "/fleet", READS, "", false}},
+    {"/trace/", false, true, {LH_OPENAI_GET_TRACE, "/trace/{id}", READS, "", false}},
     {"*", false, false, {LH_OPENAI_TELL_METHODS, "*", "GET, HEAD, POST, OPTIONS", "", true}},
 };
 

@@ -1,5 +1,5 @@
 /* Which paths there are and what may be done with them. Reads the path as it came, undecoded but for a
- * model's id. Thread: any. */
+ * model's or a request's id. Thread: any. */
 #pragma once
 
 #include "gateway/openai_error.h"
@@ -15,6 +15,7 @@ typedef enum lh_openai_action {
     LH_OPENAI_GET_LIFE,
     LH_OPENAI_GET_VERSION,
     LH_OPENAI_GET_FLEET,
+    LH_OPENAI_GET_TRACE,
     LH_OPENAI_TELL_METHODS /* OPTIONS */
 } lh_openai_action;
 
@@ -22,7 +23,7 @@ typedef struct lh_openai_route {
     lh_openai_action action;
     const char *name;    /* "/v1/models/{id}": static, for the log */
     const char *methods; /* "GET, HEAD, OPTIONS": static */
-    const char *rest;    /* the path behind the route's own: the model's id, still encoded */
+    const char *rest;    /* the path behind the route's own: an id, still encoded */
     bool is_public;      /* needs no key */
 } lh_openai_route;
 

@@ -37,8 +37,8 @@ lh_status lh_openai_stream_put(lh_openai_stream *stream, const lh_generation_pie
 
 lh_status lh_openai_stream_close(lh_openai_stream *stream, const lh_openai_usage *usage) {
     lh_status status = LH_OK;
-    if (stream->include_usage)
-        status = lh_openai_render_usage(stream->frame, usage, &stream->out);
+    if (stream->include_usage || stream->frame->timing)
+        status = lh_openai_render_usage(stream->frame, stream->include_usage ? usage : NULL, &stream->out);
     stream->done = true;
     return status ? status : lh_sse_done(&stream->out);
 }

@@ -66,6 +66,8 @@ static const lh_option options[] = {
      "how long requests in progress may go on after SIGTERM; a second signal ends them at once"},
     {"strict-params", LH_OPTION_FLAG, AT(strict_params), "0", NULL, 0, 0, NULL,
      "refuse requests with unknown fields"},
+    {"traces", LH_OPTION_NUMBER, AT(traces), "64", "N", 0, 4096, NULL,
+     "of how many of the last requests GET /trace/{id} can tell; 0: nothing is traced"},
     {"logits-digest", LH_OPTION_FLAG, AT(logits_digest), "0", NULL, 0, 0, NULL,
      "log a digest of the logits with every token, and tell it in the answers: for comparing runs bit for "
      "bit"},

@@ -21,6 +21,7 @@ typedef struct lh_gateway_settings {
     int64_t max_sequences, max_queue;
     int64_t step_timeout_ms, replay_timeout_ms, drain_timeout;
     bool strict_params, logits_digest;
+    int64_t traces;
 } lh_gateway_settings;
 
 /* The table behind the flags, --help and the README. */

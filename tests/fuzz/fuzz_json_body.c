@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const lh_openai_limits limits = {"tiny", 288, 16, 128, 64, false};
+static const lh_openai_limits limits = {"tiny", 288, 16, 128, 64, false, true};
 
 static void need(bool condition) {
     if (!condition)

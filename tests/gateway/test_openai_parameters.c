@@ -173,7 +173,7 @@ static const table_row table[] = {
     {BOTH, "'vendor_extra':{'deep':[1]}", TAKEN},
 };
 
-static const lh_openai_limits limits = {"tiny", 288, 16, 128, 64, false};
+static const lh_openai_limits limits = {"tiny", 288, 16, 128, 64, false, true};
 
 static json_t *body_of(const char *fields) {
     char text[1024] = "{";
@@ -274,7 +274,7 @@ static void bounds_what_is_long(void **state) {
         snprintf(key, sizeof key, "%d", i);
         json_object_set_new(map, key, json_integer(1));
     }
-    const lh_openai_limits large = {"tiny", 5000, 16, 128, 64, false};
+    const lh_openai_limits large = {"tiny", 5000, 16, 128, 64, false, true};
     assert_false(lh_openai_parameters_parse(body, LH_OPENAI_CHAT, &large, &got, &error));
     assert_string_equal(error.param, "logit_bias");
     lh_openai_parameters_reset(&got);
@@ -300,7 +300,7 @@ static void bounds_what_is_long(void **state) {
 
 static void bounds_choices_by_what_is_admitted(void **state) {
     (void)state;
-    const lh_openai_limits few = {"tiny", 288, 16, 128, 2, false};
+    const lh_openai_limits few = {"tiny", 288, 16, 128, 2, false, true};
     for (int n = 2; n <= 3; n++) {
         lh_openai_parameters got;
         lh_openai_error error;
@@ -328,7 +328,7 @@ static void counts_characters_of_metadata(void **state) {
 
 static void strict_refuses_unknown_fields(void **state) {
     (void)state;
-    const lh_openai_limits strict = {"tiny", 288, 16, 128, 64, true};
+    const lh_openai_limits strict = {"tiny", 288, 16, 128, 64, true, true};
     json_t *body = body_of("'temperature':1,'vendor_extra':1");
     lh_openai_parameters got;
     lh_openai_error error;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-static const lh_openai_limits limits = {"tiny", 288, 16, 4, 48, false};
+static const lh_openai_limits limits = {"tiny", 288, 16, 4, 48, false, true};
 
 /* ' for ". */
 static json_t *json_of(const char *text) {
