@@ -8,7 +8,7 @@
 #include "common/h2_connection.h"
 
 #include "common/address.h"
-#include "common/h2_link.h"
+#include "common/h2_prober.h"
 #include "common/h2_transport.h"
 
 #include <stdio.h>
@@ -43,8 +43,8 @@ struct lh_h2_client {
     lh_h2_transport *transports;
     uint32_t submitted;  /* on the current connection */
     uint64_t bytes_sent; /* on those that are gone */
-    lh_h2_link link;     /* of the current connection */
-    bool link_open;
+    lh_h2_prober prober; /* of the current connection */
+    bool prober_open;
 
     bool connected, told, closing;
     char reason[LH_ERROR_MESSAGE_BYTES]; /* last told */
@@ -55,7 +55,7 @@ struct lh_h2_client {
 static void attempt_start(lh_h2_client *client);
 
 static void release(lh_h2_client *client) {
-    if (client->retry_open || client->link_open || client->is_resolving || client->transports)
+    if (client->retry_open || client->prober_open || client->is_resolving || client->transports)
         return;
     if (client->on_closed)
         client->on_closed(client->closed_context);
@@ -104,7 +104,7 @@ static void promote(lh_h2_client *client) {
     client->current = client->successor;
     client->successor = NULL;
     client->submitted = 0;
-    lh_h2_link_attach(&client->link, client->current);
+    lh_h2_prober_attach(&client->prober, client->current);
     client->retry_ms = RETRY_MS_MIN;
     tell(client, true, "connected");
 }
@@ -112,7 +112,7 @@ static void promote(lh_h2_client *client) {
 /* The current connection takes no more streams: its open ones run to their end in the list. */
 static void retire(lh_h2_client *client, const char *reason) {
     client->current = NULL;
-    lh_h2_link_attach(&client->link, NULL);
+    lh_h2_prober_attach(&client->prober, NULL);
     if (client->successor)
         promote(client);
     else
@@ -151,7 +151,7 @@ static void on_change(void *owner, lh_h2_transport *transport) {
     if (client->closing || !lh_h2_transport_is_ready(transport))
         return;
     if (transport == client->current)
-        lh_h2_link_on_pumped(&client->link);
+        lh_h2_prober_on_pumped(&client->prober);
     bool leaving = lh_h2_session_is_shutting_down(lh_h2_transport_session(transport));
     if (transport == client->current && leaving)
         retire(client, "the peer is going away");
@@ -166,7 +166,7 @@ static void on_change(void *owner, lh_h2_transport *transport) {
 static void on_round_trip(void *owner, lh_h2_transport *transport, int64_t round_trip_us) {
     lh_h2_client *client = owner;
     if (transport == client->current)
-        lh_h2_link_on_round_trip(&client->link, round_trip_us);
+        lh_h2_link_on_round_trip(&client->prober.link, round_trip_us);
 }
 
 static void connect_next(lh_h2_client *client);
@@ -292,8 +292,8 @@ lh_status lh_h2_client_create(uv_loop_t *loop, const char *address, const lh_tls
     uv_timer_init(loop, &client->retry);
     client->retry.data = client;
     client->retry_open = true;
-    lh_h2_link_open(&client->link, loop);
-    client->link_open = true;
+    lh_h2_prober_open(&client->prober, loop, client->limits.probe_percent / 100.0);
+    client->prober_open = true;
     uv_timer_start(&client->retry, on_retry, 0,
                    0); /* from the loop, so that nothing is told inside this call */
     *out = client;
@@ -306,9 +306,9 @@ static void on_retry_closed(uv_handle_t *handle) {
     release(client);
 }
 
-static void on_link_closed(void *context) {
+static void on_prober_closed(void *context) {
     lh_h2_client *client = context;
-    client->link_open = false;
+    client->prober_open = false;
     release(client);
 }
 
@@ -320,7 +320,7 @@ void lh_h2_client_close(lh_h2_client *client, void (*on_closed)(void *), void *c
     client->on_closed = on_closed;
     client->closed_context = context;
     uv_close((uv_handle_t *)&client->retry, on_retry_closed);
-    lh_h2_link_close(&client->link, on_link_closed, client);
+    lh_h2_prober_close(&client->prober, on_prober_closed, client);
     if (client->is_resolving)
         uv_cancel((uv_req_t *)&client->resolving);
     for (lh_h2_transport *t = client->transports; t; t = *lh_h2_transport_next(t))
@@ -348,10 +348,16 @@ uint64_t lh_h2_client_bytes_sent(const lh_h2_client *client) {
 
 void lh_h2_client_read_link(const lh_h2_client *client, lh_h2_client_link *link) {
     lh_link_estimate estimate;
-    lh_h2_link_read(&client->link, &estimate);
+    lh_h2_link_read(&client->prober.link, &estimate);
     *link = (lh_h2_client_link){.estimate = estimate,
-                                .ready_bytes = lh_h2_link_ready_bytes(&client->link),
-                                .bytes_sent = lh_h2_client_bytes_sent(client)};
+                                .ready_bytes = lh_h2_link_ready_bytes(&client->prober.link),
+                                .bytes_sent = lh_h2_client_bytes_sent(client),
+                                .probe_bytes_sent = lh_h2_prober_bytes_sent(&client->prober)};
+}
+
+void lh_h2_client_expect_bulk(lh_h2_client *client, bool is_expected) {
+    if (!client->closing)
+        lh_h2_prober_expect(&client->prober, is_expected);
 }
 
 /* Sees to it that ids do not run out. LH_ERR_BUSY: they nearly have, and the current connection must become

@@ -9,7 +9,7 @@
  * TLS: with lh_tls_options the connection is TLS 1.3 with ALPN "h2" and both sides must show a certificate that the CA
  * has signed; without, it is h2c with prior knowledge.
  *
- * Send order: requests carry a class. A stream of class 0 that has bytes ready goes before any of class 1; within a class
+ * Send order: requests carry a class, 0 to 2. A stream that has bytes ready goes before any of a higher class; within a class
  * streams leave whole, in the order in which they were submitted. Responses share the connection fairly. Windows are sized
  * by `window_bytes` (bandwidth-delay product).
  *
@@ -60,16 +60,19 @@ uint64_t lh_h2_client_bytes_sent(const lh_h2_client *client);
 
 /* What is known of the link, from this connection and those before it. */
 typedef struct lh_h2_client_link {
-    lh_link_estimate estimate; /* of bytes in TCP, with TLS and frames */
-    uint64_t ready_bytes;      /* what may leave at once (link_meter.h); 0: not connected */
-    uint64_t bytes_sent;
+    lh_link_estimate estimate;             /* of bytes in TCP, with TLS and frames */
+    uint64_t ready_bytes;                  /* what may leave at once (link_meter.h); 0: not connected */
+    uint64_t bytes_sent, probe_bytes_sent; /* the second, without frames, is a part of the first */
 } lh_h2_client_link;
 
 void lh_h2_client_read_link(const lh_h2_client *client, lh_h2_client_link *link);
+/* Bulk is going to be written soon: a good moment for opening the connection's window with probes, where
+ * limits.probe_percent allows them. false: it is being written, so that a probe under way ends at once. */
+void lh_h2_client_expect_bulk(lh_h2_client *client, bool is_expected);
 void lh_h2_client_close(lh_h2_client *client, void (*on_closed)(void *), void *context);
 
 /* Opens a request whose body is written afterwards. LH_ERR_UNAVAILABLE: not connected; LH_ERR_BUSY: the
- * peer's concurrent stream limit is reached. send_class: 0 overtakes 1. */
+ * peer's concurrent stream limit is reached. send_class: 0 overtakes 1, and 1 overtakes 2. */
 lh_status lh_h2_client_submit(lh_h2_client *client, const char *method, const char *path,
                               const lh_h2_header *extra, size_t extra_count, int send_class,
                               const lh_h2_stream_events *events, void *context, lh_h2_stream **stream,

@@ -23,6 +23,10 @@ typedef struct lh_h2_limits {
     int64_t connect_timeout_ms; /* address, TCP, TLS and the first SETTINGS together. Default 3000 */
     uint32_t
         renew_after; /* client: a new connection after so many streams, before ids run out. Default 2^29 */
+    uint32_t
+        probe_percent; /* client: so much of the link's rate, as a mean over a minute, may go into probes that
+                               open the connection's window (link_warmth.h). Default 0: none */
+    char congestion_control[16]; /* of the connections; default "": the system's */
 } lh_h2_limits;
 
 lh_h2_limits lh_h2_default_limits(void);

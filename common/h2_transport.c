@@ -375,8 +375,8 @@ static void begin(lh_h2_transport *transport) {
     int code = uv_tcp_getpeername(&transport->tcp, (struct sockaddr *)&address, &length);
     if (code == 0)
         code = uv_fileno((uv_handle_t *)&transport->tcp, &descriptor);
-    if (code == 0 &&
-        lh_socket_set_options(descriptor, transport->config.limits->dead_after_ms, &error) != LH_OK) {
+    if (code == 0 && lh_socket_set_options(descriptor, transport->config.limits->dead_after_ms,
+                                           transport->config.limits->congestion_control, &error) != LH_OK) {
         close_error(transport, &error);
         return;
     }

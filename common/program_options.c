@@ -2,8 +2,10 @@
 #include "common/program_options.h"
 
 #include "common/log.h"
+#include "common/socket_kernel.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 bool lh_program_options_have_tls(const lh_program_options *options) {
     return options->tls.certificate_file[0] != '\0';
@@ -15,7 +17,17 @@ lh_status lh_program_options_check(const lh_program_options *options, lh_error *
     if (given != 0 && given != 3)
         return lh_fail(error, LH_ERR_INVALID,
                        "--tls-cert, --tls-key and --tls-ca belong together: give all three or none");
+    lh_error cause;
+    if (lh_socket_check_congestion_control(options->congestion_control, &cause) != LH_OK)
+        return lh_fail(error, LH_ERR_INVALID, "--congestion-control: %.300s", cause.message);
     return LH_OK;
+}
+
+lh_h2_limits lh_program_options_limits(const lh_program_options *options) {
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.probe_percent = (uint32_t)options->hop_probe_budget;
+    snprintf(limits.congestion_control, sizeof limits.congestion_control, "%s", options->congestion_control);
+    return limits;
 }
 
 void lh_program_options_apply(const lh_program_options *options) {
@@ -23,4 +35,5 @@ void lh_program_options_apply(const lh_program_options *options) {
     int unknown = lh_log_level_parse(options->log_level, &level);
     assert(unknown == 0); /* the option's choices are the log's names */
     lh_log_set_level(level);
+    lh_socket_log_kernel(options->congestion_control);
 }

@@ -1,12 +1,12 @@
 /* Who may send now, among those that share one connection. Members have a class: one of class 0 that has
- * something to send goes before any of class 1. Within a class members go whole, in the order in which they
+ * something to send goes before any of class 1, and that before any of class 2. Within a class members go whole, in the order in which they
  * came: while the first has not left, the later ones wait, also when it has nothing to send just now. Thread:
  * the owner's. */
 #pragma once
 
 #include <stdbool.h>
 
-enum { LH_SEND_CLASSES = 2 };
+enum { LH_SEND_CLASSES = 3 };
 
 typedef struct lh_send_place {
     struct lh_send_place *next, *previous;

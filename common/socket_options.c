@@ -14,7 +14,8 @@ enum {
     KEEPALIVE_PROBES = 3
 };
 
-lh_status lh_socket_set_options(int descriptor, int64_t dead_after_ms, lh_error *error) {
+lh_status lh_socket_set_options(int descriptor, int64_t dead_after_ms, const char *congestion_control,
+                                lh_error *error) {
     int user_timeout = dead_after_ms > INT32_MAX ? INT32_MAX : (int)dead_after_ms;
     const struct {
         int level, name, value;
@@ -31,6 +32,9 @@ lh_status lh_socket_set_options(int descriptor, int64_t dead_after_ms, lh_error 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (setsockopt(descriptor, options[i].level, options[i].name, &options[i].value, sizeof(int)) != 0)
             return lh_fail(error, LH_ERR_IO, "%s: %s", options[i].text, strerror(errno));
+    socklen_t length = (socklen_t)strlen(congestion_control);
+    if (length > 0 && setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, congestion_control, length) != 0)
+        return lh_fail(error, LH_ERR_IO, "congestion control %.40s: %s", congestion_control, strerror(errno));
     return LH_OK;
 }
 

@@ -6,9 +6,10 @@
 #include <stdint.h>
 
 /* No delay; little unsent data in the kernel, so that an urgent frame overtakes; a dead peer is noticed: sent
- * data that is not acknowledged for `dead_after_ms`, and keepalive probes on an idle connection. LH_ERR_IO.
+ * data that is not acknowledged for `dead_after_ms`, and keepalive probes on an idle connection. congestion_control: "" is the system's. LH_ERR_IO.
  */
-lh_status lh_socket_set_options(int descriptor, int64_t dead_after_ms, lh_error *error);
+lh_status lh_socket_set_options(int descriptor, int64_t dead_after_ms, const char *congestion_control,
+                                lh_error *error);
 /* How many unsent bytes the kernel takes before it asks for no more (TCP_NOTSENT_LOWAT): an urgent frame waits
  * behind them. LH_ERR_IO. */
 lh_status lh_socket_set_unsent_max(int descriptor, int bytes, lh_error *error);

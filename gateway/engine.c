@@ -353,11 +353,11 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
     if (status == LH_OK)
         status = lh_front_desk_create(engine->places, o->fleet.context, wake, engine, &engine->desk, error);
     if (status == LH_OK)
-        status = lh_engine_hop_create(&engine->loop, o->fleet.chain_name, o->tls, &hop_events, &engine->hop,
-                                      error);
+        status = lh_engine_hop_create(&engine->loop, o->fleet.chain_name, o->tls, &o->limits, &hop_events,
+                                      &engine->hop, error);
     if (status == LH_OK)
-        status = lh_fleet_server_create(&engine->loop, o->fleet_listen, o->tls, o->model_name, o->model_file,
-                                        &owner, &engine->server, error);
+        status = lh_fleet_server_create(&engine->loop, o->fleet_listen, o->tls, &o->limits, o->model_name,
+                                        o->model_file, &owner, &engine->server, error);
     if (status == LH_OK && o->traces)
         status = create_recorder(engine, error);
     if (status != LH_OK)

@@ -23,6 +23,7 @@ struct lh_engine_hop {
     uv_loop_t *loop;
     const char *chain;
     const lh_tls_options *tls;
+    lh_h2_limits limits;
     lh_engine_hop_events events;
     first_worker *current; /* NULL: none yet */
     uint32_t open_count;   /* connections that have not closed */
@@ -33,13 +34,15 @@ struct lh_engine_hop {
 };
 
 lh_status lh_engine_hop_create(uv_loop_t *loop, const char *chain, const lh_tls_options *tls,
-                               const lh_engine_hop_events *events, lh_engine_hop **hop, lh_error *error) {
+                               const lh_h2_limits *limits, const lh_engine_hop_events *events,
+                               lh_engine_hop **hop, lh_error *error) {
     lh_engine_hop *h = calloc(1, sizeof *h);
     if (!h)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the first hop");
     h->loop = loop;
     h->chain = chain;
     h->tls = tls;
+    h->limits = *limits;
     h->events = *events;
     uv_timer_init(loop, &h->closer);
     h->closer.data = h;
@@ -132,9 +135,8 @@ lh_status lh_engine_hop_connect(lh_engine_hop *hop, const char *address, bool ov
     if (!worker)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a connection to %s", address);
     worker->hop = hop;
-    lh_h2_limits limits = lh_h2_default_limits();
     lh_status status = lh_worker_client_create(hop->loop, address, hop->chain, over_tls ? hop->tls : NULL,
-                                               &limits, &events, worker, &worker->client, error);
+                                               &hop->limits, &events, worker, &worker->client, error);
     if (status != LH_OK) {
         free(worker);
         return status;

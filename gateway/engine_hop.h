@@ -15,9 +15,10 @@ typedef struct lh_engine_hop_events {
     void (*on_times)(void *context, uint32_t epoch, uint64_t step, const uint8_t *frames, size_t length);
 } lh_engine_hop_events;
 
-/* chain: in the path of the steps. tls may be NULL. Both outlive the hop. */
+/* chain: in the path of the steps. tls may be NULL. Both outlive the hop; limits are copied. */
 lh_status lh_engine_hop_create(uv_loop_t *loop, const char *chain, const lh_tls_options *tls,
-                               const lh_engine_hop_events *events, lh_engine_hop **hop, lh_error *error);
+                               const lh_h2_limits *limits, const lh_engine_hop_events *events,
+                               lh_engine_hop **hop, lh_error *error);
 /* on_closed (may be NULL) comes from the loop; the hop is gone then. */
 void lh_engine_hop_close(lh_engine_hop *hop, void (*on_closed)(void *), void *context);
 

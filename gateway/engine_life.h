@@ -1,6 +1,7 @@
 /* Beginning and end of the engine, for main.c. */
 #pragma once
 
+#include "common/h2_stream.h"
 #include "common/tls_channel.h"
 #include "gateway/engine.h"
 #include "gateway/fleet.h"
@@ -16,6 +17,7 @@ typedef struct lh_engine_options {
     const char *model_name;
     const char *fleet_listen;
     const lh_tls_options *tls; /* of the fleet port and the first hop; NULL: none */
+    lh_h2_limits limits;       /* of the connections of both */
     uint32_t digest_threads;
     bool logs_digests;      /* of the logits, with every token that has one */
     lh_trace_store *traces; /* where traced requests' steps are told of; NULL: nothing is traced */

@@ -1,6 +1,7 @@
 /* Routes of the fleet port, and the reports of workers. */
 #include "gateway/fleet_server.h"
 
+#include "common/h2_probe.h"
 #include "common/log.h"
 #include "gateway/fleet_ring.h"
 #include "gateway/fleet_weights.h"
@@ -172,6 +173,8 @@ static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_r
         begin_put(server, stream, request, worker, events, context);
     else if (chain && strcmp(request->method, "POST") == 0)
         begin_step(server, stream, request, chain, events, context);
+    else if (strcmp(request->path, LH_H2_PROBE_PATH) == 0 && strcmp(request->method, "POST") == 0)
+        lh_h2_probe_take(stream, events, context);
     else if (worker || chain)
         respond_problem(stream, 405, "another method is wanted here");
     else if (is_get)
@@ -184,9 +187,9 @@ static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_r
  * -------------------------------------------------------------------------------------------------------- */
 
 lh_status lh_fleet_server_create(uv_loop_t *loop, const char *listen, const lh_tls_options *tls,
-                                 const char *model_name, const lh_model_file *model_file,
-                                 const lh_fleet_server_owner *owner, lh_fleet_server **server,
-                                 lh_error *error) {
+                                 const lh_h2_limits *limits, const char *model_name,
+                                 const lh_model_file *model_file, const lh_fleet_server_owner *owner,
+                                 lh_fleet_server **server, lh_error *error) {
     lh_fleet_server *s = calloc(1, sizeof *s);
     if (!s)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fleet port");
@@ -196,10 +199,10 @@ lh_status lh_fleet_server_create(uv_loop_t *loop, const char *listen, const lh_t
     s->model = (lh_fleet_model){model_name, model_file, s->weights_path, s->tensors_path};
     s->owner = *owner;
     s->has_tls = tls != NULL;
-    lh_h2_limits limits = lh_h2_default_limits();
-    limits.connections_max =
+    lh_h2_limits own_limits = *limits;
+    own_limits.connections_max =
         4 * LH_WORKERS_MAX; /* of a worker: reports, the ring, weights, and one that is being renewed */
-    lh_status status = lh_h2_server_create(loop, listen, tls, &limits, on_request, s, &s->http, error);
+    lh_status status = lh_h2_server_create(loop, listen, tls, &own_limits, on_request, s, &s->http, error);
     if (status != LH_OK)
         goto fail;
     status = lh_fleet_weights_create(loop, model_file, &s->weights, error);

@@ -29,9 +29,9 @@ typedef struct lh_fleet_server_owner {
 /* model: name and file; the paths are the server's own (lh_fleet_server_model). Both outlive the server.
  * Errors: those of lh_h2_server_create. */
 lh_status lh_fleet_server_create(uv_loop_t *loop, const char *listen, const lh_tls_options *tls,
-                                 const char *model_name, const lh_model_file *model_file,
-                                 const lh_fleet_server_owner *owner, lh_fleet_server **server,
-                                 lh_error *error);
+                                 const lh_h2_limits *limits, const char *model_name,
+                                 const lh_model_file *model_file, const lh_fleet_server_owner *owner,
+                                 lh_fleet_server **server, lh_error *error);
 int lh_fleet_server_port(const lh_fleet_server *server);
 const lh_fleet_model *lh_fleet_server_model(const lh_fleet_server *server);
 /* on_closed may be NULL; the server is gone when it is called. */

@@ -154,6 +154,7 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                                  .model_name = g->model_name,
                                  .fleet_listen = s->fleet_listen,
                                  .tls = has_tls ? &s->program.tls : NULL,
+                                 .limits = lh_program_options_limits(&s->program),
                                  .digest_threads = cores > 4   ? 4
                                                    : cores > 0 ? (uint32_t)cores
                                                                : 1,

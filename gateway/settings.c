@@ -71,6 +71,7 @@ static const lh_option options[] = {
     {"logits-digest", LH_OPTION_FLAG, AT(logits_digest), "0", NULL, 0, 0, NULL,
      "log a digest of the logits with every token, and tell it in the answers: for comparing runs bit for "
      "bit"},
+    LH_LINK_OPTION_ROWS(lh_gateway_settings, program),
     LH_LOG_LEVEL_OPTION_ROW(lh_gateway_settings, program),
 };
 

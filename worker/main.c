@@ -125,7 +125,7 @@ static lh_status open_server(program *p, lh_error *error) {
                                 .listen = p->settings.listen,
                                 .listen_tls = p->settings.listen_tls,
                                 .tls = p->tls,
-                                .limits = lh_h2_default_limits(),
+                                .limits = lh_program_options_limits(&p->settings.program),
                                 .inbox_bytes = QUEUE_BYTES,
                                 .outbox_bytes = QUEUE_BYTES};
     return lh_server_create(&server, &p->server, error);

@@ -2,6 +2,7 @@
 #include "worker/server.h"
 
 #include "common/clock.h"
+#include "common/h2_probe.h"
 #include "common/log.h"
 #include "worker/api/step_answer.h"
 #include "worker/server_batch.h"
@@ -116,6 +117,8 @@ static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_r
         } else {
             refuse(server, stream, 405, LH_ERR_INVALID, "steps are submitted with POST");
         }
+    } else if (strcmp(request->path, LH_H2_PROBE_PATH) == 0 && strcmp(request->method, "POST") == 0) {
+        lh_h2_probe_take(stream, events, context);
     } else if (is_get && strcmp(request->path, "/health") == 0) {
         lh_h2_stream_respond(stream, 200, "{\"status\":\"ok\"}");
     } else if (is_get && strcmp(request->path, "/status") == 0) {
@@ -233,9 +236,8 @@ static void close_next(lh_server *server) {
 
 static lh_status open_next(lh_server *server, const lh_server_route *route, lh_worker_client **next,
                            lh_error *error) {
-    static const lh_worker_client_events events = {.on_state = on_next_state,
-                                                   .on_done = lh_server_step_on_passed,
-                                                   .on_times = lh_server_step_on_times};
+    static const lh_worker_client_events events = {
+        .on_state = on_next_state, .on_done = lh_server_step_on_passed, .on_times = lh_server_step_on_times};
     if (route->next_tls && server->tls == NULL) {
         return lh_fail(error, LH_ERR_INVALID,
                        "the next hop %.80s takes TLS: give --tls-cert, --tls-key and --tls-ca",

@@ -49,6 +49,7 @@ static const lh_option options[] = {
      "folder where fetched weights are kept; default: $XDG_CACHE_HOME/longhaul or ~/.cache/longhaul"},
     {"model", LH_OPTION_TEXT, AT(model), "", "PATH", 0, 0, NULL,
      "a local GGUF file, used instead of fetching where it is the model that is served"},
+    LH_LINK_OPTION_ROWS(lh_worker_settings, program),
     LH_LOG_LEVEL_OPTION_ROW(lh_worker_settings, program),
     {"slowdown", LH_OPTION_TEXT, AT(slowdown), "1", "F[,G]", 0, 0, NULL,
      "for tests alone: plays a machine that is F times slower, by sleeping after each operation; SIGUSR1 "

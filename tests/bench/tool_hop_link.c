@@ -1,11 +1,13 @@
 /* What a hop's connection learns of its link, and how long a piece takes, cold and warm.
  *
  *     hop_link serve HOST:PORT               takes pieces until it is killed
- *     hop_link send HOST:PORT BYTES COUNT [PAUSE_MS]
+ *     hop_link send HOST:PORT BYTES COUNT [PAUSE_MS [PROBE_PERCENT [CONGESTION_CONTROL]]]
  *
  * prints one JSON line for each piece: its time and what is known of the link afterwards. */
 #include "common/clock.h"
 #include "common/h2_connection.h"
+#include "common/h2_probe.h"
+#include "common/log.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -42,8 +44,10 @@ static void on_taken(lh_h2_stream *stream, void *context, lh_status status) {
 static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request *request,
                        const lh_h2_stream_events **events, void **stream_context) {
     static const lh_h2_stream_events server_events = {NULL, on_body, on_end, on_taken};
-    (void)stream;
-    (void)request;
+    if (strcmp(request->path, LH_H2_PROBE_PATH) == 0) {
+        lh_h2_probe_take(stream, events, stream_context);
+        return;
+    }
     *events = &server_events;
     *stream_context = context;
 }
@@ -117,20 +121,22 @@ static int send_piece(sending *s, size_t bytes) {
     lh_h2_client_read_link(s->client, &link);
     printf("{\"bytes\": %zu, \"us\": %lld, \"ready_before\": %llu, \"ready_bytes\": %llu, \"bytes_per_us\": "
            "%.4f, "
-           "\"deviation\": %.4f, \"is_bound\": %s, \"round_trip_us\": %lld, \"age_us\": %lld}\n",
+           "\"deviation\": %.4f, \"is_bound\": %s, \"round_trip_us\": %lld, \"age_us\": %lld, "
+           "\"probe_bytes\": %llu}\n",
            bytes, (long long)took_us, (unsigned long long)ready_bytes, (unsigned long long)link.ready_bytes,
            link.estimate.bytes_per_us, link.estimate.bytes_per_us_deviation,
            link.estimate.bytes_per_us_is_bound ? "true" : "false", (long long)link.estimate.round_trip_us,
-           (long long)link.estimate.age_us);
+           (long long)link.estimate.age_us, (unsigned long long)link.probe_bytes_sent);
     fflush(stdout);
     return s->status != LH_OK;
 }
 
-static int send_all(const char *address, size_t bytes, int count, uint64_t pause_ms) {
+static int send_all(const char *address, size_t bytes, int count, uint64_t pause_ms,
+                    const lh_h2_limits *limits) {
     static sending s;
     lh_error error;
     uv_loop_init(&s.loop);
-    if (lh_h2_client_create(&s.loop, address, NULL, NULL, on_state, &s, &s.client, &error) != LH_OK) {
+    if (lh_h2_client_create(&s.loop, address, NULL, limits, on_state, &s, &s.client, &error) != LH_OK) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }
@@ -149,11 +155,19 @@ static int send_all(const char *address, size_t bytes, int count, uint64_t pause
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
+    lh_log_set_level(getenv("HOP_LINK_DEBUG") ? LH_LOG_DEBUG : LH_LOG_WARN);
     if (argc == 3 && strcmp(argv[1], "serve") == 0)
         return serve(argv[2]);
+    lh_h2_limits limits = lh_h2_default_limits();
+    if (argc > 6)
+        limits.probe_percent = (uint32_t)atoi(argv[6]);
+    if (argc > 7)
+        snprintf(limits.congestion_control, sizeof limits.congestion_control, "%s", argv[7]);
     if (argc >= 5 && strcmp(argv[1], "send") == 0)
         return send_all(argv[2], strtoull(argv[3], NULL, 10), atoi(argv[4]),
-                        argc > 5 ? strtoull(argv[5], NULL, 10) : 300);
-    fprintf(stderr, "usage: hop_link serve HOST:PORT | hop_link send HOST:PORT BYTES COUNT [PAUSE_MS]\n");
+                        argc > 5 ? strtoull(argv[5], NULL, 10) : 300, &limits);
+    fprintf(stderr,
+            "usage: hop_link serve HOST:PORT\n"
+            "       hop_link send HOST:PORT BYTES COUNT [PAUSE_MS [PROBE_PERCENT [CONGESTION_CONTROL]]]\n");
     return 2;
 }

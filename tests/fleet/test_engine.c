@@ -72,6 +72,7 @@ static lh_engine_options options_of(house *h, const char *listen) {
                                .model_file = h->file,
                                .model_name = "tiny",
                                .fleet_listen = listen,
+                               .limits = lh_h2_default_limits(),
                                .digest_threads = 2};
 }
 

@@ -192,7 +192,8 @@ void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profil
                                 .bytes_per_us_deviation = link.estimate.bytes_per_us_deviation,
                                 .ready_bytes = (double)link.ready_bytes,
                                 .age_us = link.estimate.age_us,
-                                .bytes_sent = link.bytes_sent};
+                                .bytes_sent = link.bytes_sent,
+                                .probe_bytes_sent = link.probe_bytes_sent};
 }
 
 /* ---- Submitting --------------------------------------------------------------------------------- */
@@ -233,6 +234,9 @@ lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manife
         goto fail;
     }
     *submission = made;
+    if (manifest->step_class == LH_STEP_PREFILL && manifest->rows > 0) {
+        lh_h2_client_expect_bulk(client->connection, true);
+    }
     if (lh_h2_stream_write_owned(made->stream, bytes, length) != LH_OK) {
         lh_h2_stream_cancel(made->stream); /* on_done tells of it */
     }
@@ -245,6 +249,7 @@ fail:
 }
 
 lh_status lh_step_submission_write(lh_step_submission *submission, void *bytes, size_t length) {
+    lh_h2_client_expect_bulk(submission->client->connection, false);
     return lh_h2_stream_write_owned(submission->stream, bytes, length);
 }
 
@@ -254,6 +259,7 @@ size_t lh_step_submission_queued_bytes(const lh_step_submission *submission) {
 
 void lh_step_submission_end(lh_step_submission *submission) {
     submission->ended = true;
+    lh_h2_client_expect_bulk(submission->client->connection, false);
     lh_h2_stream_end(submission->stream);
 }
 

@@ -1,0 +1,51 @@
+/* When to send a probe, bytes that mean nothing, so that a connection's window is open before it is needed, and
+ * how large. A pure machine: its owner tells it the time and what is known of the link.
+ *
+ * TCP begins with ten segments and doubles with each round trip: at 100 Mbit/s and 80 ms it takes six round
+ * trips, half a second, until a connection carries what its link does. So after connecting probes of doubling
+ * size open the window, until it covers rate times round trip, or grows no more, or the budget is spent.
+ *
+ * Then nothing is sent, for as long as the window stays. Where the kernel takes it back from an idle connection
+ * (socket_tcp_state.h), within some tenths of a second, no sensible amount of probes could keep it; so it is opened
+ * anew when the owner expects bulk: a step has been announced and its activations are being computed.
+ *
+ * The budget is a share of the link's rate, as the mean over a minute: a bucket of a minute's share, which may
+ * be spent at once. Thread: the owner's. */
+#pragma once
+
+#include "common/link_meter.h"
+
+/* A probe's size is one of these and all doublings between. */
+#define LH_LINK_PROBE_BYTES_MIN (UINT64_C(16) << 10)
+#define LH_LINK_PROBE_BYTES_MAX (UINT64_C(8) << 20)
+
+typedef struct lh_link_condition {
+    lh_link_estimate estimate;
+    uint64_t ready_bytes;
+    bool window_decays;
+} lh_link_condition;
+
+typedef struct lh_link_warmth {
+    double share; /* of the link's rate */
+    double spent_bytes;
+    int64_t counted_us; /* spent_bytes as of then */
+    bool is_opening;
+    bool is_expecting;
+    uint64_t next_bytes;
+    uint64_t before_bytes; /* ready before the probe that is under way */
+} lh_link_warmth;
+
+/* share: 0 sends nothing, 0.01 a hundredth of the rate. */
+void lh_link_warmth_init(lh_link_warmth *warmth, double share);
+/* A new, cold connection. */
+void lh_link_warmth_connected(lh_link_warmth *warmth);
+/* Bulk is going to be written soon, or (false) that is no longer so. */
+void lh_link_warmth_expect(lh_link_warmth *warmth, bool is_expecting);
+/* The size of the probe that should go now, while nothing else is to be sent; 0: none. */
+uint64_t lh_link_warmth_next(lh_link_warmth *warmth, int64_t now_us, const lh_link_condition *condition);
+/* `bytes` of the probe were sent (all, or fewer where bulk came in between). */
+void lh_link_warmth_probed(lh_link_warmth *warmth, uint64_t bytes, const lh_link_condition *condition);
+/* The peer takes no probes. */
+void lh_link_warmth_give_up(lh_link_warmth *warmth);
+/* Whether _next may become more than 0 as time goes by. */
+bool lh_link_warmth_is_waiting(const lh_link_warmth *warmth);
