@@ -1,9 +1,11 @@
 /* Step bodies: hostile bytes in pieces. The first byte picks the width and the kind of hop, the second the
- * size of a piece; checksums are made right on the way with the third, so that the fuzzer gets behind them.
+ * size of a piece; checksums are made right on the way with the third, so that the fuzzer gets behind them;
+ * its highest bit puts the values of a shard in place of a whole body.
  */
 #include "common/crc32c.h"
 #include "worker/api/step.h"
 #include "worker/api/step_times.h"
+#include "worker/api/wire_type.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -110,6 +112,41 @@ static void read_times(const uint8_t *body, size_t length) {
     }
 }
 
+/* A good manifest of three rows and one shard, whole but for its values: those are the fuzzer's, zeros where it has
+ * not enough. So every byte sequence gets as far as the codec of one wire type or another. */
+static uint8_t *body_with_shard(uint32_t width, const uint8_t *data, size_t size, size_t *length) {
+    static const uint32_t tokens[3];
+    const lh_step_segment segment = {.sequence = 1, .rows = 3};
+    const lh_step_manifest manifest = {.rows = 3, .tokens = tokens, .segment_count = 1, .segments = &segment};
+    lh_wire_type wire = LH_WIRE_F32;
+    lh_wire_from_number(size > 0 ? data[0] % 3u : 0, &wire);
+    size_t head = lh_step_manifest_bytes(&manifest), values = lh_wire_bytes(wire, 3, width), written;
+    uint8_t *body = calloc(1, head + 40 + values);
+    if (body == NULL || lh_step_encode_manifest(&manifest, body, head, &written, NULL) != LH_OK) {
+        abort();
+    }
+    const uint32_t shard[10] = {2, 24 + (uint32_t)values, 0, 0, 0, 3, 0, width, wire, 0};
+    memcpy(body + head, shard, sizeof(shard));
+    if (size > 1) {
+        memcpy(body + head + sizeof(shard), data + 1, size - 1 < values ? size - 1 : values);
+    }
+    *length = head + sizeof(shard) + values;
+    seal(body, *length);
+    return body;
+}
+
+static uint8_t *body_as_it_is(const uint8_t *data, size_t size, bool sealed) {
+    uint8_t *body = malloc(size + 1);
+    if (body == NULL) {
+        abort();
+    }
+    memcpy(body, data, size);
+    if (sealed) {
+        seal(body, size);
+    }
+    return body;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -118,14 +155,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     uint32_t width = data[0] % 100u;
     size_t piece = data[1] + 1u, length = size - 3;
-    uint8_t *body = malloc(length + 1);
-    if (body == NULL) {
-        return 0;
-    }
-    memcpy(body, data + 3, length);
-    if (data[2] % 4 != 0) {
-        seal(body, length);
-    }
+    uint8_t *body = data[2] & 0x80u && width > 0 ? body_with_shard(width, data + 3, length, &length)
+                                                 : body_as_it_is(data + 3, length, data[2] % 4 != 0);
     lh_step_reader_events events = {
         .on_manifest = on_manifest, .on_shard = on_shard, .on_results = on_results};
     lh_step_reader *reader = NULL;
