@@ -59,6 +59,8 @@ static uint64_t cross_marks(lh_link_meter *meter, uint64_t from, uint64_t to) {
 
 static void commit_pending(lh_link_meter *meter) {
     slot *open = &meter->open;
+    if (meter->pending.us == 0)
+        return; /* the last interval did not count */
     open->bytes += meter->pending.bytes;
     open->us += meter->pending.us;
     open->at_us = meter->pending.at_us;

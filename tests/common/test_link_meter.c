@@ -283,6 +283,25 @@ static void old_slots_do_not_count(void **state) {
     assert_near(estimate(&s).bytes_per_us, 1.25, 0.15);
 }
 
+/* Intervals that do not count leave the age of those that did. */
+static void what_does_not_count_has_no_age(void **state) {
+    (void)state;
+    lh_link_meter m;
+    lh_link_estimate e;
+    lh_tcp_state tcp = {.in_flight_bytes = 1 << 20, .window_bytes = 1 << 20, .threshold_bytes = 1 << 19};
+    int64_t now_us = 5000000000;
+    lh_link_meter_init(&m);
+    for (int i = 1; i <= 5; i++, now_us += 2000) {
+        tcp.acked_bytes = (uint64_t)i * 20000;
+        if (i == 4)
+            lh_link_meter_ran_dry(&m, 70000);
+        lh_link_meter_sample(&m, now_us, &tcp);
+    }
+    lh_link_meter_read(&m, now_us, &e);
+    assert_near(e.bytes_per_us, 10, 0.001);
+    assert_int_equal(e.age_us, 6000); /* since the third sample */
+}
+
 static void the_round_trip_is_the_least_of_late(void **state) {
     (void)state;
     lh_link_meter m;
@@ -340,6 +359,7 @@ int main(void) {
         cmocka_unit_test(a_bound_stands_in),
         cmocka_unit_test(estimates_outlive_a_connection),
         cmocka_unit_test(old_slots_do_not_count),
+        cmocka_unit_test(what_does_not_count_has_no_age),
         cmocka_unit_test(the_round_trip_is_the_least_of_late),
         cmocka_unit_test(an_idle_window_decays_as_the_kernel_does_it),
     };
