@@ -29,12 +29,13 @@ class Answer:
 class BenchFleet:
     """with BenchFleet(build, model, stages=3, ...) as fleet: ...   One thread and one core for each worker, h2c between them."""
 
-    def __init__(self, build, model, stages, slowdowns, wire="f16", congestion_control="cubic", gateway_flags=(), worker_flags=()):
+    def __init__(self, build, model, stages, slowdowns, wire="f16", congestion_control="cubic", gateway_flags=(), worker_flags=(), links=None):
         self.build, self.model, self.stages = pathlib.Path(build), str(model), stages
         self.slowdowns = list(slowdowns)  # of each worker, as texts
         self.wire = wire
         self.gateway_flags, self.worker_flags = list(gateway_flags), list(worker_flags)
         self.sites = bench_sites.Sites(stages, self.build / "tests" / "link_emulator", congestion_control)
+        self.links = links  # (rate, round trip) from the start
         self.random = random.Random(1)
         self.workers = []
 
@@ -42,6 +43,8 @@ class BenchFleet:
         self.folder = tempfile.TemporaryDirectory(prefix="longhaul-bench-")
         self.sites.__enter__()
         try:
+            if self.links:
+                self.set_links(*self.links)
             self._start_gateway()
             self.workers = [self._start_worker(i) for i in range(self.stages)]
             self.wait_ready()
@@ -117,6 +120,11 @@ class BenchFleet:
 
     def chain(self):
         return self.state()["chains"][0]
+
+    def plan(self, rows):
+        """How a prompt of so many tokens would be cut now, as the gateway tells it; {} where it does not."""
+        plans = (self.chain().get("overlap") or {}).get("plans", [])
+        return next((p for p in plans if p["prompt"] == rows), {})
 
     def wait_ready(self, timeout=180):
         deadline = time.monotonic() + timeout

@@ -27,6 +27,7 @@ class Cell:
     token_s: dict
     sweep_s: dict  # one sample each
     best: dict  # of the sweep: "rows", "columns", "any"
+    plan: dict  # what the cost model says of such a prompt, from GET /fleet, after the samples
     estimates_followed: bool
     slowdowns: list
 
@@ -80,7 +81,7 @@ def measure(fleet, where, bound, samples, seconds, thorough, followed):
     begin = time.monotonic()
     fleet.ask(fleet.prompt(where.rows), overlap="auto")
     seen, best = sweep(fleet, where.rows, thorough, begin + seconds / 2)
-    cell = Cell(where, bound, {}, {}, seen, best, followed, fleet.slowdowns)
+    cell = Cell(where, bound, {}, {}, seen, best, {}, followed, fleet.slowdowns)
     names = list(dict.fromkeys(["off", "auto", *best.values()]))
     for number in range(samples):
         if number and time.monotonic() - begin > seconds:
@@ -91,6 +92,7 @@ def measure(fleet, where, bound, samples, seconds, thorough, followed):
             answer = fleet.ask(fleet.prompt(where.rows), tokens, overlap=name)
             cell.first_s.setdefault(name, []).append(answer.first_s)
             cell.token_s.setdefault(name, []).append(answer.token_s)
+    cell.plan = fleet.plan(where.rows)
     return cell
 
 
@@ -98,7 +100,7 @@ def measure(fleet, where, bound, samples, seconds, thorough, followed):
 
 HEAD = (
     "stages  Mbit/s  rtt  prompt |    off    rows columns    auto  manual   bound | off/bound     E  auto/manual |"
-    "  token off    auto   bound | the bound is | best by hand"
+    "  token off    auto   bound | the bound is | best by hand, auto"
 )
 
 
@@ -108,7 +110,7 @@ def row(cell):
         f"{w.stages:6} {w.rate:7g} {w.round_trip:4g} {w.rows:7} |"
         f"{cell.first('off'):7.3f} {cell.first('rows'):7.3f} {cell.first('columns'):7.3f} {cell.first('auto'):7.3f} {cell.best_manual:7.3f} {b.first_s:7.3f} |"
         f"{cell.room:10.2f} {cell.efficiency:5.2f} {cell.first('auto') / cell.best_manual:12.3f} |"
-        f"{cell.token('off') * 1000:8.1f}ms {cell.token('auto') * 1000:5.1f}ms {b.token_s * 1000:5.1f}ms | {b.cause:12} | {cell.best.get('any', '')}"
+        f"{cell.token('off') * 1000:8.1f}ms {cell.token('auto') * 1000:5.1f}ms {b.token_s * 1000:5.1f}ms | {b.cause:12} | {cell.best.get('any', '')}, {cell.plan.get('plan', '')}"
         + ("" if cell.estimates_followed else "  (the fleet's estimates had not followed)")
     )
 
