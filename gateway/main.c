@@ -7,6 +7,7 @@
 #include "gateway/openai_api.h"
 #include "gateway/served_model.h"
 #include "gateway/settings.h"
+#include "gateway/trace_command.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -259,6 +260,8 @@ static int serve(gateway *g) {
 }
 
 int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "trace") == 0)
+        return lh_trace_command(argc, argv);
     gateway g = {0};
     lh_error error;
     lh_option_action action;

@@ -36,7 +36,7 @@ WALLS = {
     "jansson.h": ("gateway/*_json.[ch]", "gateway/json_*", "gateway/openai_*", "gateway/http_*", "worker/*_json.[ch]", "worker/json_*",
                   "worker/assignment*", "worker/control_*", "worker/weight_digests.c",
                   "worker/api/step_answer.c", "worker/api/*_json.[ch]", "common/json*"),
-    "curl/*": ("worker/weight_fetch.c", "worker/assignment*", "worker/control_*"),
+    "curl/*": ("gateway/trace_fetch.c", "worker/weight_fetch.c", "worker/assignment*", "worker/control_*"),
     "nghttp2/*": ("common/h2_session*",),
     "openssl/*": ("common/tls_*", "common/digest.c", "common/h2_*"),
     "uv.h": ("common/h2_*", "common/tls_*", "common/socket_*", "common/address.*", "common/event_loop.*", "worker/main.c",

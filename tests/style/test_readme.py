@@ -11,9 +11,10 @@ BEGIN, END = "<!-- flags:", "<!-- end of flags -->"
 def flags():
     build = pathlib.Path(os.environ.get("LONGHAUL_BUILD", ROOT / "build"))
     text = "\n\n## Flags\n"
-    for program in ("longhaul-gateway", "longhaul-worker"):
-        out = subprocess.run([build / program, "--help=markdown"], check=True, capture_output=True, text=True).stdout
-        text += f"\n### {program}\n\n{out.strip()}\n"
+    for command in ("longhaul-gateway", "longhaul-gateway trace REQUEST-ID", "longhaul-worker"):
+        program, *words = command.split()
+        out = subprocess.run([build / program, *words, "--help=markdown"], check=True, capture_output=True, text=True).stdout
+        text += f"\n### {command}\n\n{out.strip()}\n"
     return text + "\n"
 
 

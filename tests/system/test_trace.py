@@ -3,6 +3,7 @@ that add up."""
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -10,7 +11,7 @@ import urllib.error
 import urllib.request
 
 from fleet import Fleet
-from programs import run_tests, wait_until
+from programs import build_folder, run_tests, wait_until
 
 PROMPT = "The sites are joined by ordinary links, so the whole design serves one aim: nothing waits. " * 10
 KEY = "a-secret-of-the-house"
@@ -197,6 +198,51 @@ class TraceTest(unittest.TestCase):
         self.assertEqual(chunks[-1].usage.completion_tokens, 4)
 
 
+class CommandTest(unittest.TestCase):
+    """longhaul-gateway trace: the chart, and what it says where there is none."""
+
+    def draw(self, *arguments):
+        program = build_folder() / "longhaul-gateway"
+        done = subprocess.run([program, "trace", *arguments], capture_output=True, text=True, timeout=60, env={"PATH": os.environ["PATH"]})
+        return done.returncode, done.stdout, done.stderr
+
+    def test_chart(self):
+        with Fleet(2, ["--overlap", "rows=48,columns=3"]) as fleet:
+            answer = complete(fleet)
+            status, text, error = self.draw(answer["id"], "--url", fleet.url + "/v1/", "--width", "90")
+            self.assertEqual((status, error), (0, ""))
+            lines = text.split("\n")
+            self.assertIn(answer["id"], lines[0])
+            rows = lines[3:9]
+            self.assertEqual([row.split("  ")[0].strip() or row.strip().split("  ")[0] for row in rows],
+                             ["gateway", "> worker-1", "worker-1", "> worker-2", "worker-2", "> gateway"])
+            for row in rows:
+                self.assertEqual(len(row), 90)
+            self.assertRegex(rows[2], "1+'?.*2+'?.*3")
+            self.assertNotIn("\033", text)
+            self.assertIn("times the bound", text)
+            status, whole, _ = self.draw("--part=all", "--url", fleet.url, answer["id"])
+            self.assertEqual(status, 0)
+            self.assertIn("d", whole.split("\n")[3])
+            status, _, error = self.draw("nobody", "--url", fleet.url)
+            self.assertEqual(status, 1)
+            self.assertIn("There is no trace of 'nobody'", error)
+
+    def test_errors(self):
+        for arguments, status, message in (
+            (["x", "--url", "http://127.0.0.1:1"], 1, "cannot be asked"),
+            (["x", "--url", "ftp://127.0.0.1"], 1, "--url ftp://127.0.0.1"),
+            (["x", "--api-key-file", "/does/not/exist"], 1, "/does/not/exist"),
+            (["x", "--part", "some"], 2, "--part"),
+            (["x", "y"], 2, "unexpected argument"),
+            ([], 2, "Give a request's id"),
+        ):
+            got, text, error = self.draw(*arguments)
+            self.assertEqual((got, text), (status, ""), error)
+            self.assertIn(message, error)
+        self.assertIn("--url URL", self.draw("--help")[1])
+
+
 class KeyedTest(unittest.TestCase):
     def test_traces_need_the_key_and_can_be_off(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -211,6 +257,11 @@ class KeyedTest(unittest.TestCase):
                     ids.append(json.loads(text)["id"])
                 self.assertEqual([ask(fleet, "/trace/" + i, key=KEY)[0] for i in ids], [404, 200, 200])
                 self.assertEqual(ask(fleet, "/trace/" + ids[2])[0], 401)
+                command = [build_folder() / "longhaul-gateway", "trace", ids[2], "--url", fleet.url]
+                done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+                self.assertIn("give --api-key-file", done.stderr)
+                done = subprocess.run([*command, "--api-key-file", path], capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(ask(fleet, "/trace/none")[0], 401)
 
     def test_off(self):
@@ -224,4 +275,4 @@ class KeyedTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    run_tests(sys.modules[__name__], sanitized=["TraceTest", "KeyedTest.test_off"])
+    run_tests(sys.modules[__name__], sanitized=["TraceTest", "CommandTest.test_chart", "KeyedTest.test_off"])
