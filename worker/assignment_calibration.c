@@ -18,6 +18,8 @@
 #define KIND_PART 0.06
 /* ... and no longer steps are tried when so much is spent: the rest is for the other phases. */
 #define POINTS_PART 0.7
+/* ... but a stage whose shards are not measured cannot tell what to cut: they may cost more than is left. */
+#define EMIT_PART 1.5
 /* At first even a slow stage gets two points: a line needs them. */
 #define POINTS_MIN 2u
 /* Fewer pairs of a row and a position before it say less of attention than the clock's noise does. */
@@ -32,8 +34,9 @@
 #define EMIT_ROWS      16u
 #define EMIT_SHARDS    8u
 
-static double least(double a, double b) {
-    return a == 0 || b < a ? b : a;
+/* What the repeats so far and one more make of a time. */
+static double settle(const lh_calibration *c, double before, double one_more) {
+    return c->repeats <= 1 || one_more < before ? one_more : before;
 }
 
 static uint32_t at_most(uint32_t value, uint32_t most) {
@@ -93,7 +96,7 @@ static bool choose(lh_calibration *c) {
         c->trial.rows = c->points[point_of(c, EMIT_ROWS)].rows;
         c->trial.shards = c->number < LH_CALIBRATION_EMITS ? emit_shards(c, c->number) : 0;
         return c->number < LH_CALIBRATION_EMITS && !c->limits.is_last && c->limits.column_blocks > 2 &&
-               (c->number > 0 || is_affordable(c, emit_us, 1));
+               (c->number > 0 || is_affordable(c, emit_us, EMIT_PART));
     case LH_CALIBRATE_DONE:
         break;
     }
@@ -135,16 +138,14 @@ static void note_point(lh_calibration *c, const lh_calibration_times *times) {
     if (c->point_count == c->number) {
         c->points[c->point_count++] = (lh_compute_point){.rows = c->trial.rows};
     }
-    c->points[c->number].us = least(c->points[c->number].us, times->total_us);
-    c->take_us[c->number] = least(c->take_us[c->number], times->take_us);
+    c->points[c->number].us = settle(c, c->points[c->number].us, times->total_us);
+    c->take_us[c->number] = settle(c, c->take_us[c->number], times->take_us);
 }
 
 static void note_attention(lh_calibration *c, double total_us) {
     double more_us = total_us - c->points[point_of(c, ATTENTION_ROWS)].us;
     double each_us = more_us / ((double)c->trial.rows * c->trial.position);
-    if (each_us > 0) {
-        c->us_per_row_position = least(c->us_per_row_position, each_us);
-    }
+    c->us_per_row_position = settle(c, c->us_per_row_position, each_us);
 }
 
 void lh_calibration_note(lh_calibration *c, const lh_calibration_times *noted) {
@@ -163,10 +164,10 @@ void lh_calibration_note(lh_calibration *c, const lh_calibration_times *noted) {
         note_attention(c, times->total_us);
         break;
     case LH_CALIBRATE_DRAW:
-        c->draw_total_us = least(c->draw_total_us, times->total_us);
+        c->draw_total_us = settle(c, c->draw_total_us, times->total_us);
         break;
     case LH_CALIBRATE_EMIT:
-        c->emit_us[c->number] = least(c->emit_us[c->number], times->emit_us);
+        c->emit_us[c->number] = settle(c, c->emit_us[c->number], times->emit_us);
         break;
     case LH_CALIBRATE_DONE:
         break;
@@ -203,15 +204,19 @@ static void solve_emit(const lh_calibration *c, lh_compute_profile *profile) {
     profile->give_share = share_of(c, give_us);
 }
 
+/* Less than nothing was the clock's noise. */
+static double attention_us(const lh_calibration *c) {
+    return c->us_per_row_position > 0 ? c->us_per_row_position : 0;
+}
+
 /* The base time: without the rows' attention to each other. */
 static double without_attention(const lh_calibration *c, const lh_compute_point *point) {
-    double between_us = c->us_per_row_position * point->rows * (point->rows - 1.0) / 2;
+    double between_us = attention_us(c) * point->rows * (point->rows - 1.0) / 2;
     return between_us < point->us / 2 ? point->us - between_us : point->us / 2;
 }
 
 void lh_calibration_read(const lh_calibration *c, lh_compute_profile *profile) {
-    *profile =
-        (lh_compute_profile){.point_count = c->point_count, .us_per_row_position = c->us_per_row_position};
+    *profile = (lh_compute_profile){.point_count = c->point_count, .us_per_row_position = attention_us(c)};
     if (c->point_count == 0) {
         return;
     }
@@ -226,5 +231,7 @@ void lh_calibration_read(const lh_calibration *c, lh_compute_profile *profile) {
     }
     if (c->emit_us[2] > 0) {
         solve_emit(c, profile);
+    } else if (!c->limits.is_last) {
+        profile->shard_us = SHARD_US_MIN;
     }
 }

@@ -17,7 +17,7 @@ typedef struct lh_calibration_limits {
     uint32_t positions_max; /* of one sequence: the context, and what the KV cache holds */
     uint32_t column_blocks; /* a column shard of the result is some of these */
     bool is_first, is_last;
-    double budget_us; /* for all trials together; those that would go beyond are left out */
+    double budget_us; /* for all trials together, about; those that would go far beyond are left out */
 } lh_calibration_limits;
 
 typedef struct lh_calibration_trial {

@@ -98,6 +98,7 @@ static lh_status calibrate(lh_assignment_job *job, const lh_stage_options *stage
                                       .rows_max = stage->rows_max,
                                       .wire = job->assignment.wire,
                                       .budget_us = CALIBRATION_US,
+                                      .slowdown = lh_thread_pool_slowdown(stage->pool),
                                       .cancelled = &job->cancelled};
     const lh_compute_profile *profile = &job->profile;
     int64_t begin_us = lh_clock_us();

@@ -158,7 +158,7 @@ lh_status lh_trial_run_all(const lh_trial_options *options, lh_compute_profile *
     lh_calibration_trial trial;
     lh_calibration_times times;
     lh_status status = fill(&b, error);
-    lh_core_clock_open(&b.clock);
+    lh_core_clock_open(&b.clock, options->slowdown);
     lh_calibration_start(&calibration, &limits);
     while (status == LH_OK && lh_calibration_next(&calibration, &trial)) {
         status = run_trial(&b, &trial, &times, error);

@@ -4,6 +4,7 @@
 
 #include "worker/api/measurements.h"
 #include "worker/api/step.h"
+#include "worker/slowdown.h"
 #include "worker/stage.h"
 
 #include <stdatomic.h>
@@ -15,6 +16,7 @@ typedef struct lh_trial_options {
     uint32_t context, rows_max; /* as the stage was created with */
     lh_wire_type wire;          /* of its results: encoding is a part of the time */
     double budget_us;
+    const lh_slowdown *slowdown;   /* of the stage's thread pool */
     const _Atomic bool *cancelled; /* looked at between layers */
 } lh_trial_options;
 

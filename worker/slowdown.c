@@ -51,6 +51,7 @@ void lh_slowdown_end(lh_slowdown *slowdown, const lh_slowdown_mark *mark) {
     }
     int64_t worked_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - mark->processor_ns;
     int64_t lost_ns = clock_ns(CLOCK_MONOTONIC) - mark->wall_ns - worked_ns;
+    slowdown->owed_ns += worked_ns * extra / 1000;
     slowdown->debt_ns += worked_ns * extra / 1000 - (lost_ns > 0 ? lost_ns : 0);
     if (slowdown->debt_ns < -ADVANCE_MAX_NS) {
         slowdown->debt_ns = -ADVANCE_MAX_NS;

@@ -16,6 +16,7 @@
 typedef struct lh_slowdown {
     _Atomic uint32_t extra_per_mille; /* (factor - 1) * 1000 */
     int64_t debt_ns;                  /* to be slept; negative: slept or lost in advance */
+    int64_t owed_ns;                  /* all that work has been made longer by, slept or not: it only grows */
 } lh_slowdown;
 
 /* The clocks at the begin of a piece of work. */

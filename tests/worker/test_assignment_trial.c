@@ -17,6 +17,8 @@
 
 static _Atomic bool not_cancelled = false, is_cancelled = true;
 
+static const lh_slowdown no_slowdown;
+
 typedef struct bench {
     uint8_t *file;
     stage_chain *chain;
@@ -46,6 +48,7 @@ static lh_trial_options options_for(const bench *b, uint32_t stage) {
                               .rows_max = ROWS,
                               .wire = LH_WIRE_F16,
                               .budget_us = 50000,
+                              .slowdown = &no_slowdown,
                               .cancelled = &not_cancelled};
 }
 

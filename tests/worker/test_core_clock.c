@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+static const lh_slowdown no_slowdown;
+
 static int64_t processor_us(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -52,7 +54,7 @@ static void *take_the_core(void *unused) {
 static void test_work_and_sleep_count(void **state) {
     (void)state;
     lh_core_clock clock;
-    lh_core_clock_open(&clock);
+    lh_core_clock_open(&clock, &no_slowdown);
     int64_t begin_us = lh_core_clock_us(&clock);
     work_for(20000);
     usleep(30000);
@@ -64,7 +66,7 @@ static void test_work_and_sleep_count(void **state) {
 static void test_a_core_that_others_have_does_not_count(void **state) {
     (void)state;
     lh_core_clock clock;
-    lh_core_clock_open(&clock);
+    lh_core_clock_open(&clock, &no_slowdown);
     if (clock.file < 0) {
         skip();
     }
@@ -83,6 +85,25 @@ static void test_a_core_that_others_have_does_not_count(void **state) {
     lh_core_clock_close(&clock);
 }
 
+/* Pieces of work too short for their debt to be slept at once: each takes the slower machine's time. */
+static void test_a_slower_machine_takes_longer(void **state) {
+    (void)state;
+    lh_slowdown slowdown = {0};
+    lh_slowdown_set(&slowdown, 3);
+    lh_core_clock clock;
+    lh_core_clock_open(&clock, &slowdown);
+    for (int i = 0; i < 100; i++) {
+        lh_slowdown_mark mark;
+        int64_t begin_us = lh_core_clock_us(&clock), worked_us = processor_us();
+        lh_slowdown_begin(&slowdown, &mark);
+        work_for(50);
+        lh_slowdown_end(&slowdown, &mark);
+        worked_us = processor_us() - worked_us;
+        assert_in_range(lh_core_clock_us(&clock) - begin_us, 140, worked_us * 7 / 2 + 20);
+    }
+    lh_core_clock_close(&clock);
+}
+
 static void test_without_the_kernels_account_it_is_the_clock(void **state) {
     (void)state;
     const lh_core_clock clock = {.file = -1};
@@ -94,6 +115,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_work_and_sleep_count),
         cmocka_unit_test(test_a_core_that_others_have_does_not_count),
+        cmocka_unit_test(test_a_slower_machine_takes_longer),
         cmocka_unit_test(test_without_the_kernels_account_it_is_the_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
