@@ -3,8 +3,9 @@
 
 #include "common/log.h"
 
-/* A slow link takes some seconds to be measured; a chain whose hop never is serves with what it has. */
-#define MEASURING_PATIENCE_US 10000000
+/* A slow link takes a second or two to be measured. A fast and long one may stay a bound until it is used: that chain
+ * serves with what it has. */
+#define MEASURING_PATIENCE_US 5000000
 
 void lh_chain_wires_start(lh_chain_wires *wires, const lh_wire_policy *policy, uint32_t width) {
     *wires = (lh_chain_wires){.policy = *policy, .width = width};
@@ -51,6 +52,6 @@ bool lh_chain_wires_are_awaited(lh_chain_wires *wires, const lh_chain *chain, co
     if (wires->measuring_since_us == 0)
         wires->measuring_since_us = now_us;
     gather(wires, chain, registry, stages);
-    return !lh_wire_choice_is_known(&wires->policy, stages, chain->stage_count) &&
+    return !lh_wire_choice_is_known(&wires->policy, wires->width, stages, chain->stage_count) &&
            now_us < wires->measuring_since_us + MEASURING_PATIENCE_US;
 }

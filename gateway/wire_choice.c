@@ -14,17 +14,6 @@ static bool depends_on_measurements(const lh_wire_policy *policy) {
     return policy->is_auto && policy->allows_q8;
 }
 
-bool lh_wire_choice_is_known(const lh_wire_policy *policy, const lh_wire_stage *stages, uint32_t count) {
-    if (!depends_on_measurements(policy) || count < 2)
-        return true;
-    for (uint32_t i = 0; i < count; i++) {
-        bool is_last = i + 1 == count;
-        if (stages[i].compute->point_count == 0 || (!is_last && stages[i].next->bytes_per_us <= 0))
-            return false;
-    }
-    return true;
-}
-
 /* Of a row of a prompt, in steps as large as they were measured. Attention comes on top, and only makes a hop less
  * of a bottleneck. */
 static double row_us(const lh_compute_profile *compute) {
@@ -43,12 +32,37 @@ static double slowest_row_us(const lh_wire_stage *stages, uint32_t count) {
     return slowest;
 }
 
-static bool is_bottleneck(const lh_wire_stage *stage, double stages_us, uint32_t width) {
-    bool is_now = stage->wire == LH_WIRE_Q8;
+typedef enum hop_load { LOAD_UNKNOWN, LOAD_LIGHT, LOAD_BOTTLENECK } hop_load;
+
+/* A bound may show that a hop is fast enough, never that it is too slow. */
+static hop_load load_of(const lh_wire_stage *stage, double stages_us, uint32_t width) {
     if (stage->next->bytes_per_us <= 0 || stages_us <= 0)
-        return is_now;
+        return LOAD_UNKNOWN;
     double hop_us = (double)lh_wire_bytes(LH_WIRE_F16, 1, width) / stage->next->bytes_per_us;
-    return hop_us > stages_us * (is_now ? LESS : MORE);
+    if (hop_us <= stages_us * (stage->wire == LH_WIRE_Q8 ? LESS : MORE))
+        return LOAD_LIGHT;
+    return stage->next->bytes_per_us_is_bound ? LOAD_UNKNOWN : LOAD_BOTTLENECK;
+}
+
+bool lh_wire_choice_is_known(const lh_wire_policy *policy, uint32_t width, const lh_wire_stage *stages,
+                             uint32_t count) {
+    if (!depends_on_measurements(policy) || count < 2)
+        return true;
+    double stages_us = slowest_row_us(stages, count);
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_last = i + 1 == count;
+        if (stages[i].compute->point_count == 0 ||
+            (!is_last && load_of(&stages[i], stages_us, width) == LOAD_UNKNOWN))
+            return false;
+    }
+    return true;
+}
+
+static lh_wire_type choose(const lh_wire_stage *stage, double stages_us, uint32_t width) {
+    hop_load load = load_of(stage, stages_us, width);
+    if (load == LOAD_UNKNOWN)
+        return stage->wire;
+    return load == LOAD_BOTTLENECK ? LH_WIRE_Q8 : LH_WIRE_F16;
 }
 
 bool lh_wire_choice_make(const lh_wire_policy *policy, uint32_t width, lh_wire_stage *stages,
@@ -56,9 +70,9 @@ bool lh_wire_choice_make(const lh_wire_policy *policy, uint32_t width, lh_wire_s
     double stages_us = slowest_row_us(stages, count);
     bool has_changed = false;
     for (uint32_t i = 0; i < count; i++) {
-        bool wants_q8 =
-            depends_on_measurements(policy) && i + 1 < count && is_bottleneck(&stages[i], stages_us, width);
-        lh_wire_type wire = wants_q8 ? LH_WIRE_Q8 : lh_wire_choice_first(policy);
+        lh_wire_type wire = lh_wire_choice_first(policy);
+        if (depends_on_measurements(policy) && i + 1 < count)
+            wire = choose(&stages[i], stages_us, width);
         has_changed = has_changed || wire != stages[i].wire;
         stages[i].wire = wire;
     }

@@ -27,10 +27,11 @@ typedef struct lh_wire_stage {
 /* What a hop has while nothing is known of it. */
 lh_wire_type lh_wire_choice_first(const lh_wire_policy *policy);
 
-/* Whether all is known that the policy asks for: the rate of every hop between two stages and the times of all
- * stages. At once where the choice depends on none of it. */
-bool lh_wire_choice_is_known(const lh_wire_policy *policy, const lh_wire_stage *stages, uint32_t count);
+/* Whether all is known that the policy asks for: the times of all stages and the rate of every hop between two of
+ * them, or a lower bound that is enough. At once where the choice depends on none of it. */
+bool lh_wire_choice_is_known(const lh_wire_policy *policy, uint32_t width, const lh_wire_stage *stages,
+                             uint32_t count);
 
-/* Sets stages[].wire. A hop whose rate is unknown keeps the type that it has, and so do all while no stage's time is
+/* Sets stages[].wire. A hop of which too little is known keeps the type that it has, and so do all while no stage's time is
  * known. The last stage's hop, which carries no activation, gets the first choice. Returns whether one has changed. */
 bool lh_wire_choice_make(const lh_wire_policy *policy, uint32_t width, lh_wire_stage *stages, uint32_t count);

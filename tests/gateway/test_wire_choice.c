@@ -92,7 +92,7 @@ static void what_is_unknown_stays_as_it_is(void **state) {
     (void)state;
     fixture f;
     fill(&f, 0, 0.5);
-    assert_false(lh_wire_choice_is_known(&with_q8, f.stages, 3));
+    assert_false(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages, 3));
     assert_true(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
     assert_wires(&f, LH_WIRE_F16, LH_WIRE_Q8, LH_WIRE_F16);
     f.hops[0].bytes_per_us = 0.5;
@@ -102,9 +102,24 @@ static void what_is_unknown_stays_as_it_is(void **state) {
     fill(&f, 0.5, 0.5);
     for (int i = 0; i < 3; i++)
         f.stages[i].compute = &unmeasured;
-    assert_false(lh_wire_choice_is_known(&with_q8, f.stages, 3));
+    assert_false(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages, 3));
     assert_false(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
     assert_wires(&f, LH_WIRE_F16, LH_WIRE_F16, LH_WIRE_F16);
+}
+
+/* At least so much: enough to see that a hop is fast, never that it is slow. */
+static void a_bound_is_half_an_answer(void **state) {
+    (void)state;
+    fixture f;
+    fill(&f, 12.5, 0.2);
+    f.hops[0].bytes_per_us_is_bound = true;
+    f.hops[1].bytes_per_us_is_bound = true;
+    assert_false(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages, 3));
+    assert_false(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
+    f.hops[1].bytes_per_us_is_bound = false;
+    assert_true(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages, 3));
+    assert_true(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
+    assert_wires(&f, LH_WIRE_F16, LH_WIRE_Q8, LH_WIRE_F16);
 }
 
 static void what_must_be_known(void **state) {
@@ -113,14 +128,14 @@ static void what_must_be_known(void **state) {
     const lh_wire_policy fixed = {.type = LH_WIRE_Q8, .allows_q8 = true};
     fill(&f, 1, 1);
     f.hops[2].bytes_per_us = 0; /* the hop to the gateway carries tokens */
-    assert_true(lh_wire_choice_is_known(&with_q8, f.stages, 3));
+    assert_true(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages, 3));
     f.stages[2].compute = &unmeasured;
-    assert_false(lh_wire_choice_is_known(&with_q8, f.stages, 3));
-    assert_true(lh_wire_choice_is_known(&automatic, f.stages, 3));
-    assert_true(lh_wire_choice_is_known(&fixed, f.stages, 3));
-    assert_true(lh_wire_choice_is_known(&with_q8, f.stages + 2, 1)); /* no hop */
+    assert_false(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages, 3));
+    assert_true(lh_wire_choice_is_known(&automatic, WIDTH, f.stages, 3));
+    assert_true(lh_wire_choice_is_known(&fixed, WIDTH, f.stages, 3));
+    assert_true(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages + 2, 1)); /* no hop */
     assert_false(lh_wire_choice_make(&with_q8, WIDTH, f.stages + 2, 1));
-    assert_true(lh_wire_choice_is_known(&with_q8, NULL, 0));
+    assert_true(lh_wire_choice_is_known(&with_q8, WIDTH, NULL, 0));
 }
 
 int main(void) {
@@ -128,6 +143,7 @@ int main(void) {
         cmocka_unit_test(a_fixed_type_is_everywhere),     cmocka_unit_test(without_permission_auto_is_f16),
         cmocka_unit_test(the_bottleneck_gets_q8),         cmocka_unit_test(near_the_line_nothing_changes),
         cmocka_unit_test(what_is_unknown_stays_as_it_is), cmocka_unit_test(what_must_be_known),
+        cmocka_unit_test(a_bound_is_half_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,7 @@ static const lh_hop_profile hop = {.present = true,
                                    .round_trip_us = 20100,
                                    .bytes_per_us = 1.25,
                                    .bytes_per_us_deviation = 0.125,
+                                   .bytes_per_us_is_bound = true,
                                    .ready_bytes = 14600,
                                    .age_us = 99,
                                    .bytes_sent = (uint64_t)1 << 40,
@@ -70,6 +71,7 @@ static void test_there_and_back(void **state) {
     assert_int_equal(take_hop(travelled(lh_hop_profile_render(&hop)), &got, NULL), LH_OK);
     assert_true(got.present && got.connected && got.round_trip_us == hop.round_trip_us);
     assert_true(got.bytes_per_us == hop.bytes_per_us && got.ready_bytes == hop.ready_bytes);
+    assert_true(got.bytes_per_us_is_bound);
     assert_true(got.bytes_per_us_deviation == hop.bytes_per_us_deviation && got.age_us == hop.age_us);
     assert_true(got.bytes_sent == hop.bytes_sent && got.probe_bytes_sent == hop.probe_bytes_sent);
 }
@@ -152,6 +154,7 @@ static const struct {
     {"{\"connected\":true,\"bytes_per_us\":-0.5}", "next.bytes_per_us"},
     {"{\"connected\":true,\"bytes_per_us\":1e7}", "next.bytes_per_us"},
     {"{\"connected\":true,\"bytes_per_us_deviation\":\"0\"}", "next.bytes_per_us_deviation"},
+    {"{\"connected\":true,\"bytes_per_us_is_bound\":1}", "next.bytes_per_us_is_bound"},
     {"{\"connected\":true,\"ready_bytes\":1e13}", "next.ready_bytes"},
     {"{\"connected\":true,\"ready_bytes\":null}", "next.ready_bytes"},
     {"{\"connected\":true,\"age_us\":9223372036854775807}", "next.age_us"},

@@ -62,9 +62,10 @@ json_t *lh_hop_profile_render(const lh_hop_profile *profile) {
     if (!profile->present) {
         return json_null();
     }
-    return json_pack("{s:b,s:I,s:f,s:f,s:f,s:I,s:I,s:I}", "connected", (int)profile->connected,
+    return json_pack("{s:b,s:I,s:f,s:b,s:f,s:f,s:I,s:I,s:I}", "connected", (int)profile->connected,
                      "round_trip_us", integer_within(profile->round_trip_us, AGE_US_MAX), "bytes_per_us",
-                     within(profile->bytes_per_us, BYTES_PER_US_MAX), "bytes_per_us_deviation",
+                     within(profile->bytes_per_us, BYTES_PER_US_MAX), "bytes_per_us_is_bound",
+                     (int)profile->bytes_per_us_is_bound, "bytes_per_us_deviation",
                      within(profile->bytes_per_us_deviation, BYTES_PER_US_MAX), "ready_bytes",
                      within(profile->ready_bytes, BYTES_MAX), "age_us",
                      integer_within(profile->age_us, AGE_US_MAX), "bytes_sent", integer(profile->bytes_sent),
@@ -86,6 +87,14 @@ static void refuse(fields *f, const char *field, const char *wanted) {
         f->status =
             lh_fail(f->error, LH_ERR_INVALID, "the worker's report: %s%s must be %s", f->path, field, wanted);
     }
+}
+
+static bool read_bool(fields *f, const char *field, bool is_optional) {
+    const json_t *value = json_object_get(f->object, field);
+    if (!json_is_boolean(value) && !(value == NULL && is_optional)) {
+        refuse(f, field, "true or false");
+    }
+    return json_is_true(value);
 }
 
 static double read_number(fields *f, const char *field, double maximum, bool is_optional) {
@@ -179,14 +188,11 @@ lh_status lh_hop_profile_parse(const json_t *value, const char *path, lh_hop_pro
     if (!enter(value, path, error, &f)) {
         return f.status;
     }
-    const json_t *connected = json_object_get(value, "connected");
-    if (!json_is_boolean(connected)) {
-        refuse(&f, "connected", "true or false");
-    }
     profile->present = true;
-    profile->connected = json_is_true(connected);
+    profile->connected = read_bool(&f, "connected", false);
     profile->round_trip_us = read_integer(&f, "round_trip_us", AGE_US_MAX, true);
     profile->bytes_per_us = read_number(&f, "bytes_per_us", BYTES_PER_US_MAX, true);
+    profile->bytes_per_us_is_bound = read_bool(&f, "bytes_per_us_is_bound", true);
     profile->bytes_per_us_deviation = read_number(&f, "bytes_per_us_deviation", BYTES_PER_US_MAX, true);
     profile->ready_bytes = read_number(&f, "ready_bytes", BYTES_MAX, true);
     profile->age_us = read_integer(&f, "age_us", AGE_US_MAX, true);

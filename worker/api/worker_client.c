@@ -189,6 +189,7 @@ void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profil
                                 .connected = lh_h2_client_is_connected(client->connection),
                                 .round_trip_us = link.estimate.round_trip_us,
                                 .bytes_per_us = link.estimate.bytes_per_us,
+                                .bytes_per_us_is_bound = link.estimate.bytes_per_us_is_bound,
                                 .bytes_per_us_deviation = link.estimate.bytes_per_us_deviation,
                                 .ready_bytes = (double)link.ready_bytes,
                                 .age_us = link.estimate.age_us,
