@@ -1,0 +1,57 @@
+"""--wire auto over emulated links: before the first step, the hop that would hold up prompts gets q8, the fast one f16, as GET /fleet
+shows; and the answers are the same however prompts are cut."""
+
+import os
+import pathlib
+import sys
+import unittest
+
+from programs import SKIPPED, build_folder, is_sanitized, need_file, run_tests
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+import sites as bench_sites  # noqa: E402
+from bench_fleet import BenchFleet  # noqa: E402
+
+# Mbit/s. A row in f16 takes 4.7 ms and 0.05 ms; a stage computes one in some 0.5 to 1 ms.
+SLOW, FAST = 2, 200
+
+
+class SlowFirstHop(BenchFleet):
+    def _start_gateway(self):
+        self.sites.set(rate=FAST, delay=1, queue=50)
+        self.sites.set(0, 1, rate=SLOW, delay=5, queue=50)
+        super()._start_gateway()
+
+
+def start(*flags):
+    model = need_file(os.environ.get("LONGHAUL_TEST_MODEL"), "LONGHAUL_TEST_MODEL does not name a GGUF file")
+    return SlowFirstHop(build_folder(), model, 3, ["1", "1", "1"], wire="auto", gateway_flags=["--logits-digest", *flags])
+
+
+def wires(fleet):
+    return [link["wire"] for link in fleet.chain()["links"]]
+
+
+class WireChoice(unittest.TestCase):
+    def test_without_permission(self):
+        with start() as fleet:
+            self.assertEqual(wires(fleet), [None, "f16", "f16", None])
+
+    def test_the_slow_hop_gets_q8(self):
+        with start("--wire-allow-q8") as fleet:
+            epoch = fleet.chain()["epoch"]
+            self.assertEqual(wires(fleet), [None, "q8", "f16", None])
+            prompt = fleet.prompt(100)
+            answers = [fleet.ask(prompt, tokens=4, overlap=overlap) for overlap in ("off", "rows=7,columns=3", "auto")]
+            for answer in answers:
+                self.assertEqual(len(answer.digests), 4)
+                self.assertEqual(answer.digests, answers[0].digests)
+            self.assertEqual(fleet.chain()["epoch"], epoch)
+
+
+if __name__ == "__main__":
+    why = bench_sites.missing() or ("a sanitizer's build computes too slowly for a link to be slow" if is_sanitized() else None)
+    if why:
+        print(f"skipped: {why}")
+        sys.exit(SKIPPED)
+    run_tests(sys.modules[__name__])
