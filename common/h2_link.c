@@ -2,8 +2,6 @@
 #include "common/h2_link.h"
 
 #include "common/clock.h"
-#include "common/h2_output.h"
-#include "common/socket_options.h"
 
 enum {
     SAMPLE_US_MIN = 1000,
@@ -60,9 +58,8 @@ static void set_pace(lh_h2_link *link, double rate) {
         unsent = clamp(rate * UNSENT_US, UNSENT_BYTES_MIN, UNSENT_BYTES_MAX);
         frame = clamp(rate * FRAME_US, FRAME_BYTES_MIN, LH_H2_FRAME_BYTES_MAX);
     }
-    lh_socket_set_unsent_max(lh_h2_transport_descriptor(link->transport), (int)unsent, NULL);
+    lh_h2_transport_set_unsent_max(link->transport, unsent);
     lh_h2_session_set_frame_bytes(lh_h2_transport_session(link->transport), frame);
-    lh_h2_transport_set_burst(link->transport, clamp(unsent, LH_H2_OUTPUT_BYTES_MIN, LH_H2_OUTPUT_BYTES_MAX));
     link->paced_for = rate;
 }
 

@@ -1,6 +1,13 @@
 /* uv_try_write first, and uv_write for what is left. */
 #include "common/h2_output.h"
 
+#include "common/socket_options.h"
+
+enum {
+    DRAIN_MS = 4,                /* until the kernel is asked again: half of what it may hold (h2_link.c) */
+    STRICT_BYTES_MAX = 128 << 10 /* beyond, what it takes unasked makes no difference */
+};
+
 static void on_rest_written(uv_write_t *write, int code) {
     lh_h2_output *output = write->data;
     output->writing = false;
@@ -20,7 +27,37 @@ void lh_h2_output_init(lh_h2_output *output, uv_stream_t *stream,
     output->used = output->sent = 0;
     output->writing = false;
     output->bytes_sent = 0;
+    output->unsent_bytes_max = 0;
     output->write.data = output;
+    uv_timer_init(stream->loop, &output->drain);
+    output->drain.data = context;
+}
+
+static int descriptor_of(const lh_h2_output *output) {
+    int descriptor;
+    return uv_fileno((const uv_handle_t *)output->stream, &descriptor) == 0 ? descriptor : -1;
+}
+
+void lh_h2_output_set_unsent_max(lh_h2_output *output, size_t bytes) {
+    size_t limit = bytes < LH_H2_OUTPUT_BYTES_MAX ? bytes : LH_H2_OUTPUT_BYTES_MAX;
+    output->limit_max = limit > LH_H2_OUTPUT_BYTES_MIN ? limit : LH_H2_OUTPUT_BYTES_MIN;
+    if (output->limit > output->limit_max)
+        output->limit = output->limit_max;
+    output->unsent_bytes_max = bytes;
+    lh_socket_set_unsent_max(descriptor_of(output), (int)bytes, NULL);
+}
+
+static void on_drained(uv_timer_t *timer) {
+    lh_h2_output *output = (lh_h2_output *)(void *)((char *)timer - offsetof(lh_h2_output, drain));
+    output->on_written(output, 0);
+}
+
+bool lh_h2_output_is_full(lh_h2_output *output) {
+    size_t most = output->unsent_bytes_max;
+    if (most == 0 || most > STRICT_BYTES_MAX || lh_socket_unsent_bytes(descriptor_of(output)) < most)
+        return false;
+    uv_timer_start(&output->drain, on_drained, DRAIN_MS, 0);
+    return true;
 }
 
 static int write_now(lh_h2_output *output) {

@@ -218,6 +218,8 @@ static void pump(lh_h2_transport *transport) {
             wake(transport);
             return;
         }
+        if (lh_h2_output_is_full(output))
+            return;
         if (gather(transport, &error) != LH_OK)
             close_error(transport, &error);
         transport->dry = output->used == 0;
@@ -247,6 +249,7 @@ static void close_handles(lh_h2_transport *transport) {
         return;
     uv_close((uv_handle_t *)&transport->tcp, on_handle_closed);
     uv_close((uv_handle_t *)&transport->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&transport->output.drain, on_handle_closed);
     uv_close((uv_handle_t *)&transport->idle, on_handle_closed);
 }
 
@@ -339,10 +342,11 @@ static void on_tick(uv_timer_t *timer) {
 static void init_handles(lh_h2_transport *transport) {
     uv_tcp_init(transport->config.loop, &transport->tcp);
     uv_timer_init(transport->config.loop, &transport->timer);
+    lh_h2_output_init(&transport->output, (uv_stream_t *)&transport->tcp, on_written, transport);
     uv_idle_init(transport->config.loop, &transport->idle);
     transport->tcp.data = transport->timer.data = transport->idle.data = transport;
     transport->connect.data = transport;
-    transport->open_handles = 3;
+    transport->open_handles = 4;
     uint64_t tick_ms = (uint64_t)transport->liveness.tick_ms;
     uv_timer_start(&transport->timer, on_tick, tick_ms, tick_ms);
 }
@@ -353,7 +357,6 @@ lh_status lh_h2_transport_create(const lh_h2_transport_config *config, lh_h2_tra
     if (!transport)
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
     transport->config = *config;
-    lh_h2_output_init(&transport->output, (uv_stream_t *)&transport->tcp, on_written, transport);
     lh_h2_liveness_init(&transport->liveness, config->limits);
     if (config->tls) {
         lh_status status = lh_tls_channel_create(config->tls, config->host, &transport->tls, error);
@@ -446,11 +449,8 @@ bool lh_h2_transport_is_dry(const lh_h2_transport *transport) {
     return transport->dry;
 }
 
-void lh_h2_transport_set_burst(lh_h2_transport *transport, size_t bytes) {
-    assert(bytes >= LH_H2_OUTPUT_BYTES_MIN && bytes <= LH_H2_OUTPUT_BYTES_MAX);
-    transport->output.limit_max = bytes;
-    if (transport->output.limit > bytes)
-        transport->output.limit = bytes;
+void lh_h2_transport_set_unsent_max(lh_h2_transport *transport, size_t bytes) {
+    lh_h2_output_set_unsent_max(&transport->output, bytes);
 }
 
 int lh_h2_transport_descriptor(const lh_h2_transport *transport) {

@@ -53,9 +53,9 @@ int64_t lh_h2_transport_round_trip_us(const lh_h2_transport *transport);
 uint64_t lh_h2_transport_bytes_sent(const lh_h2_transport *transport);
 /* All that the session had to say is with the kernel. */
 bool lh_h2_transport_is_dry(const lh_h2_transport *transport);
-/* What leaves at once when the kernel takes it, LH_H2_OUTPUT_BYTES_MIN to _MAX bytes: an urgent frame waits
- * for it. */
-void lh_h2_transport_set_burst(lh_h2_transport *transport, size_t bytes);
+/* How much the kernel may hold unsent: an urgent frame waits for it. What is over `unsent_bytes_max` waits here, so
+ * that its order may still change. */
+void lh_h2_transport_set_unsent_max(lh_h2_transport *transport, size_t unsent_bytes_max);
 /* -1: there is none. */
 int lh_h2_transport_descriptor(const lh_h2_transport *transport);
 /* For the owner's list. */

@@ -2,9 +2,11 @@
 #include "common/socket_options.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 enum {
@@ -42,4 +44,9 @@ lh_status lh_socket_set_unsent_max(int descriptor, int bytes, lh_error *error) {
     if (setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes) != 0)
         return lh_fail(error, LH_ERR_IO, "TCP_NOTSENT_LOWAT: %s", strerror(errno));
     return LH_OK;
+}
+
+size_t lh_socket_unsent_bytes(int descriptor) {
+    int bytes = 0;
+    return ioctl(descriptor, SIOCOUTQNSD, &bytes) == 0 && bytes > 0 ? (size_t)bytes : 0;
 }

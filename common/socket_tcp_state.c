@@ -21,7 +21,7 @@ lh_status lh_socket_tcp_state(int descriptor, lh_tcp_state *state, lh_error *err
         return lh_fail(error, LH_ERR_IO, "TCP_INFO: this kernel tells too little");
     uint64_t segment = info.tcpi_snd_mss;
     *state = (lh_tcp_state){
-        .acked_bytes = info.tcpi_bytes_acked,
+        .acked_bytes = info.tcpi_bytes_acked + info.tcpi_sacked * segment,
         .in_flight_bytes = info.tcpi_unacked * segment,
         .unsent_bytes = info.tcpi_notsent_bytes,
         .segment_bytes = info.tcpi_snd_mss,

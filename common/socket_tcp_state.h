@@ -11,7 +11,7 @@
 #define LH_TCP_NO_THRESHOLD UINT64_MAX
 
 typedef struct lh_tcp_state {
-    uint64_t acked_bytes;     /* since the connection began, in order; the SYN counts as one */
+    uint64_t acked_bytes;     /* since the connection began, those behind a gap too; the SYN counts as one */
     uint64_t in_flight_bytes; /* sent, not acknowledged: whole segments */
     uint64_t unsent_bytes;    /* taken by the kernel, not sent */
     uint32_t segment_bytes;

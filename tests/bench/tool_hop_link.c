@@ -3,6 +3,8 @@
  *     hop_link serve HOST:PORT               takes pieces until it is killed
  *     hop_link send HOST:PORT BYTES COUNT [PAUSE_MS [PROBE_PERCENT [CONGESTION_CONTROL]]]
  *
+ *     hop_link overtake ...                  BYTES of bulk, and COUNT urgent pieces of 2 KiB meanwhile
+ *
  * prints one JSON line for each piece: its time and what is known of the link afterwards. */
 #include "common/clock.h"
 #include "common/h2_connection.h"
@@ -131,22 +133,59 @@ static int send_piece(sending *s, size_t bytes) {
     return s->status != LH_OK;
 }
 
-static int send_all(const char *address, size_t bytes, int count, uint64_t pause_ms,
-                    const lh_h2_limits *limits) {
+/* An urgent piece of 2 KiB while bulk is under way, every PAUSE_MS. */
+static int overtake(sending *s, size_t bytes, int count, uint64_t pause_ms) {
+    static const lh_h2_stream_events events = {.on_closed = on_closed};
+    static const uint8_t piece[2048];
+    lh_h2_stream *bulk, *urgent;
+    sending bulk_end = {0};
+    if (lh_h2_client_submit(s->client, "POST", "/bulk", NULL, 0, 1, &events, &bulk_end, &bulk, NULL) != LH_OK)
+        return 1;
+    lh_h2_stream_write_owned(bulk, calloc(1, bytes), bytes);
+    lh_h2_stream_end(bulk);
+    for (int i = 0; i < count && !bulk_end.closed; i++) {
+        pause_for(s, pause_ms);
+        int64_t begin_us = lh_clock_us();
+        if (lh_h2_client_submit(s->client, "POST", "/urgent", NULL, 0, 0, &events, s, &urgent, NULL) != LH_OK)
+            return 1;
+        lh_h2_stream_write(urgent, piece, sizeof piece);
+        lh_h2_stream_end(urgent);
+        for (int before = s->closed; s->closed == before;)
+            uv_run(&s->loop, UV_RUN_ONCE);
+        printf("{\"urgent_us\": %lld, \"bulk_left\": %s}\n", (long long)(lh_clock_us() - begin_us),
+               bulk_end.closed ? "false" : "true");
+        fflush(stdout);
+    }
+    return s->status != LH_OK;
+}
+
+typedef struct plan {
+    const char *address;
+    size_t bytes;
+    int count;
+    uint64_t pause_ms;
+    lh_h2_limits limits;
+    bool overtakes;
+} plan;
+
+static int send_all(const plan *p) {
     static sending s;
     lh_error error;
     uv_loop_init(&s.loop);
-    if (lh_h2_client_create(&s.loop, address, NULL, limits, on_state, &s, &s.client, &error) != LH_OK) {
+    if (lh_h2_client_create(&s.loop, p->address, NULL, &p->limits, on_state, &s, &s.client, &error) !=
+        LH_OK) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }
     while (!s.connected)
         uv_run(&s.loop, UV_RUN_ONCE);
     int failed = 0;
-    for (int i = 0; i < count && !failed; i++) {
-        pause_for(&s, pause_ms);
-        failed = send_piece(&s, bytes);
+    for (int i = 0; !p->overtakes && i < p->count && !failed; i++) {
+        pause_for(&s, p->pause_ms);
+        failed = send_piece(&s, p->bytes);
     }
+    if (p->overtakes)
+        failed = overtake(&s, p->bytes, p->count, p->pause_ms);
     lh_h2_client_close(s.client, NULL, NULL);
     uv_run(&s.loop, UV_RUN_DEFAULT);
     uv_loop_close(&s.loop);
@@ -158,16 +197,21 @@ int main(int argc, char **argv) {
     lh_log_set_level(getenv("HOP_LINK_DEBUG") ? LH_LOG_DEBUG : LH_LOG_WARN);
     if (argc == 3 && strcmp(argv[1], "serve") == 0)
         return serve(argv[2]);
-    lh_h2_limits limits = lh_h2_default_limits();
+    if (argc < 5) {
+        fprintf(stderr, "usage: hop_link serve HOST:PORT\n"
+                        "       hop_link send|overtake HOST:PORT BYTES COUNT [PAUSE_MS [PROBE_PERCENT "
+                        "[CONGESTION_CONTROL]]]\n");
+        return 2;
+    }
+    plan p = {.address = argv[2],
+              .bytes = strtoull(argv[3], NULL, 10),
+              .count = atoi(argv[4]),
+              .pause_ms = argc > 5 ? strtoull(argv[5], NULL, 10) : 300,
+              .limits = lh_h2_default_limits(),
+              .overtakes = strcmp(argv[1], "overtake") == 0};
     if (argc > 6)
-        limits.probe_percent = (uint32_t)atoi(argv[6]);
+        p.limits.probe_percent = (uint32_t)atoi(argv[6]);
     if (argc > 7)
-        snprintf(limits.congestion_control, sizeof limits.congestion_control, "%s", argv[7]);
-    if (argc >= 5 && strcmp(argv[1], "send") == 0)
-        return send_all(argv[2], strtoull(argv[3], NULL, 10), atoi(argv[4]),
-                        argc > 5 ? strtoull(argv[5], NULL, 10) : 300, &limits);
-    fprintf(stderr,
-            "usage: hop_link serve HOST:PORT\n"
-            "       hop_link send HOST:PORT BYTES COUNT [PAUSE_MS [PROBE_PERCENT [CONGESTION_CONTROL]]]\n");
-    return 2;
+        snprintf(p.limits.congestion_control, sizeof p.limits.congestion_control, "%s", argv[7]);
+    return send_all(&p);
 }

@@ -1,0 +1,111 @@
+"""What a hop's connection learns of its link, how it warms up, and how long an urgent piece waits: over emulated links."""
+
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import unittest
+
+from programs import SKIPPED, build_folder, need_file, run_tests
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+import sites as bench_sites  # noqa: E402
+
+PORT = 9000
+PIECE_BYTES = 600_000
+
+
+class OverSites(unittest.TestCase):
+    sysctl = {}
+
+    def setUp(self):
+        emulator = need_file(build_folder() / "tests" / "link_emulator", "link_emulator is not built")
+        self.program = need_file(build_folder() / "tests" / "hop_link", "hop_link is not built")
+        self.sites = self.enterContext(bench_sites.Sites(2, emulator, sysctl=self.sysctl))
+        server = self.sites.start(1, [self.program, "serve", f"{self.sites.address(1)}:{PORT}"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(server.stdout.close)
+        server.stdout.readline()
+
+    def run_program(self, *words):
+        command = self.sites.command(0, [self.program, words[0], f"{self.sites.address(1)}:{PORT}", *words[1:]])
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def send(self, count, pause_ms=300, probe_percent=0):
+        return self.run_program("send", PIECE_BYTES, count, pause_ms, probe_percent)
+
+    def assert_rate(self, piece, mbit):
+        # 1448 of 1500 bytes of a packet are payload.
+        carried = mbit / 8 * 0.965
+        self.assertFalse(piece["is_bound"])
+        self.assertGreater(piece["bytes_per_us"], carried * 0.75)
+        self.assertLess(piece["bytes_per_us"], carried * 1.25)
+
+
+class HopLink(OverSites):
+    def test_rate_and_round_trip(self):
+        for rate, delay in ((2, 10), (10, 0.5), (100, 10), (100, 40)):
+            with self.subTest(rate=rate, delay=delay):
+                self.sites.set(rate=rate, delay=delay, queue=100)
+                piece = self.send(2)[-1]
+                self.assert_rate(piece, rate)
+                self.assertGreater(piece["round_trip_us"], delay * 2000)
+                self.assertLess(piece["round_trip_us"], delay * 2000 + 10000)
+
+    def test_probes_warm_a_connection_up(self):
+        self.sites.set(rate=100, delay=40, queue=100)
+        cold = self.send(1, 2500)[0]
+        warm = self.send(1, 2500, 1)[0]
+        # Cold it takes six round trips of 80 ms; warm one, and 48 ms for the bytes.
+        self.assertGreater(cold["us"], 400_000)
+        self.assertLess(warm["us"], 250_000)
+        self.assertEqual(cold["probe_bytes"], 0)
+        # A hundredth of the rate for a minute.
+        self.assertLess(warm["probe_bytes"], 0.01 * 12.5e6 * 60)
+        self.assertGreater(warm["ready_before"], 700_000)
+        self.assert_rate(warm, 100)
+
+    def test_a_slow_link_is_hardly_probed(self):
+        self.sites.set(rate=2, delay=10, queue=100)
+        self.assertLess(self.send(1, 1500, 1)[0]["probe_bytes"], 0.01 * 0.25e6 * 60)
+
+    def test_a_drop_of_the_rate_shows_in_the_next_transfer(self):
+        self.sites.set(rate=100, delay=10, queue=100)
+        command = self.sites.command(0, [self.program, "send", f"{self.sites.address(1)}:{PORT}", PIECE_BYTES, 5, 700])
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+            for _ in range(3):
+                piece = json.loads(program.stdout.readline())
+            self.assert_rate(piece, 100)
+            self.sites.set(rate=10)
+            program.stdout.readline()  # half a second of transfer
+            self.assert_rate(json.loads(program.stdout.readline()), 10)
+
+    def test_what_is_urgent_waits_for_little(self):
+        # Of 2 Mbit/s the queue holds 50 ms, the kernel 16 ms, a frame is 8 ms; without care it was 300 ms.
+        self.sites.set(rate=2, delay=10, queue=50)
+        waits = [piece["urgent_us"] for piece in self.run_program("overtake", 700_000, 10, 200) if piece["bulk_left"]]
+        self.assertGreater(len(waits), 4)
+        self.assertLess(statistics.median(waits), 180_000)
+
+
+class DecayingWindow(OverSites):
+    """As the kernel does it where nobody has told it otherwise."""
+
+    sysctl = {"ipv4/tcp_slow_start_after_idle": "1"}
+
+    def test_ready_bytes_tell_of_a_window_that_is_gone(self):
+        self.sites.set(rate=100, delay=40, queue=100)
+        pieces = self.send(3, 3000)
+        self.assertLess(pieces[2]["ready_before"], 30_000)
+        self.assertGreater(pieces[2]["ready_bytes"], 300_000)
+        self.assertGreater(pieces[2]["us"], 300_000)
+
+
+if __name__ == "__main__":
+    why = bench_sites.missing()
+    if why:
+        print(f"skipped: {why}")
+        sys.exit(SKIPPED)
+    run_tests(sys.modules[__name__], sanitized=["HopLink.test_rate_and_round_trip"])
