@@ -1,20 +1,13 @@
 /* Keeping the chain formed. */
-#include "gateway/fleet.h"
+#include "gateway/fleet_state.h"
 
 #include "common/log.h"
-#include "gateway/chain_wires.h"
 #include "gateway/pipeline_depth.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The back-off of a chain that keeps failing: so long after it was formed it may be formed again with the same
- * workers. */
-#define FORM_INTERVAL_US 1000000
-/* Years that a clock may have been ahead. A worker that reports more is not believed, or the numbers would end.
- */
-#define EPOCH_LEAD_MAX (1u << 28)
 /* How long the first plan waits for the expected workers before it takes those that are there: one that has
  * died while the gateway was away must not keep the others idle for ever. */
 #define EXPECTED_PATIENCE_US 60000000
@@ -24,27 +17,6 @@
 
 /* So many times as often do workers report while their chain forms. */
 #define FORMING_HASTE 5
-
-typedef enum pending_change {
-    NOTHING,
-    RENEW,  /* the same stages, the next epoch */
-    REPLAN, /* what is left */
-} pending_change;
-
-struct lh_fleet {
-    lh_fleet_options options;
-    const lh_model_profile *model;
-    lh_registry *registry;
-    lh_chain chain;
-    lh_chain_wires wires;
-    pending_change pending;
-    bool has_served; /* a chain has been formed before */
-    bool first_hop;  /* the gateway is connected to the first worker */
-    uint32_t epoch;  /* the last one given out */
-    int64_t created_us, changed_us /* who is there */, form_not_before_us;
-    const char *hold; /* why no chain may be planned yet; NULL: it may */
-    char reason[LH_ERROR_MESSAGE_BYTES];
-};
 
 lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profile *model, int64_t now_us,
                           lh_fleet **fleet, lh_error *error) {
@@ -71,118 +43,6 @@ void lh_fleet_destroy(lh_fleet *fleet) {
     free(fleet);
 }
 
-/* ---- Forming
- * ----------------------------------------------------------------------------------------------------- */
-
-static uint32_t next_epoch(const lh_fleet *fleet, int64_t now_us) {
-    uint32_t by_clock = fleet->options.first_epoch + (uint32_t)((now_us - fleet->created_us) / 1000000);
-    return by_clock > fleet->epoch ? by_clock : fleet->epoch + 1;
-}
-
-/* A worker still has what an earlier gateway gave it, perhaps in this very second, or by a clock that has been
- * set back since. */
-static void skip_epochs(lh_fleet *fleet, uint64_t generation, int64_t now_us) {
-    if (generation > fleet->epoch && generation < (uint64_t)next_epoch(fleet, now_us) + EPOCH_LEAD_MAX)
-        fleet->epoch = (uint32_t)generation;
-}
-
-static bool is_eligible(const lh_worker *worker, int64_t now_us) {
-    return !worker->report.leaving && worker->excluded_until_us <= now_us;
-}
-
-static uint32_t eligible(const lh_fleet *fleet, int64_t now_us, const lh_worker **workers) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
-        const lh_worker *worker = lh_registry_at(fleet->registry, i);
-        if (is_eligible(worker, now_us))
-            workers[count++] = worker;
-    }
-    return count;
-}
-
-static void log_formed(const lh_fleet *fleet) {
-    const lh_chain *chain = &fleet->chain;
-    for (uint32_t i = 0; i < chain->stage_count; i++)
-        lh_log(LH_LOG_INFO, "fleet",
-               "stage planned chain=%s epoch=%u worker=%s layers=%u-%u address=%s tls=%d", chain->name,
-               chain->epoch, chain->stages[i].name, chain->stages[i].first_layer,
-               chain->stages[i].last_layer - 1, chain->stages[i].address, chain->stages[i].tls);
-}
-
-static void note_formed(lh_fleet *fleet, int64_t now_us) {
-    lh_chain_wires_apply(&fleet->wires, &fleet->chain);
-    fleet->epoch = fleet->chain.epoch;
-    fleet->has_served = true;
-    fleet->pending = NOTHING;
-    fleet->form_not_before_us = now_us + FORM_INTERVAL_US;
-    fleet->reason[0] = 0;
-    log_formed(fleet);
-}
-
-/* Why no plan could be made, with what one of the workers that are left out has to say. */
-static void explain(lh_fleet *fleet, const char *problem, int64_t now_us) {
-    snprintf(fleet->reason, sizeof fleet->reason, "%s", problem);
-    for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
-        const lh_worker *worker = lh_registry_at(fleet->registry, i);
-        if (worker->excluded_until_us <= now_us || !worker->report.assignment.error[0])
-            continue;
-        snprintf(fleet->reason, sizeof fleet->reason, "%.120s; worker %s: %.120s", problem,
-                 worker->report.name, worker->report.assignment.error);
-        return;
-    }
-}
-
-/* Plans with the workers that are there. Where that fails the chain is as it was and `reason` says why. */
-static bool plan(lh_fleet *fleet, int64_t now_us) {
-    const lh_worker *workers[LH_WORKERS_MAX];
-    lh_plan_worker offers[LH_WORKERS_MAX];
-    lh_plan split;
-    lh_error error;
-    uint32_t count = eligible(fleet, now_us, workers);
-    for (uint32_t i = 0; i < count; i++)
-        offers[i] = (lh_plan_worker){workers[i]->report.name, workers[i]->report.site,
-                                     workers[i]->report.threads, workers[i]->report.memory_bytes};
-    lh_status status =
-        count == 0 && lh_registry_count(fleet->registry) > 0
-            ? lh_fail(&error, LH_ERR_UNAVAILABLE, "every worker is leaving or has failed to load its stage")
-            : lh_planner_split(fleet->model, offers, count, &fleet->options.planner, &split, &error);
-    if (status == LH_OK)
-        status = lh_chain_form(&fleet->chain, &split, workers, &fleet->options.origin,
-                               next_epoch(fleet, now_us), now_us, &error);
-    if (status != LH_OK) {
-        explain(fleet, error.message, now_us);
-        return false;
-    }
-    lh_chain_wires_start(&fleet->wires, &fleet->options.wire, fleet->model->width);
-    note_formed(fleet, now_us);
-    return true;
-}
-
-static void replan(lh_fleet *fleet, int64_t now_us) {
-    if (plan(fleet, now_us))
-        return;
-    lh_log(LH_LOG_WARN, "fleet", "chain is down chain=%s reason=\"%s\"", fleet->chain.name, fleet->reason);
-    lh_chain_drop(&fleet->chain);
-    fleet->pending = NOTHING;
-}
-
-static void renew(lh_fleet *fleet, int64_t now_us) {
-    lh_error error;
-    lh_chain_wires_choose(&fleet->wires, &fleet->chain, fleet->registry);
-    if (lh_chain_renew(&fleet->chain, fleet->registry, &fleet->options.origin, next_epoch(fleet, now_us),
-                       now_us, &error) == LH_OK)
-        note_formed(fleet, now_us);
-    else
-        replan(fleet, now_us);
-}
-
-/* A chain that is to change takes no steps meanwhile. */
-static void demand(lh_fleet *fleet, pending_change change) {
-    if (fleet->pending < change)
-        fleet->pending = change;
-    fleet->chain.state = LH_CHAIN_FORMING;
-}
-
 /* ---- What happens
  * ------------------------------------------------------------------------------------------------ */
 
@@ -195,7 +55,7 @@ void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char 
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
         lh_registry_suspect(fleet->registry, fleet->chain.stages[i].name,
                             now_us + fleet->options.probation_us);
-    demand(fleet, RENEW);
+    lh_fleet_demand(fleet, LH_FLEET_RENEW);
 }
 
 void lh_fleet_first_hop(lh_fleet *fleet, bool connected, int64_t now_us, const char *reason) {
@@ -226,7 +86,7 @@ static void check_members(lh_fleet *fleet, int64_t now_us) {
     snprintf(fleet->reason, sizeof fleet->reason, "worker %s %s", fleet->chain.stages[missing].name,
              restarted ? "was restarted" : "is gone");
     fleet->form_not_before_us = now_us;
-    demand(fleet, restarted ? RENEW : REPLAN);
+    lh_fleet_demand(fleet, restarted ? LH_FLEET_RENEW : LH_FLEET_REPLAN);
 }
 
 /* A worker that reports that it cannot hold its stage is left out for a while. */
@@ -241,18 +101,18 @@ static void check_failures(lh_fleet *fleet, int64_t now_us) {
         snprintf(fleet->reason, sizeof fleet->reason, "worker %s cannot hold its stage: %.220s",
                  worker->report.name, worker->report.assignment.error);
         lh_registry_exclude(fleet->registry, worker->report.name, now_us + EXCLUSION_US);
-        demand(fleet, REPLAN);
+        lh_fleet_demand(fleet, LH_FLEET_REPLAN);
     }
 }
 
 /* A worker that is to leave stays while the others cannot do without it. */
 static void check_leavers(lh_fleet *fleet, int64_t now_us) {
-    if (fleet->pending != NOTHING || now_us < fleet->form_not_before_us)
+    if (fleet->pending != LH_FLEET_NOTHING || now_us < fleet->form_not_before_us)
         return;
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++) {
         const lh_worker *worker = lh_registry_find(fleet->registry, fleet->chain.stages[i].name);
         if (worker && worker->report.leaving) {
-            plan(fleet, now_us);
+            lh_fleet_plan(fleet, now_us);
             return;
         }
     }
@@ -269,7 +129,7 @@ static bool settle_wires(lh_fleet *fleet, int64_t now_us) {
     fleet->wires.is_settled = true;
     if (!lh_chain_wires_choose(&fleet->wires, &fleet->chain, fleet->registry))
         return true;
-    renew(fleet, now_us);
+    lh_fleet_renew(fleet, now_us);
     return false;
 }
 
@@ -296,7 +156,7 @@ static void check_readiness(lh_fleet *fleet, int64_t now_us) {
  */
 static int64_t first_plan_due_us(const lh_fleet *fleet, int64_t now_us) {
     const lh_worker *workers[LH_WORKERS_MAX];
-    uint32_t count = eligible(fleet, now_us, workers);
+    uint32_t count = lh_fleet_eligible(fleet, now_us, workers);
     int64_t stable_us = fleet->changed_us + fleet->options.plan_delay_us;
     int64_t patience_us = fleet->created_us + EXPECTED_PATIENCE_US;
     if (count == 0 || fleet->hold)
@@ -318,8 +178,8 @@ static void start_chain(lh_fleet *fleet, int64_t now_us) {
         return;
     }
     if (now_us >= first_plan_due_us(fleet, now_us)) {
-        if (!plan(fleet, now_us))
-            fleet->form_not_before_us = now_us + FORM_INTERVAL_US;
+        if (!lh_fleet_plan(fleet, now_us))
+            fleet->form_not_before_us = now_us + LH_FORM_INTERVAL_US;
         return;
     }
     uint32_t count = lh_registry_count(fleet->registry);
@@ -337,21 +197,21 @@ void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
         check_failures(fleet, now_us);
         check_leavers(fleet, now_us);
     }
-    if (fleet->pending != NOTHING && now_us >= fleet->form_not_before_us) {
-        if (fleet->pending == RENEW)
-            renew(fleet, now_us);
+    if (fleet->pending != LH_FLEET_NOTHING && now_us >= fleet->form_not_before_us) {
+        if (fleet->pending == LH_FLEET_RENEW)
+            lh_fleet_renew(fleet, now_us);
         else
-            replan(fleet, now_us);
+            lh_fleet_replan(fleet, now_us);
     }
     if (fleet->chain.state == LH_CHAIN_NONE && now_us >= fleet->form_not_before_us)
         start_chain(fleet, now_us);
-    if (fleet->chain.state != LH_CHAIN_NONE && fleet->pending == NOTHING)
+    if (fleet->chain.state != LH_CHAIN_NONE && fleet->pending == LH_FLEET_NOTHING)
         check_readiness(fleet, now_us);
 }
 
 int64_t lh_fleet_deadline_us(const lh_fleet *fleet) {
     int64_t deadline = lh_registry_deadline_us(fleet->registry);
-    if (fleet->pending != NOTHING && fleet->form_not_before_us < deadline)
+    if (fleet->pending != LH_FLEET_NOTHING && fleet->form_not_before_us < deadline)
         deadline = fleet->form_not_before_us;
     if (fleet->chain.state == LH_CHAIN_NONE) {
         int64_t due_us = first_plan_due_us(fleet, fleet->form_not_before_us);
@@ -408,7 +268,7 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
     if (change != LH_REGISTRY_RENEWED)
         fleet->changed_us = now_us;
     log_change(report, change);
-    skip_epochs(fleet, report->assignment.generation, now_us);
+    lh_fleet_skip_epochs(fleet, report->assignment.generation, now_us);
     lh_fleet_tick(fleet, now_us);
     fill_answer(fleet, report->name, answer);
     return LH_OK;
