@@ -249,12 +249,14 @@ void lh_overlap_planner_plan(lh_overlap_planner *planner, const lh_overlap_spec 
     choice *kept = &planner->choices[class_of(rows)], before = *kept;
     char text[160];
     make(planner, spec, kept, position, rows, follows, plan);
-    if (!before.is_made ? !kept->is_made : is_same(&before.shape, &kept->shape))
-        return;
-    lh_log(LH_LOG_INFO, "overlap",
+    bool is_new = before.is_made ? !is_same(&before.shape, &kept->shape) : kept->is_made;
+    lh_log(is_new ? LH_LOG_INFO : LH_LOG_DEBUG, "overlap",
            "%s rows=%u plan=\"%s\" depth=%u predicted_ms=%.1f bound_ms=%.1f off_ms=%.1f",
-           before.is_made ? "another cut" : "first cut", rows, lh_overlap_plan_text(plan, text, sizeof text),
-           plan->depth, plan->predicted_us / 1e3, plan->bound_us / 1e3, plan->off_us / 1e3);
+           !is_new          ? "cut"
+           : before.is_made ? "another cut"
+                            : "first cut",
+           rows, lh_overlap_plan_text(plan, text, sizeof text), plan->depth, plan->predicted_us / 1e3,
+           plan->bound_us / 1e3, plan->off_us / 1e3);
 }
 
 void lh_overlap_planner_show(const lh_overlap_planner *planner, uint32_t rows, lh_overlap_plan *plan) {
