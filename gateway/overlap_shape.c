@@ -33,7 +33,7 @@ lh_step_cut lh_overlap_cut(uint8_t code, uint32_t width) {
 }
 
 static uint32_t rounded(uint32_t rows) {
-    return rows >= 16 ? (rows + 4) / 8 * 8 : rows;
+    return rows >= 16 ? (rows + 4) / 8 * 8 : rows >= 6 ? (rows + 2) / 4 * 4 : rows;
 }
 
 static uint32_t ramp_rows(const lh_overlap_shape *shape, uint32_t halvings) {
@@ -41,9 +41,9 @@ static uint32_t ramp_rows(const lh_overlap_shape *shape, uint32_t halvings) {
 }
 
 /* `rows` in `parts` of nearly one length, the longer ones last; where that leaves room below rows_max, all but the
- * last one are multiples of 8. */
+ * last one are multiples of 8, or of 4 where they are short. */
 static void divide(uint32_t rows, uint32_t parts, uint32_t rows_max, uint32_t *chunks) {
-    uint32_t unit = rows / parts >= 16 && rows / parts + 16 <= rows_max ? 8 : 1;
+    uint32_t unit = rows / parts + 16 > rows_max ? 1 : rows / parts >= 16 ? 8 : rows / parts >= 8 ? 4 : 1;
     uint32_t length = rows / parts / unit * unit, longer = (rows - length * parts) / unit;
     for (uint32_t i = 0; i < parts; i++)
         chunks[i] = length + (i + longer >= parts ? unit : 0);

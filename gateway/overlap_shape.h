@@ -23,7 +23,7 @@ typedef struct lh_overlap_shape {
 lh_step_cut lh_overlap_cut(uint8_t code, uint32_t width);
 uint32_t lh_overlap_cut_shards(uint8_t code);
 
-/* The chunks of so many rows, each of at most rows_max: multiples of 8 where they are long, as kernels like them. False: this
+/* The chunks of so many rows, each of at most rows_max: multiples of 8 or 4, as kernels like them. False: this
  * prompt is too short for the ramps, or too long for LH_COST_CHUNKS_MAX. */
 bool lh_overlap_shape_chunks(const lh_overlap_shape *shape, uint32_t rows, uint32_t rows_max,
                              uint32_t chunks[LH_COST_CHUNKS_MAX], uint32_t *count);
