@@ -1,6 +1,9 @@
 /* Times in milliseconds, as people think of prompts. */
 #include "gateway/overlap_json.h"
 
+/* Of the token whose time is shown. */
+#define DECODE_POSITION 512u
+
 static const uint32_t prompts[] = {128, 512, 2048};
 
 static double ms(double us) {
@@ -58,5 +61,7 @@ json_t *lh_overlap_json_render(const lh_overlap_planner *planner) {
         json_array_append_new(hops, render_hop(&chain->hops[h]));
     for (size_t i = 0; i < sizeof prompts / sizeof prompts[0]; i++)
         json_array_append_new(plans, render_plan(planner, prompts[i]));
-    return json_pack("{s:s?, s:o, s:o, s:o}", "lacks", lacks, "stages", stages, "hops", hops, "plans", plans);
+    double token_ms = lacks ? 0 : ms(lh_cost_decode_us(chain, DECODE_POSITION));
+    return json_pack("{s:s?, s:o, s:o, s:o, s:f}", "lacks", lacks, "stages", stages, "hops", hops, "plans",
+                     plans, "token_ms", token_ms);
 }

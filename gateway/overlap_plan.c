@@ -191,7 +191,7 @@ static uint32_t depth_of(const lh_overlap_planner *planner, lh_overlap_search *s
                          const lh_overlap_shape *shape, const lh_overlap_plan *plan) {
     uint32_t alone = lh_overlap_search_depth(search, shape), steady = steady_depth(planner, plan);
     uint32_t depth = alone > steady ? alone : steady;
-    return least(depth + depth / 4 + 1, planner->depth_max);
+    return least(depth + depth / 2 + 2, planner->depth_max);
 }
 
 /* Chunks of exactly so many rows, the last one being what is left. */

@@ -13,7 +13,7 @@
  *
  * The depth is the least number of chunks under way with which the prediction is as good as with all of them; but never
  * less than keeps the busiest part busy when more prompts follow, which is the ring's latency over its time for a chunk
- * (Little's law); and a quarter on top for what varies.
+ * (Little's law); and half of that on top for what varies, since a chunk that waits costs nothing.
  *
  * Thread: one at a time. */
 #pragma once

@@ -42,6 +42,9 @@ static void it_says_what_it_reckons_with(void **state) {
     assert_int_equal(json_array_size(json_object_get(json, "hops")), 3);
     json_t *stage = json_array_get(json_object_get(json, "stages"), 1);
     assert_true(json_real_value(json_object_get(stage, "rows_512_ms")) == 300);
+    /* around the ring: two rows, their overheads, some 1.6 kB, three delays */
+    double token_ms = json_real_value(json_object_get(json, "token_ms"));
+    assert_true(token_ms > 2 * 1.2 + 30 && token_ms < 2 * 1.2 + 30 + 2);
     json_t *plans = json_object_get(json, "plans"), *plan;
     size_t i, j;
     json_array_foreach(plans, i, plan) {
