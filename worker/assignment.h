@@ -3,8 +3,9 @@
  * it away.
  *
  * A stage is built anew only where the model, its layers or its sizes change. A new epoch, next hop or wire
- * type leaves the weights where they are. While the gateway is away or has no plan
- * everything stays as it is. What cannot be done is reported with its reason and tried again, later and later.
+ * type leaves the weights where they are, and what has been measured of the stage. While the gateway is away or
+ * has no plan everything stays as it is. What cannot be done is reported with its reason and tried again, later
+ * and later.
  *
  * Thread: the loop's; waiting work runs on libuv's pool. */
 #pragma once
