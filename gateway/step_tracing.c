@@ -16,6 +16,16 @@ static lh_trace_part *find_part(lh_trace_part *parts, uint32_t count, uint64_t t
     return NULL;
 }
 
+/* Its plan is told with its first rows. */
+static void begin_part(lh_trace_part *part, const lh_flight_segment *segment) {
+    const lh_sequence *sequence = segment->sequence;
+    *part = (lh_trace_part){.trace = sequence->trace, .first_position = segment->first_position};
+    if (!sequence->has_plan || segment->first_position > 0)
+        return;
+    part->predicted_us = (int64_t)sequence->predicted_us;
+    lh_overlap_plan_text(&sequence->plan, part->plan, sizeof part->plan);
+}
+
 uint32_t lh_scheduler_traced_parts(const lh_scheduler *scheduler, uint64_t step, lh_trace_part *parts,
                                    uint32_t max) {
     const lh_flight *flight = lh_flight_table_find(scheduler->flights, step);
@@ -26,7 +36,7 @@ uint32_t lh_scheduler_traced_parts(const lh_scheduler *scheduler, uint64_t step,
         lh_trace_part *part = trace ? find_part(parts, count, trace) : NULL;
         if (trace && !part && count < max) {
             part = &parts[count++];
-            *part = (lh_trace_part){.trace = trace, .first_position = segment->first_position};
+            begin_part(part, segment);
         }
         if (!part)
             continue;

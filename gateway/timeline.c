@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Nothing of a request is so far from its beginning: a worker tells nonsense, of which no sums are made. 13 days. */
+#define FAR_US (1ll << 40)
+
 /* The clocks of the steps of one epoch. */
 typedef struct ring {
     uint32_t epoch, hop_count;
@@ -58,7 +61,8 @@ static uint32_t find_track(draft *d, lh_track_kind kind, const char *from, const
 /* Spans of which one end is not known, or that end before they begin by clocks that are not known well, are left out. */
 static void add_span(draft *d, const lh_span *span) {
     lh_timeline *line = d->line;
-    if (d->has_failed || span->begin_us == 0 || span->end_us < span->begin_us)
+    bool is_near = span->begin_us > line->received_us - FAR_US && span->end_us < line->received_us + FAR_US;
+    if (d->has_failed || span->begin_us == 0 || span->end_us < span->begin_us || !is_near)
         return;
     if (!lh_growing_array_reserve(&line->spans, &line->span_capacity, line->span_count + 1,
                                   sizeof *line->spans)) {
@@ -376,6 +380,8 @@ static void copy_head(lh_timeline *line, const lh_trace *trace) {
     line->first_token_us = trace->first_token_us;
     line->last_token_us = trace->last_token_us;
     line->prompt_tokens = trace->prompt_tokens;
+    memcpy(line->plan, trace->plan, sizeof line->plan);
+    line->predicted_us = trace->predicted_us;
     line->token_count = trace->token_count;
     line->dropped_count = trace->dropped_count;
     line->is_over = trace->ended_us != 0 && trace->open_steps == 0;

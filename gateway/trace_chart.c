@@ -138,6 +138,10 @@ static void put_figures(page *p, const lh_chart *chart) {
     if (f->bound_ms > 0)
         put(p, "bound %.1f ms, so %.2f times the bound; one after the other it would be %.1f ms%s\n",
             f->bound_ms, f->distance, f->sum_ms, f->is_whole ? "" : " (some steps' times are missing)");
+    if (f->plan[0] && f->predicted_ms > 0)
+        put(p, "plan %s, predicted to take %.1f ms\n", f->plan, f->predicted_ms);
+    else if (f->plan[0])
+        put(p, "plan %s; what it takes could not be predicted yet\n", f->plan);
     if (f->decode_count && f->token_bound_ms > 0)
         put(p, "%u further tokens: %.1f ms each, bound %.1f ms, so %.2f times the bound\n", f->decode_count,
             f->token_ms, f->token_bound_ms, f->token_distance);

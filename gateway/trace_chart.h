@@ -27,6 +27,8 @@ typedef struct lh_chart_figures {
     uint32_t chunk_count, decode_count;
     double token_ms, token_bound_ms, token_distance; /* where decode_count is not 0 */
     bool is_whole;
+    char plan[96]; /* printable; "": not told */
+    double predicted_ms;
 } lh_chart_figures;
 
 typedef struct lh_chart {

@@ -160,7 +160,9 @@ static void read_figures(const json_t *timing, lh_chart_figures *figures) {
                                   .token_ms = number_of(decode, "token_ms"),
                                   .token_bound_ms = number_of(decode, "bound_ms"),
                                   .token_distance = number_of(decode, "distance"),
-                                  .is_whole = json_is_true(json_object_get(timing, "complete"))};
+                                  .is_whole = json_is_true(json_object_get(timing, "complete")),
+                                  .predicted_ms = number_of(timing, "predicted_ms")};
+    copy_printable(figures->plan, sizeof figures->plan, json_string_value(json_object_get(timing, "plan")));
 }
 
 static void read_head(const json_t *other, lh_chart *chart) {

@@ -10,11 +10,16 @@
 
 #include <stdatomic.h>
 
+#define LH_TRACE_PLAN_BYTES 96u
+
 /* The rows of a request in a step. */
 typedef struct lh_trace_part {
     uint64_t trace; /* the request's number */
     uint32_t first_position, rows;
     uint32_t draws; /* tokens that are drawn for it */
+    /* With its first rows: how its prompt is cut, and what that is expected to take; "" and 0: not known. */
+    char plan[LH_TRACE_PLAN_BYTES];
+    int64_t predicted_us;
 } lh_trace_part;
 
 typedef struct lh_trace_step {

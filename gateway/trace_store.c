@@ -148,6 +148,12 @@ static void add_entry(lh_trace_store *store, record *r, const lh_trace_part *par
     store->bytes += bytes;
 }
 
+static void admit(lh_trace *trace, const lh_trace_part *part, int64_t now_us) {
+    trace->admitted_us = now_us;
+    trace->predicted_us = part->predicted_us;
+    memcpy(trace->plan, part->plan, sizeof trace->plan);
+}
+
 void lh_trace_store_begin_step(lh_trace_store *store, const lh_trace_part *parts, uint32_t count,
                                int64_t now_us) {
     pthread_mutex_lock(&store->mutex);
@@ -157,7 +163,7 @@ void lh_trace_store_begin_step(lh_trace_store *store, const lh_trace_part *parts
             continue;
         r->trace.open_steps++;
         if (r->trace.admitted_us == 0)
-            r->trace.admitted_us = now_us;
+            admit(&r->trace, &parts[i], now_us);
     }
     pthread_mutex_unlock(&store->mutex);
 }

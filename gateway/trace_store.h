@@ -28,6 +28,8 @@ typedef struct lh_trace {
     char request_id[LH_TRACE_NAME_BYTES]; /* x-request-id */
     int64_t received_us, tokenized_us, queued_us, admitted_us, ended_us;
     uint32_t prompt_tokens;
+    char plan[LH_TRACE_PLAN_BYTES]; /* of its first step */
+    int64_t predicted_us;           /* from there to the first token; 0: not known */
     int64_t first_token_us, last_token_us;
     uint32_t token_count; /* drawn, of all its choices */
     uint32_t open_steps;  /* on their way */

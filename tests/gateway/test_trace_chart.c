@@ -16,7 +16,8 @@ static const char trace[] =
     "\"prefill_ms\": 98,"
     " \"compute_ms\": 80, \"wire_ms\": 10, \"wait_ms\": 8, \"bound_ms\": 49, \"distance\": 2, \"sum_ms\": "
     "120, \"chunk_count\": 2,"
-    " \"complete\": true, \"decode\": {\"tokens\": 1, \"token_ms\": 30, \"bound_ms\": 20, \"distance\": "
+    " \"complete\": true, \"plan\": \"2x4\", \"predicted_ms\": 90.5, \"decode\": {\"tokens\": 1, "
+    "\"token_ms\": 30, \"bound_ms\": 20, \"distance\": "
     "1.5}}},"
     "\"traceEvents\": ["
     "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": 2, \"tid\": 2, \"args\": {\"name\": \"wire to b\"}},"
@@ -75,6 +76,7 @@ static void test_the_prompt(void **state) {
     expect_line(
         text, "first token after 100.0 ms; the prompt took 98.0 = 80.0 compute + 10.0 wire alone + 8.0 wait");
     expect_line(text, "bound 49.0 ms, so 2.00 times the bound; one after the other it would be 120.0 ms");
+    expect_line(text, "plan 2x4, predicted to take 90.5 ms");
     expect_line(text, "1 further tokens: 30.0 ms each, bound 20.0 ms, so 1.50 times the bound");
     expect_line(text, "clocks are aligned within 0.25 ms");
     for (const char *at = text; *at; at++)

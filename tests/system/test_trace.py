@@ -145,6 +145,8 @@ class TraceTest(unittest.TestCase):
         self.assertEqual(timing["decode"]["tokens"], 5)
         self.assertGreater(timing["decode"]["bound_ms"], 0)
         self.assertEqual(timing["chunks"][0], 48)
+        self.assertIn("48", timing["plan"])
+        self.assertGreaterEqual(timing["predicted_ms"] or 0, 0)
         self.assertEqual(timing["chunk_count"], len(timing["chunks"]))
         self.assertEqual([len(h["cut"]) for h in timing["hops"]], [0, 3, 3, 0])
         self.assertEqual(timing["hops"][1]["cut"][-1], 576)
