@@ -267,15 +267,16 @@ static int compare_ends(const void *one, const void *other) {
     return a->left_us < b->left_us ? -1 : a->left_us > b->left_us;
 }
 
+/* Where two begin at the same moment, kinds are in the order of their holding and following each other. */
 static int compare_begins(const void *one, const void *other) {
     const lh_span *a = one, *b = other;
     if (a->track != b->track)
         return a->track < b->track ? -1 : 1;
     if (a->begin_us != b->begin_us)
         return a->begin_us < b->begin_us ? -1 : 1;
-    if (a->end_us != b->end_us)
-        return a->end_us > b->end_us ? -1 : 1;
-    return a->kind < b->kind ? -1 : a->kind > b->kind;
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    return a->end_us < b->end_us ? -1 : a->end_us > b->end_us;
 }
 
 /* A wire carries one thing after the other, so what comes later began no sooner than the one before it was through. Spans by end. */
