@@ -1,17 +1,17 @@
 /* The trials, in this order:
  *
  *   points      one new sequence of 1, 2, 4 ... rows
- *   attention   a few rows on top of the longest one: what is more than at position 0 is attention to those before
+ *   attention   a few rows on top of the longest one: what is more than at position 0 is attention to it
  *   draw        the last stage: one row that draws a token, beside one that does not
  *   emit        other stages: the result in 1, 2 and more shards. From the first shard on these take
- *                   E(1) = encoding + shard,  E(n) = encoding + n * shard + (1 - first shard's part) * last product
+ *                   E(1) = encoding + shard
+ *                   E(n) = encoding + n * shard + (1 - first shard's part) * last product
  *               so three of them tell what a shard and what the last product takes
  *
- * Each is repeated while that is cheap, and the least time counts: what is more was others' doing. Where a stage is so
- * slow, or the machine so busy, that the budget ends early, the longer steps are left out; those that come by later make points of their own (server_meter.h). */
+ * Each is repeated while that is cheap, and the least time counts: what is more was others' doing. Where a
+ * stage is so slow, or the machine so busy, that the budget ends early, the longer steps are left out; those
+ * that come by later make points of their own (server_meter.h). */
 #include "worker/assignment_calibration.h"
-
-#include <string.h>
 
 #define REPEATS_MAX 5u
 /* So much of the budget goes to the repeats of one kind of step ... */
@@ -24,12 +24,18 @@
 #define POINTS_MIN 2u
 /* Fewer pairs of a row and a position before it say less of attention than the clock's noise does. */
 #define PAIRS_MIN 1024u
-/* Of a shard: a message, a wake-up and a frame take that long on any machine, also where the clock does not see it. */
+/* One multiplication in attention, in floats and with an exponential for each few dozen, beside one of
+ * quantized weights; and how far from that a measured time may be. A zero would stay one (server_meter.h
+ * works with factors). */
+#define ATTENTION_DEARER 2.5
+#define ATTENTION_REASON 4.0
+/* Of a shard: a message, a wake-up and a frame take that long on any machine, also where the clock does not
+ * see it. */
 #define SHARD_US_MIN 2.0
 /* Of the clock: nothing takes less. */
 #define TICK_US 1.0
-/* Rows of the trials for attention, and of those for shards: many enough to be no special case, cheap enough to
- * repeat. */
+/* Rows of the trials for attention, and of those for shards: many enough to be no special case, cheap enough
+ * to repeat. */
 #define ATTENTION_ROWS 32u
 #define EMIT_ROWS      16u
 #define EMIT_SHARDS    8u
@@ -180,7 +186,8 @@ void lh_calibration_start(lh_calibration *calibration, const lh_calibration_limi
 
 /* ---- What follows ------------------------------------------------------------------------------- */
 
-/* What a part of the step on which shares are measured is of the whole. There is more to a step than either end. */
+/* What a part of the step on which shares are measured is of the whole. There is more to a step than either
+ * end. */
 static double share_of(const lh_calibration *c, double part_us) {
     double share = part_us / c->points[point_of(c, EMIT_ROWS)].us;
     return share < 0 ? 0 : share > 0.5 ? 0.5 : share;
@@ -204,9 +211,14 @@ static void solve_emit(const lh_calibration *c, lh_compute_profile *profile) {
     profile->give_share = share_of(c, give_us);
 }
 
-/* Less than nothing was the clock's noise. */
+/* What was measured, within reason; where there was no time to, what the number of multiplications lets
+ * expect. */
 static double attention_us(const lh_calibration *c) {
-    return c->us_per_row_position > 0 ? c->us_per_row_position : 0;
+    const lh_compute_point *longest = &c->points[c->point_count - 1];
+    double guess_us = ATTENTION_DEARER * c->limits.attention_part * longest->us / longest->rows;
+    double measured_us = c->us_per_row_position != 0 ? c->us_per_row_position : guess_us;
+    double least_us = guess_us / ATTENTION_REASON, most_us = guess_us * ATTENTION_REASON;
+    return measured_us < least_us ? least_us : measured_us > most_us ? most_us : measured_us;
 }
 
 /* The base time: without the rows' attention to each other. */
@@ -216,10 +228,11 @@ static double without_attention(const lh_calibration *c, const lh_compute_point 
 }
 
 void lh_calibration_read(const lh_calibration *c, lh_compute_profile *profile) {
-    *profile = (lh_compute_profile){.point_count = c->point_count, .us_per_row_position = attention_us(c)};
+    *profile = (lh_compute_profile){.point_count = c->point_count};
     if (c->point_count == 0) {
         return;
     }
+    profile->us_per_row_position = attention_us(c);
     for (uint32_t i = 0; i < c->point_count; i++) {
         double us = without_attention(c, &c->points[i]);
         double before = i > 0 ? profile->points[i - 1].us : 0;

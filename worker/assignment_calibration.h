@@ -1,5 +1,6 @@
-/* Which steps to time on a stage that has just been loaded, and what follows from their times: the profile that a worker
- * reports before it has served anything. Pure: who runs the trials holds the stage and the clock.
+/* Which steps to time on a stage that has just been loaded, and what follows from their times: the profile
+ * that a worker reports before it has served anything. Pure: who runs the trials holds the stage and the
+ * clock.
  *
  *     lh_calibration_start(&c, &limits);
  *     while (lh_calibration_next(&c, &trial)) { ... run it ... lh_calibration_note(&c, &times); }
@@ -17,6 +18,8 @@ typedef struct lh_calibration_limits {
     uint32_t positions_max; /* of one sequence: the context, and what the KV cache holds */
     uint32_t column_blocks; /* a column shard of the result is some of these */
     bool is_first, is_last;
+    /* multiplications for one row's attention to one position, as a part of those for a row's products */
+    double attention_part;
     double budget_us; /* for all trials together, about; those that would go far beyond are left out */
 } lh_calibration_limits;
 

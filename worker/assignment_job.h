@@ -1,5 +1,5 @@
-/* Fetches the weights of an assignment, builds its stage and times it: blocking work, for a thread that may wait. The
- * thread pool must be idle, since a stage packs its weights with it.
+/* Fetches the weights of an assignment, builds its stage and times it: blocking work, for a thread that may
+ * wait. The thread pool must be idle, since a stage packs its weights with it.
  *
  * Thread: run is for one thread; cancel and progress may be called by any other meanwhile. */
 #pragma once
@@ -37,8 +37,8 @@ void lh_assignment_job_destroy(lh_assignment_job *job);
 /* Errors: those of lh_weights_open, lh_model_config_read, lh_weights_ensure, lh_stage_create; LH_ERR_INVALID:
  * the model has another number of layers than the assignment says. */
 lh_status lh_assignment_job_run(lh_assignment_job *job, lh_error *error);
-/* The stage, the width of its activations and what its steps cost (which may not have been found out), after run gave LH_OK;
- * the stage is the caller's from now on. */
+/* The stage, the width of its activations and what its steps cost (which may not have been found out), after
+ * run gave LH_OK; the stage is the caller's from now on. */
 lh_stage *lh_assignment_job_take(lh_assignment_job *job, uint32_t *width, lh_compute_profile *profile);
 
 void lh_assignment_job_cancel(lh_assignment_job *job);

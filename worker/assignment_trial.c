@@ -139,6 +139,12 @@ static lh_status run_trial(bench *b, const lh_calibration_trial *trial, lh_calib
 
 /* ---- All of them -------------------------------------------------------------------------------- */
 
+static double attention_part(const lh_model_config *config) {
+    double width = config->width, queries = (double)config->heads * config->head_dim;
+    double keys = (double)config->kv_heads * config->head_dim;
+    return 2 * queries / (width * (2 * queries + 2 * keys + 3 * (double)config->feed_forward_width));
+}
+
 static lh_calibration_limits limits_of(const lh_trial_options *options) {
     const lh_model_config *config = options->config;
     uint64_t held = (uint64_t)lh_kv_cache_pages_free(lh_stage_kv(options->stage)) * LH_KV_PAGE_POSITIONS;
@@ -148,6 +154,7 @@ static lh_calibration_limits limits_of(const lh_trial_options *options) {
                                    .column_blocks = (config->width + LH_SPAN_COLUMNS - 1) / LH_SPAN_COLUMNS,
                                    .is_first = options->range.first == 0,
                                    .is_last = options->range.last == config->layers,
+                                   .attention_part = attention_part(config),
                                    .budget_us = options->budget_us};
 }
 

@@ -1,5 +1,5 @@
-/* Runs the trials of a calibration (assignment_calibration.h) on a stage that has just been loaded: real steps of a
- * sequence of its own, which is released again, so that the KV cache is as it was. */
+/* Runs the trials of a calibration (assignment_calibration.h) on a stage that has just been loaded: real
+ * steps of a sequence of its own, which is released again, so that the KV cache is as it was. */
 #pragma once
 
 #include "worker/api/measurements.h"
@@ -20,6 +20,7 @@ typedef struct lh_trial_options {
     const _Atomic bool *cancelled; /* looked at between layers */
 } lh_trial_options;
 
-/* Blocking; for the thread that owns the stage. Times are those of a machine that does nothing else (core_clock.h). On an error (LH_ERR_CANCELLED, LH_ERR_NO_MEMORY, those of the stage) *profile
- * holds what was found before it. */
+/* Blocking; for the thread that owns the stage. Times are those of a machine that does nothing else
+ * (core_clock.h). On an error (LH_ERR_CANCELLED, LH_ERR_NO_MEMORY, those of the stage) *profile holds what
+ * was found before it. */
 lh_status lh_trial_run_all(const lh_trial_options *options, lh_compute_profile *profile, lh_error *error);

@@ -1,4 +1,5 @@
-/* The kernel's account of a thread: nanoseconds on a core, nanoseconds on the run queue, times that it ran. */
+/* The kernel's account of a thread: nanoseconds on a core, nanoseconds on the run queue, times that it ran.
+ * */
 #include "worker/core_clock.h"
 
 #include "common/clock.h"

@@ -1,8 +1,8 @@
-/* The monotonic clock without the time in which the calling thread could have run but had no core: what a piece of work
- * takes on a machine that is otherwise idle, read on one that is not. What the thread sleeps by itself counts. Where the
- * kernel does not tell (/proc/thread-self/schedstat), it is the monotonic clock. On a machine that plays a slower one
- * (slowdown.h) it is that one's time: the processor's, and what is owed on top, whether it has been slept yet or not.
- * Thread: the one that opened it. */
+/* The monotonic clock without the time in which the calling thread could have run but had no core: what a
+ * piece of work takes on a machine that is otherwise idle, read on one that is not. What the thread sleeps
+ * by itself counts. Where the kernel does not tell (/proc/thread-self/schedstat), it is the monotonic clock.
+ * On a machine that plays a slower one (slowdown.h) it is that one's time: the processor's, and what is owed
+ * on top, whether it has been slept yet or not. Thread: the one that opened it. */
 #pragma once
 
 #include "worker/slowdown.h"

@@ -1,31 +1,33 @@
 /* How one number, a step's time, corrects a dozen estimates.
  *
- * The time of a step is predicted as a sum: the base time of its rows (linear between two points), attention, draws, extra
- * shards. What the measured time differs from that, as a factor, is passed on to the estimates. How much each gets follows
- * from two beliefs about why a time changes, as in a Kalman filter whose covariance stays as it is:
+ * The time of a step is predicted as a sum: the base time of its rows (linear between two points),
+ * attention, draws, extra shards. What the measured time differs from that, as a factor, is passed on to the
+ * estimates. How much each gets follows from two beliefs about why a time changes, as in a Kalman filter
+ * whose covariance stays as it is:
  *
- *   - mostly the machine got slower or faster: everything by the same factor. So decode steps of one row also correct
+ *   - mostly the machine got slower or faster: everything by the same factor. So decode steps also correct
  *     what is believed of prefill steps of 512, before the next one comes;
- *   - partly it is this kind of step: points near to these rows more than far ones. So in the end each point follows
+ *   - partly it is this kind of step: points near to these rows more than far ones. So each point follows
  *     its own steps.
  *
- * With h the share of each estimate in the prediction and K the covariance of the beliefs, an estimate's logarithm
- * moves by  gain * residual * (K h) / (h' K h) : then the prediction itself moves by gain * residual.
+ * With h the share of each estimate in the prediction and K the covariance of the beliefs, an estimate's
+ * logarithm moves by  gain * residual * (K h) / (h' K h) : then the prediction itself moves by gain *
+ * residual.
  *
- * A sample is believed as far as it is long (EWMA over busy time), not beyond a factor, and only where the last three
- * of its kind agree that there is a change: their median counts. So one step during which the thread was not on its core moves
- * nothing, and the second and third one after a change already do. */
+ * A sample is believed as far as it is long (EWMA over busy time), not beyond a factor, and only where the
+ * last three of its kind agree that there is a change: their median counts. So one step during which the
+ * thread was not on its core moves nothing, and the second and third one after a change already do. */
 #include "worker/server_meter.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The part of a change that all estimates share, and the part that falls by half with each doubling of the rows between
- * two points. */
+/* The part of a change that all estimates share, and the part that falls by half with each doubling of the
+ * rows between two points. */
 #define COMMON_PART 0.6
 #define OWN_PART    0.4
-/* Steps of together so much time replace an estimate by two thirds; one step at most half of it, and at least a tenth:
- * ten decode steps are enough also where they are short. */
+/* Steps of together so much time replace an estimate by two thirds; one step at most half of it, and at
+ * least a tenth: ten decode steps are enough also where they are short. */
 #define MEMORY_US 300000.0
 #define GAIN_MIN  0.1
 #define GAIN_MAX  0.5
@@ -35,8 +37,8 @@
 #define RECENT_US 5000000
 /* Rows beyond the last point by this factor make a point of their own. */
 #define STRETCH 2.0
-/* Of a step outside of the arithmetic, before one has been seen: two thread wake-ups and a few frames on an ordinary
- * machine. */
+/* Of a step outside of the arithmetic, before one has been seen: two thread wake-ups and a few frames on an
+ * ordinary machine. */
 #define OVERHEAD_US 100.0
 
 /* Eleven days: no step takes so long, and no estimate gets there. */
@@ -64,7 +66,8 @@ static double median_of_3(double a, double b, double c) {
     return c < low ? low : c > high ? high : c;
 }
 
-/* Remembers what a sample would make of the logarithm of the estimate, and returns what the last ones together make of it. */
+/* Remembers what a sample would make of the logarithm of the estimate, and returns what the last ones
+ * together make of it. */
 static double note_level(lh_meter_track *track, double level, int64_t now_us) {
     if (now_us - track->recent_at_us > RECENT_US) {
         track->recent_count = 0;
@@ -180,8 +183,8 @@ static void apply(lh_server_meter *meter, const double factors[ESTIMATES]) {
     meter->shard_us = scaled(meter->shard_us, factors[SHARD]);
 }
 
-/* A step of far more rows than any before: what the line through the others would say of it was a guess, so that it says
- * nothing about them. */
+/* A step of far more rows than any before: what the line through the others would say of it was a guess, so
+ * that it says nothing about them. */
 static void add_point_of(lh_server_meter *meter, const lh_step_cost *cost) {
     double parts[ESTIMATES] = {0}, busy_us = (double)cost->busy_us;
     if (meter->point_count > 0) {

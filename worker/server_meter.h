@@ -1,6 +1,6 @@
-/* What a stage costs, kept up from the steps that it computes (lh_compute_profile). It starts from a calibration, and each
- * step corrects it: a machine that turns slower, or shares its cores, shows within a second or two of traffic.
- * Sans-I/O: time is an argument. Nothing is allocated. Thread: one at a time. */
+/* What a stage costs, kept up from the steps that it computes (lh_compute_profile). It starts from a
+ * calibration, and each step corrects it: a machine that turns slower, or shares its cores, shows within a
+ * second or two of traffic. Sans-I/O: time is an argument. Nothing is allocated. Thread: one at a time. */
 #pragma once
 
 #include "worker/api/measurements.h"

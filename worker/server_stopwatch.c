@@ -1,5 +1,6 @@
-/* Sums of spans. What lies between a step's last piece coming in and its end, and is not the compute thread's, is what a
- * worker costs beside its arithmetic; it can only be told for a step that nothing else was in the way of. */
+/* Sums of spans. What lies between a step's last piece coming in and its end, and is not the compute
+ * thread's, is what a worker costs beside its arithmetic; it can only be told for a step that nothing else
+ * was in the way of. */
 #include "worker/server_stopwatch.h"
 
 void lh_server_stopwatch_start(lh_server_stopwatch *watch, const lh_step_manifest *manifest, bool is_last) {

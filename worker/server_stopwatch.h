@@ -1,4 +1,5 @@
-/* What one step costs, put together from what is seen of it, for the meter. Private to server*.c. Thread: the loop's. */
+/* What one step costs, put together from what is seen of it, for the meter. Private to server*.c. Thread:
+ * the loop's. */
 #pragma once
 
 #include "worker/api/step.h"

@@ -21,18 +21,21 @@ typedef struct stage {
     double spent_us;
 } stage;
 
-static const stage sound = {
-    .step_us = 3000,
-    .row_us = 400,
-    .attention_us = 0.5,
-    .draw_us = 900,
-    .shard_us = 12,
-    .encode_us = 40,
-    .take_part = 0.06,
-    .give_part = 0.1,
-    .busy = 1,
-    .limits = {.rows_max = 512, .positions_max = 2048, .column_blocks = 18, .budget_us = 800000},
-    .dice = 7};
+static const stage sound = {.step_us = 3000,
+                            .row_us = 400,
+                            .attention_us = 0.5,
+                            .draw_us = 900,
+                            .shard_us = 12,
+                            .encode_us = 40,
+                            .take_part = 0.06,
+                            .give_part = 0.1,
+                            .busy = 1,
+                            .limits = {.attention_part = 5e-4,
+                                       .rows_max = 512,
+                                       .positions_max = 2048,
+                                       .column_blocks = 18,
+                                       .budget_us = 800000},
+                            .dice = 7};
 
 static double roll(stage *s) {
     s->dice = s->dice * 6364136223846793005u + 1442695040888963407u;
@@ -126,6 +129,23 @@ static void test_it_finds_what_is_there(void **state) {
     }
 }
 
+/* Whatever the clock says of attention, it stays within reason. */
+static void test_attention_beyond_reason(void **state) {
+    (void)state;
+    static const double wrong[] = {-10, 0.0001, 1000};
+    for (int i = 0; i < 3; i++) {
+        stage s = sound;
+        s.attention_us = wrong[i];
+        s.step_us = 1e6;
+        s.row_us = 1e4;
+        s.limits.budget_us = 1e9;
+        lh_compute_profile profile = calibrate(&s);
+        double guess_us = 2.5 * s.limits.attention_part * s.row_us;
+        assert_true(profile.us_per_row_position > guess_us / 5 &&
+                    profile.us_per_row_position < guess_us * 100);
+    }
+}
+
 static void test_a_slow_stage_gets_fewer_points(void **state) {
     (void)state;
     stage s = sound;
@@ -141,7 +161,9 @@ static void test_a_slow_stage_gets_fewer_points(void **state) {
     profile = calibrate(&s);
     assert_int_equal(profile.point_count, 2);
     assert_int_equal(s.trials, 3); /* two points, and a draw */
-    assert_true(profile.draw_us > 0 && profile.us_per_row_position == 0);
+    assert_true(profile.draw_us > 0);
+    /* a guess, since nothing was long enough: 2.5 times what the multiplications are in proportion */
+    assert_near(profile.us_per_row_position, 2.5 * 5e-4 * 3.5e6, 0.01);
 }
 
 static void test_a_busy_machine_gets_fewer_points(void **state) {
@@ -209,6 +231,7 @@ static void test_times_that_say_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_finds_what_is_there),
+        cmocka_unit_test(test_attention_beyond_reason),
         cmocka_unit_test(test_a_slow_stage_gets_fewer_points),
         cmocka_unit_test(test_a_busy_machine_gets_fewer_points),
         cmocka_unit_test(test_limits),

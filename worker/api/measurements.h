@@ -8,9 +8,9 @@
 
 #define LH_COMPUTE_POINTS_MAX 12u
 
-/* The time of one step on this worker's stage, all of its layers. In all a step of r rows from position p on takes
- * us(r) + us_per_row_position * (r p + r (r - 1) / 2) + draw_us * (rows that draw) + shard_us * (column shards after the
- * first, of what it takes and of what it gives). */
+/* The time of one step on this worker's stage, all of its layers. In all a step of r rows from position p on
+ * takes us(r) + us_per_row_position * (r p + r (r - 1) / 2) + draw_us * (rows that draw) + shard_us *
+ * (column shards after the first, of what it takes and of what it gives). */
 typedef struct lh_compute_point {
     uint32_t rows;
     double us; /* of rows that attend to nothing but themselves, and of which none draws a token */

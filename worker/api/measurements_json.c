@@ -1,5 +1,5 @@
-/* Measurements to JSON and back. From a peer no number is believed that is not finite and within what a real one can
- * be. */
+/* Measurements to JSON and back. From a peer no number is believed that is not finite and within what a real
+ * one can be. */
 #include "worker/api/measurements_json.h"
 
 #include "worker/api/step.h"
@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Eleven days for one step, a terabyte at once, a terabyte in a second: far above any real one, and sums and products of
- * a few of them are far from the end of a double. */
+/* Eleven days for one step, a terabyte at once, a terabyte in a second: far above any real one, and sums and
+ * products of a few of them are far from the end of a double. */
 #define TIME_US_MAX      1e12
 #define BYTES_MAX        1e12
 #define BYTES_PER_US_MAX 1e6

@@ -1,5 +1,6 @@
-/* What a worker says of itself every renew_ms: the body of PUT /fleet/workers/{name} (CONTROL.md) as a struct, the same for
- * the worker, which renders it, and for the gateway, which parses and checks it. Plain values. */
+/* What a worker says of itself every renew_ms: the body of PUT /fleet/workers/{name} (CONTROL.md) as a
+ * struct, the same for the worker, which renders it, and for the gateway, which parses and checks it. Plain
+ * values. */
 #pragma once
 
 #include "worker/api/measurements.h"
