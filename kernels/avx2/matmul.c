@@ -93,7 +93,9 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
         for (int r = 0; r < rows; r++)
             acc[h][r] = _mm256_maskload_ps(p->y + (size_t)r * p->y_stride + 8 * (from + h), mask[h]);
     }
-    for (uint32_t b = 0; b < p->count; b++, x++)
+    for (uint32_t b = 0; b < p->count; b++, x++) {
+        if (from == 0)
+            fetch_ahead(p, b);
         for (int h = 0; h < halves; h++) {
             size_t tile = (size_t)(from + h) / 2 * p->tile_bytes, half = (size_t)(from + h) % 2;
             const uint8_t *quants = p->w + tile + b * quant_bytes + 32 * half;
@@ -109,6 +111,7 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
             for (int r = 0; r < rows; r++)
                 acc[h][r] = add_block(acc[h][r], dot[r], d, m, &x[(size_t)r * p->x_stride], dtype);
         }
+    }
     for (int h = 0; h < halves; h++)
         for (int r = 0; r < rows; r++)
             _mm256_maskstore_ps(p->y + (size_t)r * p->y_stride + 8 * (from + h), mask[h], acc[h][r]);

@@ -51,7 +51,8 @@ LANES_INLINE void quantized(const product *p, const int rows, const int tiles, c
         for (int r = 0; r < rows; r++)
             acc[r][t] =
                 _mm512_maskz_loadu_ps(tile_mask(p, t, tiles), p->y + (size_t)r * p->y_stride + 16 * t);
-    for (uint32_t b = 0; b < p->count; b++, x++)
+    for (uint32_t b = 0; b < p->count; b++, x++) {
+        fetch_ahead(p, b);
         for (int t = 0; t < tiles; t++) {
             const uint8_t *quants = p->w + (size_t)t * p->tile_bytes + b * quant_bytes;
             const uint8_t *scales = p->scales + (size_t)t * p->tile_bytes + b * scale_bytes;
@@ -70,6 +71,7 @@ LANES_INLINE void quantized(const product *p, const int rows, const int tiles, c
             for (int r = 0; r < rows; r++)
                 acc[r][t] = add_block(acc[r][t], dot[r], d, m, &x[(size_t)r * p->x_stride], dtype);
         }
+    }
     for (int t = 0; t < tiles; t++)
         for (int r = 0; r < rows; r++)
             _mm512_mask_storeu_ps(p->y + (size_t)r * p->y_stride + 16 * t, tile_mask(p, t, tiles), acc[r][t]);

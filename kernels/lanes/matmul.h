@@ -4,7 +4,9 @@
  * Weights are the outer loop: one tile of 16 outputs (some KiB) is read from memory once, stays in the first
  * cache, and meets the rows a few at a time. Rows are divided evenly, so that 9 rows are 5 and 4 and not 8
  * and 1. One or two rows take several output tiles at once, to have enough independent chains and streams
- * from memory. */
+ * from memory. Meanwhile the first rows ask for the tile that comes next, block by block: the processor's own
+ * prefetching does not look that far ahead, and a step of few rows would wait for memory at each tile, as long as
+ * it computes with it. */
 #pragma once
 
 #include "kernels/lanes/functions.h"
@@ -23,7 +25,20 @@ typedef struct product {
     size_t tile_bytes;
     uint32_t count;   /* inputs of the span, or blocks of 32 */
     uint32_t outputs; /* of the last tile: 1 .. 16 */
+    const uint8_t *ahead;
+    size_t ahead_bytes; /* of each block, to be asked for there with fetch_ahead */
 } product;
+
+/* With fewer rows there is no time to hide anything in: memory is what they take, and streams are enough. */
+#define AHEAD_ROWS_MIN 4u
+/* Row tiles over which the next tile's bytes are spread, at most. */
+#define AHEAD_ROW_TILES_MAX 4u
+
+LANES_INLINE void fetch_ahead(const product *p, uint32_t block) {
+    const uint8_t *next = p->ahead + block * p->ahead_bytes;
+    for (size_t at = 0; at < p->ahead_bytes; at += 64)
+        __builtin_prefetch(next + at, 0, 3);
+}
 
 typedef void product_function(const product *p);
 
@@ -37,8 +52,11 @@ typedef struct product_kernel {
     uint32_t wide_tiles[PRODUCT_ROWS_MAX];
 } product_kernel;
 
+/* p.ahead_bytes: of all that comes next. */
 static void multiply_rows(const product_kernel *kernel, product p, uint32_t rows, uint32_t tiles) {
     uint32_t row_tiles = (rows + kernel->rows_max - 1) / kernel->rows_max;
+    uint32_t ahead_tiles = row_tiles < AHEAD_ROW_TILES_MAX ? row_tiles : AHEAD_ROW_TILES_MAX;
+    p.ahead_bytes /= ahead_tiles * p.count;
     size_t x_bytes = p.scales != NULL ? sizeof(lh_q8_block) : sizeof(float);
     float *y = p.y;
     const char *x = p.x;
@@ -47,6 +65,8 @@ static void multiply_rows(const product_kernel *kernel, product p, uint32_t rows
         p.y = y + row * p.y_stride;
         p.x = x + row * p.x_stride * x_bytes;
         (tiles > 1 ? kernel->wide : kernel->narrow)[count - 1](&p);
+        p.ahead += p.ahead_bytes * p.count;
+        p.ahead_bytes = i + 1 < ahead_tiles ? p.ahead_bytes : 0;
         row += count;
     }
 }
@@ -85,8 +105,10 @@ static void multiply(const product_kernel *kernel, float *y, size_t y_stride, co
         p.w = tile + w_offset;
         p.scales = x->kind == LH_ACTIVATION_Q8 ? tile + scales_offset : NULL;
         p.outputs = tiles == left ? (out.end - output - 1) % LH_LANES + 1 : LH_LANES;
-        multiply_rows(kernel, p, x->rows, tiles);
         output += tiles * LH_LANES;
+        p.ahead = tile + tiles * layout.tile_bytes;
+        p.ahead_bytes = output < out.end && x->rows >= AHEAD_ROWS_MIN ? tiles * layout.tile_bytes : 0;
+        multiply_rows(kernel, p, x->rows, tiles);
     }
 }
 
