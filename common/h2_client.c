@@ -292,7 +292,7 @@ lh_status lh_h2_client_create(uv_loop_t *loop, const char *address, const lh_tls
     uv_timer_init(loop, &client->retry);
     client->retry.data = client;
     client->retry_open = true;
-    lh_h2_prober_open(&client->prober, loop, client->limits.probe_percent / 100.0);
+    lh_h2_prober_open(&client->prober, loop, &client->limits);
     client->prober_open = true;
     uv_timer_start(&client->retry, on_retry, 0,
                    0); /* from the loop, so that nothing is told inside this call */
@@ -348,11 +348,13 @@ uint64_t lh_h2_client_bytes_sent(const lh_h2_client *client) {
 
 void lh_h2_client_read_link(const lh_h2_client *client, lh_h2_client_link *link) {
     lh_link_estimate estimate;
+    int64_t least_round_trip_us;
     lh_h2_link_read(&client->prober.link, &estimate);
-    *link = (lh_h2_client_link){.estimate = estimate,
-                                .ready_bytes = lh_h2_link_ready_bytes(&client->prober.link),
-                                .bytes_sent = lh_h2_client_bytes_sent(client),
-                                .probe_bytes_sent = lh_h2_prober_bytes_sent(&client->prober)};
+    *link =
+        (lh_h2_client_link){.estimate = estimate,
+                            .ready_bytes = lh_h2_link_read_window(&client->prober.link, &least_round_trip_us),
+                            .bytes_sent = lh_h2_client_bytes_sent(client),
+                            .probe_bytes_sent = lh_h2_prober_bytes_sent(&client->prober)};
 }
 
 void lh_h2_client_expect_bulk(lh_h2_client *client, bool is_expected) {

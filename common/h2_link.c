@@ -129,10 +129,10 @@ static void on_timer(uv_timer_t *timer) {
         sample(link);
 }
 
-void lh_h2_link_on_pumped(lh_h2_link *link) {
+void lh_h2_link_on_pumped(lh_h2_link *link, bool more_follows) {
     uint64_t sent_bytes = lh_h2_transport_bytes_sent(link->transport);
     uint64_t position = sent_bytes + 1; /* TCP counts the SYN */
-    if (lh_h2_transport_is_dry(link->transport))
+    if (lh_h2_transport_is_dry(link->transport) && !more_follows)
         lh_link_meter_ran_dry(&link->meter, position);
     if (position >= link->acked_bytes + LH_LINK_BULK_BYTES &&
         lh_clock_us() - link->sampled_us >= SAMPLE_US_MIN)
@@ -153,10 +153,12 @@ void lh_h2_link_read(const lh_h2_link *link, lh_link_estimate *estimate) {
     lh_link_meter_read(&link->meter, lh_clock_us(), estimate);
 }
 
-uint64_t lh_h2_link_ready_bytes(const lh_h2_link *link) {
+uint64_t lh_h2_link_read_window(const lh_h2_link *link, int64_t *least_round_trip_us) {
     lh_tcp_state state;
+    *least_round_trip_us = 0;
     if (!link->transport ||
         lh_socket_tcp_state(lh_h2_transport_descriptor(link->transport), &state, NULL) != LH_OK)
         return 0;
+    *least_round_trip_us = state.round_trip_min_us;
     return lh_link_ready_bytes(&state, link->window_decays);
 }

@@ -27,13 +27,14 @@ void lh_h2_link_close(lh_h2_link *link, void (*on_closed)(void *context), void *
 
 /* Another connection to the same place, or NULL: none. The estimates stay. */
 void lh_h2_link_attach(lh_h2_link *link, lh_h2_transport *transport);
-/* The transport has pumped. */
-void lh_h2_link_on_pumped(lh_h2_link *link);
+/* The transport has pumped. more_follows: its user goes on at once. */
+void lh_h2_link_on_pumped(lh_h2_link *link, bool more_follows);
 /* A PING of the transport's was answered. */
 void lh_h2_link_on_round_trip(lh_h2_link *link, int64_t round_trip_us);
 /* Bulk is on its way. */
 bool lh_h2_link_is_busy(const lh_h2_link *link);
 
 void lh_h2_link_read(const lh_h2_link *link, lh_link_estimate *estimate);
-/* The window that the next transfer begins with (link_meter.h); 0: not connected. */
-uint64_t lh_h2_link_ready_bytes(const lh_h2_link *link);
+/* The window that the next transfer begins with (link_meter.h), and the least round trip that TCP has seen; 0: not
+ * connected, unknown. */
+uint64_t lh_h2_link_read_window(const lh_h2_link *link, int64_t *least_round_trip_us);

@@ -5,6 +5,7 @@
 #include "common/h2_probe.h"
 #include "common/log.h"
 #include "common/send_order.h"
+#include "common/socket_options.h"
 
 enum {
     PROBE_CLASS = LH_SEND_CLASSES - 1,
@@ -16,9 +17,9 @@ enum {
 
 static void on_timer(uv_timer_t *timer);
 
-void lh_h2_prober_open(lh_h2_prober *prober, uv_loop_t *loop, double share) {
+void lh_h2_prober_open(lh_h2_prober *prober, uv_loop_t *loop, const lh_h2_limits *limits) {
     *prober = (lh_h2_prober){.open_handles = 2};
-    lh_link_warmth_init(&prober->warmth, share);
+    lh_link_warmth_init(&prober->warmth, limits->probe_percent / 100.0, limits->probe_bytes_max);
     lh_h2_link_open(&prober->link, loop);
     uv_timer_init(loop, &prober->timer);
     prober->timer.data = prober;
@@ -46,10 +47,15 @@ static void consider_in(lh_h2_prober *prober, uint64_t ms) {
         uv_timer_start(&prober->timer, on_timer, ms, 0);
 }
 
+/* The kernel's round trip, too, since the first PING of a connection is answered late by a peer that is busy, and
+ * what is sent beyond the way's capacity is lost. */
 static lh_link_condition condition(const lh_h2_prober *prober) {
-    lh_link_condition c = {.ready_bytes = lh_h2_link_ready_bytes(&prober->link),
-                           .window_decays = prober->link.window_decays};
+    lh_link_condition c = {.window_decays = prober->link.window_decays};
+    int64_t least_us;
     lh_h2_link_read(&prober->link, &c.estimate);
+    c.ready_bytes = lh_h2_link_read_window(&prober->link, &least_us);
+    if (least_us > 0 && least_us < c.estimate.round_trip_us)
+        c.estimate.round_trip_us = least_us;
     return c;
 }
 
@@ -89,6 +95,8 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
     prober->total_bytes += prober->sent_bytes;
     if (!prober->link.transport || lh_h2_transport_is_closing(prober->link.transport))
         return;
+    if (prober->is_opening)
+        lh_socket_end_opening(lh_h2_transport_descriptor(prober->link.transport));
     if (status == LH_OK && prober->http_status == 200) {
         int64_t now_us = lh_clock_us();
         lh_link_meter_bound(&prober->link.meter, now_us, (double)prober->sent_bytes,
@@ -118,6 +126,7 @@ static void begin(lh_h2_prober *prober, uint64_t bytes) {
     prober->is_ended = false;
     prober->http_status = 0;
     prober->begun_us = lh_clock_us();
+    prober->is_opening = lh_socket_begin_opening(lh_h2_transport_descriptor(prober->link.transport));
     feed(prober);
 }
 
@@ -158,8 +167,9 @@ void lh_h2_prober_attach(lh_h2_prober *prober, lh_h2_transport *transport) {
 }
 
 void lh_h2_prober_on_pumped(lh_h2_prober *prober) {
-    lh_h2_link_on_pumped(&prober->link);
-    if (prober->stream && !prober->is_ended)
+    bool is_feeding = prober->stream && !prober->is_ended;
+    lh_h2_link_on_pumped(&prober->link, is_feeding);
+    if (is_feeding)
         feed(prober);
 }
 

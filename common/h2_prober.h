@@ -14,15 +14,16 @@ typedef struct lh_h2_prober {
     lh_h2_stream *stream;              /* of the probe that is under way, or NULL */
     uint64_t wanted_bytes, sent_bytes; /* of it */
     int64_t begun_us;
-    bool is_ended; /* it gets no more bytes */
+    bool is_ended;   /* it gets no more bytes */
+    bool is_opening; /* the socket was told (socket_options.h) */
     int http_status;
     uint64_t total_bytes;
     void (*on_closed)(void *context);
     void *context;
 } lh_h2_prober;
 
-/* share: of the link's rate; 0: it never probes. From then on it must be closed. */
-void lh_h2_prober_open(lh_h2_prober *prober, uv_loop_t *loop, double share);
+/* From then on it must be closed. */
+void lh_h2_prober_open(lh_h2_prober *prober, uv_loop_t *loop, const lh_h2_limits *limits);
 /* on_closed comes from the loop; before that, the stream of a probe under way is closed with its connection. */
 void lh_h2_prober_close(lh_h2_prober *prober, void (*on_closed)(void *context), void *context);
 

@@ -1,6 +1,7 @@
 /* Life of a session: making it, bytes in, bytes out, its end. Events are in h2_session_events.c, streams in
  * h2_session_streams.c. */
 #include "common/h2_session_state.h"
+#include "common/link_warmth.h"
 
 #include <assert.h>
 #include <endian.h>
@@ -27,7 +28,8 @@ lh_h2_limits lh_h2_default_limits(void) {
                           .ping_interval_ms = 1000,
                           .dead_after_ms = 3000,
                           .connect_timeout_ms = 3000,
-                          .renew_after = 1u << 29};
+                          .renew_after = 1u << 29,
+                          .probe_bytes_max = LH_LINK_PROBE_BYTES_MAX};
 }
 
 void lh_h2_session_wake(lh_h2_session *session) {

@@ -26,6 +26,7 @@ typedef struct lh_h2_limits {
     uint32_t
         probe_percent; /* client: so much of the link's rate, as a mean over a minute, may go into probes that
                                open the connection's window (link_warmth.h). Default 0: none */
+    uint64_t probe_bytes_max;    /* client: of one probe. Default 8 MiB */
     char congestion_control[16]; /* of the connections; default "": the system's */
 } lh_h2_limits;
 

@@ -3,16 +3,16 @@
 
 enum {
     BUDGET_US = 60000000,
-    UNKNOWN_LINK_BYTES = 2 << 20, /* may be spent before a rate is known: a slow link shows after a few KiB */
-    BOUND_BYTES = 256 << 10       /* a probe of this size that fills no link: there is nothing to open */
+    UNKNOWN_LINK_BYTES = 4 << 20, /* may be spent before a rate is known: a slow link shows after a few KiB */
+    BOUND_BYTES = 2 << 20         /* a probe of this size that fills no link: there is nothing to open */
 };
 /* The window grows by the bytes that were acknowledged; less is none. */
 static const double GROWTH = 1.1;
 /* Of what fills the way: as good as all. More would only fill queues, and lose what is in them. */
 static const double WARM_SHARE = 0.9;
 
-void lh_link_warmth_init(lh_link_warmth *warmth, double share) {
-    *warmth = (lh_link_warmth){.share = share};
+void lh_link_warmth_init(lh_link_warmth *warmth, double share, uint64_t bytes_max) {
+    *warmth = (lh_link_warmth){.share = share, .bytes_max = bytes_max};
 }
 
 static void begin_opening(lh_link_warmth *warmth, uint64_t bytes) {
@@ -68,9 +68,9 @@ static bool is_within_budget(lh_link_warmth *warmth, int64_t now_us, const lh_li
 }
 
 /* The largest doubling that the window's first round trip can use: smaller ones would open nothing. */
-static uint64_t size_for(uint64_t ready_bytes) {
+static uint64_t size_for(const lh_link_warmth *warmth, uint64_t ready_bytes) {
     uint64_t bytes = LH_LINK_PROBE_BYTES_MIN;
-    while (bytes < ready_bytes && bytes < LH_LINK_PROBE_BYTES_MAX)
+    while (bytes < ready_bytes && bytes < warmth->bytes_max)
         bytes *= 2;
     return bytes;
 }
@@ -78,7 +78,7 @@ static uint64_t size_for(uint64_t ready_bytes) {
 uint64_t lh_link_warmth_next(lh_link_warmth *warmth, int64_t now_us, const lh_link_condition *condition) {
     if (!warmth->is_opening && warmth->share > 0 && warmth->is_expecting && condition->window_decays &&
         !is_warm(condition))
-        begin_opening(warmth, size_for(condition->ready_bytes));
+        begin_opening(warmth, size_for(warmth, condition->ready_bytes));
     if (!warmth->is_opening || !is_within_budget(warmth, now_us, condition, warmth->next_bytes))
         return 0;
     warmth->before_bytes = condition->ready_bytes;
@@ -92,7 +92,7 @@ void lh_link_warmth_probed(lh_link_warmth *warmth, uint64_t bytes, const lh_link
     bool is_at_its_limit = was_whole && bytes >= warmth->before_bytes && !has_grown;
     if (is_known(condition, bytes) && (is_warm(condition) || is_at_its_limit))
         warmth->is_opening = false;
-    else if (was_whole && warmth->next_bytes >= LH_LINK_PROBE_BYTES_MAX)
+    else if (was_whole && warmth->next_bytes >= warmth->bytes_max)
         warmth->is_opening = false;
     else if (was_whole)
         warmth->next_bytes *= 2;

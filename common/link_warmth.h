@@ -27,6 +27,7 @@ typedef struct lh_link_condition {
 
 typedef struct lh_link_warmth {
     double share; /* of the link's rate */
+    uint64_t bytes_max;
     double spent_bytes;
     int64_t counted_us; /* spent_bytes as of then */
     bool is_opening;
@@ -35,8 +36,9 @@ typedef struct lh_link_warmth {
     uint64_t before_bytes; /* ready before the probe that is under way */
 } lh_link_warmth;
 
-/* share: 0 sends nothing, 0.01 a hundredth of the rate. */
-void lh_link_warmth_init(lh_link_warmth *warmth, double share);
+/* share: 0 sends nothing, 0.01 a hundredth of the rate. bytes_max: of one probe; where nothing but small messages will
+ * go a small one is enough, which tells the rate of most links. */
+void lh_link_warmth_init(lh_link_warmth *warmth, double share, uint64_t bytes_max);
 /* A new, cold connection. */
 void lh_link_warmth_connected(lh_link_warmth *warmth);
 /* Bulk is going to be written soon, or (false) that is no longer so. */

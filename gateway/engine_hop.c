@@ -43,6 +43,7 @@ lh_status lh_engine_hop_create(uv_loop_t *loop, const char *chain, const lh_tls_
     h->chain = chain;
     h->tls = tls;
     h->limits = *limits;
+    h->limits.probe_bytes_max = LH_WORKER_CLIENT_SMALL_PROBE_BYTES;
     h->events = *events;
     uv_timer_init(loop, &h->closer);
     h->closer.data = h;

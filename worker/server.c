@@ -243,9 +243,13 @@ static lh_status open_next(lh_server *server, const lh_server_route *route, lh_w
                        "the next hop %.80s takes TLS: give --tls-cert, --tls-key and --tls-ca",
                        route->next_address);
     }
-    lh_status status = lh_worker_client_create(server->loop, route->next_address, route->chain,
-                                               route->next_tls ? server->tls : NULL, &server->limits, &events,
-                                               server, next, error);
+    lh_h2_limits limits = server->limits;
+    if (route->is_last) {
+        limits.probe_bytes_max = LH_WORKER_CLIENT_SMALL_PROBE_BYTES;
+    }
+    lh_status status =
+        lh_worker_client_create(server->loop, route->next_address, route->chain,
+                                route->next_tls ? server->tls : NULL, &limits, &events, server, next, error);
     server->open_parts += status == LH_OK;
     return status;
 }

@@ -26,7 +26,7 @@ static void open_link(link *l, double bytes_per_us, int64_t round_trip_us, doubl
     l->window_max = UINT64_MAX;
     l->condition.ready_bytes = START_BYTES;
     l->condition.estimate.bytes_per_us_is_bound = true;
-    lh_link_warmth_init(&l->warmth, share);
+    lh_link_warmth_init(&l->warmth, share, LH_LINK_PROBE_BYTES_MAX);
     lh_link_warmth_connected(&l->warmth);
 }
 
@@ -102,7 +102,7 @@ static void a_link_without_a_rate_ends_it(void **state) {
     l.known_from_bytes = UINT64_MAX;
     probe_for(&l, 60000000);
     assert_false(lh_link_warmth_is_waiting(&l.warmth));
-    assert_in_range(l.probe_bytes, 256 << 10, 2 << 20);
+    assert_in_range(l.probe_bytes, 2 << 20, 8 << 20);
 }
 
 /* A peer that connects again and again gets no more than the share. */
@@ -156,6 +156,16 @@ static void a_decayed_window_is_opened_for_what_is_announced(void **state) {
 }
 
 /* Bulk came in between: the same size goes again later. */
+static void small_messages_need_small_probes(void **state) {
+    (void)state;
+    link l;
+    open_link(&l, 12.5, 80000, 0.01);
+    lh_link_warmth_init(&l.warmth, 0.01, 64 << 10);
+    lh_link_warmth_connected(&l.warmth);
+    probe_for(&l, 10000000);
+    assert_int_equal(l.probe_bytes, (16 + 32 + 64) << 10);
+}
+
 static void a_probe_cut_short_is_tried_again(void **state) {
     (void)state;
     link l;
@@ -185,6 +195,7 @@ int main(void) {
         cmocka_unit_test(the_budget_holds),
         cmocka_unit_test(no_share_no_probe),
         cmocka_unit_test(a_decayed_window_is_opened_for_what_is_announced),
+        cmocka_unit_test(small_messages_need_small_probes),
         cmocka_unit_test(a_probe_cut_short_is_tried_again),
         cmocka_unit_test(a_peer_without_probes_gets_none),
     };

@@ -6,6 +6,9 @@
 #include "worker/api/measurements.h"
 #include "worker/api/step.h"
 
+/* lh_h2_limits.probe_bytes_max for a hop that carries no activations: the first and the last one. */
+#define LH_WORKER_CLIENT_SMALL_PROBE_BYTES (UINT64_C(256) << 10)
+
 typedef struct lh_worker_client lh_worker_client;
 typedef struct lh_step_submission lh_step_submission; /* one step on its way */
 
