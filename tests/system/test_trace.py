@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 
 from fleet import Fleet
-from programs import build_folder, run_tests, wait_until
+from programs import build_folder, is_sanitized, run_tests, wait_until
 
 PROMPT = "The sites are joined by ordinary links, so the whole design serves one aim: nothing waits. " * 10
 KEY = "a-secret-of-the-house"
@@ -24,7 +24,7 @@ def ask(fleet, path, body=None, key=None, headers=()):
     if key:
         request.add_header("Authorization", "Bearer " + key)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=600 if is_sanitized() else 60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -191,13 +191,13 @@ class TraceTest(unittest.TestCase):
         except ImportError:
             self.skipTest("the Python package openai is not installed")
         client = openai.OpenAI(base_url=self.fleet.url + "/v1", api_key="none", _strict_response_validation=True, max_retries=0)
-        ask_for = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4, "model": client.models.list().data[0].id,
+        ask_for = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4, "temperature": 0, "model": client.models.list().data[0].id,
                    "extra_body": {"longhaul": {"timing": True}}}
         answer = client.chat.completions.create(**ask_for)
         self.assertGreater(answer.longhaul["timing"]["prefill_ms"], 0)
         chunks = list(client.chat.completions.create(stream=True, stream_options={"include_usage": True}, **ask_for))
         self.assertGreater(chunks[-1].longhaul["timing"]["prefill_ms"], 0)
-        self.assertEqual(chunks[-1].usage.completion_tokens, 4)
+        self.assertEqual(chunks[-1].usage.completion_tokens, answer.usage.completion_tokens)
 
 
 class CommandTest(unittest.TestCase):
