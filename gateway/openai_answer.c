@@ -5,21 +5,16 @@
 #include "common/log.h"
 #include "gateway/openai_prompt.h"
 #include "gateway/openai_stream.h"
+#include "gateway/openai_timing.h"
 #include "gateway/random_id.h"
-#include "gateway/trace_json.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 /* A stream is filled no further than this before it is sent. */
 #define BUFFER_BYTES 16384
-/* An answer that tells its timing waits for the last step's, which come once around the ring after its tokens: it looks so
- * often, and no longer than that. */
-#define TIMING_LOOK_US 2000
-#define TIMING_WAIT_US 3000000
 
 struct lh_openai_answer {
     lh_openai_answer_options options;
@@ -36,11 +31,7 @@ struct lh_openai_answer {
     uint32_t echo_count;
     int64_t silent_since_us;
 
-    char request_id[LH_TRACE_NAME_BYTES];
-    int64_t received_us;
-    uint64_t trace; /* 0: not traced */
-    bool wants_timing;
-    int64_t timing_until_us; /* 0: it has not been waited for */
+    lh_openai_timing timing;
 };
 
 lh_openai_answer *lh_openai_answer_create(const lh_openai_answer_options *options,
@@ -49,6 +40,7 @@ lh_openai_answer *lh_openai_answer_create(const lh_openai_answer_options *option
     if (!answer)
         return NULL;
     answer->options = *options;
+    answer->timing.store = options->traces;
     answer->exchange = exchange;
     return answer;
 }
@@ -56,8 +48,7 @@ lh_openai_answer *lh_openai_answer_create(const lh_openai_answer_options *option
 void lh_openai_answer_destroy(lh_openai_answer *answer) {
     if (!answer)
         return;
-    if (answer->trace)
-        lh_trace_store_mark(answer->options.traces, answer->trace, LH_TRACE_ENDED, lh_clock_us());
+    lh_openai_timing_end(&answer->timing);
     json_decref(answer->frame.timing);
     lh_generation *generation = answer->generation;
     uint32_t count = generation ? lh_generation_choices(generation) : 0;
@@ -73,8 +64,7 @@ void lh_openai_answer_destroy(lh_openai_answer *answer) {
 }
 
 void lh_openai_answer_name(lh_openai_answer *answer, const char *request_id, int64_t received_us) {
-    snprintf(answer->request_id, sizeof answer->request_id, "%s", request_id);
-    answer->received_us = received_us;
+    lh_openai_timing_name(&answer->timing, request_id, received_us);
 }
 
 void lh_openai_answer_abandon(lh_openai_answer *answer) {
@@ -122,17 +112,12 @@ static void set_frame(lh_openai_answer *answer, lh_openai_endpoint endpoint,
                            .continuous_usage = parameters->include_usage && parameters->continuous_usage};
 }
 
-static uint64_t open_trace(lh_openai_answer *answer, const lh_generation_prompt *prompts, size_t count) {
-    lh_trace_store *store = answer->options.traces;
-    if (!store)
-        return 0;
+static void open_trace(lh_openai_answer *answer, const lh_openai_parameters *parameters,
+                       const lh_generation_prompt *prompts, size_t count) {
     uint32_t tokens = 0;
     for (size_t i = 0; i < count; i++)
         tokens += prompts[i].token_count;
-    uint64_t trace = lh_trace_store_open(store, answer->id, answer->request_id, answer->received_us);
-    lh_trace_store_mark(store, trace, LH_TRACE_TOKENIZED, lh_clock_us());
-    lh_trace_store_set_prompt(store, trace, tokens);
-    return trace;
+    lh_openai_timing_open(&answer->timing, answer->id, tokens, parameters->wants_timing);
 }
 
 static lh_generation_options generation_options(lh_openai_answer *answer,
@@ -143,7 +128,7 @@ static lh_generation_options generation_options(lh_openai_answer *answer,
                                      .choices = parameters->choices,
                                      .has_overlap = parameters->has_overlap,
                                      .overlap = parameters->overlap,
-                                     .trace = answer->trace,
+                                     .trace = answer->timing.trace,
                                      .sampling = parameters->sampling,
                                      .stops = parameters->stops,
                                      .stop_count = parameters->stop_count,
@@ -162,8 +147,7 @@ static lh_generation_options generation_options(lh_openai_answer *answer,
 
 static bool start(lh_openai_answer *answer, const lh_openai_parameters *parameters,
                   const lh_generation_prompt *prompts, size_t count, lh_openai_error *error) {
-    answer->trace = open_trace(answer, prompts, count);
-    answer->wants_timing = parameters->wants_timing && answer->trace;
+    open_trace(answer, parameters, prompts, count);
     lh_generation_options options = generation_options(answer, parameters, prompts, count);
     lh_generation *generation;
     lh_error cause;
@@ -184,8 +168,6 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
         lh_openai_error_from(error, &cause);
         return false;
     }
-    if (answer->trace)
-        lh_trace_store_mark(answer->options.traces, answer->trace, LH_TRACE_QUEUED, lh_clock_us());
     if (atomic_load(&answer->gone))
         lh_generation_abandon(generation);
     answer->silent_since_us = lh_clock_us();
@@ -279,20 +261,13 @@ bool lh_openai_answer_begin_completion(lh_openai_answer *answer, const lh_openai
 
 /* ---- Timing. ---- */
 
-/* All choices have ended. False: the figures of the last step have not come, and the exchange will be woken. */
+/* All choices have ended. False: what the answer is to tell of its timing has not come, and the exchange will be woken. */
 static bool has_timing(lh_openai_answer *answer) {
-    if (!answer->wants_timing || answer->frame.timing)
+    int64_t again_us;
+    if (answer->frame.timing || lh_openai_timing_ready(&answer->timing, &answer->frame.timing, &again_us))
         return true;
-    int64_t now_us = lh_clock_us();
-    if (answer->timing_until_us == 0)
-        answer->timing_until_us = now_us + TIMING_WAIT_US;
-    if (now_us < answer->timing_until_us &&
-        !lh_trace_store_is_settled(answer->options.traces, answer->trace)) {
-        lh_http_exchange_wake_at(answer->exchange, now_us + TIMING_LOOK_US);
-        return false;
-    }
-    answer->frame.timing = lh_trace_json_timing(answer->options.traces, answer->trace);
-    return true;
+    lh_http_exchange_wake_at(answer->exchange, again_us);
+    return false;
 }
 
 /* ---- Streaming. ---- */
@@ -328,7 +303,7 @@ static lh_status fill(lh_openai_answer *answer) {
 /* Nothing to send: a comment, if the silence has lasted; else waits for it to last, or for the engine. */
 static lh_http_progress stay_alive(lh_openai_answer *answer) {
     int64_t deadline_us = answer->silent_since_us + (int64_t)answer->options.keep_alive_ms * 1000;
-    if (answer->timing_until_us) /* it is woken for that */
+    if (lh_openai_timing_waits(&answer->timing)) /* it is woken for that */
         return LH_HTTP_WAIT;
     if (lh_clock_us() < deadline_us) {
         lh_http_exchange_wake_at(answer->exchange, deadline_us);

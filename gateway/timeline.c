@@ -6,6 +6,7 @@
 #include "gateway/timeline.h"
 
 #include "gateway/growing_array.h"
+#include "gateway/timeline_order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,72 +257,6 @@ static void draw_request(draft *d) {
         draw_phase(d, LH_SPAN_DECODE, line->first_token_us, line->last_token_us);
 }
 
-/* ---- Order ------------------------------------------------------------------------------------------------------- */
-
-static int compare_ends(const void *one, const void *other) {
-    const lh_span *a = one, *b = other;
-    if (a->track != b->track)
-        return a->track < b->track ? -1 : 1;
-    if (a->end_us != b->end_us)
-        return a->end_us < b->end_us ? -1 : 1;
-    return a->left_us < b->left_us ? -1 : a->left_us > b->left_us;
-}
-
-/* Where two begin at the same moment, kinds are in the order of their holding and following each other. */
-static int compare_begins(const void *one, const void *other) {
-    const lh_span *a = one, *b = other;
-    if (a->track != b->track)
-        return a->track < b->track ? -1 : 1;
-    if (a->begin_us != b->begin_us)
-        return a->begin_us < b->begin_us ? -1 : 1;
-    if (a->kind != b->kind)
-        return a->kind < b->kind ? -1 : 1;
-    return a->end_us < b->end_us ? -1 : a->end_us > b->end_us;
-}
-
-/* A wire carries one thing after the other, so what comes later began no sooner than the one before it was through. Spans by end. */
-static void cut_wires(lh_timeline *line) {
-    for (size_t i = 1; i < line->span_count; i++) {
-        lh_span *span = &line->spans[i];
-        bool follows = line->tracks[span->track].kind == LH_TRACK_WIRE && span->track == span[-1].track;
-        if (follows && span->begin_us < span[-1].end_us)
-            span->begin_us = span[-1].end_us;
-    }
-}
-
-static void clip(lh_span *span, int64_t begin_us, int64_t end_us) {
-    span->begin_us = span->begin_us < begin_us ? begin_us : span->begin_us > end_us ? end_us : span->begin_us;
-    span->end_us = span->end_us < begin_us ? begin_us : span->end_us > end_us ? end_us : span->end_us;
-}
-
-/* A compute thread does one thing at a time; but each step was put into the gateway's clock by itself, so that the last of one may
- * overlap with the first of the next by some microseconds. Spans by begin. */
-static void cut_compute(lh_timeline *line) {
-    const lh_span *around = NULL;
-    for (size_t i = 0; i < line->span_count; i++) {
-        lh_span *span = &line->spans[i];
-        if (line->tracks[span->track].kind != LH_TRACK_COMPUTE)
-            continue;
-        if (around && around->track != span->track)
-            around = NULL;
-        if (around && span->kind == LH_SPAN_EMIT)
-            clip(span, around->begin_us, around->end_us);
-        else if (around)
-            clip(span, around->end_us, INT64_MAX);
-        if (span->kind != LH_SPAN_EMIT)
-            around = span;
-    }
-}
-
-static void put_in_order(lh_timeline *line) {
-    if (line->span_count == 0)
-        return;
-    qsort(line->spans, line->span_count, sizeof *line->spans, compare_ends);
-    cut_wires(line);
-    qsort(line->spans, line->span_count, sizeof *line->spans, compare_begins);
-    cut_compute(line);
-}
-
 /* ---- Making ------------------------------------------------------------------------------------------------------ */
 
 static int compare_entries(const void *one, const void *other) {
@@ -367,7 +302,7 @@ static void fill(draft *d) {
     copy_steps(d);
     draw_request(d);
     draw_steps(d);
-    put_in_order(d->line);
+    lh_timeline_order(d->line);
 }
 
 static void copy_head(lh_timeline *line, const lh_trace *trace) {
@@ -375,7 +310,6 @@ static void copy_head(lh_timeline *line, const lh_trace *trace) {
     memcpy(line->request_id, trace->request_id, sizeof line->request_id);
     line->received_us = trace->received_us;
     line->tokenized_us = trace->tokenized_us;
-    line->queued_us = trace->queued_us;
     line->admitted_us = trace->admitted_us;
     line->ended_us = trace->ended_us;
     line->first_token_us = trace->first_token_us;

@@ -62,7 +62,7 @@ typedef struct lh_timeline_step {
 
 typedef struct lh_timeline {
     char id[LH_RANDOM_ID_BYTES], request_id[LH_TRACE_NAME_BYTES];
-    int64_t received_us, tokenized_us, queued_us, admitted_us, ended_us, first_token_us, last_token_us;
+    int64_t received_us, tokenized_us, admitted_us, ended_us, first_token_us, last_token_us;
     uint32_t prompt_tokens, token_count, dropped_count;
     char plan[LH_TRACE_PLAN_BYTES]; /* as in lh_trace */
     int64_t predicted_us;

@@ -77,9 +77,8 @@ void lh_trace_store_mark(lh_trace_store *store, uint64_t trace, lh_trace_mark ma
     pthread_mutex_lock(&store->mutex);
     record *r = find(store, trace);
     if (r) {
-        int64_t *const places[] = {[LH_TRACE_TOKENIZED] = &r->trace.tokenized_us,
-                                   [LH_TRACE_QUEUED] = &r->trace.queued_us,
-                                   [LH_TRACE_ENDED] = &r->trace.ended_us};
+        int64_t *const places[] = {
+            [LH_TRACE_TOKENIZED] = &r->trace.tokenized_us, [LH_TRACE_ENDED] = &r->trace.ended_us};
         *places[mark] = now_us;
     }
     pthread_mutex_unlock(&store->mutex);

@@ -26,7 +26,7 @@ typedef struct lh_trace_entry {
 typedef struct lh_trace {
     char id[LH_RANDOM_ID_BYTES];          /* of the answer: "chatcmpl-..." */
     char request_id[LH_TRACE_NAME_BYTES]; /* x-request-id */
-    int64_t received_us, tokenized_us, queued_us, admitted_us, ended_us;
+    int64_t received_us, tokenized_us, admitted_us, ended_us;
     uint32_t prompt_tokens;
     char plan[LH_TRACE_PLAN_BYTES]; /* of its first step */
     int64_t predicted_us;           /* from there to the first token; 0: not known */
@@ -47,7 +47,8 @@ void lh_trace_store_destroy(lh_trace_store *store);
 uint64_t lh_trace_store_open(lh_trace_store *store, const char *id, const char *request_id,
                              int64_t received_us);
 
-typedef enum lh_trace_mark { LH_TRACE_TOKENIZED, LH_TRACE_QUEUED, LH_TRACE_ENDED } lh_trace_mark;
+/* Its prompts are tokens, and it is submitted to the engine's queue; its answer has ended. */
+typedef enum lh_trace_mark { LH_TRACE_TOKENIZED, LH_TRACE_ENDED } lh_trace_mark;
 void lh_trace_store_mark(lh_trace_store *store, uint64_t trace, lh_trace_mark mark, int64_t now_us);
 void lh_trace_store_set_prompt(lh_trace_store *store, uint64_t trace, uint32_t prompt_tokens);
 

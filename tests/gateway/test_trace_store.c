@@ -43,7 +43,6 @@ static void test_a_request_is_found_by_its_ids(void **state) {
     assert_true(number != 0);
     assert_true(lh_trace_store_is_settled(store, number));
     lh_trace_store_mark(store, number, LH_TRACE_TOKENIZED, 2000);
-    lh_trace_store_mark(store, number, LH_TRACE_QUEUED, 2001);
     lh_trace_store_mark(store, number, LH_TRACE_ENDED, 9999);
     lh_trace_store_set_prompt(store, number, 12);
     add_step(store, number, 1, 0, 10);
@@ -59,7 +58,6 @@ static void test_a_request_is_found_by_its_ids(void **state) {
     assert_null(lh_trace_store_get(store, 0));
     assert_int_equal(by_id->received_us, 1007);
     assert_int_equal(by_id->tokenized_us, 2000);
-    assert_int_equal(by_id->queued_us, 2001);
     assert_int_equal(by_id->admitted_us, 5001);
     assert_int_equal(by_id->ended_us, 9999);
     assert_int_equal(by_id->prompt_tokens, 12);

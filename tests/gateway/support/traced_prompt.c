@@ -122,7 +122,6 @@ lh_trace *traced_prompt(uint32_t chunks, uint32_t decode) {
                         .request_id = "req_7",
                         .received_us = TRACED_BEGIN,
                         .tokenized_us = TRACED_BEGIN + 50,
-                        .queued_us = TRACED_BEGIN + 60,
                         .admitted_us = TRACED_BEGIN + 100,
                         .prompt_tokens = chunks * ROWS,
                         .plan = "a plan",
