@@ -126,6 +126,7 @@ static lh_status open_server(program *p, lh_error *error) {
                                 .listen_tls = p->settings.listen_tls,
                                 .tls = p->tls,
                                 .limits = lh_program_options_limits(&p->settings.program),
+                                .hop_connections = (uint32_t)p->settings.hop_connections,
                                 .inbox_bytes = QUEUE_BYTES,
                                 .outbox_bytes = QUEUE_BYTES};
     return lh_server_create(&server, &p->server, error);

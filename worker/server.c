@@ -2,7 +2,6 @@
 #include "worker/server.h"
 
 #include "common/clock.h"
-#include "common/h2_probe.h"
 #include "common/log.h"
 #include "worker/api/step_answer.h"
 #include "worker/server_batch.h"
@@ -12,121 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Requests ----------------------------------------------------------------------------------- */
-
-static void refuse(lh_server *server, lh_h2_stream *stream, int http_status, lh_status status,
-                   const char *message) {
-    char *body = lh_step_answer_render(server->name, status, message);
-    if (body == NULL || lh_h2_stream_respond(stream, http_status, body) != LH_OK) {
-        lh_h2_stream_cancel(stream);
-    }
-    free(body);
-}
-
-/* "/chains/{chain}/steps/{step}" into its parts; false: another path. */
-static bool parse_path(const char *path, char chain[LH_WORKER_NAME_BYTES], const char **step) {
-    static const char head[] = "/chains/", middle[] = "/steps/";
-    if (strncmp(path, head, sizeof(head) - 1) != 0) {
-        return false;
-    }
-    path += sizeof(head) - 1;
-    const char *end = strchr(path, '/');
-    if (end == NULL || end == path || (size_t)(end - path) >= LH_WORKER_NAME_BYTES ||
-        strncmp(end, middle, sizeof(middle) - 1) != 0) {
-        return false;
-    }
-    memcpy(chain, path, (size_t)(end - path));
-    chain[end - path] = '\0';
-    *step = end + sizeof(middle) - 1;
-    return true;
-}
-
-/* Decimal, without sign or leading zeros. */
-static bool parse_step(const char *text, uint64_t *number) {
-    if (*text == '\0' || (*text == '0' && text[1] != '\0')) {
-        return false;
-    }
-    *number = 0;
-    for (; *text != '\0'; text++) {
-        if (*text < '0' || *text > '9' || __builtin_mul_overflow(*number, (uint64_t)10, number) ||
-            __builtin_add_overflow(*number, (uint64_t)(*text - '0'), number)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void answer_status(lh_server *server, lh_h2_stream *stream) {
-    char body[512];
-    const lh_server_place *place = &server->place;
-    snprintf(body, sizeof(body),
-             "{\"name\":\"%s\",\"chain\":%s%s%s,\"epoch\":%u,\"steps\":{\"active\":%u,\"done\":%llu,"
-             "\"failed\":%llu}}",
-             server->name, server->routed ? "\"" : "", server->routed ? place->chain : "null",
-             server->routed ? "\"" : "", server->routed ? place->route.epoch : 0, server->step_count,
-             (unsigned long long)server->steps_done, (unsigned long long)server->steps_failed);
-    lh_h2_stream_respond(stream, 200, body);
-}
-
-static lh_status check_step(const lh_server *server, const char *chain, lh_error *error) {
-    if (!server->routed || strcmp(chain, server->place.chain) != 0) {
-        return lh_fail(error, LH_ERR_NOT_FOUND, "this worker is not in chain '%s'", chain);
-    }
-    if (server->leaving) {
-        return lh_fail(error, LH_ERR_UNAVAILABLE, "this worker is leaving");
-    }
-    if (server->step_count >= LH_STEPS_OPEN_MAX) {
-        return lh_fail(error, LH_ERR_BUSY, "%u steps are in progress; the limit is %u", server->step_count,
-                       LH_STEPS_OPEN_MAX);
-    }
-    return LH_OK;
-}
-
-static void on_step_request(lh_server *server, lh_h2_stream *stream, const char *chain,
-                            const char *number_text, const lh_h2_stream_events **events, void **context) {
-    uint64_t number;
-    lh_error error;
-    lh_server_step *step;
-    if (!parse_step(number_text, &number)) {
-        refuse(server, stream, 400, LH_ERR_MALFORMED, "the path's step is not a decimal number");
-        return;
-    }
-    lh_status status = check_step(server, chain, &error);
-    if (status == LH_OK) {
-        status = lh_server_step_create(server, stream, number, &step, &error);
-    }
-    if (status != LH_OK) {
-        server->steps_failed++;
-        refuse(server, stream, lh_step_answer_http_status(status), status, error.message);
-        return;
-    }
-    *events = &lh_server_step_stream_events;
-    *context = step;
-}
-
-static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_request *request,
-                       const lh_h2_stream_events **events, void **context) {
-    lh_server *server = server_context;
-    char chain[LH_WORKER_NAME_BYTES];
-    const char *step;
-    bool is_get = strcmp(request->method, "GET") == 0;
-    if (parse_path(request->path, chain, &step)) {
-        if (strcmp(request->method, "POST") == 0) {
-            on_step_request(server, stream, chain, step, events, context);
-        } else {
-            refuse(server, stream, 405, LH_ERR_INVALID, "steps are submitted with POST");
-        }
-    } else if (strcmp(request->path, LH_H2_PROBE_PATH) == 0 && strcmp(request->method, "POST") == 0) {
-        lh_h2_probe_take(stream, events, context);
-    } else if (is_get && strcmp(request->path, "/health") == 0) {
-        lh_h2_stream_respond(stream, 200, "{\"status\":\"ok\"}");
-    } else if (is_get && strcmp(request->path, "/status") == 0) {
-        answer_status(server, stream);
-    } else {
-        refuse(server, stream, 404, LH_ERR_NOT_FOUND, "no such path");
-    }
-}
 
 /* ---- The pipeline's voice ----------------------------------------------------------------------- */
 
@@ -243,14 +127,25 @@ static lh_status open_next(lh_server *server, const lh_server_route *route, lh_w
                        "the next hop %.80s takes TLS: give --tls-cert, --tls-key and --tls-ca",
                        route->next_address);
     }
+    const lh_tls_options *tls = route->next_tls ? server->tls : NULL;
+    uint32_t lanes = route->is_last ? 0 : server->hop_connections - 1;
     lh_h2_limits limits = server->limits;
-    if (route->is_last) {
+    if (route->is_last || lanes > 0) {
         limits.probe_bytes_max = LH_WORKER_CLIENT_SMALL_PROBE_BYTES;
     }
-    lh_status status =
-        lh_worker_client_create(server->loop, route->next_address, route->chain,
-                                route->next_tls ? server->tls : NULL, &limits, &events, server, next, error);
-    server->open_parts += status == LH_OK;
+    lh_worker_client *made;
+    lh_status status = lh_worker_client_create(server->loop, route->next_address, route->chain, tls, &limits,
+                                               &events, server, &made, error);
+    if (status != LH_OK) {
+        return status;
+    }
+    server->open_parts++;
+    status = lh_worker_client_add_lanes(made, server->loop, tls, &server->limits, lanes, error);
+    if (status != LH_OK) {
+        lh_worker_client_close(made, on_part_closed, server);
+        return status;
+    }
+    *next = made;
     return status;
 }
 
@@ -413,8 +308,8 @@ static lh_status listen_on(lh_server *server, const char *address, const lh_tls_
     if (address == NULL || address[0] == '\0') {
         return LH_OK;
     }
-    lh_status status =
-        lh_h2_server_create(server->loop, address, tls, &server->limits, on_request, server, listener, error);
+    lh_status status = lh_h2_server_create(server->loop, address, tls, &server->limits, lh_server_on_request,
+                                           server, listener, error);
     server->open_parts += status == LH_OK;
     return status;
 }
@@ -448,9 +343,11 @@ lh_status lh_server_create(const lh_server_options *options, lh_server **server,
         return lh_fail(error, LH_ERR_NO_MEMORY, "server: out of memory");
     }
     TAILQ_INIT(&made->steps);
+    TAILQ_INIT(&made->shards);
     made->loop = options->loop;
     made->tls = options->tls;
     made->limits = options->limits;
+    made->hop_connections = options->hop_connections > 0 ? options->hop_connections : 1;
     made->name = strdup(options->name);
     if (made->name == NULL) {
         destroy(made);

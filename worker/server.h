@@ -24,6 +24,7 @@ typedef struct lh_server_options {
     const char *listen, *listen_tls; /* "HOST:PORT"; "" or NULL: none */
     const lh_tls_options *tls; /* for listen_tls and for hops over TLS; NULL: none. Outlives the server */
     lh_h2_limits limits;
+    uint32_t hop_connections; /* to the next worker, at most 1 + LH_WORKER_CLIENT_LANES_MAX; 0: 1 */
     size_t inbox_bytes,
         outbox_bytes; /* shards that wait for the compute thread; results that wait for the next hop */
 } lh_server_options;

@@ -30,7 +30,7 @@ static void disturb(lh_server *server, lh_server_step *made) {
 }
 
 lh_status lh_server_step_create(lh_server *server, lh_h2_stream *upstream, uint64_t number,
-                                lh_server_step **step, lh_error *error) {
+                                bool shards_go_apart, lh_server_step **step, lh_error *error) {
     const lh_server_route *route = &server->place.route;
     lh_server_step *made = calloc(1, sizeof(*made));
     if (made == NULL) {
@@ -45,6 +45,7 @@ lh_status lh_server_step_create(lh_server *server, lh_h2_stream *upstream, uint6
     made->server = server;
     made->upstream = upstream;
     made->number = number;
+    made->shards_go_apart = shards_go_apart;
     disturb(server, made);
     TAILQ_INSERT_TAIL(&server->steps, made, links);
     server->step_count++;
@@ -52,11 +53,19 @@ lh_status lh_server_step_create(lh_server *server, lh_h2_stream *upstream, uint6
     return LH_OK;
 }
 
+static void leave_shards(lh_server_step *step) {
+    if (step->shards != NULL) {
+        lh_server_shards_leave(step->shards, step->held_bytes);
+        step->held_bytes = 0;
+    }
+}
+
 static void free_if_unheld(lh_server_step *step) {
     if (step->upstream != NULL || step->pipeline_step != NULL || step->downstream != NULL) {
         return;
     }
     lh_server *server = step->server;
+    leave_shards(step);
     TAILQ_REMOVE(&server->steps, step, links);
     server->step_count--;
     lh_step_reader_destroy(step->reader);
@@ -68,6 +77,7 @@ static void free_if_unheld(lh_server_step *step) {
 /* Nothing is wanted of the step any more. */
 static void cancel_work(lh_server_step *step) {
     step->settled = true;
+    leave_shards(step);
     if (step->pipeline_step != NULL) {
         lh_pipeline_cancel(step->pipeline_step);
     }
@@ -141,7 +151,8 @@ static void answer_if_complete(lh_server_step *step) {
 
 /* Opens the window of what has come, unless the compute side has enough to do. */
 static void open_window(lh_server_step *step) {
-    if (step->held_bytes == 0 || step->upstream == NULL) {
+    lh_h2_stream *source = step->shards != NULL ? step->shards->stream : step->upstream;
+    if (step->held_bytes == 0 || source == NULL) {
         return;
     }
     if (!step->settled && step->pending_bytes > PENDING_BYTES_MAX) {
@@ -151,7 +162,7 @@ static void open_window(lh_server_step *step) {
         step->server->window_held = true;
         return;
     }
-    lh_h2_stream_consume(step->upstream, step->held_bytes);
+    lh_h2_stream_consume(source, step->held_bytes);
     step->held_bytes = 0;
 }
 
@@ -226,6 +237,7 @@ static lh_status submit(lh_server_step *step, const lh_step_manifest *manifest, 
 static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh_error *error) {
     lh_server_step *step = context;
     step->epoch = manifest->epoch;
+    step->has_manifest = true;
     step->step_class = manifest->step_class;
     lh_server_stopwatch_start(&step->stopwatch, manifest, step->server->place.route.is_last);
     if (manifest->timed) { /* without memory for it the answer tells less */
@@ -260,12 +272,7 @@ static lh_status on_shard(void *context, const lh_step_shard_header *header, con
 
 static const lh_step_reader_events reader_events = {.on_manifest = on_manifest, .on_shard = on_shard};
 
-static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
-    lh_server_step *step = context;
-    if (step->settled) {
-        lh_h2_stream_consume(stream, length);
-        return;
-    }
+void lh_server_step_feed(lh_server_step *step, const uint8_t *bytes, size_t length) {
     step->held_bytes += length;
     int64_t now_us = lh_clock_us();
     lh_server_stopwatch_feed(&step->stopwatch, now_us);
@@ -281,12 +288,7 @@ static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, s
     open_window(step);
 }
 
-static void on_end(lh_h2_stream *stream, void *context) {
-    (void)stream;
-    lh_server_step *step = context;
-    if (step->settled) {
-        return;
-    }
+void lh_server_step_end_body(lh_server_step *step) {
     lh_error error;
     lh_status status = lh_step_reader_finish(step->reader, &error);
     if (status != LH_OK) {
@@ -296,6 +298,37 @@ static void on_end(lh_h2_stream *stream, void *context) {
     step->body_ended = true;
     lh_server_times_note(step->times, LH_MOMENT_BODY_END);
     answer_if_complete(step);
+}
+
+void lh_server_step_lose_shards(lh_server_step *step) {
+    if (!step->settled) {
+        lh_server_step_fail(step, LH_ERR_UNAVAILABLE, "the connection that brought its shards has gone");
+    }
+}
+
+static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
+    lh_server_step *step = context;
+    if (step->settled) {
+        lh_h2_stream_consume(stream, length);
+        return;
+    }
+    lh_server_step_feed(step, bytes, length);
+}
+
+/* The manifest is here, and what comes by the other connection continues it. */
+static void on_end(lh_h2_stream *stream, void *context) {
+    (void)stream;
+    lh_server_step *step = context;
+    if (step->settled) {
+        return;
+    }
+    if (!step->shards_go_apart || !step->has_manifest) {
+        lh_server_step_end_body(step);
+        return;
+    }
+    open_window(step);
+    step->awaits_shards = true;
+    lh_server_shards_find(step);
 }
 
 static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {

@@ -50,6 +50,10 @@ static const lh_option options[] = {
     {"model", LH_OPTION_TEXT, AT(model), "", "PATH", 0, 0, NULL,
      "a local GGUF file, used instead of fetching where it is the model that is served"},
     LH_LINK_OPTION_ROWS(lh_worker_settings, program),
+    {"hop-connections", LH_OPTION_NUMBER, AT(hop_connections), "1", "N", 1, 16, NULL,
+     "connections to the next worker: with more than 1 the activations of prompts go over the others in "
+     "turn, for "
+     "links on which one connection does not get its share"},
     LH_LOG_LEVEL_OPTION_ROW(lh_worker_settings, program),
     {"slowdown", LH_OPTION_TEXT, AT(slowdown), "1", "F[,G]", 0, 0, NULL,
      "for tests alone: plays a machine that is F times slower, by sleeping after each operation; SIGUSR1 "

@@ -66,12 +66,14 @@ static void test_one_answer_bit_for_bit(void **state) {
     ring_options options = ring_default_options(1);
     results_of(&options, PROMPT, expected);
     struct {
-        uint32_t workers, column_shards, threads, chunk;
-    } rows[] = {{1, 1, 2, 7}, {2, 1, 1, PROMPT}, {2, 4, 1, 7}, {3, 5, 2, 4}, {4, 3, 1, 1}};
+        uint32_t workers, column_shards, threads, chunk, connections;
+    } rows[] = {{1, 1, 2, 7, 1}, {2, 1, 1, PROMPT, 1}, {2, 4, 1, 7, 1}, {3, 5, 2, 4, 1},
+                {4, 3, 1, 1, 1}, {2, 4, 1, 7, 2},      {3, 5, 2, 4, 4}, {4, 3, 1, 1, 3}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         options = ring_default_options(rows[i].workers);
         options.column_shards = rows[i].column_shards;
         options.threads = rows[i].threads;
+        options.hop_connections = rows[i].connections;
         results_of(&options, rows[i].chunk, got);
         assert_memory_equal(got, expected, sizeof(expected));
     }
@@ -99,6 +101,9 @@ static void test_small_windows_and_queues_only_slow_down(void **state) {
     options.inbox_bytes = 1;
     options.outbox_bytes = 1;
     options.steps_max = 2;
+    results_of(&options, 3, got);
+    assert_memory_equal(got, expected, sizeof(expected));
+    options.hop_connections = 4;
     results_of(&options, 3, got);
     assert_memory_equal(got, expected, sizeof(expected));
 }

@@ -26,7 +26,8 @@ typedef struct bench {
     lh_h2_server *server;
     lh_worker_client *client;
     peer_habit habit;
-    char path[128], content_type[64];
+    char path[128], query[32], shards_path[128], content_type[64];
+    lh_h2_stream *shards_stream; /* by another connection; NULL: closed, or there was none */
     uint8_t received[4096];
     size_t received_bytes;
     bool connected, done, client_closed, server_closed;
@@ -83,12 +84,33 @@ static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status stat
     (void)status;
 }
 
+/* The shards, where they come apart. */
+static void on_shards_end(lh_h2_stream *stream, void *context) {
+    (void)context;
+    lh_h2_stream_respond(stream, 200, "{}");
+}
+
+static void on_shards_closed(lh_h2_stream *stream, void *context, lh_status status) {
+    (void)stream;
+    (void)status;
+    ((bench *)context)->shards_stream = NULL;
+}
+
 static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request *request,
                        const lh_h2_stream_events **events, void **stream_context) {
     static const lh_h2_stream_events stream_events = {
         .on_body = on_body, .on_end = on_end, .on_closed = on_stream_closed};
+    static const lh_h2_stream_events shards_events = {
+        .on_body = on_body, .on_end = on_shards_end, .on_closed = on_shards_closed};
     bench *b = context;
-    (void)stream;
+    if (strstr(request->path, "/shards/") != NULL) {
+        snprintf(b->shards_path, sizeof(b->shards_path), "%s %s", request->method, request->path);
+        b->shards_stream = stream;
+        *events = &shards_events;
+        *stream_context = b;
+        return;
+    }
+    snprintf(b->query, sizeof(b->query), "%s", request->query);
     const char *type = lh_h2_request_header(request, "content-type");
     snprintf(b->path, sizeof(b->path), "%s %s", request->method, request->path);
     snprintf(b->content_type, sizeof(b->content_type), "%s", type != NULL ? type : "");
@@ -116,7 +138,7 @@ static void run_until(bench *b, const bool *flag) {
     loop_run_until_set(&b->loop, flag);
 }
 
-static void open_bench(bench *b, peer_habit habit) {
+static void open_lanes(bench *b, peer_habit habit, uint32_t lanes) {
     static const lh_worker_client_events events = {.on_state = on_state, .on_done = on_done};
     memset(b, 0, sizeof(*b));
     b->habit = habit;
@@ -129,7 +151,13 @@ static void open_bench(bench *b, peer_habit habit) {
     assert_int_equal(
         lh_worker_client_create(&b->loop, address, "main", NULL, &limits, &events, b, &b->client, NULL),
         LH_OK);
+    assert_int_equal(lh_worker_client_add_lanes(b->client, &b->loop, NULL, &limits, lanes, NULL), LH_OK);
     run_until(b, &b->connected);
+    assert_true(lh_worker_client_is_connected(b->client));
+}
+
+static void open_bench(bench *b, peer_habit habit) {
+    open_lanes(b, habit, 0);
 }
 
 static void close_server(bench *b) {
@@ -254,6 +282,66 @@ static void test_closing_ends_what_is_in_progress(void **state) {
     assert_int_equal(b.status, LH_ERR_UNAVAILABLE);
 }
 
+static lh_step_submission *submit_prefill(bench *b) {
+    static const uint32_t tokens[] = {1, 2};
+    static const lh_step_segment segment = {.sequence = 1, .rows = 2};
+    static const lh_step_manifest prefill = {.epoch = 3,
+                                             .step = 43,
+                                             .step_class = LH_STEP_PREFILL,
+                                             .rows = 2,
+                                             .tokens = tokens,
+                                             .segment_count = 1,
+                                             .segments = &segment};
+    lh_step_submission *submission = NULL;
+    b->done = false;
+    assert_int_equal(lh_worker_client_submit(b->client, &prefill, &b->done, &submission, NULL), LH_OK);
+    return submission;
+}
+
+static void test_shards_go_apart(void **state) {
+    (void)state;
+    bench b;
+    open_lanes(&b, PEER_IS_SILENT, 2);
+    lh_step_submission *submission = submit_prefill(&b);
+    while (b.shards_stream == NULL || b.path[0] == '\0') {
+        uv_run(&b.loop, UV_RUN_ONCE);
+    }
+    assert_string_equal(b.path, "POST /chains/main/steps/43");
+    assert_string_equal(b.query, "shards=apart");
+    assert_string_equal(b.shards_path, "POST /chains/main/shards/3/43");
+    lh_step_submission_cancel(submission);
+    expect(&b, LH_ERR_CANCELLED, "");
+    b.habit = PEER_TAKES;
+    submission = submit_prefill(&b);
+    lh_step_submission_write(submission, strdup("frame"), 5);
+    lh_step_submission_end(submission);
+    expect(&b, LH_OK, "");
+    b.done = false;
+    lh_step_submission_end(submit(&b)); /* without rows: all of it on the first connection */
+    expect(&b, LH_OK, "");
+    assert_string_equal(b.query, "");
+    close_bench(&b);
+}
+
+/* Without its shards a step is nothing. */
+static void test_a_broken_connection_with_shards_fails_the_step(void **state) {
+    (void)state;
+    bench b;
+    open_lanes(&b, PEER_IS_SILENT, 1);
+    submit_prefill(&b);
+    while (b.shards_stream == NULL) {
+        uv_run(&b.loop, UV_RUN_ONCE);
+    }
+    lh_h2_stream_cancel(b.shards_stream);
+    expect(&b, LH_ERR_UNAVAILABLE, "");
+    assert_non_null(strstr(b.message, "shards"));
+    lh_step_submission_end(submit_prefill(&b));
+    uv_run(&b.loop, UV_RUN_NOWAIT);
+    close_bench(&b);
+    assert_true(b.done);
+    assert_int_equal(b.status, LH_ERR_UNAVAILABLE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_step_is_a_request),
@@ -261,6 +349,8 @@ int main(void) {
         cmocka_unit_test(test_answers_before_the_end),
         cmocka_unit_test(test_cancel_and_lost_connections),
         cmocka_unit_test(test_closing_ends_what_is_in_progress),
+        cmocka_unit_test(test_shards_go_apart),
+        cmocka_unit_test(test_a_broken_connection_with_shards_fails_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-/* Steps as requests on one HTTP/2 client connection (worker_client.h). */
+/* Steps as requests on HTTP/2 client connections (worker_client.h). */
 #include "worker/api/worker_client.h"
 
+#include "worker/api/bulk_lane.h"
 #include "worker/api/step_answer.h"
 #include "worker/api/step_times.h"
 
@@ -13,6 +14,9 @@
 
 struct lh_worker_client {
     lh_h2_client *connection;
+    lh_bulk_lane *lanes[LH_WORKER_CLIENT_LANES_MAX];
+    uint32_t lane_count, next_lane;
+    uint32_t open_count; /* connections that have not closed */
     char *address, *chain;
     lh_worker_client_events events;
     void *context;
@@ -24,10 +28,12 @@ struct lh_step_submission {
     lh_worker_client *client;
     void *step_context;
     lh_h2_stream *stream;
-    bool ended;     /* our END_STREAM is under way */
-    bool cancelled; /* by our user */
-    bool answered;  /* the whole answer is here */
-    bool timed;     /* the answer may carry times */
+    lh_bulk_transfer *shards; /* where they go by another connection; else NULL */
+    bool shards_failed;       /* and they did */
+    bool ended;               /* our END_STREAM is under way */
+    bool cancelled;           /* by our user */
+    bool answered;            /* the whole answer is here */
+    bool timed;               /* the answer may carry times */
     int http_status;
     size_t body_bytes, body_capacity;
     char *body; /* NULL: nothing yet */
@@ -85,7 +91,10 @@ static void read_outcome(const lh_step_submission *submission, lh_status stream_
                          lh_step_answer *answer) {
     const char *address = submission->client->address;
     *answer = (lh_step_answer){.status = LH_ERR_UNAVAILABLE};
-    if (submission->cancelled) {
+    if (submission->shards_failed && !submission->cancelled && !submission->answered) {
+        snprintf(answer->message, sizeof(answer->message),
+                 "the hop to %.200s: the connection with the shards broke", address);
+    } else if (submission->cancelled) {
         answer->status = LH_ERR_CANCELLED;
         snprintf(answer->message, sizeof(answer->message), "cancelled");
     } else if (submission->answered) {
@@ -107,6 +116,9 @@ static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status stat
     lh_worker_client *client = submission->client;
     lh_step_answer answer;
     read_outcome(submission, status, &answer);
+    if (submission->shards != NULL) {
+        lh_bulk_transfer_leave(submission->shards);
+    }
     void *step_context = submission->step_context;
     if (answer.status == LH_OK && submission->timed && client->events.on_times != NULL) {
         client->events.on_times(client->context, step_context, (const uint8_t *)submission->body,
@@ -124,6 +136,9 @@ static const lh_h2_stream_events stream_events = {
 
 static void on_state(void *context, bool connected, const char *reason) {
     lh_worker_client *client = context;
+    if (connected && !lh_worker_client_is_connected(client)) {
+        return; /* the last connection tells */
+    }
     if (client->events.on_state != NULL) {
         client->events.on_state(client->context, connected, reason);
     }
@@ -158,12 +173,31 @@ lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const ch
         destroy(made);
         return status;
     }
+    made->open_count = 1;
     *client = made;
+    return LH_OK;
+}
+
+lh_status lh_worker_client_add_lanes(lh_worker_client *client, uv_loop_t *loop, const lh_tls_options *tls,
+                                     const lh_h2_limits *limits, uint32_t count, lh_error *error) {
+    assert(client->lane_count + count <= LH_WORKER_CLIENT_LANES_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        lh_status status = lh_bulk_lane_create(loop, client->address, client->chain, tls, limits, on_state,
+                                               client, &client->lanes[client->lane_count], error);
+        if (status != LH_OK) {
+            return status;
+        }
+        client->lane_count++;
+        client->open_count++;
+    }
     return LH_OK;
 }
 
 static void on_connection_closed(void *context) {
     lh_worker_client *client = context;
+    if (--client->open_count > 0) {
+        return;
+    }
     void (*on_closed)(void *) = client->on_closed;
     void *closed_context = client->closed_context;
     destroy(client);
@@ -175,18 +209,44 @@ static void on_connection_closed(void *context) {
 void lh_worker_client_close(lh_worker_client *client, void (*on_closed)(void *), void *context) {
     client->on_closed = on_closed;
     client->closed_context = context;
+    for (uint32_t i = 0; i < client->lane_count; i++) {
+        lh_bulk_lane_close(client->lanes[i], on_connection_closed, client);
+    }
     lh_h2_client_close(client->connection, on_connection_closed, client);
 }
 
 bool lh_worker_client_is_connected(const lh_worker_client *client) {
-    return lh_h2_client_is_connected(client->connection);
+    bool all = lh_h2_client_is_connected(client->connection);
+    for (uint32_t i = 0; i < client->lane_count; i++) {
+        all = all && lh_h2_client_is_connected(lh_bulk_lane_connection(client->lanes[i]));
+    }
+    return all;
+}
+
+/* A connection that carries shards, beside those before it. */
+static void add_lane(const lh_bulk_lane *lane, bool is_first, lh_h2_client_link *sum) {
+    lh_h2_client_link link;
+    lh_h2_client_read_link(lh_bulk_lane_connection(lane), &link);
+    link.bytes_sent += sum->bytes_sent;
+    link.probe_bytes_sent += sum->probe_bytes_sent;
+    link.ready_bytes += is_first ? 0 : sum->ready_bytes;
+    bool is_better = link.estimate.bytes_per_us_is_bound == sum->estimate.bytes_per_us_is_bound
+                         ? link.estimate.bytes_per_us > sum->estimate.bytes_per_us
+                         : !link.estimate.bytes_per_us_is_bound;
+    if (!is_better) {
+        link.estimate = sum->estimate;
+    }
+    *sum = link;
 }
 
 void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profile *profile) {
     lh_h2_client_link link;
     lh_h2_client_read_link(client->connection, &link);
+    for (uint32_t i = 0; i < client->lane_count; i++) {
+        add_lane(client->lanes[i], i == 0, &link);
+    }
     *profile = (lh_hop_profile){.present = true,
-                                .connected = lh_h2_client_is_connected(client->connection),
+                                .connected = lh_worker_client_is_connected(client),
                                 .round_trip_us = link.estimate.round_trip_us,
                                 .bytes_per_us = link.estimate.bytes_per_us,
                                 .bytes_per_us_is_bound = link.estimate.bytes_per_us_is_bound,
@@ -200,17 +260,53 @@ void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profil
 /* ---- Submitting --------------------------------------------------------------------------------- */
 
 static lh_status open_stream(lh_step_submission *submission, const lh_step_manifest *manifest,
-                             lh_error *error) {
+                             bool shards_go_apart, lh_error *error) {
     static const lh_h2_header content_type = {.name = "content-type", .value = "application/x-longhaul-step"};
     lh_worker_client *client = submission->client;
     char path[160];
-    int length = snprintf(path, sizeof(path), "/chains/%s/steps/%llu", client->chain,
-                          (unsigned long long)manifest->step);
+    int length = snprintf(path, sizeof(path), "/chains/%s/steps/%llu%s", client->chain,
+                          (unsigned long long)manifest->step, shards_go_apart ? "?shards=apart" : "");
     if (length < 0 || (size_t)length >= sizeof(path)) {
         return lh_fail(error, LH_ERR_LIMIT, "chain name '%.80s...' is too long", client->chain);
     }
     return lh_h2_client_submit(client->connection, "POST", path, &content_type, 1, (int)manifest->step_class,
                                &stream_events, submission, &submission->stream, error);
+}
+
+/* Without its shards the step is nothing. */
+static void on_shards_failed(void *context, lh_status status) {
+    (void)status;
+    lh_step_submission *submission = context;
+    submission->shards_failed = true;
+    lh_h2_stream_cancel(submission->stream);
+}
+
+/* The request of the step, and where its shards go by another connection that one's. */
+static lh_status open_streams(lh_step_submission *submission, const lh_step_manifest *manifest,
+                              lh_error *error) {
+    lh_worker_client *client = submission->client;
+    bool has_shards = manifest->step_class == LH_STEP_PREFILL && manifest->rows > 0;
+    if (!lh_worker_client_is_connected(client)) {
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "not connected to %.200s", client->address);
+    }
+    if (!has_shards || client->lane_count == 0) {
+        lh_status status = open_stream(submission, manifest, false, error);
+        if (status == LH_OK && has_shards) {
+            lh_h2_client_expect_bulk(client->connection, true);
+        }
+        return status;
+    }
+    lh_bulk_lane *lane = client->lanes[client->next_lane++ % client->lane_count];
+    lh_status status = lh_bulk_lane_begin(lane, manifest->epoch, manifest->step, on_shards_failed, submission,
+                                          &submission->shards, error);
+    if (status != LH_OK) {
+        return status;
+    }
+    status = open_stream(submission, manifest, true, error);
+    if (status != LH_OK) {
+        lh_bulk_transfer_leave(submission->shards);
+    }
+    return status;
 }
 
 lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manifest *manifest,
@@ -230,16 +326,15 @@ lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manife
     if (status != LH_OK) {
         goto fail;
     }
-    status = open_stream(made, manifest, error);
+    status = open_streams(made, manifest, error);
     if (status != LH_OK) {
         goto fail;
     }
     *submission = made;
-    if (manifest->step_class == LH_STEP_PREFILL && manifest->rows > 0) {
-        lh_h2_client_expect_bulk(client->connection, true);
-    }
     if (lh_h2_stream_write_owned(made->stream, bytes, length) != LH_OK) {
         lh_h2_stream_cancel(made->stream); /* on_done tells of it */
+    } else if (made->shards != NULL) {
+        lh_h2_stream_end(made->stream);
     }
     return LH_OK;
 
@@ -250,16 +345,24 @@ fail:
 }
 
 lh_status lh_step_submission_write(lh_step_submission *submission, void *bytes, size_t length) {
+    if (submission->shards != NULL) {
+        return lh_bulk_transfer_write(submission->shards, bytes, length);
+    }
     lh_h2_client_expect_bulk(submission->client->connection, false);
     return lh_h2_stream_write_owned(submission->stream, bytes, length);
 }
 
 size_t lh_step_submission_queued_bytes(const lh_step_submission *submission) {
-    return lh_h2_stream_queued_bytes(submission->stream);
+    size_t bytes = lh_h2_stream_queued_bytes(submission->stream);
+    return submission->shards != NULL ? bytes + lh_bulk_transfer_queued_bytes(submission->shards) : bytes;
 }
 
 void lh_step_submission_end(lh_step_submission *submission) {
     submission->ended = true;
+    if (submission->shards != NULL) {
+        lh_bulk_transfer_end(submission->shards);
+        return;
+    }
     lh_h2_client_expect_bulk(submission->client->connection, false);
     lh_h2_stream_end(submission->stream);
 }

@@ -33,10 +33,17 @@ lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const ch
                                   const lh_tls_options *tls, const lh_h2_limits *limits,
                                   const lh_worker_client_events *events, void *context,
                                   lh_worker_client **client, lh_error *error);
+/* Adds `count` connections, at most LH_WORKER_CLIENT_LANES_MAX, which the shards of prefill steps use in turn; the first
+ * connection keeps manifests and decode steps. Only before any step. The hop is connected when all are, and down when one is:
+ * the steps that it carries fail. Errors of lh_h2_client_create. */
+#define LH_WORKER_CLIENT_LANES_MAX 15u
+lh_status lh_worker_client_add_lanes(lh_worker_client *client, uv_loop_t *loop, const lh_tls_options *tls,
+                                     const lh_h2_limits *limits, uint32_t count, lh_error *error);
 /* Submissions in progress end first (on_done with LH_ERR_UNAVAILABLE); then on_closed (may be NULL). */
 void lh_worker_client_close(lh_worker_client *client, void (*on_closed)(void *), void *context);
 bool lh_worker_client_is_connected(const lh_worker_client *client);
-/* What this end of the hop has measured of it. */
+/* What this end of the hop has measured of it. Of several connections: the rate and round trip of the best one, all
+ * that is ready on those that carry shards, and all bytes. */
 void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profile *profile);
 
 /* Opens POST /chains/{chain}/steps/{step} and sends the manifest; shards or results may follow until _end.

@@ -136,6 +136,7 @@ static void open_worker(ring *r, uint32_t index) {
         .name = worker->name,
         .listen = "127.0.0.1:0",
         .limits = r->options.limits,
+        .hop_connections = r->options.hop_connections,
         .inbox_bytes = r->options.inbox_bytes > 0 ? r->options.inbox_bytes : 64u << 20,
         .outbox_bytes = r->options.outbox_bytes > 0 ? r->options.outbox_bytes : 64u << 20};
     lh_error error;

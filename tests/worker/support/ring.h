@@ -17,6 +17,7 @@ typedef struct ring_options {
     lh_h2_limits limits;
     size_t inbox_bytes, outbox_bytes; /* 0: 64 MiB */
     uint32_t steps_max;               /* 0: 8 */
+    uint32_t hop_connections;         /* 0: 1 */
 } ring_options;
 
 typedef struct ring_worker {
