@@ -191,15 +191,16 @@ class BenchFleet:
     def set_links(self, rate, round_trip, **more):
         self.sites.set(rate=rate, delay=round_trip / 2, queue=50, **more)
 
-    def wait_estimates(self, rate, timeout=20):
+    def wait_estimates(self, rate, round_trip, timeout=25):
         """Until what the fleet has measured of its hops between workers is near what they are; false where it does not come so far."""
+
+        def is_near(link):
+            is_rate_near = abs((link.get("bytes_per_us") or 0) * 8 / rate - 1) < 0.25
+            return link["connected"] and is_rate_near and abs(link["round_trip_us"] / 1000 - round_trip) < 0.1 * round_trip + 2
+
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            links = [l for l in self.chain()["links"] if "gateway" not in (l["from"], l["to"])]
-            known = [l.get("bytes_per_us") or 0 for l in links]
-            if all(l["connected"] for l in links) and all(abs(k * 8 / rate - 1) < 0.25 for k in known):
+            if all(is_near(l) for l in self.chain()["links"] if "gateway" not in (l["from"], l["to"])):
                 return True
             self.ask(self.prompt(128))
-            if not any(l.get("bytes_per_us") for l in self.chain()["links"]):
-                return False  # it does not measure
         return False

@@ -100,7 +100,7 @@ def median_pair(samples):
 
 def measure(fleet, peer, rate, round_trip, samples):
     fleet.set_links(rate, round_trip)
-    fleet.wait_estimates(rate)
+    fleet.wait_estimates(rate, round_trip)
     peer.ask(fleet.prompt(64), 2)
     ours, theirs = [], []
     for _ in range(samples):

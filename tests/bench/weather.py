@@ -115,7 +115,7 @@ def wait_for_plan(fleet, changed_from, timeout=60):
 def run_one(fleet, weather):
     """(claim, holds, words) of what is to be seen."""
     fair(fleet)
-    fleet.wait_estimates(RATE)
+    fleet.wait_estimates(RATE, ROUND_TRIP)
     for _ in range(3):
         fleet.ask(fleet.prompt(PROMPT))
     prompts = [fleet.prompt(PROMPT) for _ in range(AT_ONCE)]
