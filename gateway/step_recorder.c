@@ -76,7 +76,7 @@ void lh_step_recorder_submit(lh_step_recorder *recorder, const lh_step_manifest 
 
 void lh_step_recorder_results(lh_step_recorder *recorder, uint32_t epoch, uint64_t number, int64_t now_us) {
     open_step *step = find(recorder, epoch, number);
-    if (step)
+    if (step && step->known.results_us == 0)
         step->known.results_us = now_us;
 }
 

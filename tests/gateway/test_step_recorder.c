@@ -61,6 +61,7 @@ static void test_a_whole_step(void **state) {
     submit(&b, 3, 8, 5000);
     lh_step_recorder_results(b.recorder, 3, 9, 1); /* of another step */
     lh_step_recorder_results(b.recorder, 3, 8, 7300);
+    lh_step_recorder_results(b.recorder, 3, 8, 7400); /* doubled */
     assert_false(lh_trace_store_is_settled(b.store, b.trace));
     lh_step_recorder_times(b.recorder, 3, 8, frames, frames_of(5000, frames, sizeof frames));
     lh_step_recorder_done(b.recorder, 3, 8, LH_OK, 7600);
