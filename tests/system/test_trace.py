@@ -200,6 +200,42 @@ class TraceTest(unittest.TestCase):
         self.assertEqual(chunks[-1].usage.completion_tokens, answer.usage.completion_tokens)
 
 
+class SkewedFleet(Fleet):
+    """Workers whose monotonic clocks are hours apart, as those of several machines are."""
+
+    skews = (5000000, 90000, -1000)
+
+    def start_worker(self, number):
+        program, wrapper = self.worker_program, os.path.join(self.folder, f"skewed-{number}")
+        with open(wrapper, "w", opener=lambda p, f: os.open(p, f, 0o700)) as file:
+            file.write(f'#!/bin/sh\nexec unshare -T --monotonic {self.skews[number]} "{program}" "$@"\n')
+        self.worker_program = wrapper
+        try:
+            return super().start_worker(number)
+        finally:
+            self.worker_program = program
+
+
+def can_skew():
+    """As root, and where a program enters its time namespace when it is executed."""
+    probe = ["unshare", "-T", "--monotonic", "7000000", sys.executable, "-c", "import time; print(time.monotonic())"]
+    try:
+        done = subprocess.run(probe, capture_output=True, text=True, timeout=30)
+    except OSError:
+        return False
+    return done.returncode == 0 and float(done.stdout) > 7000000
+
+
+class SkewedTest(TraceTest):
+    """The same with clocks that have nothing to do with each other."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not can_skew():
+            raise unittest.SkipTest("no time namespaces here")
+        cls.fleet = SkewedFleet(3, ["--overlap", "rows=48,columns=3"]).__enter__()
+
+
 class CommandTest(unittest.TestCase):
     """longhaul-gateway trace: the chart, and what it says where there is none."""
 
