@@ -3,6 +3,7 @@ through the chain has shown."""
 
 import dataclasses
 import json
+import os
 import subprocess
 
 import sites as bench_sites
@@ -25,13 +26,15 @@ class StageTimes:
     width: int
 
 
-def measure_stage(build, model, first, last, prompts, slowdown, core):
-    """A stage by itself on a core of its own, at the worker's slowdown."""
+def measure_stage(build, model, first, last, layers, prompts, slowdown, core):
+    """A stage by itself on a core of its own, at the worker's slowdown. Between two single rows the other stages' share of the model is read, since
+    they share this machine's caches, as sites would not."""
+    others = os.path.getsize(model) * (layers - (last - first)) // layers
     result = StageTimes({}, {}, 0)
     for rows in prompts:
         done = subprocess.run(
             bench_sites.first(["taskset", "-c", core, build / "tests" / "stage_times", "--model", model, "--first", first, "--last", last, "--rows", rows,
-                               "--chunks", ",".join(str(min(c, rows)) for c in CHUNKS), "--slowdown", slowdown, "--repeats", max(1, min(4, 1024 // rows))]),
+                               "--chunks", ",".join(str(min(c, rows)) for c in CHUNKS), "--slowdown", slowdown, "--others-bytes", others, "--repeats", max(1, min(4, 1024 // rows))]),
             capture_output=True, text=True, check=True, start_new_session=True,
         )
         lines = [json.loads(line) for line in done.stdout.splitlines()]

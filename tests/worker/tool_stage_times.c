@@ -20,7 +20,7 @@
 
 typedef struct flags {
     const char *model, *rows, *chunks, *slowdown, *isa;
-    int64_t first, last, repeats;
+    int64_t first, last, repeats, others_bytes;
 } flags;
 
 #define FIELD(name) offsetof(flags, name)
@@ -32,6 +32,10 @@ static const lh_option options[] = {
     {"chunks", LH_OPTION_TEXT, FIELD(chunks), "64,128,512", "N,N...", 0, 0, NULL, "Lengths of chunks"},
     {"repeats", LH_OPTION_NUMBER, FIELD(repeats), "3", "N", 1, 1000, NULL, "Runs of each"},
     {"slowdown", LH_OPTION_TEXT, FIELD(slowdown), "1", "F", 0, 0, NULL, "As the worker's"},
+    {"others-bytes", LH_OPTION_BYTES, FIELD(others_bytes), "0", "BYTES", 0, (int64_t)1 << 32, NULL,
+     "Memory that is read before each single row, outside of the times: what the other workers of a chain "
+     "read "
+     "meanwhile, where they share this machine's last cache"},
     {"isa", LH_OPTION_TEXT, FIELD(isa), "auto", "NAME", 0, 0, NULL, "Instruction set"},
 };
 static const lh_option_table table = {"stage_times", "How long one stage takes by itself", options,
@@ -46,6 +50,8 @@ typedef struct bench {
     uint32_t chunk_max;
     uint32_t *tokens;
     float *values; /* [chunk_max][width] */
+    uint8_t *others;
+    size_t others_bytes;
 } bench;
 
 static void die(const char *what, const char *why) {
@@ -112,6 +118,13 @@ static int64_t run_step(bench *b, uint32_t first, uint32_t rows, bool sample) {
     return lh_clock_us() - begin_us;
 }
 
+static void read_others(const bench *b) {
+    volatile uint8_t sum = 0;
+    for (size_t i = 0; i < b->others_bytes; i += 64) {
+        sum = (uint8_t)(sum + b->others[i]);
+    }
+}
+
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -127,6 +140,7 @@ static void run(bench *b, uint32_t rows, uint32_t chunk, int64_t repeats) {
         prompt_us = least(prompt_us, us);
         us = 0;
         for (uint32_t j = 0; j < ROWS_MORE; j++) {
+            read_others(b);
             us += run_step(b, rows + j, 1, true);
         }
         row_us = least(row_us, us / ROWS_MORE);
@@ -141,9 +155,11 @@ static void fill(bench *b) {
     uint32_t random = 1;
     b->tokens = malloc(b->chunk_max * sizeof *b->tokens);
     b->values = malloc((size_t)b->chunk_max * b->config.width * sizeof *b->values);
-    if (b->tokens == NULL || b->values == NULL) {
+    b->others = malloc(b->others_bytes + 1);
+    if (b->tokens == NULL || b->values == NULL || b->others == NULL) {
         die("memory", "out of it");
     }
+    memset(b->others, 1, b->others_bytes); /* pages of its own */
     for (uint32_t i = 0; i < b->chunk_max; i++) {
         random = random * 1664525u + 1013904223u;
         b->tokens[i] = (random >> 8) % b->config.vocabulary;
@@ -167,7 +183,7 @@ int main(int argc, char **argv) {
     }
     uint32_t rows[LIST_MAX], chunks[LIST_MAX];
     uint32_t row_count = parse_list(f.rows, rows), chunk_count = parse_list(f.chunks, chunks);
-    bench b = {.is_first = f.first == 0};
+    bench b = {.is_first = f.first == 0, .others_bytes = (size_t)f.others_bytes};
     lh_mapped_file *file;
     lh_thread_pool *pool;
     if (lh_mapped_file_open(f.model, &file, &error) != LH_OK) {
@@ -206,6 +222,7 @@ int main(int argc, char **argv) {
             }
         }
     }
+    free(b.others);
     free(b.tokens);
     free(b.values);
     lh_stage_destroy(b.stage);
