@@ -21,7 +21,7 @@ enum {
     UNSENT_BYTES_DEFAULT = 32 << 10,
     FRAME_BYTES_MIN = 2 << 10
 };
-/* The pace is set anew when the rate has changed by so much. */
+/* Set anew when it has changed by so much. */
 static const double PACE_CHANGE = 1.25;
 
 static void on_timer(uv_timer_t *timer);
@@ -51,24 +51,29 @@ static uint32_t clamp(double value, uint32_t least, uint32_t most) {
     return value < least ? least : value > most ? most : (uint32_t)value;
 }
 
-/* A failure leaves the pace as it is. */
-static void set_pace(lh_h2_link *link, double rate) {
-    uint32_t unsent = UNSENT_BYTES_DEFAULT, frame = LH_H2_FRAME_BYTES_MAX;
-    if (rate > 0) {
-        unsent = clamp(rate * UNSENT_US, UNSENT_BYTES_MIN, UNSENT_BYTES_MAX);
-        frame = clamp(rate * FRAME_US, FRAME_BYTES_MIN, LH_H2_FRAME_BYTES_MAX);
-    }
-    lh_h2_transport_set_unsent_max(link->transport, unsent);
-    lh_h2_session_set_frame_bytes(lh_h2_transport_session(link->transport), frame);
-    link->paced_for = rate;
+static bool is_other(uint32_t value, uint32_t before) {
+    return value > before * PACE_CHANGE || value < before / PACE_CHANGE;
 }
 
-static void suit_pace(lh_h2_link *link) {
+/* As the rate has it; but never more than the window, for while that is small it is what the kernel sends in a whole
+ * round trip. */
+static void suit_pace(lh_h2_link *link, uint64_t window_bytes) {
     lh_link_estimate estimate;
     lh_h2_link_read(link, &estimate);
-    double rate = estimate.bytes_per_us_is_bound ? 0 : estimate.bytes_per_us;
-    if (rate > link->paced_for * PACE_CHANGE || rate < link->paced_for / PACE_CHANGE)
-        set_pace(link, rate);
+    bool is_known = !estimate.bytes_per_us_is_bound;
+    double unsent = is_known ? estimate.bytes_per_us * UNSENT_US : UNSENT_BYTES_DEFAULT;
+    double frame = is_known ? estimate.bytes_per_us * FRAME_US : LH_H2_FRAME_BYTES_MAX;
+    unsent = unsent < (double)window_bytes ? unsent : (double)window_bytes;
+    uint32_t unsent_bytes = clamp(unsent, UNSENT_BYTES_MIN, UNSENT_BYTES_MAX);
+    uint32_t frame_bytes = clamp(frame, FRAME_BYTES_MIN, LH_H2_FRAME_BYTES_MAX);
+    if (is_other(unsent_bytes, link->unsent_bytes)) {
+        lh_h2_transport_set_unsent_max(link->transport, unsent_bytes);
+        link->unsent_bytes = unsent_bytes;
+    }
+    if (is_other(frame_bytes, link->frame_bytes)) {
+        lh_h2_session_set_frame_bytes(lh_h2_transport_session(link->transport), frame_bytes);
+        link->frame_bytes = frame_bytes;
+    }
 }
 
 void lh_h2_link_attach(lh_h2_link *link, lh_h2_transport *transport) {
@@ -77,12 +82,12 @@ void lh_h2_link_attach(lh_h2_link *link, lh_h2_transport *transport) {
     link->is_busy = false;
     link->acked_bytes = 0;
     link->sampled_us = 0;
-    link->paced_for = 0;
+    link->unsent_bytes = link->frame_bytes = 0;
     if (!transport)
         return;
     link->window_decays = lh_socket_window_decays(lh_h2_transport_descriptor(transport));
     lh_link_meter_connected(&link->meter);
-    suit_pace(link);
+    suit_pace(link, UNSENT_BYTES_DEFAULT);
 }
 
 /* ---- Samples ------------------------------------------------------------------------------------ */
@@ -115,7 +120,7 @@ static void sample(lh_h2_link *link) {
         link->begun_bytes = state.acked_bytes;
     link->acked_bytes = state.acked_bytes;
     lh_link_meter_sample(&link->meter, link->sampled_us, &state);
-    suit_pace(link);
+    suit_pace(link, state.window_bytes);
     link->is_busy = is_bulk(link, &state);
     if (link->is_busy)
         uv_timer_start(&link->timer, on_timer, interval_ms(link, &state), 0);

@@ -15,7 +15,7 @@ typedef struct lh_h2_link {
     bool is_busy;                      /* bulk is on its way */
     uint64_t acked_bytes, begun_bytes; /* acknowledged at the last sample; when it became busy */
     int64_t sampled_us, begun_us; /* the last sample; the last one at which begun_bytes were acknowledged */
-    double paced_for;             /* bytes_per_us */
+    uint32_t unsent_bytes, frame_bytes; /* as they are set; 0: not yet */
     void (*on_closed)(void *context);
     void *context;
 } lh_h2_link;

@@ -10,7 +10,7 @@
 enum {
     PROBE_CLASS = LH_SEND_CLASSES - 1,
     PIECE_BYTES = 16 << 10,
-    QUEUED_BYTES_MAX = 64 << 10,
+    QUEUED_BYTES_MAX = 32 << 10,
     BUSY_RETRY_MS = 10,    /* the link is in use */
     BUDGET_RETRY_MS = 1000 /* the budget grows slowly */
 };
