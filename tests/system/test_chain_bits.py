@@ -1,5 +1,5 @@
 """One answer, bit for bit: the digests of the logits at every token are the same for 1, 2, 3 and 5 workers, 1 and 4 column
-shards, chunks of 1, 7, 64 and all rows, every instruction set of the machine, more threads, company in the batch. The real programs and
+shards, chunks of 1, 7, 64 and all rows, every instruction set of the machine, more threads, shards over several connections, company in the batch. The real programs and
 the real model; the whole product of the settings runs in one process (tests/worker/tool_logits.c), beside the same expectation."""
 
 import concurrent.futures
@@ -44,10 +44,11 @@ def digests(fleet):
     return [(int(token), int(position), digest) for token, position, digest, number in found if number == first]
 
 
-def run(workers, overlap="rows=64,columns=4", isa="auto", threads=1, wire="f32"):
+def run(workers, overlap="rows=64,columns=4", isa="auto", threads=1, wire="f32", connections=1):
     flags = ["--logits-digest", "--overlap", overlap, "--wire", wire]
     flags += ["--sites", ",".join(f"site-{i + 1}" for i in range(workers))]
-    with Fleet(workers, gateway_flags=flags, worker_flags=["--isa", isa, "--kv-bytes", "128M"], threads=threads) as fleet:
+    worker_flags = ["--isa", isa, "--kv-bytes", "128M", "--hop-connections", str(connections)]
+    with Fleet(workers, gateway_flags=flags, worker_flags=worker_flags, threads=threads) as fleet:
         answer = complete(fleet.url)
         result = digests(fleet)
     assert len(result) == TOKENS, result
@@ -93,6 +94,9 @@ class ChainBits(unittest.TestCase):
 
     def test_threads(self):
         self.check(workers=2, threads=3)
+
+    def test_hop_connections(self):
+        self.check(workers=3, connections=4, overlap="rows=7,columns=4")
 
     def test_company_in_the_batch(self):
         with Fleet(2, gateway_flags=["--max-sequences", "16"]) as fleet:
