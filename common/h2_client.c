@@ -335,10 +335,6 @@ bool lh_h2_client_is_connected(const lh_h2_client *client) {
     return client->current && !client->closing;
 }
 
-int64_t lh_h2_client_round_trip_us(const lh_h2_client *client) {
-    return client->current ? lh_h2_transport_round_trip_us(client->current) : 0;
-}
-
 uint64_t lh_h2_client_bytes_sent(const lh_h2_client *client) {
     uint64_t bytes = client->bytes_sent;
     for (lh_h2_transport *t = client->transports; t; t = *lh_h2_transport_next(t))

@@ -7,8 +7,7 @@ enum {
     TICKS_PER_LIMIT = 6,    /* resolution of the limits */
     HEADERS_MS_MAX = 10000, /* of one request, begun to complete */
     STALLED_MS_MAX = 30000, /* for 64 KiB: the peer does not read */
-    UNUSED_MS_MAX = 120000, /* a connection with no stream and not a byte */
-    SMOOTHING = 8           /* of the round trip: the weight of the past, as TCP has it (RFC 6298) */
+    UNUSED_MS_MAX = 120000  /* a connection with no stream and not a byte */
 };
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -50,9 +49,6 @@ int64_t lh_h2_liveness_answered(lh_h2_liveness *liveness, uint64_t number) {
     if (sample < 1)
         sample = 1;
     liveness->ping_sent_us = 0;
-    liveness->round_trip_us = liveness->round_trip_us
-                                  ? liveness->round_trip_us + (sample - liveness->round_trip_us) / SMOOTHING
-                                  : sample;
     return sample;
 }
 

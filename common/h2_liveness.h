@@ -13,7 +13,6 @@ typedef struct lh_h2_liveness {
     bool heard, started;
     uint64_t ping_number; /* of the last PING */
     int64_t ping_sent_us; /* 0: it was answered */
-    int64_t round_trip_us;
 } lh_h2_liveness;
 
 /* What the connection was doing at a tick. */

@@ -437,10 +437,6 @@ const char *lh_h2_transport_peer(const lh_h2_transport *transport) {
     return transport->peer;
 }
 
-int64_t lh_h2_transport_round_trip_us(const lh_h2_transport *transport) {
-    return transport->liveness.round_trip_us;
-}
-
 uint64_t lh_h2_transport_bytes_sent(const lh_h2_transport *transport) {
     return transport->output.bytes_sent;
 }

@@ -49,7 +49,6 @@ bool lh_h2_transport_is_ready(const lh_h2_transport *transport);
 bool lh_h2_transport_is_closing(const lh_h2_transport *transport);
 /* "127.0.0.1:4711", "" before it stands; as long as the transport. */
 const char *lh_h2_transport_peer(const lh_h2_transport *transport);
-int64_t lh_h2_transport_round_trip_us(const lh_h2_transport *transport);
 uint64_t lh_h2_transport_bytes_sent(const lh_h2_transport *transport);
 /* All that the session had to say is with the kernel. */
 bool lh_h2_transport_is_dry(const lh_h2_transport *transport);

@@ -167,7 +167,9 @@ int main(int argc, char **argv) {
     upload(&r);
     requests(&r, 1);
     requests(&r, IN_FLIGHT);
-    printf("round trip by PING: %lld us\n", (long long)lh_h2_client_round_trip_us(r.client));
+    lh_h2_client_link link;
+    lh_h2_client_read_link(r.client, &link);
+    printf("round trip by PING: %lld us\n", (long long)link.estimate.round_trip_us);
     lh_h2_client_close(r.client, NULL, NULL);
     uv_run(&r.loop, UV_RUN_DEFAULT);
     uv_loop_close(&r.loop);
