@@ -79,6 +79,8 @@ uint64_t lh_link_warmth_next(lh_link_warmth *warmth, int64_t now_us, const lh_li
     if (!warmth->is_opening && warmth->share > 0 && warmth->is_expecting && condition->window_decays &&
         !is_warm(condition))
         begin_opening(warmth, size_for(warmth, condition->ready_bytes));
+    if (is_known(condition, 0) && is_warm(condition))
+        warmth->is_opening = false; /* other bytes have opened it */
     if (!warmth->is_opening || !is_within_budget(warmth, now_us, condition, warmth->next_bytes))
         return 0;
     warmth->before_bytes = condition->ready_bytes;

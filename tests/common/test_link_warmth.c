@@ -156,6 +156,18 @@ static void a_decayed_window_is_opened_for_what_is_announced(void **state) {
 }
 
 /* Bulk came in between: the same size goes again later. */
+/* Steps came before there was a quiet moment, and have opened the window. */
+static void what_is_warm_already_is_left_alone(void **state) {
+    (void)state;
+    link l;
+    open_link(&l, 12.5, 80000, 0.01);
+    l.condition.ready_bytes = 1000000;
+    l.condition.estimate = (lh_link_estimate){.bytes_per_us = 12.5, .round_trip_us = 80000};
+    probe_for(&l, 1000000);
+    assert_int_equal(l.probes, 0);
+    assert_false(lh_link_warmth_is_waiting(&l.warmth));
+}
+
 static void small_messages_need_small_probes(void **state) {
     (void)state;
     link l;
@@ -195,6 +207,7 @@ int main(void) {
         cmocka_unit_test(the_budget_holds),
         cmocka_unit_test(no_share_no_probe),
         cmocka_unit_test(a_decayed_window_is_opened_for_what_is_announced),
+        cmocka_unit_test(what_is_warm_already_is_left_alone),
         cmocka_unit_test(small_messages_need_small_probes),
         cmocka_unit_test(a_probe_cut_short_is_tried_again),
         cmocka_unit_test(a_peer_without_probes_gets_none),
