@@ -4,6 +4,14 @@
 
 #include <stdlib.h>
 
+/* As much as of shards that wait for the compute side (PROTOCOL.md). */
+#define WAITING_BYTES_MAX ((size_t)64 << 20)
+
+static void drop_waiting(lh_server_shards *shards) {
+    shards->server->shards_waiting_bytes -= shards->waiting.bytes;
+    lh_byte_queue_reset(&shards->waiting);
+}
+
 static void detach(lh_server_shards *shards) {
     if (shards->step != NULL) {
         shards->step->shards = NULL;
@@ -21,7 +29,7 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
     }
     detach(shards);
     TAILQ_REMOVE(&shards->server->shards, shards, links);
-    lh_byte_queue_reset(&shards->waiting);
+    drop_waiting(shards);
     bool ended = shards->ended;
     free(shards);
     if (step != NULL && !ended) {
@@ -29,9 +37,16 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
     }
 }
 
-static void give_up(lh_server_shards *shards) {
-    lh_byte_queue_reset(&shards->waiting);
-    lh_h2_stream_cancel(shards->stream);
+/* Its sender learns from the reset that the step has failed. */
+static void keep(lh_server_shards *shards, const uint8_t *bytes, size_t length) {
+    size_t *waiting = &shards->server->shards_waiting_bytes;
+    if (*waiting + length > WAITING_BYTES_MAX ||
+        lh_byte_queue_push(&shards->waiting, bytes, length) != LH_OK) {
+        drop_waiting(shards);
+        lh_h2_stream_cancel(shards->stream);
+        return;
+    }
+    *waiting += length;
 }
 
 static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
@@ -40,8 +55,8 @@ static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, s
         lh_server_step_feed(shards->step, bytes, length);
     } else if (shards->is_unwanted) {
         lh_h2_stream_consume(stream, length);
-    } else if (lh_byte_queue_push(&shards->waiting, bytes, length) != LH_OK) {
-        give_up(shards);
+    } else {
+        keep(shards, bytes, length);
     }
 }
 
@@ -82,6 +97,7 @@ static void attach(lh_server_shards *shards, lh_server_step *step) {
     while (shards->waiting.bytes > 0 && shards->step != NULL) {
         size_t length = shards->waiting.bytes < PIECE_BYTES ? shards->waiting.bytes : PIECE_BYTES;
         lh_byte_queue_pop(&shards->waiting, piece, length);
+        shards->server->shards_waiting_bytes -= length;
         lh_server_step_feed(step, piece, length);
     }
     if (shards->step != NULL && shards->ended) {
@@ -127,7 +143,7 @@ void lh_server_shards_leave(lh_server_shards *shards, size_t held_bytes) {
     detach(shards);
     shards->is_unwanted = true;
     lh_h2_stream_consume(shards->stream, held_bytes + shards->waiting.bytes);
-    lh_byte_queue_reset(&shards->waiting);
+    drop_waiting(shards);
     if (shards->ended && !shards->answered) {
         answer(shards);
     }

@@ -80,6 +80,7 @@ struct lh_server {
     lh_server_place place;
     lh_server_steps steps;
     lh_server_shards_list shards; /* requests that are open */
+    size_t shards_waiting_bytes;  /* of all that have no step yet */
     uint32_t step_count;
     uint64_t steps_done, steps_failed;
     bool window_held; /* some step's window waits for room in the inbox */

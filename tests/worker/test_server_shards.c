@@ -135,6 +135,39 @@ static void test_what_does_not_fit_is_not_taken(void **state) {
     close_bench(&b);
 }
 
+/* What waits for nobody has a bound. */
+static void test_waiting_shards_are_bounded(void **state) {
+    (void)state;
+    enum { BYTES = 15 << 20, REQUESTS = 6 };
+    static raw_client clients[REQUESTS];
+    bench b;
+    char path[64];
+    int reset = 0;
+    open_bench(&b);
+    for (int i = 0; i < REQUESTS; i++) {
+        snprintf(path, sizeof(path), "/chains/ring/shards/1/%d", 100 + i);
+        raw_client_open(&clients[i], &b.ring.loop, b.ring.workers[1].address);
+        lh_h2_stream *stream = raw_client_begin(&clients[i], "POST", path);
+        assert_int_equal(lh_h2_stream_write_owned(stream, calloc(1, BYTES), BYTES), LH_OK);
+        ring_run_for(&b.ring, 50);
+    }
+    for (int i = 0; i < 100 && reset < 1; i++) {
+        ring_run_for(&b.ring, 20);
+        reset = 0;
+        for (int k = 0; k < REQUESTS; k++) {
+            reset += clients[k].closed;
+        }
+    }
+    assert_in_range(reset, 1, 2);
+    for (int i = 0; i < REQUESTS; i++) {
+        raw_client_close(&clients[i]);
+    }
+    begin_shards(&b, SHARDS);
+    begin_step(&b);
+    expect(&b, &b.front, 200);
+    close_bench(&b);
+}
+
 static void test_a_lost_connection_fails_the_step(void **state) {
     (void)state;
     bench b;
@@ -205,6 +238,7 @@ int main(void) {
         cmocka_unit_test(test_the_shards_come_first),
         cmocka_unit_test(test_shards_in_two_halves_around_the_step),
         cmocka_unit_test(test_what_does_not_fit_is_not_taken),
+        cmocka_unit_test(test_waiting_shards_are_bounded),
         cmocka_unit_test(test_a_lost_connection_fails_the_step),
         cmocka_unit_test(test_a_cancelled_step_leaves_its_shards),
         cmocka_unit_test(test_bytes_that_are_wrong),
