@@ -80,15 +80,18 @@ static void fill_decode(lh_scheduler *s, lh_flight *flight) {
 /* ---- Prompts
  * ----------------------------------------------------------------------------------------------------- */
 
+static const lh_overlap_spec *spec_of(const lh_scheduler *s, const lh_sequence *sequence) {
+    return sequence->has_overlap ? &sequence->overlap : &s->options.overlap;
+}
+
 /* Made when its first rows are to leave, and once more for what is left where the chain is not what it was. */
 static const lh_overlap_plan *plan_of(lh_scheduler *s, lh_sequence *sequence) {
     bool is_first = !sequence->has_plan;
     bool is_stale = sequence->plan.revision != lh_overlap_planner_revision(s->planner);
     if (is_first || is_stale) {
-        const lh_overlap_spec *spec = sequence->has_overlap ? &sequence->overlap : &s->options.overlap;
         bool follows = lh_flight_table_count(s->flights, LH_STEP_PREFILL) > 0;
-        lh_overlap_planner_plan(s->planner, spec, sequence->fed, lh_sequence_pending(sequence), follows,
-                                &sequence->plan);
+        lh_overlap_planner_plan(s->planner, spec_of(s, sequence), sequence->fed,
+                                lh_sequence_pending(sequence), follows, &sequence->plan);
         sequence->has_plan = true;
     }
     if (is_first) {
@@ -98,9 +101,19 @@ static const lh_overlap_plan *plan_of(lh_scheduler *s, lh_sequence *sequence) {
     return &sequence->plan;
 }
 
-static uint32_t chunk_of(lh_scheduler *s, lh_sequence *sequence) {
-    return lh_least(lh_overlap_plan_rows_at(plan_of(s, sequence), sequence->fed, s->options.rows_max),
-                    lh_sequence_pending(sequence));
+static bool is_short(const lh_scheduler *s, const lh_sequence *sequence) {
+    return sequence->fed == 0 && spec_of(s, sequence)->mode == LH_OVERLAP_AUTO &&
+           lh_sequence_pending(sequence) <= lh_least(SHARED_ROWS_MAX, s->options.rows_max);
+}
+
+/* As planned; but short prompts that are not alone go whole: they fill the pipe by their number, and sharing steps gets all
+ * of them through sooner than cutting each for itself. */
+static uint32_t chunk_of(lh_scheduler *s, lh_sequence *sequence, bool is_alone) {
+    const lh_overlap_plan *plan = plan_of(s, sequence);
+    uint32_t pending = lh_sequence_pending(sequence);
+    if (!is_alone && is_short(s, sequence))
+        return pending;
+    return lh_least(lh_overlap_plan_rows_at(plan, sequence->fed, s->options.rows_max), pending);
 }
 
 static bool is_whole(const lh_sequence *sequence, uint32_t chunk) {
@@ -134,7 +147,7 @@ static void add_chunk(lh_scheduler *s, lh_sequence *sequence, uint32_t rows) {
 /* Further prompts that go whole, too. */
 static void add_company(lh_scheduler *s, lh_flight *flight) {
     for (lh_sequence *sequence; (sequence = s->prefill.first);) {
-        if (!may_join(flight, sequence) || !is_whole(sequence, chunk_of(s, sequence)) ||
+        if (!may_join(flight, sequence) || !is_whole(sequence, chunk_of(s, sequence, false)) ||
             lh_step_builder_room(s->builder, sequence) < lh_sequence_pending(sequence))
             return;
         add_chunk(s, sequence, lh_sequence_pending(sequence));
@@ -144,7 +157,8 @@ static void add_company(lh_scheduler *s, lh_flight *flight) {
 /* The next chunk of the first prompt, first come first served; short ones share a step. */
 static void fill_prefill(lh_scheduler *s, lh_flight *flight) {
     lh_sequence *first = s->prefill.first;
-    uint32_t chunk = first ? chunk_of(s, first) : 0, limit = chunk;
+    bool is_alone = s->prefill.count == 1 && lh_flight_table_count(s->flights, LH_STEP_PREFILL) == 0;
+    uint32_t chunk = first ? chunk_of(s, first, is_alone) : 0, limit = chunk;
     bool has_company = first && is_whole(first, chunk);
     if (has_company && limit < SHARED_ROWS_MAX)
         limit = lh_least(SHARED_ROWS_MAX, s->options.rows_max);

@@ -244,6 +244,24 @@ static void the_depth_fills_a_long_ring(void **state) {
     simulation_destroy(sim);
 }
 
+/* Alone a short prompt is cut; many of them are not. */
+static void many_short_prompts_go_whole(void **state) {
+    (void)state;
+    simulation *sim = measuring_fleet(5 * MS, 200000);
+    assert_true(shown_plan(sim, 30).chunk_count > 1);
+    uint64_t before = toy_worker_current_figures(simulation_worker(sim, 2)).steps;
+    for (int i = 0; i < 15; i++)
+        simulation_submit(sim, 30, 1, (uint64_t)i, NULL);
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
+    /* the first one set out alone; each of the others takes a step or shares one; and there are releases */
+    assert_true(toy_worker_current_figures(simulation_worker(sim, 2)).steps - before <=
+                shown_plan(sim, 30).chunk_count + 14 + 15);
+    for (int i = 0; i < 15; i++)
+        assert_true(simulation_stream_is_true(simulation_stream_at(sim, i)));
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
 /* A request's own cut comes before the planner's. */
 static void a_request_may_ask_for_its_own_cut(void **state) {
     (void)state;
@@ -319,6 +337,7 @@ int main(void) {
         cmocka_unit_test(a_prompt_takes_what_was_predicted),
         cmocka_unit_test(a_drop_of_the_rate_changes_the_cut_once),
         cmocka_unit_test(the_depth_fills_a_long_ring),
+        cmocka_unit_test(many_short_prompts_go_whole),
         cmocka_unit_test(a_request_may_ask_for_its_own_cut),
         cmocka_unit_test(short_prompts_share_a_step),
         cmocka_unit_test(a_token_is_used_before_its_step_is_answered),
