@@ -69,7 +69,7 @@ class CancelTest(unittest.TestCase):
         lines = self.lines_499()
         started = time.monotonic()
         connection.close()
-        wait_until(self.is_idle, 5, "everything is free again")
+        wait_until(self.is_idle, 30, "everything is free again")
         took = time.monotonic() - started
         print(f"    {what}: free after {took * 1000:.0f} ms")
         self.assertLess(took, FREED_WITHIN_S + RENEW_MS / 1000 + SLACK_S)
@@ -79,7 +79,7 @@ class CancelTest(unittest.TestCase):
     def next_is_served(self):
         reply = ask(self.port, "POST", "/v1/completions", body(tokens=1), timeout=10)
         self.assertEqual(reply.status, 200, reply.body)
-        wait_until(self.is_idle, 5, "everything is free again")
+        wait_until(self.is_idle, 30, "everything is free again")
 
 
 class HangUp(CancelTest):
@@ -87,26 +87,26 @@ class HangUp(CancelTest):
 
     def test_in_generation(self):
         stream = Stream(self.port, PROMPT, 1000).read(8)
-        wait_until(self.pages_in_use, 2, "pages are in use")
+        wait_until(self.pages_in_use, 60, "pages are in use")
         self.hang_up(stream.connection, "generating")
 
     def test_several_choices(self):
         stream = Stream(self.port, PROMPT, 1000, n=4, temperature=1).read(8)
-        wait_until(self.pages_in_use, 2, "pages are in use")
+        wait_until(self.pages_in_use, 60, "pages are in use")
         self.hang_up(stream.connection, "generating four choices")
 
     def test_in_prefill(self):
         for chunks in (1, 5):
             connection = Connection(self.port)
             connection.send(request("POST", "/v1/completions", body(LONG_PROMPT, 100, stream=True)))
-            wait_until(lambda: self.free_pages()[0] <= self.whole[0] - chunks, 5, "its prefill has begun")
+            wait_until(lambda: self.free_pages()[0] <= self.whole[0] - chunks, 60, "its prefill has begun")
             self.assertGreater(self.free_pages()[0], self.whole[0] - 2000 / 64, "its prefill goes on")
             self.hang_up(connection, "in prefill")
 
     def test_without_streaming(self):
         connection = Connection(self.port)
         connection.send(request("POST", "/v1/completions", body()))
-        wait_until(self.pages_in_use, 5, "it generates")
+        wait_until(self.pages_in_use, 60, "it generates")
         self.hang_up(connection, "not streaming")
 
     def test_a_reset_connection(self):
@@ -135,7 +135,7 @@ class HangUp(CancelTest):
             thread.start()
         for thread in threads:
             thread.join()
-        wait_until(self.is_idle, 5, "everything is free again")
+        wait_until(self.is_idle, 30, "everything is free again")
         wait_until(lambda: self.lines_499() == lines + 100, 2, "the log says 499 a hundred times")
         after = self.fleet.fleet_state()["queue"]["totals"]
         self.assertEqual((after["failed"], after["replays"]), (before["failed"], before["replays"]))
