@@ -1,6 +1,8 @@
 /* Times in milliseconds, as people think of prompts. */
 #include "gateway/overlap_json.h"
 
+#include "gateway/overlap_shape.h"
+
 /* Of the token whose time is shown. */
 #define DECODE_POSITION 512u
 

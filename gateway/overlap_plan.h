@@ -27,7 +27,7 @@ typedef struct lh_overlap_plan {
     uint32_t position, rows; /* the part of a sequence that it covers */
     uint32_t chunk_count;
     uint16_t chunks[LH_COST_CHUNKS_MAX]; /* rows of each; what they leave over goes in steps of rows_max */
-    uint8_t cuts[LH_COST_STAGES_MAX];    /* of each hop between workers: for lh_overlap_cut; 0: one shard */
+    uint8_t cuts[LH_COST_STAGES_MAX];    /* of each hop between workers: codes of overlap_shape.h; 0: one shard */
     uint32_t cut_count;
     uint32_t depth;                        /* chunks under way at once */
     bool is_serial;                        /* one at a time: off */
@@ -37,8 +37,6 @@ typedef struct lh_overlap_plan {
 
 /* Rows of the chunk that begins at this position of the sequence. */
 uint32_t lh_overlap_plan_rows_at(const lh_overlap_plan *plan, uint32_t position, uint32_t rows_max);
-/* The cut that a plan's code stands for. */
-lh_step_cut lh_overlap_cut(uint8_t code, uint32_t width);
 /* "whole", "4x64", "8+16+32+6x64+32+16 c4,4+": chunks, then the shards of each hop ('-': one; '<', '>', '=': a
  * half-wide one first, last, at both ends). Returns text. */
 const char *lh_overlap_plan_text(const lh_overlap_plan *plan, char *text, size_t capacity);

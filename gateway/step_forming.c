@@ -1,4 +1,5 @@
 /* The scheduler's policy: what goes into the next step (the essay is in scheduler.c). */
+#include "gateway/overlap_shape.h"
 #include "gateway/pipeline_depth.h"
 #include "gateway/scheduler_state.h"
 

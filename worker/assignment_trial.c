@@ -43,16 +43,6 @@ static lh_status fill(bench *b, lh_error *error) {
     return LH_OK;
 }
 
-static lh_column_cut even_cut(uint32_t width, uint32_t shards) {
-    uint32_t blocks = (width + LH_SPAN_COLUMNS - 1) / LH_SPAN_COLUMNS;
-    lh_column_cut cut = {.count = shards};
-    for (uint32_t i = 0; i < shards; i++) {
-        uint32_t end = blocks * (i + 1) / shards * LH_SPAN_COLUMNS;
-        cut.ends[i] = end < width ? end : width;
-    }
-    return cut;
-}
-
 /* ---- One step ----------------------------------------------------------------------------------- */
 
 static void on_shard(void *context, const lh_stage_shard *shard) {
@@ -126,11 +116,12 @@ static lh_status run_trial(bench *b, const lh_calibration_trial *trial, lh_calib
         .rows = trial->rows,
         .sample = trial->draws,
         .request = {.top_p = 1, .repetition_penalty = 1, .counter = trial->position + trial->rows}};
+    const lh_step_cut cut = lh_step_cut_evenly(b->options->config->width, trial->shards);
     const lh_batch batch = {.rows = trial->rows,
                             .tokens = b->tokens,
                             .segment_count = 1,
                             .segments = &segment,
-                            .cut = even_cut(b->options->config->width, trial->shards)};
+                            .cut = lh_server_batch_cut(&cut)};
     if (trial->position == 0) {
         lh_stage_release(b->options->stage, SEQUENCE);
     }

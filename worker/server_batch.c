@@ -36,6 +36,12 @@ static lh_sample_request sample_request(const lh_step_sampling *sampling) {
                                .counts = (const lh_token_count *)sampling->counts};
 }
 
+lh_column_cut lh_server_batch_cut(const lh_step_cut *cut) {
+    lh_column_cut made = {.count = cut->count};
+    memcpy(made.ends, cut->ends, cut->count * sizeof(cut->ends[0]));
+    return made;
+}
+
 lh_status lh_server_batch(const lh_step_manifest *manifest, lh_batch *batch, lh_batch_segment **segments,
                           lh_error *error) {
     lh_batch_segment *list = calloc(manifest->segment_count > 0 ? manifest->segment_count : 1, sizeof(*list));
@@ -58,9 +64,7 @@ lh_status lh_server_batch(const lh_step_manifest *manifest, lh_batch *batch, lh_
                         .segment_count = manifest->segment_count,
                         .segments = list};
     if (manifest->cut_count > 0) {
-        const lh_step_cut *cut = &manifest->cuts[0];
-        batch->cut.count = cut->count;
-        memcpy(batch->cut.ends, cut->ends, cut->count * sizeof(cut->ends[0]));
+        batch->cut = lh_server_batch_cut(&manifest->cuts[0]);
     }
     *segments = list;
     return LH_OK;

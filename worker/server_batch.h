@@ -4,6 +4,8 @@
 #include "worker/api/step.h"
 #include "worker/pipeline.h"
 
+/* A hop's cut as a batch has it. */
+lh_column_cut lh_server_batch_cut(const lh_step_cut *cut);
 /* The manifest as a batch; its segments are malloc'd (*segments, the caller frees), all else points into the
  * manifest. LH_ERR_NO_MEMORY. */
 lh_status lh_server_batch(const lh_step_manifest *manifest, lh_batch *batch, lh_batch_segment **segments,

@@ -1,7 +1,7 @@
 /* The weights come straight from the file's bytes. */
 #include "tests/worker/support/stage_chain.h"
 
-#include "worker/api/step.h"
+#include "worker/server_batch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -217,8 +217,7 @@ lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch, const stage
     lh_status status = LH_OK;
     const lh_step_cut cut = lh_step_cut_evenly(chain->config.width, chain->options.column_shards);
     lh_batch with_cut = *batch;
-    with_cut.cut.count = cut.count;
-    memcpy(with_cut.cut.ends, cut.ends, sizeof cut.ends);
+    with_cut.cut = lh_server_batch_cut(&cut);
     chain->events = events;
     for (uint32_t i = 0; i < chain->stages && status == LH_OK; i++) {
         lh_stage_step *step;
