@@ -181,10 +181,6 @@ void lh_engine_hop_cancel_all(lh_engine_hop *hop) {
         lh_step_submission_cancel(step->submission);
 }
 
-bool lh_engine_hop_is_connected(const lh_engine_hop *hop) {
-    return hop->current && lh_worker_client_is_connected(hop->current->client);
-}
-
 void lh_engine_hop_read_profile(const lh_engine_hop *hop, lh_hop_profile *profile) {
     *profile = (lh_hop_profile){0};
     if (hop->current)

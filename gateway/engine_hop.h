@@ -29,6 +29,5 @@ lh_status lh_engine_hop_submit(lh_engine_hop *hop, const lh_step_manifest *manif
 void lh_engine_hop_cancel(lh_engine_hop *hop, uint64_t step);
 void lh_engine_hop_cancel_all(lh_engine_hop *hop);
 
-bool lh_engine_hop_is_connected(const lh_engine_hop *hop);
 /* What is measured of the connection; not present where there is none. */
 void lh_engine_hop_read_profile(const lh_engine_hop *hop, lh_hop_profile *profile);

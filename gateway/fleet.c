@@ -282,10 +282,6 @@ const lh_registry *lh_fleet_registry(const lh_fleet *fleet) {
     return fleet->registry;
 }
 
-const lh_fleet_options *lh_fleet_current_options(const lh_fleet *fleet) {
-    return &fleet->options;
-}
-
 const char *lh_fleet_reason(const lh_fleet *fleet) {
     return fleet->chain.state == LH_CHAIN_READY ? "" : fleet->reason;
 }

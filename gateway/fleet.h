@@ -79,6 +79,5 @@ int64_t lh_fleet_deadline_us(const lh_fleet *fleet);
 
 const lh_chain *lh_fleet_chain(const lh_fleet *fleet);
 const lh_registry *lh_fleet_registry(const lh_fleet *fleet);
-const lh_fleet_options *lh_fleet_current_options(const lh_fleet *fleet);
 /* Why the chain is not ready; "" when it is. */
 const char *lh_fleet_reason(const lh_fleet *fleet);

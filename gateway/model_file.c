@@ -21,7 +21,6 @@ struct lh_model_file {
     uint32_t thread_count;
     atomic_bool is_stopping, is_done;
     atomic_size_t next_tensor, tensors_done;
-    atomic_uint_fast64_t bytes_done;
     void (*on_done)(void *);
     void *context;
 };
@@ -95,7 +94,6 @@ static bool digest_tensor(lh_model_file *file, size_t index) {
         uint64_t left = tensor->bytes - at;
         size_t piece = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
         is_whole = !atomic_load(&file->is_stopping) && lh_sha256_update(sha256, bytes + at, piece) == LH_OK;
-        atomic_fetch_add(&file->bytes_done, piece);
     }
     is_whole = is_whole && lh_sha256_finish(sha256, file->digests[index]) == LH_OK;
     lh_sha256_destroy(sha256);
@@ -149,8 +147,4 @@ bool lh_model_file_has_digests(const lh_model_file *file) {
 
 const uint8_t *lh_model_file_tensor_digest(const lh_model_file *file, size_t index) {
     return file->digests[index];
-}
-
-uint64_t lh_model_file_digested_bytes(const lh_model_file *file) {
-    return atomic_load(&file->bytes_done);
 }

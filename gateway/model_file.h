@@ -37,5 +37,3 @@ void lh_model_file_stop_digests(lh_model_file *file);
 bool lh_model_file_has_digests(const lh_model_file *file);
 /* Precondition: lh_model_file_has_digests. index: as lh_gguf_tensor_at. */
 const uint8_t *lh_model_file_tensor_digest(const lh_model_file *file, size_t index);
-/* Bytes that the threads have gone through so far. */
-uint64_t lh_model_file_digested_bytes(const lh_model_file *file);

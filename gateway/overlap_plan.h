@@ -27,7 +27,8 @@ typedef struct lh_overlap_plan {
     uint32_t position, rows; /* the part of a sequence that it covers */
     uint32_t chunk_count;
     uint16_t chunks[LH_COST_CHUNKS_MAX]; /* rows of each; what they leave over goes in steps of rows_max */
-    uint8_t cuts[LH_COST_STAGES_MAX];    /* of each hop between workers: codes of overlap_shape.h; 0: one shard */
+    uint8_t
+        cuts[LH_COST_STAGES_MAX]; /* of each hop between workers: codes of overlap_shape.h; 0: one shard */
     uint32_t cut_count;
     uint32_t depth;                        /* chunks under way at once */
     bool is_serial;                        /* one at a time: off */

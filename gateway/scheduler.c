@@ -419,7 +419,3 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler)
 const lh_kv_ledger *lh_scheduler_ledger(const lh_scheduler *scheduler) {
     return &scheduler->ledger;
 }
-
-uint32_t lh_scheduler_load(const lh_scheduler *scheduler) {
-    return lh_scheduler_running(scheduler) + scheduler->waiting.count;
-}

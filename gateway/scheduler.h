@@ -103,5 +103,3 @@ int64_t lh_scheduler_deadline_us(const lh_scheduler *scheduler); /* INT64_MAX: n
 lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler);
 /* The pages as promised now. */
 const lh_kv_ledger *lh_scheduler_ledger(const lh_scheduler *scheduler);
-/* Sequences that have not ended: running and waiting. */
-uint32_t lh_scheduler_load(const lh_scheduler *scheduler);
