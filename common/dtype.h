@@ -7,12 +7,12 @@
 #include <stdint.h>
 
 /* name, GGML number, text, elements in a block, bytes of a block */
-#define LH_DTYPE_TABLE(X)                                                                                \
-    X(LH_DTYPE_F32, 0, "F32", 1, 4)                                                                      \
-    X(LH_DTYPE_F16, 1, "F16", 1, 2)                                                                      \
-    X(LH_DTYPE_Q4_0, 2, "Q4_0", 32, 18)                                                                  \
-    X(LH_DTYPE_Q4_1, 3, "Q4_1", 32, 20)                                                                  \
-    X(LH_DTYPE_Q8_0, 8, "Q8_0", 32, 34)                                                                  \
+#define LH_DTYPE_TABLE(X)                                                                                    \
+    X(LH_DTYPE_F32, 0, "F32", 1, 4)                                                                          \
+    X(LH_DTYPE_F16, 1, "F16", 1, 2)                                                                          \
+    X(LH_DTYPE_Q4_0, 2, "Q4_0", 32, 18)                                                                      \
+    X(LH_DTYPE_Q4_1, 3, "Q4_1", 32, 20)                                                                      \
+    X(LH_DTYPE_Q8_0, 8, "Q8_0", 32, 34)                                                                      \
     X(LH_DTYPE_BF16, 30, "BF16", 1, 2)
 
 typedef enum lh_dtype {

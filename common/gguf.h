@@ -21,17 +21,18 @@ typedef struct lh_text {
 
 typedef struct lh_gguf_tensor {
     lh_text name;
-    uint32_t type;         /* GGML's number */
-    uint32_t dimensions;   /* 1 .. 4 */
-    uint64_t shape[4];     /* GGML's order: shape[0] is the row length; absent ones are 1 */
-    uint64_t offset;       /* of the data, in the file */
-    uint64_t bytes;        /* 0 when the type is not in our table (lh_dtype_lookup) */
+    uint32_t type;       /* GGML's number */
+    uint32_t dimensions; /* 1 .. 4 */
+    uint64_t shape[4];   /* GGML's order: shape[0] is the row length; absent ones are 1 */
+    uint64_t offset;     /* of the data, in the file */
+    uint64_t bytes;      /* 0 when the type is not in our table (lh_dtype_lookup) */
 } lh_gguf_tensor;
 
 /* Parses the header, metadata and tensor list in bytes[length]. file_bytes is the size of the whole file, against
  * which tensor extents are checked; bytes may hold just the front of it (at least up to the data section).
  * LH_ERR_MALFORMED, LH_ERR_UNSUPPORTED (version, big endian), LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
-lh_status lh_gguf_parse(const void *bytes, size_t length, uint64_t file_bytes, lh_gguf **gguf, lh_error *error);
+lh_status lh_gguf_parse(const void *bytes, size_t length, uint64_t file_bytes, lh_gguf **gguf,
+                        lh_error *error);
 void lh_gguf_destroy(lh_gguf *gguf);
 
 /* Offset of the tensor data: a copy of the first so many bytes can be parsed again. */
@@ -50,6 +51,9 @@ lh_status lh_gguf_get_bool(const lh_gguf *gguf, const char *key, bool *value, lh
 lh_status lh_gguf_get_text(const lh_gguf *gguf, const char *key, lh_text *value, lh_error *error);
 /* Arrays: the count, then the first `count` elements in one pass (LH_ERR_MALFORMED: there are fewer). */
 lh_status lh_gguf_get_array(const lh_gguf *gguf, const char *key, size_t *count, lh_error *error);
-lh_status lh_gguf_array_text(const lh_gguf *gguf, const char *key, lh_text *values, size_t count, lh_error *error);
-lh_status lh_gguf_array_i64(const lh_gguf *gguf, const char *key, int64_t *values, size_t count, lh_error *error);
-lh_status lh_gguf_array_f64(const lh_gguf *gguf, const char *key, double *values, size_t count, lh_error *error);
+lh_status lh_gguf_array_text(const lh_gguf *gguf, const char *key, lh_text *values, size_t count,
+                             lh_error *error);
+lh_status lh_gguf_array_i64(const lh_gguf *gguf, const char *key, int64_t *values, size_t count,
+                            lh_error *error);
+lh_status lh_gguf_array_f64(const lh_gguf *gguf, const char *key, double *values, size_t count,
+                            lh_error *error);

@@ -19,14 +19,14 @@ typedef enum lh_option_kind {
 } lh_option_kind;
 
 typedef struct lh_option {
-    const char *name;        /* without the dashes: "kv-bytes" */
+    const char *name; /* without the dashes: "kv-bytes" */
     lh_option_kind kind;
-    size_t offset;           /* of the field in the target struct */
+    size_t offset;            /* of the field in the target struct */
     const char *default_text; /* parsed as if given; NULL: required, "" allowed for TEXT (means none) */
-    const char *placeholder; /* "BYTES"; NULL for a flag or choice */
+    const char *placeholder;  /* "BYTES"; NULL for a flag or choice */
     int64_t minimum, maximum; /* NUMBER and BYTES; both 0: no bound; maximum INT64_MAX: only a lower one */
-    const char *choices;     /* CHOICE */
-    const char *help;        /* one sentence, without a final stop */
+    const char *choices;      /* CHOICE */
+    const char *help;         /* one sentence, without a final stop */
 } lh_option;
 
 typedef struct lh_option_table {

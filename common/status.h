@@ -6,26 +6,26 @@
 
 /* name, text. From FATAL_FIRST on, the object that returned it is dead and can only be destroyed;
  * before it, only the one call failed. */
-#define LH_STATUS_TABLE(X)                                                                               \
-    X(LH_OK, "ok")                                                                                       \
-    X(LH_AGAIN, "nothing to do now, try again later")                                                    \
-    X(LH_ERR_INVALID, "invalid value")                                                                   \
-    X(LH_ERR_MALFORMED, "malformed bytes")                                                               \
-    X(LH_ERR_UNSUPPORTED, "not supported")                                                               \
-    X(LH_ERR_NOT_FOUND, "not found")                                                                     \
-    X(LH_ERR_EXISTS, "exists already")                                                                   \
-    X(LH_ERR_BUSY, "queue is full")                                                                      \
-    X(LH_ERR_LIMIT, "over a limit")                                                                      \
-    X(LH_ERR_STALE, "of an older epoch")                                                                 \
-    X(LH_ERR_CORRUPT, "checksum or digest differs")                                                      \
-    X(LH_ERR_CANCELLED, "cancelled")                                                                     \
-    X(LH_ERR_TIMEOUT, "timed out")                                                                       \
-    X(LH_ERR_UNAVAILABLE, "not available now")                                                           \
-    X(LH_ERR_NO_MEMORY, "out of memory")                                                                 \
-    X(LH_ERR_FATAL_FIRST, "fatal")                                                                       \
-    X(LH_ERR_IO, "input or output failed")                                                               \
-    X(LH_ERR_PROTOCOL, "peer broke the protocol")                                                        \
-    X(LH_ERR_CLOSED, "connection closed")                                                                \
+#define LH_STATUS_TABLE(X)                                                                                   \
+    X(LH_OK, "ok")                                                                                           \
+    X(LH_AGAIN, "nothing to do now, try again later")                                                        \
+    X(LH_ERR_INVALID, "invalid value")                                                                       \
+    X(LH_ERR_MALFORMED, "malformed bytes")                                                                   \
+    X(LH_ERR_UNSUPPORTED, "not supported")                                                                   \
+    X(LH_ERR_NOT_FOUND, "not found")                                                                         \
+    X(LH_ERR_EXISTS, "exists already")                                                                       \
+    X(LH_ERR_BUSY, "queue is full")                                                                          \
+    X(LH_ERR_LIMIT, "over a limit")                                                                          \
+    X(LH_ERR_STALE, "of an older epoch")                                                                     \
+    X(LH_ERR_CORRUPT, "checksum or digest differs")                                                          \
+    X(LH_ERR_CANCELLED, "cancelled")                                                                         \
+    X(LH_ERR_TIMEOUT, "timed out")                                                                           \
+    X(LH_ERR_UNAVAILABLE, "not available now")                                                               \
+    X(LH_ERR_NO_MEMORY, "out of memory")                                                                     \
+    X(LH_ERR_FATAL_FIRST, "fatal")                                                                           \
+    X(LH_ERR_IO, "input or output failed")                                                                   \
+    X(LH_ERR_PROTOCOL, "peer broke the protocol")                                                            \
+    X(LH_ERR_CLOSED, "connection closed")                                                                    \
     X(LH_ERR_INTERNAL, "internal error")
 
 typedef enum lh_status {

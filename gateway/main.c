@@ -1,13 +1,13 @@
 /* longhaul-gateway: reads the model's tokenizer and tensor list, starts the engine and the API, and drains them on SIGTERM. */
 #include "common/clock.h"
 #include "common/log.h"
-#include "gateway/api_key.h"
-#include "gateway/engine_life.h"
-#include "gateway/model_profile.h"
-#include "gateway/openai_api.h"
-#include "gateway/served_model.h"
+#include "gateway/engine/engine_life.h"
+#include "gateway/fleet/model_profile.h"
+#include "gateway/http/api_key.h"
+#include "gateway/openai/openai_api.h"
 #include "gateway/settings.h"
-#include "gateway/trace_command.h"
+#include "gateway/text/served_model.h"
+#include "gateway/trace/trace_command.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -14,5 +14,6 @@ uint64_t lh_random_u64(void) {
 }
 
 void lh_random_id(const char *prefix, char id[LH_RANDOM_ID_BYTES]) {
-    snprintf(id, LH_RANDOM_ID_BYTES, "%.24s%016" PRIx64 "%016" PRIx64, prefix, lh_random_u64(), lh_random_u64());
+    snprintf(id, LH_RANDOM_ID_BYTES, "%.24s%016" PRIx64 "%016" PRIx64, prefix, lh_random_u64(),
+             lh_random_u64());
 }

@@ -1,7 +1,7 @@
 /* The gateway's flags. */
 #include "gateway/settings.h"
 
-#include "gateway/overlap_spec.h"
+#include "gateway/schedule/overlap_spec.h"
 
 #include "common/address.h"
 

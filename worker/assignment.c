@@ -64,9 +64,9 @@ static bool is_same_stage(const lh_control_assignment *a, const lh_control_assig
 
 static bool is_same_assignment(const lh_control_assignment *a, const lh_control_assignment *b) {
     return a->generation == b->generation && a->epoch == b->epoch && strcmp(a->chain, b->chain) == 0 &&
-           is_same_stage(a, b) && a->wire == b->wire &&
-           a->next_is_gateway == b->next_is_gateway && a->next_tls == b->next_tls &&
-           strcmp(a->next_name, b->next_name) == 0 && strcmp(a->next_address, b->next_address) == 0;
+           is_same_stage(a, b) && a->wire == b->wire && a->next_is_gateway == b->next_is_gateway &&
+           a->next_tls == b->next_tls && strcmp(a->next_name, b->next_name) == 0 &&
+           strcmp(a->next_address, b->next_address) == 0;
 }
 
 static void report_soon(lh_assignment_keeper *keeper) {

@@ -43,8 +43,7 @@ static lh_status commit(download *d, lh_error *error) {
     lh_error problem;
     lh_status status = lh_weight_writer_commit(d->writer, &problem);
     if (status != LH_OK)
-        return lh_fail(error, status, "%.*s: %s", (int)part->name.length, part->name.bytes,
-                       problem.message);
+        return lh_fail(error, status, "%.*s: %s", (int)part->name.length, part->name.bytes, problem.message);
     lh_weight_writer_destroy(d->writer);
     d->writer = NULL;
     d->next++;

@@ -1,7 +1,7 @@
 /* A connection: TLS, the wrong doors, peers that die, slow links. */
-#include "tests/support/certificates.h"
 #include "tests/common/support/h2_fixture.h"
 #include "tests/common/support/raw_peer.h"
+#include "tests/support/certificates.h"
 
 #include "common/clock.h"
 

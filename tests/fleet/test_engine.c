@@ -7,7 +7,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "gateway/engine_life.h"
+#include "gateway/engine/engine_life.h"
 #include "tests/fleet/support/scripted_worker.h"
 #include "tests/support/tiny_llama.h"
 
@@ -104,16 +104,16 @@ typedef struct client {
     lh_status status;
 } client;
 
-static void on_event(void *context, const lh_engine_event *event) {
+static void on_event(void *context, const lh_sequence_event *event) {
     client *c = context;
     pthread_mutex_lock(&c->mutex);
-    if (event->kind == LH_ENGINE_TOKEN) {
+    if (event->kind == LH_SEQUENCE_TOKEN) {
         uint32_t position = c->prompt_tokens + c->count++;
         c->is_wrong |=
             event->position != position || event->token != scripted_worker_token(c->first, position);
     }
-    c->is_finished |= event->kind == LH_ENGINE_FINISHED;
-    c->is_failed |= event->kind == LH_ENGINE_FAILED;
+    c->is_finished |= event->kind == LH_SEQUENCE_FINISHED;
+    c->is_failed |= event->kind == LH_SEQUENCE_FAILED;
     c->status = event->status;
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->mutex);
@@ -129,12 +129,12 @@ static lh_status submit(house *h, client *c, uint32_t first, uint32_t prompt_tok
     for (uint32_t i = 0; i < prompt_tokens; i++)
         prompt[i] = first;
     return lh_engine_submit(h->engine,
-                            &(lh_engine_request){.prompt = prompt,
-                                                 .prompt_tokens = prompt_tokens,
-                                                 .max_tokens = max_tokens,
-                                                 .sampling = {.top_p = 1, .repetition_penalty = 1},
-                                                 .on_event = on_event,
-                                                 .context = c},
+                            &(lh_sequence_request){.prompt = prompt,
+                                                   .prompt_tokens = prompt_tokens,
+                                                   .max_tokens = max_tokens,
+                                                   .sampling = {.top_p = 1, .repetition_penalty = 1},
+                                                   .on_event = on_event,
+                                                   .context = c},
                             1, handle, &error);
 }
 

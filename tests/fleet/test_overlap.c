@@ -267,12 +267,12 @@ static void a_request_may_ask_for_its_own_cut(void **state) {
     (void)state;
     simulation *sim = measuring_fleet(5 * MS, 200000);
     static uint32_t prompt[1000];
-    lh_engine_request request = {.prompt = prompt,
-                                 .prompt_tokens = 1000,
-                                 .max_tokens = 1,
-                                 .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
-                                 .has_overlap = true,
-                                 .overlap = {LH_OVERLAP_MANUAL, 10, 1}};
+    lh_sequence_request request = {.prompt = prompt,
+                                   .prompt_tokens = 1000,
+                                   .max_tokens = 1,
+                                   .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
+                                   .has_overlap = true,
+                                   .overlap = {LH_OVERLAP_MANUAL, 10, 1}};
     uint64_t before = toy_worker_current_figures(simulation_worker(sim, 2)).steps;
     simulation_submit_request(sim, &request, NULL);
     assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));

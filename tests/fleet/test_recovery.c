@@ -194,10 +194,10 @@ static void a_poisonous_sequence_fails_alone(void **state) {
     simulation_add_worker(sim, &workers[1]);
     simulation_wait_ready(sim, 10000 * MS);
     uint32_t prompt[30] = {1, 2, 3, 4999, 5};
-    lh_engine_request request = {.prompt = prompt,
-                                 .prompt_tokens = 5,
-                                 .max_tokens = 50,
-                                 .sampling = {.top_p = 1, .repetition_penalty = 1}};
+    lh_sequence_request request = {.prompt = prompt,
+                                   .prompt_tokens = 5,
+                                   .max_tokens = 50,
+                                   .sampling = {.top_p = 1, .repetition_penalty = 1}};
     int poisonous = simulation_submit_request(sim, &request, NULL);
     prompt[3] = 4;
     int others[3];

@@ -21,8 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     if (answer.has_assignment &&
         (a->first_layer >= a->last_layer || a->last_layer > a->layers || a->rows_max < 1 ||
-         a->steps_max < 1 || !lh_control_name_is_valid(a->chain) ||
-         strlen(a->model.header_sha256) != 64)) {
+         a->steps_max < 1 || !lh_control_name_is_valid(a->chain) || strlen(a->model.header_sha256) != 64)) {
         abort();
     }
     return 0;

@@ -1,5 +1,5 @@
 /* A worker's report from a hostile worker: nothing but a verdict may come of it. */
-#include "gateway/fleet_json.h"
+#include "gateway/fleet/fleet_json.h"
 
 #include <math.h>
 #include <stddef.h>

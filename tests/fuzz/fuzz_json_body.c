@@ -1,8 +1,8 @@
 /* Request bodies: hostile JSON through the parsers of both endpoints. What is taken must lie within the documented ranges; what is
  * refused is the caller's fault (never a 500), and its error must be JSON itself. */
-#include "gateway/json_body.h"
-#include "gateway/openai_chat_request.h"
-#include "gateway/openai_completion_request.h"
+#include "gateway/http/json_body.h"
+#include "gateway/openai/openai_chat_request.h"
+#include "gateway/openai/openai_completion_request.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static void check_error(const lh_openai_error *error) {
 }
 
 static void check_parameters(const lh_openai_parameters *got) {
-    const lh_engine_sampling *sampling = &got->sampling;
+    const lh_sequence_sampling_options *sampling = &got->sampling;
     need(got->choices >= 1 && got->choices <= limits.choices_max);
     need(sampling->temperature >= 0 && sampling->temperature <= 2);
     need(sampling->top_p >= 0 && sampling->top_p <= 1 && sampling->min_p >= 0 && sampling->min_p <= 1);

@@ -2,11 +2,11 @@
  * templates, and, where LONGHAUL_TEST_MODEL names a model, its tokenizer. The first byte says how long the
  * pieces are, the second where the input is cut into stop strings and text. */
 #include "common/mapped_file.h"
-#include "gateway/chat_template.h"
-#include "gateway/stop_matcher.h"
-#include "gateway/text_decoder.h"
-#include "gateway/tokenizer.h"
-#include "gateway/utf8.h"
+#include "gateway/text/chat_template.h"
+#include "gateway/text/stop_matcher.h"
+#include "gateway/text/text_decoder.h"
+#include "gateway/text/tokenizer.h"
+#include "gateway/text/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What may come back where a trace was asked for: any bytes are a chart or an error, and never a command to the terminal. */
-#include "gateway/trace_chart_json.h"
+#include "gateway/trace/trace_chart_json.h"
 
 #include <stdlib.h>
 #include <string.h>

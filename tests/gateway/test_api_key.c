@@ -1,5 +1,5 @@
 /* Who is let in. */
-#include "gateway/api_key.h"
+#include "gateway/http/api_key.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Byte-pair encoding: small merge lists by hand, random ones against the definition, hostile ones. */
-#include "gateway/bpe.h"
+#include "gateway/text/bpe.h"
 #include "tests/gateway/support/small_vocabulary.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/gguf_writer.h"

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "gateway/byte_range.h"
+#include "gateway/fleet/byte_range.h"
 
 static const struct {
     const char *header;

@@ -1,5 +1,5 @@
 /* The form of a template, byte by byte. That equal meanings have equal forms is test_chat_template's. */
-#include "gateway/chat_form.h"
+#include "gateway/text/chat_form.h"
 #include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>

@@ -3,8 +3,8 @@
  * in a file of chat_templates/, or the vectors hold its signature only; that these signatures are those of
  * the published texts is checked where LONGHAUL_TEST_TEMPLATES names a folder that has them
  * (make_chat_vectors.py). */
-#include "gateway/chat_signature.h"
-#include "gateway/chat_template.h"
+#include "gateway/text/chat_signature.h"
+#include "gateway/text/chat_template.h"
 #include "tests/gateway/support/model_vocabulary.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/gguf_writer.h"

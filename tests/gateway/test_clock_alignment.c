@@ -1,6 +1,6 @@
 /* Clocks that are skewed and drift, joined by hops whose queues delay one direction more than the other: what is found must hold the truth
  * within its error, and nothing may come before it has left. */
-#include "gateway/clock_alignment.h"
+#include "gateway/trace/clock_alignment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

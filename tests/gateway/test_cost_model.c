@@ -1,5 +1,5 @@
 /* The cost model against closed forms, and with numbers that no machine has. */
-#include "gateway/cost_model.h"
+#include "gateway/schedule/cost_model.h"
 
 #include <math.h>
 #include <setjmp.h>

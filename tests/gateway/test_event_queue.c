@@ -1,5 +1,5 @@
 /* Events pushed by one thread and taken by another keep their order and their alternatives. */
-#include "gateway/event_queue.h"
+#include "gateway/openai/event_queue.h"
 #include "tests/support/failing_malloc.h"
 
 #include <pthread.h>
@@ -15,10 +15,10 @@
 
 static void *push_all(void *context) {
     for (uint32_t i = 0; i < EVENTS; i++) {
-        lh_engine_logprob tops[4];
+        lh_sequence_logprob tops[4];
         for (uint32_t k = 0; k < 4; k++)
-            tops[k] = (lh_engine_logprob){i + k, -(float)k};
-        lh_engine_event event = {.kind = LH_ENGINE_TOKEN, .token = i, .top_count = i % 5, .top = tops};
+            tops[k] = (lh_sequence_logprob){i + k, -(float)k};
+        lh_sequence_event event = {.kind = LH_SEQUENCE_TOKEN, .token = i, .top_count = i % 5, .top = tops};
         lh_event_queue_push(context, i % 7, &event);
     }
     return NULL;
@@ -54,7 +54,7 @@ static void copies_messages(void **state) {
     lh_event_queue queue;
     lh_event_queue_init(&queue);
     char message[] = "gone";
-    lh_engine_event event = {.kind = LH_ENGINE_FAILED, .status = LH_ERR_UNAVAILABLE, .message = message};
+    lh_sequence_event event = {.kind = LH_SEQUENCE_FAILED, .status = LH_ERR_UNAVAILABLE, .message = message};
     lh_event_queue_push(&queue, 0, &event);
     memset(message, 'x', sizeof message - 1);
     const lh_queued_event *item;
@@ -69,8 +69,8 @@ static void tells_of_a_lost_event(void **state) {
     for (size_t n = 1; n <= 2; n++) {
         lh_event_queue queue;
         lh_event_queue_init(&queue);
-        lh_engine_logprob top = {1, 0};
-        lh_engine_event event = {.kind = LH_ENGINE_TOKEN, .top_count = 1, .top = &top};
+        lh_sequence_logprob top = {1, 0};
+        lh_sequence_event event = {.kind = LH_SEQUENCE_TOKEN, .top_count = 1, .top = &top};
         failing_malloc_arm(n);
         lh_event_queue_push(&queue, 0, &event);
         assert_true(failing_malloc_disarm());

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "common/log.h"
-#include "gateway/fleet.h"
+#include "gateway/fleet/fleet.h"
 
 #include <stdio.h>
 #include <string.h>

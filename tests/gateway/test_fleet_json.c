@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "gateway/fleet_json.h"
+#include "gateway/engine/fleet_view_json.h"
 #include "tests/support/tiny_llama.h"
 
 #include <jansson.h>
@@ -250,7 +250,7 @@ static void the_fleet_is_shown(void **state) {
     assert_true(answer.has_assignment);
     lh_fleet_view view = {.state = "loading",
                           .first_hop = {.present = true, .round_trip_us = 77, .bytes_per_us = 0.5}};
-    char *text = lh_fleet_json_render_fleet(conductor, &model, &view, 20);
+    char *text = lh_fleet_view_render(conductor, &model, &view, 20);
     json_t *json = json_loads(text, 0, NULL);
     json_t *worker = json_array_get(json_object_get(json, "workers"), 0);
     json_t *chain = json_array_get(json_object_get(json, "chains"), 0);

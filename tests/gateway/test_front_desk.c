@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "gateway/front_desk.h"
+#include "gateway/engine/front_desk.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,22 +22,22 @@ typedef struct listener {
     lh_status status;
 } listener;
 
-static void listen_to(void *context, const lh_engine_event *event) {
+static void listen_to(void *context, const lh_sequence_event *event) {
     listener *l = context;
-    if (event->kind == LH_ENGINE_TOKEN)
+    if (event->kind == LH_SEQUENCE_TOKEN)
         l->tokens++;
     else
         l->ends++;
-    l->status = event->kind == LH_ENGINE_FAILED ? event->status : LH_OK;
+    l->status = event->kind == LH_SEQUENCE_FAILED ? event->status : LH_OK;
 }
 
-static lh_engine_request request_for(void *context, lh_engine_on_event *on_event) {
-    return (lh_engine_request){.prompt = prompt,
-                               .prompt_tokens = 3,
-                               .max_tokens = 10,
-                               .sampling = {.top_p = 1, .repetition_penalty = 1},
-                               .on_event = on_event,
-                               .context = context};
+static lh_sequence_request request_for(void *context, lh_sequence_on_event *on_event) {
+    return (lh_sequence_request){.prompt = prompt,
+                                 .prompt_tokens = 3,
+                                 .max_tokens = 10,
+                                 .sampling = {.top_p = 1, .repetition_penalty = 1},
+                                 .on_event = on_event,
+                                 .context = context};
 }
 
 static lh_front_desk *open_desk(uint32_t places) {
@@ -47,14 +47,14 @@ static lh_front_desk *open_desk(uint32_t places) {
     return desk;
 }
 
-static const lh_engine_event token = {.kind = LH_ENGINE_TOKEN};
-static const lh_engine_event finished = {.kind = LH_ENGINE_FINISHED};
+static const lh_sequence_event token = {.kind = LH_SEQUENCE_TOKEN};
+static const lh_sequence_event finished = {.kind = LH_SEQUENCE_FINISHED};
 
 static void a_request_is_admitted_whole_or_not(void **state) {
     (void)state;
     lh_front_desk *desk = open_desk(3);
     listener l = {0};
-    lh_engine_request requests[4];
+    lh_sequence_request requests[4];
     uint64_t handles[4];
     lh_error error;
     for (int i = 0; i < 4; i++)
@@ -84,7 +84,7 @@ static void a_request_is_admitted_whole_or_not(void **state) {
 static void the_gate_tells_why(void **state) {
     (void)state;
     lh_front_desk *desk = open_desk(3);
-    lh_engine_request request = request_for(NULL, listen_to);
+    lh_sequence_request request = request_for(NULL, listen_to);
     uint64_t handle;
     lh_error error;
     lh_front_desk_set_gate(desk, 1000, UINT64_MAX, "no chain");
@@ -104,7 +104,7 @@ static void cancelling_silences_and_frees(void **state) {
     (void)state;
     lh_front_desk *desk = open_desk(2);
     listener l = {0};
-    lh_engine_request request = request_for(&l, listen_to);
+    lh_sequence_request request = request_for(&l, listen_to);
     uint64_t first, second, taken;
     assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &first, NULL), LH_OK);
     assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &second, NULL), LH_OK);
@@ -135,7 +135,7 @@ static void closing_fails_everyone(void **state) {
     (void)state;
     lh_front_desk *desk = open_desk(4);
     listener l = {0};
-    lh_engine_request request = request_for(&l, listen_to);
+    lh_sequence_request request = request_for(&l, listen_to);
     uint64_t handle;
     lh_error error;
     for (int i = 0; i < 3; i++)
@@ -160,7 +160,7 @@ typedef struct client {
 
 static atomic_bool engine_stops;
 
-static void hear(void *context, const lh_engine_event *event) {
+static void hear(void *context, const lh_sequence_event *event) {
     client *c = context;
     (void)event;
     if (!atomic_load(&c->may_hear))
@@ -170,7 +170,7 @@ static void hear(void *context, const lh_engine_event *event) {
 
 static void *run_client(void *argument) {
     client *c = argument;
-    lh_engine_request request = request_for(c, hear);
+    lh_sequence_request request = request_for(c, hear);
     for (int i = 0; i < REQUESTS; i++) {
         uint64_t handle;
         atomic_store(&c->may_hear, true);
@@ -190,7 +190,7 @@ static void what_is_cancelled_before_it_is_taken_never_runs(void **state) {
     (void)state;
     lh_front_desk *desk = open_desk(4);
     listener l = {0};
-    lh_engine_request request = request_for(&l, listen_to);
+    lh_sequence_request request = request_for(&l, listen_to);
     uint64_t handles[3], taken;
     for (int i = 0; i < 3; i++)
         assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &handles[i], NULL), LH_OK);
@@ -249,8 +249,8 @@ static void no_event_comes_after_a_cancel(void **state) {
     lh_front_desk_destroy(desk);
 }
 
-static void count_at_the_end(void *context, const lh_engine_event *event) {
-    if (event->kind == LH_ENGINE_FINISHED)
+static void count_at_the_end(void *context, const lh_sequence_event *event) {
+    if (event->kind == LH_SEQUENCE_FINISHED)
         assert_int_equal(lh_front_desk_count(context), 0);
 }
 
@@ -258,7 +258,7 @@ static void count_at_the_end(void *context, const lh_engine_event *event) {
 static void the_last_event_finds_the_place_free(void **state) {
     (void)state;
     lh_front_desk *desk = open_desk(1);
-    lh_engine_request request = request_for(desk, count_at_the_end);
+    lh_sequence_request request = request_for(desk, count_at_the_end);
     uint64_t handle;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(lh_front_desk_submit(desk, &request, 1, 0, &handle, NULL), LH_OK);
@@ -271,10 +271,13 @@ static void the_last_event_finds_the_place_free(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_is_admitted_whole_or_not), cmocka_unit_test(the_gate_tells_why),
-        cmocka_unit_test(cancelling_silences_and_frees),      cmocka_unit_test(closing_fails_everyone),
+        cmocka_unit_test(a_request_is_admitted_whole_or_not),
+        cmocka_unit_test(the_gate_tells_why),
+        cmocka_unit_test(cancelling_silences_and_frees),
+        cmocka_unit_test(closing_fails_everyone),
         cmocka_unit_test(what_is_cancelled_before_it_is_taken_never_runs),
-        cmocka_unit_test(no_event_comes_after_a_cancel),      cmocka_unit_test(the_last_event_finds_the_place_free),
+        cmocka_unit_test(no_event_comes_after_a_cancel),
+        cmocka_unit_test(the_last_event_finds_the_place_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

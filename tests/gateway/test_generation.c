@@ -1,8 +1,8 @@
 /* From the engine's events to text: stop strings, whole characters, logprobs, several choices, failures, hang-ups. */
 #include "common/clock.h"
-#include "gateway/generation.h"
-#include "gateway/text_decoder.h"
-#include "gateway/utf8.h"
+#include "gateway/openai/generation.h"
+#include "gateway/text/text_decoder.h"
+#include "gateway/text/utf8.h"
 #include "tests/gateway/support/scripted_engine.h"
 #include "tests/gateway/support/scripted_model.h"
 #include "tests/support/failing_malloc.h"
@@ -313,7 +313,7 @@ static void hands_limits_to_the_engine(void **state) {
     lh_generation_options options = {.stop_tokens = more, .stop_token_count = 1, .min_tokens = 500};
     outcome run;
     generate(bench, "@@text=ab", &options, &run);
-    lh_engine_request last = scripted_engine_last_request(bench->engine);
+    lh_sequence_request last = scripted_engine_last_request(bench->engine);
     assert_true(last.stop_token_count > 1);
     assert_int_equal(last.min_tokens, 200); /* no more than max_tokens */
     end(&run);

@@ -1,6 +1,6 @@
 /* A header block is taken apart as libmicrohttpd does it (each CR and LF, and the colon, become NUL), and
  * then looked at. */
-#include "gateway/http_header_block.h"
+#include "gateway/http/http_header_block.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Addresses as people write them. */
-#include "gateway/http_listener.h"
+#include "gateway/http/http_listener.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

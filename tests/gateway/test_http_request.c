@@ -1,5 +1,5 @@
 /* Which requests are refused for their framing, and what the accepted ones announce. */
-#include "gateway/http_request.h"
+#include "gateway/http/http_request.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Hang-ups and deadlines are told once, in time, and not after a removal. */
 #include "common/clock.h"
-#include "gateway/http_watch.h"
+#include "gateway/http/http_watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

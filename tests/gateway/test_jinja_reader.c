@@ -1,5 +1,5 @@
 /* Tags of Jinja, token by token, and how their ends are read. */
-#include "gateway/jinja_reader.h"
+#include "gateway/text/jinja_reader.h"
 #include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>

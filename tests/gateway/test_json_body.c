@@ -1,5 +1,5 @@
 /* Bodies that are refused before or by the JSON parser. */
-#include "gateway/json_body.h"
+#include "gateway/http/json_body.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "gateway/kv_ledger.h"
+#include "gateway/schedule/kv_ledger.h"
 
 static void the_smallest_stage_decides(void **state) {
     (void)state;

@@ -5,8 +5,8 @@
 
 #include <cmocka.h>
 
-#include "gateway/model_file.h"
-#include "gateway/model_profile.h"
+#include "gateway/fleet/model_file.h"
+#include "gateway/fleet/model_profile.h"
 #include "tests/support/tiny_llama.h"
 
 #include <pthread.h>

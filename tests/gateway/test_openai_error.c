@@ -1,5 +1,5 @@
 /* Errors as clients read them: four keys, the right status and type, nothing of the inside. */
-#include "gateway/openai_error.h"
+#include "gateway/http/openai_error.h"
 
 #include <jansson.h>
 #include <setjmp.h>

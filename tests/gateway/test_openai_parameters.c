@@ -1,6 +1,6 @@
 /* Each parameter's type, range and default, in both endpoints: a table of what is taken and what is refused,
  * and by which name. */
-#include "gateway/openai_parameters.h"
+#include "gateway/openai/openai_parameters.h"
 #include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>

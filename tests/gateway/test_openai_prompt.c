@@ -1,5 +1,5 @@
 /* Prompts as tokens, and what fits behind them; the wording of the refusal, by which clients know it. */
-#include "gateway/openai_prompt.h"
+#include "gateway/openai/openai_prompt.h"
 #include "tests/gateway/support/scripted_model.h"
 
 #include <setjmp.h>

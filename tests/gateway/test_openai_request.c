@@ -1,6 +1,6 @@
 /* Bodies of both endpoints: messages and prompts in all their shapes, and what only one endpoint has. */
-#include "gateway/openai_chat_request.h"
-#include "gateway/openai_completion_request.h"
+#include "gateway/openai/openai_chat_request.h"
+#include "gateway/openai/openai_completion_request.h"
 #include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>

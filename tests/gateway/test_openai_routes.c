@@ -1,5 +1,5 @@
 /* Paths and methods, read as they came. */
-#include "gateway/openai_routes.h"
+#include "gateway/openai/openai_routes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* What GET /fleet says of the cost model. */
-#include "gateway/overlap_json.h"
+#include "gateway/schedule/overlap_json.h"
 
 #include "common/log.h"
 

@@ -1,8 +1,8 @@
 /* The planner: what it picks, against closed forms and brute force; that it does not flap; that nothing upsets it. */
-#include "gateway/overlap_plan.h"
+#include "gateway/schedule/overlap_plan.h"
 
 #include "common/log.h"
-#include "gateway/overlap_search.h"
+#include "gateway/schedule/overlap_search.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* auto, off, rows=N[,columns=K], and what is not. */
-#include "gateway/overlap_spec.h"
+#include "gateway/schedule/overlap_spec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "gateway/planner.h"
+#include "gateway/fleet/planner.h"
 
 #include <stdlib.h>
 #include <string.h>

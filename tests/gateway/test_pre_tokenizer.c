@@ -1,6 +1,6 @@
 /* The expressions on a few strings each, cut as the `tokenizers` library cuts them; on many more,
  * through whole tokenizers, test_tokenizer_vectors. */
-#include "gateway/pre_tokenizer.h"
+#include "gateway/text/pre_tokenizer.h"
 #include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "gateway/registry.h"
+#include "gateway/fleet/registry.h"
 
 #include <stdio.h>
 

@@ -67,7 +67,7 @@ static void max_tokens_end_it_and_the_pages_come_back(void **state) {
 static void a_stop_token_is_not_reported(void **state) {
     (void)state;
     lh_scheduler *s = create_ready(64);
-    lh_engine_request request = request_of(10, 20);
+    lh_sequence_request request = request_of(10, 20);
     const uint32_t stops[] = {2};
     request.stop_tokens = stops;
     request.stop_token_count = 1;
@@ -84,7 +84,7 @@ static void a_stop_token_is_not_reported(void **state) {
 static void a_release_rides_along(void **state) {
     (void)state;
     lh_scheduler *s = create_ready(64);
-    lh_engine_request one = request_of(10, 1), many = request_of(10, 50);
+    lh_sequence_request one = request_of(10, 1), many = request_of(10, 50);
     assert_int_equal(submit_request(s, &one, 0, 0), LH_OK);
     assert_int_equal(submit_request(s, &many, 1, 0), LH_OK);
     next_step(s);
@@ -121,7 +121,7 @@ static void an_impossible_token_is_a_fault(void **state) {
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
         lh_scheduler *s = create_ready(64);
-        lh_engine_request request = request_of(10, 20);
+        lh_sequence_request request = request_of(10, 20);
         request.sampling.top_logprobs = 1;
         assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
         next_step(s);
@@ -181,7 +181,7 @@ static void a_broken_chain_is_replayed(void **state) {
 static void a_sequence_that_is_refused_twice_fails_alone(void **state) {
     (void)state;
     lh_scheduler *s = create_ready(64);
-    lh_engine_request request = request_of(10, 20);
+    lh_sequence_request request = request_of(10, 20);
     for (uint64_t i = 0; i < 3; i++)
         assert_int_equal(submit_request(s, &request, i, 0), LH_OK);
     assert_int_equal(next_step(s).segment_count, 3);
@@ -207,7 +207,7 @@ static void a_sequence_that_is_refused_twice_fails_alone(void **state) {
 static void replays_without_a_token_come_to_an_end(void **state) {
     (void)state;
     lh_scheduler *s = create_scheduler(64);
-    lh_engine_request request = request_of(10, 20);
+    lh_sequence_request request = request_of(10, 20);
     bring_chain_up(s, 7, 0);
     assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
     for (uint32_t epoch = 8; !ears[0].is_failed; epoch++) {
@@ -223,7 +223,7 @@ static void replays_without_a_token_come_to_an_end(void **state) {
 static void timeouts(void **state) {
     (void)state;
     lh_scheduler *s = create_scheduler(64);
-    lh_engine_request request = request_of(10, 20);
+    lh_sequence_request request = request_of(10, 20);
     assert_int_equal(lh_scheduler_deadline_us(s), INT64_MAX);
     assert_int_equal(submit_request(s, &request, 0, 0), LH_ERR_UNAVAILABLE);
     bring_chain_up(s, 7, 0);
@@ -277,7 +277,7 @@ static void a_cancelled_prompt_is_reset_from_its_end(void **state) {
 static void a_shared_step_is_not_reset(void **state) {
     (void)state;
     lh_scheduler *s = create_ready(16);
-    lh_engine_request request = request_of(12, 20);
+    lh_sequence_request request = request_of(12, 20);
     assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
     assert_int_equal(submit_request(s, &request, 1, 0), LH_OK);
     assert_int_equal(next_step(s).segment_count, 2);
@@ -297,7 +297,7 @@ static void test_steps_of_traced_requests_are_timed(void **state) {
     (void)state;
     lh_scheduler *scheduler = create_scheduler(0);
     bring_chain_up(scheduler, 1, 0);
-    lh_engine_request request = request_of(10, 5);
+    lh_sequence_request request = request_of(10, 5);
     assert_int_equal(submit_request(scheduler, &request, 0, 0), LH_OK);
     lh_step_manifest manifest = next_step(scheduler);
     lh_trace_part parts[4];

@@ -5,15 +5,15 @@
 
 #include <cmocka.h>
 
-#include "gateway/sequence.h"
+#include "gateway/schedule/sequence.h"
 #include "tests/support/failing_malloc.h"
 
 static const uint32_t prompt[] = {5, 6, 5, 7};
 static const uint32_t stops[] = {2, 3, 2};
-static const lh_engine_bias biases[] = {{10, 1.5f}, {3, 50.0f}};
+static const lh_sequence_bias biases[] = {{10, 1.5f}, {3, 50.0f}};
 
-static lh_engine_request plain_request(void) {
-    return (lh_engine_request){
+static lh_sequence_request plain_request(void) {
+    return (lh_sequence_request){
         .prompt = prompt,
         .prompt_tokens = 4,
         .max_tokens = 3,
@@ -22,7 +22,7 @@ static lh_engine_request plain_request(void) {
         .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1, .seed = 42}};
 }
 
-static lh_sequence *create(const lh_engine_request *request) {
+static lh_sequence *create(const lh_sequence_request *request) {
     lh_sequence *sequence;
     assert_int_equal(lh_sequence_create(request, 9, 100, &sequence, NULL), LH_OK);
     return sequence;
@@ -30,7 +30,7 @@ static lh_sequence *create(const lh_engine_request *request) {
 
 static void a_sequence_grows(void **state) {
     (void)state;
-    lh_engine_request request = plain_request();
+    lh_sequence_request request = plain_request();
     lh_sequence *s = create(&request);
     assert_int_equal(s->handle, 9);
     assert_int_equal(lh_sequence_positions(s), 7);
@@ -61,7 +61,7 @@ static uint32_t bias_of(const lh_step_sampling *sampling, uint32_t token, float 
 /* Until then stop tokens are banned, whatever the user's bias on them, and each is named once. */
 static void stop_tokens_are_banned_until_min_tokens(void **state) {
     (void)state;
-    lh_engine_request request = plain_request();
+    lh_sequence_request request = plain_request();
     request.min_tokens = 2;
     request.sampling.biases = biases;
     request.sampling.bias_count = 2;
@@ -89,7 +89,7 @@ static void stop_tokens_are_banned_until_min_tokens(void **state) {
 
 static void penalties_bring_the_counts(void **state) {
     (void)state;
-    lh_engine_request request = plain_request();
+    lh_sequence_request request = plain_request();
     request.sampling.presence_penalty = 0.5f;
     lh_sequence *s = create(&request);
     assert_int_equal(lh_sequence_append(s, 6), LH_OK);
@@ -110,7 +110,7 @@ static void many_distinct_tokens_are_counted(void **state) {
     static uint32_t long_prompt[5000];
     for (uint32_t i = 0; i < 5000; i++)
         long_prompt[i] = (i * 7919u) % 2500;
-    lh_engine_request request = plain_request();
+    lh_sequence_request request = plain_request();
     request.prompt = long_prompt;
     request.prompt_tokens = 5000;
     request.sampling.frequency_penalty = 1;
@@ -127,7 +127,7 @@ static void what_cannot_be_is_refused(void **state) {
     (void)state;
     lh_sequence *s;
     lh_error error;
-    lh_engine_request request = plain_request();
+    lh_sequence_request request = plain_request();
     request.prompt_tokens = 0;
     assert_int_equal(lh_sequence_create(&request, 1, 100, &s, &error), LH_ERR_INVALID);
     request = plain_request();
@@ -150,7 +150,7 @@ static void what_cannot_be_is_refused(void **state) {
 
 static void every_allocation_may_fail(void **state) {
     (void)state;
-    lh_engine_request request = plain_request();
+    lh_sequence_request request = plain_request();
     request.min_tokens = 1;
     request.sampling.presence_penalty = 1;
     request.sampling.biases = biases;

@@ -1,5 +1,5 @@
 /* Special tokens in text: the longest, at one position, and only where they may be. */
-#include "gateway/special_tokens.h"
+#include "gateway/text/special_tokens.h"
 #include "tests/gateway/support/small_vocabulary.h"
 #include "tests/support/failing_malloc.h"
 

@@ -1,6 +1,6 @@
 /* Steps as the recorder leaves them in the store: with the workers' times, with clocks that are aligned, and without where an answer
  * is broken or missing. */
-#include "gateway/step_recorder.h"
+#include "gateway/trace/step_recorder.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

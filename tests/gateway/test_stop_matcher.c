@@ -1,7 +1,7 @@
 /* The stop matcher against a search of the whole text, for every cut into pieces. */
 #include "common/clock.h"
-#include "gateway/stop_matcher.h"
-#include "gateway/utf8.h"
+#include "gateway/text/stop_matcher.h"
+#include "gateway/text/utf8.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/gguf_writer.h"
 

@@ -1,6 +1,6 @@
 /* The streaming decoder against a decoder of the whole: any bytes, cut anywhere. */
-#include "gateway/text_decoder.h"
-#include "gateway/utf8.h"
+#include "gateway/text/text_decoder.h"
+#include "gateway/text/utf8.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/gguf_writer.h"
 

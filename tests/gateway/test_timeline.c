@@ -1,6 +1,6 @@
 /* A request of which everything is known comes out of skewed clocks as it was: spans where they belong, in order, and the figures to
  * the microsecond. And times that no worker of ours would tell. */
-#include "gateway/timeline_json.h"
+#include "gateway/trace/timeline_json.h"
 #include "tests/gateway/support/traced_prompt.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* The tokenizer on small vocabularies of the test's own: its parts together, segments, what the file says.
  * Equality with the `tokenizers` library on a real one is test_tokenizer_vectors. */
-#include "gateway/tokenizer.h"
+#include "gateway/text/tokenizer.h"
 #include "tests/gateway/support/small_vocabulary.h"
 #include "tests/support/failing_malloc.h"
 

@@ -1,7 +1,7 @@
 /* The tokenizer on a real vocabulary: equal to the `tokenizers` library on the texts of
  * tests/vectors/tokenizer.json, for every pre-tokenizer; linear time; decoding gives the text back. */
 #include "common/clock.h"
-#include "gateway/tokenizer.h"
+#include "gateway/text/tokenizer.h"
 #include "tests/gateway/support/model_vocabulary.h"
 
 #include <jansson.h>

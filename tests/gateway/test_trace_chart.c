@@ -1,5 +1,5 @@
 /* Charts: from an answer of GET /trace, and from bytes that are none. */
-#include "gateway/trace_chart_json.h"
+#include "gateway/trace/trace_chart_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The bounds of the store: requests, steps of each, bytes; and that nothing told of a request that has gone does harm. */
-#include "gateway/trace_store.h"
+#include "gateway/trace/trace_store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The tokens of a file: what they are, the way back from bytes, files that say nonsense. */
-#include "gateway/vocabulary.h"
+#include "gateway/text/vocabulary.h"
 #include "tests/gateway/support/small_vocabulary.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/gguf_writer.h"

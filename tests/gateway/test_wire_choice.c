@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "gateway/wire_choice.h"
+#include "gateway/fleet/wire_choice.h"
 
 #define WIDTH 576u /* a row in f16: 1170 bytes */
 

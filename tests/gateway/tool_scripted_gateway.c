@@ -1,7 +1,7 @@
 /* The public API over the scripted engine: what a client sees at set times and on set failures, for the tests
  * in tests/system/test_http_raw.py. Prints the port, and serves until its standard input ends. */
 #include "common/options.h"
-#include "gateway/openai_api.h"
+#include "gateway/openai/openai_api.h"
 #include "tests/gateway/support/scripted_engine.h"
 #include "tests/gateway/support/scripted_model.h"
 

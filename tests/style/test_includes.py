@@ -19,8 +19,19 @@ WORKER_NETWORK = ("worker/main.c", "worker/worker_settings.*", "worker/server*",
 COMMON_NETWORK = ("common/h2_*", "common/tls_*", "common/socket_*", "common/address.*", "common/send_order.*",
                   "common/event_loop.*")
 
+# What every room of the gateway stands on.
+GATEWAY_GROUND = ("gateway/growing_array.h", "gateway/random_id.h", "gateway/text/*", "common/*")
+
 # First row whose files match decides. (files, may include, but not)
 ARROWS = [
+    ("the gateway's text", ("gateway/text/*",), GATEWAY_GROUND, ()),
+    ("the gateway's HTTP server", ("gateway/http/*",), ("gateway/http/*",) + GATEWAY_GROUND, ()),
+    ("the gateway's traces", ("gateway/trace/*",), ("gateway/trace/*", "gateway/http/api_key.h", "worker/api/*") + GATEWAY_GROUND, ()),
+    ("the gateway's scheduler", ("gateway/schedule/*",), ("gateway/schedule/*", "gateway/trace/trace_step.h", "worker/api/*") + GATEWAY_GROUND,
+     ()),
+    ("the gateway's fleet", ("gateway/fleet/*",), ("gateway/fleet/*", "gateway/schedule/*", "gateway/http/json_*", "worker/api/*") +
+     GATEWAY_GROUND, ()),
+    ("the gateway's engine", ("gateway/engine/*",), ("gateway/*", "worker/api/*", "common/*"), ("gateway/openai/*",)),
     ("the gateway", ("gateway/*",), ("gateway/*", "worker/api/*", "common/*"), ()),
     ("the worker's api", ("worker/api/*",), ("worker/api/*", "common/*"), ()),
     ("the worker's network side", WORKER_NETWORK, ("worker/*", "kernels/kernels.h", "common/*"), ()),
@@ -32,21 +43,21 @@ ARROWS = [
 
 # Header pattern -> the only files that may include it.
 WALLS = {
-    "microhttpd.h": ("gateway/http_*",),
-    "jansson.h": ("gateway/*_json.[ch]", "gateway/json_*", "gateway/openai_*", "gateway/http_*", "worker/*_json.[ch]", "worker/json_*",
+    "microhttpd.h": ("gateway/http/http_*",),
+    "jansson.h": ("gateway/*_json.[ch]", "gateway/http/*", "gateway/openai/*", "worker/*_json.[ch]", "worker/json_*",
                   "worker/assignment*", "worker/control_*", "worker/weight_digests.c",
                   "worker/api/step_answer.c", "worker/api/*_json.[ch]", "common/json*"),
-    "curl/*": ("gateway/trace_fetch.c", "worker/weight_fetch.c", "worker/assignment*", "worker/control_*"),
+    "curl/*": ("gateway/trace/trace_fetch.c", "worker/weight_fetch.c", "worker/assignment*", "worker/control_*"),
     "nghttp2/*": ("common/h2_session*",),
     "openssl/*": ("common/tls_*", "common/digest.c", "common/h2_*"),
     "uv.h": ("common/h2_*", "common/tls_*", "common/socket_*", "common/address.*", "common/event_loop.*", "worker/main.c",
              "worker/server*", "worker/assignment*", "worker/control_*", "worker/next_hop*", "worker/api/worker_client*",
-             "gateway/main.c", "gateway/engine*", "gateway/fleet_*"),
-    "pcre2.h": ("gateway/pre_tokenizer.c",),
-    "xxhash.h": ("worker/sampler.c", "gateway/vocabulary.c"),
-    "sys/socket.h": ("common/socket_*", "common/address.*", "common/h2_*", "common/tls_*", "gateway/http_*"),
-    "arpa/*": ("common/address.*", "gateway/http_*"),
-    "netinet/*": ("common/socket_*", "common/address.*", "common/h2_*", "common/tls_*", "gateway/http_*"),
+             "gateway/main.c", "gateway/engine/engine*", "gateway/fleet/fleet_*"),
+    "pcre2.h": ("gateway/text/pre_tokenizer.c",),
+    "xxhash.h": ("worker/sampler.c", "gateway/text/vocabulary.c"),
+    "sys/socket.h": ("common/socket_*", "common/address.*", "common/h2_*", "common/tls_*", "gateway/http/http_*"),
+    "arpa/*": ("common/address.*", "gateway/http/http_*"),
+    "netinet/*": ("common/socket_*", "common/address.*", "common/h2_*", "common/tls_*", "gateway/http/http_*"),
     "*mmintrin.h": ("kernels/avx2/*", "kernels/avx512/*"),
     "immintrin.h": ("kernels/avx2/*", "kernels/avx512/*"),
     "arm_neon.h": ("kernels/neon/*",),
@@ -132,7 +143,7 @@ SOUND = {
     "kernels/kernels.h": '#include "common/status.h"\n', "kernels/avx2/dot.c": '#include "kernels/kernels.h"\n#include <immintrin.h>\n',
     "worker/stage.h": '#include "kernels/kernels.h"\n', "worker/server.h": '#include "worker/api/step.h"\n#include "worker/stage.h"\n',
     "worker/server.c": '#include "worker/server.h"\n#include "common/h2_connection.h"\n', "worker/api/step.h": "",
-    "gateway/chain.h": '#include "worker/api/step.h"\n', "tests/worker/test_stage.c": '#include "worker/stage.h"\n#include <uv.h>\n',
+    "gateway/fleet/chain.h": '#include "worker/api/step.h"\n', "tests/worker/test_stage.c": '#include "worker/stage.h"\n#include <uv.h>\n',
 }
 # path, text, what the message must say
 UNSOUND = [
@@ -141,13 +152,14 @@ UNSOUND = [
     ("worker/layer.c", '#include "worker/api/step.h"\n', "that arrow"),
     ("worker/layer.h", '#include "worker/server.h"\n', "that arrow"),
     ("worker/model.c", '#include "common/h2_connection.h"\n', "that arrow"),
-    ("worker/model.h", '#include "gateway/chain.h"\n', "that arrow"),
+    ("worker/model.h", '#include "gateway/fleet/chain.h"\n', "that arrow"),
     ("worker/api/client.c", '#include "worker/stage.h"\n', "that arrow"),
     ("worker/rows.c", '#include "kernels/avx2/dot.c"\n', "that arrow"),
     ("kernels/rope.c", '#include "common/h2_connection.h"\n', "that arrow"),
     ("common/log.c", '#include "kernels/kernels.h"\n', "that arrow"),
     ("worker/rope.c", '#include "kernels.h"\n', "from the root"),
-    ("gateway/scheduler.c", "#include <jansson.h>\n", "behind the wall"),
+    ("gateway/schedule/scheduler.c", "#include <jansson.h>\n", "behind the wall"),
+    ("gateway/schedule/plan.c", '#include "gateway/fleet/chain.h"\n', "that arrow"),
     ("common/crc.c", "  #  include <nmmintrin.h>\n", "behind the wall"),
     ("worker/stage.c", "#include <uv.h>\n", "behind the wall"),
     ("common/naked.h", "-", "no #pragma once"),

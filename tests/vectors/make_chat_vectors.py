@@ -5,7 +5,7 @@ chat_templates/, and their token ids by the `tokenizers` library.
     make_chat_vectors.py MODEL.gguf [TEMPLATES]
 
 The repository does not hold the text of the templates in SIGNED, only what Longhaul knows of them: the signature
-(gateway/chat_signature.h) and the default system message. Their cases stay as they are in chat_templates.json. To verify
+(gateway/text/chat_signature.h) and the default system message. Their cases stay as they are in chat_templates.json. To verify
 them again, put their texts (`tokenizer.chat_template` of the models, `chat_template` in their tokenizer_config.json) into
 a folder TEMPLATES, as llama-3.1.jinja and so on: whichever are there are rendered anew. That a text has the signature
 that is written here is for the other side to say: LONGHAUL_TEST_TEMPLATES=TEMPLATES test_chat_template.

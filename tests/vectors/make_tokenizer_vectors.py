@@ -5,7 +5,7 @@
 
 The vocabulary is the file's; each pre-tokenizer that Longhaul knows is put in front of it in turn, since the two are
 independent. No special tokens are added: these are the ids of a user's text. Qwen2's NFC normalizer is left out, as
-gateway/pre_tokenizer.h says. Expressions are the models' own (tokenizer.json); ids equal to those of the pre-tokenizer
+gateway/text/pre_tokenizer.h says. Expressions are the models' own (tokenizer.json); ids equal to those of the pre-tokenizer
 before in the list are written as null.
 """
 import json

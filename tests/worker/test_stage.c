@@ -19,11 +19,8 @@
 static const lh_sample_request greedy = {.top_p = 1, .repetition_penalty = 1, .want_digest = true};
 
 static stage_chain_options plain_options(void) {
-    return (stage_chain_options){.stages = 1,
-                                 .threads = 1,
-                                 .rows_max = 64,
-                                 .kv_bytes = 4u << 20,
-                                 .isa = "reference"};
+    return (stage_chain_options){
+        .stages = 1, .threads = 1, .rows_max = 64, .kv_bytes = 4u << 20, .isa = "reference"};
 }
 
 static void make_tokens(uint32_t *tokens, uint32_t count, uint32_t vocabulary, uint64_t seed) {

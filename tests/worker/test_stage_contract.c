@@ -266,8 +266,10 @@ static void test_begin_is_checked(void **state) {
     lh_stage_step *step;
     const lh_batch_segment one = segment(2, 0, 1);
     const uint32_t bad_token = config.vocabulary;
-    assert_int_equal(lh_stage_begin(stage, &(lh_batch){1, &bad_token, 1, &one, {0}}, &step, &error), LH_ERR_LIMIT);
-    assert_int_equal(lh_stage_begin(stage, &(lh_batch){2, tokens, 1, &one, {0}}, &step, &error), LH_ERR_LIMIT);
+    assert_int_equal(lh_stage_begin(stage, &(lh_batch){1, &bad_token, 1, &one, {0}}, &step, &error),
+                     LH_ERR_LIMIT);
+    assert_int_equal(lh_stage_begin(stage, &(lh_batch){2, tokens, 1, &one, {0}}, &step, &error),
+                     LH_ERR_LIMIT);
     assert_int_equal(lh_kv_cache_sequences(lh_stage_kv(stage)), 1);
     advance(1, 4, 1);
 }

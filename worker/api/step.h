@@ -30,7 +30,7 @@
 #define LH_STEP_COLUMN_SHARDS_MAX  16u
 /* Steps of a chain whose requests may be open at once: the gateway keeps to it, a worker refuses more. Well below
  * the streams that a connection may have (PROTOCOL.md). */
-#define LH_STEPS_OPEN_MAX          192u
+#define LH_STEPS_OPEN_MAX 192u
 
 typedef enum lh_wire_type { LH_WIRE_F32 = 0, LH_WIRE_F16 = 1, LH_WIRE_Q8 = 2 } lh_wire_type; /* wire_type.h */
 
@@ -81,7 +81,8 @@ typedef struct lh_step_manifest {
     uint32_t segment_count, release_count;
     const lh_step_segment *segments;
     const uint64_t *releases; /* sequences whose pages are to be freed, after the rows of this step */
-    uint32_t cut_count; /* of the hops ahead between workers: the first is that of the receiver's own result. A
+    uint32_t
+        cut_count; /* of the hops ahead between workers: the first is that of the receiver's own result. A
                            hop without a cut gets one shard of all columns */
     const lh_step_cut *cuts;
 } lh_step_manifest;

@@ -248,20 +248,20 @@ static void note_token(simulation *sim, simulation_stream *stream, uint32_t toke
     stream->tokens[stream->count++] = token;
 }
 
-static void on_event(void *context, uint64_t handle, const lh_engine_event *event) {
+static void on_event(void *context, uint64_t handle, const lh_sequence_event *event) {
     simulation *sim = context;
     simulation_stream *stream = &sim->streams[handle];
     switch (event->kind) {
-    case LH_ENGINE_TOKEN:
+    case LH_SEQUENCE_TOKEN:
         assert(event->position == stream->prompt_tokens + stream->count);
         note_token(sim, stream, event->token);
         break;
-    case LH_ENGINE_FINISHED:
+    case LH_SEQUENCE_FINISHED:
         end_stream(sim, stream);
         stream->is_finished = true;
         stream->reason = event->reason;
         break;
-    case LH_ENGINE_FAILED:
+    case LH_SEQUENCE_FAILED:
         end_stream(sim, stream);
         stream->is_failed = true;
         stream->status = event->status;
@@ -270,7 +270,7 @@ static void on_event(void *context, uint64_t handle, const lh_engine_event *even
     }
 }
 
-int simulation_submit_request(simulation *sim, const lh_engine_request *request, lh_status *status) {
+int simulation_submit_request(simulation *sim, const lh_sequence_request *request, lh_status *status) {
     assert(sim->stream_count < SIMULATION_STREAMS_MAX && sim->conductor);
     int index = sim->stream_count;
     lh_sequence *sequence;
@@ -309,7 +309,7 @@ int simulation_submit(simulation *sim, uint32_t prompt_tokens, uint32_t max_toke
         prompt[i] = (uint32_t)((toy_embed(i) ^ seed * 0x9e3779b97f4a7c15u) % TOY_VOCABULARY);
     int index = simulation_submit_request(
         sim,
-        &(lh_engine_request){
+        &(lh_sequence_request){
             .prompt = prompt,
             .prompt_tokens = prompt_tokens,
             .max_tokens = max_tokens,

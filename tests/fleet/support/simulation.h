@@ -2,7 +2,7 @@
  * and links, one clock. */
 #pragma once
 
-#include "gateway/conductor.h"
+#include "gateway/engine/conductor.h"
 #include "tests/fleet/support/network.h"
 #include "tests/fleet/support/toy_worker.h"
 
@@ -50,7 +50,7 @@ bool simulation_run_streams(simulation *sim, int64_t limit_us);
 int simulation_submit(simulation *sim, uint32_t prompt_tokens, uint32_t max_tokens, uint64_t seed,
                       lh_status *status);
 /* As above, with a request of the caller's. */
-int simulation_submit_request(simulation *sim, const lh_engine_request *request, lh_status *status);
+int simulation_submit_request(simulation *sim, const lh_sequence_request *request, lh_status *status);
 simulation_stream *simulation_stream_at(simulation *sim, int index);
 void simulation_cancel(simulation *sim, int index);
 /* Whether the tokens so far are those that the toy model gives. */

@@ -2,7 +2,7 @@
  * that says how long a step takes. It checks what the gateway promises and counts every breach. */
 #pragma once
 
-#include "gateway/fleet.h"
+#include "gateway/fleet/fleet.h"
 #include "tests/fleet/support/network.h"
 
 typedef struct toy_worker toy_worker;

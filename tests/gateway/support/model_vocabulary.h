@@ -1,7 +1,7 @@
 /* The vocabulary of the real model that LONGHAUL_TEST_MODEL names, as tokenizers with any pre-tokenizer. */
 #pragma once
 
-#include "gateway/tokenizer.h"
+#include "gateway/text/tokenizer.h"
 
 /* Opens the model; NULL, with a word on standard output, when the variable is not set or the file is not
  * there. */

@@ -9,16 +9,16 @@
 
 heard ears[8];
 
-static void on_event(void *context, uint64_t handle, const lh_engine_event *event) {
+static void on_event(void *context, uint64_t handle, const lh_sequence_event *event) {
     (void)context;
     heard *h = &ears[handle];
     assert_false(h->is_finished || h->is_failed);
-    if (event->kind == LH_ENGINE_TOKEN) {
+    if (event->kind == LH_SEQUENCE_TOKEN) {
         h->tokens[h->count++] = event->token;
         h->position = event->position;
     }
-    h->is_finished = event->kind == LH_ENGINE_FINISHED;
-    h->is_failed = event->kind == LH_ENGINE_FAILED;
+    h->is_finished = event->kind == LH_SEQUENCE_FINISHED;
+    h->is_failed = event->kind == LH_SEQUENCE_FAILED;
     h->reason = event->reason;
     h->status = event->status;
 }
@@ -43,17 +43,17 @@ void bring_chain_up(lh_scheduler *scheduler, uint32_t epoch, int64_t now_us) {
     lh_scheduler_chain_up(scheduler, epoch, &ledger, now_us);
 }
 
-lh_engine_request request_of(uint32_t prompt_tokens, uint32_t max_tokens) {
+lh_sequence_request request_of(uint32_t prompt_tokens, uint32_t max_tokens) {
     static uint32_t prompt[200];
     for (uint32_t i = 0; i < 200; i++)
         prompt[i] = i % 50;
-    return (lh_engine_request){.prompt = prompt,
-                               .prompt_tokens = prompt_tokens,
-                               .max_tokens = max_tokens,
-                               .sampling = {.top_p = 1, .repetition_penalty = 1}};
+    return (lh_sequence_request){.prompt = prompt,
+                                 .prompt_tokens = prompt_tokens,
+                                 .max_tokens = max_tokens,
+                                 .sampling = {.top_p = 1, .repetition_penalty = 1}};
 }
 
-lh_status submit_request(lh_scheduler *scheduler, const lh_engine_request *request, uint64_t handle,
+lh_status submit_request(lh_scheduler *scheduler, const lh_sequence_request *request, uint64_t handle,
                          int64_t now_us) {
     lh_sequence *sequence;
     lh_error error;
@@ -69,7 +69,7 @@ lh_scheduler *create_ready(uint32_t chunk_rows) {
 
 lh_scheduler *create_with_prompt(uint32_t chunk_rows, uint32_t prompt_tokens, uint32_t max_tokens) {
     lh_scheduler *scheduler = create_ready(chunk_rows);
-    lh_engine_request request = request_of(prompt_tokens, max_tokens);
+    lh_sequence_request request = request_of(prompt_tokens, max_tokens);
     assert_int_equal(submit_request(scheduler, &request, 0, 0), LH_OK);
     return scheduler;
 }

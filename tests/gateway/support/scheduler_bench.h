@@ -2,7 +2,7 @@
  * brought to it, and what its sequences are told is written down. */
 #pragma once
 
-#include "gateway/scheduler.h"
+#include "gateway/schedule/scheduler.h"
 
 #define MS 1000 /* microseconds */
 
@@ -27,8 +27,8 @@ lh_scheduler *create_with_prompt(uint32_t chunk_rows, uint32_t prompt_tokens, ui
 void bring_chain_up(lh_scheduler *scheduler, uint32_t epoch, int64_t now_us);
 
 /* A greedy request; token i of its prompt is i % 50. */
-lh_engine_request request_of(uint32_t prompt_tokens, uint32_t max_tokens);
-lh_status submit_request(lh_scheduler *scheduler, const lh_engine_request *request, uint64_t handle,
+lh_sequence_request request_of(uint32_t prompt_tokens, uint32_t max_tokens);
+lh_status submit_request(lh_scheduler *scheduler, const lh_sequence_request *request, uint64_t handle,
                          int64_t now_us);
 
 /* The next step, which must be there; at time 0. */

@@ -26,7 +26,7 @@ typedef struct scripted_sequence {
     struct scripted_sequence *next;
     uint64_t handle;
     engine_script script;
-    lh_engine_request request;
+    lh_sequence_request request;
     bool no_stop, delivering, cancelled;
     uint32_t forced; /* token, or UINT32_MAX */
     uint32_t drawn;
@@ -43,7 +43,7 @@ struct lh_engine {
     scripted_sequence *sequences;
     uint64_t last_handle;
     scripted_engine_counts counts;
-    lh_engine_request last;
+    lh_sequence_request last;
 };
 
 /* ---- The script. ---- */
@@ -54,7 +54,7 @@ static void *need(void *pointer) {
     return pointer;
 }
 
-static char *prompt_text(const lh_engine_request *request) {
+static char *prompt_text(const lh_sequence_request *request) {
     char *text = need(calloc(request->prompt_tokens + 1, 1));
     size_t length = 0;
     for (uint32_t i = 0; i < request->prompt_tokens; i++) {
@@ -113,7 +113,7 @@ static void set_letters(engine_script *script, uint64_t seed) {
     set_text(script, letters, sizeof letters);
 }
 
-static engine_script read_script(const lh_engine_request *request) {
+static engine_script read_script(const lh_sequence_request *request) {
     engine_script script = {.fail_after = -1, .state = -1};
     if (request->sampling.temperature > 0)
         set_letters(&script, request->sampling.seed);
@@ -139,7 +139,7 @@ static engine_script read_script(const lh_engine_request *request) {
 /* ---- Sequences. ---- */
 
 static void apply_biases(scripted_sequence *sequence) {
-    const lh_engine_sampling *sampling = &sequence->request.sampling;
+    const lh_sequence_sampling_options *sampling = &sequence->request.sampling;
     sequence->forced = UINT32_MAX;
     for (uint32_t i = 0; i < sampling->bias_count; i++) {
         uint32_t token = sampling->biases[i].token;
@@ -155,7 +155,7 @@ static void apply_biases(scripted_sequence *sequence) {
     }
 }
 
-static scripted_sequence *make_sequence(lh_engine *engine, const lh_engine_request *request,
+static scripted_sequence *make_sequence(lh_engine *engine, const lh_sequence_request *request,
                                         engine_script script) {
     scripted_sequence *sequence = need(calloc(1, sizeof *sequence));
     sequence->handle = ++engine->last_handle;
@@ -186,8 +186,8 @@ static scripted_sequence *find(lh_engine *engine, uint64_t handle) {
     return at;
 }
 
-static void draw(scripted_sequence *sequence, lh_engine_event *event, lh_engine_logprob *tops) {
-    event->kind = LH_ENGINE_TOKEN;
+static void draw(scripted_sequence *sequence, lh_sequence_event *event, lh_sequence_logprob *tops) {
+    event->kind = LH_SEQUENCE_TOKEN;
     event->token = sequence->forced != UINT32_MAX
                        ? sequence->forced
                        : (unsigned char)sequence->script.text[sequence->at++ % sequence->script.length] +
@@ -196,19 +196,19 @@ static void draw(scripted_sequence *sequence, lh_engine_event *event, lh_engine_
     event->digest = sequence->request.sampling.want_digest ? 0x1000u + sequence->drawn : 0;
     event->top_count = sequence->request.sampling.top_logprobs;
     for (uint32_t i = 0; i < event->top_count; i++)
-        tops[i] = (lh_engine_logprob){i ? (event->token + i) % 259 : event->token, -0.25f - (float)i};
+        tops[i] = (lh_sequence_logprob){i ? (event->token + i) % 259 : event->token, -0.25f - (float)i};
     event->top = tops;
     sequence->drawn++;
 }
 
 /* True: it was the last event. */
-static bool next_event(scripted_sequence *sequence, lh_engine_event *event, lh_engine_logprob *tops) {
+static bool next_event(scripted_sequence *sequence, lh_sequence_event *event, lh_sequence_logprob *tops) {
     const engine_script *script = &sequence->script;
     bool over = sequence->at >= script->length && sequence->forced == UINT32_MAX &&
                 (!sequence->no_stop || script->length == 0) &&
                 sequence->drawn >= sequence->request.min_tokens;
     if (sequence->cancelled || (script->fail_after >= 0 && sequence->drawn >= script->fail_after)) {
-        event->kind = LH_ENGINE_FAILED;
+        event->kind = LH_SEQUENCE_FAILED;
         event->status = sequence->cancelled ? LH_ERR_CANCELLED
                         : script->internal  ? LH_ERR_IO
                                             : LH_ERR_UNAVAILABLE;
@@ -216,7 +216,7 @@ static bool next_event(scripted_sequence *sequence, lh_engine_event *event, lh_e
         return true;
     }
     if (over || sequence->drawn >= sequence->request.max_tokens) {
-        event->kind = LH_ENGINE_FINISHED;
+        event->kind = LH_SEQUENCE_FINISHED;
         event->reason = sequence->drawn >= sequence->request.max_tokens ? LH_FINISH_LENGTH : LH_FINISH_STOP;
         return true;
     }
@@ -224,17 +224,17 @@ static bool next_event(scripted_sequence *sequence, lh_engine_event *event, lh_e
     return false;
 }
 
-static void count_event(lh_engine *engine, const scripted_sequence *sequence, lh_engine_event_kind kind) {
-    engine->counts.tokens += kind == LH_ENGINE_TOKEN;
-    engine->counts.finished += kind == LH_ENGINE_FINISHED;
-    engine->counts.failed += kind == LH_ENGINE_FAILED && !sequence->cancelled;
-    engine->counts.cancelled += kind == LH_ENGINE_FAILED && sequence->cancelled;
+static void count_event(lh_engine *engine, const scripted_sequence *sequence, lh_sequence_event_kind kind) {
+    engine->counts.tokens += kind == LH_SEQUENCE_TOKEN;
+    engine->counts.finished += kind == LH_SEQUENCE_FINISHED;
+    engine->counts.failed += kind == LH_SEQUENCE_FAILED && !sequence->cancelled;
+    engine->counts.cancelled += kind == LH_SEQUENCE_FAILED && sequence->cancelled;
 }
 
 /* With the mutex held, which is let go during the delivery. */
 static void deliver(lh_engine *engine, scripted_sequence *sequence) {
-    lh_engine_logprob tops[TOPS_MAX];
-    lh_engine_event event = {0};
+    lh_sequence_logprob tops[TOPS_MAX];
+    lh_sequence_event event = {0};
     bool last = next_event(sequence, &event, tops);
     count_event(engine, sequence, event.kind);
     sequence->due_us += sequence->script.interval_us;
@@ -303,7 +303,7 @@ void scripted_engine_destroy(lh_engine *engine) {
     free(engine);
 }
 
-lh_status lh_engine_submit(lh_engine *engine, const lh_engine_request *requests, uint32_t count,
+lh_status lh_engine_submit(lh_engine *engine, const lh_sequence_request *requests, uint32_t count,
                            uint64_t *handles, lh_error *error) {
     pthread_mutex_lock(&engine->mutex);
     for (uint32_t i = 0; i < count; i++) {
@@ -372,9 +372,9 @@ scripted_engine_counts scripted_engine_count(lh_engine *engine) {
     return counts;
 }
 
-lh_engine_request scripted_engine_last_request(lh_engine *engine) {
+lh_sequence_request scripted_engine_last_request(lh_engine *engine) {
     pthread_mutex_lock(&engine->mutex);
-    lh_engine_request last = engine->last;
+    lh_sequence_request last = engine->last;
     pthread_mutex_unlock(&engine->mutex);
     return last;
 }

@@ -1,4 +1,4 @@
-/* A double of gateway/engine.h: sequences whose tokens come from a script, on a thread, at set times; no
+/* A double of gateway/engine/engine.h: sequences whose tokens come from a script, on a thread, at set times; no
  * fleet. Its vocabulary is that of tests/support/tiny_llama.h: control tokens 0 to 2, then one token for each
  * byte (3 + byte).
  *
@@ -13,7 +13,7 @@
  * token is -0.25. */
 #pragma once
 
-#include "gateway/engine.h"
+#include "gateway/engine/engine.h"
 
 typedef struct scripted_engine_counts {
     uint32_t submitted, finished, failed, cancelled, running;
@@ -26,4 +26,4 @@ void scripted_engine_destroy(lh_engine *engine);
 void scripted_engine_set_state(lh_engine *engine, lh_engine_state state);
 scripted_engine_counts scripted_engine_count(lh_engine *engine);
 /* The last sequence's request as it was submitted (its pointers are of no use afterwards). */
-lh_engine_request scripted_engine_last_request(lh_engine *engine);
+lh_sequence_request scripted_engine_last_request(lh_engine *engine);

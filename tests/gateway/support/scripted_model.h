@@ -2,7 +2,7 @@
  * tokenizer, ChatML template, context of 256. */
 #pragma once
 
-#include "gateway/served_model.h"
+#include "gateway/text/served_model.h"
 
 typedef struct scripted_model scripted_model;
 

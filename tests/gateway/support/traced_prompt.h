@@ -4,7 +4,7 @@
  *     gateway --100--> a (2000 a chunk) --1000, 700 a shard--> b (3000 a chunk) --500--> gateway */
 #pragma once
 
-#include "gateway/trace_store.h"
+#include "gateway/trace/trace_store.h"
 
 #define TRACED_WAYS   1600 /* once around the ring */
 #define TRACED_SKEW_A 1000000000

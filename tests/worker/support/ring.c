@@ -125,7 +125,9 @@ static void make_stage(ring *r, uint32_t index) {
         LH_OK) {
         fail_msg("%s", error.message);
     }
-    assert_int_equal(lh_server_install(worker->server, worker->stage, steps_max(r), &(lh_compute_profile){0}, &error), LH_OK);
+    assert_int_equal(
+        lh_server_install(worker->server, worker->stage, steps_max(r), &(lh_compute_profile){0}, &error),
+        LH_OK);
 }
 
 static void open_worker(ring *r, uint32_t index) {

@@ -1,0 +1,204 @@
+/* The fleet's state becomes the scheduler's, the scheduler's faults become the fleet's, and both become
+ * actions. */
+#include "gateway/engine/conductor.h"
+
+#include "gateway/fleet/chain_costs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct lh_conductor {
+    lh_fleet *fleet;
+    lh_scheduler *scheduler;
+    uint32_t up_epoch; /* the epoch that the scheduler works in, while it is up */
+    uint32_t width;
+    lh_hop_profile first_hop;
+    lh_cost_chain costs;
+    bool wants_abandon, wants_connect;
+    char address[LH_ADDRESS_BYTES]; /* of the last CONNECT; "": none yet */
+    bool tls;
+    lh_step_manifest manifest;
+};
+
+lh_status lh_conductor_create(const lh_fleet_options *fleet_options,
+                              const lh_scheduler_options *scheduler_options, const lh_model_profile *model,
+                              const lh_scheduler_sink *sink, int64_t now_us, lh_conductor **conductor,
+                              lh_error *error) {
+    lh_conductor *c = calloc(1, sizeof *c);
+    if (!c)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the conductor");
+    c->width = scheduler_options->width;
+    lh_status status = lh_fleet_create(fleet_options, model, now_us, &c->fleet, error);
+    if (status == LH_OK)
+        status = lh_scheduler_create(scheduler_options, sink, now_us, &c->scheduler, error);
+    if (status != LH_OK) {
+        lh_conductor_destroy(c);
+        return status;
+    }
+    *conductor = c;
+    return LH_OK;
+}
+
+void lh_conductor_destroy(lh_conductor *conductor) {
+    if (!conductor)
+        return;
+    lh_scheduler_destroy(conductor->scheduler);
+    lh_fleet_destroy(conductor->fleet);
+    free(conductor);
+}
+
+/* ---- Keeping the two in step
+ * ------------------------------------------------------------------------------------- */
+
+static lh_kv_ledger ledger_of(const lh_conductor *conductor) {
+    const lh_chain *chain = lh_fleet_chain(conductor->fleet);
+    lh_kv_ledger ledger = {.stage_count = chain->stage_count};
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_worker *worker =
+            lh_registry_find(lh_fleet_registry(conductor->fleet), chain->stages[i].name);
+        ledger.stages[i].page_positions = worker->report.kv.page_positions;
+        ledger.stages[i].pages_total = worker->report.kv.pages_total;
+    }
+    return ledger;
+}
+
+/* The first worker may be another one now, or reached in another way. */
+static void follow_first_worker(lh_conductor *conductor, int64_t now_us) {
+    const lh_chain *chain = lh_fleet_chain(conductor->fleet);
+    if (chain->stage_count == 0)
+        return;
+    const lh_chain_stage *first = &chain->stages[0];
+    if (first->tls == conductor->tls && strcmp(first->address, conductor->address) == 0)
+        return;
+    memcpy(conductor->address, first->address, sizeof conductor->address);
+    conductor->tls = first->tls;
+    conductor->wants_connect = true;
+    lh_fleet_first_hop(conductor->fleet, false, now_us, "the first worker changed");
+}
+
+static void go_down(lh_conductor *conductor, int64_t now_us) {
+    if (!lh_scheduler_chain_is_up(conductor->scheduler))
+        return;
+    lh_scheduler_chain_down(conductor->scheduler, now_us);
+    conductor->wants_abandon = true;
+}
+
+/* The chain takes steps: they are planned by what was reported last. */
+static void tell_costs(lh_conductor *conductor) {
+    if (!lh_scheduler_chain_is_up(conductor->scheduler))
+        return;
+    lh_chain_costs_read(conductor->fleet, conductor->width, &conductor->first_hop, &conductor->costs);
+    lh_scheduler_set_costs(conductor->scheduler, &conductor->costs);
+}
+
+static void settle(lh_conductor *conductor, int64_t now_us) {
+    const char *fault = lh_scheduler_fault(conductor->scheduler);
+    if (fault) {
+        lh_fleet_fault(conductor->fleet, conductor->up_epoch, now_us, fault);
+        lh_fleet_tick(conductor->fleet, now_us);
+    }
+    follow_first_worker(conductor, now_us);
+    const lh_chain *chain = lh_fleet_chain(conductor->fleet);
+    if (chain->state != LH_CHAIN_READY || chain->epoch != conductor->up_epoch)
+        go_down(conductor, now_us);
+    if (chain->state == LH_CHAIN_READY && !lh_scheduler_chain_is_up(conductor->scheduler)) {
+        lh_kv_ledger ledger = ledger_of(conductor);
+        conductor->up_epoch = chain->epoch;
+        lh_scheduler_chain_up(conductor->scheduler, chain->epoch, &ledger, now_us);
+        tell_costs(conductor);
+    }
+}
+
+/* ---- What happens
+ * ------------------------------------------------------------------------------------------------ */
+
+lh_status lh_conductor_put(lh_conductor *conductor, const lh_worker_report *report, int64_t now_us,
+                           lh_fleet_answer *answer, lh_error *error) {
+    lh_status status = lh_fleet_put(conductor->fleet, report, now_us, answer, error);
+    settle(conductor, now_us);
+    if (lh_chain_find(lh_fleet_chain(conductor->fleet), report->name) >= 0)
+        tell_costs(conductor);
+    return status;
+}
+
+void lh_conductor_first_hop(lh_conductor *conductor, bool connected, int64_t now_us, const char *reason) {
+    lh_fleet_first_hop(conductor->fleet, connected, now_us, reason);
+    lh_fleet_tick(conductor->fleet, now_us);
+    settle(conductor, now_us);
+}
+
+void lh_conductor_measure_first_hop(lh_conductor *conductor, const lh_hop_profile *profile) {
+    conductor->first_hop = *profile;
+}
+
+lh_status lh_conductor_submit(lh_conductor *conductor, lh_sequence *sequence, int64_t now_us,
+                              lh_error *error) {
+    return lh_scheduler_submit(conductor->scheduler, sequence, now_us, error);
+}
+
+void lh_conductor_cancel(lh_conductor *conductor, uint64_t handle) {
+    lh_scheduler_cancel(conductor->scheduler, handle);
+}
+
+lh_status lh_conductor_results(lh_conductor *conductor, uint32_t epoch, uint64_t step,
+                               const lh_step_result *results, uint32_t count, int64_t now_us,
+                               lh_error *error) {
+    lh_status status = lh_scheduler_results(conductor->scheduler, epoch, step, results, count, now_us, error);
+    settle(conductor, now_us);
+    return status;
+}
+
+void lh_conductor_step_done(lh_conductor *conductor, uint32_t epoch, uint64_t step, lh_status status,
+                            const char *message, int64_t now_us) {
+    lh_scheduler_step_done(conductor->scheduler, epoch, step, status, message, now_us);
+    settle(conductor, now_us);
+}
+
+void lh_conductor_hold(lh_conductor *conductor, const char *reason) {
+    lh_fleet_hold(conductor->fleet, reason);
+}
+
+void lh_conductor_tick(lh_conductor *conductor, int64_t now_us) {
+    lh_fleet_tick(conductor->fleet, now_us);
+    settle(conductor, now_us);
+    lh_scheduler_tick(conductor->scheduler, now_us);
+    settle(conductor, now_us);
+}
+
+int64_t lh_conductor_deadline_us(const lh_conductor *conductor) {
+    int64_t fleet = lh_fleet_deadline_us(conductor->fleet);
+    int64_t scheduler = lh_scheduler_deadline_us(conductor->scheduler);
+    return fleet < scheduler ? fleet : scheduler;
+}
+
+bool lh_conductor_next_action(lh_conductor *conductor, int64_t now_us, lh_action *action) {
+    lh_conductor *c = conductor;
+    if (c->wants_abandon) {
+        c->wants_abandon = false;
+        *action = (lh_action){.kind = LH_ACTION_ABANDON};
+        return true;
+    }
+    if (c->wants_connect) {
+        c->wants_connect = false;
+        *action = (lh_action){.kind = LH_ACTION_CONNECT, .address = c->address, .tls = c->tls};
+        return true;
+    }
+    uint64_t step;
+    if (lh_scheduler_next_cancel(c->scheduler, &step)) {
+        *action = (lh_action){.kind = LH_ACTION_CANCEL, .step = step};
+        return true;
+    }
+    if (lh_scheduler_next_step(c->scheduler, now_us, &c->manifest)) {
+        *action = (lh_action){.kind = LH_ACTION_SUBMIT, .manifest = &c->manifest};
+        return true;
+    }
+    return false;
+}
+
+const lh_fleet *lh_conductor_fleet(const lh_conductor *conductor) {
+    return conductor->fleet;
+}
+
+const lh_scheduler *lh_conductor_scheduler(const lh_conductor *conductor) {
+    return conductor->scheduler;
+}

@@ -1,0 +1,468 @@
+/* The engine's thread: plugs the conductor to libuv, to the first hop, to the fleet port and to the front desk. What happens is the
+ * conductor's; here is only how it hears of it and how its wishes are done. */
+#include "gateway/engine/engine.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "gateway/engine/conductor.h"
+#include "gateway/engine/engine_hop.h"
+#include "gateway/engine/engine_life.h"
+#include "gateway/engine/fleet_view_json.h"
+#include "gateway/engine/front_desk.h"
+#include "gateway/fleet/fleet_server.h"
+#include "gateway/trace/step_recorder.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A question for GET /fleet, on the stack of the thread that waits for the answer. */
+typedef struct fleet_query {
+    struct fleet_query *next;
+    char *text;
+    bool is_answered;
+} fleet_query;
+
+struct lh_engine {
+    lh_engine_options options;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t timer;
+    pthread_t thread;
+    lh_conductor *conductor;
+    lh_front_desk *desk;
+    lh_engine_hop *hop;
+    lh_fleet_server *server;
+    lh_step_recorder *recorder; /* NULL: nothing is traced */
+    lh_trace_part *parts;       /* [sequences_max]: scratch */
+    uint32_t parts_open;        /* hop and server: the loop ends when they have closed */
+    bool was_ready, is_closing;
+
+    atomic_bool is_draining, is_stopping;
+    atomic_int state;
+    atomic_uint running, waiting;
+    uint32_t places;
+    _Atomic uint64_t positions, positions_free;
+
+    pthread_mutex_t query_mutex;
+    pthread_cond_t query_answered;
+    fleet_query *queries; /* under the mutex */
+    bool refuses_queries;
+};
+
+/* ---- Actions ----------------------------------------------------------------------------------------------------- */
+
+static void record_step(lh_engine *engine, const lh_step_manifest *manifest, int64_t formed_us) {
+    if (!engine->recorder)
+        return;
+    uint32_t count = lh_scheduler_traced_parts(lh_conductor_scheduler(engine->conductor), manifest->step,
+                                               engine->parts, engine->options.scheduler.sequences_max);
+    lh_step_recorder_submit(engine->recorder, manifest, engine->parts, count, formed_us, lh_clock_us());
+}
+
+static void submit_step(lh_engine *engine, const lh_step_manifest *manifest) {
+    lh_error error;
+    uint32_t epoch = manifest->epoch;
+    uint64_t step = manifest->step;
+    int64_t formed_us = lh_clock_us();
+    lh_status status = lh_engine_hop_submit(engine->hop, manifest, &error);
+    if (status == LH_OK && manifest->timed)
+        record_step(engine, manifest, formed_us);
+    if (status != LH_OK)
+        lh_conductor_step_done(engine->conductor, epoch, step, status, error.message, lh_clock_us());
+}
+
+static void connect_first(lh_engine *engine, const char *address, bool over_tls) {
+    lh_error error;
+    lh_log(LH_LOG_INFO, "engine", "connecting to the first worker address=%s tls=%d", address, over_tls);
+    if (lh_engine_hop_connect(engine->hop, address, over_tls, &error) != LH_OK)
+        lh_log(LH_LOG_ERROR, "engine", "no connection to the first worker address=%s error=\"%s\"", address,
+               error.message);
+}
+
+static void act(lh_engine *engine, const lh_action *action) {
+    switch (action->kind) {
+    case LH_ACTION_CONNECT:
+        connect_first(engine, action->address, action->tls);
+        break;
+    case LH_ACTION_SUBMIT:
+        submit_step(engine, action->manifest);
+        break;
+    case LH_ACTION_CANCEL:
+        lh_engine_hop_cancel(engine->hop, action->step);
+        break;
+    case LH_ACTION_ABANDON:
+        lh_engine_hop_cancel_all(engine->hop);
+        break;
+    }
+}
+
+/* ---- One turn ---------------------------------------------------------------------------------------------------- */
+
+static lh_engine_state current_state(lh_engine *engine) {
+    bool is_up = lh_scheduler_chain_is_up(lh_conductor_scheduler(engine->conductor));
+    engine->was_ready |= is_up;
+    if (atomic_load(&engine->is_draining))
+        return LH_ENGINE_DRAINING;
+    return is_up ? LH_ENGINE_READY : engine->was_ready ? LH_ENGINE_NO_CHAIN : LH_ENGINE_LOADING;
+}
+
+static void publish(lh_engine *engine) {
+    const lh_scheduler *scheduler = lh_conductor_scheduler(engine->conductor);
+    lh_scheduler_figures figures = lh_scheduler_current_figures(scheduler);
+    bool is_draining = atomic_load(&engine->is_draining);
+    bool is_up = lh_scheduler_chain_is_up(scheduler);
+    const lh_kv_ledger *ledger = lh_scheduler_ledger(scheduler);
+    uint64_t positions = is_up ? lh_kv_ledger_positions(ledger) : UINT64_MAX;
+    atomic_store(&engine->state, (int)current_state(engine));
+    atomic_store(&engine->running, figures.running);
+    atomic_store(&engine->waiting, figures.waiting);
+    atomic_store(&engine->positions, positions);
+    atomic_store(&engine->positions_free, is_up ? lh_kv_ledger_positions_free(ledger) : UINT64_MAX);
+    lh_front_desk_set_gate(engine->desk, is_draining ? INT64_MIN : lh_scheduler_open_until_us(scheduler),
+                           positions,
+                           is_draining ? "the gateway is stopping" : "no complete chain of workers is there");
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void set_timer(lh_engine *engine) {
+    int64_t deadline_us = lh_conductor_deadline_us(engine->conductor), now_us = lh_clock_us();
+    if (deadline_us == INT64_MAX) {
+        uv_timer_stop(&engine->timer);
+        return;
+    }
+    uint64_t wait_ms = deadline_us > now_us ? (uint64_t)(deadline_us - now_us + 999) / 1000 : 0;
+    uv_update_time(&engine->loop);
+    uv_timer_start(&engine->timer, on_timer, wait_ms, 0);
+}
+
+/* After everything that was told to the conductor: does what it wants done. */
+static void turn(lh_engine *engine) {
+    lh_action action;
+    if (engine->is_closing)
+        return;
+    while (lh_conductor_next_action(engine->conductor, lh_clock_us(), &action))
+        act(engine, &action);
+    publish(engine);
+    set_timer(engine);
+}
+
+static void on_timer(uv_timer_t *timer) {
+    lh_engine *engine = timer->data;
+    lh_conductor_tick(engine->conductor, lh_clock_us());
+    turn(engine);
+}
+
+/* ---- What is heard ----------------------------------------------------------------------------------------------- */
+
+static void on_hop_state(void *context, bool connected, const char *reason) {
+    lh_engine *engine = context;
+    lh_conductor_first_hop(engine->conductor, connected, lh_clock_us(), reason);
+    turn(engine);
+}
+
+static void on_hop_done(void *context, uint32_t epoch, uint64_t step, lh_status status, const char *message) {
+    lh_engine *engine = context;
+    if (engine->recorder)
+        lh_step_recorder_done(engine->recorder, epoch, step, status, lh_clock_us());
+    lh_conductor_step_done(engine->conductor, epoch, step, status, message, lh_clock_us());
+    turn(engine);
+}
+
+static void on_hop_times(void *context, uint32_t epoch, uint64_t step, const uint8_t *frames, size_t length) {
+    lh_engine *engine = context;
+    if (engine->recorder)
+        lh_step_recorder_times(engine->recorder, epoch, step, frames, length);
+}
+
+static lh_status on_report(void *context, const lh_worker_report *report, lh_fleet_answer *answer,
+                           lh_error *error) {
+    lh_engine *engine = context;
+    lh_hop_profile first_hop;
+    lh_engine_hop_read_profile(engine->hop, &first_hop);
+    lh_conductor_measure_first_hop(engine->conductor, &first_hop);
+    lh_status status = lh_conductor_put(engine->conductor, report, lh_clock_us(), answer, error);
+    turn(engine);
+    return status;
+}
+
+/* Only the last worker of the chain may bring tokens. */
+static bool may_bring_results(const lh_engine *engine, const char *peer_name) {
+    const lh_fleet *fleet = lh_conductor_fleet(engine->conductor);
+    const lh_chain *chain = lh_fleet_chain(fleet);
+    if (!engine->options.tls || chain->stage_count == 0)
+        return true;
+    const char *last = chain->stages[chain->stage_count - 1].name;
+    const lh_worker *worker = lh_registry_find(lh_fleet_registry(fleet), last);
+    return strcmp(peer_name, last) == 0 || (worker && strcmp(peer_name, worker->report.site) == 0);
+}
+
+static lh_status on_results(void *context, const char *chain, const char *peer_name, uint32_t epoch,
+                            uint64_t step, const lh_step_result *results, uint32_t count, lh_error *error) {
+    lh_engine *engine = context;
+    if (strcmp(chain, engine->options.fleet.chain_name) != 0)
+        return lh_fail(error, LH_ERR_NOT_FOUND, "there is no chain %s", chain);
+    if (!may_bring_results(engine, peer_name))
+        return lh_fail(error, LH_ERR_INVALID, "the certificate of %s is not that of the chain's last worker",
+                       peer_name);
+    int64_t now_us = lh_clock_us();
+    if (engine->recorder)
+        lh_step_recorder_results(engine->recorder, epoch, step, now_us);
+    lh_status status = lh_conductor_results(engine->conductor, epoch, step, results, count, now_us, error);
+    turn(engine);
+    return status;
+}
+
+static void on_event(void *context, uint64_t handle, const lh_sequence_event *event) {
+    lh_engine *engine = context;
+    if (engine->options.logs_digests && event->kind == LH_SEQUENCE_TOKEN && event->digest)
+        lh_log(LH_LOG_INFO, "engine", "digest token=%u position=%u digest=%016llx sequence=%llu",
+               event->token, event->position, (unsigned long long)event->digest, (unsigned long long)handle);
+    lh_front_desk_deliver(engine->desk, handle, event);
+}
+
+static void take_submissions(lh_engine *engine) {
+    lh_sequence *sequence;
+    while ((sequence = lh_front_desk_take_submission(engine->desk))) {
+        lh_error error;
+        uint64_t handle = sequence->handle;
+        lh_status status = lh_conductor_submit(engine->conductor, sequence, lh_clock_us(), &error);
+        if (status != LH_OK)
+            lh_front_desk_deliver(
+                engine->desk, handle,
+                &(lh_sequence_event){.kind = LH_SEQUENCE_FAILED, .status = status, .message = error.message});
+    }
+}
+
+static void take_cancels(lh_engine *engine) {
+    uint64_t handle;
+    while (lh_front_desk_take_cancel(engine->desk, &handle))
+        lh_conductor_cancel(engine->conductor, handle);
+}
+
+/* ---- GET /fleet -------------------------------------------------------------------------------------------------- */
+
+static char *render_fleet(lh_engine *engine) {
+    static const char *const states[] = {"loading", "ready", "no_chain", "draining"};
+    lh_fleet_view view = {.state = states[current_state(engine)],
+                          .sequences_max = engine->options.scheduler.sequences_max,
+                          .queue_max = engine->options.scheduler.queue_max};
+    lh_engine_hop_read_profile(engine->hop, &view.first_hop);
+    return lh_fleet_view_render(engine->conductor, lh_fleet_server_model(engine->server), &view,
+                                lh_clock_us());
+}
+
+static void answer_queries(lh_engine *engine) {
+    pthread_mutex_lock(&engine->query_mutex);
+    for (; engine->queries; engine->queries = engine->queries->next) {
+        engine->queries->text = engine->is_closing ? NULL : render_fleet(engine);
+        engine->queries->is_answered = true;
+    }
+    engine->refuses_queries = engine->is_closing;
+    pthread_cond_broadcast(&engine->query_answered);
+    pthread_mutex_unlock(&engine->query_mutex);
+}
+
+char *lh_engine_fleet_json(lh_engine *engine) {
+    fleet_query query = {0};
+    pthread_mutex_lock(&engine->query_mutex);
+    if (engine->refuses_queries) {
+        pthread_mutex_unlock(&engine->query_mutex);
+        return NULL;
+    }
+    query.next = engine->queries;
+    engine->queries = &query;
+    uv_async_send(&engine->wake);
+    while (!query.is_answered)
+        pthread_cond_wait(&engine->query_answered, &engine->query_mutex);
+    pthread_mutex_unlock(&engine->query_mutex);
+    return query.text;
+}
+
+/* ---- Beginning and end ------------------------------------------------------------------------------------------- */
+
+static void on_handle_closed(uv_handle_t *handle) {
+    (void)handle;
+}
+
+static void on_part_closed(void *context) {
+    lh_engine *engine = context;
+    if (--engine->parts_open > 0)
+        return;
+    uv_close((uv_handle_t *)&engine->wake, on_handle_closed);
+    uv_close((uv_handle_t *)&engine->timer, on_handle_closed);
+}
+
+static void begin_closing(lh_engine *engine) {
+    engine->is_closing = true;
+    uv_timer_stop(&engine->timer);
+    answer_queries(engine);
+    lh_front_desk_close(engine->desk, LH_ERR_UNAVAILABLE, "the gateway is stopping");
+    engine->parts_open = 2;
+    lh_engine_hop_close(engine->hop, on_part_closed, engine);
+    lh_fleet_server_close(engine->server, on_part_closed, engine);
+}
+
+static void on_wake(uv_async_t *async) {
+    lh_engine *engine = async->data;
+    if (engine->is_closing)
+        return;
+    if (atomic_load(&engine->is_stopping)) {
+        begin_closing(engine);
+        return;
+    }
+    if (lh_model_file_has_digests(engine->options.model_file)) {
+        lh_conductor_hold(engine->conductor, NULL);
+        lh_conductor_tick(engine->conductor, lh_clock_us());
+    }
+    take_submissions(engine);
+    take_cancels(engine);
+    turn(engine);
+    answer_queries(engine);
+}
+
+static void wake(void *context) {
+    lh_engine *engine = context;
+    uv_async_send(&engine->wake);
+}
+
+static void *run(void *argument) {
+    lh_engine *engine = argument;
+    uv_run(&engine->loop, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+static lh_status create_recorder(lh_engine *engine, lh_error *error) {
+    engine->parts = calloc(engine->options.scheduler.sequences_max, sizeof *engine->parts);
+    if (!engine->parts)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for traces of steps");
+    return lh_step_recorder_create(engine->options.traces, &engine->recorder, error);
+}
+
+static lh_status create_parts(lh_engine *engine, lh_error *error) {
+    const lh_engine_options *o = &engine->options;
+    const lh_scheduler_sink sink = {engine, on_event};
+    const lh_engine_hop_events hop_events = {engine, on_hop_state, on_hop_done, on_hop_times};
+    const lh_fleet_server_owner owner = {engine, on_report, on_results};
+    engine->places = o->scheduler.sequences_max + o->scheduler.queue_max;
+    lh_status status = lh_conductor_create(&o->fleet, &o->scheduler, o->profile, &sink, lh_clock_us(),
+                                           &engine->conductor, error);
+    if (status == LH_OK)
+        status = lh_front_desk_create(engine->places, o->fleet.context, wake, engine, &engine->desk, error);
+    if (status == LH_OK)
+        status = lh_engine_hop_create(&engine->loop, o->fleet.chain_name, o->tls, &o->limits, &hop_events,
+                                      &engine->hop, error);
+    if (status == LH_OK)
+        status = lh_fleet_server_create(&engine->loop, o->fleet_listen, o->tls, &o->limits, o->model_name,
+                                        o->model_file, &owner, &engine->server, error);
+    if (status == LH_OK && o->traces)
+        status = create_recorder(engine, error);
+    if (status != LH_OK)
+        return status;
+    lh_conductor_hold(engine->conductor, "the digests of the model's tensors are being computed");
+    status = lh_model_file_start_digests(o->model_file, o->digest_threads, wake, engine, error);
+    if (status == LH_OK && pthread_create(&engine->thread, NULL, run, engine) != 0)
+        status = lh_fail(error, LH_ERR_IO, "the engine's thread could not be started");
+    return status;
+}
+
+static void free_engine(lh_engine *engine) {
+    lh_step_recorder_destroy(engine->recorder);
+    free(engine->parts);
+    lh_front_desk_destroy(engine->desk);
+    lh_conductor_destroy(engine->conductor);
+    pthread_cond_destroy(&engine->query_answered);
+    pthread_mutex_destroy(&engine->query_mutex);
+    uv_loop_close(&engine->loop);
+    free(engine);
+}
+
+/* The thread does not run: what has been opened is closed here. */
+static void undo(lh_engine *engine) {
+    lh_model_file_stop_digests(engine->options.model_file);
+    engine->is_closing = true;
+    engine->parts_open = 1u + (engine->hop != NULL) + (engine->server != NULL);
+    if (engine->hop)
+        lh_engine_hop_close(engine->hop, on_part_closed, engine);
+    if (engine->server)
+        lh_fleet_server_close(engine->server, on_part_closed, engine);
+    on_part_closed(engine);
+    uv_run(&engine->loop, UV_RUN_DEFAULT);
+    free_engine(engine);
+}
+
+lh_status lh_engine_create(const lh_engine_options *options, lh_engine **engine, lh_error *error) {
+    lh_engine *e = calloc(1, sizeof *e);
+    if (!e || uv_loop_init(&e->loop) != 0) {
+        free(e);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the engine");
+    }
+    e->options = *options;
+    pthread_mutex_init(&e->query_mutex, NULL);
+    pthread_cond_init(&e->query_answered, NULL);
+    uv_async_init(&e->loop, &e->wake, on_wake);
+    uv_timer_init(&e->loop, &e->timer);
+    e->wake.data = e->timer.data = e;
+    atomic_store(&e->state, LH_ENGINE_LOADING);
+    atomic_store(&e->positions, UINT64_MAX);
+    atomic_store(&e->positions_free, UINT64_MAX);
+    lh_status status = create_parts(e, error);
+    if (status != LH_OK) {
+        undo(e);
+        return status;
+    }
+    *engine = e;
+    return LH_OK;
+}
+
+void lh_engine_destroy(lh_engine *engine) {
+    if (!engine)
+        return;
+    lh_model_file_stop_digests(engine->options.model_file);
+    atomic_store(&engine->is_stopping, true);
+    uv_async_send(&engine->wake);
+    pthread_join(engine->thread, NULL);
+    free_engine(engine);
+}
+
+int lh_engine_fleet_port(const lh_engine *engine) {
+    return lh_fleet_server_port(engine->server);
+}
+
+void lh_engine_drain(lh_engine *engine) {
+    atomic_store(&engine->is_draining, true);
+    atomic_store(&engine->state, LH_ENGINE_DRAINING);
+    uv_async_send(&engine->wake);
+}
+
+/* ---- Any thread -------------------------------------------------------------------------------------------------- */
+
+lh_status lh_engine_submit(lh_engine *engine, const lh_sequence_request *requests, uint32_t count,
+                           uint64_t *handles, lh_error *error) {
+    return lh_front_desk_submit(engine->desk, requests, count, lh_clock_us(), handles, error);
+}
+
+void lh_engine_cancel(lh_engine *engine, uint64_t handle) {
+    lh_front_desk_cancel(engine->desk, handle);
+}
+
+void lh_engine_cancel_later(lh_engine *engine, uint64_t handle) {
+    lh_front_desk_cancel_later(engine->desk, handle);
+}
+
+lh_engine_state lh_engine_current_state(const lh_engine *engine) {
+    return (lh_engine_state)atomic_load(&engine->state);
+}
+
+void lh_engine_load(const lh_engine *engine, uint32_t *running, uint32_t *waiting) {
+    *running = atomic_load(&engine->running);
+    *waiting = atomic_load(&engine->waiting);
+}
+
+lh_engine_room lh_engine_current_room(const lh_engine *engine) {
+    uint32_t taken = lh_front_desk_count(engine->desk);
+    return (lh_engine_room){engine->places, engine->places - taken, atomic_load(&engine->positions),
+                            atomic_load(&engine->positions_free)};
+}

@@ -1,0 +1,165 @@
+/* GET /fleet: what an operator wants to see of workers, chain, links and queue. */
+#include "gateway/engine/fleet_view_json.h"
+
+#include "gateway/schedule/overlap_json.h"
+#include "worker/api/measurements_json.h"
+
+#include <jansson.h>
+
+static const char *const chain_states[] = {"none", "forming", "ready"};
+
+static json_t *text_or_null(const char *text) {
+    return text[0] ? json_string(text) : json_null();
+}
+
+/* As reported, but for the age, which has grown since. */
+static json_t *render_compute(const lh_worker *worker, int64_t now_us) {
+    lh_compute_profile compute = worker->report.compute;
+    compute.age_us += now_us - worker->renewed_us;
+    return lh_compute_profile_render(&compute);
+}
+
+static json_t *render_worker(const lh_worker *worker, int64_t now_us) {
+    const lh_worker_report *r = &worker->report;
+    json_t *assignment =
+        r->assignment.state == LH_WORKER_IDLE
+            ? json_null()
+            : json_pack("{s:I, s:s, s:I, s:I, s:o}", "generation", (json_int_t)r->assignment.generation,
+                        "state", lh_worker_stage_state_name(r->assignment.state), "done_bytes",
+                        (json_int_t)r->assignment.done_bytes, "total_bytes",
+                        (json_int_t)r->assignment.total_bytes, "error", text_or_null(r->assignment.error));
+    json_t *kv = r->kv.present
+                     ? json_pack("{s:I, s:I, s:i, s:I, s:i}", "pages_total", (json_int_t)r->kv.pages_total,
+                                 "pages_free", (json_int_t)r->kv.pages_free, "page_positions",
+                                 (int)r->kv.page_positions, "page_bytes", (json_int_t)r->kv.page_bytes,
+                                 "sequences", (int)r->kv.sequences)
+                     : json_null();
+    json_t *addresses =
+        json_pack("{s:o, s:o}", "tls", text_or_null(r->tls_address), "plain", text_or_null(r->plain_address));
+    json_t *steps = json_pack("{s:I, s:I, s:I}", "active", (json_int_t)r->steps.active, "done",
+                              (json_int_t)r->steps.done, "failed", (json_int_t)r->steps.failed);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o}", "name", r->name,
+        "site", r->site, "version", r->version, "isa", r->isa, "threads", (int)r->threads, "slowdown",
+        r->slowdown, "addresses", addresses, "memory_bytes", (json_int_t)r->memory_bytes, "kv_bytes",
+        (json_int_t)r->kv_bytes, "report_age_ms", (json_int_t)((now_us - worker->renewed_us) / 1000),
+        "lease_left_ms", (json_int_t)((worker->lease_until_us - now_us) / 1000), "leaving", (int)r->leaving,
+        "assignment", assignment, "compute", render_compute(worker, now_us), "kv", kv, "steps", steps);
+}
+
+static json_t *render_workers(const lh_registry *registry, int64_t now_us) {
+    json_t *workers = json_array();
+    for (uint32_t i = 0; i < lh_registry_count(registry); i++)
+        json_array_append_new(workers, render_worker(lh_registry_at(registry, i), now_us));
+    return workers;
+}
+
+static json_t *render_stages(const lh_chain *chain, const lh_registry *registry) {
+    json_t *stages = json_array();
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_chain_stage *stage = &chain->stages[i];
+        const lh_worker *worker = lh_registry_find(registry, stage->name);
+        bool is_current = worker && worker->report.assignment.generation == chain->epoch;
+        const char *state = !worker      ? "gone"
+                            : is_current ? lh_worker_stage_state_name(worker->report.assignment.state)
+                                         : "idle";
+        json_array_append_new(stages,
+                              json_pack("{s:s, s:s, s:i, s:i, s:s, s:b, s:s}", "worker", stage->name, "site",
+                                        worker ? worker->report.site : "", "first_layer",
+                                        (int)stage->first_layer, "last_layer", (int)stage->last_layer,
+                                        "address", stage->address, "tls", (int)stage->tls, "state", state));
+    }
+    return stages;
+}
+
+/* The hop's own figures and where it leads; wire is NULL where it carries tokens, no activations. A hop of which nothing
+ * is known is down. */
+static json_t *render_link(const char *from, const char *to, const char *wire, const lh_hop_profile *known,
+                           int64_t older_us) {
+    lh_hop_profile hop = *known;
+    hop.present = true;
+    hop.age_us += hop.bytes_per_us > 0 ? older_us : 0;
+    json_t *link = lh_hop_profile_render(&hop);
+    if (json_object_set_new(link, "from", json_string(from)) != 0 ||
+        json_object_set_new(link, "to", json_string(to)) != 0 ||
+        json_object_set_new(link, "wire", wire ? json_string(wire) : json_null()) != 0) {
+        json_decref(link);
+        return NULL;
+    }
+    return link;
+}
+
+/* The hops in the order of the ring. */
+static json_t *render_links(const lh_chain *chain, const lh_registry *registry, const lh_fleet_view *view,
+                            int64_t now_us) {
+    static const lh_hop_profile unknown;
+    json_t *links = json_array();
+    if (chain->stage_count > 0)
+        json_array_append_new(links,
+                              render_link("gateway", chain->stages[0].name, NULL, &view->first_hop, 0));
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
+        bool is_last = i + 1 == chain->stage_count;
+        const char *to = is_last ? "gateway" : chain->stages[i + 1].name;
+        const char *wire = is_last ? NULL : lh_wire_name(chain->stages[i].wire);
+        json_array_append_new(links, render_link(chain->stages[i].name, to, wire,
+                                                 worker ? &worker->report.next : &unknown,
+                                                 worker ? now_us - worker->renewed_us : 0));
+    }
+    return links;
+}
+
+static json_t *render_chains(const lh_conductor *conductor, const lh_fleet_view *view, int64_t now_us) {
+    const lh_fleet *fleet = lh_conductor_fleet(conductor);
+    const lh_chain *chain = lh_fleet_chain(fleet);
+    if (chain->state == LH_CHAIN_NONE)
+        return json_array();
+    return json_pack("[{s:s, s:I, s:s, s:o, s:o, s:o, s:o}]", "name", chain->name, "epoch",
+                     (json_int_t)chain->epoch, "state", chain_states[chain->state], "reason",
+                     text_or_null(lh_fleet_reason(fleet)), "stages",
+                     render_stages(chain, lh_fleet_registry(fleet)), "links",
+                     render_links(chain, lh_fleet_registry(fleet), view, now_us), "overlap",
+                     lh_overlap_json_render(lh_scheduler_planner(lh_conductor_scheduler(conductor))));
+}
+
+static json_t *render_kv(const lh_kv_ledger *ledger) {
+    json_t *stages = json_array();
+    for (uint32_t i = 0; i < ledger->stage_count; i++)
+        json_array_append_new(stages, json_pack("{s:I, s:I, s:i}", "pages_total",
+                                                (json_int_t)ledger->stages[i].pages_total, "pages_promised",
+                                                (json_int_t)ledger->stages[i].pages_promised,
+                                                "page_positions", (int)ledger->stages[i].page_positions));
+    return stages;
+}
+
+static json_t *render_queue(const lh_scheduler *scheduler, const lh_fleet_view *view) {
+    lh_scheduler_figures f = lh_scheduler_current_figures(scheduler);
+    json_t *in_flight = json_pack("{s:i, s:i, s:i}", "decode", (int)f.decode_steps, "prefill",
+                                  (int)f.prefill_steps, "release", (int)f.release_steps);
+    json_t *totals =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)f.steps, "rows",
+                  (json_int_t)f.rows, "tokens", (json_int_t)f.tokens, "finished", (json_int_t)f.finished,
+                  "failed", (json_int_t)f.failed, "cancelled", (json_int_t)f.cancelled, "replays",
+                  (json_int_t)f.replays, "results_ignored", (json_int_t)f.results_ignored);
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "running", (int)f.running, "waiting",
+                     (int)f.waiting, "releasing", (int)f.releasing, "sequences_max", (int)view->sequences_max,
+                     "queue_max", (int)view->queue_max, "steps_in_flight", in_flight, "totals", totals, "kv",
+                     render_kv(lh_scheduler_ledger(scheduler)));
+}
+
+char *lh_fleet_view_render(const lh_conductor *conductor, const lh_fleet_model *model,
+                           const lh_fleet_view *view, int64_t now_us) {
+    const lh_fleet *fleet = lh_conductor_fleet(conductor);
+    const char *reason = lh_fleet_reason(fleet);
+    json_t *about = json_pack("{s:s, s:I, s:s}", "name", model->name, "file_bytes",
+                              (json_int_t)lh_model_file_size(model->file), "header_sha256",
+                              lh_model_file_header_sha256(model->file));
+    json_t *whole =
+        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason", text_or_null(reason),
+                  "model", about, "workers", render_workers(lh_fleet_registry(fleet), now_us), "chains",
+                  render_chains(conductor, view, now_us), "queue",
+                  render_queue(lh_conductor_scheduler(conductor), view));
+    char *text = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(whole);
+    return text;
+}

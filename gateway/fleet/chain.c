@@ -1,0 +1,133 @@
+/* A chain's stages, addresses and readiness. */
+#include "gateway/fleet/chain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Whoever sends to a worker: the worker before it, or the gateway. */
+typedef struct sender {
+    const char *name, *site;
+    bool has_tls;
+} sender;
+
+/* Plain inside a site; between sites TLS where both have it. */
+static lh_status choose_address(const sender *from, const lh_worker_report *to, lh_chain_stage *stage,
+                                lh_error *error) {
+    bool tls_possible = to->tls_address[0] && from->has_tls;
+    bool same_site = strcmp(from->site, to->site) == 0;
+    stage->tls = tls_possible && !(same_site && to->plain_address[0]);
+    const char *address = stage->tls ? to->tls_address : to->plain_address;
+    if (!address[0])
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "%s cannot send to worker %s: %s", from->name, to->name,
+                       to->tls_address[0]
+                           ? "it takes TLS alone and the sender has no certificate (--tls-cert)"
+                           : "it has no address");
+    memcpy(stage->address, address, sizeof stage->address);
+    return LH_OK;
+}
+
+lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *const *workers,
+                        const lh_chain_origin *origin, uint32_t epoch, int64_t now_us, lh_error *error) {
+    lh_chain formed = *chain;
+    sender from = {"the gateway", origin->site, origin->has_tls};
+    formed.stage_count = plan->stage_count;
+    for (uint32_t i = 0; i < plan->stage_count; i++) {
+        const lh_worker_report *report = &workers[plan->stages[i].worker]->report;
+        lh_chain_stage *stage = &formed.stages[i];
+        *stage = (lh_chain_stage){.instance = report->instance,
+                                  .first_layer = plan->stages[i].first_layer,
+                                  .last_layer = plan->stages[i].last_layer};
+        memcpy(stage->name, report->name, sizeof stage->name);
+        lh_status status = choose_address(&from, report, stage, error);
+        if (status != LH_OK)
+            return status;
+        from = (sender){report->name, report->site, report->tls_address[0] != 0};
+    }
+    formed.state = LH_CHAIN_FORMING;
+    formed.epoch = epoch;
+    formed.formed_us = now_us;
+    *chain = formed;
+    return LH_OK;
+}
+
+lh_status lh_chain_renew(lh_chain *chain, const lh_registry *registry, const lh_chain_origin *origin,
+                         uint32_t epoch, int64_t now_us, lh_error *error) {
+    lh_plan plan = {.stage_count = chain->stage_count};
+    const lh_worker *workers[LH_PLAN_STAGES_MAX];
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_chain_stage *stage = &chain->stages[i];
+        workers[i] = lh_registry_find(registry, stage->name);
+        if (!workers[i])
+            return lh_fail(error, LH_ERR_NOT_FOUND, "worker %s is gone", stage->name);
+        plan.stages[i] = (lh_plan_stage){i, stage->first_layer, stage->last_layer};
+    }
+    return lh_chain_form(chain, &plan, workers, origin, epoch, now_us, error);
+}
+
+void lh_chain_drop(lh_chain *chain) {
+    chain->state = LH_CHAIN_NONE;
+    chain->stage_count = 0;
+}
+
+int lh_chain_find(const lh_chain *chain, const char *worker) {
+    for (uint32_t i = 0; i < chain->stage_count; i++)
+        if (strcmp(chain->stages[i].name, worker) == 0)
+            return (int)i;
+    return -1;
+}
+
+int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *restarted) {
+    int first_restarted = -1;
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
+        *restarted = false;
+        if (!worker)
+            return (int)i;
+        if (worker->report.instance != chain->stages[i].instance && first_restarted < 0)
+            first_restarted = (int)i;
+    }
+    *restarted = first_restarted >= 0;
+    return first_restarted;
+}
+
+/* "" when the worker holds its stage and its hop is connected. */
+static void describe_stage(const lh_chain *chain, const lh_worker_report *report, const char *next,
+                           char *reason, size_t bytes) {
+    static const char *const doing[] = {"has not taken its assignment yet", "fetches its layers",
+                                        "loads its layers", "", "cannot load its layers"};
+    lh_worker_stage_state state = report->assignment.state;
+    reason[0] = 0;
+    if (state == LH_WORKER_IDLE || report->assignment.generation != chain->epoch)
+        snprintf(reason, bytes, "worker %s %s", report->name, doing[LH_WORKER_IDLE]);
+    else if (state == LH_WORKER_FAILED)
+        snprintf(reason, bytes, "worker %s %s: %s", report->name, doing[state], report->assignment.error);
+    else if (state != LH_WORKER_READY)
+        snprintf(reason, bytes, "worker %s %s: %.0f %%", report->name, doing[state],
+                 report->assignment.total_bytes
+                     ? 100.0 * (double)report->assignment.done_bytes / (double)report->assignment.total_bytes
+                     : 0.0);
+    else if (!report->kv.present)
+        snprintf(reason, bytes, "worker %s has not told its KV cache yet", report->name);
+    else if (!report->next.present || !report->next.connected)
+        snprintf(reason, bytes, "worker %s is not connected to %s yet", report->name, next);
+}
+
+bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry, bool first_hop, char *reason,
+                          size_t reason_bytes) {
+    reason[0] = 0;
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
+        if (!worker) {
+            snprintf(reason, reason_bytes, "worker %s is gone", chain->stages[i].name);
+            return false;
+        }
+        const char *next = i + 1 < chain->stage_count ? chain->stages[i + 1].name : "the gateway";
+        describe_stage(chain, &worker->report, next, reason, reason_bytes);
+        if (reason[0])
+            return false;
+    }
+    if (!first_hop && chain->stage_count > 0)
+        snprintf(reason, reason_bytes, "the gateway is not connected to worker %s yet",
+                 chain->stages[0].name);
+    return chain->stage_count > 0 && first_hop;
+}

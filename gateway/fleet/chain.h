@@ -1,0 +1,68 @@
+/* One chain: its stages, its epoch, and whether it can take steps. Sans-I/O; it reads the workers' reports,
+ * it decides nothing about who should be in it (fleet.h does).
+ *
+ *   FORMING --all workers hold their stage and every hop is connected--> READY
+ *   READY   --a worker or a hop went, a step failed--> (fleet forms it again with the next epoch) FORMING
+ *
+ * The generation of an assignment (CONTROL.md) is the chain's epoch: whatever changes, changes the epoch.
+ * Thread: one at a time. */
+#pragma once
+
+#include "gateway/fleet/planner.h"
+#include "gateway/fleet/registry.h"
+#include "worker/api/step.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum lh_chain_state {
+    LH_CHAIN_NONE,    /* no plan */
+    LH_CHAIN_FORMING, /* planned; the workers fetch, load and connect */
+    LH_CHAIN_READY    /* takes steps */
+} lh_chain_state;
+
+typedef struct lh_chain_stage {
+    char name[LH_WORKER_NAME_BYTES];
+    uint64_t instance;
+    uint32_t first_layer, last_layer;
+    /* where the hop before it sends to; filled when the chain is formed */
+    char address[LH_ADDRESS_BYTES];
+    bool tls;
+    lh_wire_type wire; /* of its result, on the way to the stage after it; set by the fleet */
+} lh_chain_stage;
+
+typedef struct lh_chain {
+    char name[LH_WORKER_NAME_BYTES];
+    lh_chain_state state;
+    uint32_t epoch;
+    int64_t formed_us, ready_us; /* when it last began to form, became ready */
+    uint32_t stage_count;
+    lh_chain_stage stages[LH_PLAN_STAGES_MAX];
+} lh_chain;
+
+/* Where the gateway itself sits, for the first hop. */
+typedef struct lh_chain_origin {
+    const char *site;
+    bool has_tls; /* it can open TLS connections */
+} lh_chain_origin;
+
+/* Takes over a plan with a new epoch: FORMING. workers[] are those that the plan's indices mean.
+ * LH_ERR_UNAVAILABLE: a worker has no address that its predecessor can use (named); the chain is unchanged
+ * then. */
+lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *const *workers,
+                        const lh_chain_origin *origin, uint32_t epoch, int64_t now_us, lh_error *error);
+/* The same stages with a new epoch. Instances and addresses are taken anew. LH_ERR_NOT_FOUND: a worker is
+ * gone. */
+lh_status lh_chain_renew(lh_chain *chain, const lh_registry *registry, const lh_chain_origin *origin,
+                         uint32_t epoch, int64_t now_us, lh_error *error);
+void lh_chain_drop(lh_chain *chain);
+
+/* The stage of a worker, or -1. */
+int lh_chain_find(const lh_chain *chain, const char *worker);
+/* Which worker of the chain is missing (gone, or restarted since it was formed), as an index; -1: none. */
+int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *restarted);
+/* Whether all workers hold their stage and every hop is connected. Where not, says in `reason` what it waits
+ * for
+ * ("worker b loads its layers: 35 %"). first_hop: the gateway's own connection. */
+bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry, bool first_hop, char *reason,
+                          size_t reason_bytes);

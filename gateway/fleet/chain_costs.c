@@ -1,0 +1,64 @@
+/* Reports become costs. */
+#include "gateway/fleet/chain_costs.h"
+
+#include "worker/api/wire_type.h"
+
+/* Bytes around what a step carries. */
+#define REQUEST_BYTES                                                                                        \
+    68.0 /* HEADERS, most of them from the table; the heads of the first and the last DATA frame */
+#define SHARD_HEAD_BYTES 49.0 /* of the frame, of the shard in it, and of a DATA frame */
+
+/* The outer hops carry a few hundred bytes a step: where nothing has been measured it hardly matters. */
+#define OUTER_BYTES_PER_US 12.5 /* 100 Mbit/s */
+
+/* Of a chunk that does not draw. */
+static double manifest_bytes(uint32_t rows, uint32_t segments) {
+    const lh_step_segment segment = {.rows = rows};
+    return (double)lh_step_manifest_bytes(
+        &(lh_step_manifest){.rows = rows, .segment_count = segments, .segments = &segment});
+}
+
+static double results_bytes(void) {
+    const lh_step_result result = {.top_count = 0};
+    return manifest_bytes(0, 0) + (double)lh_step_results_bytes(&result, 1);
+}
+
+static lh_cost_hop hop_of(const lh_hop_profile *profile) {
+    return (lh_cost_hop){.bytes_per_us = profile->bytes_per_us,
+                         .delay_us = (double)profile->round_trip_us / 2,
+                         .ready_bytes = profile->ready_bytes,
+                         .step_bytes = REQUEST_BYTES + manifest_bytes(0, 1),
+                         .step_row_bytes = manifest_bytes(1, 0) - manifest_bytes(0, 0),
+                         .shard_bytes = SHARD_HEAD_BYTES};
+}
+
+static void assume_rate(lh_cost_hop *hop) {
+    if (hop->bytes_per_us == 0)
+        hop->bytes_per_us = OUTER_BYTES_PER_US;
+}
+
+static bool is_current(const lh_worker *worker, const lh_chain *chain) {
+    return worker && worker->report.assignment.state == LH_WORKER_READY &&
+           worker->report.assignment.generation == chain->epoch;
+}
+
+void lh_chain_costs_read(const lh_fleet *fleet, uint32_t width, const lh_hop_profile *first_hop,
+                         lh_cost_chain *costs) {
+    const lh_chain *chain = lh_fleet_chain(fleet);
+    *costs = (lh_cost_chain){.stage_count = chain->stage_count, .width = width, .hops = {hop_of(first_hop)}};
+    for (uint32_t s = 0; s < chain->stage_count; s++) {
+        const lh_worker *worker = lh_registry_find(lh_fleet_registry(fleet), chain->stages[s].name);
+        lh_cost_hop *hop = &costs->hops[s + 1];
+        *hop = hop_of(&(lh_hop_profile){0});
+        if (is_current(worker, chain)) {
+            costs->stages[s] = worker->report.compute;
+            *hop = hop_of(&worker->report.next);
+        }
+        if (s + 1 < chain->stage_count)
+            hop->row_bytes = (double)lh_wire_bytes(chain->stages[s].wire, 1, width);
+        else
+            hop->step_bytes = REQUEST_BYTES + results_bytes();
+    }
+    assume_rate(&costs->hops[0]);
+    assume_rate(&costs->hops[chain->stage_count]);
+}

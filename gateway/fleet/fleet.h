@@ -1,0 +1,83 @@
+/* The keeper of the fleet: takes the workers' reports, plans and forms the chain, forms it again when
+ * something breaks, and answers each worker with the assignment that it should have. Sans-I/O: time is an
+ * argument; what it wants done it says in its state, which the caller reads after each call.
+ *
+ * Happy path: workers register; when they have been the same for plan_delay_us (or as many as expected are
+ * there) the planner splits the model, the chain begins to form, each worker learns of its stage with its
+ * next report, loads, connects, and says so; when all have, the chain is ready.
+ *
+ * Failure modes:
+ * - a step or a hop fails: lh_fleet_fault. The same stages form again under the next epoch, which empties
+ * their KV caches; the workers are put on probation: one that does not renew soon is taken for gone long
+ * before its lease would end.
+ * - a worker is gone: what is left is planned anew, at once. When it does not fit, the chain waits for
+ * workers.
+ * - a worker restarted: the same stages, the next epoch.
+ * - a worker cannot load its stage: it is left out for a while.
+ * - a spare joins: nothing changes while the chain is healthy.
+ * - the gateway restarts: workers keep reporting, and keep their stages until there is a plan; epochs must not
+ * repeat, so they go on from the wall clock's seconds, or from the greatest that a worker still has.
+ * - the chain keeps failing with the same workers: it is formed again once a second at most.
+ *
+ * Thread: one at a time. */
+#pragma once
+
+#include "gateway/fleet/chain.h"
+#include "gateway/fleet/model_profile.h"
+#include "gateway/fleet/planner.h"
+#include "gateway/fleet/registry.h"
+#include "gateway/fleet/wire_choice.h"
+
+typedef struct lh_fleet lh_fleet;
+
+typedef struct lh_fleet_options {
+    lh_planner_options planner;
+    const char *chain_name; /* in the path of a step */
+    lh_chain_origin origin;
+    uint32_t workers_expected; /* the first plan waits for so many; 0: any, once they are stable */
+    uint32_t context, rows_max;
+    lh_wire_policy wire;
+    int64_t plan_delay_us, renew_us, lease_us, probation_us;
+    uint32_t first_epoch; /* wall clock, seconds, at start */
+} lh_fleet_options;
+
+/* What a worker should have (CONTROL.md). Pointers live until the next call. */
+typedef struct lh_assignment {
+    const char *chain;
+    uint32_t epoch; /* and generation */
+    uint32_t first_layer, last_layer, layers;
+    uint32_t context, rows_max, steps_max;
+    lh_wire_type wire;
+    const lh_chain_stage *next; /* NULL: the gateway */
+} lh_assignment;
+
+typedef struct lh_fleet_answer {
+    int64_t renew_us, lease_us;
+    bool is_planned; /* false: the worker keeps what it has, and has_assignment is false */
+    bool has_assignment;
+    lh_assignment assignment;
+} lh_fleet_answer;
+
+/* The texts and the model of the options must outlive the fleet. */
+lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profile *model, int64_t now_us,
+                          lh_fleet **fleet, lh_error *error);
+void lh_fleet_destroy(lh_fleet *fleet);
+
+/* A worker's report. LH_ERR_LIMIT: too many workers. */
+lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us,
+                       lh_fleet_answer *answer, lh_error *error);
+/* The gateway's own connection to the first worker of the current epoch. */
+void lh_fleet_first_hop(lh_fleet *fleet, bool connected, int64_t now_us, const char *reason);
+/* The chain does not work (a step failed or timed out); ignored when `epoch` is not the current one. */
+void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char *reason);
+/* No chain is planned until this is called again with NULL; the text, which must outlive that, says why. */
+void lh_fleet_hold(lh_fleet *fleet, const char *reason);
+/* Leases, plans, readiness. Call after each report and at lh_fleet_deadline_us. */
+void lh_fleet_tick(lh_fleet *fleet, int64_t now_us);
+/* Not before then must lh_fleet_tick be called for time alone. */
+int64_t lh_fleet_deadline_us(const lh_fleet *fleet);
+
+const lh_chain *lh_fleet_chain(const lh_fleet *fleet);
+const lh_registry *lh_fleet_registry(const lh_fleet *fleet);
+/* Why the chain is not ready; "" when it is. */
+const char *lh_fleet_reason(const lh_fleet *fleet);

@@ -1,0 +1,157 @@
+/* The split that makes the slowest stage as fast as can be, by dynamic programming over (workers, layers). */
+#include "gateway/fleet/planner.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct candidate {
+    lh_plan_worker worker;
+    uint32_t index, site_rank;
+} candidate;
+
+/* A split of some first layers over some first workers, by its slowest stage, then by the sum of squares,
+ * which evens out the stages that are not the slowest. */
+typedef struct cover {
+    double slowest, squares; /* slowest < 0: none fits */
+    uint32_t previous;       /* where the last stage begins */
+} cover;
+
+static uint32_t site_rank(const char *sites, const char *site) {
+    size_t length = strlen(site);
+    uint32_t rank = 0;
+    for (const char *at = sites ? sites : ""; *at; rank++) {
+        size_t part = strcspn(at, ",");
+        if (part == length && memcmp(at, site, length) == 0)
+            return rank;
+        at += part + (at[part] == ',');
+    }
+    return UINT32_MAX;
+}
+
+static int by_place(const void *left, const void *right) {
+    const candidate *a = left, *b = right;
+    if (a->site_rank != b->site_rank)
+        return a->site_rank < b->site_rank ? -1 : 1;
+    int order = strcmp(a->worker.site, b->worker.site);
+    return order ? order : strcmp(a->worker.name, b->worker.name);
+}
+
+static int by_threads(const void *left, const void *right) {
+    const candidate *a = left, *b = right;
+    if (a->worker.threads != b->worker.threads)
+        return a->worker.threads > b->worker.threads ? -1 : 1;
+    return by_place(left, right);
+}
+
+static int by_memory(const void *left, const void *right) {
+    const candidate *a = left, *b = right;
+    if (a->worker.memory_bytes != b->worker.memory_bytes)
+        return a->worker.memory_bytes > b->worker.memory_bytes ? -1 : 1;
+    return by_place(left, right);
+}
+
+static bool is_better(const cover *a, double slowest, double squares) {
+    return a->slowest < 0 || slowest < a->slowest || (slowest == a->slowest && squares < a->squares);
+}
+
+/* covers[workers + 1][layers + 1]: the best split of the first layers over the first workers. */
+static bool split(const lh_model_profile *model, const uint64_t *bytes_before, const candidate *workers,
+                  uint32_t count, cover *covers, lh_plan *plan) {
+    uint32_t layers = model->layers, row = layers + 1;
+    for (uint32_t i = 0; i < (count + 1) * row; i++)
+        covers[i].slowest = -1;
+    covers[0] = (cover){0};
+    for (uint32_t w = 0; w < count; w++) {
+        double threads = workers[w].worker.threads ? workers[w].worker.threads : 1;
+        for (uint32_t last = w + 1; last + (count - w - 1) <= layers; last++) {
+            for (uint32_t first = w; first < last; first++) {
+                const cover *before = &covers[w * row + first];
+                uint64_t layer_bytes = bytes_before[last] - bytes_before[first];
+                uint64_t head = last == layers ? model->head_bytes : 0;
+                uint64_t held = layer_bytes + head + (first == 0 ? model->embedding_bytes : 0);
+                if (before->slowest < 0 || held > workers[w].worker.memory_bytes)
+                    continue;
+                double time = ((double)layer_bytes + (double)head / 2) / threads;
+                double slowest = time > before->slowest ? time : before->slowest;
+                double squares = before->squares + time * time;
+                cover *best = &covers[(w + 1) * row + last];
+                if (is_better(best, slowest, squares))
+                    *best = (cover){slowest, squares, first};
+            }
+        }
+    }
+    if (covers[count * row + layers].slowest < 0)
+        return false;
+    plan->stage_count = count;
+    uint32_t last = layers;
+    for (uint32_t w = count; w-- > 0;) {
+        uint32_t first = covers[(w + 1) * row + last].previous;
+        plan->stages[w] = (lh_plan_stage){workers[w].index, first, last};
+        last = first;
+    }
+    return true;
+}
+
+static uint32_t least(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+/* Tries the ones with the most threads; where their memory is short, the ones with the most memory, fewer and
+ * fewer: a worker that cannot even hold a layer must not spoil the plan. */
+static bool try_all(const lh_model_profile *model, const uint64_t *bytes_before, candidate *candidates,
+                    uint32_t count, uint32_t wanted, cover *covers, lh_plan *plan) {
+    qsort(candidates, count, sizeof *candidates, by_threads);
+    qsort(candidates, wanted, sizeof *candidates, by_place);
+    if (split(model, bytes_before, candidates, wanted, covers, plan))
+        return true;
+    for (uint32_t tried = wanted; tried > 0; tried--) {
+        qsort(candidates, count, sizeof *candidates, by_memory);
+        qsort(candidates, tried, sizeof *candidates, by_place);
+        if (split(model, bytes_before, candidates, tried, covers, plan))
+            return true;
+    }
+    return false;
+}
+
+static lh_status refuse(const lh_model_profile *model, uint64_t layer_bytes, const candidate *candidates,
+                        uint32_t count, lh_error *error) {
+    uint64_t memory = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (__builtin_add_overflow(memory, candidates[i].worker.memory_bytes, &memory))
+            memory = UINT64_MAX;
+    return lh_fail(
+        error, LH_ERR_UNAVAILABLE,
+        "the model needs %llu MiB for weights and %u workers offer %llu MiB: no split fits; add workers or "
+        "raise their --memory-bytes",
+        (unsigned long long)((layer_bytes + model->embedding_bytes + model->head_bytes) >> 20), count,
+        (unsigned long long)(memory >> 20));
+}
+
+lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *workers, uint32_t count,
+                           const lh_planner_options *options, lh_plan *plan, lh_error *error) {
+    if (count == 0)
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "no worker is registered");
+    uint32_t wanted = least(least(options->stages ? options->stages : count, count), LH_PLAN_STAGES_MAX);
+    wanted = least(wanted, model->layers);
+    lh_status status = LH_OK;
+    candidate *candidates = malloc(count * sizeof *candidates);
+    uint64_t *bytes_before = malloc(((size_t)model->layers + 1) * sizeof *bytes_before);
+    cover *covers = malloc(((size_t)wanted + 1) * ((size_t)model->layers + 1) * sizeof *covers);
+    if (!candidates || !bytes_before || !covers) {
+        status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory to plan for %u workers", count);
+        goto done;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        candidates[i] = (candidate){workers[i], i, site_rank(options->sites, workers[i].site)};
+    bytes_before[0] = 0;
+    for (uint32_t i = 0; i < model->layers; i++)
+        bytes_before[i + 1] = bytes_before[i] + model->layer_bytes[i];
+    if (!try_all(model, bytes_before, candidates, count, wanted, covers, plan))
+        status = refuse(model, bytes_before[model->layers], candidates, count, error);
+done:
+    free(covers);
+    free(bytes_before);
+    free(candidates);
+    return status;
+}

@@ -1,0 +1,40 @@
+/* The static planner: which workers form the chain, and which layers each one holds. A pure function: the
+ * same input gives the same plan, in whatever order the workers registered. */
+#pragma once
+
+#include "common/status.h"
+#include "gateway/fleet/model_profile.h"
+
+#include <stdint.h>
+
+#define LH_PLAN_STAGES_MAX 64u
+
+typedef struct lh_plan_worker {
+    const char *name, *site;
+    uint32_t threads;      /* > 0: stands for speed until there are measurements */
+    uint64_t memory_bytes; /* for weights */
+} lh_plan_worker;
+
+typedef struct lh_planner_options {
+    const char *sites; /* "home,office": the order of sites along the chain; others follow by name. "" or
+                          NULL: none */
+    uint32_t stages;   /* how many workers to use; 0: all */
+} lh_planner_options;
+
+typedef struct lh_plan_stage {
+    uint32_t worker;                  /* index into the caller's array */
+    uint32_t first_layer, last_layer; /* [first, last) */
+} lh_plan_stage;
+
+typedef struct lh_plan {
+    uint32_t stage_count;
+    lh_plan_stage stages[LH_PLAN_STAGES_MAX];
+} lh_plan;
+
+/* Workers go in the order of sites, then by name. The split is contiguous, gives each worker a layer at
+ * least, fits every worker's memory, and among those that do makes the slowest stage as fast as can be (bytes
+ * per thread; the head counts half, since a prefill needs it once and a decode at every token). With more
+ * workers than layers or stages, the ones with the most threads serve. LH_ERR_UNAVAILABLE: no split fits; the
+ * message has the figures. LH_ERR_NO_MEMORY. */
+lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *workers, uint32_t count,
+                           const lh_planner_options *options, lh_plan *plan, lh_error *error);

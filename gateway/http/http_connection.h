@@ -1,0 +1,82 @@
+/* One TCP connection of the public port and the exchange on it: which phase it is in, what the watch looks
+ * for meanwhile, and the meeting of the server's thread, which waits without being held, with the threads
+ * that wake it. Private to gateway/http_*.c.
+ *
+ *     HEADERS --> BODY --> ANSWER --> HEADERS ...
+ *
+ * Locks: the watch's, then the connection's, then the library's; so nothing here calls the watch with the
+ * connection locked. */
+#pragma once
+
+#include "gateway/http/http_server.h"
+#include "gateway/http/http_watch.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+
+typedef enum lh_http_phase {
+    LH_HTTP_PHASE_HEADERS, /* waits for a request, or has a part of its headers */
+    LH_HTTP_PHASE_BODY,
+    LH_HTTP_PHASE_ANSWER,
+    LH_HTTP_PHASE_CLOSED /* by us: nothing that still comes counts */
+} lh_http_phase;
+
+/* What a connection needs to know of its server. */
+typedef struct lh_http_surroundings {
+    lh_http_config config;
+    lh_http_handler handler;
+    lh_http_watch *watch;
+} lh_http_surroundings;
+
+struct lh_http_exchange {
+    /* The connection. */
+    const lh_http_surroundings *around;
+    struct MHD_Connection *mhd;
+    int fd;
+    uint64_t watch_id;
+    lh_http_exchange *next, *previous; /* the server's list */
+
+    pthread_mutex_t mutex; /* guards the next block */
+    lh_http_phase phase;
+    int64_t deadline_us; /* of the phase, or the wake-up asked for; 0: none */
+    bool served_before;  /* a request was answered on this connection */
+    bool half_closed;    /* the client will send no more */
+    bool suspended;      /* the library has put it aside; exactly one resume follows */
+    bool wake_pending;
+    bool gone;       /* the client has hung up, or the server is ending */
+    bool broken;     /* cut short by us, not by the client */
+    unsigned status; /* sent, 0: none yet */
+
+    /* The exchange; the server's thread. */
+    lh_http_request request;
+    char *target, *path; /* malloc'd; request points into them */
+    const char *wire_target;
+    size_t wire_target_bytes;
+    lh_http_header headers[LH_HTTP_HEADERS_MAX];
+    char *body;
+    size_t body_bytes, body_capacity;
+    bool headers_taken, request_taken, close_after;
+    int64_t begun_us;
+    _Atomic(void *) state; /* the handler's; on_refusal may look at it on the watch's thread */
+};
+
+/* The socket was accepted: watches it. NULL: no memory. */
+lh_http_exchange *lh_http_connection_create(const lh_http_surroundings *around, struct MHD_Connection *mhd,
+                                            int fd);
+/* The socket is about to be closed. */
+void lh_http_connection_destroy(lh_http_exchange *connection);
+
+/* The request line has come. LH_ERR_NO_MEMORY. */
+lh_status lh_http_connection_begin(lh_http_exchange *exchange, const char *target);
+/* Enters a phase with its deadline (0: none). False: the connection is closed, nothing may follow. */
+bool lh_http_connection_enter(lh_http_exchange *exchange, lh_http_phase phase, uint32_t deadline_ms);
+/* Puts the connection aside until it is woken. False: it was woken meanwhile, so look again. The server's
+ * thread only. */
+bool lh_http_connection_wait(lh_http_exchange *exchange);
+bool lh_http_connection_is_gone(lh_http_exchange *exchange);
+/* The answer ends here, incomplete, by our will: wakes the exchange, which finds its client gone. */
+void lh_http_connection_break(lh_http_exchange *exchange);
+/* Answers past the library, on the socket itself, where the library takes no answer any more, and closes. */
+void lh_http_connection_refuse(lh_http_exchange *exchange, unsigned status, const char *message);
+/* The exchange is over: tells the handler, frees what belonged to it, and waits for the next request. */
+void lh_http_connection_finish(lh_http_exchange *exchange, bool complete);

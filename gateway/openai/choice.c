@@ -1,0 +1,126 @@
+/* Decoder, stop strings, and the tokens that wait for their text. */
+#include "gateway/openai/choice.h"
+
+#include "gateway/growing_array.h"
+#include "gateway/text/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void lh_choice_reset(lh_choice *choice) {
+    lh_stop_matcher_destroy(choice->matcher);
+    lh_text_buffer_reset(&choice->decoded);
+    lh_text_buffer_reset(&choice->out);
+    free(choice->pending);
+    free(choice->tops);
+    free(choice->shown_tokens);
+}
+
+static lh_status no_memory(lh_error *error) {
+    return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a choice");
+}
+
+static lh_status keep_token(lh_choice *choice, const lh_sequence_event *event, lh_error *error) {
+    if (!lh_growing_array_reserve(&choice->pending, &choice->pending_capacity, choice->pending_count + 1,
+                                  sizeof *choice->pending) ||
+        !lh_growing_array_reserve(&choice->tops, &choice->top_capacity, choice->top_count + event->top_count,
+                                  sizeof *choice->tops))
+        return no_memory(error);
+    choice->pending[choice->pending_count++] =
+        (lh_choice_token){.token = {event->token, event->logprob, event->top_count, NULL, event->digest,
+                                    choice->decoded_characters},
+                          .first_top = choice->top_count,
+                          .decoded_before = choice->decoded_bytes};
+    if (event->top_count)
+        memcpy(choice->tops + choice->top_count, event->top, event->top_count * sizeof *event->top);
+    choice->top_count += event->top_count;
+    return LH_OK;
+}
+
+/* Decoded text goes through the stop strings, once there are as many tokens as the request wants at least. */
+static lh_status pass_on(lh_choice *choice, lh_error *error) {
+    const lh_text_buffer *text = &choice->decoded;
+    bool stopped = false;
+    choice->decoded_bytes += text->length;
+    choice->decoded_characters += lh_utf8_count(text->bytes, text->length);
+    if (choice->drawn < choice->min_tokens)
+        return lh_text_buffer_append(&choice->out, text->bytes, text->length, error);
+    lh_status status =
+        lh_stop_matcher_push(choice->matcher, text->bytes, text->length, &choice->out, &stopped, error);
+    if (!status && stopped) {
+        choice->finished = true;
+        choice->reason = LH_FINISH_STOP;
+    }
+    return status;
+}
+
+lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event, lh_error *error) {
+    const char *bytes;
+    size_t length;
+    if (lh_tokenizer_token_bytes(choice->tokenizer, event->token, &bytes, &length))
+        return lh_fail(error, LH_ERR_INTERNAL, "the engine drew token %u, which is not in the vocabulary",
+                       event->token);
+    choice->drawn++;
+    lh_status status = choice->keeps_tokens ? keep_token(choice, event, error) : LH_OK;
+    choice->decoded.length = 0;
+    if (!status)
+        status = lh_text_decoder_push(&choice->decoder, bytes, length, &choice->decoded, error);
+    return status ? status : pass_on(choice, error);
+}
+
+lh_status lh_choice_finish(lh_choice *choice, lh_finish_reason reason, lh_error *error) {
+    choice->decoded.length = 0;
+    lh_status status = lh_text_decoder_finish(&choice->decoder, &choice->decoded, error);
+    if (!status)
+        status = pass_on(choice, error);
+    if (status || choice->finished)
+        return status;
+    choice->finished = true;
+    choice->reason = reason;
+    return lh_stop_matcher_finish(choice->matcher, &choice->out, error);
+}
+
+bool lh_choice_has_piece(const lh_choice *choice) {
+    return choice->out.length || choice->finished;
+}
+
+/* How many tokens have text that begins before the end of what has left; at an end that no stop string made, all. */
+static size_t count_shown(const lh_choice *choice) {
+    if (choice->finished && lh_stop_matcher_found(choice->matcher) < 0)
+        return choice->pending_count;
+    size_t count = 0;
+    while (count < choice->pending_count && choice->pending[count].decoded_before < choice->emitted_bytes)
+        count++;
+    return count;
+}
+
+lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error *error) {
+    choice->emitted_bytes += choice->out.length;
+    choice->shown = count_shown(choice);
+    if (!lh_growing_array_reserve(&choice->shown_tokens, &choice->shown_capacity, choice->shown,
+                                  sizeof *choice->shown_tokens))
+        return no_memory(error);
+    for (size_t i = 0; i < choice->shown; i++) {
+        choice->shown_tokens[i] = choice->pending[i].token;
+        choice->shown_tokens[i].top = choice->tops + choice->pending[i].first_top;
+    }
+    *piece = (lh_generation_piece){.choice = choice->index,
+                                   .text = choice->out.length ? choice->out.bytes : "",
+                                   .length = choice->out.length,
+                                   .tokens = choice->shown_tokens,
+                                   .token_count = choice->shown,
+                                   .finished = choice->finished,
+                                   .reason = choice->reason};
+    return LH_OK;
+}
+
+void lh_choice_drop(lh_choice *choice) {
+    choice->out.length = 0;
+    choice->pending_count -= choice->shown;
+    if (choice->pending_count)
+        memmove(choice->pending, choice->pending + choice->shown,
+                choice->pending_count * sizeof *choice->pending);
+    else
+        choice->top_count = 0;
+    choice->shown = 0;
+}

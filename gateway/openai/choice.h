@@ -1,0 +1,72 @@
+/* One choice of a request: tokens in, pieces of its text out. Tokens become whole characters, the text passes the stop strings, and each
+ * token's logprob leaves with the text that it begins. Knows nothing of the engine. Thread: its owner's. */
+#pragma once
+
+#include "gateway/schedule/sequence_request.h"
+#include "gateway/text/stop_matcher.h"
+#include "gateway/text/text_decoder.h"
+#include "gateway/text/tokenizer.h"
+
+typedef struct lh_generation_token {
+    uint32_t token;
+    float logprob;
+    uint32_t top_count;
+    const lh_sequence_logprob *top;
+    uint64_t digest;
+    size_t text_offset; /* characters of the choice's text before the token's own */
+} lh_generation_token;
+
+/* Some text of one choice, its end, or both. Pointers live until the choice's next piece. */
+typedef struct lh_generation_piece {
+    uint32_t choice;
+    const char *text; /* whole characters */
+    size_t length;
+    const lh_generation_token
+        *tokens; /* whose text begins in this piece; only where logprobs or digests were asked for */
+    size_t token_count;
+    bool finished; /* nothing more comes of this choice */
+    lh_finish_reason reason;
+} lh_generation_piece;
+
+/* A token whose text has not left yet, and where in the text it begins. */
+typedef struct lh_choice_token {
+    lh_generation_token token;
+    size_t first_top, decoded_before;
+} lh_choice_token;
+
+typedef struct lh_choice {
+    /* Set by the owner. */
+    const lh_tokenizer *tokenizer;
+    lh_stop_matcher *matcher;
+    uint32_t index, min_tokens; /* stop strings count only from so many tokens on */
+    bool keeps_tokens;
+
+    uint32_t drawn;
+    bool finished;
+    lh_finish_reason reason;
+
+    lh_text_decoder decoder;
+    lh_text_buffer decoded; /* of one token, scratch */
+    lh_text_buffer out;     /* what the next piece shows */
+    size_t decoded_bytes, decoded_characters, emitted_bytes;
+    lh_choice_token *pending; /* [pending_count]; the first `shown` are in the last piece */
+    size_t pending_count, pending_capacity, shown;
+    lh_sequence_logprob *tops;
+    size_t top_count, top_capacity;
+    lh_generation_token *shown_tokens;
+    size_t shown_capacity;
+} lh_choice;
+
+/* Frees what it holds, its matcher too. */
+void lh_choice_reset(lh_choice *choice);
+/* Takes a token; the choice has finished when it completes a stop string. LH_ERR_INTERNAL: it is none of the vocabulary;
+ * LH_ERR_NO_MEMORY. */
+lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event, lh_error *error);
+/* The last token has come: what was held back comes out. LH_ERR_NO_MEMORY. */
+lh_status lh_choice_finish(lh_choice *choice, lh_finish_reason reason, lh_error *error);
+/* Whether there is text, or the end, to show. */
+bool lh_choice_has_piece(const lh_choice *choice);
+/* Shows it. LH_ERR_NO_MEMORY. */
+lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error *error);
+/* Forgets what was shown. */
+void lh_choice_drop(lh_choice *choice);

@@ -1,0 +1,67 @@
+/* Two batches that swap places. */
+#include "gateway/openai/event_queue.h"
+
+#include "gateway/growing_array.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void lh_event_queue_init(lh_event_queue *queue) {
+    *queue = (lh_event_queue){0};
+    pthread_mutex_init(&queue->mutex, NULL);
+}
+
+static void free_batch(lh_event_batch *batch) {
+    free(batch->events);
+    free(batch->tops);
+}
+
+void lh_event_queue_reset(lh_event_queue *queue) {
+    free_batch(&queue->taken);
+    free_batch(&queue->incoming);
+    pthread_mutex_destroy(&queue->mutex);
+}
+
+static bool push(lh_event_batch *batch, uint32_t choice, const lh_sequence_event *event) {
+    if (!lh_growing_array_reserve(&batch->events, &batch->capacity, batch->count + 1,
+                                  sizeof *batch->events) ||
+        !lh_growing_array_reserve(&batch->tops, &batch->top_capacity, batch->top_count + event->top_count,
+                                  sizeof *batch->tops))
+        return false;
+    lh_queued_event *item = &batch->events[batch->count++];
+    *item = (lh_queued_event){.choice = choice, .event = *event, .first_top = batch->top_count};
+    if (event->top_count)
+        memcpy(batch->tops + batch->top_count, event->top, event->top_count * sizeof *event->top);
+    batch->top_count += event->top_count;
+    if (event->kind == LH_SEQUENCE_FAILED)
+        lh_fail(&item->error, event->status, "%s", event->message ? event->message : "");
+    return true;
+}
+
+void lh_event_queue_push(lh_event_queue *queue, uint32_t choice, const lh_sequence_event *event) {
+    pthread_mutex_lock(&queue->mutex);
+    if (!push(&queue->incoming, choice, event))
+        queue->lost = true;
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+lh_status lh_event_queue_next(lh_event_queue *queue, const lh_queued_event **event) {
+    lh_event_batch *taken = &queue->taken;
+    if (taken->next == taken->count) {
+        taken->next = taken->count = taken->top_count = 0;
+        pthread_mutex_lock(&queue->mutex);
+        lh_event_batch swapped = queue->incoming;
+        queue->incoming = *taken;
+        *taken = swapped;
+        bool lost = queue->lost;
+        pthread_mutex_unlock(&queue->mutex);
+        if (lost)
+            return LH_ERR_NO_MEMORY;
+    }
+    if (taken->next == taken->count)
+        return LH_AGAIN;
+    lh_queued_event *item = &taken->events[taken->next++];
+    item->event.top = taken->tops ? taken->tops + item->first_top : NULL;
+    *event = item;
+    return LH_OK;
+}

@@ -1,0 +1,269 @@
+/* Sequences of the engine on one side, choices on the other. */
+#include "gateway/openai/generation.h"
+
+#include "gateway/openai/event_queue.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A choice and its sequence. */
+typedef struct sequence {
+    lh_generation *generation;
+    uint64_t handle;
+    lh_choice choice;
+} sequence;
+
+struct lh_generation {
+    lh_engine *engine;
+    const lh_served_model *model;
+    void (*on_ready)(void *context);
+    void *context;
+    bool waits_for_ends;
+    uint32_t choice_count, open_choices;
+    uint64_t prompt_tokens, completion_tokens;
+    sequence *sequences; /* [choice_count] */
+    lh_choice *last;     /* whose piece was given out last */
+    lh_event_queue queue;
+
+    pthread_mutex_t mutex; /* guards the rest, and the handles until `submitted` is set */
+    bool submitted, abandoned;
+};
+
+/* The engine's thread. */
+static void on_event(void *context, const lh_sequence_event *event) {
+    const sequence *from = context;
+    lh_generation *generation = from->generation;
+    lh_event_queue_push(&generation->queue, from->choice.index, event);
+    if (event->kind != LH_SEQUENCE_TOKEN || !generation->waits_for_ends)
+        generation->on_ready(generation->context);
+}
+
+static lh_status no_memory(lh_error *error) {
+    return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a generation");
+}
+
+/* ---- Pulling. ---- */
+
+static lh_status take_event(sequence *from, const lh_queued_event *item, lh_error *error) {
+    switch (item->event.kind) {
+    case LH_SEQUENCE_TOKEN:
+        from->generation->completion_tokens++;
+        return lh_choice_take_token(&from->choice, &item->event, error);
+    case LH_SEQUENCE_FINISHED:
+        return lh_choice_finish(&from->choice, item->event.reason, error);
+    case LH_SEQUENCE_FAILED:
+        break;
+    }
+    /* Whatever else went wrong inside must not look like this module's own LH_AGAIN or LH_ERR_CLOSED. */
+    bool passed_on = item->error.status == LH_ERR_UNAVAILABLE || item->error.status == LH_ERR_TIMEOUT;
+    return lh_fail(error, passed_on ? item->error.status : LH_ERR_INTERNAL, "%s", item->error.message);
+}
+
+static lh_status give_piece(sequence *from, lh_generation_piece *piece, lh_error *error) {
+    lh_generation *generation = from->generation;
+    generation->last = &from->choice;
+    if (from->choice.finished)
+        generation->open_choices--;
+    return lh_choice_show(&from->choice, piece, error);
+}
+
+/* Takes one event. LH_AGAIN: it gave nothing to show. */
+static lh_status pull_event(sequence *from, const lh_queued_event *item, lh_generation_piece *piece,
+                            lh_error *error) {
+    if (from->choice.finished)
+        return LH_AGAIN; /* drawn before the engine heard of the stop string */
+    lh_status status = take_event(from, item, error);
+    if (status)
+        return status;
+    if (from->choice.finished && item->event.kind == LH_SEQUENCE_TOKEN)
+        lh_engine_cancel_later(from->generation->engine, from->handle);
+    return lh_choice_has_piece(&from->choice) ? give_piece(from, piece, error) : LH_AGAIN;
+}
+
+lh_status lh_generation_pull(lh_generation *generation, lh_generation_piece *piece, lh_error *error) {
+    if (generation->last)
+        lh_choice_drop(generation->last);
+    generation->last = NULL;
+    if (generation->open_choices == 0)
+        return LH_ERR_CLOSED;
+    const lh_queued_event *item;
+    lh_status status;
+    while (!(status = lh_event_queue_next(&generation->queue, &item))) {
+        status = pull_event(&generation->sequences[item->choice], item, piece, error);
+        if (status != LH_AGAIN)
+            return status;
+    }
+    return status == LH_ERR_NO_MEMORY ? no_memory(error) : status;
+}
+
+/* ---- Beginning and end. ---- */
+
+static void free_all(lh_generation *generation) {
+    for (uint32_t i = 0; generation->sequences && i < generation->choice_count; i++)
+        lh_choice_reset(&generation->sequences[i].choice);
+    free(generation->sequences);
+    lh_event_queue_reset(&generation->queue);
+    pthread_mutex_destroy(&generation->mutex);
+    free(generation);
+}
+
+void lh_generation_destroy(lh_generation *generation) {
+    if (!generation)
+        return;
+    if (generation->submitted)
+        for (uint32_t i = 0; i < generation->choice_count; i++)
+            lh_engine_cancel(generation->engine, generation->sequences[i].handle);
+    free_all(generation);
+}
+
+void lh_generation_abandon(lh_generation *generation) {
+    pthread_mutex_lock(&generation->mutex);
+    generation->abandoned = true;
+    bool submitted = generation->submitted;
+    pthread_mutex_unlock(&generation->mutex);
+    for (uint32_t i = 0; submitted && i < generation->choice_count; i++)
+        lh_engine_cancel_later(generation->engine, generation->sequences[i].handle);
+}
+
+/* The model's stop tokens and the request's; malloc'd. False: no memory. */
+static bool gather_stop_tokens(const lh_served_model *model, const lh_generation_options *options,
+                               uint32_t **tokens, uint32_t *count) {
+    uint32_t own_count = 0;
+    const uint32_t *own = lh_tokenizer_stop_tokens(model->tokenizer, &own_count);
+    if (options->ignore_eos)
+        own_count = 0;
+    *count = own_count + options->stop_token_count;
+    *tokens = calloc(*count + 1, sizeof **tokens);
+    if (!*tokens)
+        return false;
+    if (own_count)
+        memcpy(*tokens, own, own_count * sizeof **tokens);
+    if (options->stop_token_count)
+        memcpy(*tokens + own_count, options->stop_tokens, options->stop_token_count * sizeof **tokens);
+    return true;
+}
+
+static void fill_request(const lh_generation_options *options, sequence *to, lh_sequence_request *request) {
+    const lh_generation_prompt *prompt = &options->prompts[to->choice.index / options->choices];
+    request->prompt = prompt->tokens;
+    request->prompt_tokens = prompt->token_count;
+    request->max_tokens = prompt->max_tokens;
+    request->min_tokens = options->min_tokens < prompt->max_tokens ? options->min_tokens : prompt->max_tokens;
+    request->has_overlap = options->has_overlap;
+    request->overlap = options->overlap;
+    request->sampling = options->sampling;
+    request->trace = options->trace;
+    request->sampling.seed += to->choice.index % options->choices;
+    request->on_event = on_event;
+    request->context = to;
+}
+
+/* Publishes the handles. The client may have hung up while the engine took the sequences. */
+static void note_submitted(lh_generation *generation, const uint64_t *handles) {
+    for (uint32_t i = 0; i < generation->choice_count; i++)
+        generation->sequences[i].handle = handles[i];
+    pthread_mutex_lock(&generation->mutex);
+    generation->submitted = true;
+    bool abandoned = generation->abandoned;
+    pthread_mutex_unlock(&generation->mutex);
+    if (abandoned)
+        lh_generation_abandon(generation);
+}
+
+/* Nothing is to be generated: every choice ends, as if its length were reached. */
+static void end_at_once(lh_generation *generation) {
+    lh_sequence_event end = {.kind = LH_SEQUENCE_FINISHED, .reason = LH_FINISH_LENGTH};
+    for (uint32_t i = 0; i < generation->choice_count; i++)
+        lh_event_queue_push(&generation->queue, i, &end);
+}
+
+lh_status lh_generation_submit(lh_generation *generation, const lh_generation_options *options,
+                               lh_error *error) {
+    if (options->prompts[0].max_tokens == 0) {
+        end_at_once(generation);
+        return LH_OK;
+    }
+    uint32_t count = generation->choice_count, stop_count;
+    uint32_t *stop_tokens = NULL;
+    lh_status status = LH_ERR_NO_MEMORY;
+    lh_sequence_request *requests = calloc(count, sizeof *requests);
+    uint64_t *handles = calloc(count, sizeof *handles);
+    if (!requests || !handles || !gather_stop_tokens(generation->model, options, &stop_tokens, &stop_count)) {
+        no_memory(error);
+        goto out;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        fill_request(options, &generation->sequences[i], &requests[i]);
+        requests[i].stop_tokens = stop_tokens;
+        requests[i].stop_token_count = stop_count;
+    }
+    status = lh_engine_submit(generation->engine, requests, count, handles, error);
+    if (!status)
+        note_submitted(generation, handles);
+out:
+    free(stop_tokens);
+    free(handles);
+    free(requests);
+    return status;
+}
+
+static lh_status init_choices(lh_generation *generation, const lh_generation_options *options,
+                              lh_error *error) {
+    generation->sequences = calloc(generation->choice_count, sizeof *generation->sequences);
+    if (!generation->sequences)
+        return no_memory(error);
+    for (uint32_t i = 0; i < generation->choice_count; i++) {
+        generation->sequences[i].generation = generation;
+        lh_choice *choice = &generation->sequences[i].choice;
+        choice->tokenizer = generation->model->tokenizer;
+        choice->index = i;
+        choice->min_tokens = options->min_tokens;
+        choice->keeps_tokens = options->sampling.want_logprob || options->sampling.want_digest;
+        lh_text_decoder_init(&choice->decoder);
+        lh_status status =
+            lh_stop_matcher_create(options->stops, options->stop_count, &choice->matcher, error);
+        if (status)
+            return status;
+    }
+    return LH_OK;
+}
+
+lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
+                               const lh_generation_options *options, lh_generation **out, lh_error *error) {
+    assert(options->prompt_count && options->choices);
+    lh_generation *generation = calloc(1, sizeof *generation);
+    if (!generation)
+        return no_memory(error);
+    generation->engine = engine;
+    generation->model = model;
+    generation->on_ready = options->on_ready;
+    generation->context = options->context;
+    generation->waits_for_ends =
+        options->only_whole && options->stop_count == 0; /* else a token may be the end */
+    generation->choice_count = generation->open_choices = options->prompt_count * options->choices;
+    for (uint32_t i = 0; i < options->prompt_count; i++)
+        generation->prompt_tokens += options->prompts[i].token_count;
+    pthread_mutex_init(&generation->mutex, NULL);
+    lh_event_queue_init(&generation->queue);
+    lh_status status = init_choices(generation, options, error);
+    if (status) {
+        free_all(generation);
+        return status;
+    }
+    *out = generation;
+    return LH_OK;
+}
+
+uint32_t lh_generation_choices(const lh_generation *generation) {
+    return generation->choice_count;
+}
+
+uint64_t lh_generation_prompt_tokens(const lh_generation *generation) {
+    return generation->prompt_tokens;
+}
+
+uint64_t lh_generation_completion_tokens(const lh_generation *generation) {
+    return generation->completion_tokens;
+}

@@ -1,0 +1,66 @@
+/* One request in progress: n choices for each of its prompts, each choice a sequence of the engine. Tokens
+ * come in on the engine's thread and are only queued there; the owner's thread pulls pieces of text out:
+ * tokens -> whole characters -> stop strings -> text.
+ *
+ * Choices are numbered prompt by prompt: choice c of prompt p is p * n + c. It is drawn with seed + c, so
+ * that a prompt gives the same answers alone and among others.
+ *
+ * It knows nothing of JSON and HTTP. Thread: the owner's, but for lh_generation_abandon. */
+#pragma once
+
+#include "gateway/engine/engine.h"
+#include "gateway/openai/choice.h"
+#include "gateway/text/served_model.h"
+#include "gateway/text/stop_matcher.h"
+
+typedef struct lh_generation lh_generation;
+
+typedef struct lh_generation_prompt {
+    const uint32_t *tokens; /* until lh_generation_submit has returned */
+    uint32_t token_count;
+    uint32_t max_tokens; /* 0: nothing is generated, the choices end at once */
+} lh_generation_prompt;
+
+typedef struct lh_generation_options {
+    const lh_generation_prompt *prompts;
+    uint32_t prompt_count, choices; /* choices of each prompt */
+    uint64_t trace;                 /* of lh_sequence_request */
+    bool has_overlap;               /* else the server's */
+    lh_overlap_spec overlap;
+    lh_sequence_sampling_options sampling; /* seed: of each prompt's first choice */
+    const lh_stop_string *stops;
+    size_t stop_count;
+    const uint32_t *stop_tokens; /* besides the model's own */
+    uint32_t stop_token_count;
+    bool ignore_eos; /* the model's own stop tokens do not end a choice */
+    uint32_t min_tokens;
+    bool only_whole; /* text is of no use before a choice has ended: on_ready may wait until then */
+    /* There is something to pull. On the engine's thread; must not block or call back. */
+    void (*on_ready)(void *context);
+    void *context;
+} lh_generation_options;
+
+/* Nothing runs yet. LH_ERR_INVALID, LH_ERR_LIMIT: of the stop strings; LH_ERR_NO_MEMORY. */
+lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
+                               const lh_generation_options *options, lh_generation **generation,
+                               lh_error *error);
+/* Submits all sequences or none, once, with the options of its creation. on_ready may come before it returns.
+ * Statuses of lh_engine_submit; the generation can only be destroyed then. */
+lh_status lh_generation_submit(lh_generation *generation, const lh_generation_options *options,
+                               lh_error *error);
+/* Stops what is still running, waits for an event that is being delivered, and frees all. */
+void lh_generation_destroy(lh_generation *generation);
+/* Stops what is still running, without waiting: no event matters any more. Any thread, also while it is being
+ * submitted. */
+void lh_generation_abandon(lh_generation *generation);
+
+/* LH_OK: *piece is filled; LH_AGAIN: nothing until on_ready; LH_ERR_CLOSED: every choice has ended. Any other
+ * status: a choice has failed, and with it the request (LH_ERR_UNAVAILABLE, LH_ERR_TIMEOUT, LH_ERR_NO_MEMORY,
+ * else LH_ERR_INTERNAL). */
+lh_status lh_generation_pull(lh_generation *generation, lh_generation_piece *piece, lh_error *error);
+
+uint32_t lh_generation_choices(const lh_generation *generation);
+/* Of all prompts, each counted once, and of all choices so far (up to and with the token that completed a
+ * stop string). */
+uint64_t lh_generation_prompt_tokens(const lh_generation *generation);
+uint64_t lh_generation_completion_tokens(const lh_generation *generation);

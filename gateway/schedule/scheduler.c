@@ -1,0 +1,421 @@
+/* The scheduler.
+ *
+ * A chain is a pipeline: it is fast when each of its stages always has a step to compute. One sequence alone
+ * cannot do that, since its next token is known only when the last one has come around the ring. Several can:
+ * their rows are dealt over as many steps as the pipeline is deep, and whenever one step's tokens return, the
+ * same rows leave again with the next step, while the others are on their way:
+ *
+ *      stage 1  | A B C | D E | A B C | D E |        five sequences, two groups
+ *      stage 2          | A B C | D E | A B C | ...
+ *
+ * A prompt is cut into chunks that follow each other without waiting for anything (row shards), so that it
+ * fills the pipeline by itself; only the last chunk draws a token. How it is cut is the planner's (overlap_plan.h),
+ * when its first rows leave, and once more for the rest of it where the chain has changed much meanwhile. Decode steps are of a class that overtakes
+ * prefill steps on each hop.
+ *
+ * Sequences wait in a queue until a slot is free and every stage has pages for all that they may become; so
+ * no worker runs out of pages. A sequence that ended gives its pages back with a release, which rides on the
+ * next step of its class or goes by itself at once; they count as free when the whole chain has taken it.
+ *
+ * Failure modes. All end in the same way: the chain is formed again under a new epoch, its KV caches are
+ * empty, and each sequence is prefilled anew from its history; positions and counters are the same, so the
+ * text goes on as if nothing had been.
+ *  - A step is answered with an error, or nothing moves for step_timeout: a fault is reported
+ * (lh_scheduler_take_fault).
+ *  - A worker refuses a step's content: its sequences get a strike each. One with a strike travels alone, and
+ * a second refusal at the same length fails it; so a poisonous sequence cannot hold up the others.
+ *  - A sequence whose replays bring no token: fails after REPLAYS_MAX.
+ *  - No chain for replay_timeout: all fail.
+ * A result that is late, doubled or of an old epoch finds no step that waits for it, and is ignored.
+ *
+ * Not done here: preemption, sharing of prefixes, fairness beyond first come first served, several chains. */
+#include "gateway/schedule/scheduler.h"
+
+#include "gateway/schedule/pipeline_depth.h"
+#include "gateway/schedule/scheduler_state.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPLAYS_MAX 5u
+#define STRIKES_MAX 2u
+
+/* ---- Life
+ * -------------------------------------------------------------------------------------------------------- */
+
+static uint32_t segments_max(const lh_scheduler *s) {
+    return lh_least(lh_least(s->options.sequences_max, s->options.rows_max), LH_STEP_SEGMENTS_MAX);
+}
+
+/* Ended sequences keep their slot until the workers have released them, so there are no more than slots. */
+static uint32_t releases_max(const lh_scheduler *s) {
+    return lh_least(s->options.sequences_max, LH_STEP_RELEASES_MAX);
+}
+
+lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_scheduler_sink *sink,
+                              int64_t now_us, lh_scheduler **scheduler, lh_error *error) {
+    assert(options->sequences_max > 0 && options->rows_max > 0 && options->rows_max <= LH_STEP_ROWS_MAX);
+    lh_scheduler *s = calloc(1, sizeof *s);
+    if (!s)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the scheduler");
+    s->options = *options;
+    s->sink = *sink;
+    s->next_sequence = s->next_step = 1;
+    s->down_since_us = INT64_MIN;
+    s->progress_us = now_us;
+    s->prefill_depth = 1;
+    if (lh_overlap_planner_create(options->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
+        lh_flight_table_create(LH_STEPS_OPEN_MAX, segments_max(s), releases_max(s), &s->flights, error) ||
+        lh_step_builder_create(options->rows_max, segments_max(s), releases_max(s), &s->builder, error))
+        goto fail;
+    s->release_queue[0] = calloc(options->sequences_max, sizeof(lh_sequence *));
+    s->release_queue[1] = calloc(options->sequences_max, sizeof(lh_sequence *));
+    if (!s->release_queue[0] || !s->release_queue[1])
+        goto fail;
+    *scheduler = s;
+    return LH_OK;
+fail:
+    lh_scheduler_destroy(s);
+    return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the scheduler");
+}
+
+static void destroy_list(lh_sequence_list *list) {
+    while (list->first) {
+        lh_sequence *sequence = list->first;
+        lh_sequence_list_remove(list, sequence);
+        lh_sequence_destroy(sequence);
+    }
+}
+
+void lh_scheduler_destroy(lh_scheduler *scheduler) {
+    if (!scheduler)
+        return;
+    destroy_list(&scheduler->waiting);
+    destroy_list(&scheduler->prefill);
+    destroy_list(&scheduler->ready);
+    destroy_list(&scheduler->sampling);
+    destroy_list(&scheduler->releasing);
+    lh_overlap_planner_destroy(scheduler->planner);
+    lh_flight_table_destroy(scheduler->flights);
+    lh_step_builder_destroy(scheduler->builder);
+    free(scheduler->release_queue[0]);
+    free(scheduler->release_queue[1]);
+    free(scheduler);
+}
+
+/* ---- States of a sequence
+ * ---------------------------------------------------------------------------------------- */
+
+static lh_sequence_list *list_of(lh_scheduler *s, lh_sequence_state state) {
+    switch (state) {
+    case LH_SEQUENCE_WAITING:
+        return &s->waiting;
+    case LH_SEQUENCE_PREFILL:
+        return &s->prefill;
+    case LH_SEQUENCE_READY:
+        return &s->ready;
+    case LH_SEQUENCE_SAMPLING:
+        return &s->sampling;
+    case LH_SEQUENCE_RELEASING:
+        break;
+    }
+    return &s->releasing;
+}
+
+void lh_scheduler_move(lh_scheduler *s, lh_sequence *sequence, lh_sequence_state state) {
+    lh_sequence_list_remove(list_of(s, sequence->state), sequence);
+    sequence->state = state;
+    lh_sequence_list_push(list_of(s, state), sequence);
+}
+
+uint32_t lh_scheduler_running(const lh_scheduler *s) {
+    return s->prefill.count + s->ready.count + s->sampling.count;
+}
+
+void lh_scheduler_emit_failed(lh_scheduler *s, lh_sequence *sequence, lh_status status, const char *message) {
+    s->figures.failed++;
+    s->sink.on_event(s->sink.context, sequence->handle,
+                     &(lh_sequence_event){.kind = LH_SEQUENCE_FAILED, .status = status, .message = message});
+}
+
+void lh_scheduler_emit_finished(lh_scheduler *s, lh_sequence *sequence, lh_finish_reason reason) {
+    s->figures.finished++;
+    s->sink.on_event(s->sink.context, sequence->handle,
+                     &(lh_sequence_event){.kind = LH_SEQUENCE_FINISHED, .reason = reason});
+}
+
+/* The last event of the sequence is out. Its rows that are still in prefill steps must not be overtaken by
+ * the release, or they would bring the sequence back to life behind it. */
+void lh_scheduler_retire(lh_scheduler *s, lh_sequence *sequence) {
+    bool in_prefill =
+        sequence->flights > 0 &&
+        (sequence->state == LH_SEQUENCE_PREFILL ||
+         (sequence->state == LH_SEQUENCE_SAMPLING && sequence->sampling_class == LH_STEP_PREFILL));
+    lh_step_class step_class = in_prefill ? LH_STEP_PREFILL : LH_STEP_DECODE;
+    lh_scheduler_move(s, sequence, LH_SEQUENCE_RELEASING);
+    s->release_queue[step_class][s->release_count[step_class]++] = sequence;
+}
+
+/* A sequence that holds nothing on any worker. */
+void lh_scheduler_forget(lh_scheduler *s, lh_sequence *sequence) {
+    lh_sequence_list_remove(list_of(s, sequence->state), sequence);
+    lh_sequence_destroy(sequence);
+}
+
+lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, int64_t now_us,
+                              lh_error *error) {
+    lh_scheduler *s = scheduler;
+    lh_status status = LH_OK;
+    uint64_t room = lh_kv_ledger_positions(&s->ledger);
+    if (lh_scheduler_running(s) + s->waiting.count >= s->options.sequences_max + s->options.queue_max)
+        status = lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences run and %u wait",
+                         lh_scheduler_running(s), s->waiting.count);
+    else if (now_us >= lh_scheduler_open_until_us(s))
+        status = lh_fail(error, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
+    else if (s->is_up && lh_sequence_positions(sequence) > room)
+        status = lh_fail(
+            error, LH_ERR_LIMIT,
+            "%u prompt tokens and %u more do not fit: the KV cache of the workers holds %llu positions",
+            sequence->prompt_tokens, sequence->max_tokens, (unsigned long long)room);
+    if (status != LH_OK) {
+        lh_sequence_destroy(sequence);
+        return status;
+    }
+    sequence->id = s->next_sequence++;
+    sequence->submitted_us = now_us;
+    sequence->state = LH_SEQUENCE_WAITING;
+    lh_sequence_list_push(&s->waiting, sequence);
+    return LH_OK;
+}
+
+static lh_sequence *find_handle(lh_scheduler *s, uint64_t handle) {
+    lh_sequence_list *lists[] = {&s->waiting, &s->prefill, &s->ready, &s->sampling};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        for (lh_sequence *sequence = lists[i]->first; sequence; sequence = sequence->next)
+            if (sequence->handle == handle)
+                return sequence;
+    return NULL;
+}
+
+static bool is_to_be_cancelled(const lh_flight *flight) {
+    return flight->wants_cancel || flight->is_cancelled;
+}
+
+/* A later step that goes on would not continue the positions of this one's sequences, if this one were reset.
+ */
+static bool is_built_upon(lh_scheduler *s, const lh_flight *flight) {
+    for (lh_flight *later = NULL; (later = lh_flight_table_next(s->flights, later));) {
+        if (later->step <= flight->step || is_to_be_cancelled(later))
+            continue;
+        for (uint32_t i = 0; i < flight->segment_count; i++)
+            if (lh_flight_holds(later, flight->segments[i].sequence))
+                return true;
+    }
+    return false;
+}
+
+/* Whether resetting the request of a step harms nobody: no live sequence is in it, no release, which would be
+ * lost, and nothing is built upon it. */
+static bool is_futile(lh_scheduler *s, const lh_flight *flight) {
+    if (is_to_be_cancelled(flight) || flight->rows == 0 || flight->release_count > 0)
+        return false;
+    for (uint32_t i = 0; i < flight->segment_count; i++)
+        if (flight->segments[i].sequence->state != LH_SEQUENCE_RELEASING || flight->segments[i].is_drawn)
+            return false;
+    return !is_built_upon(s, flight);
+}
+
+static lh_flight *find_futile(lh_scheduler *s) {
+    for (lh_flight *f = NULL; (f = lh_flight_table_next(s->flights, f));)
+        if (is_futile(s, f))
+            return f;
+    return NULL;
+}
+
+void lh_scheduler_cancel(lh_scheduler *scheduler, uint64_t handle) {
+    lh_scheduler *s = scheduler;
+    lh_sequence *sequence = find_handle(s, handle);
+    if (!sequence)
+        return;
+    s->figures.cancelled++;
+    if (sequence->state == LH_SEQUENCE_WAITING) {
+        lh_scheduler_forget(s, sequence);
+        return;
+    }
+    lh_scheduler_retire(s, sequence);
+    for (lh_flight *futile; sequence->flights > 0 && (futile = find_futile(s));)
+        futile->wants_cancel = true;
+}
+
+/* The last step first: so a worker never has one whose predecessor has been taken away. */
+bool lh_scheduler_next_cancel(lh_scheduler *scheduler, uint64_t *step) {
+    lh_flight *last = NULL;
+    for (lh_flight *f = NULL; (f = lh_flight_table_next(scheduler->flights, f));)
+        if (f->wants_cancel && (!last || f->step > last->step))
+            last = f;
+    if (!last)
+        return false;
+    last->wants_cancel = false;
+    last->is_cancelled = true;
+    *step = last->step;
+    return true;
+}
+
+/* ---- The chain
+ * --------------------------------------------------------------------------------------------------- */
+
+void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_ledger *ledger,
+                           int64_t now_us) {
+    lh_scheduler *s = scheduler;
+    if (s->is_up)
+        lh_scheduler_chain_down(s, now_us);
+    s->is_up = true;
+    s->has_fault = false;
+    s->epoch = epoch;
+    s->ledger = *ledger;
+    s->stages = ledger->stage_count;
+    if (lh_overlap_planner_chain(s->planner)->stage_count != s->stages)
+        lh_overlap_planner_forget(s->planner, s->stages);
+    s->next_step = 1;
+    s->progress_us = now_us;
+}
+
+static void drop_flights(lh_scheduler *s) {
+    lh_flight *next = lh_flight_table_next(s->flights, NULL);
+    while (next) {
+        lh_flight *flight = next;
+        next = lh_flight_table_next(s->flights, flight);
+        lh_flight_table_land(s->flights, flight);
+    }
+}
+
+/* Back into the queue, where its number puts it before all that came later. */
+static void send_back(lh_scheduler *s, lh_sequence *sequence) {
+    lh_sequence_list_remove(list_of(s, sequence->state), sequence);
+    sequence->state = LH_SEQUENCE_WAITING;
+    sequence->flights = 0;
+    if (sequence->fed > 0) {
+        sequence->replays = sequence->replay_length == sequence->length ? sequence->replays + 1 : 1;
+        sequence->replay_length = sequence->length;
+        s->figures.replays++;
+    }
+    sequence->fed = 0;
+    sequence->has_plan = false;
+    lh_sequence_list_insert_by_id(&s->waiting, sequence);
+}
+
+static void fail_hopeless(lh_scheduler *s) {
+    for (lh_sequence *sequence = s->waiting.first, *next; sequence; sequence = next) {
+        next = sequence->next;
+        if (sequence->strikes >= STRIKES_MAX)
+            lh_scheduler_emit_failed(s, sequence, LH_ERR_INTERNAL, "a worker refused the sequence twice");
+        else if (sequence->replays > REPLAYS_MAX)
+            lh_scheduler_emit_failed(s, sequence, LH_ERR_UNAVAILABLE,
+                                     "the chain broke again and again at the same token");
+        else
+            continue;
+        lh_scheduler_forget(s, sequence);
+    }
+}
+
+void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us) {
+    lh_scheduler *s = scheduler;
+    if (!s->is_up)
+        return;
+    s->is_up = false;
+    s->has_fault = false;
+    s->down_since_us = now_us;
+    s->ledger.stage_count = 0;
+    drop_flights(s);
+    lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        while (lists[i]->first)
+            send_back(s, lists[i]->first);
+    destroy_list(&s->releasing);
+    s->release_count[0] = s->release_count[1] = 0;
+    fail_hopeless(s);
+}
+
+void lh_scheduler_set_costs(lh_scheduler *scheduler, const lh_cost_chain *costs) {
+    lh_overlap_planner_update(scheduler->planner, costs);
+}
+
+const lh_overlap_planner *lh_scheduler_planner(const lh_scheduler *scheduler) {
+    return scheduler->planner;
+}
+
+int64_t lh_scheduler_open_until_us(const lh_scheduler *scheduler) {
+    if (scheduler->is_up)
+        return INT64_MAX;
+    bool was_up = scheduler->down_since_us != INT64_MIN;
+    return was_up ? scheduler->down_since_us + scheduler->options.replay_timeout_us : INT64_MIN;
+}
+
+bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler) {
+    return scheduler->is_up;
+}
+
+void lh_scheduler_report_fault(lh_scheduler *s, const char *format, ...) {
+    if (s->has_fault)
+        return;
+    s->has_fault = true;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(s->fault_reason, sizeof s->fault_reason, format, args);
+    va_end(args);
+}
+
+const char *lh_scheduler_fault(const lh_scheduler *scheduler) {
+    return scheduler->is_up && scheduler->has_fault ? scheduler->fault_reason : NULL;
+}
+
+/* ---- Time
+ * -------------------------------------------------------------------------------------------------------- */
+
+static void fail_all_waiting(lh_scheduler *s) {
+    while (s->waiting.first) {
+        lh_sequence *sequence = s->waiting.first;
+        lh_scheduler_emit_failed(s, sequence, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
+        lh_scheduler_forget(s, sequence);
+    }
+}
+
+int64_t lh_scheduler_deadline_us(const lh_scheduler *scheduler) {
+    const lh_scheduler *s = scheduler;
+    if (!s->is_up)
+        return s->waiting.count ? s->down_since_us + s->options.replay_timeout_us : INT64_MAX;
+    return lh_flight_table_total(s->flights) ? s->progress_us + s->options.step_timeout_us : INT64_MAX;
+}
+
+void lh_scheduler_tick(lh_scheduler *scheduler, int64_t now_us) {
+    lh_scheduler *s = scheduler;
+    if (now_us < lh_scheduler_deadline_us(s))
+        return;
+    if (!s->is_up)
+        fail_all_waiting(s);
+    else
+        lh_scheduler_report_fault(s, "no step has moved for %lld ms",
+                                  (long long)((now_us - s->progress_us) / 1000));
+}
+
+/* ---- Figures
+ * ----------------------------------------------------------------------------------------------------- */
+
+lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler) {
+    const lh_scheduler *s = scheduler;
+    lh_scheduler_figures figures = s->figures;
+    figures.running = lh_scheduler_running(s);
+    figures.waiting = s->waiting.count;
+    figures.releasing = s->releasing.count;
+    figures.decode_steps = lh_flight_table_count(s->flights, LH_STEP_DECODE);
+    figures.prefill_steps = lh_flight_table_count(s->flights, LH_STEP_PREFILL);
+    figures.release_steps = lh_flight_table_empties(s->flights);
+    return figures;
+}
+
+const lh_kv_ledger *lh_scheduler_ledger(const lh_scheduler *scheduler) {
+    return &scheduler->ledger;
+}

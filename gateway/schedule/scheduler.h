@@ -1,0 +1,104 @@
+/* The scheduler: which rows go through the chain, and when. Sans-I/O: tokens' results and the steps' answers
+ * go in, steps and cancellations are pulled out, events of the sequences come through a callback. It never
+ * asks for the time.
+ *
+ * Thread: one at a time. on_event must not call back into the scheduler. */
+#pragma once
+
+#include "gateway/schedule/kv_ledger.h"
+#include "gateway/schedule/overlap_plan.h"
+#include "gateway/schedule/sequence.h"
+#include "gateway/trace/trace_step.h"
+#include "worker/api/step.h"
+
+typedef struct lh_scheduler lh_scheduler;
+
+typedef struct lh_scheduler_options {
+    uint32_t sequences_max;    /* with pages on the chain at once */
+    uint32_t queue_max;        /* that may wait besides */
+    lh_overlap_spec overlap;   /* of sequences that have none of their own */
+    uint32_t rows_max;         /* of any step */
+    uint32_t width;            /* columns of an activation */
+    uint32_t vocabulary;       /* a drawn token must lie in it */
+    int64_t step_timeout_us;   /* no progress on the chain for so long: a fault */
+    int64_t replay_timeout_us; /* without a chain for so long: the sequences fail */
+} lh_scheduler_options;
+
+typedef struct lh_scheduler_sink {
+    void *context;
+    void (*on_event)(void *context, uint64_t handle, const lh_sequence_event *event);
+} lh_scheduler_sink;
+
+typedef struct lh_scheduler_figures {
+    uint32_t running, waiting, releasing;                /* sequences */
+    uint32_t decode_steps, prefill_steps, release_steps; /* in flight now */
+    uint64_t steps, rows, tokens;                        /* since start */
+    uint64_t replays, cancelled, failed, finished;
+    uint64_t results_ignored; /* duplicate, unexpected or of an old epoch */
+} lh_scheduler_figures;
+
+/* The most stages that a chain will have sizes the tables. */
+lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_scheduler_sink *sink,
+                              int64_t now_us, lh_scheduler **scheduler, lh_error *error);
+/* Sequences that are left are dropped without an event. */
+void lh_scheduler_destroy(lh_scheduler *scheduler);
+
+/* ---- Sequences
+ * --------------------------------------------------------------------------------------------------- */
+
+/* Takes the sequence over, whatever it returns. LH_ERR_BUSY: sequences_max + queue_max are there;
+ * LH_ERR_LIMIT: it can never fit the chain's KV cache; LH_ERR_UNAVAILABLE: no chain, for longer than the
+ * replay timeout. No event comes then. */
+lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, int64_t now_us,
+                              lh_error *error);
+/* No further event comes for the handle. Unknown ones are ignored. */
+void lh_scheduler_cancel(lh_scheduler *scheduler, uint64_t handle);
+
+/* ---- The chain
+ * --------------------------------------------------------------------------------------------------- */
+
+/* The chain takes steps of this epoch. ledger: its KV caches, nothing promised. */
+void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_ledger *ledger,
+                           int64_t now_us);
+/* All steps in flight are lost; sequences wait for the next chain_up and are replayed. */
+void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us);
+bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler);
+/* What is known now of the chain's costs: prompts are cut by it from now on, also what is left of those that are under
+ * way where it has changed much. */
+void lh_scheduler_set_costs(lh_scheduler *scheduler, const lh_cost_chain *costs);
+const lh_overlap_planner *lh_scheduler_planner(const lh_scheduler *scheduler);
+
+/* Until when submissions are taken: INT64_MAX while the chain is up, INT64_MIN when there was never one. */
+int64_t lh_scheduler_open_until_us(const lh_scheduler *scheduler);
+
+/* Results from the ring's last hop. LH_ERR_STALE: another epoch; LH_ERR_MALFORMED: an impossible token, which
+ * is a fault of the chain. Results that nothing waits for are ignored and counted. */
+lh_status lh_scheduler_results(lh_scheduler *scheduler, uint32_t epoch, uint64_t step,
+                               const lh_step_result *results, uint32_t count, int64_t now_us,
+                               lh_error *error);
+/* The first hop's answer to a step: LH_OK when the whole chain has taken it. */
+void lh_scheduler_step_done(lh_scheduler *scheduler, uint32_t epoch, uint64_t step, lh_status status,
+                            const char *message, int64_t now_us);
+
+/* ---- What is to be done
+ * ------------------------------------------------------------------------------------------ */
+
+/* Forms the next step, which then counts as in flight. Pointers live until the next call. False: nothing to
+ * send now. Pull until false after every call above. */
+bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_manifest *manifest);
+/* What traced requests have in a step in flight, each once: parts[max] at most; returns how many. */
+uint32_t lh_scheduler_traced_parts(const lh_scheduler *scheduler, uint64_t step, lh_trace_part *parts,
+                                   uint32_t max);
+/* The next step whose request is to be reset, because all its sequences were cancelled. Its step_done must
+ * still come. */
+bool lh_scheduler_next_cancel(lh_scheduler *scheduler, uint64_t *step);
+/* Why the chain is to be formed again; NULL: it works. No step is formed from then on until
+ * lh_scheduler_chain_down. */
+const char *lh_scheduler_fault(const lh_scheduler *scheduler);
+/* Timeouts. Call at lh_scheduler_deadline_us. */
+void lh_scheduler_tick(lh_scheduler *scheduler, int64_t now_us);
+int64_t lh_scheduler_deadline_us(const lh_scheduler *scheduler); /* INT64_MAX: none */
+
+lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler);
+/* The pages as promised now. */
+const lh_kv_ledger *lh_scheduler_ledger(const lh_scheduler *scheduler);

@@ -1,0 +1,62 @@
+/* Inside the scheduler: its state, and the moves of a sequence that its three files share. scheduler.c has
+ * the life of sequences, step_forming.c what goes into the next step, step_landing.c what comes back. */
+#pragma once
+
+#include "gateway/schedule/flight.h"
+#include "gateway/schedule/scheduler.h"
+#include "gateway/schedule/step_builder.h"
+
+struct lh_scheduler {
+    lh_scheduler_options options;
+    lh_scheduler_sink sink;
+    uint64_t next_sequence, next_step;
+
+    /* Every sequence is in one of these: waiting in the order of arrival; the others by state. */
+    lh_sequence_list waiting, prefill, ready, sampling, releasing;
+    /* Ended ones whose release is still to be sent, a part of `releasing`: [class][count] */
+    lh_sequence **release_queue[2];
+    uint32_t release_count[2];
+
+    bool is_up;
+    uint32_t epoch, stages;
+    lh_kv_ledger ledger;
+    lh_flight_table *flights;
+    lh_step_builder *builder;
+    lh_overlap_planner *planner;
+    uint32_t prefill_depth; /* of the plan that the last prefill step was of */
+    uint32_t cut_count;
+    lh_step_cut
+        cuts[LH_STEP_CUTS_MAX]; /* of the step that is being formed, one for each hop between workers */
+    int64_t down_since_us;      /* while down; INT64_MIN: there was never a chain */
+    int64_t progress_us; /* the last step that went out of an empty chain, came back or brought a token */
+
+    uint64_t decode_steps; /* since start */
+    bool has_fault;
+    char fault_reason[LH_ERROR_MESSAGE_BYTES];
+    lh_scheduler_figures figures;
+};
+
+static inline uint32_t lh_least(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+/* A sequence that a worker has refused travels alone, so that the next refusal tells which one it was. */
+static inline bool lh_sequence_is_suspect(const lh_sequence *sequence) {
+    return sequence->strikes > 0 && sequence->strike_length == sequence->length;
+}
+
+/* Whether a row of it is of a traced request. */
+bool lh_flight_is_traced(const lh_flight *flight);
+/* Sequences that hold pages and have not ended. */
+uint32_t lh_scheduler_running(const lh_scheduler *scheduler);
+void lh_scheduler_move(lh_scheduler *scheduler, lh_sequence *sequence, lh_sequence_state state);
+void lh_scheduler_emit_failed(lh_scheduler *scheduler, lh_sequence *sequence, lh_status status,
+                              const char *message);
+void lh_scheduler_emit_finished(lh_scheduler *scheduler, lh_sequence *sequence, lh_finish_reason reason);
+/* After the last event of a running sequence: its release is to be sent. */
+void lh_scheduler_retire(lh_scheduler *scheduler, lh_sequence *sequence);
+/* Destroys a sequence that holds nothing on any worker. */
+void lh_scheduler_forget(lh_scheduler *scheduler, lh_sequence *sequence);
+/* The first reason stays. */
+void lh_scheduler_report_fault(lh_scheduler *scheduler, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,86 @@
+/* One generation in progress, as the gateway knows it: the tokens so far, how many of them its chain has been
+ * sent, and what the sampler needs. The history is the truth: a sequence can be computed again from it on any
+ * chain, and goes on with the same tokens. Thread: one at a time. */
+#pragma once
+
+#include "common/status.h"
+#include "gateway/schedule/overlap_plan.h"
+#include "gateway/schedule/sequence_request.h"
+#include "worker/api/step.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LH_SEQUENCE_STOP_TOKENS_MAX 64u
+
+typedef enum lh_sequence_state {
+    LH_SEQUENCE_WAITING,   /* in the queue: no pages, nothing sent */
+    LH_SEQUENCE_PREFILL,   /* rows of its history are still to be sent */
+    LH_SEQUENCE_READY,     /* its last token is still to be sent: one row */
+    LH_SEQUENCE_SAMPLING,  /* all is sent; a token is being drawn */
+    LH_SEQUENCE_RELEASING, /* ended; its pages come back when the workers have taken the release */
+} lh_sequence_state;
+
+typedef struct lh_sequence lh_sequence;
+struct lh_sequence {
+    uint64_t id;     /* on the wire; set by the scheduler */
+    uint64_t handle; /* the owner's name for it */
+    uint64_t trace;  /* 0: not traced */
+    lh_sequence_state state;
+    lh_sequence *previous, *next; /* in the one list that it is in */
+
+    uint32_t *history; /* [length], room for prompt_tokens + max_tokens */
+    uint32_t length, prompt_tokens, max_tokens, min_tokens;
+    uint32_t fed; /* positions sent to the chain in this epoch */
+    uint32_t stop_tokens[LH_SEQUENCE_STOP_TOKENS_MAX];
+    uint32_t stop_token_count;
+
+    lh_step_sampling sampling; /* all but counter, biases and counts */
+    lh_step_token_bias *biases,
+        *early_biases; /* early: while min_tokens are not reached, stop tokens are banned */
+    uint32_t bias_count, early_bias_count;
+    struct lh_token_census *census; /* NULL: no penalty is on */
+
+    lh_overlap_spec overlap;
+    bool has_overlap; /* else the server's */
+    bool has_plan;    /* of what is left of its prefill: the scheduler's */
+    lh_overlap_plan plan;
+    double predicted_us,
+        bound_us; /* of its first plan: from the first step to the first token; 0: not known then */
+
+    lh_step_class sampling_class;    /* of the step that draws */
+    uint32_t flights;                /* steps in flight that hold it */
+    bool is_released;                /* the workers have given its pages back; only its flights keep it */
+    uint32_t strikes, strike_length; /* refusals by a worker at this length: see scheduler.c */
+    uint32_t replays, replay_length; /* replays without a token in between */
+    int64_t submitted_us;
+};
+
+/* Copies the request. LH_ERR_INVALID (empty prompt, max_tokens 0 ...), LH_ERR_LIMIT (too many stop tokens or
+ * biases, over `context`), LH_ERR_NO_MEMORY. */
+lh_status lh_sequence_create(const lh_sequence_request *request, uint64_t handle, uint32_t context,
+                             lh_sequence **sequence, lh_error *error);
+/* NULL is allowed. */
+void lh_sequence_destroy(lh_sequence *sequence);
+
+/* Positions to reserve: all that it may come to. */
+uint32_t lh_sequence_positions(const lh_sequence *sequence);
+/* Tokens of the history that the chain has not been sent. */
+uint32_t lh_sequence_pending(const lh_sequence *sequence);
+/* The sampler's parameters for drawing the token at position `length`: pointers into the sequence. */
+lh_step_sampling lh_sequence_sampling(const lh_sequence *sequence);
+/* Appends a drawn token. LH_ERR_NO_MEMORY (the census could not grow). */
+lh_status lh_sequence_append(lh_sequence *sequence, uint32_t token);
+uint32_t lh_sequence_generated(const lh_sequence *sequence);
+/* Whether drawing this token now ends the generation. */
+bool lh_sequence_stops_at(const lh_sequence *sequence, uint32_t token);
+
+/* Lists of sequences: a sequence is in one at a time. */
+typedef struct lh_sequence_list {
+    lh_sequence *first, *last;
+    uint32_t count;
+} lh_sequence_list;
+void lh_sequence_list_push(lh_sequence_list *list, lh_sequence *sequence);
+void lh_sequence_list_remove(lh_sequence_list *list, lh_sequence *sequence);
+/* Inserts before the first one with a greater id. */
+void lh_sequence_list_insert_by_id(lh_sequence_list *list, lh_sequence *sequence);

@@ -1,0 +1,69 @@
+/* What is asked of a sequence, and what its owner is told of it: a prompt of token ids, how to draw and when to stop; then
+ * one event for each token and one at the end. Plain data; thread: its owner's. */
+#pragma once
+
+#include "common/status.h"
+#include "gateway/schedule/overlap_spec.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct lh_sequence_bias {
+    uint32_t token;
+    float bias;
+} lh_sequence_bias;
+
+typedef struct lh_sequence_sampling_options {
+    float temperature;
+    uint32_t top_k;
+    float top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
+    uint64_t seed;
+    bool want_logprob, want_digest;
+    uint32_t top_logprobs;
+    const lh_sequence_bias *biases; /* [bias_count]; copied */
+    uint32_t bias_count;
+} lh_sequence_sampling_options;
+
+typedef enum lh_finish_reason { LH_FINISH_STOP, LH_FINISH_LENGTH } lh_finish_reason;
+
+typedef struct lh_sequence_logprob {
+    uint32_t token;
+    float logprob;
+} lh_sequence_logprob;
+
+typedef enum lh_sequence_event_kind {
+    LH_SEQUENCE_TOKEN,    /* one drawn token; a stop token is not reported, only the finish */
+    LH_SEQUENCE_FINISHED, /* the last event of the sequence */
+    LH_SEQUENCE_FAILED    /* the last event of the sequence: status and message */
+} lh_sequence_event_kind;
+
+typedef struct lh_sequence_event {
+    lh_sequence_event_kind kind;
+    uint32_t token;
+    uint32_t position; /* of the token in the sequence, the prompt included */
+    float logprob;
+    uint32_t top_count;
+    const lh_sequence_logprob *top; /* during the call */
+    uint64_t digest;
+    lh_finish_reason reason;
+    lh_status status; /* FAILED: LH_ERR_UNAVAILABLE (no chain: 503), LH_ERR_TIMEOUT (504), else 500 */
+    const char *message;
+} lh_sequence_event;
+
+typedef void lh_sequence_on_event(void *context, const lh_sequence_event *event);
+
+/* One sequence: a request with n choices submits n of them. */
+typedef struct lh_sequence_request {
+    const uint32_t *prompt; /* [prompt_tokens], > 0; copied */
+    uint32_t prompt_tokens;
+    uint32_t max_tokens;         /* >= 1; prompt_tokens + max_tokens <= the context */
+    const uint32_t *stop_tokens; /* [stop_token_count]: end of generation; copied */
+    uint32_t stop_token_count;
+    uint32_t min_tokens; /* stop tokens do not end it before so many */
+    lh_sequence_sampling_options sampling;
+    bool has_overlap; /* else the server's */
+    lh_overlap_spec overlap;
+    uint64_t trace; /* its number in the trace store; 0: it is not traced */
+    lh_sequence_on_event *on_event;
+    void *context;
+} lh_sequence_request;

@@ -1,0 +1,16 @@
+/* The model that this gateway serves, as the API sees it. Read-only after start: any thread. */
+#pragma once
+
+#include "gateway/text/chat_template.h"
+#include "gateway/text/tokenizer.h"
+
+typedef struct lh_served_model {
+    const char *id;          /* "SmolLM2-135M-Instruct.Q4_1" */
+    const char *fingerprint; /* "fp_" and 16 hex: build, model digest and numeric mode */
+    int64_t created;         /* Unix seconds: the file's modification time */
+    uint32_t context, vocabulary;
+    const lh_tokenizer *tokenizer;
+    const lh_chat_template
+        *chat_template; /* NULL: the file has none that we know, and chat_refusal says why */
+    const char *chat_refusal;
+} lh_served_model;

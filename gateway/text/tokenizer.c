@@ -1,0 +1,300 @@
+/* Special tokens are cut out first; the text between them goes through the pre-tokenizer, word by word, to
+ * BPE. */
+#include "gateway/text/tokenizer.h"
+
+#include "common/log.h"
+#include "gateway/text/bpe.h"
+#include "gateway/text/pre_tokenizer.h"
+#include "gateway/text/special_tokens.h"
+#include "gateway/text/text_buffer.h"
+#include "gateway/text/utf8.h"
+#include "gateway/text/vocabulary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STOP_TOKENS_MAX 32
+
+struct lh_tokenizer {
+    lh_vocabulary *vocabulary;
+    lh_pre_tokenizer *pre;
+    lh_bpe *bpe;
+    lh_special_tokens *special;
+    int64_t bos, eos;
+    bool adds_bos;
+    uint32_t stop_tokens[STOP_TOKENS_MAX];
+    uint32_t stop_token_count;
+};
+
+static bool text_is(lh_text text, const char *wanted) {
+    return text.length == strlen(wanted) && memcmp(text.bytes, wanted, text.length) == 0;
+}
+
+static lh_status check_model(const lh_gguf *gguf, lh_error *error) {
+    lh_text model;
+    lh_status status = lh_gguf_get_text(gguf, "tokenizer.ggml.model", &model, error);
+    if (status == LH_ERR_NOT_FOUND)
+        return lh_fail(error, LH_ERR_MALFORMED, "the file has no tokenizer.ggml.model");
+    if (!status && !text_is(model, "gpt2"))
+        return lh_fail(error, LH_ERR_UNSUPPORTED,
+                       "tokenizer.ggml.model \"%.*s\" is not supported, only \"gpt2\" (byte-level BPE) is",
+                       (int)(model.length < 64 ? model.length : 64), model.bytes);
+    return status;
+}
+
+static lh_status create_pre(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error *error) {
+    lh_text name = {"default", 7};
+    lh_status status = lh_gguf_get_text(gguf, "tokenizer.ggml.pre", &name, error);
+    if (status && status != LH_ERR_NOT_FOUND)
+        return status;
+    if (status)
+        lh_log(LH_LOG_WARN, "tokenizer", "the file has no tokenizer.ggml.pre, taken as default");
+    return lh_pre_tokenizer_create(name.bytes, name.length, &tokenizer->pre, error);
+}
+
+/* An id in the metadata; -1 where the key is absent. */
+static lh_status read_id(const lh_tokenizer *tokenizer, const lh_gguf *gguf, const char *key, int64_t *id,
+                         lh_error *error) {
+    uint64_t value;
+    *id = -1;
+    lh_status status = lh_gguf_get_u64(gguf, key, &value, error);
+    if (status)
+        return status == LH_ERR_NOT_FOUND ? LH_OK : status;
+    if (value >= lh_vocabulary_count(tokenizer->vocabulary))
+        return lh_fail(error, LH_ERR_MALFORMED, "%s is %llu, the vocabulary has %u tokens", key,
+                       (unsigned long long)value, lh_vocabulary_count(tokenizer->vocabulary));
+    *id = (int64_t)value;
+    return LH_OK;
+}
+
+static void add_stop_token(lh_tokenizer *tokenizer, int64_t id) {
+    if (id < 0 || tokenizer->stop_token_count == STOP_TOKENS_MAX)
+        return;
+    for (uint32_t i = 0; i < tokenizer->stop_token_count; i++)
+        if (tokenizer->stop_tokens[i] == id)
+            return;
+    tokenizer->stop_tokens[tokenizer->stop_token_count++] = (uint32_t)id;
+}
+
+/* Files often name one end of text as eos though the template ends turns with another, so the known names
+ * count as well. */
+static void add_stop_tokens_by_name(lh_tokenizer *tokenizer) {
+    static const char *const names[] = {
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|end|>",
+        "<end_of_turn>",
+        "<|endoftext|>",
+        "<|end_of_text|>",
+        "<|eot|>",
+        "<EOT>",
+        "_<EOT>",
+        "</s>",
+        "<eos>",
+        "<|end_of_turn|>",
+        "<|END_OF_TURN_TOKEN|>",
+        "<｜end▁of▁sentence｜>",
+    };
+    for (uint32_t token = 0; token < lh_vocabulary_count(tokenizer->vocabulary); token++) {
+        if (lh_vocabulary_type(tokenizer->vocabulary, token) != LH_TOKEN_CONTROL)
+            continue;
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+            if (text_is(lh_vocabulary_name(tokenizer->vocabulary, token), names[i]))
+                add_stop_token(tokenizer, token);
+    }
+}
+
+static lh_status read_ids(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error *error) {
+    int64_t eot, eom;
+    lh_status status;
+    if ((status = read_id(tokenizer, gguf, "tokenizer.ggml.bos_token_id", &tokenizer->bos, error)) ||
+        (status = read_id(tokenizer, gguf, "tokenizer.ggml.eos_token_id", &tokenizer->eos, error)) ||
+        (status = read_id(tokenizer, gguf, "tokenizer.ggml.eot_token_id", &eot, error)) ||
+        (status = read_id(tokenizer, gguf, "tokenizer.ggml.eom_token_id", &eom, error)))
+        return status;
+    add_stop_token(tokenizer, tokenizer->eos);
+    add_stop_token(tokenizer, eot);
+    add_stop_token(tokenizer, eom);
+    add_stop_tokens_by_name(tokenizer);
+    tokenizer->adds_bos = lh_pre_tokenizer_adds_bos(tokenizer->pre);
+    status = lh_gguf_get_bool(gguf, "tokenizer.ggml.add_bos_token", &tokenizer->adds_bos, error);
+    if (status && status != LH_ERR_NOT_FOUND)
+        return status;
+    tokenizer->adds_bos = tokenizer->adds_bos && tokenizer->bos >= 0;
+    return LH_OK;
+}
+
+lh_status lh_tokenizer_create(const lh_gguf *gguf, lh_tokenizer **tokenizer, lh_error *error) {
+    lh_tokenizer *made = calloc(1, sizeof *made);
+    if (!made)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a tokenizer");
+    lh_status status;
+    if ((status = check_model(gguf, error)) || (status = create_pre(made, gguf, error)) ||
+        (status = lh_vocabulary_create(gguf, &made->vocabulary, error)) ||
+        (status = lh_bpe_create(gguf, made->vocabulary, lh_pre_tokenizer_whole_words(made->pre), &made->bpe,
+                                error)) ||
+        (status = lh_special_tokens_create(made->vocabulary, &made->special, error)) ||
+        (status = read_ids(made, gguf, error))) {
+        lh_tokenizer_destroy(made);
+        return status;
+    }
+    *tokenizer = made;
+    return LH_OK;
+}
+
+void lh_tokenizer_destroy(lh_tokenizer *tokenizer) {
+    if (!tokenizer)
+        return;
+    lh_special_tokens_destroy(tokenizer->special);
+    lh_bpe_destroy(tokenizer->bpe);
+    lh_vocabulary_destroy(tokenizer->vocabulary);
+    lh_pre_tokenizer_destroy(tokenizer->pre);
+    free(tokenizer);
+}
+
+uint32_t lh_tokenizer_vocabulary(const lh_tokenizer *tokenizer) {
+    return lh_vocabulary_count(tokenizer->vocabulary);
+}
+
+int64_t lh_tokenizer_bos(const lh_tokenizer *tokenizer) {
+    return tokenizer->bos;
+}
+
+int64_t lh_tokenizer_eos(const lh_tokenizer *tokenizer) {
+    return tokenizer->eos;
+}
+
+bool lh_tokenizer_adds_bos(const lh_tokenizer *tokenizer) {
+    return tokenizer->adds_bos;
+}
+
+const uint32_t *lh_tokenizer_stop_tokens(const lh_tokenizer *tokenizer, uint32_t *count) {
+    *count = tokenizer->stop_token_count;
+    return tokenizer->stop_tokens;
+}
+
+/* One call of encode. */
+typedef struct encode_call {
+    const lh_tokenizer *tokenizer;
+    lh_word_scan *scan;
+    lh_bpe_work work;
+    lh_tokens *tokens;
+} encode_call;
+
+static lh_status encode_plain(encode_call *call, const char *text, size_t length, lh_error *error) {
+    lh_word_scan_begin(call->scan, text, length);
+    const char *word;
+    size_t word_length;
+    lh_status status;
+    while (!(status = lh_word_scan_next(call->scan, &word, &word_length, error)))
+        if ((status = lh_bpe_encode_word(call->tokenizer->bpe, &call->work, word, word_length, call->tokens,
+                                         error)))
+            return status;
+    return status == LH_AGAIN ? LH_OK : status;
+}
+
+/* Where in the text special tokens are parsed: the segments, laid end to end. */
+typedef struct special_span {
+    const lh_text_segment *segment, *last; /* the next segment, the end of the list */
+    size_t begin, end;                     /* of the span; the text at begin .. end may hold special tokens */
+} special_span;
+
+/* Moves the span on until it ends after `at`: bytes from `at` in which a special token may lie, 0 outside. */
+static size_t special_length(special_span *span, size_t at) {
+    while (span->end <= at && span->segment < span->last) {
+        bool goes_on = span->segment->parse_special;
+        span->begin = span->end;
+        while (span->segment < span->last && span->segment->parse_special == goes_on)
+            span->end += (span->segment++)->length;
+        if (!goes_on)
+            span->begin = span->end;
+    }
+    return at >= span->begin && at < span->end ? span->end - at : 0;
+}
+
+static lh_status encode_joined(encode_call *call, const char *text, size_t length, special_span span,
+                               lh_error *error) {
+    size_t plain = 0, at = 0;
+    lh_status status = LH_OK;
+    while (at < length && !status) {
+        size_t size;
+        int64_t token = lh_special_tokens_match(call->tokenizer->special, text + at, length - at,
+                                                special_length(&span, at), &size);
+        if (token < 0) {
+            at++;
+            continue;
+        }
+        status = encode_plain(call, text + plain, at - plain, error);
+        if (!status)
+            status = lh_tokens_push(call->tokens, (uint32_t)token, error);
+        at += size;
+        plain = at;
+    }
+    return status ? status : encode_plain(call, text + plain, length - plain, error);
+}
+
+static lh_status join(const lh_text_segment *segments, size_t count, lh_text_buffer *joined,
+                      lh_error *error) {
+    lh_status status = LH_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        status = lh_text_buffer_append(joined, segments[i].text, segments[i].length, error);
+    return status;
+}
+
+lh_status lh_tokenizer_encode_segments(const lh_tokenizer *tokenizer, const lh_text_segment *segments,
+                                       size_t count, lh_tokens *tokens, lh_error *error) {
+    lh_text_buffer joined = {0};
+    encode_call call = {.tokenizer = tokenizer, .tokens = tokens};
+    const char *text = count == 1 ? segments[0].text : NULL;
+    size_t length = count == 1 ? segments[0].length : 0;
+    lh_status status = lh_word_scan_create(tokenizer->pre, &call.scan, error);
+    if (status)
+        return status;
+    if (count > 1) {
+        if ((status = join(segments, count, &joined, error)))
+            goto done;
+        text = joined.bytes;
+        length = joined.length;
+    }
+    if (length > INT32_MAX) {
+        status = lh_fail(error, LH_ERR_LIMIT, "a text of %zu bytes is too long", length);
+        goto done;
+    }
+    size_t valid = length ? lh_utf8_valid_prefix(text, length) : 0;
+    if (valid < length)
+        status = lh_fail(error, LH_ERR_MALFORMED, "the text is not UTF-8 at byte %zu", valid);
+    else if (length > 0)
+        status = encode_joined(&call, text, length, (special_span){segments, segments + count, 0, 0}, error);
+done:
+    lh_text_buffer_reset(&joined);
+    lh_bpe_work_reset(&call.work);
+    lh_word_scan_destroy(call.scan);
+    return status;
+}
+
+lh_status lh_tokenizer_encode(const lh_tokenizer *tokenizer, const char *text, size_t length,
+                              bool parse_special, lh_tokens *tokens, lh_error *error) {
+    lh_text_segment segment = {text, length, parse_special};
+    return lh_tokenizer_encode_segments(tokenizer, &segment, 1, tokens, error);
+}
+
+lh_status lh_tokenizer_token_bytes(const lh_tokenizer *tokenizer, uint32_t token, const char **bytes,
+                                   size_t *length) {
+    if (token >= lh_vocabulary_count(tokenizer->vocabulary))
+        return LH_ERR_LIMIT;
+    lh_text text = lh_vocabulary_bytes(tokenizer->vocabulary, token);
+    *bytes = text.bytes;
+    *length = text.length;
+    return LH_OK;
+}
+
+lh_status lh_tokenizer_token_name(const lh_tokenizer *tokenizer, uint32_t token, const char **bytes,
+                                  size_t *length) {
+    if (token >= lh_vocabulary_count(tokenizer->vocabulary))
+        return LH_ERR_LIMIT;
+    lh_text text = lh_vocabulary_name(tokenizer->vocabulary, token);
+    *bytes = text.bytes;
+    *length = text.length;
+    return LH_OK;
+}

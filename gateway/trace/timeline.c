@@ -1,0 +1,358 @@
+/* Two passes over the steps: what they tell of the clocks, then what they tell of the request, in the gateway's clock.
+ *
+ * Every step carries the bounds of the ring's clocks as they were known when it ended. All of a trace's steps together know more
+ * than each: so the first pass gathers the bounds of each epoch, and the second puts each step where they say it was. What
+ * was seen on a worker and what was seen on the next one then keep their order, since the bounds hold for all of it. */
+#include "gateway/trace/timeline.h"
+
+#include "gateway/growing_array.h"
+#include "gateway/trace/timeline_order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Nothing of a request is so far from its beginning: a worker tells nonsense, of which no sums are made. 13 days. */
+#define FAR_US (1ll << 40)
+
+/* The clocks of the steps of one epoch. */
+typedef struct ring {
+    uint32_t epoch, hop_count;
+    lh_clock_hop hops[LH_CLOCK_RING_MAX];
+} ring;
+
+/* What is needed while a timeline is made. */
+typedef struct draft {
+    lh_timeline *line;
+    const lh_trace *trace;
+    const lh_trace_entry **entries; /* in the order of the line's steps */
+    ring ring;
+    lh_step_times times[2];
+    lh_clock_offset clocks[LH_CLOCK_RING_MAX];
+    bool has_failed; /* out of memory */
+} draft;
+
+const char *lh_span_kind_name(lh_span_kind kind) {
+    static const char *const names[] = {"request", "tokenize", "queue", "prefill",  "decode", "begin",
+                                        "accept",  "finish",   "emit",  "manifest", "shard",  "results"};
+    return names[kind];
+}
+
+/* ---- Tracks and spans -------------------------------------------------------------------------------------------- */
+
+static uint32_t find_track(draft *d, lh_track_kind kind, const char *from, const char *to) {
+    lh_timeline *line = d->line;
+    for (uint32_t i = 0; i < line->track_count; i++)
+        if (line->tracks[i].kind == kind && strcmp(line->tracks[i].from, from) == 0 &&
+            strcmp(line->tracks[i].to, to) == 0)
+            return i;
+    lh_track *tracks = reallocarray(line->tracks, line->track_count + 1, sizeof *tracks);
+    if (!tracks) {
+        d->has_failed = true;
+        return 0;
+    }
+    line->tracks = tracks;
+    lh_track *track = &tracks[line->track_count];
+    *track = (lh_track){.kind = kind};
+    snprintf(track->from, sizeof track->from, "%s", from);
+    snprintf(track->to, sizeof track->to, "%s", to);
+    return line->track_count++;
+}
+
+/* Spans of which one end is not known, or that end before they begin by clocks that are not known well, are left out. */
+static void add_span(draft *d, const lh_span *span) {
+    lh_timeline *line = d->line;
+    bool is_near = span->begin_us > line->received_us - FAR_US && span->end_us < line->received_us + FAR_US;
+    if (d->has_failed || span->begin_us == 0 || span->end_us < span->begin_us || !is_near)
+        return;
+    if (!lh_growing_array_reserve(&line->spans, &line->span_capacity, line->span_count + 1,
+                                  sizeof *line->spans)) {
+        d->has_failed = true;
+        return;
+    }
+    line->spans[line->span_count++] = *span;
+}
+
+/* ---- Clocks ------------------------------------------------------------------------------------------------------ */
+
+static void gather_clocks(draft *d, uint32_t epoch) {
+    d->ring = (ring){.epoch = epoch};
+    for (uint32_t i = 0; i < d->line->step_count; i++) {
+        const lh_trace_step *step = d->entries[i]->step;
+        if (step->epoch != epoch || step->hop_count == 0)
+            continue;
+        d->ring.hop_count = step->hop_count;
+        for (uint32_t k = 0; k < step->hop_count; k++)
+            lh_clock_hop_bound(&d->ring.hops[k], &step->hops[k]);
+    }
+}
+
+/* In the gateway's clock. 0 stays 0: it did not happen. */
+static int64_t to_gateway(const draft *d, uint32_t clock, int64_t moment_us) {
+    return moment_us ? moment_us - d->clocks[clock].offset_us : 0;
+}
+
+static int64_t worker_moment(const draft *d, uint32_t clock, const lh_step_times *times, uint32_t offset_us) {
+    return to_gateway(d, clock, lh_trace_moment(times, offset_us));
+}
+
+static void note_error(lh_track *track, int64_t error_us) {
+    if (error_us < 0 || track->error_us < 0)
+        track->error_us = -1;
+    else if (error_us > track->error_us)
+        track->error_us = error_us;
+}
+
+/* The wire of a hop, with what its clocks say of it. */
+static uint32_t wire_track(draft *d, uint32_t hop, const char *from, const char *to, int64_t near_us) {
+    uint32_t index = find_track(d, LH_TRACK_WIRE, from, to);
+    if (d->has_failed)
+        return 0;
+    lh_track *track = &d->line->tracks[index];
+    uint32_t far = (hop + 1) % d->ring.hop_count;
+    lh_clock_bounds bounds;
+    note_error(track, d->clocks[hop].error_us);
+    note_error(track, d->clocks[far].error_us);
+    if (lh_clock_hop_at(&d->ring.hops[hop], near_us, &bounds))
+        track->one_way_us = (bounds.highest_us - bounds.lowest_us) / 2;
+    return index;
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------------------------- */
+
+static void draw_compute(draft *d, uint32_t step, uint32_t clock, const lh_step_times *t) {
+    uint32_t track = find_track(d, LH_TRACK_COMPUTE, t->worker, "");
+    if (d->has_failed)
+        return;
+    note_error(&d->line->tracks[track], d->clocks[clock].error_us);
+    lh_span span = {.kind = LH_SPAN_BEGIN, .track = track, .step = step};
+    span.begin_us = worker_moment(d, clock, t, t->begin_us);
+    span.end_us = worker_moment(d, clock, t, t->begun_us);
+    add_span(d, &span);
+    span.kind = LH_SPAN_FINISH;
+    span.begin_us = worker_moment(d, clock, t, t->finish_us);
+    span.end_us = worker_moment(d, clock, t, t->finished_us);
+    add_span(d, &span);
+    for (uint32_t i = 0; i < t->taken_count && i < LH_STEP_TIMES_SHARDS_MAX; i++) {
+        const lh_step_shard_taken *s = &t->taken[i];
+        add_span(d, &(lh_span){.kind = LH_SPAN_ACCEPT,
+                               .track = track,
+                               .step = step,
+                               .begin_us = worker_moment(d, clock, t, s->accept_us),
+                               .end_us = worker_moment(d, clock, t, s->accepted_us),
+                               .first_row = s->first_row,
+                               .rows = s->rows,
+                               .first_column = s->first_column,
+                               .columns = s->columns,
+                               .bytes = s->bytes});
+    }
+    int64_t before_us = 0;
+    for (uint32_t i = 0; i < t->given_count && i < LH_STEP_TIMES_SHARDS_MAX; i++) {
+        const lh_step_shard_given *s = &t->given[i];
+        int64_t now_us = worker_moment(d, clock, t, s->emitted_us);
+        add_span(d, &(lh_span){.kind = LH_SPAN_EMIT,
+                               .track = track,
+                               .step = step,
+                               .begin_us = before_us ? before_us : now_us,
+                               .end_us = now_us,
+                               .first_row = s->first_row,
+                               .rows = s->rows,
+                               .first_column = s->first_column,
+                               .columns = s->columns,
+                               .bytes = s->bytes});
+        before_us = now_us;
+    }
+}
+
+static void draw_shards(draft *d, uint32_t step, uint32_t hop, const lh_step_times *from,
+                        const lh_step_times *to) {
+    uint32_t track = wire_track(d, hop, from->worker, to->worker, (int64_t)from->base_us);
+    for (uint32_t i = 0; i < to->taken_count && i < LH_STEP_TIMES_SHARDS_MAX; i++) {
+        const lh_step_shard_taken *s = &to->taken[i];
+        const lh_step_shard_given *given = lh_trace_find_given(from, s);
+        int64_t left_us = given ? worker_moment(d, hop, from, given->handed_us) : 0;
+        add_span(d, &(lh_span){.kind = LH_SPAN_SHARD,
+                               .track = track,
+                               .step = step,
+                               .begin_us = left_us,
+                               .end_us = worker_moment(d, hop + 1, to, s->came_us),
+                               .left_us = left_us,
+                               .first_row = s->first_row,
+                               .rows = s->rows,
+                               .first_column = s->first_column,
+                               .columns = s->columns,
+                               .bytes = s->bytes});
+    }
+}
+
+/* Where nothing is known of its clock, a worker's times mean nothing here. */
+static bool is_placed(const draft *d, uint32_t clock) {
+    return d->clocks[clock].error_us >= 0;
+}
+
+static void draw_step(draft *d, uint32_t index) {
+    const lh_trace_step *step = d->entries[index]->step;
+    size_t offset = 0;
+    uint32_t workers = step->hop_count - 1;
+    lh_clock_ring_align(d->ring.hops, d->ring.hop_count, step->submitted_us, d->clocks);
+    for (uint32_t i = 0; i < workers; i++) {
+        lh_step_times *one = &d->times[i % 2], *before = &d->times[(i + 1) % 2];
+        if (lh_step_times_read(step->frames, step->frames_bytes, &offset, one, NULL) != LH_OK)
+            return;
+        if (!is_placed(d, i + 1))
+            continue;
+        if (i == 0) {
+            uint32_t track = wire_track(d, 0, "", one->worker, step->submitted_us);
+            add_span(d, &(lh_span){.kind = LH_SPAN_MANIFEST,
+                                   .track = track,
+                                   .step = index,
+                                   .begin_us = step->submitted_us,
+                                   .end_us = worker_moment(d, 1, one, one->manifest_us),
+                                   .left_us = step->submitted_us});
+        } else if (is_placed(d, i)) {
+            draw_shards(d, index, i, before, one);
+        }
+        draw_compute(d, index, i + 1, one);
+    }
+    const lh_step_times *last = &d->times[(workers - 1) % 2];
+    if (!is_placed(d, workers) || step->results_us == 0)
+        return;
+    int64_t left_us = worker_moment(d, workers, last, last->submitted_us);
+    add_span(d, &(lh_span){.kind = LH_SPAN_RESULTS,
+                           .track = wire_track(d, workers, last->worker, "", (int64_t)last->base_us),
+                           .step = index,
+                           .begin_us = left_us,
+                           .end_us = step->results_us,
+                           .left_us = left_us});
+}
+
+static void draw_steps(draft *d) {
+    lh_timeline *line = d->line;
+    for (uint32_t i = 0; i < line->step_count && !d->has_failed; i++) {
+        if (!line->steps[i].is_timed)
+            continue;
+        if (d->ring.hop_count == 0 || d->ring.epoch != line->steps[i].epoch)
+            gather_clocks(d, line->steps[i].epoch);
+        draw_step(d, i);
+    }
+}
+
+/* ---- The request ------------------------------------------------------------------------------------------------- */
+
+static void draw_phase(draft *d, lh_span_kind kind, int64_t begin_us, int64_t end_us) {
+    if (end_us)
+        add_span(d,
+                 &(lh_span){.kind = kind, .step = LH_SPAN_NO_STEP, .begin_us = begin_us, .end_us = end_us});
+}
+
+static void draw_request(draft *d) {
+    const lh_timeline *line = d->line;
+    int64_t end_us = line->ended_us > line->last_token_us ? line->ended_us : line->last_token_us;
+    find_track(d, LH_TRACK_REQUEST, "", "");
+    draw_phase(d, LH_SPAN_REQUEST, line->received_us, end_us);
+    draw_phase(d, LH_SPAN_TOKENIZE, line->received_us, line->tokenized_us);
+    draw_phase(d, LH_SPAN_QUEUE, line->tokenized_us, line->admitted_us);
+    draw_phase(d, LH_SPAN_PREFILL, line->admitted_us, line->first_token_us);
+    if (line->last_token_us > line->first_token_us)
+        draw_phase(d, LH_SPAN_DECODE, line->first_token_us, line->last_token_us);
+}
+
+/* ---- Making ------------------------------------------------------------------------------------------------------ */
+
+static int compare_entries(const void *one, const void *other) {
+    const lh_trace_step *a = (*(const lh_trace_entry *const *)one)->step,
+                        *b = (*(const lh_trace_entry *const *)other)->step;
+    if (a->epoch != b->epoch)
+        return a->epoch < b->epoch ? -1 : 1;
+    return a->step < b->step ? -1 : a->step > b->step;
+}
+
+static void copy_steps(draft *d) {
+    uint32_t prefills = 0, others = 0;
+    for (uint32_t i = 0; i < d->line->step_count; i++) {
+        const lh_trace_entry *entry = d->entries[i];
+        const lh_trace_step *step = entry->step;
+        bool is_prefill = step->step_class == LH_STEP_PREFILL &&
+                          (d->trace->first_token_us == 0 || step->formed_us < d->trace->first_token_us);
+        d->line->steps[i] = (lh_timeline_step){.epoch = step->epoch,
+                                               .step = step->step,
+                                               .step_class = step->step_class,
+                                               .status = step->status,
+                                               .is_timed = step->hop_count > 1,
+                                               .is_prefill = is_prefill,
+                                               .number = is_prefill ? ++prefills : ++others,
+                                               .first_position = entry->first_position,
+                                               .rows = entry->rows,
+                                               .draws = entry->draws,
+                                               .step_rows = step->rows,
+                                               .formed_us = step->formed_us,
+                                               .submitted_us = step->submitted_us,
+                                               .results_us = step->results_us,
+                                               .answered_us = step->answered_us};
+    }
+}
+
+static void fill(draft *d) {
+    const lh_trace *trace = d->trace;
+    for (uint32_t i = 0; i < trace->entry_count; i++)
+        d->entries[i] = &trace->entries[i];
+    d->line->step_count = trace->entry_count;
+    if (trace->entry_count)
+        qsort(d->entries, trace->entry_count, sizeof(lh_trace_entry *), compare_entries);
+    copy_steps(d);
+    draw_request(d);
+    draw_steps(d);
+    lh_timeline_order(d->line);
+}
+
+static void copy_head(lh_timeline *line, const lh_trace *trace) {
+    memcpy(line->id, trace->id, sizeof line->id);
+    memcpy(line->request_id, trace->request_id, sizeof line->request_id);
+    line->received_us = trace->received_us;
+    line->tokenized_us = trace->tokenized_us;
+    line->admitted_us = trace->admitted_us;
+    line->ended_us = trace->ended_us;
+    line->first_token_us = trace->first_token_us;
+    line->last_token_us = trace->last_token_us;
+    line->prompt_tokens = trace->prompt_tokens;
+    memcpy(line->plan, trace->plan, sizeof line->plan);
+    line->predicted_us = trace->predicted_us;
+    line->token_count = trace->token_count;
+    line->dropped_count = trace->dropped_count;
+    line->is_over = trace->ended_us != 0 && trace->open_steps == 0;
+}
+
+lh_status lh_timeline_create(const lh_trace *trace, lh_timeline **timeline, lh_error *error) {
+    lh_timeline *line = calloc(1, sizeof *line);
+    draft *d = calloc(1, sizeof *d);
+    bool is_made = line && d;
+    if (is_made) {
+        *d = (draft){.line = line, .trace = trace};
+        d->entries = calloc(trace->entry_count + 1u, sizeof(lh_trace_entry *));
+        line->steps = calloc(trace->entry_count + 1u, sizeof *line->steps);
+        is_made = d->entries && line->steps;
+    }
+    if (is_made) {
+        copy_head(line, trace);
+        fill(d);
+        is_made = !d->has_failed;
+    }
+    if (d)
+        free(d->entries);
+    free(d);
+    if (!is_made) {
+        lh_timeline_destroy(line);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a timeline");
+    }
+    *timeline = line;
+    return LH_OK;
+}
+
+void lh_timeline_destroy(lh_timeline *timeline) {
+    if (!timeline)
+        return;
+    free(timeline->tracks);
+    free(timeline->steps);
+    free(timeline->spans);
+    free(timeline);
+}

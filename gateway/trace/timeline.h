@@ -1,0 +1,82 @@
+/* A trace as spans on tracks, all in the gateway's clock: what the request, each worker's compute and each hop's wire were doing
+ * when. Made from a copy of a trace, which is not needed afterwards. Thread: any.
+ *
+ * On one track spans never overlap, but those of LH_SPAN_EMIT lie within their LH_SPAN_FINISH, and those of the request's
+ * phases within LH_SPAN_REQUEST. A wire is busy with a shard from the moment at which the shard was handed to it, or at which the
+ * one before it has come, whichever is later, until it has come: so a span holds the way there as well as the sending. */
+#pragma once
+
+#include "gateway/trace/trace_store.h"
+
+typedef enum lh_track_kind {
+    LH_TRACK_REQUEST, /* the gateway's own */
+    LH_TRACK_COMPUTE, /* of worker `from` */
+    LH_TRACK_WIRE     /* from `from` to `to`; "" is the gateway */
+} lh_track_kind;
+
+typedef struct lh_track {
+    lh_track_kind kind;
+    char from[LH_STEP_TIMES_NAME_BYTES], to[LH_STEP_TIMES_NAME_BYTES];
+    int64_t
+        error_us; /* by which its clock may be off, at most; -1: it is not known at all. A wire's: of both ends */
+    int64_t one_way_us; /* WIRE: the shortest way seen, without queues; 0: not known */
+} lh_track;
+
+typedef enum lh_span_kind {
+    LH_SPAN_REQUEST,  /* from its headers to its last byte, or last token */
+    LH_SPAN_TOKENIZE, /* until it was submitted */
+    LH_SPAN_QUEUE,    /* until its first step was formed */
+    LH_SPAN_PREFILL,  /* until its first token came */
+    LH_SPAN_DECODE,   /* until its last one */
+    LH_SPAN_BEGIN,    /* compute: pages, the first stage's embedding */
+    LH_SPAN_ACCEPT,   /* a shard that came */
+    LH_SPAN_FINISH,   /* the layers */
+    LH_SPAN_EMIT,     /* within it: a shard of the result, since the one before it */
+    LH_SPAN_MANIFEST, /* wire: on the first hop, where the manifest is all there is */
+    LH_SPAN_SHARD,
+    LH_SPAN_RESULTS /* on the last hop */
+} lh_span_kind;
+
+#define LH_SPAN_NO_STEP UINT32_MAX
+
+typedef struct lh_span {
+    lh_span_kind kind;
+    uint32_t track, step; /* indices; step: LH_SPAN_NO_STEP for the request's */
+    int64_t begin_us, end_us;
+    int64_t left_us; /* wire: handed to the connection, whether or not the wire was free */
+    uint32_t first_row, rows, first_column, columns, bytes; /* of a shard */
+} lh_span;
+
+typedef struct lh_timeline_step {
+    uint32_t epoch;
+    uint64_t step;
+    lh_step_class step_class;
+    lh_status status;
+    bool is_timed;                        /* the workers told of it */
+    bool is_prefill;                      /* a chunk of the request's prompt, before its first token */
+    uint32_t number;                      /* among its kind, from 1 */
+    uint32_t first_position, rows, draws; /* the request's part */
+    uint32_t step_rows;                   /* of all requests */
+    int64_t formed_us, submitted_us, results_us, answered_us; /* 0: not */
+} lh_timeline_step;
+
+typedef struct lh_timeline {
+    char id[LH_RANDOM_ID_BYTES], request_id[LH_TRACE_NAME_BYTES];
+    int64_t received_us, tokenized_us, admitted_us, ended_us, first_token_us, last_token_us;
+    uint32_t prompt_tokens, token_count, dropped_count;
+    char plan[LH_TRACE_PLAN_BYTES]; /* as in lh_trace */
+    int64_t predicted_us;
+    bool is_over; /* ended, and none of its steps is on its way */
+    lh_track *tracks;
+    uint32_t track_count;
+    lh_timeline_step *steps; /* in the order in which they were formed */
+    uint32_t step_count;
+    lh_span *spans; /* by track, then by begin; what holds another one comes before it */
+    size_t span_count, span_capacity;
+} lh_timeline;
+
+/* LH_ERR_NO_MEMORY. */
+lh_status lh_timeline_create(const lh_trace *trace, lh_timeline **timeline, lh_error *error);
+void lh_timeline_destroy(lh_timeline *timeline);
+/* "prefill", "shard"...: static. */
+const char *lh_span_kind_name(lh_span_kind kind);
