@@ -64,6 +64,10 @@ typedef struct lh_sequence_request {
     bool has_overlap; /* else the server's */
     lh_overlap_spec overlap;
     uint64_t trace; /* its number in the trace store; 0: it is not traced */
+    uint64_t
+        tenant; /* whose it is: shares are fair between tenants, pages are shared within one; 0: nobody's */
+    int32_t priority;    /* the lower, the sooner */
+    int64_t deadline_us; /* of the engine's clock: nothing is computed for it after that; 0: none */
     lh_sequence_on_event *on_event;
     void *context;
 } lh_sequence_request;
