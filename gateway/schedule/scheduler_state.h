@@ -1,5 +1,6 @@
-/* Inside the scheduler: its state, and the moves of a sequence that its three files share. scheduler.c has
- * the life of sequences, step_forming.c what goes into the next step, step_landing.c what comes back. */
+/* Inside the scheduler: its state, and the moves of a sequence that its files share. scheduler.c has
+ * the life of sequences, step_forming.c what goes into the next step (with decode_forming.c and prefill_forming.c),
+ * step_landing.c what comes back. */
 #pragma once
 
 #include "gateway/schedule/flight.h"

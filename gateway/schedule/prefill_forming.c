@@ -1,0 +1,98 @@
+/* Prefill steps: the next chunk of a prompt as its plan cuts it, or several short prompts together. */
+#include "gateway/schedule/overlap_shape.h"
+#include "gateway/schedule/step_forming.h"
+
+/* Prompts that go whole share a step up to so many rows: more of them would hold up the first one's token. */
+#define SHARED_ROWS_MAX 64u
+
+static const lh_overlap_spec *spec_of(const lh_scheduler *s, const lh_sequence *sequence) {
+    return sequence->has_overlap ? &sequence->overlap : &s->options.overlap;
+}
+
+/* Made when its first rows are to leave, and once more for what is left where the chain is not what it was. */
+static const lh_overlap_plan *plan_of(lh_scheduler *s, lh_sequence *sequence) {
+    bool is_first = !sequence->has_plan;
+    bool is_stale = sequence->plan.revision != lh_overlap_planner_revision(s->planner);
+    if (is_first || is_stale) {
+        bool follows = lh_flight_table_count(s->flights, LH_STEP_PREFILL) > 0;
+        lh_overlap_planner_plan(s->planner, spec_of(s, sequence), sequence->fed,
+                                lh_sequence_pending(sequence), follows, &sequence->plan);
+        sequence->has_plan = true;
+    }
+    if (is_first) {
+        sequence->predicted_us = sequence->plan.predicted_us;
+        sequence->bound_us = sequence->plan.bound_us;
+    }
+    return &sequence->plan;
+}
+
+static bool is_short(const lh_scheduler *s, const lh_sequence *sequence) {
+    return sequence->fed == 0 && spec_of(s, sequence)->mode == LH_OVERLAP_AUTO &&
+           lh_sequence_pending(sequence) <= lh_least(SHARED_ROWS_MAX, s->options.rows_max);
+}
+
+/* As planned; but short prompts that are not alone go whole: they fill the pipe by their number, and sharing steps gets all
+ * of them through sooner than cutting each for itself. */
+static uint32_t chunk_of(lh_scheduler *s, lh_sequence *sequence, bool is_alone) {
+    const lh_overlap_plan *plan = plan_of(s, sequence);
+    uint32_t pending = lh_sequence_pending(sequence);
+    if (!is_alone && is_short(s, sequence))
+        return pending;
+    return lh_least(lh_overlap_plan_rows_at(plan, sequence->fed, s->options.rows_max), pending);
+}
+
+static bool is_whole(const lh_sequence *sequence, uint32_t chunk) {
+    return sequence->fed == 0 && chunk == lh_sequence_pending(sequence);
+}
+
+/* Without overlap a chunk leaves when the one before it has come around. */
+static bool waits_for_itself(lh_scheduler *s, const lh_sequence *sequence) {
+    if (!sequence->plan.is_serial || sequence->fed == 0)
+        return false;
+    for (lh_flight *f = NULL; (f = lh_flight_table_next(s->flights, f));)
+        if (!f->is_through && lh_flight_holds(f, sequence))
+            return true;
+    return false;
+}
+
+static void use_cuts(lh_scheduler *s, const lh_overlap_plan *plan) {
+    for (uint32_t h = 0; h < plan->cut_count; h++)
+        if (plan->cuts[h])
+            s->cut_count = s->stages - 1;
+    for (uint32_t h = 0; h < s->cut_count; h++)
+        s->cuts[h] = lh_overlap_cut(h < plan->cut_count ? plan->cuts[h] : 0, s->options.width);
+}
+
+static void add_chunk(lh_scheduler *s, lh_sequence *sequence, uint32_t rows) {
+    lh_step_builder_add(s->builder, sequence, rows);
+    if (lh_sequence_pending(sequence) == 0)
+        lh_forming_begin_sampling(s, sequence, LH_STEP_PREFILL);
+}
+
+/* Further prompts that go whole, too. */
+static void add_company(lh_scheduler *s, lh_flight *flight) {
+    for (lh_sequence *sequence; (sequence = s->prefill.first);) {
+        if (!lh_forming_may_join(flight, sequence) || !is_whole(sequence, chunk_of(s, sequence, false)) ||
+            lh_step_builder_room(s->builder, sequence) < lh_sequence_pending(sequence))
+            return;
+        add_chunk(s, sequence, lh_sequence_pending(sequence));
+    }
+}
+
+/* The next chunk of the first prompt, first come first served; short ones share a step. */
+void lh_forming_fill_prefill(lh_scheduler *s, lh_flight *flight) {
+    lh_sequence *first = s->prefill.first;
+    bool is_alone = s->prefill.count == 1 && lh_flight_table_count(s->flights, LH_STEP_PREFILL) == 0;
+    uint32_t chunk = first ? chunk_of(s, first, is_alone) : 0, limit = chunk;
+    bool has_company = first && is_whole(first, chunk);
+    if (has_company && limit < SHARED_ROWS_MAX)
+        limit = lh_least(SHARED_ROWS_MAX, s->options.rows_max);
+    lh_step_builder_begin(s->builder, flight, LH_STEP_PREFILL, limit);
+    if (!first || !lh_forming_has_place(s, LH_STEP_PREFILL, first->plan.depth) || waits_for_itself(s, first))
+        return;
+    s->prefill_depth = first->plan.depth;
+    use_cuts(s, &first->plan);
+    add_chunk(s, first, chunk);
+    if (has_company)
+        add_company(s, flight);
+}
