@@ -67,7 +67,8 @@ lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_sche
     s->down_since_us = INT64_MIN;
     s->progress_us = now_us;
     s->prefill_depth = 1;
-    if (lh_overlap_planner_create(options->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
+    if (lh_wait_queue_create(&s->waiting, error) ||
+        lh_overlap_planner_create(options->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
         lh_flight_table_create(LH_STEPS_OPEN_MAX, segments_max(s), releases_max(s), &s->flights, error) ||
         lh_step_builder_create(options->rows_max, segments_max(s), releases_max(s), &s->builder, error))
         goto fail;
@@ -93,7 +94,7 @@ static void destroy_list(lh_sequence_list *list) {
 void lh_scheduler_destroy(lh_scheduler *scheduler) {
     if (!scheduler)
         return;
-    destroy_list(&scheduler->waiting);
+    lh_wait_queue_destroy(scheduler->waiting);
     destroy_list(&scheduler->prefill);
     destroy_list(&scheduler->ready);
     destroy_list(&scheduler->sampling);
@@ -111,8 +112,6 @@ void lh_scheduler_destroy(lh_scheduler *scheduler) {
 
 static lh_sequence_list *list_of(lh_scheduler *s, lh_sequence_state state) {
     switch (state) {
-    case LH_SEQUENCE_WAITING:
-        return &s->waiting;
     case LH_SEQUENCE_PREFILL:
         return &s->prefill;
     case LH_SEQUENCE_READY:
@@ -120,13 +119,24 @@ static lh_sequence_list *list_of(lh_scheduler *s, lh_sequence_state state) {
     case LH_SEQUENCE_SAMPLING:
         return &s->sampling;
     case LH_SEQUENCE_RELEASING:
+        return &s->releasing;
+    case LH_SEQUENCE_WAITING:
         break;
     }
-    return &s->releasing;
+    assert(!"a queue, not a list");
+    return NULL;
+}
+
+/* From the queue or list that its state puts it into. */
+static void take_out(lh_scheduler *s, lh_sequence *sequence) {
+    if (sequence->state == LH_SEQUENCE_WAITING)
+        lh_wait_queue_remove(s->waiting, sequence);
+    else
+        lh_sequence_list_remove(list_of(s, sequence->state), sequence);
 }
 
 void lh_scheduler_move(lh_scheduler *s, lh_sequence *sequence, lh_sequence_state state) {
-    lh_sequence_list_remove(list_of(s, sequence->state), sequence);
+    take_out(s, sequence);
     sequence->state = state;
     lh_sequence_list_push(list_of(s, state), sequence);
 }
@@ -161,7 +171,7 @@ void lh_scheduler_retire(lh_scheduler *s, lh_sequence *sequence) {
 
 /* A sequence that holds nothing on any worker. */
 void lh_scheduler_forget(lh_scheduler *s, lh_sequence *sequence) {
-    lh_sequence_list_remove(list_of(s, sequence->state), sequence);
+    take_out(s, sequence);
     lh_sequence_destroy(sequence);
 }
 
@@ -170,9 +180,10 @@ lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, in
     lh_scheduler *s = scheduler;
     lh_status status = LH_OK;
     uint64_t room = lh_kv_ledger_positions(&s->ledger);
-    if (lh_scheduler_running(s) + s->waiting.count >= s->options.sequences_max + s->options.queue_max)
+    if (lh_scheduler_running(s) + lh_wait_queue_count(s->waiting) >=
+        s->options.sequences_max + s->options.queue_max)
         status = lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences run and %u wait",
-                         lh_scheduler_running(s), s->waiting.count);
+                         lh_scheduler_running(s), lh_wait_queue_count(s->waiting));
     else if (now_us >= lh_scheduler_open_until_us(s))
         status = lh_fail(error, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
     else if (s->is_up && lh_sequence_positions(sequence) > room)
@@ -187,17 +198,20 @@ lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, in
     sequence->id = s->next_sequence++;
     sequence->submitted_us = now_us;
     sequence->state = LH_SEQUENCE_WAITING;
-    lh_sequence_list_push(&s->waiting, sequence);
+    lh_wait_queue_push(s->waiting, sequence);
     return LH_OK;
 }
 
 static lh_sequence *find_handle(lh_scheduler *s, uint64_t handle) {
-    lh_sequence_list *lists[] = {&s->waiting, &s->prefill, &s->ready, &s->sampling};
+    lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         for (lh_sequence *sequence = lists[i]->first; sequence; sequence = sequence->next)
             if (sequence->handle == handle)
                 return sequence;
-    return NULL;
+    lh_sequence *waiting = NULL;
+    while ((waiting = lh_wait_queue_walk(s->waiting, waiting)) && waiting->handle != handle)
+        ;
+    return waiting;
 }
 
 static bool is_to_be_cancelled(const lh_flight *flight) {
@@ -294,7 +308,7 @@ static void drop_flights(lh_scheduler *s) {
 
 /* Back into the queue, where its number puts it before all that came later. */
 static void send_back(lh_scheduler *s, lh_sequence *sequence) {
-    lh_sequence_list_remove(list_of(s, sequence->state), sequence);
+    take_out(s, sequence);
     sequence->state = LH_SEQUENCE_WAITING;
     sequence->flights = 0;
     if (sequence->fed > 0) {
@@ -304,12 +318,12 @@ static void send_back(lh_scheduler *s, lh_sequence *sequence) {
     }
     sequence->fed = 0;
     sequence->has_plan = false;
-    lh_sequence_list_insert_by_id(&s->waiting, sequence);
+    lh_wait_queue_put_back(s->waiting, sequence);
 }
 
 static void fail_hopeless(lh_scheduler *s) {
-    for (lh_sequence *sequence = s->waiting.first, *next; sequence; sequence = next) {
-        next = sequence->next;
+    for (lh_sequence *sequence = lh_wait_queue_walk(s->waiting, NULL), *next; sequence; sequence = next) {
+        next = lh_wait_queue_walk(s->waiting, sequence);
         if (sequence->strikes >= STRIKES_MAX)
             lh_scheduler_emit_failed(s, sequence, LH_ERR_INTERNAL, "a worker refused the sequence twice");
         else if (sequence->replays > REPLAYS_MAX)
@@ -376,8 +390,7 @@ const char *lh_scheduler_fault(const lh_scheduler *scheduler) {
  * -------------------------------------------------------------------------------------------------------- */
 
 static void fail_all_waiting(lh_scheduler *s) {
-    while (s->waiting.first) {
-        lh_sequence *sequence = s->waiting.first;
+    for (lh_sequence *sequence; (sequence = lh_wait_queue_walk(s->waiting, NULL));) {
         lh_scheduler_emit_failed(s, sequence, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
         lh_scheduler_forget(s, sequence);
     }
@@ -386,7 +399,7 @@ static void fail_all_waiting(lh_scheduler *s) {
 int64_t lh_scheduler_deadline_us(const lh_scheduler *scheduler) {
     const lh_scheduler *s = scheduler;
     if (!s->is_up)
-        return s->waiting.count ? s->down_since_us + s->options.replay_timeout_us : INT64_MAX;
+        return lh_wait_queue_count(s->waiting) ? s->down_since_us + s->options.replay_timeout_us : INT64_MAX;
     return lh_flight_table_total(s->flights) ? s->progress_us + s->options.step_timeout_us : INT64_MAX;
 }
 
@@ -408,7 +421,7 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler)
     const lh_scheduler *s = scheduler;
     lh_scheduler_figures figures = s->figures;
     figures.running = lh_scheduler_running(s);
-    figures.waiting = s->waiting.count;
+    figures.waiting = lh_wait_queue_count(s->waiting);
     figures.releasing = s->releasing.count;
     figures.decode_steps = lh_flight_table_count(s->flights, LH_STEP_DECODE);
     figures.prefill_steps = lh_flight_table_count(s->flights, LH_STEP_PREFILL);

@@ -6,24 +6,6 @@
 
 #include <string.h>
 
-/* From the head of the queue, in order: the first one that does not fit holds up the rest, so that a long one
- * is not overtaken for ever. */
-static void admit(lh_scheduler *s) {
-    for (lh_sequence *sequence; (sequence = s->waiting.first);) {
-        uint32_t positions = lh_sequence_positions(sequence);
-        if (positions > lh_kv_ledger_positions(&s->ledger)) {
-            lh_scheduler_emit_failed(s, sequence, LH_ERR_UNAVAILABLE,
-                                     "the KV cache of the workers that are left is too small");
-            lh_scheduler_forget(s, sequence);
-            continue;
-        }
-        if (lh_scheduler_running(s) + s->releasing.count >= s->options.sequences_max ||
-            !lh_kv_ledger_promise(&s->ledger, positions))
-            return;
-        lh_scheduler_move(s, sequence, LH_SEQUENCE_PREFILL);
-    }
-}
-
 bool lh_forming_may_join(const lh_flight *flight, const lh_sequence *sequence) {
     return flight->segment_count == 0 ||
            (!lh_sequence_is_suspect(sequence) && !lh_sequence_is_suspect(flight->segments[0].sequence));
@@ -58,7 +40,7 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
     lh_scheduler *s = scheduler;
     if (!s->is_up || s->has_fault)
         return false;
-    admit(s);
+    lh_scheduler_admit(s);
     lh_flight *flight = lh_flight_table_blank(s->flights);
     if (!flight)
         return false;
