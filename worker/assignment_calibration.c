@@ -2,7 +2,7 @@
  *
  *   points      one new sequence of 1, 2, 4 ... rows
  *   attention   a few rows on top of the longest one: what is more than at position 0 is attention to it
- *   draw        the last stage: one row that draws a token, beside one that does not
+ *   draw        the last stage: one row that draws a token, beside one that does not; and several sequences'
  *   emit        other stages: the result in 1, 2 and more shards. From the first shard on these take
  *                   E(1) = encoding + shard
  *                   E(n) = encoding + n * shard + (1 - first shard's part) * last product
@@ -38,6 +38,9 @@
  * to repeat. */
 #define ATTENTION_ROWS 32u
 #define EMIT_ROWS      16u
+#define DRAW_ROWS      16u
+/* So many rows draw for the price of one at most. */
+#define DRAW_ROWS_FREE 64.0
 #define EMIT_SHARDS    8u
 
 /* What the repeats so far and one more make of a time. */
@@ -78,6 +81,27 @@ static uint32_t emit_shards(const lh_calibration *c, uint32_t number) {
     return at_most(shards[number], c->limits.column_blocks);
 }
 
+/* Sequences of the number-th trial with draws; 0: there is none. */
+static uint32_t draw_rows(const lh_calibration *c, uint32_t number) {
+    uint32_t most = at_most(at_most(DRAW_ROWS, c->limits.rows_max), c->limits.sequences_max);
+    return number == 0 ? 1 : number < LH_CALIBRATION_DRAWS && most > 1 ? most : 0;
+}
+
+/* What these rows take alone, by the points around them. */
+static double base_us(const lh_calibration *c, uint32_t rows) {
+    uint32_t i = point_of(c, rows);
+    if (i + 1 == c->point_count || c->points[i].rows >= rows) {
+        return c->points[i].us * rows / c->points[i].rows;
+    }
+    double part = (double)(rows - c->points[i].rows) / (c->points[i + 1].rows - c->points[i].rows);
+    return c->points[i].us + part * (c->points[i + 1].us - c->points[i].us);
+}
+
+/* At most: each row as much as the first one that drew. */
+static double draws_us(const lh_calibration *c) {
+    return base_us(c, draw_rows(c, 1)) + draw_rows(c, 1) * (c->draw_total_us[0] - c->points[0].us);
+}
+
 /* Sets c->trial to what this phase has next; false: the phase is over. */
 static bool choose(lh_calibration *c) {
     uint32_t longest = c->point_count > 0 ? c->points[c->point_count - 1].rows : 0;
@@ -95,9 +119,10 @@ static bool choose(lh_calibration *c) {
         return c->number == 0 && c->trial.rows * longest >= PAIRS_MIN &&
                c->trial.position + c->trial.rows <= c->limits.positions_max;
     case LH_CALIBRATE_DRAW:
-        c->trial.rows = 1;
+        c->trial.rows = draw_rows(c, c->number);
         c->trial.draws = true;
-        return c->number == 0 && c->limits.is_last;
+        return c->trial.rows > 0 && c->limits.is_last &&
+               (c->number == 0 || is_affordable(c, draws_us(c), EMIT_PART));
     case LH_CALIBRATE_EMIT:
         c->trial.rows = c->points[point_of(c, EMIT_ROWS)].rows;
         c->trial.shards = c->number < LH_CALIBRATION_EMITS ? emit_shards(c, c->number) : 0;
@@ -170,7 +195,7 @@ void lh_calibration_note(lh_calibration *c, const lh_calibration_times *noted) {
         note_attention(c, times->total_us);
         break;
     case LH_CALIBRATE_DRAW:
-        c->draw_total_us = settle(c, c->draw_total_us, times->total_us);
+        c->draw_total_us[c->number] = settle(c, c->draw_total_us[c->number], times->total_us);
         break;
     case LH_CALIBRATE_EMIT:
         c->emit_us[c->number] = settle(c, c->emit_us[c->number], times->emit_us);
@@ -227,6 +252,22 @@ static double without_attention(const lh_calibration *c, const lh_compute_point 
     return between_us < point->us / 2 ? point->us - between_us : point->us / 2;
 }
 
+/* A further row costs no more than the first, and where it was not measured, as much: then the steps of many
+ * are believed too long, not too short. */
+static void read_draws(const lh_calibration *c, lh_compute_profile *profile) {
+    uint32_t rows = draw_rows(c, 1);
+    double one_us = c->draw_total_us[0] - c->points[0].us;
+    double all_us = c->draw_total_us[1] - base_us(c, rows);
+    if (c->draw_total_us[0] == 0 || one_us <= 0) {
+        return;
+    }
+    profile->draw_us = profile->draw_more_us = one_us;
+    if (c->draw_total_us[1] > 0) {
+        double more_us = (all_us - one_us) / (rows - 1), least_us = one_us / DRAW_ROWS_FREE;
+        profile->draw_more_us = more_us < least_us ? least_us : more_us > one_us ? one_us : more_us;
+    }
+}
+
 void lh_calibration_read(const lh_calibration *c, lh_compute_profile *profile) {
     *profile = (lh_compute_profile){.point_count = c->point_count};
     if (c->point_count == 0) {
@@ -239,9 +280,7 @@ void lh_calibration_read(const lh_calibration *c, lh_compute_profile *profile) {
         profile->points[i] = (lh_compute_point){c->points[i].rows, us > before ? us : before};
     }
     profile->take_share = share_of(c, c->take_us[point_of(c, EMIT_ROWS)]);
-    if (c->draw_total_us > c->points[0].us) {
-        profile->draw_us = c->draw_total_us - c->points[0].us;
-    }
+    read_draws(c, profile);
     if (c->emit_us[2] > 0) {
         solve_emit(c, profile);
     } else if (!c->limits.is_last) {

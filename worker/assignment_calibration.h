@@ -12,10 +12,12 @@
 #include "worker/api/measurements.h"
 
 #define LH_CALIBRATION_EMITS 3u
+#define LH_CALIBRATION_DRAWS 2u
 
 typedef struct lh_calibration_limits {
     uint32_t rows_max;      /* of one step, >= 1 */
     uint32_t positions_max; /* of one sequence: the context, and what the KV cache holds */
+    uint32_t sequences_max; /* that the KV cache holds, of one position each */
     uint32_t column_blocks; /* a column shard of the result is some of these */
     bool is_first, is_last;
     /* multiplications for one row's attention to one position, as a part of those for a row's products */
@@ -26,7 +28,7 @@ typedef struct lh_calibration_limits {
 typedef struct lh_calibration_trial {
     uint32_t rows;
     uint32_t position; /* 0: of a new sequence; else of the one before, which is that long */
-    bool draws;        /* the last row draws a token */
+    bool draws;        /* each row is of a sequence of its own, and draws a token */
     uint32_t shards;   /* of the result, evenly cut */
 } lh_calibration_trial;
 
@@ -58,8 +60,8 @@ typedef struct lh_calibration {
     uint32_t point_count;                           /* minima of repeats */
     lh_compute_point points[LH_COMPUTE_POINTS_MAX]; /* whole steps, with their attention */
     double take_us[LH_COMPUTE_POINTS_MAX];
-    double us_per_row_position; /* 0: not measured */
-    double draw_total_us;       /* 0: not measured */
+    double us_per_row_position;                 /* 0: not measured */
+    double draw_total_us[LH_CALIBRATION_DRAWS]; /* 0: not measured */
     double emit_us[LH_CALIBRATION_EMITS];
 } lh_calibration;
 

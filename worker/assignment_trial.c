@@ -8,16 +8,18 @@
 
 #include <stdlib.h>
 
-/* No step of the gateway has come yet that could mean another one by it. */
+/* The first of them; further ones count down. No step of the gateway has come yet that could mean another one by it. */
 #define SEQUENCE UINT64_MAX
 
 typedef struct bench {
     const lh_trial_options *options;
     lh_core_clock clock;
-    float *activation;  /* [rows_max][width]: what the stage before would send; NULL: the first stage */
-    uint32_t *tokens;   /* [rows_max] */
-    int64_t emit_at_us; /* 0: no shard of the result is there yet */
-    lh_error failure;   /* of the encoding; its status is LH_OK while there is none */
+    float *activation; /* [rows_max][width]: what the stage before would send; NULL: the first stage */
+    uint32_t *tokens;  /* [rows_max] */
+    lh_batch_segment *segments; /* [rows_max] */
+    uint32_t sequences;         /* that the stage may hold: SEQUENCE and the ids before it */
+    int64_t emit_at_us;         /* 0: no shard of the result is there yet */
+    lh_error failure;           /* of the encoding; its status is LH_OK while there is none */
 } bench;
 
 /* Numbers without a pattern: Knuth's multiplicative hash. */
@@ -31,7 +33,8 @@ static lh_status fill(bench *b, lh_error *error) {
     bool is_first = options->range.first == 0;
     b->tokens = calloc(rows, sizeof(*b->tokens));
     b->activation = is_first ? NULL : calloc((size_t)rows * width, sizeof(*b->activation));
-    if (b->tokens == NULL || (!is_first && b->activation == NULL)) {
+    b->segments = calloc(rows, sizeof(*b->segments));
+    if (b->tokens == NULL || b->segments == NULL || (!is_first && b->activation == NULL)) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "calibration with %u rows: out of memory", rows);
     }
     for (uint32_t i = 0; i < rows; i++) {
@@ -108,23 +111,33 @@ static lh_status run_step(bench *b, const lh_batch *batch, lh_calibration_times 
     return status;
 }
 
+static void release_all(bench *b) {
+    for (; b->sequences > 0; b->sequences--) {
+        lh_stage_release(b->options->stage, SEQUENCE - (b->sequences - 1));
+    }
+}
+
 static lh_status run_trial(bench *b, const lh_calibration_trial *trial, lh_calibration_times *times,
                            lh_error *error) {
-    const lh_batch_segment segment = {
-        .sequence = SEQUENCE,
-        .first_position = trial->position,
-        .rows = trial->rows,
-        .sample = trial->draws,
-        .request = {.top_p = 1, .repetition_penalty = 1, .counter = trial->position + trial->rows}};
+    uint32_t count = trial->draws ? trial->rows : 1;
+    for (uint32_t i = 0; i < count; i++) {
+        b->segments[i] = (lh_batch_segment){
+            .sequence = SEQUENCE - i,
+            .first_position = trial->position,
+            .rows = trial->rows / count,
+            .sample = trial->draws,
+            .request = {.top_p = 1, .repetition_penalty = 1, .counter = trial->position + trial->rows}};
+    }
     const lh_step_cut cut = lh_step_cut_evenly(b->options->config->width, trial->shards);
     const lh_batch batch = {.rows = trial->rows,
                             .tokens = b->tokens,
-                            .segment_count = 1,
-                            .segments = &segment,
+                            .segment_count = count,
+                            .segments = b->segments,
                             .cut = lh_server_batch_cut(&cut)};
     if (trial->position == 0) {
-        lh_stage_release(b->options->stage, SEQUENCE);
+        release_all(b);
     }
+    b->sequences = count;
     return run_step(b, &batch, times, error);
 }
 
@@ -138,10 +151,12 @@ static double attention_part(const lh_model_config *config) {
 
 static lh_calibration_limits limits_of(const lh_trial_options *options) {
     const lh_model_config *config = options->config;
-    uint64_t held = (uint64_t)lh_kv_cache_pages_free(lh_stage_kv(options->stage)) * LH_KV_PAGE_POSITIONS;
+    size_t pages = lh_kv_cache_pages_free(lh_stage_kv(options->stage));
+    uint64_t held = (uint64_t)pages * LH_KV_PAGE_POSITIONS;
     uint32_t context = options->context > 0 ? options->context : config->context;
     return (lh_calibration_limits){.rows_max = options->rows_max,
                                    .positions_max = held < context ? (uint32_t)held : context,
+                                   .sequences_max = pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX,
                                    .column_blocks = (config->width + LH_SPAN_COLUMNS - 1) / LH_SPAN_COLUMNS,
                                    .is_first = options->range.first == 0,
                                    .is_last = options->range.last == config->layers,
@@ -164,10 +179,11 @@ lh_status lh_trial_run_all(const lh_trial_options *options, lh_compute_profile *
             lh_calibration_note(&calibration, &times);
         }
     }
-    lh_stage_release(options->stage, SEQUENCE);
+    release_all(&b);
     lh_calibration_read(&calibration, profile);
     lh_core_clock_close(&b.clock);
     free(b.activation);
+    free(b.segments);
     free(b.tokens);
     return status;
 }

@@ -49,7 +49,7 @@
 #define ATTENDED_MAX 1e12
 
 /* The estimates in one row: the points, and behind them these. */
-enum { ATTENTION = LH_COMPUTE_POINTS_MAX, DRAW, SHARD, ESTIMATES };
+enum { ATTENTION = LH_COMPUTE_POINTS_MAX, DRAW, DRAW_MORE, SHARD, ESTIMATES };
 
 static double bounded(double value, double least, double most) {
     return value < least ? least : value > most ? most : value;
@@ -130,6 +130,11 @@ static void add_point(lh_server_meter *meter, uint32_t rows, double us) {
 
 /* ---- A step ------------------------------------------------------------------------------------- */
 
+/* All but the base time. */
+static double besides(const double parts[ESTIMATES]) {
+    return parts[ATTENTION] + parts[DRAW] + parts[DRAW_MORE] + parts[SHARD];
+}
+
 /* The parts of the time that is predicted, by estimate; returns their sum. */
 static double predict(const lh_server_meter *meter, const lh_step_cost *cost, double parts[ESTIMATES]) {
     place at = find_place(meter, cost->rows);
@@ -138,9 +143,10 @@ static double predict(const lh_server_meter *meter, const lh_step_cost *cost, do
     parts[at.low] += (1 - at.part) * meter->points[at.low].us;
     parts[at.high] += base - parts[at.low];
     parts[ATTENTION] = meter->us_per_row_position * cost->attended;
-    parts[DRAW] = meter->draw_us * cost->draws;
+    parts[DRAW] = cost->draws > 0 ? meter->draw_us : 0;
+    parts[DRAW_MORE] = cost->draws > 1 ? meter->draw_more_us * (cost->draws - 1) : 0;
     parts[SHARD] = meter->shard_us * cost->extra_shards;
-    return base + parts[ATTENTION] + parts[DRAW] + parts[SHARD];
+    return base + besides(parts);
 }
 
 static double covariance(const lh_server_meter *meter, uint32_t i, uint32_t j) {
@@ -180,6 +186,7 @@ static void apply(lh_server_meter *meter, const double factors[ESTIMATES]) {
     }
     meter->us_per_row_position = scaled(meter->us_per_row_position, factors[ATTENTION]);
     meter->draw_us = scaled(meter->draw_us, factors[DRAW]);
+    meter->draw_more_us = scaled(meter->draw_more_us, factors[DRAW_MORE]);
     meter->shard_us = scaled(meter->shard_us, factors[SHARD]);
 }
 
@@ -190,7 +197,7 @@ static void add_point_of(lh_server_meter *meter, const lh_step_cost *cost) {
     if (meter->point_count > 0) {
         predict(meter, cost, parts);
     }
-    double base = busy_us - parts[ATTENTION] - parts[DRAW] - parts[SHARD];
+    double base = busy_us - besides(parts);
     double least = meter->point_count > 0 ? meter->points[meter->point_count - 1].us : 0;
     add_point(meter, cost->rows, base > least ? base : least);
 }
@@ -230,6 +237,7 @@ void lh_server_meter_note_overhead(lh_server_meter *meter, int64_t us, int64_t n
 void lh_server_meter_init(lh_server_meter *meter, const lh_compute_profile *calibrated, int64_t now_us) {
     *meter = (lh_server_meter){.us_per_row_position = positive(calibrated->us_per_row_position),
                                .draw_us = positive(calibrated->draw_us),
+                               .draw_more_us = positive(calibrated->draw_more_us),
                                .shard_us = positive(calibrated->shard_us),
                                .take_share = calibrated->take_share,
                                .give_share = calibrated->give_share,
@@ -249,6 +257,7 @@ void lh_server_meter_read(const lh_server_meter *meter, int64_t now_us, lh_compu
                                     .take_share = meter->take_share,
                                     .give_share = meter->give_share,
                                     .draw_us = meter->draw_us,
+                                    .draw_more_us = meter->draw_more_us,
                                     .shard_us = meter->shard_us,
                                     .step_us = meter->overhead.us,
                                     .age_us = now_us - meter->sampled_at_us};

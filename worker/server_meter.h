@@ -27,7 +27,7 @@ typedef struct lh_server_meter {
     uint32_t rows[LH_COMPUTE_POINTS_MAX]; /* ascending */
     lh_meter_track points[LH_COMPUTE_POINTS_MAX];
     lh_meter_track overhead;
-    double us_per_row_position, draw_us, shard_us;
+    double us_per_row_position, draw_us, draw_more_us, shard_us;
     double take_share, give_share;
     int64_t sampled_at_us;
 } lh_server_meter;

@@ -23,12 +23,26 @@ static double results_bytes(void) {
     return manifest_bytes(0, 0) + (double)lh_step_results_bytes(&result, 1);
 }
 
+/* Of one row that draws, in a decode step. */
+static double draw_manifest_bytes(void) {
+    const lh_step_segment segment = {.rows = 1, .sample = true};
+    return (double)lh_step_manifest_bytes(
+               &(lh_step_manifest){.rows = 1, .segment_count = 1, .segments = &segment}) -
+           manifest_bytes(0, 0);
+}
+
+static double draw_result_bytes(void) {
+    const lh_step_result result = {.top_count = 0};
+    return (double)lh_step_results_bytes(&result, 1) - (double)lh_step_results_bytes(NULL, 0);
+}
+
 static lh_cost_hop hop_of(const lh_hop_profile *profile) {
     return (lh_cost_hop){.bytes_per_us = profile->bytes_per_us,
                          .delay_us = (double)profile->round_trip_us / 2,
                          .ready_bytes = profile->ready_bytes,
                          .step_bytes = REQUEST_BYTES + manifest_bytes(0, 1),
                          .step_row_bytes = manifest_bytes(1, 0) - manifest_bytes(0, 0),
+                         .draw_bytes = draw_manifest_bytes(),
                          .shard_bytes = SHARD_HEAD_BYTES};
 }
 
@@ -56,8 +70,10 @@ void lh_chain_costs_read(const lh_fleet *fleet, uint32_t width, const lh_hop_pro
         }
         if (s + 1 < chain->stage_count)
             hop->row_bytes = (double)lh_wire_bytes(chain->stages[s].wire, 1, width);
-        else
+        else {
             hop->step_bytes = REQUEST_BYTES + results_bytes();
+            hop->draw_bytes = draw_result_bytes();
+        }
     }
     assume_rate(&costs->hops[0]);
     assume_rate(&costs->hops[chain->stage_count]);

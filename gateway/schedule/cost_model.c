@@ -43,7 +43,8 @@ static lh_status check_stage(const lh_compute_profile *p, uint32_t number, lh_er
         return lh_fail(error, LH_ERR_INVALID, "stage %u: the shares of its compute profile are impossible",
                        number);
     if (!is_within(p->us_per_row_position, 0, US_MAX) || !is_within(p->shard_us, 0, US_MAX) ||
-        !is_within(p->step_us, 0, US_MAX) || !is_within(p->draw_us, 0, US_MAX))
+        !is_within(p->step_us, 0, US_MAX) || !is_within(p->draw_us, 0, US_MAX) ||
+        !is_within(p->draw_more_us, 0, US_MAX))
         return lh_fail(error, LH_ERR_INVALID, "stage %u: a time of its compute profile is impossible",
                        number);
     return LH_OK;
@@ -56,7 +57,8 @@ static lh_status check_hop(const lh_cost_hop *hop, uint32_t number, lh_error *er
         !is_within(hop->ready_bytes, 0, BYTES_MAX))
         return lh_fail(error, LH_ERR_INVALID, "hop %u: its rate, delay or window is impossible", number);
     if (!is_within(hop->step_bytes, 0, BYTES_MAX) || !is_within(hop->step_row_bytes, 0, BYTES_MAX) ||
-        !is_within(hop->row_bytes, 0, BYTES_MAX) || !is_within(hop->shard_bytes, 0, BYTES_MAX))
+        !is_within(hop->draw_bytes, 0, BYTES_MAX) || !is_within(hop->row_bytes, 0, BYTES_MAX) ||
+        !is_within(hop->shard_bytes, 0, BYTES_MAX))
         return lh_fail(error, LH_ERR_INVALID, "hop %u: its bytes are impossible", number);
     return LH_OK;
 }
@@ -305,7 +307,32 @@ double lh_cost_off_us(const lh_cost_chain *chain, uint32_t position, uint32_t ro
     return us;
 }
 
+/* Unlike the rows of a chunk these do not attend to each other. */
+static double decode_stage_us(const lh_compute_profile *stage, uint32_t position, uint32_t rows,
+                              bool is_last) {
+    double us = points_us(stage, rows) + stage->us_per_row_position * rows * position + stage->step_us;
+    return is_last ? us + stage->draw_us + stage->draw_more_us * (rows - 1) : us;
+}
+
+/* Bytes of a decode step on a hop. */
+static double decode_bytes(const lh_cost_chain *chain, uint32_t h, uint32_t rows) {
+    const lh_cost_hop *hop = &chain->hops[h];
+    bool has_shards = h > 0 && h < chain->stage_count;
+    return hop->step_bytes + hop->draw_bytes * rows +
+           (has_shards ? hop->shard_bytes + hop->row_bytes * rows : 0);
+}
+
+lh_cost_step lh_cost_decode_step(const lh_cost_chain *chain, uint32_t position, uint32_t rows) {
+    totals t = {0, 0, 0};
+    for (uint32_t s = 0; s < chain->stage_count; s++)
+        add_busy(&t, decode_stage_us(&chain->stages[s], position, rows, s + 1 == chain->stage_count));
+    for (uint32_t h = 0; h <= chain->stage_count; h++) {
+        add_busy(&t, decode_bytes(chain, h, rows) / chain->hops[h].bytes_per_us);
+        t.delays_us += chain->hops[h].delay_us;
+    }
+    return (lh_cost_step){.ring_us = t.sum_us + t.delays_us, .busiest_us = t.greatest_us};
+}
+
 double lh_cost_decode_us(const lh_cost_chain *chain, uint32_t position) {
-    totals t = whole(chain, position, 1, true);
-    return t.sum_us + t.delays_us;
+    return lh_cost_decode_step(chain, position, 1).ring_us;
 }

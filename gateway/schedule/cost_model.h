@@ -12,7 +12,8 @@
  *     middle step_us + (1 - take_share - give_share) * F + A
  *     give   give_share * F, column shard by column shard, each of which leaves when it is done; each after the first
  *              costs shard_us, here and where it is taken. The last stage gives all at once
- *     draw   draw_us at the last stage, with the last chunk
+ *     draw   draw_us at the last stage, with the last chunk; and draw_more_us for each further row that draws, in the
+ *            steps that decode
  *   hop h: a piece of b bytes that is ready at t has left at  max(t, free) + b / rate  and come a delay later.
  *     Before a step's shards goes its manifest, which a stage passes on as soon as it has it.
  *     A cold connection: n bytes have not left before  t0 + k * round trip + (n - W (2^k - 1)) / rate  after the first
@@ -39,8 +40,9 @@ typedef struct lh_cost_hop {
     double ready_bytes;    /* 0: as many as the hop holds (it is warm) */
     double step_bytes;     /* of each step: headers, manifest or results */
     double step_row_bytes; /* of each row, in the manifest */
-    double row_bytes;      /* of each row, in the shards: all columns */
-    double shard_bytes;    /* of each shard: its frame */
+    double draw_bytes; /* of each row that draws, in a decode step: its part of the manifest, or its result */
+    double row_bytes;  /* of each row, in the shards: all columns */
+    double shard_bytes; /* of each shard: its frame */
 } lh_cost_hop;
 
 typedef struct lh_cost_chain {
@@ -85,5 +87,14 @@ double lh_cost_bound_us(const lh_cost_chain *chain, uint32_t position, uint32_t 
 double lh_cost_off_us(const lh_cost_chain *chain, uint32_t position, uint32_t rows, uint32_t rows_max);
 /* The time of one stage for rows from a position on, as one chunk without anything around it. */
 double lh_cost_stage_us(const lh_compute_profile *stage, uint32_t position, uint32_t rows);
+
+/* A decode step: the next row of each of some sequences, all of which draw. */
+typedef struct lh_cost_step {
+    double ring_us; /* from its leaving to its tokens' arrival at the gateway, alone on the chain */
+    double
+        busiest_us; /* of that, the greatest part of one stage or hop: no more often can such a step leave */
+} lh_cost_step;
+/* At about this position; rows > 0. */
+lh_cost_step lh_cost_decode_step(const lh_cost_chain *chain, uint32_t position, uint32_t rows);
 /* The time between two tokens of one sequence at this position: a step of one row around the ring. */
 double lh_cost_decode_us(const lh_cost_chain *chain, uint32_t position);

@@ -1,4 +1,5 @@
 /* Decode steps: which sequences' next rows leave together, and how many such steps are under way. */
+#include "gateway/schedule/decode_groups.h"
 #include "gateway/schedule/pipeline_depth.h"
 #include "gateway/schedule/step_forming.h"
 
@@ -6,11 +7,39 @@
  */
 #define OVERTAKES_MAX 4u
 
+/* A deal is good for so many steps: costs and positions change slowly. */
+#define DEAL_STEPS 32u
+
+/* Of those that decode, on average. */
+static uint32_t position_of(const lh_scheduler *s) {
+    uint64_t sum = 0;
+    for (const lh_sequence *sequence = s->ready.first; sequence; sequence = sequence->next)
+        sum += sequence->length;
+    for (const lh_sequence *sequence = s->sampling.first; sequence; sequence = sequence->next)
+        sum += sequence->length;
+    return (uint32_t)(sum / (s->ready.count + s->sampling.count));
+}
+
+/* Into how many steps so many sequences are dealt. */
+static uint32_t deal(lh_scheduler *s, uint32_t sequences) {
+    lh_decode_deal *now = &s->deal;
+    if (sequences == 0 || lh_overlap_planner_lacks(s->planner))
+        return lh_decode_depth_unmeasured(s->stages);
+    if (now->sequences != sequences || s->decode_steps - now->made_at >= DEAL_STEPS)
+        *now = (lh_decode_deal){.sequences = sequences,
+                                .made_at = s->decode_steps,
+                                .depth = lh_decode_groups_choose(lh_overlap_planner_chain(s->planner),
+                                                                 position_of(s), sequences,
+                                                                 LH_DECODE_DEPTH_MAX, s->options.rows_max)
+                                             .count};
+    return now->depth;
+}
+
 /* Workers run decode steps first. So that prompts get through nevertheless, there is one decode step less
  * while any are about, which leaves gaps at stages of equal speed; where the steps queue up at a slow stage
  * all the same, decoding pauses until the oldest prefill step has landed. */
-static uint32_t decode_depth(lh_scheduler *s) {
-    uint32_t depth = lh_decode_depth(s->stages);
+static uint32_t decode_depth(lh_scheduler *s, uint32_t decoding) {
+    uint32_t depth = deal(s, decoding);
     if (s->prefill.count == 0 && lh_flight_table_count(s->flights, LH_STEP_PREFILL) == 0)
         return depth;
     for (lh_flight *f = NULL; (f = lh_flight_table_next(s->flights, f));)
@@ -23,7 +52,7 @@ static uint32_t decode_depth(lh_scheduler *s) {
 /* One row of each ready sequence, but no more than its share of the pipeline: the others are to fill the
  * other steps. */
 void lh_forming_fill_decode(lh_scheduler *s, lh_flight *flight) {
-    uint32_t depth = decode_depth(s), decoding = s->ready.count + s->sampling.count;
+    uint32_t decoding = s->ready.count + s->sampling.count, depth = decode_depth(s, decoding);
     uint32_t group = depth ? lh_least((decoding + depth - 1) / depth, s->options.rows_max) : 0;
     lh_step_builder_begin(s->builder, flight, LH_STEP_DECODE, group);
     if (!lh_forming_has_place(s, LH_STEP_DECODE, depth))

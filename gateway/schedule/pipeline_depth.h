@@ -1,7 +1,7 @@
 /* How many steps are kept on a chain.
  *
- * Decode: one step for each stage keeps every stage busy, and one is on its way. More would read the weights more often
- * for the same rows.
+ * Decode: as many as decode_groups.h says. While the chain's costs are not known: one for each stage keeps every stage
+ * busy, and one is on its way.
  *
  * Prefill: as many as the plan of the prompt says (overlap_plan.h), up to a limit. A step that waits at a stage costs it
  * nothing: its shards wait in a bounded queue, and only those that are next get a panel.
@@ -13,9 +13,12 @@
 
 #include <stdint.h>
 
-static inline uint32_t lh_decode_depth(uint32_t stages) {
+static inline uint32_t lh_decode_depth_unmeasured(uint32_t stages) {
     return stages + 1;
 }
+
+/* Steps of a few rows for a ring of some hundred milliseconds. */
+#define LH_DECODE_DEPTH_MAX 64u
 
 /* Enough for a ring of 400 ms in chunks of 6 ms. */
 #define LH_PREFILL_DEPTH_MAX 64u

@@ -294,6 +294,7 @@ void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_
     if (lh_overlap_planner_chain(s->planner)->stage_count != s->stages)
         lh_overlap_planner_forget(s->planner, s->stages);
     s->next_step = 1;
+    s->deal.sequences = 0;
     s->progress_us = now_us;
 }
 

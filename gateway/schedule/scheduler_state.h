@@ -8,6 +8,13 @@
 #include "gateway/schedule/step_builder.h"
 #include "gateway/schedule/wait_queue.h"
 
+/* How the sequences that decode are dealt now (decode_forming.c). */
+typedef struct lh_decode_deal {
+    uint32_t sequences; /* that it was made for; 0: none yet */
+    uint64_t made_at;   /* decode_steps then */
+    uint32_t depth;     /* steps under way */
+} lh_decode_deal;
+
 struct lh_scheduler {
     lh_scheduler_options options;
     lh_scheduler_sink sink;
@@ -26,6 +33,7 @@ struct lh_scheduler {
     lh_flight_table *flights;
     lh_step_builder *builder;
     lh_overlap_planner *planner;
+    lh_decode_deal deal;
     uint32_t prefill_depth; /* of the plan that the last prefill step was of */
     uint32_t cut_count;
     lh_step_cut

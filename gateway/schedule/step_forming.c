@@ -19,7 +19,7 @@ void lh_forming_begin_sampling(lh_scheduler *s, lh_sequence *sequence, lh_step_c
 /* Whether the pipeline takes one more step with rows of this class. Some places are kept for releases,
  * without which nothing that was cancelled would ever land, and for decode steps beside those of prompts. */
 bool lh_forming_has_place(const lh_scheduler *s, lh_step_class step_class, uint32_t depth) {
-    uint32_t kept = lh_release_depth() + (step_class == LH_STEP_PREFILL ? lh_decode_depth(s->stages) : 0);
+    uint32_t kept = lh_release_depth() + (step_class == LH_STEP_PREFILL ? LH_DECODE_DEPTH_MAX : 0);
     return lh_flight_table_count(s->flights, step_class) < depth &&
            lh_flight_table_total(s->flights) < LH_STEPS_OPEN_MAX - kept;
 }

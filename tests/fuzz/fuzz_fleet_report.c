@@ -21,6 +21,7 @@ static int are_sound(const lh_compute_profile *compute, const lh_hop_profile *ne
                               compute->shard_us,
                               compute->step_us,
                               compute->draw_us,
+                              compute->draw_more_us,
                               next->bytes_per_us,
                               next->bytes_per_us_deviation,
                               next->ready_bytes};

@@ -79,7 +79,7 @@ static void what_each_step_and_byte_costs(void **state) {
     chain.stages[1].step_us = 200;
     chain.stages[1].draw_us = 1000;
     chain.hops[0].step_bytes = 50;
-    chain.hops[0].step_row_bytes = 4;
+    chain.hops[0].step_row_bytes = chain.hops[0].draw_bytes = 4;
     chain.hops[1].step_bytes = 60;
     chain.hops[1].shard_bytes = 40;
     chain.hops[2].step_bytes = 70;
@@ -91,6 +91,29 @@ static void what_each_step_and_byte_costs(void **state) {
                 450 + (100 + 1000) + (60 + 40 + 400) / 2 + (200 + 1000 + 1000) + 70);
     assert_near(lh_cost_bound_us(&chain, 0, 100), 2200);
     assert_near(lh_cost_decode_us(&chain, 0), 54 + 110 + (60 + 40 + 4) / 2 + 210 + 1000 + 70);
+}
+
+/* Sequences that draw together: each attends to its own past alone, and they share the pass over the head. */
+static void a_decode_step_is_not_a_chunk(void **state) {
+    (void)state;
+    lh_cost_chain chain = chain_of(2, 10, 4);
+    chain.stages[0].us_per_row_position = 0.5;
+    chain.stages[1].draw_us = 100;
+    chain.stages[1].draw_more_us = 7;
+    chain.stages[1].step_us = 30;
+    for (uint32_t h = 0; h <= 2; h++) {
+        chain.hops[h].delay_us = 1000;
+        chain.hops[h].draw_bytes = h < 2 ? 84 : 32;
+        chain.hops[h].bytes_per_us = 2;
+    }
+    chain.hops[1].shard_bytes = 40;
+    lh_cost_step step = lh_cost_decode_step(&chain, 100, 8);
+    double first = 80 + 0.5 * 8 * 100, second = 80 + 30 + 100 + 7 * 7, wire = (84 * 8 + 40 + 4 * 8) / 2.0;
+    assert_near(step.busiest_us, first);
+    assert_near(step.ring_us, 84 * 8 / 2.0 + first + wire + second + 32 * 8 / 2.0 + 3000);
+    chain.hops[1].bytes_per_us = 0.5;
+    assert_near(lh_cost_decode_step(&chain, 100, 8).busiest_us, wire * 4);
+    assert_near(lh_cost_decode_us(&chain, 100), lh_cost_decode_step(&chain, 100, 1).ring_us);
 }
 
 /* Rows attend to all before them: the sum does not depend on the cut. */
@@ -169,10 +192,11 @@ static void impossible_numbers_are_refused(void **state) {
         double *const places[] = {&chain.stages[1].points[1].us, &chain.stages[0].us_per_row_position,
                                   &chain.stages[2].take_share,   &chain.stages[2].give_share,
                                   &chain.stages[1].shard_us,     &chain.stages[1].step_us,
-                                  &chain.stages[2].draw_us,      &chain.hops[0].bytes_per_us,
-                                  &chain.hops[3].delay_us,       &chain.hops[1].ready_bytes,
-                                  &chain.hops[1].step_bytes,     &chain.hops[1].step_row_bytes,
-                                  &chain.hops[1].row_bytes,      &chain.hops[1].shard_bytes};
+                                  &chain.stages[2].draw_us,      &chain.stages[2].draw_more_us,
+                                  &chain.hops[0].bytes_per_us,   &chain.hops[3].delay_us,
+                                  &chain.hops[1].ready_bytes,    &chain.hops[1].step_bytes,
+                                  &chain.hops[1].step_row_bytes, &chain.hops[1].row_bytes,
+                                  &chain.hops[1].draw_bytes,     &chain.hops[1].shard_bytes};
         for (size_t j = 0; j < sizeof places / sizeof places[0]; j++) {
             chain = good;
             *places[j] = bad[i];
@@ -201,6 +225,7 @@ int main(void) {
         cmocka_unit_test(the_slowest_part_rules),
         cmocka_unit_test(delays_are_added_once),
         cmocka_unit_test(what_each_step_and_byte_costs),
+        cmocka_unit_test(a_decode_step_is_not_a_chunk),
         cmocka_unit_test(attention_grows_with_the_position),
         cmocka_unit_test(columns_overlap_inside_a_step),
         cmocka_unit_test(cold_connections_open_their_window),

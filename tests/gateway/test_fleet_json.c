@@ -23,7 +23,8 @@ static const char good[] =
     "null},"
     "\"compute\":{\"points\":[{\"rows\":1,\"us\":900.5},{\"rows\":64,\"us\":20000}],\"us_per_row_position\":"
     "0.5,"
-    "\"take_share\":0.1,\"give_share\":0.2,\"draw_us\":7,\"shard_us\":3,\"step_us\":80,\"age_us\":5000},"
+    "\"take_share\":0.1,\"give_share\":0.2,\"draw_us\":7,\"draw_more_us\":2,\"shard_us\":3,\"step_us\":80,"
+    "\"age_us\":5000},"
     "\"next\":{\"connected\":true,\"round_trip_us\":120,\"bytes_sent\":9,\"bytes_per_us\":12.5},"
     "\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,\"page_bytes\":4096,\"sequences\":1},"
     "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":false,\"unknown\":[1,2,3]}";

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 typedef struct stage {
-    double step_us, row_us, attention_us, draw_us, shard_us, encode_us;
+    double step_us, row_us, attention_us, draw_us, draw_more_us, shard_us, encode_us;
     double take_part, give_part; /* of row_us and step_us */
     double busy;                 /* others want the core: what passes is so many times as long */
     double noise;                /* times are longer by up to this part, and some by much more */
@@ -25,6 +25,7 @@ static const stage sound = {.step_us = 3000,
                             .row_us = 400,
                             .attention_us = 0.5,
                             .draw_us = 900,
+                            .draw_more_us = 150,
                             .shard_us = 12,
                             .encode_us = 40,
                             .take_part = 0.06,
@@ -33,6 +34,7 @@ static const stage sound = {.step_us = 3000,
                             .limits = {.attention_part = 5e-4,
                                        .rows_max = 512,
                                        .positions_max = 2048,
+                                       .sequences_max = 100,
                                        .column_blocks = 18,
                                        .budget_us = 800000},
                             .dice = 7};
@@ -56,16 +58,18 @@ static void run_trial(stage *s, const lh_calibration_trial *trial, lh_calibratio
     assert_true(trial->position == 0 || trial->position == s->length);
     assert_true(trial->position + trial->rows <= s->limits.positions_max);
     assert_true(!trial->draws || s->limits.is_last);
+    assert_true(!trial->draws || trial->rows == 1 || trial->rows <= s->limits.sequences_max);
     assert_in_range(trial->shards, 1, s->limits.column_blocks);
     s->length = trial->position + trial->rows;
     double rows = trial->rows, base = base_of(s, trial->rows), slower = noisy(s);
-    double pairs = rows * trial->position + rows * (rows - 1) / 2;
+    double pairs = rows * trial->position + (trial->draws ? 0 : rows * (rows - 1) / 2);
+    double draw_us = s->draw_us + s->draw_more_us * (rows - 1);
     double first = (double)(s->limits.column_blocks / trial->shards) / s->limits.column_blocks;
     double shards_us = s->limits.is_last ? 0 : trial->shards * s->shard_us;
     times->take_us = s->limits.is_first ? 0 : slower * s->take_part * base;
     times->emit_us =
         s->limits.is_last ? 0 : slower * (s->encode_us + shards_us + s->give_part * base * (1 - first));
-    times->total_us = slower * (base + s->attention_us * pairs + shards_us + (trial->draws ? s->draw_us : 0));
+    times->total_us = slower * (base + s->attention_us * pairs + shards_us + (trial->draws ? draw_us : 0));
     s->trials++;
     s->rows_most = trial->rows > s->rows_most ? trial->rows : s->rows_most;
     times->wall_us = times->total_us * s->busy;
@@ -121,8 +125,9 @@ static void test_it_finds_what_is_there(void **state) {
         if (s.limits.is_last) {
             assert_true(profile.give_share == 0 && profile.shard_us == 0);
             assert_near(profile.draw_us, s.draw_us, 0.3);
+            assert_near(profile.draw_more_us, s.draw_more_us, 0.3);
         } else {
-            assert_true(profile.draw_us == 0);
+            assert_true(profile.draw_us == 0 && profile.draw_more_us == 0);
             assert_near(profile.give_share, s.give_part, 0.1);
             assert_near(profile.shard_us, s.shard_us, 0.5);
         }
@@ -161,7 +166,7 @@ static void test_a_slow_stage_gets_fewer_points(void **state) {
     profile = calibrate(&s);
     assert_int_equal(profile.point_count, 2);
     assert_int_equal(s.trials, 3); /* two points, and a draw */
-    assert_true(profile.draw_us > 0);
+    assert_true(profile.draw_us > 0 && profile.draw_more_us == profile.draw_us);
     /* a guess, since nothing was long enough: 2.5 times what the multiplications are in proportion */
     assert_near(profile.us_per_row_position, 2.5 * 5e-4 * 3.5e6, 0.01);
 }
@@ -216,12 +221,9 @@ static void test_times_that_say_nothing(void **state) {
             assert_true(i < 1000);
         }
         lh_calibration_read(&calibration, &profile);
-        const double numbers[] = {profile.us_per_row_position,
-                                  profile.take_share,
-                                  profile.give_share,
-                                  profile.draw_us,
-                                  profile.shard_us,
-                                  profile.points[0].us};
+        const double numbers[] = {
+            profile.us_per_row_position, profile.take_share, profile.give_share,  profile.draw_us,
+            profile.draw_more_us,        profile.shard_us,   profile.points[0].us};
         for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
             assert_true(isfinite(numbers[i]) && numbers[i] >= 0);
         }

@@ -16,6 +16,7 @@ static const lh_compute_profile compute = {.point_count = 3,
                                            .take_share = 0.0625,
                                            .give_share = 0.125,
                                            .draw_us = 1500,
+                                           .draw_more_us = 200,
                                            .shard_us = 3.5,
                                            .step_us = 80,
                                            .age_us = 123456};
@@ -58,7 +59,8 @@ static void assert_same_compute(const lh_compute_profile *a, const lh_compute_pr
         assert_true(a->points[i].rows == b->points[i].rows && a->points[i].us == b->points[i].us);
     }
     assert_true(a->us_per_row_position == b->us_per_row_position && a->take_share == b->take_share &&
-                a->give_share == b->give_share && a->draw_us == b->draw_us && a->shard_us == b->shard_us &&
+                a->give_share == b->give_share && a->draw_us == b->draw_us &&
+                a->draw_more_us == b->draw_more_us && a->shard_us == b->shard_us &&
                 a->step_us == b->step_us && a->age_us == b->age_us);
 }
 
@@ -102,7 +104,7 @@ static void test_what_went_wrong_here_is_taken_there(void **state) {
         lh_compute_profile wrong = compute, got_compute;
         lh_hop_profile wrong_hop = hop, got;
         wrong.points[1].us = wrong.us_per_row_position = wrong.take_share = wrong.give_share = bad[i];
-        wrong.draw_us = wrong.shard_us = wrong.step_us = bad[i];
+        wrong.draw_us = wrong.draw_more_us = wrong.shard_us = wrong.step_us = bad[i];
         wrong.age_us = INT64_MIN;
         wrong_hop.bytes_per_us = wrong_hop.bytes_per_us_deviation = wrong_hop.ready_bytes = bad[i];
         wrong_hop.round_trip_us = wrong_hop.age_us = INT64_MAX;
@@ -116,7 +118,8 @@ static void test_what_went_wrong_here_is_taken_there(void **state) {
 }
 
 #define REST                                                                                                 \
-    "\"us_per_row_position\":0,\"take_share\":0.1,\"give_share\":0.1,\"draw_us\":1,\"shard_us\":1,\"step_"   \
+    "\"us_per_row_position\":0,\"take_share\":0.1,\"give_share\":0.1,\"draw_us\":1,\"draw_more_us\":1,"      \
+    "\"shard_us\":1,\"step_"                                                                                 \
     "us\":1,\"age_"                                                                                          \
     "us\":1"
 

@@ -12,7 +12,7 @@
 /* ---- The machine -------------------------------------------------------------------------------- */
 
 typedef struct machine {
-    double step_us, row_us, attention_us, draw_us, shard_us;
+    double step_us, row_us, attention_us, draw_us, draw_more_us, shard_us;
     double factor; /* slower by it */
     double noise;  /* of each time: up to this part more or less */
     int64_t now_us;
@@ -23,6 +23,7 @@ static const machine sound = {.step_us = 6000,
                               .row_us = 500,
                               .attention_us = 0.02,
                               .draw_us = 1500,
+                              .draw_more_us = 250,
                               .shard_us = 30,
                               .factor = 1,
                               .noise = 0.05,
@@ -46,8 +47,9 @@ static void run(machine *m, lh_server_meter *meter, uint32_t rows, uint32_t posi
                 uint32_t extra_shards) {
     lh_step_cost cost = {
         .rows = rows, .attended = attended(rows, position), .draws = draws, .extra_shards = extra_shards};
-    double us = base_of(m, rows) + m->factor * (m->attention_us * cost.attended + m->draw_us * draws +
-                                                m->shard_us * extra_shards);
+    double draw_us = draws > 0 ? m->draw_us + m->draw_more_us * (draws - 1) : 0;
+    double us = base_of(m, rows) +
+                m->factor * (m->attention_us * cost.attended + draw_us + m->shard_us * extra_shards);
     cost.busy_us = (int64_t)lround(us * (1 + m->noise * (2 * roll(m) - 1)));
     m->now_us += cost.busy_us;
     lh_server_meter_note_step(meter, &cost, m->now_us);
@@ -57,6 +59,7 @@ static void run(machine *m, lh_server_meter *meter, uint32_t rows, uint32_t posi
 static lh_compute_profile calibrated(const machine *m) {
     lh_compute_profile profile = {.us_per_row_position = m->attention_us * m->factor,
                                   .draw_us = m->draw_us * m->factor,
+                                  .draw_more_us = m->draw_more_us * m->factor,
                                   .shard_us = m->shard_us * m->factor,
                                   .take_share = 0.06,
                                   .give_share = 0.03};
@@ -108,8 +111,8 @@ static void test_it_starts_as_calibrated(void **state) {
                     after.points[i].us == before.points[i].us);
     }
     assert_true(after.us_per_row_position == before.us_per_row_position && after.draw_us == before.draw_us &&
-                after.shard_us == before.shard_us && after.take_share == before.take_share &&
-                after.give_share == before.give_share);
+                after.draw_more_us == before.draw_more_us && after.shard_us == before.shard_us &&
+                after.take_share == before.take_share && after.give_share == before.give_share);
     assert_true(after.step_us > 0);
     assert_int_equal(after.age_us, 1000);
 }
@@ -293,7 +296,8 @@ static void test_hostile_samples(void **state) {
             before = profile.points[j].us;
         }
         assert_true(isfinite(profile.us_per_row_position) && isfinite(profile.draw_us) &&
-                    isfinite(profile.shard_us) && isfinite(profile.step_us));
+                    isfinite(profile.draw_more_us) && isfinite(profile.shard_us) &&
+                    isfinite(profile.step_us));
     }
     /* and it finds its way back */
     m.now_us = 4000000000;

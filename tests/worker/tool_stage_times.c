@@ -3,6 +3,10 @@
  *
  *     {"rows": R, "chunk": C, "prompt_us": the whole prompt, "row_us": one row more, on average over some, "width": W}
  *
+ * and with --batch one for each number of sequences whose next rows make up a step, after the first length of a prompt:
+ *
+ *     {"rows": R, "batch": B, "step_us": a step of one row of each of B sequences, all of which draw, "width": W}
+ *
  * the best of several runs. The activations are random numbers, the token ids too. */
 #include "common/clock.h"
 #include "common/gguf.h"
@@ -15,11 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST_MAX  16u
-#define ROWS_MORE 16u /* single rows after the prompt: together, since a slowdown is paid in pieces */
+#define LIST_MAX     16u
+#define ROWS_MORE    16u /* single rows after the prompt: together, since a slowdown is paid in pieces */
+#define BATCH_MAX    1024u
+#define DECODE_STEPS 8u
 
 typedef struct flags {
-    const char *model, *rows, *chunks, *slowdown, *isa;
+    const char *model, *rows, *chunks, *batch, *slowdown, *isa;
     int64_t first, last, repeats, others_bytes;
 } flags;
 
@@ -30,6 +36,8 @@ static const lh_option options[] = {
     {"last", LH_OPTION_NUMBER, FIELD(last), "0", "LAYER", 0, 65535, NULL, "The layer after it; 0: all"},
     {"rows", LH_OPTION_TEXT, FIELD(rows), "128,512", "N,N...", 0, 0, NULL, "Lengths of prompts"},
     {"chunks", LH_OPTION_TEXT, FIELD(chunks), "64,128,512", "N,N...", 0, 0, NULL, "Lengths of chunks"},
+    {"batch", LH_OPTION_TEXT, FIELD(batch), "", "N,N...", 0, 0, NULL,
+     "Instead of prompts: decode steps of so many sequences"},
     {"repeats", LH_OPTION_NUMBER, FIELD(repeats), "3", "N", 1, 1000, NULL, "Runs of each"},
     {"slowdown", LH_OPTION_TEXT, FIELD(slowdown), "1", "F", 0, 0, NULL, "As the worker's"},
     {"others-bytes", LH_OPTION_BYTES, FIELD(others_bytes), "0", "BYTES", 0, (int64_t)1 << 32, NULL,
@@ -96,26 +104,30 @@ static void on_sample(void *context, uint64_t sequence, const lh_sample_result *
     (void)result;
 }
 
-/* One step of sequence 1; returns what it took. */
-static int64_t run_step(bench *b, uint32_t first, uint32_t rows, bool sample) {
-    const lh_batch_segment segment = {.sequence = 1,
-                                      .first_position = first,
-                                      .rows = rows,
-                                      .sample = sample,
-                                      .request = {.top_p = 1, .repetition_penalty = 1}};
-    const lh_batch batch = {.rows = rows, .tokens = b->tokens, .segment_count = 1, .segments = &segment};
-    const lh_stage_shard shard = {.rows = rows, .columns = b->config.width, .values = b->values};
+static int64_t run_one(bench *b, const lh_batch *batch) {
+    const lh_stage_shard shard = {.rows = batch->rows, .columns = b->config.width, .values = b->values};
     const lh_stage_output output = {.on_shard = on_shard, .on_sample = on_sample};
     lh_stage_step *step;
     lh_error error;
     int64_t begin_us = lh_clock_us();
-    if (lh_stage_begin(b->stage, &batch, &step, &error) != LH_OK ||
+    if (lh_stage_begin(b->stage, batch, &step, &error) != LH_OK ||
         (!b->is_first && lh_stage_accept(step, &shard, &error) != LH_OK) ||
         lh_stage_finish(step, &output, &error) != LH_OK) {
         die("step", error.message);
     }
     lh_stage_end(step);
     return lh_clock_us() - begin_us;
+}
+
+/* Rows of one sequence; returns what they took. */
+static int64_t run_step(bench *b, uint64_t sequence, uint32_t first, uint32_t rows, bool sample) {
+    const lh_batch_segment segment = {.sequence = sequence,
+                                      .first_position = first,
+                                      .rows = rows,
+                                      .sample = sample,
+                                      .request = {.top_p = 1, .repetition_penalty = 1}};
+    return run_one(b,
+                   &(lh_batch){.rows = rows, .tokens = b->tokens, .segment_count = 1, .segments = &segment});
 }
 
 static void read_others(const bench *b) {
@@ -135,19 +147,58 @@ static void run(bench *b, uint32_t rows, uint32_t chunk, int64_t repeats) {
         int64_t us = 0;
         for (uint32_t first = 0; first < rows; first += chunk) {
             uint32_t here = rows - first < chunk ? rows - first : chunk;
-            us += run_step(b, first, here, first + here == rows);
+            us += run_step(b, 1, first, here, first + here == rows);
         }
         prompt_us = least(prompt_us, us);
         us = 0;
         for (uint32_t j = 0; j < ROWS_MORE; j++) {
             read_others(b);
-            us += run_step(b, rows + j, 1, true);
+            us += run_step(b, 1, rows + j, 1, true);
         }
         row_us = least(row_us, us / ROWS_MORE);
         lh_stage_release(b->stage, 1);
     }
     printf("{\"rows\": %u, \"chunk\": %u, \"prompt_us\": %lld, \"row_us\": %lld, \"width\": %u}\n", rows,
            chunk, (long long)prompt_us, (long long)row_us, b->config.width);
+    fflush(stdout);
+}
+
+/* One row of each of `count` sequences that have `first` positions; returns what it took. */
+static int64_t run_batch(bench *b, uint32_t first, uint32_t count) {
+    static lh_batch_segment segments[BATCH_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        segments[i] = (lh_batch_segment){.sequence = i + 1,
+                                         .first_position = first,
+                                         .rows = 1,
+                                         .sample = true,
+                                         .request = {.top_p = 1, .repetition_penalty = 1}};
+    }
+    const lh_batch batch = {.rows = count, .tokens = b->tokens, .segment_count = count, .segments = segments};
+    return run_one(b, &batch);
+}
+
+/* The best of the repeats, each the mean of some steps. */
+static void run_decode(bench *b, uint32_t rows, uint32_t count, int64_t repeats) {
+    int64_t step_us = INT64_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t first = 0; first < rows; first += b->chunk_max) {
+            run_step(b, i + 1, first, rows - first < b->chunk_max ? rows - first : b->chunk_max, false);
+        }
+    }
+    uint32_t position = rows;
+    for (int64_t i = 0; i < repeats; i++) {
+        int64_t us = 0;
+        for (uint32_t j = 0; j < DECODE_STEPS; j++) {
+            read_others(b);
+            us += run_batch(b, position++, count);
+        }
+        step_us = least(step_us, us / DECODE_STEPS);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        lh_stage_release(b->stage, i + 1);
+    }
+    printf("{\"rows\": %u, \"batch\": %u, \"step_us\": %lld, \"width\": %u}\n", rows, count,
+           (long long)step_us, b->config.width);
     fflush(stdout);
 }
 
@@ -181,8 +232,9 @@ int main(int argc, char **argv) {
     if (action == LH_OPTIONS_EXIT) {
         return 0;
     }
-    uint32_t rows[LIST_MAX], chunks[LIST_MAX];
+    uint32_t rows[LIST_MAX], chunks[LIST_MAX], batches[LIST_MAX];
     uint32_t row_count = parse_list(f.rows, rows), chunk_count = parse_list(f.chunks, chunks);
+    uint32_t batch_count = parse_list(f.batch, batches);
     bench b = {.is_first = f.first == 0, .others_bytes = (size_t)f.others_bytes};
     lh_mapped_file *file;
     lh_thread_pool *pool;
@@ -198,8 +250,16 @@ int main(int argc, char **argv) {
     for (uint32_t i = 0; i < chunk_count; i++) {
         b.chunk_max = chunks[i] > b.chunk_max ? chunks[i] : b.chunk_max;
     }
+    for (uint32_t i = 0; i < batch_count; i++) {
+        if (batches[i] > BATCH_MAX) {
+            die(f.batch, "more than 1024 sequences");
+        }
+        b.chunk_max = batches[i] > b.chunk_max ? batches[i] : b.chunk_max;
+    }
     const lh_weight_source source = {&b, acquire, release};
-    lh_stage_options stage = {.context = rows_max + ROWS_MORE + 1, .rows_max = b.chunk_max, .steps_max = 1};
+    lh_stage_options stage = {.context = rows_max + ROWS_MORE + DECODE_STEPS * (uint32_t)f.repeats + 1,
+                              .rows_max = b.chunk_max,
+                              .steps_max = 1};
     if (lh_gguf_parse(b.bytes, length, length, &b.gguf, &error) != LH_OK ||
         lh_model_config_read(b.gguf, &b.config, &error) != LH_OK ||
         lh_thread_pool_create(1, &pool, &error) != LH_OK ||
@@ -215,7 +275,10 @@ int main(int argc, char **argv) {
     }
     lh_slowdown_set(lh_thread_pool_slowdown(pool), factors[0]);
     fill(&b);
-    for (uint32_t i = 0; i < row_count; i++) {
+    for (uint32_t i = 0; i < batch_count && row_count > 0; i++) {
+        run_decode(&b, rows[0], batches[i], f.repeats);
+    }
+    for (uint32_t i = 0; i < row_count && batch_count == 0; i++) {
         for (uint32_t j = 0; j < chunk_count; j++) {
             if (chunks[j] <= rows[i]) {
                 run(&b, rows[i], chunks[j], f.repeats);

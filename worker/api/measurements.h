@@ -9,8 +9,9 @@
 #define LH_COMPUTE_POINTS_MAX 12u
 
 /* The time of one step on this worker's stage, all of its layers. In all a step of r rows from position p on
- * takes us(r) + us_per_row_position * (r p + r (r - 1) / 2) + draw_us * (rows that draw) + shard_us *
- * (column shards after the first, of what it takes and of what it gives). */
+ * takes us(r) + us_per_row_position * (r p + r (r - 1) / 2) + shard_us * (column shards after the first, of what
+ * it takes and of what it gives), and where rows draw a token draw_us + draw_more_us * (those after the first): they
+ * share one pass over the output head. */
 typedef struct lh_compute_point {
     uint32_t rows;
     double us; /* of rows that attend to nothing but themselves, and of which none draws a token */
@@ -23,9 +24,11 @@ typedef struct lh_compute_profile {
     double us_per_row_position;    /* what each row costs on top for each position before it: attention */
     double take_share, give_share; /* of the time: the first products, which take column shards as they come;
                                       the last one, which gives them */
-    double draw_us;  /* what each row that draws a token costs on top: on the last stage, else 0 */
-    double shard_us; /* each column shard after the first costs so much more */
-    double step_us;  /* outside of the arithmetic: queues, encoding, frames, for each step */
+    double draw_us,
+        draw_more_us; /* what the first row of a step that draws a token costs on top, and what each
+                                     further one: on the last stage, else 0 */
+    double shard_us;  /* each column shard after the first costs so much more */
+    double step_us;   /* outside of the arithmetic: queues, encoding, frames, for each step */
     int64_t age_us;
 } lh_compute_profile;
 

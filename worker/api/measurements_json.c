@@ -50,10 +50,11 @@ json_t *lh_compute_profile_render(const lh_compute_profile *profile) {
     if (profile->point_count == 0) {
         return json_null();
     }
-    return json_pack("{s:o,s:f,s:f,s:f,s:f,s:f,s:f,s:I}", "points", render_points(profile),
+    return json_pack("{s:o,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I}", "points", render_points(profile),
                      "us_per_row_position", within(profile->us_per_row_position, TIME_US_MAX), "take_share",
                      within(profile->take_share, 1), "give_share", within(profile->give_share, 1), "draw_us",
-                     within(profile->draw_us, TIME_US_MAX), "shard_us",
+                     within(profile->draw_us, TIME_US_MAX), "draw_more_us",
+                     within(profile->draw_more_us, TIME_US_MAX), "shard_us",
                      within(profile->shard_us, TIME_US_MAX), "step_us", within(profile->step_us, TIME_US_MAX),
                      "age_us", integer_within(profile->age_us, AGE_US_MAX));
 }
@@ -172,6 +173,7 @@ lh_status lh_compute_profile_parse(const json_t *value, const char *path, lh_com
     profile->take_share = read_number(&f, "take_share", 1, false);
     profile->give_share = read_number(&f, "give_share", 1, false);
     profile->draw_us = read_number(&f, "draw_us", TIME_US_MAX, false);
+    profile->draw_more_us = read_number(&f, "draw_more_us", TIME_US_MAX, false);
     profile->shard_us = read_number(&f, "shard_us", TIME_US_MAX, false);
     profile->step_us = read_number(&f, "step_us", TIME_US_MAX, false);
     profile->age_us = read_integer(&f, "age_us", AGE_US_MAX, false);

@@ -1,0 +1,38 @@
+/* The period of each number of groups, and the least of them. */
+#include "gateway/schedule/decode_groups.h"
+
+#include <assert.h>
+
+/* More steps must gain so much, since each has costs that no model knows. */
+#define GAIN_MIN 0.01
+
+/* Of the ring, for what varies. */
+#define RING_SLACK 0.1
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* Groups differ by one row at most. */
+static double period_of(const lh_cost_chain *chain, uint32_t position, uint32_t sequences, uint32_t count) {
+    uint32_t rows = sequences / count, larger_groups = sequences % count;
+    lh_cost_step small = lh_cost_decode_step(chain, position, rows), large = small;
+    if (larger_groups > 0)
+        large = lh_cost_decode_step(chain, position, rows + 1);
+    double busy_us = larger_groups * large.busiest_us + (count - larger_groups) * small.busiest_us;
+    return larger(count > 1 ? (1 + RING_SLACK) * large.ring_us : large.ring_us, busy_us);
+}
+
+lh_decode_groups lh_decode_groups_choose(const lh_cost_chain *chain, uint32_t position, uint32_t sequences,
+                                         uint32_t count_max, uint32_t rows_max) {
+    assert(sequences > 0 && count_max > 0 && rows_max > 0);
+    uint32_t most = sequences < count_max ? sequences : count_max;
+    uint32_t least = (sequences + rows_max - 1) / rows_max;
+    lh_decode_groups best = {0};
+    for (uint32_t count = least < most ? least : most; count <= most; count++) {
+        double period_us = period_of(chain, position, sequences, count);
+        if (best.count == 0 || period_us < (1 - GAIN_MIN) * best.period_us)
+            best = (lh_decode_groups){count, period_us};
+    }
+    return best;
+}
