@@ -6,8 +6,8 @@ static bool has_free_place(const lh_scheduler *s) {
 }
 
 /* The first one that does not fit holds up the rest, so that a long one is not overtaken for ever. */
-void lh_scheduler_admit(lh_scheduler *s) {
-    for (lh_sequence *sequence; (sequence = lh_wait_queue_next(s->waiting));) {
+void lh_scheduler_admit(lh_scheduler *s, int64_t now_us) {
+    for (lh_sequence *sequence; (sequence = lh_wait_queue_next(s->waiting, now_us));) {
         uint32_t positions = lh_sequence_positions(sequence);
         if (positions > lh_kv_ledger_positions(&s->ledger)) {
             lh_scheduler_emit_failed(s, sequence, LH_ERR_UNAVAILABLE,

@@ -14,8 +14,12 @@
  * prefill steps on each hop.
  *
  * Sequences wait in a queue until a slot is free and every stage has pages for all that they may become; so
- * no worker runs out of pages. A sequence that ended gives its pages back with a release, which rides on the
+ * no worker runs out of pages. Who is next is the queue's (wait_queue.h): fair between tenants, then by priority. A
+ * sequence that ended gives its pages back with a release, which rides on the
  * next step of its class or goes by itself at once; they count as free when the whole chain has taken it.
+ *
+ * A sequence whose deadline passes ends there and then. In the queue it has cost nothing; on the chain it is cancelled
+ * like one whose client hung up (cancelling.c).
  *
  * Failure modes. All end in the same way: the chain is formed again under a new epoch, its KV caches are
  * empty, and each sequence is prefilled anew from its history; positions and counters are the same, so the
@@ -28,7 +32,7 @@
  *  - No chain for replay_timeout: all fail.
  * A result that is late, doubled or of an old epoch finds no step that waits for it, and is ignored.
  *
- * Not done here: preemption, sharing of prefixes, fairness beyond first come first served, several chains. */
+ * Not done here: preemption, sharing of prefixes, several chains. */
 #include "gateway/schedule/scheduler.h"
 
 #include "gateway/schedule/pipeline_depth.h"
@@ -67,7 +71,9 @@ lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_sche
     s->down_since_us = INT64_MIN;
     s->progress_us = now_us;
     s->prefill_depth = 1;
-    if (lh_wait_queue_create(&s->waiting, error) ||
+    uint32_t sequences_max = options->sequences_max + options->queue_max;
+    if (lh_wait_queue_create(options->sequences_max, sequences_max, &s->waiting, error) ||
+        lh_sequence_book_create(sequences_max, &s->book, error) ||
         lh_overlap_planner_create(options->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
         lh_flight_table_create(LH_STEPS_OPEN_MAX, segments_max(s), releases_max(s), &s->flights, error) ||
         lh_step_builder_create(options->rows_max, segments_max(s), releases_max(s), &s->builder, error))
@@ -95,6 +101,7 @@ void lh_scheduler_destroy(lh_scheduler *scheduler) {
     if (!scheduler)
         return;
     lh_wait_queue_destroy(scheduler->waiting);
+    lh_sequence_book_destroy(scheduler->book);
     destroy_list(&scheduler->prefill);
     destroy_list(&scheduler->ready);
     destroy_list(&scheduler->sampling);
@@ -127,16 +134,11 @@ static lh_sequence_list *list_of(lh_scheduler *s, lh_sequence_state state) {
     return NULL;
 }
 
-/* From the queue or list that its state puts it into. */
-static void take_out(lh_scheduler *s, lh_sequence *sequence) {
+void lh_scheduler_move(lh_scheduler *s, lh_sequence *sequence, lh_sequence_state state) {
     if (sequence->state == LH_SEQUENCE_WAITING)
-        lh_wait_queue_remove(s->waiting, sequence);
+        lh_wait_queue_admit(s->waiting, sequence);
     else
         lh_sequence_list_remove(list_of(s, sequence->state), sequence);
-}
-
-void lh_scheduler_move(lh_scheduler *s, lh_sequence *sequence, lh_sequence_state state) {
-    take_out(s, sequence);
     sequence->state = state;
     lh_sequence_list_push(list_of(s, state), sequence);
 }
@@ -165,13 +167,17 @@ void lh_scheduler_retire(lh_scheduler *s, lh_sequence *sequence) {
         (sequence->state == LH_SEQUENCE_PREFILL ||
          (sequence->state == LH_SEQUENCE_SAMPLING && sequence->sampling_class == LH_STEP_PREFILL));
     lh_step_class step_class = in_prefill ? LH_STEP_PREFILL : LH_STEP_DECODE;
+    lh_sequence_book_remove(s->book, sequence);
     lh_scheduler_move(s, sequence, LH_SEQUENCE_RELEASING);
     s->release_queue[step_class][s->release_count[step_class]++] = sequence;
 }
 
 /* A sequence that holds nothing on any worker. */
 void lh_scheduler_forget(lh_scheduler *s, lh_sequence *sequence) {
-    take_out(s, sequence);
+    if (sequence->state != LH_SEQUENCE_WAITING)
+        lh_sequence_list_remove(list_of(s, sequence->state), sequence);
+    lh_wait_queue_leave(s->waiting, sequence);
+    lh_sequence_book_remove(s->book, sequence);
     lh_sequence_destroy(sequence);
 }
 
@@ -184,6 +190,8 @@ lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, in
         s->options.sequences_max + s->options.queue_max)
         status = lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences run and %u wait",
                          lh_scheduler_running(s), lh_wait_queue_count(s->waiting));
+    else if (sequence->deadline_us != 0 && now_us >= sequence->deadline_us)
+        status = lh_fail(error, LH_ERR_TIMEOUT, "the deadline had passed when the sequence came");
     else if (now_us >= lh_scheduler_open_until_us(s))
         status = lh_fail(error, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
     else if (s->is_up && lh_sequence_positions(sequence) > room)
@@ -191,91 +199,15 @@ lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, in
             error, LH_ERR_LIMIT,
             "%u prompt tokens and %u more do not fit: the KV cache of the workers holds %llu positions",
             sequence->prompt_tokens, sequence->max_tokens, (unsigned long long)room);
-    if (status != LH_OK) {
-        lh_sequence_destroy(sequence);
-        return status;
-    }
     sequence->id = s->next_sequence++;
     sequence->submitted_us = now_us;
-    sequence->state = LH_SEQUENCE_WAITING;
-    lh_wait_queue_push(s->waiting, sequence);
-    return LH_OK;
-}
-
-static lh_sequence *find_handle(lh_scheduler *s, uint64_t handle) {
-    lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling};
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        for (lh_sequence *sequence = lists[i]->first; sequence; sequence = sequence->next)
-            if (sequence->handle == handle)
-                return sequence;
-    lh_sequence *waiting = NULL;
-    while ((waiting = lh_wait_queue_walk(s->waiting, waiting)) && waiting->handle != handle)
-        ;
-    return waiting;
-}
-
-static bool is_to_be_cancelled(const lh_flight *flight) {
-    return flight->wants_cancel || flight->is_cancelled;
-}
-
-/* A later step that goes on would not continue the positions of this one's sequences, if this one were reset.
- */
-static bool is_built_upon(lh_scheduler *s, const lh_flight *flight) {
-    for (lh_flight *later = NULL; (later = lh_flight_table_next(s->flights, later));) {
-        if (later->step <= flight->step || is_to_be_cancelled(later))
-            continue;
-        for (uint32_t i = 0; i < flight->segment_count; i++)
-            if (lh_flight_holds(later, flight->segments[i].sequence))
-                return true;
-    }
-    return false;
-}
-
-/* Whether resetting the request of a step harms nobody: no live sequence is in it, no release, which would be
- * lost, and nothing is built upon it. */
-static bool is_futile(lh_scheduler *s, const lh_flight *flight) {
-    if (is_to_be_cancelled(flight) || flight->rows == 0 || flight->release_count > 0)
-        return false;
-    for (uint32_t i = 0; i < flight->segment_count; i++)
-        if (flight->segments[i].sequence->state != LH_SEQUENCE_RELEASING || flight->segments[i].is_drawn)
-            return false;
-    return !is_built_upon(s, flight);
-}
-
-static lh_flight *find_futile(lh_scheduler *s) {
-    for (lh_flight *f = NULL; (f = lh_flight_table_next(s->flights, f));)
-        if (is_futile(s, f))
-            return f;
-    return NULL;
-}
-
-void lh_scheduler_cancel(lh_scheduler *scheduler, uint64_t handle) {
-    lh_scheduler *s = scheduler;
-    lh_sequence *sequence = find_handle(s, handle);
-    if (!sequence)
-        return;
-    s->figures.cancelled++;
-    if (sequence->state == LH_SEQUENCE_WAITING) {
-        lh_scheduler_forget(s, sequence);
-        return;
-    }
-    lh_scheduler_retire(s, sequence);
-    for (lh_flight *futile; sequence->flights > 0 && (futile = find_futile(s));)
-        futile->wants_cancel = true;
-}
-
-/* The last step first: so a worker never has one whose predecessor has been taken away. */
-bool lh_scheduler_next_cancel(lh_scheduler *scheduler, uint64_t *step) {
-    lh_flight *last = NULL;
-    for (lh_flight *f = NULL; (f = lh_flight_table_next(scheduler->flights, f));)
-        if (f->wants_cancel && (!last || f->step > last->step))
-            last = f;
-    if (!last)
-        return false;
-    last->wants_cancel = false;
-    last->is_cancelled = true;
-    *step = last->step;
-    return true;
+    if (status == LH_OK && lh_wait_queue_push(s->waiting, sequence, now_us) != LH_OK)
+        status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence that waits");
+    if (status == LH_OK)
+        lh_sequence_book_add(s->book, sequence);
+    else
+        lh_sequence_destroy(sequence);
+    return status;
 }
 
 /* ---- The chain
@@ -309,8 +241,7 @@ static void drop_flights(lh_scheduler *s) {
 
 /* Back into the queue, where its number puts it before all that came later. */
 static void send_back(lh_scheduler *s, lh_sequence *sequence) {
-    take_out(s, sequence);
-    sequence->state = LH_SEQUENCE_WAITING;
+    lh_sequence_list_remove(list_of(s, sequence->state), sequence);
     sequence->flights = 0;
     if (sequence->fed > 0) {
         sequence->replays = sequence->replay_length == sequence->length ? sequence->replays + 1 : 1;
@@ -349,7 +280,8 @@ void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us) {
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         while (lists[i]->first)
             send_back(s, lists[i]->first);
-    destroy_list(&s->releasing);
+    while (s->releasing.first)
+        lh_scheduler_forget(s, s->releasing.first);
     s->release_count[0] = s->release_count[1] = 0;
     fail_hopeless(s);
 }
@@ -397,16 +329,23 @@ static void fail_all_waiting(lh_scheduler *s) {
     }
 }
 
-int64_t lh_scheduler_deadline_us(const lh_scheduler *scheduler) {
-    const lh_scheduler *s = scheduler;
+/* Of the chain, not of a sequence. */
+static int64_t patience_ends_us(const lh_scheduler *s) {
     if (!s->is_up)
         return lh_wait_queue_count(s->waiting) ? s->down_since_us + s->options.replay_timeout_us : INT64_MAX;
     return lh_flight_table_total(s->flights) ? s->progress_us + s->options.step_timeout_us : INT64_MAX;
 }
 
+int64_t lh_scheduler_deadline_us(const lh_scheduler *scheduler) {
+    const lh_sequence *due = lh_sequence_book_next_due(scheduler->book);
+    int64_t patience_us = patience_ends_us(scheduler);
+    return due && due->deadline_us < patience_us ? due->deadline_us : patience_us;
+}
+
 void lh_scheduler_tick(lh_scheduler *scheduler, int64_t now_us) {
     lh_scheduler *s = scheduler;
-    if (now_us < lh_scheduler_deadline_us(s))
+    lh_scheduler_expire(s, now_us);
+    if (now_us < patience_ends_us(s))
         return;
     if (!s->is_up)
         fail_all_waiting(s);

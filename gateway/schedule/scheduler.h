@@ -34,6 +34,7 @@ typedef struct lh_scheduler_figures {
     uint32_t decode_steps, prefill_steps, release_steps; /* in flight now */
     uint64_t steps, rows, tokens;                        /* since start */
     uint64_t replays, cancelled, failed, finished;
+    uint64_t expired;         /* of those that failed: their deadline passed */
     uint64_t results_ignored; /* duplicate, unexpected or of an old epoch */
 } lh_scheduler_figures;
 
@@ -46,7 +47,7 @@ void lh_scheduler_destroy(lh_scheduler *scheduler);
 /* ---- Sequences
  * --------------------------------------------------------------------------------------------------- */
 
-/* Takes the sequence over, whatever it returns. LH_ERR_BUSY: sequences_max + queue_max are there;
+/* Takes the sequence over, whatever it returns. LH_ERR_BUSY: sequences_max + queue_max are there; LH_ERR_TIMEOUT: its deadline has passed;
  * LH_ERR_LIMIT: it can never fit the chain's KV cache; LH_ERR_UNAVAILABLE: no chain, for longer than the
  * replay timeout. No event comes then. */
 lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, int64_t now_us,

@@ -1,10 +1,11 @@
-/* Inside the scheduler: its state, and the moves of a sequence that its files share. scheduler.c has
- * the life of sequences, admission.c who is let in, step_forming.c what goes into the next step (with decode_forming.c and prefill_forming.c),
- * step_landing.c what comes back. */
+/* Inside the scheduler: its state, and the moves of a sequence that its files share. scheduler.c has the life of
+ * sequences, admission.c who is let in, cancelling.c who ends early, step_forming.c what goes into the next step (with
+ * decode_forming.c and prefill_forming.c), step_landing.c what comes back. */
 #pragma once
 
 #include "gateway/schedule/flight.h"
 #include "gateway/schedule/scheduler.h"
+#include "gateway/schedule/sequence_book.h"
 #include "gateway/schedule/step_builder.h"
 #include "gateway/schedule/wait_queue.h"
 
@@ -22,6 +23,7 @@ struct lh_scheduler {
 
     /* Every sequence is in one of these, by its state. */
     lh_wait_queue *waiting;
+    lh_sequence_book *book; /* those that have not ended */
     lh_sequence_list prefill, ready, sampling, releasing;
     /* Ended ones whose release is still to be sent, a part of `releasing`: [class][count] */
     lh_sequence **release_queue[2];
@@ -68,8 +70,10 @@ void lh_scheduler_emit_finished(lh_scheduler *scheduler, lh_sequence *sequence, 
 void lh_scheduler_retire(lh_scheduler *scheduler, lh_sequence *sequence);
 /* Destroys a sequence that holds nothing on any worker. */
 void lh_scheduler_forget(lh_scheduler *scheduler, lh_sequence *sequence);
+/* Ends those whose deadline has passed. */
+void lh_scheduler_expire(lh_scheduler *scheduler, int64_t now_us);
 /* Lets in those that wait, as far as places and pages go. */
-void lh_scheduler_admit(lh_scheduler *scheduler);
+void lh_scheduler_admit(lh_scheduler *scheduler, int64_t now_us);
 /* The first reason stays. */
 void lh_scheduler_report_fault(lh_scheduler *scheduler, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

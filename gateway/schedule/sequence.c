@@ -100,6 +100,9 @@ lh_status lh_sequence_create(const lh_sequence_request *request, uint64_t handle
     const lh_sequence_sampling_options *sampling = &request->sampling;
     s->handle = handle;
     s->trace = request->trace;
+    s->tenant = request->tenant;
+    s->priority = request->priority;
+    s->deadline_us = request->deadline_us;
     s->prompt_tokens = s->length = request->prompt_tokens;
     s->max_tokens = request->max_tokens;
     s->has_overlap = request->has_overlap;
@@ -200,22 +203,4 @@ void lh_sequence_list_remove(lh_sequence_list *list, lh_sequence *sequence) {
         list->last = sequence->previous;
     sequence->previous = sequence->next = NULL;
     list->count--;
-}
-
-void lh_sequence_list_insert_by_id(lh_sequence_list *list, lh_sequence *sequence) {
-    lh_sequence *after = list->first;
-    while (after && after->id < sequence->id)
-        after = after->next;
-    if (!after) {
-        lh_sequence_list_push(list, sequence);
-        return;
-    }
-    sequence->next = after;
-    sequence->previous = after->previous;
-    if (after->previous)
-        after->previous->next = sequence;
-    else
-        list->first = sequence;
-    after->previous = sequence;
-    list->count++;
 }

@@ -5,6 +5,7 @@
 
 #include "common/status.h"
 #include "gateway/schedule/overlap_plan.h"
+#include "gateway/schedule/pairing_heap.h"
 #include "gateway/schedule/sequence_request.h"
 #include "worker/api/step.h"
 
@@ -26,8 +27,18 @@ struct lh_sequence {
     uint64_t id;     /* on the wire; set by the scheduler */
     uint64_t handle; /* the owner's name for it */
     uint64_t trace;  /* 0: not traced */
+    uint64_t tenant;
+    int32_t priority;
+    int64_t deadline_us; /* 0: none */
     lh_sequence_state state;
     lh_sequence *previous, *next; /* in the one list that it is in */
+
+    struct lh_share *share;       /* its tenant's, from its coming to its end (fair_share.h) */
+    lh_heap_node by_rank, by_age; /* in the waiting queue */
+    bool is_charged;              /* its prompt is: what is computed again costs the tenant nothing */
+    lh_sequence *next_in_bucket;  /* in the book (sequence_book.h) */
+    lh_heap_node due;
+    bool is_booked;
 
     uint32_t *history; /* [length], room for prompt_tokens + max_tokens */
     uint32_t length, prompt_tokens, max_tokens, min_tokens;
@@ -82,5 +93,3 @@ typedef struct lh_sequence_list {
 } lh_sequence_list;
 void lh_sequence_list_push(lh_sequence_list *list, lh_sequence *sequence);
 void lh_sequence_list_remove(lh_sequence_list *list, lh_sequence *sequence);
-/* Inserts before the first one with a greater id. */
-void lh_sequence_list_insert_by_id(lh_sequence_list *list, lh_sequence *sequence);

@@ -40,7 +40,8 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
     lh_scheduler *s = scheduler;
     if (!s->is_up || s->has_fault)
         return false;
-    lh_scheduler_admit(s);
+    lh_scheduler_expire(s, now_us);
+    lh_scheduler_admit(s, now_us);
     lh_flight *flight = lh_flight_table_blank(s->flights);
     if (!flight)
         return false;

@@ -33,6 +33,7 @@ static void emit_token(lh_scheduler *s, const lh_sequence *sequence, const lh_st
 
 static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
     s->figures.tokens++;
+    lh_wait_queue_charge(s->waiting, sequence, 1);
     if (lh_sequence_stops_at(sequence, result->token)) {
         lh_scheduler_emit_finished(s, sequence, LH_FINISH_STOP);
         lh_scheduler_retire(s, sequence);

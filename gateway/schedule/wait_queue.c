@@ -1,48 +1,131 @@
-/* First come, first served. */
+/* A heap by rank and one by age for each tenant; whose turn it is says fair_share.c. */
 #include "gateway/schedule/wait_queue.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
+/* One in so many is the oldest, whatever its priority. */
+#define OLDEST_SHARE 8u
+
 struct lh_wait_queue {
-    lh_sequence_list arrived; /* by id */
+    lh_share_table *shares;
+    lh_sequence_list all; /* in no order */
 };
 
-lh_status lh_wait_queue_create(lh_wait_queue **queue, lh_error *error) {
-    *queue = calloc(1, sizeof **queue);
-    return *queue ? LH_OK : lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the waiting queue");
+lh_status lh_wait_queue_create(uint32_t places, uint32_t sequences, lh_wait_queue **queue, lh_error *error) {
+    lh_wait_queue *q = calloc(1, sizeof *q);
+    if (!q)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the waiting queue");
+    lh_status status = lh_share_table_create(places, sequences, &q->shares, error);
+    if (status != LH_OK) {
+        free(q);
+        return status;
+    }
+    *queue = q;
+    return LH_OK;
 }
 
 void lh_wait_queue_destroy(lh_wait_queue *queue) {
     if (!queue)
         return;
-    while (queue->arrived.first) {
-        lh_sequence *sequence = queue->arrived.first;
-        lh_sequence_list_remove(&queue->arrived, sequence);
+    while (queue->all.first) {
+        lh_sequence *sequence = queue->all.first;
+        lh_sequence_list_remove(&queue->all, sequence);
         lh_sequence_destroy(sequence);
     }
+    lh_share_table_destroy(queue->shares);
     free(queue);
 }
 
-void lh_wait_queue_push(lh_wait_queue *queue, lh_sequence *sequence) {
-    lh_sequence_list_push(&queue->arrived, sequence);
+/* ---- Order ------------------------------------------------------------------------------------------------------- */
+
+static bool is_older(const lh_heap_node *a, const lh_heap_node *b) {
+    return LH_HEAP_RECORD(a, lh_sequence, by_age)->id < LH_HEAP_RECORD(b, lh_sequence, by_age)->id;
+}
+
+static bool has_better_rank(const lh_heap_node *a, const lh_heap_node *b) {
+    const lh_sequence *x = LH_HEAP_RECORD(a, lh_sequence, by_rank),
+                      *y = LH_HEAP_RECORD(b, lh_sequence, by_rank);
+    return x->priority != y->priority ? x->priority < y->priority : x->id < y->id;
+}
+
+static void insert(lh_wait_queue *queue, lh_sequence *sequence) {
+    lh_share *share = sequence->share;
+    lh_heap_push(&share->by_rank, &sequence->by_rank);
+    lh_heap_push(&share->by_age, &sequence->by_age);
+    lh_sequence_list_push(&queue->all, sequence);
+    lh_share_table_set_waiting(queue->shares, share, true);
+}
+
+static void take_out(lh_wait_queue *queue, lh_sequence *sequence) {
+    lh_share *share = sequence->share;
+    lh_heap_remove(&share->by_rank, &sequence->by_rank);
+    lh_heap_remove(&share->by_age, &sequence->by_age);
+    lh_sequence_list_remove(&queue->all, sequence);
+    lh_share_table_set_waiting(queue->shares, share, share->by_age.root != NULL);
+}
+
+static lh_sequence *oldest_of(const lh_share *share) {
+    return LH_HEAP_RECORD(share->by_age.root, lh_sequence, by_age);
+}
+
+lh_sequence *lh_wait_queue_next(lh_wait_queue *queue, int64_t now_us) {
+    lh_share_table_set_time(queue->shares, now_us);
+    const lh_share *share = lh_share_table_next(queue->shares);
+    if (!share)
+        return NULL;
+    return share->passed_over + 1 >= OLDEST_SHARE ? oldest_of(share)
+                                                  : LH_HEAP_RECORD(share->by_rank.root, lh_sequence, by_rank);
+}
+
+/* ---- Moves ------------------------------------------------------------------------------------------------------- */
+
+lh_status lh_wait_queue_push(lh_wait_queue *queue, lh_sequence *sequence, int64_t now_us) {
+    lh_share_table_set_time(queue->shares, now_us);
+    lh_share *share = lh_share_table_join(queue->shares, sequence->tenant);
+    if (!share)
+        return LH_ERR_NO_MEMORY;
+    share->by_rank.precedes = has_better_rank;
+    share->by_age.precedes = is_older;
+    sequence->share = share;
+    sequence->state = LH_SEQUENCE_WAITING;
+    insert(queue, sequence);
+    return LH_OK;
+}
+
+void lh_wait_queue_admit(lh_wait_queue *queue, lh_sequence *sequence) {
+    lh_share *share = sequence->share;
+    share->passed_over = sequence == oldest_of(share) ? 0 : share->passed_over + 1;
+    take_out(queue, sequence);
+    share->places++;
+    if (!sequence->is_charged)
+        lh_share_table_charge(queue->shares, share, lh_sequence_pending(sequence));
+    sequence->is_charged = true;
+}
+
+void lh_wait_queue_charge(lh_wait_queue *queue, lh_sequence *sequence, uint32_t tokens) {
+    lh_share_table_charge(queue->shares, sequence->share, tokens);
 }
 
 void lh_wait_queue_put_back(lh_wait_queue *queue, lh_sequence *sequence) {
-    lh_sequence_list_insert_by_id(&queue->arrived, sequence);
+    sequence->share->places--;
+    sequence->state = LH_SEQUENCE_WAITING;
+    insert(queue, sequence);
 }
 
-lh_sequence *lh_wait_queue_next(const lh_wait_queue *queue) {
-    return queue->arrived.first;
-}
-
-void lh_wait_queue_remove(lh_wait_queue *queue, lh_sequence *sequence) {
-    lh_sequence_list_remove(&queue->arrived, sequence);
+void lh_wait_queue_leave(lh_wait_queue *queue, lh_sequence *sequence) {
+    if (sequence->state == LH_SEQUENCE_WAITING)
+        take_out(queue, sequence);
+    else
+        sequence->share->places--;
+    lh_share_table_leave(queue->shares, sequence->share);
+    sequence->share = NULL;
 }
 
 uint32_t lh_wait_queue_count(const lh_wait_queue *queue) {
-    return queue->arrived.count;
+    return queue->all.count;
 }
 
 lh_sequence *lh_wait_queue_walk(const lh_wait_queue *queue, const lh_sequence *sequence) {
-    return sequence ? sequence->next : queue->arrived.first;
+    return sequence ? sequence->next : queue->all.first;
 }

@@ -170,19 +170,19 @@ static void every_allocation_may_fail(void **state) {
 
 static void lists_keep_their_order(void **state) {
     (void)state;
-    lh_sequence items[4] = {{.id = 4}, {.id = 1}, {.id = 3}, {.id = 2}};
+    lh_sequence items[4] = {{.id = 1}, {.id = 2}, {.id = 3}, {.id = 4}};
     lh_sequence_list list = {0};
     for (int i = 0; i < 4; i++)
-        lh_sequence_list_insert_by_id(&list, &items[i]);
+        lh_sequence_list_push(&list, &items[i]);
     uint64_t expected = 1;
     for (lh_sequence *s = list.first; s; s = s->next)
         assert_int_equal(s->id, expected++);
-    lh_sequence_list_remove(&list, &items[2]);
     lh_sequence_list_remove(&list, &items[1]);
-    lh_sequence_list_remove(&list, &items[0]);
-    assert_ptr_equal(list.first, &items[3]);
-    assert_ptr_equal(list.last, &items[3]);
     lh_sequence_list_remove(&list, &items[3]);
+    lh_sequence_list_remove(&list, &items[0]);
+    assert_ptr_equal(list.first, &items[2]);
+    assert_ptr_equal(list.last, &items[2]);
+    lh_sequence_list_remove(&list, &items[2]);
     assert_null(list.first);
     assert_int_equal(list.count, 0);
 }

@@ -1,0 +1,201 @@
+/* Tenants by their ids, and by what they have had. */
+#include "gateway/schedule/fair_share.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* Long enough for people who read an answer and ask again. */
+#define REMEMBERED_US 30000000
+/* However many tenants come and go. */
+#define REMEMBERED_MAX 4096u
+/* One place in so many is kept for those who come. */
+#define KEPT_SHARE 8u
+
+struct lh_share_table {
+    uint32_t places;
+    int64_t now_us;
+    uint64_t turns, most; /* most: that one has had */
+    lh_share **buckets;   /* [bucket_count], a power of two */
+    uint32_t bucket_count, count, idle_count;
+    lh_share *longest_idle, *latest_idle;
+    lh_heap waiting;
+};
+
+/* ---- Order ------------------------------------------------------------------------------------------------------- */
+
+bool lh_share_precedes(const lh_share *a, const lh_share *b) {
+    return a->served != b->served ? a->served < b->served : a->turn < b->turn;
+}
+
+static bool is_sooner(const lh_heap_node *a, const lh_heap_node *b) {
+    return lh_share_precedes(LH_HEAP_RECORD(a, lh_share, by_turn), LH_HEAP_RECORD(b, lh_share, by_turn));
+}
+
+uint32_t lh_share_places_kept(uint32_t places) {
+    return places > 1 ? (places + KEPT_SHARE - 1) / KEPT_SHARE : 0;
+}
+
+/* ---- Life -------------------------------------------------------------------------------------------------------- */
+
+lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_table **table,
+                                lh_error *error) {
+    lh_share_table *t = calloc(1, sizeof *t);
+    if (!t)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the tenants' shares");
+    t->places = places;
+    t->waiting.precedes = is_sooner;
+    t->bucket_count = 64;
+    while (t->bucket_count < sequences)
+        t->bucket_count *= 2;
+    t->buckets = calloc(t->bucket_count, sizeof(lh_share *));
+    if (!t->buckets) {
+        free(t);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the shares of %u sequences", sequences);
+    }
+    *table = t;
+    return LH_OK;
+}
+
+void lh_share_table_destroy(lh_share_table *table) {
+    if (!table)
+        return;
+    for (uint32_t i = 0; i < table->bucket_count; i++)
+        for (lh_share *share = table->buckets[i], *next; share; share = next) {
+            next = share->next_in_bucket;
+            free(share);
+        }
+    free(table->buckets);
+    free(table);
+}
+
+static lh_share **bucket_of(lh_share_table *table, uint64_t tenant) {
+    return &table->buckets[(tenant * 0x9e3779b97f4a7c15u >> 32) & (table->bucket_count - 1)];
+}
+
+static lh_share *find(lh_share_table *table, uint64_t tenant) {
+    lh_share *share = *bucket_of(table, tenant);
+    while (share && share->tenant != tenant)
+        share = share->next_in_bucket;
+    return share;
+}
+
+/* ---- Those that are away ----------------------------------------------------------------------------------------- */
+
+static void leave_idle(lh_share_table *table, lh_share *share) {
+    *(share->idle_before ? &share->idle_before->idle_after : &table->longest_idle) = share->idle_after;
+    *(share->idle_after ? &share->idle_after->idle_before : &table->latest_idle) = share->idle_before;
+    share->idle_before = share->idle_after = NULL;
+    table->idle_count--;
+}
+
+static void join_idle(lh_share_table *table, lh_share *share) {
+    share->idle_since_us = table->now_us;
+    share->idle_before = table->latest_idle;
+    *(table->latest_idle ? &table->latest_idle->idle_after : &table->longest_idle) = share;
+    table->latest_idle = share;
+    table->idle_count++;
+}
+
+static void forget_longest_idle(lh_share_table *table) {
+    lh_share *share = table->longest_idle, **link = bucket_of(table, share->tenant);
+    leave_idle(table, share);
+    while (*link != share)
+        link = &(*link)->next_in_bucket;
+    *link = share->next_in_bucket;
+    table->count--;
+    free(share);
+}
+
+void lh_share_table_set_time(lh_share_table *table, int64_t now_us) {
+    table->now_us = now_us;
+    while (table->longest_idle && now_us - table->longest_idle->idle_since_us >= REMEMBERED_US)
+        forget_longest_idle(table);
+}
+
+/* ---- Coming and going -------------------------------------------------------------------------------------------- */
+
+static lh_share *make(lh_share_table *table, uint64_t tenant) {
+    lh_share *share = calloc(1, sizeof *share), **bucket = bucket_of(table, tenant);
+    if (!share)
+        return NULL;
+    share->tenant = tenant;
+    share->next_in_bucket = *bucket;
+    *bucket = share;
+    table->count++;
+    return share;
+}
+
+/* What those have had that are kept waiting; where nobody is, all are even. */
+static uint64_t common_level(const lh_share_table *table) {
+    const lh_heap_node *first = table->waiting.root;
+    return first ? LH_HEAP_RECORD(first, lh_share, by_turn)->served : table->most;
+}
+
+/* One that is kept waiting itself has its claim from that. */
+static void bound_credit(lh_share_table *table, lh_share *share) {
+    uint64_t level = common_level(table);
+    if (!share->waits && share->served + LH_SHARE_CREDIT < level)
+        share->served = level - LH_SHARE_CREDIT;
+}
+
+lh_share *lh_share_table_join(lh_share_table *table, uint64_t tenant) {
+    lh_share *share = find(table, tenant);
+    if (!share && !(share = make(table, tenant)))
+        return NULL;
+    if (share->live == 0 && share->turn > 0)
+        leave_idle(table, share);
+    if (share->turn == 0)
+        share->turn = ++table->turns;
+    bound_credit(table, share);
+    share->live++;
+    return share;
+}
+
+void lh_share_table_leave(lh_share_table *table, lh_share *share) {
+    assert(share->live > 0);
+    if (--share->live > 0)
+        return;
+    assert(!share->waits && share->places == 0);
+    join_idle(table, share);
+    if (table->idle_count > REMEMBERED_MAX)
+        forget_longest_idle(table);
+}
+
+void lh_share_table_charge(lh_share_table *table, lh_share *share, uint32_t tokens) {
+    if (share->waits)
+        lh_heap_remove(&table->waiting, &share->by_turn);
+    share->served += tokens;
+    share->turn = ++table->turns;
+    table->most = share->served > table->most ? share->served : table->most;
+    if (share->waits)
+        lh_heap_push(&table->waiting, &share->by_turn);
+}
+
+/* ---- Turns ------------------------------------------------------------------------------------------------------- */
+
+void lh_share_table_set_waiting(lh_share_table *table, lh_share *share, bool waits) {
+    if (share->waits == waits)
+        return;
+    share->waits = waits;
+    if (waits)
+        lh_heap_push(&table->waiting, &share->by_turn);
+    else
+        lh_heap_remove(&table->waiting, &share->by_turn);
+}
+
+static bool is_full(const lh_share_table *table, const lh_share *share) {
+    return table->count > 1 && share->places >= table->places - lh_share_places_kept(table->places);
+}
+
+/* Of all tenants one at most is full: what is kept is less than half. */
+lh_share *lh_share_table_next(lh_share_table *table) {
+    lh_heap_node *first = table->waiting.root;
+    if (!first || !is_full(table, LH_HEAP_RECORD(first, lh_share, by_turn)))
+        return first ? LH_HEAP_RECORD(first, lh_share, by_turn) : NULL;
+    lh_heap_remove(&table->waiting, first);
+    lh_heap_node *second = table->waiting.root;
+    lh_heap_push(&table->waiting, first);
+    return second && !is_full(table, LH_HEAP_RECORD(second, lh_share, by_turn))
+               ? LH_HEAP_RECORD(second, lh_share, by_turn)
+               : NULL;
+}

@@ -1,0 +1,67 @@
+/* What each tenant has had of the chain, and whose turn it is.
+ *
+ * Work is counted in tokens: the rows of a prompt that are computed, when its sequence is let in, and each token that is
+ * drawn. The turn is that of the tenant that has had the least. So a tenant that asks for little waits for nobody's
+ * queue, and one that asks for twenty times as much waits for its own. Who comes again after a while has had less than
+ * those who were there; it may have LH_SHARE_CREDIT tokens at once for that, but no more: nobody saves up a claim by
+ * staying away. ("Virtual token counters": Sheng et al., Fairness in Serving Large Language Models, OSDI 2024, with a
+ * bounded credit, so that a tenant's rare long prompt does not share the chain half and half with a queue of others'.)
+ *
+ * Turns alone do not help who finds all places taken by sequences that run for minutes. So while more than one tenant is
+ * about, each leaves some places to the others (lh_share_places_kept). A tenant is about for as long as it has
+ * sequences and REMEMBERED_US after that (fair_share.c), and its count is kept for as long, so that it does not come back as new.
+ *
+ * Thread: one at a time. */
+#pragma once
+
+#include "common/status.h"
+#include "gateway/schedule/pairing_heap.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A long prompt. */
+#define LH_SHARE_CREDIT 4096u
+
+typedef struct lh_share lh_share;
+struct lh_share {
+    uint64_t tenant;
+    uint64_t served; /* tokens of work */
+    uint64_t turn;   /* orders those that have had as much */
+    uint32_t live;   /* sequences that are there */
+    uint32_t places; /* that they hold */
+
+    /* The waiting queue's (wait_queue.c). */
+    lh_heap by_rank, by_age;
+    uint32_t
+        passed_over; /* sequences that were let in before the oldest one, since it was last let in itself */
+
+    /* Of fair_share.c alone. */
+    lh_share *next_in_bucket, *idle_before, *idle_after;
+    int64_t idle_since_us;
+    bool waits;
+    lh_heap_node by_turn; /* among those that wait */
+};
+
+typedef struct lh_share_table lh_share_table;
+
+/* places: that all have together. sequences: that will be there at most, which sizes the table. */
+lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_table **table, lh_error *error);
+/* NULL is allowed. */
+void lh_share_table_destroy(lh_share_table *table);
+/* Time goes on: tenants that have been away for long are forgotten. */
+void lh_share_table_set_time(lh_share_table *table, int64_t now_us);
+
+/* A sequence of the tenant comes: the share lives until as many have left. NULL: out of memory. Pointers to it stay good. */
+lh_share *lh_share_table_join(lh_share_table *table, uint64_t tenant);
+void lh_share_table_leave(lh_share_table *table, lh_share *share);
+void lh_share_table_charge(lh_share_table *table, lh_share *share, uint32_t tokens);
+/* Whether sequences of it wait. */
+void lh_share_table_set_waiting(lh_share_table *table, lh_share *share, bool waits);
+/* Whose turn it is, of those that have sequences waiting and may hold one place more; NULL: nobody's. */
+lh_share *lh_share_table_next(lh_share_table *table);
+
+/* Whether it is a's turn before b's. */
+bool lh_share_precedes(const lh_share *a, const lh_share *b);
+/* Of so many places in all, those that one tenant leaves to others. */
+uint32_t lh_share_places_kept(uint32_t places);
