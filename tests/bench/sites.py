@@ -52,9 +52,11 @@ def watch_punctually():
 class Sites:
     """with Sites(3, emulator) as sites: ...   Site i has sites.address(i). Leaving takes everything away again, also after Ctrl-C."""
 
-    def __init__(self, count, emulator, congestion_control="cubic", sysctl=()):
-        """congestion_control: of all connections between the sites, whatever they ask for; None: as the host and they will."""
+    def __init__(self, count, emulator, congestion_control="cubic", sysctl=(), goes_first=True):
+        """congestion_control: of all connections between the sites, whatever they ask for; None: as the host and they will. goes_first: its
+        programs go before all others on this machine."""
         self.count = count
+        self.goes_first = goes_first
         self.emulator_program = str(emulator)
         self.names = [f"{PREFIX}-{os.getpid()}-{next(_numbers)}" for _ in range(count)]
         self.sysctl = {
@@ -152,6 +154,10 @@ class Sites:
     def stall(self, source, target, ms):
         self._ask(f"stall {source} {target} {ms:g}")
 
+    def flip(self, source, target, dice):
+        """One bit of what the next TCP packet carries, its checksums made to fit; which bit: the number dice, above 0, counted around."""
+        self._ask(f"flip {source} {target} {dice}")
+
     def stats(self):
         return self._ask("stats")
 
@@ -159,7 +165,8 @@ class Sites:
 
     def command(self, site, arguments, cores=None):
         pin = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
-        return ["ip", "netns", "exec", self.names[site], *first([*pin, *arguments])]
+        words = [*pin, *map(str, arguments)]
+        return ["ip", "netns", "exec", self.names[site], *(first(words) if self.goes_first else words)]
 
     def start(self, site, arguments, cores=None, **more):
         """A process in a site; ended with the sites at the latest."""

@@ -9,6 +9,7 @@
  *
  *     set FROM TO rate=MBIT delay=MS jitter=MS loss=PERCENT queue=MS     what is not named stays
  *     stall FROM TO MS                                                   nothing leaves for so long
+ *     flip FROM TO DICE                                                  a bit of the next TCP packet with a payload: number DICE, counted around
  *     stats
  *
  * FROM and TO count from 0; "*" is all of them. It ends with its stdin. It needs root, and real-time priority to be
@@ -42,10 +43,12 @@
 typedef struct emulator {
     uint32_t sites;
     int devices[SITES_MAX];
-    line lines[SITES_MAX][SITES_MAX]; /* [from][to] */
-    int64_t delivered_ns;             /* last */
-    uint64_t refused;                 /* packets that the kernel did not take */
-    char text[1024];                  /* of stdin, up to a line's end */
+    line lines[SITES_MAX][SITES_MAX];     /* [from][to] */
+    uint64_t flips[SITES_MAX][SITES_MAX]; /* dice of the bit that is to be flipped; 0: none */
+    uint64_t flipped;
+    int64_t delivered_ns; /* last */
+    uint64_t refused;     /* packets that the kernel did not take */
+    char text[1024];      /* of stdin, up to a line's end */
     size_t text_length;
     bool ending;
 } emulator;
@@ -59,13 +62,20 @@ static int64_t clock_ns(void) {
 /* ---- Packets ------------------------------------------------------------------------------------ */
 
 typedef struct pushing {
-    line *line;
+    emulator *emulator;
+    uint32_t from, to;
     int64_t now_ns;
 } pushing;
 
 static void push(void *context, packet *p) {
-    const pushing *to = context;
-    line_push(to->line, p, to->now_ns);
+    const pushing *way = context;
+    emulator *e = way->emulator;
+    uint64_t *dice = &e->flips[way->from][way->to];
+    if (*dice != 0 && tun_flip_bit(p, *dice)) {
+        *dice = 0;
+        e->flipped++;
+    }
+    line_push(&e->lines[way->from][way->to], p, way->now_ns);
 }
 
 static void take_in(emulator *e, uint32_t from) {
@@ -80,8 +90,8 @@ static void take_in(emulator *e, uint32_t from) {
         }
         uint32_t to = tun_destination(bytes, (size_t)length) - NETWORK - 1;
         if (to < e->sites && to != from) {
-            pushing target = {&e->lines[from][to], clock_ns()};
-            tun_cut(bytes, (size_t)length, line_grain(target.line), push, &target);
+            pushing way = {e, from, to, clock_ns()};
+            tun_cut(bytes, (size_t)length, line_grain(&e->lines[from][to]), push, &way);
         }
     }
 }
@@ -143,24 +153,35 @@ static bool read_sites(const emulator *e, const char *word, uint32_t *first, uin
     return all || (*end == '\0' && end != word && number < e->sites);
 }
 
-typedef const char *line_action(line *l, char *words, int64_t now_ns);
+typedef const char *line_action(emulator *e, uint32_t from, uint32_t to, char *words);
 
-static const char *set_line(line *l, char *words, int64_t now_ns) {
+static const char *set_line(emulator *e, uint32_t from, uint32_t to, char *words) {
+    line *l = &e->lines[from][to];
     line_settings settings = l->settings;
     const char *wrong = change(&settings, words);
     if (wrong == NULL) {
-        line_set(l, &settings, now_ns);
+        line_set(l, &settings, clock_ns());
     }
     return wrong;
 }
 
-static const char *stall_line(line *l, char *words, int64_t now_ns) {
+static const char *stall_line(emulator *e, uint32_t from, uint32_t to, char *words) {
     char *end;
     double ms = strtod(words, &end);
     if (end == words || *end != '\0' || !(ms >= 0 && ms < 1e9)) {
         return words;
     }
-    line_stall(l, ms, now_ns);
+    line_stall(&e->lines[from][to], ms, clock_ns());
+    return NULL;
+}
+
+static const char *flip_bit(emulator *e, uint32_t from, uint32_t to, char *words) {
+    char *end;
+    unsigned long long dice = strtoull(words, &end, 10);
+    if (end == words || *end != '\0' || dice == 0) {
+        return words;
+    }
+    e->flips[from][to] = dice;
     return NULL;
 }
 
@@ -176,7 +197,7 @@ static void for_lines(emulator *e, char *words, line_action *action) {
         for (uint32_t j = first[1]; j < last[1]; j++) {
             char copy[sizeof e->text];
             snprintf(copy, sizeof copy, "%s", rest);
-            if (action(&e->lines[i][j], copy, clock_ns()) != NULL) {
+            if (action(e, i, j, copy) != NULL) {
                 puts("{\"error\":\"that is no setting\"}");
                 return;
             }
@@ -188,10 +209,10 @@ static void for_lines(emulator *e, char *words, line_action *action) {
 static void print_stats(const emulator *e) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    printf("{\"processor_s\":%.3f,\"refused\":%" PRIu64 ",\"lines\":[",
+    printf("{\"processor_s\":%.3f,\"refused\":%" PRIu64 ",\"flipped\":%" PRIu64 ",\"lines\":[",
            (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6,
-           e->refused);
+           e->refused, e->flipped);
     const char *comma = "";
     for (uint32_t from = 0; from < e->sites; from++) {
         for (uint32_t to = 0; to < e->sites; to++) {
@@ -216,8 +237,10 @@ static void obey(emulator *e, char *words) {
         for_lines(e, words + 4, set_line);
     } else if (strncmp(words, "stall ", 6) == 0) {
         for_lines(e, words + 6, stall_line);
+    } else if (strncmp(words, "flip ", 5) == 0) {
+        for_lines(e, words + 5, flip_bit);
     } else {
-        puts("{\"error\":\"set, stall or stats\"}");
+        puts("{\"error\":\"set, stall, flip or stats\"}");
     }
     fflush(stdout);
 }

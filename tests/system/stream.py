@@ -7,12 +7,12 @@ from raw_http import Connection, request
 
 
 class Stream:
-    """Open from the constructor on. `text` is what has come; `finish_reason` and `error` stay None until they come; `is_done`: with
-    [DONE]; `gaps`: seconds between the events with text."""
+    """Open from the constructor on. `text` is what has come, `tokens` the same as pairs of text and logprob where these were asked for;
+    `finish_reason` and `error` stay None until they come; `is_done`: with [DONE]; `gaps`: seconds between the events with text."""
 
     def __init__(self, port, prompt, tokens, timeout=60, **more):
         body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True, **more}
-        self.text, self.finish_reason, self.error, self.is_done, self.gaps = "", None, None, False, []
+        self.text, self.tokens, self.finish_reason, self.error, self.is_done, self.gaps = "", [], None, None, False, []
         self.connection = Connection(port, timeout)
         self.connection.send(request("POST", "/v1/completions", body))
         self.status = None
@@ -55,6 +55,8 @@ class Stream:
             return True
         for choice in event["choices"]:
             self.text += choice["text"]
+            if choice.get("logprobs"):
+                self.tokens += zip(choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"])
             self.finish_reason = choice["finish_reason"] or self.finish_reason
         now = time.monotonic()
         if self.last is not None:

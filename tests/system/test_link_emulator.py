@@ -166,8 +166,30 @@ class LinkEmulator(unittest.TestCase):
                 pass
         self.assertIn(came, (12, 13))
 
+    def test_a_bit_is_flipped_and_tcp_does_not_notice(self):
+        with self.sites.socket(1) as listener, self.sites.socket(0) as sender:
+            listener.bind((self.sites.address(1), 0))
+            listener.listen()
+            sender.connect(listener.getsockname())
+            receiver, _ = listener.accept()
+            receiver.settimeout(5)
+            for length, dice in ((1, 3), (2, 9), (1000, 12345), (1000, 8 * 1000 + 6)):
+                self.sites.flip(0, 1, dice)
+                sent = os.urandom(length)
+                sender.sendall(sent)
+                expected = bytearray(sent)
+                expected[dice // 8 % length] ^= 1 << dice % 8
+                came = b""
+                while len(came) < length:
+                    came += receiver.recv(length)
+                self.assertEqual(came, bytes(expected))
+            sender.sendall(b"whole")
+            self.assertEqual(receiver.recv(10), b"whole")
+            receiver.close()
+        self.assertEqual(self.sites.stats()["flipped"], 4)
+
     def test_what_it_cannot_do_is_refused(self):
-        for words in ("set 0 9 rate=1", "set 0 1 rate=-1", "set 0 1 speed=3", "set 0 1 rate", "stall 0 1 x", "dance", "set"):
+        for words in ("flip 0 1 0", "flip 0 1 x", "set 0 9 rate=1", "set 0 1 rate=-1", "set 0 1 speed=3", "set 0 1 rate", "stall 0 1 x", "dance", "set"):
             with self.assertRaises(ValueError):
                 self.sites._ask(words)
 
@@ -189,4 +211,4 @@ if __name__ == "__main__":
     if why:
         print(f"skipped: {why}")
         sys.exit(SKIPPED)
-    run_tests(sys.modules[__name__], sanitized=["LinkEmulator.test_settings_hold_at_once", "LinkEmulator.test_what_it_cannot_do_is_refused", "Cleanliness"])
+    run_tests(sys.modules[__name__], sanitized=["LinkEmulator.test_settings_hold_at_once", "LinkEmulator.test_a_bit_is_flipped_and_tcp_does_not_notice", "LinkEmulator.test_what_it_cannot_do_is_refused", "Cleanliness"])

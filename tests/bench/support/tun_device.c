@@ -197,3 +197,38 @@ bool tun_cut(const uint8_t *bytes, size_t length, uint32_t grain, void (*push)(v
     }
     return true;
 }
+
+/* ---- Corruption --------------------------------------------------------------------------------- */
+
+/* Ones' complement arithmetic: what the sum of 16-bit words loses and gains by the change (RFC 1624). */
+static void correct_checksum(uint8_t *checksum, uint32_t before, uint32_t after) {
+    uint32_t sum = (~read_u16(checksum) & 0xffff) + (~before & 0xffff) + after;
+    while (sum >> 16 != 0) {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    write_u16(checksum, ~sum);
+}
+
+bool tun_flip_bit(packet *p, uint64_t dice) {
+    uint8_t *ip = p->bytes + VIRTIO_BYTES;
+    uint32_t available = p->length - (uint32_t)VIRTIO_BYTES, ip_bytes = (ip[0] & 15u) * 4;
+    if (available < ip_bytes + 20 || ip_bytes < IP_BYTES_MIN || ip[9] != 6) {
+        return false;
+    }
+    uint8_t *tcp = ip + ip_bytes;
+    uint32_t tcp_bytes = (uint32_t)(tcp[12] >> 4) * 4, end = available - ip_bytes;
+    if (tcp_bytes < 20 || end <= tcp_bytes) {
+        return false;
+    }
+    uint32_t at = tcp_bytes + (uint32_t)(dice / 8 % (end - tcp_bytes));
+    uint32_t before = (uint32_t)tcp[at] << (at % 2 == 0 ? 8 : 0);
+    tcp[at] ^= (uint8_t)(1u << dice % 8);
+    uint32_t after = (uint32_t)tcp[at] << (at % 2 == 0 ? 8 : 0);
+
+    struct virtio_net_hdr virtio;
+    memcpy(&virtio, p->bytes, sizeof virtio);
+    if ((virtio.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) == 0) {
+        correct_checksum(tcp + 16, before, after); /* else whoever needs it makes it */
+    }
+    return true;
+}

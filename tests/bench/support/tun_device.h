@@ -24,3 +24,7 @@ uint32_t tun_destination(const uint8_t *bytes, size_t length);
  * of, and calls push for each in order. False: out of memory. */
 bool tun_cut(const uint8_t *bytes, size_t length, uint32_t grain, void (*push)(void *context, packet *p),
              void *context);
+
+/* Flips one bit of what TCP carries in the packet, in such a way that the checksums still hold, as memory of a bad router does it:
+ * bit `dice` of the payload, counted around. False: it carries nothing. */
+bool tun_flip_bit(packet *p, uint64_t dice);
