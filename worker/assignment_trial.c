@@ -113,7 +113,7 @@ static lh_status run_step(bench *b, const lh_batch *batch, lh_calibration_times 
 
 static void release_all(bench *b) {
     for (; b->sequences > 0; b->sequences--) {
-        lh_stage_release(b->options->stage, SEQUENCE - (b->sequences - 1));
+        lh_stage_release(b->options->stage, SEQUENCE - (b->sequences - 1), 0);
     }
 }
 

@@ -10,12 +10,20 @@
 #include <stdint.h>
 
 typedef struct lh_batch_segment {
-    uint64_t sequence;         /* the gateway's number for it, unique within the life of a chain */
-    uint32_t first_position;   /* must be the number of positions that the sequence holds already */
-    uint32_t rows;             /* > 0 */
+    uint64_t sequence;       /* the gateway's number for it, unique within the life of a chain */
+    uint32_t first_position; /* must be the number of positions that the sequence holds already, or forks */
+    uint32_t rows;           /* > 0 */
+    bool forks;              /* the sequence is new, and shares the positions before the first with: */
+    uint64_t source;
     bool sample;               /* draw a token from the logits of the last row */
     lh_sample_request request; /* where sample is set */
 } lh_batch_segment;
+
+/* Shortens a sequence to the whole pages of its first `keep` positions; 0: forgets it. */
+typedef struct lh_batch_release {
+    uint64_t sequence;
+    uint32_t keep;
+} lh_batch_release;
 
 #define LH_COLUMN_SHARDS_MAX 16u
 

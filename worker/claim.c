@@ -1,8 +1,8 @@
 /* Positions are taken from the end of a sequence alone, so what a step can lose is what it stands on. */
 #include "worker/claim.h"
 
-static lh_status claim_take(lh_kv_cache *cache, const lh_batch_segment *segment, lh_claim *claim,
-                            lh_error *error) {
+static lh_status continue_sequence(lh_kv_cache *cache, const lh_batch_segment *segment, lh_claim *claim,
+                                   lh_error *error) {
     lh_kv_sequence *sequence = lh_kv_cache_find(cache, segment->sequence);
     uint32_t length = sequence == NULL ? 0 : lh_kv_sequence_length(sequence);
     if (segment->first_position != length) {
@@ -16,9 +16,28 @@ static lh_status claim_take(lh_kv_cache *cache, const lh_batch_segment *segment,
     }
     lh_kv_sequence_pin(sequence);
     lh_kv_sequence_set_length(sequence, positions);
-    *claim =
-        (lh_claim){.sequence = sequence, .first_position = segment->first_position, .rows = segment->rows};
+    *claim = (lh_claim){.sequence = sequence,
+                        .first_position = segment->first_position,
+                        .rows = segment->rows,
+                        .before = segment->forks ? 0 : segment->first_position};
     return LH_OK;
+}
+
+static lh_status claim_take(lh_kv_cache *cache, const lh_batch_segment *segment, lh_claim *claim,
+                            lh_error *error) {
+    if (!segment->forks) {
+        return continue_sequence(cache, segment, claim, error);
+    }
+    lh_status status =
+        lh_kv_cache_fork(cache, segment->sequence, segment->source, segment->first_position, error);
+    if (status != LH_OK) {
+        return status;
+    }
+    status = continue_sequence(cache, segment, claim, error);
+    if (status != LH_OK) {
+        lh_kv_cache_release(cache, segment->sequence, 0);
+    }
+    return status;
 }
 
 lh_status lh_claims_take(lh_kv_cache *cache, const lh_batch *batch, lh_claim *claims, lh_error *error) {
@@ -26,7 +45,7 @@ lh_status lh_claims_take(lh_kv_cache *cache, const lh_batch *batch, lh_claim *cl
         lh_status status = claim_take(cache, &batch->segments[i], &claims[i], error);
         if (status != LH_OK) {
             for (uint32_t j = i; j-- > 0;) {
-                lh_kv_cache_truncate(cache, claims[j].sequence, claims[j].first_position);
+                lh_kv_cache_truncate(cache, claims[j].sequence, claims[j].before);
             }
             lh_claims_drop(cache, claims, i);
             return status;
@@ -63,7 +82,7 @@ lh_status lh_claims_start(const lh_claim *claims, uint32_t count, lh_error *erro
 void lh_claims_take_back(lh_kv_cache *cache, const lh_claim *claims, uint32_t count) {
     for (uint32_t i = count; i-- > 0;) {
         if (!claims[i].stale) {
-            lh_kv_cache_truncate(cache, claims[i].sequence, claims[i].first_position);
+            lh_kv_cache_truncate(cache, claims[i].sequence, claims[i].before);
         }
     }
 }

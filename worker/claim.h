@@ -10,11 +10,12 @@
 typedef struct lh_claim {
     lh_kv_sequence *sequence;
     uint32_t first_position, rows;
-    bool stale; /* positions below the first have been taken back */
+    uint32_t before; /* positions that the sequence had: 0 where it was forked */
+    bool stale;      /* positions below the first have been taken back */
 } lh_claim;
 
-/* One claim for each segment: pins the sequence, reserves its pages and adds the rows to its length. Segments
- * of one sequence follow each other. LH_ERR_INVALID: a segment does not continue its sequence; LH_ERR_BUSY,
+/* One claim for each segment: forks the sequence where the segment says so, pins it, reserves its pages and adds the rows to its length. Segments
+ * of one sequence follow each other. LH_ERR_INVALID: a segment does not continue its sequence, or as lh_kv_cache_fork; LH_ERR_BUSY,
  * LH_ERR_LIMIT, LH_ERR_NO_MEMORY as lh_kv_cache_reserve. On an error nothing is changed. */
 lh_status lh_claims_take(lh_kv_cache *cache, const lh_batch *batch, lh_claim *claims, lh_error *error);
 /* Before the rows are computed: marks them as written. LH_ERR_CANCELLED: a claim is stale, or every sequence

@@ -27,6 +27,7 @@ struct lh_kv_cache {
     uint32_t table_pages;
     float *memory;
     uint32_t *free_pages; /* a stack: the last one is taken first */
+    uint32_t *holders;    /* [pages_total]: sequences that hold the page */
     _Atomic uint32_t free_count, sequence_count;
     uint32_t bucket_mask;
     lh_kv_sequence **buckets;
@@ -45,10 +46,12 @@ static lh_status cache_map(lh_kv_cache *cache, lh_error *error) {
     cache->bucket_mask = buckets - 1;
     cache->buckets = calloc(buckets, sizeof(lh_kv_sequence *));
     cache->free_pages = calloc(cache->pages_total, sizeof *cache->free_pages);
+    cache->holders = calloc(cache->pages_total, sizeof *cache->holders);
     void *memory = mmap(NULL, cache->pages_total * cache->page_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     cache->memory = memory == MAP_FAILED ? NULL : memory;
-    if (cache->buckets == NULL || cache->free_pages == NULL || cache->memory == NULL) {
+    if (cache->buckets == NULL || cache->free_pages == NULL || cache->holders == NULL ||
+        cache->memory == NULL) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "KV cache: out of memory for %u pages of %zu bytes",
                        cache->pages_total, cache->page_bytes);
     }
@@ -127,6 +130,7 @@ void lh_kv_cache_destroy(lh_kv_cache *cache) {
     if (cache->memory != NULL) {
         munmap(cache->memory, cache->pages_total * cache->page_bytes);
     }
+    free(cache->holders);
     free(cache->free_pages);
     free(cache->buckets);
     free(cache);
@@ -184,17 +188,21 @@ static void sequence_give_back(lh_kv_cache *cache, lh_kv_sequence *sequence) {
     cache->spares = sequence;
 }
 
-static void page_push(lh_kv_cache *cache, lh_kv_sequence *sequence) {
-    uint32_t number = cache->free_pages[--cache->free_count];
+static void page_push(lh_kv_cache *cache, lh_kv_sequence *sequence, uint32_t number) {
     float *memory = cache->memory + (size_t)number * (cache->page_bytes / sizeof(float));
     for (size_t table = 0; table < (size_t)cache->layers * 2; table++) {
         sequence->tables[table * cache->table_pages + sequence->pages] = memory + table * cache->page_floats;
     }
+    cache->holders[number]++;
     sequence->page_numbers[sequence->pages++] = number;
 }
 
 static void page_pop(lh_kv_cache *cache, lh_kv_sequence *sequence) {
-    cache->free_pages[cache->free_count++] = sequence->page_numbers[--sequence->pages];
+    uint32_t number = sequence->page_numbers[--sequence->pages];
+    assert(cache->holders[number] > 0);
+    if (--cache->holders[number] == 0) {
+        cache->free_pages[cache->free_count++] = number;
+    }
 }
 
 static lh_status sequence_open(lh_kv_cache *cache, uint64_t number, lh_kv_sequence **out, lh_error *error) {
@@ -233,9 +241,39 @@ lh_status lh_kv_cache_reserve(lh_kv_cache *cache, uint64_t number, uint32_t posi
         }
     }
     while (sequence->pages < needed) {
-        page_push(cache, sequence);
+        page_push(cache, sequence, cache->free_pages[--cache->free_count]);
     }
     *out = sequence;
+    return LH_OK;
+}
+
+lh_status lh_kv_cache_fork(lh_kv_cache *cache, uint64_t number, uint64_t source_number, uint32_t positions,
+                           lh_error *error) {
+    const lh_kv_sequence *source = lh_kv_cache_find(cache, source_number);
+    if (lh_kv_cache_find(cache, number) != NULL) {
+        return lh_fail(error, LH_ERR_INVALID, "KV cache: sequence %llu is there already and cannot fork",
+                       (unsigned long long)number);
+    }
+    if (source == NULL) {
+        return lh_fail(error, LH_ERR_INVALID, "KV cache: sequence %llu forks from %llu, which is not there",
+                       (unsigned long long)number, (unsigned long long)source_number);
+    }
+    if (positions == 0 || positions % LH_KV_PAGE_POSITIONS != 0 || positions > source->written) {
+        return lh_fail(error, LH_ERR_INVALID,
+                       "KV cache: sequence %llu forks %u positions of %llu, which has written %u: whole "
+                       "pages of %u are possible",
+                       (unsigned long long)number, positions, (unsigned long long)source_number,
+                       source->written, LH_KV_PAGE_POSITIONS);
+    }
+    lh_kv_sequence *sequence;
+    lh_status status = sequence_open(cache, number, &sequence, error);
+    if (status != LH_OK) {
+        return status;
+    }
+    while (sequence->pages < positions / LH_KV_PAGE_POSITIONS) {
+        page_push(cache, sequence, source->page_numbers[sequence->pages]);
+    }
+    sequence->length = sequence->written = positions;
     return LH_OK;
 }
 
@@ -256,19 +294,29 @@ static void sequence_close_if_unused(lh_kv_cache *cache, lh_kv_sequence *sequenc
     sequence_give_back(cache, sequence);
 }
 
-void lh_kv_cache_release(lh_kv_cache *cache, uint64_t number) {
+static void sequence_release(lh_kv_cache *cache, lh_kv_sequence *sequence) {
+    sequence_unlink(cache, sequence);
+    sequence->released = true;
+    sequence_close_if_unused(cache, sequence);
+}
+
+void lh_kv_cache_release(lh_kv_cache *cache, uint64_t number, uint32_t keep) {
     lh_kv_sequence *sequence = lh_kv_cache_find(cache, number);
-    if (sequence != NULL) {
-        sequence_unlink(cache, sequence);
-        sequence->released = true;
-        sequence_close_if_unused(cache, sequence);
+    uint32_t kept = keep - keep % LH_KV_PAGE_POSITIONS;
+    if (sequence == NULL || (kept > 0 && kept >= sequence->length)) {
+        return;
+    }
+    if (kept == 0 || sequence->pins > 0) {
+        sequence_release(cache, sequence);
+    } else {
+        lh_kv_cache_truncate(cache, sequence, kept);
     }
 }
 
 void lh_kv_cache_release_all(lh_kv_cache *cache) {
     for (uint32_t i = 0; i <= cache->bucket_mask; i++) {
         while (cache->buckets[i] != NULL) {
-            lh_kv_cache_release(cache, cache->buckets[i]->number);
+            sequence_release(cache, cache->buckets[i]);
         }
     }
 }
@@ -283,7 +331,7 @@ void lh_kv_cache_unpin(lh_kv_cache *cache, lh_kv_sequence *sequence) {
     if (sequence->released) {
         sequence_close_if_unused(cache, sequence);
     } else if (sequence->pins == 0 && sequence->length == 0) {
-        lh_kv_cache_release(cache, sequence->number);
+        sequence_release(cache, sequence);
     }
 }
 

@@ -1,4 +1,5 @@
-/* The KV cache of a stage: pages of LH_KV_PAGE_POSITIONS positions, drawn from one budget, held by sequences.
+/* The KV cache of a stage: pages of LH_KV_PAGE_POSITIONS positions, drawn from one budget, held by sequences. A page
+ * that is full may be held by several (a fork); it is free when none holds it.
  * Values are f32: an exact store keeps the fidelity figures simple. The pages are one mapping made at start,
  * so that there is no allocation later and pages that were never used cost no memory. Thread: the compute
  * thread; the counters may be read by any. */
@@ -31,9 +32,15 @@ lh_kv_sequence *lh_kv_cache_find(lh_kv_cache *cache, uint64_t sequence);
  * the context; LH_ERR_NO_MEMORY. */
 lh_status lh_kv_cache_reserve(lh_kv_cache *cache, uint64_t sequence, uint32_t positions, lh_kv_sequence **out,
                               lh_error *error);
-/* Forgets the number; its pages are free at once, or when the last pin goes. A sequence that is not there is
- * no error. */
-void lh_kv_cache_release(lh_kv_cache *cache, uint64_t sequence);
+/* A new sequence of so many positions, all written, whose pages are the source's: the two share them. Nothing is
+ * copied, and neither writes to them again. LH_ERR_INVALID: the sequence is there already; there is no such source;
+ * positions are 0, no whole pages, or more than the source has written. LH_ERR_NO_MEMORY. */
+lh_status lh_kv_cache_fork(lh_kv_cache *cache, uint64_t sequence, uint64_t source, uint32_t positions,
+                           lh_error *error);
+/* Shortens to the whole pages of the first `keep` positions; where they hold none (0 above all), or a step still has
+ * the sequence pinned, forgets the number: its pages go at once, or with the last pin. What is shorter already stays;
+ * a sequence that is not there is no error. */
+void lh_kv_cache_release(lh_kv_cache *cache, uint64_t sequence, uint32_t keep);
 void lh_kv_cache_release_all(lh_kv_cache *cache);
 
 /* While a sequence is pinned its pages stay. The last unpin frees a released sequence and one of length 0. */

@@ -12,7 +12,7 @@
  *
  * A step that fails or is cancelled gives its positions back, and the later steps of its sequences that have
  * begun fail with it. Releases are done when the step's rows are, also when they failed, but never under an
- * earlier step that still works on the sequence.
+ * earlier step that still works on the sequence or forks from it. A step that forks begins when the earlier ones that write what it takes have ended.
  *
  * Thread: one, the I/O thread, unless said otherwise. */
 #pragma once
@@ -105,7 +105,7 @@ typedef struct lh_pipeline_begin_options {
     bool decode;       /* goes before those that are not */
     uint32_t encoding; /* passed to `encode` */
     uint32_t release_count;
-    const uint64_t *releases; /* copied */
+    const lh_batch_release *releases; /* copied */
     void *step_context;
 } lh_pipeline_begin_options;
 

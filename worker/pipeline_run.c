@@ -34,14 +34,14 @@ static void sweep(lh_pipeline *pipeline) {
     }
 }
 
-/* Whether a step that came before `step` still works on the sequence. */
+/* Whether a step that came before `step` still works on the sequence or is to fork from it. */
 static bool is_in_use_before(const lh_pipeline *pipeline, const lh_pipeline_step *step, uint64_t sequence) {
     const lh_pipeline_step *earlier;
     TAILQ_FOREACH(earlier, &pipeline->steps, links) {
         if (earlier == step) {
             return false;
         }
-        if (!earlier->ended && lh_pipeline_step_holds(earlier, sequence)) {
+        if (!earlier->ended && lh_pipeline_step_needs(earlier, sequence)) {
             return true;
         }
     }
@@ -57,10 +57,11 @@ static void release_sequences(lh_pipeline *pipeline) {
         }
         step->released = true;
         for (uint32_t i = 0; i < step->release_count; i++) {
-            if (is_in_use_before(pipeline, step, step->releases[i])) {
+            const lh_batch_release *release = &step->releases[i];
+            if (is_in_use_before(pipeline, step, release->sequence)) {
                 step->released = false;
             } else if (pipeline->stage != NULL) {
-                lh_stage_release(pipeline->stage, step->releases[i]);
+                lh_stage_release(pipeline->stage, release->sequence, release->keep);
             }
         }
     }
@@ -217,7 +218,8 @@ static void handle(lh_pipeline *pipeline, lh_message *message) {
 
 /* ---- Begin -------------------------------------------------------------------------------------- */
 
-/* Steps that have to begin before this one: earlier ones of its class or of one of its sequences. */
+/* Steps that have to begin before this one: earlier ones of its class or of one of its sequences. Those that write what it forks have to
+ * end. */
 static bool must_wait_to_begin(const lh_pipeline *pipeline, const lh_pipeline_step *step) {
     const lh_pipeline_step *earlier;
     TAILQ_FOREACH(earlier, &pipeline->steps, links) {
@@ -226,6 +228,9 @@ static bool must_wait_to_begin(const lh_pipeline *pipeline, const lh_pipeline_st
         }
         if (!earlier->ended && earlier->stage_step == NULL && earlier->batch.rows > 0 &&
             (earlier->decode == step->decode || lh_pipeline_step_shares(step, earlier))) {
+            return true;
+        }
+        if (!earlier->ended && lh_pipeline_step_forks_from(step, earlier)) {
             return true;
         }
     }

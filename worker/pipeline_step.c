@@ -13,7 +13,7 @@ static size_t extra_bytes(const lh_pipeline_begin_options *options, uint32_t *sa
     const lh_batch *batch = &options->batch;
     size_t bytes = padded(batch->rows * sizeof(uint32_t)) +
                    padded(batch->segment_count * sizeof(*batch->segments)) +
-                   padded(options->release_count * sizeof(uint64_t));
+                   padded(options->release_count * sizeof(*options->releases));
     *sampled = 0;
     for (uint32_t i = 0; i < batch->segment_count; i++) {
         if (batch->segments[i].sample) {
@@ -41,7 +41,7 @@ static void copy_batch(lh_pipeline_step *step, const lh_pipeline_begin_options *
     step->batch.tokens = copy(&at, batch->tokens, batch->rows * sizeof(uint32_t));
     lh_batch_segment *segments = copy(&at, batch->segments, batch->segment_count * sizeof(*segments));
     step->batch.segments = segments;
-    step->releases = copy(&at, options->releases, options->release_count * sizeof(uint64_t));
+    step->releases = copy(&at, options->releases, options->release_count * sizeof(*options->releases));
     for (uint32_t i = 0; i < batch->segment_count; i++) {
         if (segments[i].sample) {
             lh_sample_request *request = &segments[i].request;
@@ -80,7 +80,7 @@ void lh_pipeline_step_destroy(lh_pipeline_step *step) {
     free(step);
 }
 
-bool lh_pipeline_step_holds(const lh_pipeline_step *step, uint64_t sequence) {
+static bool holds(const lh_pipeline_step *step, uint64_t sequence) {
     for (uint32_t i = 0; i < step->batch.segment_count; i++) {
         if (step->batch.segments[i].sequence == sequence) {
             return true;
@@ -89,9 +89,39 @@ bool lh_pipeline_step_holds(const lh_pipeline_step *step, uint64_t sequence) {
     return false;
 }
 
+bool lh_pipeline_step_needs(const lh_pipeline_step *step, uint64_t sequence) {
+    for (uint32_t i = 0; i < step->batch.segment_count; i++) {
+        const lh_batch_segment *segment = &step->batch.segments[i];
+        if (segment->sequence == sequence || (segment->forks && segment->source == sequence)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool writes_below(const lh_pipeline_step *step, uint64_t sequence, uint32_t positions) {
+    for (uint32_t i = 0; i < step->batch.segment_count; i++) {
+        const lh_batch_segment *segment = &step->batch.segments[i];
+        if (segment->sequence == sequence && segment->first_position < positions) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool lh_pipeline_step_forks_from(const lh_pipeline_step *step, const lh_pipeline_step *earlier) {
+    for (uint32_t i = 0; i < step->batch.segment_count; i++) {
+        const lh_batch_segment *segment = &step->batch.segments[i];
+        if (segment->forks && writes_below(earlier, segment->source, segment->first_position)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool lh_pipeline_step_shares(const lh_pipeline_step *step, const lh_pipeline_step *other) {
     for (uint32_t i = 0; i < other->batch.segment_count; i++) {
-        if (lh_pipeline_step_holds(step, other->batch.segments[i].sequence)) {
+        if (holds(step, other->batch.segments[i].sequence)) {
             return true;
         }
     }

@@ -57,7 +57,7 @@ struct lh_pipeline_step {
     uint32_t encoding;
     lh_batch batch; /* its arrays and the releases lie behind this struct */
     uint32_t release_count;
-    const uint64_t *releases;
+    const lh_batch_release *releases;
     uint32_t result_count, result_capacity;
     lh_pipeline_result *results; /* one for each sampled segment */
 
@@ -78,7 +78,9 @@ lh_status lh_pipeline_step_create(lh_pipeline *pipeline, const lh_pipeline_begin
                                   lh_pipeline_step **step, lh_error *error);
 void lh_pipeline_step_destroy(lh_pipeline_step *step);
 
-/* Whether one of its segments is of the sequence. */
-bool lh_pipeline_step_holds(const lh_pipeline_step *step, uint64_t sequence);
+/* Whether one of its segments is of the sequence, or forks from it. */
+bool lh_pipeline_step_needs(const lh_pipeline_step *step, uint64_t sequence);
+/* Whether it forks positions that `earlier` writes. */
+bool lh_pipeline_step_forks_from(const lh_pipeline_step *step, const lh_pipeline_step *earlier);
 /* Whether both have a segment of the same sequence. */
 bool lh_pipeline_step_shares(const lh_pipeline_step *step, const lh_pipeline_step *other);

@@ -12,6 +12,9 @@ _Static_assert(sizeof(lh_token_count) == sizeof(lh_step_token_count) &&
                    offsetof(lh_token_count, prompt_count) == offsetof(lh_step_token_count, prompt_count) &&
                    offsetof(lh_token_count, output_count) == offsetof(lh_step_token_count, output_count),
                "token counts are passed on as they are");
+_Static_assert(sizeof(lh_batch_release) == sizeof(lh_step_release) &&
+                   offsetof(lh_batch_release, keep) == offsetof(lh_step_release, keep),
+               "releases are passed on as they are");
 _Static_assert(LH_STEP_TOP_LOGPROBS_MAX == LH_SAMPLE_TOP_LOGPROBS_MAX,
                "as many logprobs as the sampler gives");
 _Static_assert(LH_STEP_COLUMN_SHARDS_MAX == LH_COLUMN_SHARDS_MAX, "as many shards as a batch can name");
@@ -54,6 +57,8 @@ lh_status lh_server_batch(const lh_step_manifest *manifest, lh_batch *batch, lh_
         list[i] = (lh_batch_segment){.sequence = from->sequence,
                                      .first_position = from->first_position,
                                      .rows = from->rows,
+                                     .forks = from->forks,
+                                     .source = from->source,
                                      .sample = from->sample};
         if (from->sample) {
             list[i].request = sample_request(&from->sampling);

@@ -205,7 +205,7 @@ static lh_status begin(lh_server_step *step, const lh_step_manifest *manifest, l
     lh_pipeline_begin_options options = {.decode = manifest->step_class == LH_STEP_DECODE,
                                          .encoding = (uint32_t)step->server->place.route.wire,
                                          .release_count = manifest->release_count,
-                                         .releases = manifest->releases,
+                                         .releases = (const lh_batch_release *)manifest->releases,
                                          .step_context = step};
     lh_batch_segment *segments = NULL;
     lh_status status = lh_server_batch(manifest, &options.batch, &segments, error);

@@ -154,6 +154,6 @@ void lh_stage_reset(lh_stage *stage) {
     lh_kv_cache_release_all(stage->kv);
 }
 
-void lh_stage_release(lh_stage *stage, uint64_t sequence) {
-    lh_kv_cache_release(stage->kv, sequence);
+void lh_stage_release(lh_stage *stage, uint64_t sequence, uint32_t keep) {
+    lh_kv_cache_release(stage->kv, sequence, keep);
 }

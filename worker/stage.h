@@ -58,7 +58,7 @@ typedef struct lh_stage_shard {
 } lh_stage_shard;
 
 /* LH_ERR_LIMIT: rows, positions or tokens out of range. LH_ERR_BUSY: no KV page or no panel is free.
- * LH_ERR_INVALID: a segment does not continue its sequence, the cut does not fit the width, or a sampling
+ * LH_ERR_INVALID: a segment does not continue its sequence or cannot fork (lh_kv_cache_fork), the cut does not fit the width, or a sampling
  * parameter is out of range (last stage). LH_ERR_NO_MEMORY. Nothing is changed on an error. The batch is copied. A sequence may have several
  * segments, in order. */
 lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step **step, lh_error *error);
@@ -89,8 +89,8 @@ lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh
 /* A step that has not finished with LH_OK takes its positions back: its sequences hold what they held when it
  * began. */
 void lh_stage_end(lh_stage_step *step);
-/* Frees the pages of a sequence; a sequence that is not there is no error (release is idempotent). */
-void lh_stage_release(lh_stage *stage, uint64_t sequence);
+/* Shortens a sequence to the whole pages of its first `keep` positions, or forgets it (0); as lh_kv_cache_release. */
+void lh_stage_release(lh_stage *stage, uint64_t sequence, uint32_t keep);
 
 /* Only while no step is between begin and end. A new epoch: every sequence is released. */
 void lh_stage_reset(lh_stage *stage);

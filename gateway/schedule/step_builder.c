@@ -15,7 +15,7 @@ struct lh_step_builder {
     lh_flight *flight;
     uint32_t *tokens;
     lh_step_segment *segments;
-    uint64_t *releases;
+    lh_step_release *releases;
 };
 
 lh_status lh_step_builder_create(uint32_t rows_max, uint32_t segments_max, uint32_t releases_max,
@@ -95,7 +95,7 @@ bool lh_step_builder_release(lh_step_builder *builder, lh_sequence *sequence) {
     lh_flight *flight = builder->flight;
     if (flight->release_count == builder->releases_max)
         return false;
-    builder->releases[flight->release_count] = sequence->id;
+    builder->releases[flight->release_count] = (lh_step_release){.sequence = sequence->id};
     flight->releases[flight->release_count++] = sequence;
     return true;
 }

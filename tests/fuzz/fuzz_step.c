@@ -17,6 +17,9 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         const lh_step_sampling *sampling = &manifest->segments[i].sampling;
         rows += manifest->segments[i].rows;
+        if (manifest->segments[i].forks && manifest->segments[i].first_position == 0) {
+            abort();
+        }
         for (uint32_t k = 0; k < sampling->bias_count; k++) {
             sum += sampling->biases[k].token;
         }

@@ -52,7 +52,7 @@ static void max_tokens_end_it_and_the_pages_come_back(void **state) {
     lh_step_manifest m = next_step(s);
     assert_int_equal(m.rows, 0);
     assert_int_equal(m.release_count, 1);
-    assert_int_equal(m.releases[0], 1);
+    assert_int_equal(m.releases[0].sequence, 1);
     assert_no_step(s);
     answer_step(s, 1);
     answer_step(s, 2);
@@ -263,7 +263,7 @@ static void a_cancelled_prompt_is_reset_from_its_end(void **state) {
     lh_step_manifest m = next_step(s);
     assert_int_equal(m.step_class, LH_STEP_PREFILL);
     assert_int_equal(m.rows, 0);
-    assert_int_equal(m.releases[0], 1);
+    assert_int_equal(m.releases[0].sequence, 1);
     assert_int_equal(lh_scheduler_current_figures(s).prefill_steps, 6); /* until the release is through */
     answer_step(s, 7);
     lh_scheduler_figures figures = lh_scheduler_current_figures(s);

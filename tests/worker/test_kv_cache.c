@@ -59,8 +59,8 @@ static void test_pages_follow_positions(void **state) {
     reserve(1, 65);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 2);
     assert_int_equal(lh_kv_cache_sequences(cache), 1);
-    lh_kv_cache_release(cache, 1);
-    lh_kv_cache_release(cache, 1);
+    lh_kv_cache_release(cache, 1, 0);
+    lh_kv_cache_release(cache, 1, 0);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES);
     assert_null(lh_kv_cache_find(cache, 1));
 }
@@ -121,7 +121,7 @@ static void test_release_waits_for_pins(void **state) {
     lh_kv_sequence *sequence = reserve(7, 65);
     lh_kv_sequence_pin(sequence);
     lh_kv_sequence_pin(sequence);
-    lh_kv_cache_release(cache, 7);
+    lh_kv_cache_release(cache, 7, 0);
     assert_null(lh_kv_cache_find(cache, 7));
     assert_int_equal(lh_kv_cache_sequences(cache), 0);
     assert_true(lh_kv_sequence_is_released(sequence));
@@ -157,6 +157,84 @@ static void test_release_all(void **state) {
     reserve(5, 256); /* the spare records hold the largest sequence, too */
 }
 
+static lh_kv_sequence *written(uint64_t number, uint32_t positions) {
+    lh_kv_sequence *sequence = reserve(number, positions);
+    lh_kv_sequence_set_written(sequence, positions);
+    return sequence;
+}
+
+/* The same memory for the pages that are shared, memory of their own beyond; and it outlives the source. */
+static void test_a_fork_shares_whole_pages(void **state) {
+    (void)state;
+    lh_kv_sequence *source = written(1, 200);
+    assert_int_equal(lh_kv_cache_fork(cache, 2, 1, 128, NULL), LH_OK);
+    assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 4);
+    assert_int_equal(lh_kv_cache_sequences(cache), 2);
+    lh_kv_sequence *fork = reserve(2, 192);
+    assert_int_equal(lh_kv_sequence_written(fork), 128);
+    assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 5);
+    for (uint32_t layer = 0; layer < LAYERS; layer++) {
+        const lh_kv_view one = lh_kv_sequence_view(source, layer), two = lh_kv_sequence_view(fork, layer);
+        for (int page = 0; page < 3; page++) {
+            assert_int_equal(one.key_pages[page] == two.key_pages[page], page < 2);
+            assert_int_equal(one.value_pages[page] == two.value_pages[page], page < 2);
+        }
+    }
+    lh_kv_cache_release(cache, 1, 0);
+    assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 3);
+    assert_int_equal(lh_kv_cache_fork(cache, 3, 2, 64, NULL), LH_OK);
+    lh_kv_cache_truncate(cache, fork, 0);
+    assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 1);
+    lh_kv_cache_release_all(cache);
+    assert_int_equal(lh_kv_cache_pages_free(cache), PAGES);
+}
+
+static void test_what_cannot_fork_is_refused(void **state) {
+    (void)state;
+    lh_error error;
+    lh_kv_sequence *source = written(1, 200);
+    reserve(2, 64);
+    const struct {
+        uint64_t number, source;
+        uint32_t positions;
+    } refused[] = {{2, 1, 64}, {1, 1, 64}, {3, 4, 64},  {3, 3, 64},
+                   {3, 1, 0},  {3, 1, 65}, {3, 1, 256}, {3, 2, 64}};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        error.message[0] = 0;
+        assert_int_equal(
+            lh_kv_cache_fork(cache, refused[i].number, refused[i].source, refused[i].positions, &error),
+            LH_ERR_INVALID);
+        assert_true(error.message[0] != 0);
+    }
+    assert_int_equal(lh_kv_cache_sequences(cache), 2);
+    assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 5);
+    lh_kv_cache_truncate(cache, source, 100);
+    assert_int_equal(lh_kv_cache_fork(cache, 3, 1, 128, &error), LH_ERR_INVALID);
+}
+
+static void test_a_release_may_keep_whole_pages(void **state) {
+    (void)state;
+    lh_kv_sequence *sequence = written(1, 200);
+    lh_kv_cache_release(cache, 1, 256); /* no more than it has */
+    assert_int_equal(lh_kv_sequence_length(sequence), 200);
+    lh_kv_cache_release(cache, 1, 191); /* two whole pages */
+    assert_int_equal(lh_kv_sequence_length(sequence), 128);
+    assert_int_equal(lh_kv_sequence_written(sequence), 128);
+    assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 2);
+    lh_kv_cache_release(cache, 1, 128);
+    assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 2);
+    lh_kv_sequence_pin(sequence); /* a step goes on with it all the same: nothing is taken from under it */
+    lh_kv_cache_release(cache, 1, 64);
+    assert_null(lh_kv_cache_find(cache, 1));
+    assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 2);
+    lh_kv_cache_unpin(cache, sequence);
+    assert_int_equal(lh_kv_cache_pages_free(cache), PAGES);
+    written(2, 100);
+    lh_kv_cache_release(cache, 2, 63);
+    assert_null(lh_kv_cache_find(cache, 2));
+    lh_kv_cache_release(cache, 2, 64);
+}
+
 static size_t resident_bytes(void) {
     unsigned long size, resident = 0;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -187,6 +265,9 @@ int main(void) {
         TEST(test_release_waits_for_pins),
         TEST(test_last_unpin_frees_an_empty_one),
         TEST(test_release_all),
+        TEST(test_a_fork_shares_whole_pages),
+        TEST(test_what_cannot_fork_is_refused),
+        TEST(test_a_release_may_keep_whole_pages),
         TEST(test_unused_pages_cost_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,20 +120,35 @@ static void wait_for(bench *b, const int *counter, int value) {
 }
 
 /* One row of each sequence, the step's name as the token. */
-static lh_pipeline_step *begin(bench *b, uint32_t name, bool decode, uint64_t sequence, uint64_t release) {
-    lh_batch_segment segment = {.sequence = sequence, .rows = 1, .sample = true};
+static lh_pipeline_step *begin_segment(bench *b, uint32_t name, bool decode, lh_batch_segment segment,
+                                       lh_batch_release release) {
+    uint64_t sequence = segment.sequence;
     lh_pipeline_begin_options options = {.batch = {.rows = sequence != 0,
                                                    .tokens = &name,
                                                    .segment_count = sequence != 0,
                                                    .segments = &segment},
                                          .decode = decode,
                                          .encoding = 7,
-                                         .release_count = release != 0,
+                                         .release_count = release.sequence != 0,
                                          .releases = &release,
                                          .step_context = (void *)(uintptr_t)name};
     lh_pipeline_step *step = NULL;
     assert_int_equal(lh_pipeline_begin(b->pipeline, &options, &step, NULL), LH_OK);
     return step;
+}
+
+static lh_pipeline_step *begin(bench *b, uint32_t name, bool decode, uint64_t sequence, uint64_t release) {
+    return begin_segment(b, name, decode, (lh_batch_segment){.sequence = sequence, .rows = 1, .sample = true},
+                         (lh_batch_release){.sequence = release});
+}
+
+/* A step of a new sequence that shares a page with another one. */
+static lh_pipeline_step *begin_fork(bench *b, uint32_t name, uint64_t sequence, uint64_t source) {
+    return begin_segment(
+        b, name, false,
+        (lh_batch_segment){
+            .sequence = sequence, .first_position = 64, .rows = 1, .forks = true, .source = source},
+        (lh_batch_release){0});
 }
 
 static void on_removed(void *context) {
@@ -354,6 +369,38 @@ static void test_release_waits_for_earlier_steps(void **state) {
     assert_true(IN_ORDER("release 12", "finish 1", "end 1", "release 11"));
 }
 
+/* It begins when what it takes is written; the source's later rows do not wait for it. */
+static void test_a_fork_waits_for_what_it_takes(void **state) {
+    bench *b = *state;
+    scripted_stage_need_shards(1);
+    lh_pipeline_step *first = begin(b, 1, false, 11, 0);
+    lh_pipeline_step *fork = begin_fork(b, 2, 12, 11);
+    lh_pipeline_step *own =
+        begin_segment(b, 3, true, (lh_batch_segment){.sequence = 11, .first_position = 64, .rows = 1},
+                      (lh_batch_release){0});
+    shard(fork);
+    shard(first);
+    wait_for(b, &b->ended, 1);
+    shard(own);
+    wait_for(b, &b->ended, 3);
+    assert_true(IN_ORDER("begin 1", "end 1", "begin 2", "finish 2"));
+    assert_true(IN_ORDER("begin 3", "begin 2", "finish 3"));
+}
+
+static void test_a_release_waits_for_forks(void **state) {
+    bench *b = *state;
+    scripted_stage_need_shards(1);
+    lh_pipeline_step *fork = begin_fork(b, 1, 12, 11);
+    begin_segment(b, 2, false, (lh_batch_segment){0}, (lh_batch_release){11, 128});
+    begin(b, 3, true, 0, 13);
+    wait_for(b, &b->ended, 1);
+    shard(fork);
+    wait_for(b, &b->ended, 3);
+    while (strstr(scripted_stage_log(), "shorten 11 to 128") == NULL) {
+    }
+    assert_true(IN_ORDER("release 13", "end 1", "shorten 11 to 128"));
+}
+
 static void test_releases_of_a_failed_step_are_done(void **state) {
     bench *b = *state;
     scripted_stage_fail("begin", 1, LH_ERR_BUSY);
@@ -438,6 +485,8 @@ int main(void) {
         WITH_STEPS(test_cancel_while_waiting_and_while_working, 4),
         WITH_STEPS(test_shards_after_the_end_are_counted_and_dropped, 4),
         WITH_STEPS(test_release_waits_for_earlier_steps, 4),
+        WITH_STEPS(test_a_fork_waits_for_what_it_takes, 4),
+        WITH_STEPS(test_a_release_waits_for_forks, 4),
         WITH_STEPS(test_releases_of_a_failed_step_are_done, 4),
         WITH_STEPS(test_prefill_leaves_a_panel_to_decode, 2),
         WITH_STEPS(test_reset_and_removal_end_all, 4),

@@ -172,7 +172,8 @@ static void test_a_failure_further_on_names_its_worker(void **state) {
     ring_step step;
     assert_true(ring_run(&r, &manifest, &step) == LH_ERR_LIMIT || step.status == LH_ERR_INVALID);
     assert_string_equal(step.worker, "w3");
-    uint64_t released = 1; /* the workers before it had finished their part and hold the positions */
+    lh_step_release released = {1,
+                                0}; /* the workers before it had finished their part and hold the positions */
     manifest = (lh_step_manifest){.epoch = 1, .step = 2, .release_count = 1, .releases = &released};
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     segment.sampling.bias_count = 0;
@@ -224,7 +225,7 @@ static void test_cancel_frees_everything(void **state) {
             ring_run_until(&r, &steps[i].done);
         }
     }
-    uint64_t releases[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    lh_step_release releases[8] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}, {6, 0}, {7, 0}};
     lh_step_manifest manifest = {.epoch = 1, .step = 100, .release_count = 8, .releases = releases};
     ring_step step;
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);

@@ -254,6 +254,63 @@ static void test_batch_beside_alone(void **state) {
     free(file);
 }
 
+/* ---- Forks ------------------------------------------------------------------------------------- */
+
+enum { SHARED = 2 * LH_KV_PAGE_POSITIONS, FORK_TOKENS = SHARED + 20 };
+
+/* The digests of a sequence's last rows, its first ones in chunks or shared with another sequence. */
+static digests digests_after(stage_chain *chain, uint64_t sequence, const uint32_t *tokens,
+                             uint32_t chunk_rows, const lh_batch_segment *fork) {
+    digests list = {0};
+    const stage_chain_events events = {&list, keep_digest, NULL};
+    for (uint32_t first = fork ? SHARED : 0, rows; first < FORK_TOKENS; first += rows) {
+        rows = first >= SHARED ? 1 : SHARED - first < chunk_rows ? SHARED - first : chunk_rows;
+        const lh_batch_segment segment = {.sequence = sequence,
+                                          .first_position = first,
+                                          .rows = rows,
+                                          .forks = fork && first == SHARED,
+                                          .source = fork ? fork->source : 0,
+                                          .sample = first >= SHARED,
+                                          .request = greedy};
+        run(chain, &(lh_batch){rows, tokens + first, 1, &segment, {0}}, &events);
+    }
+    return list;
+}
+
+/* A sequence that shares another one's pages gives what it would have given alone, and so does the other one;
+ * also when its source is shortened and goes. */
+static void test_a_fork_gives_the_same_bits(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_default();
+    size_t length;
+    uint8_t *file = tiny_llama_bytes(&model, &length);
+    stage_chain_options options = plain_options();
+    options.stages = 2;
+    options.isa = NULL;
+    stage_chain *chain = create(file, length, &options);
+    uint32_t one[FORK_TOKENS], two[FORK_TOKENS];
+    make_tokens(one, FORK_TOKENS, model.vocabulary, 1);
+    make_tokens(two, FORK_TOKENS, model.vocabulary, 2);
+    memcpy(two, one, SHARED * sizeof two[0]);
+    const digests alone = digests_after(chain, 1, one, 64, NULL);
+    const digests other = digests_after(chain, 2, two, 13, NULL);
+    assert_true(alone.values[0] != other.values[0]);
+    const digests forked = digests_after(chain, 3, two, 0, &(lh_batch_segment){.source = 1});
+    assert_memory_equal(&forked, &other, sizeof forked);
+    for (uint32_t i = 0; i < 2; i++) {
+        lh_stage_release(stage_chain_stage(chain, i), 1, SHARED);
+        lh_stage_release(stage_chain_stage(chain, i), 2, 0);
+    }
+    const digests again = digests_after(chain, 4, one, 0, &(lh_batch_segment){.source = 1});
+    assert_memory_equal(&again, &alone, sizeof again);
+    stage_chain_release(chain, 1);
+    stage_chain_release(chain, 4);
+    const digests last = digests_after(chain, 5, one, 0, &(lh_batch_segment){.source = 3});
+    assert_memory_equal(&last, &alone, sizeof last);
+    stage_chain_destroy(chain);
+    free(file);
+}
+
 /* ---- Truth ------------------------------------------------------------------------------------- */
 
 typedef struct logits_list {
@@ -331,11 +388,17 @@ static void test_logits_of_scaled_rope(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits_f32),         cmocka_unit_test(test_same_bits_f16),
-        cmocka_unit_test(test_same_bits_bf16),        cmocka_unit_test(test_same_bits_q8_0),
-        cmocka_unit_test(test_same_bits_q4_0),        cmocka_unit_test(test_same_bits_q4_1),
-        cmocka_unit_test(test_last_rows_of_chunks),   cmocka_unit_test(test_batch_beside_alone),
-        cmocka_unit_test(test_logits_of_plain_model), cmocka_unit_test(test_logits_of_scaled_rope),
+        cmocka_unit_test(test_same_bits_f32),
+        cmocka_unit_test(test_same_bits_f16),
+        cmocka_unit_test(test_same_bits_bf16),
+        cmocka_unit_test(test_same_bits_q8_0),
+        cmocka_unit_test(test_same_bits_q4_0),
+        cmocka_unit_test(test_same_bits_q4_1),
+        cmocka_unit_test(test_last_rows_of_chunks),
+        cmocka_unit_test(test_batch_beside_alone),
+        cmocka_unit_test(test_a_fork_gives_the_same_bits),
+        cmocka_unit_test(test_logits_of_plain_model),
+        cmocka_unit_test(test_logits_of_scaled_rope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

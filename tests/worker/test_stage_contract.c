@@ -379,7 +379,7 @@ static void test_each_step_has_its_cut(void **state) {
         assert_int_equal(o.shards, given[i]);
         assert_int_equal(o.columns, WIDTH);
         lh_stage_end(step);
-        lh_stage_release(stage, i + 1);
+        lh_stage_release(stage, i + 1, 0);
     }
 }
 
@@ -461,9 +461,9 @@ static void test_release_while_a_step_runs(void **state) {
     lh_stage_step *alone = begun(1, 0, 1), *shared;
     const lh_batch_segment two[] = {segment(2, 0, 1), segment(3, 0, 1)};
     assert_int_equal(begin(two, 2, &shared), LH_OK);
-    lh_stage_release(stage, 1);
-    lh_stage_release(stage, 2);
-    lh_stage_release(stage, 99);
+    lh_stage_release(stage, 1, 0);
+    lh_stage_release(stage, 2, 0);
+    lh_stage_release(stage, 99, 0);
     assert_int_equal(pages_used(), 3);
     feed(alone, 1);
     finish_and_end(alone, LH_ERR_CANCELLED);
@@ -473,6 +473,49 @@ static void test_release_while_a_step_runs(void **state) {
     assert_int_equal(pages_used(), 1);
     advance(3, 1, 1);
     advance(2, 0, 1); /* the number begins anew */
+}
+
+static void fill_page(uint64_t sequence) {
+    for (uint32_t first = 0; first < LH_KV_PAGE_POSITIONS; first += ROWS_MAX) {
+        advance(sequence, first, ROWS_MAX);
+    }
+}
+
+static lh_batch_segment fork_of(uint64_t sequence, uint64_t source_sequence) {
+    lh_batch_segment one = segment(sequence, LH_KV_PAGE_POSITIONS, 1);
+    one.forks = true;
+    one.source = source_sequence;
+    return one;
+}
+
+/* A step that forks and fails, at any point, leaves no sequence and no page behind. */
+static void test_a_failed_fork_is_taken_back(void **state) {
+    (void)state;
+    fill_page(1);
+    lh_stage_step *step, *later;
+    const lh_batch_segment good = fork_of(2, 1);
+    const lh_batch_segment bad[][2] = {
+        {fork_of(2, 1), fork_of(3, 9)}, {fork_of(2, 1), fork_of(2, 1)}, {fork_of(2, 1), segment(3, 5, 1)}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(begin(bad[i], 2, &step), LH_ERR_INVALID);
+        assert_int_equal(pages_used(), 1);
+        assert_int_equal(lh_kv_cache_sequences(lh_stage_kv(stage)), 1);
+    }
+    assert_int_equal(begin(&good, 1, &step), LH_OK);
+    later = begun(2, LH_KV_PAGE_POSITIONS + 1, 1);
+    assert_int_equal(pages_used(), 2);
+    lh_stage_end(step);
+    feed(later, 1);
+    finish_and_end(later, LH_ERR_CANCELLED);
+    assert_int_equal(pages_used(), 1);
+    assert_int_equal(lh_kv_cache_sequences(lh_stage_kv(stage)), 1);
+    assert_int_equal(begin(&good, 1, &step), LH_OK);
+    feed(step, 1);
+    finish_and_end(step, LH_OK);
+    lh_stage_release(stage, 1, 0);
+    assert_int_equal(pages_used(), 2);
+    lh_stage_release(stage, 2, 0);
+    assert_int_equal(pages_used(), 0);
 }
 
 static void test_reset(void **state) {
@@ -529,6 +572,7 @@ int main(void) {
         TEST(test_earlier_steps_survive_later_ones),
         TEST(test_steps_finish_in_order),
         TEST(test_release_while_a_step_runs),
+        TEST(test_a_failed_fork_is_taken_back),
         TEST(test_reset),
         TEST(test_sampling_lists_are_copied),
     };

@@ -21,7 +21,7 @@ typedef struct seen {
     lh_step_manifest manifest;
     lh_step_segment segments[8];
     uint32_t tokens[64];
-    uint64_t releases[8];
+    lh_step_release releases[8];
     lh_step_cut cuts[4];
     lh_step_token_bias biases[8];
     lh_step_token_count counts[8];
@@ -38,7 +38,7 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     got->manifest = *manifest;
     assert_true(manifest->rows <= 64 && manifest->segment_count <= 8 && manifest->release_count <= 8);
     memcpy(got->tokens, manifest->tokens, manifest->rows * sizeof(uint32_t));
-    memcpy(got->releases, manifest->releases, manifest->release_count * sizeof(uint64_t));
+    memcpy(got->releases, manifest->releases, manifest->release_count * sizeof(got->releases[0]));
     assert_true(manifest->cut_count <= 4);
     memcpy(got->cuts, manifest->cuts, manifest->cut_count * sizeof(got->cuts[0]));
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
@@ -104,12 +104,13 @@ static lh_status read_body(uint32_t width, const lh_step_reader_events *events, 
 
 static const uint32_t some_tokens[ROWS] = {1, 0xffffffffu, 3, 49151, 5};
 static const lh_step_cut some_cuts[2] = {{2, {32, 80}}, {3, {32, 64, 80}}};
-static const uint64_t some_releases[2] = {7, 0xffffffffffffffffu};
+static const lh_step_release some_releases[2] = {{7, 0}, {0xffffffffffffffffu, 0xfffffffeu}};
 static const lh_step_token_bias some_biases[2] = {{9, -100.0f}, {10, 0.5f}};
 static const lh_step_token_count some_counts[3] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};
 
 static void some_segments(lh_step_segment segments[2]) {
-    segments[0] = (lh_step_segment){.sequence = 11, .first_position = 64, .rows = 4};
+    segments[0] = (lh_step_segment){
+        .sequence = 11, .first_position = 64, .rows = 4, .forks = true, .source = 0xfedcba9876543210u};
     segments[1] = (lh_step_segment){.sequence = 0x123456789abcdef0u,
                                     .first_position = 7,
                                     .rows = 1,
@@ -212,7 +213,10 @@ static void assert_some_manifest(const seen *got) {
     assert_true(got->manifest.step == 0x1122334455667788u);
     assert_int_equal(got->manifest.step_class, LH_STEP_PREFILL);
     assert_memory_equal(got->tokens, some_tokens, sizeof(some_tokens));
-    assert_memory_equal(got->releases, some_releases, sizeof(some_releases));
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(got->releases[i].sequence == some_releases[i].sequence &&
+                    got->releases[i].keep == some_releases[i].keep);
+    }
     assert_true(got->manifest.timed);
     assert_int_equal(got->manifest.cut_count, 2);
     for (uint32_t i = 0; i < 2; i++) {
@@ -400,8 +404,10 @@ static void test_manifest_fields_are_checked(void **state) {
                      LH_ERR_MALFORMED); /* position overflows */
     assert_int_equal(with_manifest_field(segment + 12, 0), LH_ERR_MALFORMED);
     assert_int_equal(with_manifest_field(segment + 12, 3), LH_ERR_MALFORMED); /* rows do not add up */
-    assert_int_equal(with_manifest_field(segment + 16, 2), LH_ERR_MALFORMED); /* unknown flag */
-    size_t sampling = segment + 20 + 20;
+    assert_int_equal(with_manifest_field(segment + 16, 6), LH_ERR_MALFORMED); /* unknown flag */
+    assert_int_equal(with_manifest_field(segment + 16, 0), LH_ERR_MALFORMED); /* its source is one too many */
+    assert_int_equal(with_manifest_field(segment + 8, 0), LH_ERR_MALFORMED);  /* forks no position */
+    size_t sampling = segment + 20 + 8 + 20;
     for (size_t field = 0; field <= 24; field += 4) {
         if (field != 4) { /* top_k takes any number */
             assert_int_equal(with_manifest_field(sampling + field, 0x7fc00000u), LH_ERR_MALFORMED); /* NaN */
@@ -610,20 +616,23 @@ static size_t vector_named(const char *title, uint8_t *bytes, size_t capacity) {
 
 static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
     static const uint32_t tokens[2] = {1, 504};
-    static const uint64_t releases[1] = {6};
+    static const lh_step_release releases[1] = {{6, 128}};
     static const lh_step_cut cut = {1, {3}};
     static const lh_step_token_bias bias = {9, -1.5f};
     static const lh_step_token_count count = {504, 1, 0};
     lh_step_segment segment = {.sequence = 7,
+                               .first_position = 64,
                                .rows = 2,
                                .sample = true,
+                               .forks = true,
+                               .source = 5,
                                .sampling = {.temperature = 1,
                                             .top_k = 40,
                                             .top_p = 0.5f,
                                             .repetition_penalty = 1,
                                             .presence_penalty = 0.25f,
                                             .seed = 42,
-                                            .counter = 2,
+                                            .counter = 66,
                                             .want_logprob = true,
                                             .top_logprobs = 1,
                                             .bias_count = 1,
@@ -654,7 +663,7 @@ static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
 static size_t vector_results(uint8_t *bytes, size_t capacity) {
     lh_step_manifest manifest = {.epoch = 3, .step = 258, .step_class = LH_STEP_PREFILL};
     lh_step_result result = {
-        .sequence = 7, .position = 2, .token = 28, .logprob = -0.5f, .top_count = 1, .top = {{28, -0.5f}}};
+        .sequence = 7, .position = 66, .token = 28, .logprob = -0.5f, .top_count = 1, .top = {{28, -0.5f}}};
     size_t length = 0, more = 0;
     assert_int_equal(lh_step_encode_manifest(&manifest, bytes, capacity, &length, NULL), LH_OK);
     assert_int_equal(lh_step_encode_results(&result, 1, bytes + length, capacity - length, &more, NULL),

@@ -156,7 +156,7 @@ static void run(bench *b, uint32_t rows, uint32_t chunk, int64_t repeats) {
             us += run_step(b, 1, rows + j, 1, true);
         }
         row_us = least(row_us, us / ROWS_MORE);
-        lh_stage_release(b->stage, 1);
+        lh_stage_release(b->stage, 1, 0);
     }
     printf("{\"rows\": %u, \"chunk\": %u, \"prompt_us\": %lld, \"row_us\": %lld, \"width\": %u}\n", rows,
            chunk, (long long)prompt_us, (long long)row_us, b->config.width);
@@ -195,7 +195,7 @@ static void run_decode(bench *b, uint32_t rows, uint32_t count, int64_t repeats)
         step_us = least(step_us, us / DECODE_STEPS);
     }
     for (uint32_t i = 0; i < count; i++) {
-        lh_stage_release(b->stage, i + 1);
+        lh_stage_release(b->stage, i + 1, 0);
     }
     printf("{\"rows\": %u, \"batch\": %u, \"step_us\": %lld, \"width\": %u}\n", rows, count,
            (long long)step_us, b->config.width);

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LH_STEP_PROTOCOL_VERSION   2u
+#define LH_STEP_PROTOCOL_VERSION   3u
 #define LH_STEP_ROWS_MAX           8192u
 #define LH_STEP_SEGMENTS_MAX       1024u
 #define LH_STEP_RELEASES_MAX       1024u
@@ -57,10 +57,13 @@ typedef struct lh_step_sampling {
     const lh_step_token_count *counts;
 } lh_step_sampling;
 
+/* A run of positions of one sequence. One that forks begins the sequence: its positions before first_position are the
+ * source's, whose pages the two then share. */
 typedef struct lh_step_segment {
     uint64_t sequence;
     uint32_t first_position, rows;
-    bool sample;
+    bool sample, forks;
+    uint64_t source;           /* where forks is set */
     lh_step_sampling sampling; /* where sample is set */
 } lh_step_segment;
 
@@ -71,6 +74,12 @@ typedef struct lh_step_cut {
     uint32_t ends[LH_STEP_COLUMN_SHARDS_MAX];
 } lh_step_cut;
 
+/* Shortens a sequence to the whole pages of its first `keep` positions; 0: forgets it. */
+typedef struct lh_step_release {
+    uint64_t sequence;
+    uint32_t keep;
+} lh_step_release;
+
 typedef struct lh_step_manifest {
     uint32_t epoch;
     uint64_t step; /* ascending within a chain and epoch */
@@ -80,7 +89,7 @@ typedef struct lh_step_manifest {
     const uint32_t *tokens; /* [rows] */
     uint32_t segment_count, release_count;
     const lh_step_segment *segments;
-    const uint64_t *releases; /* sequences whose pages are to be freed, after the rows of this step */
+    const lh_step_release *releases; /* to be done after the rows of this step */
     uint32_t
         cut_count; /* of the hops ahead between workers: the first is that of the receiver's own result. A
                            hop without a cut gets one shard of all columns */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #define SEGMENT_BYTES 20u
+#define RELEASE_BYTES 12u
 #define RESULT_BYTES  32u
 
 static uint32_t payload_limit(uint32_t type) {
@@ -149,7 +150,7 @@ static lh_status get_segment(lh_byte_reader *reader, arena *memory, lh_step_segm
     if (reader->failed) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: cut in segment %u", index);
     }
-    if ((flags & ~LH_STEP_FLAG_SAMPLE) != 0) {
+    if ((flags & ~(LH_STEP_FLAG_SAMPLE | LH_STEP_FLAG_FORKS)) != 0) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: flags 0x%x", index, flags);
     }
     if (segment->rows == 0 || segment->rows > LH_STEP_ROWS_MAX ||
@@ -158,6 +159,15 @@ static lh_status get_segment(lh_byte_reader *reader, arena *memory, lh_step_segm
                        segment->rows, segment->first_position);
     }
     segment->sample = (flags & LH_STEP_FLAG_SAMPLE) != 0;
+    segment->forks = (flags & LH_STEP_FLAG_FORKS) != 0;
+    if (segment->forks) {
+        segment->source = lh_get_u64(reader);
+        if (reader->failed || segment->first_position == 0 || segment->source == segment->sequence) {
+            return lh_fail(error, LH_ERR_MALFORMED,
+                           "manifest, segment %u: forks %u positions of sequence %llu", index,
+                           segment->first_position, (unsigned long long)segment->source);
+        }
+    }
     return segment->sample ? get_sampling(reader, memory, &segment->sampling, index, error) : LH_OK;
 }
 
@@ -216,7 +226,7 @@ static lh_status get_manifest_head(lh_byte_reader *reader, lh_step_manifest *man
                        LH_STEP_ROWS_MAX, LH_STEP_SEGMENTS_MAX, LH_STEP_RELEASES_MAX, LH_STEP_CUTS_MAX);
     }
     uint64_t least = (uint64_t)manifest->rows * 4u + (uint64_t)manifest->segment_count * SEGMENT_BYTES +
-                     (uint64_t)manifest->release_count * 8u + (uint64_t)manifest->cut_count * 8u;
+                     (uint64_t)manifest->release_count * RELEASE_BYTES + (uint64_t)manifest->cut_count * 8u;
     if (lh_bytes_left(reader) < least) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: %zu bytes for what takes at least %llu",
                        lh_bytes_left(reader), (unsigned long long)least);
@@ -262,13 +272,16 @@ static lh_status get_cuts(lh_byte_reader *reader, arena *memory, lh_step_manifes
 static lh_status get_manifest_body(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
                                    lh_error *error) {
     uint32_t *tokens = arena_take(memory, manifest->rows * sizeof(*tokens));
-    uint64_t *releases = arena_take(memory, manifest->release_count * sizeof(*releases));
+    lh_step_release *releases = arena_take(memory, manifest->release_count * sizeof(*releases));
     lh_get_bytes(reader, tokens, manifest->rows * sizeof(*tokens));
     lh_status status = get_segments(reader, memory, manifest, error);
     if (status != LH_OK) {
         return status;
     }
-    lh_get_bytes(reader, releases, manifest->release_count * sizeof(*releases));
+    for (uint32_t i = 0; i < manifest->release_count; i++) {
+        releases[i] = (lh_step_release){.sequence = lh_get_u64(reader)};
+        releases[i].keep = lh_get_u32(reader);
+    }
     status = get_cuts(reader, memory, manifest, error);
     if (status != LH_OK) {
         return status;
@@ -291,9 +304,10 @@ lh_status lh_step_decode_manifest(const uint8_t *payload, size_t length, lh_step
     if (status != LH_OK) {
         return status;
     }
-    /* What is neither a segment nor a cut takes no more memory than bytes on the wire, but for rounding each of its pieces
-     * up to 8. */
+    /* What is neither a segment, a release nor a cut takes no more memory than bytes on the wire, but for rounding each of
+     * its pieces up to 8. */
     arena pieces = {.capacity = length + manifest->segment_count * (sizeof(lh_step_segment) + 16u) +
+                                manifest->release_count * sizeof(lh_step_release) +
                                 manifest->cut_count * sizeof(lh_step_cut) + 32u};
     pieces.bytes = malloc(pieces.capacity);
     if (pieces.bytes == NULL) {

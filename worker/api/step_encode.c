@@ -36,9 +36,11 @@ static lh_byte_writer start_frame(uint8_t *buffer, size_t capacity) {
 #define MANIFEST_HEAD_BYTES 40u
 #define SEGMENT_BYTES       20u
 #define SAMPLING_BYTES      60u
+#define SOURCE_BYTES        8u
+#define RELEASE_BYTES       12u
 
 static size_t segment_bytes(const lh_step_segment *segment) {
-    size_t bytes = SEGMENT_BYTES;
+    size_t bytes = SEGMENT_BYTES + (segment->forks ? SOURCE_BYTES : 0u);
     if (segment->sample) {
         bytes += SAMPLING_BYTES + (size_t)segment->sampling.bias_count * 8u +
                  (size_t)segment->sampling.count_count * 12u;
@@ -48,7 +50,7 @@ static size_t segment_bytes(const lh_step_segment *segment) {
 
 size_t lh_step_manifest_bytes(const lh_step_manifest *manifest) {
     size_t bytes = LH_STEP_FRAME_HEAD_BYTES + MANIFEST_HEAD_BYTES + (size_t)manifest->rows * 4u +
-                   (size_t)manifest->release_count * 8u;
+                   (size_t)manifest->release_count * RELEASE_BYTES;
     for (uint32_t i = 0; i < manifest->cut_count; i++) {
         bytes += 4u + (size_t)manifest->cuts[i].count * 4u;
     }
@@ -124,7 +126,11 @@ static void put_segment(lh_byte_writer *writer, const lh_step_segment *segment) 
     lh_put_u64(writer, segment->sequence);
     lh_put_u32(writer, segment->first_position);
     lh_put_u32(writer, segment->rows);
-    lh_put_u32(writer, segment->sample ? LH_STEP_FLAG_SAMPLE : 0u);
+    lh_put_u32(writer,
+               (segment->sample ? LH_STEP_FLAG_SAMPLE : 0u) | (segment->forks ? LH_STEP_FLAG_FORKS : 0u));
+    if (segment->forks) {
+        lh_put_u64(writer, segment->source);
+    }
     if (segment->sample) {
         put_sampling(writer, &segment->sampling);
     }
@@ -150,7 +156,10 @@ lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buf
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         put_segment(&writer, &manifest->segments[i]);
     }
-    lh_put_bytes(&writer, manifest->releases, (size_t)manifest->release_count * sizeof(uint64_t));
+    for (uint32_t i = 0; i < manifest->release_count; i++) {
+        lh_put_u64(&writer, manifest->releases[i].sequence);
+        lh_put_u32(&writer, manifest->releases[i].keep);
+    }
     for (uint32_t i = 0; i < manifest->cut_count; i++) {
         lh_put_u32(&writer, manifest->cuts[i].count);
         lh_put_bytes(&writer, manifest->cuts[i].ends, manifest->cuts[i].count * sizeof(uint32_t));

@@ -21,17 +21,24 @@ typedef struct job {
     lh_step_manifest manifest; /* arrays are the job's own; biases and counts are not kept */
     uint32_t *tokens;
     lh_step_segment *segments;
-    uint64_t *releases, *values;
+    lh_step_release *releases;
+    uint64_t *values;
     uint32_t values_come;
     uint8_t *manifest_frame;
     size_t manifest_bytes;
 } job;
 
+/* Some positions of one sequence or, once it is full, of several. */
+typedef struct toy_page {
+    uint32_t holders;
+    uint64_t states[TOY_LAYERS]; /* after its last position so far */
+} toy_page;
+
 typedef struct held_sequence {
     struct held_sequence *next;
     uint64_t sequence;
-    uint32_t length;
-    uint64_t states[TOY_LAYERS];
+    uint32_t length, page_count;
+    toy_page **pages; /* [page_count] */
 } held_sequence;
 
 struct toy_worker {
@@ -100,17 +107,45 @@ static void note_breach(toy_worker *worker, const char *what) {
 /* ---- KV cache
  * ---------------------------------------------------------------------------------------------------- */
 
-static uint32_t pages_of(const toy_worker *worker, uint32_t length) {
-    return (length + worker->options.page_positions - 1) / worker->options.page_positions;
+static void drop_page(toy_worker *worker, held_sequence *held) {
+    toy_page *page = held->pages[--held->page_count];
+    if (--page->holders > 0)
+        return;
+    worker->figures.pages--;
+    free(page);
+}
+
+static void push_page(held_sequence *held, toy_page *page) {
+    held->pages = realloc(held->pages, (held->page_count + 1) * sizeof(toy_page *));
+    assert(held->pages);
+    page->holders++;
+    held->pages[held->page_count++] = page;
+}
+
+/* A page for the next position, which begins where the one before it ends. */
+static void begin_page(toy_worker *worker, held_sequence *held) {
+    toy_page *page = calloc(1, sizeof *page);
+    assert(page);
+    if (held->page_count > 0)
+        memcpy(page->states, held->pages[held->page_count - 1]->states, sizeof page->states);
+    push_page(held, page);
+    worker->figures.pages++;
+}
+
+static void forget(toy_worker *worker, held_sequence **link) {
+    held_sequence *gone = *link;
+    while (gone->page_count > 0)
+        drop_page(worker, gone);
+    worker->figures.sequences--;
+    *link = gone->next;
+    free(gone->pages);
+    free(gone);
 }
 
 static void empty_kv(toy_worker *worker) {
-    while (worker->held) {
-        held_sequence *next = worker->held->next;
-        free(worker->held);
-        worker->held = next;
-    }
-    worker->figures.pages = worker->figures.sequences = 0;
+    while (worker->held)
+        forget(worker, &worker->held);
+    assert(worker->figures.pages == 0 && worker->figures.sequences == 0);
 }
 
 static held_sequence *find_held(toy_worker *worker, uint64_t sequence) {
@@ -133,17 +168,39 @@ static held_sequence *hold(toy_worker *worker, uint64_t sequence) {
     return held;
 }
 
-static void release(toy_worker *worker, uint64_t sequence) {
-    for (held_sequence **at_link = &worker->held; *at_link; at_link = &(*at_link)->next) {
-        if ((*at_link)->sequence != sequence)
-            continue;
-        held_sequence *gone = *at_link;
-        worker->figures.pages -= pages_of(worker, gone->length);
-        worker->figures.sequences--;
-        *at_link = gone->next;
-        free(gone);
+static void release(toy_worker *worker, const lh_step_release *release) {
+    held_sequence **link = &worker->held;
+    while (*link && (*link)->sequence != release->sequence)
+        link = &(*link)->next;
+    if (!*link || ((*link)->length <= release->keep && release->keep > 0))
         return;
+    uint32_t kept = release->keep / worker->options.page_positions;
+    while ((*link)->page_count > kept)
+        drop_page(worker, *link);
+    (*link)->length = kept * worker->options.page_positions;
+    if (kept == 0)
+        forget(worker, link);
+}
+
+/* The sequence of a segment; NULL: it does not fit what is here. */
+static held_sequence *held_of(toy_worker *worker, const lh_step_segment *segment) {
+    if (segment->forks) {
+        const held_sequence *source = find_held(worker, segment->source);
+        uint32_t pages = segment->first_position / worker->options.page_positions;
+        if (find_held(worker, segment->sequence) || !source ||
+            segment->first_position % worker->options.page_positions ||
+            source->length < segment->first_position)
+            return NULL;
+        held_sequence *held = hold(worker, segment->sequence);
+        for (uint32_t i = 0; i < pages; i++)
+            push_page(held, source->pages[i]);
+        held->length = segment->first_position;
+        return held;
     }
+    held_sequence *held = find_held(worker, segment->sequence);
+    if (!held && segment->first_position == 0)
+        held = hold(worker, segment->sequence);
+    return held && held->length == segment->first_position ? held : NULL;
 }
 
 /* ---- Jobs
@@ -186,20 +243,38 @@ static void fail_all_jobs(toy_worker *worker, lh_status status) {
         fail_job(worker, worker->jobs, status);
 }
 
-static bool shares_sequence(const job *a, const job *b) {
-    for (uint32_t i = 0; i < a->manifest.segment_count + a->manifest.release_count; i++) {
-        uint64_t sequence = i < a->manifest.segment_count ? a->segments[i].sequence
-                                                          : a->releases[i - a->manifest.segment_count];
-        for (uint32_t k = 0; k < b->manifest.segment_count; k++)
-            if (b->segments[k].sequence == sequence)
-                return true;
+static bool has_rows_of(const job *j, uint64_t sequence, uint32_t below) {
+    for (uint32_t i = 0; i < j->manifest.segment_count; i++)
+        if (j->segments[i].sequence == sequence && j->segments[i].first_position < below)
+            return true;
+    return false;
+}
+
+static bool forks_from(const job *j, uint64_t sequence) {
+    for (uint32_t i = 0; i < j->manifest.segment_count; i++)
+        if (j->segments[i].forks && j->segments[i].source == sequence)
+            return true;
+    return false;
+}
+
+/* Whether the later job needs what the earlier one does, or takes away what that needs. */
+static bool depends_on(const job *later, const job *earlier) {
+    for (uint32_t i = 0; i < later->manifest.segment_count; i++) {
+        const lh_step_segment *segment = &later->segments[i];
+        if (has_rows_of(earlier, segment->sequence, UINT32_MAX) ||
+            (segment->forks && has_rows_of(earlier, segment->source, segment->first_position)))
+            return true;
     }
+    for (uint32_t i = 0; i < later->manifest.release_count; i++)
+        if (has_rows_of(earlier, later->releases[i].sequence, UINT32_MAX) ||
+            forks_from(earlier, later->releases[i].sequence))
+            return true;
     return false;
 }
 
 static bool may_run_before(const toy_worker *worker, const job *candidate) {
     for (const job *earlier = worker->jobs; earlier != candidate; earlier = earlier->next)
-        if (earlier->state == JOB_QUEUED && shares_sequence(candidate, earlier))
+        if (earlier->state == JOB_QUEUED && depends_on(candidate, earlier))
             return false;
     return true;
 }
@@ -220,25 +295,29 @@ static bool compute(toy_worker *worker, job *j) {
     uint32_t row = 0;
     for (uint32_t i = 0; i < j->manifest.segment_count; i++) {
         const lh_step_segment *segment = &j->segments[i];
-        held_sequence *held = hold(worker, segment->sequence);
-        uint32_t before = pages_of(worker, held->length);
-        if (held->length != segment->first_position) {
+        held_sequence *held = held_of(worker, segment);
+        if (!held) {
             if (!worker->has_failed)
-                note_breach(worker, "positions do not continue");
+                note_breach(worker,
+                            segment->forks ? "there is nothing to fork" : "positions do not continue");
             return false;
         }
         for (uint32_t r = 0; r < segment->rows; r++, row++, held->length++) {
+            if (held->length % worker->options.page_positions == 0)
+                begin_page(worker, held);
+            toy_page *page = held->pages[held->page_count - 1];
+            if (page->holders > 1)
+                note_breach(worker, "a shared page is written");
             uint64_t value = worker->first_layer == 0 ? toy_embed(j->tokens[row]) : j->values[row];
             for (uint32_t layer = worker->first_layer; layer < worker->last_layer; layer++)
-                value = toy_layer(&held->states[layer], layer, held->length, value);
+                value = toy_layer(&page->states[layer], layer, held->length, value);
             j->values[row] = value;
         }
-        worker->figures.pages += pages_of(worker, held->length) - before;
         if (segment->sample && segment->sampling.counter != held->length)
             note_breach(worker, "wrong counter");
     }
     for (uint32_t i = 0; i < j->manifest.release_count; i++)
-        release(worker, j->releases[i]);
+        release(worker, &j->releases[i]);
     if (worker->figures.pages <= worker->options.pages_total)
         return true;
     note_breach(worker, "out of pages");

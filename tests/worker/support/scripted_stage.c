@@ -111,9 +111,13 @@ void lh_stage_destroy(lh_stage *stage) {
     free(stage);
 }
 
-void lh_stage_release(lh_stage *stage, uint64_t sequence) {
+void lh_stage_release(lh_stage *stage, uint64_t sequence, uint32_t keep) {
     (void)stage;
-    note("release %llu, ", (unsigned long long)sequence);
+    if (keep == 0) {
+        note("release %llu, ", (unsigned long long)sequence);
+    } else {
+        note("shorten %llu to %u, ", (unsigned long long)sequence, keep);
+    }
 }
 
 void lh_stage_reset(lh_stage *stage) {

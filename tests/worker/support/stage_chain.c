@@ -240,6 +240,6 @@ lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch, const stage
 
 void stage_chain_release(stage_chain *chain, uint64_t sequence) {
     for (uint32_t i = 0; i < chain->stages; i++) {
-        lh_stage_release(chain->stage[i], sequence);
+        lh_stage_release(chain->stage[i], sequence, 0);
     }
 }
