@@ -42,7 +42,8 @@ class BenchFleet:
         self.slowdowns = list(slowdowns)  # of each worker, as texts
         self.wire = wire
         self.gateway_flags, self.worker_flags = list(gateway_flags), list(worker_flags)
-        self.sites = bench_sites.Sites(stages, self.build / "tests" / "link_emulator", congestion_control)
+        # A line has two ends, also where nobody is at the other one.
+        self.sites = bench_sites.Sites(max(2, stages), self.build / "tests" / "link_emulator", congestion_control)
         self.links = links  # (rate, round trip) from the start
         self.random = random.Random(1)
         self.workers = []

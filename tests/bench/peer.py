@@ -1,4 +1,4 @@
-"""llama.cpp's server with half of the layers on one RPC server over the same link, one thread each: the peer to beat."""
+"""llama.cpp's server, with half of the layers on one RPC server over the same link where the fleet has two stages, one thread each: the peer to beat."""
 
 import dataclasses
 import http.client
@@ -7,6 +7,9 @@ import math
 import statistics
 import subprocess
 import time
+
+import sites as bench_sites
+import streams as bench_streams
 
 PROMPT = 506
 DECODE_TOKENS = 12
@@ -18,21 +21,37 @@ TOKEN_WANTED = {(10, 1): 10, (10, 20): 10, (10, 80): 10, (100, 1): 2.5, (100, 20
 
 
 class LlamaPeer:
-    """Beside a BenchFleet of two stages, on its sites and cores; whoever is not asked sleeps."""
+    """Beside a BenchFleet of one or two stages, on its sites and cores; whoever is not asked sleeps. context: of all slots together."""
 
-    def __init__(self, fleet, server, rpc_server, layers):
-        self.fleet = fleet
-        home, away = fleet.sites.address(0), fleet.sites.address(1)
+    def __init__(self, fleet, server, rpc_server, layers, slots=1, context=2048):
+        self.fleet, self.slots = fleet, slots
+        home = fleet.sites.address(0)
         quiet = {"stdout": subprocess.DEVNULL, "stderr": fleet._log("peer")}
-        fleet.sites.start(1, [rpc_server, "--host", away, "--port", RPC_PORT, "--threads", 1], fleet.cores(1), **quiet)
-        time.sleep(1)
+        self.rpc, split = None, []
+        if fleet.stages == 2:
+            away = fleet.sites.address(1)
+            self.rpc = fleet.sites.start(1, [rpc_server, "--host", away, "--port", RPC_PORT, "--threads", 1], fleet.cores(1), **quiet)
+            split = ["--rpc", f"{away}:{RPC_PORT}", "--n-gpu-layers", layers // 2]
+            time.sleep(1)
         self.process = fleet.sites.start(
             0,
-            [server, "--model", fleet.model, "--host", home, "--port", SERVER_PORT, "--rpc", f"{away}:{RPC_PORT}", "--n-gpu-layers", layers // 2, "--threads", 1,
-             "--threads-batch", 1, "--ctx-size", 2048, "--parallel", 1],
+            [server, "--model", fleet.model, "--host", home, "--port", SERVER_PORT, *split, "--threads", 1, "--threads-batch", 1, "--ctx-size", context,
+             "--parallel", slots],
             fleet.cores(0), **quiet,
         )
         self._wait()
+
+    def close(self):
+        for process in filter(None, (self.process, self.rpc)):
+            bench_sites.end_process(process)
+
+    def _body(self, prompt, tokens):
+        return {"prompt": prompt, "n_predict": tokens, "cache_prompt": False, "temperature": 0, "ignore_eos": True, "stream": True}
+
+    def ask_many(self, prompts, tokens, spread_s):
+        """Streams that have ended."""
+        address = (self.fleet.sites.address(0), SERVER_PORT)
+        return bench_streams.run(lambda: self.fleet.sites.socket(0), address, "/completion", [self._body(p, tokens) for p in prompts], spread_s)
 
     def _wait(self, timeout=300):
         deadline = time.monotonic() + timeout
@@ -58,7 +77,7 @@ class LlamaPeer:
 
     def ask(self, prompt, tokens):
         """(seconds to the first token, seconds for each after it)."""
-        body = {"prompt": prompt, "n_predict": tokens, "cache_prompt": False, "temperature": 0, "ignore_eos": True, "stream": True}
+        body = self._body(prompt, tokens)
         connection = self._connect(600)
         times = []
         try:
