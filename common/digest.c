@@ -1,11 +1,16 @@
 /* OpenSSL's EVP digests, which use the CPU's SHA instructions. */
 #include "common/digest.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <string.h>
 
 lh_status lh_sha256_digest(const void *bytes, size_t length, uint8_t digest[LH_SHA256_BYTES]) {
     return EVP_Digest(bytes, length, digest, NULL, EVP_sha256(), NULL) == 1 ? LH_OK : LH_ERR_NO_MEMORY;
+}
+
+bool lh_sha256_equal(const uint8_t a[LH_SHA256_BYTES], const uint8_t b[LH_SHA256_BYTES]) {
+    return CRYPTO_memcmp(a, b, LH_SHA256_BYTES) == 0;
 }
 
 /* An lh_sha256 is an EVP_MD_CTX under our name. */

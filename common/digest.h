@@ -13,6 +13,9 @@
 /* LH_ERR_NO_MEMORY. */
 lh_status lh_sha256_digest(const void *bytes, size_t length, uint8_t digest[LH_SHA256_BYTES]);
 
+/* Whether they agree, in a time that does not tell where they differ. */
+bool lh_sha256_equal(const uint8_t a[LH_SHA256_BYTES], const uint8_t b[LH_SHA256_BYTES]);
+
 /* In pieces. _finish may be called once; _destroy always. NULL is allowed there. */
 typedef struct lh_sha256 lh_sha256;
 lh_status lh_sha256_create(lh_sha256 **sha256);

@@ -1,9 +1,10 @@
 /* longhaul-gateway: reads the model's tokenizer and tensor list, starts the engine and the API, and drains them on SIGTERM. */
 #include "common/clock.h"
 #include "common/log.h"
+#include "gateway/access/gatekeeper.h"
+#include "gateway/access/key_command.h"
 #include "gateway/engine/engine_life.h"
 #include "gateway/fleet/model_profile.h"
-#include "gateway/http/api_key.h"
 #include "gateway/openai/openai_api.h"
 #include "gateway/settings.h"
 #include "gateway/text/served_model.h"
@@ -35,6 +36,7 @@ typedef struct gateway {
     lh_served_model model;
     lh_trace_store *traces; /* NULL: none are kept */
     lh_engine *engine;
+    lh_gatekeeper *gatekeeper;
     lh_openai_api *api;
 } gateway;
 
@@ -164,27 +166,39 @@ static lh_status start_engine(gateway *g, lh_error *error) {
     return lh_engine_create(&options, &g->engine, error);
 }
 
+static lh_status open_gate(gateway *g, lh_error *error) {
+    const lh_key_limits limits = {.requests_per_minute = (uint32_t)g->settings.key_requests_per_minute,
+                                  .tokens_per_minute = (uint32_t)g->settings.key_tokens_per_minute,
+                                  .concurrent_requests = (uint32_t)g->settings.key_concurrent_requests};
+    return lh_gatekeeper_create(g->settings.api_key_file, &limits, lh_clock_us(), &g->gatekeeper, error);
+}
+
+/* What is in progress goes on; where the file is wrong the keys stay as they were. */
+static void reload_keys(gateway *g) {
+    lh_error error;
+    if (!g->settings.api_key_file[0])
+        lh_log(LH_LOG_WARN, "gateway", "SIGHUP reads keys again, and there is no --api-key-file");
+    else if (lh_gatekeeper_reload(g->gatekeeper, lh_clock_us(), &error))
+        lh_log(LH_LOG_ERROR, "gateway", "the keys stay as they were: %s", error.message);
+    else
+        lh_log(LH_LOG_INFO, "gateway", "keys read again count=%zu", lh_gatekeeper_keys(g->gatekeeper));
+}
+
 static lh_status start_api(gateway *g, lh_error *error) {
-    char key[LH_API_KEY_BYTES] = "";
     lh_openai_api_config config = lh_openai_api_config_default();
     config.http.listen = g->settings.listen;
     config.sequences_max = (uint32_t)(g->settings.max_sequences + g->settings.max_queue);
     config.strict_params = g->settings.strict_params;
     config.logits_digest = g->settings.logits_digest;
     config.traces = g->traces;
-    config.api_key = key;
-    lh_status status = LH_OK;
-    if (g->settings.api_key_file[0])
-        status = lh_api_key_read(g->settings.api_key_file, key, error);
-    if (status == LH_OK)
-        status = lh_openai_api_open(&config, g->engine, &g->model, &g->api, error);
-    explicit_bzero(key, sizeof key);
-    return status;
+    config.gatekeeper = g->gatekeeper;
+    return lh_openai_api_open(&config, g->engine, &g->model, &g->api, error);
 }
 
 static void close_all(gateway *g) {
     if (g->api)
         lh_openai_api_close(g->api);
+    lh_gatekeeper_destroy(g->gatekeeper);
     lh_engine_destroy(g->engine);
     lh_trace_store_destroy(g->traces);
     lh_chat_template_destroy(g->chat_template);
@@ -195,15 +209,28 @@ static void close_all(gateway *g) {
 
 /* ---- Signals ----------------------------------------------------------------------------------------------------- */
 
-/* Blocked in every thread; this one waits for them. */
+/* Blocked in every thread; this one waits for them. Those that end the program are told apart from SIGHUP. */
 static sigset_t block_signals(void) {
-    sigset_t ends;
+    sigset_t ends, all;
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    all = ends;
+    sigaddset(&all, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
     signal(SIGPIPE, SIG_IGN);
     return ends;
+}
+
+static void await_end(gateway *g, const sigset_t *ends) {
+    sigset_t all = *ends;
+    int number = SIGHUP;
+    sigaddset(&all, SIGHUP);
+    while (number == SIGHUP) {
+        sigwait(&all, &number);
+        if (number == SIGHUP)
+            reload_keys(g);
+    }
 }
 
 static bool has_second_signal(const sigset_t *ends) {
@@ -239,6 +266,8 @@ static int serve(gateway *g) {
     if (status == LH_OK)
         status = open_traces(g, &error);
     if (status == LH_OK)
+        status = open_gate(g, &error);
+    if (status == LH_OK)
         status = start_engine(g, &error);
     if (status == LH_OK)
         status = start_api(g, &error);
@@ -251,8 +280,7 @@ static int serve(gateway *g) {
            "listening model=%s fingerprint=%s context=%u api_port=%u fleet_port=%d tls=%d", g->model.id,
            g->model.fingerprint, g->model.context, lh_openai_api_port(g->api),
            lh_engine_fleet_port(g->engine), lh_program_options_have_tls(&g->settings.program));
-    int signal_number;
-    sigwait(&ends, &signal_number);
+    await_end(g, &ends);
     drain(g, &ends);
     close_all(g);
     lh_log(LH_LOG_INFO, "gateway", "stopped");
@@ -262,6 +290,8 @@ static int serve(gateway *g) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "trace") == 0)
         return lh_trace_command(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "key") == 0)
+        return lh_key_command(argc, argv);
     gateway g = {0};
     lh_error error;
     lh_option_action action;

@@ -1,6 +1,7 @@
 /* The gateway's flags. */
 #include "gateway/settings.h"
 
+#include "gateway/access/key_list.h"
 #include "gateway/schedule/overlap_spec.h"
 
 #include "common/address.h"
@@ -18,8 +19,15 @@ static const lh_option options[] = {
     {"listen", LH_OPTION_TEXT, AT(listen), "127.0.0.1:8080", "HOST:PORT", 0, 0, NULL,
      "address of the public API"},
     {"api-key-file", LH_OPTION_TEXT, AT(api_key_file), "", "PATH", 0, 0, NULL,
-     "file with the key that clients must show as \"Authorization: Bearer KEY\", readable by its owner only; "
-     "default: no key is needed"},
+     "file of the SHA-256 of each key that clients may show as \"Authorization: Bearer KEY\", readable by "
+     "its "
+     "owner only; longhaul-gateway key makes its lines, SIGHUP has it read again; default: no key is needed"},
+    {"key-requests-per-minute", LH_OPTION_NUMBER, AT(key_requests_per_minute), "0", "N", 0, LH_KEY_RATE_MAX,
+     NULL, "requests in a minute of a client whose line of --api-key-file says nothing else; 0: any"},
+    {"key-tokens-per-minute", LH_OPTION_NUMBER, AT(key_tokens_per_minute), "0", "N", 0, LH_KEY_RATE_MAX, NULL,
+     "its tokens in a minute, of prompts and answers; 0: any"},
+    {"key-concurrent-requests", LH_OPTION_NUMBER, AT(key_concurrent_requests), "0", "N", 0, LH_KEY_RATE_MAX,
+     NULL, "its requests at a time; 0: any"},
     {"fleet-listen", LH_OPTION_TEXT, AT(fleet_listen), "127.0.0.1:7100", "HOST:PORT", 0, 0, NULL,
      "address of the fleet port, which workers reach"},
     LH_TLS_OPTION_ROWS(
@@ -108,6 +116,12 @@ lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_erro
         return status;
     if (settings->lease_ms < 2 * settings->renew_ms)
         return lh_fail(error, LH_ERR_INVALID, "--lease-ms must be at least twice --renew-ms");
+    if (!settings->api_key_file[0] && (settings->key_requests_per_minute || settings->key_tokens_per_minute ||
+                                       settings->key_concurrent_requests))
+        return lh_fail(
+            error, LH_ERR_INVALID,
+            "--key-requests-per-minute, --key-tokens-per-minute and --key-concurrent-requests go with "
+            "--api-key-file: without keys nobody knows whose a request is");
     lh_overlap_spec overlap;
     lh_error cause;
     if (lh_overlap_spec_parse(settings->overlap, &overlap, &cause) != LH_OK)

@@ -11,11 +11,11 @@
 static const struct {
     unsigned status;
     const char *type;
-} types[] = {{400, "invalid_request_error"}, {401, "invalid_request_error"}, {404, "invalid_request_error"},
-             {405, "invalid_request_error"}, {408, "request_timeout"},       {413, "request_too_large"},
-             {414, "invalid_request_error"}, {415, "invalid_request_error"}, {429, "rate_limit_error"},
-             {431, "invalid_request_error"}, {501, "not_supported_error"},   {503, "unavailable_error"},
-             {504, "server_error"}};
+} types[] = {{400, "invalid_request_error"}, {401, "invalid_request_error"}, {403, "permission_error"},
+             {404, "invalid_request_error"}, {405, "invalid_request_error"}, {408, "request_timeout"},
+             {413, "request_too_large"},     {414, "invalid_request_error"}, {415, "invalid_request_error"},
+             {429, "rate_limit_error"},      {431, "invalid_request_error"}, {501, "not_supported_error"},
+             {503, "unavailable_error"},     {504, "server_error"}};
 
 static const char *type_of(unsigned status) {
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
@@ -50,7 +50,7 @@ void lh_openai_error_from(lh_openai_error *error, const lh_error *cause) {
     switch (cause->status) {
     case LH_ERR_BUSY:
         lh_openai_error_set(error, 429, "queue_full", "The queue of requests is full. Try again later.");
-        error->retry_after_ms = LH_OPENAI_RETRY_AFTER_MS;
+        error->retry_after_ms = 1000;
         break;
     case LH_ERR_UNAVAILABLE:
         lh_openai_error_set(error, 503, "model_unavailable",

@@ -8,8 +8,6 @@
 
 #include <stdint.h>
 
-#define LH_OPENAI_RETRY_AFTER_MS 1000u /* where the queue is full */
-
 typedef struct lh_openai_error {
     unsigned status;
     const char *type; /* static */
@@ -27,7 +25,7 @@ bool lh_openai_refuse(lh_openai_error *error, const char *param, const char *cod
 /* Any other status: the type follows from it. */
 void lh_openai_error_set(lh_openai_error *error, unsigned status, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* What the engine said: busy is 429, unavailable 503, a deadline 504, a value that it refuses 400, all else
+/* What the engine said: busy is 429 (with a second, where the caller knows no better when to come again), unavailable 503, a deadline 504, a value that it refuses 400, all else
  * 500. The texts of the last three kinds may name machines: they are for the log only and do not go into the
  * error. */
 void lh_openai_error_from(lh_openai_error *error, const lh_error *cause);

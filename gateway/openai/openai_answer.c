@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "gateway/openai/openai_prompt.h"
+#include "gateway/openai/openai_refusals.h"
 #include "gateway/openai/openai_stream.h"
 #include "gateway/openai/openai_timing.h"
 #include "gateway/random_id.h"
@@ -19,6 +20,7 @@
 struct lh_openai_answer {
     lh_openai_answer_options options;
     lh_http_exchange *exchange;
+    lh_pass *pass;
     _Atomic(lh_generation *) generation;
     atomic_bool gone;
 
@@ -34,14 +36,15 @@ struct lh_openai_answer {
     lh_openai_timing timing;
 };
 
-lh_openai_answer *lh_openai_answer_create(const lh_openai_answer_options *options,
-                                          lh_http_exchange *exchange) {
+lh_openai_answer *lh_openai_answer_create(const lh_openai_answer_options *options, lh_http_exchange *exchange,
+                                          lh_pass *pass) {
     lh_openai_answer *answer = calloc(1, sizeof *answer);
     if (!answer)
         return NULL;
     answer->options = *options;
     answer->timing.store = options->traces;
     answer->exchange = exchange;
+    answer->pass = pass;
     return answer;
 }
 
@@ -145,8 +148,40 @@ static lh_generation_options generation_options(lh_openai_answer *answer,
     return options;
 }
 
+static bool take(lh_openai_answer *answer, const lh_generation_prompt *prompts, size_t count,
+                 lh_openai_error *error) {
+    uint64_t tokens = 0;
+    lh_account_refusal refusal;
+    for (size_t i = 0; i < count; i++)
+        tokens += prompts[i].token_count;
+    if (lh_pass_take(answer->pass, tokens, lh_clock_us(), &refusal))
+        return true;
+    lh_openai_refuse_client(error, answer->pass, &refusal);
+    return false;
+}
+
+/* The engine takes the sequences, or the client is given back what it paid for them. */
+static bool submit(lh_openai_answer *answer, lh_generation *generation, const lh_generation_options *options,
+                   lh_openai_error *error) {
+    lh_error cause;
+    uint32_t sequences = lh_generation_choices(generation);
+    lh_status status = lh_generation_submit(generation, options, &cause);
+    if (status == LH_OK) {
+        lh_pass_enter(answer->pass, sequences, lh_clock_us());
+        return true;
+    }
+    lh_log(LH_LOG_INFO, "api", "request not admitted: %s", cause.message);
+    lh_pass_refund(answer->pass, lh_clock_us());
+    lh_openai_error_from(error, &cause);
+    if (status == LH_ERR_BUSY)
+        lh_openai_refuse_full(error, answer->pass, sequences, lh_clock_us());
+    return false;
+}
+
 static bool start(lh_openai_answer *answer, const lh_openai_parameters *parameters,
                   const lh_generation_prompt *prompts, size_t count, lh_openai_error *error) {
+    if (!take(answer, prompts, count, error))
+        return false;
     open_trace(answer, parameters, prompts, count);
     lh_generation_options options = generation_options(answer, parameters, prompts, count);
     lh_generation *generation;
@@ -163,11 +198,8 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
         if (!answer->gathered)
             return out_of_memory(error);
     }
-    if (lh_generation_submit(generation, &options, &cause)) {
-        lh_log(LH_LOG_INFO, "api", "request not admitted: %s", cause.message);
-        lh_openai_error_from(error, &cause);
+    if (!submit(answer, generation, &options, error))
         return false;
-    }
     if (atomic_load(&answer->gone))
         lh_generation_abandon(generation);
     answer->silent_since_us = lh_clock_us();

@@ -8,6 +8,7 @@
  * Thread: the exchange's server thread, but for lh_openai_answer_abandon. */
 #pragma once
 
+#include "gateway/access/gatekeeper.h"
 #include "gateway/http/http_server.h"
 #include "gateway/openai/openai_chat_request.h"
 #include "gateway/openai/openai_completion_request.h"
@@ -25,9 +26,9 @@ typedef struct lh_openai_answer_options {
     lh_trace_store *traces; /* NULL: nothing is traced */
 } lh_openai_answer_options;
 
-/* NULL: no memory. Wakes the exchange when there is something to do. */
-lh_openai_answer *lh_openai_answer_create(const lh_openai_answer_options *options,
-                                          lh_http_exchange *exchange);
+/* NULL: no memory. Wakes the exchange when there is something to do. What it uses is put on the pass, which outlives it. */
+lh_openai_answer *lh_openai_answer_create(const lh_openai_answer_options *options, lh_http_exchange *exchange,
+                                          lh_pass *pass);
 /* What its trace is called besides the answer's own id, which is copied, and when it began. Before it begins. */
 void lh_openai_answer_name(lh_openai_answer *answer, const char *request_id, int64_t received_us);
 /* Stops what still runs. */

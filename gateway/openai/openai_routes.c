@@ -12,17 +12,20 @@ static const struct {
     bool has_rest;
     lh_openai_route route;
 } table[] = {
-    {"/models", true, false, {LH_OPENAI_LIST_MODELS, "/v1/models", READS, "", false}},
-    {"/models/", true, true, {LH_OPENAI_GET_MODEL, "/v1/models/{id}", READS, "", false}},
-    {"/chat/completions", true, false, {LH_OPENAI_POST_CHAT, "/v1/chat/completions", WRITES, "", false}},
-    {"/completions", true, false, {LH_OPENAI_POST_COMPLETION, "/v1/completions", WRITES, "", false}},
-    {"/health", false, false, {LH_OPENAI_GET_HEALTH, "/health", READS, "", true}},
-    {"/readyz", false, false, {LH_OPENAI_GET_HEALTH, "/readyz", READS, "", true}},
-    {"/livez", false, false, {LH_OPENAI_GET_LIFE, "/livez", READS, "", true}},
-    {"/version", false, false, {LH_OPENAI_GET_VERSION, "/version", READS, "", false}},
-    {"/fleet", false, false, {LH_OPENAI_GET_FLEET, "/fleet", READS, "", false}},
-    {"/trace/", false, true, {LH_OPENAI_GET_TRACE, "/trace/{id}", READS, "", false}},
-    {"*", false, false, {LH_OPENAI_TELL_METHODS, "*", "GET, HEAD, POST, OPTIONS", "", true}},
+    {"/models", true, false, {LH_OPENAI_LIST_MODELS, "/v1/models", READS, "", false, false}},
+    {"/models/", true, true, {LH_OPENAI_GET_MODEL, "/v1/models/{id}", READS, "", false, false}},
+    {"/chat/completions",
+     true,
+     false,
+     {LH_OPENAI_POST_CHAT, "/v1/chat/completions", WRITES, "", false, false}},
+    {"/completions", true, false, {LH_OPENAI_POST_COMPLETION, "/v1/completions", WRITES, "", false, false}},
+    {"/health", false, false, {LH_OPENAI_GET_HEALTH, "/health", READS, "", true, false}},
+    {"/readyz", false, false, {LH_OPENAI_GET_HEALTH, "/readyz", READS, "", true, false}},
+    {"/livez", false, false, {LH_OPENAI_GET_LIFE, "/livez", READS, "", true, false}},
+    {"/version", false, false, {LH_OPENAI_GET_VERSION, "/version", READS, "", false, false}},
+    {"/fleet", false, false, {LH_OPENAI_GET_FLEET, "/fleet", READS, "", false, true}},
+    {"/trace/", false, true, {LH_OPENAI_GET_TRACE, "/trace/{id}", READS, "", false, true}},
+    {"*", false, false, {LH_OPENAI_TELL_METHODS, "*", "GET, HEAD, POST, OPTIONS", "", true, false}},
 };
 
 static bool match(size_t index, const char *path, lh_openai_route *route) {

@@ -25,6 +25,7 @@ typedef struct lh_openai_route {
     const char *methods; /* "GET, HEAD, OPTIONS": static */
     const char *rest;    /* the path behind the route's own: an id, still encoded */
     bool is_public;      /* needs no key */
+    bool is_admin;       /* needs a key that may ask for it */
 } lh_openai_route;
 
 /* False: *error is 404, or 405 with route->methods telling what would do. */

@@ -1,7 +1,7 @@
 /* Flags, one request, one chart. */
 #include "gateway/trace/trace_command.h"
 
-#include "gateway/http/api_key.h"
+#include "gateway/access/api_key.h"
 #include "gateway/trace/trace_chart_json.h"
 #include "gateway/trace/trace_fetch.h"
 

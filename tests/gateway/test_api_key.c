@@ -1,5 +1,5 @@
-/* Who is let in. */
-#include "gateway/http/api_key.h"
+/* Keys as their holders have them. */
+#include "gateway/access/api_key.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,33 +10,38 @@
 
 #include <cmocka.h>
 
-static void admits_the_key_alone(void **state) {
+static void digests_what_is_shown(void **state) {
     (void)state;
-    lh_api_key key;
-    assert_int_equal(lh_api_key_init(&key, "secret"), LH_OK);
-    assert_true(lh_api_key_admits(&key, "Bearer secret"));
-    assert_true(lh_api_key_admits(&key, "bearer  secret"));
-    static const char *const wrong[] = {NULL,
-                                        "",
-                                        "secret",
-                                        "Bearer",
-                                        "Bearer ",
-                                        "Bearer secre",
-                                        "Basic secret",
-                                        "Bearer secret ",
-                                        "Bearer Secret",
-                                        "Bearer secretx"};
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        assert_false(lh_api_key_admits(&key, wrong[i]));
+    uint8_t wanted[LH_SHA256_BYTES], got[LH_SHA256_BYTES];
+    assert_int_equal(lh_sha256_digest("secret", 6, wanted), LH_OK);
+    static const char *const right[] = {"Bearer secret", "bearer  secret", "BEARER secret"};
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        assert_true(lh_api_key_digest_shown(right[i], got));
+        assert_true(lh_sha256_equal(wanted, got));
+    }
+    static const char *const wrong[] = {"Bearer ",       "Bearer secre",   "Bearer secret ",
+                                        "Bearer Secret", "Bearer secretx", "Bearer  secret x"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_true(lh_api_key_digest_shown(wrong[i], got));
+        assert_false(lh_sha256_equal(wanted, got));
+    }
+    static const char *const none[] = {NULL, "", "secret", "Bearer", "Basic secret", "Bearersecret"};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        assert_false(lh_api_key_digest_shown(none[i], got));
 }
 
-static void admits_all_without_a_key(void **state) {
+static void makes_keys_that_nobody_guesses(void **state) {
     (void)state;
-    lh_api_key key;
-    assert_int_equal(lh_api_key_init(&key, ""), LH_OK);
-    assert_true(lh_api_key_admits(&key, NULL));
-    assert_int_equal(lh_api_key_init(&key, NULL), LH_OK);
-    assert_true(lh_api_key_admits(&key, "Bearer x"));
+    char one[LH_API_KEY_BYTES], other[LH_API_KEY_BYTES];
+    lh_api_key_make(one);
+    lh_api_key_make(other);
+    assert_int_equal(strlen(one), 3 + 64);
+    assert_int_equal(strncmp(one, "lh-", 3), 0);
+    assert_int_equal(strspn(one + 3, "0123456789abcdef"), 64);
+    assert_string_not_equal(one, other);
+    assert_memory_not_equal(one + 3, other + 3, 32);
+    assert_memory_not_equal(one + 35, other + 35, 32);
+    assert_memory_not_equal(one + 3, one + 35, 32);
 }
 
 /* The key read from a file of these bytes and that mode; NULL: refused. */
@@ -83,8 +88,8 @@ static void reads_one_line_of_its_owners(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(admits_the_key_alone),
-        cmocka_unit_test(admits_all_without_a_key),
+        cmocka_unit_test(digests_what_is_shown),
+        cmocka_unit_test(makes_keys_that_nobody_guesses),
         cmocka_unit_test(reads_one_line_of_its_owners),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,11 +76,20 @@ static void figures_fit_each_other(void **state) {
     assert_int_equal(RUN(&error, "--listen", "127.0.0.1:1"), LH_ERR_INVALID);
 }
 
+static void limits_of_keys_need_keys(void **state) {
+    (void)state;
+    lh_error error;
+    assert_int_equal(RUN(&error, "--model", "x", "--key-tokens-per-minute", "5"), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--api-key-file"));
+    assert_int_equal(RUN(&error, "--model", "x", "--key-tokens-per-minute", "5", "--api-key-file", "k"),
+                     LH_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_defaults_hold),      cmocka_unit_test(plaintext_beyond_loopback_needs_a_word),
         cmocka_unit_test(tls_needs_all_three),    cmocka_unit_test(q8_is_allowed_where_the_gateway_chooses),
-        cmocka_unit_test(figures_fit_each_other),
+        cmocka_unit_test(figures_fit_each_other), cmocka_unit_test(limits_of_keys_need_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The public API over the scripted engine: what a client sees at set times and on set failures, for the tests
  * in tests/system/test_http_raw.py. Prints the port, and serves until its standard input ends. */
+#include "common/clock.h"
 #include "common/options.h"
 #include "gateway/openai/openai_api.h"
 #include "tests/gateway/support/scripted_engine.h"
@@ -11,7 +12,8 @@
 
 typedef struct tool_options {
     int64_t header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes, context, threads;
-    const char *api_key;
+    int64_t key_requests, key_tokens, key_concurrent;
+    const char *api_key_file;
     bool strict_params, logits_digest;
 } tool_options;
 
@@ -27,15 +29,18 @@ static const lh_option table[] = {
     NUMBER("body-bytes", body_bytes, "8388608", "The largest body"),
     NUMBER("context", context, "4096", "The model's context"),
     NUMBER("threads", threads, "4", "Threads of the server"),
-    {"api-key", LH_OPTION_TEXT, offsetof(tool_options, api_key), "", "KEY", 0, 0, NULL,
-     "What clients have to show"},
+    NUMBER("key-requests-per-minute", key_requests, "0", "Requests of a client in a minute"),
+    NUMBER("key-tokens-per-minute", key_tokens, "0", "Tokens of a client in a minute"),
+    NUMBER("key-concurrent-requests", key_concurrent, "0", "Requests of a client at a time"),
+    {"api-key-file", LH_OPTION_TEXT, offsetof(tool_options, api_key_file), "", "PATH", 0, 0, NULL,
+     "Keys that clients may show; a line on standard input has it read again"},
     {"strict-params", LH_OPTION_FLAG, offsetof(tool_options, strict_params), "", NULL, 0, 0, NULL,
      "Refuse unknown fields"},
     {"logits-digest", LH_OPTION_FLAG, offsetof(tool_options, logits_digest), "", NULL, 0, 0, NULL,
      "Tell digests"},
 };
 
-static lh_openai_api_config make_config(const tool_options *options) {
+static lh_openai_api_config make_config(const tool_options *options, lh_gatekeeper *gatekeeper) {
     lh_openai_api_config config = lh_openai_api_config_default();
     config.http.listen = "127.0.0.1:0";
     config.http.threads = (uint32_t)options->threads;
@@ -45,7 +50,7 @@ static lh_openai_api_config make_config(const tool_options *options) {
     config.http.stall_deadline_ms = (uint32_t)options->stall_ms;
     config.http.body_bytes_max = (uint64_t)options->body_bytes;
     config.keep_alive_ms = (uint32_t)options->keep_alive_ms;
-    config.api_key = options->api_key;
+    config.gatekeeper = gatekeeper;
     config.strict_params = options->strict_params;
     config.logits_digest = options->logits_digest;
     return config;
@@ -65,7 +70,14 @@ int main(int argc, char **argv) {
         return 0;
     lh_engine *engine = scripted_engine_create();
     scripted_model *model = scripted_model_create_with((uint32_t)options.context);
-    lh_openai_api_config config = make_config(&options);
+    const lh_key_limits limits = {(uint32_t)options.key_requests, (uint32_t)options.key_tokens,
+                                  (uint32_t)options.key_concurrent};
+    lh_gatekeeper *gatekeeper;
+    if (lh_gatekeeper_create(options.api_key_file, &limits, lh_clock_us(), &gatekeeper, &error)) {
+        fprintf(stderr, "%s\n", error.message);
+        return 1;
+    }
+    lh_openai_api_config config = make_config(&options, gatekeeper);
     lh_openai_api *api;
     if (lh_openai_api_open(&config, engine, scripted_model_served(model), &api, &error)) {
         fprintf(stderr, "%s\n", error.message);
@@ -74,9 +86,13 @@ int main(int argc, char **argv) {
     printf("%u\n", lh_openai_api_port(api));
     fflush(stdout);
     char byte;
-    while (read(STDIN_FILENO, &byte, 1) > 0)
-        ;
+    while (read(STDIN_FILENO, &byte, 1) > 0) {
+        lh_status status = lh_gatekeeper_reload(gatekeeper, lh_clock_us(), &error);
+        printf("%s\n", status ? error.message : "read");
+        fflush(stdout);
+    }
     lh_openai_api_close(api);
+    lh_gatekeeper_destroy(gatekeeper);
     scripted_model_destroy(model);
     scripted_engine_destroy(engine);
     return 0;

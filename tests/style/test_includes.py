@@ -25,8 +25,9 @@ GATEWAY_GROUND = ("gateway/growing_array.h", "gateway/random_id.h", "gateway/tex
 # First row whose files match decides. (files, may include, but not)
 ARROWS = [
     ("the gateway's text", ("gateway/text/*",), GATEWAY_GROUND, ()),
+    ("the gateway's access", ("gateway/access/*",), ("gateway/access/*",) + GATEWAY_GROUND, ()),
     ("the gateway's HTTP server", ("gateway/http/*",), ("gateway/http/*",) + GATEWAY_GROUND, ()),
-    ("the gateway's traces", ("gateway/trace/*",), ("gateway/trace/*", "gateway/http/api_key.h", "worker/api/*") + GATEWAY_GROUND, ()),
+    ("the gateway's traces", ("gateway/trace/*",), ("gateway/trace/*", "gateway/access/api_key.h", "worker/api/*") + GATEWAY_GROUND, ()),
     ("the gateway's scheduler", ("gateway/schedule/*",), ("gateway/schedule/*", "gateway/trace/trace_step.h", "worker/api/*") + GATEWAY_GROUND,
      ()),
     ("the gateway's fleet", ("gateway/fleet/*",), ("gateway/fleet/*", "gateway/schedule/*", "gateway/http/json_*", "worker/api/*") +

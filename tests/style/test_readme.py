@@ -11,7 +11,7 @@ BEGIN, END = "<!-- flags:", "<!-- end of flags -->"
 def flags():
     build = pathlib.Path(os.environ.get("LONGHAUL_BUILD", ROOT / "build"))
     text = "\n\n## Flags\n"
-    for command in ("longhaul-gateway", "longhaul-gateway trace REQUEST-ID", "longhaul-worker"):
+    for command in ("longhaul-gateway", "longhaul-gateway key NAME", "longhaul-gateway trace REQUEST-ID", "longhaul-worker"):
         program, *words = command.split()
         out = subprocess.run([build / program, *words, "--help=markdown"], check=True, capture_output=True, text=True).stdout
         text += f"\n### {command}\n\n{out.strip()}\n"

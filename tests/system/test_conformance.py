@@ -6,6 +6,7 @@ import sys
 import tempfile
 import unittest
 
+from api_keys import key_line, write_private
 from fleet import Fleet
 from programs import run_tests
 from raw_http import ask
@@ -101,10 +102,8 @@ class Keys(FleetTest):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="longhaul-key-")
-        path = pathlib.Path(cls.folder.name) / "key"
-        path.touch(0o600)
-        path.write_text("sk-CANARY\n")
-        cls.gateway_flags = ("--api-key-file", str(path))
+        path = pathlib.Path(cls.folder.name) / "keys"
+        cls.gateway_flags = ("--api-key-file", write_private(path, key_line("operator", "sk-CANARY", "admin")))
         super().setUpClass()
 
     @classmethod

@@ -10,6 +10,7 @@ import unittest
 import urllib.error
 import urllib.request
 
+from api_keys import key_line, write_private
 from fleet import Fleet
 from programs import build_folder, is_sanitized, run_tests, wait_until
 
@@ -284,10 +285,9 @@ class CommandTest(unittest.TestCase):
 class KeyedTest(unittest.TestCase):
     def test_traces_need_the_key_and_can_be_off(self):
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "key")
-            with open(path, "w", opener=lambda p, f: os.open(p, f, 0o600)) as file:
-                file.write(KEY + "\n")
-            with Fleet(1, ["--api-key-file", path, "--traces", "2"]) as fleet:
+            path = write_private(os.path.join(folder, "key"), KEY + "\n")
+            keys = write_private(os.path.join(folder, "keys"), key_line("operator", KEY, "admin") + key_line("user", "other"))
+            with Fleet(1, ["--api-key-file", keys, "--traces", "2"]) as fleet:
                 ids = []
                 for _ in range(3):
                     status, text = ask(fleet, "/v1/completions", {"prompt": "One", "max_tokens": 1}, KEY)
@@ -301,6 +301,7 @@ class KeyedTest(unittest.TestCase):
                 done = subprocess.run([*command, "--api-key-file", path], capture_output=True, text=True, timeout=60)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(ask(fleet, "/trace/none")[0], 401)
+                self.assertEqual(ask(fleet, "/trace/" + ids[2], key="other")[0], 403)
 
     def test_off(self):
         with Fleet(1, ["--traces", "0"]) as fleet:
