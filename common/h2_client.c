@@ -47,6 +47,7 @@ struct lh_h2_client {
     bool prober_open;
 
     bool connected, told, closing;
+    bool refused;                        /* by the last attempt */
     char reason[LH_ERROR_MESSAGE_BYTES]; /* last told */
     void (*on_closed)(void *);
     void *closed_context;
@@ -106,6 +107,7 @@ static void promote(lh_h2_client *client) {
     client->submitted = 0;
     lh_h2_prober_attach(&client->prober, client->current);
     client->retry_ms = RETRY_MS_MIN;
+    client->refused = false;
     tell(client, true, "connected");
 }
 
@@ -172,10 +174,10 @@ static void on_round_trip(void *owner, lh_h2_transport *transport, int64_t round
 static void connect_next(lh_h2_client *client);
 
 static void on_down(void *owner, lh_h2_transport *transport, lh_status status, const char *reason) {
-    (void)status;
     lh_h2_client *client = owner;
     if (transport == client->attempt) {
         client->attempt = NULL;
+        client->refused = status == LH_ERR_UNAVAILABLE;
         if (client->next_address && !client->closing)
             connect_next(client);
         else
@@ -348,6 +350,7 @@ void lh_h2_client_read_link(const lh_h2_client *client, lh_h2_client_link *link)
     lh_h2_link_read(&client->prober.link, &estimate);
     *link =
         (lh_h2_client_link){.estimate = estimate,
+                            .refused = client->refused && !client->current,
                             .ready_bytes = lh_h2_link_read_window(&client->prober.link, &least_round_trip_us),
                             .bytes_sent = lh_h2_client_bytes_sent(client),
                             .probe_bytes_sent = lh_h2_prober_bytes_sent(&client->prober)};

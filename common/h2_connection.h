@@ -61,6 +61,8 @@ typedef struct lh_h2_client_link {
     lh_link_estimate estimate;             /* of bytes in TCP, with TLS and frames */
     uint64_t ready_bytes;                  /* what may leave at once (link_meter.h); 0: not connected */
     uint64_t bytes_sent, probe_bytes_sent; /* the second, without frames, is a part of the first */
+    bool
+        refused; /* not connected, and at the last attempt the peer's machine said that nobody listens there */
 } lh_h2_client_link;
 
 void lh_h2_client_read_link(const lh_h2_client *client, lh_h2_client_link *link);

@@ -63,7 +63,11 @@ static void close_uv(lh_h2_transport *transport, int code) {
         reason = transport->tls
                      ? "the peer closed the connection in the TLS handshake"
                      : "the peer closed the connection before it spoke HTTP/2: does it expect TLS?";
-    lh_h2_transport_close(transport, code == UV_ETIMEDOUT ? LH_ERR_TIMEOUT : LH_ERR_CLOSED, reason);
+    lh_h2_transport_close(transport,
+                          code == UV_ETIMEDOUT      ? LH_ERR_TIMEOUT
+                          : code == UV_ECONNREFUSED ? LH_ERR_UNAVAILABLE
+                                                    : LH_ERR_CLOSED,
+                          reason);
 }
 
 static void close_error(lh_h2_transport *transport, const lh_error *error) {

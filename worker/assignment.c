@@ -23,6 +23,8 @@
 /* After a failure to build: the first pause, doubled up to the last. */
 #define RETRY_FIRST_MS 1000
 #define RETRY_LAST_MS  30000
+/* After a step failed: by then the gateway knows, too; and a thousand cancelled requests are not a thousand reports. */
+#define TROUBLE_MS 30
 
 typedef enum keeper_state { EMPTY, BUILDING, HELD, TAKING_AWAY } keeper_state;
 
@@ -337,6 +339,14 @@ static void on_next_change(void *context) {
     report_soon(context);
 }
 
+/* Perhaps the chain is being formed again: then the answer says how. */
+static void on_trouble(void *context) {
+    lh_assignment_keeper *keeper = context;
+    if (!keeper->closing) {
+        lh_control_renewal_expedite(keeper->renewal, TROUBLE_MS);
+    }
+}
+
 /* ---- Life --------------------------------------------------------------------------------------- */
 
 static lh_status start(lh_assignment_keeper *keeper, lh_error *error) {
@@ -356,7 +366,7 @@ static lh_status start(lh_assignment_keeper *keeper, lh_error *error) {
         lh_control_client_destroy(client);
         return status;
     }
-    lh_server_watch(options->server, on_next_change, keeper);
+    lh_server_watch(options->server, on_next_change, on_trouble, keeper);
     return LH_OK;
 }
 
@@ -403,7 +413,7 @@ static void on_renewal_closed(void *context) {
 
 void lh_assignment_close(lh_assignment_keeper *keeper, void (*on_closed)(void *), void *context) {
     keeper->closing = true;
-    lh_server_watch(keeper->options.server, NULL, NULL);
+    lh_server_watch(keeper->options.server, NULL, NULL, NULL);
     keeper->on_closed = on_closed;
     keeper->closed_context = context;
     if (keeper->job != NULL) {

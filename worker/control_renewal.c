@@ -21,6 +21,7 @@ struct lh_control_renewal {
     bool registered; /* the gateway has answered once */
     bool known_away;
     int64_t renew_ms;
+    int64_t expedited_ms; /* the next PUT comes so long after the one in progress; -1: as always */
     void (*on_told)(void *), (*waiting_on_told)(void *); /* of the PUT in progress; of the next one */
     void *told_context, *waiting_told_context;
     void (*on_closed)(void *);
@@ -113,7 +114,9 @@ static void on_put_done(uv_work_t *work, int cancelled) {
     } else if (renewal->again) {
         put_now(renewal);
     } else {
-        uv_timer_start(&renewal->timer, on_due, (uint64_t)renewal->renew_ms, 0);
+        bool is_expedited = renewal->expedited_ms >= 0 && renewal->expedited_ms < renewal->renew_ms;
+        int64_t pause_ms = is_expedited ? renewal->expedited_ms : renewal->renew_ms;
+        uv_timer_start(&renewal->timer, on_due, (uint64_t)pause_ms, 0);
     }
 }
 
@@ -123,6 +126,7 @@ static void put_now(lh_control_renewal *renewal) {
     renewal->events.fill_report(renewal->context, &report);
     renewal->body = lh_control_report_render(&report);
     renewal->again = false;
+    renewal->expedited_ms = -1;
     renewal->on_told = renewal->waiting_on_told;
     renewal->told_context = renewal->waiting_told_context;
     renewal->waiting_on_told = NULL;
@@ -165,6 +169,14 @@ void lh_control_renewal_hurry(lh_control_renewal *renewal, void (*on_told)(void 
         renewal->again = true;
     } else if (!renewal->closing) {
         uv_timer_start(&renewal->timer, on_due, 0, 0);
+    }
+}
+
+void lh_control_renewal_expedite(lh_control_renewal *renewal, int64_t within_ms) {
+    if (renewal->putting) {
+        renewal->expedited_ms = within_ms;
+    } else if (!renewal->closing && uv_timer_get_due_in(&renewal->timer) > (uint64_t)within_ms) {
+        uv_timer_start(&renewal->timer, on_due, (uint64_t)within_ms, 0);
     }
 }
 

@@ -23,5 +23,7 @@ lh_status lh_control_renewal_create(uv_loop_t *loop, lh_control_client *client,
 /* Something has changed: reports as soon as can be. on_told (may be NULL) comes when such a report has been
  * answered, or could not be delivered; one at a time. */
 void lh_control_renewal_hurry(lh_control_renewal *renewal, void (*on_told)(void *), void *context);
+/* The same within so many milliseconds at most, for what may come in swarms. */
+void lh_control_renewal_expedite(lh_control_renewal *renewal, int64_t within_ms);
 /* Waits for a PUT in progress; no answer is delivered any more, but an on_told still comes. */
 void lh_control_renewal_close(lh_control_renewal *renewal, void (*on_closed)(void *), void *context);

@@ -220,8 +220,10 @@ lh_status lh_server_remove(lh_server *server, void (*on_removed_callback)(void *
 
 /* ---- Status and leaving ------------------------------------------------------------------------- */
 
-void lh_server_watch(lh_server *server, void (*on_change)(void *), void *context) {
+void lh_server_watch(lh_server *server, void (*on_change)(void *), void (*on_trouble)(void *),
+                     void *context) {
     server->on_change = on_change;
+    server->on_trouble = on_trouble;
     server->change_context = context;
 }
 
@@ -248,6 +250,13 @@ void lh_server_drain(lh_server *server, void (*on_idle)(void *), void *context) 
     server->on_idle = on_idle;
     server->idle_context = context;
     tell_if_idle(server);
+}
+
+void lh_server_on_step_lost(lh_server *server) {
+    server->steps_failed++;
+    if (server->on_trouble != NULL) {
+        server->on_trouble(server->change_context);
+    }
 }
 
 void lh_server_on_step_gone(lh_server *server) {

@@ -68,8 +68,8 @@ lh_status lh_server_remove(lh_server *server, void (*on_removed)(void *), void *
  * emptied. The connection to the next hop stays where it is the same. Texts are copied. */
 lh_status lh_server_set_route(lh_server *server, const lh_server_route *route, lh_error *error);
 
-/* on_change is called when the next hop came up or went down. NULL: nobody. */
-void lh_server_watch(lh_server *server, void (*on_change)(void *), void *context);
+/* on_change is called when the next hop came up or went down, on_trouble when a step failed or was cancelled. NULL: nobody. */
+void lh_server_watch(lh_server *server, void (*on_change)(void *), void (*on_trouble)(void *), void *context);
 void lh_server_read_status(const lh_server *server, lh_server_status *status);
 /* No new steps from now on (503); on_idle comes, once and perhaps at once, when none is in progress. */
 void lh_server_drain(lh_server *server, void (*on_idle)(void *), void *context);

@@ -85,7 +85,7 @@ struct lh_server {
     uint64_t steps_done, steps_failed;
     bool window_held; /* some step's window waits for room in the inbox */
     bool leaving;
-    void (*on_change)(void *);
+    void (*on_change)(void *), (*on_trouble)(void *);
     void *change_context;
     void (*on_idle)(void *);
     void *idle_context;
@@ -142,3 +142,5 @@ void lh_server_on_request(void *server, lh_h2_stream *stream, const lh_h2_reques
                           const lh_h2_stream_events **events, void **context);
 /* A step's life has ended. */
 void lh_server_on_step_gone(lh_server *server);
+/* A step failed, was refused or was cancelled: counts it, and tells whoever watches. */
+void lh_server_on_step_lost(lh_server *server);

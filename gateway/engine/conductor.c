@@ -73,7 +73,7 @@ static void follow_first_worker(lh_conductor *conductor, int64_t now_us) {
     memcpy(conductor->address, first->address, sizeof conductor->address);
     conductor->tls = first->tls;
     conductor->wants_connect = true;
-    lh_fleet_first_hop(conductor->fleet, false, now_us, "the first worker changed");
+    lh_fleet_first_hop(conductor->fleet, false, false, now_us, "the first worker changed");
 }
 
 static void go_down(lh_conductor *conductor, int64_t now_us) {
@@ -122,7 +122,8 @@ lh_status lh_conductor_put(lh_conductor *conductor, const lh_worker_report *repo
 }
 
 void lh_conductor_first_hop(lh_conductor *conductor, bool connected, int64_t now_us, const char *reason) {
-    lh_fleet_first_hop(conductor->fleet, connected, now_us, reason);
+    lh_fleet_first_hop(conductor->fleet, connected, !connected && conductor->first_hop.refused, now_us,
+                       reason);
     lh_fleet_tick(conductor->fleet, now_us);
     settle(conductor, now_us);
 }
@@ -151,6 +152,8 @@ lh_status lh_conductor_results(lh_conductor *conductor, uint32_t epoch, uint64_t
 void lh_conductor_step_done(lh_conductor *conductor, uint32_t epoch, uint64_t step, lh_status status,
                             const char *message, int64_t now_us) {
     lh_scheduler_step_done(conductor->scheduler, epoch, step, status, message, now_us);
+    if (status == LH_OK && epoch == conductor->up_epoch && lh_scheduler_chain_is_up(conductor->scheduler))
+        lh_fleet_moved(conductor->fleet, now_us);
     settle(conductor, now_us);
 }
 
@@ -158,7 +161,15 @@ void lh_conductor_hold(lh_conductor *conductor, const char *reason) {
     lh_fleet_hold(conductor->fleet, reason);
 }
 
+/* When somebody may be missing while steps stand still; INT64_MAX: no step is under way. */
+static int64_t suspicion_due_us(const lh_conductor *conductor) {
+    int64_t progress_us = lh_scheduler_progress_us(conductor->scheduler);
+    return progress_us == INT64_MAX ? INT64_MAX : lh_fleet_suspicion_due_us(conductor->fleet, progress_us);
+}
+
 void lh_conductor_tick(lh_conductor *conductor, int64_t now_us) {
+    if (now_us >= suspicion_due_us(conductor))
+        lh_fleet_stalled(conductor->fleet, lh_scheduler_progress_us(conductor->scheduler), now_us);
     lh_fleet_tick(conductor->fleet, now_us);
     settle(conductor, now_us);
     lh_scheduler_tick(conductor->scheduler, now_us);
@@ -168,7 +179,9 @@ void lh_conductor_tick(lh_conductor *conductor, int64_t now_us) {
 int64_t lh_conductor_deadline_us(const lh_conductor *conductor) {
     int64_t fleet = lh_fleet_deadline_us(conductor->fleet);
     int64_t scheduler = lh_scheduler_deadline_us(conductor->scheduler);
-    return fleet < scheduler ? fleet : scheduler;
+    int64_t suspicion = suspicion_due_us(conductor);
+    int64_t least = fleet < scheduler ? fleet : scheduler;
+    return suspicion < least ? suspicion : least;
 }
 
 bool lh_conductor_next_action(lh_conductor *conductor, int64_t now_us, lh_action *action) {

@@ -33,7 +33,7 @@ void lh_conductor_destroy(lh_conductor *conductor);
 
 lh_status lh_conductor_put(lh_conductor *conductor, const lh_worker_report *report, int64_t now_us,
                            lh_fleet_answer *answer, lh_error *error);
-/* The state of the connection that the last CONNECT asked for. */
+/* The state of the connection that the last CONNECT asked for; _measure_first_hop before it. */
 void lh_conductor_first_hop(lh_conductor *conductor, bool connected, int64_t now_us, const char *reason);
 /* What has been measured of that connection: kept for the cost model. */
 void lh_conductor_measure_first_hop(lh_conductor *conductor, const lh_hop_profile *profile);

@@ -157,8 +157,15 @@ static void on_timer(uv_timer_t *timer) {
 
 /* ---- What is heard ----------------------------------------------------------------------------------------------- */
 
+static void measure_first_hop(lh_engine *engine) {
+    lh_hop_profile first_hop;
+    lh_engine_hop_read_profile(engine->hop, &first_hop);
+    lh_conductor_measure_first_hop(engine->conductor, &first_hop);
+}
+
 static void on_hop_state(void *context, bool connected, const char *reason) {
     lh_engine *engine = context;
+    measure_first_hop(engine);
     lh_conductor_first_hop(engine->conductor, connected, lh_clock_us(), reason);
     turn(engine);
 }
@@ -180,9 +187,7 @@ static void on_hop_times(void *context, uint32_t epoch, uint64_t step, const uin
 static lh_status on_report(void *context, const lh_worker_report *report, lh_fleet_answer *answer,
                            lh_error *error) {
     lh_engine *engine = context;
-    lh_hop_profile first_hop;
-    lh_engine_hop_read_profile(engine->hop, &first_hop);
-    lh_conductor_measure_first_hop(engine->conductor, &first_hop);
+    measure_first_hop(engine);
     lh_status status = lh_conductor_put(engine->conductor, report, lh_clock_us(), answer, error);
     turn(engine);
     return status;

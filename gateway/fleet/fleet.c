@@ -30,6 +30,7 @@ lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profil
     f->options = *options;
     f->model = model;
     f->created_us = f->changed_us = f->form_not_before_us = now_us;
+    f->due_us = INT64_MAX;
     snprintf(f->chain.name, sizeof f->chain.name, "%s", options->chain_name);
     snprintf(f->reason, sizeof f->reason, "no worker is registered");
     *fleet = f;
@@ -52,14 +53,16 @@ void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char 
     lh_log(LH_LOG_WARN, "fleet", "chain is broken chain=%s epoch=%u reason=\"%s\"", fleet->chain.name, epoch,
            reason);
     snprintf(fleet->reason, sizeof fleet->reason, "%s", reason);
+    fleet->broken_us = now_us;
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
         lh_registry_suspect(fleet->registry, fleet->chain.stages[i].name,
                             now_us + fleet->options.probation_us);
     lh_fleet_demand(fleet, LH_FLEET_RENEW);
 }
 
-void lh_fleet_first_hop(lh_fleet *fleet, bool connected, int64_t now_us, const char *reason) {
+void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us, const char *reason) {
     fleet->first_hop = connected;
+    fleet->first_hop_refused = refused;
     if (!connected && fleet->chain.state == LH_CHAIN_READY) {
         char text[LH_ERROR_MESSAGE_BYTES];
         snprintf(text, sizeof text, "the connection to worker %s is down: %s", fleet->chain.stages[0].name,
@@ -86,6 +89,8 @@ static void check_members(lh_fleet *fleet, int64_t now_us) {
     snprintf(fleet->reason, sizeof fleet->reason, "worker %s %s", fleet->chain.stages[missing].name,
              restarted ? "was restarted" : "is gone");
     fleet->form_not_before_us = now_us;
+    if (fleet->chain.state == LH_CHAIN_READY)
+        fleet->broken_us = now_us;
     lh_fleet_demand(fleet, restarted ? LH_FLEET_RENEW : LH_FLEET_REPLAN);
 }
 
@@ -191,6 +196,8 @@ static void start_chain(lh_fleet *fleet, int64_t now_us) {
 }
 
 void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
+    lh_fleet_forgive_absence(fleet, now_us);
+    lh_fleet_weigh_evidence(fleet, now_us);
     expire(fleet, now_us);
     if (fleet->chain.state != LH_CHAIN_NONE) {
         check_members(fleet, now_us);
@@ -207,6 +214,8 @@ void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
         start_chain(fleet, now_us);
     if (fleet->chain.state != LH_CHAIN_NONE && fleet->pending == LH_FLEET_NOTHING)
         check_readiness(fleet, now_us);
+    fleet->ticked_us = now_us;
+    fleet->due_us = lh_fleet_deadline_us(fleet);
 }
 
 int64_t lh_fleet_deadline_us(const lh_fleet *fleet) {

@@ -9,7 +9,7 @@
  * Failure modes:
  * - a step or a hop fails: lh_fleet_fault. The same stages form again under the next epoch, which empties
  * their KV caches; the workers are put on probation: one that does not renew soon is taken for gone long
- * before its lease would end.
+ * before its lease would end. Other evidence is quicker still (fleet_suspicion.c).
  * - a worker is gone: what is left is planned anew, at once. When it does not fit, the chain waits for
  * workers.
  * - a worker restarted: the same stages, the next epoch.
@@ -66,10 +66,16 @@ void lh_fleet_destroy(lh_fleet *fleet);
 /* A worker's report. LH_ERR_LIMIT: too many workers. */
 lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us,
                        lh_fleet_answer *answer, lh_error *error);
-/* The gateway's own connection to the first worker of the current epoch. */
-void lh_fleet_first_hop(lh_fleet *fleet, bool connected, int64_t now_us, const char *reason);
+/* The gateway's own connection to the first worker of the current epoch; refused: it is not there, since nobody listens. */
+void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us, const char *reason);
 /* The chain does not work (a step failed or timed out); ignored when `epoch` is not the current one. */
 void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char *reason);
+/* A step has come around the ring: all workers of the chain live. */
+void lh_fleet_moved(lh_fleet *fleet, int64_t now_us);
+/* Steps are under way and none has moved since progress_us: whoever has not reported for as long is taken for gone, and the
+ * next tick acts. Call when it is time by lh_fleet_suspicion_due_us. */
+void lh_fleet_stalled(lh_fleet *fleet, int64_t progress_us, int64_t now_us);
+int64_t lh_fleet_suspicion_due_us(const lh_fleet *fleet, int64_t progress_us);
 /* No chain is planned until this is called again with NULL; the text, which must outlive that, says why. */
 void lh_fleet_hold(lh_fleet *fleet, const char *reason);
 /* Leases, plans, readiness. Call after each report and at lh_fleet_deadline_us. */

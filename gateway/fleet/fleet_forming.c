@@ -87,6 +87,7 @@ bool lh_fleet_plan(lh_fleet *fleet, int64_t now_us) {
         return false;
     }
     lh_chain_wires_start(&fleet->wires, &fleet->options.wire, fleet->model->width);
+    fleet->planned_epoch = fleet->chain.epoch;
     note_formed(fleet, now_us);
     return true;
 }

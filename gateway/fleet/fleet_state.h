@@ -23,7 +23,12 @@ struct lh_fleet {
     lh_fleet_change pending;
     bool has_served; /* a chain has been formed before */
     bool first_hop;  /* the gateway is connected to the first worker */
-    uint32_t epoch;  /* the last one given out */
+    bool first_hop_refused;
+    int64_t broken_us;      /* when the chain last stopped serving */
+    uint32_t planned_epoch; /* the first one with the present stages */
+    int64_t ticked_us,
+        due_us; /* the last tick; when the next one should come at the latest, INT64_MAX: for no time's sake */
+    uint32_t epoch; /* the last one given out */
     int64_t created_us, changed_us /* who is there */, form_not_before_us;
     const char *hold; /* why no chain may be planned yet; NULL: it may */
     char reason[LH_ERROR_MESSAGE_BYTES];
@@ -42,3 +47,7 @@ void lh_fleet_replan(lh_fleet *fleet, int64_t now_us);
 void lh_fleet_renew(lh_fleet *fleet, int64_t now_us);
 /* The chain is to change when its back-off is over; it takes no steps meanwhile. */
 void lh_fleet_demand(lh_fleet *fleet, lh_fleet_change change);
+/* Takes workers for gone whose process has ended, as their neighbours say (fleet_suspicion.c). */
+void lh_fleet_weigh_evidence(lh_fleet *fleet, int64_t now_us);
+/* Where this tick comes far too late, the gateway was stopped: nobody could be heard meanwhile. */
+void lh_fleet_forgive_absence(lh_fleet *fleet, int64_t now_us);

@@ -84,6 +84,19 @@ void lh_registry_suspect(lh_registry *registry, const char *name, int64_t until_
         registry->workers[index].lease_until_us = until_us;
 }
 
+void lh_registry_vouch(lh_registry *registry, const char *name, int64_t now_us) {
+    int index = find(registry, name);
+    if (index >= 0 && registry->workers[index].lease_until_us < now_us + registry->lease_us)
+        registry->workers[index].lease_until_us = now_us + registry->lease_us;
+}
+
+void lh_registry_extend(lh_registry *registry, int64_t by_us) {
+    for (uint32_t i = 0; i < registry->count; i++) {
+        registry->workers[i].lease_until_us += by_us;
+        registry->workers[i].renewed_us += by_us;
+    }
+}
+
 void lh_registry_exclude(lh_registry *registry, const char *name, int64_t until_us) {
     int index = find(registry, name);
     if (index >= 0)

@@ -34,6 +34,10 @@ lh_status lh_registry_put(lh_registry *registry, const lh_worker_report *report,
 bool lh_registry_expire(lh_registry *registry, int64_t now_us, lh_worker *gone);
 /* Shortens a lease, never lengthens it: the worker is suspected and must renew sooner. */
 void lh_registry_suspect(lh_registry *registry, const char *name, int64_t until_us);
+/* The worker lives, by other evidence than its report: its lease is as if it had just reported. */
+void lh_registry_vouch(lh_registry *registry, const char *name, int64_t now_us);
+/* All leases are longer by so much, and all were renewed so much later: time that did not pass for whoever keeps this. */
+void lh_registry_extend(lh_registry *registry, int64_t by_us);
 /* Keeps a worker out of plans until then. */
 void lh_registry_exclude(lh_registry *registry, const char *name, int64_t until_us);
 

@@ -305,6 +305,11 @@ bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler) {
     return scheduler->is_up;
 }
 
+int64_t lh_scheduler_progress_us(const lh_scheduler *scheduler) {
+    bool is_under_way = scheduler->is_up && lh_flight_table_total(scheduler->flights) > 0;
+    return is_under_way ? scheduler->progress_us : INT64_MAX;
+}
+
 void lh_scheduler_report_fault(lh_scheduler *s, const char *format, ...) {
     if (s->has_fault)
         return;

@@ -64,6 +64,8 @@ void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_
 /* All steps in flight are lost; sequences wait for the next chain_up and are replayed. */
 void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us);
 bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler);
+/* When a step last moved, while some are under way; INT64_MAX: none is. */
+int64_t lh_scheduler_progress_us(const lh_scheduler *scheduler);
 /* What is known now of the chain's costs: prompts are cut by it from now on, also what is left of those that are under
  * way where it has changed much. */
 void lh_scheduler_set_costs(lh_scheduler *scheduler, const lh_cost_chain *costs);

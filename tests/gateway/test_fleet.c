@@ -73,7 +73,7 @@ static lh_fleet *create_ready(lh_worker_report *a, lh_worker_report *b) {
     put(fleet, a, 1000 * MS);
     put(fleet, b, 1000 * MS);
     uint32_t epoch = lh_fleet_chain(fleet)->epoch;
-    lh_fleet_first_hop(fleet, true, 1500 * MS, "");
+    lh_fleet_first_hop(fleet, true, false, 1500 * MS, "");
     make_ready(a, epoch);
     make_ready(b, epoch);
     put(fleet, a, 2000 * MS);
@@ -156,7 +156,7 @@ static void a_chain_is_ready_when_all_is(void **state) {
     put(fleet, &a, 1400 * MS);
     assert_string_equal(lh_fleet_reason(fleet), "the gateway is not connected to worker a yet");
     assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
-    lh_fleet_first_hop(fleet, true, 1500 * MS, "");
+    lh_fleet_first_hop(fleet, true, false, 1500 * MS, "");
     lh_fleet_tick(fleet, 1500 * MS);
     assert_int_equal(state_of(fleet), LH_CHAIN_READY);
     assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
@@ -312,7 +312,7 @@ static lh_fleet *create_unmeasured(lh_worker_report *a, lh_worker_report *b) {
     *b = report_of("b");
     put(fleet, a, 1000 * MS);
     assert_int_equal(put(fleet, b, 1000 * MS).assignment.wire, LH_WIRE_F16);
-    lh_fleet_first_hop(fleet, true, 1500 * MS, "");
+    lh_fleet_first_hop(fleet, true, false, 1500 * MS, "");
     make_ready(a, lh_fleet_chain(fleet)->epoch);
     make_ready(b, lh_fleet_chain(fleet)->epoch);
     put(fleet, a, 2000 * MS);

@@ -92,7 +92,12 @@ static void test_nothing_measured(void **state) {
     assert_int_equal(lh_compute_profile_parse(NULL, "compute.", &got_compute, NULL), LH_OK);
     assert_int_equal(got_compute.point_count, 0);
     /* A hop that is there, of which nothing is known yet. */
+    assert_int_equal(
+        take_hop(lh_hop_profile_render(&(lh_hop_profile){.present = true, .refused = true}), &got, NULL),
+        LH_OK);
+    assert_true(got.present && got.refused && !got.connected);
     assert_int_equal(take_hop(json_pack("{s:b}", "connected", 1), &got, NULL), LH_OK);
+    assert_false(got.refused);
     assert_true(got.present && got.connected && got.bytes_per_us == 0 && got.round_trip_us == 0);
 }
 

@@ -35,8 +35,9 @@ typedef struct lh_compute_profile {
 /* The way to the next hop: the worker's connection to the one after it, or to the gateway. */
 typedef struct lh_hop_profile {
     bool present, connected;
-    int64_t round_trip_us;         /* the least of late: without queues. 0: unknown */
-    double bytes_per_us;           /* one way, what the connection carries when it is full; 0: unknown */
+    bool refused;          /* not connected, since at the other end nobody listens: its machine said so */
+    int64_t round_trip_us; /* the least of late: without queues. 0: unknown */
+    double bytes_per_us;   /* one way, what the connection carries when it is full; 0: unknown */
     bool bytes_per_us_is_bound;    /* at least so much: nothing has filled the connection yet */
     double bytes_per_us_deviation; /* mean absolute deviation of the samples */
     double

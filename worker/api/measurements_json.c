@@ -63,14 +63,14 @@ json_t *lh_hop_profile_render(const lh_hop_profile *profile) {
     if (!profile->present) {
         return json_null();
     }
-    return json_pack("{s:b,s:I,s:f,s:b,s:f,s:f,s:I,s:I,s:I}", "connected", (int)profile->connected,
-                     "round_trip_us", integer_within(profile->round_trip_us, AGE_US_MAX), "bytes_per_us",
-                     within(profile->bytes_per_us, BYTES_PER_US_MAX), "bytes_per_us_is_bound",
-                     (int)profile->bytes_per_us_is_bound, "bytes_per_us_deviation",
-                     within(profile->bytes_per_us_deviation, BYTES_PER_US_MAX), "ready_bytes",
-                     within(profile->ready_bytes, BYTES_MAX), "age_us",
-                     integer_within(profile->age_us, AGE_US_MAX), "bytes_sent", integer(profile->bytes_sent),
-                     "probe_bytes_sent", integer(profile->probe_bytes_sent));
+    return json_pack(
+        "{s:b,s:b,s:I,s:f,s:b,s:f,s:f,s:I,s:I,s:I}", "connected", (int)profile->connected, "refused",
+        (int)profile->refused, "round_trip_us", integer_within(profile->round_trip_us, AGE_US_MAX),
+        "bytes_per_us", within(profile->bytes_per_us, BYTES_PER_US_MAX), "bytes_per_us_is_bound",
+        (int)profile->bytes_per_us_is_bound, "bytes_per_us_deviation",
+        within(profile->bytes_per_us_deviation, BYTES_PER_US_MAX), "ready_bytes",
+        within(profile->ready_bytes, BYTES_MAX), "age_us", integer_within(profile->age_us, AGE_US_MAX),
+        "bytes_sent", integer(profile->bytes_sent), "probe_bytes_sent", integer(profile->probe_bytes_sent));
 }
 
 /* ---- In ----------------------------------------------------------------------------------------- */
@@ -192,6 +192,7 @@ lh_status lh_hop_profile_parse(const json_t *value, const char *path, lh_hop_pro
     }
     profile->present = true;
     profile->connected = read_bool(&f, "connected", false);
+    profile->refused = read_bool(&f, "refused", true);
     profile->round_trip_us = read_integer(&f, "round_trip_us", AGE_US_MAX, true);
     profile->bytes_per_us = read_number(&f, "bytes_per_us", BYTES_PER_US_MAX, true);
     profile->bytes_per_us_is_bound = read_bool(&f, "bytes_per_us_is_bound", true);

@@ -230,6 +230,7 @@ static void add_lane(const lh_bulk_lane *lane, bool is_first, lh_h2_client_link 
     link.bytes_sent += sum->bytes_sent;
     link.probe_bytes_sent += sum->probe_bytes_sent;
     link.ready_bytes += is_first ? 0 : sum->ready_bytes;
+    link.refused = link.refused || sum->refused;
     bool is_better = link.estimate.bytes_per_us_is_bound == sum->estimate.bytes_per_us_is_bound
                          ? link.estimate.bytes_per_us > sum->estimate.bytes_per_us
                          : !link.estimate.bytes_per_us_is_bound;
@@ -247,6 +248,7 @@ void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profil
     }
     *profile = (lh_hop_profile){.present = true,
                                 .connected = lh_worker_client_is_connected(client),
+                                .refused = link.refused,
                                 .round_trip_us = link.estimate.round_trip_us,
                                 .bytes_per_us = link.estimate.bytes_per_us,
                                 .bytes_per_us_is_bound = link.estimate.bytes_per_us_is_bound,

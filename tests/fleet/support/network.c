@@ -175,6 +175,12 @@ bool network_is_connected(const network *net, int from, int to) {
     return net->connections[from][to].connected;
 }
 
+bool network_is_refused(const network *net, int from, int to) {
+    return !net->connections[from][to].connected && !net->alive[to] &&
+           net->links[from][to].blocked_until_us <= *net->now_us &&
+           net->links[to][from].blocked_until_us <= *net->now_us;
+}
+
 /* The other end learns of it later, if nothing has replaced the connection by then. */
 static void lose_if_same(void *context, void *argument) {
     network *net = context;

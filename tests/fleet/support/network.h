@@ -56,6 +56,8 @@ void network_close(network *net, int from, int to);
 /* Both are alive and running, and nothing between them is blocked. */
 bool network_is_passable(const network *net, int from, int to);
 bool network_is_connected(const network *net, int from, int to);
+/* Who connects now hears that nobody listens. */
+bool network_is_refused(const network *net, int from, int to);
 
 /* Sends on the connection that `from` opened, or with `reverse` on the one that `to` opened. False: it is not
  * there. */

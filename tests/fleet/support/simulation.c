@@ -210,6 +210,8 @@ static void on_connection(void *context, int from, int to, bool connected) {
     for (int i = 0; !connected && i < REQUESTS_MAX; i++)
         if (sim->requests[i].number)
             close_request(sim, &sim->requests[i], LH_ERR_CLOSED);
+    lh_conductor_measure_first_hop(
+        sim->conductor, &(lh_hop_profile){.refused = network_is_refused(sim->net, 0, sim->first_node)});
     lh_conductor_first_hop(sim->conductor, connected, sim->now_us, "connection lost");
     pump(sim);
 }

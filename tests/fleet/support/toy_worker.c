@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define FRAME_HEAD_BYTES 16u
+#define TROUBLE_US       30000 /* a report follows so soon after something failed */
 
 typedef enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FORWARDED } job_state;
 
@@ -46,7 +47,9 @@ struct toy_worker {
     toy_worker_options options;
     int node;
     bool is_alive, is_leaving;
-    uint64_t life; /* counts starts: events of an earlier life are ignored */
+    uint64_t life;      /* counts starts: events of an earlier life are ignored */
+    uint64_t put_count; /* the number of the report that is to come: events of earlier ones are ignored */
+    int64_t put_due_us;
     uint64_t next_job;
     job *jobs; /* in the order in which they came */
     job *running;
@@ -74,6 +77,19 @@ static void *copy_life(const toy_worker *worker, uint64_t id) {
 
 static void at(toy_worker *worker, int64_t time_us, event_function *run, uint64_t id) {
     event_queue_push(worker->world.queue, time_us, run, worker, copy_life(worker, id));
+}
+
+static void put(void *context, void *argument);
+
+/* Instead of the report that was to come. */
+static void put_later(toy_worker *worker, int64_t after_us) {
+    worker->put_due_us = *worker->world.now_us + after_us;
+    at(worker, worker->put_due_us, put, ++worker->put_count);
+}
+
+static void put_soon(toy_worker *worker) {
+    if (worker->put_due_us > *worker->world.now_us + TROUBLE_US)
+        put_later(worker, TROUBLE_US);
 }
 
 /* A stalled process runs its events when it goes on. */
@@ -231,6 +247,7 @@ static void answer(toy_worker *worker, int to, uint64_t request, lh_status statu
 
 static void fail_job(toy_worker *worker, job *j, lh_status status) {
     worker->has_failed = true;
+    put_soon(worker);
     if (j->state == JOB_FORWARDED)
         network_send(worker->world.net, worker->node, worker->next_node, false, MESSAGE_RESET, j->id, 0,
                      LH_OK, NULL, 0);
@@ -539,6 +556,7 @@ static void take_reset(toy_worker *worker, int from, uint64_t request) {
     for (job *j = worker->jobs; j; j = j->next) {
         if (j->from != from || j->request != request)
             continue;
+        put_soon(worker);
         if (j->state == JOB_FORWARDED)
             network_send(worker->world.net, worker->node, worker->next_node, false, MESSAGE_RESET, j->id, 0,
                          LH_OK, NULL, 0);
@@ -563,6 +581,7 @@ void toy_worker_on_connection(toy_worker *worker, int from, int to, bool connect
     if (!worker->is_alive || connected)
         return;
     worker->has_failed |= to == worker->node;
+    put_soon(worker);
     job *next = worker->jobs;
     while (next) {
         job *j = next;
@@ -578,8 +597,6 @@ void toy_worker_on_connection(toy_worker *worker, int from, int to, bool connect
 
 /* ---- Control plane
  * ----------------------------------------------------------------------------------------------- */
-
-static void put(void *context, void *argument);
 
 static void drop_assignment(toy_worker *worker) {
     fail_all_jobs(worker, LH_ERR_STALE);
@@ -649,6 +666,8 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
         worker->has_assignment && network_is_connected(worker->world.net, worker->node, worker->next_node);
     if (worker->options.measures && worker->has_assignment)
         fill_measurements(worker, report);
+    report->next.refused =
+        worker->has_assignment && network_is_refused(worker->world.net, worker->node, worker->next_node);
     report->kv.present = worker->state == LH_WORKER_READY;
     report->kv.pages_total = worker->options.pages_total;
     report->kv.page_positions = worker->options.page_positions;
@@ -657,7 +676,7 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
 /* The report leaves now; gateway and answer are at the same instant, a round trip later. */
 static void put(void *context, void *argument) {
     toy_worker *worker = context;
-    if (!is_due(worker, argument, put))
+    if (((life_event *)argument)->id != worker->put_count || !is_due(worker, argument, put))
         return;
     lh_worker_report report;
     lh_fleet_answer answered;
@@ -672,7 +691,7 @@ static void put(void *context, void *argument) {
             adopt(worker, &answered.assignment);
     }
     int64_t round_trip_us = network_delay_us(worker->world.net, worker->node, 0) * 2;
-    at(worker, *worker->world.now_us + round_trip_us + again_us, put, 0);
+    put_later(worker, round_trip_us + again_us);
 }
 
 /* ---- Life
@@ -686,7 +705,7 @@ void toy_worker_start(toy_worker *worker) {
     worker->state = LH_WORKER_IDLE;
     worker->epoch = 0;
     network_set_alive(worker->world.net, worker->node, true);
-    at(worker, *worker->world.now_us + network_delay_us(worker->world.net, worker->node, 0), put, 0);
+    put_later(worker, network_delay_us(worker->world.net, worker->node, 0));
 }
 
 static void forget_everything(toy_worker *worker) {
