@@ -41,6 +41,9 @@ struct lh_scheduler {
     lh_step_cut
         cuts[LH_STEP_CUTS_MAX]; /* of the step that is being formed, one for each hop between workers */
     int64_t down_since_us;      /* while down; INT64_MIN: there was never a chain */
+    int64_t gives_up_us;        /* while down: then the sequences fail, unless a chain is expected */
+    int64_t
+        expected_us; /* so long is the next chain being loaded, as far as is known; INT64_MIN: it is not */
     int64_t progress_us; /* the last step that went out of an empty chain, came back or brought a token */
 
     uint64_t decode_steps; /* since start */
