@@ -228,7 +228,7 @@ void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_
     if (lh_overlap_planner_chain(s->planner)->stage_count != s->stages)
         lh_overlap_planner_forget(s->planner, s->stages);
     s->next_step = 1;
-    s->deal.sequences = 0;
+    s->deal = (lh_decode_deal){0};
     s->progress_us = now_us;
 }
 
@@ -393,6 +393,8 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler)
     figures.decode_steps = lh_flight_table_count(s->flights, LH_STEP_DECODE);
     figures.prefill_steps = lh_flight_table_count(s->flights, LH_STEP_PREFILL);
     figures.release_steps = lh_flight_table_empties(s->flights);
+    figures.decode_groups = s->deal.groups.count;
+    figures.decode_period_us = s->deal.groups.period_us;
     return figures;
 }
 

@@ -34,7 +34,10 @@ typedef struct lh_scheduler_sink {
 typedef struct lh_scheduler_figures {
     uint32_t running, waiting, releasing;                /* sequences */
     uint32_t decode_steps, prefill_steps, release_steps; /* in flight now */
-    uint64_t steps, rows, tokens;                        /* since start */
+    uint32_t
+        decode_groups; /* into which the sequences that decode were last dealt; 0: the costs were not known */
+    double decode_period_us;      /* predicted then: between two tokens of each of them */
+    uint64_t steps, rows, tokens; /* since start */
     uint64_t replays, cancelled, failed, finished;
     uint64_t expired;         /* of those that failed: their deadline passed */
     uint64_t results_ignored; /* duplicate, unexpected or of an old epoch */

@@ -3,6 +3,7 @@
  * decode_forming.c and prefill_forming.c), step_landing.c what comes back. */
 #pragma once
 
+#include "gateway/schedule/decode_groups.h"
 #include "gateway/schedule/flight.h"
 #include "gateway/schedule/scheduler.h"
 #include "gateway/schedule/sequence_book.h"
@@ -13,7 +14,7 @@
 typedef struct lh_decode_deal {
     uint32_t sequences; /* that it was made for; 0: none yet */
     uint64_t made_at;   /* decode_steps then */
-    uint32_t depth;     /* steps under way */
+    lh_decode_groups groups;
 } lh_decode_deal;
 
 struct lh_scheduler {
