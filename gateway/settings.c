@@ -55,6 +55,11 @@ static const lh_option options[] = {
     {"overlap", LH_OPTION_TEXT, AT(overlap), "auto", "SPEC", 0, 0, NULL,
      "how prompts are cut, so that stages compute while others' results travel: auto: by what has been "
      "measured; off; or rows=N[,columns=K]: chunks of N rows, each stage's result in K column shards"},
+    {"step-budget-ms", LH_OPTION_NUMBER, AT(step_budget_ms), "100", "MS", 0, 60000, NULL,
+     "while others' tokens are drawn a prompt is cut so that no stage is predicted to work longer on one "
+     "piece; "
+     "a token waits for one such piece at each stage at most. Less is smoother, more gets prompts through "
+     "sooner; 0: prompts are cut for themselves alone"},
     {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16|q8|auto",
      "number format between stages: f32 gives the same tokens however the model is split, f16 halves the "
      "bytes, q8 halves them again; both round (what that costs is in the README); auto: f16, or q8 on a hop "
@@ -68,10 +73,8 @@ static const lh_option options[] = {
      "sequences that may wait besides; one more is refused with 429"},
     {"step-timeout-ms", LH_OPTION_NUMBER, AT(step_timeout_ms), "30000", "MS", 100, 3600000, NULL,
      "without any progress for so long a chain is formed again"},
-    {"replay-timeout-ms", LH_OPTION_NUMBER, AT(replay_timeout_ms), "4500", "MS", 0, 3600000, NULL,
-     "how long sequences stand still, when a chain has broken and nothing takes over, before they fail"},
-    {"takeover-timeout-ms", LH_OPTION_NUMBER, AT(takeover_timeout_ms), "60000", "MS", 0, 3600000, NULL,
-     "how long they wait at most while other workers fetch and load what was lost"},
+    {"replay-timeout-ms", LH_OPTION_NUMBER, AT(replay_timeout_ms), "5000", "MS", 0, 3600000, NULL,
+     "how long sequences wait for a broken chain before they fail"},
     {"drain-timeout", LH_OPTION_NUMBER, AT(drain_timeout), "30", "SECONDS", 0, 86400, NULL,
      "how long requests in progress may go on after SIGTERM; a second signal ends them at once"},
     {"strict-params", LH_OPTION_FLAG, AT(strict_params), "0", NULL, 0, 0, NULL,

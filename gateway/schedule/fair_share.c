@@ -10,9 +10,11 @@
 #define REMEMBERED_MAX 4096u
 /* One place in so many is kept for those who come. */
 #define KEPT_SHARE 8u
+/* After so long without it, what others needed at once counts as one less. */
+#define PEAK_HELD_US 10000000
 
 struct lh_share_table {
-    uint32_t places;
+    uint32_t places, taken, live;
     int64_t now_us;
     uint64_t turns, most; /* most: that one has had */
     lh_share **buckets;   /* [bucket_count], a power of two */
@@ -29,10 +31,6 @@ bool lh_share_precedes(const lh_share *a, const lh_share *b) {
 
 static bool is_sooner(const lh_heap_node *a, const lh_heap_node *b) {
     return lh_share_precedes(LH_HEAP_RECORD(a, lh_share, by_turn), LH_HEAP_RECORD(b, lh_share, by_turn));
-}
-
-uint32_t lh_share_places_kept(uint32_t places) {
-    return places > 1 ? (places + KEPT_SHARE - 1) / KEPT_SHARE : 0;
 }
 
 /* ---- Life -------------------------------------------------------------------------------------------------------- */
@@ -148,11 +146,13 @@ lh_share *lh_share_table_join(lh_share_table *table, uint64_t tenant) {
         share->turn = ++table->turns;
     bound_credit(table, share);
     share->live++;
+    table->live++;
     return share;
 }
 
 void lh_share_table_leave(lh_share_table *table, lh_share *share) {
     assert(share->live > 0);
+    table->live--;
     if (--share->live > 0)
         return;
     assert(!share->waits && share->places == 0);
@@ -183,19 +183,56 @@ void lh_share_table_set_waiting(lh_share_table *table, lh_share *share, bool wai
         lh_heap_remove(&table->waiting, &share->by_turn);
 }
 
-static bool is_full(const lh_share_table *table, const lh_share *share) {
-    return table->count > 1 && share->places >= table->places - lh_share_places_kept(table->places);
+static void watch_others(const lh_share_table *table, lh_share *share) {
+    uint32_t others = table->live - share->live;
+    if (others >= share->others_peak) {
+        share->others_peak = others;
+        share->peak_us = table->now_us;
+    } else if (table->now_us - share->peak_us >= PEAK_HELD_US) {
+        share->others_peak--;
+        share->peak_us = table->now_us;
+    }
 }
 
-/* Of all tenants one at most is full: what is kept is less than half. */
-lh_share *lh_share_table_next(lh_share_table *table) {
+/* Places that it leaves to others: what they have needed at once, and half as much again, since they may all come at the
+ * same moment. */
+static uint32_t places_kept(const lh_share_table *table, const lh_share *share) {
+    uint64_t kept = (uint64_t)share->others_peak + share->others_peak / 2 + 1;
+    uint32_t least = (table->places + KEPT_SHARE - 1) / KEPT_SHARE, most = table->places / 2;
+    kept = kept > least ? kept : least;
+    return kept < most ? (uint32_t)kept : most;
+}
+
+bool lh_share_crowds(const lh_share_table *table, const lh_share *share) {
+    return table->count > 1 && 2 * share->places > table->taken;
+}
+
+/* Whether it must leave the rest of what there is to the others. */
+static bool is_full(const lh_share_table *table, lh_share *share, double pages_free) {
+    watch_others(table, share);
+    uint32_t kept = places_kept(table, share);
+    return lh_share_crowds(table, share) &&
+           (share->places >= table->places - kept || pages_free * table->places < kept);
+}
+
+/* One at most is full: it has most of what is taken. */
+lh_share *lh_share_table_next(lh_share_table *table, double pages_free) {
     lh_heap_node *first = table->waiting.root;
-    if (!first || !is_full(table, LH_HEAP_RECORD(first, lh_share, by_turn)))
+    if (!first || !is_full(table, LH_HEAP_RECORD(first, lh_share, by_turn), pages_free))
         return first ? LH_HEAP_RECORD(first, lh_share, by_turn) : NULL;
     lh_heap_remove(&table->waiting, first);
     lh_heap_node *second = table->waiting.root;
     lh_heap_push(&table->waiting, first);
-    return second && !is_full(table, LH_HEAP_RECORD(second, lh_share, by_turn))
-               ? LH_HEAP_RECORD(second, lh_share, by_turn)
-               : NULL;
+    return second ? LH_HEAP_RECORD(second, lh_share, by_turn) : NULL;
+}
+
+void lh_share_table_take(lh_share_table *table, lh_share *share) {
+    share->places++;
+    table->taken++;
+}
+
+void lh_share_table_give_back(lh_share_table *table, lh_share *share) {
+    assert(share->places > 0);
+    share->places--;
+    table->taken--;
 }

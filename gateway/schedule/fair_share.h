@@ -7,9 +7,11 @@
  * staying away. ("Virtual token counters": Sheng et al., Fairness in Serving Large Language Models, OSDI 2024, with a
  * bounded credit, so that a tenant's rare long prompt does not share the chain half and half with a queue of others'.)
  *
- * Turns alone do not help who finds all places taken by sequences that run for minutes. So while more than one tenant is
- * about, each leaves some places to the others (lh_share_places_kept). A tenant is about for as long as it has
- * sequences and REMEMBERED_US after that (fair_share.c), and its count is kept for as long, so that it does not come back as new.
+ * Turns alone do not help who finds all places and pages taken by sequences that run for minutes. So while others are
+ * about, the tenant that has most of what is taken leaves as much to them as they have lately needed at once, and half as
+ * much again (lh_share_table_next); one place in eight at least, half of all at most. A tenant is about for as long as it has
+ * sequences and REMEMBERED_US after that (fair_share.c), and its count is kept for as long, so that it does not come
+ * back as new. A tenant that is alone has everything.
  *
  * Thread: one at a time. */
 #pragma once
@@ -40,6 +42,8 @@ struct lh_share {
     lh_share *next_in_bucket, *idle_before, *idle_after;
     int64_t idle_since_us;
     bool waits;
+    uint32_t others_peak; /* sequences of others that were there at once lately */
+    int64_t peak_us;      /* when it was seen, or last lowered */
     lh_heap_node by_turn; /* among those that wait */
 };
 
@@ -58,10 +62,14 @@ void lh_share_table_leave(lh_share_table *table, lh_share *share);
 void lh_share_table_charge(lh_share_table *table, lh_share *share, uint32_t tokens);
 /* Whether sequences of it wait. */
 void lh_share_table_set_waiting(lh_share_table *table, lh_share *share, bool waits);
-/* Whose turn it is, of those that have sequences waiting and may hold one place more; NULL: nobody's. */
-lh_share *lh_share_table_next(lh_share_table *table);
+/* Whose turn it is, of those that have sequences waiting and may have more of the chain; NULL: nobody's. pages_free: the
+ * share of its pages that is free, 0 to 1. */
+lh_share *lh_share_table_next(lh_share_table *table, double pages_free);
+/* A sequence of it gets a place, or has had one. */
+void lh_share_table_take(lh_share_table *table, lh_share *share);
+void lh_share_table_give_back(lh_share_table *table, lh_share *share);
 
 /* Whether it is a's turn before b's. */
 bool lh_share_precedes(const lh_share *a, const lh_share *b);
-/* Of so many places in all, those that one tenant leaves to others. */
-uint32_t lh_share_places_kept(uint32_t places);
+/* Whether it has most of the places that are taken while others are about. */
+bool lh_share_crowds(const lh_share_table *table, const lh_share *share);

@@ -9,14 +9,16 @@
  *      stage 2          | A B C | D E | A B C | ...
  *
  * A prompt is cut into chunks that follow each other without waiting for anything (row shards), so that it
- * fills the pipeline by itself; only the last chunk draws a token. How it is cut is the planner's (overlap_plan.h),
- * when its first rows leave, and once more for the rest of it where the chain has changed much meanwhile. Decode steps are of a class that overtakes
- * prefill steps on each hop.
+ * fills the pipeline by itself; only the last chunk draws a token. How it is cut is the planner's (overlap_plan.h), when its
+ * first rows leave, and once more for the rest of it where the chain has changed much meanwhile. Decode steps are of a class
+ * that overtakes prefill steps on each hop; but a stage finishes what it has begun. So while others' tokens are drawn,
+ * chunks are cut further, to what the slowest stage can do within a budget (step_budget.h): a token waits for one such
+ * piece at each stage at most. Whose chunk is next is in prefill_forming.c.
  *
- * Sequences wait in a queue until a slot is free and every stage has pages for all that they may become; so
- * no worker runs out of pages. Who is next is the queue's (wait_queue.h): fair between tenants, then by priority. A
- * sequence that ended gives its pages back with a release, which rides on the
- * next step of its class or goes by itself at once; they count as free when the whole chain has taken it.
+ * Sequences wait in a queue until a slot is free and every stage has pages for all that they may become; so no worker runs
+ * out of pages. Who is next is the queue's (wait_queue.h): fair between tenants, then by priority; and who has most of the
+ * chain leaves room to the others (fair_share.h). A sequence that ended gives its pages back with a release, which rides on
+ * the next step of its class or goes by itself at once; they count as free when the whole chain has taken it.
  *
  * A sequence whose deadline passes ends there and then. In the queue it has cost nothing; on the chain it is cancelled
  * like one whose client hung up (cancelling.c).
@@ -29,9 +31,7 @@
  *  - A worker refuses a step's content: its sequences get a strike each. One with a strike travels alone, and
  * a second refusal at the same length fails it; so a poisonous sequence cannot hold up the others.
  *  - A sequence whose replays bring no token: fails after REPLAYS_MAX.
- *  - No chain for replay_timeout: all fail. The time counts from when a step last moved, for that is when the client
- *    last heard something; but at least half of it is left for a replay. While the next chain is being loaded they
- *    wait on, up to takeover_timeout.
+ *  - No chain for replay_timeout: all fail.
  * A result that is late, doubled or of an old epoch finds no step that waits for it, and is ignored.
  *
  * Not done here: preemption, sharing of prefixes, several chains. */
@@ -228,7 +228,7 @@ void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_
     if (lh_overlap_planner_chain(s->planner)->stage_count != s->stages)
         lh_overlap_planner_forget(s->planner, s->stages);
     s->next_step = 1;
-    s->deal = (lh_decode_deal){0};
+    s->deal.sequences = 0;
     s->progress_us = now_us;
 }
 
@@ -269,13 +269,6 @@ static void fail_hopeless(lh_scheduler *s) {
     }
 }
 
-static int64_t gives_up_us(const lh_scheduler *s, int64_t now_us) {
-    int64_t timeout_us = s->options.replay_timeout_us;
-    int64_t latest_us = now_us + timeout_us, least_us = now_us + timeout_us / 2;
-    int64_t due_us = lh_flight_table_total(s->flights) ? s->progress_us + timeout_us : latest_us;
-    return due_us < least_us ? least_us : due_us;
-}
-
 void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us) {
     lh_scheduler *s = scheduler;
     if (!s->is_up)
@@ -283,8 +276,6 @@ void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us) {
     s->is_up = false;
     s->has_fault = false;
     s->down_since_us = now_us;
-    s->gives_up_us = gives_up_us(s, now_us);
-    s->expected_us = INT64_MIN;
     s->ledger.stage_count = 0;
     drop_flights(s);
     lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling};
@@ -308,23 +299,12 @@ const lh_overlap_planner *lh_scheduler_planner(const lh_scheduler *scheduler) {
 int64_t lh_scheduler_open_until_us(const lh_scheduler *scheduler) {
     if (scheduler->is_up)
         return INT64_MAX;
-    if (scheduler->down_since_us == INT64_MIN)
-        return INT64_MIN;
-    return scheduler->expected_us > scheduler->gives_up_us ? scheduler->expected_us : scheduler->gives_up_us;
+    bool was_up = scheduler->down_since_us != INT64_MIN;
+    return was_up ? scheduler->down_since_us + scheduler->options.replay_timeout_us : INT64_MIN;
 }
 
 bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler) {
     return scheduler->is_up;
-}
-
-void lh_scheduler_expect_chain(lh_scheduler *scheduler, int64_t until_us) {
-    lh_scheduler *s = scheduler;
-    if (s->is_up || s->down_since_us == INT64_MIN)
-        return;
-    int64_t limit_us = s->down_since_us + s->options.takeover_timeout_us;
-    until_us = until_us < limit_us ? until_us : limit_us;
-    if (until_us > s->expected_us)
-        s->expected_us = until_us;
 }
 
 int64_t lh_scheduler_progress_us(const lh_scheduler *scheduler) {
@@ -359,7 +339,7 @@ static void fail_all_waiting(lh_scheduler *s) {
 /* Of the chain, not of a sequence. */
 static int64_t patience_ends_us(const lh_scheduler *s) {
     if (!s->is_up)
-        return lh_wait_queue_count(s->waiting) ? lh_scheduler_open_until_us(s) : INT64_MAX;
+        return lh_wait_queue_count(s->waiting) ? s->down_since_us + s->options.replay_timeout_us : INT64_MAX;
     return lh_flight_table_total(s->flights) ? s->progress_us + s->options.step_timeout_us : INT64_MAX;
 }
 
@@ -393,8 +373,6 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler)
     figures.decode_steps = lh_flight_table_count(s->flights, LH_STEP_DECODE);
     figures.prefill_steps = lh_flight_table_count(s->flights, LH_STEP_PREFILL);
     figures.release_steps = lh_flight_table_empties(s->flights);
-    figures.decode_groups = s->deal.groups.count;
-    figures.decode_period_us = s->deal.groups.period_us;
     return figures;
 }
 

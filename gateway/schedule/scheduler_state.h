@@ -3,7 +3,6 @@
  * decode_forming.c and prefill_forming.c), step_landing.c what comes back. */
 #pragma once
 
-#include "gateway/schedule/decode_groups.h"
 #include "gateway/schedule/flight.h"
 #include "gateway/schedule/scheduler.h"
 #include "gateway/schedule/sequence_book.h"
@@ -14,7 +13,7 @@
 typedef struct lh_decode_deal {
     uint32_t sequences; /* that it was made for; 0: none yet */
     uint64_t made_at;   /* decode_steps then */
-    lh_decode_groups groups;
+    uint32_t depth;     /* steps under way */
 } lh_decode_deal;
 
 struct lh_scheduler {
@@ -37,14 +36,12 @@ struct lh_scheduler {
     lh_step_builder *builder;
     lh_overlap_planner *planner;
     lh_decode_deal deal;
-    uint32_t prefill_depth; /* of the plan that the last prefill step was of */
+    uint32_t prefills_since_eldest; /* chunks of others since the prompt that was let in first had one */
+    uint32_t prefill_depth;         /* of the plan that the last prefill step was of */
     uint32_t cut_count;
     lh_step_cut
         cuts[LH_STEP_CUTS_MAX]; /* of the step that is being formed, one for each hop between workers */
     int64_t down_since_us;      /* while down; INT64_MIN: there was never a chain */
-    int64_t gives_up_us;        /* while down: then the sequences fail, unless a chain is expected */
-    int64_t
-        expected_us; /* so long is the next chain being loaded, as far as is known; INT64_MIN: it is not */
     int64_t progress_us; /* the last step that went out of an empty chain, came back or brought a token */
 
     uint64_t decode_steps; /* since start */

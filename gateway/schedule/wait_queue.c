@@ -69,9 +69,9 @@ static lh_sequence *oldest_of(const lh_share *share) {
     return LH_HEAP_RECORD(share->by_age.root, lh_sequence, by_age);
 }
 
-lh_sequence *lh_wait_queue_next(lh_wait_queue *queue, int64_t now_us) {
+lh_sequence *lh_wait_queue_next(lh_wait_queue *queue, double pages_free, int64_t now_us) {
     lh_share_table_set_time(queue->shares, now_us);
-    const lh_share *share = lh_share_table_next(queue->shares);
+    const lh_share *share = lh_share_table_next(queue->shares, pages_free);
     if (!share)
         return NULL;
     return share->passed_over + 1 >= OLDEST_SHARE ? oldest_of(share)
@@ -97,7 +97,7 @@ void lh_wait_queue_admit(lh_wait_queue *queue, lh_sequence *sequence) {
     lh_share *share = sequence->share;
     share->passed_over = sequence == oldest_of(share) ? 0 : share->passed_over + 1;
     take_out(queue, sequence);
-    share->places++;
+    lh_share_table_take(queue->shares, share);
     if (!sequence->is_charged)
         lh_share_table_charge(queue->shares, share, lh_sequence_pending(sequence));
     sequence->is_charged = true;
@@ -107,8 +107,12 @@ void lh_wait_queue_charge(lh_wait_queue *queue, lh_sequence *sequence, uint32_t 
     lh_share_table_charge(queue->shares, sequence->share, tokens);
 }
 
+bool lh_wait_queue_crowds(const lh_wait_queue *queue, const lh_sequence *sequence) {
+    return lh_share_crowds(queue->shares, sequence->share);
+}
+
 void lh_wait_queue_put_back(lh_wait_queue *queue, lh_sequence *sequence) {
-    sequence->share->places--;
+    lh_share_table_give_back(queue->shares, sequence->share);
     sequence->state = LH_SEQUENCE_WAITING;
     insert(queue, sequence);
 }
@@ -117,7 +121,7 @@ void lh_wait_queue_leave(lh_wait_queue *queue, lh_sequence *sequence) {
     if (sequence->state == LH_SEQUENCE_WAITING)
         take_out(queue, sequence);
     else
-        sequence->share->places--;
+        lh_share_table_give_back(queue->shares, sequence->share);
     lh_share_table_leave(queue->shares, sequence->share);
     sequence->share = NULL;
 }

@@ -22,10 +22,13 @@ void lh_wait_queue_destroy(lh_wait_queue *queue);
 
 /* A sequence has come. LH_ERR_NO_MEMORY: it has not. */
 lh_status lh_wait_queue_push(lh_wait_queue *queue, lh_sequence *sequence, int64_t now_us);
-/* The one that is to run next, which stays in the queue; NULL: none that may. */
-lh_sequence *lh_wait_queue_next(lh_wait_queue *queue, int64_t now_us);
+/* The one that is to run next, which stays in the queue; NULL: none that may. pages_free: the share of the chain's pages that
+ * is free, 0 to 1. */
+lh_sequence *lh_wait_queue_next(lh_wait_queue *queue, double pages_free, int64_t now_us);
 /* A waiting one is let in: it holds a place now. What is pending of it is its tenant's, once. */
 void lh_wait_queue_admit(lh_wait_queue *queue, lh_sequence *sequence);
+/* Whether the tenant of one that runs has most of the chain while others are about. */
+bool lh_wait_queue_crowds(const lh_wait_queue *queue, const lh_sequence *sequence);
 /* It has drawn so many tokens. */
 void lh_wait_queue_charge(lh_wait_queue *queue, lh_sequence *sequence, uint32_t tokens);
 /* One that ran comes back, into the order that it had: before all that came after it. Cannot fail. */

@@ -32,19 +32,19 @@ static void turns_go_to_who_has_had_the_least(void **state) {
     (void)state;
     lh_share_table *table = create(8);
     lh_share *a = join_waiting(table, 1), *b = join_waiting(table, 2);
-    assert_ptr_equal(lh_share_table_next(table), a);
+    assert_ptr_equal(lh_share_table_next(table, 1), a);
     lh_share_table_charge(table, a, 300);
-    assert_ptr_equal(lh_share_table_next(table), b);
+    assert_ptr_equal(lh_share_table_next(table, 1), b);
     lh_share_table_charge(table, b, 100);
-    assert_ptr_equal(lh_share_table_next(table), b);
+    assert_ptr_equal(lh_share_table_next(table, 1), b);
     lh_share_table_charge(table, b, 100);
-    assert_ptr_equal(lh_share_table_next(table), b);
+    assert_ptr_equal(lh_share_table_next(table, 1), b);
     lh_share_table_charge(table, b, 100); /* as much as a: who had it last comes last */
-    assert_ptr_equal(lh_share_table_next(table), a);
+    assert_ptr_equal(lh_share_table_next(table, 1), a);
     lh_share_table_set_waiting(table, a, false);
-    assert_ptr_equal(lh_share_table_next(table), b);
+    assert_ptr_equal(lh_share_table_next(table, 1), b);
     lh_share_table_set_waiting(table, b, false);
-    assert_null(lh_share_table_next(table));
+    assert_null(lh_share_table_next(table, 1));
     lh_share_table_leave(table, a);
     lh_share_table_leave(table, b);
     lh_share_table_destroy(table);
@@ -60,7 +60,7 @@ static void work_is_shared_whatever_the_pieces(void **state) {
     for (uint64_t i = 0; i < 3; i++)
         shares[i] = join_waiting(table, i);
     for (int turn = 0; turn < 3000; turn++) {
-        lh_share *next = lh_share_table_next(table);
+        lh_share *next = lh_share_table_next(table, 1);
         lh_share_table_charge(table, next, sizes[next->tenant]);
         had[next->tenant] += sizes[next->tenant];
     }
@@ -78,9 +78,9 @@ static void credit_for_staying_away_is_bounded(void **state) {
     lh_share_table_charge(table, greedy, 1000000);
     lh_share *late = join_waiting(table, 2);
     assert_int_equal(late->served, 1000000 - LH_SHARE_CREDIT);
-    assert_ptr_equal(lh_share_table_next(table), late);
+    assert_ptr_equal(lh_share_table_next(table, 1), late);
     lh_share_table_charge(table, late, LH_SHARE_CREDIT + 1);
-    assert_ptr_equal(lh_share_table_next(table), greedy);
+    assert_ptr_equal(lh_share_table_next(table, 1), greedy);
     /* While it is kept waiting itself its claim grows. */
     lh_share_table_charge(table, greedy, 1000000);
     assert_ptr_equal(lh_share_table_join(table, 2), late);
@@ -121,28 +121,87 @@ static void debts_outlive_a_short_absence(void **state) {
     lh_share_table_destroy(table);
 }
 
-static void one_tenant_leaves_places_while_others_are_about(void **state) {
+static void take(lh_share_table *table, lh_share *share, int places) {
+    for (int i = 0; i < places; i++)
+        lh_share_table_take(table, share);
+}
+
+static void give_back_all(lh_share_table *table, lh_share *share) {
+    while (share->places > 0)
+        lh_share_table_give_back(table, share);
+}
+
+/* 16 places: two are left at least, eight at most, in between as many as others lately needed, half as many and one. */
+static void who_has_most_leaves_places_to_the_others(void **state) {
     (void)state;
-    assert_int_equal(lh_share_places_kept(1), 0);
-    assert_int_equal(lh_share_places_kept(2), 1);
-    assert_int_equal(lh_share_places_kept(32), 4);
     lh_share_table *table = create(16);
     lh_share_table_set_time(table, 0);
     lh_share *greedy = join_waiting(table, 1);
-    greedy->places = 15;
-    assert_ptr_equal(lh_share_table_next(table), greedy); /* alone it may have them all */
-    lh_share *other = join_waiting(table, 2);
-    lh_share_table_charge(table, other, 10);
-    greedy->places = 13;
-    assert_ptr_equal(lh_share_table_next(table), greedy);
-    greedy->places = 14;
-    assert_ptr_equal(lh_share_table_next(table), other);
-    leave(table, other);
-    assert_null(lh_share_table_next(table)); /* the other one may come again */
-    lh_share_table_set_time(table, 30 * SECOND);
-    assert_ptr_equal(lh_share_table_next(table), greedy);
-    greedy->places = 0;
+    take(table, greedy, 15);
+    assert_ptr_equal(lh_share_table_next(table, 1), greedy); /* alone it may have them all */
+    lh_share_table_leave(table, lh_share_table_join(table, 2));
+    assert_null(lh_share_table_next(table, 1));
+    lh_share_table_give_back(table, greedy);
+    assert_null(lh_share_table_next(table, 1));
+    lh_share_table_give_back(table, greedy);
+    assert_ptr_equal(lh_share_table_next(table, 1), greedy);
+    lh_share *others[4];
+    for (uint64_t i = 0; i < 4; i++)
+        others[i] = lh_share_table_join(table, 3 + i);
+    assert_null(lh_share_table_next(table, 1)); /* now it leaves 4 + 2 + 1 */
+    for (int i = 0; i < 3; i++)
+        lh_share_table_give_back(table, greedy);
+    assert_null(lh_share_table_next(table, 1));
+    lh_share_table_give_back(table, greedy);
+    lh_share_table_give_back(table, greedy);
+    assert_ptr_equal(lh_share_table_next(table, 1), greedy); /* 8 of 16: the most that it leaves */
+    for (int i = 0; i < 4; i++)
+        lh_share_table_leave(table, others[i]);
+    give_back_all(table, greedy);
     leave(table, greedy);
+    lh_share_table_destroy(table);
+}
+
+/* What was needed at once counts less as time goes on; those who needed it are forgotten, too. */
+static void what_is_left_to_others_shrinks(void **state) {
+    (void)state;
+    lh_share_table *table = create(16);
+    lh_share_table_set_time(table, 0);
+    lh_share *greedy = join_waiting(table, 1), *others[3];
+    for (uint64_t i = 0; i < 3; i++)
+        others[i] = lh_share_table_join(table, 3 + i);
+    take(table, greedy, 11);
+    assert_null(lh_share_table_next(table, 1)); /* 3 + 1 + 1 are left */
+    for (int i = 0; i < 3; i++)
+        lh_share_table_leave(table, others[i]);
+    lh_share_table_set_time(table, 9 * SECOND);
+    assert_null(lh_share_table_next(table, 1));
+    lh_share_table_set_time(table, 10 * SECOND);
+    assert_ptr_equal(lh_share_table_next(table, 1), greedy); /* 2 + 1 + 1 */
+    take(table, greedy, 5);
+    assert_null(lh_share_table_next(table, 1));
+    lh_share_table_set_time(table, 30 * SECOND);
+    assert_ptr_equal(lh_share_table_next(table, 1), greedy);
+    give_back_all(table, greedy);
+    leave(table, greedy);
+    lh_share_table_destroy(table);
+}
+
+static void one_who_has_not_most_may_take_what_there_is(void **state) {
+    (void)state;
+    lh_share_table *table = create(16);
+    lh_share *a = join_waiting(table, 1), *b = join_waiting(table, 2);
+    take(table, a, 7);
+    take(table, b, 7);
+    assert_ptr_equal(lh_share_table_next(table, 0.01), a);
+    assert_false(lh_share_crowds(table, a));
+    take(table, a, 1);
+    assert_true(lh_share_crowds(table, a));
+    assert_ptr_equal(lh_share_table_next(table, 0.01), b);
+    give_back_all(table, a);
+    give_back_all(table, b);
+    leave(table, a);
+    leave(table, b);
     lh_share_table_destroy(table);
 }
 
@@ -169,7 +228,9 @@ int main(void) {
         cmocka_unit_test(credit_for_staying_away_is_bounded),
         cmocka_unit_test(where_nobody_waits_the_level_is_the_highest),
         cmocka_unit_test(debts_outlive_a_short_absence),
-        cmocka_unit_test(one_tenant_leaves_places_while_others_are_about),
+        cmocka_unit_test(who_has_most_leaves_places_to_the_others),
+        cmocka_unit_test(what_is_left_to_others_shrinks),
+        cmocka_unit_test(one_who_has_not_most_may_take_what_there_is),
         cmocka_unit_test(a_flood_of_tenants_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

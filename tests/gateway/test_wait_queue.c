@@ -28,7 +28,7 @@ static lh_sequence *come(lh_wait_queue *queue, uint64_t tenant, int32_t priority
 }
 
 static lh_sequence *let_in(lh_wait_queue *queue) {
-    lh_sequence *sequence = lh_wait_queue_next(queue, 0);
+    lh_sequence *sequence = lh_wait_queue_next(queue, 1, 0);
     assert_non_null(sequence);
     lh_wait_queue_admit(queue, sequence);
     sequence->state = LH_SEQUENCE_PREFILL;
@@ -49,7 +49,7 @@ static void one_tenant_is_served_in_order(void **state) {
     assert_int_equal(lh_wait_queue_count(queue), 20);
     for (int i = 0; i < 20; i++)
         assert_ptr_equal(let_in(queue), all[i]);
-    assert_null(lh_wait_queue_next(queue, 0));
+    assert_null(lh_wait_queue_next(queue, 1, 0));
     for (int i = 0; i < 20; i++)
         end(queue, all[i]);
     lh_wait_queue_destroy(queue);
@@ -145,19 +145,45 @@ static void a_priority_takes_nothing_from_other_tenants(void **state) {
     lh_wait_queue_destroy(queue);
 }
 
+/* 8 places: two of them are left free, the one that was needed and one more. */
 static void places_are_left_to_others(void **state) {
     (void)state;
     lh_wait_queue *queue = create(8);
-    lh_sequence *ran[8];
+    lh_sequence *ran[8], *b = come(queue, 2, 0, 10);
     for (int i = 0; i < 20; i++)
         come(queue, 1, 0, 10);
-    lh_sequence *b = come(queue, 2, 0, 10);
-    for (int i = 0; i < 8; i++)
+    assert_ptr_equal(let_in(queue), b);
+    ran[0] = let_in(queue);
+    end(queue, b);
+    for (int i = 1; i < 6; i++)
         ran[i] = let_in(queue);
-    assert_null(lh_wait_queue_next(queue, 0)); /* 7 of tenant 1, and b */
-    for (int i = 0; i < 8; i++)
+    assert_true(lh_wait_queue_crowds(queue, ran[0]));
+    assert_null(lh_wait_queue_next(queue, 1, 0));
+    b = come(queue, 2, 0, 10);
+    assert_ptr_equal(let_in(queue), b);
+    end(queue, b);
+    for (int i = 0; i < 6; i++)
         end(queue, ran[i]);
-    (void)b;
+    while (lh_wait_queue_count(queue) > 0)
+        end(queue, let_in(queue));
+    lh_wait_queue_destroy(queue);
+}
+
+/* Where pages are scarcer than places. */
+static void pages_are_left_to_others(void **state) {
+    (void)state;
+    lh_wait_queue *queue = create(8);
+    lh_sequence *b = come(queue, 2, 0, 10);
+    for (int i = 0; i < 20; i++)
+        come(queue, 1, 0, 10);
+    assert_ptr_equal(let_in(queue), b);
+    lh_sequence *a = let_in(queue);
+    end(queue, b);
+    assert_non_null(lh_wait_queue_next(queue, 0.25, 0));
+    assert_null(lh_wait_queue_next(queue, 0.24, 0)); /* two places' worth */
+    b = come(queue, 2, 0, 10);
+    assert_ptr_equal(lh_wait_queue_next(queue, 0.01, 0), b);
+    end(queue, a);
     while (lh_wait_queue_count(queue) > 0)
         end(queue, let_in(queue));
     lh_wait_queue_destroy(queue);
@@ -185,7 +211,7 @@ static void any_one_may_leave_at_any_time(void **state) {
                 running--;
                 waiting++;
             }
-            if (running < 10 && lh_wait_queue_next(queue, 0)) {
+            if (running < 10 && lh_wait_queue_next(queue, 1, 0)) {
                 let_in(queue);
                 running++;
                 waiting--;
@@ -245,6 +271,7 @@ int main(void) {
         cmocka_unit_test(the_lower_priority_goes_first_but_each_eighth_is_the_oldest),
         cmocka_unit_test(a_priority_takes_nothing_from_other_tenants),
         cmocka_unit_test(places_are_left_to_others),
+        cmocka_unit_test(pages_are_left_to_others),
         cmocka_unit_test(any_one_may_leave_at_any_time),
         cmocka_unit_test(a_full_queue_costs_no_walks),
         cmocka_unit_test(every_allocation_may_fail),

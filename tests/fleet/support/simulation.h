@@ -6,7 +6,7 @@
 #include "tests/fleet/support/network.h"
 #include "tests/fleet/support/toy_worker.h"
 
-#define SIMULATION_STREAMS_MAX 600
+#define SIMULATION_STREAMS_MAX 4000
 
 typedef struct simulation simulation;
 
