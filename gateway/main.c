@@ -189,6 +189,7 @@ static lh_status start_api(gateway *g, lh_error *error) {
     lh_openai_api_config config = lh_openai_api_config_default();
     config.http.listen = g->settings.listen;
     config.sequences_max = (uint32_t)(g->settings.max_sequences + g->settings.max_queue);
+    config.request_timeout_us = g->settings.request_timeout * 1000000;
     config.strict_params = g->settings.strict_params;
     config.logits_digest = g->settings.logits_digest;
     config.traces = g->traces;

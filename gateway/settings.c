@@ -2,6 +2,7 @@
 #include "gateway/settings.h"
 
 #include "gateway/access/key_list.h"
+#include "gateway/openai/openai_parameters.h"
 #include "gateway/schedule/overlap_spec.h"
 
 #include "common/address.h"
@@ -71,6 +72,10 @@ static const lh_option options[] = {
      "sequences that run at once"},
     {"max-queue", LH_OPTION_NUMBER, AT(max_queue), "256", "N", 0, 65536, NULL,
      "sequences that may wait besides; one more is refused with 429"},
+    {"request-timeout", LH_OPTION_NUMBER, AT(request_timeout), "600", "SECONDS", 0, LH_OPENAI_TIMEOUT_S_MAX,
+     NULL,
+     "how long a request may take in all, its time in the queue included; one that has no token yet is "
+     "answered 408; 0: any time"},
     {"step-timeout-ms", LH_OPTION_NUMBER, AT(step_timeout_ms), "30000", "MS", 100, 3600000, NULL,
      "without any progress for so long a chain is formed again"},
     {"replay-timeout-ms", LH_OPTION_NUMBER, AT(replay_timeout_ms), "5000", "MS", 0, 3600000, NULL,

@@ -172,7 +172,7 @@ static lh_status parse_line(word line, const lh_key_limits *defaults, lh_key *ke
 static bool has_same_limits(const lh_key *a, const lh_key *b) {
     return a->limits.requests_per_minute == b->limits.requests_per_minute &&
            a->limits.tokens_per_minute == b->limits.tokens_per_minute &&
-           a->limits.concurrent_requests == b->limits.concurrent_requests && a->priority == b->priority;
+           a->limits.concurrent_requests == b->limits.concurrent_requests;
 }
 
 static lh_status add_key(lh_key_list *list, const lh_key *key, lh_error *error) {

@@ -5,7 +5,7 @@
  *                        [expires=YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ] [admin]
  *
  * '#' begins a comment, empty lines are passed over. A name (1 to 63 of A-Z a-z 0-9 . _ -) is a client; it may stand on several
- * lines, say an old and a new key while clients change over, which then have the same limits. Limits that a line does not
+ * lines, say an old and a new key while clients change over, which then have the same limits, though maybe another priority. Limits that a line does not
  * name are the gateway's own. Plain data; thread: any. */
 #pragma once
 

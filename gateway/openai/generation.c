@@ -155,6 +155,9 @@ static void fill_request(const lh_generation_options *options, sequence *to, lh_
     request->overlap = options->overlap;
     request->sampling = options->sampling;
     request->trace = options->trace;
+    request->tenant = options->tenant;
+    request->priority = options->priority;
+    request->deadline_us = options->deadline_us;
     request->sampling.seed += to->choice.index % options->choices;
     request->on_event = on_event;
     request->context = to;

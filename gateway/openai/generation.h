@@ -24,8 +24,10 @@ typedef struct lh_generation_prompt {
 typedef struct lh_generation_options {
     const lh_generation_prompt *prompts;
     uint32_t prompt_count, choices; /* choices of each prompt */
-    uint64_t trace;                 /* of lh_sequence_request */
-    bool has_overlap;               /* else the server's */
+    uint64_t trace, tenant;         /* these four of lh_sequence_request */
+    int32_t priority;
+    int64_t deadline_us;
+    bool has_overlap; /* else the server's */
     lh_overlap_spec overlap;
     lh_sequence_sampling_options sampling; /* seed: of each prompt's first choice */
     const lh_stop_string *stops;

@@ -21,6 +21,7 @@ struct lh_openai_answer {
     lh_openai_answer_options options;
     lh_http_exchange *exchange;
     lh_pass *pass;
+    int64_t received_us, deadline_us; /* 0: none */
     _Atomic(lh_generation *) generation;
     atomic_bool gone;
 
@@ -67,6 +68,7 @@ void lh_openai_answer_destroy(lh_openai_answer *answer) {
 }
 
 void lh_openai_answer_name(lh_openai_answer *answer, const char *request_id, int64_t received_us) {
+    answer->received_us = received_us;
     lh_openai_timing_name(&answer->timing, request_id, received_us);
 }
 
@@ -123,6 +125,14 @@ static void open_trace(lh_openai_answer *answer, const lh_openai_parameters *par
     lh_openai_timing_open(&answer->timing, answer->id, tokens, parameters->wants_timing);
 }
 
+/* The server's or the request's own, whichever comes first. */
+static int64_t deadline_of(const lh_openai_answer *answer, const lh_openai_parameters *parameters) {
+    int64_t timeout_us = answer->options.timeout_us;
+    if (parameters->timeout_us && (!timeout_us || parameters->timeout_us < timeout_us))
+        timeout_us = parameters->timeout_us;
+    return timeout_us ? answer->received_us + timeout_us : 0;
+}
+
 static lh_generation_options generation_options(lh_openai_answer *answer,
                                                 const lh_openai_parameters *parameters,
                                                 const lh_generation_prompt *prompts, size_t count) {
@@ -132,6 +142,11 @@ static lh_generation_options generation_options(lh_openai_answer *answer,
                                      .has_overlap = parameters->has_overlap,
                                      .overlap = parameters->overlap,
                                      .trace = answer->timing.trace,
+                                     .tenant = answer->pass->tenant,
+                                     .priority = parameters->priority > answer->pass->priority
+                                                     ? parameters->priority
+                                                     : answer->pass->priority,
+                                     .deadline_us = answer->deadline_us,
                                      .sampling = parameters->sampling,
                                      .stops = parameters->stops,
                                      .stop_count = parameters->stop_count,
@@ -183,6 +198,7 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
     if (!take(answer, prompts, count, error))
         return false;
     open_trace(answer, parameters, prompts, count);
+    answer->deadline_us = deadline_of(answer, parameters);
     lh_generation_options options = generation_options(answer, parameters, prompts, count);
     lh_generation *generation;
     lh_error cause;
@@ -302,13 +318,23 @@ static bool has_timing(lh_openai_answer *answer) {
     return false;
 }
 
+/* ---- Failing. ---- */
+
+/* What ended it, as the client is told: that its time was over is no fault of a worker. */
+static void explain(const lh_openai_answer *answer, const lh_error *cause, lh_openai_error *error) {
+    lh_openai_error_from(error, cause);
+    if (cause->status == LH_ERR_TIMEOUT && answer->deadline_us && lh_clock_us() >= answer->deadline_us)
+        lh_openai_refuse_late(error, lh_openai_answer_usage(answer).completion_tokens,
+                              answer->deadline_us - answer->received_us);
+}
+
 /* ---- Streaming. ---- */
 
 /* The stream has begun and cannot go on: the client is told so, and may not use the connection again. */
 static lh_status fail_stream(lh_openai_answer *answer, const lh_error *cause) {
     lh_openai_error error;
     lh_log(LH_LOG_WARN, "api", "stream failed: %s", cause->message);
-    lh_openai_error_from(&error, cause);
+    explain(answer, cause, &error);
     lh_http_exchange_close_after(answer->exchange);
     return lh_openai_stream_fail(&answer->stream, &error);
 }
@@ -364,9 +390,10 @@ lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, s
 
 /* ---- Before the reply. ---- */
 
-static lh_http_progress refuse(const lh_error *cause, lh_openai_error *error) {
+static lh_http_progress refuse(const lh_openai_answer *answer, const lh_error *cause,
+                               lh_openai_error *error) {
     lh_log(LH_LOG_WARN, "api", "request failed: %s", cause->message);
-    lh_openai_error_from(error, cause);
+    explain(answer, cause, error);
     return LH_HTTP_READY;
 }
 
@@ -393,7 +420,7 @@ static lh_http_progress proceed_stream(lh_openai_answer *answer, lh_http_reply *
     if (!status && lh_openai_stream_put(&answer->stream, &piece, &usage))
         status = lh_fail(&cause, LH_ERR_NO_MEMORY, "no memory for a stream");
     if (status)
-        return refuse(&cause, error);
+        return refuse(answer, &cause, error);
     return open_stream(reply);
 }
 
@@ -440,7 +467,7 @@ static lh_http_progress proceed_whole(lh_openai_answer *answer, lh_http_reply *r
         return LH_HTTP_WAIT;
     if (status == LH_ERR_CLOSED && !render_whole(answer, reply))
         return LH_HTTP_READY;
-    return refuse(&cause, error);
+    return refuse(answer, &cause, error);
 }
 
 lh_http_progress lh_openai_answer_proceed(lh_openai_answer *answer, lh_http_reply *reply,

@@ -22,6 +22,7 @@ typedef struct lh_openai_answer_options {
     const lh_served_model *model;
     size_t longest_token_bytes;
     uint32_t keep_alive_ms;
+    int64_t timeout_us; /* from the request's headers to its last token; 0: none */
     bool logits_digest;
     lh_trace_store *traces; /* NULL: nothing is traced */
 } lh_openai_answer_options;

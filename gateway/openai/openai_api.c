@@ -227,8 +227,11 @@ static void on_done(void *context, lh_http_exchange *exchange, const lh_http_req
 /* ---- The API. ---- */
 
 lh_openai_api_config lh_openai_api_config_default(void) {
-    return (lh_openai_api_config){
-        .http = lh_http_config_default(), .keep_alive_ms = 15000, .choices_max = 16, .prompts_max = 128};
+    return (lh_openai_api_config){.http = lh_http_config_default(),
+                                  .keep_alive_ms = 15000,
+                                  .request_timeout_us = 600000000,
+                                  .choices_max = 16,
+                                  .prompts_max = 128};
 }
 
 lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engine,
@@ -246,12 +249,13 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
                                      config->sequences_max ? config->sequences_max : UINT32_MAX,
                                      config->strict_params,
                                      config->traces != NULL};
-    api->answers = (lh_openai_answer_options){engine,
-                                              model,
-                                              lh_openai_prompt_longest_token(model),
-                                              config->keep_alive_ms,
-                                              config->logits_digest,
-                                              config->traces};
+    api->answers = (lh_openai_answer_options){.engine = engine,
+                                              .model = model,
+                                              .longest_token_bytes = lh_openai_prompt_longest_token(model),
+                                              .keep_alive_ms = config->keep_alive_ms,
+                                              .timeout_us = config->request_timeout_us,
+                                              .logits_digest = config->logits_digest,
+                                              .traces = config->traces};
     const lh_http_handler handler = {api,     on_headers, on_request, on_wake,
                                      on_read, on_gone,    on_refusal, on_done};
     lh_status status = lh_http_server_create(&config->http, &handler, &api->server, error);

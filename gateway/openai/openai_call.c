@@ -53,6 +53,7 @@ void lh_openai_call_add_headers(lh_openai_call *call, lh_http_reply *reply) {
 lh_http_progress lh_openai_call_reply_error(lh_openai_call *call, const lh_openai_error *error,
                                             lh_http_reply *reply) {
     lh_openai_error_reply(error, reply);
+    reply->close |= error->status == 408; /* RFC 9110, 15.5.9 */
     if (error->status == 405)
         lh_http_reply_add(reply, "Allow", "%s", call->route.methods);
     lh_openai_call_add_headers(call, reply);

@@ -64,6 +64,7 @@ static const struct {
     {"cache_salt", BOTH, HONOURED},
     {"priority", BOTH, HONOURED},
     /* Our own. */
+    {"timeout", BOTH, HONOURED},
     {"longhaul", BOTH, HONOURED},
     /* Hints. */
     {"prediction", CHAT, TAKEN},

@@ -4,6 +4,7 @@
 #include "gateway/http/json_field.h"
 #include "gateway/text/utf8.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -301,6 +302,19 @@ static bool parse_longhaul(const json_t *body, const lh_openai_limits *limits,
     return parse_overlap(longhaul, parameters, error) && parse_timing(longhaul, limits, parameters, error);
 }
 
+/* ---- When. ---- */
+
+static bool parse_urgency(const json_t *body, lh_openai_parameters *parameters, lh_openai_error *error) {
+    int64_t priority = 0;
+    double timeout_s = 0;
+    if (!lh_json_field_integer(body, "priority", INT32_MIN, INT32_MAX, &priority, NULL, error) ||
+        !lh_json_field_number(body, "timeout", 0, false, LH_OPENAI_TIMEOUT_S_MAX, &timeout_s, error))
+        return false;
+    parameters->priority = (int32_t)priority;
+    parameters->timeout_us = (int64_t)ceil(timeout_s * 1e6);
+    return true;
+}
+
 /* ---- What is checked and changes nothing. ---- */
 
 static bool check_metadata(const json_t *body, lh_openai_error *error) {
@@ -331,16 +345,13 @@ static bool check_metadata(const json_t *body, lh_openai_error *error) {
 
 static bool check_unused(const json_t *body, lh_openai_parameters *parameters, lh_openai_error *error) {
     const char *text = NULL, *tier = NULL;
-    int64_t priority;
     if (!lh_json_field_choice(body, "service_tier", "auto|default|flex|scale|priority", &tier, error))
         return false;
     parameters->service_tier_given = tier != NULL;
     return lh_json_field_text(body, "user", SIZE_MAX, &text, error) &&
            lh_json_field_text(body, "safety_identifier", 128, &text, error) &&
            lh_json_field_text(body, "prompt_cache_key", SIZE_MAX, &text, error) &&
-           lh_json_field_text(body, "cache_salt", SIZE_MAX, &text, error) &&
-           lh_json_field_integer(body, "priority", INT32_MIN, INT32_MAX, &priority, NULL, error) &&
-           check_metadata(body, error);
+           lh_json_field_text(body, "cache_salt", SIZE_MAX, &text, error) && check_metadata(body, error);
 }
 
 bool lh_openai_parameters_parse(const json_t *body, lh_openai_endpoint endpoint,
@@ -356,7 +367,8 @@ bool lh_openai_parameters_parse(const json_t *body, lh_openai_endpoint endpoint,
            parse_choices(body, limits, parameters, error) && parse_stream(body, parameters, error) &&
            (endpoint == LH_OPENAI_CHAT ? parse_chat_logprobs(body, &parameters->sampling, error)
                                        : parse_completion_logprobs(body, &parameters->sampling, error)) &&
-           parse_longhaul(body, limits, parameters, error) && check_unused(body, parameters, error);
+           parse_longhaul(body, limits, parameters, error) && parse_urgency(body, parameters, error) &&
+           check_unused(body, parameters, error);
 }
 
 void lh_openai_parameters_reset(lh_openai_parameters *parameters) {

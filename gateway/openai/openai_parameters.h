@@ -13,6 +13,7 @@
 #define LH_OPENAI_STOP_TOKENS_MAX  48u  /* and 16 of the model */
 #define LH_OPENAI_STOP_BYTES_MAX   4096u
 #define LH_OPENAI_TOP_LOGPROBS_MAX 20
+#define LH_OPENAI_TIMEOUT_S_MAX    86400
 
 /* What a request is held against. */
 typedef struct lh_openai_limits {
@@ -38,6 +39,8 @@ typedef struct lh_openai_parameters {
     bool has_overlap;
     lh_overlap_spec overlap;
     bool wants_timing;
+    int32_t priority;   /* 0 where none was given */
+    int64_t timeout_us; /* 0: none was given */
     size_t unknown_fields;
 } lh_openai_parameters;
 

@@ -33,3 +33,14 @@ void lh_openai_refuse_full(lh_openai_error *error, lh_pass *pass, uint32_t seque
     lh_openai_error_from(error, &(lh_error){.status = LH_ERR_BUSY});
     error->retry_after_ms = retry_ms(lh_pass_turn_us(pass, sequences, now_us));
 }
+
+void lh_openai_refuse_late(lh_openai_error *error, uint64_t tokens, int64_t timeout_us) {
+    double seconds = (double)timeout_us / 1e6;
+    if (tokens == 0)
+        lh_openai_error_set(error, 408, "request_timeout",
+                            "The request's time, %.3g s, was over before its first token.", seconds);
+    else
+        lh_openai_error_set(error, 504, "request_timeout",
+                            "The request's time, %.3g s, was over after %llu tokens.", seconds,
+                            (unsigned long long)tokens);
+}

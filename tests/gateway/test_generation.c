@@ -310,12 +310,18 @@ static void generates_nothing_where_nothing_is_wanted(void **state) {
 static void hands_limits_to_the_engine(void **state) {
     const test_bench *bench = *state;
     static const uint32_t more[] = {77};
-    lh_generation_options options = {.stop_tokens = more, .stop_token_count = 1, .min_tokens = 500};
+    lh_generation_options options = {.stop_tokens = more,
+                                     .stop_token_count = 1,
+                                     .min_tokens = 500,
+                                     .tenant = 7,
+                                     .priority = -3,
+                                     .deadline_us = INT64_MAX};
     outcome run;
     generate(bench, "@@text=ab", &options, &run);
     lh_sequence_request last = scripted_engine_last_request(bench->engine);
     assert_true(last.stop_token_count > 1);
     assert_int_equal(last.min_tokens, 200); /* no more than max_tokens */
+    assert_true(last.tenant == 7 && last.priority == -3 && last.deadline_us == INT64_MAX);
     end(&run);
     options = (lh_generation_options){.ignore_eos = true, .stop_tokens = more, .stop_token_count = 1};
     generate(bench, "@@text=ab", &options, &run);

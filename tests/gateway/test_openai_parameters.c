@@ -53,6 +53,16 @@ static const table_row table[] = {
     {BOTH, "'stream':true", TAKEN},
     {BOTH, "'stream':1", "stream"},
     {BOTH, "'stream':'true'", "stream"},
+    {BOTH, "'priority':-2147483648", TAKEN},
+    {BOTH, "'priority':2147483648", "priority"},
+    {BOTH, "'priority':0.5", "priority"},
+    {BOTH, "'timeout':0.001", TAKEN},
+    {BOTH, "'timeout':86400", TAKEN},
+    {BOTH, "'timeout':null", TAKEN},
+    {BOTH, "'timeout':0", "timeout"},
+    {BOTH, "'timeout':-1", "timeout"},
+    {BOTH, "'timeout':86400.1", "timeout"},
+    {BOTH, "'timeout':'5'", "timeout"},
     {BOTH, "'longhaul':null", TAKEN},
     {BOTH, "'longhaul':{}", TAKEN},
     {BOTH, "'longhaul':{'overlap':'auto'}", TAKEN},
@@ -239,15 +249,18 @@ static void has_defaults(void **state) {
 static void reads_values(void **state) {
     (void)state;
     json_t *body;
-    lh_openai_parameters got = parse("'seed':-2,'max_tokens':9,'max_completion_tokens':7,'top_k':-1,'repeat_"
-                                     "penalty':1.5,'n':3.0,'logit_bias':"
-                                     "{'7':-100,'8':0.5},'stop':['x','yz'],'stop_token_ids':[5],'logprobs':"
-                                     "true,'top_logprobs':4,'other':1,'longhaul':{'overlap':'rows=7'}",
-                                     LH_OPENAI_CHAT, &body);
+    lh_openai_parameters got =
+        parse("'seed':-2,'max_tokens':9,'max_completion_tokens':7,'top_k':-1,'repeat_"
+              "penalty':1.5,'n':3.0,'logit_bias':"
+              "{'7':-100,'8':0.5},'stop':['x','yz'],'stop_token_ids':[5],'logprobs':"
+              "true,'top_logprobs':4,'other':1,'priority':-3,'timeout':0.25,'longhaul':{'overlap':'rows=7'}",
+              LH_OPENAI_CHAT, &body);
     assert_true(got.seed_given);
     assert_true(got.sampling.seed == (uint64_t)-2);
     assert_true(got.has_overlap && got.overlap.mode == LH_OVERLAP_MANUAL && got.overlap.rows == 7);
     assert_int_equal(got.max_tokens, 7);
+    assert_int_equal(got.priority, -3);
+    assert_int_equal(got.timeout_us, 250000);
     assert_int_equal(got.sampling.top_k, 0);
     assert_float_equal(got.sampling.repetition_penalty, 1.5, 0);
     assert_int_equal(got.choices, 3);

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 typedef struct tool_options {
-    int64_t header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes, context, threads;
+    int64_t request_timeout_ms, header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes, context,
+        threads;
     int64_t key_requests, key_tokens, key_concurrent;
     const char *api_key_file;
     bool strict_params, logits_digest;
@@ -21,6 +22,7 @@ typedef struct tool_options {
     { name, LH_OPTION_NUMBER, offsetof(tool_options, field), default_text, "N", 0, 0, NULL, help }
 
 static const lh_option table[] = {
+    NUMBER("request-timeout-ms", request_timeout_ms, "600000", "How long a request may take"),
     NUMBER("header-ms", header_ms, "10000", "Deadline of a request's headers"),
     NUMBER("body-ms", body_ms, "30000", "Deadline of a request's body"),
     NUMBER("idle-ms", idle_ms, "60000", "How long a connection may idle"),
@@ -42,6 +44,7 @@ static const lh_option table[] = {
 
 static lh_openai_api_config make_config(const tool_options *options, lh_gatekeeper *gatekeeper) {
     lh_openai_api_config config = lh_openai_api_config_default();
+    config.request_timeout_us = options->request_timeout_ms * 1000;
     config.http.listen = "127.0.0.1:0";
     config.http.threads = (uint32_t)options->threads;
     config.http.header_deadline_ms = (uint32_t)options->header_ms;

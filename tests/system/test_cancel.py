@@ -90,6 +90,15 @@ class HangUp(CancelTest):
         wait_until(self.pages_in_use, 60, "pages are in use")
         self.hang_up(stream.connection, "generating")
 
+    def test_deadline(self):
+        """As hanging up, but that the client is told."""
+        for prompt, tokens, timeout, status in ((PROMPT, 1000, 0.6, 504), (LONG_PROMPT, 100, 0.2, 408)):
+            started = time.monotonic()
+            reply = ask(self.port, "POST", "/v1/completions", body(prompt, tokens, timeout=timeout), timeout=30)
+            self.assertEqual((reply.status, reply.error()["code"]), (status, "request_timeout"))
+            wait_until(self.is_idle, 30, "everything is free again")
+            self.assertLess(time.monotonic() - started, timeout + FREED_WITHIN_S + RENEW_MS / 1000 + SLACK_S)
+
     def test_several_choices(self):
         stream = Stream(self.port, PROMPT, 1000, n=4, temperature=1).read(8)
         wait_until(self.pages_in_use, 60, "pages are in use")

@@ -2,6 +2,7 @@
 engine (tests/gateway), but for the subcommand that makes keys and the signal that has them read again."""
 
 import json
+import json
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import unittest
 
 from api_keys import key_line, write_private
 from programs import Program, build_folder, need_file, run_tests, wait_until
-from raw_http import ask, chunks, elapsed
+from raw_http import ask, chunks, elapsed, events
 from test_http_raw import Gateway, chat_body, completion_body
 
 # Every route, a few that are none, and what might be taken for a public one.
@@ -153,7 +154,7 @@ class Limits(KeyedTest):
 
     def lines(self):
         return (key_line("alice", "key-a") + key_line("slow", "key-s", "requests-per-minute=60", "concurrent-requests=0") +
-                key_line("short", "key-t", "tokens-per-minute=60") + key_line("root", "key-r", "admin", "concurrent-requests=0"))
+                key_line("short", "key-t", "tokens-per-minute=600") + key_line("root", "key-r", "admin", "concurrent-requests=0"))
 
     def test_requests_in_a_minute(self):
         start = time.monotonic()
@@ -174,25 +175,26 @@ class Limits(KeyedTest):
         self.assertEqual(self.complete(key="key-s").status, 429)
 
     def test_tokens_in_a_minute(self):
-        prompt = "@@text=abcde"  # 12 tokens and 5 drawn
+        prompt = "x" * 159 + "@@text=abcde"  # 171 tokens, and 5 drawn
         reply = self.complete(prompt, key="key-t")
-        self.assertEqual(reply.headers["x-ratelimit-limit-tokens"], "60")
-        self.assertEqual(reply.json()["usage"]["total_tokens"], 17)
+        self.assertEqual(reply.headers["x-ratelimit-limit-tokens"], "600")
+        self.assertEqual(reply.json()["usage"]["total_tokens"], 176)
         left = int(self.complete(prompt, key="key-t", stream=True).headers["x-ratelimit-remaining-tokens"])
-        self.assertTrue(60 - 2 * 17 - 1 <= left <= 60 - 17 - 12 + 1, left)
+        self.assertTrue(600 - 2 * 176 <= left <= 600 - 176 - 171 + 10, left)
         self.assertEqual(self.complete(prompt, key="key-t").status, 200)
         reply = self.complete(prompt, key="key-t")
         wait = self.refused(reply)
-        self.assertIn("60 tokens a minute", reply.error()["message"])
-        self.assertTrue(0.1 < wait <= 12 - (60 - 3 * 17) + 0.1, wait)
+        self.assertIn("600 tokens a minute", reply.error()["message"])
+        self.assertTrue(9 < wait <= (171 - (600 - 3 * 176)) / 10, wait)
+        wait = self.refused(self.complete("a" * 80, key="key-t"))
         time.sleep(wait)
-        self.assertEqual(self.complete(prompt, key="key-t").status, 200)
+        self.assertEqual(self.complete("a" * 80, key="key-t").status, 200)
 
     def test_an_answer_is_not_cut_and_the_next_one_waits(self):
-        reply = self.complete("@@text=y", key="key-t", max_tokens=90, ignore_eos=True)
-        self.assertEqual(reply.json()["usage"]["total_tokens"], 8 + 90)
+        reply = self.complete("@@text=y", key="key-t", max_tokens=900, ignore_eos=True)
+        self.assertEqual(reply.json()["usage"]["total_tokens"], 8 + 900)
         wait = self.refused(self.complete(key="key-t"))
-        self.assertTrue(35 < wait <= 8 + 90 - 60 + 8, wait)
+        self.assertTrue(25 < wait <= (8 + 900 - 600 + 8) / 10, wait)
 
     def test_requests_at_a_time(self):
         slow = [threading.Thread(target=self.complete, args=("@@first_ms=1500 text=a",)) for _ in range(2)]
@@ -218,7 +220,7 @@ class Limits(KeyedTest):
             self.assertEqual(self.complete("@@refuse=unavailable", key="key-t").status, 503)
         reply = self.complete("@@text=a", key="key-t")
         self.assertEqual(reply.status, 200)
-        self.assertGreaterEqual(int(reply.headers["x-ratelimit-remaining-tokens"]), 60 - 8 - 1)
+        self.assertGreaterEqual(int(reply.headers["x-ratelimit-remaining-tokens"]), 600 - 8 - 1)
 
     def test_a_full_queue_says_when(self):
         """By the rate at which sequences leave; those who are refused get turns one after the other."""
@@ -231,7 +233,7 @@ class Limits(KeyedTest):
         threads = [threading.Thread(target=steady) for _ in range(3)]  # one leaves each 100 ms
         for thread in threads:
             thread.start()
-        time.sleep(2.5)
+        time.sleep(1.5)
         waits = [self.refused(self.complete("@@refuse=busy", key="key-r"), "queue_full") for _ in range(4)]
         stop.set()
         for thread in threads:
@@ -239,6 +241,43 @@ class Limits(KeyedTest):
         self.assertTrue(0.05 < min(waits) < 0.3, waits)
         self.assertTrue(max(waits) > 1.5 * min(waits), waits)
         self.assertTrue(max(waits) < 1, waits)
+
+
+class Lateness(KeyedTest):
+    """--request-timeout and "timeout": what is late is told so, and stopped."""
+
+    flags = ("--request-timeout-ms", "600")
+
+    def late(self, prompt, seconds, status, **more):
+        start = time.monotonic()
+        reply = self.complete(prompt, **more)
+        self.assertTrue(seconds - 0.05 < elapsed(start) < seconds + 0.5, elapsed(start))
+        self.assertEqual(reply.status, status)
+        self.assertEqual(reply.error()["code"], "request_timeout")
+        return reply
+
+    def test_before_the_first_token(self):
+        for stream in (False, True):
+            reply = self.late("@@first_ms=9000 text=a", 0.3, 408, timeout=0.3, stream=stream)
+            self.assertEqual(reply.error()["type"], "request_timeout")
+            self.assertEqual(reply.headers["connection"], "close")
+            self.late("@@first_ms=9000 text=a", 0.6, 408, stream=stream)
+            self.late("@@first_ms=9000 text=a", 0.6, 408, stream=stream, timeout=50)
+        self.assertEqual(self.ask("GET", "/fleet", key="key-r").json()["running"], 0)
+
+    def test_after_it(self):
+        prompt = "@@interval_ms=100 text=" + "a" * 60
+        reply = self.late(prompt, 0.55, 504, timeout=0.55)
+        self.assertIn("after 6 tokens", reply.error()["message"])
+        found = events(self.complete(prompt, timeout=0.55, stream=True).body)
+        self.assertEqual(found[-1], "[DONE]")
+        self.assertEqual(json.loads(found[-2])["error"]["code"], "request_timeout")
+        self.assertEqual(len(found), 6 + 2)
+        self.assertEqual(self.ask("GET", "/fleet", key="key-r").json()["running"], 0)
+
+    def test_several_choices(self):
+        self.late("@@first_ms=9000 text=a", 0.3, 408, timeout=0.3, n=4)
+        self.assertEqual(self.ask("GET", "/fleet", key="key-r").json()["running"], 0)
 
 
 class RealProgram(unittest.TestCase):

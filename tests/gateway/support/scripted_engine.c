@@ -204,6 +204,13 @@ static void draw(scripted_sequence *sequence, lh_sequence_event *event, lh_seque
 /* True: it was the last event. */
 static bool next_event(scripted_sequence *sequence, lh_sequence_event *event, lh_sequence_logprob *tops) {
     const engine_script *script = &sequence->script;
+    if (sequence->request.deadline_us && lh_clock_us() >= sequence->request.deadline_us &&
+        !sequence->cancelled) {
+        event->kind = LH_SEQUENCE_FAILED;
+        event->status = LH_ERR_TIMEOUT;
+        event->message = "the deadline has passed";
+        return true;
+    }
     bool over = sequence->at >= script->length && sequence->forced == UINT32_MAX &&
                 (!sequence->no_stop || script->length == 0) &&
                 sequence->drawn >= sequence->request.min_tokens;
@@ -248,12 +255,18 @@ static void deliver(lh_engine *engine, scripted_sequence *sequence) {
     pthread_cond_broadcast(&engine->changed);
 }
 
+/* When its next event is due: a token, or that its time is over. */
+static int64_t due_us_of(const scripted_sequence *sequence) {
+    int64_t deadline_us = sequence->request.deadline_us;
+    return deadline_us && deadline_us < sequence->due_us ? deadline_us : sequence->due_us;
+}
+
 static scripted_sequence *most_urgent(lh_engine *engine) {
     scripted_sequence *best = NULL;
     for (scripted_sequence *at = engine->sequences; at; at = at->next)
         if (at->cancelled)
             return at;
-        else if (!best || at->due_us < best->due_us)
+        else if (!best || due_us_of(at) < due_us_of(best))
             best = at;
     return best;
 }
@@ -264,10 +277,10 @@ static void *run(void *argument) {
     while (!engine->ending) {
         scripted_sequence *next = most_urgent(engine);
         int64_t now_us = lh_clock_us();
-        if (next && (next->cancelled || next->due_us <= now_us)) {
+        if (next && (next->cancelled || due_us_of(next) <= now_us)) {
             deliver(engine, next);
         } else if (next) {
-            int64_t until_us = next->due_us;
+            int64_t until_us = due_us_of(next);
             struct timespec until = {until_us / 1000000, (until_us % 1000000) * 1000};
             pthread_cond_clockwait(&engine->changed, &engine->mutex, CLOCK_MONOTONIC, &until);
         } else {

@@ -9,7 +9,7 @@
  * interval_ms=N between tokens (0: as fast as possible) fail_after=N   FAILED with LH_ERR_UNAVAILABLE after
  * so many tokens; internal=1 makes it LH_ERR_IO refuse=busy | unavailable | limit    what submit says
  *     state=loading | ready | no_chain | draining    from now on; such a request is served all the same
- * A bias of 100 makes its token the only one, one of -100 takes it out of the text. The logprob of every
+ * A sequence whose deadline passes fails with LH_ERR_TIMEOUT. A bias of 100 makes its token the only one, one of -100 takes it out of the text. The logprob of every
  * token is -0.25. */
 #pragma once
 
