@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A worker that loads has so long until its next word, and then for what is left: to connect. */
+#define EXPECTATION_US 2000000
+
 struct lh_conductor {
     lh_fleet *fleet;
     lh_scheduler *scheduler;
@@ -115,6 +118,8 @@ static void settle(lh_conductor *conductor, int64_t now_us) {
 lh_status lh_conductor_put(lh_conductor *conductor, const lh_worker_report *report, int64_t now_us,
                            lh_fleet_answer *answer, lh_error *error) {
     lh_status status = lh_fleet_put(conductor->fleet, report, now_us, answer, error);
+    if (lh_fleet_is_loading(conductor->fleet))
+        lh_scheduler_expect_chain(conductor->scheduler, now_us + EXPECTATION_US);
     settle(conductor, now_us);
     if (lh_chain_find(lh_fleet_chain(conductor->fleet), report->name) >= 0)
         tell_costs(conductor);

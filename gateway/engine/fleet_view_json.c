@@ -136,15 +136,17 @@ static json_t *render_queue(const lh_scheduler *scheduler, const lh_fleet_view *
     lh_scheduler_figures f = lh_scheduler_current_figures(scheduler);
     json_t *in_flight = json_pack("{s:i, s:i, s:i}", "decode", (int)f.decode_steps, "prefill",
                                   (int)f.prefill_steps, "release", (int)f.release_steps);
+    json_t *decode =
+        json_pack("{s:i, s:f}", "groups", (int)f.decode_groups, "period_ms", f.decode_period_us / 1000);
     json_t *totals =
         json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)f.steps, "rows",
                   (json_int_t)f.rows, "tokens", (json_int_t)f.tokens, "finished", (json_int_t)f.finished,
                   "failed", (json_int_t)f.failed, "cancelled", (json_int_t)f.cancelled, "replays",
                   (json_int_t)f.replays, "results_ignored", (json_int_t)f.results_ignored);
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "running", (int)f.running, "waiting",
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "running", (int)f.running, "waiting",
                      (int)f.waiting, "releasing", (int)f.releasing, "sequences_max", (int)view->sequences_max,
-                     "queue_max", (int)view->queue_max, "steps_in_flight", in_flight, "totals", totals, "kv",
-                     render_kv(lh_scheduler_ledger(scheduler)));
+                     "queue_max", (int)view->queue_max, "steps_in_flight", in_flight, "decode", decode,
+                     "totals", totals, "kv", render_kv(lh_scheduler_ledger(scheduler)));
 }
 
 char *lh_fleet_view_render(const lh_conductor *conductor, const lh_fleet_model *model,

@@ -78,6 +78,17 @@ void lh_fleet_moved(lh_fleet *fleet, int64_t now_us) {
         lh_registry_vouch(fleet->registry, fleet->chain.stages[i].name, now_us);
 }
 
+bool lh_fleet_is_loading(const lh_fleet *fleet) {
+    for (uint32_t i = 0; fleet->chain.state == LH_CHAIN_FORMING && i < fleet->chain.stage_count; i++) {
+        const lh_worker *worker = lh_registry_find(fleet->registry, fleet->chain.stages[i].name);
+        lh_worker_stage_state state = worker ? worker->report.assignment.state : LH_WORKER_IDLE;
+        if (worker && worker->report.assignment.generation == fleet->chain.epoch &&
+            (state == LH_WORKER_FETCHING || state == LH_WORKER_LOADING))
+            return true;
+    }
+    return false;
+}
+
 void lh_fleet_forgive_absence(lh_fleet *fleet, int64_t now_us) {
     int64_t absence_us = now_us - fleet->ticked_us;
     if (fleet->due_us == INT64_MAX || now_us - fleet->due_us < LATE_US)

@@ -1,5 +1,4 @@
 /* Decode steps: which sequences' next rows leave together, and how many such steps are under way. */
-#include "gateway/schedule/decode_groups.h"
 #include "gateway/schedule/pipeline_depth.h"
 #include "gateway/schedule/step_forming.h"
 
@@ -25,14 +24,13 @@ static uint32_t deal(lh_scheduler *s, uint32_t sequences) {
     lh_decode_deal *now = &s->deal;
     if (sequences == 0 || lh_overlap_planner_lacks(s->planner))
         return lh_decode_depth_unmeasured(s->stages);
-    if (now->sequences != sequences || s->decode_steps - now->made_at >= DEAL_STEPS)
-        *now = (lh_decode_deal){.sequences = sequences,
-                                .made_at = s->decode_steps,
-                                .depth = lh_decode_groups_choose(lh_overlap_planner_chain(s->planner),
-                                                                 position_of(s), sequences,
-                                                                 LH_DECODE_DEPTH_MAX, s->options.rows_max)
-                                             .count};
-    return now->depth;
+    if (now->sequences != sequences || s->decode_steps - now->made_at >= DEAL_STEPS) {
+        now->sequences = sequences;
+        now->made_at = s->decode_steps;
+        now->groups = lh_decode_groups_choose(lh_overlap_planner_chain(s->planner), position_of(s), sequences,
+                                              LH_DECODE_DEPTH_MAX, s->options.rows_max);
+    }
+    return now->groups.count;
 }
 
 /* Workers run decode steps first. So that prompts get through nevertheless, there is one decode step less

@@ -16,8 +16,8 @@
  *
  * More groups hide more of the ring (Little's law), but a step of a few rows takes nearly as long as one of some more, since
  * the weights are read once for each step: so busy time grows with k as the ring's gets shorter, and the best k is where
- * they meet. Times vary, and at that very point each delay would leave a gap: where there are several groups, a tenth of the
- * ring is added to it. Of those that are as good the fewest are taken.
+ * they meet. There each delay of one leaves a gap in the other: times vary, so the period is reckoned a little longer than
+ * the greater of the two where they are near each other. Of numbers that are as good the least is taken.
  *
  * Thread: any. */
 #pragma once

@@ -31,7 +31,9 @@
  *  - A worker refuses a step's content: its sequences get a strike each. One with a strike travels alone, and
  * a second refusal at the same length fails it; so a poisonous sequence cannot hold up the others.
  *  - A sequence whose replays bring no token: fails after REPLAYS_MAX.
- *  - No chain for replay_timeout: all fail.
+ *  - No chain for replay_timeout: all fail. The time counts from when a step last moved, for that is when the client
+ *    last heard something; but at least half of it is left for a replay. While the next chain is being loaded they
+ *    wait on, up to takeover_timeout.
  * A result that is late, doubled or of an old epoch finds no step that waits for it, and is ignored.
  *
  * Not done here: preemption, sharing of prefixes, several chains. */
@@ -228,7 +230,7 @@ void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_
     if (lh_overlap_planner_chain(s->planner)->stage_count != s->stages)
         lh_overlap_planner_forget(s->planner, s->stages);
     s->next_step = 1;
-    s->deal.sequences = 0;
+    s->deal = (lh_decode_deal){0};
     s->progress_us = now_us;
 }
 
@@ -269,6 +271,13 @@ static void fail_hopeless(lh_scheduler *s) {
     }
 }
 
+static int64_t gives_up_us(const lh_scheduler *s, int64_t now_us) {
+    int64_t timeout_us = s->options.replay_timeout_us;
+    int64_t latest_us = now_us + timeout_us, least_us = now_us + timeout_us / 2;
+    int64_t due_us = lh_flight_table_total(s->flights) ? s->progress_us + timeout_us : latest_us;
+    return due_us < least_us ? least_us : due_us;
+}
+
 void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us) {
     lh_scheduler *s = scheduler;
     if (!s->is_up)
@@ -276,6 +285,8 @@ void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us) {
     s->is_up = false;
     s->has_fault = false;
     s->down_since_us = now_us;
+    s->gives_up_us = gives_up_us(s, now_us);
+    s->expected_us = INT64_MIN;
     s->ledger.stage_count = 0;
     drop_flights(s);
     lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling};
@@ -299,12 +310,23 @@ const lh_overlap_planner *lh_scheduler_planner(const lh_scheduler *scheduler) {
 int64_t lh_scheduler_open_until_us(const lh_scheduler *scheduler) {
     if (scheduler->is_up)
         return INT64_MAX;
-    bool was_up = scheduler->down_since_us != INT64_MIN;
-    return was_up ? scheduler->down_since_us + scheduler->options.replay_timeout_us : INT64_MIN;
+    if (scheduler->down_since_us == INT64_MIN)
+        return INT64_MIN;
+    return scheduler->expected_us > scheduler->gives_up_us ? scheduler->expected_us : scheduler->gives_up_us;
 }
 
 bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler) {
     return scheduler->is_up;
+}
+
+void lh_scheduler_expect_chain(lh_scheduler *scheduler, int64_t until_us) {
+    lh_scheduler *s = scheduler;
+    if (s->is_up || s->down_since_us == INT64_MIN)
+        return;
+    int64_t limit_us = s->down_since_us + s->options.takeover_timeout_us;
+    until_us = until_us < limit_us ? until_us : limit_us;
+    if (until_us > s->expected_us)
+        s->expected_us = until_us;
 }
 
 int64_t lh_scheduler_progress_us(const lh_scheduler *scheduler) {
@@ -339,7 +361,7 @@ static void fail_all_waiting(lh_scheduler *s) {
 /* Of the chain, not of a sequence. */
 static int64_t patience_ends_us(const lh_scheduler *s) {
     if (!s->is_up)
-        return lh_wait_queue_count(s->waiting) ? s->down_since_us + s->options.replay_timeout_us : INT64_MAX;
+        return lh_wait_queue_count(s->waiting) ? lh_scheduler_open_until_us(s) : INT64_MAX;
     return lh_flight_table_total(s->flights) ? s->progress_us + s->options.step_timeout_us : INT64_MAX;
 }
 
@@ -373,6 +395,8 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler)
     figures.decode_steps = lh_flight_table_count(s->flights, LH_STEP_DECODE);
     figures.prefill_steps = lh_flight_table_count(s->flights, LH_STEP_PREFILL);
     figures.release_steps = lh_flight_table_empties(s->flights);
+    figures.decode_groups = s->deal.groups.count;
+    figures.decode_period_us = s->deal.groups.period_us;
     return figures;
 }
 

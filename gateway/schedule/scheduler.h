@@ -14,15 +14,17 @@
 typedef struct lh_scheduler lh_scheduler;
 
 typedef struct lh_scheduler_options {
-    uint32_t sequences_max;    /* with pages on the chain at once */
-    uint32_t queue_max;        /* that may wait besides */
-    lh_overlap_spec overlap;   /* of sequences that have none of their own */
-    uint32_t rows_max;         /* of any step */
-    int64_t step_budget_us;    /* of a prompt's step at the slowest stage while others decode; 0: none */
-    uint32_t width;            /* columns of an activation */
-    uint32_t vocabulary;       /* a drawn token must lie in it */
-    int64_t step_timeout_us;   /* no progress on the chain for so long: a fault */
-    int64_t replay_timeout_us; /* without a chain for so long: the sequences fail */
+    uint32_t sequences_max;  /* with pages on the chain at once */
+    uint32_t queue_max;      /* that may wait besides */
+    lh_overlap_spec overlap; /* of sequences that have none of their own */
+    uint32_t rows_max;       /* of any step */
+    int64_t step_budget_us;  /* of a prompt's step at the slowest stage while others decode; 0: none */
+    uint32_t width;          /* columns of an activation */
+    uint32_t vocabulary;     /* a drawn token must lie in it */
+    int64_t step_timeout_us; /* no progress on the chain for so long: a fault */
+    int64_t
+        replay_timeout_us; /* without a chain, and without any progress, for so long: the sequences fail */
+    int64_t takeover_timeout_us; /* so long at most while a chain is expected (lh_scheduler_expect_chain) */
 } lh_scheduler_options;
 
 typedef struct lh_scheduler_sink {
@@ -33,7 +35,10 @@ typedef struct lh_scheduler_sink {
 typedef struct lh_scheduler_figures {
     uint32_t running, waiting, releasing;                /* sequences */
     uint32_t decode_steps, prefill_steps, release_steps; /* in flight now */
-    uint64_t steps, rows, tokens;                        /* since start */
+    uint32_t
+        decode_groups; /* into which the sequences that decode were last dealt; 0: the costs were not known */
+    double decode_period_us;      /* predicted then: between two tokens of each of them */
+    uint64_t steps, rows, tokens; /* since start */
     uint64_t replays, cancelled, failed, finished;
     uint64_t expired;         /* of those that failed: their deadline passed */
     uint64_t results_ignored; /* duplicate, unexpected or of an old epoch */
@@ -65,6 +70,8 @@ void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_
 /* All steps in flight are lost; sequences wait for the next chain_up and are replayed. */
 void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us);
 bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler);
+/* While it is down: the next one is being loaded, so that sequences wait until then at least. */
+void lh_scheduler_expect_chain(lh_scheduler *scheduler, int64_t until_us);
 /* When a step last moved, while some are under way; INT64_MAX: none is. */
 int64_t lh_scheduler_progress_us(const lh_scheduler *scheduler);
 /* What is known now of the chain's costs: prompts are cut by it from now on, also what is left of those that are under

@@ -3,6 +3,7 @@
  * decode_forming.c and prefill_forming.c), step_landing.c what comes back. */
 #pragma once
 
+#include "gateway/schedule/decode_groups.h"
 #include "gateway/schedule/flight.h"
 #include "gateway/schedule/scheduler.h"
 #include "gateway/schedule/sequence_book.h"
@@ -13,7 +14,7 @@
 typedef struct lh_decode_deal {
     uint32_t sequences; /* that it was made for; 0: none yet */
     uint64_t made_at;   /* decode_steps then */
-    uint32_t depth;     /* steps under way */
+    lh_decode_groups groups;
 } lh_decode_deal;
 
 struct lh_scheduler {
@@ -42,6 +43,9 @@ struct lh_scheduler {
     lh_step_cut
         cuts[LH_STEP_CUTS_MAX]; /* of the step that is being formed, one for each hop between workers */
     int64_t down_since_us;      /* while down; INT64_MIN: there was never a chain */
+    int64_t gives_up_us;        /* while down: then the sequences fail, unless a chain is expected */
+    int64_t
+        expected_us; /* so long is the next chain being loaded, as far as is known; INT64_MIN: it is not */
     int64_t progress_us; /* the last step that went out of an empty chain, came back or brought a token */
 
     uint64_t decode_steps; /* since start */

@@ -116,6 +116,71 @@ static void without_a_spare_the_streams_end_cleanly(void **state) {
     simulation_destroy(sim);
 }
 
+/* What was lost takes longer to load than the streams would wait for nothing. */
+static void a_spare_that_loads_for_long_is_waited_for(void **state) {
+    (void)state;
+    simulation *sim = simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS},
+                                                              .fleet.planner.stages = 2,
+                                                              .scheduler.takeover_timeout_us = 15000 * MS});
+    toy_worker_options workers[3] = {small_worker(0), small_worker(1), small_worker(2)};
+    for (int i = 0; i < 3; i++) {
+        workers[i].memory_bytes = 7000;
+        workers[i].load_us = 8000 * MS;
+        simulation_add_worker(sim, &workers[i]);
+    }
+    simulation_wait_ready(sim, 20000 * MS);
+    submit_streams(sim, 3);
+    simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
+    toy_worker_kill(simulation_worker(sim, 2));
+    assert_in_range(assert_all_finished(sim, 3), 8000 * MS, 10000 * MS);
+    simulation_destroy(sim);
+}
+
+static void but_not_for_ever(void **state) {
+    (void)state;
+    simulation *sim = simulation_create(&(simulation_options){
+        .link = {.delay_us = 5 * MS}, .fleet.planner.stages = 2, .scheduler.takeover_timeout_us = 6000 * MS});
+    toy_worker_options workers[3] = {small_worker(0), small_worker(1), small_worker(2)};
+    for (int i = 0; i < 3; i++) {
+        workers[i].memory_bytes = 7000;
+        workers[i].load_us = 8000 * MS;
+        simulation_add_worker(sim, &workers[i]);
+    }
+    simulation_wait_ready(sim, 20000 * MS);
+    submit_streams(sim, 3);
+    simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
+    int64_t killed_us = simulation_now_us(sim);
+    toy_worker_kill(simulation_worker(sim, 2));
+    assert_true(simulation_run_streams(sim, killed_us + 6200 * MS));
+    assert_true(simulation_stream_at(sim, 0)->is_failed);
+    simulation_destroy(sim);
+}
+
+/* Nothing can take over, and it shows only after a while: but the client's patience began when it last heard something. */
+static void the_time_to_an_error_counts_from_the_last_step(void **state) {
+    (void)state;
+    for (int one_way = 0; one_way < 2; one_way++) {
+        simulation *sim = simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS}});
+        toy_worker_options workers[2] = {small_worker(0), small_worker(1)};
+        workers[0].memory_bytes = workers[1].memory_bytes = 7000;
+        simulation_add_worker(sim, &workers[0]);
+        simulation_add_worker(sim, &workers[1]);
+        simulation_wait_ready(sim, 10000 * MS);
+        submit_streams(sim, 3);
+        simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
+        int64_t lost_us = simulation_now_us(sim);
+        if (one_way)
+            for (int other = 0; other < 2; other++)
+                network_block(simulation_network(sim), 2, other, lost_us + 20000 * MS);
+        else
+            network_stall(simulation_network(sim), 2, lost_us + 20000 * MS);
+        assert_true(simulation_run_streams(sim, lost_us + 5050 * MS)); /* what was on its way came */
+        for (int i = 0; i < 3; i++)
+            assert_true(simulation_stream_at(sim, i)->is_failed);
+        simulation_destroy(sim);
+    }
+}
+
 static void a_stalled_worker_is_replaced_and_comes_back_harmless(void **state) {
     (void)state;
     for (int stall_ms = 200; stall_ms <= 9000; stall_ms += 800) {
@@ -258,6 +323,9 @@ int main(void) {
         cmocka_unit_test(other_workers_take_over),
         cmocka_unit_test(a_spare_waits_until_it_is_needed),
         cmocka_unit_test(without_a_spare_the_streams_end_cleanly),
+        cmocka_unit_test(a_spare_that_loads_for_long_is_waited_for),
+        cmocka_unit_test(but_not_for_ever),
+        cmocka_unit_test(the_time_to_an_error_counts_from_the_last_step),
         cmocka_unit_test(a_stalled_worker_is_replaced_and_comes_back_harmless),
         cmocka_unit_test(a_partitioned_worker_is_replaced),
         cmocka_unit_test(a_cut_hop_is_formed_again),

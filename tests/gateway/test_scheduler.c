@@ -236,13 +236,38 @@ static void timeouts(void **state) {
     lh_scheduler_tick(s, 31000 * MS);
     assert_non_null(lh_scheduler_fault(s));
     lh_scheduler_chain_down(s, 31000 * MS);
-    assert_int_equal(lh_scheduler_deadline_us(s), 36000 * MS);
-    assert_int_equal(submit_request(s, &request, 1, 35999 * MS), LH_OK);
-    assert_int_equal(submit_request(s, &request, 2, 36000 * MS), LH_ERR_UNAVAILABLE);
-    lh_scheduler_tick(s, 36000 * MS);
+    assert_int_equal(lh_scheduler_deadline_us(s), 33500 * MS); /* half of the time for a replay is left */
+    assert_int_equal(submit_request(s, &request, 1, 33499 * MS), LH_OK);
+    assert_int_equal(submit_request(s, &request, 2, 33500 * MS), LH_ERR_UNAVAILABLE);
+    lh_scheduler_tick(s, 33500 * MS);
     assert_true(ears[0].is_failed && ears[1].is_failed);
     assert_int_equal(ears[0].status, LH_ERR_UNAVAILABLE);
     assert_int_equal(lh_scheduler_deadline_us(s), INT64_MAX);
+    lh_scheduler_destroy(s);
+}
+
+/* The patience without a chain counts from the last progress; a chain that is being loaded is waited for, up to a limit. */
+static void patience_without_a_chain(void **state) {
+    (void)state;
+    lh_scheduler *s = create_scheduler(64);
+    lh_sequence_request request = request_of(10, 20);
+    lh_step_manifest manifest;
+    bring_chain_up(s, 7, 0);
+    assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
+    assert_true(lh_scheduler_next_step(s, 1000 * MS, &manifest));
+    lh_scheduler_expect_chain(s, 9000 * MS); /* it is up: nothing is waited for */
+    lh_scheduler_chain_down(s, 3000 * MS);
+    assert_int_equal(lh_scheduler_open_until_us(s), 6000 * MS);
+    lh_scheduler_expect_chain(s, 5000 * MS);
+    assert_int_equal(lh_scheduler_open_until_us(s), 6000 * MS);
+    lh_scheduler_expect_chain(s, 20000 * MS);
+    lh_scheduler_expect_chain(s, 7000 * MS);
+    assert_int_equal(lh_scheduler_deadline_us(s), 20000 * MS);
+    lh_scheduler_expect_chain(s, 90000 * MS);
+    assert_int_equal(lh_scheduler_deadline_us(s), 63000 * MS);
+    bring_chain_up(s, 8, 10000 * MS);
+    lh_scheduler_chain_down(s, 11000 * MS);
+    assert_int_equal(lh_scheduler_deadline_us(s), 16000 * MS);
     lh_scheduler_destroy(s);
 }
 
@@ -336,6 +361,7 @@ int main(void) {
         cmocka_unit_test(a_sequence_that_is_refused_twice_fails_alone),
         cmocka_unit_test(replays_without_a_token_come_to_an_end),
         cmocka_unit_test(timeouts),
+        cmocka_unit_test(patience_without_a_chain),
         cmocka_unit_test(a_cancelled_prompt_is_reset_from_its_end),
         cmocka_unit_test(a_shared_step_is_not_reset),
     };

@@ -30,6 +30,9 @@ class Chaos(unittest.TestCase):
     def test_two_faults_in_one_stream(self):
         self.chaos("--trials", "3", "--seconds", "10", "--double", "--faults", "kill,flip")
 
+    def test_nothing_can_take_over(self):
+        self.chaos("--trials", "2", "--seconds", "8", "--no-spare", "--faults", "kill,freeze")
+
     def test_a_few(self):
         """For a build with a sanitizer."""
         self.chaos("--trials", "3", "--seconds", "30", "--faults", "kill,flip")

@@ -365,6 +365,7 @@ static void fill_defaults(simulation_options *o) {
     o->scheduler.width = TOY_WIDTH;
     o->scheduler.step_timeout_us = time_or(o->scheduler.step_timeout_us, 30000000);
     o->scheduler.replay_timeout_us = time_or(o->scheduler.replay_timeout_us, 5000000);
+    o->scheduler.takeover_timeout_us = time_or(o->scheduler.takeover_timeout_us, 60000000);
     o->fleet.chain_name = "toy";
     o->fleet.origin.site = "gateway";
     o->fleet.context = number_or(o->fleet.context, 4096);

@@ -30,7 +30,8 @@ lh_scheduler *create_scheduler(uint32_t chunk_rows) {
                                           .rows_max = 64,
                                           .vocabulary = 1000,
                                           .step_timeout_us = 30000 * MS,
-                                          .replay_timeout_us = 5000 * MS};
+                                          .replay_timeout_us = 5000 * MS,
+                                          .takeover_timeout_us = 60000 * MS};
     const lh_scheduler_sink sink = {NULL, on_event};
     lh_scheduler *scheduler;
     memset(ears, 0, sizeof ears);
