@@ -142,6 +142,9 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                                            .plan_delay_us = s->plan_delay_ms * 1000,
                                            .renew_us = s->renew_ms * 1000,
                                            .lease_us = s->lease_ms * 1000,
+                                           .rebalance_delay_us = strcmp(s->rebalance, "auto") == 0
+                                                                     ? s->rebalance_delay_ms * 1000
+                                                                     : 0,
                                            .probation_us = s->renew_ms * 1000 * PROBATION_RENEWALS,
                                            .first_epoch = (uint32_t)time(NULL)},
                                  .scheduler = {.sequences_max = (uint32_t)s->max_sequences,

@@ -47,6 +47,15 @@ static const lh_option options[] = {
      "how many workers a chain has; 0: all that are there"},
     {"plan-delay-ms", LH_OPTION_NUMBER, AT(plan_delay_ms), "1500", "MS", 0, 600000, NULL,
      "for how long the workers must have been the same before a chain is formed"},
+    {"rebalance", LH_OPTION_CHOICE, AT(rebalance), "auto", NULL, 0, 0, "auto|off",
+     "auto: the chain changes for workers that have come or come back where its slowest stage becomes a "
+     "fifth "
+     "faster or more; the new stages are loaded while the old ones serve. off: a spare waits until it is "
+     "needed"},
+    {"rebalance-delay-ms", LH_OPTION_NUMBER, AT(rebalance_delay_ms), "10000", "MS", 1, 3600000, NULL,
+     "for how long workers must have been there before the chain changes for their sake; six times as long, "
+     "or "
+     "longer where it does not last, lie between two such changes"},
     {"renew-ms", LH_OPTION_NUMBER, AT(renew_ms), "500", "MS", 50, 60000, NULL, "how often workers report"},
     {"lease-ms", LH_OPTION_NUMBER, AT(lease_ms), "3000", "MS", 200, 600000, NULL,
      "after how long without a report a worker is taken for gone"},

@@ -6,12 +6,13 @@
  *       |  +-----------------+ (a failure waits first)   |
  *       +------------- TAKING AWAY <--------------------+
  *
- * The old stage goes before the new one is built: memory holds one, and so does the thread pool. While a
- * stage is being built the answers go on; the route is set from the latest of them. */
+ * The old stage goes before the new one is built: memory holds one, and so does the thread pool; unless the new one was
+ * prepared beside it (assignment_reserve.h), and from EMPTY it is HELD at once. While a stage is being built the answers go
+ * on; the route is set from the latest of them. */
 #include "worker/assignment.h"
 
 #include "common/log.h"
-#include "worker/control_renewal.h"
+#include "worker/assignment_state.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -26,54 +27,22 @@
 /* After a step failed: by then the gateway knows, too; and a thousand cancelled requests are not a thousand reports. */
 #define TROUBLE_MS 30
 
-typedef enum keeper_state { EMPTY, BUILDING, HELD, TAKING_AWAY } keeper_state;
-
-struct lh_assignment_keeper {
-    lh_assignment_options options;
-    uint64_t instance;
-    lh_control_renewal *renewal;
-    bool leaving, closing;
-
-    bool has_wanted;
-    lh_control_assignment wanted; /* of the latest answer */
-    keeper_state state;
-    lh_control_assignment held; /* which stage is being built or held */
-    lh_stage *stage;            /* the server's; for its counters. NULL: none */
-    uint32_t width;
-    bool routed;      /* held.generation is what the server serves */
-    lh_error failure; /* why what is wanted could not be done; status is LH_OK while it is not so */
-    lh_control_assignment failed; /* what that was about */
-    uint64_t retry_at_ms, retry_pause_ms;
-
-    lh_assignment_job *job;
-    uv_work_t work;
-    lh_status job_status;
-    lh_error job_error;
-
-    void (*on_closed)(void *);
-    void *closed_context;
-};
+/* So many reports in a row are not delivered to a gateway that has gone, rather than to one that is restarting: a worker
+ * that leaves waits no longer for its word. */
+#define FAILURES_OF_ONE_GONE 3
 
 static void reconcile(lh_assignment_keeper *keeper);
 
-/* Whether one loaded stage serves both. */
-static bool is_same_stage(const lh_control_assignment *a, const lh_control_assignment *b) {
-    return strcmp(a->model.header_sha256, b->model.header_sha256) == 0 &&
-           a->model.file_bytes == b->model.file_bytes && a->first_layer == b->first_layer &&
-           a->last_layer == b->last_layer && a->layers == b->layers && a->context == b->context &&
-           a->rows_max == b->rows_max && a->steps_max == b->steps_max;
-}
-
 static bool is_same_assignment(const lh_control_assignment *a, const lh_control_assignment *b) {
     return a->generation == b->generation && a->epoch == b->epoch && strcmp(a->chain, b->chain) == 0 &&
-           is_same_stage(a, b) && a->wire == b->wire && a->next_is_gateway == b->next_is_gateway &&
+           lh_control_is_same_stage(a, b) && a->wire == b->wire && a->next_is_gateway == b->next_is_gateway &&
            a->next_tls == b->next_tls && strcmp(a->next_name, b->next_name) == 0 &&
            strcmp(a->next_address, b->next_address) == 0;
 }
 
 static void report_soon(lh_assignment_keeper *keeper) {
     if (!keeper->closing) {
-        lh_control_renewal_hurry(keeper->renewal, NULL, NULL);
+        lh_control_renewal_hurry(keeper->renewal);
     }
 }
 
@@ -108,17 +77,16 @@ static void run_job(uv_work_t *work) {
     keeper->job_status = lh_assignment_job_run(keeper->job, &keeper->job_error);
 }
 
-static void hand_over(lh_assignment_keeper *keeper) {
+/* Gives the server the stage of keeper->held. */
+static void hand_over(lh_assignment_keeper *keeper, lh_stage *stage, const lh_compute_profile *profile) {
     lh_error error;
-    lh_compute_profile profile;
-    lh_stage *stage = lh_assignment_job_take(keeper->job, &keeper->width, &profile);
-    if (lh_server_install(keeper->options.server, stage, keeper->held.steps_max, &profile, &error) != LH_OK) {
+    if (lh_server_install(keeper->options.server, stage, keeper->held.steps_max, profile, &error) != LH_OK) {
         lh_stage_destroy(stage);
         note_failure(keeper, &error);
         return;
     }
     keeper->stage = stage;
-    keeper->state = HELD;
+    keeper->state = LH_KEEPER_HELD;
     lh_log(LH_LOG_INFO, "assignment", "loaded layers=%u..%u model=%s weight_bytes=%zu kv_pages=%zu",
            keeper->held.first_layer, keeper->held.last_layer, keeper->held.model.name,
            lh_stage_weight_bytes(stage), lh_kv_cache_pages_total(lh_stage_kv(stage)));
@@ -129,10 +97,13 @@ static void finish_close(lh_assignment_keeper *keeper);
 static void on_job_done(uv_work_t *work, int cancelled) {
     lh_assignment_keeper *keeper = work->data;
     assert(cancelled == 0);
-    bool is_wanted = !keeper->closing && keeper->has_wanted && is_same_stage(&keeper->wanted, &keeper->held);
-    keeper->state = EMPTY;
+    bool is_wanted =
+        !keeper->closing && keeper->has_wanted && lh_control_is_same_stage(&keeper->wanted, &keeper->held);
+    keeper->state = LH_KEEPER_EMPTY;
     if (is_wanted && keeper->job_status == LH_OK) {
-        hand_over(keeper);
+        lh_compute_profile profile;
+        lh_stage *stage = lh_assignment_job_take(keeper->job, &keeper->width, &profile);
+        hand_over(keeper, stage, &profile);
     } else if (is_wanted) {
         note_failure(keeper, &keeper->job_error);
     }
@@ -161,7 +132,7 @@ static void build(lh_assignment_keeper *keeper) {
         note_failure(keeper, &error);
         return;
     }
-    keeper->state = BUILDING;
+    keeper->state = LH_KEEPER_BUILDING;
     keeper->held = keeper->wanted;
     keeper->routed = false;
     lh_log(LH_LOG_INFO, "assignment", "assigned layers=%u..%u of=%u model=%s chain=%s epoch=%u",
@@ -170,11 +141,24 @@ static void build(lh_assignment_keeper *keeper) {
     report_soon(keeper);
 }
 
+/* What was prepared for this. */
+static void put_in_place(lh_assignment_keeper *keeper) {
+    lh_compute_profile profile;
+    lh_stage *stage = lh_reserve_take(keeper->reserve, &keeper->wanted, &keeper->width, &profile);
+    if (stage == NULL) {
+        return; /* it is still being loaded */
+    }
+    keeper->held = keeper->wanted;
+    keeper->routed = false;
+    hand_over(keeper, stage, &profile);
+    reconcile(keeper);
+}
+
 /* ---- Holding ------------------------------------------------------------------------------------ */
 
 static void on_removed(void *context) {
     lh_assignment_keeper *keeper = context;
-    keeper->state = EMPTY;
+    keeper->state = LH_KEEPER_EMPTY;
     if (keeper->closing) {
         finish_close(keeper);
     } else {
@@ -193,7 +177,7 @@ static void take_away(lh_assignment_keeper *keeper) {
            keeper->held.last_layer, keeper->held.model.name);
     keeper->stage = NULL;
     keeper->routed = false;
-    keeper->state = TAKING_AWAY;
+    keeper->state = LH_KEEPER_TAKING_AWAY;
 }
 
 static void take_place(lh_assignment_keeper *keeper) {
@@ -229,22 +213,24 @@ static void take_place(lh_assignment_keeper *keeper) {
 }
 
 static void reconcile(lh_assignment_keeper *keeper) {
-    bool fits = keeper->has_wanted && is_same_stage(&keeper->wanted, &keeper->held);
+    bool fits = keeper->has_wanted && lh_control_is_same_stage(&keeper->wanted, &keeper->held);
     if (!keeper->has_wanted) {
         forget_failure(keeper);
     }
     switch (keeper->state) {
-    case EMPTY:
-        if (keeper->has_wanted && !must_wait(keeper)) {
+    case LH_KEEPER_EMPTY:
+        if (keeper->has_wanted && lh_reserve_is_for(keeper->reserve, &keeper->wanted)) {
+            put_in_place(keeper);
+        } else if (keeper->has_wanted && !must_wait(keeper)) {
             build(keeper);
         }
         break;
-    case BUILDING:
+    case LH_KEEPER_BUILDING:
         if (!fits) {
             lh_assignment_job_cancel(keeper->job);
         }
         break;
-    case HELD:
+    case LH_KEEPER_HELD:
         if (!fits) {
             take_away(keeper);
         } else if ((!keeper->routed || !is_same_assignment(&keeper->held, &keeper->wanted)) &&
@@ -252,87 +238,66 @@ static void reconcile(lh_assignment_keeper *keeper) {
             take_place(keeper);
         }
         break;
-    case TAKING_AWAY:
+    case LH_KEEPER_TAKING_AWAY:
         break;
     }
 }
 
-/* ---- Reports ------------------------------------------------------------------------------------ */
+/* ---- The gateway's voice ------------------------------------------------------------------------ */
 
-static void report_assignment(const lh_assignment_keeper *keeper, lh_worker_report *report) {
-    if (!keeper->has_wanted && keeper->state == EMPTY) {
-        return;
-    }
-    const lh_control_assignment *about = keeper->has_wanted ? &keeper->wanted : &keeper->held;
-    report->assignment.generation = about->generation;
-    if (keeper->failure.status != LH_OK) {
-        report->assignment.state = LH_WORKER_FAILED;
-        lh_worker_report_set_error(report, keeper->failure.message);
-    } else if (keeper->state == HELD && keeper->routed) {
-        report->assignment.state = LH_WORKER_READY;
-        report->assignment.generation = keeper->held.generation;
-        report->assignment.done_bytes = report->assignment.total_bytes = lh_stage_weight_bytes(keeper->stage);
-    } else if (keeper->state == BUILDING) {
-        lh_assignment_progress progress;
-        lh_assignment_job_read_progress(keeper->job, &progress);
-        report->assignment.state = progress.loading ? LH_WORKER_LOADING : LH_WORKER_FETCHING;
-        report->assignment.done_bytes = progress.done_bytes;
-        report->assignment.total_bytes = progress.total_bytes;
-    } else {
-        report->assignment.state = LH_WORKER_LOADING;
+/* What was prepared for the assignment that is wanted now stays until it is in place. */
+static void prepare(lh_assignment_keeper *keeper, const lh_control_answer *answer) {
+    bool is_in_place = keeper->state == LH_KEEPER_HELD && keeper->has_wanted &&
+                       lh_control_is_same_stage(&keeper->held, &keeper->wanted);
+    if (answer->has_prepare) {
+        lh_reserve_want(keeper->reserve, &answer->prepare, answer->prepare_holds);
+    } else if (!keeper->has_wanted || is_in_place || !lh_reserve_is_for(keeper->reserve, &keeper->wanted)) {
+        lh_reserve_want(keeper->reserve, NULL, false);
     }
 }
 
-static void report_kv(const lh_assignment_keeper *keeper, lh_worker_report *report) {
-    if (keeper->stage == NULL) {
-        return;
+static void release(lh_assignment_keeper *keeper) {
+    void (*on_released)(void *) = keeper->on_released;
+    keeper->on_released = NULL;
+    if (on_released != NULL) {
+        on_released(keeper->released_context);
     }
-    const lh_kv_cache *kv = lh_stage_kv(keeper->stage);
-    report->kv.present = true;
-    report->kv.pages_total = lh_kv_cache_pages_total(kv);
-    report->kv.pages_free = lh_kv_cache_pages_free(kv);
-    report->kv.page_positions = LH_KV_PAGE_POSITIONS;
-    report->kv.page_bytes = lh_kv_cache_page_bytes(kv);
-    report->kv.sequences = (uint32_t)lh_kv_cache_sequences(kv);
 }
 
-static void copy_text(char *to, size_t capacity, const char *text) {
-    snprintf(to, capacity, "%s", text != NULL ? text : "");
-}
-
-static void fill_report(void *context, lh_worker_report *report) {
-    const lh_assignment_keeper *keeper = context;
-    const lh_assignment_options *options = &keeper->options;
-    *report = (lh_worker_report){.instance = keeper->instance,
-                                 .threads = lh_thread_pool_size(options->job.pool),
-                                 .memory_bytes = options->memory_bytes,
-                                 .kv_bytes = options->job.kv_bytes,
-                                 .slowdown = lh_slowdown_factor(lh_thread_pool_slowdown(options->job.pool)),
-                                 .leaving = keeper->leaving};
-    copy_text(report->name, sizeof(report->name), options->name);
-    copy_text(report->site, sizeof(report->site), options->site);
-    copy_text(report->version, sizeof(report->version), LONGHAUL_VERSION);
-    copy_text(report->isa, sizeof(report->isa), options->job.kernels->name);
-    copy_text(report->plain_address, sizeof(report->plain_address), options->address_plain);
-    copy_text(report->tls_address, sizeof(report->tls_address), options->address_tls);
-    lh_server_status status;
-    lh_server_read_status(options->server, &status);
-    report->steps.active = status.steps_active;
-    report->steps.done = status.steps_done;
-    report->steps.failed = status.steps_failed;
-    report->compute = status.compute;
-    report->next = status.next;
-    report_assignment(keeper, report);
-    report_kv(keeper, report);
+/* A gateway that does not know `leave` takes the assignment away instead. */
+static void hear_of_leaving(lh_assignment_keeper *keeper, const lh_control_answer *answer) {
+    bool may_go = answer->has_leave ? answer->may_go : answer->is_planned && !answer->has_assignment;
+    if (answer->has_leave && strcmp(answer->leave_reason, keeper->leave_reason) != 0) {
+        memcpy(keeper->leave_reason, answer->leave_reason, sizeof(keeper->leave_reason));
+        lh_log(LH_LOG_INFO, "assignment", "leaving may_go=%d reason=\"%s\"", may_go, answer->leave_reason);
+    }
+    if (may_go) {
+        release(keeper);
+    }
 }
 
 static void on_answer(void *context, const lh_control_answer *answer) {
     lh_assignment_keeper *keeper = context;
+    keeper->failures = 0;
     if (answer->is_planned) {
         keeper->has_wanted = answer->has_assignment;
         keeper->wanted = answer->assignment;
     }
     reconcile(keeper);
+    if (answer->is_planned) {
+        prepare(keeper, answer);
+    }
+    if (keeper->leaving) {
+        hear_of_leaving(keeper, answer);
+    }
+}
+
+static void on_failure(void *context) {
+    lh_assignment_keeper *keeper = context;
+    keeper->failures++;
+    if (keeper->leaving && (keeper->failures >= FAILURES_OF_ONE_GONE || !keeper->has_wanted)) {
+        release(keeper);
+    }
 }
 
 static void on_next_change(void *context) {
@@ -347,10 +312,16 @@ static void on_trouble(void *context) {
     }
 }
 
+static void on_reserve_change(void *context) {
+    reconcile(context);
+    report_soon(context);
+}
+
 /* ---- Life --------------------------------------------------------------------------------------- */
 
 static lh_status start(lh_assignment_keeper *keeper, lh_error *error) {
-    static const lh_control_renewal_events events = {.fill_report = fill_report, .on_answer = on_answer};
+    static const lh_control_renewal_events events = {
+        .fill_report = lh_assignment_fill_report, .on_answer = on_answer, .on_failure = on_failure};
     const lh_assignment_options *options = &keeper->options;
     lh_control_client *client = NULL;
     if (getrandom(&keeper->instance, sizeof(keeper->instance), 0) != sizeof(keeper->instance)) {
@@ -361,7 +332,12 @@ static lh_status start(lh_assignment_keeper *keeper, lh_error *error) {
     if (status != LH_OK) {
         return status;
     }
-    status = lh_control_renewal_create(options->loop, client, &events, keeper, &keeper->renewal, error);
+    lh_assignment_job_options job = options->job;
+    job.gateway_url = options->gateway_url;
+    status = lh_reserve_create(options->loop, &job, on_reserve_change, keeper, &keeper->reserve, error);
+    if (status == LH_OK) {
+        status = lh_control_renewal_create(options->loop, client, &events, keeper, &keeper->renewal, error);
+    }
     if (status != LH_OK) {
         lh_control_client_destroy(client);
         return status;
@@ -380,6 +356,7 @@ lh_status lh_assignment_create(const lh_assignment_options *options, lh_assignme
     made->work.data = made;
     lh_status status = start(made, error);
     if (status != LH_OK) {
+        lh_reserve_destroy(made->reserve);
         free(made);
         return status;
     }
@@ -387,14 +364,17 @@ lh_status lh_assignment_create(const lh_assignment_options *options, lh_assignme
     return LH_OK;
 }
 
-void lh_assignment_leave(lh_assignment_keeper *keeper, void (*on_told)(void *), void *context) {
+void lh_assignment_leave(lh_assignment_keeper *keeper, void (*on_released)(void *), void *context) {
     keeper->leaving = true;
-    lh_control_renewal_hurry(keeper->renewal, on_told, context);
+    keeper->on_released = on_released;
+    keeper->released_context = context;
+    report_soon(keeper);
 }
 
 /* Nothing is left but what the pool and the server still do. */
 static void finish_close(lh_assignment_keeper *keeper) {
-    if (keeper->renewal != NULL || keeper->state == BUILDING || keeper->state == TAKING_AWAY) {
+    if (keeper->renewal != NULL || keeper->reserve != NULL || keeper->state == LH_KEEPER_BUILDING ||
+        keeper->state == LH_KEEPER_TAKING_AWAY) {
         return;
     }
     void (*on_closed)(void *) = keeper->on_closed;
@@ -411,6 +391,12 @@ static void on_renewal_closed(void *context) {
     finish_close(keeper);
 }
 
+static void on_reserve_closed(void *context) {
+    lh_assignment_keeper *keeper = context;
+    keeper->reserve = NULL;
+    finish_close(keeper);
+}
+
 void lh_assignment_close(lh_assignment_keeper *keeper, void (*on_closed)(void *), void *context) {
     keeper->closing = true;
     lh_server_watch(keeper->options.server, NULL, NULL, NULL);
@@ -419,5 +405,6 @@ void lh_assignment_close(lh_assignment_keeper *keeper, void (*on_closed)(void *)
     if (keeper->job != NULL) {
         lh_assignment_job_cancel(keeper->job);
     }
+    lh_reserve_close(keeper->reserve, on_reserve_closed, keeper);
     lh_control_renewal_close(keeper->renewal, on_renewal_closed, keeper);
 }

@@ -2,7 +2,8 @@
  * answer fetches the weights, builds the stage, hands it to the server, sets its place in the chain, or takes
  * it away.
  *
- * A stage is built anew only where the model, its layers or its sizes change. A new epoch, next hop or wire
+ * A stage is built anew only where the model, its layers or its sizes change, and then beforehand, beside the one that
+ * serves, where the gateway asks for that. A new epoch, next hop or wire
  * type leaves the weights where they are, and what has been measured of the stage. While the gateway is away or
  * has no plan everything stays as it is. What cannot be done is reported with its reason and tried again, later
  * and later.
@@ -31,7 +32,8 @@ typedef struct lh_assignment_options {
  * LH_ERR_INVALID (URL), LH_ERR_IO (no random numbers). */
 lh_status lh_assignment_create(const lh_assignment_options *options, lh_assignment_keeper **keeper,
                                lh_error *error);
-/* From now on reports say that the worker leaves; on_told comes when one has, or could not be delivered. */
-void lh_assignment_leave(lh_assignment_keeper *keeper, void (*on_told)(void *), void *context);
+/* From now on reports say that the worker leaves. It goes on serving; on_released comes, once, when the gateway lets it go, or
+ * seems to be gone itself. */
+void lh_assignment_leave(lh_assignment_keeper *keeper, void (*on_released)(void *), void *context);
 /* Waits for the work on libuv's pool; the stage stays with the server. Then on_closed. */
 void lh_assignment_close(lh_assignment_keeper *keeper, void (*on_closed)(void *), void *context);

@@ -7,12 +7,19 @@
 #include "worker/weights.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define LOG_EVERY_US 1000000
 /* Arithmetic between a loaded stage and one that is said to be ready. */
 #define CALIBRATION_US 700000.0
+
+/* How nice a job is to the stage that computes beside it: the kernel gives it a third of that one's share where both want
+ * a core. */
+#define BESIDE_NICENESS 5
 
 struct lh_assignment_job {
     lh_assignment_job_options options;
@@ -24,6 +31,9 @@ struct lh_assignment_job {
     lh_stage *stage;
     uint32_t width;
     lh_compute_profile profile;
+    lh_thread_pool *pool; /* that it works with */
+    lh_status status;     /* of a run beside */
+    lh_error *error;
 };
 
 lh_status lh_assignment_job_create(const lh_assignment_job_options *options,
@@ -139,6 +149,9 @@ static lh_status build(lh_assignment_job *job, lh_weights *weights, lh_error *er
            "weights are here layers=%u..%u fetched_bytes=%" PRIu64 " needed_bytes=%" PRIu64,
            assignment->first_layer, assignment->last_layer, lh_weights_fetched_bytes(weights),
            atomic_load(&job->total_bytes));
+    if (job->options.fetches_only) {
+        return LH_OK;
+    }
     begin_phase(job, true);
     lh_weight_source source = lh_weights_source(weights);
     lh_stage_options options = {.range = range,
@@ -147,14 +160,14 @@ static lh_status build(lh_assignment_job *job, lh_weights *weights, lh_error *er
                                 .rows_max = assignment->rows_max,
                                 .steps_max = assignment->steps_max,
                                 .kernels = job->options.kernels,
-                                .pool = job->options.pool};
+                                .pool = job->pool};
     job->width = config.width;
     status = lh_stage_create(lh_weights_gguf(weights), &config, &source, &options, on_progress, job,
                              &job->stage, error);
     return status == LH_OK ? calibrate(job, &options, &config, error) : status;
 }
 
-lh_status lh_assignment_job_run(lh_assignment_job *job, lh_error *error) {
+static lh_status run(lh_assignment_job *job, lh_error *error) {
     lh_weights *weights = NULL;
     begin_phase(job, false);
     lh_status status = open_weights(job, &weights, error);
@@ -164,6 +177,39 @@ lh_status lh_assignment_job_run(lh_assignment_job *job, lh_error *error) {
     status = build(job, weights, error);
     lh_weights_close(weights);
     return status;
+}
+
+/* A thread's niceness is its own, on Linux, and that of the threads that it starts; it can be taken back by nobody
+ * without rights. So this is a thread for this alone. */
+static void *run_beside(void *argument) {
+    lh_assignment_job *job = argument;
+    lh_thread_pool *own = job->options.pool;
+    setpriority(PRIO_PROCESS, (id_t)gettid(), BESIDE_NICENESS);
+    job->status = lh_thread_pool_create(lh_thread_pool_size(own), &job->pool, job->error);
+    if (job->status != LH_OK) {
+        return NULL;
+    }
+    lh_slowdown_set(lh_thread_pool_slowdown(job->pool), lh_slowdown_factor(lh_thread_pool_slowdown(own)));
+    job->status = run(job, job->error);
+    if (job->stage != NULL) {
+        lh_stage_use_pool(job->stage, own);
+    }
+    lh_thread_pool_destroy(job->pool);
+    return NULL;
+}
+
+lh_status lh_assignment_job_run(lh_assignment_job *job, lh_error *error) {
+    pthread_t thread;
+    job->pool = job->options.pool;
+    if (!job->options.is_beside) {
+        return run(job, error);
+    }
+    job->error = error;
+    if (pthread_create(&thread, NULL, run_beside, job) != 0) {
+        return lh_fail(error, LH_ERR_IO, "a thread to prepare a stage could not be started");
+    }
+    pthread_join(thread, NULL);
+    return job->status;
 }
 
 lh_stage *lh_assignment_job_take(lh_assignment_job *job, uint32_t *width, lh_compute_profile *profile) {

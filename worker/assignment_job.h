@@ -1,5 +1,6 @@
 /* Fetches the weights of an assignment, builds its stage and times it: blocking work, for a thread that may
- * wait. The thread pool must be idle, since a stage packs its weights with it.
+ * wait. The thread pool must be idle, since a stage packs its weights with it; or else the job works beside it, with
+ * threads of its own that leave the pool's most of the machine.
  *
  * Thread: run is for one thread; cancel and progress may be called by any other meanwhile. */
 #pragma once
@@ -20,6 +21,8 @@ typedef struct lh_assignment_job_options {
     const lh_kernels *kernels;
     lh_thread_pool *pool;
     size_t kv_bytes;
+    bool is_beside;    /* another stage computes on the pool meanwhile */
+    bool fetches_only; /* the weights into the cache; there will be no stage */
 } lh_assignment_job_options;
 
 typedef struct lh_assignment_progress {
@@ -38,7 +41,7 @@ void lh_assignment_job_destroy(lh_assignment_job *job);
  * the model has another number of layers than the assignment says. */
 lh_status lh_assignment_job_run(lh_assignment_job *job, lh_error *error);
 /* The stage, the width of its activations and what its steps cost (which may not have been found out), after
- * run gave LH_OK; the stage is the caller's from now on. */
+ * run gave LH_OK; the stage is the caller's from now on. NULL: it was only to fetch. */
 lh_stage *lh_assignment_job_take(lh_assignment_job *job, uint32_t *width, lh_compute_profile *profile);
 
 void lh_assignment_job_cancel(lh_assignment_job *job);

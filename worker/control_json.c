@@ -21,6 +21,13 @@ bool lh_control_name_is_valid(const char *name) {
     return length > 0 && length < LH_WORKER_NAME_BYTES && strspn(name, allowed) == length;
 }
 
+bool lh_control_is_same_stage(const lh_control_assignment *a, const lh_control_assignment *b) {
+    return strcmp(a->model.header_sha256, b->model.header_sha256) == 0 &&
+           a->model.file_bytes == b->model.file_bytes && a->first_layer == b->first_layer &&
+           a->last_layer == b->last_layer && a->layers == b->layers && a->context == b->context &&
+           a->rows_max == b->rows_max && a->steps_max == b->steps_max;
+}
+
 /* ---- The report --------------------------------------------------------------------------------- */
 
 static json_t *render_text(const char *text) {
@@ -47,6 +54,17 @@ static json_t *render_assignment(const lh_worker_report *report) {
                      integer(report->assignment.total_bytes), "error", render_text(report->assignment.error));
 }
 
+static json_t *render_prepared(const lh_worker_report *report) {
+    if (report->prepared.state == LH_WORKER_IDLE) {
+        return json_null();
+    }
+    return json_pack("{s:I,s:I,s:b,s:s,s:I,s:I,s:o}", "first_layer", (json_int_t)report->prepared.first_layer,
+                     "last_layer", (json_int_t)report->prepared.last_layer, "hold", (int)report->prepared.holds, "state",
+                     lh_worker_stage_state_name(report->prepared.state), "done_bytes",
+                     integer(report->prepared.done_bytes), "total_bytes",
+                     integer(report->prepared.total_bytes), "error", render_text(report->prepared.error));
+}
+
 static json_t *render_kv(const lh_worker_report *report) {
     if (!report->kv.present) {
         return json_null();
@@ -64,16 +82,16 @@ char *lh_control_report_render(const lh_worker_report *report) {
     }
     instance[16] = '\0';
     json_t *root = json_pack(
-        "{s:i,s:s,s:o,s:o,s:o,s:I,s:{s:o,s:o},s:I,s:I,s:o,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:b}", "protocol",
+        "{s:i,s:s,s:o,s:o,s:o,s:I,s:{s:o,s:o},s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:b}", "protocol",
         LH_CONTROL_PROTOCOL_VERSION, "instance", instance, "site", text_or_null(report->site), "version",
         text_or_null(report->version), "isa", text_or_null(report->isa), "threads",
         (json_int_t)report->threads, "addresses", "tls", text_or_null(report->tls_address), "plain",
         text_or_null(report->plain_address), "memory_bytes", integer(report->memory_bytes), "kv_bytes",
-        integer(report->kv_bytes), "assignment", render_assignment(report), "compute",
-        lh_compute_profile_render(&report->compute), "next", lh_hop_profile_render(&report->next), "kv",
-        render_kv(report), "steps", "active", integer(report->steps.active), "done",
-        integer(report->steps.done), "failed", integer(report->steps.failed), "leaving",
-        (int)report->leaving);
+        integer(report->kv_bytes), "assignment", render_assignment(report), "prepared",
+        render_prepared(report), "compute", lh_compute_profile_render(&report->compute), "next",
+        lh_hop_profile_render(&report->next), "kv", render_kv(report), "steps", "active",
+        integer(report->steps.active), "done", integer(report->steps.done), "failed",
+        integer(report->steps.failed), "leaving", (int)report->leaving);
     if (root != NULL && report->slowdown > 1 &&
         json_object_set_new(root, "slowdown", json_real(report->slowdown)) != 0) {
         json_decref(root);
@@ -160,8 +178,8 @@ static fields get_object(const fields *parent, const char *name, const char *pat
     return child;
 }
 
-static lh_status parse_model(const fields *parent, lh_control_model *model) {
-    fields f = get_object(parent, "model", "assignment.model");
+static lh_status parse_model(const fields *parent, const char *path, lh_control_model *model) {
+    fields f = get_object(parent, "model", path);
     get_text(&f, "name", model->name, sizeof(model->name));
     model->file_bytes = (uint64_t)get_integer(&f, "file_bytes", 1, FILE_BYTES_MAX);
     model->header_bytes = (uint64_t)get_integer(&f, "header_bytes", 1, FILE_BYTES_MAX);
@@ -196,26 +214,59 @@ static void parse_wire(fields *f, lh_control_assignment *assignment) {
     }
 }
 
+/* What an assignment and a stage to be prepared have in common. */
+static void parse_stage(fields *f, const char *model_path, lh_control_assignment *assignment) {
+    assignment->layers = get_u32(f, "layers", 1, LAYERS_MAX);
+    assignment->last_layer = get_u32(f, "last_layer", 1, LAYERS_MAX);
+    assignment->first_layer = get_u32(f, "first_layer", 0, LAYERS_MAX);
+    if (f->status == LH_OK &&
+        (assignment->last_layer > assignment->layers || assignment->first_layer >= assignment->last_layer)) {
+        refuse(f, "first_layer", "before last_layer, within layers");
+    }
+    assignment->context = get_u32(f, "context", 1, CONTEXT_MAX);
+    assignment->rows_max = get_u32(f, "rows_max", 1, LH_STEP_ROWS_MAX);
+    assignment->steps_max = get_u32(f, "steps_max", 1, STEPS_MAX);
+    parse_wire(f, assignment);
+    if (f->status == LH_OK) {
+        f->status = parse_model(f, model_path, &assignment->model);
+    }
+}
+
 static lh_status parse_assignment(const fields *parent, lh_control_assignment *assignment) {
     fields f = get_object(parent, "assignment", "assignment");
     assignment->generation = (uint64_t)get_integer(&f, "generation", 0, INT64_MAX);
     get_name(&f, "chain", assignment->chain);
     assignment->epoch = get_u32(&f, "epoch", 0, UINT32_MAX);
-    assignment->layers = get_u32(&f, "layers", 1, LAYERS_MAX);
-    assignment->last_layer = get_u32(&f, "last_layer", 1, LAYERS_MAX);
-    assignment->first_layer = get_u32(&f, "first_layer", 0, LAYERS_MAX);
-    if (f.status == LH_OK &&
-        (assignment->last_layer > assignment->layers || assignment->first_layer >= assignment->last_layer)) {
-        refuse(&f, "first_layer", "before last_layer, within layers");
-    }
-    assignment->context = get_u32(&f, "context", 1, CONTEXT_MAX);
-    assignment->rows_max = get_u32(&f, "rows_max", 1, LH_STEP_ROWS_MAX);
-    assignment->steps_max = get_u32(&f, "steps_max", 1, STEPS_MAX);
-    parse_wire(&f, assignment);
-    if (f.status == LH_OK) {
-        f.status = parse_model(&f, &assignment->model);
-    }
+    parse_stage(&f, "assignment.model", assignment);
     return f.status == LH_OK ? parse_next(&f, assignment) : f.status;
+}
+
+/* Both may be null, and are not there in the answers of a gateway that does not know them. */
+static bool is_there(const fields *parent, const char *name) {
+    const json_t *value = json_object_get(parent->object, name);
+    return value != NULL && !json_is_null(value);
+}
+
+static void parse_prepare(fields *parent, lh_control_answer *answer) {
+    answer->has_prepare = is_there(parent, "prepare");
+    if (parent->status != LH_OK || !answer->has_prepare) {
+        return;
+    }
+    fields f = get_object(parent, "prepare", "prepare");
+    answer->prepare_holds = get_bool(&f, "hold");
+    parse_stage(&f, "prepare.model", &answer->prepare);
+    parent->status = f.status;
+}
+
+static void parse_leave(fields *parent, lh_control_answer *answer) {
+    answer->has_leave = is_there(parent, "leave");
+    if (parent->status != LH_OK || !answer->has_leave) {
+        return;
+    }
+    fields f = get_object(parent, "leave", "leave");
+    answer->may_go = get_bool(&f, "may_go");
+    get_text(&f, "reason", answer->leave_reason, sizeof(answer->leave_reason));
+    parent->status = f.status;
 }
 
 static lh_status parse_root(const json_t *root, lh_control_answer *answer, lh_error *error) {
@@ -231,6 +282,8 @@ static lh_status parse_root(const json_t *root, lh_control_answer *answer, lh_er
         refuse(&f, "assignment", "there");
     }
     answer->has_assignment = !json_is_null(assignment);
+    parse_prepare(&f, answer);
+    parse_leave(&f, answer);
     if (f.status != LH_OK || !answer->has_assignment) {
         return f.status;
     }

@@ -35,7 +35,14 @@ typedef struct lh_control_answer {
     bool is_planned; /* false: what is there stays as it is */
     bool has_assignment;
     lh_control_assignment assignment;
+    bool has_prepare, prepare_holds; /* holds: load it, too; else fetch its weights alone */
+    lh_control_assignment prepare;   /* a stage: generation, chain, epoch and next are not set */
+    bool has_leave, may_go;
+    char leave_reason[LH_REPORT_ERROR_BYTES];
 } lh_control_answer;
+
+/* Whether one loaded stage serves both. */
+bool lh_control_is_same_stage(const lh_control_assignment *a, const lh_control_assignment *b);
 
 /* 1 to 63 of [A-Za-z0-9._-]: names of workers, sites and chains. */
 bool lh_control_name_is_valid(const char *name);

@@ -22,8 +22,6 @@ struct lh_control_renewal {
     bool known_away;
     int64_t renew_ms;
     int64_t expedited_ms; /* the next PUT comes so long after the one in progress; -1: as always */
-    void (*on_told)(void *), (*waiting_on_told)(void *); /* of the PUT in progress; of the next one */
-    void *told_context, *waiting_told_context;
     void (*on_closed)(void *);
     void *closed_context;
     /* The PUT's: the pool's thread writes them. */
@@ -43,14 +41,6 @@ static void put_on_pool(uv_work_t *work) {
     lh_control_renewal *renewal = work->data;
     renewal->status = lh_control_client_put(renewal->client, renewal->body, &renewal->answer,
                                             &renewal->answer_bytes, &renewal->error);
-}
-
-static void tell(void (**on_told)(void *), void *context) {
-    void (*call)(void *) = *on_told;
-    *on_told = NULL;
-    if (call != NULL) {
-        call(context);
-    }
 }
 
 /* One line when the gateway goes, one when it is back. */
@@ -81,6 +71,8 @@ static void take_answer(lh_control_renewal *renewal) {
     if (status == LH_OK) {
         renewal->renew_ms = answer->renew_ms;
         renewal->events.on_answer(renewal->context, answer);
+    } else {
+        renewal->events.on_failure(renewal->context);
     }
     free(answer);
 }
@@ -106,10 +98,8 @@ static void on_put_done(uv_work_t *work, int cancelled) {
     free(renewal->body);
     free(renewal->answer);
     renewal->body = renewal->answer = NULL;
-    tell(&renewal->on_told, renewal->told_context);
     renewal->putting = false;
     if (renewal->closing) {
-        tell(&renewal->waiting_on_told, renewal->waiting_told_context);
         uv_close((uv_handle_t *)&renewal->timer, on_timer_closed);
     } else if (renewal->again) {
         put_now(renewal);
@@ -127,9 +117,6 @@ static void put_now(lh_control_renewal *renewal) {
     renewal->body = lh_control_report_render(&report);
     renewal->again = false;
     renewal->expedited_ms = -1;
-    renewal->on_told = renewal->waiting_on_told;
-    renewal->told_context = renewal->waiting_told_context;
-    renewal->waiting_on_told = NULL;
     if (renewal->body == NULL ||
         uv_queue_work(renewal->timer.loop, &renewal->work, put_on_pool, on_put_done) != 0) {
         free(renewal->body);
@@ -160,11 +147,7 @@ lh_status lh_control_renewal_create(uv_loop_t *loop, lh_control_client *client,
     return LH_OK;
 }
 
-void lh_control_renewal_hurry(lh_control_renewal *renewal, void (*on_told)(void *), void *context) {
-    if (on_told != NULL) {
-        renewal->waiting_on_told = on_told;
-        renewal->waiting_told_context = context;
-    }
+void lh_control_renewal_hurry(lh_control_renewal *renewal) {
     if (renewal->putting) {
         renewal->again = true;
     } else if (!renewal->closing) {
@@ -186,7 +169,6 @@ void lh_control_renewal_close(lh_control_renewal *renewal, void (*on_closed)(voi
     renewal->closed_context = context;
     uv_timer_stop(&renewal->timer);
     if (!renewal->putting) {
-        tell(&renewal->waiting_on_told, renewal->waiting_told_context);
         uv_close((uv_handle_t *)&renewal->timer, on_timer_closed);
     }
 }

@@ -13,9 +13,6 @@
 /* Shards that wait for the compute thread, and encoded ones that wait for the next hop: a few large steps of
  * each. */
 #define QUEUE_BYTES ((size_t)64 << 20)
-/* Steps in progress get so long when the worker is told to stop. */
-#define LEAVE_MS 5000
-
 typedef struct program {
     lh_worker_settings settings;
     const lh_tls_options *tls;                              /* NULL: none */
@@ -28,7 +25,7 @@ typedef struct program {
     const lh_kernels *kernels;
     lh_server *server;
     lh_assignment_keeper *keeper;
-    bool leaving, idle, told, stopping;
+    bool leaving, stopping;
 } program;
 
 /* ---- Leaving ------------------------------------------------------------------------------------ */
@@ -61,27 +58,19 @@ static void stop(program *p) {
     }
 }
 
-static void stop_when_idle_and_told(program *p) {
-    if (p->idle && p->told) {
-        stop(p);
-    }
-}
-
 static void on_idle(void *context) {
-    program *p = context;
-    p->idle = true;
-    stop_when_idle_and_told(p);
+    stop(context);
 }
 
-static void on_told(void *context) {
+/* Others have taken over, or nobody is there to send steps. */
+static void on_released(void *context) {
     program *p = context;
-    p->told = true;
-    stop_when_idle_and_told(p);
+    lh_server_drain(p->server, on_idle, p);
 }
 
 static void on_impatient(uv_timer_t *timer) {
     program *p = timer->data;
-    lh_log(LH_LOG_WARN, "worker", "stopping with steps in progress");
+    lh_log(LH_LOG_WARN, "worker", "the drain timeout is over: leaving although nobody has taken over");
     stop(p);
 }
 
@@ -93,9 +82,8 @@ static void on_signal(uv_signal_t *handle, int number) {
     }
     p->leaving = true;
     lh_log(LH_LOG_INFO, "worker", "leaving signal=%d", number);
-    uv_timer_start(&p->patience, on_impatient, LEAVE_MS, 0);
-    lh_assignment_leave(p->keeper, on_told, p);
-    lh_server_drain(p->server, on_idle, p);
+    uv_timer_start(&p->patience, on_impatient, (uint64_t)p->settings.drain_timeout * 1000, 0);
+    lh_assignment_leave(p->keeper, on_released, p);
 }
 
 /* ---- Slowdown ----------------------------------------------------------------------------------- */

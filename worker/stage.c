@@ -142,6 +142,11 @@ void lh_stage_destroy(lh_stage *stage) {
     free(stage);
 }
 
+void lh_stage_use_pool(lh_stage *stage, lh_thread_pool *pool) {
+    assert(lh_thread_pool_size(pool) == lh_thread_pool_size(stage->compute.pool));
+    stage->compute.pool = pool;
+}
+
 const lh_kv_cache *lh_stage_kv(const lh_stage *stage) {
     return stage->kv;
 }

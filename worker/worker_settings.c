@@ -54,6 +54,10 @@ static const lh_option options[] = {
      "connections to the next worker: with more than 1 the activations of prompts go over the others in "
      "turn, for "
      "links on which one connection does not get its share"},
+    {"drain-timeout", LH_OPTION_NUMBER, AT(drain_timeout), "30", "SECONDS", 0, 86400, NULL,
+     "how long others have, after SIGTERM, to load what this worker holds and take its place; a second "
+     "signal "
+     "ends it at once"},
     LH_LOG_LEVEL_OPTION_ROW(lh_worker_settings, program),
     {"slowdown", LH_OPTION_TEXT, AT(slowdown), "1", "F[,G]", 0, 0, NULL,
      "for tests alone: plays a machine that is F times slower, by sleeping after each operation; SIGUSR1 "

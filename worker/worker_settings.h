@@ -13,7 +13,7 @@ typedef struct lh_worker_settings {
     const char *name, *site, *gateway;
     const char *listen, *listen_tls, *advertise, *advertise_tls;
     lh_program_options program;
-    int64_t threads, hop_connections;
+    int64_t threads, hop_connections, drain_timeout;
     const char *isa;
     int64_t memory_bytes, kv_bytes;
     const char *cache_dir, *model, *slowdown;

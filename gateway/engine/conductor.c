@@ -115,8 +115,14 @@ static void settle(lh_conductor *conductor, int64_t now_us) {
 /* ---- What happens
  * ------------------------------------------------------------------------------------------------ */
 
+static void tell_load(lh_conductor *conductor) {
+    lh_scheduler_figures figures = lh_scheduler_current_figures(conductor->scheduler);
+    lh_fleet_note_load(conductor->fleet, figures.running + figures.waiting);
+}
+
 lh_status lh_conductor_put(lh_conductor *conductor, const lh_worker_report *report, int64_t now_us,
                            lh_fleet_answer *answer, lh_error *error) {
+    tell_load(conductor);
     lh_status status = lh_fleet_put(conductor->fleet, report, now_us, answer, error);
     if (lh_fleet_is_loading(conductor->fleet))
         lh_scheduler_expect_chain(conductor->scheduler, now_us + EXPECTATION_US);
@@ -175,6 +181,7 @@ static int64_t suspicion_due_us(const lh_conductor *conductor) {
 void lh_conductor_tick(lh_conductor *conductor, int64_t now_us) {
     if (now_us >= suspicion_due_us(conductor))
         lh_fleet_stalled(conductor->fleet, lh_scheduler_progress_us(conductor->scheduler), now_us);
+    tell_load(conductor);
     lh_fleet_tick(conductor->fleet, now_us);
     settle(conductor, now_us);
     lh_scheduler_tick(conductor->scheduler, now_us);

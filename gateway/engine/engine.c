@@ -105,6 +105,7 @@ static lh_engine_state current_state(lh_engine *engine) {
     engine->was_ready |= is_up;
     if (atomic_load(&engine->is_draining))
         return LH_ENGINE_DRAINING;
+    is_up |= lh_fleet_is_changing_over(lh_conductor_fleet(engine->conductor), lh_clock_us());
     return is_up ? LH_ENGINE_READY : engine->was_ready ? LH_ENGINE_NO_CHAIN : LH_ENGINE_LOADING;
 }
 

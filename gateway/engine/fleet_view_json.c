@@ -28,6 +28,14 @@ static json_t *render_worker(const lh_worker *worker, int64_t now_us) {
                         "state", lh_worker_stage_state_name(r->assignment.state), "done_bytes",
                         (json_int_t)r->assignment.done_bytes, "total_bytes",
                         (json_int_t)r->assignment.total_bytes, "error", text_or_null(r->assignment.error));
+    json_t *prepared =
+        r->prepared.state == LH_WORKER_IDLE
+            ? json_null()
+            : json_pack("{s:i, s:i, s:b, s:s, s:I, s:I, s:o}", "first_layer", (int)r->prepared.first_layer,
+                        "last_layer", (int)r->prepared.last_layer, "hold", (int)r->prepared.holds, "state",
+                        lh_worker_stage_state_name(r->prepared.state), "done_bytes",
+                        (json_int_t)r->prepared.done_bytes, "total_bytes",
+                        (json_int_t)r->prepared.total_bytes, "error", text_or_null(r->prepared.error));
     json_t *kv = r->kv.present
                      ? json_pack("{s:I, s:I, s:i, s:I, s:i}", "pages_total", (json_int_t)r->kv.pages_total,
                                  "pages_free", (json_int_t)r->kv.pages_free, "page_positions",
@@ -38,13 +46,14 @@ static json_t *render_worker(const lh_worker *worker, int64_t now_us) {
         json_pack("{s:o, s:o}", "tls", text_or_null(r->tls_address), "plain", text_or_null(r->plain_address));
     json_t *steps = json_pack("{s:I, s:I, s:I}", "active", (json_int_t)r->steps.active, "done",
                               (json_int_t)r->steps.done, "failed", (json_int_t)r->steps.failed);
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o}", "name", r->name,
-        "site", r->site, "version", r->version, "isa", r->isa, "threads", (int)r->threads, "slowdown",
-        r->slowdown, "addresses", addresses, "memory_bytes", (json_int_t)r->memory_bytes, "kv_bytes",
-        (json_int_t)r->kv_bytes, "report_age_ms", (json_int_t)((now_us - worker->renewed_us) / 1000),
-        "lease_left_ms", (json_int_t)((worker->lease_until_us - now_us) / 1000), "leaving", (int)r->leaving,
-        "assignment", assignment, "compute", render_compute(worker, now_us), "kv", kv, "steps", steps);
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o}",
+                     "name", r->name, "site", r->site, "version", r->version, "isa", r->isa, "threads",
+                     (int)r->threads, "slowdown", r->slowdown, "addresses", addresses, "memory_bytes",
+                     (json_int_t)r->memory_bytes, "kv_bytes", (json_int_t)r->kv_bytes, "report_age_ms",
+                     (json_int_t)((now_us - worker->renewed_us) / 1000), "lease_left_ms",
+                     (json_int_t)((worker->lease_until_us - now_us) / 1000), "leaving", (int)r->leaving,
+                     "assignment", assignment, "prepared", prepared, "compute",
+                     render_compute(worker, now_us), "kv", kv, "steps", steps);
 }
 
 static json_t *render_workers(const lh_registry *registry, int64_t now_us) {
@@ -109,17 +118,31 @@ static json_t *render_links(const lh_chain *chain, const lh_registry *registry, 
     return links;
 }
 
+/* What is being prepared to take the chain's place. */
+static json_t *render_successor(const lh_fleet *fleet) {
+    const char *cause;
+    const lh_chain *next = lh_fleet_successor(fleet, &cause);
+    if (!next)
+        return json_null();
+    json_t *stages = json_array();
+    for (uint32_t i = 0; i < next->stage_count; i++)
+        json_array_append_new(stages, json_pack("{s:s, s:i, s:i}", "worker", next->stages[i].name,
+                                                "first_layer", (int)next->stages[i].first_layer, "last_layer",
+                                                (int)next->stages[i].last_layer));
+    return json_pack("{s:s, s:o}", "cause", cause, "stages", stages);
+}
+
 static json_t *render_chains(const lh_conductor *conductor, const lh_fleet_view *view, int64_t now_us) {
     const lh_fleet *fleet = lh_conductor_fleet(conductor);
     const lh_chain *chain = lh_fleet_chain(fleet);
     if (chain->state == LH_CHAIN_NONE)
         return json_array();
-    return json_pack("[{s:s, s:I, s:s, s:o, s:o, s:o, s:o}]", "name", chain->name, "epoch",
-                     (json_int_t)chain->epoch, "state", chain_states[chain->state], "reason",
-                     text_or_null(lh_fleet_reason(fleet)), "stages",
-                     render_stages(chain, lh_fleet_registry(fleet)), "links",
-                     render_links(chain, lh_fleet_registry(fleet), view, now_us), "overlap",
-                     lh_overlap_json_render(lh_scheduler_planner(lh_conductor_scheduler(conductor))));
+    return json_pack(
+        "[{s:s, s:I, s:s, s:o, s:o, s:o, s:o, s:o}]", "name", chain->name, "epoch", (json_int_t)chain->epoch,
+        "state", chain_states[chain->state], "reason", text_or_null(lh_fleet_reason(fleet)), "stages",
+        render_stages(chain, lh_fleet_registry(fleet)), "links",
+        render_links(chain, lh_fleet_registry(fleet), view, now_us), "next", render_successor(fleet),
+        "overlap", lh_overlap_json_render(lh_scheduler_planner(lh_conductor_scheduler(conductor))));
 }
 
 static json_t *render_kv(const lh_kv_ledger *ledger) {

@@ -2,7 +2,6 @@
 #include "gateway/fleet/fleet_state.h"
 
 #include "common/log.h"
-#include "gateway/schedule/pipeline_depth.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +10,6 @@
 /* How long the first plan waits for the expected workers before it takes those that are there: one that has
  * died while the gateway was away must not keep the others idle for ever. */
 #define EXPECTED_PATIENCE_US 60000000
-/* How long a worker that failed to load its stage is left out: long enough that the others form without it.
- */
-#define EXCLUSION_US 30000000
-
-/* So many times as often do workers report while their chain forms. */
-#define FORMING_HASTE 5
-
 lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profile *model, int64_t now_us,
                           lh_fleet **fleet, lh_error *error) {
     lh_fleet *f = calloc(1, sizeof *f);
@@ -31,6 +23,8 @@ lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profil
     f->model = model;
     f->created_us = f->changed_us = f->form_not_before_us = now_us;
     f->due_us = INT64_MAX;
+    f->rebalance.pause_us = options->rebalance_delay_us * LH_REBALANCE_PAUSE;
+    f->rebalance.last_us = INT64_MIN;
     snprintf(f->chain.name, sizeof f->chain.name, "%s", options->chain_name);
     snprintf(f->reason, sizeof f->reason, "no worker is registered");
     *fleet = f;
@@ -105,18 +99,19 @@ static void check_failures(lh_fleet *fleet, int64_t now_us) {
                worker->report.name, worker->report.assignment.error);
         snprintf(fleet->reason, sizeof fleet->reason, "worker %s cannot hold its stage: %.220s",
                  worker->report.name, worker->report.assignment.error);
-        lh_registry_exclude(fleet->registry, worker->report.name, now_us + EXCLUSION_US);
+        lh_registry_exclude(fleet->registry, worker->report.name, now_us + LH_EXCLUSION_US);
         lh_fleet_demand(fleet, LH_FLEET_REPLAN);
     }
 }
 
-/* A worker that is to leave stays while the others cannot do without it. */
+/* One that is to leave before it has loaded what it was given is replaced at once. */
 static void check_leavers(lh_fleet *fleet, int64_t now_us) {
-    if (fleet->pending != LH_FLEET_NOTHING || now_us < fleet->form_not_before_us)
+    if (fleet->chain.state == LH_CHAIN_READY || fleet->pending != LH_FLEET_NOTHING ||
+        now_us < fleet->form_not_before_us)
         return;
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++) {
         const lh_worker *worker = lh_registry_find(fleet->registry, fleet->chain.stages[i].name);
-        if (worker && worker->report.leaving) {
+        if (worker && worker->report.leaving && worker->report.assignment.state != LH_WORKER_READY) {
             lh_fleet_plan(fleet, now_us);
             return;
         }
@@ -195,6 +190,10 @@ static void start_chain(lh_fleet *fleet, int64_t now_us) {
         snprintf(fleet->reason, sizeof fleet->reason, "no worker is registered");
 }
 
+void lh_fleet_note_load(lh_fleet *fleet, uint32_t sequences) {
+    fleet->sequences = sequences;
+}
+
 void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
     lh_fleet_forgive_absence(fleet, now_us);
     lh_fleet_weigh_evidence(fleet, now_us);
@@ -212,6 +211,8 @@ void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
     }
     if (fleet->chain.state == LH_CHAIN_NONE && now_us >= fleet->form_not_before_us)
         start_chain(fleet, now_us);
+    if (fleet->chain.state != LH_CHAIN_NONE)
+        lh_fleet_succeed(fleet, now_us);
     if (fleet->chain.state != LH_CHAIN_NONE && fleet->pending == LH_FLEET_NOTHING)
         check_readiness(fleet, now_us);
     fleet->ticked_us = now_us;
@@ -243,31 +244,6 @@ static void log_change(const lh_worker_report *report, lh_registry_change change
             report->isa, report->threads, (unsigned long long)(report->memory_bytes >> 20), report->version);
 }
 
-static void fill_answer(const lh_fleet *fleet, const char *worker, lh_fleet_answer *answer) {
-    const lh_chain *chain = &fleet->chain;
-    int index = lh_chain_find(chain, worker);
-    *answer = (lh_fleet_answer){.renew_us = fleet->options.renew_us,
-                                .lease_us = fleet->options.lease_us,
-                                .is_planned = chain->state != LH_CHAIN_NONE};
-    if (index < 0)
-        return;
-    if (chain->state != LH_CHAIN_READY)
-        answer->renew_us /= FORMING_HASTE;
-    const lh_chain_stage *stage = &chain->stages[index];
-    bool is_last = (uint32_t)index + 1 == chain->stage_count;
-    answer->has_assignment = true;
-    answer->assignment = (lh_assignment){.chain = chain->name,
-                                         .epoch = chain->epoch,
-                                         .first_layer = stage->first_layer,
-                                         .last_layer = stage->last_layer,
-                                         .layers = fleet->model->layers,
-                                         .context = fleet->options.context,
-                                         .rows_max = fleet->options.rows_max,
-                                         .steps_max = LH_WORKER_PANELS,
-                                         .wire = stage->wire,
-                                         .next = is_last ? NULL : stage + 1};
-}
-
 lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us,
                        lh_fleet_answer *answer, lh_error *error) {
     lh_registry_change change;
@@ -279,12 +255,17 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
     log_change(report, change);
     lh_fleet_skip_epochs(fleet, report->assignment.generation, now_us);
     lh_fleet_tick(fleet, now_us);
-    fill_answer(fleet, report->name, answer);
+    lh_fleet_fill_answer(fleet, report, answer);
     return LH_OK;
 }
 
 const lh_chain *lh_fleet_chain(const lh_fleet *fleet) {
     return &fleet->chain;
+}
+
+const lh_chain *lh_fleet_successor(const lh_fleet *fleet, const char **cause) {
+    *cause = lh_succession_cause_name(fleet->succession.cause);
+    return fleet->succession.cause != LH_SUCCESSION_NONE ? &fleet->succession.chain : NULL;
 }
 
 const lh_registry *lh_fleet_registry(const lh_fleet *fleet) {

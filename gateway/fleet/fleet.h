@@ -10,11 +10,12 @@
  * - a step or a hop fails: lh_fleet_fault. The same stages form again under the next epoch, which empties
  * their KV caches; the workers are put on probation: one that does not renew soon is taken for gone long
  * before its lease would end. Other evidence is quicker still (fleet_suspicion.c).
- * - a worker is gone: what is left is planned anew, at once. When it does not fit, the chain waits for
- * workers.
+ * - a worker is gone: what is left is planned anew, at once; a spare takes its place where there is one. When it does not
+ * fit, the chain waits for workers.
+ * - a worker is to leave, or one has come with which the chain would be clearly faster: the next chain is prepared while
+ * this one serves (fleet_succession.c).
  * - a worker restarted: the same stages, the next epoch.
  * - a worker cannot load its stage: it is left out for a while.
- * - a spare joins: nothing changes while the chain is healthy.
  * - the gateway restarts: workers keep reporting, and keep their stages until there is a plan; epochs must not
  * repeat, so they go on from the wall clock's seconds, or from the greatest that a worker still has.
  * - the chain keeps failing with the same workers: it is formed again once a second at most.
@@ -38,6 +39,9 @@ typedef struct lh_fleet_options {
     uint32_t context, rows_max;
     lh_wire_policy wire;
     int64_t plan_delay_us, renew_us, lease_us, probation_us;
+    int64_t
+        rebalance_delay_us; /* for so long must workers have been there before the chain changes for their sake; 0: it
+                                   never does */
     uint32_t first_epoch; /* wall clock, seconds, at start */
 } lh_fleet_options;
 
@@ -56,6 +60,10 @@ typedef struct lh_fleet_answer {
     bool is_planned; /* false: the worker keeps what it has, and has_assignment is false */
     bool has_assignment;
     lh_assignment assignment;
+    bool has_prepare, prepare_holds;
+    lh_assignment prepare; /* a stage: chain, epoch and next are not set */
+    bool is_leaving, may_go;
+    const char *leave_reason; /* where it is leaving */
 } lh_fleet_answer;
 
 /* The texts and the model of the options must outlive the fleet. */
@@ -80,12 +88,18 @@ int64_t lh_fleet_suspicion_due_us(const lh_fleet *fleet, int64_t progress_us);
 bool lh_fleet_is_loading(const lh_fleet *fleet);
 /* No chain is planned until this is called again with NULL; the text, which must outlive that, says why. */
 void lh_fleet_hold(lh_fleet *fleet, const char *reason);
+/* How many sequences need the chain now. */
+void lh_fleet_note_load(lh_fleet *fleet, uint32_t sequences);
 /* Leases, plans, readiness. Call after each report and at lh_fleet_deadline_us. */
 void lh_fleet_tick(lh_fleet *fleet, int64_t now_us);
 /* Not before then must lh_fleet_tick be called for time alone. */
 int64_t lh_fleet_deadline_us(const lh_fleet *fleet);
 
 const lh_chain *lh_fleet_chain(const lh_fleet *fleet);
+/* The chain that is being prepared to take its place, and why; NULL: none. */
+const lh_chain *lh_fleet_successor(const lh_fleet *fleet, const char **cause);
 const lh_registry *lh_fleet_registry(const lh_fleet *fleet);
+/* The chain has just taken over from another and is being told so: a pause, not a failure. */
+bool lh_fleet_is_changing_over(const lh_fleet *fleet, int64_t now_us);
 /* Why the chain is not ready; "" when it is. */
 const char *lh_fleet_reason(const lh_fleet *fleet);

@@ -2,8 +2,10 @@
 #include "gateway/fleet/fleet_state.h"
 
 #include "common/log.h"
+#include "gateway/fleet/plan_revision.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Years that a clock may have been ahead. A worker that reports more is not believed, or the numbers would end.
  */
@@ -19,7 +21,7 @@ void lh_fleet_skip_epochs(lh_fleet *fleet, uint64_t generation, int64_t now_us) 
         fleet->epoch = (uint32_t)generation;
 }
 
-static bool is_eligible(const lh_worker *worker, int64_t now_us) {
+bool lh_fleet_is_eligible(const lh_worker *worker, int64_t now_us) {
     return !worker->report.leaving && worker->excluded_until_us <= now_us;
 }
 
@@ -27,10 +29,45 @@ uint32_t lh_fleet_eligible(const lh_fleet *fleet, int64_t now_us, const lh_worke
     uint32_t count = 0;
     for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
         const lh_worker *worker = lh_registry_at(fleet->registry, i);
-        if (is_eligible(worker, now_us))
+        if (lh_fleet_is_eligible(worker, now_us))
             workers[count++] = worker;
     }
     return count;
+}
+
+void lh_fleet_offers(const lh_worker *const *workers, uint32_t count, lh_plan_worker *offers) {
+    for (uint32_t i = 0; i < count; i++)
+        offers[i] = (lh_plan_worker){workers[i]->report.name, workers[i]->report.site,
+                                     workers[i]->report.threads, workers[i]->report.memory_bytes};
+}
+
+lh_plan lh_fleet_present_plan(const lh_chain *chain, const lh_worker *const *workers, uint32_t count) {
+    lh_plan plan = {.stage_count = chain->stage_count};
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_chain_stage *stage = &chain->stages[i];
+        plan.stages[i] = (lh_plan_stage){LH_PLAN_NOBODY, stage->first_layer, stage->last_layer};
+        for (uint32_t k = 0; k < count; k++)
+            if (strcmp(workers[k]->report.name, stage->name) == 0)
+                plan.stages[i].worker = k;
+    }
+    return plan;
+}
+
+lh_status lh_fleet_draft(const lh_fleet *fleet, uint32_t epoch, int64_t now_us, lh_chain *chain,
+                         lh_error *error) {
+    const lh_worker *workers[LH_WORKERS_MAX];
+    lh_plan_worker offers[LH_WORKERS_MAX];
+    lh_plan plan;
+    uint32_t count = lh_fleet_eligible(fleet, now_us, workers);
+    if (count == 0 && lh_registry_count(fleet->registry) > 0)
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "every worker is leaving or has failed to load its stage");
+    lh_fleet_offers(workers, count, offers);
+    const lh_plan present = lh_fleet_present_plan(&fleet->chain, workers, count);
+    lh_status status =
+        lh_plan_revise(fleet->model, offers, count, &fleet->options.planner, &present, &plan, error);
+    if (status == LH_OK)
+        status = lh_chain_form(chain, &plan, workers, &fleet->options.origin, epoch, now_us, error);
+    return status;
 }
 
 static void log_formed(const lh_fleet *fleet) {
@@ -48,6 +85,7 @@ static void note_formed(lh_fleet *fleet, int64_t now_us) {
     fleet->epoch = fleet->chain.epoch;
     fleet->has_served = true;
     fleet->pending = LH_FLEET_NOTHING;
+    fleet->is_changing_over = false;
     fleet->form_not_before_us = now_us + LH_FORM_INTERVAL_US;
     fleet->reason[0] = 0;
     log_formed(fleet);
@@ -67,32 +105,37 @@ static void explain(lh_fleet *fleet, const char *problem, int64_t now_us) {
 }
 
 bool lh_fleet_plan(lh_fleet *fleet, int64_t now_us) {
-    const lh_worker *workers[LH_WORKERS_MAX];
-    lh_plan_worker offers[LH_WORKERS_MAX];
-    lh_plan split;
     lh_error error;
-    uint32_t count = lh_fleet_eligible(fleet, now_us, workers);
-    for (uint32_t i = 0; i < count; i++)
-        offers[i] = (lh_plan_worker){workers[i]->report.name, workers[i]->report.site,
-                                     workers[i]->report.threads, workers[i]->report.memory_bytes};
-    lh_status status =
-        count == 0 && lh_registry_count(fleet->registry) > 0
-            ? lh_fail(&error, LH_ERR_UNAVAILABLE, "every worker is leaving or has failed to load its stage")
-            : lh_planner_split(fleet->model, offers, count, &fleet->options.planner, &split, &error);
-    if (status == LH_OK)
-        status = lh_chain_form(&fleet->chain, &split, workers, &fleet->options.origin,
-                               next_epoch(fleet, now_us), now_us, &error);
-    if (status != LH_OK) {
+    if (lh_fleet_draft(fleet, next_epoch(fleet, now_us), now_us, &fleet->chain, &error) != LH_OK) {
         explain(fleet, error.message, now_us);
         return false;
     }
+    lh_fleet_drop_successor(fleet, "the chain was planned anew");
     lh_chain_wires_start(&fleet->wires, &fleet->options.wire, fleet->model->width);
     fleet->planned_epoch = fleet->chain.epoch;
     note_formed(fleet, now_us);
     return true;
 }
 
+lh_status lh_fleet_take_over(lh_fleet *fleet, const lh_chain *next, int64_t now_us, lh_error *error) {
+    lh_chain chain = *next;
+    lh_status status = lh_chain_renew(&chain, fleet->registry, &fleet->options.origin,
+                                      next_epoch(fleet, now_us), now_us, error);
+    if (status != LH_OK)
+        return status;
+    chain.ready_us = fleet->chain.ready_us;
+    fleet->chain = chain;
+    lh_chain_wires_start(&fleet->wires, &fleet->options.wire, fleet->model->width);
+    fleet->planned_epoch = fleet->chain.epoch;
+    note_formed(fleet, now_us);
+    fleet->is_changing_over = true;
+    return LH_OK;
+}
+
 void lh_fleet_replan(lh_fleet *fleet, int64_t now_us) {
+    if (lh_fleet_succeed_now(fleet, now_us))
+        return;
+    lh_fleet_drop_successor(fleet, "the chain has lost a worker");
     if (lh_fleet_plan(fleet, now_us))
         return;
     lh_log(LH_LOG_WARN, "fleet", "chain is down chain=%s reason=\"%s\"", fleet->chain.name, fleet->reason);

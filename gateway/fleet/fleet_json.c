@@ -138,20 +138,41 @@ static void read_addresses(reader *r, lh_worker_report *report) {
     leave(r, &inner);
 }
 
+static lh_worker_stage_state read_stage_state(reader *r) {
+    const char *text = json_string_value(json_object_get(r->object, "state"));
+    for (lh_worker_stage_state state = LH_WORKER_FETCHING; text && state <= LH_WORKER_FAILED; state++)
+        if (strcmp(text, lh_worker_stage_state_name(state)) == 0)
+            return state;
+    refuse(r, "state", "fetching, loading, ready or failed");
+    return LH_WORKER_IDLE;
+}
+
 static void read_assignment(reader *r, lh_worker_report *report) {
     reader inner;
     if (enter(r, "assignment", "assignment.", true, &inner)) {
-        const char *text = json_string_value(json_object_get(inner.object, "state"));
+        report->assignment.state = read_stage_state(&inner);
         report->assignment.generation = read_number(&inner, "generation", 0, INT64_MAX);
         report->assignment.done_bytes = read_number(&inner, "done_bytes", 0, INT64_MAX);
         report->assignment.total_bytes = read_number(&inner, "total_bytes", 0, INT64_MAX);
         if (!json_is_null(json_object_get(inner.object, "error")))
             read_text(&inner, "error", report->assignment.error, sizeof report->assignment.error);
-        for (lh_worker_stage_state state = LH_WORKER_FETCHING; text && state <= LH_WORKER_FAILED; state++)
-            if (strcmp(text, lh_worker_stage_state_name(state)) == 0)
-                report->assignment.state = state;
-        if (report->assignment.state == LH_WORKER_IDLE)
-            refuse(&inner, "state", "fetching, loading, ready or failed");
+    }
+    leave(r, &inner);
+}
+
+/* Absent where the worker does not know of it. */
+static void read_prepared(reader *r, lh_worker_report *report) {
+    reader inner;
+    if (!json_object_get(r->object, "prepared"))
+        return;
+    if (enter(r, "prepared", "prepared.", true, &inner)) {
+        report->prepared.state = read_stage_state(&inner);
+        report->prepared.first_layer = (uint32_t)read_number(&inner, "first_layer", 0, UINT32_MAX);
+        report->prepared.last_layer = (uint32_t)read_number(&inner, "last_layer", 0, UINT32_MAX);
+        report->prepared.holds = read_bool(&inner, "hold");
+        report->prepared.done_bytes = read_number(&inner, "done_bytes", 0, INT64_MAX);
+        report->prepared.total_bytes = read_number(&inner, "total_bytes", 0, INT64_MAX);
+        read_text(&inner, "error", report->prepared.error, sizeof report->prepared.error);
     }
     leave(r, &inner);
 }
@@ -225,6 +246,7 @@ lh_status lh_fleet_json_parse_report(const char *name, const char *bytes, size_t
         report->leaving = read_bool(&r, "leaving");
         read_addresses(&r, report);
         read_assignment(&r, report);
+        read_prepared(&r, report);
         read_measurements(&r, report);
         read_kv(&r, report);
         read_steps(&r, report);
@@ -268,11 +290,28 @@ static json_t *render_assignment(const lh_assignment *a, const lh_fleet_model *m
                      render_next(a->next));
 }
 
+static json_t *render_prepare(const lh_fleet_answer *answer, const lh_fleet_model *model) {
+    const lh_assignment *a = &answer->prepare;
+    if (!answer->has_prepare)
+        return json_null();
+    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:b}", "model", render_model(model),
+                     "first_layer", (int)a->first_layer, "last_layer", (int)a->last_layer, "layers",
+                     (int)a->layers, "context", (int)a->context, "rows_max", (int)a->rows_max, "steps_max",
+                     (int)a->steps_max, "wire", lh_wire_name(a->wire), "hold", (int)answer->prepare_holds);
+}
+
+static json_t *render_leave(const lh_fleet_answer *answer) {
+    if (!answer->is_leaving)
+        return json_null();
+    return json_pack("{s:b, s:s}", "may_go", (int)answer->may_go, "reason", answer->leave_reason);
+}
+
 char *lh_fleet_json_render_answer(const lh_fleet_answer *answer, const lh_fleet_model *model) {
     json_t *assignment = answer->has_assignment ? render_assignment(&answer->assignment, model) : json_null();
-    return render(json_pack("{s:I, s:I, s:b, s:o}", "renew_ms", (json_int_t)(answer->renew_us / 1000),
-                            "lease_ms", (json_int_t)(answer->lease_us / 1000), "planned",
-                            (int)answer->is_planned, "assignment", assignment));
+    return render(json_pack(
+        "{s:I, s:I, s:b, s:o, s:o, s:o}", "renew_ms", (json_int_t)(answer->renew_us / 1000), "lease_ms",
+        (json_int_t)(answer->lease_us / 1000), "planned", (int)answer->is_planned, "assignment", assignment,
+        "prepare", render_prepare(answer, model), "leave", render_leave(answer)));
 }
 
 char *lh_fleet_json_render_tensors(const lh_model_file *file) {

@@ -1,6 +1,7 @@
 /* The split that makes the slowest stage as fast as can be, by dynamic programming over (workers, layers). */
 #include "gateway/fleet/planner.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,43 @@ static bool is_better(const cover *a, double slowest, double squares) {
     return a->slowest < 0 || slowest < a->slowest || (slowest == a->slowest && squares < a->squares);
 }
 
+/* Of a stage: the layers' bytes, and whether it is the first or the last. */
+static uint64_t held_bytes(const lh_model_profile *model, uint64_t layer_bytes, bool is_first, bool is_last) {
+    return layer_bytes + (is_first ? model->embedding_bytes : 0) + (is_last ? model->head_bytes : 0);
+}
+
+static double stage_time(const lh_model_profile *model, const lh_plan_worker *worker, uint64_t layer_bytes,
+                         bool is_last) {
+    double head = is_last ? (double)model->head_bytes : 0;
+    return ((double)layer_bytes + head / 2) / (worker->threads ? worker->threads : 1);
+}
+
+static uint64_t sum_layers(const lh_model_profile *model, uint32_t first, uint32_t last) {
+    uint64_t bytes = 0;
+    for (uint32_t i = first; i < last; i++)
+        bytes += model->layer_bytes[i];
+    return bytes;
+}
+
+uint64_t lh_planner_stage_bytes(const lh_model_profile *model, uint32_t first_layer, uint32_t last_layer) {
+    return held_bytes(model, sum_layers(model, first_layer, last_layer), first_layer == 0,
+                      last_layer == model->layers);
+}
+
+double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *workers, const lh_plan *plan) {
+    double slowest = 0;
+    for (uint32_t i = 0; i < plan->stage_count; i++) {
+        const lh_plan_stage *stage = &plan->stages[i];
+        const lh_plan_worker *worker = &workers[stage->worker];
+        uint64_t bytes = sum_layers(model, stage->first_layer, stage->last_layer);
+        bool is_last = stage->last_layer == model->layers;
+        if (held_bytes(model, bytes, stage->first_layer == 0, is_last) > worker->memory_bytes)
+            return INFINITY;
+        slowest = fmax(slowest, stage_time(model, worker, bytes, is_last));
+    }
+    return slowest;
+}
+
 /* covers[workers + 1][layers + 1]: the best split of the first layers over the first workers. */
 static bool split(const lh_model_profile *model, const uint64_t *bytes_before, const candidate *workers,
                   uint32_t count, cover *covers, lh_plan *plan) {
@@ -63,16 +101,15 @@ static bool split(const lh_model_profile *model, const uint64_t *bytes_before, c
         covers[i].slowest = -1;
     covers[0] = (cover){0};
     for (uint32_t w = 0; w < count; w++) {
-        double threads = workers[w].worker.threads ? workers[w].worker.threads : 1;
         for (uint32_t last = w + 1; last + (count - w - 1) <= layers; last++) {
             for (uint32_t first = w; first < last; first++) {
                 const cover *before = &covers[w * row + first];
                 uint64_t layer_bytes = bytes_before[last] - bytes_before[first];
-                uint64_t head = last == layers ? model->head_bytes : 0;
-                uint64_t held = layer_bytes + head + (first == 0 ? model->embedding_bytes : 0);
+                bool is_last = last == layers;
+                uint64_t held = held_bytes(model, layer_bytes, first == 0, is_last);
                 if (before->slowest < 0 || held > workers[w].worker.memory_bytes)
                     continue;
-                double time = ((double)layer_bytes + (double)head / 2) / threads;
+                double time = stage_time(model, &workers[w].worker, layer_bytes, is_last);
                 double slowest = time > before->slowest ? time : before->slowest;
                 double squares = before->squares + time * time;
                 cover *best = &covers[(w + 1) * row + last];

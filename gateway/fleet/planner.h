@@ -31,6 +31,12 @@ typedef struct lh_plan {
     lh_plan_stage stages[LH_PLAN_STAGES_MAX];
 } lh_plan;
 
+/* What a stage of these layers must hold of the model. */
+uint64_t lh_planner_stage_bytes(const lh_model_profile *model, uint32_t first_layer, uint32_t last_layer);
+/* The time of a plan's slowest stage in the planner's own measure, by which plans of one model compare. INFINITY: a stage does
+ * not fit its worker's memory. */
+double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *workers, const lh_plan *plan);
+
 /* Workers go in the order of sites, then by name. The split is contiguous, gives each worker a layer at
  * least, fits every worker's memory, and among those that do makes the slowest stage as fast as can be (bytes
  * per thread; the head counts half, since a prefill needs it once and a decode at every token). With more

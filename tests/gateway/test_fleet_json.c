@@ -25,6 +25,8 @@ static const char good[] =
     "0.5,"
     "\"take_share\":0.1,\"give_share\":0.2,\"draw_us\":7,\"draw_more_us\":2,\"shard_us\":3,\"step_us\":80,"
     "\"age_us\":5000},"
+    "\"prepared\":{\"first_layer\":3,\"last_layer\":9,\"hold\":true,\"state\":\"failed\",\"done_bytes\":5,"
+    "\"total_bytes\":6,\"error\":\"no room\"},"
     "\"next\":{\"connected\":true,\"round_trip_us\":120,\"bytes_sent\":9,\"bytes_per_us\":12.5},"
     "\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,\"page_bytes\":4096,\"sequences\":1},"
     "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":false,\"unknown\":[1,2,3]}";
@@ -45,6 +47,10 @@ static void a_report_is_read(void **state) {
     assert_string_equal(r.plain_address, "[::1]:7101");
     assert_int_equal(r.assignment.state, LH_WORKER_LOADING);
     assert_int_equal(r.assignment.generation, 7);
+    assert_int_equal(r.prepared.state, LH_WORKER_FAILED);
+    assert_true(r.prepared.first_layer == 3 && r.prepared.last_layer == 9 && r.prepared.holds);
+    assert_true(r.prepared.done_bytes == 5 && r.prepared.total_bytes == 6);
+    assert_string_equal(r.prepared.error, "no room");
     assert_true(r.next.present && r.next.connected && r.next.bytes_per_us == 12.5);
     assert_true(r.compute.point_count == 2 && r.compute.points[0].us == 900.5);
     assert_int_equal(r.kv.page_positions, 64);
@@ -111,6 +117,12 @@ static const struct {
     {"[::1]:7101", "user@host:71", "addresses.plain", LH_ERR_INVALID},
     {"\"state\":\"loading\"", "\"state\":\"idle\"", "assignment.state", LH_ERR_INVALID},
     {"\"state\":\"loading\"", "\"state\":3", "assignment.state", LH_ERR_INVALID},
+    {"\"prepared\":{", "\"prepared\":null,\"other\":{", "", LH_OK},
+    {"\"prepared\":{", "\"other\":{", "", LH_OK}, /* of an older worker */
+    {"\"prepared\":{", "\"prepared\":[],\"other\":{", "prepared", LH_ERR_INVALID},
+    {"\"hold\":true", "\"hold\":0", "prepared.hold", LH_ERR_INVALID},
+    {"\"state\":\"failed\"", "\"state\":\"idle\"", "prepared.state", LH_ERR_INVALID},
+    {"\"last_layer\":9", "\"last_layer\":-9", "prepared.last_layer", LH_ERR_INVALID},
     {"\"generation\":7", "\"generation\":null", "assignment.generation", LH_ERR_INVALID},
     {"\"page_positions\":64", "\"page_positions\":0", "kv.page_positions", LH_ERR_INVALID},
     {"\"connected\":true", "\"connected\":1", "next.connected", LH_ERR_INVALID},
@@ -221,7 +233,16 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     free(text);
     answer.has_assignment = false;
     text = lh_fleet_json_render_answer(&answer, &model);
-    assert_non_null(strstr(text, "\"assignment\":null"));
+    assert_non_null(strstr(text, "\"assignment\":null,\"prepare\":null,\"leave\":null"));
+    free(text);
+    answer.has_prepare = answer.prepare_holds = answer.is_leaving = true;
+    answer.prepare = answer.assignment;
+    answer.leave_reason = "others load";
+    text = lh_fleet_json_render_answer(&answer, &model);
+    assert_non_null(strstr(text,
+                           "\"first_layer\":1,\"last_layer\":2,\"layers\":2,\"context\":256,\"rows_max\":64,"
+                           "\"steps_max\":9,\"wire\":\"f16\",\"hold\":true}"));
+    assert_non_null(strstr(text, "\"leave\":{\"may_go\":false,\"reason\":\"others load\"}"));
     free(text);
     lh_model_file_close(file);
 }

@@ -7,6 +7,7 @@
 
 #include "gateway/fleet/planner.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,22 @@ static void the_head_counts_and_memory_binds(void **state) {
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, &error),
                      LH_ERR_UNAVAILABLE);
     assert_non_null(strstr(error.message, "no split fits"));
+}
+
+/* By the same measure as the plans are made: bytes by thread, half of the head's. */
+static void plans_are_compared_by_their_slowest_stage(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 70, 300);
+    lh_plan_worker workers[] = {{"a", "home", 2, 5000}, {"b", "home", 4, 5000}};
+    lh_plan plan = {2, {{0, 0, 10}, {1, 10, 30}}};
+    assert_true(lh_planner_slowest(&model, workers, &plan) == (2000 + 150) / 4.0);
+    plan = (lh_plan){2, {{1, 0, 18}, {0, 18, 30}}};
+    assert_true(lh_planner_slowest(&model, workers, &plan) == (1200 + 150) / 2.0);
+    workers[0].memory_bytes = 1200 + 299;
+    assert_true(isinf(lh_planner_slowest(&model, workers, &plan)));
+    assert_int_equal(lh_planner_stage_bytes(&model, 0, 18), 1870);
+    assert_int_equal(lh_planner_stage_bytes(&model, 18, 30), 1500);
+    assert_int_equal(lh_planner_stage_bytes(&model, 0, 30), 3370);
 }
 
 static void sites_give_the_order(void **state) {
@@ -172,6 +189,7 @@ int main(void) {
         cmocka_unit_test(equal_workers_get_equal_shares),
         cmocka_unit_test(shares_are_in_proportion_to_threads),
         cmocka_unit_test(the_head_counts_and_memory_binds),
+        cmocka_unit_test(plans_are_compared_by_their_slowest_stage),
         cmocka_unit_test(sites_give_the_order),
         cmocka_unit_test(fewer_stages_take_the_fastest),
         cmocka_unit_test(a_worker_too_small_for_a_layer_is_left_out),

@@ -111,9 +111,15 @@ class Fleet:
             print(f"---- {program.name}\n{program.log_text()[-4000:]}")
 
     def stop(self):
-        """What there is to say of programs that did not end well."""
+        """What there is to say of programs that did not end well. The gateway goes first: while it is there, workers that are to leave wait for
+        others to take over."""
         badly = ""
-        for program in reversed(self.programs()):
+        programs = self.programs()
+        if self.gateway:
+            self.gateway.stop()
+        for program in programs:
+            program.ask_to_stop()
+        for program in programs:
             status = program.stop()
             if status not in self.fair_ends:
                 badly += f"{program.name} ended with {status}:\n{program.log_text()[-6000:]}\n"

@@ -46,6 +46,7 @@ class Program:
         self.name = name
         self.log_path = pathlib.Path(folder) / f"{name}.log"
         self.log = open(self.log_path, "ab")
+        self.is_asked = False
         self.process = subprocess.Popen([str(a) for a in arguments], stdin=stdin, stdout=subprocess.PIPE, stderr=self.log)
 
     @property
@@ -62,10 +63,14 @@ class Program:
         self.process.kill()
         self.process.wait()
 
-    def stop(self, timeout=20):
-        """Asks it to end; returns its exit status, negative for a signal."""
-        if self.is_running():
+    def ask_to_stop(self):
+        if self.is_running() and not self.is_asked:
+            self.is_asked = True
             self.process.send_signal(signal.SIGTERM)
+
+    def stop(self, timeout=20):
+        """Asks it to end, once; returns its exit status, negative for a signal."""
+        self.ask_to_stop()
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:

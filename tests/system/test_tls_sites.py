@@ -145,7 +145,7 @@ class TwoMachines(unittest.TestCase):
 
     @classmethod
     def tidy(cls):
-        badly = [program.log_text()[-4000:] for program in reversed(cls.programs) if program.stop() != 0]
+        badly = [program.log_text()[-4000:] for program in cls.programs if program.stop() != 0]
         for machine in cls.machines:
             machine.remove()
         cls.temporary.cleanup()

@@ -71,7 +71,7 @@ static void test_haste_upon_haste(void **state) {
         }
     }
     expect_report(&b, "\"generation\":19,\"state\":\"ready\"");
-    expect_flag(&b, &b.told);
+    assert_false(b.told);
     assignment_bench_close(&b);
 }
 
@@ -184,19 +184,129 @@ static void test_the_worker_restarts_with_its_cache(void **state) {
     assignment_bench_close(&b);
 }
 
-static void test_leaving_is_told(void **state) {
+/* It serves until it is let go: by that word, or by an older gateway that takes its assignment away. */
+static void test_leaving_waits_for_the_gateways_word(void **state) {
+    (void)state;
+    for (int knows = 0; knows < 2; knows++) {
+        assignment_bench b;
+        assignment_bench_open_serving(&b);
+        assert_true(report_has(&b, "\"leaving\":false"));
+        if (knows) {
+            say_of_leaving(&b, "{\"may_go\":false,\"reason\":\"others load\"}");
+        }
+        lh_assignment_leave(b.keeper, loop_set_flag, &b.told);
+        expect_report(&b, "\"leaving\":true");
+        await_reports(&b, 3);
+        assert_false(b.told);
+        assert_int_equal(run_step(&b, 10), LH_OK);
+        want_nothing(&b);
+        if (knows) {
+            want(&b, &wanted_whole);
+            say_of_leaving(&b, "{\"may_go\":true,\"reason\":\"others have it\"}");
+        }
+        expect_flag(&b, &b.told);
+        assignment_bench_close(&b);
+    }
+}
+
+static void test_leaving_does_not_wait_for_a_gateway_that_is_gone(void **state) {
+    (void)state;
+    assignment_bench b;
+    assignment_bench_open_serving(&b);
+    close_gateway(&b);
+    lh_assignment_leave(b.keeper, loop_set_flag, &b.told);
+    expect_flag(&b, &b.told);
+    open_gateway(&b);
+    assignment_bench_close(&b);
+}
+
+/* While the old stage serves; then it is there at once, without a byte fetched or loaded again. */
+static void test_a_prepared_stage_takes_the_place_of_the_old_one(void **state) {
+    (void)state;
+    assignment_bench b;
+    assignment_bench_open_serving(&b);
+    wanted next = {.generation = 11, .first_layer = 0, .last_layer = 3, .context = 256, .wire = "f32"};
+    want_prepared(&b, &next, true);
+    expect_report(&b, "\"prepared\":{\"first_layer\":0,\"last_layer\":3,\"hold\":true,\"state\":\"ready\"");
+    assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    next.last_layer = 4;
+    next.first_layer = 1;
+    want(&b, &wanted_whole);
+    want_prepared(&b, &next, true); /* another one: the first is dropped */
+    expect_report(&b, "\"prepared\":{\"first_layer\":1,\"last_layer\":4,\"hold\":true,\"state\":\"ready\"");
+    unsigned requests = range_server_requests(b.files);
+    want(&b, &next);
+    expect_report(&b, "\"generation\":11,\"state\":\"ready\"");
+    assert_true(report_has(&b, "\"prepared\":null"));
+    assert_int_equal(range_server_requests(b.files), requests);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    assignment_bench_close(&b);
+}
+
+/* An assignment that comes before its stage is ready waits for it rather than to load it twice. */
+static void test_an_assignment_waits_for_what_is_being_prepared(void **state) {
     (void)state;
     assignment_bench b;
     assignment_bench_open(&b);
-    expect_report(&b, "\"leaving\":false");
-    lh_assignment_leave(b.keeper, loop_set_flag, &b.told);
-    expect_flag(&b, &b.told);
-    assert_true(report_has(&b, "\"leaving\":true"));
-    b.told = false;
-    close_gateway(&b);
-    lh_assignment_leave(b.keeper, loop_set_flag, &b.told); /* nobody to tell: it does not wait for ever */
-    expect_flag(&b, &b.told);
-    open_gateway(&b);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    unsigned requests = range_server_requests(b.files);
+    assignment_bench_close(&b);
+    assignment_bench_open(&b);
+    want_prepared(&b, &wanted_whole, true);
+    await_reports(&b, 1);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    assert_int_equal(range_server_requests(b.files), requests);
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    assignment_bench_close(&b);
+}
+
+/* Memory for one stage: its successor's weights come into the cache, no more. */
+static void test_weights_alone_are_prepared(void **state) {
+    (void)state;
+    assignment_bench b;
+    assignment_bench_open(&b);
+    wanted half = wanted_whole;
+    half.last_layer = 2;
+    want(&b, &half);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    want_prepared(&b, &wanted_whole, false);
+    expect_report(&b, "\"prepared\":{\"first_layer\":0,\"last_layer\":4,\"hold\":false,\"state\":\"ready\"");
+    range_server_fail(b.files, RANGE_404, 1000); /* from now on there is the cache alone */
+    wanted next = wanted_whole;
+    next.generation = 11;
+    want(&b, &next);
+    expect_report(&b, "\"generation\":11,\"state\":\"ready\"");
+    assert_int_equal(run_step(&b, 11), LH_OK);
+    assignment_bench_close(&b);
+}
+
+static void test_what_cannot_be_prepared_is_told_and_harms_nothing(void **state) {
+    (void)state;
+    assignment_bench b;
+    assignment_bench_open_serving(&b);
+    wanted bad = wanted_whole;
+    bad.context = 100000; /* more than the model has */
+    want_prepared(&b, &bad, true);
+    expect_report(&b, "\"prepared\":{\"first_layer\":0,\"last_layer\":4,\"hold\":true,\"state\":\"failed\"");
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"prepared\":null");
+    assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
+    assignment_bench_close(&b);
+}
+
+static void test_closing_while_preparing(void **state) {
+    (void)state;
+    assignment_bench b;
+    assignment_bench_open(&b);
+    range_server_fail(b.files, RANGE_SILENT, 1);
+    want_prepared(&b, &wanted_whole, true);
+    expect_report(&b, "\"state\":\"fetching\"");
     assignment_bench_close(&b);
 }
 
@@ -211,7 +321,7 @@ static void close_keeper_then_server(void *context) {
     lh_assignment_close(b->keeper, close_server, b);
 }
 
-static void test_closing_as_soon_as_leaving_is_told(void **state) {
+static void test_closing_as_soon_as_it_may_go(void **state) {
     (void)state;
     assignment_bench b;
     assignment_bench_open_serving(&b);
@@ -246,8 +356,14 @@ int main(void) {
         cmocka_unit_test(test_bad_answers_change_nothing),
         cmocka_unit_test(test_the_gateway_restarts),
         cmocka_unit_test(test_the_worker_restarts_with_its_cache),
-        cmocka_unit_test(test_leaving_is_told),
-        cmocka_unit_test(test_closing_as_soon_as_leaving_is_told),
+        cmocka_unit_test(test_leaving_waits_for_the_gateways_word),
+        cmocka_unit_test(test_leaving_does_not_wait_for_a_gateway_that_is_gone),
+        cmocka_unit_test(test_a_prepared_stage_takes_the_place_of_the_old_one),
+        cmocka_unit_test(test_an_assignment_waits_for_what_is_being_prepared),
+        cmocka_unit_test(test_weights_alone_are_prepared),
+        cmocka_unit_test(test_what_cannot_be_prepared_is_told_and_harms_nothing),
+        cmocka_unit_test(test_closing_while_preparing),
+        cmocka_unit_test(test_closing_as_soon_as_it_may_go),
         cmocka_unit_test(test_closing_while_fetching),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

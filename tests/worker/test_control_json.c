@@ -25,20 +25,28 @@ static void test_report(void **state) {
                                .leaving = true};
     char *text = lh_control_report_render(&report);
     assert_string_equal(
-        text, "{\"protocol\":1,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":\"1\",\"isa\":"
-              "\"avx2\","
-              "\"threads\":4,\"addresses\":{\"tls\":null,\"plain\":\"127.0.0.1:7101\"},\"memory_bytes\":1000,"
-              "\"kv_bytes\":2000,\"assignment\":null,\"compute\":null,\"next\":null,\"kv\":null,"
-              "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":true}");
+        text,
+        "{\"protocol\":1,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":\"1\",\"isa\":"
+        "\"avx2\","
+        "\"threads\":4,\"addresses\":{\"tls\":null,\"plain\":\"127.0.0.1:7101\"},\"memory_bytes\":1000,"
+        "\"kv_bytes\":2000,\"assignment\":null,\"prepared\":null,\"compute\":null,\"next\":null,\"kv\":null,"
+        "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":true}");
     free(text);
     report.assignment.generation = 9;
     report.assignment.state = LH_WORKER_FAILED;
-    lh_worker_report_set_error(&report, "no space on \xff");
+    lh_worker_report_copy_error(report.assignment.error, "no space on \xff");
     report.compute = (lh_compute_profile){.point_count = 2, .points = {{1, 0.125}, {8, 1000.0}}};
     report.next.present = report.kv.present = true;
+    report.prepared.state = LH_WORKER_LOADING;
+    report.prepared.first_layer = 3;
+    report.prepared.last_layer = 7;
+    report.prepared.done_bytes = 11;
     report.slowdown = 2.5;
     text = lh_control_report_render(&report);
     assert_non_null(strstr(text, "\"points\":[{\"rows\":1,\"us\":0.125},{\"rows\":8,\"us\":1000.0}]"));
+    assert_non_null(
+        strstr(text, "\"prepared\":{\"first_layer\":3,\"last_layer\":7,\"hold\":false,\"state\":\"loading\","
+                     "\"done_bytes\":11,\"total_bytes\":0,\"error\":\"\"}"));
     json_t *root = json_loads(text, 0, NULL);
     json_t *assignment = json_object_get(root, "assignment");
     assert_string_equal(json_string_value(json_object_get(assignment, "state")), "failed");
@@ -59,7 +67,10 @@ static void test_report(void **state) {
     "\"c\",\"epoch\":7,"                                                                                     \
     "\"model\":" MODEL ",\"first_layer\":2,\"last_layer\":5,\"layers\":5,\"context\":2048,\"rows_max\":512," \
     "\"steps_max\":8,\"wire\":\"f16\","                                                                      \
-    "\"next\":{\"gateway\":false,\"name\":\"b\",\"address\":\"h:1\",\"tls\":true}}}"
+    "\"next\":{\"gateway\":false,\"name\":\"b\",\"address\":\"h:1\",\"tls\":true}},"                         \
+    "\"prepare\":{\"model\":" MODEL ",\"first_layer\":1,\"last_layer\":4,\"layers\":5,\"context\":2048,"     \
+    "\"rows_max\":512,\"steps_max\":8,\"wire\":\"q8\",\"hold\":true},"                                       \
+    "\"leave\":{\"may_go\":false,\"reason\":\"b loads its layers\"}}"
 
 static void test_answer(void **state) {
     (void)state;
@@ -75,14 +86,22 @@ static void test_answer(void **state) {
     assert_true(a->wire == LH_WIRE_F16 && !a->next_is_gateway && a->next_tls);
     assert_string_equal(a->next_address, "h:1");
     assert_string_equal(a->model.header_sha256, HEX);
+    a = &answer.prepare;
+    assert_true(answer.has_prepare && answer.prepare_holds);
+    assert_true(a->first_layer == 1 && a->last_layer == 4 && a->layers == 5 && a->context == 2048);
+    assert_true(a->rows_max == 512 && a->steps_max == 8 && a->wire == LH_WIRE_Q8);
+    assert_string_equal(a->model.header_sha256, HEX);
+    assert_false(lh_control_is_same_stage(a, &answer.assignment));
+    assert_true(answer.has_leave && !answer.may_go);
+    assert_string_equal(answer.leave_reason, "b loads its layers");
     const char *none = "{\"renew_ms\":1,\"lease_ms\":2,\"planned\":false,\"assignment\":null,\"new\":[]}";
     assert_int_equal(lh_control_answer_parse(none, strlen(none), &answer, &error), LH_OK);
-    assert_false(answer.has_assignment || answer.is_planned);
+    assert_false(answer.has_assignment || answer.is_planned || answer.has_prepare || answer.has_leave);
 }
 
 /* The sound answer with one part replaced. */
 static void assert_refused(const char *part, const char *instead, const char *named) {
-    char text[2048];
+    char text[4096];
     const char *at = strstr(SOUND, part);
     assert_non_null(at);
     snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - SOUND), SOUND, instead, at + strlen(part));
@@ -119,6 +138,12 @@ static void test_bad_answers_are_refused_by_name(void **state) {
     assert_refused("\"address\":\"h:1\"", "\"address\":\"h\\u0001\"", "next.address");
     assert_refused("\"tls\":true", "\"tls\":\"yes\"", "next.tls");
     assert_refused("\"epoch\":7", "\"epoch\":7,\"epoch\":8", "JSON");
+    assert_refused("\"hold\":true", "\"hold\":1", "prepare.hold");
+    assert_refused("\"first_layer\":1", "\"first_layer\":4", "prepare.first_layer");
+    assert_refused("\"wire\":\"q8\"", "\"wire\":8", "prepare.wire");
+    assert_refused("\"prepare\":{", "\"prepare\":[],\"other\":{", "prepare");
+    assert_refused("\"may_go\":false", "\"may_go\":null", "leave.may_go");
+    assert_refused("\"reason\":\"b", "\"reason\":\"\\n", "leave.reason");
 }
 
 static void test_every_truncation_is_refused(void **state) {

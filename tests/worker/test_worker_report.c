@@ -15,18 +15,18 @@ static void test_an_error_is_cut_at_a_character(void **state) {
     memset(error, 'x', sizeof(error));
     error[sizeof(error) - 1] = '\0';
     memcpy(error + 254, "\xc3\xa4", 2); /* the character that does not fit is left out whole */
-    lh_worker_report_set_error(&report, error);
+    lh_worker_report_copy_error(report.assignment.error, error);
     assert_int_equal(strlen(report.assignment.error), 254);
     error[253] = '\0';
-    lh_worker_report_set_error(&report, error);
+    lh_worker_report_copy_error(report.assignment.error, error);
     assert_int_equal(strlen(report.assignment.error), 253);
-    lh_worker_report_set_error(&report, "\xc3\xa4");
+    lh_worker_report_copy_error(report.assignment.error, "\xc3\xa4");
     assert_string_equal(report.assignment.error, "\xc3\xa4");
-    lh_worker_report_set_error(&report, "");
+    lh_worker_report_copy_error(report.assignment.error, "");
     assert_string_equal(report.assignment.error, "");
     memset(error, 0x80, sizeof(error) - 1); /* no character begins at all */
     error[sizeof(error) - 1] = '\0';
-    lh_worker_report_set_error(&report, error);
+    lh_worker_report_copy_error(report.assignment.error, error);
     assert_string_equal(report.assignment.error, "");
 }
 

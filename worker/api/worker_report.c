@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-void lh_worker_report_set_error(lh_worker_report *report, const char *message) {
-    size_t length = strlen(message), capacity = sizeof(report->assignment.error);
-    length = length < capacity ? length : capacity - 1;
+void lh_worker_report_copy_error(char error[LH_REPORT_ERROR_BYTES], const char *message) {
+    size_t length = strlen(message);
+    length = length < LH_REPORT_ERROR_BYTES ? length : LH_REPORT_ERROR_BYTES - 1;
     while (length > 0 && ((unsigned char)message[length] & 0xc0u) == 0x80u) {
         length--;
     }
-    memcpy(report->assignment.error, message, length);
-    report->assignment.error[length] = '\0';
+    memcpy(error, message, length);
+    error[length] = '\0';
 }
 
 const char *lh_worker_stage_state_name(lh_worker_stage_state state) {

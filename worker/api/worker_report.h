@@ -35,6 +35,13 @@ typedef struct lh_worker_report {
         uint64_t generation, done_bytes, total_bytes; /* where it is not idle */
         char error[LH_REPORT_ERROR_BYTES];
     } assignment;
+    struct {
+        lh_worker_stage_state state;      /* LH_WORKER_IDLE: nothing was to be prepared */
+        uint32_t first_layer, last_layer; /* the rest where it is not idle */
+        bool holds;                       /* loaded, too; else its weights are fetched, no more */
+        uint64_t done_bytes, total_bytes;
+        char error[LH_REPORT_ERROR_BYTES];
+    } prepared; /* a stage that may be its next */
     lh_compute_profile compute;
     lh_hop_profile next;
     struct {
@@ -48,7 +55,7 @@ typedef struct lh_worker_report {
     bool leaving;
 } lh_worker_report;
 
-/* Sets assignment.error, cut to what fits, in whole characters. */
-void lh_worker_report_set_error(lh_worker_report *report, const char *message);
+/* Into assignment.error or prepared.error, cut to what fits, in whole characters. */
+void lh_worker_report_copy_error(char error[LH_REPORT_ERROR_BYTES], const char *message);
 /* "idle", "fetching", "loading", "ready", "failed". */
 const char *lh_worker_stage_state_name(lh_worker_stage_state state);

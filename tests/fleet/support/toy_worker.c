@@ -58,9 +58,12 @@ struct toy_worker {
     bool has_assignment;
     lh_worker_stage_state state;
     uint32_t epoch, first_layer, last_layer, layers;
-    uint32_t loaded_first, loaded_last; /* what is in memory: loading it again takes no time */
-    int next_node;                      /* -1: none */
-    bool has_failed;                    /* in this epoch: then later positions may well not continue */
+    uint32_t loaded_first, loaded_last;     /* what is in memory: loading it again takes no time */
+    uint32_t prepared_first, prepared_last; /* beside it: being loaded until then; 0, 0: nothing */
+    bool prepares_hold;
+    int64_t prepared_us;
+    int next_node;   /* -1: none */
+    bool has_failed; /* in this epoch: then later positions may well not continue */
     toy_worker_figures figures;
 };
 
@@ -102,6 +105,8 @@ static bool is_due(toy_worker *worker, const life_event *event, event_function *
     at(worker, stalled_until, run, event->id);
     return false;
 }
+
+static void put(void *context, void *argument);
 
 toy_worker *toy_worker_create(const toy_world *world, const toy_worker_options *options, int node) {
     toy_worker *worker = calloc(1, sizeof *worker);
@@ -578,6 +583,8 @@ void toy_worker_on_message(toy_worker *worker, const message *received) {
 }
 
 void toy_worker_on_connection(toy_worker *worker, int from, int to, bool connected) {
+    if (worker->is_alive && from == worker->node && to == worker->next_node)
+        put_later(worker, 0);
     if (!worker->is_alive || connected)
         return;
     worker->has_failed |= to == worker->node;
@@ -614,9 +621,30 @@ static void finish_loading(void *context, void *argument) {
     if (!is_due(worker, argument, finish_loading) || worker->epoch != ((life_event *)argument)->id)
         return;
     worker->figures.loads++;
+    worker->figures.waits++;
     worker->loaded_first = worker->first_layer;
     worker->loaded_last = worker->last_layer;
     worker->state = LH_WORKER_READY;
+    put_later(worker, 0);
+}
+
+static bool is_prepared(const toy_worker *worker) {
+    return worker->prepared_last > 0 && *worker->world.now_us >= worker->prepared_us;
+}
+
+/* The weights alone come in half of the time. */
+static void prepare(toy_worker *worker, const lh_fleet_answer *answered) {
+    uint32_t first = answered->prepare.first_layer, last = answered->prepare.last_layer;
+    if (!answered->has_prepare) {
+        worker->prepared_first = worker->prepared_last = 0;
+    } else if (first != worker->prepared_first || last != worker->prepared_last ||
+               answered->prepare_holds != worker->prepares_hold) {
+        worker->prepared_first = first;
+        worker->prepared_last = last;
+        worker->prepares_hold = answered->prepare_holds;
+        worker->prepared_us =
+            *worker->world.now_us + worker->options.load_us / (worker->prepares_hold ? 1 : 2);
+    }
 }
 
 static void adopt(toy_worker *worker, const lh_assignment *assignment) {
@@ -634,6 +662,13 @@ static void adopt(toy_worker *worker, const lh_assignment *assignment) {
     worker->layers = assignment->layers;
     worker->next_node = next_node;
     network_open(worker->world.net, worker->node, next_node);
+    if (is_prepared(worker) && worker->prepares_hold && worker->prepared_first == worker->first_layer &&
+        worker->prepared_last == worker->last_layer) {
+        worker->loaded_first = worker->first_layer;
+        worker->loaded_last = worker->last_layer;
+        worker->prepared_first = worker->prepared_last = 0;
+        worker->figures.loads++;
+    }
     bool is_loaded = worker->loaded_first == worker->first_layer && worker->loaded_last == worker->last_layer;
     worker->state = is_loaded ? LH_WORKER_READY : LH_WORKER_LOADING;
     if (!is_loaded)
@@ -660,6 +695,12 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
     snprintf(report->site, sizeof report->site, "%s", worker->options.site);
     snprintf(report->plain_address, sizeof report->plain_address, "%s:1", worker->options.name);
     report->assignment.state = worker->state;
+    if (worker->prepared_last > 0) {
+        report->prepared.state = is_prepared(worker) ? LH_WORKER_READY : LH_WORKER_LOADING;
+        report->prepared.first_layer = worker->prepared_first;
+        report->prepared.last_layer = worker->prepared_last;
+        report->prepared.holds = worker->prepares_hold;
+    }
     report->assignment.generation = worker->epoch;
     report->next.present = worker->has_assignment;
     report->next.connected =
@@ -673,7 +714,7 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
     report->kv.page_positions = worker->options.page_positions;
 }
 
-/* The report leaves now; gateway and answer are at the same instant, a round trip later. */
+/* The report leaves now; gateway and answer are at the same instant, a round trip later. What changes is reported at once. */
 static void put(void *context, void *argument) {
     toy_worker *worker = context;
     if (((life_event *)argument)->id != worker->put_count || !is_due(worker, argument, put))
@@ -681,6 +722,7 @@ static void put(void *context, void *argument) {
     lh_worker_report report;
     lh_fleet_answer answered;
     int64_t again_us = 200000;
+    uint32_t epoch = worker->epoch;
     fill_report(worker, &report);
     if (worker->world.put(worker->world.context, &report, &answered)) {
         again_us = answered.renew_us;
@@ -689,8 +731,16 @@ static void put(void *context, void *argument) {
         else if (answered.has_assignment &&
                  (!worker->has_assignment || answered.assignment.epoch != worker->epoch))
             adopt(worker, &answered.assignment);
+        if (answered.is_planned)
+            prepare(worker, &answered);
+        if (report.leaving && answered.may_go) {
+            toy_worker_kill(worker);
+            return;
+        }
     }
     int64_t round_trip_us = network_delay_us(worker->world.net, worker->node, 0) * 2;
+    if (worker->epoch != epoch && worker->state == LH_WORKER_READY)
+        again_us = 0;
     put_later(worker, round_trip_us + again_us);
 }
 
@@ -701,7 +751,7 @@ void toy_worker_start(toy_worker *worker) {
     assert(!worker->is_alive);
     worker->is_alive = true;
     worker->life++;
-    worker->figures.loads = 0;
+    worker->figures.loads = worker->figures.waits = 0;
     worker->state = LH_WORKER_IDLE;
     worker->epoch = 0;
     network_set_alive(worker->world.net, worker->node, true);
@@ -714,6 +764,7 @@ static void forget_everything(toy_worker *worker) {
     empty_kv(worker);
     worker->has_assignment = worker->is_leaving = false;
     worker->loaded_first = worker->loaded_last = 0;
+    worker->prepared_first = worker->prepared_last = 0;
     worker->next_node = -1;
 }
 

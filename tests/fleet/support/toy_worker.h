@@ -34,7 +34,8 @@ typedef struct toy_worker_figures {
     int64_t busy_us;
     uint64_t breaches;  /* pages or steps over the limit, a gap or overlap in positions, a wrong counter */
     uint64_t corrupt;   /* bodies refused for their checksums */
-    uint64_t loads;     /* of stages, since the process started */
+    uint64_t loads;     /* of stages, since the process started; prepared ones count, too */
+    uint64_t waits;     /* loads in which the stage that was to serve was awaited */
     uint32_t sequences; /* held now */
     uint32_t pages;
 } toy_worker_figures;
@@ -46,6 +47,7 @@ void toy_worker_destroy(toy_worker *worker);
 void toy_worker_start(toy_worker *worker);
 void toy_worker_kill(toy_worker *worker);
 bool toy_worker_is_alive(const toy_worker *worker);
+/* Asked to leave: it dies when it may go. */
 void toy_worker_set_leaving(toy_worker *worker, bool leaving);
 
 void toy_worker_on_message(toy_worker *worker, const message *received);

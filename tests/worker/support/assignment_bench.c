@@ -134,18 +134,42 @@ void want_what_is_there(assignment_bench *b) {
     strcpy(b->answer, "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":false,\"assignment\":null}");
 }
 
+static void render_stage(const assignment_bench *b, const wanted *w, char text[1024]) {
+    snprintf(
+        text, 1024,
+        "\"model\":{\"name\":\"tiny\",\"file_bytes\":%zu,\"header_bytes\":%zu,\"header_sha256\":\"%s\","
+        "\"weights_url\":\"%s/weights\",\"tensors_url\":\"%s/tensors\"},\"first_layer\":%u,\"last_layer\":%u,"
+        "\"layers\":4,\"context\":%u,\"rows_max\":64,\"steps_max\":4,\"wire\":\"%s\"",
+        b->model_bytes, b->header_bytes, b->header_sha256, range_server_url(b->files),
+        range_server_url(b->files), w->first_layer, w->last_layer, w->context, w->wire);
+}
+
 void want(assignment_bench *b, const wanted *w) {
+    char stage[1024];
+    render_stage(b, w, stage);
     snprintf(
         b->answer, sizeof(b->answer),
         "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":true,\"assignment\":{\"generation\":%u,\"chain\":"
-        "\"c\",\"epoch\":%u,"
-        "\"model\":{\"name\":\"tiny\",\"file_bytes\":%zu,\"header_bytes\":%zu,\"header_sha256\":\"%s\","
-        "\"weights_url\":\"%s/weights\",\"tensors_url\":\"%s/tensors\"},\"first_layer\":%u,\"last_layer\":%u,"
-        "\"layers\":4,\"context\":%u,\"rows_max\":64,\"steps_max\":4,\"wire\":\"%s\","
-        "\"next\":{\"gateway\":true}}}",
-        w->generation, w->generation, b->model_bytes, b->header_bytes, b->header_sha256,
-        range_server_url(b->files), range_server_url(b->files), w->first_layer, w->last_layer, w->context,
-        w->wire);
+        "\"c\",\"epoch\":%u,%s,\"next\":{\"gateway\":true}}}",
+        w->generation, w->generation, stage);
+}
+
+static void add(assignment_bench *b, const char *field) {
+    size_t length = strlen(b->answer);
+    snprintf(b->answer + length - 1, sizeof(b->answer) - length + 1, ",%s}", field);
+}
+
+void want_prepared(assignment_bench *b, const wanted *next, bool holds) {
+    char stage[1024], field[1100];
+    render_stage(b, next, stage);
+    snprintf(field, sizeof(field), "\"prepare\":{%s,\"hold\":%s}", stage, holds ? "true" : "false");
+    add(b, field);
+}
+
+void say_of_leaving(assignment_bench *b, const char *text) {
+    char field[400];
+    snprintf(field, sizeof(field), "\"leave\":%s", text);
+    add(b, field);
 }
 
 /* ---- The bench --------------------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ typedef struct assignment_bench {
     uv_loop_t loop;
     lh_h2_server *gateway;
     int port;
-    char answer[2048]; /* to every PUT */
+    char answer[4096]; /* to every PUT */
     int answer_status;
     char report[4096]; /* of the last PUT */
     int puts;
@@ -48,6 +48,9 @@ void assignment_bench_close(assignment_bench *b);
 void want_nothing(assignment_bench *b);
 void want_what_is_there(assignment_bench *b);
 void want(assignment_bench *b, const wanted *w);
+/* Adds to the answer: a stage is to be prepared, `text` is what is said of leaving. */
+void want_prepared(assignment_bench *b, const wanted *next, bool holds);
+void say_of_leaving(assignment_bench *b, const char *text);
 bool report_has(assignment_bench *b, const char *text);
 void expect_report(assignment_bench *b, const char *text);
 /* Runs the loop until so many more reports have come. */

@@ -106,6 +106,11 @@ const char *scripted_stage_log(void) {
 
 /* ---- worker/stage.h ----------------------------------------------------------------------------- */
 
+void lh_stage_use_pool(lh_stage *stage, lh_thread_pool *pool) {
+    (void)stage;
+    (void)pool;
+}
+
 void lh_stage_destroy(lh_stage *stage) {
     note("destroy, ");
     free(stage);
