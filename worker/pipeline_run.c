@@ -4,10 +4,11 @@
  * step that has waited. A piece is one of begin    reserve KV pages and a panel (the first stage embeds); in
  * the order of arrival within a class accept   one shard: the deferred norm's sums and the first product go
  * on finish   the rest of a step whose shards have all come taken in this order of preference, decode before
- * prefill. Within a class steps finish in the order of arrival: so they also leave in that order. A decode
+ * prefill; but where decode steps keep the stage busy, every so many of them prefill comes first, or no prompt would
+ * get through. Within a class steps finish in the order of arrival: so they also leave in that order. A decode
  * step overtakes prefill steps unless it shares a sequence with an earlier one.
  *
- * One panel is kept for decode steps, so that waiting prefill steps cannot shut them out.
+ * One panel is kept for decode steps, so that waiting prefill steps cannot shut them out, nor they the first prefill step.
  *
  * A step that fails takes with it the later ones that share its sequences, directly or through each other:
  * their positions no longer continue. They end in reverse order, each taking its positions back (stage.h). */
@@ -18,6 +19,10 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* Decode steps in a row while a prefill step is there (worker/api/PROTOCOL.md). More would let those that decode keep new
+ * ones waiting, fewer would let prompts slow them down. */
+#define OVERTAKES_MAX 4u
 
 /* ---- Ends --------------------------------------------------------------------------------------- */
 
@@ -237,9 +242,29 @@ static bool must_wait_to_begin(const lh_pipeline *pipeline, const lh_pipeline_st
     return false;
 }
 
+typedef enum prefill_state { NO_PREFILL, PREFILL_WAITS, PREFILL_HAS_BEGUN } prefill_state;
+
+/* Of the first prefill step that is not over, in the order in which they begin. */
+static prefill_state state_of_prefill(const lh_pipeline *pipeline) {
+    const lh_pipeline_step *step;
+    TAILQ_FOREACH(step, &pipeline->steps, links) {
+        if (!step->ended && !step->decode && step->batch.rows > 0) {
+            return step->stage_step != NULL ? PREFILL_HAS_BEGUN : PREFILL_WAITS;
+        }
+    }
+    return NO_PREFILL;
+}
+
+static bool is_prefills_turn(const lh_pipeline *pipeline) {
+    return pipeline->overtakes >= OVERTAKES_MAX;
+}
+
+/* The first prefill step may have the last panel; when it is its turn decode steps leave it one. */
 static bool has_panel(const lh_pipeline *pipeline, const lh_pipeline_step *step) {
-    uint32_t kept_for_decode = pipeline->steps_max > 1 && !step->decode ? 1 : 0;
-    return pipeline->begun_count + kept_for_decode < pipeline->steps_max;
+    prefill_state prefill = state_of_prefill(pipeline);
+    bool is_kept =
+        step->decode ? prefill == PREFILL_WAITS && is_prefills_turn(pipeline) : prefill == PREFILL_HAS_BEGUN;
+    return pipeline->begun_count + (is_kept && pipeline->steps_max > 1) < pipeline->steps_max;
 }
 
 static void begin(lh_pipeline *pipeline, lh_pipeline_step *step) {
@@ -365,8 +390,16 @@ static int is_cancelled(void *context) {
     return atomic_load(&step->cancelled) || step->failure.status != LH_OK;
 }
 
+static void count_overtakes(lh_pipeline *pipeline, const lh_pipeline_step *finished) {
+    if (finished->batch.rows > 0) {
+        bool has_overtaken = finished->decode && state_of_prefill(pipeline) != NO_PREFILL;
+        pipeline->overtakes = has_overtaken ? pipeline->overtakes + 1 : 0;
+    }
+}
+
 static void finish(lh_pipeline *pipeline, lh_pipeline_step *step) {
     lh_error error = {.status = LH_OK};
+    count_overtakes(pipeline, step);
     if (step->batch.rows > 0) {
         lh_stage_output output = {
             .context = step, .on_shard = on_shard, .on_sample = on_sample, .is_cancelled = is_cancelled};
@@ -419,10 +452,10 @@ static bool finish_next(lh_pipeline *pipeline, bool decode) {
 
 /* ---- The loop ----------------------------------------------------------------------------------- */
 
-/* One piece of work; false: there is none. */
+/* One piece of work; false: there is none. Decode first, until prefill's turn has come. */
 static bool work(lh_pipeline *pipeline) {
     for (int pass = 0; pass < 2; pass++) {
-        bool decode = pass == 0;
+        bool decode = (pass == 0) != is_prefills_turn(pipeline);
         if (begin_next(pipeline, decode) || accept_next(pipeline, decode) || finish_next(pipeline, decode)) {
             return true;
         }

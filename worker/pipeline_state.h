@@ -18,6 +18,7 @@ struct lh_pipeline {
     lh_stage *stage;
     uint32_t steps_max, begun_count;
     bool stopping;
+    uint32_t overtakes;      /* decode steps in a row that have finished while a prefill step was there */
     lh_pipeline_steps steps; /* those that have not been freed, in the order of arrival */
 };
 

@@ -2,10 +2,6 @@
 #include "gateway/schedule/pipeline_depth.h"
 #include "gateway/schedule/step_forming.h"
 
-/* Decode steps for each prefill step in the pipeline that may leave after one before decoding pauses for it.
- */
-#define OVERTAKES_MAX 4u
-
 /* A deal is good for so many steps: costs and positions change slowly. */
 #define DEAL_STEPS 32u
 
@@ -33,25 +29,11 @@ static uint32_t deal(lh_scheduler *s, uint32_t sequences) {
     return now->groups.count;
 }
 
-/* Workers run decode steps first. So that prompts get through nevertheless, there is one decode step less
- * while any are about, which leaves gaps at stages of equal speed; where the steps queue up at a slow stage
- * all the same, decoding pauses until the oldest prefill step has landed. */
-static uint32_t decode_depth(lh_scheduler *s, uint32_t decoding) {
-    uint32_t depth = deal(s, decoding);
-    if (s->prefill.count == 0 && lh_flight_table_count(s->flights, LH_STEP_PREFILL) == 0)
-        return depth;
-    for (lh_flight *f = NULL; (f = lh_flight_table_next(s->flights, f));)
-        if (f->step_class == LH_STEP_PREFILL && f->rows > 0 && !f->is_through &&
-            s->decode_steps - f->decode_steps_before > OVERTAKES_MAX * s->prefill_depth)
-            return 0;
-    return depth > 1 ? depth - 1 : 1;
-}
-
 /* One row of each ready sequence, but no more than its share of the pipeline: the others are to fill the
  * other steps. */
 void lh_forming_fill_decode(lh_scheduler *s, lh_flight *flight) {
-    uint32_t decoding = s->ready.count + s->sampling.count, depth = decode_depth(s, decoding);
-    uint32_t group = depth ? lh_least((decoding + depth - 1) / depth, s->options.rows_max) : 0;
+    uint32_t decoding = s->ready.count + s->sampling.count, depth = deal(s, decoding);
+    uint32_t group = lh_least((decoding + depth - 1) / depth, s->options.rows_max);
     lh_step_builder_begin(s->builder, flight, LH_STEP_DECODE, group);
     if (!lh_forming_has_place(s, LH_STEP_DECODE, depth))
         return;

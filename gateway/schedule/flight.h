@@ -20,10 +20,9 @@ typedef struct lh_flight {
     lh_step_class step_class;
     int64_t submitted_us;
     uint32_t rows, segment_count, release_count, draws_due /* segments that sample */, drawn_count;
-    uint64_t decode_steps_before; /* that had left when this one did */
-    lh_flight_segment *segments;  /* room for the table's segments_max */
-    lh_sequence **releases;       /* room for the table's releases_max */
-    bool is_through;              /* the whole chain has computed it */
+    lh_flight_segment *segments; /* room for the table's segments_max */
+    lh_sequence **releases;      /* room for the table's releases_max */
+    bool is_through;             /* the whole chain has computed it */
     bool wants_cancel, is_cancelled;
     bool is_answered; /* cancelled, and its request is closed; kept until the workers have surely dropped it
                          too */

@@ -139,7 +139,6 @@ void lh_forming_fill_prefill(lh_scheduler *s, lh_flight *flight) {
     if (!first || !lh_forming_has_place(s, LH_STEP_PREFILL, depth_of(s, first)) || waits_for_itself(s, first))
         return;
     s->prefills_since_eldest = first == s->prefill.first ? 0 : s->prefills_since_eldest + 1;
-    s->prefill_depth = first->plan.depth;
     use_cuts(s, &first->plan);
     add_chunk(s, first, chunk);
     if (has_company)

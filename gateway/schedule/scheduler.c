@@ -74,7 +74,6 @@ lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_sche
     s->next_sequence = s->next_step = 1;
     s->down_since_us = INT64_MIN;
     s->progress_us = now_us;
-    s->prefill_depth = 1;
     uint32_t sequences_max = options->sequences_max + options->queue_max;
     if (lh_wait_queue_create(options->sequences_max, sequences_max, &s->waiting, error) ||
         lh_sequence_book_create(sequences_max, &s->book, error) ||

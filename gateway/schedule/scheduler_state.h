@@ -38,7 +38,6 @@ struct lh_scheduler {
     lh_overlap_planner *planner;
     lh_decode_deal deal;
     uint32_t prefills_since_eldest; /* chunks of others since the prompt that was let in first had one */
-    uint32_t prefill_depth;         /* of the plan that the last prefill step was of */
     uint32_t cut_count;
     lh_step_cut
         cuts[LH_STEP_CUTS_MAX]; /* of the step that is being formed, one for each hop between workers */

@@ -56,7 +56,6 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
         return false;
     if (lh_flight_table_total(s->flights) == 0)
         s->progress_us = now_us;
-    flight->decode_steps_before = s->decode_steps;
     s->decode_steps += flight->step_class == LH_STEP_DECODE && flight->rows > 0;
     lh_flight_table_launch(s->flights, flight, s->next_step++, now_us);
     s->figures.steps++;

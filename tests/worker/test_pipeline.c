@@ -200,6 +200,23 @@ static void test_decode_goes_first(void **state) {
     assert_string_equal(b->work, "1b 1f 3b 3f 4b 4f 2b 2f ");
 }
 
+/* Decode steps that never end do not keep a prompt out. */
+static void test_prefill_has_its_turn(void **state) {
+    bench *b = *state;
+    scripted_stage_hold(true);
+    begin(b, 1, true, 11, 0);
+    scripted_stage_wait_held();
+    begin(b, 2, false, 12, 0);
+    begin(b, 3, false, 13, 0);
+    for (uint32_t i = 4; i < 13; i++) {
+        begin(b, i, true, 10 + i, 0);
+    }
+    scripted_stage_hold(false);
+    wait_for(b, &b->ended, 12);
+    assert_true(IN_ORDER("finish 7", "finish 2", "finish 8"));
+    assert_true(IN_ORDER("finish 11", "finish 3", "finish 12"));
+}
+
 static void test_steps_of_one_sequence_keep_their_order(void **state) {
     bench *b = *state;
     scripted_stage_hold(true);
@@ -474,6 +491,7 @@ static void test_removal_comes_in_its_turn(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_STEPS(test_decode_goes_first, 4),
+        WITH_STEPS(test_prefill_has_its_turn, 4),
         WITH_STEPS(test_steps_of_one_sequence_keep_their_order, 4),
         WITH_STEPS(test_missing_shards_hold_up_nobody_else, 4),
         WITH_STEPS(test_inbox_says_when_it_is_full, 2),

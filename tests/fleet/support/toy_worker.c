@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define FRAME_HEAD_BYTES 16u
+/* PROTOCOL.md, "Order of steps" */
+#define OVERTAKES_MAX 4u
 #define TROUBLE_US       30000 /* a report follows so soon after something failed */
 
 typedef enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FORWARDED } job_state;
@@ -53,6 +55,7 @@ struct toy_worker {
     uint64_t next_job;
     job *jobs; /* in the order in which they came */
     job *running;
+    uint32_t overtakes; /* decode jobs that have begun in a row while a prefill job waited */
     held_sequence *held;
 
     bool has_assignment;
@@ -301,13 +304,19 @@ static bool may_run_before(const toy_worker *worker, const job *candidate) {
     return true;
 }
 
-static job *pick_job(toy_worker *worker) {
-    for (int step_class = 0; step_class < 2; step_class++)
-        for (job *j = worker->jobs; j; j = j->next)
-            if (j->state == JOB_QUEUED && (int)j->manifest.step_class == step_class &&
-                may_run_before(worker, j))
-                return j;
+static job *find_job(toy_worker *worker, lh_step_class step_class) {
+    for (job *j = worker->jobs; j; j = j->next)
+        if (j->state == JOB_QUEUED && j->manifest.step_class == step_class && may_run_before(worker, j))
+            return j;
     return NULL;
+}
+
+/* Decode first, until prefill's turn has come. */
+static job *pick_job(toy_worker *worker) {
+    job *decode = find_job(worker, LH_STEP_DECODE), *prefill = find_job(worker, LH_STEP_PREFILL);
+    bool is_prefill = prefill && (!decode || worker->overtakes >= OVERTAKES_MAX);
+    worker->overtakes = decode && prefill && !is_prefill ? worker->overtakes + 1 : 0;
+    return is_prefill ? prefill : decode;
 }
 
 static void start_job(toy_worker *worker);
