@@ -7,7 +7,10 @@ enum {
     TICKS_PER_LIMIT = 6,    /* resolution of the limits */
     HEADERS_MS_MAX = 10000, /* of one request, begun to complete */
     STALLED_MS_MAX = 30000, /* for 64 KiB: the peer does not read */
-    UNUSED_MS_MAX = 120000  /* a connection with no stream and not a byte */
+    UNUSED_MS_MAX = 120000, /* a connection with no stream and not a byte */
+    /* A PING that is answered so much later than silence would be noticed: the peer's stream of frames is out of step, and it swallows ours as a
+     * body that never ends. Bytes of its own may come all the while. */
+    UNANSWERED_LIMITS = 3
 };
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -73,6 +76,10 @@ static lh_status check(const lh_h2_liveness *liveness, const lh_h2_activity *act
         return lh_fail(error, LH_ERR_TIMEOUT, "the peer has not read for %d ms", STALLED_MS_MAX);
     if (!activity->watched && liveness->silent_ms >= UNUSED_MS_MAX)
         return lh_fail(error, LH_ERR_TIMEOUT, "unused for %d ms", UNUSED_MS_MAX);
+    if (liveness->ping_sent_us && activity->watched &&
+        liveness->since_ping_ms >= UNANSWERED_LIMITS * limits->dead_after_ms)
+        return lh_fail(error, LH_ERR_TIMEOUT, "no PING answer for %lld ms",
+                       (long long)liveness->since_ping_ms);
     if (liveness->ping_sent_us && activity->watched && liveness->silent_ms >= limits->dead_after_ms)
         return lh_fail(error, LH_ERR_TIMEOUT, "no byte and no PING answer for %lld ms",
                        (long long)limits->dead_after_ms);

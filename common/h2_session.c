@@ -25,8 +25,8 @@ lh_h2_limits lh_h2_default_limits(void) {
                           .streams_max = 256,
                           .connections_max = 64,
                           .header_bytes_max = 16u << 10,
-                          .ping_interval_ms = 1000,
-                          .dead_after_ms = 3000,
+                          .ping_interval_ms = 500,
+                          .dead_after_ms = 2000,
                           .connect_timeout_ms = 3000,
                           .renew_after = 1u << 29,
                           .probe_bytes_max = LH_LINK_PROBE_BYTES_MAX};

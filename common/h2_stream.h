@@ -18,8 +18,9 @@ typedef struct lh_h2_limits {
     uint32_t connections_max; /* server. Default 64 */
     size_t header_bytes_max;  /* of one request: names, values and 32 for each (RFC 9113, 6.5.2). Default 16
                                  KiB */
-    int64_t ping_interval_ms; /* 0: none. Default 1000 */
-    int64_t dead_after_ms; /* no byte and no PING answer for so long: the connection is dead. Default 3000 */
+    int64_t ping_interval_ms; /* 0: none. Default 500 */
+    int64_t
+        dead_after_ms; /* no byte and no PING answer for so long: the connection is dead; after three times as long where bytes come, but no answer. Default 2000 */
     int64_t connect_timeout_ms; /* address, TCP, TLS and the first SETTINGS together. Default 3000 */
     uint32_t
         renew_after; /* client: a new connection after so many streams, before ids run out. Default 2^29 */

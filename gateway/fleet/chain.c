@@ -112,6 +112,19 @@ static void describe_stage(const lh_chain *chain, const lh_worker_report *report
         snprintf(reason, bytes, "worker %s is not connected to %s yet", report->name, next);
 }
 
+int lh_chain_awaited_hop(const lh_chain *chain, const lh_registry *registry, bool first_hop) {
+    int hop = first_hop ? -1 : 0;
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
+        if (!worker || worker->report.assignment.state != LH_WORKER_READY ||
+            worker->report.assignment.generation != chain->epoch || !worker->report.next.present)
+            return -1;
+        if (hop < 0 && !worker->report.next.connected)
+            hop = (int)i + 1;
+    }
+    return chain->stage_count > 0 ? hop : -1;
+}
+
 bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry, bool first_hop, char *reason,
                           size_t reason_bytes) {
     reason[0] = 0;

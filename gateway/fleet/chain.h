@@ -61,6 +61,9 @@ void lh_chain_drop(lh_chain *chain);
 int lh_chain_find(const lh_chain *chain, const char *worker);
 /* Which worker of the chain is missing (gone, or restarted since it was formed), as an index; -1: none. */
 int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *restarted);
+/* Where all workers hold their stage and nothing is missing but hops: the stage to which the first of those leads (stage_count: the
+ * gateway), else -1. */
+int lh_chain_awaited_hop(const lh_chain *chain, const lh_registry *registry, bool first_hop);
 /* Whether all workers hold their stage and every hop is connected. Where not, says in `reason` what it waits
  * for
  * ("worker b loads its layers: 35 %"). first_hop: the gateway's own connection. */

@@ -25,6 +25,7 @@ lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profil
     f->due_us = INT64_MAX;
     f->rebalance.pause_us = options->rebalance_delay_us * LH_REBALANCE_PAUSE;
     f->rebalance.last_us = INT64_MIN;
+    f->detour.until_us = f->detour.not_before_us = INT64_MIN;
     snprintf(f->chain.name, sizeof f->chain.name, "%s", options->chain_name);
     snprintf(f->reason, sizeof f->reason, "no worker is registered");
     *fleet = f;
@@ -215,6 +216,8 @@ void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
         lh_fleet_succeed(fleet, now_us);
     if (fleet->chain.state != LH_CHAIN_NONE && fleet->pending == LH_FLEET_NOTHING)
         check_readiness(fleet, now_us);
+    if (fleet->chain.state == LH_CHAIN_FORMING && fleet->pending == LH_FLEET_NOTHING)
+        lh_fleet_take_detour(fleet, now_us);
     fleet->ticked_us = now_us;
     fleet->due_us = lh_fleet_deadline_us(fleet);
 }

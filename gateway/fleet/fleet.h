@@ -14,6 +14,7 @@
  * fit, the chain waits for workers.
  * - a worker is to leave, or one has come with which the chain would be clearly faster: the next chain is prepared while
  * this one serves (fleet_succession.c).
+ * - two workers that are well do not reach each other: planned around their hop (fleet_detour.c).
  * - a worker restarted: the same stages, the next epoch.
  * - a worker cannot load its stage: it is left out for a while.
  * - the gateway restarts: workers keep reporting, and keep their stages until there is a plan; epochs must not

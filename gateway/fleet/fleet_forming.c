@@ -29,7 +29,7 @@ uint32_t lh_fleet_eligible(const lh_fleet *fleet, int64_t now_us, const lh_worke
     uint32_t count = 0;
     for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
         const lh_worker *worker = lh_registry_at(fleet->registry, i);
-        if (lh_fleet_is_eligible(worker, now_us))
+        if (lh_fleet_is_eligible(worker, now_us) && !lh_fleet_passes_over(fleet, worker->report.name, now_us))
             workers[count++] = worker;
     }
     return count;
@@ -136,6 +136,9 @@ void lh_fleet_replan(lh_fleet *fleet, int64_t now_us) {
     if (lh_fleet_succeed_now(fleet, now_us))
         return;
     lh_fleet_drop_successor(fleet, "the chain has lost a worker");
+    if (lh_fleet_plan(fleet, now_us))
+        return;
+    fleet->detour.until_us = INT64_MIN; /* now whoever is there is needed */
     if (lh_fleet_plan(fleet, now_us))
         return;
     lh_log(LH_LOG_WARN, "fleet", "chain is down chain=%s reason=\"%s\"", fleet->chain.name, fleet->reason);

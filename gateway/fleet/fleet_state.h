@@ -57,6 +57,11 @@ struct lh_fleet {
     bool first_hop_refused;
     int64_t broken_us;      /* when the chain last stopped serving */
     uint32_t planned_epoch; /* the first one with the present stages */
+    struct {
+        char worker
+            [LH_WORKER_NAME_BYTES]; /* is passed over until then, since a hop to or from it does not come up */
+        int64_t until_us, not_before_us;
+    } detour;
     int64_t ticked_us,
         due_us; /* the last tick; when the next one should come at the latest, INT64_MAX: for no time's sake */
     uint32_t epoch; /* the last one given out */
@@ -90,6 +95,9 @@ void lh_fleet_renew(lh_fleet *fleet, int64_t now_us);
 void lh_fleet_demand(lh_fleet *fleet, lh_fleet_change change);
 /* Takes workers for gone whose process has ended, as their neighbours say (fleet_suspicion.c). */
 void lh_fleet_weigh_evidence(lh_fleet *fleet, int64_t now_us);
+/* Plans around a hop that does not come up (fleet_detour.c), and whether it has done so with this worker. */
+void lh_fleet_take_detour(lh_fleet *fleet, int64_t now_us);
+bool lh_fleet_passes_over(const lh_fleet *fleet, const char *worker, int64_t now_us);
 /* Where this tick comes far too late, the gateway was stopped: nobody could be heard meanwhile. */
 void lh_fleet_forgive_absence(lh_fleet *fleet, int64_t now_us);
 const char *lh_succession_cause_name(lh_succession_cause cause);

@@ -234,6 +234,47 @@ static void a_cut_hop_is_formed_again(void **state) {
     }
 }
 
+/* Two neighbours do not reach each other, though all else does: the spare takes the place of one of them; and where there is
+ * none, an error in time. */
+static void a_hop_that_stays_down_is_avoided(void **state) {
+    (void)state;
+    static const int hops[][2] = {{0, 1}, {1, 2}, {2, 3}, {3, 0}};
+    for (size_t i = 0; i < sizeof hops / sizeof hops[0] * 2; i++) {
+        const int *hop = hops[i / 2];
+        simulation *sim = small_fleet_create(
+            &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.planner.stages = 3}, 4);
+        submit_streams(sim, 5);
+        simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
+        network_block(simulation_network(sim), hop[0], hop[1], simulation_now_us(sim) + 30000 * MS);
+        if (i % 2)
+            network_block(simulation_network(sim), hop[1], hop[0], simulation_now_us(sim) + 30000 * MS);
+        assert_in_range(assert_all_finished(sim, 5), 1, 5000 * MS);
+        assert_int_equal(chain_of(sim)->stage_count, 3);
+        simulation_step_until(sim, simulation_now_us(sim) + 40000 * MS);
+        small_fleet_assert_clean(sim);
+        simulation_destroy(sim);
+    }
+}
+
+static void without_a_way_around_a_hop_the_streams_end_cleanly(void **state) {
+    (void)state;
+    simulation *sim = simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS}});
+    toy_worker_options workers[2] = {small_worker(0), small_worker(1)};
+    workers[0].memory_bytes = workers[1].memory_bytes = 7000;
+    simulation_add_worker(sim, &workers[0]);
+    simulation_add_worker(sim, &workers[1]);
+    simulation_wait_ready(sim, 10000 * MS);
+    submit_streams(sim, 3);
+    simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
+    int64_t cut_us = simulation_now_us(sim);
+    network_block(simulation_network(sim), 1, 2, cut_us + 9000 * MS);
+    assert_true(simulation_run_streams(sim, cut_us + 5050 * MS));
+    assert_true(simulation_stream_at(sim, 0)->is_failed);
+    simulation_step_until(sim, cut_us + 9000 * MS);
+    simulation_wait_ready(sim, cut_us + 11000 * MS);
+    simulation_destroy(sim);
+}
+
 /* The checksums find a flipped bit, and the replay repairs it. */
 static void corruption_never_becomes_text(void **state) {
     (void)state;
@@ -329,6 +370,8 @@ int main(void) {
         cmocka_unit_test(a_stalled_worker_is_replaced_and_comes_back_harmless),
         cmocka_unit_test(a_partitioned_worker_is_replaced),
         cmocka_unit_test(a_cut_hop_is_formed_again),
+        cmocka_unit_test(a_hop_that_stays_down_is_avoided),
+        cmocka_unit_test(without_a_way_around_a_hop_the_streams_end_cleanly),
         cmocka_unit_test(corruption_never_becomes_text),
         cmocka_unit_test(a_poisonous_sequence_fails_alone),
         cmocka_unit_test(a_restarted_gateway_finds_its_fleet),

@@ -7,7 +7,7 @@
 
 #define RECONNECT_US      100000
 #define RETRANSMISSION_US 200000
-#define DEAD_AFTER_US     3000000 /* PINGs without an answer */
+#define DEAD_AFTER_US     2000000 /* PINGs without an answer */
 
 typedef struct pending_message {
     struct pending_message *next;
