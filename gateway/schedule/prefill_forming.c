@@ -135,6 +135,8 @@ void lh_forming_fill_prefill(lh_scheduler *s, lh_flight *flight) {
     bool has_company = first && is_whole(first, chunk);
     if (has_company && limit < SHARED_ROWS_MAX)
         limit = within_budget(s, first, lh_least(SHARED_ROWS_MAX, s->options.rows_max));
+    if (limit < chunk)
+        limit = chunk; /* a budget cuts into even parts, so that of more rows fewer may be allowed */
     lh_step_builder_begin(s->builder, flight, LH_STEP_PREFILL, limit);
     if (!first || !lh_forming_has_place(s, LH_STEP_PREFILL, depth_of(s, first)) || waits_for_itself(s, first))
         return;

@@ -40,6 +40,8 @@ static void build(schedule *s) {
     options.scheduler.sequences_max = 2 + (uint32_t)(random >> 40 & 7);
     options.scheduler.queue_max = (uint32_t)(random >> 32 & 15);
     options.scheduler.overlap = (lh_overlap_spec){LH_OVERLAP_MANUAL, 1 + (uint32_t)(random >> 24 & 63), 1};
+    options.scheduler.step_budget_us = (random >> 20 & 3) * 3 * MS;
+    bool measures = random >> 22 & 1;
     s->sim = simulation_create(&options);
     s->workers = 2 + (int)dice(s, WORKERS_MAX - 1);
     for (int i = 0; i < s->workers; i++) {
@@ -48,6 +50,7 @@ static void build(schedule *s) {
         worker.pages_total = 30 + (uint32_t)dice(s, 100);
         worker.page_positions = 8u << dice(s, 3);
         worker.step_us = dice_ms(s, 5) + 100;
+        worker.measures = measures;
         worker.threads = 1 + (uint32_t)dice(s, 8);
         simulation_add_worker(s->sim, &worker);
     }
