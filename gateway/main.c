@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,9 @@
 #define PROBATION_RENEWALS 3
 /* Of what workers tell of the last requests' steps. */
 #define TRACE_BYTES_MAX (32u << 20)
+
+/* Workers' connections, the model's file, epolls and what else is open. */
+#define DESCRIPTORS_BESIDES 256
 
 typedef struct gateway {
     lh_gateway_settings settings;
@@ -189,15 +193,30 @@ static void reload_keys(gateway *g) {
         lh_log(LH_LOG_INFO, "gateway", "keys read again count=%zu", lh_gatekeeper_keys(g->gatekeeper));
 }
 
+/* Each connection is a descriptor, and the usual limit of 1024 is a default for programs that use select(). */
+static void raise_descriptor_limit(const gateway *g) {
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)g->settings.max_connections + DESCRIPTORS_BESIDES;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < wanted)
+        lh_log(LH_LOG_WARN, "gateway", "descriptors are limited to %llu: too few for --max-connections %lld",
+               (unsigned long long)limit.rlim_cur, (long long)g->settings.max_connections);
+}
+
 static lh_status start_api(gateway *g, lh_error *error) {
     lh_openai_api_config config = lh_openai_api_config_default();
     config.http.listen = g->settings.listen;
     config.sequences_max = (uint32_t)(g->settings.max_sequences + g->settings.max_queue);
+    config.http.connections = (uint32_t)g->settings.max_connections;
+    config.http.connections_per_address = (uint32_t)g->settings.max_connections_per_address;
     config.request_timeout_us = g->settings.request_timeout * 1000000;
     config.strict_params = g->settings.strict_params;
     config.logits_digest = g->settings.logits_digest;
     config.traces = g->traces;
     config.gatekeeper = g->gatekeeper;
+    raise_descriptor_limit(g);
     return lh_openai_api_open(&config, g->engine, &g->model, &g->api, error);
 }
 

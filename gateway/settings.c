@@ -19,6 +19,11 @@ static const lh_option options[] = {
      "the model's id in the API; default: the file's name without .gguf"},
     {"listen", LH_OPTION_TEXT, AT(listen), "127.0.0.1:8080", "HOST:PORT", 0, 0, NULL,
      "address of the public API"},
+    {"max-connections", LH_OPTION_NUMBER, AT(max_connections), "4096", "N", 64, 65536, NULL,
+     "connections of clients at a time; where they run short, those that wait for their client's bytes are "
+     "closed"},
+    {"max-connections-per-address", LH_OPTION_NUMBER, AT(max_connections_per_address), "0", "N", 0, 65536,
+     NULL, "of one address; 0: any number, as behind a proxy"},
     {"api-key-file", LH_OPTION_TEXT, AT(api_key_file), "", "PATH", 0, 0, NULL,
      "file of the SHA-256 of each key that clients may show as \"Authorization: Bearer KEY\", readable by "
      "its "

@@ -11,7 +11,10 @@
 #define HALF_CLOSED_GRACE_US 1000000
 
 static const char *reason_phrase(unsigned status) {
-    return status == 408 ? "Request Timeout" : status == 413 ? "Content Too Large" : "Bad Request";
+    return status == 408   ? "Request Timeout"
+           : status == 413 ? "Content Too Large"
+           : status == 503 ? "Service Unavailable"
+                           : "Bad Request";
 }
 
 static void send_reply(int fd, const lh_http_reply *reply) {
@@ -50,6 +53,27 @@ void lh_http_connection_refuse(lh_http_exchange *exchange, unsigned status, cons
     if (exchange->phase != LH_HTTP_PHASE_CLOSED)
         close_locked(exchange, status, message);
     pthread_mutex_unlock(&exchange->mutex);
+}
+
+static bool waits_for_client(const lh_http_exchange *connection) {
+    return connection->phase == LH_HTTP_PHASE_HEADERS || connection->phase == LH_HTTP_PHASE_BODY;
+}
+
+int64_t lh_http_connection_waits_until_us(lh_http_exchange *connection) {
+    pthread_mutex_lock(&connection->mutex);
+    int64_t until_us =
+        waits_for_client(connection) && connection->deadline_us ? connection->deadline_us : INT64_MAX;
+    pthread_mutex_unlock(&connection->mutex);
+    return until_us;
+}
+
+/* One that rests between two requests expects to be closed without a word. */
+void lh_http_connection_shed(lh_http_exchange *connection) {
+    pthread_mutex_lock(&connection->mutex);
+    bool rests = connection->phase == LH_HTTP_PHASE_HEADERS && connection->served_before;
+    if (waits_for_client(connection))
+        close_locked(connection, rests ? 0 : 503, "The server has too many connections.");
+    pthread_mutex_unlock(&connection->mutex);
 }
 
 /* With the connection locked. */
@@ -210,13 +234,20 @@ bool lh_http_connection_is_gone(lh_http_exchange *exchange) {
     return gone;
 }
 
+void lh_http_connection_drop_body(lh_http_exchange *exchange) {
+    free(exchange->body);
+    exchange->body = NULL;
+    exchange->body_bytes = exchange->body_capacity = 0;
+    exchange->request.body = "";
+    exchange->request.body_bytes = 0;
+}
+
 /* Nothing of the exchange is left for the next request on the connection. */
 static void forget_exchange(lh_http_exchange *exchange) {
     free(exchange->target);
     free(exchange->path);
-    free(exchange->body);
-    exchange->target = exchange->path = exchange->body = NULL;
-    exchange->body_bytes = exchange->body_capacity = 0;
+    lh_http_connection_drop_body(exchange);
+    exchange->target = exchange->path = NULL;
     exchange->request = (lh_http_request){0};
     exchange->headers_taken = exchange->request_taken = exchange->close_after = false;
     exchange->state = NULL;

@@ -70,6 +70,8 @@ void lh_http_connection_destroy(lh_http_exchange *connection);
 lh_status lh_http_connection_begin(lh_http_exchange *exchange, const char *target);
 /* Enters a phase with its deadline (0: none). False: the connection is closed, nothing may follow. */
 bool lh_http_connection_enter(lh_http_exchange *exchange, lh_http_phase phase, uint32_t deadline_ms);
+/* The request's body has been read. */
+void lh_http_connection_drop_body(lh_http_exchange *exchange);
 /* Puts the connection aside until it is woken. False: it was woken meanwhile, so look again. The server's
  * thread only. */
 bool lh_http_connection_wait(lh_http_exchange *exchange);
@@ -78,5 +80,9 @@ bool lh_http_connection_is_gone(lh_http_exchange *exchange);
 void lh_http_connection_break(lh_http_exchange *exchange);
 /* Answers past the library, on the socket itself, where the library takes no answer any more, and closes. */
 void lh_http_connection_refuse(lh_http_exchange *exchange, unsigned status, const char *message);
+/* Until when it waits for headers or a body; INT64_MAX: it does not wait for its client. */
+int64_t lh_http_connection_waits_until_us(lh_http_exchange *connection);
+/* Closes one that waits so, since others need its place. */
+void lh_http_connection_shed(lh_http_exchange *connection);
 /* The exchange is over: tells the handler, frees what belonged to it, and waits for the next request. */
 void lh_http_connection_finish(lh_http_exchange *exchange, bool complete);

@@ -15,7 +15,8 @@ typedef struct lh_http_header {
     const char *name, *value;
 } lh_http_header;
 
-/* All pointers live as long as the exchange that the request belongs to. */
+/* All pointers live as long as the exchange that the request belongs to, but for the body, which is there until the handler's
+ * on_request has returned. */
 typedef struct lh_http_request {
     const char *method, *version; /* "POST", "HTTP/1.1" */
     const char *target;           /* as it came */

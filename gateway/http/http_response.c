@@ -26,11 +26,14 @@ static ssize_t on_read(void *context, uint64_t position, char *buffer, size_t ca
     }
 }
 
+/* Of chunks the library makes in the connection's memory; this is for clients of HTTP/1.0 alone, and each stream that is open has it. */
+#define STREAM_BLOCK_BYTES 4096
+
 static struct MHD_Response *response_for(lh_http_exchange *exchange, lh_http_reply *reply) {
     struct MHD_Response *response;
     if (reply->streamed) {
-        response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, LH_HTTP_CONNECTION_MEMORY, on_read,
-                                                     exchange, NULL);
+        response =
+            MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, on_read, exchange, NULL);
     } else {
         response = MHD_create_response_from_buffer(reply->body_bytes, reply->body, MHD_RESPMEM_MUST_FREE);
         if (response)

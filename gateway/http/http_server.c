@@ -9,6 +9,7 @@
 #include "gateway/http/http_header_block.h"
 #include "gateway/http/http_listener.h"
 #include "gateway/http/http_response.h"
+#include "gateway/http/http_roster.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,15 +27,12 @@ struct lh_http_server {
     uint16_t port;
     bool check_block;
 
-    pthread_mutex_t mutex; /* guards what follows; taken before a connection's */
-    lh_http_exchange *connections;
-    uint32_t active;
-    bool ending;
+    lh_http_roster roster;
 };
 
 lh_http_config lh_http_config_default(void) {
     return (lh_http_config){.threads = 4,
-                            .connections = 1024,
+                            .connections = 4096,
                             .header_deadline_ms = 10000,
                             .body_deadline_ms = 30000,
                             .idle_deadline_ms = 60000,
@@ -44,26 +42,6 @@ lh_http_config lh_http_config_default(void) {
 
 /* ---- Connections. ---- */
 
-static void link_connection(lh_http_server *server, lh_http_exchange *connection) {
-    pthread_mutex_lock(&server->mutex);
-    connection->next = server->connections;
-    if (connection->next)
-        connection->next->previous = connection;
-    server->connections = connection;
-    pthread_mutex_unlock(&server->mutex);
-}
-
-static void unlink_connection(lh_http_server *server, lh_http_exchange *connection) {
-    pthread_mutex_lock(&server->mutex);
-    if (connection->previous)
-        connection->previous->next = connection->next;
-    else
-        server->connections = connection->next;
-    if (connection->next)
-        connection->next->previous = connection->previous;
-    pthread_mutex_unlock(&server->mutex);
-}
-
 static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
                           enum MHD_ConnectionNotificationCode code) {
     lh_http_server *server = context;
@@ -72,11 +50,11 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **sock
         lh_http_exchange *connection = lh_http_connection_create(&server->around, mhd, fd);
         *socket_context = connection;
         if (connection)
-            link_connection(server, connection);
+            lh_http_roster_add(&server->roster, connection);
         else
             shutdown(fd, SHUT_RDWR);
     } else if (*socket_context) {
-        unlink_connection(server, *socket_context);
+        lh_http_roster_remove(&server->roster, *socket_context);
         lh_http_connection_destroy(*socket_context);
     }
 }
@@ -102,14 +80,8 @@ static size_t on_unescape(void *context, struct MHD_Connection *mhd, char *text)
 static bool enter_answer(lh_http_server *server, lh_http_exchange *exchange) {
     if (!lh_http_connection_enter(exchange, LH_HTTP_PHASE_ANSWER, 0))
         return false;
-    pthread_mutex_lock(&server->mutex);
-    bool ending = server->ending;
-    if (!ending) {
-        server->active++;
-        exchange->request_taken = true;
-    }
-    pthread_mutex_unlock(&server->mutex);
-    return !ending;
+    exchange->request_taken = lh_http_roster_begin(&server->roster);
+    return exchange->request_taken;
 }
 
 /* Before the body: the library takes an early answer, and closes the connection behind it. */
@@ -238,8 +210,9 @@ static enum MHD_Result take_request(lh_http_server *server, lh_http_exchange *ex
     if (!enter_answer(server, exchange))
         return MHD_NO;
     lh_http_reply reply = {0};
-    return lh_http_response_proceed(
-        exchange, handler->on_request(handler->context, exchange, &exchange->request, &reply), &reply);
+    lh_http_progress progress = handler->on_request(handler->context, exchange, &exchange->request, &reply);
+    lh_http_connection_drop_body(exchange); /* an answer may take minutes, and the body be megabytes */
+    return lh_http_response_proceed(exchange, progress, &reply);
 }
 
 static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, const char *url,
@@ -287,10 +260,8 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **excha
     MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0); /* the watch's turn again */
     lh_http_connection_finish(exchange, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     *exchange_context = NULL;
-    pthread_mutex_lock(&server->mutex);
     if (was_active)
-        server->active--;
-    pthread_mutex_unlock(&server->mutex);
+        lh_http_roster_end(&server->roster);
 }
 
 /* ---- The server. ---- */
@@ -300,7 +271,8 @@ static struct MHD_Daemon *start_daemon(lh_http_server *server, int fd) {
     return MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_access, server,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, config->threads,
-        MHD_OPTION_CONNECTION_LIMIT, config->connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        MHD_OPTION_CONNECTION_LIMIT, config->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        config->connections_per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)LH_HTTP_CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_URI_LOG_CALLBACK,
         on_target, server, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, server, MHD_OPTION_END);
@@ -313,11 +285,11 @@ lh_status lh_http_server_create(const lh_http_config *config, const lh_http_hand
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the HTTP server");
     server->around = (lh_http_surroundings){*config, *handler, NULL};
     server->check_block = strcmp(MHD_get_version(), PARSED_IN_PLACE_VERSION) == 0;
-    pthread_mutex_init(&server->mutex, NULL);
+    lh_http_roster_init(&server->roster, config->connections);
     int fd;
     lh_status status = lh_http_listener_open(config->listen, &fd, &server->port, error);
     if (status)
-        goto fail_after_mutex;
+        goto fail_after_roster;
     status = lh_http_watch_create(&server->around.watch, error);
     if (status)
         goto fail_after_listener;
@@ -332,37 +304,22 @@ fail_after_watch:
     lh_http_watch_destroy(server->around.watch);
 fail_after_listener:
     close(fd);
-fail_after_mutex:
-    pthread_mutex_destroy(&server->mutex);
+fail_after_roster:
+    lh_http_roster_reset(&server->roster);
     free(server);
     return status;
-}
-
-/* Ends exchanges until there are none: one that was about to wait when it was told to end is told again. */
-static void end_exchanges(lh_http_server *server) {
-    const struct timespec pause = {.tv_nsec = 1000000};
-    pthread_mutex_lock(&server->mutex);
-    server->ending = true;
-    while (server->active) {
-        for (lh_http_exchange *connection = server->connections; connection; connection = connection->next)
-            lh_http_connection_break(connection);
-        pthread_mutex_unlock(&server->mutex);
-        nanosleep(&pause, NULL);
-        pthread_mutex_lock(&server->mutex);
-    }
-    pthread_mutex_unlock(&server->mutex);
 }
 
 void lh_http_server_destroy(lh_http_server *server) {
     if (!server)
         return;
     MHD_socket fd = MHD_quiesce_daemon(server->daemon);
-    end_exchanges(server);
+    lh_http_roster_close(&server->roster);
     MHD_stop_daemon(server->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
     lh_http_watch_destroy(server->around.watch);
-    pthread_mutex_destroy(&server->mutex);
+    lh_http_roster_reset(&server->roster);
     free(server);
 }
 
@@ -371,9 +328,5 @@ uint16_t lh_http_server_port(const lh_http_server *server) {
 }
 
 uint32_t lh_http_server_active(const lh_http_server *server) {
-    lh_http_server *guarded = (lh_http_server *)server;
-    pthread_mutex_lock(&guarded->mutex);
-    uint32_t active = guarded->active;
-    pthread_mutex_unlock(&guarded->mutex);
-    return active;
+    return lh_http_roster_active(&((lh_http_server *)server)->roster);
 }

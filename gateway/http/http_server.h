@@ -20,9 +20,11 @@ typedef struct lh_http_server lh_http_server;
 typedef struct lh_http_exchange lh_http_exchange;
 
 typedef struct lh_http_config {
-    const char *listen;   /* "127.0.0.1:8080", "[::1]:8080", ":8080" (any address); port 0: a free one */
-    uint32_t threads;     /* 1..64 */
-    uint32_t connections; /* at most; further ones wait to be accepted */
+    const char *listen; /* "127.0.0.1:8080", "[::1]:8080", ":8080" (any address); port 0: a free one */
+    uint32_t threads;   /* 1..64 */
+    uint32_t
+        connections; /* at most: where they run short, those that wait longest for their clients are closed; 64 and more */
+    uint32_t connections_per_address; /* further ones are closed at once; 0: any */
     uint32_t header_deadline_ms; /* from the connection's start to the end of the headers: 408 and closed */
     uint32_t body_deadline_ms;   /* from there to the end of the body: 408 and closed */
     uint32_t idle_deadline_ms;   /* between two requests, the second one's headers included: closed */
@@ -31,7 +33,7 @@ typedef struct lh_http_config {
     uint64_t body_bytes_max; /* 413 and closed */
 } lh_http_config;
 
-/* 4 threads, 1024 connections, 10 s, 30 s, 60 s, 30 s, 8 MiB. `listen` stays NULL. */
+/* 4 threads, 4096 connections from any address, 10 s, 30 s, 60 s, 30 s, 8 MiB. `listen` stays NULL. */
 lh_http_config lh_http_config_default(void);
 
 typedef enum lh_http_progress {

@@ -19,6 +19,7 @@
 typedef struct watched {
     int fd; /* -1: the slot is free */
     uint32_t generation;
+    uint32_t next_free;  /* of a free slot: slot + 1; 0 ends */
     bool hang_up;        /* to be told, and not told yet */
     int64_t deadline_us; /* NO_DEADLINE: none */
     lh_http_on_signal *on_signal;
@@ -32,7 +33,7 @@ struct lh_http_watch {
     bool ending;
     int64_t sleeps_until_us; /* the thread wakes by itself then */
     watched *slots;
-    uint32_t slot_count;
+    uint32_t slot_count, first_free; /* slot + 1; 0: none */
 };
 
 static void ring(lh_http_watch *watch) {
@@ -165,21 +166,30 @@ void lh_http_watch_destroy(lh_http_watch *watch) {
     free(watch);
 }
 
+static void free_slot(lh_http_watch *watch, uint32_t slot) {
+    watch->slots[slot].fd = -1;
+    watch->slots[slot].next_free = watch->first_free;
+    watch->first_free = slot + 1;
+}
+
 /* A free slot's index; UINT32_MAX: no memory. */
 static uint32_t take_slot(lh_http_watch *watch) {
-    for (uint32_t i = 0; i < watch->slot_count; i++)
-        if (watch->slots[i].fd < 0)
-            return i;
+    uint32_t first = watch->first_free;
+    if (first) {
+        watch->first_free = watch->slots[first - 1].next_free;
+        return first - 1;
+    }
     uint32_t count = watch->slot_count ? watch->slot_count * 2 : 64;
     watched *slots = realloc(watch->slots, count * sizeof *slots);
     if (!slots)
         return UINT32_MAX;
-    for (uint32_t i = watch->slot_count; i < count; i++)
-        slots[i] = (watched){.fd = -1};
-    uint32_t slot = watch->slot_count;
     watch->slots = slots;
+    for (uint32_t slot = count; slot-- > watch->slot_count;) {
+        slots[slot] = (watched){.fd = -1};
+        free_slot(watch, slot);
+    }
     watch->slot_count = count;
-    return slot;
+    return take_slot(watch);
 }
 
 lh_status lh_http_watch_add(lh_http_watch *watch, int fd, lh_http_on_signal *on_signal, void *context,
@@ -198,9 +208,14 @@ lh_status lh_http_watch_add(lh_http_watch *watch, int fd, lh_http_on_signal *on_
     struct epoll_event event = {.events = EPOLLONESHOT, .data.u64 = *id};
     if (epoll_ctl(watch->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
         status = lh_fail(error, LH_ERR_IO, "cannot watch a connection: %s", strerror(errno));
+        free_slot(watch, slot);
         goto out;
     }
-    *item = (watched){fd, item->generation, false, NO_DEADLINE, on_signal, context};
+    *item = (watched){.fd = fd,
+                      .generation = item->generation,
+                      .deadline_us = NO_DEADLINE,
+                      .on_signal = on_signal,
+                      .context = context};
 out:
     pthread_mutex_unlock(&watch->mutex);
     return status;
@@ -211,8 +226,8 @@ void lh_http_watch_remove(lh_http_watch *watch, uint64_t id) {
     watched *item = find(watch, id);
     if (item) {
         epoll_ctl(watch->epoll, EPOLL_CTL_DEL, item->fd, NULL);
-        item->fd = -1;
         item->generation++;
+        free_slot(watch, (uint32_t)(item - watch->slots));
     }
     pthread_mutex_unlock(&watch->mutex);
 }

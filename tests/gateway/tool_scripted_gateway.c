@@ -12,7 +12,7 @@
 
 typedef struct tool_options {
     int64_t request_timeout_ms, header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes, context,
-        threads;
+        threads, connections, connections_per_address;
     int64_t key_requests, key_tokens, key_concurrent;
     const char *api_key_file;
     bool strict_params, logits_digest;
@@ -30,6 +30,8 @@ static const lh_option table[] = {
     NUMBER("keep-alive-ms", keep_alive_ms, "15000", "Silence in a stream before a comment"),
     NUMBER("body-bytes", body_bytes, "8388608", "The largest body"),
     NUMBER("context", context, "4096", "The model's context"),
+    NUMBER("connections", connections, "4096", "Connections at a time"),
+    NUMBER("connections-per-address", connections_per_address, "0", "Of one address"),
     NUMBER("threads", threads, "4", "Threads of the server"),
     NUMBER("key-requests-per-minute", key_requests, "0", "Requests of a client in a minute"),
     NUMBER("key-tokens-per-minute", key_tokens, "0", "Tokens of a client in a minute"),
@@ -46,6 +48,8 @@ static lh_openai_api_config make_config(const tool_options *options, lh_gatekeep
     lh_openai_api_config config = lh_openai_api_config_default();
     config.request_timeout_us = options->request_timeout_ms * 1000;
     config.http.listen = "127.0.0.1:0";
+    config.http.connections = (uint32_t)options->connections;
+    config.http.connections_per_address = (uint32_t)options->connections_per_address;
     config.http.threads = (uint32_t)options->threads;
     config.http.header_deadline_ms = (uint32_t)options->header_ms;
     config.http.body_deadline_ms = (uint32_t)options->body_ms;

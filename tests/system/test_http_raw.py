@@ -341,6 +341,55 @@ class Deadlines(GatewayTest):
             self.assertEqual(self.gateway.counts()["running"], before)
 
 
+class Crowds(GatewayTest):
+    """More connections than there are places: those that say nothing make room, those that are served stay."""
+
+    flags = ("--connections", "64", "--header-ms", "20000", "--body-ms", "20000")
+
+    def test_silent_ones_make_room(self):
+        served = Connection(self.port)
+        served.send(request("POST", "/v1/completions", completion_body("@@interval_ms=100 text=" + "a" * 20, stream=True)))
+        rests = Connection(self.port)
+        rests.send(request("GET", "/livez"))
+        self.assertEqual(rests.reply().status, 200)
+        silent = []
+        for number in range(60):
+            silent.append(Connection(self.port))
+            silent[-1].send((b"", GET, POST + b"Content-Length: 100\r\n\r\n{")[number % 3])
+        for _ in range(100):
+            self.assertEqual(self.ask("GET", "/livez").status, 200)
+        statuses = []
+        for connection in silent:
+            connection.socket.settimeout(0.02)
+            try:
+                statuses.append(connection.reply().status)
+            except TimeoutError:
+                statuses.append(None)
+        self.assertEqual(set(statuses), {None, 503})
+        self.assertTrue(6 <= statuses.count(503) <= 20, statuses)
+        body = served.reply().body
+        self.assertEqual("".join(c["choices"][0]["text"] for c in chunks(body)), "a" * 20)
+        for connection in (served, rests, *silent):
+            connection.close()
+
+
+class OneAddress(GatewayTest):
+    flags = ("--connections-per-address", "5")
+
+    def test_so_many_of_one_address(self):
+        held = [Connection(self.port) for _ in range(5)]
+        for connection in held:
+            connection.send(request("GET", "/livez"))
+            self.assertEqual(connection.reply().status, 200)
+        with Connection(self.port) as connection:
+            self.assertTrue(connection.is_closed())
+        held.pop().close()
+        time.sleep(0.2)
+        self.assertEqual(self.ask("GET", "/livez").status, 200)
+        for connection in held:
+            connection.close()
+
+
 class HangUps(GatewayTest):
     """A client that has gone is noticed at once, in every phase, and its sequences stop."""
 
