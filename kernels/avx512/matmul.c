@@ -109,8 +109,9 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
             _mm512_mask_storeu_ps(p->y + (size_t)r * p->y_stride + 16 * t, tile_mask(p, t, tiles), acc[r][t]);
 }
 
-/* One function for each type and number of rows; wide ones for few rows. */
-#define PRODUCTS(name, body, type, few, fewer)                                                               \
+/* One function for each type and number of rows; wide ones for few rows, widest for one, which lives on its streams from
+ * memory. */
+#define PRODUCTS(name, body, type, one, few)                                                                 \
     PRODUCT(name##_1, body, type, 1, 1)                                                                      \
     PRODUCT(name##_2, body, type, 2, 1)                                                                      \
     PRODUCT(name##_3, body, type, 3, 1)                                                                      \
@@ -119,15 +120,15 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     PRODUCT(name##_6, body, type, 6, 1)                                                                      \
     PRODUCT(name##_7, body, type, 7, 1)                                                                      \
     PRODUCT(name##_8, body, type, 8, 1)                                                                      \
-    PRODUCT(name##_wide_1, body, type, 1, few)                                                               \
+    PRODUCT(name##_wide_1, body, type, 1, one)                                                               \
     PRODUCT(name##_wide_2, body, type, 2, few)                                                               \
-    PRODUCT(name##_wide_3, body, type, 3, fewer)                                                             \
-    PRODUCT(name##_wide_4, body, type, 4, fewer)                                                             \
+    PRODUCT(name##_wide_3, body, type, 3, few)                                                               \
+    PRODUCT(name##_wide_4, body, type, 4, few)                                                               \
     static const product_kernel name = {                                                                     \
         8,                                                                                                   \
         {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8},                    \
         {name##_wide_1, name##_wide_2, name##_wide_3, name##_wide_4},                                        \
-        {few, few, fewer, fewer}};
+        {one, few, few, few}};
 
 PRODUCTS(q4_0, quantized, LH_DTYPE_Q4_0, 4, 2)
 PRODUCTS(q4_1, quantized, LH_DTYPE_Q4_1, 4, 2)

@@ -29,8 +29,8 @@ typedef struct product {
     size_t ahead_bytes; /* of each block, to be asked for there with fetch_ahead */
 } product;
 
-/* With fewer rows there is no time to hide anything in: memory is what they take, and streams are enough. */
-#define AHEAD_ROWS_MIN 4u
+/* With one row there is no time to hide anything in: memory is what it takes, and streams are enough. */
+#define AHEAD_ROWS_MIN 2u
 /* Row tiles over which the next tile's bytes are spread, at most. */
 #define AHEAD_ROW_TILES_MAX 4u
 
