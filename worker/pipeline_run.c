@@ -12,17 +12,13 @@
  *
  * A step that fails takes with it the later ones that share its sequences, directly or through each other:
  * their positions no longer continue. They end in reverse order, each taking its positions back (stage.h). */
-#include "worker/pipeline_state.h"
+#include "worker/pipeline_order.h"
 
 #include "common/clock.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* Decode steps in a row while a prefill step is there (worker/api/PROTOCOL.md). More would let those that decode keep new
- * ones waiting, fewer would let prompts slow them down. */
-#define OVERTAKES_MAX 4u
 
 /* ---- Ends --------------------------------------------------------------------------------------- */
 
@@ -39,20 +35,6 @@ static void sweep(lh_pipeline *pipeline) {
     }
 }
 
-/* Whether a step that came before `step` still works on the sequence or is to fork from it. */
-static bool is_in_use_before(const lh_pipeline *pipeline, const lh_pipeline_step *step, uint64_t sequence) {
-    const lh_pipeline_step *earlier;
-    TAILQ_FOREACH(earlier, &pipeline->steps, links) {
-        if (earlier == step) {
-            return false;
-        }
-        if (!earlier->ended && lh_pipeline_step_needs(earlier, sequence)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Does the releases of steps that have ended, where no earlier step is in the way. */
 static void release_sequences(lh_pipeline *pipeline) {
     lh_pipeline_step *step;
@@ -63,7 +45,7 @@ static void release_sequences(lh_pipeline *pipeline) {
         step->released = true;
         for (uint32_t i = 0; i < step->release_count; i++) {
             const lh_batch_release *release = &step->releases[i];
-            if (is_in_use_before(pipeline, step, release->sequence)) {
+            if (lh_pipeline_is_in_use_before(pipeline, step, release->sequence)) {
                 step->released = false;
             } else if (pipeline->stage != NULL) {
                 lh_stage_release(pipeline->stage, release->sequence, release->keep);
@@ -223,50 +205,6 @@ static void handle(lh_pipeline *pipeline, lh_message *message) {
 
 /* ---- Begin -------------------------------------------------------------------------------------- */
 
-/* Steps that have to begin before this one: earlier ones of its class or of one of its sequences. Those that write what it forks have to
- * end. */
-static bool must_wait_to_begin(const lh_pipeline *pipeline, const lh_pipeline_step *step) {
-    const lh_pipeline_step *earlier;
-    TAILQ_FOREACH(earlier, &pipeline->steps, links) {
-        if (earlier == step) {
-            return false;
-        }
-        if (!earlier->ended && earlier->stage_step == NULL && earlier->batch.rows > 0 &&
-            (earlier->decode == step->decode || lh_pipeline_step_shares(step, earlier))) {
-            return true;
-        }
-        if (!earlier->ended && lh_pipeline_step_forks_from(step, earlier)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-typedef enum prefill_state { NO_PREFILL, PREFILL_WAITS, PREFILL_HAS_BEGUN } prefill_state;
-
-/* Of the first prefill step that is not over, in the order in which they begin. */
-static prefill_state state_of_prefill(const lh_pipeline *pipeline) {
-    const lh_pipeline_step *step;
-    TAILQ_FOREACH(step, &pipeline->steps, links) {
-        if (!step->ended && !step->decode && step->batch.rows > 0) {
-            return step->stage_step != NULL ? PREFILL_HAS_BEGUN : PREFILL_WAITS;
-        }
-    }
-    return NO_PREFILL;
-}
-
-static bool is_prefills_turn(const lh_pipeline *pipeline) {
-    return pipeline->overtakes >= OVERTAKES_MAX;
-}
-
-/* The first prefill step may have the last panel; when it is its turn decode steps leave it one. */
-static bool has_panel(const lh_pipeline *pipeline, const lh_pipeline_step *step) {
-    prefill_state prefill = state_of_prefill(pipeline);
-    bool is_kept =
-        step->decode ? prefill == PREFILL_WAITS && is_prefills_turn(pipeline) : prefill == PREFILL_HAS_BEGUN;
-    return pipeline->begun_count + (is_kept && pipeline->steps_max > 1) < pipeline->steps_max;
-}
-
 static void begin(lh_pipeline *pipeline, lh_pipeline_step *step) {
     step->begin_us = lh_clock_us();
     lh_status status = lh_stage_begin(pipeline->stage, &step->batch, &step->stage_step, &step->failure);
@@ -291,7 +229,7 @@ static bool begin_next(lh_pipeline *pipeline, bool decode) {
             fail(pipeline, step);
             return true;
         }
-        if (!has_panel(pipeline, step) || must_wait_to_begin(pipeline, step)) {
+        if (!lh_pipeline_has_panel(pipeline, step) || lh_pipeline_must_wait_to_begin(pipeline, step)) {
             return false;
         }
         begin(pipeline, step);
@@ -390,16 +328,9 @@ static int is_cancelled(void *context) {
     return atomic_load(&step->cancelled) || step->failure.status != LH_OK;
 }
 
-static void count_overtakes(lh_pipeline *pipeline, const lh_pipeline_step *finished) {
-    if (finished->batch.rows > 0) {
-        bool has_overtaken = finished->decode && state_of_prefill(pipeline) != NO_PREFILL;
-        pipeline->overtakes = has_overtaken ? pipeline->overtakes + 1 : 0;
-    }
-}
-
 static void finish(lh_pipeline *pipeline, lh_pipeline_step *step) {
     lh_error error = {.status = LH_OK};
-    count_overtakes(pipeline, step);
+    lh_pipeline_count_overtakes(pipeline, step);
     if (step->batch.rows > 0) {
         lh_stage_output output = {
             .context = step, .on_shard = on_shard, .on_sample = on_sample, .is_cancelled = is_cancelled};
@@ -418,19 +349,6 @@ static void finish(lh_pipeline *pipeline, lh_pipeline_step *step) {
     }
 }
 
-static bool is_blocked_by_earlier(const lh_pipeline *pipeline, const lh_pipeline_step *step) {
-    const lh_pipeline_step *earlier;
-    TAILQ_FOREACH(earlier, &pipeline->steps, links) {
-        if (earlier == step) {
-            return false;
-        }
-        if (!earlier->ended && lh_pipeline_step_shares(step, earlier)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Only the first step of a class that has not ended may finish. */
 static bool finish_next(lh_pipeline *pipeline, bool decode) {
     lh_pipeline_step *step;
@@ -440,7 +358,7 @@ static bool finish_next(lh_pipeline *pipeline, bool decode) {
         }
         bool ready = step->batch.rows == 0 || (step->stage_step != NULL && step->shards == NULL &&
                                                lh_stage_is_ready(step->stage_step));
-        if (!ready || is_blocked_by_earlier(pipeline, step) ||
+        if (!ready || lh_pipeline_must_wait_to_finish(pipeline, step) ||
             (!decode && lh_shard_queue_is_full(pipeline->outbox))) {
             return false;
         }
@@ -455,7 +373,7 @@ static bool finish_next(lh_pipeline *pipeline, bool decode) {
 /* One piece of work; false: there is none. Decode first, until prefill's turn has come. */
 static bool work(lh_pipeline *pipeline) {
     for (int pass = 0; pass < 2; pass++) {
-        bool decode = (pass == 0) != is_prefills_turn(pipeline);
+        bool decode = (pass == 0) != lh_pipeline_is_prefills_turn(pipeline);
         if (begin_next(pipeline, decode) || accept_next(pipeline, decode) || finish_next(pipeline, decode)) {
             return true;
         }
