@@ -79,3 +79,16 @@ bool lh_pipeline_must_wait_to_finish(const lh_pipeline *pipeline, const lh_pipel
     }
     return false;
 }
+
+bool lh_pipeline_shares_with_doomed(const lh_pipeline *pipeline, const lh_pipeline_step *step) {
+    const lh_pipeline_step *earlier;
+    TAILQ_FOREACH(earlier, &pipeline->steps, links) {
+        if (earlier == step) {
+            return false;
+        }
+        if (earlier->doomed && lh_pipeline_step_shares(step, earlier)) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -12,6 +12,8 @@ bool lh_pipeline_must_wait_to_finish(const lh_pipeline *pipeline, const lh_pipel
 /* Whether a step that came before `step` still works on the sequence or is to fork from it. */
 bool lh_pipeline_is_in_use_before(const lh_pipeline *pipeline, const lh_pipeline_step *step,
                                   uint64_t sequence);
+/* An earlier one that is doomed has a segment of a sequence of its. */
+bool lh_pipeline_shares_with_doomed(const lh_pipeline *pipeline, const lh_pipeline_step *step);
 
 /* Whether there is a panel for it to begin in. One is kept for decode steps; but the first prefill step may have the last
  * one, and when it is prefill's turn decode steps leave it one. */

@@ -84,25 +84,12 @@ static void end(lh_pipeline *pipeline, lh_pipeline_step *step) {
     lh_shard_queue_push(pipeline->outbox, &step->ended_message);
 }
 
-static bool shares_with_doomed(const lh_pipeline *pipeline, const lh_pipeline_step *step) {
-    const lh_pipeline_step *earlier;
-    TAILQ_FOREACH(earlier, &pipeline->steps, links) {
-        if (earlier == step) {
-            return false;
-        }
-        if (earlier->doomed && lh_pipeline_step_shares(step, earlier)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Ends the step with step->failure, and with it the later ones that have begun and share its sequences. Those
  * that have not begun will be refused by the stage. */
 static void fail(lh_pipeline *pipeline, lh_pipeline_step *failed) {
     failed->doomed = true;
     for (lh_pipeline_step *step = TAILQ_NEXT(failed, links); step != NULL; step = TAILQ_NEXT(step, links)) {
-        if (!step->ended && step->stage_step != NULL && shares_with_doomed(pipeline, step)) {
+        if (!step->ended && step->stage_step != NULL && lh_pipeline_shares_with_doomed(pipeline, step)) {
             step->doomed = true;
             lh_fail(&step->failure, LH_ERR_INVALID, "an earlier step of one of its sequences failed: %.200s",
                     failed->failure.message);
@@ -171,6 +158,14 @@ static void handle_control(lh_pipeline *pipeline, lh_control_message *message) {
     free(message);
 }
 
+static void handle_begin(lh_pipeline *pipeline, lh_pipeline_step *step) {
+    TAILQ_INSERT_TAIL(&pipeline->steps, step, links);
+    if (pipeline->stage == NULL && step->batch.rows > 0) {
+        lh_fail(&step->failure, LH_ERR_UNAVAILABLE, "the worker has no stage");
+        fail(pipeline, step);
+    }
+}
+
 static void handle_shard(lh_pipeline *pipeline, lh_shard_message *message) {
     lh_pipeline_step *step = message->step;
     if (step->ended) {
@@ -184,11 +179,9 @@ static void handle_shard(lh_pipeline *pipeline, lh_shard_message *message) {
 
 static void handle(lh_pipeline *pipeline, lh_message *message) {
     switch (message->kind) {
-    case LH_MESSAGE_BEGIN: {
-        lh_pipeline_step *step = LH_MESSAGE_OF(message, lh_pipeline_step, begin_message);
-        TAILQ_INSERT_TAIL(&pipeline->steps, step, links);
+    case LH_MESSAGE_BEGIN:
+        handle_begin(pipeline, LH_MESSAGE_OF(message, lh_pipeline_step, begin_message));
         break;
-    }
     case LH_MESSAGE_SHARD:
         handle_shard(pipeline, LH_MESSAGE_OF(message, lh_shard_message, head));
         break;
@@ -223,11 +216,6 @@ static bool begin_next(lh_pipeline *pipeline, bool decode) {
     TAILQ_FOREACH(step, &pipeline->steps, links) {
         if (step->ended || step->decode != decode || step->stage_step != NULL || step->batch.rows == 0) {
             continue;
-        }
-        if (pipeline->stage == NULL) {
-            lh_fail(&step->failure, LH_ERR_UNAVAILABLE, "the worker has no stage");
-            fail(pipeline, step);
-            return true;
         }
         if (!lh_pipeline_has_panel(pipeline, step) || lh_pipeline_must_wait_to_begin(pipeline, step)) {
             return false;
