@@ -46,6 +46,8 @@ void lh_openai_call_add_headers(lh_openai_call *call, lh_http_reply *reply) {
     lh_http_reply_add(reply, "X-Content-Type-Options", "nosniff");
     if (call->answer)
         add_rate_limits(call, reply);
+    if (call->api && atomic_load(&call->api->draining))
+        reply->close = true; /* so that its next request goes to another server */
 }
 
 /* ---- Replies. ---- */
