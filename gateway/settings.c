@@ -70,7 +70,7 @@ static const lh_option options[] = {
     {"overlap", LH_OPTION_TEXT, AT(overlap), "auto", "SPEC", 0, 0, NULL,
      "how prompts are cut, so that stages compute while others' results travel: auto: by what has been "
      "measured; off; or rows=N[,columns=K]: chunks of N rows, each stage's result in K column shards"},
-    {"step-budget-ms", LH_OPTION_NUMBER, AT(step_budget_ms), "100", "MS", 0, 60000, NULL,
+    {"step-budget-ms", LH_OPTION_NUMBER, AT(step_budget_ms), "50", "MS", 0, 60000, NULL,
      "while others' tokens are drawn a prompt is cut so that no stage is predicted to work longer on one "
      "piece; "
      "a token waits for one such piece at each stage at most. Less is smoother, more gets prompts through "
@@ -85,7 +85,9 @@ static const lh_option options[] = {
     {"max-sequences", LH_OPTION_NUMBER, AT(max_sequences), "32", "N", 1, 1024, NULL,
      "sequences that run at once"},
     {"max-queue", LH_OPTION_NUMBER, AT(max_queue), "256", "N", 0, 65536, NULL,
-     "sequences that may wait besides; one more is refused with 429"},
+     "sequences that may wait besides; one more is refused with 429. One client's key has seven eighths of "
+     "these "
+     "and of --max-sequences at most"},
     {"request-timeout", LH_OPTION_NUMBER, AT(request_timeout), "600", "SECONDS", 0, LH_OPENAI_TIMEOUT_S_MAX,
      NULL,
      "how long a request may take in all, its time in the queue included; one that has no token yet is "

@@ -4,8 +4,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+/* Of all places, those that nobody who has a name may take alone: a queue that one fills is not closed to the others. */
+#define KEPT_SHARE 8u
+
 typedef struct ticket {
     uint64_t handle; /* 0: the place is free */
+    uint32_t *held;  /* the counter that it is in */
     lh_sequence_on_event *on_event;
     void *context;
     bool is_silent;                  /* cancelled: no further event */
@@ -22,6 +26,9 @@ struct lh_front_desk {
 
     /* Under the mutex. */
     ticket *tickets; /* [places] */
+    uint32_t
+        *held; /* [counters]: places of the tenants whose hash it is; two that share one share their bound */
+    uint32_t counters; /* a power of two */
     uint32_t count, first_free, first_cancel;
     uint64_t next_round; /* handles are round * places + place, so that none comes twice */
     lh_sequence_list submissions;
@@ -34,12 +41,22 @@ struct lh_front_desk {
 lh_status lh_front_desk_create(uint32_t places, uint32_t context_positions, void (*wake)(void *),
                                void *wake_context, lh_front_desk **desk, lh_error *error) {
     lh_front_desk *d = calloc(1, sizeof *d);
-    if (d)
+    uint32_t counters = 64;
+    while (counters < places)
+        counters *= 2;
+    if (d) {
         d->tickets = calloc(places, sizeof *d->tickets);
-    if (!d || !d->tickets) {
+        d->held = calloc(counters, sizeof *d->held);
+    }
+    if (!d || !d->tickets || !d->held) {
+        if (d) {
+            free(d->tickets);
+            free(d->held);
+        }
         free(d);
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u sequences", places);
     }
+    d->counters = counters;
     pthread_mutex_init(&d->mutex, NULL);
     pthread_cond_init(&d->delivered, NULL);
     d->places = places;
@@ -72,7 +89,12 @@ void lh_front_desk_destroy(lh_front_desk *desk) {
     pthread_cond_destroy(&desk->delivered);
     pthread_mutex_destroy(&desk->mutex);
     free(desk->tickets);
+    free(desk->held);
     free(desk);
+}
+
+static uint32_t *held_by(lh_front_desk *desk, uint64_t tenant) {
+    return &desk->held[(tenant * 0x9e3779b97f4a7c15u >> 32) & (desk->counters - 1)];
 }
 
 static ticket *find(lh_front_desk *desk, uint64_t handle) {
@@ -85,7 +107,10 @@ static uint64_t issue(lh_front_desk *desk, const lh_sequence_request *request) {
     ticket *t = &desk->tickets[place];
     desk->first_free = t->next_free;
     desk->count++;
+    uint32_t *held = held_by(desk, request->tenant);
+    ++*held;
     *t = (ticket){.handle = desk->next_round++ * desk->places + place,
+                  .held = held,
                   .on_event = request->on_event,
                   .context = request->context};
     return t->handle;
@@ -93,6 +118,7 @@ static uint64_t issue(lh_front_desk *desk, const lh_sequence_request *request) {
 
 static void free_ticket(lh_front_desk *desk, ticket *t) {
     t->handle = 0;
+    --*t->held;
     t->next_free = desk->first_free;
     desk->first_free = (uint32_t)(t - desk->tickets) + 1;
     desk->count--;
@@ -100,13 +126,23 @@ static void free_ticket(lh_front_desk *desk, ticket *t) {
 
 /* ---- Any thread -------------------------------------------------------------------------------------------------- */
 
-static lh_status admit(const lh_front_desk *desk, const lh_sequence_request *requests, uint32_t count,
+/* Places that a tenant may have; without names there is nobody to keep any for. */
+static uint32_t places_of(const lh_front_desk *desk, uint64_t tenant) {
+    return tenant ? desk->places - desk->places / KEPT_SHARE : desk->places;
+}
+
+static lh_status admit(lh_front_desk *desk, const lh_sequence_request *requests, uint32_t count,
                        int64_t now_us, lh_error *error) {
     if (now_us >= desk->open_until_us)
         return lh_fail(error, LH_ERR_UNAVAILABLE, "%s", desk->refusal);
     if (count > desk->places - desk->count)
         return lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences are running or waiting",
                        desk->count);
+    uint32_t held = *held_by(desk, requests[0].tenant), most = places_of(desk, requests[0].tenant);
+    if (held + count > most)
+        return lh_fail(error, LH_ERR_BUSY,
+                       "%u sequences of this client are running or waiting: the last places are for others",
+                       held);
     for (uint32_t i = 0; i < count; i++)
         if ((uint64_t)requests[i].prompt_tokens + requests[i].max_tokens > desk->positions)
             return lh_fail(

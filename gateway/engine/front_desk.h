@@ -17,6 +17,8 @@ void lh_front_desk_destroy(lh_front_desk *desk);
 
 /* ---- Any thread: as lh_engine_submit, _cancel and _cancel_later -------------------------------------------------- */
 
+/* Sequences that come together are of one tenant. One that has a name cannot have the last eighth of the places: LH_ERR_BUSY
+ * then, as where all are taken. */
 lh_status lh_front_desk_submit(lh_front_desk *desk, const lh_sequence_request *requests, uint32_t count,
                                int64_t now_us, uint64_t *handles, lh_error *error);
 void lh_front_desk_cancel(lh_front_desk *desk, uint64_t handle);

@@ -29,10 +29,30 @@ static uint32_t deal(lh_scheduler *s, uint32_t sequences) {
     return now->groups.count;
 }
 
+static bool is_prompt(const lh_sequence *sequence) {
+    return sequence->state == LH_SEQUENCE_PREFILL || sequence->sampling_class == LH_STEP_PREFILL;
+}
+
+/* Whether one tenant has most of the chain, and a prompt of another's is on it. Workers do decode steps first: those of the
+ * one would hold up the others' prompts, however few. With one such step under way at a time each stage does one for each
+ * time around the ring, and the rest of its time is the prompts'. */
+static bool yields(const lh_scheduler *s) {
+    const lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling};
+    bool is_crowded = false, has_others_prompt = false;
+    for (int i = 0; i < 3; i++)
+        for (const lh_sequence *sequence = lists[i]->first; sequence; sequence = sequence->next) {
+            bool crowds = lh_wait_queue_crowds(s->waiting, sequence);
+            is_crowded |= crowds;
+            has_others_prompt |= !crowds && is_prompt(sequence);
+        }
+    return is_crowded && has_others_prompt;
+}
+
 /* One row of each ready sequence, but no more than its share of the pipeline: the others are to fill the
  * other steps. */
 void lh_forming_fill_decode(lh_scheduler *s, lh_flight *flight) {
-    uint32_t decoding = s->ready.count + s->sampling.count, depth = deal(s, decoding);
+    uint32_t decoding = s->ready.count + s->sampling.count;
+    uint32_t depth = yields(s) ? 1 : deal(s, decoding);
     uint32_t group = lh_least((decoding + depth - 1) / depth, s->options.rows_max);
     lh_step_builder_begin(s->builder, flight, LH_STEP_DECODE, group);
     if (!lh_forming_has_place(s, LH_STEP_DECODE, depth))

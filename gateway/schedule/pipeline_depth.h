@@ -23,9 +23,9 @@ static inline uint32_t lh_decode_depth_unmeasured(uint32_t stages) {
 /* Enough for a ring of 400 ms in chunks of 6 ms. */
 #define LH_PREFILL_DEPTH_MAX 64u
 
-/* The same without what a plan adds for what varies. */
+/* The same without what a plan adds for what varies (overlap_plan.h): half, and two. */
 static inline uint32_t lh_prefill_depth_lean(uint32_t depth) {
-    return depth > 2 ? depth - depth / 3 : depth;
+    return depth > 3 ? (2 * (depth - 2) + 2) / 3 : depth;
 }
 
 /* Steps without rows, which only release. */

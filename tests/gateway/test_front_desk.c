@@ -269,9 +269,51 @@ static void the_last_event_finds_the_place_free(void **state) {
     lh_front_desk_destroy(desk);
 }
 
+static lh_status come(lh_front_desk *desk, uint64_t tenant, uint32_t count, uint64_t *handles) {
+    lh_sequence_request requests[16];
+    lh_error error;
+    for (uint32_t i = 0; i < count; i++) {
+        requests[i] = request_for(NULL, listen_to);
+        requests[i].tenant = tenant;
+    }
+    lh_status status = lh_front_desk_submit(desk, requests, count, 0, handles, &error);
+    for (lh_sequence *s; (s = lh_front_desk_take_submission(desk));)
+        lh_sequence_destroy(s);
+    return status;
+}
+
+/* 16 places: one with a name gets 14 of them. */
+static void the_last_places_are_for_others(void **state) {
+    (void)state;
+    lh_front_desk *desk = open_desk(16);
+    uint64_t handles[16], more[16];
+    assert_int_equal(come(desk, 7, 15, handles), LH_ERR_BUSY);
+    assert_int_equal(come(desk, 7, 14, handles), LH_OK);
+    assert_int_equal(come(desk, 7, 1, more), LH_ERR_BUSY);
+    assert_int_equal(come(desk, 8, 3, more), LH_ERR_BUSY);
+    assert_int_equal(come(desk, 8, 2, more), LH_OK);
+    assert_int_equal(come(desk, 0, 1, more), LH_ERR_BUSY);
+    lh_front_desk_cancel(desk, handles[3]);
+    uint64_t cancelled;
+    assert_true(lh_front_desk_take_cancel(desk, &cancelled));
+    assert_int_equal(come(desk, 7, 1, more), LH_OK);
+    lh_front_desk_destroy(desk);
+}
+
+static void without_names_all_places_are_for_all(void **state) {
+    (void)state;
+    lh_front_desk *desk = open_desk(16);
+    uint64_t handles[16];
+    assert_int_equal(come(desk, 0, 16, handles), LH_OK);
+    assert_int_equal(come(desk, 0, 1, handles), LH_ERR_BUSY);
+    lh_front_desk_destroy(desk);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_admitted_whole_or_not),
+        cmocka_unit_test(the_last_places_are_for_others),
+        cmocka_unit_test(without_names_all_places_are_for_all),
         cmocka_unit_test(the_gate_tells_why),
         cmocka_unit_test(cancelling_silences_and_frees),
         cmocka_unit_test(closing_fails_everyone),
