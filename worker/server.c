@@ -186,6 +186,7 @@ lh_status lh_server_set_route(lh_server *server, const lh_server_route *route, l
     }
     reset_place(&server->place);
     server->place = place;
+    lh_step_window_reset(&server->window);
     server->routed = status == LH_OK;
     return status;
 }

@@ -9,6 +9,7 @@
 #include "worker/server_meter.h"
 #include "worker/server_stopwatch.h"
 #include "worker/server_times.h"
+#include "worker/step_window.h"
 
 #include <sys/queue.h>
 
@@ -78,6 +79,7 @@ struct lh_server {
     lh_worker_client *next;
     bool routed; /* place is set */
     lh_server_place place;
+    lh_step_window window; /* the steps of this epoch that have come */
     lh_server_steps steps;
     lh_server_shards_list shards; /* requests that are open */
     size_t shards_waiting_bytes;  /* of all that have no step yet */

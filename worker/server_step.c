@@ -198,6 +198,9 @@ static lh_status check_epoch(const lh_server_step *step, const lh_step_manifest 
         return lh_fail(error, LH_ERR_UNAVAILABLE, "step %llu is of epoch %u; this worker is still at %u",
                        (unsigned long long)step->number, manifest->epoch, epoch);
     }
+    if (!lh_step_window_admit(&step->server->window, step->number)) {
+        return lh_fail(error, LH_ERR_STALE, "step %llu has come before", (unsigned long long)step->number);
+    }
     return LH_OK;
 }
 

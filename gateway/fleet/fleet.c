@@ -162,7 +162,9 @@ static int64_t first_plan_due_us(const lh_fleet *fleet, int64_t now_us) {
     int64_t patience_us = fleet->created_us + EXPECTED_PATIENCE_US;
     if (count == 0 || fleet->hold)
         return INT64_MAX;
-    if (fleet->has_served || fleet->options.workers_expected == 0)
+    if (fleet->has_served)
+        return fleet->changed_us; /* sequences may be waiting; who comes later is used later */
+    if (fleet->options.workers_expected == 0)
         return stable_us;
     if (count >= fleet->options.workers_expected)
         return fleet->changed_us;
@@ -253,8 +255,11 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
     lh_status status = lh_registry_put(fleet->registry, report, now_us, &change, error);
     if (status != LH_OK)
         return status;
-    if (change != LH_REGISTRY_RENEWED)
+    if (change != LH_REGISTRY_RENEWED) {
         fleet->changed_us = now_us;
+        if (fleet->chain.state == LH_CHAIN_NONE)
+            fleet->form_not_before_us = now_us; /* what could not be planned without it perhaps can now */
+    }
     log_change(report, change);
     lh_fleet_skip_epochs(fleet, report->assignment.generation, now_us);
     lh_fleet_tick(fleet, now_us);

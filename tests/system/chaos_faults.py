@@ -18,6 +18,8 @@ class Fault:
 
     heals_after_s = None
     is_lasting = True  # until it is healed
+    cuts_streams = False  # whoever holds their connections dies
+    back_s = None  # the fleet must be whole so long after the healing; None: as always
 
     def __init__(self, fleet, worker, dice):
         self.fleet, self.worker = fleet, worker
@@ -33,6 +35,10 @@ class Fault:
 
     def undo(self):
         pass
+
+    def problems(self):
+        """When the fleet is whole again: what is not as it should be."""
+        return []
 
 
 class Kill(Fault):
@@ -138,6 +144,44 @@ class Flip(Fault):
         self.fleet.sites.flip(*self.ends, self.dice)
 
 
+class GatewayFault(Fault):
+    def __init__(self, fleet, worker, dice):
+        super().__init__(fleet, GATEWAY, dice)
+        self.heals_after_s = _duration(dice, 0.1, 6)
+
+    def describe(self):
+        return f"the gateway for {self.heals_after_s:.2f} s"
+
+
+class KillGateway(GatewayFault):
+    cuts_streams = True
+    back_s = 3.0
+
+    def __init__(self, fleet, worker, dice):
+        super().__init__(fleet, worker, dice)
+        self.heals_after_s = _duration(dice, 0.05, 3)
+
+    def strike(self):
+        self.logs = {worker: self.fleet.log_text(worker) for worker in self.fleet.workers()}
+        self.fleet.kill(GATEWAY)
+
+    def undo(self):
+        self.fleet.start_gateway()
+
+    def problems(self):
+        """Of workers that have not kept what they had."""
+        since = {worker: self.fleet.log_text(worker)[len(log):] for worker, log in self.logs.items()}
+        return [f"worker-{worker} has not kept its stage" for worker, log in since.items() if " dropping " in log or " assigned " in log]
+
+
+class FreezeGateway(GatewayFault):
+    def strike(self):
+        self.fleet.freeze(GATEWAY, True)
+
+    def undo(self):
+        self.fleet.freeze(GATEWAY, False)
+
+
 FAULTS = {
     "kill": Kill,
     "restart": KillAndRestart,
@@ -148,6 +192,9 @@ FAULTS = {
     "cut-hop": CutHop,
     "cut-hop-one-way": CutHopOneWay,
     "flip": Flip,
+    "gateway": KillGateway,
+    "gateway-freeze": FreezeGateway,
 }
 # How often each is drawn.
-WEIGHTS = {"kill": 6, "restart": 2, "freeze": 4, "cut-off": 2, "cut-out": 2, "cut-in": 2, "cut-hop": 1, "cut-hop-one-way": 1, "flip": 6}
+WEIGHTS = {"kill": 6, "restart": 2, "freeze": 4, "cut-off": 2, "cut-out": 2, "cut-in": 2, "cut-hop": 1, "cut-hop-one-way": 1, "flip": 6, "gateway": 1,
+           "gateway-freeze": 1}

@@ -83,6 +83,9 @@ class ChaosFleet:
              os.path.join(self.folder.name, f"cache-{worker}"), *self.worker_flags],
         )
 
+    def log_text(self, worker):
+        return pathlib.Path(self.folder.name, f"{self.name(worker)}.log").read_text(errors="replace")
+
     def kill(self, site):
         self.processes[site].kill()
         self.processes[site].wait()
@@ -124,7 +127,7 @@ class ChaosFleet:
 
     def state(self):
         """GET /fleet; {} while the gateway is away."""
-        status, text = self.get("/fleet")
+        status, text = self.get("/fleet", timeout=0.5)
         return json.loads(text) if status == 200 else {}
 
     def chain_workers(self):

@@ -32,6 +32,7 @@ class Limits:
     """Seconds. slowness: of the programs, beside a release build."""
 
     def __init__(self, slowness=1):
+        self.slowness = slowness
         self.error = 5.0 if slowness == 1 else 5.0 * slowness
         self.back = 10.0 * slowness
         self.hung = HUNG_S * slowness
@@ -104,19 +105,22 @@ class Trial:
             pause, begin = outcome.longest_pause()
             if outcome.ended is not None and outcome.ended > self.struck and begin + pause > self.struck:
                 result.stall_s = max(result.stall_s, pause)
-            is_fair = outcome.verdict == "same" or (outcome.verdict == "error" and self._may_fail(outcome))
-            if not is_fair:
+            if not self._is_fair(outcome):
                 took = f", {outcome.ended - self.struck:.2f} s after the fault" if outcome.ended else ""
                 result.problems.append(f"stream {number}: {outcome.verdict}{took}: {outcome.detail}")
 
-    def _may_fail(self, outcome):
-        """Nothing could take over, and it was told so in time: after the last thing that it heard, or the fault."""
-        return not self.has_spare and outcome.ended - max(self.struck, *outcome.times) <= self.limits.error
+    def _is_fair(self, outcome):
+        """As in an undisturbed run; or cut off with its gateway; or nothing could take over, and it was told so in time: after the last thing that
+        it heard, or the fault."""
+        if outcome.verdict == "same" or (self.fault.cuts_streams and outcome.verdict in ("cut", "error")):
+            return True
+        return outcome.verdict == "error" and not self.has_spare and outcome.ended - max(self.struck, *outcome.times) <= self.limits.error
 
     def _wait_back(self):
         try:
-            self.fleet.wait_whole(self.limits.back)
+            self.fleet.wait_whole(self.fault.back_s * self.limits.slowness if self.fault.back_s else self.limits.back)
             self.result.back_s = time.monotonic() - self.healed
+            self.result.problems += self.fault.problems()
         except (TimeoutError, AssertionError) as error:
             self.result.problems.append(str(error))
 
@@ -125,10 +129,10 @@ class TruthTrial(Trial):
     """Nothing can take over, and mostly nothing comes back: errors in time, and the gateway says what is so."""
 
     def _watch(self, streams, epoch):
-        if self.dice.random() < 0.7:
+        if self.dice.random() < 0.7 and not self.fault.cuts_streams:
             self.fault.heals_after_s = None
         super()._watch(streams, epoch)
-        if not self.fault.is_lasting or "error" not in [outcome.verdict for outcome in streams.outcomes]:
+        if not self.fault.is_lasting or self.fault.cuts_streams or "error" not in [outcome.verdict for outcome in streams.outcomes]:
             return
         ready, models = self.fleet.get("/readyz")[0], self.fleet.get("/v1/models")[1]
         if ready != 503:

@@ -33,6 +33,9 @@ class Chaos(unittest.TestCase):
     def test_nothing_can_take_over(self):
         self.chaos("--trials", "2", "--seconds", "8", "--no-spare", "--faults", "kill,freeze")
 
+    def test_the_gateway_restarts_under_load(self):
+        self.chaos("--trials", "2", "--seconds", "8", "--faults", "gateway")
+
     def test_a_few(self):
         """For a build with a sanitizer."""
         self.chaos("--trials", "3", "--seconds", "30", "--faults", "kill,flip")

@@ -199,6 +199,7 @@ static void test_a_dead_hop_is_told_by_the_worker_before_it(void **state) {
     ring_close_gateway(&r);
     expect_failure(&r, &manifest, LH_ERR_UNAVAILABLE, "w2");
     ring_close_worker(&r, 1);
+    manifest.step++;
     expect_failure(&r, &manifest, LH_ERR_UNAVAILABLE, "w1");
     r.options.workers = 1; /* the second is closed */
     ring_close(&r);
@@ -296,9 +297,9 @@ static void test_paths_and_methods(void **state) {
 }
 
 /* A step for the second worker, whose shards are ours. */
-static size_t second_hop_body(const ring *r, uint8_t *body, size_t capacity) {
+static size_t second_hop_body(const ring *r, uint64_t step, uint8_t *body, size_t capacity) {
     lh_step_segment segment = ring_segment(9, 0, 2);
-    lh_step_manifest manifest = ring_manifest(r, 7, &segment, NULL);
+    lh_step_manifest manifest = ring_manifest(r, step, &segment, NULL);
     size_t length = 0, more = 0;
     assert_int_equal(lh_step_encode_manifest(&manifest, body, capacity, &length, NULL), LH_OK);
     float values[2 * 160];
@@ -318,18 +319,21 @@ static void test_a_corrupt_shard_is_refused(void **state) {
     ring_open_workers(&r, 2);
     raw_client_open(&q, &r.loop, r.workers[1].address);
     uint8_t body[8192];
-    size_t length = second_hop_body(&r, body, sizeof(body));
+    size_t length = second_hop_body(&r, 7, body, sizeof(body));
     assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/8", body, length),
                      400); /* another step's path */
     body[length - 5] ^= 16;
     assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/7", body, length), 400);
     assert_non_null(strstr(q.body, "\"worker\":\"w2\",\"status\":\"LH_ERR_CORRUPT\""));
-    body[length - 5] ^= 16;
-    assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/7", body, length - 1), 400); /* cut */
+    second_hop_body(&r, 8, body, sizeof(body));
+    assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/8", body, length - 1), 400); /* cut */
     ring_run_for(&r, 50);
     assert_int_equal(ring_pages_free(&r, 1), lh_kv_cache_pages_total(lh_stage_kv(r.workers[1].stage)));
-    assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/7", body, length), 200);
+    second_hop_body(&r, 9, body, sizeof(body));
+    assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/9", body, length), 200);
     assert_string_equal(q.body, "{}");
+    assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/9", body, length), 409); /* again */
+    assert_non_null(strstr(q.body, "has come before"));
     raw_client_close(&q);
     ring_close(&r);
 }
@@ -341,7 +345,7 @@ static void test_a_lost_connection_cancels_its_steps(void **state) {
     ring_open_workers(&r, 2);
     raw_client_open(&q, &r.loop, r.workers[1].address);
     uint8_t body[8192];
-    size_t length = second_hop_body(&r, body, sizeof(body));
+    size_t length = second_hop_body(&r, 7, body, sizeof(body));
     lh_h2_stream_write(raw_client_begin(&q, "POST", "/chains/ring/steps/7"), body, length / 2);
     size_t total = lh_kv_cache_pages_total(lh_stage_kv(r.workers[1].stage));
     while (ring_pages_free(&r, 1) == total) {

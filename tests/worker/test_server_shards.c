@@ -11,27 +11,37 @@
 
 #include <cmocka.h>
 
-#define STEP   "/chains/ring/steps/7?shards=apart"
-#define SHARDS "/chains/ring/shards/1/7"
-
 /* A ring of two, and two connections to the second worker. */
 typedef struct bench {
     ring ring;
     raw_client front, back;
     uint8_t manifest[1024], shards[4096];
     size_t manifest_length, shards_length;
+    uint64_t step;
+    char step_path[64], shards_path[64];
 } bench;
+
+/* Each attempt is a step of its own. */
+static void next_step(bench *b) {
+    b->step++;
+    snprintf(b->step_path, sizeof(b->step_path), "/chains/ring/steps/%llu?shards=apart",
+             (unsigned long long)b->step);
+    snprintf(b->shards_path, sizeof(b->shards_path), "/chains/ring/shards/1/%llu",
+             (unsigned long long)b->step);
+    lh_step_segment segment = ring_segment(9, 0, 2);
+    lh_step_manifest manifest = ring_manifest(&b->ring, b->step, &segment, NULL);
+    assert_int_equal(
+        lh_step_encode_manifest(&manifest, b->manifest, sizeof(b->manifest), &b->manifest_length, NULL),
+        LH_OK);
+}
 
 static void open_bench(bench *b) {
     float values[2 * 160];
     ring_open_workers(&b->ring, 2);
     raw_client_open(&b->front, &b->ring.loop, b->ring.workers[1].address);
     raw_client_open(&b->back, &b->ring.loop, b->ring.workers[1].address);
-    lh_step_segment segment = ring_segment(9, 0, 2);
-    lh_step_manifest manifest = ring_manifest(&b->ring, 7, &segment, NULL);
-    assert_int_equal(
-        lh_step_encode_manifest(&manifest, b->manifest, sizeof(b->manifest), &b->manifest_length, NULL),
-        LH_OK);
+    b->step = 6;
+    next_step(b);
     for (int i = 0; i < 2 * 160; i++) {
         values[i] = (float)(i % 17) - 8;
     }
@@ -57,7 +67,7 @@ static lh_h2_stream *begin(raw_client *client, const char *path, const uint8_t *
 }
 
 static lh_h2_stream *begin_step(bench *b) {
-    return begin(&b->front, STEP, b->manifest, b->manifest_length, true);
+    return begin(&b->front, b->step_path, b->manifest, b->manifest_length, true);
 }
 
 static lh_h2_stream *begin_shards(bench *b, const char *path) {
@@ -84,7 +94,7 @@ static void test_the_step_comes_first(void **state) {
     begin_step(&b);
     ring_run_for(&b.ring, 50);
     assert_false(b.front.closed);
-    begin_shards(&b, SHARDS);
+    begin_shards(&b, b.shards_path);
     expect(&b, &b.back, 200);
     expect(&b, &b.front, 200);
     assert_int_equal(b.ring.result_count, 1);
@@ -95,7 +105,7 @@ static void test_the_shards_come_first(void **state) {
     (void)state;
     bench b;
     open_bench(&b);
-    begin_shards(&b, SHARDS);
+    begin_shards(&b, b.shards_path);
     ring_run_for(&b.ring, 50);
     begin_step(&b);
     expect(&b, &b.front, 200);
@@ -108,7 +118,7 @@ static void test_shards_in_two_halves_around_the_step(void **state) {
     (void)state;
     bench b;
     open_bench(&b);
-    lh_h2_stream *stream = begin(&b.back, SHARDS, b.shards, b.shards_length / 2, false);
+    lh_h2_stream *stream = begin(&b.back, b.shards_path, b.shards, b.shards_length / 2, false);
     ring_run_for(&b.ring, 50);
     begin_step(&b);
     ring_run_for(&b.ring, 50);
@@ -128,8 +138,8 @@ static void test_what_does_not_fit_is_not_taken(void **state) {
     begin_step(&b);
     ring_run_for(&b.ring, 100);
     assert_false(b.front.closed);
-    begin_shards(&b, SHARDS);
-    begin_shards(&b, SHARDS);
+    begin_shards(&b, b.shards_path);
+    begin_shards(&b, b.shards_path);
     expect(&b, &b.front, 200);
     assert_int_equal(b.ring.result_count, 1);
     close_bench(&b);
@@ -162,7 +172,7 @@ static void test_waiting_shards_are_bounded(void **state) {
     for (int i = 0; i < REQUESTS; i++) {
         raw_client_close(&clients[i]);
     }
-    begin_shards(&b, SHARDS);
+    begin_shards(&b, b.shards_path);
     begin_step(&b);
     expect(&b, &b.front, 200);
     close_bench(&b);
@@ -173,7 +183,7 @@ static void test_a_lost_connection_fails_the_step(void **state) {
     bench b;
     open_bench(&b);
     begin_step(&b);
-    begin(&b.back, SHARDS, b.shards, b.shards_length / 2, false);
+    begin(&b.back, b.shards_path, b.shards, b.shards_length / 2, false);
     ring_run_for(&b.ring, 50);
     raw_client_close(&b.back);
     expect(&b, &b.front, 503);
@@ -188,7 +198,7 @@ static void test_a_cancelled_step_leaves_its_shards(void **state) {
     (void)state;
     bench b;
     open_bench(&b);
-    lh_h2_stream *stream = begin(&b.back, SHARDS, b.shards, b.shards_length / 2, false);
+    lh_h2_stream *stream = begin(&b.back, b.shards_path, b.shards, b.shards_length / 2, false);
     lh_h2_stream *step = begin_step(&b);
     ring_run_for(&b.ring, 50);
     lh_h2_stream_cancel(step);
@@ -198,7 +208,8 @@ static void test_a_cancelled_step_leaves_its_shards(void **state) {
     lh_h2_stream_end(stream);
     expect(&b, &b.back, 200);
     wait_for_free_pages(&b);
-    begin_shards(&b, SHARDS);
+    next_step(&b);
+    begin_shards(&b, b.shards_path);
     begin_step(&b);
     expect(&b, &b.front, 200);
     close_bench(&b);
@@ -210,16 +221,17 @@ static void test_bytes_that_are_wrong(void **state) {
     open_bench(&b);
     b.shards[b.shards_length - 5] ^= 16;
     begin_step(&b);
-    begin_shards(&b, SHARDS);
+    begin_shards(&b, b.shards_path);
     expect(&b, &b.front, 400);
     assert_non_null(strstr(b.front.body, "LH_ERR_CORRUPT"));
     b.shards[b.shards_length - 5] ^= 16;
-    begin(&b.back, SHARDS, b.shards, b.shards_length - 1, true); /* cut */
+    next_step(&b);
+    begin(&b.back, b.shards_path, b.shards, b.shards_length - 1, true); /* cut */
     begin_step(&b);
     expect(&b, &b.front, 400);
-    begin(&b.front, STEP, b.manifest, 0, true); /* no manifest */
+    begin(&b.front, b.step_path, b.manifest, 0, true); /* no manifest */
     expect(&b, &b.front, 400);
-    begin(&b.front, STEP, b.manifest, b.manifest_length - 1, true);
+    begin(&b.front, b.step_path, b.manifest, b.manifest_length - 1, true);
     expect(&b, &b.front, 400);
     const char *bad[] = {"/chains/ring/shards/1", "/chains/ring/shards/x/7", "/chains/ring/shards/1/07",
                          "/chains/ring/shards/4294967296/7", "/chains/ring/shards/00000000000000000001/7"};
@@ -227,7 +239,7 @@ static void test_bytes_that_are_wrong(void **state) {
         assert_int_equal(raw_client_request(&b.front, "POST", bad[i], NULL, 0), 400);
     }
     assert_int_equal(raw_client_request(&b.front, "POST", "/chains/other/shards/1/7", NULL, 0), 404);
-    assert_int_equal(raw_client_request(&b.front, "GET", SHARDS, NULL, 0), 404);
+    assert_int_equal(raw_client_request(&b.front, "GET", b.shards_path, NULL, 0), 404);
     wait_for_free_pages(&b);
     close_bench(&b);
 }

@@ -27,7 +27,11 @@ typedef struct connection {
     uint64_t serial; /* of the connection that is or was there */
 } connection;
 
+#define REPLAY_REQUEST (UINT64_C(1) << 62) /* a request that nobody waits for */
+
 struct network {
+    message *delivered[64]; /* the last requests, in a ring */
+    uint64_t delivered_count;
     event_queue *queue;
     const int64_t *now_us;
     uint64_t random, next_serial;
@@ -86,6 +90,8 @@ void network_destroy(network *net) {
     for (int i = 0; i < NETWORK_NODES_MAX; i++)
         for (int j = 0; j < NETWORK_NODES_MAX; j++)
             drop_pending(&net->links[i][j]);
+    for (size_t i = 0; i < sizeof net->delivered / sizeof net->delivered[0]; i++)
+        free(net->delivered[i]);
     free(net);
 }
 
@@ -244,6 +250,8 @@ int64_t network_stalled_until(const network *net, int node) {
  * ---------------------------------------------------------------------------------------------------- */
 
 static void start_sending(network *net, int from, int to);
+static message *copy_message(const message *m);
+static void deliver(network *net, const message *m);
 
 static bool is_current(const network *net, const message *m) {
     return m->connection != 0 && (net->connections[m->from][m->to].serial == m->connection ||
@@ -263,7 +271,7 @@ static void flush_held(void *context, void *argument) {
         pending_message *taken = l->held_first;
         l->held_first = taken->next;
         if (is_current(net, taken->sent))
-            net->events.on_message(net->events.context, taken->sent);
+            deliver(net, taken->sent);
         free(taken->sent);
         free(taken);
     }
@@ -275,10 +283,8 @@ static void flush_held(void *context, void *argument) {
 static void hold(network *net, const message *m) {
     link *l = &net->links[m->from][m->to];
     pending_message *p = malloc(sizeof *p);
-    message *copy = malloc(sizeof *copy + m->size);
-    assert(p && copy);
-    memcpy(copy, m, sizeof *copy + m->size);
-    *p = (pending_message){NULL, copy};
+    assert(p);
+    *p = (pending_message){NULL, copy_message(m)};
     if (l->held_first) {
         l->held_last->next = p;
     } else {
@@ -289,6 +295,36 @@ static void hold(network *net, const message *m) {
     l->held_last = p;
 }
 
+static message *copy_message(const message *m) {
+    message *copy = malloc(sizeof *copy + m->size);
+    assert(copy);
+    memcpy(copy, m, sizeof *copy + m->size);
+    return copy;
+}
+
+static void deliver(network *net, const message *m) {
+    if (m->kind == MESSAGE_REQUEST && m->request < REPLAY_REQUEST) {
+        size_t at = net->delivered_count++ % (sizeof net->delivered / sizeof net->delivered[0]);
+        free(net->delivered[at]);
+        net->delivered[at] = copy_message(m);
+    }
+    net->events.on_message(net->events.context, m);
+}
+
+bool network_replay(network *net) {
+    const message *old =
+        net->delivered[network_random(net, sizeof net->delivered / sizeof net->delivered[0])];
+    if (!old || !net->connections[old->from][old->to].connected ||
+        !network_is_passable(net, old->from, old->to))
+        return false;
+    message *again = copy_message(old);
+    again->connection = net->connections[old->from][old->to].serial;
+    again->request = REPLAY_REQUEST + net->delivered_count;
+    net->events.on_message(net->events.context, again);
+    free(again);
+    return true;
+}
+
 static void arrive(void *context, void *argument) {
     network *net = context;
     message *m = argument;
@@ -297,7 +333,7 @@ static void arrive(void *context, void *argument) {
     if (net->links[m->from][m->to].held_first || held_until_us(net, m->from, m->to) > *net->now_us)
         hold(net, m);
     else
-        net->events.on_message(net->events.context, m);
+        deliver(net, m);
 }
 
 static void sent(void *context, void *argument) {

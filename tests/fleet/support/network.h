@@ -75,5 +75,9 @@ int64_t network_stalled_until(const network *net, int node);
 /* Cuts a connection at once. */
 void network_cut(network *net, int from, int to);
 
+/* Delivers once more, on the connection that is there now, one of the last requests that were delivered: an old frame, of whatever epoch. False:
+ * there is none, or no connection. */
+bool network_replay(network *net);
+
 /* A generator for everything random in the simulation. */
 uint64_t network_random(network *net, uint64_t below);

@@ -470,12 +470,22 @@ void simulation_restart_gateway(simulation *sim, int64_t down_us) {
     event_queue_push(sim->queue, sim->now_us + down_us, start_gateway, sim, NULL);
 }
 
+void simulation_pause_gateway(simulation *sim, int64_t until_us) {
+    network_stall(sim->net, 0, until_us);
+}
+
+bool simulation_has_gateway(const simulation *sim) {
+    return sim->conductor && network_stalled_until(sim->net, 0) <= sim->now_us;
+}
+
 /* ---- Time
  * -------------------------------------------------------------------------------------------------------- */
 
 static int64_t next_us(const simulation *sim) {
     int64_t event_us = event_queue_next_us(sim->queue);
     int64_t deadline_us = sim->conductor ? lh_conductor_deadline_us(sim->conductor) : INT64_MAX;
+    if (sim->conductor && deadline_us != INT64_MAX && deadline_us < network_stalled_until(sim->net, 0))
+        deadline_us = network_stalled_until(sim->net, 0);
     if (deadline_us < sim->now_us)
         deadline_us = sim->now_us;
     return event_us < deadline_us ? event_us : deadline_us;

@@ -60,4 +60,8 @@ bool simulation_stream_is_true(const simulation_stream *stream);
  * failed. */
 void simulation_restart_gateway(simulation *sim, int64_t down_us);
 
+/* The gateway's process does nothing until then, as if stopped: what comes waits. */
+void simulation_pause_gateway(simulation *sim, int64_t until_us);
+bool simulation_has_gateway(const simulation *sim);
+
 uint64_t simulation_breaches(const simulation *sim);

@@ -2,6 +2,7 @@
 #include "tests/fleet/support/toy_worker.h"
 
 #include "tests/fleet/support/toy_model.h"
+#include "worker/step_window.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #define FRAME_HEAD_BYTES 16u
 /* PROTOCOL.md, "Order of steps" */
 #define OVERTAKES_MAX 4u
-#define TROUBLE_US       30000 /* a report follows so soon after something failed */
+#define TROUBLE_US    30000 /* a report follows so soon after something failed */
 
 typedef enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FORWARDED } job_state;
 
@@ -67,6 +68,7 @@ struct toy_worker {
     int64_t prepared_us;
     int next_node;   /* -1: none */
     bool has_failed; /* in this epoch: then later positions may well not continue */
+    lh_step_window window;
     toy_worker_figures figures;
 };
 
@@ -526,6 +528,10 @@ static lh_status judge(toy_worker *worker, const job *j) {
         note_breach(worker, "too many steps");
         return LH_ERR_BUSY;
     }
+    if (!lh_step_window_admit(&worker->window, j->manifest.step)) {
+        worker->figures.repeated++;
+        return LH_ERR_STALE;
+    }
     return LH_OK;
 }
 
@@ -540,7 +546,7 @@ static void take_request(toy_worker *worker, const message *received) {
     if (status == LH_OK)
         status = judge(worker, j);
     if (status != LH_OK) {
-        worker->has_failed = true;
+        worker->has_failed |= status != LH_ERR_STALE; /* which changes nothing */
         answer(worker, j->from, j->request, status);
         free_job(j);
         return;
@@ -665,6 +671,7 @@ static void adopt(toy_worker *worker, const lh_assignment *assignment) {
         network_close(worker->world.net, worker->node, worker->next_node);
     worker->has_assignment = true;
     worker->has_failed = false;
+    lh_step_window_reset(&worker->window);
     worker->epoch = assignment->epoch;
     worker->first_layer = assignment->first_layer;
     worker->last_layer = assignment->last_layer;

@@ -34,6 +34,7 @@ typedef struct toy_worker_figures {
     int64_t busy_us;
     uint64_t breaches;  /* pages or steps over the limit, a gap or overlap in positions, a wrong counter */
     uint64_t corrupt;   /* bodies refused for their checksums */
+    uint64_t repeated;  /* steps refused since they had come before */
     uint64_t loads;     /* of stages, since the process started; prepared ones count, too */
     uint64_t waits;     /* loads in which the stage that was to serve was awaited */
     uint32_t sequences; /* held now */
