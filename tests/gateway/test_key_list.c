@@ -3,12 +3,14 @@
 
 #include "tests/support/failing_malloc.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -193,6 +195,83 @@ static void says_so_without_memory(void **state) {
     }
 }
 
+/* ---- Time. ---- */
+
+#define SAMPLES   100000
+#define KEYS      32
+#define T_MAX     4.5 /* beyond it two means differ; by chance once in 100,000 runs */
+#define KEPT_PART 0.9 /* the slowest are the machine's own doing */
+
+typedef struct sample {
+    int64_t ns;
+    bool is_near;
+} sample;
+
+static int compare_samples(const void *a, const void *b) {
+    int64_t x = ((const sample *)a)->ns, y = ((const sample *)b)->ns;
+    return (x > y) - (x < y);
+}
+
+static int64_t clock_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* Welch's t of both groups' means, over the fastest. */
+static double t_of(const sample *samples, size_t count) {
+    double sum[2] = {0}, squares[2] = {0}, n[2] = {0};
+    for (size_t i = 0; i < count; i++) {
+        double ns = (double)samples[i].ns;
+        n[samples[i].is_near]++;
+        sum[samples[i].is_near] += ns;
+        squares[samples[i].is_near] += ns * ns;
+    }
+    double mean[2], error = 0;
+    for (int i = 0; i < 2; i++) {
+        mean[i] = sum[i] / n[i];
+        error += (squares[i] / n[i] - mean[i] * mean[i]) / n[i];
+    }
+    return error > 0 ? fabs(mean[0] - mean[1]) / sqrt(error) : 0;
+}
+
+/* A digest that differs from every key in its first byte, and one that differs from the first key in its last byte alone, in random order,
+ * take the same time (dudect: Reparaz, Balasch, Verbauwhede, 2017). LONGHAUL_TEST_TIMING: so many times as many samples. */
+static void time_tells_nothing(void **state) {
+    (void)state;
+    const char *more = getenv("LONGHAUL_TEST_TIMING");
+    size_t count = SAMPLES * (more ? strtoul(more, NULL, 10) : 1);
+    sample *samples = calloc(count, sizeof *samples);
+    assert_non_null(samples);
+    lh_key keys[KEYS] = {0};
+    const lh_key_list list = {keys, KEYS, KEYS};
+    uint8_t shown[2][LH_SHA256_BYTES];
+    uint64_t dice = 88172645463325252u;
+    for (size_t i = 0; i < KEYS; i++)
+        memset(keys[i].digest, 0x40 + (int)i, sizeof keys[i].digest);
+    memcpy(shown[0], keys[0].digest, sizeof shown[0]);
+    memcpy(shown[1], keys[0].digest, sizeof shown[1]);
+    shown[0][0] = 0xff;
+    shown[1][LH_SHA256_BYTES - 1] = 0xff;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t digest[LH_SHA256_BYTES];
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        samples[i].is_near = dice >> 40 & 1;
+        memcpy(digest, shown[samples[i].is_near], sizeof digest);
+        int64_t begun_ns = clock_ns();
+        const lh_key *found = lh_key_list_find(&list, digest);
+        samples[i].ns = clock_ns() - begun_ns;
+        assert_null(found);
+    }
+    qsort(samples, count, sizeof *samples, compare_samples);
+    double t = t_of(samples, (size_t)((double)count * KEPT_PART));
+    print_message("t = %.2f over %zu\n", t, count);
+    assert_true(t < T_MAX);
+    free(samples);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_names_digests_and_limits),
@@ -202,6 +281,7 @@ int main(void) {
         cmocka_unit_test(holds_so_many_keys),
         cmocka_unit_test(reads_a_file_of_its_owners),
         cmocka_unit_test(says_so_without_memory),
+        cmocka_unit_test(time_tells_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
