@@ -18,8 +18,11 @@ from test_http_raw import Gateway, chat_body
 REQUESTS = 1000 * int(os.environ.get("LONGHAUL_TEST_COST", "1"))
 STREAMS = 1000
 ADDED_P50_US, ADDED_P99_US = 300, 2000
+# What the gateway computes, whoever else uses the machine; they make its caches cold, so it is more than when it is alone.
+CPU_US = 2 * ADDED_P50_US
 STREAMS_BYTES = 100 << 20
-TRIES = 5  # others use the machine too; what it can do shows in its best moment
+# Others use the machine too: what it can do shows in its quiet moments, when the bound's own slowest are no slower than this.
+TRIES, QUIET_P99_US = 8, 400
 TEXT = "Tell me about the lighthouse. " * 20 + "@@text=Hello from the tower"
 
 
@@ -46,22 +49,40 @@ class Cost(unittest.TestCase):
     def tearDownClass(cls):
         cls.gateway.stop()
 
+    def cpu_us(self):
+        """That the gateway has used, of all its threads."""
+        with open(f"/proc/{self.gateway.program.pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) * 1e6 / os.sysconf("SC_CLK_TCK")
+
     def added(self, stream):
+        """Microseconds of the median and of the 99th percentile; None where others used the machine meanwhile."""
         path, body = "/v1/chat/completions", chat_body(TEXT, stream=stream)
-        bound, ours = load(path, body), load(path, body, self.gateway.port)
-        row("bound", bound)
+        before, used = load(path, body), self.cpu_us()
+        ours = load(path, body, self.gateway.port)
+        used = (self.cpu_us() - used) / REQUESTS
+        after = load(path, body)
+        row("bound", before)
         row("a stream" if stream else "an answer", ours)
-        return ours["p50_us"] - bound["p50_us"], ours["p99_us"] - bound["p99_us"]
+        print(f"    {'of these CPU':28}{used:>10.0f}")
+        self.assertLess(used, CPU_US)
+        if max(before["p99_us"], after["p99_us"]) > QUIET_P99_US:
+            return None
+        return ours["p50_us"] - before["p50_us"], ours["p99_us"] - before["p99_us"]
 
     def test_added_to_a_request(self):
         print(f"\n    {'microseconds':28}" + "".join(f"{name:>10}" for name in ("p50", "p90", "p99", "max", "1/s")))
         for stream in (False, True):
-            for attempt in range(TRIES):
-                p50, p99 = self.added(stream)
-                if p50 < ADDED_P50_US and p99 < ADDED_P99_US:
-                    break
-            self.assertLess(p50, ADDED_P50_US)
-            self.assertLess(p99, ADDED_P99_US)
+            quiet = []
+            for _ in range(TRIES):
+                if added := self.added(stream):
+                    quiet.append(added)
+                    if added[0] < ADDED_P50_US and added[1] < ADDED_P99_US:
+                        break
+            else:
+                if len(quiet) < TRIES / 2:
+                    self.skipTest("the machine is busy with other things")
+                self.fail(f"median and 99th percentile, added: {quiet}")
 
     def test_clients_side_by_side(self):
         for clients in (8, 64):
