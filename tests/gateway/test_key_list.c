@@ -127,7 +127,9 @@ static void refuses_what_it_does_not_understand(void **state) {
         assert_int_equal(list.count, 0);
     }
     lh_key_list list;
-    assert_int_equal(lh_key_list_parse("alice\0 " A, 9 + sizeof A, &defaults, &list, NULL), LH_ERR_INVALID);
+    static const char with_nul[] = "alice\0 " A;
+    assert_int_equal(lh_key_list_parse(with_nul, sizeof with_nul - 1, &defaults, &list, NULL),
+                     LH_ERR_INVALID);
 }
 
 static void holds_so_many_keys(void **state) {
