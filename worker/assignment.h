@@ -25,6 +25,7 @@ typedef struct lh_assignment_options {
     const char *address_plain, *address_tls; /* as the hop before reaches this worker; NULL: none */
     const char *gateway_url;                 /* "http://host:port" or "https://host:port" */
     uint64_t memory_bytes;
+    lh_machine_speed speed; /* zeros: not measured */
     lh_assignment_job_options job; /* its gateway_url is set by the keeper */
 } lh_assignment_options;
 

@@ -50,6 +50,7 @@ void lh_assignment_fill_report(void *context, lh_worker_report *report) {
     *report = (lh_worker_report){.instance = keeper->instance,
                                  .threads = lh_thread_pool_size(options->job.pool),
                                  .memory_bytes = options->memory_bytes,
+                                 .speed = options->speed,
                                  .kv_bytes = options->job.kv_bytes,
                                  .slowdown = lh_slowdown_factor(lh_thread_pool_slowdown(options->job.pool)),
                                  .leaving = keeper->leaving};

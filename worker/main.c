@@ -1,6 +1,7 @@
 /* longhaul-worker: reads the flags, puts the parts together, runs the loop, leaves when it is told to. */
 #include "common/log.h"
 #include "worker/assignment.h"
+#include "worker/assignment_speed.h"
 #include "worker/server.h"
 #include "worker/thread_pool.h"
 #include "worker/weight_cache.h"
@@ -23,6 +24,7 @@ typedef struct program {
     lh_weight_cache *cache;
     lh_thread_pool *pool;
     const lh_kernels *kernels;
+    lh_machine_speed speed;
     lh_server *server;
     lh_assignment_keeper *keeper;
     bool leaving, stopping;
@@ -141,6 +143,7 @@ static lh_status open_keeper(program *p, lh_error *error) {
                                     .address_tls = text_or_null(p->secure),
                                     .gateway_url = p->settings.gateway,
                                     .memory_bytes = (uint64_t)p->settings.memory_bytes,
+                                    .speed = p->speed,
                                     .job = {.tls = p->tls,
                                             .cache = p->cache,
                                             .model_path = text_or_null(p->settings.model),
@@ -160,6 +163,16 @@ static void catch_signals(program *p) {
     uv_signal_start(&p->interrupt, on_signal, SIGINT);
     uv_signal_start(&p->switch_slowdown, on_switch, SIGUSR1);
     signal(SIGPIPE, SIG_IGN);
+}
+
+static lh_status measure_speed(program *p, lh_error *error) {
+    const lh_compute compute = {p->kernels, p->pool};
+    lh_status status = lh_assignment_speed_measure(&compute, &p->speed, error);
+    if (status == LH_OK) {
+        lh_log(LH_LOG_DEBUG, "worker", "speed prompt_us=%.2f token_us=%.2f", p->speed.prompt_us,
+               p->speed.token_us);
+    }
+    return status;
 }
 
 static void log_start(const program *p) {
@@ -191,7 +204,10 @@ static lh_status run(program *p, lh_error *error) {
     }
     catch_signals(p);
     set_slowdown(p);
-    status = open_server(p, error);
+    status = measure_speed(p, error);
+    if (status == LH_OK) {
+        status = open_server(p, error);
+    }
     if (status != LH_OK) {
         on_server_closed(p);
         goto fail_after_loop;

@@ -118,7 +118,7 @@ static void deliver_end(lh_pipeline *pipeline, lh_pipeline_step *step) {
     }
     pipeline->options.events.on_ended(pipeline->options.context, step->context, step->failure.status,
                                       step->failure.message, step->results, step->result_count);
-    lh_shard_queue_push(pipeline->inbox, &step->forget_message);
+    lh_shard_queue_leave(pipeline->inbox, &step->forget_message);
 }
 
 void lh_pipeline_poll(lh_pipeline *pipeline) {
@@ -205,6 +205,7 @@ bool lh_pipeline_is_full(lh_pipeline *pipeline) {
 }
 
 void lh_pipeline_frame_gone(lh_pipeline *pipeline, size_t bytes) {
-    lh_shard_queue_release(pipeline->outbox, bytes);
-    lh_shard_queue_nudge(pipeline->inbox);
+    if (lh_shard_queue_release(pipeline->outbox, bytes)) {
+        lh_shard_queue_nudge(pipeline->inbox);
+    }
 }

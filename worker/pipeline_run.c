@@ -54,12 +54,13 @@ static void release_sequences(lh_pipeline *pipeline) {
     }
 }
 
-/* The shard goes back to the I/O thread, which counts its bytes. */
+/* The shard goes back to the I/O thread, which counts its bytes: it hears of it with the next frame or end, or before this
+ * thread sleeps. */
 static void give_shard_back(lh_pipeline *pipeline, lh_shard_message *message, lh_pipeline_step *step) {
     message->head.kind = LH_MESSAGE_TAKEN;
     message->head.charge = 0;
     message->step = step;
-    lh_shard_queue_push(pipeline->outbox, &message->head);
+    lh_shard_queue_leave(pipeline->outbox, &message->head);
 }
 
 static void drop_shards(lh_pipeline *pipeline, lh_pipeline_step *step) {
@@ -380,6 +381,7 @@ void *lh_pipeline_run(void *argument) {
         release_sequences(pipeline);
         sweep(pipeline);
         if (!pipeline->stopping && !work(pipeline)) {
+            lh_shard_queue_announce(pipeline->outbox);
             message = lh_shard_queue_pop(pipeline->inbox, true);
             if (message != NULL) {
                 handle(pipeline, message);

@@ -248,10 +248,13 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
         lh_server_times_note(step->times, LH_MOMENT_MANIFEST);
     }
     lh_status status = check_epoch(step, manifest, error);
+    if (status == LH_OK) {
+        status = begin(step, manifest, error); /* first, so that it computes while the manifest goes on */
+    }
     if (status == LH_OK && !step->server->place.route.is_last) {
         status = submit(step, manifest, error);
     }
-    return status == LH_OK ? begin(step, manifest, error) : status;
+    return status;
 }
 
 static lh_status on_shard(void *context, const lh_step_shard_header *header, const float *values,

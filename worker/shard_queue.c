@@ -10,7 +10,7 @@ struct lh_shard_queue {
     pthread_cond_t filled;
     lh_message *head, **tail;
     size_t capacity_bytes, charged_bytes;
-    bool nudged;
+    bool nudged, announced; /* announced: `wake` was called since the queue was last empty */
     void (*wake)(void *);
     void *wake_context;
 };
@@ -41,18 +41,42 @@ void lh_shard_queue_destroy(lh_shard_queue *queue) {
     free(queue);
 }
 
-void lh_shard_queue_push(lh_shard_queue *queue, lh_message *message) {
+static void append(lh_shard_queue *queue, lh_message *message) {
     message->next = NULL;
-    pthread_mutex_lock(&queue->lock);
-    bool was_empty = queue->head == NULL;
     *queue->tail = message;
     queue->tail = &message->next;
     queue->charged_bytes += message->charge;
-    pthread_cond_signal(&queue->filled);
-    pthread_mutex_unlock(&queue->lock);
-    if (was_empty && queue->wake != NULL) {
+}
+
+static void tell(lh_shard_queue *queue, bool is_news) {
+    if (is_news && queue->wake != NULL) {
         queue->wake(queue->wake_context);
     }
+}
+
+void lh_shard_queue_push(lh_shard_queue *queue, lh_message *message) {
+    pthread_mutex_lock(&queue->lock);
+    append(queue, message);
+    bool is_news = !queue->announced;
+    queue->announced = true;
+    pthread_mutex_unlock(&queue->lock);
+    pthread_cond_signal(
+        &queue->filled); /* after the lock: who wakes up on this core would only wait for it */
+    tell(queue, is_news);
+}
+
+void lh_shard_queue_leave(lh_shard_queue *queue, lh_message *message) {
+    pthread_mutex_lock(&queue->lock);
+    append(queue, message);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void lh_shard_queue_announce(lh_shard_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    bool is_news = queue->head != NULL && !queue->announced;
+    queue->announced |= is_news;
+    pthread_mutex_unlock(&queue->lock);
+    tell(queue, is_news);
 }
 
 lh_message *lh_shard_queue_pop(lh_shard_queue *queue, bool wait) {
@@ -68,6 +92,7 @@ lh_message *lh_shard_queue_pop(lh_shard_queue *queue, bool wait) {
         queue->head = message->next;
         if (queue->head == NULL) {
             queue->tail = &queue->head;
+            queue->announced = false;
         }
     }
     pthread_mutex_unlock(&queue->lock);
@@ -77,15 +102,18 @@ lh_message *lh_shard_queue_pop(lh_shard_queue *queue, bool wait) {
 void lh_shard_queue_nudge(lh_shard_queue *queue) {
     pthread_mutex_lock(&queue->lock);
     queue->nudged = true;
-    pthread_cond_signal(&queue->filled);
     pthread_mutex_unlock(&queue->lock);
+    pthread_cond_signal(&queue->filled);
 }
 
-void lh_shard_queue_release(lh_shard_queue *queue, size_t bytes) {
+bool lh_shard_queue_release(lh_shard_queue *queue, size_t bytes) {
     pthread_mutex_lock(&queue->lock);
     assert(bytes <= queue->charged_bytes);
+    bool was_full = queue->charged_bytes >= queue->capacity_bytes;
     queue->charged_bytes -= bytes;
+    bool has_room = was_full && queue->charged_bytes < queue->capacity_bytes;
     pthread_mutex_unlock(&queue->lock);
+    return has_room;
 }
 
 bool lh_shard_queue_is_full(lh_shard_queue *queue) {

@@ -24,7 +24,8 @@ typedef struct lh_message {
     size_t charge; /* bytes counted against the bound */
 } lh_message;
 
-/* wake (may be NULL) is called by the producer, on its thread, when a message comes into an empty queue. */
+/* wake (may be NULL) is called by the producer, on its thread, when a message comes into a queue in which there was none
+ * that it had been called for. */
 lh_status lh_shard_queue_create(size_t capacity_bytes, void (*wake)(void *), void *wake_context,
                                 lh_shard_queue **queue, lh_error *error);
 /* The queue must be empty. NULL is allowed. */
@@ -32,12 +33,18 @@ void lh_shard_queue_destroy(lh_shard_queue *queue);
 
 /* Takes over the message. */
 void lh_shard_queue_push(lh_shard_queue *queue, lh_message *message);
+/* The same for one that can wait: it wakes nobody, neither a consumer that sleeps in lh_shard_queue_pop nor one that `wake` tells,
+ * and is found with the next message, or after lh_shard_queue_announce. Threads that share a core cost each other a
+ * switch for each wake-up. */
+void lh_shard_queue_leave(lh_shard_queue *queue, lh_message *message);
+/* Calls wake where messages were left that it has not been called for. */
+void lh_shard_queue_announce(lh_shard_queue *queue);
 /* The oldest message, the caller's from now on; NULL when there is none. With `wait` it sleeps until there is
  * one or until lh_shard_queue_nudge (then NULL). */
 lh_message *lh_shard_queue_pop(lh_shard_queue *queue, bool wait);
 /* Lets the consumer's present or next wait return. */
 void lh_shard_queue_nudge(lh_shard_queue *queue);
 
-/* Gives back `bytes` of charge. */
-void lh_shard_queue_release(lh_shard_queue *queue, size_t bytes);
+/* Gives back `bytes` of charge. True: the queue was full, and no longer is. */
+bool lh_shard_queue_release(lh_shard_queue *queue, size_t bytes);
 bool lh_shard_queue_is_full(lh_shard_queue *queue);

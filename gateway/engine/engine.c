@@ -7,6 +7,7 @@
 #include "gateway/engine/conductor.h"
 #include "gateway/engine/engine_hop.h"
 #include "gateway/engine/engine_life.h"
+#include "gateway/engine/event_mail.h"
 #include "gateway/engine/fleet_view_json.h"
 #include "gateway/engine/front_desk.h"
 #include "gateway/fleet/fleet_server.h"
@@ -29,9 +30,11 @@ struct lh_engine {
     uv_loop_t loop;
     uv_async_t wake;
     uv_timer_t timer;
+    uv_prepare_t written; /* before the loop looks for news: what was to be written has been */
     pthread_t thread;
     lh_conductor *conductor;
     lh_front_desk *desk;
+    lh_event_mail *mail;
     lh_engine_hop *hop;
     lh_fleet_server *server;
     lh_step_recorder *recorder; /* NULL: nothing is traced */
@@ -226,7 +229,17 @@ static void on_event(void *context, uint64_t handle, const lh_sequence_event *ev
     if (engine->options.logs_digests && event->kind == LH_SEQUENCE_TOKEN && event->digest)
         lh_log(LH_LOG_INFO, "engine", "digest token=%u position=%u digest=%016llx sequence=%llu",
                event->token, event->position, (unsigned long long)event->digest, (unsigned long long)handle);
+    lh_event_mail_keep(engine->mail, handle, event);
+}
+
+static void deliver(void *context, uint64_t handle, const lh_sequence_event *event) {
+    lh_engine *engine = context;
     lh_front_desk_deliver(engine->desk, handle, event);
+}
+
+static void on_written(uv_prepare_t *prepare) {
+    lh_engine *engine = prepare->data;
+    lh_event_mail_send(engine->mail);
 }
 
 static void take_submissions(lh_engine *engine) {
@@ -299,12 +312,14 @@ static void on_part_closed(void *context) {
         return;
     uv_close((uv_handle_t *)&engine->wake, on_handle_closed);
     uv_close((uv_handle_t *)&engine->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&engine->written, on_handle_closed);
 }
 
 static void begin_closing(lh_engine *engine) {
     engine->is_closing = true;
     uv_timer_stop(&engine->timer);
     answer_queries(engine);
+    lh_event_mail_send(engine->mail);
     lh_front_desk_close(engine->desk, LH_ERR_UNAVAILABLE, "the gateway is stopping");
     engine->parts_open = 2;
     lh_engine_hop_close(engine->hop, on_part_closed, engine);
@@ -358,6 +373,8 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
     if (status == LH_OK)
         status = lh_front_desk_create(engine->places, o->fleet.context, wake, engine, &engine->desk, error);
     if (status == LH_OK)
+        status = lh_event_mail_create(deliver, engine, &engine->mail, error);
+    if (status == LH_OK)
         status = lh_engine_hop_create(&engine->loop, o->fleet.chain_name, o->tls, &o->limits, &hop_events,
                                       &engine->hop, error);
     if (status == LH_OK)
@@ -377,6 +394,7 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
 static void free_engine(lh_engine *engine) {
     lh_step_recorder_destroy(engine->recorder);
     free(engine->parts);
+    lh_event_mail_destroy(engine->mail);
     lh_front_desk_destroy(engine->desk);
     lh_conductor_destroy(engine->conductor);
     pthread_cond_destroy(&engine->query_answered);
@@ -410,7 +428,9 @@ lh_status lh_engine_create(const lh_engine_options *options, lh_engine **engine,
     pthread_cond_init(&e->query_answered, NULL);
     uv_async_init(&e->loop, &e->wake, on_wake);
     uv_timer_init(&e->loop, &e->timer);
-    e->wake.data = e->timer.data = e;
+    uv_prepare_init(&e->loop, &e->written);
+    uv_prepare_start(&e->written, on_written);
+    e->wake.data = e->timer.data = e->written.data = e;
     atomic_store(&e->state, LH_ENGINE_LOADING);
     atomic_store(&e->positions, UINT64_MAX);
     atomic_store(&e->positions_free, UINT64_MAX);

@@ -46,14 +46,15 @@ static json_t *render_worker(const lh_worker *worker, int64_t now_us) {
         json_pack("{s:o, s:o}", "tls", text_or_null(r->tls_address), "plain", text_or_null(r->plain_address));
     json_t *steps = json_pack("{s:I, s:I, s:I}", "active", (json_int_t)r->steps.active, "done",
                               (json_int_t)r->steps.done, "failed", (json_int_t)r->steps.failed);
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o}",
-                     "name", r->name, "site", r->site, "version", r->version, "isa", r->isa, "threads",
-                     (int)r->threads, "slowdown", r->slowdown, "addresses", addresses, "memory_bytes",
-                     (json_int_t)r->memory_bytes, "kv_bytes", (json_int_t)r->kv_bytes, "report_age_ms",
-                     (json_int_t)((now_us - worker->renewed_us) / 1000), "lease_left_ms",
-                     (json_int_t)((worker->lease_until_us - now_us) / 1000), "leaving", (int)r->leaving,
-                     "assignment", assignment, "prepared", prepared, "compute",
-                     render_compute(worker, now_us), "kv", kv, "steps", steps);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o}", "name",
+        r->name, "site", r->site, "version", r->version, "isa", r->isa, "threads", (int)r->threads,
+        "slowdown", r->slowdown, "speed", lh_machine_speed_render(&r->speed), "addresses", addresses,
+        "memory_bytes", (json_int_t)r->memory_bytes, "kv_bytes", (json_int_t)r->kv_bytes, "report_age_ms",
+        (json_int_t)((now_us - worker->renewed_us) / 1000), "lease_left_ms",
+        (json_int_t)((worker->lease_until_us - now_us) / 1000), "leaving", (int)r->leaving, "assignment",
+        assignment, "prepared", prepared, "compute", render_compute(worker, now_us), "kv", kv, "steps",
+        steps);
 }
 
 static json_t *render_workers(const lh_registry *registry, int64_t now_us) {

@@ -3,6 +3,7 @@
 
 #include "common/log.h"
 #include "gateway/fleet/plan_revision.h"
+#include "gateway/fleet/plan_speeds.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,8 +38,10 @@ uint32_t lh_fleet_eligible(const lh_fleet *fleet, int64_t now_us, const lh_worke
 
 void lh_fleet_offers(const lh_worker *const *workers, uint32_t count, lh_plan_worker *offers) {
     for (uint32_t i = 0; i < count; i++)
-        offers[i] = (lh_plan_worker){workers[i]->report.name, workers[i]->report.site,
-                                     workers[i]->report.threads, workers[i]->report.memory_bytes};
+        offers[i] =
+            (lh_plan_worker){workers[i]->report.name, workers[i]->report.site, workers[i]->report.threads,
+                             workers[i]->report.memory_bytes, workers[i]->report.speed};
+    lh_plan_speeds_compare(offers, count);
 }
 
 lh_plan lh_fleet_present_plan(const lh_chain *chain, const lh_worker *const *workers, uint32_t count) {

@@ -179,6 +179,9 @@ static void read_prepared(reader *r, lh_worker_report *report) {
 
 static void read_measurements(reader *r, lh_worker_report *report) {
     if (r->status == LH_OK)
+        r->status =
+            lh_machine_speed_parse(json_object_get(r->object, "speed"), "speed.", &report->speed, r->error);
+    if (r->status == LH_OK)
         r->status = lh_compute_profile_parse(json_object_get(r->object, "compute"), "compute.",
                                              &report->compute, r->error);
     if (r->status == LH_OK)

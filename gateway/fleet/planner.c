@@ -6,16 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Rows of the prompt by which stages are compared. */
+#define PROMPT_ROWS 512.0
+
 typedef struct candidate {
     lh_plan_worker worker;
     uint32_t index, site_rank;
 } candidate;
 
-/* A split of some first layers over some first workers, by its slowest stage, then by the sum of squares,
- * which evens out the stages that are not the slowest. */
+/* What a stage, or the slowest of some, takes. */
+typedef struct cost {
+    double prompt, token;
+} cost;
+
+/* A split of some first layers over some first workers, by its slowest stage, then by the sum of squares, which evens out the stages
+ * that are not the slowest. */
 typedef struct cover {
-    double slowest, squares; /* slowest < 0: none fits */
-    uint32_t previous;       /* where the last stage begins */
+    bool is_there;
+    cost slowest;
+    double squares;
+    uint32_t previous; /* where the last stage begins */
 } cover;
 
 static uint32_t site_rank(const char *sites, const char *site) {
@@ -38,10 +48,10 @@ static int by_place(const void *left, const void *right) {
     return order ? order : strcmp(a->worker.name, b->worker.name);
 }
 
-static int by_threads(const void *left, const void *right) {
+static int by_speed(const void *left, const void *right) {
     const candidate *a = left, *b = right;
-    if (a->worker.threads != b->worker.threads)
-        return a->worker.threads > b->worker.threads ? -1 : 1;
+    if (a->worker.speed.prompt_us != b->worker.speed.prompt_us)
+        return a->worker.speed.prompt_us < b->worker.speed.prompt_us ? -1 : 1;
     return by_place(left, right);
 }
 
@@ -52,19 +62,32 @@ static int by_memory(const void *left, const void *right) {
     return by_place(left, right);
 }
 
-static bool is_better(const cover *a, double slowest, double squares) {
-    return a->slowest < 0 || slowest < a->slowest || (slowest == a->slowest && squares < a->squares);
+static cost stage_cost(const lh_model_profile *model, const lh_plan_worker *worker, uint64_t layer_bytes,
+                       bool is_last) {
+    double layers = (double)layer_bytes, head = is_last ? (double)model->head_bytes : 0;
+    return (cost){layers * worker->speed.prompt_us * PROMPT_ROWS + head * worker->speed.token_us,
+                  (layers + head) * worker->speed.token_us};
+}
+
+static bool is_better(const cover *a, const cover *b) {
+    if (!b->is_there || a->slowest.prompt != b->slowest.prompt)
+        return !b->is_there || a->slowest.prompt < b->slowest.prompt;
+    if (a->slowest.token != b->slowest.token)
+        return a->slowest.token < b->slowest.token;
+    return a->squares < b->squares;
+}
+
+static cover extend(const cover *before, cost stage, uint32_t first) {
+    return (cover){
+        .is_there = true,
+        .slowest = {fmax(before->slowest.prompt, stage.prompt), fmax(before->slowest.token, stage.token)},
+        .squares = before->squares + stage.prompt * stage.prompt,
+        .previous = first};
 }
 
 /* Of a stage: the layers' bytes, and whether it is the first or the last. */
 static uint64_t held_bytes(const lh_model_profile *model, uint64_t layer_bytes, bool is_first, bool is_last) {
     return layer_bytes + (is_first ? model->embedding_bytes : 0) + (is_last ? model->head_bytes : 0);
-}
-
-static double stage_time(const lh_model_profile *model, const lh_plan_worker *worker, uint64_t layer_bytes,
-                         bool is_last) {
-    double head = is_last ? (double)model->head_bytes : 0;
-    return ((double)layer_bytes + head / 2) / (worker->threads ? worker->threads : 1);
 }
 
 static uint64_t sum_layers(const lh_model_profile *model, uint32_t first, uint32_t last) {
@@ -88,7 +111,7 @@ double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *w
         bool is_last = stage->last_layer == model->layers;
         if (held_bytes(model, bytes, stage->first_layer == 0, is_last) > worker->memory_bytes)
             return INFINITY;
-        slowest = fmax(slowest, stage_time(model, worker, bytes, is_last));
+        slowest = fmax(slowest, stage_cost(model, worker, bytes, is_last).prompt);
     }
     return slowest;
 }
@@ -98,8 +121,8 @@ static bool split(const lh_model_profile *model, const uint64_t *bytes_before, c
                   uint32_t count, cover *covers, lh_plan *plan) {
     uint32_t layers = model->layers, row = layers + 1;
     for (uint32_t i = 0; i < (count + 1) * row; i++)
-        covers[i].slowest = -1;
-    covers[0] = (cover){0};
+        covers[i].is_there = false;
+    covers[0] = (cover){.is_there = true};
     for (uint32_t w = 0; w < count; w++) {
         for (uint32_t last = w + 1; last + (count - w - 1) <= layers; last++) {
             for (uint32_t first = w; first < last; first++) {
@@ -107,18 +130,17 @@ static bool split(const lh_model_profile *model, const uint64_t *bytes_before, c
                 uint64_t layer_bytes = bytes_before[last] - bytes_before[first];
                 bool is_last = last == layers;
                 uint64_t held = held_bytes(model, layer_bytes, first == 0, is_last);
-                if (before->slowest < 0 || held > workers[w].worker.memory_bytes)
+                if (!before->is_there || held > workers[w].worker.memory_bytes)
                     continue;
-                double time = stage_time(model, &workers[w].worker, layer_bytes, is_last);
-                double slowest = time > before->slowest ? time : before->slowest;
-                double squares = before->squares + time * time;
+                cover made =
+                    extend(before, stage_cost(model, &workers[w].worker, layer_bytes, is_last), first);
                 cover *best = &covers[(w + 1) * row + last];
-                if (is_better(best, slowest, squares))
-                    *best = (cover){slowest, squares, first};
+                if (is_better(&made, best))
+                    *best = made;
             }
         }
     }
-    if (covers[count * row + layers].slowest < 0)
+    if (!covers[count * row + layers].is_there)
         return false;
     plan->stage_count = count;
     uint32_t last = layers;
@@ -134,11 +156,11 @@ static uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-/* Tries the ones with the most threads; where their memory is short, the ones with the most memory, fewer and
+/* Tries the fastest; where their memory is short, the ones with the most memory, fewer and
  * fewer: a worker that cannot even hold a layer must not spoil the plan. */
 static bool try_all(const lh_model_profile *model, const uint64_t *bytes_before, candidate *candidates,
                     uint32_t count, uint32_t wanted, cover *covers, lh_plan *plan) {
-    qsort(candidates, count, sizeof *candidates, by_threads);
+    qsort(candidates, count, sizeof *candidates, by_speed);
     qsort(candidates, wanted, sizeof *candidates, by_place);
     if (split(model, bytes_before, candidates, wanted, covers, plan))
         return true;

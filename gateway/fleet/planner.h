@@ -4,6 +4,7 @@
 
 #include "common/status.h"
 #include "gateway/fleet/model_profile.h"
+#include "worker/api/measurements.h"
 
 #include <stdint.h>
 
@@ -11,8 +12,9 @@
 
 typedef struct lh_plan_worker {
     const char *name, *site;
-    uint32_t threads;      /* > 0: stands for speed until there are measurements */
-    uint64_t memory_bytes; /* for weights */
+    uint32_t threads;
+    uint64_t memory_bytes;  /* for weights */
+    lh_machine_speed speed; /* beside the others of one call: plan_speeds.h */
 } lh_plan_worker;
 
 typedef struct lh_planner_options {
@@ -33,14 +35,15 @@ typedef struct lh_plan {
 
 /* What a stage of these layers must hold of the model. */
 uint64_t lh_planner_stage_bytes(const lh_model_profile *model, uint32_t first_layer, uint32_t last_layer);
-/* The time of a plan's slowest stage in the planner's own measure, by which plans of one model compare. INFINITY: a stage does
+/* The time of a plan's slowest stage with a long prompt, by which plans of one model compare. INFINITY: a stage does
  * not fit its worker's memory. */
 double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *workers, const lh_plan *plan);
 
 /* Workers go in the order of sites, then by name. The split is contiguous, gives each worker a layer at
- * least, fits every worker's memory, and among those that do makes the slowest stage as fast as can be (bytes
- * per thread; the head counts half, since a prefill needs it once and a decode at every token). With more
- * workers than layers or stages, the ones with the most threads serve. LH_ERR_UNAVAILABLE: no split fits; the
- * message has the figures. LH_ERR_NO_MEMORY. */
+ * least, fits every worker's memory, and among those that do makes the slowest stage as fast as can be: first with a long prompt, for
+ * which the last stage computes the head once; among splits that are as good there, with a token at a time, where the head counts in
+ * full. Times are those of the workers' speeds on the bytes that a stage holds. Speeds are of machines, measured at their
+ * start, and not of stages: so the same workers get the same split, whatever they have computed. With more workers than layers or stages, the fastest serve. LH_ERR_UNAVAILABLE: no split
+ * fits; the message has the figures. LH_ERR_NO_MEMORY. */
 lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *workers, uint32_t count,
                            const lh_planner_options *options, lh_plan *plan, lh_error *error);

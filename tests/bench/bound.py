@@ -44,6 +44,14 @@ def measure_stage(build, model, first, last, layers, prompts, slowdown, core):
     return result
 
 
+def best_of(first, second):
+    """Two measurements of the same stages: the least of each time."""
+    def least(a, b):
+        return {rows: min(a[rows], b[rows]) for rows in a}
+
+    return [StageTimes(least(a.prompt_s, b.prompt_s), least(a.row_s, b.row_s), a.width) for a, b in zip(first, second)]
+
+
 @dataclasses.dataclass
 class Bound:
     first_s: float  # to the first token

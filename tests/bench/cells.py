@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import statistics
 import time
 
 DECODE_TOKENS = 12
@@ -22,7 +21,7 @@ class Where:
 @dataclasses.dataclass
 class Cell:
     where: Where
-    bound: object
+    bound: object  # set when its stages have been timed once more, after the cell
     first_s: dict  # by what was asked for ("off", "auto", "rows=64,columns=4"): samples
     token_s: dict
     sweep_s: dict  # one sample each
@@ -32,13 +31,11 @@ class Cell:
     slowdowns: list
 
     def first(self, name):
-        """The median; `name` may be one of `best`."""
-        samples = [s for s in self.first_s.get(self.best.get(name, name), []) if not math.isnan(s)]
-        return statistics.median(samples) if samples else math.nan
+        """The best sample, as the bound is made of the best times of its stages; `name` may be one of `best`."""
+        return min((s for s in self.first_s.get(self.best.get(name, name), []) if not math.isnan(s)), default=math.nan)
 
     def token(self, name):
-        samples = [s for s in self.token_s.get(name, []) if not math.isnan(s)]
-        return statistics.median(samples) if samples else math.nan
+        return min((s for s in self.token_s.get(name, []) if not math.isnan(s)), default=math.nan)
 
     @property
     def room(self):
@@ -76,12 +73,12 @@ def sweep(fleet, rows, thorough, deadline):
     return seen, {kind: min(specs, key=seen.get) for kind, specs in kinds.items() if specs}
 
 
-def measure(fleet, where, bound, samples, seconds, thorough, followed):
+def measure(fleet, where, samples, seconds, thorough, followed):
     """Samples are taken in rounds over all settings, so that a machine that drifts drifts for all of them."""
     begin = time.monotonic()
     fleet.ask(fleet.prompt(where.rows), overlap="auto")
     seen, best = sweep(fleet, where.rows, thorough, begin + seconds / 2)
-    cell = Cell(where, bound, {}, {}, seen, best, {}, followed, fleet.slowdowns)
+    cell = Cell(where, None, {}, {}, seen, best, {}, followed, fleet.slowdowns)
     names = list(dict.fromkeys(["off", "auto", *best.values()]))
     for number in range(samples):
         if number and time.monotonic() - begin > seconds:

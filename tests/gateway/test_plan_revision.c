@@ -16,6 +16,10 @@ static const lh_planner_options no_options;
 /* The second of three stages has lost its worker. */
 static const lh_plan torn = {3, {{0, 0, 4}, {LH_PLAN_NOBODY, 4, 8}, {1, 8, 12}}};
 
+/* The speed of a machine by its threads. */
+#define BY(threads)                                                                                          \
+    { 1.0 / (threads), 6.0 / (threads) }
+
 static lh_plan revise(const lh_plan_worker *workers, uint32_t count, const lh_planner_options *options) {
     lh_plan plan;
     assert_int_equal(lh_plan_revise(&model, workers, count, options, &torn, &plan, NULL), LH_OK);
@@ -33,7 +37,8 @@ static void assert_filled(const lh_plan *plan, uint32_t worker) {
 
 static void a_spare_fills_the_gap(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000}, {"c", "s", 4, 5000}, {"z", "s", 4, 5000}};
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"z", "s", 4, 5000, BY(4)}};
     lh_plan plan = revise(workers, 3, &no_options);
     assert_filled(&plan, 2);
 }
@@ -42,11 +47,11 @@ static void a_spare_fills_the_gap(void **state) {
 static void of_several_spares_the_best_one(void **state) {
     (void)state;
     const lh_planner_options three = {.stages = 3};
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000},
-                                {"c", "s", 4, 5000},
-                                {"x", "s", 4, 5000},
-                                {"y", "s", 6, 5000},
-                                {"z", "s", 64, 399}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4)},
+                                {"c", "s", 4, 5000, BY(4)},
+                                {"x", "s", 4, 5000, BY(4)},
+                                {"y", "s", 6, 5000, BY(6)},
+                                {"z", "s", 64, 399, BY(64)}};
     lh_plan plan = revise(workers, 5, &three);
     assert_filled(&plan, 3);
 }
@@ -55,15 +60,18 @@ static void of_several_spares_the_best_one(void **state) {
 static void a_spare_of_the_same_site_is_preferred(void **state) {
     (void)state;
     const lh_planner_options three = {.stages = 3};
-    lh_plan_worker workers[] = {
-        {"a", "s", 4, 5000}, {"c", "s", 4, 5000}, {"x", "far", 4, 5000}, {"y", "s", 4, 5000}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4)},
+                                {"c", "s", 4, 5000, BY(4)},
+                                {"x", "far", 4, 5000, BY(4)},
+                                {"y", "s", 4, 5000, BY(4)}};
     lh_plan plan = revise(workers, 4, &three);
     assert_filled(&plan, 3);
 }
 
 static void a_spare_that_is_much_slower_is_not_worth_it(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000}, {"c", "s", 4, 5000}, {"z", "s", 2, 5000}};
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"z", "s", 2, 5000, BY(2)}};
     lh_plan plan = revise(workers, 3, &no_options);
     assert_int_equal(plan.stage_count, 3);
     assert_true(plan.stages[2].last_layer - plan.stages[2].first_layer < 4);
@@ -71,7 +79,8 @@ static void a_spare_that_is_much_slower_is_not_worth_it(void **state) {
 
 static void without_a_spare_all_is_planned_anew(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000}, {"c", "s", 4, 5000}, {"z", "s", 4, 99}};
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"z", "s", 4, 99, BY(4)}};
     lh_plan plan = revise(workers, 2, &no_options);
     assert_int_equal(plan.stage_count, 2);
     plan = revise(workers, 3, &no_options); /* too small for any layer */
@@ -81,14 +90,15 @@ static void without_a_spare_all_is_planned_anew(void **state) {
 /* In the middle of a chain inside one site, somebody from afar: two slow links more. */
 static void a_spare_from_afar_does_not_tear_a_site_apart(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000}, {"c", "s", 4, 5000}, {"x", "far", 4, 5000}};
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"x", "far", 4, 5000, BY(4)}};
     lh_plan plan = revise(workers, 3, &no_options);
     assert_int_equal(plan.stages[0].worker, 2); /* its site goes before the other, by name */
 }
 
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 500}, {"c", "s", 4, 500}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 500, BY(4)}, {"c", "s", 4, 500, BY(4)}};
     lh_plan plan;
     lh_error error;
     assert_int_equal(lh_plan_revise(&model, workers, 2, &no_options, &torn, &plan, &error),

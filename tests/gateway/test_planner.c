@@ -12,6 +12,8 @@
 #include <string.h>
 
 #define LAYERS 30u
+#define BY(1)                                                                                                \
+    { 0, 0 }
 
 static uint64_t layer_bytes[LAYERS];
 
@@ -35,7 +37,8 @@ static void assert_covers(const lh_plan *plan, uint32_t layers) {
 static void equal_workers_get_equal_shares(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"c", "home", 4, 5000}, {"a", "home", 4, 5000}, {"b", "home", 4, 5000}};
+    lh_plan_worker workers[] = {
+        {"c", "home", 4, 5000, BY(4)}, {"a", "home", 4, 5000, BY(4)}, {"b", "home", 4, 5000, BY(4)}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stage_count, 3);
@@ -50,7 +53,8 @@ static void equal_workers_get_equal_shares(void **state) {
 static void shares_are_in_proportion_to_threads(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"a", "home", 2, 5000}, {"b", "home", 8, 5000}, {"c", "home", 5, 5000}};
+    lh_plan_worker workers[] = {
+        {"a", "home", 2, 5000, BY(2)}, {"b", "home", 8, 5000, BY(8)}, {"c", "home", 5, 5000, BY(5)}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL), LH_OK);
     assert_covers(&plan, LAYERS);
@@ -58,14 +62,15 @@ static void shares_are_in_proportion_to_threads(void **state) {
     assert_int_equal(plan.stages[1].last_layer, 20);
 }
 
-static void the_head_counts_and_memory_binds(void **state) {
+/* A long prompt needs it once: far less than a layer. */
+static void the_head_counts_little_and_memory_binds(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 1000, 1000);
-    lh_plan_worker workers[] = {{"a", "home", 4, 5000}, {"b", "home", 4, 5000}};
+    lh_plan_worker workers[] = {{"a", "home", 4, 5000, BY(4)}, {"b", "home", 4, 5000, BY(4)}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL), LH_OK);
     assert_covers(&plan, LAYERS);
-    assert_in_range(plan.stages[0].last_layer, 17, 18); /* (30 * 100 + 500) / 2 */
+    assert_int_equal(plan.stages[0].last_layer, 15);
     workers[0].memory_bytes = 1000 + 10 * 100;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stages[0].last_layer, 10);
@@ -76,15 +81,15 @@ static void the_head_counts_and_memory_binds(void **state) {
     assert_non_null(strstr(error.message, "no split fits"));
 }
 
-/* By the same measure as the plans are made: bytes by thread, half of the head's. */
+/* By the same measure as the plans are made: 512 rows of the layers, one of the head. */
 static void plans_are_compared_by_their_slowest_stage(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 70, 300);
-    lh_plan_worker workers[] = {{"a", "home", 2, 5000}, {"b", "home", 4, 5000}};
+    lh_plan_worker workers[] = {{"a", "home", 2, 5000, BY(2)}, {"b", "home", 4, 5000, BY(4)}};
     lh_plan plan = {2, {{0, 0, 10}, {1, 10, 30}}};
-    assert_true(lh_planner_slowest(&model, workers, &plan) == (2000 + 150) / 4.0);
+    assert_true(lh_planner_slowest(&model, workers, &plan) == (512 * 2000 + 6 * 300) / 4.0);
     plan = (lh_plan){2, {{1, 0, 18}, {0, 18, 30}}};
-    assert_true(lh_planner_slowest(&model, workers, &plan) == (1200 + 150) / 2.0);
+    assert_true(lh_planner_slowest(&model, workers, &plan) == (512 * 1200 + 6 * 300) / 2.0);
     workers[0].memory_bytes = 1200 + 299;
     assert_true(isinf(lh_planner_slowest(&model, workers, &plan)));
     assert_int_equal(lh_planner_stage_bytes(&model, 0, 18), 1870);
@@ -92,11 +97,41 @@ static void plans_are_compared_by_their_slowest_stage(void **state) {
     assert_int_equal(lh_planner_stage_bytes(&model, 0, 30), 3370);
 }
 
+/* 30 layers over 4: the slowest has 8 however they lie, and the one with the head may have the fewest. */
+static void the_head_counts_where_prompts_do_not_care(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 800);
+    lh_plan_worker workers[] = {{"a", "s", 4, 9000, BY(4)},
+                                {"b", "s", 4, 9000, BY(4)},
+                                {"c", "s", 4, 9000, BY(4)},
+                                {"d", "s", 4, 9000, BY(4)}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 4, &(lh_planner_options){0}, &plan, NULL), LH_OK);
+    assert_covers(&plan, LAYERS);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(plan.stages[i].last_layer - plan.stages[i].first_layer, 8);
+}
+
+/* b has fewer threads and is twice as fast. */
+static void measured_speeds_count_rather_than_threads(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 0);
+    lh_plan_worker workers[] = {{"a", "s", 8, 9000, {2, 12}}, {"b", "s", 2, 9000, {1, 6}}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL), LH_OK);
+    assert_int_equal(plan.stages[0].last_layer, 10);
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){.stages = 1}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stages[0].worker, 1);
+}
+
 static void sites_give_the_order(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {
-        {"a", "cloud", 4, 5000}, {"b", "office", 4, 5000}, {"c", "home", 4, 5000}, {"d", "annex", 4, 5000}};
+    lh_plan_worker workers[] = {{"a", "cloud", 4, 5000, BY(4)},
+                                {"b", "office", 4, 5000, BY(4)},
+                                {"c", "home", 4, 5000, BY(4)},
+                                {"d", "annex", 4, 5000, BY(4)}};
     lh_planner_options options = {.sites = "home,office"};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 4, &options, &plan, NULL), LH_OK);
@@ -108,8 +143,10 @@ static void sites_give_the_order(void **state) {
 static void fewer_stages_take_the_fastest(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {
-        {"a", "s", 1, 5000}, {"b", "s", 8, 5000}, {"c", "s", 2, 5000}, {"d", "s", 8, 5000}};
+    lh_plan_worker workers[] = {{"a", "s", 1, 5000, BY(1)},
+                                {"b", "s", 8, 5000, BY(8)},
+                                {"c", "s", 2, 5000, BY(2)},
+                                {"d", "s", 8, 5000, BY(8)}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 4, &(lh_planner_options){.stages = 2}, &plan, NULL),
                      LH_OK);
@@ -121,7 +158,8 @@ static void fewer_stages_take_the_fastest(void **state) {
 static void a_worker_too_small_for_a_layer_is_left_out(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000}, {"b", "s", 64, 99}, {"c", "s", 4, 5000}};
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"b", "s", 64, 99, BY(64)}, {"c", "s", 4, 5000, BY(4)}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stage_count, 2);
@@ -132,7 +170,8 @@ static void more_workers_than_layers(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 10, 10);
     model.layers = 2;
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000}, {"b", "s", 4, 5000}, {"c", "s", 4, 5000}};
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"b", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stage_count, 2);
@@ -161,7 +200,7 @@ static void random_fleets(void **state) {
         for (uint32_t i = 0; i < count; i++) {
             workers[i] = (lh_plan_worker){names[i], next_random(&random) % 2 ? "x" : "y",
                                           1 + (uint32_t)(next_random(&random) % 16),
-                                          500 + next_random(&random) % 6000};
+                                          500 + next_random(&random) % 6000, BY(1)};
             reversed[count - 1 - i] = workers[i];
         }
         lh_plan plan, again;
@@ -188,8 +227,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_workers_get_equal_shares),
         cmocka_unit_test(shares_are_in_proportion_to_threads),
-        cmocka_unit_test(the_head_counts_and_memory_binds),
         cmocka_unit_test(plans_are_compared_by_their_slowest_stage),
+        cmocka_unit_test(the_head_counts_little_and_memory_binds),
+        cmocka_unit_test(the_head_counts_where_prompts_do_not_care),
+        cmocka_unit_test(measured_speeds_count_rather_than_threads),
         cmocka_unit_test(sites_give_the_order),
         cmocka_unit_test(fewer_stages_take_the_fastest),
         cmocka_unit_test(a_worker_too_small_for_a_layer_is_left_out),

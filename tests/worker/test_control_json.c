@@ -25,12 +25,12 @@ static void test_report(void **state) {
                                .leaving = true};
     char *text = lh_control_report_render(&report);
     assert_string_equal(
-        text,
-        "{\"protocol\":1,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":\"1\",\"isa\":"
-        "\"avx2\","
-        "\"threads\":4,\"addresses\":{\"tls\":null,\"plain\":\"127.0.0.1:7101\"},\"memory_bytes\":1000,"
-        "\"kv_bytes\":2000,\"assignment\":null,\"prepared\":null,\"compute\":null,\"next\":null,\"kv\":null,"
-        "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":true}");
+        text, "{\"protocol\":1,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":\"1\",\"isa\":"
+              "\"avx2\","
+              "\"threads\":4,\"addresses\":{\"tls\":null,\"plain\":\"127.0.0.1:7101\"},\"memory_bytes\":1000,"
+              "\"kv_bytes\":2000,\"speed\":null,\"assignment\":null,\"prepared\":null,\"compute\":null,"
+              "\"next\":null,\"kv\":null,"
+              "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":true}");
     free(text);
     report.assignment.generation = 9;
     report.assignment.state = LH_WORKER_FAILED;
@@ -42,6 +42,7 @@ static void test_report(void **state) {
     report.prepared.last_layer = 7;
     report.prepared.done_bytes = 11;
     report.slowdown = 2.5;
+    report.speed = (lh_machine_speed){12.5, 60};
     text = lh_control_report_render(&report);
     assert_non_null(strstr(text, "\"points\":[{\"rows\":1,\"us\":0.125},{\"rows\":8,\"us\":1000.0}]"));
     assert_non_null(
@@ -52,6 +53,7 @@ static void test_report(void **state) {
     assert_string_equal(json_string_value(json_object_get(assignment, "state")), "failed");
     assert_non_null(strstr(json_string_value(json_object_get(assignment, "error")), "not UTF-8"));
     assert_true(json_real_value(json_object_get(root, "slowdown")) == 2.5);
+    assert_true(json_real_value(json_object_get(json_object_get(root, "speed"), "prompt_us")) == 12.5);
     assert_true(json_is_object(json_object_get(root, "next")) && json_is_object(json_object_get(root, "kv")));
     json_decref(root);
     free(text);

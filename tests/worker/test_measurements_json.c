@@ -78,6 +78,21 @@ static void test_there_and_back(void **state) {
     assert_true(got.bytes_sent == hop.bytes_sent && got.probe_bytes_sent == hop.probe_bytes_sent);
 }
 
+static void test_speed(void **state) {
+    (void)state;
+    const lh_machine_speed speed = {12.25, 60.5};
+    lh_machine_speed got;
+    json_t *value = travelled(lh_machine_speed_render(&speed));
+    assert_int_equal(lh_machine_speed_parse(value, "speed.", &got, NULL), LH_OK);
+    assert_true(got.prompt_us == speed.prompt_us && got.token_us == speed.token_us);
+    json_decref(value);
+    value = travelled(lh_machine_speed_render(&(lh_machine_speed){12, 0})); /* half a measurement is none */
+    assert_true(json_is_null(value));
+    assert_int_equal(lh_machine_speed_parse(value, "speed.", &got, NULL), LH_OK);
+    assert_true(got.prompt_us == 0 && got.token_us == 0);
+    json_decref(value);
+}
+
 static void test_nothing_measured(void **state) {
     (void)state;
     lh_compute_profile got_compute = compute;
@@ -201,6 +216,7 @@ static void test_what_cannot_be_is_refused_by_name(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_speed),
         cmocka_unit_test(test_nothing_measured),
         cmocka_unit_test(test_what_went_wrong_here_is_taken_there),
         cmocka_unit_test(test_what_cannot_be_is_refused_by_name),

@@ -57,6 +57,46 @@ static void test_charge_stays_until_release(void **state) {
     lh_shard_queue_destroy(queue);
 }
 
+static void test_what_can_wait_wakes_nobody(void **state) {
+    (void)state;
+    int wakes = 0;
+    lh_shard_queue *queue;
+    assert_int_equal(lh_shard_queue_create(100, count_wake, &wakes, &queue, NULL), LH_OK);
+    lh_shard_queue_announce(queue); /* of nothing */
+    lh_shard_queue_leave(queue, message_of(0, 0));
+    assert_int_equal(wakes, 0);
+    lh_shard_queue_push(queue, message_of(1, 0)); /* not the first, but the first that matters */
+    assert_int_equal(wakes, 1);
+    lh_shard_queue_announce(queue);
+    lh_shard_queue_leave(queue, message_of(2, 0));
+    lh_shard_queue_push(queue, message_of(3, 0));
+    assert_int_equal(wakes, 1); /* told already: nobody has looked since */
+    for (int i = 0; i < 4; i++) {
+        lh_message *message = lh_shard_queue_pop(queue, true); /* one that was left is there to be found */
+        assert_int_equal(message->kind, i);
+        free(message);
+    }
+    lh_shard_queue_leave(queue, message_of(4, 0));
+    lh_shard_queue_announce(queue);
+    assert_int_equal(wakes, 2);
+    lh_shard_queue_announce(queue);
+    assert_int_equal(wakes, 2);
+    free(lh_shard_queue_pop(queue, false));
+    lh_shard_queue_destroy(queue);
+}
+
+static void test_release_tells_when_there_is_room_again(void **state) {
+    (void)state;
+    lh_shard_queue *queue;
+    assert_int_equal(lh_shard_queue_create(100, NULL, NULL, &queue, NULL), LH_OK);
+    lh_shard_queue_push(queue, message_of(0, 150));
+    assert_false(lh_shard_queue_release(queue, 50));
+    assert_true(lh_shard_queue_release(queue, 1));
+    assert_false(lh_shard_queue_release(queue, 99));
+    free(lh_shard_queue_pop(queue, false));
+    lh_shard_queue_destroy(queue);
+}
+
 static void test_nudge_ends_one_wait(void **state) {
     (void)state;
     lh_shard_queue *queue;
@@ -102,6 +142,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_and_wake),
         cmocka_unit_test(test_charge_stays_until_release),
+        cmocka_unit_test(test_what_can_wait_wakes_nobody),
+        cmocka_unit_test(test_release_tells_when_there_is_room_again),
         cmocka_unit_test(test_nudge_ends_one_wait),
         cmocka_unit_test(test_two_threads),
     };

@@ -8,6 +8,14 @@
 
 #define LH_COMPUTE_POINTS_MAX 12u
 
+/* How fast a machine is, whatever it serves: the time of products with quantized weights that were made up for it, on all of the
+ * worker's threads. Measured once, at the worker's start, and the same until its end, so that what is planned by it does not
+ * waver. Only figures of different machines beside each other mean something. */
+typedef struct lh_machine_speed {
+    double prompt_us; /* for each MiB of weights: one row of many. 0: not measured */
+    double token_us;  /* for each MiB of weights: a row alone */
+} lh_machine_speed;
+
 /* The time of one step on this worker's stage, all of its layers. In all a step of r rows from position p on
  * takes us(r) + us_per_row_position * (r p + r (r - 1) / 2) + shard_us * (column shards after the first, of what
  * it takes and of what it gives), and where rows draw a token draw_us + draw_more_us * (those after the first): they

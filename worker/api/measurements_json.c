@@ -33,6 +33,16 @@ static json_int_t integer(uint64_t value) {
     return value > INT64_MAX ? INT64_MAX : (json_int_t)value;
 }
 
+static bool is_measured(const lh_machine_speed *speed) {
+    return speed->prompt_us > 0 && speed->token_us > 0;
+}
+
+json_t *lh_machine_speed_render(const lh_machine_speed *speed) {
+    return is_measured(speed) ? json_pack("{s:f,s:f}", "prompt_us", within(speed->prompt_us, TIME_US_MAX),
+                                          "token_us", within(speed->token_us, TIME_US_MAX))
+                              : json_null();
+}
+
 static json_t *render_points(const lh_compute_profile *profile) {
     json_t *points = json_array();
     for (uint32_t i = 0; points != NULL && i < profile->point_count; i++) {
@@ -159,6 +169,24 @@ static bool enter(const json_t *value, const char *path, lh_error *error, fields
         return false;
     }
     return true;
+}
+
+lh_status lh_machine_speed_parse(const json_t *value, const char *path, lh_machine_speed *speed,
+                                 lh_error *error) {
+    fields f;
+    *speed = (lh_machine_speed){0};
+    if (!enter(value, path, error, &f)) {
+        return f.status;
+    }
+    speed->prompt_us = read_number(&f, "prompt_us", TIME_US_MAX, false);
+    speed->token_us = read_number(&f, "token_us", TIME_US_MAX, false);
+    if (f.status == LH_OK && !is_measured(speed)) {
+        refuse(&f, speed->prompt_us > 0 ? "token_us" : "prompt_us", "more than 0");
+    }
+    if (f.status != LH_OK) {
+        *speed = (lh_machine_speed){0};
+    }
+    return f.status;
 }
 
 lh_status lh_compute_profile_parse(const json_t *value, const char *path, lh_compute_profile *profile,

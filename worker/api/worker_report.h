@@ -42,6 +42,7 @@ typedef struct lh_worker_report {
         uint64_t done_bytes, total_bytes;
         char error[LH_REPORT_ERROR_BYTES];
     } prepared; /* a stage that may be its next */
+    lh_machine_speed speed;
     lh_compute_profile compute;
     lh_hop_profile next;
     struct {
