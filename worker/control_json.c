@@ -82,7 +82,7 @@ char *lh_control_report_render(const lh_worker_report *report) {
     }
     instance[16] = '\0';
     json_t *root =
-        json_pack("{s:i,s:s,s:o,s:o,s:o,s:I,s:{s:o,s:o},s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:b}",
+        json_pack("{s:i,s:s,s:o,s:o,s:o,s:I,s:{s:o,s:o},s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:b}",
                   "protocol", LH_CONTROL_PROTOCOL_VERSION, "instance", instance, "site",
                   text_or_null(report->site), "version", text_or_null(report->version), "isa",
                   text_or_null(report->isa), "threads", (json_int_t)report->threads, "addresses", "tls",

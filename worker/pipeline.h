@@ -6,7 +6,7 @@
  *                   on_ended
  *
  * The compute thread does one piece of work at a time and looks into its inbox between any two: decode steps
- * first, a shard that has come before a step that is complete; a step whose shards are not there holds up
+ * first, a step that is complete before a shard that has come; a step whose shards are not there holds up
  * nobody but the later steps of its sequences. It never waits for a socket: when more than the outbox's bound
  * of encoded bytes has not left yet, it starts no further prefill step.
  *

@@ -1,11 +1,15 @@
 /* The compute thread: which piece of work comes next.
  *
  * Between two pieces it empties its inbox, so that a decode step that has just come goes before a prefill
- * step that has waited. A piece is one of begin    reserve KV pages and a panel (the first stage embeds); in
- * the order of arrival within a class accept   one shard: the deferred norm's sums and the first product go
- * on finish   the rest of a step whose shards have all come taken in this order of preference, decode before
- * prefill; but where decode steps keep the stage busy, every so many of them prefill comes first, or no prompt would
- * get through. Within a class steps finish in the order of arrival: so they also leave in that order. A decode
+ * step that has waited. A piece is one of
+ *
+ *     begin    reserve KV pages and a panel (the first stage embeds); in the order of arrival within a class
+ *     finish   the rest of a step whose shards have all been taken
+ *     accept   one shard: the deferred norm's sums and the first product go on
+ *
+ * taken in this order of preference, since the next stage waits for what is ready here and not for shards of later chunks;
+ * decode before prefill, but where decode steps keep the stage busy, every so many of them prefill comes first, or no prompt
+ * would get through. Within a class steps finish in the order of arrival: so they also leave in that order. A decode
  * step overtakes prefill steps unless it shares a sequence with an earlier one.
  *
  * One panel is kept for decode steps, so that waiting prefill steps cannot shut them out, nor they the first prefill step.
@@ -363,7 +367,7 @@ static bool finish_next(lh_pipeline *pipeline, bool decode) {
 static bool work(lh_pipeline *pipeline) {
     for (int pass = 0; pass < 2; pass++) {
         bool decode = (pass == 0) != lh_pipeline_is_prefills_turn(pipeline);
-        if (begin_next(pipeline, decode) || accept_next(pipeline, decode) || finish_next(pipeline, decode)) {
+        if (begin_next(pipeline, decode) || finish_next(pipeline, decode) || accept_next(pipeline, decode)) {
             return true;
         }
     }

@@ -8,8 +8,10 @@
     68.0 /* HEADERS, most of them from the table; the heads of the first and the last DATA frame */
 #define SHARD_HEAD_BYTES 49.0 /* of the frame, of the shard in it, and of a DATA frame */
 
-/* The outer hops carry a few hundred bytes a step: where nothing has been measured it hardly matters. */
-#define OUTER_BYTES_PER_US 12.5 /* 100 Mbit/s */
+/* Where nothing has been measured. The outer hops carry a few hundred bytes a step, so that it hardly matters; an inner one of which
+ * only a lower bound is known, since nothing has filled it, is planned as one of this rate: cut as finely as the bound
+ * alone would ask for, a prompt pays for each piece, and on a slow link chunks that suit this rate overlap nearly as well. */
+#define UNKNOWN_BYTES_PER_US 12.5 /* 100 Mbit/s */
 
 /* Of a chunk that does not draw. */
 static double manifest_bytes(uint32_t rows, uint32_t segments) {
@@ -37,7 +39,9 @@ static double draw_result_bytes(void) {
 }
 
 static lh_cost_hop hop_of(const lh_hop_profile *profile) {
-    return (lh_cost_hop){.bytes_per_us = profile->bytes_per_us,
+    bool is_low = profile->bytes_per_us_is_bound && profile->bytes_per_us > 0 &&
+                  profile->bytes_per_us < UNKNOWN_BYTES_PER_US;
+    return (lh_cost_hop){.bytes_per_us = is_low ? UNKNOWN_BYTES_PER_US : profile->bytes_per_us,
                          .delay_us = (double)profile->round_trip_us / 2,
                          .ready_bytes = profile->ready_bytes,
                          .step_bytes = REQUEST_BYTES + manifest_bytes(0, 1),
@@ -48,7 +52,7 @@ static lh_cost_hop hop_of(const lh_hop_profile *profile) {
 
 static void assume_rate(lh_cost_hop *hop) {
     if (hop->bytes_per_us == 0)
-        hop->bytes_per_us = OUTER_BYTES_PER_US;
+        hop->bytes_per_us = UNKNOWN_BYTES_PER_US;
 }
 
 static bool is_current(const lh_worker *worker, const lh_chain *chain) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Twice as many pieces must save so much: what each piece costs beyond what is measured. */
-#define SAVING_PER_DOUBLING 0.002
+#define SAVING_PER_DOUBLING 0.004
 /* Steps of one stage that one search may predict: each takes 10 to 20 ns. */
 #define PREDICTED_STEPS_MAX 40000u
 
