@@ -217,6 +217,20 @@ static void test_prefill_has_its_turn(void **state) {
     assert_true(IN_ORDER("finish 11", "finish 3", "finish 12"));
 }
 
+/* The next stage waits for it. */
+static void test_what_is_complete_goes_before_what_came_later(void **state) {
+    bench *b = *state;
+    scripted_stage_need_shards(1);
+    scripted_stage_hold(true);
+    shard(begin(b, 1, false, 11, 0));
+    scripted_stage_wait_held();
+    shard(begin(b, 2, false, 12, 0));
+    shard(begin(b, 3, false, 13, 0));
+    scripted_stage_hold(false);
+    wait_for(b, &b->ended, 3);
+    assert_true(IN_ORDER("finish 1", "accept 2", "finish 2", "accept 3", "finish 3"));
+}
+
 static void test_steps_of_one_sequence_keep_their_order(void **state) {
     bench *b = *state;
     scripted_stage_hold(true);
@@ -492,6 +506,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_STEPS(test_decode_goes_first, 4),
         WITH_STEPS(test_prefill_has_its_turn, 4),
+        WITH_STEPS(test_what_is_complete_goes_before_what_came_later, 4),
         WITH_STEPS(test_steps_of_one_sequence_keep_their_order, 4),
         WITH_STEPS(test_missing_shards_hold_up_nobody_else, 4),
         WITH_STEPS(test_inbox_says_when_it_is_full, 2),
