@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #define HALF_CLOSED_GRACE_US 1000000
+#define FIRST_BODY_BYTES     16384
 
 static const char *reason_phrase(unsigned status) {
     return status == 408   ? "Request Timeout"
@@ -155,7 +156,7 @@ static void on_signal(void *context, lh_http_signal signal) {
         on_gone(connection);
 }
 
-lh_http_exchange *lh_http_connection_create(const lh_http_surroundings *around, struct MHD_Connection *mhd,
+lh_http_exchange *lh_http_connection_create(lh_http_surroundings *around, struct MHD_Connection *mhd,
                                             int fd) {
     lh_http_exchange *connection = calloc(1, sizeof *connection);
     if (!connection)
@@ -234,7 +235,31 @@ bool lh_http_connection_is_gone(lh_http_exchange *exchange) {
     return gone;
 }
 
+lh_status lh_http_connection_grow_body(lh_http_exchange *exchange, size_t more) {
+    lh_http_surroundings *around = exchange->around;
+    size_t wanted = exchange->body_bytes + more;
+    if (wanted <= exchange->body_capacity)
+        return LH_OK;
+    size_t capacity = exchange->body_capacity ? exchange->body_capacity : FIRST_BODY_BYTES;
+    while (capacity < wanted)
+        capacity *= 2;
+    uint64_t added = capacity - exchange->body_capacity;
+    if (atomic_fetch_add(&around->bodies_bytes, added) + added > around->config.bodies_bytes_max) {
+        atomic_fetch_sub(&around->bodies_bytes, added);
+        return LH_ERR_LIMIT;
+    }
+    char *body = realloc(exchange->body, capacity);
+    if (!body) {
+        atomic_fetch_sub(&around->bodies_bytes, added);
+        return LH_ERR_NO_MEMORY;
+    }
+    exchange->body = body;
+    exchange->body_capacity = capacity;
+    return LH_OK;
+}
+
 void lh_http_connection_drop_body(lh_http_exchange *exchange) {
+    atomic_fetch_sub(&exchange->around->bodies_bytes, exchange->body_capacity);
     free(exchange->body);
     exchange->body = NULL;
     exchange->body_bytes = exchange->body_capacity = 0;

@@ -13,6 +13,7 @@
 
 #include <microhttpd.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 typedef enum lh_http_phase {
     LH_HTTP_PHASE_HEADERS, /* waits for a request, or has a part of its headers */
@@ -26,11 +27,12 @@ typedef struct lh_http_surroundings {
     lh_http_config config;
     lh_http_handler handler;
     lh_http_watch *watch;
+    atomic_uint_least64_t bodies_bytes; /* that hold requests' bodies now */
 } lh_http_surroundings;
 
 struct lh_http_exchange {
     /* The connection. */
-    const lh_http_surroundings *around;
+    lh_http_surroundings *around;
     struct MHD_Connection *mhd;
     int fd;
     uint64_t watch_id;
@@ -61,8 +63,7 @@ struct lh_http_exchange {
 };
 
 /* The socket was accepted: watches it. NULL: no memory. */
-lh_http_exchange *lh_http_connection_create(const lh_http_surroundings *around, struct MHD_Connection *mhd,
-                                            int fd);
+lh_http_exchange *lh_http_connection_create(lh_http_surroundings *around, struct MHD_Connection *mhd, int fd);
 /* The socket is about to be closed. */
 void lh_http_connection_destroy(lh_http_exchange *connection);
 
@@ -70,6 +71,9 @@ void lh_http_connection_destroy(lh_http_exchange *connection);
 lh_status lh_http_connection_begin(lh_http_exchange *exchange, const char *target);
 /* Enters a phase with its deadline (0: none). False: the connection is closed, nothing may follow. */
 bool lh_http_connection_enter(lh_http_exchange *exchange, lh_http_phase phase, uint32_t deadline_ms);
+/* Room for so many more bytes of the body; memory grows with what has come, whatever was announced. LH_ERR_NO_MEMORY; LH_ERR_LIMIT: the
+ * bodies of all connections are too large together. */
+lh_status lh_http_connection_grow_body(lh_http_exchange *exchange, size_t more);
 /* The request's body has been read. */
 void lh_http_connection_drop_body(lh_http_exchange *exchange);
 /* Puts the connection aside until it is woken. False: it was woken meanwhile, so look again. The server's

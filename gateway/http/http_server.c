@@ -37,7 +37,8 @@ lh_http_config lh_http_config_default(void) {
                             .body_deadline_ms = 30000,
                             .idle_deadline_ms = 60000,
                             .stall_deadline_ms = 30000,
-                            .body_bytes_max = 8u << 20};
+                            .body_bytes_max = 8u << 20,
+                            .bodies_bytes_max = 256u << 20};
 }
 
 /* ---- Connections. ---- */
@@ -173,29 +174,16 @@ static enum MHD_Result take_headers(lh_http_server *server, lh_http_exchange *ex
     return lh_http_response_queue(exchange, &reply);
 }
 
-/* Room for so many more bytes; memory grows with what has come, whatever was announced. */
-static bool grow_body(lh_http_exchange *exchange, size_t more) {
-    size_t wanted = exchange->body_bytes + more;
-    if (wanted <= exchange->body_capacity)
-        return true;
-    size_t capacity = exchange->body_capacity ? exchange->body_capacity : 16384;
-    while (capacity < wanted)
-        capacity *= 2;
-    char *body = realloc(exchange->body, capacity);
-    if (!body)
-        return false;
-    exchange->body = body;
-    exchange->body_capacity = capacity;
-    return true;
-}
-
 static enum MHD_Result take_body(lh_http_exchange *exchange, const char *bytes, size_t *length) {
     if (*length > exchange->around->config.body_bytes_max - exchange->body_bytes) {
         /* Only a chunked body comes to this; in its midst the library takes no answer. */
         lh_http_connection_refuse(exchange, 413, "The request's body is too large.");
         return MHD_NO;
     }
-    if (!grow_body(exchange, *length))
+    lh_status status = lh_http_connection_grow_body(exchange, *length);
+    if (status == LH_ERR_LIMIT)
+        lh_http_connection_refuse(exchange, 503, "The server has too many large requests coming in.");
+    if (status)
         return MHD_NO;
     memcpy(exchange->body + exchange->body_bytes, bytes, *length);
     exchange->body_bytes += *length;
@@ -283,7 +271,7 @@ lh_status lh_http_server_create(const lh_http_config *config, const lh_http_hand
     lh_http_server *server = calloc(1, sizeof *server);
     if (!server)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the HTTP server");
-    server->around = (lh_http_surroundings){*config, *handler, NULL};
+    server->around = (lh_http_surroundings){.config = *config, .handler = *handler};
     server->check_block = strcmp(MHD_get_version(), PARSED_IN_PLACE_VERSION) == 0;
     lh_http_roster_init(&server->roster, config->connections);
     int fd;

@@ -30,10 +30,11 @@ typedef struct lh_http_config {
     uint32_t idle_deadline_ms;   /* between two requests, the second one's headers included: closed */
     uint32_t
         stall_deadline_ms; /* the client takes none of the answer for so long: closed; whole seconds count */
-    uint64_t body_bytes_max; /* 413 and closed */
+    uint64_t body_bytes_max;   /* 413 and closed */
+    uint64_t bodies_bytes_max; /* of all requests that are coming in: 503 and closed */
 } lh_http_config;
 
-/* 4 threads, 4096 connections from any address, 10 s, 30 s, 60 s, 30 s, 8 MiB. `listen` stays NULL. */
+/* 4 threads, 4096 connections from any address, 10 s, 30 s, 60 s, 30 s, 8 MiB, 256 MiB. `listen` stays NULL. */
 lh_http_config lh_http_config_default(void);
 
 typedef enum lh_http_progress {

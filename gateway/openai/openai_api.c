@@ -59,6 +59,11 @@ static lh_http_progress proceed(lh_openai_call *call, lh_http_reply *reply) {
     return progress;
 }
 
+/* It will be asked again when it is submitted; by now nothing has been spent on reading the request. */
+static bool is_full(const lh_openai_call *call) {
+    return lh_engine_current_room(call->api->engine).sequences_free == 0;
+}
+
 static lh_http_progress generate(lh_openai_call *call, const lh_http_request *request, lh_http_reply *reply) {
     lh_openai_error error;
     lh_account_refusal limit;
@@ -69,6 +74,8 @@ static lh_http_progress generate(lh_openai_call *call, const lh_http_request *re
         lh_openai_lookup_set_unavailable(lh_openai_lookup_state(call->api), &error);
     else if (!lh_pass_may_take(&call->pass, lh_clock_us(), &limit))
         lh_openai_refuse_client(&error, &call->pass, &limit);
+    else if (is_full(call))
+        lh_openai_refuse_full(&error, &call->pass, 1, lh_clock_us());
     else if (call->route.action == LH_OPENAI_POST_CHAT)
         begun = begin_chat(call, request, &error);
     else

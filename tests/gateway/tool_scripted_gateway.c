@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 typedef struct tool_options {
-    int64_t request_timeout_ms, header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes, context,
-        threads, connections, connections_per_address;
+    int64_t request_timeout_ms, header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes,
+        bodies_bytes, context, threads, connections, connections_per_address;
     int64_t key_requests, key_tokens, key_concurrent;
     const char *api_key_file;
     bool strict_params, logits_digest;
@@ -29,6 +29,7 @@ static const lh_option table[] = {
     NUMBER("stall-ms", stall_ms, "30000", "How long a client may take nothing of its answer"),
     NUMBER("keep-alive-ms", keep_alive_ms, "15000", "Silence in a stream before a comment"),
     NUMBER("body-bytes", body_bytes, "8388608", "The largest body"),
+    NUMBER("bodies-bytes", bodies_bytes, "268435456", "Bodies of all requests together"),
     NUMBER("context", context, "4096", "The model's context"),
     NUMBER("connections", connections, "4096", "Connections at a time"),
     NUMBER("connections-per-address", connections_per_address, "0", "Of one address"),
@@ -55,6 +56,7 @@ static lh_openai_api_config make_config(const tool_options *options, lh_gatekeep
     config.http.body_deadline_ms = (uint32_t)options->body_ms;
     config.http.idle_deadline_ms = (uint32_t)options->idle_ms;
     config.http.stall_deadline_ms = (uint32_t)options->stall_ms;
+    config.http.bodies_bytes_max = (uint64_t)options->bodies_bytes;
     config.http.body_bytes_max = (uint64_t)options->body_bytes;
     config.keep_alive_ms = (uint32_t)options->keep_alive_ms;
     config.gatekeeper = gatekeeper;

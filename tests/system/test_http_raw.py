@@ -263,6 +263,32 @@ class Bodies(GatewayTest):
             self.assertEqual(self.ask("POST", "/v1/completions", body).status, status, depth)
 
 
+class ManyBodies(GatewayTest):
+    flags = ("--bodies-bytes", "400000")
+
+    def test_all_of_them_are_bounded(self):
+        body = json.dumps(completion_body("@@text=a", user="x" * 90000)).encode()
+        head = POST + b"Content-Length: %d\r\n\r\n" % len(body)
+        for _ in range(3):
+            coming = [Connection(self.port) for _ in range(3)]
+            for connection in coming:
+                connection.send(head + body[:-1])
+            time.sleep(0.2)
+            with Connection(self.port) as connection:
+                try:
+                    connection.send(head + body)
+                except OSError:
+                    pass
+                reply = connection.reply()
+                self.assertEqual(reply.status, 503)
+                reply.error()
+            for connection in coming:
+                connection.send(body[-1:])
+                self.assertEqual(connection.reply().status, 200)
+                connection.close()
+        self.assertEqual(self.ask("POST", "/v1/completions", body).status, 200)
+
+
 class Deadlines(GatewayTest):
     flags = ("--header-ms", "1000", "--body-ms", "1500", "--idle-ms", "2000", "--stall-ms", "2000")
 
