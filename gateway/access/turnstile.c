@@ -5,8 +5,11 @@
 
 /* Before anybody has left. */
 #define INTERVAL_GUESS_US 1000000
-/* One part in so many of the mean is the newest. */
+/* One part in so many of the mean is the newest; of the first ones each counts the same. */
 #define MEAN_WEIGHT 16
+/* Those who came together leave together, so the times between are uneven; but when nobody has left for so many intervals, they have
+ * become longer. */
+#define SILENCE 8
 
 void lh_turnstile_enter(lh_turnstile *turnstile, uint32_t count, int64_t now_us) {
     if (turnstile->inside == 0)
@@ -17,18 +20,20 @@ void lh_turnstile_enter(lh_turnstile *turnstile, uint32_t count, int64_t now_us)
 void lh_turnstile_leave(lh_turnstile *turnstile, uint32_t count, int64_t now_us) {
     assert(count && count <= turnstile->inside);
     int64_t each_us = (now_us - turnstile->last_us) / count;
-    for (uint32_t i = 0; i < count; i++)
-        turnstile->interval_us +=
-            turnstile->interval_us ? (each_us - turnstile->interval_us) / MEAN_WEIGHT : each_us;
+    for (uint32_t i = 0; i < count; i++) {
+        turnstile->known += turnstile->known < MEAN_WEIGHT;
+        turnstile->interval_us += (each_us - turnstile->interval_us) / turnstile->known;
+    }
     turnstile->inside -= count;
     turnstile->last_us = now_us;
 }
 
-/* Should nobody have left for longer than that, it has become longer. */
 static int64_t interval_now_us(const lh_turnstile *turnstile, int64_t now_us) {
-    int64_t interval_us = turnstile->interval_us ? turnstile->interval_us : INTERVAL_GUESS_US;
+    int64_t interval_us = turnstile->known ? turnstile->interval_us : INTERVAL_GUESS_US;
     int64_t silent_us = turnstile->inside ? now_us - turnstile->last_us : 0;
-    return silent_us > interval_us ? silent_us : interval_us;
+    if (silent_us > SILENCE * interval_us)
+        interval_us = silent_us;
+    return interval_us > 0 ? interval_us : 1;
 }
 
 int64_t lh_turnstile_turn_us(lh_turnstile *turnstile, uint32_t count, int64_t now_us) {

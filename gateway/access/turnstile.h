@@ -10,7 +10,8 @@
 typedef struct lh_turnstile {
     uint32_t inside;
     int64_t last_us;     /* when somebody left, or came into an empty house */
-    int64_t interval_us; /* between two who leave, the later the more it counts; 0: nobody has left */
+    int64_t interval_us; /* between two who leave, the later the more it counts */
+    uint32_t known;      /* of how many intervals, as far as it matters; 0: nobody has left */
     int64_t line_us;     /* when the last one in the line has its turn */
 } lh_turnstile;
 
