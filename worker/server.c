@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A step that the next hop has not answered for so long, and no other one either: perhaps its connection is alive, but the two
+ * ends no longer agree on what may be sent, as after a flipped bit in a window. Then the next chain begins with another one. */
+#define HOP_STALLED_US 5000000
+
 /* ---- The pipeline's voice ----------------------------------------------------------------------- */
 
 static void wake(void *context) {
@@ -169,7 +173,8 @@ lh_status lh_server_set_route(lh_server *server, const lh_server_route *route, l
     if (status != LH_OK) {
         return status;
     }
-    bool keep_next = server->routed && server->next != NULL && is_same_hop(route, &server->place.route);
+    bool keep_next = server->routed && server->next != NULL && !server->hop_is_suspect &&
+                     is_same_hop(route, &server->place.route);
     lh_worker_client *next = server->next;
     if (!keep_next) {
         status = open_next(server, route, &next, error);
@@ -187,6 +192,7 @@ lh_status lh_server_set_route(lh_server *server, const lh_server_route *route, l
     reset_place(&server->place);
     server->place = place;
     lh_step_window_reset(&server->window);
+    server->hop_is_suspect = false;
     server->routed = status == LH_OK;
     return status;
 }
@@ -253,8 +259,13 @@ void lh_server_drain(lh_server *server, void (*on_idle)(void *), void *context) 
     tell_if_idle(server);
 }
 
-void lh_server_on_step_lost(lh_server *server) {
+void lh_server_on_step_lost(lh_server *server, const lh_server_step *step) {
+    int64_t now_us = lh_clock_us();
     server->steps_failed++;
+    if (step != NULL && step->downstream != NULL && now_us - step->first_byte_us > HOP_STALLED_US &&
+        now_us - server->passed_us > HOP_STALLED_US) {
+        server->hop_is_suspect = true;
+    }
     if (server->on_trouble != NULL) {
         server->on_trouble(server->change_context);
     }

@@ -93,7 +93,7 @@ static void on_step_request(lh_server *server, lh_h2_stream *stream, const char 
             lh_server_step_create(server, stream, number, strcmp(query, "shards=apart") == 0, &step, &error);
     }
     if (status != LH_OK) {
-        lh_server_on_step_lost(server);
+        lh_server_on_step_lost(server, NULL);
         refuse(server, stream, lh_step_answer_http_status(status), status, error.message);
         return;
     }

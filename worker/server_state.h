@@ -80,6 +80,8 @@ struct lh_server {
     bool routed; /* place is set */
     lh_server_place place;
     lh_step_window window; /* the steps of this epoch that have come */
+    int64_t passed_us;     /* when a step was last taken by the next hop; 0: none was */
+    bool hop_is_suspect;   /* a step was given up that the next hop had not answered for long */
     lh_server_steps steps;
     lh_server_shards_list shards; /* requests that are open */
     size_t shards_waiting_bytes;  /* of all that have no step yet */
@@ -144,5 +146,5 @@ void lh_server_on_request(void *server, lh_h2_stream *stream, const lh_h2_reques
                           const lh_h2_stream_events **events, void **context);
 /* A step's life has ended. */
 void lh_server_on_step_gone(lh_server *server);
-/* A step failed, was refused or was cancelled: counts it, and tells whoever watches. */
-void lh_server_on_step_lost(lh_server *server);
+/* A step failed, was refused (NULL) or was cancelled: counts it, and tells whoever watches. */
+void lh_server_on_step_lost(lh_server *server, const lh_server_step *step);

@@ -94,7 +94,7 @@ static void answer_failure(lh_server_step *step, int http_status, const char *wo
     if (step->settled) {
         return;
     }
-    lh_server_on_step_lost(server);
+    lh_server_on_step_lost(server, step);
     lh_log(strcmp(worker, server->name) == 0 ? LH_LOG_WARN : LH_LOG_INFO, "server",
            "step failed step=%llu epoch=%u at=%s status=%s reason=\"%s\"", (unsigned long long)step->number,
            step->epoch, worker[0] != '\0' ? worker : "gateway", lh_status_name(status), message);
@@ -342,7 +342,7 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
     lh_server_step *step = context;
     step->upstream = NULL;
     if (!step->settled) {
-        lh_server_on_step_lost(step->server);
+        lh_server_on_step_lost(step->server, step);
         lh_log(LH_LOG_INFO, "server", "step cancelled step=%llu epoch=%u reason=\"%s\"",
                (unsigned long long)step->number, step->epoch, lh_status_text(status));
         cancel_work(step);
@@ -464,6 +464,7 @@ void lh_server_step_on_passed(void *context, void *step_context, lh_status statu
     }
     if (status == LH_OK) {
         step->passed = true;
+        server->passed_us = lh_clock_us();
         lh_server_times_note(step->times, LH_MOMENT_PASSED);
         answer_if_complete(step);
     } else if (!step->settled) {

@@ -184,7 +184,11 @@ void lh_conductor_tick(lh_conductor *conductor, int64_t now_us) {
     tell_load(conductor);
     lh_fleet_tick(conductor->fleet, now_us);
     settle(conductor, now_us);
+    bool had_fault = lh_scheduler_fault(conductor->scheduler) != NULL;
     lh_scheduler_tick(conductor->scheduler, now_us);
+    if (!had_fault && lh_scheduler_fault(conductor->scheduler))
+        conductor->address[0] =
+            '\0'; /* nothing moves: perhaps it is the connection, so the next chain has another one */
     settle(conductor, now_us);
 }
 

@@ -155,7 +155,7 @@ class Sites:
         self._ask(f"stall {source} {target} {ms:g}")
 
     def flip(self, source, target, dice):
-        """One bit of what the next TCP packet carries, its checksums made to fit; which bit: the number dice, above 0, counted around."""
+        """One bit of what the next TCP packet carries, its checksums made to fit; which bit: the number dice, counted around. 0: none after all."""
         self._ask(f"flip {source} {target} {dice}")
 
     def stats(self):

@@ -9,7 +9,8 @@
  *
  *     set FROM TO rate=MBIT delay=MS jitter=MS loss=PERCENT queue=MS     what is not named stays
  *     stall FROM TO MS                                                   nothing leaves for so long
- *     flip FROM TO DICE                                                  a bit of the next TCP packet with a payload: number DICE, counted around
+ *     flip FROM TO DICE                                                  a bit of the next TCP packet with a payload: number DICE, counted around;
+ *                                                                        0: none after all
  *     stats
  *
  * FROM and TO count from 0; "*" is all of them. It ends with its stdin. It needs root, and real-time priority to be
@@ -178,7 +179,7 @@ static const char *stall_line(emulator *e, uint32_t from, uint32_t to, char *wor
 static const char *flip_bit(emulator *e, uint32_t from, uint32_t to, char *words) {
     char *end;
     unsigned long long dice = strtoull(words, &end, 10);
-    if (end == words || *end != '\0' || dice == 0) {
+    if (end == words || *end != '\0') {
         return words;
     }
     e->flips[from][to] = dice;

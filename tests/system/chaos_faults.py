@@ -36,10 +36,6 @@ class Fault:
     def undo(self):
         pass
 
-    def problems(self):
-        """When the fleet is whole again: what is not as it should be."""
-        return []
-
 
 class Kill(Fault):
     def strike(self):
@@ -143,6 +139,31 @@ class Flip(Fault):
     def strike(self):
         self.fleet.sites.flip(*self.ends, self.dice)
 
+    def undo(self):
+        """Where nothing has gone that way, nothing was flipped; and later it would be another trial's."""
+        self.fleet.sites.flip(*self.ends, 0)
+
+
+class KillAndFlip(Kill):
+    """And the first thing that is said on a new connection is wrong: often HTTP/2's settings and windows, which have no checksum."""
+
+    def __init__(self, fleet, worker, dice):
+        super().__init__(fleet, worker, dice)
+        others = [site for site in range(fleet.worker_count + 1) if site != worker]
+        dice.shuffle(others)
+        self.lines = [(others[0], others[1]), (others[1], others[2 % len(others)])]
+        self.dice = dice.randrange(1, 1 << 40)
+
+    def strike(self):
+        for line in self.lines:
+            self.fleet.sites.flip(*line, self.dice)
+        super().strike()
+
+    def undo(self):
+        for line in self.lines:
+            self.fleet.sites.flip(*line, 0)
+        super().undo()
+
 
 class GatewayFault(Fault):
     def __init__(self, fleet, worker, dice):
@@ -162,16 +183,10 @@ class KillGateway(GatewayFault):
         self.heals_after_s = _duration(dice, 0.05, 3)
 
     def strike(self):
-        self.logs = {worker: self.fleet.log_text(worker) for worker in self.fleet.workers()}
         self.fleet.kill(GATEWAY)
 
     def undo(self):
         self.fleet.start_gateway()
-
-    def problems(self):
-        """Of workers that have not kept what they had."""
-        since = {worker: self.fleet.log_text(worker)[len(log):] for worker, log in self.logs.items()}
-        return [f"worker-{worker} has not kept its stage" for worker, log in since.items() if " dropping " in log or " assigned " in log]
 
 
 class FreezeGateway(GatewayFault):
@@ -192,9 +207,10 @@ FAULTS = {
     "cut-hop": CutHop,
     "cut-hop-one-way": CutHopOneWay,
     "flip": Flip,
+    "kill-flip": KillAndFlip,
     "gateway": KillGateway,
     "gateway-freeze": FreezeGateway,
 }
 # How often each is drawn.
-WEIGHTS = {"kill": 6, "restart": 2, "freeze": 4, "cut-off": 2, "cut-out": 2, "cut-in": 2, "cut-hop": 1, "cut-hop-one-way": 1, "flip": 6, "gateway": 1,
+WEIGHTS = {"kill": 6, "restart": 2, "freeze": 4, "cut-off": 2, "cut-out": 2, "cut-in": 2, "cut-hop": 1, "cut-hop-one-way": 1, "flip": 6, "kill-flip": 1, "gateway": 1,
            "gateway-freeze": 1}

@@ -83,9 +83,6 @@ class ChaosFleet:
              os.path.join(self.folder.name, f"cache-{worker}"), *self.worker_flags],
         )
 
-    def log_text(self, worker):
-        return pathlib.Path(self.folder.name, f"{self.name(worker)}.log").read_text(errors="replace")
-
     def kill(self, site):
         self.processes[site].kill()
         self.processes[site].wait()

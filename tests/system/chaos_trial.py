@@ -4,7 +4,7 @@ import json
 import random
 import time
 
-from chaos_faults import FAULTS, WEIGHTS
+from chaos_faults import FAULTS, WEIGHTS, GatewayFault
 from chaos_streams import Streams
 
 HUNG_S = 60
@@ -120,7 +120,6 @@ class Trial:
         try:
             self.fleet.wait_whole(self.fault.back_s * self.limits.slowness if self.fault.back_s else self.limits.back)
             self.result.back_s = time.monotonic() - self.healed
-            self.result.problems += self.fault.problems()
         except (TimeoutError, AssertionError) as error:
             self.result.problems.append(str(error))
 
@@ -129,10 +128,10 @@ class TruthTrial(Trial):
     """Nothing can take over, and mostly nothing comes back: errors in time, and the gateway says what is so."""
 
     def _watch(self, streams, epoch):
-        if self.dice.random() < 0.7 and not self.fault.cuts_streams:
+        if self.dice.random() < 0.7 and not isinstance(self.fault, GatewayFault):
             self.fault.heals_after_s = None
         super()._watch(streams, epoch)
-        if not self.fault.is_lasting or self.fault.cuts_streams or "error" not in [outcome.verdict for outcome in streams.outcomes]:
+        if not self.fault.is_lasting or isinstance(self.fault, GatewayFault) or "error" not in [outcome.verdict for outcome in streams.outcomes]:
             return
         ready, models = self.fleet.get("/readyz")[0], self.fleet.get("/v1/models")[1]
         if ready != 503:

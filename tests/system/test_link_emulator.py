@@ -189,7 +189,7 @@ class LinkEmulator(unittest.TestCase):
         self.assertEqual(self.sites.stats()["flipped"], 4)
 
     def test_what_it_cannot_do_is_refused(self):
-        for words in ("flip 0 1 0", "flip 0 1 x", "set 0 9 rate=1", "set 0 1 rate=-1", "set 0 1 speed=3", "set 0 1 rate", "stall 0 1 x", "dance", "set"):
+        for words in ("flip 0 1 x", "set 0 9 rate=1", "set 0 1 rate=-1", "set 0 1 speed=3", "set 0 1 rate", "stall 0 1 x", "dance", "set"):
             with self.assertRaises(ValueError):
                 self.sites._ask(words)
 

@@ -29,11 +29,11 @@ def client_of(fleet, base="/v1", strict=True):
 
 class FleetTest(unittest.TestCase):
     workers = 2
-    gateway_flags = ()
+    gateway_flags = worker_flags = ()
 
     @classmethod
     def setUpClass(cls):
-        cls.fleet = Fleet(cls.workers, ["--model-name", MODEL, *cls.gateway_flags]).__enter__()
+        cls.fleet = Fleet(cls.workers, ["--model-name", MODEL, *cls.gateway_flags], cls.worker_flags).__enter__()
         cls.client = client_of(cls.fleet)
         # The client's type of a completion's choice has no null finish_reason, though every chunk of a stream but the last has one, at
         # OpenAI too: it can read such streams only leniently.
@@ -467,7 +467,8 @@ class Full(FleetTest):
 
 
 class Failures(FleetTest):
-    gateway_flags = ("--stages", "2", "--replay-timeout-ms", "1500", "--lease-ms", "1500")  # one worker alone is no chain
+    gateway_flags = ("--replay-timeout-ms", "1500", "--lease-ms", "1500")
+    worker_flags = ("--memory-bytes", "80M")  # one worker alone is no chain
 
     def test_a_worker_dies_and_comes_back(self):
         stream = self.chat(max_tokens=4000, stream=True, extra_body={"ignore_eos": True})
@@ -521,6 +522,34 @@ class Failures(FleetTest):
 # What threads and memory could go wrong in; the numbers are the release build's business.
 SANITIZED = ["Models", "Chat.test_answer", "Chat.test_logprobs", "Chat.test_stop", "Completions.test_prompt_shapes", "Completions.test_echo",
              "Together.test_gone_clients_free_their_slots", "Full", "Failures.test_ends_cleanly"]
+
+
+class GatewayDies(unittest.TestCase):
+    """What is under way ends with an error that the client raises, never as if it were complete; and the next gateway serves with the same workers."""
+
+    def test_requests_under_way_are_errors(self):
+        with Fleet(1, ["--model-name", MODEL, "--renew-ms", "200"]) as fleet:
+            client, raised, texts = client_of(fleet, strict=False), [], []
+
+            def ask(is_stream):
+                try:
+                    answer = client.completions.create(model=MODEL, prompt="The sky is", max_tokens=1500, temperature=0, stream=is_stream, extra_body={"ignore_eos": True})
+                    texts.append([chunk.choices[0].text for chunk in answer] if is_stream else answer.choices[0].text)
+                except Exception as error:  # whatever kind: it must be raised at all
+                    raised.append(error)
+
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                asked = [pool.submit(ask, number % 2 == 0) for number in range(4)]
+                wait_until(lambda: fleet.fleet_state()["queue"]["totals"]["tokens"] > 40, 30, "tokens come")
+                fleet.gateway.kill()
+                for one in asked:
+                    one.result(30)
+            self.assertEqual((len(raised), texts), (4, []))
+            fleet.start_gateway()
+            started = time.monotonic()
+            fleet.wait_ready()
+            self.assertLess(time.monotonic() - started, 3 * SLOW)
+            self.assertTrue(client.completions.create(model=MODEL, prompt="The sky is", max_tokens=4).choices[0].text)
 
 if __name__ == "__main__":
     run_tests(sys.modules[__name__], SANITIZED)
