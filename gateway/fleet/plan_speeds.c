@@ -3,9 +3,9 @@
 
 #include <stdbool.h>
 
-/* Machines whose times are this close are taken for equal: well over the noise of a calibration, and what a split of thirty layers
- * over two could gain is one of them. */
-#define EQUAL_FACTOR 1.15
+/* Machines whose times are this close are taken for equal. Where machines are shared, the same one is measured half as fast now and
+ * then; and what an uneven split could gain between two that differ by so much is an eighth. */
+#define EQUAL_FACTOR 1.25
 
 /* Without a measurement: a row alone costs so much more than one of many, which share each read of the weights. */
 #define ALONE_DEARER 6.0

@@ -23,8 +23,8 @@ static void by_threads_where_one_has_not_measured(void **state) {
 
 static void close_ones_are_the_same(void **state) {
     (void)state;
-    const lh_machine_speed measured[] = {{1.08, 9}, {2.1, 5}, {1.0, 5.4}, {2.0, 30}, {1.2, 7}};
-    const double prompt[] = {1, 2, 1, 2, 1.2}, token[] = {9, 5, 5, 30, 7};
+    const lh_machine_speed measured[] = {{1.08, 9}, {2.1, 5}, {1.0, 5.4}, {2.0, 30}, {1.4, 7}};
+    const double prompt[] = {1, 2, 1, 2, 1.4}, token[] = {9, 5, 5, 30, 7};
     lh_plan_worker workers[5];
     for (int i = 0; i < 5; i++)
         workers[i] = (lh_plan_worker){"w", "s", 1, 1, measured[i]};
@@ -53,7 +53,7 @@ static void the_order_is_no_matter(void **state) {
             assert_true(workers[i].speed.prompt_us == reversed[8 - i].speed.prompt_us);
             assert_true(workers[i].speed.token_us == reversed[8 - i].speed.token_us);
             assert_true(workers[i].speed.prompt_us <= before[i] &&
-                        workers[i].speed.prompt_us * 1.15 >= before[i] * 0.999);
+                        workers[i].speed.prompt_us * 1.25 >= before[i] * 0.999);
         }
     }
 }
