@@ -136,7 +136,8 @@ static lh_status start_engine(gateway *g, lh_error *error) {
     lh_status status = lh_overlap_spec_parse(s->overlap, &overlap, error);
     if (status != LH_OK)
         return status;
-    lh_engine_options options = {.fleet = {.planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
+    lh_engine_options options = {.replicas = (uint32_t)s->replicas,
+                                 .fleet = {.planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
                                            .chain_name = "main",
                                            .origin = {s->site, has_tls},
                                            .workers_expected = (uint32_t)s->workers,
@@ -208,9 +209,10 @@ static void raise_descriptor_limit(const gateway *g) {
 static lh_status start_api(gateway *g, lh_error *error) {
     lh_openai_api_config config = lh_openai_api_config_default();
     config.http.listen = g->settings.listen;
-    config.sequences_max = (uint32_t)(g->settings.max_sequences + g->settings.max_queue);
     config.http.connections = (uint32_t)g->settings.max_connections;
     config.http.connections_per_address = (uint32_t)g->settings.max_connections_per_address;
+    config.sequences_max =
+        (uint32_t)(g->settings.replicas * g->settings.max_sequences + g->settings.max_queue);
     config.request_timeout_us = g->settings.request_timeout * 1000000;
     config.strict_params = g->settings.strict_params;
     config.logits_digest = g->settings.logits_digest;

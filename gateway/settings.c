@@ -3,6 +3,7 @@
 
 #include "gateway/access/key_list.h"
 #include "gateway/openai/openai_parameters.h"
+#include "gateway/fleet/replica_deal.h"
 #include "gateway/schedule/overlap_spec.h"
 
 #include "common/address.h"
@@ -48,6 +49,9 @@ static const lh_option options[] = {
     {"workers", LH_OPTION_NUMBER, AT(workers), "0", "N", 0, 64, NULL,
      "how many workers to wait for before the first chain is formed; 0: those that have registered and are "
      "stable"},
+    {"replicas", LH_OPTION_NUMBER, AT(replicas), "1", "N", 1, LH_REPLICAS_MAX, NULL,
+     "how many chains of the model: the workers are dealt into so many complete ones where they can hold it so often, and each request "
+     "goes to the one that is expected to be through with it first"},
     {"stages", LH_OPTION_NUMBER, AT(stages), "0", "N", 0, 64, NULL,
      "how many workers a chain has; 0: all that are there"},
     {"plan-delay-ms", LH_OPTION_NUMBER, AT(plan_delay_ms), "1500", "MS", 0, 600000, NULL,
@@ -83,7 +87,7 @@ static const lh_option options[] = {
      "let --wire auto use q8 on hops that are slower than every stage: half the bytes of f16, rounded to 8 "
      "bits"},
     {"max-sequences", LH_OPTION_NUMBER, AT(max_sequences), "32", "N", 1, 1024, NULL,
-     "sequences that run at once"},
+     "sequences that run at once, on each chain"},
     {"max-queue", LH_OPTION_NUMBER, AT(max_queue), "256", "N", 0, 65536, NULL,
      "sequences that may wait besides; one more is refused with 429. One client's key has seven eighths of "
      "these "

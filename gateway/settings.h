@@ -13,7 +13,7 @@ typedef struct lh_gateway_settings {
     const char *listen, *api_key_file, *fleet_listen;
     lh_program_options program;
     const char *site, *sites;
-    int64_t workers, stages, plan_delay_ms, renew_ms, lease_ms, rebalance_delay_ms;
+    int64_t workers, replicas, stages, plan_delay_ms, renew_ms, lease_ms, rebalance_delay_ms;
     const char *rebalance;
     int64_t context, rows_max;
     const char *overlap; /* lh_overlap_spec_parse */

@@ -17,7 +17,7 @@ struct lh_conductor {
     uint32_t width;
     lh_hop_profile first_hop;
     lh_cost_chain costs;
-    bool wants_abandon, wants_connect;
+    bool wants_abandon, wants_connect, has_stand_in;
     char address[LH_ADDRESS_BYTES]; /* of the last CONNECT; "": none yet */
     bool tls;
     lh_step_manifest manifest;
@@ -117,7 +117,8 @@ static void settle(lh_conductor *conductor, int64_t now_us) {
 
 static void tell_load(lh_conductor *conductor) {
     lh_scheduler_figures figures = lh_scheduler_current_figures(conductor->scheduler);
-    lh_fleet_note_load(conductor->fleet, figures.running + figures.waiting);
+    uint32_t here = figures.running + figures.waiting;
+    lh_fleet_note_load(conductor->fleet, conductor->has_stand_in ? 0 : here);
 }
 
 lh_status lh_conductor_put(lh_conductor *conductor, const lh_worker_report *report, int64_t now_us,
@@ -166,6 +167,23 @@ void lh_conductor_step_done(lh_conductor *conductor, uint32_t epoch, uint64_t st
     if (status == LH_OK && epoch == conductor->up_epoch && lh_scheduler_chain_is_up(conductor->scheduler))
         lh_fleet_moved(conductor->fleet, now_us);
     settle(conductor, now_us);
+}
+
+lh_sequence *lh_conductor_surrender(lh_conductor *conductor, uint64_t positions_max, int64_t now_us) {
+    return lh_scheduler_surrender(conductor->scheduler, positions_max, now_us);
+}
+
+void lh_conductor_adopt(lh_conductor *conductor, lh_sequence *sequence, int64_t now_us) {
+    lh_scheduler_adopt(conductor->scheduler, sequence, now_us);
+}
+
+void lh_conductor_forget(lh_conductor *conductor, const char *worker, int64_t now_us) {
+    lh_fleet_forget(conductor->fleet, worker, now_us);
+    settle(conductor, now_us);
+}
+
+void lh_conductor_note_stand_in(lh_conductor *conductor, bool has_stand_in) {
+    conductor->has_stand_in = has_stand_in;
 }
 
 void lh_conductor_hold(lh_conductor *conductor, const char *reason) {

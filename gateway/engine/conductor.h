@@ -46,6 +46,13 @@ lh_status lh_conductor_results(lh_conductor *conductor, uint32_t epoch, uint64_t
                                lh_error *error);
 void lh_conductor_step_done(lh_conductor *conductor, uint32_t epoch, uint64_t step, lh_status status,
                             const char *message, int64_t now_us);
+/* As lh_scheduler_surrender, _adopt. */
+lh_sequence *lh_conductor_surrender(lh_conductor *conductor, uint64_t positions_max, int64_t now_us);
+void lh_conductor_adopt(lh_conductor *conductor, lh_sequence *sequence, int64_t now_us);
+/* As lh_fleet_forget. */
+void lh_conductor_forget(lh_conductor *conductor, const char *worker, int64_t now_us);
+/* Whether its sequences could go on with another conductor: then they do not keep a worker that is to leave. */
+void lh_conductor_note_stand_in(lh_conductor *conductor, bool has_stand_in);
 /* As lh_fleet_hold. */
 void lh_conductor_hold(lh_conductor *conductor, const char *reason);
 void lh_conductor_tick(lh_conductor *conductor, int64_t now_us);

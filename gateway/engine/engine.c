@@ -1,15 +1,15 @@
-/* The engine's thread: plugs the conductor to libuv, to the first hop, to the fleet port and to the front desk. What happens is the
- * conductor's; here is only how it hears of it and how its wishes are done. */
+/* The engine's thread: plugs the chains' conductors to libuv, to their first hops, to the fleet port and to the front desk. What happens is the
+ * the conductors'; here is only how it hears of it and how its wishes are done. */
 #include "gateway/engine/engine.h"
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "gateway/engine/conductor.h"
 #include "gateway/engine/engine_hop.h"
 #include "gateway/engine/engine_life.h"
 #include "gateway/engine/event_mail.h"
 #include "gateway/engine/fleet_view_json.h"
 #include "gateway/engine/front_desk.h"
+#include "gateway/engine/replicas.h"
 #include "gateway/fleet/fleet_server.h"
 #include "gateway/trace/step_recorder.h"
 
@@ -25,6 +25,13 @@ typedef struct fleet_query {
     bool is_answered;
 } fleet_query;
 
+/* One of the chains, as the loop sees it. */
+typedef struct engine_chain {
+    lh_engine *engine;
+    uint32_t index;
+    lh_engine_hop *hop;
+} engine_chain;
+
 struct lh_engine {
     lh_engine_options options;
     uv_loop_t loop;
@@ -32,14 +39,14 @@ struct lh_engine {
     uv_timer_t timer;
     uv_prepare_t written; /* before the loop looks for news: what was to be written has been */
     pthread_t thread;
-    lh_conductor *conductor;
+    lh_replicas *replicas;
     lh_front_desk *desk;
     lh_event_mail *mail;
-    lh_engine_hop *hop;
+    engine_chain chains[LH_REPLICAS_MAX];
     lh_fleet_server *server;
     lh_step_recorder *recorder; /* NULL: nothing is traced */
     lh_trace_part *parts;       /* [sequences_max]: scratch */
-    uint32_t parts_open;        /* hop and server: the loop ends when they have closed */
+    uint32_t parts_open;        /* hops and server: the loop ends when they have closed */
     bool was_ready, is_closing;
 
     atomic_bool is_draining, is_stopping;
@@ -56,47 +63,51 @@ struct lh_engine {
 
 /* ---- Actions ----------------------------------------------------------------------------------------------------- */
 
-static void record_step(lh_engine *engine, const lh_step_manifest *manifest, int64_t formed_us) {
+static void record_step(const engine_chain *chain, const lh_step_manifest *manifest, int64_t formed_us) {
+    lh_engine *engine = chain->engine;
     if (!engine->recorder)
         return;
-    uint32_t count = lh_scheduler_traced_parts(lh_conductor_scheduler(engine->conductor), manifest->step,
-                                               engine->parts, engine->options.scheduler.sequences_max);
+    const lh_scheduler *scheduler = lh_conductor_scheduler(lh_replicas_at(engine->replicas, chain->index));
+    uint32_t count = lh_scheduler_traced_parts(scheduler, manifest->step, engine->parts,
+                                               engine->options.scheduler.sequences_max);
     lh_step_recorder_submit(engine->recorder, manifest, engine->parts, count, formed_us, lh_clock_us());
 }
 
-static void submit_step(lh_engine *engine, const lh_step_manifest *manifest) {
+static void submit_step(const engine_chain *chain, const lh_step_manifest *manifest) {
     lh_error error;
     uint32_t epoch = manifest->epoch;
     uint64_t step = manifest->step;
     int64_t formed_us = lh_clock_us();
-    lh_status status = lh_engine_hop_submit(engine->hop, manifest, &error);
+    lh_status status = lh_engine_hop_submit(chain->hop, manifest, &error);
     if (status == LH_OK && manifest->timed)
-        record_step(engine, manifest, formed_us);
+        record_step(chain, manifest, formed_us);
     if (status != LH_OK)
-        lh_conductor_step_done(engine->conductor, epoch, step, status, error.message, lh_clock_us());
+        lh_replicas_step_done(chain->engine->replicas, chain->index, epoch, step, status, error.message,
+                              lh_clock_us());
 }
 
-static void connect_first(lh_engine *engine, const char *address, bool over_tls) {
+static void connect_first(const engine_chain *chain, const char *address, bool over_tls) {
     lh_error error;
-    lh_log(LH_LOG_INFO, "engine", "connecting to the first worker address=%s tls=%d", address, over_tls);
-    if (lh_engine_hop_connect(engine->hop, address, over_tls, &error) != LH_OK)
+    lh_log(LH_LOG_INFO, "engine", "connecting to the first worker chain=%u address=%s tls=%d",
+           chain->index + 1, address, over_tls);
+    if (lh_engine_hop_connect(chain->hop, address, over_tls, &error) != LH_OK)
         lh_log(LH_LOG_ERROR, "engine", "no connection to the first worker address=%s error=\"%s\"", address,
                error.message);
 }
 
-static void act(lh_engine *engine, const lh_action *action) {
+static void act(const engine_chain *chain, const lh_action *action) {
     switch (action->kind) {
     case LH_ACTION_CONNECT:
-        connect_first(engine, action->address, action->tls);
+        connect_first(chain, action->address, action->tls);
         break;
     case LH_ACTION_SUBMIT:
-        submit_step(engine, action->manifest);
+        submit_step(chain, action->manifest);
         break;
     case LH_ACTION_CANCEL:
-        lh_engine_hop_cancel(engine->hop, action->step);
+        lh_engine_hop_cancel(chain->hop, action->step);
         break;
     case LH_ACTION_ABANDON:
-        lh_engine_hop_cancel_all(engine->hop);
+        lh_engine_hop_cancel_all(chain->hop);
         break;
     }
 }
@@ -104,35 +115,33 @@ static void act(lh_engine *engine, const lh_action *action) {
 /* ---- One turn ---------------------------------------------------------------------------------------------------- */
 
 static lh_engine_state current_state(lh_engine *engine) {
-    bool is_up = lh_scheduler_chain_is_up(lh_conductor_scheduler(engine->conductor));
+    bool is_up = lh_replicas_is_up(engine->replicas);
     engine->was_ready |= is_up;
     if (atomic_load(&engine->is_draining))
         return LH_ENGINE_DRAINING;
-    is_up |= lh_fleet_is_changing_over(lh_conductor_fleet(engine->conductor), lh_clock_us());
+    is_up |= lh_replicas_is_changing_over(engine->replicas, lh_clock_us());
     return is_up ? LH_ENGINE_READY : engine->was_ready ? LH_ENGINE_NO_CHAIN : LH_ENGINE_LOADING;
 }
 
 static void publish(lh_engine *engine) {
-    const lh_scheduler *scheduler = lh_conductor_scheduler(engine->conductor);
-    lh_scheduler_figures figures = lh_scheduler_current_figures(scheduler);
+    lh_scheduler_figures figures = lh_replicas_figures(engine->replicas);
     bool is_draining = atomic_load(&engine->is_draining);
-    bool is_up = lh_scheduler_chain_is_up(scheduler);
-    const lh_kv_ledger *ledger = lh_scheduler_ledger(scheduler);
-    uint64_t positions = is_up ? lh_kv_ledger_positions(ledger) : UINT64_MAX;
+    uint64_t positions, positions_free;
+    lh_replicas_positions(engine->replicas, &positions, &positions_free);
     atomic_store(&engine->state, (int)current_state(engine));
     atomic_store(&engine->running, figures.running);
     atomic_store(&engine->waiting, figures.waiting);
     atomic_store(&engine->positions, positions);
-    atomic_store(&engine->positions_free, is_up ? lh_kv_ledger_positions_free(ledger) : UINT64_MAX);
-    lh_front_desk_set_gate(engine->desk, is_draining ? INT64_MIN : lh_scheduler_open_until_us(scheduler),
-                           positions,
+    atomic_store(&engine->positions_free, positions_free);
+    lh_front_desk_set_gate(engine->desk,
+                           is_draining ? INT64_MIN : lh_replicas_open_until_us(engine->replicas), positions,
                            is_draining ? "the gateway is stopping" : "no complete chain of workers is there");
 }
 
 static void on_timer(uv_timer_t *timer);
 
 static void set_timer(lh_engine *engine) {
-    int64_t deadline_us = lh_conductor_deadline_us(engine->conductor), now_us = lh_clock_us();
+    int64_t deadline_us = lh_replicas_deadline_us(engine->replicas), now_us = lh_clock_us();
     if (deadline_us == INT64_MAX) {
         uv_timer_stop(&engine->timer);
         return;
@@ -142,48 +151,50 @@ static void set_timer(lh_engine *engine) {
     uv_timer_start(&engine->timer, on_timer, wait_ms, 0);
 }
 
-/* After everything that was told to the conductor: does what it wants done. */
+/* After everything that was told to the chains' conductors: does what they want done. */
 static void turn(lh_engine *engine) {
     lh_action action;
+    uint32_t index;
     if (engine->is_closing)
         return;
-    while (lh_conductor_next_action(engine->conductor, lh_clock_us(), &action))
-        act(engine, &action);
+    while (lh_replicas_next_action(engine->replicas, lh_clock_us(), &index, &action))
+        act(&engine->chains[index], &action);
     publish(engine);
     set_timer(engine);
 }
 
 static void on_timer(uv_timer_t *timer) {
     lh_engine *engine = timer->data;
-    lh_conductor_tick(engine->conductor, lh_clock_us());
+    lh_replicas_tick(engine->replicas, lh_clock_us());
     turn(engine);
 }
 
 /* ---- What is heard ----------------------------------------------------------------------------------------------- */
 
-static void measure_first_hop(lh_engine *engine) {
+static void measure_first_hop(const engine_chain *chain) {
     lh_hop_profile first_hop;
-    lh_engine_hop_read_profile(engine->hop, &first_hop);
-    lh_conductor_measure_first_hop(engine->conductor, &first_hop);
+    lh_engine_hop_read_profile(chain->hop, &first_hop);
+    lh_replicas_measure_first_hop(chain->engine->replicas, chain->index, &first_hop);
 }
 
 static void on_hop_state(void *context, bool connected, const char *reason) {
-    lh_engine *engine = context;
-    measure_first_hop(engine);
-    lh_conductor_first_hop(engine->conductor, connected, lh_clock_us(), reason);
-    turn(engine);
+    const engine_chain *chain = context;
+    measure_first_hop(chain);
+    lh_replicas_first_hop(chain->engine->replicas, chain->index, connected, lh_clock_us(), reason);
+    turn(chain->engine);
 }
 
 static void on_hop_done(void *context, uint32_t epoch, uint64_t step, lh_status status, const char *message) {
-    lh_engine *engine = context;
+    const engine_chain *chain = context;
+    lh_engine *engine = chain->engine;
     if (engine->recorder)
         lh_step_recorder_done(engine->recorder, epoch, step, status, lh_clock_us());
-    lh_conductor_step_done(engine->conductor, epoch, step, status, message, lh_clock_us());
+    lh_replicas_step_done(engine->replicas, chain->index, epoch, step, status, message, lh_clock_us());
     turn(engine);
 }
 
 static void on_hop_times(void *context, uint32_t epoch, uint64_t step, const uint8_t *frames, size_t length) {
-    lh_engine *engine = context;
+    lh_engine *engine = ((const engine_chain *)context)->engine;
     if (engine->recorder)
         lh_step_recorder_times(engine->recorder, epoch, step, frames, length);
 }
@@ -191,15 +202,16 @@ static void on_hop_times(void *context, uint32_t epoch, uint64_t step, const uin
 static lh_status on_report(void *context, const lh_worker_report *report, lh_fleet_answer *answer,
                            lh_error *error) {
     lh_engine *engine = context;
-    measure_first_hop(engine);
-    lh_status status = lh_conductor_put(engine->conductor, report, lh_clock_us(), answer, error);
+    for (uint32_t i = 0; i < lh_replicas_count(engine->replicas); i++)
+        measure_first_hop(&engine->chains[i]);
+    lh_status status = lh_replicas_put(engine->replicas, report, lh_clock_us(), answer, error);
     turn(engine);
     return status;
 }
 
 /* Only the last worker of the chain may bring tokens. */
-static bool may_bring_results(const lh_engine *engine, const char *peer_name) {
-    const lh_fleet *fleet = lh_conductor_fleet(engine->conductor);
+static bool may_bring_results(const lh_engine *engine, uint32_t index, const char *peer_name) {
+    const lh_fleet *fleet = lh_conductor_fleet(lh_replicas_at(engine->replicas, index));
     const lh_chain *chain = lh_fleet_chain(fleet);
     if (!engine->options.tls || chain->stage_count == 0)
         return true;
@@ -211,15 +223,17 @@ static bool may_bring_results(const lh_engine *engine, const char *peer_name) {
 static lh_status on_results(void *context, const char *chain, const char *peer_name, uint32_t epoch,
                             uint64_t step, const lh_step_result *results, uint32_t count, lh_error *error) {
     lh_engine *engine = context;
-    if (strcmp(chain, engine->options.fleet.chain_name) != 0)
+    int index = lh_replicas_find(engine->replicas, chain);
+    if (index < 0)
         return lh_fail(error, LH_ERR_NOT_FOUND, "there is no chain %s", chain);
-    if (!may_bring_results(engine, peer_name))
+    if (!may_bring_results(engine, (uint32_t)index, peer_name))
         return lh_fail(error, LH_ERR_INVALID, "the certificate of %s is not that of the chain's last worker",
                        peer_name);
     int64_t now_us = lh_clock_us();
     if (engine->recorder)
         lh_step_recorder_results(engine->recorder, epoch, step, now_us);
-    lh_status status = lh_conductor_results(engine->conductor, epoch, step, results, count, now_us, error);
+    lh_status status =
+        lh_replicas_results(engine->replicas, (uint32_t)index, epoch, step, results, count, now_us, error);
     turn(engine);
     return status;
 }
@@ -247,7 +261,7 @@ static void take_submissions(lh_engine *engine) {
     while ((sequence = lh_front_desk_take_submission(engine->desk))) {
         lh_error error;
         uint64_t handle = sequence->handle;
-        lh_status status = lh_conductor_submit(engine->conductor, sequence, lh_clock_us(), &error);
+        lh_status status = lh_replicas_submit(engine->replicas, sequence, lh_clock_us(), &error);
         if (status != LH_OK)
             lh_front_desk_deliver(
                 engine->desk, handle,
@@ -258,7 +272,7 @@ static void take_submissions(lh_engine *engine) {
 static void take_cancels(lh_engine *engine) {
     uint64_t handle;
     while (lh_front_desk_take_cancel(engine->desk, &handle))
-        lh_conductor_cancel(engine->conductor, handle);
+        lh_replicas_cancel(engine->replicas, handle);
 }
 
 /* ---- GET /fleet -------------------------------------------------------------------------------------------------- */
@@ -268,8 +282,9 @@ static char *render_fleet(lh_engine *engine) {
     lh_fleet_view view = {.state = states[current_state(engine)],
                           .sequences_max = engine->options.scheduler.sequences_max,
                           .queue_max = engine->options.scheduler.queue_max};
-    lh_engine_hop_read_profile(engine->hop, &view.first_hop);
-    return lh_fleet_view_render(engine->conductor, lh_fleet_server_model(engine->server), &view,
+    for (uint32_t i = 0; i < lh_replicas_count(engine->replicas); i++)
+        lh_engine_hop_read_profile(engine->chains[i].hop, &view.first_hops[i]);
+    return lh_fleet_view_render(engine->replicas, lh_fleet_server_model(engine->server), &view,
                                 lh_clock_us());
 }
 
@@ -315,15 +330,27 @@ static void on_part_closed(void *context) {
     uv_close((uv_handle_t *)&engine->written, on_handle_closed);
 }
 
+static void close_parts(lh_engine *engine) {
+    engine->parts_open = 1;
+    for (uint32_t i = 0; i < LH_REPLICAS_MAX; i++) {
+        if (!engine->chains[i].hop)
+            continue;
+        engine->parts_open++;
+        lh_engine_hop_close(engine->chains[i].hop, on_part_closed, engine);
+    }
+    engine->parts_open += engine->server != NULL;
+    if (engine->server)
+        lh_fleet_server_close(engine->server, on_part_closed, engine);
+    on_part_closed(engine);
+}
+
 static void begin_closing(lh_engine *engine) {
     engine->is_closing = true;
     uv_timer_stop(&engine->timer);
     answer_queries(engine);
     lh_event_mail_send(engine->mail);
     lh_front_desk_close(engine->desk, LH_ERR_UNAVAILABLE, "the gateway is stopping");
-    engine->parts_open = 2;
-    lh_engine_hop_close(engine->hop, on_part_closed, engine);
-    lh_fleet_server_close(engine->server, on_part_closed, engine);
+    close_parts(engine);
 }
 
 static void on_wake(uv_async_t *async) {
@@ -335,8 +362,8 @@ static void on_wake(uv_async_t *async) {
         return;
     }
     if (lh_model_file_has_digests(engine->options.model_file)) {
-        lh_conductor_hold(engine->conductor, NULL);
-        lh_conductor_tick(engine->conductor, lh_clock_us());
+        lh_replicas_hold(engine->replicas, NULL);
+        lh_replicas_tick(engine->replicas, lh_clock_us());
     }
     take_submissions(engine);
     take_cancels(engine);
@@ -362,21 +389,28 @@ static lh_status create_recorder(lh_engine *engine, lh_error *error) {
     return lh_step_recorder_create(engine->options.traces, &engine->recorder, error);
 }
 
+static lh_status create_chain(lh_engine *engine, uint32_t index, lh_error *error) {
+    const lh_engine_options *o = &engine->options;
+    engine_chain *chain = &engine->chains[index];
+    const lh_engine_hop_events events = {chain, on_hop_state, on_hop_done, on_hop_times};
+    *chain = (engine_chain){.engine = engine, .index = index};
+    return lh_engine_hop_create(&engine->loop, lh_replicas_name(engine->replicas, index), o->tls, &o->limits,
+                                &events, &chain->hop, error);
+}
+
 static lh_status create_parts(lh_engine *engine, lh_error *error) {
     const lh_engine_options *o = &engine->options;
     const lh_scheduler_sink sink = {engine, on_event};
-    const lh_engine_hop_events hop_events = {engine, on_hop_state, on_hop_done, on_hop_times};
     const lh_fleet_server_owner owner = {engine, on_report, on_results};
-    engine->places = o->scheduler.sequences_max + o->scheduler.queue_max;
-    lh_status status = lh_conductor_create(&o->fleet, &o->scheduler, o->profile, &sink, lh_clock_us(),
-                                           &engine->conductor, error);
+    engine->places = o->replicas * o->scheduler.sequences_max + o->scheduler.queue_max;
+    lh_status status = lh_replicas_create(o->replicas, &o->fleet, &o->scheduler, o->profile, &sink,
+                                          lh_clock_us(), &engine->replicas, error);
     if (status == LH_OK)
         status = lh_front_desk_create(engine->places, o->fleet.context, wake, engine, &engine->desk, error);
     if (status == LH_OK)
         status = lh_event_mail_create(deliver, engine, &engine->mail, error);
-    if (status == LH_OK)
-        status = lh_engine_hop_create(&engine->loop, o->fleet.chain_name, o->tls, &o->limits, &hop_events,
-                                      &engine->hop, error);
+    for (uint32_t i = 0; i < o->replicas && status == LH_OK; i++)
+        status = create_chain(engine, i, error);
     if (status == LH_OK)
         status = lh_fleet_server_create(&engine->loop, o->fleet_listen, o->tls, &o->limits, o->model_name,
                                         o->model_file, &owner, &engine->server, error);
@@ -384,7 +418,7 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
         status = create_recorder(engine, error);
     if (status != LH_OK)
         return status;
-    lh_conductor_hold(engine->conductor, "the digests of the model's tensors are being computed");
+    lh_replicas_hold(engine->replicas, "the digests of the model's tensors are being computed");
     status = lh_model_file_start_digests(o->model_file, o->digest_threads, wake, engine, error);
     if (status == LH_OK && pthread_create(&engine->thread, NULL, run, engine) != 0)
         status = lh_fail(error, LH_ERR_IO, "the engine's thread could not be started");
@@ -396,7 +430,7 @@ static void free_engine(lh_engine *engine) {
     free(engine->parts);
     lh_event_mail_destroy(engine->mail);
     lh_front_desk_destroy(engine->desk);
-    lh_conductor_destroy(engine->conductor);
+    lh_replicas_destroy(engine->replicas);
     pthread_cond_destroy(&engine->query_answered);
     pthread_mutex_destroy(&engine->query_mutex);
     uv_loop_close(&engine->loop);
@@ -407,12 +441,7 @@ static void free_engine(lh_engine *engine) {
 static void undo(lh_engine *engine) {
     lh_model_file_stop_digests(engine->options.model_file);
     engine->is_closing = true;
-    engine->parts_open = 1u + (engine->hop != NULL) + (engine->server != NULL);
-    if (engine->hop)
-        lh_engine_hop_close(engine->hop, on_part_closed, engine);
-    if (engine->server)
-        lh_fleet_server_close(engine->server, on_part_closed, engine);
-    on_part_closed(engine);
+    close_parts(engine);
     uv_run(&engine->loop, UV_RUN_DEFAULT);
     free_engine(engine);
 }

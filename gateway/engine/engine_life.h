@@ -10,8 +10,9 @@
 #include "gateway/trace/trace_store.h"
 
 typedef struct lh_engine_options {
+    uint32_t replicas; /* chains of the model: 1..LH_REPLICAS_MAX */
     lh_fleet_options fleet;
-    lh_scheduler_options scheduler;
+    lh_scheduler_options scheduler; /* sequences_max: of each chain; queue_max: of all */
     const lh_model_profile *profile;
     lh_model_file *model_file; /* its digests have not been started */
     const char *model_name;

@@ -57,11 +57,9 @@ static json_t *render_worker(const lh_worker *worker, int64_t now_us) {
         steps);
 }
 
-static json_t *render_workers(const lh_registry *registry, int64_t now_us) {
-    json_t *workers = json_array();
+static void append_workers(json_t *workers, const lh_registry *registry, int64_t now_us) {
     for (uint32_t i = 0; i < lh_registry_count(registry); i++)
         json_array_append_new(workers, render_worker(lh_registry_at(registry, i), now_us));
-    return workers;
 }
 
 static json_t *render_stages(const lh_chain *chain, const lh_registry *registry) {
@@ -100,13 +98,12 @@ static json_t *render_link(const char *from, const char *to, const char *wire, c
 }
 
 /* The hops in the order of the ring. */
-static json_t *render_links(const lh_chain *chain, const lh_registry *registry, const lh_fleet_view *view,
-                            int64_t now_us) {
+static json_t *render_links(const lh_chain *chain, const lh_registry *registry,
+                            const lh_hop_profile *first_hop, int64_t now_us) {
     static const lh_hop_profile unknown;
     json_t *links = json_array();
     if (chain->stage_count > 0)
-        json_array_append_new(links,
-                              render_link("gateway", chain->stages[0].name, NULL, &view->first_hop, 0));
+        json_array_append_new(links, render_link("gateway", chain->stages[0].name, NULL, first_hop, 0));
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
         bool is_last = i + 1 == chain->stage_count;
@@ -133,17 +130,17 @@ static json_t *render_successor(const lh_fleet *fleet) {
     return json_pack("{s:s, s:o}", "cause", cause, "stages", stages);
 }
 
-static json_t *render_chains(const lh_conductor *conductor, const lh_fleet_view *view, int64_t now_us) {
+static json_t *render_chain(const lh_conductor *conductor, const lh_hop_profile *first_hop, json_t *queue,
+                            int64_t now_us) {
     const lh_fleet *fleet = lh_conductor_fleet(conductor);
     const lh_chain *chain = lh_fleet_chain(fleet);
-    if (chain->state == LH_CHAIN_NONE)
-        return json_array();
     return json_pack(
-        "[{s:s, s:I, s:s, s:o, s:o, s:o, s:o, s:o}]", "name", chain->name, "epoch", (json_int_t)chain->epoch,
-        "state", chain_states[chain->state], "reason", text_or_null(lh_fleet_reason(fleet)), "stages",
-        render_stages(chain, lh_fleet_registry(fleet)), "links",
-        render_links(chain, lh_fleet_registry(fleet), view, now_us), "next", render_successor(fleet),
-        "overlap", lh_overlap_json_render(lh_scheduler_planner(lh_conductor_scheduler(conductor))));
+        "{s:s, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:O}", "name", chain->name, "epoch",
+        (json_int_t)chain->epoch, "state", chain_states[chain->state], "reason",
+        text_or_null(lh_fleet_reason(fleet)), "stages", render_stages(chain, lh_fleet_registry(fleet)),
+        "links", render_links(chain, lh_fleet_registry(fleet), first_hop, now_us), "next",
+        render_successor(fleet), "overlap",
+        lh_overlap_json_render(lh_scheduler_planner(lh_conductor_scheduler(conductor))), "queue", queue);
 }
 
 static json_t *render_kv(const lh_kv_ledger *ledger) {
@@ -173,18 +170,56 @@ static json_t *render_queue(const lh_scheduler *scheduler, const lh_fleet_view *
                      "totals", totals, "kv", render_kv(lh_scheduler_ledger(scheduler)));
 }
 
-char *lh_fleet_view_render(const lh_conductor *conductor, const lh_fleet_model *model,
+/* Of several chains' queues, all whole numbers and lists together. */
+static void add_up(json_t *sum, const json_t *more) {
+    const char *key;
+    json_t *mine;
+    json_object_foreach(sum, key, mine) {
+        const json_t *other = json_object_get(more, key);
+        if (json_is_integer(mine))
+            json_integer_set(mine, json_integer_value(mine) + json_integer_value(other));
+        else if (json_is_object(mine))
+            add_up(mine, other);
+        else if (json_is_array(mine))
+            json_array_extend(mine, (json_t *)(uintptr_t)other);
+    }
+}
+
+/* Why there is no chain: what the first one that is not ready waits for. */
+static const char *reason_of(const lh_replicas *replicas) {
+    const char *reason = "";
+    for (uint32_t i = lh_replicas_count(replicas); i-- > 0;) {
+        const char *own = lh_fleet_reason(lh_conductor_fleet(lh_replicas_at(replicas, i)));
+        reason = own[0] ? own : reason;
+    }
+    return reason;
+}
+
+char *lh_fleet_view_render(const lh_replicas *replicas, const lh_fleet_model *model,
                            const lh_fleet_view *view, int64_t now_us) {
-    const lh_fleet *fleet = lh_conductor_fleet(conductor);
-    const char *reason = lh_fleet_reason(fleet);
     json_t *about = json_pack("{s:s, s:I, s:s}", "name", model->name, "file_bytes",
                               (json_int_t)lh_model_file_size(model->file), "header_sha256",
                               lh_model_file_header_sha256(model->file));
-    json_t *whole =
-        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason", text_or_null(reason),
-                  "model", about, "workers", render_workers(lh_fleet_registry(fleet), now_us), "chains",
-                  render_chains(conductor, view, now_us), "queue",
-                  render_queue(lh_conductor_scheduler(conductor), view));
+    json_t *workers = json_array(), *chains = json_array(), *queue = NULL;
+    for (uint32_t i = 0; i < lh_replicas_count(replicas); i++) {
+        const lh_conductor *conductor = lh_replicas_at(replicas, i);
+        const lh_fleet *fleet = lh_conductor_fleet(conductor);
+        json_t *own = render_queue(lh_conductor_scheduler(conductor), view);
+        append_workers(workers, lh_fleet_registry(fleet), now_us);
+        if (lh_fleet_chain(fleet)->state != LH_CHAIN_NONE)
+            json_array_append_new(chains, render_chain(conductor, &view->first_hops[i], own, now_us));
+        if (queue)
+            add_up(queue, own);
+        else
+            queue = json_deep_copy(own);
+        json_decref(own);
+    }
+    json_object_set_new(queue, "queue_max", json_integer(view->queue_max));
+    if (lh_replicas_count(replicas) > 1)
+        json_object_del(queue, "decode"); /* of each chain alone */
+    json_t *whole = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason",
+                              text_or_null(reason_of(replicas)), "model", about, "workers", workers, "chains",
+                              chains, "queue", queue);
     char *text = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(whole);
     return text;

@@ -1,16 +1,16 @@
 /* The text of GET /fleet: workers, chain, links and queue as they are now. Thread: the engine's. */
 #pragma once
 
-#include "gateway/engine/conductor.h"
+#include "gateway/engine/replicas.h"
 #include "gateway/fleet/fleet_json.h"
 
 /* What only the engine knows of the fleet. */
 typedef struct lh_fleet_view {
     const char *state; /* "loading", "ready", "no_chain", "draining" */
     uint32_t sequences_max, queue_max;
-    lh_hop_profile first_hop; /* not present: there is no chain */
+    lh_hop_profile first_hops[LH_REPLICAS_MAX]; /* of each chain; not present: there is none */
 } lh_fleet_view;
 
 /* A malloc'd text, which the caller frees; NULL: out of memory. */
-char *lh_fleet_view_render(const lh_conductor *conductor, const lh_fleet_model *model,
+char *lh_fleet_view_render(const lh_replicas *replicas, const lh_fleet_model *model,
                            const lh_fleet_view *view, int64_t now_us);

@@ -193,6 +193,11 @@ static void start_chain(lh_fleet *fleet, int64_t now_us) {
         snprintf(fleet->reason, sizeof fleet->reason, "no worker is registered");
 }
 
+void lh_fleet_forget(lh_fleet *fleet, const char *worker, int64_t now_us) {
+    lh_registry_suspect(fleet->registry, worker, now_us);
+    lh_fleet_tick(fleet, now_us);
+}
+
 void lh_fleet_note_load(lh_fleet *fleet, uint32_t sequences) {
     fleet->sequences = sequences;
 }

@@ -44,6 +44,9 @@ typedef struct lh_fleet_options {
         rebalance_delay_us; /* for so long must workers have been there before the chain changes for their sake; 0: it
                                    never does */
     uint32_t first_epoch; /* wall clock, seconds, at start */
+    uint32_t epoch_stride,
+        epoch_offset; /* every epoch is a multiple of the stride and the offset, so that no other fleet has
+                                            the same; 0, 0: any */
 } lh_fleet_options;
 
 /* What a worker should have (CONTROL.md). Pointers live until the next call. */
@@ -75,6 +78,8 @@ void lh_fleet_destroy(lh_fleet *fleet);
 /* A worker's report. LH_ERR_LIMIT: too many workers. */
 lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us,
                        lh_fleet_answer *answer, lh_error *error);
+/* A worker belongs to another fleet from now on. */
+void lh_fleet_forget(lh_fleet *fleet, const char *worker, int64_t now_us);
 /* The gateway's own connection to the first worker of the current epoch; refused: it is not there, since nobody listens. */
 void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us, const char *reason);
 /* The chain does not work (a step failed or timed out); ignored when `epoch` is not the current one. */

@@ -14,7 +14,9 @@
 
 static uint32_t next_epoch(const lh_fleet *fleet, int64_t now_us) {
     uint32_t by_clock = fleet->options.first_epoch + (uint32_t)((now_us - fleet->created_us) / 1000000);
-    return by_clock > fleet->epoch ? by_clock : fleet->epoch + 1;
+    uint32_t epoch = by_clock > fleet->epoch ? by_clock : fleet->epoch + 1;
+    uint32_t stride = fleet->options.epoch_stride ? fleet->options.epoch_stride : 1;
+    return epoch + (stride + fleet->options.epoch_offset - epoch % stride) % stride;
 }
 
 void lh_fleet_skip_epochs(lh_fleet *fleet, uint64_t generation, int64_t now_us) {

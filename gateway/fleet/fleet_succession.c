@@ -187,6 +187,7 @@ static void let_go_or_wait(lh_fleet *fleet, const char *problem, int64_t now_us)
         return;
     }
     lh_fleet_replan(fleet, now_us);
+    fleet->form_not_before_us = now_us + LH_FORM_INTERVAL_US; /* nothing has changed until then */
 }
 
 static void plan_without_leavers(lh_fleet *fleet, int64_t now_us) {

@@ -36,7 +36,7 @@
  *    wait on, up to takeover_timeout.
  * A result that is late, doubled or of an old epoch finds no step that waits for it, and is ignored.
  *
- * Not done here: preemption, sharing of prefixes, several chains. */
+ * Not done here: preemption, sharing of prefixes; which of several chains a sequence goes to (replicas.c of the engine). */
 #include "gateway/schedule/scheduler.h"
 
 #include "gateway/schedule/pipeline_depth.h"
@@ -71,7 +71,8 @@ lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_sche
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the scheduler");
     s->options = *options;
     s->sink = *sink;
-    s->next_sequence = s->next_step = 1;
+    s->next_step = 1;
+    s->numbers = options->numbers ? options->numbers : &s->own_numbers;
     s->down_since_us = INT64_MIN;
     s->progress_us = now_us;
     uint32_t sequences_max = options->sequences_max + options->queue_max;
@@ -202,7 +203,7 @@ lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, in
             error, LH_ERR_LIMIT,
             "%u prompt tokens and %u more do not fit: the KV cache of the workers holds %llu positions",
             sequence->prompt_tokens, sequence->max_tokens, (unsigned long long)room);
-    sequence->id = s->next_sequence++;
+    sequence->id = ++*s->numbers;
     sequence->submitted_us = now_us;
     if (status == LH_OK && lh_wait_queue_push(s->waiting, sequence, now_us) != LH_OK)
         status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence that waits");

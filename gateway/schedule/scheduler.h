@@ -21,6 +21,8 @@ typedef struct lh_scheduler_options {
     int64_t step_budget_us;  /* of a prompt's step at the slowest stage while others decode; 0: none */
     uint32_t width;          /* columns of an activation */
     uint32_t vocabulary;     /* a drawn token must lie in it */
+    uint64_t *
+        numbers; /* the last number that a sequence was given, which several schedulers share; NULL: its own */
     int64_t step_timeout_us; /* no progress on the chain for so long: a fault */
     int64_t
         replay_timeout_us; /* without a chain, and without any progress, for so long: the sequences fail */
@@ -60,6 +62,17 @@ lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, in
                               lh_error *error);
 /* No further event comes for the handle. Unknown ones are ignored. */
 void lh_scheduler_cancel(lh_scheduler *scheduler, uint64_t handle);
+
+/* When a sequence would be through here, were it submitted now (expected_finish.c): microseconds from now. Where the chain's
+ * costs are not known: how many sequences are here, and false. */
+bool lh_scheduler_expect_finish(const lh_scheduler *scheduler, const lh_sequence *sequence, double *us);
+/* Whether one more would be let onto the chain soon: it is up, has a place, and nobody waits. */
+bool lh_scheduler_has_room(const lh_scheduler *scheduler);
+/* A waiting sequence of at most so many positions, with nothing on the chain, leaves for another scheduler (moving.c): the next one
+ * that would be let in. The caller owns it now. NULL: there is none. */
+lh_sequence *lh_scheduler_surrender(lh_scheduler *scheduler, uint64_t positions_max, int64_t now_us);
+/* Takes over one that another scheduler surrendered: it keeps its number, which says how old it is. */
+void lh_scheduler_adopt(lh_scheduler *scheduler, lh_sequence *sequence, int64_t now_us);
 
 /* ---- The chain
  * --------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* Inside the scheduler: its state, and the moves of a sequence that its files share. scheduler.c has the life of
  * sequences, admission.c who is let in, cancelling.c who ends early, step_forming.c what goes into the next step (with
- * decode_forming.c and prefill_forming.c), step_landing.c what comes back. */
+ * decode_forming.c and prefill_forming.c), step_landing.c what comes back, expected_finish.c and moving.c what is between
+ * the chains of several schedulers. */
 #pragma once
 
 #include "gateway/schedule/decode_groups.h"
@@ -20,7 +21,8 @@ typedef struct lh_decode_deal {
 struct lh_scheduler {
     lh_scheduler_options options;
     lh_scheduler_sink sink;
-    uint64_t next_sequence, next_step;
+    uint64_t next_step, own_numbers;
+    uint64_t *numbers; /* the last one given to a sequence */
 
     /* Every sequence is in one of these, by its state. */
     lh_wait_queue *waiting;

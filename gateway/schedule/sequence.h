@@ -65,6 +65,7 @@ struct lh_sequence {
     uint32_t strikes, strike_length; /* refusals by a worker at this length: see scheduler.c */
     uint32_t replays, replay_length; /* replays without a token in between */
     int64_t submitted_us;
+    int64_t moved_us; /* when it last came from another chain; 0: never */
 };
 
 /* Copies the request. LH_ERR_INVALID (empty prompt, max_tokens 0 ...), LH_ERR_LIMIT (too many stop tokens or

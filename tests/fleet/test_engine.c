@@ -52,7 +52,8 @@ static void wait_for_state(const house *h, lh_engine_state state) {
 }
 
 static lh_engine_options options_of(house *h, const char *listen) {
-    return (lh_engine_options){.fleet = {.chain_name = "main",
+    return (lh_engine_options){.replicas = 1,
+                               .fleet = {.chain_name = "main",
                                          .origin = {"", false},
                                          .workers_expected = 1,
                                          .context = 256,

@@ -268,18 +268,18 @@ static void the_fleet_is_shown(void **state) {
                               .workers_expected = 1,
                               .first_epoch = 5};
     lh_scheduler_options scheduler = {.sequences_max = 4, .queue_max = 4, .rows_max = 64, .vocabulary = 300};
-    lh_conductor *conductor;
+    lh_replicas *replicas;
     assert_int_equal(
-        lh_conductor_create(&fleet, &scheduler, &profile, &(lh_scheduler_sink){0}, 0, &conductor, NULL),
+        lh_replicas_create(1, &fleet, &scheduler, &profile, &(lh_scheduler_sink){0}, 0, &replicas, NULL),
         LH_OK);
     lh_worker_report report;
     lh_fleet_answer answer;
     assert_int_equal(parse(good, &report, NULL), LH_OK);
-    assert_int_equal(lh_conductor_put(conductor, &report, 0, &answer, NULL), LH_OK);
+    assert_int_equal(lh_replicas_put(replicas, &report, 0, &answer, NULL), LH_OK);
     assert_true(answer.has_assignment);
     lh_fleet_view view = {.state = "loading",
-                          .first_hop = {.present = true, .round_trip_us = 77, .bytes_per_us = 0.5}};
-    char *text = lh_fleet_view_render(conductor, &model, &view, 20);
+                          .first_hops = {{.present = true, .round_trip_us = 77, .bytes_per_us = 0.5}}};
+    char *text = lh_fleet_view_render(replicas, &model, &view, 20);
     json_t *json = json_loads(text, 0, NULL);
     json_t *worker = json_array_get(json_object_get(json, "workers"), 0);
     json_t *chain = json_array_get(json_object_get(json, "chains"), 0);
@@ -302,7 +302,7 @@ static void the_fleet_is_shown(void **state) {
     assert_int_equal(json_integer_value(json_object_get(last, "age_us")), 20);
     json_decref(json);
     free(text);
-    lh_conductor_destroy(conductor);
+    lh_replicas_destroy(replicas);
     lh_model_file_close(file);
 }
 

@@ -23,8 +23,8 @@ struct simulation {
     simulation_options options;
     lh_model_profile model;
     uint64_t layer_bytes[TOY_LAYERS];
-    lh_conductor *conductor; /* NULL: the gateway is down */
-    int first_node;          /* where the gateway's connection goes; 0: none */
+    lh_replicas *replicas;            /* NULL: the gateway is down */
+    int first_nodes[LH_REPLICAS_MAX]; /* where the gateway's connections go; 0: none */
     uint64_t next_request;
     open_request requests[REQUESTS_MAX];
     int worker_count;
@@ -49,6 +49,11 @@ static int node_of(void *context, const char *name) {
     return -1;
 }
 
+/* Every chain has epochs of its own. */
+static uint32_t chain_of(const simulation *sim, uint32_t epoch) {
+    return epoch % sim->options.replicas;
+}
+
 typedef struct late_answer {
     uint32_t epoch;
     uint64_t step;
@@ -58,10 +63,10 @@ typedef struct late_answer {
 static void tell_step_done(void *context, void *argument) {
     simulation *sim = context;
     late_answer *late = argument;
-    if (!sim->conductor)
+    if (!sim->replicas)
         return;
-    lh_conductor_step_done(sim->conductor, late->epoch, late->step, late->status, "told by the first hop",
-                           sim->now_us);
+    lh_replicas_step_done(sim->replicas, chain_of(sim, late->epoch), late->epoch, late->step, late->status,
+                          "told by the first hop", sim->now_us);
     pump(sim);
 }
 
@@ -88,29 +93,35 @@ static void submit_step(simulation *sim, const lh_step_manifest *manifest) {
         request++;
     assert(request < sim->requests + REQUESTS_MAX);
     *request = (open_request){sim->next_request++, manifest->epoch, manifest->step};
-    if (!network_send(sim->net, 0, sim->first_node, false, MESSAGE_REQUEST, request->number,
-                      (int)manifest->step_class, LH_OK, bytes, length))
+    int to = sim->first_nodes[chain_of(sim, manifest->epoch)];
+    if (!network_send(sim->net, 0, to, false, MESSAGE_REQUEST, request->number, (int)manifest->step_class,
+                      LH_OK, bytes, length))
         close_request(sim, request, LH_ERR_UNAVAILABLE);
     free(bytes);
 }
 
 static void reset_request(simulation *sim, open_request *request) {
-    network_send(sim->net, 0, sim->first_node, false, MESSAGE_RESET, request->number, 0, LH_OK, NULL, 0);
+    int to = sim->first_nodes[chain_of(sim, request->epoch)];
+    network_send(sim->net, 0, to, false, MESSAGE_RESET, request->number, 0, LH_OK, NULL, 0);
     close_request(sim, request, LH_ERR_CANCELLED);
 }
 
-static void reset_step(simulation *sim, uint64_t step) {
+static bool is_of_chain(const simulation *sim, const open_request *request, uint32_t chain) {
+    return request->number && chain_of(sim, request->epoch) == chain;
+}
+
+static void reset_step(simulation *sim, uint32_t chain, uint64_t step) {
     for (int i = 0; i < REQUESTS_MAX; i++)
-        if (sim->requests[i].number && sim->requests[i].step == step)
+        if (is_of_chain(sim, &sim->requests[i], chain) && sim->requests[i].step == step)
             reset_request(sim, &sim->requests[i]);
 }
 
 /* The last one first, so that no worker sees a gap. */
-static void reset_all(simulation *sim) {
+static void reset_all(simulation *sim, uint32_t chain) {
     for (;;) {
         open_request *last = NULL;
         for (int i = 0; i < REQUESTS_MAX; i++)
-            if (sim->requests[i].number && (!last || sim->requests[i].step > last->step))
+            if (is_of_chain(sim, &sim->requests[i], chain) && (!last || sim->requests[i].step > last->step))
                 last = &sim->requests[i];
         if (!last)
             return;
@@ -118,28 +129,30 @@ static void reset_all(simulation *sim) {
     }
 }
 
-static void connect_first(simulation *sim, const char *address) {
-    if (sim->first_node)
-        network_close(sim->net, 0, sim->first_node);
-    sim->first_node = node_of(sim, address);
-    network_open(sim->net, 0, sim->first_node);
+static void connect_first(simulation *sim, uint32_t chain, const char *address) {
+    int *first_node = &sim->first_nodes[chain];
+    if (*first_node)
+        network_close(sim->net, 0, *first_node);
+    *first_node = node_of(sim, address);
+    network_open(sim->net, 0, *first_node);
 }
 
 static void pump(simulation *sim) {
     lh_action action;
-    while (sim->conductor && lh_conductor_next_action(sim->conductor, sim->now_us, &action)) {
+    uint32_t chain;
+    while (sim->replicas && lh_replicas_next_action(sim->replicas, sim->now_us, &chain, &action)) {
         switch (action.kind) {
         case LH_ACTION_CONNECT:
-            connect_first(sim, action.address);
+            connect_first(sim, chain, action.address);
             break;
         case LH_ACTION_SUBMIT:
             submit_step(sim, action.manifest);
             break;
         case LH_ACTION_CANCEL:
-            reset_step(sim, action.step);
+            reset_step(sim, chain, action.step);
             break;
         case LH_ACTION_ABANDON:
-            reset_all(sim);
+            reset_all(sim, chain);
             break;
         }
     }
@@ -163,8 +176,9 @@ static lh_status on_ring_manifest(void *context, const lh_step_manifest *manifes
 static lh_status on_ring_results(void *context, const lh_step_result *results, uint32_t count,
                                  lh_error *error) {
     ring_body *body = context;
-    body->verdict = lh_conductor_results(body->sim->conductor, body->epoch, body->step, results, count,
-                                         body->sim->now_us, error);
+    uint32_t chain = chain_of(body->sim, body->epoch);
+    body->verdict = lh_replicas_results(body->sim->replicas, chain, body->epoch, body->step, results, count,
+                                        body->sim->now_us, error);
     return body->verdict;
 }
 
@@ -188,7 +202,7 @@ static void on_message(void *context, const message *received) {
     simulation *sim = context;
     if (received->to != 0) {
         toy_worker_on_message(sim->workers[received->to], received);
-    } else if (!sim->conductor) {
+    } else if (!sim->replicas) {
         return;
     } else if (received->kind == MESSAGE_REQUEST) {
         take_ring(sim, received);
@@ -205,28 +219,33 @@ static void on_connection(void *context, int from, int to, bool connected) {
         toy_worker_on_connection(sim->workers[from], from, to, connected);
     if (to != 0)
         toy_worker_on_connection(sim->workers[to], from, to, connected);
-    if (from != 0 || to != sim->first_node || !sim->conductor)
+    uint32_t chain = 0;
+    while (chain < sim->options.replicas && sim->first_nodes[chain] != to)
+        chain++;
+    if (from != 0 || chain == sim->options.replicas || !sim->replicas)
         return;
     for (int i = 0; !connected && i < REQUESTS_MAX; i++)
-        if (sim->requests[i].number)
+        if (is_of_chain(sim, &sim->requests[i], chain))
             close_request(sim, &sim->requests[i], LH_ERR_CLOSED);
-    lh_conductor_measure_first_hop(
-        sim->conductor, &(lh_hop_profile){.refused = network_is_refused(sim->net, 0, sim->first_node)});
-    lh_conductor_first_hop(sim->conductor, connected, sim->now_us, "connection lost");
+    lh_replicas_measure_first_hop(sim->replicas, chain,
+                                  &(lh_hop_profile){.refused = network_is_refused(sim->net, 0, to)});
+    lh_replicas_first_hop(sim->replicas, chain, connected, sim->now_us, "connection lost");
     pump(sim);
 }
 
 static bool on_put(void *context, const lh_worker_report *report, lh_fleet_answer *answered) {
     simulation *sim = context;
     int node = node_of(sim, report->name);
-    if (!sim->conductor || !network_is_passable(sim->net, node, 0))
+    if (!sim->replicas || !network_is_passable(sim->net, node, 0))
         return false;
     lh_error error;
-    link_options link = network_link(sim->net, 0, sim->first_node);
-    lh_conductor_measure_first_hop(sim->conductor,
-                                   &(lh_hop_profile){.round_trip_us = 2 * link.delay_us,
-                                                     .bytes_per_us = (double)link.bytes_per_s / 1e6});
-    bool is_taken = lh_conductor_put(sim->conductor, report, sim->now_us, answered, &error) == LH_OK;
+    for (uint32_t i = 0; i < sim->options.replicas; i++) {
+        link_options link = network_link(sim->net, 0, sim->first_nodes[i]);
+        lh_replicas_measure_first_hop(sim->replicas, i,
+                                      &(lh_hop_profile){.round_trip_us = 2 * link.delay_us,
+                                                        .bytes_per_us = (double)link.bytes_per_s / 1e6});
+    }
+    bool is_taken = lh_replicas_put(sim->replicas, report, sim->now_us, answered, &error) == LH_OK;
     pump(sim);
     return is_taken;
 }
@@ -273,7 +292,7 @@ static void on_event(void *context, uint64_t handle, const lh_sequence_event *ev
 }
 
 int simulation_submit_request(simulation *sim, const lh_sequence_request *request, lh_status *status) {
-    assert(sim->stream_count < SIMULATION_STREAMS_MAX && sim->conductor);
+    assert(sim->stream_count < SIMULATION_STREAMS_MAX && sim->replicas);
     int index = sim->stream_count;
     lh_sequence *sequence;
     lh_error error;
@@ -290,7 +309,7 @@ int simulation_submit_request(simulation *sim, const lh_sequence_request *reques
         assert(stream->prompt && stream->tokens);
         memcpy(stream->prompt, request->prompt, request->prompt_tokens * sizeof *stream->prompt);
         sim->stream_count++;
-        result = lh_conductor_submit(sim->conductor, sequence, sim->now_us, &error);
+        result = lh_replicas_submit(sim->replicas, sequence, sim->now_us, &error);
         if (result != LH_OK) {
             free(stream->prompt);
             free(stream->tokens);
@@ -330,7 +349,7 @@ void simulation_cancel(simulation *sim, int index) {
     simulation_stream *stream = simulation_stream_at(sim, index);
     if (stream->is_finished || stream->is_failed || stream->is_cancelled)
         return;
-    lh_conductor_cancel(sim->conductor, stream->handle = (uint64_t)index);
+    lh_replicas_cancel(sim->replicas, stream->handle = (uint64_t)index);
     stream->is_cancelled = true;
     stream->ended_us = sim->now_us;
     pump(sim);
@@ -358,6 +377,7 @@ static int64_t time_or(int64_t value, int64_t otherwise) {
 }
 
 static void fill_defaults(simulation_options *o) {
+    o->replicas = number_or(o->replicas, 1);
     o->scheduler.sequences_max = number_or(o->scheduler.sequences_max, 16);
     o->scheduler.queue_max = number_or(o->scheduler.queue_max, 64);
     o->scheduler.rows_max = number_or(o->scheduler.rows_max, 512);
@@ -384,8 +404,8 @@ static void start_gateway(void *context, void *argument) {
     lh_scheduler_sink sink = {sim, on_event};
     lh_fleet_options fleet = sim->options.fleet;
     fleet.first_epoch += (uint32_t)(sim->now_us / 1000000);
-    lh_status status = lh_conductor_create(&fleet, &sim->options.scheduler, &sim->model, &sink, sim->now_us,
-                                           &sim->conductor, &error);
+    lh_status status = lh_replicas_create(sim->options.replicas, &fleet, &sim->options.scheduler, &sim->model,
+                                          &sink, sim->now_us, &sim->replicas, &error);
     assert(status == LH_OK);
     network_set_alive(sim->net, 0, true);
 }
@@ -416,7 +436,7 @@ simulation *simulation_create(const simulation_options *options) {
 }
 
 void simulation_destroy(simulation *sim) {
-    lh_conductor_destroy(sim->conductor);
+    lh_replicas_destroy(sim->replicas);
     for (int node = 1; node <= sim->worker_count; node++)
         toy_worker_destroy(sim->workers[node]);
     for (int i = 0; i < sim->stream_count; i++) {
@@ -446,8 +466,12 @@ network *simulation_network(simulation *sim) {
     return sim->net;
 }
 
-lh_conductor *simulation_conductor(simulation *sim) {
-    return sim->conductor;
+const lh_conductor *simulation_conductor(simulation *sim) {
+    return lh_replicas_at(sim->replicas, 0);
+}
+
+const lh_replicas *simulation_replicas(simulation *sim) {
+    return sim->replicas;
 }
 
 int64_t simulation_now_us(const simulation *sim) {
@@ -455,9 +479,9 @@ int64_t simulation_now_us(const simulation *sim) {
 }
 
 void simulation_restart_gateway(simulation *sim, int64_t down_us) {
-    lh_conductor_destroy(sim->conductor);
-    sim->conductor = NULL;
-    sim->first_node = 0;
+    lh_replicas_destroy(sim->replicas);
+    sim->replicas = NULL;
+    memset(sim->first_nodes, 0, sizeof sim->first_nodes);
     memset(sim->requests, 0, sizeof sim->requests);
     for (int i = 0; i < sim->stream_count; i++) {
         simulation_stream *stream = &sim->streams[i];
@@ -475,7 +499,7 @@ void simulation_pause_gateway(simulation *sim, int64_t until_us) {
 }
 
 bool simulation_has_gateway(const simulation *sim) {
-    return sim->conductor && network_stalled_until(sim->net, 0) <= sim->now_us;
+    return sim->replicas && network_stalled_until(sim->net, 0) <= sim->now_us;
 }
 
 /* ---- Time
@@ -483,8 +507,8 @@ bool simulation_has_gateway(const simulation *sim) {
 
 static int64_t next_us(const simulation *sim) {
     int64_t event_us = event_queue_next_us(sim->queue);
-    int64_t deadline_us = sim->conductor ? lh_conductor_deadline_us(sim->conductor) : INT64_MAX;
-    if (sim->conductor && deadline_us != INT64_MAX && deadline_us < network_stalled_until(sim->net, 0))
+    int64_t deadline_us = sim->replicas ? lh_replicas_deadline_us(sim->replicas) : INT64_MAX;
+    if (sim->replicas && deadline_us != INT64_MAX && deadline_us < network_stalled_until(sim->net, 0))
         deadline_us = network_stalled_until(sim->net, 0);
     if (deadline_us < sim->now_us)
         deadline_us = sim->now_us;
@@ -493,16 +517,16 @@ static int64_t next_us(const simulation *sim) {
 
 static void run_next(simulation *sim) {
     int64_t time_us = next_us(sim);
-    int64_t before_us = sim->conductor ? lh_conductor_deadline_us(sim->conductor) : INT64_MAX;
+    int64_t before_us = sim->replicas ? lh_replicas_deadline_us(sim->replicas) : INT64_MAX;
     assert(time_us >= sim->now_us && time_us != INT64_MAX);
     sim->now_us = time_us;
     if (event_queue_next_us(sim->queue) <= time_us) {
         event_queue_run_next(sim->queue);
         return;
     }
-    lh_conductor_tick(sim->conductor, sim->now_us);
-    assert(lh_conductor_deadline_us(sim->conductor) > sim->now_us ||
-           lh_conductor_deadline_us(sim->conductor) != before_us);
+    lh_replicas_tick(sim->replicas, sim->now_us);
+    assert(lh_replicas_deadline_us(sim->replicas) > sim->now_us ||
+           lh_replicas_deadline_us(sim->replicas) != before_us);
     pump(sim);
 }
 
@@ -513,10 +537,10 @@ void simulation_step_until(simulation *sim, int64_t time_us) {
 }
 
 void simulation_wait_ready(simulation *sim, int64_t limit_us) {
-    while (lh_fleet_chain(lh_conductor_fleet(sim->conductor))->state != LH_CHAIN_READY) {
+    while (lh_fleet_chain(lh_conductor_fleet(simulation_conductor(sim)))->state != LH_CHAIN_READY) {
         if (next_us(sim) > limit_us) {
             fprintf(stderr, "the chain is not ready: %s\n",
-                    lh_fleet_reason(lh_conductor_fleet(sim->conductor)));
+                    lh_fleet_reason(lh_conductor_fleet(simulation_conductor(sim))));
             abort();
         }
         run_next(sim);

@@ -2,7 +2,7 @@
  * and links, one clock. */
 #pragma once
 
-#include "gateway/engine/conductor.h"
+#include "gateway/engine/replicas.h"
 #include "tests/fleet/support/network.h"
 #include "tests/fleet/support/toy_worker.h"
 
@@ -11,6 +11,7 @@
 typedef struct simulation simulation;
 
 typedef struct simulation_options {
+    uint32_t replicas;              /* 0: 1 */
     lh_scheduler_options scheduler; /* zero fields get defaults */
     lh_fleet_options fleet;         /* the same */
     link_options link;              /* of every pair of nodes */
@@ -36,7 +37,9 @@ void simulation_destroy(simulation *sim);
 int simulation_add_worker(simulation *sim, const toy_worker_options *options);
 toy_worker *simulation_worker(simulation *sim, int node);
 network *simulation_network(simulation *sim);
-lh_conductor *simulation_conductor(simulation *sim);
+/* Of the first chain. */
+const lh_conductor *simulation_conductor(simulation *sim);
+const lh_replicas *simulation_replicas(simulation *sim);
 int64_t simulation_now_us(const simulation *sim);
 
 /* Lets time pass up to then; all that happens until then has happened. */

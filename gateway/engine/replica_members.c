@@ -1,0 +1,187 @@
+/* The members of each chain. */
+#include "gateway/engine/replica_members.h"
+
+#include "common/log.h"
+#include "gateway/fleet/plan_speeds.h"
+#include "gateway/fleet/registry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* So long does the first deal wait for the expected workers, as the first plan of a single chain does. */
+#define EXPECTED_PATIENCE_US 60000000
+/* A torn chain is looked after so often; and for so long nobody is sought for it, since the one that it lost may just be restarting. */
+#define MEND_INTERVAL_US 1000000
+
+typedef struct member {
+    char name[LH_WORKER_NAME_BYTES], site[LH_WORKER_NAME_BYTES];
+    uint32_t threads;
+    uint64_t memory_bytes;
+    lh_machine_speed speed;
+    int64_t renewed_us;
+    bool is_leaving;
+    lh_replica_place place;
+} member;
+
+struct lh_replica_members {
+    lh_replica_members_options options;
+    int64_t created_us, changed_us, mended_us;
+    bool is_dealt;
+    uint32_t count;
+    member members[LH_WORKERS_MAX];
+};
+
+/* Those that live, for the questions that replica_deal.h answers. */
+typedef struct living {
+    lh_replica_table table;
+    member *members[LH_WORKERS_MAX];
+    lh_plan_worker workers[LH_WORKERS_MAX];
+    uint32_t replica_of[LH_WORKERS_MAX];
+} living;
+
+lh_status lh_replica_members_create(const lh_replica_members_options *options, int64_t now_us,
+                                    lh_replica_members **members, lh_error *error) {
+    lh_replica_members *m = calloc(1, sizeof *m);
+    if (!m)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the workers of several chains");
+    m->options = *options;
+    m->created_us = m->changed_us = m->mended_us = now_us;
+    *members = m;
+    return LH_OK;
+}
+
+void lh_replica_members_destroy(lh_replica_members *members) {
+    free(members);
+}
+
+static bool lives(const lh_replica_members *members, const member *one, int64_t now_us) {
+    return !one->is_leaving && now_us < one->renewed_us + members->options.lease_us;
+}
+
+/* Where one that moves will be is where it belongs. */
+static uint32_t home_of(const member *one) {
+    return one->place.moving_to != LH_REPLICA_NONE ? one->place.moving_to : one->place.replica;
+}
+
+static void gather(lh_replica_members *members, int64_t now_us, living *l) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < members->count; i++) {
+        member *one = &members->members[i];
+        if (!lives(members, one, now_us))
+            continue;
+        l->members[count] = one;
+        l->workers[count] = (lh_plan_worker){.name = one->name,
+                                             .site = one->site,
+                                             .threads = one->threads,
+                                             .memory_bytes = one->memory_bytes,
+                                             .speed = one->speed};
+        l->replica_of[count++] = home_of(one);
+    }
+    lh_plan_speeds_compare(l->workers, count);
+    l->table = (lh_replica_table){members->options.model, &members->options.planner, l->workers, count,
+                                  members->options.replicas};
+}
+
+static member *find(lh_replica_members *members, const char *name) {
+    for (uint32_t i = 0; i < members->count; i++)
+        if (strcmp(members->members[i].name, name) == 0)
+            return &members->members[i];
+    return NULL;
+}
+
+/* A place for a new one: a free one, or that of one that has been gone for longest. */
+static member *make_place(lh_replica_members *members, int64_t now_us) {
+    if (members->count < LH_WORKERS_MAX)
+        return &members->members[members->count++];
+    member *oldest = &members->members[0];
+    for (uint32_t i = 1; i < members->count; i++)
+        if (members->members[i].renewed_us < oldest->renewed_us)
+            oldest = &members->members[i];
+    return now_us >= oldest->renewed_us + members->options.lease_us ? oldest : NULL;
+}
+
+static void deal(lh_replica_members *members, int64_t now_us) {
+    living l;
+    gather(members, now_us, &l);
+    uint32_t made = lh_replica_deal(&l.table, l.replica_of);
+    for (uint32_t i = 0; i < l.table.count; i++) {
+        l.members[i]->place = (lh_replica_place){l.replica_of[i], LH_REPLICA_NONE};
+        lh_log(LH_LOG_INFO, "fleet", "worker is dealt worker=%s chain=%u", l.members[i]->name,
+               l.replica_of[i] + 1);
+    }
+    members->is_dealt = true;
+    if (made < members->options.replicas)
+        lh_log(LH_LOG_WARN, "fleet", "the workers make fewer chains than are wanted made=%u wanted=%u", made,
+               members->options.replicas);
+}
+
+static bool is_time_to_deal(lh_replica_members *members, int64_t now_us) {
+    living l;
+    gather(members, now_us, &l);
+    uint32_t expected = members->options.workers_expected;
+    if (expected > 0 && l.table.count >= expected)
+        return true;
+    bool is_stable = now_us >= members->changed_us + members->options.plan_delay_us;
+    return is_stable && (expected == 0 || now_us >= members->created_us + EXPECTED_PATIENCE_US);
+}
+
+static void settle_newcomer(lh_replica_members *members, member *one, int64_t now_us) {
+    living l;
+    gather(members, now_us, &l);
+    for (uint32_t i = 0; i < l.table.count; i++)
+        if (l.members[i] == one)
+            one->place.replica = lh_replica_of_newcomer(&l.table, l.replica_of, i);
+    if (one->place.replica != LH_REPLICA_NONE)
+        lh_log(LH_LOG_INFO, "fleet", "worker joins a chain worker=%s chain=%u", one->name,
+               one->place.replica + 1);
+}
+
+static void mend(lh_replica_members *members, int64_t now_us) {
+    living l;
+    uint32_t worker, replica;
+    if (now_us < members->mended_us + MEND_INTERVAL_US)
+        return;
+    members->mended_us = now_us;
+    gather(members, now_us, &l);
+    if (!lh_replica_mend(&l.table, l.replica_of, &worker, &replica))
+        return;
+    member *one = l.members[worker];
+    lh_log(LH_LOG_INFO, "fleet", "worker is to mend a chain worker=%s from_chain=%u chain=%u", one->name,
+           one->place.replica + 1, replica + 1);
+    one->place.moving_to = replica == one->place.replica ? LH_REPLICA_NONE : replica;
+}
+
+lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_report *report, int64_t now_us,
+                                  lh_replica_place *place, lh_error *error) {
+    member *one = find(members, report->name);
+    if (!one) {
+        one = make_place(members, now_us);
+        if (!one)
+            return lh_fail(error, LH_ERR_LIMIT, "%u workers are registered already: no room for %s",
+                           LH_WORKERS_MAX, report->name);
+        *one = (member){.place = {LH_REPLICA_NONE, LH_REPLICA_NONE}};
+        snprintf(one->name, sizeof one->name, "%s", report->name);
+        members->changed_us = now_us;
+    }
+    snprintf(one->site, sizeof one->site, "%s", report->site);
+    one->threads = report->threads;
+    one->memory_bytes = report->memory_bytes;
+    one->speed = report->speed;
+    one->renewed_us = now_us;
+    one->is_leaving = report->leaving;
+    if (!members->is_dealt && is_time_to_deal(members, now_us))
+        deal(members, now_us);
+    if (members->is_dealt && one->place.replica == LH_REPLICA_NONE)
+        settle_newcomer(members, one, now_us);
+    if (members->is_dealt)
+        mend(members, now_us);
+    *place = one->place;
+    return LH_OK;
+}
+
+void lh_replica_members_moved(lh_replica_members *members, const char *worker) {
+    member *one = find(members, worker);
+    if (one && one->place.moving_to != LH_REPLICA_NONE)
+        one->place = (lh_replica_place){one->place.moving_to, LH_REPLICA_NONE};
+}
