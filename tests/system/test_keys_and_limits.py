@@ -120,8 +120,8 @@ class Rotation(KeyedTest):
 
     def test_under_load_nothing_is_lost(self):
         """Each key is valid two rotations long; who uses the newest one never notices."""
-        newest, ended, results = ["key-0"], threading.Event(), []
-        self.read_again(key_line("alice", "key-0"))
+        newest, ended, results, asked = ["key-0"], threading.Event(), [], [0] * 4
+        self.read_again(key_line("alice", "key-0", "admin"))
 
         def stream():
             body = chat_body("@@interval_ms=20 text=" + "x" * 60, stream=True)
@@ -129,18 +129,24 @@ class Rotation(KeyedTest):
             found = chunks(reply.body)
             results.append("".join(c["choices"][0]["delta"].get("content") or "" for c in found) == "x" * 60)
 
-        def requests():
+        def requests(number):
             while not ended.is_set():
                 results.append(self.complete(key=newest[0]).status == 200)
+                asked[number] += 1
 
-        threads = [threading.Thread(target=stream) for _ in range(8)] + [threading.Thread(target=requests) for _ in range(4)]
+        def everybody_has_asked():
+            before = list(asked)
+            wait_until(lambda: all(now > then + 1 for now, then in zip(asked, before)), 30, "each has asked with the newest key")
+
+        threads = [threading.Thread(target=stream) for _ in range(8)] + [threading.Thread(target=requests, args=(n,)) for n in range(4)]
         for thread in threads:
             thread.start()
+        wait_until(lambda: self.ask("GET", "/fleet", key="key-0").json()["running"] >= 8, 30, "the streams run")
         for number in range(1, 30):
             answer = self.read_again(key_line("alice", f"key-{number - 1}") + key_line("alice", f"key-{number}"))
             self.assertEqual(answer, "read")
             newest[0] = f"key-{number}"
-            time.sleep(0.05)
+            everybody_has_asked()
         ended.set()
         for thread in threads:
             thread.join()
