@@ -1,4 +1,4 @@
-/* The engine's thread: plugs the chains' conductors to libuv, to their first hops, to the fleet port and to the front desk. What happens is the
+/* The engine's thread: plugs the chains' conductors to libuv, to their first hops, to the fleet port and to the front desk. What happens is
  * the conductors'; here is only how it hears of it and how its wishes are done. */
 #include "gateway/engine/engine.h"
 
@@ -7,6 +7,7 @@
 #include "gateway/engine/engine_hop.h"
 #include "gateway/engine/engine_life.h"
 #include "gateway/engine/event_mail.h"
+#include "gateway/engine/fleet_queries.h"
 #include "gateway/engine/fleet_view_json.h"
 #include "gateway/engine/front_desk.h"
 #include "gateway/engine/replicas.h"
@@ -17,13 +18,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A question for GET /fleet, on the stack of the thread that waits for the answer. */
-typedef struct fleet_query {
-    struct fleet_query *next;
-    char *text;
-    bool is_answered;
-} fleet_query;
 
 /* One of the chains, as the loop sees it. */
 typedef struct engine_chain {
@@ -42,6 +36,7 @@ struct lh_engine {
     lh_replicas *replicas;
     lh_front_desk *desk;
     lh_event_mail *mail;
+    lh_fleet_queries *queries;
     engine_chain chains[LH_REPLICAS_MAX];
     lh_fleet_server *server;
     lh_step_recorder *recorder; /* NULL: nothing is traced */
@@ -54,11 +49,6 @@ struct lh_engine {
     atomic_uint running, waiting;
     uint32_t places;
     _Atomic uint64_t positions, positions_free;
-
-    pthread_mutex_t query_mutex;
-    pthread_cond_t query_answered;
-    fleet_query *queries; /* under the mutex */
-    bool refuses_queries;
 };
 
 /* ---- Actions ----------------------------------------------------------------------------------------------------- */
@@ -277,7 +267,8 @@ static void take_cancels(lh_engine *engine) {
 
 /* ---- GET /fleet -------------------------------------------------------------------------------------------------- */
 
-static char *render_fleet(lh_engine *engine) {
+static char *render_fleet(void *context) {
+    lh_engine *engine = context;
     static const char *const states[] = {"loading", "ready", "no_chain", "draining"};
     lh_fleet_view view = {.state = states[current_state(engine)],
                           .sequences_max = engine->options.scheduler.sequences_max,
@@ -289,30 +280,11 @@ static char *render_fleet(lh_engine *engine) {
 }
 
 static void answer_queries(lh_engine *engine) {
-    pthread_mutex_lock(&engine->query_mutex);
-    for (; engine->queries; engine->queries = engine->queries->next) {
-        engine->queries->text = engine->is_closing ? NULL : render_fleet(engine);
-        engine->queries->is_answered = true;
-    }
-    engine->refuses_queries = engine->is_closing;
-    pthread_cond_broadcast(&engine->query_answered);
-    pthread_mutex_unlock(&engine->query_mutex);
+    lh_fleet_queries_answer(engine->queries, engine->is_closing ? NULL : render_fleet, engine);
 }
 
 char *lh_engine_fleet_json(lh_engine *engine) {
-    fleet_query query = {0};
-    pthread_mutex_lock(&engine->query_mutex);
-    if (engine->refuses_queries) {
-        pthread_mutex_unlock(&engine->query_mutex);
-        return NULL;
-    }
-    query.next = engine->queries;
-    engine->queries = &query;
-    uv_async_send(&engine->wake);
-    while (!query.is_answered)
-        pthread_cond_wait(&engine->query_answered, &engine->query_mutex);
-    pthread_mutex_unlock(&engine->query_mutex);
-    return query.text;
+    return lh_fleet_queries_ask(engine->queries);
 }
 
 /* ---- Beginning and end ------------------------------------------------------------------------------------------- */
@@ -409,6 +381,8 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
         status = lh_front_desk_create(engine->places, o->fleet.context, wake, engine, &engine->desk, error);
     if (status == LH_OK)
         status = lh_event_mail_create(deliver, engine, &engine->mail, error);
+    if (status == LH_OK)
+        status = lh_fleet_queries_create(wake, engine, &engine->queries, error);
     for (uint32_t i = 0; i < o->replicas && status == LH_OK; i++)
         status = create_chain(engine, i, error);
     if (status == LH_OK)
@@ -431,8 +405,7 @@ static void free_engine(lh_engine *engine) {
     lh_event_mail_destroy(engine->mail);
     lh_front_desk_destroy(engine->desk);
     lh_replicas_destroy(engine->replicas);
-    pthread_cond_destroy(&engine->query_answered);
-    pthread_mutex_destroy(&engine->query_mutex);
+    lh_fleet_queries_destroy(engine->queries);
     uv_loop_close(&engine->loop);
     free(engine);
 }
@@ -453,8 +426,6 @@ lh_status lh_engine_create(const lh_engine_options *options, lh_engine **engine,
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the engine");
     }
     e->options = *options;
-    pthread_mutex_init(&e->query_mutex, NULL);
-    pthread_cond_init(&e->query_answered, NULL);
     uv_async_init(&e->loop, &e->wake, on_wake);
     uv_timer_init(&e->loop, &e->timer);
     uv_prepare_init(&e->loop, &e->written);

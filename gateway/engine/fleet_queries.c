@@ -1,0 +1,66 @@
+/* A list of those that wait, each on the stack of its thread. */
+#include "gateway/engine/fleet_queries.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct fleet_query {
+    struct fleet_query *next;
+    char *text;
+    bool is_answered;
+} fleet_query;
+
+struct lh_fleet_queries {
+    void (*wake)(void *);
+    void *wake_context;
+    pthread_mutex_t mutex;
+    pthread_cond_t answered;
+    fleet_query *first; /* under the mutex, as the rest */
+    bool refuses;
+};
+
+lh_status lh_fleet_queries_create(void (*wake)(void *), void *wake_context, lh_fleet_queries **queries,
+                                  lh_error *error) {
+    lh_fleet_queries *q = calloc(1, sizeof *q);
+    if (!q)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for questions about the fleet");
+    q->wake = wake;
+    q->wake_context = wake_context;
+    pthread_mutex_init(&q->mutex, NULL);
+    pthread_cond_init(&q->answered, NULL);
+    *queries = q;
+    return LH_OK;
+}
+
+void lh_fleet_queries_destroy(lh_fleet_queries *queries) {
+    if (!queries)
+        return;
+    pthread_cond_destroy(&queries->answered);
+    pthread_mutex_destroy(&queries->mutex);
+    free(queries);
+}
+
+char *lh_fleet_queries_ask(lh_fleet_queries *queries) {
+    fleet_query query = {0};
+    pthread_mutex_lock(&queries->mutex);
+    if (!queries->refuses) {
+        query.next = queries->first;
+        queries->first = &query;
+        queries->wake(queries->wake_context);
+        while (!query.is_answered)
+            pthread_cond_wait(&queries->answered, &queries->mutex);
+    }
+    pthread_mutex_unlock(&queries->mutex);
+    return query.text;
+}
+
+void lh_fleet_queries_answer(lh_fleet_queries *queries, char *(*render)(void *), void *context) {
+    pthread_mutex_lock(&queries->mutex);
+    for (; queries->first; queries->first = queries->first->next) {
+        queries->first->text = render ? render(context) : NULL;
+        queries->first->is_answered = true;
+    }
+    queries->refuses = !render;
+    pthread_cond_broadcast(&queries->answered);
+    pthread_mutex_unlock(&queries->mutex);
+}

@@ -1,0 +1,76 @@
+/* Questions of one thread, answers of another. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "gateway/engine/fleet_queries.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+static sem_t woken;
+
+static void wake(void *context) {
+    (void)context;
+    sem_post(&woken);
+}
+
+static void *ask(void *argument) {
+    return lh_fleet_queries_ask(argument);
+}
+
+static char *render(void *context) {
+    return strdup(context);
+}
+
+static void each_gets_an_answer_of_its_own(void **state) {
+    (void)state;
+    enum { ASKERS = 8 };
+    lh_fleet_queries *queries;
+    pthread_t askers[ASKERS];
+    static char text[] = "fleet";
+    sem_init(&woken, 0, 0);
+    assert_int_equal(lh_fleet_queries_create(wake, NULL, &queries, NULL), LH_OK);
+    for (int i = 0; i < ASKERS; i++)
+        assert_int_equal(pthread_create(&askers[i], NULL, ask, queries), 0);
+    for (int i = 0; i < ASKERS; i++) {
+        sem_wait(&woken);
+        lh_fleet_queries_answer(queries, render, text);
+    }
+    for (int i = 0; i < ASKERS; i++) {
+        void *answer;
+        pthread_join(askers[i], &answer);
+        assert_string_equal(answer, "fleet");
+        free(answer);
+    }
+    lh_fleet_queries_destroy(queries);
+}
+
+/* The engine closes: who waits is told, and who comes later does not wait. */
+static void nobody_waits_for_an_engine_that_closes(void **state) {
+    (void)state;
+    lh_fleet_queries *queries;
+    pthread_t asker;
+    void *answer;
+    sem_init(&woken, 0, 0);
+    assert_int_equal(lh_fleet_queries_create(wake, NULL, &queries, NULL), LH_OK);
+    assert_int_equal(pthread_create(&asker, NULL, ask, queries), 0);
+    sem_wait(&woken);
+    lh_fleet_queries_answer(queries, NULL, NULL);
+    pthread_join(asker, &answer);
+    assert_null(answer);
+    assert_null(lh_fleet_queries_ask(queries));
+    lh_fleet_queries_destroy(queries);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_gets_an_answer_of_its_own),
+        cmocka_unit_test(nobody_waits_for_an_engine_that_closes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
