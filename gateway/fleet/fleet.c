@@ -26,6 +26,7 @@ lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profil
     f->rebalance.pause_us = options->rebalance_delay_us * LH_REBALANCE_PAUSE;
     f->rebalance.last_us = INT64_MIN;
     f->detour.until_us = f->detour.not_before_us = INT64_MIN;
+    f->detour.awaited = -1;
     snprintf(f->chain.name, sizeof f->chain.name, "%s", options->chain_name);
     snprintf(f->reason, sizeof f->reason, "no worker is registered");
     *fleet = f;

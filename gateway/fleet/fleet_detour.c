@@ -43,11 +43,22 @@ static bool plan_without(lh_fleet *fleet, const char *worker, int64_t now_us) {
     return false;
 }
 
+/* The time that stages take to load is none that a hop has had: it counts from when the chain waits for the hop alone. */
+static int64_t awaited_since_us(lh_fleet *fleet, int hop, int64_t now_us) {
+    if (hop != fleet->detour.awaited || fleet->chain.epoch != fleet->detour.epoch) {
+        fleet->detour.awaited = hop;
+        fleet->detour.epoch = fleet->chain.epoch;
+        fleet->detour.since_us = now_us;
+    }
+    return fleet->detour.since_us;
+}
+
 void lh_fleet_take_detour(lh_fleet *fleet, int64_t now_us) {
     const lh_chain *chain = &fleet->chain;
     int hop = lh_chain_awaited_hop(chain, fleet->registry, fleet->first_hop);
+    int64_t since_us = awaited_since_us(fleet, hop, now_us);
     if (hop < 0 || now_us < fleet->detour.not_before_us ||
-        now_us < chain->formed_us + patience_us(fleet, (uint32_t)hop))
+        now_us < since_us + patience_us(fleet, (uint32_t)hop))
         return;
     char reason[LH_ERROR_MESSAGE_BYTES], near[LH_WORKER_NAME_BYTES] = "";
     memcpy(reason, fleet->reason, sizeof reason);

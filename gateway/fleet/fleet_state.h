@@ -61,6 +61,9 @@ struct lh_fleet {
         char worker
             [LH_WORKER_NAME_BYTES]; /* is passed over until then, since a hop to or from it does not come up */
         int64_t until_us, not_before_us;
+        int awaited; /* the one hop that all of this epoch's chain waits for, -1: none; and since when */
+        uint32_t epoch;
+        int64_t since_us;
     } detour;
     int64_t ticked_us,
         due_us; /* the last tick; when the next one should come at the latest, INT64_MAX: for no time's sake */
