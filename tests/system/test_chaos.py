@@ -25,16 +25,16 @@ class Chaos(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
 
     def test_with_a_spare(self):
-        self.chaos("--trials", "40", "--seconds", "35")
+        self.chaos("--trials", "40", "--seconds", "25")
 
     def test_two_faults_in_one_stream(self):
-        self.chaos("--trials", "3", "--seconds", "10", "--double", "--faults", "kill,flip")
+        self.chaos("--trials", "2", "--seconds", "8", "--double", "--faults", "kill,flip")
 
     def test_nothing_can_take_over(self):
-        self.chaos("--trials", "2", "--seconds", "8", "--no-spare", "--faults", "kill,freeze")
+        self.chaos("--trials", "2", "--seconds", "6", "--no-spare", "--faults", "kill,freeze")
 
     def test_the_gateway_restarts_under_load(self):
-        self.chaos("--trials", "2", "--seconds", "8", "--faults", "gateway")
+        self.chaos("--trials", "2", "--seconds", "6", "--faults", "gateway")
 
     def test_a_few(self):
         """For a build with a sanitizer."""
