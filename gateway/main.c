@@ -159,6 +159,7 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                                                .width = g->profile.width,
                                                .rows_max = (uint32_t)s->rows_max,
                                                .vocabulary = g->profile.vocabulary,
+                                               .prefix_cache = strcmp(s->prefix_cache, "on") == 0,
                                                .step_timeout_us = s->step_timeout_ms * 1000,
                                                .replay_timeout_us = s->replay_timeout_ms * 1000,
                                                .takeover_timeout_us = s->takeover_timeout_ms * 1000},

@@ -96,6 +96,9 @@ static const lh_option options[] = {
      NULL,
      "how long a request may take in all, its time in the queue included; one that has no token yet is "
      "answered 408; 0: any time"},
+    {"prefix-cache", LH_OPTION_CHOICE, AT(prefix_cache), "on", NULL, 0, 0, "on|off",
+     "keep what was computed in the KV caches of the workers as long as there is room, and share it with "
+     "requests of the same API key that begin alike"},
     {"step-timeout-ms", LH_OPTION_NUMBER, AT(step_timeout_ms), "30000", "MS", 100, 3600000, NULL,
      "without any progress for so long a chain is formed again"},
     {"replay-timeout-ms", LH_OPTION_NUMBER, AT(replay_timeout_ms), "4500", "MS", 0, 3600000, NULL,

@@ -23,6 +23,7 @@ typedef struct lh_gateway_settings {
     int64_t request_timeout, max_connections, max_connections_per_address;
     int64_t step_budget_ms;
     int64_t max_sequences, max_queue;
+    const char *prefix_cache; /* "on", "off" */
     int64_t step_timeout_ms, replay_timeout_ms, takeover_timeout_ms, drain_timeout;
     bool strict_params, logits_digest;
     int64_t traces;

@@ -53,7 +53,7 @@ void lh_conductor_destroy(lh_conductor *conductor) {
 /* ---- Keeping the two in step
  * ------------------------------------------------------------------------------------- */
 
-static lh_kv_ledger ledger_of(const lh_conductor *conductor) {
+static lh_kv_ledger kv_of(const lh_conductor *conductor) {
     const lh_chain *chain = lh_fleet_chain(conductor->fleet);
     lh_kv_ledger ledger = {.stage_count = chain->stage_count};
     for (uint32_t i = 0; i < chain->stage_count; i++) {
@@ -105,9 +105,9 @@ static void settle(lh_conductor *conductor, int64_t now_us) {
     if (chain->state != LH_CHAIN_READY || chain->epoch != conductor->up_epoch)
         go_down(conductor, now_us);
     if (chain->state == LH_CHAIN_READY && !lh_scheduler_chain_is_up(conductor->scheduler)) {
-        lh_kv_ledger ledger = ledger_of(conductor);
+        lh_kv_ledger kv = kv_of(conductor);
         conductor->up_epoch = chain->epoch;
-        lh_scheduler_chain_up(conductor->scheduler, chain->epoch, &ledger, now_us);
+        lh_scheduler_chain_up(conductor->scheduler, chain->epoch, &kv, now_us);
         tell_costs(conductor);
     }
 }

@@ -146,11 +146,29 @@ static json_t *render_chain(const lh_conductor *conductor, const lh_hop_profile 
 static json_t *render_kv(const lh_kv_ledger *ledger) {
     json_t *stages = json_array();
     for (uint32_t i = 0; i < ledger->stage_count; i++)
-        json_array_append_new(stages, json_pack("{s:I, s:I, s:i}", "pages_total",
-                                                (json_int_t)ledger->stages[i].pages_total, "pages_promised",
-                                                (json_int_t)ledger->stages[i].pages_promised,
-                                                "page_positions", (int)ledger->stages[i].page_positions));
+        json_array_append_new(
+            stages,
+            json_pack("{s:I, s:I, s:I, s:I, s:i}", "pages_total", (json_int_t)ledger->stages[i].pages_total,
+                      "pages_used", (json_int_t)lh_kv_ledger_pages(ledger, i, ledger->blocks_live),
+                      "pages_cached", (json_int_t)lh_kv_ledger_pages(ledger, i, ledger->blocks_cached),
+                      "pages_returning", (json_int_t)lh_kv_ledger_pages(ledger, i, ledger->blocks_returning),
+                      "page_positions", (int)ledger->stages[i].page_positions));
     return stages;
+}
+
+static json_t *render_totals(const lh_scheduler_figures *f) {
+    json_t *totals =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)f->steps, "rows",
+                  (json_int_t)f->rows, "tokens", (json_int_t)f->tokens, "finished", (json_int_t)f->finished,
+                  "failed", (json_int_t)f->failed, "cancelled", (json_int_t)f->cancelled, "replays",
+                  (json_int_t)f->replays, "results_ignored", (json_int_t)f->results_ignored);
+    json_t *pages = json_pack("{s:I, s:I, s:I, s:I}", "preemptions", (json_int_t)f->preemptions,
+                              "prefix_hits", (json_int_t)f->prefix_hits, "cached_tokens",
+                              (json_int_t)f->cached_tokens, "evicted_blocks", (json_int_t)f->evicted_blocks);
+    if (totals && pages)
+        json_object_update(totals, pages);
+    json_decref(pages);
+    return totals;
 }
 
 static json_t *render_queue(const lh_scheduler *scheduler, const lh_fleet_view *view) {
@@ -159,15 +177,11 @@ static json_t *render_queue(const lh_scheduler *scheduler, const lh_fleet_view *
                                   (int)f.prefill_steps, "release", (int)f.release_steps);
     json_t *decode =
         json_pack("{s:i, s:f}", "groups", (int)f.decode_groups, "period_ms", f.decode_period_us / 1000);
-    json_t *totals =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)f.steps, "rows",
-                  (json_int_t)f.rows, "tokens", (json_int_t)f.tokens, "finished", (json_int_t)f.finished,
-                  "failed", (json_int_t)f.failed, "cancelled", (json_int_t)f.cancelled, "replays",
-                  (json_int_t)f.replays, "results_ignored", (json_int_t)f.results_ignored);
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "running", (int)f.running, "waiting",
-                     (int)f.waiting, "releasing", (int)f.releasing, "sequences_max", (int)view->sequences_max,
-                     "queue_max", (int)view->queue_max, "steps_in_flight", in_flight, "decode", decode,
-                     "totals", totals, "kv", render_kv(lh_scheduler_ledger(scheduler)));
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "running", (int)f.running,
+                     "stalled", (int)f.stalled, "waiting", (int)f.waiting, "releasing", (int)f.releasing,
+                     "prefixes", (int)f.prefixes, "sequences_max", (int)view->sequences_max, "queue_max",
+                     (int)view->queue_max, "steps_in_flight", in_flight, "decode", decode, "totals",
+                     render_totals(&f), "kv", render_kv(lh_scheduler_ledger(scheduler)));
 }
 
 /* Of several chains' queues, all whole numbers and lists together. */

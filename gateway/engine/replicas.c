@@ -343,6 +343,12 @@ lh_scheduler_figures lh_replicas_figures(const lh_replicas *replicas) {
         sum.steps += f.steps;
         sum.rows += f.rows;
         sum.tokens += f.tokens;
+        sum.stalled += f.stalled;
+        sum.prefixes += f.prefixes;
+        sum.preemptions += f.preemptions;
+        sum.prefix_hits += f.prefix_hits;
+        sum.cached_tokens += f.cached_tokens;
+        sum.evicted_blocks += f.evicted_blocks;
         sum.replays += f.replays;
         sum.cancelled += f.cancelled;
         sum.failed += f.failed;

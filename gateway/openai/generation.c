@@ -13,6 +13,7 @@ typedef struct sequence {
     lh_generation *generation;
     uint64_t handle;
     lh_choice choice;
+    uint32_t cached_tokens;
 } sequence;
 
 struct lh_generation {
@@ -22,6 +23,7 @@ struct lh_generation {
     void *context;
     bool waits_for_ends;
     uint32_t choice_count, open_choices;
+    uint32_t choices_of_prompt;
     uint64_t prompt_tokens, completion_tokens;
     sequence *sequences; /* [choice_count] */
     lh_choice *last;     /* whose piece was given out last */
@@ -47,6 +49,7 @@ static lh_status no_memory(lh_error *error) {
 /* ---- Pulling. ---- */
 
 static lh_status take_event(sequence *from, const lh_queued_event *item, lh_error *error) {
+    from->cached_tokens = item->event.cached_tokens;
     switch (item->event.kind) {
     case LH_SEQUENCE_TOKEN:
         from->generation->completion_tokens++;
@@ -245,6 +248,7 @@ lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
     generation->context = options->context;
     generation->waits_for_ends =
         options->only_whole && options->stop_count == 0; /* else a token may be the end */
+    generation->choices_of_prompt = options->choices;
     generation->choice_count = generation->open_choices = options->prompt_count * options->choices;
     for (uint32_t i = 0; i < options->prompt_count; i++)
         generation->prompt_tokens += options->prompts[i].token_count;
@@ -265,6 +269,13 @@ uint32_t lh_generation_choices(const lh_generation *generation) {
 
 uint64_t lh_generation_prompt_tokens(const lh_generation *generation) {
     return generation->prompt_tokens;
+}
+
+uint64_t lh_generation_cached_tokens(const lh_generation *generation) {
+    uint64_t tokens = 0;
+    for (uint32_t i = 0; i < generation->choice_count; i += generation->choices_of_prompt)
+        tokens += generation->sequences[i].cached_tokens;
+    return tokens;
 }
 
 uint64_t lh_generation_completion_tokens(const lh_generation *generation) {

@@ -66,3 +66,5 @@ uint32_t lh_generation_choices(const lh_generation *generation);
  * stop string). */
 uint64_t lh_generation_prompt_tokens(const lh_generation *generation);
 uint64_t lh_generation_completion_tokens(const lh_generation *generation);
+/* Of the prompts' tokens, those that did not have to be computed for each prompt's first choice, as far as is known. */
+uint64_t lh_generation_cached_tokens(const lh_generation *generation);

@@ -54,9 +54,10 @@ void lh_openai_answer_abandon(lh_openai_answer *answer) {
 lh_openai_usage lh_openai_answer_usage(const lh_openai_answer *answer) {
     lh_generation *generation = atomic_load(&((lh_openai_answer *)answer)->generation);
     if (!generation)
-        return (lh_openai_usage){0, 0};
+        return (lh_openai_usage){0};
     return (lh_openai_usage){lh_generation_prompt_tokens(generation),
-                             lh_generation_completion_tokens(generation)};
+                             lh_generation_completion_tokens(generation),
+                             lh_generation_cached_tokens(generation)};
 }
 
 /* ---- Timing. ---- */

@@ -215,7 +215,7 @@ static void on_done(void *context, lh_http_exchange *exchange, const lh_http_req
                (double)outcome->elapsed_us / 1000);
         return;
     }
-    lh_openai_usage usage = {0, 0};
+    lh_openai_usage usage = {0};
     if (call->answer)
         usage = lh_openai_answer_usage(call->answer);
     charge(call);

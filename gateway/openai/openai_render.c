@@ -10,9 +10,10 @@ static const char *finish_name(lh_finish_reason reason) {
 }
 
 static json_t *usage_object(const lh_openai_usage *usage) {
-    return json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)usage->prompt_tokens,
+    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)usage->prompt_tokens,
                      "completion_tokens", (json_int_t)usage->completion_tokens, "total_tokens",
-                     (json_int_t)(usage->prompt_tokens + usage->completion_tokens));
+                     (json_int_t)(usage->prompt_tokens + usage->completion_tokens), "prompt_tokens_details",
+                     "cached_tokens", (json_int_t)usage->cached_tokens);
 }
 
 /* The object that holds `choices`, which it takes. */

@@ -21,6 +21,7 @@ typedef struct lh_openai_frame {
 
 typedef struct lh_openai_usage {
     uint64_t prompt_tokens, completion_tokens;
+    uint64_t cached_tokens; /* of the prompts' */
 } lh_openai_usage;
 
 /* What a choice has gathered by the end of an answer that is not streamed. */

@@ -6,6 +6,19 @@ static bool is_to_be_cancelled(const lh_flight *flight) {
     return flight->wants_cancel || flight->is_cancelled;
 }
 
+/* Rows of the same sequence, or such as fork from it: from positions of this segment, or from a sequence that would not be there
+ * without it. */
+static bool goes_on_from(const lh_flight *later, const lh_flight_segment *segment) {
+    for (uint32_t i = 0; i < later->segment_count; i++) {
+        const lh_flight_segment *other = &later->segments[i];
+        bool forks = other->source == segment->holding &&
+                     (segment->source || other->first_position > segment->first_position);
+        if (other->holding == segment->holding || forks)
+            return true;
+    }
+    return false;
+}
+
 /* A later step that goes on would not continue the positions of this one's sequences, if this one were reset.
  */
 static bool is_built_upon(lh_scheduler *s, const lh_flight *flight) {
@@ -13,19 +26,20 @@ static bool is_built_upon(lh_scheduler *s, const lh_flight *flight) {
         if (later->step <= flight->step || is_to_be_cancelled(later))
             continue;
         for (uint32_t i = 0; i < flight->segment_count; i++)
-            if (lh_flight_holds(later, flight->segments[i].sequence))
+            if (goes_on_from(later, &flight->segments[i]))
                 return true;
     }
     return false;
 }
 
 /* Whether resetting the request of a step harms nobody: no live sequence is in it, no release, which would be
- * lost, and nothing is built upon it. */
+ * lost, and nothing is built upon it or will be. */
 static bool is_futile(lh_scheduler *s, const lh_flight *flight) {
     if (is_to_be_cancelled(flight) || flight->rows == 0 || flight->release_count > 0)
         return false;
     for (uint32_t i = 0; i < flight->segment_count; i++)
-        if (flight->segments[i].sequence->state != LH_SEQUENCE_RELEASING || flight->segments[i].is_drawn)
+        if (flight->segments[i].sequence || flight->segments[i].is_drawn ||
+            lh_kv_holding_is_pinned(flight->segments[i].holding))
             return false;
     return !is_built_upon(s, flight);
 }
@@ -37,14 +51,15 @@ static lh_flight *find_futile(lh_scheduler *s) {
     return NULL;
 }
 
-/* After its last event: it is gone at once, or when the workers have let go of it. */
+/* After its last event. */
 static void give_up(lh_scheduler *s, lh_sequence *sequence) {
     if (sequence->state == LH_SEQUENCE_WAITING) {
         lh_scheduler_forget(s, sequence);
         return;
     }
+    bool is_begun = sequence->is_begun;
     lh_scheduler_retire(s, sequence);
-    for (lh_flight *futile; sequence->flights > 0 && (futile = find_futile(s));)
+    for (lh_flight *futile; is_begun && (futile = find_futile(s));)
         futile->wants_cancel = true;
 }
 

@@ -60,6 +60,8 @@ void lh_forming_fill_decode(lh_scheduler *s, lh_flight *flight) {
     for (lh_sequence *sequence; (sequence = s->ready.first);) {
         if (!lh_forming_may_join(flight, sequence) || lh_step_builder_room(s->builder, sequence) == 0)
             return;
+        if (!lh_scheduler_has_page(s, sequence))
+            continue;
         lh_step_builder_add(s->builder, sequence, 1);
         lh_forming_begin_sampling(s, sequence, LH_STEP_DECODE);
     }

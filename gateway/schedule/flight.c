@@ -8,7 +8,7 @@ struct lh_flight_table {
     uint32_t flights_max;
     uint32_t under_way[2], empties, total; /* in flight: by class, those without rows, and all */
     lh_flight_segment *segments;           /* [flights_max][segments_max] */
-    lh_sequence **releases;                /* [flights_max][releases_max] */
+    lh_kv_holding **releases;              /* [flights_max][releases_max] */
     lh_flight flights[];
 };
 
@@ -84,6 +84,13 @@ bool lh_flight_holds(const lh_flight *flight, const lh_sequence *sequence) {
         if (flight->segments[i].sequence == sequence)
             return true;
     return false;
+}
+
+void lh_flight_table_detach(lh_flight_table *table, const lh_sequence *sequence) {
+    for (uint32_t i = 0; i < table->flights_max; i++)
+        for (uint32_t k = 0; table->flights[i].step != 0 && k < table->flights[i].segment_count; k++)
+            if (table->flights[i].segments[k].sequence == sequence)
+                table->flights[i].segments[k].sequence = NULL;
 }
 
 void lh_flight_table_land(lh_flight_table *table, lh_flight *flight) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/status.h"
+#include "gateway/schedule/kv_store.h"
 #include "gateway/schedule/sequence.h"
 #include "worker/api/step.h"
 
@@ -10,9 +11,11 @@
 #include <stdint.h>
 
 typedef struct lh_flight_segment {
-    lh_sequence *sequence;
+    lh_sequence *sequence;           /* NULL: it has ended or was preempted, and nobody waits for the rows */
+    lh_kv_holding *holding, *source; /* source: where the rows fork from, else NULL */
     uint32_t first_position, rows;
     bool sample, is_drawn;
+    bool is_first; /* rows of its sequence since that got its pages */
 } lh_flight_segment;
 
 typedef struct lh_flight {
@@ -21,7 +24,7 @@ typedef struct lh_flight {
     int64_t submitted_us;
     uint32_t rows, segment_count, release_count, draws_due /* segments that sample */, drawn_count;
     lh_flight_segment *segments; /* room for the table's segments_max */
-    lh_sequence **releases;      /* room for the table's releases_max */
+    lh_kv_holding **releases;    /* room for the table's releases_max */
     bool is_through;             /* the whole chain has computed it */
     bool wants_cancel, is_cancelled;
     bool is_answered; /* cancelled, and its request is closed; kept until the workers have surely dropped it
@@ -39,8 +42,10 @@ lh_flight *lh_flight_table_blank(lh_flight_table *table);
 void lh_flight_table_launch(lh_flight_table *table, lh_flight *flight, uint64_t step, int64_t now_us);
 /* NULL: not in flight. */
 lh_flight *lh_flight_table_find(lh_flight_table *table, uint64_t step);
-/* Whether it has rows of the sequence. */
+/* Whether it has rows of the sequence, which waits for them. */
 bool lh_flight_holds(const lh_flight *flight, const lh_sequence *sequence);
+/* The sequence waits for none of its rows any more. */
+void lh_flight_table_detach(lh_flight_table *table, const lh_sequence *sequence);
 void lh_flight_table_land(lh_flight_table *table, lh_flight *flight);
 /* The step has come around the ring with all that it owed: its answer may still be on its way back, but it is no
  * longer under way. May be told more than once. */

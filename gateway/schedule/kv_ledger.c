@@ -1,49 +1,58 @@
-/* Pages promised per stage. */
+/* Blocks and the pages that they are made of. */
 #include "gateway/schedule/kv_ledger.h"
 
-static uint64_t pages_for(const lh_kv_stage *stage, uint32_t positions) {
-    return ((uint64_t)positions + stage->page_positions - 1) / stage->page_positions;
+#define BLOCK_POSITIONS_MAX (1u << 24)
+
+static uint64_t common_divisor(uint64_t a, uint64_t b) {
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
 }
 
-static uint64_t positions_in(const lh_kv_stage *stage, uint64_t pages) {
+void lh_kv_ledger_measure(lh_kv_ledger *ledger) {
+    uint64_t positions = ledger->stage_count > 0, least = UINT64_MAX;
+    ledger->block_positions = 0;
+    ledger->blocks_total = ledger->blocks_live = ledger->blocks_cached = ledger->blocks_returning = 0;
+    for (uint32_t i = 0; i < ledger->stage_count; i++) {
+        uint32_t page = ledger->stages[i].page_positions;
+        positions = positions / common_divisor(positions, page) * page;
+        if (positions > BLOCK_POSITIONS_MAX)
+            return;
+    }
+    for (uint32_t i = 0; i < ledger->stage_count; i++) {
+        const lh_kv_stage *stage = &ledger->stages[i];
+        uint64_t blocks = stage->pages_total / (positions / stage->page_positions);
+        least = blocks < least ? blocks : least;
+    }
+    ledger->block_positions = (uint32_t)positions;
+    ledger->blocks_total = ledger->stage_count > 0 ? least : 0;
+}
+
+uint64_t lh_kv_ledger_blocks_for(const lh_kv_ledger *ledger, uint32_t positions) {
+    return ((uint64_t)positions + ledger->block_positions - 1) / ledger->block_positions;
+}
+
+uint64_t lh_kv_ledger_blocks_free(const lh_kv_ledger *ledger) {
+    return ledger->blocks_total - ledger->blocks_live - ledger->blocks_cached - ledger->blocks_returning;
+}
+
+uint64_t lh_kv_ledger_pages(const lh_kv_ledger *ledger, uint32_t stage, uint64_t blocks) {
+    return blocks * (ledger->block_positions / ledger->stages[stage].page_positions);
+}
+
+static uint64_t positions_in(const lh_kv_ledger *ledger, uint64_t blocks) {
     uint64_t positions;
-    return __builtin_mul_overflow(pages, (uint64_t)stage->page_positions, &positions) ? UINT64_MAX
-                                                                                      : positions;
+    return __builtin_mul_overflow(blocks, (uint64_t)ledger->block_positions, &positions) ? UINT64_MAX
+                                                                                         : positions;
 }
 
 uint64_t lh_kv_ledger_positions(const lh_kv_ledger *ledger) {
-    uint64_t least = ledger->stage_count == 0 ? 0 : UINT64_MAX;
-    for (uint32_t i = 0; i < ledger->stage_count; i++) {
-        uint64_t positions = positions_in(&ledger->stages[i], ledger->stages[i].pages_total);
-        least = positions < least ? positions : least;
-    }
-    return least;
+    return positions_in(ledger, ledger->blocks_total);
 }
 
 uint64_t lh_kv_ledger_positions_free(const lh_kv_ledger *ledger) {
-    uint64_t least = ledger->stage_count == 0 ? 0 : UINT64_MAX;
-    for (uint32_t i = 0; i < ledger->stage_count; i++) {
-        const lh_kv_stage *stage = &ledger->stages[i];
-        uint64_t positions = positions_in(stage, stage->pages_total - stage->pages_promised);
-        least = positions < least ? positions : least;
-    }
-    return least;
-}
-
-bool lh_kv_ledger_promise(lh_kv_ledger *ledger, uint32_t positions) {
-    if (ledger->stage_count == 0)
-        return false;
-    for (uint32_t i = 0; i < ledger->stage_count; i++) {
-        const lh_kv_stage *stage = &ledger->stages[i];
-        if (pages_for(stage, positions) > stage->pages_total - stage->pages_promised)
-            return false;
-    }
-    for (uint32_t i = 0; i < ledger->stage_count; i++)
-        ledger->stages[i].pages_promised += pages_for(&ledger->stages[i], positions);
-    return true;
-}
-
-void lh_kv_ledger_give_back(lh_kv_ledger *ledger, uint32_t positions) {
-    for (uint32_t i = 0; i < ledger->stage_count; i++)
-        ledger->stages[i].pages_promised -= pages_for(&ledger->stages[i], positions);
+    return positions_in(ledger, ledger->blocks_total - ledger->blocks_live);
 }

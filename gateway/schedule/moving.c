@@ -4,8 +4,7 @@
 
 bool lh_scheduler_has_room(const lh_scheduler *scheduler) {
     const lh_scheduler *s = scheduler;
-    return s->is_up && !s->has_fault && lh_wait_queue_count(s->waiting) == 0 &&
-           lh_scheduler_running(s) + s->releasing.count < s->options.sequences_max;
+    return s->is_up && !s->has_fault && lh_wait_queue_count(s->waiting) == 0 && lh_scheduler_has_place(s);
 }
 
 /* From a chain that works, not twice within so long: there and back would not end where no chain lets it in. */

@@ -33,7 +33,7 @@ static const lh_overlap_plan *plan_of(lh_scheduler *s, lh_sequence *sequence) {
 }
 
 static bool is_short(const lh_scheduler *s, const lh_sequence *sequence) {
-    return sequence->fed == 0 && spec_of(s, sequence)->mode == LH_OVERLAP_AUTO &&
+    return !sequence->is_begun && spec_of(s, sequence)->mode == LH_OVERLAP_AUTO &&
            lh_sequence_pending(sequence) <= lh_least(SHARED_ROWS_MAX, s->options.rows_max);
 }
 
@@ -57,12 +57,12 @@ static uint32_t chunk_of(lh_scheduler *s, lh_sequence *sequence, bool is_alone) 
 }
 
 static bool is_whole(const lh_sequence *sequence, uint32_t chunk) {
-    return sequence->fed == 0 && chunk == lh_sequence_pending(sequence);
+    return !sequence->is_begun && chunk == lh_sequence_pending(sequence);
 }
 
 /* Without overlap a chunk leaves when the one before it has come around. */
 static bool waits_for_itself(lh_scheduler *s, const lh_sequence *sequence) {
-    if (!sequence->plan.is_serial || sequence->fed == 0)
+    if (!sequence->plan.is_serial || !sequence->is_begun)
         return false;
     for (lh_flight *f = NULL; (f = lh_flight_table_next(s->flights, f));)
         if (!f->is_through && lh_flight_holds(f, sequence))
@@ -79,6 +79,9 @@ static void use_cuts(lh_scheduler *s, const lh_overlap_plan *plan) {
 }
 
 static void add_chunk(lh_scheduler *s, lh_sequence *sequence, uint32_t rows) {
+    if (!sequence->is_cache_known)
+        sequence->cached_tokens = sequence->fed;
+    sequence->is_cache_known = true;
     lh_step_builder_add(s->builder, sequence, rows);
     if (lh_sequence_pending(sequence) == 0)
         lh_forming_begin_sampling(s, sequence, LH_STEP_PREFILL);
@@ -127,9 +130,23 @@ static uint32_t depth_of(const lh_scheduler *s, const lh_sequence *sequence) {
     return lh_wait_queue_crowds(s->waiting, sequence) ? lh_prefill_depth_lean(depth) : depth;
 }
 
+/* What others have sent since it got its pages need not be computed again. Not what is in the step that is being formed: so never for
+ * company. */
+static void share_more(lh_scheduler *s, lh_sequence *sequence) {
+    if (sequence->is_begun)
+        return;
+    lh_kv_store_share_more(s->store, sequence->kv, sequence->history, sequence->length);
+    uint32_t shared = lh_kv_store_shared_positions(s->store, sequence->kv);
+    if (shared != sequence->fed)
+        sequence->has_plan = false;
+    sequence->fed = shared;
+}
+
 /* The next chunk of one prompt; short ones share a step. */
 void lh_forming_fill_prefill(lh_scheduler *s, lh_flight *flight) {
     lh_sequence *first = pick_prompt(s);
+    if (first)
+        share_more(s, first);
     bool is_alone = s->prefill.count == 1 && lh_flight_table_count(s->flights, LH_STEP_PREFILL) == 0;
     uint32_t chunk = first ? chunk_of(s, first, is_alone) : 0, limit = chunk;
     bool has_company = first && is_whole(first, chunk);

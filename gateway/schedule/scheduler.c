@@ -15,10 +15,13 @@
  * chunks are cut further, to what the slowest stage can do within a budget (step_budget.h): a token waits for one such
  * piece at each stage at most. Whose chunk is next is in prefill_forming.c.
  *
- * Sequences wait in a queue until a slot is free and every stage has pages for all that they may become; so no worker runs
- * out of pages. Who is next is the queue's (wait_queue.h): fair between tenants, then by priority; and who has most of the
- * chain leaves room to the others (fair_share.h). A sequence that ended gives its pages back with a release, which rides on
- * the next step of its class or goes by itself at once; they count as free when the whole chain has taken it.
+ * Sequences wait in a queue until a slot is free and every stage has pages for their history; they get further ones as they
+ * grow, and what is not there is not used: so no worker runs out of pages. Who is next is the queue's (wait_queue.h): fair between
+ * tenants, then by priority; and who has most of the chain leaves room to the others (fair_share.h). Where pages are short for
+ * those that run, cached prefixes go, and then the last one in line is preempted: it gives its pages back, waits in its old place, and is
+ * replayed from its history (page_supply.c). What a sequence leaves stays cached, and others that begin with the same tokens share it
+ * (kv_store.h). Pages are given back with a release, which rides on the next step of its class or goes by itself at once; they count as
+ * free when the whole chain has taken it.
  *
  * A sequence whose deadline passes ends there and then. In the queue it has cost nothing; on the chain it is cancelled
  * like one whose client hung up (cancelling.c).
@@ -36,7 +39,7 @@
  *    wait on, up to takeover_timeout.
  * A result that is late, doubled or of an old epoch finds no step that waits for it, and is ignored.
  *
- * Not done here: preemption, sharing of prefixes; which of several chains a sequence goes to (replicas.c of the engine). */
+ * Not done here: which of several chains a sequence goes to (replicas.c of the engine). */
 #include "gateway/schedule/scheduler.h"
 
 #include "gateway/schedule/pipeline_depth.h"
@@ -58,10 +61,11 @@ static uint32_t segments_max(const lh_scheduler *s) {
     return lh_least(lh_least(s->options.sequences_max, s->options.rows_max), LH_STEP_SEGMENTS_MAX);
 }
 
-/* Ended sequences keep their slot until the workers have released them, so there are no more than slots. */
-static uint32_t releases_max(const lh_scheduler *s) {
-    return lh_least(s->options.sequences_max, LH_STEP_RELEASES_MAX);
-}
+/* Of one step. */
+#define RELEASES_MAX 256u
+
+/* A worker has a table of pages for each sequence, running or cached. */
+#define PREFIXES_PER_SEQUENCE 4u
 
 lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_scheduler_sink *sink,
                               int64_t now_us, lh_scheduler **scheduler, lh_error *error) {
@@ -76,15 +80,14 @@ lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_sche
     s->down_since_us = INT64_MIN;
     s->progress_us = now_us;
     uint32_t sequences_max = options->sequences_max + options->queue_max;
+    const lh_kv_store_options store = {options->prefix_cache, PREFIXES_PER_SEQUENCE * options->sequences_max};
     if (lh_wait_queue_create(options->sequences_max, sequences_max, &s->waiting, error) ||
         lh_sequence_book_create(sequences_max, &s->book, error) ||
         lh_overlap_planner_create(options->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
-        lh_flight_table_create(LH_STEPS_OPEN_MAX, segments_max(s), releases_max(s), &s->flights, error) ||
-        lh_step_builder_create(options->rows_max, segments_max(s), releases_max(s), &s->builder, error))
-        goto fail;
-    s->release_queue[0] = calloc(options->sequences_max, sizeof(lh_sequence *));
-    s->release_queue[1] = calloc(options->sequences_max, sizeof(lh_sequence *));
-    if (!s->release_queue[0] || !s->release_queue[1])
+        lh_kv_store_create(&store, &s->store, error) ||
+        lh_flight_table_create(LH_STEPS_OPEN_MAX, segments_max(s), RELEASES_MAX, &s->flights, error) ||
+        lh_step_builder_create(s->store, options->rows_max, segments_max(s), RELEASES_MAX, &s->builder,
+                               error))
         goto fail;
     *scheduler = s;
     return LH_OK;
@@ -109,19 +112,18 @@ void lh_scheduler_destroy(lh_scheduler *scheduler) {
     destroy_list(&scheduler->prefill);
     destroy_list(&scheduler->ready);
     destroy_list(&scheduler->sampling);
-    destroy_list(&scheduler->releasing);
+    destroy_list(&scheduler->stalled);
+    lh_kv_store_destroy(scheduler->store);
     lh_overlap_planner_destroy(scheduler->planner);
     lh_flight_table_destroy(scheduler->flights);
     lh_step_builder_destroy(scheduler->builder);
-    free(scheduler->release_queue[0]);
-    free(scheduler->release_queue[1]);
     free(scheduler);
 }
 
 /* ---- States of a sequence
  * ---------------------------------------------------------------------------------------- */
 
-static lh_sequence_list *list_of(lh_scheduler *s, lh_sequence_state state) {
+lh_sequence_list *lh_scheduler_list_of(lh_scheduler *s, lh_sequence_state state) {
     switch (state) {
     case LH_SEQUENCE_PREFILL:
         return &s->prefill;
@@ -129,8 +131,8 @@ static lh_sequence_list *list_of(lh_scheduler *s, lh_sequence_state state) {
         return &s->ready;
     case LH_SEQUENCE_SAMPLING:
         return &s->sampling;
-    case LH_SEQUENCE_RELEASING:
-        return &s->releasing;
+    case LH_SEQUENCE_STALLED:
+        return &s->stalled;
     case LH_SEQUENCE_WAITING:
         break;
     }
@@ -142,13 +144,13 @@ void lh_scheduler_move(lh_scheduler *s, lh_sequence *sequence, lh_sequence_state
     if (sequence->state == LH_SEQUENCE_WAITING)
         lh_wait_queue_admit(s->waiting, sequence);
     else
-        lh_sequence_list_remove(list_of(s, sequence->state), sequence);
+        lh_sequence_list_remove(lh_scheduler_list_of(s, sequence->state), sequence);
     sequence->state = state;
-    lh_sequence_list_push(list_of(s, state), sequence);
+    lh_sequence_list_push(lh_scheduler_list_of(s, state), sequence);
 }
 
 uint32_t lh_scheduler_running(const lh_scheduler *s) {
-    return s->prefill.count + s->ready.count + s->sampling.count;
+    return s->prefill.count + s->ready.count + s->sampling.count + s->stalled.count;
 }
 
 void lh_scheduler_emit_failed(lh_scheduler *s, lh_sequence *sequence, lh_status status, const char *message) {
@@ -160,26 +162,20 @@ void lh_scheduler_emit_failed(lh_scheduler *s, lh_sequence *sequence, lh_status 
 void lh_scheduler_emit_finished(lh_scheduler *s, lh_sequence *sequence, lh_finish_reason reason) {
     s->figures.finished++;
     s->sink.on_event(s->sink.context, sequence->handle,
-                     &(lh_sequence_event){.kind = LH_SEQUENCE_FINISHED, .reason = reason});
+                     &(lh_sequence_event){.kind = LH_SEQUENCE_FINISHED,
+                                          .reason = reason,
+                                          .cached_tokens = sequence->cached_tokens});
 }
 
-/* The last event of the sequence is out. Its rows that are still in prefill steps must not be overtaken by
- * the release, or they would bring the sequence back to life behind it. */
 void lh_scheduler_retire(lh_scheduler *s, lh_sequence *sequence) {
-    bool in_prefill =
-        sequence->flights > 0 &&
-        (sequence->state == LH_SEQUENCE_PREFILL ||
-         (sequence->state == LH_SEQUENCE_SAMPLING && sequence->sampling_class == LH_STEP_PREFILL));
-    lh_step_class step_class = in_prefill ? LH_STEP_PREFILL : LH_STEP_DECODE;
-    lh_sequence_book_remove(s->book, sequence);
-    lh_scheduler_move(s, sequence, LH_SEQUENCE_RELEASING);
-    s->release_queue[step_class][s->release_count[step_class]++] = sequence;
+    lh_flight_table_detach(s->flights, sequence);
+    lh_kv_store_leave(s->store, sequence->kv, lh_kv_holding_written(sequence->kv));
+    lh_scheduler_forget(s, sequence);
 }
 
-/* A sequence that holds nothing on any worker. */
 void lh_scheduler_forget(lh_scheduler *s, lh_sequence *sequence) {
     if (sequence->state != LH_SEQUENCE_WAITING)
-        lh_sequence_list_remove(list_of(s, sequence->state), sequence);
+        lh_sequence_list_remove(lh_scheduler_list_of(s, sequence->state), sequence);
     lh_wait_queue_leave(s->waiting, sequence);
     lh_sequence_book_remove(s->book, sequence);
     lh_sequence_destroy(sequence);
@@ -189,7 +185,7 @@ lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, in
                               lh_error *error) {
     lh_scheduler *s = scheduler;
     lh_status status = LH_OK;
-    uint64_t room = lh_kv_ledger_positions(&s->ledger);
+    uint64_t room = lh_kv_ledger_positions(lh_kv_store_ledger(s->store));
     if (lh_scheduler_running(s) + lh_wait_queue_count(s->waiting) >=
         s->options.sequences_max + s->options.queue_max)
         status = lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences run and %u wait",
@@ -217,7 +213,7 @@ lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, in
 /* ---- The chain
  * --------------------------------------------------------------------------------------------------- */
 
-void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_ledger *ledger,
+void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_ledger *chain,
                            int64_t now_us) {
     lh_scheduler *s = scheduler;
     if (s->is_up)
@@ -225,8 +221,8 @@ void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_
     s->is_up = true;
     s->has_fault = false;
     s->epoch = epoch;
-    s->ledger = *ledger;
-    s->stages = ledger->stage_count;
+    lh_kv_store_reset(s->store, chain);
+    s->stages = chain->stage_count;
     if (lh_overlap_planner_chain(s->planner)->stage_count != s->stages)
         lh_overlap_planner_forget(s->planner, s->stages);
     s->next_step = 1;
@@ -243,18 +239,14 @@ static void drop_flights(lh_scheduler *s) {
     }
 }
 
-/* Back into the queue, where its number puts it before all that came later. */
-static void send_back(lh_scheduler *s, lh_sequence *sequence) {
-    lh_sequence_list_remove(list_of(s, sequence->state), sequence);
-    sequence->flights = 0;
-    if (sequence->fed > 0) {
+/* The chain is gone, and with it what it had of the sequence. */
+static void lose(lh_scheduler *s, lh_sequence *sequence) {
+    if (sequence->is_begun) {
         sequence->replays = sequence->replay_length == sequence->length ? sequence->replays + 1 : 1;
         sequence->replay_length = sequence->length;
         s->figures.replays++;
     }
-    sequence->fed = 0;
-    sequence->has_plan = false;
-    lh_wait_queue_put_back(s->waiting, sequence);
+    lh_scheduler_send_back(s, sequence);
 }
 
 static void fail_hopeless(lh_scheduler *s) {
@@ -287,15 +279,12 @@ void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us) {
     s->down_since_us = now_us;
     s->gives_up_us = gives_up_us(s, now_us);
     s->expected_us = INT64_MIN;
-    s->ledger.stage_count = 0;
     drop_flights(s);
-    lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling};
+    lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling, &s->stalled};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         while (lists[i]->first)
-            send_back(s, lists[i]->first);
-    while (s->releasing.first)
-        lh_scheduler_forget(s, s->releasing.first);
-    s->release_count[0] = s->release_count[1] = 0;
+            lose(s, lists[i]->first);
+    lh_kv_store_reset(s->store, &(lh_kv_ledger){.stage_count = 0});
     fail_hopeless(s);
 }
 
@@ -391,7 +380,13 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler)
     lh_scheduler_figures figures = s->figures;
     figures.running = lh_scheduler_running(s);
     figures.waiting = lh_wait_queue_count(s->waiting);
-    figures.releasing = s->releasing.count;
+    figures.stalled = s->stalled.count;
+    lh_kv_store_figures pages = lh_kv_store_current_figures(s->store);
+    figures.releasing = pages.releasing;
+    figures.prefixes = pages.cached;
+    figures.prefix_hits = pages.forks;
+    figures.cached_tokens = pages.shared_positions;
+    figures.evicted_blocks = pages.evicted_blocks;
     figures.decode_steps = lh_flight_table_count(s->flights, LH_STEP_DECODE);
     figures.prefill_steps = lh_flight_table_count(s->flights, LH_STEP_PREFILL);
     figures.release_steps = lh_flight_table_empties(s->flights);
@@ -401,5 +396,5 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler)
 }
 
 const lh_kv_ledger *lh_scheduler_ledger(const lh_scheduler *scheduler) {
-    return &scheduler->ledger;
+    return lh_kv_store_ledger(scheduler->store);
 }

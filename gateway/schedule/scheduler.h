@@ -23,6 +23,7 @@ typedef struct lh_scheduler_options {
     uint32_t vocabulary;     /* a drawn token must lie in it */
     uint64_t *
         numbers; /* the last number that a sequence was given, which several schedulers share; NULL: its own */
+    bool prefix_cache;       /* pages of what has been computed are kept and shared */
     int64_t step_timeout_us; /* no progress on the chain for so long: a fault */
     int64_t
         replay_timeout_us; /* without a chain, and without any progress, for so long: the sequences fail */
@@ -35,12 +36,17 @@ typedef struct lh_scheduler_sink {
 } lh_scheduler_sink;
 
 typedef struct lh_scheduler_figures {
-    uint32_t running, waiting, releasing;                /* sequences */
+    uint32_t running, waiting;                           /* sequences */
+    uint32_t releasing;                                  /* of the releases of pages, those on their way */
+    uint32_t stalled;                                    /* of those that run: wait for a page */
+    uint32_t prefixes;                                   /* cached now */
     uint32_t decode_steps, prefill_steps, release_steps; /* in flight now */
     uint32_t
         decode_groups; /* into which the sequences that decode were last dealt; 0: the costs were not known */
-    double decode_period_us;      /* predicted then: between two tokens of each of them */
-    uint64_t steps, rows, tokens; /* since start */
+    double decode_period_us;                          /* predicted then: between two tokens of each of them */
+    uint64_t steps, rows, tokens;                     /* since start */
+    uint64_t preemptions, prefix_hits, cached_tokens; /* tokens: that did not have to be computed */
+    uint64_t evicted_blocks;                          /* cached ones that were given up */
     uint64_t replays, cancelled, failed, finished;
     uint64_t expired;         /* of those that failed: their deadline passed */
     uint64_t results_ignored; /* duplicate, unexpected or of an old epoch */
@@ -77,8 +83,8 @@ void lh_scheduler_adopt(lh_scheduler *scheduler, lh_sequence *sequence, int64_t 
 /* ---- The chain
  * --------------------------------------------------------------------------------------------------- */
 
-/* The chain takes steps of this epoch. ledger: its KV caches, nothing promised. */
-void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_ledger *ledger,
+/* The chain takes steps of this epoch. chain: its KV caches, which are empty. */
+void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_ledger *chain,
                            int64_t now_us);
 /* All steps in flight are lost; sequences wait for the next chain_up and are replayed. */
 void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us);
@@ -124,5 +130,5 @@ void lh_scheduler_tick(lh_scheduler *scheduler, int64_t now_us);
 int64_t lh_scheduler_deadline_us(const lh_scheduler *scheduler); /* INT64_MAX: none */
 
 lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler);
-/* The pages as promised now. */
+/* Who has the chain's pages. */
 const lh_kv_ledger *lh_scheduler_ledger(const lh_scheduler *scheduler);

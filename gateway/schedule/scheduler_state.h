@@ -1,5 +1,5 @@
 /* Inside the scheduler: its state, and the moves of a sequence that its files share. scheduler.c has the life of
- * sequences, admission.c who is let in, cancelling.c who ends early, step_forming.c what goes into the next step (with
+ * sequences, admission.c who is let in, page_supply.c who gets pages and who has to give them up, cancelling.c who ends early, step_forming.c what goes into the next step (with
  * decode_forming.c and prefill_forming.c), step_landing.c what comes back, expected_finish.c and moving.c what is between
  * the chains of several schedulers. */
 #pragma once
@@ -18,6 +18,11 @@ typedef struct lh_decode_deal {
     lh_decode_groups groups;
 } lh_decode_deal;
 
+/* The last one that there were no pages for (page_supply.c): it need not be tried again while nothing has changed. */
+typedef struct lh_page_refusal {
+    uint64_t id, revision, spare;
+} lh_page_refusal;
+
 struct lh_scheduler {
     lh_scheduler_options options;
     lh_scheduler_sink sink;
@@ -27,14 +32,12 @@ struct lh_scheduler {
     /* Every sequence is in one of these, by its state. */
     lh_wait_queue *waiting;
     lh_sequence_book *book; /* those that have not ended */
-    lh_sequence_list prefill, ready, sampling, releasing;
-    /* Ended ones whose release is still to be sent, a part of `releasing`: [class][count] */
-    lh_sequence **release_queue[2];
-    uint32_t release_count[2];
+    lh_sequence_list prefill, ready, sampling, stalled;
 
     bool is_up;
     uint32_t epoch, stages;
-    lh_kv_ledger ledger;
+    lh_kv_store *store; /* the chain's pages, and who has them */
+    lh_page_refusal refusal;
     lh_flight_table *flights;
     lh_step_builder *builder;
     lh_overlap_planner *planner;
@@ -68,16 +71,28 @@ static inline bool lh_sequence_is_suspect(const lh_sequence *sequence) {
 bool lh_flight_is_traced(const lh_flight *flight);
 /* Sequences that hold pages and have not ended. */
 uint32_t lh_scheduler_running(const lh_scheduler *scheduler);
+/* Of any state but WAITING. */
+lh_sequence_list *lh_scheduler_list_of(lh_scheduler *scheduler, lh_sequence_state state);
 void lh_scheduler_move(lh_scheduler *scheduler, lh_sequence *sequence, lh_sequence_state state);
 void lh_scheduler_emit_failed(lh_scheduler *scheduler, lh_sequence *sequence, lh_status status,
                               const char *message);
 void lh_scheduler_emit_finished(lh_scheduler *scheduler, lh_sequence *sequence, lh_finish_reason reason);
-/* After the last event of a running sequence: its release is to be sent. */
+/* After the last event of a running sequence: it is gone, and what its pages are worth stays cached. */
 void lh_scheduler_retire(lh_scheduler *scheduler, lh_sequence *sequence);
-/* Destroys a sequence that holds nothing on any worker. */
+/* Destroys a sequence that has no pages. */
 void lh_scheduler_forget(lh_scheduler *scheduler, lh_sequence *sequence);
 /* Ends those whose deadline has passed. */
 void lh_scheduler_expire(lh_scheduler *scheduler, int64_t now_us);
+/* Pages for those that stall, by what is cached or else by preemption, and some kept free for those that grow. */
+void lh_scheduler_supply_pages(lh_scheduler *scheduler);
+/* Gives a waiting sequence the pages for its history. False: they are short, for now. */
+bool lh_scheduler_give_pages(lh_scheduler *scheduler, lh_sequence *sequence);
+/* Whether there is a page for the next row of a ready sequence; else it stalls until there is. */
+bool lh_scheduler_has_page(lh_scheduler *scheduler, lh_sequence *sequence);
+/* Off the chain and back into the queue, to be replayed from its history later. */
+void lh_scheduler_send_back(lh_scheduler *scheduler, lh_sequence *sequence);
+/* Whether one more may run: a place is free when the workers have let go of who had it. */
+bool lh_scheduler_has_place(const lh_scheduler *scheduler);
 /* Lets in those that wait, as far as places and pages go. */
 void lh_scheduler_admit(lh_scheduler *scheduler, int64_t now_us);
 /* The first reason stays. */

@@ -15,16 +15,16 @@
 #define LH_SEQUENCE_STOP_TOKENS_MAX 64u
 
 typedef enum lh_sequence_state {
-    LH_SEQUENCE_WAITING,   /* in the queue: no pages, nothing sent */
-    LH_SEQUENCE_PREFILL,   /* rows of its history are still to be sent */
-    LH_SEQUENCE_READY,     /* its last token is still to be sent: one row */
-    LH_SEQUENCE_SAMPLING,  /* all is sent; a token is being drawn */
-    LH_SEQUENCE_RELEASING, /* ended; its pages come back when the workers have taken the release */
+    LH_SEQUENCE_WAITING,  /* in the queue: no pages, nothing sent */
+    LH_SEQUENCE_PREFILL,  /* rows of its history are still to be sent */
+    LH_SEQUENCE_READY,    /* its last token is still to be sent: one row */
+    LH_SEQUENCE_SAMPLING, /* all is sent; a token is being drawn */
+    LH_SEQUENCE_STALLED,  /* as READY, but the row needs a page and none is free */
 } lh_sequence_state;
 
 typedef struct lh_sequence lh_sequence;
 struct lh_sequence {
-    uint64_t id;     /* on the wire; set by the scheduler */
+    uint64_t id;     /* in the order of arrival; set by the scheduler */
     uint64_t handle; /* the owner's name for it */
     uint64_t trace;  /* 0: not traced */
     uint64_t tenant;
@@ -42,7 +42,12 @@ struct lh_sequence {
 
     uint32_t *history; /* [length], room for prompt_tokens + max_tokens */
     uint32_t length, prompt_tokens, max_tokens, min_tokens;
-    uint32_t fed; /* positions sent to the chain in this epoch */
+    struct lh_kv_holding *kv; /* its pages (kv_store.h); NULL: it waits */
+    uint32_t
+        fed; /* positions that are on the chain, or on their way: shared ones, then those that were sent */
+    bool is_begun;          /* rows of it have been sent since it got its pages */
+    bool is_cache_known;    /* its first rows have been sent: */
+    uint32_t cached_tokens; /* of the prompt, that did not have to be computed then */
     uint32_t stop_tokens[LH_SEQUENCE_STOP_TOKENS_MAX];
     uint32_t stop_token_count;
 
@@ -59,10 +64,9 @@ struct lh_sequence {
     double predicted_us,
         bound_us; /* of its first plan: from the first step to the first token; 0: not known then */
 
-    lh_step_class sampling_class;    /* of the step that draws */
-    uint32_t flights;                /* steps in flight that hold it */
-    bool is_released;                /* the workers have given its pages back; only its flights keep it */
     uint32_t strikes, strike_length; /* refusals by a worker at this length: see scheduler.c */
+    lh_step_class sampling_class;    /* of the step that draws */
+    uint32_t preemptions;
     uint32_t replays, replay_length; /* replays without a token in between */
     int64_t submitted_us;
     int64_t moved_us; /* when it last came from another chain; 0: never */
@@ -75,7 +79,7 @@ lh_status lh_sequence_create(const lh_sequence_request *request, uint64_t handle
 /* NULL is allowed. */
 void lh_sequence_destroy(lh_sequence *sequence);
 
-/* Positions to reserve: all that it may come to. */
+/* All positions that it may come to. */
 uint32_t lh_sequence_positions(const lh_sequence *sequence);
 /* Tokens of the history that the chain has not been sent. */
 uint32_t lh_sequence_pending(const lh_sequence *sequence);

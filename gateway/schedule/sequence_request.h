@@ -46,7 +46,8 @@ typedef struct lh_sequence_event {
     const lh_sequence_logprob *top; /* during the call */
     uint64_t digest;
     lh_finish_reason reason;
-    lh_status status; /* FAILED: LH_ERR_UNAVAILABLE (no chain: 503), LH_ERR_TIMEOUT (504), else 500 */
+    uint32_t cached_tokens; /* of the prompt, that did not have to be computed; TOKEN, FINISHED */
+    lh_status status;       /* FAILED: LH_ERR_UNAVAILABLE (no chain: 503), LH_ERR_TIMEOUT (504), else 500 */
     const char *message;
 } lh_sequence_event;
 

@@ -10,6 +10,7 @@
 #define SAMPLING_ENTRIES_MAX (LH_STEP_MANIFEST_BYTES_MAX / 2 / sizeof(lh_step_token_count))
 
 struct lh_step_builder {
+    lh_kv_store *store;
     uint32_t rows_max, segments_max, releases_max, row_limit;
     size_t sampling_entries;
     lh_flight *flight;
@@ -18,11 +19,12 @@ struct lh_step_builder {
     lh_step_release *releases;
 };
 
-lh_status lh_step_builder_create(uint32_t rows_max, uint32_t segments_max, uint32_t releases_max,
-                                 lh_step_builder **builder, lh_error *error) {
+lh_status lh_step_builder_create(lh_kv_store *store, uint32_t rows_max, uint32_t segments_max,
+                                 uint32_t releases_max, lh_step_builder **builder, lh_error *error) {
     lh_step_builder *b = calloc(1, sizeof *b);
     if (!b)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a step");
+    b->store = store;
     b->rows_max = rows_max;
     b->segments_max = segments_max;
     b->releases_max = releases_max;
@@ -76,28 +78,39 @@ void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32
     assert(rows > 0 && rows <= lh_sequence_pending(sequence) && rows <= builder->row_limit - flight->rows);
     bool sample = rows == lh_sequence_pending(sequence);
     lh_step_segment *segment = &builder->segments[flight->segment_count];
-    *segment = (lh_step_segment){
-        .sequence = sequence->id, .first_position = sequence->fed, .rows = rows, .sample = sample};
+    lh_kv_holding *source = lh_kv_store_send(builder->store, sequence->kv, sequence->history,
+                                             sequence->fed + rows, flight->step_class);
+    *segment = (lh_step_segment){.sequence = lh_kv_holding_number(sequence->kv),
+                                 .first_position = sequence->fed,
+                                 .rows = rows,
+                                 .sample = sample,
+                                 .forks = source != NULL,
+                                 .source = source ? lh_kv_holding_number(source) : 0};
     if (sample) {
         segment->sampling = lh_sequence_sampling(sequence);
         builder->sampling_entries += sampling_entries(&segment->sampling);
         flight->draws_due++;
     }
     memcpy(builder->tokens + flight->rows, sequence->history + sequence->fed, rows * sizeof *builder->tokens);
-    flight->segments[flight->segment_count++] = (lh_flight_segment){
-        .sequence = sequence, .first_position = sequence->fed, .rows = rows, .sample = sample};
+    flight->segments[flight->segment_count++] = (lh_flight_segment){.sequence = sequence,
+                                                                    .holding = sequence->kv,
+                                                                    .source = source,
+                                                                    .first_position = sequence->fed,
+                                                                    .rows = rows,
+                                                                    .sample = sample,
+                                                                    .is_first = !sequence->is_begun};
     flight->rows += rows;
     sequence->fed += rows;
-    sequence->flights++;
+    sequence->is_begun = true;
 }
 
-bool lh_step_builder_release(lh_step_builder *builder, lh_sequence *sequence) {
+void lh_step_builder_add_releases(lh_step_builder *builder) {
     lh_flight *flight = builder->flight;
-    if (flight->release_count == builder->releases_max)
-        return false;
-    builder->releases[flight->release_count] = (lh_step_release){.sequence = sequence->id};
-    flight->releases[flight->release_count++] = sequence;
-    return true;
+    while (flight->release_count < builder->releases_max &&
+           lh_kv_store_next_release(builder->store, flight->step_class,
+                                    &builder->releases[flight->release_count],
+                                    &flight->releases[flight->release_count]))
+        flight->release_count++;
 }
 
 lh_step_manifest lh_step_builder_manifest(const lh_step_builder *builder, uint32_t epoch, uint64_t step) {

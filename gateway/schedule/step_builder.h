@@ -8,8 +8,9 @@
 
 typedef struct lh_step_builder lh_step_builder;
 
-lh_status lh_step_builder_create(uint32_t rows_max, uint32_t segments_max, uint32_t releases_max,
-                                 lh_step_builder **builder, lh_error *error);
+/* The store is told of the rows that are sent; it outlives the builder. */
+lh_status lh_step_builder_create(lh_kv_store *store, uint32_t rows_max, uint32_t segments_max,
+                                 uint32_t releases_max, lh_step_builder **builder, lh_error *error);
 void lh_step_builder_destroy(lh_step_builder *builder);
 
 /* Begins a step in a blank record. row_limit: of this step, <= rows_max. */
@@ -17,9 +18,9 @@ void lh_step_builder_begin(lh_step_builder *builder, lh_flight *flight, lh_step_
                            uint32_t row_limit);
 /* How many of the sequence's pending tokens still fit; 0: the step is full. */
 uint32_t lh_step_builder_room(const lh_step_builder *builder, const lh_sequence *sequence);
-/* Adds the next rows of the sequence, and the drawing of a token when they are its last; advances `fed`. */
+/* Adds the next rows of the sequence, for which it has pages, and the drawing of a token when they are its last; advances `fed`. */
 void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32_t rows);
-/* False: the step has no room for a further release. */
-bool lh_step_builder_release(lh_step_builder *builder, lh_sequence *sequence);
+/* Adds the releases that may go with it, as many as there is room for. */
+void lh_step_builder_add_releases(lh_step_builder *builder);
 /* The manifest: its pointers live until the next _begin. */
 lh_step_manifest lh_step_builder_manifest(const lh_step_builder *builder, uint32_t epoch, uint64_t step);

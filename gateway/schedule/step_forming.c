@@ -4,8 +4,6 @@
 
 #include "gateway/schedule/pipeline_depth.h"
 
-#include <string.h>
-
 bool lh_forming_may_join(const lh_flight *flight, const lh_sequence *sequence) {
     return flight->segment_count == 0 ||
            (!lh_sequence_is_suspect(sequence) && !lh_sequence_is_suspect(flight->segments[0].sequence));
@@ -24,16 +22,10 @@ bool lh_forming_has_place(const lh_scheduler *s, lh_step_class step_class, uint3
            lh_flight_table_total(s->flights) < LH_STEPS_OPEN_MAX - kept;
 }
 
-static void fill_releases(lh_scheduler *s, lh_flight *flight) {
-    lh_step_class step_class = flight->step_class;
-    lh_sequence **queue = s->release_queue[step_class];
-    uint32_t taken = 0, count = s->release_count[step_class];
-    if (flight->rows == 0 && lh_flight_table_empties(s->flights) >= lh_release_depth())
-        return;
-    while (taken < count && lh_step_builder_release(s->builder, queue[taken]))
-        taken++;
-    memmove(queue, queue + taken, (count - taken) * sizeof *queue);
-    s->release_count[step_class] -= taken;
+/* They ride along, or go by themselves: not more than a few such steps at a time. */
+static void fill_releases(lh_scheduler *s, const lh_flight *flight) {
+    if (flight->rows > 0 || lh_flight_table_empties(s->flights) < lh_release_depth())
+        lh_step_builder_add_releases(s->builder);
 }
 
 bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_manifest *manifest) {
@@ -41,6 +33,7 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
     if (!s->is_up || s->has_fault)
         return false;
     lh_scheduler_expire(s, now_us);
+    lh_scheduler_supply_pages(s);
     lh_scheduler_admit(s, now_us);
     lh_flight *flight = lh_flight_table_blank(s->flights);
     if (!flight)

@@ -7,9 +7,10 @@ static bool is_logprob(float value) {
     return value < 1;
 }
 
+/* sequence: NULL where nobody waits for it. */
 static bool is_plausible(const lh_scheduler *s, const lh_sequence *sequence, const lh_step_result *result) {
-    if (result->token >= s->options.vocabulary || !is_logprob(result->logprob) ||
-        result->top_count > sequence->sampling.top_logprobs)
+    uint32_t top_max = sequence ? sequence->sampling.top_logprobs : LH_STEP_TOP_LOGPROBS_MAX;
+    if (result->token >= s->options.vocabulary || !is_logprob(result->logprob) || result->top_count > top_max)
         return false;
     for (uint32_t i = 0; i < result->top_count; i++)
         if (result->top[i].token >= s->options.vocabulary || !is_logprob(result->top[i].logprob))
@@ -28,7 +29,8 @@ static void emit_token(lh_scheduler *s, const lh_sequence *sequence, const lh_st
                                           .logprob = result->logprob,
                                           .top_count = result->top_count,
                                           .top = top,
-                                          .digest = result->digest});
+                                          .digest = result->digest,
+                                          .cached_tokens = sequence->cached_tokens});
 }
 
 static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
@@ -57,7 +59,7 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
 static lh_flight_segment *find_segment(lh_flight *flight, const lh_step_result *result) {
     for (uint32_t i = 0; flight && i < flight->segment_count; i++) {
         lh_flight_segment *segment = &flight->segments[i];
-        if (segment->sequence->id == result->sequence)
+        if (lh_kv_holding_number(segment->holding) == result->sequence)
             return segment->sample && !segment->is_drawn &&
                            segment->first_position + segment->rows == result->position
                        ? segment
@@ -81,9 +83,20 @@ static lh_status take_result(lh_scheduler *s, lh_flight *flight, const lh_step_r
     }
     segment->is_drawn = true;
     flight->drawn_count++;
-    if (sequence->state == LH_SEQUENCE_SAMPLING)
+    lh_kv_holding_note_written(segment->holding, result->position);
+    if (sequence)
         take_token(s, sequence, result);
     return LH_OK;
+}
+
+/* The whole chain has computed the step's rows. May be told more than once. */
+static void pass(lh_scheduler *s, lh_flight *flight) {
+    for (uint32_t i = 0; i < flight->segment_count && !flight->is_through; i++) {
+        const lh_flight_segment *segment = &flight->segments[i];
+        lh_kv_store_pass(s->store, segment->holding, segment->source, segment->first_position + segment->rows,
+                         flight->step_class);
+    }
+    lh_flight_table_pass(s->flights, flight);
 }
 
 /* Chunks that draw nothing come around the ring, too, without a result: so their places are free before their
@@ -102,7 +115,7 @@ lh_status lh_scheduler_results(lh_scheduler *scheduler, uint32_t epoch, uint64_t
         if (take_result(s, flight, &results[i], error) != LH_OK)
             return LH_ERR_MALFORMED;
     if (flight && flight->drawn_count == flight->draws_due) {
-        lh_flight_table_pass(s->flights, flight);
+        pass(s, flight);
         s->progress_us = now_us;
     }
     return LH_OK;
@@ -111,25 +124,12 @@ lh_status lh_scheduler_results(lh_scheduler *scheduler, uint32_t epoch, uint64_t
 /* ---- Answers
  * ----------------------------------------------------------------------------------------------------- */
 
-/* The pages of an ended sequence are free on every worker. */
-static void finish_release(lh_scheduler *s, lh_sequence *sequence) {
-    lh_kv_ledger_give_back(&s->ledger, lh_sequence_positions(sequence));
-    sequence->is_released = true;
-    if (sequence->flights == 0)
-        lh_scheduler_forget(s, sequence);
-}
-
-static void leave_flight(lh_scheduler *s, lh_sequence *sequence) {
-    sequence->flights--;
-    if (sequence->flights == 0 && sequence->is_released)
-        lh_scheduler_forget(s, sequence);
-}
-
 static void land(lh_scheduler *s, lh_flight *flight) {
     for (uint32_t i = 0; i < flight->segment_count; i++)
-        leave_flight(s, flight->segments[i].sequence);
+        lh_kv_store_land(s->store, flight->segments[i].holding, flight->segments[i].source,
+                         flight->is_through, flight->step_class);
     for (uint32_t i = 0; i < flight->release_count; i++)
-        finish_release(s, flight->releases[i]);
+        lh_kv_store_released(s->store, flight->releases[i]);
     lh_flight_table_land(s->flights, flight);
 }
 
@@ -154,6 +154,8 @@ static bool is_refusal(lh_status status) {
 static void strike(const lh_flight *flight) {
     for (uint32_t i = 0; i < flight->segment_count; i++) {
         lh_sequence *sequence = flight->segments[i].sequence;
+        if (!sequence)
+            continue;
         sequence->strikes = lh_sequence_is_suspect(sequence) ? sequence->strikes + 1 : 1;
         sequence->strike_length = sequence->length;
     }
@@ -182,6 +184,7 @@ void lh_scheduler_step_done(lh_scheduler *scheduler, uint32_t epoch, uint64_t st
         return;
     }
     s->progress_us = now_us;
+    pass(s, flight);
     land(s, flight);
     land_cancelled(s, step);
 }

@@ -284,6 +284,7 @@ static void copy_steps(draft *d) {
                                                .first_position = entry->first_position,
                                                .rows = entry->rows,
                                                .draws = entry->draws,
+                                               .shared = entry->shared,
                                                .step_rows = step->rows,
                                                .formed_us = step->formed_us,
                                                .submitted_us = step->submitted_us,

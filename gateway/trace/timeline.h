@@ -56,6 +56,7 @@ typedef struct lh_timeline_step {
     bool is_prefill;                      /* a chunk of the request's prompt, before its first token */
     uint32_t number;                      /* among its kind, from 1 */
     uint32_t first_position, rows, draws; /* the request's part */
+    uint32_t shared;                      /* positions before its rows, which others had computed */
     uint32_t step_rows;                   /* of all requests */
     int64_t formed_us, submitted_us, results_us, answered_us; /* 0: not */
 } lh_timeline_step;

@@ -186,8 +186,9 @@ static int64_t list_chunks(const lh_timeline *line, lh_figures *figures) {
         figures->chunk_count++;
         figures->is_whole &= step->is_timed;
         rows += step->rows;
+        figures->cached_tokens += step->shared;
     }
-    figures->is_whole &= rows >= line->prompt_tokens;
+    figures->is_whole &= rows + figures->cached_tokens >= line->prompt_tokens;
     return begin_us;
 }
 

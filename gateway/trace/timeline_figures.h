@@ -32,6 +32,7 @@ typedef struct lh_figures {
     int64_t bound_us, sum_us;
     int64_t around_us;                                   /* the way around the ring: a part of both */
     uint32_t chunk_count, chunks[LH_FIGURES_CHUNKS_MAX]; /* rows */
+    uint32_t cached_tokens;                              /* of the prompt: others had computed them */
     uint32_t decode_count;                               /* tokens after the first */
     int64_t decode_us;                                   /* per token; 0: not known */
     int64_t decode_bound_us;                             /* per token */

@@ -226,16 +226,16 @@ json_t *lh_figures_json(const lh_timeline *line, const lh_figures *f) {
                                  "distance", distance(f->decode_us, f->decode_bound_us))
                      : json_null();
     return json_pack(
-        "{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
         "complete", f->is_whole, "time_to_first_token_ms", milliseconds(f->first_token_us), "total_ms",
         milliseconds(f->total_us), "prefill_ms", milliseconds(f->prefill_us), "compute_ms",
         milliseconds(f->compute_us), "wire_ms", milliseconds(f->wire_us), "wait_ms", milliseconds(f->wait_us),
         "bound_ms", milliseconds(f->bound_us), "distance", distance(f->prefill_us, f->bound_us), "sum_ms",
-        milliseconds(f->sum_us), "around_ms", milliseconds(f->around_us), "chunk_count",
-        (json_int_t)f->chunk_count, "chunks", numbers(f->chunks, listed), "plan",
-        line->plan[0] ? json_string(line->plan) : json_null(), "predicted_ms",
-        line->predicted_us ? milliseconds(line->predicted_us) : json_null(), "decode", decode, "stages",
-        list_figures(line, f, LH_TRACK_COMPUTE), "hops", list_figures(line, f, LH_TRACK_WIRE));
+        milliseconds(f->sum_us), "around_ms", milliseconds(f->around_us), "cached_tokens",
+        (json_int_t)f->cached_tokens, "chunk_count", (json_int_t)f->chunk_count, "chunks",
+        numbers(f->chunks, listed), "plan", line->plan[0] ? json_string(line->plan) : json_null(),
+        "predicted_ms", line->predicted_us ? milliseconds(line->predicted_us) : json_null(), "decode", decode,
+        "stages", list_figures(line, f, LH_TRACK_COMPUTE), "hops", list_figures(line, f, LH_TRACK_WIRE));
 }
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */

@@ -16,7 +16,8 @@
 typedef struct lh_trace_part {
     uint64_t trace; /* the request's number */
     uint32_t first_position, rows;
-    uint32_t draws; /* tokens that are drawn for it */
+    uint32_t draws;  /* tokens that are drawn for it */
+    uint32_t shared; /* positions before its first rows, which others had computed */
     /* With its first rows: how its prompt is cut, and what that is expected to take; "" and 0: not known. */
     char plan[LH_TRACE_PLAN_BYTES];
     int64_t predicted_us;

@@ -142,7 +142,8 @@ static void add_entry(lh_trace_store *store, record *r, const lh_trace_part *par
         r->trace.dropped_count++;
         return;
     }
-    *entry = (lh_trace_entry){lh_trace_step_acquire(step), part->first_position, part->rows, part->draws};
+    *entry = (lh_trace_entry){lh_trace_step_acquire(step), part->first_position, part->rows, part->draws,
+                              part->shared};
     r->bytes += bytes;
     store->bytes += bytes;
 }

@@ -19,7 +19,7 @@ typedef struct lh_trace_store lh_trace_store;
 typedef struct lh_trace_entry {
     lh_trace_step *step;
     uint32_t first_position, rows;
-    uint32_t draws;
+    uint32_t draws, shared;
 } lh_trace_entry;
 
 /* One request, as it was when it was asked for. Times are the gateway's clock; 0: not yet. */

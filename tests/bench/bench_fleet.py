@@ -82,7 +82,7 @@ class BenchFleet:
             self.gateway = self.sites.start(
                 0,
                 [self.build / "longhaul-gateway", "--model", self.model, "--listen", f"{home}:{API_PORT}", "--fleet-listen", f"{home}:{FLEET_PORT}",
-                 "--insecure-plaintext", "--workers", self.stages, "--sites", names, "--site", "site-1", "--wire", self.wire, *self.gateway_flags],
+                 "--insecure-plaintext", "--workers", self.stages, "--sites", names, "--site", "site-1", "--wire", self.wire, "--prefix-cache", "off", *self.gateway_flags],
                 stdout=log, stderr=log,
             )
 

@@ -34,7 +34,7 @@ class CancelTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        flags = ["--renew-ms", str(RENEW_MS), "--context", "4096", *cls.flags]
+        flags = ["--renew-ms", str(RENEW_MS), "--context", "4096", "--prefix-cache", "off", *cls.flags]
         cls.fleet = Fleet(2, gateway_flags=flags, worker_flags=["--kv-bytes", "192M"]).__enter__()
         cls.port = cls.fleet.port
         cls.whole = cls.free_pages()
@@ -55,9 +55,9 @@ class CancelTest(unittest.TestCase):
         sequences = sum(worker["kv"]["sequences"] for worker in state["workers"])
         active = sum(worker["steps"]["active"] for worker in state["workers"])
         queue = state["queue"]
-        promised = sum(stage["pages_promised"] for stage in queue["kv"])
+        held = sum(stage["pages_used"] + stage["pages_returning"] for stage in queue["kv"])
         return self.free_pages() == self.whole and not (
-            sequences + active + promised + queue["running"] + queue["waiting"] + queue["releasing"]
+            sequences + active + held + queue["running"] + queue["waiting"] + queue["releasing"]
         )
 
     def pages_in_use(self):

@@ -40,7 +40,7 @@ def complete(fleet, **more):
 class TraceTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.fleet = Fleet(3, ["--overlap", "rows=48,columns=3"]).__enter__()
+        cls.fleet = Fleet(3, ["--overlap", "rows=48,columns=3", "--prefix-cache", "off"]).__enter__()
 
     @classmethod
     def tearDownClass(cls):
@@ -234,7 +234,7 @@ class SkewedTest(TraceTest):
     def setUpClass(cls):
         if not can_skew():
             raise unittest.SkipTest("no time namespaces here")
-        cls.fleet = SkewedFleet(3, ["--overlap", "rows=48,columns=3"]).__enter__()
+        cls.fleet = SkewedFleet(3, ["--overlap", "rows=48,columns=3", "--prefix-cache", "off"]).__enter__()
 
 
 class CommandTest(unittest.TestCase):
@@ -246,7 +246,7 @@ class CommandTest(unittest.TestCase):
         return done.returncode, done.stdout, done.stderr
 
     def test_chart(self):
-        with Fleet(2, ["--overlap", "rows=48,columns=3"]) as fleet:
+        with Fleet(2, ["--overlap", "rows=48,columns=3", "--prefix-cache", "off"]) as fleet:
             answer = complete(fleet)
             status, text, error = self.draw(answer["id"], "--url", fleet.url + "/v1/", "--width", "90")
             self.assertEqual((status, error), (0, ""))

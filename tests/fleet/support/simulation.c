@@ -276,6 +276,7 @@ static void on_event(void *context, uint64_t handle, const lh_sequence_event *ev
     case LH_SEQUENCE_TOKEN:
         assert(event->position == stream->prompt_tokens + stream->count);
         note_token(sim, stream, event->token);
+        stream->cached_tokens = event->cached_tokens;
         break;
     case LH_SEQUENCE_FINISHED:
         end_stream(sim, stream);

@@ -21,7 +21,7 @@ typedef struct simulation_options {
 /* One sequence, as its client sees it. */
 typedef struct simulation_stream {
     uint32_t *prompt, *tokens;
-    uint32_t prompt_tokens, max_tokens, count;
+    uint32_t prompt_tokens, max_tokens, count, cached_tokens;
     uint64_t seed, handle;
     int64_t submitted_us, first_token_us, last_token_us, longest_gap_us, ended_us;
     bool is_finished, is_failed, is_cancelled;

@@ -47,15 +47,17 @@ void small_fleet_assert_clean(simulation *sim) {
         simulation_step_until(sim, simulation_now_us(sim) + 10 * MS);
     assert_true(is_settled(sim));
     assert_int_equal(simulation_breaches(sim), 0);
-    const lh_kv_ledger *ledger = lh_scheduler_ledger(lh_conductor_scheduler(simulation_conductor(sim)));
-    for (uint32_t i = 0; i < ledger->stage_count; i++)
-        assert_int_equal(ledger->stages[i].pages_promised, 0);
+    const lh_scheduler *scheduler = lh_conductor_scheduler(simulation_conductor(sim));
+    const lh_kv_ledger *ledger = lh_scheduler_ledger(scheduler);
+    assert_int_equal(ledger->blocks_live + ledger->blocks_returning, 0);
     const lh_chain *chain = lh_fleet_chain(lh_conductor_fleet(simulation_conductor(sim)));
     for (int node = 1; simulation_worker(sim, node); node++) {
         toy_worker_figures figures = toy_worker_current_figures(simulation_worker(sim, node));
-        if (lh_chain_find(chain, names[node - 1]) >= 0) {
-            assert_int_equal(figures.sequences, 0);
-            assert_int_equal(figures.pages, 0);
+        int stage = lh_chain_find(chain, names[node - 1]);
+        if (stage >= 0) {
+            assert_int_equal(figures.sequences, lh_scheduler_current_figures(scheduler).prefixes);
+            assert_int_equal(figures.pages,
+                             lh_kv_ledger_pages(ledger, (uint32_t)stage, ledger->blocks_cached));
         }
     }
 }

@@ -15,5 +15,6 @@
 toy_worker_options small_worker(int index);
 /* So many workers, and a chain that is ready. Time then is a whole second. */
 simulation *small_fleet_create(const simulation_options *options, int workers);
-/* No promise was broken, nothing is left on the workers, all pages are free; waits for releases to settle. */
+/* No promise was broken, nothing is left on the workers but the prefixes that the gateway knows of, to the page; waits for releases to
+ * settle. */
 void small_fleet_assert_clean(simulation *sim);

@@ -270,9 +270,11 @@ static void fail_all_jobs(toy_worker *worker, lh_status status) {
         fail_job(worker, worker->jobs, status);
 }
 
+/* Before a position, or the first ones of one that forks. */
 static bool has_rows_of(const job *j, uint64_t sequence, uint32_t below) {
     for (uint32_t i = 0; i < j->manifest.segment_count; i++)
-        if (j->segments[i].sequence == sequence && j->segments[i].first_position < below)
+        if (j->segments[i].sequence == sequence &&
+            (j->segments[i].first_position < below || j->segments[i].forks))
             return true;
     return false;
 }

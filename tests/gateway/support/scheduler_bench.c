@@ -39,9 +39,14 @@ lh_scheduler *create_scheduler(uint32_t chunk_rows) {
     return scheduler;
 }
 
+uint64_t blocks_held(const lh_scheduler *scheduler) {
+    const lh_kv_ledger *ledger = lh_scheduler_ledger(scheduler);
+    return ledger->blocks_total - lh_kv_ledger_blocks_free(ledger);
+}
+
 void bring_chain_up(lh_scheduler *scheduler, uint32_t epoch, int64_t now_us) {
-    const lh_kv_ledger ledger = {.stage_count = 2, .stages = {{16, 100, 0}, {16, 100, 0}}};
-    lh_scheduler_chain_up(scheduler, epoch, &ledger, now_us);
+    const lh_kv_ledger chain = {.stage_count = 2, .stages = {{16, 100}, {16, 100}}};
+    lh_scheduler_chain_up(scheduler, epoch, &chain, now_us);
 }
 
 lh_sequence_request request_of(uint32_t prompt_tokens, uint32_t max_tokens) {

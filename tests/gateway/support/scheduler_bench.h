@@ -23,6 +23,8 @@ lh_scheduler *create_scheduler(uint32_t chunk_rows);
 lh_scheduler *create_ready(uint32_t chunk_rows);
 /* And with one request of handle 0, which is sequence 1. */
 lh_scheduler *create_with_prompt(uint32_t chunk_rows, uint32_t prompt_tokens, uint32_t max_tokens);
+/* Blocks that are not free: of 16 positions. */
+uint64_t blocks_held(const lh_scheduler *scheduler);
 /* A chain of two stages of 100 pages of 16 positions. */
 void bring_chain_up(lh_scheduler *scheduler, uint32_t epoch, int64_t now_us);
 

@@ -104,7 +104,7 @@ static void add_step(lh_trace *trace, pipe_state *pipe, int64_t submitted, bool 
     step.frames = frames;
     step.frames_bytes = length;
     lh_trace_entry *entry = &trace->entries[trace->entry_count++];
-    *entry = (lh_trace_entry){lh_trace_step_create(&step), 0, step.rows, draws};
+    *entry = (lh_trace_entry){lh_trace_step_create(&step), 0, step.rows, draws, 0};
     assert_non_null(entry->step);
     free(times);
     if (!draws)

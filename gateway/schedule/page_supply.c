@@ -1,0 +1,126 @@
+/* Who gets pages, and who has to give them up (the essay is in scheduler.c).
+ *
+ * A sequence is let in with pages for its history alone; so more of them run than could if all came to their full length.
+ * The price is that pages may run short while they grow. Then, in this order:
+ *
+ *  1. Cached prefixes go, the least recently used first (kv_store.h). That takes a release around the chain, and so it is
+ *     done beforehand: a page for each sequence that may need one, and a share of all pages for prompts that are to come,
+ *     are kept free of cached ones.
+ *  2. A sequence whose next row has no page stalls, until one comes back.
+ *  3. When nothing will come back by itself, the last in line is preempted, by priority and then by arrival: it waits
+ *     in its old place of the queue and is replayed later, with the same tokens.
+ *
+ * Progress: the first in line is never preempted, and any sequence fits alone (lh_scheduler_submit). No thrashing: who waits is let in only
+ * with a page to spare for everyone who may still grow, so that all get on for a page's worth of tokens at least.
+ */
+#include "gateway/schedule/scheduler_state.h"
+
+/* One in so many pages is kept free of cached prefixes. */
+#define FREE_SHARE 8u
+
+/* Sequences of a list that may need a page more than they have. */
+static uint64_t count_growing(const lh_scheduler *s, const lh_sequence_list *list) {
+    uint64_t count = 0;
+    for (const lh_sequence *sequence = list->first; sequence; sequence = sequence->next)
+        count += lh_kv_ledger_blocks_for(lh_kv_store_ledger(s->store), lh_sequence_positions(sequence)) >
+                 lh_kv_holding_blocks(sequence->kv);
+    return count;
+}
+
+static uint64_t count_all_growing(const lh_scheduler *s) {
+    return count_growing(s, &s->prefill) + count_growing(s, &s->ready) + count_growing(s, &s->sampling) +
+           count_growing(s, &s->stalled);
+}
+
+/* ---- Letting in -------------------------------------------------------------------------------------------------- */
+
+/* What its preempted self was called may still stand for a cached prefix. */
+static uint64_t number_of(const lh_sequence *sequence) {
+    return sequence->id + ((uint64_t)sequence->preemptions << 40);
+}
+
+bool lh_scheduler_give_pages(lh_scheduler *s, lh_sequence *sequence) {
+    const lh_page_refusal now = {sequence->id, lh_kv_store_revision(s->store), count_all_growing(s)};
+    if (now.id == s->refusal.id && now.revision == s->refusal.revision && now.spare == s->refusal.spare)
+        return false;
+    sequence->kv = lh_kv_store_begin(s->store, number_of(sequence), sequence->tenant, sequence->history,
+                                     sequence->length, now.spare);
+    if (!sequence->kv) {
+        s->refusal = now;
+        return false;
+    }
+    sequence->fed = lh_kv_store_shared_positions(s->store, sequence->kv);
+    return true;
+}
+
+/* ---- Growing ----------------------------------------------------------------------------------------------------- */
+
+bool lh_scheduler_has_page(lh_scheduler *s, lh_sequence *sequence) {
+    if (lh_kv_store_grow(s->store, sequence->kv, sequence->fed + 1))
+        return true;
+    lh_scheduler_move(s, sequence, LH_SEQUENCE_STALLED);
+    return false;
+}
+
+static bool is_before(const lh_sequence *a, const lh_sequence *b) {
+    return a->priority != b->priority ? a->priority < b->priority : a->id < b->id;
+}
+
+static lh_sequence *first_in_line(const lh_sequence_list *list) {
+    lh_sequence *first = list->first;
+    for (lh_sequence *sequence = first; sequence; sequence = sequence->next)
+        first = is_before(sequence, first) ? sequence : first;
+    return first;
+}
+
+static lh_sequence *last_in_line(const lh_scheduler *s) {
+    const lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling, &s->stalled};
+    lh_sequence *last = NULL;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        for (lh_sequence *sequence = lists[i]->first; sequence; sequence = sequence->next)
+            last = !last || is_before(last, sequence) ? sequence : last;
+    return last;
+}
+
+void lh_scheduler_send_back(lh_scheduler *s, lh_sequence *sequence) {
+    lh_sequence_list_remove(lh_scheduler_list_of(s, sequence->state), sequence);
+    sequence->kv = NULL;
+    sequence->fed = 0;
+    sequence->is_begun = sequence->has_plan = false;
+    lh_wait_queue_put_back(s->waiting, sequence);
+}
+
+static void preempt(lh_scheduler *s, lh_sequence *sequence) {
+    lh_flight_table_detach(s->flights, sequence);
+    lh_kv_store_leave(s->store, sequence->kv, lh_kv_holding_written(sequence->kv));
+    lh_scheduler_send_back(s, sequence);
+    sequence->preemptions++;
+    s->figures.preemptions++;
+}
+
+/* Those that have a page go on. */
+static void wake_stalled(lh_scheduler *s) {
+    for (lh_sequence *first; (first = first_in_line(&s->stalled));) {
+        if (!lh_kv_store_grow(s->store, first->kv, first->fed + 1))
+            return;
+        lh_scheduler_move(s, first, LH_SEQUENCE_READY);
+    }
+}
+
+/* Whether pages will be free without anybody's harm. */
+static bool pages_come_back(const lh_scheduler *s) {
+    const lh_kv_ledger *ledger = lh_kv_store_ledger(s->store);
+    return lh_kv_ledger_blocks_free(ledger) + ledger->blocks_cached + ledger->blocks_returning > 0;
+}
+
+void lh_scheduler_supply_pages(lh_scheduler *s) {
+    wake_stalled(s);
+    for (lh_sequence *last; s->stalled.count > 0 && !pages_come_back(s);) {
+        last = last_in_line(s);
+        if (last == first_in_line(&s->stalled))
+            break;
+        preempt(s, last);
+    }
+    uint64_t spare = lh_kv_store_ledger(s->store)->blocks_total / FREE_SHARE;
+    lh_kv_store_make_room(s->store, count_all_growing(s) + spare);
+}
