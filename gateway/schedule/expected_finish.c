@@ -2,7 +2,8 @@
  * comparing chains, so what is the same for all of them may be rough.
  *
  *   wait for a place   those who are ahead of it beyond the places there are, each as long as itself
- *   its prompt         all rows that are still to be computed for those before it, and its own, at the slowest stage's pace
+ *   its prompt         all rows that are still to be computed for those before it, and its own that nobody's prefix here
+ *                      spares it, at the slowest stage's pace
  *   its tokens         each takes a turn around the ring, or, with many others, a row of each of them at the slowest stage */
 #include "gateway/schedule/scheduler_state.h"
 
@@ -38,8 +39,9 @@ bool lh_scheduler_expect_finish(const lh_scheduler *scheduler, const lh_sequence
     if (lh_cost_chain_check(costs, NULL) != LH_OK)
         return false;
     uint32_t beside = here < places ? here + 1 : places;
-    double rows =
-        (double)(sum_pending(&s->prefill) + sum_waiting(s->waiting) + lh_sequence_pending(sequence));
+    uint32_t cached =
+        lh_kv_store_cached_positions(s->store, sequence->tenant, sequence->history, sequence->length);
+    double rows = (double)(sum_pending(&s->prefill) + sum_waiting(s->waiting) + sequence->length - cached);
     double prompt_us = rows * slowest_us(costs, s->options.rows_max) / s->options.rows_max;
     double ring_us = lh_cost_decode_us(costs, sequence->length), busy_us = slowest_us(costs, beside);
     double tokens_us = sequence->max_tokens * (ring_us > busy_us ? ring_us : busy_us);

@@ -125,14 +125,26 @@ static void unpin_source(lh_kv_store *store, lh_kv_holding *holding) {
     lh_kv_store_forget_if_unneeded(store, source);
 }
 
-/* Whole blocks before the last token that somebody has; NULL: none. */
+/* Whole blocks before the last token that somebody has, whose entry it tells; NULL: none. */
+static uint32_t find_blocks(const lh_kv_store *store, uint64_t tenant, const uint32_t *tokens,
+                            uint32_t length, lh_prefix_entry **entry) {
+    *entry = NULL;
+    if (!store->options.keeps_prefixes || store->ledger.block_positions == 0)
+        return 0;
+    return lh_prefix_index_find(store->index, tenant, tokens, (length - 1) / store->ledger.block_positions,
+                                entry);
+}
+
+uint32_t lh_kv_store_cached_positions(const lh_kv_store *store, uint64_t tenant, const uint32_t *tokens,
+                                      uint32_t length) {
+    lh_prefix_entry *entry;
+    return find_blocks(store, tenant, tokens, length, &entry) * store->ledger.block_positions;
+}
+
 static lh_kv_holding *find_source(lh_kv_store *store, uint64_t tenant, const uint32_t *tokens,
                                   uint32_t length, uint32_t *blocks) {
-    lh_prefix_entry *entry = NULL;
-    *blocks = store->options.keeps_prefixes
-                  ? lh_prefix_index_find(store->index, tenant, tokens,
-                                         (length - 1) / store->ledger.block_positions, &entry)
-                  : 0;
+    lh_prefix_entry *entry;
+    *blocks = find_blocks(store, tenant, tokens, length, &entry);
     if (!entry)
         return NULL;
     lh_kv_holding *source = HOLDING_OF(entry);

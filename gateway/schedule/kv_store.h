@@ -59,6 +59,9 @@ uint64_t lh_kv_store_revision(const lh_kv_store *store);
  * up for it. */
 lh_kv_holding *lh_kv_store_begin(lh_kv_store *store, uint64_t number, uint64_t tenant, const uint32_t *tokens,
                                  uint32_t length, uint64_t spare);
+/* How many of its first positions a sequence with these tokens would share, were it begun now. 0 without a chain. */
+uint32_t lh_kv_store_cached_positions(const lh_kv_store *store, uint64_t tenant, const uint32_t *tokens,
+                                      uint32_t length);
 /* Before its first rows are sent: shares more, where more has been sent by others meanwhile. */
 void lh_kv_store_share_more(lh_kv_store *store, lh_kv_holding *holding, const uint32_t *tokens,
                             uint32_t length);

@@ -124,6 +124,21 @@ static void the_finish_is_expected_from_costs_and_company(void **state) {
     lh_scheduler_destroy(s);
 }
 
+static void a_prefix_that_is_here_shortens_the_wait(void **state) {
+    (void)state;
+    const lh_cost_chain chain = costs();
+    lh_scheduler *s = create_sharing(64);
+    lh_scheduler_set_costs(s, &chain);
+    lh_sequence_request request = request_of(40, 20);
+    assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
+    assert_int_equal(next_step(s).rows, 40);
+    double ring_us = lh_cost_decode_us(&chain, 40);
+    assert_true(finish_of(s, 40, 20) == 8 * 1000 + 20 * ring_us); /* two pages of 16 are the other's */
+    lh_scheduler_chain_down(s, 0);
+    assert_true(finish_of(s, 40, 20) > 40 * 1000);
+    lh_scheduler_destroy(s);
+}
+
 static void without_costs_the_sequences_are_counted(void **state) {
     (void)state;
     lh_scheduler *s = create_full();
@@ -144,6 +159,7 @@ int main(void) {
         cmocka_unit_test(one_that_is_too_long_for_the_other_stays),
         cmocka_unit_test(it_rests_before_it_moves_again),
         cmocka_unit_test(the_finish_is_expected_from_costs_and_company),
+        cmocka_unit_test(a_prefix_that_is_here_shortens_the_wait),
         cmocka_unit_test(without_costs_the_sequences_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,9 +23,10 @@ static void on_event(void *context, uint64_t handle, const lh_sequence_event *ev
     h->status = event->status;
 }
 
-lh_scheduler *create_scheduler(uint32_t chunk_rows) {
+static lh_scheduler *create(uint32_t chunk_rows, bool prefix_cache) {
     const lh_scheduler_options options = {.sequences_max = 4,
                                           .queue_max = 2,
+                                          .prefix_cache = prefix_cache,
                                           .overlap = {LH_OVERLAP_MANUAL, chunk_rows, 1},
                                           .rows_max = 64,
                                           .vocabulary = 1000,
@@ -37,6 +38,10 @@ lh_scheduler *create_scheduler(uint32_t chunk_rows) {
     memset(ears, 0, sizeof ears);
     assert_int_equal(lh_scheduler_create(&options, &sink, 0, &scheduler, NULL), LH_OK);
     return scheduler;
+}
+
+lh_scheduler *create_scheduler(uint32_t chunk_rows) {
+    return create(chunk_rows, false);
 }
 
 uint64_t blocks_held(const lh_scheduler *scheduler) {
@@ -69,6 +74,12 @@ lh_status submit_request(lh_scheduler *scheduler, const lh_sequence_request *req
 
 lh_scheduler *create_ready(uint32_t chunk_rows) {
     lh_scheduler *scheduler = create_scheduler(chunk_rows);
+    bring_chain_up(scheduler, 7, 0);
+    return scheduler;
+}
+
+lh_scheduler *create_sharing(uint32_t chunk_rows) {
+    lh_scheduler *scheduler = create(chunk_rows, true);
     bring_chain_up(scheduler, 7, 0);
     return scheduler;
 }

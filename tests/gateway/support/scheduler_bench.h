@@ -21,6 +21,8 @@ extern heard ears[8]; /* by the sequence's handle */
 lh_scheduler *create_scheduler(uint32_t chunk_rows);
 /* With a chain of epoch 7. */
 lh_scheduler *create_ready(uint32_t chunk_rows);
+/* The same, with prefixes kept and shared. */
+lh_scheduler *create_sharing(uint32_t chunk_rows);
 /* And with one request of handle 0, which is sequence 1. */
 lh_scheduler *create_with_prompt(uint32_t chunk_rows, uint32_t prompt_tokens, uint32_t max_tokens);
 /* Blocks that are not free: of 16 positions. */
