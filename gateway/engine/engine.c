@@ -1,106 +1,13 @@
-/* The engine's thread: plugs the chains' conductors to libuv, to their first hops, to the fleet port and to the front desk. What happens is
- * the conductors'; here is only how it hears of it and how its wishes are done. */
-#include "gateway/engine/engine.h"
+/* The engine's thread: plugs the chains' conductors to libuv, to their first hops (engine_chain.c), to the fleet port and to the front
+ * desk. What happens is the conductors'; here is only how it hears of it and how its wishes are done. */
+#include "gateway/engine/engine_state.h"
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "gateway/engine/engine_hop.h"
-#include "gateway/engine/engine_life.h"
-#include "gateway/engine/event_mail.h"
-#include "gateway/engine/fleet_queries.h"
 #include "gateway/engine/fleet_view_json.h"
-#include "gateway/engine/front_desk.h"
-#include "gateway/engine/replicas.h"
-#include "gateway/fleet/fleet_server.h"
-#include "gateway/trace/step_recorder.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* One of the chains, as the loop sees it. */
-typedef struct engine_chain {
-    lh_engine *engine;
-    uint32_t index;
-    lh_engine_hop *hop;
-} engine_chain;
-
-struct lh_engine {
-    lh_engine_options options;
-    uv_loop_t loop;
-    uv_async_t wake;
-    uv_timer_t timer;
-    uv_prepare_t written; /* before the loop looks for news: what was to be written has been */
-    pthread_t thread;
-    lh_replicas *replicas;
-    lh_front_desk *desk;
-    lh_event_mail *mail;
-    lh_fleet_queries *queries;
-    engine_chain chains[LH_REPLICAS_MAX];
-    lh_fleet_server *server;
-    lh_step_recorder *recorder; /* NULL: nothing is traced */
-    lh_trace_part *parts;       /* [sequences_max]: scratch */
-    uint32_t parts_open;        /* hops and server: the loop ends when they have closed */
-    bool was_ready, is_closing;
-
-    atomic_bool is_draining, is_stopping;
-    atomic_int state;
-    atomic_uint running, waiting;
-    uint32_t places;
-    _Atomic uint64_t positions, positions_free;
-};
-
-/* ---- Actions ----------------------------------------------------------------------------------------------------- */
-
-static void record_step(const engine_chain *chain, const lh_step_manifest *manifest, int64_t formed_us) {
-    lh_engine *engine = chain->engine;
-    if (!engine->recorder)
-        return;
-    const lh_scheduler *scheduler = lh_conductor_scheduler(lh_replicas_at(engine->replicas, chain->index));
-    uint32_t count = lh_scheduler_traced_parts(scheduler, manifest->step, engine->parts,
-                                               engine->options.scheduler.sequences_max);
-    lh_step_recorder_submit(engine->recorder, manifest, engine->parts, count, formed_us, lh_clock_us());
-}
-
-static void submit_step(const engine_chain *chain, const lh_step_manifest *manifest) {
-    lh_error error;
-    uint32_t epoch = manifest->epoch;
-    uint64_t step = manifest->step;
-    int64_t formed_us = lh_clock_us();
-    lh_status status = lh_engine_hop_submit(chain->hop, manifest, &error);
-    if (status == LH_OK && manifest->timed)
-        record_step(chain, manifest, formed_us);
-    if (status != LH_OK)
-        lh_replicas_step_done(chain->engine->replicas, chain->index, epoch, step, status, error.message,
-                              lh_clock_us());
-}
-
-static void connect_first(const engine_chain *chain, const char *address, bool over_tls) {
-    lh_error error;
-    lh_log(LH_LOG_INFO, "engine", "connecting to the first worker chain=%u address=%s tls=%d",
-           chain->index + 1, address, over_tls);
-    if (lh_engine_hop_connect(chain->hop, address, over_tls, &error) != LH_OK)
-        lh_log(LH_LOG_ERROR, "engine", "no connection to the first worker address=%s error=\"%s\"", address,
-               error.message);
-}
-
-static void act(const engine_chain *chain, const lh_action *action) {
-    switch (action->kind) {
-    case LH_ACTION_CONNECT:
-        connect_first(chain, action->address, action->tls);
-        break;
-    case LH_ACTION_SUBMIT:
-        submit_step(chain, action->manifest);
-        break;
-    case LH_ACTION_CANCEL:
-        lh_engine_hop_cancel(chain->hop, action->step);
-        break;
-    case LH_ACTION_ABANDON:
-        lh_engine_hop_cancel_all(chain->hop);
-        break;
-    }
-}
 
 /* ---- One turn ---------------------------------------------------------------------------------------------------- */
 
@@ -141,14 +48,13 @@ static void set_timer(lh_engine *engine) {
     uv_timer_start(&engine->timer, on_timer, wait_ms, 0);
 }
 
-/* After everything that was told to the chains' conductors: does what they want done. */
-static void turn(lh_engine *engine) {
+void lh_engine_turn(lh_engine *engine) {
     lh_action action;
     uint32_t index;
     if (engine->is_closing)
         return;
     while (lh_replicas_next_action(engine->replicas, lh_clock_us(), &index, &action))
-        act(&engine->chains[index], &action);
+        lh_engine_chain_act(&engine->chains[index], &action);
     publish(engine);
     set_timer(engine);
 }
@@ -156,46 +62,18 @@ static void turn(lh_engine *engine) {
 static void on_timer(uv_timer_t *timer) {
     lh_engine *engine = timer->data;
     lh_replicas_tick(engine->replicas, lh_clock_us());
-    turn(engine);
+    lh_engine_turn(engine);
 }
 
 /* ---- What is heard ----------------------------------------------------------------------------------------------- */
-
-static void measure_first_hop(const engine_chain *chain) {
-    lh_hop_profile first_hop;
-    lh_engine_hop_read_profile(chain->hop, &first_hop);
-    lh_replicas_measure_first_hop(chain->engine->replicas, chain->index, &first_hop);
-}
-
-static void on_hop_state(void *context, bool connected, const char *reason) {
-    const engine_chain *chain = context;
-    measure_first_hop(chain);
-    lh_replicas_first_hop(chain->engine->replicas, chain->index, connected, lh_clock_us(), reason);
-    turn(chain->engine);
-}
-
-static void on_hop_done(void *context, uint32_t epoch, uint64_t step, lh_status status, const char *message) {
-    const engine_chain *chain = context;
-    lh_engine *engine = chain->engine;
-    if (engine->recorder)
-        lh_step_recorder_done(engine->recorder, epoch, step, status, lh_clock_us());
-    lh_replicas_step_done(engine->replicas, chain->index, epoch, step, status, message, lh_clock_us());
-    turn(engine);
-}
-
-static void on_hop_times(void *context, uint32_t epoch, uint64_t step, const uint8_t *frames, size_t length) {
-    lh_engine *engine = ((const engine_chain *)context)->engine;
-    if (engine->recorder)
-        lh_step_recorder_times(engine->recorder, epoch, step, frames, length);
-}
 
 static lh_status on_report(void *context, const lh_worker_report *report, lh_fleet_answer *answer,
                            lh_error *error) {
     lh_engine *engine = context;
     for (uint32_t i = 0; i < lh_replicas_count(engine->replicas); i++)
-        measure_first_hop(&engine->chains[i]);
+        lh_engine_chain_measure(&engine->chains[i]);
     lh_status status = lh_replicas_put(engine->replicas, report, lh_clock_us(), answer, error);
-    turn(engine);
+    lh_engine_turn(engine);
     return status;
 }
 
@@ -224,7 +102,7 @@ static lh_status on_results(void *context, const char *chain, const char *peer_n
         lh_step_recorder_results(engine->recorder, epoch, step, now_us);
     lh_status status =
         lh_replicas_results(engine->replicas, (uint32_t)index, epoch, step, results, count, now_us, error);
-    turn(engine);
+    lh_engine_turn(engine);
     return status;
 }
 
@@ -339,7 +217,7 @@ static void on_wake(uv_async_t *async) {
     }
     take_submissions(engine);
     take_cancels(engine);
-    turn(engine);
+    lh_engine_turn(engine);
     answer_queries(engine);
 }
 
@@ -361,15 +239,6 @@ static lh_status create_recorder(lh_engine *engine, lh_error *error) {
     return lh_step_recorder_create(engine->options.traces, &engine->recorder, error);
 }
 
-static lh_status create_chain(lh_engine *engine, uint32_t index, lh_error *error) {
-    const lh_engine_options *o = &engine->options;
-    engine_chain *chain = &engine->chains[index];
-    const lh_engine_hop_events events = {chain, on_hop_state, on_hop_done, on_hop_times};
-    *chain = (engine_chain){.engine = engine, .index = index};
-    return lh_engine_hop_create(&engine->loop, lh_replicas_name(engine->replicas, index), o->tls, &o->limits,
-                                &events, &chain->hop, error);
-}
-
 static lh_status create_parts(lh_engine *engine, lh_error *error) {
     const lh_engine_options *o = &engine->options;
     const lh_scheduler_sink sink = {engine, on_event};
@@ -384,7 +253,7 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
     if (status == LH_OK)
         status = lh_fleet_queries_create(wake, engine, &engine->queries, error);
     for (uint32_t i = 0; i < o->replicas && status == LH_OK; i++)
-        status = create_chain(engine, i, error);
+        status = lh_engine_chain_create(engine, i, error);
     if (status == LH_OK)
         status = lh_fleet_server_create(&engine->loop, o->fleet_listen, o->tls, &o->limits, o->model_name,
                                         o->model_file, &owner, &engine->server, error);
