@@ -71,7 +71,8 @@ class RollingRestart(unittest.TestCase):
             self.assertEqual(fleet.fleet_state()["queue"]["totals"]["failed"], 0)
             print(f"    {load.count} streams, longest pause {max(load.pauses) * 1000:.0f} ms")
             self.assertGreaterEqual(load.count, 2)
-            self.assertLess(max(load.pauses), 2 * SLOWNESS)
+            if not is_sanitized():
+                self.assertLess(max(load.pauses), 2 * SLOWNESS)
 
     def stages(self, fleet):
         chains = fleet.fleet_state()["chains"]
