@@ -247,7 +247,7 @@ static uint32_t pick_otherwise(const lh_replicas *r) {
 }
 
 lh_status lh_replicas_submit(lh_replicas *replicas, lh_sequence *sequence, int64_t now_us, lh_error *error) {
-    uint32_t index = pick(replicas, sequence, false);
+    uint32_t index = replicas->count > 1 ? pick(replicas, sequence, false) : 0;
     if (index == LH_REPLICA_NONE)
         index = pick_otherwise(replicas);
     return lh_conductor_submit(replicas->conductors[index], sequence, now_us, error);
