@@ -21,28 +21,6 @@ static const lh_chain *chain_of(simulation *sim) {
     return lh_fleet_chain(fleet_of(sim));
 }
 
-static void pass(simulation *sim, int64_t ms) {
-    simulation_step_until(sim, simulation_now_us(sim) + ms * MS);
-}
-
-static void submit_streams(simulation *sim, int count, uint32_t tokens) {
-    for (int i = 0; i < count; i++)
-        assert_true(simulation_submit(sim, 40 + 17 * (uint32_t)i, tokens, (uint64_t)i, NULL) >= 0);
-}
-
-/* The longest that a stream was silent. */
-static int64_t assert_all_finished(simulation *sim, int count) {
-    int64_t longest_us = 0;
-    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 400000 * MS));
-    for (int i = 0; i < count; i++) {
-        const simulation_stream *s = simulation_stream_at(sim, i);
-        assert_true(s->is_finished && simulation_stream_is_true(s));
-        assert_int_equal(s->count, s->max_tokens);
-        longest_us = s->longest_gap_us > longest_us ? s->longest_gap_us : longest_us;
-    }
-    return longest_us;
-}
-
 /* As if every token of all of them had been replayed. */
 static int64_t pause_max_us(simulation *sim, int count) {
     int64_t rows = 0;
@@ -66,7 +44,7 @@ static void wait_for_successor(simulation *sim) {
     const char *cause;
     int64_t limit_us = simulation_now_us(sim) + 1000 * MS;
     while (!lh_fleet_successor(fleet_of(sim), &cause) && simulation_now_us(sim) < limit_us)
-        pass(sim, 10);
+        small_fleet_pass(sim, 10);
     assert_non_null(lh_fleet_successor(fleet_of(sim), &cause));
 }
 
@@ -83,7 +61,7 @@ static simulation *create_with_memory(int workers, uint64_t memory_bytes, const 
         simulation_add_worker(sim, &worker);
     }
     simulation_wait_ready(sim, 10000 * MS);
-    pass(sim, 1000);
+    small_fleet_pass(sim, 1000);
     return sim;
 }
 
@@ -93,17 +71,17 @@ static void a_leaving_worker_hands_over_what_it_holds(void **state) {
     (void)state;
     for (int node = 1; node <= 3; node++) {
         simulation *sim = small_fleet_create(&near, 3);
-        submit_streams(sim, 5, 200);
-        pass(sim, 500);
+        small_fleet_submit(sim, 5, 200);
+        small_fleet_pass(sim, 500);
         uint64_t before = waits(sim);
         leave(sim, node);
         wait_for_successor(sim);
         assert_int_equal(chain_of(sim)->stage_count, 3);
         assert_true(is_alive(sim, node));
-        pass(sim, 1400);
+        small_fleet_pass(sim, 1400);
         assert_int_equal(chain_of(sim)->stage_count, 2);
         assert_false(is_alive(sim, node));
-        int64_t longest_us = assert_all_finished(sim, 5);
+        int64_t longest_us = small_fleet_assert_finished(sim, 5);
         assert_in_range(longest_us, 0, pause_max_us(sim, 5));
         assert_int_equal(waits(sim), before);
         small_fleet_assert_clean(sim);
@@ -115,17 +93,17 @@ static void a_leaving_worker_hands_over_what_it_holds(void **state) {
 static void every_worker_can_be_restarted_under_load(void **state) {
     (void)state;
     simulation *sim = small_fleet_create(&near, 3);
-    submit_streams(sim, 5, 1500);
+    small_fleet_submit(sim, 5, 1500);
     for (int turn = 0; turn < 6; turn++) {
         int node = 1 + turn % 3;
-        pass(sim, 700);
+        small_fleet_pass(sim, 700);
         leave(sim, node);
         for (int ms = 0; ms < 5000 && is_alive(sim, node); ms += 10)
-            pass(sim, 10);
+            small_fleet_pass(sim, 10);
         assert_false(is_alive(sim, node));
         toy_worker_start(simulation_worker(sim, node));
     }
-    int64_t longest_us = assert_all_finished(sim, 5);
+    int64_t longest_us = small_fleet_assert_finished(sim, 5);
     assert_in_range(longest_us, 0, pause_max_us(sim, 5));
     small_fleet_assert_clean(sim);
     simulation_destroy(sim);
@@ -137,12 +115,12 @@ static void a_spare_takes_the_very_place(void **state) {
     simulation_options options = near;
     options.fleet.planner.stages = 3;
     simulation *sim = small_fleet_create(&options, 4);
-    submit_streams(sim, 5, 200);
-    pass(sim, 500);
+    small_fleet_submit(sim, 5, 200);
+    small_fleet_pass(sim, 500);
     lh_chain before = *chain_of(sim);
     assert_int_equal(lh_chain_find(&before, "d"), -1);
     leave(sim, 1);
-    int64_t longest_us = assert_all_finished(sim, 5);
+    int64_t longest_us = small_fleet_assert_finished(sim, 5);
     assert_in_range(longest_us, 0, pause_max_us(sim, 5));
     assert_string_equal(chain_of(sim)->stages[0].name, "d");
     for (uint32_t i = 0; i < 3; i++)
@@ -159,10 +137,10 @@ static void a_spare_takes_the_very_place_of_one_that_died(void **state) {
     simulation_options options = near;
     options.fleet.planner.stages = 3;
     simulation *sim = small_fleet_create(&options, 4);
-    submit_streams(sim, 5, 200);
-    pass(sim, 500);
+    small_fleet_submit(sim, 5, 200);
+    small_fleet_pass(sim, 500);
     toy_worker_kill(simulation_worker(sim, 2));
-    assert_in_range(assert_all_finished(sim, 5), 300 * MS, 3500 * MS);
+    assert_in_range(small_fleet_assert_finished(sim, 5), 300 * MS, 3500 * MS);
     assert_string_equal(chain_of(sim)->stages[1].name, "d");
     assert_int_equal(toy_worker_current_figures(simulation_worker(sim, 1)).loads, 1);
     assert_int_equal(toy_worker_current_figures(simulation_worker(sim, 3)).loads, 1);
@@ -174,10 +152,10 @@ static void a_spare_takes_the_very_place_of_one_that_died(void **state) {
 static void where_memory_holds_one_stage_it_is_loaded_in_the_pause(void **state) {
     (void)state;
     simulation *sim = create_with_memory(3, 8000, &near);
-    submit_streams(sim, 5, 200);
-    pass(sim, 500);
+    small_fleet_submit(sim, 5, 200);
+    small_fleet_pass(sim, 500);
     leave(sim, 2);
-    assert_in_range(assert_all_finished(sim, 5), 300 * MS, 700 * MS);
+    assert_in_range(small_fleet_assert_finished(sim, 5), 300 * MS, 700 * MS);
     assert_int_equal(chain_of(sim)->stage_count, 2);
     assert_false(is_alive(sim, 2));
     small_fleet_assert_clean(sim);
@@ -188,13 +166,13 @@ static void where_memory_holds_one_stage_it_is_loaded_in_the_pause(void **state)
 static void where_nobody_can_take_over_it_stays_while_it_is_needed(void **state) {
     (void)state;
     simulation *sim = create_with_memory(2, 7000, &near);
-    submit_streams(sim, 3, 200);
-    pass(sim, 300);
+    small_fleet_submit(sim, 3, 200);
+    small_fleet_pass(sim, 300);
     leave(sim, 2);
-    pass(sim, 2000);
+    small_fleet_pass(sim, 2000);
     assert_true(is_alive(sim, 2));
-    assert_in_range(assert_all_finished(sim, 3), 0, 100 * MS);
-    pass(sim, 2000);
+    assert_in_range(small_fleet_assert_finished(sim, 3), 0, 100 * MS);
+    small_fleet_pass(sim, 2000);
     assert_false(is_alive(sim, 2));
     assert_int_equal(chain_of(sim)->state, LH_CHAIN_NONE);
     assert_non_null(strstr(lh_fleet_reason(fleet_of(sim)), "no split fits"));
@@ -209,12 +187,12 @@ static void a_successor_that_loses_a_worker_is_planned_anew(void **state) {
     simulation_options options = near;
     options.fleet.planner.stages = 2;
     simulation *sim = small_fleet_create(&options, 4);
-    submit_streams(sim, 5, 400);
-    pass(sim, 500);
+    small_fleet_submit(sim, 5, 400);
+    small_fleet_pass(sim, 500);
     leave(sim, 1);
     wait_for_successor(sim);
     toy_worker_kill(simulation_worker(sim, 3)); /* c, which is first among the spares */
-    int64_t longest_us = assert_all_finished(sim, 5);
+    int64_t longest_us = small_fleet_assert_finished(sim, 5);
     assert_in_range(longest_us, 0, pause_max_us(sim, 5));
     assert_string_equal(chain_of(sim)->stages[0].name, "d");
     assert_false(is_alive(sim, 1));
@@ -227,12 +205,12 @@ static void one_that_goes_too_soon_costs_what_is_left_to_load(void **state) {
     (void)state;
     for (int after_ms = 0; after_ms < 1200; after_ms += 60) {
         simulation *sim = small_fleet_create(&near, 3);
-        submit_streams(sim, 5, 200);
-        pass(sim, 500);
+        small_fleet_submit(sim, 5, 200);
+        small_fleet_pass(sim, 500);
         leave(sim, 2);
-        pass(sim, after_ms);
+        small_fleet_pass(sim, after_ms);
         toy_worker_kill(simulation_worker(sim, 2));
-        assert_in_range(assert_all_finished(sim, 5), 0, 3500 * MS);
+        assert_in_range(small_fleet_assert_finished(sim, 5), 0, 3500 * MS);
         small_fleet_assert_clean(sim);
         simulation_destroy(sim);
     }
@@ -251,18 +229,18 @@ static void one_that_has_come_is_used_when_it_has_stayed(void **state) {
     (void)state;
     simulation_options options = growing();
     simulation *sim = small_fleet_create(&options, 2);
-    submit_streams(sim, 5, 3000);
+    small_fleet_submit(sim, 5, 3000);
     toy_worker_options third = small_worker(2);
     simulation_add_worker(sim, &third);
     uint32_t epoch = chain_of(sim)->epoch;
-    pass(sim, 9900);
+    small_fleet_pass(sim, 9900);
     assert_int_equal(chain_of(sim)->epoch, epoch);
-    pass(sim, 2000);
+    small_fleet_pass(sim, 2000);
     assert_int_equal(chain_of(sim)->stage_count, 3);
-    int64_t longest_us = assert_all_finished(sim, 5);
+    int64_t longest_us = small_fleet_assert_finished(sim, 5);
     assert_in_range(longest_us, 0, pause_max_us(sim, 5));
     epoch = chain_of(sim)->epoch;
-    pass(sim, 200000);
+    small_fleet_pass(sim, 200000);
     assert_int_equal(chain_of(sim)->epoch, epoch);
     small_fleet_assert_clean(sim);
     simulation_destroy(sim);
@@ -277,7 +255,7 @@ static void one_with_which_nothing_becomes_faster_changes_nothing(void **state) 
     toy_worker_options seventh = small_worker(6);
     simulation_add_worker(sim, &seventh);
     uint32_t epoch = chain_of(sim)->epoch;
-    pass(sim, 100000);
+    small_fleet_pass(sim, 100000);
     assert_int_equal(chain_of(sim)->epoch, epoch);
     simulation_destroy(sim);
 }
@@ -287,16 +265,16 @@ static void one_that_comes_back_after_a_stall_is_used_again(void **state) {
     (void)state;
     simulation_options options = growing();
     simulation *sim = small_fleet_create(&options, 3);
-    submit_streams(sim, 5, 2000);
-    pass(sim, 500);
+    small_fleet_submit(sim, 5, 2000);
+    small_fleet_pass(sim, 500);
     network_stall(simulation_network(sim), 2, simulation_now_us(sim) + 4000 * MS);
-    pass(sim, 5000);
+    small_fleet_pass(sim, 5000);
     assert_int_equal(chain_of(sim)->stage_count, 2);
-    pass(sim, 9000);
+    small_fleet_pass(sim, 9000);
     assert_int_equal(chain_of(sim)->stage_count, 2);
-    pass(sim, 4000);
+    small_fleet_pass(sim, 4000);
     assert_int_equal(chain_of(sim)->stage_count, 3);
-    assert_all_finished(sim, 5);
+    small_fleet_assert_finished(sim, 5);
     small_fleet_assert_clean(sim);
     simulation_destroy(sim);
 }
@@ -309,7 +287,7 @@ static void one_that_comes_and_goes_is_taken_back_ever_more_seldom(void **state)
     int taken_back = 0, first_ten_minutes = 0;
     bool was_whole = true;
     for (int second = 0; second < 3600; second++) {
-        pass(sim, 1000);
+        small_fleet_pass(sim, 1000);
         bool is_whole = chain_of(sim)->stage_count == 3;
         taken_back += is_whole && !was_whole;
         if (is_whole)
@@ -328,7 +306,7 @@ static void switched_off_a_spare_waits(void **state) {
     simulation *sim = small_fleet_create(&near, 2);
     toy_worker_options third = small_worker(2);
     simulation_add_worker(sim, &third);
-    pass(sim, 100000);
+    small_fleet_pass(sim, 100000);
     assert_int_equal(chain_of(sim)->stage_count, 2);
     simulation_destroy(sim);
 }
@@ -341,11 +319,11 @@ static void where_memory_holds_one_stage_it_grows_when_it_is_idle(void **state) 
     toy_worker_options third = small_worker(2);
     third.memory_bytes = 8000;
     simulation_add_worker(sim, &third);
-    submit_streams(sim, 3, 2500);
-    pass(sim, 20000);
+    small_fleet_submit(sim, 3, 2500);
+    small_fleet_pass(sim, 20000);
     assert_int_equal(chain_of(sim)->stage_count, 2);
-    assert_in_range(assert_all_finished(sim, 3), 0, 100 * MS);
-    pass(sim, 3000);
+    assert_in_range(small_fleet_assert_finished(sim, 3), 0, 100 * MS);
+    small_fleet_pass(sim, 3000);
     assert_int_equal(chain_of(sim)->stage_count, 3);
     small_fleet_assert_clean(sim);
     simulation_destroy(sim);

@@ -7,23 +7,16 @@ static const lh_chain *chain_of(simulation *sim) {
     return lh_fleet_chain(lh_conductor_fleet(simulation_conductor(sim)));
 }
 
-static void submit_streams(simulation *sim, int count) {
-    for (int i = 0; i < count; i++)
-        assert_true(simulation_submit(sim, 40 + 17 * (uint32_t)i, 100, (uint64_t)i, NULL) >= 0);
-}
-
-static int64_t assert_all_finished(simulation *sim, int count) {
-    int64_t longest_us = 0;
-    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 200000 * MS));
-    for (int i = 0; i < count; i++) {
-        const simulation_stream *s = simulation_stream_at(sim, i);
-        assert_true(s->is_finished);
-        assert_int_equal(s->count, s->max_tokens);
-        assert_true(simulation_stream_is_true(s));
-        if (s->longest_gap_us > longest_us)
-            longest_us = s->longest_gap_us;
+/* Two workers, each of which holds half of the model and no more. */
+static simulation *create_without_spare(void) {
+    simulation *sim = simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS}});
+    for (int i = 0; i < 2; i++) {
+        toy_worker_options worker = small_worker(i);
+        worker.memory_bytes = 7000;
+        simulation_add_worker(sim, &worker);
     }
-    return longest_us;
+    simulation_wait_ready(sim, 10000 * MS);
+    return sim;
 }
 
 /* Each worker, at many moments: killed and started again. */
@@ -32,12 +25,12 @@ static void a_restarted_worker_is_replayed(void **state) {
     for (int node = 1; node <= 3; node++) {
         for (int after_ms = 0; after_ms < 2000; after_ms += 130) {
             simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
-            submit_streams(sim, 5);
+            small_fleet_submit(sim, 5, 100);
             simulation_step_until(sim, simulation_now_us(sim) + after_ms * MS);
             toy_worker_kill(simulation_worker(sim, node));
             simulation_step_until(sim, simulation_now_us(sim) + 400 * MS);
             toy_worker_start(simulation_worker(sim, node));
-            assert_in_range(assert_all_finished(sim, 5), 0, 3000 * MS);
+            assert_in_range(small_fleet_assert_finished(sim, 5), 0, 3000 * MS);
             small_fleet_assert_clean(sim);
             simulation_destroy(sim);
         }
@@ -50,10 +43,10 @@ static void other_workers_take_over(void **state) {
     (void)state;
     for (int node = 1; node <= 3; node++) {
         simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
-        submit_streams(sim, 5);
+        small_fleet_submit(sim, 5, 100);
         simulation_step_until(sim, simulation_now_us(sim) + 600 * MS);
         toy_worker_kill(simulation_worker(sim, node));
-        assert_in_range(assert_all_finished(sim, 5), 0, 3500 * MS);
+        assert_in_range(small_fleet_assert_finished(sim, 5), 0, 3500 * MS);
         assert_int_equal(chain_of(sim)->stage_count, 2);
         small_fleet_assert_clean(sim);
         simulation_destroy(sim);
@@ -72,12 +65,12 @@ static void a_spare_waits_until_it_is_needed(void **state) {
     simulation_wait_ready(sim, 10000 * MS);
     uint32_t epoch = chain_of(sim)->epoch;
     simulation_add_worker(sim, &workers[2]);
-    submit_streams(sim, 4);
+    small_fleet_submit(sim, 4, 100);
     simulation_step_until(sim, simulation_now_us(sim) + 700 * MS);
     assert_int_equal(chain_of(sim)->epoch, epoch);
     assert_int_equal(chain_of(sim)->stage_count, 2);
     toy_worker_kill(simulation_worker(sim, 1));
-    assert_in_range(assert_all_finished(sim, 4), 0, 3500 * MS);
+    assert_in_range(small_fleet_assert_finished(sim, 4), 0, 3500 * MS);
     assert_int_equal(lh_chain_find(chain_of(sim), "a"), -1);
     small_fleet_assert_clean(sim);
     simulation_destroy(sim);
@@ -87,13 +80,8 @@ static void a_spare_waits_until_it_is_needed(void **state) {
  * back when the worker is. */
 static void without_a_spare_the_streams_end_cleanly(void **state) {
     (void)state;
-    simulation *sim = simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS}});
-    toy_worker_options workers[2] = {small_worker(0), small_worker(1)};
-    workers[0].memory_bytes = workers[1].memory_bytes = 7000;
-    simulation_add_worker(sim, &workers[0]);
-    simulation_add_worker(sim, &workers[1]);
-    simulation_wait_ready(sim, 10000 * MS);
-    submit_streams(sim, 3);
+    simulation *sim = create_without_spare();
+    small_fleet_submit(sim, 3, 100);
     simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
     int64_t killed_us = simulation_now_us(sim);
     toy_worker_kill(simulation_worker(sim, 2));
@@ -129,10 +117,10 @@ static void a_spare_that_loads_for_long_is_waited_for(void **state) {
         simulation_add_worker(sim, &workers[i]);
     }
     simulation_wait_ready(sim, 20000 * MS);
-    submit_streams(sim, 3);
+    small_fleet_submit(sim, 3, 100);
     simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
     toy_worker_kill(simulation_worker(sim, 2));
-    assert_in_range(assert_all_finished(sim, 3), 8000 * MS, 10000 * MS);
+    assert_in_range(small_fleet_assert_finished(sim, 3), 8000 * MS, 10000 * MS);
     simulation_destroy(sim);
 }
 
@@ -147,7 +135,7 @@ static void but_not_for_ever(void **state) {
         simulation_add_worker(sim, &workers[i]);
     }
     simulation_wait_ready(sim, 20000 * MS);
-    submit_streams(sim, 3);
+    small_fleet_submit(sim, 3, 100);
     simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
     int64_t killed_us = simulation_now_us(sim);
     toy_worker_kill(simulation_worker(sim, 2));
@@ -166,7 +154,7 @@ static void the_time_to_an_error_counts_from_the_last_step(void **state) {
         simulation_add_worker(sim, &workers[0]);
         simulation_add_worker(sim, &workers[1]);
         simulation_wait_ready(sim, 10000 * MS);
-        submit_streams(sim, 3);
+        small_fleet_submit(sim, 3, 100);
         simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
         int64_t lost_us = simulation_now_us(sim);
         if (one_way)
@@ -185,10 +173,10 @@ static void a_stalled_worker_is_replaced_and_comes_back_harmless(void **state) {
     (void)state;
     for (int stall_ms = 200; stall_ms <= 9000; stall_ms += 800) {
         simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
-        submit_streams(sim, 5);
+        small_fleet_submit(sim, 5, 100);
         simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
         network_stall(simulation_network(sim), 2, simulation_now_us(sim) + stall_ms * MS);
-        assert_in_range(assert_all_finished(sim, 5), 0, 7000 * MS);
+        assert_in_range(small_fleet_assert_finished(sim, 5), 0, 7000 * MS);
         simulation_step_until(sim, simulation_now_us(sim) + 10000 * MS);
         small_fleet_assert_clean(sim);
         simulation_destroy(sim);
@@ -200,7 +188,7 @@ static void a_partitioned_worker_is_replaced(void **state) {
     for (int one_way = 0; one_way < 2; one_way++) {
         for (int node = 1; node <= 3; node++) {
             simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
-            submit_streams(sim, 5);
+            small_fleet_submit(sim, 5, 100);
             simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
             for (int other = 0; other <= 3; other++) {
                 if (other == node)
@@ -209,7 +197,7 @@ static void a_partitioned_worker_is_replaced(void **state) {
                 if (!one_way)
                     network_block(simulation_network(sim), other, node, simulation_now_us(sim) + 20000 * MS);
             }
-            assert_in_range(assert_all_finished(sim, 5), 0, 7000 * MS);
+            assert_in_range(small_fleet_assert_finished(sim, 5), 0, 7000 * MS);
             assert_int_equal(chain_of(sim)->stage_count, 2);
             simulation_destroy(sim);
         }
@@ -222,11 +210,11 @@ static void a_cut_hop_is_formed_again(void **state) {
     static const int hops[][2] = {{0, 1}, {1, 2}, {2, 3}, {3, 0}};
     for (size_t i = 0; i < sizeof hops / sizeof hops[0]; i++) {
         simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
-        submit_streams(sim, 5);
+        small_fleet_submit(sim, 5, 100);
         simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
         uint32_t epoch = chain_of(sim)->epoch;
         network_cut(simulation_network(sim), hops[i][0], hops[i][1]);
-        assert_in_range(assert_all_finished(sim, 5), 1, 2500 * MS);
+        assert_in_range(small_fleet_assert_finished(sim, 5), 1, 2500 * MS);
         assert_true(chain_of(sim)->epoch > epoch);
         assert_int_equal(chain_of(sim)->stage_count, 3);
         small_fleet_assert_clean(sim);
@@ -243,12 +231,12 @@ static void a_hop_that_stays_down_is_avoided(void **state) {
         const int *hop = hops[i / 2];
         simulation *sim = small_fleet_create(
             &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.planner.stages = 3}, 4);
-        submit_streams(sim, 5);
+        small_fleet_submit(sim, 5, 100);
         simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
         network_block(simulation_network(sim), hop[0], hop[1], simulation_now_us(sim) + 30000 * MS);
         if (i % 2)
             network_block(simulation_network(sim), hop[1], hop[0], simulation_now_us(sim) + 30000 * MS);
-        assert_in_range(assert_all_finished(sim, 5), 1, 5000 * MS);
+        assert_in_range(small_fleet_assert_finished(sim, 5), 1, 5000 * MS);
         assert_int_equal(chain_of(sim)->stage_count, 3);
         simulation_step_until(sim, simulation_now_us(sim) + 40000 * MS);
         small_fleet_assert_clean(sim);
@@ -258,13 +246,8 @@ static void a_hop_that_stays_down_is_avoided(void **state) {
 
 static void without_a_way_around_a_hop_the_streams_end_cleanly(void **state) {
     (void)state;
-    simulation *sim = simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS}});
-    toy_worker_options workers[2] = {small_worker(0), small_worker(1)};
-    workers[0].memory_bytes = workers[1].memory_bytes = 7000;
-    simulation_add_worker(sim, &workers[0]);
-    simulation_add_worker(sim, &workers[1]);
-    simulation_wait_ready(sim, 10000 * MS);
-    submit_streams(sim, 3);
+    simulation *sim = create_without_spare();
+    small_fleet_submit(sim, 3, 100);
     simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
     int64_t cut_us = simulation_now_us(sim);
     network_block(simulation_network(sim), 1, 2, cut_us + 9000 * MS);
@@ -281,7 +264,7 @@ static void corruption_never_becomes_text(void **state) {
     for (uint64_t seed = 0; seed < 8; seed++) {
         simulation *sim = small_fleet_create(
             &(simulation_options){.seed = seed, .link = {.delay_us = 5 * MS, .corruption = 0.004}}, 3);
-        submit_streams(sim, 5);
+        small_fleet_submit(sim, 5, 100);
         assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 200000 * MS));
         for (int i = 0; i < 5; i++)
             assert_true(simulation_stream_is_true(simulation_stream_at(sim, i)));
@@ -326,7 +309,7 @@ static void a_poisonous_sequence_fails_alone(void **state) {
 static void a_restarted_gateway_finds_its_fleet(void **state) {
     (void)state;
     simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
-    submit_streams(sim, 5);
+    small_fleet_submit(sim, 5, 100);
     simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
     uint32_t epoch = chain_of(sim)->epoch;
     simulation_restart_gateway(sim, 500 * MS);
@@ -347,13 +330,13 @@ static void a_restarted_gateway_finds_its_fleet(void **state) {
 static void a_leaving_worker_is_let_go(void **state) {
     (void)state;
     simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
-    submit_streams(sim, 5);
+    small_fleet_submit(sim, 5, 100);
     simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
     toy_worker_set_leaving(simulation_worker(sim, 2), true);
     simulation_step_until(sim, simulation_now_us(sim) + 2000 * MS);
     assert_int_equal(lh_chain_find(chain_of(sim), "b"), -1);
     toy_worker_kill(simulation_worker(sim, 2));
-    assert_in_range(assert_all_finished(sim, 5), 0, 2500 * MS);
+    assert_in_range(small_fleet_assert_finished(sim, 5), 0, 2500 * MS);
     small_fleet_assert_clean(sim);
     simulation_destroy(sim);
 }

@@ -29,10 +29,6 @@ static lh_scheduler_figures figures_at(simulation *sim, uint32_t chain) {
     return lh_scheduler_current_figures(lh_conductor_scheduler(conductor_at(sim, chain)));
 }
 
-static void pass(simulation *sim, int64_t ms) {
-    simulation_step_until(sim, simulation_now_us(sim) + ms * MS);
-}
-
 static bool are_ready(simulation *sim) {
     for (uint32_t i = 0; i < CHAINS; i++)
         if (chain_at(sim, i)->state != LH_CHAIN_READY)
@@ -43,7 +39,7 @@ static bool are_ready(simulation *sim) {
 static void wait_ready(simulation *sim) {
     int64_t limit_us = simulation_now_us(sim) + 10000 * MS;
     while (!are_ready(sim) && simulation_now_us(sim) < limit_us)
-        pass(sim, 10);
+        small_fleet_pass(sim, 10);
     assert_true(are_ready(sim));
 }
 
@@ -61,25 +57,8 @@ static simulation *create(const simulation_options *options, int workers) {
     for (int i = 0; i < workers; i++)
         add_worker(sim, i, HALF, 100);
     wait_ready(sim);
-    pass(sim, 1000);
+    small_fleet_pass(sim, 1000);
     return sim;
-}
-
-static void submit(simulation *sim, int count, uint32_t tokens) {
-    for (int i = 0; i < count; i++)
-        assert_true(simulation_submit(sim, 40 + 17 * (uint32_t)i, tokens, (uint64_t)i, NULL) >= 0);
-}
-
-static int64_t assert_all_finished(simulation *sim, int count) {
-    int64_t longest_us = 0;
-    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 400000 * MS));
-    for (int i = 0; i < count; i++) {
-        const simulation_stream *s = simulation_stream_at(sim, i);
-        assert_true(s->is_finished && simulation_stream_is_true(s));
-        assert_int_equal(s->count, s->max_tokens);
-        longest_us = s->longest_gap_us > longest_us ? s->longest_gap_us : longest_us;
-    }
-    return longest_us;
 }
 
 static bool is_in_ready_chain(simulation *sim, const char *worker) {
@@ -91,7 +70,7 @@ static bool is_in_ready_chain(simulation *sim, const char *worker) {
 
 /* Nothing is left on any worker of a chain, and no promise was broken. */
 static void assert_clean(simulation *sim) {
-    pass(sim, 2000);
+    small_fleet_pass(sim, 2000);
     assert_int_equal(simulation_breaches(sim), 0);
     for (int node = 1; simulation_worker(sim, node); node++)
         if (is_in_ready_chain(sim, small_worker(node - 1).name))
@@ -107,10 +86,10 @@ static void two_chains_share_the_work(void **state) {
     assert_string_equal(chain_at(sim, 0)->name, "toy");
     assert_string_equal(chain_at(sim, 1)->name, "toy-2");
     assert_true(chain_at(sim, 0)->epoch % 2 == 0 && chain_at(sim, 1)->epoch % 2 == 1);
-    submit(sim, 8, 50);
+    small_fleet_submit(sim, 8, 50);
     assert_in_range(figures_at(sim, 0).running + figures_at(sim, 0).waiting, 3, 5);
     assert_in_range(figures_at(sim, 1).running + figures_at(sim, 1).waiting, 3, 5);
-    assert_all_finished(sim, 8);
+    small_fleet_assert_finished(sim, 8);
     assert_int_equal(lh_replicas_figures(simulation_replicas(sim)).finished, 8);
     assert_clean(sim);
     simulation_destroy(sim);
@@ -125,12 +104,12 @@ static void the_faster_chain_gets_more(void **state) {
     for (int i = 0; i < 4; i++)
         add_worker(sim, i, HALF, i < 2 ? 100 : 400);
     wait_ready(sim);
-    pass(sim, 1000);
+    small_fleet_pass(sim, 1000);
     for (int i = 0; i < 10; i++)
         assert_true(simulation_submit(sim, 400, 20, (uint64_t)i, NULL) >= 0);
     uint32_t fast = figures_at(sim, 0).running + figures_at(sim, 0).waiting;
     assert_in_range(fast, 7, 9);
-    assert_all_finished(sim, 10);
+    small_fleet_assert_finished(sim, 10);
     int64_t last_us[2] = {0, 0};
     for (int i = 0; i < 10; i++) {
         const simulation_stream *s = simulation_stream_at(sim, i);
@@ -147,17 +126,17 @@ static void a_broken_chains_sequences_go_on_elsewhere(void **state) {
     for (int node = 1; node <= 4; node++) {
         simulation_options options = two_chains();
         simulation *sim = create(&options, 4);
-        submit(sim, 8, 200);
-        pass(sim, 500);
+        small_fleet_submit(sim, 8, 200);
+        small_fleet_pass(sim, 500);
         toy_worker_kill(simulation_worker(sim, node));
-        assert_in_range(assert_all_finished(sim, 8), 0, 600 * MS);
+        assert_in_range(small_fleet_assert_finished(sim, 8), 0, 600 * MS);
         uint32_t broken = node <= 2 ? 0 : 1;
         assert_int_equal(chain_at(sim, broken)->state, LH_CHAIN_NONE);
         toy_worker_start(simulation_worker(sim, node));
         wait_ready(sim);
         assert_int_equal(chain_at(sim, broken)->stage_count, 2);
-        submit(sim, 4, 50);
-        assert_all_finished(sim, 12);
+        small_fleet_submit(sim, 4, 50);
+        small_fleet_assert_finished(sim, 12);
         assert_clean(sim);
         simulation_destroy(sim);
     }
@@ -168,16 +147,16 @@ static void a_leaving_worker_is_let_go_where_another_chain_stands_in(void **stat
     (void)state;
     simulation_options options = two_chains();
     simulation *sim = create(&options, 4);
-    submit(sim, 8, 400);
-    pass(sim, 500);
+    small_fleet_submit(sim, 8, 400);
+    small_fleet_pass(sim, 500);
     for (int node = 1; node <= 4; node++) {
         toy_worker_set_leaving(simulation_worker(sim, node), true);
-        pass(sim, 1500);
+        small_fleet_pass(sim, 1500);
         assert_false(toy_worker_is_alive(simulation_worker(sim, node)));
         toy_worker_start(simulation_worker(sim, node));
         wait_ready(sim);
     }
-    assert_in_range(assert_all_finished(sim, 8), 0, 600 * MS);
+    assert_in_range(small_fleet_assert_finished(sim, 8), 0, 600 * MS);
     assert_clean(sim);
     simulation_destroy(sim);
 }
@@ -189,14 +168,14 @@ static void a_spare_of_one_chain_mends_the_other(void **state) {
     simulation *sim = create(&options, 5);
     uint32_t large = chain_at(sim, 0)->stage_count == 3 ? 0 : 1;
     assert_int_equal(chain_at(sim, large)->stage_count, 3);
-    submit(sim, 8, 1500);
-    pass(sim, 500);
+    small_fleet_submit(sim, 8, 1500);
+    small_fleet_pass(sim, 500);
     toy_worker_kill(simulation_worker(sim, large == 0 ? 5 : 1));
-    pass(sim, 10000);
+    small_fleet_pass(sim, 10000);
     assert_true(are_ready(sim));
     assert_int_equal(chain_at(sim, 0)->stage_count, 2);
     assert_int_equal(chain_at(sim, 1)->stage_count, 2);
-    assert_in_range(assert_all_finished(sim, 8), 0, 1500 * MS);
+    assert_in_range(small_fleet_assert_finished(sim, 8), 0, 1500 * MS);
     assert_clean(sim);
     simulation_destroy(sim);
 }
@@ -210,7 +189,7 @@ static void who_waits_takes_the_first_place_that_is_free(void **state) {
     /* two long ones on each chain; then the ones on the first end early, and those that wait at the second come over */
     for (int i = 0; i < 12; i++)
         assert_true(simulation_submit(sim, 50, i % 2 ? 400 : 10, (uint64_t)i, NULL) >= 0);
-    assert_all_finished(sim, 12);
+    small_fleet_assert_finished(sim, 12);
     lh_scheduler_figures all = lh_replicas_figures(simulation_replicas(sim));
     assert_int_equal(all.finished, 12);
     assert_true(figures_at(sim, 0).finished >= 4 && figures_at(sim, 1).finished >= 4);
@@ -230,13 +209,13 @@ static void a_second_chain_forms_when_it_can(void **state) {
     simulation_wait_ready(sim, 10000 * MS);
     assert_int_equal(chain_at(sim, 0)->stage_count, 3);
     assert_int_equal(chain_at(sim, 1)->state, LH_CHAIN_NONE);
-    submit(sim, 4, 1000);
-    pass(sim, 1000);
+    small_fleet_submit(sim, 4, 1000);
+    small_fleet_pass(sim, 1000);
     add_worker(sim, 3, HALF, 100);
     wait_ready(sim);
     assert_int_equal(chain_at(sim, 0)->stage_count, 2);
     assert_int_equal(chain_at(sim, 1)->stage_count, 2);
-    assert_in_range(assert_all_finished(sim, 4), 0, 900 * MS);
+    assert_in_range(small_fleet_assert_finished(sim, 4), 0, 900 * MS);
     assert_clean(sim);
     simulation_destroy(sim);
 }
@@ -245,10 +224,10 @@ static void cancelling_finds_a_sequence_wherever_it_is(void **state) {
     (void)state;
     simulation_options options = two_chains();
     simulation *sim = create(&options, 4);
-    submit(sim, 8, 300);
-    pass(sim, 200);
+    small_fleet_submit(sim, 8, 300);
+    small_fleet_pass(sim, 200);
     toy_worker_kill(simulation_worker(sim, 1));
-    pass(sim, 700); /* half of them have moved */
+    small_fleet_pass(sim, 700); /* half of them have moved */
     for (int i = 0; i < 8; i += 2)
         simulation_cancel(sim, i);
     assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
@@ -267,13 +246,13 @@ static void a_restarted_gateway_deals_as_before(void **state) {
     simulation *sim = create(&options, 4);
     lh_chain before = *chain_at(sim, 1);
     simulation_restart_gateway(sim, 500 * MS);
-    pass(sim, 501);
+    small_fleet_pass(sim, 501);
     wait_ready(sim);
     assert_string_equal(chain_at(sim, 1)->stages[0].name, before.stages[0].name);
     for (int node = 1; node <= 4; node++)
         assert_int_equal(toy_worker_current_figures(simulation_worker(sim, node)).loads, 1);
-    submit(sim, 4, 20);
-    assert_all_finished(sim, 4);
+    small_fleet_submit(sim, 4, 20);
+    small_fleet_assert_finished(sim, 4);
     simulation_destroy(sim);
 }
 

@@ -33,6 +33,27 @@ simulation *small_fleet_create(const simulation_options *options, int workers) {
     return sim;
 }
 
+void small_fleet_pass(simulation *sim, int64_t ms) {
+    simulation_step_until(sim, simulation_now_us(sim) + ms * MS);
+}
+
+void small_fleet_submit(simulation *sim, int count, uint32_t tokens) {
+    for (int i = 0; i < count; i++)
+        assert_true(simulation_submit(sim, 40 + 17 * (uint32_t)i, tokens, (uint64_t)i, NULL) >= 0);
+}
+
+int64_t small_fleet_assert_finished(simulation *sim, int count) {
+    int64_t longest_us = 0;
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 200000 * MS));
+    for (int i = 0; i < count; i++) {
+        const simulation_stream *s = simulation_stream_at(sim, i);
+        assert_true(s->is_finished && simulation_stream_is_true(s));
+        assert_int_equal(s->count, s->max_tokens);
+        longest_us = s->longest_gap_us > longest_us ? s->longest_gap_us : longest_us;
+    }
+    return longest_us;
+}
+
 static bool is_settled(simulation *sim) {
     const lh_scheduler *scheduler = lh_conductor_scheduler(simulation_conductor(sim));
     lh_scheduler_figures figures = lh_scheduler_current_figures(scheduler);

@@ -15,6 +15,12 @@
 toy_worker_options small_worker(int index);
 /* So many workers, and a chain that is ready. Time then is a whole second. */
 simulation *small_fleet_create(const simulation_options *options, int workers);
+/* Time goes on by so much. */
+void small_fleet_pass(simulation *sim, int64_t ms);
+/* Streams 0, 1, ... of unequal prompts and so many tokens each. */
+void small_fleet_submit(simulation *sim, int count, uint32_t tokens);
+/* Runs until streams 0 to count - 1 have ended, each with all its tokens and the right ones. The longest that one was silent, in microseconds. */
+int64_t small_fleet_assert_finished(simulation *sim, int count);
 /* No promise was broken, nothing is left on the workers but the prefixes that the gateway knows of, to the page; waits for releases to
  * settle. */
 void small_fleet_assert_clean(simulation *sim);
