@@ -1,10 +1,10 @@
 /* longhaul-worker: reads the flags, puts the parts together, runs the loop, leaves when it is told to. */
 #include "common/log.h"
-#include "worker/assignment.h"
-#include "worker/assignment_speed.h"
-#include "worker/server.h"
+#include "worker/assignment/assignment.h"
+#include "worker/assignment/assignment_speed.h"
+#include "worker/server/server.h"
 #include "worker/thread_pool.h"
-#include "worker/weight_cache.h"
+#include "worker/weights/weight_cache.h"
 #include "worker/worker_settings.h"
 
 #include <signal.h>

@@ -3,7 +3,7 @@
 
 #include "common/program_options.h"
 #include "common/status.h"
-#include "worker/control_json.h"
+#include "worker/assignment/control_json.h"
 
 #include <stdbool.h>
 #include <stdint.h>

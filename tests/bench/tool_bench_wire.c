@@ -6,7 +6,7 @@
  * read: the receiver's (collect, checksum, check, decode). One thread; the best of the time given. */
 #include "common/crc32c.h"
 #include "worker/api/wire_type.h"
-#include "worker/server_batch.h"
+#include "worker/server/server_batch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

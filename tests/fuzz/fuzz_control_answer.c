@@ -1,5 +1,5 @@
 /* The gateway's answers to a worker's reports: what is taken must be what a worker can act upon. */
-#include "worker/control_json.h"
+#include "worker/assignment/control_json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,15 +12,17 @@ import tempfile
 ROOMS = ("common", "gateway", "kernels", "worker")
 LINES_MAX = 800
 
-# Worker files that know the network; all others are the compute side.
-WORKER_NETWORK = ("worker/main.c", "worker/worker_settings.*", "worker/server*", "worker/assignment*", "worker/control_*", "worker/renewal*",
-                  "worker/weight_*", "worker/weights.*", "worker/next_hop*")
+# The worker's rooms that know the network; all others are its compute side.
+WORKER_NETWORK = ("worker/main.c", "worker/worker_settings.*", "worker/server/*", "worker/assignment/*", "worker/weights/*")
 # What of common/ knows the network.
 COMMON_NETWORK = ("common/h2_*", "common/tls_*", "common/socket_*", "common/address.*", "common/send_order.*",
                   "common/event_loop.*")
 
 # What every room of the gateway stands on.
 GATEWAY_GROUND = ("gateway/growing_array.h", "gateway/random_id.h", "gateway/text/*", "common/*")
+
+# What every room of the worker stands on.
+WORKER_GROUND = ("worker/thread_pool.h", "worker/slowdown.h", "kernels/kernels.h", "common/*")
 
 # First row whose files match decides. (files, may include, but not)
 ARROWS = [
@@ -35,9 +37,14 @@ ARROWS = [
     ("the gateway's engine", ("gateway/engine/*",), ("gateway/*", "worker/api/*", "common/*"), ("gateway/openai/*",)),
     ("the gateway", ("gateway/*",), ("gateway/*", "worker/api/*", "common/*"), ()),
     ("the worker's api", ("worker/api/*",), ("worker/api/*", "common/*"), ()),
+    ("the worker's models", ("worker/model/*",), ("worker/model/*",) + WORKER_GROUND, COMMON_NETWORK),
+    ("the worker's stage", ("worker/stage/*",), ("worker/stage/*", "worker/model/*") + WORKER_GROUND, COMMON_NETWORK),
+    ("the worker's pipeline", ("worker/pipeline/*",), ("worker/pipeline/*", "worker/stage/*") + WORKER_GROUND, COMMON_NETWORK),
+    ("the worker's weights", ("worker/weights/*",), ("worker/weights/*", "worker/model/*") + WORKER_GROUND, ()),
+    ("the worker's server", ("worker/server/*",), ("worker/server/*", "worker/pipeline/*", "worker/stage/*", "worker/api/*") + WORKER_GROUND,
+     ()),
     ("the worker's network side", WORKER_NETWORK, ("worker/*", "kernels/kernels.h", "common/*"), ()),
-    ("the worker's compute side", ("worker/*",), ("worker/*", "kernels/kernels.h", "common/*"),
-     ("worker/api/*",) + WORKER_NETWORK + COMMON_NETWORK),
+    ("the worker's ground", ("worker/*",), WORKER_GROUND, COMMON_NETWORK),
     ("kernels", ("kernels/*",), ("kernels/*", "common/status.h", "common/dtype.h"), ()),
     ("common", ("common/*",), ("common/*",), ()),
 ]
@@ -45,17 +52,17 @@ ARROWS = [
 # Header pattern -> the only files that may include it.
 WALLS = {
     "microhttpd.h": ("gateway/http/http_*",),
-    "jansson.h": ("gateway/*_json.[ch]", "gateway/http/*", "gateway/openai/*", "worker/*_json.[ch]", "worker/json_*",
-                  "worker/assignment*", "worker/control_*", "worker/weight_digests.c",
+    "jansson.h": ("gateway/*_json.[ch]", "gateway/http/*", "gateway/openai/*", 
+                  "worker/assignment/*", "worker/weights/weight_digests.c",
                   "worker/api/step_answer.c", "worker/api/*_json.[ch]", "common/json*"),
-    "curl/*": ("gateway/trace/trace_fetch.c", "worker/weight_fetch.c", "worker/assignment*", "worker/control_*"),
+    "curl/*": ("gateway/trace/trace_fetch.c", "worker/weights/weight_fetch.c", "worker/assignment/*"),
     "nghttp2/*": ("common/h2_session*",),
     "openssl/*": ("common/tls_*", "common/digest.c", "common/h2_*"),
     "uv.h": ("common/h2_*", "common/tls_*", "common/socket_*", "common/address.*", "common/event_loop.*", "worker/main.c",
-             "worker/server*", "worker/assignment*", "worker/control_*", "worker/next_hop*", "worker/api/worker_client*",
+             "worker/server/*", "worker/assignment/*", "worker/api/worker_client*",
              "gateway/main.c", "gateway/engine/engine*", "gateway/fleet/fleet_*"),
     "pcre2.h": ("gateway/text/pre_tokenizer.c",),
-    "xxhash.h": ("worker/sampler.c", "gateway/text/vocabulary.c", "gateway/schedule/prefix_index.c"),
+    "xxhash.h": ("worker/stage/sampler.c", "gateway/text/vocabulary.c", "gateway/schedule/prefix_index.c"),
     "sys/socket.h": ("common/socket_*", "common/address.*", "common/h2_*", "common/tls_*", "gateway/http/http_*"),
     "arpa/*": ("common/address.*", "gateway/http/http_*"),
     "netinet/*": ("common/socket_*", "common/address.*", "common/h2_*", "common/tls_*", "gateway/http/http_*"),
@@ -142,27 +149,29 @@ def problems(root):
 SOUND = {
     "common/status.h": "", "common/h2_session.c": "#include <nghttp2/nghttp2.h>\n#include <stdio.h>\n", "common/h2_connection.h": "",
     "kernels/kernels.h": '#include "common/status.h"\n', "kernels/avx2/dot.c": '#include "kernels/kernels.h"\n#include <immintrin.h>\n',
-    "worker/stage.h": '#include "kernels/kernels.h"\n', "worker/server.h": '#include "worker/api/step.h"\n#include "worker/stage.h"\n',
-    "worker/server.c": '#include "worker/server.h"\n#include "common/h2_connection.h"\n', "worker/api/step.h": "",
-    "gateway/fleet/chain.h": '#include "worker/api/step.h"\n', "tests/worker/test_stage.c": '#include "worker/stage.h"\n#include <uv.h>\n',
+    "worker/stage/stage.h": '#include "kernels/kernels.h"\n', "worker/server/server.h": '#include "worker/api/step.h"\n#include "worker/stage/stage.h"\n',
+    "worker/server/server.c": '#include "worker/server/server.h"\n#include "common/h2_connection.h"\n', "worker/api/step.h": "",
+    "gateway/fleet/chain.h": '#include "worker/api/step.h"\n', "tests/worker/test_stage.c": '#include "worker/stage/stage.h"\n#include <uv.h>\n',
 }
 # path, text, what the message must say
 UNSOUND = [
-    ("gateway/plan.c", '#include "worker/stage.h"\n', "that arrow"),
+    ("gateway/plan.c", '#include "worker/stage/stage.h"\n', "that arrow"),
     ("gateway/plan.h", '#include "kernels/kernels.h"\n', "that arrow"),
-    ("worker/layer.c", '#include "worker/api/step.h"\n', "that arrow"),
-    ("worker/layer.h", '#include "worker/server.h"\n', "that arrow"),
-    ("worker/model.c", '#include "common/h2_connection.h"\n', "that arrow"),
-    ("worker/model.h", '#include "gateway/fleet/chain.h"\n', "that arrow"),
-    ("worker/api/client.c", '#include "worker/stage.h"\n', "that arrow"),
-    ("worker/rows.c", '#include "kernels/avx2/dot.c"\n', "that arrow"),
+    ("worker/stage/layer.c", '#include "worker/api/step.h"\n', "that arrow"),
+    ("worker/stage/layer.h", '#include "worker/server/server.h"\n', "that arrow"),
+    ("worker/model/model.c", '#include "common/h2_connection.h"\n', "that arrow"),
+    ("worker/model/layout.h", '#include "worker/stage/stage.h"\n', "that arrow"),
+    ("worker/pipeline/order.c", '#include "worker/server/server.h"\n', "that arrow"),
+    ("worker/model/model.h", '#include "gateway/fleet/chain.h"\n', "that arrow"),
+    ("worker/api/client.c", '#include "worker/stage/stage.h"\n', "that arrow"),
+    ("worker/stage/rows.c", '#include "kernels/avx2/dot.c"\n', "that arrow"),
     ("kernels/rope.c", '#include "common/h2_connection.h"\n', "that arrow"),
     ("common/log.c", '#include "kernels/kernels.h"\n', "that arrow"),
-    ("worker/rope.c", '#include "kernels.h"\n', "from the root"),
+    ("worker/stage/rope.c", '#include "kernels.h"\n', "from the root"),
     ("gateway/schedule/scheduler.c", "#include <jansson.h>\n", "behind the wall"),
     ("gateway/schedule/plan.c", '#include "gateway/fleet/chain.h"\n', "that arrow"),
     ("common/crc.c", "  #  include <nmmintrin.h>\n", "behind the wall"),
-    ("worker/stage.c", "#include <uv.h>\n", "behind the wall"),
+    ("worker/stage/stage.c", "#include <uv.h>\n", "behind the wall"),
     ("common/naked.h", "-", "no #pragma once"),
     ("common/long.c", "\n" * 801, "lines: over 800"),
     ("gateway/string_util.c", "", "says nothing"),

@@ -1,5 +1,5 @@
 /* A calibration of a simulated stage, whose true costs are known. */
-#include "worker/assignment_calibration.h"
+#include "worker/assignment/assignment_calibration.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "worker/assignment_speed.h"
+#include "worker/assignment/assignment_speed.h"
 
 static double least(double a, double b) {
     return a < b ? a : b;

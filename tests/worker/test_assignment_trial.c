@@ -1,7 +1,7 @@
 /* Trials on the stages of a tiny model: times come of them, and nothing is left behind. */
 #include "tests/support/tiny_llama.h"
 #include "tests/worker/support/stage_chain.h"
-#include "worker/assignment_trial.h"
+#include "worker/assignment/assignment_trial.h"
 
 #include <math.h>
 #include <setjmp.h>

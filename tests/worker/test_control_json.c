@@ -1,5 +1,5 @@
 /* The control plane's texts: reports that a gateway can read, answers that are checked field by field. */
-#include "worker/control_json.h"
+#include "worker/assignment/control_json.h"
 
 #include <jansson.h>
 #include <setjmp.h>

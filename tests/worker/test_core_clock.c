@@ -1,5 +1,5 @@
 /* The clock goes on with work and with sleep, and not while others have the core. */
-#include "worker/core_clock.h"
+#include "worker/assignment/core_clock.h"
 
 #include "common/clock.h"
 

@@ -1,4 +1,4 @@
-#include "worker/kv_cache.h"
+#include "worker/stage/kv_cache.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Every hyper-parameter and tensor that is wrong, missing or would not be honoured is refused by its name. */
-#include "worker/model.h"
+#include "worker/model/model.h"
 
 #include "tests/support/tiny_llama.h"
 

@@ -1,5 +1,5 @@
 /* Known answers of the authors' library Random123 (kat_vectors, philox4x32 10). */
-#include "worker/philox.h"
+#include "worker/stage/philox.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* The pipeline's order of work, failures and releases, on a scripted stage; two real threads. */
 #include "tests/worker/support/scripted_stage.h"
-#include "worker/pipeline.h"
+#include "worker/pipeline/pipeline.h"
 
 #include <pthread.h>
 #include <setjmp.h>

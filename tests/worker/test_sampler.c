@@ -1,5 +1,5 @@
 #include "tests/support/gguf_writer.h"
-#include "worker/sampler.h"
+#include "worker/stage/sampler.h"
 
 #include <math.h>
 #include <setjmp.h>

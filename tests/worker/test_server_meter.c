@@ -1,5 +1,5 @@
 /* The meter beside a simulated machine, whose true costs are known and change. */
-#include "worker/server_meter.h"
+#include "worker/server/server_meter.h"
 
 #include <math.h>
 #include <setjmp.h>

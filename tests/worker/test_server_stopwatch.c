@@ -1,5 +1,5 @@
 /* One step's spans and moments, and what the meter hears of them. */
-#include "worker/server_stopwatch.h"
+#include "worker/server/server_stopwatch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

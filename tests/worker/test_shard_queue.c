@@ -1,5 +1,5 @@
 /* The queue: order, charge, nudges, wake-ups, and two threads. */
-#include "worker/shard_queue.h"
+#include "worker/pipeline/shard_queue.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * back, released sequences do not hurt the others. One stage in the middle of a model, fed by hand. */
 #include "tests/support/failing_malloc.h"
 #include "tests/support/tiny_llama.h"
-#include "worker/stage.h"
+#include "worker/stage/stage.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "worker/step_window.h"
+#include "worker/server/step_window.h"
 
 #include <stdlib.h>
 

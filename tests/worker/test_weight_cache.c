@@ -1,6 +1,6 @@
 /* A file of the cache is complete or absent, whatever the disk, the memory and other processes do. */
 #include "tests/support/failing_malloc.h"
-#include "worker/weight_cache.h"
+#include "worker/weights/weight_cache.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Which parts share a request, and that each arrives whole whatever lies between them. */
 #include "tests/support/gguf_writer.h"
 #include "tests/worker/support/range_server.h"
-#include "worker/weight_download.h"
+#include "worker/weights/weight_download.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include "tests/support/gguf_writer.h"
 #include "tests/worker/support/fleet_server.h"
 #include "tests/worker/support/range_server.h"
-#include "worker/weight_fetch.h"
+#include "worker/weights/weight_fetch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

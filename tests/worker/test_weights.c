@@ -4,7 +4,7 @@
 #include "tests/support/failing_malloc.h"
 #include "tests/support/tiny_llama.h"
 #include "tests/worker/support/range_server.h"
-#include "worker/weights.h"
+#include "worker/weights/weights.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -13,7 +13,7 @@
 #include "common/mapped_file.h"
 #include "common/options.h"
 #include "kernels/kernels.h"
-#include "worker/stage.h"
+#include "worker/stage/stage.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -37,7 +37,7 @@ typedef enum lh_wire_type { LH_WIRE_F32 = 0, LH_WIRE_F16 = 1, LH_WIRE_Q8 = 2 } l
 /* Steps of one class leave in order, whole; a decode step overtakes prefill steps. */
 typedef enum lh_step_class { LH_STEP_DECODE = 0, LH_STEP_PREFILL = 1 } lh_step_class;
 
-/* What the sampler needs; opaque to the stages between. Fields as in worker/sampler.h. */
+/* What the sampler needs; opaque to the stages between. Fields as in worker/stage/sampler.h. */
 typedef struct lh_step_token_count {
     uint32_t token, prompt_count, output_count;
 } lh_step_token_count;

@@ -2,7 +2,7 @@
 #include "tests/fleet/support/toy_worker.h"
 
 #include "tests/fleet/support/toy_model.h"
-#include "worker/step_window.h"
+#include "worker/server/step_window.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "common/digest.h"
 #include "tests/worker/support/range_server.h"
-#include "worker/assignment.h"
+#include "worker/assignment/assignment.h"
 
 #include <uv.h>
 

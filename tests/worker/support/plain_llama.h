@@ -2,7 +2,7 @@
  * judge of the stage. */
 #pragma once
 
-#include "worker/model.h"
+#include "worker/model/model.h"
 
 #include <stddef.h>
 

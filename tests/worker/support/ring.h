@@ -3,8 +3,8 @@
 #pragma once
 
 #include "worker/api/worker_client.h"
-#include "worker/server.h"
-#include "worker/stage.h"
+#include "worker/server/server.h"
+#include "worker/stage/stage.h"
 
 #define RING_WORKERS_MAX 4
 #define RING_RESULTS_MAX 64

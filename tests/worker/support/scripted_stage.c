@@ -104,7 +104,7 @@ const char *scripted_stage_log(void) {
     return script.copy;
 }
 
-/* ---- worker/stage.h ----------------------------------------------------------------------------- */
+/* ---- worker/stage/stage.h ----------------------------------------------------------------------------- */
 
 void lh_stage_use_pool(lh_stage *stage, lh_thread_pool *pool) {
     (void)stage;

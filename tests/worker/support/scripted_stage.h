@@ -1,9 +1,9 @@
-/* A double of worker/stage.h for tests of order and failure: it computes nothing, writes down what is asked
+/* A double of worker/stage/stage.h for tests of order and failure: it computes nothing, writes down what is asked
  * of it, and does what the script says. A step is named by its first token. Linked in place of the real
  * stage. */
 #pragma once
 
-#include "worker/stage.h"
+#include "worker/stage/stage.h"
 
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
 
 #include "common/gguf.h"
 #include "worker/api/wire_type.h"
-#include "worker/stage.h"
+#include "worker/stage/stage.h"
 
 typedef enum shard_order { SHARDS_ASCENDING, SHARDS_DESCENDING, SHARDS_CUT_AND_MIXED } shard_order;
 

@@ -1,0 +1,93 @@
+/* Rows of a prompt meet a few matrices, which stay in a core's cache as a layer's do while the rows of a chunk pass; a row alone
+ * meets many, which do not. The least of some runs counts: what is more was others' doing. */
+#include "worker/assignment/assignment_speed.h"
+
+#include "worker/assignment/core_clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TYPE         LH_DTYPE_Q4_0
+#define SIDE         1024u
+#define PROMPT_ROWS  32u
+#define PROMPT_COUNT 4u  /* matrices that the rows of a prompt meet */
+#define TOKEN_COUNT  28u /* matrices that a row alone meets */
+#define REPEATS      5u
+/* No more repeats when so much is spent: a machine on which it is, is slow enough for one to tell. */
+#define BUDGET_US 50000.0
+/* Of the clock: nothing takes less. */
+#define TICK_US 1.0
+
+typedef struct trial {
+    const lh_compute *compute;
+    size_t matrix_bytes;
+    uint8_t *weights; /* [TOKEN_COUNT][matrix_bytes] */
+    float *x, *y;     /* [PROMPT_ROWS][SIDE] */
+    lh_packed packed;
+} trial;
+
+static void *allocate(size_t bytes, int fill) {
+    size_t whole = (bytes + 63) / 64 * 64;
+    void *memory = aligned_alloc(64, whole);
+    if (memory != NULL) {
+        memset(memory, fill, whole);
+    }
+    return memory;
+}
+
+static lh_status prepare(trial *t, lh_error *error) {
+    lh_activation_kind kind = lh_activation_kind_for(TYPE);
+    t->matrix_bytes = lh_matrix_bytes(TYPE, SIDE, SIDE);
+    t->weights = allocate(TOKEN_COUNT * t->matrix_bytes, 0x3c); /* scales of about one */
+    t->x = allocate(sizeof(float) * PROMPT_ROWS * SIDE, 0x3c);  /* floats of about a hundredth */
+    t->y = allocate(sizeof(float) * PROMPT_ROWS * SIDE, 0);
+    t->packed.width = SIDE;
+    t->packed.data[kind] = allocate(lh_activations_bytes(kind, PROMPT_ROWS, SIDE), 0);
+    bool is_there = t->weights != NULL && t->x != NULL && t->y != NULL && t->packed.data[kind] != NULL;
+    return is_there ? LH_OK : lh_fail(error, LH_ERR_NO_MEMORY, "no memory to measure the machine's speed");
+}
+
+static void clean_up(trial *t) {
+    free(t->packed.data[lh_activation_kind_for(TYPE)]);
+    free(t->y);
+    free(t->x);
+    free(t->weights);
+}
+
+static void run(const trial *t, uint32_t rows, uint32_t count) {
+    lh_span all = {0, SIDE};
+    lh_op_pack(t->compute, &t->packed, rows, all, t->x, NULL, NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        lh_matrix matrix = {TYPE, SIDE, SIDE, t->weights + i * t->matrix_bytes};
+        lh_product product = {&matrix, t->y, SIDE, all};
+        lh_op_products(t->compute, &product, 1, &t->packed, rows, all, false, NULL);
+    }
+}
+
+/* Of one row, for each MiB of the matrices. */
+static double time_us(const trial *t, const lh_core_clock *clock, uint32_t rows, uint32_t count) {
+    double least_us = 0, spent_us = 0;
+    for (uint32_t i = 0; i < REPEATS && spent_us < BUDGET_US; i++) {
+        int64_t begin_us = lh_core_clock_us(clock);
+        run(t, rows, count);
+        double us = (double)(lh_core_clock_us(clock) - begin_us);
+        least_us = i == 0 || us < least_us ? us : least_us;
+        spent_us += us;
+    }
+    least_us = least_us > TICK_US ? least_us : TICK_US;
+    return least_us / rows / ((double)count * (double)t->matrix_bytes / (1 << 20));
+}
+
+lh_status lh_assignment_speed_measure(const lh_compute *compute, lh_machine_speed *speed, lh_error *error) {
+    trial t = {.compute = compute};
+    lh_core_clock clock;
+    lh_status status = prepare(&t, error);
+    if (status == LH_OK) {
+        lh_core_clock_open(&clock, lh_thread_pool_slowdown(compute->pool));
+        speed->prompt_us = time_us(&t, &clock, PROMPT_ROWS, PROMPT_COUNT);
+        speed->token_us = time_us(&t, &clock, 1, TOKEN_COUNT);
+        lh_core_clock_close(&clock);
+    }
+    clean_up(&t);
+    return status;
+}

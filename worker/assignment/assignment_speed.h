@@ -1,0 +1,10 @@
+/* How fast this machine is, before it has been assigned a stage: some products, timed (lh_machine_speed). */
+#pragma once
+
+#include "common/status.h"
+#include "worker/api/measurements.h"
+#include "worker/stage/ops.h"
+
+/* Takes some ten milliseconds and 16 MiB meanwhile; on a machine of a hundredth of the speed some tenths of a second. What other programs take of
+ * the machine's cores does not count. LH_ERR_NO_MEMORY. Thread: the one that may run jobs on compute->pool. */
+lh_status lh_assignment_speed_measure(const lh_compute *compute, lh_machine_speed *speed, lh_error *error);

@@ -1,0 +1,268 @@
+/* How one number, a step's time, corrects a dozen estimates.
+ *
+ * The time of a step is predicted as a sum: the base time of its rows (linear between two points),
+ * attention, draws, extra shards. What the measured time differs from that, as a factor, is passed on to the
+ * estimates. How much each gets follows from two beliefs about why a time changes, as in a Kalman filter
+ * whose covariance stays as it is:
+ *
+ *   - mostly the machine got slower or faster: everything by the same factor. So decode steps also correct
+ *     what is believed of prefill steps of 512, before the next one comes;
+ *   - partly it is this kind of step: points near to these rows more than far ones. So each point follows
+ *     its own steps.
+ *
+ * With h the share of each estimate in the prediction and K the covariance of the beliefs, an estimate's
+ * logarithm moves by  gain * residual * (K h) / (h' K h) : then the prediction itself moves by gain *
+ * residual.
+ *
+ * A sample is believed as far as it is long (EWMA over busy time), not beyond a factor, and only where the
+ * last three of its kind agree that there is a change: their median counts. So one step during which the
+ * thread was not on its core moves nothing, and the second and third one after a change already do. */
+#include "worker/server/server_meter.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The part of a change that all estimates share, and the part that falls by half with each doubling of the
+ * rows between two points. */
+#define COMMON_PART 0.6
+#define OWN_PART    0.4
+/* Steps of together so much time replace an estimate by two thirds; one step at most half of it, and at
+ * least a tenth: ten decode steps are enough also where they are short. */
+#define MEMORY_US 300000.0
+#define GAIN_MIN  0.1
+#define GAIN_MAX  0.5
+/* A sample that is further off counts as one that is off by this factor. */
+#define FACTOR_MAX 4.0
+/* Samples that are older say nothing about whether a new one is an outlier. */
+#define RECENT_US 5000000
+/* Rows beyond the last point by this factor make a point of their own. */
+#define STRETCH 2.0
+/* Of a step outside of the arithmetic, before one has been seen: two thread wake-ups and a few frames on an
+ * ordinary machine. */
+#define OVERHEAD_US 100.0
+
+/* Eleven days: no step takes so long, and no estimate gets there. */
+#define TIME_US_MAX 1e12
+/* Estimates that are there stay there: a factor could not bring back a zero. */
+#define TIME_US_MIN 1e-6
+/* Thousands of rows that each look back on millions of positions. */
+#define ATTENDED_MAX 1e12
+
+/* The estimates in one row: the points, and behind them these. */
+enum { ATTENTION = LH_COMPUTE_POINTS_MAX, DRAW, DRAW_MORE, SHARD, ESTIMATES };
+
+static double bounded(double value, double least, double most) {
+    return value < least ? least : value > most ? most : value;
+}
+
+static double positive(double value) {
+    return value > 0 && isfinite(value) ? value : 0;
+}
+
+/* ---- A track ------------------------------------------------------------------------------------ */
+
+static double median_of_3(double a, double b, double c) {
+    double low = a < b ? a : b, high = a < b ? b : a;
+    return c < low ? low : c > high ? high : c;
+}
+
+/* Remembers what a sample would make of the logarithm of the estimate, and returns what the last ones
+ * together make of it. */
+static double note_level(lh_meter_track *track, double level, int64_t now_us) {
+    if (now_us - track->recent_at_us > RECENT_US) {
+        track->recent_count = 0;
+    }
+    double agreed = track->recent_count == 2 ? median_of_3(level, track->recent[0], track->recent[1]) : level;
+    track->recent[1] = track->recent[0];
+    track->recent[0] = level;
+    track->recent_count += track->recent_count < 2;
+    track->recent_at_us = now_us;
+    return agreed;
+}
+
+static double gain_of(double busy_us) {
+    return bounded(1 - exp(-busy_us / MEMORY_US), GAIN_MIN, GAIN_MAX);
+}
+
+/* ---- Points ------------------------------------------------------------------------------------- */
+
+/* The two points around these rows and the second one's part: 1 beyond the last. */
+typedef struct place {
+    uint32_t low, high;
+    double part;
+} place;
+
+static place find_place(const lh_server_meter *meter, uint32_t rows) {
+    uint32_t last = meter->point_count - 1, high = 0;
+    while (high < last && meter->rows[high] < rows) {
+        high++;
+    }
+    if (high == 0 || meter->rows[high] <= rows) {
+        return (place){high, high, 1};
+    }
+    double gap = meter->rows[high] - meter->rows[high - 1];
+    return (place){high - 1, high, (rows - meter->rows[high - 1]) / gap};
+}
+
+/* Base time of these rows: between the points, or along the line through the last two. */
+static double base_us(const lh_server_meter *meter, uint32_t rows) {
+    uint32_t last = meter->point_count - 1;
+    place at = find_place(meter, rows);
+    double us = (1 - at.part) * meter->points[at.low].us + at.part * meter->points[at.high].us;
+    if (rows > meter->rows[last]) {
+        double slope = last > 0 ? (meter->points[last].us - meter->points[last - 1].us) /
+                                      (meter->rows[last] - meter->rows[last - 1])
+                                : meter->points[last].us / meter->rows[last];
+        us += positive(slope) * (rows - meter->rows[last]);
+    }
+    return us;
+}
+
+static bool wants_point(const lh_server_meter *meter, uint32_t rows) {
+    return meter->point_count < LH_COMPUTE_POINTS_MAX &&
+           (meter->point_count == 0 || rows >= STRETCH * meter->rows[meter->point_count - 1]);
+}
+
+static void add_point(lh_server_meter *meter, uint32_t rows, double us) {
+    meter->rows[meter->point_count] = rows;
+    meter->points[meter->point_count++] = (lh_meter_track){.us = us};
+}
+
+/* ---- A step ------------------------------------------------------------------------------------- */
+
+/* All but the base time. */
+static double besides(const double parts[ESTIMATES]) {
+    return parts[ATTENTION] + parts[DRAW] + parts[DRAW_MORE] + parts[SHARD];
+}
+
+/* The parts of the time that is predicted, by estimate; returns their sum. */
+static double predict(const lh_server_meter *meter, const lh_step_cost *cost, double parts[ESTIMATES]) {
+    place at = find_place(meter, cost->rows);
+    double base = base_us(meter, cost->rows);
+    memset(parts, 0, ESTIMATES * sizeof parts[0]);
+    parts[at.low] += (1 - at.part) * meter->points[at.low].us;
+    parts[at.high] += base - parts[at.low];
+    parts[ATTENTION] = meter->us_per_row_position * cost->attended;
+    parts[DRAW] = cost->draws > 0 ? meter->draw_us : 0;
+    parts[DRAW_MORE] = cost->draws > 1 ? meter->draw_more_us * (cost->draws - 1) : 0;
+    parts[SHARD] = meter->shard_us * cost->extra_shards;
+    return base + besides(parts);
+}
+
+static double covariance(const lh_server_meter *meter, uint32_t i, uint32_t j) {
+    if (i == j) {
+        return COMMON_PART + OWN_PART;
+    }
+    if (i >= ATTENTION || j >= ATTENTION) {
+        return COMMON_PART;
+    }
+    double octaves = fabs(log2((double)meter->rows[i] / meter->rows[j]));
+    return COMMON_PART + OWN_PART * exp2(-octaves);
+}
+
+/* The factor on each estimate whose prediction is to change by the factor exp(change). */
+static void share_out(const lh_server_meter *meter, const double parts[ESTIMATES], double sum, double change,
+                      double factors[ESTIMATES]) {
+    double along[ESTIMATES] = {0}, whole = 0;
+    for (uint32_t i = 0; i < ESTIMATES; i++) {
+        for (uint32_t j = 0; j < ESTIMATES; j++) {
+            bool exist = (i >= ATTENTION || i < meter->point_count) && parts[j] > 0;
+            along[i] += exist ? covariance(meter, i, j) * parts[j] / sum : 0;
+        }
+        whole += parts[i] / sum * along[i];
+    }
+    for (uint32_t i = 0; i < ESTIMATES; i++) {
+        factors[i] = exp(change * along[i] / whole);
+    }
+}
+
+static double scaled(double us, double factor) {
+    return us > 0 ? bounded(us * factor, TIME_US_MIN, TIME_US_MAX) : 0;
+}
+
+static void apply(lh_server_meter *meter, const double factors[ESTIMATES]) {
+    for (uint32_t i = 0; i < meter->point_count; i++) {
+        meter->points[i].us = scaled(meter->points[i].us, factors[i]);
+    }
+    meter->us_per_row_position = scaled(meter->us_per_row_position, factors[ATTENTION]);
+    meter->draw_us = scaled(meter->draw_us, factors[DRAW]);
+    meter->draw_more_us = scaled(meter->draw_more_us, factors[DRAW_MORE]);
+    meter->shard_us = scaled(meter->shard_us, factors[SHARD]);
+}
+
+/* A step of far more rows than any before: what the line through the others would say of it was a guess, so
+ * that it says nothing about them. */
+static void add_point_of(lh_server_meter *meter, const lh_step_cost *cost) {
+    double parts[ESTIMATES] = {0}, busy_us = (double)cost->busy_us;
+    if (meter->point_count > 0) {
+        predict(meter, cost, parts);
+    }
+    double base = busy_us - besides(parts);
+    double least = meter->point_count > 0 ? meter->points[meter->point_count - 1].us : 0;
+    add_point(meter, cost->rows, base > least ? base : least);
+}
+
+void lh_server_meter_note_step(lh_server_meter *meter, const lh_step_cost *cost, int64_t now_us) {
+    double parts[ESTIMATES], factors[ESTIMATES], busy_us = (double)cost->busy_us;
+    if (cost->rows == 0 || cost->busy_us <= 0 || busy_us > TIME_US_MAX || !(cost->attended >= 0) ||
+        cost->attended > ATTENDED_MAX) {
+        return;
+    }
+    meter->sampled_at_us = now_us;
+    if (wants_point(meter, cost->rows)) {
+        add_point_of(meter, cost);
+        return;
+    }
+    place at = find_place(meter, cost->rows);
+    lh_meter_track *near = &meter->points[at.part < 0.5 ? at.low : at.high];
+    double sum = predict(meter, cost, parts);
+    double level = log(near->us) + log(busy_us / sum);
+    double residual = note_level(near, level, now_us) - log(near->us);
+    double change = gain_of(busy_us) * bounded(residual, -log(FACTOR_MAX), log(FACTOR_MAX));
+    share_out(meter, parts, sum, change, factors);
+    apply(meter, factors);
+}
+
+void lh_server_meter_note_overhead(lh_server_meter *meter, int64_t us, int64_t now_us) {
+    lh_meter_track *track = &meter->overhead;
+    if (us <= 0 || (double)us > TIME_US_MAX) {
+        return;
+    }
+    double residual = note_level(track, log((double)us), now_us) - log(track->us);
+    track->us = scaled(track->us, exp(GAIN_MIN * bounded(residual, -log(FACTOR_MAX), log(FACTOR_MAX))));
+}
+
+/* ---- Start and end ------------------------------------------------------------------------------ */
+
+void lh_server_meter_init(lh_server_meter *meter, const lh_compute_profile *calibrated, int64_t now_us) {
+    *meter = (lh_server_meter){.us_per_row_position = positive(calibrated->us_per_row_position),
+                               .draw_us = positive(calibrated->draw_us),
+                               .draw_more_us = positive(calibrated->draw_more_us),
+                               .shard_us = positive(calibrated->shard_us),
+                               .take_share = calibrated->take_share,
+                               .give_share = calibrated->give_share,
+                               .overhead.us = OVERHEAD_US,
+                               .sampled_at_us = now_us - calibrated->age_us};
+    for (uint32_t i = 0; i < calibrated->point_count; i++) {
+        if (positive(calibrated->points[i].us) > 0) {
+            add_point(meter, calibrated->points[i].rows, calibrated->points[i].us);
+        }
+    }
+}
+
+void lh_server_meter_read(const lh_server_meter *meter, int64_t now_us, lh_compute_profile *profile) {
+    double least = 0;
+    *profile = (lh_compute_profile){.point_count = meter->point_count,
+                                    .us_per_row_position = meter->us_per_row_position,
+                                    .take_share = meter->take_share,
+                                    .give_share = meter->give_share,
+                                    .draw_us = meter->draw_us,
+                                    .draw_more_us = meter->draw_more_us,
+                                    .shard_us = meter->shard_us,
+                                    .step_us = meter->overhead.us,
+                                    .age_us = now_us - meter->sampled_at_us};
+    for (uint32_t i = 0; i < meter->point_count; i++) {
+        least = meter->points[i].us > least ? meter->points[i].us : least;
+        profile->points[i] = (lh_compute_point){meter->rows[i], least};
+    }
+}

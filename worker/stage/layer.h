@@ -1,0 +1,30 @@
+/* The transformer layer (llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU) on the rows of
+ * one step, as a list of operations. A layer is cut into parts where a stage begins and ends inside it.
+ * Thread: the compute thread. */
+#pragma once
+
+#include "worker/model/model.h"
+#include "worker/stage/ops.h"
+#include "worker/stage/panel.h"
+#include "worker/stage/parameters.h"
+
+/* One step on its way through the layers. */
+typedef struct lh_layer_run {
+    const lh_compute *compute;
+    const lh_model_config *config;
+    lh_panel *panel;
+    lh_scratch *scratch;
+    uint32_t rows;
+    const lh_position_run *runs; /* [run_count], each of at most LH_ATTENTION_ROWS rows */
+    uint32_t run_count;
+} lh_layer_run;
+
+/* Columns of h have come: goes on with the attention's norm and q, k, v. Spans ascend from 0 to the width;
+ * with the last one q, k and v are complete. */
+void lh_layer_take(const lh_layer_run *run, const lh_layer *layer, lh_span columns);
+/* Rotates q and k, and stores k and v. `number` counts the stage's layers: whose pages to use. */
+void lh_layer_store(const lh_layer_run *run, uint32_t number);
+/* From q to the input of the down projection. */
+void lh_layer_middle(const lh_layer_run *run, const lh_layer *layer, uint32_t number);
+/* Completes the columns `out` of h. */
+void lh_layer_give(const lh_layer_run *run, const lh_layer *layer, lh_span out);

@@ -1,0 +1,116 @@
+/* Arrays start at cache lines; what is never touched costs no memory. */
+#include "worker/stage/panel.h"
+
+#include <stdlib.h>
+
+void *lh_panel_allocate(size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 64) {
+        return NULL;
+    }
+    return aligned_alloc(64, (bytes + 63) / 64 * 64 + (bytes == 0 ? 64 : 0));
+}
+
+static float *floats(size_t rows, size_t width) {
+    size_t count;
+    return __builtin_mul_overflow(rows, width, &count) ? NULL : lh_panel_allocate(count, sizeof(float));
+}
+
+bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, uint32_t rows) {
+    lh_activation_kind kind = lh_activation_kind_for(matrix->dtype);
+    packed->width = matrix->inputs;
+    if (packed->data[kind] == NULL) {
+        packed->data[kind] = lh_panel_allocate(lh_activations_bytes(kind, rows, matrix->inputs), 1);
+    }
+    return packed->data[kind] != NULL;
+}
+
+void lh_packed_reset(lh_packed *packed) {
+    for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
+        free(packed->data[kind]);
+    }
+    *packed = (lh_packed){0};
+}
+
+lh_status lh_panel_init(lh_panel *panel, const lh_model_config *config, const lh_parameters *weights,
+                        uint32_t rows, lh_error *error) {
+    size_t queries = (size_t)config->heads * config->head_dim,
+           keys = (size_t)config->kv_heads * config->head_dim;
+    bool complete = true;
+    *panel = (lh_panel){0};
+    for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
+        const lh_layer *layer = &weights->layers[i];
+        const lh_matrix *readers[] = {&layer->q, &layer->k, &layer->v, &layer->gate, &layer->up};
+        for (size_t j = 0; j < sizeof readers / sizeof readers[0]; j++) {
+            complete = complete && lh_packed_add(&panel->normed, readers[j], rows);
+        }
+    }
+    complete = complete && (panel->h = floats(rows, config->width)) != NULL;
+    complete = complete && (panel->squares = floats(rows, LH_LANES)) != NULL;
+    complete = complete && (panel->q = floats(rows, queries)) != NULL;
+    complete = complete && (panel->k = floats(rows, keys)) != NULL;
+    complete = complete && (panel->v = floats(rows, keys)) != NULL;
+    complete = complete && (panel->cosine = floats(rows, config->rope_dims / 2)) != NULL;
+    complete = complete && (panel->sine = floats(rows, config->rope_dims / 2)) != NULL;
+    if (!complete) {
+        lh_panel_reset(panel);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a step of %u rows", rows);
+    }
+    return LH_OK;
+}
+
+void lh_panel_reset(lh_panel *panel) {
+    lh_packed_reset(&panel->normed);
+    free(panel->sine);
+    free(panel->cosine);
+    free(panel->v);
+    free(panel->k);
+    free(panel->q);
+    free(panel->squares);
+    free(panel->h);
+    *panel = (lh_panel){0};
+}
+
+static bool attention_init(lh_attention *attention, const lh_model_config *config, uint32_t rows,
+                           uint32_t context, uint32_t threads) {
+    uint32_t group = config->heads / config->kv_heads;
+    size_t bytes = lh_attention_scratch_bytes(rows < LH_ATTENTION_ROWS ? rows : LH_ATTENTION_ROWS, group,
+                                              config->head_dim, context);
+    attention->heads = config->heads;
+    attention->kv_heads = config->kv_heads;
+    attention->head_dim = config->head_dim;
+    attention->scratch_bytes = (bytes + 63) / 64 * 64;
+    attention->scratch = lh_panel_allocate(attention->scratch_bytes, threads);
+    return attention->scratch != NULL;
+}
+
+lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config, const lh_parameters *weights,
+                          uint32_t rows, uint32_t context, uint32_t threads, lh_error *error) {
+    *scratch = (lh_scratch){0};
+    bool complete = attention_init(&scratch->attention, config, rows, context, threads);
+    for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
+        complete = lh_packed_add(&scratch->attended_packed, &weights->layers[i].attn_output, rows) &&
+                   lh_packed_add(&scratch->gated_packed, &weights->layers[i].down, rows);
+    }
+    complete = complete && (scratch->scale = floats(rows, 1)) != NULL;
+    complete =
+        complete && (scratch->attended = floats(rows, (size_t)config->heads * config->head_dim)) != NULL;
+    complete = complete && (scratch->gate = floats(rows, config->feed_forward_width)) != NULL;
+    complete = complete && (scratch->up = floats(rows, config->feed_forward_width)) != NULL;
+    if (!complete) {
+        lh_scratch_reset(scratch);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for steps of %u rows", rows);
+    }
+    return LH_OK;
+}
+
+void lh_scratch_reset(lh_scratch *scratch) {
+    free(scratch->up);
+    free(scratch->gate);
+    free(scratch->attended);
+    free(scratch->scale);
+    lh_packed_reset(&scratch->gated_packed);
+    lh_packed_reset(&scratch->attended_packed);
+    free(scratch->attention.scratch);
+    *scratch = (lh_scratch){0};
+}

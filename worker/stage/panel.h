@@ -1,0 +1,43 @@
+/* The memory that steps compute in, all of it allocated at start. A panel belongs to one step from begin to
+ * end; the scratch belongs to the stage, since only one step at a time is between its layers. Thread: the
+ * compute thread. */
+#pragma once
+
+#include "common/status.h"
+#include "worker/model/model.h"
+#include "worker/stage/ops.h"
+#include "worker/stage/parameters.h"
+
+typedef struct lh_panel {
+    float *h;             /* [rows][width]: the activation, the residual stream */
+    lh_packed normed;     /* [rows][width]: h * gain */
+    float *squares;       /* [rows][16]: sum of squares of h, in lanes */
+    float *q;             /* [rows][heads][head_dim] */
+    float *k, *v;         /* [rows][kv_heads][head_dim] */
+    float *cosine, *sine; /* [rows][rope_dims / 2] */
+} lh_panel;
+
+typedef struct lh_scratch {
+    float *scale;    /* [rows]: 1 / rms */
+    float *attended; /* [rows][heads][head_dim] */
+    lh_packed attended_packed;
+    float *gate, *up; /* [rows][feed_forward_width] */
+    lh_packed gated_packed;
+    lh_attention attention; /* with one scratch for each thread */
+} lh_scratch;
+
+/* rows: the most of one step. The packed forms are those that the matrices in `weights` read.
+ * LH_ERR_NO_MEMORY. */
+lh_status lh_panel_init(lh_panel *panel, const lh_model_config *config, const lh_parameters *weights,
+                        uint32_t rows, lh_error *error);
+void lh_panel_reset(lh_panel *panel);
+/* context: positions of one sequence. */
+lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config, const lh_parameters *weights,
+                          uint32_t rows, uint32_t context, uint32_t threads, lh_error *error);
+void lh_scratch_reset(lh_scratch *scratch);
+
+/* count elements of `size` bytes, 64-byte aligned, for free(); NULL: out of memory. */
+void *lh_panel_allocate(size_t count, size_t size);
+/* Allocates the packed form that `matrix` reads, where it is not there yet; false: out of memory. */
+bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, uint32_t rows);
+void lh_packed_reset(lh_packed *packed);

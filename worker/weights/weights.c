@@ -1,0 +1,399 @@
+/* Where each tensor is: nowhere yet, in the local file, or in the cache. */
+#include "worker/weights/weights.h"
+
+#include "common/log.h"
+#include "worker/weights/weight_digests.h"
+#include "worker/weights/weight_download.h"
+#include "worker/weights/weight_fetch.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Vocabulary and merges of the largest models take some 20 MB. */
+#define HEADER_BYTES_MAX (256u << 20)
+
+typedef enum place { NOWHERE, IN_FILE, IN_CACHE } place;
+
+typedef struct tensor_state {
+    place place;
+    lh_mapped_file *file; /* while it is acquired, IN_CACHE */
+} tensor_state;
+
+struct lh_weights {
+    lh_weight_cache *cache;
+    lh_weight_fetch *fetch;
+    const _Atomic bool *cancelled;
+    char *weights_url, *tensors_url;
+    bool weights_prior_knowledge, tensors_prior_knowledge;
+    uint64_t file_bytes, header_bytes;
+    uint8_t header_digest[LH_SHA256_BYTES];
+    lh_mapped_file *local;  /* the whole model; NULL: none */
+    lh_mapped_file *header; /* of the cache, where there is no local file */
+    lh_gguf *gguf;
+    lh_tensor_digest *digests; /* [tensors of gguf] */
+    tensor_state *tensors;     /* [tensors of gguf] */
+    _Atomic uint64_t fetched_bytes;
+};
+
+static lh_status fail_memory(lh_error *error) {
+    return lh_fail(error, LH_ERR_NO_MEMORY, "weights: out of memory");
+}
+
+static const char *none_if_empty(const char *text) {
+    return text && *text ? text : NULL;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------- */
+
+static lh_status check_options(const lh_weights_options *options, lh_weights *weights, lh_error *error) {
+    if (!lh_sha256_parse(options->header_sha256, weights->header_digest))
+        return lh_fail(error, LH_ERR_INVALID,
+                       "weights: header_sha256 '%.70s' is not 64 lower-case hex digits",
+                       options->header_sha256);
+    if (options->header_bytes == 0 || options->header_bytes > HEADER_BYTES_MAX)
+        return lh_fail(error, LH_ERR_INVALID, "weights: header_bytes %" PRIu64 " is not in 1..%u",
+                       options->header_bytes, HEADER_BYTES_MAX);
+    if (options->file_bytes < options->header_bytes || options->file_bytes > INT64_MAX)
+        return lh_fail(error, LH_ERR_INVALID, "weights: file_bytes %" PRIu64 " with a header of %" PRIu64,
+                       options->file_bytes, options->header_bytes);
+    weights->header_bytes = options->header_bytes;
+    weights->file_bytes = options->file_bytes;
+    return LH_OK;
+}
+
+/* "/path" is on the fleet port, which speaks HTTP/2 alone. */
+static lh_status resolve_url(const char *url, const char *fleet_url, char **resolved, bool *prior_knowledge,
+                             lh_error *error) {
+    bool is_fleet = url[0] == '/';
+    *prior_knowledge = is_fleet && strncmp(fleet_url, "http://", 7) == 0;
+    if (asprintf(resolved, "%s%s", is_fleet ? fleet_url : "", url) < 0) {
+        *resolved = NULL;
+        return fail_memory(error);
+    }
+    return LH_OK;
+}
+
+/* Whether `file` is the model that is wanted; if not, why. */
+static lh_status check_local(const lh_weights *weights, const char *path, const lh_mapped_file *file,
+                             lh_error *error) {
+    uint8_t digest[LH_SHA256_BYTES];
+    if (lh_mapped_file_size(file) != weights->file_bytes)
+        return lh_fail(error, LH_ERR_INVALID, "%s: %zu bytes, the model has %" PRIu64, path,
+                       lh_mapped_file_size(file), weights->file_bytes);
+    if (lh_sha256_digest(lh_mapped_file_bytes(file), weights->header_bytes, digest) != LH_OK)
+        return fail_memory(error);
+    if (memcmp(digest, weights->header_digest, sizeof digest) != 0)
+        return lh_fail(error, LH_ERR_INVALID, "%s: its header has another digest than the model's", path);
+    return LH_OK;
+}
+
+/* A local file that cannot be used is no failure: everything can be fetched. */
+static void open_local(lh_weights *weights, const char *path) {
+    lh_error problem;
+    lh_status status = lh_mapped_file_open(path, &weights->local, &problem);
+    if (status == LH_OK)
+        status = check_local(weights, path, weights->local, &problem);
+    if (status == LH_OK)
+        return;
+    lh_log(LH_LOG_WARN, "weights", "the local model file is left aside and weights are fetched reason=\"%s\"",
+           problem.message);
+    lh_mapped_file_close(weights->local);
+    weights->local = NULL;
+}
+
+static void count_bytes(void *context, int64_t bytes) {
+    lh_weights *weights = context;
+    if (bytes > 0)
+        atomic_fetch_add(&weights->fetched_bytes, (uint64_t)bytes);
+}
+
+static void ignore_part(void *context, const lh_weight_part *part) {
+    (void)context;
+    (void)part;
+}
+
+static lh_status open_header(lh_weights *weights, lh_error *error) {
+    static const char name[] = "GGUF header";
+    lh_status status = lh_weight_cache_map(weights->cache, weights->header_digest, weights->header_bytes,
+                                           &weights->header, error);
+    if (status != LH_ERR_NOT_FOUND)
+        return status;
+    lh_weight_part part = {.name = {name, sizeof name - 1}, .bytes = weights->header_bytes};
+    memcpy(part.digest, weights->header_digest, sizeof part.digest);
+    const lh_weight_download_events events = {weights, ignore_part, count_bytes};
+    const lh_weight_url url = {weights->weights_url, weights->weights_prior_knowledge};
+    status = lh_weight_download(weights->fetch, url, weights->cache, &part, 1, &events, error);
+    if (status != LH_OK)
+        return status;
+    return lh_weight_cache_map(weights->cache, weights->header_digest, weights->header_bytes,
+                               &weights->header, error);
+}
+
+static lh_status read_digests(lh_weights *weights, lh_error *error) {
+    char *text;
+    size_t length;
+    lh_status status = lh_weight_fetch_document(
+        weights->fetch, (lh_weight_url){weights->tensors_url, weights->tensors_prior_knowledge},
+        lh_weight_digests_limit(weights->gguf), &text, &length, error);
+    if (status != LH_OK)
+        return status;
+    status = lh_weight_digests_parse(text, length, weights->gguf, weights->digests, error);
+    free(text);
+    return status;
+}
+
+static lh_status read_model(lh_weights *weights, lh_error *error) {
+    const lh_mapped_file *file = weights->local ? weights->local : weights->header;
+    lh_status status = lh_gguf_parse(lh_mapped_file_bytes(file), weights->header_bytes, weights->file_bytes,
+                                     &weights->gguf, error);
+    if (status != LH_OK)
+        return status;
+    size_t count = lh_gguf_tensor_count(weights->gguf);
+    weights->tensors = calloc(count + 1, sizeof *weights->tensors);
+    weights->digests = calloc(count + 1, sizeof *weights->digests);
+    if (!weights->tensors || !weights->digests)
+        return fail_memory(error);
+    return read_digests(weights, error);
+}
+
+static lh_status open_fetch(lh_weights *weights, const lh_weights_options *options, lh_error *error) {
+    const lh_weight_fetch_options fetch = {.certificate_file = none_if_empty(options->certificate_file),
+                                           .key_file = none_if_empty(options->key_file),
+                                           .ca_file = none_if_empty(options->ca_file),
+                                           .cancelled = options->cancelled};
+    lh_status status = resolve_url(options->weights_url, options->fleet_url, &weights->weights_url,
+                                   &weights->weights_prior_knowledge, error);
+    if (status == LH_OK)
+        status = resolve_url(options->tensors_url, options->fleet_url, &weights->tensors_url,
+                             &weights->tensors_prior_knowledge, error);
+    return status == LH_OK ? lh_weight_fetch_create(&fetch, &weights->fetch, error) : status;
+}
+
+lh_status lh_weights_open(const lh_weights_options *options, lh_weights **weights, lh_error *error) {
+    lh_weights *opened = calloc(1, sizeof *opened);
+    if (!opened)
+        return fail_memory(error);
+    opened->cache = options->cache;
+    opened->cancelled = options->cancelled;
+    lh_status status = check_options(options, opened, error);
+    if (status == LH_OK)
+        status = open_fetch(opened, options, error);
+    if (status == LH_OK && none_if_empty(options->model_path))
+        open_local(opened, options->model_path);
+    if (status == LH_OK && !opened->local)
+        status = open_header(opened, error);
+    if (status == LH_OK)
+        status = read_model(opened, error);
+    if (status == LH_OK)
+        *weights = opened;
+    else
+        lh_weights_close(opened);
+    return status;
+}
+
+void lh_weights_close(lh_weights *weights) {
+    if (!weights)
+        return;
+    free(weights->tensors);
+    free(weights->digests);
+    lh_gguf_destroy(weights->gguf);
+    lh_mapped_file_close(weights->header);
+    lh_mapped_file_close(weights->local);
+    lh_weight_fetch_destroy(weights->fetch);
+    free(weights->tensors_url);
+    free(weights->weights_url);
+    free(weights);
+}
+
+const lh_gguf *lh_weights_gguf(const lh_weights *weights) {
+    return weights->gguf;
+}
+
+uint64_t lh_weights_fetched_bytes(const lh_weights *weights) {
+    return atomic_load(&weights->fetched_bytes);
+}
+
+static size_t index_of(const lh_weights *weights, const lh_gguf_tensor *tensor) {
+    size_t index = (size_t)(tensor - lh_gguf_tensor_at(weights->gguf, 0));
+    assert(index < lh_gguf_tensor_count(weights->gguf));
+    return index;
+}
+
+/* ---- Ensuring ------------------------------------------------------------------------------------------ */
+
+typedef struct ensuring {
+    lh_weights *weights;
+    lh_weight_part *parts; /* what the range needs, then what of it is missing */
+    size_t count;
+    uint64_t done, total;
+    void (*on_progress)(void *, uint64_t, uint64_t);
+    void *progress_context;
+} ensuring;
+
+static void report(const ensuring *e) {
+    if (e->on_progress)
+        e->on_progress(e->progress_context, e->done, e->total);
+}
+
+/* lh_tensor_visitor: collects a tensor as a part, once. */
+static lh_status collect(void *context, const lh_gguf_tensor *tensor, lh_error *error) {
+    ensuring *e = context;
+    size_t index = index_of(e->weights, tensor);
+    const lh_tensor_digest *digest = &e->weights->digests[index];
+    for (size_t i = 0; i < e->count; i++)
+        if (e->parts[i].index == index)
+            return LH_OK;
+    if (!digest->present)
+        return lh_fail(error, LH_ERR_NOT_FOUND, "weights: %s has no digest of tensor %.*s",
+                       e->weights->tensors_url, (int)tensor->name.length, tensor->name.bytes);
+    if (tensor->bytes == 0)
+        return lh_fail(error, LH_ERR_UNSUPPORTED,
+                       "weights: tensor %.*s has the type %s, which is not supported",
+                       (int)tensor->name.length, tensor->name.bytes, lh_dtype_ggml_name(tensor->type));
+    lh_weight_part *part = &e->parts[e->count++];
+    *part = (lh_weight_part){
+        .name = tensor->name, .offset = tensor->offset, .bytes = tensor->bytes, .index = index};
+    memcpy(part->digest, digest->sha256, sizeof part->digest);
+    e->total += part->bytes;
+    return LH_OK;
+}
+
+static bool is_in_local_file(const lh_weights *weights, const lh_weight_part *part) {
+    uint8_t digest[LH_SHA256_BYTES];
+    if (!weights->local ||
+        lh_sha256_digest(lh_mapped_file_bytes(weights->local) + part->offset, part->bytes, digest) != LH_OK)
+        return false;
+    lh_mapped_file_drop(weights->local, part->offset, part->bytes);
+    bool equal = memcmp(digest, part->digest, sizeof digest) == 0;
+    if (!equal)
+        lh_log(LH_LOG_WARN, "weights",
+               "the local model file differs from the model and the tensor is fetched tensor=%.*s",
+               (int)part->name.length, part->name.bytes);
+    return equal;
+}
+
+/* Where a part is now. */
+static lh_status find_part(lh_weights *weights, const lh_weight_part *part, place *found, lh_error *error) {
+    lh_mapped_file *file;
+    *found = weights->tensors[part->index].place;
+    if (*found != NOWHERE)
+        return LH_OK;
+    if (is_in_local_file(weights, part)) {
+        *found = IN_FILE;
+        return LH_OK;
+    }
+    lh_status status = lh_weight_cache_map(weights->cache, part->digest, part->bytes, &file, error);
+    if (status == LH_OK) {
+        lh_mapped_file_close(file);
+        *found = IN_CACHE;
+    }
+    return status == LH_ERR_NOT_FOUND ? LH_OK : status;
+}
+
+/* Marks the parts that are here and keeps the others in e->parts. */
+static lh_status keep_missing(ensuring *e, lh_error *error) {
+    size_t missing = 0;
+    for (size_t i = 0; i < e->count; i++) {
+        const lh_weight_part *part = &e->parts[i];
+        place found = NOWHERE;
+        if (e->weights->cancelled && atomic_load(e->weights->cancelled))
+            return lh_fail(error, LH_ERR_CANCELLED, "weights: cancelled");
+        lh_status status = find_part(e->weights, part, &found, error);
+        if (status != LH_OK)
+            return status;
+        e->weights->tensors[part->index].place = found;
+        if (found == NOWHERE)
+            e->parts[missing++] = *part;
+        else
+            e->done += part->bytes;
+        report(e);
+    }
+    e->count = missing;
+    return LH_OK;
+}
+
+static void on_part(void *context, const lh_weight_part *part) {
+    ensuring *e = context;
+    e->weights->tensors[part->index].place = IN_CACHE;
+}
+
+static void on_bytes(void *context, int64_t bytes) {
+    ensuring *e = context;
+    count_bytes(e->weights, bytes);
+    e->done += (uint64_t)bytes; /* wraps back where it is negative */
+    report(e);
+}
+
+static int compare_offsets(const void *a, const void *b) {
+    const lh_weight_part *x = a, *y = b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static lh_status fetch_missing(ensuring *e, lh_error *error) {
+    lh_weights *weights = e->weights;
+    const lh_weight_download_events events = {e, on_part, on_bytes};
+    if (e->count == 0)
+        return LH_OK;
+    qsort(e->parts, e->count, sizeof *e->parts, compare_offsets);
+    lh_status status = lh_weight_download(
+        weights->fetch, (lh_weight_url){weights->weights_url, weights->weights_prior_knowledge},
+        weights->cache, e->parts, e->count, &events, error);
+    return status == LH_OK ? lh_weight_cache_sync(weights->cache, error) : status;
+}
+
+lh_status lh_weights_ensure(lh_weights *weights, const lh_model_config *config, lh_layer_range range,
+                            void (*on_progress)(void *, uint64_t, uint64_t), void *progress_context,
+                            lh_error *error) {
+    ensuring e = {.weights = weights, .on_progress = on_progress, .progress_context = progress_context};
+    e.parts = calloc(lh_gguf_tensor_count(weights->gguf) + 1, sizeof *e.parts);
+    if (!e.parts)
+        return fail_memory(error);
+    lh_status status = lh_model_visit_tensors(weights->gguf, config, range, collect, &e, error);
+    if (status == LH_OK)
+        status = keep_missing(&e, error);
+    if (status == LH_OK)
+        status = fetch_missing(&e, error);
+    free(e.parts);
+    return status;
+}
+
+/* ---- The source ---------------------------------------------------------------------------------------- */
+
+static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes, lh_error *error) {
+    lh_weights *weights = context;
+    size_t index = index_of(weights, tensor);
+    tensor_state *state = &weights->tensors[index];
+    if (state->place == NOWHERE)
+        return lh_fail(error, LH_ERR_NOT_FOUND, "weights: tensor %.*s has not been fetched",
+                       (int)tensor->name.length, tensor->name.bytes);
+    if (state->place == IN_FILE) {
+        *bytes = lh_mapped_file_bytes(weights->local) + tensor->offset;
+        return LH_OK;
+    }
+    assert(!state->file); /* held once at a time */
+    lh_status status = lh_weight_cache_map(weights->cache, weights->digests[index].sha256, tensor->bytes,
+                                           &state->file, error);
+    if (status == LH_OK)
+        *bytes = lh_mapped_file_bytes(state->file);
+    if (status == LH_ERR_NOT_FOUND)
+        state->place =
+            NOWHERE; /* someone has emptied the folder: the next lh_weights_ensure fetches it again */
+    return status;
+}
+
+static void release(void *context, const lh_gguf_tensor *tensor, const void *bytes) {
+    lh_weights *weights = context;
+    tensor_state *state = &weights->tensors[index_of(weights, tensor)];
+    (void)bytes;
+    if (state->place == IN_FILE)
+        lh_mapped_file_drop(weights->local, tensor->offset, tensor->bytes);
+    lh_mapped_file_close(state->file);
+    state->file = NULL;
+}
+
+lh_weight_source lh_weights_source(lh_weights *weights) {
+    return (lh_weight_source){weights, acquire, release};
+}
