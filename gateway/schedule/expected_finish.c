@@ -3,8 +3,9 @@
  *
  *   wait for a place   those who are ahead of it beyond the places there are, each as long as itself
  *   its prompt         all rows that are still to be computed for those before it, and its own that nobody's prefix here
- *                      spares it, at the slowest stage's pace
- *   its tokens         each takes a turn around the ring, or, with many others, a row of each of them at the slowest stage */
+ *                      spares it, at the pace of the busiest stage or hop
+ *   its tokens         each takes a turn around the ring, or, with many others, a row of each of them at the busiest stage
+ *                      or hop */
 #include "gateway/schedule/scheduler_state.h"
 
 static uint64_t sum_pending(const lh_sequence_list *list) {
@@ -12,22 +13,6 @@ static uint64_t sum_pending(const lh_sequence_list *list) {
     for (const lh_sequence *sequence = list->first; sequence; sequence = sequence->next)
         rows += lh_sequence_pending(sequence);
     return rows;
-}
-
-static uint64_t sum_waiting(const lh_wait_queue *queue) {
-    uint64_t rows = 0;
-    for (const lh_sequence *sequence = NULL; (sequence = lh_wait_queue_walk(queue, sequence));)
-        rows += lh_sequence_pending(sequence);
-    return rows;
-}
-
-static double slowest_us(const lh_cost_chain *costs, uint32_t rows) {
-    double slowest = 0;
-    for (uint32_t i = 0; i < costs->stage_count; i++) {
-        double us = lh_cost_stage_us(&costs->stages[i], 0, rows);
-        slowest = us > slowest ? us : slowest;
-    }
-    return slowest;
 }
 
 bool lh_scheduler_expect_finish(const lh_scheduler *scheduler, const lh_sequence *sequence, double *us) {
@@ -41,9 +26,11 @@ bool lh_scheduler_expect_finish(const lh_scheduler *scheduler, const lh_sequence
     uint32_t beside = here < places ? here + 1 : places;
     uint32_t cached =
         lh_kv_store_cached_positions(s->store, sequence->tenant, sequence->history, sequence->length);
-    double rows = (double)(sum_pending(&s->prefill) + sum_waiting(s->waiting) + sequence->length - cached);
-    double prompt_us = rows * slowest_us(costs, s->options.rows_max) / s->options.rows_max;
-    double ring_us = lh_cost_decode_us(costs, sequence->length), busy_us = slowest_us(costs, beside);
+    double rows =
+        (double)(sum_pending(&s->prefill) + lh_wait_queue_rows(s->waiting) + sequence->length - cached);
+    double prompt_us = rows * lh_cost_busiest_us(costs, 0, s->options.rows_max) / s->options.rows_max;
+    double ring_us = lh_cost_decode_us(costs, sequence->length);
+    double busy_us = lh_cost_decode_step(costs, sequence->length, beside).busiest_us;
     double tokens_us = sequence->max_tokens * (ring_us > busy_us ? ring_us : busy_us);
     double turns = here < places ? 0 : (double)(here - places + 1) / places;
     *us = turns * tokens_us + prompt_us + tokens_us;

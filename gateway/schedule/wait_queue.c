@@ -10,6 +10,7 @@
 struct lh_wait_queue {
     lh_share_table *shares;
     lh_sequence_list all; /* in no order */
+    uint64_t rows;        /* of their histories */
 };
 
 lh_status lh_wait_queue_create(uint32_t places, uint32_t sequences, lh_wait_queue **queue, lh_error *error) {
@@ -54,6 +55,7 @@ static void insert(lh_wait_queue *queue, lh_sequence *sequence) {
     lh_heap_push(&share->by_rank, &sequence->by_rank);
     lh_heap_push(&share->by_age, &sequence->by_age);
     lh_sequence_list_push(&queue->all, sequence);
+    queue->rows += sequence->length;
     lh_share_table_set_waiting(queue->shares, share, true);
 }
 
@@ -62,6 +64,7 @@ static void take_out(lh_wait_queue *queue, lh_sequence *sequence) {
     lh_heap_remove(&share->by_rank, &sequence->by_rank);
     lh_heap_remove(&share->by_age, &sequence->by_age);
     lh_sequence_list_remove(&queue->all, sequence);
+    queue->rows -= sequence->length;
     lh_share_table_set_waiting(queue->shares, share, share->by_age.root != NULL);
 }
 
@@ -128,6 +131,10 @@ void lh_wait_queue_leave(lh_wait_queue *queue, lh_sequence *sequence) {
 
 uint32_t lh_wait_queue_count(const lh_wait_queue *queue) {
     return queue->all.count;
+}
+
+uint64_t lh_wait_queue_rows(const lh_wait_queue *queue) {
+    return queue->rows;
 }
 
 lh_sequence *lh_wait_queue_walk(const lh_wait_queue *queue, const lh_sequence *sequence) {

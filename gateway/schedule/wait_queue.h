@@ -37,5 +37,7 @@ void lh_wait_queue_put_back(lh_wait_queue *queue, lh_sequence *sequence);
 void lh_wait_queue_leave(lh_wait_queue *queue, lh_sequence *sequence);
 
 uint32_t lh_wait_queue_count(const lh_wait_queue *queue);
+/* Tokens of all their histories: what the chain will have to compute for those that wait. */
+uint64_t lh_wait_queue_rows(const lh_wait_queue *queue);
 /* Walks all that wait: NULL starts, NULL ends. What is taken away must not be the one that the walk goes on from. */
 lh_sequence *lh_wait_queue_walk(const lh_wait_queue *queue, const lh_sequence *sequence);

@@ -124,6 +124,24 @@ static void the_finish_is_expected_from_costs_and_company(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* The hop between the stages carries a row in 4 ms, the slower stage computes it in one. */
+static void a_wire_that_is_the_bottleneck_counts(void **state) {
+    (void)state;
+    lh_cost_chain chain = costs();
+    chain.hops[1].row_bytes = 4000;
+    chain.hops[1].bytes_per_us = 1;
+    lh_scheduler *s = create_ready(64);
+    lh_scheduler_set_costs(s, &chain);
+    double ring_us = lh_cost_decode_us(&chain, 10);
+    assert_true(ring_us > 6000 && ring_us < 8000);
+    assert_true(finish_of(s, 10, 20) == 10 * 4000 + 20 * ring_us);
+    lh_sequence_request request = request_of(30, 20);
+    for (uint64_t handle = 0; handle < 3; handle++)
+        assert_int_equal(submit_request(s, &request, handle, 0), LH_OK);
+    assert_true(finish_of(s, 10, 20) == 100 * 4000 + 20 * 4 * 4000.0); /* it draws beside three others */
+    lh_scheduler_destroy(s);
+}
+
 static void a_prefix_that_is_here_shortens_the_wait(void **state) {
     (void)state;
     const lh_cost_chain chain = costs();
@@ -159,6 +177,7 @@ int main(void) {
         cmocka_unit_test(one_that_is_too_long_for_the_other_stays),
         cmocka_unit_test(it_rests_before_it_moves_again),
         cmocka_unit_test(the_finish_is_expected_from_costs_and_company),
+        cmocka_unit_test(a_wire_that_is_the_bottleneck_counts),
         cmocka_unit_test(a_prefix_that_is_here_shortens_the_wait),
         cmocka_unit_test(without_costs_the_sequences_are_counted),
     };

@@ -47,8 +47,10 @@ static void one_tenant_is_served_in_order(void **state) {
     for (int i = 0; i < 20; i++)
         all[i] = come(queue, 0, 0, 100);
     assert_int_equal(lh_wait_queue_count(queue), 20);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(lh_wait_queue_rows(queue), 100 * (20 - i));
         assert_ptr_equal(let_in(queue), all[i]);
+    }
     assert_null(lh_wait_queue_next(queue, 1, 0));
     for (int i = 0; i < 20; i++)
         end(queue, all[i]);
@@ -61,8 +63,10 @@ static void what_comes_back_has_its_old_place(void **state) {
     lh_sequence *a = come(queue, 0, 0, 100), *b = come(queue, 0, 0, 100), *c = come(queue, 0, 0, 100);
     assert_ptr_equal(let_in(queue), a);
     assert_ptr_equal(let_in(queue), b);
+    b->length += 7; /* it has drawn so many tokens */
     lh_wait_queue_put_back(queue, b);
     lh_wait_queue_put_back(queue, a);
+    assert_int_equal(lh_wait_queue_rows(queue), 307);
     uint64_t served = a->share->served;
     assert_int_equal(a->share->places, 0);
     assert_ptr_equal(let_in(queue), a);
