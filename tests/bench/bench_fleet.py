@@ -7,7 +7,6 @@ import math
 import os
 import pathlib
 import random
-import subprocess
 import tempfile
 import time
 
@@ -16,13 +15,6 @@ import sites as bench_sites
 API_PORT, FLEET_PORT, WORKER_PORT = 8080, 7100, 7101
 # Token ids that are ordinary words in any vocabulary of some size.
 TOKENS = range(1000, 30000)
-
-
-def default_model():
-    """$LONGHAUL_TEST_MODEL, or the model of the tests, fetched once."""
-    fetch = pathlib.Path(__file__).resolve().parent.parent.parent / "deploy" / "fetch-model"
-    given = os.environ.get("LONGHAUL_TEST_MODEL")
-    return given or subprocess.run([fetch], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 @dataclasses.dataclass

@@ -7,7 +7,7 @@ import tempfile
 import urllib.error
 import urllib.request
 
-from programs import Program, build_folder, free_port, need_file, wait_until
+from programs import Program, build_folder, free_port, need_file, need_model, wait_until
 
 
 class Fleet:
@@ -15,15 +15,18 @@ class Fleet:
     that does not end well (sanitizers tell of leaks so) fails the test."""
 
     fair_ends = {0, -signal.SIGKILL}
+    # All of its workers come at once, so nobody waits for more.
+    QUICK_START = ["--plan-delay-ms", "100", "--renew-ms", "100"]
 
-    def __init__(self, workers=2, gateway_flags=(), worker_flags=(), model=None, threads=1):
+    def __init__(self, workers=2, gateway_flags=(), worker_flags=(), model=None, threads=1, fetches=False):
+        """fetches: the workers get their weights from the gateway and cache them, instead of from the model's file."""
         build = build_folder()
         self.gateway_program = need_file(build / "longhaul-gateway", "longhaul-gateway is not built")
         self.worker_program = need_file(build / "longhaul-worker", "longhaul-worker is not built")
-        self.model = need_file(model or os.environ.get("LONGHAUL_TEST_MODEL"), "LONGHAUL_TEST_MODEL names no file")
+        self.model = model or need_model()
         self.worker_count = workers
-        self.gateway_flags = list(gateway_flags)
-        self.worker_flags = list(worker_flags)
+        self.gateway_flags = [*self.QUICK_START, *gateway_flags]
+        self.worker_flags = [*([] if fetches else ["--model", self.model]), *worker_flags]
         self.threads = threads
         self.gateway = None
         self.workers = []

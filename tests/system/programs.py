@@ -1,5 +1,7 @@
 """Starts and stops the programs under test, each with its log in a file."""
 
+import concurrent.futures
+import multiprocessing
 import os
 import pathlib
 import random
@@ -7,7 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+import unittest
+
+from default_model import default_model
 
 SKIPPED = 77
 
@@ -18,6 +24,10 @@ def build_folder():
         print("skipped: LONGHAUL_BUILD is not set")
         sys.exit(SKIPPED)
     return pathlib.Path(folder)
+
+
+def need_model():
+    return need_file(default_model(), "no model: LONGHAUL_TEST_MODEL names no file, and deploy/fetch-model gets none")
 
 
 def need_file(path, why):
@@ -91,19 +101,98 @@ def wait_until(condition, timeout, what):
     raise TimeoutError(f"not within {timeout} s: {what}")
 
 
-def is_sanitized():
-    """Whether the programs are built with a sanitizer: they then take 5 to 30 times as long."""
+def _sanitizer():
+    """That the programs are built with; "": none."""
     cache = build_folder() / "CMakeCache.txt"
-    return cache.exists() and any(line.startswith("LONGHAUL_SANITIZE:") and not line.endswith("=") for line in cache.read_text().splitlines())
+    lines = cache.read_text().splitlines() if cache.exists() else []
+    return next((line.partition("=")[2] for line in lines if line.startswith("LONGHAUL_SANITIZE:")), "")
 
 
-def run_tests(module, sanitized=None):
-    """unittest, ended by a line that says how many passed. sanitized: names of the tests that a sanitizer's build runs."""
-    import unittest
+def is_sanitized():
+    return bool(_sanitizer())
 
+
+def slowness():
+    """How many times as long as those of a release build the programs may take for what a test waits for."""
+    sanitizer = _sanitizer()
+    if sanitizer:
+        return 20 if "thread" in sanitizer else 8
+    return 2 if os.environ.get("LONGHAUL_TEST_QUICK") else 1
+
+
+class Seconds(unittest.TextTestResult):
+    """Says of each test how long it took."""
+
+    def startTest(self, test):
+        self.began = time.monotonic()
+        super().startTest(test)
+
+    def stopTest(self, test):
+        self.stream.writeln(f"    {time.monotonic() - self.began:.1f} s")
+        super().stopTest(test)
+
+
+def _tests(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from _tests(test)
+        else:
+            yield test
+
+
+def _parts(suite):
+    """What may run in a process of its own: the tests of a class that share something (that is not quickly_set_up anew), or one that shares nothing."""
+    parts = {}
+    for test in _tests(suite):
+        shares = type(test).setUpClass.__func__ is not unittest.TestCase.setUpClass.__func__ and not getattr(test, "quickly_set_up", False)
+        parts.setdefault(type(test) if shares else test.id(), []).append(test)
+    return [unittest.TestSuite(tests) for tests in parts.values()]
+
+
+def _run(suite):
+    """(passed, failed, skipped)"""
+    result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2, resultclass=Seconds).run(suite)
+    sys.stdout.flush()
+    failed = len(result.failures) + len(result.errors)
+    return result.testsRun - failed - len(result.skipped), failed, len(result.skipped)
+
+
+def _run_apart(suite):
+    """The same in a process of its own, and what it said."""
+    with tempfile.TemporaryFile() as said:
+        receiver, sender = multiprocessing.Pipe(duplex=False)
+
+        def run():
+            os.dup2(said.fileno(), 1)
+            os.dup2(said.fileno(), 2)
+            sender.send(_run(suite))
+
+        process = multiprocessing.get_context("fork").Process(target=run)
+        process.start()
+        sender.close()
+        try:
+            counts = receiver.recv()
+        except EOFError:
+            counts = (0, 1, 0)
+        process.join()
+        said.seek(0)
+        return counts, said.read().decode(errors="replace")
+
+
+def run_tests(module, sanitized=None, at_once=1):
+    """unittest, ended by a line that says how many passed. sanitized: names of the tests that a sanitizer's build runs. at_once: so many classes (or tests,
+    of those that share nothing) run beside each other, where they wait more than they compute."""
     loader = unittest.defaultTestLoader
     suite = loader.loadTestsFromNames(sanitized, module) if sanitized and is_sanitized() else loader.loadTestsFromModule(module)
-    result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite)
-    failed = len(result.failures) + len(result.errors)
-    print(f"{result.testsRun - failed - len(result.skipped)} passed, {failed} failed, {len(result.skipped)} skipped")
+    if at_once == 1:
+        counts = [_run(suite)]
+    else:
+        counts = []
+        sys.stdout.flush()
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            for part in concurrent.futures.as_completed([pool.submit(_run_apart, part) for part in _parts(suite)]):
+                counts.append(part.result()[0])
+                print(part.result()[1], flush=True)
+    passed, failed, skipped = map(sum, zip(*counts))
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     sys.exit(1 if failed else 0)

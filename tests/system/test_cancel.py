@@ -11,14 +11,14 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import is_sanitized, run_tests, wait_until
+from programs import run_tests, slowness, wait_until
 from raw_http import Connection, ask, request
 from stream import Stream
 
 RENEW_MS = 50
 FREED_WITHIN_S = 0.2
 # The looks at /fleet take their time too, on two cores that the programs need themselves; and so do sanitizer builds.
-SLACK_S = 1 if os.environ.get("LONGHAUL_TEST_QUICK") else 0.15
+SLACK_S = 0.15 if slowness() == 1 else 1
 # Clients that hang up in the storm; a thousand on demand.
 STORM = int(os.environ.get("LONGHAUL_TEST_STORM", "100"))
 PROMPT = "Once upon a time there was a lighthouse keeper who"
@@ -94,7 +94,7 @@ class HangUp(CancelTest):
 
     def test_deadline(self):
         """As hanging up, but that the client is told."""
-        first_token_s = 4 if is_sanitized() else 0.6
+        first_token_s = min(4, 0.6 * slowness())
         for prompt, tokens, timeout, status in ((PROMPT, 1000, first_token_s, 504), (LONG_PROMPT, 100, 0.2, 408)):
             started = time.monotonic()
             reply = ask(self.port, "POST", "/v1/completions", body(prompt, tokens, timeout=timeout), timeout=30)

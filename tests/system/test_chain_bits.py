@@ -1,10 +1,10 @@
-"""One answer, bit for bit: the digests of the logits at every token are the same for 1, 2, 3 and 5 workers, 1 and 4 column
+"""One answer, bit for bit: the digests of the logits at every token are the same for 1, 2, 3 and 5 workers, 1 and more column
 shards, chunks of 1, 7, 64 and all rows, every instruction set of the machine, more threads, shards over several connections, company in the batch. The real programs and
 the real model; the whole product of the settings runs in one process (tests/worker/tool_logits.c), beside the same expectation."""
 
 import concurrent.futures
+import contextlib
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -14,7 +14,7 @@ import unittest
 import urllib.request
 
 from fleet import Fleet
-from programs import build_folder, run_tests
+from programs import build_folder, is_sanitized, need_model, run_tests
 
 PROMPT = (
     "We the People of the United States, in Order to form a more perfect Union, establish Justice, insure domestic Tranquility, "
@@ -23,8 +23,10 @@ PROMPT = (
     "legislative Powers herein granted shall be vested in a Congress"
 )
 TOKENS = 12
-# The sanitizer builds prove other things: a part of the settings is enough there (tests/run sets this).
-QUICK = bool(os.environ.get("LONGHAUL_TEST_QUICK"))
+# The reference is scalar: so much of the prompt is enough for it.
+SHORT = PROMPT[:64]
+# The sanitizer builds prove other things: a part of the settings is enough there.
+QUICK = is_sanitized()
 
 
 def complete(url, prompt=PROMPT, tokens=TOKENS, **extra):
@@ -38,21 +40,25 @@ def complete(url, prompt=PROMPT, tokens=TOKENS, **extra):
 
 
 def digests(fleet):
-    """(token, digest) by position, of the only sequence so far."""
+    """(token, position, digest) of the last sequence."""
     found = re.findall(r"digest token=(\d+) position=(\d+) digest=(\w+) sequence=(\d+)", fleet.gateway.log_text())
-    first = found[0][3]
-    return [(int(token), int(position), digest) for token, position, digest, number in found if number == first]
+    return [(int(token), int(position), digest) for token, position, digest, number in found if number == found[-1][3]]
 
 
-def run(workers, overlap="rows=64,columns=4", isa="auto", threads=1, wire="f32", connections=1):
-    flags = ["--logits-digest", "--overlap", overlap, "--wire", wire]
-    flags += ["--sites", ",".join(f"site-{i + 1}" for i in range(workers))]
+@contextlib.contextmanager
+def fleet_of(workers, isa="auto", threads=1, wire="f32", connections=1):
+    """Yields what takes a prompt and its cut, and gives the answer and its digests."""
+    flags = ["--logits-digest", "--prefix-cache", "off", "--wire", wire, "--sites", ",".join(f"site-{i + 1}" for i in range(workers))]
     worker_flags = ["--isa", isa, "--kv-bytes", "128M", "--hop-connections", str(connections)]
     with Fleet(workers, gateway_flags=flags, worker_flags=worker_flags, threads=threads) as fleet:
-        answer = complete(fleet.url)
-        result = digests(fleet)
-    assert len(result) == TOKENS, result
-    return answer, result
+
+        def run(overlap="rows=64,columns=4", prompt=PROMPT):
+            answer = complete(fleet.url, prompt, longhaul={"overlap": overlap})
+            result = digests(fleet)
+            assert len(result) == TOKENS, result
+            return answer, result
+
+        yield run
 
 
 def instruction_sets():
@@ -68,35 +74,40 @@ def instruction_sets():
 class ChainBits(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.expected = run(workers=1, overlap="off")
+        with fleet_of(1) as run:
+            cls.expected, cls.expected_short = run("off"), run("off", SHORT)
+            cls.alone = run("rows=64,columns=4")
 
-    def check(self, **settings):
-        with self.subTest(**settings):
-            self.assertEqual(run(**settings), self.expected)
+    def check(self, overlaps=("rows=64,columns=4",), **settings):
+        with fleet_of(**settings) as run:
+            for overlap in overlaps:
+                with self.subTest(overlap=overlap, **settings):
+                    self.assertEqual(run(overlap), self.expected)
 
-    def test_workers_and_column_shards(self):
-        for workers in (3,) if QUICK else (1, 2, 3, 5):
-            for overlap in ("rows=64", "rows=64,columns=4"):
-                self.check(workers=workers, overlap=overlap)
+    def test_one_worker_takes_a_prompt_in_chunks(self):
+        self.assertEqual(self.alone, self.expected)
 
-    def test_the_planner(self):
-        self.check(workers=3, overlap="auto")
+    def test_three_workers_and_every_kind_of_cut(self):
+        cuts = ["rows=64", "rows=64,columns=4", "auto"]
+        self.check(cuts if QUICK else [*cuts, "rows=1,columns=2", "rows=7,columns=16", "rows=512,columns=4", "off"], workers=3)
 
     @unittest.skipIf(QUICK, "quick")
-    def test_chunks(self):
-        for overlap in ("rows=1,columns=2", "rows=7,columns=16", "rows=512,columns=4", "off"):
-            self.check(workers=3, overlap=overlap)
+    def test_two_workers_and_five(self):
+        for workers in (2, 5):
+            self.check(["rows=64", "rows=64,columns=4"], workers=workers)
 
     @unittest.skipIf(QUICK, "quick")
     def test_instruction_sets(self):
-        for isa in instruction_sets() + ["reference"]:
+        for isa in instruction_sets():
             self.check(workers=2, isa=isa)
+        with fleet_of(2, isa="reference") as run:
+            self.assertEqual(run(prompt=SHORT), self.expected_short)
 
     def test_threads(self):
         self.check(workers=2, threads=3)
 
     def test_hop_connections(self):
-        self.check(workers=3, connections=4, overlap="rows=7,columns=4")
+        self.check(["rows=7,columns=4"], workers=3, connections=4)
 
     def test_company_in_the_batch(self):
         with Fleet(2, gateway_flags=["--max-sequences", "16"]) as fleet:
@@ -112,30 +123,31 @@ class ChainBits(unittest.TestCase):
     @unittest.skipIf(QUICK, "quick")
     def test_a_lossy_wire_depends_on_the_split_alone(self):
         for wire in ("f16", "q8"):
-            first = run(workers=2, wire=wire, overlap="off")
-            self.assertNotEqual(first, self.expected)
-            for overlap in ("rows=64,columns=4", "rows=7,columns=3", "auto"):
-                with self.subTest(wire=wire, overlap=overlap):
-                    self.assertEqual(run(workers=2, wire=wire, overlap=overlap), first)
+            with fleet_of(2, wire=wire) as run:
+                first = run("off")
+                self.assertNotEqual(first, self.expected)
+                for overlap in ("rows=64,columns=4", "rows=7,columns=3", "auto"):
+                    with self.subTest(wire=wire, overlap=overlap):
+                        self.assertEqual(run(overlap), first)
 
     @unittest.skipIf(QUICK, "quick")
     def test_every_setting_in_one_process(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         tokens = pathlib.Path(folder.name) / "tokens.txt"
-        tokens.write_text(" ".join(str(7 * i % 40000 + 20) for i in range(72)))
-        outputs = {}
+        tokens.write_text(" ".join(str(7 * i % 40000 + 20) for i in range(40)))
+        model, outputs = need_model(), {}
         for isa in instruction_sets():
             for stages in (1, 2, 3, 5):
                 for shards in (1, 4):
-                    for chunk in (1, 7, 64, 72):
+                    for chunk in (1, 7, 32, 40):
                         command = [build_folder() / "tests" / "logits", "--tokens", tokens, "--digest", "--isa", isa]
-                        command += ["--model", os.environ["LONGHAUL_TEST_MODEL"], "--stages", str(stages), "--column-shards", str(shards)]
+                        command += ["--model", model, "--stages", str(stages), "--column-shards", str(shards)]
                         command += ["--chunk-rows", str(chunk), "--kv-bytes", "16M"]
                         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
                         outputs.setdefault(out, []).append((isa, stages, shards, chunk))
         self.assertEqual(len(outputs), 1, list(outputs.values()))
-        self.assertEqual(len(next(iter(outputs)).splitlines()), 72)
+        self.assertEqual(len(next(iter(outputs)).splitlines()), 40)
 
 
 if __name__ == "__main__":

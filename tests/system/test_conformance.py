@@ -146,4 +146,4 @@ class Bodies(FleetTest):
 
 
 if __name__ == "__main__":
-    run_tests(sys.modules[__name__])
+    run_tests(sys.modules[__name__], at_once=2)

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import run_tests, wait_until
+from programs import run_tests, slowness, wait_until
 from raw_http import Connection, ask, request
 from stream import Stream
 
@@ -21,7 +21,7 @@ CLIENTS = 8
 TOKENS = 24
 TIMES = ["--renew-ms", "100", "--lease-ms", "1200", "--plan-delay-ms", "200"]
 PROMPT = "Once upon a time there was a lighthouse keeper who"
-SLOWNESS = 4 if os.environ.get("LONGHAUL_TEST_QUICK") else 1
+SLOWNESS = slowness()
 
 
 class Client(threading.Thread):

@@ -2,14 +2,13 @@
 replay with the very text of an undisturbed run, or ends with an error; it never ends as if it were complete."""
 
 import json
-import os
 import signal
 import sys
 import time
 import unittest
 
 from fleet import Fleet
-from programs import run_tests, wait_until
+from programs import run_tests, slowness, wait_until
 from raw_http import ask
 from stream import Stream
 
@@ -17,8 +16,7 @@ RENEW_MS, LEASE_MS, PLAN_MS, REPLAY_MS = 100, 1200, 200, 1500
 TIMES = ["--renew-ms", str(RENEW_MS), "--lease-ms", str(LEASE_MS), "--plan-delay-ms", str(PLAN_MS)]
 REPLAY = ["--replay-timeout-ms", str(REPLAY_MS)]
 PROMPT = "Once upon a time there was a lighthouse keeper who"
-# Sanitizer builds take their time.
-SLOWNESS = 4 if os.environ.get("LONGHAUL_TEST_QUICK") else 1
+SLOWNESS = slowness()
 # A loss is noticed within a lease and planned for after the delay; the rest is for weights to be fetched and for a busy machine.
 TAKE_OVER_S = 4 * (LEASE_MS + PLAN_MS) / 1000 * SLOWNESS
 RETURN_S = 10 * LEASE_MS / 1000
@@ -27,7 +25,7 @@ SEEDED = {"temperature": 1, "seed": 7}
 
 
 def small_fleet(workers=2, gateway_flags=(), worker_flags=()):
-    return Fleet(workers, gateway_flags=[*TIMES, *gateway_flags], worker_flags=["--kv-bytes", "64M", *worker_flags])
+    return Fleet(workers, gateway_flags=[*TIMES, *gateway_flags], worker_flags=["--kv-bytes", "64M", *worker_flags], fetches=True)
 
 
 def complete(fleet, tokens=8, **more):
@@ -254,4 +252,4 @@ class GatewayStops(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    run_tests(sys.modules[__name__])
+    run_tests(sys.modules[__name__], at_once=3)

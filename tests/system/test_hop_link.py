@@ -108,4 +108,4 @@ if __name__ == "__main__":
     if why:
         print(f"skipped: {why}")
         sys.exit(SKIPPED)
-    run_tests(sys.modules[__name__], sanitized=["HopLink.test_rate_and_round_trip"])
+    run_tests(sys.modules[__name__], sanitized=["HopLink.test_rate_and_round_trip"], at_once=6)

@@ -290,6 +290,7 @@ class ManyBodies(GatewayTest):
 
 
 class Deadlines(GatewayTest):
+    quickly_set_up = True
     flags = ("--header-ms", "1000", "--body-ms", "1500", "--idle-ms", "2000", "--stall-ms", "2000")
 
     def drip(self, connection, data, seconds):
@@ -729,4 +730,4 @@ class States(GatewayTest):
 
 
 if __name__ == "__main__":
-    run_tests(sys.modules[__name__])
+    run_tests(sys.modules[__name__], at_once=6)

@@ -2,7 +2,6 @@
 engine (tests/gateway), but for the subcommand that makes keys and the signal that has them read again."""
 
 import json
-import json
 import os
 import re
 import signal
@@ -14,6 +13,7 @@ import time
 import unittest
 
 from api_keys import key_line, write_private
+from default_model import default_model
 from programs import Program, build_folder, need_file, run_tests, wait_until
 from raw_http import ask, chunks, elapsed, events
 from test_http_raw import Gateway, chat_body, completion_body
@@ -295,9 +295,9 @@ class RealProgram(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.program = need_file(build_folder() / "longhaul-gateway", "longhaul-gateway is not built")
-        cls.model = os.environ.get("LONGHAUL_TEST_MODEL")
-        if not cls.model or not os.path.exists(cls.model):
-            raise unittest.SkipTest("LONGHAUL_TEST_MODEL names no file")
+        cls.model = default_model()
+        if not cls.model:
+            raise unittest.SkipTest("LONGHAUL_TEST_MODEL names no file, and deploy/fetch-model gets none")
 
     def run_key(self, *arguments):
         return subprocess.run([self.program, "key", *arguments], capture_output=True, text=True, timeout=60)

@@ -94,7 +94,7 @@ class LinkEmulator(unittest.TestCase):
         for rate in (10, 100) if QUICK else (2, 10, 100, 1000):
             with self.subTest(rate=rate):
                 self.sites.set(rate=rate, delay=2, queue=50)
-                carried = payload_mbit(self.sites, 0, 1, 1.5)
+                carried = payload_mbit(self.sites, 0, 1, 1.5 if rate < 10 else 0.8)
                 # 1448 of 1500 bytes of a packet are payload.
                 self.assertGreater(carried, rate * 0.95 * 0.965, "TCP payload, Mbit/s")
                 self.assertLess(carried, rate * 1.05)
@@ -211,4 +211,5 @@ if __name__ == "__main__":
     if why:
         print(f"skipped: {why}")
         sys.exit(SKIPPED)
-    run_tests(sys.modules[__name__], sanitized=["LinkEmulator.test_settings_hold_at_once", "LinkEmulator.test_a_bit_is_flipped_and_tcp_does_not_notice", "LinkEmulator.test_what_it_cannot_do_is_refused", "Cleanliness"])
+    sanitized = ["settings_hold_at_once", "a_bit_is_flipped_and_tcp_does_not_notice", "what_it_cannot_do_is_refused"]
+    run_tests(sys.modules[__name__], [*(f"LinkEmulator.test_{name}" for name in sanitized), "Cleanliness"], at_once=3)

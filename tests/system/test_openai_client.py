@@ -9,7 +9,7 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import is_sanitized, run_tests, wait_until
+from programs import run_tests, slowness, wait_until
 
 try:
     import openai
@@ -19,7 +19,7 @@ except ImportError:
     sys.exit(77)
 
 MODEL = "smollm2/135M-Instruct"
-SLOW = 20 if is_sanitized() else 1
+SLOW = slowness()
 ASK = [{"role": "user", "content": "Why is the sky blue? Answer in one sentence."}]
 
 

@@ -15,8 +15,8 @@ import unittest
 
 from api_keys import key_line, write_private
 from fleet import Fleet
-from programs import is_sanitized, run_tests, wait_until
-from raw_http import ask, request
+from programs import run_tests, slowness, wait_until
+from raw_http import request
 from stream import Stream
 
 LONG = bool(os.environ.get("LONGHAUL_TEST_LONG"))
@@ -28,7 +28,7 @@ STORY = "The keeper wrote down every ship that passed the rock at night, and wha
 # Two cores are shared with the workers, and in the quick runs with others' builds: there times mean little.
 REFUSED_WITHIN_S = 0.05 if LONG else 1.0
 GOODPUT = 0.95 if LONG else 0.3
-TIMES_ALONE = 1.5 if LONG else 12.0 if os.environ.get("LONGHAUL_TEST_QUICK") else 4.0
+TIMES_ALONE = 1.5 if LONG else 4.0 if slowness() == 1 else 12.0
 MEMORY_GROWTH = 32 << 20
 
 
@@ -196,7 +196,7 @@ class Overload(unittest.TestCase):
             cost.append(after[0] - before[0])
             self.assertEqual(after[1] - before[1], 10 * with_late)
         self.assertEqual({a.status for a in late}, {408})
-        self.assertLess(max(a.whole_s for a in late), 0.4 + (0.1 if LONG else 10 if is_sanitized() else 1))
+        self.assertLess(max(a.whole_s for a in late), 0.4 + (0.1 if LONG else slowness()))
         self.assertEqual(cost[0], cost[1])
 
 

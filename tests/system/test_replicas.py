@@ -7,10 +7,10 @@ import threading
 import unittest
 
 from fleet import Fleet
-from programs import is_sanitized, run_tests, wait_until
+from programs import run_tests, slowness, wait_until
 from stream import Stream
 
-SLOWNESS = 6 if is_sanitized() else 2
+SLOWNESS = 2 * slowness()
 PROMPT = "Once upon a time there was a lighthouse keeper who"
 TOKENS = 64
 # Half of the model fits into a worker, the whole does not.

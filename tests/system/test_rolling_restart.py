@@ -9,11 +9,11 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import is_sanitized, run_tests, wait_until
+from programs import is_sanitized, run_tests, slowness, wait_until
 from stream import Stream
 
 ROUNDS = int(os.environ.get("LONGHAUL_TEST_ROUNDS", "1"))
-SLOWNESS = 6 if is_sanitized() else 2 if os.environ.get("LONGHAUL_TEST_QUICK") else 1
+SLOWNESS = slowness()
 PROMPTS = ["Once upon a time there was a lighthouse keeper who", "The three laws of thermodynamics are"]
 SETTINGS = [{"temperature": 0}, {"temperature": 1, "seed": 7}]
 TOKENS = 48

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from programs import SKIPPED, Program, build_folder, need_file, run_tests, wait_until
+from programs import SKIPPED, Program, build_folder, need_model, run_tests, wait_until
 
 README = pathlib.Path(__file__).parents[2] / "README.md"
 HOME_ADDRESS, OFFICE_ADDRESS = "192.0.2.1", "198.51.100.7"
@@ -126,8 +126,7 @@ class TwoMachines(unittest.TestCase):
         join(cls.home, cls.office)
         give(cls.home, cls.certificates, "gateway", "home")
         give(cls.office, cls.certificates, "office")
-        model = need_file(os.environ.get("LONGHAUL_TEST_MODEL"), "LONGHAUL_TEST_MODEL names no file")
-        (cls.home.folder / "model.gguf").symlink_to(model)
+        (cls.home.folder / "model.gguf").symlink_to(need_model())
         cls.commands = readme_commands()
         cls.commands[HOME_ADDRESS][0] += PATIENCE
         for machine in cls.machines:

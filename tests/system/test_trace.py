@@ -12,7 +12,7 @@ import urllib.request
 
 from api_keys import key_line, write_private
 from fleet import Fleet
-from programs import build_folder, is_sanitized, run_tests, wait_until
+from programs import build_folder, run_tests, slowness, wait_until
 
 PROMPT = "The sites are joined by ordinary links, so the whole design serves one aim: nothing waits. " * 10
 KEY = "a-secret-of-the-house"
@@ -25,7 +25,7 @@ def ask(fleet, path, body=None, key=None, headers=()):
     if key:
         request.add_header("Authorization", "Bearer " + key)
     try:
-        with urllib.request.urlopen(request, timeout=600 if is_sanitized() else 60) as answer:
+        with urllib.request.urlopen(request, timeout=60 * slowness()) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -1,12 +1,11 @@
 """--wire auto over emulated links: before the first step, the hop that would hold up prompts gets q8, the fast one f16, as GET /fleet
 shows; and the answers are the same however prompts are cut."""
 
-import os
 import pathlib
 import sys
 import unittest
 
-from programs import SKIPPED, build_folder, is_sanitized, need_file, run_tests
+from programs import SKIPPED, build_folder, is_sanitized, need_model, run_tests
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
 import sites as bench_sites  # noqa: E402
@@ -24,7 +23,7 @@ class SlowFirstHop(BenchFleet):
 
 
 def start(*flags):
-    model = need_file(os.environ.get("LONGHAUL_TEST_MODEL"), "LONGHAUL_TEST_MODEL does not name a GGUF file")
+    model = need_model()
     return SlowFirstHop(build_folder(), model, 3, ["1", "1", "1"], wire="auto", gateway_flags=["--logits-digest", *flags])
 
 

@@ -39,7 +39,7 @@ class Weights(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         flags = ["--renew-ms", "100", "--lease-ms", "1500", "--plan-delay-ms", "200"]
-        cls.fleet = Fleet(2, gateway_flags=flags, worker_flags=["--kv-bytes", "128M", "--memory-bytes", "80M"]).__enter__()
+        cls.fleet = Fleet(2, gateway_flags=flags, worker_flags=["--kv-bytes", "128M", "--memory-bytes", "80M"], fetches=True).__enter__()
         cls.expected = complete(cls.fleet)["choices"]
 
     @classmethod
@@ -135,7 +135,7 @@ class FleetWithout(Fleet):
     fair_ends = {0, 1}
 
     def __init__(self, cache, gateway_flags=()):
-        super().__init__(1, gateway_flags=gateway_flags)
+        super().__init__(1, gateway_flags=gateway_flags, fetches=True)
         self.cache = cache
 
     def cache_folder(self, number):

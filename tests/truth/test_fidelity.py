@@ -12,6 +12,9 @@ import numpy as np
 import make_f16_model
 
 TESTS = pathlib.Path(__file__).parent.parent
+sys.path.append(str(TESTS / "system"))
+from default_model import default_model  # noqa: E402
+
 WINDOW = 512
 
 
@@ -44,9 +47,9 @@ def compare(logits, ids, logprobs):
 
 
 def main():
-    model = os.environ.get("LONGHAUL_TEST_MODEL")
+    model = default_model()
     if not model:
-        print("skipped: LONGHAUL_TEST_MODEL does not name SmolLM2-135M-Instruct.Q4_1.gguf (tests/run fetches it)")
+        print("skipped: LONGHAUL_TEST_MODEL does not name SmolLM2-135M-Instruct.Q4_1.gguf, and deploy/fetch-model gets none")
         return 77
     vectors = np.load(TESTS / "vectors" / "fidelity.npz")
     tokens = vectors["tokens"]

@@ -3,14 +3,15 @@
 Bounds are about twice what this text shows. With F16 matrices the wire's own cost shows: f16 gives a mean KL of 5e-7, q8 6e-3.
 With the Q4_1 file the activations' own 8 bits in each layer, which the least change tips over, give f16 5e-3 and q8 1.3e-2. The
 perplexity of so few tokens moves by 2 % at most, and down as well as up: the bound there catches what is broken."""
-import os
 import pathlib
 import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "bench"))
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "system"))
 
 import wire_quality
+from default_model import default_model
 from wire_quality import make_f16_model
 
 TOKENS, STAGES = 256, 3
@@ -44,9 +45,9 @@ def check(title, model, bounds):
 
 
 def main():
-    model = os.environ.get("LONGHAUL_TEST_MODEL")
+    model = default_model()
     if not model:
-        print("skipped: LONGHAUL_TEST_MODEL does not name SmolLM2-135M-Instruct.Q4_1.gguf (tests/run fetches it)")
+        print("skipped: LONGHAUL_TEST_MODEL does not name SmolLM2-135M-Instruct.Q4_1.gguf, and deploy/fetch-model gets none")
         return 77
     with tempfile.TemporaryDirectory() as folder:
         converted = pathlib.Path(folder) / "f16.gguf"
