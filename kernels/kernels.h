@@ -93,7 +93,7 @@ struct lh_kv_view;
  */
 
 typedef struct lh_kernels {
-    const char *name; /* "reference", "avx2", "avx512" */
+    const char *name; /* "reference", "avx2", "avx512", "neon", "dotprod" */
 
     /* Packs the columns `columns` of x[rows][width] (row stride `stride`) into `packed`, each multiplied by
      * gain[column] where gain is not NULL (v = x * gain, rounded once).

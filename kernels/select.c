@@ -5,6 +5,8 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 static bool runs_everywhere(void) {
@@ -28,6 +30,10 @@ static bool runs_avx512(void) {
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vnni");
 }
+#elif defined(__aarch64__)
+static bool runs_dotprod(void) {
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+}
 #endif
 
 /* Worst first. */
@@ -39,6 +45,9 @@ static const struct instruction_set {
 #if defined(__x86_64__)
     {&lh_kernels_avx2, runs_avx2},
     {&lh_kernels_avx512, runs_avx512},
+#elif defined(__aarch64__)
+    {&lh_kernels_neon, runs_everywhere},
+    {&lh_kernels_dotprod, runs_dotprod},
 #endif
 };
 #define SETS (sizeof sets / sizeof sets[0])

@@ -40,7 +40,7 @@ static const lh_option options[] = {
     {"threads", LH_OPTION_NUMBER, AT(threads), "0", "N", 0, LH_THREADS_MAX, NULL,
      "compute threads; 0: one for each core"},
     {"isa", LH_OPTION_TEXT, AT(isa), "auto", "NAME", 0, 0, NULL,
-     "instruction set of the kernels: auto, reference, avx2 or avx512"},
+     "instruction set of the kernels: auto, reference, avx2, avx512, neon or dotprod"},
     {"memory-bytes", LH_OPTION_BYTES, AT(memory_bytes), "0", "BYTES", 0, (int64_t)1 << 50, NULL,
      "memory for weights, told to the planner; 0: three quarters of the machine's"},
     {"kv-bytes", LH_OPTION_BYTES, AT(kv_bytes), "512M", "BYTES", 1 << 20, (int64_t)1 << 50, NULL,

@@ -57,17 +57,20 @@ typedef struct machine {
 } machine;
 
 #define PEAK_TURNS 100000
-#if defined(__x86_64__)
-/* Ten independent chains, so that latency is hidden. REGISTERS: "zmm" or "ymm". */
+/* Ten independent chains, so that latency is hidden. */
 #define TEN(op) op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9)
+#if defined(__x86_64__)
+#define REGISTERS "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm14"
+#elif defined(__aarch64__)
+#define REGISTERS "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9"
+#endif
 #define CHAINS(name, op)                                                                                     \
     static void name(void *unused) {                                                                         \
         (void)unused;                                                                                        \
         for (int i = 0; i < PEAK_TURNS; i++)                                                                 \
-            __asm__ volatile(TEN(op)::                                                                       \
-                                 : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",   \
-                                   "xmm9", "xmm14");                                                         \
+            __asm__ volatile(TEN(op)::: REGISTERS);                                                          \
     }
+#if defined(__x86_64__)
 #define FMA_512(n) "vfmadd231ps %%zmm15, %%zmm15, %%zmm" #n "\n"
 #define FMA_256(n) "vfmadd231ps %%ymm15, %%ymm15, %%ymm" #n "\n"
 #define DOT_512(n) "vpdpbusd %%zmm15, %%zmm15, %%zmm" #n "\n"
@@ -76,6 +79,13 @@ CHAINS(fma_512, FMA_512)
 CHAINS(fma_256, FMA_256)
 CHAINS(dot_512, DOT_512)
 CHAINS(dot_256, DOT_256)
+#elif defined(__aarch64__)
+#define FMA_NEON(n)    "fmla v" #n ".4s, v31.4s, v31.4s\n"
+#define DOT_NEON(n)    "smlal v" #n ".8h, v31.8b, v31.8b\n"
+#define DOT_DOTPROD(n) ".arch armv8.2-a+dotprod\nsdot v" #n ".4s, v31.16b, v31.16b\n"
+CHAINS(fma_neon, FMA_NEON)
+CHAINS(dot_neon, DOT_NEON)
+CHAINS(dot_dotprod, DOT_DOTPROD)
 #endif
 
 static volatile uint64_t sink;
@@ -105,6 +115,12 @@ static machine measure_machine(const char *isa) {
         m.fma_per_s = 80.0 * PEAK_TURNS / best_of(fma_256, NULL);
         m.dot_per_s = 320.0 * PEAK_TURNS / best_of(dot_256, NULL);
     }
+#elif defined(__aarch64__)
+    m.fma_per_s = strcmp(isa, "reference") == 0 ? 0 : 40.0 * PEAK_TURNS / best_of(fma_neon, NULL);
+    if (strcmp(isa, "dotprod") == 0)
+        m.dot_per_s = 160.0 * PEAK_TURNS / best_of(dot_dotprod, NULL);
+    else if (strcmp(isa, "neon") == 0)
+        m.dot_per_s = 80.0 * PEAK_TURNS / best_of(dot_neon, NULL);
 #endif
     return m;
 }

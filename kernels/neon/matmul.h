@@ -1,0 +1,241 @@
+/* Matrix products with NEON, compiled twice: matmul.c gives dot_group out of what every aarch64 has,
+ * matmul_dotprod.c has the instruction for it; each defines it before it includes this file. The 16 outputs of a
+ * tile are four quarters, one register of four lanes each.
+ *
+ * A register of packed weights is 4 inputs of 4 outputs, and SDOT by element multiplies each output's 4 bytes by
+ * the same 4 activations: 16 multiply-adds, and no activation is ever broadcast. Both operands are signed, as they
+ * lie: Q8_0's quants are, and 4-bit quants are below 16. Q4_0's offset comes off beforehand, the dot starts
+ * from -8 sum(x).
+ *
+ * Register tiles, of 32: up to two rows take all 16 outputs, more take 8 at a time: 4 rows are 16 registers of sums (8
+ * of the block, in integers, and 8 of the chain) and 8 of activations, and a block of 4-bit weights is 8 loads
+ * of them and 64 SDOTs, 128 multiply-adds a load. */
+#pragma once
+
+#include "kernels/lanes/matmul.h"
+#include "kernels/reference/reference.h"
+
+/* A loop whose turns are known: unrolled before all else, so that sums in arrays become registers. */
+#define EACH(i, count)     _Pragma("GCC unroll 8") for (int i = 0; i < (count); i++)
+#define QUANTIZED_ROWS_MAX 4
+#define FLOAT_ROWS_MAX     6
+#define ROWS_MAX           FLOAT_ROWS_MAX
+/* Tiles of outputs that one row and two rows take at once: more streams from memory, more independent chains. */
+#define WIDE_TILES 4
+#define FEW_TILES  2
+/* Up to this many rows take whole tiles, more take half a tile at a time. */
+#define ROWS_OF_WHOLE_TILES 2
+
+/* The integer dots of quarters `from` .. `from` + quarters - 1 of a tile with one block of each row. */
+LANES_INLINE void dot_block(int32x4_t dot[QUANTIZED_ROWS_MAX][4], const uint8_t *quants, const lh_q8_block *x,
+                            size_t x_stride, const int rows, const int quarters, const lh_dtype dtype) {
+    int8x16_t halves[QUANTIZED_ROWS_MAX][2];
+    EACH (r, rows) {
+        const lh_q8_block *block = &x[(size_t)r * x_stride];
+        halves[r][0] = vld1q_s8(block->q);
+        halves[r][1] = vld1q_s8(block->q + 16);
+        int32x4_t start = vdupq_n_s32(0);
+        if (dtype == LH_DTYPE_Q4_0)
+            start = vcvtq_s32_f32(vdupq_n_f32(-8.0f * block->sum));
+        EACH (q, quarters)
+            dot[r][q] = start;
+    }
+    const int words = dtype == LH_DTYPE_Q8_0 ? 8 : 4;
+    EACH (g, words)
+        EACH (q, quarters) {
+            uint8x16_t word = vld1q_u8(quants + 64 * g + 16 * q);
+            if (dtype == LH_DTYPE_Q8_0) {
+                EACH (r, rows)
+                    dot[r][q] = dot_group(dot[r][q], vreinterpretq_s8_u8(word), halves[r][g / 4], g % 4);
+                continue;
+            }
+            int8x16_t low = vreinterpretq_s8_u8(vandq_u8(word, vdupq_n_u8(15)));
+            int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(word, 4));
+            EACH (r, rows) {
+                dot[r][q] = dot_group(dot[r][q], low, halves[r][0], g);
+                dot[r][q] = dot_group(dot[r][q], high, halves[r][1], g);
+            }
+        }
+}
+
+/* acc continued by one block, given its integer dot. */
+LANES_INLINE float32x4_t add_block(float32x4_t acc, int32x4_t dot, float32x4_t d, float32x4_t m,
+                                   const lh_q8_block *x, const lh_dtype dtype) {
+    acc = vfmaq_f32(acc, vcvtq_f32_s32(dot), vmulq_n_f32(d, x->d));
+    return dtype == LH_DTYPE_Q4_1 ? vfmaq_n_f32(acc, vmulq_n_f32(m, x->d), x->sum) : acc;
+}
+
+/* Where a register tile's sums come from and go to: y itself, or a copy with whole tiles, since the last outputs may be
+ * fewer and memory beyond is not to be touched. */
+typedef struct sums {
+    float *y;
+    size_t y_stride;
+    float whole[ROWS_MAX * FEW_TILES * LH_LANES]; /* [rows][tiles * 16] */
+} sums;
+
+LANES_INLINE void sums_load(sums *s, const product *p, const int rows, const int tiles) {
+    s->y = p->y;
+    s->y_stride = p->y_stride;
+    if (p->outputs == LH_LANES)
+        return;
+    s->y = s->whole;
+    s->y_stride = (size_t)tiles * LH_LANES;
+    EACH (r, rows)
+        memcpy(s->y + (size_t)r * s->y_stride, p->y + (size_t)r * p->y_stride,
+               ((size_t)(tiles - 1) * LH_LANES + p->outputs) * sizeof(float));
+}
+
+LANES_INLINE void sums_store(const sums *s, const product *p, const int rows, const int tiles) {
+    if (s->y != s->whole)
+        return;
+    EACH (r, rows)
+        memcpy(p->y + (size_t)r * p->y_stride, s->y + (size_t)r * s->y_stride,
+               ((size_t)(tiles - 1) * LH_LANES + p->outputs) * sizeof(float));
+}
+
+/* Quarters `from` .. from + quarters - 1 of each tile. */
+LANES_INLINE void quantized_quarters(const product *p, const sums *s, const int from, const int quarters,
+                                     const int rows, const int tiles, const lh_dtype dtype) {
+    const size_t quant_bytes = dtype == LH_DTYPE_Q8_0 ? 512 : 256,
+                 scale_bytes = dtype == LH_DTYPE_Q4_1 ? 64 : 32;
+    const lh_q8_block *x = p->x;
+    float32x4_t acc[WIDE_TILES][QUANTIZED_ROWS_MAX][4];
+    EACH (t, tiles)
+        EACH (r, rows)
+            EACH (q, quarters)
+                acc[t][r][q] = vld1q_f32(s->y + (size_t)r * s->y_stride + 16 * t + 4 * (from + q));
+    for (uint32_t b = 0; b < p->count; b++, x++) {
+        if (from == 0)
+            fetch_ahead(p, b);
+        for (int t = 0; t < tiles; t++) {
+            const uint8_t *quants = p->w + (size_t)t * p->tile_bytes + b * quant_bytes + 16 * from;
+            const uint8_t *scales = p->scales + (size_t)t * p->tile_bytes + b * scale_bytes + 8 * from;
+            int32x4_t dot[QUANTIZED_ROWS_MAX][4];
+            dot_block(dot, quants, x, p->x_stride, rows, quarters, dtype);
+            EACH (q, quarters) {
+                float32x4_t d = lanes_widen4_f16(scales + 8 * q), m = d;
+                if (dtype == LH_DTYPE_Q4_1)
+                    m = lanes_widen4_f16(scales + 32 + 8 * q);
+                EACH (r, rows)
+                    acc[t][r][q] =
+                        add_block(acc[t][r][q], dot[r][q], d, m, &x[(size_t)r * p->x_stride], dtype);
+            }
+        }
+    }
+    EACH (t, tiles)
+        EACH (r, rows)
+            EACH (q, quarters)
+                vst1q_f32(s->y + (size_t)r * s->y_stride + 16 * t + 4 * (from + q), acc[t][r][q]);
+}
+
+LANES_INLINE void quantized(const product *p, const int rows, const int tiles, const lh_dtype dtype) {
+    sums s;
+    sums_load(&s, p, rows, tiles);
+    if (rows <= ROWS_OF_WHOLE_TILES) {
+        quantized_quarters(p, &s, 0, 4, rows, tiles, dtype);
+    } else {
+        quantized_quarters(p, &s, 0, 2, rows, tiles, dtype);
+        quantized_quarters(p, &s, 2, 2, rows, tiles, dtype);
+    }
+    sums_store(&s, p, rows, tiles);
+}
+
+LANES_INLINE float32x4_t widen4_bf16(const uint8_t *p) {
+    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
+}
+
+/* Quarter q of the 16 weights of one input. */
+LANES_INLINE float32x4_t column_quarter(const uint8_t *column, const int q, const lh_dtype dtype) {
+    if (dtype == LH_DTYPE_F16)
+        return lanes_widen4_f16(column + 8 * q);
+    if (dtype == LH_DTYPE_BF16)
+        return widen4_bf16(column + 8 * q);
+    return vld1q_f32((const float *)(const void *)column + 4 * q);
+}
+
+LANES_INLINE void floats(const product *p, const int rows, const int tiles, const lh_dtype dtype) {
+    const size_t column_bytes = dtype == LH_DTYPE_F32 ? 64 : 32;
+    const float *x = p->x;
+    float32x4_t acc[WIDE_TILES][FLOAT_ROWS_MAX][4];
+    sums s;
+    sums_load(&s, p, rows, tiles);
+    EACH (t, tiles)
+        EACH (r, rows)
+            EACH (q, 4)
+                acc[t][r][q] = vld1q_f32(s.y + (size_t)r * s.y_stride + 16 * t + 4 * q);
+    for (uint32_t k = 0; k < p->count; k++, x++)
+        EACH (t, tiles)
+            EACH (q, 4) {
+                float32x4_t w = column_quarter(p->w + (size_t)t * p->tile_bytes + k * column_bytes, q, dtype);
+                EACH (r, rows)
+                    acc[t][r][q] = vfmaq_n_f32(acc[t][r][q], w, x[(size_t)r * p->x_stride]);
+            }
+    EACH (t, tiles)
+        EACH (r, rows)
+            EACH (q, 4)
+                vst1q_f32(s.y + (size_t)r * s.y_stride + 16 * t + 4 * q, acc[t][r][q]);
+    sums_store(&s, p, rows, tiles);
+}
+
+#define QUANTIZED(name, type)                                                                                \
+    PRODUCT(name##_1, quantized, type, 1, 1)                                                                 \
+    PRODUCT(name##_2, quantized, type, 2, 1)                                                                 \
+    PRODUCT(name##_3, quantized, type, 3, 1)                                                                 \
+    PRODUCT(name##_4, quantized, type, 4, 1)                                                                 \
+    PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                                   \
+    PRODUCT(name##_wide_2, quantized, type, 2, FEW_TILES)                                                    \
+    static const product_kernel name = {QUANTIZED_ROWS_MAX,                                                  \
+                                        {name##_1, name##_2, name##_3, name##_4},                            \
+                                        {name##_wide_1, name##_wide_2},                                      \
+                                        {WIDE_TILES, FEW_TILES}};
+
+#define FLOATS(name, type)                                                                                   \
+    PRODUCT(name##_1, floats, type, 1, 1)                                                                    \
+    PRODUCT(name##_2, floats, type, 2, 1)                                                                    \
+    PRODUCT(name##_3, floats, type, 3, 1)                                                                    \
+    PRODUCT(name##_4, floats, type, 4, 1)                                                                    \
+    PRODUCT(name##_5, floats, type, 5, 1)                                                                    \
+    PRODUCT(name##_6, floats, type, 6, 1)                                                                    \
+    PRODUCT(name##_wide_1, floats, type, 1, WIDE_TILES)                                                      \
+    PRODUCT(name##_wide_2, floats, type, 2, FEW_TILES)                                                       \
+    static const product_kernel name = {FLOAT_ROWS_MAX,                                                      \
+                                        {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6},        \
+                                        {name##_wide_1, name##_wide_2},                                      \
+                                        {WIDE_TILES, FEW_TILES}};
+
+QUANTIZED(q4_0, LH_DTYPE_Q4_0)
+QUANTIZED(q4_1, LH_DTYPE_Q4_1)
+QUANTIZED(q8_0, LH_DTYPE_Q8_0)
+FLOATS(f32, LH_DTYPE_F32)
+FLOATS(f16, LH_DTYPE_F16)
+FLOATS(bf16, LH_DTYPE_BF16)
+
+/* NULL for a type without a product of its own here. */
+static const product_kernel *product_kernel_for(lh_dtype dtype) {
+    switch (dtype) {
+    case LH_DTYPE_F32:
+        return &f32;
+    case LH_DTYPE_F16:
+        return &f16;
+    case LH_DTYPE_BF16:
+        return &bf16;
+    case LH_DTYPE_Q8_0:
+        return &q8_0;
+    case LH_DTYPE_Q4_0:
+        return &q4_0;
+    case LH_DTYPE_Q4_1:
+        return &q4_1;
+    default:
+        return NULL;
+    }
+}
+
+/* The reference's product stands in for a type that has none here: slow, and the same bits. */
+static void multiply_or_refer(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w,
+                              lh_span in, lh_span out) {
+    const product_kernel *kernel = product_kernel_for(w->dtype);
+    if (kernel != NULL)
+        multiply(kernel, y, y_stride, x, w, in, out);
+    else
+        lh_reference_matmul(y, y_stride, x, w, in, out);
+}
