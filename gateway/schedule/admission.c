@@ -22,8 +22,12 @@ void lh_scheduler_admit(lh_scheduler *s, int64_t now_us) {
             lh_scheduler_forget(s, sequence);
             continue;
         }
-        if (!lh_scheduler_has_place(s) || !lh_scheduler_give_pages(s, sequence))
+        if (!lh_scheduler_has_place(s) || !lh_scheduler_give_pages(s, sequence)) {
+            if (lh_scheduler_make_way(s, sequence, now_us))
+                continue;
             return;
+        }
+        sequence->admitted_us = now_us;
         lh_scheduler_move(s, sequence, LH_SEQUENCE_PREFILL);
     }
 }

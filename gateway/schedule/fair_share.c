@@ -21,6 +21,7 @@ struct lh_share_table {
     uint32_t bucket_count, count, idle_count;
     lh_share *longest_idle, *latest_idle;
     lh_heap waiting;
+    TAILQ_HEAD(lh_share_queue, lh_share) starving; /* the longest first */
 };
 
 /* ---- Order ------------------------------------------------------------------------------------------------------- */
@@ -33,6 +34,10 @@ static bool is_sooner(const lh_heap_node *a, const lh_heap_node *b) {
     return lh_share_precedes(LH_HEAP_RECORD(a, lh_share, by_turn), LH_HEAP_RECORD(b, lh_share, by_turn));
 }
 
+bool lh_share_yields_before(const lh_share *a, const lh_share *b) {
+    return a->places != b->places ? a->places > b->places : lh_share_precedes(b, a);
+}
+
 /* ---- Life -------------------------------------------------------------------------------------------------------- */
 
 lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_table **table,
@@ -42,6 +47,7 @@ lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_ta
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the tenants' shares");
     t->places = places;
     t->waiting.precedes = is_sooner;
+    TAILQ_INIT(&t->starving);
     t->bucket_count = 64;
     while (t->bucket_count < sequences)
         t->bucket_count *= 2;
@@ -171,6 +177,26 @@ void lh_share_table_charge(lh_share_table *table, lh_share *share, uint32_t toke
         lh_heap_push(&table->waiting, &share->by_turn);
 }
 
+/* ---- Starving ---------------------------------------------------------------------------------------------------- */
+
+/* After it has begun or ceased to wait, or its places have changed. */
+static void watch_starving(lh_share_table *table, lh_share *share) {
+    bool starves = share->waits && share->places == 0;
+    if (starves == share->starves)
+        return;
+    share->starves = starves;
+    if (!starves) {
+        TAILQ_REMOVE(&table->starving, share, starving);
+        return;
+    }
+    share->starves_since_us = table->now_us;
+    TAILQ_INSERT_TAIL(&table->starving, share, starving);
+}
+
+bool lh_share_is_starved(const lh_share_table *table, const lh_share *share) {
+    return share->starves && table->now_us - share->starves_since_us >= LH_SHARE_PATIENCE_US;
+}
+
 /* ---- Turns ------------------------------------------------------------------------------------------------------- */
 
 void lh_share_table_set_waiting(lh_share_table *table, lh_share *share, bool waits) {
@@ -181,6 +207,7 @@ void lh_share_table_set_waiting(lh_share_table *table, lh_share *share, bool wai
         lh_heap_push(&table->waiting, &share->by_turn);
     else
         lh_heap_remove(&table->waiting, &share->by_turn);
+    watch_starving(table, share);
 }
 
 static void watch_others(const lh_share_table *table, lh_share *share) {
@@ -216,7 +243,7 @@ static bool is_full(const lh_share_table *table, lh_share *share, double pages_f
 }
 
 /* One at most is full: it has most of what is taken. */
-lh_share *lh_share_table_next(lh_share_table *table, double pages_free) {
+static lh_share *next_by_turn(lh_share_table *table, double pages_free) {
     lh_heap_node *first = table->waiting.root;
     if (!first || !is_full(table, LH_HEAP_RECORD(first, lh_share, by_turn), pages_free))
         return first ? LH_HEAP_RECORD(first, lh_share, by_turn) : NULL;
@@ -226,13 +253,21 @@ lh_share *lh_share_table_next(lh_share_table *table, double pages_free) {
     return second ? LH_HEAP_RECORD(second, lh_share, by_turn) : NULL;
 }
 
+lh_share *lh_share_table_next(lh_share_table *table, double pages_free) {
+    lh_share *next = next_by_turn(table, pages_free), *starving = TAILQ_FIRST(&table->starving);
+    bool goes_first = next && next->places > 0 && starving && lh_share_is_starved(table, starving);
+    return goes_first ? starving : next;
+}
+
 void lh_share_table_take(lh_share_table *table, lh_share *share) {
     share->places++;
     table->taken++;
+    watch_starving(table, share);
 }
 
 void lh_share_table_give_back(lh_share_table *table, lh_share *share) {
     assert(share->places > 0);
     share->places--;
     table->taken--;
+    watch_starving(table, share);
 }

@@ -13,6 +13,10 @@
  * sequences and REMEMBERED_US after that (fair_share.c), and its count is kept for as long, so that it does not come
  * back as new. A tenant that is alone has everything.
  *
+ * And who was alone may have taken it all, for long. So one that has waited LH_SHARE_PATIENCE_US with nothing on the chain
+ * goes before those that have something there, whatever the counts say; it gets one place so, and what it
+ * is worth beyond that by its turns. Where no place becomes free, one is made free (preemption.c).
+ *
  * Thread: one at a time. */
 #pragma once
 
@@ -21,9 +25,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 /* A long prompt. */
 #define LH_SHARE_CREDIT 4096u
+/* Longer than most waits that end by themselves: to make a place free costs a replay. */
+#define LH_SHARE_PATIENCE_US 1000000
 
 typedef struct lh_share lh_share;
 struct lh_share {
@@ -42,6 +49,9 @@ struct lh_share {
     lh_share *next_in_bucket, *idle_before, *idle_after;
     int64_t idle_since_us;
     bool waits;
+    bool starves; /* it waits, and holds no place: */
+    int64_t starves_since_us;
+    TAILQ_ENTRY(lh_share) starving;
     uint32_t others_peak; /* sequences of others that were there at once lately */
     int64_t peak_us;      /* when it was seen, or last lowered */
     lh_heap_node by_turn; /* among those that wait */
@@ -71,5 +81,9 @@ void lh_share_table_give_back(lh_share_table *table, lh_share *share);
 
 /* Whether it is a's turn before b's. */
 bool lh_share_precedes(const lh_share *a, const lh_share *b);
+/* Whether a is to give up a place or pages before b: of those that have the most places, the one whose turn is the last. */
+bool lh_share_yields_before(const lh_share *a, const lh_share *b);
+/* Whether it has waited for LH_SHARE_PATIENCE_US with nothing on the chain. */
+bool lh_share_is_starved(const lh_share_table *table, const lh_share *share);
 /* Whether it has most of the places that are taken while others are about. */
 bool lh_share_crowds(const lh_share_table *table, const lh_share *share);

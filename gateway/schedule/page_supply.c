@@ -7,8 +7,8 @@
  *     done beforehand: a page for each sequence that may need one, and a share of all pages for prompts that are to come,
  *     are kept free of cached ones.
  *  2. A sequence whose next row has no page stalls, until one comes back.
- *  3. When nothing will come back by itself, the last in line is preempted, by priority and then by arrival: it waits
- *     in its old place of the queue and is replayed later, with the same tokens.
+ *  3. When nothing will come back by itself, the last in line is preempted (preemption.c): it waits in its old place of the
+ *     queue and is replayed later, with the same tokens.
  *
  * Progress: the first in line is never preempted, and any sequence fits alone (lh_scheduler_submit). No thrashing: who waits is let in only
  * with a page to spare for everyone who may still grow, so that all get on for a page's worth of tokens at least.
@@ -27,7 +27,7 @@ static uint64_t count_growing(const lh_scheduler *s, const lh_sequence_list *lis
     return count;
 }
 
-static uint64_t count_all_growing(const lh_scheduler *s) {
+uint64_t lh_scheduler_count_growing(const lh_scheduler *s) {
     return count_growing(s, &s->prefill) + count_growing(s, &s->ready) + count_growing(s, &s->sampling) +
            count_growing(s, &s->stalled);
 }
@@ -40,7 +40,7 @@ static uint64_t number_of(const lh_sequence *sequence) {
 }
 
 bool lh_scheduler_give_pages(lh_scheduler *s, lh_sequence *sequence) {
-    const lh_page_refusal now = {sequence->id, lh_kv_store_revision(s->store), count_all_growing(s)};
+    const lh_page_refusal now = {sequence->id, lh_kv_store_revision(s->store), lh_scheduler_count_growing(s)};
     if (now.id == s->refusal.id && now.revision == s->refusal.revision && now.spare == s->refusal.spare)
         return false;
     sequence->kv = lh_kv_store_begin(s->store, number_of(sequence), sequence->tenant, sequence->history,
@@ -62,40 +62,11 @@ bool lh_scheduler_has_page(lh_scheduler *s, lh_sequence *sequence) {
     return false;
 }
 
-static bool is_before(const lh_sequence *a, const lh_sequence *b) {
-    return a->priority != b->priority ? a->priority < b->priority : a->id < b->id;
-}
-
 static lh_sequence *first_in_line(const lh_sequence_list *list) {
     lh_sequence *first = list->first;
     for (lh_sequence *sequence = first; sequence; sequence = sequence->next)
-        first = is_before(sequence, first) ? sequence : first;
+        first = lh_sequence_is_before(sequence, first) ? sequence : first;
     return first;
-}
-
-static lh_sequence *last_in_line(const lh_scheduler *s) {
-    const lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling, &s->stalled};
-    lh_sequence *last = NULL;
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        for (lh_sequence *sequence = lists[i]->first; sequence; sequence = sequence->next)
-            last = !last || is_before(last, sequence) ? sequence : last;
-    return last;
-}
-
-void lh_scheduler_send_back(lh_scheduler *s, lh_sequence *sequence) {
-    lh_sequence_list_remove(lh_scheduler_list_of(s, sequence->state), sequence);
-    sequence->kv = NULL;
-    sequence->fed = 0;
-    sequence->is_begun = sequence->has_plan = false;
-    lh_wait_queue_put_back(s->waiting, sequence);
-}
-
-static void preempt(lh_scheduler *s, lh_sequence *sequence) {
-    lh_flight_table_detach(s->flights, sequence);
-    lh_kv_store_leave(s->store, sequence->kv, lh_kv_holding_written(sequence->kv));
-    lh_scheduler_send_back(s, sequence);
-    sequence->preemptions++;
-    s->figures.preemptions++;
 }
 
 /* Those that have a page go on. */
@@ -116,11 +87,11 @@ static bool pages_come_back(const lh_scheduler *s) {
 void lh_scheduler_supply_pages(lh_scheduler *s) {
     wake_stalled(s);
     for (lh_sequence *last; s->stalled.count > 0 && !pages_come_back(s);) {
-        last = last_in_line(s);
+        last = lh_scheduler_last_in_line(s);
         if (last == first_in_line(&s->stalled))
             break;
-        preempt(s, last);
+        lh_scheduler_preempt(s, last);
     }
     uint64_t spare = lh_kv_store_ledger(s->store)->blocks_total / FREE_SHARE;
-    lh_kv_store_make_room(s->store, count_all_growing(s) + spare);
+    lh_kv_store_make_room(s->store, lh_scheduler_count_growing(s) + spare);
 }

@@ -19,7 +19,8 @@
  * grow, and what is not there is not used: so no worker runs out of pages. Who is next is the queue's (wait_queue.h): fair between
  * tenants, then by priority; and who has most of the chain leaves room to the others (fair_share.h). Where pages are short for
  * those that run, cached prefixes go, and then the last one in line is preempted: it gives its pages back, waits in its old place, and is
- * replayed from its history (page_supply.c). What a sequence leaves stays cached, and others that begin with the same tokens share it
+ * replayed from its history (page_supply.c); so is one of those of a tenant that has it all when another has waited for long with
+ * nothing (preemption.c). What a sequence leaves stays cached, and others that begin with the same tokens share it
  * (kv_store.h). Pages are given back with a release, which rides on the next step of its class or goes by itself at once; they count as
  * free when the whole chain has taken it.
  *

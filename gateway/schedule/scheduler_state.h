@@ -1,5 +1,5 @@
 /* Inside the scheduler: its state, and the moves of a sequence that its files share. scheduler.c has the life of
- * sequences, admission.c who is let in, page_supply.c who gets pages and who has to give them up, cancelling.c who ends early, step_forming.c what goes into the next step (with
+ * sequences, admission.c who is let in, page_supply.c who gets pages, preemption.c who has to give up pages and place, cancelling.c who ends early, step_forming.c what goes into the next step (with
  * decode_forming.c and prefill_forming.c), step_landing.c what comes back, expected_finish.c and moving.c what is between
  * the chains of several schedulers. */
 #pragma once
@@ -89,6 +89,17 @@ void lh_scheduler_supply_pages(lh_scheduler *scheduler);
 bool lh_scheduler_give_pages(lh_scheduler *scheduler, lh_sequence *sequence);
 /* Whether there is a page for the next row of a ready sequence; else it stalls until there is. */
 bool lh_scheduler_has_page(lh_scheduler *scheduler, lh_sequence *sequence);
+/* Blocks that those that run may come to need next: one for each that may still grow. */
+uint64_t lh_scheduler_count_growing(const lh_scheduler *scheduler);
+/* Which of two that run, or wait for a page, keeps its pages (preemption.c). */
+bool lh_sequence_is_before(const lh_sequence *a, const lh_sequence *b);
+/* Of those that run the one that is to go first; NULL: none runs. */
+lh_sequence *lh_scheduler_last_in_line(const lh_scheduler *scheduler);
+/* It gives its place and its pages back and waits again. */
+void lh_scheduler_preempt(lh_scheduler *scheduler, lh_sequence *sequence);
+/* The next one in the queue lacks a place or pages: where its tenant has waited for long with nothing on the chain, one of those
+ * that run is preempted for it. False: none was. */
+bool lh_scheduler_make_way(lh_scheduler *scheduler, const lh_sequence *sequence, int64_t now_us);
 /* Off the chain and back into the queue, to be replayed from its history later. */
 void lh_scheduler_send_back(lh_scheduler *scheduler, lh_sequence *sequence);
 /* Whether one more may run: a place is free when the workers have let go of who had it. */

@@ -67,6 +67,7 @@ struct lh_sequence {
     uint32_t strikes, strike_length; /* refusals by a worker at this length: see scheduler.c */
     lh_step_class sampling_class;    /* of the step that draws */
     uint32_t preemptions;
+    int64_t admitted_us; /* when it last got its place */
     uint32_t replays, replay_length; /* replays without a token in between */
     int64_t submitted_us;
     int64_t moved_us; /* when it last came from another chain; 0: never */

@@ -114,6 +114,10 @@ bool lh_wait_queue_crowds(const lh_wait_queue *queue, const lh_sequence *sequenc
     return lh_share_crowds(queue->shares, sequence->share);
 }
 
+bool lh_wait_queue_is_starved(const lh_wait_queue *queue, const lh_sequence *sequence) {
+    return lh_share_is_starved(queue->shares, sequence->share);
+}
+
 void lh_wait_queue_put_back(lh_wait_queue *queue, lh_sequence *sequence) {
     lh_share_table_give_back(queue->shares, sequence->share);
     sequence->state = LH_SEQUENCE_WAITING;

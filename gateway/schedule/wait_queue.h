@@ -1,6 +1,6 @@
 /* The sequences that wait for a place on the chain, and which of them is next.
  *
- *  - Between tenants: the one that has had the least of the chain (fair_share.h).
+ *  - Between tenants: the one that has had the least of the chain, but nobody is left with nothing for long (fair_share.h).
  *  - Within a tenant: the lower the priority's number the sooner, then first come, first served; but every eighth one that is
  *    let in is the oldest, so that work of a low priority has a small share also while better one keeps coming.
  *
@@ -29,6 +29,8 @@ lh_sequence *lh_wait_queue_next(lh_wait_queue *queue, double pages_free, int64_t
 void lh_wait_queue_admit(lh_wait_queue *queue, lh_sequence *sequence);
 /* Whether the tenant of one that runs has most of the chain while others are about. */
 bool lh_wait_queue_crowds(const lh_wait_queue *queue, const lh_sequence *sequence);
+/* Whether its tenant has waited for long with nothing on the chain (lh_share_is_starved). */
+bool lh_wait_queue_is_starved(const lh_wait_queue *queue, const lh_sequence *sequence);
 /* It has drawn so many tokens. */
 void lh_wait_queue_charge(lh_wait_queue *queue, lh_sequence *sequence, uint32_t tokens);
 /* One that ran comes back, into the order that it had: before all that came after it. Cannot fail. */

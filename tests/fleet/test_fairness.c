@@ -1,6 +1,8 @@
 /* Tenants side by side on one chain: what a greedy one does to the others' first tokens. */
 #include <stddef.h>
 
+#include "common/log.h"
+#include "gateway/schedule/fair_share.h"
 #include "tests/fleet/support/small_fleet.h"
 
 #include <math.h>
@@ -133,7 +135,7 @@ static void who_comes_late_gets_the_next_place(void **state) {
     visits *v = calloc(1, sizeof *v);
     assert_non_null(v);
     for (uint32_t i = 0; i < 20; i++) {
-        greedy.max_tokens = 100 + 50 * i;
+        greedy.max_tokens = 50 + 50 * i;
         ask(sim, &greedy, v);
     }
     simulation_step_until(sim, simulation_now_us(sim) + 100 * MS);
@@ -150,9 +152,149 @@ static void who_comes_late_gets_the_next_place(void **state) {
     free(v);
 }
 
+/* ---- Making way -------------------------------------------------------------------------------------------------- */
+
+static simulation *create_small(uint32_t places, uint32_t pages, int64_t delay_us) {
+    simulation *sim = simulation_create(&(simulation_options){
+        .scheduler = {.sequences_max = places, .prefix_cache = true}, .link = {.delay_us = delay_us}});
+    for (int i = 0; i < 2; i++) {
+        toy_worker_options worker = small_worker(i);
+        worker.pages_total = pages;
+        simulation_add_worker(sim, &worker);
+    }
+    simulation_wait_ready(sim, 10000 * MS);
+    return sim;
+}
+
+static void let_pass(simulation *sim, int64_t us) {
+    simulation_step_until(sim, simulation_now_us(sim) + us);
+}
+
+/* The stream. */
+static int come(simulation *sim, uint64_t tenant, uint32_t prompt_tokens, uint32_t max_tokens, visits *v) {
+    customer c = {.tenant = tenant, .prompt_tokens = prompt_tokens, .max_tokens = max_tokens};
+    ask(sim, &c, v);
+    return v->streams[v->count - 1];
+}
+
+static int64_t first_token_after_us(simulation *sim, int stream) {
+    const simulation_stream *s = simulation_stream_at(sim, stream);
+    assert_true(s->first_token_us > 0);
+    return s->first_token_us - s->submitted_us;
+}
+
+static uint64_t preemptions_of(simulation *sim) {
+    return lh_scheduler_current_figures(lh_conductor_scheduler(simulation_conductor(sim))).preemptions;
+}
+
+static void end_all(simulation *sim, const visits *v) {
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 1000000 * MS));
+    for (uint32_t i = 0; i < v->count; i++) {
+        const simulation_stream *s = simulation_stream_at(sim, v->streams[i]);
+        assert_true(s->is_finished && s->count == s->max_tokens && simulation_stream_is_true(s));
+    }
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+/* All places are taken for minutes. The last one that came of the greedy one's goes back to the queue, once: what it gave up
+ * is not its again while others are about. */
+static void who_waits_with_nothing_gets_a_place(void **state) {
+    (void)state;
+    simulation *sim = create_small(4, 1000, 5 * MS);
+    visits v = {.count = 0};
+    for (int i = 0; i < 6; i++)
+        come(sim, GREEDY, 30, 2000, &v);
+    let_pass(sim, 3000 * MS);
+    int late = come(sim, 1, 30, 20, &v), second = come(sim, 1, 30, 20, &v);
+    let_pass(sim, 2000 * MS);
+    assert_in_range(first_token_after_us(sim, late), LH_SHARE_PATIENCE_US, LH_SHARE_PATIENCE_US + 100 * MS);
+    assert_true(simulation_stream_at(sim, late)->is_finished);
+    assert_true(simulation_stream_at(sim, second)->is_finished); /* in the same place */
+    assert_int_equal(preemptions_of(sim), 1);
+    int again = come(sim, 1, 30, 20, &v);
+    let_pass(sim, 200 * MS);
+    assert_in_range(first_token_after_us(sim, again), 1, 100 * MS);
+    for (int i = 0; i < 3; i++)
+        assert_in_range(simulation_stream_at(sim, v.streams[i])->longest_gap_us, 1, 100 * MS);
+    assert_true(simulation_now_us(sim) - simulation_stream_at(sim, v.streams[3])->last_token_us > 1000 * MS);
+    assert_int_equal(simulation_stream_at(sim, v.streams[4])->count, 0);
+    assert_int_equal(preemptions_of(sim), 1);
+    end_all(sim, &v);
+}
+
+/* Three long ones have all pages, in half as many places. Two of them go: one would not be enough. */
+static void who_waits_with_nothing_gets_pages(void **state) {
+    (void)state;
+    simulation *sim = create_small(6, 100, 40 * MS);
+    visits v = {.count = 0};
+    for (int i = 0; i < 3; i++)
+        come(sim, GREEDY, 470, 58, &v);
+    let_pass(sim, 1000 * MS);
+    int late = come(sim, 1, 600, 20, &v);
+    let_pass(sim, 900 * MS);
+    assert_int_equal(preemptions_of(sim), 0);
+    let_pass(sim, 1200 * MS);
+    assert_in_range(first_token_after_us(sim, late), LH_SHARE_PATIENCE_US, LH_SHARE_PATIENCE_US + 900 * MS);
+    assert_int_equal(preemptions_of(sim), 2);
+    end_all(sim, &v);
+}
+
+/* Where all that may be taken would not be enough, nothing is. */
+static void nobody_is_stopped_in_vain(void **state) {
+    (void)state;
+    simulation *sim = create_small(6, 100, 40 * MS);
+    visits v = {.count = 0};
+    come(sim, GREEDY, 1200, 200, &v);
+    come(sim, GREEDY, 60, 100, &v);
+    let_pass(sim, 500 * MS);
+    come(sim, 1, 800, 20, &v);
+    let_pass(sim, 2000 * MS);
+    assert_int_equal(preemptions_of(sim), 0);
+    end_all(sim, &v);
+}
+
+/* As many tenants as places, and one more: nobody has two, so that one waits for its turn. */
+static void nobody_is_stopped_for_who_would_have_more(void **state) {
+    (void)state;
+    simulation *sim = create_small(3, 1000, 5 * MS);
+    visits v = {.count = 0};
+    for (int i = 0; i < 3; i++)
+        come(sim, (uint64_t)i, 30, 500, &v);
+    let_pass(sim, 100 * MS);
+    come(sim, 3, 30, 20, &v);
+    come(sim, 0, 30, 20, &v);
+    end_all(sim, &v);
+}
+
+/* Others come one after the other for a minute, stay long, and the greedy one has work for ever: it comes down to one place, and
+ * each of its own is stopped once in five seconds at most. */
+static void places_are_not_taken_back_and_forth(void **state) {
+    (void)state;
+    simulation *sim = create_small(8, 1000, 5 * MS);
+    visits v = {.count = 0};
+    for (int i = 0; i < 12; i++)
+        come(sim, GREEDY, 30, 1500, &v);
+    let_pass(sim, 1000 * MS);
+    for (int round = 0; round < 20; round++) {
+        int stream = come(sim, (uint64_t)round % 7, 30, 400, &v);
+        let_pass(sim, 3000 * MS);
+        assert_in_range(first_token_after_us(sim, stream), 1, LH_SHARE_PATIENCE_US + 100 * MS);
+    }
+    print_message("%llu preemptions for 20 late comers\n", (unsigned long long)preemptions_of(sim));
+    assert_in_range(preemptions_of(sim), 1, 7);
+    end_all(sim, &v);
+}
+
 int main(void) {
+    lh_log_set_level(LH_LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_comes_late_gets_the_next_place),
+        cmocka_unit_test(who_waits_with_nothing_gets_a_place),
+        cmocka_unit_test(who_waits_with_nothing_gets_pages),
+        cmocka_unit_test(nobody_is_stopped_in_vain),
+        cmocka_unit_test(nobody_is_stopped_for_who_would_have_more),
+        cmocka_unit_test(places_are_not_taken_back_and_forth),
         cmocka_unit_test(one_at_twenty_times_the_load_does_not_move_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,6 +71,58 @@ static void work_is_shared_whatever_the_pieces(void **state) {
     lh_share_table_destroy(table);
 }
 
+/* Longer than its patience; and only before those that have something. */
+static void who_has_nothing_for_long_goes_first(void **state) {
+    (void)state;
+    lh_share_table *table = create(8);
+    lh_share *a = join_waiting(table, 1), *b = join_waiting(table, 2), *c = join_waiting(table, 3);
+    lh_share_table_take(table, a);
+    lh_share_table_charge(table, b, 300);
+    lh_share_table_charge(table, c, 200);
+    assert_ptr_equal(lh_share_table_next(table, 1), a);
+    lh_share_table_set_time(table, LH_SHARE_PATIENCE_US - 1);
+    assert_ptr_equal(lh_share_table_next(table, 1), a);
+    assert_false(lh_share_is_starved(table, b));
+    lh_share_table_set_time(table, LH_SHARE_PATIENCE_US);
+    assert_true(lh_share_is_starved(table, b) && lh_share_is_starved(table, c));
+    assert_false(lh_share_is_starved(table, a));
+    assert_ptr_equal(lh_share_table_next(table, 1), b); /* it came first */
+    lh_share_table_take(table, b);
+    assert_ptr_equal(lh_share_table_next(table, 1), c);
+    lh_share_table_take(table, c);
+    assert_ptr_equal(lh_share_table_next(table, 1), a);
+    lh_share_table_give_back(table, a); /* it has nothing: it is its turn all the same */
+    lh_share_table_give_back(table, b);
+    assert_ptr_equal(lh_share_table_next(table, 1), a);
+    lh_share_table_take(table, a);
+    assert_ptr_equal(lh_share_table_next(table, 1), a);
+    lh_share_table_set_time(table, 2 * LH_SHARE_PATIENCE_US);
+    assert_ptr_equal(lh_share_table_next(table, 1), b);
+    lh_share_table_set_waiting(table, b, false);
+    assert_ptr_equal(lh_share_table_next(table, 1), a);
+    lh_share_table_give_back(table, a);
+    lh_share_table_give_back(table, c);
+    leave(table, a);
+    leave(table, b);
+    leave(table, c);
+    lh_share_table_destroy(table);
+}
+
+static void who_has_most_yields_first(void **state) {
+    (void)state;
+    lh_share_table *table = create(8);
+    lh_share *a = join_waiting(table, 1), *b = join_waiting(table, 2);
+    assert_true(lh_share_yields_before(b, a) && !lh_share_yields_before(a, b));
+    lh_share_table_charge(table, a, 10); /* as many places: whose turn is later */
+    assert_true(lh_share_yields_before(a, b) && !lh_share_yields_before(b, a));
+    lh_share_table_take(table, b);
+    assert_true(lh_share_yields_before(b, a) && !lh_share_yields_before(a, b));
+    lh_share_table_give_back(table, b);
+    leave(table, a);
+    leave(table, b);
+    lh_share_table_destroy(table);
+}
+
 static void credit_for_staying_away_is_bounded(void **state) {
     (void)state;
     lh_share_table *table = create(8);
@@ -225,6 +277,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns_go_to_who_has_had_the_least),
         cmocka_unit_test(work_is_shared_whatever_the_pieces),
+        cmocka_unit_test(who_has_nothing_for_long_goes_first),
+        cmocka_unit_test(who_has_most_yields_first),
         cmocka_unit_test(credit_for_staying_away_is_bounded),
         cmocka_unit_test(where_nobody_waits_the_level_is_the_highest),
         cmocka_unit_test(debts_outlive_a_short_absence),
