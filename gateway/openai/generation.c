@@ -159,6 +159,7 @@ static void fill_request(const lh_generation_options *options, sequence *to, lh_
     request->sampling = options->sampling;
     request->trace = options->trace;
     request->tenant = options->tenant;
+    request->cache_salt = options->cache_salt;
     request->priority = options->priority;
     request->deadline_us = options->deadline_us;
     request->sampling.seed += to->choice.index % options->choices;

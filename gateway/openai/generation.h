@@ -24,7 +24,7 @@ typedef struct lh_generation_prompt {
 typedef struct lh_generation_options {
     const lh_generation_prompt *prompts;
     uint32_t prompt_count, choices; /* choices of each prompt */
-    uint64_t trace, tenant;         /* these four of lh_sequence_request */
+    uint64_t trace, tenant, cache_salt; /* these five of lh_sequence_request */
     int32_t priority;
     int64_t deadline_us;
     bool has_overlap; /* else the server's */

@@ -62,6 +62,7 @@ static lh_generation_options generation_options(lh_openai_answer *answer,
                                      .overlap = parameters->overlap,
                                      .trace = answer->timing.trace,
                                      .tenant = answer->pass->tenant,
+                                     .cache_salt = parameters->cache_salt,
                                      .priority = parameters->priority > answer->pass->priority
                                                      ? parameters->priority
                                                      : answer->pass->priority,

@@ -1,6 +1,7 @@
 /* One small parser for each group of fields. */
 #include "gateway/openai/openai_parameters.h"
 
+#include "common/digest.h"
 #include "gateway/http/json_field.h"
 #include "gateway/text/utf8.h"
 
@@ -315,6 +316,28 @@ static bool parse_urgency(const json_t *body, lh_openai_parameters *parameters, 
     return true;
 }
 
+/* ---- What is shared. ---- */
+
+/* By a digest, so that nobody finds a text that stands for the same. */
+static bool parse_cache_salt(const json_t *body, lh_openai_parameters *parameters, lh_openai_error *error) {
+    const char *salt = NULL;
+    uint8_t digest[LH_SHA256_BYTES];
+    if (!lh_json_field_text(body, "cache_salt", SIZE_MAX, &salt, error))
+        return false;
+    if (!salt)
+        return true;
+    if (!*salt)
+        return lh_openai_refuse(error, "cache_salt", "invalid_value", "'cache_salt' must not be empty.");
+    lh_status status = lh_sha256_digest(salt, strlen(salt), digest);
+    if (status != LH_OK) {
+        lh_openai_error_from(error, &(lh_error){.status = status});
+        return false;
+    }
+    memcpy(&parameters->cache_salt, digest, sizeof parameters->cache_salt);
+    parameters->cache_salt |= 1; /* 0 is none */
+    return true;
+}
+
 /* ---- What is checked and changes nothing. ---- */
 
 static bool check_metadata(const json_t *body, lh_openai_error *error) {
@@ -351,7 +374,7 @@ static bool check_unused(const json_t *body, lh_openai_parameters *parameters, l
     return lh_json_field_text(body, "user", SIZE_MAX, &text, error) &&
            lh_json_field_text(body, "safety_identifier", 128, &text, error) &&
            lh_json_field_text(body, "prompt_cache_key", SIZE_MAX, &text, error) &&
-           lh_json_field_text(body, "cache_salt", SIZE_MAX, &text, error) && check_metadata(body, error);
+           check_metadata(body, error);
 }
 
 bool lh_openai_parameters_parse(const json_t *body, lh_openai_endpoint endpoint,
@@ -368,7 +391,7 @@ bool lh_openai_parameters_parse(const json_t *body, lh_openai_endpoint endpoint,
            (endpoint == LH_OPENAI_CHAT ? parse_chat_logprobs(body, &parameters->sampling, error)
                                        : parse_completion_logprobs(body, &parameters->sampling, error)) &&
            parse_longhaul(body, limits, parameters, error) && parse_urgency(body, parameters, error) &&
-           check_unused(body, parameters, error);
+           parse_cache_salt(body, parameters, error) && check_unused(body, parameters, error);
 }
 
 void lh_openai_parameters_reset(lh_openai_parameters *parameters) {

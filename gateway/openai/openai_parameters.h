@@ -39,8 +39,9 @@ typedef struct lh_openai_parameters {
     bool has_overlap;
     lh_overlap_spec overlap;
     bool wants_timing;
-    int32_t priority;   /* 0 where none was given */
-    int64_t timeout_us; /* 0: none was given */
+    int32_t priority;    /* 0 where none was given */
+    uint64_t cache_salt; /* stands for the text; 0: none was given */
+    int64_t timeout_us;  /* 0: none was given */
     size_t unknown_fields;
 } lh_openai_parameters;
 

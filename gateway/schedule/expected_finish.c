@@ -25,7 +25,7 @@ bool lh_scheduler_expect_finish(const lh_scheduler *scheduler, const lh_sequence
         return false;
     uint32_t beside = here < places ? here + 1 : places;
     uint32_t cached =
-        lh_kv_store_cached_positions(s->store, sequence->tenant, sequence->history, sequence->length);
+        lh_kv_store_cached_positions(s->store, lh_sequence_scope(sequence), sequence->history, sequence->length);
     double rows =
         (double)(sum_pending(&s->prefill) + lh_wait_queue_rows(s->waiting) + sequence->length - cached);
     double prompt_us = rows * lh_cost_busiest_us(costs, 0, s->options.rows_max) / s->options.rows_max;

@@ -6,7 +6,8 @@
 #include <sys/queue.h>
 
 struct lh_kv_holding {
-    uint64_t number, tenant;
+    uint64_t number;
+    lh_prefix_scope scope;
     lh_kv_block **blocks; /* [block_count] */
     uint32_t block_count, block_capacity;
     uint32_t shared;  /* blocks that it began with */

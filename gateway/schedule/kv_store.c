@@ -126,25 +126,25 @@ static void unpin_source(lh_kv_store *store, lh_kv_holding *holding) {
 }
 
 /* Whole blocks before the last token that somebody has, whose entry it tells; NULL: none. */
-static uint32_t find_blocks(const lh_kv_store *store, uint64_t tenant, const uint32_t *tokens,
+static uint32_t find_blocks(const lh_kv_store *store, lh_prefix_scope scope, const uint32_t *tokens,
                             uint32_t length, lh_prefix_entry **entry) {
     *entry = NULL;
     if (!store->options.keeps_prefixes || store->ledger.block_positions == 0)
         return 0;
-    return lh_prefix_index_find(store->index, tenant, tokens, (length - 1) / store->ledger.block_positions,
+    return lh_prefix_index_find(store->index, scope, tokens, (length - 1) / store->ledger.block_positions,
                                 entry);
 }
 
-uint32_t lh_kv_store_cached_positions(const lh_kv_store *store, uint64_t tenant, const uint32_t *tokens,
+uint32_t lh_kv_store_cached_positions(const lh_kv_store *store, lh_prefix_scope scope, const uint32_t *tokens,
                                       uint32_t length) {
     lh_prefix_entry *entry;
-    return find_blocks(store, tenant, tokens, length, &entry) * store->ledger.block_positions;
+    return find_blocks(store, scope, tokens, length, &entry) * store->ledger.block_positions;
 }
 
-static lh_kv_holding *find_source(lh_kv_store *store, uint64_t tenant, const uint32_t *tokens,
+static lh_kv_holding *find_source(lh_kv_store *store, lh_prefix_scope scope, const uint32_t *tokens,
                                   uint32_t length, uint32_t *blocks) {
     lh_prefix_entry *entry;
-    *blocks = find_blocks(store, tenant, tokens, length, &entry);
+    *blocks = find_blocks(store, scope, tokens, length, &entry);
     if (!entry)
         return NULL;
     lh_kv_holding *source = HOLDING_OF(entry);
@@ -156,7 +156,8 @@ static lh_kv_holding *find_source(lh_kv_store *store, uint64_t tenant, const uin
 }
 
 /* NULL: no memory. */
-static lh_kv_holding *make_holding(lh_kv_store *store, uint64_t number, uint64_t tenant, uint64_t blocks) {
+static lh_kv_holding *make_holding(lh_kv_store *store, uint64_t number, lh_prefix_scope scope,
+                                   uint64_t blocks) {
     lh_kv_holding *holding = blocks <= UINT32_MAX ? calloc(1, sizeof *holding) : NULL;
     if (!holding)
         return NULL;
@@ -166,7 +167,7 @@ static lh_kv_holding *make_holding(lh_kv_store *store, uint64_t number, uint64_t
         free(holding);
         return NULL;
     }
-    holding->tenant = tenant;
+    holding->scope = scope;
     holding->number = number;
     holding->is_live = true;
     LIST_INSERT_HEAD(&store->holdings, holding, all);
@@ -194,16 +195,16 @@ static void drop_unsent(lh_kv_store *store, lh_kv_holding *holding, uint32_t fir
     store->revision++;
 }
 
-lh_kv_holding *lh_kv_store_begin(lh_kv_store *store, uint64_t number, uint64_t tenant, const uint32_t *tokens,
-                                 uint32_t length, uint64_t spare) {
+lh_kv_holding *lh_kv_store_begin(lh_kv_store *store, uint64_t number, lh_prefix_scope scope,
+                                 const uint32_t *tokens, uint32_t length, uint64_t spare) {
     uint32_t shared;
-    lh_kv_holding *source = find_source(store, tenant, tokens, length, &shared);
+    lh_kv_holding *source = find_source(store, scope, tokens, length, &shared);
     uint64_t blocks = lh_kv_ledger_blocks_for(&store->ledger, length), wanted = blocks - shared + spare;
     if (wanted > lh_kv_ledger_blocks_free(&store->ledger)) {
         lh_kv_store_make_room(store, wanted);
         return NULL;
     }
-    lh_kv_holding *holding = make_holding(store, number, tenant, blocks);
+    lh_kv_holding *holding = make_holding(store, number, scope, blocks);
     if (!holding)
         return NULL;
     share(store, holding, source, shared);
@@ -220,7 +221,7 @@ void lh_kv_store_share_more(lh_kv_store *store, lh_kv_holding *holding, const ui
                             uint32_t length) {
     uint32_t shared;
     assert(!holding->is_sent);
-    lh_kv_holding *source = find_source(store, holding->tenant, tokens, length, &shared);
+    lh_kv_holding *source = find_source(store, holding->scope, tokens, length, &shared);
     if (shared <= holding->shared)
         return;
     lh_kv_holding *before = holding->source;
@@ -286,7 +287,7 @@ static void make_findable(lh_kv_store *store, lh_kv_holding *holding, const uint
     store->revision++;
     for (uint32_t reached = holding->entry.blocks; reached < blocks; reached++) {
         release_covered(store, holding);
-        lh_prefix_index_advance(store->index, &holding->entry, holding->tenant, tokens, reached + 1);
+        lh_prefix_index_advance(store->index, &holding->entry, holding->scope, tokens, reached + 1);
     }
 }
 

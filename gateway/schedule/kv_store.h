@@ -2,7 +2,7 @@
  * it may be shared, and what is given up. Workers only obey, so this is the whole truth about their pages.
  *
  * A holding is what one number on the wire holds. It is live while its sequence runs. What it leaves then is kept as long as nobody
- * needs the room: its whole blocks are a cached prefix. New sequences of the same tenant that begin with the same tokens
+ * needs the room: its whole blocks are a cached prefix. New sequences of the same scope that begin with the same tokens
  * begin by sharing these blocks (a fork, PROTOCOL.md) and compute the rest:
  *
  *     holding 7   [ a ][ b ][ c ][ d ]~       live: may be shared from as soon as the rows of a block are sent
@@ -57,10 +57,10 @@ uint64_t lh_kv_store_revision(const lh_kv_store *store);
 /* Blocks for a sequence of these tokens under this number, which no holding has had on this chain; its first ones shared where that is possible, but never the last token's, which is always to be
  * computed. NULL: they are short, or with them fewer than `spare` would be left free; then cached ones have been given
  * up for it. */
-lh_kv_holding *lh_kv_store_begin(lh_kv_store *store, uint64_t number, uint64_t tenant, const uint32_t *tokens,
-                                 uint32_t length, uint64_t spare);
+lh_kv_holding *lh_kv_store_begin(lh_kv_store *store, uint64_t number, lh_prefix_scope scope,
+                                 const uint32_t *tokens, uint32_t length, uint64_t spare);
 /* How many of its first positions a sequence with these tokens would share, were it begun now. 0 without a chain. */
-uint32_t lh_kv_store_cached_positions(const lh_kv_store *store, uint64_t tenant, const uint32_t *tokens,
+uint32_t lh_kv_store_cached_positions(const lh_kv_store *store, lh_prefix_scope scope, const uint32_t *tokens,
                                       uint32_t length);
 /* Before its first rows are sent: shares more, where more has been sent by others meanwhile. */
 void lh_kv_store_share_more(lh_kv_store *store, lh_kv_holding *holding, const uint32_t *tokens,

@@ -43,7 +43,7 @@ bool lh_scheduler_give_pages(lh_scheduler *s, lh_sequence *sequence) {
     const lh_page_refusal now = {sequence->id, lh_kv_store_revision(s->store), lh_scheduler_count_growing(s)};
     if (now.id == s->refusal.id && now.revision == s->refusal.revision && now.spare == s->refusal.spare)
         return false;
-    sequence->kv = lh_kv_store_begin(s->store, number_of(sequence), sequence->tenant, sequence->history,
+    sequence->kv = lh_kv_store_begin(s->store, number_of(sequence), lh_sequence_scope(sequence), sequence->history,
                                      sequence->length, now.spare);
     if (!sequence->kv) {
         s->refusal = now;

@@ -1,4 +1,4 @@
-/* A tree whose nodes are found by a hash table: by parent, tenant and tokens. A node lasts as long as an entry stands at it or
+/* A tree whose nodes are found by a hash table: by parent, scope and tokens. A node lasts as long as an entry stands at it or
  * below it. */
 #include "gateway/schedule/prefix_index.h"
 
@@ -12,7 +12,8 @@ struct lh_prefix_node {
     lh_prefix_node *parent; /* NULL: of the first block */
     lh_prefix_node *first_child, *previous_sibling, *next_sibling;
     lh_prefix_node *chain; /* in its bucket */
-    uint64_t hash, tenant;
+    uint64_t hash;
+    lh_prefix_scope scope;
     lh_prefix_entry *entries;
     uint32_t tokens[]; /* [block_tokens] */
 };
@@ -76,22 +77,32 @@ static void grow(lh_prefix_index *index) {
     index->bucket_count = count;
 }
 
-static uint64_t hash_of(const lh_prefix_index *index, const lh_prefix_node *parent, uint64_t tenant,
-                        const uint32_t *tokens) {
-    return XXH3_64bits_withSeed(tokens, index->block_tokens * sizeof *tokens, parent ? parent->hash : tenant);
+static bool is_same(lh_prefix_scope a, lh_prefix_scope b) {
+    return a.tenant == b.tenant && a.salt == b.salt;
 }
 
-static lh_prefix_node *find_child(const lh_prefix_index *index, const lh_prefix_node *parent, uint64_t tenant,
-                                  const uint32_t *tokens) {
-    uint64_t hash = hash_of(index, parent, tenant, tokens);
+/* Scopes that get the same seed only share buckets. */
+static uint64_t seed_of(lh_prefix_scope scope) {
+    return scope.tenant ^ scope.salt * 0x9e3779b97f4a7c15u;
+}
+
+static uint64_t hash_of(const lh_prefix_index *index, const lh_prefix_node *parent, lh_prefix_scope scope,
+                        const uint32_t *tokens) {
+    return XXH3_64bits_withSeed(tokens, index->block_tokens * sizeof *tokens,
+                                parent ? parent->hash : seed_of(scope));
+}
+
+static lh_prefix_node *find_child(const lh_prefix_index *index, const lh_prefix_node *parent,
+                                  lh_prefix_scope scope, const uint32_t *tokens) {
+    uint64_t hash = hash_of(index, parent, scope, tokens);
     lh_prefix_node *node = index->buckets[hash & (index->bucket_count - 1)];
-    while (node && !(node->hash == hash && node->parent == parent && node->tenant == tenant &&
+    while (node && !(node->hash == hash && node->parent == parent && is_same(node->scope, scope) &&
                      memcmp(node->tokens, tokens, index->block_tokens * sizeof *tokens) == 0))
         node = node->chain;
     return node;
 }
 
-static lh_prefix_node *make_child(lh_prefix_index *index, lh_prefix_node *parent, uint64_t tenant,
+static lh_prefix_node *make_child(lh_prefix_index *index, lh_prefix_node *parent, lh_prefix_scope scope,
                                   const uint32_t *tokens) {
     size_t bytes = index->block_tokens * sizeof *tokens;
     lh_prefix_node *node = calloc(1, sizeof *node + bytes);
@@ -100,8 +111,8 @@ static lh_prefix_node *make_child(lh_prefix_index *index, lh_prefix_node *parent
     if (index->node_count++ >= index->bucket_count)
         grow(index);
     node->parent = parent;
-    node->tenant = tenant;
-    node->hash = hash_of(index, parent, tenant, tokens);
+    node->scope = scope;
+    node->hash = hash_of(index, parent, scope, tokens);
     memcpy(node->tokens, tokens, bytes);
     lh_prefix_node **bucket = &index->buckets[node->hash & (index->bucket_count - 1)];
     node->chain = *bucket;
@@ -166,13 +177,13 @@ static void move(lh_prefix_index *index, lh_prefix_entry *entry, lh_prefix_node 
     prune(index, left);
 }
 
-uint32_t lh_prefix_index_find(const lh_prefix_index *index, uint64_t tenant, const uint32_t *tokens,
+uint32_t lh_prefix_index_find(const lh_prefix_index *index, lh_prefix_scope scope, const uint32_t *tokens,
                               uint32_t blocks_max, lh_prefix_entry **entry) {
     const lh_prefix_node *node = NULL, *deeper;
     uint32_t blocks = 0;
     *entry = NULL;
     while (blocks < blocks_max &&
-           (deeper = find_child(index, node, tenant, tokens + (size_t)blocks * index->block_tokens))) {
+           (deeper = find_child(index, node, scope, tokens + (size_t)blocks * index->block_tokens))) {
         node = deeper;
         blocks++;
     }
@@ -183,13 +194,13 @@ uint32_t lh_prefix_index_find(const lh_prefix_index *index, uint64_t tenant, con
     return blocks;
 }
 
-void lh_prefix_index_advance(lh_prefix_index *index, lh_prefix_entry *entry, uint64_t tenant,
+void lh_prefix_index_advance(lh_prefix_index *index, lh_prefix_entry *entry, lh_prefix_scope scope,
                              const uint32_t *tokens, uint32_t blocks) {
     while (entry->blocks < blocks) {
         const uint32_t *block = tokens + (size_t)entry->blocks * index->block_tokens;
-        lh_prefix_node *node = find_child(index, entry->node, tenant, block);
+        lh_prefix_node *node = find_child(index, entry->node, scope, block);
         if (!node)
-            node = make_child(index, entry->node, tenant, block);
+            node = make_child(index, entry->node, scope, block);
         if (!node)
             return;
         move(index, entry, node, entry->blocks + 1);

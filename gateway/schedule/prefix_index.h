@@ -1,10 +1,10 @@
-/* Which sequences on the chain begin with the same tokens: a tree of blocks of tokens for each tenant. An entry stands for
+/* Which sequences on the chain begin with the same tokens: a tree of blocks of tokens for each scope. An entry stands for
  * a sequence, at the node of its last whole block; so all that stand at a node or below it have the node's tokens in
  * their KV caches, and any of them may be shared from.
  *
  * A node is found by the hash of its tokens and of where it hangs, and believed when the tokens are the same: two
- * prompts whose hashes collide never get each other's pages. The tenant is part of it, from the first block on: nobody can
- * find, or time, what another one's prompts have left.
+ * prompts whose hashes collide never get each other's pages. The scope is part of it, from the first block on: nobody can
+ * find, or time, what another tenant's prompts have left, nor, with a salt, what one's own other users' have.
  *
  * Thread: one at a time. */
 #pragma once
@@ -16,6 +16,11 @@
 
 typedef struct lh_prefix_index lh_prefix_index;
 typedef struct lh_prefix_node lh_prefix_node;
+
+/* Within which prefixes are shared. */
+typedef struct lh_prefix_scope {
+    uint64_t tenant, salt; /* salt: by which a tenant keeps its requests apart; 0: it does not */
+} lh_prefix_scope;
 
 /* Embedded in what it stands for; zeroed: nowhere. */
 typedef struct lh_prefix_entry lh_prefix_entry;
@@ -31,13 +36,13 @@ void lh_prefix_index_destroy(lh_prefix_index *index);
 /* Empties it; blocks have so many tokens from then on. Entries must not be used again. */
 void lh_prefix_index_reset(lh_prefix_index *index, uint32_t block_tokens);
 
-/* How many of the first blocks_max blocks some entry of the tenant begins with; *entry is one of those, NULL where there
+/* How many of the first blocks_max blocks some entry of the scope begins with; *entry is one of those, NULL where there
  * are none. */
-uint32_t lh_prefix_index_find(const lh_prefix_index *index, uint64_t tenant, const uint32_t *tokens,
+uint32_t lh_prefix_index_find(const lh_prefix_index *index, lh_prefix_scope scope, const uint32_t *tokens,
                               uint32_t blocks_max, lh_prefix_entry **entry);
 /* Moves the entry on to so many blocks (no fewer than it has) of these tokens, of which its own are the first. Without memory it
  * stays on the way. */
-void lh_prefix_index_advance(lh_prefix_index *index, lh_prefix_entry *entry, uint64_t tenant,
+void lh_prefix_index_advance(lh_prefix_index *index, lh_prefix_entry *entry, lh_prefix_scope scope,
                              const uint32_t *tokens, uint32_t blocks);
 /* Moves it back to fewer blocks; 0: nowhere. */
 void lh_prefix_index_withdraw(lh_prefix_index *index, lh_prefix_entry *entry, uint32_t blocks);

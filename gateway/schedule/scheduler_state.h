@@ -67,6 +67,11 @@ static inline bool lh_sequence_is_suspect(const lh_sequence *sequence) {
     return sequence->strikes > 0 && sequence->strike_length == sequence->length;
 }
 
+/* With whom it shares pages. */
+static inline lh_prefix_scope lh_sequence_scope(const lh_sequence *sequence) {
+    return (lh_prefix_scope){sequence->tenant, sequence->cache_salt};
+}
+
 /* Whether a row of it is of a traced request. */
 bool lh_flight_is_traced(const lh_flight *flight);
 /* Sequences that hold pages and have not ended. */

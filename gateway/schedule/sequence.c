@@ -101,6 +101,7 @@ lh_status lh_sequence_create(const lh_sequence_request *request, uint64_t handle
     s->handle = handle;
     s->trace = request->trace;
     s->tenant = request->tenant;
+    s->cache_salt = request->cache_salt;
     s->priority = request->priority;
     s->deadline_us = request->deadline_us;
     s->prompt_tokens = s->length = request->prompt_tokens;

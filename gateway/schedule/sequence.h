@@ -27,7 +27,7 @@ struct lh_sequence {
     uint64_t id;     /* in the order of arrival; set by the scheduler */
     uint64_t handle; /* the owner's name for it */
     uint64_t trace;  /* 0: not traced */
-    uint64_t tenant;
+    uint64_t tenant, cache_salt;
     int32_t priority;
     int64_t deadline_us; /* 0: none */
     lh_sequence_state state;

@@ -67,6 +67,7 @@ typedef struct lh_sequence_request {
     uint64_t trace; /* its number in the trace store; 0: it is not traced */
     uint64_t
         tenant; /* whose it is: shares are fair between tenants, pages are shared within one; 0: nobody's */
+    uint64_t cache_salt; /* of the tenant's, those that share pages with it; 0: all that have none */
     int32_t priority;    /* the lower, the sooner */
     int64_t deadline_us; /* of the engine's clock: nothing is computed for it after that; 0: none */
     lh_sequence_on_event *on_event;

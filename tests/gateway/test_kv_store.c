@@ -44,7 +44,7 @@ static void assert_blocks(uint64_t live, uint64_t cached, uint64_t returning) {
 }
 
 static lh_kv_holding *begin(uint64_t number, uint32_t length) {
-    lh_kv_holding *holding = lh_kv_store_begin(store, number, 1, tokens, length, 0);
+    lh_kv_holding *holding = lh_kv_store_begin(store, number, (lh_prefix_scope){1, 0}, tokens, length, 0);
     assert_non_null(holding);
     return holding;
 }
@@ -89,7 +89,7 @@ static void blocks_come_as_positions_do(void **state) {
     assert_int_equal(lh_kv_holding_blocks(holding), 3);
     assert_true(lh_kv_store_grow(store, holding, BLOCK * BLOCKS));
     assert_false(lh_kv_store_grow(store, holding, BLOCK * BLOCKS + 1));
-    assert_null(lh_kv_store_begin(store, 6, 1, tokens, 1, 0));
+    assert_null(lh_kv_store_begin(store, 6, (lh_prefix_scope){1, 0}, tokens, 1, 0));
     lh_kv_store_leave(store, holding, 0); /* no worker has heard of it */
     assert_no_release(LH_STEP_PREFILL);
     assert_blocks(0, 0, 0);
@@ -98,8 +98,8 @@ static void blocks_come_as_positions_do(void **state) {
 static void some_are_left_to_spare(void **state) {
     (void)state;
     begin(1, 10 * BLOCK);
-    assert_null(lh_kv_store_begin(store, 2, 2, tokens, 8 * BLOCK, 3));
-    assert_non_null(lh_kv_store_begin(store, 2, 2, tokens, 7 * BLOCK, 3));
+    assert_null(lh_kv_store_begin(store, 2, (lh_prefix_scope){2, 0}, tokens, 8 * BLOCK, 3));
+    assert_non_null(lh_kv_store_begin(store, 2, (lh_prefix_scope){2, 0}, tokens, 7 * BLOCK, 3));
 }
 
 /* What is not a whole block, and what is not known to be computed, goes at once. */
@@ -166,7 +166,7 @@ static void what_is_sent_is_shared(void **state) {
 static void tenants_are_apart(void **state) {
     (void)state;
     computed(1, 100);
-    lh_kv_holding *other = lh_kv_store_begin(store, 2, 2, tokens, 100, 0);
+    lh_kv_holding *other = lh_kv_store_begin(store, 2, (lh_prefix_scope){2, 0}, tokens, 100, 0);
     assert_int_equal(lh_kv_store_shared_positions(store, other), 0);
 }
 
@@ -223,7 +223,7 @@ static void who_is_needed_stays(void **state) {
     cached(2, 2000, 9);
     for (uint32_t i = 0; i < BLOCK * BLOCKS; i++)
         tokens[i] = 1000 + i;
-    assert_null(lh_kv_store_begin(store, 3, 1, tokens, 15 * BLOCK, 0));
+    assert_null(lh_kv_store_begin(store, 3, (lh_prefix_scope){1, 0}, tokens, 15 * BLOCK, 0));
     lh_kv_store_released(store, release(LH_STEP_DECODE, 2, BLOCK));
     lh_kv_holding *holding = begin(3, 15 * BLOCK);
     assert_int_equal(lh_kv_store_shared_positions(store, holding), 9 * BLOCK);

@@ -142,6 +142,8 @@ static const table_row table[] = {
      TAKEN},
     {BOTH, "'user':1", "user"},
     {BOTH, "'prompt_cache_key':1", "prompt_cache_key"},
+    {BOTH, "'cache_salt':''", "cache_salt"},
+    {BOTH, "'cache_salt':7", "cache_salt"},
     {BOTH, "'priority':'high'", "priority"},
     {BOTH, "'service_tier':'flex'", TAKEN},
     {BOTH, "'service_tier':'gold'", "service_tier"},
@@ -276,6 +278,22 @@ static void reads_values(void **state) {
     json_decref(body);
 }
 
+static uint64_t salt_of(const char *fields) {
+    json_t *body;
+    lh_openai_parameters got = parse(fields, LH_OPENAI_COMPLETIONS, &body);
+    lh_openai_parameters_reset(&got);
+    json_decref(body);
+    return got.cache_salt;
+}
+
+static void equal_salts_are_equal(void **state) {
+    (void)state;
+    assert_true(salt_of("") == 0 && salt_of("'cache_salt':null") == 0);
+    assert_true(salt_of("'cache_salt':'team a'") != 0);
+    assert_true(salt_of("'cache_salt':'team a'") == salt_of("'cache_salt':'team a','seed':7"));
+    assert_true(salt_of("'cache_salt':'team a'") != salt_of("'cache_salt':'team b'"));
+}
+
 static void bounds_what_is_long(void **state) {
     (void)state;
     lh_openai_parameters got;
@@ -371,6 +389,7 @@ int main(void) {
         cmocka_unit_test(takes_and_refuses),
         cmocka_unit_test(has_defaults),
         cmocka_unit_test(reads_values),
+        cmocka_unit_test(equal_salts_are_equal),
         cmocka_unit_test(bounds_what_is_long),
         cmocka_unit_test(bounds_choices_by_what_is_admitted),
         cmocka_unit_test(counts_characters_of_metadata),

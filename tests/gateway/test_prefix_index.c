@@ -33,7 +33,7 @@ static int tear_down(void **state) {
 }
 
 static uint32_t find(uint64_t tenant, const uint32_t *tokens, uint32_t blocks, lh_prefix_entry **entry) {
-    return lh_prefix_index_find(index_of_prefixes, tenant, tokens, blocks, entry);
+    return lh_prefix_index_find(index_of_prefixes, (lh_prefix_scope){tenant, 0}, tokens, blocks, entry);
 }
 
 static void whole_blocks_are_found(void **state) {
@@ -42,7 +42,7 @@ static void whole_blocks_are_found(void **state) {
     lh_prefix_entry entry = {0}, *found;
     assert_int_equal(find(7, one, 2, &found), 0);
     assert_null(found);
-    lh_prefix_index_advance(index_of_prefixes, &entry, 7, one, 2);
+    lh_prefix_index_advance(index_of_prefixes, &entry, (lh_prefix_scope){7, 0}, one, 2);
     assert_int_equal(find(7, one, 6, &found), 2);
     assert_ptr_equal(found, &entry);
     assert_int_equal(find(7, one, 1, &found), 1);
@@ -57,15 +57,31 @@ static void whole_blocks_are_found(void **state) {
     assert_null(found);
 }
 
+/* One tenant's, apart as if they were two; and what the one's number is among the tenants means nothing among the salts. */
+static void salts_are_apart(void **state) {
+    (void)state;
+    const uint32_t tokens[TOKENS] = {0};
+    const lh_prefix_scope salted = {1, 2}, swapped = {2, 1}, plain = {1, 0};
+    lh_prefix_entry mine = {0}, its = {0}, *found;
+    lh_prefix_index_advance(index_of_prefixes, &mine, salted, tokens, 3);
+    assert_int_equal(lh_prefix_index_find(index_of_prefixes, plain, tokens, 6, &found), 0);
+    assert_int_equal(lh_prefix_index_find(index_of_prefixes, swapped, tokens, 6, &found), 0);
+    lh_prefix_index_advance(index_of_prefixes, &its, plain, tokens, 2);
+    assert_int_equal(lh_prefix_index_find(index_of_prefixes, salted, tokens, 6, &found), 3);
+    assert_ptr_equal(found, &mine);
+    assert_int_equal(lh_prefix_index_find(index_of_prefixes, plain, tokens, 6, &found), 2);
+    assert_ptr_equal(found, &its);
+}
+
 /* Another tenant's, at any depth; and the same block at another place. */
 static void tenants_and_places_are_apart(void **state) {
     (void)state;
     const uint32_t tokens[TOKENS] = {0};
     lh_prefix_entry mine = {0}, its = {0}, *found;
-    lh_prefix_index_advance(index_of_prefixes, &mine, 1, tokens, 5);
+    lh_prefix_index_advance(index_of_prefixes, &mine, (lh_prefix_scope){1, 0}, tokens, 5);
     assert_int_equal(find(2, tokens, 6, &found), 0);
     assert_int_equal(find(0, tokens, 6, &found), 0);
-    lh_prefix_index_advance(index_of_prefixes, &its, 2, tokens, 2);
+    lh_prefix_index_advance(index_of_prefixes, &its, (lh_prefix_scope){2, 0}, tokens, 2);
     assert_int_equal(find(2, tokens, 6, &found), 2);
     assert_ptr_equal(found, &its);
     assert_int_equal(find(1, tokens, 6, &found), 5);
@@ -78,15 +94,15 @@ static void who_has_all_of_it_covers_it(void **state) {
     (void)state;
     const uint32_t tokens[TOKENS] = {1, 2, 3, 4, 5, 6, 7, 8};
     lh_prefix_entry shorter = {0}, longer = {0};
-    lh_prefix_index_advance(index_of_prefixes, &shorter, 1, tokens, 1);
+    lh_prefix_index_advance(index_of_prefixes, &shorter, (lh_prefix_scope){1, 0}, tokens, 1);
     assert_false(lh_prefix_index_is_covered(&shorter));
-    lh_prefix_index_advance(index_of_prefixes, &longer, 1, tokens, 1);
+    lh_prefix_index_advance(index_of_prefixes, &longer, (lh_prefix_scope){1, 0}, tokens, 1);
     assert_true(lh_prefix_index_is_covered(&shorter) && lh_prefix_index_is_covered(&longer));
     uint32_t beside = 0;
     for (lh_prefix_entry *e = lh_prefix_index_beside(&shorter); e; e = e->next)
         beside++;
     assert_int_equal(beside, 2);
-    lh_prefix_index_advance(index_of_prefixes, &longer, 1, tokens, 2);
+    lh_prefix_index_advance(index_of_prefixes, &longer, (lh_prefix_scope){1, 0}, tokens, 2);
     assert_true(lh_prefix_index_is_covered(&shorter));
     assert_false(lh_prefix_index_is_covered(&longer));
     lh_prefix_index_withdraw(index_of_prefixes, &longer, 0);
@@ -141,7 +157,8 @@ static void random_moves_are_as_a_plain_search_says(void **state) {
         }
         uint32_t blocks = (uint32_t)(dice(&seed) % (BLOCKS_MAX + 1));
         if (blocks > p->entry.blocks)
-            lh_prefix_index_advance(index_of_prefixes, &p->entry, p->tenant, p->tokens, blocks);
+            lh_prefix_index_advance(index_of_prefixes, &p->entry, (lh_prefix_scope){p->tenant, 0}, p->tokens,
+                                    blocks);
         else
             lh_prefix_index_withdraw(index_of_prefixes, &p->entry, blocks);
         assert_int_equal(p->entry.blocks, blocks);
@@ -165,7 +182,7 @@ static void many_are_found_again(void **state) {
     memset(entries, 0, sizeof entries);
     for (uint32_t i = 0; i < 3000; i++) {
         const uint32_t tokens[2 * BLOCK] = {i % 50, 1, 2, 3, i, i, i, i};
-        lh_prefix_index_advance(index_of_prefixes, &entries[i], 1, tokens, 2);
+        lh_prefix_index_advance(index_of_prefixes, &entries[i], (lh_prefix_scope){1, 0}, tokens, 2);
     }
     for (uint32_t i = 0; i < 3000; i++) {
         const uint32_t tokens[2 * BLOCK] = {i % 50, 1, 2, 3, i, i, i, i};
@@ -182,6 +199,7 @@ static void many_are_found_again(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(whole_blocks_are_found),      TEST(salts_are_apart),
         TEST(whole_blocks_are_found),      TEST(tenants_and_places_are_apart),
         TEST(who_has_all_of_it_covers_it), TEST(random_moves_are_as_a_plain_search_says),
         TEST(many_are_found_again),
