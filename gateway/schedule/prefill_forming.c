@@ -157,6 +157,7 @@ void lh_forming_fill_prefill(lh_scheduler *s, lh_flight *flight) {
     lh_step_builder_begin(s->builder, flight, LH_STEP_PREFILL, limit);
     if (!first || !lh_forming_has_place(s, LH_STEP_PREFILL, depth_of(s, first)) || waits_for_itself(s, first))
         return;
+    s->prompts_since_crowd++;
     s->prefills_since_eldest = first == s->prefill.first ? 0 : s->prefills_since_eldest + 1;
     use_cuts(s, &first->plan);
     add_chunk(s, first, chunk);

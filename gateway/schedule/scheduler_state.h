@@ -43,6 +43,7 @@ struct lh_scheduler {
     lh_overlap_planner *planner;
     lh_decode_deal deal;
     uint32_t prefills_since_eldest; /* chunks of others since the prompt that was let in first had one */
+    uint32_t prompts_since_crowd;   /* steps of prompts since rows left of who has most of the chain */
     uint32_t cut_count;
     lh_step_cut
         cuts[LH_STEP_CUTS_MAX]; /* of the step that is being formed, one for each hop between workers */

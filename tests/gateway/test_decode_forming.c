@@ -31,11 +31,11 @@ static lh_step_manifest decode_step(lh_scheduler *s, uint32_t rows) {
     return m;
 }
 
-/* Three sequences of a tenant that have drawn a token each. */
+/* Three sequences of a tenant that have drawn a token each: it has had 63 tokens. */
 static lh_scheduler *create_decoding(uint64_t tenant) {
     lh_scheduler *s = create_ready(64);
     for (uint64_t handle = 0; handle < 3; handle++)
-        submit(s, handle, 10, tenant);
+        submit(s, handle, 20, tenant);
     lh_step_manifest m = next_step(s);
     assert_int_equal(m.segment_count, 3);
     bring_tokens(s, &m);
@@ -52,40 +52,44 @@ static void groups_follow_each_other(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* Its rows leave after three steps of the other's prompt (and one of its own, before), one step at a time, and no more until that prompt
+ * is through. */
 static void who_has_most_yields_to_anothers_prompt(void **state) {
     (void)state;
     lh_scheduler *s = create_decoding(1);
-    submit(s, 3, 128, 2);
-    lh_step_manifest decode = decode_step(s, 3), prefill[2];
-    for (int i = 0; i < 2; i++) {
-        prefill[i] = next_step(s);
-        assert_int_equal(prefill[i].step_class, LH_STEP_PREFILL);
-        assert_int_equal(prefill[i].rows, 64);
+    lh_sequence_request request = request_of(40, 20);
+    request.tenant = 2;
+    request.has_overlap = true;
+    request.overlap = (lh_overlap_spec){LH_OVERLAP_MANUAL, 8, 1};
+    assert_int_equal(submit_request(s, &request, 3, 0), LH_OK);
+    uint64_t last = 0, decode = 0;
+    for (int i = 0; i < 6; i++) {
+        lh_step_manifest m = next_step(s);
+        assert_int_equal(m.step_class, i == 3 ? LH_STEP_DECODE : LH_STEP_PREFILL);
+        assert_int_equal(m.rows, i == 3 ? 3 : 8);
+        *(i == 3 ? &decode : &last) = m.step;
     }
-    assert_no_step(s);
-    decode.segments = NULL; /* overwritten by the later steps */
     for (uint64_t sequence = 1; sequence <= 3; sequence++)
-        assert_int_equal(bring_token(s, 7, decode.step, sequence, 11, 9), LH_OK);
-    answer_step(s, decode.step);
-    decode = decode_step(s, 3); /* all is sent, but the prompt is still under way */
-    assert_no_step(s);
-    for (uint64_t sequence = 1; sequence <= 3; sequence++)
-        assert_int_equal(bring_token(s, 7, decode.step, sequence, 12, 9), LH_OK);
-    assert_int_equal(bring_token(s, 7, prefill[1].step, 4, 128, 9), LH_OK);
+        assert_int_equal(bring_token(s, 7, decode, sequence, 21, 9), LH_OK);
+    answer_step(s, decode);
+    assert_no_step(s); /* all is sent, but the prompt is still under way */
+    assert_int_equal(bring_token(s, 7, last, 4, 40, 9), LH_OK);
     decode_step(s, 2); /* it is through: four sequences in three groups */
     decode_step(s, 2);
     assert_no_step(s);
     lh_scheduler_destroy(s);
 }
 
-/* A tenant's own prompt, or one where nobody has most: as without. */
+/* A tenant's own prompt, or one of another that has had more: as without. */
 static void otherwise_decoding_goes_on(void **state) {
     (void)state;
-    lh_scheduler *s = create_decoding(1);
-    submit(s, 3, 128, 1);
-    for (int i = 0; i < 3; i++)
-        decode_step(s, 1);
-    lh_scheduler_destroy(s);
+    for (uint64_t tenant = 1; tenant <= 2; tenant++) {
+        lh_scheduler *s = create_decoding(1);
+        submit(s, 3, 128, tenant);
+        for (int i = 0; i < 3; i++)
+            decode_step(s, 1);
+        lh_scheduler_destroy(s);
+    }
 }
 
 int main(void) {
