@@ -1,24 +1,10 @@
-/* The word is a doubly linked list of symbols in an array; a heap holds the pairs that could be merged.
- *
- * A heap entry is rank << 32 | position of the left symbol, so its order is the order of merging. Entries are
- * never removed early: one is stale when its position no longer begins a pair of that rank, which the symbol
- * itself remembers. Every merge adds at most two entries, so 3 n are enough. */
+/* Bytes are the first symbols; a hash table of the merges ranks their pairs. */
 #include "gateway/text/bpe.h"
 
 #include "gateway/text/byte_alphabet.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define NO_RANK   UINT32_MAX
-#define NOWHERE   UINT32_MAX
-#define HEAP_WAYS 4 /* shallower than a binary heap: fewer cache misses on long words */
-
-struct lh_bpe_symbol {
-    uint32_t token;
-    uint32_t previous, next; /* positions; NOWHERE at the ends */
-    uint32_t rank; /* of the pair that begins here; NO_RANK where there is none, or the symbol is gone */
-};
 
 typedef struct bpe_merge {
     uint32_t left, right, result;
@@ -46,13 +32,13 @@ static uint32_t rank_of(const lh_bpe *bpe, uint32_t left, uint32_t right) {
         if (bpe->merges[rank].left == left && bpe->merges[rank].right == right)
             return rank;
     }
-    return NO_RANK;
+    return LH_MERGE_NEVER;
 }
 
 static lh_status insert(lh_bpe *bpe, uint32_t rank, lh_error *error) {
     const bpe_merge *merge = &bpe->merges[rank];
     uint32_t twin = rank_of(bpe, merge->left, merge->right);
-    if (twin != NO_RANK)
+    if (twin != LH_MERGE_NEVER)
         return lh_fail(error, LH_ERR_MALFORMED, "tokenizer.ggml.merges[%u] is the same as merges[%u]", rank,
                        twin);
     size_t slot = slot_of(bpe, merge->left, merge->right);
@@ -168,117 +154,42 @@ void lh_bpe_destroy(lh_bpe *bpe) {
     free(bpe);
 }
 
-void lh_bpe_work_reset(lh_bpe_work *work) {
-    free(work->symbols);
-    free(work->heap);
-    *work = (lh_bpe_work){0};
-}
-
-static lh_status work_reserve(lh_bpe_work *work, size_t length, lh_error *error) {
-    if (length <= work->capacity)
-        return LH_OK;
-    if (length > INT32_MAX)
-        return lh_fail(error, LH_ERR_LIMIT, "a word of %zu bytes is too long", length);
-    size_t capacity = length < 64 ? 64 : length;
-    struct lh_bpe_symbol *symbols = realloc(work->symbols, capacity * sizeof *symbols);
-    if (symbols)
-        work->symbols = symbols;
-    uint64_t *heap = realloc(work->heap, 3 * capacity * sizeof *heap);
-    if (heap)
-        work->heap = heap;
-    if (!symbols || !heap)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a word of %zu bytes", length);
-    work->capacity = capacity;
-    return LH_OK;
-}
-
-static void heap_push(lh_bpe_work *work, uint64_t entry) {
-    uint64_t *heap = work->heap;
-    size_t at = work->heap_count++;
-    while (at > 0 && heap[(at - 1) / HEAP_WAYS] > entry) {
-        heap[at] = heap[(at - 1) / HEAP_WAYS];
-        at = (at - 1) / HEAP_WAYS;
-    }
-    heap[at] = entry;
-}
-
-static uint64_t heap_pop(lh_bpe_work *work) {
-    uint64_t *heap = work->heap;
-    uint64_t top = heap[0];
-    uint64_t entry = heap[--work->heap_count];
-    size_t count = work->heap_count, at = 0;
-    for (size_t child = 1; child < count; child = at * HEAP_WAYS + 1) {
-        size_t last = child + HEAP_WAYS < count ? child + HEAP_WAYS : count, least = child;
-        for (size_t i = child + 1; i < last; i++)
-            if (heap[i] < heap[least])
-                least = i;
-        if (heap[least] >= entry)
-            break;
-        heap[at] = heap[least];
-        at = least;
-    }
-    heap[at] = entry;
-    return top;
+static uint32_t pair_rank(const void *source, const lh_merge_list *list, uint32_t position,
+                          uint32_t *joined) {
+    const lh_bpe *bpe = source;
+    const lh_merge_symbol *symbol = &list->symbols[position];
+    uint32_t rank = rank_of(bpe, symbol->token, list->symbols[symbol->next].token);
+    if (rank != LH_MERGE_NEVER)
+        *joined = bpe->merges[rank].result;
+    return rank;
 }
 
 /* The symbols of the word's bytes; their number. */
-static uint32_t split_bytes(const lh_bpe *bpe, lh_bpe_work *work, const char *word, size_t length) {
+static uint32_t split_bytes(const lh_bpe *bpe, lh_merge_list *list, const char *word, size_t length) {
     uint32_t count = 0;
     for (size_t i = 0; i < length; i++) {
         int64_t token = bpe->byte_tokens[(uint8_t)word[i]];
         if (token < 0)
             continue;
-        work->symbols[count] = (struct lh_bpe_symbol){(uint32_t)token, count - 1, count + 1, NO_RANK};
+        list->symbols[count] =
+            (lh_merge_symbol){.token = (uint32_t)token, .previous = count - 1, .next = count + 1};
         count++;
     }
     if (count > 0)
-        work->symbols[count - 1].next = NOWHERE;
+        list->symbols[count - 1].next = LH_MERGE_NOWHERE;
     return count; /* symbols[0].previous wrapped round to NOWHERE */
 }
 
-/* Looks up the pair that begins at `position`, and queues it where it can be merged. */
-static void consider(const lh_bpe *bpe, lh_bpe_work *work, uint32_t position) {
-    struct lh_bpe_symbol *symbol = &work->symbols[position];
-    symbol->rank = NO_RANK;
-    if (symbol->next == NOWHERE)
-        return;
-    symbol->rank = rank_of(bpe, symbol->token, work->symbols[symbol->next].token);
-    if (symbol->rank != NO_RANK)
-        heap_push(work, (uint64_t)symbol->rank << 32 | position);
-}
-
-static void merge_at(const lh_bpe *bpe, lh_bpe_work *work, uint32_t position) {
-    struct lh_bpe_symbol *symbol = &work->symbols[position];
-    struct lh_bpe_symbol *gone = &work->symbols[symbol->next];
-    symbol->token = bpe->merges[symbol->rank].result;
-    symbol->next = gone->next;
-    gone->rank = NO_RANK;
-    if (symbol->next != NOWHERE)
-        work->symbols[symbol->next].previous = position;
-    consider(bpe, work, position);
-    if (symbol->previous != NOWHERE)
-        consider(bpe, work, symbol->previous);
-}
-
-lh_status lh_bpe_encode_word(const lh_bpe *bpe, lh_bpe_work *work, const char *word, size_t length,
+lh_status lh_bpe_encode_word(const lh_bpe *bpe, lh_merge_list *list, const char *word, size_t length,
                              lh_tokens *tokens, lh_error *error) {
     int64_t whole = bpe->whole_words ? lh_vocabulary_find(bpe->vocabulary, word, length) : -1;
     if (whole >= 0)
         return lh_tokens_push(tokens, (uint32_t)whole, error);
-    lh_status status = work_reserve(work, length, error);
-    if (status)
+    lh_status status = lh_merge_list_reserve(list, length, error);
+    if (status || split_bytes(bpe, list, word, length) == 0)
         return status;
-    work->heap_count = 0;
-    uint32_t count = split_bytes(bpe, work, word, length);
-    for (uint32_t position = 0; position < count; position++)
-        consider(bpe, work, position);
-    while (work->heap_count > 0) {
-        uint64_t entry = heap_pop(work);
-        uint32_t position = (uint32_t)entry;
-        if (work->symbols[position].rank == entry >> 32)
-            merge_at(bpe, work, position);
-    }
-    for (uint32_t at = count ? 0 : NOWHERE; at != NOWHERE && !status; at = work->symbols[at].next)
-        status = lh_tokens_push(tokens, work->symbols[at].token, error);
+    lh_merge_list_run(list, pair_rank, bpe);
+    for (uint32_t at = 0; at != LH_MERGE_NOWHERE && !status; at = list->symbols[at].next)
+        status = lh_tokens_push(tokens, list->symbols[at].token, error);
     return status;
 }

@@ -5,6 +5,7 @@
 
 #include "common/gguf.h"
 #include "common/status.h"
+#include "gateway/text/merge_list.h"
 #include "gateway/text/tokens.h"
 #include "gateway/text/vocabulary.h"
 
@@ -19,17 +20,8 @@ lh_status lh_bpe_create(const lh_gguf *gguf, const lh_vocabulary *vocabulary, bo
                         lh_error *error);
 void lh_bpe_destroy(lh_bpe *bpe);
 
-/* Scratch for one thread: grows to the longest word. An empty one is {0}. */
-typedef struct lh_bpe_work {
-    struct lh_bpe_symbol *symbols;
-    uint64_t *heap;
-    size_t capacity, heap_count;
-} lh_bpe_work;
-
-void lh_bpe_work_reset(lh_bpe_work *work);
-
-/* Appends the tokens of word[length]. A byte that the vocabulary lacks is dropped, as the `tokenizers`
+/* Appends the tokens of word[length]; `list` is scratch. A byte that the vocabulary lacks is dropped, as the `tokenizers`
  * library does: vocabularies that lack some lack those that occur in no UTF-8, or next to never.
  * LH_ERR_LIMIT: a word of 2 GiB; LH_ERR_NO_MEMORY. */
-lh_status lh_bpe_encode_word(const lh_bpe *bpe, lh_bpe_work *work, const char *word, size_t length,
+lh_status lh_bpe_encode_word(const lh_bpe *bpe, lh_merge_list *list, const char *word, size_t length,
                              lh_tokens *tokens, lh_error *error);

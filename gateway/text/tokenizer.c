@@ -1,11 +1,12 @@
-/* Special tokens are cut out first; the text between them goes through the pre-tokenizer, word by word, to
- * BPE. */
+/* Special tokens are cut out first. The text between them goes through the pre-tokenizer, word by word, to BPE,
+ * or as it is to SentencePiece's. */
 #include "gateway/text/tokenizer.h"
 
 #include "common/log.h"
 #include "gateway/text/bpe.h"
 #include "gateway/text/pre_tokenizer.h"
 #include "gateway/text/special_tokens.h"
+#include "gateway/text/spm.h"
 #include "gateway/text/text_buffer.h"
 #include "gateway/text/utf8.h"
 #include "gateway/text/vocabulary.h"
@@ -17,7 +18,8 @@
 
 struct lh_tokenizer {
     lh_vocabulary *vocabulary;
-    lh_pre_tokenizer *pre;
+    lh_spm *spm;           /* or */
+    lh_pre_tokenizer *pre; /* with */
     lh_bpe *bpe;
     lh_special_tokens *special;
     int64_t bos, eos;
@@ -30,16 +32,20 @@ static bool text_is(lh_text text, const char *wanted) {
     return text.length == strlen(wanted) && memcmp(text.bytes, wanted, text.length) == 0;
 }
 
-static lh_status check_model(const lh_gguf *gguf, lh_error *error) {
+static lh_status read_spelling(const lh_gguf *gguf, lh_spelling *spelling, lh_error *error) {
     lh_text model;
     lh_status status = lh_gguf_get_text(gguf, "tokenizer.ggml.model", &model, error);
     if (status == LH_ERR_NOT_FOUND)
         return lh_fail(error, LH_ERR_MALFORMED, "the file has no tokenizer.ggml.model");
-    if (!status && !text_is(model, "gpt2"))
+    if (status)
+        return status;
+    if (!text_is(model, "gpt2") && !text_is(model, "llama"))
         return lh_fail(error, LH_ERR_UNSUPPORTED,
-                       "tokenizer.ggml.model \"%.*s\" is not supported, only \"gpt2\" (byte-level BPE) is",
+                       "tokenizer.ggml.model \"%.*s\" is not supported, only \"gpt2\" (byte-level BPE) and "
+                       "\"llama\" (SentencePiece) are",
                        (int)(model.length < 64 ? model.length : 64), model.bytes);
-    return status;
+    *spelling = text_is(model, "llama") ? LH_SPELLING_SENTENCEPIECE : LH_SPELLING_BYTE_LEVEL;
+    return LH_OK;
 }
 
 static lh_status create_pre(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error *error) {
@@ -117,7 +123,7 @@ static lh_status read_ids(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error
     add_stop_token(tokenizer, eot);
     add_stop_token(tokenizer, eom);
     add_stop_tokens_by_name(tokenizer);
-    tokenizer->adds_bos = lh_pre_tokenizer_adds_bos(tokenizer->pre);
+    tokenizer->adds_bos = tokenizer->spm || lh_pre_tokenizer_adds_bos(tokenizer->pre);
     status = lh_gguf_get_bool(gguf, "tokenizer.ggml.add_bos_token", &tokenizer->adds_bos, error);
     if (status && status != LH_ERR_NOT_FOUND)
         return status;
@@ -125,15 +131,25 @@ static lh_status read_ids(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error
     return LH_OK;
 }
 
+static lh_status create_encoder(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error *error) {
+    lh_spelling spelling = LH_SPELLING_BYTE_LEVEL;
+    lh_status status = read_spelling(gguf, &spelling, error);
+    if (!status && spelling == LH_SPELLING_BYTE_LEVEL)
+        status = create_pre(tokenizer, gguf, error);
+    if (status || (status = lh_vocabulary_create(gguf, spelling, &tokenizer->vocabulary, error)))
+        return status;
+    if (spelling == LH_SPELLING_SENTENCEPIECE)
+        return lh_spm_create(gguf, tokenizer->vocabulary, &tokenizer->spm, error);
+    return lh_bpe_create(gguf, tokenizer->vocabulary, lh_pre_tokenizer_whole_words(tokenizer->pre),
+                         &tokenizer->bpe, error);
+}
+
 lh_status lh_tokenizer_create(const lh_gguf *gguf, lh_tokenizer **tokenizer, lh_error *error) {
     lh_tokenizer *made = calloc(1, sizeof *made);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a tokenizer");
     lh_status status;
-    if ((status = check_model(gguf, error)) || (status = create_pre(made, gguf, error)) ||
-        (status = lh_vocabulary_create(gguf, &made->vocabulary, error)) ||
-        (status = lh_bpe_create(gguf, made->vocabulary, lh_pre_tokenizer_whole_words(made->pre), &made->bpe,
-                                error)) ||
+    if ((status = create_encoder(made, gguf, error)) ||
         (status = lh_special_tokens_create(made->vocabulary, &made->special, error)) ||
         (status = read_ids(made, gguf, error))) {
         lh_tokenizer_destroy(made);
@@ -148,6 +164,7 @@ void lh_tokenizer_destroy(lh_tokenizer *tokenizer) {
         return;
     lh_special_tokens_destroy(tokenizer->special);
     lh_bpe_destroy(tokenizer->bpe);
+    lh_spm_destroy(tokenizer->spm);
     lh_vocabulary_destroy(tokenizer->vocabulary);
     lh_pre_tokenizer_destroy(tokenizer->pre);
     free(tokenizer);
@@ -177,21 +194,33 @@ const uint32_t *lh_tokenizer_stop_tokens(const lh_tokenizer *tokenizer, uint32_t
 /* One call of encode. */
 typedef struct encode_call {
     const lh_tokenizer *tokenizer;
-    lh_word_scan *scan;
-    lh_bpe_work work;
+    lh_word_scan *scan; /* for BPE */
+    lh_merge_list list; /* for BPE */
+    lh_spm_work work;   /* for SentencePiece's */
+    bool begins;        /* the text goes on after nothing, or after a special token */
     lh_tokens *tokens;
 } encode_call;
 
-static lh_status encode_plain(encode_call *call, const char *text, size_t length, lh_error *error) {
+static lh_status encode_words(encode_call *call, const char *text, size_t length, lh_error *error) {
     lh_word_scan_begin(call->scan, text, length);
     const char *word;
     size_t word_length;
     lh_status status;
     while (!(status = lh_word_scan_next(call->scan, &word, &word_length, error)))
-        if ((status = lh_bpe_encode_word(call->tokenizer->bpe, &call->work, word, word_length, call->tokens,
+        if ((status = lh_bpe_encode_word(call->tokenizer->bpe, &call->list, word, word_length, call->tokens,
                                          error)))
             return status;
     return status == LH_AGAIN ? LH_OK : status;
+}
+
+static lh_status encode_plain(encode_call *call, const char *text, size_t length, lh_error *error) {
+    if (length == 0)
+        return LH_OK;
+    bool begins = call->begins;
+    call->begins = false;
+    return call->scan
+               ? encode_words(call, text, length, error)
+               : lh_spm_encode(call->tokenizer->spm, &call->work, text, length, begins, call->tokens, error);
 }
 
 /* Where in the text special tokens are parsed: the segments, laid end to end. */
@@ -228,6 +257,7 @@ static lh_status encode_joined(encode_call *call, const char *text, size_t lengt
         status = encode_plain(call, text + plain, at - plain, error);
         if (!status)
             status = lh_tokens_push(call->tokens, (uint32_t)token, error);
+        call->begins = true;
         at += size;
         plain = at;
     }
@@ -245,10 +275,10 @@ static lh_status join(const lh_text_segment *segments, size_t count, lh_text_buf
 lh_status lh_tokenizer_encode_segments(const lh_tokenizer *tokenizer, const lh_text_segment *segments,
                                        size_t count, lh_tokens *tokens, lh_error *error) {
     lh_text_buffer joined = {0};
-    encode_call call = {.tokenizer = tokenizer, .tokens = tokens};
+    encode_call call = {.tokenizer = tokenizer, .begins = true, .tokens = tokens};
     const char *text = count == 1 ? segments[0].text : NULL;
     size_t length = count == 1 ? segments[0].length : 0;
-    lh_status status = lh_word_scan_create(tokenizer->pre, &call.scan, error);
+    lh_status status = tokenizer->pre ? lh_word_scan_create(tokenizer->pre, &call.scan, error) : LH_OK;
     if (status)
         return status;
     if (count > 1) {
@@ -268,7 +298,8 @@ lh_status lh_tokenizer_encode_segments(const lh_tokenizer *tokenizer, const lh_t
         status = encode_joined(&call, text, length, (special_span){segments, segments + count, 0, 0}, error);
 done:
     lh_text_buffer_reset(&joined);
-    lh_bpe_work_reset(&call.work);
+    lh_spm_work_reset(&call.work);
+    lh_merge_list_reset(&call.list);
     lh_word_scan_destroy(call.scan);
     return status;
 }

@@ -1,6 +1,6 @@
 /* Text to token ids and back, from a GGUF's vocabulary alone: byte-level BPE (arXiv:1508.07909) with the
- * pre-tokenizer that tokenizer.ggml.pre names. Linear time in the text. Read-only after creation: any
- * thread. */
+ * pre-tokenizer that tokenizer.ggml.pre names, or SentencePiece's BPE (spm.h). Time is as good as linear in the
+ * text. Read-only after creation: any thread. */
 #pragma once
 
 #include "common/gguf.h"
@@ -23,7 +23,8 @@ uint32_t lh_tokenizer_vocabulary(const lh_tokenizer *tokenizer);
 /* -1 where the model has none. */
 int64_t lh_tokenizer_bos(const lh_tokenizer *tokenizer);
 int64_t lh_tokenizer_eos(const lh_tokenizer *tokenizer);
-/* The caller puts bos in front of a text that begins a sequence; encode does not. */
+/* The caller puts bos in front of a text that begins a sequence; encode does not. (A file's wish for eos behind
+ * every text is for training, and ignored: an answer goes on from the text.) */
 bool lh_tokenizer_adds_bos(const lh_tokenizer *tokenizer);
 /* Tokens that end a generation (eos, eot, eom and the chat template's end of turn): static list of the
  * tokenizer. */

@@ -2,7 +2,9 @@
 #include "gateway/text/vocabulary.h"
 
 #include "gateway/text/byte_alphabet.h"
+#include "gateway/text/utf8.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,7 @@
 #define TOKENS_MAX (1U << 24)
 
 struct lh_vocabulary {
+    lh_spelling spelling;
     uint32_t count;
     uint8_t *types;  /* [count] */
     size_t *starts;  /* [count + 1]: of each text in `texts`; its NUL is the last byte */
@@ -87,11 +90,29 @@ static lh_status decode_byte_token(lh_text text, char *bytes, size_t *count, lh_
     return LH_OK;
 }
 
-static lh_status decode_token(lh_token_type type, lh_text text, char *bytes, size_t *count, lh_error *error) {
-    if (type == LH_TOKEN_NORMAL)
-        return lh_byte_alphabet_decode(text.bytes, text.length, bytes, count, error);
+static lh_status decode_sentencepiece(lh_text text, char *bytes, size_t *count, lh_error *error) {
+    static const char space[] = "\xE2\x96\x81"; /* U+2581 */
+    if (lh_utf8_valid_prefix(text.bytes, text.length) < text.length)
+        return lh_fail(error, LH_ERR_MALFORMED, "is not UTF-8");
+    *count = 0;
+    for (size_t i = 0; i < text.length; i++) {
+        bool is_space =
+            text.length - i >= sizeof space - 1 && memcmp(text.bytes + i, space, sizeof space - 1) == 0;
+        bytes[(*count)++] = is_space ? ' ' : text.bytes[i];
+        i += is_space ? sizeof space - 2 : 0;
+    }
+    return LH_OK;
+}
+
+/* Converters of SentencePiece models wrote the spaces of user-defined tokens either way. */
+static lh_status decode_token(lh_spelling spelling, lh_token_type type, lh_text text, char *bytes,
+                              size_t *count, lh_error *error) {
     if (type == LH_TOKEN_BYTE)
         return decode_byte_token(text, bytes, count, error);
+    if (spelling == LH_SPELLING_SENTENCEPIECE && (type == LH_TOKEN_NORMAL || type == LH_TOKEN_USER_DEFINED))
+        return decode_sentencepiece(text, bytes, count, error);
+    if (type == LH_TOKEN_NORMAL)
+        return lh_byte_alphabet_decode(text.bytes, text.length, bytes, count, error);
     memcpy(bytes, text.bytes, text.length);
     *count = text.length;
     return LH_OK;
@@ -103,7 +124,8 @@ static lh_status fill_texts(lh_vocabulary *vocabulary, const lh_text *texts, lh_
         lh_error cause;
         lh_token_type type = lh_vocabulary_type(vocabulary, token);
         size_t count;
-        lh_status status = decode_token(type, texts[token], vocabulary->texts + at, &count, &cause);
+        lh_status status =
+            decode_token(vocabulary->spelling, type, texts[token], vocabulary->texts + at, &count, &cause);
         if (status)
             return lh_fail(error, status, "tokenizer.ggml.tokens[%u] %s", token, cause.message);
         vocabulary->starts[token] = at;
@@ -116,11 +138,13 @@ static lh_status fill_texts(lh_vocabulary *vocabulary, const lh_text *texts, lh_
     return LH_OK;
 }
 
-/* A file without types has only normal tokens. */
+/* A byte-level file without types has only normal tokens; one of SentencePiece's cannot do without byte tokens. */
 static lh_status read_types(lh_vocabulary *vocabulary, const lh_gguf *gguf, lh_error *error) {
     static const char key[] = "tokenizer.ggml.token_type";
     size_t count;
     lh_status status = lh_gguf_get_array(gguf, key, &count, error);
+    if (status == LH_ERR_NOT_FOUND && vocabulary->spelling == LH_SPELLING_SENTENCEPIECE)
+        return lh_fail(error, LH_ERR_MALFORMED, "the file has no %s", key);
     if (status == LH_ERR_NOT_FOUND) {
         memset(vocabulary->types, LH_TOKEN_NORMAL, vocabulary->count);
         return LH_OK;
@@ -178,7 +202,8 @@ static lh_status allocate(lh_vocabulary *vocabulary, lh_error *error) {
     return LH_OK;
 }
 
-lh_status lh_vocabulary_create(const lh_gguf *gguf, lh_vocabulary **vocabulary, lh_error *error) {
+lh_status lh_vocabulary_create(const lh_gguf *gguf, lh_spelling spelling, lh_vocabulary **vocabulary,
+                               lh_error *error) {
     size_t count;
     lh_status status = lh_gguf_get_array(gguf, "tokenizer.ggml.tokens", &count, error);
     if (status)
@@ -193,6 +218,7 @@ lh_status lh_vocabulary_create(const lh_gguf *gguf, lh_vocabulary **vocabulary, 
     lh_vocabulary *made = calloc(1, sizeof *made);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a vocabulary");
+    made->spelling = spelling;
     made->count = (uint32_t)count;
     if ((status = allocate(made, error)) || (status = read_types(made, gguf, error)) ||
         (status = read_tokens(made, gguf, error))) {

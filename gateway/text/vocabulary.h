@@ -1,5 +1,5 @@
-/* The tokens of a GGUF's byte-level vocabulary: type, bytes and name of each, and the way back from bytes to
- * an id. Read-only after creation: any thread. */
+/* The tokens of a GGUF's vocabulary: type, bytes and name of each, and the way back from bytes to an id.
+ * Read-only after creation: any thread. */
 #pragma once
 
 #include "common/gguf.h"
@@ -17,12 +17,20 @@ typedef enum lh_token_type { /* GGUF's numbers */
                              LH_TOKEN_BYTE = 6
 } lh_token_type;
 
+/* How the file writes the bytes of a token. */
+typedef enum lh_spelling {
+    LH_SPELLING_BYTE_LEVEL,   /* in GPT-2's alphabet, a character for each byte */
+    LH_SPELLING_SENTENCEPIECE /* as UTF-8, with U+2581 for a space */
+} lh_spelling;
+
 typedef struct lh_vocabulary lh_vocabulary;
 
 /* Reads tokenizer.ggml.tokens and .token_type; copies what it keeps. LH_ERR_MALFORMED names the entry: empty
- * vocabulary, lists of different length, unknown type, a normal token that is not in GPT-2's alphabet or is
- * there twice. LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
-lh_status lh_vocabulary_create(const lh_gguf *gguf, lh_vocabulary **vocabulary, lh_error *error);
+ * vocabulary, lists of different length, unknown type, a normal token that is not in the spelling or is there
+ * twice. (Of a file without .token_type all tokens are normal; SentencePiece's must have it.) LH_ERR_LIMIT,
+ * LH_ERR_NO_MEMORY. */
+lh_status lh_vocabulary_create(const lh_gguf *gguf, lh_spelling spelling, lh_vocabulary **vocabulary,
+                               lh_error *error);
 void lh_vocabulary_destroy(lh_vocabulary *vocabulary);
 
 uint32_t lh_vocabulary_count(const lh_vocabulary *vocabulary);

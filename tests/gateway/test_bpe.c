@@ -20,7 +20,7 @@ typedef struct setup {
 static lh_status open_bpe(const small_vocabulary *file, bool whole_words, setup *made, lh_error *error) {
     *made = (setup){0};
     small_gguf opened = small_vocabulary_open(file);
-    lh_status status = lh_vocabulary_create(opened.gguf, &made->vocabulary, error);
+    lh_status status = lh_vocabulary_create(opened.gguf, LH_SPELLING_BYTE_LEVEL, &made->vocabulary, error);
     if (!status)
         status = lh_bpe_create(opened.gguf, made->vocabulary, whole_words, &made->bpe, error);
     small_gguf_close(&opened); /* nothing of the file may be needed any more */
@@ -41,7 +41,7 @@ static void close_bpe(setup *made) {
 }
 
 /* The texts of the word's tokens, with a bar between. */
-static void expect(const setup *made, lh_bpe_work *work, const char *word, const char *wanted) {
+static void expect(const setup *made, lh_merge_list *work, const char *word, const char *wanted) {
     lh_tokens tokens = {0};
     char got[256] = "";
     lh_error error;
@@ -58,9 +58,9 @@ static void expect(const setup *made, lh_bpe_work *work, const char *word, const
 
 static void expect_merged(const small_vocabulary *file, const char *word, const char *wanted) {
     setup made = open_sound(file, false);
-    lh_bpe_work work = {0};
+    lh_merge_list work = {0};
     expect(&made, &work, word, wanted);
-    lh_bpe_work_reset(&work);
+    lh_merge_list_reset(&work);
     close_bpe(&made);
 }
 
@@ -118,12 +118,12 @@ static void a_word_that_is_a_token_may_stay_whole(void **state) {
     small_vocabulary_add(&file, "abc", 1);
     expect_merged(&file, "abc", "a|b|c");
     setup made = open_sound(&file, true);
-    lh_bpe_work work = {0};
+    lh_merge_list work = {0};
     expect(&made, &work, "abc", "abc");
     expect(&made, &work, "abcd", "a|b|c|d");
     expect(&made, &work, "hello", "hello");
     expect(&made, &work, "<s>", "<|s|>"); /* a control token is no word */
-    lh_bpe_work_reset(&work);
+    lh_merge_list_reset(&work);
     close_bpe(&made);
 }
 
@@ -141,7 +141,7 @@ static void scratch_serves_word_after_word(void **state) {
     (void)state;
     small_vocabulary file = small_vocabulary_rich();
     setup made = open_sound(&file, false);
-    lh_bpe_work work = {0};
+    lh_merge_list work = {0};
     expect(&made, &work, "he", "he");
     char longer[201], wanted[241] = "";
     for (size_t i = 0; i < 200; i += 5) {
@@ -151,7 +151,7 @@ static void scratch_serves_word_after_word(void **state) {
     expect(&made, &work, longer, wanted);
     expect(&made, &work, "helhell", "he|l|hell");
     expect(&made, &work, "", "");
-    lh_bpe_work_reset(&work);
+    lh_merge_list_reset(&work);
     close_bpe(&made);
 }
 
@@ -236,7 +236,7 @@ static size_t merge_slowly(const merge_list *list, char (*symbols)[16], size_t c
 }
 
 static void check_random_word(const setup *made, const merge_list *list, const small_vocabulary *file,
-                              lh_bpe_work *work, uint64_t *random) {
+                              lh_merge_list *work, uint64_t *random) {
     char word[41] = "", symbols[41][16];
     size_t length = 1 + (size_t)(test_random(random) % 40);
     for (size_t i = 0; i < length; i++) {
@@ -255,7 +255,7 @@ static void check_random_word(const setup *made, const merge_list *list, const s
 static void merges_in_the_defined_order(void **state) {
     (void)state;
     uint64_t random = 9;
-    lh_bpe_work work = {0};
+    lh_merge_list work = {0};
     for (int round = 0; round < 200; round++) {
         merge_list list;
         fill_list(&list, &random);
@@ -265,7 +265,7 @@ static void merges_in_the_defined_order(void **state) {
             check_random_word(&made, &list, &file, &work, &random);
         close_bpe(&made);
     }
-    lh_bpe_work_reset(&work);
+    lh_merge_list_reset(&work);
 }
 
 static void expect_refusal(const small_vocabulary *file, const char *words) {
@@ -314,11 +314,11 @@ static void survives_no_memory(void **state) {
     small_vocabulary file = small_vocabulary_rich();
     small_gguf opened = small_vocabulary_open(&file);
     lh_vocabulary *vocabulary;
-    assert_int_equal(lh_vocabulary_create(opened.gguf, &vocabulary, NULL), LH_OK);
+    assert_int_equal(lh_vocabulary_create(opened.gguf, LH_SPELLING_BYTE_LEVEL, &vocabulary, NULL), LH_OK);
     size_t n = 1;
     for (;; n++) {
         lh_bpe *bpe = NULL;
-        lh_bpe_work work = {0};
+        lh_merge_list work = {0};
         lh_tokens tokens = {0};
         lh_error error = {0};
         failing_malloc_arm(n);
@@ -333,7 +333,7 @@ static void survives_no_memory(void **state) {
         }
         assert_true(!failed || error.message[0] != '\0');
         free(tokens.ids);
-        lh_bpe_work_reset(&work);
+        lh_merge_list_reset(&work);
         lh_bpe_destroy(bpe);
         if (!failed)
             break;

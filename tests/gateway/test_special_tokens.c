@@ -17,7 +17,7 @@ typedef struct setup {
 static lh_status open_special(const small_vocabulary *file, setup *made, lh_error *error) {
     *made = (setup){0};
     small_gguf opened = small_vocabulary_open(file);
-    lh_status status = lh_vocabulary_create(opened.gguf, &made->vocabulary, error);
+    lh_status status = lh_vocabulary_create(opened.gguf, LH_SPELLING_BYTE_LEVEL, &made->vocabulary, error);
     small_gguf_close(&opened);
     return status ? status : lh_special_tokens_create(made->vocabulary, &made->special, error);
 }

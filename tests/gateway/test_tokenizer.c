@@ -154,11 +154,41 @@ static void refusals_of_the_parts_come_through(void **state) {
     expect_refusal(&file, LH_ERR_MALFORMED, "tokenizer.ggml.tokens[262] is the same as tokens[261]");
 }
 
+static void sentencepiece_works_between_special_tokens(void **state) {
+    (void)state;
+    small_vocabulary file = small_vocabulary_spm();
+    small_vocabulary_piece(&file, "\u2581", 0);
+    small_vocabulary_piece(&file, "\u2581a", -1); /* 261 */
+    small_vocabulary_piece(&file, "a", -2);
+    file.bos = 257;
+    lh_tokenizer *tokenizer = create_sound(&file);
+    assert_true(lh_tokenizer_adds_bos(tokenizer));
+    expect(tokenizer, "", true, "");
+    expect(tokenizer, "a", false, "261");
+    expect(tokenizer, "a<s>a", true, "261 257 261");
+    expect(tokenizer, "<s><s>", true, "257 257");
+    expect(tokenizer, "[ud]a", false, "258 261"); /* as llama.cpp and the `tokenizers` library have it */
+    expect(tokenizer, "aa[ud] a", false, "261 262 258 260 261");
+    expect(tokenizer, "a   a", false, "261 259 261"); /* three spaces are user-defined */
+    expect(tokenizer, "a<s>", false, "261 60 115 62");
+    lh_text_segment segments[] = {{"<s>", 3, true}, {"a", 1, false}, {"a", 1, true}};
+    lh_tokens tokens = {0};
+    assert_int_equal(lh_tokenizer_encode_segments(tokenizer, segments, 3, &tokens, NULL), LH_OK);
+    assert_int_equal(tokens.count, 3);
+    assert_int_equal(tokens.ids[2], 262);
+    free(tokens.ids);
+    lh_tokenizer_destroy(tokenizer);
+    file.add_bos = 0;
+    tokenizer = create_sound(&file);
+    assert_false(lh_tokenizer_adds_bos(tokenizer));
+    lh_tokenizer_destroy(tokenizer);
+}
+
 static void refuses_what_it_does_not_know(void **state) {
     (void)state;
     small_vocabulary file = small_vocabulary_rich();
-    file.model = "llama";
-    expect_refusal(&file, LH_ERR_UNSUPPORTED, "tokenizer.ggml.model \"llama\"");
+    file.model = "t5";
+    expect_refusal(&file, LH_ERR_UNSUPPORTED, "tokenizer.ggml.model \"t5\"");
     file.model = NULL;
     expect_refusal(&file, LH_ERR_MALFORMED, "tokenizer.ggml.model");
     file = small_vocabulary_rich();
@@ -300,6 +330,7 @@ int main(void) {
         cmocka_unit_test(segments_are_one_text),
         cmocka_unit_test(whole_words_first),
         cmocka_unit_test(refusals_of_the_parts_come_through),
+        cmocka_unit_test(sentencepiece_works_between_special_tokens),
         cmocka_unit_test(refuses_what_it_does_not_know),
         cmocka_unit_test(a_file_may_do_without),
         cmocka_unit_test(bytes_may_be_named_or_missing),

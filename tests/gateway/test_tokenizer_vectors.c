@@ -189,7 +189,7 @@ static void takes_linear_time(void **state) {
 }
 
 int main(void) {
-    model = model_vocabulary_open();
+    model = model_vocabulary_open("LONGHAUL_TEST_MODEL");
     if (!model)
         return 77;
     json_error_t error;

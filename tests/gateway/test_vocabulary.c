@@ -14,7 +14,7 @@
 static lh_status create(const small_vocabulary *file, lh_vocabulary **vocabulary, lh_error *error) {
     small_gguf opened = small_vocabulary_open(file);
     *vocabulary = NULL;
-    lh_status status = lh_vocabulary_create(opened.gguf, vocabulary, error);
+    lh_status status = lh_vocabulary_create(opened.gguf, LH_SPELLING_BYTE_LEVEL, vocabulary, error);
     small_gguf_close(&opened); /* it copies what it keeps */
     return status;
 }
@@ -179,7 +179,8 @@ static void refuses_lists_of_the_wrong_kind(void **state) {
         lh_vocabulary *vocabulary = NULL;
         lh_error error;
         assert_int_equal(lh_gguf_parse(bytes, length, length, &gguf, NULL), LH_OK);
-        assert_int_equal(lh_vocabulary_create(gguf, &vocabulary, &error), LH_ERR_MALFORMED);
+        assert_int_equal(lh_vocabulary_create(gguf, LH_SPELLING_BYTE_LEVEL, &vocabulary, &error),
+                         LH_ERR_MALFORMED);
         assert_non_null(strstr(error.message, keys[wrong]));
         assert_null(vocabulary);
         lh_gguf_destroy(gguf);
@@ -196,7 +197,7 @@ static void survives_no_memory(void **state) {
         lh_vocabulary *vocabulary = NULL;
         lh_error error = {0};
         failing_malloc_arm(n);
-        lh_status status = lh_vocabulary_create(opened.gguf, &vocabulary, &error);
+        lh_status status = lh_vocabulary_create(opened.gguf, LH_SPELLING_BYTE_LEVEL, &vocabulary, &error);
         bool failed = failing_malloc_disarm();
         lh_vocabulary_destroy(vocabulary);
         assert_int_equal(status, failed ? LH_ERR_NO_MEMORY : LH_OK);
@@ -209,6 +210,38 @@ static void survives_no_memory(void **state) {
     small_gguf_close(&opened);
 }
 
+static lh_status create_spm(const small_vocabulary *file, lh_vocabulary **vocabulary, lh_error *error) {
+    small_gguf opened = small_vocabulary_open(file);
+    lh_status status = lh_vocabulary_create(opened.gguf, LH_SPELLING_SENTENCEPIECE, vocabulary, error);
+    small_gguf_close(&opened);
+    return status;
+}
+
+static void reads_the_spelling_of_sentencepiece(void **state) {
+    (void)state;
+    small_vocabulary file = small_vocabulary_spm();
+    small_vocabulary_piece(&file, "\u2581a\u2581\u2581\u00E9", 0); /* 260 */
+    lh_vocabulary *vocabulary;
+    assert_int_equal(create_spm(&file, &vocabulary, NULL), LH_OK);
+    expect_text(lh_vocabulary_bytes(vocabulary, 260), " a  \u00E9");
+    expect_text(lh_vocabulary_bytes(vocabulary, 259), "   ");
+    expect_text(lh_vocabulary_bytes(vocabulary, 65), "A");
+    assert_int_equal(lh_vocabulary_find(vocabulary, " a  \u00E9", 6), 260);
+    assert_int_equal(lh_vocabulary_find(vocabulary, "A", 1), -1); /* a byte token is no normal one */
+    lh_vocabulary_destroy(vocabulary);
+    lh_error error;
+    file.tokens[260] = "a\xE2\x96";
+    assert_int_equal(create_spm(&file, &vocabulary, &error), LH_ERR_MALFORMED);
+    assert_string_equal(error.message, "tokenizer.ggml.tokens[260] is not UTF-8");
+    file.tokens[260] = "<0x41";
+    file.types[260] = 6;
+    assert_int_equal(create_spm(&file, &vocabulary, &error), LH_ERR_MALFORMED);
+    assert_string_equal(error.message, "tokenizer.ggml.tokens[260] is no name of a byte");
+    file.type_count = 0;
+    assert_int_equal(create_spm(&file, &vocabulary, &error), LH_ERR_MALFORMED);
+    assert_string_equal(error.message, "the file has no tokenizer.ggml.token_type");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tells_type_bytes_and_name),
@@ -219,6 +252,7 @@ int main(void) {
         cmocka_unit_test(refuses_texts_that_are_no_tokens),
         cmocka_unit_test(refuses_lists_of_the_wrong_kind),
         cmocka_unit_test(survives_no_memory),
+        cmocka_unit_test(reads_the_spelling_of_sentencepiece),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,16 +12,16 @@ struct model_vocabulary {
     lh_gguf *gguf;
 };
 
-model_vocabulary *model_vocabulary_open(void) {
-    const char *path = getenv("LONGHAUL_TEST_MODEL");
+model_vocabulary *model_vocabulary_open(const char *variable) {
+    const char *path = getenv(variable);
     if (!path || !*path) {
-        printf("skipped: LONGHAUL_TEST_MODEL is not set\n");
+        printf("skipped: %s is not set\n", variable);
         return NULL;
     }
     model_vocabulary *model = calloc(1, sizeof *model);
     lh_error error;
     if (lh_mapped_file_open(path, &model->file, &error)) {
-        printf("skipped: LONGHAUL_TEST_MODEL: %s\n", error.message);
+        printf("skipped: %s: %s\n", variable, error.message);
         free(model);
         return NULL;
     }

@@ -1,12 +1,12 @@
-/* The vocabulary of the real model that LONGHAUL_TEST_MODEL names, as tokenizers with any pre-tokenizer. */
+/* The vocabulary of a real model, as tokenizers with any pre-tokenizer. */
 #pragma once
 
 #include "gateway/text/tokenizer.h"
 
-/* Opens the model; NULL, with a word on standard output, when the variable is not set or the file is not
- * there. */
+/* Opens the model that an environment variable names (LONGHAUL_TEST_MODEL); NULL, with a word on standard output,
+ * when it is not set or the file is not there. */
 typedef struct model_vocabulary model_vocabulary;
-model_vocabulary *model_vocabulary_open(void);
+model_vocabulary *model_vocabulary_open(const char *variable);
 void model_vocabulary_close(model_vocabulary *model);
 
 const lh_gguf *model_vocabulary_gguf(const model_vocabulary *model);

@@ -31,8 +31,15 @@ void small_vocabulary_merge(small_vocabulary *vocabulary, const char *merge) {
 }
 
 small_vocabulary small_vocabulary_of_bytes(void) {
-    small_vocabulary vocabulary = {
-        .model = "gpt2", .pre = "gpt-2", .bos = -1, .eos = -1, .eot = -1, .eom = -1, .add_bos = -1};
+    small_vocabulary vocabulary = {.model = "gpt2",
+                                   .pre = "gpt-2",
+                                   .bos = -1,
+                                   .eos = -1,
+                                   .eot = -1,
+                                   .eom = -1,
+                                   .unknown = -1,
+                                   .add_bos = -1,
+                                   .add_space = -1};
     fill_letters();
     for (size_t byte = 0; byte < 256; byte++)
         small_vocabulary_add(&vocabulary, letters[byte], 1);
@@ -54,6 +61,34 @@ small_vocabulary small_vocabulary_rich(void) {
     return vocabulary;
 }
 
+small_vocabulary small_vocabulary_spm(void) {
+    static char bytes[256][8];
+    small_vocabulary vocabulary = {.model = "llama",
+                                   .bos = -1,
+                                   .eos = -1,
+                                   .eot = -1,
+                                   .eom = -1,
+                                   .unknown = -1,
+                                   .add_bos = -1,
+                                   .add_space = -1,
+                                   .without_merges = true};
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        snprintf(bytes[byte], sizeof bytes[byte], "<0x%02X>", byte);
+        small_vocabulary_add(&vocabulary, bytes[byte], 6);
+    }
+    small_vocabulary_add(&vocabulary, "<unk>", 2);
+    small_vocabulary_add(&vocabulary, "<s>", 3);
+    small_vocabulary_add(&vocabulary, "[ud]", 4);
+    small_vocabulary_add(&vocabulary, "\u2581 \u2581", 4);
+    vocabulary.score_count = vocabulary.token_count;
+    return vocabulary;
+}
+
+void small_vocabulary_piece(small_vocabulary *vocabulary, const char *text, float score) {
+    vocabulary->scores[vocabulary->score_count++] = score;
+    small_vocabulary_add(vocabulary, text, 1);
+}
+
 static void write_id(gguf_writer *writer, const char *key, int64_t id) {
     if (id >= 0)
         gguf_writer_u32(writer, key, (uint32_t)id);
@@ -72,12 +107,17 @@ static uint8_t *write(const small_vocabulary *vocabulary, size_t *length) {
         gguf_writer_text_array(writer, "tokenizer.ggml.merges", vocabulary->merges, vocabulary->merge_count);
     if (vocabulary->type_count)
         gguf_writer_i32_array(writer, "tokenizer.ggml.token_type", vocabulary->types, vocabulary->type_count);
+    if (vocabulary->score_count)
+        gguf_writer_f32_array(writer, "tokenizer.ggml.scores", vocabulary->scores, vocabulary->score_count);
+    write_id(writer, "tokenizer.ggml.unknown_token_id", vocabulary->unknown);
     write_id(writer, "tokenizer.ggml.bos_token_id", vocabulary->bos);
     write_id(writer, "tokenizer.ggml.eos_token_id", vocabulary->eos);
     write_id(writer, "tokenizer.ggml.eot_token_id", vocabulary->eot);
     write_id(writer, "tokenizer.ggml.eom_token_id", vocabulary->eom);
     if (vocabulary->add_bos >= 0)
         gguf_writer_bool(writer, "tokenizer.ggml.add_bos_token", vocabulary->add_bos);
+    if (vocabulary->add_space >= 0)
+        gguf_writer_bool(writer, "tokenizer.ggml.add_space_prefix", vocabulary->add_space);
     uint8_t *bytes = gguf_writer_finish(writer, length);
     gguf_writer_destroy(writer);
     return bytes;
