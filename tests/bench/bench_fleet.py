@@ -2,6 +2,7 @@
 
 import dataclasses
 import http.client
+import itertools
 import json
 import math
 import os
@@ -13,8 +14,19 @@ import time
 import sites as bench_sites
 
 API_PORT, FLEET_PORT, WORKER_PORT = 8080, 7100, 7101
+# Of a core, that the workers' arithmetic may use: the rest is the gateway's, the links', the clients' and their own sending and receiving.
+CORE_SHARE = 0.4
 # Token ids that are ordinary words in any vocabulary of some size.
 TOKENS = range(1000, 30000)
+
+
+def slowdowns(given, stages):
+    """Of each worker, as texts: what --slowdown says, in turns; without it 1, or what fits all of them onto the cores."""
+    if given:
+        return list(itertools.islice(itertools.cycle(given.split(":")), stages))
+    cores = len(os.sched_getaffinity(0))
+    factor = math.ceil(stages / (CORE_SHARE * cores) * 2) / 2 if stages >= cores else 1
+    return [f"{factor:g}"] * stages
 
 
 @dataclasses.dataclass
@@ -35,7 +47,7 @@ class BenchFleet:
         self.wire = wire
         self.gateway_flags, self.worker_flags = list(gateway_flags), list(worker_flags)
         # A line has two ends, also where nobody is at the other one.
-        self.sites = bench_sites.Sites(max(2, stages), self.build / "tests" / "link_emulator", congestion_control)
+        self.sites = bench_sites.Sites(max(2, stages), self.build / "tests" / "link_emulator", congestion_control, emulator_cores=self.spare_cores())
         self.links = links  # (rate, round trip) from the start
         self.random = random.Random(1)
         self.workers = []
@@ -64,6 +76,11 @@ class BenchFleet:
         mine = sorted(os.sched_getaffinity(0))
         return [mine[(len(mine) - 1 - stage) % len(mine)]]
 
+    def spare_cores(self):
+        """For the gateway and the links: where no worker is, or else the last worker's, which waits most."""
+        workers = {core for stage in range(self.stages) for core in self.cores(stage)}
+        return sorted(os.sched_getaffinity(0) - workers) or self.cores(self.stages - 1)
+
     def _log(self, name):
         return open(os.path.join(self.folder.name, f"{name}.log"), "ab")
 
@@ -75,7 +92,7 @@ class BenchFleet:
                 0,
                 [self.build / "longhaul-gateway", "--model", self.model, "--listen", f"{home}:{API_PORT}", "--fleet-listen", f"{home}:{FLEET_PORT}",
                  "--insecure-plaintext", "--workers", self.stages, "--sites", names, "--site", "site-1", "--wire", self.wire, "--prefix-cache", "off", *self.gateway_flags],
-                stdout=log, stderr=log,
+                self.spare_cores(), stdout=log, stderr=log,
             )
 
     def _start_worker(self, stage):

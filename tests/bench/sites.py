@@ -43,6 +43,11 @@ def first(arguments):
     return ["sh", "-c", FIRST, "sh", *map(str, arguments)]
 
 
+def pinned(cores):
+    """What comes before a command, so that it runs on these cores alone; None: on any."""
+    return ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+
+
 def watch_punctually():
     """This process, which takes the times, is on time; those that it starts are not affected."""
     with contextlib.suppress(OSError):
@@ -52,12 +57,12 @@ def watch_punctually():
 class Sites:
     """with Sites(3, emulator) as sites: ...   Site i has sites.address(i). Leaving takes everything away again, also after Ctrl-C."""
 
-    def __init__(self, count, emulator, congestion_control="cubic", sysctl=(), goes_first=True):
+    def __init__(self, count, emulator, congestion_control="cubic", sysctl=(), goes_first=True, emulator_cores=None):
         """congestion_control: of all connections between the sites, whatever they ask for; None: as the host and they will. goes_first: its
-        programs go before all others on this machine."""
+        programs go before all others on this machine. emulator_cores: those that the links run on; None: any."""
         self.count = count
         self.goes_first = goes_first
-        self.emulator_program = str(emulator)
+        self.emulator_command = [*pinned(emulator_cores), str(emulator)]
         self.names = [f"{PREFIX}-{os.getpid()}-{next(_numbers)}" for _ in range(count)]
         self.sysctl = {
             # A connection that has rested keeps its window.
@@ -83,7 +88,7 @@ class Sites:
                 _ip("netns", "add", name)
                 self.made.append(name)
                 _ip("-n", name, "link", "set", "lo", "up")
-            self.emulator = subprocess.Popen([self.emulator_program, *self.names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self.emulator = subprocess.Popen([*self.emulator_command, *self.names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             line = self.emulator.stdout.readline()
             if not line:
                 raise RuntimeError("the link emulator does not start")
@@ -164,8 +169,7 @@ class Sites:
     # ---- Programs and sockets
 
     def command(self, site, arguments, cores=None):
-        pin = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
-        words = [*pin, *map(str, arguments)]
+        words = [*pinned(cores), *map(str, arguments)]
         return ["ip", "netns", "exec", self.names[site], *(first(words) if self.goes_first else words)]
 
     def start(self, site, arguments, cores=None, **more):

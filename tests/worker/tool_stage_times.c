@@ -5,7 +5,8 @@
  *
  * and with --batch one for each number of sequences whose next rows make up a step, after the first length of a prompt:
  *
- *     {"rows": R, "batch": B, "step_us": a step of one row of each of B sequences, all of which draw, "width": W}
+ *     {"rows": R, "batch": B, "step_us": a step of one row of each of B sequences, all of which draw, on average over
+ *      some, "width": W}
  *
  * the best of several runs. The activations are random numbers, the token ids too. */
 #include "common/clock.h"
@@ -19,14 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST_MAX     16u
-#define ROWS_MORE    16u /* single rows after the prompt: together, since a slowdown is paid in pieces */
-#define BATCH_MAX    1024u
-#define DECODE_STEPS 8u
+#define LIST_MAX  16u
+#define ROWS_MORE 16u /* single rows after the prompt: together, since a slowdown is paid in pieces */
+#define BATCH_MAX 1024u
 
 typedef struct flags {
     const char *model, *rows, *chunks, *batch, *slowdown, *isa;
-    int64_t first, last, repeats, others_bytes;
+    int64_t first, last, repeats, steps, threads, others_bytes;
 } flags;
 
 #define FIELD(name) offsetof(flags, name)
@@ -39,6 +39,8 @@ static const lh_option options[] = {
     {"batch", LH_OPTION_TEXT, FIELD(batch), "", "N,N...", 0, 0, NULL,
      "Instead of prompts: decode steps of so many sequences"},
     {"repeats", LH_OPTION_NUMBER, FIELD(repeats), "3", "N", 1, 1000, NULL, "Runs of each"},
+    {"steps", LH_OPTION_NUMBER, FIELD(steps), "8", "N", 1, 4096, NULL, "Decode steps of a run, with --batch"},
+    {"threads", LH_OPTION_NUMBER, FIELD(threads), "1", "N", 1, 256, NULL, "Compute threads"},
     {"slowdown", LH_OPTION_TEXT, FIELD(slowdown), "1", "F", 0, 0, NULL, "As the worker's"},
     {"others-bytes", LH_OPTION_BYTES, FIELD(others_bytes), "0", "BYTES", 0, (int64_t)1 << 32, NULL,
      "Memory that is read before each single row, outside of the times: what the other workers of a chain "
@@ -178,7 +180,7 @@ static int64_t run_batch(bench *b, uint32_t first, uint32_t count) {
 }
 
 /* The best of the repeats, each the mean of some steps. */
-static void run_decode(bench *b, uint32_t rows, uint32_t count, int64_t repeats) {
+static void run_decode(bench *b, uint32_t rows, uint32_t count, int64_t steps, int64_t repeats) {
     int64_t step_us = INT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t first = 0; first < rows; first += b->chunk_max) {
@@ -188,11 +190,11 @@ static void run_decode(bench *b, uint32_t rows, uint32_t count, int64_t repeats)
     uint32_t position = rows;
     for (int64_t i = 0; i < repeats; i++) {
         int64_t us = 0;
-        for (uint32_t j = 0; j < DECODE_STEPS; j++) {
+        for (int64_t j = 0; j < steps; j++) {
             read_others(b);
             us += run_batch(b, position++, count);
         }
-        step_us = least(step_us, us / DECODE_STEPS);
+        step_us = least(step_us, us / steps);
     }
     for (uint32_t i = 0; i < count; i++) {
         lh_stage_release(b->stage, i + 1, 0);
@@ -257,12 +259,12 @@ int main(int argc, char **argv) {
         b.chunk_max = batches[i] > b.chunk_max ? batches[i] : b.chunk_max;
     }
     const lh_weight_source source = {&b, acquire, release};
-    lh_stage_options stage = {.context = rows_max + ROWS_MORE + DECODE_STEPS * (uint32_t)f.repeats + 1,
+    lh_stage_options stage = {.context = rows_max + ROWS_MORE + (uint32_t)(f.steps * f.repeats) + 1,
                               .rows_max = b.chunk_max,
                               .steps_max = 1};
     if (lh_gguf_parse(b.bytes, length, length, &b.gguf, &error) != LH_OK ||
         lh_model_config_read(b.gguf, &b.config, &error) != LH_OK ||
-        lh_thread_pool_create(1, &pool, &error) != LH_OK ||
+        lh_thread_pool_create((uint32_t)f.threads, &pool, &error) != LH_OK ||
         lh_kernels_select(f.isa, &stage.kernels, &error) != LH_OK ||
         lh_slowdown_parse(f.slowdown, factors, &error) != LH_OK) {
         die(f.model, error.message);
@@ -276,7 +278,7 @@ int main(int argc, char **argv) {
     lh_slowdown_set(lh_thread_pool_slowdown(pool), factors[0]);
     fill(&b);
     for (uint32_t i = 0; i < batch_count && row_count > 0; i++) {
-        run_decode(&b, rows[0], batches[i], f.repeats);
+        run_decode(&b, rows[0], batches[i], f.steps, f.repeats);
     }
     for (uint32_t i = 0; i < row_count && batch_count == 0; i++) {
         for (uint32_t j = 0; j < chunk_count; j++) {
