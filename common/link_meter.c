@@ -10,6 +10,9 @@ enum {
     SLOT_AGE_US_MAX = 30000000, /* older than the newest one by so much: of another time */
     GAP_US_MIN = 8000,          /* in slow start: no acknowledgement for so long, the sender stood still */
     QUIET_PERIOD_US = 10000000,
+    LONGER_COUNT =
+        6, /* quiet PINGs in a row: the way has got longer (jitter brings a short one among so many) */
+    LONGER_SLACK_US = 2000,
     START_SEGMENTS = 10 /* the initial window (RFC 6928) */
 };
 
@@ -117,6 +120,21 @@ static int64_t least(int64_t a, int64_t b) {
     return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
+/* A way that has got longer shows in every PING; the old minimum must not hide it for the rest of its periods. */
+static void notice_longer(lh_link_meter *meter, int64_t round_trip_us) {
+    if (meter->round_trip_us == 0 ||
+        round_trip_us <= meter->round_trip_us + meter->round_trip_us / 4 + LONGER_SLACK_US) {
+        meter->longer_count = 0;
+        meter->longer_min_us = 0;
+        return;
+    }
+    meter->longer_min_us = least(meter->longer_min_us, round_trip_us);
+    if (++meter->longer_count >= LONGER_COUNT) {
+        meter->quiet_min_us[0] = meter->longer_min_us;
+        meter->quiet_min_us[1] = 0;
+    }
+}
+
 void lh_link_meter_round_trip(lh_link_meter *meter, int64_t now_us, int64_t round_trip_us, bool loaded) {
     if (loaded) {
         meter->round_trip_us = least(meter->round_trip_us, round_trip_us);
@@ -128,6 +146,7 @@ void lh_link_meter_round_trip(lh_link_meter *meter, int64_t now_us, int64_t roun
         meter->quiet_min_us[0] = 0;
         meter->quiet_since_us = now_us;
     }
+    notice_longer(meter, round_trip_us);
     meter->quiet_min_us[0] = least(meter->quiet_min_us[0], round_trip_us);
     meter->round_trip_us = least(meter->quiet_min_us[0], meter->quiet_min_us[1]);
 }

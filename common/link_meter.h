@@ -24,7 +24,8 @@
  * Where everything is always acknowledged at once (loopback) no interval forms; then the greatest lower bound
  * that the owner knows stands in.
  *
- * The round trip is the least PING of the last seconds. A PING that was sent behind bytes of ours waits for
+ * The round trip is the least PING of the last seconds; when several in a row have taken much longer, the way
+ * has got longer, and the least of those counts at once. A PING that was sent behind bytes of ours waits for
  * them, so it may lower the estimate and never raise it. Thread: the owner's. */
 #pragma once
 
@@ -64,6 +65,8 @@ typedef struct lh_link_meter {
     int64_t bound_us;
     int64_t round_trip_us;
     int64_t quiet_min_us[2], quiet_since_us; /* of this and the last period; 0: none */
+    uint32_t longer_count;                   /* quiet PINGs in a row that took much longer than the estimate */
+    int64_t longer_min_us;
 } lh_link_meter;
 
 void lh_link_meter_init(lh_link_meter *meter);

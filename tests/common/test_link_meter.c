@@ -327,6 +327,27 @@ static void the_round_trip_is_the_least_of_late(void **state) {
     assert_int_equal(e.round_trip_us, 110000);
 }
 
+/* A detour shows within some PINGs, not when the old minimum's periods are over; one late PING shows nothing. */
+static void a_longer_way_shows_soon(void **state) {
+    (void)state;
+    lh_link_meter m;
+    lh_link_estimate e;
+    lh_link_meter_init(&m);
+    int64_t now_us = 5000000;
+    for (int i = 0; i < 20; i++) {
+        lh_link_meter_round_trip(&m, now_us += 300000, i % 5 == 0 ? 20000 : 45000, false);
+        lh_link_meter_read(&m, now_us, &e);
+        assert_int_equal(e.round_trip_us, 20000);
+    }
+    for (int i = 0; i < 8; i++)
+        lh_link_meter_round_trip(&m, now_us += 300000, 80000 + i * 100, false);
+    lh_link_meter_read(&m, now_us, &e);
+    assert_in_range(e.round_trip_us, 80000, 80200);
+    lh_link_meter_round_trip(&m, now_us += 300000, 20000, false); /* and back */
+    lh_link_meter_read(&m, now_us, &e);
+    assert_int_equal(e.round_trip_us, 20000);
+}
+
 static void an_idle_window_decays_as_the_kernel_does_it(void **state) {
     (void)state;
     lh_tcp_state s = {.segment_bytes = 1000, .window_bytes = 400000, .retransmit_timeout_us = 300000};
@@ -361,6 +382,7 @@ int main(void) {
         cmocka_unit_test(old_slots_do_not_count),
         cmocka_unit_test(what_does_not_count_has_no_age),
         cmocka_unit_test(the_round_trip_is_the_least_of_late),
+        cmocka_unit_test(a_longer_way_shows_soon),
         cmocka_unit_test(an_idle_window_decays_as_the_kernel_does_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
