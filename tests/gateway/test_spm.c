@@ -180,10 +180,10 @@ static size_t join_slowly(const small_vocabulary *file, char (*symbols)[64], siz
         size_t best = count;
         float best_score = 0;
         for (size_t i = 0; i + 1 < count; i++) {
-            char joined[128];
-            snprintf(joined, sizeof joined, "%s%s", symbols[i], symbols[i + 1]);
+            size_t left = strlen(symbols[i]);
             for (size_t token = 260; token < file->token_count; token++)
-                if (strcmp(file->tokens[token], joined) == 0 &&
+                if (strncmp(file->tokens[token], symbols[i], left) == 0 &&
+                    strcmp(file->tokens[token] + left, symbols[i + 1]) == 0 &&
                     (best == count || file->scores[token] > best_score)) {
                     best = i;
                     best_score = file->scores[token];
