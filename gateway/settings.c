@@ -100,7 +100,8 @@ static const lh_option options[] = {
      "keep what was computed in the KV caches of the workers as long as there is room, and share it with "
      "requests of the same API key that begin alike"},
     {"step-timeout-ms", LH_OPTION_NUMBER, AT(step_timeout_ms), "30000", "MS", 100, 3600000, NULL,
-     "without any progress for so long a chain is formed again"},
+     "without any progress for so long a chain is formed again; and where it is known what steps take, when one has been under way "
+     "for twenty times as long, and a tenth of this"},
     {"replay-timeout-ms", LH_OPTION_NUMBER, AT(replay_timeout_ms), "4500", "MS", 0, 3600000, NULL,
      "how long sequences stand still, when a chain has broken and nothing takes over, before they fail"},
     {"takeover-timeout-ms", LH_OPTION_NUMBER, AT(takeover_timeout_ms), "60000", "MS", 0, 3600000, NULL,

@@ -21,7 +21,8 @@ typedef struct lh_flight_segment {
 typedef struct lh_flight {
     uint64_t step; /* 0: the record is free */
     lh_step_class step_class;
-    int64_t submitted_us;
+    int64_t submitted_us, due_us; /* due: overdue from then on */
+    double alone_us;              /* it would take on an empty chain; 0: not known */
     uint32_t rows, segment_count, release_count, draws_due /* segments that sample */, drawn_count;
     lh_flight_segment *segments; /* room for the table's segments_max */
     lh_kv_holding **releases;    /* room for the table's releases_max */

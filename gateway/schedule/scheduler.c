@@ -30,8 +30,8 @@
  * Failure modes. All end in the same way: the chain is formed again under a new epoch, its KV caches are
  * empty, and each sequence is prefilled anew from its history; positions and counters are the same, so the
  * text goes on as if nothing had been.
- *  - A step is answered with an error, or nothing moves for step_timeout: a fault is reported
- * (lh_scheduler_take_fault).
+ *  - A step is answered with an error, or is long overdue (step_overdue.c), or nothing moves for step_timeout: a fault is reported
+ * (lh_scheduler_fault).
  *  - A worker refuses a step's content: its sequences get a strike each. One with a strike travels alone, and
  * a second refusal at the same length fails it; so a poisonous sequence cannot hold up the others.
  *  - A sequence whose replays bring no token: fails after REPLAYS_MAX.
@@ -355,15 +355,20 @@ static int64_t patience_ends_us(const lh_scheduler *s) {
     return lh_flight_table_total(s->flights) ? s->progress_us + s->options.step_timeout_us : INT64_MAX;
 }
 
+static int64_t first_of(int64_t a_us, int64_t b_us) {
+    return a_us < b_us ? a_us : b_us;
+}
+
 int64_t lh_scheduler_deadline_us(const lh_scheduler *scheduler) {
     const lh_sequence *due = lh_sequence_book_next_due(scheduler->book);
-    int64_t patience_us = patience_ends_us(scheduler);
-    return due && due->deadline_us < patience_us ? due->deadline_us : patience_us;
+    int64_t chain_us = first_of(patience_ends_us(scheduler), lh_scheduler_overdue_us(scheduler));
+    return due ? first_of(due->deadline_us, chain_us) : chain_us;
 }
 
 void lh_scheduler_tick(lh_scheduler *scheduler, int64_t now_us) {
     lh_scheduler *s = scheduler;
     lh_scheduler_expire(s, now_us);
+    lh_scheduler_weigh_overdue(s, now_us);
     if (now_us < patience_ends_us(s))
         return;
     if (!s->is_up)

@@ -1,5 +1,5 @@
 /* Inside the scheduler: its state, and the moves of a sequence that its files share. scheduler.c has the life of
- * sequences, admission.c who is let in, page_supply.c who gets pages, preemption.c who has to give up pages and place, cancelling.c who ends early, step_forming.c what goes into the next step (with
+ * sequences, admission.c who is let in, page_supply.c who gets pages, preemption.c who has to give up pages and place, cancelling.c who ends early, step_overdue.c what does not come back, step_forming.c what goes into the next step (with
  * decode_forming.c and prefill_forming.c), step_landing.c what comes back, expected_finish.c and moving.c what is between
  * the chains of several schedulers. */
 #pragma once
@@ -52,6 +52,8 @@ struct lh_scheduler {
     int64_t
         expected_us; /* so long is the next chain being loaded, as far as is known; INT64_MIN: it is not */
     int64_t progress_us; /* the last step that went out of an empty chain, came back or brought a token */
+
+    uint32_t overdue_faults; /* since a step last came back; bounded (step_overdue.c) */
 
     uint64_t decode_steps; /* since start */
     bool has_fault;
@@ -110,6 +112,11 @@ bool lh_scheduler_make_way(lh_scheduler *scheduler, const lh_sequence *sequence,
 void lh_scheduler_send_back(lh_scheduler *scheduler, lh_sequence *sequence);
 /* Whether one more may run: a place is free when the workers have let go of who had it. */
 bool lh_scheduler_has_place(const lh_scheduler *scheduler);
+/* When a step that leaves now, and is under way already, is to be back; when the first one is overdue, INT64_MAX: none will be; and the fault,
+ * where one is. */
+void lh_scheduler_expect_back(lh_scheduler *scheduler, lh_flight *flight, int64_t now_us);
+int64_t lh_scheduler_overdue_us(const lh_scheduler *scheduler);
+void lh_scheduler_weigh_overdue(lh_scheduler *scheduler, int64_t now_us);
 /* Lets in those that wait, as far as places and pages go. */
 void lh_scheduler_admit(lh_scheduler *scheduler, int64_t now_us);
 /* The first reason stays. */

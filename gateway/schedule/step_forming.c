@@ -51,6 +51,7 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
         s->progress_us = now_us;
     s->decode_steps += flight->step_class == LH_STEP_DECODE && flight->rows > 0;
     lh_flight_table_launch(s->flights, flight, s->next_step++, now_us);
+    lh_scheduler_expect_back(s, flight, now_us);
     s->figures.steps++;
     s->figures.rows += flight->rows;
     *manifest = lh_step_builder_manifest(s->builder, s->epoch, flight->step);

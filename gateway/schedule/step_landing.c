@@ -184,6 +184,7 @@ void lh_scheduler_step_done(lh_scheduler *scheduler, uint32_t epoch, uint64_t st
         return;
     }
     s->progress_us = now_us;
+    s->overdue_faults = 0;
     pass(s, flight);
     land(s, flight);
     land_cancelled(s, step);

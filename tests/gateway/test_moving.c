@@ -87,15 +87,6 @@ static void it_rests_before_it_moves_again(void **state) {
 }
 
 /* Two stages, the second one takes 1 ms a row, the ring 3 ms. */
-static lh_cost_chain costs(void) {
-    const lh_cost_hop hop = {.bytes_per_us = 1000, .delay_us = 500};
-    return (lh_cost_chain){.stage_count = 2,
-                           .width = 64,
-                           .stages = {{.point_count = 2, .points = {{1, 500}, {64, 32000}}},
-                                      {.point_count = 2, .points = {{1, 1000}, {64, 64000}}}},
-                           .hops = {hop, hop, hop}};
-}
-
 static double finish_of(const lh_scheduler *s, uint32_t prompt_tokens, uint32_t max_tokens) {
     lh_sequence_request request = request_of(prompt_tokens, max_tokens);
     lh_sequence *sequence;
@@ -108,7 +99,7 @@ static double finish_of(const lh_scheduler *s, uint32_t prompt_tokens, uint32_t 
 
 static void the_finish_is_expected_from_costs_and_company(void **state) {
     (void)state;
-    const lh_cost_chain chain = costs();
+    const lh_cost_chain chain = costs_of_chain();
     lh_scheduler *s = create_ready(64);
     lh_scheduler_set_costs(s, &chain);
     double ring_us = lh_cost_decode_us(&chain, 10);
@@ -127,7 +118,7 @@ static void the_finish_is_expected_from_costs_and_company(void **state) {
 /* The hop between the stages carries a row in 4 ms, the slower stage computes it in one. */
 static void a_wire_that_is_the_bottleneck_counts(void **state) {
     (void)state;
-    lh_cost_chain chain = costs();
+    lh_cost_chain chain = costs_of_chain();
     chain.hops[1].row_bytes = 4000;
     chain.hops[1].bytes_per_us = 1;
     lh_scheduler *s = create_ready(64);
@@ -144,7 +135,7 @@ static void a_wire_that_is_the_bottleneck_counts(void **state) {
 
 static void a_prefix_that_is_here_shortens_the_wait(void **state) {
     (void)state;
-    const lh_cost_chain chain = costs();
+    const lh_cost_chain chain = costs_of_chain();
     lh_scheduler *s = create_sharing(64);
     lh_scheduler_set_costs(s, &chain);
     lh_sequence_request request = request_of(40, 20);

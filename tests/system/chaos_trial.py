@@ -131,7 +131,9 @@ class TruthTrial(Trial):
         if self.dice.random() < 0.7 and not isinstance(self.fault, GatewayFault):
             self.fault.heals_after_s = None
         super()._watch(streams, epoch)
-        if not self.fault.is_lasting or isinstance(self.fault, GatewayFault) or "error" not in [outcome.verdict for outcome in streams.outcomes]:
+        if not self.fault.is_lasting or self.fault.healed or isinstance(self.fault, GatewayFault):
+            return
+        if "error" not in [outcome.verdict for outcome in streams.outcomes]:
             return
         ready, models = self.fleet.get("/readyz")[0], self.fleet.get("/v1/models")[1]
         if ready != 503:

@@ -54,6 +54,15 @@ void bring_chain_up(lh_scheduler *scheduler, uint32_t epoch, int64_t now_us) {
     lh_scheduler_chain_up(scheduler, epoch, &chain, now_us);
 }
 
+lh_cost_chain costs_of_chain(void) {
+    const lh_cost_hop hop = {.bytes_per_us = 1000, .delay_us = 500};
+    return (lh_cost_chain){.stage_count = 2,
+                           .width = 64,
+                           .stages = {{.point_count = 2, .points = {{1, 500}, {64, 32000}}},
+                                      {.point_count = 2, .points = {{1, 1000}, {64, 64000}}}},
+                           .hops = {hop, hop, hop}};
+}
+
 lh_sequence_request request_of(uint32_t prompt_tokens, uint32_t max_tokens) {
     static uint32_t prompt[200];
     for (uint32_t i = 0; i < 200; i++)
