@@ -14,6 +14,7 @@ struct lh_conductor {
     lh_fleet *fleet;
     lh_scheduler *scheduler;
     uint32_t up_epoch; /* the epoch that the scheduler works in, while it is up */
+    lh_chain up_chain; /* as it was when the scheduler last came up */
     uint32_t width;
     lh_hop_profile first_hop;
     lh_cost_chain costs;
@@ -65,6 +66,30 @@ static lh_kv_ledger kv_of(const lh_conductor *conductor) {
     return ledger;
 }
 
+/* Whether this worker holds what it held when the scheduler's last chain went down. */
+static bool has_kept(const lh_conductor *conductor, const lh_chain_stage *stage, uint32_t index) {
+    const lh_worker *worker = lh_registry_find(lh_fleet_registry(conductor->fleet), stage->name);
+    return index < conductor->up_chain.stage_count &&
+           conductor->up_chain.stages[index].kv_epoch == stage->kv_epoch &&
+           worker->report.kv.epoch == stage->kv_epoch;
+}
+
+static void go_up(lh_conductor *conductor, const lh_chain *chain, int64_t now_us) {
+    lh_kv_ledger kv = kv_of(conductor);
+    uint32_t asked = 0, kept = 0; /* how many were to keep their caches, and have */
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        bool is_asked = chain->stages[i].kv_epoch != chain->epoch;
+        asked += is_asked;
+        kept += is_asked && has_kept(conductor, &chain->stages[i], i);
+    }
+    if (asked == 0)
+        lh_scheduler_chain_up(conductor->scheduler, chain->epoch, &kv, now_us);
+    else
+        lh_scheduler_chain_back(conductor->scheduler, chain->epoch, &kv, kept == chain->stage_count, now_us);
+    conductor->up_epoch = chain->epoch;
+    conductor->up_chain = *chain;
+}
+
 /* The first worker may be another one now, or reached in another way. */
 static void follow_first_worker(lh_conductor *conductor, int64_t now_us) {
     const lh_chain *chain = lh_fleet_chain(conductor->fleet);
@@ -105,9 +130,7 @@ static void settle(lh_conductor *conductor, int64_t now_us) {
     if (chain->state != LH_CHAIN_READY || chain->epoch != conductor->up_epoch)
         go_down(conductor, now_us);
     if (chain->state == LH_CHAIN_READY && !lh_scheduler_chain_is_up(conductor->scheduler)) {
-        lh_kv_ledger kv = kv_of(conductor);
-        conductor->up_epoch = chain->epoch;
-        lh_scheduler_chain_up(conductor->scheduler, chain->epoch, &kv, now_us);
+        go_up(conductor, chain, now_us);
         tell_costs(conductor);
     }
 }

@@ -157,11 +157,11 @@ static json_t *render_kv(const lh_kv_ledger *ledger) {
 }
 
 static json_t *render_totals(const lh_scheduler_figures *f) {
-    json_t *totals =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)f->steps, "rows",
-                  (json_int_t)f->rows, "tokens", (json_int_t)f->tokens, "finished", (json_int_t)f->finished,
-                  "failed", (json_int_t)f->failed, "cancelled", (json_int_t)f->cancelled, "replays",
-                  (json_int_t)f->replays, "results_ignored", (json_int_t)f->results_ignored);
+    json_t *totals = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)f->steps, "rows",
+        (json_int_t)f->rows, "tokens", (json_int_t)f->tokens, "finished", (json_int_t)f->finished, "failed",
+        (json_int_t)f->failed, "cancelled", (json_int_t)f->cancelled, "replays", (json_int_t)f->replays,
+        "replayed_rows", (json_int_t)f->replayed_rows, "results_ignored", (json_int_t)f->results_ignored);
     json_t *pages = json_pack("{s:I, s:I, s:I, s:I}", "preemptions", (json_int_t)f->preemptions,
                               "prefix_hits", (json_int_t)f->prefix_hits, "cached_tokens",
                               (json_int_t)f->cached_tokens, "evicted_blocks", (json_int_t)f->evicted_blocks);

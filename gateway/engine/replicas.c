@@ -350,6 +350,7 @@ lh_scheduler_figures lh_replicas_figures(const lh_replicas *replicas) {
         sum.cached_tokens += f.cached_tokens;
         sum.evicted_blocks += f.evicted_blocks;
         sum.replays += f.replays;
+        sum.replayed_rows += f.replayed_rows;
         sum.cancelled += f.cancelled;
         sum.failed += f.failed;
         sum.finished += f.finished;

@@ -69,6 +69,29 @@ void lh_chain_drop(lh_chain *chain) {
     chain->stage_count = 0;
 }
 
+static bool is_same_stage(const lh_chain_stage *a, const lh_chain_stage *b) {
+    return a->instance == b->instance && a->first_layer == b->first_layer && a->last_layer == b->last_layer &&
+           strcmp(a->name, b->name) == 0;
+}
+
+/* The layers are divided in the same way, and numbers rounded alike between them. */
+static bool is_same_arithmetic(const lh_chain *a, const lh_chain *b) {
+    if (a->stage_count != b->stage_count)
+        return false;
+    for (uint32_t i = 0; i < a->stage_count; i++)
+        if (a->stages[i].last_layer != b->stages[i].last_layer || a->stages[i].wire != b->stages[i].wire)
+            return false;
+    return true;
+}
+
+void lh_chain_inherit(lh_chain *chain, const lh_chain *before) {
+    bool stays = is_same_arithmetic(chain, before);
+    for (uint32_t i = chain->stage_count; i-- > 0;) {
+        stays = stays && is_same_stage(&chain->stages[i], &before->stages[i]);
+        chain->stages[i].kv_epoch = stays ? before->stages[i].kv_epoch : chain->epoch;
+    }
+}
+
 int lh_chain_find(const lh_chain *chain, const char *worker) {
     for (uint32_t i = 0; i < chain->stage_count; i++)
         if (strcmp(chain->stages[i].name, worker) == 0)

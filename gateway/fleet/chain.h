@@ -29,6 +29,8 @@ typedef struct lh_chain_stage {
     char address[LH_ADDRESS_BYTES];
     bool tls;
     lh_wire_type wire; /* of its result, on the way to the stage after it; set by the fleet */
+    uint32_t
+        kv_epoch; /* with which its KV cache is to have been emptied: this epoch's, or an earlier one's, so that it stays */
 } lh_chain_stage;
 
 typedef struct lh_chain {
@@ -56,6 +58,9 @@ lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *c
 lh_status lh_chain_renew(lh_chain *chain, const lh_registry *registry, const lh_chain_origin *origin,
                          uint32_t epoch, int64_t now_us, lh_error *error);
 void lh_chain_drop(lh_chain *chain);
+/* Which KV caches stay as they were under the chain before: those of the last stages that are the same, as far as nothing
+ * before them has to be computed in another way. `before` may have no stages. */
+void lh_chain_inherit(lh_chain *chain, const lh_chain *before);
 
 /* The stage of a worker, or -1. */
 int lh_chain_find(const lh_chain *chain, const char *worker);

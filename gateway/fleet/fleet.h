@@ -7,8 +7,8 @@
  * next report, loads, connects, and says so; when all have, the chain is ready.
  *
  * Failure modes:
- * - a step or a hop fails: lh_fleet_fault. The same stages form again under the next epoch, which empties
- * their KV caches; the workers are put on probation: one that does not renew soon is taken for gone long
+ * - a step or a hop fails: lh_fleet_fault. The same stages form again under the next epoch, with the KV caches that
+ * they have (lh_chain_inherit); the workers are put on probation: one that does not renew soon is taken for gone long
  * before its lease would end. Other evidence is quicker still (fleet_suspicion.c).
  * - a worker is gone: what is left is planned anew, at once; a spare takes its place where there is one. When it does not
  * fit, the chain waits for workers.
@@ -52,7 +52,8 @@ typedef struct lh_fleet_options {
 /* What a worker should have (CONTROL.md). Pointers live until the next call. */
 typedef struct lh_assignment {
     const char *chain;
-    uint32_t epoch; /* and generation */
+    uint32_t epoch;    /* and generation */
+    uint32_t kv_epoch; /* as in lh_chain_stage */
     uint32_t first_layer, last_layer, layers;
     uint32_t context, rows_max, steps_max;
     lh_wire_type wire;

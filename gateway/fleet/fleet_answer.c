@@ -26,6 +26,7 @@ static void fill_assignment(const lh_fleet *fleet, int index, lh_fleet_answer *a
     answer->assignment = stage_of(fleet, stage);
     answer->assignment.chain = chain->name;
     answer->assignment.epoch = chain->epoch;
+    answer->assignment.kv_epoch = stage->kv_epoch;
     answer->assignment.next = is_last ? NULL : stage + 1;
 }
 

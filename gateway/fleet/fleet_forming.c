@@ -87,6 +87,8 @@ static void log_formed(const lh_fleet *fleet) {
 
 static void note_formed(lh_fleet *fleet, int64_t now_us) {
     lh_chain_wires_apply(&fleet->wires, &fleet->chain);
+    lh_chain_inherit(&fleet->chain, &fleet->formed);
+    fleet->formed = fleet->chain;
     fleet->epoch = fleet->chain.epoch;
     fleet->has_served = true;
     fleet->pending = LH_FLEET_NOTHING;

@@ -198,6 +198,8 @@ static void read_kv(reader *r, lh_worker_report *report) {
         report->kv.page_positions = (uint32_t)read_number(&inner, "page_positions", 1, UINT32_MAX);
         report->kv.page_bytes = read_number(&inner, "page_bytes", 0, INT64_MAX);
         report->kv.sequences = (uint32_t)read_number(&inner, "sequences", 0, UINT32_MAX);
+        if (json_object_get(inner.object, "epoch")) /* absent where the worker does not know of it */
+            report->kv.epoch = (uint32_t)read_number(&inner, "epoch", 0, UINT32_MAX);
     }
     leave(r, &inner);
 }
@@ -285,12 +287,12 @@ static json_t *render_next(const lh_chain_stage *next) {
 }
 
 static json_t *render_assignment(const lh_assignment *a, const lh_fleet_model *model) {
-    return json_pack("{s:I, s:s, s:I, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o}", "generation",
-                     (json_int_t)a->epoch, "chain", a->chain, "epoch", (json_int_t)a->epoch, "model",
-                     render_model(model), "first_layer", (int)a->first_layer, "last_layer",
-                     (int)a->last_layer, "layers", (int)a->layers, "context", (int)a->context, "rows_max",
-                     (int)a->rows_max, "steps_max", (int)a->steps_max, "wire", lh_wire_name(a->wire), "next",
-                     render_next(a->next));
+    return json_pack("{s:I, s:s, s:I, s:I, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o}", "generation",
+                     (json_int_t)a->epoch, "chain", a->chain, "epoch", (json_int_t)a->epoch, "kv_epoch",
+                     (json_int_t)a->kv_epoch, "model", render_model(model), "first_layer",
+                     (int)a->first_layer, "last_layer", (int)a->last_layer, "layers", (int)a->layers,
+                     "context", (int)a->context, "rows_max", (int)a->rows_max, "steps_max", (int)a->steps_max,
+                     "wire", lh_wire_name(a->wire), "next", render_next(a->next));
 }
 
 static json_t *render_prepare(const lh_fleet_answer *answer, const lh_fleet_model *model) {

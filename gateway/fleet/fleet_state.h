@@ -46,6 +46,7 @@ struct lh_fleet {
     const lh_model_profile *model;
     lh_registry *registry;
     lh_chain chain;
+    lh_chain formed; /* as it was last formed */
     lh_chain_wires wires;
     lh_succession succession;
     lh_rebalance rebalance;

@@ -17,6 +17,10 @@
  * of a holding that has rows in prefill steps under way, or that such a step forks from, must go in a prefill step, too: it says which.
  * A holding that a sequence is to fork from, whose first step has not been sent, is pinned and keeps those blocks.
  *
+ * When the chain breaks, nobody knows how far its steps had come; but what had been around the ring is on every worker. Where
+ * the workers keep their caches, the next epoch begins with a roll call: it names all that goes on, with exactly so many positions, and the workers
+ * forget the rest, so that both sides agree again before anything is computed (kv_store_roll.c).
+ *
  * Thread: one at a time. */
 #pragma once
 
@@ -104,3 +108,16 @@ bool lh_kv_store_next_release(lh_kv_store *store, lh_step_class step_class, lh_s
                               lh_kv_holding **holding);
 /* The whole chain has taken it. */
 void lh_kv_store_released(lh_kv_store *store, lh_kv_holding *holding);
+
+/* ---- When the chain breaks --------------------------------------------------------------------------------------- */
+
+/* After the last lh_kv_store_land: of what was under way nothing counts. Releases that were are to be sent again. */
+void lh_kv_store_break(lh_kv_store *store);
+/* Whether something of a live holding is surely on every worker. */
+bool lh_kv_holding_is_sound(const lh_kv_holding *holding);
+/* After lh_kv_store_break: of a sound holding, whose sequence has `length` tokens, just what is surely written remains, less than `length`; the blocks for
+ * more stay its own. False: it cannot go on from there, since it would write what others share. */
+bool lh_kv_store_resume(lh_kv_store *store, lh_kv_holding *holding, uint32_t length);
+/* All that goes on, as a roll call has it; live holdings have been resumed. At most `max` of them: the cached ones that have been
+ * used least recently go. What was to be released is gone with it. Returns how many; live ones are at most max. */
+uint32_t lh_kv_store_call_roll(lh_kv_store *store, lh_step_release *roll, uint32_t max);

@@ -13,7 +13,7 @@ bool lh_scheduler_has_room(const lh_scheduler *scheduler) {
 static bool may_go(const lh_scheduler *s, const lh_sequence *sequence, uint64_t positions_max,
                    int64_t now_us) {
     bool has_rested = !s->is_up || sequence->moved_us == 0 || now_us - sequence->moved_us >= REST_US;
-    return has_rested && sequence->fed == 0 && lh_sequence_positions(sequence) <= positions_max;
+    return has_rested && lh_sequence_positions(sequence) <= positions_max;
 }
 
 lh_sequence *lh_scheduler_surrender(lh_scheduler *scheduler, uint64_t positions_max, int64_t now_us) {
@@ -25,6 +25,7 @@ lh_sequence *lh_scheduler_surrender(lh_scheduler *scheduler, uint64_t positions_
         sequence = lh_wait_queue_walk(s->waiting, sequence);
     if (!sequence)
         return NULL;
+    lh_scheduler_let_go(s, sequence);
     lh_wait_queue_leave(s->waiting, sequence);
     lh_sequence_book_remove(s->book, sequence);
     return sequence;

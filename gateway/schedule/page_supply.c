@@ -34,9 +34,9 @@ uint64_t lh_scheduler_count_growing(const lh_scheduler *s) {
 
 /* ---- Letting in -------------------------------------------------------------------------------------------------- */
 
-/* What its preempted self was called may still stand for a cached prefix. */
+/* What it was called before, when it had other pages, may still stand for a cached prefix. */
 static uint64_t number_of(const lh_sequence *sequence) {
-    return sequence->id + ((uint64_t)sequence->preemptions << 40);
+    return sequence->id + ((uint64_t)sequence->holdings << 40);
 }
 
 bool lh_scheduler_give_pages(lh_scheduler *s, lh_sequence *sequence) {
@@ -49,6 +49,7 @@ bool lh_scheduler_give_pages(lh_scheduler *s, lh_sequence *sequence) {
         s->refusal = now;
         return false;
     }
+    sequence->holdings++;
     sequence->fed = lh_kv_store_shared_positions(s->store, sequence->kv);
     return true;
 }

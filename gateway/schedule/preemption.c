@@ -52,15 +52,13 @@ lh_sequence *lh_scheduler_last_in_line(const lh_scheduler *s) {
 
 void lh_scheduler_send_back(lh_scheduler *s, lh_sequence *sequence) {
     lh_sequence_list_remove(lh_scheduler_list_of(s, sequence->state), sequence);
-    sequence->kv = NULL;
-    sequence->fed = 0;
-    sequence->is_begun = sequence->has_plan = false;
+    sequence->has_plan = false;
     lh_wait_queue_put_back(s->waiting, sequence);
 }
 
 void lh_scheduler_preempt(lh_scheduler *s, lh_sequence *sequence) {
     lh_flight_table_detach(s->flights, sequence);
-    lh_kv_store_leave(s->store, sequence->kv, lh_kv_holding_written(sequence->kv));
+    lh_scheduler_let_go(s, sequence);
     lh_scheduler_send_back(s, sequence);
     sequence->preemptions++;
     s->figures.preemptions++;

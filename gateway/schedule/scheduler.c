@@ -27,8 +27,8 @@
  * A sequence whose deadline passes ends there and then. In the queue it has cost nothing; on the chain it is cancelled
  * like one whose client hung up (cancelling.c).
  *
- * Failure modes. All end in the same way: the chain is formed again under a new epoch, its KV caches are
- * empty, and each sequence is prefilled anew from its history; positions and counters are the same, so the
+ * Failure modes. All end in the same way: the chain is formed again under a new epoch, and each sequence goes on from its
+ * history: from where all workers still have it (chain_change.c), or prefilled anew; positions and counters are the same, so the
  * text goes on as if nothing had been.
  *  - A step is answered with an error, or is long overdue (step_overdue.c), or nothing moves for step_timeout: a fault is reported
  * (lh_scheduler_fault).
@@ -51,9 +51,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define REPLAYS_MAX 5u
-#define STRIKES_MAX 2u
 
 /* ---- Life
  * -------------------------------------------------------------------------------------------------------- */
@@ -170,11 +167,11 @@ void lh_scheduler_emit_finished(lh_scheduler *s, lh_sequence *sequence, lh_finis
 
 void lh_scheduler_retire(lh_scheduler *s, lh_sequence *sequence) {
     lh_flight_table_detach(s->flights, sequence);
-    lh_kv_store_leave(s->store, sequence->kv, lh_kv_holding_written(sequence->kv));
     lh_scheduler_forget(s, sequence);
 }
 
 void lh_scheduler_forget(lh_scheduler *s, lh_sequence *sequence) {
+    lh_scheduler_let_go(s, sequence);
     if (sequence->state != LH_SEQUENCE_WAITING)
         lh_sequence_list_remove(lh_scheduler_list_of(s, sequence->state), sequence);
     lh_wait_queue_leave(s->waiting, sequence);
@@ -213,81 +210,6 @@ lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, in
 
 /* ---- The chain
  * --------------------------------------------------------------------------------------------------- */
-
-void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_ledger *chain,
-                           int64_t now_us) {
-    lh_scheduler *s = scheduler;
-    if (s->is_up)
-        lh_scheduler_chain_down(s, now_us);
-    s->is_up = true;
-    s->has_fault = false;
-    s->epoch = epoch;
-    lh_kv_store_reset(s->store, chain);
-    s->stages = chain->stage_count;
-    if (lh_overlap_planner_chain(s->planner)->stage_count != s->stages)
-        lh_overlap_planner_forget(s->planner, s->stages);
-    s->next_step = 1;
-    s->deal = (lh_decode_deal){0};
-    s->progress_us = now_us;
-}
-
-static void drop_flights(lh_scheduler *s) {
-    lh_flight *next = lh_flight_table_next(s->flights, NULL);
-    while (next) {
-        lh_flight *flight = next;
-        next = lh_flight_table_next(s->flights, flight);
-        lh_flight_table_land(s->flights, flight);
-    }
-}
-
-/* The chain is gone, and with it what it had of the sequence. */
-static void lose(lh_scheduler *s, lh_sequence *sequence) {
-    if (sequence->is_begun) {
-        sequence->replays = sequence->replay_length == sequence->length ? sequence->replays + 1 : 1;
-        sequence->replay_length = sequence->length;
-        s->figures.replays++;
-    }
-    lh_scheduler_send_back(s, sequence);
-}
-
-static void fail_hopeless(lh_scheduler *s) {
-    for (lh_sequence *sequence = lh_wait_queue_walk(s->waiting, NULL), *next; sequence; sequence = next) {
-        next = lh_wait_queue_walk(s->waiting, sequence);
-        if (sequence->strikes >= STRIKES_MAX)
-            lh_scheduler_emit_failed(s, sequence, LH_ERR_INTERNAL, "a worker refused the sequence twice");
-        else if (sequence->replays > REPLAYS_MAX)
-            lh_scheduler_emit_failed(s, sequence, LH_ERR_UNAVAILABLE,
-                                     "the chain broke again and again at the same token");
-        else
-            continue;
-        lh_scheduler_forget(s, sequence);
-    }
-}
-
-static int64_t gives_up_us(const lh_scheduler *s, int64_t now_us) {
-    int64_t timeout_us = s->options.replay_timeout_us;
-    int64_t latest_us = now_us + timeout_us, least_us = now_us + timeout_us / 2;
-    int64_t due_us = lh_flight_table_total(s->flights) ? s->progress_us + timeout_us : latest_us;
-    return due_us < least_us ? least_us : due_us;
-}
-
-void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us) {
-    lh_scheduler *s = scheduler;
-    if (!s->is_up)
-        return;
-    s->is_up = false;
-    s->has_fault = false;
-    s->down_since_us = now_us;
-    s->gives_up_us = gives_up_us(s, now_us);
-    s->expected_us = INT64_MIN;
-    drop_flights(s);
-    lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling, &s->stalled};
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        while (lists[i]->first)
-            lose(s, lists[i]->first);
-    lh_kv_store_reset(s->store, &(lh_kv_ledger){.stage_count = 0});
-    fail_hopeless(s);
-}
 
 void lh_scheduler_set_costs(lh_scheduler *scheduler, const lh_cost_chain *costs) {
     lh_overlap_planner_update(scheduler->planner, costs);
@@ -388,7 +310,7 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler)
     figures.waiting = lh_wait_queue_count(s->waiting);
     figures.stalled = s->stalled.count;
     lh_kv_store_figures pages = lh_kv_store_current_figures(s->store);
-    figures.releasing = pages.releasing;
+    figures.releasing = s->is_up ? pages.releasing : 0;
     figures.prefixes = pages.cached;
     figures.prefix_hits = pages.forks;
     figures.cached_tokens = pages.shared_positions;

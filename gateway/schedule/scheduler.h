@@ -48,6 +48,7 @@ typedef struct lh_scheduler_figures {
     uint64_t preemptions, prefix_hits, cached_tokens; /* tokens: that did not have to be computed */
     uint64_t evicted_blocks;                          /* cached ones that were given up */
     uint64_t replays, cancelled, failed, finished;
+    uint64_t replayed_rows;   /* that had been sent before: after a break, or a preemption */
     uint64_t expired;         /* of those that failed: their deadline passed */
     uint64_t results_ignored; /* duplicate, unexpected or of an old epoch */
 } lh_scheduler_figures;
@@ -74,7 +75,7 @@ void lh_scheduler_cancel(lh_scheduler *scheduler, uint64_t handle);
 bool lh_scheduler_expect_finish(const lh_scheduler *scheduler, const lh_sequence *sequence, double *us);
 /* Whether one more would be let onto the chain soon: it is up, has a place, and nobody waits. */
 bool lh_scheduler_has_room(const lh_scheduler *scheduler);
-/* A waiting sequence of at most so many positions, with nothing on the chain, leaves for another scheduler (moving.c): the next one
+/* A waiting sequence of at most so many positions leaves for another scheduler (moving.c): the next one
  * that would be let in. The caller owns it now. NULL: there is none. */
 lh_sequence *lh_scheduler_surrender(lh_scheduler *scheduler, uint64_t positions_max, int64_t now_us);
 /* Takes over one that another scheduler surrendered: it keeps its number, which says how old it is. */
@@ -86,7 +87,11 @@ void lh_scheduler_adopt(lh_scheduler *scheduler, lh_sequence *sequence, int64_t 
 /* The chain takes steps of this epoch. chain: its KV caches, which are empty. */
 void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_ledger *chain,
                            int64_t now_us);
-/* All steps in flight are lost; sequences wait for the next chain_up and are replayed. */
+/* The same, where workers have been told to keep their KV caches. has_kept: all have, and hold what they held when this scheduler's last
+ * chain went down; else a part of them may. Steps begin with a roll call. */
+void lh_scheduler_chain_back(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_ledger *chain,
+                             bool has_kept, int64_t now_us);
+/* All steps in flight are lost; sequences wait for the next chain_up or chain_back and are replayed, as far as must be. */
 void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us);
 bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler);
 /* While it is down: the next one is being loaded, so that sequences wait until then at least. */

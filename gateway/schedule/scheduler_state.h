@@ -1,5 +1,5 @@
 /* Inside the scheduler: its state, and the moves of a sequence that its files share. scheduler.c has the life of
- * sequences, admission.c who is let in, page_supply.c who gets pages, preemption.c who has to give up pages and place, cancelling.c who ends early, step_overdue.c what does not come back, step_forming.c what goes into the next step (with
+ * sequences, chain_change.c what becomes of them when the chain breaks, admission.c who is let in, page_supply.c who gets pages, preemption.c who has to give up pages and place, cancelling.c who ends early, step_overdue.c what does not come back, step_forming.c what goes into the next step (with
  * decode_forming.c and prefill_forming.c), step_landing.c what comes back, expected_finish.c and moving.c what is between
  * the chains of several schedulers. */
 #pragma once
@@ -56,6 +56,9 @@ struct lh_scheduler {
     uint32_t overdue_faults; /* since a step last came back; bounded (step_overdue.c) */
 
     uint64_t decode_steps; /* since start */
+    bool owes_roll_call;   /* the workers wait for one (chain_change.c) */
+    lh_step_release roll[LH_STEP_RELEASES_MAX];
+    bool doubts_caches; /* what the workers hold is not to be relied upon when the chain breaks */
     bool has_fault;
     char fault_reason[LH_ERROR_MESSAGE_BYTES];
     lh_scheduler_figures figures;
@@ -87,7 +90,7 @@ void lh_scheduler_emit_failed(lh_scheduler *scheduler, lh_sequence *sequence, lh
 void lh_scheduler_emit_finished(lh_scheduler *scheduler, lh_sequence *sequence, lh_finish_reason reason);
 /* After the last event of a running sequence: it is gone, and what its pages are worth stays cached. */
 void lh_scheduler_retire(lh_scheduler *scheduler, lh_sequence *sequence);
-/* Destroys a sequence that has no pages. */
+/* Destroys a sequence that no step waits for. */
 void lh_scheduler_forget(lh_scheduler *scheduler, lh_sequence *sequence);
 /* Ends those whose deadline has passed. */
 void lh_scheduler_expire(lh_scheduler *scheduler, int64_t now_us);
@@ -108,7 +111,9 @@ void lh_scheduler_preempt(lh_scheduler *scheduler, lh_sequence *sequence);
 /* The next one in the queue lacks a place or pages: where its tenant has waited for long with nothing on the chain, one of those
  * that run is preempted for it. False: none was. */
 bool lh_scheduler_make_way(lh_scheduler *scheduler, const lh_sequence *sequence, int64_t now_us);
-/* Off the chain and back into the queue, to be replayed from its history later. */
+/* It has nothing on the chain any more; what that is worth stays cached. */
+void lh_scheduler_let_go(lh_scheduler *scheduler, lh_sequence *sequence);
+/* Off the chain and back into the queue, to be replayed later from its history or from what it has kept. */
 void lh_scheduler_send_back(lh_scheduler *scheduler, lh_sequence *sequence);
 /* Whether one more may run: a place is free when the workers have let go of who had it. */
 bool lh_scheduler_has_place(const lh_scheduler *scheduler);

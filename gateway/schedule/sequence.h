@@ -42,9 +42,12 @@ struct lh_sequence {
 
     uint32_t *history; /* [length], room for prompt_tokens + max_tokens */
     uint32_t length, prompt_tokens, max_tokens, min_tokens;
-    struct lh_kv_holding *kv; /* its pages (kv_store.h); NULL: it waits */
+    struct lh_kv_holding
+        *kv; /* its pages (kv_store.h). While it waits NULL, but for what it keeps of a chain that broke */
+    uint32_t holdings; /* that it has had: each has a number of its own on the wire */
     uint32_t
         fed; /* positions that are on the chain, or on their way: shared ones, then those that were sent */
+    uint32_t reached;       /* the most that was ever sent */
     bool is_begun;          /* rows of it have been sent since it got its pages */
     bool is_cache_known;    /* its first rows have been sent: */
     uint32_t cached_tokens; /* of the prompt, that did not have to be computed then */

@@ -28,10 +28,46 @@ static void fill_releases(lh_scheduler *s, const lh_flight *flight) {
         lh_step_builder_add_releases(s->builder);
 }
 
+static void launch(lh_scheduler *s, lh_flight *flight, int64_t now_us, lh_step_manifest *manifest) {
+    if (lh_flight_table_total(s->flights) == 0)
+        s->progress_us = now_us;
+    lh_flight_table_launch(s->flights, flight, s->next_step++, now_us);
+    lh_scheduler_expect_back(s, flight, now_us);
+    s->figures.steps++;
+    s->figures.rows += flight->rows;
+    *manifest = lh_step_builder_manifest(s->builder, s->epoch, flight->step);
+}
+
+/* The first step of its epoch: it is of the class that nothing overtakes. */
+static void call_roll(lh_scheduler *s, int64_t now_us, lh_step_manifest *manifest) {
+    lh_flight *flight = lh_flight_table_blank(s->flights);
+    s->owes_roll_call = false;
+    lh_step_builder_begin(s->builder, flight, LH_STEP_DECODE, 0);
+    launch(s, flight, now_us, manifest);
+    manifest->calls_roll = true;
+    manifest->release_count = lh_kv_store_call_roll(s->store, s->roll, LH_STEP_RELEASES_MAX);
+    manifest->releases = s->roll;
+}
+
+static void count_replayed(lh_scheduler *s, const lh_flight *flight) {
+    for (uint32_t i = 0; i < flight->segment_count; i++) {
+        const lh_flight_segment *segment = &flight->segments[i];
+        uint32_t first = segment->first_position, end = first + segment->rows;
+        uint32_t *reached = &segment->sequence->reached;
+        if (*reached > first)
+            s->figures.replayed_rows += lh_least(*reached, end) - first;
+        *reached = end > *reached ? end : *reached;
+    }
+}
+
 bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_manifest *manifest) {
     lh_scheduler *s = scheduler;
     if (!s->is_up || s->has_fault)
         return false;
+    if (s->owes_roll_call) {
+        call_roll(s, now_us, manifest);
+        return true;
+    }
     lh_scheduler_expire(s, now_us);
     lh_scheduler_supply_pages(s);
     lh_scheduler_admit(s, now_us);
@@ -47,14 +83,9 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
     }
     if (flight->rows == 0 && flight->release_count == 0)
         return false;
-    if (lh_flight_table_total(s->flights) == 0)
-        s->progress_us = now_us;
     s->decode_steps += flight->step_class == LH_STEP_DECODE && flight->rows > 0;
-    lh_flight_table_launch(s->flights, flight, s->next_step++, now_us);
-    lh_scheduler_expect_back(s, flight, now_us);
-    s->figures.steps++;
-    s->figures.rows += flight->rows;
-    *manifest = lh_step_builder_manifest(s->builder, s->epoch, flight->step);
+    count_replayed(s, flight);
+    launch(s, flight, now_us, manifest);
     manifest->timed = lh_flight_is_traced(flight);
     manifest->cut_count = s->cut_count;
     manifest->cuts = s->cuts;

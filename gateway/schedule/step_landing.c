@@ -77,6 +77,7 @@ static lh_status take_result(lh_scheduler *s, lh_flight *flight, const lh_step_r
     }
     lh_sequence *sequence = segment->sequence;
     if (!is_plausible(s, sequence, result)) {
+        s->doubts_caches = true;
         lh_scheduler_report_fault(s, "the last worker sent an impossible token for step %llu",
                                   (unsigned long long)flight->step);
         return lh_fail(error, LH_ERR_MALFORMED, "%s", s->fault_reason);
@@ -151,6 +152,13 @@ static bool is_refusal(lh_status status) {
            status == LH_ERR_UNSUPPORTED || status == LH_ERR_INTERNAL;
 }
 
+/* It happened on the way, or to a worker that is gone: it says nothing against what the workers hold. */
+static bool is_of_the_way(lh_status status) {
+    return status == LH_ERR_UNAVAILABLE || status == LH_ERR_CLOSED || status == LH_ERR_CORRUPT ||
+           status == LH_ERR_CANCELLED || status == LH_ERR_STALE || status == LH_ERR_TIMEOUT ||
+           status == LH_ERR_PROTOCOL || status == LH_ERR_IO;
+}
+
 static void strike(const lh_flight *flight) {
     for (uint32_t i = 0; i < flight->segment_count; i++) {
         lh_sequence *sequence = flight->segments[i].sequence;
@@ -174,11 +182,13 @@ void lh_scheduler_step_done(lh_scheduler *scheduler, uint32_t epoch, uint64_t st
     if (status != LH_OK) {
         if (is_refusal(status))
             strike(flight);
+        s->doubts_caches = !is_of_the_way(status);
         lh_scheduler_report_fault(s, "step %llu failed: %s (%s)", (unsigned long long)step,
                                   lh_status_text(status), message);
         return;
     }
     if (flight->drawn_count < flight->draws_due) {
+        s->doubts_caches = true;
         lh_scheduler_report_fault(s, "step %llu was taken, but its tokens did not come",
                                   (unsigned long long)step);
         return;

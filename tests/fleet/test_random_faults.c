@@ -35,7 +35,7 @@ enum {
 };
 
 static struct {
-    uint64_t finished, failed, cancelled, timed_out, replays, corrupt, ignored, repeated;
+    uint64_t finished, failed, cancelled, timed_out, replays, replayed_rows, corrupt, ignored, repeated;
     uint64_t faults[FAULT_KINDS];
 } totals;
 
@@ -236,6 +236,7 @@ static void run_schedule(uint64_t seed) {
     assert_true(simulation_stream_at(s.sim, streams)->is_finished);
     lh_scheduler_figures figures = lh_replicas_figures(simulation_replicas(s.sim));
     totals.replays += figures.replays;
+    totals.replayed_rows += figures.replayed_rows;
     totals.ignored += figures.results_ignored;
     for (int node = 1; node <= s.workers; node++) {
         toy_worker_figures worker = toy_worker_current_figures(simulation_worker(s.sim, node));
@@ -257,12 +258,13 @@ static void streams_survive_any_schedule(void **state) {
     }
     current_seed = UINT64_MAX;
     printf("%llu schedules: %llu streams finished, %llu failed (%llu of them late), %llu cancelled; %llu "
-           "replays, %llu corrupt "
+           "replays of %llu rows, %llu corrupt "
            "bodies, %llu results ignored, %llu steps refused that had come before\n",
            (unsigned long long)count, (unsigned long long)totals.finished, (unsigned long long)totals.failed,
            (unsigned long long)totals.timed_out, (unsigned long long)totals.cancelled,
-           (unsigned long long)totals.replays, (unsigned long long)totals.corrupt,
-           (unsigned long long)totals.ignored, (unsigned long long)totals.repeated);
+           (unsigned long long)totals.replays, (unsigned long long)totals.replayed_rows,
+           (unsigned long long)totals.corrupt, (unsigned long long)totals.ignored,
+           (unsigned long long)totals.repeated);
     for (int kind = 0; kind < FAULT_KINDS && !one; kind++)
         assert_true(totals.faults[kind] > 0);
     if (!one)

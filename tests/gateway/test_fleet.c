@@ -437,6 +437,31 @@ static void addresses_follow_the_sites(void **state) {
     }
 }
 
+/* Whoever is the same, at its place of the same split, keeps its cache, as far as all after it do. */
+static void caches_are_kept_from_one_epoch_to_the_next(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    const lh_chain *chain = lh_fleet_chain(fleet);
+    uint32_t first = chain->epoch;
+    assert_int_equal(chain->stages[0].kv_epoch, first);
+    assert_int_equal(chain->stages[1].kv_epoch, first);
+    lh_fleet_fault(fleet, first, 2100 * MS, "broken");
+    lh_fleet_tick(fleet, 2100 * MS);
+    assert_true(chain->epoch > first);
+    assert_int_equal(chain->stages[0].kv_epoch, first);
+    assert_int_equal(put(fleet, &b, 2200 * MS).assignment.kv_epoch, first);
+    a.instance++;
+    put(fleet, &a, 4000 * MS);
+    assert_int_equal(chain->stages[0].kv_epoch, chain->epoch);
+    assert_int_equal(chain->stages[1].kv_epoch, first);
+    b.instance++;
+    put(fleet, &b, 6000 * MS);
+    assert_int_equal(chain->stages[0].kv_epoch, chain->epoch);
+    assert_int_equal(chain->stages[1].kv_epoch, chain->epoch);
+    lh_fleet_destroy(fleet);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_plan_waits_until_the_workers_are_stable),
@@ -455,6 +480,7 @@ int main(void) {
         cmocka_unit_test(a_fast_hop_needs_no_second_epoch),
         cmocka_unit_test(measurements_are_not_waited_for_for_ever),
         cmocka_unit_test(addresses_follow_the_sites),
+        cmocka_unit_test(caches_are_kept_from_one_epoch_to_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -265,12 +265,81 @@ static void a_new_chain_begins_empty(void **state) {
     lh_kv_store_reset(store, &(lh_kv_ledger){.stage_count = 0});
 }
 
+/* Of what was under way nothing counts: who had computed nothing is gone, the others are cut back, on both sides alike. */
+static void a_broken_chain_leaves_what_is_surely_there(void **state) {
+    (void)state;
+    lh_kv_holding *sound = computed(1, 40), *unsound = begin(2, 20), *ended = computed(3, 100);
+    lh_kv_store_leave(store, ended, 100);
+    lh_step_release on_its_way;
+    lh_kv_holding *releasing;
+    assert_true(lh_kv_store_next_release(store, LH_STEP_DECODE, &on_its_way, &releasing));
+    assert_true(lh_kv_store_grow(store, sound, 50));
+    lh_kv_store_send(store, sound, tokens, 50, LH_STEP_PREFILL);
+    lh_kv_holding *source = lh_kv_store_send(store, unsound, tokens, 20, LH_STEP_PREFILL);
+    lh_kv_store_land(store, sound, NULL, false, LH_STEP_PREFILL);
+    lh_kv_store_land(store, unsound, source, false, LH_STEP_PREFILL);
+    lh_kv_store_break(store);
+    assert_true(lh_kv_holding_is_sound(sound));
+    assert_false(lh_kv_holding_is_sound(unsound));
+    lh_kv_store_leave(store, unsound, 0);
+    assert_true(lh_kv_store_resume(store, sound, 51));
+    assert_int_equal(lh_kv_holding_written(sound), 40);
+    assert_int_equal(lh_kv_holding_blocks(sound), 4);
+    lh_step_release roll[4];
+    assert_int_equal(lh_kv_store_call_roll(store, roll, 4), 2);
+    assert_int_equal(roll[0].sequence, 1);
+    assert_int_equal(roll[0].keep, 40);
+    assert_int_equal(roll[1].sequence, 3);
+    assert_int_equal(roll[1].keep, 96);
+    assert_no_release(LH_STEP_PREFILL);
+    assert_int_equal(lh_kv_ledger_blocks_free(lh_kv_store_ledger(store)), BLOCKS - 8); /* 2 are shared */
+    assert_true(lh_kv_store_grow(store, sound, 50));
+    lh_kv_store_send(store, sound, tokens, 50, LH_STEP_PREFILL);
+}
+
+/* What others share is written, whatever its own steps have told; but the last token is to be computed. */
+static void what_others_share_is_not_cut(void **state) {
+    (void)state;
+    for (uint32_t length = 32; length <= 33; length++) {
+        open_store(true, 100);
+        lh_kv_holding *first = begin(1, 40);
+        send(first, 8, LH_STEP_PREFILL);
+        lh_kv_store_send(store, first, tokens, 40, LH_STEP_PREFILL);
+        lh_kv_holding *second = begin(2, 60);
+        assert_int_equal(lh_kv_store_shared_positions(store, second), 32);
+        send(second, 60, LH_STEP_PREFILL);
+        lh_kv_store_land(store, first, NULL, false, LH_STEP_PREFILL);
+        lh_kv_store_break(store);
+        assert_int_equal(lh_kv_store_resume(store, first, length), length == 33);
+        if (length == 33)
+            assert_int_equal(lh_kv_holding_written(first), 32);
+    }
+}
+
+static void a_long_roll_leaves_out_what_was_used_least_recently(void **state) {
+    (void)state;
+    for (uint64_t i = 1; i <= 3; i++) {
+        lh_kv_holding *holding = lh_kv_store_begin(store, i, (lh_prefix_scope){i, 0}, tokens, 32, 0);
+        send(holding, 32, LH_STEP_PREFILL);
+        lh_kv_store_leave(store, holding, 32);
+    }
+    lh_step_release roll[2];
+    lh_kv_store_break(store);
+    assert_int_equal(lh_kv_store_call_roll(store, roll, 2), 2);
+    assert_int_equal(roll[0].sequence, 3);
+    assert_int_equal(roll[1].sequence, 2);
+    assert_blocks(0, 4, 0);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(blocks_come_as_positions_do),
         TEST(some_are_left_to_spare),
         TEST(what_is_left_is_cached_and_shared),
+        TEST(a_long_roll_leaves_out_what_was_used_least_recently),
+        TEST(what_others_share_is_not_cut),
+        TEST(a_broken_chain_leaves_what_is_surely_there),
         TEST(the_last_token_is_computed),
         TEST(what_is_sent_is_shared),
         TEST(tenants_are_apart),

@@ -171,8 +171,9 @@ static void a_broken_chain_is_replayed(void **state) {
     assert_int_equal(m.tokens[10], 5);
     assert_int_equal(m.segments[0].first_position, 0);
     assert_int_equal(m.segments[0].sampling.counter, 11);
-    assert_int_equal(bring_token(s, 7, m.step, 1, 11, 6), LH_ERR_STALE);
-    assert_int_equal(bring_token(s, 9, m.step, 1, 11, 6), LH_OK);
+    uint64_t number = m.segments[0].sequence;
+    assert_int_equal(bring_token(s, 7, m.step, number, 11, 6), LH_ERR_STALE);
+    assert_int_equal(bring_token(s, 9, m.step, number, 11, 6), LH_OK);
     assert_int_equal(ears[0].count, 2);
     assert_int_equal(lh_scheduler_current_figures(s).replays, 1);
     lh_scheduler_destroy(s);
@@ -189,12 +190,12 @@ static void a_sequence_that_is_refused_twice_fails_alone(void **state) {
     lh_scheduler_chain_down(s, 0);
     bring_chain_up(s, 8, 0);
     lh_step_manifest m = next_step(s);
+    uint64_t first = m.segments[0].sequence;
     assert_int_equal(m.segment_count, 1);
-    assert_int_equal(m.segments[0].sequence, 1);
     m = next_step(s);
     assert_int_equal(m.segment_count, 1);
-    assert_int_equal(m.segments[0].sequence, 2);
-    assert_int_equal(bring_token(s, 8, 1, 1, 10, 5), LH_OK);
+    assert_int_not_equal(m.segments[0].sequence, first);
+    assert_int_equal(bring_token(s, 8, 1, first, 10, 5), LH_OK);
     lh_scheduler_step_done(s, 8, 2, LH_ERR_INTERNAL, "boom", 0);
     lh_scheduler_chain_down(s, 0);
     assert_false(ears[0].is_failed);
@@ -347,6 +348,100 @@ static void test_steps_of_traced_requests_are_timed(void **state) {
     lh_scheduler_destroy(scheduler);
 }
 
+/* A token has come, the next row is under way, and the way breaks. */
+static lh_scheduler *create_broken(lh_status status) {
+    lh_scheduler *s = create_with_prompt(64, 40, 20);
+    next_step(s);
+    assert_int_equal(bring_token(s, 7, 1, 1, 40, 5), LH_OK);
+    lh_scheduler_step_done(s, 7, 1, LH_OK, "", 0);
+    next_step(s);
+    lh_scheduler_step_done(s, 7, 2, status, "broken", 0);
+    lh_scheduler_chain_down(s, 0);
+    assert_no_step(s);
+    return s;
+}
+
+/* Nothing is computed again but the row that was under way, and the first step says what there is. */
+static void where_caches_are_kept_only_what_was_under_way_is_sent_again(void **state) {
+    (void)state;
+    lh_scheduler *s = create_broken(LH_ERR_UNAVAILABLE);
+    bring_chain_back(s, 8, true);
+    lh_step_manifest m = next_step(s);
+    assert_true(m.calls_roll);
+    assert_int_equal(m.step, 1);
+    assert_int_equal(m.rows, 0);
+    assert_int_equal(m.step_class, LH_STEP_DECODE);
+    assert_int_equal(m.release_count, 1);
+    assert_int_equal(m.releases[0].sequence, 1);
+    assert_int_equal(m.releases[0].keep, 40);
+    m = next_step(s);
+    assert_false(m.calls_roll);
+    assert_int_equal(m.rows, 1);
+    assert_int_equal(m.tokens[0], 5);
+    assert_int_equal(m.segments[0].sequence, 1);
+    assert_int_equal(m.segments[0].first_position, 40);
+    assert_int_equal(m.segments[0].sampling.counter, 41);
+    lh_scheduler_step_done(s, 8, 1, LH_OK, "", 0);
+    assert_int_equal(bring_token(s, 8, 2, 1, 41, 6), LH_OK);
+    assert_int_equal(ears[0].count, 2);
+    assert_int_equal(lh_scheduler_current_figures(s).replayed_rows, 1);
+    assert_int_equal(blocks_held(s), 3);
+    lh_scheduler_destroy(s);
+}
+
+/* Each time an empty roll, and all from the beginning. */
+static void caches_that_are_not_as_they_were_are_emptied(void **state) {
+    (void)state;
+    static const struct {
+        lh_status status;
+        bool has_kept;
+    } cases[] = {{LH_ERR_UNAVAILABLE, false}, {LH_ERR_INVALID, true}, {LH_ERR_BUSY, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lh_scheduler *s = create_broken(cases[i].status);
+        bring_chain_back(s, 8, cases[i].has_kept);
+        lh_step_manifest m = next_step(s);
+        assert_true(m.calls_roll);
+        assert_int_equal(m.release_count, 0);
+        m = next_step(s);
+        assert_int_equal(m.segments[0].first_position, 0);
+        assert_int_equal(m.rows, 41);
+        assert_int_equal(lh_scheduler_current_figures(s).replayed_rows, 41);
+        lh_scheduler_destroy(s);
+    }
+}
+
+/* A prompt of which a part has come around goes on from there; one of which none has begins anew. */
+static void a_prompt_goes_on_from_its_last_chunk(void **state) {
+    (void)state;
+    for (int passed = 0; passed < 2; passed++) {
+        lh_scheduler *s = create_with_prompt(16, 50, 20);
+        next_step(s);
+        next_step(s);
+        if (passed)
+            lh_scheduler_step_done(s, 7, 1, LH_OK, "", 0);
+        lh_scheduler_chain_down(s, 0);
+        bring_chain_back(s, 8, true);
+        lh_step_manifest m = next_step(s);
+        assert_int_equal(m.release_count, passed);
+        m = next_step(s);
+        assert_int_equal(m.segments[0].first_position, passed ? 16 : 0);
+        assert_int_equal(m.rows, 16);
+        lh_scheduler_destroy(s);
+    }
+}
+
+/* Who hangs up while there is no chain is not named. */
+static void who_hangs_up_meanwhile_is_forgotten(void **state) {
+    (void)state;
+    lh_scheduler *s = create_broken(LH_ERR_UNAVAILABLE);
+    lh_scheduler_cancel(s, 0);
+    bring_chain_back(s, 8, true);
+    assert_int_equal(next_step(s).release_count, 0);
+    assert_no_step(s);
+    assert_int_equal(blocks_held(s), 0);
+    lh_scheduler_destroy(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_of_traced_requests_are_timed),
@@ -364,6 +459,10 @@ int main(void) {
         cmocka_unit_test(patience_without_a_chain),
         cmocka_unit_test(a_cancelled_prompt_is_reset_from_its_end),
         cmocka_unit_test(a_shared_step_is_not_reset),
+        cmocka_unit_test(where_caches_are_kept_only_what_was_under_way_is_sent_again),
+        cmocka_unit_test(caches_that_are_not_as_they_were_are_emptied),
+        cmocka_unit_test(a_prompt_goes_on_from_its_last_chunk),
+        cmocka_unit_test(who_hangs_up_meanwhile_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

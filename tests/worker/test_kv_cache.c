@@ -253,6 +253,30 @@ static void test_unused_pages_cost_no_memory(void **state) {
     lh_kv_cache_destroy(large);
 }
 
+/* What is named goes on from just there, and the rest is gone; nobody is named twice for one time. */
+static void test_a_roll_keeps_what_it_names(void **state) {
+    (void)state;
+    lh_error error;
+    lh_kv_sequence *first = written(1, 200), *second = written(2, 130);
+    written(3, 64);
+    assert_int_equal(lh_kv_cache_fork(cache, 4, 1, 128, NULL), LH_OK);
+    assert_int_equal(lh_kv_cache_name(cache, 1, 65, NULL), LH_OK);
+    assert_int_equal(lh_kv_cache_name(cache, 2, 130, NULL), LH_OK);
+    lh_kv_cache_release_unnamed(cache);
+    assert_int_equal(lh_kv_cache_sequences(cache), 2);
+    assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 5);
+    assert_int_equal(lh_kv_sequence_length(first), 65);
+    assert_int_equal(lh_kv_sequence_written(first), 65);
+    assert_int_equal(lh_kv_sequence_written(second), 130);
+    assert_int_equal(lh_kv_cache_name(cache, 2, 131, &error), LH_ERR_INVALID);
+    assert_string_equal(error.message,
+                        "KV cache: sequence 2 is to go on from 131 positions, but 130 are written here");
+    assert_int_equal(lh_kv_cache_name(cache, 2, 0, NULL), LH_ERR_INVALID);
+    assert_int_equal(lh_kv_cache_name(cache, 3, 1, NULL), LH_ERR_INVALID);
+    lh_kv_cache_release_unnamed(cache);
+    assert_int_equal(lh_kv_cache_pages_free(cache), PAGES);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -269,6 +293,7 @@ int main(void) {
         TEST(test_what_cannot_fork_is_refused),
         TEST(test_a_release_may_keep_whole_pages),
         TEST(test_unused_pages_cost_no_memory),
+        TEST(test_a_roll_keeps_what_it_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -458,7 +458,7 @@ static void test_reset_and_removal_end_all(void **state) {
     scripted_stage_need_shards(1);
     begin(b, 1, false, 11, 0);
     begin(b, 2, false, 11, 0);
-    assert_int_equal(lh_pipeline_reset(b->pipeline, NULL), LH_OK);
+    assert_int_equal(lh_pipeline_reset(b->pipeline, false, NULL), LH_OK);
     wait_for(b, &b->ended, 2);
     assert_string_equal(b->ends, "2 LH_ERR_STALE, 1 LH_ERR_STALE, ");
     begin(b, 3, false, 11, 0);
@@ -502,6 +502,34 @@ static void test_removal_comes_in_its_turn(void **state) {
 #define WITH_STEPS(test, steps_max)                                                                          \
     cmocka_unit_test_prestate_setup_teardown(test, open_bench, close_bench, (void *)(uintptr_t)(steps_max))
 
+/* A cache that is kept is not emptied; the roll is called before anything else begins, whatever class has its turn. */
+static void test_a_roll_call_comes_first(void **state) {
+    bench *b = *state;
+    begin(b, 1, false, 11, 0);
+    wait_for(b, &b->ended, 1);
+    assert_int_equal(lh_pipeline_reset(b->pipeline, true, NULL), LH_OK);
+    const lh_batch_release roll[] = {{11, 5}};
+    const lh_pipeline_begin_options options = {
+        .decode = true, .calls_roll = true, .release_count = 1, .releases = roll, .step_context = NULL};
+    lh_pipeline_step *step;
+    assert_int_equal(lh_pipeline_begin(b->pipeline, &options, &step, NULL), LH_OK);
+    begin(b, 2, false, 11, 0);
+    wait_for(b, &b->ended, 3);
+    assert_true(IN_ORDER("begin 1", "name 11 at 5", "begin 2"));
+    assert_null(strstr(scripted_stage_log(), "reset"));
+    assert_null(strstr(scripted_stage_log(), "release 11"));
+}
+
+static void test_a_roll_call_that_cannot_be_fails(void **state) {
+    bench *b = *state;
+    scripted_stage_fail("roll", 0, LH_ERR_INVALID);
+    const lh_pipeline_begin_options options = {.calls_roll = true};
+    lh_pipeline_step *step;
+    assert_int_equal(lh_pipeline_begin(b->pipeline, &options, &step, NULL), LH_OK);
+    wait_for(b, &b->ended, 1);
+    assert_non_null(strstr(b->ends, "LH_ERR_INVALID"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_STEPS(test_decode_goes_first, 4),
@@ -525,6 +553,8 @@ int main(void) {
         WITH_STEPS(test_reset_and_removal_end_all, 4),
         WITH_STEPS(test_removal_comes_in_its_turn, 4),
         WITH_STEPS(test_destroy_with_work_in_hand, 4),
+        WITH_STEPS(test_a_roll_call_comes_first, 4),
+        WITH_STEPS(test_a_roll_call_that_cannot_be_fails, 4),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -427,6 +427,86 @@ static void test_times(void **state) {
     ring_close(&r);
 }
 
+static uint32_t kv_epoch_of(const ring *r, uint32_t worker) {
+    lh_server_status status;
+    lh_server_read_status(r->workers[worker].server, &status);
+    return status.kv_epoch;
+}
+
+static lh_step_manifest roll_of(const ring *r, const lh_step_release *roll, uint32_t count) {
+    lh_step_manifest manifest = ring_manifest(r, 1, &(lh_step_segment){0}, NULL);
+    manifest.rows = manifest.segment_count = 0;
+    manifest.step_class = LH_STEP_DECODE;
+    manifest.calls_roll = true;
+    manifest.release_count = count;
+    manifest.releases = roll;
+    return manifest;
+}
+
+/* The next epoch goes on from what this one has left, once the roll is called, with the very token. */
+static void test_a_kept_cache_goes_on(void **state) {
+    (void)state;
+    ring r;
+    ring_step step;
+    ring_open_workers(&r, 3);
+    lh_step_segment whole = ring_segment(1, 0, PROMPT), half = ring_segment(2, 0, PROMPT / 2),
+                    rest = ring_segment(2, PROMPT / 2, PROMPT - PROMPT / 2);
+    lh_step_manifest manifest = ring_manifest(&r, 1, &whole, NULL);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    manifest = ring_manifest(&r, 2, &half, NULL);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    assert_int_equal(kv_epoch_of(&r, 0), 1);
+    r.kv_epoch = 1;
+    ring_set_epoch(&r, 2);
+    assert_int_equal(kv_epoch_of(&r, 2), 1);
+    const lh_step_release roll[] = {{2, PROMPT / 2}};
+    manifest = roll_of(&r, roll, 1);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    size_t free_pages = ring_pages_free(&r, 1);
+    uint32_t count = r.result_count;
+    rest.sampling = whole.sampling;
+    rest.sample = true;
+    manifest = ring_manifest(&r, 2, &rest, r.prompt + PROMPT / 2);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    assert_int_equal(r.result_count, count + 1);
+    assert_int_equal(r.results[count].token, r.results[0].token);
+    assert_int_equal(ring_pages_free(&r, 1), free_pages); /* that of sequence 1 is free */
+    manifest = ring_manifest(&r, 3, &whole, NULL);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK); /* it is forgotten: begins anew */
+    ring_close(&r);
+}
+
+static void test_a_kept_cache_asks_for_a_roll_call(void **state) {
+    (void)state;
+    ring r;
+    ring_step step;
+    ring_open_workers(&r, 2);
+    lh_step_segment segment = ring_segment(1, 0, PROMPT);
+    lh_step_manifest manifest = ring_manifest(&r, 1, &segment, NULL);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    r.kv_epoch = 1;
+    ring_set_epoch(&r, 2);
+    manifest = ring_manifest(&r, 1, &segment, NULL);
+    expect_failure(&r, &manifest, LH_ERR_INVALID, "w1"); /* no roll call */
+    manifest = roll_of(&r, NULL, 0);
+    manifest.step = 2;
+    expect_failure(&r, &manifest, LH_ERR_INVALID, "w1"); /* too late */
+    ring_set_epoch(&r, 3);
+    const lh_step_release roll[] = {{1, PROMPT + 1}};
+    manifest = roll_of(&r, roll, 1);
+    expect_failure(&r, &manifest, LH_ERR_INVALID, "w1"); /* more than there is */
+    ring_set_epoch(&r, 4);
+    manifest = roll_of(&r, NULL, 0);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    assert_int_equal(ring_pages_free(&r, 1), lh_kv_cache_pages_total(lh_stage_kv(r.workers[1].stage)));
+    r.kv_epoch = 4; /* it was last emptied with 1, as far as anybody was told */
+    ring_set_epoch(&r, 5);
+    assert_int_equal(kv_epoch_of(&r, 0), 5);
+    manifest = roll_of(&r, NULL, 0);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK); /* passed on */
+    ring_close(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times),
@@ -442,6 +522,8 @@ int main(void) {
         cmocka_unit_test(test_paths_and_methods),
         cmocka_unit_test(test_a_corrupt_shard_is_refused),
         cmocka_unit_test(test_a_lost_connection_cancels_its_steps),
+        cmocka_unit_test(test_a_kept_cache_goes_on),
+        cmocka_unit_test(test_a_kept_cache_asks_for_a_roll_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

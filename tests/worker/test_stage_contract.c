@@ -551,6 +551,22 @@ static void test_sampling_lists_are_copied(void **state) {
     lh_stage_end(step);
 }
 
+/* A roll that asks for more than is here leaves nothing behind that somebody could build upon. */
+static void test_a_roll_call(void **state) {
+    (void)state;
+    advance(1, 0, 3);
+    advance(2, 0, 2);
+    const lh_batch_release good[] = {{1, 2}}, bad[] = {{1, 2}, {2, 1}};
+    assert_int_equal(lh_stage_call_roll(stage, good, 1, NULL), LH_OK);
+    assert_int_equal(pages_used(), 1);
+    advance(1, 2, 1);
+    assert_int_equal(lh_stage_call_roll(stage, bad, 2, NULL), LH_ERR_INVALID);
+    assert_int_equal(pages_used(), 0);
+    advance(1, 0, 1);
+    assert_int_equal(lh_stage_call_roll(stage, NULL, 0, NULL), LH_OK);
+    assert_int_equal(pages_used(), 0);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -575,6 +591,7 @@ int main(void) {
         TEST(test_a_failed_fork_is_taken_back),
         TEST(test_reset),
         TEST(test_sampling_lists_are_copied),
+        TEST(test_a_roll_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

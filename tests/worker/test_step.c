@@ -395,7 +395,8 @@ static void test_manifest_fields_are_checked(void **state) {
     assert_int_equal(with_manifest_field(24, LH_STEP_SEGMENTS_MAX), LH_ERR_MALFORMED);
     assert_int_equal(with_manifest_field(28, LH_STEP_RELEASES_MAX + 1), LH_ERR_LIMIT);
     assert_int_equal(with_manifest_field(28, 3), LH_ERR_MALFORMED);
-    assert_int_equal(with_manifest_field(32, 2), LH_ERR_MALFORMED); /* unknown flag */
+    assert_int_equal(with_manifest_field(32, 4), LH_ERR_MALFORMED); /* unknown flag */
+    assert_int_equal(with_manifest_field(32, 2), LH_ERR_MALFORMED); /* a roll call with rows */
     assert_int_equal(with_manifest_field(36, LH_STEP_CUTS_MAX + 1), LH_ERR_LIMIT);
     assert_int_equal(with_manifest_field(36, 3), LH_ERR_MALFORMED);
     assert_int_equal(with_manifest_field(36, 1), LH_ERR_MALFORMED); /* bytes after the end */
@@ -725,6 +726,40 @@ static void test_nth_allocation_fails(void **state) {
     assert_true(n > 6);
 }
 
+static lh_status on_roll(void *context, const lh_step_manifest *manifest, lh_error *error) {
+    (void)error;
+    assert_true(manifest->calls_roll && !manifest->timed);
+    assert_int_equal(manifest->release_count, 2);
+    assert_int_equal(manifest->releases[1].sequence, 9);
+    assert_int_equal(manifest->releases[1].keep, 70);
+    ++*(int *)context;
+    return LH_OK;
+}
+
+static lh_status read_roll(uint32_t keep, int *seen_rolls) {
+    static const lh_step_reader_events events = {.on_manifest = on_roll};
+    const lh_step_release roll[] = {{5, keep}, {9, 70}};
+    const lh_step_manifest manifest = {
+        .epoch = 2, .step = 1, .calls_roll = true, .release_count = 2, .releases = roll};
+    uint8_t bytes[256];
+    size_t length = 0;
+    lh_step_reader *reader;
+    assert_int_equal(lh_step_encode_manifest(&manifest, bytes, sizeof(bytes), &length, NULL), LH_OK);
+    assert_int_equal(length, lh_step_manifest_bytes(&manifest));
+    assert_int_equal(lh_step_reader_create(WIDTH, &events, seen_rolls, &reader, NULL), LH_OK);
+    lh_status status = lh_step_reader_feed(reader, bytes, length, NULL);
+    lh_step_reader_destroy(reader);
+    return status;
+}
+
+static void test_a_roll_call_names_positions(void **state) {
+    (void)state;
+    int seen_rolls = 0;
+    assert_int_equal(read_roll(1, &seen_rolls), LH_OK);
+    assert_int_equal(read_roll(0, &seen_rolls), LH_ERR_MALFORMED);
+    assert_int_equal(seen_rolls, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
@@ -743,6 +778,7 @@ int main(void) {
         cmocka_unit_test(test_encoder_refuses_what_is_over_a_limit),
         cmocka_unit_test(test_protocol_vectors),
         cmocka_unit_test(test_nth_allocation_fails),
+        cmocka_unit_test(test_a_roll_call_names_positions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

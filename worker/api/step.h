@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LH_STEP_PROTOCOL_VERSION   3u
+#define LH_STEP_PROTOCOL_VERSION   4u
 #define LH_STEP_ROWS_MAX           8192u
 #define LH_STEP_SEGMENTS_MAX       1024u
 #define LH_STEP_RELEASES_MAX       1024u
@@ -74,7 +74,8 @@ typedef struct lh_step_cut {
     uint32_t ends[LH_STEP_COLUMN_SHARDS_MAX];
 } lh_step_cut;
 
-/* Shortens a sequence to the whole pages of its first `keep` positions; 0: forgets it. */
+/* Shortens a sequence to the whole pages of its first `keep` positions; 0: forgets it. In a roll call: the sequence goes on from
+ * exactly its first `keep` positions, at least 1. */
 typedef struct lh_step_release {
     uint64_t sequence;
     uint32_t keep;
@@ -85,6 +86,7 @@ typedef struct lh_step_manifest {
     uint64_t step; /* ascending within a chain and epoch */
     lh_step_class step_class;
     bool timed;             /* answers carry the times of each worker */
+    bool calls_roll;        /* no rows; the releases name all sequences that go on in this epoch */
     uint32_t rows;          /* sum over segments; 0 for a step that only releases */
     const uint32_t *tokens; /* [rows] */
     uint32_t segment_count, release_count;

@@ -213,11 +213,15 @@ static lh_status get_manifest_head(lh_byte_reader *reader, lh_step_manifest *man
     if (step_class > LH_STEP_PREFILL) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: step class %u", step_class);
     }
-    if ((flags & ~LH_STEP_FLAG_TIMED) != 0) {
+    if ((flags & ~(LH_STEP_FLAG_TIMED | LH_STEP_FLAG_ROLL)) != 0) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: flags 0x%x", flags);
     }
     manifest->step_class = (lh_step_class)step_class;
     manifest->timed = (flags & LH_STEP_FLAG_TIMED) != 0;
+    manifest->calls_roll = (flags & LH_STEP_FLAG_ROLL) != 0;
+    if (manifest->calls_roll && manifest->rows > 0) {
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest: a roll call with %u rows", manifest->rows);
+    }
     if (manifest->rows > LH_STEP_ROWS_MAX || manifest->segment_count > LH_STEP_SEGMENTS_MAX ||
         manifest->release_count > LH_STEP_RELEASES_MAX || manifest->cut_count > LH_STEP_CUTS_MAX) {
         return lh_fail(error, LH_ERR_LIMIT,
@@ -281,6 +285,11 @@ static lh_status get_manifest_body(lh_byte_reader *reader, arena *memory, lh_ste
     for (uint32_t i = 0; i < manifest->release_count; i++) {
         releases[i] = (lh_step_release){.sequence = lh_get_u64(reader)};
         releases[i].keep = lh_get_u32(reader);
+        if (manifest->calls_roll && releases[i].keep == 0 && !reader->failed) {
+            return lh_fail(error, LH_ERR_MALFORMED,
+                           "manifest: a roll call names sequence %llu without positions",
+                           (unsigned long long)releases[i].sequence);
+        }
     }
     status = get_cuts(reader, memory, manifest, error);
     if (status != LH_OK) {

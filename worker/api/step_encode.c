@@ -150,7 +150,8 @@ lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buf
     lh_put_u32(&writer, manifest->rows);
     lh_put_u32(&writer, manifest->segment_count);
     lh_put_u32(&writer, manifest->release_count);
-    lh_put_u32(&writer, manifest->timed ? LH_STEP_FLAG_TIMED : 0u);
+    lh_put_u32(&writer,
+               (manifest->timed ? LH_STEP_FLAG_TIMED : 0u) | (manifest->calls_roll ? LH_STEP_FLAG_ROLL : 0u));
     lh_put_u32(&writer, manifest->cut_count);
     lh_put_bytes(&writer, manifest->tokens, (size_t)manifest->rows * sizeof(uint32_t));
     for (uint32_t i = 0; i < manifest->segment_count; i++) {

@@ -8,6 +8,7 @@
 #define LH_STEP_SHARD_HEAD_BYTES 24u
 
 #define LH_STEP_FLAG_TIMED        1u /* of a manifest */
+#define LH_STEP_FLAG_ROLL         2u
 #define LH_STEP_FLAG_SAMPLE       1u /* of a segment */
 #define LH_STEP_FLAG_FORKS        2u
 #define LH_STEP_FLAG_WANT_LOGPROB 1u /* of a sampling block */

@@ -49,6 +49,7 @@ typedef struct lh_worker_report {
         bool present;
         uint64_t pages_total, pages_free, page_bytes;
         uint32_t page_positions, sequences;
+        uint32_t epoch; /* with which it was last emptied; 0: it has no place in a chain */
     } kv;
     struct {
         uint64_t active, done, failed;

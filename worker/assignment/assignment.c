@@ -34,10 +34,10 @@
 static void reconcile(lh_assignment_keeper *keeper);
 
 static bool is_same_assignment(const lh_control_assignment *a, const lh_control_assignment *b) {
-    return a->generation == b->generation && a->epoch == b->epoch && strcmp(a->chain, b->chain) == 0 &&
-           lh_control_is_same_stage(a, b) && a->wire == b->wire && a->next_is_gateway == b->next_is_gateway &&
-           a->next_tls == b->next_tls && strcmp(a->next_name, b->next_name) == 0 &&
-           strcmp(a->next_address, b->next_address) == 0;
+    return a->generation == b->generation && a->epoch == b->epoch && a->kv_epoch == b->kv_epoch &&
+           strcmp(a->chain, b->chain) == 0 && lh_control_is_same_stage(a, b) && a->wire == b->wire &&
+           a->next_is_gateway == b->next_is_gateway && a->next_tls == b->next_tls &&
+           strcmp(a->next_name, b->next_name) == 0 && strcmp(a->next_address, b->next_address) == 0;
 }
 
 static void report_soon(lh_assignment_keeper *keeper) {
@@ -190,6 +190,7 @@ static void take_place(lh_assignment_keeper *keeper) {
                              .is_last = wanted->last_layer == wanted->layers,
                              .wire = wanted->wire,
                              .steps_max = wanted->steps_max,
+                             .kv_epoch = wanted->kv_epoch,
                              .next_name = wanted->next_name,
                              .next_address = wanted->next_address,
                              .next_tls = wanted->next_tls};

@@ -27,7 +27,7 @@ static void report_assignment(const lh_assignment_keeper *keeper, lh_worker_repo
     }
 }
 
-static void report_kv(const lh_assignment_keeper *keeper, lh_worker_report *report) {
+static void report_kv(const lh_assignment_keeper *keeper, uint32_t epoch, lh_worker_report *report) {
     if (keeper->stage == NULL) {
         return;
     }
@@ -38,6 +38,7 @@ static void report_kv(const lh_assignment_keeper *keeper, lh_worker_report *repo
     report->kv.page_positions = LH_KV_PAGE_POSITIONS;
     report->kv.page_bytes = lh_kv_cache_page_bytes(kv);
     report->kv.sequences = (uint32_t)lh_kv_cache_sequences(kv);
+    report->kv.epoch = epoch;
 }
 
 static void copy_text(char *to, size_t capacity, const char *text) {
@@ -68,6 +69,6 @@ void lh_assignment_fill_report(void *context, lh_worker_report *report) {
     report->compute = status.compute;
     report->next = status.next;
     report_assignment(keeper, report);
-    report_kv(keeper, report);
+    report_kv(keeper, status.kv_epoch, report);
     lh_reserve_report(keeper->reserve, report);
 }

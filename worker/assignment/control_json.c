@@ -69,10 +69,10 @@ static json_t *render_kv(const lh_worker_report *report) {
     if (!report->kv.present) {
         return json_null();
     }
-    return json_pack("{s:I,s:I,s:I,s:I,s:I}", "pages_total", integer(report->kv.pages_total), "pages_free",
-                     integer(report->kv.pages_free), "page_positions", (json_int_t)report->kv.page_positions,
-                     "page_bytes", integer(report->kv.page_bytes), "sequences",
-                     (json_int_t)report->kv.sequences);
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "pages_total", integer(report->kv.pages_total),
+                     "pages_free", integer(report->kv.pages_free), "page_positions",
+                     (json_int_t)report->kv.page_positions, "page_bytes", integer(report->kv.page_bytes),
+                     "sequences", (json_int_t)report->kv.sequences, "epoch", (json_int_t)report->kv.epoch);
 }
 
 char *lh_control_report_render(const lh_worker_report *report) {
@@ -233,19 +233,20 @@ static void parse_stage(fields *f, const char *model_path, lh_control_assignment
     }
 }
 
+/* Some fields may be null, and are not there in the answers of a gateway that does not know them. */
+static bool is_there(const fields *parent, const char *name) {
+    const json_t *value = json_object_get(parent->object, name);
+    return value != NULL && !json_is_null(value);
+}
+
 static lh_status parse_assignment(const fields *parent, lh_control_assignment *assignment) {
     fields f = get_object(parent, "assignment", "assignment");
     assignment->generation = (uint64_t)get_integer(&f, "generation", 0, INT64_MAX);
     get_name(&f, "chain", assignment->chain);
     assignment->epoch = get_u32(&f, "epoch", 0, UINT32_MAX);
+    assignment->kv_epoch = is_there(&f, "kv_epoch") ? get_u32(&f, "kv_epoch", 0, UINT32_MAX) : 0;
     parse_stage(&f, "assignment.model", assignment);
     return f.status == LH_OK ? parse_next(&f, assignment) : f.status;
-}
-
-/* Both may be null, and are not there in the answers of a gateway that does not know them. */
-static bool is_there(const fields *parent, const char *name) {
-    const json_t *value = json_object_get(parent->object, name);
-    return value != NULL && !json_is_null(value);
 }
 
 static void parse_prepare(fields *parent, lh_control_answer *answer) {

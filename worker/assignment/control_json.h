@@ -21,7 +21,7 @@ typedef struct lh_control_model {
 typedef struct lh_control_assignment {
     uint64_t generation;
     char chain[LH_WORKER_NAME_BYTES];
-    uint32_t epoch;
+    uint32_t epoch, kv_epoch; /* kv_epoch: as in lh_server_route */
     lh_control_model model;
     uint32_t first_layer, last_layer, layers;
     uint32_t context, rows_max, steps_max;

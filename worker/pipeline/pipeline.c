@@ -168,8 +168,9 @@ lh_status lh_pipeline_remove(lh_pipeline *pipeline, lh_error *error) {
     return push_control(pipeline, &(lh_control_message){.head.kind = LH_MESSAGE_REMOVE}, error);
 }
 
-lh_status lh_pipeline_reset(lh_pipeline *pipeline, lh_error *error) {
-    return push_control(pipeline, &(lh_control_message){.head.kind = LH_MESSAGE_RESET}, error);
+lh_status lh_pipeline_reset(lh_pipeline *pipeline, bool keeps_kv, lh_error *error) {
+    return push_control(pipeline, &(lh_control_message){.head.kind = LH_MESSAGE_RESET, .keeps_kv = keeps_kv},
+                        error);
 }
 
 lh_status lh_pipeline_begin(lh_pipeline *pipeline, const lh_pipeline_begin_options *options,

@@ -95,8 +95,8 @@ void lh_pipeline_poll(lh_pipeline *pipeline);
 lh_status lh_pipeline_install(lh_pipeline *pipeline, lh_stage *stage, uint32_t steps_max, lh_error *error);
 /* Ends all steps (LH_ERR_STALE) and destroys the stage; on_removed comes also where there was none. */
 lh_status lh_pipeline_remove(lh_pipeline *pipeline, lh_error *error);
-/* Ends all steps (LH_ERR_STALE) and empties the KV cache: the chain was re-formed. */
-lh_status lh_pipeline_reset(lh_pipeline *pipeline, lh_error *error);
+/* Ends all steps (LH_ERR_STALE), and empties the KV cache unless that is kept for a roll call: the chain was re-formed. */
+lh_status lh_pipeline_reset(lh_pipeline *pipeline, bool keeps_kv, lh_error *error);
 
 /* ---- Steps -------------------------------------------------------------------------------------- */
 
@@ -106,6 +106,8 @@ typedef struct lh_pipeline_begin_options {
     uint32_t encoding; /* passed to `encode` */
     uint32_t release_count;
     const lh_batch_release *releases; /* copied */
+    bool
+        calls_roll; /* the releases are a roll call (stage.h), done at once: only before any other step since a reset */
     void *step_context;
 } lh_pipeline_begin_options;
 

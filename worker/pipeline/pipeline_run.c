@@ -156,18 +156,31 @@ static void handle_control(lh_pipeline *pipeline, lh_control_message *message) {
     default:
         assert(message->head.kind == LH_MESSAGE_RESET);
         fail_all(pipeline, "the chain was re-formed");
-        if (pipeline->stage != NULL) {
+        if (pipeline->stage != NULL && !message->keeps_kv) {
             lh_stage_reset(pipeline->stage);
         }
     }
     free(message);
 }
 
+/* At once, so that no other step can begin on what it takes away. */
+static void call_roll(lh_pipeline *pipeline, lh_pipeline_step *step) {
+    step->released = true;
+    lh_status status =
+        lh_stage_call_roll(pipeline->stage, step->releases, step->release_count, &step->failure);
+    if (status != LH_OK) {
+        step->failure.status = status;
+        fail(pipeline, step);
+    }
+}
+
 static void handle_begin(lh_pipeline *pipeline, lh_pipeline_step *step) {
     TAILQ_INSERT_TAIL(&pipeline->steps, step, links);
-    if (pipeline->stage == NULL && step->batch.rows > 0) {
+    if (pipeline->stage == NULL && (step->batch.rows > 0 || step->calls_roll)) {
         lh_fail(&step->failure, LH_ERR_UNAVAILABLE, "the worker has no stage");
         fail(pipeline, step);
+    } else if (step->calls_roll) {
+        call_roll(pipeline, step);
     }
 }
 

@@ -66,6 +66,7 @@ lh_status lh_pipeline_step_create(lh_pipeline *pipeline, const lh_pipeline_begin
     made->decode = options->decode;
     made->encoding = options->encoding;
     made->release_count = options->release_count;
+    made->calls_roll = options->calls_roll;
     made->result_capacity = sampled;
     made->shards_tail = &made->shards;
     made->begin_message.kind = LH_MESSAGE_BEGIN;

@@ -44,6 +44,7 @@ typedef struct lh_control_message {
     lh_message head;
     lh_stage *stage;
     uint32_t steps_max;
+    bool keeps_kv;
 } lh_control_message;
 
 /* Made by the I/O thread, which keeps the pointer until on_ended; all fields but the first group are the
@@ -58,6 +59,7 @@ struct lh_pipeline_step {
     lh_batch batch; /* its arrays and the releases lie behind this struct */
     uint32_t release_count;
     const lh_batch_release *releases;
+    bool calls_roll;
     uint32_t result_count, result_capacity;
     lh_pipeline_result *results; /* one for each sampled segment */
 

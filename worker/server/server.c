@@ -183,8 +183,12 @@ lh_status lh_server_set_route(lh_server *server, const lh_server_route *route, l
             return status;
         }
     }
+    bool keeps_kv = server->kv_epoch != 0 && server->kv_epoch == route->kv_epoch;
     fail_steps(server, LH_ERR_STALE, "the chain was re-formed");
-    status = lh_pipeline_reset(server->pipeline, error);
+    status = lh_pipeline_reset(server->pipeline, keeps_kv, error);
+    server->kv_epoch = status != LH_OK ? 0 : keeps_kv ? server->kv_epoch : route->epoch;
+    server->awaits_roll = keeps_kv;
+    server->has_begun = false;
     if (!keep_next) {
         close_next(server);
         server->next = next;
@@ -218,6 +222,7 @@ lh_status lh_server_remove(lh_server *server, void (*on_removed_callback)(void *
     lh_server_meter_init(&server->meter, &(lh_compute_profile){0}, lh_clock_us());
     server->on_removed = on_removed_callback;
     server->removed_context = context;
+    server->kv_epoch = 0;
     fail_steps(server, LH_ERR_STALE, "the worker's stage was taken away");
     close_next(server);
     server->routed = false;
@@ -237,7 +242,8 @@ void lh_server_watch(lh_server *server, void (*on_change)(void *), void (*on_tro
 void lh_server_read_status(const lh_server *server, lh_server_status *status) {
     *status = (lh_server_status){.steps_active = server->step_count,
                                  .steps_done = server->steps_done,
-                                 .steps_failed = server->steps_failed};
+                                 .steps_failed = server->steps_failed,
+                                 .kv_epoch = server->kv_epoch};
     lh_server_meter_read(&server->meter, lh_clock_us(), &status->compute);
     if (server->next != NULL) {
         lh_worker_client_read_profile(server->next, &status->next);

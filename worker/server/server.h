@@ -37,6 +37,7 @@ typedef struct lh_server_route {
     bool is_first, is_last;
     lh_wire_type wire;
     uint32_t steps_max;
+    uint32_t kv_epoch; /* the KV cache stays where it was last emptied with this epoch; 0: it is emptied */
     const char *next_name; /* "" is the gateway */
     const char *next_address;
     bool next_tls;
@@ -46,6 +47,7 @@ typedef struct lh_server_status {
     uint64_t steps_active, steps_done, steps_failed;
     lh_compute_profile compute; /* of the stage; no points: nothing is known, or there is none */
     lh_hop_profile next;
+    uint32_t kv_epoch; /* with which the KV cache was last emptied; 0: there is no place in a chain */
 } lh_server_status;
 
 /* Starts to listen, and the compute thread. Texts are copied. Errors: those of lh_h2_server_create,
@@ -64,8 +66,8 @@ lh_status lh_server_install(lh_server *server, lh_stage *stage, uint32_t steps_m
 /* Ends all steps and destroys the stage; then on_removed (also where there was none). The route goes, too.
  * One at a time. */
 lh_status lh_server_remove(lh_server *server, void (*on_removed)(void *), void *context, lh_error *error);
-/* Steps are taken for this route from now on; those of the one before are answered with 409, the KV cache is
- * emptied. The connection to the next hop stays where it is the same. Texts are copied. */
+/* Steps are taken for this route from now on; those of the one before are answered with 409. The KV cache is emptied, or stays (kv_epoch):
+ * then the first step has to be a roll call. The connection to the next hop stays where it is the same. Texts are copied. */
 lh_status lh_server_set_route(lh_server *server, const lh_server_route *route, lh_error *error);
 
 /* on_change is called when the next hop came up or went down, on_trouble when a step failed or was cancelled. NULL: nobody. */

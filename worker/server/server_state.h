@@ -80,6 +80,9 @@ struct lh_server {
     bool routed; /* place is set */
     lh_server_place place;
     lh_step_window window; /* the steps of this epoch that have come */
+    uint32_t kv_epoch;     /* with which the KV cache was last emptied; 0: it has no place */
+    bool awaits_roll;      /* it was kept, and no step has come since */
+    bool has_begun;        /* a step of this epoch has come */
     int64_t passed_us;     /* when a step was last taken by the next hop; 0: none was */
     bool hop_is_suspect;   /* a step was given up that the next hop had not answered for long */
     lh_server_steps steps;

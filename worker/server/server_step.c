@@ -204,16 +204,37 @@ static lh_status check_epoch(const lh_server_step *step, const lh_step_manifest 
     return LH_OK;
 }
 
+/* A cache that was kept goes on only from what the gateway knows of it; and what has begun is not taken away again. */
+static lh_status check_roll(const lh_server_step *step, const lh_step_manifest *manifest, lh_error *error) {
+    lh_server *server = step->server;
+    bool has_begun = server->has_begun;
+    server->has_begun = true;
+    if (manifest->calls_roll && has_begun) {
+        return lh_fail(error, LH_ERR_INVALID, "step %llu calls the roll, but is not the first of its epoch",
+                       (unsigned long long)step->number);
+    }
+    if (!manifest->calls_roll && server->awaits_roll) {
+        return lh_fail(error, LH_ERR_INVALID,
+                       "step %llu came without a roll call before it: this worker has kept its KV cache",
+                       (unsigned long long)step->number);
+    }
+    return LH_OK;
+}
+
 static lh_status begin(lh_server_step *step, const lh_step_manifest *manifest, lh_error *error) {
     lh_pipeline_begin_options options = {.decode = manifest->step_class == LH_STEP_DECODE,
                                          .encoding = (uint32_t)step->server->place.route.wire,
                                          .release_count = manifest->release_count,
                                          .releases = (const lh_batch_release *)manifest->releases,
+                                         .calls_roll = manifest->calls_roll && step->server->awaits_roll,
                                          .step_context = step};
     lh_batch_segment *segments = NULL;
     lh_status status = lh_server_batch(manifest, &options.batch, &segments, error);
     if (status == LH_OK) {
         status = lh_pipeline_begin(step->server->pipeline, &options, &step->pipeline_step, error);
+    }
+    if (status == LH_OK && options.calls_roll) {
+        step->server->awaits_roll = false;
     }
     free(segments);
     return status;
@@ -248,6 +269,9 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
         lh_server_times_note(step->times, LH_MOMENT_MANIFEST);
     }
     lh_status status = check_epoch(step, manifest, error);
+    if (status == LH_OK) {
+        status = check_roll(step, manifest, error);
+    }
     if (status == LH_OK) {
         status = begin(step, manifest, error); /* first, so that it computes while the manifest goes on */
     }

@@ -19,7 +19,8 @@ typedef struct lh_batch_segment {
     lh_sample_request request; /* where sample is set */
 } lh_batch_segment;
 
-/* Shortens a sequence to the whole pages of its first `keep` positions; 0: forgets it. */
+/* Shortens a sequence to the whole pages of its first `keep` positions; 0: forgets it. In a roll call (stage.h): it goes on from
+ * exactly these. */
 typedef struct lh_batch_release {
     uint64_t sequence;
     uint32_t keep;

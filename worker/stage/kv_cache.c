@@ -11,7 +11,7 @@
 struct lh_kv_sequence {
     uint64_t number;
     uint32_t length, written, pages, pins;
-    bool released;
+    bool released, is_named;
     uint32_t table_pages; /* room in each table */
     uint32_t kv_heads, head_dim;
     uint32_t *page_numbers; /* [table_pages] */
@@ -213,7 +213,7 @@ static lh_status sequence_open(lh_kv_cache *cache, uint64_t number, lh_kv_sequen
     lh_kv_sequence **bucket = &cache->buckets[bucket_of(cache, number)];
     sequence->number = number;
     sequence->length = sequence->written = sequence->pages = sequence->pins = 0;
-    sequence->released = false;
+    sequence->released = sequence->is_named = false;
     sequence->next = *bucket;
     *bucket = sequence;
     cache->sequence_count++;
@@ -317,6 +317,34 @@ void lh_kv_cache_release_all(lh_kv_cache *cache) {
     for (uint32_t i = 0; i <= cache->bucket_mask; i++) {
         while (cache->buckets[i] != NULL) {
             sequence_release(cache, cache->buckets[i]);
+        }
+    }
+}
+
+lh_status lh_kv_cache_name(lh_kv_cache *cache, uint64_t number, uint32_t positions, lh_error *error) {
+    lh_kv_sequence *sequence = lh_kv_cache_find(cache, number);
+    uint32_t written = sequence == NULL ? 0 : sequence->written;
+    if (positions == 0 || positions > written) {
+        return lh_fail(error, LH_ERR_INVALID,
+                       "KV cache: sequence %llu is to go on from %u positions, but %u are written here",
+                       (unsigned long long)number, positions, written);
+    }
+    lh_kv_cache_truncate(cache, sequence, positions);
+    sequence->is_named = true;
+    return LH_OK;
+}
+
+void lh_kv_cache_release_unnamed(lh_kv_cache *cache) {
+    for (uint32_t i = 0; i <= cache->bucket_mask; i++) {
+        lh_kv_sequence *sequence = cache->buckets[i];
+        while (sequence != NULL) {
+            lh_kv_sequence *next = sequence->next;
+            if (!sequence->is_named) {
+                sequence_release(cache, sequence);
+            } else {
+                sequence->is_named = false;
+            }
+            sequence = next;
         }
     }
 }

@@ -43,6 +43,12 @@ lh_status lh_kv_cache_fork(lh_kv_cache *cache, uint64_t sequence, uint64_t sourc
 void lh_kv_cache_release(lh_kv_cache *cache, uint64_t sequence, uint32_t keep);
 void lh_kv_cache_release_all(lh_kv_cache *cache);
 
+/* The sequence goes on from exactly its first `positions`, and lh_kv_cache_release_unnamed leaves it alone. No step has it
+ * pinned. LH_ERR_INVALID: it is not there, or fewer are written, or positions is 0. */
+lh_status lh_kv_cache_name(lh_kv_cache *cache, uint64_t sequence, uint32_t positions, lh_error *error);
+/* Forgets all sequences that have not been named since this was last called. */
+void lh_kv_cache_release_unnamed(lh_kv_cache *cache);
+
 /* While a sequence is pinned its pages stay. The last unpin frees a released sequence and one of length 0. */
 void lh_kv_sequence_pin(lh_kv_sequence *sequence);
 void lh_kv_cache_unpin(lh_kv_cache *cache, lh_kv_sequence *sequence);

@@ -162,3 +162,15 @@ void lh_stage_reset(lh_stage *stage) {
 void lh_stage_release(lh_stage *stage, uint64_t sequence, uint32_t keep) {
     lh_kv_cache_release(stage->kv, sequence, keep);
 }
+
+lh_status lh_stage_call_roll(lh_stage *stage, const lh_batch_release *roll, uint32_t count, lh_error *error) {
+    for (uint32_t i = 0; i < count; i++) {
+        lh_status status = lh_kv_cache_name(stage->kv, roll[i].sequence, roll[i].keep, error);
+        if (status != LH_OK) {
+            lh_kv_cache_release_all(stage->kv);
+            return status;
+        }
+    }
+    lh_kv_cache_release_unnamed(stage->kv);
+    return LH_OK;
+}

@@ -97,3 +97,6 @@ void lh_stage_release(lh_stage *stage, uint64_t sequence, uint32_t keep);
 
 /* Only while no step is between begin and end. A new epoch: every sequence is released. */
 void lh_stage_reset(lh_stage *stage);
+/* The same, but these go on, each from exactly its first `keep` positions. LH_ERR_INVALID: one of them has fewer here, or none; then
+ * every sequence is released. */
+lh_status lh_stage_call_roll(lh_stage *stage, const lh_batch_release *roll, uint32_t count, lh_error *error);

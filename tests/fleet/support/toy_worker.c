@@ -35,7 +35,7 @@ typedef struct job {
 /* Some positions of one sequence or, once it is full, of several. */
 typedef struct toy_page {
     uint32_t holders;
-    uint64_t states[TOY_LAYERS]; /* after its last position so far */
+    uint64_t states[][TOY_LAYERS]; /* [page_positions]: after each */
 } toy_page;
 
 typedef struct held_sequence {
@@ -62,6 +62,9 @@ struct toy_worker {
     bool has_assignment;
     lh_worker_stage_state state;
     uint32_t epoch, first_layer, last_layer, layers;
+    uint32_t kv_epoch; /* with which the KV cache was last emptied; 0: it has no place in a chain */
+    bool awaits_roll,
+        has_begun; /* in this epoch: the cache was kept and no roll was called; a step has come */
     uint32_t loaded_first, loaded_last;     /* what is in memory: loading it again takes no time */
     uint32_t prepared_first, prepared_last; /* beside it: being loaded until then; 0, 0: nothing */
     bool prepares_hold;
@@ -148,14 +151,27 @@ static void push_page(held_sequence *held, toy_page *page) {
     held->pages[held->page_count++] = page;
 }
 
-/* A page for the next position, which begins where the one before it ends. */
+/* A page for the next position. */
 static void begin_page(toy_worker *worker, held_sequence *held) {
-    toy_page *page = calloc(1, sizeof *page);
+    toy_page *page = calloc(1, sizeof *page + worker->options.page_positions * sizeof page->states[0]);
     assert(page);
-    if (held->page_count > 0)
-        memcpy(page->states, held->pages[held->page_count - 1]->states, sizeof page->states);
     push_page(held, page);
     worker->figures.pages++;
+}
+
+static uint64_t *states_at(const toy_worker *worker, const held_sequence *held, uint32_t position) {
+    uint32_t size = worker->options.page_positions;
+    return held->pages[position / size]->states[position % size];
+}
+
+/* Those of the next position, which go on from the last one's. */
+static uint64_t *next_states(toy_worker *worker, held_sequence *held) {
+    if (held->length % worker->options.page_positions == 0)
+        begin_page(worker, held);
+    uint64_t *states = states_at(worker, held, held->length);
+    if (held->length > 0)
+        memcpy(states, states_at(worker, held, held->length - 1), TOY_LAYERS * sizeof *states);
+    return states;
 }
 
 static void forget(toy_worker *worker, held_sequence **link) {
@@ -206,6 +222,38 @@ static void release(toy_worker *worker, const lh_step_release *release) {
     (*link)->length = kept * worker->options.page_positions;
     if (kept == 0)
         forget(worker, link);
+}
+
+static const lh_step_release *find_named(const job *j, uint64_t sequence) {
+    for (uint32_t i = 0; i < j->manifest.release_count; i++)
+        if (j->releases[i].sequence == sequence)
+            return &j->releases[i];
+    return NULL;
+}
+
+/* Only what is named goes on, from exactly so many positions. */
+static bool call_roll(toy_worker *worker, const job *j) {
+    for (uint32_t i = 0; i < j->manifest.release_count; i++) {
+        const held_sequence *held = find_held(worker, j->releases[i].sequence);
+        if (held && held->length >= j->releases[i].keep)
+            continue;
+        note_breach(worker, "a roll call names what is not here");
+        empty_kv(worker);
+        return false;
+    }
+    for (held_sequence **link = &worker->held; *link;) {
+        const lh_step_release *named = find_named(j, (*link)->sequence);
+        if (!named) {
+            forget(worker, link);
+            continue;
+        }
+        uint32_t size = worker->options.page_positions;
+        while ((*link)->page_count > (named->keep + size - 1) / size)
+            drop_page(worker, *link);
+        (*link)->length = named->keep;
+        link = &(*link)->next;
+    }
+    return true;
 }
 
 /* The sequence of a segment; NULL: it does not fit what is here. */
@@ -338,20 +386,18 @@ static bool compute(toy_worker *worker, job *j) {
             return false;
         }
         for (uint32_t r = 0; r < segment->rows; r++, row++, held->length++) {
-            if (held->length % worker->options.page_positions == 0)
-                begin_page(worker, held);
-            toy_page *page = held->pages[held->page_count - 1];
-            if (page->holders > 1)
+            uint64_t *states = next_states(worker, held);
+            if (held->pages[held->page_count - 1]->holders > 1)
                 note_breach(worker, "a shared page is written");
             uint64_t value = worker->first_layer == 0 ? toy_embed(j->tokens[row]) : j->values[row];
             for (uint32_t layer = worker->first_layer; layer < worker->last_layer; layer++)
-                value = toy_layer(&page->states[layer], layer, held->length, value);
+                value = toy_layer(&states[layer], layer, held->length, value);
             j->values[row] = value;
         }
         if (segment->sample && segment->sampling.counter != held->length)
             note_breach(worker, "wrong counter");
     }
-    for (uint32_t i = 0; i < j->manifest.release_count; i++)
+    for (uint32_t i = 0; i < j->manifest.release_count && !j->manifest.calls_roll; i++)
         release(worker, &j->releases[i]);
     if (worker->figures.pages <= worker->options.pages_total)
         return true;
@@ -518,6 +564,19 @@ static lh_status read_body(const message *received, uint32_t width, job *j) {
     return status;
 }
 
+/* A cache that was kept goes on from a roll call, the first step of an epoch, and from nothing else. */
+static lh_status judge_roll(toy_worker *worker, const job *j) {
+    bool is_first = !worker->has_begun, calls_roll = j->manifest.calls_roll, is_awaited = worker->awaits_roll;
+    worker->has_begun = true;
+    if ((calls_roll && !is_first) || (!calls_roll && is_awaited)) {
+        if (!worker->has_failed)
+            note_breach(worker, calls_roll ? "a roll call that is not the first step" : "no roll call");
+        return LH_ERR_INVALID;
+    }
+    worker->awaits_roll = false;
+    return is_awaited && !call_roll(worker, j) ? LH_ERR_INVALID : LH_OK;
+}
+
 static lh_status judge(toy_worker *worker, const job *j) {
     uint32_t in_progress = 0;
     for (const job *other = worker->jobs; other; other = other->next)
@@ -534,7 +593,7 @@ static lh_status judge(toy_worker *worker, const job *j) {
         worker->figures.repeated++;
         return LH_ERR_STALE;
     }
-    return LH_OK;
+    return judge_roll(worker, j);
 }
 
 static void take_request(toy_worker *worker, const message *received) {
@@ -625,6 +684,7 @@ void toy_worker_on_connection(toy_worker *worker, int from, int to, bool connect
 static void drop_assignment(toy_worker *worker) {
     fail_all_jobs(worker, LH_ERR_STALE);
     empty_kv(worker);
+    worker->kv_epoch = 0;
     worker->has_assignment = false;
     worker->loaded_first = worker->loaded_last = 0;
     worker->state = LH_WORKER_IDLE;
@@ -664,11 +724,24 @@ static void prepare(toy_worker *worker, const lh_fleet_answer *answered) {
     }
 }
 
+/* What is of an earlier epoch stays where the gateway says so and means this very cache. */
+static void keep_or_empty_kv(toy_worker *worker, const lh_assignment *assignment) {
+    bool is_same =
+        worker->first_layer == assignment->first_layer && worker->last_layer == assignment->last_layer;
+    bool keeps = is_same && worker->kv_epoch != 0 && worker->kv_epoch == assignment->kv_epoch;
+    if (!keeps) {
+        empty_kv(worker);
+        worker->kv_epoch = assignment->epoch;
+    }
+    worker->awaits_roll = keeps;
+    worker->has_begun = false;
+}
+
 static void adopt(toy_worker *worker, const lh_assignment *assignment) {
     int next_node =
         assignment->next ? worker->world.node_of(worker->world.context, assignment->next->name) : 0;
     fail_all_jobs(worker, LH_ERR_STALE);
-    empty_kv(worker);
+    keep_or_empty_kv(worker, assignment);
     if (worker->next_node >= 0 && worker->next_node != next_node)
         network_close(worker->world.net, worker->node, worker->next_node);
     worker->has_assignment = true;
@@ -730,6 +803,7 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
     report->kv.present = worker->state == LH_WORKER_READY;
     report->kv.pages_total = worker->options.pages_total;
     report->kv.page_positions = worker->options.page_positions;
+    report->kv.epoch = worker->kv_epoch;
 }
 
 /* The report leaves now; gateway and answer are at the same instant, a round trip later. What changes is reported at once. */
@@ -783,6 +857,7 @@ static void forget_everything(toy_worker *worker) {
     worker->has_assignment = worker->is_leaving = false;
     worker->loaded_first = worker->loaded_last = 0;
     worker->prepared_first = worker->prepared_last = 0;
+    worker->kv_epoch = 0;
     worker->next_node = -1;
 }
 
@@ -808,5 +883,7 @@ void toy_worker_set_leaving(toy_worker *worker, bool leaving) {
 }
 
 toy_worker_figures toy_worker_current_figures(const toy_worker *worker) {
-    return worker->figures;
+    toy_worker_figures figures = worker->figures;
+    figures.awaits_roll = worker->awaits_roll;
+    return figures;
 }

@@ -39,6 +39,7 @@ typedef struct toy_worker_figures {
     uint64_t waits;     /* loads in which the stage that was to serve was awaited */
     uint32_t sequences; /* held now */
     uint32_t pages;
+    bool awaits_roll; /* what is held is still to be cut to what the gateway knows of */
 } toy_worker_figures;
 
 toy_worker *toy_worker_create(const toy_world *world, const toy_worker_options *options, int node);

@@ -49,9 +49,14 @@ uint64_t blocks_held(const lh_scheduler *scheduler) {
     return ledger->blocks_total - lh_kv_ledger_blocks_free(ledger);
 }
 
+static const lh_kv_ledger two_stages = {.stage_count = 2, .stages = {{16, 100}, {16, 100}}};
+
 void bring_chain_up(lh_scheduler *scheduler, uint32_t epoch, int64_t now_us) {
-    const lh_kv_ledger chain = {.stage_count = 2, .stages = {{16, 100}, {16, 100}}};
-    lh_scheduler_chain_up(scheduler, epoch, &chain, now_us);
+    lh_scheduler_chain_up(scheduler, epoch, &two_stages, now_us);
+}
+
+void bring_chain_back(lh_scheduler *scheduler, uint32_t epoch, bool has_kept) {
+    lh_scheduler_chain_back(scheduler, epoch, &two_stages, has_kept, 0);
 }
 
 lh_cost_chain costs_of_chain(void) {

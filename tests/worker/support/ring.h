@@ -45,7 +45,7 @@ typedef struct ring {
     lh_model_config config;
     lh_step_cut
         cuts[RING_WORKERS_MAX]; /* of each hop, as options.column_shards says: put into steps without any */
-    uint32_t epoch;
+    uint32_t epoch, kv_epoch;   /* kv_epoch: in the routes that are set */
     ring_worker workers[RING_WORKERS_MAX];
     lh_h2_server *gateway;
     char gateway_address[32];

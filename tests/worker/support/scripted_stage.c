@@ -130,6 +130,15 @@ void lh_stage_reset(lh_stage *stage) {
     note("reset, ");
 }
 
+lh_status lh_stage_call_roll(lh_stage *stage, const lh_batch_release *roll, uint32_t count, lh_error *error) {
+    (void)stage;
+    for (uint32_t i = 0; i < count; i++) {
+        note("name %llu at %u, ", (unsigned long long)roll[i].sequence, roll[i].keep);
+    }
+    note("forget the rest, ");
+    return scripted_status("roll", count, error);
+}
+
 lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step **step, lh_error *error) {
     (void)stage;
     note("begin %u, ", batch->tokens[0]);
