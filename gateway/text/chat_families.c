@@ -5,6 +5,8 @@
 #define CHATML_TURN                                                                                          \
     { "<|im_start|>" LH_CHAT_ROLE "\n", "<|im_end|>\n" }
 #define CHATML_GENERATION "<|im_start|>assistant\n"
+#define QWEN_TOOL                                                                                            \
+    { "\n<tool_response>\n", "\n</tool_response>" }
 #define LLAMA3_TURN                                                                                          \
     { "<|start_header_id|>" LH_CHAT_ROLE "<|end_header_id|>\n\n", "<|eot_id|>" }
 #define LLAMA3_GENERATION "<|start_header_id|>assistant<|end_header_id|>\n\n"
@@ -20,6 +22,7 @@ enum {
     CHATML,
     CHATML_BOS,
     QWEN2_5,
+    QWEN3,
     LLAMA3,
     LLAMA3_1,
     LLAMA2,
@@ -28,6 +31,7 @@ enum {
     MISTRAL_V3_TEKKEN,
     MISTRAL_V7,
     GEMMA,
+    GEMMA_3,
     PHI3_MINI,
     PHI3_MEDIUM,
     PHI3_5,
@@ -57,9 +61,18 @@ static const lh_chat_family families[FAMILIES] = {
                  .system = CHATML_TURN,
                  .user = CHATML_TURN,
                  .assistant = CHATML_TURN,
-                 .tool = {"\n<tool_response>\n", "\n</tool_response>"},
+                 .tool = QWEN_TOOL,
                  .generation = CHATML_GENERATION,
                  .joins_tools = true},
+    [QWEN3] = {.name = "qwen3",
+               .opening = "",
+               .system = CHATML_TURN,
+               .user = CHATML_TURN,
+               .assistant = CHATML_TURN,
+               .tool = QWEN_TOOL,
+               .generation = CHATML_GENERATION,
+               .joins_tools = true,
+               .thinks = true},
     [LLAMA3] = {.name = "llama-3",
                 .opening = LH_CHAT_BOS,
                 .system = LLAMA3_TURN,
@@ -130,6 +143,18 @@ static const lh_chat_family families[FAMILIES] = {
                .trims = true,
                .alternation = ALTERNATE,
                .leading_system = "System role not supported"},
+    [GEMMA_3] = {.name = "gemma-3",
+                 .opening = LH_CHAT_BOS,
+                 .system = GEMMA_TURN("system"),
+                 .user = GEMMA_TURN("user"),
+                 .assistant = GEMMA_TURN("model"),
+                 .tool = GEMMA_TURN("tool"),
+                 .generation = "<start_of_turn>model\n",
+                 .system_place = LH_CHAT_SYSTEM_IN_FIRST_USER,
+                 .first_system = {"", "\n\n"},
+                 .trims = true,
+                 .keeps_system = true,
+                 .alternation = ALTERNATE},
     [PHI3_MINI] = {.name = "phi-3-mini",
                    .opening = LH_CHAT_BOS,
                    .user = {"<|user|>\n", "<|end|>\n<|assistant|>\n"},
@@ -175,16 +200,25 @@ static const struct {
     {0xe6f037125d2d094a, CHATML}, /* Hermes, SmolLM, Qwen 1.5 ... */
     {0x23a478edd2ca70d8, CHATML}, /* the same, add_generation_prompt given a default */
     {0x627d7967f22ec51e, CHATML}, /* with a default system message: SmolLM2, Qwen2 */
-    {0xe693cb350db9ad09, CHATML_BOS},  {0x83ae9d9804f53122, QWEN2_5},
-    {0xff0555803fa8b107, LLAMA3},      {0x0b3c286fabfe737d, LLAMA3},  /* always with the head of the answer */
-    {0x4e65ac79fc85e7c0, LLAMA3_1},                                   /* Llama 3.1 and 3.3 */
-    {0x141be0289eda8873, LLAMA3_1},                                   /* Llama 3.2 */
-    {0xbd4f2b31814dce6b, LLAMA2},      {0xf9316012ac10ebc8, MISTRAL}, /* Mistral 7B Instruct v0.1, v0.2 */
-    {0xd3bcfe89254f4ea4, MISTRAL_V1},  {0xd0826c5a5ea1c44e, MISTRAL_V3_TEKKEN}, /* Mistral Nemo */
-    {0x05ac067455c86f0e, MISTRAL_V7},                                           /* Mistral Large 2411 */
-    {0xb8c2b4eef3130ae8, GEMMA},                                                /* Gemma 1 and 2 */
-    {0x11b4bf1b766a569f, PHI3_MINI},   {0x955675693d895b0e, PHI3_MEDIUM},
-    {0x7c2e236d2ef19fc7, PHI3_5},      {0x66b3af8b2dd403aa, PHI4},
+    {0xe693cb350db9ad09, CHATML_BOS},
+    {0x83ae9d9804f53122, QWEN2_5},
+    {0x0f1bcad76a7c285c, QWEN3},
+    {0x35a6affb9da9217e, QWEN3}, /* the same for content that may be no text */
+    {0xff0555803fa8b107, LLAMA3},
+    {0x0b3c286fabfe737d, LLAMA3},   /* always with the head of the answer */
+    {0x4e65ac79fc85e7c0, LLAMA3_1}, /* Llama 3.1 and 3.3 */
+    {0x141be0289eda8873, LLAMA3_1}, /* Llama 3.2 */
+    {0xbd4f2b31814dce6b, LLAMA2},
+    {0xf9316012ac10ebc8, MISTRAL}, /* Mistral 7B Instruct v0.1, v0.2 */
+    {0xd3bcfe89254f4ea4, MISTRAL_V1},
+    {0xd0826c5a5ea1c44e, MISTRAL_V3_TEKKEN}, /* Mistral Nemo */
+    {0x05ac067455c86f0e, MISTRAL_V7},        /* Mistral Large 2411 */
+    {0xb8c2b4eef3130ae8, GEMMA},             /* Gemma 1 and 2 */
+    {0xb907f0b8386455b2, GEMMA_3},
+    {0x11b4bf1b766a569f, PHI3_MINI},
+    {0x955675693d895b0e, PHI3_MEDIUM},
+    {0x7c2e236d2ef19fc7, PHI3_5},
+    {0x66b3af8b2dd403aa, PHI4},
     {0xe8dd6e58d77d9824, ZEPHYR}, /* Zephyr, TinyLlama */
     {0x2b9d9f4595dba457, DEEPSEEK_V2},
 };

@@ -31,6 +31,8 @@ typedef struct lh_chat_family {
     lh_chat_system system_place;
     lh_chat_turn first_system;
     bool trims;              /* content without the white space around it */
+    bool keeps_system;       /* ... but for a system message within a user's turn */
+    bool thinks;             /* earlier answers are without their thoughts (chat_thinking.h) */
     bool skips_empty_system; /* a system message without content has no turn */
     bool joins_tools;        /* tool messages in a row share one user's turn of ChatML */
     /* Refusals in the templates' own words. */

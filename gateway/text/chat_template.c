@@ -4,6 +4,7 @@
 #include "gateway/text/chat_template.h"
 
 #include "gateway/text/chat_families.h"
+#include "gateway/text/chat_thinking.h"
 #include "gateway/text/utf8.h"
 
 #include <stdio.h>
@@ -193,12 +194,34 @@ static lh_status add_tool_turn(script *out, const lh_chat_message *messages, siz
     return status;
 }
 
+/* An answer of a thinking model. After the user's last question it keeps its thought; the last message gets one,
+ * even an empty one. */
+static lh_status add_thinking_turn(script *out, const lh_chat_message *messages, size_t count, size_t i) {
+    const lh_chat_turn *turn = &out->chat_template->family->assistant;
+    lh_chat_thinking said =
+        lh_chat_thinking_split((lh_text){messages[i].content, messages[i].content_length});
+    bool recent = i > lh_chat_thinking_last_query(messages, count);
+    lh_status status = add_own(out, turn->before, "assistant");
+    if (!status && recent && (i + 1 == count || said.thought.length > 0)) {
+        said.answer = lh_chat_thinking_strip(said.answer);
+        if ((status = add_own(out, "<think>\n", "")) ||
+            (status = add(out, said.thought.bytes, said.thought.length, false)))
+            return status;
+        status = add_own(out, "\n</think>\n\n", "");
+    }
+    if (status || (status = add(out, said.answer.bytes, said.answer.length, false)))
+        return status;
+    return add_own(out, turn->after, "assistant");
+}
+
 static lh_status add_turn(script *out, const lh_chat_message *messages, size_t count, size_t i) {
     const lh_chat_family *family = out->chat_template->family;
     const char *role = messages[i].role;
     const lh_chat_turn *turn = turn_of(family, role);
     if (family->joins_tools && is_role(&messages[i], "tool"))
         return add_tool_turn(out, messages, count, i);
+    if (family->thinks && is_role(&messages[i], "assistant"))
+        return add_thinking_turn(out, messages, count, i);
     if (family->skips_empty_system && is_role(&messages[i], "system") && messages[i].content_length == 0)
         return LH_OK;
     lh_status status;
@@ -207,13 +230,15 @@ static lh_status add_turn(script *out, const lh_chat_message *messages, size_t c
     return add_own(out, turn->after, role);
 }
 
-/* A user's turn with the system message in it. Templates that strip do so with the two put together. */
+/* A user's turn with the system message in it. Most templates that strip do so with the two put together. */
 static lh_status add_user_turn_with_system(script *out, const lh_chat_message *system,
                                            const lh_chat_message *user) {
     const lh_chat_family *family = out->chat_template->family;
     lh_text content = {user->content, user->content_length};
     lh_text wrap = {family->first_system.after, strlen(family->first_system.after)};
-    if (family->trims) {
+    if (family->trims && family->keeps_system) {
+        content = strip_right(strip_left(content));
+    } else if (family->trims) {
         content = strip_right(content);
         wrap = content.length ? wrap : strip_right(wrap);
     }
