@@ -34,6 +34,8 @@
 
 /* Bounds of input and output spans are multiples of this (the quantization block, two output tiles). */
 #define LH_SPAN_COLUMNS 32u
+/* A window of attention that no sequence outgrows. */
+#define LH_ATTENTION_ALL UINT32_MAX
 /* Outputs that are interleaved in packed weights; keys that are interleaved in a page of the KV cache. */
 #define LH_LANES 16u
 
@@ -122,9 +124,31 @@ typedef struct lh_kernels {
     /* y[row][c] = y[row][c] * scale[row] for c in columns. */
     void (*scale_rows)(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale);
 
+    /* y[row][c] = fma(y[row][c], scale[row], bias[c]) for c in columns: scale_rows where outputs have a bias. */
+    void (*scale_add_rows)(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale,
+                           const float *bias);
+
+    /* RMSNorm of each head alone, x[rows][heads][head_dim] in place, gain[head_dim]: sum is the lanes-and-tree
+     * sum of squares of a head (lane d % 16), s = 1 / sqrt(sum / head_dim + epsilon), x[d] = (x[d] * s) * gain[d]. */
+    void (*norm_heads)(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim,
+                       const float *gain, float epsilon);
+
+    /* y += RMSNorm(x), both [rows][width] (a norm behind a branch, before the residual): s as above over the whole
+     * row, y[row][c] = fma(x[row][c] * gain[c], s, y[row][c]). */
+    void (*norm_add)(float *y, const float *x, size_t stride, uint32_t rows, uint32_t width,
+                     const float *gain, float epsilon);
+
     /* y[row][c] = silu(gate[row][c]) * up[row][c]; silu(v) = v / (1 + exp(-v)) with our exp (SwiGLU,
      * arXiv:2002.05202), a zero below -88.73 where exp overflows. y may be gate. */
     void (*silu_mul)(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
+                     lh_span columns);
+
+    /* y[row][c] = gelu(gate[row][c]) * up[row][c], with the tanh form of GELU (arXiv:1606.08415),
+     * gelu(v) = v / 2 * (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) = v / (1 + exp(-2 sqrt(2 / pi) (v + 0.044715 v^3))):
+     *   e = exp(v * fma(v * v, LH_GELU_CUBIC, LH_GELU_LINEAR))   with our exp;   y = (v / (1 + e)) * up
+     * a zero where exp overflows (below -10.05). Error of gelu, over all floats: below 2 ulp from 0 on, 5e-8 below,
+     * which is 32 ulp down to -5. y may be gate. */
+    void (*gelu_mul)(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
                      lh_span columns);
 
     /* Rotates pairs of x[rows][heads][head_dim] (row stride `stride`) in place by cosine[rows][rotated / 2],
@@ -141,14 +165,16 @@ typedef struct lh_kernels {
 
     /* Causal attention of rows at positions [first, first + rows) of ONE sequence for KV head `kv_head` and
      * the `group` query heads that share it: y[rows][heads][head_dim], q the same (row strides given),
-     * reading keys and values at positions 0 .. own position. s[t] = scale * chain over d of q[d] * k[t][d]
-     *   m = max s;  p[t] = exp(s[t] - m);  z = lanes-and-tree sum of p over t (lane t % 16)
+     * reading keys and values at the last `window` positions up to and with the own one (window > 0;
+     * LH_ATTENTION_ALL: from 0 on), the first of which is f. s[t] = scale * chain over d of q[d] * k[t][d]
+     *   m = max s;  p[t] = exp(s[t] - m);  z = lanes-and-tree sum of p over t (lane (t - f) % 16)
      *   y[d] = (chain over t ascending of p[t] * v[t][d]) * (1 / z)
-     * What the pages hold at later positions may be read but does not count. y may be q.
+     * What the pages hold at other positions may be read but does not count; pages wholly before the first row's
+     * window are not read. y may be q.
      * scratch: lh_attention_scratch_bytes, 64-byte aligned, one per calling thread. */
     void (*attention)(float *y, size_t y_stride, const float *q, size_t q_stride,
                       const struct lh_kv_view *view, uint32_t kv_head, uint32_t group, uint32_t first,
-                      uint32_t rows, float scale, void *scratch);
+                      uint32_t rows, uint32_t window, float scale, void *scratch);
 
     /* y[i] = exp(x[i] - shift) with our exp; returns the lanes-and-tree sum of y (softmax, sampling). */
     float (*exp_sum)(float *y, const float *x, float shift, size_t count);
@@ -187,12 +213,15 @@ size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t head_d
 /* ---- Angles and logarithms: start-up and once a step, the same code on every machine --------------------
  */
 
-/* cosine, sine[half] of position * frequency[i], frequency as rope_frequencies made them; double inside, our
- * own reduction and polynomials (no libm, whose results differ between CPUs). Error below 1e-7 for positions
- * to 2^20: that of the rounding to float. */
-void lh_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half, uint32_t position);
+/* cosine, sine[half] of position * frequency[i], times magnitude, rounded once; frequency as rope_frequencies made
+ * them; double inside, our own reduction and polynomials (no libm, whose results differ between CPUs). Error below
+ * 1e-7 for positions to 2^20 and magnitude 1: that of the rounding to float. */
+void lh_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half, uint32_t position,
+                    double magnitude);
 /* frequency[i] = base^(-2i / rotated), i in [0, rotated / 2); relative error below 1e-15. */
 void lh_rope_frequencies(double *frequency, uint32_t rotated, double base);
+/* Natural logarithm of a positive normal x; relative error below 1e-15. */
+double lh_log_f64(double x);
 /* Natural logarithm of a finite x > 0 as float, and exp as the kernels compute it, scalar. Error below 1 ulp;
  * exp is 0 below -104, infinity above 88.73 and subnormal between as IEEE has it. */
 float lh_log_f32(float x);

@@ -97,6 +97,11 @@ static inline float *lh_kv_value(const lh_kv_view *view, uint32_t head, uint32_t
     return view->value_pages[position / LH_KV_PAGE_POSITIONS] + line * view->head_dim;
 }
 
+/* Positions that a query at `position` sees. */
+static inline lh_span lh_attention_keys(uint32_t position, uint32_t window) {
+    return (lh_span){position < window ? 0 : position - window + 1, position + 1};
+}
+
 /* Scores of one query in `attention`'s scratch: whole pages, since keys are scored by 16s. */
 static inline size_t lh_attention_score_stride(uint32_t keys) {
     return ((size_t)keys + LH_KV_PAGE_POSITIONS - 1) / LH_KV_PAGE_POSITIONS * LH_KV_PAGE_POSITIONS;

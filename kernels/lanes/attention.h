@@ -2,10 +2,12 @@
  * in scalars what is done.
  *
  * The queries of all rows and of the heads that share one KV head are taken LANES_QUERIES at a time, rows
- * slowest. Such a tile reads each key and value once: scores   16 keys are one vector (they lie interleaved);
- * one accumulator for each query softmax  each query over its own keys only values   lanes are dimensions;
- * keys in ascending order, those that all queries see first, then what only the later rows see. A masked key
- * takes no part at all: not even 0 is added for it. */
+ * slowest. Such a tile reads each key and value once:
+ *   scores   16 keys are one vector (they lie interleaved); one accumulator for each query
+ *   softmax  each query over its own keys only
+ *   values   lanes are dimensions; keys in ascending order: what only the earlier rows see (a window moves on), what
+ *            all see, what only the later rows see
+ * A masked key takes no part at all: not even 0 is added for it. */
 #pragma once
 
 #include "kernels/lanes/functions.h"
@@ -20,8 +22,8 @@ typedef struct query_tile {
     uint32_t kv_head;
     const float *q[LANES_QUERIES]; /* [head_dim] */
     float *y[LANES_QUERIES];
-    uint32_t keys[LANES_QUERIES]; /* positions below this are seen; ascending */
-    float *p;                     /* [queries][p_stride]: scores, then their exponentials */
+    lh_span keys[LANES_QUERIES]; /* positions that are seen; both bounds ascend */
+    float *p;                    /* [queries][p_stride]: scores, then their exponentials */
     size_t p_stride;
     float scale;
 } query_tile;
@@ -54,7 +56,8 @@ LANES_INLINE void score_keys(const query_tile *tile, uint32_t t, const int queri
 /* Few queries take two blocks at a time, so that there are chains enough to hide an addition's latency. */
 LANES_INLINE void score_tile(const query_tile *tile, const int queries) {
     const int blocks = queries <= LANES_QUERIES / 2 ? 2 : 1;
-    for (uint32_t t = 0; t < tile->keys[queries - 1]; t += (uint32_t)blocks * LH_LANES)
+    const uint32_t step = (uint32_t)blocks * LH_LANES;
+    for (uint32_t t = tile->keys[0].begin / step * step; t < tile->keys[queries - 1].end; t += step)
         score_keys(tile, t, queries, blocks);
 }
 
@@ -101,22 +104,32 @@ LANES_INLINE void add_all_values(const query_tile *tile, int from, lh_span keys,
         add_values(tile, from, keys, dim, queries, 1, dims - dim);
 }
 
+/* What query i sees of [begin, end) before or behind the common keys. */
+static void add_own_values(const query_tile *tile, int i, uint32_t begin, uint32_t end) {
+    const lh_span keys = {begin, end < tile->keys[i].end ? end : tile->keys[i].end};
+    if (keys.begin < keys.end)
+        add_all_values(tile, i, keys, 1);
+}
+
 LANES_INLINE void attend(const query_tile *tile, const int queries) {
     float inverse[LANES_QUERIES];
     uint32_t dims = tile->view->head_dim;
     score_tile(tile, queries);
     for (int i = 0; i < queries; i++) {
-        float *p = tile->p + (size_t)i * tile->p_stride;
-        inverse[i] =
-            1.0f / LANES_FUNCTION(exp_sum)(p, p, LANES_FUNCTION(max)(p, tile->keys[i]), tile->keys[i]);
+        float *p = tile->p + (size_t)i * tile->p_stride + tile->keys[i].begin;
+        size_t keys = tile->keys[i].end - tile->keys[i].begin;
+        inverse[i] = 1.0f / LANES_FUNCTION(exp_sum)(p, p, LANES_FUNCTION(max)(p, keys), keys);
         for (uint32_t d = 0; d < dims; d++)
             tile->y[i][d] = 0;
     }
-    uint32_t common = tile->keys[0];
-    add_all_values(tile, 0, (lh_span){0, common}, queries);
+    lh_span common = {tile->keys[queries - 1].begin, tile->keys[0].end};
+    if (common.begin > common.end) /* a window shorter than the tile's rows */
+        common.begin = common.end = tile->keys[queries - 1].end;
+    for (int i = 0; i < queries; i++)
+        add_own_values(tile, i, tile->keys[i].begin, common.begin);
+    add_all_values(tile, 0, common, queries);
     for (int i = 0; i < queries; i++) {
-        if (tile->keys[i] > common)
-            add_all_values(tile, i, (lh_span){common, tile->keys[i]}, 1);
+        add_own_values(tile, i, common.end, tile->keys[i].end);
         LANES_FUNCTION(scale_rows)(tile->y[i], 0, 1, (lh_span){0, dims}, &inverse[i]);
     }
 }
@@ -156,8 +169,8 @@ static void attend_tile(const query_tile *tile, uint32_t queries) {
 
 void LANES_FUNCTION(attention)(float *y, size_t y_stride, const float *q, size_t q_stride,
                                const lh_kv_view *view, uint32_t kv_head, uint32_t group, uint32_t first,
-                               uint32_t rows, float scale, void *scratch) {
-    assert(kv_head < view->kv_heads);
+                               uint32_t rows, uint32_t window, float scale, void *scratch) {
+    assert(kv_head < view->kv_heads && window > 0);
     query_tile tile = {.view = view, .kv_head = kv_head, .p = scratch, .scale = scale};
     uint32_t queries = rows * group;
     for (uint32_t done = 0; done < queries;) {
@@ -166,9 +179,9 @@ void LANES_FUNCTION(attention)(float *y, size_t y_stride, const float *q, size_t
             uint32_t row = (done + i) / group, head = kv_head * group + (done + i) % group;
             tile.q[i] = q + row * q_stride + (size_t)head * view->head_dim;
             tile.y[i] = y + row * y_stride + (size_t)head * view->head_dim;
-            tile.keys[i] = first + row + 1;
+            tile.keys[i] = lh_attention_keys(first + row, window);
         }
-        tile.p_stride = lh_attention_score_stride(tile.keys[count - 1]);
+        tile.p_stride = lh_attention_score_stride(tile.keys[count - 1].end);
         attend_tile(&tile, count);
         done += count;
     }

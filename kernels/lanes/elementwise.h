@@ -2,24 +2,10 @@
  * before this file). kernels/reference/elementwise.c says in scalars what is done. */
 #pragma once
 
-#include "kernels/exp.h"
+#include "kernels/lanes/exp.h"
 #include "kernels/lanes/functions.h"
 
 #include <math.h>
-
-LANES_INLINE f32x16 lanes_exp(f32x16 x) {
-    static const float coefficients[] = LH_EXP_COEFFICIENTS;
-    x = lanes_max(lanes_set(LH_EXP_MIN), x);
-    x = lanes_min(lanes_set(LH_EXP_MAX), x);
-    f32x16 n =
-        lanes_sub(lanes_fma(x, lanes_set(LH_EXP_LOG2_E), lanes_set(LH_EXP_ROUND)), lanes_set(LH_EXP_ROUND));
-    f32x16 r = lanes_fma(n, lanes_set(-LH_EXP_LN2_HIGH), x);
-    r = lanes_fma(n, lanes_set(-LH_EXP_LN2_LOW), r);
-    f32x16 p = lanes_set(coefficients[0]);
-    for (size_t i = 1; i < sizeof coefficients / sizeof coefficients[0]; i++)
-        p = lanes_fma(p, r, lanes_set(coefficients[i]));
-    return lanes_scale_by_power(p, n);
-}
 
 void LANES_FUNCTION(scale_rows)(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale) {
     for (uint32_t row = 0; row < rows; row++, y += stride) {
@@ -29,6 +15,19 @@ void LANES_FUNCTION(scale_rows)(float *y, size_t stride, uint32_t rows, lh_span 
             lanes_store(y + c, lanes_mul(lanes_load(y + c), factor));
         uint32_t rest = columns.end - c;
         lanes_store_part(y + c, lanes_mul(lanes_load_part(y + c, rest), factor), rest);
+    }
+}
+
+void LANES_FUNCTION(scale_add_rows)(float *y, size_t stride, uint32_t rows, lh_span columns,
+                                    const float *scale, const float *bias) {
+    for (uint32_t row = 0; row < rows; row++, y += stride) {
+        f32x16 factor = lanes_set(scale[row]);
+        uint32_t c = columns.begin;
+        for (; c + 16 <= columns.end; c += 16)
+            lanes_store(y + c, lanes_fma(lanes_load(y + c), factor, lanes_load(bias + c)));
+        uint32_t rest = columns.end - c;
+        f32x16 last = lanes_fma(lanes_load_part(y + c, rest), factor, lanes_load_part(bias + c, rest));
+        lanes_store_part(y + c, last, rest);
     }
 }
 

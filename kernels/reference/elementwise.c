@@ -10,6 +10,13 @@ void lh_reference_scale_rows(float *y, size_t stride, uint32_t rows, lh_span col
             y[row * stride + c] = y[row * stride + c] * scale[row];
 }
 
+void lh_reference_scale_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale,
+                                 const float *bias) {
+    for (uint32_t row = 0; row < rows; row++)
+        for (uint32_t c = columns.begin; c < columns.end; c++)
+            y[row * stride + c] = fmaf(y[row * stride + c], scale[row], bias[c]);
+}
+
 void lh_reference_silu_mul(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
                            lh_span columns) {
     for (uint32_t row = 0; row < rows; row++)

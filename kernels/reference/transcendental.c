@@ -98,6 +98,10 @@ static double exp_of_pair(pair x) {
     return p * double_power_of_two((int)n);
 }
 
+double lh_log_f64(double x) {
+    return log_pair(x).high;
+}
+
 float lh_log_f32(float x) {
     return (float)log_pair(x).high;
 }
@@ -128,7 +132,8 @@ static double cosine_near_zero(double r) {
     return 1 - sum;
 }
 
-void lh_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half, uint32_t position) {
+void lh_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half, uint32_t position,
+                    double magnitude) {
     for (uint32_t i = 0; i < half; i++) {
         double angle = position * frequency[i];
         double quarters = floor(fma(angle, TWO_OVER_PI, 0.5));
@@ -136,7 +141,7 @@ void lh_rope_angles(float *cosine, float *sine, const double *frequency, uint32_
         r = fma(quarters, -PI_HALF_LOW, r);
         double s = sine_near_zero(r), c = cosine_near_zero(r);
         unsigned quadrant = (unsigned)((uint64_t)quarters & 3);
-        sine[i] = (float)(quadrant == 0 ? s : quadrant == 1 ? c : quadrant == 2 ? -s : -c);
-        cosine[i] = (float)(quadrant == 0 ? c : quadrant == 1 ? -s : quadrant == 2 ? -c : s);
+        sine[i] = (float)(magnitude * (quadrant == 0 ? s : quadrant == 1 ? c : quadrant == 2 ? -s : -c));
+        cosine[i] = (float)(magnitude * (quadrant == 0 ? c : quadrant == 1 ? -s : quadrant == 2 ? -c : s));
     }
 }

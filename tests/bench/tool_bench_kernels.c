@@ -187,8 +187,8 @@ typedef struct attention {
 static void run_attention(void *context) {
     attention *a = context;
     size_t stride = (size_t)a->group * a->view.head_dim;
-    a->kernels->attention(a->y, stride, a->q, stride, &a->view, 0, a->group, a->first, a->rows, 0.125f,
-                          a->scratch);
+    a->kernels->attention(a->y, stride, a->q, stride, &a->view, 0, a->group, a->first, a->rows,
+                          LH_ATTENTION_ALL, 0.125f, a->scratch);
 }
 
 static void bench_attention(const lh_kernels *kernels, const machine *m, uint32_t group, uint32_t first,

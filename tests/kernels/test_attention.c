@@ -1,5 +1,5 @@
 /* Attention over pages: the reference against softmax in double, each set against the reference, chunks of
- * rows against all at once, and what lies behind the mask. */
+ * rows against all at once, and what lies behind the mask or before the window. */
 #include "tests/kernels/support/arrays.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 
 /* A cache of one sequence and the queries on it. */
 typedef struct cache {
-    uint32_t kv_heads, group, head_dim, context, pages;
+    uint32_t kv_heads, group, head_dim, context, pages, window;
     size_t q_stride, kv_stride;
     float *q, *keys, *values; /* [context][...] as the model makes them */
     float *key_pages[8], *value_pages[8];
@@ -26,6 +26,7 @@ static lh_kv_view view_of(const cache *c) {
 static cache make_cache(test_random *random, uint32_t kv_heads, uint32_t group, uint32_t head_dim,
                         uint32_t context) {
     cache c = {.kv_heads = kv_heads, .group = group, .head_dim = head_dim, .context = context};
+    c.window = LH_ATTENTION_ALL;
     c.q_stride = (size_t)kv_heads * group * head_dim + 3;
     c.kv_stride = (size_t)kv_heads * head_dim + 1;
     c.q = random_floats(random, context * c.q_stride);
@@ -65,7 +66,7 @@ static void attend(const lh_kernels *kernels, const cache *c, uint32_t first, ui
     memset(scratch, 0xff, bytes);
     for (uint32_t head = 0; head < c->kv_heads; head++)
         kernels->attention(y + first * c->q_stride, c->q_stride, c->q + first * c->q_stride, c->q_stride,
-                           &view, head, c->group, first, rows, 0.125f, scratch);
+                           &view, head, c->group, first, rows, c->window, 0.125f, scratch);
     free(scratch);
 }
 
@@ -82,17 +83,17 @@ static float *run(const lh_kernels *kernels, const cache *c, uint32_t chunk) {
     return y;
 }
 
-static void test_reference_is_softmax(void **state) {
-    (void)state;
+static void check_softmax(uint32_t window) {
     test_random random = {31};
     cache c = make_cache(&random, 2, 3, 20, 70);
+    c.window = window;
     float *y = run(lh_kernels_at(0), &c, 0);
     for (uint32_t row = 0; row < c.context; row++)
         for (uint32_t head = 0; head < c.kv_heads * c.group; head++) {
             const float *q = c.q + row * c.q_stride + head * c.head_dim;
             size_t kv = (size_t)head / c.group * c.head_dim;
             double z = 0, sum[20] = {0};
-            for (uint32_t t = 0; t <= row; t++) {
+            for (uint32_t t = row < window ? 0 : row - window + 1; t <= row; t++) {
                 double s = 0;
                 for (uint32_t d = 0; d < 20; d++)
                     s += (double)q[d] * c.keys[t * c.kv_stride + kv + d];
@@ -108,13 +109,23 @@ static void test_reference_is_softmax(void **state) {
     free_cache(&c);
 }
 
+static void test_reference_is_softmax(void **state) {
+    (void)state;
+    check_softmax(LH_ATTENTION_ALL);
+    check_softmax(70);
+    check_softmax(7);
+    check_softmax(1);
+}
+
+/* context: not NULL, with windows. */
 static void check_shapes(const lh_kernels *fast, void *context) {
-    (void)context;
     static const uint32_t dims[] = {2, 16, 20, 32, 48, 64, 80, 100, 128};
     test_random random = {32};
     for (int i = 0; i < 60; i++) {
         cache c = make_cache(&random, random_between(&random, 1, 2), random_between(&random, 1, 9),
                              dims[i % 9], random_between(&random, 1, i % 4 ? 40 : 200));
+        if (context != NULL)
+            c.window = random_between(&random, 1, i % 3 ? 12 : 150);
         float *expected = run(lh_kernels_at(0), &c, 0), *y = run(fast, &c, 0);
         float *chunks = run(fast, &c, random_between(&random, 1, 13));
         assert_same_floats(y, expected, c.context * c.q_stride, fast->name);
@@ -129,6 +140,42 @@ static void check_shapes(const lh_kernels *fast, void *context) {
 static void test_any_shape_and_chunk(void **state) {
     (void)state;
     for_each_fast_set(check_shapes, NULL);
+}
+
+static void test_any_shape_chunk_and_window(void **state) {
+    (void)state;
+    for_each_fast_set(check_shapes, "windows");
+}
+
+/* Pages that no row's window reaches may be gone. */
+static void check_pages_before_the_window(const lh_kernels *kernels, void *context) {
+    (void)context;
+    enum { FIRST = 3 * LH_KV_PAGE_POSITIONS, ROWS = 9 };
+    test_random random = {34};
+    cache c = make_cache(&random, 1, 3, 32, FIRST + ROWS);
+    size_t floats = c.context * c.q_stride;
+    float *expected = test_alloc(floats * 4), *y = test_alloc(floats * 4);
+    memset(y, 0, floats * 4);
+    memset(expected, 0, floats * 4);
+    c.window = LH_KV_PAGE_POSITIONS + 1; /* the first row's begins with the page 2 */
+    store(kernels, &c, 0, c.context);
+    attend(lh_kernels_at(0), &c, FIRST, ROWS, expected);
+    for (uint32_t p = 0; p < 2; p++) {
+        free(c.key_pages[p]);
+        free(c.value_pages[p]);
+        c.key_pages[p] = c.value_pages[p] = NULL;
+    }
+    attend(kernels, &c, FIRST, ROWS, y);
+    assert_same_floats(y, expected, floats, kernels->name);
+    free(y);
+    free(expected);
+    free_cache(&c);
+}
+
+static void test_pages_before_the_window_are_not_read(void **state) {
+    (void)state;
+    check_pages_before_the_window(lh_kernels_at(0), NULL);
+    for_each_fast_set(check_pages_before_the_window, NULL);
 }
 
 /* Decoding: one row at a far position. */
@@ -168,6 +215,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference_is_softmax),
         cmocka_unit_test(test_any_shape_and_chunk),
+        cmocka_unit_test(test_any_shape_chunk_and_window),
+        cmocka_unit_test(test_pages_before_the_window_are_not_read),
         cmocka_unit_test(test_decoding_at_a_far_position),
         cmocka_unit_test(test_scratch_does_not_grow_with_rows),
     };

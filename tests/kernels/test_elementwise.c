@@ -105,6 +105,10 @@ static void run_scale(const lh_kernels *kernels, const panel *p, float *y) {
     kernels->scale_rows(y, p->stride, p->rows, p->columns, p->b);
 }
 
+static void run_scale_add(const lh_kernels *kernels, const panel *p, float *y) {
+    kernels->scale_add_rows(y, p->stride, p->rows, p->columns, p->b, p->a);
+}
+
 static void run_silu(const lh_kernels *kernels, const panel *p, float *y) {
     kernels->silu_mul(y, y, p->b, p->stride, p->rows, p->columns);
 }
@@ -115,6 +119,7 @@ static void check_panels(const lh_kernels *fast, void *context) {
     for (int i = 0; i < 200; i++) {
         panel p = random_panel(&random);
         compare(&p, run_scale, fast);
+        compare(&p, run_scale_add, fast);
         compare(&p, run_silu, fast);
         free(p.a);
         free(p.b);

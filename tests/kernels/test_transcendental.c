@@ -82,7 +82,7 @@ static void test_rope_angles_hold_at_far_positions(void **state) {
     lh_rope_frequencies(frequency, 128, 10000);
     for (uint32_t position = 0; position < 1u << 20; position += position < 3000 ? 1 : 1237) {
         float cosine[64], sine[64];
-        lh_rope_angles(cosine, sine, frequency, 64, position);
+        lh_rope_angles(cosine, sine, frequency, 64, position, 1);
         for (uint32_t i = 0; i < 64; i++) {
             double error = fmax(fabs(cosine[i] - cos(position * frequency[i])),
                                 fabs(sine[i] - sin(position * frequency[i])));

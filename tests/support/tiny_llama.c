@@ -76,26 +76,84 @@ static void write_vocabulary(gguf_writer *writer, uint32_t vocabulary) {
     free(names);
 }
 
+tiny_llama tiny_llama_of(const char *architecture) {
+    bool is_gemma = strcmp(architecture, "gemma3") == 0;
+    tiny_llama model = tiny_llama_default();
+    model.architecture = architecture;
+    model.has_biases = strcmp(architecture, "qwen2") == 0;
+    model.has_head_norms = is_gemma || strcmp(architecture, "qwen3") == 0;
+    model.has_post_norms = is_gemma;
+    if (is_gemma) {
+        model.layers = model.window_period = 3;
+        model.window = 12;
+    }
+    return model;
+}
+
+static const char *architecture_of(const tiny_llama *m) {
+    return m->architecture != NULL ? m->architecture : "llama";
+}
+
+static const char *key_of(char key[64], const tiny_llama *m, const char *suffix) {
+    snprintf(key, 64, "%s.%s", architecture_of(m), suffix);
+    return key;
+}
+
 static void write_config(gguf_writer *writer, const tiny_llama *m) {
-    gguf_writer_text(writer, "general.architecture", "llama");
+    const struct {
+        const char *suffix;
+        uint32_t value;
+    } counts[] = {
+        {"block_count", m->layers},
+        {"context_length", m->context},
+        {"embedding_length", m->width},
+        {"feed_forward_length", m->feed_forward_width},
+        {"attention.head_count", m->heads},
+        {"attention.head_count_kv", m->kv_heads},
+        {"attention.key_length", m->head_dim},
+        {"attention.value_length", m->head_dim},
+        {"attention.sliding_window", m->window},
+        {"attention.sliding_window_pattern", m->window_period},
+        {"rope.dimension_count", m->head_dim},
+        {"vocab_size", m->vocabulary},
+    };
+    char key[64];
+    gguf_writer_text(writer, "general.architecture", architecture_of(m));
     gguf_writer_text(writer, "general.name", "tiny llama");
-    gguf_writer_u32(writer, "llama.block_count", m->layers);
-    gguf_writer_u32(writer, "llama.context_length", m->context);
-    gguf_writer_u32(writer, "llama.embedding_length", m->width);
-    gguf_writer_u32(writer, "llama.feed_forward_length", m->feed_forward_width);
-    gguf_writer_u32(writer, "llama.attention.head_count", m->heads);
-    gguf_writer_u32(writer, "llama.attention.head_count_kv", m->kv_heads);
-    gguf_writer_u32(writer, "llama.attention.key_length", m->head_dim);
-    gguf_writer_u32(writer, "llama.attention.value_length", m->head_dim);
-    gguf_writer_u32(writer, "llama.rope.dimension_count", m->head_dim);
-    gguf_writer_f32(writer, "llama.rope.freq_base", 10000.0f);
-    gguf_writer_f32(writer, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
-    gguf_writer_u32(writer, "llama.vocab_size", m->vocabulary);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (counts[i].value > 0)
+            gguf_writer_u32(writer, key_of(key, m, counts[i].suffix), counts[i].value);
+    gguf_writer_f32(writer, key_of(key, m, "rope.freq_base"), 10000.0f);
+    gguf_writer_f32(writer, key_of(key, m, "attention.layer_norm_rms_epsilon"), 1e-5f);
 }
 
 static const char *layer_name(char name[64], uint32_t layer, const char *part) {
     snprintf(name, 64, "blk.%u.%s.weight", layer, part);
     return name;
+}
+
+static void write_bias(gguf_writer *w, uint32_t layer, const char *part, uint64_t outputs) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%u.%s.bias", layer, part);
+    gguf_writer_tensor(w, name, LH_DTYPE_F32, 1, &outputs, 1.0f);
+}
+
+/* What only some architectures have. */
+static void write_layer_options(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
+    char name[64];
+    if (m->has_biases) {
+        write_bias(w, layer, "attn_q", (uint64_t)m->heads * m->head_dim);
+        write_bias(w, layer, "attn_k", (uint64_t)m->kv_heads * m->head_dim);
+        write_bias(w, layer, "attn_v", (uint64_t)m->kv_heads * m->head_dim);
+    }
+    if (m->has_head_norms) {
+        gguf_writer_gain(w, layer_name(name, layer, "attn_q_norm"), m->head_dim, 0.5f);
+        gguf_writer_gain(w, layer_name(name, layer, "attn_k_norm"), m->head_dim, 0.5f);
+    }
+    if (m->has_post_norms) {
+        gguf_writer_gain(w, layer_name(name, layer, "post_attention_norm"), m->width, 0.5f);
+        gguf_writer_gain(w, layer_name(name, layer, "post_ffw_norm"), m->width, 0.5f);
+    }
 }
 
 static void write_layer(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
@@ -120,8 +178,10 @@ gguf_writer *tiny_llama_writer(const tiny_llama *model) {
     write_vocabulary(writer, model->vocabulary);
     gguf_writer_matrix(writer, "token_embd.weight", model->embedding_type, model->width, model->vocabulary,
                        1.0f);
-    for (uint32_t i = 0; i < model->layers; i++)
+    for (uint32_t i = 0; i < model->layers; i++) {
         write_layer(writer, model, i);
+        write_layer_options(writer, model, i);
+    }
     gguf_writer_gain(writer, "output_norm.weight", model->width, 0.5f);
     if (!model->head_tied)
         gguf_writer_matrix(writer, "output.weight", model->embedding_type, model->width, model->vocabulary,

@@ -1,4 +1,4 @@
-/* A whole `llama` model with random weights, small enough for a unit test: hyper-parameters, tensors, a
+/* A whole `llama` model, or one of another architecture, with random weights, small enough for a unit test: hyper-parameters, tensors, a
  * byte-level vocabulary and a ChatML template, so that a stage, a tokenizer and a fleet can all run on it. */
 #pragma once
 
@@ -12,6 +12,9 @@ typedef struct tiny_llama {
     lh_dtype embedding_type;
     bool head_tied;
     uint64_t seed;
+    const char *architecture; /* and what it has; NULL: llama, and nothing more */
+    bool has_biases, has_head_norms, has_post_norms;
+    uint32_t window, window_period; /* 0: no key for it */
 } tiny_llama;
 
 #define TINY_LLAMA_VOCABULARY_MIN 259u
@@ -19,6 +22,9 @@ typedef struct tiny_llama {
 /* Two layers, 64 wide, 4 heads over 2 KV heads of 16, feed-forward 128, context 256, vocabulary 288, Q4_1 and
  * Q8_0, tied. */
 tiny_llama tiny_llama_default(void);
+/* The same as qwen2, qwen3 or gemma3 (there with a window of 12 positions in every layer but each third, of three
+ * layers). */
+tiny_llama tiny_llama_of(const char *architecture);
 
 /* Tensors in the order in which llama.cpp's converter writes them. */
 gguf_writer *tiny_llama_writer(const tiny_llama *model);

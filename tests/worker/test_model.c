@@ -140,8 +140,10 @@ static void test_defaults(void **state) {
     assert_int_equal(c.vocabulary, 50);
     assert_int_equal(c.context, 128);
     assert_int_equal(c.rope_dims, 16);
-    assert_true(c.rope_interleaved && c.head_tied && !c.rope_factors);
-    assert_true(c.rope_base == 10000 && c.rope_linear_factor == 1);
+    assert_true(c.rope_interleaved && !lh_model_has(&c, LH_TENSOR_HEAD) &&
+                !lh_model_has(&c, LH_TENSOR_ROPE_FACTORS));
+    assert_true(c.rope[LH_LAYER_FULL].base == 10000 && c.rope[LH_LAYER_FULL].factor == 1 &&
+                c.rope[LH_LAYER_FULL].magnitude == 1);
     assert_true(c.rms_epsilon == 1e-5f);
 }
 
@@ -169,22 +171,22 @@ static void test_every_parameter(void **state) {
     gguf_writer_matrix(writer, "output.weight", LH_DTYPE_Q4_0, 64, 50, 1);
     const lh_model_config c = config_of(writer);
     assert_int_equal(c.rope_dims, 8);
-    assert_true(c.rope_base == 500000 && c.rope_linear_factor == 4);
-    assert_true(c.rope_factors && !c.head_tied);
+    assert_true(c.rope[LH_LAYER_FULL].base == 500000 && c.rope[LH_LAYER_FULL].factor == 4);
+    assert_true(lh_model_has(&c, LH_TENSOR_ROPE_FACTORS) && lh_model_has(&c, LH_TENSOR_HEAD));
 }
 
 static void test_scaling_factor(void **state) {
     (void)state;
     gguf_writer *writer = sound();
     gguf_writer_f32(writer, "llama.rope.scaling.factor", 4);
-    assert_true(config_of(writer).rope_linear_factor == 4);
+    assert_true(config_of(writer).rope[LH_LAYER_FULL].factor == 4);
     writer = sound();
     gguf_writer_f32(writer, "llama.rope.scale_linear", 8);
-    assert_true(config_of(writer).rope_linear_factor == 8);
+    assert_true(config_of(writer).rope[LH_LAYER_FULL].factor == 8);
     writer = sound();
     gguf_writer_text(writer, "llama.rope.scaling.type", "none");
     gguf_writer_f32(writer, "llama.rope.scaling.factor", 4);
-    assert_true(config_of(writer).rope_linear_factor == 1);
+    assert_true(config_of(writer).rope[LH_LAYER_FULL].factor == 1);
 }
 
 /* ---- What is refused --------------------------------------------------------------------------- */
@@ -228,7 +230,7 @@ static void test_other_architecture(void **state) {
 
 static void test_unknown_tensors(void **state) {
     (void)state;
-    static const char *const names[] = {"blk.0.attn_q.bias",
+    static const char *const names[] = {"blk.0.attn_q_norm.weight",
                                         "blk.2.attn_q.weight",
                                         "blk.00.attn_q.weight",
                                         "output.bias",
@@ -267,7 +269,7 @@ static void test_wrong_shapes_and_types(void **state) {
 static void test_parameters_that_are_not_honoured(void **state) {
     (void)state;
     static const char *const numbers[] = {"llama.expert_count",        "llama.attention.sliding_window",
-                                          "llama.attention.scale",     "llama.final_logit_softcapping",
+                                          "llama.residual_scale",      "llama.final_logit_softcapping",
                                           "llama.attention.clamp_kqv", "llama.logit_scale"};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         gguf_writer *writer = sound();
@@ -287,7 +289,7 @@ static void test_parameters_that_are_not_honoured(void **state) {
 
 static void test_rope_scaling_types(void **state) {
     (void)state;
-    static const char *const types[] = {"yarn", "longrope", "llama3", "", "linea"};
+    static const char *const types[] = {"longrope", "llama3", "", "linea"};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         char words[96];
         gguf_writer *writer = sound();

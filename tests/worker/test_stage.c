@@ -92,15 +92,9 @@ static void check_same(const void *file, size_t length, const stage_chain_option
 }
 
 /* One thing varied at a time, then several together, on every instruction set. */
-static void check_type(lh_dtype type, lh_dtype embedding_type) {
-    tiny_llama model = tiny_llama_default();
-    model.layers = 3;
-    model.width = 96;
-    model.head_tied = type == embedding_type;
-    model.type = type;
-    model.embedding_type = embedding_type;
+static void check_model(const tiny_llama *model) {
     size_t length;
-    uint8_t *file = tiny_llama_bytes(&model, &length);
+    uint8_t *file = tiny_llama_bytes(model, &length);
     stage_chain_options options = plain_options();
     stage_chain *chain = create(file, length, &options);
     const digests expected = digests_of(chain, TOKENS);
@@ -130,6 +124,39 @@ static void check_type(lh_dtype type, lh_dtype embedding_type) {
         }
     }
     free(file);
+}
+
+static void check_type(lh_dtype type, lh_dtype embedding_type) {
+    tiny_llama model = tiny_llama_default();
+    model.layers = 3;
+    model.width = 96;
+    model.head_tied = type == embedding_type;
+    model.type = type;
+    model.embedding_type = embedding_type;
+    check_model(&model);
+}
+
+static void check_architecture(const char *architecture, uint32_t layers) {
+    tiny_llama model = tiny_llama_of(architecture);
+    model.layers = layers;
+    model.width = 96;
+    check_model(&model);
+}
+
+static void test_same_bits_qwen2(void **state) {
+    (void)state;
+    check_architecture("qwen2", 3);
+}
+
+static void test_same_bits_qwen3(void **state) {
+    (void)state;
+    check_architecture("qwen3", 3);
+}
+
+/* Stages begin with layers of either kind. */
+static void test_same_bits_gemma3(void **state) {
+    (void)state;
+    check_architecture("gemma3", 4);
 }
 
 static void test_same_bits_f32(void **state) {
@@ -388,17 +415,13 @@ static void test_logits_of_scaled_rope(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits_f32),
-        cmocka_unit_test(test_same_bits_f16),
-        cmocka_unit_test(test_same_bits_bf16),
-        cmocka_unit_test(test_same_bits_q8_0),
-        cmocka_unit_test(test_same_bits_q4_0),
-        cmocka_unit_test(test_same_bits_q4_1),
-        cmocka_unit_test(test_last_rows_of_chunks),
-        cmocka_unit_test(test_batch_beside_alone),
-        cmocka_unit_test(test_a_fork_gives_the_same_bits),
-        cmocka_unit_test(test_logits_of_plain_model),
-        cmocka_unit_test(test_logits_of_scaled_rope),
+        cmocka_unit_test(test_same_bits_f32),         cmocka_unit_test(test_same_bits_f16),
+        cmocka_unit_test(test_same_bits_bf16),        cmocka_unit_test(test_same_bits_q8_0),
+        cmocka_unit_test(test_same_bits_q4_0),        cmocka_unit_test(test_same_bits_q4_1),
+        cmocka_unit_test(test_same_bits_qwen2),       cmocka_unit_test(test_same_bits_qwen3),
+        cmocka_unit_test(test_same_bits_gemma3),      cmocka_unit_test(test_last_rows_of_chunks),
+        cmocka_unit_test(test_batch_beside_alone),    cmocka_unit_test(test_a_fork_gives_the_same_bits),
+        cmocka_unit_test(test_logits_of_plain_model), cmocka_unit_test(test_logits_of_scaled_rope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

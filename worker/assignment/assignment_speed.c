@@ -59,7 +59,7 @@ static void run(const trial *t, uint32_t rows, uint32_t count) {
     lh_op_pack(t->compute, &t->packed, rows, all, t->x, NULL, NULL);
     for (uint32_t i = 0; i < count; i++) {
         lh_matrix matrix = {TYPE, SIDE, SIDE, t->weights + i * t->matrix_bytes};
-        lh_product product = {&matrix, t->y, SIDE, all};
+        lh_product product = {&matrix, t->y, SIDE, all, NULL};
         lh_op_products(t->compute, &product, 1, &t->packed, rows, all, false, NULL);
     }
 }

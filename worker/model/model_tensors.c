@@ -11,22 +11,46 @@
 
 /* Names by role; those of a layer follow "blk.N.". */
 static const char *const role_names[LH_TENSOR_ROLES] = {
-    [LH_TENSOR_EMBEDDING] = "token_embd.weight",    [LH_TENSOR_ROPE_FACTORS] = "rope_freqs.weight",
-    [LH_TENSOR_OUTPUT_NORM] = "output_norm.weight", [LH_TENSOR_HEAD] = "output.weight",
-    [LH_TENSOR_ATTN_NORM] = "attn_norm.weight",     [LH_TENSOR_ATTN_Q] = "attn_q.weight",
-    [LH_TENSOR_ATTN_K] = "attn_k.weight",           [LH_TENSOR_ATTN_V] = "attn_v.weight",
-    [LH_TENSOR_ATTN_OUTPUT] = "attn_output.weight", [LH_TENSOR_FFN_NORM] = "ffn_norm.weight",
-    [LH_TENSOR_FFN_GATE] = "ffn_gate.weight",       [LH_TENSOR_FFN_UP] = "ffn_up.weight",
+    [LH_TENSOR_EMBEDDING] = "token_embd.weight",
+    [LH_TENSOR_ROPE_FACTORS] = "rope_freqs.weight",
+    [LH_TENSOR_OUTPUT_NORM] = "output_norm.weight",
+    [LH_TENSOR_HEAD] = "output.weight",
+    [LH_TENSOR_ATTN_NORM] = "attn_norm.weight",
+    [LH_TENSOR_ATTN_Q] = "attn_q.weight",
+    [LH_TENSOR_ATTN_K] = "attn_k.weight",
+    [LH_TENSOR_ATTN_V] = "attn_v.weight",
+    [LH_TENSOR_ATTN_OUTPUT] = "attn_output.weight",
+    [LH_TENSOR_FFN_NORM] = "ffn_norm.weight",
+    [LH_TENSOR_FFN_GATE] = "ffn_gate.weight",
+    [LH_TENSOR_FFN_UP] = "ffn_up.weight",
     [LH_TENSOR_FFN_DOWN] = "ffn_down.weight",
+    [LH_TENSOR_ATTN_Q_BIAS] = "attn_q.bias",
+    [LH_TENSOR_ATTN_K_BIAS] = "attn_k.bias",
+    [LH_TENSOR_ATTN_V_BIAS] = "attn_v.bias",
+    [LH_TENSOR_ATTN_Q_NORM] = "attn_q_norm.weight",
+    [LH_TENSOR_ATTN_K_NORM] = "attn_k_norm.weight",
+    [LH_TENSOR_ATTN_POST_NORM] = "post_attention_norm.weight",
+    [LH_TENSOR_FFN_POST_NORM] = "post_ffw_norm.weight",
 };
 
+/* The other roles are vectors. */
+static const uint64_t matrix_roles =
+    LH_ROLE_BIT(LH_TENSOR_EMBEDDING) | LH_ROLE_BIT(LH_TENSOR_HEAD) | LH_ROLE_BIT(LH_TENSOR_ATTN_Q) |
+    LH_ROLE_BIT(LH_TENSOR_ATTN_K) | LH_ROLE_BIT(LH_TENSOR_ATTN_V) | LH_ROLE_BIT(LH_TENSOR_ATTN_OUTPUT) |
+    LH_ROLE_BIT(LH_TENSOR_FFN_GATE) | LH_ROLE_BIT(LH_TENSOR_FFN_UP) | LH_ROLE_BIT(LH_TENSOR_FFN_DOWN);
+/* What every architecture has. */
+static const uint64_t common_roles =
+    LH_ROLE_BIT(LH_TENSOR_EMBEDDING) | LH_ROLE_BIT(LH_TENSOR_OUTPUT_NORM) | LH_ROLE_BIT(LH_TENSOR_ATTN_NORM) |
+    LH_ROLE_BIT(LH_TENSOR_ATTN_Q) | LH_ROLE_BIT(LH_TENSOR_ATTN_K) | LH_ROLE_BIT(LH_TENSOR_ATTN_V) |
+    LH_ROLE_BIT(LH_TENSOR_ATTN_OUTPUT) | LH_ROLE_BIT(LH_TENSOR_FFN_NORM) | LH_ROLE_BIT(LH_TENSOR_FFN_GATE) |
+    LH_ROLE_BIT(LH_TENSOR_FFN_UP) | LH_ROLE_BIT(LH_TENSOR_FFN_DOWN);
+
 static bool role_is_vector(lh_tensor_role role) {
-    return role == LH_TENSOR_ROPE_FACTORS || role == LH_TENSOR_OUTPUT_NORM || role == LH_TENSOR_ATTN_NORM ||
-           role == LH_TENSOR_FFN_NORM;
+    return (matrix_roles & LH_ROLE_BIT(role)) == 0;
 }
 
-static bool role_is_optional(lh_tensor_role role) {
-    return role == LH_TENSOR_ROPE_FACTORS || role == LH_TENSOR_HEAD;
+bool lh_model_has(const lh_model_config *config, lh_tensor_role role) {
+    return (config->roles & LH_ROLE_BIT(role)) != 0;
 }
 
 void lh_model_tensor_shape(const lh_model_config *config, lh_tensor_role role, uint64_t *rows,
@@ -48,6 +72,13 @@ void lh_model_tensor_shape(const lh_model_config *config, lh_tensor_role role, u
         [LH_TENSOR_FFN_GATE] = {wide, width},
         [LH_TENSOR_FFN_UP] = {wide, width},
         [LH_TENSOR_FFN_DOWN] = {width, wide},
+        [LH_TENSOR_ATTN_Q_BIAS] = {1, queries},
+        [LH_TENSOR_ATTN_K_BIAS] = {1, keys},
+        [LH_TENSOR_ATTN_V_BIAS] = {1, keys},
+        [LH_TENSOR_ATTN_Q_NORM] = {1, config->head_dim},
+        [LH_TENSOR_ATTN_K_NORM] = {1, config->head_dim},
+        [LH_TENSOR_ATTN_POST_NORM] = {1, width},
+        [LH_TENSOR_FFN_POST_NORM] = {1, width},
     };
     *rows = shapes[role][0];
     *columns = shapes[role][1];
@@ -78,19 +109,19 @@ static bool split_layer_name(const char *name, uint32_t *layer, const char **res
     return true;
 }
 
-/* The role of a tensor, LH_TENSOR_ROLES for one that the computation does not know. */
-static lh_tensor_role role_of(const char *name, uint32_t layers) {
+/* The role of a tensor, LH_TENSOR_ROLES for one that the computation does not know or this model has not. */
+static lh_tensor_role role_of(const lh_model_config *config, const char *name) {
     uint32_t layer;
     unsigned first = 0, last = LH_TENSOR_LAYER_FIRST;
     if (split_layer_name(name, &layer, &name)) {
-        if (layer >= layers) {
+        if (layer >= config->layers) {
             return LH_TENSOR_ROLES;
         }
         first = LH_TENSOR_LAYER_FIRST;
         last = LH_TENSOR_ROLES;
     }
     for (unsigned role = first; role < last; role++) {
-        if (strcmp(name, role_names[role]) == 0) {
+        if (lh_model_has(config, (lh_tensor_role)role) && strcmp(name, role_names[role]) == 0) {
             return (lh_tensor_role)role;
         }
     }
@@ -132,9 +163,18 @@ static lh_status read_vocabulary(const lh_gguf *gguf, lh_model_config *config, l
                        (unsigned long long)embedding->shape[1], VOCABULARY_MAX);
     }
     config->vocabulary = (uint32_t)embedding->shape[1];
-    config->head_tied = lh_model_tensor(gguf, LH_TENSOR_HEAD, 0) == NULL;
-    config->rope_factors = lh_model_tensor(gguf, LH_TENSOR_ROPE_FACTORS, 0) != NULL;
     return LH_OK;
+}
+
+/* What may be absent counts as there where the first layer has it: then all must. */
+static void read_roles(const lh_gguf *gguf, const lh_architecture *architecture, lh_model_config *config) {
+    uint64_t optional = architecture->optional | LH_ROLE_BIT(LH_TENSOR_HEAD);
+    config->roles = common_roles | architecture->required;
+    for (unsigned role = 0; role < LH_TENSOR_ROLES; role++) {
+        if ((optional & LH_ROLE_BIT(role)) != 0 && lh_model_tensor(gguf, (lh_tensor_role)role, 0) != NULL) {
+            config->roles |= LH_ROLE_BIT(role);
+        }
+    }
 }
 
 /* Every tensor of the file has a role. */
@@ -145,7 +185,7 @@ static lh_status check_known(const lh_gguf *gguf, const lh_model_config *config,
         size_t length = tensor->name.length < NAME_BYTES ? tensor->name.length : NAME_BYTES;
         memcpy(name, tensor->name.bytes, length);
         name[length] = '\0';
-        lh_tensor_role role = role_of(name, config->layers);
+        lh_tensor_role role = role_of(config, name);
         if (role == LH_TENSOR_ROLES || strlen(name) != tensor->name.length) {
             return lh_fail(error, LH_ERR_UNSUPPORTED, "GGUF tensor %s is not known to this architecture",
                            name);
@@ -162,7 +202,7 @@ static lh_status check_complete(const lh_gguf *gguf, const lh_model_config *conf
     for (unsigned role = 0; role < LH_TENSOR_ROLES; role++) {
         bool layered = role >= LH_TENSOR_LAYER_FIRST;
         for (uint32_t layer = 0; layer < (layered ? config->layers : 1); layer++) {
-            if (role_is_optional((lh_tensor_role)role) ||
+            if (!lh_model_has(config, (lh_tensor_role)role) ||
                 lh_model_tensor(gguf, (lh_tensor_role)role, layer) != NULL) {
                 continue;
             }
@@ -176,27 +216,25 @@ static lh_status check_complete(const lh_gguf *gguf, const lh_model_config *conf
     return LH_OK;
 }
 
-lh_status lh_model_check_tensors(const lh_gguf *gguf, lh_model_config *config, lh_error *error) {
-    lh_status status = read_vocabulary(gguf, config, error);
+lh_status lh_model_check_tensors(const lh_metadata *metadata, lh_model_config *config) {
+    lh_status status = read_vocabulary(metadata->gguf, config, metadata->error);
+    read_roles(metadata->gguf, metadata->architecture, config);
     if (status == LH_OK) {
-        status = check_known(gguf, config, error);
+        status = check_known(metadata->gguf, config, metadata->error);
     }
-    return status != LH_OK ? status : check_complete(gguf, config, error);
+    return status != LH_OK ? status : check_complete(metadata->gguf, config, metadata->error);
 }
 
 bool lh_model_range_needs(const lh_model_config *config, lh_layer_range range, lh_tensor_role role) {
     bool first = range.first == 0, last = range.last == config->layers;
     switch (role) {
     case LH_TENSOR_EMBEDDING:
-        return first || (last && config->head_tied);
-    case LH_TENSOR_ROPE_FACTORS:
-        return config->rope_factors;
+        return first || (last && !lh_model_has(config, LH_TENSOR_HEAD));
     case LH_TENSOR_HEAD:
-        return last && !config->head_tied;
     case LH_TENSOR_OUTPUT_NORM:
-        return last;
+        return last && lh_model_has(config, role);
     default:
-        return true;
+        return lh_model_has(config, role);
     }
 }
 
@@ -211,7 +249,9 @@ lh_status lh_model_visit_tensors(const lh_gguf *gguf, const lh_model_config *con
     }
     for (uint32_t layer = range.first; layer < range.last; layer++) {
         for (unsigned role = LH_TENSOR_LAYER_FIRST; role < LH_TENSOR_ROLES && status == LH_OK; role++) {
-            status = visit(context, lh_model_tensor(gguf, (lh_tensor_role)role, layer), error);
+            if (lh_model_has(config, (lh_tensor_role)role)) {
+                status = visit(context, lh_model_tensor(gguf, (lh_tensor_role)role, layer), error);
+            }
         }
     }
     return status;

@@ -72,7 +72,7 @@ static void compute_logits(lh_head *head, const float *h, const lh_head_row *row
     uint32_t width = head->config->width;
     const lh_span all = {0, width};
     const lh_matrix *matrix = &head->weights->head;
-    const lh_product product = {matrix, head->logits, head->logits_stride, {0, matrix->outputs}};
+    const lh_product product = {matrix, head->logits, head->logits_stride, {0, matrix->outputs}, NULL};
     for (uint32_t i = 0; i < count; i++) {
         memcpy(head->h + (size_t)i * width, h + (size_t)rows[i].row * width, width * sizeof *h);
     }

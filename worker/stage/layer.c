@@ -1,19 +1,25 @@
 /* The layer, from top to bottom:
  *
- *   take     q, k, v = norm(h) Wq, norm(h) Wk, norm(h) Wv
- *   store    rotate q and k by position; keep k and v
- *   middle   attended = attention of q; h += attended Wo
- *            gate, up = norm(h) Wg, norm(h) Wu; gated = silu(gate) * up
- *   give     h += gated Wd
+ *   take     q, k, v = norm(h) Wq, norm(h) Wk, norm(h) Wv       (+ biases)
+ *   store    (norm each head of q and k;) rotate q and k by position; keep k and v
+ *   middle   attended = attention of q; h += attended Wo        (or norm(attended Wo))
+ *            gate, up = norm(h) Wg, norm(h) Wu; gated = f(gate) * up
+ *   give     h += gated Wd                                      (or norm(gated Wd))
+ *
+ * What stands in brackets is there where the architecture has the tensors for it.
  *
  * The norm is deferred. RMSNorm(h) W = (h g) W / rms(h), so the product starts on the columns of h that are
  * there, the sum of squares is collected alongside, and the rows are divided by their rms at the end. The
  * first layer of a stage does this shard by shard while h comes in, every other norm in one span: the same
  * operations in the same order, since a product over consecutive spans only continues its chain (kernels.h).
  * So where a model is split cannot be seen in a bit of the result. `give` is cut by output columns, each of
- * which is complete on its own; the stage sends them one by one. */
+ * which is complete on its own; the stage sends them one by one.
+ *
+ * A norm behind a branch, before the residual, cannot be deferred: h itself needs it. So there `give` is not cut: no
+ * column is complete before the whole row's product is, and then all of them are at once. */
 #include "worker/stage/layer.h"
 
+#include <assert.h>
 #include <string.h>
 
 static lh_span all(uint32_t width) {
@@ -22,7 +28,25 @@ static lh_span all(uint32_t width) {
 
 /* y = x W^T with as many columns as W has outputs. */
 static lh_product product(const lh_matrix *matrix, float *y) {
-    return (lh_product){matrix, y, matrix->outputs, all(matrix->outputs)};
+    return (lh_product){matrix, y, matrix->outputs, all(matrix->outputs), NULL};
+}
+
+static lh_product biased(const lh_matrix *matrix, const float *bias, float *y) {
+    return (lh_product){matrix, y, matrix->outputs, all(matrix->outputs), bias};
+}
+
+/* The columns `out` of h += x W^T, or of h += norm(x W^T): then all of them. */
+static void add_product(const lh_layer_run *run, const lh_matrix *matrix, const lh_packed *x,
+                        const float *post_norm, lh_span out) {
+    const lh_compute *compute = run->compute;
+    float *h = run->panel->h, *branch = run->scratch->branch;
+    uint32_t width = run->config->width;
+    const lh_product sum = {matrix, post_norm != NULL ? branch : h, width, out, NULL};
+    lh_op_products(compute, &sum, 1, x, run->rows, all(matrix->inputs), post_norm == NULL, NULL);
+    if (post_norm != NULL) {
+        assert(out.begin == 0 && out.end == width);
+        lh_op_norm_add(compute, h, branch, run->rows, width, post_norm, run->config->rms_epsilon);
+    }
 }
 
 /* products = norm(h) W^T, continued over `columns` of h. */
@@ -46,18 +70,23 @@ static void norm_products(const lh_layer_run *run, const float *gain, lh_span co
 void lh_layer_take(const lh_layer_run *run, const lh_layer *layer, lh_span columns) {
     const lh_panel *p = run->panel;
     const lh_product qkv[] = {
-        product(&layer->q, p->q), /* [rows][heads][head_dim] */
-        product(&layer->k, p->k), /* [rows][kv_heads][head_dim] */
-        product(&layer->v, p->v), /* [rows][kv_heads][head_dim] */
+        biased(&layer->q, layer->q_bias, p->q), /* [rows][heads][head_dim] */
+        biased(&layer->k, layer->k_bias, p->k), /* [rows][kv_heads][head_dim] */
+        biased(&layer->v, layer->v_bias, p->v), /* [rows][kv_heads][head_dim] */
     };
     norm_products(run, layer->attn_norm, columns, qkv, 3); /* from h [rows][columns] */
 }
 
-void lh_layer_store(const lh_layer_run *run, uint32_t number) {
+void lh_layer_store(const lh_layer_run *run, const lh_layer *layer, uint32_t number) {
     const lh_compute *compute = run->compute;
     const lh_model_config *c = run->config;
     const lh_panel *p = run->panel;
-    const lh_rope rope = {c->rope_dims, c->rope_interleaved, p->cosine, p->sine};
+    const lh_rope rope = {c->rope_dims, c->rope_interleaved, p->cosine[layer->kind], p->sine[layer->kind]};
+
+    if (layer->q_norm != NULL) {
+        lh_op_norm_heads(compute, p->q, run->rows, c->heads, c->head_dim, layer->q_norm, c->rms_epsilon);
+        lh_op_norm_heads(compute, p->k, run->rows, c->kv_heads, c->head_dim, layer->k_norm, c->rms_epsilon);
+    }
 
     lh_op_rope(compute, &rope, p->q, run->rows, c->heads, c->head_dim);    /* [rows][heads][head_dim] */
     lh_op_rope(compute, &rope, p->k, run->rows, c->kv_heads, c->head_dim); /* [rows][kv_heads][head_dim] */
@@ -70,24 +99,21 @@ void lh_layer_middle(const lh_layer_run *run, const lh_layer *layer, uint32_t nu
     const lh_panel *p = run->panel;
     const lh_scratch *s = run->scratch;
     const lh_span heads = all(c->heads * c->head_dim), wide = all(c->feed_forward_width);
-    const lh_product output = product(&layer->attn_output, p->h); /* continues h [rows][width] */
+    const uint32_t window = layer->kind == LH_LAYER_WINDOW ? c->window : LH_ATTENTION_ALL;
     const lh_product gate_up[] = {
         product(&layer->gate, s->gate), /* [rows][feed_forward_width] */
         product(&layer->up, s->up),     /* [rows][feed_forward_width] */
     };
 
-    lh_op_attention(compute, &s->attention, run->runs, run->run_count, number, p->q, s->attended);
+    lh_op_attention(compute, &s->attention, run->runs, run->run_count, number, window, p->q, s->attended);
     lh_op_pack(compute, &s->attended_packed, run->rows, heads, s->attended, NULL, NULL);
-    lh_op_products(compute, &output, 1, &s->attended_packed, run->rows, heads, true, NULL);
+    add_product(run, &layer->attn_output, &s->attended_packed, layer->attn_post_norm, all(c->width));
 
     norm_products(run, layer->ffn_norm, all(c->width), gate_up, 2);
-    lh_op_silu_mul(compute, s->gate, s->up, run->rows, wide.end);
+    lh_op_gate(compute, c->gate, s->gate, s->up, run->rows, wide.end);
     lh_op_pack(compute, &s->gated_packed, run->rows, wide, s->gate, NULL, NULL);
 }
 
 void lh_layer_give(const lh_layer_run *run, const lh_layer *layer, lh_span out) {
-    const lh_span wide = all(run->config->feed_forward_width);
-    const lh_product down = {&layer->down, run->panel->h, run->config->width, out}; /* continues h */
-
-    lh_op_products(run->compute, &down, 1, &run->scratch->gated_packed, run->rows, wide, true, NULL);
+    add_product(run, &layer->down, &run->scratch->gated_packed, layer->ffn_post_norm, out);
 }

@@ -1,5 +1,5 @@
-/* The transformer layer (llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU) on the rows of
- * one step, as a list of operations. A layer is cut into parts where a stage begins and ends inside it.
+/* The transformer layer (RMSNorm, rotary positions, grouped-query attention, a gated feed-forward part, and what the
+ * architecture has besides) on the rows of one step, as a list of operations. A layer is cut into parts where a stage begins and ends inside it.
  * Thread: the compute thread. */
 #pragma once
 
@@ -23,8 +23,13 @@ typedef struct lh_layer_run {
  * with the last one q, k and v are complete. */
 void lh_layer_take(const lh_layer_run *run, const lh_layer *layer, lh_span columns);
 /* Rotates q and k, and stores k and v. `number` counts the stage's layers: whose pages to use. */
-void lh_layer_store(const lh_layer_run *run, uint32_t number);
+void lh_layer_store(const lh_layer_run *run, const lh_layer *layer, uint32_t number);
 /* From q to the input of the down projection. */
 void lh_layer_middle(const lh_layer_run *run, const lh_layer *layer, uint32_t number);
-/* Completes the columns `out` of h. */
+/* Whether columns of the result are complete one after the other; otherwise (a norm behind the feed-forward part) none
+ * is before all are. */
+static inline bool lh_layer_gives_columns(const lh_layer *layer) {
+    return layer->ffn_post_norm == NULL;
+}
+/* Completes the columns `out` of h: any span where lh_layer_gives_columns, all of them elsewhere. */
 void lh_layer_give(const lh_layer_run *run, const lh_layer *layer, lh_span out);

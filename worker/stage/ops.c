@@ -2,7 +2,6 @@
  * runs it. */
 #include "worker/stage/ops.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Below so many elements an operation costs less than waking the helpers: the caller does it alone. */
@@ -115,7 +114,9 @@ static void product_part(const lh_products_arguments *a, const lh_product *produ
         zero_columns(product, a->rows, out);
     }
     a->kernels->matmul(product->y, product->stride, &x, product->matrix, a->in, out);
-    if (a->scale != NULL) {
+    if (a->scale != NULL && product->bias != NULL) {
+        a->kernels->scale_add_rows(product->y, product->stride, a->rows, out, a->scale, product->bias);
+    } else if (a->scale != NULL) {
         a->kernels->scale_rows(product->y, product->stride, a->rows, out, a->scale);
     }
 }
@@ -186,24 +187,82 @@ void lh_op_rope(const lh_compute *compute, const lh_rope *rope, float *x, uint32
     lh_thread_pool_run(compute->pool, parts, rope_part, &arguments);
 }
 
-typedef struct lh_silu_arguments {
+typedef struct lh_norm_arguments {
     const lh_kernels *kernels;
+    float *y;       /* the heads, or what is added to */
+    const float *x; /* what is added */
+    uint32_t rows, heads, width, parts;
+    const float *gain;
+    float epsilon;
+} lh_norm_arguments;
+
+static void norm_heads_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_norm_arguments *a = context;
+    lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts);
+    size_t stride = (size_t)a->heads * a->width;
+    (void)thread;
+    a->kernels->norm_heads(a->y + rows.begin * stride, stride, rows.end - rows.begin, a->heads, a->width,
+                           a->gain, a->epsilon);
+}
+
+void lh_op_norm_heads(const lh_compute *compute, float *x, uint32_t rows, uint32_t heads, uint32_t head_dim,
+                      const float *gain, float epsilon) {
+    lh_norm_arguments arguments = {.kernels = compute->kernels,
+                                   .y = x,
+                                   .rows = rows,
+                                   .heads = heads,
+                                   .width = head_dim,
+                                   .gain = gain,
+                                   .epsilon = epsilon};
+    arguments.parts = parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * heads * head_dim);
+    lh_thread_pool_run(compute->pool, arguments.parts, norm_heads_part, &arguments);
+}
+
+static void norm_add_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_norm_arguments *a = context;
+    lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts);
+    size_t offset = (size_t)rows.begin * a->width;
+    (void)thread;
+    a->kernels->norm_add(a->y + offset, a->x + offset, a->width, rows.end - rows.begin, a->width, a->gain,
+                         a->epsilon);
+}
+
+void lh_op_norm_add(const lh_compute *compute, float *y, const float *x, uint32_t rows, uint32_t width,
+                    const float *gain, float epsilon) {
+    lh_norm_arguments arguments = {.kernels = compute->kernels,
+                                   .y = y,
+                                   .x = x,
+                                   .rows = rows,
+                                   .width = width,
+                                   .gain = gain,
+                                   .epsilon = epsilon};
+    arguments.parts = parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * width);
+    lh_thread_pool_run(compute->pool, arguments.parts, norm_add_part, &arguments);
+}
+
+/* ---- Gates ------------------------------------------------------------------------------------- */
+
+typedef struct lh_gate_arguments {
+    const lh_kernels *kernels;
+    lh_gate function;
     float *gate;
     const float *up;
     uint32_t rows, width, parts;
-} lh_silu_arguments;
+} lh_gate_arguments;
 
-static void silu_part(void *context, uint32_t part, uint32_t thread) {
-    const lh_silu_arguments *a = context;
+static void gate_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_gate_arguments *a = context;
     lh_span columns = part_of(a->width, LH_SPAN_COLUMNS, part, a->parts);
     (void)thread;
-    a->kernels->silu_mul(a->gate, a->gate, a->up, a->width, a->rows, columns);
+    (a->function == LH_GATE_GELU ? a->kernels->gelu_mul : a->kernels->silu_mul)(a->gate, a->gate, a->up,
+                                                                                a->width, a->rows, columns);
 }
 
-void lh_op_silu_mul(const lh_compute *compute, float *gate, const float *up, uint32_t rows, uint32_t width) {
+void lh_op_gate(const lh_compute *compute, lh_gate function, float *gate, const float *up, uint32_t rows,
+                uint32_t width) {
     uint32_t parts = parts_of_small(compute, units_in(width, LH_SPAN_COLUMNS), (uint64_t)rows * width);
-    lh_silu_arguments arguments = {compute->kernels, gate, up, rows, width, parts};
-    lh_thread_pool_run(compute->pool, parts, silu_part, &arguments);
+    lh_gate_arguments arguments = {compute->kernels, function, gate, up, rows, width, parts};
+    lh_thread_pool_run(compute->pool, parts, gate_part, &arguments);
 }
 
 /* ---- Sequences --------------------------------------------------------------------------------- */
@@ -212,7 +271,7 @@ typedef struct lh_sequence_arguments {
     const lh_kernels *kernels;
     const lh_attention *attention;
     const lh_position_run *runs;
-    uint32_t count, layer, parts;
+    uint32_t count, layer, window, parts;
     const float *q, *keys, *values;
     float *y;
 } lh_sequence_arguments;
@@ -250,19 +309,19 @@ static void attention_part(void *context, uint32_t part, uint32_t thread) {
     const lh_position_run *run = &a->runs[a->count - 1 - part / attention->kv_heads];
     const lh_kv_view view = lh_kv_sequence_view(run->sequence, a->layer);
     size_t stride = (size_t)attention->heads * attention->head_dim, offset = run->first_row * stride;
-    float scale = 1.0f / sqrtf((float)attention->head_dim);
     a->kernels->attention(a->y + offset, stride, a->q + offset, stride, &view, part % attention->kv_heads,
-                          attention->heads / attention->kv_heads, run->first_position, run->rows, scale,
-                          (char *)attention->scratch + thread * attention->scratch_bytes);
+                          attention->heads / attention->kv_heads, run->first_position, run->rows, a->window,
+                          attention->scale, (char *)attention->scratch + thread * attention->scratch_bytes);
 }
 
 void lh_op_attention(const lh_compute *compute, const lh_attention *attention, const lh_position_run *runs,
-                     uint32_t count, uint32_t layer, const float *q, float *y) {
+                     uint32_t count, uint32_t layer, uint32_t window, const float *q, float *y) {
     lh_sequence_arguments arguments = {.kernels = compute->kernels,
                                        .attention = attention,
                                        .runs = runs,
                                        .count = count,
                                        .layer = layer,
+                                       .window = window,
                                        .q = q,
                                        .y = y};
     lh_thread_pool_run(compute->pool, count * attention->kv_heads, attention_part, &arguments);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/kernels.h"
+#include "worker/model/model.h"
 #include "worker/stage/kv_cache.h"
 #include "worker/thread_pool.h"
 
@@ -32,11 +33,12 @@ typedef struct lh_product {
     float *y;
     size_t stride;
     lh_span out;
+    const float *bias; /* [outputs]; NULL: none */
 } lh_product;
 
 /* y += x W^T over the input columns `in`. Without `continues` the sums start from zero where `in` begins at
  * column 0; with it they go on from what y holds (a residual). Where scale[rows] is not NULL, y is multiplied
- * by it afterwards. */
+ * by it afterwards, and the bias is added where there is one. */
 void lh_op_products(const lh_compute *compute, const lh_product *products, uint32_t count, const lh_packed *x,
                     uint32_t rows, lh_span in, bool continues, const float *scale);
 
@@ -50,8 +52,17 @@ typedef struct lh_rope {
 void lh_op_rope(const lh_compute *compute, const lh_rope *rope, float *x, uint32_t rows, uint32_t heads,
                 uint32_t head_dim);
 
-/* gate = silu(gate) * up, both [rows][width]. */
-void lh_op_silu_mul(const lh_compute *compute, float *gate, const float *up, uint32_t rows, uint32_t width);
+/* Norms each head of x[rows][heads][head_dim] in place. */
+void lh_op_norm_heads(const lh_compute *compute, float *x, uint32_t rows, uint32_t heads, uint32_t head_dim,
+                      const float *gain, float epsilon);
+
+/* y += norm(x), both [rows][width]. */
+void lh_op_norm_add(const lh_compute *compute, float *y, const float *x, uint32_t rows, uint32_t width,
+                    const float *gain, float epsilon);
+
+/* gate = f(gate) * up, both [rows][width]. */
+void lh_op_gate(const lh_compute *compute, lh_gate function, float *gate, const float *up, uint32_t rows,
+                uint32_t width);
 
 /* Some rows that are consecutive positions of one sequence. */
 typedef struct lh_position_run {
@@ -65,6 +76,7 @@ void lh_op_kv_store(const lh_compute *compute, const lh_position_run *runs, uint
 
 typedef struct lh_attention {
     uint32_t heads, kv_heads, head_dim;
+    float scale;
     void *scratch; /* threads * scratch_bytes */
     size_t scratch_bytes;
 } lh_attention;
@@ -72,6 +84,6 @@ typedef struct lh_attention {
 /* Rows of a run that one call of the kernel takes: runs are cut to at most so many by the caller. */
 #define LH_ATTENTION_ROWS 16u
 
-/* y[rows][heads][head_dim] = attention of q over the pages of one layer. */
+/* y[rows][heads][head_dim] = attention of q over the last `window` positions in the pages of one layer. */
 void lh_op_attention(const lh_compute *compute, const lh_attention *attention, const lh_position_run *runs,
-                     uint32_t count, uint32_t layer, const float *q, float *y);
+                     uint32_t count, uint32_t layer, uint32_t window, const float *q, float *y);

@@ -50,8 +50,10 @@ lh_status lh_panel_init(lh_panel *panel, const lh_model_config *config, const lh
     complete = complete && (panel->q = floats(rows, queries)) != NULL;
     complete = complete && (panel->k = floats(rows, keys)) != NULL;
     complete = complete && (panel->v = floats(rows, keys)) != NULL;
-    complete = complete && (panel->cosine = floats(rows, config->rope_dims / 2)) != NULL;
-    complete = complete && (panel->sine = floats(rows, config->rope_dims / 2)) != NULL;
+    for (uint32_t kind = 0; kind < weights->rope.kinds; kind++) {
+        complete = complete && (panel->cosine[kind] = floats(rows, weights->rope.half)) != NULL;
+        complete = complete && (panel->sine[kind] = floats(rows, weights->rope.half)) != NULL;
+    }
     if (!complete) {
         lh_panel_reset(panel);
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a step of %u rows", rows);
@@ -61,8 +63,10 @@ lh_status lh_panel_init(lh_panel *panel, const lh_model_config *config, const lh
 
 void lh_panel_reset(lh_panel *panel) {
     lh_packed_reset(&panel->normed);
-    free(panel->sine);
-    free(panel->cosine);
+    for (uint32_t kind = 0; kind < LH_LAYER_KINDS; kind++) {
+        free(panel->sine[kind]);
+        free(panel->cosine[kind]);
+    }
     free(panel->v);
     free(panel->k);
     free(panel->q);
@@ -79,6 +83,7 @@ static bool attention_init(lh_attention *attention, const lh_model_config *confi
     attention->heads = config->heads;
     attention->kv_heads = config->kv_heads;
     attention->head_dim = config->head_dim;
+    attention->scale = config->attention_scale;
     attention->scratch_bytes = (bytes + 63) / 64 * 64;
     attention->scratch = lh_panel_allocate(attention->scratch_bytes, threads);
     return attention->scratch != NULL;
@@ -97,6 +102,9 @@ lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config, co
         complete && (scratch->attended = floats(rows, (size_t)config->heads * config->head_dim)) != NULL;
     complete = complete && (scratch->gate = floats(rows, config->feed_forward_width)) != NULL;
     complete = complete && (scratch->up = floats(rows, config->feed_forward_width)) != NULL;
+    if (lh_model_has(config, LH_TENSOR_ATTN_POST_NORM) || lh_model_has(config, LH_TENSOR_FFN_POST_NORM)) {
+        complete = complete && (scratch->branch = floats(rows, config->width)) != NULL;
+    }
     if (!complete) {
         lh_scratch_reset(scratch);
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for steps of %u rows", rows);
@@ -105,6 +113,7 @@ lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config, co
 }
 
 void lh_scratch_reset(lh_scratch *scratch) {
+    free(scratch->branch);
     free(scratch->up);
     free(scratch->gate);
     free(scratch->attended);

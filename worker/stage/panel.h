@@ -9,12 +9,13 @@
 #include "worker/stage/parameters.h"
 
 typedef struct lh_panel {
-    float *h;             /* [rows][width]: the activation, the residual stream */
-    lh_packed normed;     /* [rows][width]: h * gain */
-    float *squares;       /* [rows][16]: sum of squares of h, in lanes */
-    float *q;             /* [rows][heads][head_dim] */
-    float *k, *v;         /* [rows][kv_heads][head_dim] */
-    float *cosine, *sine; /* [rows][rope_dims / 2] */
+    float *h;         /* [rows][width]: the activation, the residual stream */
+    lh_packed normed; /* [rows][width]: h * gain */
+    float *squares;   /* [rows][16]: sum of squares of h, in lanes */
+    float *q;         /* [rows][heads][head_dim] */
+    float *k, *v;     /* [rows][kv_heads][head_dim] */
+    float *cosine[LH_LAYER_KINDS],
+        *sine[LH_LAYER_KINDS]; /* [rows][rope_dims / 2]; of the kinds that there are */
 } lh_panel;
 
 typedef struct lh_scratch {
@@ -23,6 +24,8 @@ typedef struct lh_scratch {
     lh_packed attended_packed;
     float *gate, *up; /* [rows][feed_forward_width] */
     lh_packed gated_packed;
+    float *
+        branch; /* [rows][width]: what attention or feed-forward adds to h, before its norm; NULL: no such norm */
     lh_attention attention; /* with one scratch for each thread */
 } lh_scratch;
 

@@ -3,7 +3,6 @@
 #include "worker/stage/parameters.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -49,7 +48,7 @@ static lh_matrix *matrix_slot(lh_parameters *weights, lh_layer *layer, lh_tensor
     }
 }
 
-static const float **gain_slot(lh_parameters *weights, lh_layer *layer, lh_tensor_role role) {
+static const float **vector_slot(lh_parameters *weights, lh_layer *layer, lh_tensor_role role) {
     switch (role) {
     case LH_TENSOR_OUTPUT_NORM:
         return &weights->output_norm;
@@ -57,6 +56,20 @@ static const float **gain_slot(lh_parameters *weights, lh_layer *layer, lh_tenso
         return &layer->attn_norm;
     case LH_TENSOR_FFN_NORM:
         return &layer->ffn_norm;
+    case LH_TENSOR_ATTN_Q_BIAS:
+        return &layer->q_bias;
+    case LH_TENSOR_ATTN_K_BIAS:
+        return &layer->k_bias;
+    case LH_TENSOR_ATTN_V_BIAS:
+        return &layer->v_bias;
+    case LH_TENSOR_ATTN_Q_NORM:
+        return &layer->q_norm;
+    case LH_TENSOR_ATTN_K_NORM:
+        return &layer->k_norm;
+    case LH_TENSOR_ATTN_POST_NORM:
+        return &layer->attn_post_norm;
+    case LH_TENSOR_FFN_POST_NORM:
+        return &layer->ffn_post_norm;
     default:
         return NULL;
     }
@@ -81,8 +94,10 @@ static lh_status visit_roles(lh_loader *loader, lh_role_visitor *visit, lh_error
     for (uint32_t i = 0; i < loader->weights->layer_count; i++) {
         for (unsigned j = LH_TENSOR_LAYER_FIRST; j < LH_TENSOR_ROLES && status == LH_OK; j++) {
             lh_tensor_role role = (lh_tensor_role)j;
-            const lh_gguf_tensor *tensor = lh_model_tensor(loader->gguf, role, loader->range.first + i);
-            status = visit(loader, role, &loader->weights->layers[i], tensor, error);
+            if (lh_model_has(loader->config, role)) {
+                const lh_gguf_tensor *tensor = lh_model_tensor(loader->gguf, role, loader->range.first + i);
+                status = visit(loader, role, &loader->weights->layers[i], tensor, error);
+            }
         }
     }
     return status;
@@ -140,24 +155,10 @@ static void load_matrix(lh_loader *loader, lh_matrix *matrix, const lh_gguf_tens
                        &pack);
 }
 
-static void load_gain(lh_loader *loader, const float **gain, const lh_gguf_tensor *tensor,
-                      const void *bytes) {
+static void load_vector(lh_loader *loader, const float **vector, const lh_gguf_tensor *tensor,
+                        const void *bytes) {
     size_t size = packed_bytes(tensor, false);
-    *gain = memcpy(take(loader, size), bytes, size);
-}
-
-static lh_status apply_rope_factors(lh_loader *loader, const void *bytes, lh_error *error) {
-    const char *factors = bytes;
-    for (uint32_t i = 0; i < loader->config->rope_dims / 2; i++) {
-        float factor;
-        memcpy(&factor, factors + i * sizeof factor, sizeof factor);
-        if (!(factor > 0) || !isfinite(factor)) {
-            return lh_fail(error, LH_ERR_MALFORMED, "GGUF tensor rope_freqs.weight: factor %u is %g", i,
-                           (double)factor);
-        }
-        loader->weights->rope_frequency[i] /= (double)factor;
-    }
-    return LH_OK;
+    *vector = memcpy(take(loader, size), bytes, size);
 }
 
 static lh_status load_tensor(lh_loader *loader, lh_tensor_role role, lh_layer *layer,
@@ -171,9 +172,9 @@ static lh_status load_tensor(lh_loader *loader, lh_tensor_role role, lh_layer *l
     if (matrix != NULL) {
         load_matrix(loader, matrix, tensor, bytes);
     } else if (role == LH_TENSOR_ROPE_FACTORS) {
-        status = apply_rope_factors(loader, bytes, error);
+        status = lh_rope_table_divide(&loader->weights->rope, bytes, error);
     } else {
-        load_gain(loader, gain_slot(loader->weights, layer, role), tensor, bytes);
+        load_vector(loader, vector_slot(loader->weights, layer, role), tensor, bytes);
     }
     loader->source->release(loader->source->context, tensor, bytes);
     loader->source_done += tensor->bytes;
@@ -195,22 +196,9 @@ static lh_status map_memory(lh_parameters *weights, lh_error *error) {
     return LH_OK;
 }
 
-static lh_status make_frequencies(lh_parameters *weights, const lh_model_config *config, lh_error *error) {
-    uint32_t half = config->rope_dims / 2;
-    weights->rope_frequency = calloc(half, sizeof *weights->rope_frequency);
-    if (weights->rope_frequency == NULL) {
-        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for rope frequencies");
-    }
-    lh_rope_frequencies(weights->rope_frequency, config->rope_dims, config->rope_base);
-    for (uint32_t i = 0; i < half; i++) {
-        weights->rope_frequency[i] /= config->rope_linear_factor;
-    }
-    return LH_OK;
-}
-
 static void tie_head(const lh_loader *loader) {
     lh_parameters *weights = loader->weights;
-    if (!loader->config->head_tied || loader->range.last != loader->config->layers) {
+    if (lh_model_has(loader->config, LH_TENSOR_HEAD) || loader->range.last != loader->config->layers) {
         return;
     }
     weights->head = weights->embedding;
@@ -236,6 +224,9 @@ lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
     if (weights->layers == NULL) {
         status = lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for %u layers", weights->layer_count);
     }
+    for (uint32_t i = 0; i < weights->layer_count && status == LH_OK; i++) {
+        weights->layers[i].kind = lh_model_layer_kind(config, range.first + i);
+    }
     if (status == LH_OK) {
         status = visit_roles(&loader, add_size, error);
     }
@@ -243,7 +234,7 @@ lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
         status = map_memory(weights, error);
     }
     if (status == LH_OK) {
-        status = make_frequencies(weights, config, error);
+        status = lh_rope_table_init(&weights->rope, config, error);
     }
     if (status == LH_OK) {
         status = visit_roles(&loader, load_tensor, error);
@@ -260,7 +251,7 @@ void lh_parameters_reset(lh_parameters *weights) {
     if (weights->memory != NULL) {
         munmap(weights->memory, weights->memory_bytes);
     }
-    free(weights->rope_frequency);
+    lh_rope_table_reset(&weights->rope);
     free(weights->layers);
     *weights = (lh_parameters){0};
 }

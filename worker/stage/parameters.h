@@ -7,15 +7,23 @@
 #include "worker/model/model.h"
 #include "worker/model/tensor_source.h"
 #include "worker/stage/ops.h"
+#include "worker/stage/rope_table.h"
 
+/* What an architecture lacks is NULL. */
 typedef struct lh_layer {
-    const float *attn_norm; /* [width] */
-    lh_matrix q;            /* [heads * head_dim][width] */
-    lh_matrix k, v;         /* [kv_heads * head_dim][width] */
-    lh_matrix attn_output;  /* [width][heads * head_dim] */
-    const float *ffn_norm;  /* [width] */
-    lh_matrix gate, up;     /* [feed_forward_width][width] */
-    lh_matrix down;         /* [width][feed_forward_width] */
+    lh_layer_kind kind;
+    const float *attn_norm;       /* [width] */
+    lh_matrix q;                  /* [heads * head_dim][width] */
+    lh_matrix k, v;               /* [kv_heads * head_dim][width] */
+    const float *q_bias;          /* [heads * head_dim] */
+    const float *k_bias, *v_bias; /* [kv_heads * head_dim] */
+    const float *q_norm, *k_norm; /* [head_dim] */
+    lh_matrix attn_output;        /* [width][heads * head_dim] */
+    const float *attn_post_norm;  /* [width] */
+    const float *ffn_norm;        /* [width] */
+    lh_matrix gate, up;           /* [feed_forward_width][width] */
+    lh_matrix down;               /* [width][feed_forward_width] */
+    const float *ffn_post_norm;   /* [width] */
 } lh_layer;
 
 typedef struct lh_parameters {
@@ -23,7 +31,7 @@ typedef struct lh_parameters {
     lh_matrix
         head; /* [vocabulary][width]; last stage; the same data as the embedding when tied and both here */
     const float *output_norm; /* [width]; last stage */
-    double *rope_frequency;   /* [rope_dims / 2], every scaling included */
+    lh_rope_table rope;
     uint32_t layer_count;
     lh_layer *layers; /* [layer_count] */
     void *memory;

@@ -140,22 +140,29 @@ static void make_runs(lh_stage_step *step) {
 
 static void make_angles(lh_stage_step *step) {
     const lh_stage *stage = step->stage;
-    uint32_t half = stage->config.rope_dims / 2;
+    const lh_rope_table *rope = &stage->weights.rope;
     for (uint32_t i = 0; i < step->run_count; i++) {
         const lh_position_run *run = &step->runs[i];
         for (uint32_t j = 0; j < run->rows; j++) {
-            size_t offset = (size_t)(run->first_row + j) * half;
-            lh_rope_angles(step->panel.cosine + offset, step->panel.sine + offset,
-                           stage->weights.rope_frequency, half, run->first_position + j);
+            size_t offset = (size_t)(run->first_row + j) * rope->half;
+            for (uint32_t kind = 0; kind < rope->kinds; kind++) {
+                lh_rope_angles(step->panel.cosine[kind] + offset, step->panel.sine[kind] + offset,
+                               rope->frequency[kind], rope->half, run->first_position + j,
+                               rope->magnitude[kind]);
+            }
         }
     }
 }
 
 static void embed(lh_stage_step *step, const uint32_t *tokens) {
     const lh_stage *stage = step->stage;
+    const lh_span all = {0, stage->config.width};
     for (uint32_t row = 0; row < step->rows; row++) {
-        lh_matrix_row(&stage->weights.embedding, tokens[row],
-                      step->panel.h + (size_t)row * stage->config.width);
+        float *h = step->panel.h + (size_t)row * all.end;
+        lh_matrix_row(&stage->weights.embedding, tokens[row], h);
+        if (stage->config.embedding_scale != 1) {
+            stage->compute.kernels->scale_rows(h, all.end, 1, all, &stage->config.embedding_scale);
+        }
     }
 }
 

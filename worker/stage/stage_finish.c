@@ -73,16 +73,23 @@ int lh_stage_is_ready(const lh_stage_step *step) {
 
 /* ---- Finish ------------------------------------------------------------------------------------ */
 
-/* The last operation of the stage, shard by shard. */
+/* The last operation of the stage, shard by shard where its columns are complete one by one; where they are not, the
+ * shards leave one after the other when the rows are: what the next stage gets is the same either way. */
 static void give_shards(lh_stage_step *step, const lh_layer_run *run, const lh_layer *layer,
                         const lh_stage_output *output) {
     lh_stage *stage = step->stage;
     uint32_t width = stage->config.width;
+    bool by_columns = lh_layer_gives_columns(layer);
+    if (!by_columns) {
+        lh_layer_give(run, layer, (lh_span){0, width});
+    }
     for (uint32_t i = 0; i < step->cut.count; i++) {
         lh_span span = {i > 0 ? step->cut.ends[i - 1] : 0, step->cut.ends[i]};
         uint32_t columns = span.end - span.begin;
         const float *values = step->panel.h;
-        lh_layer_give(run, layer, span);
+        if (by_columns) {
+            lh_layer_give(run, layer, span);
+        }
         if (columns < width) {
             for (uint32_t row = 0; row < step->rows; row++) {
                 memcpy(stage->outgoing + (size_t)row * columns,
@@ -156,7 +163,7 @@ static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, 
         } else {
             take_columns(step, all.end);
         }
-        lh_layer_store(&run, i);
+        lh_layer_store(&run, layer, i);
         if (is_end && stage->is_last) {
             keep_sampled_rows(step, &run);
         }

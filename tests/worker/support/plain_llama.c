@@ -79,13 +79,13 @@ static double *times(const plain_model *m, const double *x, uint32_t inputs, uin
 }
 
 static void rotate(const plain_model *m, double *x, uint32_t heads) {
+    const lh_rope_scaling *rope = &m->c->rope[LH_LAYER_FULL];
     double *factors = load(m, -1, "rope_freqs");
     for (uint32_t t = 0; t < m->count; t++) {
         for (uint32_t h = 0; h < heads; h++) {
             double *head = x + ((size_t)t * heads + h) * m->c->head_dim;
             for (uint32_t i = 0; i < m->c->rope_dims / 2; i++) {
-                double angle =
-                    t / m->c->rope_linear_factor * pow(m->c->rope_base, -2.0 * i / m->c->rope_dims);
+                double angle = t / rope->factor * pow(rope->base, -2.0 * i / m->c->rope_dims);
                 angle /= factors != NULL ? factors[i] : 1;
                 double a = head[2 * i], b = head[2 * i + 1];
                 head[2 * i] = a * cos(angle) - b * sin(angle);
@@ -188,8 +188,8 @@ void plain_llama_logits(const void *file, size_t length, const lh_model_config *
         feed_forward_block(&m, x, layer);
     }
     double *n = norm(&m, x, -1, "output_norm");
-    double *y =
-        times(&m, n, config->width, config->vocabulary, -1, config->head_tied ? "token_embd" : "output");
+    double *y = times(&m, n, config->width, config->vocabulary, -1,
+                      lh_model_has(config, LH_TENSOR_HEAD) ? "output" : "token_embd");
     memcpy(logits, y, (size_t)count * config->vocabulary * sizeof *y);
     free(y);
     free(n);
