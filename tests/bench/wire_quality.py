@@ -27,7 +27,7 @@ sys.path.insert(0, str(TESTS / "truth"))
 
 import make_f16_model  # noqa: E402
 import make_fidelity_vectors  # noqa: E402
-from numpy_llama import log_softmax  # noqa: E402
+from numpy_model import log_softmax  # noqa: E402
 
 TEXTS = ("constitution.txt", "constitution_rest.txt")
 SPLITS, WIRES = (2, 3, 5), ("f16", "q8")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/vectors/fidelity.npz: next-token distributions of SmolLM2 on constitution.txt, by numpy_llama.py.
+"""Writes tests/vectors/fidelity.npz: next-token distributions of SmolLM2 on constitution.txt, by numpy_model.py.
 
   python3 tests/truth/make_fidelity_vectors.py MODEL.gguf        (about 5 minutes)
 
@@ -17,7 +17,7 @@ from gguf import GGUFReader
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import make_f16_model
-from numpy_llama import Exact, Int8, Llama, log_softmax
+from numpy_model import Exact, Int8, Model, log_softmax
 
 VECTORS = pathlib.Path(__file__).parent.parent / "vectors"
 WINDOW, TOP = 512, 64
@@ -59,7 +59,7 @@ def main(path):
             ("exact_f16", f16, Exact()),
         ):
             print(name, flush=True)
-            arrays[f"{name}_ids"], arrays[f"{name}_logprobs"] = top(Llama(file), tokens, arithmetic)
+            arrays[f"{name}_ids"], arrays[f"{name}_logprobs"] = top(Model(file), tokens, arithmetic)
     np.savez_compressed(VECTORS / "fidelity.npz", **arrays)
 
 

@@ -1,0 +1,332 @@
+"""The models that Longhaul computes (llama, qwen2, qwen3, gemma3) in numpy, independent of the C code: the judge of the fidelity figures.
+
+Two arithmetics:
+  exact   float64 throughout, on the weights as the file's types define them (dequantized by PyPI's `gguf`)
+  int8    what kernels/kernels.h promises for quantized weights, in float32: activations as int8 in blocks of 32 with a
+          float32 scale, an exact integer dot for each block, one fused multiply-add per block, blocks in ascending order
+"""
+import numpy as np
+from gguf import GGMLQuantizationType as Type
+from gguf import GGUFReader
+from gguf.quants import dequantize
+
+BLOCK = 32
+
+
+class Matrix:
+    """W[outputs][inputs] of one tensor, dequantized and, for quantized types, as integers and scales."""
+
+    def __init__(self, tensor):
+        self.type = tensor.tensor_type
+        self.name = tensor.name
+        self.inputs, self.outputs = int(tensor.shape[0]), int(tensor.shape[1]) if len(tensor.shape) > 1 else 1
+        self.raw = np.asarray(tensor.data)
+        self._dense = None
+
+    def dense(self):
+        if self._dense is None:
+            if self.type == Type.F32:
+                values = self.raw
+            elif self.type == Type.F16:
+                values = self.raw.astype(np.float64)
+            else:
+                values = dequantize(self.raw, self.type)
+            self._dense = np.asarray(values, dtype=np.float64).reshape(self.outputs, self.inputs)
+        return self._dense
+
+    def blocks(self):
+        """q[outputs][blocks][32], d[outputs][blocks], m[outputs][blocks] or None (float32)."""
+        rows = self.raw.reshape(self.outputs, -1).view(np.uint8)
+        size = {Type.Q4_0: 18, Type.Q4_1: 20, Type.Q8_0: 34}[self.type]
+        blocks = rows.reshape(self.outputs, self.inputs // BLOCK, size)
+        half = lambda at: np.ascontiguousarray(blocks[:, :, at : at + 2]).view(np.float16)[:, :, 0].astype(np.float32)
+        if self.type == Type.Q8_0:
+            return np.ascontiguousarray(blocks[:, :, 2:]).view(np.int8).astype(np.float32), half(0), None
+        packed = blocks[:, :, size - 16 :]
+        q = np.concatenate([packed & 15, packed >> 4], axis=2).astype(np.float32)
+        if self.type == Type.Q4_0:
+            return q - 8, half(0), None
+        return q, half(0), half(2)
+
+
+def fused(a, b, c):
+    """fma(a, b, c) of float32, rounded once: the product is exact in float64, and where rounding the sum to float64 first
+    could matter (it lies halfway between two float32), its lost part decides."""
+    product = a.astype(np.float64) * b.astype(np.float64)
+    c = np.asarray(c, dtype=np.float64)
+    total = product + c
+    halfway = (total.view(np.int64) & 0x1FFFFFFF) == 0x10000000
+    if halfway.any():
+        x, y = product[halfway], np.broadcast_to(c, total.shape)[halfway]
+        z = total[halfway]
+        back = z - x
+        lost = (x - (z - back)) + (y - back)
+        total[halfway] = np.where(lost == 0, z, np.nextafter(z, np.where(lost > 0, np.inf, -np.inf)))
+    return total.astype(np.float32)
+
+
+def chain(a, b, axis):
+    """sum over `axis` of a * b as a chain of fused multiply-adds in ascending order."""
+    a, b = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
+    y = np.zeros(np.broadcast_shapes(a.shape[1:], b.shape[1:]), dtype=np.float32)
+    for i in range(a.shape[0]):
+        y = fused(a[i], b[i], y)
+    return y
+
+
+def lane_tree(lanes):
+    """lanes[16][...] added by the tree of kernels.h."""
+    for width in (8, 4, 2, 1):
+        lanes = lanes[:width] + lanes[width : 2 * width]
+    return lanes[0]
+
+
+def exp(x):
+    """exp in float32, operation for operation (kernels/exp.h)."""
+    f = np.float32
+    x = np.clip(x, f(-104), f(89))
+    n = fused(x, f(float.fromhex("0x1.715476p0")), f(12582912)) - f(12582912)
+    r = fused(n, f(-float.fromhex("0x1.62e430p-1")), x)
+    r = fused(n, f(float.fromhex("0x1.05c610p-29")), r)
+    p = np.full_like(x, f(1.9875691500e-4))
+    for c in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1.0, 1.0):
+        p = fused(p, r, f(c))
+    return np.ldexp(p.astype(np.float64), n.astype(np.int32)).astype(np.float32)
+
+
+class Int8:
+    """The arithmetic that kernels.h states, operation for operation in float32: what comes out is what the C code computes,
+    to the bit, so that no rounding of an activation to int8 falls the other way."""
+
+    dtype = np.float32
+
+    def embed(self, matrix, tokens):
+        return matrix.dense()[tokens].astype(np.float32)
+
+    def norm(self, h, gain, epsilon):
+        width = h.shape[1]
+        lanes = np.zeros((16, h.shape[0]), dtype=np.float32)
+        for column in range(0, width, 16):
+            x = h[:, column : column + 16].T
+            lanes[: len(x)] = fused(x, x, lanes[: len(x)])
+        mean = lane_tree(lanes) / np.float32(width)
+        return h * gain.astype(np.float32), (np.float32(1) / np.sqrt(mean + np.float32(epsilon)))[:, None]
+
+    def scaled(self, x, scale, bias):
+        return x * scale if bias is None else fused(x, scale, bias)
+
+    def head_norm(self, x, gain, epsilon):
+        """x[rows][heads][head_dim], each head alone."""
+        flat = x.reshape(-1, x.shape[2])
+        scale = self.norm(flat, gain, epsilon)[1]
+        return ((flat * scale) * gain).reshape(x.shape)
+
+    def norm_add(self, h, x, gain, epsilon):
+        weighted, scale = self.norm(x, gain, epsilon)
+        return fused(weighted, scale, h)
+
+    def product(self, x, matrix, y=None):
+        """y + x[rows][inputs] W^T; y is 0 where it is not given."""
+        rows = x.shape[0]
+        if y is None:
+            y = np.zeros((rows, matrix.outputs), dtype=np.float32)
+        values = x.reshape(rows, -1, BLOCK)
+        greatest = np.abs(values).max(axis=2)
+        scale = greatest / np.float32(127)
+        with np.errstate(divide="ignore"):
+            inverse = np.where(greatest > 0, np.float32(127) / greatest, np.float32(0))
+        q = np.rint(values * inverse[:, :, None]).astype(np.float32)
+        sums = q.sum(axis=2)
+        weights, d, m = matrix.blocks()
+        for block in range(values.shape[1]):
+            dot = q[:, block] @ weights[:, block].T  # exact: below 2^24
+            y = fused(dot, scale[:, block, None] * d[None, :, block], y)
+            if m is not None:
+                y = fused(sums[:, block, None], scale[:, block, None] * m[None, :, block], y)
+        return y
+
+    def rope(self, x, cosine, sine, first, second):
+        cosine, sine = cosine.astype(np.float32), sine.astype(np.float32)
+        a, b = x[..., first], x[..., second]
+        y = x.copy()
+        y[..., first] = fused(a, cosine, -(b * sine))
+        y[..., second] = fused(a, sine, b * cosine)
+        return y
+
+    def attend(self, q, k, v, scale, seen):
+        """q, k, v [rows][head_dim] of one head -> [rows][head_dim]; seen[rows][keys]."""
+        rows = q.shape[0]
+        scores = np.float32(scale) * chain(q[:, None, :], k[None, :, :], axis=2)
+        greatest = np.where(seen, scores, -np.inf).max(axis=1, keepdims=True).astype(np.float32)
+        p = np.where(seen, exp(np.where(seen, scores - greatest, np.float32(0))), np.float32(0))
+        lanes = np.zeros((16, rows), dtype=np.float32)
+        first = seen.argmax(axis=1)  # lanes count from the first key that the row sees
+        for offset in range(rows):
+            key = first + offset
+            inside = key < rows
+            lanes[offset % 16][inside] += p[np.nonzero(inside)[0], key[inside]]
+        return chain(p.T[:, :, None], v[:, None, :], axis=0) * (np.float32(1) / lane_tree(lanes))[:, None]
+
+    def silu(self, gate):
+        return gate / (np.float32(1) + exp(-gate))
+
+    def gelu(self, gate):
+        linear, cubic = (np.float32(float.fromhex(c)) for c in ("-0x1.988454p0", "-0x1.2444f2p-4"))
+        return gate / (np.float32(1) + exp(gate * fused(gate * gate, cubic, linear)))
+
+
+class Exact:
+    """float64 throughout."""
+
+    dtype = np.float64
+
+    def embed(self, matrix, tokens):
+        return matrix.dense()[tokens]
+
+    def norm(self, h, gain, epsilon):
+        return h * gain, 1 / np.sqrt((h**2).mean(axis=1, keepdims=True) + epsilon)
+
+    def scaled(self, x, scale, bias):
+        return x * scale if bias is None else x * scale + bias
+
+    def head_norm(self, x, gain, epsilon):
+        return x / np.sqrt((x**2).mean(axis=2, keepdims=True) + epsilon) * gain
+
+    def norm_add(self, h, x, gain, epsilon):
+        return h + x / np.sqrt((x**2).mean(axis=1, keepdims=True) + epsilon) * gain
+
+    def product(self, x, matrix, y=None):
+        return x @ matrix.dense().T + (0 if y is None else y)
+
+    def rope(self, x, cosine, sine, first, second):
+        y = x.copy()
+        y[..., first] = x[..., first] * cosine - x[..., second] * sine
+        y[..., second] = x[..., first] * sine + x[..., second] * cosine
+        return y
+
+    def attend(self, q, k, v, scale, seen):
+        scores = np.where(seen, q @ k.T * scale, -np.inf)
+        p = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return p / p.sum(axis=1, keepdims=True) @ v
+
+    def silu(self, gate):
+        return gate / (1 + np.exp(-gate))
+
+    def gelu(self, gate):
+        return gate / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)))
+
+
+def correction(turns, dims, base, context):
+    """The number of the pair of dimensions that turns so often within the context (YaRN, arXiv:2309.00071)."""
+    return dims * np.log(context / (turns * 2 * np.pi)) / (2 * np.log(base))
+
+
+class Model:
+    def __init__(self, path):
+        reader = GGUFReader(path)
+        field = lambda key, default=None: reader.fields[key].contents() if key in reader.fields else default
+        self.tensors = {tensor.name: Matrix(tensor) for tensor in reader.tensors}
+        self.architecture = field("general.architecture")
+        get = lambda key, default=None: field(f"{self.architecture}.{key}", default)
+        self.get = get
+        self.layers = int(get("block_count"))
+        self.width = int(get("embedding_length"))
+        self.heads = int(get("attention.head_count"))
+        self.kv_heads = int(get("attention.head_count_kv", self.heads))
+        self.head_dim = int(get("attention.key_length", self.width // self.heads))
+        self.rotated = int(get("rope.dimension_count", self.head_dim))
+        self.epsilon = float(get("attention.layer_norm_rms_epsilon"))
+        self.is_gemma = self.architecture == "gemma3"
+        self.window = int(get("attention.sliding_window", 0)) if self.is_gemma else 0
+        self.period = int(get("attention.sliding_window_pattern", 6))
+        self.scale = 1 / np.sqrt(self.head_dim)
+
+    def has_window(self, layer):
+        return self.window > 0 and layer % self.period < self.period - 1
+
+    def angles(self, rows, near):
+        """cosine, sine [rows][1][rotated / 2]; row = position. `near`: of a layer with a window."""
+        pair = np.arange(self.rotated // 2)
+        base = float(self.get("rope.freq_base_swa", 10000.0)) if near else float(self.get("rope.freq_base", 10000.0))
+        frequency, magnitude = base ** (-2 * pair / self.rotated), 1.0
+        kind = self.get("rope.scaling.type", "linear")
+        factor = float(self.get("rope.scaling.factor", 1.0))
+        if not near and kind == "linear":
+            frequency = frequency / factor
+        if not near and kind == "yarn":
+            context = int(self.get("rope.scaling.original_context_length"))
+            low = max(np.floor(correction(float(self.get("rope.scaling.yarn_beta_fast", 32.0)), self.rotated, base, context)), 0)
+            high = np.ceil(correction(float(self.get("rope.scaling.yarn_beta_slow", 1.0)), self.rotated, base, context))
+            high = min(high, self.rotated - 1)
+            stretched = np.clip((pair - low) / max(high - low, 1e-3), 0, 1)
+            frequency = frequency / factor * stretched + frequency * (1 - stretched)
+            magnitude = 1 + 0.1 * np.log(factor)
+        if not near:
+            magnitude *= float(self.get("rope.scaling.attn_factor", 1.0))
+            if "rope_freqs.weight" in self.tensors:
+                frequency = frequency / self.tensors["rope_freqs.weight"].raw.astype(np.float64)
+        angle = np.arange(rows)[:, None] * frequency
+        return magnitude * np.cos(angle)[:, None], magnitude * np.sin(angle)[:, None]
+
+    def rotated_pairs(self):
+        """Indices of the pairs: (2i, 2i + 1) as GGUF's llama stores them, or (i, i + half)."""
+        if self.architecture == "llama":
+            return slice(0, self.rotated, 2), slice(1, self.rotated, 2)
+        return slice(0, self.rotated // 2), slice(self.rotated // 2, self.rotated)
+
+    def vector(self, name, a):
+        return self.tensors[name].raw.astype(a.dtype).reshape(-1) if name in self.tensors else None
+
+    def attention(self, a, layer, h, angles, seen):
+        """(x, W): attention's result is x W^T."""
+        rows, group = len(h), self.heads // self.kv_heads
+        part = lambda name: self.tensors[f"blk.{layer}.{name}.weight"]
+        # The norm is deferred: the rows are divided by their rms behind the product, as everywhere in Longhaul.
+        x, scale = a.norm(h, self.vector(f"blk.{layer}.attn_norm.weight", a), self.epsilon)
+        q, k, v = (
+            a.scaled(a.product(x, part(name)), scale, self.vector(f"blk.{layer}.{name}.bias", a)).reshape(rows, -1, self.head_dim)
+            for name in ("attn_q", "attn_k", "attn_v")
+        )
+        if f"blk.{layer}.attn_q_norm.weight" in self.tensors:
+            q = a.head_norm(q, self.vector(f"blk.{layer}.attn_q_norm.weight", a), self.epsilon)
+            k = a.head_norm(k, self.vector(f"blk.{layer}.attn_k_norm.weight", a), self.epsilon)
+        q, k = (a.rope(x, *angles, *self.rotated_pairs()) for x in (q, k))
+        heads = [a.attend(q[:, i], k[:, i // group], v[:, i // group], self.scale, seen) for i in range(self.heads)]
+        return np.concatenate(heads, axis=1), part("attn_output")
+
+    def feed_forward(self, a, layer, h):
+        """(x, W), as above."""
+        part = lambda name: self.tensors[f"blk.{layer}.{name}.weight"]
+        x, scale = a.norm(h, self.vector(f"blk.{layer}.ffn_norm.weight", a), self.epsilon)
+        gate, up = (a.product(x, part(name)) * scale for name in ("ffn_gate", "ffn_up"))
+        return (a.gelu if self.is_gemma else a.silu)(gate) * up, part("ffn_down")
+
+    def add(self, a, h, x, matrix, norm):
+        """h + x W^T, or h + norm(x W^T) where there is such a norm."""
+        gain = self.vector(norm, a)
+        return a.product(x, matrix, h) if gain is None else a.norm_add(h, a.product(x, matrix), gain, self.epsilon)
+
+    def logits(self, tokens, arithmetic):
+        """tokens [rows] from position 0 -> [rows][vocabulary]."""
+        a, rows = arithmetic, len(tokens)
+        angles = {near: self.angles(rows, near) for near in (False, True)}
+        distance = np.arange(rows)[:, None] - np.arange(rows)
+        h = a.embed(self.tensors["token_embd.weight"], np.asarray(tokens))
+        if self.is_gemma:
+            h = h * a.dtype(np.sqrt(self.width))
+        for layer in range(self.layers):
+            near = self.has_window(layer)
+            seen = (distance >= 0) & (distance < (self.window if near else rows))
+            x, matrix = self.attention(a, layer, h, angles[near], seen)
+            h = self.add(a, h, x, matrix, f"blk.{layer}.post_attention_norm.weight")
+            x, matrix = self.feed_forward(a, layer, h)
+            h = self.add(a, h, x, matrix, f"blk.{layer}.post_ffw_norm.weight")
+        x, scale = a.norm(h, self.vector("output_norm.weight", a), self.epsilon)
+        head = self.tensors.get("output.weight", self.tensors["token_embd.weight"])
+        return a.product(x, head) * scale
+
+
+def log_softmax(logits):
+    logits = np.asarray(logits, dtype=np.float64)
+    logits = logits - logits.max(axis=-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
