@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "gateway/fleet/fleet_ring.h"
 #include "gateway/fleet/fleet_weights.h"
+#include "worker/api/control_seal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,10 @@ static void take_report(put_request *put) {
     lh_worker_report report;
     lh_fleet_answer answer;
     lh_error error;
-    lh_status status = lh_fleet_json_parse_report(put->name, put->body, put->length, &report, &error);
+    size_t length = 0;
+    lh_status status = lh_control_unseal(put->name, put->body, put->length, &length, &error);
+    if (status == LH_OK)
+        status = lh_fleet_json_parse_report(put->name, put->body, length, &report, &error);
     if (status != LH_OK) {
         lh_log(LH_LOG_WARN, "fleet", "a report is refused peer=%s worker=%s error=\"%s\"", put->peer,
                put->name, error.message);
@@ -78,7 +82,8 @@ static void take_report(put_request *put) {
     if (status != LH_OK)
         respond_problem(put->stream, 503, error.message);
     else
-        respond_json(put->stream, lh_fleet_json_render_answer(&answer, &server->model));
+        respond_json(put->stream,
+                     lh_control_seal(put->name, lh_fleet_json_render_answer(&answer, &server->model)));
 }
 
 static void on_put_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {

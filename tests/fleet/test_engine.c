@@ -238,6 +238,27 @@ static void a_cancel_reaches_the_worker(void **state) {
     close_house(&h);
 }
 
+/* A flipped bit in a report: refused, whatever it would have said, and the next one counts. */
+static void a_garbled_report_is_refused(void **state) {
+    (void)state;
+    house h = {0};
+    open_house(&h);
+    assert_int_equal(scripted_worker_refusals(h.worker), 0);
+    scripted_worker_garble(h.worker, 20);
+    int64_t limit_us = lh_clock_us() + 20000000;
+    while (scripted_worker_refusals(h.worker) < 20) {
+        assert_true(lh_clock_us() < limit_us);
+        pause_ms(2);
+    }
+    wait_for_state(&h, LH_ENGINE_READY);
+    client c;
+    uint64_t handle;
+    assert_int_equal(submit(&h, &c, 9, 50, 20, &handle), LH_OK);
+    wait_for_end(&c);
+    assert_true(c.is_finished && !c.is_wrong);
+    close_house(&h);
+}
+
 /* The worker's process goes and another one comes: the stream goes on. */
 static void another_worker_takes_the_stream_over(void **state) {
     (void)state;
@@ -312,6 +333,7 @@ int main(void) {
         cmocka_unit_test(a_sequence_runs_through),
         cmocka_unit_test(many_threads_share_it),
         cmocka_unit_test(a_cancel_reaches_the_worker),
+        cmocka_unit_test(a_garbled_report_is_refused),
         cmocka_unit_test(another_worker_takes_the_stream_over),
         cmocka_unit_test(without_a_worker_it_ends_cleanly),
         cmocka_unit_test(stopping_fails_what_is_left),

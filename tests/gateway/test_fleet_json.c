@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static const char good[] =
-    "{\"protocol\":1,\"instance\":\"00ff00ff00ff00ff\",\"site\":\"home\",\"version\":\"0.1.0\",\"isa\":"
+    "{\"protocol\":2,\"instance\":\"00ff00ff00ff00ff\",\"site\":\"home\",\"version\":\"0.1.0\",\"isa\":"
     "\"avx2\","
     "\"threads\":8,\"addresses\":{\"tls\":null,\"plain\":\"[::1]:7101\"},\"memory_bytes\":1000,\"kv_bytes\":"
     "500,"
@@ -101,9 +101,9 @@ static const struct {
     {"\"threads\":8", "\"threads\":8,\"slowdown\":0.5", "slowdown", LH_ERR_INVALID},
     {"\"threads\":8", "\"threads\":8,\"slowdown\":1001", "slowdown", LH_ERR_INVALID},
     {"\"threads\":8", "\"threads\":8,\"slowdown\":\"2\"", "slowdown", LH_ERR_INVALID},
-    {"\"protocol\":1", "\"protocol\":2", "version 2", LH_ERR_UNSUPPORTED},
-    {"\"protocol\":1", "\"protocol\":\"1\"", "protocol", LH_ERR_INVALID},
-    {"\"protocol\":1,", "", "protocol", LH_ERR_INVALID},
+    {"\"protocol\":2", "\"protocol\":1", "version 1", LH_ERR_UNSUPPORTED},
+    {"\"protocol\":2", "\"protocol\":\"1\"", "protocol", LH_ERR_INVALID},
+    {"\"protocol\":2,", "", "protocol", LH_ERR_INVALID},
     {"00ff00ff00ff00ff", "00FF00FF00FF00FF", "instance", LH_ERR_INVALID},
     {"00ff00ff00ff00ff", "00ff", "instance", LH_ERR_INVALID},
     {"\"00ff00ff00ff00ff\"", "17", "instance", LH_ERR_INVALID},
@@ -164,7 +164,7 @@ static void hostile_bodies_are_refused(void **state) {
     lh_error error;
     static char deep[20000];
     memset(deep, '[', sizeof deep - 1);
-    const char *bodies[] = {"", "null", "[]", "{}", "{\"protocol\":1}", "\xff\xfe", deep};
+    const char *bodies[] = {"", "null", "[]", "{}", "{\"protocol\":2}", "\xff\xfe", deep};
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
         assert_int_not_equal(parse(bodies[i], &report, &error), LH_OK);
     const char *names[] = {"", "a b", "a/b", "..%2f",

@@ -150,6 +150,21 @@ static void test_bad_answers_change_nothing(void **state) {
     assignment_bench_close(&b);
 }
 
+/* Another digit would be another stage. */
+static void test_a_garbled_answer_changes_nothing(void **state) {
+    (void)state;
+    assignment_bench b;
+    assignment_bench_open_serving(&b);
+    const wanted half = {11, 0, 2, wanted_whole.context, wanted_whole.wire};
+    want(&b, &half);
+    b.answer_damage = (size_t)(strstr(b.answer, "\"last_layer\":") - b.answer) + strlen("\"last_layer\":");
+    await_reports(&b, 3);
+    assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
+    b.answer_damage = 0;
+    expect_report(&b, "\"generation\":11,\"state\":\"ready\"");
+    assignment_bench_close(&b);
+}
+
 static void test_the_gateway_restarts(void **state) {
     (void)state;
     assignment_bench b;
@@ -354,6 +369,7 @@ int main(void) {
         cmocka_unit_test(test_a_change_of_mind_while_fetching),
         cmocka_unit_test(test_a_failure_is_told_and_tried_again),
         cmocka_unit_test(test_bad_answers_change_nothing),
+        cmocka_unit_test(test_a_garbled_answer_changes_nothing),
         cmocka_unit_test(test_the_gateway_restarts),
         cmocka_unit_test(test_the_worker_restarts_with_its_cache),
         cmocka_unit_test(test_leaving_waits_for_the_gateways_word),

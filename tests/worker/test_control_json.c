@@ -25,7 +25,7 @@ static void test_report(void **state) {
                                .leaving = true};
     char *text = lh_control_report_render(&report);
     assert_string_equal(
-        text, "{\"protocol\":1,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":\"1\",\"isa\":"
+        text, "{\"protocol\":2,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":\"1\",\"isa\":"
               "\"avx2\","
               "\"threads\":4,\"addresses\":{\"tls\":null,\"plain\":\"127.0.0.1:7101\"},\"memory_bytes\":1000,"
               "\"kv_bytes\":2000,\"speed\":null,\"assignment\":null,\"prepared\":null,\"compute\":null,"

@@ -1,6 +1,7 @@
 /* PUT /fleet/workers/{name} over one libcurl handle. */
 #include "worker/assignment/control_client.h"
 
+#include "worker/api/control_seal.h"
 #include "worker/assignment/control_json.h"
 
 #include <curl/curl.h>
@@ -14,6 +15,7 @@
 struct lh_control_client {
     CURL *easy;
     struct curl_slist *headers;
+    char name[LH_WORKER_NAME_BYTES]; /* the worker's */
     char error[CURL_ERROR_SIZE];
     char *answer;
     size_t length;
@@ -87,6 +89,7 @@ lh_status lh_control_client_create(const char *gateway_url, const char *worker_n
         return lh_fail(error, LH_ERR_NO_MEMORY,
                        "control client: libcurl refuses its options, or out of memory");
     }
+    snprintf(made->name, sizeof(made->name), "%s", worker_name);
     made->secure = tls != NULL;
     *client = made;
     return LH_OK;
@@ -124,12 +127,12 @@ static const char *hint(const lh_control_client *client, CURLcode code) {
     return is_cut ? " (if its fleet port takes TLS, --gateway begins with https://)" : "";
 }
 
-static lh_status perform(lh_control_client *client, const char *body, lh_error *error) {
+static lh_status perform(lh_control_client *client, const char *message, lh_error *error) {
     client->length = 0;
     client->too_long = false;
     client->error[0] = '\0';
-    curl_easy_setopt(client->easy, CURLOPT_POSTFIELDS, body);
-    curl_easy_setopt(client->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(body));
+    curl_easy_setopt(client->easy, CURLOPT_POSTFIELDS, message);
+    curl_easy_setopt(client->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(message));
     CURLcode code = curl_easy_perform(client->easy);
     client->answer[client->length] = '\0';
     if (client->too_long) {
@@ -147,19 +150,34 @@ static lh_status perform(lh_control_client *client, const char *body, lh_error *
     return status == 200 ? LH_OK : refusal(client, status, error);
 }
 
-lh_status lh_control_client_put(lh_control_client *client, const char *body, char **answer, size_t *length,
-                                lh_error *error) {
+static lh_status put(lh_control_client *client, const char *message, char **answer, size_t *length,
+                     lh_error *error) {
     client->answer = malloc(LH_CONTROL_BODY_BYTES_MAX + 1u);
     if (client->answer == NULL) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "the gateway's answer: out of memory");
     }
-    lh_status status = perform(client, body, error);
+    lh_status status = perform(client, message, error);
     if (status == LH_OK) {
+        status = lh_control_unseal(client->name, client->answer, client->length, length, error);
+    }
+    if (status == LH_OK) {
+        client->answer[*length] = '\0';
         *answer = client->answer;
-        *length = client->length;
     } else {
         free(client->answer);
     }
     client->answer = NULL;
+    return status;
+}
+
+lh_status lh_control_client_put(lh_control_client *client, const char *body, char **answer, size_t *length,
+                                lh_error *error) {
+    char *copy = strdup(body);
+    char *message = lh_control_seal(client->name, copy);
+    if (message == NULL) {
+        return lh_fail(error, LH_ERR_NO_MEMORY, "the worker's report: out of memory");
+    }
+    lh_status status = put(client, message, answer, length, error);
+    free(message);
     return status;
 }

@@ -16,7 +16,8 @@ lh_status lh_control_client_create(const char *gateway_url, const char *worker_n
 /* NULL is allowed. */
 void lh_control_client_destroy(lh_control_client *client);
 
-/* Puts the body. LH_OK: 200, and *answer (malloc'd, the caller frees, terminated) is its body.
+/* Puts the body under its seal (worker/api/control_seal.h). LH_OK: 200, and *answer (malloc'd, the caller frees, terminated) is its
+ * body without the seal. LH_ERR_CORRUPT: that was damaged;
  * LH_ERR_UNAVAILABLE: no connection, no answer in time, or 5xx; LH_ERR_INVALID: refused (the message quotes
  * the gateway); LH_ERR_LIMIT: the answer is too long; LH_ERR_NO_MEMORY. */
 lh_status lh_control_client_put(lh_control_client *client, const char *body, char **answer, size_t *length,

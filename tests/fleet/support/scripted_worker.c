@@ -1,6 +1,7 @@
 /* The scripted worker. */
 #include "tests/fleet/support/scripted_worker.h"
 
+#include "worker/api/control_seal.h"
 #include "worker/api/step_answer.h"
 #include "worker/api/worker_client.h"
 
@@ -49,7 +50,7 @@ struct scripted_worker {
     step *steps;
     int closing;
     atomic_bool is_stopping, holds;
-    atomic_uint sequence_count, resets;
+    atomic_uint sequence_count, resets, garbled, refusals;
 };
 
 uint32_t scripted_worker_token(uint32_t first, uint32_t position) {
@@ -198,7 +199,10 @@ static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_r
 /* ---- Reports ----------------------------------------------------------------------------------------------------- */
 
 static void adopt(scripted_worker *w) {
-    json_t *answer = json_loadb(w->answer, w->answer_length, 0, NULL);
+    size_t length = 0;
+    if (lh_control_unseal("scripted", w->answer, w->answer_length, &length, NULL) != LH_OK)
+        return;
+    json_t *answer = json_loadb(w->answer, length, 0, NULL);
     json_t *assignment = json_object_get(answer, "assignment");
     uint64_t epoch = (uint64_t)json_integer_value(json_object_get(assignment, "epoch"));
     if (assignment && !json_is_null(assignment) && epoch != w->epoch) {
@@ -217,6 +221,13 @@ static void on_put_body(lh_h2_stream *stream, void *context, const uint8_t *byte
     w->answer_length += length;
 }
 
+static void on_put_response(lh_h2_stream *stream, void *context, int http_status) {
+    scripted_worker *w = context;
+    (void)stream;
+    if (http_status == 400)
+        atomic_fetch_add(&w->refusals, 1);
+}
+
 static void on_put_closed(lh_h2_stream *stream, void *context, lh_status status) {
     scripted_worker *w = context;
     (void)stream;
@@ -226,7 +237,8 @@ static void on_put_closed(lh_h2_stream *stream, void *context, lh_status status)
 }
 
 static void report(scripted_worker *w) {
-    static const lh_h2_stream_events events = {.on_body = on_put_body, .on_closed = on_put_closed};
+    static const lh_h2_stream_events events = {
+        .on_response = on_put_response, .on_body = on_put_body, .on_closed = on_put_closed};
     char assignment[160] = "null", body[1024];
     lh_error error;
     if (w->put || !w->has_control || atomic_load(&w->is_stopping))
@@ -238,7 +250,7 @@ static void report(scripted_worker *w) {
             (unsigned long long)w->epoch);
     snprintf(
         body, sizeof body,
-        "{\"protocol\":1,\"instance\":\"0000000000000001\",\"site\":\"s\",\"version\":\"0\",\"isa\":\"none\","
+        "{\"protocol\":2,\"instance\":\"0000000000000001\",\"site\":\"s\",\"version\":\"0\",\"isa\":\"none\","
         "\"threads\":1,\"addresses\":{\"tls\":null,\"plain\":\"%s\"},\"memory_bytes\":1000000000,\"kv_"
         "bytes\":1,"
         "\"assignment\":%s,\"next\":{\"connected\":%s,\"round_trip_us\":1,\"bytes_sent\":1},"
@@ -250,8 +262,18 @@ static void report(scripted_worker *w) {
     if (lh_h2_client_submit(w->control, "PUT", "/fleet/workers/scripted", NULL, 0, 0, &events, w, &w->put,
                             &error) != LH_OK)
         return;
-    lh_h2_stream_write(w->put, body, strlen(body));
+    char *message = lh_control_seal("scripted", strdup(body));
+    assert(message);
+    size_t length = strlen(message);
+    uint32_t garbled = atomic_load(&w->garbled);
+    if (garbled > 0) {
+        size_t bit = garbled * 7919 % (8 * length);
+        message[bit / 8] = (char)(message[bit / 8] ^ (1 << bit % 8));
+        atomic_fetch_sub(&w->garbled, 1);
+    }
+    lh_h2_stream_write(w->put, message, length);
     lh_h2_stream_end(w->put);
+    free(message);
 }
 
 static void on_control_state(void *context, bool connected, const char *reason) {
@@ -340,6 +362,14 @@ void scripted_worker_stop(scripted_worker *w) {
 void scripted_worker_hold(scripted_worker *w, bool hold) {
     atomic_store(&w->holds, hold);
     uv_async_send(&w->wake);
+}
+
+void scripted_worker_garble(scripted_worker *w, uint32_t reports) {
+    atomic_store(&w->garbled, reports);
+}
+
+uint32_t scripted_worker_refusals(const scripted_worker *w) {
+    return atomic_load(&w->refusals);
 }
 
 uint32_t scripted_worker_sequences(const scripted_worker *w) {

@@ -16,6 +16,9 @@ void scripted_worker_stop(scripted_worker *worker);
 uint32_t scripted_worker_token(uint32_t first, uint32_t position);
 /* Steps are kept without an answer while this holds. Any thread. */
 void scripted_worker_hold(scripted_worker *worker, bool hold);
+/* Of each of the next so many reports one bit is flipped; how many have been refused. Any thread. */
+void scripted_worker_garble(scripted_worker *worker, uint32_t reports);
+uint32_t scripted_worker_refusals(const scripted_worker *worker);
 /* Sequences that hold pages now; steps whose request was reset. Any thread. */
 uint32_t scripted_worker_sequences(const scripted_worker *worker);
 uint32_t scripted_worker_resets(const scripted_worker *worker);

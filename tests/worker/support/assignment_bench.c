@@ -2,6 +2,7 @@
 
 #include "tests/support/loop.h"
 #include "tests/support/tiny_llama.h"
+#include "worker/api/control_seal.h"
 #include "worker/api/worker_client.h"
 
 #include <jansson.h>
@@ -76,9 +77,17 @@ static void on_end(lh_h2_stream *stream, void *context) {
     request *q = context;
     assignment_bench *b = q->bench;
     if (q->is_put) {
+        size_t length;
+        assert_int_equal(lh_control_unseal("w", q->body, q->length, &length, NULL), LH_OK);
         memcpy(b->report, q->body, sizeof(b->report));
         b->puts++;
-        lh_h2_stream_respond(stream, b->answer_status, b->answer);
+        char *answer = lh_control_seal("w", strdup(b->answer));
+        assert_non_null(answer);
+        if (b->answer_damage > 0) {
+            answer[b->answer_damage] = (char)(answer[b->answer_damage] ^ 1);
+        }
+        lh_h2_stream_respond(stream, b->answer_status, answer);
+        free(answer);
     } else {
         b->results++;
         lh_h2_stream_respond(stream, 200, "{}");

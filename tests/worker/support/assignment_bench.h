@@ -24,6 +24,7 @@ typedef struct assignment_bench {
     int port;
     char answer[4096]; /* to every PUT */
     int answer_status;
+    size_t answer_damage; /* the byte of it whose lowest bit is flipped; 0: none */
     char report[4096]; /* of the last PUT */
     int puts;
     uint32_t results;
