@@ -136,44 +136,44 @@ static lh_status start_engine(gateway *g, lh_error *error) {
     lh_status status = lh_overlap_spec_parse(s->overlap, &overlap, error);
     if (status != LH_OK)
         return status;
-    lh_engine_options options = {.replicas = (uint32_t)s->replicas,
-                                 .fleet = {.planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
-                                           .chain_name = "main",
-                                           .origin = {s->site, has_tls},
-                                           .workers_expected = (uint32_t)s->workers,
-                                           .context = context_of(g),
-                                           .rows_max = (uint32_t)s->rows_max,
-                                           .wire = wire,
-                                           .plan_delay_us = s->plan_delay_ms * 1000,
-                                           .renew_us = s->renew_ms * 1000,
-                                           .lease_us = s->lease_ms * 1000,
-                                           .rebalance_delay_us = strcmp(s->rebalance, "auto") == 0
-                                                                     ? s->rebalance_delay_ms * 1000
-                                                                     : 0,
-                                           .probation_us = s->renew_ms * 1000 * PROBATION_RENEWALS,
-                                           .first_epoch = (uint32_t)time(NULL)},
-                                 .scheduler = {.sequences_max = (uint32_t)s->max_sequences,
-                                               .queue_max = (uint32_t)s->max_queue,
-                                               .overlap = overlap,
-                                               .step_budget_us = s->step_budget_ms * 1000,
-                                               .width = g->profile.width,
-                                               .rows_max = (uint32_t)s->rows_max,
-                                               .vocabulary = g->profile.vocabulary,
-                                               .prefix_cache = strcmp(s->prefix_cache, "on") == 0,
-                                               .step_timeout_us = s->step_timeout_ms * 1000,
-                                               .replay_timeout_us = s->replay_timeout_ms * 1000,
-                                               .takeover_timeout_us = s->takeover_timeout_ms * 1000},
-                                 .profile = &g->profile,
-                                 .model_file = g->file,
-                                 .model_name = g->model_name,
-                                 .fleet_listen = s->fleet_listen,
-                                 .tls = has_tls ? &s->program.tls : NULL,
-                                 .limits = lh_program_options_limits(&s->program),
-                                 .digest_threads = cores > 4   ? 4
-                                                   : cores > 0 ? (uint32_t)cores
-                                                               : 1,
-                                 .logs_digests = s->logits_digest,
-                                 .traces = g->traces};
+    lh_engine_options options = {
+        .replicas = (uint32_t)s->replicas,
+        .fleet = {.planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
+                  .chain_name = "main",
+                  .model_digest = lh_model_file_header_sha256(g->file),
+                  .origin = {s->site, has_tls},
+                  .workers_expected = (uint32_t)s->workers,
+                  .context = context_of(g),
+                  .rows_max = (uint32_t)s->rows_max,
+                  .wire = wire,
+                  .plan_delay_us = s->plan_delay_ms * 1000,
+                  .renew_us = s->renew_ms * 1000,
+                  .lease_us = s->lease_ms * 1000,
+                  .rebalance_delay_us = strcmp(s->rebalance, "auto") == 0 ? s->rebalance_delay_ms * 1000 : 0,
+                  .probation_us = s->renew_ms * 1000 * PROBATION_RENEWALS,
+                  .first_epoch = (uint32_t)time(NULL)},
+        .scheduler = {.sequences_max = (uint32_t)s->max_sequences,
+                      .queue_max = (uint32_t)s->max_queue,
+                      .overlap = overlap,
+                      .step_budget_us = s->step_budget_ms * 1000,
+                      .width = g->profile.width,
+                      .rows_max = (uint32_t)s->rows_max,
+                      .vocabulary = g->profile.vocabulary,
+                      .prefix_cache = strcmp(s->prefix_cache, "on") == 0,
+                      .step_timeout_us = s->step_timeout_ms * 1000,
+                      .replay_timeout_us = s->replay_timeout_ms * 1000,
+                      .takeover_timeout_us = s->takeover_timeout_ms * 1000},
+        .profile = &g->profile,
+        .model_file = g->file,
+        .model_name = g->model_name,
+        .fleet_listen = s->fleet_listen,
+        .tls = has_tls ? &s->program.tls : NULL,
+        .limits = lh_program_options_limits(&s->program),
+        .digest_threads = cores > 4   ? 4
+                          : cores > 0 ? (uint32_t)cores
+                                      : 1,
+        .logs_digests = s->logits_digest,
+        .traces = g->traces};
     return lh_engine_create(&options, &g->engine, error);
 }
 

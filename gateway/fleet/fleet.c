@@ -2,6 +2,7 @@
 #include "gateway/fleet/fleet_state.h"
 
 #include "common/log.h"
+#include "gateway/fleet/held_plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,8 +162,11 @@ static int64_t first_plan_due_us(const lh_fleet *fleet, int64_t now_us) {
     uint32_t count = lh_fleet_eligible(fleet, now_us, workers);
     int64_t stable_us = fleet->changed_us + fleet->options.plan_delay_us;
     int64_t patience_us = fleet->created_us + EXPECTED_PATIENCE_US;
+    lh_plan held;
     if (count == 0 || fleet->hold)
         return INT64_MAX;
+    if (lh_held_plan(workers, count, fleet->model->layers, fleet->options.model_digest, &held))
+        return fleet->changed_us; /* they are a chain already: who comes later is used later */
     if (fleet->has_served)
         return fleet->changed_us; /* sequences may be waiting; who comes later is used later */
     if (fleet->options.workers_expected == 0)

@@ -17,7 +17,8 @@
  * - two workers that are well do not reach each other: planned around their hop (fleet_detour.c).
  * - a worker restarted: the same stages, the next epoch.
  * - a worker cannot load its stage: it is left out for a while.
- * - the gateway restarts: workers keep reporting, and keep their stages until there is a plan; epochs must not
+ * - the gateway restarts: workers keep reporting, and keep their stages until there is a plan, which is the one that they have
+ * loaded where that is nearly as good as another (held_plan.h); epochs must not
  * repeat, so they go on from the wall clock's seconds, or from the greatest that a worker still has.
  * - the chain keeps failing with the same workers: it is formed again once a second at most.
  *
@@ -35,6 +36,8 @@ typedef struct lh_fleet lh_fleet;
 typedef struct lh_fleet_options {
     lh_planner_options planner;
     const char *chain_name; /* in the path of a step */
+    const char
+        *model_digest; /* of its header, in hex: what workers have loaded of another model does not count */
     lh_chain_origin origin;
     uint32_t workers_expected; /* the first plan waits for so many; 0: any, once they are stable */
     uint32_t context, rows_max;

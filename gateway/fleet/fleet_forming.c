@@ -67,7 +67,9 @@ lh_status lh_fleet_draft(const lh_fleet *fleet, uint32_t epoch, int64_t now_us, 
     if (count == 0 && lh_registry_count(fleet->registry) > 0)
         return lh_fail(error, LH_ERR_UNAVAILABLE, "every worker is leaving or has failed to load its stage");
     lh_fleet_offers(workers, count, offers);
-    const lh_plan present = lh_fleet_present_plan(&fleet->chain, workers, count);
+    lh_plan present = lh_fleet_present_plan(&fleet->chain, workers, count);
+    if (present.stage_count == 0)
+        lh_held_plan(workers, count, fleet->model->layers, fleet->options.model_digest, &present);
     lh_status status =
         lh_plan_revise(fleet->model, offers, count, &fleet->options.planner, &present, &plan, error);
     if (status == LH_OK)

@@ -177,6 +177,20 @@ static void read_prepared(reader *r, lh_worker_report *report) {
     leave(r, &inner);
 }
 
+/* Absent where the worker does not know of it. */
+static void read_loaded(reader *r, lh_worker_report *report) {
+    reader inner;
+    if (!json_object_get(r->object, "loaded"))
+        return;
+    report->loaded.present = enter(r, "loaded", "loaded.", true, &inner);
+    if (report->loaded.present) {
+        report->loaded.first_layer = (uint32_t)read_number(&inner, "first_layer", 0, UINT32_MAX);
+        report->loaded.last_layer = (uint32_t)read_number(&inner, "last_layer", 0, UINT32_MAX);
+        read_text(&inner, "model", report->loaded.model, sizeof report->loaded.model);
+    }
+    leave(r, &inner);
+}
+
 static void read_measurements(reader *r, lh_worker_report *report) {
     if (r->status == LH_OK)
         r->status =
@@ -252,6 +266,7 @@ lh_status lh_fleet_json_parse_report(const char *name, const char *bytes, size_t
         read_addresses(&r, report);
         read_assignment(&r, report);
         read_prepared(&r, report);
+        read_loaded(&r, report);
         read_measurements(&r, report);
         read_kv(&r, report);
         read_steps(&r, report);

@@ -68,7 +68,8 @@ lh_status lh_plan_revise(const lh_model_profile *model, const lh_plan_worker *wo
     if (status != LH_OK || !present || present->stage_count == 0)
         return status;
     lh_plan filled = *present;
-    if (fill_all(model, workers, count, &filled) &&
+    bool is_allowed = options->stages == 0 || filled.stage_count <= options->stages;
+    if (is_allowed && fill_all(model, workers, count, &filled) &&
         lh_planner_slowest(model, workers, &filled) <=
             SLOWER_MAX * lh_planner_slowest(model, workers, plan) &&
         count_crossings(workers, &filled) <= count_crossings(workers, plan))

@@ -3,12 +3,10 @@
  * that is not quite as fast as the planner could make it. A pure function. */
 #pragma once
 
-#include "gateway/fleet/planner.h"
+#include "gateway/fleet/held_plan.h"
 
-/* In a plan: the worker is gone. */
-#define LH_PLAN_NOBODY UINT32_MAX
-
-/* present: as it was, with NOBODY where a worker is gone; NULL: there was none, and this is lh_planner_split. Errors: its. */
+/* present: as it was, with NOBODY where a worker is gone; NULL, or without stages: there was none, and this is lh_planner_split. Not
+ * kept where it has more stages than the options allow. Errors: those of the split. */
 lh_status lh_plan_revise(const lh_model_profile *model, const lh_plan_worker *workers, uint32_t count,
                          const lh_planner_options *options, const lh_plan *present, lh_plan *plan,
                          lh_error *error);

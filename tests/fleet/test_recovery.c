@@ -347,6 +347,46 @@ static void a_leaving_worker_is_let_go(void **state) {
     simulation_destroy(sim);
 }
 
+/* Who serves and who is a spare has changed since the first plan: a new gateway takes what it finds, and nobody loads anything. */
+static void a_restarted_gateway_takes_the_chain_that_is_there(void **state) {
+    (void)state;
+    for (int lost = 1; lost <= 3; lost++) {
+        simulation *sim = small_fleet_create(
+            &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.planner.stages = 3}, 4);
+        toy_worker_kill(simulation_worker(sim, lost));
+        small_fleet_pass(sim, 3000);
+        toy_worker_start(simulation_worker(sim, lost));
+        small_fleet_pass(sim, 3000);
+        assert_int_equal(lh_chain_find(chain_of(sim), "d"), lost - 1);
+        uint64_t loads[5];
+        for (int node = 1; node <= 4; node++)
+            loads[node] = toy_worker_current_figures(simulation_worker(sim, node)).loads;
+        simulation_restart_gateway(sim, 500 * MS);
+        small_fleet_pass(sim, 501);
+        simulation_wait_ready(sim, simulation_now_us(sim) + 1000 * MS);
+        assert_int_equal(lh_chain_find(chain_of(sim), "d"), lost - 1);
+        small_fleet_pass(sim, 2000);
+        for (int node = 1; node <= 4; node++)
+            assert_int_equal(toy_worker_current_figures(simulation_worker(sim, node)).loads, loads[node]);
+        simulation_destroy(sim);
+    }
+}
+
+/* One of its workers went away with the gateway: a spare takes that place, the others stay. */
+static void a_restarted_gateway_fills_a_gap(void **state) {
+    (void)state;
+    simulation *sim =
+        small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.planner.stages = 3}, 4);
+    toy_worker_kill(simulation_worker(sim, 2));
+    simulation_restart_gateway(sim, 500 * MS);
+    small_fleet_pass(sim, 501);
+    simulation_wait_ready(sim, simulation_now_us(sim) + 6000 * MS);
+    assert_int_equal(lh_chain_find(chain_of(sim), "d"), 1);
+    assert_int_equal(toy_worker_current_figures(simulation_worker(sim, 1)).loads, 1);
+    assert_int_equal(toy_worker_current_figures(simulation_worker(sim, 3)).loads, 1);
+    simulation_destroy(sim);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restarted_worker_is_replayed),
@@ -365,6 +405,8 @@ int main(void) {
         cmocka_unit_test(a_poisonous_sequence_fails_alone),
         cmocka_unit_test(a_restarted_gateway_finds_its_fleet),
         cmocka_unit_test(a_leaving_worker_is_let_go),
+        cmocka_unit_test(a_restarted_gateway_takes_the_chain_that_is_there),
+        cmocka_unit_test(a_restarted_gateway_fills_a_gap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,8 @@ static const char good[] =
     "\"prepared\":{\"first_layer\":3,\"last_layer\":9,\"hold\":true,\"state\":\"failed\",\"done_bytes\":5,"
     "\"total_bytes\":6,\"error\":\"no room\"},"
     "\"next\":{\"connected\":true,\"round_trip_us\":120,\"bytes_sent\":9,\"bytes_per_us\":12.5},"
-    "\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,\"page_bytes\":4096,\"sequences\":1},"
+    "\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,\"page_bytes\":4096,\"sequences\":1,"
+    "\"epoch\":6},\"loaded\":{\"first_layer\":1,\"last_layer\":5,\"model\":\"abc\"},"
     "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":false,\"unknown\":[1,2,3]}";
 
 static lh_status parse(const char *text, lh_worker_report *report, lh_error *error) {
@@ -54,6 +55,9 @@ static void a_report_is_read(void **state) {
     assert_true(r.next.present && r.next.connected && r.next.bytes_per_us == 12.5);
     assert_true(r.compute.point_count == 2 && r.compute.points[0].us == 900.5);
     assert_int_equal(r.kv.page_positions, 64);
+    assert_int_equal(r.kv.epoch, 6);
+    assert_true(r.loaded.present && r.loaded.first_layer == 1 && r.loaded.last_layer == 5);
+    assert_string_equal(r.loaded.model, "abc");
     assert_int_equal(r.steps.failed, 3);
     assert_false(r.leaving);
 }
@@ -86,7 +90,8 @@ static const struct {
     {"900.5", "-900.5", "compute.us", LH_ERR_INVALID},
     {"900.5", "1e999", "", LH_ERR_MALFORMED},
     {"12.5", "1e99", "next.bytes_per_us", LH_ERR_INVALID},
-    {"\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,\"page_bytes\":4096,\"sequences\":1}",
+    {"\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,\"page_bytes\":4096,\"sequences\":1,"
+     "\"epoch\":6}",
      "\"kv\":null", NULL, LH_OK},
     {"\"tls\":null", "\"tls\":\"a.example:1\"", NULL, LH_OK},
     {"\"error\":null", "\"error\":\"disk\\u0007 full\"", NULL, LH_OK},
@@ -126,6 +131,12 @@ static const struct {
     {"\"state\":\"loading\"", "\"state\":3", "assignment.state", LH_ERR_INVALID},
     {"\"prepared\":{", "\"prepared\":null,\"other\":{", "", LH_OK},
     {"\"prepared\":{", "\"other\":{", "", LH_OK}, /* of an older worker */
+    {",\"epoch\":6", "", NULL, LH_OK},            /* of an older worker */
+    {"\"epoch\":6", "\"epoch\":-6", "kv.epoch", LH_ERR_INVALID},
+    {"\"loaded\":{", "\"loaded\":null,\"other\":{", NULL, LH_OK},
+    {"\"loaded\":{", "\"other\":{", NULL, LH_OK},
+    {"\"loaded\":{", "\"loaded\":3,\"other\":{", "loaded", LH_ERR_INVALID},
+    {"\"model\":\"abc\"", "\"model\":7", "loaded.model", LH_ERR_INVALID},
     {"\"prepared\":{", "\"prepared\":[],\"other\":{", "prepared", LH_ERR_INVALID},
     {"\"hold\":true", "\"hold\":0", "prepared.hold", LH_ERR_INVALID},
     {"\"state\":\"failed\"", "\"state\":\"idle\"", "prepared.state", LH_ERR_INVALID},

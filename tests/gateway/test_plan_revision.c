@@ -105,6 +105,16 @@ static void what_does_not_fit_is_refused(void **state) {
                      LH_ERR_UNAVAILABLE);
 }
 
+/* What was loaded under other options is no plan for these. */
+static void a_plan_of_too_many_stages_is_not_kept(void **state) {
+    (void)state;
+    const lh_planner_options two = {.stages = 2};
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"z", "s", 4, 5000, BY(4)}};
+    lh_plan plan = revise(workers, 3, &two);
+    assert_int_equal(plan.stage_count, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_spare_fills_the_gap),
@@ -114,6 +124,7 @@ int main(void) {
         cmocka_unit_test(without_a_spare_all_is_planned_anew),
         cmocka_unit_test(a_spare_from_afar_does_not_tear_a_site_apart),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_plan_of_too_many_stages_is_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

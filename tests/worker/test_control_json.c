@@ -28,7 +28,8 @@ static void test_report(void **state) {
         text, "{\"protocol\":2,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":\"1\",\"isa\":"
               "\"avx2\","
               "\"threads\":4,\"addresses\":{\"tls\":null,\"plain\":\"127.0.0.1:7101\"},\"memory_bytes\":1000,"
-              "\"kv_bytes\":2000,\"speed\":null,\"assignment\":null,\"prepared\":null,\"compute\":null,"
+              "\"kv_bytes\":2000,\"speed\":null,\"assignment\":null,\"prepared\":null,\"loaded\":null,"
+              "\"compute\":null,"
               "\"next\":null,\"kv\":null,"
               "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":true}");
     free(text);
@@ -41,6 +42,11 @@ static void test_report(void **state) {
     report.prepared.first_layer = 3;
     report.prepared.last_layer = 7;
     report.prepared.done_bytes = 11;
+    report.loaded.present = true;
+    report.loaded.first_layer = 2;
+    report.loaded.last_layer = 6;
+    report.kv.epoch = 77;
+    strcpy(report.loaded.model, "abc");
     report.slowdown = 2.5;
     report.speed = (lh_machine_speed){12.5, 60};
     text = lh_control_report_render(&report);
@@ -48,6 +54,8 @@ static void test_report(void **state) {
     assert_non_null(
         strstr(text, "\"prepared\":{\"first_layer\":3,\"last_layer\":7,\"hold\":false,\"state\":\"loading\","
                      "\"done_bytes\":11,\"total_bytes\":0,\"error\":\"\"}"));
+    assert_non_null(strstr(text, "\"loaded\":{\"first_layer\":2,\"last_layer\":6,\"model\":\"abc\"}"));
+    assert_non_null(strstr(text, "\"epoch\":77}"));
     json_t *root = json_loads(text, 0, NULL);
     json_t *assignment = json_object_get(root, "assignment");
     assert_string_equal(json_string_value(json_object_get(assignment, "state")), "failed");

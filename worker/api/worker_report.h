@@ -13,6 +13,7 @@
 #define LH_CONTROL_BODY_BYTES_MAX   65536u /* of a report, and of the answer to it */
 #define LH_ADDRESS_BYTES            272u   /* a DNS name of 253, a port, brackets */
 #define LH_REPORT_ERROR_BYTES       256u
+#define LH_MODEL_DIGEST_BYTES       65u
 
 typedef enum lh_worker_stage_state {
     LH_WORKER_IDLE, /* holds no assignment */
@@ -42,6 +43,11 @@ typedef struct lh_worker_report {
         uint64_t done_bytes, total_bytes;
         char error[LH_REPORT_ERROR_BYTES];
     } prepared; /* a stage that may be its next */
+    struct {
+        bool present;
+        uint32_t first_layer, last_layer;
+        char model[LH_MODEL_DIGEST_BYTES]; /* of its header: SHA-256 in hex digits */
+    } loaded;                              /* the stage in memory, whatever becomes of it */
     lh_machine_speed speed;
     lh_compute_profile compute;
     lh_hop_profile next;

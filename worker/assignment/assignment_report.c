@@ -2,6 +2,7 @@
 #include "worker/assignment/assignment_state.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void report_assignment(const lh_assignment_keeper *keeper, lh_worker_report *report) {
     if (!keeper->has_wanted && keeper->state == LH_KEEPER_EMPTY) {
@@ -25,6 +26,16 @@ static void report_assignment(const lh_assignment_keeper *keeper, lh_worker_repo
     } else {
         report->assignment.state = LH_WORKER_LOADING;
     }
+}
+
+static void report_loaded(const lh_assignment_keeper *keeper, lh_worker_report *report) {
+    if (keeper->stage == NULL) {
+        return;
+    }
+    report->loaded.present = true;
+    report->loaded.first_layer = keeper->held.first_layer;
+    report->loaded.last_layer = keeper->held.last_layer;
+    memcpy(report->loaded.model, keeper->held.model.header_sha256, sizeof(report->loaded.model));
 }
 
 static void report_kv(const lh_assignment_keeper *keeper, uint32_t epoch, lh_worker_report *report) {
@@ -69,6 +80,7 @@ void lh_assignment_fill_report(void *context, lh_worker_report *report) {
     report->compute = status.compute;
     report->next = status.next;
     report_assignment(keeper, report);
+    report_loaded(keeper, report);
     report_kv(keeper, status.kv_epoch, report);
     lh_reserve_report(keeper->reserve, report);
 }

@@ -65,6 +65,14 @@ static json_t *render_prepared(const lh_worker_report *report) {
                      integer(report->prepared.total_bytes), "error", render_text(report->prepared.error));
 }
 
+static json_t *render_loaded(const lh_worker_report *report) {
+    if (!report->loaded.present) {
+        return json_null();
+    }
+    return json_pack("{s:I,s:I,s:s}", "first_layer", (json_int_t)report->loaded.first_layer, "last_layer",
+                     (json_int_t)report->loaded.last_layer, "model", report->loaded.model);
+}
+
 static json_t *render_kv(const lh_worker_report *report) {
     if (!report->kv.present) {
         return json_null();
@@ -81,18 +89,18 @@ char *lh_control_report_render(const lh_worker_report *report) {
         instance[i] = "0123456789abcdef"[report->instance >> (60 - 4 * i) & 15u];
     }
     instance[16] = '\0';
-    json_t *root =
-        json_pack("{s:i,s:s,s:o,s:o,s:o,s:I,s:{s:o,s:o},s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:b}",
-                  "protocol", LH_CONTROL_PROTOCOL_VERSION, "instance", instance, "site",
-                  text_or_null(report->site), "version", text_or_null(report->version), "isa",
-                  text_or_null(report->isa), "threads", (json_int_t)report->threads, "addresses", "tls",
-                  text_or_null(report->tls_address), "plain", text_or_null(report->plain_address),
-                  "memory_bytes", integer(report->memory_bytes), "kv_bytes", integer(report->kv_bytes),
-                  "speed", lh_machine_speed_render(&report->speed), "assignment", render_assignment(report),
-                  "prepared", render_prepared(report), "compute", lh_compute_profile_render(&report->compute),
-                  "next", lh_hop_profile_render(&report->next), "kv", render_kv(report), "steps", "active",
-                  integer(report->steps.active), "done", integer(report->steps.done), "failed",
-                  integer(report->steps.failed), "leaving", (int)report->leaving);
+    json_t *root = json_pack(
+        "{s:i,s:s,s:o,s:o,s:o,s:I,s:{s:o,s:o},s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:b}",
+        "protocol", LH_CONTROL_PROTOCOL_VERSION, "instance", instance, "site", text_or_null(report->site),
+        "version", text_or_null(report->version), "isa", text_or_null(report->isa), "threads",
+        (json_int_t)report->threads, "addresses", "tls", text_or_null(report->tls_address), "plain",
+        text_or_null(report->plain_address), "memory_bytes", integer(report->memory_bytes), "kv_bytes",
+        integer(report->kv_bytes), "speed", lh_machine_speed_render(&report->speed), "assignment",
+        render_assignment(report), "prepared", render_prepared(report), "loaded", render_loaded(report),
+        "compute", lh_compute_profile_render(&report->compute), "next", lh_hop_profile_render(&report->next),
+        "kv", render_kv(report), "steps", "active", integer(report->steps.active), "done",
+        integer(report->steps.done), "failed", integer(report->steps.failed), "leaving",
+        (int)report->leaving);
     if (root != NULL && report->slowdown > 1 &&
         json_object_set_new(root, "slowdown", json_real(report->slowdown)) != 0) {
         json_decref(root);

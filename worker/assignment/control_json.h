@@ -13,7 +13,7 @@
 #define LH_CONTROL_URL_BYTES 1024u
 
 typedef struct lh_control_model {
-    char name[256], header_sha256[65];
+    char name[256], header_sha256[LH_MODEL_DIGEST_BYTES];
     uint64_t file_bytes, header_bytes;
     char weights_url[LH_CONTROL_URL_BYTES], tensors_url[LH_CONTROL_URL_BYTES];
 } lh_control_model;

@@ -388,6 +388,7 @@ static void fill_defaults(simulation_options *o) {
     o->scheduler.replay_timeout_us = time_or(o->scheduler.replay_timeout_us, 5000000);
     o->scheduler.takeover_timeout_us = time_or(o->scheduler.takeover_timeout_us, 60000000);
     o->fleet.chain_name = "toy";
+    o->fleet.model_digest = "toy";
     o->fleet.origin.site = "gateway";
     o->fleet.context = number_or(o->fleet.context, 4096);
     o->fleet.rows_max = o->scheduler.rows_max;

@@ -793,6 +793,10 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
         report->prepared.holds = worker->prepares_hold;
     }
     report->assignment.generation = worker->epoch;
+    report->loaded.present = worker->loaded_last > 0;
+    report->loaded.first_layer = worker->loaded_first;
+    report->loaded.last_layer = worker->loaded_last;
+    snprintf(report->loaded.model, sizeof report->loaded.model, "toy");
     report->next.present = worker->has_assignment;
     report->next.connected =
         worker->has_assignment && network_is_connected(worker->world.net, worker->node, worker->next_node);
