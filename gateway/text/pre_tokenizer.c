@@ -1,4 +1,5 @@
-/* The expressions, as the models' tokenizer.json files have them, for PCRE2. Three things are spelled out:
+/* The expressions, as the models' tokenizer.json files have them, for PCRE2. Some models have several: what the first
+ * one cuts is cut by the next, and so on. Three things are spelled out:
  *
  * - `\s` is the White_Space property; PCRE2's own also has U+180E, which left it with Unicode 6.3.
  * - `\p{L}` and its like get the characters of Unicode 15 and 16 where an older PCRE2 (Debian 12: Unicode
@@ -10,6 +11,7 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,40 +66,69 @@ static const char tekken[] =
     LEADING "[" UPPER "]*[" LOWER "]+|" LEADING "[" UPPER "]+[" LOWER "]*|[" DIGIT "]| ?[^" SPACE LETTER DIGIT
             "]+[\\r\\n/]*|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE "]+";
 
+/* Without [\\r\\n]* after punctuation. */
+static const char seed_coder[] =
+    "(?i:" CONTRACTIONS ")|[^\\r\\n" LETTER DIGIT "]?[" LETTER "]+|[" DIGIT "]| ?[^" SPACE LETTER DIGIT
+    "]+|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE "]+";
+
+#define PASSES_MAX 5
+
 typedef struct pre_kind {
     const char *name;
-    const char *pattern;
-    bool whole_words, adds_bos;
+    const char *passes[PASSES_MAX]; /* NULL after the last */
+    bool whole_words, adds_bos, composes;
 } pre_kind;
 
 static const pre_kind kinds[] = {
-    {"default", gpt2, false, false},
-    {"gpt-2", gpt2, false, false},
-    {"mpt", gpt2, false, false},
-    {"smollm", digits_then_gpt2, false, false},
-    {"starcoder", digits_then_gpt2, false, false},
-    {"refact", digits_then_gpt2, false, false},
-    {"llama-bpe", llama3, true, true},
-    {"llama3", llama3, true, true},
-    {"llama-v3", llama3, true, true},
-    {"qwen2", qwen2, false, false},
-    {"deepseek-r1-qwen", qwen2, false, false},
-    {"tekken", tekken, true, true},
+    {"default", {gpt2}, false, false, false},
+    {"gpt-2", {gpt2}, false, false, false},
+    {"mpt", {gpt2}, false, false, false},
+    {"mellum", {gpt2}, false, false, false},
+    {"trillion", {gpt2}, false, false, false},
+    {"smollm", {digits_then_gpt2}, false, false, false},
+    {"starcoder", {digits_then_gpt2}, false, false, false},
+    {"refact", {digits_then_gpt2}, false, false, false},
+    {"minerva-7b", {digits_then_gpt2}, false, false, false},
+    {"llama-bpe", {llama3}, true, true, false},
+    {"llama3", {llama3}, true, true, false},
+    {"llama-v3", {llama3}, true, true, false},
+    {"falcon3", {llama3}, true, true, false},
+    {"pixtral", {llama3}, true, true, false},
+    {"midm-2.0", {llama3}, true, true, false},
+    {"smaug-bpe", {llama3}, false, false, false},
+    {"qwen2", {qwen2}, false, false, true},
+    {"deepseek-r1-qwen", {qwen2}, false, false, false},
+    {"megrez", {qwen2}, false, false, false},
+    {"kormo", {qwen2}, false, false, false},
+    {"seed-coder", {seed_coder}, false, false, false},
+    {"deepseek-coder",
+     {"[\\r\\n]", "[" SPACE "]?[" LETTER "]+", "[" SPACE "]?\\p{P}+",
+      "[\\x{800}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+", "[" LONE_DIGIT "]"},
+     false,
+     false,
+     false},
+    {"tekken", {tekken}, true, true, false},
 };
 
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 struct lh_pre_tokenizer {
     const pre_kind *kind;
-    pcre2_code *code;
+    size_t passes;
+    pcre2_code *codes[PASSES_MAX];
     pcre2_match_context *context;
 };
+
+/* What one pass is to cut, and how far it is. */
+typedef struct pass {
+    const char *text;
+    size_t length, at;
+} pass;
 
 struct lh_word_scan {
     const lh_pre_tokenizer *pre;
     pcre2_match_data *match;
-    const char *text;
-    size_t length, at;
+    pass passes[PASSES_MAX]; /* each works on a word of the one before */
 };
 
 static const pre_kind *find_kind(const char *name, size_t length) {
@@ -109,27 +140,35 @@ static const pre_kind *find_kind(const char *name, size_t length) {
 
 static lh_status refuse(const char *name, size_t length, lh_error *error) {
     char list[LH_ERROR_MESSAGE_BYTES] = "";
-    for (size_t i = 0; i < KINDS; i++) {
-        strcat(list, i ? ", " : "");
-        strcat(list, kinds[i].name);
-    }
+    for (size_t i = 0, used = 0; i < KINDS && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", kinds[i].name);
     return lh_fail(error, LH_ERR_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is not one of %s",
                    (int)(length < 64 ? length : 64), name, list);
 }
 
-static lh_status compile(lh_pre_tokenizer *pre, lh_error *error) {
+static lh_status compile_pass(lh_pre_tokenizer *pre, const char *pattern, lh_error *error) {
     int code;
     PCRE2_SIZE offset;
-    pre->code = pcre2_compile((PCRE2_SPTR)pre->kind->pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
-                              &code, &offset, NULL);
-    if (!pre->code) {
+    pcre2_code *made = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code,
+                                     &offset, NULL);
+    if (!made) {
         char text[128];
         pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
         return lh_fail(error, LH_ERR_INTERNAL, "expression of \"%s\", offset %zu: %s", pre->kind->name,
                        offset, text);
     }
     /* Without it the interpreter does the same, slower. */
-    (void)pcre2_jit_compile(pre->code, PCRE2_JIT_COMPLETE);
+    (void)pcre2_jit_compile(made, PCRE2_JIT_COMPLETE);
+    pre->codes[pre->passes++] = made;
+    return LH_OK;
+}
+
+static lh_status compile(lh_pre_tokenizer *pre, lh_error *error) {
+    lh_status status = LH_OK;
+    while (pre->passes < PASSES_MAX && pre->kind->passes[pre->passes] && !status)
+        status = compile_pass(pre, pre->kind->passes[pre->passes], error);
+    if (status)
+        return status;
     pre->context = pcre2_match_context_create(NULL);
     if (!pre->context)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a pre-tokenizer");
@@ -159,7 +198,8 @@ void lh_pre_tokenizer_destroy(lh_pre_tokenizer *pre) {
     if (!pre)
         return;
     pcre2_match_context_free(pre->context);
-    pcre2_code_free(pre->code);
+    for (size_t i = 0; i < pre->passes; i++)
+        pcre2_code_free(pre->codes[i]);
     free(pre);
 }
 
@@ -169,6 +209,10 @@ bool lh_pre_tokenizer_whole_words(const lh_pre_tokenizer *pre) {
 
 bool lh_pre_tokenizer_adds_bos(const lh_pre_tokenizer *pre) {
     return pre->kind->adds_bos;
+}
+
+bool lh_pre_tokenizer_composes(const lh_pre_tokenizer *pre) {
+    return pre->kind->composes;
 }
 
 lh_status lh_word_scan_create(const lh_pre_tokenizer *pre, lh_word_scan **scan, lh_error *error) {
@@ -192,41 +236,53 @@ void lh_word_scan_destroy(lh_word_scan *scan) {
 }
 
 void lh_word_scan_begin(lh_word_scan *scan, const char *text, size_t length) {
-    scan->text = text;
-    scan->length = length;
-    scan->at = 0;
+    memset(scan->passes, 0, sizeof scan->passes);
+    scan->passes[0] = (pass){text, length, 0};
 }
 
-/* Matches from scan->at on. The text was checked to be UTF-8 once; PCRE2 would check all of it for every
- * word. */
-static int match(lh_word_scan *scan) {
-    PCRE2_SPTR text = (PCRE2_SPTR)scan->text;
-    int result = pcre2_match(scan->pre->code, text, scan->length, scan->at, PCRE2_NO_UTF_CHECK, scan->match,
-                             scan->pre->context);
+/* Matches from own->at on. The text was checked to be UTF-8 once; PCRE2 would check all of it for every word. */
+static int match(lh_word_scan *scan, const pass *own, const pcre2_code *code) {
+    PCRE2_SPTR text = (PCRE2_SPTR)own->text;
+    int result =
+        pcre2_match(code, text, own->length, own->at, PCRE2_NO_UTF_CHECK, scan->match, scan->pre->context);
     if (result == PCRE2_ERROR_JIT_STACKLIMIT)
-        result = pcre2_match(scan->pre->code, text, scan->length, scan->at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
-                             scan->match, scan->pre->context);
+        result = pcre2_match(code, text, own->length, own->at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, scan->match,
+                             scan->pre->context);
     return result;
 }
 
-lh_status lh_word_scan_next(lh_word_scan *scan, const char **word, size_t *length, lh_error *error) {
-    if (scan->at == scan->length)
-        return LH_AGAIN;
-    size_t begin = scan->length, end = scan->length; /* no match: the rest is one word */
-    int result = match(scan);
+/* The next word of a pass that has text left. */
+static lh_status cut(lh_word_scan *scan, size_t number, const char **word, size_t *length, lh_error *error) {
+    pass *own = &scan->passes[number];
+    size_t begin = own->length, end = own->length; /* no match: the rest is one word */
+    int result = match(scan, own, scan->pre->codes[number]);
     if (result == PCRE2_ERROR_NOMEMORY || result == PCRE2_ERROR_HEAPLIMIT)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to cut text into words");
     if (result < 0 && result != PCRE2_ERROR_NOMATCH)
         return lh_fail(error, LH_ERR_INTERNAL, "cutting text into words at byte %zu failed (PCRE2 error %d)",
-                       scan->at, result);
+                       own->at, result);
     if (result >= 0) {
         begin = pcre2_get_ovector_pointer(scan->match)[0];
         end = pcre2_get_ovector_pointer(scan->match)[1];
     }
-    if (begin > scan->at) /* what lies between two matches is a word too */
+    if (begin > own->at) /* what lies between two matches is a word too */
         end = begin;
-    *word = scan->text + scan->at;
-    *length = end - scan->at;
-    scan->at = end;
+    *word = own->text + own->at;
+    *length = end - own->at;
+    own->at = end;
     return LH_OK;
+}
+
+lh_status lh_word_scan_next(lh_word_scan *scan, const char **word, size_t *length, lh_error *error) {
+    size_t number = scan->pre->passes;
+    while (number > 0 && scan->passes[number - 1].at == scan->passes[number - 1].length)
+        number--;
+    if (number == 0)
+        return LH_AGAIN;
+    lh_status status = cut(scan, number - 1, word, length, error);
+    for (; number < scan->pre->passes && !status; number++) {
+        scan->passes[number] = (pass){*word, *length, 0};
+        status = cut(scan, number, word, length, error);
+    }
+    return status;
 }

@@ -1,9 +1,5 @@
-/* Cuts text into the words that byte-pair encoding then works on, by the regular expression that
- * tokenizer.ggml.pre names.
- *
- * The text is taken as it is. (Qwen2's tokenizer.json also composes characters, NFC; a GGUF does not say so,
- * llama.cpp does not do it, and without it decoding gives back the very text.) Read-only after creation: any
- * thread. */
+/* Cuts text into the words that byte-pair encoding then works on, by the regular expressions that
+ * tokenizer.ggml.pre names. Read-only after creation: any thread. */
 #pragma once
 
 #include "common/status.h"
@@ -22,6 +18,9 @@ void lh_pre_tokenizer_destroy(lh_pre_tokenizer *pre);
 bool lh_pre_tokenizer_whole_words(const lh_pre_tokenizer *pre);
 /* Where the file does not say whether a text begins with the bos token. */
 bool lh_pre_tokenizer_adds_bos(const lh_pre_tokenizer *pre);
+
+/* The text is to be composed first (nfc.h), as the tokenizer.json of Qwen 2 and 3 has it. */
+bool lh_pre_tokenizer_composes(const lh_pre_tokenizer *pre);
 
 /* The scan of one text after another, for one thread. */
 typedef struct lh_word_scan lh_word_scan;

@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "gateway/text/bpe.h"
+#include "gateway/text/nfc.h"
 #include "gateway/text/pre_tokenizer.h"
 #include "gateway/text/special_tokens.h"
 #include "gateway/text/spm.h"
@@ -194,18 +195,22 @@ const uint32_t *lh_tokenizer_stop_tokens(const lh_tokenizer *tokenizer, uint32_t
 /* One call of encode. */
 typedef struct encode_call {
     const lh_tokenizer *tokenizer;
-    lh_word_scan *scan; /* for BPE */
-    lh_merge_list list; /* for BPE */
-    lh_spm_work work;   /* for SentencePiece's */
-    bool begins;        /* the text goes on after nothing, or after a special token */
+    lh_word_scan *scan;      /* for BPE */
+    lh_merge_list list;      /* for BPE */
+    lh_text_buffer composed; /* for BPE */
+    lh_spm_work work;        /* for SentencePiece's */
+    bool begins;             /* the text goes on after nothing, or after a special token */
     lh_tokens *tokens;
 } encode_call;
 
 static lh_status encode_words(encode_call *call, const char *text, size_t length, lh_error *error) {
+    lh_status status;
+    if (lh_pre_tokenizer_composes(call->tokenizer->pre) &&
+        (status = lh_nfc_compose(text, length, &call->composed, &text, &length, error)))
+        return status;
     lh_word_scan_begin(call->scan, text, length);
     const char *word;
     size_t word_length;
-    lh_status status;
     while (!(status = lh_word_scan_next(call->scan, &word, &word_length, error)))
         if ((status = lh_bpe_encode_word(call->tokenizer->bpe, &call->list, word, word_length, call->tokens,
                                          error)))
@@ -300,6 +305,7 @@ done:
     lh_text_buffer_reset(&joined);
     lh_spm_work_reset(&call.work);
     lh_merge_list_reset(&call.list);
+    lh_text_buffer_reset(&call.composed);
     lh_word_scan_destroy(call.scan);
     return status;
 }

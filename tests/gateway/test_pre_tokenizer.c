@@ -144,8 +144,9 @@ static void llama3(void **state) {
         "HTMLParser| camelCase| ABC",
         "a|/b|//|c| /|x|\n",
     };
-    static const char *const names[] = {"llama-bpe", "llama3", "llama-v3"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const names[] = {"llama-bpe", "llama3",   "llama-v3", "falcon3",
+                                        "pixtral",   "midm-2.0", "smaug-bpe"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         EXPECT_ALL(names[i], newer);
         EXPECT_ALL(names[i], words);
     }
@@ -186,6 +187,35 @@ static void tekken(void **state) {
     EXPECT_ALL("tekken", words);
 }
 
+/* Several expressions, one after the other: line ends, words, punctuation, CJK, digits. */
+static void deepseek_coder(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "",
+        "Hello| world",
+        "a| | b|  ",
+        "it|'|s| IT|'|S",
+        "x|\r|\n|\n| y",
+        "in| |2|0|2|4|,| |1|2|abc|6",
+        "x|!?| !?|\ty",
+        "a| =| b|+|c",
+        "\u4E2D\u6587|abc| |\u4E2D\u6587| def|\u3042",
+        "\uD55C\uAE00| |\uD55C",
+        "f|(|x|):|\n|\t| return",
+    };
+    EXPECT_ALL("deepseek-coder", words);
+}
+
+static void seed_coder(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "x|!|\n|/a",
+        "in| |2|0|2|4|,| |1|2",
+        "IT|'S| don|'T",
+    };
+    EXPECT_ALL("seed-coder", words);
+}
+
 /* Letters of Unicode 15 and 16 are letters, whatever PCRE2 was built with: U+1E4D0 Nag Mundari (15.0),
  * U+105C0 Todhri (16.0); U+1E4F0 is a digit (15.0). */
 static void newer_scripts_are_words(void **state) {
@@ -198,10 +228,10 @@ static void newer_scripts_are_words(void **state) {
 /* A word longer than the matcher's own stack of backtracking points. */
 static void words_may_be_long(void **state) {
     (void)state;
-    static const char *const names[] = {"gpt-2", "smollm", "llama-bpe", "qwen2", "tekken"};
+    static const char *const names[] = {"gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "seed-coder"};
     size_t length = 300000;
     char *text = malloc(length);
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 6; i++) {
         lh_pre_tokenizer *pre = create(names[i]);
         lh_word_scan *scan;
         const char *word;
@@ -224,15 +254,17 @@ static void says_what_goes_with_a_name(void **state) {
     (void)state;
     static const struct {
         const char *name;
-        bool whole_words, adds_bos;
+        bool whole_words, adds_bos, composes;
     } cases[] = {
-        {"default", false, false}, {"gpt-2", false, false}, {"smollm", false, false},
-        {"llama-bpe", true, true}, {"qwen2", false, false}, {"tekken", true, true},
+        {"default", false, false, false}, {"gpt-2", false, false, false},     {"smollm", false, false, false},
+        {"llama-bpe", true, true, false}, {"smaug-bpe", false, false, false}, {"qwen2", false, false, true},
+        {"tekken", true, true, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         lh_pre_tokenizer *pre = create(cases[i].name);
         assert_int_equal(lh_pre_tokenizer_whole_words(pre), cases[i].whole_words);
         assert_int_equal(lh_pre_tokenizer_adds_bos(pre), cases[i].adds_bos);
+        assert_int_equal(lh_pre_tokenizer_composes(pre), cases[i].composes);
         lh_pre_tokenizer_destroy(pre);
     }
 }
@@ -283,6 +315,8 @@ int main(void) {
         cmocka_unit_test(llama3),
         cmocka_unit_test(qwen2),
         cmocka_unit_test(tekken),
+        cmocka_unit_test(deepseek_coder),
+        cmocka_unit_test(seed_coder),
         cmocka_unit_test(newer_scripts_are_words),
         cmocka_unit_test(words_may_be_long),
         cmocka_unit_test(says_what_goes_with_a_name),

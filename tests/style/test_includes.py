@@ -62,6 +62,7 @@ WALLS = {
              "worker/server/*", "worker/assignment/*", "worker/api/worker_client*",
              "gateway/main.c", "gateway/engine/engine*", "gateway/fleet/fleet_*"),
     "pcre2.h": ("gateway/text/pre_tokenizer.c",),
+    "uninorm.h": ("gateway/text/nfc.c",),
     "xxhash.h": ("worker/stage/sampler.c", "gateway/text/vocabulary.c", "gateway/schedule/prefix_index.c"),
     "sys/socket.h": ("common/socket_*", "common/address.*", "common/h2_*", "common/tls_*", "gateway/http/http_*"),
     "arpa/*": ("common/address.*", "gateway/http/http_*"),

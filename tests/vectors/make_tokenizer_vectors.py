@@ -4,14 +4,14 @@
     make_tokenizer_vectors.py MODEL.gguf
 
 The vocabulary is the file's; each pre-tokenizer that Longhaul knows is put in front of it in turn, since the two are
-independent. No special tokens are added: these are the ids of a user's text. Qwen2's NFC normalizer is left out, as
-gateway/text/pre_tokenizer.h says. Expressions are the models' own (tokenizer.json); ids equal to those of the pre-tokenizer
-before in the list are written as null.
+independent. No special tokens are added: these are the ids of a user's text. Expressions are the models' own
+(tokenizer.json); ids equal to those of the pre-tokenizer before in the list are written as null.
 """
 import json
 import pathlib
 import random
 import sys
+import unicodedata
 
 import tokenizers
 from gguf import GGUFReader
@@ -27,15 +27,20 @@ TEKKEN = (
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+SEED_CODER = LLAMA3.replace("{1,3}", "").replace("]+[\\r\\n]*|", "]+|", 1)
+DEEPSEEK_CODER = [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"]
 
 
 def split(pattern):
-    return pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(pattern), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    return pre_tokenizers.Sequence([split_alone(pattern), plain()])
+
+
+def split_alone(pattern):
+    return pre_tokenizers.Split(Regex(pattern), behavior="isolated")
+
+
+def plain():
+    return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
 
 
 def byte_level():
@@ -49,7 +54,14 @@ PRE = {
     "llama-bpe": (split(LLAMA3), True),
     "qwen2": (split(QWEN2), False),
     "tekken": (split(TEKKEN), True),
+    "seed-coder": (split(SEED_CODER), False),
+    "deepseek-coder": (
+        pre_tokenizers.Sequence([*map(split_alone, DEEPSEEK_CODER), pre_tokenizers.Digits(individual_digits=True), plain()]),
+        False,
+    ),
 }
+# Characters are composed by Python's tables (3.11: Unicode 14), since the library's are older than some marks.
+COMPOSES = ["qwen2"]
 
 
 def build(reader, pre, ignore_merges):
@@ -194,8 +206,9 @@ def main(path):
     lines = []
     for text in texts():
         ids, last = [], None
-        for tokenizer in builds:
-            now = tokenizer.encode(text, add_special_tokens=False).ids
+        for name, tokenizer in zip(PRE, builds):
+            composed = unicodedata.normalize("NFC", text) if name in COMPOSES else text
+            now = tokenizer.encode(composed, add_special_tokens=False).ids
             ids.append(None if now == last else now)
             last = now
         lines.append(json.dumps([text, ids], separators=(",", ":")))
