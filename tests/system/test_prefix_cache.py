@@ -2,10 +2,14 @@
 there, gateway and workers agree to the page, sequences that do not fit together make room for each other, and no API key sees another one's."""
 
 import concurrent.futures
+import itertools
 import json
+import os
 import pathlib
+import random
 import sys
 import tempfile
+import time
 import unittest
 import urllib.request
 
@@ -15,6 +19,7 @@ from programs import run_tests, wait_until
 
 TRUNK = "The sites are joined by ordinary links, so the whole design serves one aim: nothing waits. " * 9
 PAGE = 64
+LONG = bool(os.environ.get("LONGHAUL_TEST_LONG"))
 
 
 def complete(fleet, prompt, key=None, **more):
@@ -100,15 +105,44 @@ class ShortPagesTest(unittest.TestCase):
         self.assertEqual((state["totals"]["replays"], state["totals"]["failed"]), (0, 0))
 
 
+def distinguishable(some, others):
+    """How well a threshold tells two samples apart: 0.5 not at all, 1 always (the area under the curve of hits and false alarms)."""
+    before = sum((a < b) + (a == b) / 2 for a in some for b in others) / (len(some) * len(others))
+    return max(before, 1 - before)
+
+
 class TenantsTest(unittest.TestCase):
-    def test_a_key_does_not_see_what_another_one_left(self):
+    def test_nobody_can_time_what_another_one_has_asked(self):
+        """Alice asks; then Bob asks the same, or something new, and looks at the clock and at what he is told of cached tokens. A few times here;
+        LONGHAUL_TEST_LONG=1 goes on for 80 seconds and asks for what is promised."""
         with tempfile.TemporaryDirectory() as folder:
             keys = str(pathlib.Path(folder) / "keys")
             write_private(keys, key_line("alice", "key-a") + key_line("bob", "key-b"))
             with Fleet(1, ["--api-key-file", keys]) as fleet:
-                found = [answer_of(fleet, TRUNK, key=key, max_tokens=1)[1] for key in ("key-a", "key-b", "key-b", "key-a")]
-        self.assertEqual(found[:2], [0, 0])
-        self.assertTrue(found[2] == found[3] > 0)
+                for who, at_most, at_least in (("key-b", 0.55 if LONG else 1, 0), ("key-a", 1, 0.95 if LONG else 0)):
+                    times, cached = self.probe(fleet, who, (80 if at_least == 0 else 5) if LONG else 0)
+                    told = distinguishable(times[True], times[False])
+                    print(f"    {who} after key-a: {len(times[True])} the same, {len(times[False])} something new: told apart by time {told:.3f}, "
+                          f"cached tokens {sorted(cached[True])} and {sorted(cached[False])}")
+                    self.assertEqual(cached[False], {0})
+                    self.assertEqual(cached[True], {PAGE if who == "key-a" else 0})
+                    self.assertLessEqual(told, at_most)
+                    self.assertGreaterEqual(told, at_least)
+
+    @staticmethod
+    def probe(fleet, who, seconds):
+        """Seconds to the answer, and cached tokens: of what key-a has asked before, and of what nobody has."""
+        dice, times, cached, until = random.Random(5), {True: [], False: []}, {True: set(), False: set()}, time.monotonic() + seconds
+        for round_ in itertools.count():
+            if round_ >= 4 and time.monotonic() > until:
+                return times, cached
+            new = [f"{dice.randrange(10**9)} {TRUNK[:330]}" for _ in range(2)]
+            is_same = round_ % 2 == 0 if round_ < 2 else dice.random() < 0.5
+            answer_of(fleet, new[0], key="key-a", max_tokens=1)
+            begun = time.monotonic()
+            tokens = answer_of(fleet, new[0 if is_same else 1], key=who, max_tokens=1)[1]
+            times[is_same].append(time.monotonic() - begun)
+            cached[is_same].add(tokens)
 
 
 if __name__ == "__main__":
