@@ -2,6 +2,7 @@
 #include "gateway/engine/replicas.h"
 
 #include "gateway/engine/replica_members.h"
+#include "gateway/schedule/fair_share.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ struct lh_replicas {
     int64_t renew_us, lease_us;
     lh_replica_members *members; /* NULL: there is one chain */
     uint64_t numbers;            /* of sequences */
+    lh_share_circle circle;      /* a tenant's share is of all chains */
     lh_conductor *conductors[LH_REPLICAS_MAX];
     char names[LH_REPLICAS_MAX][LH_WORKER_NAME_BYTES];
 };
@@ -46,6 +48,7 @@ static lh_status create_conductor(lh_replicas *r, uint32_t index, const lh_fleet
     fleet.epoch_stride = r->count;
     fleet.epoch_offset = index;
     scheduler.numbers = &r->numbers;
+    scheduler.circle = &r->circle;
     if (r->count > 1) {
         fleet.workers_expected = 0;
         fleet.plan_delay_us = 2 * fleet.renew_us;

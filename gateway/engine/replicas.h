@@ -3,7 +3,9 @@
  * a time.
  *
  * A sequence goes to the chain on which it is expected to be through first. It stays there, unless it waits while another
- * chain has room, or its chain breaks: then it goes on elsewhere, replayed from its history, with the same tokens. */
+ * chain has room, or its chain breaks: then it goes on elsewhere, replayed from its history, with the same tokens.
+ *
+ * Places and queues are each chain's; what a tenant has had counts on all of them (fair_share.h). */
 #pragma once
 
 #include "gateway/engine/conductor.h"

@@ -22,6 +22,8 @@ struct lh_share_table {
     lh_share *longest_idle, *latest_idle;
     lh_heap waiting;
     TAILQ_HEAD(lh_share_queue, lh_share) starving; /* the longest first */
+    lh_share_circle *circle;                       /* NULL: it stands alone */
+    LIST_ENTRY(lh_share_table) beside;
 };
 
 /* ---- Order ------------------------------------------------------------------------------------------------------- */
@@ -40,8 +42,8 @@ bool lh_share_yields_before(const lh_share *a, const lh_share *b) {
 
 /* ---- Life -------------------------------------------------------------------------------------------------------- */
 
-lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_table **table,
-                                lh_error *error) {
+lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_circle *circle,
+                                lh_share_table **table, lh_error *error) {
     lh_share_table *t = calloc(1, sizeof *t);
     if (!t)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the tenants' shares");
@@ -56,6 +58,9 @@ lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_ta
         free(t);
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the shares of %u sequences", sequences);
     }
+    t->circle = circle;
+    if (circle)
+        LIST_INSERT_HEAD(&circle->tables, t, beside);
     *table = t;
     return LH_OK;
 }
@@ -63,6 +68,8 @@ lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_ta
 void lh_share_table_destroy(lh_share_table *table) {
     if (!table)
         return;
+    if (table->circle)
+        LIST_REMOVE(table, beside);
     for (uint32_t i = 0; i < table->bucket_count; i++)
         for (lh_share *share = table->buckets[i], *next; share; share = next) {
             next = share->next_in_bucket;
@@ -81,6 +88,56 @@ static lh_share *find(lh_share_table *table, uint64_t tenant) {
     while (share && share->tenant != tenant)
         share = share->next_in_bucket;
     return share;
+}
+
+/* ---- On other chains --------------------------------------------------------------------------------------------- */
+
+/* The tables beside this one: NULL starts, NULL ends. */
+static lh_share_table *next_beside(const lh_share_table *table, const lh_share_table *at) {
+    if (!table->circle)
+        return NULL;
+    lh_share_table *next = at ? LIST_NEXT(at, beside) : LIST_FIRST(&table->circle->tables);
+    return next == table ? LIST_NEXT(next, beside) : next;
+}
+
+/* A new share begins with what its tenant has elsewhere. */
+static void look_around(const lh_share_table *table, lh_share *share) {
+    for (lh_share_table *other = NULL; (other = next_beside(table, other));) {
+        const lh_share *its = find(other, share->tenant);
+        if (!its)
+            continue;
+        share->served = its->served;
+        share->places_elsewhere += its->places;
+    }
+}
+
+static bool waits_anywhere(const lh_share_table *table, const lh_share *share) {
+    bool waits = share->waits;
+    for (lh_share_table *other = NULL; !waits && (other = next_beside(table, other));) {
+        const lh_share *its = find(other, share->tenant);
+        waits = its && its->waits;
+    }
+    return waits;
+}
+
+static void set_served_here(lh_share_table *table, lh_share *share, uint64_t served) {
+    if (share->waits)
+        lh_heap_remove(&table->waiting, &share->by_turn);
+    share->served = served;
+    share->turn = ++table->turns;
+    table->most = served > table->most ? served : table->most;
+    if (share->waits)
+        lh_heap_push(&table->waiting, &share->by_turn);
+}
+
+/* Wherever the tenant is known. */
+static void set_served(lh_share_table *table, lh_share *share, uint64_t served) {
+    set_served_here(table, share, served);
+    for (lh_share_table *other = NULL; (other = next_beside(table, other));) {
+        lh_share *its = find(other, share->tenant);
+        if (its)
+            set_served_here(other, its, served);
+    }
 }
 
 /* ---- Those that are away ----------------------------------------------------------------------------------------- */
@@ -123,6 +180,7 @@ static lh_share *make(lh_share_table *table, uint64_t tenant) {
     if (!share)
         return NULL;
     share->tenant = tenant;
+    look_around(table, share);
     share->next_in_bucket = *bucket;
     *bucket = share;
     table->count++;
@@ -138,8 +196,8 @@ static uint64_t common_level(const lh_share_table *table) {
 /* One that is kept waiting itself has its claim from that. */
 static void bound_credit(lh_share_table *table, lh_share *share) {
     uint64_t level = common_level(table);
-    if (!share->waits && share->served + LH_SHARE_CREDIT < level)
-        share->served = level - LH_SHARE_CREDIT;
+    if (share->served + LH_SHARE_CREDIT < level && !waits_anywhere(table, share))
+        set_served(table, share, level - LH_SHARE_CREDIT);
 }
 
 lh_share *lh_share_table_join(lh_share_table *table, uint64_t tenant) {
@@ -168,20 +226,14 @@ void lh_share_table_leave(lh_share_table *table, lh_share *share) {
 }
 
 void lh_share_table_charge(lh_share_table *table, lh_share *share, uint32_t tokens) {
-    if (share->waits)
-        lh_heap_remove(&table->waiting, &share->by_turn);
-    share->served += tokens;
-    share->turn = ++table->turns;
-    table->most = share->served > table->most ? share->served : table->most;
-    if (share->waits)
-        lh_heap_push(&table->waiting, &share->by_turn);
+    set_served(table, share, share->served + tokens);
 }
 
 /* ---- Starving ---------------------------------------------------------------------------------------------------- */
 
-/* After it has begun or ceased to wait, or its places have changed. */
+/* After it has begun or ceased to wait, or places have changed, also elsewhere. */
 static void watch_starving(lh_share_table *table, lh_share *share) {
-    bool starves = share->waits && share->places == 0;
+    bool starves = share->waits && share->places + share->places_elsewhere == 0;
     if (starves == share->starves)
         return;
     share->starves = starves;
@@ -255,14 +307,26 @@ static lh_share *next_by_turn(lh_share_table *table, double pages_free) {
 
 lh_share *lh_share_table_next(lh_share_table *table, double pages_free) {
     lh_share *next = next_by_turn(table, pages_free), *starving = TAILQ_FIRST(&table->starving);
-    bool goes_first = next && next->places > 0 && starving && lh_share_is_starved(table, starving);
-    return goes_first ? starving : next;
+    bool has_something = next && next->places + next->places_elsewhere > 0;
+    return has_something && starving && lh_share_is_starved(table, starving) ? starving : next;
+}
+
+/* It has more places here, or fewer. */
+static void tell_around(lh_share_table *table, const lh_share *share, bool has_more) {
+    for (lh_share_table *other = NULL; (other = next_beside(table, other));) {
+        lh_share *its = find(other, share->tenant);
+        if (!its)
+            continue;
+        its->places_elsewhere += has_more ? 1u : -1u;
+        watch_starving(other, its);
+    }
 }
 
 void lh_share_table_take(lh_share_table *table, lh_share *share) {
     share->places++;
     table->taken++;
     watch_starving(table, share);
+    tell_around(table, share, true);
 }
 
 void lh_share_table_give_back(lh_share_table *table, lh_share *share) {
@@ -270,4 +334,5 @@ void lh_share_table_give_back(lh_share_table *table, lh_share *share) {
     share->places--;
     table->taken--;
     watch_starving(table, share);
+    tell_around(table, share, false);
 }

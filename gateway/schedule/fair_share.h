@@ -14,10 +14,13 @@
  * back as new. A tenant that is alone has everything.
  *
  * And who was alone may have taken it all, for long. So one that has waited LH_SHARE_PATIENCE_US with nothing on the chain
- * goes before those that have something there, whatever the counts say; it gets one place so, and what it
+ * goes before those that have something, whatever the counts say; it gets one place so, and what it
  * is worth beyond that by its turns. Where no place becomes free, one is made free (preemption.c).
  *
- * Thread: one at a time. */
+ * Several chains have a table each, since places and turns are a chain's. But what a tenant has had is counted over all of them, or one
+ * that keeps them all busy would have its share of each from those who are on one: so tables may stand in a circle.
+ *
+ * Thread: one at a time, for all tables of a circle. */
 #pragma once
 
 #include "common/status.h"
@@ -35,10 +38,11 @@
 typedef struct lh_share lh_share;
 struct lh_share {
     uint64_t tenant;
-    uint64_t served; /* tokens of work */
-    uint64_t turn;   /* orders those that have had as much */
-    uint32_t live;   /* sequences that are there */
-    uint32_t places; /* that they hold */
+    uint64_t served;           /* tokens of work */
+    uint64_t turn;             /* orders those that have had as much */
+    uint32_t live;             /* sequences that are there */
+    uint32_t places;           /* that they hold */
+    uint32_t places_elsewhere; /* that the tenant holds on other chains */
 
     /* The waiting queue's (wait_queue.c). */
     lh_heap by_rank, by_age;
@@ -49,7 +53,7 @@ struct lh_share {
     lh_share *next_in_bucket, *idle_before, *idle_after;
     int64_t idle_since_us;
     bool waits;
-    bool starves; /* it waits, and holds no place: */
+    bool starves; /* it waits, and holds no place anywhere: */
     int64_t starves_since_us;
     TAILQ_ENTRY(lh_share) starving;
     uint32_t others_peak; /* sequences of others that were there at once lately */
@@ -59,8 +63,14 @@ struct lh_share {
 
 typedef struct lh_share_table lh_share_table;
 
-/* places: that all have together. sequences: that will be there at most, which sizes the table. */
-lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_table **table, lh_error *error);
+/* The tables of chains whose tenants are the same. Zeroed: none; it must outlive them. */
+typedef struct lh_share_circle {
+    LIST_HEAD(lh_share_tables, lh_share_table) tables;
+} lh_share_circle;
+
+/* places: that all have together. sequences: that will be there at most, which sizes the table. circle: to stand in; NULL: in none. */
+lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_circle *circle,
+                                lh_share_table **table, lh_error *error);
 /* NULL is allowed. */
 void lh_share_table_destroy(lh_share_table *table);
 /* Time goes on: tenants that have been away for long are forgotten. */
@@ -83,7 +93,7 @@ void lh_share_table_give_back(lh_share_table *table, lh_share *share);
 bool lh_share_precedes(const lh_share *a, const lh_share *b);
 /* Whether a is to give up a place or pages before b: of those that have the most places, the one whose turn is the last. */
 bool lh_share_yields_before(const lh_share *a, const lh_share *b);
-/* Whether it has waited for LH_SHARE_PATIENCE_US with nothing on the chain. */
+/* Whether it has waited for LH_SHARE_PATIENCE_US with nothing on any chain. */
 bool lh_share_is_starved(const lh_share_table *table, const lh_share *share);
 /* Whether it has most of the places that are taken while others are about. */
 bool lh_share_crowds(const lh_share_table *table, const lh_share *share);

@@ -79,7 +79,7 @@ lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_sche
     s->progress_us = now_us;
     uint32_t sequences_max = options->sequences_max + options->queue_max;
     const lh_kv_store_options store = {options->prefix_cache, PREFIXES_PER_SEQUENCE * options->sequences_max};
-    if (lh_wait_queue_create(options->sequences_max, sequences_max, &s->waiting, error) ||
+    if (lh_wait_queue_create(options->sequences_max, sequences_max, options->circle, &s->waiting, error) ||
         lh_sequence_book_create(sequences_max, &s->book, error) ||
         lh_overlap_planner_create(options->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
         lh_kv_store_create(&store, &s->store, error) ||

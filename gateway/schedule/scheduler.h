@@ -25,6 +25,8 @@ typedef struct lh_scheduler_options {
         numbers; /* the last number that a sequence was given, which several schedulers share; NULL: its own */
     bool prefix_cache;       /* pages of what has been computed are kept and shared */
     int64_t step_timeout_us; /* no progress on the chain for so long: a fault, and much sooner where it is known what steps take (step_overdue.c) */
+    struct lh_share_circle
+        *circle; /* of the schedulers whose tenants are the same (fair_share.h); NULL: it is alone */
     int64_t
         replay_timeout_us; /* without a chain, and without any progress, for so long: the sequences fail */
     int64_t takeover_timeout_us; /* so long at most while a chain is expected (lh_scheduler_expect_chain) */

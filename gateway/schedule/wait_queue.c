@@ -13,11 +13,12 @@ struct lh_wait_queue {
     uint64_t rows;        /* of their histories */
 };
 
-lh_status lh_wait_queue_create(uint32_t places, uint32_t sequences, lh_wait_queue **queue, lh_error *error) {
+lh_status lh_wait_queue_create(uint32_t places, uint32_t sequences, lh_share_circle *circle,
+                               lh_wait_queue **queue, lh_error *error) {
     lh_wait_queue *q = calloc(1, sizeof *q);
     if (!q)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the waiting queue");
-    lh_status status = lh_share_table_create(places, sequences, &q->shares, error);
+    lh_status status = lh_share_table_create(places, sequences, circle, &q->shares, error);
     if (status != LH_OK) {
         free(q);
         return status;

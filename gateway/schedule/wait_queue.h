@@ -15,8 +15,10 @@
 
 typedef struct lh_wait_queue lh_wait_queue;
 
-/* places: sequences that run at once; sequences: that run or wait at most. */
-lh_status lh_wait_queue_create(uint32_t places, uint32_t sequences, lh_wait_queue **queue, lh_error *error);
+/* places: sequences that run at once; sequences: that run or wait at most. circle: of the queues of other chains (fair_share.h); NULL: there
+ * are none. */
+lh_status lh_wait_queue_create(uint32_t places, uint32_t sequences, lh_share_circle *circle,
+                               lh_wait_queue **queue, lh_error *error);
 /* NULL is allowed. Sequences that still wait are destroyed. */
 void lh_wait_queue_destroy(lh_wait_queue *queue);
 

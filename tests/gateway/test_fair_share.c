@@ -11,7 +11,7 @@
 
 static lh_share_table *create(uint32_t places) {
     lh_share_table *table;
-    assert_int_equal(lh_share_table_create(places, 100, &table, NULL), LH_OK);
+    assert_int_equal(lh_share_table_create(places, 100, NULL, &table, NULL), LH_OK);
     return table;
 }
 
@@ -121,6 +121,63 @@ static void who_has_most_yields_first(void **state) {
     leave(table, a);
     leave(table, b);
     lh_share_table_destroy(table);
+}
+
+/* One that is on two chains has no more than one that waits at one of them only. */
+static void the_share_is_of_all_chains(void **state) {
+    (void)state;
+    lh_share_circle circle = {{NULL}};
+    lh_share_table *first, *second;
+    assert_int_equal(lh_share_table_create(8, 100, &circle, &first, NULL), LH_OK);
+    assert_int_equal(lh_share_table_create(8, 100, &circle, &second, NULL), LH_OK);
+    lh_share *a = join_waiting(first, 1), *b = join_waiting(first, 2), *a2 = join_waiting(second, 1);
+    uint32_t had[2] = {0};
+    for (int round = 0; round < 100; round++) {
+        lh_share *next = lh_share_table_next(first, 1);
+        lh_share_table_charge(first, next, 10);
+        had[next->tenant - 1] += 10;
+        assert_ptr_equal(lh_share_table_next(second, 1), a2);
+        lh_share_table_charge(second, a2, 10);
+        had[0] += 10;
+    }
+    assert_in_range(had[0], 990, 1010);
+    assert_in_range(had[1], 990, 1010);
+    lh_share *b2 = lh_share_table_join(second, 2);
+    assert_int_equal(b2->served, b->served);
+    assert_int_equal(a2->served, a->served);
+    lh_share_table_leave(second, b2);
+    leave(first, a);
+    leave(first, b);
+    leave(second, a2);
+    lh_share_table_destroy(first);
+    lh_share_table_destroy(second);
+}
+
+/* Who has a place on one chain does not starve at another. */
+static void places_elsewhere_count(void **state) {
+    (void)state;
+    lh_share_circle circle = {{NULL}};
+    lh_share_table *first, *second;
+    assert_int_equal(lh_share_table_create(8, 100, &circle, &first, NULL), LH_OK);
+    assert_int_equal(lh_share_table_create(8, 100, &circle, &second, NULL), LH_OK);
+    lh_share *a = join_waiting(first, 1);
+    lh_share_table_take(first, a);
+    lh_share *a2 = join_waiting(second, 1), *b2 = join_waiting(second, 2);
+    lh_share_table_take(second, b2);
+    lh_share_table_set_time(second, LH_SHARE_PATIENCE_US);
+    assert_false(lh_share_is_starved(second, a2));
+    lh_share_table_give_back(first, a);
+    lh_share_table_set_time(second, 2 * LH_SHARE_PATIENCE_US);
+    assert_true(lh_share_is_starved(second, a2));
+    lh_share_table_take(first, a);
+    assert_false(lh_share_is_starved(second, a2));
+    lh_share_table_give_back(first, a);
+    lh_share_table_give_back(second, b2);
+    leave(first, a);
+    leave(second, a2);
+    leave(second, b2);
+    lh_share_table_destroy(second);
+    lh_share_table_destroy(first);
 }
 
 static void credit_for_staying_away_is_bounded(void **state) {
@@ -279,6 +336,8 @@ int main(void) {
         cmocka_unit_test(work_is_shared_whatever_the_pieces),
         cmocka_unit_test(who_has_nothing_for_long_goes_first),
         cmocka_unit_test(who_has_most_yields_first),
+        cmocka_unit_test(the_share_is_of_all_chains),
+        cmocka_unit_test(places_elsewhere_count),
         cmocka_unit_test(credit_for_staying_away_is_bounded),
         cmocka_unit_test(where_nobody_waits_the_level_is_the_highest),
         cmocka_unit_test(debts_outlive_a_short_absence),

@@ -13,7 +13,7 @@
 
 static lh_wait_queue *create(uint32_t places) {
     lh_wait_queue *queue;
-    assert_int_equal(lh_wait_queue_create(places, 70000, &queue, NULL), LH_OK);
+    assert_int_equal(lh_wait_queue_create(places, 70000, NULL, &queue, NULL), LH_OK);
     return queue;
 }
 
@@ -254,7 +254,7 @@ static void every_allocation_may_fail(void **state) {
         lh_wait_queue *queue = NULL;
         lh_sequence sequence = {.id = 1, .length = 5};
         failing_malloc_arm(n);
-        lh_status status = lh_wait_queue_create(4, 8, &queue, NULL);
+        lh_status status = lh_wait_queue_create(4, 8, NULL, &queue, NULL);
         if (status == LH_OK)
             status = lh_wait_queue_push(queue, &sequence, 0);
         bool failed = failing_malloc_disarm();
