@@ -18,11 +18,14 @@ class Fleet:
     # All of its workers come at once, so nobody waits for more.
     QUICK_START = ["--plan-delay-ms", "100", "--renew-ms", "100"]
 
-    def __init__(self, workers=2, gateway_flags=(), worker_flags=(), model=None, threads=1, fetches=False):
-        """fetches: the workers get their weights from the gateway and cache them, instead of from the model's file."""
+    def __init__(self, workers=2, gateway_flags=(), worker_flags=(), model=None, threads=1, fetches=False,
+                 worker_programs=None):
+        """fetches: the workers get their weights from the gateway and cache them, instead of from the model's file. worker_programs: number -> the
+        command that stands for longhaul-worker."""
         build = build_folder()
         self.gateway_program = need_file(build / "longhaul-gateway", "longhaul-gateway is not built")
         self.worker_program = need_file(build / "longhaul-worker", "longhaul-worker is not built")
+        self.worker_programs = worker_programs or {}
         self.model = model or need_model()
         self.worker_count = workers
         self.gateway_flags = [*self.QUICK_START, *gateway_flags]
@@ -70,7 +73,7 @@ class Fleet:
         name = f"worker-{number + 1}"
         worker = Program(
             name,
-            [self.worker_program, "--name", name, "--site", f"site-{number + 1}", "--gateway",
+            [*self.worker_programs.get(number, [self.worker_program]), "--name", name, "--site", f"site-{number + 1}", "--gateway",
              f"http://127.0.0.1:{self.fleet_port}", "--listen", "127.0.0.1:0", "--threads", str(self.threads),
              "--cache-dir", self.cache_folder(number), *self.worker_flags],
             self.folder,
