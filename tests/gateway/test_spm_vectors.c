@@ -1,6 +1,7 @@
 /* SentencePiece's tokenizer, equal to its library on the texts of tests/vectors/spm.json; decoding gives the text
  * back; linear time. LONGHAUL_TEST_SPM_MODEL and LONGHAUL_TEST_SPM_VECTORS take another model's, see
  * tests/vectors/make_spm_vectors.py; LONGHAUL_TEST_ROUND_TRIPS so many random texts (4000). */
+#include "gateway/text/text_decoder.h"
 #include "gateway/text/tokenizer.h"
 #include "gateway/text/utf8.h"
 #include "tests/gateway/support/model_vocabulary.h"
@@ -127,6 +128,40 @@ static void decoding_gives_the_text_back(void **state) {
     }
 }
 
+/* Any tokens, one after the other through the streaming decoder: whole characters each time, and together what
+ * decoding the bytes at once gives. Most byte tokens begin or break a character. */
+static void tokens_stream_as_whole_characters(void **state) {
+    (void)state;
+    uint64_t random = 54;
+    for (int round = 0; round < 10000; round++) {
+        lh_text_decoder piecewise, whole;
+        lh_text_buffer streamed = {0}, bytes = {0}, at_once = {0};
+        lh_text_decoder_init(&piecewise);
+        lh_text_decoder_init(&whole);
+        for (size_t i = 0, count = test_random(&random) % 12; i < count; i++) {
+            uint32_t all = lh_tokenizer_vocabulary(tokenizers[0]);
+            uint32_t token = (uint32_t)(test_random(&random) % (i % 3 ? 300 : all)); /* the first are bytes */
+            const char *text;
+            size_t length, before = streamed.length;
+            assert_int_equal(lh_tokenizer_token_bytes(tokenizers[0], token % all, &text, &length), LH_OK);
+            assert_int_equal(lh_text_buffer_append(&bytes, text, length, NULL), LH_OK);
+            assert_int_equal(lh_text_decoder_push(&piecewise, text, length, &streamed, NULL), LH_OK);
+            size_t fresh = streamed.length - before;
+            assert_true(fresh == 0 || lh_utf8_valid_prefix(streamed.bytes + before, fresh) == fresh);
+        }
+        assert_int_equal(lh_text_decoder_finish(&piecewise, &streamed, NULL), LH_OK);
+        if (bytes.length > 0)
+            assert_int_equal(lh_text_decoder_push(&whole, bytes.bytes, bytes.length, &at_once, NULL), LH_OK);
+        assert_int_equal(lh_text_decoder_finish(&whole, &at_once, NULL), LH_OK);
+        assert_int_equal(streamed.length, at_once.length);
+        if (streamed.length > 0)
+            assert_memory_equal(streamed.bytes, at_once.bytes, streamed.length);
+        lh_text_buffer_reset(&streamed);
+        lh_text_buffer_reset(&at_once);
+        lh_text_buffer_reset(&bytes);
+    }
+}
+
 #define MEBIBYTE (1024U * 1024U)
 
 static double seconds_for(const lh_tokenizer *tokenizer, const char *text, size_t *count) {
@@ -242,6 +277,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_the_library),
         cmocka_unit_test(decoding_gives_the_text_back),
+        cmocka_unit_test(tokens_stream_as_whole_characters),
         cmocka_unit_test(takes_linear_time),
     };
     int failed = cmocka_run_group_tests(tests, create_tokenizers, destroy_tokenizers);
