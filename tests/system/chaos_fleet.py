@@ -10,6 +10,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+import certificates  # noqa: E402
 import sites as bench_sites  # noqa: E402
 
 API_PORT, FLEET_PORT, WORKER_PORT = 8080, 7100, 7101
@@ -19,18 +20,21 @@ GATEWAY = 0  # its site; worker i has site i, from 1
 class ChaosFleet:
     """with ChaosFleet(build, model, workers=4, stages=3) as fleet: ...   What is not of the chain is a spare."""
 
-    def __init__(self, build, model, workers, stages, memory=None, delay_ms=1.0, goes_first=False, gateway_flags=(), worker_flags=()):
+    def __init__(self, build, model, workers, stages, memory=None, delay_ms=1.0, goes_first=False, gateway_flags=(), worker_flags=(), tls=False):
+        """tls: between all of them, with client certificates; else nothing is encrypted."""
         self.build, self.model = pathlib.Path(build), str(model)
         self.worker_count, self.stages, self.delay_ms = workers, stages, delay_ms
         self.gateway_flags = list(gateway_flags)
         self.worker_flags = ["--kv-bytes", "64M", *(["--memory-bytes", memory] if memory else []), *worker_flags]
         self.sites = bench_sites.Sites(workers + 1, self.build / "tests" / "link_emulator", goes_first=goes_first)
+        self.tls = tls
         self.processes = {}
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="longhaul-chaos-")
         self.sites.__enter__()
         try:
+            self.make_certificates()
             self.sites.set(delay=self.delay_ms)
             self.start_gateway()
             for worker in self.workers():
@@ -64,22 +68,30 @@ class ChaosFleet:
         with open(os.path.join(self.folder.name, f"{name}.log"), "ab") as log:
             self.processes[site] = self.sites.start(site, [self.build / arguments[0], *arguments[1:]], stdout=log, stderr=log)
 
+    def make_certificates(self):
+        if self.tls:
+            certificates.make_ca(self.folder.name)
+        names = {GATEWAY: "gateway", **{worker: self.name(worker) for worker in self.workers()}}
+        self.security = {site: certificates.issue(self.folder.name, name, self.sites.address(site)) if self.tls else ["--insecure-plaintext"]
+                         for site, name in names.items()}
+
     def start_gateway(self):
         home = self.sites.address(GATEWAY)
         self._start(
             GATEWAY,
             "gateway",
             ["longhaul-gateway", "--model", self.model, "--listen", f"127.0.0.1:{API_PORT}", "--fleet-listen", f"{home}:{FLEET_PORT}",
-             "--insecure-plaintext", "--workers", self.worker_count, "--stages", self.stages, *self.gateway_flags],
+             *self.security[GATEWAY], "--workers", self.worker_count, "--stages", self.stages, *self.gateway_flags],
         )
 
     def start_worker(self, worker):
         name, gateway = self.name(worker), self.sites.address(GATEWAY)
+        scheme, listen = ("https", "--listen-tls") if self.tls else ("http", "--listen")
         self._start(
             worker,
             name,
-            ["longhaul-worker", "--name", name, "--site", name, "--gateway", f"http://{gateway}:{FLEET_PORT}", "--listen",
-             f"{self.sites.address(worker)}:{WORKER_PORT}", "--insecure-plaintext", "--threads", 1, "--cache-dir",
+            ["longhaul-worker", "--name", name, "--site", name, "--gateway", f"{scheme}://{gateway}:{FLEET_PORT}", listen,
+             f"{self.sites.address(worker)}:{WORKER_PORT}", *self.security[worker], "--threads", 1, "--cache-dir",
              os.path.join(self.folder.name, f"cache-{worker}"), *self.worker_flags],
         )
 

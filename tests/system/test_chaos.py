@@ -29,9 +29,9 @@ class Chaos(unittest.TestCase):
         self.chaos(*(["--trials", "10", "--tokens", "24", "--seed", str(seed)] for seed in range(SEED, SEED + 4)))
 
     def test_worse(self):
-        """Two faults in the same streams; nothing can take over; the gateway itself restarts."""
+        """Two faults in the same streams; nothing can take over; the gateway itself restarts; and all of it encrypted."""
         self.chaos(*(["--trials", "2", "--seed", str(SEED), *words] for words in (
-            ["--double", "--faults", "kill,flip"], ["--no-spare", "--faults", "kill,freeze"], ["--faults", "gateway"])))
+            ["--double", "--faults", "kill,flip"], ["--no-spare", "--faults", "kill,freeze"], ["--faults", "gateway"], ["--tls", "--faults", "kill,flip,cut-hop"])))
 
     def test_a_few(self):
         """For a build with a sanitizer."""

@@ -1,0 +1,24 @@
+"""A CA and certificates for a fleet, as the README has them made."""
+
+import pathlib
+import subprocess
+
+EC = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+
+
+def _openssl(folder, *words):
+    subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+
+def make_ca(folder):
+    _openssl(folder, "req", "-x509", *EC, "-days", "2", "-subj", "/CN=longhaul-ca", "-keyout", "ca.key", "-out", "ca.crt")
+
+
+def issue(folder, name, address):
+    """The flags of a program that shows a certificate of this name."""
+    folder = pathlib.Path(folder)
+    _openssl(folder, "req", *EC, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+    (folder / f"{name}.ext").write_text(f"subjectAltName=IP:{address}\n")
+    _openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-out", f"{name}.crt",
+             "-extfile", f"{name}.ext")
+    return ["--tls-cert", folder / f"{name}.crt", "--tls-key", folder / f"{name}.key", "--tls-ca", folder / "ca.crt"]
