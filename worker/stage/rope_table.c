@@ -9,6 +9,9 @@
 #include <string.h>
 
 #define TWO_PI 0x1.921fb54442d18p2
+/* A pair turns by 1 for a position at most where nothing is scaled; far above it, angles lose their meaning, and in the
+ * end do not fit the integers that they are reduced with. */
+#define FREQUENCY_MAX 1024.0
 
 /* The (fractional) number of the pair that turns so often within the original context. */
 static double pair_of_turns(const lh_rope_scaling *scaling, uint32_t dims, double turns) {
@@ -36,6 +39,20 @@ static void fill(double *frequency, uint32_t dims, const lh_rope_scaling *scalin
     }
 }
 
+static lh_status check(const lh_rope_table *table, lh_error *error) {
+    for (uint32_t kind = 0; kind < table->kinds; kind++) {
+        for (uint32_t i = 0; i < table->half; i++) {
+            if (!(table->frequency[kind][i] >= 0 && table->frequency[kind][i] <= FREQUENCY_MAX)) {
+                return lh_fail(error, LH_ERR_MALFORMED,
+                               "rope: pair %u would turn by %g for each position; look at the base and the "
+                               "scaling factors",
+                               i, table->frequency[kind][i]);
+            }
+        }
+    }
+    return LH_OK;
+}
+
 lh_status lh_rope_table_init(lh_rope_table *table, const lh_model_config *config, lh_error *error) {
     *table = (lh_rope_table){.half = config->rope_dims / 2, .kinds = config->window > 0 ? LH_LAYER_KINDS : 1};
     for (uint32_t kind = 0; kind < table->kinds; kind++) {
@@ -47,7 +64,11 @@ lh_status lh_rope_table_init(lh_rope_table *table, const lh_model_config *config
         }
         fill(table->frequency[kind], config->rope_dims, &config->rope[kind]);
     }
-    return LH_OK;
+    lh_status status = check(table, error);
+    if (status != LH_OK) {
+        lh_rope_table_reset(table);
+    }
+    return status;
 }
 
 void lh_rope_table_reset(lh_rope_table *table) {
@@ -67,5 +88,5 @@ lh_status lh_rope_table_divide(lh_rope_table *table, const void *factors, lh_err
         }
         table->frequency[LH_LAYER_FULL][i] /= (double)factor;
     }
-    return LH_OK;
+    return check(table, error);
 }

@@ -12,9 +12,10 @@ typedef struct lh_rope_table {
     double *frequency[LH_LAYER_KINDS]; /* [half] */
 } lh_rope_table;
 
-/* LH_ERR_NO_MEMORY: nothing is held. */
+/* LH_ERR_NO_MEMORY; LH_ERR_MALFORMED: a pair would turn by nonsense (base or factor are far out). On an error nothing
+ * is held. */
 lh_status lh_rope_table_init(lh_rope_table *table, const lh_model_config *config, lh_error *error);
 void lh_rope_table_reset(lh_rope_table *table);
 /* Divides the full layers' angles by factors[half] (rope_freqs.weight, float32, any alignment). LH_ERR_MALFORMED: one
- * is not positive and finite. */
+ * is not positive and finite, or so small that a pair would turn by nonsense. */
 lh_status lh_rope_table_divide(lh_rope_table *table, const void *factors, lh_error *error);
