@@ -9,7 +9,7 @@ import threading
 import time
 import unittest
 
-from programs import Program, build_folder, need_file, run_tests, wait_until
+from programs import Program, build_folder, need_file, run_tests, slowness, wait_until
 from raw_http import Connection, ask, chunks, elapsed, events, request
 
 MODEL = "tests/tiny-llama"
@@ -361,11 +361,9 @@ class Deadlines(GatewayTest):
             before = self.gateway.counts()["running"]
             body = completion_body("@@text=" + "x" * 200, stream=True, max_tokens=3600, ignore_eos=True, n=16)
             connection.send(request("POST", "/v1/completions", body))
-            time.sleep(0.5)
-            start = time.monotonic()
-            wait_until(lambda: "status=499" in self.gateway.program.log_text(), 10, "the stalled stream is cut")
-            self.assertTrue(elapsed(start) < 5)
-            self.assertEqual(self.gateway.counts()["running"], before)
+            # The stall begins when the kernel's buffers are full, which is for the engine to fill.
+            wait_until(lambda: "status=499" in self.gateway.program.log_text(), 5 * slowness(), "the stalled stream is cut")
+            wait_until(lambda: self.gateway.counts()["running"] == before, 1 * slowness(), "its sequences have ended")
 
 
 class Crowds(GatewayTest):
