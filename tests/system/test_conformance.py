@@ -52,7 +52,7 @@ class SmallCaches(FleetTest):
 
     workers = 2
     gateway_flags = ("--max-sequences", "1", "--max-queue", "1")
-    worker_flags = ("--kv-bytes", "24M")
+    worker_flags = ("--kv-bytes", "8M")
 
     def positions(self):
         return min(stage["pages_total"] * stage["page_positions"] for stage in self.fleet.fleet_state()["queue"]["kv"])
