@@ -74,18 +74,31 @@ static bool has_kept(const lh_conductor *conductor, const lh_chain_stage *stage,
            worker->report.kv.epoch == stage->kv_epoch;
 }
 
+static bool is_to_keep(const lh_chain *chain, uint32_t stage) {
+    return chain->stages[stage].kv_epoch != chain->epoch;
+}
+
+/* How many of the first stages have lost what they held. All, where one of these has kept it: then it is not to be relied upon. */
+static uint32_t count_lost(const lh_conductor *conductor, const lh_chain *chain) {
+    uint32_t lost = chain->stage_count;
+    while (lost > 0 && is_to_keep(chain, lost - 1) && has_kept(conductor, &chain->stages[lost - 1], lost - 1))
+        lost--;
+    for (uint32_t i = 0; i < lost; i++)
+        if (is_to_keep(chain, i))
+            return chain->stage_count;
+    return lost;
+}
+
 static void go_up(lh_conductor *conductor, const lh_chain *chain, int64_t now_us) {
     lh_kv_ledger kv = kv_of(conductor);
-    uint32_t asked = 0, kept = 0; /* how many were to keep their caches, and have */
-    for (uint32_t i = 0; i < chain->stage_count; i++) {
-        bool is_asked = chain->stages[i].kv_epoch != chain->epoch;
-        asked += is_asked;
-        kept += is_asked && has_kept(conductor, &chain->stages[i], i);
-    }
-    if (asked == 0)
-        lh_scheduler_chain_up(conductor->scheduler, chain->epoch, &kv, now_us);
+    bool is_kept = false;
+    for (uint32_t i = 0; i < chain->stage_count; i++)
+        is_kept |= is_to_keep(chain, i);
+    if (is_kept)
+        lh_scheduler_chain_back(conductor->scheduler, chain->epoch, &kv, count_lost(conductor, chain),
+                                now_us);
     else
-        lh_scheduler_chain_back(conductor->scheduler, chain->epoch, &kv, kept == chain->stage_count, now_us);
+        lh_scheduler_chain_up(conductor->scheduler, chain->epoch, &kv, now_us);
     conductor->up_epoch = chain->epoch;
     conductor->up_chain = *chain;
 }

@@ -5,7 +5,14 @@
  * it should be: then nothing of it counts.
  *
  * Back, with the caches that were: whoever has a holding goes on from what is surely there, without waiting in the queue, since it has
- * its pages. A roll call goes out before everything else. Up, with empty caches: all are replayed, as the queue lets them in. */
+ * its pages. A roll call goes out before everything else. Where some worker is new, the ones before it have to compute the history
+ * again, to produce what it takes; those after it need not: so what they have is sent in steps that end at the new one.
+ *
+ *      worker 1, kept  | positions 0 .. 499 again | 500 .. |
+ *      worker 2, new   |    0 .. 499              | 500 .. |
+ *      worker 3, kept  |    (nothing)             | 500 .. |
+ *
+ * Up, with empty caches: all are replayed, as the queue lets them in. */
 #include "gateway/schedule/scheduler_state.h"
 
 #define REPLAYS_MAX 5u
@@ -15,7 +22,7 @@ void lh_scheduler_let_go(lh_scheduler *s, lh_sequence *sequence) {
     if (sequence->kv)
         lh_kv_store_leave(s->store, sequence->kv, lh_kv_holding_written(sequence->kv));
     sequence->kv = NULL;
-    sequence->fed = 0;
+    sequence->fed = sequence->restored = 0;
     sequence->is_begun = sequence->has_plan = false;
 }
 
@@ -125,18 +132,36 @@ void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_
     open_chain(scheduler, epoch, chain->stage_count, now_us);
 }
 
+/* It goes on from what all workers have of it. */
+static bool resume(lh_scheduler *s, lh_sequence *sequence) {
+    if (!lh_kv_store_resume(s->store, sequence->kv, sequence->length))
+        return false;
+    sequence->fed = lh_kv_holding_written(sequence->kv);
+    sequence->restored = 0;
+    return true;
+}
+
+/* The last workers have of it what they had; the first ones get that again. */
+static bool restart(lh_scheduler *s, lh_sequence *sequence) {
+    if (!lh_kv_store_restart(s->store, sequence->kv))
+        return false;
+    sequence->fed = 0;
+    sequence->restored = lh_kv_holding_standing(sequence->kv);
+    return true;
+}
+
 /* Those that have a holding go on from it, as many as a roll call has room for. */
-static void resume_all(lh_scheduler *s) {
+static void go_on(lh_scheduler *s) {
     uint32_t count = 0;
     for (lh_sequence *sequence = lh_wait_queue_walk(s->waiting, NULL), *next; sequence; sequence = next) {
         next = lh_wait_queue_walk(s->waiting, sequence);
         if (!sequence->kv)
             continue;
-        if (count == LH_STEP_RELEASES_MAX || !lh_kv_store_resume(s->store, sequence->kv, sequence->length)) {
+        bool goes_on = s->lost_stages > 0 ? restart(s, sequence) : resume(s, sequence);
+        if (!goes_on || count == LH_STEP_RELEASES_MAX) {
             lh_scheduler_let_go(s, sequence);
             continue;
         }
-        sequence->fed = lh_kv_holding_written(sequence->kv);
         lh_scheduler_move(s, sequence,
                           lh_sequence_pending(sequence) == 1 ? LH_SEQUENCE_READY : LH_SEQUENCE_PREFILL);
         count++;
@@ -144,13 +169,16 @@ static void resume_all(lh_scheduler *s) {
 }
 
 void lh_scheduler_chain_back(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_ledger *chain,
-                             bool has_kept, int64_t now_us) {
+                             uint32_t lost_stages, int64_t now_us) {
     lh_scheduler *s = scheduler;
     lh_scheduler_chain_down(s, now_us);
-    if (has_kept && lh_kv_ledger_is_alike(lh_kv_store_ledger(s->store), chain))
-        resume_all(s);
-    else
-        forget_caches(s, chain);
     open_chain(s, epoch, chain->stage_count, now_us);
     s->owes_roll_call = true;
+    s->lost_stages = lost_stages;
+    if (lost_stages > 0)
+        lh_kv_store_drop_cached(s->store);
+    if (lost_stages < chain->stage_count && lh_kv_store_move_to(s->store, chain))
+        go_on(s);
+    else
+        forget_caches(s, chain);
 }

@@ -10,8 +10,9 @@ struct lh_kv_holding {
     lh_prefix_scope scope;
     lh_kv_block **blocks; /* [block_count] */
     uint32_t block_count, block_capacity;
-    uint32_t shared;  /* blocks that it began with */
-    uint32_t written; /* positions */
+    uint32_t shared;   /* blocks that it began with */
+    uint32_t written;  /* positions */
+    uint32_t standing; /* positions that the last roll call names it with, where it is live */
     bool is_live, is_sent;
     bool is_cached;        /* in the queue of those: not live, and keeps blocks */
     lh_kv_holding *source; /* until its first rows are sent; NULL: it forks from none */

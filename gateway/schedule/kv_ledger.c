@@ -31,16 +31,6 @@ void lh_kv_ledger_measure(lh_kv_ledger *ledger) {
     ledger->blocks_total = ledger->stage_count > 0 ? least : 0;
 }
 
-bool lh_kv_ledger_is_alike(const lh_kv_ledger *a, const lh_kv_ledger *b) {
-    if (a->stage_count != b->stage_count)
-        return false;
-    for (uint32_t i = 0; i < a->stage_count; i++)
-        if (a->stages[i].page_positions != b->stages[i].page_positions ||
-            a->stages[i].pages_total != b->stages[i].pages_total)
-            return false;
-    return true;
-}
-
 uint64_t lh_kv_ledger_blocks_for(const lh_kv_ledger *ledger, uint32_t positions) {
     return ((uint64_t)positions + ledger->block_positions - 1) / ledger->block_positions;
 }

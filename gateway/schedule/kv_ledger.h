@@ -24,8 +24,6 @@ typedef struct lh_kv_ledger {
 
 /* From the stages, with nothing held. Page sizes that have no common multiple within 2^24 positions leave no blocks. */
 void lh_kv_ledger_measure(lh_kv_ledger *ledger);
-/* Whether both have the same stages. */
-bool lh_kv_ledger_is_alike(const lh_kv_ledger *a, const lh_kv_ledger *b);
 /* Blocks for so many positions. There is a chain. */
 uint64_t lh_kv_ledger_blocks_for(const lh_kv_ledger *ledger, uint32_t positions);
 uint64_t lh_kv_ledger_blocks_free(const lh_kv_ledger *ledger);

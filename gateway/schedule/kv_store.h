@@ -118,6 +118,14 @@ bool lh_kv_holding_is_sound(const lh_kv_holding *holding);
 /* After lh_kv_store_break: of a sound holding, whose sequence has `length` tokens, just what is surely written remains, less than `length`; the blocks for
  * more stay its own. False: it cannot go on from there, since it would write what others share. */
 bool lh_kv_store_resume(lh_kv_store *store, lh_kv_holding *holding, uint32_t length);
-/* All that goes on, as a roll call has it; live holdings have been resumed. At most `max` of them: the cached ones that have been
+/* The same, for workers of which only the last ones have what they had: its positions stand there (lh_kv_holding_standing), and none of them is written on
+ * the whole chain until they have been sent to the first ones. False: it shares blocks, so it cannot; then nothing of it counts. */
+bool lh_kv_store_restart(lh_kv_store *store, lh_kv_holding *holding);
+uint32_t lh_kv_holding_standing(const lh_kv_holding *holding);
+/* After lh_kv_store_break: what is cached goes. */
+void lh_kv_store_drop_cached(lh_kv_store *store);
+/* After lh_kv_store_break: the chain has these stages now. False: their pages make other blocks, or too few of them; nothing has changed. */
+bool lh_kv_store_move_to(lh_kv_store *store, const lh_kv_ledger *chain);
+/* All that goes on, as a roll call has it; live holdings have been resumed or restarted. At most `max` of them: the cached ones that have been
  * used least recently go. What was to be released is gone with it. Returns how many; live ones are at most max. */
 uint32_t lh_kv_store_call_roll(lh_kv_store *store, lh_step_release *roll, uint32_t max);

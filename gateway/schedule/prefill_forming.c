@@ -46,6 +46,11 @@ static uint32_t within_budget(const lh_scheduler *s, const lh_sequence *sequence
                                s->options.step_budget_us);
 }
 
+/* Its next rows are for the first stages alone. */
+static bool is_restoring(const lh_sequence *sequence) {
+    return sequence->fed < sequence->restored;
+}
+
 /* As planned; but short prompts that are not alone go whole: they fill the pipe by their number, and sharing steps gets all
  * of them through sooner than cutting each for itself. */
 static uint32_t chunk_of(lh_scheduler *s, lh_sequence *sequence, bool is_alone) {
@@ -53,6 +58,8 @@ static uint32_t chunk_of(lh_scheduler *s, lh_sequence *sequence, bool is_alone) 
     uint32_t pending = lh_sequence_pending(sequence), rows = pending;
     if (is_alone || !is_short(s, sequence))
         rows = lh_least(lh_overlap_plan_rows_at(plan, sequence->fed, s->options.rows_max), pending);
+    if (is_restoring(sequence))
+        rows = lh_least(rows, sequence->restored - sequence->fed);
     return within_budget(s, sequence, rows);
 }
 
@@ -160,6 +167,7 @@ void lh_forming_fill_prefill(lh_scheduler *s, lh_flight *flight) {
     s->prompts_since_crowd++;
     s->prefills_since_eldest = first == s->prefill.first ? 0 : s->prefills_since_eldest + 1;
     use_cuts(s, &first->plan);
+    s->reach = is_restoring(first) ? s->lost_stages : 0;
     add_chunk(s, first, chunk);
     if (has_company)
         add_company(s, flight);

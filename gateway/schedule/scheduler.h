@@ -89,10 +89,10 @@ void lh_scheduler_adopt(lh_scheduler *scheduler, lh_sequence *sequence, int64_t 
 /* The chain takes steps of this epoch. chain: its KV caches, which are empty. */
 void lh_scheduler_chain_up(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_ledger *chain,
                            int64_t now_us);
-/* The same, where workers have been told to keep their KV caches. has_kept: all have, and hold what they held when this scheduler's last
- * chain went down; else a part of them may. Steps begin with a roll call. */
+/* The same, where workers have been told to keep their KV caches. lost_stages: so many of the first stages have empty ones, and the others hold what they
+ * held when this scheduler's last chain went down; or all of them: nobody is relied upon. Steps begin with a roll call. */
 void lh_scheduler_chain_back(lh_scheduler *scheduler, uint32_t epoch, const lh_kv_ledger *chain,
-                             bool has_kept, int64_t now_us);
+                             uint32_t lost_stages, int64_t now_us);
 /* All steps in flight are lost; sequences wait for the next chain_up or chain_back and are replayed, as far as must be. */
 void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us);
 bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler);

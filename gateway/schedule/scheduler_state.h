@@ -57,6 +57,8 @@ struct lh_scheduler {
 
     uint64_t decode_steps; /* since start */
     bool owes_roll_call;   /* the workers wait for one (chain_change.c) */
+    uint32_t lost_stages;  /* the first ones, whose caches were empty when the chain came back */
+    uint32_t reach;        /* of the step that is being formed */
     lh_step_release roll[LH_STEP_RELEASES_MAX];
     bool doubts_caches; /* what the workers hold is not to be relied upon when the chain breaks */
     bool has_fault;

@@ -47,8 +47,9 @@ struct lh_sequence {
     uint32_t holdings; /* that it has had: each has a number of its own on the wire */
     uint32_t
         fed; /* positions that are on the chain, or on their way: shared ones, then those that were sent */
-    uint32_t reached;       /* the most that was ever sent */
-    bool is_begun;          /* rows of it have been sent since it got its pages */
+    uint32_t restored; /* positions that the last stages have, and the first ones are to get again; 0: none */
+    uint32_t reached;  /* the most that was ever sent */
+    bool is_begun;     /* rows of it have been sent since it got its pages */
     bool is_cache_known;    /* its first rows have been sent: */
     uint32_t cached_tokens; /* of the prompt, that did not have to be computed then */
     uint32_t stop_tokens[LH_SEQUENCE_STOP_TOKENS_MAX];
@@ -70,7 +71,7 @@ struct lh_sequence {
     uint32_t strikes, strike_length; /* refusals by a worker at this length: see scheduler.c */
     lh_step_class sampling_class;    /* of the step that draws */
     uint32_t preemptions;
-    int64_t admitted_us; /* when it last got its place */
+    int64_t admitted_us;             /* when it last got its place */
     uint32_t replays, replay_length; /* replays without a token in between */
     int64_t submitted_us;
     int64_t moved_us; /* when it last came from another chain; 0: never */

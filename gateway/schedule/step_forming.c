@@ -74,7 +74,7 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
     lh_flight *flight = lh_flight_table_blank(s->flights);
     if (!flight)
         return false;
-    s->cut_count = 0;
+    s->cut_count = s->reach = 0;
     lh_forming_fill_decode(s, flight);
     fill_releases(s, flight);
     if (flight->rows == 0 && flight->release_count == 0) {
@@ -89,5 +89,6 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
     manifest->timed = lh_flight_is_traced(flight);
     manifest->cut_count = s->cut_count;
     manifest->cuts = s->cuts;
+    manifest->reach = s->reach;
     return true;
 }

@@ -387,6 +387,37 @@ static void a_restarted_gateway_fills_a_gap(void **state) {
     simulation_destroy(sim);
 }
 
+static uint64_t rows_of(simulation *sim, int node) {
+    return toy_worker_current_figures(simulation_worker(sim, node)).rows;
+}
+
+/* A spare takes a place: those after it have what they had, and compute what is new alone; it, and those before it, the history, too. */
+static void stages_after_a_new_one_keep_what_they_have(void **state) {
+    (void)state;
+    for (int lost = 1; lost <= 3; lost++) {
+        simulation *sim = small_fleet_create(
+            &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.planner.stages = 3}, 4);
+        small_fleet_submit(sim, 5, 60);
+        small_fleet_pass(sim, 600);
+        uint64_t before[5];
+        for (int node = 1; node <= 4; node++)
+            before[node] = rows_of(sim, node);
+        assert_true(before[3] > 40 + 57 + 74 + 91 + 108);
+        toy_worker_kill(simulation_worker(sim, lost));
+        assert_in_range(small_fleet_assert_finished(sim, 5), 0, 3500 * MS);
+        assert_int_equal(lh_chain_find(chain_of(sim), "d"), lost - 1);
+        for (int node = 1; node <= 3; node++) {
+            if (node < lost)
+                assert_true(rows_of(sim, node) - before[node] > 370); /* what it has had, and some more */
+            if (node > lost)
+                assert_true(rows_of(sim, node) - before[node] <= 5 * 60);
+        }
+        assert_true(rows_of(sim, 4) > 370);
+        small_fleet_assert_clean(sim);
+        simulation_destroy(sim);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restarted_worker_is_replayed),
@@ -407,6 +438,7 @@ int main(void) {
         cmocka_unit_test(a_leaving_worker_is_let_go),
         cmocka_unit_test(a_restarted_gateway_takes_the_chain_that_is_there),
         cmocka_unit_test(a_restarted_gateway_fills_a_gap),
+        cmocka_unit_test(stages_after_a_new_one_keep_what_they_have),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -331,6 +331,38 @@ static void a_long_roll_leaves_out_what_was_used_least_recently(void **state) {
     assert_blocks(0, 4, 0);
 }
 
+/* Only the last stages have it: it stands there, and is written anew; not so what shares blocks. */
+static void a_holding_begins_anew_before_a_stage_that_has_it(void **state) {
+    (void)state;
+    lh_kv_holding *first = computed(1, 40), *second = computed(2, 60), *other = computed(3, 20);
+    assert_int_equal(lh_kv_store_shared_positions(store, second), 32);
+    assert_int_equal(lh_kv_store_shared_positions(store, other), 16);
+    lh_kv_store_leave(store, other, 20);
+    lh_kv_store_break(store);
+    lh_kv_store_drop_cached(store);
+    const lh_kv_ledger fewer = {.stage_count = 2, .stages = {{16, 5}, {8, 2 * BLOCKS}}},
+                       others = {.stage_count = 2, .stages = {{16, BLOCKS}, {32, BLOCKS}}},
+                       fitting = {.stage_count = 3, .stages = {{16, 6}, {8, 12}, {4, 400}}};
+    assert_int_equal(lh_kv_store_ledger(store)->blocks_live, 5); /* 3 and 4, of which 2 are shared */
+    assert_true(lh_kv_store_move_to(store, &fewer));
+    assert_false(lh_kv_store_move_to(store, &others));
+    assert_true(lh_kv_store_move_to(store, &fitting));
+    assert_int_equal(lh_kv_store_ledger(store)->blocks_total, 6);
+    assert_false(lh_kv_store_restart(store, first));
+    lh_kv_store_leave(store, first, lh_kv_holding_written(first));
+    assert_true(lh_kv_store_restart(store, second));
+    assert_int_equal(lh_kv_holding_standing(second), 60);
+    assert_int_equal(lh_kv_holding_written(second), 0);
+    lh_step_release roll[4];
+    assert_int_equal(lh_kv_store_call_roll(store, roll, 4), 1);
+    assert_int_equal(roll[0].sequence, 2);
+    assert_int_equal(roll[0].keep, 60);
+    assert_int_equal(lh_kv_store_cached_positions(store, (lh_prefix_scope){1, 0}, tokens, 60), 0);
+    send(second, 40, LH_STEP_PREFILL);
+    assert_int_equal(lh_kv_holding_written(second), 40);
+    assert_int_equal(lh_kv_store_cached_positions(store, (lh_prefix_scope){1, 0}, tokens, 60), 32);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -349,6 +381,7 @@ int main(void) {
         TEST(there_are_not_more_than_so_many),
         TEST(without_prefixes_nothing_stays),
         TEST(a_new_chain_begins_empty),
+        TEST(a_holding_begins_anew_before_a_stage_that_has_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

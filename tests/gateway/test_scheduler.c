@@ -365,7 +365,7 @@ static lh_scheduler *create_broken(lh_status status) {
 static void where_caches_are_kept_only_what_was_under_way_is_sent_again(void **state) {
     (void)state;
     lh_scheduler *s = create_broken(LH_ERR_UNAVAILABLE);
-    bring_chain_back(s, 8, true);
+    bring_chain_back(s, 8, 0);
     lh_step_manifest m = next_step(s);
     assert_true(m.calls_roll);
     assert_int_equal(m.step, 1);
@@ -394,11 +394,11 @@ static void caches_that_are_not_as_they_were_are_emptied(void **state) {
     (void)state;
     static const struct {
         lh_status status;
-        bool has_kept;
-    } cases[] = {{LH_ERR_UNAVAILABLE, false}, {LH_ERR_INVALID, true}, {LH_ERR_BUSY, true}};
+        uint32_t lost_stages;
+    } cases[] = {{LH_ERR_UNAVAILABLE, 2}, {LH_ERR_INVALID, 0}, {LH_ERR_BUSY, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         lh_scheduler *s = create_broken(cases[i].status);
-        bring_chain_back(s, 8, cases[i].has_kept);
+        bring_chain_back(s, 8, cases[i].lost_stages);
         lh_step_manifest m = next_step(s);
         assert_true(m.calls_roll);
         assert_int_equal(m.release_count, 0);
@@ -420,7 +420,7 @@ static void a_prompt_goes_on_from_its_last_chunk(void **state) {
         if (passed)
             lh_scheduler_step_done(s, 7, 1, LH_OK, "", 0);
         lh_scheduler_chain_down(s, 0);
-        bring_chain_back(s, 8, true);
+        bring_chain_back(s, 8, 0);
         lh_step_manifest m = next_step(s);
         assert_int_equal(m.release_count, passed);
         m = next_step(s);
@@ -435,11 +435,66 @@ static void who_hangs_up_meanwhile_is_forgotten(void **state) {
     (void)state;
     lh_scheduler *s = create_broken(LH_ERR_UNAVAILABLE);
     lh_scheduler_cancel(s, 0);
-    bring_chain_back(s, 8, true);
+    bring_chain_back(s, 8, 0);
     assert_int_equal(next_step(s).release_count, 0);
     assert_no_step(s);
     assert_int_equal(blocks_held(s), 0);
     lh_scheduler_destroy(s);
+}
+
+/* The first of the two is new: it gets the history in steps that end there, the second one only what comes then. */
+static void a_new_first_stage_gets_the_history_alone(void **state) {
+    (void)state;
+    lh_scheduler *s = create_broken(LH_ERR_UNAVAILABLE);
+    bring_chain_back(s, 8, 1);
+    lh_step_manifest m = next_step(s);
+    assert_true(m.calls_roll);
+    assert_int_equal(m.releases[0].keep, 40);
+    m = next_step(s);
+    assert_int_equal(m.reach, 1);
+    assert_int_equal(m.rows, 40);
+    assert_int_equal(m.segments[0].first_position, 0);
+    assert_false(m.segments[0].sample);
+    m = next_step(s);
+    assert_int_equal(m.reach, 0);
+    assert_int_equal(m.rows, 1);
+    assert_int_equal(m.segments[0].first_position, 40);
+    assert_true(m.segments[0].sample);
+    for (uint64_t step = 1; step <= 2; step++)
+        lh_scheduler_step_done(s, 8, step, LH_OK, "", 0);
+    assert_int_equal(bring_token(s, 8, 3, 1, 41, 6), LH_OK);
+    assert_int_equal(ears[0].count, 2);
+    assert_int_equal(blocks_held(s), 3);
+    lh_scheduler_destroy(s);
+}
+
+/* It broke again: what has come to the new one meanwhile is what there is. */
+static void what_was_given_again_counts_at_the_next_break(void **state) {
+    (void)state;
+    for (int passed = 0; passed < 2; passed++) {
+        lh_scheduler *s = create_with_prompt(16, 40, 20);
+        for (uint64_t step = 1; step <= 3; step++) {
+            next_step(s);
+            if (step < 3)
+                lh_scheduler_step_done(s, 7, step, LH_OK, "", 0);
+        }
+        lh_scheduler_chain_down(s, 0);
+        bring_chain_back(s, 8, 1);
+        assert_int_equal(next_step(s).releases[0].keep, 32);
+        assert_int_equal(next_step(s).reach, 1);
+        if (passed)
+            lh_scheduler_step_done(s, 8, 2, LH_OK, "", 0);
+        lh_scheduler_chain_down(s, 0);
+        bring_chain_back(s, 9, 0);
+        lh_step_manifest m = next_step(s);
+        assert_int_equal(m.release_count, passed);
+        if (passed)
+            assert_int_equal(m.releases[0].keep, 16);
+        m = next_step(s);
+        assert_int_equal(m.reach, 0);
+        assert_int_equal(m.segments[0].first_position, passed ? 16 : 0);
+        lh_scheduler_destroy(s);
+    }
 }
 
 int main(void) {
@@ -463,6 +518,8 @@ int main(void) {
         cmocka_unit_test(caches_that_are_not_as_they_were_are_emptied),
         cmocka_unit_test(a_prompt_goes_on_from_its_last_chunk),
         cmocka_unit_test(who_hangs_up_meanwhile_is_forgotten),
+        cmocka_unit_test(a_new_first_stage_gets_the_history_alone),
+        cmocka_unit_test(what_was_given_again_counts_at_the_next_break),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -507,6 +507,43 @@ static void test_a_kept_cache_asks_for_a_roll_call(void **state) {
     ring_close(&r);
 }
 
+/* The last worker has kept its cache, those before it get the history again, in steps that end there; then all go on, with the very token. */
+static void test_a_step_may_end_before_the_ring(void **state) {
+    (void)state;
+    ring r;
+    ring_step step;
+    ring_open_workers(&r, 3);
+    lh_step_segment whole = ring_segment(1, 0, PROMPT), half = ring_segment(2, 0, PROMPT / 2),
+                    rest = ring_segment(2, PROMPT / 2, PROMPT - PROMPT / 2);
+    half.sample = false;
+    lh_step_manifest manifest = ring_manifest(&r, 1, &whole, NULL);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    manifest = ring_manifest(&r, 2, &half, NULL);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    r.kv_epoch = 1;
+    r.kv_from = 2;
+    ring_set_epoch(&r, 2);
+    const lh_step_release roll[] = {{2, PROMPT / 2}};
+    manifest = roll_of(&r, roll, 1);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    lh_server_status before, after;
+    lh_server_read_status(r.workers[2].server, &before);
+    manifest = ring_manifest(&r, 2, &half, NULL);
+    manifest.reach = 2;
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    lh_server_read_status(r.workers[2].server, &after);
+    assert_int_equal(after.steps_done, before.steps_done);
+    uint32_t count = r.result_count;
+    manifest = ring_manifest(&r, 3, &rest, r.prompt + PROMPT / 2);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    assert_int_equal(r.result_count, count + 1);
+    assert_int_equal(r.results[count].token, r.results[0].token);
+    manifest = ring_manifest(&r, 4, &half, NULL); /* beyond what they have */
+    manifest.reach = 1;
+    expect_failure(&r, &manifest, LH_ERR_INVALID, "w1");
+    ring_close(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times),
@@ -524,6 +561,7 @@ int main(void) {
         cmocka_unit_test(test_a_lost_connection_cancels_its_steps),
         cmocka_unit_test(test_a_kept_cache_goes_on),
         cmocka_unit_test(test_a_kept_cache_asks_for_a_roll_call),
+        cmocka_unit_test(test_a_step_may_end_before_the_ring),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static digests digests_of(stage_chain *chain, uint32_t chunk_rows) {
             segments[i] = (lh_batch_segment){
                 .sequence = 1, .first_position = first + i, .rows = 1, .sample = true, .request = greedy};
         }
-        run(chain, &(lh_batch){rows, tokens + first, rows, segments, {0}}, &events);
+        run(chain, &(lh_batch){rows, tokens + first, rows, segments, {0}, false}, &events);
     }
     assert_int_equal(list.count, TOKENS);
     return list;
@@ -205,7 +205,7 @@ static void test_last_rows_of_chunks(void **state) {
     for (uint32_t first = 0; first + CHUNK <= TOKENS; first += CHUNK) {
         const lh_batch_segment segment = {
             .sequence = 2, .first_position = first, .rows = CHUNK, .sample = first > 0, .request = greedy};
-        run(chain, &(lh_batch){CHUNK, tokens + first, 1, &segment, {0}},
+        run(chain, &(lh_batch){CHUNK, tokens + first, 1, &segment, {0}, false},
             &(stage_chain_events){&list, keep_digest, NULL});
     }
     assert_int_equal(list.count, 1);
@@ -259,7 +259,8 @@ static void test_batch_beside_alone(void **state) {
         make_tokens(tokens[s], 64, model.vocabulary, s);
         for (uint32_t step = 0; step < STEPS; step++) {
             lh_batch_segment segment = segment_of(s, step);
-            const lh_batch batch = {segment.rows, tokens[s] + segment.first_position, 1, &segment, {0}};
+            const lh_batch batch = {segment.rows, tokens[s] + segment.first_position, 1, &segment, {0},
+                                    false};
             run(alone, &batch, &(stage_chain_events){&expected, keep_by_sequence, NULL});
         }
     }
@@ -272,7 +273,7 @@ static void test_batch_beside_alone(void **state) {
                    segments[i].rows * sizeof(uint32_t));
             rows += segments[i].rows;
         }
-        run(together, &(lh_batch){rows, batch_tokens, SEQUENCES, segments, {0}},
+        run(together, &(lh_batch){rows, batch_tokens, SEQUENCES, segments, {0}, false},
             &(stage_chain_events){&got, keep_by_sequence, NULL});
     }
     assert_memory_equal(&expected, &got, sizeof got);
@@ -299,7 +300,7 @@ static digests digests_after(stage_chain *chain, uint64_t sequence, const uint32
                                           .source = fork ? fork->source : 0,
                                           .sample = first >= SHARED,
                                           .request = greedy};
-        run(chain, &(lh_batch){rows, tokens + first, 1, &segment, {0}}, &events);
+        run(chain, &(lh_batch){rows, tokens + first, 1, &segment, {0}, false}, &events);
     }
     return list;
 }
@@ -370,7 +371,7 @@ static void check_truth(const tiny_llama *model, const uint8_t *file, size_t len
     logits_list got = {0, model->vocabulary, calloc((size_t)TOKENS * model->vocabulary, sizeof(float))};
     double *expected = calloc((size_t)TOKENS * model->vocabulary, sizeof *expected);
     assert_true(got.values != NULL && expected != NULL);
-    run(chain, &(lh_batch){TOKENS, tokens, TOKENS, segments, {0}},
+    run(chain, &(lh_batch){TOKENS, tokens, TOKENS, segments, {0}, false},
         &(stage_chain_events){&got, ignore_sample, keep_logits});
     plain_llama_logits(file, length, stage_chain_config(chain), tokens, TOKENS, expected);
     for (size_t i = 0; i < (size_t)TOKENS * model->vocabulary; i++) {

@@ -82,7 +82,7 @@ static int tear_down(void **state) {
 static const uint32_t tokens[ROWS_MAX] = {1, 2, 3, 4, 5, 6, 7, 8};
 
 static lh_status begin(const lh_batch_segment *segments, uint32_t count, lh_stage_step **step) {
-    lh_batch batch = {0, tokens, count, segments, {2, {32, WIDTH}}};
+    lh_batch batch = {0, tokens, count, segments, {2, {32, WIDTH}}, false};
     for (uint32_t i = 0; i < count; i++) {
         batch.rows += segments[i].rows;
     }
@@ -266,9 +266,9 @@ static void test_begin_is_checked(void **state) {
     lh_stage_step *step;
     const lh_batch_segment one = segment(2, 0, 1);
     const uint32_t bad_token = config.vocabulary;
-    assert_int_equal(lh_stage_begin(stage, &(lh_batch){1, &bad_token, 1, &one, {0}}, &step, &error),
+    assert_int_equal(lh_stage_begin(stage, &(lh_batch){1, &bad_token, 1, &one, {0}, false}, &step, &error),
                      LH_ERR_LIMIT);
-    assert_int_equal(lh_stage_begin(stage, &(lh_batch){2, tokens, 1, &one, {0}}, &step, &error),
+    assert_int_equal(lh_stage_begin(stage, &(lh_batch){2, tokens, 1, &one, {0}, false}, &step, &error),
                      LH_ERR_LIMIT);
     assert_int_equal(lh_kv_cache_sequences(lh_stage_kv(stage)), 1);
     advance(1, 4, 1);
@@ -368,7 +368,7 @@ static lh_status begin_with_cut(uint32_t sequence, const lh_column_cut *cut, lh_
 
 static void test_each_step_has_its_cut(void **state) {
     (void)state;
-    const lh_column_cut cuts[] = {{0}, {1, {WIDTH}}, {2, {32, WIDTH}}};
+    const lh_column_cut cuts[] = {{0}, {1, {WIDTH}}, {2, {32, WIDTH}}, false};
     const uint32_t given[] = {1, 1, 2};
     for (uint32_t i = 0; i < 3; i++) {
         lh_stage_step *step;

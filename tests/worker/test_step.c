@@ -400,7 +400,9 @@ static void test_manifest_fields_are_checked(void **state) {
     assert_int_equal(with_manifest_field(36, LH_STEP_CUTS_MAX + 1), LH_ERR_LIMIT);
     assert_int_equal(with_manifest_field(36, 3), LH_ERR_MALFORMED);
     assert_int_equal(with_manifest_field(36, 1), LH_ERR_MALFORMED); /* bytes after the end */
-    size_t segment = 40 + ROWS * 4;
+    assert_int_equal(with_manifest_field(40, LH_STEP_REACH_MAX + 1), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(40, 1), LH_ERR_MALFORMED); /* ends before it draws */
+    size_t segment = 44 + ROWS * 4;
     assert_int_equal(with_manifest_field(segment + 8, 0xfffffffeu),
                      LH_ERR_MALFORMED); /* position overflows */
     assert_int_equal(with_manifest_field(segment + 12, 0), LH_ERR_MALFORMED);
@@ -729,6 +731,7 @@ static void test_nth_allocation_fails(void **state) {
 static lh_status on_roll(void *context, const lh_step_manifest *manifest, lh_error *error) {
     (void)error;
     assert_true(manifest->calls_roll && !manifest->timed);
+    assert_int_equal(manifest->reach, 2);
     assert_int_equal(manifest->release_count, 2);
     assert_int_equal(manifest->releases[1].sequence, 9);
     assert_int_equal(manifest->releases[1].keep, 70);
@@ -740,7 +743,7 @@ static lh_status read_roll(uint32_t keep, int *seen_rolls) {
     static const lh_step_reader_events events = {.on_manifest = on_roll};
     const lh_step_release roll[] = {{5, keep}, {9, 70}};
     const lh_step_manifest manifest = {
-        .epoch = 2, .step = 1, .calls_roll = true, .release_count = 2, .releases = roll};
+        .epoch = 2, .step = 1, .calls_roll = true, .release_count = 2, .releases = roll, .reach = 2};
     uint8_t bytes[256];
     size_t length = 0;
     lh_step_reader *reader;

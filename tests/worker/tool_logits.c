@@ -142,7 +142,7 @@ static void run_step(run_state *state, const uint32_t *tokens, uint32_t first, u
                                .sample = true,
                                .request = {.top_p = 1, .repetition_penalty = 1, .want_digest = every_row}};
     }
-    if (stage_chain_run(state->chain, &(lh_batch){rows, tokens + first, count, segments, {0}}, &events,
+    if (stage_chain_run(state->chain, &(lh_batch){rows, tokens + first, count, segments, {0}, false}, &events,
                         &error) != LH_OK) {
         die("step", error.message);
     }

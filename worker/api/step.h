@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LH_STEP_PROTOCOL_VERSION   4u
+#define LH_STEP_PROTOCOL_VERSION   5u
 #define LH_STEP_ROWS_MAX           8192u
 #define LH_STEP_SEGMENTS_MAX       1024u
 #define LH_STEP_RELEASES_MAX       1024u
@@ -27,6 +27,7 @@
 #define LH_STEP_COLUMN_BLOCK       32u        /* column bounds are multiples of it, except the width itself */
 #define LH_STEP_TOP_LOGPROBS_MAX   20u
 #define LH_STEP_CUTS_MAX           64u /* hops between workers */
+#define LH_STEP_REACH_MAX          64u
 #define LH_STEP_COLUMN_SHARDS_MAX  16u
 /* Steps of a chain whose requests may be open at once: the gateway keeps to it, a worker refuses more. Well below
  * the streams that a connection may have (PROTOCOL.md). */
@@ -96,6 +97,9 @@ typedef struct lh_step_manifest {
         cut_count; /* of the hops ahead between workers: the first is that of the receiver's own result. A
                            hop without a cut gets one shard of all columns */
     const lh_step_cut *cuts;
+    uint32_t
+        reach; /* how many workers compute it, the receiver being the first: no more than LH_STEP_REACH_MAX, and no segment
+                       draws then; 0: all, and the ring */
 } lh_step_manifest;
 
 typedef struct lh_step_shard_header {

@@ -184,6 +184,10 @@ static lh_status get_segments(lh_byte_reader *reader, arena *memory, lh_step_man
             return status;
         }
         rows += segments[i].rows;
+        if (segments[i].sample && manifest->reach > 0) {
+            return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: draws, but the step ends before",
+                           i);
+        }
     }
     if (rows != manifest->rows) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: %u rows, but its segments have %llu",
@@ -203,6 +207,7 @@ static lh_status get_manifest_head(lh_byte_reader *reader, lh_step_manifest *man
     manifest->release_count = lh_get_u32(reader);
     uint32_t flags = lh_get_u32(reader);
     manifest->cut_count = lh_get_u32(reader);
+    manifest->reach = lh_get_u32(reader);
     if (reader->failed) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: cut in its head");
     }
@@ -215,6 +220,10 @@ static lh_status get_manifest_head(lh_byte_reader *reader, lh_step_manifest *man
     }
     if ((flags & ~(LH_STEP_FLAG_TIMED | LH_STEP_FLAG_ROLL)) != 0) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: flags 0x%x", flags);
+    }
+    if (manifest->reach > LH_STEP_REACH_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT, "manifest: for %u workers; the limit is %u", manifest->reach,
+                       LH_STEP_REACH_MAX);
     }
     manifest->step_class = (lh_step_class)step_class;
     manifest->timed = (flags & LH_STEP_FLAG_TIMED) != 0;

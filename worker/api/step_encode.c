@@ -33,7 +33,7 @@ static lh_byte_writer start_frame(uint8_t *buffer, size_t capacity) {
 
 /* ---- Manifest ----------------------------------------------------------------------------------- */
 
-#define MANIFEST_HEAD_BYTES 40u
+#define MANIFEST_HEAD_BYTES 44u
 #define SEGMENT_BYTES       20u
 #define SAMPLING_BYTES      60u
 #define SOURCE_BYTES        8u
@@ -153,6 +153,7 @@ lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buf
     lh_put_u32(&writer,
                (manifest->timed ? LH_STEP_FLAG_TIMED : 0u) | (manifest->calls_roll ? LH_STEP_FLAG_ROLL : 0u));
     lh_put_u32(&writer, manifest->cut_count);
+    lh_put_u32(&writer, manifest->reach);
     lh_put_bytes(&writer, manifest->tokens, (size_t)manifest->rows * sizeof(uint32_t));
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         put_segment(&writer, &manifest->segments[i]);

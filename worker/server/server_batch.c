@@ -67,7 +67,8 @@ lh_status lh_server_batch(const lh_step_manifest *manifest, lh_batch *batch, lh_
     *batch = (lh_batch){.rows = manifest->rows,
                         .tokens = manifest->tokens,
                         .segment_count = manifest->segment_count,
-                        .segments = list};
+                        .segments = list,
+                        .ends_here = manifest->reach == 1};
     if (manifest->cut_count > 0) {
         batch->cut = lh_server_batch_cut(&manifest->cuts[0]);
     }

@@ -48,6 +48,7 @@ typedef struct lh_server_step {
     lh_server_times *times;          /* NULL: not timed */
     lh_server_stopwatch stopwatch;
     bool shards_go_apart; /* by another connection */
+    bool ends_here;       /* it is not passed on */
     bool has_manifest;
     bool awaits_shards; /* its manifest is here, and they may be read */
     bool body_ended;    /* read to its end, and sound */

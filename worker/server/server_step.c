@@ -240,7 +240,7 @@ static lh_status begin(lh_server_step *step, const lh_step_manifest *manifest, l
     return status;
 }
 
-/* The manifest goes on without the cut of this worker's own result. */
+/* The manifest goes on without the cut of this worker's own result, and with one worker less to go. */
 static lh_status submit(lh_server_step *step, const lh_step_manifest *manifest, lh_error *error) {
     lh_server *server = step->server;
     lh_step_manifest onward = *manifest;
@@ -248,6 +248,7 @@ static lh_status submit(lh_server_step *step, const lh_step_manifest *manifest, 
         onward.cuts++;
         onward.cut_count--;
     }
+    onward.reach -= onward.reach > 0;
     lh_error cause = {.status = LH_OK};
     lh_status status = lh_worker_client_submit(server->next, &onward, step, &step->downstream, &cause);
     lh_server_times_note(step->times, LH_MOMENT_SUBMITTED);
@@ -263,6 +264,7 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     step->epoch = manifest->epoch;
     step->has_manifest = true;
     step->step_class = manifest->step_class;
+    step->ends_here = step->passed = manifest->reach == 1;
     lh_server_stopwatch_start(&step->stopwatch, manifest, step->server->place.route.is_last);
     if (manifest->timed) { /* without memory for it the answer tells less */
         step->times = lh_server_times_create(step->server->name, step->first_byte_us);
@@ -275,7 +277,7 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     if (status == LH_OK) {
         status = begin(step, manifest, error); /* first, so that it computes while the manifest goes on */
     }
-    if (status == LH_OK && !step->server->place.route.is_last) {
+    if (status == LH_OK && !step->server->place.route.is_last && !step->ends_here) {
         status = submit(step, manifest, error);
     }
     return status;
@@ -439,7 +441,7 @@ static void on_ended(void *context, void *step_context, lh_status status, const 
         free_if_unheld(step);
         return;
     }
-    if (status == LH_OK && server->place.route.is_last) {
+    if (status == LH_OK && server->place.route.is_last && !step->ends_here) {
         status = post_results(step, results, result_count, &error);
         message = error.message;
     } else if (status == LH_OK && step->downstream != NULL) {

@@ -41,4 +41,5 @@ typedef struct lh_batch {
     uint32_t segment_count;
     const lh_batch_segment *segments;
     lh_column_cut cut; /* of the stage's result; the last stage has none */
+    bool ends_here;    /* nobody wants a result: the rows are for the KV cache alone, and none draws */
 } lh_batch;

@@ -104,6 +104,7 @@ static void copy_segments(lh_stage_step *step, const lh_batch *batch) {
     uint32_t row = 0;
     step->rows = batch->rows;
     step->segment_count = batch->segment_count;
+    step->ends_here = batch->ends_here;
     step->sample_count = 0;
     for (uint32_t i = 0; i < batch->segment_count; i++) {
         lh_batch_segment *segment = &step->segments[i];

@@ -130,7 +130,7 @@ static lh_status sample(lh_stage_step *step, const lh_stage_output *output, lh_e
     return lh_head_run(step->stage->head, step->panel.h, step->samples, step->sample_count, &events, error);
 }
 
-/* After the keys and values of the last layer are stored, only the rows that draw matter: they move to the front. */
+/* After the keys and values of the last layer are stored, only the rows that draw matter, if any: they move to the front. */
 static void keep_sampled_rows(lh_stage_step *step, lh_layer_run *run) {
     const lh_model_config *config = &step->stage->config;
     size_t width = config->width, queries = (size_t)config->heads * config->head_dim;
@@ -164,7 +164,7 @@ static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, 
             take_columns(step, all.end);
         }
         lh_layer_store(&run, layer, i);
-        if (is_end && stage->is_last) {
+        if (is_end && (stage->is_last || step->ends_here)) {
             keep_sampled_rows(step, &run);
         }
         if (run.rows == 0) {

@@ -17,6 +17,7 @@ struct lh_stage_step {
     uint32_t taken;     /* columns that the first norm and product have taken */
     uint32_t rows, segment_count, run_count, sample_count;
     lh_column_cut cut;          /* not on the last stage: at least one shard */
+    bool ends_here;             /* no shards */
     lh_batch_segment *segments; /* [segment_count]; room for rows_max, as in the others */
     lh_claim *claims;           /* [segment_count] */
     lh_position_run *runs;      /* [run_count] */

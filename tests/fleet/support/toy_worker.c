@@ -313,6 +313,12 @@ static void fail_job(toy_worker *worker, job *j, lh_status status) {
     remove_job(worker, j);
 }
 
+/* It ends here, well. */
+static void conclude(toy_worker *worker, job *j) {
+    answer(worker, j->from, j->request, LH_OK);
+    remove_job(worker, j);
+}
+
 static void fail_all_jobs(toy_worker *worker, lh_status status) {
     while (worker->jobs)
         fail_job(worker, worker->jobs, status);
@@ -422,7 +428,27 @@ static size_t append_shard(const job *j, uint8_t *bytes, size_t capacity) {
     return length;
 }
 
+/* What goes on in place of the manifest that came: for one worker less. */
+static void shorten_reach(job *j) {
+    lh_error error;
+    j->manifest.reach--;
+    lh_step_manifest onward = j->manifest;
+    onward.tokens = j->tokens;
+    onward.segments = j->segments;
+    onward.releases = j->releases;
+    onward.cut_count = 0;
+    free(j->manifest_frame);
+    size_t capacity = lh_step_manifest_bytes(&onward);
+    j->manifest_frame = malloc(capacity);
+    assert(j->manifest_frame);
+    lh_status status =
+        lh_step_encode_manifest(&onward, j->manifest_frame, capacity, &j->manifest_bytes, &error);
+    assert(status == LH_OK);
+}
+
 static void forward_shards(toy_worker *worker, job *j) {
+    if (j->manifest.reach > 0)
+        shorten_reach(j);
     size_t capacity = j->manifest_bytes + lh_step_shard_bytes(LH_WIRE_F32, j->manifest.rows, TOY_WIDTH) + 64;
     uint8_t *bytes = malloc(capacity);
     assert(bytes);
@@ -483,6 +509,8 @@ static void finish_job(void *context, void *argument) {
     worker->running = NULL;
     if (!compute(worker, j))
         fail_job(worker, j, LH_ERR_INVALID);
+    else if (j->manifest.reach == 1)
+        conclude(worker, j);
     else if (worker->last_layer == worker->layers)
         forward_results(worker, j);
     else

@@ -55,8 +55,8 @@ void bring_chain_up(lh_scheduler *scheduler, uint32_t epoch, int64_t now_us) {
     lh_scheduler_chain_up(scheduler, epoch, &two_stages, now_us);
 }
 
-void bring_chain_back(lh_scheduler *scheduler, uint32_t epoch, bool has_kept) {
-    lh_scheduler_chain_back(scheduler, epoch, &two_stages, has_kept, 0);
+void bring_chain_back(lh_scheduler *scheduler, uint32_t epoch, uint32_t lost_stages) {
+    lh_scheduler_chain_back(scheduler, epoch, &two_stages, lost_stages, 0);
 }
 
 lh_cost_chain costs_of_chain(void) {

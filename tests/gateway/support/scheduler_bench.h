@@ -29,8 +29,8 @@ lh_scheduler *create_with_prompt(uint32_t chunk_rows, uint32_t prompt_tokens, ui
 uint64_t blocks_held(const lh_scheduler *scheduler);
 /* A chain of two stages of 100 pages of 16 positions. */
 void bring_chain_up(lh_scheduler *scheduler, uint32_t epoch, int64_t now_us);
-/* The same one, whose workers were to keep their caches. */
-void bring_chain_back(lh_scheduler *scheduler, uint32_t epoch, bool has_kept);
+/* The same one, whose workers have kept their caches but for so many of the first. */
+void bring_chain_back(lh_scheduler *scheduler, uint32_t epoch, uint32_t lost_stages);
 /* What such a chain costs: a row takes 0.5 ms on the first stage and 1 ms on the second one, and 0.5 ms on each hop. */
 lh_cost_chain costs_of_chain(void);
 

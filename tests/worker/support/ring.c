@@ -155,7 +155,7 @@ void ring_set_epoch(ring *r, uint32_t epoch) {
         bool is_last = i + 1 == r->options.workers;
         lh_server_route route = {.chain = RING_CHAIN,
                                  .epoch = epoch,
-                                 .kv_epoch = r->kv_epoch,
+                                 .kv_epoch = i >= r->kv_from ? r->kv_epoch : 0,
                                  .width = r->config.width,
                                  .is_first = i == 0,
                                  .is_last = is_last,

@@ -45,7 +45,8 @@ typedef struct ring {
     lh_model_config config;
     lh_step_cut
         cuts[RING_WORKERS_MAX]; /* of each hop, as options.column_shards says: put into steps without any */
-    uint32_t epoch, kv_epoch;   /* kv_epoch: in the routes that are set */
+    uint32_t epoch;
+    uint32_t kv_epoch, kv_from; /* in the routes that are set, from this worker on */
     ring_worker workers[RING_WORKERS_MAX];
     lh_h2_server *gateway;
     char gateway_address[32];
