@@ -368,7 +368,7 @@ static lh_status begin_with_cut(uint32_t sequence, const lh_column_cut *cut, lh_
 
 static void test_each_step_has_its_cut(void **state) {
     (void)state;
-    const lh_column_cut cuts[] = {{0}, {1, {WIDTH}}, {2, {32, WIDTH}}, false};
+    const lh_column_cut cuts[] = {{0}, {1, {WIDTH}}, {2, {32, WIDTH}}};
     const uint32_t given[] = {1, 1, 2};
     for (uint32_t i = 0; i < 3; i++) {
         lh_stage_step *step;
