@@ -12,7 +12,15 @@
     X(LH_DTYPE_F16, 1, "F16", 1, 2)                                                                          \
     X(LH_DTYPE_Q4_0, 2, "Q4_0", 32, 18)                                                                      \
     X(LH_DTYPE_Q4_1, 3, "Q4_1", 32, 20)                                                                      \
+    X(LH_DTYPE_Q5_0, 6, "Q5_0", 32, 22)                                                                      \
+    X(LH_DTYPE_Q5_1, 7, "Q5_1", 32, 24)                                                                      \
     X(LH_DTYPE_Q8_0, 8, "Q8_0", 32, 34)                                                                      \
+    X(LH_DTYPE_Q2_K, 10, "Q2_K", 256, 84)                                                                    \
+    X(LH_DTYPE_Q3_K, 11, "Q3_K", 256, 110)                                                                   \
+    X(LH_DTYPE_Q4_K, 12, "Q4_K", 256, 144)                                                                   \
+    X(LH_DTYPE_Q5_K, 13, "Q5_K", 256, 176)                                                                   \
+    X(LH_DTYPE_Q6_K, 14, "Q6_K", 256, 210)                                                                   \
+    X(LH_DTYPE_IQ4_NL, 20, "IQ4_NL", 32, 18)                                                                 \
     X(LH_DTYPE_BF16, 30, "BF16", 1, 2)
 
 typedef enum lh_dtype {

@@ -53,9 +53,10 @@ typedef struct lh_matrix {
     void *data; /* lh_matrix_bytes(...) bytes, 64-byte aligned */
 } lh_matrix;
 
-/* Bytes of the packed form, outputs padded to whole tiles of 16: GGUF's own bytes but for the padding. 0 on
- * overflow, for a type that we do not hold, or where `inputs` is not whole blocks of the type. The layout is
- * the same for every instruction set (kernels/layout.h draws it). */
+/* Bytes of the packed form, outputs padded to whole tiles of 16: GGUF's own bytes but for the padding, and up
+ * to 4 in a hundred more for the K types, whose 6-bit scales lie in bytes. 0 on overflow, for a type that we
+ * do not hold, or where `inputs` is not whole blocks of the type (32, for the K types 256). The layout is the
+ * same for every instruction set (kernels/layout.h draws it). */
 size_t lh_matrix_bytes(lh_dtype dtype, uint32_t outputs, uint32_t inputs);
 
 /* Packs output rows [rows.begin, rows.end) from `source`, GGML's layout of the whole matrix: rows one after
@@ -63,7 +64,8 @@ size_t lh_matrix_bytes(lh_dtype dtype, uint32_t outputs, uint32_t inputs);
 void lh_matrix_pack(const lh_matrix *matrix, const void *source, lh_span rows);
 
 /* Dequantizes output row `row` of a packed matrix (an embedding look-up): y[inputs], each element as GGML
- * defines it: Q4_0 d*(q-8), Q4_1 fma(d,q,m), Q8_0 d*q, floats widened exactly. */
+ * defines it, floats widened exactly. With the words of `matmul` below: d * scale * q, which is exact, or where
+ * the type has a minimum fma(d * scale, q, m * minimum), rounded once. */
 void lh_matrix_row(const lh_matrix *matrix, uint32_t row, float *y);
 
 /* ---- Activations as a product takes them ----------------------------------------------------------------
@@ -72,7 +74,7 @@ void lh_matrix_row(const lh_matrix *matrix, uint32_t row, float *y);
 /* What a product with a matrix of this type reads: floats as they are, or int8 in blocks of 32. */
 typedef enum lh_activation_kind {
     LH_ACTIVATION_F32, /* for F32, F16, BF16 weights */
-    LH_ACTIVATION_Q8   /* for Q8_0, Q4_0, Q4_1 weights */
+    LH_ACTIVATION_Q8   /* for quantized weights */
 } lh_activation_kind;
 
 lh_activation_kind lh_activation_kind_for(lh_dtype dtype);
@@ -101,7 +103,7 @@ typedef struct lh_kernels {
      * gain[column] where gain is not NULL (v = x * gain, rounded once).
      * Q8, per row and block of 32: amax = max |v|; d = amax / 127; q = v * (127 / amax) rounded to nearest
      * even (all 0 where 127 / amax is not positive and finite: amax is 0, below 3.8e-37, or not finite; d
-     * then carries what is not finite into the product); the block keeps q, d and the exact sum of q. Where
+     * then carries what is not finite into the product); the block keeps q, d and exact sums of q. Where
      * squares is not NULL, squares[rows][16] are the lanes of the sum of squares of x (without gain): lane[c
      * % 16] = fma(x, x, lane) in ascending column order; the caller zeroes them before the first span.
      */
@@ -113,11 +115,30 @@ typedef struct lh_kernels {
     void (*rms_scale)(float *scale, const float *squares, uint32_t rows, uint32_t width, float epsilon);
 
     /* y[rows][out] += x[rows][in] W[out][in]^T over the spans; y has row stride `y_stride` and its column 0
-     * is output 0 of W. The caller sets y before the first span (zero, or a bias, or a residual). Float
-     * weights: the chain over `in`. Quantized: for each block of 32 in ascending order i = the exact integer
-     * dot of the block (weights Q4_0: q - 8; Q8_0: q; Q4_1: the unsigned q) y = fma((float)i, dw * dx, y) dw
-     * the weight's scale widened, dw * dx rounded once Q4_1 then: y = fma((float)sum_x, mw * dx, y) `out` may
-     * be any sub-span in whole tiles of 16. */
+     * is output 0 of W. The caller sets y before the first span (zero, or a bias, or a residual). `out` may be
+     * any sub-span in whole tiles of 16. Float weights: the chain over `in`. Quantized, for each block of 32
+     * inputs in ascending order, of which halves 0 and 1 are 16 each:
+     *     i = scale[0] * dot(q, x; half 0) + scale[1] * dot(q, x; half 1)     an integer below 2^24, so exact
+     *   without a minimum (Q4_0, Q5_0, Q8_0, IQ4_NL, Q3_K, Q6_K)
+     *     y = fma((float)i, d * dx, y)                                        d * dx rounded once
+     *   with one (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K)
+     *     j = minimum[0] * sum(x; half 0) + minimum[1] * sum(x; half 1)       likewise exact
+     *     t = fma((float)i, d, (float)j * m)                                  the product rounded once
+     *     y = fma(t, dx, y)
+     * where dx is the activations' scale and the weights have (d, m and dmin are those of the file, widened)
+     *            q                               d         scale[h]       m               minimum[h]
+     *   Q4_0     4 bits - 8                      d         1
+     *   Q5_0     5 bits - 16                     d         1
+     *   Q8_0     int8                            d         1
+     *   IQ4_NL   from GGML's table of 16 int8    d         1
+     *   Q4_1     4 bits                          d         1              m               1
+     *   Q5_1     5 bits                          d         1              m               1
+     *   Q4_K     4 bits                          d * sc    1              -(dmin * min)   1
+     *   Q5_K     5 bits                          d * sc    1              -(dmin * min)   1
+     *   Q2_K     2 bits                          d         4 bits         -dmin           4 bits
+     *   Q3_K     3 bits - 4                      d         6 bits - 32
+     *   Q6_K     6 bits - 32                     d         int8
+     * sc and min, the 6-bit scale and minimum of the block; d * sc and dmin * min are exact in floats. */
     void (*matmul)(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
                    lh_span out);
 

@@ -1,17 +1,24 @@
 /* How packed weights and packed int8 activations lie in memory: known inside kernels/ only, the same for
  * every instruction set.
  *
- * Weights are tiles of 16 outputs (LH_LANES), one after the other; a lane is an output. One tile:
+ * Weights are tiles of 16 outputs (LH_LANES), one after the other; a lane is an output. A tile of floats (F32,
+ * F16, BF16) is [inputs][16 lanes], elements as GGML stores them. A tile of a quantized type is
  *
- *   F32, F16, BF16    [inputs][16 lanes], elements as GGML stores them
- *   Q8_0              quants [blocks][8 groups][16 lanes][4 bytes], then scales [blocks][16 lanes] binary16
- *   Q4_0              quants [blocks][4 groups][16 lanes][4 bytes], then scales [blocks][16 lanes] binary16
- *   Q4_1              the same, then scales [blocks][2: d, m][16 lanes] binary16
+ *   quants     [blocks of 32 inputs][parts], a part being [..][16 lanes][4 bytes]:
+ *              bytes     8 groups            8 bits of each quant
+ *              nibbles   4 groups            its low 4 bits: of inputs 4g .. 4g + 3 in the low nibbles of group
+ *                                            g, of 16 + 4g .. 16 + 4g + 3 in the high ones
+ *              pairs     2 planes            2 bits: plane p has those of groups 4p .. 4p + 3, group g in bits
+ *                                            2(g % 4) and the next
+ *              bits      1 plane             1 bit: group g in bit g
+ *   subscales  [blocks][2][16 lanes] bytes   K types only: Q4_K, Q5_K scale, minimum; Q3_K (less 32), Q6_K scales
+ *                                            of the halves; Q2_K both of each half as the file has them
+ *   scales     [blocks that share them][16 lanes] d, or [2: d, m or dmin][16 lanes], binary16
  *
- * A group of 8-bit quants is 4 consecutive inputs: group g of a block holds inputs 4g .. 4g + 3, so 64 bytes
- * feed one dot-product instruction. A group of 4-bit quants holds two: inputs 4g .. 4g + 3 in the low nibbles
- * and 16 + 4g .. 16 + 4g + 3 in the high ones, which is GGML's own pairing: packing moves whole words. Tiles
- * are padded to 64 bytes; lanes beyond the last output are zero. */
+ * A group is 4 consecutive inputs: group g of a block holds inputs 4g .. 4g + 3, so 64 bytes of bytes feed one
+ * dot-product instruction, and every unpacking is a shift and a mask of whole vectors. K types share a d among
+ * 8 blocks (256 inputs), others have one for each. Tiles are padded to 64 bytes; lanes beyond the last output
+ * are zero. */
 #pragma once
 
 #include "kernels/kernels.h"
@@ -23,48 +30,85 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed data is read a
 /* Elements of a quantization block, in weights and activations. */
 #define LH_BLOCK 32u
 
-/* A block of int8 activations: x = d * q. `sum` is the sum of q, exact. */
+/* A block of int8 activations: x = d * q. The sums, all exact, are what the sets take off where they read
+ * weights with an offset, each set its own; `pairs` are apart as 16-bit lanes of products are: the elements k of
+ * a half with k % 4 < 2, and the others. */
 typedef struct lh_q8_block {
-    float d, sum;
+    float d, sum;     /* of all q */
+    int32_t bias[2];  /* -128 times the sum of each half */
+    int16_t pairs[4]; /* -32 times the sums within each half */
     int8_t q[LH_BLOCK];
 } lh_q8_block;
-_Static_assert(sizeof(lh_q8_block) == 40, "blocks lie without gaps");
+_Static_assert(sizeof(lh_q8_block) == 56, "blocks lie without gaps, and 16 of them align");
+
+/* ---- The table of quantized types ---- */
+
+/* bits in the low part (8: bytes, 4: nibbles, 2: pairs) and in the high part (0: none, 1: bits, 2: pairs), what
+ * the low and high bits together are greater by than q, binary16 scales (1: d; 2: d and m or dmin), blocks that
+ * share them, subscales of a block. Q8_0 is stored as int8; IQ4_NL's nibbles are indices of a table. */
+#define LH_QUANT_TABLE(X)                                                                                    \
+    X(LH_DTYPE_Q4_0, 4, 0, 8, 1, 1, 0)                                                                       \
+    X(LH_DTYPE_Q4_1, 4, 0, 0, 2, 1, 0)                                                                       \
+    X(LH_DTYPE_Q5_0, 4, 1, 16, 1, 1, 0)                                                                      \
+    X(LH_DTYPE_Q5_1, 4, 1, 0, 2, 1, 0)                                                                       \
+    X(LH_DTYPE_Q8_0, 8, 0, 0, 1, 1, 0)                                                                       \
+    X(LH_DTYPE_Q2_K, 2, 0, 0, 2, 8, 2)                                                                       \
+    X(LH_DTYPE_Q3_K, 2, 1, 4, 1, 8, 2)                                                                       \
+    X(LH_DTYPE_Q4_K, 4, 0, 0, 2, 8, 2)                                                                       \
+    X(LH_DTYPE_Q5_K, 4, 1, 0, 2, 8, 2)                                                                       \
+    X(LH_DTYPE_Q6_K, 4, 2, 32, 1, 8, 2)                                                                      \
+    X(LH_DTYPE_IQ4_NL, 4, 0, 0, 1, 1, 0)
+
+typedef struct lh_quant_form {
+    uint32_t low_bits, high_bits, offset;
+    uint32_t scales, sharing, subscales;
+} lh_quant_form;
+
+/* All 0 for a float type. A constant where `dtype` is one. */
+static inline __attribute__((always_inline)) lh_quant_form lh_quant_form_for(lh_dtype dtype) {
+    switch (dtype) {
+#define X(type, low, high, above, scales, sharing, subscales)                                                \
+    case type:                                                                                               \
+        return (lh_quant_form){low, high, above, scales, sharing, subscales};
+        LH_QUANT_TABLE(X)
+#undef X
+    case LH_DTYPE_F32:
+    case LH_DTYPE_F16:
+    case LH_DTYPE_BF16:
+        break;
+    }
+    return (lh_quant_form){0};
+}
+
+/* What IQ4_NL's indices stand for (GGML's kvalues_iq4nl). */
+#define LH_IQ4_NL_VALUES -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
 
 /* Bytes of the parts of one tile. For float types there are no blocks: `column_bytes` counts. */
 typedef struct lh_tile_layout {
     size_t tile_bytes;
-    size_t scales_offset;              /* from the tile's start */
-    uint32_t quant_bytes, scale_bytes; /* of one block of 16 lanes */
-    uint32_t column_bytes;             /* of one input of 16 lanes, float types */
+    size_t subscales_offset, scales_offset; /* from the tile's start */
+    uint32_t quant_bytes, subscale_bytes;   /* of one block of 16 lanes */
+    uint32_t scale_bytes, sharing;          /* of the binary16 scales that so many blocks share */
+    uint32_t column_bytes;                  /* of one input of 16 lanes, float types */
 } lh_tile_layout;
 
-/* `inputs` of a quantized type must be a multiple of LH_BLOCK. */
+/* `inputs` of a quantized type must be whole blocks of it. */
 static inline lh_tile_layout lh_tile_layout_for(lh_dtype dtype, uint32_t inputs) {
-    lh_tile_layout layout = {0};
-    switch (dtype) {
-    case LH_DTYPE_F32:
-        layout.column_bytes = 4 * LH_LANES;
-        break;
-    case LH_DTYPE_F16:
-    case LH_DTYPE_BF16:
-        layout.column_bytes = 2 * LH_LANES;
-        break;
-    case LH_DTYPE_Q8_0:
-        layout.quant_bytes = LH_BLOCK * LH_LANES;
-        layout.scale_bytes = 2 * LH_LANES;
-        break;
-    case LH_DTYPE_Q4_0:
-        layout.quant_bytes = LH_BLOCK / 2 * LH_LANES;
-        layout.scale_bytes = 2 * LH_LANES;
-        break;
-    case LH_DTYPE_Q4_1:
-        layout.quant_bytes = LH_BLOCK / 2 * LH_LANES;
-        layout.scale_bytes = 4 * LH_LANES;
-        break;
+    lh_quant_form form = lh_quant_form_for(dtype);
+    lh_tile_layout layout = {.quant_bytes = LH_BLOCK / 8 * (form.low_bits + form.high_bits) * LH_LANES,
+                             .subscale_bytes = form.subscales * LH_LANES,
+                             .scale_bytes = 2 * form.scales * LH_LANES,
+                             .sharing = form.sharing};
+    size_t bytes;
+    if (form.low_bits == 0) {
+        layout.column_bytes = (dtype == LH_DTYPE_F32 ? 4 : 2) * LH_LANES;
+        bytes = (size_t)inputs * layout.column_bytes;
+    } else {
+        size_t blocks = inputs / LH_BLOCK;
+        layout.subscales_offset = blocks * layout.quant_bytes;
+        layout.scales_offset = layout.subscales_offset + blocks * layout.subscale_bytes;
+        bytes = layout.scales_offset + blocks / form.sharing * layout.scale_bytes;
     }
-    size_t blocks = inputs / LH_BLOCK;
-    layout.scales_offset = blocks * layout.quant_bytes;
-    size_t bytes = layout.scales_offset + blocks * layout.scale_bytes + (size_t)inputs * layout.column_bytes;
     layout.tile_bytes = (bytes + 63) & ~(size_t)63;
     return layout;
 }

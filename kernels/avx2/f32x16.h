@@ -151,6 +151,19 @@ LANES_INLINE int32_t lanes_round_to_int8(int8_t *q, f32x16 a, f32x16 b) {
     return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
 
+/* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`, and of all
+ * times `half_factor`; exact where they fit. */
+LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[2], const int8_t *q, int16_t pair_factor,
+                                  int16_t half_factor) {
+    __m256i twos =
+        _mm256_maddubs_epi16(_mm256_set1_epi8(1), _mm256_loadu_si256((const __m256i *)(const void *)q));
+    __m256i fours = _mm256_add_epi16(twos, _mm256_shuffle_epi32(twos, 0x4e));
+    __m256i sums = _mm256_add_epi16(fours, _mm256_shuffle_epi32(fours, 0xb1)); /* a half in each 128 bits */
+    __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    _mm_storel_epi64((__m128i *)(void *)pairs, _mm_mullo_epi16(both, _mm_set1_epi16(pair_factor)));
+    _mm_storel_epi64((__m128i *)(void *)halves, _mm_madd_epi16(both, _mm_set1_epi16(half_factor)));
+}
+
 /* a[0] b[0] a[1] b[1] ... a[7] b[7] */
 LANES_INLINE f32x16 lanes_zip(const float *a, const float *b) {
     __m256 va = _mm256_loadu_ps(a), vb = _mm256_loadu_ps(b);

@@ -1,13 +1,8 @@
-/* Matrix products with AVX2: the 16 outputs of a tile are two halves of 8.
- *
- * VPMADDUBSW multiplies unsigned by signed bytes and adds neighbours in 16 bits, saturating: the operands are
- * chosen so that it never does. 4-bit   q <= 15, |x| <= 127: a pair is at most 3810 and the 8 groups of a
- * block together 30480, so that they are added in 16 bits and widened once. Q4_0's offset comes off in
- * floats, exactly: dot(q, x) - 8 sum(x) Q8_0    |w| as the unsigned operand and x with w's sign: a pair is at
- * most 2 * 128 * 127 = 32512 Few rows take both halves at once, more rows one half after the other, as 16
- * registers allow. */
+/* Matrix products with AVX2: the 16 outputs of a tile are two halves of 8. What the quantized weights are to the
+ * instructions, kernels/avx2/quants.h says. One row takes both halves at once, more rows one half after the other, as
+ * 16 registers allow. */
 #if defined(__x86_64__)
-#include "kernels/avx2/f32x16.h"
+#include "kernels/avx2/quants.h"
 
 #include "kernels/lanes/matmul.h"
 
@@ -17,79 +12,117 @@
 #define WIDE_TILES 4
 /* Up to this many rows take whole tiles, more take half a tile at a time. */
 #define ROWS_OF_WHOLE_TILES 1
+/* From so many rows on, weights that are dear to take apart are so into panels: two tiles of rows. */
+#define PANEL_ROWS_MIN 5
 
-/* The next four activations of a row, in every lane. */
-LANES_INLINE __m256i broadcast_word(const int8_t *q) {
+/* The word at p, in every lane. */
+LANES_INLINE __m256i broadcast_word(const void *p) {
     int32_t word;
-    memcpy(&word, q, sizeof word);
+    memcpy(&word, p, sizeof word);
     return _mm256_set1_epi32(word);
 }
 
-LANES_INLINE __m256i load_bytes(const uint8_t *p) {
-    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+/* Keeps a sum's additions in their order: the compiler would make a tree of them, which needs all terms at once and
+ * more registers than there are. */
+LANES_INLINE void keep_in_order(__m256i *sum) {
+    __asm__("" : "+x"(*sum));
 }
 
-LANES_INLINE __m256 widen_scales(const uint8_t *halves) {
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)halves));
-}
-
-/* dot[rows] of one half with one block of 4-bit quants, read as unsigned. */
-LANES_INLINE void dot_nibbles(__m256i *dot, const uint8_t *quants, const lh_q8_block *x, size_t x_stride,
-                              const int rows) {
-    __m256i low_bits = _mm256_set1_epi8(15);
-    for (int r = 0; r < rows; r++)
-        dot[r] = _mm256_setzero_si256();
-    for (int g = 0; g < 4; g++) {
-        __m256i pair = load_bytes(quants + 64 * g);
-        __m256i low = _mm256_and_si256(pair, low_bits);
-        __m256i high = _mm256_and_si256(_mm256_srli_epi16(pair, 4), low_bits);
+/* dot[rows] of the groups [from, to) in 16 bits, continued. */
+LANES_INLINE void add_groups(__m256i *dot, const uint8_t *quants, const lh_q8_block *x, size_t x_stride,
+                             const int rows, const int from, const int to, const lh_dtype dtype,
+                             const bool panel) {
+#pragma GCC unroll 8
+    for (int g = from; g < to; g++) {
+        __m256i w = panel ? load_bytes(quants + 64 * g) : group_bytes(quants, g, dtype);
         for (int r = 0; r < rows; r++) {
             const int8_t *q = x[(size_t)r * x_stride].q + 4 * g;
-            dot[r] = _mm256_add_epi16(dot[r], _mm256_maddubs_epi16(low, broadcast_word(q)));
-            dot[r] = _mm256_add_epi16(dot[r], _mm256_maddubs_epi16(high, broadcast_word(q + 16)));
+            dot[r] = _mm256_add_epi16(dot[r], _mm256_maddubs_epi16(w, broadcast_word(q)));
+            keep_in_order(&dot[r]);
         }
     }
-    for (int r = 0; r < rows; r++)
-        dot[r] = _mm256_madd_epi16(dot[r], _mm256_set1_epi16(1));
 }
 
-/* The same for 8-bit quants. */
+/* dot[rows] of a block of signed bytes. */
 LANES_INLINE void dot_bytes(__m256i *dot, const uint8_t *quants, const lh_q8_block *x, size_t x_stride,
-                            const int rows) {
+                            const int rows, const lh_dtype dtype, const bool panel) {
     for (int r = 0; r < rows; r++)
         dot[r] = _mm256_setzero_si256();
+#pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
-        __m256i w = load_bytes(quants + 64 * g), magnitude = _mm256_abs_epi8(w);
+        __m256i w = panel ? load_bytes(quants + 64 * g) : group_bytes(quants, g, dtype);
+        __m256i magnitude = _mm256_abs_epi8(w);
         for (int r = 0; r < rows; r++) {
             __m256i signed_x = _mm256_sign_epi8(broadcast_word(x[(size_t)r * x_stride].q + 4 * g), w);
             __m256i pairs = _mm256_maddubs_epi16(magnitude, signed_x);
             dot[r] = _mm256_add_epi32(dot[r], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+            keep_in_order(&dot[r]);
+        }
+    }
+}
+
+/* dot[rows] of a block, exact: i of kernels.h, but for what float_offset says. */
+LANES_INLINE void dot_block(__m256i *dot, const uint8_t *quants, const block_scales *s, const lh_q8_block *x,
+                            size_t x_stride, const int rows, const lh_dtype dtype, const bool panel) {
+    const block_kind kind = kind_of(dtype);
+    const __m256i ones = _mm256_set1_epi16(1);
+    if (kind == KIND_BYTES) {
+        dot_bytes(dot, quants, x, x_stride, rows, dtype, panel);
+        return;
+    }
+    if (kind == KIND_BLOCK) {
+        for (int r = 0; r < rows; r++)
+            dot[r] = _mm256_setzero_si256();
+        add_groups(dot, quants, x, x_stride, rows, 0, 8, dtype, panel);
+        for (int r = 0; r < rows; r++)
+            dot[r] = _mm256_madd_epi16(dot[r], ones);
+        return;
+    }
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; half++) {
+        __m256i sum[PRODUCT_ROWS_MAX];
+        for (int r = 0; r < rows; r++)
+            sum[r] = kind == KIND_HALVES && !has_minimum(dtype)
+                         ? broadcast_word(&x[(size_t)r * x_stride].pairs[2 * half])
+                         : _mm256_setzero_si256();
+        add_groups(sum, quants, x, x_stride, rows, 4 * half, 4 * half + 4, dtype, panel);
+        for (int r = 0; r < rows; r++) {
+            __m256i i = _mm256_madd_epi16(sum[r], kind == KIND_HALVES ? s->scale[half] : ones);
+            dot[r] = half == 0 ? i : _mm256_add_epi32(dot[r], i);
         }
     }
 }
 
 /* acc continued by one block, given its integer dot. */
-LANES_INLINE __m256 add_block(__m256 acc, __m256i dot, __m256 d, __m256 m, const lh_q8_block *x,
+LANES_INLINE __m256 add_block(__m256 acc, __m256i dot, const block_scales *s, const lh_q8_block *x,
                               const lh_dtype dtype) {
     __m256 exact = _mm256_cvtepi32_ps(dot), dx = _mm256_set1_ps(x->d), sum = _mm256_set1_ps(x->sum);
-    if (dtype == LH_DTYPE_Q4_0)
-        exact = _mm256_fnmadd_ps(sum, _mm256_set1_ps(8.0f), exact);
-    acc = _mm256_fmadd_ps(exact, _mm256_mul_ps(d, dx), acc);
-    return dtype == LH_DTYPE_Q4_1 ? _mm256_fmadd_ps(sum, _mm256_mul_ps(m, dx), acc) : acc;
+    if (float_offset(dtype) != 0)
+        exact = _mm256_fnmadd_ps(sum, _mm256_set1_ps((float)float_offset(dtype)), exact);
+    if (!has_minimum(dtype))
+        return _mm256_fmadd_ps(exact, _mm256_mul_ps(s->d, dx), acc);
+    if (dtype == LH_DTYPE_Q2_K) /* 32 j, and m / 32 */
+        sum = _mm256_cvtepi32_ps(
+            _mm256_add_epi32(_mm256_madd_epi16(broadcast_word(&x->pairs[0]), s->minimum[0]),
+                             _mm256_madd_epi16(broadcast_word(&x->pairs[2]), s->minimum[1])));
+    return _mm256_fmadd_ps(_mm256_fmadd_ps(exact, s->d, _mm256_mul_ps(sum, s->m)), dx, acc);
 }
 
 /* Halves `from` .. from + halves - 1, two to a tile. */
 LANES_INLINE void quantized_halves(const product *p, const int from, const int rows, const int halves,
-                                   const lh_dtype dtype) {
-    const size_t quant_bytes = dtype == LH_DTYPE_Q8_0 ? 512 : 256,
-                 scale_bytes = dtype == LH_DTYPE_Q4_1 ? 64 : 32;
+                                   const lh_dtype dtype, const bool panel) {
+    const lh_quant_form form = lh_quant_form_for(dtype);
+    const size_t quant_bytes =
+        panel ? LH_BLOCK * LH_LANES : LH_BLOCK / 8 * LH_LANES * (form.low_bits + form.high_bits);
     const lh_q8_block *x = p->x;
     const int last_tile = (from + halves - 1) / 2;
     __m256i mask[2 * WIDE_TILES];
     __m256 acc[2 * WIDE_TILES][PRODUCT_ROWS_MAX];
+#pragma GCC unroll 8
     for (int h = 0; h < halves; h++) {
         int outputs = (from + h) / 2 == last_tile ? (int)p->outputs : (int)LH_LANES;
         mask[h] = lanes_mask8(outputs - 8 * ((from + h) % 2));
+#pragma GCC unroll 4
         for (int r = 0; r < rows; r++)
             acc[h][r] = _mm256_maskload_ps(p->y + (size_t)r * p->y_stride + 8 * (from + h), mask[h]);
     }
@@ -97,33 +130,63 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
         if (from == 0)
             fetch_ahead(p, b);
         for (int h = 0; h < halves; h++) {
-            size_t tile = (size_t)(from + h) / 2 * p->tile_bytes, half = (size_t)(from + h) % 2;
-            const uint8_t *quants = p->w + tile + b * quant_bytes + 32 * half;
-            const uint8_t *scales = p->scales + tile + b * scale_bytes + 16 * half;
+            const size_t tile = (size_t)(from + h) / 2 * p->tile_bytes, upper = (size_t)(from + h) % 2;
+            const uint8_t *quants = p->w + tile + b * quant_bytes + 32 * upper;
+            block_scales s =
+                panel ? load_panel_scales(((const quant_panel *)(const void *)p->w)->scales[b],
+                                          8 * (int)upper, dtype)
+                      : load_scales(p->scales + tile + (p->first + b) / form.sharing * (32 * form.scales) +
+                                        16 * upper,
+                                    p->subscales + tile + b * (16 * form.subscales) + 8 * upper, dtype);
             __m256i dot[PRODUCT_ROWS_MAX];
-            if (dtype == LH_DTYPE_Q8_0)
-                dot_bytes(dot, quants, x, p->x_stride, rows);
-            else
-                dot_nibbles(dot, quants, x, p->x_stride, rows);
-            __m256 d = widen_scales(scales), m = d;
-            if (dtype == LH_DTYPE_Q4_1)
-                m = widen_scales(scales + 32);
+            dot_block(dot, quants, &s, x, p->x_stride, rows, dtype, panel);
             for (int r = 0; r < rows; r++)
-                acc[h][r] = add_block(acc[h][r], dot[r], d, m, &x[(size_t)r * p->x_stride], dtype);
+                acc[h][r] = add_block(acc[h][r], dot[r], &s, &x[(size_t)r * p->x_stride], dtype);
         }
     }
-    for (int h = 0; h < halves; h++)
-        for (int r = 0; r < rows; r++)
-            _mm256_maskstore_ps(p->y + (size_t)r * p->y_stride + 8 * (from + h), mask[h], acc[h][r]);
+    const size_t stride = p->y_stride;
+    const bool whole = p->outputs == LH_LANES;
+    float *y = p->y + 8 * from;
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++, y += stride)
+#pragma GCC unroll 8
+        for (int h = 0; h < halves; h++)
+            if (whole || (from + h) / 2 < last_tile)
+                _mm256_storeu_ps(y + 8 * h, acc[h][r]);
+            else /* a slow instruction */
+                _mm256_maskstore_ps(y + 8 * h, mask[h], acc[h][r]);
 }
 
 LANES_INLINE void quantized(const product *p, const int rows, const int tiles, const lh_dtype dtype) {
     if (rows <= ROWS_OF_WHOLE_TILES) {
-        quantized_halves(p, 0, rows, 2 * tiles, dtype);
+        quantized_halves(p, 0, rows, 2 * tiles, dtype, false);
     } else {
-        quantized_halves(p, 0, rows, 1, dtype);
-        quantized_halves(p, 1, rows, 1, dtype);
+        quantized_halves(p, 0, rows, 1, dtype, false);
+        quantized_halves(p, 1, rows, 1, dtype, false);
     }
+}
+
+LANES_INLINE void from_panel(const product *p, const int rows, const int tiles, const lh_dtype dtype) {
+    (void)tiles; /* 1 */
+    quantized_halves(p, 0, rows, 1, dtype, true);
+    quantized_halves(p, 1, rows, 1, dtype, true);
+}
+
+LANES_INLINE void unpack_blocks(quant_panel *panel, const product *p, const lh_dtype dtype) {
+    const lh_quant_form form = lh_quant_form_for(dtype);
+    const uint8_t *quants = p->w;
+    for (uint32_t b = 0; b < p->count;
+         b++, quants += LH_BLOCK / 8 * LH_LANES * (form.low_bits + form.high_bits))
+        for (int upper = 0; upper < 2; upper++) {
+#pragma GCC unroll 8
+            for (int g = 0; g < 8; g++)
+                _mm256_store_si256((__m256i *)(void *)(panel->quants[b] + 64 * g + 32 * upper),
+                                   group_bytes(quants + 32 * upper, g, dtype));
+            block_scales s =
+                load_scales(p->scales + (p->first + b) / form.sharing * (32 * form.scales) + 16 * upper,
+                            p->subscales + b * (16 * form.subscales) + 8 * upper, dtype);
+            store_panel_scales(panel->scales[b], 8 * upper, &s, dtype);
+        }
 }
 
 /* The 16 weights of one input. */
@@ -161,14 +224,22 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
             lanes_store_part(p->y + (size_t)r * p->y_stride + 16 * t, acc[r][t], tile_outputs(p, t, tiles));
 }
 
-#define QUANTIZED(name, type)                                                                                \
+/* The functions over panels of one kind of arithmetic, of which `type` is one. */
+#define PANELS(name, type)                                                                                   \
+    PRODUCT(name##_1, from_panel, type, 1, 1)                                                                \
+    PRODUCT(name##_2, from_panel, type, 2, 1)                                                                \
+    PRODUCT(name##_3, from_panel, type, 3, 1)                                                                \
+    PRODUCT(name##_4, from_panel, type, 4, 1)                                                                \
+    static product_function *const name[] = {name##_1, name##_2, name##_3, name##_4};
+
+#define QUANTIZED(name, type, ...)                                                                           \
     PRODUCT(name##_1, quantized, type, 1, 1)                                                                 \
     PRODUCT(name##_2, quantized, type, 2, 1)                                                                 \
     PRODUCT(name##_3, quantized, type, 3, 1)                                                                 \
     PRODUCT(name##_4, quantized, type, 4, 1)                                                                 \
     PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                                   \
     static const product_kernel name = {                                                                     \
-        4, {name##_1, name##_2, name##_3, name##_4}, {name##_wide_1}, {WIDE_TILES}};
+        4, {name##_1, name##_2, name##_3, name##_4}, {name##_wide_1}, {WIDE_TILES}, __VA_ARGS__};
 
 #define FLOATS(name, type)                                                                                   \
     PRODUCT(name##_1, floats, type, 1, 1)                                                                    \
@@ -182,23 +253,72 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     static const product_kernel name = {6,                                                                   \
                                         {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6},        \
                                         {name##_wide_1, name##_wide_2},                                      \
-                                        {WIDE_TILES, 2}};
+                                        {WIDE_TILES, 2},                                                     \
+                                        NULL,                                                                \
+                                        NULL,                                                                \
+                                        0};
 
-QUANTIZED(q4_0, LH_DTYPE_Q4_0)
-QUANTIZED(q4_1, LH_DTYPE_Q4_1)
-QUANTIZED(q8_0, LH_DTYPE_Q8_0)
+#define WITH_PANELS(name, type, panels)                                                                      \
+    static void name##_unpack(quant_panel *panel, const product *p) {                                        \
+        unpack_blocks(panel, p, type);                                                                       \
+    }                                                                                                        \
+    QUANTIZED(name, type, name##_unpack, panels, PANEL_ROWS_MIN)
+
+QUANTIZED(q4_0, LH_DTYPE_Q4_0, NULL, NULL, 0)
+QUANTIZED(q4_1, LH_DTYPE_Q4_1, NULL, NULL, 0)
+QUANTIZED(q4_k, LH_DTYPE_Q4_K, NULL, NULL, 0)
+QUANTIZED(q8_0, LH_DTYPE_Q8_0, NULL, NULL, 0)
+QUANTIZED(iq4_nl, LH_DTYPE_IQ4_NL, NULL, NULL, 0)
+PANELS(two_sums, LH_DTYPE_Q5_0)
+PANELS(two_sums_with_minimum, LH_DTYPE_Q5_1)
+PANELS(scaled_halves, LH_DTYPE_Q6_K)
+PANELS(halves_with_minima, LH_DTYPE_Q2_K)
+WITH_PANELS(q5_0, LH_DTYPE_Q5_0, two_sums)
+WITH_PANELS(q5_1, LH_DTYPE_Q5_1, two_sums_with_minimum)
+WITH_PANELS(q5_k, LH_DTYPE_Q5_K, two_sums_with_minimum)
+WITH_PANELS(q3_k, LH_DTYPE_Q3_K, scaled_halves)
+WITH_PANELS(q6_k, LH_DTYPE_Q6_K, scaled_halves)
+WITH_PANELS(q2_k, LH_DTYPE_Q2_K, halves_with_minima)
 FLOATS(f32, LH_DTYPE_F32)
 FLOATS(f16, LH_DTYPE_F16)
 FLOATS(bf16, LH_DTYPE_BF16)
 
+static const product_kernel *kernel_for(lh_dtype dtype) {
+    switch (dtype) {
+    case LH_DTYPE_F32:
+        return &f32;
+    case LH_DTYPE_F16:
+        return &f16;
+    case LH_DTYPE_BF16:
+        return &bf16;
+    case LH_DTYPE_Q4_0:
+        return &q4_0;
+    case LH_DTYPE_Q4_1:
+        return &q4_1;
+    case LH_DTYPE_Q5_0:
+        return &q5_0;
+    case LH_DTYPE_Q5_1:
+        return &q5_1;
+    case LH_DTYPE_Q8_0:
+        return &q8_0;
+    case LH_DTYPE_Q2_K:
+        return &q2_k;
+    case LH_DTYPE_Q3_K:
+        return &q3_k;
+    case LH_DTYPE_Q4_K:
+        return &q4_k;
+    case LH_DTYPE_Q5_K:
+        return &q5_k;
+    case LH_DTYPE_Q6_K:
+        return &q6_k;
+    case LH_DTYPE_IQ4_NL:
+        return &iq4_nl;
+    }
+    return NULL;
+}
+
 void lh_avx2_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
                     lh_span out) {
-    const product_kernel *kernel = w->dtype == LH_DTYPE_Q4_0   ? &q4_0
-                                   : w->dtype == LH_DTYPE_Q4_1 ? &q4_1
-                                   : w->dtype == LH_DTYPE_Q8_0 ? &q8_0
-                                   : w->dtype == LH_DTYPE_F16  ? &f16
-                                   : w->dtype == LH_DTYPE_BF16 ? &bf16
-                                                               : &f32;
-    multiply(kernel, y, y_stride, x, w, in, out);
+    multiply(kernel_for(w->dtype), y, y_stride, x, w, in, out);
 }
 #endif

@@ -1,80 +1,112 @@
-/* Matrix products with AVX-512: a vector is the 16 outputs of a tile.
- *
- * Quantized weights go through VPDPBUSD, unsigned bytes of weights times signed bytes of activations, four of
- * a lane at once, exact. Offsets come off afterwards, in floats that hold the integers exactly (below 2^24):
- * Q4_0 weights are read as q = w + 8, Q8_0 as q = w + 128, so that the block's dot is dot(q, x) - offset *
- * sum(x). */
+/* Matrix products with AVX-512: a vector is the 16 outputs of a tile. What the quantized weights are to the
+ * instructions, kernels/avx512/quants.h says. */
 #if defined(__x86_64__)
-#include "kernels/avx512/f32x16.h"
+#include "kernels/avx512/quants.h"
 
 #include "kernels/lanes/matmul.h"
 
 #include <string.h>
 
-/* The next four activations of a row, in every lane. */
-LANES_INLINE __m512i broadcast_word(const int8_t *q) {
+/* The word at p, in every lane. */
+LANES_INLINE __m512i broadcast_word(const void *p) {
     int32_t word;
-    memcpy(&word, q, sizeof word);
+    memcpy(&word, p, sizeof word);
     return _mm512_set1_epi32(word);
 }
 
-/* Group g (0 .. 7) of a block as unsigned bytes. */
-LANES_INLINE __m512i unsigned_group(const uint8_t *quants, int g, const lh_dtype dtype) {
-    if (dtype == LH_DTYPE_Q8_0)
-        return _mm512_xor_si512(_mm512_loadu_si512(quants + 64 * g), _mm512_set1_epi8((char)0x80));
-    __m512i pair = _mm512_loadu_si512(quants + 64 * (g % 4));
-    if (g >= 4)
-        pair = _mm512_srli_epi16(pair, 4);
-    return _mm512_and_si512(pair, _mm512_set1_epi8(15));
-}
-
-/* acc continued by one block, given the integer dot with the unsigned weights. */
-LANES_INLINE __m512 add_block(__m512 acc, __m512i dot, __m512 d, __m512 m, const lh_q8_block *x,
+/* acc continued by one block, given the exact i of kernels.h. */
+LANES_INLINE __m512 add_block(__m512 acc, __m512 exact, const block_scales *s, const lh_q8_block *x,
                               const lh_dtype dtype) {
-    __m512 exact = _mm512_cvtepi32_ps(dot), dx = _mm512_set1_ps(x->d), sum = _mm512_set1_ps(x->sum);
-    if (dtype != LH_DTYPE_Q4_1)
-        exact = _mm512_fnmadd_ps(sum, _mm512_set1_ps(dtype == LH_DTYPE_Q4_0 ? 8.0f : 128.0f), exact);
-    acc = _mm512_fmadd_ps(exact, _mm512_mul_ps(d, dx), acc);
-    return dtype == LH_DTYPE_Q4_1 ? _mm512_fmadd_ps(sum, _mm512_mul_ps(m, dx), acc) : acc;
+    __m512 dx = _mm512_set1_ps(x->d);
+    if (!has_minimum(dtype))
+        return _mm512_fmadd_ps(exact, _mm512_mul_ps(s->d, dx), acc);
+    __m512 j = _mm512_set1_ps(x->sum);
+    if (dtype == LH_DTYPE_Q2_K) /* 32 j, and m / 32 */
+        j = _mm512_cvtepi32_ps(
+            _mm512_add_epi32(_mm512_madd_epi16(broadcast_word(&x->pairs[0]), s->minimum[0]),
+                             _mm512_madd_epi16(broadcast_word(&x->pairs[2]), s->minimum[1])));
+    return _mm512_fmadd_ps(_mm512_fmadd_ps(exact, s->d, _mm512_mul_ps(j, s->m)), dx, acc);
 }
 
-LANES_INLINE __mmask16 tile_mask(const product *p, int tile, int tiles) {
-    return tile == tiles - 1 ? lanes_mask(p->outputs) : (__mmask16)0xffff;
+/* The rows' outputs of all tiles, from y and back. Masked stores are slow, and few tiles are not whole. */
+LANES_INLINE void load_outputs(__m512 acc[][4], const product *p, const int rows, const int tiles) {
+    const __mmask16 last = lanes_mask(p->outputs);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int t = 0; t < tiles; t++)
+            acc[r][t] = _mm512_maskz_loadu_ps(t == tiles - 1 ? last : (__mmask16)0xffff,
+                                              p->y + (size_t)r * p->y_stride + 16 * t);
+}
+
+LANES_INLINE void store_outputs(const product *p, __m512 acc[][4], const int rows, const int tiles) {
+    const size_t stride = p->y_stride;
+    const __mmask16 last = lanes_mask(p->outputs);
+    float *y = p->y;
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++, y += stride)
+#pragma GCC unroll 4
+        for (int t = 0; t < tiles; t++)
+            if (t < tiles - 1 || last == 0xffff)
+                _mm512_storeu_ps(y + 16 * t, acc[r][t]);
+            else
+                _mm512_mask_storeu_ps(y + 16 * t, last, acc[r][t]);
+}
+
+/* One block with all rows. */
+LANES_INLINE void multiply_block(__m512 acc[][4], const int t, const uint8_t *quants, const block_scales *s,
+                                 const lh_q8_block *x, size_t x_stride, const int rows,
+                                 const lh_dtype dtype) {
+    __m512i dot[PRODUCT_ROWS_MAX];
+    __m512 exact[PRODUCT_ROWS_MAX];
+    for (int r = 0; r < rows; r++)
+        exact[r] = _mm512_setzero_ps();
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; half++) {
+        if (half == 0 || has_half_scales(dtype))
+            for (int r = 0; r < rows; r++)
+                dot[r] = has_minimum(dtype) ? _mm512_setzero_si512()
+                                            : broadcast_word(&x[(size_t)r * x_stride].bias[half]);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const int g = 4 * half + i;
+            __m512i group = unsigned_group(quants, g, dtype);
+            for (int r = 0; r < rows; r++)
+                dot[r] =
+                    _mm512_dpbusd_epi32(dot[r], group, broadcast_word(x[(size_t)r * x_stride].q + 4 * g));
+        }
+        if (has_half_scales(dtype)) /* from + 0 on, so that no product leaves a negative zero */
+            for (int r = 0; r < rows; r++)
+                exact[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[r]), s->scale[half], exact[r]);
+    }
+    for (int r = 0; r < rows; r++) {
+        const lh_q8_block *block = &x[(size_t)r * x_stride];
+        if (!has_half_scales(dtype)) {
+            if (!has_minimum(dtype))
+                dot[r] = _mm512_add_epi32(dot[r], broadcast_word(&block->bias[1]));
+            exact[r] = _mm512_cvtepi32_ps(dot[r]);
+        }
+        acc[r][t] = add_block(acc[r][t], exact[r], s, block, dtype);
+    }
 }
 
 LANES_INLINE void quantized(const product *p, const int rows, const int tiles, const lh_dtype dtype) {
-    const size_t quant_bytes = dtype == LH_DTYPE_Q8_0 ? 512 : 256,
-                 scale_bytes = dtype == LH_DTYPE_Q4_1 ? 64 : 32;
+    const lh_quant_form form = lh_quant_form_for(dtype);
+    const size_t quant_bytes = LH_BLOCK / 8 * LH_LANES * (form.low_bits + form.high_bits);
     const lh_q8_block *x = p->x;
     __m512 acc[PRODUCT_ROWS_MAX][4];
-    for (int t = 0; t < tiles; t++)
-        for (int r = 0; r < rows; r++)
-            acc[r][t] =
-                _mm512_maskz_loadu_ps(tile_mask(p, t, tiles), p->y + (size_t)r * p->y_stride + 16 * t);
+    load_outputs(acc, p, rows, tiles);
     for (uint32_t b = 0; b < p->count; b++, x++) {
         fetch_ahead(p, b);
         for (int t = 0; t < tiles; t++) {
-            const uint8_t *quants = p->w + (size_t)t * p->tile_bytes + b * quant_bytes;
-            const uint8_t *scales = p->scales + (size_t)t * p->tile_bytes + b * scale_bytes;
-            __m512i dot[PRODUCT_ROWS_MAX];
-            for (int r = 0; r < rows; r++)
-                dot[r] = _mm512_setzero_si512();
-            for (int g = 0; g < 8; g++) {
-                __m512i group = unsigned_group(quants, g, dtype);
-                for (int r = 0; r < rows; r++)
-                    dot[r] = _mm512_dpbusd_epi32(dot[r], group,
-                                                 broadcast_word(x[(size_t)r * p->x_stride].q + 4 * g));
-            }
-            __m512 d = lanes_widen_f16(scales), m = d;
-            if (dtype == LH_DTYPE_Q4_1)
-                m = lanes_widen_f16(scales + 32);
-            for (int r = 0; r < rows; r++)
-                acc[r][t] = add_block(acc[r][t], dot[r], d, m, &x[(size_t)r * p->x_stride], dtype);
+            const size_t tile = (size_t)t * p->tile_bytes;
+            block_scales s =
+                load_scales(p->scales + tile + (p->first + b) / form.sharing * (32 * form.scales),
+                            p->subscales + tile + b * (16 * form.subscales), dtype);
+            multiply_block(acc, t, p->w + tile + b * quant_bytes, &s, x, p->x_stride, rows, dtype);
         }
     }
-    for (int t = 0; t < tiles; t++)
-        for (int r = 0; r < rows; r++)
-            _mm512_mask_storeu_ps(p->y + (size_t)r * p->y_stride + 16 * t, tile_mask(p, t, tiles), acc[r][t]);
+    store_outputs(p, acc, rows, tiles);
 }
 
 /* The 16 weights of one input. */
@@ -92,10 +124,7 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     const size_t column_bytes = dtype == LH_DTYPE_F32 ? 64 : 32;
     const float *x = p->x;
     __m512 acc[PRODUCT_ROWS_MAX][4];
-    for (int t = 0; t < tiles; t++)
-        for (int r = 0; r < rows; r++)
-            acc[r][t] =
-                _mm512_maskz_loadu_ps(tile_mask(p, t, tiles), p->y + (size_t)r * p->y_stride + 16 * t);
+    load_outputs(acc, p, rows, tiles);
     for (uint32_t k = 0; k < p->count; k++, x++) {
         __m512 w[4];
         for (int t = 0; t < tiles; t++)
@@ -104,9 +133,7 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
             for (int t = 0; t < tiles; t++)
                 acc[r][t] = _mm512_fmadd_ps(w[t], _mm512_set1_ps(x[(size_t)r * p->x_stride]), acc[r][t]);
     }
-    for (int t = 0; t < tiles; t++)
-        for (int r = 0; r < rows; r++)
-            _mm512_mask_storeu_ps(p->y + (size_t)r * p->y_stride + 16 * t, tile_mask(p, t, tiles), acc[r][t]);
+    store_outputs(p, acc, rows, tiles);
 }
 
 /* One function for each type and number of rows; wide ones for few rows, widest for one, which lives on its streams from
@@ -131,20 +158,56 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
         {one, few, few, few}};
 
 PRODUCTS(q4_0, quantized, LH_DTYPE_Q4_0, 4, 2)
-PRODUCTS(q4_1, quantized, LH_DTYPE_Q4_1, 4, 2)
+PRODUCTS(q5_0, quantized, LH_DTYPE_Q5_0, 4, 2)
 PRODUCTS(q8_0, quantized, LH_DTYPE_Q8_0, 4, 2)
+PRODUCTS(iq4_nl, quantized, LH_DTYPE_IQ4_NL, 4, 2)
+PRODUCTS(q4_1, quantized, LH_DTYPE_Q4_1, 4, 2)
+PRODUCTS(q5_1, quantized, LH_DTYPE_Q5_1, 4, 2)
+PRODUCTS(q4_k, quantized, LH_DTYPE_Q4_K, 4, 2)
+PRODUCTS(q5_k, quantized, LH_DTYPE_Q5_K, 4, 2)
+PRODUCTS(q3_k, quantized, LH_DTYPE_Q3_K, 4, 2)
+PRODUCTS(q6_k, quantized, LH_DTYPE_Q6_K, 4, 2)
+PRODUCTS(q2_k, quantized, LH_DTYPE_Q2_K, 4, 2)
 PRODUCTS(f32, floats, LH_DTYPE_F32, 4, 2)
 PRODUCTS(f16, floats, LH_DTYPE_F16, 4, 2)
 PRODUCTS(bf16, floats, LH_DTYPE_BF16, 4, 2)
 
+static const product_kernel *kernel_for(lh_dtype dtype) {
+    switch (dtype) {
+    case LH_DTYPE_F32:
+        return &f32;
+    case LH_DTYPE_F16:
+        return &f16;
+    case LH_DTYPE_BF16:
+        return &bf16;
+    case LH_DTYPE_Q4_0:
+        return &q4_0;
+    case LH_DTYPE_Q4_1:
+        return &q4_1;
+    case LH_DTYPE_Q5_0:
+        return &q5_0;
+    case LH_DTYPE_Q5_1:
+        return &q5_1;
+    case LH_DTYPE_Q8_0:
+        return &q8_0;
+    case LH_DTYPE_Q2_K:
+        return &q2_k;
+    case LH_DTYPE_Q3_K:
+        return &q3_k;
+    case LH_DTYPE_Q4_K:
+        return &q4_k;
+    case LH_DTYPE_Q5_K:
+        return &q5_k;
+    case LH_DTYPE_Q6_K:
+        return &q6_k;
+    case LH_DTYPE_IQ4_NL:
+        return &iq4_nl;
+    }
+    return NULL;
+}
+
 void lh_avx512_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
                       lh_span out) {
-    const product_kernel *kernel = w->dtype == LH_DTYPE_Q4_0   ? &q4_0
-                                   : w->dtype == LH_DTYPE_Q4_1 ? &q4_1
-                                   : w->dtype == LH_DTYPE_Q8_0 ? &q8_0
-                                   : w->dtype == LH_DTYPE_F16  ? &f16
-                                   : w->dtype == LH_DTYPE_BF16 ? &bf16
-                                                               : &f32;
-    multiply(kernel, y, y_stride, x, w, in, out);
+    multiply(kernel_for(w->dtype), y, y_stride, x, w, in, out);
 }
 #endif

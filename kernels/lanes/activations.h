@@ -16,6 +16,7 @@ LANES_INLINE void quantize_block(lh_q8_block *block, f32x16 a, f32x16 b) {
         a = b = lanes_set(0);
     block->d = amax / 127.0f;
     block->sum = (float)lanes_round_to_int8(block->q, lanes_mul(a, factor), lanes_mul(b, factor));
+    lanes_pair_sums(block->pairs, block->bias, block->q, -32, -128);
 }
 
 static void pack_quantized_row(lh_q8_block *block, lh_span columns, const float *x, const float *gain) {

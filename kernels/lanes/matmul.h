@@ -6,7 +6,13 @@
  * and 1. One or two rows take several output tiles at once, to have enough independent chains and streams
  * from memory. Meanwhile the first rows ask for the tile that comes next, block by block: the processor's own
  * prefetching does not look that far ahead, and a step of few rows would wait for memory at each tile, as long as
- * it computes with it. */
+ * it computes with it.
+ *
+ * So many rows as the second cache holds pass over all tiles, then the next ones: else each tile would bring all of x
+ * from farther away.
+ *
+ * Where taking weights apart is dear, many rows meet those that were taken apart once: a panel of a few blocks of a
+ * tile, its quants in bytes and its scales ready, stays in the first cache while all rows pass. */
 #pragma once
 
 #include "kernels/lanes/functions.h"
@@ -18,11 +24,14 @@
 typedef struct product {
     float *y; /* row 0, first output */
     size_t y_stride;
-    const void *x;    /* row 0, first input of the span: lh_q8_block or float */
-    size_t x_stride;  /* in elements of x */
-    const uint8_t *w; /* quants or values at the first input of the span; the next tile is w + tile_bytes */
-    const uint8_t *scales;
+    const void *x;   /* row 0, first input of the span: lh_q8_block or float */
+    size_t x_stride; /* in elements of x */
+    const uint8_t
+        *w; /* quants or values at the first input of the span, the next tile is w + tile_bytes; or a panel */
+    const uint8_t *subscales; /* of the first block; K types */
+    const uint8_t *scales;    /* those that the first block shares; NULL for floats */
     size_t tile_bytes;
+    uint32_t first;   /* block among those that share `scales` */
     uint32_t count;   /* inputs of the span, or blocks of 32 */
     uint32_t outputs; /* of the last tile: 1 .. 16 */
     const uint8_t *ahead;
@@ -42,6 +51,18 @@ LANES_INLINE void fetch_ahead(const product *p, uint32_t block) {
 
 typedef void product_function(const product *p);
 
+/* Blocks of one tile taken apart: 8 groups of bytes each, and vectors of 16 floats or words that their set defines.
+ * More blocks are fewer visits of y, fewer leave the first cache (32 KiB) to the rows: 16 measured best of 8 to 32. */
+#define PANEL_BLOCKS 16u
+#define PANEL_SCALES 6u
+typedef struct quant_panel {
+    _Alignas(64) uint8_t quants[PANEL_BLOCKS][LH_BLOCK * LH_LANES];
+    float scales[PANEL_BLOCKS][PANEL_SCALES][LH_LANES];
+} quant_panel;
+
+/* Takes the p->count (at most PANEL_BLOCKS) blocks of one tile apart. */
+typedef void unpack_function(quant_panel *panel, const product *p);
+
 /* The functions for one weight type: by rows - 1; `wide` are those that take `wide_tiles` tiles of outputs at
  * once, NULL where there is none. */
 #define PRODUCT_ROWS_MAX 8
@@ -50,11 +71,14 @@ typedef struct product_kernel {
     product_function *narrow[PRODUCT_ROWS_MAX];
     product_function *wide[PRODUCT_ROWS_MAX];
     uint32_t wide_tiles[PRODUCT_ROWS_MAX];
+    unpack_function *unpack;             /* NULL: no panels */
+    product_function *const *from_panel; /* by rows - 1, up to rows_max */
+    uint32_t panel_rows_min;
 } product_kernel;
 
-/* p.ahead_bytes: of all that comes next. */
-static void multiply_rows(const product_kernel *kernel, product p, uint32_t rows, uint32_t tiles) {
-    uint32_t row_tiles = (rows + kernel->rows_max - 1) / kernel->rows_max;
+/* `functions` by rows - 1. p.ahead_bytes: of all that comes next. */
+static void multiply_rows(product_function *const *functions, uint32_t rows_max, product p, uint32_t rows) {
+    uint32_t row_tiles = (rows + rows_max - 1) / rows_max;
     uint32_t ahead_tiles = row_tiles < AHEAD_ROW_TILES_MAX ? row_tiles : AHEAD_ROW_TILES_MAX;
     p.ahead_bytes /= ahead_tiles * p.count;
     size_t x_bytes = p.scales != NULL ? sizeof(lh_q8_block) : sizeof(float);
@@ -64,10 +88,79 @@ static void multiply_rows(const product_kernel *kernel, product p, uint32_t rows
         uint32_t count = (rows - row) / (row_tiles - i);
         p.y = y + row * p.y_stride;
         p.x = x + row * p.x_stride * x_bytes;
-        (tiles > 1 ? kernel->wide : kernel->narrow)[count - 1](&p);
+        functions[count - 1](&p);
         p.ahead += p.ahead_bytes * p.count;
         p.ahead_bytes = i + 1 < ahead_tiles ? p.ahead_bytes : 0;
         row += count;
+    }
+}
+
+/* All rows with one tile, panel by panel. p.ahead: what comes after the tile, or its own begin where nothing does. */
+static void multiply_panels(const product_kernel *kernel, product p, const lh_tile_layout *layout,
+                            uint32_t rows) {
+    quant_panel panel;
+    for (uint32_t b = 0; b < p.count; b += PANEL_BLOCKS) {
+        product part = p;
+        part.count = p.count - b < PANEL_BLOCKS ? p.count - b : PANEL_BLOCKS;
+        part.w += (size_t)b * layout->quant_bytes;
+        part.subscales += (size_t)b * layout->subscale_bytes;
+        part.scales += (size_t)((p.first + b) / layout->sharing) * layout->scale_bytes;
+        part.first = (p.first + b) % layout->sharing;
+        kernel->unpack(&panel, &part);
+        if (b + PANEL_BLOCKS < p.count)
+            part.ahead = part.w + PANEL_BLOCKS * layout->quant_bytes;
+        part.ahead_bytes = (size_t)part.count * layout->quant_bytes;
+        part.w = (const uint8_t *)&panel;
+        part.x = (const lh_q8_block *)p.x + b;
+        multiply_rows(kernel->from_panel, kernel->rows_max, part, rows);
+    }
+}
+
+/* Bytes of x that pass over the tiles at once, and the least rows, a multiple of any register tile's. */
+#define ROWS_BYTES 262144u
+#define ROWS_MIN   24u
+
+/* Some rows with all tiles. */
+static void multiply_some(const product_kernel *kernel, float *y, size_t y_stride, const lh_activations *x,
+                          const lh_matrix *w, lh_span in, lh_span out) {
+    lh_tile_layout layout = lh_tile_layout_for(w->dtype, w->inputs);
+    product p = {.y_stride = y_stride, .tile_bytes = layout.tile_bytes};
+    size_t w_offset, subscales_offset = 0, scales_offset = 0;
+    if (x->kind == LH_ACTIVATION_Q8) {
+        uint32_t block = in.begin / LH_BLOCK;
+        p.x = lh_activations_block(x, 0, block);
+        p.x_stride = x->width / LH_BLOCK;
+        p.count = (in.end - in.begin) / LH_BLOCK;
+        p.first = block % layout.sharing;
+        w_offset = (size_t)block * layout.quant_bytes;
+        subscales_offset = layout.subscales_offset + (size_t)block * layout.subscale_bytes;
+        scales_offset = layout.scales_offset + (size_t)(block / layout.sharing) * layout.scale_bytes;
+    } else {
+        p.x = lh_activations_value(x, 0, in.begin);
+        p.x_stride = x->width;
+        p.count = in.end - in.begin;
+        w_offset = (size_t)in.begin * layout.column_bytes;
+    }
+    bool panels = kernel->unpack != NULL && x->rows >= kernel->panel_rows_min;
+    uint32_t wide = x->rows <= kernel->rows_max && !panels ? kernel->wide_tiles[x->rows - 1] : 0;
+    for (uint32_t output = out.begin; output < out.end;) {
+        const uint8_t *tile = lh_matrix_tile(w, &layout, output);
+        uint32_t left = (out.end - output + LH_LANES - 1) / LH_LANES,
+                 tiles = wide > 0 && left >= wide ? wide : 1;
+        p.y = y + output;
+        p.w = tile + w_offset;
+        p.subscales = tile + subscales_offset;
+        p.scales = x->kind == LH_ACTIVATION_Q8 ? tile + scales_offset : NULL;
+        p.outputs = tiles == left ? (out.end - output - 1) % LH_LANES + 1 : LH_LANES;
+        output += tiles * LH_LANES;
+        if (panels) {
+            p.ahead = output < out.end ? p.w + layout.tile_bytes : p.w;
+            multiply_panels(kernel, p, &layout, x->rows);
+            continue;
+        }
+        p.ahead = tile + tiles * layout.tile_bytes;
+        p.ahead_bytes = output < out.end && x->rows >= AHEAD_ROWS_MIN ? tiles * layout.tile_bytes : 0;
+        multiply_rows(tiles > 1 ? kernel->wide : kernel->narrow, kernel->rows_max, p, x->rows);
     }
 }
 
@@ -80,35 +173,14 @@ static void multiply(const product_kernel *kernel, float *y, size_t y_stride, co
     assert(out.end % LH_LANES == 0 || out.end == w->outputs);
     if (x->rows == 0 || in.begin >= in.end)
         return;
-    lh_tile_layout layout = lh_tile_layout_for(w->dtype, w->inputs);
-    product p = {.y_stride = y_stride, .tile_bytes = layout.tile_bytes};
-    size_t w_offset, scales_offset = 0;
-    if (x->kind == LH_ACTIVATION_Q8) {
-        uint32_t block = in.begin / LH_BLOCK;
-        p.x = lh_activations_block(x, 0, block);
-        p.x_stride = x->width / LH_BLOCK;
-        p.count = (in.end - in.begin) / LH_BLOCK;
-        w_offset = (size_t)block * layout.quant_bytes;
-        scales_offset = layout.scales_offset + (size_t)block * layout.scale_bytes;
-    } else {
-        p.x = lh_activations_value(x, 0, in.begin);
-        p.x_stride = x->width;
-        p.count = in.end - in.begin;
-        w_offset = (size_t)in.begin * layout.column_bytes;
-    }
-    uint32_t wide = x->rows <= kernel->rows_max ? kernel->wide_tiles[x->rows - 1] : 0;
-    for (uint32_t output = out.begin; output < out.end;) {
-        const uint8_t *tile = lh_matrix_tile(w, &layout, output);
-        uint32_t left = (out.end - output + LH_LANES - 1) / LH_LANES,
-                 tiles = wide > 0 && left >= wide ? wide : 1;
-        p.y = y + output;
-        p.w = tile + w_offset;
-        p.scales = x->kind == LH_ACTIVATION_Q8 ? tile + scales_offset : NULL;
-        p.outputs = tiles == left ? (out.end - output - 1) % LH_LANES + 1 : LH_LANES;
-        output += tiles * LH_LANES;
-        p.ahead = tile + tiles * layout.tile_bytes;
-        p.ahead_bytes = output < out.end && x->rows >= AHEAD_ROWS_MIN ? tiles * layout.tile_bytes : 0;
-        multiply_rows(kernel, p, x->rows, tiles);
+    size_t row_bytes = lh_activations_bytes(x->kind, 1, x->width);
+    uint32_t at_once = (uint32_t)(ROWS_BYTES / row_bytes) / ROWS_MIN * ROWS_MIN;
+    if (at_once < ROWS_MIN)
+        at_once = ROWS_MIN;
+    for (uint32_t row = 0; row < x->rows; row += at_once) {
+        uint32_t rows = x->rows - row < at_once ? x->rows - row : at_once;
+        lh_activations some = {x->kind, rows, x->width, (char *)x->data + row * row_bytes};
+        multiply_some(kernel, y + row * y_stride, y_stride, &some, w, in, out);
     }
 }
 

@@ -201,6 +201,20 @@ LANES_INLINE int32_t lanes_round_to_int8(int8_t *q, f32x16 a, f32x16 b) {
     return vaddvq_s32(vaddq_s32(lanes_round16_to_int8(q, a), lanes_round16_to_int8(q + 16, b)));
 }
 
+/* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`, and of all
+ * times `half_factor`; exact where they fit. */
+LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[2], const int8_t *q, int16_t pair_factor,
+                                  int16_t half_factor) {
+    int16x8_t low = vpaddlq_s8(vld1q_s8(q)), high = vpaddlq_s8(vld1q_s8(q + 16));
+    int16x4_t low_sums = vadd_s16(vget_low_s16(low), vget_high_s16(low));
+    int16x4_t high_sums = vadd_s16(vget_low_s16(high), vget_high_s16(high));
+    /* words 0 and 2 are of the first pairs, 1 and 3 of the second ones */
+    int32x2_t a = vreinterpret_s32_s16(low_sums), b = vreinterpret_s32_s16(high_sums);
+    int16x4_t sums = vadd_s16(vreinterpret_s16_s32(vzip1_s32(a, b)), vreinterpret_s16_s32(vzip2_s32(a, b)));
+    vst1_s16(pairs, vmul_n_s16(sums, pair_factor));
+    vst1_s32(halves, vmul_n_s32(vpaddl_s16(sums), half_factor));
+}
+
 /* a[0] b[0] a[1] b[1] ... a[7] b[7] */
 LANES_INLINE f32x16 lanes_zip(const float *a, const float *b) {
     float32x4_t a0 = vld1q_f32(a), a1 = vld1q_f32(a + 4), b0 = vld1q_f32(b), b1 = vld1q_f32(b + 4);

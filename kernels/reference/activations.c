@@ -8,8 +8,7 @@
 #include <string.h>
 
 lh_activation_kind lh_activation_kind_for(lh_dtype dtype) {
-    return dtype == LH_DTYPE_Q8_0 || dtype == LH_DTYPE_Q4_0 || dtype == LH_DTYPE_Q4_1 ? LH_ACTIVATION_Q8
-                                                                                      : LH_ACTIVATION_F32;
+    return lh_quant_form_for(dtype).low_bits > 0 ? LH_ACTIVATION_Q8 : LH_ACTIVATION_F32;
 }
 
 size_t lh_activations_bytes(lh_activation_kind kind, uint32_t rows, uint32_t width) {
@@ -37,14 +36,19 @@ static float block_amax(const float v[LH_BLOCK]) {
 static void quantize(lh_q8_block *block, const float v[LH_BLOCK]) {
     float amax = block_amax(v), inverse = 127.0f / amax;
     bool usable = inverse > 0 && inverse <= FLT_MAX;
-    int sum = 0;
+    int sums[2][2] = {{0}};
     for (uint32_t k = 0; k < LH_BLOCK; k++) {
         int q = usable ? (int)nearbyintf(v[k] * inverse) : 0;
         block->q[k] = (int8_t)q;
-        sum += q;
+        sums[k / (LH_BLOCK / 2)][k % 4 / 2] += q;
     }
     block->d = amax / 127.0f;
-    block->sum = (float)sum;
+    block->sum = (float)(sums[0][0] + sums[0][1] + sums[1][0] + sums[1][1]);
+    for (uint32_t half = 0; half < 2; half++) {
+        block->bias[half] = -128 * (sums[half][0] + sums[half][1]);
+        for (uint32_t pair = 0; pair < 2; pair++)
+            block->pairs[2 * half + pair] = (int16_t)(-32 * sums[half][pair]);
+    }
 }
 
 static void pack_block(const lh_activations *packed, uint32_t row, uint32_t column, const float *x,

@@ -1,5 +1,6 @@
 /* Weights: from GGML's rows to tiles of 16 outputs (drawn in kernels/layout.h), and one row back. */
 #include "kernels/layout.h"
+#include "kernels/reference/file_blocks.h"
 #include "kernels/reference/reference.h"
 
 #include <assert.h>
@@ -16,17 +17,90 @@ size_t lh_matrix_bytes(lh_dtype dtype, uint32_t outputs, uint32_t inputs) {
     return bytes;
 }
 
-/* One row of a quantized type into lane `lane` of its tile. A block in GGML is d, (m,) and the quants. */
-static void pack_quantized_lane(uint8_t *tile, const lh_tile_layout *layout, const uint8_t *row,
-                                uint32_t blocks, uint32_t lane) {
-    uint32_t quants = layout->quant_bytes / LH_LANES, scales = layout->scale_bytes / LH_LANES;
-    for (uint32_t b = 0; b < blocks; b++, row += scales + quants) {
-        uint8_t *to = tile + (size_t)b * layout->quant_bytes + 4 * lane;
-        for (uint32_t i = 0; i < quants; i += 4)
-            memcpy(to + (size_t)i * LH_LANES, row + scales + i, 4);
-        to = tile + layout->scales_offset + (size_t)b * layout->scale_bytes + 2 * lane;
-        for (uint32_t i = 0; i < scales; i += 2)
-            memcpy(to + (size_t)i * LH_LANES, row + i, 2);
+#define NIBBLES 0x0f0f0f0fu
+#define PAIRS   0x03030303u
+#define BITS    0x01010101u
+
+/* Where word `index` of lane `lane` lies in a part of a block's quants. */
+static size_t word_offset(uint32_t index, uint32_t lane) {
+    return ((size_t)index * LH_LANES + lane) * sizeof(uint32_t);
+}
+
+static void store_word(uint8_t *part, uint32_t index, uint32_t lane, uint32_t word) {
+    memcpy(part + word_offset(index, lane), &word, sizeof word);
+}
+
+static uint32_t load_word(const uint8_t *part, uint32_t index, uint32_t lane) {
+    uint32_t word;
+    memcpy(&word, part + word_offset(index, lane), sizeof word);
+    return word;
+}
+
+/* Bits `from` and the next of all quants, into two planes. */
+static void store_pairs(uint8_t *part, uint32_t lane, const uint32_t groups[8], uint32_t from) {
+    for (uint32_t plane = 0; plane < 2; plane++) {
+        uint32_t word = 0;
+        for (uint32_t g = 0; g < 4; g++)
+            word |= (groups[4 * plane + g] >> from & PAIRS) << 2 * g;
+        store_word(part, plane, lane, word);
+    }
+}
+
+static void store_bits(uint8_t *part, uint32_t lane, const uint32_t groups[8], uint32_t from) {
+    uint32_t word = 0;
+    for (uint32_t g = 0; g < 8; g++)
+        word |= (groups[g] >> from & BITS) << g;
+    store_word(part, 0, lane, word);
+}
+
+static void store_quants(uint8_t *quants, uint32_t lane, const lh_quant_form *form,
+                         const uint32_t groups[8]) {
+    if (form->low_bits == 8)
+        for (uint32_t g = 0; g < 8; g++)
+            store_word(quants, g, lane, groups[g]);
+    else if (form->low_bits == 4)
+        for (uint32_t g = 0; g < 4; g++)
+            store_word(quants, g, lane, (groups[g] & NIBBLES) | (groups[g + 4] & NIBBLES) << 4);
+    else
+        store_pairs(quants, lane, groups, 0);
+    uint8_t *high = quants + (size_t)LH_BLOCK / 8 * form->low_bits * LH_LANES;
+    if (form->high_bits == 2)
+        store_pairs(high, lane, groups, form->low_bits);
+    else if (form->high_bits == 1)
+        store_bits(high, lane, groups, form->low_bits);
+}
+
+/* The quants of group g, low and high bits together. */
+static uint32_t load_quants(const uint8_t *quants, uint32_t lane, const lh_quant_form *form, uint32_t g) {
+    const uint8_t *high = quants + (size_t)LH_BLOCK / 8 * form->low_bits * LH_LANES;
+    uint32_t word;
+    if (form->low_bits == 8)
+        word = load_word(quants, g, lane);
+    else if (form->low_bits == 4)
+        word = load_word(quants, g % 4, lane) >> g / 4 * 4 & NIBBLES;
+    else
+        word = load_word(quants, g / 4, lane) >> g % 4 * 2 & PAIRS;
+    if (form->high_bits == 2)
+        word |= (load_word(high, g / 4, lane) >> g % 4 * 2 & PAIRS) << form->low_bits;
+    else if (form->high_bits == 1)
+        word |= (load_word(high, 0, lane) >> g & BITS) << form->low_bits;
+    return word;
+}
+
+/* One row of a quantized type into lane `lane` of its tile. */
+static void pack_quantized_lane(uint8_t *tile, const lh_matrix *matrix, const lh_tile_layout *layout,
+                                const uint8_t *row, uint32_t lane) {
+    lh_quant_form form = lh_quant_form_for(matrix->dtype);
+    for (uint32_t b = 0; b < matrix->inputs / LH_BLOCK; b++) {
+        lh_file_block block;
+        lh_file_block_read(&block, matrix->dtype, row, b);
+        store_quants(tile + (size_t)b * layout->quant_bytes, lane, &form, block.groups);
+        uint8_t *subscales = tile + layout->subscales_offset + (size_t)b * layout->subscale_bytes;
+        for (uint32_t i = 0; i < form.subscales; i++)
+            subscales[i * LH_LANES + lane] = block.subscales[i];
+        uint8_t *scales = tile + layout->scales_offset + (size_t)(b / form.sharing) * layout->scale_bytes;
+        for (uint32_t i = 0; i < form.scales; i++)
+            memcpy(scales + 2 * ((size_t)i * LH_LANES + lane), &block.scales[i], 2);
     }
 }
 
@@ -49,7 +123,7 @@ void lh_matrix_pack(const lh_matrix *matrix, const void *source, lh_span rows) {
         if (layout.column_bytes > 0)
             pack_float_lane(tile, row, matrix->inputs, lane, layout.column_bytes / LH_LANES);
         else
-            pack_quantized_lane(tile, &layout, row, matrix->inputs / LH_BLOCK, lane);
+            pack_quantized_lane(tile, matrix, &layout, row, lane);
     }
 }
 
@@ -79,21 +153,46 @@ void lh_reference_weights(float *weights, const lh_matrix *w, uint32_t output, l
         weights[k - inputs.begin] = float_at(w->dtype, tile, (size_t)k * LH_LANES + output % LH_LANES);
 }
 
+bool lh_reference_has_minimum(lh_dtype dtype) {
+    return lh_quant_form_for(dtype).scales == 2;
+}
+
+/* scale[], minimum[] and their parts of d and m, which come as the file has them. */
+static void apply_scales(lh_reference_block *block, lh_dtype dtype, const uint8_t bytes[2]) {
+    for (uint32_t half = 0; half < 2; half++) {
+        block->scale[half] = dtype == LH_DTYPE_Q2_K                             ? bytes[half] & 15
+                             : dtype == LH_DTYPE_Q3_K || dtype == LH_DTYPE_Q6_K ? (int8_t)bytes[half]
+                                                                                : 1;
+        block->minimum[half] = dtype == LH_DTYPE_Q2_K ? bytes[half] >> 4 : lh_reference_has_minimum(dtype);
+    }
+    if (dtype == LH_DTYPE_Q2_K) {
+        block->m = -block->m;
+    } else if (dtype == LH_DTYPE_Q4_K || dtype == LH_DTYPE_Q5_K) {
+        block->d *= (float)bytes[0];
+        block->m = -(block->m * (float)bytes[1]);
+    }
+}
+
 void lh_reference_quants(lh_reference_block *block, const lh_matrix *w, uint32_t output, uint32_t index) {
+    static const int8_t iq4_nl[16] = {LH_IQ4_NL_VALUES};
     lh_tile_layout layout = lh_tile_layout_for(w->dtype, w->inputs);
+    lh_quant_form form = lh_quant_form_for(w->dtype);
     const uint8_t *tile = lh_matrix_tile(w, &layout, output);
     const uint8_t *quants = tile + (size_t)index * layout.quant_bytes;
-    const uint8_t *scales = tile + layout.scales_offset + (size_t)index * layout.scale_bytes;
+    const uint8_t *subscales = tile + layout.subscales_offset + (size_t)index * layout.subscale_bytes;
+    const uint8_t *scales = tile + layout.scales_offset + (size_t)(index / form.sharing) * layout.scale_bytes;
     uint32_t lane = output % LH_LANES;
+    uint8_t bytes[2] = {0};
+    for (uint32_t i = 0; i < form.subscales; i++)
+        bytes[i] = subscales[i * LH_LANES + lane];
     block->d = lh_reference_widen_f16(half_at(scales, lane));
-    block->m = w->dtype == LH_DTYPE_Q4_1 ? lh_reference_widen_f16(half_at(scales, LH_LANES + lane)) : 0;
+    block->m = form.scales == 2 ? lh_reference_widen_f16(half_at(scales, LH_LANES + lane)) : 0;
+    apply_scales(block, w->dtype, bytes);
     for (uint32_t k = 0; k < LH_BLOCK; k++) {
-        uint32_t of_group = k % (layout.quant_bytes / LH_LANES);
-        uint8_t byte = quants[(of_group / 4 * LH_LANES + lane) * 4 + of_group % 4];
-        if (w->dtype == LH_DTYPE_Q8_0)
-            block->q[k] = (int8_t)byte;
-        else
-            block->q[k] = (k < LH_BLOCK / 2 ? byte & 15 : byte >> 4) - (w->dtype == LH_DTYPE_Q4_0 ? 8 : 0);
+        uint8_t byte = (uint8_t)(load_quants(quants, lane, &form, k / 4) >> k % 4 * 8);
+        block->q[k] = w->dtype == LH_DTYPE_Q8_0     ? (int8_t)byte
+                      : w->dtype == LH_DTYPE_IQ4_NL ? iq4_nl[byte]
+                                                    : byte - (int32_t)form.offset;
     }
 }
 
@@ -103,11 +202,14 @@ void lh_matrix_row(const lh_matrix *matrix, uint32_t row, float *y) {
         lh_reference_weights(y, matrix, row, (lh_span){0, matrix->inputs});
         return;
     }
+    bool has_minimum = lh_reference_has_minimum(matrix->dtype);
     for (uint32_t b = 0; b < matrix->inputs / LH_BLOCK; b++, y += LH_BLOCK) {
         lh_reference_block block;
         lh_reference_quants(&block, matrix, row, b);
-        for (uint32_t k = 0; k < LH_BLOCK; k++)
-            y[k] = matrix->dtype == LH_DTYPE_Q4_1 ? fmaf(block.d, (float)block.q[k], block.m)
-                                                  : block.d * (float)block.q[k];
+        for (uint32_t k = 0; k < LH_BLOCK; k++) {
+            uint32_t half = k / (LH_BLOCK / 2);
+            float d = block.d * (float)block.scale[half], q = (float)block.q[k];
+            y[k] = has_minimum ? fmaf(d, q, block.m * (float)block.minimum[half]) : d * q;
+        }
     }
 }

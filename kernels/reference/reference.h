@@ -9,12 +9,14 @@ float lh_reference_widen_f16(uint16_t half);
 uint16_t lh_reference_round_f16(float value);
 /* Weights of output `output` at `inputs`, widened; float types. */
 void lh_reference_weights(float *weights, const lh_matrix *w, uint32_t output, lh_span inputs);
-/* Block `index` of output `output`; quantized types. Q4_0: q less 8; m is 0 but for Q4_1. */
+/* Block `index` of output `output`; quantized types, with the words of kernels.h's `matmul`. */
 typedef struct lh_reference_block {
     float d, m;
+    int32_t scale[2], minimum[2]; /* minimum: 0 for types without */
     int32_t q[32];
 } lh_reference_block;
 void lh_reference_quants(lh_reference_block *block, const lh_matrix *w, uint32_t output, uint32_t index);
+bool lh_reference_has_minimum(lh_dtype dtype);
 /* The tree of kernels.h over 16 lanes. */
 float lh_reference_lane_sum(const float lanes[LH_LANES]);
 

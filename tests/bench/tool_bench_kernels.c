@@ -1,8 +1,9 @@
 /* Times the kernels of each instruction set beside what the core can do, measured in the same run:
  * multiply-adds from registers (float, and int8 dot products) and reading memory once.
  *
- *   bench_kernels [ISA] [milliseconds per figure]
+ *   bench_kernels [ISA | all] [milliseconds per figure] [TYPE ...]
  *
+ * With types only their products, else all kernels.
  * One thread; the best of the time given. Fraction: of the dot peak (quantized), the fma peak (floats,
  * attention) or the read rate, whichever is the greater: the nearer bound. */
 #include "kernels/kernels.h"
@@ -269,10 +270,29 @@ static void bench_panels(const lh_kernels *kernels, const machine *m) {
     free(p.halves);
 }
 
+/* One row from memory and from the cache, then the ways through the row tiles. */
+static void bench_products(const lh_kernels *kernels, const machine *m, lh_dtype dtype) {
+    static const uint32_t shapes[][2] = {{576, 1536}, {2048, 2048}};
+    static const uint32_t rows[] = {1, 2, 3, 4, 6, 8, 9, 12, 16, 24, 32, 64, 512};
+    for (size_t s = 0; s < 2; s++) {
+        bench_product(kernels, m, dtype, shapes[s][0], shapes[s][1], 1, true);
+        for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
+            bench_product(kernels, m, dtype, shapes[s][0], shapes[s][1], rows[r], false);
+    }
+}
+
+static bool is_named(lh_dtype dtype, char **names) {
+    while (*names != NULL)
+        if (strcmp(lh_dtype_lookup((uint32_t)dtype)->name, *names++) == 0)
+            return true;
+    return false;
+}
+
 int main(int argc, char **argv) {
-    static const lh_dtype dtypes[] = {LH_DTYPE_Q4_1, LH_DTYPE_Q4_0, LH_DTYPE_Q8_0,
-                                      LH_DTYPE_F16,  LH_DTYPE_BF16, LH_DTYPE_F32};
-    static const uint32_t shapes[][2] = {{576, 1536}, {2048, 2048}}, rows[] = {1, 2, 3, 4, 5, 8, 9, 64};
+    static const lh_dtype dtypes[] = {LH_DTYPE_Q4_1, LH_DTYPE_Q4_0, LH_DTYPE_Q5_0,   LH_DTYPE_Q5_1,
+                                      LH_DTYPE_Q8_0, LH_DTYPE_Q4_K, LH_DTYPE_Q5_K,   LH_DTYPE_Q6_K,
+                                      LH_DTYPE_Q3_K, LH_DTYPE_Q2_K, LH_DTYPE_IQ4_NL, LH_DTYPE_F16,
+                                      LH_DTYPE_BF16, LH_DTYPE_F32};
     if (argc > 2)
         time_limit_s = atof(argv[2]) * 1e-3;
     for (size_t set = 1; lh_kernels_at(set) != NULL; set++) {
@@ -283,11 +303,10 @@ int main(int argc, char **argv) {
         printf("%s: fma %.1f GMAC/s, int8 dot %.1f GMAC/s, memory read %.1f GB/s\n", kernels->name,
                m.fma_per_s * 1e-9, m.dot_per_s * 1e-9, m.read_per_s * 1e-9);
         for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++)
-            for (size_t s = 0; s < 2; s++) {
-                bench_product(kernels, &m, dtypes[d], shapes[s][0], shapes[s][1], 1, true);
-                for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
-                    bench_product(kernels, &m, dtypes[d], shapes[s][0], shapes[s][1], rows[r], false);
-            }
+            if (argc <= 3 || is_named(dtypes[d], argv + 3))
+                bench_products(kernels, &m, dtypes[d]);
+        if (argc > 3)
+            continue;
         bench_attention(kernels, &m, 3, 1023, 1);
         bench_attention(kernels, &m, 3, 0, 64);
         bench_attention(kernels, &m, 3, 1024, 64);

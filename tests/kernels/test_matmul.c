@@ -1,6 +1,7 @@
 /* Matrix products: the reference against an independent spelling of the contract, each fast set against the
  * reference bit for bit, and spans against the whole. */
 #include "tests/kernels/support/arrays.h"
+#include "tests/kernels/support/file_quants.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,9 +13,11 @@
 
 #include <cmocka.h>
 
-static const lh_dtype dtypes[] = {LH_DTYPE_F32,  LH_DTYPE_F16,  LH_DTYPE_BF16,
-                                  LH_DTYPE_Q8_0, LH_DTYPE_Q4_0, LH_DTYPE_Q4_1};
-#define DTYPES (sizeof dtypes / sizeof dtypes[0])
+/* A width of about `columns` that the type allows: whole blocks of it. */
+static uint32_t width_near(lh_dtype dtype, uint32_t columns) {
+    uint32_t unit = test_dtype_unit(dtype);
+    return (columns + unit - 1) / unit * unit;
+}
 
 /* A product with all its arrays. */
 typedef struct problem {
@@ -59,46 +62,36 @@ static float *product_by(const lh_kernels *kernels, const problem *p) {
     return y;
 }
 
-static float half_value(const uint8_t *bytes) {
-    uint16_t half;
-    float value;
-    memcpy(&half, bytes, 2);
-    lh_kernels_at(0)->f32_from_f16(&value, &half, 1);
-    return value;
-}
-
 /* One output as kernels.h spells it, from the file's bytes and the floats themselves. */
 static float spelled_out(const problem *p, uint32_t row, uint32_t output) {
     float y = p->seed[row * p->y_stride + output];
     const float *x = p->x + (size_t)row * p->inputs;
     if (lh_activation_kind_for(p->dtype) == LH_ACTIVATION_F32) {
-        float weights[512];
+        float weights[288];
         lh_matrix_row(&p->w, output, weights); /* test_pack.c holds it to GGML's definition */
         for (uint32_t k = 0; k < p->inputs; k++)
             y = fmaf(weights[k], x[k], y);
         return y;
     }
-    uint32_t block_bytes = lh_dtype_lookup((uint32_t)p->dtype)->block_bytes, blocks = p->inputs / 32;
-    const uint8_t *block = p->source + (size_t)output * blocks * block_bytes;
-    for (uint32_t b = 0; b < blocks; b++, x += 32, block += block_bytes) {
+    const lh_dtype_info *info = lh_dtype_lookup((uint32_t)p->dtype);
+    const uint8_t *weights = p->source + output * lh_dtype_bytes(info, p->inputs);
+    for (uint32_t b = 0; b < p->inputs / 32; b++, x += 32) {
         float amax = 0;
         for (int k = 0; k < 32; k++)
             amax = fmaxf(amax, fabsf(x[k]));
         float inverse = 127 / amax, dx = amax / 127;
-        int dot = 0, sum = 0;
-        for (int k = 0; k < 32; k++) {
-            int q = amax > 0 ? (int)lrintf(x[k] * inverse) : 0, w;
-            const uint8_t *nibbles = block + (p->dtype == LH_DTYPE_Q4_1 ? 4 : 2);
-            if (p->dtype == LH_DTYPE_Q8_0)
-                w = (int8_t)block[2 + k];
-            else
-                w = (k < 16 ? nibbles[k] & 15 : nibbles[k - 16] >> 4) - (p->dtype == LH_DTYPE_Q4_0 ? 8 : 0);
-            dot += w * q;
-            sum += q;
+        file_quant w = {0};
+        int i = 0, j = 0;
+        for (unsigned k = 0; k < 32; k++) {
+            int q = amax > 0 ? (int)lrintf(x[k] * inverse) : 0;
+            w = file_quant_at(p->dtype, weights, 32 * b + k);
+            i += w.scale * w.q * q;
+            j += w.minimum * q;
         }
-        y = fmaf((float)dot, half_value(block) * dx, y);
-        if (p->dtype == LH_DTYPE_Q4_1)
-            y = fmaf((float)sum, half_value(block + 2) * dx, y);
+        if (w.has_minimum)
+            y = fmaf(fmaf((float)i, w.d, (float)j * w.m), dx, y);
+        else
+            y = fmaf((float)i, w.d * dx, y);
     }
     return y;
 }
@@ -106,14 +99,15 @@ static float spelled_out(const problem *p, uint32_t row, uint32_t output) {
 static void test_reference_is_the_contract(void **state) {
     (void)state;
     test_random random = {3};
-    for (size_t d = 0; d < DTYPES; d++) {
-        problem p = make_problem(&random, dtypes[d], 3, 21, 192);
+    for (size_t d = 0; d < TEST_DTYPES; d++) {
+        lh_dtype dtype = test_dtypes[d];
+        problem p = make_problem(&random, dtype, 3, 21, width_near(dtype, 288));
         float *y = product_by(lh_kernels_at(0), &p);
         for (uint32_t row = 0; row < p.rows; row++)
             for (uint32_t o = 0; o < p.y_stride; o++) {
                 float expected = o < p.outputs ? spelled_out(&p, row, o) : p.seed[row * p.y_stride + o];
                 assert_same_floats(&y[row * p.y_stride + o], &expected, 1,
-                                   lh_dtype_lookup((uint32_t)dtypes[d])->name);
+                                   lh_dtype_lookup((uint32_t)dtype)->name);
             }
         free(y);
         free_problem(&p);
@@ -133,9 +127,10 @@ static void check_against_reference(const lh_kernels *fast, const problem *p) {
 static void check_row_counts(const lh_kernels *fast, void *context) {
     (void)context;
     test_random random = {4};
-    for (size_t d = 0; d < DTYPES; d++)
+    for (size_t d = 0; d < TEST_DTYPES; d++)
         for (uint32_t rows = 1; rows <= 20; rows++) {
-            problem p = make_problem(&random, dtypes[d], rows, random_between(&random, 1, 150), 96);
+            problem p = make_problem(&random, test_dtypes[d], rows, random_between(&random, 1, 150),
+                                     width_near(test_dtypes[d], 96));
             check_against_reference(fast, &p);
             free_problem(&p);
         }
@@ -149,10 +144,9 @@ static void test_any_number_of_rows(void **state) {
 static void check_random_shapes(const lh_kernels *fast, void *context) {
     (void)context;
     test_random random = {5};
-    for (int i = 0; i < 120; i++) {
-        lh_dtype dtype = dtypes[random_between(&random, 0, DTYPES - 1)];
-        bool any_width = lh_activation_kind_for(dtype) == LH_ACTIVATION_F32;
-        uint32_t inputs = any_width ? random_between(&random, 1, 300) : 32 * random_between(&random, 1, 12);
+    for (int i = 0; i < 200; i++) {
+        lh_dtype dtype = test_dtypes[random_between(&random, 0, TEST_DTYPES - 1)];
+        uint32_t inputs = width_near(dtype, random_between(&random, 1, 600));
         problem p = make_problem(&random, dtype, random_between(&random, 1, 40),
                                  random_between(&random, 1, 200), inputs);
         check_against_reference(fast, &p);
@@ -170,18 +164,20 @@ static void check_extremes(const lh_kernels *fast, void *context) {
     (void)context;
     static const uint8_t fills[] = {0x00, 0x7f, 0x80, 0x81, 0xff, 0xf0, 0x0f};
     test_random random = {6};
-    for (size_t d = 3; d < DTYPES; d++)
+    for (size_t d = TEST_FLOAT_DTYPES; d < TEST_DTYPES; d++)
         for (size_t f = 0; f < sizeof fills; f++) {
-            uint32_t rows = 3 + (uint32_t)f;
-            problem p = make_problem(&random, dtypes[d], rows, 32, 64);
-            uint32_t block_bytes = lh_dtype_lookup((uint32_t)dtypes[d])->block_bytes;
-            for (size_t i = 0; i < 32u * 2 * block_bytes; i++)
-                if (i % block_bytes >= block_bytes - (dtypes[d] == LH_DTYPE_Q8_0 ? 32u : 16u))
+            lh_dtype dtype = test_dtypes[d];
+            uint32_t rows = 3 + (uint32_t)f, inputs = width_near(dtype, 64);
+            problem p = make_problem(&random, dtype, rows, 32, inputs);
+            const lh_dtype_info *info = lh_dtype_lookup((uint32_t)dtype);
+            lh_span quants = test_quant_bytes(dtype);
+            for (size_t i = 0; i < lh_dtype_bytes(info, 32ull * inputs); i++)
+                if (i % info->block_bytes >= quants.begin && i % info->block_bytes < quants.end)
                     p.source[i] = fills[f];
             lh_matrix_pack(&p.w, p.source, (lh_span){0, 32});
-            for (size_t i = 0; i < (size_t)rows * 64; i++)
-                p.x[i] = (i / 64) % 3 == 0 ? 1.0f : (i / 64) % 3 == 1 ? -1.0f : i % 2 ? 1.0f : -1.0f;
-            lh_kernels_at(0)->pack_activations(&p.packed, (lh_span){0, 64}, p.x, 64, NULL, NULL);
+            for (size_t i = 0; i < (size_t)rows * inputs; i++)
+                p.x[i] = i / inputs % 3 == 0 ? 1.0f : i / inputs % 3 == 1 ? -1.0f : i % 2 ? 1.0f : -1.0f;
+            lh_kernels_at(0)->pack_activations(&p.packed, (lh_span){0, inputs}, p.x, inputs, NULL, NULL);
             check_against_reference(fast, &p);
             free_problem(&p);
         }
@@ -213,12 +209,10 @@ static void test_spans_give_the_whole(void **state) {
     (void)state;
     test_random random = {7};
     for (size_t set = 0; lh_kernels_at(set) != NULL; set++)
-        for (size_t d = 0; d < DTYPES; d++)
+        for (size_t d = 0; d < TEST_DTYPES; d++)
             for (int i = 0; i < 6; i++) {
-                uint32_t inputs = 32 * random_between(&random, 2, 12);
-                if (lh_activation_kind_for(dtypes[d]) == LH_ACTIVATION_F32)
-                    inputs -= random_between(&random, 0, 31);
-                problem p = make_problem(&random, dtypes[d], random_between(&random, 1, 9),
+                uint32_t inputs = width_near(test_dtypes[d], random_between(&random, 33, 400));
+                problem p = make_problem(&random, test_dtypes[d], random_between(&random, 1, 24),
                                          random_between(&random, 1, 120), inputs);
                 check_split(lh_kernels_at(set), &p, &random);
                 free_problem(&p);

@@ -9,6 +9,40 @@
 
 #include <cmocka.h>
 
+const lh_dtype test_dtypes[] = {LH_DTYPE_F32,  LH_DTYPE_F16,  LH_DTYPE_BF16, LH_DTYPE_Q8_0,   LH_DTYPE_Q4_0,
+                                LH_DTYPE_Q4_1, LH_DTYPE_Q5_0, LH_DTYPE_Q5_1, LH_DTYPE_IQ4_NL, LH_DTYPE_Q2_K,
+                                LH_DTYPE_Q3_K, LH_DTYPE_Q4_K, LH_DTYPE_Q5_K, LH_DTYPE_Q6_K};
+_Static_assert(sizeof test_dtypes / sizeof test_dtypes[0] == TEST_DTYPES, "the header counts them");
+
+uint32_t test_dtype_unit(lh_dtype dtype) {
+    return lh_dtype_lookup((uint32_t)dtype)->block_elements;
+}
+
+/* Where the binary16 scales of a block begin, and how many (`end`) they are. */
+static lh_span scales_of(lh_dtype dtype) {
+    switch (dtype) {
+    case LH_DTYPE_Q4_1:
+    case LH_DTYPE_Q5_1:
+    case LH_DTYPE_Q4_K:
+    case LH_DTYPE_Q5_K:
+        return (lh_span){0, 2};
+    case LH_DTYPE_Q2_K:
+        return (lh_span){80, 2};
+    case LH_DTYPE_Q3_K:
+        return (lh_span){108, 1};
+    case LH_DTYPE_Q6_K:
+        return (lh_span){208, 1};
+    default:
+        return (lh_span){0, 1};
+    }
+}
+
+lh_span test_quant_bytes(lh_dtype dtype) {
+    uint32_t bytes = lh_dtype_lookup((uint32_t)dtype)->block_bytes;
+    lh_span scales = scales_of(dtype);
+    return scales.begin > 0 ? (lh_span){0, scales.begin} : (lh_span){2 * scales.end, bytes};
+}
+
 uint64_t random_bits(test_random *random) {
     uint64_t z = random->state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -66,12 +100,12 @@ uint8_t *random_weights(test_random *random, lh_dtype dtype, uint32_t outputs, u
         } else if (dtype == LH_DTYPE_BF16) {
             memcpy(block, &upper, 2);
         } else {
-            uint32_t scales = dtype == LH_DTYPE_Q4_1 ? 2 : 1;
-            for (uint32_t i = 2 * scales; i < info->block_bytes; i++)
+            for (uint32_t i = 0; i < info->block_bytes; i++)
                 block[i] = (uint8_t)random_bits(random);
-            for (uint32_t i = 0; i < scales; i++) {
+            lh_span scales = info->block_elements > 1 ? scales_of(dtype) : (lh_span){0, 1};
+            for (uint32_t i = 0; i < scales.end; i++) {
                 uint16_t scale = random_scale(random);
-                memcpy(block + 2 * i, &scale, 2);
+                memcpy(block + scales.begin + 2 * i, &scale, 2);
             }
         }
     }

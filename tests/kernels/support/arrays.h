@@ -5,6 +5,13 @@
 
 #include <stdint.h>
 
+/* Every type that we hold; the first TEST_FLOAT_DTYPES are not quantized. */
+extern const lh_dtype test_dtypes[];
+#define TEST_DTYPES       14u
+#define TEST_FLOAT_DTYPES 3u
+/* Elements of a block: `inputs` is a multiple of it. */
+uint32_t test_dtype_unit(lh_dtype dtype);
+
 /* splitmix64: the state is the seed. */
 typedef struct test_random {
     uint64_t state;
@@ -21,6 +28,8 @@ void *test_alloc(size_t bytes);
 float *random_floats(test_random *random, size_t count);
 /* A matrix in GGML's layout with scales of moderate size and any quants. */
 uint8_t *random_weights(test_random *random, lh_dtype dtype, uint32_t outputs, uint32_t inputs);
+/* The bytes of a block of a quantized type from which its quants begin and before which they end. */
+lh_span test_quant_bytes(lh_dtype dtype);
 /* `source` packed; matrix->data is allocated. */
 lh_matrix pack_weights(lh_dtype dtype, uint32_t outputs, uint32_t inputs, const uint8_t *source);
 /* x[rows][width] packed by `kernels`; data is allocated. */

@@ -1,0 +1,143 @@
+/* Taking GGML's blocks apart (ggml-common.h, `block_q4_0` and on, draws them). Four quants at a time: a word
+ * holds those of a group in its bytes, and shifts and masks move them together. */
+#include "kernels/reference/file_blocks.h"
+
+#include <string.h>
+
+#define NIBBLES 0x0f0f0f0fu
+#define PAIRS   0x03030303u
+#define BITS    0x01010101u
+
+static uint32_t word_at(const uint8_t *bytes) {
+    uint32_t word;
+    memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+static void read_scales(lh_file_block *block, const uint8_t *from, uint32_t count) {
+    memcpy(block->scales, from, count * sizeof *block->scales);
+}
+
+/* 16 bytes, inputs 0 .. 15 in the low nibbles and the others in the high ones. */
+static void read_nibbles(lh_file_block *block, const uint8_t *from) {
+    for (uint32_t g = 0; g < 4; g++) {
+        uint32_t word = word_at(from + 4 * g);
+        block->groups[g] = word & NIBBLES;
+        block->groups[g + 4] = word >> 4 & NIBBLES;
+    }
+}
+
+/* One word, input k in its bit k, which is the quant's fifth. */
+static void add_bit_field(lh_file_block *block, const uint8_t *from) {
+    uint32_t field = word_at(from);
+    for (uint32_t g = 0; g < 8; g++) /* the product puts bit j of a nibble at bit 8j */
+        block->groups[g] |= ((field >> 4 * g & 15) * 0x00204081u & BITS) << 4;
+}
+
+/* 32 bytes, input k in byte k, bits from `shift` on; they become bits from `to` on. */
+static void add_plane(lh_file_block *block, const uint8_t *from, uint32_t shift, uint32_t mask, uint32_t to) {
+    for (uint32_t g = 0; g < 8; g++)
+        block->groups[g] |= (word_at(from + 4 * g) >> shift & mask) << to;
+}
+
+/* The 6-bit scale and minimum of block i of 8. */
+static void read_scale_and_minimum(lh_file_block *block, const uint8_t *packed, uint32_t i) {
+    if (i < 4) {
+        block->subscales[0] = packed[i] & 63;
+        block->subscales[1] = packed[i + 4] & 63;
+    } else {
+        block->subscales[0] = (uint8_t)((packed[i + 4] & 15) | (packed[i - 4] >> 6) << 4);
+        block->subscales[1] = (uint8_t)(packed[i + 4] >> 4 | (packed[i] >> 6) << 4);
+    }
+}
+
+/* Blocks of 256, of which `i` of 8 is wanted. */
+
+static void read_q2_k(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    memcpy(block->subscales, from + 2 * i, 2);
+    add_plane(block, from + 16 + i / 4 * 32, i % 4 * 2, PAIRS, 0);
+    read_scales(block, from + 80, 2);
+}
+
+static void read_q3_k(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    const uint8_t *scales = from + 96;
+    for (uint32_t half = 0; half < 2; half++) {
+        uint32_t s = 2 * i + half; /* of 16 */
+        int low = scales[s % 8] >> (s / 8 * 4) & 15, high = scales[8 + s % 4] >> (s / 4 * 2) & 3;
+        block->subscales[half] = (uint8_t)(int8_t)((low | high << 4) - 32);
+    }
+    add_plane(block, from + 32 + i / 4 * 32, i % 4 * 2, PAIRS, 0);
+    add_plane(block, from, i, BITS, 2);
+    read_scales(block, from + 108, 1);
+}
+
+static void read_q4_k(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    read_scales(block, from, 2);
+    read_scale_and_minimum(block, from + 4, i);
+    add_plane(block, from + 16 + i / 2 * 32, i % 2 * 4, NIBBLES, 0);
+}
+
+static void read_q5_k(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    read_scales(block, from, 2);
+    read_scale_and_minimum(block, from + 4, i);
+    add_plane(block, from + 48 + i / 2 * 32, i % 2 * 4, NIBBLES, 0);
+    add_plane(block, from + 16, i, BITS, 4);
+}
+
+static void read_q6_k(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    add_plane(block, from + i / 4 * 64 + i % 2 * 32, i % 4 / 2 * 4, NIBBLES, 0);
+    add_plane(block, from + 128 + i / 4 * 32, i % 4 * 2, PAIRS, 4);
+    memcpy(block->subscales, from + 192 + 2 * i, 2);
+    read_scales(block, from + 208, 1);
+}
+
+void lh_file_block_read(lh_file_block *block, lh_dtype dtype, const uint8_t *row, uint32_t index) {
+    const lh_dtype_info *info = lh_dtype_lookup((uint32_t)dtype);
+    uint32_t blocks = info->block_elements / 32, i = index % blocks;
+    const uint8_t *from = row + (size_t)(index / blocks) * info->block_bytes;
+    *block = (lh_file_block){0};
+    switch (dtype) {
+    case LH_DTYPE_Q4_0:
+    case LH_DTYPE_IQ4_NL:
+        read_scales(block, from, 1);
+        read_nibbles(block, from + 2);
+        break;
+    case LH_DTYPE_Q4_1:
+        read_scales(block, from, 2);
+        read_nibbles(block, from + 4);
+        break;
+    case LH_DTYPE_Q5_0:
+        read_scales(block, from, 1);
+        read_nibbles(block, from + 6);
+        add_bit_field(block, from + 2);
+        break;
+    case LH_DTYPE_Q5_1:
+        read_scales(block, from, 2);
+        read_nibbles(block, from + 8);
+        add_bit_field(block, from + 4);
+        break;
+    case LH_DTYPE_Q8_0:
+        read_scales(block, from, 1);
+        memcpy(block->groups, from + 2, 32);
+        break;
+    case LH_DTYPE_Q2_K:
+        read_q2_k(block, from, i);
+        break;
+    case LH_DTYPE_Q3_K:
+        read_q3_k(block, from, i);
+        break;
+    case LH_DTYPE_Q4_K:
+        read_q4_k(block, from, i);
+        break;
+    case LH_DTYPE_Q5_K:
+        read_q5_k(block, from, i);
+        break;
+    case LH_DTYPE_Q6_K:
+        read_q6_k(block, from, i);
+        break;
+    case LH_DTYPE_F32:
+    case LH_DTYPE_F16:
+    case LH_DTYPE_BF16:
+        break; /* no blocks */
+    }
+}

@@ -1,0 +1,103 @@
+/* After `dequantize_blocks` of gguf's quants.py, one element at a time. */
+#include "tests/kernels/support/file_quants.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+float file_half(const unsigned char *bytes) {
+    int bits = bytes[0] | bytes[1] << 8, exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    double magnitude = exponent == 0 ? ldexp(mantissa, -24) : ldexp(1024 + mantissa, exponent - 25);
+    return (float)(bits & 0x8000 ? -magnitude : magnitude);
+}
+
+/* Element e of 32 in nibbles: the first 16 are the low ones. */
+static int nibble(const unsigned char *bytes, unsigned e) {
+    return e < 16 ? bytes[e] & 15 : bytes[e - 16] >> 4;
+}
+
+static int bit(const unsigned char *bytes, unsigned e) {
+    return bytes[e / 8] >> e % 8 & 1;
+}
+
+/* Types of 32 elements. */
+static file_quant small_block(lh_dtype dtype, const unsigned char *block, unsigned e) {
+    static const int values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    file_quant w = {.scale = 1, .minimum = 1, .d = file_half(block)};
+    switch (dtype) {
+    case LH_DTYPE_Q4_0:
+        w.q = nibble(block + 2, e) - 8;
+        break;
+    case LH_DTYPE_Q5_0:
+        w.q = nibble(block + 6, e) + 16 * bit(block + 2, e) - 16;
+        break;
+    case LH_DTYPE_Q8_0:
+        w.q = (signed char)block[2 + e];
+        break;
+    case LH_DTYPE_IQ4_NL:
+        w.q = values[nibble(block + 2, e)];
+        break;
+    case LH_DTYPE_Q4_1:
+    case LH_DTYPE_Q5_1:
+        w.has_minimum = 1;
+        w.m = file_half(block + 2);
+        w.q = dtype == LH_DTYPE_Q4_1 ? nibble(block + 4, e) : nibble(block + 8, e) + 16 * bit(block + 4, e);
+        break;
+    default:
+        abort();
+    }
+    return w;
+}
+
+/* The 6-bit scale (which = 0) or minimum (1) of part s of 8, as Q4_K and Q5_K pack them. */
+static int six_bits(const unsigned char *packed, unsigned s, unsigned which) {
+    if (s < 4)
+        return packed[4 * which + s] & 63;
+    return (packed[4 + s] >> 4 * which & 15) + (packed[4 * which + s - 4] >> 6) * 16;
+}
+
+/* Types of 256 elements. */
+static file_quant large_block(lh_dtype dtype, const unsigned char *block, unsigned e) {
+    unsigned part = e / 32, half = e / 16, k = e % 32;
+    file_quant w = {.scale = 1, .minimum = 1};
+    switch (dtype) {
+    case LH_DTYPE_Q2_K:
+        w.has_minimum = 1;
+        w.d = file_half(block + 80);
+        w.m = -file_half(block + 82);
+        w.scale = block[half] & 15;
+        w.minimum = block[half] >> 4;
+        w.q = block[16 + e / 128 * 32 + k] >> part % 4 * 2 & 3;
+        break;
+    case LH_DTYPE_Q3_K:
+        w.d = file_half(block + 108);
+        w.scale = (block[96 + half % 8] >> half / 8 * 4 & 15) +
+                  (block[104 + half % 4] >> half / 4 * 2 & 3) * 16 - 32;
+        w.q = (block[32 + e / 128 * 32 + k] >> part % 4 * 2 & 3) - (block[k] >> part & 1 ? 0 : 4);
+        break;
+    case LH_DTYPE_Q4_K:
+    case LH_DTYPE_Q5_K:
+        w.has_minimum = 1;
+        w.d = file_half(block) * (float)six_bits(block + 4, part, 0);
+        w.m = -(file_half(block + 2) * (float)six_bits(block + 4, part, 1));
+        w.q = block[(dtype == LH_DTYPE_Q4_K ? 16 : 48) + e / 64 * 32 + k] >> part % 2 * 4 & 15;
+        if (dtype == LH_DTYPE_Q5_K)
+            w.q += 16 * (block[16 + k] >> part & 1);
+        break;
+    case LH_DTYPE_Q6_K:
+        w.d = file_half(block + 208);
+        w.scale = (signed char)block[192 + half];
+        w.q = (block[e / 128 * 64 + e % 64] >> e % 128 / 64 * 4 & 15) +
+              16 * (block[128 + e / 128 * 32 + k] >> part % 4 * 2 & 3) - 32;
+        break;
+    default:
+        abort();
+    }
+    return w;
+}
+
+file_quant file_quant_at(lh_dtype dtype, const unsigned char *row, unsigned k) {
+    const lh_dtype_info *info = lh_dtype_lookup((uint32_t)dtype);
+    const unsigned char *block = row + (size_t)(k / info->block_elements) * info->block_bytes;
+    return info->block_elements == 32 ? small_block(dtype, block, k % 32)
+                                      : large_block(dtype, block, k % 256);
+}
