@@ -238,8 +238,11 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     PRODUCT(name##_3, quantized, type, 3, 1)                                                                 \
     PRODUCT(name##_4, quantized, type, 4, 1)                                                                 \
     PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                                   \
-    static const product_kernel name = {                                                                     \
-        4, {name##_1, name##_2, name##_3, name##_4}, {name##_wide_1}, {WIDE_TILES}, __VA_ARGS__};
+    static const product_kernel name = {4,                                                                   \
+                                        {name##_1, name##_2, name##_3, name##_4},                            \
+                                        {name##_wide_1},                                                     \
+                                        {WIDE_TILES},                                                        \
+                                        .panel_rows_min = __VA_ARGS__};
 
 #define FLOATS(name, type)                                                                                   \
     PRODUCT(name##_1, floats, type, 1, 1)                                                                    \
@@ -250,25 +253,23 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     PRODUCT(name##_6, floats, type, 6, 1)                                                                    \
     PRODUCT(name##_wide_1, floats, type, 1, WIDE_TILES)                                                      \
     PRODUCT(name##_wide_2, floats, type, 2, 2)                                                               \
-    static const product_kernel name = {6,                                                                   \
-                                        {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6},        \
-                                        {name##_wide_1, name##_wide_2},                                      \
-                                        {WIDE_TILES, 2},                                                     \
-                                        NULL,                                                                \
-                                        NULL,                                                                \
-                                        0};
+    static const product_kernel name = {                                                                     \
+        .rows_max = 6,                                                                                       \
+        .narrow = {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6},                              \
+        .wide = {name##_wide_1, name##_wide_2},                                                              \
+        .wide_tiles = {WIDE_TILES, 2}};
 
 #define WITH_PANELS(name, type, panels)                                                                      \
     static void name##_unpack(quant_panel *panel, const product *p) {                                        \
         unpack_blocks(panel, p, type);                                                                       \
     }                                                                                                        \
-    QUANTIZED(name, type, name##_unpack, panels, PANEL_ROWS_MIN)
+    QUANTIZED(name, type, PANEL_ROWS_MIN, .unpack = name##_unpack, .from_panel = panels)
 
-QUANTIZED(q4_0, LH_DTYPE_Q4_0, NULL, NULL, 0)
-QUANTIZED(q4_1, LH_DTYPE_Q4_1, NULL, NULL, 0)
-QUANTIZED(q4_k, LH_DTYPE_Q4_K, NULL, NULL, 0)
-QUANTIZED(q8_0, LH_DTYPE_Q8_0, NULL, NULL, 0)
-QUANTIZED(iq4_nl, LH_DTYPE_IQ4_NL, NULL, NULL, 0)
+QUANTIZED(q4_0, LH_DTYPE_Q4_0, 0)
+QUANTIZED(q4_1, LH_DTYPE_Q4_1, 0)
+QUANTIZED(q4_k, LH_DTYPE_Q4_K, 0)
+QUANTIZED(q8_0, LH_DTYPE_Q8_0, 0)
+QUANTIZED(iq4_nl, LH_DTYPE_IQ4_NL, 0)
 PANELS(two_sums, LH_DTYPE_Q5_0)
 PANELS(two_sums_with_minimum, LH_DTYPE_Q5_1)
 PANELS(scaled_halves, LH_DTYPE_Q6_K)

@@ -152,10 +152,10 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     PRODUCT(name##_wide_3, body, type, 3, few)                                                               \
     PRODUCT(name##_wide_4, body, type, 4, few)                                                               \
     static const product_kernel name = {                                                                     \
-        8,                                                                                                   \
-        {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8},                    \
-        {name##_wide_1, name##_wide_2, name##_wide_3, name##_wide_4},                                        \
-        {one, few, few, few}};
+        .rows_max = 8,                                                                                       \
+        .narrow = {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8},          \
+        .wide = {name##_wide_1, name##_wide_2, name##_wide_3, name##_wide_4},                                \
+        .wide_tiles = {one, few, few, few}};
 
 PRODUCTS(q4_0, quantized, LH_DTYPE_Q4_0, 4, 2)
 PRODUCTS(q5_0, quantized, LH_DTYPE_Q5_0, 4, 2)

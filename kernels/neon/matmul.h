@@ -185,10 +185,10 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     PRODUCT(name##_4, quantized, type, 4, 1)                                                                 \
     PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                                   \
     PRODUCT(name##_wide_2, quantized, type, 2, FEW_TILES)                                                    \
-    static const product_kernel name = {QUANTIZED_ROWS_MAX,                                                  \
-                                        {name##_1, name##_2, name##_3, name##_4},                            \
-                                        {name##_wide_1, name##_wide_2},                                      \
-                                        {WIDE_TILES, FEW_TILES}};
+    static const product_kernel name = {.rows_max = QUANTIZED_ROWS_MAX,                                      \
+                                        .narrow = {name##_1, name##_2, name##_3, name##_4},                  \
+                                        .wide = {name##_wide_1, name##_wide_2},                              \
+                                        .wide_tiles = {WIDE_TILES, FEW_TILES}};
 
 #define FLOATS(name, type)                                                                                   \
     PRODUCT(name##_1, floats, type, 1, 1)                                                                    \
@@ -199,10 +199,11 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     PRODUCT(name##_6, floats, type, 6, 1)                                                                    \
     PRODUCT(name##_wide_1, floats, type, 1, WIDE_TILES)                                                      \
     PRODUCT(name##_wide_2, floats, type, 2, FEW_TILES)                                                       \
-    static const product_kernel name = {FLOAT_ROWS_MAX,                                                      \
-                                        {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6},        \
-                                        {name##_wide_1, name##_wide_2},                                      \
-                                        {WIDE_TILES, FEW_TILES}};
+    static const product_kernel name = {                                                                     \
+        .rows_max = FLOAT_ROWS_MAX,                                                                          \
+        .narrow = {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6},                              \
+        .wide = {name##_wide_1, name##_wide_2},                                                              \
+        .wide_tiles = {WIDE_TILES, FEW_TILES}};
 
 QUANTIZED(q4_0, LH_DTYPE_Q4_0)
 QUANTIZED(q4_1, LH_DTYPE_Q4_1)
