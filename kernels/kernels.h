@@ -121,10 +121,12 @@ typedef struct lh_kernels {
      *     i = scale[0] * dot(q, x; half 0) + scale[1] * dot(q, x; half 1)     an integer below 2^24, so exact
      *   without a minimum (Q4_0, Q5_0, Q8_0, IQ4_NL, Q3_K, Q6_K)
      *     y = fma((float)i, d * dx, y)                                        d * dx rounded once
-     *   with one (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K)
+     *   with one (Q5_1, Q2_K, Q4_K, Q5_K)
      *     j = minimum[0] * sum(x; half 0) + minimum[1] * sum(x; half 1)       likewise exact
      *     t = fma((float)i, d, (float)j * m)                                  the product rounded once
      *     y = fma(t, dx, y)
+     *   Q4_1
+     *     y = fma((float)i, d * dx, y), then y = fma((float)j, m * dx, y)     the products rounded once
      * where dx is the activations' scale and the weights have (d, m and dmin are those of the file, widened)
      *            q                               d         scale[h]       m               minimum[h]
      *   Q4_0     4 bits - 8                      d         1

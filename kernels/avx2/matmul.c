@@ -101,6 +101,9 @@ LANES_INLINE __m256 add_block(__m256 acc, __m256i dot, const block_scales *s, co
         exact = _mm256_fnmadd_ps(sum, _mm256_set1_ps((float)float_offset(dtype)), exact);
     if (!has_minimum(dtype))
         return _mm256_fmadd_ps(exact, _mm256_mul_ps(s->d, dx), acc);
+    if (dtype == LH_DTYPE_Q4_1)
+        return _mm256_fmadd_ps(sum, _mm256_mul_ps(s->m, dx),
+                               _mm256_fmadd_ps(exact, _mm256_mul_ps(s->d, dx), acc));
     if (dtype == LH_DTYPE_Q2_K) /* 32 j, and m / 32 */
         sum = _mm256_cvtepi32_ps(
             _mm256_add_epi32(_mm256_madd_epi16(broadcast_word(&x->pairs[0]), s->minimum[0]),

@@ -21,6 +21,9 @@ LANES_INLINE __m512 add_block(__m512 acc, __m512 exact, const block_scales *s, c
     if (!has_minimum(dtype))
         return _mm512_fmadd_ps(exact, _mm512_mul_ps(s->d, dx), acc);
     __m512 j = _mm512_set1_ps(x->sum);
+    if (dtype == LH_DTYPE_Q4_1)
+        return _mm512_fmadd_ps(j, _mm512_mul_ps(s->m, dx),
+                               _mm512_fmadd_ps(exact, _mm512_mul_ps(s->d, dx), acc));
     if (dtype == LH_DTYPE_Q2_K) /* 32 j, and m / 32 */
         j = _mm512_cvtepi32_ps(
             _mm512_add_epi32(_mm512_madd_epi16(broadcast_word(&x->pairs[0]), s->minimum[0]),

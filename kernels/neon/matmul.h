@@ -61,9 +61,8 @@ LANES_INLINE void dot_block(int32x4_t dot[QUANTIZED_ROWS_MAX][4], const uint8_t 
 /* acc continued by one block, given its integer dot. */
 LANES_INLINE float32x4_t add_block(float32x4_t acc, int32x4_t dot, float32x4_t d, float32x4_t m,
                                    const lh_q8_block *x, const lh_dtype dtype) {
-    if (dtype == LH_DTYPE_Q4_1)
-        return vfmaq_n_f32(acc, vfmaq_f32(vmulq_n_f32(m, x->sum), vcvtq_f32_s32(dot), d), x->d);
-    return vfmaq_f32(acc, vcvtq_f32_s32(dot), vmulq_n_f32(d, x->d));
+    acc = vfmaq_f32(acc, vcvtq_f32_s32(dot), vmulq_n_f32(d, x->d));
+    return dtype == LH_DTYPE_Q4_1 ? vfmaq_n_f32(acc, vmulq_n_f32(m, x->d), x->sum) : acc;
 }
 
 /* Where a register tile's sums come from and go to: y itself, or a copy with whole tiles, since the last outputs may be

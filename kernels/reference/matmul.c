@@ -21,27 +21,28 @@ static void multiply_floats(float *y, size_t y_stride, const lh_activations *x, 
     }
 }
 
-static float multiply_block(float acc, const lh_reference_block *w, const lh_q8_block *x, bool has_minimum) {
+static float multiply_block(float acc, const lh_reference_block *w, const lh_q8_block *x, lh_dtype dtype) {
     int32_t i = 0, j = 0;
     for (uint32_t k = 0; k < LH_BLOCK; k++) {
         uint32_t half = k / (LH_BLOCK / 2);
         i += w->scale[half] * w->q[k] * x->q[k];
         j += w->minimum[half] * x->q[k];
     }
-    if (!has_minimum)
+    if (!lh_reference_has_minimum(dtype))
         return fmaf((float)i, w->d * x->d, acc);
+    if (dtype == LH_DTYPE_Q4_1)
+        return fmaf((float)j, w->m * x->d, fmaf((float)i, w->d * x->d, acc));
     return fmaf(fmaf((float)i, w->d, (float)j * w->m), x->d, acc);
 }
 
 static void multiply_quants(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w,
                             lh_span in, uint32_t output) {
-    bool has_minimum = lh_reference_has_minimum(w->dtype);
     for (uint32_t b = in.begin / LH_BLOCK; b < in.end / LH_BLOCK; b++) {
         lh_reference_block block;
         lh_reference_quants(&block, w, output, b);
         for (uint32_t row = 0; row < x->rows; row++) {
             float *acc = &y[row * y_stride + output];
-            *acc = multiply_block(*acc, &block, lh_activations_block(x, row, b), has_minimum);
+            *acc = multiply_block(*acc, &block, lh_activations_block(x, row, b), w->dtype);
         }
     }
 }

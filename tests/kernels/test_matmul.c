@@ -88,7 +88,9 @@ static float spelled_out(const problem *p, uint32_t row, uint32_t output) {
             i += w.scale * w.q * q;
             j += w.minimum * q;
         }
-        if (w.has_minimum)
+        if (p->dtype == LH_DTYPE_Q4_1)
+            y = fmaf((float)j, w.m * dx, fmaf((float)i, w.d * dx, y));
+        else if (w.has_minimum)
             y = fmaf(fmaf((float)i, w.d, (float)j * w.m), dx, y);
         else
             y = fmaf((float)i, w.d * dx, y);
