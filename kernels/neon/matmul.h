@@ -3,17 +3,17 @@
  * tile are four quarters, one register of four lanes each.
  *
  * A register of packed weights is 4 inputs of 4 outputs, and SDOT by element multiplies each output's 4 bytes by
- * the same 4 activations: 16 multiply-adds, and no activation is ever broadcast. Both operands are signed, as they
- * lie: Q8_0's quants are, and 4-bit quants are below 16. Q4_0's offset comes off beforehand, the dot starts
- * from -8 sum(x).
+ * the same 4 activations: 16 multiply-adds, and no activation is ever broadcast. What the quantized weights are to
+ * it, kernels/neon/quants.h says.
  *
  * Register tiles, of 32: up to two rows take all 16 outputs, more take 8 at a time: 4 rows are 16 registers of sums (8
  * of the block, in integers, and 8 of the chain) and 8 of activations, and a block of 4-bit weights is 8 loads
  * of them and 64 SDOTs, 128 multiply-adds a load. */
 #pragma once
 
+#include "kernels/neon/quants.h"
+
 #include "kernels/lanes/matmul.h"
-#include "kernels/reference/reference.h"
 
 /* A loop whose turns are known: unrolled before all else, so that sums in arrays become registers. */
 #define EACH(i, count)     _Pragma("GCC unroll 8") for (int i = 0; i < (count); i++)
@@ -26,43 +26,62 @@
 /* Up to this many rows take whole tiles, more take half a tile at a time. */
 #define ROWS_OF_WHOLE_TILES 2
 
-/* The integer dots of quarters `from` .. `from` + quarters - 1 of a tile with one block of each row. */
-LANES_INLINE void dot_block(int32x4_t dot[QUANTIZED_ROWS_MAX][4], const uint8_t *quants, const lh_q8_block *x,
-                            size_t x_stride, const int rows, const int quarters, const lh_dtype dtype) {
-    int8x16_t halves[QUANTIZED_ROWS_MAX][2];
-    EACH (r, rows) {
-        const lh_q8_block *block = &x[(size_t)r * x_stride];
-        halves[r][0] = vld1q_s8(block->q);
-        halves[r][1] = vld1q_s8(block->q + 16);
-        int32x4_t start = vdupq_n_s32(0);
-        if (dtype == LH_DTYPE_Q4_0)
-            start = vcvtq_s32_f32(vdupq_n_f32(-8.0f * block->sum));
-        EACH (q, quarters)
-            dot[r][q] = start;
-    }
-    const int words = dtype == LH_DTYPE_Q8_0 ? 8 : 4;
-    EACH (g, words)
-        EACH (q, quarters) {
-            uint8x16_t word = vld1q_u8(quants + 64 * g + 16 * q);
-            if (dtype == LH_DTYPE_Q8_0) {
-                EACH (r, rows)
-                    dot[r][q] = dot_group(dot[r][q], vreinterpretq_s8_u8(word), halves[r][g / 4], g % 4);
-                continue;
-            }
-            int8x16_t low = vreinterpretq_s8_u8(vandq_u8(word, vdupq_n_u8(15)));
-            int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(word, 4));
-            EACH (r, rows) {
-                dot[r][q] = dot_group(dot[r][q], low, halves[r][0], g);
-                dot[r][q] = dot_group(dot[r][q], high, halves[r][1], g);
-            }
-        }
+/* Where a dot begins that is to lose the type's offset: of half 0 or 1, or of the block, 2. */
+LANES_INLINE int32x4_t dot_start(const lh_q8_block *x, const int half, const lh_dtype dtype) {
+    const uint32_t offset = lh_quant_form_for(dtype).offset;
+    if (offset == 0)
+        return vdupq_n_s32(0);
+    return vdupq_n_s32((half == 2 ? x->bias[0] + x->bias[1] : x->bias[half]) >> __builtin_ctz(128 / offset));
 }
 
-/* acc continued by one block, given its integer dot. */
-LANES_INLINE float32x4_t add_block(float32x4_t acc, int32x4_t dot, float32x4_t d, float32x4_t m,
-                                   const lh_q8_block *x, const lh_dtype dtype) {
-    acc = vfmaq_f32(acc, vcvtq_f32_s32(dot), vmulq_n_f32(d, x->d));
-    return dtype == LH_DTYPE_Q4_1 ? vfmaq_n_f32(acc, vmulq_n_f32(m, x->d), x->sum) : acc;
+/* i of kernels.h, exact, for quarters `from` .. `from` + quarters - 1 of a tile and one block of each row. */
+LANES_INLINE void dot_block(int32x4_t i[QUANTIZED_ROWS_MAX][4], const uint8_t *quants, const block_scales *s,
+                            const lh_q8_block *x, size_t x_stride, const int rows, const int quarters,
+                            const lh_dtype dtype) {
+    int8x16_t halves[QUANTIZED_ROWS_MAX][2];
+    int32x4_t dot[QUANTIZED_ROWS_MAX][4];
+    EACH (r, rows) {
+        halves[r][0] = vld1q_s8(x[(size_t)r * x_stride].q);
+        halves[r][1] = vld1q_s8(x[(size_t)r * x_stride].q + 16);
+    }
+    EACH (n, 8) {
+        /* groups that share their words follow each other, where no half is to be done first */
+        const int g = has_half_scales(dtype) ? n : n / 2 + n % 2 * 4;
+        if (n == 0 || (n == 4 && has_half_scales(dtype)))
+            EACH (r, rows)
+                EACH (q, quarters)
+                    dot[r][q] =
+                        dot_start(&x[(size_t)r * x_stride], has_half_scales(dtype) ? n / 4 : 2, dtype);
+        EACH (q, quarters) {
+            int8x16_t w = group_bytes(quants + 16 * q, g, dtype);
+            EACH (r, rows)
+                dot[r][q] = dot_group(dot[r][q], w, halves[r][g / 4], g % 4);
+        }
+        if (n % 4 == 3 && has_half_scales(dtype))
+            EACH (r, rows)
+                EACH (q, quarters)
+                    i[r][q] = n == 3 ? vmulq_s32(dot[r][q], s[q].scale[0])
+                                     : vmlaq_s32(i[r][q], dot[r][q], s[q].scale[1]);
+    }
+    if (!has_half_scales(dtype))
+        EACH (r, rows)
+            EACH (q, quarters)
+                i[r][q] = dot[r][q];
+}
+
+/* acc continued by one block, given its i. */
+LANES_INLINE float32x4_t add_block(float32x4_t acc, int32x4_t i, const block_scales *s, const lh_q8_block *x,
+                                   const lh_dtype dtype) {
+    if (!has_minimum(dtype) || dtype == LH_DTYPE_Q4_1) {
+        acc = vfmaq_f32(acc, vcvtq_f32_s32(i), vmulq_n_f32(s->d, x->d));
+        return dtype == LH_DTYPE_Q4_1 ? vfmaq_n_f32(acc, vmulq_n_f32(s->m, x->d), x->sum) : acc;
+    }
+    float32x4_t sum = vmulq_n_f32(s->m, x->sum);
+    if (dtype == LH_DTYPE_Q2_K) {
+        int32x4_t j = vmulq_n_s32(s->minimum[0], -(x->bias[0] >> 7));
+        sum = vmulq_f32(vcvtq_f32_s32(vmlaq_n_s32(j, s->minimum[1], -(x->bias[1] >> 7))), s->m);
+    }
+    return vfmaq_n_f32(acc, vfmaq_f32(sum, vcvtq_f32_s32(i), s->d), x->d);
 }
 
 /* Where a register tile's sums come from and go to: y itself, or a copy with whole tiles, since the last outputs may be
@@ -94,38 +113,38 @@ LANES_INLINE void sums_store(const sums *s, const product *p, const int rows, co
 }
 
 /* Quarters `from` .. from + quarters - 1 of each tile. */
-LANES_INLINE void quantized_quarters(const product *p, const sums *s, const int from, const int quarters,
+LANES_INLINE void quantized_quarters(const product *p, const sums *y, const int from, const int quarters,
                                      const int rows, const int tiles, const lh_dtype dtype) {
-    const size_t quant_bytes = dtype == LH_DTYPE_Q8_0 ? 512 : 256,
-                 scale_bytes = dtype == LH_DTYPE_Q4_1 ? 64 : 32;
+    const lh_quant_form form = lh_quant_form_for(dtype);
+    const size_t quant_bytes = LH_BLOCK / 8 * LH_LANES * (form.low_bits + form.high_bits);
     const lh_q8_block *x = p->x;
     float32x4_t acc[WIDE_TILES][QUANTIZED_ROWS_MAX][4];
     EACH (t, tiles)
         EACH (r, rows)
             EACH (q, quarters)
-                acc[t][r][q] = vld1q_f32(s->y + (size_t)r * s->y_stride + 16 * t + 4 * (from + q));
+                acc[t][r][q] = vld1q_f32(y->y + (size_t)r * y->y_stride + 16 * t + 4 * (from + q));
     for (uint32_t b = 0; b < p->count; b++, x++) {
         if (from == 0)
             fetch_ahead(p, b);
         for (int t = 0; t < tiles; t++) {
-            const uint8_t *quants = p->w + (size_t)t * p->tile_bytes + b * quant_bytes + 16 * from;
-            const uint8_t *scales = p->scales + (size_t)t * p->tile_bytes + b * scale_bytes + 8 * from;
-            int32x4_t dot[QUANTIZED_ROWS_MAX][4];
-            dot_block(dot, quants, x, p->x_stride, rows, quarters, dtype);
-            EACH (q, quarters) {
-                float32x4_t d = lanes_widen4_f16(scales + 8 * q), m = d;
-                if (dtype == LH_DTYPE_Q4_1)
-                    m = lanes_widen4_f16(scales + 32 + 8 * q);
+            const size_t tile = (size_t)t * p->tile_bytes;
+            const uint8_t *scales = p->scales + tile + (p->first + b) / form.sharing * (32 * form.scales);
+            const uint8_t *subscales = p->subscales + tile + b * (16 * form.subscales);
+            block_scales s[4];
+            EACH (q, quarters)
+                s[q] = load_scales(scales + 8 * (from + q), subscales + 4 * (from + q), dtype);
+            int32x4_t i[QUANTIZED_ROWS_MAX][4];
+            dot_block(i, p->w + tile + b * quant_bytes + 16 * from, s, x, p->x_stride, rows, quarters, dtype);
+            EACH (q, quarters)
                 EACH (r, rows)
                     acc[t][r][q] =
-                        add_block(acc[t][r][q], dot[r][q], d, m, &x[(size_t)r * p->x_stride], dtype);
-            }
+                        add_block(acc[t][r][q], i[r][q], &s[q], &x[(size_t)r * p->x_stride], dtype);
         }
     }
     EACH (t, tiles)
         EACH (r, rows)
             EACH (q, quarters)
-                vst1q_f32(s->y + (size_t)r * s->y_stride + 16 * t + 4 * (from + q), acc[t][r][q]);
+                vst1q_f32(y->y + (size_t)r * y->y_stride + 16 * t + 4 * (from + q), acc[t][r][q]);
 }
 
 LANES_INLINE void quantized(const product *p, const int rows, const int tiles, const lh_dtype dtype) {
@@ -206,13 +225,20 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
 
 QUANTIZED(q4_0, LH_DTYPE_Q4_0)
 QUANTIZED(q4_1, LH_DTYPE_Q4_1)
+QUANTIZED(q5_0, LH_DTYPE_Q5_0)
+QUANTIZED(q5_1, LH_DTYPE_Q5_1)
 QUANTIZED(q8_0, LH_DTYPE_Q8_0)
+QUANTIZED(q2_k, LH_DTYPE_Q2_K)
+QUANTIZED(q3_k, LH_DTYPE_Q3_K)
+QUANTIZED(q4_k, LH_DTYPE_Q4_K)
+QUANTIZED(q5_k, LH_DTYPE_Q5_K)
+QUANTIZED(q6_k, LH_DTYPE_Q6_K)
+QUANTIZED(iq4_nl, LH_DTYPE_IQ4_NL)
 FLOATS(f32, LH_DTYPE_F32)
 FLOATS(f16, LH_DTYPE_F16)
 FLOATS(bf16, LH_DTYPE_BF16)
 
-/* NULL for a type without a product of its own here. */
-static const product_kernel *product_kernel_for(lh_dtype dtype) {
+static const product_kernel *kernel_for(lh_dtype dtype) {
     switch (dtype) {
     case LH_DTYPE_F32:
         return &f32;
@@ -220,23 +246,28 @@ static const product_kernel *product_kernel_for(lh_dtype dtype) {
         return &f16;
     case LH_DTYPE_BF16:
         return &bf16;
-    case LH_DTYPE_Q8_0:
-        return &q8_0;
     case LH_DTYPE_Q4_0:
         return &q4_0;
     case LH_DTYPE_Q4_1:
         return &q4_1;
-    default:
-        return NULL;
+    case LH_DTYPE_Q5_0:
+        return &q5_0;
+    case LH_DTYPE_Q5_1:
+        return &q5_1;
+    case LH_DTYPE_Q8_0:
+        return &q8_0;
+    case LH_DTYPE_Q2_K:
+        return &q2_k;
+    case LH_DTYPE_Q3_K:
+        return &q3_k;
+    case LH_DTYPE_Q4_K:
+        return &q4_k;
+    case LH_DTYPE_Q5_K:
+        return &q5_k;
+    case LH_DTYPE_Q6_K:
+        return &q6_k;
+    case LH_DTYPE_IQ4_NL:
+        return &iq4_nl;
     }
-}
-
-/* The reference's product stands in for a type that has none here: slow, and the same bits. */
-static void multiply_or_refer(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w,
-                              lh_span in, lh_span out) {
-    const product_kernel *kernel = product_kernel_for(w->dtype);
-    if (kernel != NULL)
-        multiply(kernel, y, y_stride, x, w, in, out);
-    else
-        lh_reference_matmul(y, y_stride, x, w, in, out);
+    return NULL;
 }
