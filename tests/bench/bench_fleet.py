@@ -77,9 +77,10 @@ class BenchFleet:
         return [mine[(len(mine) - 1 - stage) % len(mine)]]
 
     def spare_cores(self):
-        """For the gateway and the links: where no worker is, or else the last worker's, which waits most."""
+        """For the gateway and the links: where no worker is, or else the last worker's, which waits most, if that leaves room; None: any."""
         workers = {core for stage in range(self.stages) for core in self.cores(stage)}
-        return sorted(os.sched_getaffinity(0) - workers) or self.cores(self.stages - 1)
+        leaves_room = all(float(factor.partition(",")[0]) > 1 for factor in self.slowdowns)
+        return sorted(os.sched_getaffinity(0) - workers) or (self.cores(self.stages - 1) if leaves_room else None)
 
     def _log(self, name):
         return open(os.path.join(self.folder.name, f"{name}.log"), "ab")
