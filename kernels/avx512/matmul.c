@@ -175,39 +175,7 @@ PRODUCTS(f32, floats, LH_DTYPE_F32, 4, 2)
 PRODUCTS(f16, floats, LH_DTYPE_F16, 4, 2)
 PRODUCTS(bf16, floats, LH_DTYPE_BF16, 4, 2)
 
-static const product_kernel *kernel_for(lh_dtype dtype) {
-    switch (dtype) {
-    case LH_DTYPE_F32:
-        return &f32;
-    case LH_DTYPE_F16:
-        return &f16;
-    case LH_DTYPE_BF16:
-        return &bf16;
-    case LH_DTYPE_Q4_0:
-        return &q4_0;
-    case LH_DTYPE_Q4_1:
-        return &q4_1;
-    case LH_DTYPE_Q5_0:
-        return &q5_0;
-    case LH_DTYPE_Q5_1:
-        return &q5_1;
-    case LH_DTYPE_Q8_0:
-        return &q8_0;
-    case LH_DTYPE_Q2_K:
-        return &q2_k;
-    case LH_DTYPE_Q3_K:
-        return &q3_k;
-    case LH_DTYPE_Q4_K:
-        return &q4_k;
-    case LH_DTYPE_Q5_K:
-        return &q5_k;
-    case LH_DTYPE_Q6_K:
-        return &q6_k;
-    case LH_DTYPE_IQ4_NL:
-        return &iq4_nl;
-    }
-    return NULL;
-}
+PRODUCT_KERNEL_FOR
 
 void lh_avx512_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
                       lh_span out) {
