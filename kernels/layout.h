@@ -80,6 +80,11 @@ static inline __attribute__((always_inline)) lh_quant_form lh_quant_form_for(lh_
     return (lh_quant_form){0};
 }
 
+/* Whether there is a term that does not depend on q: w = d * q + m, or - m. */
+static inline __attribute__((always_inline)) bool lh_has_minimum(lh_dtype dtype) {
+    return lh_quant_form_for(dtype).scales == 2;
+}
+
 /* What IQ4_NL's indices stand for (GGML's kvalues_iq4nl). */
 #define LH_IQ4_NL_VALUES -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
 

@@ -102,10 +102,8 @@ void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us) {
     let_go_unsent(s);
     drop_flights(s);
     lh_kv_store_break(s->store);
-    lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling, &s->stalled};
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        while (lists[i]->first)
-            lose(s, lists[i]->first);
+    for (lh_sequence *sequence; (sequence = lh_scheduler_next_running(s, NULL));)
+        lose(s, sequence);
     if (s->doubts_caches)
         forget_caches(s, &(lh_kv_ledger){.stage_count = 0});
     fail_hopeless(s);

@@ -18,18 +18,13 @@
 /* One in so many pages is kept free of cached prefixes. */
 #define FREE_SHARE 8u
 
-/* Sequences of a list that may need a page more than they have. */
-static uint64_t count_growing(const lh_scheduler *s, const lh_sequence_list *list) {
+uint64_t lh_scheduler_count_growing(const lh_scheduler *s) {
+    const lh_kv_ledger *ledger = lh_kv_store_ledger(s->store);
     uint64_t count = 0;
-    for (const lh_sequence *sequence = list->first; sequence; sequence = sequence->next)
-        count += lh_kv_ledger_blocks_for(lh_kv_store_ledger(s->store), lh_sequence_positions(sequence)) >
+    for (const lh_sequence *sequence = NULL; (sequence = lh_scheduler_next_running(s, sequence));)
+        count += lh_kv_ledger_blocks_for(ledger, lh_sequence_positions(sequence)) >
                  lh_kv_holding_blocks(sequence->kv);
     return count;
-}
-
-uint64_t lh_scheduler_count_growing(const lh_scheduler *s) {
-    return count_growing(s, &s->prefill) + count_growing(s, &s->ready) + count_growing(s, &s->sampling) +
-           count_growing(s, &s->stalled);
 }
 
 /* ---- Letting in -------------------------------------------------------------------------------------------------- */
@@ -43,8 +38,8 @@ bool lh_scheduler_give_pages(lh_scheduler *s, lh_sequence *sequence) {
     const lh_page_refusal now = {sequence->id, lh_kv_store_revision(s->store), lh_scheduler_count_growing(s)};
     if (now.id == s->refusal.id && now.revision == s->refusal.revision && now.spare == s->refusal.spare)
         return false;
-    sequence->kv = lh_kv_store_begin(s->store, number_of(sequence), lh_sequence_scope(sequence), sequence->history,
-                                     sequence->length, now.spare);
+    sequence->kv = lh_kv_store_begin(s->store, number_of(sequence), lh_sequence_scope(sequence),
+                                     sequence->history, sequence->length, now.spare);
     if (!sequence->kv) {
         s->refusal = now;
         return false;

@@ -26,8 +26,7 @@ bool lh_sequence_is_before(const lh_sequence *a, const lh_sequence *b) {
     return a->priority != b->priority ? a->priority < b->priority : a->id < b->id;
 }
 
-/* Of those that run: NULL starts, NULL ends. */
-static lh_sequence *next_running(const lh_scheduler *s, const lh_sequence *sequence) {
+lh_sequence *lh_scheduler_next_running(const lh_scheduler *s, const lh_sequence *sequence) {
     const lh_sequence_list *lists[] = {&s->prefill, &s->ready, &s->sampling, &s->stalled};
     size_t i = 0, count = sizeof lists / sizeof lists[0];
     if (sequence) {
@@ -43,7 +42,7 @@ static lh_sequence *next_running(const lh_scheduler *s, const lh_sequence *seque
 
 lh_sequence *lh_scheduler_last_in_line(const lh_scheduler *s) {
     lh_sequence *last = NULL;
-    for (lh_sequence *sequence = NULL; (sequence = next_running(s, sequence));)
+    for (lh_sequence *sequence = NULL; (sequence = lh_scheduler_next_running(s, sequence));)
         last = !last || lh_sequence_is_before(last, sequence) ? sequence : last;
     return last;
 }
@@ -80,7 +79,7 @@ static spoils find_spoils(const lh_scheduler *s, int64_t now_us) {
     const lh_share *most = lh_scheduler_last_in_line(s)->share;
     spoils found = {NULL, 0};
     const lh_sequence *first = NULL;
-    for (lh_sequence *sequence = NULL; (sequence = next_running(s, sequence));) {
+    for (lh_sequence *sequence = NULL; (sequence = lh_scheduler_next_running(s, sequence));) {
         if (sequence->share != most)
             continue;
         found.blocks += lh_kv_holding_blocks(sequence->kv);

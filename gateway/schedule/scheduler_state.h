@@ -84,6 +84,8 @@ static inline lh_prefix_scope lh_sequence_scope(const lh_sequence *sequence) {
 bool lh_flight_is_traced(const lh_flight *flight);
 /* Sequences that hold pages and have not ended. */
 uint32_t lh_scheduler_running(const lh_scheduler *scheduler);
+/* The next of them; NULL: the first. NULL: there is none. */
+lh_sequence *lh_scheduler_next_running(const lh_scheduler *scheduler, const lh_sequence *sequence);
 /* Of any state but WAITING. */
 lh_sequence_list *lh_scheduler_list_of(lh_scheduler *scheduler, lh_sequence_state state);
 void lh_scheduler_move(lh_scheduler *scheduler, lh_sequence *sequence, lh_sequence_state state);

@@ -82,7 +82,7 @@ LANES_INLINE void dot_block(__m256i *dot, const uint8_t *quants, const block_sca
     for (int half = 0; half < 2; half++) {
         __m256i sum[PRODUCT_ROWS_MAX];
         for (int r = 0; r < rows; r++)
-            sum[r] = kind == KIND_HALVES && !has_minimum(dtype)
+            sum[r] = kind == KIND_HALVES && !lh_has_minimum(dtype)
                          ? broadcast_word(&x[(size_t)r * x_stride].pairs[2 * half])
                          : _mm256_setzero_si256();
         add_groups(sum, quants, x, x_stride, rows, 4 * half, 4 * half + 4, dtype, panel);
@@ -99,7 +99,7 @@ LANES_INLINE __m256 add_block(__m256 acc, __m256i dot, const block_scales *s, co
     __m256 exact = _mm256_cvtepi32_ps(dot), dx = _mm256_set1_ps(x->d), sum = _mm256_set1_ps(x->sum);
     if (float_offset(dtype) != 0)
         exact = _mm256_fnmadd_ps(sum, _mm256_set1_ps((float)float_offset(dtype)), exact);
-    if (!has_minimum(dtype))
+    if (!lh_has_minimum(dtype))
         return _mm256_fmadd_ps(exact, _mm256_mul_ps(s->d, dx), acc);
     if (dtype == LH_DTYPE_Q4_1)
         return _mm256_fmadd_ps(sum, _mm256_mul_ps(s->m, dx),

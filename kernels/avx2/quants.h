@@ -30,10 +30,6 @@ LANES_INLINE block_kind kind_of(const lh_dtype dtype) {
     return form.high_bits == 1 ? KIND_TWO_SUMS : KIND_BLOCK;
 }
 
-LANES_INLINE bool has_minimum(const lh_dtype dtype) {
-    return lh_quant_form_for(dtype).scales == 2;
-}
-
 /* What the bytes are greater by than q in float arithmetic. */
 LANES_INLINE int float_offset(const lh_dtype dtype) {
     return kind_of(dtype) == KIND_HALVES ? 0 : (int)lh_quant_form_for(dtype).offset;
@@ -103,7 +99,7 @@ LANES_INLINE __m256 bytes_as_floats(const uint8_t *bytes) {
  * upper outputs. */
 LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subscales, const lh_dtype dtype) {
     block_scales s = {.d = widen_scales(scales)};
-    if (has_minimum(dtype))
+    if (lh_has_minimum(dtype))
         s.m = widen_scales(scales + 32);
     if (dtype == LH_DTYPE_Q4_K || dtype == LH_DTYPE_Q5_K) {
         s.d = _mm256_mul_ps(s.d, bytes_as_floats(subscales));
@@ -128,7 +124,7 @@ LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subs
 LANES_INLINE void store_panel_scales(float vectors[][LH_LANES], const int at, const block_scales *s,
                                      const lh_dtype dtype) {
     _mm256_store_ps(vectors[0] + at, s->d);
-    if (has_minimum(dtype))
+    if (lh_has_minimum(dtype))
         _mm256_store_ps(vectors[1] + at, s->m);
     for (int half = 0; half < 2; half++) {
         if (kind_of(dtype) == KIND_HALVES)
@@ -141,7 +137,7 @@ LANES_INLINE void store_panel_scales(float vectors[][LH_LANES], const int at, co
 LANES_INLINE block_scales load_panel_scales(const float vectors[][LH_LANES], const int at,
                                             const lh_dtype dtype) {
     block_scales s = {.d = _mm256_load_ps(vectors[0] + at)};
-    if (has_minimum(dtype))
+    if (lh_has_minimum(dtype))
         s.m = _mm256_load_ps(vectors[1] + at);
     for (int half = 0; half < 2; half++) {
         if (kind_of(dtype) == KIND_HALVES)

@@ -18,7 +18,7 @@ LANES_INLINE __m512i broadcast_word(const void *p) {
 LANES_INLINE __m512 add_block(__m512 acc, __m512 exact, const block_scales *s, const lh_q8_block *x,
                               const lh_dtype dtype) {
     __m512 dx = _mm512_set1_ps(x->d);
-    if (!has_minimum(dtype))
+    if (!lh_has_minimum(dtype))
         return _mm512_fmadd_ps(exact, _mm512_mul_ps(s->d, dx), acc);
     __m512 j = _mm512_set1_ps(x->sum);
     if (dtype == LH_DTYPE_Q4_1)
@@ -68,8 +68,8 @@ LANES_INLINE void multiply_block(__m512 acc[][4], const int t, const uint8_t *qu
     for (int half = 0; half < 2; half++) {
         if (half == 0 || has_half_scales(dtype))
             for (int r = 0; r < rows; r++)
-                dot[r] = has_minimum(dtype) ? _mm512_setzero_si512()
-                                            : broadcast_word(&x[(size_t)r * x_stride].bias[half]);
+                dot[r] = lh_has_minimum(dtype) ? _mm512_setzero_si512()
+                                               : broadcast_word(&x[(size_t)r * x_stride].bias[half]);
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
             const int g = 4 * half + i;
@@ -85,7 +85,7 @@ LANES_INLINE void multiply_block(__m512 acc[][4], const int t, const uint8_t *qu
     for (int r = 0; r < rows; r++) {
         const lh_q8_block *block = &x[(size_t)r * x_stride];
         if (!has_half_scales(dtype)) {
-            if (!has_minimum(dtype))
+            if (!lh_has_minimum(dtype))
                 dot[r] = _mm512_add_epi32(dot[r], broadcast_word(&block->bias[1]));
             exact[r] = _mm512_cvtepi32_ps(dot[r]);
         }

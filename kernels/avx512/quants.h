@@ -12,10 +12,6 @@
 
 typedef uint32_t words __attribute__((vector_size(64)));
 
-LANES_INLINE bool has_minimum(const lh_dtype dtype) {
-    return lh_quant_form_for(dtype).scales == 2;
-}
-
 /* Whether the halves of a block have scales of their own. */
 LANES_INLINE bool has_half_scales(const lh_dtype dtype) {
     return dtype == LH_DTYPE_Q2_K || dtype == LH_DTYPE_Q3_K || dtype == LH_DTYPE_Q6_K;
@@ -48,7 +44,7 @@ LANES_INLINE __m512i unsigned_group(const uint8_t *quants, const int g, const lh
             _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)values), _mm_set1_epi8((char)0x80));
         return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(biased), group);
     }
-    if (has_minimum(dtype))
+    if (lh_has_minimum(dtype))
         return group;
     return _mm512_add_epi8(group, _mm512_set1_epi8((char)(128 - (int)form.offset)));
 }
@@ -71,7 +67,7 @@ LANES_INLINE __m512 negated(__m512 v) {
 /* Of a block whose binary16 scales lie at `scales` and, for K types, subscales at `subscales`. */
 LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subscales, const lh_dtype dtype) {
     block_scales s = {.d = lanes_widen_f16(scales)};
-    if (has_minimum(dtype))
+    if (lh_has_minimum(dtype))
         s.m = lanes_widen_f16(scales + 32);
     if (dtype == LH_DTYPE_Q4_K || dtype == LH_DTYPE_Q5_K) {
         s.d = _mm512_mul_ps(s.d, _mm512_cvtepi32_ps(widen_bytes(subscales)));

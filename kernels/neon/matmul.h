@@ -72,7 +72,7 @@ LANES_INLINE void dot_block(int32x4_t i[QUANTIZED_ROWS_MAX][4], const uint8_t *q
 /* acc continued by one block, given its i. */
 LANES_INLINE float32x4_t add_block(float32x4_t acc, int32x4_t i, const block_scales *s, const lh_q8_block *x,
                                    const lh_dtype dtype) {
-    if (!has_minimum(dtype) || dtype == LH_DTYPE_Q4_1) {
+    if (!lh_has_minimum(dtype) || dtype == LH_DTYPE_Q4_1) {
         acc = vfmaq_f32(acc, vcvtq_f32_s32(i), vmulq_n_f32(s->d, x->d));
         return dtype == LH_DTYPE_Q4_1 ? vfmaq_n_f32(acc, vmulq_n_f32(s->m, x->d), x->sum) : acc;
     }

@@ -13,10 +13,6 @@
 
 #include <stdbool.h>
 
-LANES_INLINE bool has_minimum(const lh_dtype dtype) {
-    return lh_quant_form_for(dtype).scales == 2;
-}
-
 LANES_INLINE bool has_half_scales(const lh_dtype dtype) {
     return dtype == LH_DTYPE_Q2_K || dtype == LH_DTYPE_Q3_K || dtype == LH_DTYPE_Q6_K;
 }
@@ -73,7 +69,7 @@ LANES_INLINE int32x4_t widen_signed_bytes(const uint8_t *bytes) {
  * for each quarter. */
 LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subscales, const lh_dtype dtype) {
     block_scales s = {.d = lanes_widen4_f16(scales)};
-    if (has_minimum(dtype))
+    if (lh_has_minimum(dtype))
         s.m = lanes_widen4_f16(scales + 32);
     if (dtype == LH_DTYPE_Q4_K || dtype == LH_DTYPE_Q5_K) {
         s.d = vmulq_f32(s.d, vcvtq_f32_u32(widen_bytes(subscales)));

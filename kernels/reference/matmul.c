@@ -28,7 +28,7 @@ static float multiply_block(float acc, const lh_reference_block *w, const lh_q8_
         i += w->scale[half] * w->q[k] * x->q[k];
         j += w->minimum[half] * x->q[k];
     }
-    if (!lh_reference_has_minimum(dtype))
+    if (!lh_has_minimum(dtype))
         return fmaf((float)i, w->d * x->d, acc);
     if (dtype == LH_DTYPE_Q4_1)
         return fmaf((float)j, w->m * x->d, fmaf((float)i, w->d * x->d, acc));

@@ -153,17 +153,13 @@ void lh_reference_weights(float *weights, const lh_matrix *w, uint32_t output, l
         weights[k - inputs.begin] = float_at(w->dtype, tile, (size_t)k * LH_LANES + output % LH_LANES);
 }
 
-bool lh_reference_has_minimum(lh_dtype dtype) {
-    return lh_quant_form_for(dtype).scales == 2;
-}
-
 /* scale[], minimum[] and their parts of d and m, which come as the file has them. */
 static void apply_scales(lh_reference_block *block, lh_dtype dtype, const uint8_t bytes[2]) {
     for (uint32_t half = 0; half < 2; half++) {
         block->scale[half] = dtype == LH_DTYPE_Q2_K                             ? bytes[half] & 15
                              : dtype == LH_DTYPE_Q3_K || dtype == LH_DTYPE_Q6_K ? (int8_t)bytes[half]
                                                                                 : 1;
-        block->minimum[half] = dtype == LH_DTYPE_Q2_K ? bytes[half] >> 4 : lh_reference_has_minimum(dtype);
+        block->minimum[half] = dtype == LH_DTYPE_Q2_K ? bytes[half] >> 4 : lh_has_minimum(dtype);
     }
     if (dtype == LH_DTYPE_Q2_K) {
         block->m = -block->m;
@@ -202,7 +198,7 @@ void lh_matrix_row(const lh_matrix *matrix, uint32_t row, float *y) {
         lh_reference_weights(y, matrix, row, (lh_span){0, matrix->inputs});
         return;
     }
-    bool has_minimum = lh_reference_has_minimum(matrix->dtype);
+    bool has_minimum = lh_has_minimum(matrix->dtype);
     for (uint32_t b = 0; b < matrix->inputs / LH_BLOCK; b++, y += LH_BLOCK) {
         lh_reference_block block;
         lh_reference_quants(&block, matrix, row, b);

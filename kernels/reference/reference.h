@@ -16,7 +16,6 @@ typedef struct lh_reference_block {
     int32_t q[32];
 } lh_reference_block;
 void lh_reference_quants(lh_reference_block *block, const lh_matrix *w, uint32_t output, uint32_t index);
-bool lh_reference_has_minimum(lh_dtype dtype);
 /* The tree of kernels.h over 16 lanes. */
 float lh_reference_lane_sum(const float lanes[LH_LANES]);
 
