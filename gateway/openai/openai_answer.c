@@ -73,10 +73,15 @@ static bool has_timing(lh_openai_answer *answer) {
 
 /* ---- Failing. ---- */
 
-/* What ended it, as the client is told: that its time was over is no fault of a worker. */
+/* What ended it, as the client is told: that its time was over is no fault of a worker, nor is that it has left, if
+ * by closing its sending side alone. */
 static void explain(const lh_openai_answer *answer, const lh_error *cause, lh_openai_error *error) {
+    bool gone = atomic_load(&answer->gone);
+    lh_log(gone ? LH_LOG_DEBUG : LH_LOG_WARN, "api", "request failed: %s", cause->message);
     lh_openai_error_from(error, cause);
-    if (cause->status == LH_ERR_TIMEOUT && answer->deadline_us && lh_clock_us() >= answer->deadline_us)
+    if (gone)
+        lh_openai_refuse_gone(error);
+    else if (cause->status == LH_ERR_TIMEOUT && answer->deadline_us && lh_clock_us() >= answer->deadline_us)
         lh_openai_refuse_late(error, lh_openai_answer_usage(answer).completion_tokens,
                               answer->deadline_us - answer->received_us);
 }
@@ -86,7 +91,6 @@ static void explain(const lh_openai_answer *answer, const lh_error *cause, lh_op
 /* The stream has begun and cannot go on: the client is told so, and may not use the connection again. */
 static lh_status fail_stream(lh_openai_answer *answer, const lh_error *cause) {
     lh_openai_error error;
-    lh_log(LH_LOG_WARN, "api", "stream failed: %s", cause->message);
     explain(answer, cause, &error);
     lh_http_exchange_close_after(answer->exchange);
     return lh_openai_stream_fail(&answer->stream, &error);
@@ -145,7 +149,6 @@ lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, s
 
 static lh_http_progress refuse(const lh_openai_answer *answer, const lh_error *cause,
                                lh_openai_error *error) {
-    lh_log(LH_LOG_WARN, "api", "request failed: %s", cause->message);
     explain(answer, cause, error);
     return LH_HTTP_READY;
 }

@@ -44,3 +44,8 @@ void lh_openai_refuse_late(lh_openai_error *error, uint64_t tokens, int64_t time
                             "The request's time, %.3g s, was over after %llu tokens.", seconds,
                             (unsigned long long)tokens);
 }
+
+void lh_openai_refuse_gone(lh_openai_error *error) {
+    lh_openai_error_set(error, 499, "client_closed_request",
+                        "The client closed its side of the connection before the answer was complete.");
+}

@@ -10,3 +10,5 @@ void lh_openai_refuse_client(lh_openai_error *error, const lh_pass *pass, const 
 void lh_openai_refuse_full(lh_openai_error *error, lh_pass *pass, uint32_t sequences, int64_t now_us);
 /* Its time was over: 408 where nothing had been drawn, which may be tried again as it is, else 504. */
 void lh_openai_refuse_late(lh_openai_error *error, uint64_t tokens, int64_t timeout_us);
+/* 499: seen by a client that closed its sending half alone, which counts as hanging up. */
+void lh_openai_refuse_gone(lh_openai_error *error);

@@ -1,7 +1,7 @@
 """Starts and stops the programs under test, each with its log in a file."""
 
-import concurrent.futures
 import multiprocessing
+import multiprocessing.connection
 import os
 import pathlib
 import random
@@ -157,26 +157,44 @@ def _run(suite):
     return result.testsRun - failed - len(result.skipped), failed, len(result.skipped)
 
 
-def _run_apart(suite):
-    """The same in a process of its own, and what it said."""
-    with tempfile.TemporaryFile() as said:
-        receiver, sender = multiprocessing.Pipe(duplex=False)
+class _Apart:
+    """The same in a process of its own, and what it said. Begun where no thread but this runs: a process is not forked in the middle of another's work."""
 
-        def run():
-            os.dup2(said.fileno(), 1)
-            os.dup2(said.fileno(), 2)
-            sender.send(_run(suite))
-
-        process = multiprocessing.get_context("fork").Process(target=run)
-        process.start()
+    def __init__(self, suite):
+        self.said = tempfile.TemporaryFile()
+        self.counts, sender = multiprocessing.Pipe(duplex=False)
+        self.process = multiprocessing.get_context("fork").Process(target=self._work, args=(suite, sender))
+        self.process.start()
         sender.close()
+
+    def _work(self, suite, sender):
+        os.dup2(self.said.fileno(), 1)
+        os.dup2(self.said.fileno(), 2)
+        sender.send(_run(suite))
+
+    def end(self):
+        """Its counts; prints what it said."""
         try:
-            counts = receiver.recv()
+            counts = self.counts.recv()
         except EOFError:
             counts = (0, 1, 0)
-        process.join()
-        said.seek(0)
-        return counts, said.read().decode(errors="replace")
+        self.process.join()
+        self.said.seek(0)
+        print(self.said.read().decode(errors="replace"), flush=True)
+        self.said.close()
+        return counts
+
+
+def _run_side_by_side(parts, at_once):
+    waiting, running, counts = list(reversed(parts)), [], []
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            sys.stdout.flush()
+            running.append(_Apart(waiting.pop()))
+        ended = multiprocessing.connection.wait([apart.counts for apart in running])
+        counts += [apart.end() for apart in running if apart.counts in ended]
+        running = [apart for apart in running if apart.counts not in ended]
+    return counts
 
 
 def run_tests(module, sanitized=None, at_once=1):
@@ -184,15 +202,7 @@ def run_tests(module, sanitized=None, at_once=1):
     of those that share nothing) run beside each other, where they wait more than they compute."""
     loader = unittest.defaultTestLoader
     suite = loader.loadTestsFromNames(sanitized, module) if sanitized and is_sanitized() else loader.loadTestsFromModule(module)
-    if at_once == 1:
-        counts = [_run(suite)]
-    else:
-        counts = []
-        sys.stdout.flush()
-        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-            for part in concurrent.futures.as_completed([pool.submit(_run_apart, part) for part in _parts(suite)]):
-                counts.append(part.result()[0])
-                print(part.result()[1], flush=True)
+    counts = [_run(suite)] if at_once == 1 else _run_side_by_side(_parts(suite), at_once)
     passed, failed, skipped = map(sum, zip(*counts))
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     sys.exit(1 if failed else 0)

@@ -363,7 +363,7 @@ class Deadlines(GatewayTest):
             connection.send(request("POST", "/v1/completions", body))
             # The stall begins when the kernel's buffers are full, which is for the engine to fill.
             wait_until(lambda: "status=499" in self.gateway.program.log_text(), 5 * slowness(), "the stalled stream is cut")
-            wait_until(lambda: self.gateway.counts()["running"] == before, 1 * slowness(), "its sequences have ended")
+            wait_until(lambda: self.gateway.counts()["running"] <= before, 1 * slowness(), "its sequences have ended")
 
 
 class Crowds(GatewayTest):
@@ -374,6 +374,7 @@ class Crowds(GatewayTest):
     def test_silent_ones_make_room(self):
         served = Connection(self.port)
         served.send(request("POST", "/v1/completions", completion_body("@@interval_ms=100 text=" + "a" * 20, stream=True)))
+        wait_until(lambda: self.gateway.counts()["running"] == 1, 5, "it is served")
         rests = Connection(self.port)
         rests.send(request("GET", "/livez"))
         self.assertEqual(rests.reply().status, 200)
@@ -428,7 +429,7 @@ class HangUps(GatewayTest):
             connection.socket.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER: close with RST
         start = time.monotonic()
         connection.close()
-        wait_until(lambda: self.gateway.counts()["running"] == before["running"], 5, "the sequences end")
+        wait_until(lambda: self.gateway.counts()["running"] <= before["running"], 5, "the sequences end")
         return elapsed(start)
 
     def test_while_waiting_for_the_first_token(self):
@@ -448,6 +449,16 @@ class HangUps(GatewayTest):
     def test_in_a_flood_of_tokens(self):
         body = completion_body("@@text=abc", stream=True, max_tokens=3900, ignore_eos=True)
         self.assertLess(self.gone_after(body, sleep=0.0), 0.3)
+
+    def test_the_sending_half_alone(self):
+        for stream in (False, True):
+            with Connection(self.port) as connection:
+                before = self.gateway.counts()["submitted"]
+                connection.send(request("POST", "/v1/completions", completion_body("@@first_ms=20000 text=a", stream=stream)))
+                wait_until(lambda: self.gateway.counts()["submitted"] > before, 5, "submitted")
+                connection.socket.shutdown(1)
+                reply = connection.reply()
+                self.assertIn(reply and reply.status, (None, 499))
 
     def test_logged_as_499(self):
         self.gone_after(completion_body("@@first_ms=20000 text=a"))

@@ -9,9 +9,10 @@ from programs import SKIPPED, build_folder, is_sanitized, need_model, run_tests
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
 import sites as bench_sites  # noqa: E402
-from bench_fleet import BenchFleet  # noqa: E402
+from bench_fleet import BenchFleet, slowdowns  # noqa: E402
 
-# Mbit/s. A row in f16 takes 4.7 ms and 0.05 ms; a stage computes one in some 0.5 to 1 ms.
+STAGES = 3
+# Mbit/s. A row in f16 takes 4.7 ms and 0.05 ms; a stage, slowed down so that all of them and the links fit the cores, computes one in some 1 to 2 ms.
 SLOW, FAST = 2, 200
 
 
@@ -24,7 +25,7 @@ class SlowFirstHop(BenchFleet):
 
 def start(*flags):
     model = need_model()
-    return SlowFirstHop(build_folder(), model, 3, ["1", "1", "1"], wire="auto", gateway_flags=["--logits-digest", *flags])
+    return SlowFirstHop(build_folder(), model, STAGES, slowdowns(None, STAGES), wire="auto", gateway_flags=["--logits-digest", *flags])
 
 
 def wires(fleet):
