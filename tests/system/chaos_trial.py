@@ -19,12 +19,13 @@ class Result:
         self.stall_s = 0.0  # the longest pause of a stream from the fault on
         self.down_s = None  # until the gateway had noticed; None: it had not while the streams ran
         self.back_s = None  # from the healing until the fleet was whole
+        self.stages = None  # of the chain, when the fleet was whole
         self.second = False  # a second fault struck the same streams
 
     def line(self):
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))
         down = f"noticed {self.down_s:.2f}" if self.down_s is not None else "not noticed"
-        back = f", whole {self.back_s:.2f}" if self.back_s is not None else ""
+        back = f", whole {self.back_s:.2f} over {self.stages}" if self.back_s is not None else ""
         return f"{self.number:4} {self.kind:16} {self.what:44} {verdicts:18} stall {self.stall_s:5.2f}, {down}{back}"
 
 
@@ -120,6 +121,7 @@ class Trial:
         try:
             self.fleet.wait_whole(self.fault.back_s * self.limits.slowness if self.fault.back_s else self.limits.back)
             self.result.back_s = time.monotonic() - self.healed
+            self.result.stages = len(self.fleet.chain_workers())
         except (TimeoutError, AssertionError) as error:
             self.result.problems.append(str(error))
 
