@@ -61,9 +61,10 @@ static lh_status make_fingerprint(gateway *g, lh_error *error) {
     char text[256];
     uint8_t digest[LH_SHA256_BYTES];
     char hex[LH_SHA256_HEX_BYTES];
-    snprintf(text, sizeof text, "longhaul %s, model %s, %llu bytes, wire %s%s", LONGHAUL_VERSION,
-             lh_model_file_header_sha256(g->file), (unsigned long long)lh_model_file_size(g->file),
-             g->settings.wire, g->settings.wire_allow_q8 ? " with q8" : "");
+    snprintf(text, sizeof text, "longhaul %s, model %s, %llu bytes, activations %s, wire %s%s",
+             LONGHAUL_VERSION, lh_model_file_header_sha256(g->file),
+             (unsigned long long)lh_model_file_size(g->file), g->settings.activations, g->settings.wire,
+             g->settings.wire_allow_q8 ? " with q8" : "");
     if (lh_sha256_digest(text, strlen(text), digest) != LH_OK)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fingerprint");
     lh_sha256_render(digest, hex);
@@ -145,6 +146,7 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                   .workers_expected = (uint32_t)s->workers,
                   .context = context_of(g),
                   .rows_max = (uint32_t)s->rows_max,
+                  .has_q16 = strcmp(s->activations, "q16") == 0,
                   .wire = wire,
                   .plan_delay_us = s->plan_delay_ms * 1000,
                   .renew_us = s->renew_ms * 1000,

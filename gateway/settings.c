@@ -2,8 +2,8 @@
 #include "gateway/settings.h"
 
 #include "gateway/access/key_list.h"
-#include "gateway/openai/openai_parameters.h"
 #include "gateway/fleet/replica_deal.h"
+#include "gateway/openai/openai_parameters.h"
 #include "gateway/schedule/overlap_spec.h"
 
 #include "common/address.h"
@@ -50,7 +50,8 @@ static const lh_option options[] = {
      "how many workers to wait for before the first chain is formed; 0: those that have registered and are "
      "stable"},
     {"replicas", LH_OPTION_NUMBER, AT(replicas), "1", "N", 1, LH_REPLICAS_MAX, NULL,
-     "how many chains of the model: the workers are dealt into so many complete ones where they can hold it so often, and each request "
+     "how many chains of the model: the workers are dealt into so many complete ones where they can hold it "
+     "so often, and each request "
      "goes to the one that is expected to be through with it first"},
     {"stages", LH_OPTION_NUMBER, AT(stages), "0", "N", 0, 64, NULL,
      "how many workers a chain has; 0: all that are there"},
@@ -79,6 +80,10 @@ static const lh_option options[] = {
      "piece; "
      "a token waits for one such piece at each stage at most. Less is smoother, more gets prompts through "
      "sooner; 0: prompts are cut for themselves alone"},
+    {"activations", LH_OPTION_CHOICE, AT(activations), "q8", NULL, 0, 0, "q8|q16",
+     "how activations meet quantized weights: q8: rounded to int8 in blocks of 32, as in llama.cpp; q16: "
+     "int8 twice, the "
+     "second time of what the first left: nearly exact, at about twice the time of a prompt"},
     {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16|q8|auto",
      "number format between stages: f32 gives the same tokens however the model is split, f16 halves the "
      "bytes, q8 halves them again; both round (what that costs is in the README); auto: f16, or q8 on a hop "
@@ -100,7 +105,8 @@ static const lh_option options[] = {
      "keep what was computed in the KV caches of the workers as long as there is room, and share it with "
      "requests of the same API key that begin alike"},
     {"step-timeout-ms", LH_OPTION_NUMBER, AT(step_timeout_ms), "30000", "MS", 100, 3600000, NULL,
-     "without any progress for so long a chain is formed again; and where it is known what steps take, when one has been under way "
+     "without any progress for so long a chain is formed again; and where it is known what steps take, when "
+     "one has been under way "
      "for twenty times as long, and a tenth of this"},
     {"replay-timeout-ms", LH_OPTION_NUMBER, AT(replay_timeout_ms), "4500", "MS", 0, 3600000, NULL,
      "how long sequences stand still, when a chain has broken and nothing takes over, before they fail"},

@@ -16,7 +16,8 @@ typedef struct lh_gateway_settings {
     int64_t workers, replicas, stages, plan_delay_ms, renew_ms, lease_ms, rebalance_delay_ms;
     const char *rebalance;
     int64_t context, rows_max;
-    const char *overlap; /* lh_overlap_spec_parse */
+    const char *overlap;     /* lh_overlap_spec_parse */
+    const char *activations; /* "q8", "q16" */
     const char *wire;
     bool wire_allow_q8;
     int64_t key_requests_per_minute, key_tokens_per_minute, key_concurrent_requests;

@@ -71,13 +71,15 @@ void lh_matrix_row(const lh_matrix *matrix, uint32_t row, float *y);
 /* ---- Activations as a product takes them ----------------------------------------------------------------
  */
 
-/* What a product with a matrix of this type reads: floats as they are, or int8 in blocks of 32. */
+/* What a product reads: floats as they are, or int8 in blocks of 32, once or twice. */
 typedef enum lh_activation_kind {
     LH_ACTIVATION_F32, /* for F32, F16, BF16 weights */
-    LH_ACTIVATION_Q8   /* for quantized weights */
+    LH_ACTIVATION_Q8,  /* for quantized weights */
+    LH_ACTIVATION_Q16  /* for quantized weights: a block of Q8, then a block of what that one leaves */
 } lh_activation_kind;
 
-lh_activation_kind lh_activation_kind_for(lh_dtype dtype);
+/* For a matrix of this type; `quantized`: Q8 or Q16, which of them where it is quantized. */
+lh_activation_kind lh_activation_kind_for(lh_dtype dtype, lh_activation_kind quantized);
 
 /* rows x width activations in packed form; `data` is the caller's memory. */
 typedef struct lh_activations {
@@ -86,7 +88,7 @@ typedef struct lh_activations {
     void *data; /* lh_activations_bytes(...) bytes, 64-byte aligned */
 } lh_activations;
 
-/* 0 on overflow, or where `width` is not whole blocks of 32 for Q8. Rows lie one after the other: those from row r
+/* 0 on overflow, or where `width` is not whole blocks of 32 for Q8 and Q16. Rows lie one after the other: those from row r
  * on begin lh_activations_bytes(kind, r, width) bytes in, aligned where r is a multiple of 16, so that threads may
  * pack rows of one buffer side by side. */
 size_t lh_activations_bytes(lh_activation_kind kind, uint32_t rows, uint32_t width);
@@ -103,7 +105,8 @@ typedef struct lh_kernels {
      * gain[column] where gain is not NULL (v = x * gain, rounded once).
      * Q8, per row and block of 32: amax = max |v|; d = amax / 127; q = v * (127 / amax) rounded to nearest
      * even (all 0 where 127 / amax is not positive and finite: amax is 0, below 3.8e-37, or not finite; d
-     * then carries what is not finite into the product); the block keeps q, d and exact sums of q. Where
+     * then carries what is not finite into the product); the block keeps q, d and exact sums of q.
+     * Q16: that block, and a second one made in the same way of v' = fma(-d, q, v). Its error is below amax / 64516. Where
      * squares is not NULL, squares[rows][16] are the lanes of the sum of squares of x (without gain): lane[c
      * % 16] = fma(x, x, lane) in ascending column order; the caller zeroes them before the first span.
      */
@@ -121,12 +124,11 @@ typedef struct lh_kernels {
      *     i = scale[0] * dot(q, x; half 0) + scale[1] * dot(q, x; half 1)     an integer below 2^24, so exact
      *   without a minimum (Q4_0, Q5_0, Q8_0, IQ4_NL, Q3_K, Q6_K)
      *     y = fma((float)i, d * dx, y)                                        d * dx rounded once
-     *   with one (Q5_1, Q2_K, Q4_K, Q5_K)
+     *   with one (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K)
      *     j = minimum[0] * sum(x; half 0) + minimum[1] * sum(x; half 1)       likewise exact
      *     t = fma((float)i, d, (float)j * m)                                  the product rounded once
      *     y = fma(t, dx, y)
-     *   Q4_1
-     *     y = fma((float)i, d * dx, y), then y = fma((float)j, m * dx, y)     the products rounded once
+     * with Q16 so for the first block of the activations, and then for the second one, before the next inputs;
      * where dx is the activations' scale and the weights have (d, m and dmin are those of the file, widened)
      *            q                               d         scale[h]       m               minimum[h]
      *   Q4_0     4 bits - 8                      d         1

@@ -123,9 +123,15 @@ static inline const uint8_t *lh_matrix_tile(const lh_matrix *matrix, const lh_ti
     return (const uint8_t *)matrix->data + output / LH_LANES * layout->tile_bytes;
 }
 
-/* Block `block` of row `row`; activations of kind Q8. */
+/* Blocks of int8 for each 32 activations. */
+static inline uint32_t lh_activations_parts(lh_activation_kind kind) {
+    return kind == LH_ACTIVATION_Q16 ? 2 : 1;
+}
+
+/* The first of them, for inputs 32 * `block` and on of row `row`; activations of kind Q8 or Q16. */
 static inline lh_q8_block *lh_activations_block(const lh_activations *x, uint32_t row, uint32_t block) {
-    return (lh_q8_block *)x->data + (size_t)row * (x->width / LH_BLOCK) + block;
+    return (lh_q8_block *)x->data +
+           ((size_t)row * (x->width / LH_BLOCK) + block) * lh_activations_parts(x->kind);
 }
 
 /* Column `column` of row `row`; activations of kind F32. */

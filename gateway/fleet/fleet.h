@@ -41,6 +41,7 @@ typedef struct lh_fleet_options {
     lh_chain_origin origin;
     uint32_t workers_expected; /* the first plan waits for so many; 0: any, once they are stable */
     uint32_t context, rows_max;
+    bool has_q16; /* quantized weights meet activations of 16 bits, not 8 */
     lh_wire_policy wire;
     int64_t plan_delay_us, renew_us, lease_us, probation_us;
     int64_t
@@ -59,6 +60,7 @@ typedef struct lh_assignment {
     uint32_t kv_epoch; /* as in lh_chain_stage */
     uint32_t first_layer, last_layer, layers;
     uint32_t context, rows_max, steps_max;
+    bool has_q16;
     lh_wire_type wire;
     const lh_chain_stage *next; /* NULL: the gateway */
 } lh_assignment;

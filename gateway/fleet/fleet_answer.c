@@ -15,6 +15,7 @@ static lh_assignment stage_of(const lh_fleet *fleet, const lh_chain_stage *stage
                            .context = fleet->options.context,
                            .rows_max = fleet->options.rows_max,
                            .steps_max = LH_WORKER_PANELS,
+                           .has_q16 = fleet->options.has_q16,
                            .wire = stage->wire};
 }
 

@@ -301,23 +301,29 @@ static json_t *render_next(const lh_chain_stage *next) {
                      "tls", (int)next->tls);
 }
 
+static const char *activations_name(const lh_assignment *a) {
+    return a->has_q16 ? "q16" : "q8";
+}
+
 static json_t *render_assignment(const lh_assignment *a, const lh_fleet_model *model) {
-    return json_pack("{s:I, s:s, s:I, s:I, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o}", "generation",
+    return json_pack("{s:I, s:s, s:I, s:I, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:o}", "generation",
                      (json_int_t)a->epoch, "chain", a->chain, "epoch", (json_int_t)a->epoch, "kv_epoch",
                      (json_int_t)a->kv_epoch, "model", render_model(model), "first_layer",
                      (int)a->first_layer, "last_layer", (int)a->last_layer, "layers", (int)a->layers,
                      "context", (int)a->context, "rows_max", (int)a->rows_max, "steps_max", (int)a->steps_max,
-                     "wire", lh_wire_name(a->wire), "next", render_next(a->next));
+                     "activations", activations_name(a), "wire", lh_wire_name(a->wire), "next",
+                     render_next(a->next));
 }
 
 static json_t *render_prepare(const lh_fleet_answer *answer, const lh_fleet_model *model) {
     const lh_assignment *a = &answer->prepare;
     if (!answer->has_prepare)
         return json_null();
-    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:b}", "model", render_model(model),
+    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:b}", "model", render_model(model),
                      "first_layer", (int)a->first_layer, "last_layer", (int)a->last_layer, "layers",
                      (int)a->layers, "context", (int)a->context, "rows_max", (int)a->rows_max, "steps_max",
-                     (int)a->steps_max, "wire", lh_wire_name(a->wire), "hold", (int)answer->prepare_holds);
+                     (int)a->steps_max, "activations", activations_name(a), "wire", lh_wire_name(a->wire),
+                     "hold", (int)answer->prepare_holds);
 }
 
 static json_t *render_leave(const lh_fleet_answer *answer) {

@@ -101,9 +101,6 @@ LANES_INLINE __m256 add_block(__m256 acc, __m256i dot, const block_scales *s, co
         exact = _mm256_fnmadd_ps(sum, _mm256_set1_ps((float)float_offset(dtype)), exact);
     if (!lh_has_minimum(dtype))
         return _mm256_fmadd_ps(exact, _mm256_mul_ps(s->d, dx), acc);
-    if (dtype == LH_DTYPE_Q4_1)
-        return _mm256_fmadd_ps(sum, _mm256_mul_ps(s->m, dx),
-                               _mm256_fmadd_ps(exact, _mm256_mul_ps(s->d, dx), acc));
     if (dtype == LH_DTYPE_Q2_K) /* 32 j, and m / 32 */
         sum = _mm256_cvtepi32_ps(
             _mm256_add_epi32(_mm256_madd_epi16(broadcast_word(&x->pairs[0]), s->minimum[0]),
@@ -129,7 +126,7 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
         for (int r = 0; r < rows; r++)
             acc[h][r] = _mm256_maskload_ps(p->y + (size_t)r * p->y_stride + 8 * (from + h), mask[h]);
     }
-    for (uint32_t b = 0; b < p->count; b++, x++) {
+    for (uint32_t b = 0; b < p->count; b++, x += p->parts) {
         if (from == 0)
             fetch_ahead(p, b);
         for (int h = 0; h < halves; h++) {
@@ -141,10 +138,12 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
                       : load_scales(p->scales + tile + (p->first + b) / form.sharing * (32 * form.scales) +
                                         16 * upper,
                                     p->subscales + tile + b * (16 * form.subscales) + 8 * upper, dtype);
-            __m256i dot[PRODUCT_ROWS_MAX];
-            dot_block(dot, quants, &s, x, p->x_stride, rows, dtype, panel);
-            for (int r = 0; r < rows; r++)
-                acc[h][r] = add_block(acc[h][r], dot[r], &s, &x[(size_t)r * p->x_stride], dtype);
+            for (uint32_t part = 0; part < p->parts; part++) {
+                __m256i dot[PRODUCT_ROWS_MAX];
+                dot_block(dot, quants, &s, x + part, p->x_stride, rows, dtype, panel);
+                for (int r = 0; r < rows; r++)
+                    acc[h][r] = add_block(acc[h][r], dot[r], &s, &x[(size_t)r * p->x_stride + part], dtype);
+            }
         }
     }
     const size_t stride = p->y_stride;

@@ -113,6 +113,10 @@ LANES_INLINE int32_t lanes_round_to_int8(int8_t *q, f32x16 a, f32x16 b) {
     return _mm512_reduce_add_epi32(_mm512_add_epi32(low, high));
 }
 
+LANES_INLINE f32x16 lanes_widen_int8(const int8_t *q) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)q)));
+}
+
 /* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`, and of all
  * times `half_factor`; exact where they fit. */
 LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[2], const int8_t *q, int16_t pair_factor,

@@ -21,9 +21,6 @@ LANES_INLINE __m512 add_block(__m512 acc, __m512 exact, const block_scales *s, c
     if (!lh_has_minimum(dtype))
         return _mm512_fmadd_ps(exact, _mm512_mul_ps(s->d, dx), acc);
     __m512 j = _mm512_set1_ps(x->sum);
-    if (dtype == LH_DTYPE_Q4_1)
-        return _mm512_fmadd_ps(j, _mm512_mul_ps(s->m, dx),
-                               _mm512_fmadd_ps(exact, _mm512_mul_ps(s->d, dx), acc));
     if (dtype == LH_DTYPE_Q2_K) /* 32 j, and m / 32 */
         j = _mm512_cvtepi32_ps(
             _mm512_add_epi32(_mm512_madd_epi16(broadcast_word(&x->pairs[0]), s->minimum[0]),
@@ -99,14 +96,15 @@ LANES_INLINE void quantized(const product *p, const int rows, const int tiles, c
     const lh_q8_block *x = p->x;
     __m512 acc[PRODUCT_ROWS_MAX][4];
     load_outputs(acc, p, rows, tiles);
-    for (uint32_t b = 0; b < p->count; b++, x++) {
+    for (uint32_t b = 0; b < p->count; b++, x += p->parts) {
         fetch_ahead(p, b);
         for (int t = 0; t < tiles; t++) {
             const size_t tile = (size_t)t * p->tile_bytes;
             block_scales s =
                 load_scales(p->scales + tile + (p->first + b) / form.sharing * (32 * form.scales),
                             p->subscales + tile + b * (16 * form.subscales), dtype);
-            multiply_block(acc, t, p->w + tile + b * quant_bytes, &s, x, p->x_stride, rows, dtype);
+            for (uint32_t part = 0; part < p->parts; part++)
+                multiply_block(acc, t, p->w + tile + b * quant_bytes, &s, x + part, p->x_stride, rows, dtype);
         }
     }
     store_outputs(p, acc, rows, tiles);

@@ -19,14 +19,22 @@ LANES_INLINE void quantize_block(lh_q8_block *block, f32x16 a, f32x16 b) {
     lanes_pair_sums(block->pairs, block->bias, block->q, -32, -128);
 }
 
-static void pack_quantized_row(lh_q8_block *block, lh_span columns, const float *x, const float *gain) {
-    for (uint32_t c = columns.begin; c < columns.end; c += LH_BLOCK, block++) {
+/* What a block leaves of v[16], of which it has q. */
+LANES_INLINE f32x16 rest_of(f32x16 v, float d, const int8_t *q) {
+    return lanes_fma(lanes_set(-d), lanes_widen_int8(q), v);
+}
+
+static void pack_quantized_row(lh_q8_block *block, uint32_t parts, lh_span columns, const float *x,
+                               const float *gain) {
+    for (uint32_t c = columns.begin; c < columns.end; c += LH_BLOCK, block += parts) {
         f32x16 a = lanes_load(x + c), b = lanes_load(x + c + 16);
         if (gain != NULL) {
             a = lanes_mul(a, lanes_load(gain + c));
             b = lanes_mul(b, lanes_load(gain + c + 16));
         }
         quantize_block(block, a, b);
+        if (parts == 2)
+            quantize_block(block + 1, rest_of(a, block->d, block->q), rest_of(b, block->d, block->q + 16));
     }
 }
 
@@ -57,8 +65,9 @@ void LANES_FUNCTION(pack_activations)(const lh_activations *packed, lh_span colu
     assert(columns.begin % LH_SPAN_COLUMNS == 0 && columns.end <= packed->width);
     assert(columns.end % LH_SPAN_COLUMNS == 0 || columns.end == packed->width);
     for (uint32_t row = 0; row < packed->rows; row++, x += stride) {
-        if (packed->kind == LH_ACTIVATION_Q8)
-            pack_quantized_row(lh_activations_block(packed, row, columns.begin / LH_BLOCK), columns, x, gain);
+        if (packed->kind != LH_ACTIVATION_F32)
+            pack_quantized_row(lh_activations_block(packed, row, columns.begin / LH_BLOCK),
+                               lh_activations_parts(packed->kind), columns, x, gain);
         else
             pack_float_row(lh_activations_value(packed, row, 0), columns, x, gain);
         if (squares != NULL)

@@ -26,6 +26,7 @@ typedef struct product {
     size_t y_stride;
     const void *x;   /* row 0, first input of the span: lh_q8_block or float */
     size_t x_stride; /* in elements of x */
+    uint32_t parts;  /* blocks of x for each of w: lh_activations_parts */
     const uint8_t
         *w; /* quants or values at the first input of the span, the next tile is w + tile_bytes; or a panel */
     const uint8_t *subscales; /* of the first block; K types */
@@ -111,7 +112,7 @@ static void multiply_panels(const product_kernel *kernel, product p, const lh_ti
             part.ahead = part.w + PANEL_BLOCKS * layout->quant_bytes;
         part.ahead_bytes = (size_t)part.count * layout->quant_bytes;
         part.w = (const uint8_t *)&panel;
-        part.x = (const lh_q8_block *)p.x + b;
+        part.x = (const lh_q8_block *)p.x + (size_t)b * p.parts;
         multiply_rows(kernel->from_panel, kernel->rows_max, part, rows);
     }
 }
@@ -126,10 +127,12 @@ static void multiply_some(const product_kernel *kernel, float *y, size_t y_strid
     lh_tile_layout layout = lh_tile_layout_for(w->dtype, w->inputs);
     product p = {.y_stride = y_stride, .tile_bytes = layout.tile_bytes};
     size_t w_offset, subscales_offset = 0, scales_offset = 0;
-    if (x->kind == LH_ACTIVATION_Q8) {
+    const bool quantized = x->kind != LH_ACTIVATION_F32;
+    if (quantized) {
         uint32_t block = in.begin / LH_BLOCK;
+        p.parts = lh_activations_parts(x->kind);
         p.x = lh_activations_block(x, 0, block);
-        p.x_stride = x->width / LH_BLOCK;
+        p.x_stride = x->width / LH_BLOCK * p.parts;
         p.count = (in.end - in.begin) / LH_BLOCK;
         p.first = block % layout.sharing;
         w_offset = (size_t)block * layout.quant_bytes;
@@ -150,7 +153,7 @@ static void multiply_some(const product_kernel *kernel, float *y, size_t y_strid
         p.y = y + output;
         p.w = tile + w_offset;
         p.subscales = tile + subscales_offset;
-        p.scales = x->kind == LH_ACTIVATION_Q8 ? tile + scales_offset : NULL;
+        p.scales = quantized ? tile + scales_offset : NULL;
         p.outputs = tiles == left ? (out.end - output - 1) % LH_LANES + 1 : LH_LANES;
         output += tiles * LH_LANES;
         if (panels) {
@@ -166,7 +169,7 @@ static void multiply_some(const product_kernel *kernel, float *y, size_t y_strid
 
 static void multiply(const product_kernel *kernel, float *y, size_t y_stride, const lh_activations *x,
                      const lh_matrix *w, lh_span in, lh_span out) {
-    assert(x->kind == lh_activation_kind_for(w->dtype) && x->width == w->inputs);
+    assert(x->kind == lh_activation_kind_for(w->dtype, x->kind) && x->width == w->inputs);
     assert(in.begin % LH_SPAN_COLUMNS == 0 && in.end <= w->inputs);
     assert(in.end % LH_SPAN_COLUMNS == 0 || in.end == w->inputs);
     assert(out.begin % LH_LANES == 0 && out.end <= w->outputs);

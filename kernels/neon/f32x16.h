@@ -201,6 +201,14 @@ LANES_INLINE int32_t lanes_round_to_int8(int8_t *q, f32x16 a, f32x16 b) {
     return vaddvq_s32(vaddq_s32(lanes_round16_to_int8(q, a), lanes_round16_to_int8(q + 16, b)));
 }
 
+LANES_INLINE f32x16 lanes_widen_int8(const int8_t *q) {
+    int8x16_t bytes = vld1q_s8(q);
+    int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
+    return (f32x16){vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+                    vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
+                    vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))};
+}
+
 /* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`, and of all
  * times `half_factor`; exact where they fit. */
 LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[2], const int8_t *q, int16_t pair_factor,

@@ -72,10 +72,8 @@ LANES_INLINE void dot_block(int32x4_t i[QUANTIZED_ROWS_MAX][4], const uint8_t *q
 /* acc continued by one block, given its i. */
 LANES_INLINE float32x4_t add_block(float32x4_t acc, int32x4_t i, const block_scales *s, const lh_q8_block *x,
                                    const lh_dtype dtype) {
-    if (!lh_has_minimum(dtype) || dtype == LH_DTYPE_Q4_1) {
-        acc = vfmaq_f32(acc, vcvtq_f32_s32(i), vmulq_n_f32(s->d, x->d));
-        return dtype == LH_DTYPE_Q4_1 ? vfmaq_n_f32(acc, vmulq_n_f32(s->m, x->d), x->sum) : acc;
-    }
+    if (!lh_has_minimum(dtype))
+        return vfmaq_f32(acc, vcvtq_f32_s32(i), vmulq_n_f32(s->d, x->d));
     float32x4_t sum = vmulq_n_f32(s->m, x->sum);
     if (dtype == LH_DTYPE_Q2_K) {
         int32x4_t j = vmulq_n_s32(s->minimum[0], -(x->bias[0] >> 7));
@@ -123,7 +121,7 @@ LANES_INLINE void quantized_quarters(const product *p, const sums *y, const int 
         EACH (r, rows)
             EACH (q, quarters)
                 acc[t][r][q] = vld1q_f32(y->y + (size_t)r * y->y_stride + 16 * t + 4 * (from + q));
-    for (uint32_t b = 0; b < p->count; b++, x++) {
+    for (uint32_t b = 0; b < p->count; b++, x += p->parts) {
         if (from == 0)
             fetch_ahead(p, b);
         for (int t = 0; t < tiles; t++) {
@@ -133,12 +131,15 @@ LANES_INLINE void quantized_quarters(const product *p, const sums *y, const int 
             block_scales s[4];
             EACH (q, quarters)
                 s[q] = load_scales(scales + 8 * (from + q), subscales + 4 * (from + q), dtype);
-            int32x4_t i[QUANTIZED_ROWS_MAX][4];
-            dot_block(i, p->w + tile + b * quant_bytes + 16 * from, s, x, p->x_stride, rows, quarters, dtype);
-            EACH (q, quarters)
-                EACH (r, rows)
-                    acc[t][r][q] =
-                        add_block(acc[t][r][q], i[r][q], &s[q], &x[(size_t)r * p->x_stride], dtype);
+            for (uint32_t part = 0; part < p->parts; part++) {
+                int32x4_t i[QUANTIZED_ROWS_MAX][4];
+                dot_block(i, p->w + tile + b * quant_bytes + 16 * from, s, x + part, p->x_stride, rows,
+                          quarters, dtype);
+                EACH (q, quarters)
+                    EACH (r, rows)
+                        acc[t][r][q] = add_block(acc[t][r][q], i[r][q], &s[q],
+                                                 &x[(size_t)r * p->x_stride + part], dtype);
+            }
         }
     }
     EACH (t, tiles)

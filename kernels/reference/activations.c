@@ -7,14 +7,15 @@
 #include <math.h>
 #include <string.h>
 
-lh_activation_kind lh_activation_kind_for(lh_dtype dtype) {
-    return lh_quant_form_for(dtype).low_bits > 0 ? LH_ACTIVATION_Q8 : LH_ACTIVATION_F32;
+lh_activation_kind lh_activation_kind_for(lh_dtype dtype, lh_activation_kind quantized) {
+    return lh_quant_form_for(dtype).low_bits > 0 ? quantized : LH_ACTIVATION_F32;
 }
 
 size_t lh_activations_bytes(lh_activation_kind kind, uint32_t rows, uint32_t width) {
-    size_t row = kind == LH_ACTIVATION_Q8 ? width / LH_BLOCK * sizeof(lh_q8_block) : width * sizeof(float);
-    size_t bytes;
-    if ((kind == LH_ACTIVATION_Q8 && width % LH_BLOCK != 0) || __builtin_mul_overflow(row, rows, &bytes))
+    bool floats = kind == LH_ACTIVATION_F32;
+    size_t block = lh_activations_parts(kind) * sizeof(lh_q8_block);
+    size_t row = floats ? width * sizeof(float) : width / LH_BLOCK * block, bytes;
+    if ((!floats && width % LH_BLOCK != 0) || __builtin_mul_overflow(row, rows, &bytes))
         return 0;
     return bytes;
 }
@@ -56,7 +57,13 @@ static void pack_block(const lh_activations *packed, uint32_t row, uint32_t colu
     float v[LH_BLOCK];
     for (uint32_t k = 0; k < LH_BLOCK; k++)
         v[k] = gain != NULL ? x[column + k] * gain[column + k] : x[column + k];
-    quantize(lh_activations_block(packed, row, column / LH_BLOCK), v);
+    lh_q8_block *block = lh_activations_block(packed, row, column / LH_BLOCK);
+    quantize(block, v);
+    if (packed->kind != LH_ACTIVATION_Q16)
+        return;
+    for (uint32_t k = 0; k < LH_BLOCK; k++)
+        v[k] = fmaf(-block->d, block->q[k], v[k]);
+    quantize(block + 1, v);
 }
 
 void lh_reference_pack_activations(const lh_activations *packed, lh_span columns, const float *x,
@@ -64,7 +71,7 @@ void lh_reference_pack_activations(const lh_activations *packed, lh_span columns
     assert(columns.begin % LH_SPAN_COLUMNS == 0 && columns.end <= packed->width);
     assert(columns.end % LH_SPAN_COLUMNS == 0 || columns.end == packed->width);
     for (uint32_t row = 0; row < packed->rows; row++, x += stride) {
-        if (packed->kind == LH_ACTIVATION_Q8)
+        if (packed->kind != LH_ACTIVATION_F32)
             for (uint32_t c = columns.begin; c < columns.end; c += LH_BLOCK)
                 pack_block(packed, row, c, x, gain);
         else

@@ -30,8 +30,6 @@ static float multiply_block(float acc, const lh_reference_block *w, const lh_q8_
     }
     if (!lh_has_minimum(dtype))
         return fmaf((float)i, w->d * x->d, acc);
-    if (dtype == LH_DTYPE_Q4_1)
-        return fmaf((float)j, w->m * x->d, fmaf((float)i, w->d * x->d, acc));
     return fmaf(fmaf((float)i, w->d, (float)j * w->m), x->d, acc);
 }
 
@@ -42,20 +40,21 @@ static void multiply_quants(float *y, size_t y_stride, const lh_activations *x, 
         lh_reference_quants(&block, w, output, b);
         for (uint32_t row = 0; row < x->rows; row++) {
             float *acc = &y[row * y_stride + output];
-            *acc = multiply_block(*acc, &block, lh_activations_block(x, row, b), w->dtype);
+            for (uint32_t part = 0; part < lh_activations_parts(x->kind); part++)
+                *acc = multiply_block(*acc, &block, lh_activations_block(x, row, b) + part, w->dtype);
         }
     }
 }
 
 void lh_reference_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
                          lh_span out) {
-    assert(x->kind == lh_activation_kind_for(w->dtype) && x->width == w->inputs);
+    assert(x->kind == lh_activation_kind_for(w->dtype, x->kind) && x->width == w->inputs);
     assert(in.begin % LH_SPAN_COLUMNS == 0 && in.end <= w->inputs);
     assert(in.end % LH_SPAN_COLUMNS == 0 || in.end == w->inputs);
     assert(out.begin % LH_LANES == 0 && out.end <= w->outputs);
     assert(out.end % LH_LANES == 0 || out.end == w->outputs);
     for (uint32_t output = out.begin; output < out.end; output++)
-        if (x->kind == LH_ACTIVATION_Q8)
+        if (x->kind != LH_ACTIVATION_F32)
             multiply_quants(y, y_stride, x, w, in, output);
         else
             multiply_floats(y, y_stride, x, w, in, output);

@@ -194,7 +194,7 @@ void lh_reference_quants(lh_reference_block *block, const lh_matrix *w, uint32_t
 
 void lh_matrix_row(const lh_matrix *matrix, uint32_t row, float *y) {
     assert(row < matrix->outputs);
-    if (lh_activation_kind_for(matrix->dtype) == LH_ACTIVATION_F32) {
+    if (lh_quant_form_for(matrix->dtype).low_bits == 0) {
         lh_reference_weights(y, matrix, row, (lh_span){0, matrix->inputs});
         return;
     }

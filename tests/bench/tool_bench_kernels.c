@@ -152,24 +152,25 @@ static void run_product(void *context) {
 }
 
 /* `cold`: weights come from memory, as they do in a model larger than the caches. */
-static void bench_product(const lh_kernels *kernels, const machine *m, lh_dtype dtype, uint32_t outputs,
-                          uint32_t inputs, uint32_t rows, bool cold) {
+static void bench_product(const lh_kernels *kernels, const machine *m, lh_dtype dtype,
+                          lh_activation_kind kind, uint32_t outputs, uint32_t inputs, uint32_t rows,
+                          bool cold) {
     size_t bytes = lh_matrix_bytes(dtype, outputs, inputs);
     product p = {.kernels = kernels, .copy_count = cold ? (uint32_t)(((size_t)256 << 20) / bytes) + 1 : 1};
     p.copies = allocate(p.copy_count * sizeof *p.copies);
     uint8_t *memory = allocate(bytes * p.copy_count);
     for (uint32_t i = 0; i < p.copy_count; i++)
         p.copies[i] = (lh_matrix){dtype, outputs, inputs, memory + i * bytes};
-    lh_activation_kind kind = lh_activation_kind_for(dtype);
     float *x = allocate_floats((size_t)rows * inputs);
     p.x = (lh_activations){kind, rows, inputs, allocate(lh_activations_bytes(kind, rows, inputs))};
     kernels->pack_activations(&p.x, (lh_span){0, inputs}, x, inputs, NULL, NULL);
     p.y = allocate_floats((size_t)rows * outputs);
     char what[64];
-    snprintf(what, sizeof what, "%s %ux%u rows %u%s", lh_dtype_lookup((uint32_t)dtype)->name, outputs, inputs,
-             rows, cold ? " cold" : "");
+    snprintf(what, sizeof what, "%s%s %ux%u rows %u%s", lh_dtype_lookup((uint32_t)dtype)->name,
+             kind == LH_ACTIVATION_Q16 ? " q16" : "", outputs, inputs, rows, cold ? " cold" : "");
     report(kernels->name, what, best_of(run_product, &p), (double)rows * outputs * inputs, (double)bytes,
-           kind == LH_ACTIVATION_Q8 ? m->dot_per_s : m->fma_per_s, m->read_per_s);
+           kind == LH_ACTIVATION_F32 ? m->fma_per_s : m->dot_per_s / (kind == LH_ACTIVATION_Q16 ? 2 : 1),
+           m->read_per_s);
     free(p.y);
     free(p.x.data);
     free(x);
@@ -271,13 +272,15 @@ static void bench_panels(const lh_kernels *kernels, const machine *m) {
 }
 
 /* One row from memory and from the cache, then the ways through the row tiles. */
-static void bench_products(const lh_kernels *kernels, const machine *m, lh_dtype dtype) {
+static void bench_products(const lh_kernels *kernels, const machine *m, lh_dtype dtype,
+                           lh_activation_kind quantized) {
     static const uint32_t shapes[][2] = {{576, 1536}, {2048, 2048}};
     static const uint32_t rows[] = {1, 2, 3, 4, 6, 8, 9, 12, 16, 24, 32, 64, 512};
-    for (size_t s = 0; s < 2; s++) {
-        bench_product(kernels, m, dtype, shapes[s][0], shapes[s][1], 1, true);
+    const lh_activation_kind kind = lh_activation_kind_for(dtype, quantized);
+    for (size_t s = 0; s < 2 && (kind == quantized || quantized == LH_ACTIVATION_Q8); s++) {
+        bench_product(kernels, m, dtype, kind, shapes[s][0], shapes[s][1], 1, true);
         for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
-            bench_product(kernels, m, dtype, shapes[s][0], shapes[s][1], rows[r], false);
+            bench_product(kernels, m, dtype, kind, shapes[s][0], shapes[s][1], rows[r], false);
     }
 }
 
@@ -303,8 +306,10 @@ int main(int argc, char **argv) {
         printf("%s: fma %.1f GMAC/s, int8 dot %.1f GMAC/s, memory read %.1f GB/s\n", kernels->name,
                m.fma_per_s * 1e-9, m.dot_per_s * 1e-9, m.read_per_s * 1e-9);
         for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++)
-            if (argc <= 3 || is_named(dtypes[d], argv + 3))
-                bench_products(kernels, &m, dtypes[d]);
+            if (argc <= 3 || is_named(dtypes[d], argv + 3)) {
+                bench_products(kernels, &m, dtypes[d], LH_ACTIVATION_Q8);
+                bench_products(kernels, &m, dtypes[d], LH_ACTIVATION_Q16);
+            }
         if (argc > 3)
             continue;
         bench_attention(kernels, &m, 3, 1023, 1);

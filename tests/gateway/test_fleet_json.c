@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static const char good[] =
-    "{\"protocol\":2,\"instance\":\"00ff00ff00ff00ff\",\"site\":\"home\",\"version\":\"0.1.0\",\"isa\":"
+    "{\"protocol\":3,\"instance\":\"00ff00ff00ff00ff\",\"site\":\"home\",\"version\":\"0.1.0\",\"isa\":"
     "\"avx2\","
     "\"threads\":8,\"addresses\":{\"tls\":null,\"plain\":\"[::1]:7101\"},\"memory_bytes\":1000,\"kv_bytes\":"
     "500,"
@@ -106,9 +106,9 @@ static const struct {
     {"\"threads\":8", "\"threads\":8,\"slowdown\":0.5", "slowdown", LH_ERR_INVALID},
     {"\"threads\":8", "\"threads\":8,\"slowdown\":1001", "slowdown", LH_ERR_INVALID},
     {"\"threads\":8", "\"threads\":8,\"slowdown\":\"2\"", "slowdown", LH_ERR_INVALID},
-    {"\"protocol\":2", "\"protocol\":1", "version 1", LH_ERR_UNSUPPORTED},
-    {"\"protocol\":2", "\"protocol\":\"1\"", "protocol", LH_ERR_INVALID},
-    {"\"protocol\":2,", "", "protocol", LH_ERR_INVALID},
+    {"\"protocol\":3", "\"protocol\":1", "version 1", LH_ERR_UNSUPPORTED},
+    {"\"protocol\":3", "\"protocol\":\"1\"", "protocol", LH_ERR_INVALID},
+    {"\"protocol\":3,", "", "protocol", LH_ERR_INVALID},
     {"00ff00ff00ff00ff", "00FF00FF00FF00FF", "instance", LH_ERR_INVALID},
     {"00ff00ff00ff00ff", "00ff", "instance", LH_ERR_INVALID},
     {"\"00ff00ff00ff00ff\"", "17", "instance", LH_ERR_INVALID},
@@ -175,7 +175,7 @@ static void hostile_bodies_are_refused(void **state) {
     lh_error error;
     static char deep[20000];
     memset(deep, '[', sizeof deep - 1);
-    const char *bodies[] = {"", "null", "[]", "{}", "{\"protocol\":2}", "\xff\xfe", deep};
+    const char *bodies[] = {"", "null", "[]", "{}", "{\"protocol\":3}", "\xff\xfe", deep};
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
         assert_int_not_equal(parse(bodies[i], &report, &error), LH_OK);
     const char *names[] = {"", "a b", "a/b", "..%2f",
@@ -226,6 +226,7 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
                                              .context = 256,
                                              .rows_max = 64,
                                              .steps_max = 9,
+                                             .has_q16 = true,
                                              .wire = LH_WIRE_F16,
                                              .next = &next}};
     char *text = lh_fleet_json_render_answer(&answer, &model);
@@ -259,7 +260,7 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     text = lh_fleet_json_render_answer(&answer, &model);
     assert_non_null(strstr(text,
                            "\"first_layer\":1,\"last_layer\":2,\"layers\":2,\"context\":256,\"rows_max\":64,"
-                           "\"steps_max\":9,\"wire\":\"f16\",\"hold\":true}"));
+                           "\"steps_max\":9,\"activations\":\"q16\",\"wire\":\"f16\",\"hold\":true}"));
     assert_non_null(strstr(text, "\"leave\":{\"may_go\":false,\"reason\":\"others load\"}"));
     free(text);
     lh_model_file_close(file);

@@ -1,4 +1,5 @@
 /* Packing of activations and the sums for the norm: extremes, spans, and every set against the reference. */
+#include "kernels/layout.h"
 #include "tests/kernels/support/arrays.h"
 
 #include <math.h>
@@ -63,7 +64,8 @@ static void test_what_is_not_finite_is_not_lost(void **state) {
         for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
             float x[32] = {1, 2, 3}, y[16] = {0};
             x[17] = bad[b];
-            lh_activations packed = pack_rows(lh_kernels_at(set), LH_ACTIVATION_Q8, 1, 32, x);
+            lh_activations packed =
+                pack_rows(lh_kernels_at(set), b % 2 ? LH_ACTIVATION_Q8 : LH_ACTIVATION_Q16, 1, 32, x);
             lh_kernels_at(set)->matmul(y, 16, &packed, &w, (lh_span){0, 32}, (lh_span){0, 16});
             for (int o = 0; o < 16; o++)
                 assert_true(!isfinite(y[o]));
@@ -106,7 +108,26 @@ static void test_spans_give_the_whole(void **state) {
     test_random random = {13};
     for (size_t set = 0; lh_kernels_at(set) != NULL; set++)
         for (int i = 0; i < 60; i++)
-            check_spans(lh_kernels_at(set), i % 2 ? LH_ACTIVATION_F32 : LH_ACTIVATION_Q8, &random);
+            check_spans(lh_kernels_at(set), (lh_activation_kind)(i % 3), &random);
+}
+
+static void test_two_blocks_say_more_than_one(void **state) {
+    (void)state;
+    test_random random = {16};
+    for (int i = 0; i < 200; i++) {
+        float *x = random_floats(&random, 32);
+        lh_activations packed = pack_rows(lh_kernels_at(0), LH_ACTIVATION_Q16, 1, 32, x);
+        const lh_q8_block *block = packed.data;
+        float amax = 0;
+        for (int k = 0; k < 32; k++)
+            amax = fmaxf(amax, fabsf(x[k]));
+        for (int k = 0; k < 32; k++) {
+            double said = (double)block[0].d * block[0].q[k] + (double)block[1].d * block[1].q[k];
+            assert_true(fabs(said - x[k]) <= amax / 64516 * (1 + 1e-3));
+        }
+        free(packed.data);
+        free(x);
+    }
 }
 
 static void test_rms_scale_is_that_of_the_norm(void **state) {
@@ -126,8 +147,11 @@ static void test_rms_scale_is_that_of_the_norm(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_hold_what_was_put_in),    cmocka_unit_test(test_extreme_blocks),
-        cmocka_unit_test(test_what_is_not_finite_is_not_lost), cmocka_unit_test(test_spans_give_the_whole),
+        cmocka_unit_test(test_blocks_hold_what_was_put_in),
+        cmocka_unit_test(test_extreme_blocks),
+        cmocka_unit_test(test_what_is_not_finite_is_not_lost),
+        cmocka_unit_test(test_spans_give_the_whole),
+        cmocka_unit_test(test_two_blocks_say_more_than_one),
         cmocka_unit_test(test_rms_scale_is_that_of_the_norm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,8 @@ static problem make_problem(test_random *random, lh_dtype dtype, uint32_t rows, 
     p.x = random_floats(random, (size_t)rows * inputs);
     p.seed = random_floats(random, rows * p.y_stride);
     p.w = pack_weights(dtype, outputs, inputs, p.source);
-    p.packed = pack_rows(lh_kernels_at(0), lh_activation_kind_for(dtype), rows, inputs, p.x);
+    lh_activation_kind quantized = random_between(random, 0, 1) ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8;
+    p.packed = pack_rows(lh_kernels_at(0), lh_activation_kind_for(dtype, quantized), rows, inputs, p.x);
     return p;
 }
 
@@ -62,11 +63,29 @@ static float *product_by(const lh_kernels *kernels, const problem *p) {
     return y;
 }
 
+/* y continued by 32 inputs from block b of the row of weights on; v becomes what their quants leave of it. */
+static float add_block(float y, lh_dtype dtype, const uint8_t *weights, uint32_t b, float v[32]) {
+    float amax = 0;
+    for (int k = 0; k < 32; k++)
+        amax = fmaxf(amax, fabsf(v[k]));
+    float inverse = 127 / amax, dx = amax / 127;
+    file_quant w = {0};
+    int i = 0, j = 0;
+    for (unsigned k = 0; k < 32; k++) {
+        int q = amax > 0 ? (int)lrintf(v[k] * inverse) : 0;
+        w = file_quant_at(dtype, weights, 32 * b + k);
+        i += w.scale * w.q * q;
+        j += w.minimum * q;
+        v[k] = fmaf(-dx, (float)q, v[k]);
+    }
+    return w.has_minimum ? fmaf(fmaf((float)i, w.d, (float)j * w.m), dx, y) : fmaf((float)i, w.d * dx, y);
+}
+
 /* One output as kernels.h spells it, from the file's bytes and the floats themselves. */
 static float spelled_out(const problem *p, uint32_t row, uint32_t output) {
     float y = p->seed[row * p->y_stride + output];
     const float *x = p->x + (size_t)row * p->inputs;
-    if (lh_activation_kind_for(p->dtype) == LH_ACTIVATION_F32) {
+    if (p->packed.kind == LH_ACTIVATION_F32) {
         float weights[288];
         lh_matrix_row(&p->w, output, weights); /* test_pack.c holds it to GGML's definition */
         for (uint32_t k = 0; k < p->inputs; k++)
@@ -76,24 +95,11 @@ static float spelled_out(const problem *p, uint32_t row, uint32_t output) {
     const lh_dtype_info *info = lh_dtype_lookup((uint32_t)p->dtype);
     const uint8_t *weights = p->source + output * lh_dtype_bytes(info, p->inputs);
     for (uint32_t b = 0; b < p->inputs / 32; b++, x += 32) {
-        float amax = 0;
-        for (int k = 0; k < 32; k++)
-            amax = fmaxf(amax, fabsf(x[k]));
-        float inverse = 127 / amax, dx = amax / 127;
-        file_quant w = {0};
-        int i = 0, j = 0;
-        for (unsigned k = 0; k < 32; k++) {
-            int q = amax > 0 ? (int)lrintf(x[k] * inverse) : 0;
-            w = file_quant_at(p->dtype, weights, 32 * b + k);
-            i += w.scale * w.q * q;
-            j += w.minimum * q;
-        }
-        if (p->dtype == LH_DTYPE_Q4_1)
-            y = fmaf((float)j, w.m * dx, fmaf((float)i, w.d * dx, y));
-        else if (w.has_minimum)
-            y = fmaf(fmaf((float)i, w.d, (float)j * w.m), dx, y);
-        else
-            y = fmaf((float)i, w.d * dx, y);
+        float v[32];
+        memcpy(v, x, sizeof v);
+        y = add_block(y, p->dtype, weights, b, v);
+        if (p->packed.kind == LH_ACTIVATION_Q16)
+            y = add_block(y, p->dtype, weights, b, v);
     }
     return y;
 }

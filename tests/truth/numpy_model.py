@@ -140,9 +140,11 @@ class Int8:
         weights, d, m = matrix.blocks()
         for block in range(values.shape[1]):
             dot = q[:, block] @ weights[:, block].T  # exact: below 2^24
-            y = fused(dot, scale[:, block, None] * d[None, :, block], y)
-            if m is not None:
-                y = fused(sums[:, block, None], scale[:, block, None] * m[None, :, block], y)
+            if m is None:
+                y = fused(dot, scale[:, block, None] * d[None, :, block], y)
+            else:
+                both = fused(dot, d[None, :, block], sums[:, block, None] * m[None, :, block])
+                y = fused(both, scale[:, block, None], y)
         return y
 
     def rope(self, x, cosine, sine, first, second):

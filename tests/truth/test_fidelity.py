@@ -18,7 +18,7 @@ from default_model import default_model  # noqa: E402
 WINDOW = 512
 
 
-def longhaul_logits(model, tokens, folder):
+def longhaul_logits(model, activations, tokens, folder):
     """[tokens][vocabulary] from the C code: two stages, four column shards, chunks of 64 rows."""
     file, out = folder / "tokens.u32", folder / "logits.f32"
     for start in range(0, len(tokens), WINDOW):
@@ -26,7 +26,7 @@ def longhaul_logits(model, tokens, folder):
         window.astype("<u4").tofile(file)
         subprocess.run(
             [os.environ["LONGHAUL_BUILD"] + "/tests/logits", "--model", model, "--tokens", file, "--stages", "2"]
-            + ["--column-shards", "4", "--chunk-rows", "64", "--threads", "2", "--out", out],
+            + ["--column-shards", "4", "--chunk-rows", "64", "--threads", "2", "--activations", activations, "--out", out],
             check=True, stderr=subprocess.DEVNULL,
         )
         yield start, np.fromfile(out, dtype="<f4").reshape(len(window), -1)
@@ -58,12 +58,13 @@ def main():
         folder = pathlib.Path(name)
         f16 = folder / "f16.gguf"
         make_f16_model.convert(model, f16)
-        for title, file, references in (
-            ("F16 file", f16, {"exact_f16": (1e-5, 0.999)}),
-            ("Q4_1 file", model, {"int8_q4_1": (1e-5, 0.999), "exact_q4_1": (5.42e-3, 0.96)}),
+        for title, file, activations, references in (
+            ("F16 file", f16, "q8", {"exact_f16": (1e-5, 0.999)}),
+            ("Q4_1 file", model, "q8", {"int8_q4_1": (1e-5, 0.999), "exact_q4_1": (5.42e-3, 0.96)}),
+            ("Q4_1 file with q16", model, "q16", {"exact_q4_1": (1e-5, 0.999)}),
         ):
             results = {key: [] for key in references}
-            for start, logits in longhaul_logits(file, tokens, folder):
+            for start, logits in longhaul_logits(file, activations, tokens, folder):
                 rows = slice(start, start + len(logits))
                 for key in references:
                     results[key].append(compare(logits, vectors[key + "_ids"][rows], vectors[key + "_logprobs"][rows]))

@@ -25,7 +25,7 @@ static void test_report(void **state) {
                                .leaving = true};
     char *text = lh_control_report_render(&report);
     assert_string_equal(
-        text, "{\"protocol\":2,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":\"1\",\"isa\":"
+        text, "{\"protocol\":3,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":\"1\",\"isa\":"
               "\"avx2\","
               "\"threads\":4,\"addresses\":{\"tls\":null,\"plain\":\"127.0.0.1:7101\"},\"memory_bytes\":1000,"
               "\"kv_bytes\":2000,\"speed\":null,\"assignment\":null,\"prepared\":null,\"loaded\":null,"
@@ -76,10 +76,10 @@ static void test_report(void **state) {
     "{\"renew_ms\":1000,\"lease_ms\":5000,\"planned\":true,\"assignment\":{\"generation\":7,\"chain\":"      \
     "\"c\",\"epoch\":7,"                                                                                     \
     "\"model\":" MODEL ",\"first_layer\":2,\"last_layer\":5,\"layers\":5,\"context\":2048,\"rows_max\":512," \
-    "\"steps_max\":8,\"wire\":\"f16\","                                                                      \
+    "\"steps_max\":8,\"activations\":\"q8\",\"wire\":\"f16\","                                               \
     "\"next\":{\"gateway\":false,\"name\":\"b\",\"address\":\"h:1\",\"tls\":true}},"                         \
     "\"prepare\":{\"model\":" MODEL ",\"first_layer\":1,\"last_layer\":4,\"layers\":5,\"context\":2048,"     \
-    "\"rows_max\":512,\"steps_max\":8,\"wire\":\"q8\",\"hold\":true},"                                       \
+    "\"rows_max\":512,\"steps_max\":8,\"activations\":\"q16\",\"wire\":\"q8\",\"hold\":true},"               \
     "\"leave\":{\"may_go\":false,\"reason\":\"b loads its layers\"}}"
 
 static void test_answer(void **state) {
@@ -93,6 +93,7 @@ static void test_answer(void **state) {
     assert_true(a->generation == 7 && a->epoch == 7 && a->first_layer == 2 && a->last_layer == 5 &&
                 a->layers == 5);
     assert_true(a->context == 2048 && a->rows_max == 512 && a->steps_max == 8);
+    assert_int_equal(a->activations, LH_ACTIVATION_Q8);
     assert_true(a->wire == LH_WIRE_F16 && !a->next_is_gateway && a->next_tls);
     assert_string_equal(a->next_address, "h:1");
     assert_string_equal(a->model.header_sha256, HEX);
@@ -100,6 +101,11 @@ static void test_answer(void **state) {
     assert_true(answer.has_prepare && answer.prepare_holds);
     assert_true(a->first_layer == 1 && a->last_layer == 4 && a->layers == 5 && a->context == 2048);
     assert_true(a->rows_max == 512 && a->steps_max == 8 && a->wire == LH_WIRE_Q8);
+    assert_int_equal(a->activations, LH_ACTIVATION_Q16);
+    lh_control_assignment precise = *a;
+    assert_true(lh_control_is_same_stage(a, &precise));
+    precise.activations = LH_ACTIVATION_Q8;
+    assert_false(lh_control_is_same_stage(a, &precise));
     assert_string_equal(a->model.header_sha256, HEX);
     assert_false(lh_control_is_same_stage(a, &answer.assignment));
     assert_true(answer.has_leave && !answer.may_go);
@@ -139,6 +145,8 @@ static void test_bad_answers_are_refused_by_name(void **state) {
     assert_refused("\"rows_max\":512", "\"rows_max\":8193", "rows_max");
     assert_refused("\"steps_max\":8", "\"steps_max\":0", "steps_max");
     assert_refused("\"wire\":\"f16\"", "\"wire\":\"f8\"", "wire");
+    assert_refused("\"activations\":\"q8\"", "\"activations\":\"q4\"", "activations");
+    assert_refused("\"activations\":\"q8\",", "", "activations");
     assert_refused("\"model\":" MODEL, "\"model\":[]", "assignment.model");
     assert_refused("\"header_bytes\":100", "\"header_bytes\":1001", "header_bytes");
     assert_refused(HEX, "00", "header_sha256");

@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct flags {
-    const char *model, *tokens, *isa, *out, *wire;
+    const char *model, *tokens, *isa, *out, *wire, *activations;
     int64_t stages, column_shards, chunk_rows, threads, generate, kv_bytes;
     bool digest;
 } flags;
@@ -29,6 +29,8 @@ static const lh_option options[] = {
     {"threads", LH_OPTION_NUMBER, FIELD(threads), "1", "N", 1, 1024, NULL, "Compute threads"},
     {"kv-bytes", LH_OPTION_BYTES, FIELD(kv_bytes), "1G", "BYTES", 1, INT64_MAX, NULL, "KV budget of a stage"},
     {"isa", LH_OPTION_TEXT, FIELD(isa), "auto", "NAME", 0, 0, NULL, "Instruction set"},
+    {"activations", LH_OPTION_CHOICE, FIELD(activations), "q8", NULL, 0, 0, "q8|q16",
+     "As quantized weights meet them"},
     {"wire", LH_OPTION_CHOICE, FIELD(wire), "f32", NULL, 0, 0, "f32|f16|q8",
      "What activations go through between stages"},
     {"generate", LH_OPTION_NUMBER, FIELD(generate), "0", "N", 0, 1 << 20, NULL,
@@ -176,6 +178,10 @@ static void run(run_state *state, uint32_t *tokens, size_t count) {
     free(segments);
 }
 
+static lh_activation_kind activation_kind(const char *name) {
+    return strcmp(name, "q16") == 0 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8;
+}
+
 int main(int argc, char **argv) {
     flags f;
     lh_error error;
@@ -200,6 +206,7 @@ int main(int argc, char **argv) {
                                                .rows_max = (uint32_t)f.chunk_rows,
                                                .kv_bytes = (size_t)f.kv_bytes,
                                                .wire = wire,
+                                               .activations = activation_kind(f.activations),
                                                .isa = f.isa};
     if (lh_mapped_file_open(f.model, &model, &error) != LH_OK ||
         stage_chain_create(lh_mapped_file_bytes(model), lh_mapped_file_size(model), &chain_options,

@@ -25,7 +25,7 @@
 #define BATCH_MAX 1024u
 
 typedef struct flags {
-    const char *model, *rows, *chunks, *batch, *slowdown, *isa;
+    const char *model, *rows, *chunks, *batch, *slowdown, *isa, *activations;
     int64_t first, last, repeats, steps, threads, others_bytes;
 } flags;
 
@@ -47,6 +47,8 @@ static const lh_option options[] = {
      "read "
      "meanwhile, where they share this machine's last cache"},
     {"isa", LH_OPTION_TEXT, FIELD(isa), "auto", "NAME", 0, 0, NULL, "Instruction set"},
+    {"activations", LH_OPTION_CHOICE, FIELD(activations), "q8", NULL, 0, 0, "q8|q16",
+     "As quantized weights meet them"},
 };
 static const lh_option_table table = {"stage_times", "How long one stage takes by itself", options,
                                       sizeof options / sizeof options[0]};
@@ -261,7 +263,9 @@ int main(int argc, char **argv) {
     const lh_weight_source source = {&b, acquire, release};
     lh_stage_options stage = {.context = rows_max + ROWS_MORE + (uint32_t)(f.steps * f.repeats) + 1,
                               .rows_max = b.chunk_max,
-                              .steps_max = 1};
+                              .steps_max = 1,
+                              .activations =
+                                  strcmp(f.activations, "q16") == 0 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8};
     if (lh_gguf_parse(b.bytes, length, length, &b.gguf, &error) != LH_OK ||
         lh_model_config_read(b.gguf, &b.config, &error) != LH_OK ||
         lh_thread_pool_create((uint32_t)f.threads, &pool, &error) != LH_OK ||

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LH_CONTROL_PROTOCOL_VERSION 2
+#define LH_CONTROL_PROTOCOL_VERSION 3
 #define LH_CONTROL_BODY_BYTES_MAX   65536u /* of a report, and of the answer to it */
 #define LH_ADDRESS_BYTES            272u   /* a DNS name of 253, a port, brackets */
 #define LH_REPORT_ERROR_BYTES       256u

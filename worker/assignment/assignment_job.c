@@ -159,6 +159,7 @@ static lh_status build(lh_assignment_job *job, lh_weights *weights, lh_error *er
                                 .context = assignment->context,
                                 .rows_max = assignment->rows_max,
                                 .steps_max = assignment->steps_max,
+                                .activations = assignment->activations,
                                 .kernels = job->options.kernels,
                                 .pool = job->pool};
     job->width = config.width;

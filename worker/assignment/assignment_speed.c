@@ -36,7 +36,7 @@ static void *allocate(size_t bytes, int fill) {
 }
 
 static lh_status prepare(trial *t, lh_error *error) {
-    lh_activation_kind kind = lh_activation_kind_for(TYPE);
+    lh_activation_kind kind = t->compute->activations;
     t->matrix_bytes = lh_matrix_bytes(TYPE, SIDE, SIDE);
     t->weights = allocate(TOKEN_COUNT * t->matrix_bytes, 0x3c); /* scales of about one */
     t->x = allocate(sizeof(float) * PROMPT_ROWS * SIDE, 0x3c);  /* floats of about a hundredth */
@@ -48,7 +48,7 @@ static lh_status prepare(trial *t, lh_error *error) {
 }
 
 static void clean_up(trial *t) {
-    free(t->packed.data[lh_activation_kind_for(TYPE)]);
+    free(t->packed.data[t->compute->activations]);
     free(t->y);
     free(t->x);
     free(t->weights);

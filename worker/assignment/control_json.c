@@ -25,7 +25,7 @@ bool lh_control_is_same_stage(const lh_control_assignment *a, const lh_control_a
     return strcmp(a->model.header_sha256, b->model.header_sha256) == 0 &&
            a->model.file_bytes == b->model.file_bytes && a->first_layer == b->first_layer &&
            a->last_layer == b->last_layer && a->layers == b->layers && a->context == b->context &&
-           a->rows_max == b->rows_max && a->steps_max == b->steps_max;
+           a->rows_max == b->rows_max && a->steps_max == b->steps_max && a->activations == b->activations;
 }
 
 /* ---- The report --------------------------------------------------------------------------------- */
@@ -223,6 +223,16 @@ static void parse_wire(fields *f, lh_control_assignment *assignment) {
     }
 }
 
+static void parse_activations(fields *f, lh_control_assignment *assignment) {
+    const char *activations = json_string_value(json_object_get(f->object, "activations"));
+    assignment->activations = LH_ACTIVATION_Q8;
+    if (activations != NULL && strcmp(activations, "q16") == 0) {
+        assignment->activations = LH_ACTIVATION_Q16;
+    } else if (activations == NULL || strcmp(activations, "q8") != 0) {
+        refuse(f, "activations", "\"q8\" or \"q16\"");
+    }
+}
+
 /* What an assignment and a stage to be prepared have in common. */
 static void parse_stage(fields *f, const char *model_path, lh_control_assignment *assignment) {
     assignment->layers = get_u32(f, "layers", 1, LAYERS_MAX);
@@ -236,6 +246,7 @@ static void parse_stage(fields *f, const char *model_path, lh_control_assignment
     assignment->rows_max = get_u32(f, "rows_max", 1, LH_STEP_ROWS_MAX);
     assignment->steps_max = get_u32(f, "steps_max", 1, STEPS_MAX);
     parse_wire(f, assignment);
+    parse_activations(f, assignment);
     if (f->status == LH_OK) {
         f->status = parse_model(f, model_path, &assignment->model);
     }

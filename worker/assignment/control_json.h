@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/status.h"
+#include "kernels/kernels.h"
 #include "worker/api/step.h"
 #include "worker/api/worker_report.h"
 
@@ -25,6 +26,7 @@ typedef struct lh_control_assignment {
     lh_control_model model;
     uint32_t first_layer, last_layer, layers;
     uint32_t context, rows_max, steps_max;
+    lh_activation_kind activations; /* Q8, Q16 */
     lh_wire_type wire;
     bool next_is_gateway, next_tls;
     char next_name[LH_WORKER_NAME_BYTES], next_address[LH_ADDRESS_BYTES]; /* "" where it is the gateway */

@@ -39,7 +39,7 @@ lh_status lh_head_create(const lh_model_config *config, const lh_parameters *wei
     head->group_rows = group;
     head->logits_stride = ((size_t)config->vocabulary + LH_LANES - 1) / LH_LANES * LH_LANES;
     head->sampler_bytes = (lh_sampler_scratch_bytes(config->vocabulary) + 63) / 64 * 64;
-    bool complete = lh_packed_add(&head->normed, &weights->head, group);
+    bool complete = lh_packed_add(&head->normed, &weights->head, compute->activations, group);
     head->h = lh_panel_allocate((size_t)group * config->width, sizeof *head->h);
     head->squares = lh_panel_allocate((size_t)group * LH_LANES, sizeof *head->squares);
     head->scale = lh_panel_allocate(group, sizeof *head->scale);

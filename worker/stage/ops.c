@@ -91,7 +91,7 @@ void lh_op_pack(const lh_compute *compute, const lh_packed *packed, uint32_t row
 /* ---- Products ---------------------------------------------------------------------------------- */
 
 typedef struct lh_products_arguments {
-    const lh_kernels *kernels;
+    const lh_compute *compute;
     const lh_product *products;
     uint32_t count, rows;
     const lh_packed *x;
@@ -108,16 +108,17 @@ static void zero_columns(const lh_product *product, uint32_t rows, lh_span out) 
 }
 
 static void product_part(const lh_products_arguments *a, const lh_product *product, lh_span out) {
-    lh_activation_kind kind = lh_activation_kind_for(product->matrix->dtype);
+    const lh_kernels *kernels = a->compute->kernels;
+    lh_activation_kind kind = lh_activation_kind_for(product->matrix->dtype, a->compute->activations);
     const lh_activations x = rows_of(a->x, kind, (lh_span){0, a->rows});
     if (a->from_zero) {
         zero_columns(product, a->rows, out);
     }
-    a->kernels->matmul(product->y, product->stride, &x, product->matrix, a->in, out);
+    kernels->matmul(product->y, product->stride, &x, product->matrix, a->in, out);
     if (a->scale != NULL && product->bias != NULL) {
-        a->kernels->scale_add_rows(product->y, product->stride, a->rows, out, a->scale, product->bias);
+        kernels->scale_add_rows(product->y, product->stride, a->rows, out, a->scale, product->bias);
     } else if (a->scale != NULL) {
-        a->kernels->scale_rows(product->y, product->stride, a->rows, out, a->scale);
+        kernels->scale_rows(product->y, product->stride, a->rows, out, a->scale);
     }
 }
 
@@ -147,7 +148,7 @@ static void products_part(void *context, uint32_t part, uint32_t thread) {
 
 void lh_op_products(const lh_compute *compute, const lh_product *products, uint32_t count, const lh_packed *x,
                     uint32_t rows, lh_span in, bool continues, const float *scale) {
-    lh_products_arguments arguments = {.kernels = compute->kernels,
+    lh_products_arguments arguments = {.compute = compute,
                                        .products = products,
                                        .count = count,
                                        .rows = rows,

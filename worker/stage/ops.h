@@ -13,9 +13,10 @@
 typedef struct lh_compute {
     const lh_kernels *kernels;
     lh_thread_pool *pool;
+    lh_activation_kind activations; /* Q8 or Q16: of quantized matrices */
 } lh_compute;
 
-#define LH_ACTIVATION_KINDS 2u /* of lh_activation_kind */
+#define LH_ACTIVATION_KINDS 3u /* of lh_activation_kind */
 
 /* Activations [rows][width] in each form that the matrices behind them read. */
 typedef struct lh_packed {

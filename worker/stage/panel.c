@@ -16,8 +16,9 @@ static float *floats(size_t rows, size_t width) {
     return __builtin_mul_overflow(rows, width, &count) ? NULL : lh_panel_allocate(count, sizeof(float));
 }
 
-bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, uint32_t rows) {
-    lh_activation_kind kind = lh_activation_kind_for(matrix->dtype);
+bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, lh_activation_kind activations,
+                   uint32_t rows) {
+    lh_activation_kind kind = lh_activation_kind_for(matrix->dtype, activations);
     packed->width = matrix->inputs;
     if (packed->data[kind] == NULL) {
         packed->data[kind] = lh_panel_allocate(lh_activations_bytes(kind, rows, matrix->inputs), 1);
@@ -33,7 +34,7 @@ void lh_packed_reset(lh_packed *packed) {
 }
 
 lh_status lh_panel_init(lh_panel *panel, const lh_model_config *config, const lh_parameters *weights,
-                        uint32_t rows, lh_error *error) {
+                        lh_activation_kind activations, uint32_t rows, lh_error *error) {
     size_t queries = (size_t)config->heads * config->head_dim,
            keys = (size_t)config->kv_heads * config->head_dim;
     bool complete = true;
@@ -42,7 +43,7 @@ lh_status lh_panel_init(lh_panel *panel, const lh_model_config *config, const lh
         const lh_layer *layer = &weights->layers[i];
         const lh_matrix *readers[] = {&layer->q, &layer->k, &layer->v, &layer->gate, &layer->up};
         for (size_t j = 0; j < sizeof readers / sizeof readers[0]; j++) {
-            complete = complete && lh_packed_add(&panel->normed, readers[j], rows);
+            complete = complete && lh_packed_add(&panel->normed, readers[j], activations, rows);
         }
     }
     complete = complete && (panel->h = floats(rows, config->width)) != NULL;
@@ -90,12 +91,14 @@ static bool attention_init(lh_attention *attention, const lh_model_config *confi
 }
 
 lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config, const lh_parameters *weights,
-                          uint32_t rows, uint32_t context, uint32_t threads, lh_error *error) {
+                          lh_activation_kind activations, uint32_t rows, uint32_t context, uint32_t threads,
+                          lh_error *error) {
     *scratch = (lh_scratch){0};
     bool complete = attention_init(&scratch->attention, config, rows, context, threads);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
-        complete = lh_packed_add(&scratch->attended_packed, &weights->layers[i].attn_output, rows) &&
-                   lh_packed_add(&scratch->gated_packed, &weights->layers[i].down, rows);
+        const lh_layer *layer = &weights->layers[i];
+        complete = lh_packed_add(&scratch->attended_packed, &layer->attn_output, activations, rows) &&
+                   lh_packed_add(&scratch->gated_packed, &layer->down, activations, rows);
     }
     complete = complete && (scratch->scale = floats(rows, 1)) != NULL;
     complete =

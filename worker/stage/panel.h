@@ -29,18 +29,19 @@ typedef struct lh_scratch {
     lh_attention attention; /* with one scratch for each thread */
 } lh_scratch;
 
-/* rows: the most of one step. The packed forms are those that the matrices in `weights` read.
- * LH_ERR_NO_MEMORY. */
+/* rows: the most of one step. The packed forms are those that the matrices in `weights` read, `activations` where they
+ * are quantized. LH_ERR_NO_MEMORY. */
 lh_status lh_panel_init(lh_panel *panel, const lh_model_config *config, const lh_parameters *weights,
-                        uint32_t rows, lh_error *error);
+                        lh_activation_kind activations, uint32_t rows, lh_error *error);
 void lh_panel_reset(lh_panel *panel);
 /* context: positions of one sequence. */
 lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config, const lh_parameters *weights,
-                          uint32_t rows, uint32_t context, uint32_t threads, lh_error *error);
+                          lh_activation_kind activations, uint32_t rows, uint32_t context, uint32_t threads,
+                          lh_error *error);
 void lh_scratch_reset(lh_scratch *scratch);
 
 /* count elements of `size` bytes, 64-byte aligned, for free(); NULL: out of memory. */
 void *lh_panel_allocate(size_t count, size_t size);
 /* Allocates the packed form that `matrix` reads, where it is not there yet; false: out of memory. */
-bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, uint32_t rows);
+bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, lh_activation_kind activations, uint32_t rows);
 void lh_packed_reset(lh_packed *packed);

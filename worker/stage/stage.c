@@ -36,7 +36,8 @@ static lh_status step_init(lh_stage_step *step, lh_stage *stage, lh_error *error
         step->sample_segments == NULL) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a step of %u rows", rows);
     }
-    lh_status status = lh_panel_init(&step->panel, &stage->config, &stage->weights, rows, error);
+    lh_status status =
+        lh_panel_init(&step->panel, &stage->config, &stage->weights, stage->compute.activations, rows, error);
     if (status == LH_OK && !stage->is_first) {
         status = lh_arrival_init(&step->arrival, rows, stage->config.width, error);
     }
@@ -86,8 +87,9 @@ static lh_status make_state(lh_stage *stage, lh_error *error) {
     lh_status status = lh_kv_cache_create(stage->weights.layer_count, config->kv_heads, config->head_dim,
                                           stage->context, stage->options.kv_bytes, &stage->kv, error);
     if (status == LH_OK) {
-        status = lh_scratch_init(&stage->scratch, config, &stage->weights, stage->options.rows_max,
-                                 stage->context, lh_thread_pool_size(stage->compute.pool), error);
+        status = lh_scratch_init(&stage->scratch, config, &stage->weights, stage->compute.activations,
+                                 stage->options.rows_max, stage->context,
+                                 lh_thread_pool_size(stage->compute.pool), error);
     }
     if (status == LH_OK) {
         status = make_steps(stage, error);
@@ -108,7 +110,9 @@ lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config, co
     }
     stage->config = *config;
     stage->options = *options;
-    stage->compute = (lh_compute){options->kernels, options->pool};
+    stage->compute =
+        (lh_compute){options->kernels, options->pool,
+                     options->activations == LH_ACTIVATION_Q16 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8};
     stage->is_first = options->range.first == 0;
     stage->is_last = options->range.last == config->layers;
     stage->context = options->context != 0 ? options->context : config->context;

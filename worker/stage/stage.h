@@ -30,10 +30,11 @@ typedef struct lh_stage_step lh_stage_step;
 
 typedef struct lh_stage_options {
     lh_layer_range range;
-    size_t kv_bytes;    /* budget of the KV cache */
-    uint32_t context;   /* positions of one sequence; 0: the model's */
-    uint32_t rows_max;  /* rows of one step */
-    uint32_t steps_max; /* steps between begin and end at once: panels are allocated at start */
+    size_t kv_bytes;                /* budget of the KV cache */
+    uint32_t context;               /* positions of one sequence; 0: the model's */
+    uint32_t rows_max;              /* rows of one step */
+    uint32_t steps_max;             /* steps between begin and end at once: panels are allocated at start */
+    lh_activation_kind activations; /* as quantized matrices read them: Q16, or else Q8 */
     const lh_kernels *kernels;
     lh_thread_pool *pool; /* outlives the stage */
 } lh_stage_options;

@@ -148,7 +148,7 @@ static void render_stage(const assignment_bench *b, const wanted *w, char text[1
         text, 1024,
         "\"model\":{\"name\":\"tiny\",\"file_bytes\":%zu,\"header_bytes\":%zu,\"header_sha256\":\"%s\","
         "\"weights_url\":\"%s/weights\",\"tensors_url\":\"%s/tensors\"},\"first_layer\":%u,\"last_layer\":%u,"
-        "\"layers\":4,\"context\":%u,\"rows_max\":64,\"steps_max\":4,\"wire\":\"%s\"",
+        "\"layers\":4,\"context\":%u,\"rows_max\":64,\"steps_max\":4,\"activations\":\"q8\",\"wire\":\"%s\"",
         b->model_bytes, b->header_bytes, b->header_sha256, range_server_url(b->files),
         range_server_url(b->files), w->first_layer, w->last_layer, w->context, w->wire);
 }

@@ -11,10 +11,11 @@ typedef enum shard_order { SHARDS_ASCENDING, SHARDS_DESCENDING, SHARDS_CUT_AND_M
 typedef struct stage_chain_options {
     uint32_t stages, column_shards, threads;
     uint32_t rows_max;
-    uint32_t context;  /* 0: the model's */
-    size_t kv_bytes;   /* of one stage */
-    const char *isa;   /* NULL: the best */
-    lh_wire_type wire; /* what shards go through on their way: its very codec */
+    uint32_t context;               /* 0: the model's */
+    size_t kv_bytes;                /* of one stage */
+    const char *isa;                /* NULL: the best */
+    lh_activation_kind activations; /* Q16, or else Q8 */
+    lh_wire_type wire;              /* what shards go through on their way: its very codec */
     shard_order
         order; /* in which a stage gets its shards; the last one cuts them into rows and blocks first */
 } stage_chain_options;
