@@ -4,6 +4,7 @@ the real model; the whole product of the settings runs in one process (tests/wor
 
 import concurrent.futures
 import contextlib
+import itertools
 import json
 import pathlib
 import re
@@ -46,9 +47,9 @@ def digests(fleet):
 
 
 @contextlib.contextmanager
-def fleet_of(workers, isa="auto", threads=1, wire="f32", connections=1):
+def fleet_of(workers, isa="auto", threads=1, wire="f32", connections=1, activations="q8"):
     """Yields what takes a prompt and its cut, and gives the answer and its digests."""
-    flags = ["--logits-digest", "--prefix-cache", "off", "--wire", wire, "--sites", ",".join(f"site-{i + 1}" for i in range(workers))]
+    flags = ["--logits-digest", "--prefix-cache", "off", "--wire", wire, "--activations", activations, "--sites", ",".join(f"site-{i + 1}" for i in range(workers))]
     worker_flags = ["--isa", isa, "--kv-bytes", "128M", "--hop-connections", str(connections)]
     with Fleet(workers, gateway_flags=flags, worker_flags=worker_flags, threads=threads) as fleet:
 
@@ -131,23 +132,32 @@ class ChainBits(unittest.TestCase):
                         self.assertEqual(run(overlap), first)
 
     @unittest.skipIf(QUICK, "quick")
+    def test_more_precise_activations(self):
+        with fleet_of(1, activations="q16") as run:
+            first = run("off")
+            self.assertNotEqual(first[1], self.expected[1])
+        with fleet_of(2, activations="q16", isa=(instruction_sets() or ["auto"])[0], threads=2) as run:
+            self.assertEqual(run("rows=7,columns=4"), first)
+
+    @unittest.skipIf(QUICK, "quick")
     def test_every_setting_in_one_process(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         tokens = pathlib.Path(folder.name) / "tokens.txt"
         tokens.write_text(" ".join(str(7 * i % 40000 + 20) for i in range(40)))
-        model, outputs = need_model(), {}
-        for isa in instruction_sets():
-            for stages in (1, 2, 3, 5):
-                for shards in (1, 4):
-                    for chunk in (1, 7, 32, 40):
-                        command = [build_folder() / "tests" / "logits", "--tokens", tokens, "--digest", "--isa", isa]
-                        command += ["--model", model, "--stages", str(stages), "--column-shards", str(shards)]
-                        command += ["--chunk-rows", str(chunk), "--kv-bytes", "16M"]
-                        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                        outputs.setdefault(out, []).append((isa, stages, shards, chunk))
-        self.assertEqual(len(outputs), 1, list(outputs.values()))
-        self.assertEqual(len(next(iter(outputs)).splitlines()), 40)
+        model = need_model()
+        q8 = itertools.product(instruction_sets(), (1, 2, 3, 5), (1, 4), (1, 7, 32, 40))
+        q16 = itertools.product(instruction_sets(), (1, 3), (4,), (7, 40))
+        for activations, settings in (("q8", q8), ("q16", q16)):
+            outputs = {}
+            for isa, stages, shards, chunk in settings:
+                command = [build_folder() / "tests" / "logits", "--tokens", tokens, "--digest", "--isa", isa, "--activations", activations]
+                command += ["--model", model, "--stages", str(stages), "--column-shards", str(shards)]
+                command += ["--chunk-rows", str(chunk), "--kv-bytes", "16M"]
+                out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                outputs.setdefault(out, []).append((isa, stages, shards, chunk))
+            self.assertEqual(len(outputs), 1, list(outputs.values()))
+            self.assertEqual(len(next(iter(outputs)).splitlines()), 40)
 
 
 if __name__ == "__main__":
