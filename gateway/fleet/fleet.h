@@ -69,6 +69,7 @@ typedef struct lh_fleet_answer {
     int64_t renew_us, lease_us;
     bool is_planned; /* false: the worker keeps what it has, and has_assignment is false */
     bool has_assignment;
+    bool is_urgent; /* sequences wait for it */
     lh_assignment assignment;
     bool has_prepare, prepare_holds;
     lh_assignment prepare; /* a stage: chain, epoch and next are not set */

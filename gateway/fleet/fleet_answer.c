@@ -24,6 +24,7 @@ static void fill_assignment(const lh_fleet *fleet, int index, lh_fleet_answer *a
     const lh_chain_stage *stage = &chain->stages[index];
     bool is_last = (uint32_t)index + 1 == chain->stage_count;
     answer->has_assignment = true;
+    answer->is_urgent = fleet->sequences > 0;
     answer->assignment = stage_of(fleet, stage);
     answer->assignment.chain = chain->name;
     answer->assignment.epoch = chain->epoch;

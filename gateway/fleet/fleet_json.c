@@ -334,10 +334,11 @@ static json_t *render_leave(const lh_fleet_answer *answer) {
 
 char *lh_fleet_json_render_answer(const lh_fleet_answer *answer, const lh_fleet_model *model) {
     json_t *assignment = answer->has_assignment ? render_assignment(&answer->assignment, model) : json_null();
-    return render(json_pack(
-        "{s:I, s:I, s:b, s:o, s:o, s:o}", "renew_ms", (json_int_t)(answer->renew_us / 1000), "lease_ms",
-        (json_int_t)(answer->lease_us / 1000), "planned", (int)answer->is_planned, "assignment", assignment,
-        "prepare", render_prepare(answer, model), "leave", render_leave(answer)));
+    return render(json_pack("{s:I, s:I, s:b, s:b, s:o, s:o, s:o}", "renew_ms",
+                            (json_int_t)(answer->renew_us / 1000), "lease_ms",
+                            (json_int_t)(answer->lease_us / 1000), "planned", (int)answer->is_planned,
+                            "urgent", (int)answer->is_urgent, "assignment", assignment, "prepare",
+                            render_prepare(answer, model), "leave", render_leave(answer)));
 }
 
 char *lh_fleet_json_render_tensors(const lh_model_file *file) {

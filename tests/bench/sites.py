@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 
 PREFIX = "longhaul"
 # As large as any link's rate times its round trip here, so that windows never limit.
@@ -54,6 +55,13 @@ def watch_punctually():
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
+def _end_well_when_told():
+    """Told to stop, the program leaves nothing behind, as with Ctrl-C. Not where it has a way of its own, or in a thread."""
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to stop"))
+
+
 class Sites:
     """with Sites(3, emulator) as sites: ...   Site i has sites.address(i). Leaving takes everything away again, also after Ctrl-C."""
 
@@ -83,6 +91,7 @@ class Sites:
 
     def __enter__(self):
         atexit.register(self.close)
+        _end_well_when_told()
         try:
             for name in self.names:
                 _ip("netns", "add", name)

@@ -114,7 +114,10 @@ static void expected_workers_are_waited_for_and_then_planned_at_once(void **stat
     assert_int_equal(answer.assignment.last_layer, 4);
     assert_null(answer.assignment.next);
     assert_int_equal(answer.assignment.epoch, 1030);
+    assert_false(answer.is_urgent);
+    lh_fleet_note_load(fleet, 1);
     answer = put(fleet, &a, 30100 * MS);
+    assert_true(answer.is_urgent);
     assert_string_equal(answer.assignment.next->address, "b:1");
     lh_fleet_destroy(fleet);
 }

@@ -218,6 +218,7 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     lh_fleet_answer answer = {.renew_us = 500000,
                               .lease_us = 3000000,
                               .has_assignment = true,
+                              .is_urgent = true,
                               .assignment = {.chain = "main",
                                              .epoch = 4000000000u,
                                              .first_layer = 1,
@@ -233,6 +234,7 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     json_t *json = json_loads(text, 0, NULL);
     json_t *assignment = json_object_get(json, "assignment");
     assert_int_equal(json_integer_value(json_object_get(json, "renew_ms")), 500);
+    assert_true(json_is_true(json_object_get(json, "urgent")));
     assert_int_equal(json_integer_value(json_object_get(assignment, "generation")), 4000000000);
     assert_int_equal(json_integer_value(json_object_get(assignment, "epoch")), 4000000000);
     assert_string_equal(json_string_value(json_object_get(assignment, "wire")), "f16");

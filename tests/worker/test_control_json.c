@@ -73,7 +73,8 @@ static void test_report(void **state) {
     "\"tensors_url\":\"/t\"}"
 #define HEX "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define SOUND                                                                                                \
-    "{\"renew_ms\":1000,\"lease_ms\":5000,\"planned\":true,\"assignment\":{\"generation\":7,\"chain\":"      \
+    "{\"renew_ms\":1000,\"lease_ms\":5000,\"planned\":true,\"urgent\":true,\"assignment\":{\"generation\":"  \
+    "7,\"chain\":"                                                                                           \
     "\"c\",\"epoch\":7,"                                                                                     \
     "\"model\":" MODEL ",\"first_layer\":2,\"last_layer\":5,\"layers\":5,\"context\":2048,\"rows_max\":512," \
     "\"steps_max\":8,\"activations\":\"q8\",\"wire\":\"f16\","                                               \
@@ -87,7 +88,7 @@ static void test_answer(void **state) {
     lh_control_answer answer;
     lh_error error;
     assert_int_equal(lh_control_answer_parse(SOUND, strlen(SOUND), &answer, &error), LH_OK);
-    assert_true(answer.is_planned && answer.has_assignment && answer.renew_ms == 1000 &&
+    assert_true(answer.is_planned && answer.is_urgent && answer.has_assignment && answer.renew_ms == 1000 &&
                 answer.lease_ms == 5000);
     const lh_control_assignment *a = &answer.assignment;
     assert_true(a->generation == 7 && a->epoch == 7 && a->first_layer == 2 && a->last_layer == 5 &&
@@ -112,7 +113,8 @@ static void test_answer(void **state) {
     assert_string_equal(answer.leave_reason, "b loads its layers");
     const char *none = "{\"renew_ms\":1,\"lease_ms\":2,\"planned\":false,\"assignment\":null,\"new\":[]}";
     assert_int_equal(lh_control_answer_parse(none, strlen(none), &answer, &error), LH_OK);
-    assert_false(answer.has_assignment || answer.is_planned || answer.has_prepare || answer.has_leave);
+    assert_false(answer.has_assignment || answer.is_planned || answer.has_prepare || answer.has_leave ||
+                 answer.is_urgent);
 }
 
 /* The sound answer with one part replaced. */
@@ -133,6 +135,7 @@ static void test_bad_answers_are_refused_by_name(void **state) {
     (void)state;
     assert_refused("\"renew_ms\":1000", "\"renew_ms\":0", "renew_ms");
     assert_refused("\"planned\":true", "\"planned\":null", "planned");
+    assert_refused("\"urgent\":true", "\"urgent\":1", "urgent");
     assert_refused("\"renew_ms\":1000", "\"renew_ms\":\"1000\"", "renew_ms");
     assert_refused("\"lease_ms\":5000,", "", "lease_ms");
     assert_refused("\"generation\":7", "\"generation\":-1", "assignment.generation");

@@ -121,6 +121,7 @@ static void build(lh_assignment_keeper *keeper) {
     lh_error error;
     lh_assignment_job_options job = keeper->options.job;
     job.gateway_url = keeper->options.gateway_url;
+    job.is_urgent = keeper->is_urgent;
     if (lh_assignment_job_create(&job, &keeper->wanted, &keeper->job, &error) != LH_OK) {
         note_failure(keeper, &error);
         return;
@@ -282,6 +283,7 @@ static void on_answer(void *context, const lh_control_answer *answer) {
     keeper->failures = 0;
     if (answer->is_planned) {
         keeper->has_wanted = answer->has_assignment;
+        keeper->is_urgent = answer->is_urgent;
         keeper->wanted = answer->assignment;
     }
     reconcile(keeper);

@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 #define LOG_EVERY_US 1000000
-/* Arithmetic between a loaded stage and one that is said to be ready. */
-#define CALIBRATION_US 700000.0
+/* Arithmetic between a loaded stage and one that is said to be ready; and where sequences wait for it, whose steps will
+ * tell the rest. */
+#define CALIBRATION_US        700000.0
+#define URGENT_CALIBRATION_US 60000.0
 
 /* How nice a job is to the stage that computes beside it: the kernel gives it a third of that one's share where both want
  * a core. */
@@ -107,7 +109,8 @@ static lh_status calibrate(lh_assignment_job *job, const lh_stage_options *stage
                                       .context = stage->context,
                                       .rows_max = stage->rows_max,
                                       .wire = job->assignment.wire,
-                                      .budget_us = CALIBRATION_US,
+                                      .budget_us =
+                                          job->options.is_urgent ? URGENT_CALIBRATION_US : CALIBRATION_US,
                                       .slowdown = lh_thread_pool_slowdown(stage->pool),
                                       .cancelled = &job->cancelled};
     const lh_compute_profile *profile = &job->profile;

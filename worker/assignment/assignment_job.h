@@ -22,6 +22,7 @@ typedef struct lh_assignment_job_options {
     lh_thread_pool *pool;
     size_t kv_bytes;
     bool is_beside;    /* another stage computes on the pool meanwhile */
+    bool is_urgent;    /* sequences wait: it is timed only as much as it needs to be */
     bool fetches_only; /* the weights into the cache; there will be no stage */
 } lh_assignment_job_options;
 

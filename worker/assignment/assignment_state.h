@@ -23,7 +23,7 @@ struct lh_assignment_keeper {
     void (*on_released)(void *);
     void *released_context;
 
-    bool has_wanted;
+    bool has_wanted, is_urgent;   /* urgent: sequences wait for what is wanted */
     lh_control_assignment wanted; /* of the latest answer */
     lh_keeper_state state;
     lh_control_assignment held; /* which stage is being built or held */

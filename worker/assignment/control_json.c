@@ -298,6 +298,7 @@ static lh_status parse_root(const json_t *root, lh_control_answer *answer, lh_er
     answer->renew_ms = get_integer(&f, "renew_ms", 1, INTERVAL_MS_MAX);
     answer->lease_ms = get_integer(&f, "lease_ms", 1, INTERVAL_MS_MAX);
     answer->is_planned = get_bool(&f, "planned");
+    answer->is_urgent = is_there(&f, "urgent") && get_bool(&f, "urgent");
     const json_t *assignment = json_object_get(root, "assignment");
     if (assignment == NULL) {
         refuse(&f, "assignment", "there");

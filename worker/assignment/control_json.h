@@ -36,6 +36,7 @@ typedef struct lh_control_answer {
     int64_t renew_ms, lease_ms;
     bool is_planned; /* false: what is there stays as it is */
     bool has_assignment;
+    bool is_urgent; /* sequences wait for it */
     lh_control_assignment assignment;
     bool has_prepare, prepare_holds; /* holds: load it, too; else fetch its weights alone */
     lh_control_assignment prepare;   /* a stage: generation, chain, epoch and next are not set */
