@@ -91,10 +91,7 @@ static void read_q6_k(lh_file_block *block, const uint8_t *from, uint32_t i) {
     read_scales(block, from + 208, 1);
 }
 
-void lh_file_block_read(lh_file_block *block, lh_dtype dtype, const uint8_t *row, uint32_t index) {
-    const lh_dtype_info *info = lh_dtype_lookup((uint32_t)dtype);
-    uint32_t blocks = info->block_elements / 32, i = index % blocks;
-    const uint8_t *from = row + (size_t)(index / blocks) * info->block_bytes;
+void lh_file_block_read(lh_file_block *block, lh_dtype dtype, const uint8_t *from, uint32_t i) {
     *block = (lh_file_block){0};
     switch (dtype) {
     case LH_DTYPE_Q4_0:

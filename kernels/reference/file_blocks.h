@@ -13,5 +13,5 @@ typedef struct lh_file_block {
     uint16_t scales[2];   /* binary16 d, and m or dmin: of the whole block of the type */
 } lh_file_block;
 
-/* Block `index` of 32 of the row that begins at `row` (any alignment); a quantized type. */
-void lh_file_block_read(lh_file_block *block, lh_dtype dtype, const uint8_t *row, uint32_t index);
+/* Block `i` of 32 of the type's block that begins at `from` (any alignment); a quantized type. */
+void lh_file_block_read(lh_file_block *block, lh_dtype dtype, const uint8_t *from, uint32_t i);

@@ -90,17 +90,24 @@ static uint32_t load_quants(const uint8_t *quants, uint32_t lane, const lh_quant
 /* One row of a quantized type into lane `lane` of its tile. */
 static void pack_quantized_lane(uint8_t *tile, const lh_matrix *matrix, const lh_tile_layout *layout,
                                 const uint8_t *row, uint32_t lane) {
-    lh_quant_form form = lh_quant_form_for(matrix->dtype);
-    for (uint32_t b = 0; b < matrix->inputs / LH_BLOCK; b++) {
-        lh_file_block block;
-        lh_file_block_read(&block, matrix->dtype, row, b);
-        store_quants(tile + (size_t)b * layout->quant_bytes, lane, &form, block.groups);
-        uint8_t *subscales = tile + layout->subscales_offset + (size_t)b * layout->subscale_bytes;
-        for (uint32_t i = 0; i < form.subscales; i++)
-            subscales[i * LH_LANES + lane] = block.subscales[i];
-        uint8_t *scales = tile + layout->scales_offset + (size_t)(b / form.sharing) * layout->scale_bytes;
-        for (uint32_t i = 0; i < form.scales; i++)
-            memcpy(scales + 2 * ((size_t)i * LH_LANES + lane), &block.scales[i], 2);
+    const lh_quant_form form = lh_quant_form_for(matrix->dtype);
+    const lh_dtype_info *info = lh_dtype_lookup((uint32_t)matrix->dtype);
+    uint8_t *quants = tile, *subscales = tile + layout->subscales_offset,
+            *scales = tile + layout->scales_offset;
+    lh_file_block block;
+    for (uint32_t input = 0; input < matrix->inputs; input += info->block_elements) {
+        for (uint32_t i = 0; i < form.sharing; i++) {
+            lh_file_block_read(&block, matrix->dtype, row, i);
+            store_quants(quants, lane, &form, block.groups);
+            for (uint32_t s = 0; s < form.subscales; s++)
+                subscales[s * LH_LANES + lane] = block.subscales[s];
+            quants += layout->quant_bytes;
+            subscales += layout->subscale_bytes;
+        }
+        for (uint32_t s = 0; s < form.scales; s++)
+            memcpy(scales + 2 * ((size_t)s * LH_LANES + lane), &block.scales[s], 2);
+        scales += layout->scale_bytes;
+        row += info->block_bytes;
     }
 }
 
