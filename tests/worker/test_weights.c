@@ -22,6 +22,7 @@ static lh_model_config config;
 static char header_sha256[LH_SHA256_HEX_BYTES], *document;
 static range_server *server;
 static lh_weight_cache *cache;
+static lh_thread_pool *pool;
 static lh_weights *weights;
 static _Atomic bool cancelled;
 static lh_error error;
@@ -58,6 +59,7 @@ static int set_up(void **state) {
     lh_sha256_digest(model, header_bytes, digest);
     lh_sha256_render(digest, header_sha256);
     make_document();
+    assert_int_equal(lh_thread_pool_create(3, &pool, &error), LH_OK);
     server = range_server_create();
     range_server_add(server, "/weights", model, model_bytes);
     range_server_add(server, "/tensors", document, document_bytes);
@@ -77,6 +79,7 @@ static int tear_down(void **state) {
     weights = NULL;
     lh_weight_cache_close(cache);
     range_server_destroy(server);
+    lh_thread_pool_destroy(pool);
     free(document);
     lh_gguf_destroy(gguf);
     free(model);
@@ -95,6 +98,7 @@ static lh_weights_options default_options(void) {
                                 .tensors_url = tensors_url,
                                 .fleet_url = "http://127.0.0.1:1",
                                 .cache = cache,
+                                .pool = pool,
                                 .cancelled = &cancelled};
 }
 

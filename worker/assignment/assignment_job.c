@@ -90,6 +90,7 @@ static lh_status open_weights(lh_assignment_job *job, lh_weights **weights, lh_e
                                           .tensors_url = model->tensors_url,
                                           .fleet_url = options->gateway_url,
                                           .cache = options->cache,
+                                          .pool = job->pool,
                                           .model_path = options->model_path,
                                           .cancelled = &job->cancelled};
     if (options->tls != NULL) {

@@ -24,6 +24,7 @@ typedef struct tensor_state {
 
 struct lh_weights {
     lh_weight_cache *cache;
+    lh_thread_pool *pool;
     lh_weight_fetch *fetch;
     const _Atomic bool *cancelled;
     char *weights_url, *tensors_url;
@@ -177,6 +178,7 @@ lh_status lh_weights_open(const lh_weights_options *options, lh_weights **weight
     if (!opened)
         return fail_memory(error);
     opened->cache = options->cache;
+    opened->pool = options->pool;
     opened->cancelled = options->cancelled;
     lh_status status = check_options(options, opened, error);
     if (status == LH_OK)
@@ -293,26 +295,64 @@ static lh_status find_part(lh_weights *weights, const lh_weight_part *part, plac
     return status == LH_ERR_NOT_FOUND ? LH_OK : status;
 }
 
+/* Where the parts are, looked for by all threads of the pool: to check a gigabyte takes longer than to read it. */
+typedef struct finding {
+    ensuring *e;
+    place *found; /* of each part */
+    _Atomic uint64_t done;
+    _Atomic lh_status status; /* the first that is not LH_OK */
+    lh_error error;
+} finding;
+
+static void find_one(void *context, uint32_t part, uint32_t thread) {
+    finding *f = context;
+    lh_weights *weights = f->e->weights;
+    lh_error problem;
+    lh_status status = LH_OK, none = LH_OK;
+    if (atomic_load(&f->status) != LH_OK)
+        return;
+    if (weights->cancelled && atomic_load(weights->cancelled))
+        status = lh_fail(&problem, LH_ERR_CANCELLED, "weights: cancelled");
+    else
+        status = find_part(weights, &f->e->parts[part], &f->found[part], &problem);
+    if (status != LH_OK && atomic_compare_exchange_strong(&f->status, &none, status))
+        f->error = problem;
+    if (f->found[part] != NOWHERE)
+        atomic_fetch_add(&f->done, f->e->parts[part].bytes);
+    if (thread == 0) {
+        f->e->done = atomic_load(&f->done);
+        report(f->e);
+    }
+}
+
+static lh_status find_all(finding *f, lh_error *error) {
+    ensuring *e = f->e;
+    if (e->weights->pool)
+        lh_thread_pool_run(e->weights->pool, (uint32_t)e->count, find_one, f);
+    for (uint32_t i = 0; !e->weights->pool && i < e->count; i++)
+        find_one(f, i, 0);
+    e->done = atomic_load(&f->done);
+    report(e);
+    if (atomic_load(&f->status) != LH_OK)
+        return lh_fail(error, atomic_load(&f->status), "%s", f->error.message);
+    return LH_OK;
+}
+
 /* Marks the parts that are here and keeps the others in e->parts. */
 static lh_status keep_missing(ensuring *e, lh_error *error) {
+    finding f = {.e = e, .found = calloc(e->count + 1, sizeof *f.found)};
     size_t missing = 0;
-    for (size_t i = 0; i < e->count; i++) {
-        const lh_weight_part *part = &e->parts[i];
-        place found = NOWHERE;
-        if (e->weights->cancelled && atomic_load(e->weights->cancelled))
-            return lh_fail(error, LH_ERR_CANCELLED, "weights: cancelled");
-        lh_status status = find_part(e->weights, part, &found, error);
-        if (status != LH_OK)
-            return status;
-        e->weights->tensors[part->index].place = found;
-        if (found == NOWHERE)
-            e->parts[missing++] = *part;
-        else
-            e->done += part->bytes;
-        report(e);
+    if (!f.found)
+        return fail_memory(error);
+    lh_status status = find_all(&f, error);
+    for (size_t i = 0; status == LH_OK && i < e->count; i++) {
+        e->weights->tensors[e->parts[i].index].place = f.found[i];
+        if (f.found[i] == NOWHERE)
+            e->parts[missing++] = e->parts[i];
     }
+    free(f.found);
     e->count = missing;
-    return LH_OK;
+    return status;
 }
 
 static void on_part(void *context, const lh_weight_part *part) {

@@ -10,6 +10,7 @@
 #include "common/status.h"
 #include "worker/model/model.h"
 #include "worker/model/tensor_source.h"
+#include "worker/thread_pool.h"
 #include "worker/weights/weight_cache.h"
 
 #include <stdatomic.h>
@@ -25,8 +26,9 @@ typedef struct lh_weights_options {
     const char *weights_url, *tensors_url; /* absolute, or "/path" on the gateway's fleet port */
     const char
         *fleet_url; /* "http://host:port" or "https://host:port": HTTP/2, with prior knowledge on http */
-    lh_weight_cache *cache;                            /* outlives the weights */
-    const char *model_path;                            /* local GGUF file, or NULL or "" */
+    lh_weight_cache *cache; /* outlives the weights */
+    lh_thread_pool *pool;   /* checks what is here; NULL: the caller does; outlives */
+    const char *model_path; /* local GGUF file, or NULL or "" */
     const char *certificate_file, *key_file, *ca_file; /* PEM, for https; NULL or "": none */
     const _Atomic bool *cancelled; /* set by any thread: the call in progress returns LH_ERR_CANCELLED; may be
                                       NULL; outlives */
