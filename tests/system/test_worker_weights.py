@@ -7,7 +7,7 @@ import sys
 import unittest
 
 from fleet import Fleet
-from programs import run_tests, wait_until
+from programs import need_model, run_tests, wait_until
 from raw_http import ask
 from tensors import stage_bytes
 
@@ -34,12 +34,14 @@ def resident_bytes(program):
 
 
 class Weights(unittest.TestCase):
-    """One fleet whose model needs both workers; each test leaves it whole."""
+    """One fleet whose workers hold half of the model each and no layer more, however fast they are measured to be; each test leaves it whole."""
 
     @classmethod
     def setUpClass(cls):
         flags = ["--renew-ms", "100", "--lease-ms", "1500", "--plan-delay-ms", "200"]
-        cls.fleet = Fleet(2, gateway_flags=flags, worker_flags=["--kv-bytes", "128M", "--memory-bytes", "80M"], fetches=True).__enter__()
+        half = stage_bytes(need_model(), 0, 15)[0] + (1 << 20)
+        cls.fleet = Fleet(2, gateway_flags=flags, worker_flags=["--kv-bytes", "128M", "--memory-bytes", str(half)], fetches=True).__enter__()
+        assert cls.stages(cls) == [(0, 15), (15, 30)], cls.stages(cls)
         cls.expected = complete(cls.fleet)["choices"]
 
     @classmethod
