@@ -133,6 +133,7 @@ class NobodyTakesOver(unittest.TestCase):
             stream.finish()
         self.assertIsNotNone(stream.error)
         fleet.start_worker(1)
+        fleet.wait_ready()  # before it is told to stop: it must have come to listen to that
 
 
 if __name__ == "__main__":
