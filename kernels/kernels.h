@@ -80,6 +80,8 @@ typedef enum lh_activation_kind {
 
 /* For a matrix of this type; `quantized`: Q8 or Q16, which of them where it is quantized. */
 lh_activation_kind lh_activation_kind_for(lh_dtype dtype, lh_activation_kind quantized);
+/* "q8", "q16"; false: another name, and *quantized is as it was. */
+bool lh_activation_kind_parse(const char *name, lh_activation_kind *quantized);
 
 /* rows x width activations in packed form; `data` is the caller's memory. */
 typedef struct lh_activations {

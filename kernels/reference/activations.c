@@ -11,6 +11,14 @@ lh_activation_kind lh_activation_kind_for(lh_dtype dtype, lh_activation_kind qua
     return lh_quant_form_for(dtype).low_bits > 0 ? quantized : LH_ACTIVATION_F32;
 }
 
+bool lh_activation_kind_parse(const char *name, lh_activation_kind *quantized) {
+    bool is_q16 = strcmp(name, "q16") == 0;
+    if (!is_q16 && strcmp(name, "q8") != 0)
+        return false;
+    *quantized = is_q16 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8;
+    return true;
+}
+
 size_t lh_activations_bytes(lh_activation_kind kind, uint32_t rows, uint32_t width) {
     bool floats = kind == LH_ACTIVATION_F32;
     size_t block = lh_activations_parts(kind) * sizeof(lh_q8_block);

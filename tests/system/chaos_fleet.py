@@ -147,10 +147,11 @@ class ChaosFleet:
         """Every worker is there, and a chain of at least so many stages serves. One that was formed while workers were away is shorter, and grows only
         when they have stayed for the gateway's --rebalance-delay-ms; and later and later if that happens often."""
         state = self.state()
+        chains = state.get("chains") or [{}]
         return (
             state.get("state") == "ready"
             and len(state["workers"]) == self.worker_count
-            and len(self.chain_workers()) >= stages
+            and len(chains[0].get("stages", [])) >= stages
             and self.get("/readyz")[0] == 200
         )
 

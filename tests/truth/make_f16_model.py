@@ -8,15 +8,19 @@ from gguf import GGUFReader, GGUFValueType, GGUFWriter
 from gguf.quants import dequantize
 
 
+def copy_fields(reader, writer, is_wanted):
+    """The metadata whose keys are wanted."""
+    for key, field in reader.fields.items():
+        if is_wanted(key):
+            kind = field.types[0]
+            sub = field.types[-1] if kind == GGUFValueType.ARRAY else None
+            writer.add_key_value(key, field.contents(), kind, sub_type=sub)
+
+
 def convert(source, target):
     reader = GGUFReader(source)
     writer = GGUFWriter(str(target), reader.fields["general.architecture"].contents())
-    for key, field in reader.fields.items():
-        if key.startswith("GGUF.") or key in ("general.architecture", "general.file_type"):
-            continue
-        kind = field.types[0]
-        sub = field.types[-1] if kind == GGUFValueType.ARRAY else None
-        writer.add_key_value(key, field.contents(), kind, sub_type=sub)
+    copy_fields(reader, writer, lambda key: not key.startswith("GGUF.") and key not in ("general.architecture", "general.file_type"))
     for tensor in reader.tensors:
         shape = [int(n) for n in reversed(tensor.shape)]
         if tensor.tensor_type == Type.F32:

@@ -178,10 +178,6 @@ static void run(run_state *state, uint32_t *tokens, size_t count) {
     free(segments);
 }
 
-static lh_activation_kind activation_kind(const char *name) {
-    return strcmp(name, "q16") == 0 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8;
-}
-
 int main(int argc, char **argv) {
     flags f;
     lh_error error;
@@ -200,13 +196,17 @@ int main(int argc, char **argv) {
     if (!lh_wire_parse(f.wire, &wire)) {
         die(f.wire, "no wire type");
     }
+    lh_activation_kind activations;
+    if (!lh_activation_kind_parse(f.activations, &activations)) {
+        die(f.activations, "no kind of activations");
+    }
     const stage_chain_options chain_options = {.stages = (uint32_t)f.stages,
                                                .column_shards = (uint32_t)f.column_shards,
                                                .threads = (uint32_t)f.threads,
                                                .rows_max = (uint32_t)f.chunk_rows,
                                                .kv_bytes = (size_t)f.kv_bytes,
                                                .wire = wire,
-                                               .activations = activation_kind(f.activations),
+                                               .activations = activations,
                                                .isa = f.isa};
     if (lh_mapped_file_open(f.model, &model, &error) != LH_OK ||
         stage_chain_create(lh_mapped_file_bytes(model), lh_mapped_file_size(model), &chain_options,

@@ -263,9 +263,10 @@ int main(int argc, char **argv) {
     const lh_weight_source source = {&b, acquire, release};
     lh_stage_options stage = {.context = rows_max + ROWS_MORE + (uint32_t)(f.steps * f.repeats) + 1,
                               .rows_max = b.chunk_max,
-                              .steps_max = 1,
-                              .activations =
-                                  strcmp(f.activations, "q16") == 0 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8};
+                              .steps_max = 1};
+    if (!lh_activation_kind_parse(f.activations, &stage.activations)) {
+        die(f.activations, "no kind of activations");
+    }
     if (lh_gguf_parse(b.bytes, length, length, &b.gguf, &error) != LH_OK ||
         lh_model_config_read(b.gguf, &b.config, &error) != LH_OK ||
         lh_thread_pool_create((uint32_t)f.threads, &pool, &error) != LH_OK ||

@@ -225,10 +225,7 @@ static void parse_wire(fields *f, lh_control_assignment *assignment) {
 
 static void parse_activations(fields *f, lh_control_assignment *assignment) {
     const char *activations = json_string_value(json_object_get(f->object, "activations"));
-    assignment->activations = LH_ACTIVATION_Q8;
-    if (activations != NULL && strcmp(activations, "q16") == 0) {
-        assignment->activations = LH_ACTIVATION_Q16;
-    } else if (activations == NULL || strcmp(activations, "q8") != 0) {
+    if (activations == NULL || !lh_activation_kind_parse(activations, &assignment->activations)) {
         refuse(f, "activations", "\"q8\" or \"q16\"");
     }
 }
