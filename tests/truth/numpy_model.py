@@ -308,8 +308,8 @@ class Model:
         gain = self.vector(norm, a)
         return a.product(x, matrix, h) if gain is None else a.norm_add(h, a.product(x, matrix), gain, self.epsilon)
 
-    def logits(self, tokens, arithmetic):
-        """tokens [rows] from position 0 -> [rows][vocabulary]."""
+    def logits(self, tokens, arithmetic, wanted=slice(None)):
+        """tokens [rows] from position 0 -> [rows][vocabulary], of the wanted rows."""
         a, rows = arithmetic, len(tokens)
         angles = {near: self.angles(rows, near) for near in (False, True)}
         distance = np.arange(rows)[:, None] - np.arange(rows)
@@ -323,7 +323,7 @@ class Model:
             h = self.add(a, h, x, matrix, f"blk.{layer}.post_attention_norm.weight")
             x, matrix = self.feed_forward(a, layer, h)
             h = self.add(a, h, x, matrix, f"blk.{layer}.post_ffw_norm.weight")
-        x, scale = a.norm(h, self.vector("output_norm.weight", a), self.epsilon)
+        x, scale = a.norm(h[wanted], self.vector("output_norm.weight", a), self.epsilon)
         head = self.tensors.get("output.weight", self.tensors["token_embd.weight"])
         return a.product(x, head) * scale
 
