@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import tempfile
 import urllib.error
@@ -99,6 +100,11 @@ class Fleet:
 
     def fleet_state(self):
         return json.loads(self.get("/fleet")[1])
+
+    def drawn(self):
+        """(token, position, digest of the logits) of the last sequence, in the log of a gateway with --logits-digest."""
+        found = re.findall(r"digest token=(\d+) position=(\d+) digest=(\w+) sequence=(\d+)", self.gateway.log_text())
+        return [(int(token), int(position), digest) for token, position, digest, number in found if number == found[-1][3]]
 
     def wait_ready(self, timeout=120):
         def ready():

@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import json
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -40,12 +39,6 @@ def complete(url, prompt=PROMPT, tokens=TOKENS, **extra):
     return choice["text"], choice["logprobs"]
 
 
-def digests(fleet):
-    """(token, position, digest) of the last sequence."""
-    found = re.findall(r"digest token=(\d+) position=(\d+) digest=(\w+) sequence=(\d+)", fleet.gateway.log_text())
-    return [(int(token), int(position), digest) for token, position, digest, number in found if number == found[-1][3]]
-
-
 @contextlib.contextmanager
 def fleet_of(workers, isa="auto", threads=1, wire="f32", connections=1, activations="q8"):
     """Yields what takes a prompt and its cut, and gives the answer and its digests."""
@@ -55,7 +48,7 @@ def fleet_of(workers, isa="auto", threads=1, wire="f32", connections=1, activati
 
         def run(overlap="rows=64,columns=4", prompt=PROMPT):
             answer = complete(fleet.url, prompt, longhaul={"overlap": overlap})
-            result = digests(fleet)
+            result = fleet.drawn()
             assert len(result) == TOKENS, result
             return answer, result
 
