@@ -332,3 +332,9 @@ def log_softmax(logits):
     logits = np.asarray(logits, dtype=np.float64)
     logits = logits - logits.max(axis=-1, keepdims=True)
     return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+
+
+def divergence(reference, logits):
+    """KL divergence reference || logits of each row, in nats."""
+    p, q = log_softmax(reference), log_softmax(logits)
+    return (np.exp(p) * (p - q)).sum(axis=1)

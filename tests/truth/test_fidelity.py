@@ -1,15 +1,14 @@
 """Longhaul's next-token distributions beside numpy's, over 2,046 tokens of public text (fidelity.npz, made by
 make_fidelity_vectors.py). The divergence is over the 64 most probable tokens of the reference and the rest as one.
 The bound on int8 activations is what llama.cpp (0c1e57098, CPU) shows on this text: mean KL 5.41e-3, same arg-max 96.04 %."""
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
 import make_f16_model
+from longhaul_logits import longhaul_logits
 
 TESTS = pathlib.Path(__file__).parent.parent
 sys.path.append(str(TESTS / "system"))
@@ -18,18 +17,11 @@ from default_model import default_model  # noqa: E402
 WINDOW = 512
 
 
-def longhaul_logits(model, activations, tokens, folder):
-    """[tokens][vocabulary] from the C code: two stages, four column shards, chunks of 64 rows."""
-    file, out = folder / "tokens.u32", folder / "logits.f32"
+def windows(model, activations, tokens):
+    """(start, [tokens][vocabulary]) from the C code: two stages, four column shards, chunks of 64 rows."""
+    options = ["--stages", "2", "--column-shards", "4", "--chunk-rows", "64", "--threads", "2", "--activations", activations]
     for start in range(0, len(tokens), WINDOW):
-        window = tokens[start : start + WINDOW]
-        window.astype("<u4").tofile(file)
-        subprocess.run(
-            [os.environ["LONGHAUL_BUILD"] + "/tests/logits", "--model", model, "--tokens", file, "--stages", "2"]
-            + ["--column-shards", "4", "--chunk-rows", "64", "--threads", "2", "--activations", activations, "--out", out],
-            check=True, stderr=subprocess.DEVNULL,
-        )
-        yield start, np.fromfile(out, dtype="<f4").reshape(len(window), -1)
+        yield start, longhaul_logits(model, tokens[start : start + WINDOW], *options)
 
 
 def compare(logits, ids, logprobs):
@@ -55,8 +47,7 @@ def main():
     tokens = vectors["tokens"]
     failures = 0
     with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        f16 = folder / "f16.gguf"
+        f16 = pathlib.Path(name) / "f16.gguf"
         make_f16_model.convert(model, f16)
         for title, file, activations, references in (
             ("F16 file", f16, "q8", {"exact_f16": (1e-5, 0.999)}),
@@ -64,7 +55,7 @@ def main():
             ("Q4_1 file with q16", model, "q16", {"exact_q4_1": (1e-5, 0.999)}),
         ):
             results = {key: [] for key in references}
-            for start, logits in longhaul_logits(file, activations, tokens, folder):
+            for start, logits in windows(file, activations, tokens):
                 rows = slice(start, start + len(logits))
                 for key in references:
                     results[key].append(compare(logits, vectors[key + "_ids"][rows], vectors[key + "_logprobs"][rows]))
