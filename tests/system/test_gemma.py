@@ -111,6 +111,13 @@ class Gemma(unittest.TestCase):
             with self.subTest(split=split), fleet_of(self.model, split) as fleet:
                 self.check(fleet, overlaps)
 
+    def test_a_cached_prefix_longer_than_the_window_changes_nothing(self):
+        name = "beyond the window"
+        with fleet_of(self.model, [9, 9], "--prefix-cache", "on") as fleet:
+            for _ in range(2):
+                self.assertEqual(choices(fleet, *QUESTIONS[name]), self.expected[name])
+            self.assertGreater(fleet.fleet_state()["queue"]["totals"]["cached_tokens"], 512)
+
     def test_streams_are_the_answers(self):
         for name, (path, body) in QUESTIONS.items():
             with self.subTest(question=name):
