@@ -1,6 +1,6 @@
 /* Matrix products with AVX2: the 16 outputs of a tile are two halves of 8. What the quantized weights are to the
  * instructions, kernels/avx2/quants.h says. One row takes both halves at once, more rows one half after the other, as
- * 16 registers allow. */
+ * 16 registers allow; but one or two rows of weights from memory take several tiles. */
 #if defined(__x86_64__)
 #include "kernels/avx2/quants.h"
 
@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-/* Tiles of outputs that one row takes at once: more streams from memory. */
+/* Tiles of outputs that one or two rows take at once: more streams from memory. */
 #define WIDE_TILES 4
-/* Up to this many rows take whole tiles, more take half a tile at a time. */
+/* Up to this many rows take a single tile whole, more take half of it at a time. */
 #define ROWS_OF_WHOLE_TILES 1
 /* From so many rows on, weights that are dear to take apart are so into panels: two tiles of rows. */
 #define PANEL_ROWS_MIN 5
@@ -128,7 +128,7 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
     }
     for (uint32_t b = 0; b < p->count; b++, x += p->parts) {
         if (from == 0)
-            fetch_ahead(p, b);
+            fetch_ahead(p, b, (halves + 1) / 2, quant_bytes);
         for (int h = 0; h < halves; h++) {
             const size_t tile = (size_t)(from + h) / 2 * p->tile_bytes, upper = (size_t)(from + h) % 2;
             const uint8_t *quants = p->w + tile + b * quant_bytes + 32 * upper;
@@ -160,7 +160,7 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
 }
 
 LANES_INLINE void quantized(const product *p, const int rows, const int tiles, const lh_dtype dtype) {
-    if (rows <= ROWS_OF_WHOLE_TILES) {
+    if (rows <= ROWS_OF_WHOLE_TILES || tiles > 1) {
         quantized_halves(p, 0, rows, 2 * tiles, dtype, false);
     } else {
         quantized_halves(p, 0, rows, 1, dtype, false);
@@ -240,10 +240,11 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     PRODUCT(name##_3, quantized, type, 3, 1)                                                                 \
     PRODUCT(name##_4, quantized, type, 4, 1)                                                                 \
     PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                                   \
+    PRODUCT(name##_wide_2, quantized, type, 2, WIDE_TILES)                                                   \
     static const product_kernel name = {4,                                                                   \
                                         {name##_1, name##_2, name##_3, name##_4},                            \
-                                        {name##_wide_1},                                                     \
-                                        {WIDE_TILES},                                                        \
+                                        {name##_wide_1, name##_wide_2},                                      \
+                                        {WIDE_TILES, WIDE_TILES},                                            \
                                         .panel_rows_min = __VA_ARGS__};
 
 #define FLOATS(name, type)                                                                                   \

@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+/* Tiles that few rows take at once: so many streams from memory. */
+#define WIDE_TILES 4
+
 /* The word at p, in every lane. */
 LANES_INLINE __m512i broadcast_word(const void *p) {
     int32_t word;
@@ -29,7 +32,7 @@ LANES_INLINE __m512 add_block(__m512 acc, __m512 exact, const block_scales *s, c
 }
 
 /* The rows' outputs of all tiles, from y and back. Masked stores are slow, and few tiles are not whole. */
-LANES_INLINE void load_outputs(__m512 acc[][4], const product *p, const int rows, const int tiles) {
+LANES_INLINE void load_outputs(__m512 acc[][WIDE_TILES], const product *p, const int rows, const int tiles) {
     const __mmask16 last = lanes_mask(p->outputs);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
@@ -39,7 +42,7 @@ LANES_INLINE void load_outputs(__m512 acc[][4], const product *p, const int rows
                                               p->y + (size_t)r * p->y_stride + 16 * t);
 }
 
-LANES_INLINE void store_outputs(const product *p, __m512 acc[][4], const int rows, const int tiles) {
+LANES_INLINE void store_outputs(const product *p, __m512 acc[][WIDE_TILES], const int rows, const int tiles) {
     const size_t stride = p->y_stride;
     const __mmask16 last = lanes_mask(p->outputs);
     float *y = p->y;
@@ -54,8 +57,8 @@ LANES_INLINE void store_outputs(const product *p, __m512 acc[][4], const int row
 }
 
 /* One block with all rows. */
-LANES_INLINE void multiply_block(__m512 acc[][4], const int t, const uint8_t *quants, const block_scales *s,
-                                 const lh_q8_block *x, size_t x_stride, const int rows,
+LANES_INLINE void multiply_block(__m512 acc[][WIDE_TILES], const int t, const uint8_t *quants,
+                                 const block_scales *s, const lh_q8_block *x, size_t x_stride, const int rows,
                                  const lh_dtype dtype) {
     __m512i dot[PRODUCT_ROWS_MAX];
     __m512 exact[PRODUCT_ROWS_MAX];
@@ -94,10 +97,10 @@ LANES_INLINE void quantized(const product *p, const int rows, const int tiles, c
     const lh_quant_form form = lh_quant_form_for(dtype);
     const size_t quant_bytes = LH_BLOCK / 8 * LH_LANES * (form.low_bits + form.high_bits);
     const lh_q8_block *x = p->x;
-    __m512 acc[PRODUCT_ROWS_MAX][4];
+    __m512 acc[PRODUCT_ROWS_MAX][WIDE_TILES];
     load_outputs(acc, p, rows, tiles);
     for (uint32_t b = 0; b < p->count; b++, x += p->parts) {
-        fetch_ahead(p, b);
+        fetch_ahead(p, b, tiles, quant_bytes);
         for (int t = 0; t < tiles; t++) {
             const size_t tile = (size_t)t * p->tile_bytes;
             block_scales s =
@@ -124,10 +127,10 @@ LANES_INLINE __m512 column(const uint8_t *w, const lh_dtype dtype) {
 LANES_INLINE void floats(const product *p, const int rows, const int tiles, const lh_dtype dtype) {
     const size_t column_bytes = dtype == LH_DTYPE_F32 ? 64 : 32;
     const float *x = p->x;
-    __m512 acc[PRODUCT_ROWS_MAX][4];
+    __m512 acc[PRODUCT_ROWS_MAX][WIDE_TILES];
     load_outputs(acc, p, rows, tiles);
     for (uint32_t k = 0; k < p->count; k++, x++) {
-        __m512 w[4];
+        __m512 w[WIDE_TILES];
         for (int t = 0; t < tiles; t++)
             w[t] = column(p->w + (size_t)t * p->tile_bytes + k * column_bytes, dtype);
         for (int r = 0; r < rows; r++)
@@ -137,9 +140,8 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     store_outputs(p, acc, rows, tiles);
 }
 
-/* One function for each type and number of rows; wide ones for few rows, widest for one, which lives on its streams from
- * memory. */
-#define PRODUCTS(name, body, type, one, few)                                                                 \
+/* One function for each type and number of rows; wide ones for few rows, which live on their streams from memory. */
+#define PRODUCTS(name, body, type)                                                                           \
     PRODUCT(name##_1, body, type, 1, 1)                                                                      \
     PRODUCT(name##_2, body, type, 2, 1)                                                                      \
     PRODUCT(name##_3, body, type, 3, 1)                                                                      \
@@ -148,30 +150,30 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     PRODUCT(name##_6, body, type, 6, 1)                                                                      \
     PRODUCT(name##_7, body, type, 7, 1)                                                                      \
     PRODUCT(name##_8, body, type, 8, 1)                                                                      \
-    PRODUCT(name##_wide_1, body, type, 1, one)                                                               \
-    PRODUCT(name##_wide_2, body, type, 2, few)                                                               \
-    PRODUCT(name##_wide_3, body, type, 3, few)                                                               \
-    PRODUCT(name##_wide_4, body, type, 4, few)                                                               \
+    PRODUCT(name##_wide_1, body, type, 1, WIDE_TILES)                                                        \
+    PRODUCT(name##_wide_2, body, type, 2, WIDE_TILES)                                                        \
+    PRODUCT(name##_wide_3, body, type, 3, WIDE_TILES)                                                        \
+    PRODUCT(name##_wide_4, body, type, 4, WIDE_TILES)                                                        \
     static const product_kernel name = {                                                                     \
         .rows_max = 8,                                                                                       \
         .narrow = {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8},          \
         .wide = {name##_wide_1, name##_wide_2, name##_wide_3, name##_wide_4},                                \
-        .wide_tiles = {one, few, few, few}};
+        .wide_tiles = {WIDE_TILES, WIDE_TILES, WIDE_TILES, WIDE_TILES}};
 
-PRODUCTS(q4_0, quantized, LH_DTYPE_Q4_0, 4, 2)
-PRODUCTS(q5_0, quantized, LH_DTYPE_Q5_0, 4, 2)
-PRODUCTS(q8_0, quantized, LH_DTYPE_Q8_0, 4, 2)
-PRODUCTS(iq4_nl, quantized, LH_DTYPE_IQ4_NL, 4, 2)
-PRODUCTS(q4_1, quantized, LH_DTYPE_Q4_1, 4, 2)
-PRODUCTS(q5_1, quantized, LH_DTYPE_Q5_1, 4, 2)
-PRODUCTS(q4_k, quantized, LH_DTYPE_Q4_K, 4, 2)
-PRODUCTS(q5_k, quantized, LH_DTYPE_Q5_K, 4, 2)
-PRODUCTS(q3_k, quantized, LH_DTYPE_Q3_K, 4, 2)
-PRODUCTS(q6_k, quantized, LH_DTYPE_Q6_K, 4, 2)
-PRODUCTS(q2_k, quantized, LH_DTYPE_Q2_K, 4, 2)
-PRODUCTS(f32, floats, LH_DTYPE_F32, 4, 2)
-PRODUCTS(f16, floats, LH_DTYPE_F16, 4, 2)
-PRODUCTS(bf16, floats, LH_DTYPE_BF16, 4, 2)
+PRODUCTS(q4_0, quantized, LH_DTYPE_Q4_0)
+PRODUCTS(q5_0, quantized, LH_DTYPE_Q5_0)
+PRODUCTS(q8_0, quantized, LH_DTYPE_Q8_0)
+PRODUCTS(iq4_nl, quantized, LH_DTYPE_IQ4_NL)
+PRODUCTS(q4_1, quantized, LH_DTYPE_Q4_1)
+PRODUCTS(q5_1, quantized, LH_DTYPE_Q5_1)
+PRODUCTS(q4_k, quantized, LH_DTYPE_Q4_K)
+PRODUCTS(q5_k, quantized, LH_DTYPE_Q5_K)
+PRODUCTS(q3_k, quantized, LH_DTYPE_Q3_K)
+PRODUCTS(q6_k, quantized, LH_DTYPE_Q6_K)
+PRODUCTS(q2_k, quantized, LH_DTYPE_Q2_K)
+PRODUCTS(f32, floats, LH_DTYPE_F32)
+PRODUCTS(f16, floats, LH_DTYPE_F16)
+PRODUCTS(bf16, floats, LH_DTYPE_BF16)
 
 PRODUCT_KERNEL_FOR
 

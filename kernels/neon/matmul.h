@@ -123,7 +123,7 @@ LANES_INLINE void quantized_quarters(const product *p, const sums *y, const int 
                 acc[t][r][q] = vld1q_f32(y->y + (size_t)r * y->y_stride + 16 * t + 4 * (from + q));
     for (uint32_t b = 0; b < p->count; b++, x += p->parts) {
         if (from == 0)
-            fetch_ahead(p, b);
+            fetch_ahead(p, b, tiles, quant_bytes);
         for (int t = 0; t < tiles; t++) {
             const size_t tile = (size_t)t * p->tile_bytes;
             const uint8_t *scales = p->scales + tile + (p->first + b) / form.sharing * (32 * form.scales);

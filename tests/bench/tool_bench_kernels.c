@@ -11,16 +11,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 static double time_limit_s = 0.1;
 
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* What is large lies in huge pages, as a worker's weights do. */
 static void *allocate(size_t bytes) {
-    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    size_t alignment = bytes < HUGE_PAGE ? 64 : HUGE_PAGE;
+    void *memory = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     if (memory == NULL) {
         fprintf(stderr, "bench_kernels: out of memory (%zu bytes)\n", bytes);
         exit(1);
     }
+    if (alignment == HUGE_PAGE)
+        madvise(memory, bytes, MADV_HUGEPAGE);
     memset(memory, 0x3c, (bytes + 63) / 64 * 64);
     return memory;
 }
@@ -271,16 +278,18 @@ static void bench_panels(const lh_kernels *kernels, const machine *m) {
     free(p.halves);
 }
 
-/* One row from memory and from the cache, then the ways through the row tiles. */
+/* What decodes, from memory; then the ways through the row tiles, from the cache. */
 static void bench_products(const lh_kernels *kernels, const machine *m, lh_dtype dtype,
                            lh_activation_kind quantized) {
     static const uint32_t shapes[][2] = {{576, 1536}, {2048, 2048}};
+    static const uint32_t cold_rows[] = {1, 2, 4, 8, 16};
     static const uint32_t rows[] = {1, 2, 3, 4, 6, 8, 9, 12, 16, 24, 32, 64, 512};
     const lh_activation_kind kind = lh_activation_kind_for(dtype, quantized);
     if (kind == LH_ACTIVATION_F32 && quantized == LH_ACTIVATION_Q16) /* as before */
         return;
     for (size_t s = 0; s < 2; s++) {
-        bench_product(kernels, m, dtype, kind, shapes[s][0], shapes[s][1], 1, true);
+        for (size_t r = 0; r < sizeof cold_rows / sizeof cold_rows[0]; r++)
+            bench_product(kernels, m, dtype, kind, shapes[s][0], shapes[s][1], cold_rows[r], true);
         for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
             bench_product(kernels, m, dtype, kind, shapes[s][0], shapes[s][1], rows[r], false);
     }
