@@ -89,3 +89,29 @@ LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subs
     }
     return s;
 }
+
+/* To and from a panel's vectors. */
+LANES_INLINE void store_panel_scales(float vectors[][LH_LANES], const block_scales *s, const lh_dtype dtype) {
+    _mm512_store_ps(vectors[0], s->d);
+    if (lh_has_minimum(dtype))
+        _mm512_store_ps(vectors[1], s->m);
+    for (int half = 0; half < 2; half++) {
+        if (has_half_scales(dtype))
+            _mm512_store_ps(vectors[2 + half], s->scale[half]);
+        if (dtype == LH_DTYPE_Q2_K)
+            _mm512_store_ps(vectors[4 + half], _mm512_castsi512_ps(s->minimum[half]));
+    }
+}
+
+LANES_INLINE block_scales load_panel_scales(const float vectors[][LH_LANES], const lh_dtype dtype) {
+    block_scales s = {.d = _mm512_load_ps(vectors[0])};
+    if (lh_has_minimum(dtype))
+        s.m = _mm512_load_ps(vectors[1]);
+    for (int half = 0; half < 2; half++) {
+        if (has_half_scales(dtype))
+            s.scale[half] = _mm512_load_ps(vectors[2 + half]);
+        if (dtype == LH_DTYPE_Q2_K)
+            s.minimum[half] = _mm512_castps_si512(_mm512_load_ps(vectors[4 + half]));
+    }
+    return s;
+}

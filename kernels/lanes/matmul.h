@@ -70,8 +70,8 @@ LANES_INLINE void fetch_ahead(const product *p, uint32_t block, const int tiles,
 typedef void product_function(const product *p);
 
 /* Blocks of one tile taken apart: 8 groups of bytes each, and vectors of 16 floats or words that their set defines.
- * More blocks are fewer visits of y, fewer leave the first cache (32 KiB) to the rows: 16 measured best of 8 to 32. */
-#define PANEL_BLOCKS 16u
+ * More blocks are fewer visits of y, fewer leave the first cache (32 KiB) to the rows: 24 measured best of 8 to 64. */
+#define PANEL_BLOCKS 24u
 #define PANEL_SCALES 6u
 typedef struct quant_panel {
     _Alignas(64) uint8_t quants[PANEL_BLOCKS][LH_BLOCK * LH_LANES];
