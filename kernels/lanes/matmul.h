@@ -3,10 +3,9 @@
  *
  * Weights are the outer loop: one tile of 16 outputs (some KiB) is read from memory once, stays in the first
  * cache, and meets the rows a few at a time. Rows are divided evenly, so that 9 rows are 5 and 4 and not 8
- * and 1. One or two rows take several output tiles at once, to have enough independent chains and streams
- * from memory. Meanwhile the first rows ask for the tile that comes next, block by block: the processor's own
- * prefetching does not look that far ahead, and a step of few rows would wait for memory at each tile, as long as
- * it computes with it.
+ * and 1. Few rows take several output tiles at once, to have enough independent chains and streams from memory.
+ * Meanwhile they ask for what comes next (fetch_ahead): the processor's own prefetching does not look that far ahead, and
+ * a step of few rows would wait for memory as long as it computes.
  *
  * So many rows as the second cache holds pass over all tiles, then the next ones: else each tile would bring all of x
  * from farther away.
