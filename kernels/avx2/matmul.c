@@ -228,17 +228,11 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
 
 /* The functions over panels of one kind of arithmetic, of which `type` is one. */
 #define PANELS(name, type)                                                                                   \
-    PRODUCT(name##_1, from_panel, type, 1, 1)                                                                \
-    PRODUCT(name##_2, from_panel, type, 2, 1)                                                                \
-    PRODUCT(name##_3, from_panel, type, 3, 1)                                                                \
-    PRODUCT(name##_4, from_panel, type, 4, 1)                                                                \
+    PRODUCTS_OF_4(name, from_panel, type)                                                                    \
     static product_function *const name[] = {name##_1, name##_2, name##_3, name##_4};
 
 #define QUANTIZED(name, type, ...)                                                                           \
-    PRODUCT(name##_1, quantized, type, 1, 1)                                                                 \
-    PRODUCT(name##_2, quantized, type, 2, 1)                                                                 \
-    PRODUCT(name##_3, quantized, type, 3, 1)                                                                 \
-    PRODUCT(name##_4, quantized, type, 4, 1)                                                                 \
+    PRODUCTS_OF_4(name, quantized, type)                                                                     \
     PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                                   \
     PRODUCT(name##_wide_2, quantized, type, 2, WIDE_TILES)                                                   \
     static const product_kernel name = {4,                                                                   \
@@ -248,10 +242,7 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
                                         .panel_rows_min = __VA_ARGS__};
 
 #define FLOATS(name, type)                                                                                   \
-    PRODUCT(name##_1, floats, type, 1, 1)                                                                    \
-    PRODUCT(name##_2, floats, type, 2, 1)                                                                    \
-    PRODUCT(name##_3, floats, type, 3, 1)                                                                    \
-    PRODUCT(name##_4, floats, type, 4, 1)                                                                    \
+    PRODUCTS_OF_4(name, floats, type)                                                                        \
     PRODUCT(name##_5, floats, type, 5, 1)                                                                    \
     PRODUCT(name##_6, floats, type, 6, 1)                                                                    \
     PRODUCT(name##_wide_1, floats, type, 1, WIDE_TILES)                                                      \

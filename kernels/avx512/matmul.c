@@ -172,29 +172,22 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     store_outputs(p, acc, rows, tiles);
 }
 
+#define PRODUCTS_OF_8(name, body, type)                                                                      \
+    PRODUCTS_OF_4(name, body, type)                                                                          \
+    PRODUCT(name##_5, body, type, 5, 1)                                                                      \
+    PRODUCT(name##_6, body, type, 6, 1)                                                                      \
+    PRODUCT(name##_7, body, type, 7, 1)                                                                      \
+    PRODUCT(name##_8, body, type, 8, 1)
+
 /* The functions over panels of one kind of arithmetic, of which `type` is one. */
 #define PANELS(name, type)                                                                                   \
-    PRODUCT(name##_1, from_panel, type, 1, 1)                                                                \
-    PRODUCT(name##_2, from_panel, type, 2, 1)                                                                \
-    PRODUCT(name##_3, from_panel, type, 3, 1)                                                                \
-    PRODUCT(name##_4, from_panel, type, 4, 1)                                                                \
-    PRODUCT(name##_5, from_panel, type, 5, 1)                                                                \
-    PRODUCT(name##_6, from_panel, type, 6, 1)                                                                \
-    PRODUCT(name##_7, from_panel, type, 7, 1)                                                                \
-    PRODUCT(name##_8, from_panel, type, 8, 1)                                                                \
+    PRODUCTS_OF_8(name, from_panel, type)                                                                    \
     static product_function *const name[] = {name##_1, name##_2, name##_3, name##_4,                         \
                                              name##_5, name##_6, name##_7, name##_8};
 
 /* One function for each type and number of rows; wide ones for few rows, which live on their streams from memory. */
 #define PRODUCTS(name, body, type, ...)                                                                      \
-    PRODUCT(name##_1, body, type, 1, 1)                                                                      \
-    PRODUCT(name##_2, body, type, 2, 1)                                                                      \
-    PRODUCT(name##_3, body, type, 3, 1)                                                                      \
-    PRODUCT(name##_4, body, type, 4, 1)                                                                      \
-    PRODUCT(name##_5, body, type, 5, 1)                                                                      \
-    PRODUCT(name##_6, body, type, 6, 1)                                                                      \
-    PRODUCT(name##_7, body, type, 7, 1)                                                                      \
-    PRODUCT(name##_8, body, type, 8, 1)                                                                      \
+    PRODUCTS_OF_8(name, body, type)                                                                          \
     PRODUCT(name##_wide_1, body, type, 1, WIDE_TILES)                                                        \
     PRODUCT(name##_wide_2, body, type, 2, WIDE_TILES)                                                        \
     PRODUCT(name##_wide_3, body, type, 3, WIDE_TILES)                                                        \

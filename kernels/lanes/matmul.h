@@ -31,11 +31,11 @@ typedef struct product {
     const uint8_t *subscales; /* of the first block; K types */
     const uint8_t *scales;    /* those that the first block shares; NULL for floats */
     size_t tile_bytes;
-    uint32_t first;   /* block among those that share `scales` */
-    uint32_t count;   /* inputs of the span, or blocks of 32 */
-    uint32_t outputs; /* of the last tile: 1 .. 16 */
-    const uint8_t *ahead;
-    size_t ahead_bytes; /* of each block, to be asked for there with fetch_ahead */
+    uint32_t first;       /* block among those that share `scales` */
+    uint32_t count;       /* inputs of the span, or blocks of 32 */
+    uint32_t outputs;     /* of the last tile: 1 .. 16 */
+    const uint8_t *ahead; /* where one tile's fetch_ahead asks for so many bytes of each block */
+    size_t ahead_bytes;
 } product;
 
 /* Row tiles over which the next tile's bytes are spread, at most. */
@@ -177,8 +177,8 @@ static void multiply_some(const product_kernel *kernel, float *y, size_t y_strid
             multiply_panels(kernel, p, &layout, x->rows);
             continue;
         }
-        p.ahead = tile + tiles * layout.tile_bytes;
-        p.ahead_bytes = output < out.end ? tiles * layout.tile_bytes : 0;
+        p.ahead = tile + layout.tile_bytes;
+        p.ahead_bytes = output < out.end ? layout.tile_bytes : 0;
         multiply_rows(tiles > 1 ? kernel->wide : kernel->narrow, kernel->rows_max, p, x->rows);
     }
 }
@@ -203,11 +203,16 @@ static void multiply(const product_kernel *kernel, float *y, size_t y_stride, co
     }
 }
 
-/* Functions NAME_1 .. NAME_8 for 1 .. 8 rows out of an inlined body(p, rows, tiles, type). */
+/* A function out of an inlined body(p, rows, tiles, type); and NAME_1 .. NAME_4, of one tile. */
 #define PRODUCT(name, body, type, rows, tiles)                                                               \
     static void name(const product *p) {                                                                     \
         body(p, rows, tiles, type);                                                                          \
     }
+#define PRODUCTS_OF_4(name, body, type)                                                                      \
+    PRODUCT(name##_1, body, type, 1, 1)                                                                      \
+    PRODUCT(name##_2, body, type, 2, 1)                                                                      \
+    PRODUCT(name##_3, body, type, 3, 1)                                                                      \
+    PRODUCT(name##_4, body, type, 4, 1)
 
 /* The choice among a set's tables, which bear the types' names. */
 #define PRODUCT_KERNEL_FOR                                                                                   \

@@ -198,10 +198,7 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
 }
 
 #define QUANTIZED(name, type)                                                                                \
-    PRODUCT(name##_1, quantized, type, 1, 1)                                                                 \
-    PRODUCT(name##_2, quantized, type, 2, 1)                                                                 \
-    PRODUCT(name##_3, quantized, type, 3, 1)                                                                 \
-    PRODUCT(name##_4, quantized, type, 4, 1)                                                                 \
+    PRODUCTS_OF_4(name, quantized, type)                                                                     \
     PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                                   \
     PRODUCT(name##_wide_2, quantized, type, 2, FEW_TILES)                                                    \
     static const product_kernel name = {.rows_max = QUANTIZED_ROWS_MAX,                                      \
@@ -210,10 +207,7 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
                                         .wide_tiles = {WIDE_TILES, FEW_TILES}};
 
 #define FLOATS(name, type)                                                                                   \
-    PRODUCT(name##_1, floats, type, 1, 1)                                                                    \
-    PRODUCT(name##_2, floats, type, 2, 1)                                                                    \
-    PRODUCT(name##_3, floats, type, 3, 1)                                                                    \
-    PRODUCT(name##_4, floats, type, 4, 1)                                                                    \
+    PRODUCTS_OF_4(name, floats, type)                                                                        \
     PRODUCT(name##_5, floats, type, 5, 1)                                                                    \
     PRODUCT(name##_6, floats, type, 6, 1)                                                                    \
     PRODUCT(name##_wide_1, floats, type, 1, WIDE_TILES)                                                      \

@@ -15,13 +15,13 @@ sys.path.append(str(TESTS / "system"))
 from default_model import default_model  # noqa: E402
 
 WINDOW = 512
+OPTIONS = ["--stages", "2", "--column-shards", "4", "--chunk-rows", "64", "--threads", "2"]
 
 
 def windows(model, activations, tokens):
-    """(start, [tokens][vocabulary]) from the C code: two stages, four column shards, chunks of 64 rows."""
-    options = ["--stages", "2", "--column-shards", "4", "--chunk-rows", "64", "--threads", "2", "--activations", activations]
+    """(start, [tokens][vocabulary]) from the C code."""
     for start in range(0, len(tokens), WINDOW):
-        yield start, longhaul_logits(model, tokens[start : start + WINDOW], *options)
+        yield start, longhaul_logits(model, tokens[start : start + WINDOW], *OPTIONS, "--activations", activations)
 
 
 def compare(logits, ids, logprobs):

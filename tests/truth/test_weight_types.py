@@ -18,12 +18,11 @@ from gguf.quants import dequantize
 from longhaul_logits import longhaul_logits
 from numpy_model import Exact, Model, divergence
 from quantizer import TYPES, quantize
-from test_fidelity import compare, default_model
+from test_fidelity import OPTIONS, compare, default_model
 from wide_model import WideModel
 
 VECTORS = pathlib.Path(__file__).parent.parent / "vectors"
 TOKENS = 256
-OPTIONS = ["--stages", "2", "--column-shards", "4", "--chunk-rows", "64", "--threads", "2"]
 FLOATS = ("F32", "F16", "BF16")
 # (mean KL, share of the same arg-max)
 FLOAT_BOUNDS = {"q8": (1e-9, 1)}
