@@ -136,13 +136,11 @@ static lh_overlap_search *start_search(const lh_overlap_planner *planner, uint32
 
 /* The kept shape, or the best one where that is enough better. The search has run. */
 static lh_overlap_shape settle(lh_overlap_search *search, choice *kept) {
-    lh_overlap_shape best = search->best;
-    double best_us = search->best_us;
-    double kept_us = kept->is_made ? lh_overlap_search_predict(search, &kept->shape, search->depth_max) : -1;
-    bool is_clear = kept_us < 0 || best_us < kept_us * (1 - CLEAR_SAVING);
-    kept->better_in_row = best_us < kept_us * (1 - SMALL_SAVING) ? kept->better_in_row + 1 : 0;
+    double before = kept->is_made ? lh_overlap_search_score(search, &kept->shape) : -1;
+    bool is_clear = before < 0 || search->best_score < before * (1 - CLEAR_SAVING);
+    kept->better_in_row = search->best_score < before * (1 - SMALL_SAVING) ? kept->better_in_row + 1 : 0;
     if (is_clear || kept->better_in_row >= SMALL_IN_ROW)
-        *kept = (choice){.is_made = true, .shape = best};
+        *kept = (choice){.is_made = true, .shape = search->best};
     return kept->shape;
 }
 

@@ -6,7 +6,7 @@
  *   - the same with ramps: the first ones b/8, b/4, b/2 fill the pipe early, the last ones b/2, b/4, b/8 drain it;
  *   - on each hop between workers 1, 2, 3, 4, 6 or 8 column shards, even or with half-wide ones at an end.
  * Coarse to fine, within a budget of predicted steps, so that it takes well under a millisecond. A piece must earn its
- * keep: twice as many must save SAVING_PER_DOUBLING (overlap_plan.c), since each has costs that no model knows.
+ * keep: twice as many must save SAVING_PER_DOUBLING (overlap_search.c), since each has costs that no model knows.
  *
  * It does not flap: prompts of about the same length keep the shape that they have, with what has been measured
  * since, until another one is predicted to be clearly better, or a little better many times in a row.

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-/* Twice as many pieces must save so much: what each piece costs beyond what is measured. */
-#define SAVING_PER_DOUBLING 0.004
+/* Twice as many pieces must save so much: what each piece costs beyond what is measured; and since the times of steps of
+ * half the rows are known to a few per cent only, the least of many predictions is more often than not one that errs. */
+#define SAVING_PER_DOUBLING 0.01
 /* Steps of one stage that one search may predict: each takes 10 to 20 ns. */
 #define PREDICTED_STEPS_MAX 40000u
 
@@ -46,16 +47,17 @@ static uint32_t pieces_of(const lh_overlap_search *s, const lh_overlap_shape *sh
     return inner_hops(s) ? count * shards / inner_hops(s) : count;
 }
 
+double lh_overlap_search_score(lh_overlap_search *s, const lh_overlap_shape *shape) {
+    double us = lh_overlap_search_predict(s, shape, s->depth_max);
+    return us < 0 ? us : us * (1 + SAVING_PER_DOUBLING * doublings(pieces_of(s, shape)));
+}
+
 /* True: it is the best one so far. */
 static bool consider(lh_overlap_search *s, const lh_overlap_shape *shape) {
-    double us = lh_overlap_search_predict(s, shape, s->depth_max);
-    if (us < 0)
-        return false;
-    double score = us * (1 + SAVING_PER_DOUBLING * doublings(pieces_of(s, shape)));
-    if (s->best_us >= 0 && score >= s->best_score)
+    double score = lh_overlap_search_score(s, shape);
+    if (score < 0 || (s->best_score >= 0 && score >= s->best_score))
         return false;
     s->best = *shape;
-    s->best_us = us;
     s->best_score = score;
     return true;
 }
@@ -130,9 +132,9 @@ static void search_columns_of(lh_overlap_search *s, uint32_t hop) {
 bool lh_overlap_search_run(lh_overlap_search *search) {
     lh_overlap_search *s = search;
     s->predicted_steps = s->predictions = 0;
-    s->best_us = -1;
+    s->best_score = -1;
     search_number(s);
-    if (s->best_us < 0)
+    if (s->best_score < 0)
         return false;
     search_ramps(s);
     search_columns_everywhere(s);

@@ -4,6 +4,7 @@ through the chain has shown."""
 import dataclasses
 import json
 import os
+import statistics
 import subprocess
 
 import sites as bench_sites
@@ -21,7 +22,7 @@ def row_bytes(width, wire):
 
 @dataclasses.dataclass
 class StageTimes:
-    prompt_s: dict  # by rows of the prompt: the best over lengths of its chunks
+    prompt_s: dict  # by rows of the prompt: the better of two lengths of its chunks
     row_s: dict  # by rows that are there: one more
     width: int
 
@@ -34,22 +35,22 @@ def measure_stage(build, model, first, last, layers, prompts, slowdown, core):
     for rows in prompts:
         done = subprocess.run(
             bench_sites.first(["taskset", "-c", core, build / "tests" / "stage_times", "--model", model, "--first", first, "--last", last, "--rows", rows,
-                               "--chunks", ",".join(str(min(c, rows)) for c in CHUNKS), "--slowdown", slowdown, "--others-bytes", others, "--repeats", max(1, min(4, 1024 // rows))]),
+                               "--chunks", ",".join(str(min(c, rows)) for c in CHUNKS), "--slowdown", slowdown, "--others-bytes", others, "--repeats", 1]),
             capture_output=True, text=True, check=True, start_new_session=True,
         )
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         result.prompt_s[rows] = min(l["prompt_us"] for l in lines) * 1e-6
-        result.row_s[rows] = min(l["row_us"] for l in lines) * 1e-6
+        result.row_s[rows] = statistics.mean(l["row_us"] for l in lines) * 1e-6
         result.width = lines[0]["width"]
     return result
 
 
-def best_of(first, second):
-    """Two measurements of the same stages: the least of each time."""
-    def least(a, b):
-        return {rows: min(a[rows], b[rows]) for rows in a}
+def median_of(rounds):
+    """Several measurements of the same stages: the median of each time."""
+    def median(each):
+        return {rows: statistics.median(times[rows] for times in each) for rows in each[0]}
 
-    return [StageTimes(least(a.prompt_s, b.prompt_s), least(a.row_s, b.row_s), a.width) for a, b in zip(first, second)]
+    return [StageTimes(median([t.prompt_s for t in stage]), median([t.row_s for t in stage]), stage[0].width) for stage in zip(*rounds)]
 
 
 @dataclasses.dataclass

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import statistics
 import time
 
 DECODE_TOKENS = 12
@@ -21,7 +22,7 @@ class Where:
 @dataclasses.dataclass
 class Cell:
     where: Where
-    bound: object  # set when its stages have been timed once more, after the cell
+    bound: object  # made of the stages' times alone, taken in the same rounds
     first_s: dict  # by what was asked for ("off", "auto", "rows=64,columns=4"): samples
     token_s: dict
     sweep_s: dict  # one sample each
@@ -31,11 +32,11 @@ class Cell:
     slowdowns: list
 
     def first(self, name):
-        """The best sample, as the bound is made of the best times of its stages; `name` may be one of `best`."""
-        return min((s for s in self.first_s.get(self.best.get(name, name), []) if not math.isnan(s)), default=math.nan)
+        """The median sample, as the bound is made of the medians of its stages; `name` may be one of `best`."""
+        return median(self.first_s.get(self.best.get(name, name), []))
 
     def token(self, name):
-        return min((s for s in self.token_s.get(name, []) if not math.isnan(s)), default=math.nan)
+        return median(self.token_s.get(name, []))
 
     @property
     def room(self):
@@ -51,6 +52,12 @@ class Cell:
     @property
     def best_manual(self):
         return min((v for v in (self.first(n) for n in self.best) if not math.isnan(v)), default=math.nan)
+
+
+def median(samples):
+    """Of those that are known."""
+    known = [s for s in samples if not math.isnan(s)]
+    return statistics.median(known) if known else math.nan
 
 
 def candidates(rows, thorough):
@@ -73,22 +80,24 @@ def sweep(fleet, rows, thorough, deadline):
     return seen, {kind: min(specs, key=seen.get) for kind, specs in kinds.items() if specs}
 
 
-def measure(fleet, where, samples, seconds, thorough, followed):
-    """Samples are taken in rounds over all settings, so that a machine that drifts drifts for all of them."""
+def measure(fleet, where, samples, seconds, thorough, followed, time_stages, bound_of):
+    """Samples are taken in rounds over all settings and over the stages by themselves, so that a machine that drifts drifts for all of them.
+    time_stages() times the stages; bound_of(such times) is the chain's bound."""
     begin = time.monotonic()
     fleet.ask(fleet.prompt(where.rows), overlap="auto")
     seen, best = sweep(fleet, where.rows, thorough, begin + seconds / 2)
     cell = Cell(where, None, {}, {}, seen, best, {}, followed, fleet.slowdowns)
     names = list(dict.fromkeys(["off", "auto", *best.values()]))
+    stages = []
     for number in range(samples):
         if number and time.monotonic() - begin > seconds:
             break
+        stages.append(time_stages())
         for name in names:
-            # One decode each of the two that are compared, and in the last round, when the first ones have warmed the links.
-            tokens = DECODE_TOKENS if name in ("off", "auto") and number < 2 else 1
-            answer = fleet.ask(fleet.prompt(where.rows), tokens, overlap=name)
+            answer = fleet.ask(fleet.prompt(where.rows), DECODE_TOKENS if name in ("off", "auto") else 1, overlap=name)
             cell.first_s.setdefault(name, []).append(answer.first_s)
             cell.token_s.setdefault(name, []).append(answer.token_s)
+    cell.bound = bound_of(stages)
     cell.plan = fleet.plan(where.rows)
     return cell
 
