@@ -46,14 +46,14 @@ typedef struct product {
 #define AHEAD_BYTES      2048u
 #define AHEAD_BYTES_Q8_0 1024u
 
-/* What comes after block `block` of `quant_bytes`. One tile that the rows pass over: the next tile, into the first
- * cache. Several, for few rows: of each what is some blocks ahead, at its end the tile that takes its place; into the
- * second cache only, which is what makes it pay: the first has too few places for lines that are under way. */
+/* What comes after block `block` of `quant_bytes`. One tile that the rows pass over: the next tile. Several, for few
+ * rows: of each what is some blocks ahead, at its end the tile that takes its place. Into the second cache only, which is
+ * what makes it pay: the first has too few places for lines that are under way (8 rows from memory, Zen 4: 10 % faster). */
 LANES_INLINE void fetch_ahead(const product *p, uint32_t block, const int tiles, const size_t quant_bytes) {
     if (tiles == 1) {
         const uint8_t *next = p->ahead + block * p->ahead_bytes;
         for (size_t at = 0; at < p->ahead_bytes; at += 64)
-            __builtin_prefetch(next + at, 0, 3);
+            __builtin_prefetch(next + at, 0, 2);
         return;
     }
     const size_t distance = quant_bytes == LH_BLOCK * LH_LANES ? AHEAD_BYTES_Q8_0 : AHEAD_BYTES;
