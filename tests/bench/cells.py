@@ -93,7 +93,7 @@ def measure(fleet, where, samples, seconds, thorough, followed, time_stages, bou
         if number and time.monotonic() - begin > seconds:
             break
         stages.append(time_stages())
-        for name in names:
+        for name in fleet.random.sample(names, len(names)):  # none always after the same other one
             answer = fleet.ask(fleet.prompt(where.rows), DECODE_TOKENS if name in ("off", "auto") else 1, overlap=name)
             cell.first_s.setdefault(name, []).append(answer.first_s)
             cell.token_s.setdefault(name, []).append(answer.token_s)
