@@ -6,9 +6,6 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-/* Many times what a sleep costs by itself: with 100 us a stage with chunks of 12 rows spent a tenth of its processor time in
- * the system, which the emulated machine would not. */
-#define SLEEP_AT_LEAST_NS 500000
 /* What was lost to others while working is made up for within so much, else a long pause of the host would be
  * followed by a burst at the speed of the real machine. */
 #define ADVANCE_MAX_NS 10000000
@@ -57,7 +54,7 @@ void lh_slowdown_end(lh_slowdown *slowdown, const lh_slowdown_mark *mark) {
     if (slowdown->debt_ns < -ADVANCE_MAX_NS) {
         slowdown->debt_ns = -ADVANCE_MAX_NS;
     }
-    if (slowdown->debt_ns >= SLEEP_AT_LEAST_NS) {
+    if (slowdown->debt_ns >= LH_SLOWDOWN_SLEEP_MIN_NS) {
         pay(slowdown);
     }
 }

@@ -25,6 +25,9 @@ typedef struct lh_slowdown_mark {
 } lh_slowdown_mark;
 
 #define LH_SLOWDOWN_MAX 1000.0
+/* So much is slept at least, or stays owed. Many times what a sleep costs by itself: with 0.5 ms a stage with chunks of 16
+ * rows spent a twentieth of its processor time in the system, which the emulated machine would not. */
+#define LH_SLOWDOWN_SLEEP_MIN_NS 2000000
 
 /* factor: 1 .. LH_SLOWDOWN_MAX, to a thousandth. */
 void lh_slowdown_set(lh_slowdown *slowdown, double factor);

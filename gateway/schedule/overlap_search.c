@@ -6,7 +6,7 @@
 
 /* Twice as many pieces must save so much: what each piece costs beyond what is measured; and since the times of steps of
  * half the rows are known to a few per cent only, the least of many predictions is more often than not one that errs. */
-#define SAVING_PER_DOUBLING 0.01
+#define SAVING_PER_DOUBLING 0.005
 /* Steps of one stage that one search may predict: each takes 10 to 20 ns. */
 #define PREDICTED_STEPS_MAX 40000u
 

@@ -11,7 +11,9 @@ import sites as bench_sites
 
 # Of a link's rate, in packets of 1500 bytes with TCP's timestamps.
 PAYLOAD_SHARE = 1448 / 1500
-CHUNKS = (64, 512)
+# Of which the stages' times are best, or as good as the best; a first run warms, the second counts.
+CHUNK = 64
+RUNS = 2
 
 
 def row_bytes(width, wire):
@@ -22,7 +24,7 @@ def row_bytes(width, wire):
 
 @dataclasses.dataclass
 class StageTimes:
-    prompt_s: dict  # by rows of the prompt: the better of two lengths of its chunks
+    prompt_s: dict  # by rows of the prompt
     row_s: dict  # by rows that are there: one more
     width: int
 
@@ -35,22 +37,14 @@ def measure_stage(build, model, first, last, layers, prompts, slowdown, core):
     for rows in prompts:
         done = subprocess.run(
             bench_sites.first(["taskset", "-c", core, build / "tests" / "stage_times", "--model", model, "--first", first, "--last", last, "--rows", rows,
-                               "--chunks", ",".join(str(min(c, rows)) for c in CHUNKS), "--slowdown", slowdown, "--others-bytes", others, "--repeats", 1]),
+                               "--chunks", ",".join([str(min(CHUNK, rows))] * RUNS), "--slowdown", slowdown, "--others-bytes", others, "--repeats", 1]),
             capture_output=True, text=True, check=True, start_new_session=True,
         )
         lines = [json.loads(line) for line in done.stdout.splitlines()]
-        result.prompt_s[rows] = min(l["prompt_us"] for l in lines) * 1e-6
+        result.prompt_s[rows] = lines[-1]["prompt_us"] * 1e-6
         result.row_s[rows] = statistics.mean(l["row_us"] for l in lines) * 1e-6
         result.width = lines[0]["width"]
     return result
-
-
-def median_of(rounds):
-    """Several measurements of the same stages: the median of each time."""
-    def median(each):
-        return {rows: statistics.median(times[rows] for times in each) for rows in each[0]}
-
-    return [StageTimes(median([t.prompt_s for t in stage]), median([t.row_s for t in stage]), stage[0].width) for stage in zip(*rounds)]
 
 
 @dataclasses.dataclass
@@ -81,3 +75,9 @@ def chain_bound(stages, rows, rate_mbit, round_trip_ms, wire):
         wire_s=wire_s,
         cause=cause,
     )
+
+
+def median_bound(bounds):
+    """Of bounds that were measured in several rounds: the median of each time, and the cause that was most often one."""
+    return Bound(*(statistics.mode(values) if isinstance(values[0], str) else statistics.median(values)
+                   for values in zip(*(dataclasses.astuple(b) for b in bounds))))

@@ -5,6 +5,8 @@ import math
 import statistics
 import time
 
+import bound as bench_bound
+
 DECODE_TOKENS = 12
 
 
@@ -22,7 +24,7 @@ class Where:
 @dataclasses.dataclass
 class Cell:
     where: Where
-    bound: object  # made of the stages' times alone, taken in the same rounds
+    bound: object  # the median of the rounds' bounds, each made of the stages' times alone in that round
     first_s: dict  # by what was asked for ("off", "auto", "rows=64,columns=4"): samples
     token_s: dict
     sweep_s: dict  # one sample each
@@ -32,7 +34,7 @@ class Cell:
     slowdowns: list
 
     def first(self, name):
-        """The median sample, as the bound is made of the medians of its stages; `name` may be one of `best`."""
+        """The median sample, as the bound is the median of the rounds'; `name` may be one of `best`."""
         return median(self.first_s.get(self.best.get(name, name), []))
 
     def token(self, name):
@@ -80,24 +82,24 @@ def sweep(fleet, rows, thorough, deadline):
     return seen, {kind: min(specs, key=seen.get) for kind, specs in kinds.items() if specs}
 
 
-def measure(fleet, where, samples, seconds, thorough, followed, time_stages, bound_of):
+def measure(fleet, where, samples, seconds, thorough, followed, measure_bound):
     """Samples are taken in rounds over all settings and over the stages by themselves, so that a machine that drifts drifts for all of them.
-    time_stages() times the stages; bound_of(such times) is the chain's bound."""
+    measure_bound() times the stages now and gives the chain's bound."""
     begin = time.monotonic()
     fleet.ask(fleet.prompt(where.rows), overlap="auto")
     seen, best = sweep(fleet, where.rows, thorough, begin + seconds / 2)
     cell = Cell(where, None, {}, {}, seen, best, {}, followed, fleet.slowdowns)
     names = list(dict.fromkeys(["off", "auto", *best.values()]))
-    stages = []
+    bounds = []
     for number in range(samples):
         if number and time.monotonic() - begin > seconds:
             break
-        stages.append(time_stages())
+        bounds.append(measure_bound())
         for name in fleet.random.sample(names, len(names)):  # none always after the same other one
             answer = fleet.ask(fleet.prompt(where.rows), DECODE_TOKENS if name in ("off", "auto") else 1, overlap=name)
             cell.first_s.setdefault(name, []).append(answer.first_s)
             cell.token_s.setdefault(name, []).append(answer.token_s)
-    cell.bound = bound_of(stages)
+    cell.bound = bench_bound.median_bound(bounds)
     cell.plan = fleet.plan(where.rows)
     return cell
 

@@ -133,6 +133,15 @@ void lh_server_step_end_body(lh_server_step *step);
 /* The connection that brought its shards has gone before their end. The step may be gone afterwards. */
 void lh_server_step_lose_shards(lh_server_step *step);
 
+/* ---- server_manifest.c -------------------------------------------------------------------------- */
+
+/* For the step's reader: begins the step that `step` is, and submits it to the next hop where it goes on. LH_ERR_STALE,
+ * LH_ERR_UNAVAILABLE: of another epoch. LH_ERR_INVALID: against the roll. Else as the pipeline and the next hop say. */
+lh_status lh_server_step_on_manifest(void *step, const lh_step_manifest *manifest, lh_error *error);
+/* The manifest goes on without the cut of this worker's own result, and with one worker less to go. Where the next hop
+ * does not take it, hop_failed is set. */
+lh_status lh_server_step_submit(lh_server_step *step, const lh_step_manifest *manifest, lh_error *error);
+
 /* ---- server_shards.c ---------------------------------------------------------------------------- */
 
 /* A request with the shards of a step that has come or will come: sets *events and *context, or cancels. */
