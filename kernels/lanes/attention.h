@@ -28,10 +28,15 @@ typedef struct query_tile {
     float scale;
 } query_tile;
 
-/* Scores of `queries` queries for `blocks` blocks of 16 keys from position t on, in one page. */
-LANES_INLINE void score_keys(const query_tile *tile, uint32_t t, const int queries, const int blocks) {
+/* Scores of `queries` queries for `blocks` blocks of 16 keys from position t on, in one page. Meanwhile it asks for the keys
+ * from position `then` on, and for the values of those that it scores, into the second cache: between two steps of few rows
+ * all weights have passed through it. */
+LANES_INLINE void score_keys(const query_tile *tile, uint32_t t, uint32_t then, const int queries,
+                             const int blocks) {
     uint32_t dims = tile->view->head_dim;
     const float *keys = lh_kv_keys(tile->view, tile->kv_head, t);
+    const float *next = lh_kv_keys(tile->view, tile->kv_head, then);
+    const float *values = lh_kv_value(tile->view, tile->kv_head, t);
     size_t block_stride = (size_t)dims * LH_LANES;
     f32x16 acc[LANES_QUERIES][2];
     for (int i = 0; i < queries; i++)
@@ -39,6 +44,10 @@ LANES_INLINE void score_keys(const query_tile *tile, uint32_t t, const int queri
             acc[i][b] = lanes_set(0);
     for (uint32_t d = 0; d < dims; d++) {
         f32x16 key[2];
+        for (int b = 0; b < blocks; b++) {
+            __builtin_prefetch(next + (size_t)b * block_stride + (size_t)d * LH_LANES, 0, 2);
+            __builtin_prefetch(values + (size_t)b * block_stride + (size_t)d * LH_LANES, 0, 2);
+        }
         for (int b = 0; b < blocks; b++)
             key[b] = lanes_load(keys + (size_t)b * block_stride + (size_t)d * LH_LANES);
         for (int i = 0; i < queries; i++) {
@@ -57,8 +66,9 @@ LANES_INLINE void score_keys(const query_tile *tile, uint32_t t, const int queri
 LANES_INLINE void score_tile(const query_tile *tile, const int queries) {
     const int blocks = queries <= LANES_QUERIES / 2 ? 2 : 1;
     const uint32_t step = (uint32_t)blocks * LH_LANES;
-    for (uint32_t t = tile->keys[0].begin / step * step; t < tile->keys[queries - 1].end; t += step)
-        score_keys(tile, t, queries, blocks);
+    const uint32_t end = tile->keys[queries - 1].end;
+    for (uint32_t t = tile->keys[0].begin / step * step; t < end; t += step)
+        score_keys(tile, t, t + step < end ? t + step : t, queries, blocks);
 }
 
 /* Adds p[t] * v[t][d] for t in keys to y[d] of queries from, from + 1, ...; d in [dim, dim + 16 * vectors)
