@@ -2,10 +2,13 @@
 #include "worker/slowdown.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
 
+/* A piece that begins so soon after another began where that ended: one reading of the clocks for both. */
+#define ADJACENT_NS 20000
 /* What was lost to others while working is made up for within so much, else a long pause of the host would be
  * followed by a burst at the speed of the real machine. */
 #define ADVANCE_MAX_NS 10000000
@@ -25,11 +28,13 @@ double lh_slowdown_factor(const lh_slowdown *slowdown) {
 }
 
 void lh_slowdown_begin(const lh_slowdown *slowdown, lh_slowdown_mark *mark) {
-    if (atomic_load_explicit(&slowdown->extra_per_mille, memory_order_relaxed) > 0) {
-        *mark = (lh_slowdown_mark){clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_THREAD_CPUTIME_ID)};
-    } else {
+    if (atomic_load_explicit(&slowdown->extra_per_mille, memory_order_relaxed) == 0) {
         *mark = (lh_slowdown_mark){0};
+        return;
     }
+    int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    bool is_adjacent = now_ns - slowdown->ended.wall_ns < ADJACENT_NS;
+    *mark = is_adjacent ? slowdown->ended : (lh_slowdown_mark){now_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID)};
 }
 
 /* The thread's timers are late by 50 us unless it says that this matters. */
@@ -47,8 +52,9 @@ void lh_slowdown_end(lh_slowdown *slowdown, const lh_slowdown_mark *mark) {
         slowdown->debt_ns = 0;
         return;
     }
-    int64_t worked_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - mark->processor_ns;
-    int64_t lost_ns = clock_ns(CLOCK_MONOTONIC) - mark->wall_ns - worked_ns;
+    slowdown->ended = (lh_slowdown_mark){clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_THREAD_CPUTIME_ID)};
+    int64_t worked_ns = slowdown->ended.processor_ns - mark->processor_ns;
+    int64_t lost_ns = slowdown->ended.wall_ns - mark->wall_ns - worked_ns;
     slowdown->owed_ns += worked_ns * extra / 1000;
     slowdown->debt_ns += worked_ns * extra / 1000 - (lost_ns > 0 ? lost_ns : 0);
     if (slowdown->debt_ns < -ADVANCE_MAX_NS) {
@@ -56,6 +62,7 @@ void lh_slowdown_end(lh_slowdown *slowdown, const lh_slowdown_mark *mark) {
     }
     if (slowdown->debt_ns >= LH_SLOWDOWN_SLEEP_MIN_NS) {
         pay(slowdown);
+        slowdown->ended = (lh_slowdown_mark){0};
     }
 }
 

@@ -12,17 +12,18 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+/* The clocks at the begin of a piece of work. */
+typedef struct lh_slowdown_mark {
+    int64_t wall_ns, processor_ns;
+} lh_slowdown_mark;
+
 /* Zeroed is a factor of 1: no slowdown, and no cost. */
 typedef struct lh_slowdown {
     _Atomic uint32_t extra_per_mille; /* (factor - 1) * 1000 */
     int64_t debt_ns;                  /* to be slept; negative: slept or lost in advance */
     int64_t owed_ns;                  /* all that work has been made longer by, slept or not: it only grows */
+    lh_slowdown_mark ended;           /* the end of the last piece; 0: the thread has slept since */
 } lh_slowdown;
-
-/* The clocks at the begin of a piece of work. */
-typedef struct lh_slowdown_mark {
-    int64_t wall_ns, processor_ns;
-} lh_slowdown_mark;
 
 #define LH_SLOWDOWN_MAX 1000.0
 /* So much is slept at least, or stays owed. Many times what a sleep costs by itself: with 0.5 ms a stage with chunks of 16
