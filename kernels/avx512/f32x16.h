@@ -108,8 +108,9 @@ LANES_INLINE float lanes_greatest_magnitude(f32x16 a, f32x16 b) {
 /* Stores 32 values rounded to nearest even, each within -127 .. 127; returns their sum. */
 LANES_INLINE int32_t lanes_round_to_int8(int8_t *q, f32x16 a, f32x16 b) {
     __m512i low = _mm512_cvtps_epi32(a), high = _mm512_cvtps_epi32(b);
-    _mm_storeu_si128((__m128i *)q, _mm512_cvtepi32_epi8(low));
-    _mm_storeu_si128((__m128i *)(q + 16), _mm512_cvtepi32_epi8(high));
+    /* in one piece, as it is loaded again (lanes_pair_sums): from two a load would wait until both are in the cache */
+    _mm256_storeu_si256((__m256i *)(void *)q,
+                        _mm256_set_m128i(_mm512_cvtepi32_epi8(high), _mm512_cvtepi32_epi8(low)));
     return _mm512_reduce_add_epi32(_mm512_add_epi32(low, high));
 }
 

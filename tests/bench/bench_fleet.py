@@ -14,18 +14,19 @@ import time
 import sites as bench_sites
 
 API_PORT, FLEET_PORT, WORKER_PORT = 8080, 7100, 7101
-# Of a core, that the workers' arithmetic may use: the rest is the gateway's, the links', the clients' and their own sending and receiving.
+# Of a core, that the workers' arithmetic may use: the rest is the gateway's, the links', the clients' and their own sending and receiving. With
+# less, they are less often in each other's way (the caches, the memory); and all takes longer.
 CORE_SHARE = 0.4
 # Token ids that are ordinary words in any vocabulary of some size.
 TOKENS = range(1000, 30000)
 
 
-def slowdowns(given, stages):
+def slowdowns(given, stages, core_share=CORE_SHARE):
     """Of each worker, as texts: what --slowdown says, in turns; without it 1, or what fits all of them onto the cores."""
     if given:
         return list(itertools.islice(itertools.cycle(given.split(":")), stages))
     cores = len(os.sched_getaffinity(0))
-    factor = math.ceil(stages / (CORE_SHARE * cores) * 2) / 2 if stages >= cores else 1
+    factor = math.ceil(stages / (core_share * cores) * 2) / 2 if stages >= cores else 1
     return [f"{factor:g}"] * stages
 
 
