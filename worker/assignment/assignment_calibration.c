@@ -22,8 +22,9 @@
 #define EMIT_PART 1.5
 /* At first even a slow stage gets two points: a line needs them. */
 #define POINTS_MIN 2u
-/* Fewer pairs of a row and a position before it say less of attention than the clock's noise does. */
-#define PAIRS_MIN 1024u
+/* Fewer pairs of a row and a position before it say less of attention than the noise of the clock and of the machine: with
+ * 2048 of them attention was a twentieth of what was measured, and wrong by up to three times. */
+#define PAIRS_MIN 8192u
 /* One multiplication in attention, in floats and with an exponential for each few dozen, beside one of
  * quantized weights; and how far from that a measured time may be. A zero would stay one (server_meter.h
  * works with factors). */
