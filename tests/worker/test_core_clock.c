@@ -99,7 +99,8 @@ static void test_a_slower_machine_takes_longer(void **state) {
         work_for(50);
         lh_slowdown_end(&slowdown, &mark);
         worked_us = processor_us() - worked_us;
-        assert_in_range(lh_core_clock_us(&clock) - begin_us, 140, worked_us * 7 / 2 + 20);
+        /* It may have begun where the last one ended, shortly before. */
+        assert_in_range(lh_core_clock_us(&clock) - begin_us, 140, worked_us * 7 / 2 + 80);
     }
     lh_core_clock_close(&clock);
 }
