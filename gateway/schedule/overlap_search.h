@@ -8,7 +8,7 @@ typedef struct lh_overlap_search {
     const lh_cost_chain *chain; /* passed lh_cost_chain_check */
     uint32_t position, rows, rows_max, depth_max;
     lh_overlap_shape best;
-    double best_score; /* of it */
+    double best_score;                      /* of it */
     uint32_t predicted_steps;               /* so far: what the search has cost, in steps of one stage */
     uint32_t predictions, predicted_chunks; /* how many; of the last one */
     uint32_t chunks[LH_COST_CHUNKS_MAX];
