@@ -4,12 +4,12 @@ import dataclasses
 import http.client
 import json
 import math
-import statistics
 import subprocess
 import time
 
 import sites as bench_sites
 import streams as bench_streams
+from cells import median
 
 PROMPT = 506
 DECODE_TOKENS = 12
@@ -114,7 +114,7 @@ class Beside:
 
 def median_pair(samples):
     """Of the first members, and of the second ones that are there."""
-    return tuple(statistics.median(v for v in column if not math.isnan(v)) for column in zip(*samples))
+    return tuple(map(median, zip(*samples)))
 
 
 def measure(fleet, peer, rate, round_trip, samples):
