@@ -119,9 +119,9 @@ typedef struct lh_kernels {
      * (RMSNorm, arXiv:1910.07467, deferred: see matmul and scale_rows). */
     void (*rms_scale)(float *scale, const float *squares, uint32_t rows, uint32_t width, float epsilon);
 
-    /* y[rows][out] += x[rows][in] W[out][in]^T over the spans; y has row stride `y_stride` and its column 0
-     * is output 0 of W. The caller sets y before the first span (zero, or a bias, or a residual). `out` may be
-     * any sub-span in whole tiles of 16. Float weights: the chain over `in`. Quantized, for each block of 32
+    /* y[rows][out] = x[rows][in] W[out][in]^T over the spans, or where it `continues` += (another span, or a
+     * residual); else y may hold anything and its sums start from zero. y has row stride `y_stride` and its column 0
+     * is output 0 of W. `in` is not empty, `out` may be any sub-span in whole tiles of 16. Float weights: the chain over `in`. Quantized, for each block of 32
      * inputs in ascending order, of which halves 0 and 1 are 16 each:
      *     i = scale[0] * dot(q, x; half 0) + scale[1] * dot(q, x; half 1)     an integer below 2^24, so exact
      *   without a minimum (Q4_0, Q5_0, Q8_0, IQ4_NL, Q3_K, Q6_K)
@@ -146,7 +146,7 @@ typedef struct lh_kernels {
      *   Q6_K     6 bits - 32                     d         int8
      * sc and min, the 6-bit scale and minimum of the block; d * sc and dmin * min are exact in floats. */
     void (*matmul)(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
-                   lh_span out);
+                   lh_span out, bool continues);
 
     /* y[row][c] = y[row][c] * scale[row] for c in columns. */
     void (*scale_rows)(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale);

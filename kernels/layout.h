@@ -35,11 +35,11 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed data is read a
  * a half with k % 4 < 2, and the others. */
 typedef struct lh_q8_block {
     float d, sum;     /* of all q */
-    int32_t bias[2];  /* -128 times the sum of each half */
+    int32_t bias[3];  /* -128 times the sum of each half, and of both */
     int16_t pairs[4]; /* -32 times the sums within each half */
     int8_t q[LH_BLOCK];
 } lh_q8_block;
-_Static_assert(sizeof(lh_q8_block) == 56, "blocks lie without gaps, and 16 of them align");
+_Static_assert(sizeof(lh_q8_block) == 60, "blocks lie without gaps, and 16 of them align");
 
 /* ---- The table of quantized types ---- */
 

@@ -137,18 +137,14 @@ LANES_INLINE float lanes_greatest_magnitude(f32x16 a, f32x16 b) {
     return _mm_cvtss_f32(_mm_castsi128_ps(_mm_max_epi32(two, _mm_shuffle_epi32(two, 0xb1))));
 }
 
-/* Stores 32 values rounded to nearest even, each within -127 .. 127; returns their sum. */
-LANES_INLINE int32_t lanes_round_to_int8(int8_t *q, f32x16 a, f32x16 b) {
+/* Stores 32 values rounded to nearest even, each within -127 .. 127. */
+LANES_INLINE void lanes_round_to_int8(int8_t *q, f32x16 a, f32x16 b) {
     __m256i i0 = _mm256_cvtps_epi32(a.low), i1 = _mm256_cvtps_epi32(a.high);
     __m256i i2 = _mm256_cvtps_epi32(b.low), i3 = _mm256_cvtps_epi32(b.high);
     /* packing works in each 128-bit half: words come out as 0 2 4 6 | 1 3 5 7 */
     __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(i0, i1), _mm256_packs_epi32(i2, i3));
     bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     _mm256_storeu_si256((__m256i *)q, bytes);
-    __m256i eight = _mm256_add_epi32(_mm256_add_epi32(i0, i1), _mm256_add_epi32(i2, i3));
-    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
-    __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-    return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
 
 LANES_INLINE f32x16 lanes_widen_int8(const int8_t *q) {
@@ -157,17 +153,19 @@ LANES_INLINE f32x16 lanes_widen_int8(const int8_t *q) {
                     _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
 }
 
-/* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`, and of all
- * times `half_factor`; exact where they fit. */
-LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[2], const int8_t *q, int16_t pair_factor,
-                                  int16_t half_factor) {
+/* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`; and the sums
+ * of each half and of both times `factor`. Exact where they fit. */
+LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[3], const int8_t *q, int16_t pair_factor,
+                                  int16_t factor) {
     __m256i twos =
         _mm256_maddubs_epi16(_mm256_set1_epi8(1), _mm256_loadu_si256((const __m256i *)(const void *)q));
     __m256i fours = _mm256_add_epi16(twos, _mm256_shuffle_epi32(twos, 0x4e));
     __m256i sums = _mm256_add_epi16(fours, _mm256_shuffle_epi32(fours, 0xb1)); /* a half in each 128 bits */
     __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
     _mm_storel_epi64((__m128i *)(void *)pairs, _mm_mullo_epi16(both, _mm_set1_epi16(pair_factor)));
-    _mm_storel_epi64((__m128i *)(void *)halves, _mm_madd_epi16(both, _mm_set1_epi16(half_factor)));
+    __m128i two = _mm_madd_epi16(both, _mm_set1_epi16(factor));
+    _mm_storel_epi64((__m128i *)(void *)halves, two);
+    halves[2] = _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
 
 /* a[0] b[0] a[1] b[1] ... a[7] b[7] */

@@ -116,6 +116,8 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
         panel ? LH_BLOCK * LH_LANES : LH_BLOCK / 8 * LH_LANES * (form.low_bits + form.high_bits);
     const lh_q8_block *x = p->x;
     const int last_tile = (from + halves - 1) / 2;
+    const float *start = (panel ? p->start : p->y) + 8 * from;
+    const size_t start_stride = panel ? p->start_stride : p->y_stride;
     __m256i mask[2 * WIDE_TILES];
     __m256 acc[2 * WIDE_TILES][PRODUCT_ROWS_MAX];
 #pragma GCC unroll 8
@@ -124,7 +126,7 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
         mask[h] = lanes_mask8(outputs - 8 * ((from + h) % 2));
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++)
-            acc[h][r] = _mm256_maskload_ps(p->y + (size_t)r * p->y_stride + 8 * (from + h), mask[h]);
+            acc[h][r] = _mm256_maskload_ps(start + (size_t)r * start_stride + 8 * h, mask[h]);
     }
     for (uint32_t b = 0; b < p->count; b++, x += p->parts) {
         if (from == 0)
@@ -281,7 +283,7 @@ FLOATS(bf16, LH_DTYPE_BF16)
 PRODUCT_KERNEL_FOR
 
 void lh_avx2_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
-                    lh_span out) {
-    multiply(kernel_for(w->dtype), y, y_stride, x, w, in, out);
+                    lh_span out, bool continues) {
+    multiply(kernel_for(w->dtype), y, y_stride, x, w, in, out, continues);
 }
 #endif

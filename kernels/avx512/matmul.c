@@ -34,18 +34,19 @@ LANES_INLINE __m512 add_block(__m512 acc, __m512 exact, const block_scales *s, c
     return _mm512_fmadd_ps(_mm512_fmadd_ps(exact, s->d, _mm512_mul_ps(j, s->m)), dx, acc);
 }
 
-/* The rows' outputs of all tiles, from y and back. Masked stores are slow, and few tiles are not whole. */
-LANES_INLINE void load_outputs(__m512 acc[][WIDE_TILES], const product *p, const int rows, const int tiles) {
+/* The rows' sums of all tiles, from where they start and to y. Masked stores are slow, and few tiles are not whole. */
+LANES_INLINE void load_sums(__m512 acc[][WIDE_TILES], const product *p, const float *start, size_t stride,
+                            const int rows, const int tiles) {
     const __mmask16 last = lanes_mask(p->outputs);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int t = 0; t < tiles; t++)
             acc[r][t] = _mm512_maskz_loadu_ps(t == tiles - 1 ? last : (__mmask16)0xffff,
-                                              p->y + (size_t)r * p->y_stride + 16 * t);
+                                              start + (size_t)r * stride + 16 * t);
 }
 
-LANES_INLINE void store_outputs(const product *p, __m512 acc[][WIDE_TILES], const int rows, const int tiles) {
+LANES_INLINE void store_sums(const product *p, __m512 acc[][WIDE_TILES], const int rows, const int tiles) {
     const size_t stride = p->y_stride;
     const __mmask16 last = lanes_mask(p->outputs);
     float *y = p->y;
@@ -69,10 +70,11 @@ LANES_INLINE void multiply_block(__m512 acc[][WIDE_TILES], const int t, const ui
         exact[r] = _mm512_setzero_ps();
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
+        const int bias = has_half_scales(dtype) ? half : 2;
         if (half == 0 || has_half_scales(dtype))
             for (int r = 0; r < rows; r++)
                 dot[r] = lh_has_minimum(dtype) ? _mm512_setzero_si512()
-                                               : broadcast_word(&x[(size_t)r * x_stride].bias[half]);
+                                               : broadcast_word(&x[(size_t)r * x_stride].bias[bias]);
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
             const int g = 4 * half + i;
@@ -87,11 +89,8 @@ LANES_INLINE void multiply_block(__m512 acc[][WIDE_TILES], const int t, const ui
     }
     for (int r = 0; r < rows; r++) {
         const lh_q8_block *block = &x[(size_t)r * x_stride];
-        if (!has_half_scales(dtype)) {
-            if (!lh_has_minimum(dtype))
-                dot[r] = _mm512_add_epi32(dot[r], broadcast_word(&block->bias[1]));
+        if (!has_half_scales(dtype))
             exact[r] = _mm512_cvtepi32_ps(dot[r]);
-        }
         acc[r][t] = add_block(acc[r][t], exact[r], s, block, dtype);
     }
 }
@@ -101,7 +100,7 @@ LANES_INLINE void quantized(const product *p, const int rows, const int tiles, c
     const size_t quant_bytes = LH_BLOCK / 8 * LH_LANES * (form.low_bits + form.high_bits);
     const lh_q8_block *x = p->x;
     __m512 acc[PRODUCT_ROWS_MAX][WIDE_TILES];
-    load_outputs(acc, p, rows, tiles);
+    load_sums(acc, p, p->y, p->y_stride, rows, tiles);
     for (uint32_t b = 0; b < p->count; b++, x += p->parts) {
         fetch_ahead(p, b, tiles, quant_bytes);
         for (int t = 0; t < tiles; t++) {
@@ -114,7 +113,7 @@ LANES_INLINE void quantized(const product *p, const int rows, const int tiles, c
                                false);
         }
     }
-    store_outputs(p, acc, rows, tiles);
+    store_sums(p, acc, rows, tiles);
 }
 
 /* Rows with blocks that were taken apart. */
@@ -122,14 +121,14 @@ LANES_INLINE void from_panel(const product *p, const int rows, const int tiles, 
     const quant_panel *panel = (const quant_panel *)(const void *)p->w;
     const lh_q8_block *x = p->x;
     __m512 acc[PRODUCT_ROWS_MAX][WIDE_TILES];
-    load_outputs(acc, p, rows, tiles);
+    load_sums(acc, p, p->start, p->start_stride, rows, tiles);
     for (uint32_t b = 0; b < p->count; b++, x += p->parts) {
         fetch_ahead(p, b, tiles, sizeof panel->quants[b]);
         block_scales s = load_panel_scales(panel->scales[b], dtype);
         for (uint32_t part = 0; part < p->parts; part++)
             multiply_block(acc, 0, panel->quants[b], &s, x + part, p->x_stride, rows, dtype, true);
     }
-    store_outputs(p, acc, rows, tiles);
+    store_sums(p, acc, rows, tiles);
 }
 
 LANES_INLINE void unpack_blocks(quant_panel *panel, const product *p, const lh_dtype dtype) {
@@ -160,7 +159,7 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     const size_t column_bytes = dtype == LH_DTYPE_F32 ? 64 : 32;
     const float *x = p->x;
     __m512 acc[PRODUCT_ROWS_MAX][WIDE_TILES];
-    load_outputs(acc, p, rows, tiles);
+    load_sums(acc, p, p->y, p->y_stride, rows, tiles);
     for (uint32_t k = 0; k < p->count; k++, x++) {
         __m512 w[WIDE_TILES];
         for (int t = 0; t < tiles; t++)
@@ -169,7 +168,7 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
             for (int t = 0; t < tiles; t++)
                 acc[r][t] = _mm512_fmadd_ps(w[t], _mm512_set1_ps(x[(size_t)r * p->x_stride]), acc[r][t]);
     }
-    store_outputs(p, acc, rows, tiles);
+    store_sums(p, acc, rows, tiles);
 }
 
 #define PRODUCTS_OF_8(name, body, type)                                                                      \
@@ -227,7 +226,7 @@ PRODUCTS(bf16, floats, LH_DTYPE_BF16)
 PRODUCT_KERNEL_FOR
 
 void lh_avx512_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
-                      lh_span out) {
-    multiply(kernel_for(w->dtype), y, y_stride, x, w, in, out);
+                      lh_span out, bool continues) {
+    multiply(kernel_for(w->dtype), y, y_stride, x, w, in, out, continues);
 }
 #endif

@@ -15,8 +15,9 @@ LANES_INLINE void quantize_block(lh_q8_block *block, f32x16 a, f32x16 b) {
     if (!usable) /* 0 times infinity is no zero */
         a = b = lanes_set(0);
     block->d = amax / 127.0f;
-    block->sum = (float)lanes_round_to_int8(block->q, lanes_mul(a, factor), lanes_mul(b, factor));
+    lanes_round_to_int8(block->q, lanes_mul(a, factor), lanes_mul(b, factor));
     lanes_pair_sums(block->pairs, block->bias, block->q, -32, -128);
+    block->sum = (float)(block->bias[2] / -128);
 }
 
 /* What a block leaves of v[16], of which it has q. */

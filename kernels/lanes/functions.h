@@ -27,4 +27,4 @@ void LANES_FUNCTION(attention)(float *y, size_t y_stride, const float *q, size_t
                                const lh_kv_view *view, uint32_t kv_head, uint32_t group, uint32_t first,
                                uint32_t rows, uint32_t window, float scale, void *scratch);
 void LANES_FUNCTION(matmul)(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w,
-                            lh_span in, lh_span out);
+                            lh_span in, lh_span out, bool continues);

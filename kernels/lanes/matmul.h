@@ -18,6 +18,7 @@
 #include "kernels/layout.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* One register tile: `rows` rows (known to the function) of x against one or more tiles of 16 outputs. */
 typedef struct product {
@@ -36,6 +37,8 @@ typedef struct product {
     uint32_t outputs;     /* of the last tile: 1 .. 16 */
     const uint8_t *ahead; /* where one tile's fetch_ahead asks for so many bytes of each block */
     size_t ahead_bytes;
+    const float *start; /* where the sums of a panel start: y, or zeros, which are the same for all rows */
+    size_t start_stride;
 } product;
 
 /* Row tiles over which the next tile's bytes are spread, at most. */
@@ -93,6 +96,12 @@ typedef struct product_kernel {
     uint32_t panel_rows_min;
 } product_kernel;
 
+/* What the next register tile goes on with, or writes: rows lie apart, which the processor does not foresee. */
+static void ask_for_outputs(const float *y, size_t y_stride, uint32_t rows) {
+    for (uint32_t row = 0; row < rows; row++)
+        __builtin_prefetch(y + row * y_stride, 1);
+}
+
 /* `functions` by rows - 1. p.ahead_bytes: of all that comes next. */
 static void multiply_rows(product_function *const *functions, uint32_t rows_max, product p, uint32_t rows) {
     uint32_t row_tiles = (rows + rows_max - 1) / rows_max;
@@ -100,11 +109,15 @@ static void multiply_rows(product_function *const *functions, uint32_t rows_max,
     p.ahead_bytes /= ahead_tiles * p.count;
     size_t x_bytes = p.scales != NULL ? sizeof(lh_q8_block) : sizeof(float);
     float *y = p.y;
+    const float *start = p.start;
     const char *x = p.x;
     for (uint32_t i = 0, row = 0; i < row_tiles; i++) {
         uint32_t count = (rows - row) / (row_tiles - i);
         p.y = y + row * p.y_stride;
         p.x = x + row * p.x_stride * x_bytes;
+        p.start = start + row * p.start_stride;
+        if (i + 1 < row_tiles)
+            ask_for_outputs(y + (row + count) * p.y_stride, p.y_stride, count);
         functions[count - 1](&p);
         p.ahead += p.ahead_bytes * p.count;
         p.ahead_bytes = i + 1 < ahead_tiles ? p.ahead_bytes : 0;
@@ -123,6 +136,10 @@ static void multiply_panels(const product_kernel *kernel, product p, const lh_ti
         part.subscales += (size_t)b * layout->subscale_bytes;
         part.scales += (size_t)((p.first + b) / layout->sharing) * layout->scale_bytes;
         part.first = (p.first + b) % layout->sharing;
+        if (b > 0) {
+            part.start = p.y;
+            part.start_stride = p.y_stride;
+        }
         kernel->unpack(&panel, &part);
         if (b + PANEL_BLOCKS < p.count)
             part.ahead = part.w + PANEL_BLOCKS * layout->quant_bytes;
@@ -137,9 +154,15 @@ static void multiply_panels(const product_kernel *kernel, product p, const lh_ti
 #define ROWS_BYTES 262144u
 #define ROWS_MIN   24u
 
+static void zero_columns(float *y, size_t y_stride, uint32_t rows, lh_span out) {
+    for (uint32_t row = 0; row < rows; row++)
+        memset(y + row * y_stride + out.begin, 0, (out.end - out.begin) * sizeof *y);
+}
+
 /* Some rows with all tiles. */
 static void multiply_some(const product_kernel *kernel, float *y, size_t y_stride, const lh_activations *x,
-                          const lh_matrix *w, lh_span in, lh_span out) {
+                          const lh_matrix *w, lh_span in, lh_span out, bool continues) {
+    static const float zeros[LH_LANES];
     lh_tile_layout layout = lh_tile_layout_for(w->dtype, w->inputs);
     product p = {.y_stride = y_stride, .tile_bytes = layout.tile_bytes};
     size_t w_offset, subscales_offset = 0, scales_offset = 0;
@@ -162,6 +185,8 @@ static void multiply_some(const product_kernel *kernel, float *y, size_t y_strid
     }
     bool panels = kernel->unpack != NULL && x->rows >= kernel->panel_rows_min;
     uint32_t wide = x->rows <= kernel->rows_max && !panels ? kernel->wide_tiles[x->rows - 1] : 0;
+    if (!panels && !continues)
+        zero_columns(y, y_stride, x->rows, out); /* which also brings them into the caches */
     for (uint32_t output = out.begin; output < out.end;) {
         const uint8_t *tile = lh_matrix_tile(w, &layout, output);
         uint32_t left = (out.end - output + LH_LANES - 1) / LH_LANES,
@@ -174,6 +199,8 @@ static void multiply_some(const product_kernel *kernel, float *y, size_t y_strid
         output += tiles * LH_LANES;
         if (panels) {
             p.ahead = output < out.end ? p.w + layout.tile_bytes : p.w;
+            p.start = continues ? p.y : zeros;
+            p.start_stride = continues ? y_stride : 0;
             multiply_panels(kernel, p, &layout, x->rows);
             continue;
         }
@@ -184,14 +211,12 @@ static void multiply_some(const product_kernel *kernel, float *y, size_t y_strid
 }
 
 static void multiply(const product_kernel *kernel, float *y, size_t y_stride, const lh_activations *x,
-                     const lh_matrix *w, lh_span in, lh_span out) {
+                     const lh_matrix *w, lh_span in, lh_span out, bool continues) {
     assert(x->kind == lh_activation_kind_for(w->dtype, x->kind) && x->width == w->inputs);
-    assert(in.begin % LH_SPAN_COLUMNS == 0 && in.end <= w->inputs);
+    assert(in.begin % LH_SPAN_COLUMNS == 0 && in.begin < in.end && in.end <= w->inputs);
     assert(in.end % LH_SPAN_COLUMNS == 0 || in.end == w->inputs);
     assert(out.begin % LH_LANES == 0 && out.end <= w->outputs);
     assert(out.end % LH_LANES == 0 || out.end == w->outputs);
-    if (x->rows == 0 || in.begin >= in.end)
-        return;
     size_t row_bytes = lh_activations_bytes(x->kind, 1, x->width);
     uint32_t at_once = (uint32_t)(ROWS_BYTES / row_bytes) / ROWS_MIN * ROWS_MIN;
     if (at_once < ROWS_MIN)
@@ -199,7 +224,7 @@ static void multiply(const product_kernel *kernel, float *y, size_t y_stride, co
     for (uint32_t row = 0; row < x->rows; row += at_once) {
         uint32_t rows = x->rows - row < at_once ? x->rows - row : at_once;
         lh_activations some = {x->kind, rows, x->width, (char *)x->data + row * row_bytes};
-        multiply_some(kernel, y + row * y_stride, y_stride, &some, w, in, out);
+        multiply_some(kernel, y + row * y_stride, y_stride, &some, w, in, out, continues);
     }
 }
 

@@ -186,19 +186,19 @@ LANES_INLINE float lanes_greatest_magnitude(f32x16 a, f32x16 b) {
     return greatest;
 }
 
-/* Stores 16 values rounded to nearest even, each within -127 .. 127; returns the sums of four lanes each. */
-LANES_INLINE int32x4_t lanes_round16_to_int8(int8_t *q, f32x16 v) {
+/* Stores 16 values rounded to nearest even, each within -127 .. 127. */
+LANES_INLINE void lanes_round16_to_int8(int8_t *q, f32x16 v) {
     int32x4_t i0 = vcvtnq_s32_f32(v.q0), i1 = vcvtnq_s32_f32(v.q1);
     int32x4_t i2 = vcvtnq_s32_f32(v.q2), i3 = vcvtnq_s32_f32(v.q3);
     int16x8_t low = vcombine_s16(vmovn_s32(i0), vmovn_s32(i1));
     int16x8_t high = vcombine_s16(vmovn_s32(i2), vmovn_s32(i3));
     vst1q_s8(q, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
-    return vaddq_s32(vaddq_s32(i0, i1), vaddq_s32(i2, i3));
 }
 
-/* Stores 32 values rounded to nearest even, each within -127 .. 127; returns their sum. */
-LANES_INLINE int32_t lanes_round_to_int8(int8_t *q, f32x16 a, f32x16 b) {
-    return vaddvq_s32(vaddq_s32(lanes_round16_to_int8(q, a), lanes_round16_to_int8(q + 16, b)));
+/* Stores 32 values rounded to nearest even, each within -127 .. 127. */
+LANES_INLINE void lanes_round_to_int8(int8_t *q, f32x16 a, f32x16 b) {
+    lanes_round16_to_int8(q, a);
+    lanes_round16_to_int8(q + 16, b);
 }
 
 LANES_INLINE f32x16 lanes_widen_int8(const int8_t *q) {
@@ -209,10 +209,10 @@ LANES_INLINE f32x16 lanes_widen_int8(const int8_t *q) {
                     vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))};
 }
 
-/* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`, and of all
- * times `half_factor`; exact where they fit. */
-LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[2], const int8_t *q, int16_t pair_factor,
-                                  int16_t half_factor) {
+/* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`; and the sums
+ * of each half and of both times `factor`. Exact where they fit. */
+LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[3], const int8_t *q, int16_t pair_factor,
+                                  int16_t factor) {
     int16x8_t low = vpaddlq_s8(vld1q_s8(q)), high = vpaddlq_s8(vld1q_s8(q + 16));
     int16x4_t low_sums = vadd_s16(vget_low_s16(low), vget_high_s16(low));
     int16x4_t high_sums = vadd_s16(vget_low_s16(high), vget_high_s16(high));
@@ -220,7 +220,9 @@ LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[2], const int
     int32x2_t a = vreinterpret_s32_s16(low_sums), b = vreinterpret_s32_s16(high_sums);
     int16x4_t sums = vadd_s16(vreinterpret_s16_s32(vzip1_s32(a, b)), vreinterpret_s16_s32(vzip2_s32(a, b)));
     vst1_s16(pairs, vmul_n_s16(sums, pair_factor));
-    vst1_s32(halves, vmul_n_s32(vpaddl_s16(sums), half_factor));
+    int32x2_t two = vmul_n_s32(vpaddl_s16(sums), factor);
+    vst1_s32(halves, two);
+    halves[2] = vaddv_s32(two);
 }
 
 /* a[0] b[0] a[1] b[1] ... a[7] b[7] */

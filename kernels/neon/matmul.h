@@ -31,7 +31,7 @@ LANES_INLINE int32x4_t dot_start(const lh_q8_block *x, const int half, const lh_
     const uint32_t offset = lh_quant_form_for(dtype).offset;
     if (offset == 0)
         return vdupq_n_s32(0);
-    return vdupq_n_s32((half == 2 ? x->bias[0] + x->bias[1] : x->bias[half]) >> __builtin_ctz(128 / offset));
+    return vdupq_n_s32(x->bias[half] >> __builtin_ctz(128 / offset));
 }
 
 /* i of kernels.h, exact, for quarters `from` .. `from` + quarters - 1 of a tile and one block of each row. */

@@ -7,7 +7,7 @@
 #include "kernels/reference/reference.h"
 
 void lh_dotprod_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
-                       lh_span out);
+                       lh_span out, bool continues);
 
 #define NEON_KERNELS(set_name, set_matmul)                                                                   \
     {                                                                                                        \

@@ -52,12 +52,14 @@ static void quantize(lh_q8_block *block, const float v[LH_BLOCK]) {
         sums[k / (LH_BLOCK / 2)][k % 4 / 2] += q;
     }
     block->d = amax / 127.0f;
-    block->sum = (float)(sums[0][0] + sums[0][1] + sums[1][0] + sums[1][1]);
     for (uint32_t half = 0; half < 2; half++) {
         block->bias[half] = -128 * (sums[half][0] + sums[half][1]);
         for (uint32_t pair = 0; pair < 2; pair++)
             block->pairs[2 * half + pair] = (int16_t)(-32 * sums[half][pair]);
     }
+    int all = sums[0][0] + sums[0][1] + sums[1][0] + sums[1][1];
+    block->sum = (float)all;
+    block->bias[2] = -128 * all;
 }
 
 static void pack_block(const lh_activations *packed, uint32_t row, uint32_t column, const float *x,

@@ -47,15 +47,18 @@ static void multiply_quants(float *y, size_t y_stride, const lh_activations *x, 
 }
 
 void lh_reference_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
-                         lh_span out) {
+                         lh_span out, bool continues) {
     assert(x->kind == lh_activation_kind_for(w->dtype, x->kind) && x->width == w->inputs);
-    assert(in.begin % LH_SPAN_COLUMNS == 0 && in.end <= w->inputs);
+    assert(in.begin % LH_SPAN_COLUMNS == 0 && in.begin < in.end && in.end <= w->inputs);
     assert(in.end % LH_SPAN_COLUMNS == 0 || in.end == w->inputs);
     assert(out.begin % LH_LANES == 0 && out.end <= w->outputs);
     assert(out.end % LH_LANES == 0 || out.end == w->outputs);
-    for (uint32_t output = out.begin; output < out.end; output++)
+    for (uint32_t output = out.begin; output < out.end; output++) {
+        for (uint32_t row = 0; row < x->rows && !continues; row++)
+            y[row * y_stride + output] = 0;
         if (x->kind != LH_ACTIVATION_F32)
             multiply_quants(y, y_stride, x, w, in, output);
         else
             multiply_floats(y, y_stride, x, w, in, output);
+    }
 }

@@ -23,7 +23,7 @@ void lh_reference_pack_activations(const lh_activations *packed, lh_span columns
                                    size_t stride, const float *gain, float *squares);
 void lh_reference_rms_scale(float *scale, const float *squares, uint32_t rows, uint32_t width, float epsilon);
 void lh_reference_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
-                         lh_span out);
+                         lh_span out, bool continues);
 void lh_reference_scale_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale);
 void lh_reference_scale_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale,
                                  const float *bias);

@@ -150,12 +150,13 @@ typedef struct product {
     uint32_t copy_count, next;
     lh_activations x;
     float *y;
+    size_t y_stride; /* an odd number of cache lines, as in a worker */
 } product;
 
 static void run_product(void *context) {
     product *p = context;
     const lh_matrix *w = &p->copies[p->next++ % p->copy_count];
-    p->kernels->matmul(p->y, w->outputs, &p->x, w, (lh_span){0, w->inputs}, (lh_span){0, w->outputs});
+    p->kernels->matmul(p->y, p->y_stride, &p->x, w, (lh_span){0, w->inputs}, (lh_span){0, w->outputs}, false);
 }
 
 /* `cold`: weights come from memory, as they do in a model larger than the caches. */
@@ -171,7 +172,8 @@ static void bench_product(const lh_kernels *kernels, const machine *m, lh_dtype 
     float *x = allocate_floats((size_t)rows * inputs);
     p.x = (lh_activations){kind, rows, inputs, allocate(lh_activations_bytes(kind, rows, inputs))};
     kernels->pack_activations(&p.x, (lh_span){0, inputs}, x, inputs, NULL, NULL);
-    p.y = allocate_floats((size_t)rows * outputs);
+    p.y_stride = (outputs + LH_LANES - 1) / LH_LANES * LH_LANES | LH_LANES;
+    p.y = allocate_floats(rows * p.y_stride);
     char what[64];
     snprintf(what, sizeof what, "%s%s %ux%u rows %u%s", lh_dtype_lookup((uint32_t)dtype)->name,
              kind == LH_ACTIVATION_Q16 ? " q16" : "", outputs, inputs, rows, cold ? " cold" : "");

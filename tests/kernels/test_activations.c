@@ -62,11 +62,11 @@ static void test_what_is_not_finite_is_not_lost(void **state) {
     lh_matrix w = pack_weights(LH_DTYPE_Q4_1, 16, 32, source);
     for (size_t set = 0; lh_kernels_at(set) != NULL; set++)
         for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
-            float x[32] = {1, 2, 3}, y[16] = {0};
+            float x[32] = {1, 2, 3}, y[16];
             x[17] = bad[b];
             lh_activations packed =
                 pack_rows(lh_kernels_at(set), b % 2 ? LH_ACTIVATION_Q8 : LH_ACTIVATION_Q16, 1, 32, x);
-            lh_kernels_at(set)->matmul(y, 16, &packed, &w, (lh_span){0, 32}, (lh_span){0, 16});
+            lh_kernels_at(set)->matmul(y, 16, &packed, &w, (lh_span){0, 32}, (lh_span){0, 16}, false);
             for (int o = 0; o < 16; o++)
                 assert_true(!isfinite(y[o]));
             free(packed.data);

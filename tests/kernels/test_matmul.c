@@ -28,11 +28,13 @@ typedef struct problem {
     float *x, *seed; /* seed: y before the product, with sentinels beside it */
     lh_matrix w;
     lh_activations packed;
+    bool continues; /* from the seed, else from zero */
 } problem;
 
 static problem make_problem(test_random *random, lh_dtype dtype, uint32_t rows, uint32_t outputs,
                             uint32_t inputs) {
     problem p = {.dtype = dtype, .rows = rows, .inputs = inputs, .outputs = outputs};
+    p.continues = random_between(random, 0, 1);
     p.y_stride = outputs + random_between(random, 0, 3);
     p.source = random_weights(random, dtype, outputs, inputs);
     p.x = random_floats(random, (size_t)rows * inputs);
@@ -59,7 +61,8 @@ static float *seeded(const problem *p) {
 
 static float *product_by(const lh_kernels *kernels, const problem *p) {
     float *y = seeded(p);
-    kernels->matmul(y, p->y_stride, &p->packed, &p->w, (lh_span){0, p->inputs}, (lh_span){0, p->outputs});
+    kernels->matmul(y, p->y_stride, &p->packed, &p->w, (lh_span){0, p->inputs}, (lh_span){0, p->outputs},
+                    p->continues);
     return y;
 }
 
@@ -83,7 +86,7 @@ static float add_block(float y, lh_dtype dtype, const uint8_t *weights, uint32_t
 
 /* One output as kernels.h spells it, from the file's bytes and the floats themselves. */
 static float spelled_out(const problem *p, uint32_t row, uint32_t output) {
-    float y = p->seed[row * p->y_stride + output];
+    float y = p->continues ? p->seed[row * p->y_stride + output] : 0;
     const float *x = p->x + (size_t)row * p->inputs;
     if (p->packed.kind == LH_ACTIVATION_F32) {
         float weights[288];
@@ -202,10 +205,11 @@ static void check_split(const lh_kernels *kernels, problem *p, test_random *rand
     for (uint32_t from = 0; from < p->inputs;) {
         uint32_t to = from + 32 * random_between(random, 1, 4);
         lh_span in = {from, to < p->inputs ? to : p->inputs};
+        bool continues = p->continues || from > 0;
         uint32_t cut = 16 * random_between(random, 0, p->outputs / 16);
         if (cut < p->outputs)
-            kernels->matmul(y, p->y_stride, &p->packed, &p->w, in, (lh_span){cut, p->outputs});
-        kernels->matmul(y, p->y_stride, &p->packed, &p->w, in, (lh_span){0, cut});
+            kernels->matmul(y, p->y_stride, &p->packed, &p->w, in, (lh_span){cut, p->outputs}, continues);
+        kernels->matmul(y, p->y_stride, &p->packed, &p->w, in, (lh_span){0, cut}, continues);
         from = in.end;
     }
     assert_same_floats(y, expected, p->rows * p->y_stride, kernels->name);

@@ -40,7 +40,7 @@ static lh_status prepare(trial *t, lh_error *error) {
     t->matrix_bytes = lh_matrix_bytes(TYPE, SIDE, SIDE);
     t->weights = allocate(TOKEN_COUNT * t->matrix_bytes, 0x3c); /* scales of about one */
     t->x = allocate(sizeof(float) * PROMPT_ROWS * SIDE, 0x3c);  /* floats of about a hundredth */
-    t->y = allocate(sizeof(float) * PROMPT_ROWS * SIDE, 0);
+    t->y = allocate(sizeof(float) * PROMPT_ROWS * lh_row_stride(SIDE), 0);
     t->packed.width = SIDE;
     t->packed.data[kind] = allocate(lh_activations_bytes(kind, PROMPT_ROWS, SIDE), 0);
     bool is_there = t->weights != NULL && t->x != NULL && t->y != NULL && t->packed.data[kind] != NULL;
@@ -56,10 +56,10 @@ static void clean_up(trial *t) {
 
 static void run(const trial *t, uint32_t rows, uint32_t count) {
     lh_span all = {0, SIDE};
-    lh_op_pack(t->compute, &t->packed, rows, all, t->x, NULL, NULL);
+    lh_op_pack(t->compute, &t->packed, rows, all, t->x, SIDE, NULL, NULL);
     for (uint32_t i = 0; i < count; i++) {
         lh_matrix matrix = {TYPE, SIDE, SIDE, t->weights + i * t->matrix_bytes};
-        lh_product product = {&matrix, t->y, SIDE, all, NULL};
+        lh_product product = {&matrix, t->y, lh_row_stride(SIDE), all, NULL};
         lh_op_products(t->compute, &product, 1, &t->packed, rows, all, false, NULL);
     }
 }

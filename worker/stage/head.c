@@ -37,7 +37,7 @@ lh_status lh_head_create(const lh_model_config *config, const lh_parameters *wei
     head->weights = weights;
     head->compute = compute;
     head->group_rows = group;
-    head->logits_stride = ((size_t)config->vocabulary + LH_LANES - 1) / LH_LANES * LH_LANES;
+    head->logits_stride = lh_row_stride(config->vocabulary);
     head->sampler_bytes = (lh_sampler_scratch_bytes(config->vocabulary) + 63) / 64 * 64;
     bool complete = lh_packed_add(&head->normed, &weights->head, compute->activations, group);
     head->h = lh_panel_allocate((size_t)group * config->width, sizeof *head->h);
@@ -77,7 +77,8 @@ static void compute_logits(lh_head *head, const float *h, const lh_head_row *row
         memcpy(head->h + (size_t)i * width, h + (size_t)rows[i].row * width, width * sizeof *h);
     }
     memset(head->squares, 0, (size_t)count * LH_LANES * sizeof *head->squares);
-    lh_op_pack(head->compute, &head->normed, count, all, head->h, head->weights->output_norm, head->squares);
+    lh_op_pack(head->compute, &head->normed, count, all, head->h, width, head->weights->output_norm,
+               head->squares);
     head->compute->kernels->rms_scale(head->scale, head->squares, count, width, head->config->rms_epsilon);
     lh_op_products(head->compute, &product, 1, &head->normed, count, all, false, head->scale);
 }

@@ -26,13 +26,9 @@ static lh_span all(uint32_t width) {
     return (lh_span){0, width};
 }
 
-/* y = x W^T with as many columns as W has outputs. */
-static lh_product product(const lh_matrix *matrix, float *y) {
-    return (lh_product){matrix, y, matrix->outputs, all(matrix->outputs), NULL};
-}
-
-static lh_product biased(const lh_matrix *matrix, const float *bias, float *y) {
-    return (lh_product){matrix, y, matrix->outputs, all(matrix->outputs), bias};
+/* y = x W^T (+ bias) with as many columns as W has outputs. */
+static lh_product product(const lh_matrix *matrix, const float *bias, float *y) {
+    return (lh_product){matrix, y, lh_row_stride(matrix->outputs), all(matrix->outputs), bias};
 }
 
 /* The columns `out` of h += x W^T, or of h += norm(x W^T): then all of them. */
@@ -58,7 +54,7 @@ static void norm_products(const lh_layer_run *run, const float *gain, lh_span co
     if (columns.begin == 0) {
         memset(p->squares, 0, (size_t)rows * LH_LANES * sizeof *p->squares);
     }
-    lh_op_pack(run->compute, &p->normed, rows, columns, p->h, gain, p->squares);
+    lh_op_pack(run->compute, &p->normed, rows, columns, p->h, width, gain, p->squares);
     if (columns.end == width) {
         scale = run->scratch->scale;
         run->compute->kernels->rms_scale(run->scratch->scale, p->squares, rows, width,
@@ -70,9 +66,9 @@ static void norm_products(const lh_layer_run *run, const float *gain, lh_span co
 void lh_layer_take(const lh_layer_run *run, const lh_layer *layer, lh_span columns) {
     const lh_panel *p = run->panel;
     const lh_product qkv[] = {
-        biased(&layer->q, layer->q_bias, p->q), /* [rows][heads][head_dim] */
-        biased(&layer->k, layer->k_bias, p->k), /* [rows][kv_heads][head_dim] */
-        biased(&layer->v, layer->v_bias, p->v), /* [rows][kv_heads][head_dim] */
+        product(&layer->q, layer->q_bias, p->q), /* [rows][heads][head_dim] */
+        product(&layer->k, layer->k_bias, p->k), /* [rows][kv_heads][head_dim] */
+        product(&layer->v, layer->v_bias, p->v), /* [rows][kv_heads][head_dim] */
     };
     norm_products(run, layer->attn_norm, columns, qkv, 3); /* from h [rows][columns] */
 }
@@ -101,17 +97,18 @@ void lh_layer_middle(const lh_layer_run *run, const lh_layer *layer, uint32_t nu
     const lh_span heads = all(c->heads * c->head_dim), wide = all(c->feed_forward_width);
     const uint32_t window = layer->kind == LH_LAYER_WINDOW ? c->window : LH_ATTENTION_ALL;
     const lh_product gate_up[] = {
-        product(&layer->gate, s->gate), /* [rows][feed_forward_width] */
-        product(&layer->up, s->up),     /* [rows][feed_forward_width] */
+        product(&layer->gate, NULL, s->gate), /* [rows][feed_forward_width] */
+        product(&layer->up, NULL, s->up),     /* [rows][feed_forward_width] */
     };
 
     lh_op_attention(compute, &s->attention, run->runs, run->run_count, number, window, p->q, s->attended);
-    lh_op_pack(compute, &s->attended_packed, run->rows, heads, s->attended, NULL, NULL);
+    lh_op_pack(compute, &s->attended_packed, run->rows, heads, s->attended, lh_row_stride(heads.end), NULL,
+               NULL);
     add_product(run, &layer->attn_output, &s->attended_packed, layer->attn_post_norm, all(c->width));
 
     norm_products(run, layer->ffn_norm, all(c->width), gate_up, 2);
     lh_op_gate(compute, c->gate, s->gate, s->up, run->rows, wide.end);
-    lh_op_pack(compute, &s->gated_packed, run->rows, wide, s->gate, NULL, NULL);
+    lh_op_pack(compute, &s->gated_packed, run->rows, wide, s->gate, lh_row_stride(wide.end), NULL, NULL);
 }
 
 void lh_layer_give(const lh_layer_run *run, const lh_layer *layer, lh_span out) {

@@ -2,8 +2,6 @@
  * runs it. */
 #include "worker/stage/ops.h"
 
-#include <string.h>
-
 /* Below so many elements an operation costs less than waking the helpers: the caller does it alone. */
 #define ALONE_ELEMENTS 8192u
 /* Rows are divided in this unit, so that parts of packed activations begin at aligned addresses. */
@@ -47,7 +45,9 @@ typedef struct lh_pack_arguments {
     const lh_packed *packed;
     uint32_t rows;
     lh_span columns;
-    const float *x, *gain;
+    const float *x;
+    size_t stride;
+    const float *gain;
     float *squares;
     uint32_t parts;
 } lh_pack_arguments;
@@ -62,13 +62,12 @@ static lh_activations rows_of(const lh_packed *packed, lh_activation_kind kind, 
 }
 
 static void pack_part(const lh_pack_arguments *a, lh_span rows, lh_span columns) {
-    size_t stride = a->packed->width;
+    const float *x = a->x + rows.begin * a->stride;
     float *squares = a->squares == NULL ? NULL : a->squares + (size_t)rows.begin * LH_LANES;
     for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
         if (a->packed->data[kind] != NULL) {
             lh_activations part = rows_of(a->packed, (lh_activation_kind)kind, rows);
-            a->kernels->pack_activations(&part, columns, a->x + rows.begin * stride, stride, a->gain,
-                                         squares);
+            a->kernels->pack_activations(&part, columns, x, a->stride, a->gain, squares);
             squares = NULL; /* counted once */
         }
     }
@@ -81,10 +80,10 @@ static void pack_rows(void *context, uint32_t part, uint32_t thread) {
 }
 
 void lh_op_pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
-                const float *x, const float *gain, float *squares) {
+                const float *x, size_t stride, const float *gain, float *squares) {
     uint32_t parts =
         parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * (columns.end - columns.begin));
-    lh_pack_arguments arguments = {compute->kernels, packed, rows, columns, x, gain, squares, parts};
+    lh_pack_arguments arguments = {compute->kernels, packed, rows, columns, x, stride, gain, squares, parts};
     lh_thread_pool_run(compute->pool, parts, pack_rows, &arguments);
 }
 
@@ -96,25 +95,16 @@ typedef struct lh_products_arguments {
     uint32_t count, rows;
     const lh_packed *x;
     lh_span in;
-    bool from_zero;
+    bool continues;
     const float *scale;
     uint32_t units, parts; /* LH_SPAN_COLUMNS outputs each, of all products */
 } lh_products_arguments;
-
-static void zero_columns(const lh_product *product, uint32_t rows, lh_span out) {
-    for (uint32_t row = 0; row < rows; row++) {
-        memset(product->y + row * product->stride + out.begin, 0, (out.end - out.begin) * sizeof(float));
-    }
-}
 
 static void product_part(const lh_products_arguments *a, const lh_product *product, lh_span out) {
     const lh_kernels *kernels = a->compute->kernels;
     lh_activation_kind kind = lh_activation_kind_for(product->matrix->dtype, a->compute->activations);
     const lh_activations x = rows_of(a->x, kind, (lh_span){0, a->rows});
-    if (a->from_zero) {
-        zero_columns(product, a->rows, out);
-    }
-    kernels->matmul(product->y, product->stride, &x, product->matrix, a->in, out);
+    kernels->matmul(product->y, product->stride, &x, product->matrix, a->in, out, a->continues);
     if (a->scale != NULL && product->bias != NULL) {
         kernels->scale_add_rows(product->y, product->stride, a->rows, out, a->scale, product->bias);
     } else if (a->scale != NULL) {
@@ -154,7 +144,7 @@ void lh_op_products(const lh_compute *compute, const lh_product *products, uint3
                                        .rows = rows,
                                        .x = x,
                                        .in = in,
-                                       .from_zero = !continues && in.begin == 0,
+                                       .continues = continues || in.begin > 0,
                                        .scale = scale};
     for (uint32_t i = 0; i < count; i++) {
         arguments.units += units_of(&products[i]);
@@ -176,7 +166,8 @@ static void rope_part(void *context, uint32_t part, uint32_t thread) {
     const lh_rope_arguments *a = context;
     lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts);
     (void)thread;
-    size_t stride = (size_t)a->heads * a->head_dim, angles = (size_t)rows.begin * (a->rope->dims / 2);
+    size_t stride = lh_row_stride((size_t)a->heads * a->head_dim),
+           angles = (size_t)rows.begin * (a->rope->dims / 2);
     a->kernels->rope(a->x + rows.begin * stride, stride, rows.end - rows.begin, a->heads, a->head_dim,
                      a->rope->dims, a->rope->interleaved, a->rope->cosine + angles, a->rope->sine + angles);
 }
@@ -200,7 +191,7 @@ typedef struct lh_norm_arguments {
 static void norm_heads_part(void *context, uint32_t part, uint32_t thread) {
     const lh_norm_arguments *a = context;
     lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts);
-    size_t stride = (size_t)a->heads * a->width;
+    size_t stride = lh_row_stride((size_t)a->heads * a->width);
     (void)thread;
     a->kernels->norm_heads(a->y + rows.begin * stride, stride, rows.end - rows.begin, a->heads, a->width,
                            a->gain, a->epsilon);
@@ -255,8 +246,8 @@ static void gate_part(void *context, uint32_t part, uint32_t thread) {
     const lh_gate_arguments *a = context;
     lh_span columns = part_of(a->width, LH_SPAN_COLUMNS, part, a->parts);
     (void)thread;
-    (a->function == LH_GATE_GELU ? a->kernels->gelu_mul : a->kernels->silu_mul)(a->gate, a->gate, a->up,
-                                                                                a->width, a->rows, columns);
+    (a->function == LH_GATE_GELU ? a->kernels->gelu_mul : a->kernels->silu_mul)(
+        a->gate, a->gate, a->up, lh_row_stride(a->width), a->rows, columns);
 }
 
 void lh_op_gate(const lh_compute *compute, lh_gate function, float *gate, const float *up, uint32_t rows,
@@ -284,7 +275,8 @@ static void store_part(void *context, uint32_t part, uint32_t thread) {
     for (uint32_t i = runs.begin; i < runs.end; i++) {
         const lh_position_run *run = &a->runs[i];
         const lh_kv_view view = lh_kv_sequence_view(run->sequence, a->layer);
-        size_t stride = (size_t)view.kv_heads * view.head_dim, offset = run->first_row * stride;
+        size_t stride = lh_row_stride((size_t)view.kv_heads * view.head_dim),
+               offset = run->first_row * stride;
         a->kernels->kv_store(&view, run->first_position, run->rows, a->keys + offset, a->values + offset,
                              stride);
     }
@@ -309,7 +301,8 @@ static void attention_part(void *context, uint32_t part, uint32_t thread) {
     const lh_attention *attention = a->attention;
     const lh_position_run *run = &a->runs[a->count - 1 - part / attention->kv_heads];
     const lh_kv_view view = lh_kv_sequence_view(run->sequence, a->layer);
-    size_t stride = (size_t)attention->heads * attention->head_dim, offset = run->first_row * stride;
+    size_t stride = lh_row_stride((size_t)attention->heads * attention->head_dim),
+           offset = run->first_row * stride;
     a->kernels->attention(a->y + offset, stride, a->q + offset, stride, &view, part % attention->kv_heads,
                           attention->heads / attention->kv_heads, run->first_position, run->rows, a->window,
                           attention->scale, (char *)attention->scratch + thread * attention->scratch_bytes);

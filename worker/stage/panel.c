@@ -35,8 +35,8 @@ void lh_packed_reset(lh_packed *packed) {
 
 lh_status lh_panel_init(lh_panel *panel, const lh_model_config *config, const lh_parameters *weights,
                         lh_activation_kind activations, uint32_t rows, lh_error *error) {
-    size_t queries = (size_t)config->heads * config->head_dim,
-           keys = (size_t)config->kv_heads * config->head_dim;
+    size_t queries = lh_row_stride((size_t)config->heads * config->head_dim),
+           keys = lh_row_stride((size_t)config->kv_heads * config->head_dim);
     bool complete = true;
     *panel = (lh_panel){0};
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
@@ -102,9 +102,10 @@ lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config, co
     }
     complete = complete && (scratch->scale = floats(rows, 1)) != NULL;
     complete =
-        complete && (scratch->attended = floats(rows, (size_t)config->heads * config->head_dim)) != NULL;
-    complete = complete && (scratch->gate = floats(rows, config->feed_forward_width)) != NULL;
-    complete = complete && (scratch->up = floats(rows, config->feed_forward_width)) != NULL;
+        complete &&
+        (scratch->attended = floats(rows, lh_row_stride((size_t)config->heads * config->head_dim))) != NULL;
+    complete = complete && (scratch->gate = floats(rows, lh_row_stride(config->feed_forward_width))) != NULL;
+    complete = complete && (scratch->up = floats(rows, lh_row_stride(config->feed_forward_width))) != NULL;
     if (lh_model_has(config, LH_TENSOR_ATTN_POST_NORM) || lh_model_has(config, LH_TENSOR_FFN_POST_NORM)) {
         complete = complete && (scratch->branch = floats(rows, config->width)) != NULL;
     }

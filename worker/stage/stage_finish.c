@@ -133,7 +133,7 @@ static lh_status sample(lh_stage_step *step, const lh_stage_output *output, lh_e
 /* After the keys and values of the last layer are stored, only the rows that draw matter, if any: they move to the front. */
 static void keep_sampled_rows(lh_stage_step *step, lh_layer_run *run) {
     const lh_model_config *config = &step->stage->config;
-    size_t width = config->width, queries = (size_t)config->heads * config->head_dim;
+    size_t width = config->width, queries = lh_row_stride((size_t)config->heads * config->head_dim);
     for (uint32_t i = 0; i < step->sample_count; i++) {
         const lh_batch_segment *segment = &step->segments[step->sample_segments[i]];
         uint32_t row = step->samples[i].row; /* ascending: row >= i */
