@@ -8,45 +8,78 @@
 #include <assert.h>
 #include <float.h>
 
-LANES_INLINE void quantize_block(lh_q8_block *block, f32x16 a, f32x16 b) {
-    float amax = lanes_greatest_magnitude(a, b), inverse = 127.0f / amax;
-    bool usable = inverse > 0 && inverse <= FLT_MAX;
-    f32x16 factor = lanes_set(usable ? inverse : 0);
-    if (!usable) /* 0 times infinity is no zero */
-        a = b = lanes_set(0);
-    block->d = amax / 127.0f;
-    lanes_round_to_int8(block->q, lanes_mul(a, factor), lanes_mul(b, factor));
-    lanes_pair_sums(block->pairs, block->bias, block->q, -32, -128);
-    block->sum = (float)(block->bias[2] / -128);
-}
+/* Blocks of a row that are taken at once, so that none waits for the one before it: first the greatest magnitudes of
+ * all, then what they make of the floats. */
+#define BLOCKS_AT_ONCE 32u
 
-/* What a block leaves of v[16], of which it has q. */
-LANES_INLINE f32x16 rest_of(f32x16 v, float d, const int8_t *q) {
-    return lanes_fma(lanes_set(-d), lanes_widen_int8(q), v);
-}
+/* Some blocks of a row on their way. */
+typedef struct floats_of_blocks {
+    const float *x; /* or `weighed` */
+    _Alignas(64) float weighed[BLOCKS_AT_ONCE * LH_BLOCK];
+    float amax[BLOCKS_AT_ONCE],
+        inverse[BLOCKS_AT_ONCE]; /* inverse 0: a block becomes zeros, whatever it holds */
+} floats_of_blocks;
 
-static void pack_quantized_row(lh_q8_block *block, uint32_t parts, lh_span columns, const float *x,
-                               const float *gain) {
-    for (uint32_t c = columns.begin; c < columns.end; c += LH_BLOCK, block += parts) {
-        f32x16 a = lanes_load(x + c), b = lanes_load(x + c + 16);
+/* The greatest magnitudes of `count` blocks of x * gain; squares[16] += x^2. gain and squares may be NULL. */
+static void measure_blocks(floats_of_blocks *f, const float *x, const float *gain, float *squares,
+                           uint32_t count) {
+    f32x16 sum = squares != NULL ? lanes_load(squares) : lanes_set(0);
+    f->x = gain != NULL ? f->weighed : x;
+    for (uint32_t b = 0, c = 0; b < count; b++, c += LH_BLOCK) {
+        f32x16 low = lanes_load(x + c), high = lanes_load(x + c + 16);
+        sum = lanes_fma(high, high, lanes_fma(low, low, sum));
         if (gain != NULL) {
-            a = lanes_mul(a, lanes_load(gain + c));
-            b = lanes_mul(b, lanes_load(gain + c + 16));
+            low = lanes_mul(low, lanes_load(gain + c));
+            high = lanes_mul(high, lanes_load(gain + c + 16));
+            lanes_store(f->weighed + c, low);
+            lanes_store(f->weighed + c + 16, high);
         }
-        quantize_block(block, a, b);
-        if (parts == 2)
-            quantize_block(block + 1, rest_of(a, block->d, block->q), rest_of(b, block->d, block->q + 16));
+        f->amax[b] = lanes_greatest_magnitude(low, high);
+    }
+    if (squares != NULL)
+        lanes_store(squares, sum);
+    for (uint32_t b = 0; b < count; b++) {
+        float inverse = 127.0f / f->amax[b];
+        f->inverse[b] = inverse > 0 && inverse <= FLT_MAX ? inverse : 0;
     }
 }
 
-/* Column c of the row goes to values[c]. */
-static void pack_float_row(float *values, lh_span columns, const float *x, const float *gain) {
-    for (uint32_t c = columns.begin; c < columns.end; c += 16) {
-        uint32_t count = columns.end - c < 16 ? columns.end - c : 16;
-        f32x16 v = lanes_load_part(x + c, count);
-        if (gain != NULL)
-            v = lanes_mul(v, lanes_load_part(gain + c, count));
-        lanes_store_part(values + c, v, count);
+/* The blocks that were measured; each is `step` after the one before. */
+static void quantize_blocks(lh_q8_block *block, uint32_t step, const floats_of_blocks *f, uint32_t count) {
+    const float *x = f->x;
+    for (uint32_t b = 0; b < count; b++, block += step, x += LH_BLOCK) {
+        f32x16 low = lanes_load(x), high = lanes_load(x + 16), factor = lanes_set(f->inverse[b]);
+        if (f->inverse[b] == 0) /* 0 times infinity is no zero */
+            low = high = factor;
+        block->d = f->amax[b] / 127.0f;
+        lanes_round_to_int8(block->q, lanes_mul(low, factor), lanes_mul(high, factor));
+        lanes_pair_sums(block->pairs, block->bias, block->q, -32, -128);
+        block->sum = (float)(block->bias[2] / -128);
+    }
+}
+
+/* What the blocks leave of the floats, which are these then. */
+static void take_rest(floats_of_blocks *f, const lh_q8_block *block, uint32_t step, uint32_t count) {
+    for (uint32_t b = 0; b < count; b++, block += step)
+        for (uint32_t i = 0; i < LH_BLOCK; i += 16) {
+            f32x16 x = lanes_load(f->x + b * LH_BLOCK + i), q = lanes_widen_int8(block->q + i);
+            lanes_store(f->weighed + b * LH_BLOCK + i, lanes_fma(lanes_set(-block->d), q, x));
+        }
+    measure_blocks(f, f->weighed, NULL, NULL, count);
+}
+
+static void pack_quantized_row(lh_q8_block *block, uint32_t parts, lh_span columns, const float *x,
+                               const float *gain, float *squares) {
+    floats_of_blocks f;
+    uint32_t count;
+    for (uint32_t c = columns.begin; c < columns.end; c += count * LH_BLOCK, block += count * parts) {
+        count = (columns.end - c) / LH_BLOCK < BLOCKS_AT_ONCE ? (columns.end - c) / LH_BLOCK : BLOCKS_AT_ONCE;
+        measure_blocks(&f, x + c, gain != NULL ? gain + c : NULL, squares, count);
+        quantize_blocks(block, parts, &f, count);
+        if (parts == 2) {
+            take_rest(&f, block, parts, count);
+            quantize_blocks(block + 1, parts, &f, count);
+        }
     }
 }
 
@@ -61,6 +94,20 @@ static void add_squares(float *lanes, lh_span columns, const float *x) {
     lanes_store(lanes, lanes_fma(rest, rest, sum));
 }
 
+/* Column c of the row goes to values[c]. */
+static void pack_float_row(float *values, lh_span columns, const float *x, const float *gain,
+                           float *squares) {
+    if (squares != NULL)
+        add_squares(squares, columns, x);
+    for (uint32_t c = columns.begin; c < columns.end; c += 16) {
+        uint32_t count = columns.end - c < 16 ? columns.end - c : 16;
+        f32x16 v = lanes_load_part(x + c, count);
+        if (gain != NULL)
+            v = lanes_mul(v, lanes_load_part(gain + c, count));
+        lanes_store_part(values + c, v, count);
+    }
+}
+
 void LANES_FUNCTION(pack_activations)(const lh_activations *packed, lh_span columns, const float *x,
                                       size_t stride, const float *gain, float *squares) {
     assert(columns.begin % LH_SPAN_COLUMNS == 0 && columns.end <= packed->width);
@@ -68,10 +115,9 @@ void LANES_FUNCTION(pack_activations)(const lh_activations *packed, lh_span colu
     for (uint32_t row = 0; row < packed->rows; row++, x += stride) {
         if (packed->kind != LH_ACTIVATION_F32)
             pack_quantized_row(lh_activations_block(packed, row, columns.begin / LH_BLOCK),
-                               lh_activations_parts(packed->kind), columns, x, gain);
+                               lh_activations_parts(packed->kind), columns, x, gain, squares);
         else
-            pack_float_row(lh_activations_value(packed, row, 0), columns, x, gain);
-        if (squares != NULL)
-            add_squares(squares + (size_t)row * LH_LANES, columns, x);
+            pack_float_row(lh_activations_value(packed, row, 0), columns, x, gain, squares);
+        squares = squares == NULL ? NULL : squares + LH_LANES;
     }
 }
