@@ -185,6 +185,12 @@ typedef struct lh_kernels {
     void (*rope)(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim, uint32_t rotated,
                  bool interleaved, const float *cosine, const float *sine);
 
+    /* cosine, sine[half] of position * frequency[i], times magnitude, rounded once; frequency as lh_rope_frequencies
+     * made them; double inside, our own reduction and polynomials. Error below 1e-7 for positions to 2^20 and
+     * magnitude 1: that of the rounding to float. */
+    void (*rope_angles)(float *cosine, float *sine, const double *frequency, uint32_t half, uint32_t position,
+                        double magnitude);
+
     /* Writes keys[rows][kv_heads][head_dim] and values (row strides given) of one sequence's consecutive
      * positions [first, first + rows) into its pages. */
     void (*kv_store)(const struct lh_kv_view *view, uint32_t first, uint32_t rows, const float *keys,
@@ -237,14 +243,9 @@ static inline size_t lh_kv_page_floats(uint32_t kv_heads, uint32_t head_dim) {
  * grow with rows beyond a few. */
 size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t head_dim, uint32_t context);
 
-/* ---- Angles and logarithms: start-up and once a step, the same code on every machine --------------------
+/* ---- Frequencies and logarithms: at start-up, the same code on every machine ----------------------------
  */
 
-/* cosine, sine[half] of position * frequency[i], times magnitude, rounded once; frequency as rope_frequencies made
- * them; double inside, our own reduction and polynomials (no libm, whose results differ between CPUs). Error below
- * 1e-7 for positions to 2^20 and magnitude 1: that of the rounding to float. */
-void lh_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half, uint32_t position,
-                    double magnitude);
 /* frequency[i] = base^(-2i / rotated), i in [0, rotated / 2); relative error below 1e-15. */
 void lh_rope_frequencies(double *frequency, uint32_t rotated, double base);
 /* Natural logarithm of a positive normal x; relative error below 1e-15. */

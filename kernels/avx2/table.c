@@ -18,6 +18,7 @@ const lh_kernels lh_kernels_avx2 = {
     .silu_mul = lh_avx2_silu_mul,
     .gelu_mul = lh_avx2_gelu_mul,
     .rope = lh_avx2_rope,
+    .rope_angles = lh_avx2_rope_angles,
     .kv_store = lh_reference_kv_store,
     .attention = lh_avx2_attention,
     .exp_sum = lh_avx2_exp_sum,

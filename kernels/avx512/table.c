@@ -18,6 +18,7 @@ const lh_kernels lh_kernels_avx512 = {
     .silu_mul = lh_avx512_silu_mul,
     .gelu_mul = lh_avx512_gelu_mul,
     .rope = lh_avx512_rope,
+    .rope_angles = lh_avx512_rope_angles,
     .kv_store = lh_reference_kv_store,
     .attention = lh_avx512_attention,
     .exp_sum = lh_avx512_exp_sum,

@@ -2,6 +2,7 @@
  * before this file). kernels/reference/elementwise.c says in scalars what is done. */
 #pragma once
 
+#include "kernels/angles.h"
 #include "kernels/lanes/exp.h"
 #include "kernels/lanes/functions.h"
 
@@ -93,6 +94,11 @@ void LANES_FUNCTION(rope)(float *x, size_t stride, uint32_t rows, uint32_t heads
     uint32_t half = rotated / 2;
     for (uint32_t row = 0; row < rows; row++, x += stride, cosine += half, sine += half)
         (interleaved ? rope_interleaved : rope_halves)(x, heads, head_dim, half, cosine, sine);
+}
+
+void LANES_FUNCTION(rope_angles)(float *cosine, float *sine, const double *frequency, uint32_t half,
+                                 uint32_t position, double magnitude) {
+    lh_angles(cosine, sine, frequency, half, position, magnitude);
 }
 
 float LANES_FUNCTION(exp_sum)(float *y, const float *x, float shift, size_t count) {

@@ -17,6 +17,8 @@ void LANES_FUNCTION(silu_mul)(float *y, const float *gate, const float *up, size
                               lh_span columns);
 void LANES_FUNCTION(rope)(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim,
                           uint32_t rotated, bool interleaved, const float *cosine, const float *sine);
+void LANES_FUNCTION(rope_angles)(float *cosine, float *sine, const double *frequency, uint32_t half,
+                                 uint32_t position, double magnitude);
 float LANES_FUNCTION(exp_sum)(float *y, const float *x, float shift, size_t count);
 float LANES_FUNCTION(max)(const float *x, size_t count);
 void LANES_FUNCTION(pack_activations)(const lh_activations *packed, lh_span columns, const float *x,

@@ -37,6 +37,8 @@ void lh_reference_silu_mul(float *y, const float *gate, const float *up, size_t 
                            lh_span columns);
 void lh_reference_rope(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim,
                        uint32_t rotated, bool interleaved, const float *cosine, const float *sine);
+void lh_reference_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half,
+                              uint32_t position, double magnitude);
 void lh_reference_kv_store(const lh_kv_view *view, uint32_t first, uint32_t rows, const float *keys,
                            const float *values, size_t stride);
 void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_stride,

@@ -14,6 +14,7 @@ const lh_kernels lh_kernels_reference = {
     .silu_mul = lh_reference_silu_mul,
     .gelu_mul = lh_reference_gelu_mul,
     .rope = lh_reference_rope,
+    .rope_angles = lh_reference_rope_angles,
     .kv_store = lh_reference_kv_store,
     .attention = lh_reference_attention,
     .exp_sum = lh_reference_exp_sum,

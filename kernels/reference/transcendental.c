@@ -1,19 +1,17 @@
-/* exp, log and angles from +, *, / and fma alone: libm's differ between CPUs and versions, these do not.
+/* exp, log and frequencies from +, *, / and fma alone: libm's differ between CPUs and versions, these do not.
  *
- * exp in float is what every instruction set repeats, operation for operation. The rest works in double and
- * runs at start-up or once a step, from this one copy. */
+ * exp in float and angles are what every instruction set repeats, operation for operation. The rest works in double and
+ * runs at start-up, from this one copy. */
+#include "kernels/angles.h"
 #include "kernels/exp.h"
-#include "kernels/kernels.h"
+#include "kernels/reference/reference.h"
 
 #include <math.h>
 #include <string.h>
 
-#define LN2_HIGH     0x1.62e42fefa39efp-1 /* ln 2 = HIGH + LOW to 106 bits */
-#define LN2_LOW      0x1.abc9e3b39803fp-56
-#define LOG2_E       0x1.71547652b82fep0
-#define TWO_OVER_PI  0x1.45f306dc9c883p-1
-#define PI_HALF_HIGH 0x1.921fb54442d18p0 /* pi / 2 = HIGH + LOW to 106 bits */
-#define PI_HALF_LOW  0x1.1a62633145c07p-54
+#define LN2_HIGH 0x1.62e42fefa39efp-1 /* ln 2 = HIGH + LOW to 106 bits */
+#define LN2_LOW  0x1.abc9e3b39803fp-56
+#define LOG2_E   0x1.71547652b82fep0
 
 /* x^n by which a float is scaled without rounding, n in -126 .. 127. */
 static float float_power_of_two(int n) {
@@ -117,31 +115,7 @@ void lh_rope_frequencies(double *frequency, uint32_t rotated, double base) {
     }
 }
 
-/* sin r and cos r for |r| <= pi / 4: Taylor's series to beyond the last bit. */
-static double sine_near_zero(double r) {
-    double square = r * r, sum = 0;
-    for (int n = 17; n >= 3; n -= 2)
-        sum = (1 - sum) * (square / (n * (n - 1)));
-    return r * (1 - sum);
-}
-
-static double cosine_near_zero(double r) {
-    double square = r * r, sum = 0;
-    for (int n = 18; n >= 2; n -= 2)
-        sum = (1 - sum) * (square / (n * (n - 1)));
-    return 1 - sum;
-}
-
-void lh_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half, uint32_t position,
-                    double magnitude) {
-    for (uint32_t i = 0; i < half; i++) {
-        double angle = position * frequency[i];
-        double quarters = floor(fma(angle, TWO_OVER_PI, 0.5));
-        double r = fma(quarters, -PI_HALF_HIGH, angle);
-        r = fma(quarters, -PI_HALF_LOW, r);
-        double s = sine_near_zero(r), c = cosine_near_zero(r);
-        unsigned quadrant = (unsigned)((uint64_t)quarters & 3);
-        sine[i] = (float)(magnitude * (quadrant == 0 ? s : quadrant == 1 ? c : quadrant == 2 ? -s : -c));
-        cosine[i] = (float)(magnitude * (quadrant == 0 ? c : quadrant == 1 ? -s : quadrant == 2 ? -c : s));
-    }
+void lh_reference_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half,
+                              uint32_t position, double magnitude) {
+    lh_angles(cosine, sine, frequency, half, position, magnitude);
 }

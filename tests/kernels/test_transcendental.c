@@ -1,5 +1,5 @@
 /* exp, log and angles against libm in double: accuracy, and the edges. */
-#include "kernels/kernels.h"
+#include "tests/kernels/support/arrays.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -10,12 +10,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static float float_of_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 /* Distance of `value` from `exact` in units of the last place of a float near it. */
 static double ulps(float value, double exact) {
@@ -90,7 +84,7 @@ static void test_rope_angles_hold_at_far_positions(void **state) {
     lh_rope_frequencies(frequency, 128, 10000);
     for (uint32_t position = 0; position < 1u << 20; position += position < 3000 ? 1 : 1237) {
         float cosine[64], sine[64];
-        lh_rope_angles(cosine, sine, frequency, 64, position, 1);
+        lh_kernels_at(0)->rope_angles(cosine, sine, frequency, 64, position, 1);
         for (uint32_t i = 0; i < 64; i++) {
             double error = fmax(fabs(cosine[i] - cos(position * frequency[i])),
                                 fabs(sine[i] - sin(position * frequency[i])));
@@ -101,6 +95,23 @@ static void test_rope_angles_hold_at_far_positions(void **state) {
     assert_true(worst < 3.1e-8); /* half a unit in the last place below 1 */
 }
 
+/* Any number of pairs, with scaled magnitudes. */
+static void test_rope_angles_are_the_same_in_all_sets(void **state) {
+    (void)state;
+    test_random random = {21};
+    for (size_t set = 1; lh_kernels_at(set) != NULL; set++)
+        for (int i = 0; i < 2000; i++) {
+            double frequency[128], magnitude = i % 2 ? 1 : 1 + 0.3 * i / 2000;
+            float expected[2][128], cosine[128], sine[128];
+            uint32_t half = random_between(&random, 1, 128), position = random_between(&random, 0, 1u << 20);
+            lh_rope_frequencies(frequency, 2 * half, i % 3 ? 10000 : 1e6);
+            lh_kernels_at(0)->rope_angles(expected[0], expected[1], frequency, half, position, magnitude);
+            lh_kernels_at(set)->rope_angles(cosine, sine, frequency, half, position, magnitude);
+            assert_memory_equal(cosine, expected[0], half * sizeof(float));
+            assert_memory_equal(sine, expected[1], half * sizeof(float));
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exp_error_is_below_one_ulp),
@@ -108,6 +119,7 @@ int main(void) {
         cmocka_unit_test(test_log_error_is_below_one_ulp),
         cmocka_unit_test(test_rope_frequencies_are_powers_of_the_base),
         cmocka_unit_test(test_rope_angles_hold_at_far_positions),
+        cmocka_unit_test(test_rope_angles_are_the_same_in_all_sets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

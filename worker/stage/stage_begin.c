@@ -147,9 +147,9 @@ static void make_angles(lh_stage_step *step) {
         for (uint32_t j = 0; j < run->rows; j++) {
             size_t offset = (size_t)(run->first_row + j) * rope->half;
             for (uint32_t kind = 0; kind < rope->kinds; kind++) {
-                lh_rope_angles(step->panel.cosine[kind] + offset, step->panel.sine[kind] + offset,
-                               rope->frequency[kind], rope->half, run->first_position + j,
-                               rope->magnitude[kind]);
+                stage->compute.kernels->rope_angles(
+                    step->panel.cosine[kind] + offset, step->panel.sine[kind] + offset, rope->frequency[kind],
+                    rope->half, run->first_position + j, rope->magnitude[kind]);
             }
         }
     }
