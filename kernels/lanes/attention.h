@@ -26,17 +26,32 @@ typedef struct query_tile {
     float *p;                    /* [queries][p_stride]: scores, then their exponentials */
     size_t p_stride;
     float scale;
+    uint32_t number, count; /* among the tiles that read the same keys */
 } query_tile;
 
-/* Scores of `queries` queries for `blocks` blocks of 16 keys from position t on, in one page. Meanwhile it asks for the keys
- * from position `then` on, and for the values of those that it scores, into the second cache: between two steps of few rows
- * all weights have passed through it. */
+/* What a tile asks for while it scores keys, into the second cache: between two steps of few rows all weights have passed
+ * through it. */
+typedef struct asked {
+    const float *keys, *values; /* as many as it scores */
+} asked;
+
+/* While it scores `count` keys from position t on. The first tile asks for what it is about to read itself: the keys from
+ * position `then` on and the values of these; the others, each for a share, for what the next KV head's will. */
+LANES_INLINE asked asked_for(const query_tile *tile, uint32_t t, uint32_t then, uint32_t count) {
+    const lh_kv_view *view = tile->view;
+    if (tile->number == 0)
+        return (asked){lh_kv_keys(view, tile->kv_head, then), lh_kv_value(view, tile->kv_head, t)};
+    bool is_mine = t / count % (tile->count - 1) == tile->number - 1;
+    uint32_t head = is_mine && tile->kv_head + 1 < view->kv_heads ? tile->kv_head + 1 : tile->kv_head;
+    return (asked){lh_kv_keys(view, head, t), lh_kv_value(view, head, t)};
+}
+
+/* Scores of `queries` queries for `blocks` blocks of 16 keys from position t on, in one page. */
 LANES_INLINE void score_keys(const query_tile *tile, uint32_t t, uint32_t then, const int queries,
                              const int blocks) {
     uint32_t dims = tile->view->head_dim;
     const float *keys = lh_kv_keys(tile->view, tile->kv_head, t);
-    const float *next = lh_kv_keys(tile->view, tile->kv_head, then);
-    const float *values = lh_kv_value(tile->view, tile->kv_head, t);
+    const asked next = asked_for(tile, t, then, (uint32_t)blocks * LH_LANES);
     size_t block_stride = (size_t)dims * LH_LANES;
     f32x16 acc[LANES_QUERIES][2];
     for (int i = 0; i < queries; i++)
@@ -45,8 +60,8 @@ LANES_INLINE void score_keys(const query_tile *tile, uint32_t t, uint32_t then, 
     for (uint32_t d = 0; d < dims; d++) {
         f32x16 key[2];
         for (int b = 0; b < blocks; b++) {
-            __builtin_prefetch(next + (size_t)b * block_stride + (size_t)d * LH_LANES, 0, 2);
-            __builtin_prefetch(values + (size_t)b * block_stride + (size_t)d * LH_LANES, 0, 2);
+            __builtin_prefetch(next.keys + (size_t)b * block_stride + (size_t)d * LH_LANES, 0, 2);
+            __builtin_prefetch(next.values + (size_t)b * block_stride + (size_t)d * LH_LANES, 0, 2);
         }
         for (int b = 0; b < blocks; b++)
             key[b] = lanes_load(keys + (size_t)b * block_stride + (size_t)d * LH_LANES);
@@ -191,6 +206,8 @@ void LANES_FUNCTION(attention)(float *y, size_t y_stride, const float *q, size_t
             tile.y[i] = y + row * y_stride + (size_t)head * view->head_dim;
             tile.keys[i] = lh_attention_keys(first + row, window);
         }
+        tile.number = done / LANES_QUERIES;
+        tile.count = (queries + LANES_QUERIES - 1) / LANES_QUERIES;
         tile.p_stride = lh_attention_score_stride(tile.keys[count - 1].end);
         attend_tile(&tile, count);
         done += count;

@@ -50,6 +50,9 @@ static lh_status cache_map(lh_kv_cache *cache, lh_error *error) {
     void *memory = mmap(NULL, cache->pages_total * cache->page_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     cache->memory = memory == MAP_FAILED ? NULL : memory;
+    if (cache->memory != NULL) { /* only faster: a kernel without it may refuse */
+        madvise(memory, cache->pages_total * cache->page_bytes, MADV_HUGEPAGE);
+    }
     if (cache->buckets == NULL || cache->free_pages == NULL || cache->holders == NULL ||
         cache->memory == NULL) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "KV cache: out of memory for %u pages of %zu bytes",
