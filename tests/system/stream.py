@@ -26,7 +26,10 @@ class Stream:
 
     def head(self):
         if self.status is None:
-            self.status, self.headers = self.connection.head()
+            head = self.connection.head()
+            if head is None:
+                raise ConnectionResetError("closed before an answer")
+            self.status, self.headers = head
         return self.status
 
     def event(self):

@@ -73,6 +73,7 @@ class Replicas(unittest.TestCase):
             self.assertLess(pause, 1 * SLOWNESS)
             self.assertEqual(fleet.fleet_state()["queue"]["totals"]["failed"], 0)
             fleet.start_worker(0)
+            wait_until(are_ready, 30 * SLOWNESS, "both chains are ready once more")
 
 
 if __name__ == "__main__":
