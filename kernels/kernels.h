@@ -39,6 +39,13 @@
 /* Outputs that are interleaved in packed weights; keys that are interleaved in a page of the KV cache. */
 #define LH_LANES 16u
 
+/* The best stride, in floats, of rows that a product writes: whole cache lines, an odd number of them. Rows a power of
+ * two apart would share a few sets of the caches, and a product, which visits 16 columns of all rows at a time, would
+ * lose them: 2048 outputs took 8 % longer (Zen 4). */
+static inline size_t lh_row_stride(size_t width) {
+    return (width + LH_LANES - 1) / LH_LANES * LH_LANES | LH_LANES;
+}
+
 typedef struct lh_span {
     uint32_t begin, end; /* half open */
 } lh_span;

@@ -150,7 +150,7 @@ typedef struct product {
     uint32_t copy_count, next;
     lh_activations x;
     float *y;
-    size_t y_stride; /* an odd number of cache lines, as in a worker */
+    size_t y_stride;
 } product;
 
 static void run_product(void *context) {
@@ -172,7 +172,7 @@ static void bench_product(const lh_kernels *kernels, const machine *m, lh_dtype 
     float *x = allocate_floats((size_t)rows * inputs);
     p.x = (lh_activations){kind, rows, inputs, allocate(lh_activations_bytes(kind, rows, inputs))};
     kernels->pack_activations(&p.x, (lh_span){0, inputs}, x, inputs, NULL, NULL);
-    p.y_stride = (outputs + LH_LANES - 1) / LH_LANES * LH_LANES | LH_LANES;
+    p.y_stride = lh_row_stride(outputs);
     p.y = allocate_floats(rows * p.y_stride);
     char what[64];
     snprintf(what, sizeof what, "%s%s %ux%u rows %u%s", lh_dtype_lookup((uint32_t)dtype)->name,

@@ -18,13 +18,6 @@ typedef struct lh_compute {
 
 #define LH_ACTIVATION_KINDS 3u /* of lh_activation_kind */
 
-/* Floats from one row to the next of what lies between two matrices, [rows][width]: whole cache lines, an odd number of
- * them. Rows a power of two apart would share a few sets of the caches, and a product, which visits 16 columns of all
- * rows at a time, would lose them: 2048 outputs took 8 % longer (Zen 4). */
-static inline size_t lh_row_stride(size_t width) {
-    return (width + LH_LANES - 1) / LH_LANES * LH_LANES | LH_LANES;
-}
-
 /* Activations [rows][width] in each form that the matrices behind them read. */
 typedef struct lh_packed {
     uint32_t width;
