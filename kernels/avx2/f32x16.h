@@ -155,7 +155,7 @@ LANES_INLINE f32x16 lanes_widen_int8(const int8_t *q) {
 
 /* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`; and the sums
  * of each half and of both times `factor`. Exact where they fit. */
-LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[3], const int8_t *q, int16_t pair_factor,
+LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t totals[3], const int8_t *q, int16_t pair_factor,
                                   int16_t factor) {
     __m256i twos =
         _mm256_maddubs_epi16(_mm256_set1_epi8(1), _mm256_loadu_si256((const __m256i *)(const void *)q));
@@ -164,8 +164,8 @@ LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[3], const int
     __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
     _mm_storel_epi64((__m128i *)(void *)pairs, _mm_mullo_epi16(both, _mm_set1_epi16(pair_factor)));
     __m128i two = _mm_madd_epi16(both, _mm_set1_epi16(factor));
-    _mm_storel_epi64((__m128i *)(void *)halves, two);
-    halves[2] = _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+    _mm_storel_epi64((__m128i *)(void *)totals, two);
+    totals[2] = _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
 
 /* a[0] b[0] a[1] b[1] ... a[7] b[7] */

@@ -196,9 +196,13 @@ void LANES_FUNCTION(attention)(float *y, size_t y_stride, const float *q, size_t
                                const lh_kv_view *view, uint32_t kv_head, uint32_t group, uint32_t first,
                                uint32_t rows, uint32_t window, float scale, void *scratch) {
     assert(kv_head < view->kv_heads && window > 0);
-    query_tile tile = {.view = view, .kv_head = kv_head, .p = scratch, .scale = scale};
     uint32_t queries = rows * group;
-    for (uint32_t done = 0; done < queries;) {
+    query_tile tile = {.view = view,
+                       .kv_head = kv_head,
+                       .p = scratch,
+                       .scale = scale,
+                       .count = (queries + LANES_QUERIES - 1) / LANES_QUERIES};
+    for (uint32_t done = 0; done < queries; tile.number++) {
         uint32_t count = queries - done < LANES_QUERIES ? queries - done : LANES_QUERIES;
         for (uint32_t i = 0; i < count; i++) {
             uint32_t row = (done + i) / group, head = kv_head * group + (done + i) % group;
@@ -206,8 +210,6 @@ void LANES_FUNCTION(attention)(float *y, size_t y_stride, const float *q, size_t
             tile.y[i] = y + row * y_stride + (size_t)head * view->head_dim;
             tile.keys[i] = lh_attention_keys(first + row, window);
         }
-        tile.number = done / LANES_QUERIES;
-        tile.count = (queries + LANES_QUERIES - 1) / LANES_QUERIES;
         tile.p_stride = lh_attention_score_stride(tile.keys[count - 1].end);
         attend_tile(&tile, count);
         done += count;

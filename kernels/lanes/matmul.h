@@ -185,16 +185,17 @@ static void multiply_some(const product_kernel *kernel, float *y, size_t y_strid
     }
     bool panels = kernel->unpack != NULL && x->rows >= kernel->panel_rows_min;
     uint32_t wide = x->rows <= kernel->rows_max && !panels ? kernel->wide_tiles[x->rows - 1] : 0;
-    const bool from_zero = panels && !continues;
-    if (!panels && !continues)
+    if (!panels && !continues) {
         zero_columns(y, y_stride, x->rows, out); /* which also brings them into the caches */
+        continues = true;
+    }
     for (uint32_t output = out.begin; output < out.end;) {
         const uint8_t *tile = lh_matrix_tile(w, &layout, output);
         uint32_t left = (out.end - output + LH_LANES - 1) / LH_LANES,
                  tiles = wide > 0 && left >= wide ? wide : 1;
         p.y = y + output;
-        p.start = from_zero ? zeros : p.y;
-        p.start_stride = from_zero ? 0 : y_stride;
+        p.start = continues ? p.y : zeros;
+        p.start_stride = continues ? y_stride : 0;
         p.w = tile + w_offset;
         p.subscales = tile + subscales_offset;
         p.scales = quantized ? tile + scales_offset : NULL;

@@ -211,7 +211,7 @@ LANES_INLINE f32x16 lanes_widen_int8(const int8_t *q) {
 
 /* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`; and the sums
  * of each half and of both times `factor`. Exact where they fit. */
-LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[3], const int8_t *q, int16_t pair_factor,
+LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t totals[3], const int8_t *q, int16_t pair_factor,
                                   int16_t factor) {
     int16x8_t low = vpaddlq_s8(vld1q_s8(q)), high = vpaddlq_s8(vld1q_s8(q + 16));
     int16x4_t low_sums = vadd_s16(vget_low_s16(low), vget_high_s16(low));
@@ -221,8 +221,8 @@ LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t halves[3], const int
     int16x4_t sums = vadd_s16(vreinterpret_s16_s32(vzip1_s32(a, b)), vreinterpret_s16_s32(vzip2_s32(a, b)));
     vst1_s16(pairs, vmul_n_s16(sums, pair_factor));
     int32x2_t two = vmul_n_s32(vpaddl_s16(sums), factor);
-    vst1_s32(halves, two);
-    halves[2] = vaddv_s32(two);
+    vst1_s32(totals, two);
+    totals[2] = vaddv_s32(two);
 }
 
 /* a[0] b[0] a[1] b[1] ... a[7] b[7] */

@@ -1,7 +1,6 @@
-/* The memory that steps compute in, all of it allocated at start. Rows of h and branch follow each other, of what lies
- * between two matrices they are lh_row_stride apart. A panel belongs to one step from begin to
- * end; the scratch belongs to the stage, since only one step at a time is between its layers. Thread: the
- * compute thread. */
+/* The memory that steps compute in, all of it allocated at start. A panel belongs to one step from begin to
+ * end; the scratch belongs to the stage, since only one step at a time is between its layers. Rows of h and branch
+ * follow each other; those of q, k, v, attended, gate and up are lh_row_stride apart. Thread: the compute thread. */
 #pragma once
 
 #include "common/status.h"
