@@ -211,6 +211,65 @@ static void test_each_kind_of_step_finds_its_own_time(void **state) {
     assert_near(point_us(&m, &meter, 256), base_of(&sound, 256), 0.1);
 }
 
+/* A normal variable, nearly. */
+static double roll_normal(machine *m) {
+    double sum = 0;
+    for (int i = 0; i < 12; i++) {
+        sum += roll(m);
+    }
+    return sum - 6;
+}
+
+/* The speed swings by a tenth and has forgotten after some seconds what it was. */
+static void swing(machine *m, double *speed, int64_t elapsed_us) {
+    double kept = exp(-(double)elapsed_us / 5e6);
+    *speed = kept * *speed + sqrt(1 - kept * kept) * 0.1 * roll_normal(m);
+    m->factor = exp(*speed);
+}
+
+/* Prompts in chunks of several lengths, each length at another time; after ten of each: how far off is what a chunk of these
+ * rows is believed to cost beside one of those? */
+static double compare_on_a_swinging_machine(uint64_t seed, uint32_t rows, uint32_t beside) {
+    static const uint32_t lengths[] = {512, 16, 64, 32, 128, 256};
+    machine m = sound;
+    double speed = 0;
+    m.dice = seed;
+    lh_compute_profile profile = calibrated(&m);
+    for (uint32_t i = 0; i < profile.point_count; i++) {
+        profile.points[i].us *= exp(0.06 * roll_normal(&m));
+    }
+    lh_server_meter meter;
+    lh_server_meter_init(&meter, &profile, m.now_us);
+    for (uint32_t prompt = 0; prompt < 60; prompt++) {
+        uint32_t length = lengths[prompt % 6];
+        for (uint32_t position = 0; position < 512; position += length) {
+            int64_t begin_us = m.now_us;
+            run(&m, &meter, length, position, 0, 0);
+            swing(&m, &speed, m.now_us - begin_us);
+        }
+        m.now_us += 3000000;
+        swing(&m, &speed, 3000000);
+    }
+    return log(point_us(&m, &meter, rows) / point_us(&m, &meter, beside)) -
+           log(base_of(&m, rows) / base_of(&m, beside));
+}
+
+/* Points are compared at one speed of the machine, though none was seen at the same time as another: twenty fleets. */
+static void test_a_machine_that_swings_does_not_bend_the_points(void **state) {
+    (void)state;
+    static const uint32_t pairs[][2] = {{16, 32}, {16, 64}, {32, 128}};
+    for (int pair = 0; pair < 3; pair++) {
+        double squares = 0;
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            double off = compare_on_a_swinging_machine(7919 * seed, pairs[pair][0], pairs[pair][1]);
+            squares += off * off / 20;
+        }
+        if (!(sqrt(squares) <= 0.032)) {
+            fail_msg("%u rows beside %u: wrong by %.3f", pairs[pair][0], pairs[pair][1], sqrt(squares));
+        }
+    }
+}
+
 /* Sequences that grow long take longer for what is known of attention, and the machine is not blamed for it. */
 static void test_attention_is_not_taken_for_slowness(void **state) {
     (void)state;
@@ -316,6 +375,7 @@ int main(void) {
         cmocka_unit_test(test_a_slower_machine_shows_in_sparse_traffic),
         cmocka_unit_test(test_outliers_move_nothing),
         cmocka_unit_test(test_each_kind_of_step_finds_its_own_time),
+        cmocka_unit_test(test_a_machine_that_swings_does_not_bend_the_points),
         cmocka_unit_test(test_attention_is_not_taken_for_slowness),
         cmocka_unit_test(test_longer_steps_make_points),
         cmocka_unit_test(test_without_a_calibration),

@@ -1,36 +1,40 @@
-/* How one number, a step's time, corrects a dozen estimates.
+/* How one number, a step's time, corrects a dozen estimates: a Kalman filter (R. E. Kalman, "A New Approach to Linear Filtering and
+ * Prediction Problems", 1960) of their logarithms, in which a factor on a time is a difference.
  *
- * The time of a step is predicted as a sum: the base time of its rows (linear between two points),
- * attention, draws, extra shards. What the measured time differs from that, as a factor, is passed on to the
- * estimates. How much each gets follows from two beliefs about why a time changes, as in a Kalman filter
- * whose covariance stays as it is:
+ * The time of a step is predicted as a sum: the base time of its rows (linear between two points), attention, draws, extra shards. What
+ * the measured time differs from that, as a factor, is passed on to the estimates. How much each gets follows from why times change:
  *
- *   - mostly the machine got slower or faster: everything by the same factor. So decode steps also correct
- *     what is believed of prefill steps of 512, before the next one comes;
- *   - partly it is this kind of step: points near to these rows more than far ones. So each point follows
- *     its own steps.
+ *   - the machine gets slower or faster, from second to second: all times by the same factor. So decode steps also correct what is
+ *     believed of prefill steps of 512, before the next one comes;
+ *   - what one kind of step takes beside another hardly changes, but a calibration knows it to a tenth. So each point learns from its
+ *     own steps, much at first and ever less: points that are compared to choose a chunk's length are then known to two or three per
+ *     cent also where the machine swings by ten, though each was seen at another moment.
  *
- * With h the share of each estimate in the prediction and K the covariance of the beliefs, an estimate's
- * logarithm moves by  gain * residual * (K h) / (h' K h) : then the prediction itself moves by gain *
- * residual.
+ * With h the share of each estimate in the prediction, P their covariance and R the noise of a time, a step moves the estimates by
+ * P h / (h' P h + R) of the difference, and P becomes P - P h h' P / (h' P h + R).
  *
- * A sample is believed as far as it is long (EWMA over busy time), not beyond a factor, and only where the
- * last three of its kind agree that there is a change: their median counts. So one step during which the
- * thread was not on its core moves nothing, and the second and third one after a change already do. */
+ * A sample is believed not beyond a factor, and only where the last three of its kind agree that there is a change: their median counts.
+ * So one step during which the thread was not on its core moves nothing, and the second and third one after a change already do. */
 #include "worker/server/server_meter.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The part of a change that all estimates share, and the part that falls by half with each doubling of the
- * rows between two points. */
-#define COMMON_PART 0.6
-#define OWN_PART    0.4
-/* Steps of together so much time replace an estimate by two thirds; one step at most half of it, and at
- * least a tenth: ten decode steps are enough also where they are short. */
-#define MEMORY_US 300000.0
-#define GAIN_MIN  0.1
-#define GAIN_MAX  0.5
+/* Standard deviations of logarithms, so about parts of a time. At first, the machine's speed and each estimate beside the others: */
+#define SPEED_START 0.2
+#define OWN_START   0.1
+/* What is added to them in a second (as variances are: their squares), no more than in so many seconds, nor beyond so much: */
+#define SPEED_DRIFT   0.05
+#define OWN_DRIFT     0.002
+#define DRIFT_S_MAX   10.0
+#define DEVIATION_MAX 0.3
+/* Of a step's time, and more where it is short: */
+#define NOISE    0.05
+#define NOISE_US 100.0
+/* A difference of more than so many deviations: the machine has changed, and by how much it tells. */
+#define SURPRISE 4.0
+/* Of the time outside of the arithmetic one sample moves so much: its kind is one. */
+#define OVERHEAD_GAIN 0.1
 /* A sample that is further off counts as one that is off by this factor. */
 #define FACTOR_MAX 4.0
 /* Samples that are older say nothing about whether a new one is an outlier. */
@@ -49,7 +53,7 @@
 #define ATTENDED_MAX 1e12
 
 /* The estimates in one row: the points, and behind them these. */
-enum { ATTENTION = LH_COMPUTE_POINTS_MAX, DRAW, DRAW_MORE, SHARD, ESTIMATES };
+enum { ATTENTION = LH_COMPUTE_POINTS_MAX, DRAW, DRAW_MORE, SHARD, ESTIMATES = LH_METER_ESTIMATES };
 
 static double bounded(double value, double least, double most) {
     return value < least ? least : value > most ? most : value;
@@ -78,10 +82,6 @@ static double note_level(lh_meter_track *track, double level, int64_t now_us) {
     track->recent_count += track->recent_count < 2;
     track->recent_at_us = now_us;
     return agreed;
-}
-
-static double gain_of(double busy_us) {
-    return bounded(1 - exp(-busy_us / MEMORY_US), GAIN_MIN, GAIN_MAX);
 }
 
 /* ---- Points ------------------------------------------------------------------------------------- */
@@ -123,9 +123,68 @@ static bool wants_point(const lh_server_meter *meter, uint32_t rows) {
            (meter->point_count == 0 || rows >= STRETCH * meter->rows[meter->point_count - 1]);
 }
 
-static void add_point(lh_server_meter *meter, uint32_t rows, double us) {
+static void put_point(lh_server_meter *meter, uint32_t rows, double us) {
     meter->rows[meter->point_count] = rows;
     meter->points[meter->point_count++] = (lh_meter_track){.us = us};
+}
+
+/* ---- What is believed --------------------------------------------------------------------------- */
+
+static bool is_there(const lh_server_meter *meter, uint32_t i) {
+    return i >= ATTENTION || i < meter->point_count;
+}
+
+/* How far what changes one estimate beside the others changes another: points half as far as those of half the rows. */
+static double kinship(const lh_server_meter *meter, uint32_t i, uint32_t j) {
+    if (i == j) {
+        return 1;
+    }
+    if (i >= ATTENTION || j >= ATTENTION) {
+        return 0;
+    }
+    return i < j ? (double)meter->rows[i] / meter->rows[j] : (double)meter->rows[j] / meter->rows[i];
+}
+
+/* Variances of the speed and of each estimate beside the others, on top of what there is, where that is at most so much. */
+static void doubt(lh_server_meter *meter, double speed, double own, double most) {
+    bool grows[ESTIMATES];
+    for (uint32_t i = 0; i < ESTIMATES; i++) {
+        grows[i] = is_there(meter, i) && meter->covariance[i][i] <= most;
+    }
+    for (uint32_t i = 0; i < ESTIMATES; i++) {
+        for (uint32_t j = 0; grows[i] && j < ESTIMATES; j++) {
+            meter->covariance[i][j] += grows[j] ? speed + own * kinship(meter, i, j) : 0;
+        }
+    }
+}
+
+static void doubt_by_time(lh_server_meter *meter, int64_t elapsed_us) {
+    double elapsed_s = bounded((double)elapsed_us * 1e-6, 0, DRIFT_S_MAX);
+    doubt(meter, SPEED_DRIFT * SPEED_DRIFT * elapsed_s, OWN_DRIFT * OWN_DRIFT * elapsed_s,
+          DEVIATION_MAX * DEVIATION_MAX);
+}
+
+/* The last point has only now been put there: as unsure as the estimate before it, and a little more. */
+static void doubt_last_point(lh_server_meter *meter) {
+    uint32_t last = meter->point_count - 1, like = last > 0 ? last - 1 : ATTENTION;
+    for (uint32_t i = 0; i < ESTIMATES; i++) {
+        meter->covariance[last][i] = meter->covariance[i][last] = meter->covariance[like][i];
+    }
+    meter->covariance[last][last] = meter->covariance[like][like] + OWN_START * OWN_START;
+}
+
+/* P h, for the shares that a prediction has of each estimate; returns h' P h. */
+static double doubt_of(const lh_server_meter *meter, const double shares[ESTIMATES],
+                       double along[ESTIMATES]) {
+    double variance = 0;
+    for (uint32_t i = 0; i < ESTIMATES; i++) {
+        along[i] = 0;
+        for (uint32_t j = 0; j < ESTIMATES; j++) {
+            along[i] += meter->covariance[i][j] * shares[j];
+        }
+        variance += shares[i] * along[i];
+    }
+    return variance;
 }
 
 /* ---- A step ------------------------------------------------------------------------------------- */
@@ -149,38 +208,11 @@ static double predict(const lh_server_meter *meter, const lh_step_cost *cost, do
     return base + besides(parts);
 }
 
-static double covariance(const lh_server_meter *meter, uint32_t i, uint32_t j) {
-    if (i == j) {
-        return COMMON_PART + OWN_PART;
-    }
-    if (i >= ATTENTION || j >= ATTENTION) {
-        return COMMON_PART;
-    }
-    double octaves = fabs(log2((double)meter->rows[i] / meter->rows[j]));
-    return COMMON_PART + OWN_PART * exp2(-octaves);
-}
-
-/* The factor on each estimate whose prediction is to change by the factor exp(change). */
-static void share_out(const lh_server_meter *meter, const double parts[ESTIMATES], double sum, double change,
-                      double factors[ESTIMATES]) {
-    double along[ESTIMATES] = {0}, whole = 0;
-    for (uint32_t i = 0; i < ESTIMATES; i++) {
-        for (uint32_t j = 0; j < ESTIMATES; j++) {
-            bool exist = (i >= ATTENTION || i < meter->point_count) && parts[j] > 0;
-            along[i] += exist ? covariance(meter, i, j) * parts[j] / sum : 0;
-        }
-        whole += parts[i] / sum * along[i];
-    }
-    for (uint32_t i = 0; i < ESTIMATES; i++) {
-        factors[i] = exp(change * along[i] / whole);
-    }
-}
-
 static double scaled(double us, double factor) {
     return us > 0 ? bounded(us * factor, TIME_US_MIN, TIME_US_MAX) : 0;
 }
 
-static void apply(lh_server_meter *meter, const double factors[ESTIMATES]) {
+static void scale_by(lh_server_meter *meter, const double factors[ESTIMATES]) {
     for (uint32_t i = 0; i < meter->point_count; i++) {
         meter->points[i].us = scaled(meter->points[i].us, factors[i]);
     }
@@ -188,6 +220,23 @@ static void apply(lh_server_meter *meter, const double factors[ESTIMATES]) {
     meter->draw_us = scaled(meter->draw_us, factors[DRAW]);
     meter->draw_more_us = scaled(meter->draw_more_us, factors[DRAW_MORE]);
     meter->shard_us = scaled(meter->shard_us, factors[SHARD]);
+}
+
+/* The estimates move towards what a step of these shares was off by; noise: the variance of such a step's time. */
+static void correct(lh_server_meter *meter, const double shares[ESTIMATES], double residual, double noise) {
+    double along[ESTIMATES], factors[ESTIMATES];
+    double variance = noise + doubt_of(meter, shares, along);
+    if (residual * residual > SURPRISE * SURPRISE * variance) {
+        doubt(meter, residual * residual, 0, INFINITY);
+        variance = noise + doubt_of(meter, shares, along);
+    }
+    for (uint32_t i = 0; i < ESTIMATES; i++) {
+        factors[i] = exp(residual * along[i] / variance);
+        for (uint32_t j = 0; j < ESTIMATES; j++) {
+            meter->covariance[i][j] -= along[i] * along[j] / variance;
+        }
+    }
+    scale_by(meter, factors);
 }
 
 /* A step of far more rows than any before: what the line through the others would say of it was a guess, so
@@ -199,15 +248,17 @@ static void add_point_of(lh_server_meter *meter, const lh_step_cost *cost) {
     }
     double base = busy_us - besides(parts);
     double least = meter->point_count > 0 ? meter->points[meter->point_count - 1].us : 0;
-    add_point(meter, cost->rows, base > least ? base : least);
+    put_point(meter, cost->rows, base > least ? base : least);
+    doubt_last_point(meter);
 }
 
 void lh_server_meter_note_step(lh_server_meter *meter, const lh_step_cost *cost, int64_t now_us) {
-    double parts[ESTIMATES], factors[ESTIMATES], busy_us = (double)cost->busy_us;
+    double parts[ESTIMATES], busy_us = (double)cost->busy_us;
     if (cost->rows == 0 || cost->busy_us <= 0 || busy_us > TIME_US_MAX || !(cost->attended >= 0) ||
         cost->attended > ATTENDED_MAX) {
         return;
     }
+    doubt_by_time(meter, now_us - meter->sampled_at_us);
     meter->sampled_at_us = now_us;
     if (wants_point(meter, cost->rows)) {
         add_point_of(meter, cost);
@@ -215,12 +266,13 @@ void lh_server_meter_note_step(lh_server_meter *meter, const lh_step_cost *cost,
     }
     place at = find_place(meter, cost->rows);
     lh_meter_track *near = &meter->points[at.part < 0.5 ? at.low : at.high];
-    double sum = predict(meter, cost, parts);
+    double sum = predict(meter, cost, parts), noise = NOISE + NOISE_US / busy_us;
     double level = log(near->us) + log(busy_us / sum);
     double residual = note_level(near, level, now_us) - log(near->us);
-    double change = gain_of(busy_us) * bounded(residual, -log(FACTOR_MAX), log(FACTOR_MAX));
-    share_out(meter, parts, sum, change, factors);
-    apply(meter, factors);
+    for (uint32_t i = 0; i < ESTIMATES; i++) {
+        parts[i] /= sum;
+    }
+    correct(meter, parts, bounded(residual, -log(FACTOR_MAX), log(FACTOR_MAX)), noise * noise);
 }
 
 void lh_server_meter_note_overhead(lh_server_meter *meter, int64_t us, int64_t now_us) {
@@ -229,7 +281,7 @@ void lh_server_meter_note_overhead(lh_server_meter *meter, int64_t us, int64_t n
         return;
     }
     double residual = note_level(track, log((double)us), now_us) - log(track->us);
-    track->us = scaled(track->us, exp(GAIN_MIN * bounded(residual, -log(FACTOR_MAX), log(FACTOR_MAX))));
+    track->us = scaled(track->us, exp(OVERHEAD_GAIN * bounded(residual, -log(FACTOR_MAX), log(FACTOR_MAX))));
 }
 
 /* ---- Start and end ------------------------------------------------------------------------------ */
@@ -245,9 +297,10 @@ void lh_server_meter_init(lh_server_meter *meter, const lh_compute_profile *cali
                                .sampled_at_us = now_us - calibrated->age_us};
     for (uint32_t i = 0; i < calibrated->point_count; i++) {
         if (positive(calibrated->points[i].us) > 0) {
-            add_point(meter, calibrated->points[i].rows, calibrated->points[i].us);
+            put_point(meter, calibrated->points[i].rows, calibrated->points[i].us);
         }
     }
+    doubt(meter, SPEED_START * SPEED_START, OWN_START * OWN_START, INFINITY);
 }
 
 void lh_server_meter_read(const lh_server_meter *meter, int64_t now_us, lh_compute_profile *profile) {
