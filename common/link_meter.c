@@ -6,6 +6,7 @@
 
 enum {
     SLOT_BYTES_MIN = 16 << 10,
+    TAIL_BYTES = 4 << 10,       /* two segments and a few frames: a receiver delays their acknowledgement */
     SLOT_US_MAX = 50000,        /* a slow link fills a slot with less */
     SLOT_AGE_US_MAX = 30000000, /* older than the newest one by so much: of another time */
     GAP_US_MIN = 8000,          /* in slow start: no acknowledgement for so long, the sender stood still */
@@ -43,13 +44,14 @@ void lh_link_meter_ran_dry(lh_link_meter *meter, uint64_t position) {
     meter->marks[meter->mark_count++] = (mark){position, position};
 }
 
-/* The last dry position in (from, to], or 0. Marks that are acknowledged go. */
+/* The last dry position in (from, to], or so little behind `to` that it counts as `to`; else 0. Marks that are acknowledged
+ * go. */
 static uint64_t cross_marks(lh_link_meter *meter, uint64_t from, uint64_t to) {
     uint64_t crossed = 0;
     uint32_t gone = 0;
     for (uint32_t i = 0; i < meter->mark_count; i++) {
         const mark *m = &meter->marks[i];
-        if (m->first <= to && m->last > from)
+        if (m->first <= to + TAIL_BYTES && m->last > from)
             crossed = m->last < to ? m->last : to;
         gone += m->last <= to;
     }

@@ -17,7 +17,8 @@
  *   out too, for it ended somewhere within. Once TCP has settled (congestion avoidance) standing still is
  *   what the connection carries, and counts: losses, a window held down.
  * - (4) The owner marks the positions at which it ran dry. An interval in which such a position is
- *   acknowledged is left out.
+ *   acknowledged, all but a few segments, is left out: the receiver may keep the last acknowledgement back until the
+ *   next piece comes, and between two samples a short piece is over.
  *
  * Intervals add up to slots of some milliseconds; the estimate is the mean over the last slots by time, so a
  * link that has become ten times slower shows within a fraction of a second of transfer.
@@ -65,7 +66,7 @@ typedef struct lh_link_meter {
     int64_t bound_us;
     int64_t round_trip_us;
     int64_t quiet_min_us[2], quiet_since_us; /* of this and the last period; 0: none */
-    uint32_t longer_count;                   /* quiet PINGs in a row that took much longer than the estimate */
+    uint32_t longer_count; /* quiet PINGs in a row that took much longer than the estimate */
     int64_t longer_min_us;
 } lh_link_meter;
 
