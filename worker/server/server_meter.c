@@ -29,7 +29,7 @@
 #define DRIFT_S_MAX   10.0
 #define DEVIATION_MAX 0.3
 /* Of a step's time, and more where it is short: */
-#define NOISE    0.05
+#define NOISE    0.08
 #define NOISE_US 100.0
 /* A difference of more than so many deviations: the machine has changed, and by how much it tells. */
 #define SURPRISE 4.0
