@@ -284,6 +284,28 @@ static void test_attention_is_not_taken_for_slowness(void **state) {
     assert_near(profile.us_per_row_position, m.attention_us, 0.1);
 }
 
+/* What was guessed of it, twice as much as is true or half, a few prompts correct: their later chunks tell it from the rest. */
+static void test_attention_is_learned(void **state) {
+    (void)state;
+    static const double guesses[] = {2, 0.5};
+    for (int guess = 0; guess < 2; guess++) {
+        machine m = sound;
+        m.attention_us = 0.5;
+        lh_compute_profile profile = calibrated(&m);
+        profile.us_per_row_position *= guesses[guess];
+        lh_server_meter meter;
+        lh_server_meter_init(&meter, &profile, m.now_us);
+        for (uint32_t prompt = 0; prompt < 6; prompt++) {
+            for (uint32_t position = 0; position < 512; position += 32) {
+                run(&m, &meter, 32, position, 0, 0);
+            }
+        }
+        lh_server_meter_read(&meter, m.now_us, &profile);
+        assert_near(profile.us_per_row_position, m.attention_us, 0.2);
+        assert_near(point_us(&m, &meter, 32), base_of(&m, 32), 0.1);
+    }
+}
+
 static void test_longer_steps_make_points(void **state) {
     (void)state;
     machine m = sound;
@@ -377,6 +399,7 @@ int main(void) {
         cmocka_unit_test(test_each_kind_of_step_finds_its_own_time),
         cmocka_unit_test(test_a_machine_that_swings_does_not_bend_the_points),
         cmocka_unit_test(test_attention_is_not_taken_for_slowness),
+        cmocka_unit_test(test_attention_is_learned),
         cmocka_unit_test(test_longer_steps_make_points),
         cmocka_unit_test(test_without_a_calibration),
         cmocka_unit_test(test_overhead),

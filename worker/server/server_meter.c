@@ -20,9 +20,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Standard deviations of logarithms, so about parts of a time. At first, the machine's speed and each estimate beside the others: */
-#define SPEED_START 0.2
-#define OWN_START   0.1
+/* Standard deviations of logarithms, so about parts of a time. At first, the machine's speed and each estimate beside the others; and
+ * what attention takes, which a calibration has to guess where the machine is slow: */
+#define SPEED_START     0.2
+#define OWN_START       0.1
+#define ATTENTION_START 0.5
 /* What is added to them in a second (as variances are: their squares), no more than in so many seconds, nor beyond so much: */
 #define SPEED_DRIFT   0.05
 #define OWN_DRIFT     0.002
@@ -301,6 +303,7 @@ void lh_server_meter_init(lh_server_meter *meter, const lh_compute_profile *cali
         }
     }
     doubt(meter, SPEED_START * SPEED_START, OWN_START * OWN_START, INFINITY);
+    meter->covariance[ATTENTION][ATTENTION] += ATTENTION_START * ATTENTION_START;
 }
 
 void lh_server_meter_read(const lh_server_meter *meter, int64_t now_us, lh_compute_profile *profile) {
