@@ -11,9 +11,9 @@ import sites as bench_sites
 
 # Of a link's rate, in packets of 1500 bytes with TCP's timestamps.
 PAYLOAD_SHARE = 1448 / 1500
-# Of which the stages' times are best, or as good as the best; a first run warms, the second counts.
-CHUNK = 64
-RUNS = 2
+# Lengths of the chunks in which a stage by itself is timed, in this order. The first run warms, the last one's time is the stage's: with chunks of 64
+# it is the best, or as good as the best.
+CHUNKS = (64, 16, 32, 64)
 
 
 def row_bytes(width, wire):
@@ -25,6 +25,7 @@ def row_bytes(width, wire):
 @dataclasses.dataclass
 class StageTimes:
     prompt_s: dict  # by rows of the prompt
+    chunks_s: dict  # by rows of the prompt, and by the chunks' length
     row_s: dict  # by rows that are there: one more
     width: int
 
@@ -33,15 +34,16 @@ def measure_stage(build, model, first, last, layers, prompts, slowdown, core):
     """A stage by itself on a core of its own, at the worker's slowdown. Between two single rows the other stages' share of the model is read, since
     they share this machine's caches, as sites would not."""
     others = os.path.getsize(model) * (layers - (last - first)) // layers
-    result = StageTimes({}, {}, 0)
+    result = StageTimes({}, {}, {}, 0)
     for rows in prompts:
         done = subprocess.run(
             bench_sites.first(["taskset", "-c", core, build / "tests" / "stage_times", "--model", model, "--first", first, "--last", last, "--rows", rows,
-                               "--chunks", ",".join([str(min(CHUNK, rows))] * RUNS), "--slowdown", slowdown, "--others-bytes", others, "--repeats", 1]),
+                               "--chunks", ",".join(str(min(chunk, rows)) for chunk in CHUNKS), "--slowdown", slowdown, "--others-bytes", others, "--repeats", 1]),
             capture_output=True, text=True, check=True, start_new_session=True,
         )
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         result.prompt_s[rows] = lines[-1]["prompt_us"] * 1e-6
+        result.chunks_s[rows] = {line["chunk"]: line["prompt_us"] * 1e-6 for line in lines}
         result.row_s[rows] = statistics.mean(l["row_us"] for l in lines) * 1e-6
         result.width = lines[0]["width"]
     return result
@@ -52,9 +54,22 @@ class Bound:
     first_s: float  # to the first token
     token_s: float  # each one after it, of one sequence
     off_s: float  # to the first token where nothing overlaps: the sum
+    pipe_s: float  # to the first token through the best pipe of even chunks that such stages and links make
     stage_s: float  # the slowest stage's time for the prompt
     wire_s: float  # a hop's
     cause: str  # what the bound is made of: the stage or the hop that is busy longest
+
+
+def best_pipe(stages, rows, wire_s, delays_s):
+    """Every stage and every hop works on one chunk at a time. So the one that is busiest works all the time but while the first chunk comes to it and
+    the last one goes on from it: what the bound leaves out. And small chunks cost more than large ones."""
+
+    def pipe_s(chunk):
+        count = -(-rows // chunk)
+        each_s = [s.chunks_s[rows][chunk] / count for s in stages] + [wire_s / count] * (len(stages) - 1)
+        return sum(each_s) + (count - 1) * max(each_s)
+
+    return delays_s + min(pipe_s(chunk) for chunk in stages[0].chunks_s[rows])
 
 
 def chain_bound(stages, rows, rate_mbit, round_trip_ms, wire):
@@ -71,6 +86,7 @@ def chain_bound(stages, rows, rate_mbit, round_trip_ms, wire):
         first_s=max(slowest, wire_s) + delays_s,
         token_s=sum(s.row_s[rows] for s in stages) + delays_s + hops * wire_row_s,
         off_s=sum(stage_s) + hops * wire_s + delays_s,
+        pipe_s=best_pipe(stages, rows, wire_s, delays_s),
         stage_s=slowest,
         wire_s=wire_s,
         cause=cause,
