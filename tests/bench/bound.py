@@ -24,17 +24,19 @@ def row_bytes(width, wire):
 
 @dataclasses.dataclass
 class StageTimes:
-    prompt_s: dict  # by rows of the prompt
     chunks_s: dict  # by rows of the prompt, and by the chunks' length
     row_s: dict  # by rows that are there: one more
     width: int
+
+    def prompt_s(self, rows):
+        return self.chunks_s[rows][min(CHUNKS[-1], rows)]
 
 
 def measure_stage(build, model, first, last, layers, prompts, slowdown, core):
     """A stage by itself on a core of its own, at the worker's slowdown. Between two single rows the other stages' share of the model is read, since
     they share this machine's caches, as sites would not."""
     others = os.path.getsize(model) * (layers - (last - first)) // layers
-    result = StageTimes({}, {}, {}, 0)
+    result = StageTimes({}, {}, 0)
     for rows in prompts:
         done = subprocess.run(
             bench_sites.first(["taskset", "-c", core, build / "tests" / "stage_times", "--model", model, "--first", first, "--last", last, "--rows", rows,
@@ -42,7 +44,6 @@ def measure_stage(build, model, first, last, layers, prompts, slowdown, core):
             capture_output=True, text=True, check=True, start_new_session=True,
         )
         lines = [json.loads(line) for line in done.stdout.splitlines()]
-        result.prompt_s[rows] = lines[-1]["prompt_us"] * 1e-6
         result.chunks_s[rows] = {line["chunk"]: line["prompt_us"] * 1e-6 for line in lines}
         result.row_s[rows] = statistics.mean(l["row_us"] for l in lines) * 1e-6
         result.width = lines[0]["width"]
@@ -77,7 +78,7 @@ def chain_bound(stages, rows, rate_mbit, round_trip_ms, wire):
     nothing but tokens on it, and the gateway's to the first worker does not leave the site."""
     hops = len(stages) - 1
     wire_row_s = row_bytes(stages[0].width, wire) * 8e-6 / (rate_mbit * PAYLOAD_SHARE)
-    stage_s = [s.prompt_s[rows] for s in stages]
+    stage_s = [s.prompt_s(rows) for s in stages]
     wire_s = rows * wire_row_s if hops else 0.0
     delays_s = len(stages) * round_trip_ms / 2000 if hops else 0.0
     slowest = max(stage_s)

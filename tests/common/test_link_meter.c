@@ -115,6 +115,13 @@ static void transfer(simulation *s, uint64_t bytes) {
     run_for(s, 20000);
 }
 
+/* With a window that is open, and a rate that is known. */
+static void start_warm(simulation *s, double bytes_per_us, int64_t round_trip_us) {
+    start(s, bytes_per_us, round_trip_us, 1 << 20);
+    s->window = 1 << 20;
+    transfer(s, 1000000);
+}
+
 static lh_link_estimate estimate(const simulation *s) {
     lh_link_estimate e;
     lh_link_meter_read(&s->meter, s->now_us, &e);
@@ -175,9 +182,7 @@ static void a_drop_by_ten_shows_within_a_second(void **state) {
 static void a_slow_sender_is_not_a_slow_link(void **state) {
     (void)state;
     static simulation s;
-    start(&s, 12.5, 20000, 1 << 20);
-    s.window = 1 << 20;
-    transfer(&s, 1000000);
+    start_warm(&s, 12.5, 20000);
     for (int i = 0; i < 100; i++) {
         write_piece(&s, 9000);
         run_for(&s, 5000);
@@ -195,9 +200,7 @@ static void a_slow_sender_is_not_a_slow_link(void **state) {
 static void short_pieces_with_late_tails_are_not_a_slow_link(void **state) {
     (void)state;
     static simulation s;
-    start(&s, 12.5, 20000, 1 << 20);
-    s.window = 1 << 20;
-    transfer(&s, 1000000);
+    start_warm(&s, 12.5, 20000);
     s.tail_us = 40000;
     for (int i = 0; i < 500; i++) {
         write_piece(&s, 18931);
@@ -212,9 +215,7 @@ static void short_pieces_with_late_tails_are_not_a_slow_link(void **state) {
 static void marks_may_run_out(void **state) {
     (void)state;
     static simulation s;
-    start(&s, 12.5, 80000, 1 << 20);
-    s.window = 1 << 20;
-    transfer(&s, 1000000);
+    start_warm(&s, 12.5, 80000);
     for (int i = 0; i < 500; i++) {
         write_piece(&s, 2000);
         run_for(&s, 1000);

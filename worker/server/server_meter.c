@@ -166,7 +166,7 @@ static void doubt_by_time(lh_server_meter *meter, int64_t elapsed_us) {
           DEVIATION_MAX * DEVIATION_MAX);
 }
 
-/* The last point has only now been put there: as unsure as the estimate before it, and a little more. */
+/* The last point has only now been put there: as unsure as the one before it, the first as attention, and a little more. */
 static void doubt_last_point(lh_server_meter *meter) {
     uint32_t last = meter->point_count - 1, like = last > 0 ? last - 1 : ATTENTION;
     for (uint32_t i = 0; i < ESTIMATES; i++) {
