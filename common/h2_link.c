@@ -12,6 +12,10 @@ enum {
     FRESH_US = 1000000, /* an estimate of this age needs no such care */
     SLOW_START_MS = 2,
     SETTLED_MS = 10,
+    /* In slow start, with a window that is not used up: less than what the meter takes for a pause. */
+    AMPLE_MS = 5,
+    /* Awake so long before the first acknowledgement may come: the interval that ends with it counts nowhere. */
+    EARLY_US = 1000,
     /* What an urgent frame waits for at most: as long as this at the link's rate. Shorter would idle the link
      * where the loop shares a core with the arithmetic and comes late. */
     UNSENT_US = 8000,
@@ -97,13 +101,30 @@ static bool is_bulk(const lh_h2_link *link, const lh_tcp_state *state) {
            (!lh_h2_transport_is_dry(link->transport) && state->in_flight_bytes > 0);
 }
 
+/* Of what has just made it busy nothing can be acknowledged before a round trip. */
+static void note_beginning(lh_h2_link *link, const lh_tcp_state *state) {
+    lh_link_estimate estimate;
+    if (!link->is_busy) {
+        lh_link_meter_read(&link->meter, link->sampled_us, &estimate);
+        link->begun_bytes = state->acked_bytes;
+        link->begun_us = link->sampled_us + estimate.round_trip_us - EARLY_US;
+    } else if (state->acked_bytes == link->begun_bytes && link->begun_us < link->sampled_us) {
+        link->begun_us = link->sampled_us;
+    }
+}
+
 static uint64_t interval_ms(const lh_h2_link *link, const lh_tcp_state *state) {
     lh_link_estimate estimate;
     lh_link_meter_read(&link->meter, link->sampled_us, &estimate);
+    if (link->begun_us - link->sampled_us > SLOW_START_MS * 1000)
+        return (uint64_t)(link->begun_us - link->sampled_us) / 1000;
     bool is_fresh = !estimate.bytes_per_us_is_bound && estimate.age_us < FRESH_US;
     if (!is_fresh && link->sampled_us - link->begun_us < BEGINNING_US)
         return BEGINNING_MS;
-    return state->window_bytes < state->threshold_bytes ? SLOW_START_MS : SETTLED_MS;
+    if (state->window_bytes >= state->threshold_bytes)
+        return SETTLED_MS;
+    return (state->in_flight_bytes + state->unsent_bytes) * 2 < state->window_bytes ? AMPLE_MS
+                                                                                    : SLOW_START_MS;
 }
 
 static void sample(lh_h2_link *link) {
@@ -114,10 +135,7 @@ static void sample(lh_h2_link *link) {
         return;
     }
     link->sampled_us = lh_clock_us();
-    if (!link->is_busy || state.acked_bytes == link->begun_bytes)
-        link->begun_us = link->sampled_us;
-    if (!link->is_busy)
-        link->begun_bytes = state.acked_bytes;
+    note_beginning(link, &state);
     link->acked_bytes = state.acked_bytes;
     lh_link_meter_sample(&link->meter, link->sampled_us, &state);
     suit_pace(link, state.window_bytes);

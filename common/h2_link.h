@@ -12,9 +12,9 @@ typedef struct lh_h2_link {
     lh_link_meter meter;
     lh_h2_transport *transport; /* NULL: not connected */
     bool window_decays;
-    bool is_busy;                      /* bulk is on its way */
-    uint64_t acked_bytes, begun_bytes; /* acknowledged at the last sample; when it became busy */
-    int64_t sampled_us, begun_us; /* the last sample; the last one at which begun_bytes were acknowledged */
+    bool is_busy;                       /* bulk is on its way */
+    uint64_t acked_bytes, begun_bytes;  /* acknowledged at the last sample; when it became busy */
+    int64_t sampled_us, begun_us;       /* the last sample; from when on acknowledgements come */
     uint32_t unsent_bytes, frame_bytes; /* as they are set; 0: not yet */
     void (*on_closed)(void *context);
     void *context;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 /* What is pushed as one packet takes at most so long to transmit, unless it is a single one. */
-#define GRAIN_NS 200000
+#define GRAIN_NS 1000000
 /* A queue holds this much at any rate: one packet in hand and one behind it. */
 #define QUEUE_BYTES_MIN 3000.0
 /* Until it is told otherwise: a router's buffer of the usual size. */
