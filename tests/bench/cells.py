@@ -28,6 +28,7 @@ class Cell:
     first_s: dict  # by what was asked for ("off", "auto", "rows=64,columns=4"): samples
     token_s: dict
     sweep_s: dict  # one sample each
+    distances: list  # auto's samples beside the bound that the stages' and links' times in the same request make (gateway/API.md)
     best: dict  # of the sweep: "rows", "columns", "any"
     plan: dict  # what the cost model says of such a prompt, from GET /fleet, after the samples
     estimates_followed: bool
@@ -58,6 +59,10 @@ class Cell:
     def _part(self, seconds):
         gain = self.first("off") - self.bound.first_s
         return (self.first("off") - seconds) / gain if gain > 0 else math.nan
+
+    @property
+    def distance(self):
+        return median(self.distances)
 
     @property
     def best_manual(self):
@@ -96,7 +101,7 @@ def measure(fleet, where, samples, seconds, thorough, followed, measure_bound):
     begin = time.monotonic()
     fleet.ask(fleet.prompt(where.rows), overlap="auto")
     seen, best = sweep(fleet, where.rows, thorough, begin + seconds / 2)
-    cell = Cell(where, None, {}, {}, seen, best, {}, followed, fleet.slowdowns)
+    cell = Cell(where, None, {}, {}, seen, [], best, {}, followed, fleet.slowdowns)
     names = list(dict.fromkeys(["off", "auto", *best.values()]))
     bounds = []
     for number in range(samples):
@@ -107,6 +112,8 @@ def measure(fleet, where, samples, seconds, thorough, followed, measure_bound):
             answer = fleet.ask(fleet.prompt(where.rows), DECODE_TOKENS if name in ("off", "auto") else 1, overlap=name)
             cell.first_s.setdefault(name, []).append(answer.first_s)
             cell.token_s.setdefault(name, []).append(answer.token_s)
+            if name == "auto":
+                cell.distances.append((answer.timing.get("timing") or {}).get("distance") or math.nan)
     cell.bound = bench_bound.median_bound(bounds)
     cell.plan = fleet.plan(where.rows)
     return cell
@@ -115,7 +122,7 @@ def measure(fleet, where, samples, seconds, thorough, followed, measure_bound):
 # ---- The table
 
 HEAD = (
-    "stages  Mbit/s  rtt  prompt |    off    rows columns    auto  manual   bound    pipe | off/bound     E  pipe's E  auto/manual |"
+    "stages  Mbit/s  rtt  prompt |    off    rows columns    auto  manual   bound    pipe | off/bound     E  pipe's E  distance  auto/manual |"
     "  token off    auto   bound | the bound is | best by hand, auto"
 )
 
@@ -125,7 +132,7 @@ def row(cell):
     return (
         f"{w.stages:6} {w.rate:7g} {w.round_trip:4g} {w.rows:7} |"
         f"{cell.first('off'):7.3f} {cell.first('rows'):7.3f} {cell.first('columns'):7.3f} {cell.first('auto'):7.3f} {cell.best_manual:7.3f} {b.first_s:7.3f} {b.pipe_s:7.3f} |"
-        f"{cell.room:10.2f} {cell.efficiency:5.2f} {cell.pipe_efficiency:9.2f} {cell.first('auto') / cell.best_manual:12.3f} |"
+        f"{cell.room:10.2f} {cell.efficiency:5.2f} {cell.pipe_efficiency:9.2f} {cell.distance:9.3f} {cell.first('auto') / cell.best_manual:12.3f} |"
         f"{cell.token('off') * 1000:8.1f}ms {cell.token('auto') * 1000:5.1f}ms {b.token_s * 1000:5.1f}ms | {b.cause:12} | {cell.best.get('any', '')}, {cell.plan.get('plan', '')}"
         + ("" if cell.estimates_followed else "  (the fleet's estimates had not followed)")
     )
@@ -135,18 +142,18 @@ def as_dict(cell):
     """Everything, for --json."""
     return {
         **dataclasses.asdict(cell),
-        "figures": {"off_over_bound": cell.room, "efficiency": cell.efficiency, "pipe_efficiency": cell.pipe_efficiency, "auto_over_manual": cell.first("auto") / cell.best_manual,
+        "figures": {"off_over_bound": cell.room, "efficiency": cell.efficiency, "pipe_efficiency": cell.pipe_efficiency, "distance": cell.distance, "auto_over_manual": cell.first("auto") / cell.best_manual,
                     "token_auto_over_bound": cell.token("auto") / cell.bound.token_s},
     }
 
 
-CSV_HEAD = "stages,rate_mbit,round_trip_ms,prompt,off_s,rows_s,columns_s,auto_s,manual_s,bound_s,pipe_s,off_over_bound,efficiency,token_off_s,token_auto_s,token_bound_s"
+CSV_HEAD = "stages,rate_mbit,round_trip_ms,prompt,off_s,rows_s,columns_s,auto_s,manual_s,bound_s,pipe_s,off_over_bound,efficiency,distance,token_off_s,token_auto_s,token_bound_s"
 
 
 def csv_row(cell):
     w, b = cell.where, cell.bound
     values = [w.stages, w.rate, w.round_trip, w.rows, *(cell.first(n) for n in ("off", "rows", "columns", "auto")), cell.best_manual, b.first_s, b.pipe_s, cell.room,
-              cell.efficiency, cell.token("off"), cell.token("auto"), b.token_s]
+              cell.efficiency, cell.distance, cell.token("off"), cell.token("auto"), b.token_s]
     return ",".join(f"{v:.6g}" for v in values)
 
 
@@ -159,7 +166,7 @@ def claims(cells):
         w = cell.where
         if cell.room > 1.2:
             wanted = 0.9 if w.rows >= 512 else 0.8
-            words = f"{w}: E {cell.efficiency:.2f}, the best pipe's {cell.pipe_efficiency:.2f}"
+            words = f"{w}: E {cell.efficiency:.2f}, the best pipe's {cell.pipe_efficiency:.2f}, distance {cell.distance:.3f}"
             yield f"E at least {wanted} for prompts of {'512 and more' if w.rows >= 512 else '128'}", cell.efficiency >= wanted, words
         if not math.isnan(cell.best_manual):
             ratio = cell.first("auto") / cell.best_manual
