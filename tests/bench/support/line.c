@@ -3,9 +3,8 @@
 
 #include <stdlib.h>
 
-/* What is pushed as one packet takes at most so long to transmit, unless it is a single one. Each delivery takes cache and
- * time from a worker that shares the core, which a site's would not; the last byte comes at the same time anyway. */
-#define GRAIN_NS 1000000
+/* What is pushed as one packet takes at most so long to transmit, unless it is a single one. */
+#define GRAIN_NS 200000
 /* A queue holds this much at any rate: one packet in hand and one behind it. */
 #define QUEUE_BYTES_MIN 3000.0
 /* Until it is told otherwise: a router's buffer of the usual size. */
