@@ -16,6 +16,7 @@ enum {
     AMPLE_MS = 5,
     /* Awake so long before the first acknowledgement may come: the interval that ends with it counts nowhere. */
     EARLY_US = 1000,
+    ASLEEP_US_MAX = 200000, /* the way may have got shorter than it is thought to be */
     /* What an urgent frame waits for at most: as long as this at the link's rate. Shorter would idle the link
      * where the loop shares a core with the arithmetic and comes late. */
     UNSENT_US = 8000,
@@ -107,7 +108,8 @@ static void note_beginning(lh_h2_link *link, const lh_tcp_state *state) {
     if (!link->is_busy) {
         lh_link_meter_read(&link->meter, link->sampled_us, &estimate);
         link->begun_bytes = state->acked_bytes;
-        link->begun_us = link->sampled_us + estimate.round_trip_us - EARLY_US;
+        int64_t asleep_us = estimate.round_trip_us - EARLY_US;
+        link->begun_us = link->sampled_us + (asleep_us < ASLEEP_US_MAX ? asleep_us : ASLEEP_US_MAX);
     } else if (state->acked_bytes == link->begun_bytes && link->begun_us < link->sampled_us) {
         link->begun_us = link->sampled_us;
     }
