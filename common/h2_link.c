@@ -12,8 +12,6 @@ enum {
     FRESH_US = 1000000, /* an estimate of this age needs no such care */
     SLOW_START_MS = 2,
     SETTLED_MS = 10,
-    /* In slow start, with a window that is not used up: less than what the meter takes for a pause. */
-    AMPLE_MS = 5,
     /* Awake so long before the first acknowledgement may come: the interval that ends with it counts nowhere. */
     EARLY_US = 1000,
     ASLEEP_US_MAX = 200000, /* the way may have got shorter than it is thought to be */
@@ -123,10 +121,7 @@ static uint64_t interval_ms(const lh_h2_link *link, const lh_tcp_state *state) {
     bool is_fresh = !estimate.bytes_per_us_is_bound && estimate.age_us < FRESH_US;
     if (!is_fresh && link->sampled_us - link->begun_us < BEGINNING_US)
         return BEGINNING_MS;
-    if (state->window_bytes >= state->threshold_bytes)
-        return SETTLED_MS;
-    return (state->in_flight_bytes + state->unsent_bytes) * 2 < state->window_bytes ? AMPLE_MS
-                                                                                    : SLOW_START_MS;
+    return state->window_bytes < state->threshold_bytes ? SLOW_START_MS : SETTLED_MS;
 }
 
 static void sample(lh_h2_link *link) {
