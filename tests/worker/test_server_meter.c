@@ -270,6 +270,62 @@ static void test_a_machine_that_swings_does_not_bend_the_points(void **state) {
     }
 }
 
+/* Prompts of 512, in one chunk or in some, after each of which tokens are drawn, some seconds apart. Returns the greatest factor by which
+ * a prompt's chunks were believed to take more, or less, than they do. */
+static double serve_and_compare(machine *m, lh_server_meter *meter, uint32_t prompts) {
+    static const uint32_t lengths[] = {512, 32, 16, 512, 16, 64};
+    double worst = 1;
+    for (uint32_t prompt = 0; prompt < prompts; prompt++) {
+        uint32_t length = lengths[prompt % 6];
+        double factor = point_us(m, meter, length) / base_of(m, length);
+        worst = fmax(worst, fmax(factor, 1 / factor));
+        for (uint32_t position = 0; position < 512; position += length) {
+            run(m, meter, length, position, 0, 0);
+        }
+        for (uint32_t token = 0; token < 12; token++) {
+            run(m, meter, 1, 512 + token, 1, 0);
+            m->now_us += 40000;
+        }
+        m->now_us += 5000000;
+    }
+    return worst;
+}
+
+/* Single rows were calibrated while something else had the core, chunks were not: the machine does not turn faster with each token
+ * and slower with each prompt. */
+static void test_points_of_two_moments_are_told_from_a_machine_that_changes(void **state) {
+    (void)state;
+    static const double factors[] = {3, 2, 0.4};
+    for (int i = 0; i < 3; i++) {
+        machine m = sound;
+        lh_compute_profile profile = calibrated(&m);
+        for (uint32_t point = 0; point < 5; point++) {
+            profile.points[point].us *= factors[i];
+        }
+        lh_server_meter meter;
+        lh_server_meter_init(&meter, &profile, m.now_us);
+        serve_and_compare(&m, &meter, 12);
+        double after = serve_and_compare(&m, &meter, 12);
+        assert_near(after, 1, 0.1);
+    }
+}
+
+/* One row was calibrated slower than sixteen are: what has been seen counts, and not what was believed of fewer rows. */
+static void test_points_that_were_seen_are_not_lifted_by_others(void **state) {
+    (void)state;
+    machine m = sound;
+    m.noise = 0;
+    lh_compute_profile profile = calibrated(&m);
+    profile.points[0].us = 3 * base_of(&m, 16);
+    lh_server_meter meter;
+    lh_server_meter_init(&meter, &profile, m.now_us);
+    for (int i = 0; i < 64; i++) {
+        run(&m, &meter, 16, 0, 0, 0);
+    }
+    assert_near(point_us(&m, &meter, 16), base_of(&m, 16), 0.1);
+    assert_true(point_us(&m, &meter, 1) <= point_us(&m, &meter, 16));
+}
+
 /* Sequences that grow long take longer for what is known of attention, and the machine is not blamed for it. */
 static void test_attention_is_not_taken_for_slowness(void **state) {
     (void)state;
@@ -398,6 +454,8 @@ int main(void) {
         cmocka_unit_test(test_outliers_move_nothing),
         cmocka_unit_test(test_each_kind_of_step_finds_its_own_time),
         cmocka_unit_test(test_a_machine_that_swings_does_not_bend_the_points),
+        cmocka_unit_test(test_points_of_two_moments_are_told_from_a_machine_that_changes),
+        cmocka_unit_test(test_points_that_were_seen_are_not_lifted_by_others),
         cmocka_unit_test(test_attention_is_not_taken_for_slowness),
         cmocka_unit_test(test_attention_is_learned),
         cmocka_unit_test(test_longer_steps_make_points),

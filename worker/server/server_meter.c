@@ -6,9 +6,9 @@
  *
  *   - the machine gets slower or faster, from second to second: all times by the same factor. So decode steps also correct what is
  *     believed of prefill steps of 512, before the next one comes;
- *   - what one kind of step takes beside another hardly changes, but a calibration knows it to a tenth. So each point learns from its
- *     own steps, much at first and ever less: points that are compared to choose a chunk's length are then known to two or three per
- *     cent also where the machine swings by ten, though each was seen at another moment.
+ *   - what one kind of step takes beside another hardly changes, but a calibration knows it to a fifth, since it saw each kind at another
+ *     moment. So each point learns from its own steps, much at first and ever less: points that are compared to choose a chunk's length
+ *     are then known to two or three per cent also where the machine swings by ten.
  *
  * With h the share of each estimate in the prediction, P their covariance and R the noise of a time, a step moves the estimates by
  * P h / (h' P h + R) of the difference, and P becomes P - P h h' P / (h' P h + R).
@@ -23,7 +23,7 @@
 /* Standard deviations of logarithms, so about parts of a time. At first, the machine's speed and each estimate beside the others; and
  * what attention takes, which a calibration has to guess where the machine is slow: */
 #define SPEED_START     0.2
-#define OWN_START       0.1
+#define OWN_START       0.2
 #define ATTENTION_START 0.5
 /* What is added to them in a second (as variances are: their squares), no more than in so many seconds, nor beyond so much: */
 #define SPEED_DRIFT   0.05
@@ -33,7 +33,8 @@
 /* Of a step's time, and more where it is short: */
 #define NOISE    0.08
 #define NOISE_US 100.0
-/* A difference of more than so many deviations: the machine has changed, and by how much it tells. */
+/* A difference of more than so many deviations: either the machine has changed, or what was believed of this kind of step was wrong all
+ * the time. Both are held to be as likely, and the covariance keeps that they exclude each other: the next step of another kind tells. */
 #define SURPRISE 4.0
 /* Of the time outside of the arithmetic one sample moves so much: its kind is one. */
 #define OVERHEAD_GAIN 0.1
@@ -41,6 +42,8 @@
 #define FACTOR_MAX 4.0
 /* Samples that are older say nothing about whether a new one is an outlier. */
 #define RECENT_US 5000000
+/* What is known better counts no more than this. */
+#define VARIANCE_MIN 1e-6
 /* Rows beyond the last point by this factor make a point of their own. */
 #define STRETCH 2.0
 /* Of a step outside of the arithmetic, before one has been seen: two thread wake-ups and a few frames on an
@@ -54,8 +57,17 @@
 /* Thousands of rows that each look back on millions of positions. */
 #define ATTENDED_MAX 1e12
 
-/* The estimates in one row: the points, and behind them these. */
-enum { ATTENTION = LH_COMPUTE_POINTS_MAX, DRAW, DRAW_MORE, SHARD, ESTIMATES = LH_METER_ESTIMATES };
+/* The estimates in one row: the points, and behind them these. In the covariance the machine's speed follows, which is no estimate by
+ * itself: a step tells it and the estimates, each beside it, from one another. */
+enum {
+    ATTENTION = LH_COMPUTE_POINTS_MAX,
+    DRAW,
+    DRAW_MORE,
+    SHARD,
+    ESTIMATES,
+    SPEED = ESTIMATES,
+    STATES = LH_METER_STATES
+};
 
 static double bounded(double value, double least, double most) {
     return value < least ? least : value > most ? most : value;
@@ -147,7 +159,7 @@ static double kinship(const lh_server_meter *meter, uint32_t i, uint32_t j) {
     return i < j ? (double)meter->rows[i] / meter->rows[j] : (double)meter->rows[j] / meter->rows[i];
 }
 
-/* Variances of the speed and of each estimate beside the others, on top of what there is, where that is at most so much. */
+/* Variances of the speed and of each estimate beside it, on top of what there is, where that is at most so much. */
 static void doubt(lh_server_meter *meter, double speed, double own, double most) {
     bool grows[ESTIMATES];
     for (uint32_t i = 0; i < ESTIMATES; i++) {
@@ -155,9 +167,10 @@ static void doubt(lh_server_meter *meter, double speed, double own, double most)
     }
     for (uint32_t i = 0; i < ESTIMATES; i++) {
         for (uint32_t j = 0; grows[i] && j < ESTIMATES; j++) {
-            meter->covariance[i][j] += grows[j] ? speed + own * kinship(meter, i, j) : 0;
+            meter->covariance[i][j] += grows[j] ? own * kinship(meter, i, j) : 0;
         }
     }
+    meter->covariance[SPEED][SPEED] += meter->covariance[SPEED][SPEED] <= most ? speed : 0;
 }
 
 static void doubt_by_time(lh_server_meter *meter, int64_t elapsed_us) {
@@ -166,22 +179,36 @@ static void doubt_by_time(lh_server_meter *meter, int64_t elapsed_us) {
           DEVIATION_MAX * DEVIATION_MAX);
 }
 
+/* Of what a step of these shares consists of beside the rest, and with it of what is akin to that. */
+static void doubt_parts(lh_server_meter *meter, const double shares[STATES], double variance) {
+    double along[ESTIMATES] = {0};
+    for (uint32_t i = 0; i < ESTIMATES; i++) {
+        for (uint32_t j = 0; is_there(meter, i) && j < ESTIMATES; j++) {
+            along[i] += shares[j] > 0 ? kinship(meter, i, j) * shares[j] : 0;
+        }
+    }
+    for (uint32_t i = 0; i < ESTIMATES; i++) {
+        for (uint32_t j = 0; j < ESTIMATES; j++) {
+            meter->covariance[i][j] += variance * along[i] * along[j];
+        }
+    }
+}
+
 /* The last point has only now been put there: as unsure as the one before it, the first as attention, and a little more. */
 static void doubt_last_point(lh_server_meter *meter) {
     uint32_t last = meter->point_count - 1, like = last > 0 ? last - 1 : ATTENTION;
-    for (uint32_t i = 0; i < ESTIMATES; i++) {
+    for (uint32_t i = 0; i < STATES; i++) {
         meter->covariance[last][i] = meter->covariance[i][last] = meter->covariance[like][i];
     }
     meter->covariance[last][last] = meter->covariance[like][like] + OWN_START * OWN_START;
 }
 
-/* P h, for the shares that a prediction has of each estimate; returns h' P h. */
-static double doubt_of(const lh_server_meter *meter, const double shares[ESTIMATES],
-                       double along[ESTIMATES]) {
+/* P h, for the shares that a prediction has of each estimate, and all of the speed; returns h' P h. */
+static double doubt_of(const lh_server_meter *meter, const double shares[STATES], double along[STATES]) {
     double variance = 0;
-    for (uint32_t i = 0; i < ESTIMATES; i++) {
+    for (uint32_t i = 0; i < STATES; i++) {
         along[i] = 0;
-        for (uint32_t j = 0; j < ESTIMATES; j++) {
+        for (uint32_t j = 0; j < STATES; j++) {
             along[i] += meter->covariance[i][j] * shares[j];
         }
         variance += shares[i] * along[i];
@@ -225,16 +252,19 @@ static void scale_by(lh_server_meter *meter, const double factors[ESTIMATES]) {
 }
 
 /* The estimates move towards what a step of these shares was off by; noise: the variance of such a step's time. */
-static void correct(lh_server_meter *meter, const double shares[ESTIMATES], double residual, double noise) {
-    double along[ESTIMATES], factors[ESTIMATES];
+static void correct(lh_server_meter *meter, const double shares[STATES], double residual, double noise) {
+    double along[STATES], factors[ESTIMATES];
     double variance = noise + doubt_of(meter, shares, along);
     if (residual * residual > SURPRISE * SURPRISE * variance) {
-        doubt(meter, residual * residual, 0, INFINITY);
+        doubt(meter, residual * residual / 2, 0, INFINITY);
+        doubt_parts(meter, shares, residual * residual / 2);
         variance = noise + doubt_of(meter, shares, along);
     }
     for (uint32_t i = 0; i < ESTIMATES; i++) {
-        factors[i] = exp(residual * along[i] / variance);
-        for (uint32_t j = 0; j < ESTIMATES; j++) {
+        factors[i] = exp(residual * (along[SPEED] + along[i]) / variance);
+    }
+    for (uint32_t i = 0; i < STATES; i++) {
+        for (uint32_t j = 0; j < STATES; j++) {
             meter->covariance[i][j] -= along[i] * along[j] / variance;
         }
     }
@@ -255,7 +285,7 @@ static void add_point_of(lh_server_meter *meter, const lh_step_cost *cost) {
 }
 
 void lh_server_meter_note_step(lh_server_meter *meter, const lh_step_cost *cost, int64_t now_us) {
-    double parts[ESTIMATES], busy_us = (double)cost->busy_us;
+    double parts[STATES], busy_us = (double)cost->busy_us;
     if (cost->rows == 0 || cost->busy_us <= 0 || busy_us > TIME_US_MAX || !(cost->attended >= 0) ||
         cost->attended > ATTENDED_MAX) {
         return;
@@ -274,6 +304,7 @@ void lh_server_meter_note_step(lh_server_meter *meter, const lh_step_cost *cost,
     for (uint32_t i = 0; i < ESTIMATES; i++) {
         parts[i] /= sum;
     }
+    parts[SPEED] = 1;
     correct(meter, parts, bounded(residual, -log(FACTOR_MAX), log(FACTOR_MAX)), noise * noise);
 }
 
@@ -306,10 +337,40 @@ void lh_server_meter_init(lh_server_meter *meter, const lh_compute_profile *cali
     meter->covariance[ATTENTION][ATTENTION] += ATTENTION_START * ATTENTION_START;
 }
 
+/* Points that are believed to take the same, since they cannot take less than those of fewer rows. */
+typedef struct level {
+    double us, weight;
+    uint32_t point_count;
+} level;
+
+static double weight_of(const lh_server_meter *meter, uint32_t point) {
+    double variance = meter->covariance[SPEED][SPEED] + 2 * meter->covariance[SPEED][point] +
+                      meter->covariance[point][point];
+    return 1 / (variance > VARIANCE_MIN ? variance : VARIANCE_MIN);
+}
+
+/* The ascending times that are nearest to the estimates, those that are known well counting for more: pool adjacent violators (Ayer et
+ * al., "An Empirical Distribution Function for Sampling with Incomplete Information", 1955). Each makes a level that swallows the ones
+ * before it that are above. */
+static uint32_t ascend(const lh_server_meter *meter, level levels[LH_COMPUTE_POINTS_MAX]) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < meter->point_count; i++) {
+        level top = {meter->points[i].us, weight_of(meter, i), 1};
+        for (; count > 0 && levels[count - 1].us > top.us; count--) {
+            level below = levels[count - 1];
+            double weight = below.weight + top.weight;
+            top = (level){(below.us * below.weight + top.us * top.weight) / weight, weight,
+                          below.point_count + top.point_count};
+        }
+        levels[count++] = top;
+    }
+    return count;
+}
+
 void lh_server_meter_read(const lh_server_meter *meter, int64_t now_us, lh_compute_profile *profile) {
-    double least = 0;
-    *profile = (lh_compute_profile){.point_count = meter->point_count,
-                                    .us_per_row_position = meter->us_per_row_position,
+    level levels[LH_COMPUTE_POINTS_MAX];
+    uint32_t level_count = ascend(meter, levels);
+    *profile = (lh_compute_profile){.us_per_row_position = meter->us_per_row_position,
                                     .take_share = meter->take_share,
                                     .give_share = meter->give_share,
                                     .draw_us = meter->draw_us,
@@ -317,8 +378,11 @@ void lh_server_meter_read(const lh_server_meter *meter, int64_t now_us, lh_compu
                                     .shard_us = meter->shard_us,
                                     .step_us = meter->overhead.us,
                                     .age_us = now_us - meter->sampled_at_us};
-    for (uint32_t i = 0; i < meter->point_count; i++) {
-        least = meter->points[i].us > least ? meter->points[i].us : least;
-        profile->points[i] = (lh_compute_point){meter->rows[i], least};
+    for (uint32_t i = 0; i < level_count; i++) {
+        for (uint32_t j = 0; j < levels[i].point_count; j++) {
+            profile->points[profile->point_count] =
+                (lh_compute_point){meter->rows[profile->point_count], levels[i].us};
+            profile->point_count++;
+        }
     }
 }

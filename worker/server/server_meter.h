@@ -22,16 +22,16 @@ typedef struct lh_meter_track {
     int64_t recent_at_us;
 } lh_meter_track;
 
-/* The points, and attention, the first draw, each further one, a shard. */
-#define LH_METER_ESTIMATES (LH_COMPUTE_POINTS_MAX + 4u)
+/* The points; attention, the first draw, each further one, a shard; the machine's speed. */
+#define LH_METER_STATES (LH_COMPUTE_POINTS_MAX + 5u)
 
 typedef struct lh_server_meter {
     uint32_t point_count;
     uint32_t rows[LH_COMPUTE_POINTS_MAX]; /* ascending */
     lh_meter_track points[LH_COMPUTE_POINTS_MAX];
     lh_meter_track overhead;
-    /* of the estimates' natural logarithms: how unsure each is, and which would be wrong together */
-    double covariance[LH_METER_ESTIMATES][LH_METER_ESTIMATES];
+    /* of the natural logarithms: how unsure each is, and which would be wrong together */
+    double covariance[LH_METER_STATES][LH_METER_STATES];
     double us_per_row_position, draw_us, draw_more_us, shard_us;
     double take_share, give_share;
     int64_t sampled_at_us;
