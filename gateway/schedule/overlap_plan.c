@@ -12,7 +12,7 @@
 #define DEFAULT_CHUNK_ROWS 64u
 
 /* Another shape is taken at once when it saves so much, or when it saved a little so many times in a row. */
-#define CLEAR_SAVING 0.03
+#define CLEAR_SAVING 0.05
 #define SMALL_SAVING 0.005
 #define SMALL_IN_ROW 8u
 

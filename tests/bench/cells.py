@@ -2,12 +2,16 @@
 
 import dataclasses
 import math
+import random
 import statistics
 import time
 
 import bound as bench_bound
 
 DECODE_TOKENS = 12
+# How often the rounds are drawn anew for an interval, and from how many of them.
+DRAWS = 300
+ROUNDS_MIN = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +28,8 @@ class Where:
 @dataclasses.dataclass
 class Cell:
     where: Where
-    bound: object  # the median of the rounds' bounds, each made of the stages' times alone in that round
-    first_s: dict  # by what was asked for ("off", "auto", "rows=64,columns=4"): samples
+    bounds: list  # of the rounds, each made of the stages' times alone in that round
+    first_s: dict  # by what was asked for ("off", "auto", "rows=64,columns=4"): a sample for each round
     token_s: dict
     sweep_s: dict  # one sample each
     distances: list  # auto's samples beside the bound that the stages' and links' times in the same request make (gateway/API.md)
@@ -40,6 +44,10 @@ class Cell:
 
     def token(self, name):
         return median(self.token_s.get(name, []))
+
+    @property
+    def bound(self):
+        return bench_bound.median_bound(self.bounds)
 
     @property
     def room(self):
@@ -63,6 +71,25 @@ class Cell:
     @property
     def distance(self):
         return median(self.distances)
+
+    @property
+    def auto_over_manual(self):
+        return self.first("auto") / self.best_manual
+
+    def interval(self, figure):
+        """What figure(cell) might as well have been: from the 5th to the 95th of a hundred, over rounds drawn anew from those that there were (the
+        bootstrap: B. Efron, "Bootstrap Methods: Another Look at the Jackknife", 1979). NaN where there are too few."""
+        count = len(self.bounds)
+        if count < ROUNDS_MIN:
+            return math.nan, math.nan
+        dice = random.Random(1)
+        values = sorted(figure(self._of_rounds(dice.choices(range(count), k=count))) for _ in range(DRAWS))
+        return values[DRAWS * 5 // 100], values[DRAWS * 95 // 100]
+
+    def _of_rounds(self, rounds):
+        """As if it had been those."""
+        first_s = {name: [samples[i] for i in rounds] for name, samples in self.first_s.items()}
+        return dataclasses.replace(self, bounds=[self.bounds[i] for i in rounds], first_s=first_s)
 
     @property
     def best_manual(self):
@@ -101,20 +128,18 @@ def measure(fleet, where, samples, seconds, thorough, followed, measure_bound):
     begin = time.monotonic()
     fleet.ask(fleet.prompt(where.rows), overlap="auto")
     seen, best = sweep(fleet, where.rows, thorough, begin + seconds / 2)
-    cell = Cell(where, None, {}, {}, seen, [], best, {}, followed, fleet.slowdowns)
+    cell = Cell(where, [], {}, {}, seen, [], best, {}, followed, fleet.slowdowns)
     names = list(dict.fromkeys(["off", "auto", *best.values()]))
-    bounds = []
     for number in range(samples):
         if number and time.monotonic() - begin > seconds:
             break
-        bounds.append(measure_bound())
+        cell.bounds.append(measure_bound())
         for name in fleet.random.sample(names, len(names)):  # none always after the same other one
             answer = fleet.ask(fleet.prompt(where.rows), DECODE_TOKENS if name in ("off", "auto") else 1, overlap=name)
             cell.first_s.setdefault(name, []).append(answer.first_s)
             cell.token_s.setdefault(name, []).append(answer.token_s)
             if name == "auto":
                 cell.distances.append((answer.timing.get("timing") or {}).get("distance") or math.nan)
-    cell.bound = bench_bound.median_bound(bounds)
     cell.plan = fleet.plan(where.rows)
     return cell
 
@@ -122,17 +147,24 @@ def measure(fleet, where, samples, seconds, thorough, followed, measure_bound):
 # ---- The table
 
 HEAD = (
-    "stages  Mbit/s  rtt  prompt |    off    rows columns    auto  manual   bound    pipe | off/bound     E  pipe's E  distance  auto/manual |"
+    "stages  Mbit/s  rtt  prompt |    off    rows columns    auto  manual   bound    pipe | off/bound     E (90 % interval)  pipe's E  distance  auto/manual (90 %) | rounds |"
     "  token off    auto   bound | the bound is | best by hand, auto"
 )
 
 
+def words_of(cell, figure):
+    """A figure and its interval."""
+    low, high = cell.interval(figure)
+    return f"{figure(cell):.2f}" + ("" if math.isnan(low) else f" ({low:.2f} to {high:.2f})")
+
+
 def row(cell):
     w, b = cell.where, cell.bound
+    efficiency, ratio = words_of(cell, lambda c: c.efficiency), words_of(cell, lambda c: c.auto_over_manual)
     return (
         f"{w.stages:6} {w.rate:7g} {w.round_trip:4g} {w.rows:7} |"
         f"{cell.first('off'):7.3f} {cell.first('rows'):7.3f} {cell.first('columns'):7.3f} {cell.first('auto'):7.3f} {cell.best_manual:7.3f} {b.first_s:7.3f} {b.pipe_s:7.3f} |"
-        f"{cell.room:10.2f} {cell.efficiency:5.2f} {cell.pipe_efficiency:9.2f} {cell.distance:9.3f} {cell.first('auto') / cell.best_manual:12.3f} |"
+        f"{cell.room:10.2f} {efficiency:>19} {cell.pipe_efficiency:9.2f} {cell.distance:9.3f} {ratio:>19} | {len(cell.bounds):6} |"
         f"{cell.token('off') * 1000:8.1f}ms {cell.token('auto') * 1000:5.1f}ms {b.token_s * 1000:5.1f}ms | {b.cause:12} | {cell.best.get('any', '')}, {cell.plan.get('plan', '')}"
         + ("" if cell.estimates_followed else "  (the fleet's estimates had not followed)")
     )
@@ -142,8 +174,10 @@ def as_dict(cell):
     """Everything, for --json."""
     return {
         **dataclasses.asdict(cell),
-        "figures": {"off_over_bound": cell.room, "efficiency": cell.efficiency, "pipe_efficiency": cell.pipe_efficiency, "distance": cell.distance, "auto_over_manual": cell.first("auto") / cell.best_manual,
-                    "token_auto_over_bound": cell.token("auto") / cell.bound.token_s},
+        "bound": dataclasses.asdict(cell.bound),
+        "figures": {"off_over_bound": cell.room, "efficiency": cell.efficiency, "efficiency_interval": cell.interval(lambda c: c.efficiency),
+                    "pipe_efficiency": cell.pipe_efficiency, "distance": cell.distance, "auto_over_manual": cell.auto_over_manual,
+                    "auto_over_manual_interval": cell.interval(lambda c: c.auto_over_manual), "token_auto_over_bound": cell.token("auto") / cell.bound.token_s},
     }
 
 
@@ -166,11 +200,11 @@ def claims(cells):
         w = cell.where
         if cell.room > 1.2:
             wanted = 0.9 if w.rows >= 512 else 0.8
-            words = f"{w}: E {cell.efficiency:.2f}, the best pipe's {cell.pipe_efficiency:.2f}, distance {cell.distance:.3f}"
+            words = f"{w}: E {words_of(cell, lambda c: c.efficiency)}, the best pipe's {cell.pipe_efficiency:.2f}, distance {cell.distance:.3f}"
             yield f"E at least {wanted} for prompts of {'512 and more' if w.rows >= 512 else '128'}", cell.efficiency >= wanted, words
         if not math.isnan(cell.best_manual):
-            ratio = cell.first("auto") / cell.best_manual
-            yield "auto within 5 % of the best by hand", ratio <= 1.05, f"{w}: {ratio:.3f} of {cell.best.get('any')}"
+            words = f"{w}: {words_of(cell, lambda c: c.auto_over_manual)} of {cell.best.get('any')}"
+            yield "auto within 5 % of the best by hand", cell.auto_over_manual <= 1.05, words
         ratio = cell.first("auto") / cell.first("off")
         yield "auto never slower than off by more than 2 %", ratio <= 1.02, f"{w}: {ratio:.3f}"
         if not math.isnan(cell.token("auto")):
