@@ -55,22 +55,27 @@ class Bound:
     first_s: float  # to the first token
     token_s: float  # each one after it, of one sequence
     off_s: float  # to the first token where nothing overlaps: the sum
-    pipe_s: float  # to the first token through the best pipe of even chunks that such stages and links make
+    pipes_s: dict  # to the first token through a pipe of even chunks that such stages and links make, by the chunks' length
     stage_s: float  # the slowest stage's time for the prompt
     wire_s: float  # a hop's
     cause: str  # what the bound is made of: the stage or the hop that is busy longest
 
+    @property
+    def pipe_s(self):
+        """Of the best of them. (Of medians: the best of single samples is more often than not one that came out too short.)"""
+        return min(self.pipes_s.values())
 
-def best_pipe(stages, rows, wire_s, delays_s):
+
+def pipes(stages, rows, wire_s, delays_s):
     """Every stage and every hop works on one chunk at a time. So the one that is busiest works all the time but while the first chunk comes to it and
     the last one goes on from it: what the bound leaves out. And small chunks cost more than large ones."""
 
     def pipe_s(chunk):
         count = -(-rows // chunk)
         each_s = [s.chunks_s[rows][chunk] / count for s in stages] + [wire_s / count] * (len(stages) - 1)
-        return sum(each_s) + (count - 1) * max(each_s)
+        return delays_s + sum(each_s) + (count - 1) * max(each_s)
 
-    return delays_s + min(pipe_s(chunk) for chunk in stages[0].chunks_s[rows])
+    return {chunk: pipe_s(chunk) for chunk in stages[0].chunks_s[rows]}
 
 
 def chain_bound(stages, rows, rate_mbit, round_trip_ms, wire):
@@ -87,7 +92,7 @@ def chain_bound(stages, rows, rate_mbit, round_trip_ms, wire):
         first_s=max(slowest, wire_s) + delays_s,
         token_s=sum(s.row_s[rows] for s in stages) + delays_s + hops * wire_row_s,
         off_s=sum(stage_s) + hops * wire_s + delays_s,
-        pipe_s=best_pipe(stages, rows, wire_s, delays_s),
+        pipes_s=pipes(stages, rows, wire_s, delays_s),
         stage_s=slowest,
         wire_s=wire_s,
         cause=cause,
@@ -96,5 +101,10 @@ def chain_bound(stages, rows, rate_mbit, round_trip_ms, wire):
 
 def median_bound(bounds):
     """Of bounds that were measured in several rounds: the median of each time, and the cause that was most often one."""
-    return Bound(*(statistics.mode(values) if isinstance(values[0], str) else statistics.median(values)
-                   for values in zip(*(dataclasses.astuple(b) for b in bounds))))
+
+    def middle(values):
+        if isinstance(values[0], dict):
+            return {key: statistics.median(v[key] for v in values) for key in values[0]}
+        return statistics.mode(values) if isinstance(values[0], str) else statistics.median(values)
+
+    return Bound(**{field.name: middle([getattr(b, field.name) for b in bounds]) for field in dataclasses.fields(Bound)})
