@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "gateway/schedule/overlap_search.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,10 @@
 /* While nothing is measured. */
 #define DEFAULT_CHUNK_ROWS 64u
 
-/* Another shape is taken at once when it saves so much, or when it saved a little so many times in a row. */
-#define CLEAR_SAVING 0.05
-#define SMALL_SAVING 0.005
-#define SMALL_IN_ROW 8u
+/* Another shape is taken when what it would have saved adds up to so much: at once, or over some prompts (the cumulative sum of E. S. Page,
+ * "Continuous Inspection Schemes", 1954). What the least of many predictions that err saves is no saving. */
+#define SAVED_ENOUGH    0.04
+#define SAVED_BY_ERRING 0.01
 
 /* Inputs that changed by this factor make plans in progress stale: well over what noise does, and little enough
  * that what is left of a prompt gains from a new plan. */
@@ -26,7 +27,7 @@
 typedef struct choice {
     bool is_made;
     lh_overlap_shape shape;
-    uint32_t better_in_row; /* how often another one was a little better */
+    double missed; /* what others would have saved, as parts of a prompt's time */
 } choice;
 
 struct lh_overlap_planner {
@@ -137,9 +138,9 @@ static lh_overlap_search *start_search(const lh_overlap_planner *planner, uint32
 /* The kept shape, or the best one where that is enough better. The search has run. */
 static lh_overlap_shape settle(lh_overlap_search *search, choice *kept) {
     double before = kept->is_made ? lh_overlap_search_score(search, &kept->shape) : -1;
-    bool is_clear = before < 0 || search->best_score < before * (1 - CLEAR_SAVING);
-    kept->better_in_row = search->best_score < before * (1 - SMALL_SAVING) ? kept->better_in_row + 1 : 0;
-    if (is_clear || kept->better_in_row >= SMALL_IN_ROW)
+    if (before >= 0)
+        kept->missed = fmax(0, kept->missed + 1 - search->best_score / before - SAVED_BY_ERRING);
+    if (before < 0 || kept->missed >= SAVED_ENOUGH)
         *kept = (choice){.is_made = true, .shape = search->best};
     return kept->shape;
 }

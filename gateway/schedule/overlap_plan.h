@@ -9,7 +9,7 @@
  * keep: twice as many must save SAVING_PER_DOUBLING (overlap_search.c), since each has costs that no model knows.
  *
  * It does not flap: prompts of about the same length keep the shape that they have, with what has been measured
- * since, until another one is predicted to be clearly better, or a little better many times in a row.
+ * since, until what another one is predicted to save adds up: at once where it is much, else over some prompts.
  *
  * The depth is the least number of chunks under way with which the prediction is as good as with all of them; but never
  * less than keeps the busiest part busy when more prompts follow, which is the ring's latency over its time for a chunk

@@ -275,6 +275,40 @@ static void noise_does_not_change_the_cut(void **state) {
     }
 }
 
+/* Prompts until the cut is another one, at most `most`, when chunks have become dearer. */
+static uint32_t prompts_until_another_cut(double chunk_us, uint32_t most, double *saving) {
+    lh_cost_chain chain = chain_of(2, 300e3, 30e3, 300, 10e3),
+                  dearer = chain_of(2, 300e3, 30e3, chunk_us, 10e3);
+    lh_overlap_planner *planner = planner_of(&chain);
+    lh_overlap_plan first, now, best = plan_once(&dearer, 512);
+    lh_overlap_planner_plan(planner, &by_itself, 0, 512, false, &first);
+    lh_overlap_planner_update(planner, &dearer);
+    uint32_t prompts = 0;
+    do {
+        lh_overlap_planner_plan(planner, &by_itself, 0, 512, false, &now);
+        if (prompts == 0 && is_same_cut(&first, &now))
+            *saving = 1 - best.predicted_us / now.predicted_us;
+    } while (++prompts < most && is_same_cut(&first, &now));
+    lh_overlap_planner_destroy(planner);
+    return prompts;
+}
+
+/* What is a little better is taken after some prompts, the sooner the better it is. */
+static void what_is_missed_adds_up(void **state) {
+    (void)state;
+    uint32_t taken_later = 0;
+    for (double chunk_us = 300; chunk_us < 5000; chunk_us *= 1.1) {
+        double saving = 0; /* where the cut has changed at once */
+        uint32_t prompts = prompts_until_another_cut(chunk_us, 40, &saving);
+        if (saving < 0.004)
+            assert_true(prompts == 1 || prompts == 40);
+        if (saving > 0.025)
+            assert_in_range(prompts, 2, 6);
+        taken_later += prompts > 1 && prompts < 40;
+    }
+    assert_true(taken_later > 0);
+}
+
 static void a_rate_that_drops_changes_the_cut_once(void **state) {
     (void)state;
     /* chunks are dear: few of them, until the wire is what counts */
@@ -425,6 +459,7 @@ int main(void) {
         cmocka_unit_test(a_plan_is_never_predicted_to_be_slower_than_off),
         cmocka_unit_test(the_depth_is_what_the_ring_holds),
         cmocka_unit_test(noise_does_not_change_the_cut),
+        cmocka_unit_test(what_is_missed_adds_up),
         cmocka_unit_test(a_rate_that_drops_changes_the_cut_once),
         cmocka_unit_test(without_measurements_the_default_serves),
         cmocka_unit_test(a_spec_is_followed),
