@@ -10,7 +10,7 @@
  *     moment. So each point learns from its own steps, much at first and ever less: points that are compared to choose a chunk's length
  *     are then known to two or three per cent also where the machine swings by ten.
  *
- * With h the share of each estimate in the prediction, P their covariance and R the noise of a time, a step moves the estimates by
+ * With h the share of each estimate in the prediction, and 1 of the speed, P the covariance and R the noise of a time, a step moves them by
  * P h / (h' P h + R) of the difference, and P becomes P - P h h' P / (h' P h + R).
  *
  * A sample is believed not beyond a factor, and only where the last three of its kind agree that there is a change: their median counts.
