@@ -256,7 +256,7 @@ static void correct(lh_server_meter *meter, const double shares[STATES], double 
     double along[STATES], factors[ESTIMATES];
     double variance = noise + doubt_of(meter, shares, along);
     if (residual * residual > SURPRISE * SURPRISE * variance) {
-        doubt(meter, residual * residual / 2, 0, INFINITY);
+        meter->covariance[SPEED][SPEED] += residual * residual / 2;
         doubt_parts(meter, shares, residual * residual / 2);
         variance = noise + doubt_of(meter, shares, along);
     }
