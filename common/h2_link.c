@@ -58,12 +58,16 @@ static bool is_other(uint32_t value, uint32_t before) {
     return value > before * PACE_CHANGE || value < before / PACE_CHANGE;
 }
 
+static bool is_settled(const lh_link_estimate *estimate) {
+    return !estimate->bytes_per_us_is_bound && !estimate->bytes_per_us_is_doubtful;
+}
+
 /* As the rate has it; but never more than the window, for while that is small it is what the kernel sends in a whole
  * round trip. */
 static void suit_pace(lh_h2_link *link, uint64_t window_bytes) {
     lh_link_estimate estimate;
     lh_h2_link_read(link, &estimate);
-    bool is_known = !estimate.bytes_per_us_is_bound;
+    bool is_known = is_settled(&estimate);
     double unsent = is_known ? estimate.bytes_per_us * UNSENT_US : UNSENT_BYTES_DEFAULT;
     double frame = is_known ? estimate.bytes_per_us * FRAME_US : LH_H2_FRAME_BYTES_MAX;
     unsent = unsent < (double)window_bytes ? unsent : (double)window_bytes;
@@ -95,8 +99,10 @@ void lh_h2_link_attach(lh_h2_link *link, lh_h2_transport *transport) {
 
 /* ---- Samples ------------------------------------------------------------------------------------ */
 
+/* What has begun is watched until little is left of it. */
 static bool is_bulk(const lh_h2_link *link, const lh_tcp_state *state) {
-    return state->in_flight_bytes + state->unsent_bytes >= LH_LINK_BULK_BYTES ||
+    uint64_t bytes = state->in_flight_bytes + state->unsent_bytes;
+    return bytes >= (link->is_busy ? LH_LINK_TAIL_BYTES : LH_LINK_BULK_BYTES) ||
            (!lh_h2_transport_is_dry(link->transport) && state->in_flight_bytes > 0);
 }
 
@@ -113,15 +119,22 @@ static void note_beginning(lh_h2_link *link, const lh_tcp_state *state) {
     }
 }
 
+/* Half of what is on its way, by the estimate. */
+static uint64_t half_ms(const lh_tcp_state *state, double bytes_per_us) {
+    double us = (double)(state->in_flight_bytes + state->unsent_bytes) / bytes_per_us / 2;
+    return clamp(us / 1000, SLOW_START_MS,
+                 state->window_bytes < state->threshold_bytes ? SLOW_START_MS : SETTLED_MS);
+}
+
 static uint64_t interval_ms(const lh_h2_link *link, const lh_tcp_state *state) {
     lh_link_estimate estimate;
     lh_link_meter_read(&link->meter, link->sampled_us, &estimate);
     if (link->begun_us - link->sampled_us > SLOW_START_MS * 1000)
         return (uint64_t)(link->begun_us - link->sampled_us) / 1000;
-    bool is_fresh = !estimate.bytes_per_us_is_bound && estimate.age_us < FRESH_US;
+    bool is_fresh = is_settled(&estimate) && estimate.age_us < FRESH_US;
     if (!is_fresh && link->sampled_us - link->begun_us < BEGINNING_US)
         return BEGINNING_MS;
-    return state->window_bytes < state->threshold_bytes ? SLOW_START_MS : SETTLED_MS;
+    return half_ms(state, estimate.bytes_per_us);
 }
 
 static void sample(lh_h2_link *link) {

@@ -179,10 +179,14 @@ void lh_h2_prober_expect(lh_h2_prober *prober, bool is_expecting) {
     lh_link_warmth_expect(&prober->warmth, is_expecting);
     if (is_expecting) {
         consider_in(prober, 0);
-    } else if (prober->stream && !prober->is_ended) {
+        return;
+    }
+    if (prober->stream && !prober->is_ended) {
         prober->is_ended = true;
         lh_h2_stream_end(prober->stream);
     }
+    if (lh_link_warmth_used(&prober->warmth, lh_clock_us()))
+        consider_in(prober, BUSY_RETRY_MS);
 }
 
 uint64_t lh_h2_prober_bytes_sent(const lh_h2_prober *prober) {

@@ -6,7 +6,6 @@
 
 enum {
     SLOT_BYTES_MIN = 16 << 10,
-    TAIL_BYTES = 4 << 10,       /* two segments and a few frames: a receiver delays their acknowledgement */
     SLOT_US_MAX = 50000,        /* a slow link fills a slot with less */
     SLOT_AGE_US_MAX = 30000000, /* older than the newest one by so much: of another time */
     GAP_US_MIN = 8000,          /* in slow start: no acknowledgement for so long, the sender stood still */
@@ -16,6 +15,9 @@ enum {
     LONGER_SLACK_US = 2000,
     START_SEGMENTS = 10 /* the initial window (RFC 6928) */
 };
+/* Of a link that has changed; what swings by less is its variance. */
+static const double CHANGE = 2;
+static const double CHANGE_BYTES_MIN = 8 << 10; /* acknowledgements come for two segments each */
 
 typedef struct lh_link_slot slot;
 typedef struct lh_link_mark mark;
@@ -51,7 +53,7 @@ static uint64_t cross_marks(lh_link_meter *meter, uint64_t from, uint64_t to) {
     uint32_t gone = 0;
     for (uint32_t i = 0; i < meter->mark_count; i++) {
         const mark *m = &meter->marks[i];
-        if (m->first <= to + TAIL_BYTES && m->last > from)
+        if (m->first <= to + LH_LINK_TAIL_BYTES && m->last > from)
             crossed = m->last < to ? m->last : to;
         gone += m->last <= to;
     }
@@ -62,20 +64,70 @@ static uint64_t cross_marks(lh_link_meter *meter, uint64_t from, uint64_t to) {
 
 /* ---- Slots -------------------------------------------------------------------------------------- */
 
+static double rate_of(const slot *s) {
+    return s->bytes / (double)s->us;
+}
+
+/* The slot that was closed so many before the newest one. */
+static const slot *slot_before(const lh_link_meter *meter, uint32_t age) {
+    return &meter->slots[(meter->slot_next + LH_LINK_SLOTS - 1 - age) % LH_LINK_SLOTS];
+}
+
+/* 1: more than twice as fast as three quarters of the slots of this age and older; -1: not half as fast; else 0. */
+static int compare(const lh_link_meter *meter, const slot *s, uint32_t age) {
+    uint32_t older = 0, slower = 0, faster = 0;
+    for (; age < meter->slot_count; age++, older++) {
+        slower += rate_of(slot_before(meter, age)) * CHANGE < rate_of(s);
+        faster += rate_of(slot_before(meter, age)) > rate_of(s) * CHANGE;
+    }
+    return older == 0 ? 0 : slower * 4 >= older * 3 ? 1 : faster * 4 >= older * 3 ? -1 : 0;
+}
+
+/* (At least two: acknowledgements that were held up come in one burst.) */
+static void forget_other_link(lh_link_meter *meter) {
+    const slot newest = *slot_before(meter, 0), second = *slot_before(meter, 1);
+    int change = compare(meter, &newest, 2);
+    if (change == 0 || compare(meter, &second, 2) != change)
+        return;
+    meter->slots[0] = second;
+    meter->slots[1] = newest;
+    meter->slot_next = meter->slot_count = 2;
+}
+
+static void close_slot(lh_link_meter *meter) {
+    meter->slots[meter->slot_next] = meter->open;
+    meter->slot_next = (meter->slot_next + 1) % LH_LINK_SLOTS;
+    meter->slot_count += meter->slot_count < LH_LINK_SLOTS;
+    meter->open = (slot){0};
+    forget_other_link(meter);
+}
+
+static bool says_something(const slot *open) {
+    return open->us >= LH_LINK_SLOT_US_MIN / 8;
+}
+
+/* What is much faster than what was before is not mixed with it: it may be the first of a faster link. */
+static void begin_faster_slot(lh_link_meter *meter, const slot *interval) {
+    slot *open = &meter->open;
+    if (open->us == 0 || interval->bytes < CHANGE_BYTES_MIN || compare(meter, interval, 0) <= 0 ||
+        rate_of(interval) < CHANGE * rate_of(open))
+        return;
+    if (says_something(open))
+        close_slot(meter);
+    *open = (slot){0};
+}
+
 static void commit_pending(lh_link_meter *meter) {
     slot *open = &meter->open;
     if (meter->pending.us == 0)
         return; /* the last interval did not count */
+    begin_faster_slot(meter, &meter->pending);
     open->bytes += meter->pending.bytes;
     open->us += meter->pending.us;
     open->at_us = meter->pending.at_us;
     meter->pending = (slot){0};
-    if (open->us < SLOT_US_MAX && (open->us < LH_LINK_SLOT_US_MIN || open->bytes < SLOT_BYTES_MIN))
-        return;
-    meter->slots[meter->slot_next] = *open;
-    meter->slot_next = (meter->slot_next + 1) % LH_LINK_SLOTS;
-    meter->slot_count += meter->slot_count < LH_LINK_SLOTS;
-    *open = (slot){0};
+    if (open->us >= SLOT_US_MAX || (open->us >= LH_LINK_SLOT_US_MIN && open->bytes >= SLOT_BYTES_MIN))
+        close_slot(meter);
 }
 
 /* The sender stood still for want of window. Longer than a round trip explains it is something else. */
@@ -161,7 +213,7 @@ static uint32_t gather(const lh_link_meter *meter, slot slots[LH_LINK_SLOTS + 1]
     int64_t newest_us = 0;
     for (uint32_t i = 0; i < meter->slot_count; i++)
         slots[count++] = meter->slots[i];
-    if (meter->open.us >= LH_LINK_SLOT_US_MIN / 8)
+    if (says_something(&meter->open))
         slots[count++] = meter->open;
     for (uint32_t i = 0; i < count; i++)
         newest_us = slots[i].at_us > newest_us ? slots[i].at_us : newest_us;
@@ -194,6 +246,9 @@ void lh_link_meter_read(const lh_link_meter *meter, int64_t now_us, lh_link_esti
     estimate->bytes_per_us = bytes / us;
     estimate->bytes_per_us_deviation = deviation / us;
     estimate->bytes_per_us_is_bound = false;
+    estimate->bytes_per_us_is_doubtful =
+        (says_something(&meter->open) ? compare(meter, &meter->open, 0)
+                                      : compare(meter, slot_before(meter, 0), 1)) > 0;
 }
 
 uint64_t lh_link_ready_bytes(const lh_tcp_state *state, bool window_decays) {

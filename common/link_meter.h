@@ -20,8 +20,10 @@
  *   acknowledged, all but a few segments, is left out: the receiver may keep the last acknowledgement back until the
  *   next piece comes, and between two samples a short piece is over.
  *
- * Intervals add up to slots of some milliseconds; the estimate is the mean over the last slots by time, so a
- * link that has become ten times slower shows within a fraction of a second of transfer.
+ * Intervals add up to slots of some milliseconds; the estimate is the mean over the last slots by time. When the newest
+ * two are both more than twice as fast as three quarters of those before them, or both not half as fast, the link has
+ * changed, and those are forgotten; after the first fast one the estimate is in doubt. (Mere means would not do: a fast
+ * slot is short and weighs little, and where losses hold a connection up now and then, neither kind is new.)
  * Where everything is always acknowledged at once (loopback) no interval forms; then the greatest lower bound
  * that the owner knows stands in.
  *
@@ -36,7 +38,8 @@ enum {
     LH_LINK_SLOTS = 16,
     LH_LINK_MARKS = 32,
     LH_LINK_SLOT_US_MIN = 8000,
-    LH_LINK_BULK_BYTES = 16 << 10 /* with less on the way there is nothing to learn of the rate */
+    LH_LINK_BULK_BYTES = 8 << 10, /* with less on the way there is nothing to learn of the rate */
+    LH_LINK_TAIL_BYTES = 4 << 10  /* two segments and a few frames: a receiver delays their acknowledgement */
 };
 
 typedef struct lh_link_estimate {
@@ -44,6 +47,7 @@ typedef struct lh_link_estimate {
     double bytes_per_us;           /* 0: unknown */
     double bytes_per_us_deviation; /* mean absolute deviation of the slots */
     bool bytes_per_us_is_bound;    /* at least so much: nothing has filled the link yet */
+    bool bytes_per_us_is_doubtful; /* the newest slot is much faster than most before it */
     int64_t age_us;                /* of the rate's newest sample */
 } lh_link_estimate;
 
@@ -75,7 +79,8 @@ void lh_link_meter_init(lh_link_meter *meter);
 void lh_link_meter_connected(lh_link_meter *meter);
 /* TCP has been given all there is; `position`: so many bytes since the connection began. */
 void lh_link_meter_ran_dry(lh_link_meter *meter, uint64_t position);
-/* Call often while LH_LINK_BULK_BYTES or more are on their way: every 2 ms in slow start, 10 ms beyond. */
+/* Call often once LH_LINK_BULK_BYTES are on their way, until LH_LINK_TAIL_BYTES are: every 2 ms in slow start, 10 ms
+ * beyond. */
 void lh_link_meter_sample(lh_link_meter *meter, int64_t now_us, const lh_tcp_state *state);
 /* `bytes` went through in `us`, perhaps at less than the link's rate. */
 void lh_link_meter_bound(lh_link_meter *meter, int64_t now_us, double bytes, int64_t us);

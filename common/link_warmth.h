@@ -9,7 +9,11 @@
  * (socket_tcp_state.h), within some tenths of a second, no sensible amount of probes could keep it; so it is opened
  * anew when the owner expects bulk: a step has been announced and its activations are being computed.
  *
- * The budget is a share of the link's rate, as the mean over a minute: a bucket of a minute's share, which may
+ * A transfer that is through in a millisecond or two tells nothing of the link's rate. Where that goes on for
+ * seconds, or the estimate is in doubt, the rate is checked with probes, doubling until one tells. A link that rests is
+ * left alone.
+ *
+ * The budget is a share of the link's time, as the mean over a minute: a bucket of a minute's share, which may
  * be spent at once. Thread: the owner's. */
 #pragma once
 
@@ -26,23 +30,29 @@ typedef struct lh_link_condition {
 } lh_link_condition;
 
 typedef struct lh_link_warmth {
-    double share; /* of the link's rate */
+    double share; /* of the link's time */
     uint64_t bytes_max;
-    double spent_bytes;
-    int64_t counted_us; /* spent_bytes as of then */
-    bool is_opening;
+    double spent_us;    /* of the link's time */
+    int64_t counted_us; /* spent_us as of then */
+    bool is_opening, is_checking;
     bool is_expecting;
+    bool is_used; /* bulk was written since the rate was last looked at */
+    int64_t used_us;
+    uint32_t check_count; /* probes of the check that is under way */
+    int64_t in_vain_us;   /* when a check has ended with the doubt left; 0: none */
     uint64_t next_bytes;
     uint64_t before_bytes; /* ready before the probe that is under way */
 } lh_link_warmth;
 
-/* share: 0 sends nothing, 0.01 a hundredth of the rate. bytes_max: of one probe; where nothing but small messages will
- * go a small one is enough, which tells the rate of most links. */
+/* share: 0 sends nothing, 0.01 a hundredth of the time. bytes_max: of one probe; where nothing but small messages will
+ * go a small one is enough, which tells the rate of most links, and later it is not checked. */
 void lh_link_warmth_init(lh_link_warmth *warmth, double share, uint64_t bytes_max);
 /* A new, cold connection. */
 void lh_link_warmth_connected(lh_link_warmth *warmth);
 /* Bulk is going to be written soon, or (false) that is no longer so. */
 void lh_link_warmth_expect(lh_link_warmth *warmth, bool is_expecting);
+/* Bulk has been written. True: it is time to ask _next whether the rate should be checked, as soon as all has gone. */
+bool lh_link_warmth_used(lh_link_warmth *warmth, int64_t now_us);
 /* The size of the probe that should go now, while nothing else is to be sent; 0: none. */
 uint64_t lh_link_warmth_next(lh_link_warmth *warmth, int64_t now_us, const lh_link_condition *condition);
 /* `bytes` of the probe were sent (all, or fewer where bulk came in between). */

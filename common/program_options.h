@@ -42,8 +42,8 @@ typedef struct lh_program_options {
     {                                                                                                        \
         "hop-probe-budget", LH_OPTION_NUMBER, offsetof(type, member.hop_probe_budget), "1", "PERCENT", 0,    \
             100, NULL,                                                                                       \
-            "how much of a link's rate, as the mean over a minute, may go into probes that open a new "      \
-            "connection's window before it is needed; 0: none"                                               \
+            "how much of a link's time, as the mean over a minute, may go into probes, which open a new "    \
+            "connection's window before it is needed, and see that a link has become faster; 0: none"        \
     }
 #define LH_LOG_LEVEL_OPTION_ROW(type, member)                                                                \
     {                                                                                                        \

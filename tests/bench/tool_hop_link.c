@@ -115,6 +115,7 @@ static int send_piece(sending *s, size_t bytes) {
         fprintf(stderr, "cannot send\n");
         return 1;
     }
+    lh_h2_client_expect_bulk(s->client, false); /* it is here */
     lh_h2_stream_write_owned(stream, piece, bytes);
     lh_h2_stream_end(stream);
     for (int before = s->closed; s->closed == before;)

@@ -17,6 +17,7 @@ typedef struct simulation {
     int64_t jitter_us; /* acknowledgements come so much later at most, in order */
     int64_t tail_us;   /* a segment that is not full is acknowledged so much later, if none comes behind it */
     bool is_tail_late, is_busy;
+    bool is_watched; /* sampled every millisecond, as its owner does where the estimate is old or in doubt */
     uint64_t window, threshold;
     int64_t now_us, sampled_us;
     int64_t link_free_us, last_ack_us;
@@ -72,7 +73,8 @@ static void acknowledge(simulation *s) {
 }
 
 static bool is_bulk(const simulation *s) {
-    return (uint64_t)s->count * SEGMENT + s->backlog >= LH_LINK_BULK_BYTES;
+    return (uint64_t)s->count * SEGMENT + s->backlog >=
+           (uint64_t)(s->is_busy ? LH_LINK_TAIL_BYTES : LH_LINK_BULK_BYTES);
 }
 
 static void sample(simulation *s) {
@@ -94,7 +96,7 @@ static void run_for(simulation *s, int64_t us) {
     for (int64_t end_us = s->now_us + us; s->now_us < end_us; s->now_us += 100) {
         acknowledge(s);
         transmit(s);
-        int64_t interval_us = s->window < s->threshold ? 2000 : 10000;
+        int64_t interval_us = s->is_watched ? 1000 : s->window < s->threshold ? 2000 : 10000;
         if ((s->is_busy || is_bulk(s)) && s->now_us - s->sampled_us >= interval_us)
             sample(s);
     }
@@ -176,6 +178,53 @@ static void a_drop_by_ten_shows_within_a_second(void **state) {
     s.bytes_per_us = 12.5;
     run_for(&s, 1000000);
     assert_near(estimate(&s).bytes_per_us, 12.5, 0.15);
+}
+
+/* The slots of the slow link are long, so that the mean would go on being theirs. */
+static void a_rise_by_ten_shows_after_two_slots(void **state) {
+    (void)state;
+    static simulation s;
+    start_warm(&s, 1.25, 20000);
+    assert_near(estimate(&s).bytes_per_us, 1.25, 0.1);
+    assert_false(estimate(&s).bytes_per_us_is_doubtful);
+    s.bytes_per_us = 12.5;
+    s.is_watched = true;
+    transfer(&s, 65536);
+    assert_true(estimate(&s).bytes_per_us_is_doubtful);
+    for (int i = 0; i < 5; i++)
+        transfer(&s, 65536);
+    assert_near(estimate(&s).bytes_per_us, 12.5, 0.1);
+    assert_false(estimate(&s).bytes_per_us_is_doubtful);
+}
+
+static void a_drop_by_ten_shows_after_a_few_pieces(void **state) {
+    (void)state;
+    static simulation s;
+    start_warm(&s, 12.5, 20000);
+    s.bytes_per_us = 1.25;
+    s.is_watched = true;
+    for (int i = 0; i < 6; i++)
+        transfer(&s, 18931);
+    assert_near(estimate(&s).bytes_per_us, 1.25, 0.15);
+}
+
+/* Losses: between the pauses it is fast, as before; that is no other link. */
+static void pauses_now_and_then_count(void **state) {
+    (void)state;
+    static simulation s;
+    start(&s, 12.5, 20000, 40 * SEGMENT);
+    s.window = 1 << 20;
+    write_piece(&s, 40 << 20);
+    for (int i = 0; i < 40; i++) {
+        run_for(&s, 60000);
+        s.link_free_us += 100000;
+        for (uint32_t k = 0; k < s.count; k++)
+            s.acks[(s.first + k) % SEGMENTS_MAX] += 100000;
+        s.last_ack_us += 100000;
+        run_for(&s, 100000);
+        if (i > 10)
+            assert_near(estimate(&s).bytes_per_us, 12.5 * 60 / 160, 0.4);
+    }
 }
 
 /* Pieces that come more slowly than the link could take them, as shards do while they are computed. */
@@ -403,6 +452,9 @@ int main(void) {
         cmocka_unit_test(one_cold_transfer_tells_the_rate),
         cmocka_unit_test(a_window_held_down_counts),
         cmocka_unit_test(a_drop_by_ten_shows_within_a_second),
+        cmocka_unit_test(a_rise_by_ten_shows_after_two_slots),
+        cmocka_unit_test(a_drop_by_ten_shows_after_a_few_pieces),
+        cmocka_unit_test(pauses_now_and_then_count),
         cmocka_unit_test(a_slow_sender_is_not_a_slow_link),
         cmocka_unit_test(short_pieces_with_late_tails_are_not_a_slow_link),
         cmocka_unit_test(marks_may_run_out),

@@ -155,7 +155,6 @@ static void a_decayed_window_is_opened_for_what_is_announced(void **state) {
     assert_int_equal(l.probes, before);
 }
 
-/* Bulk came in between: the same size goes again later. */
 /* Steps came before there was a quiet moment, and have opened the window. */
 static void what_is_warm_already_is_left_alone(void **state) {
     (void)state;
@@ -176,8 +175,79 @@ static void small_messages_need_small_probes(void **state) {
     lh_link_warmth_connected(&l.warmth);
     probe_for(&l, 10000000);
     assert_int_equal(l.probe_bytes, (16 + 32 + 64) << 10);
+    assert_false(lh_link_warmth_used(&l.warmth, l.now_us));
 }
 
+/* A warm link, whose rate was learned so long ago. */
+static void open_known(link *l, int64_t age_us) {
+    open_link(l, 1.25, 80000, 0.01);
+    probe_for(l, 5000000);
+    l->condition.ready_bytes = 200000;
+    l->condition.estimate.age_us = age_us;
+    l->probes = l->probe_bytes = 0;
+}
+
+static void an_old_rate_is_checked_once_bulk_goes_by(void **state) {
+    (void)state;
+    link l;
+    open_known(&l, 6000000);
+    probe_for(&l, 10000000);
+    assert_int_equal(l.probes, 0);
+    assert_true(lh_link_warmth_used(&l.warmth, l.now_us));
+    assert_true(lh_link_warmth_is_waiting(&l.warmth));
+    assert_true(probe(&l)); /* which tells: the estimate's age is 0 */
+    assert_int_equal(l.probe_bytes, LH_LINK_PROBE_BYTES_MIN);
+    assert_false(probe(&l));
+    assert_false(lh_link_warmth_is_waiting(&l.warmth));
+    assert_false(lh_link_warmth_used(&l.warmth, l.now_us)); /* not with each piece */
+}
+
+static void a_fresh_rate_is_not_checked(void **state) {
+    (void)state;
+    link l;
+    open_known(&l, 1000000);
+    assert_true(lh_link_warmth_used(&l.warmth, l.now_us));
+    assert_false(probe(&l));
+    assert_false(lh_link_warmth_is_waiting(&l.warmth));
+}
+
+/* Larger ones, but none that would have to wait for its window; and then a pause. */
+static void a_doubt_that_stays_is_left_for_a_while(void **state) {
+    (void)state;
+    link l;
+    open_known(&l, 0);
+    assert_true(lh_link_warmth_used(&l.warmth, l.now_us));
+    l.condition.estimate =
+        (lh_link_estimate){.round_trip_us = 10000, .bytes_per_us = 12.5, .bytes_per_us_is_doubtful = true};
+    uint64_t sizes = 0;
+    for (int i = 0; i < 20; i++) {
+        uint64_t bytes = lh_link_warmth_next(&l.warmth, l.now_us, &l.condition);
+        sizes += bytes;
+        if (bytes)
+            lh_link_warmth_probed(&l.warmth, bytes, &l.condition);
+    }
+    assert_int_equal(sizes, (16 + 32 + 64 + 5 * 128) << 10);
+    l.now_us += 2000000;
+    assert_true(lh_link_warmth_used(&l.warmth, l.now_us));
+    assert_int_equal(lh_link_warmth_next(&l.warmth, l.now_us, &l.condition), 0);
+    l.now_us += 4000000;
+    assert_true(lh_link_warmth_used(&l.warmth, l.now_us));
+    assert_int_equal(lh_link_warmth_next(&l.warmth, l.now_us, &l.condition), LH_LINK_PROBE_BYTES_MIN);
+}
+
+/* What a fast link carried in a few milliseconds is no debt of the slow one that it has become. */
+static void the_budget_is_the_links_time(void **state) {
+    (void)state;
+    link l;
+    open_link(&l, 500, 1000, 0.01);
+    probe_for(&l, 5000000);
+    assert_true(l.probe_bytes >= 400000);
+    l.condition.estimate = (lh_link_estimate){.round_trip_us = 1000, .bytes_per_us = 0.25, .age_us = 6000000};
+    assert_true(lh_link_warmth_used(&l.warmth, l.now_us));
+    assert_int_equal(lh_link_warmth_next(&l.warmth, l.now_us, &l.condition), LH_LINK_PROBE_BYTES_MIN);
+}
+
+/* Bulk came in between: the same size goes again later. */
 static void a_probe_cut_short_is_tried_again(void **state) {
     (void)state;
     link l;
@@ -209,6 +279,10 @@ int main(void) {
         cmocka_unit_test(a_decayed_window_is_opened_for_what_is_announced),
         cmocka_unit_test(what_is_warm_already_is_left_alone),
         cmocka_unit_test(small_messages_need_small_probes),
+        cmocka_unit_test(an_old_rate_is_checked_once_bulk_goes_by),
+        cmocka_unit_test(a_fresh_rate_is_not_checked),
+        cmocka_unit_test(a_doubt_that_stays_is_left_for_a_while),
+        cmocka_unit_test(the_budget_is_the_links_time),
         cmocka_unit_test(a_probe_cut_short_is_tried_again),
         cmocka_unit_test(a_peer_without_probes_gets_none),
     };

@@ -37,7 +37,8 @@ class CancelTest(unittest.TestCase):
         flags = ["--renew-ms", str(RENEW_MS), "--context", "4096", "--prefix-cache", "off", *cls.flags]
         cls.fleet = Fleet(2, gateway_flags=flags, worker_flags=["--kv-bytes", "192M"]).__enter__()
         cls.port = cls.fleet.port
-        cls.whole = cls.free_pages()
+        # A worker's pages are in its first report after its chain is ready.
+        cls.whole = wait_until(cls.free_pages, 30, "every worker has said what pages it has")
 
     @classmethod
     def tearDownClass(cls):
@@ -45,7 +46,9 @@ class CancelTest(unittest.TestCase):
 
     @classmethod
     def free_pages(cls):
-        return [worker["kv"]["pages_free"] for worker in cls.fleet.fleet_state()["workers"]]
+        """Of each worker; none while one has not said."""
+        pools = [worker["kv"] for worker in cls.fleet.fleet_state()["workers"]]
+        return [pool["pages_free"] for pool in pools] if all(pools) else []
 
     def tearDown(self):
         self.assertEqual(self.free_pages(), self.whole)

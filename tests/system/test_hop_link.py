@@ -36,12 +36,14 @@ class OverSites(unittest.TestCase):
     def send(self, count, pause_ms=300, probe_percent=0):
         return self.run_program("send", PIECE_BYTES, count, pause_ms, probe_percent)
 
-    def assert_rate(self, piece, mbit):
+    def share_of(self, piece, mbit):
         # 1448 of 1500 bytes of a packet are payload.
-        carried = mbit / 8 * 0.965
+        return piece["bytes_per_us"] / (mbit / 8 * 0.965)
+
+    def assert_rate(self, piece, mbit):
         self.assertFalse(piece["is_bound"])
-        self.assertGreater(piece["bytes_per_us"], carried * 0.75)
-        self.assertLess(piece["bytes_per_us"], carried * 1.25)
+        self.assertGreater(self.share_of(piece, mbit), 0.75)
+        self.assertLess(self.share_of(piece, mbit), 1.25)
 
 
 class HopLink(OverSites):
@@ -81,6 +83,22 @@ class HopLink(OverSites):
             self.sites.set(rate=10)
             program.stdout.readline()  # half a second of transfer
             self.assert_rate(json.loads(program.stdout.readline()), 10)
+
+    def test_a_rise_of_the_rate_shows_though_pieces_are_short(self):
+        """Pieces as a chunk of 16 rows makes them are through in a millisecond and a half, which tells next to nothing."""
+        self.sites.set(rate=10, delay=10, queue=100)
+        command = self.sites.command(0, [self.program, "send", f"{self.sites.address(1)}:{PORT}", 18931, 250, 50, 1])
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+            self.addCleanup(program.kill)
+            for _ in range(30):
+                piece = json.loads(program.stdout.readline())
+            self.assert_rate(piece, 10)
+            self.sites.set(rate=100)
+            pieces = map(json.loads, program.stdout)
+            count = next((n for n, piece in enumerate(pieces) if self.share_of(piece, 100) > 0.75), None)
+            program.kill()
+            print(f"    a rise by ten shows after {count} pieces")
+            self.assertIsNotNone(count)
 
     def test_what_is_urgent_waits_for_little(self):
         # Of 2 Mbit/s the queue holds 50 ms, the kernel 16 ms, a frame is 8 ms; without care it was 300 ms.
