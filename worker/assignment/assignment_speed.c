@@ -1,20 +1,25 @@
 /* Rows of a prompt meet a few matrices, which stay in a core's cache as a layer's do while the rows of a chunk pass; a row alone
- * meets many, which do not. The least of some runs counts: what is more was others' doing. */
+ * meets many, which do not. The least of some runs counts: what is more was others' doing. Where a host has other guests
+ * those slow this one down for some tens of milliseconds at a time, so the runs are spread over more. */
 #include "worker/assignment/assignment_speed.h"
 
 #include "worker/assignment/core_clock.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TYPE         LH_DTYPE_Q4_0
 #define SIDE         1024u
 #define PROMPT_ROWS  32u
 #define PROMPT_COUNT 4u  /* matrices that the rows of a prompt meet */
 #define TOKEN_COUNT  28u /* matrices that a row alone meets */
-#define REPEATS      5u
-/* No more repeats when so much is spent: a machine on which it is, is slow enough for one to tell. */
-#define BUDGET_US 50000.0
+#define ROUNDS       5u
+#define REPEATS      4u /* in a round: the first ones bring the weights into the caches */
+#define PAUSE_US     12000u
+/* No more rounds when so much is spent: a machine on which it is, is slow enough for some to tell. */
+#define BUDGET_US 200000.0
 /* Of the clock: nothing takes less. */
 #define TICK_US 1.0
 
@@ -64,18 +69,39 @@ static void run(const trial *t, uint32_t rows, uint32_t count) {
     }
 }
 
-/* Of one row, for each MiB of the matrices. */
-static double time_us(const trial *t, const lh_core_clock *clock, uint32_t rows, uint32_t count) {
-    double least_us = 0, spent_us = 0;
-    for (uint32_t i = 0; i < REPEATS && spent_us < BUDGET_US; i++) {
+typedef struct work {
+    uint32_t rows, count; /* so many rows meet so many matrices */
+    double least_us;      /* 0: none yet */
+} work;
+
+/* Returns what it took. */
+static double repeat(const trial *t, const lh_core_clock *clock, work *w) {
+    double spent_us = 0;
+    for (uint32_t i = 0; i < REPEATS; i++) {
         int64_t begin_us = lh_core_clock_us(clock);
-        run(t, rows, count);
-        double us = (double)(lh_core_clock_us(clock) - begin_us);
-        least_us = i == 0 || us < least_us ? us : least_us;
+        run(t, w->rows, w->count);
+        double us = fmax((double)(lh_core_clock_us(clock) - begin_us), TICK_US);
+        w->least_us = w->least_us > 0 ? fmin(us, w->least_us) : us;
         spent_us += us;
     }
-    least_us = least_us > TICK_US ? least_us : TICK_US;
-    return least_us / rows / ((double)count * (double)t->matrix_bytes / (1 << 20));
+    return spent_us;
+}
+
+/* Of one row, for each MiB of the matrices. */
+static double cost_us(const trial *t, const work *w) {
+    return w->least_us / w->rows / ((double)w->count * (double)t->matrix_bytes / (1 << 20));
+}
+
+static void measure(const trial *t, const lh_core_clock *clock, lh_machine_speed *speed) {
+    work prompt = {PROMPT_ROWS, PROMPT_COUNT, 0}, token = {1, TOKEN_COUNT, 0};
+    double spent_us = 0;
+    for (uint32_t i = 0; i < ROUNDS && spent_us < BUDGET_US; i++) {
+        if (i > 0) {
+            usleep(PAUSE_US);
+        }
+        spent_us += repeat(t, clock, &prompt) + repeat(t, clock, &token);
+    }
+    *speed = (lh_machine_speed){.prompt_us = cost_us(t, &prompt), .token_us = cost_us(t, &token)};
 }
 
 lh_status lh_assignment_speed_measure(const lh_compute *compute, lh_machine_speed *speed, lh_error *error) {
@@ -84,8 +110,7 @@ lh_status lh_assignment_speed_measure(const lh_compute *compute, lh_machine_spee
     lh_status status = prepare(&t, error);
     if (status == LH_OK) {
         lh_core_clock_open(&clock, lh_thread_pool_slowdown(compute->pool));
-        speed->prompt_us = time_us(&t, &clock, PROMPT_ROWS, PROMPT_COUNT);
-        speed->token_us = time_us(&t, &clock, 1, TOKEN_COUNT);
+        measure(&t, &clock, speed);
         lh_core_clock_close(&clock);
     }
     clean_up(&t);

@@ -5,6 +5,6 @@
 #include "worker/api/measurements.h"
 #include "worker/stage/ops.h"
 
-/* Takes some ten milliseconds and 16 MiB meanwhile; on a machine of a hundredth of the speed some tenths of a second. What other programs take of
- * the machine's cores does not count. LH_ERR_NO_MEMORY. Thread: the one that may run jobs on compute->pool. */
+/* Takes a tenth of a second, most of which it sleeps, and 16 MiB meanwhile; on a machine of a hundredth of the speed some tenths more. What other
+ * programs take of the machine's cores does not count. LH_ERR_NO_MEMORY. Thread: the one that may run jobs on compute->pool. */
 lh_status lh_assignment_speed_measure(const lh_compute *compute, lh_machine_speed *speed, lh_error *error);
