@@ -1,14 +1,15 @@
-/* longhaul-gateway: reads the model's tokenizer and tensor list, starts the engine and the API, and drains them on SIGTERM. */
-#include "common/clock.h"
-#include "common/log.h"
-#include "gateway/access/gatekeeper.h"
-#include "gateway/access/key_command.h"
-#include "gateway/engine/engine_life.h"
+/* longhaul-gateway: reads the model's tokenizer and tensor list, starts the engine and the API, and
+ * drains them on SIGTERM. */
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "gateway/auth/authenticator.h"
+#include "gateway/cli/key_command.h"
+#include "gateway/cli/settings.h"
+#include "gateway/cli/trace_command.h"
+#include "gateway/engine/engine_options.h"
 #include "gateway/fleet/model_profile.h"
-#include "gateway/openai/openai_api.h"
-#include "gateway/settings.h"
+#include "gateway/openai/api.h"
 #include "gateway/text/served_model.h"
-#include "gateway/trace/trace_command.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -40,11 +41,11 @@ typedef struct gateway {
     lh_served_model model;
     lh_trace_store *traces; /* NULL: none are kept */
     lh_engine *engine;
-    lh_gatekeeper *gatekeeper;
+    lh_authenticator *authenticator;
     lh_openai_api *api;
 } gateway;
 
-/* ---- The model --------------------------------------------------------------------------------------------------- */
+/* ---- The model ---- */
 
 static void name_model(gateway *g) {
     const char *path = g->settings.model, *slash = strrchr(path, '/');
@@ -52,19 +53,20 @@ static void name_model(gateway *g) {
     size_t length = strlen(base);
     if (length > 5 && strcmp(base + length - 5, ".gguf") == 0)
         length -= 5;
-    snprintf(g->model_name, sizeof g->model_name, "%.*s", given[0] ? 255 : (int)(length < 255 ? length : 255),
-             given[0] ? given : base);
+    snprintf(g->model_name, sizeof g->model_name, "%.*s",
+             given[0] ? 255 : (int)(length < 255 ? length : 255), given[0] ? given : base);
 }
 
-/* The same fingerprint, seed and request give the same answer: so it holds what the numbers depend on. */
+/* The same fingerprint, seed and request give the same answer: so it holds what the numbers depend
+ * on. */
 static lh_status make_fingerprint(gateway *g, lh_error *error) {
     char text[256];
     uint8_t digest[LH_SHA256_BYTES];
     char hex[LH_SHA256_HEX_BYTES];
     snprintf(text, sizeof text, "longhaul %s, model %s, %llu bytes, activations %s, wire %s%s",
              LONGHAUL_VERSION, lh_model_file_header_sha256(g->file),
-             (unsigned long long)lh_model_file_size(g->file), g->settings.activations, g->settings.wire,
-             g->settings.wire_allow_q8 ? " with q8" : "");
+             (unsigned long long)lh_model_file_size(g->file), g->settings.activations,
+             g->settings.wire, g->settings.wire_allow_q8 ? " with q8" : "");
     if (lh_sha256_digest(text, strlen(text), digest) != LH_OK)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fingerprint");
     lh_sha256_render(digest, hex);
@@ -81,7 +83,8 @@ static lh_status open_chat_template(gateway *g, lh_error *error) {
     g->chat_template = NULL;
     if (status == LH_ERR_NO_MEMORY)
         return lh_fail(error, status, "%s", g->chat_refusal.message);
-    lh_log(LH_LOG_WARN, "gateway", "chat completions are off reason=\"%s\"", g->chat_refusal.message);
+    lh_log(LH_LOG_WARN, "gateway", "chat completions are off reason=\"%s\"",
+           g->chat_refusal.message);
     return LH_OK;
 }
 
@@ -107,18 +110,19 @@ static lh_status open_model(gateway *g, lh_error *error) {
                        g->profile.context);
     name_model(g);
     struct stat info;
-    g->model = (lh_served_model){.id = g->model_name,
-                                 .fingerprint = g->fingerprint,
-                                 .created = stat(g->settings.model, &info) == 0 ? (int64_t)info.st_mtime : 0,
-                                 .context = context_of(g),
-                                 .vocabulary = g->profile.vocabulary,
-                                 .tokenizer = g->tokenizer,
-                                 .chat_template = g->chat_template,
-                                 .chat_refusal = g->chat_refusal.message};
+    g->model = (lh_served_model){
+        .id = g->model_name,
+        .fingerprint = g->fingerprint,
+        .created = stat(g->settings.model, &info) == 0 ? (int64_t)info.st_mtime : 0,
+        .context = context_of(g),
+        .vocabulary = g->profile.vocabulary,
+        .tokenizer = g->tokenizer,
+        .chat_template = g->chat_template,
+        .chat_refusal = g->chat_refusal.message};
     return LH_OK;
 }
 
-/* ---- Engine and API ---------------------------------------------------------------------------------------------- */
+/* ---- Engine and API ---- */
 
 static lh_status open_traces(gateway *g, lh_error *error) {
     if (g->settings.traces == 0)
@@ -151,7 +155,8 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                   .plan_delay_us = s->plan_delay_ms * 1000,
                   .renew_us = s->renew_ms * 1000,
                   .lease_us = s->lease_ms * 1000,
-                  .rebalance_delay_us = strcmp(s->rebalance, "auto") == 0 ? s->rebalance_delay_ms * 1000 : 0,
+                  .rebalance_delay_us =
+                      strcmp(s->rebalance, "auto") == 0 ? s->rebalance_delay_ms * 1000 : 0,
                   .probation_us = s->renew_ms * 1000 * PROBATION_RENEWALS,
                   .first_epoch = (uint32_t)time(NULL)},
         .scheduler = {.sequences_max = (uint32_t)s->max_sequences,
@@ -170,7 +175,7 @@ static lh_status start_engine(gateway *g, lh_error *error) {
         .model_name = g->model_name,
         .fleet_listen = s->fleet_listen,
         .tls = has_tls ? &s->program.tls : NULL,
-        .limits = lh_program_options_limits(&s->program),
+        .limits = lh_h2_limits_of_program(&s->program),
         .digest_threads = cores > 4   ? 4
                           : cores > 0 ? (uint32_t)cores
                                       : 1,
@@ -180,10 +185,12 @@ static lh_status start_engine(gateway *g, lh_error *error) {
 }
 
 static lh_status open_gate(gateway *g, lh_error *error) {
-    const lh_key_limits limits = {.requests_per_minute = (uint32_t)g->settings.key_requests_per_minute,
-                                  .tokens_per_minute = (uint32_t)g->settings.key_tokens_per_minute,
-                                  .concurrent_requests = (uint32_t)g->settings.key_concurrent_requests};
-    return lh_gatekeeper_create(g->settings.api_key_file, &limits, lh_clock_us(), &g->gatekeeper, error);
+    const lh_key_limits limits = {
+        .requests_per_minute = (uint32_t)g->settings.key_requests_per_minute,
+        .tokens_per_minute = (uint32_t)g->settings.key_tokens_per_minute,
+        .concurrent_requests = (uint32_t)g->settings.key_concurrent_requests};
+    return lh_authenticator_create(g->settings.api_key_file, &limits, lh_clock_us(),
+                                   &g->authenticator, error);
 }
 
 /* What is in progress goes on; where the file is wrong the keys stay as they were. */
@@ -191,13 +198,15 @@ static void reload_keys(gateway *g) {
     lh_error error;
     if (!g->settings.api_key_file[0])
         lh_log(LH_LOG_WARN, "gateway", "SIGHUP reads keys again, and there is no --api-key-file");
-    else if (lh_gatekeeper_reload(g->gatekeeper, lh_clock_us(), &error))
+    else if (lh_authenticator_reload(g->authenticator, lh_clock_us(), &error))
         lh_log(LH_LOG_ERROR, "gateway", "the keys stay as they were: %s", error.message);
     else
-        lh_log(LH_LOG_INFO, "gateway", "keys read again count=%zu", lh_gatekeeper_keys(g->gatekeeper));
+        lh_log(LH_LOG_INFO, "gateway", "keys read again count=%zu",
+               lh_authenticator_keys(g->authenticator));
 }
 
-/* Each connection is a descriptor, and the usual limit of 1024 is a default for programs that use select(). */
+/* Each connection is a descriptor, and the usual limit of 1024 is a default for programs that use
+ * select(). */
 static void raise_descriptor_limit(const gateway *g) {
     struct rlimit limit;
     rlim_t wanted = (rlim_t)g->settings.max_connections + DESCRIPTORS_BESIDES;
@@ -205,7 +214,8 @@ static void raise_descriptor_limit(const gateway *g) {
         return;
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
     if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < wanted)
-        lh_log(LH_LOG_WARN, "gateway", "descriptors are limited to %llu: too few for --max-connections %lld",
+        lh_log(LH_LOG_WARN, "gateway",
+               "descriptors are limited to %llu: too few for --max-connections %lld",
                (unsigned long long)limit.rlim_cur, (long long)g->settings.max_connections);
 }
 
@@ -220,7 +230,7 @@ static lh_status start_api(gateway *g, lh_error *error) {
     config.strict_params = g->settings.strict_params;
     config.logits_digest = g->settings.logits_digest;
     config.traces = g->traces;
-    config.gatekeeper = g->gatekeeper;
+    config.authenticator = g->authenticator;
     raise_descriptor_limit(g);
     return lh_openai_api_open(&config, g->engine, &g->model, &g->api, error);
 }
@@ -228,7 +238,7 @@ static lh_status start_api(gateway *g, lh_error *error) {
 static void close_all(gateway *g) {
     if (g->api)
         lh_openai_api_close(g->api);
-    lh_gatekeeper_destroy(g->gatekeeper);
+    lh_authenticator_destroy(g->authenticator);
     lh_engine_destroy(g->engine);
     lh_trace_store_destroy(g->traces);
     lh_chat_template_destroy(g->chat_template);
@@ -237,9 +247,10 @@ static void close_all(gateway *g) {
     lh_model_file_close(g->file);
 }
 
-/* ---- Signals ----------------------------------------------------------------------------------------------------- */
+/* ---- Signals ---- */
 
-/* Blocked in every thread; this one waits for them. Those that end the program are told apart from SIGHUP. */
+/* Blocked in every thread; this one waits for them. Those that end the program are told apart from
+ * SIGHUP. */
 static sigset_t block_signals(void) {
     sigset_t ends, all;
     sigemptyset(&ends);
@@ -274,8 +285,8 @@ static void drain(gateway *g, const sigset_t *ends) {
     uint32_t running, waiting;
     lh_engine_drain(g->engine);
     lh_engine_load(g->engine, &running, &waiting);
-    lh_log(LH_LOG_INFO, "gateway", "draining running=%u waiting=%u timeout_s=%lld", running, waiting,
-           (long long)g->settings.drain_timeout);
+    lh_log(LH_LOG_INFO, "gateway", "draining running=%u waiting=%u timeout_s=%lld", running,
+           waiting, (long long)g->settings.drain_timeout);
     while (lh_clock_us() < limit_us) {
         int64_t before_us = lh_clock_us();
         lh_openai_api_drain(g->api, DRAIN_SLICE_MS);
@@ -307,8 +318,8 @@ static int serve(gateway *g) {
         return 1;
     }
     lh_log(LH_LOG_INFO, "gateway",
-           "listening model=%s fingerprint=%s context=%u api_port=%u fleet_port=%d tls=%d", g->model.id,
-           g->model.fingerprint, g->model.context, lh_openai_api_port(g->api),
+           "listening model=%s fingerprint=%s context=%u api_port=%u fleet_port=%d tls=%d",
+           g->model.id, g->model.fingerprint, g->model.context, lh_openai_api_port(g->api),
            lh_engine_fleet_port(g->engine), lh_program_options_have_tls(&g->settings.program));
     await_end(g, &ends);
     drain(g, &ends);
@@ -325,8 +336,8 @@ int main(int argc, char **argv) {
     gateway g = {0};
     lh_error error;
     lh_option_action action;
-    lh_status status =
-        lh_options_parse(&lh_gateway_option_table, argc, argv, &g.settings, stdout, &action, &error);
+    lh_status status = lh_options_parse(&lh_gateway_option_table, argc, argv, &g.settings, stdout,
+                                        &action, &error);
     if (status == LH_OK && action == LH_OPTIONS_EXIT)
         return 0;
     if (status == LH_OK)

@@ -1,5 +1,6 @@
-/* cosine and sine of positions, in double, in C that compilers make vectors of: each set has its own copy, and each
- * element the same operations in all. From +, *, / and fma alone: libm's differ between CPUs and versions. */
+/* cosine and sine of positions, in double, in C that compilers make vectors of: each set has its
+ * own copy, and each element the same operations in all. From +, *, / and fma alone: libm's differ
+ * between CPUs and versions. */
 #pragma once
 
 #include <math.h>
@@ -27,8 +28,9 @@ static inline double lh_cosine_near_zero(double r) {
 }
 
 /* What kernels.h says of rope_angles. */
-static inline void lh_angles(float *restrict cosine, float *restrict sine, const double *restrict frequency,
-                             uint32_t half, uint32_t position, double magnitude) {
+static inline void lh_angles(float *restrict cosine, float *restrict sine,
+                             const double *restrict frequency, uint32_t half, uint32_t position,
+                             double magnitude) {
     for (uint32_t i = 0; i < half; i++) {
         double angle = position * frequency[i];
         double quarters = floor(fma(angle, LH_TWO_OVER_PI, 0.5));

@@ -1,5 +1,5 @@
-/* The constants of GELU's exponent -2 sqrt(2 / pi) (v + 0.044715 v^3), which every instruction set evaluates as
- * v * fma(v * v, CUBIC, LINEAR). */
+/* The constants of GELU's exponent -2 sqrt(2 / pi) (v + 0.044715 v^3), which every instruction set
+ * evaluates as v * fma(v * v, CUBIC, LINEAR). */
 #pragma once
 
 #define LH_GELU_LINEAR -0x1.988454p0f  /* -2 sqrt(2 / pi) */

@@ -1,47 +1,51 @@
 /* Arithmetic on plain arrays: the contract that every instruction set keeps.
  *
  * CONVENTIONS
- * - Arrays are row-major; a shape is written [rows][width]; strides are in elements. No function allocates,
- *   keeps state, locks or starts a thread: scratch is an argument, and the caller divides the output over its
- *   own threads by giving each a different output span. Any thread may call; two calls may run together if
- *   what they write does not overlap.
- * - The scalar reference (kernels/reference/) is the definition. Every other instruction set returns the same
- *   bits for the same input. So each output element is spelled out as a sequence of IEEE operations:
+ * - Arrays are row-major; a shape is written [rows][width]; strides are in elements. No function
+ *   allocates, keeps state, locks or starts a thread: scratch is an argument, and the caller
+ *   divides the output over its own threads by giving each a different output span. Any thread may
+ *   call; two calls may run together if what they write does not overlap.
+ * - The scalar reference (kernels/reference/) is the definition. Every other instruction set
+ *   returns the same bits for the same input. So each output element is spelled out as a sequence
+ *   of IEEE operations:
  *     fma(a, b, c)   one rounding
  *     chain          acc = 0; for k ascending: acc = fma(w[k], x[k], acc)
- *     lanes          16 partial sums, element i goes to lane i % 16 in ascending order; they are added by
- *                    the tree  s[j] += s[j + 8]; s[j] += s[j + 4]; s[j] += s[j + 2]; s[0] + s[1]
- * - Spans: a matrix product accumulates the input columns [in.begin, in.end) into the output columns
- *   [out.begin, out.end). Products over consecutive input spans, in ascending order, give the bits of the
- *   one product over all of them: a chain is only continued. This is what lets a stage start on the columns
- *   that have come, and send those that are ready.
+ *     lanes          16 partial sums, element i goes to lane i % 16 in ascending order; they are
+ *                    added by the tree
+ *                    s[j] += s[j + 8]; s[j] += s[j + 4]; s[j] += s[j + 2]; s[0] + s[1]
+ * - Spans: a matrix product accumulates the input columns [in.begin, in.end) into the output
+ *   columns [out.begin, out.end). Products over consecutive input spans, in ascending order, give
+ *   the bits of the one product over all of them: a chain is only continued. This is what lets a
+ *   stage start on the columns that have come, and send those that are ready.
  * - Span bounds are multiples of LH_SPAN_COLUMNS, except the end of a width itself.
- * - Alignment: every pointer to float or packed data is 64-byte aligned at the start of an array unless said
- *   otherwise; rows need not be.
- * - Rounding is to nearest even and subnormals count (the C start-up state of the FPU: nobody may set it
- *   otherwise in a compute thread). Values are meant to be finite. One that is not, is not lost: it makes NaN
- * or infinity of what depends on it, in every instruction set; which NaN is not promised.
- * - Nothing here checks its arguments beyond assertions: callers give what the contract asks for.
- */
+ * - Alignment: every pointer to float or packed data is 64-byte aligned at the start of an array
+ *   unless said otherwise; rows need not be.
+ * - Rounding is to nearest even and subnormals count (the C start-up state of the FPU: nobody may
+ *   set it otherwise in a compute thread). Values are meant to be finite. One that is not, is not
+ *   lost: it makes NaN or infinity of what depends on it, in every instruction set; which NaN is
+ *   not promised.
+ * - Arguments are checked by assertions only: callers give what the contract asks for. */
 #pragma once
 
-#include "common/dtype.h"
-#include "common/status.h"
+#include "common/base/dtype.h"
+#include "common/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bounds of input and output spans are multiples of this (the quantization block, two output tiles). */
+/* Bounds of input and output spans are multiples of this (the quantization block, two output
+ * tiles). */
 #define LH_SPAN_COLUMNS 32u
 /* A window of attention that no sequence outgrows. */
 #define LH_ATTENTION_ALL UINT32_MAX
-/* Outputs that are interleaved in packed weights; keys that are interleaved in a page of the KV cache. */
+/* Outputs that are interleaved in packed weights; keys that are interleaved in a page of the KV
+ * cache. */
 #define LH_LANES 16u
 
-/* The best stride, in floats, of rows that a product writes: whole cache lines, an odd number of them. Rows a power of
- * two apart would share a few sets of the caches, and a product, which visits 16 columns of all rows at a time, would
- * lose them: 2048 outputs took 8 % longer (Zen 4). */
+/* The best stride, in floats, of rows that a product writes: whole cache lines, an odd number of
+ * them. Rows a power of two apart would share a few sets of the caches, and a product, which visits
+ * 16 columns of all rows at a time, would lose them: 2048 outputs took 8 % longer (Zen 4). */
 static inline size_t lh_row_stride(size_t width) {
     return (width + LH_LANES - 1) / LH_LANES * LH_LANES | LH_LANES;
 }
@@ -50,39 +54,41 @@ typedef struct lh_span {
     uint32_t begin, end; /* half open */
 } lh_span;
 
-/* ---- Weights ------------------------------------------------------------------------------------------ */
+/* ---- Weights ---- */
 
-/* A matrix W[outputs][inputs], repacked so that SIMD lanes run over outputs. `data` is the caller's memory.
- */
+/* A matrix W[outputs][inputs], repacked so that SIMD lanes run over outputs. `data` is the caller's
+ * memory. */
 typedef struct lh_matrix {
     lh_dtype dtype;
     uint32_t outputs, inputs;
     void *data; /* lh_matrix_bytes(...) bytes, 64-byte aligned */
 } lh_matrix;
 
-/* Bytes of the packed form, outputs padded to whole tiles of 16: GGUF's own bytes but for the padding, and up
- * to 4 in a hundred more for the K types, whose 6-bit scales lie in bytes. 0 on overflow, for a type that we
- * do not hold, or where `inputs` is not whole blocks of the type (32, for the K types 256). The layout is the
- * same for every instruction set (kernels/layout.h draws it). */
+/* Bytes of the packed form, outputs padded to whole tiles of 16: GGUF's own bytes but for the
+ * padding, and up to 4 in a hundred more for the K types, whose 6-bit scales lie in bytes. 0 on
+ * overflow, for a type that we do not hold, or where `inputs` is not whole blocks of the type (32,
+ * for the K types 256). The layout is the same for every instruction set (kernels/layout.h draws
+ * it). */
 size_t lh_matrix_bytes(lh_dtype dtype, uint32_t outputs, uint32_t inputs);
 
-/* Packs output rows [rows.begin, rows.end) from `source`, GGML's layout of the whole matrix: rows one after
- * the other; any alignment. rows.begin must be a multiple of 16. Threads may pack disjoint row spans. */
+/* Packs output rows [rows.begin, rows.end) from `source`, GGML's layout of the whole matrix: rows
+ * one after the other; any alignment. rows.begin must be a multiple of 16. Threads may pack
+ * disjoint row spans. */
 void lh_matrix_pack(const lh_matrix *matrix, const void *source, lh_span rows);
 
-/* Dequantizes output row `row` of a packed matrix (an embedding look-up): y[inputs], each element as GGML
- * defines it, floats widened exactly. With the words of `matmul` below: d * scale * q, which is exact, or where
- * the type has a minimum fma(d * scale, q, m * minimum), rounded once. */
+/* Dequantizes output row `row` of a packed matrix (an embedding look-up): y[inputs], each element
+ * as GGML defines it, floats widened exactly. With the words of `matmul` below: d * scale * q,
+ * which is exact, or where the type has a minimum fma(d * scale, q, m * minimum), rounded once. */
 void lh_matrix_row(const lh_matrix *matrix, uint32_t row, float *y);
 
-/* ---- Activations as a product takes them ----------------------------------------------------------------
- */
+/* ---- Activations as a product takes them ---- */
 
 /* What a product reads: floats as they are, or int8 in blocks of 32, once or twice. */
 typedef enum lh_activation_kind {
     LH_ACTIVATION_F32, /* for F32, F16, BF16 weights */
     LH_ACTIVATION_Q8,  /* for quantized weights */
-    LH_ACTIVATION_Q16  /* for quantized weights: a block of Q8, then a block of what that one leaves */
+    /* for quantized weights: a block of Q8, then a block of what that one leaves */
+    LH_ACTIVATION_Q16
 } lh_activation_kind;
 
 /* For a matrix of this type; `quantized`: Q8 or Q16, which of them where it is quantized. */
@@ -97,137 +103,149 @@ typedef struct lh_activations {
     void *data; /* lh_activations_bytes(...) bytes, 64-byte aligned */
 } lh_activations;
 
-/* 0 on overflow, or where `width` is not whole blocks of 32 for Q8 and Q16. Rows lie one after the other: those from row r
- * on begin lh_activations_bytes(kind, r, width) bytes in, aligned where r is a multiple of 16, so that threads may
- * pack rows of one buffer side by side. */
+/* 0 on overflow, or where `width` is not whole blocks of 32 for Q8 and Q16. Rows lie one after the
+ * other: those from row r on begin lh_activations_bytes(kind, r, width) bytes in, aligned where r
+ * is a multiple of 16, so that threads may pack rows of one buffer side by side. */
 size_t lh_activations_bytes(lh_activation_kind kind, uint32_t rows, uint32_t width);
 
 struct lh_kv_view;
 
-/* ---- One instruction set --------------------------------------------------------------------------------
- */
+/* ---- One instruction set ---- */
 
 typedef struct lh_kernels {
     const char *name; /* "reference", "avx2", "avx512", "neon", "dotprod" */
 
-    /* Packs the columns `columns` of x[rows][width] (row stride `stride`) into `packed`, each multiplied by
-     * gain[column] where gain is not NULL (v = x * gain, rounded once).
-     * Q8, per row and block of 32: amax = max |v|; d = amax / 127; q = v * (127 / amax) rounded to nearest
-     * even (all 0 where 127 / amax is not positive and finite: amax is 0, below 3.8e-37, or not finite; d
-     * then carries what is not finite into the product); the block keeps q, d and exact sums of q.
-     * Q16: that block, and a second one made in the same way of v' = fma(-d, q, v). Its error is below amax / 64516. Where
-     * squares is not NULL, squares[rows][16] are the lanes of the sum of squares of x (without gain): lane[c
-     * % 16] = fma(x, x, lane) in ascending column order; the caller zeroes them before the first span.
-     */
-    void (*pack_activations)(const lh_activations *packed, lh_span columns, const float *x, size_t stride,
-                             const float *gain, float *squares);
+    /* Packs the columns `columns` of x[rows][width] (row stride `stride`) into `packed`, each
+     * multiplied by gain[column] where gain is not NULL (v = x * gain, rounded once).
+     * Q8, per row and block of 32: amax = max |v|; d = amax / 127; q = v * (127 / amax) rounded to
+     * nearest even (all 0 where 127 / amax is not positive and finite: amax is 0, below 3.8e-37, or
+     * not finite; d then carries what is not finite into the product); the block keeps q, d and
+     * exact sums of q.
+     * Q16: that block, and a second one made in the same way of v' = fma(-d, q, v). Its error is
+     * below amax / 64516.
+     * Where squares is not NULL, squares[rows][16] are the lanes of the sum of squares of x
+     * (without gain): lane[c % 16] = fma(x, x, lane) in ascending column order; the caller zeroes
+     * them before the first span. */
+    void (*pack_activations)(const lh_activations *packed, lh_span columns, const float *x,
+                             size_t stride, const float *gain, float *squares);
 
     /* scale[rows] = 1 / sqrt(sum / width + epsilon), sum by the tree over squares[rows][16]
      * (RMSNorm, arXiv:1910.07467, deferred: see matmul and scale_rows). */
-    void (*rms_scale)(float *scale, const float *squares, uint32_t rows, uint32_t width, float epsilon);
+    void (*rms_scale)(float *scale, const float *squares, uint32_t rows, uint32_t width,
+                      float epsilon);
 
-    /* y[rows][out] = x[rows][in] W[out][in]^T over the spans, or where it `continues` += (another span, or a
-     * residual); else y may hold anything and its sums start from zero. y has row stride `y_stride` and its column 0
-     * is output 0 of W. `in` is not empty, `out` may be any sub-span in whole tiles of 16. Float weights: the chain over `in`. Quantized, for each block of 32
-     * inputs in ascending order, of which halves 0 and 1 are 16 each:
-     *     i = scale[0] * dot(q, x; half 0) + scale[1] * dot(q, x; half 1)     an integer below 2^24, so exact
+    /* y[rows][out] = x[rows][in] W[out][in]^T over the spans, or where it `continues` += (another
+     * span, or a residual); else y may hold anything and its sums start from zero. y has row stride
+     * `y_stride` and its column 0 is output 0 of W. `in` is not empty, `out` may be any sub-span in
+     * whole tiles of 16.
+     *
+     * Float weights: the chain over `in`. Quantized ones: for each block of 32 inputs in ascending
+     * order, of which halves 0 and 1 are 16 each,
+     *     i = scale[0] * dot(q, x; half 0) + scale[1] * dot(q, x; half 1)   below 2^24, so exact
      *   without a minimum (Q4_0, Q5_0, Q8_0, IQ4_NL, Q3_K, Q6_K)
-     *     y = fma((float)i, d * dx, y)                                        d * dx rounded once
+     *     y = fma((float)i, d * dx, y)                                      d * dx rounded once
      *   with one (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K)
-     *     j = minimum[0] * sum(x; half 0) + minimum[1] * sum(x; half 1)       likewise exact
-     *     t = fma((float)i, d, (float)j * m)                                  the product rounded once
+     *     j = minimum[0] * sum(x; half 0) + minimum[1] * sum(x; half 1)     likewise exact
+     *     t = fma((float)i, d, (float)j * m)                                product rounded once
      *     y = fma(t, dx, y)
-     * with Q16 so for the first block of the activations, and then for the second one, before the next inputs;
-     * where dx is the activations' scale and the weights have (d, m and dmin are those of the file, widened)
-     *            q                               d         scale[h]       m               minimum[h]
-     *   Q4_0     4 bits - 8                      d         1
-     *   Q5_0     5 bits - 16                     d         1
-     *   Q8_0     int8                            d         1
-     *   IQ4_NL   from GGML's table of 16 int8    d         1
-     *   Q4_1     4 bits                          d         1              m               1
-     *   Q5_1     5 bits                          d         1              m               1
-     *   Q4_K     4 bits                          d * sc    1              -(dmin * min)   1
-     *   Q5_K     5 bits                          d * sc    1              -(dmin * min)   1
-     *   Q2_K     2 bits                          d         4 bits         -dmin           4 bits
-     *   Q3_K     3 bits - 4                      d         6 bits - 32
-     *   Q6_K     6 bits - 32                     d         int8
-     * sc and min, the 6-bit scale and minimum of the block; d * sc and dmin * min are exact in floats. */
-    void (*matmul)(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
-                   lh_span out, bool continues);
+     * and with Q16 the same for the second block of the activations before the next inputs. dx is
+     * the activations' scale; the weights have (d, m and dmin are those of the file, widened)
+     *            q                             d         scale[h]       m               minimum[h]
+     *   Q4_0     4 bits - 8                    d         1
+     *   Q5_0     5 bits - 16                   d         1
+     *   Q8_0     int8                          d         1
+     *   IQ4_NL   from GGML's table of 16 int8  d         1
+     *   Q4_1     4 bits                        d         1              m               1
+     *   Q5_1     5 bits                        d         1              m               1
+     *   Q4_K     4 bits                        d * sc    1              -(dmin * min)   1
+     *   Q5_K     5 bits                        d * sc    1              -(dmin * min)   1
+     *   Q2_K     2 bits                        d         4 bits         -dmin           4 bits
+     *   Q3_K     3 bits - 4                    d         6 bits - 32
+     *   Q6_K     6 bits - 32                   d         int8
+     * with sc and min, the 6-bit scale and minimum of the block; d * sc and dmin * min are exact in
+     * floats. */
+    void (*matmul)(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w,
+                   lh_span in, lh_span out, bool continues);
 
     /* y[row][c] = y[row][c] * scale[row] for c in columns. */
     void (*scale_rows)(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale);
 
-    /* y[row][c] = fma(y[row][c], scale[row], bias[c]) for c in columns: scale_rows where outputs have a bias. */
-    void (*scale_add_rows)(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale,
-                           const float *bias);
+    /* y[row][c] = fma(y[row][c], scale[row], bias[c]) for c in columns: scale_rows where outputs
+     * have a bias. */
+    void (*scale_add_rows)(float *y, size_t stride, uint32_t rows, lh_span columns,
+                           const float *scale, const float *bias);
 
-    /* RMSNorm of each head alone, x[rows][heads][head_dim] in place, gain[head_dim]: sum is the lanes-and-tree
-     * sum of squares of a head (lane d % 16), s = 1 / sqrt(sum / head_dim + epsilon), x[d] = (x[d] * s) * gain[d]. */
+    /* RMSNorm of each head alone, x[rows][heads][head_dim] in place, gain[head_dim]:
+     *   s = 1 / sqrt(sum / head_dim + epsilon);  x[d] = (x[d] * s) * gain[d]
+     * where sum is the lanes-and-tree sum of squares of the head (lane d % 16). */
     void (*norm_heads)(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim,
                        const float *gain, float epsilon);
 
-    /* y += RMSNorm(x), both [rows][width] (a norm behind a branch, before the residual): s as above over the whole
-     * row, y[row][c] = fma(x[row][c] * gain[c], s, y[row][c]). */
+    /* y += RMSNorm(x), both [rows][width] (a norm behind a branch, before the residual): s as above
+     * over the whole row, y[row][c] = fma(x[row][c] * gain[c], s, y[row][c]). */
     void (*norm_add)(float *y, const float *x, size_t stride, uint32_t rows, uint32_t width,
                      const float *gain, float epsilon);
 
-    /* y[row][c] = silu(gate[row][c]) * up[row][c]; silu(v) = v / (1 + exp(-v)) with our exp (SwiGLU,
-     * arXiv:2002.05202), a zero below -88.73 where exp overflows. y may be gate. */
+    /* y[row][c] = silu(gate[row][c]) * up[row][c]; silu(v) = v / (1 + exp(-v)) with our exp
+     * (SwiGLU, arXiv:2002.05202), a zero below -88.73 where exp overflows. y may be gate. */
     void (*silu_mul)(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
                      lh_span columns);
 
     /* y[row][c] = gelu(gate[row][c]) * up[row][c], with the tanh form of GELU (arXiv:1606.08415),
-     * gelu(v) = v / 2 * (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) = v / (1 + exp(-2 sqrt(2 / pi) (v + 0.044715 v^3))):
-     *   e = exp(v * fma(v * v, LH_GELU_CUBIC, LH_GELU_LINEAR))   with our exp;   y = (v / (1 + e)) * up
-     * a zero where exp overflows (below -10.05). Error of gelu, over all floats: below 2 ulp from 0 on, 5e-8 below,
-     * which is 32 ulp down to -5. y may be gate. */
+     *   gelu(v) = v / 2 * (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3)))
+     *           = v / (1 + exp(-2 sqrt(2 / pi) (v + 0.044715 v^3)))
+     * computed, with our exp, as
+     *   e = exp(v * fma(v * v, LH_GELU_CUBIC, LH_GELU_LINEAR));  y = (v / (1 + e)) * up
+     * a zero where exp overflows (below -10.05). Error of gelu, over all floats: below 2 ulp from 0
+     * on, 5e-8 below, which is 32 ulp down to -5. y may be gate. */
     void (*gelu_mul)(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
                      lh_span columns);
 
-    /* Rotates pairs of x[rows][heads][head_dim] (row stride `stride`) in place by cosine[rows][rotated / 2],
-     * sine[rows][rotated / 2]: (a, b) -> (a*c - b*s, a*s + b*c), computed as
-     * a' = fma(a, c, -(b * s)), b' = fma(a, s, b * c). Pairs are (2i, 2i + 1) when interleaved (GGUF `llama`)
-     * and (i, i + rotated / 2) otherwise. Dimensions from `rotated` on stay (RoPE, arXiv:2104.09864). */
-    void (*rope)(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim, uint32_t rotated,
-                 bool interleaved, const float *cosine, const float *sine);
+    /* Rotates pairs of x[rows][heads][head_dim] (row stride `stride`) in place by
+     * cosine[rows][rotated / 2], sine[rows][rotated / 2]: (a, b) -> (a * c - b * s, a * s + b * c),
+     * computed as a' = fma(a, c, -(b * s)), b' = fma(a, s, b * c). Pairs are (2i, 2i + 1) when
+     * interleaved (GGUF `llama`) and (i, i + rotated / 2) otherwise. Dimensions from `rotated` on
+     * stay (RoPE, arXiv:2104.09864). */
+    void (*rope)(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim,
+                 uint32_t rotated, bool interleaved, const float *cosine, const float *sine);
 
-    /* cosine, sine[half] of position * frequency[i], times magnitude, rounded once; frequency as lh_rope_frequencies
-     * made them; double inside, our own reduction and polynomials. Error below 1e-7 for positions to 2^20 and
-     * magnitude 1: that of the rounding to float. */
-    void (*rope_angles)(float *cosine, float *sine, const double *frequency, uint32_t half, uint32_t position,
-                        double magnitude);
+    /* cosine, sine[half] of position * frequency[i], times magnitude, rounded once; frequency as
+     * lh_rope_frequencies made them; double inside, our own reduction and polynomials. Error below
+     * 1e-7 for positions to 2^20 and magnitude 1: that of the rounding to float. */
+    void (*rope_angles)(float *cosine, float *sine, const double *frequency, uint32_t half,
+                        uint32_t position, double magnitude);
 
-    /* Writes keys[rows][kv_heads][head_dim] and values (row strides given) of one sequence's consecutive
-     * positions [first, first + rows) into its pages. */
-    void (*kv_store)(const struct lh_kv_view *view, uint32_t first, uint32_t rows, const float *keys,
-                     const float *values, size_t stride);
+    /* Writes keys[rows][kv_heads][head_dim] and values (row strides given) of one sequence's
+     * consecutive positions [first, first + rows) into its pages. */
+    void (*kv_store)(const struct lh_kv_view *view, uint32_t first, uint32_t rows,
+                     const float *keys, const float *values, size_t stride);
 
-    /* Causal attention of rows at positions [first, first + rows) of ONE sequence for KV head `kv_head` and
-     * the `group` query heads that share it: y[rows][heads][head_dim], q the same (row strides given),
-     * reading keys and values at the last `window` positions up to and with the own one (window > 0;
-     * LH_ATTENTION_ALL: from 0 on), the first of which is f. s[t] = scale * chain over d of q[d] * k[t][d]
+    /* Causal attention of rows at positions [first, first + rows) of ONE sequence for KV head
+     * `kv_head` and the `group` query heads that share it: y[rows][heads][head_dim], q the same
+     * (row strides given), reading keys and values at the last `window` positions up to and with
+     * the own one (window > 0; LH_ATTENTION_ALL: from 0 on), the first of which is f.
+     *   s[t] = scale * chain over d of q[d] * k[t][d]
      *   m = max s;  p[t] = exp(s[t] - m);  z = lanes-and-tree sum of p over t (lane (t - f) % 16)
      *   y[d] = (chain over t ascending of p[t] * v[t][d]) * (1 / z)
-     * What the pages hold at other positions may be read but does not count; pages wholly before the first row's
-     * window are not read. y may be q.
-     * scratch: lh_attention_scratch_bytes, 64-byte aligned, one per calling thread. */
+     * What the pages hold at other positions may be read but does not count; pages wholly before
+     * the first row's window are not read. y may be q. scratch: lh_attention_scratch_bytes, 64-byte
+     * aligned, one per calling thread. */
     void (*attention)(float *y, size_t y_stride, const float *q, size_t q_stride,
-                      const struct lh_kv_view *view, uint32_t kv_head, uint32_t group, uint32_t first,
-                      uint32_t rows, uint32_t window, float scale, void *scratch);
+                      const struct lh_kv_view *view, uint32_t kv_head, uint32_t group,
+                      uint32_t first, uint32_t rows, uint32_t window, float scale, void *scratch);
 
-    /* y[i] = exp(x[i] - shift) with our exp; returns the lanes-and-tree sum of y (softmax, sampling). */
+    /* y[i] = exp(x[i] - shift) with our exp; returns the lanes-and-tree sum of y (softmax,
+     * sampling). */
     float (*exp_sum)(float *y, const float *x, float shift, size_t count);
     /* The greatest of x[count] (count > 0; no NaN); a zero is returned as +0. */
     float (*max)(const float *x, size_t count);
-    /* IEEE binary16 <-> binary32, round to nearest even, overflow to infinity; a NaN stays one (made quiet,
-     * the upper bits of its payload kept). Any alignment. */
+    /* IEEE binary16 <-> binary32, round to nearest even, overflow to infinity; a NaN stays one
+     * (made quiet, the upper bits of its payload kept). Any alignment. */
     void (*f32_from_f16)(float *y, const uint16_t *x, size_t count);
     void (*f16_from_f32)(uint16_t *y, const float *x, size_t count);
 } lh_kernels;
 
-/* ---- KV pages -------------------------------------------------------------------------------------------
- */
+/* ---- KV pages ---- */
 
 /* Positions held by one page. */
 #define LH_KV_PAGE_POSITIONS 64u
@@ -246,28 +264,29 @@ static inline size_t lh_kv_page_floats(uint32_t kv_heads, uint32_t head_dim) {
     return (size_t)kv_heads * head_dim * LH_KV_PAGE_POSITIONS;
 }
 
-/* Scratch of `attention` for up to `rows` rows, `group` query heads and positions < `context`. It does not
- * grow with rows beyond a few. */
-size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t head_dim, uint32_t context);
+/* Scratch of `attention` for up to `rows` rows, `group` query heads and positions < `context`. It
+ * does not grow with rows beyond a few. */
+size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t head_dim,
+                                  uint32_t context);
 
-/* ---- Frequencies and logarithms: at start-up, the same code on every machine ----------------------------
- */
+/* ---- Frequencies and logarithms: at start-up, the same code on every machine ---- */
 
 /* frequency[i] = base^(-2i / rotated), i in [0, rotated / 2); relative error below 1e-15. */
 void lh_rope_frequencies(double *frequency, uint32_t rotated, double base);
 /* Natural logarithm of a positive normal x; relative error below 1e-15. */
 double lh_log_f64(double x);
-/* Natural logarithm of a finite x > 0 as float, and exp as the kernels compute it, scalar. Error below 1 ulp;
- * exp is 0 below -104, infinity above 88.73 and subnormal between as IEEE has it. */
+/* Natural logarithm of a finite x > 0 as float, and exp as the kernels compute it, scalar. Error
+ * below 1 ulp; exp is 0 below -104, infinity above 88.73 and subnormal between as IEEE has it. */
 float lh_log_f32(float x);
 float lh_exp_f32(float x);
 
-/* ---- Choice ---------------------------------------------------------------------------------------------
- */
+/* ---- Choice ---- */
 
 /* The kernels named `isa`, or the best that this machine runs when `isa` is NULL, "" or "auto".
- * LH_ERR_UNSUPPORTED: the machine lacks it (the message says what it has); LH_ERR_INVALID: no such name. */
+ * LH_ERR_UNSUPPORTED: the machine lacks it (the message says what it has); LH_ERR_INVALID: no such
+ * name. */
 lh_status lh_kernels_select(const char *isa, const lh_kernels **kernels, lh_error *error);
 
-/* The i-th instruction set that this machine runs, worst first ("reference"); NULL after the last. */
+/* The i-th instruction set that this machine runs, worst first ("reference"); NULL after
+ * the last. */
 const lh_kernels *lh_kernels_at(size_t index);

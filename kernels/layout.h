@@ -1,24 +1,25 @@
-/* How packed weights and packed int8 activations lie in memory: known inside kernels/ only, the same for
- * every instruction set.
+/* How packed weights and packed int8 activations lie in memory: known inside kernels/ only, the
+ * same for every instruction set.
  *
- * Weights are tiles of 16 outputs (LH_LANES), one after the other; a lane is an output. A tile of floats (F32,
- * F16, BF16) is [inputs][16 lanes], elements as GGML stores them. A tile of a quantized type is
+ * Weights are tiles of 16 outputs (LH_LANES), one after the other; a lane is an output. A tile of
+ * floats (F32, F16, BF16) is [inputs][16 lanes], elements as GGML stores them. A tile of a
+ * quantized type is
  *
  *   quants     [blocks of 32 inputs][parts], a part being [..][16 lanes][4 bytes]:
- *              bytes     8 groups            8 bits of each quant
- *              nibbles   4 groups            its low 4 bits: of inputs 4g .. 4g + 3 in the low nibbles of group
- *                                            g, of 16 + 4g .. 16 + 4g + 3 in the high ones
- *              pairs     2 planes            2 bits: plane p has those of groups 4p .. 4p + 3, group g in bits
- *                                            2(g % 4) and the next
- *              bits      1 plane             1 bit: group g in bit g
- *   subscales  [blocks][2][16 lanes] bytes   K types only: Q4_K, Q5_K scale, minimum; Q3_K (less 32), Q6_K scales
- *                                            of the halves; Q2_K both of each half as the file has them
+ *              bytes     8 groups   8 bits of each quant
+ *              nibbles   4 groups   its low 4 bits: of inputs 4g .. 4g + 3 in the low nibbles of
+ *                                   group g, of 16 + 4g .. 16 + 4g + 3 in the high ones
+ *              pairs     2 planes   2 bits: plane p has those of groups 4p .. 4p + 3, group g in
+ *                                   bits 2(g % 4) and the next
+ *              bits      1 plane    1 bit: group g in bit g
+ *   subscales  [blocks][2][16 lanes] bytes, K types only: Q4_K, Q5_K scale, minimum; Q3_K (less
+ *              32), Q6_K scales of the halves; Q2_K both of each half as the file has them
  *   scales     [blocks that share them][16 lanes] d, or [2: d, m or dmin][16 lanes], binary16
  *
- * A group is 4 consecutive inputs: group g of a block holds inputs 4g .. 4g + 3, so 64 bytes of bytes feed one
- * dot-product instruction, and every unpacking is a shift and a mask of whole vectors. K types share a d among
- * 8 blocks (256 inputs), others have one for each. Tiles are padded to 64 bytes; lanes beyond the last output
- * are zero. */
+ * A group is 4 consecutive inputs: group g of a block holds inputs 4g .. 4g + 3, so 64 bytes of
+ * bytes feed one dot-product instruction, and every unpacking is a shift and a mask of whole
+ * vectors. K types share a d among 8 blocks (256 inputs), others have one for each. Tiles are
+ * padded to 64 bytes; lanes beyond the last output are zero. */
 #pragma once
 
 #include "kernels/kernels.h"
@@ -30,9 +31,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed data is read a
 /* Elements of a quantization block, in weights and activations. */
 #define LH_BLOCK 32u
 
-/* A block of int8 activations: x = d * q. The sums, all exact, are what the sets take off where they read
- * weights with an offset, each set its own; `pairs` are apart as 16-bit lanes of products are: the elements k of
- * a half with k % 4 < 2, and the others. */
+/* A block of int8 activations: x = d * q. The sums, all exact, are what the sets take off where
+ * they read weights with an offset, each set its own; `pairs` are apart as 16-bit lanes of products
+ * are: the elements k of a half with k % 4 < 2, and the others. */
 typedef struct lh_q8_block {
     float d, sum;     /* of all q */
     int32_t bias[3];  /* -128 times the sum of each half, and of both */
@@ -43,20 +44,22 @@ _Static_assert(sizeof(lh_q8_block) == 60, "blocks lie without gaps, and 16 of th
 
 /* ---- The table of quantized types ---- */
 
-/* bits in the low part (8: bytes, 4: nibbles, 2: pairs) and in the high part (0: none, 1: bits, 2: pairs), what
- * the low and high bits together are greater by than q, binary16 scales (1: d; 2: d and m or dmin), blocks that
- * share them, subscales of a block. Q8_0 is stored as int8; IQ4_NL's nibbles are indices of a table. */
-#define LH_QUANT_TABLE(X)                                                                                    \
-    X(LH_DTYPE_Q4_0, 4, 0, 8, 1, 1, 0)                                                                       \
-    X(LH_DTYPE_Q4_1, 4, 0, 0, 2, 1, 0)                                                                       \
-    X(LH_DTYPE_Q5_0, 4, 1, 16, 1, 1, 0)                                                                      \
-    X(LH_DTYPE_Q5_1, 4, 1, 0, 2, 1, 0)                                                                       \
-    X(LH_DTYPE_Q8_0, 8, 0, 0, 1, 1, 0)                                                                       \
-    X(LH_DTYPE_Q2_K, 2, 0, 0, 2, 8, 2)                                                                       \
-    X(LH_DTYPE_Q3_K, 2, 1, 4, 1, 8, 2)                                                                       \
-    X(LH_DTYPE_Q4_K, 4, 0, 0, 2, 8, 2)                                                                       \
-    X(LH_DTYPE_Q5_K, 4, 1, 0, 2, 8, 2)                                                                       \
-    X(LH_DTYPE_Q6_K, 4, 2, 32, 1, 8, 2)                                                                      \
+/* The columns:
+ *   bits of the low part (8: bytes, 4: nibbles, 2: pairs) and of the high part (0: none, 1: bits,
+ *   2: pairs); the offset, by which low and high bits together are greater than q; binary16 scales
+ *   (1: d; 2: d and m or dmin); blocks that share them; subscales of a block.
+ * Q8_0 is stored as int8; IQ4_NL's nibbles are indices of a table. */
+#define LH_QUANT_TABLE(X)                                                                          \
+    X(LH_DTYPE_Q4_0, 4, 0, 8, 1, 1, 0)                                                             \
+    X(LH_DTYPE_Q4_1, 4, 0, 0, 2, 1, 0)                                                             \
+    X(LH_DTYPE_Q5_0, 4, 1, 16, 1, 1, 0)                                                            \
+    X(LH_DTYPE_Q5_1, 4, 1, 0, 2, 1, 0)                                                             \
+    X(LH_DTYPE_Q8_0, 8, 0, 0, 1, 1, 0)                                                             \
+    X(LH_DTYPE_Q2_K, 2, 0, 0, 2, 8, 2)                                                             \
+    X(LH_DTYPE_Q3_K, 2, 1, 4, 1, 8, 2)                                                             \
+    X(LH_DTYPE_Q4_K, 4, 0, 0, 2, 8, 2)                                                             \
+    X(LH_DTYPE_Q5_K, 4, 1, 0, 2, 8, 2)                                                             \
+    X(LH_DTYPE_Q6_K, 4, 2, 32, 1, 8, 2)                                                            \
     X(LH_DTYPE_IQ4_NL, 4, 0, 0, 1, 1, 0)
 
 typedef struct lh_quant_form {
@@ -67,8 +70,8 @@ typedef struct lh_quant_form {
 /* All 0 for a float type. A constant where `dtype` is one. */
 static inline __attribute__((always_inline)) lh_quant_form lh_quant_form_for(lh_dtype dtype) {
     switch (dtype) {
-#define X(type, low, high, above, scales, sharing, subscales)                                                \
-    case type:                                                                                               \
+#define X(type, low, high, above, scales, sharing, subscales)                                      \
+    case type:                                                                                     \
         return (lh_quant_form){low, high, above, scales, sharing, subscales};
         LH_QUANT_TABLE(X)
 #undef X
@@ -100,7 +103,8 @@ typedef struct lh_tile_layout {
 /* `inputs` of a quantized type must be whole blocks of it. */
 static inline lh_tile_layout lh_tile_layout_for(lh_dtype dtype, uint32_t inputs) {
     lh_quant_form form = lh_quant_form_for(dtype);
-    lh_tile_layout layout = {.quant_bytes = LH_BLOCK / 8 * (form.low_bits + form.high_bits) * LH_LANES,
+    lh_tile_layout layout = {.quant_bytes =
+                                 LH_BLOCK / 8 * (form.low_bits + form.high_bits) * LH_LANES,
                              .subscale_bytes = form.subscales * LH_LANES,
                              .scale_bytes = 2 * form.scales * LH_LANES,
                              .sharing = form.sharing};
@@ -129,7 +133,8 @@ static inline uint32_t lh_activations_parts(lh_activation_kind kind) {
 }
 
 /* The first of them, for inputs 32 * `block` and on of row `row`; activations of kind Q8 or Q16. */
-static inline lh_q8_block *lh_activations_block(const lh_activations *x, uint32_t row, uint32_t block) {
+static inline lh_q8_block *lh_activations_block(const lh_activations *x, uint32_t row,
+                                                uint32_t block) {
     return (lh_q8_block *)x->data +
            ((size_t)row * (x->width / LH_BLOCK) + block) * lh_activations_parts(x->kind);
 }

@@ -14,8 +14,8 @@ static bool runs_everywhere(void) {
 }
 
 #if defined(__x86_64__)
-/* Not every compiler's __builtin_cpu_supports knows this name. The system's part, saving the wide registers,
- * is checked with AVX2. */
+/* Not every compiler's __builtin_cpu_supports knows this name. The system's part, saving the wide
+ * registers, is checked with AVX2. */
 static bool has_f16c(void) {
     unsigned eax, ebx, ecx, edx;
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) != 0;
@@ -70,7 +70,7 @@ static void list_names(char *text, size_t size, bool all) {
 }
 
 lh_status lh_kernels_select(const char *isa, const lh_kernels **kernels, lh_error *error) {
-    bool best = isa == NULL || isa[0] == '\0' || strcmp(isa, "auto") == 0;
+    bool best = !isa || isa[0] == '\0' || strcmp(isa, "auto") == 0;
     char names[64];
     for (size_t i = SETS; i-- > 0;) {
         if (!best && strcmp(isa, sets[i].kernels->name) != 0)
@@ -81,11 +81,11 @@ lh_status lh_kernels_select(const char *isa, const lh_kernels **kernels, lh_erro
         }
         if (!best) {
             list_names(names, sizeof names, false);
-            return lh_fail(error, LH_ERR_UNSUPPORTED, "this machine does not run %s kernels; it runs: %s",
-                           isa, names);
+            return lh_fail(error, LH_ERR_UNSUPPORTED,
+                           "this machine does not run %s kernels; it runs: %s", isa, names);
         }
     }
     list_names(names, sizeof names, true);
-    return lh_fail(error, LH_ERR_INVALID, "no instruction set is called '%.40s'; this build has: auto, %s",
-                   isa, names);
+    return lh_fail(error, LH_ERR_INVALID,
+                   "no instruction set is called '%.40s'; this build has: auto, %s", isa, names);
 }

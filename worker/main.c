@@ -1,9 +1,10 @@
-/* longhaul-worker: reads the flags, puts the parts together, runs the loop, leaves when it is told to. */
-#include "common/log.h"
-#include "worker/assignment/assignment.h"
-#include "worker/assignment/assignment_speed.h"
-#include "worker/server/server.h"
-#include "worker/thread_pool.h"
+/* longhaul-worker: reads the flags, puts the parts together, runs the loop, and leaves when it is
+ * told to. */
+#include "common/base/log.h"
+#include "worker/compute/thread_pool.h"
+#include "worker/control/machine_speed.h"
+#include "worker/control/reconciler.h"
+#include "worker/serve/server.h"
 #include "worker/weights/weight_cache.h"
 #include "worker/worker_settings.h"
 
@@ -11,13 +12,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Shards that wait for the compute thread, and encoded ones that wait for the next hop: a few large steps of
- * each. */
+/* Shards that wait for the compute thread, and encoded ones that wait for the next hop: a few large
+ * steps of each. */
 #define QUEUE_BYTES ((size_t)64 << 20)
+
 typedef struct program {
     lh_worker_settings settings;
-    const lh_tls_options *tls;                              /* NULL: none */
-    char plain[LH_ADDRESS_BYTES], secure[LH_ADDRESS_BYTES]; /* as others reach them; "": not at all */
+    const lh_tls_options *tls; /* NULL: none */
+    /* as others reach them; "": not at all */
+    char plain[LH_ADDRESS_BYTES], secure[LH_ADDRESS_BYTES];
     uv_loop_t loop;
     uv_signal_t terminate, interrupt, switch_slowdown;
     uv_timer_t patience;
@@ -26,16 +29,15 @@ typedef struct program {
     const lh_kernels *kernels;
     lh_machine_speed speed;
     lh_server *server;
-    lh_assignment_keeper *keeper;
+    lh_reconciler *reconciler;
     bool leaving, stopping;
 } program;
 
-/* ---- Leaving ------------------------------------------------------------------------------------ */
+/* ---- Leaving ---- */
 
 static void close_handle(void *handle) {
-    if (!uv_is_closing(handle)) {
+    if (!uv_is_closing(handle))
         uv_close(handle, NULL);
-    }
 }
 
 static void on_server_closed(void *context) {
@@ -47,16 +49,16 @@ static void on_server_closed(void *context) {
     close_handle(&p->patience);
 }
 
-static void on_keeper_closed(void *context) {
+static void on_reconciler_closed(void *context) {
     program *p = context;
-    p->keeper = NULL;
+    p->reconciler = NULL;
     lh_server_close(p->server, on_server_closed, p);
 }
 
 static void stop(program *p) {
     if (!p->stopping) {
         p->stopping = true;
-        lh_assignment_close(p->keeper, on_keeper_closed, p);
+        lh_reconciler_close(p->reconciler, on_reconciler_closed, p);
     }
 }
 
@@ -64,7 +66,7 @@ static void on_idle(void *context) {
     stop(context);
 }
 
-/* Others have taken over, or nobody is there to send steps. */
+/* Other workers have taken over, or no gateway is there to send steps. */
 static void on_released(void *context) {
     program *p = context;
     lh_server_drain(p->server, on_idle, p);
@@ -72,7 +74,8 @@ static void on_released(void *context) {
 
 static void on_impatient(uv_timer_t *timer) {
     program *p = timer->data;
-    lh_log(LH_LOG_WARN, "worker", "the drain timeout is over: leaving although nobody has taken over");
+    lh_log(LH_LOG_WARN, "worker",
+           "the drain timeout is over: leaving although nobody has taken over");
     stop(p);
 }
 
@@ -85,17 +88,16 @@ static void on_signal(uv_signal_t *handle, int number) {
     p->leaving = true;
     lh_log(LH_LOG_INFO, "worker", "leaving signal=%d", number);
     uv_timer_start(&p->patience, on_impatient, (uint64_t)p->settings.drain_timeout * 1000, 0);
-    lh_assignment_leave(p->keeper, on_released, p);
+    lh_reconciler_leave(p->reconciler, on_released, p);
 }
 
-/* ---- Slowdown ----------------------------------------------------------------------------------- */
+/* ---- Slowdown ---- */
 
 static void set_slowdown(program *p) {
     double factor = p->settings.slowdown_factors[0];
     lh_slowdown_set(lh_thread_pool_slowdown(p->pool), factor);
-    if (factor > 1) {
+    if (factor > 1)
         lh_log(LH_LOG_WARN, "worker", "this plays a slower machine factor=%g", factor);
-    }
 }
 
 static void on_switch(uv_signal_t *handle, int number) {
@@ -107,7 +109,7 @@ static void on_switch(uv_signal_t *handle, int number) {
     set_slowdown(p);
 }
 
-/* ---- Start -------------------------------------------------------------------------------------- */
+/* ---- Start ---- */
 
 static lh_status open_server(program *p, lh_error *error) {
     lh_server_options server = {.loop = &p->loop,
@@ -115,7 +117,7 @@ static lh_status open_server(program *p, lh_error *error) {
                                 .listen = p->settings.listen,
                                 .listen_tls = p->settings.listen_tls,
                                 .tls = p->tls,
-                                .limits = lh_program_options_limits(&p->settings.program),
+                                .limits = lh_h2_limits_of_program(&p->settings.program),
                                 .hop_connections = (uint32_t)p->settings.hop_connections,
                                 .inbox_bytes = QUEUE_BYTES,
                                 .outbox_bytes = QUEUE_BYTES};
@@ -123,34 +125,35 @@ static lh_status open_server(program *p, lh_error *error) {
 }
 
 static lh_status choose_addresses(program *p, lh_error *error) {
-    lh_status status =
-        lh_worker_settings_advertise(&p->settings, false, lh_server_port(p->server, false), p->plain, error);
-    return status == LH_OK ? lh_worker_settings_advertise(&p->settings, true, lh_server_port(p->server, true),
-                                                          p->secure, error)
-                           : status;
+    lh_status status = lh_worker_settings_advertise(
+        &p->settings, false, lh_server_port(p->server, false), p->plain, error);
+    return status == LH_OK
+               ? lh_worker_settings_advertise(&p->settings, true, lh_server_port(p->server, true),
+                                              p->secure, error)
+               : status;
 }
 
 static const char *text_or_null(const char *text) {
     return text[0] != '\0' ? text : NULL;
 }
 
-static lh_status open_keeper(program *p, lh_error *error) {
-    lh_assignment_options keeper = {.loop = &p->loop,
-                                    .server = p->server,
-                                    .name = p->settings.name,
-                                    .site = p->settings.site,
-                                    .address_plain = text_or_null(p->plain),
-                                    .address_tls = text_or_null(p->secure),
-                                    .gateway_url = p->settings.gateway,
-                                    .memory_bytes = (uint64_t)p->settings.memory_bytes,
-                                    .speed = p->speed,
-                                    .job = {.tls = p->tls,
-                                            .cache = p->cache,
-                                            .model_path = text_or_null(p->settings.model),
-                                            .kernels = p->kernels,
-                                            .pool = p->pool,
-                                            .kv_bytes = (size_t)p->settings.kv_bytes}};
-    return lh_assignment_create(&keeper, &p->keeper, error);
+static lh_status open_reconciler(program *p, lh_error *error) {
+    lh_reconciler_options reconciler = {.loop = &p->loop,
+                                        .server = p->server,
+                                        .name = p->settings.name,
+                                        .site = p->settings.site,
+                                        .address_plain = text_or_null(p->plain),
+                                        .address_tls = text_or_null(p->secure),
+                                        .gateway_url = p->settings.gateway,
+                                        .memory_bytes = (uint64_t)p->settings.memory_bytes,
+                                        .speed = p->speed,
+                                        .job = {.tls = p->tls,
+                                                .cache = p->cache,
+                                                .model_path = text_or_null(p->settings.model),
+                                                .kernels = p->kernels,
+                                                .pool = p->pool,
+                                                .kv_bytes = (size_t)p->settings.kv_bytes}};
+    return lh_reconciler_create(&reconciler, &p->reconciler, error);
 }
 
 static void catch_signals(program *p) {
@@ -167,7 +170,7 @@ static void catch_signals(program *p) {
 
 static lh_status measure_speed(program *p, lh_error *error) {
     const lh_compute compute = {p->kernels, p->pool, LH_ACTIVATION_Q8};
-    lh_status status = lh_assignment_speed_measure(&compute, &p->speed, error);
+    lh_status status = lh_machine_speed_measure(&compute, &p->speed, error);
     if (status == LH_OK) {
         lh_log(LH_LOG_DEBUG, "worker", "speed prompt_us=%.2f token_us=%.2f", p->speed.prompt_us,
                p->speed.token_us);
@@ -177,27 +180,25 @@ static lh_status measure_speed(program *p, lh_error *error) {
 
 static void log_start(const program *p) {
     const lh_worker_settings *s = &p->settings;
-    lh_log(LH_LOG_INFO, "worker",
-           "started version=%s name=%s site=%s isa=%s threads=%u plain=%s tls=%s gateway=%s cache=%s",
-           LONGHAUL_VERSION, s->name, s->site, p->kernels->name, (uint32_t)s->threads,
-           p->plain[0] != '\0' ? p->plain : "-", p->secure[0] != '\0' ? p->secure : "-", s->gateway,
-           s->cache_dir);
+    lh_log(
+        LH_LOG_INFO, "worker",
+        "started version=%s name=%s site=%s isa=%s threads=%u plain=%s tls=%s gateway=%s cache=%s",
+        LONGHAUL_VERSION, s->name, s->site, p->kernels->name, (uint32_t)s->threads,
+        p->plain[0] != '\0' ? p->plain : "-", p->secure[0] != '\0' ? p->secure : "-", s->gateway,
+        s->cache_dir);
 }
 
 /* Opens everything and runs until it has left. */
 static lh_status run(program *p, lh_error *error) {
     lh_status status = lh_kernels_select(p->settings.isa, &p->kernels, error);
-    if (status != LH_OK) {
+    if (status != LH_OK)
         return status;
-    }
     status = lh_weight_cache_open(p->settings.cache_dir, &p->cache, error);
-    if (status != LH_OK) {
+    if (status != LH_OK)
         return status;
-    }
     status = lh_thread_pool_create((uint32_t)p->settings.threads, &p->pool, error);
-    if (status != LH_OK) {
+    if (status != LH_OK)
         goto fail_after_cache;
-    }
     if (uv_loop_init(&p->loop) != 0) {
         status = lh_fail(error, LH_ERR_IO, "the event loop cannot be opened");
         goto fail_after_pool;
@@ -205,17 +206,15 @@ static lh_status run(program *p, lh_error *error) {
     catch_signals(p);
     set_slowdown(p);
     status = measure_speed(p, error);
-    if (status == LH_OK) {
+    if (status == LH_OK)
         status = open_server(p, error);
-    }
     if (status != LH_OK) {
         on_server_closed(p);
         goto fail_after_loop;
     }
     status = choose_addresses(p, error);
-    if (status == LH_OK) {
-        status = open_keeper(p, error);
-    }
+    if (status == LH_OK)
+        status = open_reconciler(p, error);
     if (status != LH_OK) {
         lh_server_close(p->server, on_server_closed, p);
         goto fail_after_loop;
@@ -238,12 +237,10 @@ int main(int argc, char **argv) {
     lh_option_action action;
     lh_status status =
         lh_options_parse(&lh_worker_option_table, argc, argv, &p.settings, stdout, &action, &error);
-    if (status == LH_OK && action == LH_OPTIONS_EXIT) {
+    if (status == LH_OK && action == LH_OPTIONS_EXIT)
         return 0;
-    }
-    if (status == LH_OK) {
+    if (status == LH_OK)
         status = lh_worker_settings_complete(&p.settings, &error);
-    }
     if (status != LH_OK) {
         fprintf(stderr, "longhaul-worker: %s\n", error.message);
         return 2;

@@ -1,44 +1,148 @@
-/* The engine's thread: plugs the chains' conductors to libuv, to their first hops (engine_chain.c), to the fleet port and to the front
- * desk. What happens is the conductors'; here is only how it hears of it and how its wishes are done. */
-#include "gateway/engine/engine_state.h"
+/* The engine's thread: connects the router and the chains' controllers, which decide, to what they
+ * decide about: the first hops, the fleet port, the submission queue and the clock. Whatever is
+ * heard is told to them, and then a turn does all that they want done. */
+#include "gateway/engine/engine.h"
 
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "gateway/engine/deferred_events.h"
+#include "gateway/engine/engine_options.h"
+#include "gateway/engine/first_hop.h"
+#include "gateway/engine/fleet_queries.h"
 #include "gateway/engine/fleet_view_json.h"
+#include "gateway/engine/router.h"
+#include "gateway/engine/submission_queue.h"
+#include "gateway/fleet/port/server.h"
+#include "gateway/trace/step_recorder.h"
 
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- One turn ---------------------------------------------------------------------------------------------------- */
+/* One of the chains. */
+typedef struct engine_chain {
+    lh_engine *engine;
+    uint32_t index;
+    lh_chain_controller *controller; /* the router's */
+    lh_first_hop *hop;
+} engine_chain;
+
+struct lh_engine {
+    lh_engine_options options;
+    pthread_t thread;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t timer;
+    /* Runs before the loop waits for news, when connections have written what they had to. */
+    uv_prepare_t written;
+
+    /* Of the engine's thread, but for the submission queue and the queries, which any thread uses.
+     */
+    lh_router *router;
+    lh_submission_queue *submissions;
+    lh_deferred_events *deferred;
+    lh_fleet_queries *queries;
+    engine_chain chains[LH_REPLICAS_MAX];
+    lh_fleet_server *server;
+    lh_step_recorder *recorder; /* NULL: nothing is traced */
+    lh_trace_part *trace_parts; /* [sequences_max]: scratch */
+    uint32_t parts_open;        /* hops and server: the loop ends when all have closed */
+    bool was_ready, is_closing;
+
+    /* Read and written by any thread. */
+    atomic_bool is_draining, is_stopping;
+    atomic_int state;
+    atomic_uint running, waiting;
+    uint32_t places; /* sequences that may run or wait; constant */
+    _Atomic uint64_t positions, positions_free;
+};
+
+/* ---- A chain's actions ---- */
+
+static void record_step(const engine_chain *chain, const lh_step_manifest *manifest,
+                        int64_t formed_us) {
+    lh_engine *engine = chain->engine;
+    if (!engine->recorder)
+        return;
+    uint32_t count =
+        lh_scheduler_traced_parts(lh_chain_controller_scheduler(chain->controller), manifest->step,
+                                  engine->trace_parts, engine->options.scheduler.sequences_max);
+    lh_step_recorder_submit(engine->recorder, manifest, engine->trace_parts, count, formed_us,
+                            lh_clock_us());
+}
+
+static void submit_step(const engine_chain *chain, const lh_step_manifest *manifest) {
+    lh_error error;
+    uint32_t epoch = manifest->epoch;
+    uint64_t step = manifest->step;
+    int64_t formed_us = lh_clock_us();
+    lh_status status = lh_first_hop_submit(chain->hop, manifest, &error);
+    if (status == LH_OK && manifest->timed)
+        record_step(chain, manifest, formed_us);
+    if (status != LH_OK)
+        lh_chain_controller_step_done(chain->controller, epoch, step, status, error.message,
+                                      lh_clock_us());
+}
+
+static void connect_first(const engine_chain *chain, const char *address, bool over_tls) {
+    lh_error error;
+    lh_log(LH_LOG_INFO, "engine", "connecting to the first worker chain=%u address=%s tls=%d",
+           chain->index + 1, address, over_tls);
+    if (lh_first_hop_connect(chain->hop, address, over_tls, &error) != LH_OK)
+        lh_log(LH_LOG_ERROR, "engine", "no connection to the first worker address=%s error=\"%s\"",
+               address, error.message);
+}
+
+static void act(const engine_chain *chain, const lh_action *action) {
+    switch (action->kind) {
+    case LH_ACTION_CONNECT:
+        connect_first(chain, action->address, action->tls);
+        break;
+    case LH_ACTION_SUBMIT:
+        submit_step(chain, action->manifest);
+        break;
+    case LH_ACTION_CANCEL:
+        lh_first_hop_cancel(chain->hop, action->step);
+        break;
+    case LH_ACTION_ABANDON:
+        lh_first_hop_cancel_all(chain->hop);
+        break;
+    }
+}
+
+/* ---- One turn ---- */
 
 static lh_engine_state current_state(lh_engine *engine) {
-    bool is_up = lh_replicas_is_up(engine->replicas);
+    bool is_up = lh_router_is_up(engine->router);
     engine->was_ready |= is_up;
     if (atomic_load(&engine->is_draining))
         return LH_ENGINE_DRAINING;
-    is_up |= lh_replicas_is_changing_over(engine->replicas, lh_clock_us());
+    is_up |= lh_router_is_changing_over(engine->router, lh_clock_us());
     return is_up ? LH_ENGINE_READY : engine->was_ready ? LH_ENGINE_NO_CHAIN : LH_ENGINE_LOADING;
 }
 
 static void publish(lh_engine *engine) {
-    lh_scheduler_figures figures = lh_replicas_figures(engine->replicas);
+    lh_scheduler_figures figures = lh_router_figures(engine->router);
     bool is_draining = atomic_load(&engine->is_draining);
     uint64_t positions, positions_free;
-    lh_replicas_positions(engine->replicas, &positions, &positions_free);
+    lh_router_positions(engine->router, &positions, &positions_free);
     atomic_store(&engine->state, (int)current_state(engine));
     atomic_store(&engine->running, figures.running);
     atomic_store(&engine->waiting, figures.waiting);
     atomic_store(&engine->positions, positions);
     atomic_store(&engine->positions_free, positions_free);
-    lh_front_desk_set_gate(engine->desk,
-                           is_draining ? INT64_MIN : lh_replicas_open_until_us(engine->replicas), positions,
-                           is_draining ? "the gateway is stopping" : "no complete chain of workers is there");
+    lh_submission_queue_set_gate(
+        engine->submissions, is_draining ? INT64_MIN : lh_router_open_until_us(engine->router),
+        positions,
+        is_draining ? "the gateway is stopping" : "no complete chain of workers is there");
 }
 
 static void on_timer(uv_timer_t *timer);
 
 static void set_timer(lh_engine *engine) {
-    int64_t deadline_us = lh_replicas_deadline_us(engine->replicas), now_us = lh_clock_us();
+    int64_t deadline_us = lh_router_deadline_us(engine->router), now_us = lh_clock_us();
     if (deadline_us == INT64_MAX) {
         uv_timer_stop(&engine->timer);
         return;
@@ -48,102 +152,131 @@ static void set_timer(lh_engine *engine) {
     uv_timer_start(&engine->timer, on_timer, wait_ms, 0);
 }
 
-void lh_engine_turn(lh_engine *engine) {
+/* After everything that a chain's controller was told: does what all of them want done. */
+static void run_turn(lh_engine *engine) {
     lh_action action;
     uint32_t index;
     if (engine->is_closing)
         return;
-    while (lh_replicas_next_action(engine->replicas, lh_clock_us(), &index, &action))
-        lh_engine_chain_act(&engine->chains[index], &action);
+    while (lh_router_next_action(engine->router, lh_clock_us(), &index, &action))
+        act(&engine->chains[index], &action);
     publish(engine);
     set_timer(engine);
 }
 
 static void on_timer(uv_timer_t *timer) {
     lh_engine *engine = timer->data;
-    lh_replicas_tick(engine->replicas, lh_clock_us());
-    lh_engine_turn(engine);
+    lh_router_tick(engine->router, lh_clock_us());
+    run_turn(engine);
 }
 
-/* ---- What is heard ----------------------------------------------------------------------------------------------- */
+/* ---- What the first hops say ---- */
+
+static void measure_first_hop(const engine_chain *chain) {
+    lh_hop_profile first_hop;
+    lh_first_hop_read_profile(chain->hop, &first_hop);
+    lh_chain_controller_measure_first_hop(chain->controller, &first_hop);
+}
+
+static void on_hop_state(void *context, bool connected, const char *reason) {
+    const engine_chain *chain = context;
+    measure_first_hop(chain);
+    lh_chain_controller_first_hop(chain->controller, connected, lh_clock_us(), reason);
+    run_turn(chain->engine);
+}
+
+static void on_hop_done(void *context, uint32_t epoch, uint64_t step, lh_status status,
+                        const char *message) {
+    const engine_chain *chain = context;
+    lh_engine *engine = chain->engine;
+    if (engine->recorder)
+        lh_step_recorder_done(engine->recorder, epoch, step, status, lh_clock_us());
+    lh_chain_controller_step_done(chain->controller, epoch, step, status, message, lh_clock_us());
+    run_turn(engine);
+}
+
+static void on_hop_times(void *context, uint32_t epoch, uint64_t step, const uint8_t *frames,
+                         size_t length) {
+    lh_engine *engine = ((const engine_chain *)context)->engine;
+    if (engine->recorder)
+        lh_step_recorder_times(engine->recorder, epoch, step, frames, length);
+}
+
+/* ---- What the fleet port says ---- */
 
 static lh_status on_report(void *context, const lh_worker_report *report, lh_fleet_answer *answer,
                            lh_error *error) {
     lh_engine *engine = context;
-    for (uint32_t i = 0; i < lh_replicas_count(engine->replicas); i++)
-        lh_engine_chain_measure(&engine->chains[i]);
-    lh_status status = lh_replicas_put(engine->replicas, report, lh_clock_us(), answer, error);
-    lh_engine_turn(engine);
+    for (uint32_t i = 0; i < lh_router_count(engine->router); i++)
+        measure_first_hop(&engine->chains[i]);
+    lh_status status = lh_router_put(engine->router, report, lh_clock_us(), answer, error);
+    run_turn(engine);
     return status;
 }
 
-/* Only the last worker of the chain may bring tokens. */
-static bool may_bring_results(const lh_engine *engine, uint32_t index, const char *peer_name) {
-    const lh_fleet *fleet = lh_conductor_fleet(lh_replicas_at(engine->replicas, index));
-    const lh_chain *chain = lh_fleet_chain(fleet);
-    if (!engine->options.tls || chain->stage_count == 0)
-        return true;
-    const char *last = chain->stages[chain->stage_count - 1].name;
-    const lh_worker *worker = lh_registry_find(lh_fleet_registry(fleet), last);
-    return strcmp(peer_name, last) == 0 || (worker && strcmp(peer_name, worker->report.site) == 0);
-}
-
-static lh_status on_results(void *context, const char *chain, const char *peer_name, uint32_t epoch,
-                            uint64_t step, const lh_step_result *results, uint32_t count, lh_error *error) {
+static lh_status on_results(void *context, const char *chain_name, const char *peer_name,
+                            uint32_t epoch, uint64_t step, const lh_step_result *results,
+                            uint32_t count, lh_error *error) {
     lh_engine *engine = context;
-    int index = lh_replicas_find(engine->replicas, chain);
+    int index = lh_router_find(engine->router, chain_name);
     if (index < 0)
-        return lh_fail(error, LH_ERR_NOT_FOUND, "there is no chain %s", chain);
-    if (!may_bring_results(engine, (uint32_t)index, peer_name))
-        return lh_fail(error, LH_ERR_INVALID, "the certificate of %s is not that of the chain's last worker",
-                       peer_name);
+        return lh_fail(error, LH_ERR_NOT_FOUND, "there is no chain %s", chain_name);
+    lh_chain_controller *controller = engine->chains[index].controller;
+    if (engine->options.tls && !lh_chain_controller_takes_results_of(controller, peer_name))
+        return lh_fail(error, LH_ERR_INVALID,
+                       "the certificate of %s is not that of the chain's last worker", peer_name);
     int64_t now_us = lh_clock_us();
     if (engine->recorder)
         lh_step_recorder_results(engine->recorder, epoch, step, now_us);
     lh_status status =
-        lh_replicas_results(engine->replicas, (uint32_t)index, epoch, step, results, count, now_us, error);
-    lh_engine_turn(engine);
+        lh_chain_controller_results(controller, epoch, step, results, count, now_us, error);
+    run_turn(engine);
     return status;
 }
 
+/* ---- Sequences ---- */
+
+/* The scheduler's event, which the deferred events keep until they hand it to deliver. */
 static void on_event(void *context, uint64_t handle, const lh_sequence_event *event) {
     lh_engine *engine = context;
     if (engine->options.logs_digests && event->kind == LH_SEQUENCE_TOKEN && event->digest)
         lh_log(LH_LOG_INFO, "engine", "digest token=%u position=%u digest=%016llx sequence=%llu",
-               event->token, event->position, (unsigned long long)event->digest, (unsigned long long)handle);
-    lh_event_mail_keep(engine->mail, handle, event);
+               event->token, event->position, (unsigned long long)event->digest,
+               (unsigned long long)handle);
+    lh_deferred_events_push(engine->deferred, handle, event);
 }
 
 static void deliver(void *context, uint64_t handle, const lh_sequence_event *event) {
     lh_engine *engine = context;
-    lh_front_desk_deliver(engine->desk, handle, event);
+    lh_submission_queue_deliver(engine->submissions, handle, event);
 }
 
 static void on_written(uv_prepare_t *prepare) {
     lh_engine *engine = prepare->data;
-    lh_event_mail_send(engine->mail);
+    lh_deferred_events_send(engine->deferred);
 }
 
 static void take_submissions(lh_engine *engine) {
     lh_sequence *sequence;
-    while ((sequence = lh_front_desk_take_submission(engine->desk))) {
+    while ((sequence = lh_submission_queue_take_submission(engine->submissions))) {
         lh_error error;
         uint64_t handle = sequence->handle;
-        lh_status status = lh_replicas_submit(engine->replicas, sequence, lh_clock_us(), &error);
+        lh_status status = lh_router_submit(engine->router, sequence, lh_clock_us(), &error);
         if (status != LH_OK)
-            lh_front_desk_deliver(
-                engine->desk, handle,
-                &(lh_sequence_event){.kind = LH_SEQUENCE_FAILED, .status = status, .message = error.message});
+            lh_submission_queue_deliver(engine->submissions, handle,
+                                        &(lh_sequence_event){.kind = LH_SEQUENCE_FAILED,
+                                                             .status = status,
+                                                             .message = error.message});
     }
 }
 
 static void take_cancels(lh_engine *engine) {
     uint64_t handle;
-    while (lh_front_desk_take_cancel(engine->desk, &handle))
-        lh_replicas_cancel(engine->replicas, handle);
+    while (lh_submission_queue_take_cancel(engine->submissions, &handle))
+        lh_router_cancel(engine->router, handle);
 }
 
-/* ---- GET /fleet -------------------------------------------------------------------------------------------------- */
+/* ---- GET /fleet ---- */
 
 static char *render_fleet(void *context) {
     lh_engine *engine = context;
@@ -151,42 +284,38 @@ static char *render_fleet(void *context) {
     lh_fleet_view view = {.state = states[current_state(engine)],
                           .sequences_max = engine->options.scheduler.sequences_max,
                           .queue_max = engine->options.scheduler.queue_max};
-    for (uint32_t i = 0; i < lh_replicas_count(engine->replicas); i++)
-        lh_engine_hop_read_profile(engine->chains[i].hop, &view.first_hops[i]);
-    return lh_fleet_view_render(engine->replicas, lh_fleet_server_model(engine->server), &view,
+    for (uint32_t i = 0; i < lh_router_count(engine->router); i++)
+        lh_first_hop_read_profile(engine->chains[i].hop, &view.first_hops[i]);
+    return lh_fleet_view_render(engine->router, lh_fleet_server_model(engine->server), &view,
                                 lh_clock_us());
-}
-
-static void answer_queries(lh_engine *engine) {
-    lh_fleet_queries_answer(engine->queries, engine->is_closing ? NULL : render_fleet, engine);
 }
 
 char *lh_engine_fleet_json(lh_engine *engine) {
     return lh_fleet_queries_ask(engine->queries);
 }
 
-/* ---- Beginning and end ------------------------------------------------------------------------------------------- */
-
-static void on_handle_closed(uv_handle_t *handle) {
-    (void)handle;
-}
+/* ---- Beginning and end ---- */
 
 static void on_part_closed(void *context) {
     lh_engine *engine = context;
+    assert(engine->is_closing && engine->parts_open > 0);
     if (--engine->parts_open > 0)
         return;
-    uv_close((uv_handle_t *)&engine->wake, on_handle_closed);
-    uv_close((uv_handle_t *)&engine->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&engine->written, on_handle_closed);
+    uv_close((uv_handle_t *)&engine->wake, NULL);
+    uv_close((uv_handle_t *)&engine->timer, NULL);
+    uv_close((uv_handle_t *)&engine->written, NULL);
 }
 
+/* One more is counted open until all have been told to close. */
 static void close_parts(lh_engine *engine) {
+    assert(!engine->is_closing);
+    engine->is_closing = true;
     engine->parts_open = 1;
     for (uint32_t i = 0; i < LH_REPLICAS_MAX; i++) {
         if (!engine->chains[i].hop)
             continue;
         engine->parts_open++;
-        lh_engine_hop_close(engine->chains[i].hop, on_part_closed, engine);
+        lh_first_hop_close(engine->chains[i].hop, on_part_closed, engine);
     }
     engine->parts_open += engine->server != NULL;
     if (engine->server)
@@ -195,11 +324,10 @@ static void close_parts(lh_engine *engine) {
 }
 
 static void begin_closing(lh_engine *engine) {
-    engine->is_closing = true;
     uv_timer_stop(&engine->timer);
-    answer_queries(engine);
-    lh_event_mail_send(engine->mail);
-    lh_front_desk_close(engine->desk, LH_ERR_UNAVAILABLE, "the gateway is stopping");
+    lh_fleet_queries_answer(engine->queries, NULL, NULL);
+    lh_deferred_events_send(engine->deferred);
+    lh_submission_queue_close(engine->submissions, LH_ERR_UNAVAILABLE, "the gateway is stopping");
     close_parts(engine);
 }
 
@@ -212,13 +340,13 @@ static void on_wake(uv_async_t *async) {
         return;
     }
     if (lh_model_file_has_digests(engine->options.model_file)) {
-        lh_replicas_hold(engine->replicas, NULL);
-        lh_replicas_tick(engine->replicas, lh_clock_us());
+        lh_router_hold(engine->router, NULL);
+        lh_router_tick(engine->router, lh_clock_us());
     }
     take_submissions(engine);
     take_cancels(engine);
-    lh_engine_turn(engine);
-    answer_queries(engine);
+    run_turn(engine);
+    lh_fleet_queries_answer(engine->queries, render_fleet, engine);
 }
 
 static void wake(void *context) {
@@ -233,10 +361,22 @@ static void *run(void *argument) {
 }
 
 static lh_status create_recorder(lh_engine *engine, lh_error *error) {
-    engine->parts = calloc(engine->options.scheduler.sequences_max, sizeof *engine->parts);
-    if (!engine->parts)
+    engine->trace_parts =
+        calloc(engine->options.scheduler.sequences_max, sizeof *engine->trace_parts);
+    if (!engine->trace_parts)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for traces of steps");
     return lh_step_recorder_create(engine->options.traces, &engine->recorder, error);
+}
+
+static lh_status create_chain(lh_engine *engine, uint32_t index, lh_error *error) {
+    engine_chain *chain = &engine->chains[index];
+    const lh_first_hop_events events = {chain, on_hop_state, on_hop_done, on_hop_times};
+    *chain = (engine_chain){.engine = engine,
+                            .index = index,
+                            .controller = lh_router_controller(engine->router, index)};
+    return lh_first_hop_create(&engine->loop, lh_router_name(engine->router, index),
+                               engine->options.tls, &engine->options.limits, &events, &chain->hop,
+                               error);
 }
 
 static lh_status create_parts(lh_engine *engine, lh_error *error) {
@@ -244,24 +384,26 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
     const lh_scheduler_sink sink = {engine, on_event};
     const lh_fleet_server_owner owner = {engine, on_report, on_results};
     engine->places = o->replicas * o->scheduler.sequences_max + o->scheduler.queue_max;
-    lh_status status = lh_replicas_create(o->replicas, &o->fleet, &o->scheduler, o->profile, &sink,
-                                          lh_clock_us(), &engine->replicas, error);
+    lh_status status = lh_router_create(o->replicas, &o->fleet, &o->scheduler, o->profile, &sink,
+                                        lh_clock_us(), &engine->router, error);
     if (status == LH_OK)
-        status = lh_front_desk_create(engine->places, o->fleet.context, wake, engine, &engine->desk, error);
+        status = lh_submission_queue_create(engine->places, o->fleet.context, wake, engine,
+                                            &engine->submissions, error);
     if (status == LH_OK)
-        status = lh_event_mail_create(deliver, engine, &engine->mail, error);
+        status = lh_deferred_events_create(deliver, engine, &engine->deferred, error);
     if (status == LH_OK)
         status = lh_fleet_queries_create(wake, engine, &engine->queries, error);
     for (uint32_t i = 0; i < o->replicas && status == LH_OK; i++)
-        status = lh_engine_chain_create(engine, i, error);
+        status = create_chain(engine, i, error);
     if (status == LH_OK)
-        status = lh_fleet_server_create(&engine->loop, o->fleet_listen, o->tls, &o->limits, o->model_name,
-                                        o->model_file, &owner, &engine->server, error);
+        status =
+            lh_fleet_server_create(&engine->loop, o->fleet_listen, o->tls, &o->limits,
+                                   o->model_name, o->model_file, &owner, &engine->server, error);
     if (status == LH_OK && o->traces)
         status = create_recorder(engine, error);
     if (status != LH_OK)
         return status;
-    lh_replicas_hold(engine->replicas, "the digests of the model's tensors are being computed");
+    lh_router_hold(engine->router, "the digests of the model's tensors are being computed");
     status = lh_model_file_start_digests(o->model_file, o->digest_threads, wake, engine, error);
     if (status == LH_OK && pthread_create(&engine->thread, NULL, run, engine) != 0)
         status = lh_fail(error, LH_ERR_IO, "the engine's thread could not be started");
@@ -270,10 +412,10 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
 
 static void free_engine(lh_engine *engine) {
     lh_step_recorder_destroy(engine->recorder);
-    free(engine->parts);
-    lh_event_mail_destroy(engine->mail);
-    lh_front_desk_destroy(engine->desk);
-    lh_replicas_destroy(engine->replicas);
+    free(engine->trace_parts);
+    lh_deferred_events_destroy(engine->deferred);
+    lh_submission_queue_destroy(engine->submissions);
+    lh_router_destroy(engine->router);
     lh_fleet_queries_destroy(engine->queries);
     uv_loop_close(&engine->loop);
     free(engine);
@@ -282,7 +424,6 @@ static void free_engine(lh_engine *engine) {
 /* The thread does not run: what has been opened is closed here. */
 static void undo(lh_engine *engine) {
     lh_model_file_stop_digests(engine->options.model_file);
-    engine->is_closing = true;
     close_parts(engine);
     uv_run(&engine->loop, UV_RUN_DEFAULT);
     free_engine(engine);
@@ -332,19 +473,20 @@ void lh_engine_drain(lh_engine *engine) {
     uv_async_send(&engine->wake);
 }
 
-/* ---- Any thread -------------------------------------------------------------------------------------------------- */
+/* ---- Any thread ---- */
 
 lh_status lh_engine_submit(lh_engine *engine, const lh_sequence_request *requests, uint32_t count,
                            uint64_t *handles, lh_error *error) {
-    return lh_front_desk_submit(engine->desk, requests, count, lh_clock_us(), handles, error);
+    return lh_submission_queue_submit(engine->submissions, requests, count, lh_clock_us(), handles,
+                                      error);
 }
 
 void lh_engine_cancel(lh_engine *engine, uint64_t handle) {
-    lh_front_desk_cancel(engine->desk, handle);
+    lh_submission_queue_cancel(engine->submissions, handle);
 }
 
 void lh_engine_cancel_later(lh_engine *engine, uint64_t handle) {
-    lh_front_desk_cancel_later(engine->desk, handle);
+    lh_submission_queue_cancel_later(engine->submissions, handle);
 }
 
 lh_engine_state lh_engine_current_state(const lh_engine *engine) {
@@ -357,7 +499,7 @@ void lh_engine_load(const lh_engine *engine, uint32_t *running, uint32_t *waitin
 }
 
 lh_engine_room lh_engine_current_room(const lh_engine *engine) {
-    uint32_t taken = lh_front_desk_count(engine->desk);
+    uint32_t taken = lh_submission_queue_count(engine->submissions);
     return (lh_engine_room){engine->places, engine->places - taken, atomic_load(&engine->positions),
                             atomic_load(&engine->positions_free)};
 }

@@ -1,25 +1,46 @@
-/* The seam between the public API (libmicrohttpd's threads) and the fleet (the engine's libuv thread): a request for
- * token ids goes in, events come out. The engine owns the scheduler, the registry and the fleet port.
- *
- * Thread: lh_engine_submit, _cancel and the snapshots may be called by any thread. on_event runs on the
- * engine's thread, must not block, and must not call back into the engine. */
+/* The engine: the seam between the public API (libmicrohttpd's threads) and the fleet (the engine's
+ * own libuv thread). A request for token ids goes in, events come out. It owns the router with its
+ * chain controllers, the first hops, the fleet port and the submission queue. */
 #pragma once
 
-#include "common/status.h"
+#include "common/base/status.h"
 #include "gateway/schedule/sequence_request.h"
 
 #include <stdint.h>
 
 typedef struct lh_engine lh_engine;
 
-/* Admits `count` sequences, all or none. handles[count] identify them. LH_ERR_BUSY: the queue is full (429);
- * LH_ERR_UNAVAILABLE: no complete chain (503); LH_ERR_NO_MEMORY. Events may come before it returns. */
+/* ---- Beginning and end: one thread, the program's ---- */
+
+typedef struct lh_engine_options lh_engine_options; /* engine_options.h */
+
+/* Listens on the fleet port and starts the engine's thread. All that the options point to outlives
+ * the engine. Errors: those of lh_h2_server_create (address, port in use, certificates),
+ * LH_ERR_NO_MEMORY, LH_ERR_IO. */
+lh_status lh_engine_create(const lh_engine_options *options, lh_engine **engine, lh_error *error);
+int lh_engine_fleet_port(const lh_engine *engine);
+/* Takes no new sequences from now on: LH_ENGINE_DRAINING. */
+void lh_engine_drain(lh_engine *engine);
+/* Sequences that are left fail. Nobody may call the engine any more. NULL is allowed. */
+void lh_engine_destroy(lh_engine *engine);
+
+/* ---- Any thread ----
+ *
+ * A request's on_event runs on the engine's thread, must not block, and must not call back into the
+ * engine, but for lh_engine_cancel_later. */
+
+/* Admits `count` sequences, all or none. handles[count] identify them. LH_ERR_BUSY: the queue is
+ * full (429); LH_ERR_UNAVAILABLE: no complete chain (503); LH_ERR_LIMIT: more positions than the
+ * chain's KV caches hold; LH_ERR_NO_MEMORY; those of lh_sequence_create. Events may come before it
+ * returns. */
 lh_status lh_engine_submit(lh_engine *engine, const lh_sequence_request *requests, uint32_t count,
                            uint64_t *handles, lh_error *error);
-/* Stops a sequence and frees its pages everywhere. After it returns no further event comes for the handle (it waits for one
- * that is being delivered; so never call it from on_event). A handle that has ended is no error. */
+/* Stops a sequence and frees its pages everywhere. After it returns no further event comes for the
+ * handle: it waits for one that is being delivered, so never call it from on_event. A handle that
+ * has ended is no error. */
 void lh_engine_cancel(lh_engine *engine, uint64_t handle);
-/* The same without waiting, and allowed inside on_event: some events may still come after it, but none need to, not even a last one. */
+/* The same without waiting, and allowed inside on_event. Until the engine has acted on it, events
+ * of the sequence may still come; none need to, not even a last one. */
 void lh_engine_cancel_later(lh_engine *engine, uint64_t handle);
 
 typedef enum lh_engine_state {
@@ -33,10 +54,12 @@ lh_engine_state lh_engine_current_state(const lh_engine *engine);
 void lh_engine_load(const lh_engine *engine, uint32_t *running, uint32_t *waiting);
 /* What there is for sequences, and what is left of it for further ones. */
 typedef struct lh_engine_room {
-    uint32_t sequences_max, sequences_free; /* that run or wait */
-    uint64_t positions_max,
-        positions_free; /* prompt and answer, in the KV caches of the chain; UINT64_MAX while there is none */
+    /* Sequences that run or wait. */
+    uint32_t sequences_max, sequences_free;
+    /* Of prompt and answer, in the KV caches of the chain; UINT64_MAX while there is none. */
+    uint64_t positions_max, positions_free;
 } lh_engine_room;
 lh_engine_room lh_engine_current_room(const lh_engine *engine);
-/* GET /fleet: a JSON text (workers, chains, stages, links, state), malloc'd, the caller frees; NULL: out of memory. */
+/* GET /fleet: a JSON text (workers, chains, stages, links, state), malloc'd, the caller frees;
+ * NULL: out of memory, or the engine is stopping. */
 char *lh_engine_fleet_json(lh_engine *engine);

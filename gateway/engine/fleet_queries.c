@@ -1,6 +1,7 @@
-/* A list of those that wait, each on the stack of its thread. */
+/* A list of the queries that wait, each on the stack of the thread that asks. */
 #include "gateway/engine/fleet_queries.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -15,15 +16,16 @@ struct lh_fleet_queries {
     void *wake_context;
     pthread_mutex_t mutex;
     pthread_cond_t answered;
-    fleet_query *first; /* under the mutex, as the rest */
+    /* Under the mutex. */
+    fleet_query *first;
     bool refuses;
 };
 
-lh_status lh_fleet_queries_create(void (*wake)(void *), void *wake_context, lh_fleet_queries **queries,
-                                  lh_error *error) {
+lh_status lh_fleet_queries_create(void (*wake)(void *), void *wake_context,
+                                  lh_fleet_queries **queries, lh_error *error) {
     lh_fleet_queries *q = calloc(1, sizeof *q);
     if (!q)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for questions about the fleet");
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for queries of the fleet");
     q->wake = wake;
     q->wake_context = wake_context;
     pthread_mutex_init(&q->mutex, NULL);
@@ -57,6 +59,7 @@ char *lh_fleet_queries_ask(lh_fleet_queries *queries) {
 void lh_fleet_queries_answer(lh_fleet_queries *queries, char *(*render)(void *), void *context) {
     pthread_mutex_lock(&queries->mutex);
     for (; queries->first; queries->first = queries->first->next) {
+        assert(!queries->first->is_answered);
         queries->first->text = render ? render(context) : NULL;
         queries->first->is_answered = true;
     }

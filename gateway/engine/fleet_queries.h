@@ -1,19 +1,21 @@
-/* Questions for GET /fleet: asked by any thread, which waits, and answered by the engine's, whose state they are about. */
+/* Queries of GET /fleet: asked by any thread, which waits, and answered by the engine's thread,
+ * whose state they are about. */
 #pragma once
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <stdbool.h>
 
 typedef struct lh_fleet_queries lh_fleet_queries;
 
 /* wake is called by any thread when there is something to answer. LH_ERR_NO_MEMORY. */
-lh_status lh_fleet_queries_create(void (*wake)(void *), void *wake_context, lh_fleet_queries **queries,
-                                  lh_error *error);
+lh_status lh_fleet_queries_create(void (*wake)(void *), void *wake_context,
+                                  lh_fleet_queries **queries, lh_error *error);
 /* Nobody may ask any more. NULL is allowed. */
 void lh_fleet_queries_destroy(lh_fleet_queries *queries);
 
 /* Any thread: a malloc'd text, which the caller frees; NULL: there is no answer. */
 char *lh_fleet_queries_ask(lh_fleet_queries *queries);
-/* The engine's thread: answers all that wait, each with a text of its own; render is NULL: they, and all to come, get none. */
+/* The engine's thread: answers all queries that wait, each with a text of its own. render is NULL:
+ * these and all later ones get none. */
 void lh_fleet_queries_answer(lh_fleet_queries *queries, char *(*render)(void *), void *context);

@@ -1,8 +1,8 @@
 /* GET /fleet: what an operator wants to see of workers, chain, links and queue. */
 #include "gateway/engine/fleet_view_json.h"
 
-#include "gateway/schedule/overlap_json.h"
-#include "worker/api/measurements_json.h"
+#include "common/protocol/measurements_json.h"
+#include "gateway/cost/overlap_json.h"
 
 #include <jansson.h>
 
@@ -21,40 +21,44 @@ static json_t *render_compute(const lh_worker *worker, int64_t now_us) {
 
 static json_t *render_worker(const lh_worker *worker, int64_t now_us) {
     const lh_worker_report *r = &worker->report;
-    json_t *assignment =
-        r->assignment.state == LH_WORKER_IDLE
-            ? json_null()
-            : json_pack("{s:I, s:s, s:I, s:I, s:o}", "generation", (json_int_t)r->assignment.generation,
-                        "state", lh_worker_stage_state_name(r->assignment.state), "done_bytes",
-                        (json_int_t)r->assignment.done_bytes, "total_bytes",
-                        (json_int_t)r->assignment.total_bytes, "error", text_or_null(r->assignment.error));
-    json_t *prepared =
-        r->prepared.state == LH_WORKER_IDLE
-            ? json_null()
-            : json_pack("{s:i, s:i, s:b, s:s, s:I, s:I, s:o}", "first_layer", (int)r->prepared.first_layer,
-                        "last_layer", (int)r->prepared.last_layer, "hold", (int)r->prepared.holds, "state",
-                        lh_worker_stage_state_name(r->prepared.state), "done_bytes",
-                        (json_int_t)r->prepared.done_bytes, "total_bytes",
-                        (json_int_t)r->prepared.total_bytes, "error", text_or_null(r->prepared.error));
-    json_t *kv = r->kv.present
-                     ? json_pack("{s:I, s:I, s:i, s:I, s:i}", "pages_total", (json_int_t)r->kv.pages_total,
-                                 "pages_free", (json_int_t)r->kv.pages_free, "page_positions",
-                                 (int)r->kv.page_positions, "page_bytes", (json_int_t)r->kv.page_bytes,
-                                 "sequences", (int)r->kv.sequences)
-                     : json_null();
-    json_t *addresses =
-        json_pack("{s:o, s:o}", "tls", text_or_null(r->tls_address), "plain", text_or_null(r->plain_address));
+    json_t *assignment = r->assignment.state == LH_WORKER_IDLE
+                             ? json_null()
+                             : json_pack("{s:I, s:s, s:I, s:I, s:o}", "generation",
+                                         (json_int_t)r->assignment.generation, "state",
+                                         lh_worker_stage_state_name(r->assignment.state),
+                                         "done_bytes", (json_int_t)r->assignment.done_bytes,
+                                         "total_bytes", (json_int_t)r->assignment.total_bytes,
+                                         "error", text_or_null(r->assignment.error));
+    json_t *prepared = r->prepared.state == LH_WORKER_IDLE
+                           ? json_null()
+                           : json_pack("{s:i, s:i, s:b, s:s, s:I, s:I, s:o}", "first_layer",
+                                       (int)r->prepared.first_layer, "last_layer",
+                                       (int)r->prepared.last_layer, "hold", (int)r->prepared.holds,
+                                       "state", lh_worker_stage_state_name(r->prepared.state),
+                                       "done_bytes", (json_int_t)r->prepared.done_bytes,
+                                       "total_bytes", (json_int_t)r->prepared.total_bytes, "error",
+                                       text_or_null(r->prepared.error));
+    json_t *kv =
+        r->kv.present
+            ? json_pack("{s:I, s:I, s:i, s:I, s:i}", "pages_total", (json_int_t)r->kv.pages_total,
+                        "pages_free", (json_int_t)r->kv.pages_free, "page_positions",
+                        (int)r->kv.page_positions, "page_bytes", (json_int_t)r->kv.page_bytes,
+                        "sequences", (int)r->kv.sequences)
+            : json_null();
+    json_t *addresses = json_pack("{s:o, s:o}", "tls", text_or_null(r->tls_address), "plain",
+                                  text_or_null(r->plain_address));
     json_t *steps = json_pack("{s:I, s:I, s:I}", "active", (json_int_t)r->steps.active, "done",
                               (json_int_t)r->steps.done, "failed", (json_int_t)r->steps.failed);
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o}", "name",
-        r->name, "site", r->site, "version", r->version, "isa", r->isa, "threads", (int)r->threads,
-        "slowdown", r->slowdown, "speed", lh_machine_speed_render(&r->speed), "addresses", addresses,
-        "memory_bytes", (json_int_t)r->memory_bytes, "kv_bytes", (json_int_t)r->kv_bytes, "report_age_ms",
-        (json_int_t)((now_us - worker->renewed_us) / 1000), "lease_left_ms",
-        (json_int_t)((worker->lease_until_us - now_us) / 1000), "leaving", (int)r->leaving, "assignment",
-        assignment, "prepared", prepared, "compute", render_compute(worker, now_us), "kv", kv, "steps",
-        steps);
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:o, s:o, "
+                     "s:o, s:o, s:o}",
+                     "name", r->name, "site", r->site, "version", r->version, "isa", r->isa,
+                     "threads", (int)r->threads, "slowdown", r->slowdown, "speed",
+                     lh_machine_speed_render(&r->speed), "addresses", addresses, "memory_bytes",
+                     (json_int_t)r->memory_bytes, "kv_bytes", (json_int_t)r->kv_bytes,
+                     "report_age_ms", (json_int_t)((now_us - worker->renewed_us) / 1000),
+                     "lease_left_ms", (json_int_t)((worker->lease_until_us - now_us) / 1000),
+                     "leaving", (int)r->leaving, "assignment", assignment, "prepared", prepared,
+                     "compute", render_compute(worker, now_us), "kv", kv, "steps", steps);
 }
 
 static void append_workers(json_t *workers, const lh_registry *registry, int64_t now_us) {
@@ -68,22 +72,23 @@ static json_t *render_stages(const lh_chain *chain, const lh_registry *registry)
         const lh_chain_stage *stage = &chain->stages[i];
         const lh_worker *worker = lh_registry_find(registry, stage->name);
         bool is_current = worker && worker->report.assignment.generation == chain->epoch;
-        const char *state = !worker      ? "gone"
-                            : is_current ? lh_worker_stage_state_name(worker->report.assignment.state)
-                                         : "idle";
-        json_array_append_new(stages,
-                              json_pack("{s:s, s:s, s:i, s:i, s:s, s:b, s:s}", "worker", stage->name, "site",
-                                        worker ? worker->report.site : "", "first_layer",
-                                        (int)stage->first_layer, "last_layer", (int)stage->last_layer,
-                                        "address", stage->address, "tls", (int)stage->tls, "state", state));
+        const char *state = !worker ? "gone"
+                            : is_current
+                                ? lh_worker_stage_state_name(worker->report.assignment.state)
+                                : "idle";
+        json_array_append_new(
+            stages, json_pack("{s:s, s:s, s:i, s:i, s:s, s:b, s:s}", "worker", stage->name, "site",
+                              worker ? worker->report.site : "", "first_layer",
+                              (int)stage->first_layer, "last_layer", (int)stage->last_layer,
+                              "address", stage->address, "tls", (int)stage->tls, "state", state));
     }
     return stages;
 }
 
-/* The hop's own figures and where it leads; wire is NULL where it carries tokens, no activations. A hop of which nothing
- * is known is down. */
-static json_t *render_link(const char *from, const char *to, const char *wire, const lh_hop_profile *known,
-                           int64_t older_us) {
+/* The hop's own figures and where it leads; wire is NULL where it carries tokens, no activations. A
+ * hop of which nothing is known is down. */
+static json_t *render_link(const char *from, const char *to, const char *wire,
+                           const lh_hop_profile *known, int64_t older_us) {
     lh_hop_profile hop = *known;
     hop.present = true;
     hop.age_us += hop.bytes_per_us > 0 ? older_us : 0;
@@ -103,7 +108,8 @@ static json_t *render_links(const lh_chain *chain, const lh_registry *registry,
     static const lh_hop_profile unknown;
     json_t *links = json_array();
     if (chain->stage_count > 0)
-        json_array_append_new(links, render_link("gateway", chain->stages[0].name, NULL, first_hop, 0));
+        json_array_append_new(links,
+                              render_link("gateway", chain->stages[0].name, NULL, first_hop, 0));
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
         bool is_last = i + 1 == chain->stage_count;
@@ -125,46 +131,52 @@ static json_t *render_successor(const lh_fleet *fleet) {
     json_t *stages = json_array();
     for (uint32_t i = 0; i < next->stage_count; i++)
         json_array_append_new(stages, json_pack("{s:s, s:i, s:i}", "worker", next->stages[i].name,
-                                                "first_layer", (int)next->stages[i].first_layer, "last_layer",
-                                                (int)next->stages[i].last_layer));
+                                                "first_layer", (int)next->stages[i].first_layer,
+                                                "last_layer", (int)next->stages[i].last_layer));
     return json_pack("{s:s, s:o}", "cause", cause, "stages", stages);
 }
 
-static json_t *render_chain(const lh_conductor *conductor, const lh_hop_profile *first_hop, json_t *queue,
-                            int64_t now_us) {
-    const lh_fleet *fleet = lh_conductor_fleet(conductor);
+static json_t *render_chain(const lh_chain_controller *controller, const lh_hop_profile *first_hop,
+                            json_t *queue, int64_t now_us) {
+    const lh_fleet *fleet = lh_chain_controller_fleet(controller);
     const lh_chain *chain = lh_fleet_chain(fleet);
     return json_pack(
         "{s:s, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:O}", "name", chain->name, "epoch",
         (json_int_t)chain->epoch, "state", chain_states[chain->state], "reason",
-        text_or_null(lh_fleet_reason(fleet)), "stages", render_stages(chain, lh_fleet_registry(fleet)),
-        "links", render_links(chain, lh_fleet_registry(fleet), first_hop, now_us), "next",
+        text_or_null(lh_fleet_reason(fleet)), "stages",
+        render_stages(chain, lh_fleet_registry(fleet)), "links",
+        render_links(chain, lh_fleet_registry(fleet), first_hop, now_us), "next",
         render_successor(fleet), "overlap",
-        lh_overlap_json_render(lh_scheduler_planner(lh_conductor_scheduler(conductor))), "queue", queue);
+        lh_overlap_json_render(lh_scheduler_planner(lh_chain_controller_scheduler(controller))),
+        "queue", queue);
 }
 
 static json_t *render_kv(const lh_kv_ledger *ledger) {
     json_t *stages = json_array();
     for (uint32_t i = 0; i < ledger->stage_count; i++)
         json_array_append_new(
-            stages,
-            json_pack("{s:I, s:I, s:I, s:I, s:i}", "pages_total", (json_int_t)ledger->stages[i].pages_total,
-                      "pages_used", (json_int_t)lh_kv_ledger_pages(ledger, i, ledger->blocks_live),
-                      "pages_cached", (json_int_t)lh_kv_ledger_pages(ledger, i, ledger->blocks_cached),
-                      "pages_returning", (json_int_t)lh_kv_ledger_pages(ledger, i, ledger->blocks_returning),
-                      "page_positions", (int)ledger->stages[i].page_positions));
+            stages, json_pack("{s:I, s:I, s:I, s:I, s:i}", "pages_total",
+                              (json_int_t)ledger->stages[i].pages_total, "pages_used",
+                              (json_int_t)lh_kv_ledger_pages(ledger, i, ledger->blocks_live),
+                              "pages_cached",
+                              (json_int_t)lh_kv_ledger_pages(ledger, i, ledger->blocks_cached),
+                              "pages_returning",
+                              (json_int_t)lh_kv_ledger_pages(ledger, i, ledger->blocks_returning),
+                              "page_positions", (int)ledger->stages[i].page_positions));
     return stages;
 }
 
 static json_t *render_totals(const lh_scheduler_figures *f) {
-    json_t *totals = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)f->steps, "rows",
-        (json_int_t)f->rows, "tokens", (json_int_t)f->tokens, "finished", (json_int_t)f->finished, "failed",
-        (json_int_t)f->failed, "cancelled", (json_int_t)f->cancelled, "replays", (json_int_t)f->replays,
-        "replayed_rows", (json_int_t)f->replayed_rows, "results_ignored", (json_int_t)f->results_ignored);
-    json_t *pages = json_pack("{s:I, s:I, s:I, s:I}", "preemptions", (json_int_t)f->preemptions,
-                              "prefix_hits", (json_int_t)f->prefix_hits, "cached_tokens",
-                              (json_int_t)f->cached_tokens, "evicted_blocks", (json_int_t)f->evicted_blocks);
+    json_t *totals =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)f->steps,
+                  "rows", (json_int_t)f->rows, "tokens", (json_int_t)f->tokens, "finished",
+                  (json_int_t)f->finished, "failed", (json_int_t)f->failed, "cancelled",
+                  (json_int_t)f->cancelled, "replays", (json_int_t)f->replays, "replayed_rows",
+                  (json_int_t)f->replayed_rows, "results_ignored", (json_int_t)f->results_ignored);
+    json_t *pages =
+        json_pack("{s:I, s:I, s:I, s:I}", "preemptions", (json_int_t)f->preemptions, "prefix_hits",
+                  (json_int_t)f->prefix_hits, "cached_tokens", (json_int_t)f->cached_tokens,
+                  "evicted_blocks", (json_int_t)f->evicted_blocks);
     if (totals && pages)
         json_object_update(totals, pages);
     json_decref(pages);
@@ -175,13 +187,14 @@ static json_t *render_queue(const lh_scheduler *scheduler, const lh_fleet_view *
     lh_scheduler_figures f = lh_scheduler_current_figures(scheduler);
     json_t *in_flight = json_pack("{s:i, s:i, s:i}", "decode", (int)f.decode_steps, "prefill",
                                   (int)f.prefill_steps, "release", (int)f.release_steps);
-    json_t *decode =
-        json_pack("{s:i, s:f}", "groups", (int)f.decode_groups, "period_ms", f.decode_period_us / 1000);
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "running", (int)f.running,
-                     "stalled", (int)f.stalled, "waiting", (int)f.waiting, "releasing", (int)f.releasing,
-                     "prefixes", (int)f.prefixes, "sequences_max", (int)view->sequences_max, "queue_max",
-                     (int)view->queue_max, "steps_in_flight", in_flight, "decode", decode, "totals",
-                     render_totals(&f), "kv", render_kv(lh_scheduler_ledger(scheduler)));
+    json_t *decode = json_pack("{s:i, s:f}", "groups", (int)f.decode_groups, "period_ms",
+                               f.decode_period_us / 1000);
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "running",
+                     (int)f.running, "stalled", (int)f.stalled, "waiting", (int)f.waiting,
+                     "releasing", (int)f.releasing, "prefixes", (int)f.prefixes, "sequences_max",
+                     (int)view->sequences_max, "queue_max", (int)view->queue_max, "steps_in_flight",
+                     in_flight, "decode", decode, "totals", render_totals(&f), "kv",
+                     render_kv(lh_scheduler_ledger(scheduler)));
 }
 
 /* Of several chains' queues, all whole numbers and lists together. */
@@ -200,28 +213,30 @@ static void add_up(json_t *sum, const json_t *more) {
 }
 
 /* Why there is no chain: what the first one that is not ready waits for. */
-static const char *reason_of(const lh_replicas *replicas) {
+static const char *reason_of(const lh_router *router) {
     const char *reason = "";
-    for (uint32_t i = lh_replicas_count(replicas); i-- > 0;) {
-        const char *own = lh_fleet_reason(lh_conductor_fleet(lh_replicas_at(replicas, i)));
+    for (uint32_t i = lh_router_count(router); i-- > 0;) {
+        const char *own =
+            lh_fleet_reason(lh_chain_controller_fleet(lh_router_controller(router, i)));
         reason = own[0] ? own : reason;
     }
     return reason;
 }
 
-char *lh_fleet_view_render(const lh_replicas *replicas, const lh_fleet_model *model,
+char *lh_fleet_view_render(const lh_router *router, const lh_fleet_model *model,
                            const lh_fleet_view *view, int64_t now_us) {
     json_t *about = json_pack("{s:s, s:I, s:s}", "name", model->name, "file_bytes",
                               (json_int_t)lh_model_file_size(model->file), "header_sha256",
                               lh_model_file_header_sha256(model->file));
     json_t *workers = json_array(), *chains = json_array(), *queue = NULL;
-    for (uint32_t i = 0; i < lh_replicas_count(replicas); i++) {
-        const lh_conductor *conductor = lh_replicas_at(replicas, i);
-        const lh_fleet *fleet = lh_conductor_fleet(conductor);
-        json_t *own = render_queue(lh_conductor_scheduler(conductor), view);
+    for (uint32_t i = 0; i < lh_router_count(router); i++) {
+        const lh_chain_controller *controller = lh_router_controller(router, i);
+        const lh_fleet *fleet = lh_chain_controller_fleet(controller);
+        json_t *own = render_queue(lh_chain_controller_scheduler(controller), view);
         append_workers(workers, lh_fleet_registry(fleet), now_us);
         if (lh_fleet_chain(fleet)->state != LH_CHAIN_NONE)
-            json_array_append_new(chains, render_chain(conductor, &view->first_hops[i], own, now_us));
+            json_array_append_new(chains,
+                                  render_chain(controller, &view->first_hops[i], own, now_us));
         if (queue)
             add_up(queue, own);
         else
@@ -229,11 +244,11 @@ char *lh_fleet_view_render(const lh_replicas *replicas, const lh_fleet_model *mo
         json_decref(own);
     }
     json_object_set_new(queue, "queue_max", json_integer(view->queue_max));
-    if (lh_replicas_count(replicas) > 1)
+    if (lh_router_count(router) > 1)
         json_object_del(queue, "decode"); /* of each chain alone */
     json_t *whole = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason",
-                              text_or_null(reason_of(replicas)), "model", about, "workers", workers, "chains",
-                              chains, "queue", queue);
+                              text_or_null(reason_of(router)), "model", about, "workers", workers,
+                              "chains", chains, "queue", queue);
     char *text = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(whole);
     return text;

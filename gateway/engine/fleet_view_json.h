@@ -1,8 +1,8 @@
 /* The text of GET /fleet: workers, chain, links and queue as they are now. Thread: the engine's. */
 #pragma once
 
-#include "gateway/engine/replicas.h"
-#include "gateway/fleet/fleet_json.h"
+#include "gateway/engine/router.h"
+#include "gateway/fleet/port/control_json.h"
 
 /* What only the engine knows of the fleet. */
 typedef struct lh_fleet_view {
@@ -12,5 +12,5 @@ typedef struct lh_fleet_view {
 } lh_fleet_view;
 
 /* A malloc'd text, which the caller frees; NULL: out of memory. */
-char *lh_fleet_view_render(const lh_replicas *replicas, const lh_fleet_model *model,
+char *lh_fleet_view_render(const lh_router *router, const lh_fleet_model *model,
                            const lh_fleet_view *view, int64_t now_us);

@@ -1,17 +1,20 @@
-/* The members of each chain. */
+/* A table of workers, and the places that replica_deal.h gives them. */
 #include "gateway/engine/replica_members.h"
 
-#include "common/log.h"
-#include "gateway/fleet/plan_speeds.h"
+#include "common/base/log.h"
+#include "gateway/fleet/planner.h"
 #include "gateway/fleet/registry.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* So long does the first deal wait for the expected workers, as the first plan of a single chain does. */
+/* How long the first deal waits for the expected workers, as the first plan of a single chain does.
+ */
 #define EXPECTED_PATIENCE_US 60000000
-/* A torn chain is looked after so often; and for so long nobody is sought for it, since the one that it lost may just be restarting. */
+/* Between two looks for chains that have lost a worker. A chain waits that long as well before it
+ * gets another worker, since the one that it lost may just be restarting. */
 #define MEND_INTERVAL_US 1000000
 
 typedef struct member {
@@ -32,7 +35,7 @@ struct lh_replica_members {
     member members[LH_WORKERS_MAX];
 };
 
-/* Those that live, for the questions that replica_deal.h answers. */
+/* The workers whose lease runs, for the functions of replica_deal.h. */
 typedef struct living {
     lh_replica_table table;
     member *members[LH_WORKERS_MAX];
@@ -55,11 +58,11 @@ void lh_replica_members_destroy(lh_replica_members *members) {
     free(members);
 }
 
-static bool lives(const lh_replica_members *members, const member *one, int64_t now_us) {
+static bool is_living(const lh_replica_members *members, const member *one, int64_t now_us) {
     return !one->is_leaving && now_us < one->renewed_us + members->options.lease_us;
 }
 
-/* Where one that moves will be is where it belongs. */
+/* A worker that moves belongs to the chain that it moves to. */
 static uint32_t home_of(const member *one) {
     return one->place.moving_to != LH_REPLICA_NONE ? one->place.moving_to : one->place.replica;
 }
@@ -68,7 +71,7 @@ static void gather(lh_replica_members *members, int64_t now_us, living *l) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < members->count; i++) {
         member *one = &members->members[i];
-        if (!lives(members, one, now_us))
+        if (!is_living(members, one, now_us))
             continue;
         l->members[count] = one;
         l->workers[count] = (lh_plan_worker){.name = one->name,
@@ -78,9 +81,9 @@ static void gather(lh_replica_members *members, int64_t now_us, living *l) {
                                              .speed = one->speed};
         l->replica_of[count++] = home_of(one);
     }
-    lh_plan_speeds_compare(l->workers, count);
-    l->table = (lh_replica_table){members->options.model, &members->options.planner, l->workers, count,
-                                  members->options.replicas};
+    lh_planner_compare_speeds(l->workers, count);
+    l->table = (lh_replica_table){members->options.model, &members->options.planner, l->workers,
+                                  count, members->options.replicas};
 }
 
 static member *find(lh_replica_members *members, const char *name) {
@@ -90,7 +93,7 @@ static member *find(lh_replica_members *members, const char *name) {
     return NULL;
 }
 
-/* A place for a new one: a free one, or that of one that has been gone for longest. */
+/* A place for a new worker: a free one, or that of the worker whose lease ran out first. */
 static member *make_place(lh_replica_members *members, int64_t now_us) {
     if (members->count < LH_WORKERS_MAX)
         return &members->members[members->count++];
@@ -102,17 +105,20 @@ static member *make_place(lh_replica_members *members, int64_t now_us) {
 }
 
 static void deal(lh_replica_members *members, int64_t now_us) {
+    assert(!members->is_dealt);
     living l;
     gather(members, now_us, &l);
     uint32_t made = lh_replica_deal(&l.table, l.replica_of);
     for (uint32_t i = 0; i < l.table.count; i++) {
+        assert(l.replica_of[i] < members->options.replicas);
         l.members[i]->place = (lh_replica_place){l.replica_of[i], LH_REPLICA_NONE};
         lh_log(LH_LOG_INFO, "fleet", "worker is dealt worker=%s chain=%u", l.members[i]->name,
                l.replica_of[i] + 1);
     }
     members->is_dealt = true;
     if (made < members->options.replicas)
-        lh_log(LH_LOG_WARN, "fleet", "the workers make fewer chains than are wanted made=%u wanted=%u", made,
+        lh_log(LH_LOG_WARN, "fleet",
+               "the workers make fewer chains than are wanted made=%u wanted=%u", made,
                members->options.replicas);
 }
 
@@ -146,14 +152,15 @@ static void mend(lh_replica_members *members, int64_t now_us) {
     gather(members, now_us, &l);
     if (!lh_replica_mend(&l.table, l.replica_of, &worker, &replica))
         return;
+    assert(worker < l.table.count && replica < members->options.replicas);
     member *one = l.members[worker];
-    lh_log(LH_LOG_INFO, "fleet", "worker is to mend a chain worker=%s from_chain=%u chain=%u", one->name,
-           one->place.replica + 1, replica + 1);
+    lh_log(LH_LOG_INFO, "fleet", "worker is to mend a chain worker=%s from_chain=%u chain=%u",
+           one->name, one->place.replica + 1, replica + 1);
     one->place.moving_to = replica == one->place.replica ? LH_REPLICA_NONE : replica;
 }
 
-lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_report *report, int64_t now_us,
-                                  lh_replica_place *place, lh_error *error) {
+lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_report *report,
+                                  int64_t now_us, lh_replica_place *place, lh_error *error) {
     member *one = find(members, report->name);
     if (!one) {
         one = make_place(members, now_us);

@@ -1,9 +1,10 @@
-/* Which worker belongs to which chain, over time: dealt when the first ones are there, then one by one, and moved only to mend a chain that
- * has lost somebody. Sans-I/O. Thread: one at a time. */
+/* Which worker belongs to which chain, over time: the first workers are dealt together, later ones
+ * are placed one by one, and a worker moves only to mend a chain that has lost one. Sans-I/O.
+ * Thread: one at a time. */
 #pragma once
 
+#include "common/protocol/worker_report.h"
 #include "gateway/fleet/replica_deal.h"
-#include "worker/api/worker_report.h"
 
 typedef struct lh_replica_members lh_replica_members;
 
@@ -20,12 +21,14 @@ lh_status lh_replica_members_create(const lh_replica_members_options *options, i
 void lh_replica_members_destroy(lh_replica_members *members);
 
 typedef struct lh_replica_place {
-    uint32_t replica;   /* NONE: it is not known yet, since not all are there */
-    uint32_t moving_to; /* NONE, or it is to leave its chain for this one */
+    /* LH_REPLICA_NONE: not known yet, since not all workers are there. */
+    uint32_t replica;
+    /* The chain for which it is to leave its own; LH_REPLICA_NONE: it stays. */
+    uint32_t moving_to;
 } lh_replica_place;
 
-/* A worker reports: where it belongs. LH_ERR_LIMIT: too many workers. */
-lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_report *report, int64_t now_us,
-                                  lh_replica_place *place, lh_error *error);
-/* Its old chain has let it go. */
+/* A worker reports; *place: where it belongs. LH_ERR_LIMIT: too many workers. */
+lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_report *report,
+                                  int64_t now_us, lh_replica_place *place, lh_error *error);
+/* The chain that the worker was to leave has let it go: it belongs to the other one now. */
 void lh_replica_members_moved(lh_replica_members *members, const char *worker);

@@ -1,6 +1,7 @@
 /* A chain's stages, addresses and readiness. */
 #include "gateway/fleet/chain.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,27 +12,33 @@ typedef struct sender {
 } sender;
 
 /* Plain inside a site; between sites TLS where both have it. */
-static lh_status choose_address(const sender *from, const lh_worker_report *to, lh_chain_stage *stage,
-                                lh_error *error) {
+static lh_status choose_address(const sender *from, const lh_worker_report *to,
+                                lh_chain_stage *stage, lh_error *error) {
     bool tls_possible = to->tls_address[0] && from->has_tls;
     bool same_site = strcmp(from->site, to->site) == 0;
     stage->tls = tls_possible && !(same_site && to->plain_address[0]);
     const char *address = stage->tls ? to->tls_address : to->plain_address;
     if (!address[0])
-        return lh_fail(error, LH_ERR_UNAVAILABLE, "%s cannot send to worker %s: %s", from->name, to->name,
-                       to->tls_address[0]
-                           ? "it takes TLS alone and the sender has no certificate (--tls-cert)"
-                           : "it has no address");
+        return lh_fail(
+            error, LH_ERR_UNAVAILABLE, "%s cannot send to worker %s: %s", from->name, to->name,
+            to->tls_address[0] ? "it takes TLS alone and the sender has no certificate (--tls-cert)"
+                               : "it has no address");
     memcpy(stage->address, address, sizeof stage->address);
     return LH_OK;
 }
 
 lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *const *workers,
-                        const lh_chain_origin *origin, uint32_t epoch, int64_t now_us, lh_error *error) {
+                        const lh_chain_origin *origin, uint32_t epoch, int64_t now_us,
+                        lh_error *error) {
+    assert(plan->stage_count > 0 && plan->stage_count <= LH_PLAN_STAGES_MAX);
+    assert(epoch == 0 || epoch > chain->epoch);
     lh_chain formed = *chain;
     sender from = {"the gateway", origin->site, origin->has_tls};
     formed.stage_count = plan->stage_count;
     for (uint32_t i = 0; i < plan->stage_count; i++) {
+        assert(plan->stages[i].worker != LH_PLAN_NOBODY);
+        assert(plan->stages[i].first_layer == (i > 0 ? plan->stages[i - 1].last_layer : 0));
+        assert(plan->stages[i].first_layer < plan->stages[i].last_layer);
         const lh_worker_report *report = &workers[plan->stages[i].worker]->report;
         lh_chain_stage *stage = &formed.stages[i];
         *stage = (lh_chain_stage){.instance = report->instance,
@@ -44,14 +51,15 @@ lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *c
         from = (sender){report->name, report->site, report->tls_address[0] != 0};
     }
     formed.state = LH_CHAIN_FORMING;
-    formed.epoch = epoch;
+    formed.epoch = formed.planned_epoch = epoch;
     formed.formed_us = now_us;
     *chain = formed;
     return LH_OK;
 }
 
-lh_status lh_chain_renew(lh_chain *chain, const lh_registry *registry, const lh_chain_origin *origin,
-                         uint32_t epoch, int64_t now_us, lh_error *error) {
+lh_status lh_chain_renew(lh_chain *chain, const lh_registry *registry,
+                         const lh_chain_origin *origin, uint32_t epoch, int64_t now_us,
+                         lh_error *error) {
     lh_plan plan = {.stage_count = chain->stage_count};
     const lh_worker *workers[LH_PLAN_STAGES_MAX];
     for (uint32_t i = 0; i < chain->stage_count; i++) {
@@ -61,17 +69,33 @@ lh_status lh_chain_renew(lh_chain *chain, const lh_registry *registry, const lh_
             return lh_fail(error, LH_ERR_NOT_FOUND, "worker %s is gone", stage->name);
         plan.stages[i] = (lh_plan_stage){i, stage->first_layer, stage->last_layer};
     }
-    return lh_chain_form(chain, &plan, workers, origin, epoch, now_us, error);
+    uint32_t planned_epoch = chain->planned_epoch;
+    lh_status status = lh_chain_form(chain, &plan, workers, origin, epoch, now_us, error);
+    if (status == LH_OK && planned_epoch != 0)
+        chain->planned_epoch = planned_epoch;
+    return status;
+}
+
+void lh_chain_note_ready(lh_chain *chain, int64_t now_us) {
+    assert(chain->state == LH_CHAIN_FORMING && chain->stage_count > 0 && chain->epoch > 0);
+    chain->state = LH_CHAIN_READY;
+    chain->ready_us = now_us;
+}
+
+void lh_chain_break(lh_chain *chain) {
+    assert(chain->state != LH_CHAIN_NONE);
+    chain->state = LH_CHAIN_FORMING;
 }
 
 void lh_chain_drop(lh_chain *chain) {
+    assert(chain->state != LH_CHAIN_NONE);
     chain->state = LH_CHAIN_NONE;
     chain->stage_count = 0;
 }
 
 static bool is_same_stage(const lh_chain_stage *a, const lh_chain_stage *b) {
-    return a->instance == b->instance && a->first_layer == b->first_layer && a->last_layer == b->last_layer &&
-           strcmp(a->name, b->name) == 0;
+    return a->instance == b->instance && a->first_layer == b->first_layer &&
+           a->last_layer == b->last_layer && strcmp(a->name, b->name) == 0;
 }
 
 /* The layers are divided in the same way, and numbers rounded alike between them. */
@@ -79,17 +103,31 @@ static bool is_same_arithmetic(const lh_chain *a, const lh_chain *b) {
     if (a->stage_count != b->stage_count)
         return false;
     for (uint32_t i = 0; i < a->stage_count; i++)
-        if (a->stages[i].last_layer != b->stages[i].last_layer || a->stages[i].wire != b->stages[i].wire)
+        if (a->stages[i].last_layer != b->stages[i].last_layer ||
+            a->stages[i].wire != b->stages[i].wire)
             return false;
     return true;
 }
 
 void lh_chain_inherit(lh_chain *chain, const lh_chain *before) {
+    assert(before->epoch < chain->epoch);
     bool stays = is_same_arithmetic(chain, before);
     for (uint32_t i = chain->stage_count; i-- > 0;) {
         stays = stays && is_same_stage(&chain->stages[i], &before->stages[i]);
         chain->stages[i].kv_epoch = stays ? before->stages[i].kv_epoch : chain->epoch;
     }
+}
+
+lh_plan lh_chain_plan(const lh_chain *chain, const lh_worker *const *workers, uint32_t count) {
+    lh_plan plan = {.stage_count = chain->stage_count};
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_chain_stage *stage = &chain->stages[i];
+        plan.stages[i] = (lh_plan_stage){LH_PLAN_NOBODY, stage->first_layer, stage->last_layer};
+        for (uint32_t k = 0; k < count; k++)
+            if (strcmp(workers[k]->report.name, stage->name) == 0)
+                plan.stages[i].worker = k;
+    }
+    return plan;
 }
 
 int lh_chain_find(const lh_chain *chain, const char *worker) {
@@ -113,6 +151,19 @@ int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *r
     return first_restarted;
 }
 
+bool lh_chain_is_loading(const lh_chain *chain, const lh_registry *registry) {
+    if (chain->state != LH_CHAIN_FORMING)
+        return false;
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
+        lh_worker_stage_state state = worker ? worker->report.assignment.state : LH_WORKER_IDLE;
+        if (worker && worker->report.assignment.generation == chain->epoch &&
+            (state == LH_WORKER_FETCHING || state == LH_WORKER_LOADING))
+            return true;
+    }
+    return false;
+}
+
 /* "" when the worker holds its stage and its hop is connected. */
 static void describe_stage(const lh_chain *chain, const lh_worker_report *report, const char *next,
                            char *reason, size_t bytes) {
@@ -123,12 +174,13 @@ static void describe_stage(const lh_chain *chain, const lh_worker_report *report
     if (state == LH_WORKER_IDLE || report->assignment.generation != chain->epoch)
         snprintf(reason, bytes, "worker %s %s", report->name, doing[LH_WORKER_IDLE]);
     else if (state == LH_WORKER_FAILED)
-        snprintf(reason, bytes, "worker %s %s: %s", report->name, doing[state], report->assignment.error);
+        snprintf(reason, bytes, "worker %s %s: %s", report->name, doing[state],
+                 report->assignment.error);
     else if (state != LH_WORKER_READY)
         snprintf(reason, bytes, "worker %s %s: %.0f %%", report->name, doing[state],
-                 report->assignment.total_bytes
-                     ? 100.0 * (double)report->assignment.done_bytes / (double)report->assignment.total_bytes
-                     : 0.0);
+                 report->assignment.total_bytes ? 100.0 * (double)report->assignment.done_bytes /
+                                                      (double)report->assignment.total_bytes
+                                                : 0.0);
     else if (!report->kv.present)
         snprintf(reason, bytes, "worker %s has not told its KV cache yet", report->name);
     else if (!report->next.present || !report->next.connected)
@@ -148,8 +200,8 @@ int lh_chain_awaited_hop(const lh_chain *chain, const lh_registry *registry, boo
     return chain->stage_count > 0 ? hop : -1;
 }
 
-bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry, bool first_hop, char *reason,
-                          size_t reason_bytes) {
+bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry, bool first_hop,
+                          char *reason, size_t reason_bytes) {
     reason[0] = 0;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);

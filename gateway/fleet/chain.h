@@ -1,16 +1,19 @@
-/* One chain: its stages, its epoch, and whether it can take steps. Sans-I/O; it reads the workers' reports,
- * it decides nothing about who should be in it (fleet.h does).
+/* One chain: its stages, its epoch, and whether it can take steps. Sans-I/O; it reads the workers'
+ * reports, it decides nothing about who should be in it (fleet.h does).
  *
- *   FORMING --all workers hold their stage and every hop is connected--> READY
- *   READY   --a worker or a hop went, a step failed--> (fleet forms it again with the next epoch) FORMING
+ *   NONE    --_form--> FORMING
+ *   FORMING --all workers hold their stage and every hop is connected: _note_ready--> READY
+ *   READY   --a worker or a hop went, a step failed: _break--> FORMING, until _renew or _form gives
+ *             it the next epoch
+ *   FORMING, READY --those that are left cannot hold the model: _drop--> NONE
  *
- * The generation of an assignment (CONTROL.md) is the chain's epoch: whatever changes, changes the epoch.
- * Thread: one at a time. */
+ * The generation of an assignment (CONTROL.md) is the chain's epoch: whatever changes, changes the
+ * epoch. Thread: one at a time. */
 #pragma once
 
+#include "common/protocol/step.h"
 #include "gateway/fleet/planner.h"
 #include "gateway/fleet/registry.h"
-#include "worker/api/step.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,14 +32,16 @@ typedef struct lh_chain_stage {
     char address[LH_ADDRESS_BYTES];
     bool tls;
     lh_wire_type wire; /* of its result, on the way to the stage after it; set by the fleet */
-    uint32_t
-        kv_epoch; /* with which its KV cache is to have been emptied: this epoch's, or an earlier one's, so that it stays */
+    /* with which its KV cache is to have been emptied: this epoch's, or an earlier one's, so that
+     * it stays */
+    uint32_t kv_epoch;
 } lh_chain_stage;
 
 typedef struct lh_chain {
     char name[LH_WORKER_NAME_BYTES];
     lh_chain_state state;
     uint32_t epoch;
+    uint32_t planned_epoch;      /* the first one with these stages; 0: it has had none */
     int64_t formed_us, ready_us; /* when it last began to form, became ready */
     uint32_t stage_count;
     lh_chain_stage stages[LH_PLAN_STAGES_MAX];
@@ -48,29 +53,41 @@ typedef struct lh_chain_origin {
     bool has_tls; /* it can open TLS connections */
 } lh_chain_origin;
 
-/* Takes over a plan with a new epoch: FORMING. workers[] are those that the plan's indices mean.
- * LH_ERR_UNAVAILABLE: a worker has no address that its predecessor can use (named); the chain is unchanged
- * then. */
+/* Takes over a plan, whose stages follow each other and are all somebody's, with a greater epoch;
+ * 0: a draft, which gets its epoch when it is renewed. workers[] are those that the plan's indices
+ * mean. LH_ERR_UNAVAILABLE: a worker has no address that its predecessor can use (named); the chain
+ * is unchanged then. */
 lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *const *workers,
-                        const lh_chain_origin *origin, uint32_t epoch, int64_t now_us, lh_error *error);
-/* The same stages with a new epoch. Instances and addresses are taken anew. LH_ERR_NOT_FOUND: a worker is
- * gone. */
-lh_status lh_chain_renew(lh_chain *chain, const lh_registry *registry, const lh_chain_origin *origin,
-                         uint32_t epoch, int64_t now_us, lh_error *error);
+                        const lh_chain_origin *origin, uint32_t epoch, int64_t now_us,
+                        lh_error *error);
+/* The same stages with a greater epoch. Instances and addresses are taken anew. LH_ERR_NOT_FOUND: a
+ * worker is gone; LH_ERR_UNAVAILABLE as above. */
+lh_status lh_chain_renew(lh_chain *chain, const lh_registry *registry,
+                         const lh_chain_origin *origin, uint32_t epoch, int64_t now_us,
+                         lh_error *error);
+/* It takes steps from now on. */
+void lh_chain_note_ready(lh_chain *chain, int64_t now_us);
+/* It takes none until it has another epoch. */
+void lh_chain_break(lh_chain *chain);
 void lh_chain_drop(lh_chain *chain);
-/* Which KV caches stay as they were under the chain before: those of the last stages that are the same, as far as nothing
- * before them has to be computed in another way. `before` may have no stages. */
+/* Which KV caches stay as they were under the chain before: those of the last stages that are the
+ * same, as far as nothing before them has to be computed in another way. `before` may have no
+ * stages. */
 void lh_chain_inherit(lh_chain *chain, const lh_chain *before);
 
+/* Its plan, in indices of workers[count]; LH_PLAN_NOBODY where one is not among them. */
+lh_plan lh_chain_plan(const lh_chain *chain, const lh_worker *const *workers, uint32_t count);
 /* The stage of a worker, or -1. */
 int lh_chain_find(const lh_chain *chain, const char *worker);
-/* Which worker of the chain is missing (gone, or restarted since it was formed), as an index; -1: none. */
+/* Which worker of the chain is missing (gone, or restarted since it was formed), as an index; -1:
+ * none. */
 int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *restarted);
-/* Where all workers hold their stage and nothing is missing but hops: the stage to which the first of those leads (stage_count: the
- * gateway), else -1. */
+/* Whether a worker of a forming chain fetches or loads what it lacks for it. */
+bool lh_chain_is_loading(const lh_chain *chain, const lh_registry *registry);
+/* Where all workers hold their stage and nothing is missing but hops: the stage to which the first
+ * of those leads (stage_count: the gateway), else -1. */
 int lh_chain_awaited_hop(const lh_chain *chain, const lh_registry *registry, bool first_hop);
-/* Whether all workers hold their stage and every hop is connected. Where not, says in `reason` what it waits
- * for
- * ("worker b loads its layers: 35 %"). first_hop: the gateway's own connection. */
-bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry, bool first_hop, char *reason,
-                          size_t reason_bytes);
+/* Whether all workers hold their stage and every hop is connected. Where not, says in `reason` what
+ * it waits for ("worker b loads its layers: 35 %"). first_hop: the gateway's own connection. */
+bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry, bool first_hop,
+                          char *reason, size_t reason_bytes);

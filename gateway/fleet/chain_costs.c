@@ -1,16 +1,18 @@
 /* Reports become costs. */
 #include "gateway/fleet/chain_costs.h"
 
-#include "worker/api/wire_type.h"
+#include "common/protocol/wire_type.h"
 
-/* Bytes around what a step carries. */
-#define REQUEST_BYTES                                                                                        \
-    68.0 /* HEADERS, most of them from the table; the heads of the first and the last DATA frame */
-#define SHARD_HEAD_BYTES 49.0 /* of the frame, of the shard in it, and of a DATA frame */
+/* Bytes around what a step carries: HEADERS, most of them from the table, and the heads of the
+ * first and the last DATA frame. */
+#define REQUEST_BYTES 68.0
+/* The heads of the frame, of the shard in it, and of a DATA frame. */
+#define SHARD_HEAD_BYTES 49.0
 
-/* Where nothing has been measured. The outer hops carry a few hundred bytes a step, so that it hardly matters; an inner one of which
- * only a lower bound is known, since nothing has filled it, is planned as one of this rate: cut as finely as the bound
- * alone would ask for, a prompt pays for each piece, and on a slow link chunks that suit this rate overlap nearly as well. */
+/* Where nothing has been measured. The outer hops carry a few hundred bytes a step, so that it
+ * hardly matters; an inner one of which only a lower bound is known, since nothing has filled it,
+ * is planned as one of this rate: cut as finely as the bound alone would ask for, a prompt pays for
+ * each piece, and on a slow link chunks that suit this rate overlap nearly as well. */
 #define UNKNOWN_BYTES_PER_US 12.5 /* 100 Mbit/s */
 
 /* Of a chunk that does not draw. */
@@ -21,7 +23,7 @@ static double manifest_bytes(uint32_t rows, uint32_t segments) {
 }
 
 static double results_bytes(void) {
-    const lh_step_result result = {.top_count = 0};
+    const lh_step_result result = {.sequence = 0};
     return manifest_bytes(0, 0) + (double)lh_step_results_bytes(&result, 1);
 }
 
@@ -34,7 +36,7 @@ static double draw_manifest_bytes(void) {
 }
 
 static double draw_result_bytes(void) {
-    const lh_step_result result = {.top_count = 0};
+    const lh_step_result result = {.sequence = 0};
     return (double)lh_step_results_bytes(&result, 1) - (double)lh_step_results_bytes(NULL, 0);
 }
 
@@ -63,7 +65,8 @@ static bool is_current(const lh_worker *worker, const lh_chain *chain) {
 void lh_chain_costs_read(const lh_fleet *fleet, uint32_t width, const lh_hop_profile *first_hop,
                          lh_cost_chain *costs) {
     const lh_chain *chain = lh_fleet_chain(fleet);
-    *costs = (lh_cost_chain){.stage_count = chain->stage_count, .width = width, .hops = {hop_of(first_hop)}};
+    *costs = (lh_cost_chain){
+        .stage_count = chain->stage_count, .width = width, .hops = {hop_of(first_hop)}};
     for (uint32_t s = 0; s < chain->stage_count; s++) {
         const lh_worker *worker = lh_registry_find(lh_fleet_registry(fleet), chain->stages[s].name);
         lh_cost_hop *hop = &costs->hops[s + 1];

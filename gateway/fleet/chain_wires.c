@@ -1,10 +1,10 @@
 /* Choosing for a chain. */
 #include "gateway/fleet/chain_wires.h"
 
-#include "common/log.h"
+#include "common/base/log.h"
 
-/* A slow link takes a second or two to be measured. A fast and long one may stay a bound until it is used: that chain
- * serves with what it has. */
+/* A slow link takes a second or two to be measured. A fast and long one may stay a bound until it
+ * is used: that chain serves with what it has. */
 #define MEASURING_PATIENCE_US 5000000
 
 void lh_chain_wires_start(lh_chain_wires *wires, const lh_wire_policy *policy, uint32_t width) {
@@ -30,22 +30,24 @@ static void gather(const lh_chain_wires *wires, const lh_chain *chain, const lh_
     }
 }
 
-bool lh_chain_wires_choose(lh_chain_wires *wires, const lh_chain *chain, const lh_registry *registry) {
+bool lh_chain_wires_choose(lh_chain_wires *wires, const lh_chain *chain,
+                           const lh_registry *registry) {
     lh_wire_stage stages[LH_PLAN_STAGES_MAX];
     gather(wires, chain, registry, stages);
     if (!lh_wire_choice_make(&wires->policy, wires->width, stages, chain->stage_count))
         return false;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         if (stages[i].wire != wires->types[i])
-            lh_log(LH_LOG_INFO, "fleet", "wire type changes chain=%s worker=%s from=%s to=%s", chain->name,
-                   chain->stages[i].name, lh_wire_name(wires->types[i]), lh_wire_name(stages[i].wire));
+            lh_log(LH_LOG_INFO, "fleet", "wire type changes chain=%s worker=%s from=%s to=%s",
+                   chain->name, chain->stages[i].name, lh_wire_name(wires->types[i]),
+                   lh_wire_name(stages[i].wire));
         wires->types[i] = stages[i].wire;
     }
     return true;
 }
 
-bool lh_chain_wires_are_awaited(lh_chain_wires *wires, const lh_chain *chain, const lh_registry *registry,
-                                int64_t now_us) {
+bool lh_chain_wires_are_awaited(lh_chain_wires *wires, const lh_chain *chain,
+                                const lh_registry *registry, int64_t now_us) {
     lh_wire_stage stages[LH_PLAN_STAGES_MAX];
     if (chain->ready_us > 0)
         return false;

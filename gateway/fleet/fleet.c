@@ -1,35 +1,97 @@
-/* Keeping the chain formed. */
-#include "gateway/fleet/fleet_state.h"
+/* What happens to the fleet, in terms of its parts. */
+#include "gateway/fleet/fleet.h"
 
-#include "common/log.h"
-#include "gateway/fleet/held_plan.h"
+#include "common/base/log.h"
+#include "gateway/fleet/chain_wires.h"
+#include "gateway/fleet/epoch_counter.h"
+#include "gateway/fleet/failure_detector.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* How long the first plan waits for the expected workers before it takes those that are there: one that has
- * died while the gateway was away must not keep the others idle for ever. */
+/* How long after a chain was formed it may be formed again with the same workers: the back-off of
+ * one that keeps failing. */
+#define FORM_INTERVAL_US 1000000
+/* How long a worker that failed to load its stage is left out: long enough that the others form
+ * without it. */
+#define EXCLUSION_US 30000000
+/* How long the first plan waits for the expected workers before it takes those that are there: one
+ * that has died while the gateway was away must not keep the others idle for ever. */
 #define EXPECTED_PATIENCE_US 60000000
-lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profile *model, int64_t now_us,
-                          lh_fleet **fleet, lh_error *error) {
+/* Longer than it takes to change over where everything is prepared. */
+#define CHANGE_OVER_US 1000000
+
+/* In the order of how much they change. */
+typedef enum fleet_change {
+    CHANGE_NOTHING,
+    CHANGE_RENEW,  /* the same stages, the next epoch */
+    CHANGE_REPLAN, /* what is left */
+} fleet_change;
+
+struct lh_fleet {
+    lh_fleet_options options;
+    lh_draft_terms draft_terms;
+    lh_answer_terms answer_terms;
+
+    lh_registry *registry;
+    lh_failure_detector *detector;
+    lh_link_avoidance *avoidance;
+    lh_handover *handover;
+    lh_epoch_counter epochs;
+    lh_chain chain;
+    lh_chain formed; /* as it was last formed */
+    lh_chain_wires wires;
+
+    fleet_change pending; /* what is to become of the chain at form_not_before_us */
+    int64_t form_not_before_us;
+    bool has_served;       /* a chain has been formed before */
+    bool is_changing_over; /* the chain has taken over from another, and has not broken since */
+    bool first_hop;        /* the gateway is connected to the first worker */
+    uint32_t sequences;    /* that need the chain now */
+    int64_t created_us;
+    int64_t changed_us; /* when a worker last came or went */
+    const char *hold;   /* why no chain may be planned yet; NULL: it may */
+    char reason[LH_ERROR_MESSAGE_BYTES];
+};
+
+static lh_status create_parts(lh_fleet *f, int64_t now_us, lh_error *error) {
+    const lh_fleet_options *o = &f->options;
+    lh_status status = lh_registry_create(o->lease_us, &f->registry, error);
+    if (status == LH_OK)
+        status = lh_failure_detector_create(o->renew_us, o->probation_us, &f->detector, error);
+    if (status == LH_OK)
+        status = lh_link_avoidance_create(&f->avoidance, error);
+    if (status == LH_OK)
+        status = lh_handover_create(&f->draft_terms, &o->wire, o->rebalance_delay_us, &f->handover,
+                                    error);
+    lh_epoch_counter_init(&f->epochs, o->first_epoch, o->epoch_stride, o->epoch_offset, now_us);
+    snprintf(f->chain.name, sizeof f->chain.name, "%s", o->chain_name);
+    return status;
+}
+
+lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profile *model,
+                          int64_t now_us, lh_fleet **fleet, lh_error *error) {
     lh_fleet *f = calloc(1, sizeof *f);
     if (!f)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fleet");
-    if (lh_registry_create(options->lease_us, &f->registry, error) != LH_OK) {
-        free(f);
-        return LH_ERR_NO_MEMORY;
-    }
     f->options = *options;
-    f->model = model;
+    f->draft_terms =
+        (lh_draft_terms){model, options->planner, options->model_digest, options->origin};
+    f->answer_terms = (lh_answer_terms){.renew_us = options->renew_us,
+                                        .lease_us = options->lease_us,
+                                        .layers = model->layers,
+                                        .context = options->context,
+                                        .rows_max = options->rows_max,
+                                        .has_q16 = options->has_q16};
     f->created_us = f->changed_us = f->form_not_before_us = now_us;
-    f->due_us = INT64_MAX;
-    f->rebalance.pause_us = options->rebalance_delay_us * LH_REBALANCE_PAUSE;
-    f->rebalance.last_us = INT64_MIN;
-    f->detour.until_us = f->detour.not_before_us = INT64_MIN;
-    f->detour.awaited = -1;
-    snprintf(f->chain.name, sizeof f->chain.name, "%s", options->chain_name);
     snprintf(f->reason, sizeof f->reason, "no worker is registered");
+    lh_status status = create_parts(f, now_us, error);
+    if (status != LH_OK) {
+        lh_fleet_destroy(f);
+        return status;
+    }
     *fleet = f;
     return LH_OK;
 }
@@ -37,43 +99,222 @@ lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profil
 void lh_fleet_destroy(lh_fleet *fleet) {
     if (!fleet)
         return;
+    lh_handover_destroy(fleet->handover);
+    lh_link_avoidance_destroy(fleet->avoidance);
+    lh_failure_detector_destroy(fleet->detector);
     lh_registry_destroy(fleet->registry);
     free(fleet);
 }
 
-/* ---- What happens
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Forming the chain ---- */
 
-void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char *reason) {
-    if (fleet->chain.state != LH_CHAIN_READY || epoch != fleet->chain.epoch)
-        return;
-    lh_log(LH_LOG_WARN, "fleet", "chain is broken chain=%s epoch=%u reason=\"%s\"", fleet->chain.name, epoch,
-           reason);
-    snprintf(fleet->reason, sizeof fleet->reason, "%s", reason);
-    fleet->broken_us = now_us;
-    for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
-        lh_registry_suspect(fleet->registry, fleet->chain.stages[i].name,
-                            now_us + fleet->options.probation_us);
-    lh_fleet_demand(fleet, LH_FLEET_RENEW);
+static uint32_t next_epoch(const lh_fleet *fleet, int64_t now_us) {
+    return lh_epoch_counter_next(&fleet->epochs, now_us);
 }
 
-void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us, const char *reason) {
+static void note_formed(lh_fleet *fleet, int64_t now_us) {
+    lh_chain *chain = &fleet->chain;
+    assert(chain->state == LH_CHAIN_FORMING);
+    lh_chain_wires_apply(&fleet->wires, chain);
+    lh_chain_inherit(chain, &fleet->formed);
+    lh_epoch_counter_take(&fleet->epochs, chain->epoch);
+    fleet->formed = *chain;
+    fleet->has_served = true;
+    fleet->pending = CHANGE_NOTHING;
+    fleet->is_changing_over = false;
+    fleet->form_not_before_us = now_us + FORM_INTERVAL_US;
+    fleet->reason[0] = 0;
+    for (uint32_t i = 0; i < chain->stage_count; i++)
+        lh_log(LH_LOG_INFO, "fleet",
+               "stage planned chain=%s epoch=%u worker=%s layers=%u-%u address=%s tls=%d wire=%s",
+               chain->name, chain->epoch, chain->stages[i].name, chain->stages[i].first_layer,
+               chain->stages[i].last_layer - 1, chain->stages[i].address, chain->stages[i].tls,
+               lh_wire_name(chain->stages[i].wire));
+}
+
+/* The chain's stages are others than before. */
+static void note_planned(lh_fleet *fleet, int64_t now_us) {
+    lh_chain_wires_start(&fleet->wires, &fleet->options.wire, fleet->draft_terms.model->width);
+    note_formed(fleet, now_us);
+}
+
+/* Why no plan could be made, with what one of the workers that are left out has to say. */
+static void explain(lh_fleet *fleet, const char *problem, int64_t now_us) {
+    snprintf(fleet->reason, sizeof fleet->reason, "%s", problem);
+    for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
+        const lh_worker *worker = lh_registry_at(fleet->registry, i);
+        if (worker->excluded_until_us <= now_us || !worker->report.assignment.error[0])
+            continue;
+        snprintf(fleet->reason, sizeof fleet->reason, "%.120s; worker %s: %.120s", problem,
+                 worker->report.name, worker->report.assignment.error);
+        return;
+    }
+}
+
+/* Plans with the workers that are there. False: the chain is as it was, and `reason` says why. */
+static bool plan(lh_fleet *fleet, int64_t now_us) {
+    const lh_candidates candidates = lh_draft_candidates(fleet->registry, fleet->avoidance, now_us);
+    lh_error error;
+    if (lh_draft_make(&fleet->draft_terms, fleet->registry, &candidates, &fleet->chain,
+                      next_epoch(fleet, now_us), now_us, &fleet->chain, &error) != LH_OK) {
+        explain(fleet, error.message, now_us);
+        return false;
+    }
+    lh_handover_drop(fleet->handover, "the chain was planned anew");
+    note_planned(fleet, now_us);
+    return true;
+}
+
+static lh_handover_view view_of(const lh_fleet *fleet) {
+    return (lh_handover_view){&fleet->chain, fleet->registry, fleet->avoidance, fleet->sequences};
+}
+
+/* The successor becomes the chain. by_choice: the present one works. False: it could not. */
+static bool take_over(lh_fleet *fleet, bool by_choice, int64_t now_us) {
+    lh_chain next = *lh_handover_successor(fleet->handover);
+    lh_error error;
+    if (lh_chain_renew(&next, fleet->registry, &fleet->options.origin, next_epoch(fleet, now_us),
+                       now_us, &error) != LH_OK) {
+        lh_handover_fail(fleet->handover, error.message, now_us);
+        return false;
+    }
+    next.ready_us = fleet->chain.ready_us;
+    fleet->chain = next;
+    note_planned(fleet, now_us);
+    fleet->is_changing_over = true;
+    lh_handover_complete(fleet->handover, fleet->chain.epoch, by_choice, now_us);
+    return true;
+}
+
+/* A successor that is prepared, or what is left; a chain that cannot be planned is dropped. */
+static void replan(lh_fleet *fleet, int64_t now_us) {
+    const lh_handover_view view = view_of(fleet);
+    if (lh_handover_is_prepared(fleet->handover, &view, now_us) && take_over(fleet, false, now_us))
+        return;
+    lh_handover_drop(fleet->handover, "the chain has lost a worker");
+    if (plan(fleet, now_us))
+        return;
+    lh_link_avoidance_clear(fleet->avoidance); /* now whoever is there is needed */
+    if (plan(fleet, now_us))
+        return;
+    lh_log(LH_LOG_WARN, "fleet", "chain is down chain=%s reason=\"%s\"", fleet->chain.name,
+           fleet->reason);
+    lh_chain_drop(&fleet->chain);
+    fleet->pending = CHANGE_NOTHING;
+}
+
+/* The same stages under the next epoch; where a worker is gone, what is left is planned. */
+static void renew(lh_fleet *fleet, int64_t now_us) {
+    lh_chain_wires_choose(&fleet->wires, &fleet->chain, fleet->registry);
+    if (lh_chain_renew(&fleet->chain, fleet->registry, &fleet->options.origin,
+                       next_epoch(fleet, now_us), now_us, NULL) == LH_OK)
+        note_formed(fleet, now_us);
+    else
+        replan(fleet, now_us);
+}
+
+/* The chain is to change when its back-off is over; it takes no steps meanwhile. */
+static void demand(lh_fleet *fleet, fleet_change change) {
+    assert(change != CHANGE_NOTHING);
+    if (fleet->pending < change)
+        fleet->pending = change;
+    lh_chain_break(&fleet->chain);
+}
+
+/* ---- What breaks it ---- */
+
+static void suspect(lh_fleet *fleet, const lh_suspicion *suspicions, uint32_t count,
+                    int64_t now_us) {
+    for (uint32_t i = 0; i < count; i++) {
+        const lh_worker *worker = lh_registry_find(fleet->registry, suspicions[i].worker);
+        if (worker && worker->lease_until_us > now_us && suspicions[i].evidence)
+            lh_log(LH_LOG_WARN, "fleet", "worker is taken for gone worker=%s evidence=\"%s\"",
+                   suspicions[i].worker, suspicions[i].evidence);
+        lh_registry_suspect(fleet->registry, suspicions[i].worker, suspicions[i].until_us);
+    }
+}
+
+void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char *reason) {
+    lh_suspicion suspicions[LH_PLAN_STAGES_MAX];
+    if (fleet->chain.state != LH_CHAIN_READY || epoch != fleet->chain.epoch)
+        return;
+    lh_log(LH_LOG_WARN, "fleet", "chain is broken chain=%s epoch=%u reason=\"%s\"",
+           fleet->chain.name, epoch, reason);
+    snprintf(fleet->reason, sizeof fleet->reason, "%s", reason);
+    lh_failure_detector_note_broken(fleet->detector, now_us);
+    suspect(fleet, suspicions,
+            lh_failure_detector_probation(fleet->detector, &fleet->chain, now_us, suspicions),
+            now_us);
+    demand(fleet, CHANGE_RENEW);
+}
+
+void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us,
+                        const char *reason) {
     fleet->first_hop = connected;
-    fleet->first_hop_refused = refused;
+    lh_failure_detector_note_first_hop(fleet->detector, refused);
     if (!connected && fleet->chain.state == LH_CHAIN_READY) {
         char text[LH_ERROR_MESSAGE_BYTES];
-        snprintf(text, sizeof text, "the connection to worker %s is down: %s", fleet->chain.stages[0].name,
-                 reason);
+        snprintf(text, sizeof text, "the connection to worker %s is down: %s",
+                 fleet->chain.stages[0].name, reason);
         lh_fleet_fault(fleet, fleet->chain.epoch, now_us, text);
     }
+}
+
+void lh_fleet_moved(lh_fleet *fleet, int64_t now_us) {
+    for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
+        lh_registry_vouch(fleet->registry, fleet->chain.stages[i].name, now_us);
+}
+
+void lh_fleet_stalled(lh_fleet *fleet, int64_t progress_us, int64_t now_us) {
+    lh_suspicion suspicions[LH_PLAN_STAGES_MAX];
+    suspect(fleet, suspicions,
+            lh_failure_detector_silent(fleet->detector, &fleet->chain, fleet->registry, progress_us,
+                                       now_us, suspicions),
+            now_us);
+}
+
+int64_t lh_fleet_failure_due_us(const lh_fleet *fleet, int64_t progress_us) {
+    return lh_failure_detector_due_us(fleet->detector, &fleet->chain, fleet->registry, progress_us);
+}
+
+void lh_fleet_forget(lh_fleet *fleet, const char *worker, int64_t now_us) {
+    lh_registry_suspect(fleet->registry, worker, now_us);
+    lh_fleet_tick(fleet, now_us);
+}
+
+void lh_fleet_note_load(lh_fleet *fleet, uint32_t sequences) {
+    fleet->sequences = sequences;
+}
+
+void lh_fleet_hold(lh_fleet *fleet, const char *reason) {
+    fleet->hold = reason;
+}
+
+/* ---- One tick ---- */
+
+static void forgive_absence(lh_fleet *fleet, int64_t now_us) {
+    int64_t absence_us = lh_failure_detector_absence_us(fleet->detector, now_us);
+    if (absence_us == 0)
+        return;
+    lh_log(LH_LOG_WARN, "fleet", "the gateway was stopped itself: leases are longer by ms=%lld",
+           (long long)(absence_us / 1000));
+    lh_registry_extend(fleet->registry, absence_us);
+}
+
+static void weigh_refusals(lh_fleet *fleet, int64_t now_us) {
+    lh_suspicion suspicions[LH_PLAN_STAGES_MAX];
+    suspect(fleet, suspicions,
+            lh_failure_detector_refused(fleet->detector, &fleet->chain, fleet->registry, now_us,
+                                        suspicions),
+            now_us);
 }
 
 static void expire(lh_fleet *fleet, int64_t now_us) {
     lh_worker gone;
     while (lh_registry_expire(fleet->registry, now_us, &gone)) {
         fleet->changed_us = now_us;
-        lh_log(LH_LOG_WARN, "fleet", "worker is gone worker=%s site=%s last_seen_ms=%lld", gone.report.name,
-               gone.report.site, (long long)((now_us - gone.renewed_us) / 1000));
+        lh_log(LH_LOG_WARN, "fleet", "worker is gone worker=%s site=%s last_seen_ms=%lld",
+               gone.report.name, gone.report.site, (long long)((now_us - gone.renewed_us) / 1000));
     }
 }
 
@@ -87,8 +328,8 @@ static void check_members(lh_fleet *fleet, int64_t now_us) {
              restarted ? "was restarted" : "is gone");
     fleet->form_not_before_us = now_us;
     if (fleet->chain.state == LH_CHAIN_READY)
-        fleet->broken_us = now_us;
-    lh_fleet_demand(fleet, restarted ? LH_FLEET_RENEW : LH_FLEET_REPLAN);
+        lh_failure_detector_note_broken(fleet->detector, now_us);
+    demand(fleet, restarted ? CHANGE_RENEW : CHANGE_REPLAN);
 }
 
 /* A worker that reports that it cannot hold its stage is left out for a while. */
@@ -96,32 +337,94 @@ static void check_failures(lh_fleet *fleet, int64_t now_us) {
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++) {
         const lh_worker *worker = lh_registry_find(fleet->registry, fleet->chain.stages[i].name);
         if (!worker || worker->report.assignment.state != LH_WORKER_FAILED ||
-            worker->report.assignment.generation != fleet->chain.epoch || worker->excluded_until_us > now_us)
+            worker->report.assignment.generation != fleet->chain.epoch ||
+            worker->excluded_until_us > now_us)
             continue;
         lh_log(LH_LOG_ERROR, "fleet", "worker cannot hold its stage worker=%s error=\"%s\"",
                worker->report.name, worker->report.assignment.error);
         snprintf(fleet->reason, sizeof fleet->reason, "worker %s cannot hold its stage: %.220s",
                  worker->report.name, worker->report.assignment.error);
-        lh_registry_exclude(fleet->registry, worker->report.name, now_us + LH_EXCLUSION_US);
-        lh_fleet_demand(fleet, LH_FLEET_REPLAN);
+        lh_registry_exclude(fleet->registry, worker->report.name, now_us + EXCLUSION_US);
+        demand(fleet, CHANGE_REPLAN);
     }
 }
 
 /* One that is to leave before it has loaded what it was given is replaced at once. */
 static void check_leavers(lh_fleet *fleet, int64_t now_us) {
-    if (fleet->chain.state == LH_CHAIN_READY || fleet->pending != LH_FLEET_NOTHING ||
+    if (fleet->chain.state == LH_CHAIN_READY || fleet->pending != CHANGE_NOTHING ||
         now_us < fleet->form_not_before_us)
         return;
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++) {
         const lh_worker *worker = lh_registry_find(fleet->registry, fleet->chain.stages[i].name);
-        if (worker && worker->report.leaving && worker->report.assignment.state != LH_WORKER_READY) {
-            lh_fleet_plan(fleet, now_us);
+        if (worker && worker->report.leaving &&
+            worker->report.assignment.state != LH_WORKER_READY) {
+            plan(fleet, now_us);
             return;
         }
     }
 }
 
-/* The chain could serve. False: it waits for what its wire types depend on, or forms again since they are to change. */
+/* When the workers that are there may be planned without a chain to go by. INT64_MAX: not yet, by
+ * time alone. */
+static int64_t first_plan_due_us(const lh_fleet *fleet, int64_t now_us) {
+    const lh_candidates candidates = lh_draft_candidates(fleet->registry, fleet->avoidance, now_us);
+    uint32_t expected = fleet->options.workers_expected;
+    int64_t stable_us = fleet->changed_us + fleet->options.plan_delay_us;
+    int64_t patience_us = fleet->created_us + EXPECTED_PATIENCE_US;
+    if (candidates.count == 0 || fleet->hold)
+        return INT64_MAX;
+    /* They are a chain already, or sequences may be waiting: who comes later is used later. */
+    if (lh_draft_is_held(&fleet->draft_terms, &candidates) || fleet->has_served)
+        return fleet->changed_us;
+    if (expected == 0)
+        return stable_us;
+    if (candidates.count >= expected)
+        return fleet->changed_us;
+    return patience_us > stable_us ? patience_us : stable_us;
+}
+
+static void start_chain(lh_fleet *fleet, int64_t now_us) {
+    uint32_t count = lh_registry_count(fleet->registry);
+    if (fleet->hold) {
+        snprintf(fleet->reason, sizeof fleet->reason, "%s", fleet->hold);
+    } else if (now_us >= first_plan_due_us(fleet, now_us)) {
+        if (!plan(fleet, now_us))
+            fleet->form_not_before_us = now_us + FORM_INTERVAL_US;
+    } else if (count < fleet->options.workers_expected && !fleet->has_served) {
+        snprintf(fleet->reason, sizeof fleet->reason, "%u of %u expected workers are registered",
+                 count, fleet->options.workers_expected);
+    } else if (count == 0) {
+        snprintf(fleet->reason, sizeof fleet->reason, "no worker is registered");
+    }
+}
+
+/* Workers of the successor that cannot prepare their stage are left out for a while, too. */
+static void check_preparations(lh_fleet *fleet, const lh_handover_view *view, int64_t now_us) {
+    const lh_chain *next = lh_handover_successor(fleet->handover);
+    for (uint32_t i = 0; next && i < next->stage_count; i++) {
+        if (!lh_handover_has_failed(fleet->handover, view, i))
+            continue;
+        const lh_worker *worker = lh_registry_find(fleet->registry, next->stages[i].name);
+        lh_log(LH_LOG_ERROR, "fleet", "worker cannot prepare its stage worker=%s error=\"%s\"",
+               worker->report.name, worker->report.prepared.error);
+        lh_registry_exclude(fleet->registry, worker->report.name, now_us + EXCLUSION_US);
+    }
+}
+
+static void hand_over(lh_fleet *fleet, int64_t now_us) {
+    const lh_handover_view view = view_of(fleet);
+    check_preparations(fleet, &view, now_us);
+    lh_handover_decision decision = lh_handover_review(fleet->handover, &view, now_us);
+    if (decision == LH_HANDOVER_TAKE_OVER) {
+        take_over(fleet, true, now_us);
+    } else if (decision == LH_HANDOVER_LET_GO) {
+        replan(fleet, now_us);
+        fleet->form_not_before_us = now_us + FORM_INTERVAL_US; /* nothing changes until then */
+    }
+}
+
+/* The chain could serve. False: it waits for what its wire types depend on, or forms again since
+ * they are to change. */
 static bool settle_wires(lh_fleet *fleet, int64_t now_us) {
     if (fleet->wires.is_settled)
         return true;
@@ -132,14 +435,14 @@ static bool settle_wires(lh_fleet *fleet, int64_t now_us) {
     fleet->wires.is_settled = true;
     if (!lh_chain_wires_choose(&fleet->wires, &fleet->chain, fleet->registry))
         return true;
-    lh_fleet_renew(fleet, now_us);
+    renew(fleet, now_us);
     return false;
 }
 
 static void check_readiness(lh_fleet *fleet, int64_t now_us) {
     char reason[LH_ERROR_MESSAGE_BYTES];
-    bool complete =
-        lh_chain_is_complete(&fleet->chain, fleet->registry, fleet->first_hop, reason, sizeof reason);
+    bool complete = lh_chain_is_complete(&fleet->chain, fleet->registry, fleet->first_hop, reason,
+                                         sizeof reason);
     if (fleet->chain.state == LH_CHAIN_READY) {
         if (!complete)
             lh_fleet_fault(fleet, fleet->chain.epoch, now_us, reason);
@@ -148,95 +451,66 @@ static void check_readiness(lh_fleet *fleet, int64_t now_us) {
     memcpy(fleet->reason, reason, sizeof fleet->reason);
     if (!complete || !settle_wires(fleet, now_us))
         return;
-    fleet->chain.state = LH_CHAIN_READY;
-    fleet->chain.ready_us = now_us;
+    lh_chain_note_ready(&fleet->chain, now_us);
     lh_log(LH_LOG_INFO, "fleet", "chain is ready chain=%s epoch=%u stages=%u after_ms=%lld",
            fleet->chain.name, fleet->chain.epoch, fleet->chain.stage_count,
            (long long)((now_us - fleet->chain.formed_us) / 1000));
 }
 
-/* When the workers that are there may be planned without a chain to go by. INT64_MAX: not yet, by time alone.
- */
-static int64_t first_plan_due_us(const lh_fleet *fleet, int64_t now_us) {
-    const lh_worker *workers[LH_WORKERS_MAX];
-    uint32_t count = lh_fleet_eligible(fleet, now_us, workers);
-    int64_t stable_us = fleet->changed_us + fleet->options.plan_delay_us;
-    int64_t patience_us = fleet->created_us + EXPECTED_PATIENCE_US;
-    lh_plan held;
-    if (count == 0 || fleet->hold)
-        return INT64_MAX;
-    if (lh_held_plan(workers, count, fleet->model->layers, fleet->options.model_digest, &held))
-        return fleet->changed_us; /* they are a chain already: who comes later is used later */
-    if (fleet->has_served)
-        return fleet->changed_us; /* sequences may be waiting; who comes later is used later */
-    if (fleet->options.workers_expected == 0)
-        return stable_us;
-    if (count >= fleet->options.workers_expected)
-        return fleet->changed_us;
-    return patience_us > stable_us ? patience_us : stable_us;
-}
-
-void lh_fleet_hold(lh_fleet *fleet, const char *reason) {
-    fleet->hold = reason;
-}
-
-static void start_chain(lh_fleet *fleet, int64_t now_us) {
-    if (fleet->hold) {
-        snprintf(fleet->reason, sizeof fleet->reason, "%s", fleet->hold);
-        return;
+static bool plan_without(lh_fleet *fleet, uint32_t stage, int64_t now_us) {
+    const lh_chain_stage end = fleet->chain.stages[stage];
+    lh_link_avoidance_pass_over(fleet->avoidance, end.name, now_us);
+    if (!plan(fleet, now_us)) {
+        lh_link_avoidance_clear(fleet->avoidance);
+        return false;
     }
-    if (now_us >= first_plan_due_us(fleet, now_us)) {
-        if (!lh_fleet_plan(fleet, now_us))
-            fleet->form_not_before_us = now_us + LH_FORM_INTERVAL_US;
+    lh_log(LH_LOG_WARN, "fleet", "a hop does not come up: planned without worker=%s", end.name);
+    return true;
+}
+
+/* Without the far end of the hop, else without the near one, else as it is. */
+static void avoid_overdue_hop(lh_fleet *fleet, int64_t now_us) {
+    int hop = lh_link_avoidance_overdue_hop(fleet->avoidance, &fleet->chain, fleet->registry,
+                                            fleet->first_hop, now_us);
+    char reason[LH_ERROR_MESSAGE_BYTES];
+    memcpy(reason, fleet->reason, sizeof reason);
+    if (hop < 0 ||
+        ((uint32_t)hop < fleet->chain.stage_count && plan_without(fleet, (uint32_t)hop, now_us)) ||
+        (hop > 0 && plan_without(fleet, (uint32_t)hop - 1, now_us)))
         return;
-    }
-    uint32_t count = lh_registry_count(fleet->registry);
-    if (count < fleet->options.workers_expected && !fleet->has_served)
-        snprintf(fleet->reason, sizeof fleet->reason, "%u of %u expected workers are registered", count,
-                 fleet->options.workers_expected);
-    else if (count == 0)
-        snprintf(fleet->reason, sizeof fleet->reason, "no worker is registered");
-}
-
-void lh_fleet_forget(lh_fleet *fleet, const char *worker, int64_t now_us) {
-    lh_registry_suspect(fleet->registry, worker, now_us);
-    lh_fleet_tick(fleet, now_us);
-}
-
-void lh_fleet_note_load(lh_fleet *fleet, uint32_t sequences) {
-    fleet->sequences = sequences;
+    memcpy(fleet->reason, reason, sizeof reason);
 }
 
 void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
-    lh_fleet_forgive_absence(fleet, now_us);
-    lh_fleet_weigh_evidence(fleet, now_us);
+    forgive_absence(fleet, now_us);
+    weigh_refusals(fleet, now_us);
     expire(fleet, now_us);
     if (fleet->chain.state != LH_CHAIN_NONE) {
         check_members(fleet, now_us);
         check_failures(fleet, now_us);
         check_leavers(fleet, now_us);
     }
-    if (fleet->pending != LH_FLEET_NOTHING && now_us >= fleet->form_not_before_us) {
-        if (fleet->pending == LH_FLEET_RENEW)
-            lh_fleet_renew(fleet, now_us);
+    if (fleet->pending != CHANGE_NOTHING && now_us >= fleet->form_not_before_us) {
+        if (fleet->pending == CHANGE_RENEW)
+            renew(fleet, now_us);
         else
-            lh_fleet_replan(fleet, now_us);
+            replan(fleet, now_us);
     }
     if (fleet->chain.state == LH_CHAIN_NONE && now_us >= fleet->form_not_before_us)
         start_chain(fleet, now_us);
     if (fleet->chain.state != LH_CHAIN_NONE)
-        lh_fleet_succeed(fleet, now_us);
-    if (fleet->chain.state != LH_CHAIN_NONE && fleet->pending == LH_FLEET_NOTHING)
+        hand_over(fleet, now_us);
+    if (fleet->chain.state != LH_CHAIN_NONE && fleet->pending == CHANGE_NOTHING)
         check_readiness(fleet, now_us);
-    if (fleet->chain.state == LH_CHAIN_FORMING && fleet->pending == LH_FLEET_NOTHING)
-        lh_fleet_take_detour(fleet, now_us);
-    fleet->ticked_us = now_us;
-    fleet->due_us = lh_fleet_deadline_us(fleet);
+    if (fleet->chain.state == LH_CHAIN_FORMING && fleet->pending == CHANGE_NOTHING)
+        avoid_overdue_hop(fleet, now_us);
+    assert(fleet->pending == CHANGE_NOTHING || fleet->chain.state == LH_CHAIN_FORMING);
+    lh_failure_detector_note_tick(fleet->detector, now_us, lh_fleet_deadline_us(fleet));
 }
 
 int64_t lh_fleet_deadline_us(const lh_fleet *fleet) {
     int64_t deadline = lh_registry_deadline_us(fleet->registry);
-    if (fleet->pending != LH_FLEET_NOTHING && fleet->form_not_before_us < deadline)
+    if (fleet->pending != CHANGE_NOTHING && fleet->form_not_before_us < deadline)
         deadline = fleet->form_not_before_us;
     if (fleet->chain.state == LH_CHAIN_NONE) {
         int64_t due_us = first_plan_due_us(fleet, fleet->form_not_before_us);
@@ -248,15 +522,21 @@ int64_t lh_fleet_deadline_us(const lh_fleet *fleet) {
     return deadline;
 }
 
-/* ---- The workers' reports
- * ---------------------------------------------------------------------------------------- */
+/* ---- The workers' reports ---- */
 
-static void log_change(const lh_worker_report *report, lh_registry_change change) {
-    if (change != LH_REGISTRY_RENEWED)
-        lh_log(
-            LH_LOG_INFO, "fleet", "worker %s worker=%s site=%s isa=%s threads=%u memory_mib=%llu version=%s",
-            change == LH_REGISTRY_JOINED ? "joined" : "was restarted", report->name, report->site,
-            report->isa, report->threads, (unsigned long long)(report->memory_bytes >> 20), report->version);
+static void note_change(lh_fleet *fleet, const lh_worker_report *report, lh_registry_change change,
+                        int64_t now_us) {
+    if (change == LH_REGISTRY_RENEWED)
+        return;
+    fleet->changed_us = now_us;
+    /* What could not be planned without it perhaps can now. */
+    if (fleet->chain.state == LH_CHAIN_NONE)
+        fleet->form_not_before_us = now_us;
+    lh_log(LH_LOG_INFO, "fleet",
+           "worker %s worker=%s site=%s isa=%s threads=%u memory_mib=%llu version=%s",
+           change == LH_REGISTRY_JOINED ? "joined" : "was restarted", report->name, report->site,
+           report->isa, report->threads, (unsigned long long)(report->memory_bytes >> 20),
+           report->version);
 }
 
 lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us,
@@ -265,29 +545,36 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
     lh_status status = lh_registry_put(fleet->registry, report, now_us, &change, error);
     if (status != LH_OK)
         return status;
-    if (change != LH_REGISTRY_RENEWED) {
-        fleet->changed_us = now_us;
-        if (fleet->chain.state == LH_CHAIN_NONE)
-            fleet->form_not_before_us = now_us; /* what could not be planned without it perhaps can now */
-    }
-    log_change(report, change);
-    lh_fleet_skip_epochs(fleet, report->assignment.generation, now_us);
+    note_change(fleet, report, change, now_us);
+    lh_epoch_counter_skip(&fleet->epochs, report->assignment.generation, now_us);
     lh_fleet_tick(fleet, now_us);
-    lh_fleet_fill_answer(fleet, report, answer);
+    lh_answer_make(&fleet->answer_terms, &fleet->chain, fleet->handover, fleet->sequences > 0,
+                   report, answer);
     return LH_OK;
 }
+
+/* ---- What it is ---- */
 
 const lh_chain *lh_fleet_chain(const lh_fleet *fleet) {
     return &fleet->chain;
 }
 
 const lh_chain *lh_fleet_successor(const lh_fleet *fleet, const char **cause) {
-    *cause = lh_succession_cause_name(fleet->succession.cause);
-    return fleet->succession.cause != LH_SUCCESSION_NONE ? &fleet->succession.chain : NULL;
+    *cause = lh_handover_cause(fleet->handover);
+    return lh_handover_successor(fleet->handover);
 }
 
 const lh_registry *lh_fleet_registry(const lh_fleet *fleet) {
     return fleet->registry;
+}
+
+bool lh_fleet_is_loading(const lh_fleet *fleet) {
+    return lh_chain_is_loading(&fleet->chain, fleet->registry);
+}
+
+bool lh_fleet_is_changing_over(const lh_fleet *fleet, int64_t now_us) {
+    return fleet->is_changing_over && fleet->chain.state == LH_CHAIN_FORMING &&
+           now_us < fleet->chain.formed_us + CHANGE_OVER_US;
 }
 
 const char *lh_fleet_reason(const lh_fleet *fleet) {

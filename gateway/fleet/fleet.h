@@ -1,30 +1,33 @@
-/* The keeper of the fleet: takes the workers' reports, plans and forms the chain, forms it again when
- * something breaks, and answers each worker with the assignment that it should have. Sans-I/O: time is an
- * argument; what it wants done it says in its state, which the caller reads after each call.
+/* The owner of a fleet's parts: takes the workers' reports, plans and forms the chain, forms it
+ * again when something breaks, and answers each worker with the assignment that it should have.
+ * Sans-I/O: time is an argument; what it wants done it says in its state, which the caller reads
+ * after each call.
  *
- * Happy path: workers register; when they have been the same for plan_delay_us (or as many as expected are
- * there) the planner splits the model, the chain begins to form, each worker learns of its stage with its
- * next report, loads, connects, and says so; when all have, the chain is ready.
+ * Happy path: workers register; when they have been the same for plan_delay_us (or as many as
+ * expected are there) the planner splits the model, the chain begins to form, each worker learns of
+ * its stage with its next report, loads, connects, and says so; when all have, the chain is ready.
  *
  * Failure modes:
- * - a step or a hop fails: lh_fleet_fault. The same stages form again under the next epoch, with the KV caches that
- * they have (lh_chain_inherit); the workers are put on probation: one that does not renew soon is taken for gone long
- * before its lease would end. Other evidence is quicker still (fleet_suspicion.c).
- * - a worker is gone: what is left is planned anew, at once; a spare takes its place where there is one. When it does not
- * fit, the chain waits for workers.
- * - a worker is to leave, or one has come with which the chain would be clearly faster: the next chain is prepared while
- * this one serves (fleet_succession.c).
- * - two workers that are well do not reach each other: planned around their hop (fleet_detour.c).
+ * - a step or a hop fails: lh_fleet_fault. The same stages form again under the next epoch, with
+ *   the KV caches that they have (lh_chain_inherit); the workers are put on probation: one that
+ *   does not report soon is taken for gone long before its lease would end. Other evidence is
+ *   quicker still (failure_detector.h).
+ * - a worker is gone: what is left is planned anew, at once; a spare takes its place where there is
+ *   one. When the model does not fit, the chain waits for workers.
+ * - a worker is to leave, or one has come with which the chain would be clearly faster: the next
+ *   chain is prepared while this one serves (handover.h).
+ * - two workers that are well do not reach each other: planned around their hop (link_avoidance.h).
  * - a worker restarted: the same stages, the next epoch.
  * - a worker cannot load its stage: it is left out for a while.
- * - the gateway restarts: workers keep reporting, and keep their stages until there is a plan, which is the one that they have
- * loaded where that is nearly as good as another (held_plan.h); epochs must not
- * repeat, so they go on from the wall clock's seconds, or from the greatest that a worker still has.
+ * - the gateway restarts: workers keep reporting, and keep their stages until there is a plan,
+ *   which is the one that they have loaded where that is nearly as good as another (held_plan.h);
+ *   epochs do not repeat (epoch_counter.h).
  * - the chain keeps failing with the same workers: it is formed again once a second at most.
  *
  * Thread: one at a time. */
 #pragma once
 
+#include "gateway/fleet/answer.h"
 #include "gateway/fleet/chain.h"
 #include "gateway/fleet/model_profile.h"
 #include "gateway/fleet/planner.h"
@@ -36,80 +39,64 @@ typedef struct lh_fleet lh_fleet;
 typedef struct lh_fleet_options {
     lh_planner_options planner;
     const char *chain_name; /* in the path of a step */
-    const char
-        *model_digest; /* of its header, in hex: what workers have loaded of another model does not count */
+    /* SHA-256 of the model's header, in hex: what workers have loaded of another one does not
+     * count */
+    const char *model_digest;
     lh_chain_origin origin;
-    uint32_t workers_expected; /* the first plan waits for so many; 0: any, once they are stable */
+    /* the first plan waits for this many workers; 0: for any, once they are stable */
+    uint32_t workers_expected;
     uint32_t context, rows_max;
     bool has_q16; /* quantized weights meet activations of 16 bits, not 8 */
     lh_wire_policy wire;
     int64_t plan_delay_us, renew_us, lease_us, probation_us;
-    int64_t
-        rebalance_delay_us; /* for so long must workers have been there before the chain changes for their sake; 0: it
-                                   never does */
+    /* how long workers must have been there before the chain changes for their sake; 0: it never
+     * does */
+    int64_t rebalance_delay_us;
     uint32_t first_epoch; /* wall clock, seconds, at start */
-    uint32_t epoch_stride,
-        epoch_offset; /* every epoch is a multiple of the stride and the offset, so that no other fleet has
-                                            the same; 0, 0: any */
+    /* every epoch is a multiple of the stride and the offset, so that no other fleet has the same;
+     * 0, 0: any */
+    uint32_t epoch_stride, epoch_offset;
 } lh_fleet_options;
 
-/* What a worker should have (CONTROL.md). Pointers live until the next call. */
-typedef struct lh_assignment {
-    const char *chain;
-    uint32_t epoch;    /* and generation */
-    uint32_t kv_epoch; /* as in lh_chain_stage */
-    uint32_t first_layer, last_layer, layers;
-    uint32_t context, rows_max, steps_max;
-    bool has_q16;
-    lh_wire_type wire;
-    const lh_chain_stage *next; /* NULL: the gateway */
-} lh_assignment;
-
-typedef struct lh_fleet_answer {
-    int64_t renew_us, lease_us;
-    bool is_planned; /* false: the worker keeps what it has, and has_assignment is false */
-    bool has_assignment;
-    bool is_urgent; /* sequences wait for it */
-    lh_assignment assignment;
-    bool has_prepare, prepare_holds;
-    lh_assignment prepare; /* a stage: chain, epoch and next are not set */
-    bool is_leaving, may_go;
-    const char *leave_reason; /* where it is leaving */
-} lh_fleet_answer;
-
 /* The texts and the model of the options must outlive the fleet. */
-lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profile *model, int64_t now_us,
-                          lh_fleet **fleet, lh_error *error);
+lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profile *model,
+                          int64_t now_us, lh_fleet **fleet, lh_error *error);
 void lh_fleet_destroy(lh_fleet *fleet);
 
-/* A worker's report. LH_ERR_LIMIT: too many workers. */
+/* Takes a worker's report, ticks, and answers; the answer's pointers live until the next call.
+ * LH_ERR_LIMIT: there are too many workers. */
 lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us,
                        lh_fleet_answer *answer, lh_error *error);
 /* A worker belongs to another fleet from now on. */
 void lh_fleet_forget(lh_fleet *fleet, const char *worker, int64_t now_us);
-/* The gateway's own connection to the first worker of the current epoch; refused: it is not there, since nobody listens. */
-void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us, const char *reason);
-/* The chain does not work (a step failed or timed out); ignored when `epoch` is not the current one. */
+/* The gateway's own connection to the first worker of the current epoch. refused: there is none,
+ * since nobody listens at the address. */
+void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us,
+                        const char *reason);
+/* The chain does not work (a step failed or timed out). Ignored when `epoch` is not the current
+ * one, or the chain is not ready. */
 void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char *reason);
 /* A step has come around the ring: all workers of the chain live. */
 void lh_fleet_moved(lh_fleet *fleet, int64_t now_us);
-/* Steps are under way and none has moved since progress_us: whoever has not reported for as long is taken for gone, and the
- * next tick acts. Call when it is time by lh_fleet_suspicion_due_us. */
+/* Steps are under way and none has moved since progress_us: whoever has not reported for as long is
+ * taken for gone, and the next tick acts. Call when it is time by lh_fleet_failure_due_us. */
 void lh_fleet_stalled(lh_fleet *fleet, int64_t progress_us, int64_t now_us);
-int64_t lh_fleet_suspicion_due_us(const lh_fleet *fleet, int64_t progress_us);
-/* A chain is formed, and workers fetch or load what they lack for it. */
+int64_t lh_fleet_failure_due_us(const lh_fleet *fleet, int64_t progress_us);
+/* A chain forms, and workers fetch or load what they lack for it. */
 bool lh_fleet_is_loading(const lh_fleet *fleet);
-/* No chain is planned until this is called again with NULL; the text, which must outlive that, says why. */
+/* No chain is planned until this is called again with NULL; the text, which must outlive that, says
+ * why. */
 void lh_fleet_hold(lh_fleet *fleet, const char *reason);
 /* How many sequences need the chain now. */
 void lh_fleet_note_load(lh_fleet *fleet, uint32_t sequences);
 /* Leases, plans, readiness. Call after each report and at lh_fleet_deadline_us. */
 void lh_fleet_tick(lh_fleet *fleet, int64_t now_us);
-/* Not before then must lh_fleet_tick be called for time alone. */
+/* When lh_fleet_tick is to be called next, where nothing happens before. */
 int64_t lh_fleet_deadline_us(const lh_fleet *fleet);
 
 const lh_chain *lh_fleet_chain(const lh_fleet *fleet);
-/* The chain that is being prepared to take its place, and why; NULL: none. */
+/* The chain that is being prepared to take its place; NULL: none. *cause: why, static text; ""
+ * where there is none. */
 const lh_chain *lh_fleet_successor(const lh_fleet *fleet, const char **cause);
 const lh_registry *lh_fleet_registry(const lh_fleet *fleet);
 /* The chain has just taken over from another and is being told so: a pause, not a failure. */

@@ -27,8 +27,8 @@ static uint32_t find_next(const lh_worker *const *workers, uint32_t count, uint3
     return best;
 }
 
-bool lh_held_plan(const lh_worker *const *workers, uint32_t count, uint32_t layers, const char *model_digest,
-                  lh_plan *plan) {
+bool lh_held_plan(const lh_worker *const *workers, uint32_t count, uint32_t layers,
+                  const char *model_digest, lh_plan *plan) {
     bool is_whole = true;
     plan->stage_count = 0;
     for (uint32_t layer = 0; layer < layers;) {
@@ -40,7 +40,8 @@ bool lh_held_plan(const lh_worker *const *workers, uint32_t count, uint32_t laye
             plan->stage_count = 0;
             return false;
         }
-        plan->stages[plan->stage_count++] = (lh_plan_stage){is_held ? next : LH_PLAN_NOBODY, layer, last};
+        plan->stages[plan->stage_count++] =
+            (lh_plan_stage){is_held ? next : LH_PLAN_NOBODY, layer, last};
         is_whole &= is_held;
         layer = last;
     }

@@ -17,14 +17,15 @@ static int64_t layer_of(lh_text name) {
     if (name.length <= at || memcmp(name.bytes, prefix, at) != 0)
         return -1;
     int64_t layer = 0;
-    for (; at < name.length && name.bytes[at] >= '0' && name.bytes[at] <= '9' && layer <= LH_MODEL_LAYERS_MAX;
+    for (; at < name.length && name.bytes[at] >= '0' && name.bytes[at] <= '9' &&
+           layer <= LH_MODEL_LAYERS_MAX;
          at++)
         layer = layer * 10 + (name.bytes[at] - '0');
     return at > digits && at < name.length && name.bytes[at] == '.' ? layer : -1;
 }
 
-static lh_status read_u32(const lh_gguf *gguf, const char *architecture, const char *name, uint32_t *value,
-                          lh_error *error) {
+static lh_status read_u32(const lh_gguf *gguf, const char *architecture, const char *name,
+                          uint32_t *value, lh_error *error) {
     char key[128];
     uint64_t wide;
     snprintf(key, sizeof key, "%s.%s", architecture, name);
@@ -46,25 +47,30 @@ static lh_status read_shape(const lh_gguf *gguf, lh_model_profile *profile, lh_e
     if (status != LH_OK)
         return lh_fail(error, LH_ERR_MALFORMED,
                        "GGUF: the key general.architecture is missing or not a text");
-    if (text.length == 0 || text.length >= sizeof architecture || memchr(text.bytes, 0, text.length))
+    if (text.length == 0 || text.length >= sizeof architecture ||
+        memchr(text.bytes, 0, text.length))
         return lh_fail(error, LH_ERR_MALFORMED, "GGUF: general.architecture is not a name");
     memcpy(architecture, text.bytes, text.length);
     architecture[text.length] = 0;
     if ((status = read_u32(gguf, architecture, "block_count", &profile->layers, error)) != LH_OK ||
-        (status = read_u32(gguf, architecture, "context_length", &profile->context, error)) != LH_OK ||
-        (status = read_u32(gguf, architecture, "embedding_length", &profile->width, error)) != LH_OK)
+        (status = read_u32(gguf, architecture, "context_length", &profile->context, error)) !=
+            LH_OK ||
+        (status = read_u32(gguf, architecture, "embedding_length", &profile->width, error)) !=
+            LH_OK)
         return status;
     if (profile->layers > LH_MODEL_LAYERS_MAX)
-        return lh_fail(error, LH_ERR_LIMIT, "GGUF: %u layers: at most %u are possible", profile->layers,
-                       LH_MODEL_LAYERS_MAX);
+        return lh_fail(error, LH_ERR_LIMIT, "GGUF: %u layers: at most %u are possible",
+                       profile->layers, LH_MODEL_LAYERS_MAX);
     return LH_OK;
 }
 
-static lh_status add_tensor(lh_model_profile *profile, const lh_gguf_tensor *tensor, lh_error *error) {
+static lh_status add_tensor(lh_model_profile *profile, const lh_gguf_tensor *tensor,
+                            lh_error *error) {
     int name_length = tensor->name.length < 128 ? (int)tensor->name.length : 128;
     if (tensor->bytes == 0)
-        return lh_fail(error, LH_ERR_UNSUPPORTED, "GGUF: tensor %.*s has the type %s, which is not supported",
-                       name_length, tensor->name.bytes, lh_dtype_ggml_name(tensor->type));
+        return lh_fail(error, LH_ERR_UNSUPPORTED,
+                       "GGUF: tensor %.*s has the type %s, which is not supported", name_length,
+                       tensor->name.bytes, lh_dtype_ggml_name(tensor->type));
     int64_t layer = layer_of(tensor->name);
     if (layer >= (int64_t)profile->layers)
         return lh_fail(error, LH_ERR_MALFORMED,
@@ -87,7 +93,8 @@ lh_status lh_model_profile_read(const lh_gguf *gguf, lh_model_profile *profile, 
     const lh_gguf_tensor *embedding = lh_gguf_tensor_find(gguf, "token_embd.weight");
     if (!embedding || embedding->dimensions < 2 || embedding->shape[1] == 0 ||
         embedding->shape[1] > UINT32_MAX)
-        return lh_fail(error, LH_ERR_MALFORMED, "GGUF: tensor token_embd.weight is missing or not a matrix");
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "GGUF: tensor token_embd.weight is missing or not a matrix");
     profile->vocabulary = (uint32_t)embedding->shape[1];
     profile->layer_bytes = calloc(profile->layers, sizeof *profile->layer_bytes);
     if (!profile->layer_bytes)

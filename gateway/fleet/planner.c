@@ -1,6 +1,9 @@
-/* The split that makes the slowest stage as fast as can be, by dynamic programming over (workers, layers). */
+/* The split is found by dynamic programming over (workers, layers). */
 #include "gateway/fleet/planner.h"
 
+#include "common/base/arithmetic.h"
+
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,6 +11,21 @@
 
 /* Rows of the prompt by which stages are compared. */
 #define PROMPT_ROWS 512.0
+
+/* A plan in which only spares load may have a slowest stage this many times as slow as that of the
+ * best split. */
+#define SLOWER_MAX 1.2
+
+/* Machines whose times are this close are taken for equal. Where machines are shared, the same one
+ * is measured half as fast now and then; and between two that differ by a quarter an uneven split
+ * would gain an eighth. */
+#define EQUAL_FACTOR 1.25
+
+/* Without a measurement: how many times as much a row alone costs as one of many, which share each
+ * read of the weights. */
+#define ALONE_DEARER 6.0
+
+/* ---- A split ---- */
 
 typedef struct candidate {
     lh_plan_worker worker;
@@ -19,8 +37,8 @@ typedef struct cost {
     double prompt, token;
 } cost;
 
-/* A split of some first layers over some first workers, by its slowest stage, then by the sum of squares, which evens out the stages
- * that are not the slowest. */
+/* A split of some first layers over some first workers, by its slowest stage, then by the sum of
+ * squares, which evens out the stages that are not the slowest. */
 typedef struct cover {
     bool is_there;
     cost slowest;
@@ -62,8 +80,8 @@ static int by_memory(const void *left, const void *right) {
     return by_place(left, right);
 }
 
-static cost stage_cost(const lh_model_profile *model, const lh_plan_worker *worker, uint64_t layer_bytes,
-                       bool is_last) {
+static cost stage_cost(const lh_model_profile *model, const lh_plan_worker *worker,
+                       uint64_t layer_bytes, bool is_last) {
     double layers = (double)layer_bytes, head = is_last ? (double)model->head_bytes : 0;
     return (cost){layers * worker->speed.prompt_us * PROMPT_ROWS + head * worker->speed.token_us,
                   (layers + head) * worker->speed.token_us};
@@ -78,16 +96,18 @@ static bool is_better(const cover *a, const cover *b) {
 }
 
 static cover extend(const cover *before, cost stage, uint32_t first) {
-    return (cover){
-        .is_there = true,
-        .slowest = {fmax(before->slowest.prompt, stage.prompt), fmax(before->slowest.token, stage.token)},
-        .squares = before->squares + stage.prompt * stage.prompt,
-        .previous = first};
+    return (cover){.is_there = true,
+                   .slowest = {fmax(before->slowest.prompt, stage.prompt),
+                               fmax(before->slowest.token, stage.token)},
+                   .squares = before->squares + stage.prompt * stage.prompt,
+                   .previous = first};
 }
 
 /* Of a stage: the layers' bytes, and whether it is the first or the last. */
-static uint64_t held_bytes(const lh_model_profile *model, uint64_t layer_bytes, bool is_first, bool is_last) {
-    return layer_bytes + (is_first ? model->embedding_bytes : 0) + (is_last ? model->head_bytes : 0);
+static uint64_t held_bytes(const lh_model_profile *model, uint64_t layer_bytes, bool is_first,
+                           bool is_last) {
+    return layer_bytes + (is_first ? model->embedding_bytes : 0) +
+           (is_last ? model->head_bytes : 0);
 }
 
 static uint64_t sum_layers(const lh_model_profile *model, uint32_t first, uint32_t last) {
@@ -97,12 +117,14 @@ static uint64_t sum_layers(const lh_model_profile *model, uint32_t first, uint32
     return bytes;
 }
 
-uint64_t lh_planner_stage_bytes(const lh_model_profile *model, uint32_t first_layer, uint32_t last_layer) {
+uint64_t lh_planner_stage_bytes(const lh_model_profile *model, uint32_t first_layer,
+                                uint32_t last_layer) {
     return held_bytes(model, sum_layers(model, first_layer, last_layer), first_layer == 0,
                       last_layer == model->layers);
 }
 
-double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *workers, const lh_plan *plan) {
+double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *workers,
+                          const lh_plan *plan) {
     double slowest = 0;
     for (uint32_t i = 0; i < plan->stage_count; i++) {
         const lh_plan_stage *stage = &plan->stages[i];
@@ -117,8 +139,8 @@ double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *w
 }
 
 /* covers[workers + 1][layers + 1]: the best split of the first layers over the first workers. */
-static bool split(const lh_model_profile *model, const uint64_t *bytes_before, const candidate *workers,
-                  uint32_t count, cover *covers, lh_plan *plan) {
+static bool split(const lh_model_profile *model, const uint64_t *bytes_before,
+                  const candidate *workers, uint32_t count, cover *covers, lh_plan *plan) {
     uint32_t layers = model->layers, row = layers + 1;
     for (uint32_t i = 0; i < (count + 1) * row; i++)
         covers[i].is_there = false;
@@ -132,8 +154,8 @@ static bool split(const lh_model_profile *model, const uint64_t *bytes_before, c
                 uint64_t held = held_bytes(model, layer_bytes, first == 0, is_last);
                 if (!before->is_there || held > workers[w].worker.memory_bytes)
                     continue;
-                cover made =
-                    extend(before, stage_cost(model, &workers[w].worker, layer_bytes, is_last), first);
+                cover made = extend(
+                    before, stage_cost(model, &workers[w].worker, layer_bytes, is_last), first);
                 cover *best = &covers[(w + 1) * row + last];
                 if (is_better(&made, best))
                     *best = made;
@@ -149,17 +171,15 @@ static bool split(const lh_model_profile *model, const uint64_t *bytes_before, c
         plan->stages[w] = (lh_plan_stage){workers[w].index, first, last};
         last = first;
     }
+    assert(last == 0);
     return true;
-}
-
-static uint32_t least(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
 }
 
 /* Tries the fastest; where their memory is short, the ones with the most memory, fewer and
  * fewer: a worker that cannot even hold a layer must not spoil the plan. */
-static bool try_all(const lh_model_profile *model, const uint64_t *bytes_before, candidate *candidates,
-                    uint32_t count, uint32_t wanted, cover *covers, lh_plan *plan) {
+static bool try_all(const lh_model_profile *model, const uint64_t *bytes_before,
+                    candidate *candidates, uint32_t count, uint32_t wanted, cover *covers,
+                    lh_plan *plan) {
     qsort(candidates, count, sizeof *candidates, by_speed);
     qsort(candidates, wanted, sizeof *candidates, by_place);
     if (split(model, bytes_before, candidates, wanted, covers, plan))
@@ -173,26 +193,28 @@ static bool try_all(const lh_model_profile *model, const uint64_t *bytes_before,
     return false;
 }
 
-static lh_status refuse(const lh_model_profile *model, uint64_t layer_bytes, const candidate *candidates,
-                        uint32_t count, lh_error *error) {
+static lh_status refuse(const lh_model_profile *model, uint64_t layer_bytes,
+                        const candidate *candidates, uint32_t count, lh_error *error) {
     uint64_t memory = 0;
     for (uint32_t i = 0; i < count; i++)
         if (__builtin_add_overflow(memory, candidates[i].worker.memory_bytes, &memory))
             memory = UINT64_MAX;
     return lh_fail(
         error, LH_ERR_UNAVAILABLE,
-        "the model needs %llu MiB for weights and %u workers offer %llu MiB: no split fits; add workers or "
-        "raise their --memory-bytes",
-        (unsigned long long)((layer_bytes + model->embedding_bytes + model->head_bytes) >> 20), count,
-        (unsigned long long)(memory >> 20));
+        "the model needs %llu MiB for weights and %u workers offer %llu MiB: no split fits; add "
+        "workers or raise their --memory-bytes",
+        (unsigned long long)((layer_bytes + model->embedding_bytes + model->head_bytes) >> 20),
+        count, (unsigned long long)(memory >> 20));
 }
 
-lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *workers, uint32_t count,
-                           const lh_planner_options *options, lh_plan *plan, lh_error *error) {
+lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *workers,
+                           uint32_t count, const lh_planner_options *options, lh_plan *plan,
+                           lh_error *error) {
     if (count == 0)
         return lh_fail(error, LH_ERR_UNAVAILABLE, "no worker is registered");
-    uint32_t wanted = least(least(options->stages ? options->stages : count, count), LH_PLAN_STAGES_MAX);
-    wanted = least(wanted, model->layers);
+    uint32_t wanted = lh_min_u32(lh_min_u32(options->stages ? options->stages : count, count),
+                                 LH_PLAN_STAGES_MAX);
+    wanted = lh_min_u32(wanted, model->layers);
     lh_status status = LH_OK;
     candidate *candidates = malloc(count * sizeof *candidates);
     uint64_t *bytes_before = malloc(((size_t)model->layers + 1) * sizeof *bytes_before);
@@ -213,4 +235,132 @@ done:
     free(bytes_before);
     free(candidates);
     return status;
+}
+
+/* ---- A split that disturbs little ---- */
+
+static bool is_used(const lh_plan *plan, uint32_t worker) {
+    for (uint32_t i = 0; i < plan->stage_count; i++)
+        if (plan->stages[i].worker == worker)
+            return true;
+    return false;
+}
+
+/* How often the chain goes from one site to another: each time is a slow link. */
+static uint32_t count_crossings(const lh_plan_worker *workers, const lh_plan *plan) {
+    uint32_t crossings = 0;
+    const char *site = NULL;
+    for (uint32_t i = 0; i < plan->stage_count; i++) {
+        if (plan->stages[i].worker == LH_PLAN_NOBODY)
+            continue;
+        const char *next = workers[plan->stages[i].worker].site;
+        crossings += site && strcmp(site, next) != 0;
+        site = next;
+    }
+    return crossings;
+}
+
+/* Of the spares the one with which the chain crosses sites least often, then the one that is
+ * fastest there. */
+static bool fill(const lh_model_profile *model, const lh_plan_worker *workers, uint32_t count,
+                 lh_plan *plan, uint32_t stage) {
+    uint32_t best = LH_PLAN_NOBODY, best_crossings = 0;
+    double best_time = INFINITY;
+    for (uint32_t spare = 0; spare < count; spare++) {
+        if (is_used(plan, spare))
+            continue;
+        const lh_plan alone = {
+            1, {{spare, plan->stages[stage].first_layer, plan->stages[stage].last_layer}}};
+        double time = lh_planner_slowest(model, workers, &alone);
+        lh_plan tried = *plan;
+        tried.stages[stage].worker = spare;
+        uint32_t crossings = count_crossings(workers, &tried);
+        if (isinf(time) ||
+            (best != LH_PLAN_NOBODY &&
+             (crossings > best_crossings || (crossings == best_crossings && time >= best_time))))
+            continue;
+        best = spare;
+        best_crossings = crossings;
+        best_time = time;
+    }
+    plan->stages[stage].worker = best;
+    return best != LH_PLAN_NOBODY;
+}
+
+static bool fill_all(const lh_model_profile *model, const lh_plan_worker *workers, uint32_t count,
+                     lh_plan *plan) {
+    for (uint32_t i = 0; i < plan->stage_count; i++)
+        if (plan->stages[i].worker == LH_PLAN_NOBODY && !fill(model, workers, count, plan, i))
+            return false;
+    return true;
+}
+
+lh_status lh_planner_revise(const lh_model_profile *model, const lh_plan_worker *workers,
+                            uint32_t count, const lh_planner_options *options,
+                            const lh_plan *present, lh_plan *plan, lh_error *error) {
+    lh_status status = lh_planner_split(model, workers, count, options, plan, error);
+    if (status != LH_OK || present->stage_count == 0)
+        return status;
+    lh_plan filled = *present;
+    bool is_allowed = options->stages == 0 || filled.stage_count <= options->stages;
+    if (is_allowed && fill_all(model, workers, count, &filled) &&
+        lh_planner_slowest(model, workers, &filled) <=
+            SLOWER_MAX * lh_planner_slowest(model, workers, plan) &&
+        count_crossings(workers, &filled) <= count_crossings(workers, plan))
+        *plan = filled;
+    return LH_OK;
+}
+
+/* ---- Speeds ---- */
+
+static bool are_measured(const lh_plan_worker *workers, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (workers[i].speed.prompt_us <= 0 || workers[i].speed.token_us <= 0)
+            return false;
+    return true;
+}
+
+static double *time_of(lh_plan_worker *worker, bool is_token) {
+    return is_token ? &worker->speed.token_us : &worker->speed.prompt_us;
+}
+
+/* The least time that is at least `from`. False: there is none. */
+static bool find_least(lh_plan_worker *workers, uint32_t count, bool is_token, double from,
+                       double *least) {
+    bool is_found = false;
+    for (uint32_t i = 0; i < count; i++) {
+        double us = *time_of(&workers[i], is_token);
+        if (us >= from && (!is_found || us < *least)) {
+            *least = us;
+            is_found = true;
+        }
+    }
+    return is_found;
+}
+
+/* From the fastest on: it, and all that are close to it, take its time; then the fastest of the
+ * rest. */
+static void even_out(lh_plan_worker *workers, uint32_t count, bool is_token) {
+    double least = 0, from = 0;
+    while (find_least(workers, count, is_token, from, &least)) {
+        double most = least * EQUAL_FACTOR;
+        for (uint32_t i = 0; i < count; i++) {
+            double *us = time_of(&workers[i], is_token);
+            if (*us >= least && *us < most)
+                *us = least;
+        }
+        from = most;
+    }
+}
+
+void lh_planner_compare_speeds(lh_plan_worker *workers, uint32_t count) {
+    if (are_measured(workers, count)) {
+        even_out(workers, count, false);
+        even_out(workers, count, true);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        double threads = workers[i].threads ? workers[i].threads : 1;
+        workers[i].speed = (lh_machine_speed){1 / threads, ALONE_DEARER / threads};
+    }
 }

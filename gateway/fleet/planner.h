@@ -1,10 +1,10 @@
-/* The static planner: which workers form the chain, and which layers each one holds. A pure function: the
- * same input gives the same plan, in whatever order the workers registered. */
+/* The static planner: which workers form the chain, and which layers each one holds. A pure
+ * function: the same input gives the same plan, in whatever order the workers registered. */
 #pragma once
 
-#include "common/status.h"
+#include "common/base/status.h"
+#include "common/protocol/measurements.h"
 #include "gateway/fleet/model_profile.h"
-#include "worker/api/measurements.h"
 
 #include <stdint.h>
 
@@ -14,14 +14,17 @@ typedef struct lh_plan_worker {
     const char *name, *site;
     uint32_t threads;
     uint64_t memory_bytes;  /* for weights */
-    lh_machine_speed speed; /* beside the others of one call: plan_speeds.h */
+    lh_machine_speed speed; /* beside the others of one call: lh_planner_compare_speeds */
 } lh_plan_worker;
 
 typedef struct lh_planner_options {
-    const char *sites; /* "home,office": the order of sites along the chain; others follow by name. "" or
-                          NULL: none */
-    uint32_t stages;   /* how many workers to use; 0: all */
+    /* "home,office": the order of sites along the chain; others follow by name. "" or NULL: none */
+    const char *sites;
+    uint32_t stages; /* how many workers to use; 0: all */
 } lh_planner_options;
+
+/* In a plan: nobody has this stage. */
+#define LH_PLAN_NOBODY UINT32_MAX
 
 typedef struct lh_plan_stage {
     uint32_t worker;                  /* index into the caller's array */
@@ -34,16 +37,35 @@ typedef struct lh_plan {
 } lh_plan;
 
 /* What a stage of these layers must hold of the model. */
-uint64_t lh_planner_stage_bytes(const lh_model_profile *model, uint32_t first_layer, uint32_t last_layer);
-/* The time of a plan's slowest stage with a long prompt, by which plans of one model compare. INFINITY: a stage does
- * not fit its worker's memory. */
-double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *workers, const lh_plan *plan);
+uint64_t lh_planner_stage_bytes(const lh_model_profile *model, uint32_t first_layer,
+                                uint32_t last_layer);
+/* The time of a plan's slowest stage with a long prompt, by which plans of one model compare.
+ * INFINITY: a stage does not fit its worker's memory. */
+double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *workers,
+                          const lh_plan *plan);
 
-/* Workers go in the order of sites, then by name. The split is contiguous, gives each worker a layer at
- * least, fits every worker's memory, and among those that do makes the slowest stage as fast as can be: first with a long prompt, for
- * which the last stage computes the head once; among splits that are as good there, with a token at a time, where the head counts in
- * full. Times are those of the workers' speeds on the bytes that a stage holds. Speeds are of machines, measured at their
- * start, and not of stages: so the same workers get the same split, whatever they have computed. With more workers than layers or stages, the fastest serve. LH_ERR_UNAVAILABLE: no split
- * fits; the message has the figures. LH_ERR_NO_MEMORY. */
-lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *workers, uint32_t count,
-                           const lh_planner_options *options, lh_plan *plan, lh_error *error);
+/* Workers go in the order of sites, then by name. The split is contiguous, gives each worker a
+ * layer at least, fits every worker's memory, and among those that do makes the slowest stage as
+ * fast as can be: first with a long prompt, for which the last stage computes the head once; among
+ * splits that are as good there, with a token at a time, where the head counts in full. Times are
+ * those of the workers' speeds on the bytes that a stage holds. Speeds are of machines, measured at
+ * their start, and not of stages: so the same workers get the same split, whatever they have
+ * computed. With more workers than layers or stages, the fastest serve. LH_ERR_UNAVAILABLE: no
+ * split fits; the message has the figures. LH_ERR_NO_MEMORY. */
+lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *workers,
+                           uint32_t count, const lh_planner_options *options, lh_plan *plan,
+                           lh_error *error);
+/* The same for workers that have changed since another plan was made, which is to be disturbed as
+ * little as may be. Where a spare can take the place of one that is gone, with its very layers,
+ * nobody else has to load anything; that is worth a slowest stage that is not quite as fast as the
+ * split could make it. present: as it was, with NOBODY where a worker is gone; without stages:
+ * there was none. It is not kept where it has more stages than the options allow. */
+lh_status lh_planner_revise(const lh_model_profile *model, const lh_plan_worker *workers,
+                            uint32_t count, const lh_planner_options *options,
+                            const lh_plan *present, lh_plan *plan, lh_error *error);
+/* Takes what each worker has measured of itself (zeros: nothing), and makes it comparable, in
+ * whatever unit. Measured speeds count where every worker has measured its own, else the number of
+ * threads alone does. Measured ones that are within a quarter of each other are made the same, so
+ * that equal machines get equal shares, whatever the noise was. The order of the workers is no
+ * matter. */
+void lh_planner_compare_speeds(lh_plan_worker *workers, uint32_t count);

@@ -1,6 +1,7 @@
 /* Workers by name, in an array sorted by it. */
 #include "gateway/fleet/registry.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ static int find(const lh_registry *registry, const char *name) {
 
 static lh_worker *insert(lh_registry *registry, const char *name) {
     uint32_t at = 0;
+    assert(registry->count < LH_WORKERS_MAX);
     while (at < registry->count && strcmp(registry->workers[at].report.name, name) < 0)
         at++;
     memmove(&registry->workers[at + 1], &registry->workers[at],
@@ -91,6 +93,7 @@ void lh_registry_vouch(lh_registry *registry, const char *name, int64_t now_us) 
 }
 
 void lh_registry_extend(lh_registry *registry, int64_t by_us) {
+    assert(by_us >= 0);
     for (uint32_t i = 0; i < registry->count; i++) {
         registry->workers[i].lease_until_us += by_us;
         registry->workers[i].renewed_us += by_us;
@@ -108,6 +111,7 @@ uint32_t lh_registry_count(const lh_registry *registry) {
 }
 
 const lh_worker *lh_registry_at(const lh_registry *registry, uint32_t index) {
+    assert(index < registry->count);
     return &registry->workers[index];
 }
 
@@ -122,4 +126,8 @@ int64_t lh_registry_deadline_us(const lh_registry *registry) {
         if (registry->workers[i].lease_until_us < deadline)
             deadline = registry->workers[i].lease_until_us;
     return deadline;
+}
+
+bool lh_worker_is_usable(const lh_worker *worker, int64_t now_us) {
+    return !worker->report.leaving && worker->excluded_until_us <= now_us;
 }

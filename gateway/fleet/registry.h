@@ -1,9 +1,9 @@
-/* The workers that are there: what each one last said of itself, and until when that holds (its lease).
- * Sans-I/O: time is an argument. Thread: one at a time. */
+/* The workers that are there: what each one last said of itself, and until when that holds (its
+ * lease). Sans-I/O: time is an argument. Thread: one at a time. */
 #pragma once
 
-#include "common/status.h"
-#include "worker/api/worker_report.h"
+#include "common/base/status.h"
+#include "common/protocol/worker_report.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +27,8 @@ typedef enum lh_registry_change {
 lh_status lh_registry_create(int64_t lease_us, lh_registry **registry, lh_error *error);
 void lh_registry_destroy(lh_registry *registry);
 
-/* Takes a copy of the report and renews the lease. LH_ERR_LIMIT: LH_WORKERS_MAX are there already. */
+/* Takes a copy of the report and renews the lease. LH_ERR_LIMIT: LH_WORKERS_MAX are there already.
+ */
 lh_status lh_registry_put(lh_registry *registry, const lh_worker_report *report, int64_t now_us,
                           lh_registry_change *change, lh_error *error);
 /* Removes one worker whose lease is over and copies it to *gone (may be NULL). False: none is. */
@@ -36,7 +37,7 @@ bool lh_registry_expire(lh_registry *registry, int64_t now_us, lh_worker *gone);
 void lh_registry_suspect(lh_registry *registry, const char *name, int64_t until_us);
 /* The worker lives, by other evidence than its report: its lease is as if it had just reported. */
 void lh_registry_vouch(lh_registry *registry, const char *name, int64_t now_us);
-/* All leases are longer by so much, and all were renewed so much later: time that did not pass for whoever keeps this. */
+/* Moves all leases and renewals by this: time that did not pass for the gateway. */
 void lh_registry_extend(lh_registry *registry, int64_t by_us);
 /* Keeps a worker out of plans until then. */
 void lh_registry_exclude(lh_registry *registry, const char *name, int64_t until_us);
@@ -46,5 +47,7 @@ uint32_t lh_registry_count(const lh_registry *registry);
 const lh_worker *lh_registry_at(const lh_registry *registry, uint32_t index);
 /* NULL: not there. */
 const lh_worker *lh_registry_find(const lh_registry *registry, const char *name);
+/* Whether plans may count on it: it does not leave, and is not excluded now. */
+bool lh_worker_is_usable(const lh_worker *worker, int64_t now_us);
 /* When the first lease ends; INT64_MAX: there is none. */
 int64_t lh_registry_deadline_us(const lh_registry *registry);

@@ -1,13 +1,13 @@
 /* Dealing workers to chains. */
 #include "gateway/fleet/replica_deal.h"
 
-#include <stdlib.h>
+#include <assert.h>
 #include <string.h>
 
-/* A chain over two sites is worth as much as one inside a site with so much less speed. */
+/* Each time that a chain goes from one site to another costs this share of its speed. */
 #define CROSSING_COST 0.25
 
-/* ---- Of a group -------------------------------------------------------------------------------------------------- */
+/* ---- Of a group ---- */
 
 /* With one more, or one fewer, worker than belong to it; NONE: neither. */
 static bool holds_model(const lh_replica_table *t, const uint32_t *replica_of, uint32_t replica,
@@ -21,7 +21,8 @@ static bool holds_model(const lh_replica_table *t, const uint32_t *replica_of, u
     return count > 0 && lh_planner_split(t->model, group, count, t->options, &plan, NULL) == LH_OK;
 }
 
-bool lh_replica_is_complete(const lh_replica_table *table, const uint32_t *replica_of, uint32_t replica) {
+bool lh_replica_is_complete(const lh_replica_table *table, const uint32_t *replica_of,
+                            uint32_t replica) {
     return holds_model(table, replica_of, replica, LH_REPLICA_NONE, LH_REPLICA_NONE);
 }
 
@@ -37,7 +38,8 @@ static double strength_of(const lh_plan_worker *worker) {
     return 1 / worker->speed.prompt_us;
 }
 
-static double sum_strength(const lh_replica_table *t, const uint32_t *replica_of, uint32_t replica) {
+static double sum_strength(const lh_replica_table *t, const uint32_t *replica_of,
+                           uint32_t replica) {
     double strength = 0;
     for (uint32_t i = 0; i < t->count; i++)
         strength += replica_of[i] == replica ? strength_of(&t->workers[i]) : 0;
@@ -52,10 +54,10 @@ static bool is_at_site(const lh_replica_table *t, const uint32_t *replica_of, ui
     return false;
 }
 
-/* ---- All at once ------------------------------------------------------------------------------------------------- */
+/* ---- All at once ---- */
 
-/* Workers in the order of their sites and names, cut into runs: best[k][n] is the cut of the first n into k runs whose worst
- * run is as good as can be. */
+/* Workers in the order of their sites and names, cut into runs: best[k][n] is the cut of the first
+ * n into k runs whose worst run is as good as can be. */
 typedef struct cut {
     double worst; /* < 0: none */
     uint32_t previous;
@@ -93,7 +95,8 @@ static double value_of_run(const dealing *d, uint32_t first, uint32_t last) {
         strength += strength_of(&group[i - first]);
         crossings += i > first && strcmp(group[i - first].site, group[i - first - 1].site) != 0;
     }
-    if (lh_planner_split(d->table->model, group, last - first, d->table->options, &plan, NULL) != LH_OK)
+    if (lh_planner_split(d->table->model, group, last - first, d->table->options, &plan, NULL) !=
+        LH_OK)
         return -1;
     return strength / (1 + CROSSING_COST * crossings);
 }
@@ -120,6 +123,7 @@ static void find_cuts(dealing *d) {
 
 uint32_t lh_replica_deal(const lh_replica_table *table, uint32_t *replica_of) {
     dealing d = {.table = table};
+    assert(table->count <= LH_PLAN_STAGES_MAX && table->replicas <= LH_REPLICAS_MAX);
     sort_by_place(&d);
     find_cuts(&d);
     uint32_t replicas = table->replicas;
@@ -130,12 +134,13 @@ uint32_t lh_replica_deal(const lh_replica_table *table, uint32_t *replica_of) {
         uint32_t first = d.best[k][last].previous;
         for (uint32_t i = first; i < last; i++)
             replica_of[d.order[i]] = k - 1;
+        assert(first < last);
         last = first;
     }
     return replicas;
 }
 
-/* ---- One by one -------------------------------------------------------------------------------------------------- */
+/* ---- One by one ---- */
 
 uint32_t lh_replica_of_newcomer(const lh_replica_table *table, const uint32_t *replica_of,
                                 uint32_t newcomer) {
@@ -153,7 +158,8 @@ uint32_t lh_replica_of_newcomer(const lh_replica_table *table, const uint32_t *r
     if (gathered != LH_REPLICA_NONE)
         return gathered;
     for (uint32_t r = 1; r < t->replicas; r++) {
-        double strength = sum_strength(t, replica_of, r), least = sum_strength(t, replica_of, weakest);
+        double strength = sum_strength(t, replica_of, r),
+               least = sum_strength(t, replica_of, weakest);
         if (strength < least || (strength == least && is_at_site(t, replica_of, r, site) &&
                                  !is_at_site(t, replica_of, weakest, site)))
             weakest = r;
@@ -162,24 +168,26 @@ uint32_t lh_replica_of_newcomer(const lh_replica_table *table, const uint32_t *r
 }
 
 /* Of a torn one's, all might come, one after the other. */
-static bool would_be_whole_together(const lh_replica_table *t, const uint32_t *replica_of, uint32_t torn,
-                                    uint32_t donor) {
+static bool would_be_whole_together(const lh_replica_table *t, const uint32_t *replica_of,
+                                    uint32_t torn, uint32_t donor) {
     uint32_t together[LH_PLAN_STAGES_MAX];
     for (uint32_t i = 0; i < t->count; i++)
         together[i] = replica_of[i] == donor ? torn : replica_of[i];
     return lh_replica_is_complete(t, together, torn);
 }
 
-/* Whether a worker may come from its chain to the torn one: how good that is, or -1. From one that is torn as well any may come;
- * else from the one that has most, and of these the one that is missed least. */
+/* Whether a worker may come from its chain to the torn one: how good that is, or -1. From one that
+ * is torn as well any may come; else from the one that has most, and of these the one that is
+ * missed least. */
 static double worth_of_move(const lh_replica_table *t, const uint32_t *replica_of, uint32_t torn,
                             uint32_t worker) {
     uint32_t donor = replica_of[worker];
     if (donor == LH_REPLICA_NONE || donor == torn)
         return -1;
     if (!lh_replica_is_complete(t, replica_of, donor))
-        return donor > torn && would_be_whole_together(t, replica_of, torn, donor) ? LH_PLAN_STAGES_MAX + 1.0
-                                                                                   : -1;
+        return donor > torn && would_be_whole_together(t, replica_of, torn, donor)
+                   ? LH_PLAN_STAGES_MAX + 1.0
+                   : -1;
     if (!holds_model(t, replica_of, donor, LH_REPLICA_NONE, worker) ||
         !holds_model(t, replica_of, torn, worker, LH_REPLICA_NONE))
         return -1;
@@ -191,7 +199,8 @@ bool lh_replica_mend(const lh_replica_table *table, const uint32_t *replica_of, 
                      uint32_t *replica) {
     for (uint32_t torn = 0; torn < table->replicas; torn++) {
         double best = -1;
-        if (size_of(table, replica_of, torn) == 0 || lh_replica_is_complete(table, replica_of, torn))
+        if (size_of(table, replica_of, torn) == 0 ||
+            lh_replica_is_complete(table, replica_of, torn))
             continue;
         for (uint32_t i = 0; i < table->count; i++) {
             double worth = worth_of_move(table, replica_of, torn, i);

@@ -1,8 +1,9 @@
 /* Wire types by the busy times of stages and hops. */
 #include "gateway/fleet/wire_choice.h"
 
-/* A hop must be busy for so much longer than the slowest stage to get q8, and for so little to get f16 again: the
- * estimates vary by a few per cent from one epoch to the next, and at the line nothing is to be gained. */
+/* A hop gets q8 where it is busy for more than MORE times as long as the slowest stage, and f16
+ * again where it is busy for less than LESS times: the estimates vary by a few per cent from one
+ * epoch to the next, and at the line nothing is to be gained. */
 #define MORE 1.1
 #define LESS 0.9
 
@@ -14,8 +15,8 @@ static bool depends_on_measurements(const lh_wire_policy *policy) {
     return policy->is_auto && policy->allows_q8;
 }
 
-/* Of a row of a prompt, in steps as large as they were measured. Attention comes on top, and only makes a hop less
- * of a bottleneck. */
+/* Of a row of a prompt, in steps as large as they were measured. Attention comes on top, and only
+ * makes a hop less of a bottleneck. */
 static double row_us(const lh_compute_profile *compute) {
     if (compute->point_count == 0)
         return 0;
@@ -44,8 +45,8 @@ static hop_load load_of(const lh_wire_stage *stage, double stages_us, uint32_t w
     return stage->next->bytes_per_us_is_bound ? LOAD_UNKNOWN : LOAD_BOTTLENECK;
 }
 
-bool lh_wire_choice_is_known(const lh_wire_policy *policy, uint32_t width, const lh_wire_stage *stages,
-                             uint32_t count) {
+bool lh_wire_choice_is_known(const lh_wire_policy *policy, uint32_t width,
+                             const lh_wire_stage *stages, uint32_t count) {
     if (!depends_on_measurements(policy) || count < 2)
         return true;
     double stages_us = slowest_row_us(stages, count);

@@ -1,15 +1,16 @@
-/* Which wire type each hop of a chain gets (PROTOCOL.md): decided when the chain has formed, fixed for its epoch,
- * since with a lossy type the tokens depend on it.
+/* Which wire type each hop of a chain gets (PROTOCOL.md): decided when the chain has formed, fixed
+ * for its epoch, since with a lossy type the tokens depend on it.
  *
- * auto: f16, which halves the bytes, unless the hop is the bottleneck and q8 is allowed. A hop is the bottleneck
- * where prompts wait for it: a row, in f16, keeps it busy for longer than the slowest stage needs for one, by a
- * margin. So nothing is given up where it would not pay, and a hop near the line does not change with each epoch.
+ * auto: f16, which halves the bytes, unless the hop is the bottleneck and q8 is allowed. A hop is
+ * the bottleneck where prompts wait for it: a row, in f16, keeps it busy for longer than the
+ * slowest stage needs for one, by a margin. So nothing is given up where it would not pay, and a
+ * hop near the line does not change with each epoch.
  *
  * Pure; thread: any. */
 #pragma once
 
-#include "worker/api/measurements.h"
-#include "worker/api/wire_type.h"
+#include "common/protocol/measurements.h"
+#include "common/protocol/wire_type.h"
 
 typedef struct lh_wire_policy {
     bool is_auto;
@@ -27,11 +28,14 @@ typedef struct lh_wire_stage {
 /* What a hop has while nothing is known of it. */
 lh_wire_type lh_wire_choice_first(const lh_wire_policy *policy);
 
-/* Whether all is known that the policy asks for: the times of all stages and the rate of every hop between two of
- * them, or a lower bound that is enough. At once where the choice depends on none of it. */
-bool lh_wire_choice_is_known(const lh_wire_policy *policy, uint32_t width, const lh_wire_stage *stages,
-                             uint32_t count);
+/* Whether all is known that the policy asks for: the times of all stages and the rate of every hop
+ * between two of them, or a lower bound that is enough. At once where the choice depends on none of
+ * it. */
+bool lh_wire_choice_is_known(const lh_wire_policy *policy, uint32_t width,
+                             const lh_wire_stage *stages, uint32_t count);
 
-/* Sets stages[].wire. A hop of which too little is known keeps the type that it has, and so do all while no stage's time is
- * known. The last stage's hop, which carries no activation, gets the first choice. Returns whether one has changed. */
-bool lh_wire_choice_make(const lh_wire_policy *policy, uint32_t width, lh_wire_stage *stages, uint32_t count);
+/* Sets stages[].wire. A hop of which too little is known keeps the type that it has, and so do all
+ * while no stage's time is known. The last stage's hop, which carries no activation, gets the first
+ * choice. Returns whether one has changed. */
+bool lh_wire_choice_make(const lh_wire_policy *policy, uint32_t width, lh_wire_stage *stages,
+                         uint32_t count);

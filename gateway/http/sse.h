@@ -1,9 +1,11 @@
-/* Server-sent events (WHATWG HTML, 9.2) as an OpenAI stream uses them: one line of data an event. Thread: any. */
+/* Server-sent events (WHATWG HTML, 9.2) as an OpenAI stream uses them: one line of data an event.
+ * Thread: any. */
 #pragma once
 
-#include "gateway/text/text_buffer.h"
+#include "common/base/text_buffer.h"
 
-/* An event comes in three steps: open, its JSON (which holds no line break), close. LH_ERR_NO_MEMORY. */
+/* An event comes in three steps: open, its JSON (which holds no line break), close.
+ * LH_ERR_NO_MEMORY. */
 lh_status lh_sse_open(lh_text_buffer *out);
 lh_status lh_sse_close(lh_text_buffer *out);
 /* "data: [DONE]": the end of the stream. */

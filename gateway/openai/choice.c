@@ -1,8 +1,8 @@
 /* Decoder, stop strings, and the tokens that wait for their text. */
 #include "gateway/openai/choice.h"
 
-#include "gateway/growing_array.h"
-#include "gateway/text/utf8.h"
+#include "common/base/growing_array.h"
+#include "common/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +21,14 @@ static lh_status no_memory(lh_error *error) {
 }
 
 static lh_status keep_token(lh_choice *choice, const lh_sequence_event *event, lh_error *error) {
-    if (!lh_growing_array_reserve(&choice->pending, &choice->pending_capacity, choice->pending_count + 1,
-                                  sizeof *choice->pending) ||
-        !lh_growing_array_reserve(&choice->tops, &choice->top_capacity, choice->top_count + event->top_count,
-                                  sizeof *choice->tops))
+    if (!lh_growing_array_reserve(&choice->pending, &choice->pending_capacity,
+                                  choice->pending_count + 1, sizeof *choice->pending) ||
+        !lh_growing_array_reserve(&choice->tops, &choice->top_capacity,
+                                  choice->top_count + event->top_count, sizeof *choice->tops))
         return no_memory(error);
     choice->pending[choice->pending_count++] =
-        (lh_choice_token){.token = {event->token, event->logprob, event->top_count, NULL, event->digest,
-                                    choice->decoded_characters},
+        (lh_choice_token){.token = {event->token, event->logprob, event->top_count, NULL,
+                                    event->digest, choice->decoded_characters},
                           .first_top = choice->top_count,
                           .decoded_before = choice->decoded_bytes};
     if (event->top_count)
@@ -37,16 +37,17 @@ static lh_status keep_token(lh_choice *choice, const lh_sequence_event *event, l
     return LH_OK;
 }
 
-/* Decoded text goes through the stop strings, once there are as many tokens as the request wants at least. */
+/* Decoded text goes through the stop strings, once there are as many tokens as the request wants at
+ * least. */
 static lh_status pass_on(lh_choice *choice, lh_error *error) {
     const lh_text_buffer *text = &choice->decoded;
     bool stopped = false;
     choice->decoded_bytes += text->length;
     choice->decoded_characters += lh_utf8_count(text->bytes, text->length);
-    if (choice->drawn < choice->min_tokens)
+    if (choice->sampled < choice->min_tokens)
         return lh_text_buffer_append(&choice->out, text->bytes, text->length, error);
-    lh_status status =
-        lh_stop_matcher_push(choice->matcher, text->bytes, text->length, &choice->out, &stopped, error);
+    lh_status status = lh_stop_matcher_push(choice->matcher, text->bytes, text->length,
+                                            &choice->out, &stopped, error);
     if (!status && stopped) {
         choice->finished = true;
         choice->reason = LH_FINISH_STOP;
@@ -58,9 +59,9 @@ lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event
     const char *bytes;
     size_t length;
     if (lh_tokenizer_token_bytes(choice->tokenizer, event->token, &bytes, &length))
-        return lh_fail(error, LH_ERR_INTERNAL, "the engine drew token %u, which is not in the vocabulary",
-                       event->token);
-    choice->drawn++;
+        return lh_fail(error, LH_ERR_INTERNAL,
+                       "the engine drew token %u, which is not in the vocabulary", event->token);
+    choice->sampled++;
     lh_status status = choice->keeps_tokens ? keep_token(choice, event, error) : LH_OK;
     choice->decoded.length = 0;
     if (!status)
@@ -84,12 +85,14 @@ bool lh_choice_has_piece(const lh_choice *choice) {
     return choice->out.length || choice->finished;
 }
 
-/* How many tokens have text that begins before the end of what has left; at an end that no stop string made, all. */
+/* How many tokens have text that begins before the end of what has left; at an end that no stop
+ * string made, all. */
 static size_t count_shown(const lh_choice *choice) {
     if (choice->finished && lh_stop_matcher_found(choice->matcher) < 0)
         return choice->pending_count;
     size_t count = 0;
-    while (count < choice->pending_count && choice->pending[count].decoded_before < choice->emitted_bytes)
+    while (count < choice->pending_count &&
+           choice->pending[count].decoded_before < choice->emitted_bytes)
         count++;
     return count;
 }

@@ -1,17 +1,18 @@
-/* One choice of a request: tokens in, pieces of its text out. Tokens become whole characters, the text passes the stop strings, and each
- * token's logprob leaves with the text that it begins. Knows nothing of the engine. Thread: its owner's. */
+/* One choice of a request: tokens in, pieces of its text out. Tokens become whole characters, the
+ * text passes the stop strings, and each token's logprob leaves with the text that it begins. Knows
+ * nothing of the engine. Thread: its owner's. */
 #pragma once
 
+#include "common/base/text_decoder.h"
 #include "gateway/schedule/sequence_request.h"
 #include "gateway/text/stop_matcher.h"
-#include "gateway/text/text_decoder.h"
 #include "gateway/text/tokenizer.h"
 
 typedef struct lh_generation_token {
     uint32_t token;
     float logprob;
     uint32_t top_count;
-    const lh_sequence_logprob *top;
+    const lh_token_logprob *top;
     uint64_t digest;
     size_t text_offset; /* characters of the choice's text before the token's own */
 } lh_generation_token;
@@ -21,8 +22,8 @@ typedef struct lh_generation_piece {
     uint32_t choice;
     const char *text; /* whole characters */
     size_t length;
-    const lh_generation_token
-        *tokens; /* whose text begins in this piece; only where logprobs or digests were asked for */
+    /* whose text begins in this piece; only where logprobs or digests were asked for */
+    const lh_generation_token *tokens;
     size_t token_count;
     bool finished; /* nothing more comes of this choice */
     lh_finish_reason reason;
@@ -41,7 +42,7 @@ typedef struct lh_choice {
     uint32_t index, min_tokens; /* stop strings count only from so many tokens on */
     bool keeps_tokens;
 
-    uint32_t drawn;
+    uint32_t sampled;
     bool finished;
     lh_finish_reason reason;
 
@@ -51,7 +52,7 @@ typedef struct lh_choice {
     size_t decoded_bytes, decoded_characters, emitted_bytes;
     lh_choice_token *pending; /* [pending_count]; the first `shown` are in the last piece */
     size_t pending_count, pending_capacity, shown;
-    lh_sequence_logprob *tops;
+    lh_token_logprob *tops;
     size_t top_count, top_capacity;
     lh_generation_token *shown_tokens;
     size_t shown_capacity;
@@ -59,8 +60,8 @@ typedef struct lh_choice {
 
 /* Frees what it holds, its matcher too. */
 void lh_choice_reset(lh_choice *choice);
-/* Takes a token; the choice has finished when it completes a stop string. LH_ERR_INTERNAL: it is none of the vocabulary;
- * LH_ERR_NO_MEMORY. */
+/* Takes a token; the choice has finished when it completes a stop string. LH_ERR_INTERNAL: it is
+ * none of the vocabulary; LH_ERR_NO_MEMORY. */
 lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event, lh_error *error);
 /* The last token has come: what was held back comes out. LH_ERR_NO_MEMORY. */
 lh_status lh_choice_finish(lh_choice *choice, lh_finish_reason reason, lh_error *error);

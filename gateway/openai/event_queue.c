@@ -1,7 +1,7 @@
 /* Two batches that swap places. */
 #include "gateway/openai/event_queue.h"
 
-#include "gateway/growing_array.h"
+#include "common/base/growing_array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +25,8 @@ void lh_event_queue_reset(lh_event_queue *queue) {
 static bool push(lh_event_batch *batch, uint32_t choice, const lh_sequence_event *event) {
     if (!lh_growing_array_reserve(&batch->events, &batch->capacity, batch->count + 1,
                                   sizeof *batch->events) ||
-        !lh_growing_array_reserve(&batch->tops, &batch->top_capacity, batch->top_count + event->top_count,
-                                  sizeof *batch->tops))
+        !lh_growing_array_reserve(&batch->tops, &batch->top_capacity,
+                                  batch->top_count + event->top_count, sizeof *batch->tops))
         return false;
     lh_queued_event *item = &batch->events[batch->count++];
     *item = (lh_queued_event){.choice = choice, .event = *event, .first_top = batch->top_count};

@@ -1,6 +1,6 @@
-/* Events of the engine on their way to the thread that serves the request: pushed on the engine's thread,
- * which never waits, taken in order by one owner. It grows with what the owner has not taken; a request's
- * token limit bounds it. */
+/* Events of the engine on their way to the thread that serves the request: pushed on the engine's
+ * thread, which never waits, taken in order by one owner. It grows with what the owner has not
+ * taken; a request's token limit bounds it. */
 #pragma once
 
 #include "gateway/schedule/sequence_request.h"
@@ -17,7 +17,7 @@ typedef struct lh_queued_event {
 typedef struct lh_event_batch {
     lh_queued_event *events;
     size_t count, capacity, next;
-    lh_sequence_logprob *tops;
+    lh_token_logprob *tops;
     size_t top_count, top_capacity;
 } lh_event_batch;
 
@@ -32,6 +32,6 @@ void lh_event_queue_init(lh_event_queue *queue);
 void lh_event_queue_reset(lh_event_queue *queue);
 /* Copies the event. Any thread. Without memory the queue gives LH_ERR_NO_MEMORY from then on. */
 void lh_event_queue_push(lh_event_queue *queue, uint32_t choice, const lh_sequence_event *event);
-/* The next event, valid until the next call; LH_AGAIN: none now; LH_ERR_NO_MEMORY: one was lost. The owner.
- */
+/* The next event, valid until the next call; LH_AGAIN: none now; LH_ERR_NO_MEMORY: one was lost.
+ * The owner. */
 lh_status lh_event_queue_next(lh_event_queue *queue, const lh_queued_event **event);

@@ -59,9 +59,12 @@ static lh_status take_event(sequence *from, const lh_queued_event *item, lh_erro
     case LH_SEQUENCE_FAILED:
         break;
     }
-    /* Whatever else went wrong inside must not look like this module's own LH_AGAIN or LH_ERR_CLOSED. */
-    bool passed_on = item->error.status == LH_ERR_UNAVAILABLE || item->error.status == LH_ERR_TIMEOUT;
-    return lh_fail(error, passed_on ? item->error.status : LH_ERR_INTERNAL, "%s", item->error.message);
+    /* Whatever else went wrong inside must not look like this module's own LH_AGAIN or
+     * LH_ERR_CLOSED. */
+    bool passed_on =
+        item->error.status == LH_ERR_UNAVAILABLE || item->error.status == LH_ERR_TIMEOUT;
+    return lh_fail(error, passed_on ? item->error.status : LH_ERR_INTERNAL, "%s",
+                   item->error.message);
 }
 
 static lh_status give_piece(sequence *from, lh_generation_piece *piece, lh_error *error) {
@@ -85,7 +88,8 @@ static lh_status pull_event(sequence *from, const lh_queued_event *item, lh_gene
     return lh_choice_has_piece(&from->choice) ? give_piece(from, piece, error) : LH_AGAIN;
 }
 
-lh_status lh_generation_pull(lh_generation *generation, lh_generation_piece *piece, lh_error *error) {
+lh_status lh_generation_pull(lh_generation *generation, lh_generation_piece *piece,
+                             lh_error *error) {
     if (generation->last)
         lh_choice_drop(generation->last);
     generation->last = NULL;
@@ -144,16 +148,19 @@ static bool gather_stop_tokens(const lh_served_model *model, const lh_generation
     if (own_count)
         memcpy(*tokens, own, own_count * sizeof **tokens);
     if (options->stop_token_count)
-        memcpy(*tokens + own_count, options->stop_tokens, options->stop_token_count * sizeof **tokens);
+        memcpy(*tokens + own_count, options->stop_tokens,
+               options->stop_token_count * sizeof **tokens);
     return true;
 }
 
-static void fill_request(const lh_generation_options *options, sequence *to, lh_sequence_request *request) {
+static void fill_request(const lh_generation_options *options, sequence *to,
+                         lh_sequence_request *request) {
     const lh_generation_prompt *prompt = &options->prompts[to->choice.index / options->choices];
     request->prompt = prompt->tokens;
     request->prompt_tokens = prompt->token_count;
     request->max_tokens = prompt->max_tokens;
-    request->min_tokens = options->min_tokens < prompt->max_tokens ? options->min_tokens : prompt->max_tokens;
+    request->min_tokens =
+        options->min_tokens < prompt->max_tokens ? options->min_tokens : prompt->max_tokens;
     request->has_overlap = options->has_overlap;
     request->overlap = options->overlap;
     request->sampling = options->sampling;
@@ -197,7 +204,8 @@ lh_status lh_generation_submit(lh_generation *generation, const lh_generation_op
     lh_status status = LH_ERR_NO_MEMORY;
     lh_sequence_request *requests = calloc(count, sizeof *requests);
     uint64_t *handles = calloc(count, sizeof *handles);
-    if (!requests || !handles || !gather_stop_tokens(generation->model, options, &stop_tokens, &stop_count)) {
+    if (!requests || !handles ||
+        !gather_stop_tokens(generation->model, options, &stop_tokens, &stop_count)) {
         no_memory(error);
         goto out;
     }
@@ -238,7 +246,8 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
 }
 
 lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
-                               const lh_generation_options *options, lh_generation **out, lh_error *error) {
+                               const lh_generation_options *options, lh_generation **out,
+                               lh_error *error) {
     assert(options->prompt_count && options->choices);
     lh_generation *generation = calloc(1, sizeof *generation);
     if (!generation)

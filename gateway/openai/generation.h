@@ -1,9 +1,9 @@
-/* One request in progress: n choices for each of its prompts, each choice a sequence of the engine. Tokens
- * come in on the engine's thread and are only queued there; the owner's thread pulls pieces of text out:
- * tokens -> whole characters -> stop strings -> text.
+/* One request in progress: n choices for each of its prompts, each choice a sequence of the engine.
+ * Tokens come in on the engine's thread and are only queued there; the owner's thread pulls pieces
+ * of text out: tokens -> whole characters -> stop strings -> text.
  *
- * Choices are numbered prompt by prompt: choice c of prompt p is p * n + c. It is drawn with seed + c, so
- * that a prompt gives the same answers alone and among others.
+ * Choices are numbered prompt by prompt: choice c of prompt p is p * n + c. It is drawn with seed +
+ * c, so that a prompt gives the same answers alone and among others.
  *
  * It knows nothing of JSON and HTTP. Thread: the owner's, but for lh_generation_abandon. */
 #pragma once
@@ -23,13 +23,13 @@ typedef struct lh_generation_prompt {
 
 typedef struct lh_generation_options {
     const lh_generation_prompt *prompts;
-    uint32_t prompt_count, choices; /* choices of each prompt */
+    uint32_t prompt_count, choices;     /* choices of each prompt */
     uint64_t trace, tenant, cache_salt; /* these five of lh_sequence_request */
     int32_t priority;
     int64_t deadline_us;
     bool has_overlap; /* else the server's */
     lh_overlap_spec overlap;
-    lh_sequence_sampling_options sampling; /* seed: of each prompt's first choice */
+    lh_sampling sampling; /* seed: of each prompt's first choice */
     const lh_stop_string *stops;
     size_t stop_count;
     const uint32_t *stop_tokens; /* besides the model's own */
@@ -46,25 +46,27 @@ typedef struct lh_generation_options {
 lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
                                const lh_generation_options *options, lh_generation **generation,
                                lh_error *error);
-/* Submits all sequences or none, once, with the options of its creation. on_ready may come before it returns.
- * Statuses of lh_engine_submit; the generation can only be destroyed then. */
+/* Submits all sequences or none, once, with the options of its creation. on_ready may come before
+ * it returns. Statuses of lh_engine_submit; the generation can only be destroyed then. */
 lh_status lh_generation_submit(lh_generation *generation, const lh_generation_options *options,
                                lh_error *error);
 /* Stops what is still running, waits for an event that is being delivered, and frees all. */
 void lh_generation_destroy(lh_generation *generation);
-/* Stops what is still running, without waiting: no event matters any more. Any thread, also while it is being
- * submitted. */
+/* Stops what is still running, without waiting: no event matters any more. Any thread, also while
+ * it is being submitted. */
 void lh_generation_abandon(lh_generation *generation);
 
-/* LH_OK: *piece is filled; LH_AGAIN: nothing until on_ready; LH_ERR_CLOSED: every choice has ended. Any other
- * status: a choice has failed, and with it the request (LH_ERR_UNAVAILABLE, LH_ERR_TIMEOUT, LH_ERR_NO_MEMORY,
- * else LH_ERR_INTERNAL). */
-lh_status lh_generation_pull(lh_generation *generation, lh_generation_piece *piece, lh_error *error);
+/* LH_OK: *piece is filled; LH_AGAIN: nothing until on_ready; LH_ERR_CLOSED: every choice has ended.
+ * Any other status: a choice has failed, and with it the request (LH_ERR_UNAVAILABLE,
+ * LH_ERR_TIMEOUT, LH_ERR_NO_MEMORY, else LH_ERR_INTERNAL). */
+lh_status lh_generation_pull(lh_generation *generation, lh_generation_piece *piece,
+                             lh_error *error);
 
 uint32_t lh_generation_choices(const lh_generation *generation);
-/* Of all prompts, each counted once, and of all choices so far (up to and with the token that completed a
- * stop string). */
+/* Of all prompts, each counted once, and of all choices so far (up to and with the token that
+ * completed a stop string). */
 uint64_t lh_generation_prompt_tokens(const lh_generation *generation);
 uint64_t lh_generation_completion_tokens(const lh_generation *generation);
-/* Of the prompts' tokens, those that did not have to be computed for each prompt's first choice, as far as is known. */
+/* Of the prompts' tokens, those that did not have to be computed for each prompt's first choice, as
+ * far as is known. */
 uint64_t lh_generation_cached_tokens(const lh_generation *generation);

@@ -22,27 +22,28 @@ struct lh_share_table {
     lh_share *longest_idle, *latest_idle;
     lh_heap waiting;
     TAILQ_HEAD(lh_share_queue, lh_share) starving; /* the longest first */
-    lh_share_circle *circle;                       /* NULL: it stands alone */
+    lh_fairness_group *group;                      /* NULL: it stands alone */
     LIST_ENTRY(lh_share_table) beside;
 };
 
-/* ---- Order ------------------------------------------------------------------------------------------------------- */
+/* ---- Order ---- */
 
 bool lh_share_precedes(const lh_share *a, const lh_share *b) {
     return a->served != b->served ? a->served < b->served : a->turn < b->turn;
 }
 
 static bool is_sooner(const lh_heap_node *a, const lh_heap_node *b) {
-    return lh_share_precedes(LH_HEAP_RECORD(a, lh_share, by_turn), LH_HEAP_RECORD(b, lh_share, by_turn));
+    return lh_share_precedes(LH_HEAP_RECORD(a, lh_share, by_turn),
+                             LH_HEAP_RECORD(b, lh_share, by_turn));
 }
 
 bool lh_share_yields_before(const lh_share *a, const lh_share *b) {
     return a->places != b->places ? a->places > b->places : lh_share_precedes(b, a);
 }
 
-/* ---- Life -------------------------------------------------------------------------------------------------------- */
+/* ---- Life ---- */
 
-lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_circle *circle,
+lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_fairness_group *group,
                                 lh_share_table **table, lh_error *error) {
     lh_share_table *t = calloc(1, sizeof *t);
     if (!t)
@@ -56,11 +57,12 @@ lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_ci
     t->buckets = calloc(t->bucket_count, sizeof(lh_share *));
     if (!t->buckets) {
         free(t);
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the shares of %u sequences", sequences);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the shares of %u sequences",
+                       sequences);
     }
-    t->circle = circle;
-    if (circle)
-        LIST_INSERT_HEAD(&circle->tables, t, beside);
+    t->group = group;
+    if (group)
+        LIST_INSERT_HEAD(&group->tables, t, beside);
     *table = t;
     return LH_OK;
 }
@@ -68,7 +70,7 @@ lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_share_ci
 void lh_share_table_destroy(lh_share_table *table) {
     if (!table)
         return;
-    if (table->circle)
+    if (table->group)
         LIST_REMOVE(table, beside);
     for (uint32_t i = 0; i < table->bucket_count; i++)
         for (lh_share *share = table->buckets[i], *next; share; share = next) {
@@ -90,13 +92,13 @@ static lh_share *find(lh_share_table *table, uint64_t tenant) {
     return share;
 }
 
-/* ---- On other chains --------------------------------------------------------------------------------------------- */
+/* ---- On other chains ---- */
 
 /* The tables beside this one: NULL starts, NULL ends. */
 static lh_share_table *next_beside(const lh_share_table *table, const lh_share_table *at) {
-    if (!table->circle)
+    if (!table->group)
         return NULL;
-    lh_share_table *next = at ? LIST_NEXT(at, beside) : LIST_FIRST(&table->circle->tables);
+    lh_share_table *next = at ? LIST_NEXT(at, beside) : LIST_FIRST(&table->group->tables);
     return next == table ? LIST_NEXT(next, beside) : next;
 }
 
@@ -140,11 +142,14 @@ static void set_served(lh_share_table *table, lh_share *share, uint64_t served) 
     }
 }
 
-/* ---- Those that are away ----------------------------------------------------------------------------------------- */
+/* ---- Those that are away ---- */
 
 static void leave_idle(lh_share_table *table, lh_share *share) {
-    *(share->idle_before ? &share->idle_before->idle_after : &table->longest_idle) = share->idle_after;
-    *(share->idle_after ? &share->idle_after->idle_before : &table->latest_idle) = share->idle_before;
+    assert(table->idle_count > 0 && share->live == 0);
+    *(share->idle_before ? &share->idle_before->idle_after : &table->longest_idle) =
+        share->idle_after;
+    *(share->idle_after ? &share->idle_after->idle_before : &table->latest_idle) =
+        share->idle_before;
     share->idle_before = share->idle_after = NULL;
     table->idle_count--;
 }
@@ -173,7 +178,7 @@ void lh_share_table_set_time(lh_share_table *table, int64_t now_us) {
         forget_longest_idle(table);
 }
 
-/* ---- Coming and going -------------------------------------------------------------------------------------------- */
+/* ---- Coming and going ---- */
 
 static lh_share *make(lh_share_table *table, uint64_t tenant) {
     lh_share *share = calloc(1, sizeof *share), **bucket = bucket_of(table, tenant);
@@ -216,6 +221,7 @@ lh_share *lh_share_table_join(lh_share_table *table, uint64_t tenant) {
 
 void lh_share_table_leave(lh_share_table *table, lh_share *share) {
     assert(share->live > 0);
+    assert(table->live >= share->live);
     table->live--;
     if (--share->live > 0)
         return;
@@ -229,7 +235,7 @@ void lh_share_table_charge(lh_share_table *table, lh_share *share, uint32_t toke
     set_served(table, share, share->served + tokens);
 }
 
-/* ---- Starving ---------------------------------------------------------------------------------------------------- */
+/* ---- Starving ---- */
 
 /* After it has begun or ceased to wait, or places have changed, also elsewhere. */
 static void watch_starving(lh_share_table *table, lh_share *share) {
@@ -249,7 +255,7 @@ bool lh_share_is_starved(const lh_share_table *table, const lh_share *share) {
     return share->starves && table->now_us - share->starves_since_us >= LH_SHARE_PATIENCE_US;
 }
 
-/* ---- Turns ------------------------------------------------------------------------------------------------------- */
+/* ---- Turns ---- */
 
 void lh_share_table_set_waiting(lh_share_table *table, lh_share *share, bool waits) {
     if (share->waits == waits)
@@ -273,8 +279,8 @@ static void watch_others(const lh_share_table *table, lh_share *share) {
     }
 }
 
-/* Places that it leaves to others: what they have needed at once, and half as much again, since they may all come at the
- * same moment. */
+/* Places that it leaves to others: what they have needed at once, and half as much again, since
+ * they may all come at the same moment. */
 static uint32_t places_kept(const lh_share_table *table, const lh_share *share) {
     uint64_t kept = (uint64_t)share->others_peak + share->others_peak / 2 + 1;
     uint32_t least = (table->places + KEPT_SHARE - 1) / KEPT_SHARE, most = table->places / 2;
@@ -317,6 +323,7 @@ static void tell_around(lh_share_table *table, const lh_share *share, bool has_m
         lh_share *its = find(other, share->tenant);
         if (!its)
             continue;
+        assert(has_more || its->places_elsewhere > 0);
         its->places_elsewhere += has_more ? 1u : -1u;
         watch_starving(other, its);
     }
@@ -330,7 +337,7 @@ void lh_share_table_take(lh_share_table *table, lh_share *share) {
 }
 
 void lh_share_table_give_back(lh_share_table *table, lh_share *share) {
-    assert(share->places > 0);
+    assert(share->places > 0 && table->taken >= share->places);
     share->places--;
     table->taken--;
     watch_starving(table, share);

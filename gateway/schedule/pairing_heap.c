@@ -23,7 +23,8 @@ static lh_heap_node *alone(lh_heap_node *node) {
     return node;
 }
 
-/* Neighbours become one tree: first by pairs, which go on a stack, then the pairs one after the other. */
+/* Neighbours become one tree: first by pairs, which go on a stack, then the pairs one after the
+ * other. */
 static lh_heap_node *meld_all(const lh_heap *heap, lh_heap_node *first) {
     lh_heap_node *pairs = NULL, *all = NULL;
     while (first) {

@@ -1,6 +1,6 @@
-/* A pairing heap of nodes inside the caller's records: push, remove and first in O(log n) on average, no memory of its own.
- * What decides a node's order must not change while it is in a heap: take it out, change it, push it again.
- * Thread: one at a time. */
+/* A pairing heap of nodes inside the caller's records: push, remove and first in O(log n) on
+ * average, no memory of its own. What decides a node's order must not change while it is in a heap:
+ * take it out, change it, push it again. Thread: one at a time. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,4 +22,4 @@ void lh_heap_push(lh_heap *heap, lh_heap_node *node);
 void lh_heap_remove(lh_heap *heap, lh_heap_node *node);
 
 /* The record that a node is a member of. */
-#define LH_HEAP_RECORD(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
+#define LH_HEAP_RECORD(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))

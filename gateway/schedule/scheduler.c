@@ -1,63 +1,52 @@
-/* The scheduler.
+/* The scheduler: an owner of parts, which decide, while it acts and tells the sequences' owners.
  *
- * A chain is a pipeline: it is fast when each of its stages always has a step to compute. One sequence alone
- * cannot do that, since its next token is known only when the last one has come around the ring. Several can:
- * their rows are dealt over as many steps as the pipeline is deep, and whenever one step's tokens return, the
- * same rows leave again with the next step, while the others are on their way:
+ *     wait_queue     who waits, and who is next: fair between tenants (fair_share.h)
+ *     admission      who is let in, who gets pages, who has to give them up
+ *     running_set    who has a place on the chain, in which state
+ *     batcher        what goes into the next step
+ *     inflight       the steps that are under way, and which of them are overdue
+ *     recovery       whether there is a chain, and what becomes of the sequences when it breaks
+ *     kv_store       who has the chain's pages
  *
- *      stage 1  | A B C | D E | A B C | D E |        five sequences, two groups
- *      stage 2          | A B C | D E | A B C | ...
+ * A sequence waits until it is its turn and there is room; then its prompt goes in chunks, and each
+ * token that comes back leaves again with a further row, until it ends. What it leaves stays
+ * cached, and others that begin with the same tokens share it (kv_store.h). Its pages are given
+ * back with a release, which rides on the next step of its class or goes by itself at once; they
+ * count as free when the whole chain has taken it.
  *
- * A prompt is cut into chunks that follow each other without waiting for anything (row shards), so that it
- * fills the pipeline by itself; only the last chunk draws a token. How it is cut is the planner's (overlap_plan.h), when its
- * first rows leave, and once more for the rest of it where the chain has changed much meanwhile. Decode steps are of a class
- * that overtakes prefill steps on each hop; but a stage finishes what it has begun. So while others' tokens are drawn,
- * chunks are cut further, to what the slowest stage can do within a budget (step_budget.h): a token waits for one such
- * piece at each stage at most. Whose chunk is next is in prefill_forming.c.
+ * A sequence whose deadline passes ends there and then. In the queue it has cost nothing; on the
+ * chain it is cancelled like one whose client hung up: steps that nobody needs any more are reset.
  *
- * Sequences wait in a queue until a slot is free and every stage has pages for their history; they get further ones as they
- * grow, and what is not there is not used: so no worker runs out of pages. Who is next is the queue's (wait_queue.h): fair between
- * tenants, then by priority; and who has most of the chain leaves room to the others (fair_share.h). Where pages are short for
- * those that run, cached prefixes go, and then the last one in line is preempted: it gives its pages back, waits in its old place, and is
- * replayed from its history (page_supply.c); so is one of those of a tenant that has it all when another has waited for long with
- * nothing (preemption.c). What a sequence leaves stays cached, and others that begin with the same tokens share it
- * (kv_store.h). Pages are given back with a release, which rides on the next step of its class or goes by itself at once; they count as
- * free when the whole chain has taken it.
+ * Failure modes. All end in the same way: the chain is formed again under a new epoch, and each
+ * sequence goes on from its history: from where all workers still have it (recovery.c), or
+ * prefilled anew; positions and counters are the same, so the text goes on as if nothing had been.
+ *  - A step is answered with an error, or is long overdue (inflight.c), or nothing moves for the
+ *    step timeout: a fault is reported (lh_scheduler_fault).
+ *  - A worker refuses a step's content: that counts as a failure of each of its sequences. One that
+ *    has failed is quarantined and travels alone, and a second refusal at the same length ends it;
+ *    so a poisonous sequence cannot hold up the others.
+ *  - A sequence whose replays bring no token fails after a few.
+ *  - No chain for replay_timeout: all fail. While the next chain is being loaded they wait on, up
+ *    to takeover_timeout.
+ * A result that is late, doubled or of an old epoch finds no step that waits for it, and is
+ * ignored.
  *
- * A sequence whose deadline passes ends there and then. In the queue it has cost nothing; on the chain it is cancelled
- * like one whose client hung up (cancelling.c).
- *
- * Failure modes. All end in the same way: the chain is formed again under a new epoch, and each sequence goes on from its
- * history: from where all workers still have it (chain_change.c), or prefilled anew; positions and counters are the same, so the
- * text goes on as if nothing had been.
- *  - A step is answered with an error, or is long overdue (step_overdue.c), or nothing moves for step_timeout: a fault is reported
- * (lh_scheduler_fault).
- *  - A worker refuses a step's content: its sequences get a strike each. One with a strike travels alone, and
- * a second refusal at the same length fails it; so a poisonous sequence cannot hold up the others.
- *  - A sequence whose replays bring no token: fails after REPLAYS_MAX.
- *  - No chain for replay_timeout: all fail. The time counts from when a step last moved, for that is when the client
- *    last heard something; but at least half of it is left for a replay. While the next chain is being loaded they
- *    wait on, up to takeover_timeout.
- * A result that is late, doubled or of an old epoch finds no step that waits for it, and is ignored.
- *
- * Not done here: which of several chains a sequence goes to (replicas.c of the engine). */
+ * Not done here: which of several chains a sequence goes to (the engine's router). */
 #include "gateway/schedule/scheduler.h"
 
-#include "gateway/schedule/pipeline_depth.h"
-#include "gateway/schedule/scheduler_state.h"
+#include "common/base/arithmetic.h"
+#include "gateway/cost/pipeline_depth.h"
+#include "gateway/schedule/admission.h"
+#include "gateway/schedule/batcher.h"
+#include "gateway/schedule/finish_estimate.h"
+#include "gateway/schedule/inflight.h"
+#include "gateway/schedule/recovery.h"
+#include "gateway/schedule/running_set.h"
+#include "gateway/schedule/sequence_index.h"
+#include "gateway/schedule/wait_queue.h"
 
 #include <assert.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-/* ---- Life
- * -------------------------------------------------------------------------------------------------------- */
-
-static uint32_t segments_max(const lh_scheduler *s) {
-    return lh_least(lh_least(s->options.sequences_max, s->options.rows_max), LH_STEP_SEGMENTS_MAX);
-}
 
 /* Of one step. */
 #define RELEASES_MAX 256u
@@ -65,264 +54,607 @@ static uint32_t segments_max(const lh_scheduler *s) {
 /* A worker has a table of pages for each sequence, running or cached. */
 #define PREFIXES_PER_SEQUENCE 4u
 
+/* A sequence leaves a chain that works only so long after it came there: there and back would not
+ * end where no chain lets it in. */
+#define REST_US 200000
+
+struct lh_scheduler {
+    lh_scheduler_options options;
+    lh_scheduler_sink sink;
+    lh_scheduler_figures figures; /* what no part counts */
+    uint64_t *numbers;            /* the last one given to a sequence */
+    uint64_t own_numbers;
+
+    /* Every sequence is in the index, and in one of the two others by its state. */
+    lh_sequence_index *index;
+    lh_wait_queue *queue;
+    lh_running_set *running;
+
+    lh_kv_store *store;
+    lh_overlap_planner *planner;
+    lh_inflight *inflight;
+    lh_admission *admission;
+    lh_batcher *batcher;
+    lh_recovery *recovery;
+};
+
+/* ---- Life ---- */
+
+static uint32_t sequences_max(const lh_scheduler_options *options) {
+    return options->sequences_max + options->queue_max;
+}
+
+/* What the other parts decide about. */
+static lh_status create_sequences(lh_scheduler *s, lh_error *error) {
+    const lh_scheduler_options *o = &s->options;
+    const lh_kv_store_options store = {o->prefix_cache, PREFIXES_PER_SEQUENCE * o->sequences_max};
+    if (lh_wait_queue_create(o->sequences_max, sequences_max(o), o->group, &s->queue, error) ||
+        lh_running_set_create(s->queue, &s->running, error) ||
+        lh_sequence_index_create(sequences_max(o), &s->index, error) ||
+        lh_overlap_planner_create(o->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
+        lh_kv_store_create(&store, &s->store, error))
+        return LH_ERR_NO_MEMORY;
+    return LH_OK;
+}
+
+static lh_status create_deciders(lh_scheduler *s, int64_t now_us, lh_error *error) {
+    const lh_scheduler_options *o = &s->options;
+    uint32_t segments_max =
+        lh_min_u32(lh_min_u32(o->sequences_max, o->rows_max), LH_STEP_SEGMENTS_MAX);
+    const lh_inflight_options inflight = {.store = s->store,
+                                          .planner = s->planner,
+                                          .step_timeout_us = o->step_timeout_us,
+                                          .steps_max = LH_STEPS_OPEN_MAX,
+                                          .segments_max = segments_max,
+                                          .releases_max = RELEASES_MAX};
+    if (lh_inflight_create(&inflight, &s->inflight, error) ||
+        lh_admission_create(s->queue, s->running, s->store, o->sequences_max, &s->admission, error))
+        return LH_ERR_NO_MEMORY;
+    const lh_batcher_options batcher = {.running = s->running,
+                                        .queue = s->queue,
+                                        .inflight = s->inflight,
+                                        .store = s->store,
+                                        .planner = s->planner,
+                                        .overlap = o->overlap,
+                                        .rows_max = o->rows_max,
+                                        .segments_max = segments_max,
+                                        .releases_max = RELEASES_MAX,
+                                        .step_budget_us = o->step_budget_us,
+                                        .width = o->width};
+    const lh_recovery_options recovery = {.queue = s->queue,
+                                          .running = s->running,
+                                          .inflight = s->inflight,
+                                          .store = s->store,
+                                          .step_timeout_us = o->step_timeout_us,
+                                          .replay_timeout_us = o->replay_timeout_us,
+                                          .takeover_timeout_us = o->takeover_timeout_us};
+    if (lh_batcher_create(&batcher, &s->batcher, error) ||
+        lh_recovery_create(&recovery, now_us, &s->recovery, error))
+        return LH_ERR_NO_MEMORY;
+    return LH_OK;
+}
+
 lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_scheduler_sink *sink,
                               int64_t now_us, lh_scheduler **scheduler, lh_error *error) {
-    assert(options->sequences_max > 0 && options->rows_max > 0 && options->rows_max <= LH_STEP_ROWS_MAX);
+    assert(options->sequences_max > 0 && options->rows_max > 0 &&
+           options->rows_max <= LH_STEP_ROWS_MAX);
     lh_scheduler *s = calloc(1, sizeof *s);
     if (!s)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the scheduler");
     s->options = *options;
     s->sink = *sink;
-    s->next_step = 1;
     s->numbers = options->numbers ? options->numbers : &s->own_numbers;
-    s->down_since_us = INT64_MIN;
-    s->progress_us = now_us;
-    uint32_t sequences_max = options->sequences_max + options->queue_max;
-    const lh_kv_store_options store = {options->prefix_cache, PREFIXES_PER_SEQUENCE * options->sequences_max};
-    if (lh_wait_queue_create(options->sequences_max, sequences_max, options->circle, &s->waiting, error) ||
-        lh_sequence_book_create(sequences_max, &s->book, error) ||
-        lh_overlap_planner_create(options->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
-        lh_kv_store_create(&store, &s->store, error) ||
-        lh_flight_table_create(LH_STEPS_OPEN_MAX, segments_max(s), RELEASES_MAX, &s->flights, error) ||
-        lh_step_builder_create(s->store, options->rows_max, segments_max(s), RELEASES_MAX, &s->builder,
-                               error))
-        goto fail;
+    if (create_sequences(s, error) || create_deciders(s, now_us, error)) {
+        lh_scheduler_destroy(s);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the scheduler");
+    }
     *scheduler = s;
     return LH_OK;
-fail:
-    lh_scheduler_destroy(s);
-    return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the scheduler");
 }
 
-static void destroy_list(lh_sequence_list *list) {
-    while (list->first) {
-        lh_sequence *sequence = list->first;
-        lh_sequence_list_remove(list, sequence);
-        lh_sequence_destroy(sequence);
-    }
-}
-
-void lh_scheduler_destroy(lh_scheduler *scheduler) {
-    if (!scheduler)
+void lh_scheduler_destroy(lh_scheduler *s) {
+    if (!s)
         return;
-    lh_wait_queue_destroy(scheduler->waiting);
-    lh_sequence_book_destroy(scheduler->book);
-    destroy_list(&scheduler->prefill);
-    destroy_list(&scheduler->ready);
-    destroy_list(&scheduler->sampling);
-    destroy_list(&scheduler->stalled);
-    lh_kv_store_destroy(scheduler->store);
-    lh_overlap_planner_destroy(scheduler->planner);
-    lh_flight_table_destroy(scheduler->flights);
-    lh_step_builder_destroy(scheduler->builder);
-    free(scheduler);
+    lh_recovery_destroy(s->recovery);
+    lh_batcher_destroy(s->batcher);
+    lh_admission_destroy(s->admission);
+    lh_inflight_destroy(s->inflight);
+    lh_kv_store_destroy(s->store);
+    lh_overlap_planner_destroy(s->planner);
+    lh_sequence_index_destroy(s->index);
+    lh_running_set_destroy(s->running);
+    lh_wait_queue_destroy(s->queue);
+    free(s);
 }
 
-/* ---- States of a sequence
- * ---------------------------------------------------------------------------------------- */
+/* ---- Ends ---- */
 
-lh_sequence_list *lh_scheduler_list_of(lh_scheduler *s, lh_sequence_state state) {
-    switch (state) {
-    case LH_SEQUENCE_PREFILL:
-        return &s->prefill;
-    case LH_SEQUENCE_READY:
-        return &s->ready;
-    case LH_SEQUENCE_SAMPLING:
-        return &s->sampling;
-    case LH_SEQUENCE_STALLED:
-        return &s->stalled;
-    case LH_SEQUENCE_WAITING:
-        break;
-    }
-    assert(!"a queue, not a list");
-    return NULL;
+static uint32_t count_here(const lh_scheduler *s) {
+    return lh_running_set_count(s->running) + lh_wait_queue_count(s->queue);
 }
 
-void lh_scheduler_move(lh_scheduler *s, lh_sequence *sequence, lh_sequence_state state) {
-    if (sequence->state == LH_SEQUENCE_WAITING)
-        lh_wait_queue_admit(s->waiting, sequence);
+/* After its last event. What its pages are worth stays cached. */
+static void forget(lh_scheduler *s, lh_sequence *sequence) {
+    bool waits = sequence->schedule.state == LH_SEQUENCE_WAITING;
+    if (!waits)
+        lh_inflight_detach(s->inflight, sequence);
+    lh_sequence_kv_leave(&sequence->kv, s->store);
+    if (waits)
+        lh_wait_queue_leave(s->queue, sequence);
     else
-        lh_sequence_list_remove(lh_scheduler_list_of(s, sequence->state), sequence);
-    sequence->state = state;
-    lh_sequence_list_push(lh_scheduler_list_of(s, state), sequence);
-}
-
-uint32_t lh_scheduler_running(const lh_scheduler *s) {
-    return s->prefill.count + s->ready.count + s->sampling.count + s->stalled.count;
-}
-
-void lh_scheduler_emit_failed(lh_scheduler *s, lh_sequence *sequence, lh_status status, const char *message) {
-    s->figures.failed++;
-    s->sink.on_event(s->sink.context, sequence->handle,
-                     &(lh_sequence_event){.kind = LH_SEQUENCE_FAILED, .status = status, .message = message});
-}
-
-void lh_scheduler_emit_finished(lh_scheduler *s, lh_sequence *sequence, lh_finish_reason reason) {
-    s->figures.finished++;
-    s->sink.on_event(s->sink.context, sequence->handle,
-                     &(lh_sequence_event){.kind = LH_SEQUENCE_FINISHED,
-                                          .reason = reason,
-                                          .cached_tokens = sequence->cached_tokens});
-}
-
-void lh_scheduler_retire(lh_scheduler *s, lh_sequence *sequence) {
-    lh_flight_table_detach(s->flights, sequence);
-    lh_scheduler_forget(s, sequence);
-}
-
-void lh_scheduler_forget(lh_scheduler *s, lh_sequence *sequence) {
-    lh_scheduler_let_go(s, sequence);
-    if (sequence->state != LH_SEQUENCE_WAITING)
-        lh_sequence_list_remove(lh_scheduler_list_of(s, sequence->state), sequence);
-    lh_wait_queue_leave(s->waiting, sequence);
-    lh_sequence_book_remove(s->book, sequence);
+        lh_running_set_end(s->running, sequence);
+    lh_sequence_index_remove(s->index, sequence);
     lh_sequence_destroy(sequence);
 }
 
-lh_status lh_scheduler_submit(lh_scheduler *scheduler, lh_sequence *sequence, int64_t now_us,
+static void emit(lh_scheduler *s, const lh_sequence *sequence, const lh_sequence_event *event) {
+    s->sink.on_event(s->sink.context, sequence->handle, event);
+}
+
+static void emit_failed(lh_scheduler *s, const lh_sequence *sequence, lh_status status,
+                        const char *message) {
+    s->figures.failed++;
+    emit(s, sequence,
+         &(lh_sequence_event){.kind = LH_SEQUENCE_FAILED, .status = status, .message = message});
+}
+
+static void fail(lh_scheduler *s, lh_sequence *sequence, lh_status status, const char *message) {
+    emit_failed(s, sequence, status, message);
+    forget(s, sequence);
+}
+
+static void finish(lh_scheduler *s, lh_sequence *sequence, lh_finish_reason reason) {
+    s->figures.finished++;
+    emit(s, sequence,
+         &(lh_sequence_event){.kind = LH_SEQUENCE_FINISHED,
+                              .reason = reason,
+                              .cached_tokens = sequence->kv.cached_tokens});
+    forget(s, sequence);
+}
+
+/* Its place and its pages are others' now; it is replayed later from its history. */
+static void preempt(lh_scheduler *s, lh_sequence *sequence) {
+    lh_inflight_detach(s->inflight, sequence);
+    lh_sequence_kv_leave(&sequence->kv, s->store);
+    lh_running_set_put_back(s->running, sequence);
+    sequence->schedule.preemptions++;
+    s->figures.preemptions++;
+}
+
+/* ---- Sequences ---- */
+
+static lh_status check_submission(const lh_scheduler *s, const lh_sequence *sequence,
+                                  int64_t now_us, lh_error *error) {
+    uint64_t room = lh_kv_ledger_positions(lh_scheduler_ledger(s));
+    if (count_here(s) >= sequences_max(&s->options))
+        return lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences run and %u wait",
+                       lh_running_set_count(s->running), lh_wait_queue_count(s->queue));
+    if (sequence->spec.deadline_us != 0 && now_us >= sequence->spec.deadline_us)
+        return lh_fail(error, LH_ERR_TIMEOUT, "the deadline had passed when the sequence came");
+    if (now_us >= lh_scheduler_open_until_us(s))
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
+    if (lh_scheduler_chain_is_up(s) && lh_sequence_positions(sequence) > room)
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "%u prompt tokens and %u more do not fit: the KV cache of the workers holds "
+                       "%llu positions",
+                       sequence->spec.prompt_tokens, sequence->spec.max_tokens,
+                       (unsigned long long)room);
+    return LH_OK;
+}
+
+lh_status lh_scheduler_submit(lh_scheduler *s, lh_sequence *sequence, int64_t now_us,
                               lh_error *error) {
-    lh_scheduler *s = scheduler;
-    lh_status status = LH_OK;
-    uint64_t room = lh_kv_ledger_positions(lh_kv_store_ledger(s->store));
-    if (lh_scheduler_running(s) + lh_wait_queue_count(s->waiting) >=
-        s->options.sequences_max + s->options.queue_max)
-        status = lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences run and %u wait",
-                         lh_scheduler_running(s), lh_wait_queue_count(s->waiting));
-    else if (sequence->deadline_us != 0 && now_us >= sequence->deadline_us)
-        status = lh_fail(error, LH_ERR_TIMEOUT, "the deadline had passed when the sequence came");
-    else if (now_us >= lh_scheduler_open_until_us(s))
-        status = lh_fail(error, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
-    else if (s->is_up && lh_sequence_positions(sequence) > room)
-        status = lh_fail(
-            error, LH_ERR_LIMIT,
-            "%u prompt tokens and %u more do not fit: the KV cache of the workers holds %llu positions",
-            sequence->prompt_tokens, sequence->max_tokens, (unsigned long long)room);
-    sequence->id = ++*s->numbers;
-    sequence->submitted_us = now_us;
-    if (status == LH_OK && lh_wait_queue_push(s->waiting, sequence, now_us) != LH_OK)
+    lh_status status = check_submission(s, sequence, now_us, error);
+    sequence->schedule.id = ++*s->numbers;
+    if (status == LH_OK && lh_wait_queue_push(s->queue, sequence, now_us) != LH_OK)
         status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence that waits");
     if (status == LH_OK)
-        lh_sequence_book_add(s->book, sequence);
+        lh_sequence_index_add(s->index, sequence);
     else
         lh_sequence_destroy(sequence);
     return status;
 }
 
-/* ---- The chain
- * --------------------------------------------------------------------------------------------------- */
-
-void lh_scheduler_set_costs(lh_scheduler *scheduler, const lh_cost_chain *costs) {
-    lh_overlap_planner_update(scheduler->planner, costs);
+/* Somebody hung up, or time is up: after its last event. */
+static void give_up(lh_scheduler *s, lh_sequence *sequence) {
+    bool is_begun = sequence->kv.is_begun;
+    forget(s, sequence);
+    if (is_begun)
+        lh_inflight_cancel_futile(s->inflight);
 }
 
-const lh_overlap_planner *lh_scheduler_planner(const lh_scheduler *scheduler) {
-    return scheduler->planner;
-}
-
-int64_t lh_scheduler_open_until_us(const lh_scheduler *scheduler) {
-    if (scheduler->is_up)
-        return INT64_MAX;
-    if (scheduler->down_since_us == INT64_MIN)
-        return INT64_MIN;
-    return scheduler->expected_us > scheduler->gives_up_us ? scheduler->expected_us : scheduler->gives_up_us;
-}
-
-bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler) {
-    return scheduler->is_up;
-}
-
-void lh_scheduler_expect_chain(lh_scheduler *scheduler, int64_t until_us) {
-    lh_scheduler *s = scheduler;
-    if (s->is_up || s->down_since_us == INT64_MIN)
+void lh_scheduler_cancel(lh_scheduler *s, uint64_t handle) {
+    lh_sequence *sequence = lh_sequence_index_find(s->index, handle);
+    if (!sequence)
         return;
-    int64_t limit_us = s->down_since_us + s->options.takeover_timeout_us;
-    until_us = until_us < limit_us ? until_us : limit_us;
-    if (until_us > s->expected_us)
-        s->expected_us = until_us;
+    s->figures.cancelled++;
+    give_up(s, sequence);
 }
 
-int64_t lh_scheduler_progress_us(const lh_scheduler *scheduler) {
-    bool is_under_way = scheduler->is_up && lh_flight_table_total(scheduler->flights) > 0;
-    return is_under_way ? scheduler->progress_us : INT64_MAX;
+bool lh_scheduler_next_cancel(lh_scheduler *s, uint64_t *step) {
+    return lh_inflight_next_cancel(s->inflight, step);
 }
 
-void lh_scheduler_report_fault(lh_scheduler *s, const char *format, ...) {
-    if (s->has_fault)
-        return;
-    s->has_fault = true;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(s->fault_reason, sizeof s->fault_reason, format, args);
-    va_end(args);
-}
-
-const char *lh_scheduler_fault(const lh_scheduler *scheduler) {
-    return scheduler->is_up && scheduler->has_fault ? scheduler->fault_reason : NULL;
-}
-
-/* ---- Time
- * -------------------------------------------------------------------------------------------------------- */
-
-static void fail_all_waiting(lh_scheduler *s) {
-    for (lh_sequence *sequence; (sequence = lh_wait_queue_walk(s->waiting, NULL));) {
-        lh_scheduler_emit_failed(s, sequence, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
-        lh_scheduler_forget(s, sequence);
+/* Ends those whose deadline has passed. */
+static void expire(lh_scheduler *s, int64_t now_us) {
+    for (lh_sequence *due;
+         (due = lh_sequence_index_next_due(s->index)) && now_us >= due->spec.deadline_us;) {
+        s->figures.expired++;
+        emit_failed(s, due, LH_ERR_TIMEOUT,
+                    due->schedule.state == LH_SEQUENCE_WAITING
+                        ? "the deadline passed while the sequence waited"
+                        : "the deadline passed before the sequence was through");
+        give_up(s, due);
     }
 }
 
-/* Of the chain, not of a sequence. */
-static int64_t patience_ends_us(const lh_scheduler *s) {
-    if (!s->is_up)
-        return lh_wait_queue_count(s->waiting) ? lh_scheduler_open_until_us(s) : INT64_MAX;
-    return lh_flight_table_total(s->flights) ? s->progress_us + s->options.step_timeout_us : INT64_MAX;
+/* ---- Between chains: a history is all that a sequence needs, so whoever waits, because its chain
+ * is full or has broken, may as well wait elsewhere ---- */
+
+bool lh_scheduler_has_room(const lh_scheduler *s) {
+    return lh_recovery_is_working(s->recovery) && lh_wait_queue_count(s->queue) == 0 &&
+           lh_admission_has_place(s->admission);
 }
 
-static int64_t first_of(int64_t a_us, int64_t b_us) {
-    return a_us < b_us ? a_us : b_us;
+static bool may_go(const lh_scheduler *s, const lh_sequence *sequence, uint64_t positions_max,
+                   int64_t now_us) {
+    int64_t moved_us = sequence->schedule.moved_us;
+    bool has_rested = !lh_scheduler_chain_is_up(s) || moved_us == 0 || now_us - moved_us >= REST_US;
+    return has_rested && lh_sequence_positions(sequence) <= positions_max;
 }
 
-int64_t lh_scheduler_deadline_us(const lh_scheduler *scheduler) {
-    const lh_sequence *due = lh_sequence_book_next_due(scheduler->book);
-    int64_t chain_us = first_of(patience_ends_us(scheduler), lh_scheduler_overdue_us(scheduler));
-    return due ? first_of(due->deadline_us, chain_us) : chain_us;
+lh_sequence *lh_scheduler_migrate_out(lh_scheduler *s, uint64_t positions_max, int64_t now_us) {
+    lh_sequence *sequence = lh_wait_queue_next(s->queue, 1, now_us);
+    if (!sequence || !may_go(s, sequence, positions_max, now_us))
+        sequence = lh_wait_queue_walk(s->queue, NULL);
+    while (sequence && !may_go(s, sequence, positions_max, now_us))
+        sequence = lh_wait_queue_walk(s->queue, sequence);
+    if (!sequence)
+        return NULL;
+    lh_sequence_kv_leave(&sequence->kv, s->store);
+    lh_wait_queue_leave(s->queue, sequence);
+    lh_sequence_index_remove(s->index, sequence);
+    return sequence;
 }
 
-void lh_scheduler_tick(lh_scheduler *scheduler, int64_t now_us) {
-    lh_scheduler *s = scheduler;
-    lh_scheduler_expire(s, now_us);
-    lh_scheduler_weigh_overdue(s, now_us);
-    if (now_us < patience_ends_us(s))
+void lh_scheduler_migrate_in(lh_scheduler *s, lh_sequence *sequence, int64_t now_us) {
+    sequence->schedule.moved_us = now_us;
+    if (lh_wait_queue_push(s->queue, sequence, now_us) == LH_OK) {
+        lh_sequence_index_add(s->index, sequence);
         return;
-    if (!s->is_up)
+    }
+    emit_failed(s, sequence, LH_ERR_NO_MEMORY, "no memory for a sequence that waits");
+    lh_sequence_destroy(sequence);
+}
+
+bool lh_scheduler_expect_finish(const lh_scheduler *s, const lh_sequence *sequence, double *us) {
+    const lh_cost_chain *costs = lh_overlap_planner_chain(s->planner);
+    uint64_t rows = lh_wait_queue_rows(s->queue);
+    *us = count_here(s);
+    if (lh_cost_chain_check(costs, NULL) != LH_OK)
+        return false;
+    const lh_sequence *prompt = lh_running_set_list(s->running, LH_SEQUENCE_PREFILL)->first;
+    for (; prompt; prompt = prompt->next)
+        rows += lh_sequence_pending(prompt);
+    const lh_finish_question question = {
+        .length = sequence->length,
+        .max_tokens = sequence->spec.max_tokens,
+        .cached = lh_kv_store_cached_positions(s->store, lh_sequence_scope(sequence),
+                                               sequence->history, sequence->length),
+        .here = count_here(s),
+        .places = s->options.sequences_max,
+        .rows_before = rows,
+        .rows_max = s->options.rows_max};
+    *us = lh_finish_estimate_us(costs, &question);
+    return true;
+}
+
+/* ---- The chain ---- */
+
+static void fail_hopeless(lh_scheduler *s) {
+    for (lh_sequence *sequence = lh_wait_queue_walk(s->queue, NULL), *next; sequence;
+         sequence = next) {
+        lh_status status;
+        const char *reason = lh_recovery_gives_up_on(sequence, &status);
+        next = lh_wait_queue_walk(s->queue, sequence);
+        if (reason)
+            fail(s, sequence, status, reason);
+    }
+}
+
+void lh_scheduler_chain_down(lh_scheduler *s, int64_t now_us) {
+    if (!lh_recovery_is_up(s->recovery))
+        return;
+    lh_recovery_chain_down(s->recovery, now_us);
+    fail_hopeless(s);
+}
+
+static void begin_chain(lh_scheduler *s, uint32_t epoch, uint32_t stages, uint32_t lost_stages) {
+    if (lh_overlap_planner_chain(s->planner)->stage_count != stages)
+        lh_overlap_planner_forget(s->planner, stages);
+    lh_batcher_begin_chain(s->batcher, epoch, stages, lost_stages);
+}
+
+void lh_scheduler_chain_up(lh_scheduler *s, uint32_t epoch, const lh_kv_ledger *chain,
+                           int64_t now_us) {
+    lh_scheduler_chain_down(s, now_us);
+    lh_recovery_chain_up(s->recovery, epoch, chain, now_us);
+    begin_chain(s, epoch, chain->stage_count, 0);
+}
+
+void lh_scheduler_chain_back(lh_scheduler *s, uint32_t epoch, const lh_kv_ledger *chain,
+                             uint32_t lost_stages, int64_t now_us) {
+    lh_scheduler_chain_down(s, now_us);
+    lh_recovery_chain_back(s->recovery, epoch, chain, lost_stages, now_us);
+    begin_chain(s, epoch, chain->stage_count, lost_stages);
+}
+
+bool lh_scheduler_chain_is_up(const lh_scheduler *s) {
+    return lh_recovery_is_up(s->recovery);
+}
+
+void lh_scheduler_expect_chain(lh_scheduler *s, int64_t until_us) {
+    lh_recovery_expect_chain(s->recovery, until_us);
+}
+
+int64_t lh_scheduler_progress_us(const lh_scheduler *s) {
+    bool is_under_way = lh_inflight_total(s->inflight) > 0;
+    return is_under_way ? lh_recovery_progress_us(s->recovery) : INT64_MAX;
+}
+
+void lh_scheduler_set_costs(lh_scheduler *s, const lh_cost_chain *costs) {
+    lh_overlap_planner_update(s->planner, costs);
+}
+
+const lh_overlap_planner *lh_scheduler_planner(const lh_scheduler *s) {
+    return s->planner;
+}
+
+int64_t lh_scheduler_open_until_us(const lh_scheduler *s) {
+    return lh_recovery_open_until_us(s->recovery);
+}
+
+const char *lh_scheduler_fault(const lh_scheduler *s) {
+    return lh_recovery_fault(s->recovery);
+}
+
+/* ---- Steps ---- */
+
+/* Pages for those that stall, by what is cached or else by preemption, and some kept free for those
+ * that grow. */
+static void supply_pages(lh_scheduler *s) {
+    lh_admission_wake_stalled(s->admission);
+    for (lh_sequence *victim; (victim = lh_admission_next_victim(s->admission));)
+        preempt(s, victim);
+    lh_admission_keep_free(s->admission);
+}
+
+/* Lets in those that wait, as far as places and pages go. */
+static void admit(lh_scheduler *s, int64_t now_us) {
+    for (;;) {
+        const lh_admission_decision decision = lh_admission_next(s->admission, now_us);
+        switch (decision.verdict) {
+        case LH_ADMISSION_NOBODY:
+            return;
+        case LH_ADMISSION_ENTER:
+            decision.sequence->schedule.admitted_us = now_us;
+            lh_running_set_enter(s->running, decision.sequence, LH_SEQUENCE_PREFILL);
+            break;
+        case LH_ADMISSION_PREEMPT:
+            preempt(s, decision.sequence);
+            break;
+        case LH_ADMISSION_TOO_LONG:
+            fail(s, decision.sequence, LH_ERR_UNAVAILABLE,
+                 "the KV cache of the workers that are left is too small");
+            break;
+        }
+    }
+}
+
+bool lh_scheduler_next_step(lh_scheduler *s, int64_t now_us, lh_step_manifest *manifest) {
+    if (!lh_recovery_is_working(s->recovery))
+        return false;
+    bool was_idle = lh_inflight_total(s->inflight) == 0;
+    if (lh_recovery_take_resync(s->recovery)) {
+        lh_batcher_resync(s->batcher, now_us, manifest);
+    } else {
+        expire(s, now_us);
+        supply_pages(s);
+        admit(s, now_us);
+        if (!lh_batcher_next(s->batcher, now_us, manifest))
+            return false;
+    }
+    if (was_idle)
+        lh_recovery_note_progress(s->recovery, now_us);
+    return true;
+}
+
+uint32_t lh_scheduler_traced_parts(const lh_scheduler *s, uint64_t step, lh_trace_part *parts,
+                                   uint32_t max) {
+    const lh_inflight_step *found = lh_inflight_find(s->inflight, step);
+    return found ? lh_inflight_step_traced_parts(found, parts, max) : 0;
+}
+
+/* ---- What comes back: tokens around the ring, and answers from the first hop ---- */
+
+/* Not NaN, and not above 0 by more than rounding. */
+static bool is_logprob(float value) {
+    return value < 1;
+}
+
+/* sequence: NULL where nobody waits for it. */
+static bool is_plausible(const lh_scheduler *s, const lh_sequence *sequence,
+                         const lh_step_result *result) {
+    uint32_t top_max = sequence ? sequence->spec.sampling.top_logprobs : LH_TOP_LOGPROBS_MAX;
+    if (result->sample.token >= s->options.vocabulary || !is_logprob(result->sample.logprob) ||
+        result->sample.top_count > top_max)
+        return false;
+    for (uint32_t i = 0; i < result->sample.top_count; i++)
+        if (result->sample.top[i].token >= s->options.vocabulary ||
+            !is_logprob(result->sample.top[i].logprob))
+            return false;
+    return true;
+}
+
+static void emit_token(lh_scheduler *s, const lh_sequence *sequence, const lh_step_result *result) {
+    emit(s, sequence,
+         &(lh_sequence_event){.kind = LH_SEQUENCE_TOKEN,
+                              .token = result->sample.token,
+                              .position = result->position,
+                              .logprob = result->sample.logprob,
+                              .top_count = result->sample.top_count,
+                              .top = result->sample.top,
+                              .digest = result->sample.digest,
+                              .cached_tokens = sequence->kv.cached_tokens});
+}
+
+static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
+    assert(sequence->schedule.state == LH_SEQUENCE_SAMPLING &&
+           result->position == sequence->length);
+    s->figures.tokens++;
+    lh_wait_queue_charge(s->queue, sequence, 1);
+    if (lh_sequence_stops_at(sequence, result->sample.token)) {
+        finish(s, sequence, LH_FINISH_STOP);
+        return;
+    }
+    sequence->schedule.sampling_class = LH_STEP_DECODE; /* all its prefill is done */
+    if (lh_sequence_append(sequence, result->sample.token) != LH_OK) {
+        fail(s, sequence, LH_ERR_NO_MEMORY, "no memory for a token");
+        return;
+    }
+    emit_token(s, sequence, result);
+    if (lh_sequence_generated(sequence) < sequence->spec.max_tokens)
+        lh_running_set_move(s->running, sequence, LH_SEQUENCE_READY);
+    else
+        finish(s, sequence, LH_FINISH_LENGTH);
+}
+
+static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_step_result *result,
+                             lh_error *error) {
+    lh_inflight_segment *segment = step ? lh_inflight_step_awaits(step, result) : NULL;
+    if (!segment) {
+        s->figures.results_ignored++;
+        return LH_OK;
+    }
+    if (!is_plausible(s, segment->sequence, result)) {
+        lh_recovery_report_fault(s->recovery, true,
+                                 "the last worker sent an impossible token for step %llu",
+                                 (unsigned long long)step->step);
+        return lh_fail(error, LH_ERR_MALFORMED, "%s", lh_scheduler_fault(s));
+    }
+    lh_inflight_step_note_sampled(step, segment);
+    if (segment->sequence)
+        take_token(s, segment->sequence, result);
+    return LH_OK;
+}
+
+/* Chunks that sample nothing come around the ring, too, without a result: so their places are free
+ * before their answers are back. */
+lh_status lh_scheduler_results(lh_scheduler *s, uint32_t epoch, uint64_t step,
+                               const lh_step_result *results, uint32_t count, int64_t now_us,
+                               lh_error *error) {
+    if (!lh_recovery_is_up(s->recovery) || epoch != lh_recovery_epoch(s->recovery)) {
+        s->figures.results_ignored += count;
+        return lh_fail(error, LH_ERR_STALE, "step %llu is of epoch %u, the chain is in epoch %u",
+                       (unsigned long long)step, epoch, lh_recovery_epoch(s->recovery));
+    }
+    lh_inflight_step *found = lh_inflight_find(s->inflight, step);
+    for (uint32_t i = 0; i < count && lh_recovery_is_working(s->recovery); i++)
+        if (take_result(s, found, &results[i], error) != LH_OK)
+            return LH_ERR_MALFORMED;
+    if (found && lh_inflight_step_is_complete(found)) {
+        lh_inflight_pass(s->inflight, found);
+        lh_recovery_note_progress(s->recovery, now_us);
+    }
+    return LH_OK;
+}
+
+void lh_scheduler_step_done(lh_scheduler *s, uint32_t epoch, uint64_t step, lh_status status,
+                            const char *message, int64_t now_us) {
+    if (!lh_recovery_is_working(s->recovery) || epoch != lh_recovery_epoch(s->recovery))
+        return;
+    lh_inflight_step *found = lh_inflight_find(s->inflight, step);
+    if (!found || found->is_answered)
+        return;
+    if (status != LH_OK && found->is_cancelled) {
+        found->is_answered = true;
+    } else if (status != LH_OK) {
+        lh_recovery_report_answer(s->recovery, found, status, message);
+    } else if (!lh_inflight_step_is_complete(found)) {
+        lh_recovery_report_fault(s->recovery, true,
+                                 "step %llu was taken, but its tokens did not come",
+                                 (unsigned long long)step);
+    } else {
+        lh_inflight_land(s->inflight, found);
+        lh_recovery_note_progress(s->recovery, now_us);
+    }
+}
+
+/* ---- Time ---- */
+
+int64_t lh_scheduler_deadline_us(const lh_scheduler *s) {
+    const lh_sequence *due = lh_sequence_index_next_due(s->index);
+    int64_t chain_us =
+        lh_min_i64(lh_recovery_deadline_us(s->recovery), lh_inflight_overdue_us(s->inflight));
+    return due ? lh_min_i64(due->spec.deadline_us, chain_us) : chain_us;
+}
+
+static void fail_all_waiting(lh_scheduler *s) {
+    for (lh_sequence *sequence; (sequence = lh_wait_queue_walk(s->queue, NULL));)
+        fail(s, sequence, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
+}
+
+static void report_overdue(lh_scheduler *s, int64_t now_us) {
+    const lh_inflight_step *step = lh_inflight_find_overdue(s->inflight, now_us);
+    if (step)
+        lh_recovery_report_fault(s->recovery, false,
+                                 "step %llu has been under way for %lld ms, though alone on the "
+                                 "chain it would take %.0f",
+                                 (unsigned long long)step->step,
+                                 (long long)((now_us - step->submitted_us) / 1000),
+                                 step->alone_us / 1000);
+}
+
+void lh_scheduler_tick(lh_scheduler *s, int64_t now_us) {
+    expire(s, now_us);
+    if (lh_recovery_is_working(s->recovery))
+        report_overdue(s, now_us);
+    if (now_us < lh_recovery_deadline_us(s->recovery))
+        return;
+    if (!lh_recovery_is_up(s->recovery))
         fail_all_waiting(s);
     else
-        lh_scheduler_report_fault(s, "no step has moved for %lld ms",
-                                  (long long)((now_us - s->progress_us) / 1000));
+        lh_recovery_report_fault(
+            s->recovery, false, "no step has moved for %lld ms",
+            (long long)((now_us - lh_recovery_progress_us(s->recovery)) / 1000));
 }
 
-/* ---- Figures
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Figures ---- */
 
-lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler) {
-    const lh_scheduler *s = scheduler;
+lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *s) {
+    const lh_kv_store_figures pages = lh_kv_store_current_figures(s->store);
+    const lh_batcher_figures steps = lh_batcher_current_figures(s->batcher);
     lh_scheduler_figures figures = s->figures;
-    figures.running = lh_scheduler_running(s);
-    figures.waiting = lh_wait_queue_count(s->waiting);
-    figures.stalled = s->stalled.count;
-    lh_kv_store_figures pages = lh_kv_store_current_figures(s->store);
-    figures.releasing = s->is_up ? pages.releasing : 0;
+    figures.running = lh_running_set_count(s->running);
+    figures.waiting = lh_wait_queue_count(s->queue);
+    figures.stalled = lh_running_set_list(s->running, LH_SEQUENCE_STALLED)->count;
+    figures.releasing = lh_scheduler_chain_is_up(s) ? pages.releasing : 0;
     figures.prefixes = pages.cached;
     figures.prefix_hits = pages.forks;
     figures.cached_tokens = pages.shared_positions;
     figures.evicted_blocks = pages.evicted_blocks;
-    figures.decode_steps = lh_flight_table_count(s->flights, LH_STEP_DECODE);
-    figures.prefill_steps = lh_flight_table_count(s->flights, LH_STEP_PREFILL);
-    figures.release_steps = lh_flight_table_empties(s->flights);
-    figures.decode_groups = s->deal.groups.count;
-    figures.decode_period_us = s->deal.groups.period_us;
+    figures.decode_steps = lh_inflight_count(s->inflight, LH_STEP_DECODE);
+    figures.prefill_steps = lh_inflight_count(s->inflight, LH_STEP_PREFILL);
+    figures.release_steps = lh_inflight_empties(s->inflight);
+    figures.decode_groups = steps.groups.count;
+    figures.decode_period_us = steps.groups.period_us;
+    figures.steps = steps.steps;
+    figures.rows = steps.rows;
+    figures.replayed_rows = steps.replayed_rows;
+    figures.replays = lh_recovery_replays(s->recovery);
     return figures;
 }
 
-const lh_kv_ledger *lh_scheduler_ledger(const lh_scheduler *scheduler) {
-    return lh_kv_store_ledger(scheduler->store);
+const lh_kv_ledger *lh_scheduler_ledger(const lh_scheduler *s) {
+    return lh_kv_store_ledger(s->store);
 }

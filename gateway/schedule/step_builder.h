@@ -1,26 +1,30 @@
-/* Puts one step together: the record of the flight and the manifest that is sent, side by side, within the
- * limits of both. Thread: one at a time. */
+/* Puts one step together: the record of the step in flight and the manifest that is sent, side by
+ * side, within the limits of both. Thread: one at a time. */
 #pragma once
 
-#include "gateway/schedule/flight.h"
+#include "common/protocol/step.h"
+#include "gateway/schedule/inflight.h"
 #include "gateway/schedule/sequence.h"
-#include "worker/api/step.h"
 
 typedef struct lh_step_builder lh_step_builder;
 
-/* The store is told of the rows that are sent; it outlives the builder. */
+/* The store is told of the rows that are sent; it outlives the builder. LH_ERR_NO_MEMORY. */
 lh_status lh_step_builder_create(lh_kv_store *store, uint32_t rows_max, uint32_t segments_max,
                                  uint32_t releases_max, lh_step_builder **builder, lh_error *error);
+/* NULL is allowed. */
 void lh_step_builder_destroy(lh_step_builder *builder);
 
 /* Begins a step in a blank record. row_limit: of this step, <= rows_max. */
-void lh_step_builder_begin(lh_step_builder *builder, lh_flight *flight, lh_step_class step_class,
-                           uint32_t row_limit);
+void lh_step_builder_begin(lh_step_builder *builder, lh_inflight_step *step,
+                           lh_step_class step_class, uint32_t row_limit);
+/* Whether the sequence may share the step: one in quarantine travels alone. */
+bool lh_step_builder_may_join(const lh_step_builder *builder, const lh_sequence *sequence);
 /* How many of the sequence's pending tokens still fit; 0: the step is full. */
 uint32_t lh_step_builder_room(const lh_step_builder *builder, const lh_sequence *sequence);
-/* Adds the next rows of the sequence, for which it has pages, and the drawing of a token when they are its last; advances `fed`. */
+/* Adds the next rows of the sequence, for which it has pages, and samples a token when they are its
+ * last. */
 void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32_t rows);
 /* Adds the releases that may go with it, as many as there is room for. */
 void lh_step_builder_add_releases(lh_step_builder *builder);
-/* The manifest: its pointers live until the next _begin. */
-lh_step_manifest lh_step_builder_manifest(const lh_step_builder *builder, uint32_t epoch, uint64_t step);
+/* The manifest of the step, which has been launched: its pointers live until the next _begin. */
+lh_step_manifest lh_step_builder_manifest(const lh_step_builder *builder, uint32_t epoch);

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* One in so many is the oldest, whatever its priority. */
+/* Every eighth one is the oldest, whatever its priority. */
 #define OLDEST_SHARE 8u
 
 struct lh_wait_queue {
@@ -13,12 +13,12 @@ struct lh_wait_queue {
     uint64_t rows;        /* of their histories */
 };
 
-lh_status lh_wait_queue_create(uint32_t places, uint32_t sequences, lh_share_circle *circle,
+lh_status lh_wait_queue_create(uint32_t places, uint32_t sequences, lh_fairness_group *group,
                                lh_wait_queue **queue, lh_error *error) {
     lh_wait_queue *q = calloc(1, sizeof *q);
     if (!q)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the waiting queue");
-    lh_status status = lh_share_table_create(places, sequences, circle, &q->shares, error);
+    lh_status status = lh_share_table_create(places, sequences, group, &q->shares, error);
     if (status != LH_OK) {
         free(q);
         return status;
@@ -39,38 +39,42 @@ void lh_wait_queue_destroy(lh_wait_queue *queue) {
     free(queue);
 }
 
-/* ---- Order ------------------------------------------------------------------------------------------------------- */
+/* ---- Order ---- */
 
 static bool is_older(const lh_heap_node *a, const lh_heap_node *b) {
-    return LH_HEAP_RECORD(a, lh_sequence, by_age)->id < LH_HEAP_RECORD(b, lh_sequence, by_age)->id;
+    return LH_HEAP_RECORD(a, lh_sequence, schedule.by_age)->schedule.id <
+           LH_HEAP_RECORD(b, lh_sequence, schedule.by_age)->schedule.id;
 }
 
 static bool has_better_rank(const lh_heap_node *a, const lh_heap_node *b) {
-    const lh_sequence *x = LH_HEAP_RECORD(a, lh_sequence, by_rank),
-                      *y = LH_HEAP_RECORD(b, lh_sequence, by_rank);
-    return x->priority != y->priority ? x->priority < y->priority : x->id < y->id;
+    const lh_sequence *x = LH_HEAP_RECORD(a, lh_sequence, schedule.by_rank),
+                      *y = LH_HEAP_RECORD(b, lh_sequence, schedule.by_rank);
+    return x->spec.priority != y->spec.priority ? x->spec.priority < y->spec.priority
+                                                : x->schedule.id < y->schedule.id;
 }
 
 static void insert(lh_wait_queue *queue, lh_sequence *sequence) {
-    lh_share *share = sequence->share;
-    lh_heap_push(&share->by_rank, &sequence->by_rank);
-    lh_heap_push(&share->by_age, &sequence->by_age);
+    lh_share *share = sequence->schedule.share;
+    sequence->schedule.state = LH_SEQUENCE_WAITING;
+    lh_heap_push(&share->by_rank, &sequence->schedule.by_rank);
+    lh_heap_push(&share->by_age, &sequence->schedule.by_age);
     lh_sequence_list_push(&queue->all, sequence);
     queue->rows += sequence->length;
     lh_share_table_set_waiting(queue->shares, share, true);
 }
 
 static void take_out(lh_wait_queue *queue, lh_sequence *sequence) {
-    lh_share *share = sequence->share;
-    lh_heap_remove(&share->by_rank, &sequence->by_rank);
-    lh_heap_remove(&share->by_age, &sequence->by_age);
+    lh_share *share = sequence->schedule.share;
+    assert(sequence->schedule.state == LH_SEQUENCE_WAITING && queue->rows >= sequence->length);
+    lh_heap_remove(&share->by_rank, &sequence->schedule.by_rank);
+    lh_heap_remove(&share->by_age, &sequence->schedule.by_age);
     lh_sequence_list_remove(&queue->all, sequence);
     queue->rows -= sequence->length;
-    lh_share_table_set_waiting(queue->shares, share, share->by_age.root != NULL);
+    lh_share_table_set_waiting(queue->shares, share, share->by_age.root);
 }
 
 static lh_sequence *oldest_of(const lh_share *share) {
-    return LH_HEAP_RECORD(share->by_age.root, lh_sequence, by_age);
+    return LH_HEAP_RECORD(share->by_age.root, lh_sequence, schedule.by_age);
 }
 
 lh_sequence *lh_wait_queue_next(lh_wait_queue *queue, double pages_free, int64_t now_us) {
@@ -78,60 +82,61 @@ lh_sequence *lh_wait_queue_next(lh_wait_queue *queue, double pages_free, int64_t
     const lh_share *share = lh_share_table_next(queue->shares, pages_free);
     if (!share)
         return NULL;
-    return share->passed_over + 1 >= OLDEST_SHARE ? oldest_of(share)
-                                                  : LH_HEAP_RECORD(share->by_rank.root, lh_sequence, by_rank);
+    return share->passed_over + 1 >= OLDEST_SHARE
+               ? oldest_of(share)
+               : LH_HEAP_RECORD(share->by_rank.root, lh_sequence, schedule.by_rank);
 }
 
-/* ---- Moves ------------------------------------------------------------------------------------------------------- */
+/* ---- Moves ---- */
 
 lh_status lh_wait_queue_push(lh_wait_queue *queue, lh_sequence *sequence, int64_t now_us) {
+    assert(!sequence->schedule.share);
     lh_share_table_set_time(queue->shares, now_us);
-    lh_share *share = lh_share_table_join(queue->shares, sequence->tenant);
+    lh_share *share = lh_share_table_join(queue->shares, sequence->spec.tenant);
     if (!share)
         return LH_ERR_NO_MEMORY;
     share->by_rank.precedes = has_better_rank;
     share->by_age.precedes = is_older;
-    sequence->share = share;
-    sequence->state = LH_SEQUENCE_WAITING;
+    sequence->schedule.share = share;
     insert(queue, sequence);
     return LH_OK;
 }
 
 void lh_wait_queue_admit(lh_wait_queue *queue, lh_sequence *sequence) {
-    lh_share *share = sequence->share;
+    lh_share *share = sequence->schedule.share;
     share->passed_over = sequence == oldest_of(share) ? 0 : share->passed_over + 1;
     take_out(queue, sequence);
     lh_share_table_take(queue->shares, share);
-    if (!sequence->is_charged)
+    if (!sequence->schedule.is_charged)
         lh_share_table_charge(queue->shares, share, lh_sequence_pending(sequence));
-    sequence->is_charged = true;
+    sequence->schedule.is_charged = true;
 }
 
 void lh_wait_queue_charge(lh_wait_queue *queue, lh_sequence *sequence, uint32_t tokens) {
-    lh_share_table_charge(queue->shares, sequence->share, tokens);
+    lh_share_table_charge(queue->shares, sequence->schedule.share, tokens);
 }
 
 bool lh_wait_queue_crowds(const lh_wait_queue *queue, const lh_sequence *sequence) {
-    return lh_share_crowds(queue->shares, sequence->share);
+    return lh_share_crowds(queue->shares, sequence->schedule.share);
 }
 
 bool lh_wait_queue_is_starved(const lh_wait_queue *queue, const lh_sequence *sequence) {
-    return lh_share_is_starved(queue->shares, sequence->share);
+    return lh_share_is_starved(queue->shares, sequence->schedule.share);
 }
 
 void lh_wait_queue_put_back(lh_wait_queue *queue, lh_sequence *sequence) {
-    lh_share_table_give_back(queue->shares, sequence->share);
-    sequence->state = LH_SEQUENCE_WAITING;
+    assert(sequence->schedule.state != LH_SEQUENCE_WAITING);
+    lh_share_table_give_back(queue->shares, sequence->schedule.share);
     insert(queue, sequence);
 }
 
 void lh_wait_queue_leave(lh_wait_queue *queue, lh_sequence *sequence) {
-    if (sequence->state == LH_SEQUENCE_WAITING)
+    if (sequence->schedule.state == LH_SEQUENCE_WAITING)
         take_out(queue, sequence);
     else
-        lh_share_table_give_back(queue->shares, sequence->share);
-    lh_share_table_leave(queue->shares, sequence->share);
-    sequence->share = NULL;
+        lh_share_table_give_back(queue->shares, sequence->schedule.share);
+    lh_share_table_leave(queue->shares, sequence->schedule.share);
+    sequence->schedule.share = NULL;
 }
 
 uint32_t lh_wait_queue_count(const lh_wait_queue *queue) {

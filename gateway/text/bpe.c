@@ -3,6 +3,7 @@
 
 #include "gateway/text/byte_alphabet.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,11 +37,12 @@ static uint32_t rank_of(const lh_bpe *bpe, uint32_t left, uint32_t right) {
 }
 
 static lh_status insert(lh_bpe *bpe, uint32_t rank, lh_error *error) {
+    assert(rank < bpe->count && rank < bpe->slot_mask);
     const bpe_merge *merge = &bpe->merges[rank];
     uint32_t twin = rank_of(bpe, merge->left, merge->right);
     if (twin != LH_MERGE_NEVER)
-        return lh_fail(error, LH_ERR_MALFORMED, "tokenizer.ggml.merges[%u] is the same as merges[%u]", rank,
-                       twin);
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "tokenizer.ggml.merges[%u] is the same as merges[%u]", rank, twin);
     size_t slot = slot_of(bpe, merge->left, merge->right);
     while (bpe->slots[slot])
         slot = (slot + 1) & bpe->slot_mask;
@@ -48,7 +50,8 @@ static lh_status insert(lh_bpe *bpe, uint32_t rank, lh_error *error) {
     return LH_OK;
 }
 
-/* Parses "left right", both in GPT-2's alphabet, into token ids; `bytes` is room for text.length bytes. */
+/* Parses "left right", both in GPT-2's alphabet, into token ids; `bytes` is room for text.length
+ * bytes. */
 static lh_status parse_merge(const lh_bpe *bpe, lh_text text, char *bytes, bpe_merge *merge,
                              lh_error *error) {
     const char *space = text.length ? memchr(text.bytes, ' ', text.length) : NULL;
@@ -57,8 +60,8 @@ static lh_status parse_merge(const lh_bpe *bpe, lh_text text, char *bytes, bpe_m
     size_t left_length = (size_t)(space - text.bytes), left_bytes, right_bytes;
     lh_status status = lh_byte_alphabet_decode(text.bytes, left_length, bytes, &left_bytes, error);
     if (!status)
-        status = lh_byte_alphabet_decode(space + 1, text.length - left_length - 1, bytes + left_bytes,
-                                         &right_bytes, error);
+        status = lh_byte_alphabet_decode(space + 1, text.length - left_length - 1,
+                                         bytes + left_bytes, &right_bytes, error);
     if (status)
         return status;
     int64_t left = lh_vocabulary_find(bpe->vocabulary, bytes, left_bytes);
@@ -100,8 +103,9 @@ static lh_status read_merges(lh_bpe *bpe, const lh_gguf *gguf, lh_error *error) 
         if (texts[rank].length > longest)
             longest = texts[rank].length;
     bytes = malloc(longest);
-    status = bytes ? parse_merges(bpe, texts, bytes, error)
-                   : lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a merge of %zu bytes", longest);
+    status = bytes
+                 ? parse_merges(bpe, texts, bytes, error)
+                 : lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a merge of %zu bytes", longest);
 done:
     free(bytes);
     free(texts);
@@ -120,8 +124,8 @@ static lh_status allocate(lh_bpe *bpe, lh_error *error) {
     return LH_OK;
 }
 
-lh_status lh_bpe_create(const lh_gguf *gguf, const lh_vocabulary *vocabulary, bool whole_words, lh_bpe **bpe,
-                        lh_error *error) {
+lh_status lh_bpe_create(const lh_gguf *gguf, const lh_vocabulary *vocabulary, bool whole_words,
+                        lh_bpe **bpe, lh_error *error) {
     size_t count;
     lh_status status = lh_gguf_get_array(gguf, "tokenizer.ggml.merges", &count, error);
     if (status)
@@ -165,8 +169,10 @@ static uint32_t pair_rank(const void *source, const lh_merge_list *list, uint32_
 }
 
 /* The symbols of the word's bytes; their number. */
-static uint32_t split_bytes(const lh_bpe *bpe, lh_merge_list *list, const char *word, size_t length) {
+static uint32_t split_bytes(const lh_bpe *bpe, lh_merge_list *list, const char *word,
+                            size_t length) {
     uint32_t count = 0;
+    assert(length <= list->capacity);
     for (size_t i = 0; i < length; i++) {
         int64_t token = bpe->byte_tokens[(uint8_t)word[i]];
         if (token < 0)
@@ -180,8 +186,8 @@ static uint32_t split_bytes(const lh_bpe *bpe, lh_merge_list *list, const char *
     return count; /* symbols[0].previous wrapped round to NOWHERE */
 }
 
-lh_status lh_bpe_encode_word(const lh_bpe *bpe, lh_merge_list *list, const char *word, size_t length,
-                             lh_tokens *tokens, lh_error *error) {
+lh_status lh_bpe_encode_word(const lh_bpe *bpe, lh_merge_list *list, const char *word,
+                             size_t length, lh_tokens *tokens, lh_error *error) {
     int64_t whole = bpe->whole_words ? lh_vocabulary_find(bpe->vocabulary, word, length) : -1;
     if (whole >= 0)
         return lh_tokens_push(tokens, (uint32_t)whole, error);

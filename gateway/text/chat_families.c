@@ -2,21 +2,19 @@
  * tests/vectors/make_chat_vectors.py. */
 #include "gateway/text/chat_families.h"
 
-#define CHATML_TURN                                                                                          \
-    { "<|im_start|>" LH_CHAT_ROLE "\n", "<|im_end|>\n" }
+#define CHATML_TURN       {"<|im_start|>" LH_CHAT_ROLE "\n", "<|im_end|>\n"}
 #define CHATML_GENERATION "<|im_start|>assistant\n"
-#define QWEN_TOOL                                                                                            \
-    { "\n<tool_response>\n", "\n</tool_response>" }
-#define LLAMA3_TURN                                                                                          \
-    { "<|start_header_id|>" LH_CHAT_ROLE "<|end_header_id|>\n\n", "<|eot_id|>" }
+#define QWEN_TOOL         {"\n<tool_response>\n", "\n</tool_response>"}
+#define LLAMA3_TURN       {"<|start_header_id|>" LH_CHAT_ROLE "<|end_header_id|>\n\n", "<|eot_id|>"}
 #define LLAMA3_GENERATION "<|start_header_id|>assistant<|end_header_id|>\n\n"
-#define GEMMA_TURN(role)                                                                                     \
-    { "<start_of_turn>" role "\n", "<end_of_turn>\n" }
-#define ALTERNATE "Conversation roles must alternate user/assistant/user/assistant/..."
-#define ALTERNATE_AFTER_SYSTEM                                                                               \
-    "After the optional system message, conversation roles must alternate user/assistant/user/assistant/..."
-#define AFTER_SYSTEM_ONLY                                                                                    \
-    "Only user and assistant roles are supported, with the exception of an initial optional system message!"
+#define GEMMA_TURN(role)  {"<start_of_turn>" role "\n", "<end_of_turn>\n"}
+#define ALTERNATE         "Conversation roles must alternate user/assistant/user/assistant/..."
+#define ALTERNATE_AFTER_SYSTEM                                                                     \
+    "After the optional system message, conversation roles must alternate "                        \
+    "user/assistant/user/assistant/..."
+#define AFTER_SYSTEM_ONLY                                                                          \
+    "Only user and assistant roles are supported, with the exception of an initial optional "      \
+    "system message!"
 
 enum {
     CHATML,
@@ -81,10 +79,12 @@ static const lh_chat_family families[FAMILIES] = {
                 .tool = LLAMA3_TURN,
                 .generation = LLAMA3_GENERATION,
                 .trims = true},
-    /* The date is the one that the template falls back to: a prompt's tokens must not depend on the day. */
+    /* The date is the one that the template falls back to: a prompt's tokens must not depend on the
+     * day. */
     [LLAMA3_1] = {.name = "llama-3.1",
-                  .opening = LH_CHAT_BOS "<|start_header_id|>system<|end_header_id|>\n\n"
-                                         "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n",
+                  .opening = LH_CHAT_BOS
+                  "<|start_header_id|>system<|end_header_id|>\n\n"
+                  "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n",
                   .system = LLAMA3_TURN,
                   .user = LLAMA3_TURN,
                   .assistant = LLAMA3_TURN,

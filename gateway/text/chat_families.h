@@ -1,5 +1,5 @@
-/* The chat formats that we render, as data: what stands before and after a message of each role, and which
- * orders of roles the format takes. Static tables: any thread. */
+/* The chat formats that we render, as data: what stands before and after a message of each role,
+ * and which orders of roles the format takes. Static tables: any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,10 +17,12 @@ typedef struct lh_chat_turn {
 
 typedef enum lh_chat_system {
     LH_CHAT_SYSTEM_ANYWHERE, /* a turn like any other */
-    LH_CHAT_SYSTEM_HEAD, /* the first message's text, `first_system` around it, stands after the opening; so
-                            does `first_system` where there is none. Later ones are turns */
-    LH_CHAT_SYSTEM_IN_FIRST_USER, /* the first message's, so wrapped, begins the first user's content */
-    LH_CHAT_SYSTEM_IN_LAST_USER   /* ... the last user's content, which must end the conversation */
+    /* the first message's text, `first_system` around it, stands after the opening; so does
+     * `first_system` where there is none. Later ones are turns */
+    LH_CHAT_SYSTEM_HEAD,
+    /* the first message's, so wrapped, begins the first user's content */
+    LH_CHAT_SYSTEM_IN_FIRST_USER,
+    LH_CHAT_SYSTEM_IN_LAST_USER /* ... the last user's content, which must end the conversation */
 } lh_chat_system;
 
 typedef struct lh_chat_family {
@@ -36,9 +38,11 @@ typedef struct lh_chat_family {
     bool skips_empty_system; /* a system message without content has no turn */
     bool joins_tools;        /* tool messages in a row share one user's turn of ChatML */
     /* Refusals in the templates' own words. */
-    const char *alternation;    /* user and others must take turns, user first; NULL: they need not */
+    /* user and others must take turns, user first; NULL: they need not */
+    const char *alternation;
     const char *leading_system; /* the first message must not be a system message; NULL: it may */
-    const char *other_roles;    /* for turns without texts; NULL: the template would drop them in silence */
+    /* for turns without texts; NULL: the template would drop them in silence */
+    const char *other_roles;
 } lh_chat_family;
 
 /* The family of a signature (chat_signature.h), or NULL. */

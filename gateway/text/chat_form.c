@@ -1,16 +1,16 @@
-/* A template is spelled in many ways that mean the same: `{%- if x -%}` or `{% if x %}`, 'a' or "a",
- * `message.role` or `message['role']`, `{{ 'a' + x }}` or `a{{ x }}`, comments, line breaks. It is brought to
- * one form:
+/* A template is spelled in many ways that mean the same: `{%- if x -%}` or `{% if x %}`, 'a' or
+ * "a", `message.role` or `message['role']`, `{{ 'a' + x }}` or `a{{ x }}`, comments, line breaks.
+ * It is brought to one form:
  *
  *     {%- for m in ms %}                                     [for m in ms]
  *         {{- '<|im_start|>' + m.role + "\n" -}}      ->     <|im_start|>(m["role"])\n
  *     {%- endfor %}                                          [endfor]
  *
- * with control bytes in the place of [ ] ( ) ". White space goes as transformers has it: trim_blocks and
- * lstrip_blocks on, the template's last line feed dropped.
+ * with control bytes in the place of [ ] ( ) ". White space goes as transformers has it:
+ * trim_blocks and lstrip_blocks on, the template's last line feed dropped.
  *
- * Every step keeps the meaning for the values that a conversation has (strings in dictionaries), so equal
- * forms render equally. The reverse does not hold. */
+ * Every step keeps the meaning for the values that a conversation has (strings in dictionaries), so
+ * equal forms render equally. The reverse does not hold. */
 #include "gateway/text/chat_form.h"
 
 #include "gateway/text/jinja_reader.h"
@@ -66,15 +66,16 @@ static lh_status put_string_value(form_writer *writer, const lh_jinja_token *tok
 
 static lh_status put_quoted(form_writer *writer, const lh_jinja_token *token) {
     lh_status status;
-    if ((status = put_mark(writer, LH_CHAT_FORM_QUOTE)) || (status = put_string_value(writer, token)))
+    if ((status = put_mark(writer, LH_CHAT_FORM_QUOTE)) ||
+        (status = put_string_value(writer, token)))
         return status;
     return put_mark(writer, LH_CHAT_FORM_QUOTE);
 }
 
 /* Jinja takes True and true, None and none. */
 static lh_status put_name(form_writer *writer, const lh_jinja_token *token) {
-    static const char *const capital[] = {"True", "False", "None"}, *const plain[] = {"true", "false",
-                                                                                      "none"};
+    static const char *const capital[] = {"True", "False", "None"}, *const plain[] = {
+                                                                        "true", "false", "none"};
     for (size_t i = 0; i < 3; i++)
         if (is_name(token, capital[i]))
             return put(writer, plain[i], strlen(plain[i]));
@@ -83,8 +84,8 @@ static lh_status put_name(form_writer *writer, const lh_jinja_token *token) {
 
 /* `a.b` is `a["b"]` for dictionaries and for `loop`; `a.b()` is a method and stays. */
 static bool is_item(const lh_jinja_token *tokens, size_t count, size_t i) {
-    return is_sign(&tokens[i], '.') && i > 0 && i + 1 < count && tokens[i + 1].kind == LH_JINJA_NAME &&
-           !(i + 2 < count && is_sign(&tokens[i + 2], '('));
+    return is_sign(&tokens[i], '.') && i > 0 && i + 1 < count &&
+           tokens[i + 1].kind == LH_JINJA_NAME && !(i + 2 < count && is_sign(&tokens[i + 2], '('));
 }
 
 static lh_status put_item(form_writer *writer, const lh_jinja_token *name) {
@@ -216,12 +217,11 @@ static lh_status read_text(form_writer *writer, const char *tag) {
         writer->line_start = true;
     }
     char sign = writer->jinja.end - tag >= 3 ? tag[2] : '\0';
-    if (tag < writer->jinja.end && sign == '-') {
+    if (tag < writer->jinja.end && sign == '-')
         while (end > begin && isspace((unsigned char)end[-1]))
             end--;
-    } else if (tag < writer->jinja.end && tag[1] != '{' && sign != '+') {
+    else if (tag < writer->jinja.end && tag[1] != '{' && sign != '+')
         end = strip_indent(writer, begin, end);
-    }
     writer->jinja.at = tag;
     writer->line_start = false;
     return put(writer, begin, (size_t)(end - begin));
@@ -230,11 +230,13 @@ static lh_status read_text(form_writer *writer, const char *tag) {
 static lh_status read_tag(form_writer *writer) {
     char kind = writer->jinja.at[1];
     writer->jinja.at += 2;
-    if (writer->jinja.at < writer->jinja.end && (*writer->jinja.at == '-' || *writer->jinja.at == '+'))
+    if (writer->jinja.at < writer->jinja.end &&
+        (*writer->jinja.at == '-' || *writer->jinja.at == '+'))
         writer->jinja.at++;
     if (kind == '#')
         return lh_jinja_reader_skip_comment(&writer->jinja, writer->error);
-    lh_status status = lh_jinja_reader_take_tag(&writer->jinja, kind == '{' ? '}' : '%', writer->error);
+    lh_status status =
+        lh_jinja_reader_take_tag(&writer->jinja, kind == '{' ? '}' : '%', writer->error);
     if (status)
         return status;
     return kind == '{' ? put_output(writer) : put_statement(writer);
@@ -251,14 +253,17 @@ static lh_status read_all(form_writer *writer) {
     return status;
 }
 
-lh_status lh_chat_form_read(const char *text, size_t length, lh_text_buffer *form, lh_error *error) {
+lh_status lh_chat_form_read(const char *text, size_t length, lh_text_buffer *form,
+                            lh_error *error) {
     for (size_t i = 0; i < length; i++)
         if ((uint8_t)text[i] < LH_CHAT_FORM_MARKS_END)
             return lh_fail(error, LH_ERR_UNSUPPORTED, "the chat template has control characters");
     if (length > 0 && text[length - 1] == '\n')
         length--;
-    form_writer writer = {
-        .jinja = {.at = text, .end = text + length}, .form = form, .line_start = true, .error = error};
+    form_writer writer = {.jinja = {.at = text, .end = text + length},
+                          .form = form,
+                          .line_start = true,
+                          .error = error};
     lh_status status = read_all(&writer);
     lh_jinja_reader_reset(&writer.jinja);
     return status;

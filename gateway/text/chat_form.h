@@ -1,9 +1,9 @@
-/* The one form of a chat template: the same bytes for templates that are spelled differently and say the
- * same. Thread: any. */
+/* The one form of a chat template: the same bytes for templates that are spelled differently and
+ * say the same. Thread: any. */
 #pragma once
 
-#include "common/status.h"
-#include "gateway/text/text_buffer.h"
+#include "common/base/status.h"
+#include "common/base/text_buffer.h"
 
 #include <stddef.h>
 
@@ -18,6 +18,6 @@ enum {
     LH_CHAT_FORM_MARKS_END
 };
 
-/* Appends the form of text[length]. LH_ERR_UNSUPPORTED: not Jinja, or an escape or control character that we
- * do not read; LH_ERR_NO_MEMORY. Part of a form may have been appended then. */
+/* Appends the form of text[length]. LH_ERR_UNSUPPORTED: not Jinja, or an escape or control
+ * character that we do not read; LH_ERR_NO_MEMORY. Part of a form may have been appended then. */
 lh_status lh_chat_form_read(const char *text, size_t length, lh_text_buffer *form, lh_error *error);

@@ -1,16 +1,16 @@
-/* A GGUF carries its chat template as a Jinja program. We do not run it: its families are few, and a program
- * from a file is one more thing to trust. We recognise it, and must not be fooled by spelling, of which every
- * converter and fine-tune has its own. So the template is brought to one form (chat_form.h), and that is
- * hashed.
+/* A GGUF carries its chat template as a Jinja program. We do not run it: its families are few, and
+ * a program from a file is one more thing to trust. We recognise it, and must not be fooled by
+ * spelling, of which every converter and fine-tune has its own. So the template is brought to one
+ * form (chat_form.h), and that is hashed.
  *
- * The one thing that may differ within a family is the system message that ChatML templates put in by
- * default: it is taken out and handed to the caller, with a mark in its place.
+ * The one thing that may differ within a family is the system message that ChatML templates put in
+ * by default: it is taken out and handed to the caller, with a mark in its place.
  *
- * A template that says the same as a known one in a way that the form does not level is unknown, and
- * refused. */
+ * A template that says the same as a known one in a way that the form does not level is unknown,
+ * and refused. */
 #include "gateway/text/chat_signature.h"
 
-#include "common/digest.h"
+#include "common/base/digest.h"
 #include "gateway/text/chat_form.h"
 
 #include <stdbool.h>

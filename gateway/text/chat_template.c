@@ -1,11 +1,11 @@
-/* A conversation becomes a list of segments: the template's own texts, and between them the messages'
- * contents, which point into the caller's messages. The tokenizer takes the list and looks for special tokens
- * in the former only. */
+/* A conversation becomes a list of segments: the template's own texts, and between them the
+ * messages' contents, which point into the caller's messages. The tokenizer takes the list and
+ * looks for special tokens in the former only. */
 #include "gateway/text/chat_template.h"
 
+#include "common/base/utf8.h"
 #include "gateway/text/chat_families.h"
 #include "gateway/text/chat_thinking.h"
-#include "gateway/text/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,16 +21,16 @@ static lh_status refuse_unknown(uint64_t signature, lh_error *error) {
     size_t length = 0;
     const lh_chat_family *family;
     for (size_t i = 0; (family = lh_chat_family_at(i)) && length < sizeof list; i++)
-        length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", i ? ", " : "", family->name);
-    return lh_fail(
-        error, LH_ERR_UNSUPPORTED,
-        "the chat template (signature %016llx) is of no family that is known here (%s); completions "
-        "without a template work",
-        (unsigned long long)signature, list);
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", i ? ", " : "",
+                                   family->name);
+    return lh_fail(error, LH_ERR_UNSUPPORTED,
+                   "the chat template (signature %016llx) is of no family that is known here (%s); "
+                   "completions without a template work",
+                   (unsigned long long)signature, list);
 }
 
-lh_status lh_chat_template_of_signature(const lh_chat_signature *signature, lh_chat_template **chat_template,
-                                        lh_error *error) {
+lh_status lh_chat_template_of_signature(const lh_chat_signature *signature,
+                                        lh_chat_template **chat_template, lh_error *error) {
     const lh_chat_family *family = lh_chat_family_find(signature->hash);
     if (!family)
         return refuse_unknown(signature->hash, error);
@@ -38,8 +38,8 @@ lh_status lh_chat_template_of_signature(const lh_chat_signature *signature, lh_c
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a chat template");
     made->family = family;
-    lh_status status =
-        lh_text_buffer_append(&made->system, signature->system.bytes, signature->system.length, error);
+    lh_status status = lh_text_buffer_append(&made->system, signature->system.bytes,
+                                             signature->system.length, error);
     if (status) {
         lh_chat_template_destroy(made);
         return status;
@@ -58,7 +58,8 @@ lh_status lh_chat_template_parse(const char *text, size_t length, lh_chat_templa
     return status;
 }
 
-lh_status lh_chat_template_create(const lh_gguf *gguf, lh_chat_template **chat_template, lh_error *error) {
+lh_status lh_chat_template_create(const lh_gguf *gguf, lh_chat_template **chat_template,
+                                  lh_error *error) {
     lh_text text;
     lh_status status = lh_gguf_get_text(gguf, "tokenizer.chat_template", &text, error);
     return status ? status : lh_chat_template_parse(text.bytes, text.length, chat_template, error);
@@ -129,10 +130,10 @@ static lh_status add_own(script *out, const char *text, const char *role) {
 
 /* What Python's str.strip() takes away. */
 static bool is_space(uint32_t character) {
-    return (character >= 9 && character <= 13) || (character >= 28 && character <= 32) || character == 0x85 ||
-           character == 0xA0 || character == 0x1680 || (character >= 0x2000 && character <= 0x200A) ||
-           character == 0x2028 || character == 0x2029 || character == 0x202F || character == 0x205F ||
-           character == 0x3000;
+    return (character >= 9 && character <= 13) || (character >= 28 && character <= 32) ||
+           character == 0x85 || character == 0xA0 || character == 0x1680 ||
+           (character >= 0x2000 && character <= 0x200A) || character == 0x2028 ||
+           character == 0x2029 || character == 0x202F || character == 0x205F || character == 0x3000;
 }
 
 static lh_text strip_left(lh_text text) {
@@ -181,22 +182,25 @@ static bool is_role(const lh_chat_message *message, const char *role) {
 }
 
 /* A ChatML "tool" turn: the first of a row opens a user's turn, the last closes it. */
-static lh_status add_tool_turn(script *out, const lh_chat_message *messages, size_t count, size_t i) {
+static lh_status add_tool_turn(script *out, const lh_chat_message *messages, size_t count,
+                               size_t i) {
     const lh_chat_family *family = out->chat_template->family;
     lh_status status = LH_OK;
     if (i == 0 || !is_role(&messages[i - 1], "tool"))
         status = add_own(out, "<|im_start|>user", "");
     if (status || (status = add_own(out, family->tool.before, "")) ||
-        (status = add_content(out, &messages[i])) || (status = add_own(out, family->tool.after, "")))
+        (status = add_content(out, &messages[i])) ||
+        (status = add_own(out, family->tool.after, "")))
         return status;
     if (i + 1 == count || !is_role(&messages[i + 1], "tool"))
         status = add_own(out, "<|im_end|>\n", "");
     return status;
 }
 
-/* An answer of a thinking model. After the user's last question it keeps its thought; the last message gets one,
- * even an empty one. */
-static lh_status add_thinking_turn(script *out, const lh_chat_message *messages, size_t count, size_t i) {
+/* An answer of a thinking model. After the user's last question it keeps its thought; the last
+ * message gets one, even an empty one. */
+static lh_status add_thinking_turn(script *out, const lh_chat_message *messages, size_t count,
+                                   size_t i) {
     const lh_chat_turn *turn = &out->chat_template->family->assistant;
     lh_chat_thinking said =
         lh_chat_thinking_split((lh_text){messages[i].content, messages[i].content_length});
@@ -222,7 +226,8 @@ static lh_status add_turn(script *out, const lh_chat_message *messages, size_t c
         return add_tool_turn(out, messages, count, i);
     if (family->thinks && is_role(&messages[i], "assistant"))
         return add_thinking_turn(out, messages, count, i);
-    if (family->skips_empty_system && is_role(&messages[i], "system") && messages[i].content_length == 0)
+    if (family->skips_empty_system && is_role(&messages[i], "system") &&
+        messages[i].content_length == 0)
         return LH_OK;
     lh_status status;
     if ((status = add_own(out, turn->before, role)) || (status = add_content(out, &messages[i])))
@@ -230,7 +235,8 @@ static lh_status add_turn(script *out, const lh_chat_message *messages, size_t c
     return add_own(out, turn->after, role);
 }
 
-/* A user's turn with the system message in it. Most templates that strip do so with the two put together. */
+/* A user's turn with the system message in it. Most templates that strip do so with the two put
+ * together. */
 static lh_status add_user_turn_with_system(script *out, const lh_chat_message *system,
                                            const lh_chat_message *user) {
     const lh_chat_family *family = out->chat_template->family;
@@ -255,7 +261,8 @@ static lh_status add_user_turn_with_system(script *out, const lh_chat_message *s
 static lh_status refuse_role(const lh_chat_family *family, const lh_chat_message *message, size_t i,
                              lh_error *error) {
     if (!turn_of(family, message->role))
-        return lh_fail(error, LH_ERR_INVALID, "messages[%zu]: role \"%.32s\" is not known", i, message->role);
+        return lh_fail(error, LH_ERR_INVALID, "messages[%zu]: role \"%.32s\" is not known", i,
+                       message->role);
     if (family->other_roles)
         return lh_fail(error, LH_ERR_INVALID, "messages[%zu]: %s", i, family->other_roles);
     return lh_fail(error, LH_ERR_INVALID,
@@ -264,8 +271,8 @@ static lh_status refuse_role(const lh_chat_family *family, const lh_chat_message
 }
 
 /* Roles and their order, as the template checks them, from messages[first] on. */
-static lh_status check_roles(const lh_chat_family *family, const lh_chat_message *messages, size_t count,
-                             size_t first, lh_error *error) {
+static lh_status check_roles(const lh_chat_family *family, const lh_chat_message *messages,
+                             size_t count, size_t first, lh_error *error) {
     for (size_t i = first; i < count; i++) {
         const lh_chat_turn *turn = turn_of(family, messages[i].role);
         if (turn && family->alternation && is_role(&messages[i], "user") != ((i - first) % 2 == 0))
@@ -293,11 +300,11 @@ static lh_status check(const lh_chat_family *family, const lh_chat_message *mess
         return status;
     size_t carrier = family->system_place == LH_CHAT_SYSTEM_IN_FIRST_USER ? 1 : count - 1;
     if (carrier >= count || !is_role(&messages[carrier], "user"))
-        return lh_fail(
-            error, LH_ERR_INVALID,
-            "messages[0]: this model's chat template (%s) puts the system message into the %s user's "
-            "message, and there is none",
-            family->name, family->system_place == LH_CHAT_SYSTEM_IN_FIRST_USER ? "first" : "closing");
+        return lh_fail(error, LH_ERR_INVALID,
+                       "messages[0]: this model's chat template (%s) puts the system message into "
+                       "the %s user's message, and there is none",
+                       family->name,
+                       family->system_place == LH_CHAT_SYSTEM_IN_FIRST_USER ? "first" : "closing");
     return LH_OK;
 }
 
@@ -332,7 +339,8 @@ static lh_status compose(script *out, const lh_chat_message *messages, size_t co
     for (size_t i = 0; i < count && !status; i++)
         if (lh_utf8_valid_prefix(messages[i].content, messages[i].content_length) <
             messages[i].content_length)
-            status = lh_fail(out->error, LH_ERR_MALFORMED, "messages[%zu]: the content is not UTF-8", i);
+            status =
+                lh_fail(out->error, LH_ERR_MALFORMED, "messages[%zu]: the content is not UTF-8", i);
     if (status || (status = add_opening(out, messages)))
         return status;
     size_t first = folds_system(family, messages) ? 1 : 0, carrier = SIZE_MAX;
@@ -347,8 +355,8 @@ static lh_status compose(script *out, const lh_chat_message *messages, size_t co
 }
 
 lh_status lh_chat_template_render_text(const lh_chat_template *chat_template, const char *bos,
-                                       const char *eos, const lh_chat_message *messages, size_t count,
-                                       lh_text_buffer *text, lh_error *error) {
+                                       const char *eos, const lh_chat_message *messages,
+                                       size_t count, lh_text_buffer *text, lh_error *error) {
     script out = {.chat_template = chat_template,
                   .bos = bos,
                   .eos = eos,
@@ -363,7 +371,8 @@ lh_status lh_chat_template_render_text(const lh_chat_template *chat_template, co
 }
 
 /* The text of a token that may be absent. */
-static void name_of(const lh_tokenizer *tokenizer, int64_t token, const char **text, size_t *length) {
+static void name_of(const lh_tokenizer *tokenizer, int64_t token, const char **text,
+                    size_t *length) {
     *text = "";
     *length = 0;
     if (token >= 0)
@@ -377,9 +386,9 @@ static bool begins_with_bos(const script *out) {
            memcmp(out->segments[0].text, out->bos, out->bos_length) == 0;
 }
 
-lh_status lh_chat_template_render(const lh_chat_template *chat_template, const lh_tokenizer *tokenizer,
-                                  const lh_chat_message *messages, size_t count, lh_tokens *tokens,
-                                  lh_error *error) {
+lh_status lh_chat_template_render(const lh_chat_template *chat_template,
+                                  const lh_tokenizer *tokenizer, const lh_chat_message *messages,
+                                  size_t count, lh_tokens *tokens, lh_error *error) {
     script out = {.chat_template = chat_template, .error = error};
     name_of(tokenizer, lh_tokenizer_bos(tokenizer), &out.bos, &out.bos_length);
     name_of(tokenizer, lh_tokenizer_eos(tokenizer), &out.eos, &out.eos_length);

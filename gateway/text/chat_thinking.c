@@ -23,7 +23,8 @@ static lh_text strip_lines_right(lh_text text) {
 /* The text behind the last `mark`, or all of it. */
 static lh_text after_last(lh_text text, const char *mark) {
     size_t size = strlen(mark);
-    for (const char *found; text.length > 0 && (found = memmem(text.bytes, text.length, mark, size));) {
+    for (const char *found;
+         text.length > 0 && (found = memmem(text.bytes, text.length, mark, size));) {
         text.length -= (size_t)(found - text.bytes) + size;
         text.bytes = found + size;
     }

@@ -1,5 +1,6 @@
-/* Jinja's tags, token by token: strings, names, numbers, and signs of one byte. What a tag means is left to
- * the caller; how it ends is not, since the end also says what becomes of the white space behind it. */
+/* Jinja's tags, token by token: strings, names, numbers, and signs of one byte. What a tag means is
+ * left to the caller; how it ends is not, since the end also says what becomes of the white space
+ * behind it. */
 #include "gateway/text/jinja_reader.h"
 
 #include <ctype.h>
@@ -15,8 +16,8 @@ void lh_jinja_reader_reset(lh_jinja_reader *reader) {
     *reader = (lh_jinja_reader){0};
 }
 
-static lh_status push_token(lh_jinja_reader *reader, lh_jinja_kind kind, const char *text, size_t length,
-                            lh_error *error) {
+static lh_status push_token(lh_jinja_reader *reader, lh_jinja_kind kind, const char *text,
+                            size_t length, lh_error *error) {
     if (reader->count == reader->capacity) {
         size_t capacity = reader->capacity ? reader->capacity * 2 : 64;
         lh_jinja_token *tokens = realloc(reader->tokens, capacity * sizeof *tokens);
@@ -64,7 +65,8 @@ static lh_status lex_token(lh_jinja_reader *reader, lh_error *error) {
                       (size_t)(reader->at - text), error);
 }
 
-/* Does the tag end here, with `close` and a second brace? Takes the end and what it says of white space. */
+/* Does the tag end here, with `close` and a second brace? Takes the end and what it says of white
+ * space. */
 static bool take_end(lh_jinja_reader *reader, char close) {
     const char *at = reader->at;
     bool minus = *at == '-', plus = *at == '+';

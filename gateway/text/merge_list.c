@@ -1,10 +1,13 @@
-/* The word is a doubly linked list of symbols in an array; a heap holds the pairs that could be joined.
+/* The word is a doubly linked list of symbols in an array; a heap holds the pairs that could be
+ * joined.
  *
- * A heap entry is rank << 32 | position of the left symbol, so its order is the order of joining. Entries are
- * never removed early: one is stale when its position no longer begins a pair of that rank, which the symbol
- * itself remembers. Every joining adds at most two entries, so 3 n are enough. */
+ * A heap entry is rank << 32 | position of the left symbol, so its order is the order of joining.
+ * Entries are never removed early: one is stale when its position no longer begins a pair of that
+ * rank, which the symbol itself remembers. Every joining adds at most two entries, so 3 n are
+ * enough. */
 #include "gateway/text/merge_list.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define HEAP_WAYS 4 /* shallower than a binary heap: fewer cache misses on long words */
@@ -35,6 +38,7 @@ lh_status lh_merge_list_reserve(lh_merge_list *list, size_t length, lh_error *er
 
 static void heap_push(lh_merge_list *list, uint64_t entry) {
     uint64_t *heap = list->heap;
+    assert(list->heap_count < 3 * list->capacity);
     size_t at = list->heap_count++;
     while (at > 0 && heap[(at - 1) / HEAP_WAYS] > entry) {
         heap[at] = heap[(at - 1) / HEAP_WAYS];
@@ -63,8 +67,10 @@ static uint64_t heap_pop(lh_merge_list *list) {
 }
 
 /* Looks up the pair that begins at `position`, and queues it where it can be joined. */
-static void consider(lh_merge_list *list, lh_merge_rank rank_of, const void *source, uint32_t position) {
+static void consider(lh_merge_list *list, lh_merge_rank rank_of, const void *source,
+                     uint32_t position) {
     lh_merge_symbol *symbol = &list->symbols[position];
+    assert(position < list->capacity);
     symbol->rank = LH_MERGE_NEVER;
     if (symbol->next == LH_MERGE_NOWHERE)
         return;
@@ -73,9 +79,11 @@ static void consider(lh_merge_list *list, lh_merge_rank rank_of, const void *sou
         heap_push(list, (uint64_t)symbol->rank << 32 | position);
 }
 
-static void join_at(lh_merge_list *list, lh_merge_rank rank_of, const void *source, uint32_t position) {
+static void join_at(lh_merge_list *list, lh_merge_rank rank_of, const void *source,
+                    uint32_t position) {
     lh_merge_symbol *symbol = &list->symbols[position];
     lh_merge_symbol *gone = &list->symbols[symbol->next];
+    assert(gone->previous == position);
     symbol->token = symbol->joined;
     symbol->next = gone->next;
     gone->rank = LH_MERGE_NEVER;

@@ -1,12 +1,12 @@
-/* The expressions, as the models' tokenizer.json files have them, for PCRE2. Some models have several: what the first
- * one cuts is cut by the next, and so on. Three things are spelled out:
+/* The expressions, as the models' tokenizer.json files have them, for PCRE2. Some models have
+ * several: what the first one cuts is cut by the next, and so on. Three things are spelled out:
  *
  * - `\s` is the White_Space property; PCRE2's own also has U+180E, which left it with Unicode 6.3.
- * - `\p{L}` and its like get the characters of Unicode 15 and 16 where an older PCRE2 (Debian 12: Unicode
- *   14) lacks them. Without these, a new script's words would be cut like punctuation, other than the
- *   model's own tokenizer does.
- * - "Digits, then GPT-2", two passes elsewhere, is one expression: a digit ends the piece before it, so
- *   spaces in front of one stay together (`\s+(?=digit)`). */
+ * - `\p{L}` and its like get the characters of Unicode 15 and 16 where an older PCRE2 (Debian 12:
+ *   Unicode 14) lacks them. Without these, a new script's words would be cut like punctuation,
+ *   other than the model's own tokenizer does.
+ * - "Digits, then GPT-2", two passes elsewhere, is one expression: a digit ends the piece before
+ *   it, so spaces in front of one stay together (`\s+(?=digit)`). */
 #include "gateway/text/pre_tokenizer.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -16,26 +16,32 @@
 #include <string.h>
 
 /* Contents of character classes. */
-#define SPACE                                                                                                \
-    "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define SPACE                                                                                      \
+    "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}"   \
+    "\\x{3000}"
 #define NEW_UPPER "\\x{1c89}\\x{a7cb}\\x{a7cc}\\x{a7da}\\x{a7dc}\\x{10d50}-\\x{10d65}"
 #define NEW_LOWER "\\x{1c8a}\\x{a7cd}\\x{a7db}\\x{10d70}-\\x{10d85}\\x{1df25}-\\x{1df2a}"
-#define NEW_CASELESS                                                                                         \
-    "\\x{105c0}-\\x{105f3}\\x{10d4a}-\\x{10d4f}\\x{10d6f}\\x{10ec2}-\\x{10ec4}\\x{1123f}\\x{11240}"          \
-    "\\x{11380}-\\x{11389}\\x{1138b}\\x{1138e}\\x{11390}-\\x{113b5}\\x{113b7}\\x{113d1}\\x{113d3}"           \
-    "\\x{11bc0}-\\x{11be0}\\x{11f02}\\x{11f04}-\\x{11f10}\\x{11f12}-\\x{11f33}\\x{1342f}"                    \
-    "\\x{13441}-\\x{13446}\\x{13460}-\\x{143fa}\\x{16100}-\\x{1611d}\\x{16d40}-\\x{16d6c}\\x{18cff}"         \
-    "\\x{1b132}\\x{1b155}\\x{1e030}-\\x{1e06d}\\x{1e4d0}-\\x{1e4eb}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}"          \
+#define NEW_CASELESS                                                                               \
+    "\\x{105c0}-\\x{105f3}\\x{10d4a}-\\x{10d4f}\\x{10d6f}\\x{10ec2}-\\x{10ec4}\\x{1123f}\\x{"      \
+    "11240}"                                                                                       \
+    "\\x{11380}-\\x{11389}\\x{1138b}\\x{1138e}\\x{11390}-\\x{113b5}\\x{113b7}\\x{113d1}\\x{113d3}" \
+    "\\x{11bc0}-\\x{11be0}\\x{11f02}\\x{11f04}-\\x{11f10}\\x{11f12}-\\x{11f33}\\x{1342f}"          \
+    "\\x{13441}-\\x{13446}\\x{13460}-\\x{143fa}\\x{16100}-\\x{1611d}\\x{16d40}-\\x{16d6c}\\x{"     \
+    "18cff}"                                                                                       \
+    "\\x{1b132}\\x{1b155}\\x{1e030}-\\x{1e06d}\\x{1e4d0}-\\x{1e4eb}\\x{1e5d0}-\\x{1e5ed}\\x{"      \
+    "1e5f0}"                                                                                       \
     "\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}"
-#define NEW_MARKS                                                                                            \
-    "\\x{897}\\x{cf3}\\x{ece}\\x{10d69}-\\x{10d6d}\\x{10efc}-\\x{10eff}\\x{11241}\\x{113b8}-\\x{113c0}"      \
-    "\\x{113c2}\\x{113c5}\\x{113c7}-\\x{113ca}\\x{113cc}-\\x{113d0}\\x{113d2}\\x{113e1}\\x{113e2}"           \
-    "\\x{11f00}\\x{11f01}\\x{11f03}\\x{11f34}-\\x{11f3a}\\x{11f3e}-\\x{11f42}\\x{11f5a}\\x{13440}"           \
-    "\\x{13447}-\\x{13455}\\x{1611e}-\\x{1612f}\\x{1e08f}\\x{1e4ec}-\\x{1e4ef}\\x{1e5ee}\\x{1e5ef}"
+#define NEW_MARKS                                                                                  \
+    "\\x{897}\\x{cf3}\\x{ece}\\x{10d69}-\\x{10d6d}\\x{10efc}-\\x{10eff}\\x{11241}\\x{113b8}-\\x{"  \
+    "113c0}"                                                                                       \
+    "\\x{113c2}\\x{113c5}\\x{113c7}-\\x{113ca}\\x{113cc}-\\x{113d0}\\x{113d2}\\x{113e1}\\x{113e2}" \
+    "\\x{11f00}\\x{11f01}\\x{11f03}\\x{11f34}-\\x{11f3a}\\x{11f3e}-\\x{11f42}\\x{11f5a}\\x{13440}" \
+    "\\x{13447}-\\x{13455}\\x{1611e}-\\x{1612f}\\x{1e08f}\\x{1e4ec}-\\x{1e4ef}\\x{1e5ee}\\x{"      \
+    "1e5ef}"
 #define LETTER "\\p{L}" NEW_UPPER NEW_LOWER NEW_CASELESS
-#define DIGIT                                                                                                \
-    "\\p{N}\\x{10d40}-\\x{10d49}\\x{116d0}-\\x{116e3}\\x{11bf0}-\\x{11bf9}\\x{11f50}-\\x{11f59}"             \
-    "\\x{16130}-\\x{16139}\\x{16d70}-\\x{16d79}\\x{1ccf0}-\\x{1ccf9}\\x{1d2c0}-\\x{1d2d3}"                   \
+#define DIGIT                                                                                      \
+    "\\p{N}\\x{10d40}-\\x{10d49}\\x{116d0}-\\x{116e3}\\x{11bf0}-\\x{11bf9}\\x{11f50}-\\x{11f59}"   \
+    "\\x{16130}-\\x{16139}\\x{16d70}-\\x{16d79}\\x{1ccf0}-\\x{1ccf9}\\x{1d2c0}-\\x{1d2d3}"         \
     "\\x{1e4f0}-\\x{1e4f9}\\x{1e5f1}-\\x{1e5fa}"
 /* The pass that isolates digits follows Unicode 17. */
 #define LONE_DIGIT DIGIT "\\x{11de0}-\\x{11de9}\\x{16ff4}-\\x{16ff6}"
@@ -51,9 +57,9 @@ static const char digits_then_gpt2[] =
     CONTRACTIONS "| ?[" LETTER "]+|[" LONE_DIGIT "]| ?[^" SPACE LETTER LONE_DIGIT "]+|[" SPACE
                  "]+(?=[" LONE_DIGIT "])|" SPACES_BEFORE_WORD "|[" SPACE "]+";
 
-#define LLAMA3_LIKE(digits)                                                                                  \
-    "(?i:" CONTRACTIONS ")|[^\\r\\n" LETTER DIGIT "]?[" LETTER "]+|" digits "| ?[^" SPACE LETTER DIGIT       \
-    "]+[\\r\\n]*|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE "]+"
+#define LLAMA3_LIKE(digits)                                                                        \
+    "(?i:" CONTRACTIONS ")|[^\\r\\n" LETTER DIGIT "]?[" LETTER "]+|" digits                        \
+    "| ?[^" SPACE LETTER DIGIT "]+[\\r\\n]*|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE "]+"
 
 static const char llama3[] = LLAMA3_LIKE("[" DIGIT "]{1,3}");
 static const char qwen2[] = LLAMA3_LIKE("[" DIGIT "]");
@@ -62,14 +68,14 @@ static const char qwen2[] = LLAMA3_LIKE("[" DIGIT "]");
 #define LOWER   "\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" NEW_LOWER NEW_CASELESS NEW_MARKS
 #define LEADING "[^\\r\\n" LETTER DIGIT "]?"
 
-static const char tekken[] =
-    LEADING "[" UPPER "]*[" LOWER "]+|" LEADING "[" UPPER "]+[" LOWER "]*|[" DIGIT "]| ?[^" SPACE LETTER DIGIT
-            "]+[\\r\\n/]*|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE "]+";
+static const char tekken[] = LEADING
+    "[" UPPER "]*[" LOWER "]+|" LEADING "[" UPPER "]+[" LOWER "]*|[" DIGIT
+    "]| ?[^" SPACE LETTER DIGIT "]+[\\r\\n/]*|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE "]+";
 
 /* Without [\\r\\n]* after punctuation. */
 static const char seed_coder[] =
-    "(?i:" CONTRACTIONS ")|[^\\r\\n" LETTER DIGIT "]?[" LETTER "]+|[" DIGIT "]| ?[^" SPACE LETTER DIGIT
-    "]+|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE "]+";
+    "(?i:" CONTRACTIONS ")|[^\\r\\n" LETTER DIGIT "]?[" LETTER "]+|[" DIGIT
+    "]| ?[^" SPACE LETTER DIGIT "]+|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE "]+";
 
 #define PASSES_MAX 5
 
@@ -141,7 +147,8 @@ static const pre_kind *find_kind(const char *name, size_t length) {
 static lh_status refuse(const char *name, size_t length, lh_error *error) {
     char list[LH_ERROR_MESSAGE_BYTES] = "";
     for (size_t i = 0, used = 0; i < KINDS && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", kinds[i].name);
+        used +=
+            (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", kinds[i].name);
     return lh_fail(error, LH_ERR_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is not one of %s",
                    (int)(length < 64 ? length : 64), name, list);
 }
@@ -149,13 +156,13 @@ static lh_status refuse(const char *name, size_t length, lh_error *error) {
 static lh_status compile_pass(lh_pre_tokenizer *pre, const char *pattern, lh_error *error) {
     int code;
     PCRE2_SIZE offset;
-    pcre2_code *made = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code,
-                                     &offset, NULL);
+    pcre2_code *made = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                                     PCRE2_UTF | PCRE2_UCP, &code, &offset, NULL);
     if (!made) {
         char text[128];
         pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
-        return lh_fail(error, LH_ERR_INTERNAL, "expression of \"%s\", offset %zu: %s", pre->kind->name,
-                       offset, text);
+        return lh_fail(error, LH_ERR_INTERNAL, "expression of \"%s\", offset %zu: %s",
+                       pre->kind->name, offset, text);
     }
     /* Without it the interpreter does the same, slower. */
     (void)pcre2_jit_compile(made, PCRE2_JIT_COMPLETE);
@@ -172,12 +179,14 @@ static lh_status compile(lh_pre_tokenizer *pre, lh_error *error) {
     pre->context = pcre2_match_context_create(NULL);
     if (!pre->context)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a pre-tokenizer");
-    /* The limits guard against expressions that explode; ours are linear in a word, and words may be long. */
+    /* The limits guard against expressions that explode; ours are linear in a word, and words may
+     * be long. */
     pcre2_set_match_limit(pre->context, UINT32_MAX);
     return LH_OK;
 }
 
-lh_status lh_pre_tokenizer_create(const char *name, size_t length, lh_pre_tokenizer **pre, lh_error *error) {
+lh_status lh_pre_tokenizer_create(const char *name, size_t length, lh_pre_tokenizer **pre,
+                                  lh_error *error) {
     const pre_kind *kind = find_kind(name, length);
     if (!kind)
         return refuse(name, length, error);
@@ -240,27 +249,30 @@ void lh_word_scan_begin(lh_word_scan *scan, const char *text, size_t length) {
     scan->passes[0] = (pass){text, length, 0};
 }
 
-/* Matches from own->at on. The text was checked to be UTF-8 once; PCRE2 would check all of it for every word. */
+/* Matches from own->at on. The text was checked to be UTF-8 once; PCRE2 would check all of it for
+ * every word. */
 static int match(lh_word_scan *scan, const pass *own, const pcre2_code *code) {
     PCRE2_SPTR text = (PCRE2_SPTR)own->text;
-    int result =
-        pcre2_match(code, text, own->length, own->at, PCRE2_NO_UTF_CHECK, scan->match, scan->pre->context);
-    if (result == PCRE2_ERROR_JIT_STACKLIMIT)
-        result = pcre2_match(code, text, own->length, own->at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, scan->match,
+    int result = pcre2_match(code, text, own->length, own->at, PCRE2_NO_UTF_CHECK, scan->match,
                              scan->pre->context);
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT)
+        result = pcre2_match(code, text, own->length, own->at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                             scan->match, scan->pre->context);
     return result;
 }
 
 /* The next word of a pass that has text left. */
-static lh_status cut(lh_word_scan *scan, size_t number, const char **word, size_t *length, lh_error *error) {
+static lh_status cut(lh_word_scan *scan, size_t number, const char **word, size_t *length,
+                     lh_error *error) {
     pass *own = &scan->passes[number];
     size_t begin = own->length, end = own->length; /* no match: the rest is one word */
     int result = match(scan, own, scan->pre->codes[number]);
     if (result == PCRE2_ERROR_NOMEMORY || result == PCRE2_ERROR_HEAPLIMIT)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to cut text into words");
     if (result < 0 && result != PCRE2_ERROR_NOMATCH)
-        return lh_fail(error, LH_ERR_INTERNAL, "cutting text into words at byte %zu failed (PCRE2 error %d)",
-                       own->at, result);
+        return lh_fail(error, LH_ERR_INTERNAL,
+                       "cutting text into words at byte %zu failed (PCRE2 error %d)", own->at,
+                       result);
     if (result >= 0) {
         begin = pcre2_get_ovector_pointer(scan->match)[0];
         end = pcre2_get_ovector_pointer(scan->match)[1];
@@ -273,7 +285,8 @@ static lh_status cut(lh_word_scan *scan, size_t number, const char **word, size_
     return LH_OK;
 }
 
-lh_status lh_word_scan_next(lh_word_scan *scan, const char **word, size_t *length, lh_error *error) {
+lh_status lh_word_scan_next(lh_word_scan *scan, const char **word, size_t *length,
+                            lh_error *error) {
     size_t number = scan->pre->passes;
     while (number > 0 && scan->passes[number - 1].at == scan->passes[number - 1].length)
         number--;

@@ -2,19 +2,21 @@
  * tokenizer.ggml.pre names. Read-only after creation: any thread. */
 #pragma once
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 typedef struct lh_pre_tokenizer lh_pre_tokenizer;
 
-/* name[length] is the value of tokenizer.ggml.pre. LH_ERR_UNSUPPORTED: not one of ours (the message lists
- * them); LH_ERR_NO_MEMORY, LH_ERR_INTERNAL. */
-lh_status lh_pre_tokenizer_create(const char *name, size_t length, lh_pre_tokenizer **pre, lh_error *error);
+/* name[length] is the value of tokenizer.ggml.pre. LH_ERR_UNSUPPORTED: not one of ours (the message
+ * lists them); LH_ERR_NO_MEMORY, LH_ERR_INTERNAL. */
+lh_status lh_pre_tokenizer_create(const char *name, size_t length, lh_pre_tokenizer **pre,
+                                  lh_error *error);
 void lh_pre_tokenizer_destroy(lh_pre_tokenizer *pre);
 
-/* The tokenizer that goes with it takes a word that is a token as that token, whatever the merges say. */
+/* The tokenizer that goes with it takes a word that is a token as that token, whatever the merges
+ * say. */
 bool lh_pre_tokenizer_whole_words(const lh_pre_tokenizer *pre);
 /* Where the file does not say whether a text begins with the bos token. */
 bool lh_pre_tokenizer_adds_bos(const lh_pre_tokenizer *pre);

@@ -10,7 +10,7 @@ typedef struct lh_served_model {
     int64_t created;         /* Unix seconds: the file's modification time */
     uint32_t context, vocabulary;
     const lh_tokenizer *tokenizer;
-    const lh_chat_template
-        *chat_template; /* NULL: the file has none that we know, and chat_refusal says why */
+    /* NULL: the file has none that we know, and chat_refusal says why */
+    const lh_chat_template *chat_template;
     const char *chat_refusal;
 } lh_served_model;

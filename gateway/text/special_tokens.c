@@ -1,6 +1,8 @@
-/* A trie. Nodes are chained by sibling; the first byte has a table of its own, since most text ends there. */
+/* A trie. Nodes are chained by sibling; the first byte has a table of its own, since most text ends
+ * there. */
 #include "gateway/text/special_tokens.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -14,8 +16,8 @@ typedef struct node {
 } node;
 
 struct lh_special_tokens {
-    node *nodes; /* [count] */
-    uint32_t count;
+    node *nodes; /* [capacity] */
+    uint32_t count, capacity;
     uint32_t first[256]; /* children of the root */
 };
 
@@ -29,6 +31,7 @@ static uint32_t find_child(const lh_special_tokens *special, uint32_t parent, ch
 }
 
 static uint32_t add_child(lh_special_tokens *special, uint32_t parent, char byte) {
+    assert(special->count < special->capacity);
     uint32_t child = special->count++;
     special->nodes[child] = (node){.token = -1, .byte = byte};
     if (parent == 0) {
@@ -48,7 +51,8 @@ static lh_status add_token(lh_special_tokens *special, lh_text text, uint32_t to
         at = child != NO_NODE ? child : add_child(special, at, text.bytes[i]);
     }
     if (special->nodes[at].token >= 0)
-        return lh_fail(error, LH_ERR_MALFORMED, "tokenizer.ggml.tokens[%u] is the same as tokens[%d]", token,
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "tokenizer.ggml.tokens[%u] is the same as tokens[%d]", token,
                        special->nodes[at].token);
     special->nodes[at].token = (int32_t)token;
     special->nodes[at].anywhere = anywhere;
@@ -57,16 +61,19 @@ static lh_status add_token(lh_special_tokens *special, lh_text text, uint32_t to
 
 static bool is_special(const lh_vocabulary *vocabulary, uint32_t token) {
     lh_token_type type = lh_vocabulary_type(vocabulary, token);
-    return (type == LH_TOKEN_CONTROL || type == LH_TOKEN_UNKNOWN || type == LH_TOKEN_USER_DEFINED) &&
+    return (type == LH_TOKEN_CONTROL || type == LH_TOKEN_UNKNOWN ||
+            type == LH_TOKEN_USER_DEFINED) &&
            lh_vocabulary_name(vocabulary, token).length > 0;
 }
 
-static lh_status add_all(lh_special_tokens *special, const lh_vocabulary *vocabulary, lh_error *error) {
+static lh_status add_all(lh_special_tokens *special, const lh_vocabulary *vocabulary,
+                         lh_error *error) {
     lh_status status = LH_OK;
     for (uint32_t token = 0; token < lh_vocabulary_count(vocabulary) && !status; token++)
         if (is_special(vocabulary, token))
-            status = add_token(special, lh_vocabulary_name(vocabulary, token), token,
-                               lh_vocabulary_type(vocabulary, token) == LH_TOKEN_USER_DEFINED, error);
+            status =
+                add_token(special, lh_vocabulary_name(vocabulary, token), token,
+                          lh_vocabulary_type(vocabulary, token) == LH_TOKEN_USER_DEFINED, error);
     return status;
 }
 
@@ -79,8 +86,8 @@ static lh_status count_nodes(const lh_vocabulary *vocabulary, size_t *nodes, lh_
             continue;
         if (length > LH_SPECIAL_TOKEN_BYTES_MAX)
             return lh_fail(error, LH_ERR_LIMIT,
-                           "special token tokenizer.ggml.tokens[%u] has %zu bytes, more than %d", token,
-                           length, LH_SPECIAL_TOKEN_BYTES_MAX);
+                           "special token tokenizer.ggml.tokens[%u] has %zu bytes, more than %d",
+                           token, length, LH_SPECIAL_TOKEN_BYTES_MAX);
         *nodes += length;
     }
     return *nodes > UINT32_MAX ? lh_fail(error, LH_ERR_LIMIT, "too many special tokens") : LH_OK;
@@ -100,6 +107,7 @@ lh_status lh_special_tokens_create(const lh_vocabulary *vocabulary, lh_special_t
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the special tokens");
     }
     made->count = 1;
+    made->capacity = (uint32_t)nodes;
     made->nodes[0].token = -1;
     if ((status = add_all(made, vocabulary, error))) {
         lh_special_tokens_destroy(made);

@@ -1,14 +1,15 @@
-/* The whole text would be one word, and a queue of its pairs as large. But most places in a text are never
- * joined: few tokens have a space inside, in some models no two digits are in one token. So creation notes
- * which two bytes meet inside a token, where the second begins a character; a text is cut wherever two others
- * meet, and each cut piece is a word of its own:
+/* The whole text would be one word, and a queue of its pairs as large. But most places in a text
+ * are never joined: few tokens have a space inside, in some models no two digits are in one token.
+ * So creation notes which two bytes meet inside a token, where the second begins a character; a
+ * text is cut wherever two others meet, and each cut piece is a word of its own:
  *
- *     the quick fox 42   ->   the| quick| fox| |4|2          (no token has "e ", "k ", "x ", "4" after " ", "42")
+ *     the quick fox 42   ->   the| quick| fox| |4|2     (no token has "e ", "k ", "x ", " 4", "42")
  *
- * No pair across a cut could ever be joined, and pairs on different sides do not touch, so the tokens are those
- * of the whole text. */
+ * No pair across a cut could ever be joined, and pairs on different sides do not touch, so the
+ * tokens are those of the whole text. */
 #include "gateway/text/spm.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +29,8 @@ struct lh_spm {
     uint32_t unknown; /* where there are no byte tokens */
 };
 
-/* Scores as integers in the opposite order: binary32 of one sign is ordered like its bits. Finite scores never
- * give LH_MERGE_NEVER. */
+/* Scores as integers in the opposite order: binary32 of one sign is ordered like its bits. Finite
+ * scores never give LH_MERGE_NEVER. */
 static uint32_t rank_of_score(float score) {
     uint32_t bits;
     score += 0.0F; /* -0 is 0 */
@@ -41,7 +42,8 @@ static uint32_t rank_of_score(float score) {
 static lh_status rank_tokens(lh_spm *spm, const double *scores, lh_error *error) {
     for (uint32_t token = 0; token < lh_vocabulary_count(spm->vocabulary); token++) {
         if (!isfinite(scores[token]))
-            return lh_fail(error, LH_ERR_MALFORMED, "tokenizer.ggml.scores[%u] is no finite number", token);
+            return lh_fail(error, LH_ERR_MALFORMED, "tokenizer.ggml.scores[%u] is no finite number",
+                           token);
         spm->ranks[token] = rank_of_score((float)scores[token]);
     }
     return LH_OK;
@@ -52,11 +54,12 @@ static lh_status read_scores(lh_spm *spm, const lh_gguf *gguf, lh_error *error) 
     size_t count, tokens = lh_vocabulary_count(spm->vocabulary);
     lh_status status = lh_gguf_get_array(gguf, key, &count, error);
     if (status)
-        return status == LH_ERR_NOT_FOUND ? lh_fail(error, LH_ERR_MALFORMED, "the file has no %s", key)
-                                          : status;
+        return status == LH_ERR_NOT_FOUND
+                   ? lh_fail(error, LH_ERR_MALFORMED, "the file has no %s", key)
+                   : status;
     if (count != tokens)
-        return lh_fail(error, LH_ERR_MALFORMED, "%s has %zu entries, tokenizer.ggml.tokens has %zu", key,
-                       count, tokens);
+        return lh_fail(error, LH_ERR_MALFORMED, "%s has %zu entries, tokenizer.ggml.tokens has %zu",
+                       key, count, tokens);
     double *scores = calloc(count, sizeof *scores);
     spm->ranks = calloc(count, sizeof *spm->ranks);
     if (!scores || !spm->ranks)
@@ -71,7 +74,7 @@ static bool begins_character(char byte) {
     return ((uint8_t)byte & 0xC0) != 0x80;
 }
 
-/* Are there tokens in which `after`, the first byte of a character, stands behind `before`? */
+/* Whether `after`, the first byte of a character, stands behind `before` in any token. */
 static bool meet(const lh_spm *spm, char before, char after) {
     return spm->meets[(uint8_t)before][(uint8_t)after / 8] >> (uint8_t)after % 8 & 1;
 }
@@ -82,8 +85,9 @@ static lh_status read_tokens(lh_spm *spm, lh_error *error) {
             continue;
         lh_text text = lh_vocabulary_bytes(spm->vocabulary, token);
         if (text.length > LH_SPM_TOKEN_BYTES_MAX)
-            return lh_fail(error, LH_ERR_LIMIT, "tokenizer.ggml.tokens[%u] has %zu bytes, more than %d",
-                           token, text.length, LH_SPM_TOKEN_BYTES_MAX);
+            return lh_fail(error, LH_ERR_LIMIT,
+                           "tokenizer.ggml.tokens[%u] has %zu bytes, more than %d", token,
+                           text.length, LH_SPM_TOKEN_BYTES_MAX);
         if (text.length > spm->longest)
             spm->longest = text.length;
         for (size_t i = 1; i < text.length; i++)
@@ -103,8 +107,9 @@ static lh_status read_byte_tokens(lh_spm *spm, lh_error *error) {
             continue;
         uint8_t byte = (uint8_t)*lh_vocabulary_bytes(spm->vocabulary, token).bytes;
         if (found[byte])
-            return lh_fail(error, LH_ERR_MALFORMED, "tokenizer.ggml.tokens[%u] is the same as tokens[%u]",
-                           token, spm->byte_tokens[byte]);
+            return lh_fail(error, LH_ERR_MALFORMED,
+                           "tokenizer.ggml.tokens[%u] is the same as tokens[%u]", token,
+                           spm->byte_tokens[byte]);
         found[byte] = true;
         spm->byte_tokens[byte] = token;
         count++;
@@ -113,8 +118,8 @@ static lh_status read_byte_tokens(lh_spm *spm, lh_error *error) {
         missing++;
     if (count > 0 && missing < BYTES)
         return lh_fail(error, LH_ERR_MALFORMED,
-                       "tokenizer.ggml.tokens has %u of the 256 byte tokens; <0x%02X> is not there", count,
-                       missing);
+                       "tokenizer.ggml.tokens has %u of the 256 byte tokens; <0x%02X> is not there",
+                       count, missing);
     spm->has_bytes = count > 0;
     return LH_OK;
 }
@@ -132,22 +137,25 @@ static lh_status read_unknown(lh_spm *spm, const lh_gguf *gguf, lh_error *error)
                        (unsigned long long)named, count);
     spm->unknown = status ? 0 : (uint32_t)named;
     if (status)
-        while (spm->unknown < count && lh_vocabulary_type(spm->vocabulary, spm->unknown) != LH_TOKEN_UNKNOWN)
+        while (spm->unknown < count &&
+               lh_vocabulary_type(spm->vocabulary, spm->unknown) != LH_TOKEN_UNKNOWN)
             spm->unknown++;
     if (spm->unknown == count && !spm->has_bytes)
-        return lh_fail(
-            error, LH_ERR_MALFORMED,
-            "tokenizer.ggml.tokens has neither byte tokens (<0x00> to <0xFF>) nor an unknown token");
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "tokenizer.ggml.tokens has neither byte tokens (<0x00> to <0xFF>) nor an "
+                       "unknown token");
     return LH_OK;
 }
 
 static lh_status read_adds_space(lh_spm *spm, const lh_gguf *gguf, lh_error *error) {
     spm->adds_space = true;
-    lh_status status = lh_gguf_get_bool(gguf, "tokenizer.ggml.add_space_prefix", &spm->adds_space, error);
+    lh_status status =
+        lh_gguf_get_bool(gguf, "tokenizer.ggml.add_space_prefix", &spm->adds_space, error);
     return status == LH_ERR_NOT_FOUND ? LH_OK : status;
 }
 
-lh_status lh_spm_create(const lh_gguf *gguf, const lh_vocabulary *vocabulary, lh_spm **spm, lh_error *error) {
+lh_status lh_spm_create(const lh_gguf *gguf, const lh_vocabulary *vocabulary, lh_spm **spm,
+                        lh_error *error) {
     lh_spm *made = calloc(1, sizeof *made);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a tokenizer");
@@ -203,7 +211,8 @@ static size_t character_length(const char *text, size_t length) {
     return at;
 }
 
-/* What stands for characters that are no token: their bytes, or one unknown token for a row of them. */
+/* What stands for characters that are no token: their bytes, or one unknown token for a row of
+ * them. */
 static lh_status push_unknown(const lh_spm *spm, const char *text, size_t length, size_t row_begin,
                               lh_tokens *tokens, lh_error *error) {
     if (!spm->has_bytes) {
@@ -226,14 +235,16 @@ static lh_status push_symbols(const piece *own, const lh_merge_list *list, size_
         int64_t token = list->symbols[at].token == LH_MERGE_NOWHERE
                             ? lh_vocabulary_find(own->spm->vocabulary, own->text + at, length)
                             : list->symbols[at].token;
-        status = token >= 0 ? lh_tokens_push(tokens, (uint32_t)token, error)
-                            : push_unknown(own->spm, own->text + at, length, row_begin, tokens, error);
+        status = token >= 0
+                     ? lh_tokens_push(tokens, (uint32_t)token, error)
+                     : push_unknown(own->spm, own->text + at, length, row_begin, tokens, error);
     }
     return status;
 }
 
 static void split_characters(const piece *own, lh_merge_list *list) {
     uint32_t previous = LH_MERGE_NOWHERE;
+    assert(own->length > 0 && own->length <= list->capacity);
     for (size_t at = 0, next; at < own->length; at = next) {
         next = at + character_length(own->text + at, own->length - at);
         list->symbols[at] = (lh_merge_symbol){
@@ -245,8 +256,8 @@ static void split_characters(const piece *own, lh_merge_list *list) {
     }
 }
 
-static lh_status encode_piece(const piece *own, lh_merge_list *list, size_t row_begin, lh_tokens *tokens,
-                              lh_error *error) {
+static lh_status encode_piece(const piece *own, lh_merge_list *list, size_t row_begin,
+                              lh_tokens *tokens, lh_error *error) {
     lh_status status = lh_merge_list_reserve(list, own->length, error);
     if (status)
         return status;
@@ -263,7 +274,8 @@ static size_t piece_length(const lh_spm *spm, const char *text, size_t length) {
 }
 
 /* The text with a space in front, where one is to be, and spaces for U+2581. */
-static lh_status unescape(lh_text_buffer *out, const char *text, size_t length, bool space, lh_error *error) {
+static lh_status unescape(lh_text_buffer *out, const char *text, size_t length, bool space,
+                          lh_error *error) {
     lh_status status = space ? lh_text_buffer_append(out, " ", 1, error) : LH_OK;
     while (length > 0 && !status) {
         const char *mark = memmem(text, length, escaped_space, sizeof escaped_space - 1);
@@ -278,8 +290,8 @@ static lh_status unescape(lh_text_buffer *out, const char *text, size_t length, 
     return status;
 }
 
-lh_status lh_spm_encode(const lh_spm *spm, lh_spm_work *work, const char *text, size_t length, bool begins,
-                        lh_tokens *tokens, lh_error *error) {
+lh_status lh_spm_encode(const lh_spm *spm, lh_spm_work *work, const char *text, size_t length,
+                        bool begins, lh_tokens *tokens, lh_error *error) {
     bool space = spm->adds_space && begins && length > 0;
     lh_status status = LH_OK;
     if (space || (length > 0 && memmem(text, length, escaped_space, sizeof escaped_space - 1))) {
@@ -291,7 +303,8 @@ lh_status lh_spm_encode(const lh_spm *spm, lh_spm_work *work, const char *text, 
     size_t row_begin = tokens->count;
     for (size_t at = 0, size; at < length && !status; at += size) {
         size = piece_length(spm, text + at, length - at);
-        status = encode_piece(&(piece){spm, text + at, size}, &work->list, row_begin, tokens, error);
+        status =
+            encode_piece(&(piece){spm, text + at, size}, &work->list, row_begin, tokens, error);
     }
     return status;
 }

@@ -1,14 +1,16 @@
-/* One Knuth-Morris-Pratt automaton for each string, side by side: with at most 16 strings this is linear, and
- * small even for strings of megabytes, where the table of an Aho-Corasick automaton would be 256 times as
- * large. */
+/* One Knuth-Morris-Pratt automaton for each string, side by side: with at most 16 strings this is
+ * linear, and small even for strings of megabytes, where the table of an Aho-Corasick automaton
+ * would be 256 times as large. */
 #include "gateway/text/stop_matcher.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct stop_automaton {
-    char *bytes;    /* [length] */
-    size_t *border; /* [length]: of bytes[0 .. i], the longest proper prefix that is also its suffix */
+    char *bytes; /* [length] */
+    /* [length]: of bytes[0 .. i], the longest proper prefix that is also its suffix */
+    size_t *border;
     size_t length;
     size_t matched; /* bytes of the string that the text ends with */
 } stop_automaton;
@@ -25,12 +27,14 @@ static void automaton_reset(stop_automaton *automaton) {
     free(automaton->border);
 }
 
-static lh_status automaton_init(stop_automaton *automaton, const lh_stop_string *string, lh_error *error) {
+static lh_status automaton_init(stop_automaton *automaton, const lh_stop_string *string,
+                                lh_error *error) {
     automaton->length = string->length;
     automaton->bytes = malloc(string->length);
     automaton->border = calloc(string->length, sizeof *automaton->border);
     if (!automaton->bytes || !automaton->border)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a stop string of %zu bytes", string->length);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a stop string of %zu bytes",
+                       string->length);
     memcpy(automaton->bytes, string->bytes, string->length);
     size_t border = 0;
     for (size_t i = 1; i < string->length; i++) {
@@ -43,10 +47,11 @@ static lh_status automaton_init(stop_automaton *automaton, const lh_stop_string 
     return LH_OK;
 }
 
-lh_status lh_stop_matcher_create(const lh_stop_string *strings, size_t count, lh_stop_matcher **matcher,
-                                 lh_error *error) {
+lh_status lh_stop_matcher_create(const lh_stop_string *strings, size_t count,
+                                 lh_stop_matcher **matcher, lh_error *error) {
     if (count > LH_STOP_STRINGS_MAX)
-        return lh_fail(error, LH_ERR_LIMIT, "%zu stop strings are more than %d", count, LH_STOP_STRINGS_MAX);
+        return lh_fail(error, LH_ERR_LIMIT, "%zu stop strings are more than %d", count,
+                       LH_STOP_STRINGS_MAX);
     lh_stop_matcher *made = calloc(1, sizeof *made);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for stop strings");
@@ -76,8 +81,9 @@ void lh_stop_matcher_destroy(lh_stop_matcher *matcher) {
     free(matcher);
 }
 
-/* Moves on by one byte: is the string complete? */
+/* Moves on by one byte. True: the string is complete. */
 static bool automaton_step(stop_automaton *automaton, char byte) {
+    assert(automaton->matched < automaton->length);
     while (automaton->matched > 0 && automaton->bytes[automaton->matched] != byte)
         automaton->matched = automaton->border[automaton->matched - 1];
     if (automaton->bytes[automaton->matched] == byte)
@@ -104,8 +110,10 @@ static size_t longest_match(const lh_stop_matcher *matcher) {
 }
 
 /* Passes all but the last `keep` bytes of the held text on. */
-static lh_status release(lh_stop_matcher *matcher, size_t keep, lh_text_buffer *out, lh_error *error) {
+static lh_status release(lh_stop_matcher *matcher, size_t keep, lh_text_buffer *out,
+                         lh_error *error) {
     lh_text_buffer *held = &matcher->held;
+    assert(keep <= held->length);
     size_t free_to_go = held->length - keep;
     lh_status status = lh_text_buffer_append(out, held->bytes, free_to_go, error);
     if (!status && keep > 0 && free_to_go > 0)

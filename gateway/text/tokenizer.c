@@ -1,17 +1,18 @@
-/* Special tokens are cut out first. The text between them goes through the pre-tokenizer, word by word, to BPE,
- * or as it is to SentencePiece's. */
+/* Special tokens are cut out first. The text between them goes through the pre-tokenizer, word by
+ * word, to BPE, or as it is to SentencePiece's. */
 #include "gateway/text/tokenizer.h"
 
-#include "common/log.h"
+#include "common/base/log.h"
+#include "common/base/text_buffer.h"
+#include "common/base/utf8.h"
 #include "gateway/text/bpe.h"
 #include "gateway/text/nfc.h"
 #include "gateway/text/pre_tokenizer.h"
 #include "gateway/text/special_tokens.h"
 #include "gateway/text/spm.h"
-#include "gateway/text/text_buffer.h"
-#include "gateway/text/utf8.h"
 #include "gateway/text/vocabulary.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,8 +43,8 @@ static lh_status read_spelling(const lh_gguf *gguf, lh_spelling *spelling, lh_er
         return status;
     if (!text_is(model, "gpt2") && !text_is(model, "llama"))
         return lh_fail(error, LH_ERR_UNSUPPORTED,
-                       "tokenizer.ggml.model \"%.*s\" is not supported, only \"gpt2\" (byte-level BPE) and "
-                       "\"llama\" (SentencePiece) are",
+                       "tokenizer.ggml.model \"%.*s\" is not supported, only \"gpt2\" (byte-level "
+                       "BPE) and \"llama\" (SentencePiece) are",
                        (int)(model.length < 64 ? model.length : 64), model.bytes);
     *spelling = text_is(model, "llama") ? LH_SPELLING_SENTENCEPIECE : LH_SPELLING_BYTE_LEVEL;
     return LH_OK;
@@ -60,8 +61,8 @@ static lh_status create_pre(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_err
 }
 
 /* An id in the metadata; -1 where the key is absent. */
-static lh_status read_id(const lh_tokenizer *tokenizer, const lh_gguf *gguf, const char *key, int64_t *id,
-                         lh_error *error) {
+static lh_status read_id(const lh_tokenizer *tokenizer, const lh_gguf *gguf, const char *key,
+                         int64_t *id, lh_error *error) {
     uint64_t value;
     *id = -1;
     lh_status status = lh_gguf_get_u64(gguf, key, &value, error);
@@ -83,8 +84,8 @@ static void add_stop_token(lh_tokenizer *tokenizer, int64_t id) {
     tokenizer->stop_tokens[tokenizer->stop_token_count++] = (uint32_t)id;
 }
 
-/* Files often name one end of text as eos though the template ends turns with another, so the known names
- * count as well. */
+/* Files often name one end of text as eos though the template ends turns with another, so the known
+ * names count as well. */
 static void add_stop_tokens_by_name(lh_tokenizer *tokenizer) {
     static const char *const names[] = {
         "<|im_end|>",
@@ -115,8 +116,10 @@ static void add_stop_tokens_by_name(lh_tokenizer *tokenizer) {
 static lh_status read_ids(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error *error) {
     int64_t eot, eom;
     lh_status status;
-    if ((status = read_id(tokenizer, gguf, "tokenizer.ggml.bos_token_id", &tokenizer->bos, error)) ||
-        (status = read_id(tokenizer, gguf, "tokenizer.ggml.eos_token_id", &tokenizer->eos, error)) ||
+    if ((status =
+             read_id(tokenizer, gguf, "tokenizer.ggml.bos_token_id", &tokenizer->bos, error)) ||
+        (status =
+             read_id(tokenizer, gguf, "tokenizer.ggml.eos_token_id", &tokenizer->eos, error)) ||
         (status = read_id(tokenizer, gguf, "tokenizer.ggml.eot_token_id", &eot, error)) ||
         (status = read_id(tokenizer, gguf, "tokenizer.ggml.eom_token_id", &eom, error)))
         return status;
@@ -212,8 +215,8 @@ static lh_status encode_words(encode_call *call, const char *text, size_t length
     const char *word;
     size_t word_length;
     while (!(status = lh_word_scan_next(call->scan, &word, &word_length, error)))
-        if ((status = lh_bpe_encode_word(call->tokenizer->bpe, &call->list, word, word_length, call->tokens,
-                                         error)))
+        if ((status = lh_bpe_encode_word(call->tokenizer->bpe, &call->list, word, word_length,
+                                         call->tokens, error)))
             return status;
     return status == LH_AGAIN ? LH_OK : status;
 }
@@ -223,18 +226,20 @@ static lh_status encode_plain(encode_call *call, const char *text, size_t length
         return LH_OK;
     bool begins = call->begins;
     call->begins = false;
-    return call->scan
-               ? encode_words(call, text, length, error)
-               : lh_spm_encode(call->tokenizer->spm, &call->work, text, length, begins, call->tokens, error);
+    return call->scan ? encode_words(call, text, length, error)
+                      : lh_spm_encode(call->tokenizer->spm, &call->work, text, length, begins,
+                                      call->tokens, error);
 }
 
 /* Where in the text special tokens are parsed: the segments, laid end to end. */
 typedef struct special_span {
     const lh_text_segment *segment, *last; /* the next segment, the end of the list */
-    size_t begin, end;                     /* of the span; the text at begin .. end may hold special tokens */
+    /* of the span; the text at begin .. end may hold special tokens */
+    size_t begin, end;
 } special_span;
 
-/* Moves the span on until it ends after `at`: bytes from `at` in which a special token may lie, 0 outside. */
+/* Moves the span on until it ends after `at`: bytes from `at` in which a special token may lie, 0
+ * outside. */
 static size_t special_length(special_span *span, size_t at) {
     while (span->end <= at && span->segment < span->last) {
         bool goes_on = span->segment->parse_special;
@@ -247,8 +252,8 @@ static size_t special_length(special_span *span, size_t at) {
     return at >= span->begin && at < span->end ? span->end - at : 0;
 }
 
-static lh_status encode_joined(encode_call *call, const char *text, size_t length, special_span span,
-                               lh_error *error) {
+static lh_status encode_joined(encode_call *call, const char *text, size_t length,
+                               special_span span, lh_error *error) {
     size_t plain = 0, at = 0;
     lh_status status = LH_OK;
     while (at < length && !status) {
@@ -259,6 +264,7 @@ static lh_status encode_joined(encode_call *call, const char *text, size_t lengt
             at++;
             continue;
         }
+        assert(size > 0 && size <= length - at);
         status = encode_plain(call, text + plain, at - plain, error);
         if (!status)
             status = lh_tokens_push(call->tokens, (uint32_t)token, error);
@@ -277,13 +283,15 @@ static lh_status join(const lh_text_segment *segments, size_t count, lh_text_buf
     return status;
 }
 
-lh_status lh_tokenizer_encode_segments(const lh_tokenizer *tokenizer, const lh_text_segment *segments,
-                                       size_t count, lh_tokens *tokens, lh_error *error) {
+lh_status lh_tokenizer_encode_segments(const lh_tokenizer *tokenizer,
+                                       const lh_text_segment *segments, size_t count,
+                                       lh_tokens *tokens, lh_error *error) {
     lh_text_buffer joined = {0};
     encode_call call = {.tokenizer = tokenizer, .begins = true, .tokens = tokens};
     const char *text = count == 1 ? segments[0].text : NULL;
     size_t length = count == 1 ? segments[0].length : 0;
-    lh_status status = tokenizer->pre ? lh_word_scan_create(tokenizer->pre, &call.scan, error) : LH_OK;
+    lh_status status =
+        tokenizer->pre ? lh_word_scan_create(tokenizer->pre, &call.scan, error) : LH_OK;
     if (status)
         return status;
     if (count > 1) {
@@ -300,7 +308,8 @@ lh_status lh_tokenizer_encode_segments(const lh_tokenizer *tokenizer, const lh_t
     if (valid < length)
         status = lh_fail(error, LH_ERR_MALFORMED, "the text is not UTF-8 at byte %zu", valid);
     else if (length > 0)
-        status = encode_joined(&call, text, length, (special_span){segments, segments + count, 0, 0}, error);
+        status = encode_joined(&call, text, length,
+                               (special_span){segments, segments + count, 0, 0}, error);
 done:
     lh_text_buffer_reset(&joined);
     lh_spm_work_reset(&call.work);
@@ -316,8 +325,8 @@ lh_status lh_tokenizer_encode(const lh_tokenizer *tokenizer, const char *text, s
     return lh_tokenizer_encode_segments(tokenizer, &segment, 1, tokens, error);
 }
 
-lh_status lh_tokenizer_token_bytes(const lh_tokenizer *tokenizer, uint32_t token, const char **bytes,
-                                   size_t *length) {
+lh_status lh_tokenizer_token_bytes(const lh_tokenizer *tokenizer, uint32_t token,
+                                   const char **bytes, size_t *length) {
     if (token >= lh_vocabulary_count(tokenizer->vocabulary))
         return LH_ERR_LIMIT;
     lh_text text = lh_vocabulary_bytes(tokenizer->vocabulary, token);

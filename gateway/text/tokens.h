@@ -1,7 +1,7 @@
 /* A growing array of token ids. Thread: the owner's. */
 #pragma once
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,9 +1,11 @@
-/* All texts lie in one block, one after the other; a hash table of ids with open addressing leads back. */
+/* All texts lie in one block, one after the other; a hash table of ids with open addressing leads
+ * back. */
 #include "gateway/text/vocabulary.h"
 
+#include "common/base/utf8.h"
 #include "gateway/text/byte_alphabet.h"
-#include "gateway/text/utf8.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,7 @@ static size_t slot_of(const lh_vocabulary *vocabulary, const char *bytes, size_t
 }
 
 lh_text lh_vocabulary_name(const lh_vocabulary *vocabulary, uint32_t token) {
+    assert(token < vocabulary->count);
     size_t start = vocabulary->starts[token];
     return (lh_text){vocabulary->texts + start, vocabulary->starts[token + 1] - start - 1};
 }
@@ -46,6 +49,7 @@ uint32_t lh_vocabulary_count(const lh_vocabulary *vocabulary) {
 }
 
 lh_token_type lh_vocabulary_type(const lh_vocabulary *vocabulary, uint32_t token) {
+    assert(token < vocabulary->count);
     return (lh_token_type)vocabulary->types[token];
 }
 
@@ -63,8 +67,9 @@ static lh_status insert(lh_vocabulary *vocabulary, uint32_t token, lh_error *err
     lh_text text = lh_vocabulary_name(vocabulary, token);
     int64_t twin = lh_vocabulary_find(vocabulary, text.bytes, text.length);
     if (twin >= 0)
-        return lh_fail(error, LH_ERR_MALFORMED, "tokenizer.ggml.tokens[%u] is the same as tokens[%lld]",
-                       token, (long long)twin);
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "tokenizer.ggml.tokens[%u] is the same as tokens[%lld]", token,
+                       (long long)twin);
     size_t slot = slot_of(vocabulary, text.bytes, text.length);
     while (vocabulary->slots[slot])
         slot = (slot + 1) & vocabulary->slot_mask;
@@ -96,8 +101,8 @@ static lh_status decode_sentencepiece(lh_text text, char *bytes, size_t *count, 
         return lh_fail(error, LH_ERR_MALFORMED, "is not UTF-8");
     *count = 0;
     for (size_t i = 0; i < text.length; i++) {
-        bool is_space =
-            text.length - i >= sizeof space - 1 && memcmp(text.bytes + i, space, sizeof space - 1) == 0;
+        bool is_space = text.length - i >= sizeof space - 1 &&
+                        memcmp(text.bytes + i, space, sizeof space - 1) == 0;
         bytes[(*count)++] = is_space ? ' ' : text.bytes[i];
         i += is_space ? sizeof space - 2 : 0;
     }
@@ -109,7 +114,8 @@ static lh_status decode_token(lh_spelling spelling, lh_token_type type, lh_text 
                               size_t *count, lh_error *error) {
     if (type == LH_TOKEN_BYTE)
         return decode_byte_token(text, bytes, count, error);
-    if (spelling == LH_SPELLING_SENTENCEPIECE && (type == LH_TOKEN_NORMAL || type == LH_TOKEN_USER_DEFINED))
+    if (spelling == LH_SPELLING_SENTENCEPIECE &&
+        (type == LH_TOKEN_NORMAL || type == LH_TOKEN_USER_DEFINED))
         return decode_sentencepiece(text, bytes, count, error);
     if (type == LH_TOKEN_NORMAL)
         return lh_byte_alphabet_decode(text.bytes, text.length, bytes, count, error);
@@ -124,8 +130,8 @@ static lh_status fill_texts(lh_vocabulary *vocabulary, const lh_text *texts, lh_
         lh_error cause;
         lh_token_type type = lh_vocabulary_type(vocabulary, token);
         size_t count;
-        lh_status status =
-            decode_token(vocabulary->spelling, type, texts[token], vocabulary->texts + at, &count, &cause);
+        lh_status status = decode_token(vocabulary->spelling, type, texts[token],
+                                        vocabulary->texts + at, &count, &cause);
         if (status)
             return lh_fail(error, status, "tokenizer.ggml.tokens[%u] %s", token, cause.message);
         vocabulary->starts[token] = at;
@@ -138,7 +144,8 @@ static lh_status fill_texts(lh_vocabulary *vocabulary, const lh_text *texts, lh_
     return LH_OK;
 }
 
-/* A byte-level file without types has only normal tokens; one of SentencePiece's cannot do without byte tokens. */
+/* A byte-level file without types has only normal tokens; one of SentencePiece's cannot do without
+ * byte tokens. */
 static lh_status read_types(lh_vocabulary *vocabulary, const lh_gguf *gguf, lh_error *error) {
     static const char key[] = "tokenizer.ggml.token_type";
     size_t count;
@@ -152,19 +159,18 @@ static lh_status read_types(lh_vocabulary *vocabulary, const lh_gguf *gguf, lh_e
     if (status)
         return status;
     if (count != vocabulary->count)
-        return lh_fail(error, LH_ERR_MALFORMED, "%s has %zu entries, tokenizer.ggml.tokens has %u", key,
-                       count, vocabulary->count);
+        return lh_fail(error, LH_ERR_MALFORMED, "%s has %zu entries, tokenizer.ggml.tokens has %u",
+                       key, count, vocabulary->count);
     int64_t *types = calloc(count, sizeof *types);
     if (!types)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %zu token types", count);
     status = lh_gguf_array_i64(gguf, key, types, count, error);
-    for (size_t i = 0; i < count && !status; i++) {
+    for (size_t i = 0; i < count && !status; i++)
         if (types[i] < LH_TOKEN_NORMAL || types[i] > LH_TOKEN_BYTE)
-            status = lh_fail(error, LH_ERR_MALFORMED, "%s[%zu] is %lld, which is no type of token", key, i,
-                             (long long)types[i]);
+            status = lh_fail(error, LH_ERR_MALFORMED, "%s[%zu] is %lld, which is no type of token",
+                             key, i, (long long)types[i]);
         else
             vocabulary->types[i] = (uint8_t)types[i];
-    }
     free(types);
     return status;
 }
@@ -173,7 +179,8 @@ static lh_status read_tokens(lh_vocabulary *vocabulary, const lh_gguf *gguf, lh_
     lh_text *texts = calloc(vocabulary->count, sizeof *texts);
     if (!texts)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u tokens", vocabulary->count);
-    lh_status status = lh_gguf_array_text(gguf, "tokenizer.ggml.tokens", texts, vocabulary->count, error);
+    lh_status status =
+        lh_gguf_array_text(gguf, "tokenizer.ggml.tokens", texts, vocabulary->count, error);
     if (status)
         goto done;
     size_t bytes = 0;
@@ -198,12 +205,13 @@ static lh_status allocate(lh_vocabulary *vocabulary, lh_error *error) {
     vocabulary->starts = calloc((size_t)vocabulary->count + 1, sizeof *vocabulary->starts);
     vocabulary->slots = calloc(slots, sizeof *vocabulary->slots);
     if (!vocabulary->types || !vocabulary->starts || !vocabulary->slots)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a vocabulary of %u tokens", vocabulary->count);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a vocabulary of %u tokens",
+                       vocabulary->count);
     return LH_OK;
 }
 
-lh_status lh_vocabulary_create(const lh_gguf *gguf, lh_spelling spelling, lh_vocabulary **vocabulary,
-                               lh_error *error) {
+lh_status lh_vocabulary_create(const lh_gguf *gguf, lh_spelling spelling,
+                               lh_vocabulary **vocabulary, lh_error *error) {
     size_t count;
     lh_status status = lh_gguf_get_array(gguf, "tokenizer.ggml.tokens", &count, error);
     if (status)
@@ -213,8 +221,8 @@ lh_status lh_vocabulary_create(const lh_gguf *gguf, lh_spelling spelling, lh_voc
     if (count == 0)
         return lh_fail(error, LH_ERR_MALFORMED, "tokenizer.ggml.tokens is empty");
     if (count > TOKENS_MAX)
-        return lh_fail(error, LH_ERR_LIMIT, "tokenizer.ggml.tokens has %zu entries, more than %u", count,
-                       TOKENS_MAX);
+        return lh_fail(error, LH_ERR_LIMIT, "tokenizer.ggml.tokens has %zu entries, more than %u",
+                       count, TOKENS_MAX);
     lh_vocabulary *made = calloc(1, sizeof *made);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a vocabulary");

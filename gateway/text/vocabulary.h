@@ -1,9 +1,9 @@
-/* The tokens of a GGUF's vocabulary: type, bytes and name of each, and the way back from bytes to an id.
- * Read-only after creation: any thread. */
+/* The tokens of a GGUF's vocabulary: type, bytes and name of each, and the way back from bytes to
+ * an id. Read-only after creation: any thread. */
 #pragma once
 
-#include "common/gguf.h"
-#include "common/status.h"
+#include "common/base/status.h"
+#include "common/gguf/gguf.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,22 +25,23 @@ typedef enum lh_spelling {
 
 typedef struct lh_vocabulary lh_vocabulary;
 
-/* Reads tokenizer.ggml.tokens and .token_type; copies what it keeps. LH_ERR_MALFORMED names the entry: empty
- * vocabulary, lists of different length, unknown type, a normal token that is not in the spelling or is there
- * twice. (Of a file without .token_type all tokens are normal; SentencePiece's must have it.) LH_ERR_LIMIT,
- * LH_ERR_NO_MEMORY. */
-lh_status lh_vocabulary_create(const lh_gguf *gguf, lh_spelling spelling, lh_vocabulary **vocabulary,
-                               lh_error *error);
+/* Reads tokenizer.ggml.tokens and .token_type; copies what it keeps. LH_ERR_MALFORMED names the
+ * entry: empty vocabulary, lists of different length, unknown type, a normal token that is not in
+ * the spelling or is there twice. (Of a file without .token_type all tokens are normal;
+ * SentencePiece's must have it.) LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
+lh_status lh_vocabulary_create(const lh_gguf *gguf, lh_spelling spelling,
+                               lh_vocabulary **vocabulary, lh_error *error);
 void lh_vocabulary_destroy(lh_vocabulary *vocabulary);
 
 uint32_t lh_vocabulary_count(const lh_vocabulary *vocabulary);
 
-/* For token < count. Texts live as long as the vocabulary; every one is followed by a NUL that is not
- * counted. */
+/* For token < count. Texts live as long as the vocabulary; every one is followed by a NUL that is
+ * not counted. */
 lh_token_type lh_vocabulary_type(const lh_vocabulary *vocabulary, uint32_t token);
 /* What the token adds to an answer: nothing for control, unknown and unused tokens. */
 lh_text lh_vocabulary_bytes(const lh_vocabulary *vocabulary, uint32_t token);
-/* The same, but control, unknown and unused tokens give the text they have in the file: "<|im_end|>". */
+/* The same, but control, unknown and unused tokens give the text they have in the file:
+ * "<|im_end|>". */
 lh_text lh_vocabulary_name(const lh_vocabulary *vocabulary, uint32_t token);
 
 /* The normal token of these bytes, or -1. */

@@ -37,11 +37,13 @@ void lh_clock_hop_bound(lh_clock_hop *hop, const lh_clock_bounds *more) {
 }
 
 void lh_clock_hop_forth(lh_clock_hop *hop, int64_t near_left_us, int64_t far_came_us) {
-    lh_clock_hop_bound(hop, &(lh_clock_bounds){near_left_us, INT64_MIN, far_came_us - near_left_us});
+    lh_clock_hop_bound(hop,
+                       &(lh_clock_bounds){near_left_us, INT64_MIN, far_came_us - near_left_us});
 }
 
 void lh_clock_hop_back(lh_clock_hop *hop, int64_t far_left_us, int64_t near_came_us) {
-    lh_clock_hop_bound(hop, &(lh_clock_bounds){near_came_us, far_left_us - near_came_us, INT64_MAX});
+    lh_clock_hop_bound(hop,
+                       &(lh_clock_bounds){near_came_us, far_left_us - near_came_us, INT64_MAX});
 }
 
 /* How far the clocks may have drifted apart between two moments. */
@@ -72,7 +74,7 @@ bool lh_clock_hop_at(const lh_clock_hop *hop, int64_t near_us, lh_clock_bounds *
     return true;
 }
 
-/* ---- The ring ---------------------------------------------------------------------------------------------------- */
+/* ---- The ring ---- */
 
 /* Bounds of a clock against the gateway's. */
 typedef struct span {
@@ -91,8 +93,8 @@ static int64_t newest_near_us(const lh_clock_hop *hop) {
 /* A hop's bounds at a moment of the gateway's clock. Where its near clock is not known, of late. */
 static span hop_span(const lh_clock_hop *hop, span near, int64_t gateway_us) {
     lh_clock_bounds bounds;
-    int64_t near_us =
-        near.is_known ? gateway_us + floor_divide(near.lowest_us + near.highest_us, 2) : newest_near_us(hop);
+    int64_t near_us = near.is_known ? gateway_us + floor_divide(near.lowest_us + near.highest_us, 2)
+                                    : newest_near_us(hop);
     bool is_known = lh_clock_hop_at(hop, near_us, &bounds);
     return (span){bounds.lowest_us, bounds.highest_us, is_known};
 }
@@ -127,10 +129,12 @@ void lh_clock_ring_align(const lh_clock_hop *hops, uint32_t count, int64_t gatew
     for (uint32_t i = count - 1; i > 0; i--) {
         back.is_known &= steps[i].is_known;
         if (back.is_known)
-            back = (span){back.lowest_us - steps[i].highest_us, back.highest_us - steps[i].lowest_us, true};
+            back = (span){back.lowest_us - steps[i].highest_us,
+                          back.highest_us - steps[i].lowest_us, true};
         span both = intersect(forth[i], back);
-        clocks[i] = both.is_known ? (lh_clock_offset){floor_divide(both.lowest_us + both.highest_us, 2),
-                                                      (both.highest_us - both.lowest_us + 1) / 2}
-                                  : (lh_clock_offset){0, -1};
+        clocks[i] = both.is_known
+                        ? (lh_clock_offset){floor_divide(both.lowest_us + both.highest_us, 2),
+                                            (both.highest_us - both.lowest_us + 1) / 2}
+                        : (lh_clock_offset){0, -1};
     }
 }

@@ -1,8 +1,9 @@
 /* Traced steps under way, and the clocks of the ring that they run on. */
 #include "gateway/trace/step_recorder.h"
 
-#include "common/log.h"
+#include "common/base/log.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -19,12 +20,13 @@ struct lh_step_recorder {
     lh_trace_store *store;
     TAILQ_HEAD(, open_step) steps;
     uint32_t epoch;     /* that the clocks belong to */
-    uint32_t hop_count; /* the most that a step of this epoch has told of */
+    uint32_t hop_count; /* the most in the times of a step of this epoch */
     lh_clock_hop hops[LH_CLOCK_RING_MAX];
     lh_step_times times[2]; /* of a worker and the one before it */
 };
 
-lh_status lh_step_recorder_create(lh_trace_store *store, lh_step_recorder **recorder, lh_error *error) {
+lh_status lh_step_recorder_create(lh_trace_store *store, lh_step_recorder **recorder,
+                                  lh_error *error) {
     lh_step_recorder *made = calloc(1, sizeof *made);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the recorder of steps");
@@ -52,13 +54,14 @@ static open_step *find(lh_step_recorder *recorder, uint32_t epoch, uint64_t numb
     open_step *step;
     TAILQ_FOREACH(step, &recorder->steps, links) {
         if (step->known.epoch == epoch && step->known.step == number)
-            return step;
+            break;
     }
-    return NULL;
+    return step;
 }
 
 void lh_step_recorder_submit(lh_step_recorder *recorder, const lh_step_manifest *manifest,
-                             const lh_trace_part *parts, uint32_t count, int64_t formed_us, int64_t now_us) {
+                             const lh_trace_part *parts, uint32_t count, int64_t formed_us,
+                             int64_t now_us) {
     open_step *step = calloc(1, sizeof *step + count * sizeof step->parts[0]);
     if (!step)
         return;
@@ -74,7 +77,8 @@ void lh_step_recorder_submit(lh_step_recorder *recorder, const lh_step_manifest 
     lh_trace_store_begin_step(recorder->store, parts, count, formed_us);
 }
 
-void lh_step_recorder_results(lh_step_recorder *recorder, uint32_t epoch, uint64_t number, int64_t now_us) {
+void lh_step_recorder_results(lh_step_recorder *recorder, uint32_t epoch, uint64_t number,
+                              int64_t now_us) {
     open_step *step = find(recorder, epoch, number);
     if (step && step->known.results_us == 0)
         step->known.results_us = now_us;
@@ -91,13 +95,14 @@ void lh_step_recorder_times(lh_step_recorder *recorder, uint32_t epoch, uint64_t
     if (!step || step->frames)
         return;
     while (count + 1 < LH_CLOCK_RING_MAX &&
-           (status = lh_step_times_read(frames, length, &offset, &recorder->times[0], &error)) == LH_OK) {
+           (status = lh_step_times_read(frames, length, &offset, &recorder->times[0], &error)) ==
+               LH_OK) {
         sound = offset;
         count++;
     }
     if (status != LH_OK && status != LH_AGAIN)
-        lh_log(LH_LOG_WARN, "trace", "times of step %llu cannot be read: %s", (unsigned long long)number,
-               error.message);
+        lh_log(LH_LOG_WARN, "trace", "times of step %llu cannot be read: %s",
+               (unsigned long long)number, error.message);
     step->frames = sound ? malloc(sound) : NULL;
     if (!step->frames)
         return;
@@ -107,7 +112,7 @@ void lh_step_recorder_times(lh_step_recorder *recorder, uint32_t epoch, uint64_t
     step->known.hop_count = count + 1;
 }
 
-/* ---- Clocks ------------------------------------------------------------------------------------------------------ */
+/* ---- Clocks ---- */
 
 /* Moments are 0 where something did not happen. */
 static void forth(lh_clock_hop *hop, int64_t left_us, int64_t came_us) {
@@ -127,7 +132,8 @@ static void observe_hop(lh_clock_hop *hop, const lh_step_times *from, const lh_s
     for (uint32_t i = 0; i < to->taken_count && i < LH_STEP_TIMES_SHARDS_MAX; i++) {
         const lh_step_shard_given *given = lh_trace_find_given(from, &to->taken[i]);
         if (given)
-            forth(hop, lh_trace_moment(from, given->handed_us), lh_trace_moment(to, to->taken[i].came_us));
+            forth(hop, lh_trace_moment(from, given->handed_us),
+                  lh_trace_moment(to, to->taken[i].came_us));
     }
 }
 
@@ -151,17 +157,20 @@ static void observe(lh_step_recorder *recorder, const lh_trace_step *step) {
 }
 
 /* The hops as they are known now, each at a moment of its near clock. */
-static void read_hops(lh_step_recorder *recorder, const lh_trace_step *step, lh_clock_bounds *hops) {
+static void read_hops(lh_step_recorder *recorder, const lh_trace_step *step,
+                      lh_clock_bounds *hops) {
     size_t offset = 0;
     int64_t near_us = step->submitted_us;
     for (uint32_t i = 0; i < step->hop_count; i++) {
         lh_clock_hop_at(&recorder->hops[i], near_us, &hops[i]);
-        if (lh_step_times_read(step->frames, step->frames_bytes, &offset, &recorder->times[0], NULL) == LH_OK)
+        if (lh_step_times_read(step->frames, step->frames_bytes, &offset, &recorder->times[0],
+                               NULL) == LH_OK)
             near_us = (int64_t)recorder->times[0].base_us;
     }
 }
 
-/* Another epoch may have other workers. A step whose answer was cut does not tell of the ring's last hop. */
+/* Another epoch may have other workers. A step whose answer was cut has no times of the ring's last
+ * hop: it counts as one without times. */
 static void align(lh_step_recorder *recorder, lh_trace_step *step, lh_clock_bounds *hops) {
     if (step->epoch != recorder->epoch) {
         memset(recorder->hops, 0, sizeof recorder->hops);
@@ -174,13 +183,14 @@ static void align(lh_step_recorder *recorder, lh_trace_step *step, lh_clock_boun
         return;
     }
     recorder->hop_count = step->hop_count;
+    assert(step->hop_count > 1 && step->hop_count <= LH_CLOCK_RING_MAX);
     observe(recorder, step);
     read_hops(recorder, step, hops);
     step->hops = hops;
 }
 
-void lh_step_recorder_done(lh_step_recorder *recorder, uint32_t epoch, uint64_t number, lh_status status,
-                           int64_t now_us) {
+void lh_step_recorder_done(lh_step_recorder *recorder, uint32_t epoch, uint64_t number,
+                           lh_status status, int64_t now_us) {
     open_step *step = find(recorder, epoch, number);
     lh_clock_bounds hops[LH_CLOCK_RING_MAX];
     if (!step)

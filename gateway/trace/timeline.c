@@ -1,18 +1,19 @@
-/* Two passes over the steps: what they tell of the clocks, then what they tell of the request, in the gateway's clock.
+/* Two passes over the steps: first for the clocks, then for the request, in the gateway's clock.
  *
- * Every step carries the bounds of the ring's clocks as they were known when it ended. All of a trace's steps together know more
- * than each: so the first pass gathers the bounds of each epoch, and the second puts each step where they say it was. What
- * was seen on a worker and what was seen on the next one then keep their order, since the bounds hold for all of it. */
+ * Every step carries the bounds of the ring's clocks as they were known when it ended. All of a
+ * trace's steps together know more than each: so the first pass gathers the bounds of each epoch,
+ * and the second puts each step where they say it was. What was seen on a worker and what was seen
+ * on the next one then keep their order, since the bounds hold for all of it. */
 #include "gateway/trace/timeline.h"
 
-#include "gateway/growing_array.h"
-#include "gateway/trace/timeline_order.h"
+#include "common/base/growing_array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Nothing of a request is so far from its beginning: a worker tells nonsense, of which no sums are made. 13 days. */
+/* 13 days: nothing of a request is as far from its beginning. What a worker says is nonsense then,
+ * and no sums are made of it. */
 #define FAR_US (1ll << 40)
 
 /* The clocks of the steps of one epoch. */
@@ -33,12 +34,13 @@ typedef struct draft {
 } draft;
 
 const char *lh_span_kind_name(lh_span_kind kind) {
-    static const char *const names[] = {"request", "tokenize", "queue", "prefill",  "decode", "begin",
-                                        "accept",  "finish",   "emit",  "manifest", "shard",  "results"};
+    static const char *const names[] = {"request", "tokenize", "queue",  "prefill",
+                                        "decode",  "begin",    "accept", "finish",
+                                        "emit",    "manifest", "shard",  "results"};
     return names[kind];
 }
 
-/* ---- Tracks and spans -------------------------------------------------------------------------------------------- */
+/* ---- Tracks and spans ---- */
 
 static uint32_t find_track(draft *d, lh_track_kind kind, const char *from, const char *to) {
     lh_timeline *line = d->line;
@@ -59,10 +61,12 @@ static uint32_t find_track(draft *d, lh_track_kind kind, const char *from, const
     return line->track_count++;
 }
 
-/* Spans of which one end is not known, or that end before they begin by clocks that are not known well, are left out. */
+/* Spans of which one end is not known, or that end before they begin by clocks that are not known
+ * well, are left out. */
 static void add_span(draft *d, const lh_span *span) {
     lh_timeline *line = d->line;
-    bool is_near = span->begin_us > line->received_us - FAR_US && span->end_us < line->received_us + FAR_US;
+    bool is_near =
+        span->begin_us > line->received_us - FAR_US && span->end_us < line->received_us + FAR_US;
     if (d->has_failed || span->begin_us == 0 || span->end_us < span->begin_us || !is_near)
         return;
     if (!lh_growing_array_reserve(&line->spans, &line->span_capacity, line->span_count + 1,
@@ -73,7 +77,7 @@ static void add_span(draft *d, const lh_span *span) {
     line->spans[line->span_count++] = *span;
 }
 
-/* ---- Clocks ------------------------------------------------------------------------------------------------------ */
+/* ---- Clocks ---- */
 
 static void gather_clocks(draft *d, uint32_t epoch) {
     d->ring = (ring){.epoch = epoch};
@@ -92,7 +96,8 @@ static int64_t to_gateway(const draft *d, uint32_t clock, int64_t moment_us) {
     return moment_us ? moment_us - d->clocks[clock].offset_us : 0;
 }
 
-static int64_t worker_moment(const draft *d, uint32_t clock, const lh_step_times *times, uint32_t offset_us) {
+static int64_t worker_moment(const draft *d, uint32_t clock, const lh_step_times *times,
+                             uint32_t offset_us) {
     return to_gateway(d, clock, lh_trace_moment(times, offset_us));
 }
 
@@ -103,8 +108,9 @@ static void note_error(lh_track *track, int64_t error_us) {
         track->error_us = error_us;
 }
 
-/* The wire of a hop, with what its clocks say of it. */
-static uint32_t wire_track(draft *d, uint32_t hop, const char *from, const char *to, int64_t near_us) {
+/* The wire of a hop, with the errors of its clocks and its one-way delay. */
+static uint32_t wire_track(draft *d, uint32_t hop, const char *from, const char *to,
+                           int64_t near_us) {
     uint32_t index = find_track(d, LH_TRACK_WIRE, from, to);
     if (d->has_failed)
         return 0;
@@ -118,7 +124,7 @@ static uint32_t wire_track(draft *d, uint32_t hop, const char *from, const char 
     return index;
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------------------------- */
+/* ---- Steps ---- */
 
 static void draw_compute(draft *d, uint32_t step, uint32_t clock, const lh_step_times *t) {
     uint32_t track = find_track(d, LH_TRACK_COMPUTE, t->worker, "");
@@ -218,12 +224,13 @@ static void draw_step(draft *d, uint32_t index) {
     if (!is_placed(d, workers) || step->results_us == 0)
         return;
     int64_t left_us = worker_moment(d, workers, last, last->submitted_us);
-    add_span(d, &(lh_span){.kind = LH_SPAN_RESULTS,
-                           .track = wire_track(d, workers, last->worker, "", (int64_t)last->base_us),
-                           .step = index,
-                           .begin_us = left_us,
-                           .end_us = step->results_us,
-                           .left_us = left_us});
+    add_span(d,
+             &(lh_span){.kind = LH_SPAN_RESULTS,
+                        .track = wire_track(d, workers, last->worker, "", (int64_t)last->base_us),
+                        .step = index,
+                        .begin_us = left_us,
+                        .end_us = step->results_us,
+                        .left_us = left_us});
 }
 
 static void draw_steps(draft *d) {
@@ -237,12 +244,13 @@ static void draw_steps(draft *d) {
     }
 }
 
-/* ---- The request ------------------------------------------------------------------------------------------------- */
+/* ---- The request ---- */
 
 static void draw_phase(draft *d, lh_span_kind kind, int64_t begin_us, int64_t end_us) {
     if (end_us)
-        add_span(d,
-                 &(lh_span){.kind = kind, .step = LH_SPAN_NO_STEP, .begin_us = begin_us, .end_us = end_us});
+        add_span(
+            d, &(lh_span){
+                   .kind = kind, .step = LH_SPAN_NO_STEP, .begin_us = begin_us, .end_us = end_us});
 }
 
 static void draw_request(draft *d) {
@@ -257,7 +265,82 @@ static void draw_request(draft *d) {
         draw_phase(d, LH_SPAN_DECODE, line->first_token_us, line->last_token_us);
 }
 
-/* ---- Making ------------------------------------------------------------------------------------------------------ */
+/* ---- Order ---- */
+
+static int compare_ends(const void *one, const void *other) {
+    const lh_span *a = one, *b = other;
+    if (a->track != b->track)
+        return a->track < b->track ? -1 : 1;
+    if (a->end_us != b->end_us)
+        return a->end_us < b->end_us ? -1 : 1;
+    return a->left_us < b->left_us ? -1 : a->left_us > b->left_us;
+}
+
+/* Where two begin at the same moment, kinds are in the order of their holding and following each
+ * other. */
+static int compare_begins(const void *one, const void *other) {
+    const lh_span *a = one, *b = other;
+    if (a->track != b->track)
+        return a->track < b->track ? -1 : 1;
+    if (a->begin_us != b->begin_us)
+        return a->begin_us < b->begin_us ? -1 : 1;
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    return a->end_us < b->end_us ? -1 : a->end_us > b->end_us;
+}
+
+/* A wire carries one thing after the other, so what comes later began no sooner than the one before
+ * it was through. Spans by end. */
+static void cut_wires(lh_timeline *line) {
+    for (size_t i = 1; i < line->span_count; i++) {
+        lh_span *span = &line->spans[i];
+        bool follows =
+            line->tracks[span->track].kind == LH_TRACK_WIRE && span->track == span[-1].track;
+        if (follows && span->begin_us < span[-1].end_us)
+            span->begin_us = span[-1].end_us;
+    }
+}
+
+static void clip(lh_span *span, int64_t begin_us, int64_t end_us) {
+    span->begin_us = span->begin_us < begin_us ? begin_us
+                     : span->begin_us > end_us ? end_us
+                                               : span->begin_us;
+    span->end_us = span->end_us < begin_us ? begin_us
+                   : span->end_us > end_us ? end_us
+                                           : span->end_us;
+}
+
+/* A compute thread does one thing at a time; but each step was put into the gateway's clock by
+ * itself, so that the last of one may overlap with the first of the next by some microseconds.
+ * Spans by begin. */
+static void cut_compute(lh_timeline *line) {
+    const lh_span *around = NULL;
+    for (size_t i = 0; i < line->span_count; i++) {
+        lh_span *span = &line->spans[i];
+        if (line->tracks[span->track].kind != LH_TRACK_COMPUTE)
+            continue;
+        if (around && around->track != span->track)
+            around = NULL;
+        if (around && span->kind == LH_SPAN_EMIT)
+            clip(span, around->begin_us, around->end_us);
+        else if (around)
+            clip(span, around->end_us, INT64_MAX);
+        if (span->kind != LH_SPAN_EMIT)
+            around = span;
+    }
+}
+
+/* The order that timeline.h promises; what overlaps by the errors of clocks is cut. */
+static void order_spans(lh_timeline *line) {
+    if (line->span_count == 0)
+        return;
+    qsort(line->spans, line->span_count, sizeof *line->spans, compare_ends);
+    cut_wires(line);
+    qsort(line->spans, line->span_count, sizeof *line->spans, compare_begins);
+    cut_compute(line);
+}
+
+/* ---- Making ---- */
 
 static int compare_entries(const void *one, const void *other) {
     const lh_trace_step *a = (*(const lh_trace_entry *const *)one)->step,
@@ -272,8 +355,9 @@ static void copy_steps(draft *d) {
     for (uint32_t i = 0; i < d->line->step_count; i++) {
         const lh_trace_entry *entry = d->entries[i];
         const lh_trace_step *step = entry->step;
-        bool is_prefill = step->step_class == LH_STEP_PREFILL &&
-                          (d->trace->first_token_us == 0 || step->formed_us < d->trace->first_token_us);
+        bool is_prefill =
+            step->step_class == LH_STEP_PREFILL &&
+            (d->trace->first_token_us == 0 || step->formed_us < d->trace->first_token_us);
         d->line->steps[i] = (lh_timeline_step){.epoch = step->epoch,
                                                .step = step->step,
                                                .step_class = step->step_class,
@@ -303,7 +387,7 @@ static void fill(draft *d) {
     copy_steps(d);
     draw_request(d);
     draw_steps(d);
-    lh_timeline_order(d->line);
+    order_spans(d->line);
 }
 
 static void copy_head(lh_timeline *line, const lh_trace *trace) {

@@ -1,9 +1,11 @@
-/* A trace as spans on tracks, all in the gateway's clock: what the request, each worker's compute and each hop's wire were doing
- * when. Made from a copy of a trace, which is not needed afterwards. Thread: any.
+/* A trace as spans on tracks, all in the gateway's clock: what the request, each worker's compute
+ * and each hop's wire were doing when. Made from a copy of a trace, which is not needed afterwards.
+ * Thread: any.
  *
- * On one track spans never overlap, but those of LH_SPAN_EMIT lie within their LH_SPAN_FINISH, and those of the request's
- * phases within LH_SPAN_REQUEST. A wire is busy with a shard from the moment at which the shard was handed to it, or at which the
- * one before it has come, whichever is later, until it has come: so a span holds the way there as well as the sending. */
+ * On one track spans never overlap, but those of LH_SPAN_EMIT lie within their LH_SPAN_FINISH, and
+ * those of the request's phases within LH_SPAN_REQUEST. A wire is busy with a shard from the moment
+ * at which the shard was handed to it, or at which the one before it has come, whichever is later,
+ * until it has come: so a span holds the way there as well as the sending. */
 #pragma once
 
 #include "gateway/trace/trace_store.h"
@@ -17,8 +19,8 @@ typedef enum lh_track_kind {
 typedef struct lh_track {
     lh_track_kind kind;
     char from[LH_STEP_TIMES_NAME_BYTES], to[LH_STEP_TIMES_NAME_BYTES];
-    int64_t
-        error_us; /* by which its clock may be off, at most; -1: it is not known at all. A wire's: of both ends */
+    /* by which its clock may be off, at most; -1: it is not known at all. A wire's: of both ends */
+    int64_t error_us;
     int64_t one_way_us; /* WIRE: the shortest way seen, without queues; 0: not known */
 } lh_track;
 
@@ -52,8 +54,9 @@ typedef struct lh_timeline_step {
     uint64_t step;
     lh_step_class step_class;
     lh_status status;
-    bool is_timed;                        /* the workers told of it */
-    bool is_prefill;                      /* a chunk of the request's prompt, before its first token */
+    bool is_timed; /* the workers told of it */
+    /* a chunk of the request's prompt, before its first token */
+    bool is_prefill;
     uint32_t number;                      /* among its kind, from 1 */
     uint32_t first_position, rows, draws; /* the request's part */
     uint32_t shared;                      /* positions before its rows, which others had computed */

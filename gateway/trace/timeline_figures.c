@@ -1,6 +1,7 @@
 /* Sums over spans. */
 #include "gateway/trace/timeline_figures.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 typedef struct interval {
@@ -8,11 +9,13 @@ typedef struct interval {
 } interval;
 
 static bool is_compute(const lh_span *span) {
-    return span->kind == LH_SPAN_BEGIN || span->kind == LH_SPAN_ACCEPT || span->kind == LH_SPAN_FINISH;
+    return span->kind == LH_SPAN_BEGIN || span->kind == LH_SPAN_ACCEPT ||
+           span->kind == LH_SPAN_FINISH;
 }
 
 static bool is_wire(const lh_span *span) {
-    return span->kind == LH_SPAN_MANIFEST || span->kind == LH_SPAN_SHARD || span->kind == LH_SPAN_RESULTS;
+    return span->kind == LH_SPAN_MANIFEST || span->kind == LH_SPAN_SHARD ||
+           span->kind == LH_SPAN_RESULTS;
 }
 
 static const lh_timeline_step *step_of(const lh_timeline *line, const lh_span *span) {
@@ -24,7 +27,7 @@ static bool is_prefill(const lh_timeline *line, const lh_span *span) {
     return step && step->is_prefill;
 }
 
-/* ---- The prefill's tracks ---------------------------------------------------------------------------------------- */
+/* ---- The prefill's tracks ---- */
 
 static lh_track_figures *find_track(lh_figures *figures, uint32_t track) {
     for (uint32_t i = 0; i < figures->track_count; i++)
@@ -36,14 +39,15 @@ static lh_track_figures *find_track(lh_figures *figures, uint32_t track) {
 /* The columns at which the shards of the first chunk end, in the order in which they came. */
 static void note_cut(const lh_timeline *line, lh_track_figures *track, const lh_span *span) {
     const lh_timeline_step *step = step_of(line, span);
+    assert(step);
     if (span->kind != LH_SPAN_SHARD || step->number != 1 || span->first_row != 0)
         return;
     if (track->shard_count < LH_FIGURES_SHARDS_MAX)
         track->shard_ends[track->shard_count++] = span->first_column + span->columns;
 }
 
-/* Spans come by track and begin. A wire sends a shard from when it was handed to it, or the one before was through, until the shard
- * came, less the way there. */
+/* Spans come by track and begin. A wire sends a shard from when it was handed to it, or the one
+ * before was through, until the shard came, less the way there. */
 static void sum_tracks(const lh_timeline *line, lh_figures *figures) {
     int64_t through_us = INT64_MIN;
     for (size_t i = 0; i < line->span_count; i++) {
@@ -77,7 +81,7 @@ static lh_status list_tracks(const lh_timeline *line, lh_figures *figures, lh_er
     return LH_OK;
 }
 
-/* ---- Compute, wire, wait ----------------------------------------------------------------------------------------- */
+/* ---- Compute, wire, wait ---- */
 
 static int compare_intervals(const void *one, const void *other) {
     const interval *a = one, *b = other;
@@ -113,8 +117,8 @@ static size_t collect(const lh_timeline *line, bool with_compute, bool with_wire
     return count;
 }
 
-static lh_status split_time(const lh_timeline *line, int64_t begin_us, int64_t end_us, lh_figures *figures,
-                            lh_error *error) {
+static lh_status split_time(const lh_timeline *line, int64_t begin_us, int64_t end_us,
+                            lh_figures *figures, lh_error *error) {
     interval *list = calloc(line->span_count + 1, sizeof *list);
     if (!list)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for figures");
@@ -133,7 +137,7 @@ static lh_status split_time(const lh_timeline *line, int64_t begin_us, int64_t e
     return LH_OK;
 }
 
-/* ---- Bounds ------------------------------------------------------------------------------------------------------ */
+/* ---- Bounds ---- */
 
 static void bound_prefill(const lh_timeline *line, lh_figures *figures) {
     int64_t longest_us = 0;
@@ -157,7 +161,8 @@ static void bound_decode(const lh_timeline *line, lh_figures *figures) {
                  line->steps[i].results_us;
     for (size_t i = 0; i < line->span_count; i++) {
         const lh_timeline_step *step = step_of(line, &line->spans[i]);
-        if (step && step->step_class == LH_STEP_DECODE && step->results_us && is_compute(&line->spans[i]))
+        if (step && step->step_class == LH_STEP_DECODE && step->results_us &&
+            is_compute(&line->spans[i]))
             compute_us += line->spans[i].end_us - line->spans[i].begin_us;
     }
     if (steps)
@@ -168,7 +173,7 @@ static void bound_decode(const lh_timeline *line, lh_figures *figures) {
     }
 }
 
-/* ---- Making ------------------------------------------------------------------------------------------------------ */
+/* ---- Making ---- */
 
 /* When the prefill began; 0: it has no step. */
 static int64_t list_chunks(const lh_timeline *line, lh_figures *figures) {

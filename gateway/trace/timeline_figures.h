@@ -1,9 +1,10 @@
-/* What a timeline says of the speed of a request: where the time of its prompt went, and how far that is from the bound.
+/* How fast a request was: where the time of its prompt went, and how far that is from the bound.
  *
- * The bound of a prefill is what a perfect pipe of the same parts would take: the longest of all stages' and wires' own busy times,
- * plus the way once around the ring. Undecomposed, one after the other, it would be their sum. A decode step of one
- * sequence is bound by the sum of all stages' times and the way around the ring. All of it from the measured times of this very
- * request. Thread: any. */
+ * The bound of a prefill is what a perfect pipe of the same parts would take: the longest of all
+ * stages' and wires' own busy times, plus the way once around the ring. Undecomposed, one after the
+ * other, it would be their sum. A decode step of one sequence is bound by the sum of all stages'
+ * times and the way around the ring. All of it from the measured times of this very request.
+ * Thread: any. */
 #pragma once
 
 #include "gateway/trace/timeline.h"
@@ -22,20 +23,23 @@ typedef struct lh_track_figures {
 } lh_track_figures;
 
 typedef struct lh_figures {
-    bool
-        is_whole; /* the prefill's steps are all there, with their times; else what follows is of those that are */
+    /* the prefill's steps are all there, with their times; else the rest is of those that are */
+    bool is_whole;
     int64_t first_token_us; /* since the request was received; 0: none came */
     int64_t total_us;       /* until its last token */
     int64_t prefill_us;     /* from the first step's forming to the first token */
-    /* They add up to prefill_us: some stage computed; no stage did, but something was on a wire; neither. */
+    /* They add up to prefill_us: some stage computed; no stage did, but something was on a wire;
+     * neither. */
     int64_t compute_us, wire_us, wait_us;
     int64_t bound_us, sum_us;
-    int64_t around_us;                                   /* the way around the ring: a part of both */
+    /* the way around the ring: a part of both */
+    int64_t around_us;
     uint32_t chunk_count, chunks[LH_FIGURES_CHUNKS_MAX]; /* rows */
-    uint32_t cached_tokens;                              /* of the prompt: others had computed them */
-    uint32_t decode_count;                               /* tokens after the first */
-    int64_t decode_us;                                   /* per token; 0: not known */
-    int64_t decode_bound_us;                             /* per token */
+    /* of the prompt: others had computed them */
+    uint32_t cached_tokens;
+    uint32_t decode_count;   /* tokens after the first */
+    int64_t decode_us;       /* per token; 0: not known */
+    int64_t decode_bound_us; /* per token */
     uint32_t track_count;
     lh_track_figures *tracks; /* of compute and wires, in the timeline's order */
 } lh_figures;

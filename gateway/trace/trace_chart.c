@@ -34,7 +34,7 @@ void lh_chart_reset(lh_chart *chart) {
     *chart = (lh_chart){0};
 }
 
-/* ---- Cells ------------------------------------------------------------------------------------------------------- */
+/* ---- Cells ---- */
 
 static double overlap(const lh_chart_block *block, double begin_us, double end_us) {
     double from = fmax(block->begin_us, begin_us), to = fmin(block->end_us, end_us);
@@ -42,8 +42,8 @@ static double overlap(const lh_chart_block *block, double begin_us, double end_u
 }
 
 /* The block of a row that covers most of the time; *covered: how much all of them do. */
-static const lh_chart_block *find_block(const lh_chart *chart, uint32_t row, double begin_us, double end_us,
-                                        double *covered) {
+static const lh_chart_block *find_block(const lh_chart *chart, uint32_t row, double begin_us,
+                                        double end_us, double *covered) {
     const lh_chart_block *found = NULL;
     double most = 0;
     *covered = 0;
@@ -77,8 +77,10 @@ static void put_row(page *p, const lh_chart *chart, uint32_t row, const lh_chart
     double busy = 0, per_cell = end_us / columns;
     for (uint32_t i = 0; i < columns; i++) {
         double covered;
-        const lh_chart_block *block = find_block(chart, row, i * per_cell, (i + 1) * per_cell, &covered);
-        const char *colour = block && style->colours && covered >= per_cell / 2 ? colour_of(block) : NULL;
+        const lh_chart_block *block =
+            find_block(chart, row, i * per_cell, (i + 1) * per_cell, &covered);
+        const char *colour =
+            block && style->colours && covered >= per_cell / 2 ? colour_of(block) : NULL;
         busy += fmin(covered, per_cell);
         if (colour != now && now)
             put(p, "\033[0m");
@@ -90,7 +92,7 @@ static void put_row(page *p, const lh_chart *chart, uint32_t row, const lh_chart
     put(p, "%s%4.0f %%\n", now ? "\033[0m" : "", 100 * busy / end_us);
 }
 
-/* ---- The axis ---------------------------------------------------------------------------------------------------- */
+/* ---- The axis ---- */
 
 /* 1, 2 or 5 times a power of ten, in microseconds. */
 static double tick_us(double end_us, uint32_t columns) {
@@ -121,7 +123,7 @@ static void put_axis(page *p, uint32_t label_columns, uint32_t columns, double e
     put(p, "%*s  busy\n", (int)(columns - at), "");
 }
 
-/* ---- What stands round it ---------------------------------------------------------------------------------------- */
+/* ---- What stands round it ---- */
 
 static void put_head(page *p, const lh_chart *chart) {
     put(p, "%s: %u prompt tokens in %u chunks, %u tokens%s\n", chart->id, chart->prompt_tokens,
@@ -133,20 +135,24 @@ static void put_head(page *p, const lh_chart *chart) {
 
 static void put_figures(page *p, const lh_chart *chart) {
     const lh_chart_figures *f = &chart->figures;
-    put(p, "\nfirst token after %.1f ms; the prompt took %.1f = %.1f compute + %.1f wire alone + %.1f wait\n",
+    put(p,
+        "\nfirst token after %.1f ms; the prompt took %.1f = %.1f compute + %.1f wire alone + %.1f "
+        "wait\n",
         f->first_token_ms, f->prefill_ms, f->compute_ms, f->wire_ms, f->wait_ms);
     if (f->bound_ms > 0)
-        put(p, "bound %.1f ms, so %.2f times the bound; one after the other it would be %.1f ms%s\n",
-            f->bound_ms, f->distance, f->sum_ms, f->is_whole ? "" : " (some steps' times are missing)");
+        put(p,
+            "bound %.1f ms, so %.2f times the bound; one after the other it would be %.1f ms%s\n",
+            f->bound_ms, f->distance, f->sum_ms,
+            f->is_whole ? "" : " (some steps' times are missing)");
     if (f->plan[0] && f->predicted_ms > 0)
         put(p, "plan %s, predicted to take %.1f ms\n", f->plan, f->predicted_ms);
     else if (f->plan[0])
         put(p, "plan %s; what it takes could not be predicted yet\n", f->plan);
     if (f->decode_count && f->token_bound_ms > 0)
-        put(p, "%u further tokens: %.1f ms each, bound %.1f ms, so %.2f times the bound\n", f->decode_count,
-            f->token_ms, f->token_bound_ms, f->token_distance);
-    put(p, "marks: t tokenize, q queue, p prefill, d decode; 1 2 3 ... the chunk, or the decode step; ' less "
-           "than half of a cell\n");
+        put(p, "%u further tokens: %.1f ms each, bound %.1f ms, so %.2f times the bound\n",
+            f->decode_count, f->token_ms, f->token_bound_ms, f->token_distance);
+    put(p, "marks: t tokenize, q queue, p prefill, d decode; 1 2 3 ... the chunk, or the decode "
+           "step; ' less than half of a cell\n");
     put(p, "clocks are aligned within %.2f ms\n", chart->clock_error_ms);
 }
 
@@ -162,7 +168,8 @@ lh_status lh_chart_render(const lh_chart *chart, const lh_chart_style *style, lh
     page p = {.out = out};
     uint32_t width = style->width > LH_CHART_WIDTH_MIN ? style->width : LH_CHART_WIDTH_MIN;
     uint32_t labels = widest_label(chart), columns = width - labels - 2 - BUSY_COLUMNS;
-    double end_us = chart->first_token_us > 0 && !style->whole ? chart->first_token_us : chart->end_us;
+    double end_us =
+        chart->first_token_us > 0 && !style->whole ? chart->first_token_us : chart->end_us;
     put_head(&p, chart);
     if (end_us <= 0) {
         put(&p, "nothing has happened yet\n");

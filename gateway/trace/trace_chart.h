@@ -1,8 +1,8 @@
-/* A trace as a chart of text: a row for each track, a block for each piece of work, marked by the number of its chunk. Plain
- * data in, text out. Thread: any. */
+/* A trace as a chart of text: a row for each track, a block for each piece of work, marked by the
+ * number of its chunk. Plain data in, text out. Thread: any. */
 #pragma once
 
-#include "gateway/text/text_buffer.h"
+#include "common/base/text_buffer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +17,8 @@ typedef struct lh_chart_row {
 typedef struct lh_chart_block {
     uint32_t row;
     double begin_us, end_us;
-    uint32_t number; /* of its chunk or decode step, from 1; 0: of the request's phases, by their `letter` */
+    /* of its chunk or decode step, from 1; 0: of the request's phases, by their `letter` */
+    uint32_t number;
     char letter;
     bool is_prefill;
 } lh_chart_block;

@@ -1,7 +1,8 @@
-/* Trace events to blocks. Nothing is taken for granted: the server may be another one, or no server of ours at all. */
+/* Trace events to blocks. Nothing is taken for granted: the server may be another one, or no server
+ * of ours at all. */
 #include "gateway/trace/trace_chart_json.h"
 
-#include "gateway/growing_array.h"
+#include "common/base/growing_array.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -33,15 +34,15 @@ static int int_of(const json_t *object, const char *key) {
     return fabs(value) < 1e9 ? (int)value : 0;
 }
 
-/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+/* ---- Rows ---- */
 
 static const char *thread_name(const json_t *events, const char *kind, int pid, int tid) {
     size_t index;
     json_t *event;
     json_array_foreach(events, index, event) {
         const char *name = json_string_value(json_object_get(event, "name"));
-        bool is_it =
-            name && strcmp(name, kind) == 0 && int_of(event, "pid") == pid && int_of(event, "tid") == tid;
+        bool is_it = name && strcmp(name, kind) == 0 && int_of(event, "pid") == pid &&
+                     int_of(event, "tid") == tid;
         if (is_it)
             return json_string_value(json_object_get(json_object_get(event, "args"), "name"));
     }
@@ -65,7 +66,8 @@ static void name_row(const json_t *events, lh_chart_row *row) {
 
 static int compare_rows(const void *one, const void *other) {
     const lh_chart_row *a = one, *b = other;
-    return a->pid != b->pid ? (a->pid > b->pid) - (a->pid < b->pid) : (a->tid > b->tid) - (a->tid < b->tid);
+    return a->pid != b->pid ? (a->pid > b->pid) - (a->pid < b->pid)
+                            : (a->tid > b->tid) - (a->tid < b->tid);
 }
 
 static int find_row(const lh_chart *chart, int pid, int tid) {
@@ -96,7 +98,7 @@ static lh_status list_rows(const json_t *events, lh_chart *chart, lh_error *erro
     return LH_OK;
 }
 
-/* ---- Blocks ------------------------------------------------------------------------------------------------------ */
+/* ---- Blocks ---- */
 
 /* Of the request's phases; 0: no block, for it holds others, or is held. */
 static char letter_of(const char *kind) {
@@ -111,7 +113,8 @@ static char letter_of(const char *kind) {
 }
 
 static bool is_work(const char *kind) {
-    static const char *const kinds[] = {"begin", "accept", "finish", "manifest", "shard", "results"};
+    static const char *const kinds[] = {"begin",    "accept", "finish",
+                                        "manifest", "shard",  "results"};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kind, kinds[i]) == 0)
             return true;
@@ -143,7 +146,7 @@ static lh_status add_block(const json_t *event, lh_chart *chart, lh_error *error
     return LH_OK;
 }
 
-/* ---- Figures ----------------------------------------------------------------------------------------------------- */
+/* ---- Figures ---- */
 
 static void read_figures(const json_t *timing, lh_chart_figures *figures) {
     const json_t *decode = json_object_get(timing, "decode");
@@ -162,7 +165,8 @@ static void read_figures(const json_t *timing, lh_chart_figures *figures) {
                                   .token_distance = number_of(decode, "distance"),
                                   .is_whole = json_is_true(json_object_get(timing, "complete")),
                                   .predicted_ms = number_of(timing, "predicted_ms")};
-    copy_printable(figures->plan, sizeof figures->plan, json_string_value(json_object_get(timing, "plan")));
+    copy_printable(figures->plan, sizeof figures->plan,
+                   json_string_value(json_object_get(timing, "plan")));
 }
 
 static void read_head(const json_t *other, lh_chart *chart) {
@@ -184,10 +188,12 @@ static void read_head(const json_t *other, lh_chart *chart) {
 lh_status lh_chart_parse(const char *bytes, size_t length, lh_chart *chart, lh_error *error) {
     *chart = (lh_chart){0};
     json_t *root = json_loadb(bytes, length, 0, NULL);
-    const json_t *events = json_object_get(root, "traceEvents"), *other = json_object_get(root, "otherData");
+    const json_t *events = json_object_get(root, "traceEvents"),
+                 *other = json_object_get(root, "otherData");
     if (!json_is_array(events) || !json_is_object(other)) {
         json_decref(root);
-        return lh_fail(error, LH_ERR_MALFORMED, "what came is not a trace; is this the gateway's API?");
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "what came is not a trace; is this the gateway's API?");
     }
     read_head(other, chart);
     lh_status status = list_rows(events, chart, error);

@@ -1,6 +1,7 @@
 /* Records of steps, counted by their holders. */
 #include "gateway/trace/trace_step.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,12 +27,17 @@ lh_trace_step *lh_trace_step_create(const lh_trace_step *content) {
 }
 
 lh_trace_step *lh_trace_step_acquire(lh_trace_step *step) {
-    atomic_fetch_add(&step->holders, 1);
+    unsigned before = atomic_fetch_add(&step->holders, 1);
+    assert(before > 0);
     return step;
 }
 
 void lh_trace_step_release(lh_trace_step *step) {
-    if (step && atomic_fetch_sub(&step->holders, 1) == 1)
+    if (!step)
+        return;
+    unsigned before = atomic_fetch_sub(&step->holders, 1);
+    assert(before > 0);
+    if (before == 1)
         free(step);
 }
 
@@ -39,7 +45,8 @@ static bool holds(uint32_t first, uint32_t count, uint32_t value) {
     return value >= first && value - first < count;
 }
 
-const lh_step_shard_given *lh_trace_find_given(const lh_step_times *from, const lh_step_shard_taken *taken) {
+const lh_step_shard_given *lh_trace_find_given(const lh_step_times *from,
+                                               const lh_step_shard_taken *taken) {
     for (uint32_t i = 0; i < from->given_count && i < LH_STEP_TIMES_SHARDS_MAX; i++) {
         const lh_step_shard_given *given = &from->given[i];
         if (holds(given->first_row, given->rows, taken->first_row) &&

@@ -1,8 +1,9 @@
 /* A ring of requests under one lock, which is held for no longer than a copy takes. */
 #include "gateway/trace/trace_store.h"
 
-#include "gateway/growing_array.h"
+#include "common/base/growing_array.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,8 @@ typedef struct record {
     uint64_t number; /* 0: free */
     lh_trace trace;
     size_t entry_capacity, bytes;
-    uint32_t
-        oldest_last; /* of the entries behind the first ones: where the next one goes once they are all taken */
+    /* of the entries behind the first ones: where the next one goes once they are all taken */
+    uint32_t oldest_last;
 } record;
 
 struct lh_trace_store {
@@ -26,6 +27,7 @@ struct lh_trace_store {
 
 lh_status lh_trace_store_create(uint32_t requests_max, size_t bytes_max, lh_trace_store **store,
                                 lh_error *error) {
+    assert(requests_max > 0);
     lh_trace_store *made = calloc(1, sizeof *made + requests_max * sizeof made->records[0]);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u traces", requests_max);
@@ -41,6 +43,7 @@ static void clear(lh_trace_store *store, record *r) {
     for (uint32_t i = 0; i < r->trace.entry_count; i++)
         lh_trace_step_release(r->trace.entries[i].step);
     free(r->trace.entries);
+    assert(store->bytes >= r->bytes);
     store->bytes -= r->bytes;
     *r = (record){0};
 }
@@ -73,7 +76,8 @@ uint64_t lh_trace_store_open(lh_trace_store *store, const char *id, const char *
     return number;
 }
 
-void lh_trace_store_mark(lh_trace_store *store, uint64_t trace, lh_trace_mark mark, int64_t now_us) {
+void lh_trace_store_mark(lh_trace_store *store, uint64_t trace, lh_trace_mark mark,
+                         int64_t now_us) {
     pthread_mutex_lock(&store->mutex);
     record *r = find(store, trace);
     if (r) {
@@ -92,13 +96,15 @@ void lh_trace_store_set_prompt(lh_trace_store *store, uint64_t trace, uint32_t p
     pthread_mutex_unlock(&store->mutex);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------------------------- */
+/* ---- Steps ---- */
 
-/* Frees the steps of the oldest requests until so many bytes more have room; not those of `keep`. */
+/* Forgets the oldest requests, but for `keep`, until there is room for `bytes` more. False: there
+ * is none. */
 static bool make_room(lh_trace_store *store, const record *keep, size_t bytes) {
-    uint64_t oldest = store->next_number > store->requests_max ? store->next_number - store->requests_max : 1;
-    for (uint64_t number = oldest; number < store->next_number && store->bytes + bytes > store->bytes_max;
-         number++) {
+    uint64_t oldest =
+        store->next_number > store->requests_max ? store->next_number - store->requests_max : 1;
+    for (uint64_t number = oldest;
+         number < store->next_number && store->bytes + bytes > store->bytes_max; number++) {
         record *r = find(store, number);
         if (r && r != keep)
             clear(store, r);
@@ -106,7 +112,8 @@ static bool make_room(lh_trace_store *store, const record *keep, size_t bytes) {
     return store->bytes + bytes <= store->bytes_max;
 }
 
-/* Where the next entry goes; NULL: there is no memory. One that was there is let go. */
+/* Where the next entry goes, empty: the oldest of the last steps makes way for it. NULL: there is
+ * no memory. */
 static lh_trace_entry *place_entry(lh_trace_store *store, record *r) {
     lh_trace *trace = &r->trace;
     if (trace->entry_count < LH_TRACE_STEPS_FIRST + LH_TRACE_STEPS_LAST) {
@@ -118,6 +125,7 @@ static lh_trace_entry *place_entry(lh_trace_store *store, record *r) {
     lh_trace_entry *entry = &trace->entries[LH_TRACE_STEPS_FIRST + r->oldest_last];
     r->oldest_last = (r->oldest_last + 1) % LH_TRACE_STEPS_LAST;
     size_t bytes = lh_trace_step_bytes(entry->step);
+    assert(r->bytes >= bytes && store->bytes >= bytes);
     r->bytes -= bytes;
     store->bytes -= bytes;
     trace->dropped_count++;
@@ -135,15 +143,16 @@ static void note_token(lh_trace *trace, const lh_trace_part *part, const lh_trac
         trace->last_token_us = step->results_us;
 }
 
-static void add_entry(lh_trace_store *store, record *r, const lh_trace_part *part, lh_trace_step *step) {
+static void add_entry(lh_trace_store *store, record *r, const lh_trace_part *part,
+                      lh_trace_step *step) {
     size_t bytes = step ? lh_trace_step_bytes(step) : 0;
     lh_trace_entry *entry = step && make_room(store, r, bytes) ? place_entry(store, r) : NULL;
     if (!entry) {
         r->trace.dropped_count++;
         return;
     }
-    *entry = (lh_trace_entry){lh_trace_step_acquire(step), part->first_position, part->rows, part->draws,
-                              part->shared};
+    *entry = (lh_trace_entry){lh_trace_step_acquire(step), part->first_position, part->rows,
+                              part->draws, part->shared};
     r->bytes += bytes;
     store->bytes += bytes;
 }
@@ -175,6 +184,7 @@ void lh_trace_store_end_step(lh_trace_store *store, const lh_trace_part *parts, 
         record *r = find(store, parts[i].trace);
         if (!r)
             continue;
+        assert(r->trace.open_steps > 0);
         r->trace.open_steps--;
         if (step)
             note_token(&r->trace, &parts[i], step);
@@ -183,7 +193,7 @@ void lh_trace_store_end_step(lh_trace_store *store, const lh_trace_part *parts, 
     pthread_mutex_unlock(&store->mutex);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
 bool lh_trace_store_is_settled(lh_trace_store *store, uint64_t trace) {
     pthread_mutex_lock(&store->mutex);

@@ -1,13 +1,14 @@
-/* The traces of the last requests: what became of each and of its steps, for GET /trace/{id} and for the figures in an
- * answer. Bounded: the last `requests_max` requests, of each the first LH_TRACE_STEPS_FIRST and the last LH_TRACE_STEPS_LAST
- * steps, and no more than `bytes_max` of what the workers told; the oldest go first.
+/* The traces of the last requests: what became of each and of its steps, for GET /trace/{id} and
+ * for the figures in an answer. Bounded: the last `requests_max` requests, of each the first
+ * LH_TRACE_STEPS_FIRST and the last LH_TRACE_STEPS_LAST steps, and no more than `bytes_max` of the
+ * workers' times; the oldest go first.
  *
- * A request is known by a number, which is never 0 and never comes again; what is told of one that has gone is ignored.
- * Thread: any. */
+ * A request is known by a number, which is never 0 and never comes again; news of one that is gone
+ * are ignored. Thread: any. */
 #pragma once
 
-#include "common/status.h"
-#include "gateway/random_id.h"
+#include "common/base/random_id.h"
+#include "common/base/status.h"
 #include "gateway/trace/trace_step.h"
 
 #define LH_TRACE_STEPS_FIRST 256u
@@ -31,10 +32,10 @@ typedef struct lh_trace {
     char plan[LH_TRACE_PLAN_BYTES]; /* of its first step */
     int64_t predicted_us;           /* from there to the first token; 0: not known */
     int64_t first_token_us, last_token_us;
-    uint32_t token_count; /* drawn, of all its choices */
+    uint32_t token_count; /* sampled, of all its choices */
     uint32_t open_steps;  /* on their way */
-    uint32_t entry_count,
-        dropped_count;       /* of its steps; the dropped ones lie behind the first LH_TRACE_STEPS_FIRST */
+    uint32_t entry_count;
+    uint32_t dropped_count;  /* steps behind the first LH_TRACE_STEPS_FIRST that are not kept */
     lh_trace_entry *entries; /* in the order in which they ended */
 } lh_trace;
 
@@ -52,16 +53,18 @@ typedef enum lh_trace_mark { LH_TRACE_TOKENIZED, LH_TRACE_ENDED } lh_trace_mark;
 void lh_trace_store_mark(lh_trace_store *store, uint64_t trace, lh_trace_mark mark, int64_t now_us);
 void lh_trace_store_set_prompt(lh_trace_store *store, uint64_t trace, uint32_t prompt_tokens);
 
-/* A step with rows of these requests sets out; the first one admits a request. It ends, with what is known of it (NULL: there
- * was no memory for it), which each of them holds from then on besides the caller. */
+/* A step with rows of these requests sets out; its first one admits a request. */
 void lh_trace_store_begin_step(lh_trace_store *store, const lh_trace_part *parts, uint32_t count,
                                int64_t now_us);
+/* It has ended: each of the requests holds `step` from then on, besides the caller. NULL: there was
+ * no memory for it. */
 void lh_trace_store_end_step(lh_trace_store *store, const lh_trace_part *parts, uint32_t count,
                              lh_trace_step *step);
 
 /* Whether nothing more is to come of the request's steps. True also where it is not known. */
 bool lh_trace_store_is_settled(lh_trace_store *store, uint64_t trace);
-/* A copy that stays as it is, for lh_trace_destroy. NULL: not known, or no memory. By number, or by either id. */
+/* A copy that stays as it is, for lh_trace_destroy. NULL: not known, or no memory. By number, or by
+ * either id. */
 lh_trace *lh_trace_store_get(lh_trace_store *store, uint64_t trace);
 lh_trace *lh_trace_store_find(lh_trace_store *store, const char *id);
 void lh_trace_destroy(lh_trace *trace);

@@ -1,6 +1,6 @@
-/* Sixteen floats in two AVX registers: the vocabulary in which kernels/lanes/ is written. The AVX-512 header
- * of the same name has the same functions; what they compute is IEEE, lane by lane, so both give the same
- * bits. */
+/* Sixteen floats in two AVX registers: the vocabulary in which kernels/lanes/ is written. The
+ * AVX-512 header of the same name has the same functions; what they compute is IEEE, lane by lane,
+ * so both give the same bits. */
 #pragma once
 
 #include <immintrin.h>
@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LANES_FUNCTION(name) lh_avx2_##name
-#define LANES_INLINE         static inline __attribute__((always_inline))
-/* Queries that attention's register tile holds, and vectors of a value row beside them (16 registers). */
+#define LANES_INLINE static inline __attribute__((always_inline))
+/* Queries that attention's register tile holds, and vectors of a value row beside them (16
+ * registers). */
 #define LANES_QUERIES       4
 #define LANES_VALUE_VECTORS 1
 
@@ -19,12 +19,14 @@ typedef struct f32x16 {
 } f32x16;
 
 /* Applies an intrinsic of two or three vectors to both halves. */
-#define LANES_BOTH2(op, a, b)    ((f32x16){op((a).low, (b).low), op((a).high, (b).high)})
-#define LANES_BOTH3(op, a, b, c) ((f32x16){op((a).low, (b).low, (c).low), op((a).high, (b).high, (c).high)})
+#define LANES_BOTH2(op, a, b) ((f32x16){op((a).low, (b).low), op((a).high, (b).high)})
+#define LANES_BOTH3(op, a, b, c)                                                                   \
+    ((f32x16){op((a).low, (b).low, (c).low), op((a).high, (b).high, (c).high)})
 
 /* All bits set in the first `count` of 8 lanes; count may be more, or less than 0. */
 LANES_INLINE __m256i lanes_mask8(ptrdiff_t count) {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
 LANES_INLINE f32x16 lanes_set(float value) {
@@ -55,7 +57,8 @@ LANES_INLINE void lanes_store_part(float *p, f32x16 v, size_t count) {
 LANES_INLINE f32x16 lanes_select(f32x16 v, size_t count, f32x16 other) {
     __m256 low = _mm256_castsi256_ps(lanes_mask8((ptrdiff_t)count));
     __m256 high = _mm256_castsi256_ps(lanes_mask8((ptrdiff_t)count - 8));
-    return (f32x16){_mm256_blendv_ps(other.low, v.low, low), _mm256_blendv_ps(other.high, v.high, high)};
+    return (f32x16){_mm256_blendv_ps(other.low, v.low, low),
+                    _mm256_blendv_ps(other.high, v.high, high)};
 }
 
 LANES_INLINE f32x16 lanes_add(f32x16 a, f32x16 b) {
@@ -127,11 +130,11 @@ LANES_INLINE float lanes_greatest(f32x16 v) {
 /* The greatest magnitude in a and b, compared as integers: NaN is the greatest of all. */
 LANES_INLINE float lanes_greatest_magnitude(f32x16 a, f32x16 b) {
     __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
-    __m256i eight =
-        _mm256_max_epi32(_mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(a.low), magnitude),
-                                          _mm256_and_si256(_mm256_castps_si256(a.high), magnitude)),
-                         _mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(b.low), magnitude),
-                                          _mm256_and_si256(_mm256_castps_si256(b.high), magnitude)));
+    __m256i eight = _mm256_max_epi32(
+        _mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(a.low), magnitude),
+                         _mm256_and_si256(_mm256_castps_si256(a.high), magnitude)),
+        _mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(b.low), magnitude),
+                         _mm256_and_si256(_mm256_castps_si256(b.high), magnitude)));
     __m128i four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
     __m128i two = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
     return _mm_cvtss_f32(_mm_castsi128_ps(_mm_max_epi32(two, _mm_shuffle_epi32(two, 0xb1))));
@@ -153,15 +156,17 @@ LANES_INLINE f32x16 lanes_widen_int8(const int8_t *q) {
                     _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
 }
 
-/* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`; and the sums
- * of each half and of both times `factor`. Exact where they fit. */
-LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t totals[3], const int8_t *q, int16_t pair_factor,
-                                  int16_t factor) {
-    __m256i twos =
-        _mm256_maddubs_epi16(_mm256_set1_epi8(1), _mm256_loadu_si256((const __m256i *)(const void *)q));
+/* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times
+ * `pair_factor`; and the sums of each half and of both times `factor`. Exact where they fit. */
+LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t totals[3], const int8_t *q,
+                                  int16_t pair_factor, int16_t factor) {
+    __m256i twos = _mm256_maddubs_epi16(_mm256_set1_epi8(1),
+                                        _mm256_loadu_si256((const __m256i *)(const void *)q));
     __m256i fours = _mm256_add_epi16(twos, _mm256_shuffle_epi32(twos, 0x4e));
-    __m256i sums = _mm256_add_epi16(fours, _mm256_shuffle_epi32(fours, 0xb1)); /* a half in each 128 bits */
-    __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    /* a half in each 128 bits */
+    __m256i sums = _mm256_add_epi16(fours, _mm256_shuffle_epi32(fours, 0xb1));
+    __m128i both =
+        _mm_unpacklo_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
     _mm_storel_epi64((__m128i *)(void *)pairs, _mm_mullo_epi16(both, _mm_set1_epi16(pair_factor)));
     __m128i two = _mm_madd_epi16(both, _mm_set1_epi16(factor));
     _mm_storel_epi64((__m128i *)(void *)totals, two);
@@ -171,15 +176,18 @@ LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t totals[3], const int
 /* a[0] b[0] a[1] b[1] ... a[7] b[7] */
 LANES_INLINE f32x16 lanes_zip(const float *a, const float *b) {
     __m256 va = _mm256_loadu_ps(a), vb = _mm256_loadu_ps(b);
-    __m256 even = _mm256_unpacklo_ps(va, vb), odd = _mm256_unpackhi_ps(va, vb); /* in each 128-bit half */
-    return (f32x16){_mm256_permute2f128_ps(even, odd, 0x20), _mm256_permute2f128_ps(even, odd, 0x31)};
+    /* in each 128-bit half */
+    __m256 even = _mm256_unpacklo_ps(va, vb), odd = _mm256_unpackhi_ps(va, vb);
+    return (f32x16){_mm256_permute2f128_ps(even, odd, 0x20),
+                    _mm256_permute2f128_ps(even, odd, 0x31)};
 }
 
 LANES_INLINE __m256 lanes_rotate8(__m256 v, __m256 cs, __m256 sc) {
     return _mm256_fmaddsub_ps(_mm256_moveldup_ps(v), cs, _mm256_mul_ps(_mm256_movehdup_ps(v), sc));
 }
 
-/* Pairs (a, b) of v with pairs (c, s) of cs and (s, c) of sc: (fma(a, c, -(b * s)), fma(a, s, b * c)). */
+/* Pairs (a, b) of v with pairs (c, s) of cs and (s, c) of sc: (fma(a, c, -(b * s)), fma(a, s, b *
+ * c)). */
 LANES_INLINE f32x16 lanes_rotate(f32x16 v, f32x16 cs, f32x16 sc) {
     return LANES_BOTH3(lanes_rotate8, v, cs, sc);
 }

@@ -1,10 +1,11 @@
-/* Matrix products with AVX2: the 16 outputs of a tile are two halves of 8. What the quantized weights are to the
- * instructions, kernels/avx2/quants.h says. One row takes both halves at once, more rows one half after the other, as
- * 16 registers allow; but one or two rows of weights from memory take several tiles. */
+/* Matrix products with AVX2: the 16 outputs of a tile are two halves of 8. What the quantized
+ * weights are to the instructions, kernels/avx2/quants.h says. One row takes both halves at once,
+ * more rows one half after the other, as 16 registers allow; but one or two rows of weights from
+ * memory take several tiles. */
 #if defined(__x86_64__)
 #include "kernels/avx2/quants.h"
 
-#include "kernels/lanes/matmul.h"
+#include "kernels/simd/matmul.h"
 
 #include <string.h>
 
@@ -12,7 +13,8 @@
 #define WIDE_TILES 4
 /* Up to this many rows take a single tile whole, more take half of it at a time. */
 #define ROWS_OF_WHOLE_TILES 1
-/* From so many rows on, weights that are dear to take apart are so into panels: two tiles of rows. */
+/* From so many rows on, weights that are dear to take apart are so into panels: two tiles
+ * of rows. */
 #define PANEL_ROWS_MIN 5
 
 /* The word at p, in every lane. */
@@ -22,16 +24,16 @@ LANES_INLINE __m256i broadcast_word(const void *p) {
     return _mm256_set1_epi32(word);
 }
 
-/* Keeps a sum's additions in their order: the compiler would make a tree of them, which needs all terms at once and
- * more registers than there are. */
+/* Keeps a sum's additions in their order: the compiler would make a tree of them, which needs all
+ * terms at once and more registers than there are. */
 LANES_INLINE void keep_in_order(__m256i *sum) {
     __asm__("" : "+x"(*sum));
 }
 
 /* dot[rows] of the groups [from, to) in 16 bits, continued. */
-LANES_INLINE void add_groups(__m256i *dot, const uint8_t *quants, const lh_q8_block *x, size_t x_stride,
-                             const int rows, const int from, const int to, const lh_dtype dtype,
-                             const bool panel) {
+LANES_INLINE void add_groups(__m256i *dot, const uint8_t *quants, const lh_q8_block *x,
+                             size_t x_stride, const int rows, const int from, const int to,
+                             const lh_dtype dtype, const bool panel) {
 #pragma GCC unroll 8
     for (int g = from; g < to; g++) {
         __m256i w = panel ? load_bytes(quants + 64 * g) : group_bytes(quants, g, dtype);
@@ -44,8 +46,9 @@ LANES_INLINE void add_groups(__m256i *dot, const uint8_t *quants, const lh_q8_bl
 }
 
 /* dot[rows] of a block of signed bytes. */
-LANES_INLINE void dot_bytes(__m256i *dot, const uint8_t *quants, const lh_q8_block *x, size_t x_stride,
-                            const int rows, const lh_dtype dtype, const bool panel) {
+LANES_INLINE void dot_bytes(__m256i *dot, const uint8_t *quants, const lh_q8_block *x,
+                            size_t x_stride, const int rows, const lh_dtype dtype,
+                            const bool panel) {
     for (int r = 0; r < rows; r++)
         dot[r] = _mm256_setzero_si256();
 #pragma GCC unroll 8
@@ -53,7 +56,8 @@ LANES_INLINE void dot_bytes(__m256i *dot, const uint8_t *quants, const lh_q8_blo
         __m256i w = panel ? load_bytes(quants + 64 * g) : group_bytes(quants, g, dtype);
         __m256i magnitude = _mm256_abs_epi8(w);
         for (int r = 0; r < rows; r++) {
-            __m256i signed_x = _mm256_sign_epi8(broadcast_word(x[(size_t)r * x_stride].q + 4 * g), w);
+            __m256i signed_x =
+                _mm256_sign_epi8(broadcast_word(x[(size_t)r * x_stride].q + 4 * g), w);
             __m256i pairs = _mm256_maddubs_epi16(magnitude, signed_x);
             dot[r] = _mm256_add_epi32(dot[r], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
             keep_in_order(&dot[r]);
@@ -62,8 +66,9 @@ LANES_INLINE void dot_bytes(__m256i *dot, const uint8_t *quants, const lh_q8_blo
 }
 
 /* dot[rows] of a block, exact: i of kernels.h, but for what float_offset says. */
-LANES_INLINE void dot_block(__m256i *dot, const uint8_t *quants, const block_scales *s, const lh_q8_block *x,
-                            size_t x_stride, const int rows, const lh_dtype dtype, const bool panel) {
+LANES_INLINE void dot_block(__m256i *dot, const uint8_t *quants, const block_scales *s,
+                            const lh_q8_block *x, size_t x_stride, const int rows,
+                            const lh_dtype dtype, const bool panel) {
     const block_kind kind = kind_of(dtype);
     const __m256i ones = _mm256_set1_epi16(1);
     if (kind == KIND_BYTES) {
@@ -109,8 +114,8 @@ LANES_INLINE __m256 add_block(__m256 acc, __m256i dot, const block_scales *s, co
 }
 
 /* Halves `from` .. from + halves - 1, two to a tile. */
-LANES_INLINE void quantized_halves(const product *p, const int from, const int rows, const int halves,
-                                   const lh_dtype dtype, const bool panel) {
+LANES_INLINE void quantized_halves(const product *p, const int from, const int rows,
+                                   const int halves, const lh_dtype dtype, const bool panel) {
     const lh_quant_form form = lh_quant_form_for(dtype);
     const size_t quant_bytes =
         panel ? LH_BLOCK * LH_LANES : LH_BLOCK / 8 * LH_LANES * (form.low_bits + form.high_bits);
@@ -132,19 +137,22 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
         if (from == 0)
             fetch_ahead(p, b, (halves + 1) / 2, quant_bytes);
         for (int h = 0; h < halves; h++) {
-            const size_t tile = (size_t)(from + h) / 2 * p->tile_bytes, upper = (size_t)(from + h) % 2;
+            const size_t tile = (size_t)(from + h) / 2 * p->tile_bytes,
+                         upper = (size_t)(from + h) % 2;
             const uint8_t *quants = p->w + tile + b * quant_bytes + 32 * upper;
             block_scales s =
                 panel ? load_panel_scales(((const quant_panel *)(const void *)p->w)->scales[b],
                                           8 * (int)upper, dtype)
-                      : load_scales(p->scales + tile + (p->first + b) / form.sharing * (32 * form.scales) +
-                                        16 * upper,
-                                    p->subscales + tile + b * (16 * form.subscales) + 8 * upper, dtype);
+                      : load_scales(
+                            p->scales + tile + (p->first + b) / form.sharing * (32 * form.scales) +
+                                16 * upper,
+                            p->subscales + tile + b * (16 * form.subscales) + 8 * upper, dtype);
             for (uint32_t part = 0; part < p->parts; part++) {
                 __m256i dot[PRODUCT_ROWS_MAX];
                 dot_block(dot, quants, &s, x + part, p->x_stride, rows, dtype, panel);
                 for (int r = 0; r < rows; r++)
-                    acc[h][r] = add_block(acc[h][r], dot[r], &s, &x[(size_t)r * p->x_stride + part], dtype);
+                    acc[h][r] =
+                        add_block(acc[h][r], dot[r], &s, &x[(size_t)r * p->x_stride + part], dtype);
             }
         }
     }
@@ -161,7 +169,8 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
                 _mm256_maskstore_ps(y + 8 * h, mask[h], acc[h][r]);
 }
 
-LANES_INLINE void quantized(const product *p, const int rows, const int tiles, const lh_dtype dtype) {
+LANES_INLINE void quantized(const product *p, const int rows, const int tiles,
+                            const lh_dtype dtype) {
     if (rows <= ROWS_OF_WHOLE_TILES || tiles > 1) {
         quantized_halves(p, 0, rows, 2 * tiles, dtype, false);
     } else {
@@ -170,7 +179,8 @@ LANES_INLINE void quantized(const product *p, const int rows, const int tiles, c
     }
 }
 
-LANES_INLINE void from_panel(const product *p, const int rows, const int tiles, const lh_dtype dtype) {
+LANES_INLINE void from_panel(const product *p, const int rows, const int tiles,
+                             const lh_dtype dtype) {
     (void)tiles; /* 1 */
     quantized_halves(p, 0, rows, 1, dtype, true);
     quantized_halves(p, 1, rows, 1, dtype, true);
@@ -186,9 +196,9 @@ LANES_INLINE void unpack_blocks(quant_panel *panel, const product *p, const lh_d
             for (int g = 0; g < 8; g++)
                 _mm256_store_si256((__m256i *)(void *)(panel->quants[b] + 64 * g + 32 * upper),
                                    group_bytes(quants + 32 * upper, g, dtype));
-            block_scales s =
-                load_scales(p->scales + (p->first + b) / form.sharing * (32 * form.scales) + 16 * upper,
-                            p->subscales + b * (16 * form.subscales) + 8 * upper, dtype);
+            block_scales s = load_scales(
+                p->scales + (p->first + b) / form.sharing * (32 * form.scales) + 16 * upper,
+                p->subscales + b * (16 * form.subscales) + 8 * upper, dtype);
             store_panel_scales(panel->scales[b], 8 * upper, &s, dtype);
         }
 }
@@ -199,7 +209,8 @@ LANES_INLINE f32x16 column(const uint8_t *w, const lh_dtype dtype) {
         return lanes_widen_f16(w);
     if (dtype == LH_DTYPE_BF16) {
         __m256i low = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)w));
-        __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(w + 16)));
+        __m256i high =
+            _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(w + 16)));
         return (f32x16){_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)),
                         _mm256_castsi256_ps(_mm256_slli_epi32(high, 16))};
     }
@@ -216,7 +227,8 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     f32x16 acc[PRODUCT_ROWS_MAX][4];
     for (int t = 0; t < tiles; t++)
         for (int r = 0; r < rows; r++)
-            acc[r][t] = lanes_load_part(p->y + (size_t)r * p->y_stride + 16 * t, tile_outputs(p, t, tiles));
+            acc[r][t] =
+                lanes_load_part(p->y + (size_t)r * p->y_stride + 16 * t, tile_outputs(p, t, tiles));
     for (uint32_t k = 0; k < p->count; k++, x++)
         for (int t = 0; t < tiles; t++) {
             f32x16 w = column(p->w + (size_t)t * p->tile_bytes + k * column_bytes, dtype);
@@ -225,40 +237,41 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
         }
     for (int t = 0; t < tiles; t++)
         for (int r = 0; r < rows; r++)
-            lanes_store_part(p->y + (size_t)r * p->y_stride + 16 * t, acc[r][t], tile_outputs(p, t, tiles));
+            lanes_store_part(p->y + (size_t)r * p->y_stride + 16 * t, acc[r][t],
+                             tile_outputs(p, t, tiles));
 }
 
 /* The functions over panels of one kind of arithmetic, of which `type` is one. */
-#define PANELS(name, type)                                                                                   \
-    PRODUCTS_OF_4(name, from_panel, type)                                                                    \
+#define PANELS(name, type)                                                                         \
+    PRODUCTS_OF_4(name, from_panel, type)                                                          \
     static product_function *const name[] = {name##_1, name##_2, name##_3, name##_4};
 
-#define QUANTIZED(name, type, ...)                                                                           \
-    PRODUCTS_OF_4(name, quantized, type)                                                                     \
-    PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                                   \
-    PRODUCT(name##_wide_2, quantized, type, 2, WIDE_TILES)                                                   \
-    static const product_kernel name = {4,                                                                   \
-                                        {name##_1, name##_2, name##_3, name##_4},                            \
-                                        {name##_wide_1, name##_wide_2},                                      \
-                                        {WIDE_TILES, WIDE_TILES},                                            \
+#define QUANTIZED(name, type, ...)                                                                 \
+    PRODUCTS_OF_4(name, quantized, type)                                                           \
+    PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                         \
+    PRODUCT(name##_wide_2, quantized, type, 2, WIDE_TILES)                                         \
+    static const product_kernel name = {4,                                                         \
+                                        {name##_1, name##_2, name##_3, name##_4},                  \
+                                        {name##_wide_1, name##_wide_2},                            \
+                                        {WIDE_TILES, WIDE_TILES},                                  \
                                         .panel_rows_min = __VA_ARGS__};
 
-#define FLOATS(name, type)                                                                                   \
-    PRODUCTS_OF_4(name, floats, type)                                                                        \
-    PRODUCT(name##_5, floats, type, 5, 1)                                                                    \
-    PRODUCT(name##_6, floats, type, 6, 1)                                                                    \
-    PRODUCT(name##_wide_1, floats, type, 1, WIDE_TILES)                                                      \
-    PRODUCT(name##_wide_2, floats, type, 2, 2)                                                               \
-    static const product_kernel name = {                                                                     \
-        .rows_max = 6,                                                                                       \
-        .narrow = {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6},                              \
-        .wide = {name##_wide_1, name##_wide_2},                                                              \
+#define FLOATS(name, type)                                                                         \
+    PRODUCTS_OF_4(name, floats, type)                                                              \
+    PRODUCT(name##_5, floats, type, 5, 1)                                                          \
+    PRODUCT(name##_6, floats, type, 6, 1)                                                          \
+    PRODUCT(name##_wide_1, floats, type, 1, WIDE_TILES)                                            \
+    PRODUCT(name##_wide_2, floats, type, 2, 2)                                                     \
+    static const product_kernel name = {                                                           \
+        .rows_max = 6,                                                                             \
+        .narrow = {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6},                    \
+        .wide = {name##_wide_1, name##_wide_2},                                                    \
         .wide_tiles = {WIDE_TILES, 2}};
 
-#define WITH_PANELS(name, type, panels)                                                                      \
-    static void name##_unpack(quant_panel *panel, const product *p) {                                        \
-        unpack_blocks(panel, p, type);                                                                       \
-    }                                                                                                        \
+#define WITH_PANELS(name, type, panels)                                                            \
+    static void name##_unpack(quant_panel *panel, const product *p) {                              \
+        unpack_blocks(panel, p, type);                                                             \
+    }                                                                                              \
     QUANTIZED(name, type, PANEL_ROWS_MIN, .unpack = name##_unpack, .from_panel = panels)
 
 QUANTIZED(q4_0, LH_DTYPE_Q4_0, 0)
@@ -282,8 +295,8 @@ FLOATS(bf16, LH_DTYPE_BF16)
 
 PRODUCT_KERNEL_FOR
 
-void lh_avx2_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
-                    lh_span out, bool continues) {
+void lh_avx2_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w,
+                    lh_span in, lh_span out, bool continues) {
     multiply(kernel_for(w->dtype), y, y_stride, x, w, in, out, continues);
 }
 #endif

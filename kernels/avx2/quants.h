@@ -1,13 +1,18 @@
-/* Quantized weights taken apart with AVX2: the bytes of a group and the scales of a block, for 8 outputs, half a tile.
+/* Quantized weights taken apart with AVX2: the bytes of a group and the scales of a block, for 8
+ * outputs, half a tile.
  *
- * VPMADDUBSW multiplies unsigned by signed bytes and adds neighbours in 16 bits, saturating: the operands are chosen so
- * that it never does, and that what is added up in 16 bits wraps at most on its way.
- *   at most 4 bits   q <= 15, |x| <= 127: a pair is at most 3810 and the 8 groups of a block together 30480
+ * VPMADDUBSW multiplies unsigned by signed bytes and adds neighbours in 16 bits, saturating: the
+ * operands are chosen so that it never does, and that what is added up in 16 bits wraps at most on
+ * its way.
+ *   at most 4 bits   q <= 15, |x| <= 127: a pair is at most 3810 and the 8 groups of a block
+ *   together 30480
  *   5 bits           a pair is at most 7874, and the 4 groups of half a block 31496
- *   halves           types whose halves have scales of their own. Read as q + 32, at most 63: a pair is at most 16002;
- *                    the sum of 4 groups begins with the activations' `pairs`, -32 times their sum, so that it ends
- *                    as that of q * x, at most 32512. Q2_K is read as it is: at most 3048
- *   8 bits           |w| as the unsigned operand and x with w's sign: a pair is at most 2 * 128 * 127 = 32512 */
+ *   halves           types whose halves have scales of their own. Read as q + 32, at most 63: a
+ *                    pair is at most 16002; the sum of 4 groups begins with the activations'
+ *                    `pairs`, -32 times their sum, so that it ends as that of q * x, at most 32512.
+ *                    Q2_K is read as it is: at most 3048
+ *   8 bits           |w| as the unsigned operand and x with w's sign: a pair is at most 2 * 128 *
+ *                    127 = 32512 */
 #pragma once
 
 #include "kernels/avx2/f32x16.h"
@@ -45,7 +50,8 @@ LANES_INLINE __m256i bits_at(__m256i from, const int at, const int to, const int
     return _mm256_and_si256((__m256i)moved, _mm256_set1_epi8((char)(mask << to)));
 }
 
-/* Group g (0 .. 7) of a block, 8 outputs: `quants` is offset by 32 for the upper ones. Signed for KIND_BYTES. */
+/* Group g (0 .. 7) of a block, 8 outputs: `quants` is offset by 32 for the upper ones. Signed for
+ * KIND_BYTES. */
 LANES_INLINE __m256i group_bytes(const uint8_t *quants, const int g, const lh_dtype dtype) {
     const lh_quant_form form = lh_quant_form_for(dtype);
     const uint8_t *high = quants + 64 * form.low_bits;
@@ -73,8 +79,9 @@ LANES_INLINE __m256i group_bytes(const uint8_t *quants, const int g, const lh_dt
 /* The scales of a block, as its arithmetic takes them. */
 typedef struct block_scales {
     __m256 d, m;
-    __m256i scale[2];   /* of halves, twice in 16 bits */
-    __m256i minimum[2]; /* Q2_K: minus the minimum of each half, likewise; m is then 1/32 of itself */
+    __m256i scale[2]; /* of halves, twice in 16 bits */
+    /* Q2_K: minus the minimum of each half, likewise; m is then 1/32 of itself */
+    __m256i minimum[2];
 } block_scales;
 
 LANES_INLINE __m256 widen_scales(const uint8_t *halves) {
@@ -95,15 +102,17 @@ LANES_INLINE __m256 bytes_as_floats(const uint8_t *bytes) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load_8_bytes(bytes)));
 }
 
-/* Of a block whose binary16 scales lie at `scales` and, for K types, subscales at `subscales`; both are offset for the
- * upper outputs. */
-LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subscales, const lh_dtype dtype) {
+/* Of a block whose binary16 scales lie at `scales` and, for K types, subscales at `subscales`; both
+ * are offset for the upper outputs. */
+LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subscales,
+                                      const lh_dtype dtype) {
     block_scales s = {.d = widen_scales(scales)};
     if (lh_has_minimum(dtype))
         s.m = widen_scales(scales + 32);
     if (dtype == LH_DTYPE_Q4_K || dtype == LH_DTYPE_Q5_K) {
         s.d = _mm256_mul_ps(s.d, bytes_as_floats(subscales));
-        s.m = _mm256_xor_ps(_mm256_mul_ps(s.m, bytes_as_floats(subscales + 16)), _mm256_set1_ps(-0.0f));
+        s.m = _mm256_xor_ps(_mm256_mul_ps(s.m, bytes_as_floats(subscales + 16)),
+                            _mm256_set1_ps(-0.0f));
     }
     if (dtype == LH_DTYPE_Q2_K)
         s.m = _mm256_mul_ps(s.m, _mm256_set1_ps(-1.0f / 32));

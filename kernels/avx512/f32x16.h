@@ -1,6 +1,6 @@
-/* Sixteen floats in one AVX-512 register: the vocabulary in which kernels/lanes/ is written. The AVX2 header
- * of the same name has the same functions; what they compute is IEEE, lane by lane, so both give the same
- * bits. */
+/* Sixteen floats in one AVX-512 register: the vocabulary in which kernels/lanes/ is written. The
+ * AVX2 header of the same name has the same functions; what they compute is IEEE, lane by lane, so
+ * both give the same bits. */
 #pragma once
 
 #include <immintrin.h>
@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LANES_FUNCTION(name) lh_avx512_##name
-#define LANES_INLINE         static inline __attribute__((always_inline))
-/* Queries that attention's register tile holds, and vectors of a value row beside them (32 registers). */
+#define LANES_INLINE static inline __attribute__((always_inline))
+/* Queries that attention's register tile holds, and vectors of a value row beside them (32
+ * registers). */
 #define LANES_QUERIES       8
 #define LANES_VALUE_VECTORS 2
 
@@ -108,24 +108,28 @@ LANES_INLINE float lanes_greatest_magnitude(f32x16 a, f32x16 b) {
 /* Stores 32 values rounded to nearest even, each within -127 .. 127. */
 LANES_INLINE void lanes_round_to_int8(int8_t *q, f32x16 a, f32x16 b) {
     __m512i low = _mm512_cvtps_epi32(a), high = _mm512_cvtps_epi32(b);
-    /* in one piece, as it is loaded again (lanes_pair_sums): from two a load would wait until both are in the cache */
+    /* in one piece, as it is loaded again (lanes_pair_sums): from two a load would wait until both
+     * are in the cache */
     _mm256_storeu_si256((__m256i *)(void *)q,
                         _mm256_set_m128i(_mm512_cvtepi32_epi8(high), _mm512_cvtepi32_epi8(low)));
 }
 
 LANES_INLINE f32x16 lanes_widen_int8(const int8_t *q) {
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)q)));
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)q)));
 }
 
-/* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`; and the sums
- * of each half and of both times `factor`. Exact where they fit. */
-LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t totals[3], const int8_t *q, int16_t pair_factor,
-                                  int16_t factor) {
-    __m256i twos =
-        _mm256_maddubs_epi16(_mm256_set1_epi8(1), _mm256_loadu_si256((const __m256i *)(const void *)q));
+/* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times
+ * `pair_factor`; and the sums of each half and of both times `factor`. Exact where they fit. */
+LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t totals[3], const int8_t *q,
+                                  int16_t pair_factor, int16_t factor) {
+    __m256i twos = _mm256_maddubs_epi16(_mm256_set1_epi8(1),
+                                        _mm256_loadu_si256((const __m256i *)(const void *)q));
     __m256i fours = _mm256_add_epi16(twos, _mm256_shuffle_epi32(twos, 0x4e));
-    __m256i sums = _mm256_add_epi16(fours, _mm256_shuffle_epi32(fours, 0xb1)); /* a half in each 128 bits */
-    __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    /* a half in each 128 bits */
+    __m256i sums = _mm256_add_epi16(fours, _mm256_shuffle_epi32(fours, 0xb1));
+    __m128i both =
+        _mm_unpacklo_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
     _mm_storel_epi64((__m128i *)(void *)pairs, _mm_mullo_epi16(both, _mm_set1_epi16(pair_factor)));
     __m128i two = _mm_madd_epi16(both, _mm_set1_epi16(factor));
     _mm_storel_epi64((__m128i *)(void *)totals, two);
@@ -139,7 +143,8 @@ LANES_INLINE f32x16 lanes_zip(const float *a, const float *b) {
                                   _mm512_castps256_ps512(_mm256_loadu_ps(b)));
 }
 
-/* Pairs (a, b) of v with pairs (c, s) of cs and (s, c) of sc: (fma(a, c, -(b * s)), fma(a, s, b * c)). */
+/* Pairs (a, b) of v with pairs (c, s) of cs and (s, c) of sc: (fma(a, c, -(b * s)), fma(a, s, b *
+ * c)). */
 LANES_INLINE f32x16 lanes_rotate(f32x16 v, f32x16 cs, f32x16 sc) {
     return _mm512_fmaddsub_ps(_mm512_moveldup_ps(v), cs, _mm512_mul_ps(_mm512_movehdup_ps(v), sc));
 }
@@ -149,5 +154,6 @@ LANES_INLINE f32x16 lanes_widen_f16(const void *halves) {
 }
 
 LANES_INLINE void lanes_round_f16(void *halves, f32x16 v) {
-    _mm256_storeu_si256((__m256i *)halves, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm256_storeu_si256((__m256i *)halves,
+                        _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }

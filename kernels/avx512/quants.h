@@ -1,7 +1,9 @@
-/* Quantized weights taken apart with AVX-512: the unsigned bytes of a group and the scales of a block.
+/* Quantized weights taken apart with AVX-512: the unsigned bytes of a group and the scales of a
+ * block.
  *
- * VPDPBUSD multiplies unsigned bytes of weights by signed bytes of activations. Types with a minimum are read as
- * they are; the others as q + 128, which comes off by beginning with the activations' `bias`, -128 times their sum. */
+ * VPDPBUSD multiplies unsigned bytes of weights by signed bytes of activations. Types with a
+ * minimum are read as they are; the others as q + 128, which comes off by beginning with the
+ * activations' `bias`, -128 times their sum. */
 #pragma once
 
 #include "kernels/avx512/f32x16.h"
@@ -35,13 +37,14 @@ LANES_INLINE __m512i unsigned_group(const uint8_t *quants, const int g, const lh
     else
         group = bits_at(_mm512_loadu_si512(quants + 64 * (g / 4)), g % 4 * 2, 0, 3);
     if (form.high_bits == 2)
-        group = _mm512_or_si512(group, bits_at(_mm512_loadu_si512(high + 64 * (g / 4)), g % 4 * 2, 4, 3));
+        group = _mm512_or_si512(group,
+                                bits_at(_mm512_loadu_si512(high + 64 * (g / 4)), g % 4 * 2, 4, 3));
     else if (form.high_bits == 1)
         group = _mm512_or_si512(group, bits_at(_mm512_loadu_si512(high), g, (int)form.low_bits, 1));
     if (dtype == LH_DTYPE_IQ4_NL) {
         static const int8_t values[16] = {LH_IQ4_NL_VALUES};
-        __m128i biased =
-            _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)values), _mm_set1_epi8((char)0x80));
+        __m128i biased = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)values),
+                                       _mm_set1_epi8((char)0x80));
         return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(biased), group);
     }
     if (lh_has_minimum(dtype))
@@ -52,8 +55,9 @@ LANES_INLINE __m512i unsigned_group(const uint8_t *quants, const int g, const lh
 /* The scales of a block, as its arithmetic takes them. */
 typedef struct block_scales {
     __m512 d, m;
-    __m512 scale[2];    /* of halves */
-    __m512i minimum[2]; /* Q2_K: minus the minimum of each half, twice in 16 bits; m is then 1/32 of itself */
+    __m512 scale[2]; /* of halves */
+    /* Q2_K: minus the minimum of each half, twice in 16 bits; m is then 1/32 of itself */
+    __m512i minimum[2];
 } block_scales;
 
 LANES_INLINE __m512i widen_bytes(const uint8_t *bytes) {
@@ -65,7 +69,8 @@ LANES_INLINE __m512 negated(__m512 v) {
 }
 
 /* Of a block whose binary16 scales lie at `scales` and, for K types, subscales at `subscales`. */
-LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subscales, const lh_dtype dtype) {
+LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subscales,
+                                      const lh_dtype dtype) {
     block_scales s = {.d = lanes_widen_f16(scales)};
     if (lh_has_minimum(dtype))
         s.m = lanes_widen_f16(scales + 32);
@@ -91,7 +96,8 @@ LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subs
 }
 
 /* To and from a panel's vectors. */
-LANES_INLINE void store_panel_scales(float vectors[][LH_LANES], const block_scales *s, const lh_dtype dtype) {
+LANES_INLINE void store_panel_scales(float vectors[][LH_LANES], const block_scales *s,
+                                     const lh_dtype dtype) {
     _mm512_store_ps(vectors[0], s->d);
     if (lh_has_minimum(dtype))
         _mm512_store_ps(vectors[1], s->m);

@@ -1,6 +1,6 @@
-/* Sixteen floats in four NEON registers: the vocabulary in which kernels/lanes/ is written. The AVX-512 header
- * of the same name has the same functions; what they compute is IEEE, lane by lane, so both give the same
- * bits. Every aarch64 has these instructions. */
+/* Sixteen floats in four NEON registers: the vocabulary in which kernels/lanes/ is written. The
+ * AVX-512 header of the same name has the same functions; what they compute is IEEE, lane by lane,
+ * so both give the same bits. Every aarch64 has these instructions. */
 #pragma once
 
 #include <arm_neon.h>
@@ -9,10 +9,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LANES_FUNCTION(name) lh_neon_##name
-#define LANES_INLINE         static inline __attribute__((always_inline))
-/* Queries that attention's register tile holds, and vectors of a value row beside them (32 registers, 4 to a
- * vector). */
+#define LANES_INLINE static inline __attribute__((always_inline))
+/* Queries that attention's register tile holds, and vectors of a value row beside them (32
+ * registers, 4 to a vector). */
 #define LANES_QUERIES       4
 #define LANES_VALUE_VECTORS 1
 
@@ -23,10 +22,10 @@ typedef struct f32x16 {
 
 /* Applies an operation on one, two or three vectors to all quarters. */
 #define LANES_ALL1(op, a) ((f32x16){op((a).q0), op((a).q1), op((a).q2), op((a).q3)})
-#define LANES_ALL2(op, a, b)                                                                                 \
+#define LANES_ALL2(op, a, b)                                                                       \
     ((f32x16){op((a).q0, (b).q0), op((a).q1, (b).q1), op((a).q2, (b).q2), op((a).q3, (b).q3)})
-#define LANES_ALL3(op, a, b, c)                                                                              \
-    ((f32x16){op((a).q0, (b).q0, (c).q0), op((a).q1, (b).q1, (c).q1), op((a).q2, (b).q2, (c).q2),            \
+#define LANES_ALL3(op, a, b, c)                                                                    \
+    ((f32x16){op((a).q0, (b).q0, (c).q0), op((a).q1, (b).q1, (c).q1), op((a).q2, (b).q2, (c).q2),  \
               op((a).q3, (b).q3, (c).q3)})
 
 LANES_INLINE f32x16 lanes_set(float value) {
@@ -68,8 +67,8 @@ LANES_INLINE void lanes_store4_part(float *p, float32x4_t v, ptrdiff_t count) {
 /* The first `count` (0 .. 16) lanes, the others 0: memory beyond is not touched. */
 LANES_INLINE f32x16 lanes_load_part(const float *p, size_t count) {
     ptrdiff_t n = (ptrdiff_t)count;
-    return (f32x16){lanes_load4_part(p, n), lanes_load4_part(p + 4, n - 4), lanes_load4_part(p + 8, n - 8),
-                    lanes_load4_part(p + 12, n - 12)};
+    return (f32x16){lanes_load4_part(p, n), lanes_load4_part(p + 4, n - 4),
+                    lanes_load4_part(p + 8, n - 8), lanes_load4_part(p + 12, n - 12)};
 }
 
 LANES_INLINE void lanes_store(float *p, f32x16 v) {
@@ -204,21 +203,23 @@ LANES_INLINE void lanes_round_to_int8(int8_t *q, f32x16 a, f32x16 b) {
 LANES_INLINE f32x16 lanes_widen_int8(const int8_t *q) {
     int8x16_t bytes = vld1q_s8(q);
     int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
-    return (f32x16){vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+    return (f32x16){vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))),
+                    vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
                     vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
                     vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))};
 }
 
-/* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times `pair_factor`; and the sums
- * of each half and of both times `factor`. Exact where they fit. */
-LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t totals[3], const int8_t *q, int16_t pair_factor,
-                                  int16_t factor) {
+/* For each half of q[32]: the sums of the elements k with k % 4 < 2 and of the others times
+ * `pair_factor`; and the sums of each half and of both times `factor`. Exact where they fit. */
+LANES_INLINE void lanes_pair_sums(int16_t pairs[4], int32_t totals[3], const int8_t *q,
+                                  int16_t pair_factor, int16_t factor) {
     int16x8_t low = vpaddlq_s8(vld1q_s8(q)), high = vpaddlq_s8(vld1q_s8(q + 16));
     int16x4_t low_sums = vadd_s16(vget_low_s16(low), vget_high_s16(low));
     int16x4_t high_sums = vadd_s16(vget_low_s16(high), vget_high_s16(high));
     /* words 0 and 2 are of the first pairs, 1 and 3 of the second ones */
     int32x2_t a = vreinterpret_s32_s16(low_sums), b = vreinterpret_s32_s16(high_sums);
-    int16x4_t sums = vadd_s16(vreinterpret_s16_s32(vzip1_s32(a, b)), vreinterpret_s16_s32(vzip2_s32(a, b)));
+    int16x4_t sums =
+        vadd_s16(vreinterpret_s16_s32(vzip1_s32(a, b)), vreinterpret_s16_s32(vzip2_s32(a, b)));
     vst1_s16(pairs, vmul_n_s16(sums, pair_factor));
     int32x2_t two = vmul_n_s32(vpaddl_s16(sums), factor);
     vst1_s32(totals, two);
@@ -238,7 +239,8 @@ LANES_INLINE float32x4_t lanes_rotate4(float32x4_t v, float32x4_t cs, float32x4_
     return vfmaq_f32(b, vtrn1q_f32(v, v), cs);
 }
 
-/* Pairs (a, b) of v with pairs (c, s) of cs and (s, c) of sc: (fma(a, c, -(b * s)), fma(a, s, b * c)). */
+/* Pairs (a, b) of v with pairs (c, s) of cs and (s, c) of sc: (fma(a, c, -(b * s)), fma(a, s, b *
+ * c)). */
 LANES_INLINE f32x16 lanes_rotate(f32x16 v, f32x16 cs, f32x16 sc) {
     return LANES_ALL3(lanes_rotate4, v, cs, sc);
 }

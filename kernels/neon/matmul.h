@@ -1,26 +1,28 @@
-/* Matrix products with NEON, compiled twice: matmul.c gives dot_group out of what every aarch64 has,
- * matmul_dotprod.c has the instruction for it; each defines it before it includes this file. The 16 outputs of a
- * tile are four quarters, one register of four lanes each.
+/* Matrix products with NEON, compiled twice: matmul.c gives dot_group out of what every aarch64
+ * has, matmul_dotprod.c has the instruction for it; each defines it before it includes this file.
+ * The 16 outputs of a tile are four quarters, one register of four lanes each.
  *
- * A register of packed weights is 4 inputs of 4 outputs, and SDOT by element multiplies each output's 4 bytes by
- * the same 4 activations: 16 multiply-adds, and no activation is ever broadcast. What the quantized weights are to
- * it, kernels/neon/quants.h says.
+ * A register of packed weights is 4 inputs of 4 outputs, and SDOT by element multiplies each
+ * output's 4 bytes by the same 4 activations: 16 multiply-adds, and no activation is ever
+ * broadcast. What the quantized weights are to it, kernels/neon/quants.h says.
  *
- * Register tiles, of 32: up to two rows take all 16 outputs, more take 8 at a time: 4 rows are 16 registers of sums (8
- * of the block, in integers, and 8 of the chain) and 8 of activations, and a block of 4-bit weights is 8 loads
- * of them and 64 SDOTs, 128 multiply-adds a load. */
+ * Register tiles, of 32: up to two rows take all 16 outputs, more take 8 at a time: 4 rows are 16
+ * registers of sums (8 of the block, in integers, and 8 of the chain) and 8 of activations, and a
+ * block of 4-bit weights is 8 loads of them and 64 SDOTs, 128 multiply-adds a load. */
 #pragma once
 
 #include "kernels/neon/quants.h"
 
-#include "kernels/lanes/matmul.h"
+#include "kernels/simd/matmul.h"
 
-/* A loop whose turns are known: unrolled before all else, so that sums in arrays become registers. */
+/* A loop whose turns are known: unrolled before all else, so that sums in arrays become
+ * registers. */
 #define EACH(i, count)     _Pragma("GCC unroll 8") for (int i = 0; i < (count); i++)
 #define QUANTIZED_ROWS_MAX 4
 #define FLOAT_ROWS_MAX     6
 #define ROWS_MAX           FLOAT_ROWS_MAX
-/* Tiles of outputs that one row and two rows take at once: more streams from memory, more independent chains. */
+/* Tiles of outputs that one row and two rows take at once: more streams from memory, more
+ * independent chains. */
 #define WIDE_TILES 4
 #define FEW_TILES  2
 /* Up to this many rows take whole tiles, more take half a tile at a time. */
@@ -34,10 +36,11 @@ LANES_INLINE int32x4_t dot_start(const lh_q8_block *x, const int half, const lh_
     return vdupq_n_s32(x->bias[half] >> __builtin_ctz(128 / offset));
 }
 
-/* i of kernels.h, exact, for quarters `from` .. `from` + quarters - 1 of a tile and one block of each row. */
-LANES_INLINE void dot_block(int32x4_t i[QUANTIZED_ROWS_MAX][4], const uint8_t *quants, const block_scales *s,
-                            const lh_q8_block *x, size_t x_stride, const int rows, const int quarters,
-                            const lh_dtype dtype) {
+/* i of kernels.h, exact, for quarters `from` .. `from` + quarters - 1 of a tile and one block of
+ * each row. */
+LANES_INLINE void dot_block(int32x4_t i[QUANTIZED_ROWS_MAX][4], const uint8_t *quants,
+                            const block_scales *s, const lh_q8_block *x, size_t x_stride,
+                            const int rows, const int quarters, const lh_dtype dtype) {
     int8x16_t halves[QUANTIZED_ROWS_MAX][2];
     int32x4_t dot[QUANTIZED_ROWS_MAX][4];
     EACH (r, rows) {
@@ -50,8 +53,8 @@ LANES_INLINE void dot_block(int32x4_t i[QUANTIZED_ROWS_MAX][4], const uint8_t *q
         if (n == 0 || (n == 4 && has_half_scales(dtype)))
             EACH (r, rows)
                 EACH (q, quarters)
-                    dot[r][q] =
-                        dot_start(&x[(size_t)r * x_stride], has_half_scales(dtype) ? n / 4 : 2, dtype);
+                    dot[r][q] = dot_start(&x[(size_t)r * x_stride],
+                                          has_half_scales(dtype) ? n / 4 : 2, dtype);
         EACH (q, quarters) {
             int8x16_t w = group_bytes(quants + 16 * q, g, dtype);
             EACH (r, rows)
@@ -70,8 +73,8 @@ LANES_INLINE void dot_block(int32x4_t i[QUANTIZED_ROWS_MAX][4], const uint8_t *q
 }
 
 /* acc continued by one block, given its i. */
-LANES_INLINE float32x4_t add_block(float32x4_t acc, int32x4_t i, const block_scales *s, const lh_q8_block *x,
-                                   const lh_dtype dtype) {
+LANES_INLINE float32x4_t add_block(float32x4_t acc, int32x4_t i, const block_scales *s,
+                                   const lh_q8_block *x, const lh_dtype dtype) {
     if (!lh_has_minimum(dtype))
         return vfmaq_f32(acc, vcvtq_f32_s32(i), vmulq_n_f32(s->d, x->d));
     float32x4_t sum = vmulq_n_f32(s->m, x->sum);
@@ -82,8 +85,8 @@ LANES_INLINE float32x4_t add_block(float32x4_t acc, int32x4_t i, const block_sca
     return vfmaq_n_f32(acc, vfmaq_f32(sum, vcvtq_f32_s32(i), s->d), x->d);
 }
 
-/* Where a register tile's sums come from and go to: y itself, or a copy with whole tiles, since the last outputs may be
- * fewer and memory beyond is not to be touched. */
+/* Where a register tile's sums come from and go to: y itself, or a copy with whole tiles, since the
+ * last outputs may be fewer and memory beyond is not to be touched. */
 typedef struct sums {
     float *y;
     size_t y_stride;
@@ -111,8 +114,9 @@ LANES_INLINE void sums_store(const sums *s, const product *p, const int rows, co
 }
 
 /* Quarters `from` .. from + quarters - 1 of each tile. */
-LANES_INLINE void quantized_quarters(const product *p, const sums *y, const int from, const int quarters,
-                                     const int rows, const int tiles, const lh_dtype dtype) {
+LANES_INLINE void quantized_quarters(const product *p, const sums *y, const int from,
+                                     const int quarters, const int rows, const int tiles,
+                                     const lh_dtype dtype) {
     const lh_quant_form form = lh_quant_form_for(dtype);
     const size_t quant_bytes = LH_BLOCK / 8 * LH_LANES * (form.low_bits + form.high_bits);
     const lh_q8_block *x = p->x;
@@ -126,15 +130,16 @@ LANES_INLINE void quantized_quarters(const product *p, const sums *y, const int 
             fetch_ahead(p, b, tiles, quant_bytes);
         for (int t = 0; t < tiles; t++) {
             const size_t tile = (size_t)t * p->tile_bytes;
-            const uint8_t *scales = p->scales + tile + (p->first + b) / form.sharing * (32 * form.scales);
+            const uint8_t *scales =
+                p->scales + tile + (p->first + b) / form.sharing * (32 * form.scales);
             const uint8_t *subscales = p->subscales + tile + b * (16 * form.subscales);
             block_scales s[4];
             EACH (q, quarters)
                 s[q] = load_scales(scales + 8 * (from + q), subscales + 4 * (from + q), dtype);
             for (uint32_t part = 0; part < p->parts; part++) {
                 int32x4_t i[QUANTIZED_ROWS_MAX][4];
-                dot_block(i, p->w + tile + b * quant_bytes + 16 * from, s, x + part, p->x_stride, rows,
-                          quarters, dtype);
+                dot_block(i, p->w + tile + b * quant_bytes + 16 * from, s, x + part, p->x_stride,
+                          rows, quarters, dtype);
                 EACH (q, quarters)
                     EACH (r, rows)
                         acc[t][r][q] = add_block(acc[t][r][q], i[r][q], &s[q],
@@ -148,7 +153,8 @@ LANES_INLINE void quantized_quarters(const product *p, const sums *y, const int 
                 vst1q_f32(y->y + (size_t)r * y->y_stride + 16 * t + 4 * (from + q), acc[t][r][q]);
 }
 
-LANES_INLINE void quantized(const product *p, const int rows, const int tiles, const lh_dtype dtype) {
+LANES_INLINE void quantized(const product *p, const int rows, const int tiles,
+                            const lh_dtype dtype) {
     sums s;
     sums_load(&s, p, rows, tiles);
     if (rows <= ROWS_OF_WHOLE_TILES) {
@@ -186,7 +192,8 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     for (uint32_t k = 0; k < p->count; k++, x++)
         EACH (t, tiles)
             EACH (q, 4) {
-                float32x4_t w = column_quarter(p->w + (size_t)t * p->tile_bytes + k * column_bytes, q, dtype);
+                float32x4_t w =
+                    column_quarter(p->w + (size_t)t * p->tile_bytes + k * column_bytes, q, dtype);
                 EACH (r, rows)
                     acc[t][r][q] = vfmaq_n_f32(acc[t][r][q], w, x[(size_t)r * p->x_stride]);
             }
@@ -197,25 +204,25 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     sums_store(&s, p, rows, tiles);
 }
 
-#define QUANTIZED(name, type)                                                                                \
-    PRODUCTS_OF_4(name, quantized, type)                                                                     \
-    PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                                   \
-    PRODUCT(name##_wide_2, quantized, type, 2, FEW_TILES)                                                    \
-    static const product_kernel name = {.rows_max = QUANTIZED_ROWS_MAX,                                      \
-                                        .narrow = {name##_1, name##_2, name##_3, name##_4},                  \
-                                        .wide = {name##_wide_1, name##_wide_2},                              \
+#define QUANTIZED(name, type)                                                                      \
+    PRODUCTS_OF_4(name, quantized, type)                                                           \
+    PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                         \
+    PRODUCT(name##_wide_2, quantized, type, 2, FEW_TILES)                                          \
+    static const product_kernel name = {.rows_max = QUANTIZED_ROWS_MAX,                            \
+                                        .narrow = {name##_1, name##_2, name##_3, name##_4},        \
+                                        .wide = {name##_wide_1, name##_wide_2},                    \
                                         .wide_tiles = {WIDE_TILES, FEW_TILES}};
 
-#define FLOATS(name, type)                                                                                   \
-    PRODUCTS_OF_4(name, floats, type)                                                                        \
-    PRODUCT(name##_5, floats, type, 5, 1)                                                                    \
-    PRODUCT(name##_6, floats, type, 6, 1)                                                                    \
-    PRODUCT(name##_wide_1, floats, type, 1, WIDE_TILES)                                                      \
-    PRODUCT(name##_wide_2, floats, type, 2, FEW_TILES)                                                       \
-    static const product_kernel name = {                                                                     \
-        .rows_max = FLOAT_ROWS_MAX,                                                                          \
-        .narrow = {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6},                              \
-        .wide = {name##_wide_1, name##_wide_2},                                                              \
+#define FLOATS(name, type)                                                                         \
+    PRODUCTS_OF_4(name, floats, type)                                                              \
+    PRODUCT(name##_5, floats, type, 5, 1)                                                          \
+    PRODUCT(name##_6, floats, type, 6, 1)                                                          \
+    PRODUCT(name##_wide_1, floats, type, 1, WIDE_TILES)                                            \
+    PRODUCT(name##_wide_2, floats, type, 2, FEW_TILES)                                             \
+    static const product_kernel name = {                                                           \
+        .rows_max = FLOAT_ROWS_MAX,                                                                \
+        .narrow = {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6},                    \
+        .wide = {name##_wide_1, name##_wide_2},                                                    \
         .wide_tiles = {WIDE_TILES, FEW_TILES}};
 
 QUANTIZED(q4_0, LH_DTYPE_Q4_0)

@@ -18,8 +18,8 @@ LANES_INLINE int32x4_t dot_group(int32x4_t acc, int8x16_t w, int8x16_t x, const 
 
 #include "kernels/neon/matmul.h"
 
-void lh_dotprod_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
-                       lh_span out, bool continues) {
+void lh_dotprod_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w,
+                       lh_span in, lh_span out, bool continues) {
     multiply(kernel_for(w->dtype), y, y_stride, x, w, in, out, continues);
 }
 #endif

@@ -1,10 +1,11 @@
-/* Quantized weights taken apart with NEON: the bytes of a group and the scales of a block, for 4 outputs, a quarter of a
- * tile.
+/* Quantized weights taken apart with NEON: the bytes of a group and the scales of a block, for 4
+ * outputs, a quarter of a tile.
  *
- * Both operands of SDOT are signed, and every quant is below 128 as it lies, so bytes are used as they are. What they
- * are greater by than q comes off beforehand: a dot begins with minus the offset times the sum of the activations,
- * which `bias` holds for -128 (an offset is a power of two, so that a shift makes it). Where the halves of a block have
- * scales of their own, each half's dot is multiplied in 32 bits: at most 16 * 32 * 127 * 128. */
+ * Both operands of SDOT are signed, and every quant is below 128 as it lies, so bytes are used as
+ * they are. What they are greater by than q comes off beforehand: a dot begins with minus the
+ * offset times the sum of the activations, which `bias` holds for -128 (an offset is a power of
+ * two, so that a shift makes it). Where the halves of a block have scales of their own, each half's
+ * dot is multiplied in 32 bits: at most 16 * 32 * 127 * 128. */
 #pragma once
 
 #include "kernels/neon/f32x16.h"
@@ -21,7 +22,8 @@ LANES_INLINE bool has_half_scales(const lh_dtype dtype) {
 LANES_INLINE uint8x16_t bits_at(uint8x16_t from, const int at, const int to, const int mask) {
     uint8x16_t moved =
         at >= to ? from >> vdupq_n_u8((uint8_t)(at - to)) : from << vdupq_n_u8((uint8_t)(to - at));
-    return to == 0 && mask == 0xff >> at ? moved : vandq_u8(moved, vdupq_n_u8((uint8_t)(mask << to)));
+    return to == 0 && mask == 0xff >> at ? moved
+                                         : vandq_u8(moved, vdupq_n_u8((uint8_t)(mask << to)));
 }
 
 /* Group g (0 .. 7) of a block; `quants` is offset by 16 for each quarter. */
@@ -65,9 +67,10 @@ LANES_INLINE int32x4_t widen_signed_bytes(const uint8_t *bytes) {
     return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(word)))));
 }
 
-/* Of a block whose binary16 scales lie at `scales` and, for K types, subscales at `subscales`; offset by 8 and by 4 bytes
- * for each quarter. */
-LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subscales, const lh_dtype dtype) {
+/* Of a block whose binary16 scales lie at `scales` and, for K types, subscales at `subscales`;
+ * offset by 8 and by 4 bytes for each quarter. */
+LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subscales,
+                                      const lh_dtype dtype) {
     block_scales s = {.d = lanes_widen4_f16(scales)};
     if (lh_has_minimum(dtype))
         s.m = lanes_widen4_f16(scales + 32);

@@ -1,4 +1,5 @@
-/* Activations: packed as a product takes them, with the sum of squares that the deferred norm needs. */
+/* Activations: packed as a product takes them, with the sum of squares that the deferred norm
+ * needs. */
 #include "kernels/layout.h"
 #include "kernels/reference/reference.h"
 
@@ -66,7 +67,7 @@ static void pack_block(const lh_activations *packed, uint32_t row, uint32_t colu
                        const float *gain) {
     float v[LH_BLOCK];
     for (uint32_t k = 0; k < LH_BLOCK; k++)
-        v[k] = gain != NULL ? x[column + k] * gain[column + k] : x[column + k];
+        v[k] = gain ? x[column + k] * gain[column + k] : x[column + k];
     lh_q8_block *block = lh_activations_block(packed, row, column / LH_BLOCK);
     quantize(block, v);
     if (packed->kind != LH_ACTIVATION_Q16)
@@ -86,8 +87,8 @@ void lh_reference_pack_activations(const lh_activations *packed, lh_span columns
                 pack_block(packed, row, c, x, gain);
         else
             for (uint32_t c = columns.begin; c < columns.end; c++)
-                *lh_activations_value(packed, row, c) = gain != NULL ? x[c] * gain[c] : x[c];
-        if (squares != NULL)
+                *lh_activations_value(packed, row, c) = gain ? x[c] * gain[c] : x[c];
+        if (squares)
             for (uint32_t c = columns.begin; c < columns.end; c++) {
                 float *lane = &squares[row * LH_LANES + c % LH_LANES];
                 *lane = fmaf(x[c], x[c], *lane);

@@ -14,11 +14,13 @@ void lh_reference_kv_store(const lh_kv_view *view, uint32_t first, uint32_t rows
             float *key = lh_kv_keys(view, head, first + row) + (first + row) % LH_LANES;
             for (uint32_t d = 0; d < dims; d++)
                 key[(size_t)d * LH_LANES] = keys[(size_t)head * dims + d];
-            memcpy(lh_kv_value(view, head, first + row), values + (size_t)head * dims, dims * sizeof(float));
+            memcpy(lh_kv_value(view, head, first + row), values + (size_t)head * dims,
+                   dims * sizeof(float));
         }
 }
 
-size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t head_dim, uint32_t context) {
+size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t head_dim,
+                                  uint32_t context) {
     (void)head_dim; /* no set needs scratch for it today */
     uint64_t queries = (uint64_t)rows * group;
     if (queries > LH_ATTENTION_QUERIES)
@@ -26,7 +28,8 @@ size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t head_d
     return (size_t)queries * lh_attention_score_stride(context) * sizeof(float);
 }
 
-static float score(const float *q, const float *keys, uint32_t lane, uint32_t head_dim, float scale) {
+static float score(const float *q, const float *keys, uint32_t lane, uint32_t head_dim,
+                   float scale) {
     float acc = 0;
     for (uint32_t d = 0; d < head_dim; d++)
         acc = fmaf(q[d], keys[d * LH_LANES + lane], acc);
@@ -48,8 +51,9 @@ static void attend(float *y, const float *q, const lh_kv_view *view, uint32_t kv
 }
 
 void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
-                            const lh_kv_view *view, uint32_t kv_head, uint32_t group, uint32_t first,
-                            uint32_t rows, uint32_t window, float scale, void *scratch) {
+                            const lh_kv_view *view, uint32_t kv_head, uint32_t group,
+                            uint32_t first, uint32_t rows, uint32_t window, float scale,
+                            void *scratch) {
     assert(kv_head < view->kv_heads && window > 0);
     for (uint32_t row = 0; row < rows; row++)
         for (uint32_t head = kv_head * group; head < (kv_head + 1) * group; head++) {

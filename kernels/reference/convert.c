@@ -16,7 +16,8 @@ static uint32_t bits_of_float(float value) {
 }
 
 float lh_reference_widen_f16(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 0x1fu, mantissa = half & 0x3ffu;
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 0x1fu,
+             mantissa = half & 0x3ffu;
     if (exponent == 0) /* zero, subnormal: a multiple of 2^-24 */
         return float_of_bits(bits_of_float((float)mantissa * 0x1p-24f) | sign);
     if (exponent == 0x1f) /* infinity, NaN */
@@ -29,7 +30,8 @@ uint16_t lh_reference_round_f16(float value) {
     uint32_t half;
     if (magnitude > 0x7f800000u) /* NaN */
         half = 0x7e00u | (magnitude >> 13 & 0x3ffu);
-    else if (magnitude >= 0x477ff000u) /* 65520: halfway to the next power of two, which is infinity */
+    /* 65520: halfway to the next power of two, which is infinity */
+    else if (magnitude >= 0x477ff000u)
         half = 0x7c00u;
     else if (magnitude < 0x38800000u) /* below 2^-14: adding 0.5 rounds to multiples of 2^-24 */
         half = bits_of_float(float_of_bits(magnitude) + 0.5f) - bits_of_float(0.5f);

@@ -4,21 +4,22 @@
 
 #include <math.h>
 
-void lh_reference_scale_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale) {
+void lh_reference_scale_rows(float *y, size_t stride, uint32_t rows, lh_span columns,
+                             const float *scale) {
     for (uint32_t row = 0; row < rows; row++)
         for (uint32_t c = columns.begin; c < columns.end; c++)
             y[row * stride + c] = y[row * stride + c] * scale[row];
 }
 
-void lh_reference_scale_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale,
-                                 const float *bias) {
+void lh_reference_scale_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns,
+                                 const float *scale, const float *bias) {
     for (uint32_t row = 0; row < rows; row++)
         for (uint32_t c = columns.begin; c < columns.end; c++)
             y[row * stride + c] = fmaf(y[row * stride + c], scale[row], bias[c]);
 }
 
-void lh_reference_silu_mul(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
-                           lh_span columns) {
+void lh_reference_silu_mul(float *y, const float *gate, const float *up, size_t stride,
+                           uint32_t rows, lh_span columns) {
     for (uint32_t row = 0; row < rows; row++)
         for (uint32_t c = columns.begin; c < columns.end; c++) {
             float v = gate[row * stride + c];

@@ -1,5 +1,5 @@
-/* Taking GGML's blocks apart (ggml-common.h, `block_q4_0` and on, draws them). Four quants at a time: a word
- * holds those of a group in its bytes, and shifts and masks move them together. */
+/* Taking GGML's blocks apart (ggml-common.h, `block_q4_0` and on, draws them). Four quants at a
+ * time: a word holds those of a group in its bytes, and shifts and masks move them together. */
 #include "kernels/reference/file_blocks.h"
 
 #include <string.h>
@@ -35,7 +35,8 @@ static void add_bit_field(lh_file_block *block, const uint8_t *from) {
 }
 
 /* 32 bytes, input k in byte k, bits from `shift` on; they become bits from `to` on. */
-static void add_plane(lh_file_block *block, const uint8_t *from, uint32_t shift, uint32_t mask, uint32_t to) {
+static void add_plane(lh_file_block *block, const uint8_t *from, uint32_t shift, uint32_t mask,
+                      uint32_t to) {
     for (uint32_t g = 0; g < 8; g++)
         block->groups[g] |= (word_at(from + 4 * g) >> shift & mask) << to;
 }

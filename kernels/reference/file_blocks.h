@@ -1,14 +1,15 @@
 /* Blocks of quantized weights as GGML's files have them. */
 #pragma once
 
-#include "common/dtype.h"
+#include "common/base/dtype.h"
 
 #include <stdint.h>
 
 /* 32 consecutive weights of a row, taken apart. */
 typedef struct lh_file_block {
-    uint32_t groups[8];   /* byte j of word g: the quant of input 4g + j, low and high bits together, unsigned
-                           (Q8_0: its int8) */
+    /* byte j of word g: the quant of input 4g + j, low and high bits together, unsigned (Q8_0: its
+     * int8) */
+    uint32_t groups[8];
     uint8_t subscales[2]; /* K types: see kernels/layout.h */
     uint16_t scales[2];   /* binary16 d, and m or dmin: of the whole block of the type */
 } lh_file_block;

@@ -21,7 +21,8 @@ static void multiply_floats(float *y, size_t y_stride, const lh_activations *x, 
     }
 }
 
-static float multiply_block(float acc, const lh_reference_block *w, const lh_q8_block *x, lh_dtype dtype) {
+static float multiply_block(float acc, const lh_reference_block *w, const lh_q8_block *x,
+                            lh_dtype dtype) {
     int32_t i = 0, j = 0;
     for (uint32_t k = 0; k < LH_BLOCK; k++) {
         uint32_t half = k / (LH_BLOCK / 2);
@@ -41,13 +42,14 @@ static void multiply_quants(float *y, size_t y_stride, const lh_activations *x, 
         for (uint32_t row = 0; row < x->rows; row++) {
             float *acc = &y[row * y_stride + output];
             for (uint32_t part = 0; part < lh_activations_parts(x->kind); part++)
-                *acc = multiply_block(*acc, &block, lh_activations_block(x, row, b) + part, w->dtype);
+                *acc =
+                    multiply_block(*acc, &block, lh_activations_block(x, row, b) + part, w->dtype);
         }
     }
 }
 
-void lh_reference_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
-                         lh_span out, bool continues) {
+void lh_reference_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w,
+                         lh_span in, lh_span out, bool continues) {
     assert(x->kind == lh_activation_kind_for(w->dtype, x->kind) && x->width == w->inputs);
     assert(in.begin % LH_SPAN_COLUMNS == 0 && in.begin < in.end && in.end <= w->inputs);
     assert(in.end % LH_SPAN_COLUMNS == 0 || in.end == w->inputs);

@@ -12,8 +12,8 @@ static float inverse_rms(const float *x, uint32_t count, float epsilon) {
     return scale;
 }
 
-void lh_reference_norm_heads(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim,
-                             const float *gain, float epsilon) {
+void lh_reference_norm_heads(float *x, size_t stride, uint32_t rows, uint32_t heads,
+                             uint32_t head_dim, const float *gain, float epsilon) {
     for (uint32_t row = 0; row < rows; row++)
         for (uint32_t head = 0; head < heads; head++) {
             float *v = x + row * stride + (size_t)head * head_dim;

@@ -1,4 +1,5 @@
-/* Weights: from GGML's rows to tiles of 16 outputs (drawn in kernels/layout.h), and one row back. */
+/* Weights: from GGML's rows to tiles of 16 outputs (drawn in kernels/layout.h), and one
+ * row back. */
 #include "kernels/layout.h"
 #include "kernels/reference/file_blocks.h"
 #include "kernels/reference/reference.h"
@@ -9,7 +10,7 @@
 
 size_t lh_matrix_bytes(lh_dtype dtype, uint32_t outputs, uint32_t inputs) {
     const lh_dtype_info *info = lh_dtype_lookup((uint32_t)dtype);
-    if (info == NULL || inputs % info->block_elements != 0)
+    if (!info || inputs % info->block_elements != 0)
         return 0;
     size_t tiles = ((size_t)outputs + LH_LANES - 1) / LH_LANES, bytes;
     if (__builtin_mul_overflow(tiles, lh_tile_layout_for(dtype, inputs).tile_bytes, &bytes))
@@ -71,7 +72,8 @@ static void store_quants(uint8_t *quants, uint32_t lane, const lh_quant_form *fo
 }
 
 /* The quants of group g, low and high bits together. */
-static uint32_t load_quants(const uint8_t *quants, uint32_t lane, const lh_quant_form *form, uint32_t g) {
+static uint32_t load_quants(const uint8_t *quants, uint32_t lane, const lh_quant_form *form,
+                            uint32_t g) {
     const uint8_t *high = quants + (size_t)LH_BLOCK / 8 * form->low_bits * LH_LANES;
     uint32_t word;
     if (form->low_bits == 8)
@@ -88,8 +90,8 @@ static uint32_t load_quants(const uint8_t *quants, uint32_t lane, const lh_quant
 }
 
 /* One row of a quantized type into lane `lane` of its tile. */
-static void pack_quantized_lane(uint8_t *tile, const lh_matrix *matrix, const lh_tile_layout *layout,
-                                const uint8_t *row, uint32_t lane) {
+static void pack_quantized_lane(uint8_t *tile, const lh_matrix *matrix,
+                                const lh_tile_layout *layout, const uint8_t *row, uint32_t lane) {
     const lh_quant_form form = lh_quant_form_for(matrix->dtype);
     const lh_dtype_info *info = lh_dtype_lookup((uint32_t)matrix->dtype);
     uint8_t *quants = tile, *subscales = tile + layout->subscales_offset,
@@ -111,7 +113,8 @@ static void pack_quantized_lane(uint8_t *tile, const lh_matrix *matrix, const lh
     }
 }
 
-static void pack_float_lane(uint8_t *tile, const uint8_t *row, uint32_t inputs, uint32_t lane, size_t size) {
+static void pack_float_lane(uint8_t *tile, const uint8_t *row, uint32_t inputs, uint32_t lane,
+                            size_t size) {
     for (uint32_t k = 0; k < inputs; k++)
         memcpy(tile + ((size_t)k * LH_LANES + lane) * size, row + k * size, size);
 }
@@ -157,15 +160,17 @@ void lh_reference_weights(float *weights, const lh_matrix *w, uint32_t output, l
     lh_tile_layout layout = lh_tile_layout_for(w->dtype, w->inputs);
     const uint8_t *tile = lh_matrix_tile(w, &layout, output);
     for (uint32_t k = inputs.begin; k < inputs.end; k++)
-        weights[k - inputs.begin] = float_at(w->dtype, tile, (size_t)k * LH_LANES + output % LH_LANES);
+        weights[k - inputs.begin] =
+            float_at(w->dtype, tile, (size_t)k * LH_LANES + output % LH_LANES);
 }
 
 /* scale[], minimum[] and their parts of d and m, which come as the file has them. */
 static void apply_scales(lh_reference_block *block, lh_dtype dtype, const uint8_t bytes[2]) {
     for (uint32_t half = 0; half < 2; half++) {
-        block->scale[half] = dtype == LH_DTYPE_Q2_K                             ? bytes[half] & 15
-                             : dtype == LH_DTYPE_Q3_K || dtype == LH_DTYPE_Q6_K ? (int8_t)bytes[half]
-                                                                                : 1;
+        block->scale[half] = dtype == LH_DTYPE_Q2_K ? bytes[half] & 15
+                             : dtype == LH_DTYPE_Q3_K || dtype == LH_DTYPE_Q6_K
+                                 ? (int8_t)bytes[half]
+                                 : 1;
         block->minimum[half] = dtype == LH_DTYPE_Q2_K ? bytes[half] >> 4 : lh_has_minimum(dtype);
     }
     if (dtype == LH_DTYPE_Q2_K) {
@@ -176,14 +181,17 @@ static void apply_scales(lh_reference_block *block, lh_dtype dtype, const uint8_
     }
 }
 
-void lh_reference_quants(lh_reference_block *block, const lh_matrix *w, uint32_t output, uint32_t index) {
+void lh_reference_quants(lh_reference_block *block, const lh_matrix *w, uint32_t output,
+                         uint32_t index) {
     static const int8_t iq4_nl[16] = {LH_IQ4_NL_VALUES};
     lh_tile_layout layout = lh_tile_layout_for(w->dtype, w->inputs);
     lh_quant_form form = lh_quant_form_for(w->dtype);
     const uint8_t *tile = lh_matrix_tile(w, &layout, output);
     const uint8_t *quants = tile + (size_t)index * layout.quant_bytes;
-    const uint8_t *subscales = tile + layout.subscales_offset + (size_t)index * layout.subscale_bytes;
-    const uint8_t *scales = tile + layout.scales_offset + (size_t)(index / form.sharing) * layout.scale_bytes;
+    const uint8_t *subscales =
+        tile + layout.subscales_offset + (size_t)index * layout.subscale_bytes;
+    const uint8_t *scales =
+        tile + layout.scales_offset + (size_t)(index / form.sharing) * layout.scale_bytes;
     uint32_t lane = output % LH_LANES;
     uint8_t bytes[2] = {0};
     for (uint32_t i = 0; i < form.subscales; i++)

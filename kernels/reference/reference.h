@@ -1,5 +1,5 @@
-/* The scalar kernels: what each one computes is written in kernels.h; these are that text as C. Any CPU runs
- * them. The other instruction sets take from here what is not worth a faster version. */
+/* The scalar kernels: what each one computes is written in kernels.h; these are that text as C. Any
+ * CPU runs them. The other instruction sets take from here what is not worth a faster version. */
 #pragma once
 
 #include "kernels/kernels.h"
@@ -15,26 +15,29 @@ typedef struct lh_reference_block {
     int32_t scale[2], minimum[2]; /* minimum: 0 for types without */
     int32_t q[32];
 } lh_reference_block;
-void lh_reference_quants(lh_reference_block *block, const lh_matrix *w, uint32_t output, uint32_t index);
+void lh_reference_quants(lh_reference_block *block, const lh_matrix *w, uint32_t output,
+                         uint32_t index);
 /* The tree of kernels.h over 16 lanes. */
 float lh_reference_lane_sum(const float lanes[LH_LANES]);
 
 void lh_reference_pack_activations(const lh_activations *packed, lh_span columns, const float *x,
                                    size_t stride, const float *gain, float *squares);
-void lh_reference_rms_scale(float *scale, const float *squares, uint32_t rows, uint32_t width, float epsilon);
-void lh_reference_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w, lh_span in,
-                         lh_span out, bool continues);
-void lh_reference_scale_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale);
-void lh_reference_scale_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale,
-                                 const float *bias);
-void lh_reference_norm_heads(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim,
-                             const float *gain, float epsilon);
+void lh_reference_rms_scale(float *scale, const float *squares, uint32_t rows, uint32_t width,
+                            float epsilon);
+void lh_reference_matmul(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w,
+                         lh_span in, lh_span out, bool continues);
+void lh_reference_scale_rows(float *y, size_t stride, uint32_t rows, lh_span columns,
+                             const float *scale);
+void lh_reference_scale_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns,
+                                 const float *scale, const float *bias);
+void lh_reference_norm_heads(float *x, size_t stride, uint32_t rows, uint32_t heads,
+                             uint32_t head_dim, const float *gain, float epsilon);
 void lh_reference_norm_add(float *y, const float *x, size_t stride, uint32_t rows, uint32_t width,
                            const float *gain, float epsilon);
-void lh_reference_gelu_mul(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
-                           lh_span columns);
-void lh_reference_silu_mul(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
-                           lh_span columns);
+void lh_reference_gelu_mul(float *y, const float *gate, const float *up, size_t stride,
+                           uint32_t rows, lh_span columns);
+void lh_reference_silu_mul(float *y, const float *gate, const float *up, size_t stride,
+                           uint32_t rows, lh_span columns);
 void lh_reference_rope(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim,
                        uint32_t rotated, bool interleaved, const float *cosine, const float *sine);
 void lh_reference_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half,
@@ -42,8 +45,9 @@ void lh_reference_rope_angles(float *cosine, float *sine, const double *frequenc
 void lh_reference_kv_store(const lh_kv_view *view, uint32_t first, uint32_t rows, const float *keys,
                            const float *values, size_t stride);
 void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
-                            const lh_kv_view *view, uint32_t kv_head, uint32_t group, uint32_t first,
-                            uint32_t rows, uint32_t window, float scale, void *scratch);
+                            const lh_kv_view *view, uint32_t kv_head, uint32_t group,
+                            uint32_t first, uint32_t rows, uint32_t window, float scale,
+                            void *scratch);
 float lh_reference_exp_sum(float *y, const float *x, float shift, size_t count);
 float lh_reference_max(const float *x, size_t count);
 void lh_reference_f32_from_f16(float *y, const uint16_t *x, size_t count);

@@ -1,7 +1,8 @@
-/* exp, log and frequencies from +, *, / and fma alone: libm's differ between CPUs and versions, these do not.
+/* exp, log and frequencies from +, *, / and fma alone: libm's differ between CPUs and versions,
+ * these do not.
  *
- * exp in float and angles are what every instruction set repeats, operation for operation. The rest works in double and
- * runs at start-up, from this one copy. */
+ * exp in float and angles are what every instruction set repeats, operation for operation. The rest
+ * works in double and runs at start-up, from this one copy. */
 #include "kernels/angles.h"
 #include "kernels/exp.h"
 #include "kernels/reference/reference.h"
@@ -82,9 +83,20 @@ static pair log_pair(double x) {
 }
 
 /* 1 / k!; the constants are exact integers, the quotients rounded once. */
-static const double inverse_factorial[] = {
-    1.0,        1.0,         1.0 / 2,      1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,
-    1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
+static const double inverse_factorial[] = {1.0,
+                                           1.0,
+                                           1.0 / 2,
+                                           1.0 / 6,
+                                           1.0 / 24,
+                                           1.0 / 120,
+                                           1.0 / 720,
+                                           1.0 / 5040,
+                                           1.0 / 40320,
+                                           1.0 / 362880,
+                                           1.0 / 3628800,
+                                           1.0 / 39916800,
+                                           1.0 / 479001600,
+                                           1.0 / 6227020800};
 
 /* e^(x.high + x.low), |x| < 700. */
 static double exp_of_pair(pair x) {
@@ -109,8 +121,8 @@ void lh_rope_frequencies(double *frequency, uint32_t rotated, double base) {
     for (uint32_t i = 0; i < rotated / 2; i++) {
         pair power = pair_divide(-2.0 * i, rotated);
         double high = power.high * log_base.high;
-        double low =
-            fma(power.high, log_base.high, -high) + power.high * log_base.low + power.low * log_base.high;
+        double low = fma(power.high, log_base.high, -high) + power.high * log_base.low +
+                     power.low * log_base.high;
         frequency[i] = exp_of_pair((pair){high, low});
     }
 }

@@ -17,7 +17,7 @@ CHUNKS = (64, 16, 32, 64)
 
 
 def row_bytes(width, wire):
-    """A row of the activation on the wire (worker/api/PROTOCOL.md); frames and manifests come on top, and are not in the bound."""
+    """A row of the activation on the wire (common/protocol/PROTOCOL.md); frames and manifests come on top, and are not in the bound."""
     blocks = -(-width // 32)
     return {"f32": 4 * width, "f16": 2 * width + blocks, "q8": width + 2 * blocks}[wire]
 

@@ -32,7 +32,7 @@ class Cell:
     first_s: dict  # by what was asked for ("off", "auto", "rows=64,columns=4"): a sample for each round
     token_s: dict
     sweep_s: dict  # one sample each
-    distances: list  # auto's samples beside the bound that the stages' and links' times in the same request make (gateway/API.md)
+    distances: list  # auto's samples beside the bound that the stages' and links' times in the same request make (docs/API.md)
     best: dict  # of the sweep: "rows", "columns", "any"
     plan: dict  # what the cost model says of such a prompt, from GET /fleet, after the samples
     estimates_followed: bool

@@ -3,9 +3,9 @@
  *
  *   bench_kernels [ISA | all] [milliseconds per figure] [TYPE ...]
  *
- * With types only their products, else all kernels.
- * One thread; the best of the time given. Fraction: of the dot peak (quantized), the fma peak (floats,
- * attention) or the read rate, whichever is the greater: the nearer bound. */
+ * With types only their products, else all kernels. One thread; the best of the time given.
+ * Fraction: of the dot peak (quantized), the fma peak (floats, attention) or the read rate,
+ * whichever is the greater: the nearer bound. */
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static double time_limit_s = 0.1;
 static void *allocate(size_t bytes) {
     size_t alignment = bytes < HUGE_PAGE ? 64 : HUGE_PAGE;
     void *memory = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-    if (memory == NULL) {
+    if (!memory) {
         fprintf(stderr, "bench_kernels: out of memory (%zu bytes)\n", bytes);
         exit(1);
     }
@@ -68,21 +68,23 @@ typedef struct machine {
 /* Ten independent chains, so that latency is hidden. */
 #define TEN(op) op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9)
 #if defined(__x86_64__)
-#define REGISTERS "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm14"
+#define REGISTERS                                                                                  \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm14"
 #elif defined(__aarch64__)
 #define REGISTERS "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9"
 #endif
-#define CHAINS(name, op)                                                                                     \
-    static void name(void *unused) {                                                                         \
-        (void)unused;                                                                                        \
-        for (int i = 0; i < PEAK_TURNS; i++)                                                                 \
-            __asm__ volatile(TEN(op)::: REGISTERS);                                                          \
+#define CHAINS(name, op)                                                                           \
+    static void name(void *unused) {                                                               \
+        (void)unused;                                                                              \
+        for (int i = 0; i < PEAK_TURNS; i++)                                                       \
+            __asm__ volatile(TEN(op)::: REGISTERS);                                                \
     }
 #if defined(__x86_64__)
 #define FMA_512(n) "vfmadd231ps %%zmm15, %%zmm15, %%zmm" #n "\n"
 #define FMA_256(n) "vfmadd231ps %%ymm15, %%ymm15, %%ymm" #n "\n"
 #define DOT_512(n) "vpdpbusd %%zmm15, %%zmm15, %%zmm" #n "\n"
-#define DOT_256(n) "vpmaddubsw %%ymm15, %%ymm15, %%ymm14\nvpaddw %%ymm14, %%ymm" #n ", %%ymm" #n "\n"
+#define DOT_256(n)                                                                                 \
+    "vpmaddubsw %%ymm15, %%ymm15, %%ymm14\nvpaddw %%ymm14, %%ymm" #n ", %%ymm" #n "\n"
 CHAINS(fma_512, FMA_512)
 CHAINS(fma_256, FMA_256)
 CHAINS(dot_512, DOT_512)
@@ -133,8 +135,8 @@ static machine measure_machine(const char *isa) {
     return m;
 }
 
-static void report(const char *isa, const char *what, double seconds, double macs, double bytes, double peak,
-                   double read_per_s) {
+static void report(const char *isa, const char *what, double seconds, double macs, double bytes,
+                   double peak, double read_per_s) {
     double compute = peak > 0 ? macs / seconds / peak : 0, read = bytes / seconds / read_per_s;
     printf("%-9s %-34s %10.1f us %8.1f GMAC/s %7.1f GB/s %5.0f%% of %s\n", isa, what, seconds * 1e6,
            macs / seconds * 1e-9, bytes / seconds * 1e-9, 100 * (compute > read ? compute : read),
@@ -146,7 +148,8 @@ static void report(const char *isa, const char *what, double seconds, double mac
 
 typedef struct product {
     const lh_kernels *kernels;
-    lh_matrix *copies; /* enough of them that the last cache does not hold all when one row is timed */
+    /* enough of them that the last cache does not hold all when one row is timed */
+    lh_matrix *copies;
     uint32_t copy_count, next;
     lh_activations x;
     float *y;
@@ -156,7 +159,8 @@ typedef struct product {
 static void run_product(void *context) {
     product *p = context;
     const lh_matrix *w = &p->copies[p->next++ % p->copy_count];
-    p->kernels->matmul(p->y, p->y_stride, &p->x, w, (lh_span){0, w->inputs}, (lh_span){0, w->outputs}, false);
+    p->kernels->matmul(p->y, p->y_stride, &p->x, w, (lh_span){0, w->inputs},
+                       (lh_span){0, w->outputs}, false);
 }
 
 /* `cold`: weights come from memory, as they do in a model larger than the caches. */
@@ -164,7 +168,8 @@ static void bench_product(const lh_kernels *kernels, const machine *m, lh_dtype 
                           lh_activation_kind kind, uint32_t outputs, uint32_t inputs, uint32_t rows,
                           bool cold) {
     size_t bytes = lh_matrix_bytes(dtype, outputs, inputs);
-    product p = {.kernels = kernels, .copy_count = cold ? (uint32_t)(((size_t)256 << 20) / bytes) + 1 : 1};
+    product p = {.kernels = kernels,
+                 .copy_count = cold ? (uint32_t)(((size_t)256 << 20) / bytes) + 1 : 1};
     p.copies = allocate(p.copy_count * sizeof *p.copies);
     uint8_t *memory = allocate(bytes * p.copy_count);
     for (uint32_t i = 0; i < p.copy_count; i++)
@@ -177,8 +182,10 @@ static void bench_product(const lh_kernels *kernels, const machine *m, lh_dtype 
     char what[64];
     snprintf(what, sizeof what, "%s%s %ux%u rows %u%s", lh_dtype_lookup((uint32_t)dtype)->name,
              kind == LH_ACTIVATION_Q16 ? " q16" : "", outputs, inputs, rows, cold ? " cold" : "");
-    report(kernels->name, what, best_of(run_product, &p), (double)rows * outputs * inputs, (double)bytes,
-           kind == LH_ACTIVATION_F32 ? m->fma_per_s : m->dot_per_s / (kind == LH_ACTIVATION_Q16 ? 2 : 1),
+    report(kernels->name, what, best_of(run_product, &p), (double)rows * outputs * inputs,
+           (double)bytes,
+           kind == LH_ACTIVATION_F32 ? m->fma_per_s
+                                     : m->dot_per_s / (kind == LH_ACTIVATION_Q16 ? 2 : 1),
            m->read_per_s);
     free(p.y);
     free(p.x.data);
@@ -202,8 +209,8 @@ static void run_attention(void *context) {
                           LH_ATTENTION_ALL, 0.125f, a->scratch);
 }
 
-static void bench_attention(const lh_kernels *kernels, const machine *m, uint32_t group, uint32_t first,
-                            uint32_t rows) {
+static void bench_attention(const lh_kernels *kernels, const machine *m, uint32_t group,
+                            uint32_t first, uint32_t rows) {
     enum { DIMS = 64, PAGES = 32 };
     size_t page = lh_kv_page_floats(1, DIMS);
     float *memory = allocate_floats(2 * PAGES * page), *pages[2][PAGES];
@@ -243,7 +250,8 @@ typedef struct panel {
 static void run_pack(void *context) {
     panel *p = context;
     float squares[PANEL_ROWS * LH_LANES] = {0};
-    p->kernels->pack_activations(&p->packed, (lh_span){0, PANEL_WIDTH}, p->x, PANEL_WIDTH, p->y, squares);
+    p->kernels->pack_activations(&p->packed, (lh_span){0, PANEL_WIDTH}, p->x, PANEL_WIDTH, p->y,
+                                 squares);
 }
 
 static void run_silu(void *context) {
@@ -269,11 +277,14 @@ static void bench_panels(const lh_kernels *kernels, const machine *m) {
                allocate_floats(count),
                allocate_floats(count),
                allocate(count * 2)};
-    report(kernels->name, "pack q8 with squares 64x1536", best_of(run_pack, &p), 0, (double)count * 4, 0,
+    report(kernels->name, "pack q8 with squares 64x1536", best_of(run_pack, &p), 0,
+           (double)count * 4, 0, m->read_per_s);
+    report(kernels->name, "silu_mul 64x1536", best_of(run_silu, &p), 0, (double)count * 12, 0,
            m->read_per_s);
-    report(kernels->name, "silu_mul 64x1536", best_of(run_silu, &p), 0, (double)count * 12, 0, m->read_per_s);
-    report(kernels->name, "exp_sum 98304", best_of(run_exp, &p), 0, (double)count * 8, 0, m->read_per_s);
-    report(kernels->name, "f16_from_f32 98304", best_of(run_f16, &p), 0, (double)count * 6, 0, m->read_per_s);
+    report(kernels->name, "exp_sum 98304", best_of(run_exp, &p), 0, (double)count * 8, 0,
+           m->read_per_s);
+    report(kernels->name, "f16_from_f32 98304", best_of(run_f16, &p), 0, (double)count * 6, 0,
+           m->read_per_s);
     free(p.packed.data);
     free(p.x);
     free(p.y);
@@ -298,7 +309,7 @@ static void bench_products(const lh_kernels *kernels, const machine *m, lh_dtype
 }
 
 static bool is_named(lh_dtype dtype, char **names) {
-    while (*names != NULL)
+    while (*names)
         if (strcmp(lh_dtype_lookup((uint32_t)dtype)->name, *names++) == 0)
             return true;
     return false;
@@ -311,7 +322,7 @@ int main(int argc, char **argv) {
                                       LH_DTYPE_BF16, LH_DTYPE_F32};
     if (argc > 2)
         time_limit_s = atof(argv[2]) * 1e-3;
-    for (size_t set = 1; lh_kernels_at(set) != NULL; set++) {
+    for (size_t set = 1; lh_kernels_at(set); set++) {
         const lh_kernels *kernels = lh_kernels_at(set);
         if (argc > 1 && strcmp(argv[1], kernels->name) != 0 && strcmp(argv[1], "all") != 0)
             continue;

@@ -2,11 +2,12 @@
  *
  *   bench_wire [ROWS] [COLUMNS] [milliseconds per figure]
  *
- * encode, decode: the wire type alone; frame: the sender's whole work for a shard (allocate, encode, checksum);
- * read: the receiver's (collect, checksum, check, decode). One thread; the best of the time given. */
-#include "common/crc32c.h"
-#include "worker/api/wire_type.h"
-#include "worker/server/server_batch.h"
+ * encode, decode: the wire type alone; frame: the sender's whole work for a shard (allocate,
+ * encode, checksum); read: the receiver's (collect, checksum, check, decode). One thread; the best
+ * of the time given. */
+#include "common/base/crc32c.h"
+#include "common/protocol/wire_type.h"
+#include "worker/serve/batch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,9 +32,8 @@ static void fail(const char *what) {
 
 static void *allocate(size_t bytes) {
     void *memory = malloc(bytes);
-    if (memory == NULL) {
+    if (!memory)
         fail("out of memory");
-    }
     return memory;
 }
 
@@ -62,15 +62,13 @@ static void run_copy(bench *b) {
 }
 
 static void run_encode(bench *b) {
-    if (!lh_wire_encode(b->wire, b->values, b->rows, b->columns, b->bytes)) {
+    if (!lh_wire_encode(b->wire, b->values, b->rows, b->columns, b->bytes))
         fail("cannot encode");
-    }
 }
 
 static void run_decode(bench *b) {
-    if (!lh_wire_decode(b->wire, b->bytes, b->rows, b->columns, b->decoded)) {
+    if (!lh_wire_decode(b->wire, b->bytes, b->rows, b->columns, b->decoded))
         fail("cannot decode");
-    }
 }
 
 static volatile uint32_t sink;
@@ -83,9 +81,8 @@ static void run_frame(bench *b) {
     const lh_stage_shard shard = {.rows = b->rows, .columns = b->columns, .values = b->values};
     void *bytes;
     size_t length;
-    if (lh_server_encode_shard((uint32_t)b->wire, &shard, &bytes, &length, NULL) != LH_OK) {
+    if (lh_batch_encode_shard((uint32_t)b->wire, &shard, &bytes, &length, NULL) != LH_OK)
         fail("cannot make a frame");
-    }
     free(bytes);
 }
 
@@ -109,34 +106,31 @@ static void run_read(bench *b) {
     const lh_step_reader_events events = {.on_manifest = on_manifest, .on_shard = on_shard};
     const size_t piece = 16384; /* as HTTP/2 frames bring them */
     lh_step_reader *reader;
-    if (lh_step_reader_create(b->columns, &events, NULL, &reader, NULL) != LH_OK) {
+    if (lh_step_reader_create(b->columns, &events, NULL, &reader, NULL) != LH_OK)
         fail("cannot make a reader");
-    }
     for (size_t at = 0; at < b->body_length; at += piece) {
         size_t length = b->body_length - at < piece ? b->body_length - at : piece;
-        if (lh_step_reader_feed(reader, b->body + at, length, NULL) != LH_OK) {
+        if (lh_step_reader_feed(reader, b->body + at, length, NULL) != LH_OK)
             fail("cannot read");
-        }
     }
-    if (lh_step_reader_finish(reader, NULL) != LH_OK) {
+    if (lh_step_reader_finish(reader, NULL) != LH_OK)
         fail("the step is not whole");
-    }
     lh_step_reader_destroy(reader);
 }
 
 /* The body that run_read reads. */
 static void write_body(bench *b) {
-    uint32_t *tokens = calloc(b->rows, sizeof(*tokens));
+    uint32_t *tokens = calloc(b->rows, sizeof *tokens);
     const lh_step_segment segment = {.sequence = 1, .rows = b->rows};
     const lh_step_manifest manifest = {
         .rows = b->rows, .tokens = tokens, .segment_count = 1, .segments = &segment};
     size_t shard = lh_step_shard_bytes(b->wire, b->rows, b->columns), head = 0, length = 0;
     size_t capacity = lh_step_manifest_bytes(&manifest) + shard;
     b->body = allocate(capacity);
-    if (tokens == NULL || shard == 0 ||
+    if (!tokens || shard == 0 ||
         lh_step_encode_manifest(&manifest, b->body, capacity, &head, NULL) != LH_OK ||
-        lh_step_encode_shard(b->wire, 0, b->rows, 0, b->columns, b->values, b->body + head, capacity - head,
-                             &length, NULL) != LH_OK) {
+        lh_step_encode_shard(b->wire, 0, b->rows, 0, b->columns, b->values, b->body + head,
+                             capacity - head, &length, NULL) != LH_OK) {
         fail("cannot write the step: too many rows?");
     }
     b->body_length = head + length;
@@ -152,8 +146,8 @@ static void bench_type(bench *b) {
     double checksum = best_of(run_checksum, b);
     double frame = best_of(run_frame, b), read = best_of(run_read, b);
     printf("%-4s %9.2f %10.3f %10.3f %10.3f %10.3f %10.3f %12.2f %12.2f\n", lh_wire_name(b->wire),
-           (double)b->length / count, encode / count, decode / count, checksum / count, frame / count,
-           read / count, frame / b->rows * 1e-3, read / b->rows * 1e-3);
+           (double)b->length / count, encode / count, decode / count, checksum / count,
+           frame / count, read / count, frame / b->rows * 1e-3, read / b->rows * 1e-3);
     free(b->bytes);
     free(b->body);
 }
@@ -162,23 +156,20 @@ int main(int argc, char **argv) {
     bench b = {.rows = argc > 1 ? (uint32_t)atoi(argv[1]) : 64,
                .columns = argc > 2 ? (uint32_t)atoi(argv[2]) : 576,
                .limit_s = (argc > 3 ? atof(argv[3]) : 200) * 1e-3};
-    if (b.rows == 0 || b.rows > LH_STEP_ROWS_MAX || b.columns == 0 || b.columns > LH_STEP_WIDTH_MAX) {
+    if (b.rows == 0 || b.rows > LH_STEP_ROWS_MAX || b.columns == 0 || b.columns > LH_STEP_WIDTH_MAX)
         fail("rows or columns are over the limits");
-    }
     size_t count = (size_t)b.rows * b.columns;
     b.values = allocate(count * sizeof(float));
     b.decoded = allocate(count * sizeof(float));
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         b.values[i] = (float)((i * 2654435761u >> 7) % 2001) * 1e-2f - 10;
-    }
     printf("%u rows of %u columns; copying the floats takes %.3f ns a value\n", b.rows, b.columns,
            best_of(run_copy, &b) / (double)count);
     printf("type B/value  ns/value:                                                us/row:\n"
-           "                    encode     decode   checksum      frame       read        frame         "
-           "read\n");
-    for (uint32_t i = 0; lh_wire_from_number(i, &b.wire); i++) {
+           "                    encode     decode   checksum      frame       read        frame    "
+           "     read\n");
+    for (uint32_t i = 0; lh_wire_from_number(i, &b.wire); i++)
         bench_type(&b);
-    }
     free(b.values);
     free(b.decoded);
     return 0;

@@ -1,7 +1,9 @@
-/* What the HTTP/2 connection does on loopback, with server and client in threads of their own: bytes one way, requests one
- * after another, requests with 64 in flight. With three files (certificate, key, CA) over TLS. */
-#include "common/clock.h"
-#include "common/h2_connection.h"
+/* What the HTTP/2 connection does on loopback, with server and client in threads of their own:
+ * bytes one way, requests one after another, requests with 64 in flight. With three files
+ * (certificate, key, CA) over TLS. */
+#include "common/base/clock.h"
+#include "common/http2/client.h"
+#include "common/http2/server.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -9,7 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_BYTES = 1 << 20, PIECES = 2048, QUEUED_BYTES_MAX = 8 << 20, REQUESTS = 20000, IN_FLIGHT = 64 };
+enum {
+    PIECE_BYTES = 1 << 20,
+    PIECES = 2048,
+    QUEUED_BYTES_MAX = 8 << 20,
+    REQUESTS = 20000,
+    IN_FLIGHT = 64
+};
 
 static const lh_tls_options *tls;
 static int port;
@@ -86,8 +94,8 @@ static const lh_h2_stream_events request_events = {NULL, NULL, NULL, on_request_
 static void start_request(run *r) {
     lh_h2_stream *stream;
     lh_error error;
-    if (lh_h2_client_submit(r->client, "POST", "/steps/1", NULL, 0, 0, &request_events, r, &stream, &error) !=
-        LH_OK) {
+    if (lh_h2_client_submit(r->client, "POST", "/steps/1", NULL, 0, 0, &request_events, r, &stream,
+                            &error) != LH_OK) {
         fprintf(stderr, "%s\n", error.message);
         exit(1);
     }
@@ -113,7 +121,8 @@ static void upload(run *r) {
     int pieces = 0;
     r->started = r->done = r->wanted = 0;
     int64_t begin_us = lh_clock_us();
-    if (lh_h2_client_submit(r->client, "POST", "/x", NULL, 0, 1, &request_events, r, &stream, NULL) != LH_OK)
+    if (lh_h2_client_submit(r->client, "POST", "/x", NULL, 0, 1, &request_events, r, &stream,
+                            NULL) != LH_OK)
         exit(1);
     while (r->done == 0) {
         while (pieces < PIECES && lh_h2_stream_queued_bytes(stream) < QUEUED_BYTES_MAX) {
@@ -125,7 +134,8 @@ static void upload(run *r) {
         }
         uv_run(&r->loop, UV_RUN_ONCE);
     }
-    printf("one way: %.0f MB/s\n", (double)PIECE_BYTES * PIECES / (double)(lh_clock_us() - begin_us));
+    printf("one way: %.0f MB/s\n",
+           (double)PIECE_BYTES * PIECES / (double)(lh_clock_us() - begin_us));
 }
 
 static void on_state(void *context, bool connected, const char *reason) {
@@ -148,8 +158,8 @@ int main(int argc, char **argv) {
     uv_loop_init(&s.loop);
     uv_async_init(&s.loop, &s.stop, on_stop);
     s.stop.data = &s;
-    if (lh_h2_server_create(&s.loop, "127.0.0.1:0", tls, NULL, on_request, NULL, &s.server, &error) !=
-        LH_OK) {
+    if (lh_h2_server_create(&s.loop, "127.0.0.1:0", tls, NULL, on_request, NULL, &s.server,
+                            &error) != LH_OK) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }
@@ -158,7 +168,8 @@ int main(int argc, char **argv) {
 
     uv_loop_init(&r.loop);
     snprintf(address, sizeof address, "127.0.0.1:%d", port);
-    if (lh_h2_client_create(&r.loop, address, tls, NULL, on_state, &r, &r.client, &error) != LH_OK) {
+    if (lh_h2_client_create(&r.loop, address, tls, NULL, on_state, &r, &r.client, &error) !=
+        LH_OK) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }

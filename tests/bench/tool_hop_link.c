@@ -3,13 +3,15 @@
  *     hop_link serve HOST:PORT               takes pieces until it is killed
  *     hop_link send HOST:PORT BYTES COUNT [PAUSE_MS [PROBE_PERCENT [CONGESTION_CONTROL]]]
  *
- *     hop_link overtake ...                  BYTES of bulk, and COUNT urgent pieces of 2 KiB meanwhile
+ *     hop_link overtake ...                  BYTES of bulk, and COUNT urgent pieces of 2 KiB
+ *                                            meanwhile
  *
  * prints one JSON line for each piece: its time and what is known of the link afterwards. */
-#include "common/clock.h"
-#include "common/h2_connection.h"
-#include "common/h2_probe.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/http2/client.h"
+#include "common/http2/probe.h"
+#include "common/http2/server.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -59,7 +61,8 @@ static int serve(const char *address) {
     lh_h2_server *server;
     lh_error error;
     uv_loop_init(&loop);
-    if (lh_h2_server_create(&loop, address, NULL, NULL, on_request, NULL, &server, &error) != LH_OK) {
+    if (lh_h2_server_create(&loop, address, NULL, NULL, on_request, NULL, &server, &error) !=
+        LH_OK) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }
@@ -109,8 +112,8 @@ static int send_piece(sending *s, size_t bytes) {
     lh_h2_client_read_link(s->client, &link);
     uint64_t ready_bytes = link.ready_bytes;
     int64_t begin_us = lh_clock_us();
-    if (!piece ||
-        lh_h2_client_submit(s->client, "POST", "/piece", NULL, 0, 1, &events, s, &stream, &error) != LH_OK) {
+    if (!piece || lh_h2_client_submit(s->client, "POST", "/piece", NULL, 0, 1, &events, s, &stream,
+                                      &error) != LH_OK) {
         free(piece);
         fprintf(stderr, "cannot send\n");
         return 1;
@@ -122,14 +125,15 @@ static int send_piece(sending *s, size_t bytes) {
         uv_run(&s->loop, UV_RUN_ONCE);
     int64_t took_us = lh_clock_us() - begin_us;
     lh_h2_client_read_link(s->client, &link);
-    printf("{\"bytes\": %zu, \"us\": %lld, \"ready_before\": %llu, \"ready_bytes\": %llu, \"bytes_per_us\": "
-           "%.4f, "
-           "\"deviation\": %.4f, \"is_bound\": %s, \"round_trip_us\": %lld, \"age_us\": %lld, "
-           "\"probe_bytes\": %llu}\n",
-           bytes, (long long)took_us, (unsigned long long)ready_bytes, (unsigned long long)link.ready_bytes,
-           link.estimate.bytes_per_us, link.estimate.bytes_per_us_deviation,
-           link.estimate.bytes_per_us_is_bound ? "true" : "false", (long long)link.estimate.round_trip_us,
-           (long long)link.estimate.age_us, (unsigned long long)link.probe_bytes_sent);
+    printf("{\"bytes\": %zu, \"us\": %lld, \"ready_before\": %llu, \"ready_bytes\": %llu, "
+           "\"bytes_per_us\": %.4f, \"deviation\": %.4f, \"is_bound\": %s, \"round_trip_us\": "
+           "%lld, \"age_us\": %lld, \"probe_bytes\": %llu}\n",
+           bytes, (long long)took_us, (unsigned long long)ready_bytes,
+           (unsigned long long)link.ready_bytes, link.estimate.bytes_per_us,
+           link.estimate.bytes_per_us_deviation,
+           link.estimate.bytes_per_us_is_bound ? "true" : "false",
+           (long long)link.estimate.round_trip_us, (long long)link.estimate.age_us,
+           (unsigned long long)link.probe_bytes_sent);
     fflush(stdout);
     return s->status != LH_OK;
 }
@@ -140,14 +144,16 @@ static int overtake(sending *s, size_t bytes, int count, uint64_t pause_ms) {
     static const uint8_t piece[2048];
     lh_h2_stream *bulk, *urgent;
     sending bulk_end = {0};
-    if (lh_h2_client_submit(s->client, "POST", "/bulk", NULL, 0, 1, &events, &bulk_end, &bulk, NULL) != LH_OK)
+    if (lh_h2_client_submit(s->client, "POST", "/bulk", NULL, 0, 1, &events, &bulk_end, &bulk,
+                            NULL) != LH_OK)
         return 1;
     lh_h2_stream_write_owned(bulk, calloc(1, bytes), bytes);
     lh_h2_stream_end(bulk);
     for (int i = 0; i < count && !bulk_end.closed; i++) {
         pause_for(s, pause_ms);
         int64_t begin_us = lh_clock_us();
-        if (lh_h2_client_submit(s->client, "POST", "/urgent", NULL, 0, 0, &events, s, &urgent, NULL) != LH_OK)
+        if (lh_h2_client_submit(s->client, "POST", "/urgent", NULL, 0, 0, &events, s, &urgent,
+                                NULL) != LH_OK)
             return 1;
         lh_h2_stream_write(urgent, piece, sizeof piece);
         lh_h2_stream_end(urgent);
@@ -173,8 +179,8 @@ static int send_all(const plan *p) {
     static sending s;
     lh_error error;
     uv_loop_init(&s.loop);
-    if (lh_h2_client_create(&s.loop, p->address, NULL, &p->limits, on_state, &s, &s.client, &error) !=
-        LH_OK) {
+    if (lh_h2_client_create(&s.loop, p->address, NULL, &p->limits, on_state, &s, &s.client,
+                            &error) != LH_OK) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }
@@ -200,8 +206,8 @@ int main(int argc, char **argv) {
         return serve(argv[2]);
     if (argc < 5) {
         fprintf(stderr, "usage: hop_link serve HOST:PORT\n"
-                        "       hop_link send|overtake HOST:PORT BYTES COUNT [PAUSE_MS [PROBE_PERCENT "
-                        "[CONGESTION_CONTROL]]]\n");
+                        "       hop_link send|overtake HOST:PORT BYTES COUNT [PAUSE_MS "
+                        "[PROBE_PERCENT [CONGESTION_CONTROL]]]\n");
         return 2;
     }
     plan p = {.address = argv[2],

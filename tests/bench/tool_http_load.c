@@ -1,11 +1,13 @@
-/* What an HTTP server adds to a request: clients that ask for the same thing over and over on connections that stay open, each
- * waiting for its answer before it asks again; and, without --port, the least that a server could do for the same request, as the bound
- * beside it: a thread for each connection that reads the request and writes an answer of a fixed size.
+/* What an HTTP server adds to a request: clients that ask for the same thing over and over on
+ * connections that stay open, each waiting for its answer before it asks again; and, without
+ * --port, the least that a server could do for the same request, as the bound beside it: a thread
+ * for each connection that reads the request and writes an answer of a fixed size.
  *
- * Prints a line of JSON: how many answers, and their times in microseconds. An answer ends with its Content-Length, or with the
- * chunk of no bytes. Exit status 1: an answer was not 200, or a connection was cut. */
-#include "common/clock.h"
-#include "common/options.h"
+ * Prints a line of JSON: how many answers, and their times in microseconds. An answer ends with its
+ * Content-Length, or with the chunk of no bytes. Exit status 1: an answer was not 200, or a
+ * connection was cut. */
+#include "common/base/clock.h"
+#include "common/base/options.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -139,12 +141,13 @@ static size_t make_request(const load_options *options, char **request) {
     char key[300] = "";
     if (options->key[0])
         snprintf(key, sizeof key, "Authorization: Bearer %s\r\n", options->key);
-    int length = options->body[0]
-                     ? asprintf(request,
-                                "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Type: "
-                                "application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                                options->path, key, strlen(options->body), options->body)
-                     : asprintf(request, "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", options->path, key);
+    int length =
+        options->body[0]
+            ? asprintf(request,
+                       "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Type: "
+                       "application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                       options->path, key, strlen(options->body), options->body)
+            : asprintf(request, "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", options->path, key);
     if (length < 0)
         abort();
     return (size_t)length;
@@ -152,8 +155,9 @@ static size_t make_request(const load_options *options, char **request) {
 
 static void *run_client(void *argument) {
     client *c = argument;
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(c->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(c->port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     char *request, *in = need(malloc(REPLY_BYTES_MAX));
     size_t length = make_request(c->options, &request);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -202,8 +206,8 @@ static int run_all(const load_options *options) {
     if (failure)
         fprintf(stderr, "http_load: %s\n", failure);
     else
-        printf("{\"answers\":%zu,\"per_second\":%.0f,\"p50_us\":%lld,\"p90_us\":%lld,\"p99_us\":%lld,\"max_"
-               "us\":%lld}\n",
+        printf("{\"answers\":%zu,\"per_second\":%.0f,\"p50_us\":%lld,\"p90_us\":%lld,\"p99_us\":%"
+               "lld,\"max_us\":%lld}\n",
                count, (double)count * 1e6 / (double)elapsed_us, (long long)times_us[count / 2],
                (long long)times_us[count * 9 / 10], (long long)times_us[count * 99 / 100],
                (long long)times_us[count - 1]);
@@ -215,7 +219,8 @@ static int run_all(const load_options *options) {
 #define AT(field) offsetof(load_options, field)
 
 static const lh_option table[] = {
-    {"port", LH_OPTION_NUMBER, AT(port), "0", "PORT", 0, 65535, NULL, "server to ask; 0: the bound"},
+    {"port", LH_OPTION_NUMBER, AT(port), "0", "PORT", 0, 65535, NULL,
+     "server to ask; 0: the bound"},
     {"clients", LH_OPTION_NUMBER, AT(clients), "1", "N", 1, 1000, NULL, "connections at a time"},
     {"requests", LH_OPTION_NUMBER, AT(requests), "1000", "N", 1, 1000000, NULL, "of each"},
     {"pause-us", LH_OPTION_NUMBER, AT(pause_us), "0", "US", 0, 1000000, NULL, "after each answer"},

@@ -1,20 +1,19 @@
-/* Emulated links between network namespaces, in user space on TUN devices, since tc netem is not everywhere. The
- * kernel's own TCP runs end to end.
+/* Emulated links between network namespaces, in user space on TUN devices, since tc netem is not
+ * everywhere. The kernel's own TCP runs end to end.
  *
  *     link_emulator NAMESPACE...
  *
- * gives each namespace (of /run/netns) a device "wan"; site i has the address 10.201.0.{i + 1}, which the caller
- * sets. From each site to each other leads a line of its own, without bound until it is set. Lines on stdin, each
- * answered with a line of JSON:
+ * gives each namespace (of /run/netns) a device "wan"; site i has the address 10.201.0.{i + 1},
+ * which the caller sets. From each site to each other leads a line of its own, without bound until
+ * it is set. Lines on stdin, each answered with a line of JSON:
  *
  *     set FROM TO rate=MBIT delay=MS jitter=MS loss=PERCENT queue=MS     what is not named stays
  *     stall FROM TO MS                                                   nothing leaves for so long
- *     flip FROM TO DICE                                                  a bit of the next TCP packet with a payload: number DICE, counted around;
- *                                                                        0: none after all
- *     stats
+ *     flip FROM TO DICE                                                  a bit of the next TCP
+ *     packet with a payload: number DICE, counted around; 0: none after all stats
  *
- * FROM and TO count from 0; "*" is all of them. It ends with its stdin. It needs root, and real-time priority to be
- * on time; where it cannot have that it says so in its first line. */
+ * FROM and TO count from 0; "*" is all of them. It ends with its stdin. It needs root, and
+ * real-time priority to be on time; where it cannot have that it says so in its first line. */
 #include "tests/bench/support/line.h"
 #include "tests/bench/support/tun_device.h"
 
@@ -60,7 +59,7 @@ static int64_t clock_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* ---- Packets ------------------------------------------------------------------------------------ */
+/* ---- Packets ---- */
 
 typedef struct pushing {
     emulator *emulator;
@@ -83,12 +82,10 @@ static void take_in(emulator *e, uint32_t from) {
     static uint8_t bytes[TUN_PACKET_BYTES_MAX];
     for (int i = 0; i < READ_AT_ONCE; i++) {
         ptrdiff_t length = tun_read(e->devices[from], bytes);
-        if (length < 0) {
+        if (length < 0)
             e->ending = true; /* the namespace is gone */
-        }
-        if (length <= 0) {
+        if (length <= 0)
             return;
-        }
         uint32_t to = tun_destination(bytes, (size_t)length) - NETWORK - 1;
         if (to < e->sites && to != from) {
             pushing way = {e, from, to, clock_ns()};
@@ -122,7 +119,7 @@ static int64_t next_ns(const emulator *e) {
     return next < earliest ? earliest : next;
 }
 
-/* ---- Control ------------------------------------------------------------------------------------ */
+/* ---- Control ---- */
 
 static const char *change(line_settings *settings, char *words) {
     static const char *const names[] = {"rate", "delay", "jitter", "loss", "queue"};
@@ -130,15 +127,14 @@ static const char *change(line_settings *settings, char *words) {
                               &settings->loss_percent, &settings->queue_ms};
     for (char *rest = words, *word; (word = strtok_r(rest, " ", &rest)) != NULL;) {
         char *value = strchr(word, '='), *end = NULL;
-        double number = value != NULL ? strtod(value + 1, &end) : -1;
+        double number = value ? strtod(value + 1, &end) : -1;
         size_t i = 0;
-        while (i < 5 && (value == NULL || strlen(names[i]) != (size_t)(value - word) ||
+        while (i < 5 && (!value || strlen(names[i]) != (size_t)(value - word) ||
                          strncmp(names[i], word, strlen(names[i])) != 0)) {
             i++;
         }
-        if (i == 5 || end == value + 1 || *end != '\0' || !(number >= 0 && number < 1e9)) {
+        if (i == 5 || end == value + 1 || *end != '\0' || !(number >= 0 && number < 1e9))
             return word;
-        }
         *values[i] = number;
     }
     return NULL;
@@ -160,18 +156,16 @@ static const char *set_line(emulator *e, uint32_t from, uint32_t to, char *words
     line *l = &e->lines[from][to];
     line_settings settings = l->settings;
     const char *wrong = change(&settings, words);
-    if (wrong == NULL) {
+    if (!wrong)
         line_set(l, &settings, clock_ns());
-    }
     return wrong;
 }
 
 static const char *stall_line(emulator *e, uint32_t from, uint32_t to, char *words) {
     char *end;
     double ms = strtod(words, &end);
-    if (end == words || *end != '\0' || !(ms >= 0 && ms < 1e9)) {
+    if (end == words || *end != '\0' || !(ms >= 0 && ms < 1e9))
         return words;
-    }
     line_stall(&e->lines[from][to], ms, clock_ns());
     return NULL;
 }
@@ -179,9 +173,8 @@ static const char *stall_line(emulator *e, uint32_t from, uint32_t to, char *wor
 static const char *flip_bit(emulator *e, uint32_t from, uint32_t to, char *words) {
     char *end;
     unsigned long long dice = strtoull(words, &end, 10);
-    if (end == words || *end != '\0') {
+    if (end == words || *end != '\0')
         return words;
-    }
     e->flips[from][to] = dice;
     return NULL;
 }
@@ -189,7 +182,7 @@ static const char *flip_bit(emulator *e, uint32_t from, uint32_t to, char *words
 static void for_lines(emulator *e, char *words, line_action *action) {
     uint32_t first[2], last[2];
     char *rest = words, *from = strtok_r(rest, " ", &rest), *to = strtok_r(rest, " ", &rest);
-    if (from == NULL || to == NULL || !read_sites(e, from, &first[0], &last[0]) ||
+    if (!from || !to || !read_sites(e, from, &first[0], &last[0]) ||
         !read_sites(e, to, &first[1], &last[1])) {
         puts("{\"error\":\"which sites?\"}");
         return;
@@ -198,7 +191,7 @@ static void for_lines(emulator *e, char *words, line_action *action) {
         for (uint32_t j = first[1]; j < last[1]; j++) {
             char copy[sizeof e->text];
             snprintf(copy, sizeof copy, "%s", rest);
-            if (action(e, i, j, copy) != NULL) {
+            if (action(e, i, j, copy)) {
                 puts("{\"error\":\"that is no setting\"}");
                 return;
             }
@@ -222,8 +215,9 @@ static void print_stats(const emulator *e) {
                 printf("%s{\"from\":%u,\"to\":%u,\"rate\":%g,\"delay\":%g,\"packets\":%" PRIu64
                        ",\"bytes\":%" PRIu64 ",\"queue_drops\":%" PRIu64 ",\"lost\":%" PRIu64
                        ",\"queue_bytes\":%" PRIu64 ",\"late_max_us\":%" PRId64 "}",
-                       comma, from, to, l->settings.rate_mbit, l->settings.delay_ms, l->sent_packets,
-                       l->sent_bytes, l->queue_drops, l->lost_packets, l->queue_bytes, l->late_max_us);
+                       comma, from, to, l->settings.rate_mbit, l->settings.delay_ms,
+                       l->sent_packets, l->sent_bytes, l->queue_drops, l->lost_packets,
+                       l->queue_bytes, l->late_max_us);
                 comma = ",";
             }
         }
@@ -232,22 +226,22 @@ static void print_stats(const emulator *e) {
 }
 
 static void obey(emulator *e, char *words) {
-    if (strcmp(words, "stats") == 0) {
+    if (strcmp(words, "stats") == 0)
         print_stats(e);
-    } else if (strncmp(words, "set ", 4) == 0) {
+    else if (strncmp(words, "set ", 4) == 0)
         for_lines(e, words + 4, set_line);
-    } else if (strncmp(words, "stall ", 6) == 0) {
+    else if (strncmp(words, "stall ", 6) == 0)
         for_lines(e, words + 6, stall_line);
-    } else if (strncmp(words, "flip ", 5) == 0) {
+    else if (strncmp(words, "flip ", 5) == 0)
         for_lines(e, words + 5, flip_bit);
-    } else {
+    else
         puts("{\"error\":\"set, stall, flip or stats\"}");
-    }
     fflush(stdout);
 }
 
 static void read_control(emulator *e) {
-    ssize_t length = read(STDIN_FILENO, e->text + e->text_length, sizeof e->text - 1 - e->text_length);
+    ssize_t length =
+        read(STDIN_FILENO, e->text + e->text_length, sizeof e->text - 1 - e->text_length);
     if (length <= 0) {
         e->ending = length == 0 || errno != EINTR;
         return;
@@ -262,37 +256,32 @@ static void read_control(emulator *e) {
     }
     e->text_length -= (size_t)(begin - e->text);
     memmove(e->text, begin, e->text_length + 1);
-    if (e->text_length == sizeof e->text - 1) {
+    if (e->text_length == sizeof e->text - 1)
         e->text_length = 0; /* a line that long is none of ours */
-    }
 }
 
-/* ---- Life --------------------------------------------------------------------------------------- */
+/* ---- Life ---- */
 
 static void run(emulator *e) {
     struct pollfd polled[SITES_MAX + 1];
-    for (uint32_t i = 0; i < e->sites; i++) {
+    for (uint32_t i = 0; i < e->sites; i++)
         polled[i] = (struct pollfd){.fd = e->devices[i], .events = POLLIN};
-    }
     polled[e->sites] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
     while (!e->ending) {
         deliver(e);
         int64_t wait_ns = next_ns(e), now_ns = clock_ns();
         struct timespec timeout = {0};
         if (wait_ns > now_ns && wait_ns != INT64_MAX) {
-            timeout = (struct timespec){(wait_ns - now_ns) / 1000000000, (wait_ns - now_ns) % 1000000000};
+            timeout =
+                (struct timespec){(wait_ns - now_ns) / 1000000000, (wait_ns - now_ns) % 1000000000};
         }
-        if (ppoll(polled, e->sites + 1, wait_ns == INT64_MAX ? NULL : &timeout, NULL) <= 0) {
+        if (ppoll(polled, e->sites + 1, wait_ns == INT64_MAX ? NULL : &timeout, NULL) <= 0)
             continue;
-        }
-        for (uint32_t i = 0; i < e->sites; i++) {
-            if (polled[i].revents != 0) {
+        for (uint32_t i = 0; i < e->sites; i++)
+            if (polled[i].revents != 0)
                 take_in(e, i);
-            }
-        }
-        if (polled[e->sites].revents != 0) {
+        if (polled[e->sites].revents != 0)
             read_control(e);
-        }
     }
 }
 
@@ -317,17 +306,15 @@ int main(int argc, char **argv) {
             fprintf(stderr, "link_emulator: %s: %s\n", argv[i + 1], strerror(errno));
             return 1;
         }
-        for (uint32_t j = 0; j < e.sites; j++) {
+        for (uint32_t j = 0; j < e.sites; j++)
             line_init(&e.lines[i][j], i * SITES_MAX + j);
-        }
     }
     printf("{\"realtime\":%s}\n", become_punctual() ? "true" : "false");
     fflush(stdout);
     run(&e);
     for (uint32_t i = 0; i < e.sites; i++) {
-        for (uint32_t j = 0; j < e.sites; j++) {
+        for (uint32_t j = 0; j < e.sites; j++)
             line_clear(&e.lines[i][j]);
-        }
         close(e.devices[i]);
     }
     return 0;

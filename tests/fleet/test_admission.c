@@ -15,7 +15,7 @@ static void the_queue_has_a_bound(void **state) {
     assert_int_equal(simulation_submit(sim, 30, 20, 99, &status), -1);
     assert_int_equal(status, LH_ERR_BUSY);
     lh_scheduler_figures figures =
-        lh_scheduler_current_figures(lh_conductor_scheduler(simulation_conductor(sim)));
+        lh_scheduler_current_figures(lh_chain_controller_scheduler(simulation_controller(sim)));
     assert_int_equal(figures.running, 4);
     assert_int_equal(figures.waiting, 6);
     assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
@@ -29,8 +29,8 @@ static void the_queue_has_a_bound(void **state) {
     simulation_destroy(sim);
 }
 
-/* The second worker has the fewest pages: 20 of 16 positions. Each sequence begins with 60 positions, 4 pages, and may come to 100: more than
- * two run at a time, and it never runs out. */
+/* The second worker has the fewest pages: 20 of 16 positions. Each sequence begins with 60
+ * positions, 4 pages, and may come to 100: more than two run at a time, and it never runs out. */
 static void admission_never_overcommits_the_smallest_worker(void **state) {
     (void)state;
     simulation *sim = simulation_create(&(simulation_options){0});
@@ -45,7 +45,8 @@ static void admission_never_overcommits_the_smallest_worker(void **state) {
     for (int i = 0; i < 1000; i++) {
         simulation_step_until(sim, simulation_now_us(sim) + 1 * MS);
         uint32_t running =
-            lh_scheduler_current_figures(lh_conductor_scheduler(simulation_conductor(sim))).running;
+            lh_scheduler_current_figures(lh_chain_controller_scheduler(simulation_controller(sim)))
+                .running;
         most = running > most ? running : most;
         assert_in_range(toy_worker_current_figures(simulation_worker(sim, 2)).pages, 0, 20);
     }
@@ -66,13 +67,14 @@ static uint32_t pages(simulation *sim, int node) {
     return toy_worker_current_figures(simulation_worker(sim, node)).pages;
 }
 
-/* Within 200 ms the last worker has let go, wherever the sequence was: decoding, in its prefill, or waiting.
- */
+/* Within 200 ms the last worker has let go, wherever the sequence was: decoding, in its prefill, or
+ * waiting. */
 static void cancelling_frees_the_pages_everywhere(void **state) {
     (void)state;
     for (int after_ms = 0; after_ms <= 800; after_ms += 9) {
         simulation *sim = small_fleet_create(
-            &(simulation_options){.scheduler = {.sequences_max = 2}, .link = {.delay_us = 20 * MS}}, 3);
+            &(simulation_options){.scheduler = {.sequences_max = 2}, .link = {.delay_us = 20 * MS}},
+            3);
         int streams[4];
         for (int i = 0; i < 4; i++)
             streams[i] = simulation_submit(sim, 1000, 1000, (uint64_t)i, NULL);
@@ -91,7 +93,8 @@ static void cancelling_frees_the_pages_everywhere(void **state) {
 static void cancelling_one_leaves_its_neighbours_alone(void **state) {
     (void)state;
     for (int after_ms = 0; after_ms <= 120; after_ms += 1) {
-        simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 10 * MS}}, 2);
+        simulation *sim =
+            small_fleet_create(&(simulation_options){.link = {.delay_us = 10 * MS}}, 2);
         for (int i = 0; i < 8; i++)
             simulation_submit(sim, 50 + 13 * (uint32_t)i, 6, (uint64_t)i, NULL);
         simulation_step_until(sim, simulation_now_us(sim) + after_ms * MS);
@@ -102,27 +105,28 @@ static void cancelling_one_leaves_its_neighbours_alone(void **state) {
             assert_true(simulation_stream_at(sim, i)->is_finished);
             assert_true(simulation_stream_is_true(simulation_stream_at(sim, i)));
         }
-        assert_int_equal(lh_fleet_chain(lh_conductor_fleet(simulation_conductor(sim)))->epoch, 1001);
+        assert_int_equal(
+            lh_fleet_chain(lh_chain_controller_fleet(simulation_controller(sim)))->epoch, 1001);
         small_fleet_assert_clean(sim);
         simulation_destroy(sim);
     }
 }
 
-/* Requests come and hang up all the time: workers never have more steps than they allocated for, nothing
- * leaks, and those that stay get through. */
+/* Requests come and hang up all the time: workers never have more steps than they allocated for,
+ * nothing leaks, and those that stay get through. */
 static void a_storm_of_hang_ups_leaves_nothing_behind(void **state) {
     (void)state;
-    simulation *sim =
-        small_fleet_create(&(simulation_options){.seed = 5,
-                                                 .scheduler = {.sequences_max = 8},
-                                                 .link = {.delay_us = 10 * MS, .bytes_per_s = 2000000}},
-                           3);
+    simulation *sim = small_fleet_create(
+        &(simulation_options){.seed = 5,
+                              .scheduler = {.sequences_max = 8},
+                              .link = {.delay_us = 10 * MS, .bytes_per_s = 2000000}},
+        3);
     int cancelled = 0;
     for (int i = 0; i < 500; i++) {
         lh_status status;
-        int stream = simulation_submit(sim, 1 + (uint32_t)network_random(simulation_network(sim), 400),
-                                       1 + (uint32_t)network_random(simulation_network(sim), 50), (uint64_t)i,
-                                       &status);
+        int stream = simulation_submit(
+            sim, 1 + (uint32_t)network_random(simulation_network(sim), 400),
+            1 + (uint32_t)network_random(simulation_network(sim), 50), (uint64_t)i, &status);
         simulation_step_until(sim, simulation_now_us(sim) +
                                        (int64_t)network_random(simulation_network(sim), 30) * MS);
         if (stream >= 0 && network_random(simulation_network(sim), 10) < 9) {
@@ -132,7 +136,8 @@ static void a_storm_of_hang_ups_leaves_nothing_behind(void **state) {
     }
     assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
     assert_true(cancelled > 300);
-    assert_int_equal(lh_fleet_chain(lh_conductor_fleet(simulation_conductor(sim)))->epoch, 1001);
+    assert_int_equal(lh_fleet_chain(lh_chain_controller_fleet(simulation_controller(sim)))->epoch,
+                     1001);
     small_fleet_assert_clean(sim);
     simulation_destroy(sim);
 }

@@ -1,9 +1,9 @@
-/* Whether anybody can find out what another client has asked, by how soon an answer to the same prompt comes or by what it
- * says of cached tokens. Time is simulated, so the answer is exact: what a probe sees of a prompt that another one has had computed
- * is what it sees of any other one. */
+/* Whether anybody can find out what another client has asked, by how soon an answer to the same
+ * prompt comes or by what it says of cached tokens. Time is simulated, so the answer is exact: what
+ * a probe sees of a prompt that another one has had computed is what it sees of any other one. */
 #include <stddef.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tests/fleet/support/small_fleet.h"
 
 #include <string.h>
@@ -43,8 +43,9 @@ static int ask(simulation *sim, asker who, uint32_t prompt_seed, uint32_t tokens
 }
 
 static simulation *create(const circumstances *c) {
-    simulation *sim = simulation_create(&(simulation_options){
-        .replicas = c->replicas, .scheduler = {.prefix_cache = true}, .link = {.delay_us = 5 * MS}});
+    simulation *sim = simulation_create(&(simulation_options){.replicas = c->replicas,
+                                                              .scheduler = {.prefix_cache = true},
+                                                              .link = {.delay_us = 5 * MS}});
     for (int i = 0; i < 2 * (int)c->replicas; i++) {
         toy_worker_options worker = small_worker(i);
         worker.pages_total = c->pages;
@@ -80,9 +81,11 @@ static sight probe(const circumstances *c, asker victim, asker prober, uint32_t 
     return seen;
 }
 
-/* 32 pages: the victim's prompts and the probe's do not fit beside each other, so that something has to go. */
+/* 32 pages: the victim's prompts and the probe's do not fit beside each other, so that something
+ * has to go. */
 static const circumstances all_circumstances[] = {
-    {false, 1000, 1}, {true, 1000, 1}, {false, 32, 1}, {true, 32, 1}, {false, 1000, 2}, {true, 1000, 2},
+    {false, 1000, 1}, {true, 1000, 1},  {false, 32, 1},
+    {true, 32, 1},    {false, 1000, 2}, {true, 1000, 2},
 };
 #define CIRCUMSTANCES (sizeof all_circumstances / sizeof all_circumstances[0])
 

@@ -5,9 +5,9 @@
 
 #include <cmocka.h>
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "gateway/engine/engine_life.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "gateway/engine/engine_options.h"
 #include "tests/fleet/support/scripted_worker.h"
 #include "tests/support/tiny_llama.h"
 
@@ -95,7 +95,7 @@ static void close_house(house *h) {
     lh_model_file_close(h->file);
 }
 
-/* ---- Clients ----------------------------------------------------------------------------------------------------- */
+/* ---- Clients ---- */
 
 typedef struct client {
     pthread_mutex_t mutex;
@@ -110,8 +110,8 @@ static void on_event(void *context, const lh_sequence_event *event) {
     pthread_mutex_lock(&c->mutex);
     if (event->kind == LH_SEQUENCE_TOKEN) {
         uint32_t position = c->prompt_tokens + c->count++;
-        c->is_wrong |=
-            event->position != position || event->token != scripted_worker_token(c->first, position);
+        c->is_wrong |= event->position != position ||
+                       event->token != scripted_worker_token(c->first, position);
     }
     c->is_finished |= event->kind == LH_SEQUENCE_FINISHED;
     c->is_failed |= event->kind == LH_SEQUENCE_FAILED;
@@ -120,8 +120,8 @@ static void on_event(void *context, const lh_sequence_event *event) {
     pthread_mutex_unlock(&c->mutex);
 }
 
-static lh_status submit(house *h, client *c, uint32_t first, uint32_t prompt_tokens, uint32_t max_tokens,
-                        uint64_t *handle) {
+static lh_status submit(house *h, client *c, uint32_t first, uint32_t prompt_tokens,
+                        uint32_t max_tokens, uint64_t *handle) {
     uint32_t prompt[256];
     lh_error error;
     *c = (client){.first = first, .prompt_tokens = prompt_tokens};
@@ -129,14 +129,15 @@ static lh_status submit(house *h, client *c, uint32_t first, uint32_t prompt_tok
     pthread_cond_init(&c->changed, NULL);
     for (uint32_t i = 0; i < prompt_tokens; i++)
         prompt[i] = first;
-    return lh_engine_submit(h->engine,
-                            &(lh_sequence_request){.prompt = prompt,
-                                                   .prompt_tokens = prompt_tokens,
-                                                   .max_tokens = max_tokens,
-                                                   .sampling = {.top_p = 1, .repetition_penalty = 1},
-                                                   .on_event = on_event,
-                                                   .context = c},
-                            1, handle, &error);
+    return lh_engine_submit(
+        h->engine,
+        &(lh_sequence_request){.prompt = prompt,
+                               .prompt_tokens = prompt_tokens,
+                               .max_tokens = max_tokens,
+                               .sampling = {.top_p = 1, .repetition_penalty = 1},
+                               .on_event = on_event,
+                               .context = c},
+        1, handle, &error);
 }
 
 static void wait_for_end(client *c) {
@@ -319,7 +320,8 @@ static void a_port_in_use_is_said(void **state) {
     lh_error error;
     snprintf(listen, sizeof listen, "127.0.0.1:%d", lh_engine_fleet_port(h.engine));
     second.file = open_tiny();
-    assert_int_equal(lh_model_profile_read(lh_model_file_gguf(second.file), &second.profile, NULL), LH_OK);
+    assert_int_equal(lh_model_profile_read(lh_model_file_gguf(second.file), &second.profile, NULL),
+                     LH_OK);
     lh_engine_options options = options_of(&second, listen);
     assert_int_not_equal(lh_engine_create(&options, &second.engine, &error), LH_OK);
     assert_non_null(strstr(error.message, listen));

@@ -1,20 +1,20 @@
-/* The chain changes because somebody wants to: a worker leaves, or another one has come. The next chain is prepared while this
- * one serves, so that nobody waits for weights. */
+/* The chain changes because somebody wants to: a worker leaves, or another one has come. The next
+ * chain is prepared while this one serves, so that nobody waits for weights. */
 #include <stddef.h>
 
 #include "tests/fleet/support/small_fleet.h"
 
 #include <string.h>
 
-/* Between the end of an epoch and the first token of the next: a report of each worker, connections, the replay at 10 rows a
- * millisecond. Loading takes 300 ms and does not show. */
+/* Between the end of an epoch and the first token of the next: a report of each worker,
+ * connections, the replay at 10 rows a millisecond. Loading takes 300 ms and does not show. */
 #define TELL_MAX_US (170 * MS)
 #define ROW_US      100
 
 static const simulation_options near = {.link = {.delay_us = 5 * MS}};
 
 static const lh_fleet *fleet_of(simulation *sim) {
-    return lh_conductor_fleet(simulation_conductor(sim));
+    return lh_chain_controller_fleet(simulation_controller(sim));
 }
 
 static const lh_chain *chain_of(simulation *sim) {
@@ -53,7 +53,8 @@ static bool is_alive(simulation *sim, int node) {
 }
 
 /* Workers whose memory holds so much of the model's 13,000 bytes. */
-static simulation *create_with_memory(int workers, uint64_t memory_bytes, const simulation_options *options) {
+static simulation *create_with_memory(int workers, uint64_t memory_bytes,
+                                      const simulation_options *options) {
     simulation *sim = simulation_create(options);
     for (int i = 0; i < workers; i++) {
         toy_worker_options worker = small_worker(i);
@@ -65,7 +66,7 @@ static simulation *create_with_memory(int workers, uint64_t memory_bytes, const 
     return sim;
 }
 
-/* ---- Leaving ----------------------------------------------------------------------------------------------------- */
+/* ---- Leaving ---- */
 
 static void a_leaving_worker_hands_over_what_it_holds(void **state) {
     (void)state;
@@ -148,7 +149,8 @@ static void a_spare_takes_the_very_place_of_one_that_died(void **state) {
     simulation_destroy(sim);
 }
 
-/* Two stages do not fit: the weights are fetched beforehand (150 of 300 ms), loading is the pause; it is still asked first. */
+/* Two stages do not fit: the weights are fetched beforehand (150 of 300 ms), loading is the pause;
+ * it is still asked first. */
 static void where_memory_holds_one_stage_it_is_loaded_in_the_pause(void **state) {
     (void)state;
     simulation *sim = create_with_memory(3, 8000, &near);
@@ -162,7 +164,8 @@ static void where_memory_holds_one_stage_it_is_loaded_in_the_pause(void **state)
     simulation_destroy(sim);
 }
 
-/* Nobody can: it stays as long as it is needed, and is told why; then it goes, and new sequences are refused. */
+/* Nobody can: it stays as long as it is needed, and is told why; then it goes, and new sequences
+ * are refused. */
 static void where_nobody_can_take_over_it_stays_while_it_is_needed(void **state) {
     (void)state;
     simulation *sim = create_with_memory(2, 7000, &near);
@@ -216,7 +219,7 @@ static void one_that_goes_too_soon_costs_what_is_left_to_load(void **state) {
     }
 }
 
-/* ---- Growing ----------------------------------------------------------------------------------------------------- */
+/* ---- Growing ---- */
 
 static simulation_options growing(void) {
     simulation_options options = near;
@@ -246,7 +249,8 @@ static void one_that_has_come_is_used_when_it_has_stayed(void **state) {
     simulation_destroy(sim);
 }
 
-/* 5 workers become 6: three layers are the slowest stage before and two after, a third less; 6 and 7: the same either way. */
+/* 5 workers become 6: three layers are the slowest stage before and two after, a third less; 6 and
+ * 7: the same either way. */
 static void one_with_which_nothing_becomes_faster_changes_nothing(void **state) {
     (void)state;
     simulation_options options = growing();
@@ -311,7 +315,8 @@ static void switched_off_a_spare_waits(void **state) {
     simulation_destroy(sim);
 }
 
-/* Growing would cost a pause for loading, as memory holds no two stages: only while nobody asks anything. */
+/* Growing would cost a pause for loading, as memory holds no two stages: only while nobody asks
+ * anything. */
 static void where_memory_holds_one_stage_it_grows_when_it_is_idle(void **state) {
     (void)state;
     simulation_options options = growing();

@@ -1,5 +1,6 @@
-/* Pages of the KV caches: they grow with their sequences, prefixes are shared and given up, and the last in line is preempted;
- * the tokens are the same as ever, and gateway and workers agree to the page.
+/* Pages of the KV caches: they grow with their sequences, prefixes are shared and given up, and the
+ * last in line is preempted; the tokens are the same as ever, and gateway and workers agree to the
+ * page.
  *
  * LONGHAUL_SEED=n runs one random schedule alone, LONGHAUL_SEEDS=n so many. */
 #include <stddef.h>
@@ -7,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tests/fleet/support/small_fleet.h"
 #include "tests/fleet/support/toy_model.h"
 
 #define SEEDS 120
 
 static lh_scheduler_figures figures_of(simulation *sim) {
-    return lh_scheduler_current_figures(lh_conductor_scheduler(simulation_conductor(sim)));
+    return lh_scheduler_current_figures(lh_chain_controller_scheduler(simulation_controller(sim)));
 }
 
 static const lh_kv_ledger *ledger_of(simulation *sim) {
-    return lh_scheduler_ledger(lh_conductor_scheduler(simulation_conductor(sim)));
+    return lh_scheduler_ledger(lh_chain_controller_scheduler(simulation_controller(sim)));
 }
 
 static simulation *create_with(uint32_t pages, bool prefix_cache) {
@@ -40,8 +41,9 @@ static int submit(simulation *sim, uint64_t tenant, uint32_t trunk, uint32_t com
     uint32_t prompt[1024];
     assert_true(common + own <= 1024);
     for (uint32_t i = 0; i < common + own; i++)
-        prompt[i] = (uint32_t)((toy_embed(i) ^ (i < common ? trunk : seed + 100) * 0x9e3779b97f4a7c15u) %
-                               TOY_VOCABULARY);
+        prompt[i] =
+            (uint32_t)((toy_embed(i) ^ (i < common ? trunk : seed + 100) * 0x9e3779b97f4a7c15u) %
+                       TOY_VOCABULARY);
     return simulation_submit_request(
         sim,
         &(lh_sequence_request){
@@ -66,7 +68,8 @@ static void finish_all(simulation *sim, int count) {
     for (int i = 0; i < count; i++) {
         assert_true(simulation_stream_at(sim, i)->is_finished);
         assert_true(simulation_stream_is_true(simulation_stream_at(sim, i)));
-        assert_int_equal(simulation_stream_at(sim, i)->count, simulation_stream_at(sim, i)->max_tokens);
+        assert_int_equal(simulation_stream_at(sim, i)->count,
+                         simulation_stream_at(sim, i)->max_tokens);
     }
 }
 
@@ -74,9 +77,10 @@ static uint64_t rows_of(simulation *sim) {
     return toy_worker_current_figures(simulation_worker(sim, 1)).rows;
 }
 
-/* ---- Growing and preemption -------------------------------------------------------------------------------------- */
+/* ---- Growing and preemption ---- */
 
-/* 12 sequences that come to 9 pages each, in 40: they begin together, and those that came last make room. */
+/* 12 sequences that come to 9 pages each, in 40: they begin together, and those that came last make
+ * room. */
 static void when_pages_are_short_the_last_in_line_makes_room(void **state) {
     (void)state;
     for (int cache = 0; cache < 2; cache++) {
@@ -89,7 +93,8 @@ static void when_pages_are_short_the_last_in_line_makes_room(void **state) {
         assert_int_equal(figures.replays, 0);
         for (int i = 1; i < 4; i++) /* who came first is not held up by those behind */
             assert_in_range(simulation_stream_at(sim, i)->longest_gap_us, 0, 200 * MS);
-        assert_true(simulation_stream_at(sim, 0)->ended_us <= simulation_stream_at(sim, 11)->ended_us);
+        assert_true(simulation_stream_at(sim, 0)->ended_us <=
+                    simulation_stream_at(sim, 11)->ended_us);
         small_fleet_assert_clean(sim);
         simulation_destroy(sim);
     }
@@ -112,11 +117,12 @@ static void the_lower_priority_is_preempted(void **state) {
     (void)state;
     simulation *sim = create_with(16, false);
     uint32_t prompt[20] = {0};
-    lh_sequence_request request = {.prompt = prompt,
-                                   .prompt_tokens = 20,
-                                   .max_tokens = 200,
-                                   .priority = 5,
-                                   .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1}};
+    lh_sequence_request request = {
+        .prompt = prompt,
+        .prompt_tokens = 20,
+        .max_tokens = 200,
+        .priority = 5,
+        .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1}};
     assert_int_equal(simulation_submit_request(sim, &request, NULL), 0);
     simulation_step_until(sim, simulation_now_us(sim) + 100 * MS);
     request.priority = -5;
@@ -129,7 +135,7 @@ static void the_lower_priority_is_preempted(void **state) {
     simulation_destroy(sim);
 }
 
-/* ---- Prefixes ---------------------------------------------------------------------------------------------------- */
+/* ---- Prefixes ---- */
 
 /* Whole pages of 16 are shared, and the last token is always computed. */
 static void a_second_prompt_computes_the_rest(void **state) {
@@ -150,7 +156,8 @@ static void a_second_prompt_computes_the_rest(void **state) {
     simulation_destroy(sim);
 }
 
-/* The answer of a turn is in the cache, too; and a conversation has one entry there, not one for each turn. */
+/* The answer of a turn is in the cache, too; and a conversation has one entry there, not one for
+ * each turn. */
 static void a_conversation_goes_on(void **state) {
     (void)state;
     simulation *sim = create_with(100, true);
@@ -160,10 +167,11 @@ static void a_conversation_goes_on(void **state) {
     for (int turn = 0; turn < 5; turn++) {
         int index = simulation_submit_request(
             sim,
-            &(lh_sequence_request){.prompt = history,
-                                   .prompt_tokens = length,
-                                   .max_tokens = 60,
-                                   .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1}},
+            &(lh_sequence_request){
+                .prompt = history,
+                .prompt_tokens = length,
+                .max_tokens = 60,
+                .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1}},
             NULL);
         simulation_stream *stream = finish(sim, index);
         assert_int_equal(stream->cached_tokens, turn == 0 ? 0 : (length - 31) / 16 * 16);
@@ -211,7 +219,8 @@ static void tenants_do_not_see_each_others_prefixes(void **state) {
     simulation_destroy(sim);
 }
 
-/* 64 pages; a trunk takes 8. Some are kept free, so that the cache holds six: the least recently used have gone. */
+/* 64 pages; a trunk takes 8. Some are kept free, so that the cache holds six: the least recently
+ * used have gone. */
 static void the_least_recently_used_goes_first(void **state) {
     (void)state;
     simulation *sim = create_with(64, true);
@@ -245,7 +254,8 @@ static void a_new_chain_has_nothing_cached(void **state) {
     simulation_destroy(sim);
 }
 
-/* What was computed before the client hung up is there for its next attempt; and whoever shares it is not disturbed. */
+/* What was computed before the client hung up is there for its next attempt; and whoever shares it
+ * is not disturbed. */
 static void a_cancelled_prompt_leaves_what_was_computed(void **state) {
     (void)state;
     for (int after_ms = 0; after_ms < 120; after_ms += 1) {
@@ -261,9 +271,11 @@ static void a_cancelled_prompt_leaves_what_was_computed(void **state) {
     }
 }
 
-/* ---- Anything ---------------------------------------------------------------------------------------------------- */
+/* ---- Anything ---- */
 
-static struct { uint64_t finished, failed, cancelled, preemptions, hits, evicted, replays; } totals;
+static struct {
+    uint64_t finished, failed, cancelled, preemptions, hits, evicted, replays;
+} totals;
 
 typedef struct schedule {
     simulation *sim;
@@ -276,10 +288,12 @@ static uint64_t dice(schedule *s, uint64_t below) {
 
 static void build(schedule *s, uint64_t seed) {
     uint64_t random = (seed * 7919 + 1) * 0x9e3779b97f4a7c15u;
-    simulation_options options = {.seed = seed, .link = {.delay_us = (int64_t)(random >> 60) * 2 * MS}};
+    simulation_options options = {.seed = seed,
+                                  .link = {.delay_us = (int64_t)(random >> 60) * 2 * MS}};
     options.scheduler.sequences_max = 2 + (uint32_t)(random >> 40 & 15);
     options.scheduler.prefix_cache = (random >> 32 & 7) > 0;
-    options.scheduler.overlap = (lh_overlap_spec){LH_OVERLAP_MANUAL, 1 + (uint32_t)(random >> 24 & 63), 1};
+    options.scheduler.overlap =
+        (lh_overlap_spec){LH_OVERLAP_MANUAL, 1 + (uint32_t)(random >> 24 & 63), 1};
     s->sim = simulation_create(&options);
     s->workers = 2 + (int)dice(s, 3);
     bool equal = dice(s, 2);
@@ -293,18 +307,22 @@ static void build(schedule *s, uint64_t seed) {
     simulation_wait_ready(s->sim, 10000 * MS);
 }
 
-/* Workers may lag behind what the gateway has decided, but never hold more than it knows of, once they agree after a break. */
+/* Workers may lag behind what the gateway has decided, but never hold more than it knows of, once
+ * they agree after a break. */
 static void assert_workers_within_the_ledger(schedule *s) {
-    if (!lh_scheduler_chain_is_up(lh_conductor_scheduler(simulation_conductor(s->sim))))
+    if (!lh_scheduler_chain_is_up(lh_chain_controller_scheduler(simulation_controller(s->sim))))
         return;
     const lh_kv_ledger *ledger = ledger_of(s->sim);
-    const lh_chain *chain = lh_fleet_chain(lh_conductor_fleet(simulation_conductor(s->sim)));
+    const lh_chain *chain =
+        lh_fleet_chain(lh_chain_controller_fleet(simulation_controller(s->sim)));
     uint64_t held = ledger->blocks_total - lh_kv_ledger_blocks_free(ledger);
     for (uint32_t stage = 0; stage < ledger->stage_count; stage++)
         for (int node = 1; node <= s->workers; node++)
             if (strcmp(small_worker(node - 1).name, chain->stages[stage].name) == 0) {
-                toy_worker_figures worker = toy_worker_current_figures(simulation_worker(s->sim, node));
-                assert_true(worker.awaits_roll || worker.pages <= lh_kv_ledger_pages(ledger, stage, held));
+                toy_worker_figures worker =
+                    toy_worker_current_figures(simulation_worker(s->sim, node));
+                assert_true(worker.awaits_resync ||
+                            worker.pages <= lh_kv_ledger_pages(ledger, stage, held));
             }
 }
 
@@ -355,7 +373,8 @@ static uint64_t current_seed;
 static int say_seed_on_failure(void **state) {
     (void)state;
     if (current_seed != UINT64_MAX)
-        fprintf(stderr, "to replay: LONGHAUL_SEED=%llu LONGHAUL_LOG=1\n", (unsigned long long)current_seed);
+        fprintf(stderr, "to replay: LONGHAUL_SEED=%llu LONGHAUL_LOG=1\n",
+                (unsigned long long)current_seed);
     return 0;
 }
 
@@ -369,13 +388,12 @@ static void tokens_and_pages_are_right_in_any_schedule(void **state) {
         run_schedule(seed);
     }
     current_seed = UINT64_MAX;
-    printf(
-        "%llu schedules: %llu streams finished, %llu failed, %llu cancelled, %llu replays, %llu preemptions, "
-        "%llu prefix hits, %llu blocks evicted\n",
-        (unsigned long long)count, (unsigned long long)totals.finished, (unsigned long long)totals.failed,
-        (unsigned long long)totals.cancelled, (unsigned long long)totals.replays,
-        (unsigned long long)totals.preemptions, (unsigned long long)totals.hits,
-        (unsigned long long)totals.evicted);
+    printf("%llu schedules: %llu streams finished, %llu failed, %llu cancelled, %llu replays, %llu "
+           "preemptions, %llu prefix hits, %llu blocks evicted\n",
+           (unsigned long long)count, (unsigned long long)totals.finished,
+           (unsigned long long)totals.failed, (unsigned long long)totals.cancelled,
+           (unsigned long long)totals.replays, (unsigned long long)totals.preemptions,
+           (unsigned long long)totals.hits, (unsigned long long)totals.evicted);
     if (!one)
         assert_true(totals.finished && totals.cancelled && totals.replays && totals.preemptions &&
                     totals.hits && totals.evicted);

@@ -1,5 +1,5 @@
-/* Steps through a healthy chain: exact times on the simulated clock. A step of n rows takes 1 ms + n * 0.1 ms
- * on each worker. */
+/* Steps through a healthy chain: exact times on the simulated clock. A step of n rows takes 1 ms +
+ * n * 0.1 ms on each worker. */
 #include <stddef.h>
 
 #include "tests/fleet/support/small_fleet.h"
@@ -20,8 +20,8 @@ static void chunks_of_a_prompt_fill_the_pipeline(void **state) {
     (void)state;
     for (int stages = 1; stages <= 5; stages++) {
         for (int delay_ms = 0; delay_ms <= 20; delay_ms += 5) {
-            simulation *sim =
-                small_fleet_create(&(simulation_options){.link = {.delay_us = delay_ms * MS}}, stages);
+            simulation *sim = small_fleet_create(
+                &(simulation_options){.link = {.delay_us = delay_ms * MS}}, stages);
             int64_t chunk_us = 1 * MS + 64 * 100;
             int64_t expected = (4 + stages - 1) * chunk_us + (stages + 1) * delay_ms * MS;
             if (delay_ms == 0 || stages > 1)
@@ -32,8 +32,8 @@ static void chunks_of_a_prompt_fill_the_pipeline(void **state) {
     }
 }
 
-/* Chunks count as through when they have come around the ring, not when their answers are back: over long hops a
- * long prompt moves at the pipeline's depth in chunks for each way around. */
+/* Chunks count as through when they have come around the ring, not when their answers are back:
+ * over long hops a long prompt moves at the pipeline's depth in chunks for each way around. */
 static void long_hops_are_filled_by_the_ring(void **state) {
     (void)state;
     simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 30 * MS}}, 3);
@@ -47,8 +47,8 @@ static void long_hops_are_filled_by_the_ring(void **state) {
 
 static void a_prompt_goes_whole_without_chunks(void **state) {
     (void)state;
-    simulation *sim =
-        small_fleet_create(&(simulation_options){.scheduler = {.overlap = {.mode = LH_OVERLAP_OFF}}}, 3);
+    simulation *sim = small_fleet_create(
+        &(simulation_options){.scheduler = {.overlap = {.mode = LH_OVERLAP_OFF}}}, 3);
     assert_int_equal(time_to_first_token(sim, 256), 3 * (1 * MS + 256 * 100));
     assert_int_equal(time_to_first_token(sim, 1), 3 * (1 * MS + 100));
     small_fleet_assert_clean(sim);
@@ -59,7 +59,8 @@ static void a_prompt_goes_whole_without_chunks(void **state) {
 static void one_sequence_decodes_at_the_pace_of_the_ring(void **state) {
     (void)state;
     for (int stages = 1; stages <= 4; stages++) {
-        simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 10 * MS}}, stages);
+        simulation *sim =
+            small_fleet_create(&(simulation_options){.link = {.delay_us = 10 * MS}}, stages);
         int stream = simulation_submit(sim, 64, 50, 3, NULL);
         assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
         const simulation_stream *s = simulation_stream_at(sim, stream);
@@ -85,7 +86,8 @@ static void many_sequences_keep_every_stage_busy(void **state) {
         busy_us[node] = toy_worker_current_figures(simulation_worker(sim, node)).busy_us;
     simulation_step_until(sim, start_us + window_us);
     for (int node = 1; node <= 3; node++) {
-        busy_us[node] = toy_worker_current_figures(simulation_worker(sim, node)).busy_us - busy_us[node];
+        busy_us[node] =
+            toy_worker_current_figures(simulation_worker(sim, node)).busy_us - busy_us[node];
         assert_in_range(busy_us[node], window_us * 99 / 100, window_us * 101 / 100);
     }
     assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
@@ -95,7 +97,8 @@ static void many_sequences_keep_every_stage_busy(void **state) {
     simulation_destroy(sim);
 }
 
-/* A step holds one row of each sequence of its group: 12 sequences over a depth of 4 make groups of 3. */
+/* A step holds one row of each sequence of its group: 12 sequences over a depth of 4 make groups of
+ * 3. */
 static void a_step_holds_rows_of_several_sequences(void **state) {
     (void)state;
     simulation *sim = small_fleet_create(&(simulation_options){0}, 3);
@@ -110,11 +113,12 @@ static void a_step_holds_rows_of_several_sequences(void **state) {
     simulation_destroy(sim);
 }
 
-/* A long prompt beside a running sequence: a decode step waits for one chunk at each stage at most. */
+/* A long prompt beside a running sequence: a decode step waits for one chunk at each stage at most.
+ */
 static void decode_overtakes_prefill(void **state) {
     (void)state;
-    simulation *sim =
-        small_fleet_create(&(simulation_options){.link = {.delay_us = 1 * MS, .bytes_per_s = 1000000}}, 3);
+    simulation *sim = small_fleet_create(
+        &(simulation_options){.link = {.delay_us = 1 * MS, .bytes_per_s = 1000000}}, 3);
     int stream = simulation_submit(sim, 10, 300, 1, NULL);
     simulation_step_until(sim, simulation_now_us(sim) + 100 * MS);
     int long_one = simulation_submit(sim, 4000, 1, 2, NULL);
@@ -129,8 +133,9 @@ static void decode_overtakes_prefill(void **state) {
     simulation_destroy(sim);
 }
 
-/* Workers prefer decode steps, and twelve sequences could keep the stages busy with those alone; a prompt
- * must get through all the same, also where a stage is slower than the others and they queue up there. */
+/* Workers prefer decode steps, and twelve sequences could keep the stages busy with those alone; a
+ * prompt must get through all the same, also where a stage is slower than the others and they queue
+ * up there. */
 static void a_prompt_gets_through_busy_stages(void **state) {
     (void)state;
     for (int slow_ms = 1; slow_ms <= 4; slow_ms += 3) {
@@ -153,12 +158,12 @@ static void a_prompt_gets_through_busy_stages(void **state) {
     }
 }
 
-/* ---- With measurements ------------------------------------------------------------------------------------------- */
+/* ---- With measurements ---- */
 
 /* Unequal workers that measure, on links of this delay and rate. */
 static simulation *measuring_fleet(int64_t delay_us, int64_t bytes_per_s) {
-    simulation *sim = simulation_create(
-        &(simulation_options){.link = {.delay_us = delay_us, .bytes_per_s = bytes_per_s, .head_bytes = 70}});
+    simulation *sim = simulation_create(&(simulation_options){
+        .link = {.delay_us = delay_us, .bytes_per_s = bytes_per_s, .head_bytes = 70}});
     for (int i = 0; i < 3; i++) {
         toy_worker_options worker = small_worker(i);
         worker.measures = true;
@@ -172,13 +177,14 @@ static simulation *measuring_fleet(int64_t delay_us, int64_t bytes_per_s) {
 
 static lh_overlap_plan shown_plan(simulation *sim, uint32_t rows) {
     lh_overlap_plan plan;
-    lh_overlap_planner_show(lh_scheduler_planner(lh_conductor_scheduler(simulation_conductor(sim))), rows,
-                            &plan);
+    lh_overlap_planner_show(
+        lh_scheduler_planner(lh_chain_controller_scheduler(simulation_controller(sim))), rows,
+        &plan);
     return plan;
 }
 
-/* A prompt takes what was predicted, most of the way from off to the bound. (The simulated workers send a step's manifest
- * together with its shards, not ahead of them, which short steps feel.) */
+/* A prompt takes what was predicted, most of the way from off to the bound. (The simulated workers
+ * send a step's manifest together with its shards, not ahead of them, which short steps feel.) */
 static void a_prompt_takes_what_was_predicted(void **state) {
     (void)state;
     for (int64_t bytes_per_s = 200000; bytes_per_s <= 20000000; bytes_per_s *= 10)
@@ -189,10 +195,12 @@ static void a_prompt_takes_what_was_predicted(void **state) {
                 lh_overlap_plan plan = shown_plan(sim, rows);
                 double off = (double)took_us / plan.predicted_us;
                 if (off < 0.97 || off > (rows < 512 ? 1.07 : 1.03))
-                    fail_msg("%u rows, %d ms, %lld bytes/s: %lld us, predicted %.0f", rows, delay_ms,
-                             (long long)bytes_per_s, (long long)took_us, plan.predicted_us);
+                    fail_msg("%u rows, %d ms, %lld bytes/s: %lld us, predicted %.0f", rows,
+                             delay_ms, (long long)bytes_per_s, (long long)took_us,
+                             plan.predicted_us);
                 if (plan.off_us > 1.2 * plan.bound_us)
-                    assert_true(plan.off_us - (double)took_us > 0.6 * (plan.off_us - plan.bound_us));
+                    assert_true(plan.off_us - (double)took_us >
+                                0.6 * (plan.off_us - plan.bound_us));
                 small_fleet_assert_clean(sim);
                 simulation_destroy(sim);
             }
@@ -204,8 +212,8 @@ static void set_all_links(simulation *sim, link_options link) {
             network_set_link(simulation_network(sim), i, j, link);
 }
 
-/* The links lose nine tenths of their rate in the middle of a prompt: the rest of it is cut anew, and so are the prompts
- * after it, once and for good. */
+/* The links lose nine tenths of their rate in the middle of a prompt: the rest of it is cut anew,
+ * and so are the prompts after it, once and for good. */
 static void a_drop_of_the_rate_changes_the_cut_once(void **state) {
     (void)state;
     simulation *sim = measuring_fleet(5 * MS, 200000);
@@ -218,7 +226,8 @@ static void a_drop_of_the_rate_changes_the_cut_once(void **state) {
         int stream = simulation_submit(sim, 2048, 1, (uint64_t)i, NULL);
         simulation_step_until(sim, simulation_now_us(sim) + 100 * MS);
         if (i == 4)
-            set_all_links(sim, (link_options){.delay_us = 5 * MS, .bytes_per_s = 20000, .head_bytes = 70});
+            set_all_links(
+                sim, (link_options){.delay_us = 5 * MS, .bytes_per_s = 20000, .head_bytes = 70});
         assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
         assert_true(simulation_stream_is_true(simulation_stream_at(sim, stream)));
         plan = shown_plan(sim, 2048);
@@ -227,7 +236,8 @@ static void a_drop_of_the_rate_changes_the_cut_once(void **state) {
     }
     assert_int_equal(changes, 1);
     int64_t took_us = time_to_first_token(sim, 2048);
-    assert_in_range(took_us, (int64_t)(0.97 * plan.predicted_us), (int64_t)(1.03 * plan.predicted_us));
+    assert_in_range(took_us, (int64_t)(0.97 * plan.predicted_us),
+                    (int64_t)(1.03 * plan.predicted_us));
     small_fleet_assert_clean(sim);
     simulation_destroy(sim);
 }
@@ -253,7 +263,8 @@ static void many_short_prompts_go_whole(void **state) {
     for (int i = 0; i < 15; i++)
         simulation_submit(sim, 30, 1, (uint64_t)i, NULL);
     assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
-    /* the first one set out alone; each of the others takes a step or shares one; and there are releases */
+    /* the first one set out alone; each of the others takes a step or shares one; and there are
+     * releases */
     assert_true(toy_worker_current_figures(simulation_worker(sim, 2)).steps - before <=
                 shown_plan(sim, 30).chunk_count + 14 + 15);
     for (int i = 0; i < 15; i++)
@@ -267,12 +278,13 @@ static void a_request_may_ask_for_its_own_cut(void **state) {
     (void)state;
     simulation *sim = measuring_fleet(5 * MS, 200000);
     static uint32_t prompt[1000];
-    lh_sequence_request request = {.prompt = prompt,
-                                   .prompt_tokens = 1000,
-                                   .max_tokens = 1,
-                                   .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
-                                   .has_overlap = true,
-                                   .overlap = {LH_OVERLAP_MANUAL, 10, 1}};
+    lh_sequence_request request = {
+        .prompt = prompt,
+        .prompt_tokens = 1000,
+        .max_tokens = 1,
+        .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
+        .has_overlap = true,
+        .overlap = {LH_OVERLAP_MANUAL, 10, 1}};
     uint64_t before = toy_worker_current_figures(simulation_worker(sim, 2)).steps;
     simulation_submit_request(sim, &request, NULL);
     assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
@@ -307,8 +319,8 @@ static void short_prompts_share_a_step(void **state) {
     simulation_destroy(sim);
 }
 
-/* The answer travels back hop by hop while the token has come around the ring: it must not hold up the next
- * step. */
+/* The answer travels back hop by hop while the token has come around the ring: it must not hold up
+ * the next step. */
 static void a_token_is_used_before_its_step_is_answered(void **state) {
     (void)state;
     simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 40 * MS}}, 4);

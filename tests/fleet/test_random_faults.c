@@ -1,16 +1,17 @@
-/* Thousands of random schedules of faults under load: processes die, freeze and come back, the gateway's own among them; lines
- * are cut in one direction or both, are slow, lose and corrupt; old frames come again; clients hang up and run out of time.
- * Whatever happens, every stream ends, its tokens are a true beginning of what the model gives, no worker sees a promise
- * broken, and when all is well again nothing is left behind.
+/* Thousands of random schedules of faults under load: processes die, freeze and come back, the
+ * gateway's own among them; lines are cut in one direction or both, are slow, lose and corrupt; old
+ * frames come again; clients hang up and run out of time. Whatever happens, every stream ends, its
+ * tokens are a true beginning of what the model gives, no worker sees a promise broken, and when
+ * all is well again nothing is left behind.
  *
- * LONGHAUL_SEED=n runs one schedule alone (LONGHAUL_LOG=1 shows its log), LONGHAUL_SEEDS=n so many. A schedule follows from its seed
- * alone. */
+ * LONGHAUL_SEED=n runs one schedule alone (LONGHAUL_LOG=1 shows its log), LONGHAUL_SEEDS=n so many.
+ * A schedule follows from its seed alone. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tests/fleet/support/small_fleet.h"
 #include "tests/fleet/support/toy_model.h"
 
@@ -35,7 +36,8 @@ enum {
 };
 
 static struct {
-    uint64_t finished, failed, cancelled, timed_out, replays, replayed_rows, corrupt, ignored, repeated;
+    uint64_t finished, failed, cancelled, timed_out, replays, replayed_rows, corrupt, ignored,
+        repeated;
     uint64_t faults[FAULT_KINDS];
 } totals;
 
@@ -61,7 +63,8 @@ static void build(schedule *s) {
     options.link.loss = (random >> 56 & 3) == 0 ? 0.01 : 0;
     options.scheduler.sequences_max = 2 + (uint32_t)(random >> 40 & 7);
     options.scheduler.queue_max = (uint32_t)(random >> 32 & 15);
-    options.scheduler.overlap = (lh_overlap_spec){LH_OVERLAP_MANUAL, 1 + (uint32_t)(random >> 24 & 63), 1};
+    options.scheduler.overlap =
+        (lh_overlap_spec){LH_OVERLAP_MANUAL, 1 + (uint32_t)(random >> 24 & 63), 1};
     options.scheduler.step_budget_us = (random >> 20 & 3) * 3 * MS;
     options.replicas = (random >> 18 & 3) == 0 ? 2 : 1;
     options.fleet.rebalance_delay_us = (random >> 16 & 3) == 0 ? 2000 * MS : 0;
@@ -88,7 +91,8 @@ static void revive(schedule *s, int node) {
 static void one_fault(schedule *s) {
     network *net = simulation_network(s->sim);
     int64_t now_us = simulation_now_us(s->sim);
-    int node = 1 + (int)dice(s, (uint64_t)s->workers), other = (int)dice(s, (uint64_t)s->workers + 1);
+    int node = 1 + (int)dice(s, (uint64_t)s->workers),
+        other = (int)dice(s, (uint64_t)s->workers + 1);
     int kind = (int)dice(s, FAULT_KINDS);
     totals.faults[kind]++;
     switch (kind) {
@@ -117,10 +121,11 @@ static void one_fault(schedule *s) {
             network_cut(net, node, other);
         break;
     case BAD_LINK:
-        network_set_link(
-            net, node, other,
-            (link_options){
-                .delay_us = dice_ms(s, 50), .bytes_per_s = 100000, .loss = 0.05, .corruption = 0.002});
+        network_set_link(net, node, other,
+                         (link_options){.delay_us = dice_ms(s, 50),
+                                        .bytes_per_s = 100000,
+                                        .loss = 0.05,
+                                        .corruption = 0.002});
         break;
     case RESTART_GATEWAY:
         if (simulation_has_gateway(s->sim) && dice(s, 3) == 0)
@@ -155,8 +160,8 @@ static void one_client(schedule *s, int *streams) {
         .deadline_us = dice(s, 6) ? 0 : simulation_now_us(s->sim) + dice_ms(s, 3000) + 1};
     int stream = simulation_submit_request(s->sim, &request, &status);
     if (stream < 0)
-        assert_true(status == LH_ERR_BUSY || status == LH_ERR_UNAVAILABLE || status == LH_ERR_LIMIT ||
-                    status == LH_ERR_TIMEOUT);
+        assert_true(status == LH_ERR_BUSY || status == LH_ERR_UNAVAILABLE ||
+                    status == LH_ERR_LIMIT || status == LH_ERR_TIMEOUT);
     else
         *streams = stream + 1;
     if (*streams && dice(s, 4) == 0)
@@ -168,21 +173,23 @@ static void heal(schedule *s) {
         toy_worker_set_leaving(simulation_worker(s->sim, node), false);
         revive(s, node);
         for (int other = 0; other <= s->workers; other++) {
-            network_set_link(simulation_network(s->sim), node, other, (link_options){.delay_us = 2 * MS});
-            network_set_link(simulation_network(s->sim), other, node, (link_options){.delay_us = 2 * MS});
+            network_set_link(simulation_network(s->sim), node, other,
+                             (link_options){.delay_us = 2 * MS});
+            network_set_link(simulation_network(s->sim), other, node,
+                             (link_options){.delay_us = 2 * MS});
         }
     }
 }
 
 static bool is_settled(simulation *sim) {
-    lh_scheduler_figures f = lh_replicas_figures(simulation_replicas(sim));
-    return lh_replicas_is_up(simulation_replicas(sim)) && f.running + f.waiting + f.releasing == 0 &&
+    lh_scheduler_figures f = lh_router_figures(simulation_router(sim));
+    return lh_router_is_up(simulation_router(sim)) && f.running + f.waiting + f.releasing == 0 &&
            f.decode_steps + f.prefill_steps + f.release_steps == 0;
 }
 
 /* Of several chains: perhaps there are too few workers for all of them. */
 static void assert_clean(simulation *sim) {
-    if (lh_replicas_count(simulation_replicas(sim)) == 1) {
+    if (lh_router_count(simulation_router(sim)) == 1) {
         small_fleet_assert_clean(sim);
         return;
     }
@@ -198,7 +205,8 @@ static uint64_t current_seed;
 static int say_seed_on_failure(void **state) {
     (void)state;
     if (current_seed != UINT64_MAX)
-        fprintf(stderr, "to replay: LONGHAUL_SEED=%llu LONGHAUL_LOG=1\n", (unsigned long long)current_seed);
+        fprintf(stderr, "to replay: LONGHAUL_SEED=%llu LONGHAUL_LOG=1\n",
+                (unsigned long long)current_seed);
     return 0;
 }
 
@@ -234,7 +242,7 @@ static void run_schedule(uint64_t seed) {
     assert_true(simulation_submit(s.sim, 20, 5, 1, NULL) >= 0);
     assert_true(simulation_run_streams(s.sim, simulation_now_us(s.sim) + 5000 * MS));
     assert_true(simulation_stream_at(s.sim, streams)->is_finished);
-    lh_scheduler_figures figures = lh_replicas_figures(simulation_replicas(s.sim));
+    lh_scheduler_figures figures = lh_router_figures(simulation_router(s.sim));
     totals.replays += figures.replays;
     totals.replayed_rows += figures.replayed_rows;
     totals.ignored += figures.results_ignored;
@@ -257,14 +265,14 @@ static void streams_survive_any_schedule(void **state) {
         run_schedule(seed);
     }
     current_seed = UINT64_MAX;
-    printf("%llu schedules: %llu streams finished, %llu failed (%llu of them late), %llu cancelled; %llu "
-           "replays of %llu rows, %llu corrupt "
-           "bodies, %llu results ignored, %llu steps refused that had come before\n",
-           (unsigned long long)count, (unsigned long long)totals.finished, (unsigned long long)totals.failed,
-           (unsigned long long)totals.timed_out, (unsigned long long)totals.cancelled,
-           (unsigned long long)totals.replays, (unsigned long long)totals.replayed_rows,
-           (unsigned long long)totals.corrupt, (unsigned long long)totals.ignored,
-           (unsigned long long)totals.repeated);
+    printf("%llu schedules: %llu streams finished, %llu failed (%llu of them late), %llu "
+           "cancelled; %llu replays of %llu rows, %llu corrupt bodies, %llu results ignored, %llu "
+           "steps refused that had come before\n",
+           (unsigned long long)count, (unsigned long long)totals.finished,
+           (unsigned long long)totals.failed, (unsigned long long)totals.timed_out,
+           (unsigned long long)totals.cancelled, (unsigned long long)totals.replays,
+           (unsigned long long)totals.replayed_rows, (unsigned long long)totals.corrupt,
+           (unsigned long long)totals.ignored, (unsigned long long)totals.repeated);
     for (int kind = 0; kind < FAULT_KINDS && !one; kind++)
         assert_true(totals.faults[kind] > 0);
     if (!one)

@@ -4,7 +4,7 @@
 #include "tests/fleet/support/small_fleet.h"
 
 static const lh_chain *chain_of(simulation *sim) {
-    return lh_fleet_chain(lh_conductor_fleet(simulation_conductor(sim)));
+    return lh_fleet_chain(lh_chain_controller_fleet(simulation_controller(sim)));
 }
 
 /* Two workers, each of which holds half of the model and no more. */
@@ -24,7 +24,8 @@ static void a_restarted_worker_is_replayed(void **state) {
     (void)state;
     for (int node = 1; node <= 3; node++) {
         for (int after_ms = 0; after_ms < 2000; after_ms += 130) {
-            simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
+            simulation *sim =
+                small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
             small_fleet_submit(sim, 5, 100);
             simulation_step_until(sim, simulation_now_us(sim) + after_ms * MS);
             toy_worker_kill(simulation_worker(sim, node));
@@ -37,12 +38,13 @@ static void a_restarted_worker_is_replayed(void **state) {
     }
 }
 
-/* Two of three are enough to hold the model: the lost one's layers are taken over, before its lease would
- * have ended. */
+/* Two of three are enough to hold the model: the lost one's layers are taken over, before its lease
+ * would have ended. */
 static void other_workers_take_over(void **state) {
     (void)state;
     for (int node = 1; node <= 3; node++) {
-        simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
+        simulation *sim =
+            small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
         small_fleet_submit(sim, 5, 100);
         simulation_step_until(sim, simulation_now_us(sim) + 600 * MS);
         toy_worker_kill(simulation_worker(sim, node));
@@ -76,8 +78,8 @@ static void a_spare_waits_until_it_is_needed(void **state) {
     simulation_destroy(sim);
 }
 
-/* Nothing can take over: an error within the replay timeout and what follows, a refusal from then on, and
- * back when the worker is. */
+/* Nothing can take over: an error within the replay timeout and what follows, a refusal from then
+ * on, and back when the worker is. */
 static void without_a_spare_the_streams_end_cleanly(void **state) {
     (void)state;
     simulation *sim = create_without_spare();
@@ -107,9 +109,10 @@ static void without_a_spare_the_streams_end_cleanly(void **state) {
 /* What was lost takes longer to load than the streams would wait for nothing. */
 static void a_spare_that_loads_for_long_is_waited_for(void **state) {
     (void)state;
-    simulation *sim = simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS},
-                                                              .fleet.planner.stages = 2,
-                                                              .scheduler.takeover_timeout_us = 15000 * MS});
+    simulation *sim =
+        simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS},
+                                                .fleet.planner.stages = 2,
+                                                .scheduler.takeover_timeout_us = 15000 * MS});
     toy_worker_options workers[3] = {small_worker(0), small_worker(1), small_worker(2)};
     for (int i = 0; i < 3; i++) {
         workers[i].memory_bytes = 7000;
@@ -126,8 +129,10 @@ static void a_spare_that_loads_for_long_is_waited_for(void **state) {
 
 static void but_not_for_ever(void **state) {
     (void)state;
-    simulation *sim = simulation_create(&(simulation_options){
-        .link = {.delay_us = 5 * MS}, .fleet.planner.stages = 2, .scheduler.takeover_timeout_us = 6000 * MS});
+    simulation *sim =
+        simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS},
+                                                .fleet.planner.stages = 2,
+                                                .scheduler.takeover_timeout_us = 6000 * MS});
     toy_worker_options workers[3] = {small_worker(0), small_worker(1), small_worker(2)};
     for (int i = 0; i < 3; i++) {
         workers[i].memory_bytes = 7000;
@@ -144,7 +149,8 @@ static void but_not_for_ever(void **state) {
     simulation_destroy(sim);
 }
 
-/* Nothing can take over, and it shows only after a while: but the client's patience began when it last heard something. */
+/* Nothing can take over, and it shows only after a while: but the client's patience began when it
+ * last heard something. */
 static void the_time_to_an_error_counts_from_the_last_step(void **state) {
     (void)state;
     for (int one_way = 0; one_way < 2; one_way++) {
@@ -162,7 +168,8 @@ static void the_time_to_an_error_counts_from_the_last_step(void **state) {
                 network_block(simulation_network(sim), 2, other, lost_us + 20000 * MS);
         else
             network_stall(simulation_network(sim), 2, lost_us + 20000 * MS);
-        assert_true(simulation_run_streams(sim, lost_us + 5050 * MS)); /* what was on its way came */
+        /* what was on its way came */
+        assert_true(simulation_run_streams(sim, lost_us + 5050 * MS));
         for (int i = 0; i < 3; i++)
             assert_true(simulation_stream_at(sim, i)->is_failed);
         simulation_destroy(sim);
@@ -172,7 +179,8 @@ static void the_time_to_an_error_counts_from_the_last_step(void **state) {
 static void a_stalled_worker_is_replaced_and_comes_back_harmless(void **state) {
     (void)state;
     for (int stall_ms = 200; stall_ms <= 9000; stall_ms += 800) {
-        simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
+        simulation *sim =
+            small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
         small_fleet_submit(sim, 5, 100);
         simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
         network_stall(simulation_network(sim), 2, simulation_now_us(sim) + stall_ms * MS);
@@ -187,15 +195,18 @@ static void a_partitioned_worker_is_replaced(void **state) {
     (void)state;
     for (int one_way = 0; one_way < 2; one_way++) {
         for (int node = 1; node <= 3; node++) {
-            simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
+            simulation *sim =
+                small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
             small_fleet_submit(sim, 5, 100);
             simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
             for (int other = 0; other <= 3; other++) {
                 if (other == node)
                     continue;
-                network_block(simulation_network(sim), node, other, simulation_now_us(sim) + 20000 * MS);
+                network_block(simulation_network(sim), node, other,
+                              simulation_now_us(sim) + 20000 * MS);
                 if (!one_way)
-                    network_block(simulation_network(sim), other, node, simulation_now_us(sim) + 20000 * MS);
+                    network_block(simulation_network(sim), other, node,
+                                  simulation_now_us(sim) + 20000 * MS);
             }
             assert_in_range(small_fleet_assert_finished(sim, 5), 0, 7000 * MS);
             assert_int_equal(chain_of(sim)->stage_count, 2);
@@ -205,16 +216,18 @@ static void a_partitioned_worker_is_replaced(void **state) {
 }
 
 static uint64_t replayed_rows(simulation *sim) {
-    return lh_scheduler_current_figures(lh_conductor_scheduler(simulation_conductor(sim))).replayed_rows;
+    return lh_scheduler_current_figures(lh_chain_controller_scheduler(simulation_controller(sim)))
+        .replayed_rows;
 }
 
-/* One hop is cut and comes back: the same stages under the next epoch. Nobody has lost anything, so what was under way is computed again and
- * no more: a row of each stream, of a hundred and more. */
+/* One hop is cut and comes back: the same stages under the next epoch. Nobody has lost anything, so
+ * what was under way is computed again and no more: a row of each stream, of a hundred and more. */
 static void a_cut_hop_is_formed_again(void **state) {
     (void)state;
     static const int hops[][2] = {{0, 1}, {1, 2}, {2, 3}, {3, 0}};
     for (size_t i = 0; i < sizeof hops / sizeof hops[0]; i++) {
-        simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
+        simulation *sim =
+            small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
         small_fleet_submit(sim, 5, 100);
         simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
         uint32_t epoch = chain_of(sim)->epoch;
@@ -228,8 +241,8 @@ static void a_cut_hop_is_formed_again(void **state) {
     }
 }
 
-/* Two neighbours do not reach each other, though all else does: the spare takes the place of one of them; and where there is
- * none, an error in time. */
+/* Two neighbours do not reach each other, though all else does: the spare takes the place of one of
+ * them; and where there is none, an error in time. */
 static void a_hop_that_stays_down_is_avoided(void **state) {
     (void)state;
     static const int hops[][2] = {{0, 1}, {1, 2}, {2, 3}, {3, 0}};
@@ -241,7 +254,8 @@ static void a_hop_that_stays_down_is_avoided(void **state) {
         simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
         network_block(simulation_network(sim), hop[0], hop[1], simulation_now_us(sim) + 30000 * MS);
         if (i % 2)
-            network_block(simulation_network(sim), hop[1], hop[0], simulation_now_us(sim) + 30000 * MS);
+            network_block(simulation_network(sim), hop[1], hop[0],
+                          simulation_now_us(sim) + 30000 * MS);
         assert_in_range(small_fleet_assert_finished(sim, 5), 1, 5000 * MS);
         assert_int_equal(chain_of(sim)->stage_count, 3);
         simulation_step_until(sim, simulation_now_us(sim) + 40000 * MS);
@@ -269,7 +283,8 @@ static void corruption_never_becomes_text(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 8; seed++) {
         simulation *sim = small_fleet_create(
-            &(simulation_options){.seed = seed, .link = {.delay_us = 5 * MS, .corruption = 0.004}}, 3);
+            &(simulation_options){.seed = seed, .link = {.delay_us = 5 * MS, .corruption = 0.004}},
+            3);
         small_fleet_submit(sim, 5, 100);
         assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 200000 * MS));
         for (int i = 0; i < 5; i++)
@@ -311,7 +326,8 @@ static void a_poisonous_sequence_fails_alone(void **state) {
     simulation_destroy(sim);
 }
 
-/* The gateway dies and starts anew while workers keep their weights: three seconds, and a greater epoch. */
+/* The gateway dies and starts anew while workers keep their weights: three seconds, and a greater
+ * epoch. */
 static void a_restarted_gateway_finds_its_fleet(void **state) {
     (void)state;
     simulation *sim = small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}}, 3);
@@ -347,7 +363,8 @@ static void a_leaving_worker_is_let_go(void **state) {
     simulation_destroy(sim);
 }
 
-/* Who serves and who is a spare has changed since the first plan: a new gateway takes what it finds, and nobody loads anything. */
+/* Who serves and who is a spare has changed since the first plan: a new gateway takes what it
+ * finds, and nobody loads anything. */
 static void a_restarted_gateway_takes_the_chain_that_is_there(void **state) {
     (void)state;
     for (int lost = 1; lost <= 3; lost++) {
@@ -367,7 +384,8 @@ static void a_restarted_gateway_takes_the_chain_that_is_there(void **state) {
         assert_int_equal(lh_chain_find(chain_of(sim), "d"), lost - 1);
         small_fleet_pass(sim, 2000);
         for (int node = 1; node <= 4; node++)
-            assert_int_equal(toy_worker_current_figures(simulation_worker(sim, node)).loads, loads[node]);
+            assert_int_equal(toy_worker_current_figures(simulation_worker(sim, node)).loads,
+                             loads[node]);
         simulation_destroy(sim);
     }
 }
@@ -375,8 +393,8 @@ static void a_restarted_gateway_takes_the_chain_that_is_there(void **state) {
 /* One of its workers went away with the gateway: a spare takes that place, the others stay. */
 static void a_restarted_gateway_fills_a_gap(void **state) {
     (void)state;
-    simulation *sim =
-        small_fleet_create(&(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.planner.stages = 3}, 4);
+    simulation *sim = small_fleet_create(
+        &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.planner.stages = 3}, 4);
     toy_worker_kill(simulation_worker(sim, 2));
     simulation_restart_gateway(sim, 500 * MS);
     small_fleet_pass(sim, 501);
@@ -391,7 +409,8 @@ static uint64_t rows_of(simulation *sim, int node) {
     return toy_worker_current_figures(simulation_worker(sim, node)).rows;
 }
 
-/* A spare takes a place: those after it have what they had, and compute what is new alone; it, and those before it, the history, too. */
+/* A spare takes a place: those after it have what they had, and compute what is new alone; it, and
+ * those before it, the history, too. */
 static void stages_after_a_new_one_keep_what_they_have(void **state) {
     (void)state;
     for (int lost = 1; lost <= 3; lost++) {
@@ -408,7 +427,8 @@ static void stages_after_a_new_one_keep_what_they_have(void **state) {
         assert_int_equal(lh_chain_find(chain_of(sim), "d"), lost - 1);
         for (int node = 1; node <= 3; node++) {
             if (node < lost)
-                assert_true(rows_of(sim, node) - before[node] > 370); /* what it has had, and some more */
+                /* what it has had, and some more */
+                assert_true(rows_of(sim, node) - before[node] > 370);
             if (node > lost)
                 assert_true(rows_of(sim, node) - before[node] <= 5 * 60);
         }

@@ -1,8 +1,9 @@
-/* Many sequences on one chain, on a simulated clock: whatever the ring, its slowest part is busy, or its groups are as large as they can be.
- * Stages measure themselves, so that groups are chosen from what they cost. */
+/* Many sequences on one chain, on a simulated clock: whatever the ring, its slowest part is busy,
+ * or its groups are as large as they can be. Stages measure themselves, so that groups are chosen
+ * from what they cost. */
 #include <stddef.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tests/fleet/support/small_fleet.h"
 
 #define STREAMS 64
@@ -14,8 +15,9 @@ typedef struct shape {
 
 static simulation *fleet_of(const shape *of) {
     lh_log_set_level(LH_LOG_ERROR);
-    simulation *sim = simulation_create(&(simulation_options){
-        .link = {.delay_us = of->delay_us, .head_bytes = 70}, .scheduler = {.sequences_max = STREAMS}});
+    simulation *sim = simulation_create(
+        &(simulation_options){.link = {.delay_us = of->delay_us, .head_bytes = 70},
+                              .scheduler = {.sequences_max = STREAMS}});
     for (int i = 0; i < of->stages; i++) {
         toy_worker_options worker = small_worker(i);
         worker.measures = true;
@@ -30,7 +32,8 @@ static simulation *fleet_of(const shape *of) {
 }
 
 static uint64_t tokens_so_far(simulation *sim) {
-    return lh_scheduler_current_figures(lh_conductor_scheduler(simulation_conductor(sim))).tokens;
+    return lh_scheduler_current_figures(lh_chain_controller_scheduler(simulation_controller(sim)))
+        .tokens;
 }
 
 /* Tokens a second, and how busy each stage is, while `window_us` pass. */
@@ -46,7 +49,8 @@ static double measure(simulation *sim, int stages, int64_t window_us, double bus
     return (double)(tokens_so_far(sim) - before) * 1e6 / (double)window_us;
 }
 
-/* What the best number of groups of equal stages gives, by the definition of decode_groups.h and without its slack. */
+/* What the best number of groups of equal stages gives, by the definition of decode_groups.h and
+ * without its slack. */
 static double best_rate(const shape *of, int streams) {
     double best = 0;
     for (int groups = 1; groups <= streams; groups++) {
@@ -86,8 +90,8 @@ static void many_streams_come_near_the_bound(void **state) {
                 simulation_step_until(sim, simulation_now_us(sim) + 1500 * MS);
                 rate = measure(sim, stages, 4000 * MS, busy);
                 if (rate < 0.9 * bound)
-                    fail_msg("%d stages, %lld us a step, %lld us of delay: %.1f of %.1f tokens/s", stages,
-                             (long long)step_us, (long long)delay_us, rate, bound);
+                    fail_msg("%d stages, %lld us a step, %lld us of delay: %.1f of %.1f tokens/s",
+                             stages, (long long)step_us, (long long)delay_us, rate, bound);
                 finish(sim, STREAMS);
             }
         }
@@ -107,7 +111,8 @@ static void no_stage_idles(void **state) {
     steps = toy_worker_current_figures(simulation_worker(sim, 3)).steps - steps;
     for (int i = 0; i < 3; i++)
         assert_true(busy[i] >= 0.97);
-    /* three groups of 21 and 22: the larger ones' way around takes 9.6 ms, all three take a stage 9.4 */
+    /* three groups of 21 and 22: the larger ones' way around takes 9.6 ms, all three take a stage
+     * 9.4 */
     assert_in_range(steps, 3 * 1000 / 9.6 - 2, 3 * 1000 / 9.6 + 2);
     assert_in_range((int)rate, 64 / 9.6e-3 - 30, 64 / 9.6e-3 + 30);
     finish(sim, STREAMS);
@@ -125,7 +130,8 @@ static void groups_are_even_again_when_sequences_come_and_go(void **state) {
     simulation_step_until(sim, simulation_now_us(sim) + 200 * MS);
     for (int i = 0; i < 8; i++)
         simulation_cancel(sim, 3 * i);
-    while (lh_scheduler_current_figures(lh_conductor_scheduler(simulation_conductor(sim))).running > 16)
+    while (lh_scheduler_current_figures(lh_chain_controller_scheduler(simulation_controller(sim)))
+               .running > 16)
         simulation_step_until(sim, simulation_now_us(sim) + 10 * MS);
     simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
     double rate = measure(sim, 2, 2000 * MS, busy);

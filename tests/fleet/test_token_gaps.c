@@ -1,9 +1,10 @@
-/* A stream of tokens while long prompts come in: how long one of them waits, on the simulated clock. */
+/* A stream of tokens while long prompts come in: how long one of them waits, on the simulated
+ * clock. */
 #include <stddef.h>
 
 #include "tests/fleet/support/small_fleet.h"
 
-#include "common/log.h"
+#include "common/base/log.h"
 
 #define DELAY_US    (5 * MS)
 #define PROMPT      2048u
@@ -78,7 +79,8 @@ static void a_prompt_alone_is_not_cut(void **state) {
     int64_t us[2];
     for (int i = 0; i < 2; i++) {
         simulation *sim = create(1, i * 4 * MS);
-        const simulation_stream *s = simulation_stream_at(sim, simulation_submit(sim, PROMPT, 1, 2, NULL));
+        const simulation_stream *s =
+            simulation_stream_at(sim, simulation_submit(sim, PROMPT, 1, 2, NULL));
         assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
         us[i] = s->first_token_us - s->submitted_us;
         simulation_destroy(sim);

@@ -1,7 +1,7 @@
-/* GGUF: hostile bytes behind a sound magic and version, or a sound model with some bytes changed (the first
- * byte decides), and then everything that a caller may ask of what was parsed. The second byte makes an
- * allocation fail. */
-#include "common/gguf.h"
+/* GGUF: hostile bytes behind a sound magic and version, or a sound model with some bytes changed
+ * (the first byte decides), and then everything that a caller may ask of what was parsed. The
+ * second byte makes an allocation fail. */
+#include "common/gguf/gguf.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/tiny_llama.h"
 
@@ -65,7 +65,8 @@ static void read_all(const lh_gguf *gguf, uint64_t file_bytes) {
         const lh_gguf_tensor *tensor = lh_gguf_tensor_at(gguf, i);
         char name[65] = "";
         if (tensor->name.length > 64 || tensor->dimensions - 1 > 3 || tensor->offset > file_bytes ||
-            tensor->bytes > file_bytes - tensor->offset || tensor->offset < lh_gguf_data_offset(gguf))
+            tensor->bytes > file_bytes - tensor->offset ||
+            tensor->offset < lh_gguf_data_offset(gguf))
             abort();
         memcpy(name, tensor->name.bytes, tensor->name.length);
         if (lh_gguf_tensor_find(gguf, name) != tensor)

@@ -1,6 +1,6 @@
-/* A session fed with bytes: the first chooses the role, whether a good preface goes first, and how the rest
- * is cut. */
-#include "common/h2_session.h"
+/* A session fed with bytes: the first chooses the role, whether a good preface goes first, and how
+ * the rest is cut. */
+#include "common/http2/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,10 +78,11 @@ static lh_status feed(lh_h2_session *session, const uint8_t *bytes, size_t lengt
 enum { FRAMES_BYTES = 1 << 16 };
 
 /* Header blocks that HPACK takes: GET /, POST /x, :status 200, trailers. */
-static const char *const blocks[] = {"\x82\x86\x84\x41\1x", "\x83\x86\x44\2/x\x41\1x", "\x88", "\x40\1t\1t"};
+static const char *const blocks[] = {"\x82\x86\x84\x41\1x", "\x83\x86\x44\2/x\x41\1x", "\x88",
+                                     "\x40\1t\1t"};
 
-/* Type, flags, stream, length, payload, again and again. HEADERS whose length says so get a block that is
- * right. */
+/* Type, flags, stream, length, payload, again and again. HEADERS whose length says so get a block
+ * that is right. */
 static size_t build_frames(const uint8_t *data, size_t size, uint8_t *frames) {
     size_t used = 0;
     while (size >= 4 && used + 9 + 255 <= FRAMES_BYTES) {
@@ -140,8 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (role == LH_H2_CLIENT) {
         for (int i = 0; i < 3; i++) {
             lh_h2_stream *stream;
-            if (lh_h2_session_submit(session, "POST", "/x", NULL, 0, i & 1, &events, &keep, &stream, NULL) ==
-                LH_OK)
+            if (lh_h2_session_submit(session, "POST", "/x", NULL, 0, i & 1, &events, &keep, &stream,
+                                     NULL) == LH_OK)
                 lh_h2_stream_write(stream, data, size);
         }
         drain(session);

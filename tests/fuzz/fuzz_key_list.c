@@ -1,5 +1,6 @@
-/* Files of keys: hostile text through the parser. What is taken lies within the documented ranges; what is refused says on which line. */
-#include "gateway/access/key_list.h"
+/* Files of keys: hostile text through the parser. What is taken lies within the documented ranges;
+ * what is refused says on which line. */
+#include "gateway/auth/key_list.h"
 
 #include <stdlib.h>
 #include <string.h>

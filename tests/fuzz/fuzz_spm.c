@@ -1,8 +1,9 @@
-/* SentencePiece's tokenizer with a vocabulary out of the input: its lines up to an empty one are pieces, each with a
- * score in its first byte; the rest is a text. What it gives must be what the definition gives, and the bytes of the
- * text; a vocabulary that is refused must say why. The first byte makes files odd and allocations fail. */
+/* SentencePiece's tokenizer with a vocabulary out of the input: its lines up to an empty one are
+ * pieces, each with a score in its first byte; the rest is a text. What it gives must be what the
+ * definition gives, and the bytes of the text; a vocabulary that is refused must say why. The first
+ * byte makes files odd and allocations fail. */
+#include "common/base/utf8.h"
 #include "gateway/text/tokenizer.h"
-#include "gateway/text/utf8.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/gguf_writer.h"
 
@@ -46,7 +47,8 @@ static size_t read_pieces(file *own, const char *text, size_t length) {
         const char *end = memchr(text + at, '\n', length - at);
         size_t size = (end ? (size_t)(end - text) : length) - at;
         size_t piece = own->count - BYTES;
-        if (piece < PIECES_MAX && size > 1 && size - 1 <= PIECE_MAX && !memchr(text + at, 0, size)) {
+        if (piece < PIECES_MAX && size > 1 && size - 1 <= PIECE_MAX &&
+            !memchr(text + at, 0, size)) {
             memcpy(own->pieces[piece], text + at + 1, size - 1);
             own->pieces[piece][size - 1] = '\0';
             own->tokens[own->count] = own->pieces[piece];
@@ -63,7 +65,8 @@ static uint8_t *write_file(const file *own, uint8_t odd, size_t *length) {
     gguf_writer_text(writer, "tokenizer.ggml.model", "llama");
     gguf_writer_text_array(writer, "tokenizer.ggml.tokens", own->tokens, own->count);
     if (odd != 1)
-        gguf_writer_f32_array(writer, "tokenizer.ggml.scores", own->scores, own->count - (odd == 2));
+        gguf_writer_f32_array(writer, "tokenizer.ggml.scores", own->scores,
+                              own->count - (odd == 2));
     if (odd != 3)
         gguf_writer_i32_array(writer, "tokenizer.ggml.token_type", own->types, own->count);
     if (odd == 4)
@@ -105,7 +108,8 @@ static size_t join_slowly(const file *own, const char *text, size_t *begins, siz
     }
 }
 
-static void check_text(const file *own, const lh_tokenizer *tokenizer, const char *text, size_t length) {
+static void check_text(const file *own, const lh_tokenizer *tokenizer, const char *text,
+                       size_t length) {
     lh_tokens tokens = {0};
     require(lh_tokenizer_encode(tokenizer, text, length, false, &tokens, NULL) == LH_OK);
     size_t begins[TEXT_MAX + 1], count = 0, at = 0;

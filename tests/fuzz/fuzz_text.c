@@ -1,12 +1,12 @@
-/* What answers and prompts go through as text: the streaming decoder, the stop matcher, the reader of chat
- * templates, and, where LONGHAUL_TEST_MODEL names a model, its tokenizer. The first byte says how long the
- * pieces are, the second where the input is cut into stop strings and text. */
-#include "common/mapped_file.h"
+/* What answers and prompts go through as text: the streaming decoder, the stop matcher, the reader
+ * of chat templates, and, where LONGHAUL_TEST_MODEL names a model, its tokenizer. The first byte
+ * says how long the pieces are, the second where the input is cut into stop strings and text. */
+#include "common/base/text_decoder.h"
+#include "common/base/utf8.h"
+#include "common/gguf/mapped_file.h"
 #include "gateway/text/chat_template.h"
 #include "gateway/text/stop_matcher.h"
-#include "gateway/text/text_decoder.h"
 #include "gateway/text/tokenizer.h"
-#include "gateway/text/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ static lh_text_buffer decode(const char *bytes, size_t length, size_t piece) {
 }
 
 static void check_decoder(const char *bytes, size_t length, size_t piece) {
-    lh_text_buffer whole = decode(bytes, length, length ? length : 1), pieces = decode(bytes, length, piece);
+    lh_text_buffer whole = decode(bytes, length, length ? length : 1),
+                   pieces = decode(bytes, length, piece);
     require(whole.length == pieces.length);
     require(whole.length == 0 || memcmp(whole.bytes, pieces.bytes, whole.length) == 0);
     if (lh_utf8_valid_prefix(bytes, length) == length)
@@ -67,7 +68,8 @@ static size_t first_stop(const char *text, size_t length, const lh_stop_string *
     return begin;
 }
 
-static void check_stops(const char *head, size_t head_length, const char *text, size_t length, size_t piece) {
+static void check_stops(const char *head, size_t head_length, const char *text, size_t length,
+                        size_t piece) {
     lh_stop_string stops[LH_STOP_STRINGS_MAX];
     size_t count = split_lines(head, head_length, stops);
     lh_stop_matcher *matcher;
@@ -128,7 +130,8 @@ static void check_tokenizer(const char *text, size_t length) {
     for (size_t i = 0; i < tokens.count; i++) {
         const char *bytes;
         size_t count;
-        require(lh_tokenizer_token_bytes(tokenizer, tokens.ids[i], &bytes, &count) == LH_OK && count > 0);
+        require(lh_tokenizer_token_bytes(tokenizer, tokens.ids[i], &bytes, &count) == LH_OK &&
+                count > 0);
         for (size_t k = 0; k < count; k++) {
             while (at < length && !has_byte[(uint8_t)text[at]])
                 at++;

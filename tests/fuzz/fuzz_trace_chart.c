@@ -1,15 +1,14 @@
-/* What may come back where a trace was asked for: any bytes are a chart or an error, and never a command to the terminal. */
+/* What may come back where a trace was asked for: any bytes are a chart or an error, and never a
+ * command to the terminal. */
 #include "gateway/trace/trace_chart_json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static void expect_printable(const char *text, size_t length) {
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] != '\n' && (text[i] < ' ' || text[i] > '~')) {
+    for (size_t i = 0; i < length; i++)
+        if (text[i] != '\n' && (text[i] < ' ' || text[i] > '~'))
             abort();
-        }
-    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -22,9 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     lh_chart_parse_error((const char *)data, size, reason, sizeof(reason));
     expect_printable(reason, strlen(reason));
     if (lh_chart_parse((const char *)data, size, &chart, NULL) == LH_OK) {
-        if (lh_chart_render(&chart, &style, &out) == LH_OK) {
+        if (lh_chart_render(&chart, &style, &out) == LH_OK)
             expect_printable(out.bytes, out.length);
-        }
         lh_chart_reset(&chart);
         lh_text_buffer_reset(&out);
     }

@@ -1,8 +1,9 @@
-/* The public API over the scripted engine: what a client sees at set times and on set failures, for the tests
- * in tests/system/test_http_raw.py. Prints the port, and serves until its standard input ends. */
-#include "common/clock.h"
-#include "common/options.h"
-#include "gateway/openai/openai_api.h"
+/* The public API over the scripted engine: what a client sees at set times and on set failures, for
+ * the tests in tests/system/test_http_raw.py. Prints the port, and serves until its standard input
+ * ends. */
+#include "common/base/clock.h"
+#include "common/base/options.h"
+#include "gateway/openai/api.h"
 #include "tests/gateway/support/scripted_engine.h"
 #include "tests/gateway/support/scripted_model.h"
 
@@ -18,8 +19,8 @@ typedef struct tool_options {
     bool strict_params, logits_digest;
 } tool_options;
 
-#define NUMBER(name, field, default_text, help)                                                              \
-    { name, LH_OPTION_NUMBER, offsetof(tool_options, field), default_text, "N", 0, 0, NULL, help }
+#define NUMBER(name, field, default_text, help)                                                    \
+    {name, LH_OPTION_NUMBER, offsetof(tool_options, field), default_text, "N", 0, 0, NULL, help}
 
 static const lh_option table[] = {
     NUMBER("request-timeout-ms", request_timeout_ms, "600000", "How long a request may take"),
@@ -45,7 +46,8 @@ static const lh_option table[] = {
      "Tell digests"},
 };
 
-static lh_openai_api_config make_config(const tool_options *options, lh_gatekeeper *gatekeeper) {
+static lh_openai_api_config make_config(const tool_options *options,
+                                        lh_authenticator *authenticator) {
     lh_openai_api_config config = lh_openai_api_config_default();
     config.request_timeout_us = options->request_timeout_ms * 1000;
     config.http.listen = "127.0.0.1:0";
@@ -59,7 +61,7 @@ static lh_openai_api_config make_config(const tool_options *options, lh_gatekeep
     config.http.bodies_bytes_max = (uint64_t)options->bodies_bytes;
     config.http.body_bytes_max = (uint64_t)options->body_bytes;
     config.keep_alive_ms = (uint32_t)options->keep_alive_ms;
-    config.gatekeeper = gatekeeper;
+    config.authenticator = authenticator;
     config.strict_params = options->strict_params;
     config.logits_digest = options->logits_digest;
     return config;
@@ -81,12 +83,13 @@ int main(int argc, char **argv) {
     scripted_model *model = scripted_model_create_with((uint32_t)options.context);
     const lh_key_limits limits = {(uint32_t)options.key_requests, (uint32_t)options.key_tokens,
                                   (uint32_t)options.key_concurrent};
-    lh_gatekeeper *gatekeeper;
-    if (lh_gatekeeper_create(options.api_key_file, &limits, lh_clock_us(), &gatekeeper, &error)) {
+    lh_authenticator *authenticator;
+    if (lh_authenticator_create(options.api_key_file, &limits, lh_clock_us(), &authenticator,
+                                &error)) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }
-    lh_openai_api_config config = make_config(&options, gatekeeper);
+    lh_openai_api_config config = make_config(&options, authenticator);
     lh_openai_api *api;
     if (lh_openai_api_open(&config, engine, scripted_model_served(model), &api, &error)) {
         fprintf(stderr, "%s\n", error.message);
@@ -96,12 +99,12 @@ int main(int argc, char **argv) {
     fflush(stdout);
     char byte;
     while (read(STDIN_FILENO, &byte, 1) > 0) {
-        lh_status status = lh_gatekeeper_reload(gatekeeper, lh_clock_us(), &error);
+        lh_status status = lh_authenticator_reload(authenticator, lh_clock_us(), &error);
         printf("%s\n", status ? error.message : "read");
         fflush(stdout);
     }
     lh_openai_api_close(api);
-    lh_gatekeeper_destroy(gatekeeper);
+    lh_authenticator_destroy(authenticator);
     scripted_model_destroy(model);
     scripted_engine_destroy(engine);
     return 0;

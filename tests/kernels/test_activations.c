@@ -1,4 +1,5 @@
-/* Packing of activations and the sums for the norm: extremes, spans, and every set against the reference. */
+/* Packing of activations and the sums for the norm: extremes, spans, and every set against the
+ * reference. */
 #include "kernels/layout.h"
 #include "tests/kernels/support/arrays.h"
 
@@ -23,10 +24,12 @@ static void test_blocks_hold_what_was_put_in(void **state) {
 /* Blocks that try the definition's edges, one a row. */
 static float *extreme_rows(uint32_t *rows) {
     static const float fills[][2] = {
-        {0.0f, -0.0f},        {0x1p-149f, 0x1p-149f}, {0x1p-126f, -0x1p-130f}, {3.7e-37f, 1e-38f},
-        {3.8e-37f, 3.8e-37f}, {3e38f, -3.4e38f},      {INFINITY, 1.0f},        {-INFINITY, 0.0f},
-        {NAN, 1.0f},          {1.0f, -1.0f},          {127.0f, 0.5f},          {127.0f, 2.5f},
-        {127.0f, -1.5f},      {1e-30f, 1e30f},        {254.0f, 3.0f},          {1.0f, 0x1.fffffep-1f},
+        {0.0f, -0.0f},          {0x1p-149f, 0x1p-149f}, {0x1p-126f, -0x1p-130f},
+        {3.7e-37f, 1e-38f},     {3.8e-37f, 3.8e-37f},   {3e38f, -3.4e38f},
+        {INFINITY, 1.0f},       {-INFINITY, 0.0f},      {NAN, 1.0f},
+        {1.0f, -1.0f},          {127.0f, 0.5f},         {127.0f, 2.5f},
+        {127.0f, -1.5f},        {1e-30f, 1e30f},        {254.0f, 3.0f},
+        {1.0f, 0x1.fffffep-1f},
     };
     *rows = sizeof fills / sizeof fills[0];
     float *x = test_alloc(*rows * 32 * sizeof(float));
@@ -42,7 +45,8 @@ static void check_extremes(const lh_kernels *fast, void *context) {
     float *x = extreme_rows(&rows);
     lh_activations expected = pack_rows(lh_kernels_at(0), LH_ACTIVATION_Q8, rows, 32, x);
     lh_activations packed = pack_rows(fast, LH_ACTIVATION_Q8, rows, 32, x);
-    assert_memory_equal(packed.data, expected.data, lh_activations_bytes(LH_ACTIVATION_Q8, rows, 32));
+    assert_memory_equal(packed.data, expected.data,
+                        lh_activations_bytes(LH_ACTIVATION_Q8, rows, 32));
     free(packed.data);
     free(expected.data);
     free(x);
@@ -60,13 +64,14 @@ static void test_what_is_not_finite_is_not_lost(void **state) {
     test_random random = {12};
     uint8_t *source = random_weights(&random, LH_DTYPE_Q4_1, 16, 32);
     lh_matrix w = pack_weights(LH_DTYPE_Q4_1, 16, 32, source);
-    for (size_t set = 0; lh_kernels_at(set) != NULL; set++)
+    for (size_t set = 0; lh_kernels_at(set); set++)
         for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
             float x[32] = {1, 2, 3}, y[16];
             x[17] = bad[b];
-            lh_activations packed =
-                pack_rows(lh_kernels_at(set), b % 2 ? LH_ACTIVATION_Q8 : LH_ACTIVATION_Q16, 1, 32, x);
-            lh_kernels_at(set)->matmul(y, 16, &packed, &w, (lh_span){0, 32}, (lh_span){0, 16}, false);
+            lh_activations packed = pack_rows(
+                lh_kernels_at(set), b % 2 ? LH_ACTIVATION_Q8 : LH_ACTIVATION_Q16, 1, 32, x);
+            lh_kernels_at(set)->matmul(y, 16, &packed, &w, (lh_span){0, 32}, (lh_span){0, 16},
+                                       false);
             for (int o = 0; o < 16; o++)
                 assert_true(!isfinite(y[o]));
             free(packed.data);
@@ -80,10 +85,12 @@ static void check_spans(const lh_kernels *kernels, lh_activation_kind kind, test
     uint32_t rows = random_between(random, 1, 5), width = 32 * random_between(random, 1, 9);
     if (kind == LH_ACTIVATION_F32)
         width -= random_between(random, 0, 31);
-    size_t stride = width + random_between(random, 0, 2), bytes = lh_activations_bytes(kind, rows, width);
+    size_t stride = width + random_between(random, 0, 2),
+           bytes = lh_activations_bytes(kind, rows, width);
     float *x = random_floats(random, rows * stride), *gain = random_floats(random, width);
     const float *used = random_between(random, 0, 3) == 0 ? NULL : gain;
-    lh_activations a = {kind, rows, width, test_alloc(bytes)}, b = {kind, rows, width, test_alloc(bytes)};
+    lh_activations a = {kind, rows, width, test_alloc(bytes)},
+                   b = {kind, rows, width, test_alloc(bytes)};
     float expected[5 * 16] = {0}, squares[5 * 16] = {0}, expected_scale[5], scale[5];
     lh_kernels_at(0)->pack_activations(&a, (lh_span){0, width}, x, stride, used, expected);
     for (uint32_t from = 0; from < width;) {
@@ -106,7 +113,7 @@ static void check_spans(const lh_kernels *kernels, lh_activation_kind kind, test
 static void test_spans_give_the_whole(void **state) {
     (void)state;
     test_random random = {13};
-    for (size_t set = 0; lh_kernels_at(set) != NULL; set++)
+    for (size_t set = 0; lh_kernels_at(set); set++)
         for (int i = 0; i < 60; i++)
             check_spans(lh_kernels_at(set), (lh_activation_kind)(i % 3), &random);
 }

@@ -1,5 +1,5 @@
-/* Attention over pages: the reference against softmax in double, each set against the reference, chunks of
- * rows against all at once, and what lies behind the mask or before the window. */
+/* Attention over pages: the reference against softmax in double, each set against the reference,
+ * chunks of rows against all at once, and what lies behind the mask or before the window. */
 #include "tests/kernels/support/arrays.h"
 
 #include <math.h>
@@ -55,18 +55,20 @@ static void free_cache(cache *c) {
 
 static void store(const lh_kernels *kernels, const cache *c, uint32_t first, uint32_t rows) {
     lh_kv_view view = view_of(c);
-    kernels->kv_store(&view, first, rows, c->keys + first * c->kv_stride, c->values + first * c->kv_stride,
-                      c->kv_stride);
+    kernels->kv_store(&view, first, rows, c->keys + first * c->kv_stride,
+                      c->values + first * c->kv_stride, c->kv_stride);
 }
 
-static void attend(const lh_kernels *kernels, const cache *c, uint32_t first, uint32_t rows, float *y) {
+static void attend(const lh_kernels *kernels, const cache *c, uint32_t first, uint32_t rows,
+                   float *y) {
     lh_kv_view view = view_of(c);
     size_t bytes = lh_attention_scratch_bytes(rows, c->group, c->head_dim, first + rows);
     void *scratch = test_alloc(bytes);
     memset(scratch, 0xff, bytes);
     for (uint32_t head = 0; head < c->kv_heads; head++)
-        kernels->attention(y + first * c->q_stride, c->q_stride, c->q + first * c->q_stride, c->q_stride,
-                           &view, head, c->group, first, rows, c->window, 0.125f, scratch);
+        kernels->attention(y + first * c->q_stride, c->q_stride, c->q + first * c->q_stride,
+                           c->q_stride, &view, head, c->group, first, rows, c->window, 0.125f,
+                           scratch);
     free(scratch);
 }
 
@@ -124,7 +126,7 @@ static void check_shapes(const lh_kernels *fast, void *context) {
     for (int i = 0; i < 60; i++) {
         cache c = make_cache(&random, random_between(&random, 1, 2), random_between(&random, 1, 9),
                              dims[i % 9], random_between(&random, 1, i % 4 ? 40 : 200));
-        if (context != NULL)
+        if (context)
             c.window = random_between(&random, 1, i % 3 ? 12 : 150);
         float *expected = run(lh_kernels_at(0), &c, 0), *y = run(fast, &c, 0);
         float *chunks = run(fast, &c, random_between(&random, 1, 13));

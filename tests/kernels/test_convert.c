@@ -56,7 +56,8 @@ static void test_every_half_is_the_same_in_all_sets(void **state) {
     for_each_fast_set(check_every_half, NULL);
 }
 
-/* Rounding by the definition: of the two neighbours the nearer, of two equally near the even one. */
+/* Rounding by the definition: of the two neighbours the nearer, of two equally near the
+ * even one. */
 static void test_rounding_is_to_nearest_even(void **state) {
     (void)state;
     for (uint32_t half = 0; half < 0x7bff; half++) {
@@ -77,7 +78,8 @@ static void test_overflow_is_infinity_and_nan_stays(void **state) {
     (void)state;
     const float x[] = {65504,     65519.996f, 65520,    3e38f,           INFINITY,
                        -INFINITY, -1e9f,      0x1p-25f, 0x1.000002p-25f, -0.0f};
-    const uint16_t expected[] = {0x7bff, 0x7bff, 0x7c00, 0x7c00, 0x7c00, 0xfc00, 0xfc00, 0, 1, 0x8000};
+    const uint16_t expected[] = {0x7bff, 0x7bff, 0x7c00, 0x7c00, 0x7c00,
+                                 0xfc00, 0xfc00, 0,      1,      0x8000};
     uint16_t y[10], nan;
     lh_kernels_at(0)->f16_from_f32(y, x, 10);
     for (int i = 0; i < 10; i++)
@@ -98,7 +100,8 @@ static void check_floats(const lh_kernels *fast, void *context) {
             uint32_t pattern = (uint32_t)bits;
             memcpy(input + 1 + 4 * count, &pattern, 4);
         }
-        fast->f16_from_f32((uint16_t *)(void *)(output + 1), (const float *)(const void *)(input + 1), count);
+        fast->f16_from_f32((uint16_t *)(void *)(output + 1),
+                           (const float *)(const void *)(input + 1), count);
         lh_kernels_at(0)->f16_from_f32((uint16_t *)(void *)(expected + 1),
                                        (const float *)(const void *)(input + 1), count);
         assert_memory_equal(output + 1, expected + 1, 2 * count);

@@ -61,7 +61,7 @@ static void test_exp_sum_and_max_of_any_count(void **state) {
 static void test_max_of_zeros_is_plus_zero(void **state) {
     (void)state;
     const float zeros[] = {-0.0f, 0.0f, -0.0f}, below[] = {-0.0f, -1.0f};
-    for (size_t set = 0; lh_kernels_at(set) != NULL; set++) {
+    for (size_t set = 0; lh_kernels_at(set); set++) {
         assert_int_equal(bits_of_float(lh_kernels_at(set)->max(zeros, 3)), 0);
         assert_int_equal(bits_of_float(lh_kernels_at(set)->max(below, 2)), 0);
     }
@@ -174,7 +174,8 @@ static void test_rope_rotates_the_right_pairs(void **state) {
     float interleaved[6] = {1, 2, 3, 4, 5, 6}, halves[6] = {1, 2, 3, 4, 5, 6};
     lh_kernels_at(0)->rope(interleaved, 6, 1, 1, 6, 4, true, cosine, sine);
     lh_kernels_at(0)->rope(halves, 6, 1, 1, 6, 4, false, cosine, sine);
-    const float expected_interleaved[6] = {-2, 1, 3, 4, 5, 6}, expected_halves[6] = {-3, 2, 1, 4, 5, 6};
+    const float expected_interleaved[6] = {-2, 1, 3, 4, 5, 6},
+                expected_halves[6] = {-3, 2, 1, 4, 5, 6};
     assert_same_floats(interleaved, expected_interleaved, 6, "pairs (2i, 2i + 1)");
     assert_same_floats(halves, expected_halves, 6, "pairs (i, i + half)");
 }

@@ -1,5 +1,6 @@
-/* The GELU gate: the reference against tanh in double, each set against the reference. Every 4093rd float; with
- * LONGHAUL_TEST_EXHAUSTIVE=1 (a minute) every one between 2^-24 and 64 in magnitude, where GELU bends. */
+/* The GELU gate: the reference against tanh in double, each set against the reference. Every 4093rd
+ * float; with LONGHAUL_TEST_EXHAUSTIVE=1 (a minute) every one between 2^-24 and 64 in magnitude,
+ * where GELU bends. */
 #include "tests/kernels/support/arrays.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@ enum { PIECE = 997 };
 static uint64_t stride_of_bits(uint64_t bits) {
     uint32_t magnitude = (uint32_t)bits & 0x7fffffffu;
     bool bends = magnitude >= bits_of_float(0x1p-24f) && magnitude < bits_of_float(64);
-    return bends && getenv("LONGHAUL_TEST_EXHAUSTIVE") != NULL ? 1 : 4093;
+    return bends && getenv("LONGHAUL_TEST_EXHAUSTIVE") ? 1 : 4093;
 }
 
 /* The next floats of the sweep that are no NaN. */
@@ -68,8 +69,8 @@ static void test_gelu_error(void **state) {
             }
         }
     }
-    print_message("gelu: at most %.2f ulp from 0 on, %.2f ulp in (-5, 0), %.3g below 0\n", positive, near,
-                  absolute);
+    print_message("gelu: at most %.2f ulp from 0 on, %.2f ulp in (-5, 0), %.3g below 0\n", positive,
+                  near, absolute);
     assert_true(positive < 3 && near < 32 && absolute < 6e-8);
 }
 

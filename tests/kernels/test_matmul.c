@@ -1,5 +1,5 @@
-/* Matrix products: the reference against an independent spelling of the contract, each fast set against the
- * reference bit for bit, and spans against the whole. */
+/* Matrix products: the reference against an independent spelling of the contract, each fast set
+ * against the reference bit for bit, and spans against the whole. */
 #include "tests/kernels/support/arrays.h"
 #include "tests/kernels/support/file_quants.h"
 
@@ -40,8 +40,10 @@ static problem make_problem(test_random *random, lh_dtype dtype, uint32_t rows, 
     p.x = random_floats(random, (size_t)rows * inputs);
     p.seed = random_floats(random, rows * p.y_stride);
     p.w = pack_weights(dtype, outputs, inputs, p.source);
-    lh_activation_kind quantized = random_between(random, 0, 1) ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8;
-    p.packed = pack_rows(lh_kernels_at(0), lh_activation_kind_for(dtype, quantized), rows, inputs, p.x);
+    lh_activation_kind quantized =
+        random_between(random, 0, 1) ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8;
+    p.packed =
+        pack_rows(lh_kernels_at(0), lh_activation_kind_for(dtype, quantized), rows, inputs, p.x);
     return p;
 }
 
@@ -61,12 +63,13 @@ static float *seeded(const problem *p) {
 
 static float *product_by(const lh_kernels *kernels, const problem *p) {
     float *y = seeded(p);
-    kernels->matmul(y, p->y_stride, &p->packed, &p->w, (lh_span){0, p->inputs}, (lh_span){0, p->outputs},
-                    p->continues);
+    kernels->matmul(y, p->y_stride, &p->packed, &p->w, (lh_span){0, p->inputs},
+                    (lh_span){0, p->outputs}, p->continues);
     return y;
 }
 
-/* y continued by 32 inputs from block b of the row of weights on; v becomes what their quants leave of it. */
+/* y continued by 32 inputs from block b of the row of weights on; v becomes what their quants leave
+ * of it. */
 static float add_block(float y, lh_dtype dtype, const uint8_t *weights, uint32_t b, float v[32]) {
     float amax = 0;
     for (int k = 0; k < 32; k++)
@@ -81,7 +84,8 @@ static float add_block(float y, lh_dtype dtype, const uint8_t *weights, uint32_t
         j += w.minimum * q;
         v[k] = fmaf(-dx, (float)q, v[k]);
     }
-    return w.has_minimum ? fmaf(fmaf((float)i, w.d, (float)j * w.m), dx, y) : fmaf((float)i, w.d * dx, y);
+    return w.has_minimum ? fmaf(fmaf((float)i, w.d, (float)j * w.m), dx, y)
+                         : fmaf((float)i, w.d * dx, y);
 }
 
 /* One output as kernels.h spells it, from the file's bytes and the floats themselves. */
@@ -116,7 +120,8 @@ static void test_reference_is_the_contract(void **state) {
         float *y = product_by(lh_kernels_at(0), &p);
         for (uint32_t row = 0; row < p.rows; row++)
             for (uint32_t o = 0; o < p.y_stride; o++) {
-                float expected = o < p.outputs ? spelled_out(&p, row, o) : p.seed[row * p.y_stride + o];
+                float expected =
+                    o < p.outputs ? spelled_out(&p, row, o) : p.seed[row * p.y_stride + o];
                 assert_same_floats(&y[row * p.y_stride + o], &expected, 1,
                                    lh_dtype_lookup((uint32_t)dtype)->name);
             }
@@ -187,8 +192,12 @@ static void check_extremes(const lh_kernels *fast, void *context) {
                     p.source[i] = fills[f];
             lh_matrix_pack(&p.w, p.source, (lh_span){0, 32});
             for (size_t i = 0; i < (size_t)rows * inputs; i++)
-                p.x[i] = i / inputs % 3 == 0 ? 1.0f : i / inputs % 3 == 1 ? -1.0f : i % 2 ? 1.0f : -1.0f;
-            lh_kernels_at(0)->pack_activations(&p.packed, (lh_span){0, inputs}, p.x, inputs, NULL, NULL);
+                p.x[i] = i / inputs % 3 == 0   ? 1.0f
+                         : i / inputs % 3 == 1 ? -1.0f
+                         : i % 2               ? 1.0f
+                                               : -1.0f;
+            lh_kernels_at(0)->pack_activations(&p.packed, (lh_span){0, inputs}, p.x, inputs, NULL,
+                                               NULL);
             check_against_reference(fast, &p);
             free_problem(&p);
         }
@@ -208,7 +217,8 @@ static void check_split(const lh_kernels *kernels, problem *p, test_random *rand
         bool continues = p->continues || from > 0;
         uint32_t cut = 16 * random_between(random, 0, p->outputs / 16);
         if (cut < p->outputs)
-            kernels->matmul(y, p->y_stride, &p->packed, &p->w, in, (lh_span){cut, p->outputs}, continues);
+            kernels->matmul(y, p->y_stride, &p->packed, &p->w, in, (lh_span){cut, p->outputs},
+                            continues);
         kernels->matmul(y, p->y_stride, &p->packed, &p->w, in, (lh_span){0, cut}, continues);
         from = in.end;
     }
@@ -220,7 +230,7 @@ static void check_split(const lh_kernels *kernels, problem *p, test_random *rand
 static void test_spans_give_the_whole(void **state) {
     (void)state;
     test_random random = {7};
-    for (size_t set = 0; lh_kernels_at(set) != NULL; set++)
+    for (size_t set = 0; lh_kernels_at(set); set++)
         for (size_t d = 0; d < TEST_DTYPES; d++)
             for (int i = 0; i < 6; i++) {
                 uint32_t inputs = width_near(test_dtypes[d], random_between(&random, 33, 400));

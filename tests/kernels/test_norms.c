@@ -1,5 +1,5 @@
-/* RMSNorm of heads and behind a branch: the reference against its definition in double, each set against the
- * reference. */
+/* RMSNorm of heads and behind a branch: the reference against its definition in double, each set
+ * against the reference. */
 #include "tests/kernels/support/arrays.h"
 
 #include <math.h>
@@ -34,7 +34,8 @@ static void test_heads_are_normed_one_by_one(void **state) {
             double expected = head[i % DIMS] / rms(head, DIMS) * gain[i % DIMS];
             assert_true(fabs(y[row * STRIDE + i] - expected) <= 5e-7 * fabs(expected));
         }
-        assert_same_floats(y + row * STRIDE + HEADS * DIMS, x + row * STRIDE + HEADS * DIMS, 2, "beside");
+        assert_same_floats(y + row * STRIDE + HEADS * DIMS, x + row * STRIDE + HEADS * DIMS, 2,
+                           "beside");
     }
     free(gain);
     free(y);
@@ -117,8 +118,10 @@ static void test_rows_of_any_shape(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heads_are_normed_one_by_one), cmocka_unit_test(test_a_normed_row_is_added),
-        cmocka_unit_test(test_a_row_of_zeros_stays_finite), cmocka_unit_test(test_heads_of_any_shape),
+        cmocka_unit_test(test_heads_are_normed_one_by_one),
+        cmocka_unit_test(test_a_normed_row_is_added),
+        cmocka_unit_test(test_a_row_of_zeros_stays_finite),
+        cmocka_unit_test(test_heads_of_any_shape),
         cmocka_unit_test(test_rows_of_any_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

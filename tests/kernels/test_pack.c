@@ -27,16 +27,19 @@ static float ggml_element(lh_dtype dtype, const uint8_t *row, uint32_t k) {
     }
     file_quant w = file_quant_at(dtype, row, k);
     value = w.d * (float)w.scale * (float)w.q;
-    return w.has_minimum ? value + w.m * (float)w.minimum : value; /* one rounding: the products are exact */
+    /* one rounding: the products are exact */
+    return w.has_minimum ? value + w.m * (float)w.minimum : value;
 }
 
 static void test_rows_come_back_as_ggml_defines_them(void **state) {
     (void)state;
     test_random random = {1};
-    static const uint32_t shapes[][2] = {{16, 1}, {1, 2}, {17, 3}, {48, 5}, {95, 1}}; /* outputs, blocks */
+    /* outputs, blocks */
+    static const uint32_t shapes[][2] = {{16, 1}, {1, 2}, {17, 3}, {48, 5}, {95, 1}};
     for (size_t d = 0; d < TEST_DTYPES; d++)
         for (size_t s = 0; s < 5; s++) {
-            uint32_t outputs = shapes[s][0], inputs = shapes[s][1] * test_dtype_unit(test_dtypes[d]);
+            uint32_t outputs = shapes[s][0],
+                     inputs = shapes[s][1] * test_dtype_unit(test_dtypes[d]);
             if (test_dtype_unit(test_dtypes[d]) == 1)
                 inputs = 32 * inputs - 5;
             uint8_t *source = random_weights(&random, test_dtypes[d], outputs, inputs);
@@ -47,7 +50,8 @@ static void test_rows_come_back_as_ggml_defines_them(void **state) {
                 for (uint32_t k = 0; k < inputs; k++)
                     expected[k] = ggml_element(test_dtypes[d], source + o * row_bytes, k);
                 lh_matrix_row(&matrix, o, row);
-                assert_same_floats(row, expected, inputs, lh_dtype_lookup((uint32_t)test_dtypes[d])->name);
+                assert_same_floats(row, expected, inputs,
+                                   lh_dtype_lookup((uint32_t)test_dtypes[d])->name);
             }
             free(matrix.data);
             free(source);
@@ -85,7 +89,8 @@ static void test_packed_bytes_are_those_of_the_file(void **state) {
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q5_1, 576, 1536), 576 * 48 * 24);
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_IQ4_NL, 576, 1536), 576 * 48 * 18);
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q2_K, 576, 1536), 576 * 6 * 84);
-    assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q3_K, 576, 1536), 576 * 6 * (110 + 4)); /* scales as bytes */
+    /* scales as bytes */
+    assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q3_K, 576, 1536), 576 * 6 * (110 + 4));
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q4_K, 576, 1536), 576 * 6 * (144 + 4));
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q5_K, 576, 1536), 576 * 6 * (176 + 4));
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q6_K, 576, 1536), 576 * 6 * 210);

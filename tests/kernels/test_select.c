@@ -12,7 +12,7 @@ static void test_best_is_the_last_that_runs(void **state) {
     (void)state;
     static const char *const spellings[] = {NULL, "", "auto"};
     size_t count = 0;
-    while (lh_kernels_at(count) != NULL)
+    while (lh_kernels_at(count))
         print_message("this machine runs %s\n", lh_kernels_at(count++)->name);
     assert_true(count > 0);
     assert_string_equal(lh_kernels_at(0)->name, "reference");
@@ -25,7 +25,7 @@ static void test_best_is_the_last_that_runs(void **state) {
 
 static void test_each_set_is_found_by_its_name(void **state) {
     (void)state;
-    for (size_t i = 0; lh_kernels_at(i) != NULL; i++) {
+    for (size_t i = 0; lh_kernels_at(i); i++) {
         const lh_kernels *kernels = NULL;
         assert_int_equal(lh_kernels_select(lh_kernels_at(i)->name, &kernels, NULL), LH_OK);
         assert_ptr_equal(kernels, lh_kernels_at(i));

@@ -1,5 +1,5 @@
-/* dequantize TYPE OUTPUTS INPUTS: a matrix in GGML's layout from standard input, packed, and each of its rows back
- * as floats on standard output. test_dequantize.py compares them with gguf's. */
+/* dequantize TYPE OUTPUTS INPUTS: a matrix in GGML's layout from standard input, packed, and each
+ * of its rows back as floats on standard output. test_dequantize.py compares them with gguf's. */
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 static const lh_dtype_info *type_named(const char *name) {
     for (uint32_t number = 0; number < 64; number++) {
         const lh_dtype_info *info = lh_dtype_lookup(number);
-        if (info != NULL && strcmp(info->name, name) == 0)
+        if (info && strcmp(info->name, name) == 0)
             return info;
     }
     return NULL;
@@ -17,7 +17,7 @@ static const lh_dtype_info *type_named(const char *name) {
 
 int main(int argc, char **argv) {
     const lh_dtype_info *info = argc == 4 ? type_named(argv[1]) : NULL;
-    if (info == NULL) {
+    if (!info) {
         fprintf(stderr, "usage: dequantize TYPE OUTPUTS INPUTS\n");
         return 2;
     }
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
     float *row = malloc(matrix.inputs * sizeof *row);
     matrix.data = packed > 0 ? aligned_alloc(64, packed) : NULL;
     int result = 1;
-    if (source != NULL && row != NULL && matrix.data != NULL && fread(source, 1, bytes + 1, stdin) == bytes) {
+    if (source && row && matrix.data && fread(source, 1, bytes + 1, stdin) == bytes) {
         lh_matrix_pack(&matrix, source, (lh_span){0, matrix.outputs});
         for (uint32_t o = 0; o < matrix.outputs; o++) {
             lh_matrix_row(&matrix, o, row);
@@ -38,7 +38,8 @@ int main(int argc, char **argv) {
         }
         result = fflush(stdout) != 0;
     } else {
-        fprintf(stderr, "dequantize: no such matrix, out of memory, or not %zu bytes of it\n", bytes);
+        fprintf(stderr, "dequantize: no such matrix, out of memory, or not %zu bytes of it\n",
+                bytes);
     }
     free(matrix.data);
     free(row);

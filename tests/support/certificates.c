@@ -68,7 +68,8 @@ void authority_issue(authority *a, const char *name, const char *issuer, const c
 
     X509_set_version(certificate, 2);
     ASN1_INTEGER_set(X509_get_serialNumber(certificate), ++a->serial);
-    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, (const unsigned char *)common_name, -1, -1, 0);
+    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, (const unsigned char *)common_name, -1,
+                               -1, 0);
     X509_set_issuer_name(certificate, X509_get_subject_name(by));
     X509_gmtime_adj(X509_getm_notBefore(certificate), -10 * DAY_S);
     X509_gmtime_adj(X509_getm_notAfter(certificate), (long)days * DAY_S);

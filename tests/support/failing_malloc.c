@@ -27,11 +27,11 @@ static bool must_fail(void) {
     return true;
 }
 
-#define WRAP(type, name, parameters, arguments)                                                              \
-    type __real_##name parameters;                                                                           \
-    type __wrap_##name parameters;                                                                           \
-    type __wrap_##name parameters {                                                                          \
-        return must_fail() ? NULL : __real_##name arguments;                                                 \
+#define WRAP(type, name, parameters, arguments)                                                    \
+    type __real_##name parameters;                                                                 \
+    type __wrap_##name parameters;                                                                 \
+    type __wrap_##name parameters {                                                                \
+        return must_fail() ? NULL : __real_##name arguments;                                       \
     }
 WRAP(void *, malloc, (size_t size), (size))
 WRAP(void *, calloc, (size_t count, size_t size), (count, size))

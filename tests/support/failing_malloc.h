@@ -1,6 +1,7 @@
-/* Makes the n-th allocation fail, for the tests of parsers and sessions. Every test program is linked so that
- * calls of malloc, calloc, realloc, reallocarray, aligned_alloc, posix_memalign, strdup and strndup from our
- * code (and the static libraries' ours) come here first; those inside shared libraries do not.
+/* Makes the n-th allocation fail, for the tests of parsers and sessions. Every test program is
+ * linked so that calls of malloc, calloc, realloc, reallocarray, aligned_alloc, posix_memalign,
+ * strdup and strndup from our code (and the static libraries' ours) come here first; those inside
+ * shared libraries do not.
  *
  *   for (size_t n = 1;; n++) {
  *       failing_malloc_arm(n);

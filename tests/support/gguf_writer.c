@@ -79,7 +79,7 @@ void gguf_writer_set_alignment(gguf_writer *writer, uint32_t alignment) {
     gguf_writer_u32(writer, "general.alignment", alignment);
 }
 
-/* ---- Metadata ------------------------------------------------------------------------------------ */
+/* ---- Metadata ---- */
 
 void gguf_writer_raw(gguf_writer *writer, const void *key, size_t key_length, uint32_t type,
                      const void *value, size_t value_length) {
@@ -89,9 +89,9 @@ void gguf_writer_raw(gguf_writer *writer, const void *key, size_t key_length, ui
     writer->entry_count++;
 }
 
-#define SCALAR(name, type, number)                                                                           \
-    void gguf_writer_##name(gguf_writer *writer, const char *key, type value) {                              \
-        gguf_writer_raw(writer, key, strlen(key), number, &value, sizeof value);                             \
+#define SCALAR(name, type, number)                                                                 \
+    void gguf_writer_##name(gguf_writer *writer, const char *key, type value) {                    \
+        gguf_writer_raw(writer, key, strlen(key), number, &value, sizeof value);                   \
     }
 SCALAR(u8, uint8_t, GGUF_TYPE_U8)
 SCALAR(i8, int8_t, GGUF_TYPE_I8)
@@ -110,29 +110,32 @@ void gguf_writer_text(gguf_writer *writer, const char *key, const char *value) {
     append_text(&writer->entries, value, strlen(value));
 }
 
-void gguf_writer_raw_array(gguf_writer *writer, const char *key, uint32_t element_type, uint64_t count,
-                           const void *values, size_t length) {
+void gguf_writer_raw_array(gguf_writer *writer, const char *key, uint32_t element_type,
+                           uint64_t count, const void *values, size_t length) {
     gguf_writer_raw(writer, key, strlen(key), GGUF_TYPE_ARRAY, NULL, 0);
     append_u32(&writer->entries, element_type);
     append_u64(&writer->entries, count);
     append(&writer->entries, values, length);
 }
 
-void gguf_writer_text_array(gguf_writer *writer, const char *key, const char *const *values, size_t count) {
+void gguf_writer_text_array(gguf_writer *writer, const char *key, const char *const *values,
+                            size_t count) {
     gguf_writer_raw_array(writer, key, GGUF_TYPE_TEXT, count, NULL, 0);
     for (size_t i = 0; i < count; i++)
         append_text(&writer->entries, values[i], strlen(values[i]));
 }
 
-void gguf_writer_i32_array(gguf_writer *writer, const char *key, const int32_t *values, size_t count) {
+void gguf_writer_i32_array(gguf_writer *writer, const char *key, const int32_t *values,
+                           size_t count) {
     gguf_writer_raw_array(writer, key, GGUF_TYPE_I32, count, values, count * sizeof *values);
 }
 
-void gguf_writer_f32_array(gguf_writer *writer, const char *key, const float *values, size_t count) {
+void gguf_writer_f32_array(gguf_writer *writer, const char *key, const float *values,
+                           size_t count) {
     gguf_writer_raw_array(writer, key, GGUF_TYPE_F32, count, values, count * sizeof *values);
 }
 
-/* ---- Random values in each type's layout --------------------------------------------------------- */
+/* ---- Random values in each type's layout ---- */
 
 uint64_t test_random(uint64_t *state) {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -213,17 +216,17 @@ static void fill_block(lh_dtype type, uint64_t *random, uint8_t *out, float rang
     }
 }
 
-static void fill(gguf_writer *writer, lh_dtype type, uint8_t *out, size_t blocks, float centre, float range) {
+static void fill(gguf_writer *writer, lh_dtype type, uint8_t *out, size_t blocks, float centre,
+                 float range) {
     const lh_dtype_info *info = lh_dtype_lookup((uint32_t)type);
-    for (size_t i = 0; i < blocks; i++, out += info->block_bytes) {
+    for (size_t i = 0; i < blocks; i++, out += info->block_bytes)
         if (info->block_elements == 1)
             fill_float(type, out, centre + test_random_float(&writer->random, range));
         else
             fill_block(type, &writer->random, out, range);
-    }
 }
 
-/* ---- Tensors --------------------------------------------------------------------------------------- */
+/* ---- Tensors ---- */
 
 static void list_tensor(gguf_writer *writer, const char *name, uint32_t type, uint32_t dimensions,
                         const uint64_t *shape) {
@@ -232,7 +235,8 @@ static void list_tensor(gguf_writer *writer, const char *name, uint32_t type, ui
     append(&writer->tensors, shape, dimensions * sizeof *shape);
     append_u32(&writer->tensors, type);
     pad(&writer->data, writer->alignment);
-    append_u64(&writer->tensors, writer->has_next_offset ? writer->next_offset : writer->data.length);
+    append_u64(&writer->tensors,
+               writer->has_next_offset ? writer->next_offset : writer->data.length);
     writer->has_next_offset = false;
     writer->tensor_count++;
 }
@@ -262,8 +266,9 @@ void gguf_writer_gain(gguf_writer *writer, const char *name, uint64_t width, flo
     write_random(writer, name, LH_DTYPE_F32, 1, &width, 1, range);
 }
 
-void gguf_writer_tensor_bytes(gguf_writer *writer, const char *name, uint32_t type, uint32_t dimensions,
-                              const uint64_t *shape, const void *bytes, size_t length) {
+void gguf_writer_tensor_bytes(gguf_writer *writer, const char *name, uint32_t type,
+                              uint32_t dimensions, const uint64_t *shape, const void *bytes,
+                              size_t length) {
     list_tensor(writer, name, type, dimensions, shape);
     append(&writer->data, bytes, length);
 }

@@ -1,9 +1,9 @@
-/* Builds GGUF files for tests, in memory: metadata of any type, tensors of any type in our table filled from
- * a seeded generator, and raw bytes where a test wants something wrong. Aborts when out of memory: a test has
- * no use for less. */
+/* Builds GGUF files for tests, in memory: metadata of any type, tensors of any type in our table
+ * filled from a seeded generator, and raw bytes where a test wants something wrong. Aborts when out
+ * of memory: a test has no use for less. */
 #pragma once
 
-#include "common/dtype.h"
+#include "common/base/dtype.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,15 +48,18 @@ void gguf_writer_f32(gguf_writer *writer, const char *key, float value);
 void gguf_writer_f64(gguf_writer *writer, const char *key, double value);
 void gguf_writer_bool(gguf_writer *writer, const char *key, bool value);
 void gguf_writer_text(gguf_writer *writer, const char *key, const char *value);
-void gguf_writer_text_array(gguf_writer *writer, const char *key, const char *const *values, size_t count);
-void gguf_writer_i32_array(gguf_writer *writer, const char *key, const int32_t *values, size_t count);
+void gguf_writer_text_array(gguf_writer *writer, const char *key, const char *const *values,
+                            size_t count);
+void gguf_writer_i32_array(gguf_writer *writer, const char *key, const int32_t *values,
+                           size_t count);
 void gguf_writer_f32_array(gguf_writer *writer, const char *key, const float *values, size_t count);
-/* A value of any type number and any bytes, key of any bytes: for what a sound writer would not write. */
+/* A value of any type number and any bytes, key of any bytes: for what a sound writer would not
+ * write. */
 void gguf_writer_raw(gguf_writer *writer, const void *key, size_t key_length, uint32_t type,
                      const void *value, size_t value_length);
 /* An array: element type and count as told, the bytes as they are. */
-void gguf_writer_raw_array(gguf_writer *writer, const char *key, uint32_t element_type, uint64_t count,
-                           const void *values, size_t length);
+void gguf_writer_raw_array(gguf_writer *writer, const char *key, uint32_t element_type,
+                           uint64_t count, const void *values, size_t length);
 
 /* Tensors, in the order of the calls; data follow each other at the alignment.
  * Random values are in [-range, range], close to uniform, on the grid of the type. */
@@ -68,8 +71,9 @@ void gguf_writer_matrix(gguf_writer *writer, const char *name, lh_dtype type, ui
 /* F32 with every element 1 + random in [-range, range]: a norm's gain. */
 void gguf_writer_gain(gguf_writer *writer, const char *name, uint64_t width, float range);
 /* Given bytes and any type number. */
-void gguf_writer_tensor_bytes(gguf_writer *writer, const char *name, uint32_t type, uint32_t dimensions,
-                              const uint64_t *shape, const void *bytes, size_t length);
+void gguf_writer_tensor_bytes(gguf_writer *writer, const char *name, uint32_t type,
+                              uint32_t dimensions, const uint64_t *shape, const void *bytes,
+                              size_t length);
 /* The next tensor's offset field is this instead of the right one. */
 void gguf_writer_set_next_offset(gguf_writer *writer, uint64_t offset);
 

@@ -10,13 +10,15 @@
 /* Long after any test's patience is at its end on a busy machine under a sanitizer. */
 #define DEADLINE_MS 20000
 
-/* A turn of the loop may run its timers first and then wait for anything else that happens: uv_stop keeps it from that. */
+/* A turn of the loop may run its timers first and then wait for anything else that happens: uv_stop
+ * keeps it from that. */
 static void on_deadline(uv_timer_t *timer) {
     *(bool *)timer->data = true;
     uv_stop(timer->loop);
 }
 
-bool loop_run_until(uv_loop_t *loop, bool (*holds)(void *context), void *context, uint64_t timeout_ms) {
+bool loop_run_until(uv_loop_t *loop, bool (*holds)(void *context), void *context,
+                    uint64_t timeout_ms) {
     bool is_late = false, held;
     uv_timer_t *timer = malloc(sizeof *timer);
     assert_non_null(timer);

@@ -5,8 +5,10 @@
 #include <stdint.h>
 #include <uv.h>
 
-/* Until holds(context), which is asked after whatever happens on the loop; false: it did not within timeout_ms. */
-bool loop_run_until(uv_loop_t *loop, bool (*holds)(void *context), void *context, uint64_t timeout_ms);
+/* Until holds(context), which is asked after whatever happens on the loop; false: it did not within
+ * timeout_ms. */
+bool loop_run_until(uv_loop_t *loop, bool (*holds)(void *context), void *context,
+                    uint64_t timeout_ms);
 /* Until *flag, or fails the test after 20 seconds. */
 void loop_run_until_set(uv_loop_t *loop, const bool *flag);
 void loop_run_for(uv_loop_t *loop, uint64_t duration_ms);

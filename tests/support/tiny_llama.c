@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char chatml[] =
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
-    "'<|im_end|>' "
-    "+ '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+static const char chatml[] = "{% for message in messages %}{{'<|im_start|>' + message['role'] + "
+                             "'\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if "
+                             "add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 tiny_llama tiny_llama_default(void) {
     return (tiny_llama){.layers = 2,
@@ -91,7 +90,7 @@ tiny_llama tiny_llama_of(const char *architecture) {
 }
 
 static const char *architecture_of(const tiny_llama *m) {
-    return m->architecture != NULL ? m->architecture : "llama";
+    return m->architecture ? m->architecture : "llama";
 }
 
 static const char *key_of(char key[64], const tiny_llama *m, const char *suffix) {
@@ -165,27 +164,28 @@ static void write_layer(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
     gguf_writer_matrix(w, layer_name(name, layer, "attn_v"), m->type, m->width, kv, 0.3f);
     gguf_writer_matrix(w, layer_name(name, layer, "attn_output"), m->type, query, m->width, 0.2f);
     gguf_writer_gain(w, layer_name(name, layer, "ffn_norm"), m->width, 0.5f);
-    gguf_writer_matrix(w, layer_name(name, layer, "ffn_gate"), m->type, m->width, m->feed_forward_width,
-                       0.2f);
-    gguf_writer_matrix(w, layer_name(name, layer, "ffn_up"), m->type, m->width, m->feed_forward_width, 0.2f);
-    gguf_writer_matrix(w, layer_name(name, layer, "ffn_down"), m->type, m->feed_forward_width, m->width,
-                       0.2f);
+    gguf_writer_matrix(w, layer_name(name, layer, "ffn_gate"), m->type, m->width,
+                       m->feed_forward_width, 0.2f);
+    gguf_writer_matrix(w, layer_name(name, layer, "ffn_up"), m->type, m->width,
+                       m->feed_forward_width, 0.2f);
+    gguf_writer_matrix(w, layer_name(name, layer, "ffn_down"), m->type, m->feed_forward_width,
+                       m->width, 0.2f);
 }
 
 gguf_writer *tiny_llama_writer(const tiny_llama *model) {
     gguf_writer *writer = gguf_writer_create(model->seed);
     write_config(writer, model);
     write_vocabulary(writer, model->vocabulary);
-    gguf_writer_matrix(writer, "token_embd.weight", model->embedding_type, model->width, model->vocabulary,
-                       1.0f);
+    gguf_writer_matrix(writer, "token_embd.weight", model->embedding_type, model->width,
+                       model->vocabulary, 1.0f);
     for (uint32_t i = 0; i < model->layers; i++) {
         write_layer(writer, model, i);
         write_layer_options(writer, model, i);
     }
     gguf_writer_gain(writer, "output_norm.weight", model->width, 0.5f);
     if (!model->head_tied)
-        gguf_writer_matrix(writer, "output.weight", model->embedding_type, model->width, model->vocabulary,
-                           0.5f);
+        gguf_writer_matrix(writer, "output.weight", model->embedding_type, model->width,
+                           model->vocabulary, 0.5f);
     return writer;
 }
 

@@ -1,14 +1,15 @@
-/* A whole `llama` model, or one of another architecture, with random weights, small enough for a unit test: hyper-parameters, tensors, a
- * byte-level vocabulary and a ChatML template, so that a stage, a tokenizer and a fleet can all run on it. */
+/* A whole `llama` model, or one of another architecture, with random weights, small enough for a
+ * unit test: hyper-parameters, tensors, a byte-level vocabulary and a ChatML template, so that a
+ * stage, a tokenizer and a fleet can all run on it. */
 #pragma once
 
 #include "tests/support/gguf_writer.h"
 
 typedef struct tiny_llama {
     uint32_t layers, width, feed_forward_width, heads, kv_heads, head_dim, context;
-    uint32_t
-        vocabulary; /* >= TINY_LLAMA_VOCABULARY_MIN: 256 bytes, three control tokens, the rest are fillers */
-    lh_dtype type;  /* of the layers' matrices */
+    /* >= TINY_LLAMA_VOCABULARY_MIN: 256 bytes, three control tokens, the rest are fillers */
+    uint32_t vocabulary;
+    lh_dtype type; /* of the layers' matrices */
     lh_dtype embedding_type;
     bool head_tied;
     uint64_t seed;
@@ -19,11 +20,11 @@ typedef struct tiny_llama {
 
 #define TINY_LLAMA_VOCABULARY_MIN 259u
 
-/* Two layers, 64 wide, 4 heads over 2 KV heads of 16, feed-forward 128, context 256, vocabulary 288, Q4_1 and
- * Q8_0, tied. */
+/* Two layers, 64 wide, 4 heads over 2 KV heads of 16, feed-forward 128, context 256, vocabulary
+ * 288, Q4_1 and Q8_0, tied. */
 tiny_llama tiny_llama_default(void);
-/* The same as qwen2, qwen3 or gemma3 (there with a window of 12 positions in every layer but each third, of three
- * layers). */
+/* The same as qwen2, qwen3 or gemma3 (there with a window of 12 positions in every layer but each
+ * third, of three layers). */
 tiny_llama tiny_llama_of(const char *architecture);
 
 /* Tensors in the order in which llama.cpp's converter writes them. */

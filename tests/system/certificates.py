@@ -1,4 +1,4 @@
-"""A CA and certificates for a fleet, as the README has them made."""
+"""A CA and certificates for a fleet, as docs/OPERATING.md has them made."""
 
 import pathlib
 import subprocess

@@ -4,8 +4,6 @@ import math
 
 from chaos_fleet import GATEWAY
 
-HOP_FAULTS = ("cut-hop", "cut-hop-one-way")
-
 
 def _duration(dice, least, most):
     """Seconds; short ones as likely as long ones."""

@@ -8,7 +8,7 @@ import tempfile
 import urllib.error
 import urllib.request
 
-from programs import Program, build_folder, free_port, need_file, need_model, wait_until
+from programs import PATIENCE_S, Program, build_folder, free_port, need_file, need_model, wait_until
 
 
 class Fleet:
@@ -43,7 +43,7 @@ class Fleet:
         self.url = f"http://127.0.0.1:{self.port}"
         try:
             self.start_gateway()
-            wait_until(lambda: self.get("/livez")[0] == 200 or not self.gateway.is_running(), 30, "the gateway is there")
+            wait_until(lambda: self.get("/livez")[0] == 200 or not self.gateway.is_running(), "the gateway is there")
             for number in range(self.worker_count):
                 self.start_worker(number)
             self.wait_ready()
@@ -88,7 +88,7 @@ class Fleet:
     def programs(self):
         return [p for p in (self.gateway, *self.workers) if p]
 
-    def get(self, path, timeout=5):
+    def get(self, path, timeout=PATIENCE_S):
         """Status code and body."""
         try:
             with urllib.request.urlopen(self.url + path, timeout=timeout) as answer:
@@ -106,17 +106,17 @@ class Fleet:
         found = re.findall(r"digest token=(\d+) position=(\d+) digest=(\w+) sequence=(\d+)", self.gateway.log_text())
         return [(int(token), int(position), digest) for token, position, digest, number in found if number == found[-1][3]]
 
-    def wait_ready(self, timeout=120):
+    def wait_ready(self):
         def ready():
             for program in self.programs():
                 if not program.is_running():
                     raise RuntimeError(f"{program.name} has ended with status {program.process.returncode}")
             return self.get("/health")[0] == 200
 
-        wait_until(ready, timeout, "GET /health says 200")
+        wait_until(ready, "GET /health says 200")
 
-    def wait_not_ready(self, timeout=10):
-        wait_until(lambda: self.get("/health")[0] != 200, timeout, "GET /health says no more 200")
+    def wait_not_ready(self):
+        wait_until(lambda: self.get("/health")[0] != 200, "GET /health says no more 200")
 
     def print_logs(self):
         for program in self.programs():

@@ -1,5 +1,6 @@
 """Starts and stops the programs under test, each with its log in a file."""
 
+import fcntl
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -16,6 +17,10 @@ import unittest
 from default_model import default_model
 
 SKIPPED = 77
+# What must come is waited for so long: this bounds what hangs, never what is slow.
+PATIENCE_S = 300
+# Less of what takes long: more of the same finds more, rarely.
+IS_QUICK = bool(os.environ.get("LONGHAUL_TEST_QUICK"))
 
 
 def build_folder():
@@ -37,16 +42,25 @@ def need_file(path, why):
     return str(path)
 
 
+PORTS_TAKEN = []  # locked files, one for each port, until this process ends
+
+
 def free_port():
-    """Below the range from which outgoing connections take theirs: one of those must not sit on it when a program is to listen."""
+    """A port below the kernel's own range on which nobody listens, and which no other test on this machine is given meanwhile."""
+    folder = pathlib.Path(tempfile.gettempdir()) / f"longhaul-test-ports-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
     while True:
         port = random.randrange(20000, 32000)
-        with socket.socket() as probe:
-            try:
+        lock = open(folder / str(port), "w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
+        except OSError:
+            lock.close()
+            continue
+        PORTS_TAKEN.append(lock)
+        return port
 
 
 class Program:
@@ -73,12 +87,16 @@ class Program:
         self.process.kill()
         self.process.wait()
 
+    def wait(self):
+        """Its exit status, negative for a signal, when it has ended by itself."""
+        return self.process.wait(PATIENCE_S)
+
     def ask_to_stop(self):
         if self.is_running() and not self.is_asked:
             self.is_asked = True
             self.process.send_signal(signal.SIGTERM)
 
-    def stop(self, timeout=20):
+    def stop(self, timeout=PATIENCE_S):
         """Asks it to end, once; returns its exit status, negative for a signal."""
         self.ask_to_stop()
         try:
@@ -91,14 +109,20 @@ class Program:
         return self.process.returncode
 
 
-def wait_until(condition, timeout, what):
-    deadline = time.monotonic() + timeout
+def wait_until(condition, what):
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         value = condition()
         if value:
             return value
         time.sleep(0.02)
-    raise TimeoutError(f"not within {timeout} s: {what}")
+    raise TimeoutError(f"not within {PATIENCE_S} s: {what}")
+
+
+def in_time(seconds, promised):
+    """Whether what the programs promise to do after a time was done then: never early, and late by no more than twice as long again, which is
+    for a busy machine."""
+    return 0.9 * promised <= seconds <= 3 * promised
 
 
 def _sanitizer():
@@ -113,11 +137,9 @@ def is_sanitized():
 
 
 def slowness():
-    """How many times as long as those of a release build the programs may take for what a test waits for."""
+    """How many times as slow as a release build this one is, about: leases and the like are longer by so much."""
     sanitizer = _sanitizer()
-    if sanitizer:
-        return 20 if "thread" in sanitizer else 8
-    return 2 if os.environ.get("LONGHAUL_TEST_QUICK") else 1
+    return 20 if "thread" in sanitizer else 8 if sanitizer else 1
 
 
 class Seconds(unittest.TextTestResult):
@@ -197,12 +219,14 @@ def _run_side_by_side(parts, at_once):
     return counts
 
 
-def run_tests(module, sanitized=None, at_once=1):
-    """unittest, ended by a line that says how many passed. sanitized: names of the tests that a sanitizer's build runs. at_once: so many classes (or tests,
+def run_tests(module, sanitized=None, at_once=1, quick=None):
+    """unittest, ended by a line that says how many passed. sanitized, quick: names of the tests that a sanitizer's build and LONGHAUL_TEST_QUICK
+    run; None: all. at_once: so many classes (or tests,
     of those that share nothing) run beside each other, where they wait more than they compute."""
     loader = unittest.defaultTestLoader
-    suite = loader.loadTestsFromNames(sanitized, module) if sanitized and is_sanitized() else loader.loadTestsFromModule(module)
+    chosen = sanitized if is_sanitized() else quick if IS_QUICK else None
+    suite = loader.loadTestsFromNames(chosen, module) if chosen else loader.loadTestsFromModule(module)
     counts = [_run(suite)] if at_once == 1 else _run_side_by_side(_parts(suite), at_once)
     passed, failed, skipped = map(sum, zip(*counts))
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if failed or not passed else 0)

@@ -4,6 +4,8 @@ import json
 import socket
 import time
 
+from programs import PATIENCE_S
+
 
 class Reply:
     def __init__(self, status, headers, body, closed):
@@ -21,7 +23,7 @@ class Reply:
 
 
 class Connection:
-    def __init__(self, port, timeout=10):
+    def __init__(self, port, timeout=PATIENCE_S):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pending = b""
@@ -61,15 +63,9 @@ class Connection:
         data, self.pending = self.pending[:count], self.pending[count:]
         return data
 
-    def is_closed(self, timeout=1.0):
-        """Whether the other side closes within that time, without a further byte."""
-        self.socket.settimeout(timeout)
-        try:
-            return not self.more() and not self.pending
-        except TimeoutError:
-            return False
-        finally:
-            self.socket.settimeout(10)
+    def is_closed(self):
+        """Whether the other side closes, without a further byte."""
+        return not self.more() and not self.pending
 
     def head(self):
         """Status and headers (names in lower case); None when the connection ends before."""
@@ -125,7 +121,7 @@ def request(method, path, body=None, headers=(), host="localhost"):
     return head.encode() + b"\r\n" + (body or b"")
 
 
-def ask(port, method, path, body=None, headers=(), timeout=10):
+def ask(port, method, path, body=None, headers=(), timeout=PATIENCE_S):
     with Connection(port, timeout) as connection:
         connection.send(request(method, path, body, headers))
         return connection.reply(method)

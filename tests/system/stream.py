@@ -3,6 +3,7 @@
 import json
 import time
 
+from programs import PATIENCE_S
 from raw_http import Connection, request
 
 
@@ -10,7 +11,7 @@ class Stream:
     """Open from the constructor on. `text` is what has come, `tokens` the same as pairs of text and logprob where these were asked for;
     `finish_reason` and `error` stay None until they come; `is_done`: with [DONE]; `gaps`: seconds between the events with text."""
 
-    def __init__(self, port, prompt, tokens, timeout=60, **more):
+    def __init__(self, port, prompt, tokens, timeout=PATIENCE_S, **more):
         body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True, **more}
         self.text, self.tokens, self.finish_reason, self.error, self.is_done, self.gaps = "", [], None, None, False, []
         self.connection = Connection(port, timeout)

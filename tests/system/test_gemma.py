@@ -42,7 +42,7 @@ QUESTIONS = {
 
 
 def choices(fleet, path, body, overlap="auto"):
-    reply = ask(fleet.port, "POST", path, {"temperature": 0, "longhaul": {"overlap": overlap}, **body}, timeout=120)
+    reply = ask(fleet.port, "POST", path, {"temperature": 0, "longhaul": {"overlap": overlap}, **body})
     assert reply.status == 200, reply.body
     return reply.json()["choices"]
 
@@ -53,7 +53,7 @@ def answers(fleet, overlap):
 
 def streamed(fleet, path, body):
     """(text, digests, finish_reason) of each choice."""
-    reply = ask(fleet.port, "POST", path, {"temperature": 0, "stream": True, **body}, timeout=120)
+    reply = ask(fleet.port, "POST", path, {"temperature": 0, "stream": True, **body})
     found = {}
     for choice in (choice for chunk in chunks(reply.body) for choice in chunk["choices"]):
         text, digests, _ = found.get(choice["index"], ("", [], None))

@@ -14,7 +14,7 @@ import unittest
 
 from api_keys import key_line, write_private
 from default_model import default_model
-from programs import Program, build_folder, need_file, run_tests, wait_until
+from programs import Program, build_folder, in_time, need_file, run_tests, wait_until
 from raw_http import ask, chunks, elapsed, events
 from test_http_raw import Gateway, chat_body, completion_body
 
@@ -104,7 +104,7 @@ class Doors(KeyedTest):
         soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 2))
         self.assertEqual(self.read_again(key_line("alice", "key-a", f"expires={soon}")), "read")
         self.assertEqual(self.ask("GET", "/v1/models").status, 200)
-        wait_until(lambda: self.ask("GET", "/v1/models").status == 401, 5, "the key has expired")
+        wait_until(lambda: self.ask("GET", "/v1/models").status == 401, "the key has expired")
 
 
 class Rotation(KeyedTest):
@@ -136,12 +136,12 @@ class Rotation(KeyedTest):
 
         def everybody_has_asked():
             before = list(asked)
-            wait_until(lambda: all(now > then + 1 for now, then in zip(asked, before)), 30, "each has asked with the newest key")
+            wait_until(lambda: all(now > then + 1 for now, then in zip(asked, before)), "each has asked with the newest key")
 
         threads = [threading.Thread(target=stream) for _ in range(8)] + [threading.Thread(target=requests, args=(n,)) for n in range(4)]
         for thread in threads:
             thread.start()
-        wait_until(lambda: self.ask("GET", "/fleet", key="key-0").json()["running"] >= 8, 30, "the streams run")
+        wait_until(lambda: self.ask("GET", "/fleet", key="key-0").json()["running"] >= 8, "the streams run")
         for number in range(1, 30):
             answer = self.read_again(key_line("alice", f"key-{number - 1}") + key_line("alice", f"key-{number}"))
             self.assertEqual(answer, "read")
@@ -177,36 +177,44 @@ class Limits(KeyedTest):
         self.assertLessEqual(wait, 1)
         self.assertEqual(self.complete().status, 200)  # another's rate is another's
         time.sleep(wait)
+        start = time.monotonic()
         self.assertEqual(self.complete(key="key-s").status, 200)
-        self.assertEqual(self.complete(key="key-s").status, 429)
+        served = 1
+        while self.complete(key="key-s").status == 200:
+            served += 1
+        self.assertLessEqual(served, 2 + elapsed(start))
 
     def test_tokens_in_a_minute(self):
         prompt = "x" * 159 + "@@text=abcde"  # 171 tokens, and 5 drawn
+        start = time.monotonic()
         reply = self.complete(prompt, key="key-t")
         self.assertEqual(reply.headers["x-ratelimit-limit-tokens"], "600")
         self.assertEqual(reply.json()["usage"]["total_tokens"], 176)
         left = int(self.complete(prompt, key="key-t", stream=True).headers["x-ratelimit-remaining-tokens"])
-        self.assertTrue(600 - 2 * 176 <= left <= 600 - 176 - 171 + 10, left)
+        self.assertTrue(600 - 2 * 176 <= left <= 600 - 176 - 171 + 10 * (1 + elapsed(start)), left)
         self.assertEqual(self.complete(prompt, key="key-t").status, 200)
         reply = self.complete(prompt, key="key-t")
         wait = self.refused(reply)
         self.assertIn("600 tokens a minute", reply.error()["message"])
-        self.assertTrue(9 < wait <= (171 - (600 - 3 * 176)) / 10, wait)
+        longest = (171 - (600 - 3 * 176)) / 10
+        self.assertTrue(longest - 1 - elapsed(start) < wait <= longest, wait)
         wait = self.refused(self.complete("a" * 80, key="key-t"))
         time.sleep(wait)
         self.assertEqual(self.complete("a" * 80, key="key-t").status, 200)
 
     def test_an_answer_is_not_cut_and_the_next_one_waits(self):
+        start = time.monotonic()
         reply = self.complete("@@text=y", key="key-t", max_tokens=900, ignore_eos=True)
         self.assertEqual(reply.json()["usage"]["total_tokens"], 8 + 900)
         wait = self.refused(self.complete(key="key-t"))
-        self.assertTrue(25 < wait <= (8 + 900 - 600 + 8) / 10, wait)
+        longest = (8 + 900 - 600 + 8) / 10
+        self.assertTrue(longest - 1 - elapsed(start) < wait <= longest, wait)
 
     def test_requests_at_a_time(self):
         slow = [threading.Thread(target=self.complete, args=("@@first_ms=1500 text=a",)) for _ in range(2)]
         for thread in slow:
             thread.start()
-        wait_until(lambda: self.ask("GET", "/fleet", key="key-r").json()["running"] == 2, 5, "two run")
+        wait_until(lambda: self.ask("GET", "/fleet", key="key-r").json()["running"] == 2, "two run")
         reply = self.complete()
         self.refused(reply)
         self.assertIn("2 requests at a time", reply.error()["message"])
@@ -219,7 +227,7 @@ class Limits(KeyedTest):
         for _ in range(5):
             with self.assertRaises(TimeoutError):
                 ask(self.port, "POST", "/v1/completions", completion_body("@@first_ms=20000 text=a"), (("Authorization", "Bearer key-a"),), 0.2)
-        wait_until(lambda: self.complete().status == 200, 5, "there is room again")
+        wait_until(lambda: self.complete().status == 200, "there is room again")
 
     def test_what_the_engine_refuses_costs_nothing(self):
         for _ in range(5):
@@ -229,24 +237,25 @@ class Limits(KeyedTest):
         self.assertGreaterEqual(int(reply.headers["x-ratelimit-remaining-tokens"]), 600 - 8 - 1)
 
     def test_a_full_queue_says_when(self):
-        """By the rate at which sequences leave; those who are refused get turns one after the other."""
-        stop = threading.Event()
+        """By the rate at which sequences leave (found here within a factor of three); those who are refused get turns one after the other."""
+        stop, left = threading.Event(), []
 
         def steady():
             while not stop.is_set():
                 self.complete("@@first_ms=300 text=a", key="key-r")
+                left.append(time.monotonic())
 
         threads = [threading.Thread(target=steady) for _ in range(3)]  # one leaves each 100 ms
         for thread in threads:
             thread.start()
-        time.sleep(1.5)
+        wait_until(lambda: len(left) >= 12, "some have left")
         waits = [self.refused(self.complete("@@refuse=busy", key="key-r"), "queue_full") for _ in range(4)]
         stop.set()
         for thread in threads:
             thread.join()
-        self.assertTrue(0.05 < min(waits) < 0.3, waits)
-        self.assertTrue(max(waits) > 1.5 * min(waits), waits)
-        self.assertTrue(max(waits) < 1, waits)
+        interval = (left[11] - left[0]) / 11
+        self.assertTrue(interval / 3 < min(waits) < 3 * interval, (waits, interval))
+        self.assertTrue(1.5 * min(waits) < max(waits) < 10 * interval, (waits, interval))
 
 
 class Lateness(KeyedTest):
@@ -257,17 +266,17 @@ class Lateness(KeyedTest):
     def late(self, prompt, seconds, status, **more):
         start = time.monotonic()
         reply = self.complete(prompt, **more)
-        self.assertTrue(seconds - 0.05 < elapsed(start) < seconds + 1, elapsed(start))
+        self.assertTrue(in_time(elapsed(start), seconds), elapsed(start))
         self.assertEqual(reply.status, status)
         self.assertEqual(reply.error()["code"], "request_timeout")
         return reply
 
     def none_runs(self):
-        wait_until(lambda: self.ask("GET", "/fleet", key="key-r").json()["running"] == 0, 2, "nothing runs any more")
+        wait_until(lambda: self.ask("GET", "/fleet", key="key-r").json()["running"] == 0, "nothing runs any more")
 
     def test_before_the_first_token(self):
         for stream in (False, True):
-            reply = self.late("@@first_ms=9000 text=a", 0.3, 408, timeout=0.3, stream=stream)
+            reply = self.late("@@first_ms=9000 text=a", 0.5, 408, timeout=0.5, stream=stream)
             self.assertEqual(reply.error()["type"], "request_timeout")
             self.assertEqual(reply.headers["connection"], "close")
             self.late("@@first_ms=9000 text=a", 0.6, 408, stream=stream)
@@ -277,15 +286,15 @@ class Lateness(KeyedTest):
     def test_after_it(self):
         prompt = "@@interval_ms=100 text=" + "a" * 60
         reply = self.late(prompt, 0.55, 504, timeout=0.55)
-        self.assertRegex(reply.error()["message"], "after [4-7] tokens")
+        self.assertRegex(reply.error()["message"], "after [1-7] tokens")
         found = events(self.complete(prompt, timeout=0.55, stream=True).body)
         self.assertEqual(found[-1], "[DONE]")
         self.assertEqual(json.loads(found[-2])["error"]["code"], "request_timeout")
-        self.assertTrue(4 <= len(found) - 2 <= 8, found)
+        self.assertTrue(1 <= len(found) - 2 <= 8, found)
         self.none_runs()
 
     def test_several_choices(self):
-        self.late("@@first_ms=9000 text=a", 0.3, 408, timeout=0.3, n=4)
+        self.late("@@first_ms=9000 text=a", 0.5, 408, timeout=0.5, n=4)
         self.none_runs()
 
 
@@ -300,7 +309,7 @@ class RealProgram(unittest.TestCase):
             raise unittest.SkipTest("LONGHAUL_TEST_MODEL names no file, and deploy/fetch-model gets none")
 
     def run_key(self, *arguments):
-        return subprocess.run([self.program, "key", *arguments], capture_output=True, text=True, timeout=60)
+        return subprocess.run([self.program, "key", *arguments], capture_output=True, text=True)
 
     def test_it_makes_keys(self):
         done = self.run_key("alice", "--admin")
@@ -322,7 +331,7 @@ class RealProgram(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             plain = write_private(os.path.join(folder, "plain"), "sk-PLAIN\n")
             refused = self.start(folder, plain)
-            self.assertEqual(refused.process.wait(60), 1)
+            self.assertEqual(refused.wait(), 1)
             refused.stop()
             text = refused.log_text()
             self.assertIn("longhaul-gateway key NAME --from", text)
@@ -333,7 +342,7 @@ class RealProgram(unittest.TestCase):
 
             gateway = self.start(folder, keys)
             try:
-                port = int(wait_until(lambda: re.search(r"api_port=(\d+)", gateway.log_text()), 60, "it listens")[1])
+                port = int(wait_until(lambda: re.search(r"api_port=(\d+)", gateway.log_text()), "it listens")[1])
 
                 def status(key):
                     return ask(port, "GET", "/v1/models", None, (("Authorization", f"Bearer {key}"),)).status
@@ -341,11 +350,11 @@ class RealProgram(unittest.TestCase):
                 self.assertEqual([status("sk-PLAIN"), status("sk-NEW")], [200, 401])
                 write_private(keys, key_line("alice", "sk-NEW"))
                 gateway.process.send_signal(signal.SIGHUP)
-                wait_until(lambda: status("sk-NEW") == 200, 10, "the keys are read again")
+                wait_until(lambda: status("sk-NEW") == 200, "the keys are read again")
                 self.assertEqual(status("sk-PLAIN"), 401)
                 write_private(keys, "alice\n")
                 gateway.process.send_signal(signal.SIGHUP)
-                wait_until(lambda: "line 1" in gateway.log_text(), 10, "the wrong line is told")
+                wait_until(lambda: "line 1" in gateway.log_text(), "the wrong line is told")
                 self.assertEqual(status("sk-NEW"), 200)
                 self.assertNotIn("sk-", gateway.log_text().replace(text, ""))
             finally:

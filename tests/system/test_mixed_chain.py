@@ -27,7 +27,7 @@ def ask(fleet):
     body = {"prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0, "logprobs": 3, "ignore_eos": True,
             "longhaul": {"overlap": "rows=64,columns=4"}}
     request = urllib.request.Request(fleet.url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=300) as answer:
+    with urllib.request.urlopen(request) as answer:
         choice = json.load(answer)["choices"][0]
     return choice["text"], choice["logprobs"], fleet.drawn()
 

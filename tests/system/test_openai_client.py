@@ -9,7 +9,7 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import run_tests, slowness, wait_until
+from programs import PATIENCE_S, run_tests, wait_until
 
 try:
     import openai
@@ -19,12 +19,11 @@ except ImportError:
     sys.exit(77)
 
 MODEL = "smollm2/135M-Instruct"
-SLOW = slowness()
 ASK = [{"role": "user", "content": "Why is the sky blue? Answer in one sentence."}]
 
 
 def client_of(fleet, base="/v1", strict=True):
-    return OpenAI(base_url=fleet.url + base, api_key="none", _strict_response_validation=strict, max_retries=0, timeout=60)
+    return OpenAI(base_url=fleet.url + base, api_key="none", _strict_response_validation=strict, max_retries=0, timeout=PATIENCE_S)
 
 
 class FleetTest(unittest.TestCase):
@@ -61,8 +60,8 @@ class FleetTest(unittest.TestCase):
         self.assertEqual(error.type, "invalid_request_error")
         return error
 
-    def idle(self, timeout=2 * SLOW):
-        wait_until(lambda: self.fleet.fleet_state()["queue"]["running"] == 0, timeout, "no sequence runs any more")
+    def idle(self):
+        wait_until(lambda: self.fleet.fleet_state()["queue"]["running"] == 0, "no sequence runs any more")
 
 
 def text_of(stream):
@@ -406,10 +405,9 @@ class Together(FleetTest):
         stream = self.chat(stream=True, **long)
         next(iter(stream))
         self.assertEqual(self.fleet.fleet_state()["queue"]["running"], 1)
-        start = time.monotonic()
+        before = self.fleet.gateway.log_text().count("status=499")
         stream.close()
         self.idle()
-        self.assertLess(time.monotonic() - start, 0.5 * SLOW)
         impatient = client_of(self.fleet).with_options(timeout=0.5)
 
         def give_up():
@@ -419,12 +417,11 @@ class Together(FleetTest):
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             for future in [pool.submit(give_up) for _ in range(16)]:
                 future.result()
-        start = time.monotonic()
         self.chat(max_tokens=2)
-        self.assertLess(time.monotonic() - start, 5 * SLOW)
         self.idle()
-        self.assertIn("status=499", self.fleet.gateway.log_text())
-        wait_until(self.only_prefixes_are_left, 5, "the workers' pages are free, or hold prefixes that the gateway knows of")
+        # None of them came to its end.
+        wait_until(lambda: self.fleet.gateway.log_text().count("status=499") == before + 17, "the log says 499 for each of them")
+        wait_until(self.only_prefixes_are_left, "the workers' pages are free, or hold prefixes that the gateway knows of")
 
     def only_prefixes_are_left(self):
         state = self.fleet.fleet_state()
@@ -457,11 +454,10 @@ class Full(FleetTest):
             next(iter(stream))
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             waiting = [pool.submit(self.chat, max_tokens=2) for _ in range(2)]
-            wait_until(lambda: self.fleet.fleet_state()["queue"]["waiting"] == 2, 5, "two wait")
-            start = time.monotonic()
+            wait_until(lambda: self.fleet.fleet_state()["queue"]["waiting"] == 2, "two wait")
             with self.assertRaises(openai.RateLimitError) as raised:
                 self.chat(max_tokens=2)
-            self.assertLess(time.monotonic() - start, 0.5 * SLOW)
+            self.assertEqual(self.fleet.fleet_state()["queue"]["waiting"], 2)
             self.assertEqual(raised.exception.code, "queue_full")
             self.assertTrue(1 <= int(raised.exception.response.headers["retry-after"]) <= 120)
             for stream in streams:
@@ -484,7 +480,8 @@ class Failures(FleetTest):
         with self.assertRaises(openai.APIError):
             for _ in iterator:
                 pass
-        self.assertLess(time.monotonic() - start, 8)
+        # It is lost after a lease, and given up after the time for a replay; a busy machine has three times as long.
+        self.assertLess(time.monotonic() - start, 3 * (1.5 + 1.5))
         self.fleet.wait_not_ready()
         self.assertEqual(self.client.models.list().data, [])
         with self.assertRaises(openai.InternalServerError) as raised:
@@ -493,7 +490,7 @@ class Failures(FleetTest):
         self.assertTrue(1 <= int(raised.exception.response.headers["retry-after"]) <= 120)
         self.assertEqual(self.fleet.get("/livez")[0], 200)
         self.fleet.start_worker(1)
-        self.fleet.wait_ready(60)
+        self.fleet.wait_ready()
         self.assertEqual([m.id for m in self.client.models.list().data], [MODEL])
         self.assertEqual(self.chat(max_tokens=4).usage.completion_tokens, 4)
 
@@ -517,7 +514,7 @@ class Failures(FleetTest):
             stream = client.chat.completions.create(model=MODEL, messages=ASK, max_tokens=60, temperature=0, stream=True)
             next(iter(stream))
             fleet.gateway.process.terminate()
-            wait_until(lambda: fleet.get("/health")[0] != 200, 5, "no longer ready")
+            wait_until(lambda: fleet.get("/health")[0] != 200, "no longer ready")
             finishes = [c.choices[0].finish_reason for c in stream]
             self.assertTrue(finishes[-1], "what was in progress is finished")
             self.assertEqual(fleet.gateway.stop(), 0)
@@ -526,6 +523,10 @@ class Failures(FleetTest):
 # What threads and memory could go wrong in; the numbers are the release build's business.
 SANITIZED = ["Models", "Chat.test_answer", "Chat.test_logprobs", "Chat.test_stop", "Completions.test_prompt_shapes", "Completions.test_echo",
              "Together.test_gone_clients_free_their_slots", "Full", "Failures.test_ends_cleanly"]
+
+
+# Without what test_conformance and test_fleet_life look at, too.
+QUICK = ["Models", "Chat", "Completions", "Together", "OneWorker", "Full", "Failures.test_ends_cleanly", "GatewayDies"]
 
 
 class GatewayDies(unittest.TestCase):
@@ -544,16 +545,14 @@ class GatewayDies(unittest.TestCase):
 
             with concurrent.futures.ThreadPoolExecutor(4) as pool:
                 asked = [pool.submit(ask, number % 2 == 0) for number in range(4)]
-                wait_until(lambda: fleet.fleet_state()["queue"]["totals"]["tokens"] > 40, 30, "tokens come")
+                wait_until(lambda: fleet.fleet_state()["queue"]["totals"]["tokens"] > 40, "tokens come")
                 fleet.gateway.kill()
                 for one in asked:
-                    one.result(30)
+                    one.result()
             self.assertEqual((len(raised), texts), (4, []))
             fleet.start_gateway()
-            started = time.monotonic()
             fleet.wait_ready()
-            self.assertLess(time.monotonic() - started, 3 * SLOW)
             self.assertTrue(client.completions.create(model=MODEL, prompt="The sky is", max_tokens=4).choices[0].text)
 
 if __name__ == "__main__":
-    run_tests(sys.modules[__name__], SANITIZED)
+    run_tests(sys.modules[__name__], SANITIZED, quick=QUICK)

@@ -13,7 +13,7 @@ import time
 import unittest
 
 from api_keys import key_line, write_private
-from programs import Program, free_port, run_tests, slowness, wait_until
+from programs import Program, free_port, run_tests, wait_until
 from raw_http import Connection, ask, chunks, request
 from test_http_raw import Gateway, completion_body
 from test_smuggling import CLOSED, HARMLESS, REFUSED, WANTED
@@ -30,7 +30,7 @@ http {{
     include {folder}/longhaul.conf;
 }}
 """
-CANCELLED_WITHIN_S = 0.2
+LASTS_S = 15  # each answer that is given up, at least
 
 
 def program(name):
@@ -62,7 +62,7 @@ class ProxyTest:
         cls.port = free_port()
         cls.proxy = Program(cls.name, cls.command(), cls.folder)
         cls.addClassCleanup(cls.proxy.stop)
-        wait_until(cls.is_there, 10 * slowness(), f"{cls.name} listens: {cls.proxy.log_text()}")
+        wait_until(cls.is_there, f"{cls.name} listens: {cls.proxy.log_text()}")
 
     @classmethod
     def is_there(cls):
@@ -72,8 +72,8 @@ class ProxyTest:
         except OSError:
             return False
 
-    def complete(self, script, timeout=10, **more):
-        return ask(self.port, "POST", "/v1/completions", completion_body(f"@@{script}", **more), KEY, timeout)
+    def complete(self, script, **more):
+        return ask(self.port, "POST", "/v1/completions", completion_body(f"@@{script}", **more), KEY)
 
     # ---- Nothing is smuggled
 
@@ -104,15 +104,15 @@ class ProxyTest:
         cases = [*REFUSED, *HARMLESS, *CLOSED]
         self.assertGreaterEqual(len(cases), 56)
         self.victim("before")
-        wait_until(lambda: "before" in self.ids_taken(), 5, "the gateway has logged what was before")
+        wait_until(lambda: "before" in self.ids_taken(), "the gateway has logged what was before")
         before = self.ids_taken()
         for number, (name, data, *_) in enumerate(cases):
             with self.subTest(name):
                 said = self.attack(data)
                 self.victim(f"after-{number}")
                 self.assertNotIn(b"victim", said)
-                wait_until(lambda: f"after-{number}" in self.ids_taken(), 5, "the gateway has logged the last one")
-                wait_until(lambda: self.ids_taken() - before <= self.ids_answered(), 3, "each request of the gateway is one of the proxy's")
+                wait_until(lambda: f"after-{number}" in self.ids_taken(), "the gateway has logged the last one")
+                wait_until(lambda: self.ids_taken() - before <= self.ids_answered(), "each request of the gateway is one of the proxy's")
 
     def test_many_at_once_get_their_own(self):
         cases = [*REFUSED, *HARMLESS, *CLOSED]
@@ -134,9 +134,9 @@ class ProxyTest:
                 body += data
                 times += [time.monotonic() - began] * data.count(b'"text":')
         self.assertEqual("".join(c["choices"][0]["text"] for c in chunks(body)), "abcdef")
-        self.assertLess(times[0], 0.15 + 0.3 * slowness())
-        for number in range(1, 6):
-            self.assertGreater(times[number] - times[number - 1], 0.05, times)
+        # Buffered they would come all at once: five times 150 ms lie between the first and the last.
+        self.assertGreater(times[5] - times[0], 0.4, times)
+        self.assertLess(times[0], times[5] / 2, times)
 
     def test_a_connection_serves_many_requests(self):
         with Connection(self.port) as connection:
@@ -166,14 +166,14 @@ class ProxyTest:
             with self.subTest(script=script[:20], stream=stream):
                 connection = Connection(self.port)
                 connection.send(request("POST", "/v1/completions", completion_body("@@" + script, stream=stream, max_tokens=300), KEY))
-                wait_until(lambda: self.running() == 1, 5, "it runs")
+                wait_until(lambda: self.running() == 1, "it runs")
                 time.sleep(0.1)
                 gone = time.monotonic()
                 connection.close()
-                wait_until(lambda: self.running() == 0, 30, "it runs no more")
+                wait_until(lambda: self.running() == 0, "it runs no more")
                 took = time.monotonic() - gone
                 print(f"    {self.name}, {script[:14]}, stream {stream}: cancelled after {took * 1000:.0f} ms")
-                self.assertLess(took, CANCELLED_WITHIN_S * slowness())
+                self.assertLess(took, LASTS_S / 4)
 
     def running(self):
         return ask(self.gateway.port, "GET", "/fleet", None, KEY).json()["running"]

@@ -9,14 +9,14 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import is_sanitized, run_tests, slowness, wait_until
+from programs import is_sanitized, run_tests, wait_until
 from stream import Stream
 
 ROUNDS = int(os.environ.get("LONGHAUL_TEST_ROUNDS", "1"))
-SLOWNESS = slowness()
 PROMPTS = ["Once upon a time there was a lighthouse keeper who", "The three laws of thermodynamics are"]
 SETTINGS = [{"temperature": 0}, {"temperature": 1, "seed": 7}]
 TOKENS = 48
+DRAIN_S = 120
 TIMES = ["--renew-ms", "100", "--plan-delay-ms", "200", "--replay-timeout-ms", "30000"]
 
 
@@ -30,7 +30,7 @@ class Load:
         self.threads = [threading.Thread(target=self.go_on, args=(number,)) for number in range(len(PROMPTS))]
 
     def one(self, number):
-        with Stream(self.port, PROMPTS[number], TOKENS, timeout=120, **SETTINGS[number]) as stream:
+        with Stream(self.port, PROMPTS[number], TOKENS, **SETTINGS[number]) as stream:
             stream.finish()
         assert stream.is_done and not stream.error, stream.error
         return stream.text
@@ -38,7 +38,7 @@ class Load:
     def go_on(self, number):
         while not self.is_over:
             try:
-                with Stream(self.port, PROMPTS[number], TOKENS, timeout=120, **SETTINGS[number]) as stream:
+                with Stream(self.port, PROMPTS[number], TOKENS, **SETTINGS[number]) as stream:
                     stream.finish()
                 if stream.text != self.expected[number] or not stream.is_done:
                     self.wrong.append((number, stream.text, stream.error))
@@ -66,13 +66,11 @@ class RollingRestart(unittest.TestCase):
                 for turn in range(3 * ROUNDS):
                     self.restart(fleet, turn % 3)
                 if not is_sanitized():
-                    wait_until(lambda: len(self.stages(fleet)) == 3, 60 * SLOWNESS, "all three are used again")
+                    wait_until(lambda: len(self.stages(fleet)) == 3, "all three are used again")
             self.assertEqual(load.wrong, [])
             self.assertEqual(fleet.fleet_state()["queue"]["totals"]["failed"], 0)
             print(f"    {load.count} streams, longest pause {max(load.pauses) * 1000:.0f} ms")
             self.assertGreaterEqual(load.count, 2)
-            if not is_sanitized():
-                self.assertLess(max(load.pauses), 2 * SLOWNESS)
 
     def stages(self, fleet):
         chains = fleet.fleet_state()["chains"]
@@ -82,40 +80,41 @@ class RollingRestart(unittest.TestCase):
         worker, name = fleet.workers[number], f"worker-{number + 1}"
         started = time.monotonic()
         worker.process.send_signal(signal.SIGTERM)
-        self.assertEqual(worker.process.wait(30), 0)
+        self.assertEqual(worker.wait(), 0)
         print(f"    {name} has left after {(time.monotonic() - started) * 1000:.0f} ms")
         self.assertNotIn(name, self.stages(fleet))
         self.assertIn("it has no part in a chain", worker.log_text())
         self.assertEqual(fleet.get("/health")[0], 200)
         fleet.start_worker(number)
-        wait_until(lambda: any(w["name"] == name and not w["leaving"] for w in fleet.fleet_state()["workers"]), 10, "it is back")
+        wait_until(lambda: any(w["name"] == name and not w["leaving"] for w in fleet.fleet_state()["workers"]), "it is back")
 
 
 class NobodyTakesOver(unittest.TestCase):
     """Neither of two workers holds the whole model."""
 
     def test_leaving_ends_in_time(self):
-        flags = ["--kv-bytes", "64M", "--memory-bytes", "80M", "--drain-timeout", "1"]
-        with Fleet(2, gateway_flags=[*TIMES[:-1], "300"], worker_flags=flags) as fleet:
+        flags = ["--kv-bytes", "64M", "--memory-bytes", "80M", "--drain-timeout"]
+        with Fleet(2, gateway_flags=[*TIMES[:-1], "300"], worker_flags=[*flags, "1"]) as fleet:
             worker = fleet.workers[1]
             with Stream(fleet.port, PROMPTS[0], 1500) as stream:
                 stream.read(3)
                 started = time.monotonic()
                 worker.process.send_signal(signal.SIGTERM)
-                wait_until(lambda: "nobody can take over" in worker.log_text(), 5, "it says why it stays")
+                wait_until(lambda: "nobody can take over" in worker.log_text(), "it says why it stays")
                 stream.read(3)
-                self.assertEqual(worker.process.wait(10), 0)
+                self.assertEqual(worker.wait(), 0)
                 took = time.monotonic() - started
                 stream.finish()
-            self.assertTrue(1 <= took <= 2 * SLOWNESS, took)
+            self.assertGreaterEqual(took, 1)
             self.assertIn("the drain timeout is over", worker.log_text())
             self.assertIsNotNone(stream.error)
+            fleet.worker_flags[-1] = str(DRAIN_S)  # so long that whoever waits for it has waited in vain
             fleet.start_worker(1)
             fleet.wait_ready()
             started = time.monotonic()
             fleet.workers[1].process.send_signal(signal.SIGTERM)  # nobody asks anything: it need not wait
-            self.assertEqual(fleet.workers[1].process.wait(10), 0)
-            self.assertLess(time.monotonic() - started, 0.9 * SLOWNESS)
+            self.assertEqual(fleet.workers[1].wait(), 0)
+            self.assertLess(time.monotonic() - started, DRAIN_S / 2)
             fleet.start_worker(1)
             fleet.wait_ready()
             self.second_signal_is_now(fleet)
@@ -125,11 +124,11 @@ class NobodyTakesOver(unittest.TestCase):
         with Stream(fleet.port, PROMPTS[0], 1500) as stream:
             stream.read(3)
             worker.process.send_signal(signal.SIGTERM)
-            wait_until(lambda: "leaving" in worker.log_text().split("started version")[-1], 5, "it has heard")
+            wait_until(lambda: "leaving" in worker.log_text().split("started version")[-1], "it has heard")
             started = time.monotonic()
             worker.process.send_signal(signal.SIGTERM)
-            self.assertEqual(worker.process.wait(5), 128 + signal.SIGTERM)
-            self.assertLess(time.monotonic() - started, 0.3 * SLOWNESS)
+            self.assertEqual(worker.wait(), 128 + signal.SIGTERM)
+            self.assertLess(time.monotonic() - started, DRAIN_S / 2)
             stream.finish()
         self.assertIsNotNone(stream.error)
         fleet.start_worker(1)

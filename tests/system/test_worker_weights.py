@@ -7,7 +7,7 @@ import sys
 import unittest
 
 from fleet import Fleet
-from programs import need_model, run_tests, wait_until
+from programs import is_sanitized, need_model, run_tests, wait_until
 from raw_http import ask
 from tensors import stage_bytes
 
@@ -17,7 +17,7 @@ MEMORY_BESIDES = 64 << 20
 
 def complete(fleet, prompt="Once upon a time", tokens=8):
     body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
-    reply = ask(fleet.port, "POST", "/v1/completions", body, timeout=120)
+    reply = ask(fleet.port, "POST", "/v1/completions", body)
     assert reply.status == 200, reply.body
     return reply.json()
 
@@ -60,7 +60,7 @@ class Weights(unittest.TestCase):
         worker.kill()
         before = len(worker.log_text())
         self.fleet.start_worker(number)
-        wait_until(lambda: "ready chain=main" in worker.log_text()[before:], 30, "it holds its stage again")
+        wait_until(lambda: "ready chain=main" in worker.log_text()[before:], "it holds its stage again")
         self.fleet.wait_ready()
         self.assertEqual(complete(self.fleet)["choices"], self.expected)
         return worker.log_text()[before:]
@@ -93,7 +93,7 @@ class Weights(unittest.TestCase):
         self.assertEqual(fetched(log)[0], sizes)
         self.assertEqual(self.cache_files(0), files)
 
-    @unittest.skipIf(os.environ.get("LONGHAUL_TEST_QUICK"), "a sanitizer's memory is not the program's")
+    @unittest.skipIf(is_sanitized(), "a sanitizer's memory is not the program's")
     def test_memory_is_weights_and_pages_in_use(self):
         at_rest = [resident_bytes(worker) for worker in self.fleet.workers]
         usage = complete(self.fleet, "word " * 500, 500)["usage"]
@@ -113,21 +113,21 @@ class NoCache(unittest.TestCase):
         """/sys/kernel is a folder in which nobody makes files, not even root."""
         fleet = FleetWithout("/sys/kernel", gateway_flags=["--renew-ms", "100", "--lease-ms", "1500"])
         with fleet:
-            worker = wait_until(fleet.failed_worker, 10, "the worker says that it failed")
+            worker = wait_until(fleet.failed_worker, "the worker says that it failed")
             self.assertIn("/sys/kernel", worker["assignment"]["error"])
             self.assertIn("making a file", worker["assignment"]["error"])
             self.assertTrue(fleet.workers[0].is_running())
             status, text = fleet.get("/health")
             self.assertEqual(status, 503)
             self.assertIn("/sys/kernel", fleet.fleet_state()["reason"])
-            wait_until(lambda: not fleet.fleet_state()["chains"], 5, "the chain is given up")
+            wait_until(lambda: not fleet.fleet_state()["chains"], "the chain is given up")
             self.assertIn("/sys/kernel", fleet.fleet_state()["reason"])
             self.assertTrue(fleet.failed_worker())
             self.assertEqual(fleet.gateway.log_text().count("worker cannot hold its stage"), 1)
 
     def test_a_cache_that_cannot_be_made(self):
         with FleetWithout("/sys/kernel/longhaul") as fleet:
-            self.assertEqual(fleet.workers[0].process.wait(10), 1)
+            self.assertEqual(fleet.workers[0].wait(), 1)
             self.assertRegex(fleet.workers[0].log_text(), "longhaul-worker: .*/sys/kernel/longhaul")
 
 
@@ -143,8 +143,8 @@ class FleetWithout(Fleet):
     def cache_folder(self, number):
         return self.cache
 
-    def wait_ready(self, timeout=10):
-        wait_until(lambda: self.get("/livez")[0] == 200, timeout, "the gateway is there")
+    def wait_ready(self):
+        wait_until(lambda: self.get("/livez")[0] == 200, "the gateway is there")
 
     def failed_worker(self):
         workers = self.fleet_state()["workers"]

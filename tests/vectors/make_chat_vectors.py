@@ -8,7 +8,7 @@ The repository does not hold the text of the templates in SIGNED, only what Long
 (gateway/text/chat_signature.h) and the default system message. Their cases stay as they are in chat_templates.json. To verify
 them again, put their texts (`tokenizer.chat_template` of the models, `chat_template` in their tokenizer_config.json) into
 a folder TEMPLATES, as llama-3.1.jinja and so on: whichever are there are rendered anew. That a text has the signature
-that is written here is for the other side to say: LONGHAUL_TEST_TEMPLATES=TEMPLATES test_chat_template.
+that is written here is for the other side to say: gateway_text_test_chat_template TEMPLATES.
 
 The vocabulary is the GGUF's with the templates' special tokens added. Ids are those of the whole text at once; conversations
 that name special tokens have none, since Longhaul takes them as text there. A conversation of which a template would

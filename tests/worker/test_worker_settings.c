@@ -23,14 +23,14 @@ static lh_status run(int argc, char **argv) {
     return lh_worker_settings_complete(&settings, &error);
 }
 
-#define RUN(...)                                                                                             \
-    run((int)(sizeof((char *[]){"longhaul-worker", __VA_ARGS__}) / sizeof(char *)),                          \
+#define RUN(...)                                                                                   \
+    run((int)(sizeof((char *[]){"longhaul-worker", __VA_ARGS__}) / sizeof(char *)),                \
         (char *[]){"longhaul-worker", __VA_ARGS__, NULL})
-#define ASSERT_REFUSED(part, ...)                                                                            \
-    do {                                                                                                     \
-        assert_int_equal(RUN(__VA_ARGS__), LH_ERR_INVALID);                                                  \
-        if (strstr(error.message, part) == NULL)                                                             \
-            fail_msg("\"%s\" lacks \"%s\"", error.message, part);                                            \
+#define ASSERT_REFUSED(part, ...)                                                                  \
+    do {                                                                                           \
+        assert_int_equal(RUN(__VA_ARGS__), LH_ERR_INVALID);                                        \
+        if (!strstr(error.message, part))                                                          \
+            fail_msg("\"%s\" lacks \"%s\"", error.message, part);                                  \
     } while (0)
 #define TLS "--tls-cert", "a", "--tls-key", "b", "--tls-ca", "c"
 
@@ -38,7 +38,7 @@ static void what_is_not_given_is_filled_in(void **state) {
     (void)state;
     setenv("XDG_CACHE_HOME", "/some/cache", 1);
     assert_int_equal(RUN("--site", "here"), LH_OK);
-    assert_true(lh_control_name_is_valid(settings.name));
+    assert_true(lh_name_is_valid(settings.name));
     assert_string_equal(settings.listen, "127.0.0.1:7101");
     assert_string_equal(settings.gateway, "http://127.0.0.1:7100");
     assert_string_equal(settings.cache_dir, "/some/cache/longhaul");
@@ -144,17 +144,21 @@ static void others_are_told_how_to_reach_it(void **state) {
     assert_int_equal(RUN("--listen-tls", "0.0.0.0:5", TLS), LH_OK);
     assert_int_equal(lh_worker_settings_advertise(&settings, false, 0, text, &error), LH_OK);
     assert_string_equal(text, "");
-    assert_int_equal(lh_worker_settings_advertise(&settings, true, 5, text, &error), LH_ERR_INVALID);
+    assert_int_equal(lh_worker_settings_advertise(&settings, true, 5, text, &error),
+                     LH_ERR_INVALID);
     assert_non_null(strstr(error.message, "--advertise-tls: nobody can connect to '0.0.0.0'"));
 
-    assert_int_equal(RUN("--listen-tls", "0.0.0.0:5", "--advertise-tls", "office.example:443", TLS), LH_OK);
+    assert_int_equal(RUN("--listen-tls", "0.0.0.0:5", "--advertise-tls", "office.example:443", TLS),
+                     LH_OK);
     assert_int_equal(lh_worker_settings_advertise(&settings, true, 5, text, &error), LH_OK);
     assert_string_equal(text, "office.example:443");
-    assert_int_equal(RUN("--listen-tls", "0.0.0.0:5", "--advertise-tls", "office.example:0", TLS), LH_OK);
+    assert_int_equal(RUN("--listen-tls", "0.0.0.0:5", "--advertise-tls", "office.example:0", TLS),
+                     LH_OK);
     assert_int_equal(lh_worker_settings_advertise(&settings, true, 5, text, &error), LH_OK);
     assert_string_equal(text, "office.example:5");
     assert_int_equal(RUN("--listen-tls", "0.0.0.0:5", "--advertise-tls", "office", TLS), LH_OK);
-    assert_int_equal(lh_worker_settings_advertise(&settings, true, 5, text, &error), LH_ERR_INVALID);
+    assert_int_equal(lh_worker_settings_advertise(&settings, true, 5, text, &error),
+                     LH_ERR_INVALID);
 }
 
 int main(void) {

@@ -1,9 +1,9 @@
-/* Runs a model's stages in one process over given token ids: logits of every position to a file, their
- * digests, or greedy text's ids; speeds on standard error. The judges of fidelity and of "one answer" call
- * it. */
-#include "common/clock.h"
-#include "common/mapped_file.h"
-#include "common/options.h"
+/* Runs a model's stages in one process over given token ids: logits of every position to a file,
+ * their digests, or greedy text's ids; speeds on standard error. The judges of fidelity and of "one
+ * answer" call it. */
+#include "common/base/clock.h"
+#include "common/base/options.h"
+#include "common/gguf/mapped_file.h"
 #include "tests/worker/support/stage_chain.h"
 
 #include <errno.h>
@@ -22,12 +22,15 @@ static const lh_option options[] = {
     {"model", LH_OPTION_TEXT, FIELD(model), NULL, "FILE", 0, 0, NULL, "GGUF file"},
     {"tokens", LH_OPTION_TEXT, FIELD(tokens), NULL, "FILE", 0, 0, NULL,
      "Token ids: decimal text, or little-endian 32-bit words"},
-    {"stages", LH_OPTION_NUMBER, FIELD(stages), "1", "N", 1, 64, NULL, "Stages to split the model into"},
+    {"stages", LH_OPTION_NUMBER, FIELD(stages), "1", "N", 1, 64, NULL,
+     "Stages to split the model into"},
     {"column-shards", LH_OPTION_NUMBER, FIELD(column_shards), "1", "N", 1, 4096, NULL,
      "Column shards between stages"},
-    {"chunk-rows", LH_OPTION_NUMBER, FIELD(chunk_rows), "512", "N", 1, 8192, NULL, "Rows of one step"},
+    {"chunk-rows", LH_OPTION_NUMBER, FIELD(chunk_rows), "512", "N", 1, 8192, NULL,
+     "Rows of one step"},
     {"threads", LH_OPTION_NUMBER, FIELD(threads), "1", "N", 1, 1024, NULL, "Compute threads"},
-    {"kv-bytes", LH_OPTION_BYTES, FIELD(kv_bytes), "1G", "BYTES", 1, INT64_MAX, NULL, "KV budget of a stage"},
+    {"kv-bytes", LH_OPTION_BYTES, FIELD(kv_bytes), "1G", "BYTES", 1, INT64_MAX, NULL,
+     "KV budget of a stage"},
     {"isa", LH_OPTION_TEXT, FIELD(isa), "auto", "NAME", 0, 0, NULL, "Instruction set"},
     {"activations", LH_OPTION_CHOICE, FIELD(activations), "q8", NULL, 0, 0, "q8|q16",
      "As quantized weights meet them"},
@@ -57,18 +60,15 @@ static void die(const char *what, const char *why) {
 
 static void *allocate(size_t count, size_t size) {
     void *memory = calloc(count, size);
-    if (memory == NULL) {
+    if (!memory)
         die("memory", "out of it");
-    }
     return memory;
 }
 
 static bool is_text(const uint8_t *bytes, size_t length) {
-    for (size_t i = 0; i < length; i++) {
-        if (strchr("0123456789, \t\r\n", bytes[i]) == NULL || bytes[i] == '\0') {
+    for (size_t i = 0; i < length; i++)
+        if (!strchr("0123456789, \t\r\n", bytes[i]) || bytes[i] == '\0')
             return false;
-        }
-    }
     return true;
 }
 
@@ -82,7 +82,8 @@ static size_t parse_text(const uint8_t *bytes, size_t length, uint32_t *tokens) 
         uint64_t value = 0;
         for (; i < length && bytes[i] >= '0' && bytes[i] <= '9'; i++) {
             value = value * 10 + (uint64_t)(bytes[i] - '0');
-            value = value > UINT32_MAX ? UINT32_MAX : value; /* in no vocabulary: the stage says so */
+            /* in no vocabulary: the stage says so */
+            value = value > UINT32_MAX ? UINT32_MAX : value;
         }
         tokens[count++] = (uint32_t)value;
     }
@@ -93,9 +94,8 @@ static size_t parse_text(const uint8_t *bytes, size_t length, uint32_t *tokens) 
 static uint32_t *read_tokens(const char *path, size_t more, size_t *count) {
     lh_mapped_file *file;
     lh_error error;
-    if (lh_mapped_file_open(path, &file, &error) != LH_OK) {
+    if (lh_mapped_file_open(path, &file, &error) != LH_OK)
         die(path, error.message);
-    }
     const uint8_t *bytes = lh_mapped_file_bytes(file);
     size_t length = lh_mapped_file_size(file);
     uint32_t *tokens = allocate(length + more, sizeof *tokens);
@@ -106,9 +106,8 @@ static uint32_t *read_tokens(const char *path, size_t more, size_t *count) {
         memcpy(tokens, bytes, *count * sizeof *tokens);
     }
     lh_mapped_file_close(file);
-    if (*count == 0) {
+    if (*count == 0)
         die(path, "no token ids");
-    }
     return tokens;
 }
 
@@ -116,35 +115,34 @@ static void on_sample(void *context, uint64_t sequence, const lh_sample_result *
     run_state *state = context;
     (void)sequence;
     state->last_token = result->token;
-    if (state->flags->digest) {
+    if (state->flags->digest)
         printf("%016llx\n", (unsigned long long)result->digest);
-    }
 }
 
 static void on_logits(void *context, uint64_t sequence, const float *logits, uint32_t vocabulary) {
     const run_state *state = context;
     (void)sequence;
-    if (fwrite(logits, sizeof *logits, vocabulary, state->out) != vocabulary) {
+    if (fwrite(logits, sizeof *logits, vocabulary, state->out) != vocabulary)
         die(state->flags->out, strerror(errno));
-    }
 }
 
-/* Tokens [first, first + rows). With every_row each is a segment of its own and draws; otherwise the last one
- * does. */
-static void run_step(run_state *state, const uint32_t *tokens, uint32_t first, uint32_t rows, bool every_row,
-                     lh_batch_segment *segments) {
-    const stage_chain_events events = {state, on_sample, state->out != NULL ? on_logits : NULL};
+/* Tokens [first, first + rows). With every_row each is a segment of its own and draws; otherwise
+ * the last one does. */
+static void run_step(run_state *state, const uint32_t *tokens, uint32_t first, uint32_t rows,
+                     bool every_row, lh_batch_segment *segments) {
+    const stage_chain_events events = {state, on_sample, state->out ? on_logits : NULL};
     uint32_t count = every_row ? rows : 1;
     lh_error error;
     for (uint32_t i = 0; i < count; i++) {
-        segments[i] =
-            (lh_batch_segment){.sequence = 1,
-                               .first_position = first + i,
-                               .rows = every_row ? 1 : rows,
-                               .sample = true,
-                               .request = {.top_p = 1, .repetition_penalty = 1, .want_digest = every_row}};
+        segments[i] = (lh_batch_segment){
+            .sequence = 1,
+            .first_position = first + i,
+            .rows = every_row ? 1 : rows,
+            .sample = true,
+            .sampling = {.top_p = 1, .repetition_penalty = 1, .want_digest = every_row}};
     }
-    if (stage_chain_run(state->chain, &(lh_batch){rows, tokens + first, count, segments, {0}, false}, &events,
+    if (stage_chain_run(state->chain,
+                        &(lh_batch){rows, tokens + first, count, segments, {0}, false}, &events,
                         &error) != LH_OK) {
         die("step", error.message);
     }
@@ -159,7 +157,7 @@ static void report(const char *what, size_t tokens, int64_t begin_us) {
 static void run(run_state *state, uint32_t *tokens, size_t count) {
     const flags *f = state->flags;
     lh_batch_segment *segments = allocate((size_t)f->chunk_rows, sizeof *segments);
-    bool every_row = f->digest || state->out != NULL;
+    bool every_row = f->digest || state->out;
     int64_t begin_us = lh_clock_us();
     for (size_t first = 0; first < count; first += (size_t)f->chunk_rows) {
         size_t rows = count - first < (size_t)f->chunk_rows ? count - first : (size_t)f->chunk_rows;
@@ -172,9 +170,8 @@ static void run(run_state *state, uint32_t *tokens, size_t count) {
         printf("%u\n", state->last_token);
         run_step(state, tokens, (uint32_t)(count + i), 1, every_row, segments);
     }
-    if (f->generate > 0) {
+    if (f->generate > 0)
         report("decode", (size_t)f->generate, begin_us);
-    }
     free(segments);
 }
 
@@ -182,24 +179,20 @@ int main(int argc, char **argv) {
     flags f;
     lh_error error;
     lh_option_action action;
-    if (lh_options_parse(&table, argc, argv, &f, stdout, &action, &error) != LH_OK) {
+    if (lh_options_parse(&table, argc, argv, &f, stdout, &action, &error) != LH_OK)
         die("options", error.message);
-    }
-    if (action == LH_OPTIONS_EXIT) {
+    if (action == LH_OPTIONS_EXIT)
         return 0;
-    }
     size_t count;
     lh_mapped_file *model;
     uint32_t *tokens = read_tokens(f.tokens, (size_t)f.generate, &count);
     run_state state = {.flags = &f};
     lh_wire_type wire = LH_WIRE_F32;
-    if (!lh_wire_parse(f.wire, &wire)) {
+    if (!lh_wire_parse(f.wire, &wire))
         die(f.wire, "no wire type");
-    }
     lh_activation_kind activations;
-    if (!lh_activation_kind_parse(f.activations, &activations)) {
+    if (!lh_activation_kind_parse(f.activations, &activations))
         die(f.activations, "no kind of activations");
-    }
     const stage_chain_options chain_options = {.stages = (uint32_t)f.stages,
                                                .column_shards = (uint32_t)f.column_shards,
                                                .threads = (uint32_t)f.threads,
@@ -213,13 +206,11 @@ int main(int argc, char **argv) {
                            &state.chain, &error) != LH_OK) {
         die(f.model, error.message);
     }
-    if (f.out[0] != '\0' && (state.out = fopen(f.out, "wb")) == NULL) {
+    if (f.out[0] != '\0' && (state.out = fopen(f.out, "wb")) == NULL)
         die(f.out, strerror(errno));
-    }
     run(&state, tokens, count);
-    if (state.out != NULL && fclose(state.out) != 0) {
+    if (state.out && fclose(state.out) != 0)
         die(f.out, strerror(errno));
-    }
     stage_chain_destroy(state.chain);
     lh_mapped_file_close(model);
     free(tokens);

@@ -1,27 +1,31 @@
-/* How long one stage takes by itself: no network, no other stage, nothing else to do. The bench's bounds are made
- * of these. One line of JSON for each length of a prompt and each length of its chunks:
+/* How long one stage takes by itself: no network, no other stage, nothing else to do. The bench's
+ * bounds are made of these. One line of JSON for each length of a prompt and each length of its
+ * chunks:
  *
- *     {"rows": R, "chunk": C, "prompt_us": the whole prompt, "row_us": one row more, on average over some, "width": W}
+ *     {"rows": R, "chunk": C, "prompt_us": the whole prompt, "row_us": one row more, on average
+ *     over some, "width": W}
  *
- * and with --batch one for each number of sequences whose next rows make up a step, after the first length of a prompt:
+ * and with --batch one for each number of sequences whose next rows make up a step, after the first
+ * length of a prompt:
  *
- *     {"rows": R, "batch": B, "step_us": a step of one row of each of B sequences, all of which draw, on average over
- *      some, "width": W}
+ *     {"rows": R, "batch": B, "step_us": a step of one row of each of B sequences, all of which
+ *     draw, on average over some, "width": W}
  *
  * the best of several runs. The activations are random numbers, the token ids too. */
-#include "common/clock.h"
-#include "common/gguf.h"
-#include "common/mapped_file.h"
-#include "common/options.h"
+#include "common/base/clock.h"
+#include "common/base/options.h"
+#include "common/gguf/gguf.h"
+#include "common/gguf/mapped_file.h"
 #include "kernels/kernels.h"
-#include "worker/stage/stage.h"
+#include "worker/compute/stage/stage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST_MAX  16u
-#define ROWS_MORE 16u /* single rows after the prompt: together, since a slowdown is paid in pieces */
+#define LIST_MAX 16u
+#define ROWS_MORE                                                                                  \
+    16u /* single rows after the prompt: together, since a slowdown is paid in pieces */
 #define BATCH_MAX 1024u
 
 typedef struct flags {
@@ -32,20 +36,23 @@ typedef struct flags {
 #define FIELD(name) offsetof(flags, name)
 static const lh_option options[] = {
     {"model", LH_OPTION_TEXT, FIELD(model), NULL, "FILE", 0, 0, NULL, "GGUF file"},
-    {"first", LH_OPTION_NUMBER, FIELD(first), "0", "LAYER", 0, 65535, NULL, "First layer of the stage"},
-    {"last", LH_OPTION_NUMBER, FIELD(last), "0", "LAYER", 0, 65535, NULL, "The layer after it; 0: all"},
+    {"first", LH_OPTION_NUMBER, FIELD(first), "0", "LAYER", 0, 65535, NULL,
+     "First layer of the stage"},
+    {"last", LH_OPTION_NUMBER, FIELD(last), "0", "LAYER", 0, 65535, NULL,
+     "The layer after it; 0: all"},
     {"rows", LH_OPTION_TEXT, FIELD(rows), "128,512", "N,N...", 0, 0, NULL, "Lengths of prompts"},
-    {"chunks", LH_OPTION_TEXT, FIELD(chunks), "64,128,512", "N,N...", 0, 0, NULL, "Lengths of chunks"},
+    {"chunks", LH_OPTION_TEXT, FIELD(chunks), "64,128,512", "N,N...", 0, 0, NULL,
+     "Lengths of chunks"},
     {"batch", LH_OPTION_TEXT, FIELD(batch), "", "N,N...", 0, 0, NULL,
      "Instead of prompts: decode steps of so many sequences"},
     {"repeats", LH_OPTION_NUMBER, FIELD(repeats), "3", "N", 1, 1000, NULL, "Runs of each"},
-    {"steps", LH_OPTION_NUMBER, FIELD(steps), "8", "N", 1, 4096, NULL, "Decode steps of a run, with --batch"},
+    {"steps", LH_OPTION_NUMBER, FIELD(steps), "8", "N", 1, 4096, NULL,
+     "Decode steps of a run, with --batch"},
     {"threads", LH_OPTION_NUMBER, FIELD(threads), "1", "N", 1, 256, NULL, "Compute threads"},
     {"slowdown", LH_OPTION_TEXT, FIELD(slowdown), "1", "F", 0, 0, NULL, "As the worker's"},
     {"others-bytes", LH_OPTION_BYTES, FIELD(others_bytes), "0", "BYTES", 0, (int64_t)1 << 32, NULL,
-     "Memory that is read before each single row, outside of the times: what the other workers of a chain "
-     "read "
-     "meanwhile, where they share this machine's last cache"},
+     "Memory that is read before each single row, outside of the times: what the other workers of "
+     "a chain read meanwhile, where they share this machine's last cache"},
     {"isa", LH_OPTION_TEXT, FIELD(isa), "auto", "NAME", 0, 0, NULL, "Instruction set"},
     {"activations", LH_OPTION_CHOICE, FIELD(activations), "q8", NULL, 0, 0, "q8|q16",
      "As quantized weights meet them"},
@@ -76,7 +83,8 @@ static uint32_t parse_list(const char *text, uint32_t list[LIST_MAX]) {
     for (const char *at = text; *at != '\0';) {
         char *end;
         unsigned long value = strtoul(at, &end, 10);
-        if (end == at || value == 0 || value > 65536 || count == LIST_MAX || (*end != '\0' && *end != ',')) {
+        if (end == at || value == 0 || value > 65536 || count == LIST_MAX ||
+            (*end != '\0' && *end != ',')) {
             die(text, "not a list of numbers");
         }
         list[count++] = (uint32_t)value;
@@ -85,7 +93,8 @@ static uint32_t parse_list(const char *text, uint32_t list[LIST_MAX]) {
     return count;
 }
 
-static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes, lh_error *error) {
+static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes,
+                         lh_error *error) {
     (void)error;
     *bytes = ((const bench *)context)->bytes + tensor->offset;
     return LH_OK;
@@ -109,7 +118,8 @@ static void on_sample(void *context, uint64_t sequence, const lh_sample_result *
 }
 
 static int64_t run_one(bench *b, const lh_batch *batch) {
-    const lh_stage_shard shard = {.rows = batch->rows, .columns = b->config.width, .values = b->values};
+    const lh_stage_shard shard = {
+        .rows = batch->rows, .columns = b->config.width, .values = b->values};
     const lh_stage_output output = {.on_shard = on_shard, .on_sample = on_sample};
     lh_stage_step *step;
     lh_error error;
@@ -129,16 +139,16 @@ static int64_t run_step(bench *b, uint64_t sequence, uint32_t first, uint32_t ro
                                       .first_position = first,
                                       .rows = rows,
                                       .sample = sample,
-                                      .request = {.top_p = 1, .repetition_penalty = 1}};
-    return run_one(b,
-                   &(lh_batch){.rows = rows, .tokens = b->tokens, .segment_count = 1, .segments = &segment});
+                                      .sampling = {.top_p = 1, .repetition_penalty = 1}};
+    return run_one(
+        b,
+        &(lh_batch){.rows = rows, .tokens = b->tokens, .segment_count = 1, .segments = &segment});
 }
 
 static void read_others(const bench *b) {
     volatile uint8_t sum = 0;
-    for (size_t i = 0; i < b->others_bytes; i += 64) {
+    for (size_t i = 0; i < b->others_bytes; i += 64)
         sum = (uint8_t)(sum + b->others[i]);
-    }
 }
 
 static int64_t least(int64_t a, int64_t b) {
@@ -162,8 +172,8 @@ static void run(bench *b, uint32_t rows, uint32_t chunk, int64_t repeats) {
         row_us = least(row_us, us / ROWS_MORE);
         lh_stage_release(b->stage, 1, 0);
     }
-    printf("{\"rows\": %u, \"chunk\": %u, \"prompt_us\": %lld, \"row_us\": %lld, \"width\": %u}\n", rows,
-           chunk, (long long)prompt_us, (long long)row_us, b->config.width);
+    printf("{\"rows\": %u, \"chunk\": %u, \"prompt_us\": %lld, \"row_us\": %lld, \"width\": %u}\n",
+           rows, chunk, (long long)prompt_us, (long long)row_us, b->config.width);
     fflush(stdout);
 }
 
@@ -175,9 +185,10 @@ static int64_t run_batch(bench *b, uint32_t first, uint32_t count) {
                                          .first_position = first,
                                          .rows = 1,
                                          .sample = true,
-                                         .request = {.top_p = 1, .repetition_penalty = 1}};
+                                         .sampling = {.top_p = 1, .repetition_penalty = 1}};
     }
-    const lh_batch batch = {.rows = count, .tokens = b->tokens, .segment_count = count, .segments = segments};
+    const lh_batch batch = {
+        .rows = count, .tokens = b->tokens, .segment_count = count, .segments = segments};
     return run_one(b, &batch);
 }
 
@@ -186,7 +197,8 @@ static void run_decode(bench *b, uint32_t rows, uint32_t count, int64_t steps, i
     int64_t step_us = INT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t first = 0; first < rows; first += b->chunk_max) {
-            run_step(b, i + 1, first, rows - first < b->chunk_max ? rows - first : b->chunk_max, false);
+            run_step(b, i + 1, first, rows - first < b->chunk_max ? rows - first : b->chunk_max,
+                     false);
         }
     }
     uint32_t position = rows;
@@ -198,9 +210,8 @@ static void run_decode(bench *b, uint32_t rows, uint32_t count, int64_t steps, i
         }
         step_us = least(step_us, us / steps);
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         lh_stage_release(b->stage, i + 1, 0);
-    }
     printf("{\"rows\": %u, \"batch\": %u, \"step_us\": %lld, \"width\": %u}\n", rows, count,
            (long long)step_us, b->config.width);
     fflush(stdout);
@@ -211,9 +222,8 @@ static void fill(bench *b) {
     b->tokens = malloc(b->chunk_max * sizeof *b->tokens);
     b->values = malloc((size_t)b->chunk_max * b->config.width * sizeof *b->values);
     b->others = malloc(b->others_bytes + 1);
-    if (b->tokens == NULL || b->values == NULL || b->others == NULL) {
+    if (!b->tokens || !b->values || !b->others)
         die("memory", "out of it");
-    }
     memset(b->others, 1, b->others_bytes); /* pages of its own */
     for (uint32_t i = 0; i < b->chunk_max; i++) {
         random = random * 1664525u + 1013904223u;
@@ -230,43 +240,36 @@ int main(int argc, char **argv) {
     lh_error error;
     lh_option_action action;
     double factors[2];
-    if (lh_options_parse(&table, argc, argv, &f, stdout, &action, &error) != LH_OK) {
+    if (lh_options_parse(&table, argc, argv, &f, stdout, &action, &error) != LH_OK)
         die("options", error.message);
-    }
-    if (action == LH_OPTIONS_EXIT) {
+    if (action == LH_OPTIONS_EXIT)
         return 0;
-    }
     uint32_t rows[LIST_MAX], chunks[LIST_MAX], batches[LIST_MAX];
     uint32_t row_count = parse_list(f.rows, rows), chunk_count = parse_list(f.chunks, chunks);
     uint32_t batch_count = parse_list(f.batch, batches);
     bench b = {.is_first = f.first == 0, .others_bytes = (size_t)f.others_bytes};
     lh_mapped_file *file;
     lh_thread_pool *pool;
-    if (lh_mapped_file_open(f.model, &file, &error) != LH_OK) {
+    if (lh_mapped_file_open(f.model, &file, &error) != LH_OK)
         die(f.model, error.message);
-    }
     b.bytes = lh_mapped_file_bytes(file);
     size_t length = lh_mapped_file_size(file);
     uint32_t rows_max = 0;
-    for (uint32_t i = 0; i < row_count; i++) {
+    for (uint32_t i = 0; i < row_count; i++)
         rows_max = rows[i] > rows_max ? rows[i] : rows_max;
-    }
-    for (uint32_t i = 0; i < chunk_count; i++) {
+    for (uint32_t i = 0; i < chunk_count; i++)
         b.chunk_max = chunks[i] > b.chunk_max ? chunks[i] : b.chunk_max;
-    }
     for (uint32_t i = 0; i < batch_count; i++) {
-        if (batches[i] > BATCH_MAX) {
+        if (batches[i] > BATCH_MAX)
             die(f.batch, "more than 1024 sequences");
-        }
         b.chunk_max = batches[i] > b.chunk_max ? batches[i] : b.chunk_max;
     }
     const lh_weight_source source = {&b, acquire, release};
     lh_stage_options stage = {.context = rows_max + ROWS_MORE + (uint32_t)(f.steps * f.repeats) + 1,
                               .rows_max = b.chunk_max,
                               .steps_max = 1};
-    if (!lh_activation_kind_parse(f.activations, &stage.activations)) {
+    if (!lh_activation_kind_parse(f.activations, &stage.activations))
         die(f.activations, "no kind of activations");
-    }
     if (lh_gguf_parse(b.bytes, length, length, &b.gguf, &error) != LH_OK ||
         lh_model_config_read(b.gguf, &b.config, &error) != LH_OK ||
         lh_thread_pool_create((uint32_t)f.threads, &pool, &error) != LH_OK ||
@@ -276,21 +279,18 @@ int main(int argc, char **argv) {
     }
     stage.pool = pool;
     stage.kv_bytes = (size_t)1 << 30;
-    stage.range = (lh_layer_range){(uint32_t)f.first, f.last > 0 ? (uint32_t)f.last : b.config.layers};
-    if (lh_stage_create(b.gguf, &b.config, &source, &stage, NULL, NULL, &b.stage, &error) != LH_OK) {
+    stage.range =
+        (lh_layer_range){(uint32_t)f.first, f.last > 0 ? (uint32_t)f.last : b.config.layers};
+    if (lh_stage_create(b.gguf, &b.config, &source, &stage, NULL, NULL, &b.stage, &error) != LH_OK)
         die("stage", error.message);
-    }
     lh_slowdown_set(lh_thread_pool_slowdown(pool), factors[0]);
     fill(&b);
-    for (uint32_t i = 0; i < batch_count && row_count > 0; i++) {
+    for (uint32_t i = 0; i < batch_count && row_count > 0; i++)
         run_decode(&b, rows[0], batches[i], f.steps, f.repeats);
-    }
     for (uint32_t i = 0; i < row_count && batch_count == 0; i++) {
-        for (uint32_t j = 0; j < chunk_count; j++) {
-            if (chunks[j] <= rows[i]) {
+        for (uint32_t j = 0; j < chunk_count; j++)
+            if (chunks[j] <= rows[i])
                 run(&b, rows[i], chunks[j], f.repeats);
-            }
-        }
     }
     free(b.others);
     free(b.tokens);

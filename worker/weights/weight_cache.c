@@ -1,8 +1,9 @@
 /* Writing aside, the lock of a partial file, and the set of files that this process has checked. */
 #include "worker/weights/weight_cache.h"
 
-#include "common/log.h"
+#include "common/base/log.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +20,9 @@
 
 struct lh_weight_cache {
     char *folder;
-    pthread_mutex_t lock;                /* of what follows */
-    uint8_t (*checked)[LH_SHA256_BYTES]; /* [checked_count] digests of files that this process has read or
-                                            written whole */
+    pthread_mutex_t lock; /* of what follows */
+    /* [checked_count] digests of files that this process has read or written whole */
+    uint8_t (*checked)[LH_SHA256_BYTES];
     size_t checked_count, checked_capacity;
 };
 
@@ -37,8 +38,9 @@ struct lh_weight_writer {
 /* The status of an errno: a full disk is a limit, not a broken object. */
 static lh_status fail_errno(lh_error *error, int number, const char *path, const char *what) {
     bool is_full = number == ENOSPC || number == EDQUOT || number == EFBIG;
-    return lh_fail(error, is_full ? LH_ERR_LIMIT : LH_ERR_IO, "weight cache: %s: %s: %s%s", path, what,
-                   strerror(number), is_full ? "; free some space or choose another cache folder" : "");
+    return lh_fail(error, is_full ? LH_ERR_LIMIT : LH_ERR_IO, "weight cache: %s: %s: %s%s", path,
+                   what, strerror(number),
+                   is_full ? "; free some space or choose another cache folder" : "");
 }
 
 static lh_status fail_memory(lh_error *error) {
@@ -57,7 +59,7 @@ static char *path_of_digest(const lh_weight_cache *cache, const uint8_t digest[L
     return path_of(cache, hex);
 }
 
-/* ---- The folder -------------------------------------------------------------------------------------- */
+/* ---- The folder ---- */
 
 /* mkdir -p; `folder` is changed on the way and put back. */
 static lh_status make_folders(char *folder, lh_error *error) {
@@ -89,7 +91,8 @@ static void remove_if_stale(const char *path) {
     if (descriptor < 0)
         return;
     if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 && unlink(path) == 0)
-        lh_log(LH_LOG_INFO, "weights", "removed the remains of an interrupted download file=%s", path);
+        lh_log(LH_LOG_INFO, "weights", "removed the remains of an interrupted download file=%s",
+               path);
     close(descriptor);
 }
 
@@ -98,8 +101,9 @@ static lh_status remove_stale(const lh_weight_cache *cache, lh_error *error) {
     if (!folder)
         return fail_errno(error, errno, cache->folder, "reading the folder");
     for (struct dirent *item; (item = readdir(folder));) {
-        char *path =
-            strncmp(item->d_name, PARTIAL, sizeof PARTIAL - 1) == 0 ? path_of(cache, item->d_name) : NULL;
+        char *path = strncmp(item->d_name, PARTIAL, sizeof PARTIAL - 1) == 0
+                         ? path_of(cache, item->d_name)
+                         : NULL;
         if (path)
             remove_if_stale(path);
         free(path);
@@ -150,7 +154,7 @@ lh_status lh_weight_cache_sync(lh_weight_cache *cache, lh_error *error) {
     return LH_OK;
 }
 
-/* ---- Which files have been checked --------------------------------------------------------------------- */
+/* ---- Which files have been checked ---- */
 
 /* A stage has some hundreds of tensors: a list does. */
 static bool is_checked(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES]) {
@@ -178,27 +182,30 @@ static void remember_checked(lh_weight_cache *cache, const uint8_t digest[LH_SHA
     pthread_mutex_unlock(&cache->lock);
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
-static lh_status check(lh_weight_cache *cache, const char *path, const uint8_t digest[LH_SHA256_BYTES],
-                       uint64_t bytes, const lh_mapped_file *file, lh_error *error) {
+static lh_status check(lh_weight_cache *cache, const char *path,
+                       const uint8_t digest[LH_SHA256_BYTES], uint64_t bytes,
+                       const lh_mapped_file *file, lh_error *error) {
     if (lh_mapped_file_size(file) != bytes)
         return lh_fail(error, LH_ERR_CORRUPT, "weight cache: %s: %zu bytes, %llu are wanted", path,
                        lh_mapped_file_size(file), (unsigned long long)bytes);
     if (is_checked(cache, digest))
         return LH_OK;
     uint8_t found[LH_SHA256_BYTES];
-    lh_status status = lh_sha256_digest(lh_mapped_file_bytes(file), lh_mapped_file_size(file), found);
+    lh_status status =
+        lh_sha256_digest(lh_mapped_file_bytes(file), lh_mapped_file_size(file), found);
     if (status != LH_OK)
         return fail_memory(error);
     if (memcmp(found, digest, sizeof found) != 0)
-        return lh_fail(error, LH_ERR_CORRUPT, "weight cache: %s: the bytes do not have this digest", path);
+        return lh_fail(error, LH_ERR_CORRUPT, "weight cache: %s: the bytes do not have this digest",
+                       path);
     remember_checked(cache, digest);
     return LH_OK;
 }
 
-lh_status lh_weight_cache_map(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES], uint64_t bytes,
-                              lh_mapped_file **file, lh_error *error) {
+lh_status lh_weight_cache_map(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES],
+                              uint64_t bytes, lh_mapped_file **file, lh_error *error) {
     lh_error problem;
     lh_mapped_file *mapped = NULL;
     char *path = path_of_digest(cache, digest);
@@ -213,8 +220,10 @@ lh_status lh_weight_cache_map(lh_weight_cache *cache, const uint8_t digest[LH_SH
         return LH_OK;
     }
     lh_mapped_file_close(mapped);
-    if (status == LH_ERR_CORRUPT || status == LH_ERR_INVALID) { /* INVALID: empty, which no tensor is */
-        lh_log(LH_LOG_WARN, "weights", "removed a damaged file of the cache reason=\"%s\"", problem.message);
+    /* INVALID: empty, which no tensor is */
+    if (status == LH_ERR_CORRUPT || status == LH_ERR_INVALID) {
+        lh_log(LH_LOG_WARN, "weights", "removed a damaged file of the cache reason=\"%s\"",
+               problem.message);
         unlink(path);
         status = LH_ERR_NOT_FOUND;
     }
@@ -222,9 +231,10 @@ lh_status lh_weight_cache_map(lh_weight_cache *cache, const uint8_t digest[LH_SH
     return lh_fail(error, status, "%s", problem.message);
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 
-/* A new file, locked and still there: one that a cleaner took away between the two steps is tried again. */
+/* A new file, locked and still there: one that a cleaner took away between the two steps is tried
+ * again. */
 static lh_status create_partial(lh_weight_writer *writer, lh_error *error) {
     for (int i = 0; i < CREATE_TRIES; i++) {
         struct stat info;
@@ -238,8 +248,8 @@ static lh_status create_partial(lh_weight_writer *writer, lh_error *error) {
             *writer->path = 0;
             return status;
         }
-        if (flock(writer->descriptor, LOCK_EX | LOCK_NB) == 0 && fstat(writer->descriptor, &info) == 0 &&
-            info.st_nlink > 0)
+        if (flock(writer->descriptor, LOCK_EX | LOCK_NB) == 0 &&
+            fstat(writer->descriptor, &info) == 0 && info.st_nlink > 0)
             return LH_OK;
         unlink(writer->path);
         close(writer->descriptor);
@@ -250,8 +260,8 @@ static lh_status create_partial(lh_weight_writer *writer, lh_error *error) {
                    writer->cache->folder);
 }
 
-/* Asks for the space now rather than failing after an hour's download; file systems that cannot tell are
- * believed. */
+/* Asks for the space now rather than failing after an hour's download; file systems that cannot
+ * tell are believed. */
 static lh_status reserve(const lh_weight_writer *writer, lh_error *error) {
     if (writer->bytes == 0 || writer->bytes > INT64_MAX)
         return lh_fail(error, LH_ERR_LIMIT, "weight cache: a file of %llu bytes",
@@ -288,6 +298,7 @@ lh_status lh_weight_writer_create(lh_weight_cache *cache, const uint8_t digest[L
 
 lh_status lh_weight_writer_append(lh_weight_writer *writer, const void *bytes, size_t length,
                                   lh_error *error) {
+    assert(writer->written <= writer->bytes);
     if (length > writer->bytes - writer->written)
         return lh_fail(error, LH_ERR_LIMIT, "weight cache: more than the announced %llu bytes",
                        (unsigned long long)writer->bytes);
@@ -316,11 +327,13 @@ static lh_status check_whole(lh_weight_writer *writer, lh_error *error) {
     lh_sha256_render(digest, found);
     if (memcmp(digest, writer->digest, sizeof digest) != 0)
         return lh_fail(error, LH_ERR_CORRUPT,
-                       "weight cache: the bytes have the digest %.16s..., not %.16s...", found, wanted);
+                       "weight cache: the bytes have the digest %.16s..., not %.16s...", found,
+                       wanted);
     return LH_OK;
 }
 
 lh_status lh_weight_writer_commit(lh_weight_writer *writer, lh_error *error) {
+    assert(*writer->path); /* once */
     lh_status status = check_whole(writer, error);
     if (status != LH_OK)
         return status;

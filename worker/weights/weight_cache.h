@@ -1,16 +1,17 @@
-/* A folder of files named by the SHA-256 of their bytes: each is complete or absent. Several processes may
- * share one folder.
+/* A folder of files named by the SHA-256 of their bytes: each is complete or absent. Several
+ * processes may share one folder.
  *
- * A file is written aside as "partial-XXXXXX" under a lock of the file, synced, and renamed; partial files
- * that nobody locks are remains of dead processes, removed when a cache is opened. A file is trusted after
- * its digest has been checked once by this process; one that is damaged is removed.
+ * A file is written aside as "partial-XXXXXX" under a lock of the file, synced, and renamed;
+ * partial files without a lock are remains of dead processes, removed when a cache is opened. A
+ * file is trusted after its digest has been checked once by this process; one that is damaged is
+ * removed.
  *
  * Thread: any, but a writer is for one thread at a time. */
 #pragma once
 
-#include "common/digest.h"
-#include "common/mapped_file.h"
-#include "common/status.h"
+#include "common/base/digest.h"
+#include "common/base/status.h"
+#include "common/gguf/mapped_file.h"
 
 #include <stdint.h>
 
@@ -23,13 +24,13 @@ lh_status lh_weight_cache_open(const char *folder, lh_weight_cache **cache, lh_e
 /* NULL is allowed. */
 void lh_weight_cache_close(lh_weight_cache *cache);
 
-/* Maps the file of these bytes. LH_ERR_NOT_FOUND: there is none, or it was damaged and has been removed;
- * LH_ERR_IO, LH_ERR_NO_MEMORY. */
-lh_status lh_weight_cache_map(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES], uint64_t bytes,
-                              lh_mapped_file **file, lh_error *error);
+/* Maps the file of these bytes. LH_ERR_NOT_FOUND: there is none, or it was damaged and has been
+ * removed; LH_ERR_IO, LH_ERR_NO_MEMORY. */
+lh_status lh_weight_cache_map(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES],
+                              uint64_t bytes, lh_mapped_file **file, lh_error *error);
 
-/* Begins a file. The disk's space is reserved at once: LH_ERR_LIMIT when it is full (or over a quota);
- * LH_ERR_IO, LH_ERR_NO_MEMORY. */
+/* Begins a file. The disk's space is reserved at once: LH_ERR_LIMIT when it is full (or over a
+ * quota); LH_ERR_IO, LH_ERR_NO_MEMORY. */
 lh_status lh_weight_writer_create(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES],
                                   uint64_t bytes, lh_weight_writer **writer, lh_error *error);
 /* LH_ERR_LIMIT: disk full, or more than the announced bytes; LH_ERR_IO. */
@@ -40,5 +41,6 @@ lh_status lh_weight_writer_commit(lh_weight_writer *writer, lh_error *error);
 /* Always; removes what was not committed. NULL is allowed. */
 void lh_weight_writer_destroy(lh_weight_writer *writer);
 
-/* Makes the names of files that were committed last through a loss of power, as their bytes do already. */
+/* Makes the names of files that were committed last through a loss of power, as their bytes do
+ * already. */
 lh_status lh_weight_cache_sync(lh_weight_cache *cache, lh_error *error);

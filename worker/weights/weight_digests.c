@@ -17,13 +17,15 @@ static lh_status read_digests(const json_t *tensors, const lh_gguf *gguf, lh_ten
         lh_text name = lh_gguf_tensor_at(gguf, i)->name;
         char key[256] = "";
         if (name.length >= sizeof key)
-            return lh_fail(error, LH_ERR_LIMIT, "tensor digests: a tensor's name has %zu bytes", name.length);
+            return lh_fail(error, LH_ERR_LIMIT, "tensor digests: a tensor's name has %zu bytes",
+                           name.length);
         memcpy(key, name.bytes, name.length);
         const json_t *value = json_object_get(tensors, key);
-        digests[i].present = value != NULL;
-        if (value &&
-            (!json_is_string(value) || !lh_sha256_parse(json_string_value(value), digests[i].sha256)))
-            return lh_fail(error, LH_ERR_MALFORMED, "tensor digests: tensors.%s is not 64 hex digits", key);
+        digests[i].present = value;
+        if (value && (!json_is_string(value) ||
+                      !lh_sha256_parse(json_string_value(value), digests[i].sha256)))
+            return lh_fail(error, LH_ERR_MALFORMED,
+                           "tensor digests: tensors.%s is not 64 hex digits", key);
     }
     return LH_OK;
 }
@@ -35,8 +37,8 @@ lh_status lh_weight_digests_parse(const char *text, size_t length, const lh_gguf
     if (!document && json_error_code(&problem) == json_error_out_of_memory)
         return lh_fail(error, LH_ERR_NO_MEMORY, "tensor digests: out of memory");
     if (!document)
-        return lh_fail(error, LH_ERR_MALFORMED, "tensor digests: line %d, column %d: %s", problem.line,
-                       problem.column, problem.text);
+        return lh_fail(error, LH_ERR_MALFORMED, "tensor digests: line %d, column %d: %s",
+                       problem.line, problem.column, problem.text);
     lh_status status;
     const json_t *tensors = json_object_get(document, "tensors");
     if (json_is_object(tensors))

@@ -1,13 +1,13 @@
 /* A run is what one request asks for; the bytes that come are dealt out to its parts. */
 #include "worker/weights/weight_download.h"
 
-#include "common/log.h"
+#include "common/base/log.h"
 
 #include <assert.h>
 #include <inttypes.h>
 
-/* 64 MiB take 5 s at 100 Mbit/s: beside that a round trip is nothing, and no request lasts so long that
- * servers mind. */
+/* 64 MiB take 5 s at 100 Mbit/s: beside that a round trip is nothing, and no request lasts so long
+ * that servers mind. */
 #define RUN_BYTES_MAX (64u << 20)
 /* Skipping so much takes less time than a round trip on nearly any link (5 ms at 100 Mbit/s). */
 #define GAP_BYTES_MAX (64u << 10)
@@ -43,7 +43,8 @@ static lh_status commit(download *d, lh_error *error) {
     lh_error problem;
     lh_status status = lh_weight_writer_commit(d->writer, &problem);
     if (status != LH_OK)
-        return lh_fail(error, status, "%.*s: %s", (int)part->name.length, part->name.bytes, problem.message);
+        return lh_fail(error, status, "%.*s: %s", (int)part->name.length, part->name.bytes,
+                       problem.message);
     lh_weight_writer_destroy(d->writer);
     d->writer = NULL;
     d->next++;
@@ -54,6 +55,7 @@ static lh_status commit(download *d, lh_error *error) {
 static lh_status append(download *d, const uint8_t *bytes, size_t length, lh_error *error) {
     const lh_weight_part *part = &d->parts[d->next];
     lh_status status = LH_OK;
+    assert(d->position - part->offset + length <= part->bytes);
     if (!d->writer)
         status = lh_weight_writer_create(d->cache, part->digest, part->bytes, &d->writer, error);
     if (status == LH_OK)
@@ -69,9 +71,11 @@ static lh_status append(download *d, const uint8_t *bytes, size_t length, lh_err
 static lh_status deal_out(void *context, const uint8_t *bytes, size_t length, lh_error *error) {
     download *d = context;
     while (length > 0) {
+        assert(d->next < d->count); /* no more comes than was asked for */
         const lh_weight_part *part = &d->parts[d->next];
         bool is_gap = d->position < part->offset;
-        uint64_t wanted = is_gap ? part->offset - d->position : part->offset + part->bytes - d->position;
+        uint64_t wanted =
+            is_gap ? part->offset - d->position : part->offset + part->bytes - d->position;
         size_t step = length < wanted ? length : (size_t)wanted;
         if (is_gap) {
             d->position += step;
@@ -109,14 +113,14 @@ lh_status lh_weight_download(lh_weight_fetch *fetch, lh_weight_url url, lh_weigh
         size_t first = d.next, end = run_end(&d, first);
         lh_error problem;
         d.position = parts[first].offset;
-        lh_status status = lh_weight_fetch_range(fetch, url, d.position,
-                                                 parts[end - 1].offset + parts[end - 1].bytes - d.position,
-                                                 deal_out, &d, &problem);
+        lh_status status = lh_weight_fetch_range(
+            fetch, url, d.position, parts[end - 1].offset + parts[end - 1].bytes - d.position,
+            deal_out, &d, &problem);
         drop_writer(&d);
         damages = d.next > first ? 0 : damages;
         if (status == LH_ERR_CORRUPT && ++damages < DAMAGES_MAX)
-            lh_log(LH_LOG_WARN, "weights", "what came is damaged and is fetched again reason=\"%s\"",
-                   problem.message);
+            lh_log(LH_LOG_WARN, "weights",
+                   "what came is damaged and is fetched again reason=\"%s\"", problem.message);
         else if (status != LH_OK)
             return lh_fail(error, status, "%s", problem.message);
     }

@@ -1,15 +1,17 @@
-/* Brings parts of a file into the cache with few requests: parts that lie close together come in one.
+/* Brings parts of a file into the cache with few requests: parts that lie close together come in
+ * one.
  *
  *   file    ... [attn_norm][attn_q     ][pad][attn_k][  not needed, small  ][ffn_norm] ...
  *   range       |--------------------------- one request ---------------------------|
  *
- * so that a link of 80 ms is not paid for once per tensor. Every part has its own digest and becomes a file
- * of its own; one that is damaged is asked for once more. Blocking; one thread at a time. */
+ * so that a link of 80 ms is not paid for once per tensor. Every part has its own digest and
+ * becomes a file of its own; one that is damaged is asked for once more. Blocking; one thread at a
+ * time. */
 #pragma once
 
-#include "common/digest.h"
-#include "common/gguf.h"
-#include "common/status.h"
+#include "common/base/digest.h"
+#include "common/base/status.h"
+#include "common/gguf/gguf.h"
 #include "worker/weights/weight_cache.h"
 #include "worker/weights/weight_fetch.h"
 
@@ -26,13 +28,14 @@ typedef struct lh_weight_download_events {
     void *context;
     /* The part is in the cache. */
     void (*on_part)(void *context, const lh_weight_part *part);
-    /* So many bytes of parts more than before; negative when damaged ones are begun anew. May be NULL. */
+    /* More bytes of parts have come; negative when damaged ones are begun anew. May be
+     * NULL. */
     void (*on_bytes)(void *context, int64_t bytes);
 } lh_weight_download_events;
 
-/* parts[count] in ascending order of offset, not overlapping. Stops at the first failure: LH_ERR_CORRUPT
- * (twice damaged), those of lh_weight_fetch_range and lh_weight_writer_*. What has come stays in the cache.
- */
+/* parts[count] in ascending order of offset, not overlapping. Stops at the first failure:
+ * LH_ERR_CORRUPT (twice damaged), those of lh_weight_fetch_range and lh_weight_writer_*. What has
+ * come stays in the cache. */
 lh_status lh_weight_download(lh_weight_fetch *fetch, lh_weight_url url, lh_weight_cache *cache,
                              const lh_weight_part *parts, size_t count,
                              const lh_weight_download_events *events, lh_error *error);

@@ -1,14 +1,16 @@
-/* One libcurl transfer at a time, driven in short waits so that cancelling and stalling are seen at once.
+/* One libcurl transfer at a time, driven in short waits so that cancelling and stalling are seen at
+ * once.
  *
- * A try is one HTTP request. What it brought is kept; the next one asks for the rest alone. Which failures
- * are worth another try: those of the network and of a server that is starting or overloaded (5xx, 408, 429).
- * A server that answers something else than was asked (no 206, another range, more bytes) is not asked again.
- */
+ * A try is one HTTP request. What it brought is kept; the next one asks for the rest alone. Which
+ * failures are worth another try: those of the network and of a server that is starting or
+ * overloaded (5xx, 408, 429). A server that answers something else than was asked (no 206, another
+ * range, more bytes) is not asked again. */
 #include "worker/weights/weight_fetch.h"
 
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
 
+#include <assert.h>
 #include <curl/curl.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -19,11 +21,13 @@
 #include <strings.h>
 #include <time.h>
 
-#define WAIT_MS            50          /* how late cancelling may be seen */
-#define PROGRESS_BYTES_MIN (64u << 10) /* a try that brought so much starts the count of failures anew */
+#define WAIT_MS 50 /* how late cancelling may be seen */
+/* A try that brought as much as this starts the count of failures anew. */
+#define PROGRESS_BYTES_MIN (64u << 10)
 #define PAUSE_MAX_MS       5000
 #define CONNECT_TIMEOUT_MS 5000L
-#define RECEIVE_BYTES      (256L << 10) /* libcurl's buffer: fewer calls of on_bytes than with its 16 KiB */
+/* libcurl's buffer: fewer calls of on_bytes than with its 16 KiB. */
+#define RECEIVE_BYTES (256L << 10)
 
 struct lh_weight_fetch {
     CURL *easy;
@@ -56,17 +60,19 @@ typedef struct transfer {
     char curl_error[CURL_ERROR_SIZE];
 } transfer;
 
-/* ---- What libcurl calls ------------------------------------------------------------------------------ */
+/* ---- What libcurl calls ---- */
 
 /* "bytes a-b/total": a must be the first byte that is missing, b not behind the last. */
 static void check_content_range(transfer *t, const char *value) {
     uint64_t first, last;
     int end = 0;
-    if (sscanf(value, " bytes %" SCNu64 "-%" SCNu64 "%n", &first, &last, &end) != 2 || value[end] != '/' ||
-        first != t->offset + t->received || last < first || last >= t->offset + t->length)
-        t->status = lh_fail(t->error, LH_ERR_MALFORMED,
-                            "%s: asked for bytes %" PRIu64 "-%" PRIu64 ", the server sends \"%.60s\"", t->url,
-                            t->offset + t->received, t->offset + t->length - 1, value);
+    if (sscanf(value, " bytes %" SCNu64 "-%" SCNu64 "%n", &first, &last, &end) != 2 ||
+        value[end] != '/' || first != t->offset + t->received || last < first ||
+        last >= t->offset + t->length)
+        t->status =
+            lh_fail(t->error, LH_ERR_MALFORMED,
+                    "%s: asked for bytes %" PRIu64 "-%" PRIu64 ", the server sends \"%.60s\"",
+                    t->url, t->offset + t->received, t->offset + t->length - 1, value);
     else
         t->has_range = true;
 }
@@ -76,8 +82,10 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *context) {
     transfer *t = context;
     char value[128];
     size_t length = size * count;
-    if (!t->document && length >= sizeof name - 1 && strncasecmp(bytes, name, sizeof name - 1) == 0) {
-        snprintf(value, sizeof value, "%.*s", (int)(length - (sizeof name - 1)), bytes + sizeof name - 1);
+    if (!t->document && length >= sizeof name - 1 &&
+        strncasecmp(bytes, name, sizeof name - 1) == 0) {
+        snprintf(value, sizeof value, "%.*s", (int)(length - (sizeof name - 1)),
+                 bytes + sizeof name - 1);
         value[strcspn(value, "\r\n")] = 0;
         check_content_range(t, value);
     }
@@ -93,10 +101,12 @@ static long response_code(transfer *t) {
 static size_t on_body(char *bytes, size_t size, size_t count, void *context) {
     transfer *t = context;
     size_t length = size * count;
+    assert(t->received <= t->length);
     if (response_code(t) != (t->document ? 200 : 206))
         return 0; /* the page of an error: what matters is the code */
     if (!t->document && !t->has_range)
-        t->status = lh_fail(t->error, LH_ERR_MALFORMED, "%s: the server's 206 has no Content-Range", t->url);
+        t->status = lh_fail(t->error, LH_ERR_MALFORMED, "%s: the server's 206 has no Content-Range",
+                            t->url);
     else if (length > t->length - t->received)
         t->status = lh_fail(t->error, t->document ? LH_ERR_LIMIT : LH_ERR_MALFORMED,
                             "%s: the server sends more than %" PRIu64 " bytes", t->url, t->length);
@@ -109,7 +119,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context) {
     return length;
 }
 
-/* ---- One try ------------------------------------------------------------------------------------------- */
+/* ---- One try ---- */
 
 static bool is_cancelled(const lh_weight_fetch *fetch) {
     return fetch->cancelled && atomic_load(fetch->cancelled);
@@ -124,8 +134,8 @@ static lh_status code_status(transfer *t, long code, bool *may_retry) {
     if (*may_retry)
         return lh_fail(t->error, LH_ERR_UNAVAILABLE, "%s: the server answers %ld", t->url, code);
     if (code == 404 || code == 410)
-        return lh_fail(t->error, LH_ERR_NOT_FOUND, "%s: the server answers %ld: it has no such file", t->url,
-                       code);
+        return lh_fail(t->error, LH_ERR_NOT_FOUND,
+                       "%s: the server answers %ld: it has no such file", t->url, code);
     if (!t->document && code == 200)
         return lh_fail(t->error, LH_ERR_UNSUPPORTED,
                        "%s: the server does not take range requests (200 instead of 206)", t->url);
@@ -138,15 +148,15 @@ static lh_status curl_status(transfer *t, CURLcode code, bool *may_retry) {
     switch (code) {
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
-        return lh_fail(t->error, LH_ERR_INVALID, "%s: %s; an http:// or https:// URL is wanted", t->url,
-                       text);
+        return lh_fail(t->error, LH_ERR_INVALID, "%s: %s; an http:// or https:// URL is wanted",
+                       t->url, text);
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_CIPHER:
     case CURLE_SSL_ENGINE_NOTFOUND:
     case CURLE_PEER_FAILED_VERIFICATION:
-        return lh_fail(t->error, LH_ERR_INVALID, "%s: TLS: %s; check --tls-cert, --tls-key and --tls-ca",
-                       t->url, text);
+        return lh_fail(t->error, LH_ERR_INVALID,
+                       "%s: TLS: %s; check --tls-cert, --tls-key and --tls-ca", t->url, text);
     case CURLE_OUT_OF_MEMORY:
         return lh_fail(t->error, LH_ERR_NO_MEMORY, "%s: out of memory", t->url);
     default:
@@ -168,8 +178,8 @@ static lh_status ended_status(transfer *t, CURLcode code, bool *may_retry) {
     if (!t->document && t->received < t->length) {
         *may_retry = true;
         return lh_fail(t->error, LH_ERR_UNAVAILABLE,
-                       "%s: the server ended after %" PRIu64 " of %" PRIu64 " bytes", t->url, t->received,
-                       t->length);
+                       "%s: the server ended after %" PRIu64 " of %" PRIu64 " bytes", t->url,
+                       t->received, t->length);
     }
     return LH_OK;
 }
@@ -201,7 +211,8 @@ static lh_status drive(transfer *t, bool *may_retry) {
 static lh_status try_once(transfer *t, bool *may_retry) {
     char range[48];
     CURL *easy = t->fetch->easy;
-    snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, t->offset + t->received, t->offset + t->length - 1);
+    snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, t->offset + t->received,
+             t->offset + t->length - 1);
     if (t->document) /* there is no going on in the middle: it may be another one by now */
         t->document->length = t->received = 0;
     t->has_range = false;
@@ -216,8 +227,7 @@ static lh_status try_once(transfer *t, bool *may_retry) {
     return status;
 }
 
-/* ---- Tries -----------------------------------------------------------------------------------------------
- */
+/* ---- Tries ---- */
 
 /* False when it was cancelled. */
 static bool pause_ms(const lh_weight_fetch *fetch, int64_t duration_ms) {
@@ -261,12 +271,13 @@ static lh_status run(transfer *t) {
     }
 }
 
-/* With prior knowledge each request has a connection of its own: libcurl 7.88.1 (Debian 12) cannot use one of
- * those twice, the second request fails in "the HTTP2 framing layer" (curl issue 10634). Over TLS,
- * connections are kept. */
+/* With prior knowledge each request has a connection of its own: libcurl 7.88.1 (Debian 12) cannot
+ * use one of those twice, the second request fails in "the HTTP2 framing layer" (curl issue 10634).
+ * Over TLS, connections are kept. */
 static lh_status start(transfer *t, lh_weight_url url) {
     CURL *easy = t->fetch->easy;
-    long version = url.prior_knowledge ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS;
+    long version =
+        url.prior_knowledge ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS;
     t->url = url.url;
     if (curl_easy_setopt(easy, CURLOPT_URL, url.url) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, version) != CURLE_OK ||
@@ -280,11 +291,12 @@ static lh_status start(transfer *t, lh_weight_url url) {
     return status;
 }
 
-lh_status lh_weight_fetch_range(lh_weight_fetch *fetch, lh_weight_url url, uint64_t offset, uint64_t length,
-                                lh_weight_on_bytes *on_bytes, void *context, lh_error *error) {
+lh_status lh_weight_fetch_range(lh_weight_fetch *fetch, lh_weight_url url, uint64_t offset,
+                                uint64_t length, lh_weight_on_bytes *on_bytes, void *context,
+                                lh_error *error) {
     if (length == 0 || length - 1 > INT64_MAX || offset > INT64_MAX - (length - 1))
-        return lh_fail(error, LH_ERR_INVALID, "%s: %" PRIu64 " bytes at %" PRIu64 " are no range", url.url,
-                       length, offset);
+        return lh_fail(error, LH_ERR_INVALID, "%s: %" PRIu64 " bytes at %" PRIu64 " are no range",
+                       url.url, length, offset);
     transfer t = {.fetch = fetch,
                   .offset = offset,
                   .length = length,
@@ -294,7 +306,7 @@ lh_status lh_weight_fetch_range(lh_weight_fetch *fetch, lh_weight_url url, uint6
     return start(&t, url);
 }
 
-/* ---- Documents ----------------------------------------------------------------------------------------- */
+/* ---- Documents ---- */
 
 /* Keeps one byte free for the terminator. */
 static lh_status append(void *context, const uint8_t *bytes, size_t length, lh_error *error) {
@@ -303,7 +315,8 @@ static lh_status append(void *context, const uint8_t *bytes, size_t length, lh_e
         size_t capacity = 2 * (d->length + length + 1);
         char *grown = realloc(d->text, capacity);
         if (!grown)
-            return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a document of %zu bytes", capacity);
+            return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a document of %zu bytes",
+                           capacity);
         d->text = grown;
         d->capacity = capacity;
     }
@@ -313,13 +326,17 @@ static lh_status append(void *context, const uint8_t *bytes, size_t length, lh_e
     return LH_OK;
 }
 
-lh_status lh_weight_fetch_document(lh_weight_fetch *fetch, lh_weight_url url, size_t limit, char **text,
-                                   size_t *length, lh_error *error) {
+lh_status lh_weight_fetch_document(lh_weight_fetch *fetch, lh_weight_url url, size_t limit,
+                                   char **text, size_t *length, lh_error *error) {
     document d = {.text = calloc(1, 1), .capacity = 1};
     if (!d.text)
         return lh_fail(error, LH_ERR_NO_MEMORY, "%s: out of memory", url.url);
-    transfer t = {
-        .fetch = fetch, .document = &d, .length = limit, .on_bytes = append, .context = &d, .error = error};
+    transfer t = {.fetch = fetch,
+                  .document = &d,
+                  .length = limit,
+                  .on_bytes = append,
+                  .context = &d,
+                  .error = error};
     lh_status status = start(&t, url);
     if (status != LH_OK) {
         free(d.text);
@@ -331,28 +348,32 @@ lh_status lh_weight_fetch_document(lh_weight_fetch *fetch, lh_weight_url url, si
     return LH_OK;
 }
 
-/* ---- The handle ---------------------------------------------------------------------------------------- */
+/* ---- The handle ---- */
 
 static void init_curl(void) {
     curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
 static bool set_options(CURL *easy, const lh_weight_fetch_options *options) {
-    /* A fleet's machines reach each other directly: a proxy for the Web would not know HTTP/2 without TLS. */
+    /* A fleet's machines reach each other directly: a proxy for the Web would not know HTTP/2
+     * without TLS. */
     if (curl_easy_setopt(easy, CURLOPT_PROXY, "") != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BYTES) != CURLE_OK ||
-        curl_easy_setopt(easy, CURLOPT_USERAGENT, "longhaul-worker/" LONGHAUL_VERSION) != CURLE_OK ||
+        curl_easy_setopt(easy, CURLOPT_USERAGENT, "longhaul-worker/" LONGHAUL_VERSION) !=
+            CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body) != CURLE_OK)
         return false;
     return (!options->certificate_file ||
             curl_easy_setopt(easy, CURLOPT_SSLCERT, options->certificate_file) == CURLE_OK) &&
-           (!options->key_file || curl_easy_setopt(easy, CURLOPT_SSLKEY, options->key_file) == CURLE_OK) &&
-           (!options->ca_file || curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_file) == CURLE_OK);
+           (!options->key_file ||
+            curl_easy_setopt(easy, CURLOPT_SSLKEY, options->key_file) == CURLE_OK) &&
+           (!options->ca_file ||
+            curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_file) == CURLE_OK);
 }
 
 lh_status lh_weight_fetch_create(const lh_weight_fetch_options *options, lh_weight_fetch **fetch,

@@ -1,7 +1,7 @@
 /* Where each tensor is: nowhere yet, in the local file, or in the cache. */
 #include "worker/weights/weights.h"
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "worker/weights/weight_digests.h"
 #include "worker/weights/weight_download.h"
 #include "worker/weights/weight_fetch.h"
@@ -47,9 +47,10 @@ static const char *none_if_empty(const char *text) {
     return text && *text ? text : NULL;
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------- */
+/* ---- Opening ---- */
 
-static lh_status check_options(const lh_weights_options *options, lh_weights *weights, lh_error *error) {
+static lh_status check_options(const lh_weights_options *options, lh_weights *weights,
+                               lh_error *error) {
     if (!lh_sha256_parse(options->header_sha256, weights->header_digest))
         return lh_fail(error, LH_ERR_INVALID,
                        "weights: header_sha256 '%.70s' is not 64 lower-case hex digits",
@@ -58,7 +59,8 @@ static lh_status check_options(const lh_weights_options *options, lh_weights *we
         return lh_fail(error, LH_ERR_INVALID, "weights: header_bytes %" PRIu64 " is not in 1..%u",
                        options->header_bytes, HEADER_BYTES_MAX);
     if (options->file_bytes < options->header_bytes || options->file_bytes > INT64_MAX)
-        return lh_fail(error, LH_ERR_INVALID, "weights: file_bytes %" PRIu64 " with a header of %" PRIu64,
+        return lh_fail(error, LH_ERR_INVALID,
+                       "weights: file_bytes %" PRIu64 " with a header of %" PRIu64,
                        options->file_bytes, options->header_bytes);
     weights->header_bytes = options->header_bytes;
     weights->file_bytes = options->file_bytes;
@@ -66,8 +68,8 @@ static lh_status check_options(const lh_weights_options *options, lh_weights *we
 }
 
 /* "/path" is on the fleet port, which speaks HTTP/2 alone. */
-static lh_status resolve_url(const char *url, const char *fleet_url, char **resolved, bool *prior_knowledge,
-                             lh_error *error) {
+static lh_status resolve_url(const char *url, const char *fleet_url, char **resolved,
+                             bool *prior_knowledge, lh_error *error) {
     bool is_fleet = url[0] == '/';
     *prior_knowledge = is_fleet && strncmp(fleet_url, "http://", 7) == 0;
     if (asprintf(resolved, "%s%s", is_fleet ? fleet_url : "", url) < 0) {
@@ -78,8 +80,8 @@ static lh_status resolve_url(const char *url, const char *fleet_url, char **reso
 }
 
 /* Whether `file` is the model that is wanted; if not, why. */
-static lh_status check_local(const lh_weights *weights, const char *path, const lh_mapped_file *file,
-                             lh_error *error) {
+static lh_status check_local(const lh_weights *weights, const char *path,
+                             const lh_mapped_file *file, lh_error *error) {
     uint8_t digest[LH_SHA256_BYTES];
     if (lh_mapped_file_size(file) != weights->file_bytes)
         return lh_fail(error, LH_ERR_INVALID, "%s: %zu bytes, the model has %" PRIu64, path,
@@ -87,7 +89,8 @@ static lh_status check_local(const lh_weights *weights, const char *path, const 
     if (lh_sha256_digest(lh_mapped_file_bytes(file), weights->header_bytes, digest) != LH_OK)
         return fail_memory(error);
     if (memcmp(digest, weights->header_digest, sizeof digest) != 0)
-        return lh_fail(error, LH_ERR_INVALID, "%s: its header has another digest than the model's", path);
+        return lh_fail(error, LH_ERR_INVALID, "%s: its header has another digest than the model's",
+                       path);
     return LH_OK;
 }
 
@@ -99,7 +102,8 @@ static void open_local(lh_weights *weights, const char *path) {
         status = check_local(weights, path, weights->local, &problem);
     if (status == LH_OK)
         return;
-    lh_log(LH_LOG_WARN, "weights", "the local model file is left aside and weights are fetched reason=\"%s\"",
+    lh_log(LH_LOG_WARN, "weights",
+           "the local model file is left aside and weights are fetched reason=\"%s\"",
            problem.message);
     lh_mapped_file_close(weights->local);
     weights->local = NULL;
@@ -118,8 +122,8 @@ static void ignore_part(void *context, const lh_weight_part *part) {
 
 static lh_status open_header(lh_weights *weights, lh_error *error) {
     static const char name[] = "GGUF header";
-    lh_status status = lh_weight_cache_map(weights->cache, weights->header_digest, weights->header_bytes,
-                                           &weights->header, error);
+    lh_status status = lh_weight_cache_map(weights->cache, weights->header_digest,
+                                           weights->header_bytes, &weights->header, error);
     if (status != LH_ERR_NOT_FOUND)
         return status;
     lh_weight_part part = {.name = {name, sizeof name - 1}, .bytes = weights->header_bytes};
@@ -148,8 +152,8 @@ static lh_status read_digests(lh_weights *weights, lh_error *error) {
 
 static lh_status read_model(lh_weights *weights, lh_error *error) {
     const lh_mapped_file *file = weights->local ? weights->local : weights->header;
-    lh_status status = lh_gguf_parse(lh_mapped_file_bytes(file), weights->header_bytes, weights->file_bytes,
-                                     &weights->gguf, error);
+    lh_status status = lh_gguf_parse(lh_mapped_file_bytes(file), weights->header_bytes,
+                                     weights->file_bytes, &weights->gguf, error);
     if (status != LH_OK)
         return status;
     size_t count = lh_gguf_tensor_count(weights->gguf);
@@ -160,8 +164,10 @@ static lh_status read_model(lh_weights *weights, lh_error *error) {
     return read_digests(weights, error);
 }
 
-static lh_status open_fetch(lh_weights *weights, const lh_weights_options *options, lh_error *error) {
-    const lh_weight_fetch_options fetch = {.certificate_file = none_if_empty(options->certificate_file),
+static lh_status open_fetch(lh_weights *weights, const lh_weights_options *options,
+                            lh_error *error) {
+    const lh_weight_fetch_options fetch = {.certificate_file =
+                                               none_if_empty(options->certificate_file),
                                            .key_file = none_if_empty(options->key_file),
                                            .ca_file = none_if_empty(options->ca_file),
                                            .cancelled = options->cancelled};
@@ -173,7 +179,8 @@ static lh_status open_fetch(lh_weights *weights, const lh_weights_options *optio
     return status == LH_OK ? lh_weight_fetch_create(&fetch, &weights->fetch, error) : status;
 }
 
-lh_status lh_weights_open(const lh_weights_options *options, lh_weights **weights, lh_error *error) {
+lh_status lh_weights_open(const lh_weights_options *options, lh_weights **weights,
+                          lh_error *error) {
     lh_weights *opened = calloc(1, sizeof *opened);
     if (!opened)
         return fail_memory(error);
@@ -224,7 +231,7 @@ static size_t index_of(const lh_weights *weights, const lh_gguf_tensor *tensor) 
     return index;
 }
 
-/* ---- Ensuring ------------------------------------------------------------------------------------------ */
+/* ---- Ensuring ---- */
 
 typedef struct ensuring {
     lh_weights *weights;
@@ -254,7 +261,8 @@ static lh_status collect(void *context, const lh_gguf_tensor *tensor, lh_error *
     if (tensor->bytes == 0)
         return lh_fail(error, LH_ERR_UNSUPPORTED,
                        "weights: tensor %.*s has the type %s, which is not supported",
-                       (int)tensor->name.length, tensor->name.bytes, lh_dtype_ggml_name(tensor->type));
+                       (int)tensor->name.length, tensor->name.bytes,
+                       lh_dtype_ggml_name(tensor->type));
     lh_weight_part *part = &e->parts[e->count++];
     *part = (lh_weight_part){
         .name = tensor->name, .offset = tensor->offset, .bytes = tensor->bytes, .index = index};
@@ -265,8 +273,8 @@ static lh_status collect(void *context, const lh_gguf_tensor *tensor, lh_error *
 
 static bool is_in_local_file(const lh_weights *weights, const lh_weight_part *part) {
     uint8_t digest[LH_SHA256_BYTES];
-    if (!weights->local ||
-        lh_sha256_digest(lh_mapped_file_bytes(weights->local) + part->offset, part->bytes, digest) != LH_OK)
+    if (!weights->local || lh_sha256_digest(lh_mapped_file_bytes(weights->local) + part->offset,
+                                            part->bytes, digest) != LH_OK)
         return false;
     lh_mapped_file_drop(weights->local, part->offset, part->bytes);
     bool equal = memcmp(digest, part->digest, sizeof digest) == 0;
@@ -278,7 +286,8 @@ static bool is_in_local_file(const lh_weights *weights, const lh_weight_part *pa
 }
 
 /* Where a part is now. */
-static lh_status find_part(lh_weights *weights, const lh_weight_part *part, place *found, lh_error *error) {
+static lh_status find_part(lh_weights *weights, const lh_weight_part *part, place *found,
+                           lh_error *error) {
     lh_mapped_file *file;
     *found = weights->tensors[part->index].place;
     if (*found != NOWHERE)
@@ -295,7 +304,8 @@ static lh_status find_part(lh_weights *weights, const lh_weight_part *part, plac
     return status == LH_ERR_NOT_FOUND ? LH_OK : status;
 }
 
-/* Where the parts are, looked for by all threads of the pool: to check a gigabyte takes longer than to read it. */
+/* Where the parts are, looked for by all threads of the pool: to check a gigabyte takes longer than
+ * to read it. */
 typedef struct finding {
     ensuring *e;
     place *found; /* of each part */
@@ -357,13 +367,16 @@ static lh_status keep_missing(ensuring *e, lh_error *error) {
 
 static void on_part(void *context, const lh_weight_part *part) {
     ensuring *e = context;
-    e->weights->tensors[part->index].place = IN_CACHE;
+    tensor_state *state = &e->weights->tensors[part->index];
+    assert(state->place == NOWHERE && !state->file);
+    state->place = IN_CACHE;
 }
 
 static void on_bytes(void *context, int64_t bytes) {
     ensuring *e = context;
     count_bytes(e->weights, bytes);
     e->done += (uint64_t)bytes; /* wraps back where it is negative */
+    assert(e->done <= e->total);
     report(e);
 }
 
@@ -384,10 +397,11 @@ static lh_status fetch_missing(ensuring *e, lh_error *error) {
     return status == LH_OK ? lh_weight_cache_sync(weights->cache, error) : status;
 }
 
-lh_status lh_weights_ensure(lh_weights *weights, const lh_model_config *config, lh_layer_range range,
-                            void (*on_progress)(void *, uint64_t, uint64_t), void *progress_context,
-                            lh_error *error) {
-    ensuring e = {.weights = weights, .on_progress = on_progress, .progress_context = progress_context};
+lh_status lh_weights_ensure(lh_weights *weights, const lh_model_config *config,
+                            lh_layer_range range, void (*on_progress)(void *, uint64_t, uint64_t),
+                            void *progress_context, lh_error *error) {
+    ensuring e = {
+        .weights = weights, .on_progress = on_progress, .progress_context = progress_context};
     e.parts = calloc(lh_gguf_tensor_count(weights->gguf) + 1, sizeof *e.parts);
     if (!e.parts)
         return fail_memory(error);
@@ -400,9 +414,10 @@ lh_status lh_weights_ensure(lh_weights *weights, const lh_model_config *config, 
     return status;
 }
 
-/* ---- The source ---------------------------------------------------------------------------------------- */
+/* ---- The source ---- */
 
-static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes, lh_error *error) {
+static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes,
+                         lh_error *error) {
     lh_weights *weights = context;
     size_t index = index_of(weights, tensor);
     tensor_state *state = &weights->tensors[index];
@@ -414,13 +429,12 @@ static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void
         return LH_OK;
     }
     assert(!state->file); /* held once at a time */
-    lh_status status = lh_weight_cache_map(weights->cache, weights->digests[index].sha256, tensor->bytes,
-                                           &state->file, error);
+    lh_status status = lh_weight_cache_map(weights->cache, weights->digests[index].sha256,
+                                           tensor->bytes, &state->file, error);
     if (status == LH_OK)
         *bytes = lh_mapped_file_bytes(state->file);
     if (status == LH_ERR_NOT_FOUND)
-        state->place =
-            NOWHERE; /* someone has emptied the folder: the next lh_weights_ensure fetches it again */
+        state->place = NOWHERE; /* the folder was emptied: lh_weights_ensure fetches it again */
     return status;
 }
 

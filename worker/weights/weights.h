@@ -1,16 +1,16 @@
-/* The weights of one model as a stage loads them: from a local GGUF file where it is that very model, else
- * from the cache folder, and what is missing there is fetched by range requests first. Every tensor's digest
- * is checked before it is used.
+/* The weights of one model as a stage loads them: from a local GGUF file where it is that very
+ * model, else from the cache folder, and what is missing there is fetched by range requests first.
+ * Every tensor's digest is checked before it is used.
  *
- * Blocking, for a thread that may wait (libuv's pool). One thread at a time, but for the counters and the
- * flag. The network side opens and fetches; the stage sees the lh_weight_source alone. */
+ * Blocking, for a thread that may wait (libuv's pool). One thread at a time, but for the counters
+ * and the flag. The network side opens and fetches; the stage sees the lh_weight_source alone. */
 #pragma once
 
-#include "common/gguf.h"
-#include "common/status.h"
-#include "worker/model/model.h"
-#include "worker/model/tensor_source.h"
-#include "worker/thread_pool.h"
+#include "common/base/status.h"
+#include "common/gguf/gguf.h"
+#include "worker/compute/model/model.h"
+#include "worker/compute/model/tensor_source.h"
+#include "worker/compute/thread_pool.h"
 #include "worker/weights/weight_cache.h"
 
 #include <stdatomic.h>
@@ -19,26 +19,27 @@
 
 typedef struct lh_weights lh_weights;
 
-/* What the assignment's `model` says (worker/api/CONTROL.md) and what the flags say. Texts are copied. */
+/* What the assignment's `model` says (common/protocol/CONTROL.md) and what the flags say. Texts are
+ * copied. */
 typedef struct lh_weights_options {
     const char *header_sha256; /* 64 hex digits */
     uint64_t header_bytes, file_bytes;
     const char *weights_url, *tensors_url; /* absolute, or "/path" on the gateway's fleet port */
-    const char
-        *fleet_url; /* "http://host:port" or "https://host:port": HTTP/2, with prior knowledge on http */
+    /* "http://host:port" or "https://host:port": HTTP/2, with prior knowledge on http */
+    const char *fleet_url;
     lh_weight_cache *cache; /* outlives the weights */
     lh_thread_pool *pool;   /* checks what is here; NULL: the caller does; outlives */
     const char *model_path; /* local GGUF file, or NULL or "" */
     const char *certificate_file, *key_file, *ca_file; /* PEM, for https; NULL or "": none */
-    const _Atomic bool *cancelled; /* set by any thread: the call in progress returns LH_ERR_CANCELLED; may be
-                                      NULL; outlives */
+    /* set by any thread: the call in progress returns LH_ERR_CANCELLED; may be NULL; outlives */
+    const _Atomic bool *cancelled;
 } lh_weights_options;
 
-/* Gets and parses the header (fetches it where neither file nor cache has it) and the tensors' digests. A
- * local file that is another model is left aside with a warning. LH_ERR_INVALID (options), LH_ERR_CORRUPT (a
- * digest differs), LH_ERR_UNAVAILABLE or LH_ERR_TIMEOUT (server), LH_ERR_NOT_FOUND (404), LH_ERR_UNSUPPORTED
- * (no range requests there), LH_ERR_LIMIT (disk full), LH_ERR_IO (disk), LH_ERR_CANCELLED, LH_ERR_NO_MEMORY,
- * those of lh_gguf_parse. */
+/* Gets and parses the header (fetches it where neither file nor cache has it) and the tensors'
+ * digests. A local file that is another model is left aside with a warning. LH_ERR_INVALID
+ * (options), LH_ERR_CORRUPT (a digest differs), LH_ERR_UNAVAILABLE or LH_ERR_TIMEOUT (server),
+ * LH_ERR_NOT_FOUND (404), LH_ERR_UNSUPPORTED (no range requests there), LH_ERR_LIMIT (disk full),
+ * LH_ERR_IO (disk), LH_ERR_CANCELLED, LH_ERR_NO_MEMORY, those of lh_gguf_parse. */
 lh_status lh_weights_open(const lh_weights_options *options, lh_weights **weights, lh_error *error);
 /* Unmaps everything; nothing acquired may be in use. NULL is allowed. */
 void lh_weights_close(lh_weights *weights);
@@ -47,13 +48,14 @@ void lh_weights_close(lh_weights *weights);
 const lh_gguf *lh_weights_gguf(const lh_weights *weights);
 
 /* Makes sure that every tensor which the range needs is here, checked, and fetches what is missing.
- * on_progress (may be NULL) gets bytes done and bytes needed, often. May be called again, with another range
- * too. Errors as above; what has been fetched stays in the cache. */
-lh_status lh_weights_ensure(lh_weights *weights, const lh_model_config *config, lh_layer_range range,
-                            void (*on_progress)(void *, uint64_t, uint64_t), void *progress_context,
-                            lh_error *error);
+ * on_progress (may be NULL) gets bytes done and bytes needed, often. May be called again, with
+ * another range too. Errors as above; what has been fetched stays in the cache. */
+lh_status lh_weights_ensure(lh_weights *weights, const lh_model_config *config,
+                            lh_layer_range range, void (*on_progress)(void *, uint64_t, uint64_t),
+                            void *progress_context, lh_error *error);
 /* Bytes that came over the network since the opening. */
 uint64_t lh_weights_fetched_bytes(const lh_weights *weights);
 
-/* For lh_stage_create; valid until close. Acquiring a tensor that was not ensured is LH_ERR_NOT_FOUND. */
+/* For lh_stage_create; valid until close. Acquiring a tensor that was not ensured is
+ * LH_ERR_NOT_FOUND. */
 lh_weight_source lh_weights_source(lh_weights *weights);

@@ -21,14 +21,13 @@ static void list_push(packet_list *list, packet *p) {
 static packet *list_pop(packet_list *list) {
     packet *p = list->first;
     list->first = p->next;
-    if (list->first == NULL) {
+    if (!list->first)
         list->end = &list->first;
-    }
     return p;
 }
 
 /* Uniform in [0, 1): xorshift64*. */
-static double roll(line *l) {
+static double resync(line *l) {
     l->dice ^= l->dice >> 12;
     l->dice ^= l->dice << 25;
     l->dice ^= l->dice >> 27;
@@ -42,12 +41,10 @@ void line_init(line *l, uint64_t seed) {
 }
 
 void line_clear(line *l) {
-    while (l->queue.first != NULL) {
+    while (l->queue.first)
         free(list_pop(&l->queue));
-    }
-    while (l->way.first != NULL) {
+    while (l->way.first)
         free(list_pop(&l->way));
-    }
 }
 
 static int64_t transmission_ns(const line *l, uint32_t bytes) {
@@ -62,23 +59,23 @@ static double queue_limit(const line *l) {
 /* Slow enough that a later packet never overtakes: by at most half of the time that passes. */
 static double jitter_ns(line *l, int64_t at_ns) {
     double jitter = l->settings.jitter_ms * 1e6;
-    if (jitter <= 0) {
+    if (jitter <= 0)
         return 0;
-    }
     while (at_ns >= l->wander.until_ns) {
         int64_t period = (int64_t)(4 * jitter);
         l->wander.from_ns = l->wander.until_ns == 0 ? at_ns : l->wander.until_ns;
         l->wander.until_ns = l->wander.from_ns + (period > WANDER_MIN_NS ? period : WANDER_MIN_NS);
         l->wander.from = l->wander.to;
-        l->wander.to = 2 * roll(l) - 1;
+        l->wander.to = 2 * resync(l) - 1;
     }
-    double part = (double)(at_ns - l->wander.from_ns) / (double)(l->wander.until_ns - l->wander.from_ns);
+    double part =
+        (double)(at_ns - l->wander.from_ns) / (double)(l->wander.until_ns - l->wander.from_ns);
     return jitter * (l->wander.from + part * (l->wander.to - l->wander.from));
 }
 
 static void transmit(line *l, packet *p, int64_t start_ns) {
     l->free_ns = start_ns + transmission_ns(l, p->wire_bytes);
-    if (l->settings.loss_percent > 0 && roll(l) * 100 < l->settings.loss_percent) {
+    if (l->settings.loss_percent > 0 && resync(l) * 100 < l->settings.loss_percent) {
         l->lost_packets++;
         free(p);
         return;
@@ -96,7 +93,7 @@ static int64_t start_of(const line *l, const packet *p) {
 
 /* Begins every transmission whose time has come. */
 static void advance(line *l, int64_t now_ns) {
-    while (l->queue.first != NULL && start_of(l, l->queue.first) <= now_ns) {
+    while (l->queue.first && start_of(l, l->queue.first) <= now_ns) {
         packet *p = list_pop(&l->queue);
         l->queue_bytes -= p->wire_bytes;
         transmit(l, p, start_of(l, p));
@@ -115,9 +112,8 @@ void line_stall(line *l, double ms, int64_t now_ns) {
 }
 
 uint32_t line_grain(const line *l) {
-    if (l->settings.loss_percent > 0) {
+    if (l->settings.loss_percent > 0)
         return 0; /* each packet is lost for itself */
-    }
     double bytes = l->settings.rate_mbit > 0 ? l->settings.rate_mbit * GRAIN_NS / 8000 : 65536;
     return bytes < 65536 ? (uint32_t)bytes : 65536;
 }
@@ -137,9 +133,8 @@ void line_push(line *l, packet *p, int64_t now_ns) {
 
 packet *line_pop(line *l, int64_t now_ns) {
     advance(l, now_ns);
-    if (l->way.first == NULL || l->way.first->due_ns > now_ns) {
+    if (!l->way.first || l->way.first->due_ns > now_ns)
         return NULL;
-    }
     packet *p = list_pop(&l->way);
     int64_t late_us = (now_ns - p->due_ns) / 1000;
     l->late_max_us = late_us > l->late_max_us ? late_us : l->late_max_us;
@@ -149,12 +144,10 @@ packet *line_pop(line *l, int64_t now_ns) {
 }
 
 int64_t line_next_ns(const line *l) {
-    if (l->way.first != NULL) {
+    if (l->way.first)
         return l->way.first->due_ns;
-    }
-    if (l->queue.first == NULL) {
+    if (!l->queue.first)
         return INT64_MAX;
-    }
     /* Nothing on the way, so the next to come is the head of the queue, and not before this: */
     double way_ns = (l->settings.delay_ms - l->settings.jitter_ms) * 1e6;
     return start_of(l, l->queue.first) + transmission_ns(l, l->queue.first->wire_bytes) +

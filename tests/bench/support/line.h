@@ -1,25 +1,27 @@
-/* One direction of an emulated link, as a pure model on a clock that the caller tells: a queue with a bound, a
- * transmitter with a rate, and the way, with its delay.
+/* One direction of an emulated link, as a pure model on a clock that the caller tells: a queue with
+ * a bound, a transmitter with a rate, and the way, with its delay.
  *
- *     push --> [ queue: what does not fit is dropped ] --> [ rate; loss ] --> [ delay, jitter ] --> pop
+ *     push --> [ queue: drops what does not fit ] --> [ rate; loss ] --> [ delay, jitter ] --> pop
  *
- * A packet's times are fixed when its transmission begins, so that a change of rate holds for what still waits.
- * Late callers make single packets late, but never slow the line down: times follow from each other, not from when
- * they are asked for. Thread: one at a time. */
+ * A packet's times are fixed when its transmission begins, so that a change of rate holds for what
+ * still waits. Late callers make single packets late, but never slow the line down: times follow
+ * from each other, not from when they are asked for. Thread: one at a time. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef struct line_settings {
-    double rate_mbit;    /* of IP packets; 0: without bound */
-    double delay_ms;     /* one way */
-    double jitter_ms;    /* the delay wanders by so much to either side, and packets stay in order */
+    double rate_mbit; /* of IP packets; 0: without bound */
+    double delay_ms;  /* one way */
+    /* the delay wanders by so much to either side, and packets stay in order */
+    double jitter_ms;
     double loss_percent; /* of packets, independent of each other */
     double queue_ms;     /* the queue holds what the rate sends in this time */
 } line_settings;
 
-/* What a line carries: a packet, or several that a network card would have handed over as one. malloc'd. */
+/* What a line carries: a packet, or several that a network card would have handed over as one.
+ * malloc'd. */
 typedef struct packet {
     struct packet *next;
     int64_t arrived_ns, due_ns;

@@ -23,9 +23,8 @@ static int enter_namespace(const char *name) {
     snprintf(path, sizeof path, "/run/netns/%s", name);
     int space = open(path, O_RDONLY | O_CLOEXEC);
     int failed = space < 0 || setns(space, CLONE_NEWNET) != 0;
-    if (space >= 0) {
+    if (space >= 0)
         close(space);
-    }
     return failed ? -1 : 0;
 }
 
@@ -34,8 +33,8 @@ static int create_device(const char *device) {
     struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR};
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", device);
     int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 &&
-        (ioctl(fd, TUNSETIFF, &request) != 0 || ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4) != 0)) {
+    if (fd >= 0 && (ioctl(fd, TUNSETIFF, &request) != 0 ||
+                    ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4) != 0)) {
         close(fd);
         fd = -1;
     }
@@ -44,14 +43,12 @@ static int create_device(const char *device) {
 
 int tun_open(const char *name, const char *device) {
     int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    if (home < 0) {
+    if (home < 0)
         return -1;
-    }
     int fd = enter_namespace(name) == 0 ? create_device(device) : -1;
     int failure = errno;
-    if (setns(home, CLONE_NEWNET) != 0) {
+    if (setns(home, CLONE_NEWNET) != 0)
         abort(); /* nothing that follows would be where it should */
-    }
     close(home);
     errno = failure;
     return fd;
@@ -59,9 +56,8 @@ int tun_open(const char *name, const char *device) {
 
 ptrdiff_t tun_read(int device, uint8_t bytes[TUN_PACKET_BYTES_MAX]) {
     ssize_t length = read(device, bytes, TUN_PACKET_BYTES_MAX);
-    if (length >= 0) {
+    if (length >= 0)
         return length;
-    }
     return errno == EAGAIN || errno == EINTR ? 0 : -1;
 }
 
@@ -71,13 +67,12 @@ bool tun_write(int device, const packet *p) {
 
 uint32_t tun_destination(const uint8_t *bytes, size_t length) {
     const uint8_t *ip = bytes + VIRTIO_BYTES;
-    if (length < VIRTIO_BYTES + IP_BYTES_MIN || ip[0] >> 4 != 4) {
+    if (length < VIRTIO_BYTES + IP_BYTES_MIN || ip[0] >> 4 != 4)
         return 0;
-    }
     return (uint32_t)ip[16] << 24 | (uint32_t)ip[17] << 16 | (uint32_t)ip[18] << 8 | ip[19];
 }
 
-/* ---- Segmentation ------------------------------------------------------------------------------- */
+/* ---- Segmentation ---- */
 
 static uint32_t read_u16(const uint8_t *bytes) {
     return (uint32_t)bytes[0] << 8 | bytes[1];
@@ -90,12 +85,10 @@ static void write_u16(uint8_t *bytes, uint32_t value) {
 
 /* Ones' complement sum of 16-bit words; `bytes` has an even number. */
 static uint32_t sum_words(const uint8_t *bytes, size_t length, uint32_t sum) {
-    for (size_t i = 0; i < length; i += 2) {
+    for (size_t i = 0; i < length; i += 2)
         sum += read_u16(bytes + i);
-    }
-    while (sum >> 16 != 0) {
+    while (sum >> 16 != 0)
         sum = (sum & 0xffff) + (sum >> 16);
-    }
     return sum;
 }
 
@@ -107,7 +100,7 @@ typedef struct burst {
 
 static packet *packet_of(const uint8_t *bytes, size_t length, size_t capacity) {
     packet *p = malloc(sizeof *p + capacity);
-    if (p != NULL) {
+    if (p) {
         memcpy(p->bytes, bytes, length);
         p->length = (uint32_t)capacity;
         p->wire_bytes = (uint32_t)(capacity - VIRTIO_BYTES);
@@ -115,14 +108,13 @@ static packet *packet_of(const uint8_t *bytes, size_t length, size_t capacity) {
     return p;
 }
 
-/* The payload [from, from + count) as a packet of its own: headers as segmentation makes them, the TCP checksum
- * left to whoever needs it. */
+/* The payload [from, from + count) as a packet of its own: headers as segmentation makes them, the
+ * TCP checksum left to whoever needs it. */
 static packet *piece_of(const burst *b, uint32_t from, uint32_t count) {
     size_t head = VIRTIO_BYTES + b->head_bytes;
     packet *p = packet_of(b->bytes, head, head + count);
-    if (p == NULL) {
+    if (!p)
         return NULL;
-    }
     memcpy(p->bytes + head, b->bytes + head + from, count);
     uint8_t *ip = p->bytes + VIRTIO_BYTES, *tcp = ip + b->ip_bytes;
     uint32_t segments = (count + b->segment_bytes - 1) / b->segment_bytes;
@@ -135,13 +127,12 @@ static packet *piece_of(const burst *b, uint32_t from, uint32_t count) {
     uint32_t number = (read_u16(tcp + 4) << 16 | read_u16(tcp + 6)) + from;
     write_u16(tcp + 4, number >> 16);
     write_u16(tcp + 6, number);
-    if (from > 0) {
+    if (from > 0)
         tcp[13] &= (uint8_t)~TCP_CWR;
-    }
-    if (from + count < b->payload_bytes) {
+    if (from + count < b->payload_bytes)
         tcp[13] &= (uint8_t)~TCP_FIN_PSH;
-    }
-    write_u16(tcp + 16, sum_words(ip + 12, 8, 6 + b->head_bytes - b->ip_bytes + count)); /* pseudo header */
+    /* pseudo header */
+    write_u16(tcp + 16, sum_words(ip + 12, 8, 6 + b->head_bytes - b->ip_bytes + count));
 
     struct virtio_net_hdr virtio;
     memcpy(&virtio, p->bytes, sizeof virtio);
@@ -158,68 +149,63 @@ static packet *piece_of(const burst *b, uint32_t from, uint32_t count) {
 static bool burst_read(const uint8_t *bytes, size_t length, burst *b) {
     struct virtio_net_hdr virtio;
     memcpy(&virtio, bytes, sizeof virtio);
-    if ((virtio.gso_type & ~VIRTIO_NET_HDR_GSO_ECN) != VIRTIO_NET_HDR_GSO_TCPV4 || virtio.gso_size == 0) {
+    if ((virtio.gso_type & ~VIRTIO_NET_HDR_GSO_ECN) != VIRTIO_NET_HDR_GSO_TCPV4 ||
+        virtio.gso_size == 0) {
         return false;
     }
     const uint8_t *ip = bytes + VIRTIO_BYTES;
     size_t available = length - VIRTIO_BYTES;
     *b = (burst){.bytes = bytes, .ip_bytes = (ip[0] & 15u) * 4, .segment_bytes = virtio.gso_size};
-    if (b->ip_bytes < IP_BYTES_MIN || available < b->ip_bytes + 20) {
+    if (b->ip_bytes < IP_BYTES_MIN || available < b->ip_bytes + 20)
         return false;
-    }
     b->head_bytes = b->ip_bytes + (uint32_t)(ip[b->ip_bytes + 12] >> 4) * 4;
-    if (b->head_bytes < b->ip_bytes + 20 || available <= b->head_bytes) {
+    if (b->head_bytes < b->ip_bytes + 20 || available <= b->head_bytes)
         return false;
-    }
     b->payload_bytes = (uint32_t)(available - b->head_bytes);
     return true;
 }
 
-bool tun_cut(const uint8_t *bytes, size_t length, uint32_t grain, void (*push)(void *context, packet *p),
-             void *context) {
+bool tun_cut(const uint8_t *bytes, size_t length, uint32_t grain,
+             void (*push)(void *context, packet *p), void *context) {
     burst b;
     if (!burst_read(bytes, length, &b)) {
         packet *p = packet_of(bytes, length, length);
-        if (p != NULL) {
+        if (p)
             push(context, p);
-        }
-        return p != NULL;
+        return p;
     }
     uint32_t segments = grain / (b.segment_bytes + b.head_bytes);
     uint32_t step = (segments > 0 ? segments : 1) * b.segment_bytes;
     for (uint32_t from = 0; from < b.payload_bytes; from += step) {
         uint32_t left = b.payload_bytes - from;
         packet *p = piece_of(&b, from, left < step ? left : step);
-        if (p == NULL) {
+        if (!p)
             return false;
-        }
         push(context, p);
     }
     return true;
 }
 
-/* ---- Corruption --------------------------------------------------------------------------------- */
+/* ---- Corruption ---- */
 
-/* Ones' complement arithmetic: what the sum of 16-bit words loses and gains by the change (RFC 1624). */
+/* Ones' complement arithmetic: what the sum of 16-bit words loses and gains by the change (RFC
+ * 1624). */
 static void correct_checksum(uint8_t *checksum, uint32_t before, uint32_t after) {
     uint32_t sum = (~read_u16(checksum) & 0xffff) + (~before & 0xffff) + after;
-    while (sum >> 16 != 0) {
+    while (sum >> 16 != 0)
         sum = (sum & 0xffff) + (sum >> 16);
-    }
     write_u16(checksum, ~sum);
 }
 
 bool tun_flip_bit(packet *p, uint64_t dice) {
     uint8_t *ip = p->bytes + VIRTIO_BYTES;
     uint32_t available = p->length - (uint32_t)VIRTIO_BYTES, ip_bytes = (ip[0] & 15u) * 4;
-    if (available < ip_bytes + 20 || ip_bytes < IP_BYTES_MIN || ip[9] != 6) {
+    if (available < ip_bytes + 20 || ip_bytes < IP_BYTES_MIN || ip[9] != 6)
         return false;
-    }
     uint8_t *tcp = ip + ip_bytes;
     uint32_t tcp_bytes = (uint32_t)(tcp[12] >> 4) * 4, end = available - ip_bytes;
-    if (tcp_bytes < 20 || end <= tcp_bytes) {
+    if (tcp_bytes < 20 || end <= tcp_bytes)
         return false;
-    }
     uint32_t at = tcp_bytes + (uint32_t)(dice / 8 % (end - tcp_bytes));
     uint32_t before = (uint32_t)tcp[at] << (at % 2 == 0 ? 8 : 0);
     tcp[at] ^= (uint8_t)(1u << dice % 8);
@@ -227,8 +213,7 @@ bool tun_flip_bit(packet *p, uint64_t dice) {
 
     struct virtio_net_hdr virtio;
     memcpy(&virtio, p->bytes, sizeof virtio);
-    if ((virtio.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) == 0) {
+    if ((virtio.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) == 0)
         correct_checksum(tcp + 16, before, after); /* else whoever needs it makes it */
-    }
     return true;
 }

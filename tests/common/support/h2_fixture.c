@@ -1,6 +1,6 @@
 #include "tests/common/support/h2_fixture.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -65,8 +65,8 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
 
 const lh_h2_stream_events record_events = {on_response, on_body, on_end, on_closed};
 
-record *record_accept(fixture *f, lh_h2_stream *stream, const char *path, const lh_h2_stream_events **events,
-                      void **context) {
+record *record_accept(fixture *f, lh_h2_stream *stream, const char *path,
+                      const lh_h2_stream_events **events, void **context) {
     record *r = calloc(1, sizeof *r);
     if (!r) { /* once, where the test lets allocations fail */
         assert_true(f->may_fail);
@@ -109,7 +109,8 @@ static void on_state(void *context, bool connected, const char *reason) {
 
 void fixture_listen(fixture *f, const char *listen, const lh_tls_options *tls) {
     lh_error error;
-    if (lh_h2_server_create(&f->loop, listen, tls, &f->limits, on_request, f, &f->server, &error) != LH_OK)
+    if (lh_h2_server_create(&f->loop, listen, tls, &f->limits, on_request, f, &f->server, &error) !=
+        LH_OK)
         fail_msg("%s", error.message);
 }
 
@@ -125,7 +126,8 @@ void fixture_open_client(fixture *f, const char *host, int port, const lh_tls_op
     char address[300];
     lh_error error;
     snprintf(address, sizeof address, "%s:%d", host, port);
-    if (lh_h2_client_create(&f->loop, address, tls, &f->limits, on_state, f, &f->client, &error) != LH_OK)
+    if (lh_h2_client_create(&f->loop, address, tls, &f->limits, on_state, f, &f->client, &error) !=
+        LH_OK)
         fail_msg("%s", error.message);
 }
 
@@ -162,7 +164,8 @@ void fixture_close(fixture *f) {
 
 /* ---- Time ---- */
 
-/* A turn of the loop may run its timers first and then wait for anything else that happens: uv_stop keeps it from that. */
+/* A turn of the loop may run its timers first and then wait for anything else that happens: uv_stop
+ * keeps it from that. */
 static void on_timer(uv_timer_t *timer) {
     *(bool *)timer->data = true;
     uv_stop(timer->loop);
@@ -195,8 +198,8 @@ lh_h2_stream *fixture_submit(fixture *f, const char *path, int send_class, recor
     lh_error error;
     memset(r, 0, sizeof *r);
     r->owner = f;
-    if (lh_h2_client_submit(f->client, "POST", path, NULL, 0, send_class, &record_events, r, &r->stream,
-                            &error) != LH_OK)
+    if (lh_h2_client_submit(f->client, "POST", path, NULL, 0, send_class, &record_events, r,
+                            &r->stream, &error) != LH_OK)
         fail_msg("%s", error.message);
     return r->stream;
 }

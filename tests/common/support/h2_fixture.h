@@ -1,7 +1,8 @@
 /* A server and a client on one loop over loopback, and streams that record what they were told. */
 #pragma once
 
-#include "common/h2_connection.h"
+#include "common/http2/client.h"
+#include "common/http2/server.h"
 
 typedef struct fixture {
     uv_loop_t loop;
@@ -37,8 +38,8 @@ typedef struct record {
 extern const lh_h2_stream_events record_events;
 
 /* A record for a stream of the server: sets *events and *context. */
-record *record_accept(fixture *f, lh_h2_stream *stream, const char *path, const lh_h2_stream_events **events,
-                      void **context);
+record *record_accept(fixture *f, lh_h2_stream *stream, const char *path,
+                      const lh_h2_stream_events **events, void **context);
 uint64_t fnv1a(uint64_t hash, const void *bytes, size_t length);
 
 /* tls_server, tls_client: NULL for none. Waits until the client is connected. */

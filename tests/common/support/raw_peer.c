@@ -107,7 +107,8 @@ void raw_peer_connect(raw_peer *p, uv_loop_t *loop, int port, const void *greeti
     uv_ip4_addr("127.0.0.1", port, &address);
     open_handle(p, loop);
     p->connect.data = p;
-    assert_int_equal(uv_tcp_connect(&p->connect, p->tcp, (struct sockaddr *)&address, on_connected), 0);
+    assert_int_equal(uv_tcp_connect(&p->connect, p->tcp, (struct sockaddr *)&address, on_connected),
+                     0);
 }
 
 typedef struct sending {

@@ -1,5 +1,5 @@
-/* A peer that speaks bytes, not HTTP/2: it listens or connects on loopback, says what it is told and keeps
- * what it hears. */
+/* A peer that speaks bytes, not HTTP/2: it listens or connects on loopback, says what it is told
+ * and keeps what it hears. */
 #pragma once
 
 #include <stdbool.h>

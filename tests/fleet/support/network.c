@@ -119,8 +119,7 @@ int64_t network_delay_us(const network *net, int from, int to) {
     return net->links[from][to].options.delay_us;
 }
 
-/* ---- Connections
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Connections ---- */
 
 static void try_connect(void *context, void *argument);
 
@@ -129,7 +128,8 @@ static void connect_later(network *net, int from, int to, int64_t after_us) {
 }
 
 bool network_is_passable(const network *net, int from, int to) {
-    return net->alive[from] && net->alive[to] && net->links[from][to].blocked_until_us <= *net->now_us &&
+    return net->alive[from] && net->alive[to] &&
+           net->links[from][to].blocked_until_us <= *net->now_us &&
            net->links[to][from].blocked_until_us <= *net->now_us &&
            net->stalled_until_us[from] <= *net->now_us && net->stalled_until_us[to] <= *net->now_us;
 }
@@ -246,8 +246,7 @@ int64_t network_stalled_until(const network *net, int node) {
     return net->stalled_until_us[node];
 }
 
-/* ---- Messages
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Messages ---- */
 
 static void start_sending(network *net, int from, int to);
 static message *copy_message(const message *m);

@@ -1,10 +1,11 @@
-/* Simulated links and connections between nodes. Node 0 is the gateway. A connection has a direction (who
- * opened it) and carries requests one way and answers the other; each direction of a pair of nodes is a link
- * with delay and rate, which sends whole messages, those of class 0 first. Loss costs a retransmission; a
- * partition holds messages up, and kills a connection when it lasts. */
+/* Simulated links and connections between nodes. Node 0 is the gateway. A connection has a
+ * direction (who opened it) and carries requests one way and answers the other; each direction of a
+ * pair of nodes is a link with delay and rate, which sends whole messages, those of class 0 first.
+ * Loss costs a retransmission; a partition holds messages up, and kills a connection when it lasts.
+ */
 #pragma once
 
-#include "common/status.h"
+#include "common/base/status.h"
 #include "tests/fleet/support/event_queue.h"
 
 #include <stdbool.h>
@@ -59,13 +60,13 @@ bool network_is_connected(const network *net, int from, int to);
 /* Who connects now hears that nobody listens. */
 bool network_is_refused(const network *net, int from, int to);
 
-/* Sends on the connection that `from` opened, or with `reverse` on the one that `to` opened. False: it is not
- * there. */
+/* Sends on the connection that `from` opened, or with `reverse` on the one that `to` opened. False:
+ * it is not there. */
 bool network_send(network *net, int from, int to, bool reverse, message_kind kind, uint64_t request,
                   int send_class, lh_status status, const void *bytes, size_t size);
 
-/* The node died: its connections break, its peers learn of it after the delay. It may open new ones when it
- * lives again. */
+/* The node died: its connections break, its peers learn of it after the delay. It may open new ones
+ * when it lives again. */
 void network_set_alive(network *net, int node, bool alive);
 /* Nothing gets from one node to the other until then. */
 void network_block(network *net, int from, int to, int64_t until_us);
@@ -75,8 +76,8 @@ int64_t network_stalled_until(const network *net, int node);
 /* Cuts a connection at once. */
 void network_cut(network *net, int from, int to);
 
-/* Delivers once more, on the connection that is there now, one of the last requests that were delivered: an old frame, of whatever epoch. False:
- * there is none, or no connection. */
+/* Delivers once more, on the connection that is there now, one of the last requests that were
+ * delivered: an old frame, of whatever epoch. False: there is none, or no connection. */
 bool network_replay(network *net);
 
 /* A generator for everything random in the simulation. */

@@ -1,9 +1,9 @@
 /* The scripted worker. */
 #include "tests/fleet/support/scripted_worker.h"
 
-#include "worker/api/control_seal.h"
-#include "worker/api/step_answer.h"
-#include "worker/api/worker_client.h"
+#include "common/protocol/client/worker_client.h"
+#include "common/protocol/control_seal.h"
+#include "common/protocol/step_answer.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -57,7 +57,7 @@ uint32_t scripted_worker_token(uint32_t first, uint32_t position) {
     return (first * 31 + position * 7) % 250;
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------------------------- */
+/* ---- Steps ---- */
 
 static held *find(scripted_worker *w, uint64_t sequence) {
     for (int i = 0; i < SEQUENCES_MAX; i++)
@@ -88,7 +88,7 @@ static lh_status on_manifest(void *context, const lh_step_manifest *m, lh_error 
             s->results[s->result_count++] =
                 (lh_step_result){.sequence = segment->sequence,
                                  .position = h->length,
-                                 .token = scripted_worker_token(h->first, h->length)};
+                                 .sample.token = scripted_worker_token(h->first, h->length)};
     }
     for (uint32_t i = 0; i < m->release_count; i++) {
         held *h = find(w, m->releases[i].sequence);
@@ -111,7 +111,8 @@ static void post(step *s) {
     }
     size_t capacity = lh_step_results_bytes(s->results, s->result_count) + 64, length = 0;
     uint8_t *bytes = malloc(capacity);
-    lh_status status = lh_step_encode_results(s->results, s->result_count, bytes, capacity, &length, &error);
+    lh_status status =
+        lh_step_encode_results(s->results, s->result_count, bytes, capacity, &length, &error);
     assert(status == LH_OK);
     (void)status;
     lh_step_submission_write(submission, bytes, length);
@@ -141,7 +142,8 @@ static void on_ring_done(void *context, void *step_context, lh_status status, co
     (void)message;
     s->is_done = true;
     if (s->stream)
-        lh_h2_stream_respond(s->stream, status == LH_OK ? 200 : lh_step_answer_http_status(status), "{}");
+        lh_h2_stream_respond(s->stream, status == LH_OK ? 200 : lh_step_answer_http_status(status),
+                             "{}");
 }
 
 static void on_ring_state(void *context, bool connected, const char *reason) {
@@ -196,7 +198,7 @@ static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_r
     *context = s;
 }
 
-/* ---- Reports ----------------------------------------------------------------------------------------------------- */
+/* ---- Reports ---- */
 
 static void adopt(scripted_worker *w) {
     size_t length = 0;
@@ -244,23 +246,21 @@ static void report(scripted_worker *w) {
     if (w->put || !w->has_control || atomic_load(&w->is_stopping))
         return;
     if (w->epoch)
-        snprintf(
-            assignment, sizeof assignment,
-            "{\"generation\":%llu,\"state\":\"ready\",\"done_bytes\":1,\"total_bytes\":1,\"error\":null}",
-            (unsigned long long)w->epoch);
-    snprintf(
-        body, sizeof body,
-        "{\"protocol\":3,\"instance\":\"0000000000000001\",\"site\":\"s\",\"version\":\"0\",\"isa\":\"none\","
-        "\"threads\":1,\"addresses\":{\"tls\":null,\"plain\":\"%s\"},\"memory_bytes\":1000000000,\"kv_"
-        "bytes\":1,"
-        "\"assignment\":%s,\"next\":{\"connected\":%s,\"round_trip_us\":1,\"bytes_sent\":1},"
-        "\"kv\":{\"pages_total\":64,\"pages_free\":64,\"page_positions\":16,\"page_bytes\":1,\"sequences\":0}"
-        ","
-        "\"steps\":{\"active\":0,\"done\":0,\"failed\":0},\"leaving\":false}",
-        w->address, assignment, w->is_ring_connected ? "true" : "false");
+        snprintf(assignment, sizeof assignment,
+                 "{\"generation\":%llu,\"state\":\"ready\",\"done_bytes\":1,\"total_bytes\":1,"
+                 "\"error\":null}",
+                 (unsigned long long)w->epoch);
+    snprintf(body, sizeof body,
+             "{\"protocol\":3,\"instance\":\"0000000000000001\",\"site\":\"s\",\"version\":\"0\","
+             "\"isa\":\"none\",\"threads\":1,\"addresses\":{\"tls\":null,\"plain\":\"%s\"},"
+             "\"memory_bytes\":1000000000,\"kv_bytes\":1,\"assignment\":%s,\"next\":{\"connected\":"
+             "%s,\"round_trip_us\":1,\"bytes_sent\":1},\"kv\":{\"pages_total\":64,\"pages_free\":"
+             "64,\"page_positions\":16,\"page_bytes\":1,\"sequences\":0},\"steps\":{\"active\":0,"
+             "\"done\":0,\"failed\":0},\"leaving\":false}",
+             w->address, assignment, w->is_ring_connected ? "true" : "false");
     w->answer_length = 0;
-    if (lh_h2_client_submit(w->control, "PUT", "/fleet/workers/scripted", NULL, 0, 0, &events, w, &w->put,
-                            &error) != LH_OK)
+    if (lh_h2_client_submit(w->control, "PUT", "/fleet/workers/scripted", NULL, 0, 0, &events, w,
+                            &w->put, &error) != LH_OK)
         return;
     char *message = lh_control_seal("scripted", strdup(body));
     assert(message);
@@ -288,7 +288,7 @@ static void on_timer(uv_timer_t *timer) {
     advance(w);
 }
 
-/* ---- Life -------------------------------------------------------------------------------------------------------- */
+/* ---- Life ---- */
 
 static void on_handle_closed(uv_handle_t *handle) {
     (void)handle;
@@ -321,7 +321,8 @@ static void *run(void *argument) {
 }
 
 scripted_worker *scripted_worker_start(int fleet_port) {
-    static const lh_worker_client_events ring_events = {.on_state = on_ring_state, .on_done = on_ring_done};
+    static const lh_worker_client_events ring_events = {.on_state = on_ring_state,
+                                                        .on_done = on_ring_done};
     lh_h2_limits limits = lh_h2_default_limits();
     lh_error error;
     scripted_worker *w = calloc(1, sizeof *w);
@@ -331,15 +332,15 @@ scripted_worker *scripted_worker_start(int fleet_port) {
     uv_async_init(&w->loop, &w->wake, on_wake);
     w->timer.data = w->wake.data = w;
     snprintf(w->gateway, sizeof w->gateway, "127.0.0.1:%d", fleet_port);
-    lh_status status =
-        lh_h2_server_create(&w->loop, "127.0.0.1:0", NULL, &limits, on_request, w, &w->server, &error);
+    lh_status status = lh_h2_server_create(&w->loop, "127.0.0.1:0", NULL, &limits, on_request, w,
+                                           &w->server, &error);
     assert(status == LH_OK);
     snprintf(w->address, sizeof w->address, "127.0.0.1:%d", lh_h2_server_port(w->server));
-    status =
-        lh_h2_client_create(&w->loop, w->gateway, NULL, &limits, on_control_state, w, &w->control, &error);
+    status = lh_h2_client_create(&w->loop, w->gateway, NULL, &limits, on_control_state, w,
+                                 &w->control, &error);
     assert(status == LH_OK);
-    status = lh_worker_client_create(&w->loop, w->gateway, "main", NULL, &limits, &ring_events, w, &w->ring,
-                                     &error);
+    status = lh_worker_client_create(&w->loop, w->gateway, "main", NULL, &limits, &ring_events, w,
+                                     &w->ring, &error);
     assert(status == LH_OK);
     uv_timer_start(&w->timer, on_timer, 0, REPORT_MS);
     pthread_create(&w->thread, NULL, run, w);

@@ -1,8 +1,8 @@
-/* A worker on a thread and loop of its own, over the real HTTP/2 and step codec: it registers, holds whatever stage it is given,
- * and draws made-up tokens. For tests of the engine. */
+/* A worker on a thread and loop of its own, over the real HTTP/2 and step codec: it registers,
+ * holds whatever stage it is given, and draws made-up tokens. For tests of the engine. */
 #pragma once
 
-#include "common/h2_connection.h"
+#include "common/http2/server.h"
 
 #include <stdint.h>
 
@@ -16,7 +16,8 @@ void scripted_worker_stop(scripted_worker *worker);
 uint32_t scripted_worker_token(uint32_t first, uint32_t position);
 /* Steps are kept without an answer while this holds. Any thread. */
 void scripted_worker_hold(scripted_worker *worker, bool hold);
-/* Of each of the next so many reports one bit is flipped; how many have been refused. Any thread. */
+/* Of each of the next so many reports one bit is flipped; how many have been refused. Any thread.
+ */
 void scripted_worker_garble(scripted_worker *worker, uint32_t reports);
 uint32_t scripted_worker_refusals(const scripted_worker *worker);
 /* Sequences that hold pages now; steps whose request was reset. Any thread. */

@@ -23,7 +23,7 @@ struct simulation {
     simulation_options options;
     lh_model_profile model;
     uint64_t layer_bytes[TOY_LAYERS];
-    lh_replicas *replicas;            /* NULL: the gateway is down */
+    lh_router *router;                /* NULL: the gateway is down */
     int first_nodes[LH_REPLICAS_MAX]; /* where the gateway's connections go; 0: none */
     uint64_t next_request;
     open_request requests[REQUESTS_MAX];
@@ -36,8 +36,7 @@ struct simulation {
 
 static void pump(simulation *sim);
 
-/* ---- The gateway's side of the network
- * --------------------------------------------------------------------------- */
+/* ---- The gateway's side of the network ---- */
 
 static int node_of(void *context, const char *name) {
     simulation *sim = context;
@@ -63,10 +62,11 @@ typedef struct late_answer {
 static void tell_step_done(void *context, void *argument) {
     simulation *sim = context;
     late_answer *late = argument;
-    if (!sim->replicas)
+    if (!sim->router)
         return;
-    lh_replicas_step_done(sim->replicas, chain_of(sim, late->epoch), late->epoch, late->step, late->status,
-                          "told by the first hop", sim->now_us);
+    lh_chain_controller_step_done(lh_router_controller(sim->router, chain_of(sim, late->epoch)),
+                                  late->epoch, late->step, late->status, "told by the first hop",
+                                  sim->now_us);
     pump(sim);
 }
 
@@ -94,8 +94,8 @@ static void submit_step(simulation *sim, const lh_step_manifest *manifest) {
     assert(request < sim->requests + REQUESTS_MAX);
     *request = (open_request){sim->next_request++, manifest->epoch, manifest->step};
     int to = sim->first_nodes[chain_of(sim, manifest->epoch)];
-    if (!network_send(sim->net, 0, to, false, MESSAGE_REQUEST, request->number, (int)manifest->step_class,
-                      LH_OK, bytes, length))
+    if (!network_send(sim->net, 0, to, false, MESSAGE_REQUEST, request->number,
+                      (int)manifest->step_class, LH_OK, bytes, length))
         close_request(sim, request, LH_ERR_UNAVAILABLE);
     free(bytes);
 }
@@ -121,7 +121,8 @@ static void reset_all(simulation *sim, uint32_t chain) {
     for (;;) {
         open_request *last = NULL;
         for (int i = 0; i < REQUESTS_MAX; i++)
-            if (is_of_chain(sim, &sim->requests[i], chain) && (!last || sim->requests[i].step > last->step))
+            if (is_of_chain(sim, &sim->requests[i], chain) &&
+                (!last || sim->requests[i].step > last->step))
                 last = &sim->requests[i];
         if (!last)
             return;
@@ -140,7 +141,7 @@ static void connect_first(simulation *sim, uint32_t chain, const char *address) 
 static void pump(simulation *sim) {
     lh_action action;
     uint32_t chain;
-    while (sim->replicas && lh_replicas_next_action(sim->replicas, sim->now_us, &chain, &action)) {
+    while (sim->router && lh_router_next_action(sim->router, sim->now_us, &chain, &action)) {
         switch (action.kind) {
         case LH_ACTION_CONNECT:
             connect_first(sim, chain, action.address);
@@ -165,7 +166,8 @@ typedef struct ring_body {
     lh_status verdict;
 } ring_body;
 
-static lh_status on_ring_manifest(void *context, const lh_step_manifest *manifest, lh_error *error) {
+static lh_status on_ring_manifest(void *context, const lh_step_manifest *manifest,
+                                  lh_error *error) {
     ring_body *body = context;
     (void)error;
     body->epoch = manifest->epoch;
@@ -177,8 +179,9 @@ static lh_status on_ring_results(void *context, const lh_step_result *results, u
                                  lh_error *error) {
     ring_body *body = context;
     uint32_t chain = chain_of(body->sim, body->epoch);
-    body->verdict = lh_replicas_results(body->sim->replicas, chain, body->epoch, body->step, results, count,
-                                        body->sim->now_us, error);
+    body->verdict =
+        lh_chain_controller_results(lh_router_controller(body->sim->router, chain), body->epoch,
+                                    body->step, results, count, body->sim->now_us, error);
     return body->verdict;
 }
 
@@ -194,7 +197,8 @@ static void take_ring(simulation *sim, const message *received) {
     if (status == LH_OK)
         status = lh_step_reader_finish(reader, &error);
     lh_step_reader_destroy(reader);
-    network_send(sim->net, 0, received->from, true, MESSAGE_ANSWER, received->request, 0, status, NULL, 0);
+    network_send(sim->net, 0, received->from, true, MESSAGE_ANSWER, received->request, 0, status,
+                 NULL, 0);
     pump(sim);
 }
 
@@ -202,7 +206,7 @@ static void on_message(void *context, const message *received) {
     simulation *sim = context;
     if (received->to != 0) {
         toy_worker_on_message(sim->workers[received->to], received);
-    } else if (!sim->replicas) {
+    } else if (!sim->router) {
         return;
     } else if (received->kind == MESSAGE_REQUEST) {
         take_ring(sim, received);
@@ -222,36 +226,37 @@ static void on_connection(void *context, int from, int to, bool connected) {
     uint32_t chain = 0;
     while (chain < sim->options.replicas && sim->first_nodes[chain] != to)
         chain++;
-    if (from != 0 || chain == sim->options.replicas || !sim->replicas)
+    if (from != 0 || chain == sim->options.replicas || !sim->router)
         return;
     for (int i = 0; !connected && i < REQUESTS_MAX; i++)
         if (is_of_chain(sim, &sim->requests[i], chain))
             close_request(sim, &sim->requests[i], LH_ERR_CLOSED);
-    lh_replicas_measure_first_hop(sim->replicas, chain,
-                                  &(lh_hop_profile){.refused = network_is_refused(sim->net, 0, to)});
-    lh_replicas_first_hop(sim->replicas, chain, connected, sim->now_us, "connection lost");
+    lh_chain_controller *controller = lh_router_controller(sim->router, chain);
+    lh_chain_controller_measure_first_hop(
+        controller, &(lh_hop_profile){.refused = network_is_refused(sim->net, 0, to)});
+    lh_chain_controller_first_hop(controller, connected, sim->now_us, "connection lost");
     pump(sim);
 }
 
 static bool on_put(void *context, const lh_worker_report *report, lh_fleet_answer *answered) {
     simulation *sim = context;
     int node = node_of(sim, report->name);
-    if (!sim->replicas || !network_is_passable(sim->net, node, 0))
+    if (!sim->router || !network_is_passable(sim->net, node, 0))
         return false;
     lh_error error;
     for (uint32_t i = 0; i < sim->options.replicas; i++) {
         link_options link = network_link(sim->net, 0, sim->first_nodes[i]);
-        lh_replicas_measure_first_hop(sim->replicas, i,
-                                      &(lh_hop_profile){.round_trip_us = 2 * link.delay_us,
-                                                        .bytes_per_us = (double)link.bytes_per_s / 1e6});
+        lh_chain_controller_measure_first_hop(
+            lh_router_controller(sim->router, i),
+            &(lh_hop_profile){.round_trip_us = 2 * link.delay_us,
+                              .bytes_per_us = (double)link.bytes_per_s / 1e6});
     }
-    bool is_taken = lh_replicas_put(sim->replicas, report, sim->now_us, answered, &error) == LH_OK;
+    bool is_taken = lh_router_put(sim->router, report, sim->now_us, answered, &error) == LH_OK;
     pump(sim);
     return is_taken;
 }
 
-/* ---- Streams
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Streams ---- */
 
 static void end_stream(simulation *sim, simulation_stream *stream) {
     assert(!stream->is_finished && !stream->is_failed && !stream->is_cancelled);
@@ -292,8 +297,9 @@ static void on_event(void *context, uint64_t handle, const lh_sequence_event *ev
     }
 }
 
-int simulation_submit_request(simulation *sim, const lh_sequence_request *request, lh_status *status) {
-    assert(sim->stream_count < SIMULATION_STREAMS_MAX && sim->replicas);
+int simulation_submit_request(simulation *sim, const lh_sequence_request *request,
+                              lh_status *status) {
+    assert(sim->stream_count < SIMULATION_STREAMS_MAX && sim->router);
     int index = sim->stream_count;
     lh_sequence *sequence;
     lh_error error;
@@ -310,7 +316,7 @@ int simulation_submit_request(simulation *sim, const lh_sequence_request *reques
         assert(stream->prompt && stream->tokens);
         memcpy(stream->prompt, request->prompt, request->prompt_tokens * sizeof *stream->prompt);
         sim->stream_count++;
-        result = lh_replicas_submit(sim->replicas, sequence, sim->now_us, &error);
+        result = lh_router_submit(sim->router, sequence, sim->now_us, &error);
         if (result != LH_OK) {
             free(stream->prompt);
             free(stream->tokens);
@@ -350,7 +356,7 @@ void simulation_cancel(simulation *sim, int index) {
     simulation_stream *stream = simulation_stream_at(sim, index);
     if (stream->is_finished || stream->is_failed || stream->is_cancelled)
         return;
-    lh_replicas_cancel(sim->replicas, stream->handle = (uint64_t)index);
+    lh_router_cancel(sim->router, stream->handle = (uint64_t)index);
     stream->is_cancelled = true;
     stream->ended_us = sim->now_us;
     pump(sim);
@@ -366,8 +372,7 @@ bool simulation_stream_is_true(const simulation_stream *stream) {
     return is_true;
 }
 
-/* ---- Life
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Life ---- */
 
 static uint32_t number_or(uint32_t value, uint32_t otherwise) {
     return value ? value : otherwise;
@@ -406,8 +411,8 @@ static void start_gateway(void *context, void *argument) {
     lh_scheduler_sink sink = {sim, on_event};
     lh_fleet_options fleet = sim->options.fleet;
     fleet.first_epoch += (uint32_t)(sim->now_us / 1000000);
-    lh_status status = lh_replicas_create(sim->options.replicas, &fleet, &sim->options.scheduler, &sim->model,
-                                          &sink, sim->now_us, &sim->replicas, &error);
+    lh_status status = lh_router_create(sim->options.replicas, &fleet, &sim->options.scheduler,
+                                        &sim->model, &sink, sim->now_us, &sim->router, &error);
     assert(status == LH_OK);
     network_set_alive(sim->net, 0, true);
 }
@@ -438,7 +443,7 @@ simulation *simulation_create(const simulation_options *options) {
 }
 
 void simulation_destroy(simulation *sim) {
-    lh_replicas_destroy(sim->replicas);
+    lh_router_destroy(sim->router);
     for (int node = 1; node <= sim->worker_count; node++)
         toy_worker_destroy(sim->workers[node]);
     for (int i = 0; i < sim->stream_count; i++) {
@@ -468,12 +473,12 @@ network *simulation_network(simulation *sim) {
     return sim->net;
 }
 
-const lh_conductor *simulation_conductor(simulation *sim) {
-    return lh_replicas_at(sim->replicas, 0);
+const lh_chain_controller *simulation_controller(simulation *sim) {
+    return lh_router_controller(sim->router, 0);
 }
 
-const lh_replicas *simulation_replicas(simulation *sim) {
-    return sim->replicas;
+const lh_router *simulation_router(simulation *sim) {
+    return sim->router;
 }
 
 int64_t simulation_now_us(const simulation *sim) {
@@ -481,8 +486,8 @@ int64_t simulation_now_us(const simulation *sim) {
 }
 
 void simulation_restart_gateway(simulation *sim, int64_t down_us) {
-    lh_replicas_destroy(sim->replicas);
-    sim->replicas = NULL;
+    lh_router_destroy(sim->router);
+    sim->router = NULL;
     memset(sim->first_nodes, 0, sizeof sim->first_nodes);
     memset(sim->requests, 0, sizeof sim->requests);
     for (int i = 0; i < sim->stream_count; i++) {
@@ -501,16 +506,15 @@ void simulation_pause_gateway(simulation *sim, int64_t until_us) {
 }
 
 bool simulation_has_gateway(const simulation *sim) {
-    return sim->replicas && network_stalled_until(sim->net, 0) <= sim->now_us;
+    return sim->router && network_stalled_until(sim->net, 0) <= sim->now_us;
 }
 
-/* ---- Time
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Time ---- */
 
 static int64_t next_us(const simulation *sim) {
     int64_t event_us = event_queue_next_us(sim->queue);
-    int64_t deadline_us = sim->replicas ? lh_replicas_deadline_us(sim->replicas) : INT64_MAX;
-    if (sim->replicas && deadline_us != INT64_MAX && deadline_us < network_stalled_until(sim->net, 0))
+    int64_t deadline_us = sim->router ? lh_router_deadline_us(sim->router) : INT64_MAX;
+    if (sim->router && deadline_us != INT64_MAX && deadline_us < network_stalled_until(sim->net, 0))
         deadline_us = network_stalled_until(sim->net, 0);
     if (deadline_us < sim->now_us)
         deadline_us = sim->now_us;
@@ -519,16 +523,16 @@ static int64_t next_us(const simulation *sim) {
 
 static void run_next(simulation *sim) {
     int64_t time_us = next_us(sim);
-    int64_t before_us = sim->replicas ? lh_replicas_deadline_us(sim->replicas) : INT64_MAX;
+    int64_t before_us = sim->router ? lh_router_deadline_us(sim->router) : INT64_MAX;
     assert(time_us >= sim->now_us && time_us != INT64_MAX);
     sim->now_us = time_us;
     if (event_queue_next_us(sim->queue) <= time_us) {
         event_queue_run_next(sim->queue);
         return;
     }
-    lh_replicas_tick(sim->replicas, sim->now_us);
-    assert(lh_replicas_deadline_us(sim->replicas) > sim->now_us ||
-           lh_replicas_deadline_us(sim->replicas) != before_us);
+    lh_router_tick(sim->router, sim->now_us);
+    assert(lh_router_deadline_us(sim->router) > sim->now_us ||
+           lh_router_deadline_us(sim->router) != before_us);
     pump(sim);
 }
 
@@ -539,10 +543,11 @@ void simulation_step_until(simulation *sim, int64_t time_us) {
 }
 
 void simulation_wait_ready(simulation *sim, int64_t limit_us) {
-    while (lh_fleet_chain(lh_conductor_fleet(simulation_conductor(sim)))->state != LH_CHAIN_READY) {
+    while (lh_fleet_chain(lh_chain_controller_fleet(simulation_controller(sim)))->state !=
+           LH_CHAIN_READY) {
         if (next_us(sim) > limit_us) {
             fprintf(stderr, "the chain is not ready: %s\n",
-                    lh_fleet_reason(lh_conductor_fleet(simulation_conductor(sim))));
+                    lh_fleet_reason(lh_chain_controller_fleet(simulation_controller(sim))));
             abort();
         }
         run_next(sim);
@@ -551,7 +556,8 @@ void simulation_wait_ready(simulation *sim, int64_t limit_us) {
 
 static bool has_open_streams(const simulation *sim) {
     for (int i = 0; i < sim->stream_count; i++)
-        if (!sim->streams[i].is_finished && !sim->streams[i].is_failed && !sim->streams[i].is_cancelled)
+        if (!sim->streams[i].is_finished && !sim->streams[i].is_failed &&
+            !sim->streams[i].is_cancelled)
             return true;
     return false;
 }

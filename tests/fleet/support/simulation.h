@@ -1,8 +1,8 @@
-/* A fleet in memory: the gateway's real conductor (scheduler, chain, planner, registry), simulated workers
- * and links, one clock. */
+/* A fleet in memory: the gateway's real chain controller (scheduler, chain, planner, registry),
+ * simulated workers and links, one clock. */
 #pragma once
 
-#include "gateway/engine/replicas.h"
+#include "gateway/engine/router.h"
 #include "tests/fleet/support/network.h"
 #include "tests/fleet/support/toy_worker.h"
 
@@ -38,8 +38,8 @@ int simulation_add_worker(simulation *sim, const toy_worker_options *options);
 toy_worker *simulation_worker(simulation *sim, int node);
 network *simulation_network(simulation *sim);
 /* Of the first chain. */
-const lh_conductor *simulation_conductor(simulation *sim);
-const lh_replicas *simulation_replicas(simulation *sim);
+const lh_chain_controller *simulation_controller(simulation *sim);
+const lh_router *simulation_router(simulation *sim);
 int64_t simulation_now_us(const simulation *sim);
 
 /* Lets time pass up to then; all that happens until then has happened. */
@@ -53,14 +53,15 @@ bool simulation_run_streams(simulation *sim, int64_t limit_us);
 int simulation_submit(simulation *sim, uint32_t prompt_tokens, uint32_t max_tokens, uint64_t seed,
                       lh_status *status);
 /* As above, with a request of the caller's. */
-int simulation_submit_request(simulation *sim, const lh_sequence_request *request, lh_status *status);
+int simulation_submit_request(simulation *sim, const lh_sequence_request *request,
+                              lh_status *status);
 simulation_stream *simulation_stream_at(simulation *sim, int index);
 void simulation_cancel(simulation *sim, int index);
 /* Whether the tokens so far are those that the toy model gives. */
 bool simulation_stream_is_true(const simulation_stream *stream);
 
-/* Kills the gateway's process and starts another one, which knows nothing. Streams that were in it have
- * failed. */
+/* Kills the gateway's process and starts another one, which knows nothing. Streams that were in it
+ * have failed. */
 void simulation_restart_gateway(simulation *sim, int64_t down_us);
 
 /* The gateway's process does nothing until then, as if stopped: what comes waits. */

@@ -4,7 +4,7 @@
 
 #include "tests/fleet/support/small_fleet.h"
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tests/fleet/support/toy_model.h"
 
 static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -55,7 +55,7 @@ int64_t small_fleet_assert_finished(simulation *sim, int count) {
 }
 
 static bool is_settled(simulation *sim) {
-    const lh_scheduler *scheduler = lh_conductor_scheduler(simulation_conductor(sim));
+    const lh_scheduler *scheduler = lh_chain_controller_scheduler(simulation_controller(sim));
     lh_scheduler_figures figures = lh_scheduler_current_figures(scheduler);
     return lh_scheduler_chain_is_up(scheduler) &&
            figures.running + figures.waiting + figures.releasing == 0 &&
@@ -68,10 +68,10 @@ void small_fleet_assert_clean(simulation *sim) {
         simulation_step_until(sim, simulation_now_us(sim) + 10 * MS);
     assert_true(is_settled(sim));
     assert_int_equal(simulation_breaches(sim), 0);
-    const lh_scheduler *scheduler = lh_conductor_scheduler(simulation_conductor(sim));
+    const lh_scheduler *scheduler = lh_chain_controller_scheduler(simulation_controller(sim));
     const lh_kv_ledger *ledger = lh_scheduler_ledger(scheduler);
     assert_int_equal(ledger->blocks_live + ledger->blocks_returning, 0);
-    const lh_chain *chain = lh_fleet_chain(lh_conductor_fleet(simulation_conductor(sim)));
+    const lh_chain *chain = lh_fleet_chain(lh_chain_controller_fleet(simulation_controller(sim)));
     for (int node = 1; simulation_worker(sim, node); node++) {
         toy_worker_figures figures = toy_worker_current_figures(simulation_worker(sim, node));
         int stage = lh_chain_find(chain, names[node - 1]);

@@ -25,7 +25,8 @@ void toy_generate(const uint32_t *prompt, uint32_t prompt_tokens, uint64_t seed,
                   uint32_t count) {
     uint64_t states[TOY_LAYERS] = {0};
     for (uint32_t position = 0; position < prompt_tokens + count - 1; position++) {
-        uint32_t token = position < prompt_tokens ? prompt[position] : output[position - prompt_tokens];
+        uint32_t token =
+            position < prompt_tokens ? prompt[position] : output[position - prompt_tokens];
         uint64_t row = toy_embed(token);
         for (uint32_t layer = 0; layer < TOY_LAYERS; layer++)
             row = toy_layer(&states[layer], layer, position, row);

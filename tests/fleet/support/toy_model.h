@@ -1,6 +1,6 @@
-/* A model of a few instructions that is as unforgiving as a real one: each layer keeps a state per sequence
- * that every position changes, so a row that is lost, doubled, out of order or given to the wrong layer
- * changes all tokens after it. */
+/* A model of a few instructions that is as unforgiving as a real one: each layer keeps a state per
+ * sequence that every position changes, so a row that is lost, doubled, out of order or given to
+ * the wrong layer changes all tokens after it. */
 #pragma once
 
 #include <stdint.h>

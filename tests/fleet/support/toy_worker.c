@@ -2,7 +2,7 @@
 #include "tests/fleet/support/toy_worker.h"
 
 #include "tests/fleet/support/toy_model.h"
-#include "worker/server/step_window.h"
+#include "worker/serve/step_window.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -50,8 +50,9 @@ struct toy_worker {
     toy_worker_options options;
     int node;
     bool is_alive, is_leaving;
-    uint64_t life;      /* counts starts: events of an earlier life are ignored */
-    uint64_t put_count; /* the number of the report that is to come: events of earlier ones are ignored */
+    uint64_t life; /* counts starts: events of an earlier life are ignored */
+    /* the number of the report that is to come: events of earlier ones are ignored */
+    uint64_t put_count;
     int64_t put_due_us;
     uint64_t next_job;
     job *jobs; /* in the order in which they came */
@@ -63,7 +64,7 @@ struct toy_worker {
     lh_worker_stage_state state;
     uint32_t epoch, first_layer, last_layer, layers;
     uint32_t kv_epoch; /* with which the KV cache was last emptied; 0: it has no place in a chain */
-    bool awaits_roll,
+    bool awaits_resync,
         has_begun; /* in this epoch: the cache was kept and no roll was called; a step has come */
     uint32_t loaded_first, loaded_last;     /* what is in memory: loading it again takes no time */
     uint32_t prepared_first, prepared_last; /* beside it: being loaded until then; 0, 0: nothing */
@@ -129,12 +130,11 @@ toy_worker *toy_worker_create(const toy_world *world, const toy_worker_options *
 
 static void note_breach(toy_worker *worker, const char *what) {
     worker->figures.breaches++;
-    fprintf(stderr, "breach at %lld us, worker %s, epoch %u: %s\n", (long long)*worker->world.now_us,
-            worker->options.name, worker->epoch, what);
+    fprintf(stderr, "breach at %lld us, worker %s, epoch %u: %s\n",
+            (long long)*worker->world.now_us, worker->options.name, worker->epoch, what);
 }
 
-/* ---- KV cache
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- KV cache ---- */
 
 static void drop_page(toy_worker *worker, held_sequence *held) {
     toy_page *page = held->pages[--held->page_count];
@@ -153,7 +153,8 @@ static void push_page(held_sequence *held, toy_page *page) {
 
 /* A page for the next position. */
 static void begin_page(toy_worker *worker, held_sequence *held) {
-    toy_page *page = calloc(1, sizeof *page + worker->options.page_positions * sizeof page->states[0]);
+    toy_page *page =
+        calloc(1, sizeof *page + worker->options.page_positions * sizeof page->states[0]);
     assert(page);
     push_page(held, page);
     worker->figures.pages++;
@@ -232,12 +233,12 @@ static const lh_step_release *find_named(const job *j, uint64_t sequence) {
 }
 
 /* Only what is named goes on, from exactly so many positions. */
-static bool call_roll(toy_worker *worker, const job *j) {
+static bool resync(toy_worker *worker, const job *j) {
     for (uint32_t i = 0; i < j->manifest.release_count; i++) {
         const held_sequence *held = find_held(worker, j->releases[i].sequence);
         if (held && held->length >= j->releases[i].keep)
             continue;
-        note_breach(worker, "a roll call names what is not here");
+        note_breach(worker, "a KV resync names what is not here");
         empty_kv(worker);
         return false;
     }
@@ -277,8 +278,7 @@ static held_sequence *held_of(toy_worker *worker, const lh_step_segment *segment
     return held && held->length == segment->first_position ? held : NULL;
 }
 
-/* ---- Jobs
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Jobs ---- */
 
 static void free_job(job *j) {
     free(j->tokens);
@@ -300,15 +300,16 @@ static void remove_job(toy_worker *worker, job *gone) {
 }
 
 static void answer(toy_worker *worker, int to, uint64_t request, lh_status status) {
-    network_send(worker->world.net, worker->node, to, true, MESSAGE_ANSWER, request, 0, status, NULL, 0);
+    network_send(worker->world.net, worker->node, to, true, MESSAGE_ANSWER, request, 0, status,
+                 NULL, 0);
 }
 
 static void fail_job(toy_worker *worker, job *j, lh_status status) {
     worker->has_failed = true;
     put_soon(worker);
     if (j->state == JOB_FORWARDED)
-        network_send(worker->world.net, worker->node, worker->next_node, false, MESSAGE_RESET, j->id, 0,
-                     LH_OK, NULL, 0);
+        network_send(worker->world.net, worker->node, worker->next_node, false, MESSAGE_RESET,
+                     j->id, 0, LH_OK, NULL, 0);
     answer(worker, j->from, j->request, status);
     remove_job(worker, j);
 }
@@ -364,7 +365,8 @@ static bool may_run_before(const toy_worker *worker, const job *candidate) {
 
 static job *find_job(toy_worker *worker, lh_step_class step_class) {
     for (job *j = worker->jobs; j; j = j->next)
-        if (j->state == JOB_QUEUED && j->manifest.step_class == step_class && may_run_before(worker, j))
+        if (j->state == JOB_QUEUED && j->manifest.step_class == step_class &&
+            may_run_before(worker, j))
             return j;
     return NULL;
 }
@@ -387,8 +389,8 @@ static bool compute(toy_worker *worker, job *j) {
         held_sequence *held = held_of(worker, segment);
         if (!held) {
             if (!worker->has_failed)
-                note_breach(worker,
-                            segment->forks ? "there is nothing to fork" : "positions do not continue");
+                note_breach(worker, segment->forks ? "there is nothing to fork"
+                                                   : "positions do not continue");
             return false;
         }
         for (uint32_t r = 0; r < segment->rows; r++, row++, held->length++) {
@@ -403,7 +405,7 @@ static bool compute(toy_worker *worker, job *j) {
         if (segment->sample && segment->sampling.counter != held->length)
             note_breach(worker, "wrong counter");
     }
-    for (uint32_t i = 0; i < j->manifest.release_count && !j->manifest.calls_roll; i++)
+    for (uint32_t i = 0; i < j->manifest.release_count && !j->manifest.resyncs; i++)
         release(worker, &j->releases[i]);
     if (worker->figures.pages <= worker->options.pages_total)
         return true;
@@ -421,17 +423,17 @@ static size_t append_shard(const job *j, uint8_t *bytes, size_t capacity) {
             floats[row * TOY_WIDTH + c] = (float)((j->values[row] >> (16 * c)) & 0xffff);
     size_t length = 0;
     lh_error error;
-    lh_status status = lh_step_encode_shard(LH_WIRE_F32, 0, j->manifest.rows, 0, TOY_WIDTH, floats, bytes,
-                                            capacity, &length, &error);
+    lh_status status = lh_step_encode_shard(LH_WIRE_F32, 0, j->manifest.rows, 0, TOY_WIDTH, floats,
+                                            bytes, capacity, &length, &error);
     assert(status == LH_OK);
     free(floats);
     return length;
 }
 
 /* What goes on in place of the manifest that came: for one worker less. */
-static void shorten_reach(job *j) {
+static void shorten_hop_limit(job *j) {
     lh_error error;
-    j->manifest.reach--;
+    j->manifest.hop_limit--;
     lh_step_manifest onward = j->manifest;
     onward.tokens = j->tokens;
     onward.segments = j->segments;
@@ -447,17 +449,18 @@ static void shorten_reach(job *j) {
 }
 
 static void forward_shards(toy_worker *worker, job *j) {
-    if (j->manifest.reach > 0)
-        shorten_reach(j);
-    size_t capacity = j->manifest_bytes + lh_step_shard_bytes(LH_WIRE_F32, j->manifest.rows, TOY_WIDTH) + 64;
+    if (j->manifest.hop_limit > 0)
+        shorten_hop_limit(j);
+    size_t capacity =
+        j->manifest_bytes + lh_step_shard_bytes(LH_WIRE_F32, j->manifest.rows, TOY_WIDTH) + 64;
     uint8_t *bytes = malloc(capacity);
     assert(bytes);
     memcpy(bytes, j->manifest_frame, j->manifest_bytes);
-    size_t length =
-        j->manifest_bytes + append_shard(j, bytes + j->manifest_bytes, capacity - j->manifest_bytes);
+    size_t length = j->manifest_bytes +
+                    append_shard(j, bytes + j->manifest_bytes, capacity - j->manifest_bytes);
     j->state = JOB_FORWARDED;
-    if (!network_send(worker->world.net, worker->node, worker->next_node, false, MESSAGE_REQUEST, j->id,
-                      (int)j->manifest.step_class, LH_OK, bytes, length))
+    if (!network_send(worker->world.net, worker->node, worker->next_node, false, MESSAGE_REQUEST,
+                      j->id, (int)j->manifest.step_class, LH_OK, bytes, length))
         fail_job(worker, j, LH_ERR_UNAVAILABLE);
     free(bytes);
 }
@@ -471,7 +474,8 @@ static uint32_t draw(const job *j, lh_step_result *results) {
             results[count++] = (lh_step_result){
                 .sequence = segment->sequence,
                 .position = segment->first_position + segment->rows,
-                .token = toy_draw(j->values[row - 1], segment->sampling.seed, segment->sampling.counter)};
+                .sample.token = toy_draw(j->values[row - 1], segment->sampling.seed,
+                                         segment->sampling.counter)};
     }
     return count;
 }
@@ -482,14 +486,15 @@ static void forward_results(toy_worker *worker, job *j) {
     uint32_t count = draw(j, results);
     lh_step_manifest head = {
         .epoch = j->manifest.epoch, .step = j->manifest.step, .step_class = j->manifest.step_class};
-    size_t capacity = lh_step_manifest_bytes(&head) + lh_step_results_bytes(results, count) + 64, length = 0,
-           more = 0;
+    size_t capacity = lh_step_manifest_bytes(&head) + lh_step_results_bytes(results, count) + 64,
+           length = 0, more = 0;
     uint8_t *bytes = malloc(capacity);
     assert(bytes);
     lh_error error;
     lh_status status = lh_step_encode_manifest(&head, bytes, capacity, &length, &error);
     assert(status == LH_OK);
-    status = lh_step_encode_results(results, count, bytes + length, capacity - length, &more, &error);
+    status =
+        lh_step_encode_results(results, count, bytes + length, capacity - length, &more, &error);
     assert(status == LH_OK);
     j->state = JOB_FORWARDED;
     if (!network_send(worker->world.net, worker->node, 0, false, MESSAGE_REQUEST, j->id,
@@ -509,7 +514,7 @@ static void finish_job(void *context, void *argument) {
     worker->running = NULL;
     if (!compute(worker, j))
         fail_job(worker, j, LH_ERR_INVALID);
-    else if (j->manifest.reach == 1)
+    else if (j->manifest.hop_limit == 1)
         conclude(worker, j);
     else if (worker->last_layer == worker->layers)
         forward_results(worker, j);
@@ -534,8 +539,9 @@ static void start_job(toy_worker *worker) {
             fail_job(worker, j, LH_ERR_INTERNAL);
             continue;
         }
-        int64_t time_us =
-            j->manifest.rows ? worker->options.step_us + j->manifest.rows * worker->options.row_us : 0;
+        int64_t time_us = j->manifest.rows
+                              ? worker->options.step_us + j->manifest.rows * worker->options.row_us
+                              : 0;
         worker->running = j;
         j->state = JOB_RUNNING;
         worker->figures.steps++;
@@ -545,8 +551,7 @@ static void start_job(toy_worker *worker) {
     }
 }
 
-/* ---- Bodies
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Bodies ---- */
 
 static void *copy_array(const void *from, size_t count, size_t bytes) {
     void *copy = calloc(count + 1, bytes);
@@ -592,17 +597,20 @@ static lh_status read_body(const message *received, uint32_t width, job *j) {
     return status;
 }
 
-/* A cache that was kept goes on from a roll call, the first step of an epoch, and from nothing else. */
-static lh_status judge_roll(toy_worker *worker, const job *j) {
-    bool is_first = !worker->has_begun, calls_roll = j->manifest.calls_roll, is_awaited = worker->awaits_roll;
+/* A cache that was kept goes on from a KV resync, the first step of an epoch, and from nothing
+ * else. */
+static lh_status judge_resync(toy_worker *worker, const job *j) {
+    bool is_first = !worker->has_begun, resyncs = j->manifest.resyncs,
+         is_awaited = worker->awaits_resync;
     worker->has_begun = true;
-    if ((calls_roll && !is_first) || (!calls_roll && is_awaited)) {
+    if ((resyncs && !is_first) || (!resyncs && is_awaited)) {
         if (!worker->has_failed)
-            note_breach(worker, calls_roll ? "a roll call that is not the first step" : "no roll call");
+            note_breach(worker,
+                        resyncs ? "a KV resync that is not the first step" : "no KV resync");
         return LH_ERR_INVALID;
     }
-    worker->awaits_roll = false;
-    return is_awaited && !call_roll(worker, j) ? LH_ERR_INVALID : LH_OK;
+    worker->awaits_resync = false;
+    return is_awaited && !resync(worker, j) ? LH_ERR_INVALID : LH_OK;
 }
 
 static lh_status judge(toy_worker *worker, const job *j) {
@@ -621,7 +629,7 @@ static lh_status judge(toy_worker *worker, const job *j) {
         worker->figures.repeated++;
         return LH_ERR_STALE;
     }
-    return judge_roll(worker, j);
+    return judge_resync(worker, j);
 }
 
 static void take_request(toy_worker *worker, const message *received) {
@@ -667,8 +675,8 @@ static void take_reset(toy_worker *worker, int from, uint64_t request) {
             continue;
         put_soon(worker);
         if (j->state == JOB_FORWARDED)
-            network_send(worker->world.net, worker->node, worker->next_node, false, MESSAGE_RESET, j->id, 0,
-                         LH_OK, NULL, 0);
+            network_send(worker->world.net, worker->node, worker->next_node, false, MESSAGE_RESET,
+                         j->id, 0, LH_OK, NULL, 0);
         remove_job(worker, j);
         start_job(worker);
         return;
@@ -697,17 +705,15 @@ void toy_worker_on_connection(toy_worker *worker, int from, int to, bool connect
     while (next) {
         job *j = next;
         next = j->next;
-        if (from == worker->node && to == worker->next_node && j->state == JOB_FORWARDED) {
+        if (from == worker->node && to == worker->next_node && j->state == JOB_FORWARDED)
             fail_job(worker, j, LH_ERR_UNAVAILABLE);
-        } else if (to == worker->node && j->from == from) {
+        else if (to == worker->node && j->from == from)
             remove_job(worker, j);
-        }
     }
     start_job(worker);
 }
 
-/* ---- Control plane
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Control plane ---- */
 
 static void drop_assignment(toy_worker *worker) {
     fail_all_jobs(worker, LH_ERR_STALE);
@@ -754,14 +760,14 @@ static void prepare(toy_worker *worker, const lh_fleet_answer *answered) {
 
 /* What is of an earlier epoch stays where the gateway says so and means this very cache. */
 static void keep_or_empty_kv(toy_worker *worker, const lh_assignment *assignment) {
-    bool is_same =
-        worker->first_layer == assignment->first_layer && worker->last_layer == assignment->last_layer;
+    bool is_same = worker->first_layer == assignment->first_layer &&
+                   worker->last_layer == assignment->last_layer;
     bool keeps = is_same && worker->kv_epoch != 0 && worker->kv_epoch == assignment->kv_epoch;
     if (!keeps) {
         empty_kv(worker);
         worker->kv_epoch = assignment->epoch;
     }
-    worker->awaits_roll = keeps;
+    worker->awaits_resync = keeps;
     worker->has_begun = false;
 }
 
@@ -781,14 +787,16 @@ static void adopt(toy_worker *worker, const lh_assignment *assignment) {
     worker->layers = assignment->layers;
     worker->next_node = next_node;
     network_open(worker->world.net, worker->node, next_node);
-    if (is_prepared(worker) && worker->prepares_hold && worker->prepared_first == worker->first_layer &&
+    if (is_prepared(worker) && worker->prepares_hold &&
+        worker->prepared_first == worker->first_layer &&
         worker->prepared_last == worker->last_layer) {
         worker->loaded_first = worker->first_layer;
         worker->loaded_last = worker->last_layer;
         worker->prepared_first = worker->prepared_last = 0;
         worker->figures.loads++;
     }
-    bool is_loaded = worker->loaded_first == worker->first_layer && worker->loaded_last == worker->last_layer;
+    bool is_loaded =
+        worker->loaded_first == worker->first_layer && worker->loaded_last == worker->last_layer;
     worker->state = is_loaded ? LH_WORKER_READY : LH_WORKER_LOADING;
     if (!is_loaded)
         at(worker, *worker->world.now_us + worker->options.load_us, finish_loading, worker->epoch);
@@ -798,9 +806,10 @@ static void adopt(toy_worker *worker, const lh_assignment *assignment) {
 static void fill_measurements(const toy_worker *worker, lh_worker_report *report) {
     const toy_worker_options *o = &worker->options;
     link_options link = network_link(worker->world.net, worker->node, worker->next_node);
-    report->compute = (lh_compute_profile){
-        .point_count = 2,
-        .points = {{1, (double)(o->step_us + o->row_us)}, {512, (double)(o->step_us + 512 * o->row_us)}}};
+    report->compute =
+        (lh_compute_profile){.point_count = 2,
+                             .points = {{1, (double)(o->step_us + o->row_us)},
+                                        {512, (double)(o->step_us + 512 * o->row_us)}}};
     report->next.round_trip_us = 2 * link.delay_us;
     report->next.bytes_per_us = link.bytes_per_s ? (double)link.bytes_per_s / 1e6 : 1e6;
 }
@@ -827,18 +836,20 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
     snprintf(report->loaded.model, sizeof report->loaded.model, "toy");
     report->next.present = worker->has_assignment;
     report->next.connected =
-        worker->has_assignment && network_is_connected(worker->world.net, worker->node, worker->next_node);
+        worker->has_assignment &&
+        network_is_connected(worker->world.net, worker->node, worker->next_node);
     if (worker->options.measures && worker->has_assignment)
         fill_measurements(worker, report);
-    report->next.refused =
-        worker->has_assignment && network_is_refused(worker->world.net, worker->node, worker->next_node);
+    report->next.refused = worker->has_assignment &&
+                           network_is_refused(worker->world.net, worker->node, worker->next_node);
     report->kv.present = worker->state == LH_WORKER_READY;
     report->kv.pages_total = worker->options.pages_total;
     report->kv.page_positions = worker->options.page_positions;
     report->kv.epoch = worker->kv_epoch;
 }
 
-/* The report leaves now; gateway and answer are at the same instant, a round trip later. What changes is reported at once. */
+/* The report leaves now; gateway and answer are at the same instant, a round trip later. What
+ * changes is reported at once. */
 static void put(void *context, void *argument) {
     toy_worker *worker = context;
     if (((life_event *)argument)->id != worker->put_count || !is_due(worker, argument, put))
@@ -868,8 +879,7 @@ static void put(void *context, void *argument) {
     put_later(worker, round_trip_us + again_us);
 }
 
-/* ---- Life
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Life ---- */
 
 void toy_worker_start(toy_worker *worker) {
     assert(!worker->is_alive);
@@ -916,6 +926,6 @@ void toy_worker_set_leaving(toy_worker *worker, bool leaving) {
 
 toy_worker_figures toy_worker_current_figures(const toy_worker *worker) {
     toy_worker_figures figures = worker->figures;
-    figures.awaits_roll = worker->awaits_roll;
+    figures.awaits_resync = worker->awaits_resync;
     return figures;
 }

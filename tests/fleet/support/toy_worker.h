@@ -1,5 +1,6 @@
-/* A simulated worker: the real step codec, the rules of PROTOCOL.md and CONTROL.md, a toy model, and a clock
- * that says how long a step takes. It checks what the gateway promises and counts every breach. */
+/* A simulated worker: the real step codec, the rules of PROTOCOL.md and CONTROL.md, a toy model,
+ * and a clock that says how long a step takes. It checks what the gateway promises and counts every
+ * breach. */
 #pragma once
 
 #include "gateway/fleet/fleet.h"
@@ -32,14 +33,15 @@ typedef struct toy_world {
 typedef struct toy_worker_figures {
     uint64_t steps, rows;
     int64_t busy_us;
-    uint64_t breaches;  /* pages or steps over the limit, a gap or overlap in positions, a wrong counter */
+    /* pages or steps over the limit, a gap or overlap in positions, a wrong counter */
+    uint64_t breaches;
     uint64_t corrupt;   /* bodies refused for their checksums */
     uint64_t repeated;  /* steps refused since they had come before */
     uint64_t loads;     /* of stages, since the process started; prepared ones count, too */
     uint64_t waits;     /* loads in which the stage that was to serve was awaited */
     uint32_t sequences; /* held now */
     uint32_t pages;
-    bool awaits_roll; /* what is held is still to be cut to what the gateway knows of */
+    bool awaits_resync; /* what is held is still to be cut to what the gateway knows of */
 } toy_worker_figures;
 
 toy_worker *toy_worker_create(const toy_world *world, const toy_worker_options *options, int node);

@@ -1,6 +1,6 @@
 #include "tests/gateway/support/model_vocabulary.h"
 
-#include "common/mapped_file.h"
+#include "common/gguf/mapped_file.h"
 #include "tests/support/gguf_writer.h"
 
 #include <stdio.h>
@@ -66,7 +66,8 @@ static void free_texts(char **texts, size_t count) {
 static void write_types(gguf_writer *writer, const lh_gguf *gguf, size_t count, size_t extra) {
     int64_t *types = calloc(count, sizeof *types);
     int32_t *narrow = calloc(count + extra, sizeof *narrow);
-    if (!types || !narrow || lh_gguf_array_i64(gguf, "tokenizer.ggml.token_type", types, count, NULL))
+    if (!types || !narrow ||
+        lh_gguf_array_i64(gguf, "tokenizer.ggml.token_type", types, count, NULL))
         abort();
     for (size_t i = 0; i < count + extra; i++)
         narrow[i] = i < count ? (int32_t)types[i] : 3;
@@ -75,7 +76,8 @@ static void write_types(gguf_writer *writer, const lh_gguf *gguf, size_t count, 
     free(types);
 }
 
-static void write_id(gguf_writer *writer, const char *key, const char *name, char **tokens, size_t count) {
+static void write_id(gguf_writer *writer, const char *key, const char *name, char **tokens,
+                     size_t count) {
     for (size_t i = 0; name && i < count; i++)
         if (strcmp(tokens[i], name) == 0) {
             gguf_writer_u32(writer, key, (uint32_t)i);
@@ -96,7 +98,8 @@ static uint8_t *write_vocabulary(const lh_gguf *gguf, const model_vocabulary_opt
     gguf_writer_text(writer, "tokenizer.ggml.pre", options->pre);
     gguf_writer_text_array(writer, "tokenizer.ggml.tokens", (const char *const *)tokens,
                            tokens_count + extra);
-    gguf_writer_text_array(writer, "tokenizer.ggml.merges", (const char *const *)merges, merges_count);
+    gguf_writer_text_array(writer, "tokenizer.ggml.merges", (const char *const *)merges,
+                           merges_count);
     write_types(writer, gguf, tokens_count, extra);
     write_id(writer, "tokenizer.ggml.bos_token_id", options->bos, tokens, tokens_count + extra);
     write_id(writer, "tokenizer.ggml.eos_token_id", options->eos, tokens, tokens_count + extra);
@@ -108,7 +111,8 @@ static uint8_t *write_vocabulary(const lh_gguf *gguf, const model_vocabulary_opt
     return bytes;
 }
 
-lh_tokenizer *model_vocabulary_tokenizer(const model_vocabulary *model, model_vocabulary_options options) {
+lh_tokenizer *model_vocabulary_tokenizer(const model_vocabulary *model,
+                                         model_vocabulary_options options) {
     size_t length;
     uint8_t *bytes = write_vocabulary(model->gguf, &options, &length);
     lh_gguf *gguf;

@@ -3,8 +3,8 @@
 
 #include "gateway/text/tokenizer.h"
 
-/* Opens the model that an environment variable names (LONGHAUL_TEST_MODEL); NULL, with a word on standard output,
- * when it is not set or the file is not there. */
+/* Opens the model that an environment variable names (LONGHAUL_TEST_MODEL); NULL, with a word on
+ * standard output, when it is not set or the file is not there. */
 typedef struct model_vocabulary model_vocabulary;
 model_vocabulary *model_vocabulary_open(const char *variable);
 void model_vocabulary_close(model_vocabulary *model);
@@ -20,4 +20,5 @@ typedef struct model_vocabulary_options {
 } model_vocabulary_options;
 
 /* A tokenizer of the model's tokens and merges, but for the options. Aborts on failure. */
-lh_tokenizer *model_vocabulary_tokenizer(const model_vocabulary *model, model_vocabulary_options options);
+lh_tokenizer *model_vocabulary_tokenizer(const model_vocabulary *model,
+                                         model_vocabulary_options options);

@@ -78,8 +78,8 @@ lh_sequence_request request_of(uint32_t prompt_tokens, uint32_t max_tokens) {
                                  .sampling = {.top_p = 1, .repetition_penalty = 1}};
 }
 
-lh_status submit_request(lh_scheduler *scheduler, const lh_sequence_request *request, uint64_t handle,
-                         int64_t now_us) {
+lh_status submit_request(lh_scheduler *scheduler, const lh_sequence_request *request,
+                         uint64_t handle, int64_t now_us) {
     lh_sequence *sequence;
     lh_error error;
     assert_int_equal(lh_sequence_create(request, handle, 1000, &sequence, NULL), LH_OK);
@@ -118,7 +118,7 @@ void assert_no_step(lh_scheduler *scheduler) {
 
 lh_status bring_token(lh_scheduler *scheduler, uint32_t epoch, uint64_t step, uint64_t sequence,
                       uint32_t position, uint32_t token) {
-    lh_step_result result = {.sequence = sequence, .position = position, .token = token};
+    lh_step_result result = {.sequence = sequence, .position = position, .sample.token = token};
     lh_error error;
     return lh_scheduler_results(scheduler, epoch, step, &result, 1, 0, &error);
 }

@@ -1,5 +1,5 @@
-/* A scheduler alone, with a chain of two stages in its mind: what it sends is taken from it, what a chain would answer is
- * brought to it, and what its sequences are told is written down. */
+/* A scheduler alone, with a chain of two stages in its mind: what it sends is taken from it, what a
+ * chain would answer is brought to it, and what its sequences are told is written down. */
 #pragma once
 
 #include "gateway/schedule/scheduler.h"
@@ -16,8 +16,8 @@ typedef struct heard {
 
 extern heard ears[8]; /* by the sequence's handle */
 
-/* Chunks of so many rows, 4 sequences at once and 2 that wait, steps of 64 rows, a vocabulary of 1000; nobody has heard
- * anything. */
+/* Chunks of so many rows, 4 sequences at once and 2 that wait, steps of 64 rows, a vocabulary of
+ * 1000; nobody has heard anything. */
 lh_scheduler *create_scheduler(uint32_t chunk_rows);
 /* With a chain of epoch 7. */
 lh_scheduler *create_ready(uint32_t chunk_rows);
@@ -31,13 +31,14 @@ uint64_t blocks_held(const lh_scheduler *scheduler);
 void bring_chain_up(lh_scheduler *scheduler, uint32_t epoch, int64_t now_us);
 /* The same one, whose workers have kept their caches but for so many of the first. */
 void bring_chain_back(lh_scheduler *scheduler, uint32_t epoch, uint32_t lost_stages);
-/* What such a chain costs: a row takes 0.5 ms on the first stage and 1 ms on the second one, and 0.5 ms on each hop. */
+/* What such a chain costs: a row takes 0.5 ms on the first stage and 1 ms on the second one, and
+ * 0.5 ms on each hop. */
 lh_cost_chain costs_of_chain(void);
 
 /* A greedy request; token i of its prompt is i % 50. */
 lh_sequence_request request_of(uint32_t prompt_tokens, uint32_t max_tokens);
-lh_status submit_request(lh_scheduler *scheduler, const lh_sequence_request *request, uint64_t handle,
-                         int64_t now_us);
+lh_status submit_request(lh_scheduler *scheduler, const lh_sequence_request *request,
+                         uint64_t handle, int64_t now_us);
 
 /* The next step, which must be there; at time 0. */
 lh_step_manifest next_step(lh_scheduler *scheduler);

@@ -1,6 +1,6 @@
 #include "tests/gateway/support/scripted_engine.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ typedef struct scripted_sequence {
     lh_sequence_request request;
     bool no_stop, delivering, cancelled;
     uint32_t forced; /* token, or UINT32_MAX */
-    uint32_t drawn;
+    uint32_t sampled;
     size_t at;
     int64_t due_us;
 } scripted_sequence;
@@ -139,7 +139,7 @@ static engine_script read_script(const lh_sequence_request *request) {
 /* ---- Sequences. ---- */
 
 static void apply_biases(scripted_sequence *sequence) {
-    const lh_sequence_sampling_options *sampling = &sequence->request.sampling;
+    const lh_sampling *sampling = &sequence->request.sampling;
     sequence->forced = UINT32_MAX;
     for (uint32_t i = 0; i < sampling->bias_count; i++) {
         uint32_t token = sampling->biases[i].token;
@@ -186,23 +186,26 @@ static scripted_sequence *find(lh_engine *engine, uint64_t handle) {
     return at;
 }
 
-static void draw(scripted_sequence *sequence, lh_sequence_event *event, lh_sequence_logprob *tops) {
+static void draw(scripted_sequence *sequence, lh_sequence_event *event, lh_token_logprob *tops) {
     event->kind = LH_SEQUENCE_TOKEN;
-    event->token = sequence->forced != UINT32_MAX
-                       ? sequence->forced
-                       : (unsigned char)sequence->script.text[sequence->at++ % sequence->script.length] +
-                             FIRST_BYTE_TOKEN;
+    event->token =
+        sequence->forced != UINT32_MAX
+            ? sequence->forced
+            : (unsigned char)sequence->script.text[sequence->at++ % sequence->script.length] +
+                  FIRST_BYTE_TOKEN;
     event->logprob = -0.25f;
-    event->digest = sequence->request.sampling.want_digest ? 0x1000u + sequence->drawn : 0;
+    event->digest = sequence->request.sampling.want_digest ? 0x1000u + sequence->sampled : 0;
     event->top_count = sequence->request.sampling.top_logprobs;
     for (uint32_t i = 0; i < event->top_count; i++)
-        tops[i] = (lh_sequence_logprob){i ? (event->token + i) % 259 : event->token, -0.25f - (float)i};
+        tops[i] =
+            (lh_token_logprob){i ? (event->token + i) % 259 : event->token, -0.25f - (float)i};
     event->top = tops;
-    sequence->drawn++;
+    sequence->sampled++;
 }
 
 /* True: it was the last event. */
-static bool next_event(scripted_sequence *sequence, lh_sequence_event *event, lh_sequence_logprob *tops) {
+static bool next_event(scripted_sequence *sequence, lh_sequence_event *event,
+                       lh_token_logprob *tops) {
     const engine_script *script = &sequence->script;
     if (sequence->request.deadline_us && lh_clock_us() >= sequence->request.deadline_us &&
         !sequence->cancelled) {
@@ -213,8 +216,9 @@ static bool next_event(scripted_sequence *sequence, lh_sequence_event *event, lh
     }
     bool over = sequence->at >= script->length && sequence->forced == UINT32_MAX &&
                 (!sequence->no_stop || script->length == 0) &&
-                sequence->drawn >= sequence->request.min_tokens;
-    if (sequence->cancelled || (script->fail_after >= 0 && sequence->drawn >= script->fail_after)) {
+                sequence->sampled >= sequence->request.min_tokens;
+    if (sequence->cancelled ||
+        (script->fail_after >= 0 && sequence->sampled >= script->fail_after)) {
         event->kind = LH_SEQUENCE_FAILED;
         event->status = sequence->cancelled ? LH_ERR_CANCELLED
                         : script->internal  ? LH_ERR_IO
@@ -222,16 +226,18 @@ static bool next_event(scripted_sequence *sequence, lh_sequence_event *event, lh
         event->message = "as the script says, at 10.1.2.3:4567";
         return true;
     }
-    if (over || sequence->drawn >= sequence->request.max_tokens) {
+    if (over || sequence->sampled >= sequence->request.max_tokens) {
         event->kind = LH_SEQUENCE_FINISHED;
-        event->reason = sequence->drawn >= sequence->request.max_tokens ? LH_FINISH_LENGTH : LH_FINISH_STOP;
+        event->reason =
+            sequence->sampled >= sequence->request.max_tokens ? LH_FINISH_LENGTH : LH_FINISH_STOP;
         return true;
     }
     draw(sequence, event, tops);
     return false;
 }
 
-static void count_event(lh_engine *engine, const scripted_sequence *sequence, lh_sequence_event_kind kind) {
+static void count_event(lh_engine *engine, const scripted_sequence *sequence,
+                        lh_sequence_event_kind kind) {
     engine->counts.tokens += kind == LH_SEQUENCE_TOKEN;
     engine->counts.finished += kind == LH_SEQUENCE_FINISHED;
     engine->counts.failed += kind == LH_SEQUENCE_FAILED && !sequence->cancelled;
@@ -240,7 +246,7 @@ static void count_event(lh_engine *engine, const scripted_sequence *sequence, lh
 
 /* With the mutex held, which is let go during the delivery. */
 static void deliver(lh_engine *engine, scripted_sequence *sequence) {
-    lh_sequence_logprob tops[TOPS_MAX];
+    lh_token_logprob tops[TOPS_MAX];
     lh_sequence_event event = {0};
     bool last = next_event(sequence, &event, tops);
     count_event(engine, sequence, event.kind);
@@ -407,8 +413,8 @@ char *lh_engine_fleet_json(lh_engine *engine) {
     scripted_engine_counts counts = scripted_engine_count(engine);
     char *text = NULL;
     if (asprintf(&text,
-                 "{\"submitted\":%u,\"finished\":%u,\"failed\":%u,\"cancelled\":%u,\"running\":%u,\"tokens\":"
-                 "%llu}",
+                 "{\"submitted\":%u,\"finished\":%u,\"failed\":%u,\"cancelled\":%u,\"running\":%u,"
+                 "\"tokens\":%llu}",
                  counts.submitted, counts.finished, counts.failed, counts.cancelled, counts.running,
                  (unsigned long long)counts.tokens) < 0)
         return NULL;

@@ -1,16 +1,23 @@
-/* A double of gateway/engine/engine.h: sequences whose tokens come from a script, on a thread, at set times; no
- * fleet. Its vocabulary is that of tests/support/tiny_llama.h: control tokens 0 to 2, then one token for each
- * byte (3 + byte).
+/* A double of gateway/engine/engine.h: sequences whose tokens come from a script, on a thread, at
+ * set times; no fleet. Its vocabulary is that of tests/support/tiny_llama.h: control tokens 0 to 2,
+ * then one token for each byte (3 + byte).
  *
- * The script stands in the prompt, so that a test needs no other way in: "@@" begins it, in any message, and
- * key=value pairs follow, separated by blanks; text= comes last and takes the rest of the line (of the
- * message). text=T         drawn byte by byte, then a stop token; without a script it is a fixed sentence, or
- * at a temperature letters drawn from the seed \xNN in T      that byte first_ms=N     until the first token;
- * interval_ms=N between tokens (0: as fast as possible) fail_after=N   FAILED with LH_ERR_UNAVAILABLE after
- * so many tokens; internal=1 makes it LH_ERR_IO refuse=busy | unavailable | limit    what submit says
- *     state=loading | ready | no_chain | draining    from now on; such a request is served all the same
- * A sequence whose deadline passes fails with LH_ERR_TIMEOUT. A bias of 100 makes its token the only one, one of -100 takes it out of the text. The logprob of every
- * token is -0.25. */
+ * The script stands in the prompt, so that a test needs no other way in: "@@" begins it, in any
+ * message, and key=value pairs follow, separated by blanks; text= comes last and takes the rest of
+ * the line (of the message).
+ *
+ *     text=T          T byte by byte, then a stop token; without a script a fixed sentence, or at a
+ *                     temperature letters drawn from the seed
+ *     \xNN in T       that byte
+ *     first_ms=N      until the first token
+ *     interval_ms=N   between tokens (0: as fast as possible)
+ *     fail_after=N    FAILED with LH_ERR_UNAVAILABLE after N tokens; internal=1 makes it LH_ERR_IO
+ *     refuse=busy | unavailable | limit              what submit says
+ *     state=loading | ready | no_chain | draining    the engine's from now on; such a request is
+ *                                                    served all the same
+ *
+ * A sequence whose deadline passes fails with LH_ERR_TIMEOUT. A bias of 100 makes its token the
+ * only one, one of -100 takes it out of the text. The logprob of every token is -0.25. */
 #pragma once
 
 #include "gateway/engine/engine.h"

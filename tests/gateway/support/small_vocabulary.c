@@ -102,13 +102,17 @@ static uint8_t *write(const small_vocabulary *vocabulary, size_t *length) {
     if (vocabulary->pre)
         gguf_writer_text(writer, "tokenizer.ggml.pre", vocabulary->pre);
     if (!vocabulary->without_tokens)
-        gguf_writer_text_array(writer, "tokenizer.ggml.tokens", vocabulary->tokens, vocabulary->token_count);
+        gguf_writer_text_array(writer, "tokenizer.ggml.tokens", vocabulary->tokens,
+                               vocabulary->token_count);
     if (!vocabulary->without_merges)
-        gguf_writer_text_array(writer, "tokenizer.ggml.merges", vocabulary->merges, vocabulary->merge_count);
+        gguf_writer_text_array(writer, "tokenizer.ggml.merges", vocabulary->merges,
+                               vocabulary->merge_count);
     if (vocabulary->type_count)
-        gguf_writer_i32_array(writer, "tokenizer.ggml.token_type", vocabulary->types, vocabulary->type_count);
+        gguf_writer_i32_array(writer, "tokenizer.ggml.token_type", vocabulary->types,
+                              vocabulary->type_count);
     if (vocabulary->score_count)
-        gguf_writer_f32_array(writer, "tokenizer.ggml.scores", vocabulary->scores, vocabulary->score_count);
+        gguf_writer_f32_array(writer, "tokenizer.ggml.scores", vocabulary->scores,
+                              vocabulary->score_count);
     write_id(writer, "tokenizer.ggml.unknown_token_id", vocabulary->unknown);
     write_id(writer, "tokenizer.ggml.bos_token_id", vocabulary->bos);
     write_id(writer, "tokenizer.ggml.eos_token_id", vocabulary->eos);

@@ -1,7 +1,7 @@
 /* Small vocabularies of a test's own, to change at will, and the GGUF that says so. */
 #pragma once
 
-#include "common/gguf.h"
+#include "common/gguf/gguf.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,13 +26,13 @@ typedef struct small_vocabulary {
 
 /* Tokens 0 .. 255 are the bytes, in GPT-2's alphabet; no merges. */
 small_vocabulary small_vocabulary_of_bytes(void);
-/* The same and 256 "he", 257 "ll", 258 "hell", 259 "hello", 260 " w", with the merges for them in this order;
- * then 261 <s> control, 262 <s>x control, 263 [ud] user-defined, 264 <unk> unknown, 265 <x> unused, 266 two
- * spaces, user-defined. */
+/* The same and 256 "he", 257 "ll", 258 "hell", 259 "hello", 260 " w", with the merges for them in
+ * this order; then 261 <s> control, 262 <s>x control, 263 [ud] user-defined, 264 <unk> unknown, 265
+ * <x> unused, 266 two spaces, user-defined. */
 small_vocabulary small_vocabulary_rich(void);
 
-/* SentencePiece's: 0 .. 255 are the byte tokens; 256 <unk> unknown, 257 <s> control, 258 [ud] user-defined, 259
- * three spaces, user-defined; no scores yet. */
+/* SentencePiece's: 0 .. 255 are the byte tokens; 256 <unk> unknown, 257 <s> control, 258 [ud]
+ * user-defined, 259 three spaces, user-defined; no scores yet. */
 small_vocabulary small_vocabulary_spm(void);
 /* A normal token of SentencePiece's, with its score. */
 void small_vocabulary_piece(small_vocabulary *vocabulary, const char *text, float score);

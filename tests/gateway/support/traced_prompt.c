@@ -27,29 +27,34 @@ static uint32_t since(const lh_step_times *times, int64_t skew, int64_t moment) 
 /* One step from when it was submitted; its record without a holder's own memory. */
 static void run_step(pipe_state *pipe, int64_t submitted, bool is_prefill, lh_trace_step *step,
                      lh_step_times *a, lh_step_times *b) {
-    int64_t a_work = is_prefill ? 2000 : 200, b_work = is_prefill ? 3000 : 300, send = is_prefill ? 700 : 10;
-    int64_t at_a = submitted + 100, a_begin = later(at_a + 10, pipe->a_free), a_end = a_begin + a_work;
+    int64_t a_work = is_prefill ? 2000 : 200, b_work = is_prefill ? 3000 : 300,
+            send = is_prefill ? 700 : 10;
+    int64_t at_a = submitted + 100, a_begin = later(at_a + 10, pipe->a_free),
+            a_end = a_begin + a_work;
     int64_t at_b = at_a + 5 + 1000;
-    *a = (lh_step_times){.worker = "a", .base_us = (uint64_t)(at_a + TRACED_SKEW_A), .given_count = 2};
-    *b = (lh_step_times){.worker = "b", .base_us = (uint64_t)(at_b + TRACED_SKEW_B), .taken_count = 2};
+    *a = (lh_step_times){
+        .worker = "a", .base_us = (uint64_t)(at_a + TRACED_SKEW_A), .given_count = 2};
+    *b = (lh_step_times){
+        .worker = "b", .base_us = (uint64_t)(at_b + TRACED_SKEW_B), .taken_count = 2};
     for (uint32_t i = 0; i < 2; i++) {
         int64_t emitted = a_end - (i == 0 ? a_work / 4 : 0), left = later(emitted, pipe->wire_free);
         pipe->wire_free = left + send;
         int64_t came = pipe->wire_free + 1000;
-        a->given[i] =
-            (lh_step_shard_given){.rows = ROWS, .first_column = i * 32, .columns = 32, .bytes = 1024};
+        a->given[i] = (lh_step_shard_given){
+            .rows = ROWS, .first_column = i * 32, .columns = 32, .bytes = 1024};
         a->given[i].emitted_us = since(a, TRACED_SKEW_A, emitted);
         a->given[i].handed_us = since(a, TRACED_SKEW_A, emitted);
         a->given[i].left_us = since(a, TRACED_SKEW_A, pipe->wire_free);
-        b->taken[i] =
-            (lh_step_shard_taken){.rows = ROWS, .first_column = i * 32, .columns = 32, .bytes = 1008};
+        b->taken[i] = (lh_step_shard_taken){
+            .rows = ROWS, .first_column = i * 32, .columns = 32, .bytes = 1008};
         b->taken[i].came_us = since(b, TRACED_SKEW_B, came);
         b->taken[i].accept_us = since(b, TRACED_SKEW_B, later(came, pipe->b_free));
         b->taken[i].accepted_us = b->taken[i].accept_us; /* takes no time */
         if (i == 1)
             pipe->b_free = later(came, pipe->b_free) + b_work;
     }
-    int64_t b_end = pipe->b_free, results = b_end + 500, passed_b = results + 500, passed_a = passed_b + 1000;
+    int64_t b_end = pipe->b_free, results = b_end + 500, passed_b = results + 500,
+            passed_a = passed_b + 1000;
     pipe->a_free = a_end;
     a->manifest_us = 0;
     a->begin_us = a->begun_us = a->finish_us = since(a, TRACED_SKEW_A, a_begin);
@@ -77,7 +82,8 @@ static void note_hops(const lh_trace_step *step, const lh_step_times *a, const l
     lh_clock_hop_forth(&clocks[0], step->submitted_us, (int64_t)a->base_us);
     lh_clock_hop_back(&clocks[0], (int64_t)a->base_us + a->answered_us, step->answered_us);
     lh_clock_hop_forth(&clocks[1], (int64_t)a->base_us + a->submitted_us, (int64_t)b->base_us);
-    lh_clock_hop_back(&clocks[1], (int64_t)b->base_us + b->answered_us, (int64_t)a->base_us + a->passed_us);
+    lh_clock_hop_back(&clocks[1], (int64_t)b->base_us + b->answered_us,
+                      (int64_t)a->base_us + a->passed_us);
     lh_clock_hop_forth(&clocks[2], (int64_t)b->base_us + b->submitted_us, step->results_us);
     lh_clock_hop_back(&clocks[2], step->results_us, (int64_t)b->base_us + b->passed_us);
     int64_t near[3] = {step->submitted_us, (int64_t)a->base_us, (int64_t)b->base_us};
@@ -85,7 +91,8 @@ static void note_hops(const lh_trace_step *step, const lh_step_times *a, const l
         assert_true(lh_clock_hop_at(&clocks[i], near[i], &hops[i]));
 }
 
-static void add_step(lh_trace *trace, pipe_state *pipe, int64_t submitted, bool is_prefill, bool draws) {
+static void add_step(lh_trace *trace, pipe_state *pipe, int64_t submitted, bool is_prefill,
+                     bool draws) {
     lh_step_times *times = calloc(2, sizeof *times);
     lh_clock_bounds hops[3];
     uint8_t frames[1024];
@@ -95,8 +102,9 @@ static void add_step(lh_trace *trace, pipe_state *pipe, int64_t submitted, bool 
     run_step(pipe, submitted, is_prefill, &step, &times[0], &times[1]);
     note_hops(&step, &times[0], &times[1], hops);
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(lh_step_times_encode(&times[i], frames + length, sizeof frames - length, &one, NULL),
-                         LH_OK);
+        assert_int_equal(
+            lh_step_times_encode(&times[i], frames + length, sizeof frames - length, &one, NULL),
+            LH_OK);
         length += one;
     }
     step.step = trace->entry_count + 1;

@@ -1,5 +1,6 @@
-/* A request over two workers whose clocks are skewed, as the trace store would give it: a prompt in chunks that travel as two column
- * shards each, and decode steps; every time of it is known. Times in microseconds.
+/* A request over two workers whose clocks are skewed, as the trace store would give it: a prompt in
+ * chunks that travel as two column shards each, and decode steps; every time of it is known. Times
+ * in microseconds.
  *
  *     gateway --100--> a (2000 a chunk) --1000, 700 a shard--> b (3000 a chunk) --500--> gateway */
 #pragma once

@@ -9,9 +9,10 @@
 
 #include <cmocka.h>
 
-const lh_dtype test_dtypes[] = {LH_DTYPE_F32,  LH_DTYPE_F16,  LH_DTYPE_BF16, LH_DTYPE_Q8_0,   LH_DTYPE_Q4_0,
-                                LH_DTYPE_Q4_1, LH_DTYPE_Q5_0, LH_DTYPE_Q5_1, LH_DTYPE_IQ4_NL, LH_DTYPE_Q2_K,
-                                LH_DTYPE_Q3_K, LH_DTYPE_Q4_K, LH_DTYPE_Q5_K, LH_DTYPE_Q6_K};
+const lh_dtype test_dtypes[] = {LH_DTYPE_F32,    LH_DTYPE_F16,  LH_DTYPE_BF16, LH_DTYPE_Q8_0,
+                                LH_DTYPE_Q4_0,   LH_DTYPE_Q4_1, LH_DTYPE_Q5_0, LH_DTYPE_Q5_1,
+                                LH_DTYPE_IQ4_NL, LH_DTYPE_Q2_K, LH_DTYPE_Q3_K, LH_DTYPE_Q4_K,
+                                LH_DTYPE_Q5_K,   LH_DTYPE_Q6_K};
 _Static_assert(sizeof test_dtypes / sizeof test_dtypes[0] == TEST_DTYPES, "the header counts them");
 
 uint32_t test_dtype_unit(lh_dtype dtype) {
@@ -113,13 +114,14 @@ uint8_t *random_weights(test_random *random, lh_dtype dtype, uint32_t outputs, u
 }
 
 lh_matrix pack_weights(lh_dtype dtype, uint32_t outputs, uint32_t inputs, const uint8_t *source) {
-    lh_matrix matrix = {dtype, outputs, inputs, test_alloc(lh_matrix_bytes(dtype, outputs, inputs))};
+    lh_matrix matrix = {dtype, outputs, inputs,
+                        test_alloc(lh_matrix_bytes(dtype, outputs, inputs))};
     lh_matrix_pack(&matrix, source, (lh_span){0, outputs});
     return matrix;
 }
 
-lh_activations pack_rows(const lh_kernels *kernels, lh_activation_kind kind, uint32_t rows, uint32_t width,
-                         const float *x) {
+lh_activations pack_rows(const lh_kernels *kernels, lh_activation_kind kind, uint32_t rows,
+                         uint32_t width, const float *x) {
     size_t bytes = lh_activations_bytes(kind, rows, width);
     lh_activations packed = {kind, rows, width, test_alloc(bytes)};
     memset(packed.data, 0, bytes);
@@ -146,10 +148,10 @@ void assert_same_floats(const float *a, const float *b, size_t count, const char
 }
 
 void for_each_fast_set(void (*check)(const lh_kernels *fast, void *context), void *context) {
-    if (lh_kernels_at(1) == NULL) {
+    if (!lh_kernels_at(1)) {
         print_message("skipped: this machine runs the reference alone\n");
         skip();
     }
-    for (size_t i = 1; lh_kernels_at(i) != NULL; i++)
+    for (size_t i = 1; lh_kernels_at(i); i++)
         check(lh_kernels_at(i), context);
 }

@@ -23,24 +23,26 @@ uint32_t random_between(test_random *random, uint32_t low, uint32_t high);
 /* In (-1, 1), of varied exponents: mostly near 1, a few tiny ones, a few zeros of either sign. */
 float random_float(test_random *random);
 
-/* 64-byte aligned, ending at the end of its memory, so that a sanitizer sees a read beyond; free() it. */
+/* 64-byte aligned, ending at the end of its memory, so that a sanitizer sees a read beyond; free()
+ * it. */
 void *test_alloc(size_t bytes);
 float *random_floats(test_random *random, size_t count);
 /* A matrix in GGML's layout with scales of moderate size and any quants. */
 uint8_t *random_weights(test_random *random, lh_dtype dtype, uint32_t outputs, uint32_t inputs);
-/* The bytes of a block of a quantized type from which its quants begin and before which they end. */
+/* The bytes of a block of a quantized type from which its quants begin and before which
+ * they end. */
 lh_span test_quant_bytes(lh_dtype dtype);
 /* `source` packed; matrix->data is allocated. */
 lh_matrix pack_weights(lh_dtype dtype, uint32_t outputs, uint32_t inputs, const uint8_t *source);
 /* x[rows][width] packed by `kernels`; data is allocated. */
-lh_activations pack_rows(const lh_kernels *kernels, lh_activation_kind kind, uint32_t rows, uint32_t width,
-                         const float *x);
+lh_activations pack_rows(const lh_kernels *kernels, lh_activation_kind kind, uint32_t rows,
+                         uint32_t width, const float *x);
 
 float float_of_bits(uint32_t bits);
 uint32_t bits_of_float(float value);
 /* Fails with the index and both values where a[i] and b[i] differ in any bit. */
 void assert_same_floats(const float *a, const float *b, size_t count, const char *what);
 
-/* Runs check(fast, context) for each instruction set of this machine but the reference. Skips the test,
- * saying why, when there is none. */
+/* Runs check(fast, context) for each instruction set of this machine but the reference. Skips the
+ * test, saying why, when there is none. */
 void for_each_fast_set(void (*check)(const lh_kernels *fast, void *context), void *context);

@@ -21,7 +21,8 @@ static int bit(const unsigned char *bytes, unsigned e) {
 
 /* Types of 32 elements. */
 static file_quant small_block(lh_dtype dtype, const unsigned char *block, unsigned e) {
-    static const int values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    static const int values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                   1,    13,   25,  38,  53,  69,  89,  113};
     file_quant w = {.scale = 1, .minimum = 1, .d = file_half(block)};
     switch (dtype) {
     case LH_DTYPE_Q4_0:
@@ -40,7 +41,8 @@ static file_quant small_block(lh_dtype dtype, const unsigned char *block, unsign
     case LH_DTYPE_Q5_1:
         w.has_minimum = 1;
         w.m = file_half(block + 2);
-        w.q = dtype == LH_DTYPE_Q4_1 ? nibble(block + 4, e) : nibble(block + 8, e) + 16 * bit(block + 4, e);
+        w.q = dtype == LH_DTYPE_Q4_1 ? nibble(block + 4, e)
+                                     : nibble(block + 8, e) + 16 * bit(block + 4, e);
         break;
     default:
         abort();

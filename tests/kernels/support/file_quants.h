@@ -1,8 +1,9 @@
-/* Single weights out of GGML's blocks, element by element from their definition: what packing and products are
- * held to. tests/truth/test_dequantize.py holds this and lh_matrix_row to gguf's own code. */
+/* Single weights out of GGML's blocks, element by element from their definition: what packing and
+ * products are held to. tests/truth/test_dequantize.py holds this and lh_matrix_row to gguf's own
+ * code. */
 #pragma once
 
-#include "common/dtype.h"
+#include "common/base/dtype.h"
 
 /* One weight is d * scale * q, or with a minimum d * scale * q + m * minimum. */
 typedef struct file_quant {

@@ -1,7 +1,7 @@
 /* The whole answer is queued at once: the file is small. */
 #include "tests/worker/support/fleet_server.h"
 
-#include "common/h2_connection.h"
+#include "common/http2/server.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -34,7 +34,8 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
     size_t first, last;
     char content_range[96];
     if (strcmp(request->path, "/weights") != 0 || !range ||
-        sscanf(range, "bytes=%zu-%zu", &first, &last) != 2 || first > last || last >= server->length) {
+        sscanf(range, "bytes=%zu-%zu", &first, &last) != 2 || first > last ||
+        last >= server->length) {
         lh_h2_stream_respond(stream, 404, "not here");
         return;
     }
@@ -69,8 +70,8 @@ fleet_server *fleet_server_create(const uint8_t *bytes, size_t length, const lh_
     uv_loop_init(&server->loop);
     uv_async_init(&server->loop, &server->stop, on_stop);
     server->stop.data = server;
-    if (lh_h2_server_create(&server->loop, "127.0.0.1:0", tls, &limits, on_request, server, &server->server,
-                            &error) != LH_OK ||
+    if (lh_h2_server_create(&server->loop, "127.0.0.1:0", tls, &limits, on_request, server,
+                            &server->server, &error) != LH_OK ||
         pthread_create(&server->thread, NULL, run, server) != 0) {
         fprintf(stderr, "fleet_server: %s\n", error.message);
         abort();

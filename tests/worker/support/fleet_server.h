@@ -1,8 +1,8 @@
-/* The gateway's fleet port as the weights see it: common/h2_connection's own server on a loop in a thread,
- * answering range requests for one file, /weights. */
+/* The gateway's fleet port as the weights see it: common/http2/connection's own server on a loop in
+ * a thread, answering range requests for one file, /weights. */
 #pragma once
 
-#include "common/tls_channel.h"
+#include "common/net/tls_channel.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
-/* The llama forward pass written down as plainly as possible, in double, without a cache: an independent
- * judge of the stage. */
+/* The llama forward pass written down as plainly as possible, in double, without a cache: an
+ * independent judge of the stage. */
 #pragma once
 
-#include "worker/model/model.h"
+#include "worker/compute/model/model.h"
 
 #include <stddef.h>
 

@@ -1,4 +1,5 @@
-/* One thread polls all connections; answers are written at once, so a test must read what it asks for. */
+/* One thread polls all connections; answers are written at once, so a test must read what it asks
+ * for. */
 #include "tests/worker/support/range_server.h"
 
 #include <arpa/inet.h>
@@ -53,8 +54,8 @@ static bool send_all(int descriptor, const void *bytes, size_t length) {
 
 static bool send_head(int descriptor, const char *status, size_t length, const char *more) {
     char head[512];
-    int size =
-        snprintf(head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: %zu\r\n%s\r\n", status, length, more);
+    int size = snprintf(head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: %zu\r\n%s\r\n", status,
+                        length, more);
     return send_all(descriptor, head, (size_t)size);
 }
 
@@ -75,8 +76,8 @@ static range_fault take_fault(range_server *server, bool is_range) {
 static bool send_endless(int descriptor, const char *range) {
     static const uint8_t zeros[65536];
     char head[256];
-    int size =
-        snprintf(head, sizeof head, "HTTP/1.1 206 Partial Content\r\nConnection: close\r\n%s\r\n", range);
+    int size = snprintf(head, sizeof head,
+                        "HTTP/1.1 206 Partial Content\r\nConnection: close\r\n%s\r\n", range);
     bool open = send_all(descriptor, head, (size_t)size);
     while (open)
         open = send_all(descriptor, zeros, sizeof zeros);
@@ -115,11 +116,14 @@ static bool answer_range(int descriptor, const served_file *file, size_t first, 
     case RANGE_ENDLESS_BODY:
         return send_endless(descriptor, range);
     case RANGE_WRONG_BYTE:
-        return send_head(descriptor, partial, length, range) && send_damaged(descriptor, bytes, length);
+        return send_head(descriptor, partial, length, range) &&
+               send_damaged(descriptor, bytes, length);
     case RANGE_STALLS:
-        return send_head(descriptor, partial, length, range) && send_all(descriptor, bytes, length / 2);
+        return send_head(descriptor, partial, length, range) &&
+               send_all(descriptor, bytes, length / 2);
     case RANGE_BREAKS_OFF:
-        (void)(send_head(descriptor, partial, length, range) && send_all(descriptor, bytes, length / 2));
+        (void)(send_head(descriptor, partial, length, range) &&
+               send_all(descriptor, bytes, length / 2));
         return false;
     default:
         return send_head(descriptor, partial, length, range) && send_all(descriptor, bytes, length);
@@ -143,7 +147,8 @@ static bool answer(range_server *server, connection *c) {
     bool is_range = header && sscanf(header + 15, "%zu-%zu", &first, &last) == 2;
     range_fault fault = take_fault(server, is_range);
     if (!file || fault == RANGE_404)
-        return send_head(c->descriptor, "404 Not Found", 9, "") && send_all(c->descriptor, "not here\n", 9);
+        return send_head(c->descriptor, "404 Not Found", 9, "") &&
+               send_all(c->descriptor, "not here\n", 9);
     switch (fault) {
     case RANGE_CLOSES:
         return false;
@@ -227,9 +232,10 @@ range_server *range_server_create(void) {
         server->connections[i].descriptor = -1;
     pthread_mutex_init(&server->lock, NULL);
     server->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(server->listener, (struct sockaddr *)&address, size) != 0 || listen(server->listener, 16) != 0 ||
-        getsockname(server->listener, (struct sockaddr *)&address, &size) != 0 || pipe(server->stop) != 0 ||
-        pthread_create(&server->thread, NULL, serve, server) != 0) {
+    if (bind(server->listener, (struct sockaddr *)&address, size) != 0 ||
+        listen(server->listener, 16) != 0 ||
+        getsockname(server->listener, (struct sockaddr *)&address, &size) != 0 ||
+        pipe(server->stop) != 0 || pthread_create(&server->thread, NULL, serve, server) != 0) {
         perror("range_server");
         abort();
     }

@@ -1,5 +1,5 @@
-/* A small HTTP/1.1 server on loopback, in a thread of its own: files of memory, byte ranges, and the ways in
- * which servers fail. */
+/* A small HTTP/1.1 server on loopback, in a thread of its own: files of memory, byte ranges, and
+ * the ways in which servers fail. */
 #pragma once
 
 #include <stddef.h>
@@ -20,7 +20,8 @@ typedef enum range_fault {
     RANGE_NO_RANGE,     /* 206 without Content-Range */
     RANGE_OTHER_RANGE,  /* 206 of the bytes one further on */
     RANGE_LONGER_RANGE, /* 206 of one byte more than asked */
-    RANGE_LONGER_BODY,  /* says the right range, sends 100 bytes more, and Content-Length agrees with it */
+    /* says the right range, sends 100 bytes more, and Content-Length agrees with it */
+    RANGE_LONGER_BODY,
     RANGE_ENDLESS_BODY, /* says the right range, no length, and sends for ever */
 } range_fault;
 
@@ -30,7 +31,8 @@ range_server *range_server_create(void);
 void range_server_destroy(range_server *server);
 /* Bytes are the caller's and outlive the server. Up to four files. */
 void range_server_add(range_server *server, const char *path, const void *bytes, size_t length);
-/* The next `times` requests for ranges (or, where whole is set, for whole files) meet this fault. */
+/* The next `times` requests for ranges (or, where whole is set, for whole files) meet this fault.
+ */
 void range_server_fail(range_server *server, range_fault fault, unsigned times);
 void range_server_fail_whole(range_server *server, range_fault fault, unsigned times);
 /* "http://127.0.0.1:PORT"; lives as long as the server. */

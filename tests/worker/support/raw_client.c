@@ -35,10 +35,11 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
 
 void raw_client_open(raw_client *client, uv_loop_t *loop, const char *address) {
     lh_h2_limits limits = lh_h2_default_limits();
-    memset(client, 0, sizeof(*client));
+    memset(client, 0, sizeof *client);
     client->loop = loop;
     assert_int_equal(
-        lh_h2_client_create(loop, address, NULL, &limits, on_state, client, &client->client, NULL), LH_OK);
+        lh_h2_client_create(loop, address, NULL, &limits, on_state, client, &client->client, NULL),
+        LH_OK);
     loop_run_until_set(loop, &client->connected);
 }
 
@@ -56,17 +57,17 @@ lh_h2_stream *raw_client_begin(raw_client *client, const char *method, const cha
     client->http_status = 0;
     client->length = 0;
     memset(client->body, 0, sizeof(client->body));
-    assert_int_equal(
-        lh_h2_client_submit(client->client, method, path, NULL, 0, 1, &events, client, &stream, NULL), LH_OK);
+    assert_int_equal(lh_h2_client_submit(client->client, method, path, NULL, 0, 1, &events, client,
+                                         &stream, NULL),
+                     LH_OK);
     return stream;
 }
 
 int raw_client_request(raw_client *client, const char *method, const char *path, const void *body,
                        size_t length) {
     lh_h2_stream *stream = raw_client_begin(client, method, path);
-    if (length > 0) {
+    if (length > 0)
         lh_h2_stream_write(stream, body, length);
-    }
     lh_h2_stream_end(stream);
     loop_run_until_set(client->loop, &client->closed);
     return client->http_status;

@@ -1,7 +1,7 @@
 /* A client that sends a worker whatever a test wants to, one request at a time. */
 #pragma once
 
-#include "common/h2_connection.h"
+#include "common/http2/client.h"
 
 typedef struct raw_client {
     uv_loop_t *loop;

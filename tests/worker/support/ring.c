@@ -1,8 +1,8 @@
 #include "tests/worker/support/ring.h"
 
+#include "common/protocol/step_answer.h"
 #include "tests/support/loop.h"
 #include "tests/support/tiny_llama.h"
-#include "worker/api/step_answer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ ring_options ring_default_options(uint32_t workers) {
         .workers = workers, .column_shards = 1, .threads = 1, .limits = lh_h2_default_limits()};
 }
 
-/* ---- The loop ----------------------------------------------------------------------------------- */
+/* ---- The loop ---- */
 
 void ring_run_until(ring *r, const bool *flag) {
     loop_run_until_set(&r->loop, flag);
@@ -27,7 +27,7 @@ void ring_run_for(ring *r, int duration_ms) {
     loop_run_for(&r->loop, (uint64_t)duration_ms);
 }
 
-/* ---- The gateway's port ------------------------------------------------------------------------- */
+/* ---- The gateway's port ---- */
 
 typedef struct post {
     ring *ring;
@@ -41,11 +41,12 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     return LH_OK;
 }
 
-static lh_status on_results(void *context, const lh_step_result *results, uint32_t count, lh_error *error) {
+static lh_status on_results(void *context, const lh_step_result *results, uint32_t count,
+                            lh_error *error) {
     (void)error;
     ring *r = ((post *)context)->ring;
     assert_true(r->result_count + count <= RING_RESULTS_MAX);
-    memcpy(r->results + r->result_count, results, count * sizeof(*results));
+    memcpy(r->results + r->result_count, results, count * sizeof *results);
     r->result_count += count;
     return LH_OK;
 }
@@ -79,11 +80,12 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
                        const lh_h2_stream_events **events, void **stream_context) {
     static const lh_h2_stream_events post_events = {
         .on_body = on_body, .on_end = on_end, .on_closed = on_post_closed};
-    static const lh_step_reader_events reader_events = {.on_manifest = on_manifest, .on_results = on_results};
+    static const lh_step_reader_events reader_events = {.on_manifest = on_manifest,
+                                                        .on_results = on_results};
     assert_string_equal(request->method, "POST");
     assert_int_equal(strncmp(request->path, "/chains/" RING_CHAIN "/steps/", 19), 0);
     (void)stream;
-    post *p = calloc(1, sizeof(*p));
+    post *p = calloc(1, sizeof *p);
     assert_non_null(p);
     p->ring = context;
     assert_int_equal(lh_step_reader_create(0, &reader_events, p, &p->reader, NULL), LH_OK);
@@ -91,9 +93,10 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
     *stream_context = p;
 }
 
-/* ---- Workers ------------------------------------------------------------------------------------ */
+/* ---- Workers ---- */
 
-static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes, lh_error *error) {
+static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes,
+                         lh_error *error) {
     (void)error;
     *bytes = ((const ring *)context)->model + tensor->offset;
     return LH_OK;
@@ -121,13 +124,13 @@ static void make_stage(ring *r, uint32_t index) {
                                 .pool = worker->pool};
     lh_error error;
     assert_int_equal(lh_kernels_select(NULL, &options.kernels, &error), LH_OK);
-    if (lh_stage_create(r->gguf, &r->config, &source, &options, NULL, NULL, &worker->stage, &error) !=
-        LH_OK) {
+    if (lh_stage_create(r->gguf, &r->config, &source, &options, NULL, NULL, &worker->stage,
+                        &error) != LH_OK) {
         fail_msg("%s", error.message);
     }
-    assert_int_equal(
-        lh_server_install(worker->server, worker->stage, steps_max(r), &(lh_compute_profile){0}, &error),
-        LH_OK);
+    assert_int_equal(lh_server_install(worker->server, worker->stage, steps_max(r),
+                                       &(lh_compute_profile){0}, &error),
+                     LH_OK);
 }
 
 static void open_worker(ring *r, uint32_t index) {
@@ -142,10 +145,10 @@ static void open_worker(ring *r, uint32_t index) {
         .inbox_bytes = r->options.inbox_bytes > 0 ? r->options.inbox_bytes : 64u << 20,
         .outbox_bytes = r->options.outbox_bytes > 0 ? r->options.outbox_bytes : 64u << 20};
     lh_error error;
-    if (lh_server_create(&options, &worker->server, &error) != LH_OK) {
+    if (lh_server_create(&options, &worker->server, &error) != LH_OK)
         fail_msg("%s", error.message);
-    }
-    snprintf(worker->address, sizeof(worker->address), "127.0.0.1:%d", lh_server_port(worker->server, false));
+    snprintf(worker->address, sizeof(worker->address), "127.0.0.1:%d",
+             lh_server_port(worker->server, false));
     make_stage(r, index);
 }
 
@@ -153,16 +156,17 @@ void ring_set_epoch(ring *r, uint32_t epoch) {
     r->epoch = epoch;
     for (uint32_t i = 0; i < r->options.workers; i++) {
         bool is_last = i + 1 == r->options.workers;
-        lh_server_route route = {.chain = RING_CHAIN,
-                                 .epoch = epoch,
-                                 .kv_epoch = i >= r->kv_from ? r->kv_epoch : 0,
-                                 .width = r->config.width,
-                                 .is_first = i == 0,
-                                 .is_last = is_last,
-                                 .wire = r->options.wire,
-                                 .steps_max = steps_max(r),
-                                 .next_name = is_last ? "" : r->workers[i + 1].name,
-                                 .next_address = is_last ? r->gateway_address : r->workers[i + 1].address};
+        lh_chain_route route = {.chain = RING_CHAIN,
+                                .epoch = epoch,
+                                .kv_epoch = i >= r->kv_from ? r->kv_epoch : 0,
+                                .width = r->config.width,
+                                .is_first = i == 0,
+                                .is_last = is_last,
+                                .wire = r->options.wire,
+                                .steps_max = steps_max(r),
+                                .next_name = is_last ? "" : r->workers[i + 1].name,
+                                .next_address =
+                                    is_last ? r->gateway_address : r->workers[i + 1].address};
         lh_error error;
         assert_int_equal(lh_server_set_route(r->workers[i].server, &route, &error), LH_OK);
     }
@@ -178,7 +182,7 @@ static bool all_connected(const ring *r) {
     return all;
 }
 
-/* ---- The gateway's client ----------------------------------------------------------------------- */
+/* ---- The gateway's client ---- */
 
 static void on_state(void *context, bool connected, const char *reason) {
     (void)reason;
@@ -222,7 +226,7 @@ lh_step_manifest ring_manifest(const ring *r, uint64_t number, const lh_step_seg
                               .step = number,
                               .step_class = segment->rows > 1 ? LH_STEP_PREFILL : LH_STEP_DECODE,
                               .rows = segment->rows,
-                              .tokens = tokens != NULL ? tokens : r->prompt,
+                              .tokens = tokens ? tokens : r->prompt,
                               .segment_count = 1,
                               .segments = segment};
 }
@@ -235,9 +239,8 @@ void ring_submit(ring *r, const lh_step_manifest *manifest, ring_step *step) {
         cut.cuts = r->cuts;
     }
     lh_error error;
-    if (lh_worker_client_submit(r->client, &cut, step, &step->submission, &error) != LH_OK) {
+    if (lh_worker_client_submit(r->client, &cut, step, &step->submission, &error) != LH_OK)
         fail_msg("%s", error.message);
-    }
     lh_step_submission_end(step->submission);
 }
 
@@ -247,7 +250,7 @@ lh_status ring_run(ring *r, const lh_step_manifest *manifest, ring_step *step) {
     return step->status;
 }
 
-/* ---- Life --------------------------------------------------------------------------------------- */
+/* ---- Life ---- */
 
 static void load_model(ring *r) {
     tiny_llama model = tiny_llama_default();
@@ -267,30 +270,27 @@ static void load_model(ring *r) {
 void ring_open(ring *r, const ring_options *options) {
     static const lh_worker_client_events events = {
         .on_state = on_state, .on_done = on_done, .on_times = on_times};
-    memset(r, 0, sizeof(*r));
+    memset(r, 0, sizeof *r);
     r->options = *options;
     uv_loop_init(&r->loop);
     load_model(r);
-    for (uint32_t i = 0; i < RING_PROMPT_MAX; i++) {
+    for (uint32_t i = 0; i < RING_PROMPT_MAX; i++)
         r->prompt[i] = (i * 37u + 11u) % 256u;
-    }
-    for (uint32_t i = 0; i < options->workers; i++) {
+    for (uint32_t i = 0; i < options->workers; i++)
         r->cuts[i] = lh_step_cut_evenly(r->config.width, options->column_shards);
-    }
-    assert_int_equal(lh_h2_server_create(&r->loop, "127.0.0.1:0", NULL, &options->limits, on_request, r,
-                                         &r->gateway, NULL),
+    assert_int_equal(lh_h2_server_create(&r->loop, "127.0.0.1:0", NULL, &options->limits,
+                                         on_request, r, &r->gateway, NULL),
                      LH_OK);
-    snprintf(r->gateway_address, sizeof(r->gateway_address), "127.0.0.1:%d", lh_h2_server_port(r->gateway));
-    for (uint32_t i = 0; i < options->workers; i++) {
+    snprintf(r->gateway_address, sizeof(r->gateway_address), "127.0.0.1:%d",
+             lh_h2_server_port(r->gateway));
+    for (uint32_t i = 0; i < options->workers; i++)
         open_worker(r, i);
-    }
     ring_set_epoch(r, 1);
     assert_int_equal(lh_worker_client_create(&r->loop, r->workers[0].address, RING_CHAIN, NULL,
                                              &options->limits, &events, r, &r->client, NULL),
                      LH_OK);
-    for (int i = 0; i < 500 && !all_connected(r); i++) {
+    for (int i = 0; i < 500 && !all_connected(r); i++)
         ring_run_for(r, 10);
-    }
     assert_true(all_connected(r));
 }
 
@@ -304,9 +304,8 @@ static void on_closed(void *context) {
 }
 
 static void await_closed(ring *r, int count) {
-    while (r->closed < count) {
+    while (r->closed < count)
         uv_run(&r->loop, UV_RUN_ONCE);
-    }
     r->closed = 0;
 }
 
@@ -326,16 +325,13 @@ void ring_close_gateway(ring *r) {
 }
 
 void ring_close(ring *r) {
-    for (uint32_t i = 0; i < r->options.workers; i++) {
-        if (r->workers[i].server != NULL) {
+    for (uint32_t i = 0; i < r->options.workers; i++)
+        if (r->workers[i].server)
             ring_close_worker(r, i);
-        }
-    }
     lh_worker_client_close(r->client, on_closed, &r->closed);
     await_closed(r, 1);
-    if (r->gateway != NULL) {
+    if (r->gateway)
         ring_close_gateway(r);
-    }
     uv_run(&r->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&r->loop), 0);
     lh_gguf_destroy(r->gguf);

@@ -1,10 +1,10 @@
-/* A whole ring in one process: workers' servers with real stages of a tiny model, and a scripted gateway that
- * submits steps and takes the results; all on one loop over loopback. */
+/* A whole ring in one process: workers' servers with real stages of a tiny model, and a scripted
+ * gateway that submits steps and takes the results; all on one loop over loopback. */
 #pragma once
 
-#include "worker/api/worker_client.h"
-#include "worker/server/server.h"
-#include "worker/stage/stage.h"
+#include "common/protocol/client/worker_client.h"
+#include "worker/compute/stage/stage.h"
+#include "worker/serve/server.h"
 
 #define RING_WORKERS_MAX 4
 #define RING_RESULTS_MAX 64
@@ -43,8 +43,8 @@ typedef struct ring {
     uint8_t *model;
     lh_gguf *gguf;
     lh_model_config config;
-    lh_step_cut
-        cuts[RING_WORKERS_MAX]; /* of each hop, as options.column_shards says: put into steps without any */
+    /* of each hop, as options.column_shards says: put into steps without any */
+    lh_step_cut cuts[RING_WORKERS_MAX];
     uint32_t epoch;
     uint32_t kv_epoch, kv_from; /* in the routes that are set, from this worker on */
     ring_worker workers[RING_WORKERS_MAX];
@@ -61,7 +61,8 @@ typedef struct ring {
 } ring;
 
 ring_options ring_default_options(uint32_t workers);
-/* Stages installed, routes set to epoch 1, everyone connected. Fails the test where that cannot be. */
+/* Stages installed, routes set to epoch 1, everyone connected. Fails the test where that cannot be.
+ */
 void ring_open(ring *r, const ring_options *options);
 void ring_open_workers(ring *r, uint32_t workers); /* the other options at their defaults */
 void ring_close(ring *r);

@@ -39,8 +39,9 @@ static void note(const char *format, ...) {
 
 static lh_status scripted_status(const char *call, uint32_t step, lh_error *error) {
     pthread_mutex_lock(&lock);
-    lh_status status =
-        script.failing_step == step && strcmp(script.failing_call, call) == 0 ? script.failing_status : LH_OK;
+    lh_status status = script.failing_step == step && strcmp(script.failing_call, call) == 0
+                           ? script.failing_status
+                           : LH_OK;
     pthread_mutex_unlock(&lock);
     return status == LH_OK ? LH_OK : lh_fail(error, status, "scripted failure of step %u", step);
 }
@@ -71,9 +72,8 @@ void scripted_stage_hold_after_first_shard(bool hold) {
 
 void scripted_stage_wait_held(void) {
     pthread_mutex_lock(&lock);
-    while (!script.held) {
+    while (!script.held)
         pthread_cond_wait(&changed, &lock);
-    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -104,7 +104,7 @@ const char *scripted_stage_log(void) {
     return script.copy;
 }
 
-/* ---- worker/stage/stage.h ----------------------------------------------------------------------------- */
+/* ---- worker/compute/stage/stage.h ---- */
 
 void lh_stage_use_pool(lh_stage *stage, lh_thread_pool *pool) {
     (void)stage;
@@ -118,11 +118,10 @@ void lh_stage_destroy(lh_stage *stage) {
 
 void lh_stage_release(lh_stage *stage, uint64_t sequence, uint32_t keep) {
     (void)stage;
-    if (keep == 0) {
+    if (keep == 0)
         note("release %llu, ", (unsigned long long)sequence);
-    } else {
+    else
         note("shorten %llu to %u, ", (unsigned long long)sequence, keep);
-    }
 }
 
 void lh_stage_reset(lh_stage *stage) {
@@ -130,32 +129,29 @@ void lh_stage_reset(lh_stage *stage) {
     note("reset, ");
 }
 
-lh_status lh_stage_call_roll(lh_stage *stage, const lh_batch_release *roll, uint32_t count, lh_error *error) {
+lh_status lh_stage_resync_kv(lh_stage *stage, const lh_batch_release *resync, uint32_t count,
+                             lh_error *error) {
     (void)stage;
-    for (uint32_t i = 0; i < count; i++) {
-        note("name %llu at %u, ", (unsigned long long)roll[i].sequence, roll[i].keep);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        note("name %llu at %u, ", (unsigned long long)resync[i].sequence, resync[i].keep);
     note("forget the rest, ");
     return scripted_status("roll", count, error);
 }
 
-lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step **step, lh_error *error) {
+lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step **step,
+                         lh_error *error) {
     (void)stage;
     note("begin %u, ", batch->tokens[0]);
     lh_status status = scripted_status("begin", batch->tokens[0], error);
-    if (status != LH_OK) {
+    if (status != LH_OK)
         return status;
-    }
-    lh_stage_step *made = calloc(1, sizeof(*made));
-    if (made == NULL) {
+    lh_stage_step *made = calloc(1, sizeof *made);
+    if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "scripted stage: out of memory");
-    }
     made->name = batch->tokens[0];
-    for (uint32_t i = 0; i < batch->segment_count; i++) {
-        if (batch->segments[i].sample) {
+    for (uint32_t i = 0; i < batch->segment_count; i++)
+        if (batch->segments[i].sample)
             made->sampled[made->sampled_count++] = batch->segments[i].sequence;
-        }
-    }
     *step = made;
     return LH_OK;
 }
@@ -166,9 +162,9 @@ lh_status lh_stage_accept(lh_stage_step *step, const lh_stage_shard *shard, lh_e
     return scripted_status("accept", step->name, error);
 }
 
-int lh_stage_is_ready(const lh_stage_step *step) {
+bool lh_stage_is_ready(const lh_stage_step *step) {
     pthread_mutex_lock(&lock);
-    int ready = step->accepted >= script.shards_needed;
+    bool ready = step->accepted >= script.shards_needed;
     pthread_mutex_unlock(&lock);
     return ready;
 }
@@ -177,9 +173,8 @@ static void hold_while(const bool *hold) {
     pthread_mutex_lock(&lock);
     script.held = true;
     pthread_cond_broadcast(&changed);
-    while (*hold) {
+    while (*hold)
         pthread_cond_wait(&changed, &lock);
-    }
     script.held = false;
     pthread_mutex_unlock(&lock);
 }
@@ -187,9 +182,8 @@ static void hold_while(const bool *hold) {
 lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
     note("finish %u, ", step->name);
     hold_while(&script.hold);
-    if (output->is_cancelled(output->context)) {
+    if (output->is_cancelled(output->context))
         return lh_fail(error, LH_ERR_CANCELLED, "cancelled in the stage");
-    }
     pthread_mutex_lock(&lock);
     uint32_t shards = script.shards_emitted;
     pthread_mutex_unlock(&lock);
@@ -197,9 +191,8 @@ lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh
     for (uint32_t i = 0; i < shards; i++) {
         lh_stage_shard shard = {.rows = 1, .first_column = 32 * i, .columns = 32, .values = values};
         output->on_shard(output->context, &shard);
-        if (i == 0) {
+        if (i == 0)
             hold_while(&script.hold_after_first);
-        }
     }
     for (uint32_t i = 0; i < step->sampled_count; i++) {
         lh_sample_result result = {.token = 1000 + step->name};
@@ -213,10 +206,12 @@ void lh_stage_end(lh_stage_step *step) {
     free(step);
 }
 
-/* The rest of the seam, so that the linker does not take the real stage: a script makes its stage itself. */
-lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config, const lh_weight_source *source,
-                          const lh_stage_options *options, void (*on_progress)(void *, uint64_t, uint64_t),
-                          void *progress_context, lh_stage **stage, lh_error *error) {
+/* The rest of the seam, so that the linker does not take the real stage: a script makes its stage
+ * itself. */
+lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config,
+                          const lh_weight_source *source, const lh_stage_options *options,
+                          void (*on_progress)(void *, uint64_t, uint64_t), void *progress_context,
+                          lh_stage **stage, lh_error *error) {
     (void)gguf;
     (void)config;
     (void)source;

@@ -1,9 +1,9 @@
-/* A double of worker/stage/stage.h for tests of order and failure: it computes nothing, writes down what is asked
- * of it, and does what the script says. A step is named by its first token. Linked in place of the real
- * stage. */
+/* A double of worker/compute/stage/stage.h for tests of order and failure: it computes nothing,
+ * writes down what is asked of it, and does what the script says. A step is named by its first
+ * token. Linked in place of the real stage. */
 #pragma once
 
-#include "worker/stage/stage.h"
+#include "worker/compute/stage/stage.h"
 
 #include <stdbool.h>
 
@@ -18,7 +18,7 @@ void scripted_stage_hold_after_first_shard(bool hold);
 void scripted_stage_wait_held(void);
 /* What begin, accept or finish of the step returns. */
 void scripted_stage_fail(const char *call, uint32_t step, lh_status status);
-/* A step is ready when it has accepted so many shards. */
+/* How many shards a step accepts before it is ready. */
 void scripted_stage_need_shards(uint32_t shards);
 /* Shards that finish emits, each of one row and 32 columns; default 0. */
 void scripted_stage_emit(uint32_t shards);

@@ -1,7 +1,7 @@
 /* The weights come straight from the file's bytes. */
 #include "tests/worker/support/stage_chain.h"
 
-#include "worker/server/server_batch.h"
+#include "worker/serve/batch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,8 @@ struct stage_chain {
     const stage_chain_events *events;
 };
 
-static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes, lh_error *error) {
+static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes,
+                         lh_error *error) {
     (void)error;
     *bytes = ((const stage_chain *)context)->bytes + tensor->offset;
     return LH_OK;
@@ -57,8 +58,8 @@ static lh_status create_stages(stage_chain *chain, lh_error *error) {
     for (uint32_t i = 0; i < o->stages && status == LH_OK; i++) {
         options.range.first = chain->config.layers * i / o->stages;
         options.range.last = chain->config.layers * (i + 1) / o->stages;
-        status = lh_stage_create(chain->gguf, &chain->config, &source, &options, NULL, NULL, &chain->stage[i],
-                                 error);
+        status = lh_stage_create(chain->gguf, &chain->config, &source, &options, NULL, NULL,
+                                 &chain->stage[i], error);
         chain->stages += status == LH_OK;
     }
     return status;
@@ -67,21 +68,17 @@ static lh_status create_stages(stage_chain *chain, lh_error *error) {
 lh_status stage_chain_create(const void *bytes, size_t length, const stage_chain_options *options,
                              stage_chain **out, lh_error *error) {
     stage_chain *chain = calloc(1, sizeof *chain);
-    if (chain == NULL || options->stages > STAGES_MAX) {
+    if (!chain || options->stages > STAGES_MAX)
         abort();
-    }
     chain->bytes = bytes;
     chain->options = *options;
     lh_status status = lh_gguf_parse(bytes, length, length, &chain->gguf, error);
-    if (status == LH_OK) {
+    if (status == LH_OK)
         status = lh_model_config_read(chain->gguf, &chain->config, error);
-    }
-    if (status == LH_OK) {
+    if (status == LH_OK)
         status = lh_thread_pool_create(options->threads, &chain->pool, error);
-    }
-    if (status == LH_OK) {
+    if (status == LH_OK)
         status = create_stages(chain, error);
-    }
     if (status != LH_OK) {
         stage_chain_destroy(chain);
         return status;
@@ -90,19 +87,17 @@ lh_status stage_chain_create(const void *bytes, size_t length, const stage_chain
     size_t activation_bytes = (size_t)options->rows_max * chain->config.width * sizeof(float);
     chain->values = malloc(activation_bytes);
     chain->arrived = malloc(activation_bytes);
-    chain->wire_bytes = malloc(lh_wire_bytes(options->wire, options->rows_max, chain->config.width));
-    if (chain->shards == NULL || chain->values == NULL || chain->arrived == NULL ||
-        chain->wire_bytes == NULL) {
+    chain->wire_bytes =
+        malloc(lh_wire_bytes(options->wire, options->rows_max, chain->config.width));
+    if (!chain->shards || !chain->values || !chain->arrived || !chain->wire_bytes)
         abort();
-    }
     *out = chain;
     return LH_OK;
 }
 
 void stage_chain_destroy(stage_chain *chain) {
-    for (uint32_t i = 0; i < chain->stages; i++) {
+    for (uint32_t i = 0; i < chain->stages; i++)
         lh_stage_destroy(chain->stage[i]);
-    }
     free(chain->wire_bytes);
     free(chain->arrived);
     free(chain->values);
@@ -121,9 +116,8 @@ lh_stage *stage_chain_stage(const stage_chain *chain, uint32_t number) {
 }
 
 static void keep(stage_chain *chain, lh_stage_shard shard, size_t stride) {
-    if (chain->shard_count == SHARDS_MAX) {
+    if (chain->shard_count == SHARDS_MAX)
         abort();
-    }
     kept_shard *kept = &chain->shards[chain->shard_count++];
     *kept = (kept_shard){shard, chain->value_count};
     for (uint32_t row = 0; row < shard.rows; row++) {
@@ -185,11 +179,9 @@ static void swap(kept_shard *a, kept_shard *b) {
 static void order_shards(stage_chain *chain) {
     uint32_t count = chain->shard_count;
     uint64_t random = 88172645463325252u;
-    if (chain->options.order == SHARDS_DESCENDING) {
-        for (uint32_t i = 0; i < count / 2; i++) {
+    if (chain->options.order == SHARDS_DESCENDING)
+        for (uint32_t i = 0; i < count / 2; i++)
             swap(&chain->shards[i], &chain->shards[count - 1 - i]);
-        }
-    }
     for (uint32_t i = count; chain->options.order == SHARDS_CUT_AND_MIXED && i > 1; i--) {
         random ^= random << 13; /* xorshift64 (Marsaglia 2003) */
         random ^= random >> 7;
@@ -209,38 +201,34 @@ static lh_status accept_all(stage_chain *chain, lh_stage_step *step, lh_error *e
     return status;
 }
 
-lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch, const stage_chain_events *events,
-                          lh_error *error) {
+lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch,
+                          const stage_chain_events *events, lh_error *error) {
     const lh_stage_output output = {.context = chain,
                                     .on_shard = on_shard,
                                     .on_sample = on_sample,
-                                    .on_logits = events->on_logits != NULL ? on_logits : NULL};
+                                    .on_logits = events->on_logits ? on_logits : NULL};
     lh_status status = LH_OK;
     const lh_step_cut cut = lh_step_cut_evenly(chain->config.width, chain->options.column_shards);
     lh_batch with_cut = *batch;
-    with_cut.cut = lh_server_batch_cut(&cut);
+    with_cut.cut = lh_batch_cut(&cut);
     chain->events = events;
     for (uint32_t i = 0; i < chain->stages && status == LH_OK; i++) {
         lh_stage_step *step;
         status = lh_stage_begin(chain->stage[i], &with_cut, &step, error);
-        if (status != LH_OK) {
+        if (status != LH_OK)
             break;
-        }
-        if (i > 0) {
+        if (i > 0)
             status = accept_all(chain, step, error);
-        }
         chain->shard_count = 0;
         chain->value_count = 0;
-        if (status == LH_OK) {
+        if (status == LH_OK)
             status = lh_stage_finish(step, &output, error);
-        }
         lh_stage_end(step);
     }
     return status;
 }
 
 void stage_chain_release(stage_chain *chain, uint64_t sequence) {
-    for (uint32_t i = 0; i < chain->stages; i++) {
+    for (uint32_t i = 0; i < chain->stages; i++)
         lh_stage_release(chain->stage[i], sequence, 0);
-    }
 }

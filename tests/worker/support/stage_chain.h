@@ -1,10 +1,10 @@
-/* A whole model in one process: its stages one after the other, with the shards of each handed to the next in
- * memory. */
+/* A whole model in one process: its stages one after the other, with the shards of each handed to
+ * the next in memory. */
 #pragma once
 
-#include "common/gguf.h"
-#include "worker/api/wire_type.h"
-#include "worker/stage/stage.h"
+#include "common/gguf/gguf.h"
+#include "common/protocol/wire_type.h"
+#include "worker/compute/stage/stage.h"
 
 typedef enum shard_order { SHARDS_ASCENDING, SHARDS_DESCENDING, SHARDS_CUT_AND_MIXED } shard_order;
 
@@ -16,8 +16,8 @@ typedef struct stage_chain_options {
     const char *isa;                /* NULL: the best */
     lh_activation_kind activations; /* Q16, or else Q8 */
     lh_wire_type wire;              /* what shards go through on their way: its very codec */
-    shard_order
-        order; /* in which a stage gets its shards; the last one cuts them into rows and blocks first */
+    /* in which a stage gets its shards; the last one cuts them into rows and blocks first */
+    shard_order order;
 } stage_chain_options;
 
 typedef struct stage_chain stage_chain;
@@ -29,14 +29,14 @@ typedef struct stage_chain_events {
                       uint32_t vocabulary); /* may be NULL */
 } stage_chain_events;
 
-/* The bytes of the file must outlive the chain. Errors of the model and the stages; aborts when out of
- * memory. */
+/* The bytes of the file must outlive the chain. Errors of the model and the stages; aborts when out
+ * of memory. */
 lh_status stage_chain_create(const void *bytes, size_t length, const stage_chain_options *options,
                              stage_chain **chain, lh_error *error);
 void stage_chain_destroy(stage_chain *chain);
 const lh_model_config *stage_chain_config(const stage_chain *chain);
 lh_stage *stage_chain_stage(const stage_chain *chain, uint32_t number);
 /* One step through all stages. */
-lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch, const stage_chain_events *events,
-                          lh_error *error);
+lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch,
+                          const stage_chain_events *events, lh_error *error);
 void stage_chain_release(stage_chain *chain, uint64_t sequence);

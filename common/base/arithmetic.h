@@ -1,0 +1,20 @@
+/* The lesser and the greater of two numbers. */
+#pragma once
+
+#include <stdint.h>
+
+static inline uint32_t lh_min_u32(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+static inline uint32_t lh_max_u32(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+static inline int64_t lh_min_i64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t lh_max_i64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}

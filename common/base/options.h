@@ -1,0 +1,49 @@
+/* Command line options as one table, which gives the parser, the environment variables, `--help`
+ * and docs/FLAGS.md. Precedence: flag, then environment (LONGHAUL_<NAME>, dashes as
+ * underscores; empty counts as unset), then default. Of a flag given twice the last counts. Thread:
+ * start-up only. */
+#pragma once
+
+#include "common/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef enum lh_option_kind {
+    LH_OPTION_TEXT,   /* const char *: points into argv, the environment or the table */
+    LH_OPTION_NUMBER, /* int64_t, within [minimum, maximum] */
+    LH_OPTION_BYTES,  /* int64_t: digits and an optional K, M, G or T (powers of 1024) */
+    LH_OPTION_CHOICE, /* const char *: one of `choices`, separated by '|' */
+    /* bool: no value; the environment gives 1, true, on, yes or 0, false, off, no */
+    LH_OPTION_FLAG
+} lh_option_kind;
+
+typedef struct lh_option {
+    const char *name; /* without the dashes: "kv-bytes" */
+    lh_option_kind kind;
+    size_t offset; /* of the field in the target struct */
+    /* parsed as if given; NULL: required, "" allowed for TEXT (means none) */
+    const char *default_text;
+    const char *placeholder; /* "BYTES"; NULL for a flag or choice */
+    /* NUMBER and BYTES; both 0: no bound; maximum INT64_MAX: only a lower one */
+    int64_t minimum, maximum;
+    const char *choices; /* CHOICE */
+    const char *help;    /* one sentence, without a final stop */
+} lh_option;
+
+typedef struct lh_option_table {
+    const char *program; /* "longhaul-worker" */
+    const char *summary; /* one sentence for the head of --help */
+    const lh_option *options;
+    size_t count;
+} lh_option_table;
+
+typedef enum lh_option_action { LH_OPTIONS_RUN, LH_OPTIONS_EXIT } lh_option_action;
+
+/* Fills `target` from argv and the environment. --help, --help=markdown and --version print to
+ * `out` and give LH_OPTIONS_EXIT. Errors (LH_ERR_INVALID): unknown option (with the nearest name),
+ * missing or unexpected value, value out of range, required option missing. */
+lh_status lh_options_parse(const lh_option_table *table, int argc, char **argv, void *target,
+                           FILE *out, lh_option_action *action, lh_error *error);

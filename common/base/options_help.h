@@ -1,0 +1,16 @@
+/* Prints an option table: the inside of common/options, not for others. */
+#pragma once
+
+#include "common/base/options.h"
+
+#define LH_OPTION_BOUND_BYTES 24
+
+/* A bound of the option as its values are written: "16M" for BYTES. */
+void lh_option_render_bound(const lh_option *option, int64_t value,
+                            char text[LH_OPTION_BOUND_BYTES]);
+/* What stands for the value: placeholder or choices; "" for a flag. */
+const char *lh_option_value_name(const lh_option *option);
+/* For people, 80 columns wide. */
+void lh_options_print_help(const lh_option_table *table, FILE *out);
+/* One table of GitHub's Markdown. */
+void lh_options_print_markdown(const lh_option_table *table, FILE *out);

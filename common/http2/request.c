@@ -1,0 +1,125 @@
+/* Names and values lie in one growing block, as offsets until all have come, because the block
+ * moves as it grows. */
+#include "common/http2/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HEADER_OVERHEAD = 32, /* RFC 9113, 6.5.2 */
+    BLOCK_BYTES_FIRST = 512,
+    FIELDS_FIRST = 16
+};
+
+typedef struct field {
+    size_t name, value; /* offsets in the block; both are terminated */
+} field;
+
+struct lh_h2_request_builder {
+    size_t bytes_max, counted;
+    char *block;
+    size_t used, capacity;
+    field *fields;
+    size_t field_count, field_capacity;
+    lh_h2_header *headers;
+    bool over;
+};
+
+lh_h2_request_builder *lh_h2_request_builder_create(size_t bytes_max) {
+    lh_h2_request_builder *builder = calloc(1, sizeof *builder);
+    if (builder)
+        builder->bytes_max = bytes_max;
+    return builder;
+}
+
+void lh_h2_request_builder_destroy(lh_h2_request_builder *builder) {
+    if (!builder)
+        return;
+    free(builder->block);
+    free(builder->fields);
+    free(builder->headers);
+    free(builder);
+}
+
+static bool reserve(lh_h2_request_builder *builder, size_t bytes) {
+    if (builder->capacity - builder->used < bytes) {
+        size_t capacity = builder->capacity ? builder->capacity : BLOCK_BYTES_FIRST;
+        while (capacity - builder->used < bytes)
+            capacity *= 2;
+        char *block = realloc(builder->block, capacity);
+        if (!block)
+            return false;
+        builder->block = block;
+        builder->capacity = capacity;
+    }
+    if (builder->field_count == builder->field_capacity) {
+        size_t capacity = builder->field_capacity ? builder->field_capacity * 2 : FIELDS_FIRST;
+        field *fields = realloc(builder->fields, capacity * sizeof *fields);
+        if (!fields)
+            return false;
+        builder->fields = fields;
+        builder->field_capacity = capacity;
+    }
+    return true;
+}
+
+static size_t block_append(lh_h2_request_builder *builder, const void *bytes, size_t length) {
+    size_t offset = builder->used;
+    memcpy(builder->block + offset, bytes, length);
+    builder->block[offset + length] = '\0';
+    builder->used += length + 1;
+    return offset;
+}
+
+lh_status lh_h2_request_builder_add(lh_h2_request_builder *builder, const void *name,
+                                    size_t name_length, const void *value, size_t value_length) {
+    size_t left = builder->bytes_max - builder->counted;
+    if (builder->over || left < HEADER_OVERHEAD || name_length > left - HEADER_OVERHEAD ||
+        value_length > left - HEADER_OVERHEAD - name_length) {
+        builder->over = true;
+        return LH_ERR_LIMIT;
+    }
+    if (!reserve(builder, name_length + value_length + 2))
+        return LH_ERR_NO_MEMORY;
+    builder->counted += name_length + value_length + HEADER_OVERHEAD;
+    field *added = &builder->fields[builder->field_count++];
+    added->name = block_append(builder, name, name_length);
+    added->value = block_append(builder, value, value_length);
+    return LH_OK;
+}
+
+static void split_query(char *target, lh_h2_request *request) {
+    char *mark = strchr(target, '?');
+    request->path = target;
+    request->query = mark ? mark + 1 : "";
+    if (mark)
+        *mark = '\0';
+}
+
+lh_status lh_h2_request_builder_finish(lh_h2_request_builder *builder, lh_h2_request *request) {
+    *request = (lh_h2_request){.query = "", .peer = "", .peer_name = ""};
+    if (builder->over)
+        return LH_ERR_LIMIT;
+    builder->headers = malloc((builder->field_count + 1) * sizeof *builder->headers);
+    if (!builder->headers)
+        return LH_ERR_NO_MEMORY;
+    for (size_t i = 0; i < builder->field_count; i++) {
+        const char *name = builder->block + builder->fields[i].name;
+        char *value = builder->block + builder->fields[i].value;
+        if (strcmp(name, ":method") == 0)
+            request->method = value;
+        else if (strcmp(name, ":path") == 0)
+            split_query(value, request);
+        else if (name[0] != ':')
+            builder->headers[request->header_count++] = (lh_h2_header){name, value};
+    }
+    request->headers = builder->headers;
+    return request->method && request->path && request->path[0] == '/' ? LH_OK : LH_ERR_INVALID;
+}
+
+const char *lh_h2_request_header(const lh_h2_request *request, const char *name) {
+    for (size_t i = 0; i < request->header_count; i++)
+        if (strcmp(request->headers[i].name, name) == 0)
+            return request->headers[i].value;
+    return NULL;
+}

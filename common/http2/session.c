@@ -1,0 +1,523 @@
+/* What nghttp2 tells of incoming and outgoing frames becomes the streams' events; the peer's faults
+ * are counted. */
+#include "common/http2/session.h"
+
+#include "common/base/arithmetic.h"
+#include "common/http2/framer.h"
+#include "common/http2/streams.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FRAME_HEADER_BYTES = 9,
+    OUTBOUND_SPARE = 1024,  /* control frames in the queue, above what its streams may cause */
+    FAULTS_FREE = 64,       /* faults a peer may make at once ... */
+    FAULTS_PER_STREAMS = 8, /* ... and one more for this many streams that ended well */
+    RESETS_FREE = 500,      /* a fleet cancels what is in flight */
+    RESETS_PER_STREAMS = 2
+};
+
+struct lh_h2_session {
+    lh_h2_session_config config;
+    lh_h2_limits limits;
+    lh_h2_framer framer;
+    lh_h2_streams streams;
+
+    uint32_t frame_bytes; /* of a DATA frame, at most */
+
+    uint8_t *buffer; /* during _pull */
+    size_t capacity, used;
+
+    uint64_t faults;    /* invalid frames, and streams that we had to reset because of the peer */
+    uint64_t resets;    /* of streams, by the peer */
+    uint64_t completed; /* streams that ended well */
+    int32_t last_id;    /* server: of the last request that reached the user */
+    bool settings_came, shutting_down, goaway_came, goaway_sent;
+    char complaint[160]; /* nghttp2's or the peer's last one */
+};
+
+/* What a peer does wrong, or undoes, costs us work and it nothing (rapid reset, CVE-2023-44487;
+ * MadeYouReset, CVE-2025-8671): so there is a budget, which grows with the streams that end well.
+ */
+static int spend(lh_h2_session *session, uint64_t spent, uint64_t free, uint64_t per_streams,
+                 const char *what) {
+    char reason[96];
+    if (spent <= free + session->completed / per_streams)
+        return 0;
+    snprintf(reason, sizeof reason, "the peer made %llu %s", (unsigned long long)spent, what);
+    lh_h2_framer_fail(&session->framer, LH_ERR_LIMIT, reason);
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+static int count_fault(lh_h2_session *session) {
+    return spend(session, ++session->faults, FAULTS_FREE, FAULTS_PER_STREAMS, "protocol faults");
+}
+
+/* A stream that was answered to its end may be reset: its client has what it wants and need not
+ * send the rest. */
+static int count_reset(lh_h2_session *session, int32_t id) {
+    const lh_h2_stream *stream = lh_h2_streams_find(&session->streams, id);
+    if (session->config.role == LH_H2_CLIENT || (stream && lh_h2_stream_has_sent_end(stream)))
+        return 0;
+    return spend(session, ++session->resets, RESETS_FREE, RESETS_PER_STREAMS, "resets of streams");
+}
+
+static int reset(lh_h2_session *session, int32_t id, uint32_t code) {
+    return nghttp2_submit_rst_stream(session->framer.nghttp2, NGHTTP2_FLAG_NONE, id, code);
+}
+
+/* ---- Incoming ---- */
+
+static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user_data) {
+    (void)nghttp2;
+    lh_h2_session *session = user_data;
+    if (session->config.role != LH_H2_SERVER || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0;
+    int32_t id = frame->hd.stream_id;
+    if (session->shutting_down ||
+        lh_h2_stream_accept(&session->streams, id, session->limits.header_bytes_max) != LH_OK)
+        return reset(session, id, NGHTTP2_REFUSED_STREAM);
+    return 0;
+}
+
+static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t name_length, const uint8_t *value, size_t value_length, uint8_t flags,
+                     void *user_data) {
+    (void)nghttp2;
+    (void)flags;
+    lh_h2_session *session = user_data;
+    lh_h2_stream *stream = lh_h2_streams_find(&session->streams, frame->hd.stream_id);
+    bool failed =
+        stream && lh_h2_stream_add_header(stream, name, name_length, value, value_length) != LH_OK;
+    return failed ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
+}
+
+/* HEADERS and DATA. */
+static void on_stream_frame(lh_h2_session *session, const nghttp2_frame *frame) {
+    lh_h2_stream *stream = lh_h2_streams_find(&session->streams, frame->hd.stream_id);
+    if (!stream)
+        return;
+    if (frame->hd.type == NGHTTP2_HEADERS && lh_h2_stream_end_headers(stream))
+        session->last_id = frame->hd.stream_id;
+    if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+        lh_h2_stream_end_received(stream);
+}
+
+static void on_settings_frame(lh_h2_session *session, const nghttp2_frame *frame) {
+    if (session->settings_came || (frame->hd.flags & NGHTTP2_FLAG_ACK))
+        return;
+    session->settings_came = true;
+    session->config.on_settings(session->config.context);
+}
+
+static void on_ping_frame(lh_h2_session *session, const nghttp2_frame *frame) {
+    uint64_t number;
+    if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
+        return;
+    memcpy(&number, frame->ping.opaque_data, sizeof number);
+    session->config.on_ping_answer(session->config.context, number);
+}
+
+static void on_goaway_frame(lh_h2_session *session, const nghttp2_frame *frame) {
+    session->goaway_came = true;
+    if (frame->goaway.error_code == NGHTTP2_NO_ERROR)
+        return;
+    snprintf(session->complaint, sizeof session->complaint, "the peer closed the connection: %s",
+             nghttp2_http2_strerror(frame->goaway.error_code));
+}
+
+static int on_frame_recv(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user_data) {
+    (void)nghttp2;
+    lh_h2_session *session = user_data;
+    switch (frame->hd.type) {
+    case NGHTTP2_HEADERS:
+    case NGHTTP2_DATA:
+        on_stream_frame(session, frame);
+        break;
+    case NGHTTP2_SETTINGS:
+        on_settings_frame(session, frame);
+        break;
+    case NGHTTP2_PING:
+        on_ping_frame(session, frame);
+        break;
+    case NGHTTP2_GOAWAY:
+        on_goaway_frame(session, frame);
+        break;
+    case NGHTTP2_RST_STREAM:
+        return count_reset(session, frame->hd.stream_id);
+    default:
+        break;
+    }
+    return 0;
+}
+
+static int on_data_chunk(nghttp2_session *nghttp2, uint8_t flags, int32_t id, const uint8_t *bytes,
+                         size_t length, void *user_data) {
+    (void)flags;
+    lh_h2_session *session = user_data;
+    lh_h2_stream *stream = lh_h2_streams_find(&session->streams, id);
+    if (stream && lh_h2_stream_receive(stream, bytes, length))
+        return 0;
+    return nghttp2_session_consume(nghttp2, id, length) == NGHTTP2_ERR_NOMEM ? NGHTTP2_ERR_NOMEM
+                                                                             : 0;
+}
+
+static int on_invalid_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, int code,
+                            void *user_data) {
+    (void)nghttp2;
+    (void)frame;
+    (void)code;
+    return count_fault(user_data);
+}
+
+static int on_complaint(nghttp2_session *nghttp2, int code, const char *message, size_t length,
+                        void *user_data) {
+    (void)nghttp2;
+    (void)code;
+    lh_h2_session *session = user_data;
+    snprintf(session->complaint, sizeof session->complaint, "%.*s", (int)length, message);
+    return 0;
+}
+
+/* ---- Outgoing ---- */
+
+/* A response went out whole while the request's body still comes, and nobody wants that. */
+static void end_of_stream_sent(lh_h2_session *session, int32_t id) {
+    lh_h2_stream *stream = lh_h2_streams_find(&session->streams, id);
+    if (stream && lh_h2_stream_end_sent(stream))
+        reset(session, id, NGHTTP2_NO_ERROR);
+}
+
+/* With an error code when nghttp2 found the peer at fault. */
+static void goaway_sent(lh_h2_session *session, uint32_t code) {
+    char reason[sizeof session->framer.reason];
+    session->goaway_sent = true;
+    if (code == NGHTTP2_NO_ERROR)
+        return;
+    snprintf(reason, sizeof reason, "the peer broke HTTP/2's rules: %s%s%.100s",
+             nghttp2_http2_strerror(code), session->complaint[0] ? ": " : "", session->complaint);
+    lh_h2_framer_fail(&session->framer, LH_ERR_PROTOCOL, reason);
+}
+
+static int on_frame_send(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user_data) {
+    (void)nghttp2;
+    lh_h2_session *session = user_data;
+    uint32_t code;
+    switch (frame->hd.type) {
+    case NGHTTP2_DATA:
+    case NGHTTP2_HEADERS:
+        if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+            end_of_stream_sent(session, frame->hd.stream_id);
+        return 0;
+    case NGHTTP2_RST_STREAM:
+        code = frame->rst_stream.error_code;
+        return code == NGHTTP2_NO_ERROR || code == NGHTTP2_CANCEL ? 0 : count_fault(session);
+    case NGHTTP2_GOAWAY:
+        goaway_sent(session, frame->goaway.error_code);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* ---- The end ---- */
+
+static lh_status closing_status(const lh_h2_stream *stream, uint32_t code) {
+    if (lh_h2_stream_is_cancelled(stream))
+        return LH_ERR_CANCELLED;
+    switch (code) {
+    case NGHTTP2_NO_ERROR: /* a server may answer early and then reset with this: RFC 9113, 8.1 */
+        return lh_h2_stream_has_received_end(stream) ? LH_OK : LH_ERR_CANCELLED;
+    case NGHTTP2_REFUSED_STREAM:
+        return LH_ERR_UNAVAILABLE;
+    case NGHTTP2_CANCEL:
+    case NGHTTP2_INTERNAL_ERROR:
+    case NGHTTP2_CONNECT_ERROR:
+        return LH_ERR_CANCELLED;
+    default:
+        return LH_ERR_PROTOCOL;
+    }
+}
+
+static int on_stream_close(nghttp2_session *nghttp2, int32_t id, uint32_t code, void *user_data) {
+    (void)nghttp2;
+    lh_h2_session *session = user_data;
+    lh_h2_stream *stream = lh_h2_streams_find(&session->streams, id);
+    if (!stream)
+        return 0;
+    lh_status status = closing_status(stream, code);
+    session->completed += status == LH_OK;
+    lh_h2_stream_close(stream, status);
+    return 0;
+}
+
+/* DATA goes straight into the owner's buffer. */
+static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const uint8_t *header,
+                        size_t length, nghttp2_data_source *source, void *user_data) {
+    (void)nghttp2;
+    lh_h2_session *session = user_data;
+    assert(session->capacity - session->used >= FRAME_HEADER_BYTES + length);
+    memcpy(session->buffer + session->used, header, FRAME_HEADER_BYTES);
+    lh_h2_stream_pop(source->ptr, session->buffer + session->used + FRAME_HEADER_BYTES, length,
+                     frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
+    session->used += FRAME_HEADER_BYTES + length;
+    return NGHTTP2_ERR_PAUSE; /* let _pull see whether there is room for another frame */
+}
+
+/* How much a DATA frame may hold. */
+static ssize_t on_frame_bytes(nghttp2_session *nghttp2, uint8_t type, int32_t id,
+                              int32_t session_window, int32_t stream_window, uint32_t peer_max,
+                              void *user_data) {
+    (void)nghttp2;
+    (void)type;
+    (void)id;
+    const lh_h2_session *session = user_data;
+    int64_t window = lh_min_i64(session_window, stream_window);
+    return (ssize_t)lh_min_i64(lh_min_u32(session->frame_bytes, peer_max), window);
+}
+
+static nghttp2_session_callbacks *callbacks_create(void) {
+    nghttp2_session_callbacks *callbacks;
+    if (nghttp2_session_callbacks_new(&callbacks) != 0)
+        return NULL;
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
+    nghttp2_session_callbacks_set_error_callback2(callbacks, on_complaint);
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+    nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
+    nghttp2_session_callbacks_set_data_source_read_length_callback(callbacks, on_frame_bytes);
+    return callbacks;
+}
+
+/* ---- Life ---- */
+
+/* What nghttp2 returned in a place where only its fatal errors are possible. */
+static lh_status fail_with(lh_h2_session *session, ssize_t code, lh_error *error) {
+    if (code == NGHTTP2_ERR_NOMEM)
+        lh_h2_framer_fail_memory(&session->framer);
+    else if (code == NGHTTP2_ERR_FLOODED)
+        lh_h2_framer_fail(&session->framer, LH_ERR_LIMIT,
+                          "the peer floods the connection with control frames");
+    else if (code == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
+        lh_h2_framer_fail(&session->framer, LH_ERR_PROTOCOL,
+                          "the peer does not speak HTTP/2 with prior knowledge");
+    else
+        lh_h2_framer_fail(&session->framer, LH_ERR_PROTOCOL, nghttp2_strerror((int)code));
+    return lh_h2_framer_failure(&session->framer, error);
+}
+
+lh_status lh_h2_session_create(const lh_h2_session_config *config, lh_h2_session **out,
+                               lh_error *error) {
+    lh_h2_session *session = calloc(1, sizeof *session);
+    if (!session)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    session->config = *config;
+    session->limits = *config->limits;
+    session->frame_bytes = LH_H2_FRAME_BYTES_MAX;
+    assert(session->limits.window_bytes > 0 && session->limits.streams_max > 0);
+    if (session->limits.window_bytes > NGHTTP2_MAX_WINDOW_SIZE)
+        session->limits.window_bytes = NGHTTP2_MAX_WINDOW_SIZE;
+    session->framer.is_server = config->role == LH_H2_SERVER;
+    session->framer.on_wake = config->on_wake;
+    session->framer.context = config->context;
+    session->streams = (lh_h2_streams){.framer = &session->framer,
+                                       .peer = config->peer,
+                                       .peer_name = config->peer_name,
+                                       .on_request = config->on_request,
+                                       .server_context = config->server_context};
+    nghttp2_session_callbacks *callbacks = callbacks_create();
+    lh_status status =
+        callbacks ? lh_h2_framer_open(&session->framer, &session->limits, callbacks, session)
+                  : LH_ERR_NO_MEMORY;
+    nghttp2_session_callbacks_del(callbacks);
+    if (status != LH_OK) {
+        lh_h2_session_destroy(session);
+        return lh_fail(error, status, "out of memory");
+    }
+    *out = session;
+    return LH_OK;
+}
+
+void lh_h2_session_destroy(lh_h2_session *session) {
+    assert(!session->streams.first);
+    lh_h2_framer_close(&session->framer);
+    free(session);
+}
+
+/* The peer took the wrong door: say so in words that name the mistake. */
+static const char *foreign_protocol(const lh_h2_session *session, const uint8_t *bytes,
+                                    size_t length) {
+    if (session->settings_came || length < 5)
+        return NULL;
+    if (bytes[0] >= 0x14 && bytes[0] <= 0x17 && bytes[1] == 0x03)
+        return "the peer speaks TLS, this side is set up without";
+    if (memcmp(bytes, "HTTP/", 5) == 0)
+        return "the peer speaks HTTP/1, not HTTP/2";
+    return NULL;
+}
+
+lh_status lh_h2_session_receive(lh_h2_session *session, const uint8_t *bytes, size_t length,
+                                lh_error *error) {
+    assert(!session->framer.is_dead);
+    if (session->framer.failure)
+        return lh_h2_framer_failure(&session->framer, error);
+    const char *foreign = foreign_protocol(session, bytes, length);
+    if (foreign) {
+        lh_h2_framer_fail(&session->framer, LH_ERR_PROTOCOL, foreign);
+        return lh_h2_framer_failure(&session->framer, error);
+    }
+    ssize_t code = nghttp2_session_mem_recv(session->framer.nghttp2, bytes, length);
+    if (code < 0)
+        return fail_with(session, code, error);
+    size_t queue_max = OUTBOUND_SPARE + 4u * (size_t)session->limits.streams_max;
+    if (nghttp2_session_get_outbound_queue_size(session->framer.nghttp2) > queue_max)
+        return fail_with(session, NGHTTP2_ERR_FLOODED, error);
+    return session->framer.failure ? lh_h2_framer_failure(&session->framer, error) : LH_OK;
+}
+
+/* Frames are chosen one by one, each when there is room for any: none waits here while a more
+ * urgent one comes. */
+static lh_status fill(lh_h2_session *session, lh_error *error) {
+    while (session->capacity - session->used >= LH_H2_PULL_BYTES_MIN) {
+        const uint8_t *bytes;
+        size_t before = session->used;
+        /* DATA goes to on_send_data */
+        ssize_t length = nghttp2_session_mem_send(session->framer.nghttp2, &bytes);
+        if (length < 0)
+            return fail_with(session, length, error);
+        if ((size_t)length > session->capacity - session->used)
+            return fail_with(session, NGHTTP2_ERR_FRAME_SIZE_ERROR, error);
+        if (length)
+            memcpy(session->buffer + session->used, bytes, (size_t)length);
+        session->used += (size_t)length;
+        if (session->used == before && !lh_h2_streams_resume_next(&session->streams))
+            break;
+    }
+    return session->framer.failure ? lh_h2_framer_failure(&session->framer, error) : LH_OK;
+}
+
+static uint32_t goaway_code(lh_status failure) {
+    if (failure == LH_ERR_LIMIT)
+        return NGHTTP2_ENHANCE_YOUR_CALM;
+    return failure == LH_ERR_PROTOCOL ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_INTERNAL_ERROR;
+}
+
+/* GOAWAY by hand: after a fatal error nghttp2 may only be deleted. */
+static lh_status last_words(lh_h2_session *session, lh_error *error) {
+    uint32_t words[] = {htobe32((uint32_t)session->last_id),
+                        htobe32(goaway_code(session->framer.failure))};
+    static const uint8_t header[] = {0, 0, sizeof words, NGHTTP2_GOAWAY, 0, 0, 0, 0, 0};
+    if (!session->goaway_sent) {
+        memcpy(session->buffer, header, sizeof header);
+        memcpy(session->buffer + sizeof header, words, sizeof words);
+        session->used = sizeof header + sizeof words;
+        session->goaway_sent = true;
+    }
+    return lh_h2_framer_failure(&session->framer, error);
+}
+
+lh_status lh_h2_session_pull(lh_h2_session *session, uint8_t *buffer, size_t capacity,
+                             size_t *length, lh_error *error) {
+    assert(!session->framer.is_dead && capacity >= LH_H2_PULL_BYTES_MIN);
+    session->buffer = buffer;
+    session->capacity = capacity;
+    session->used = 0;
+    if (!session->framer.failure)
+        lh_h2_streams_resume_next(&session->streams);
+    lh_status status = session->framer.failure ? last_words(session, error) : fill(session, error);
+    *length = session->used;
+    session->buffer = NULL;
+    return status;
+}
+
+void lh_h2_session_set_frame_bytes(lh_h2_session *session, uint32_t bytes) {
+    assert(bytes > 0 && bytes <= LH_H2_FRAME_BYTES_MAX);
+    session->frame_bytes = bytes;
+}
+
+bool lh_h2_session_is_done(const lh_h2_session *session) {
+    return session->framer.failure || (!nghttp2_session_want_read(session->framer.nghttp2) &&
+                                       !nghttp2_session_want_write(session->framer.nghttp2));
+}
+
+lh_status lh_h2_session_done_status(const lh_h2_session *session, lh_error *error) {
+    if (session->framer.failure)
+        return lh_h2_framer_failure(&session->framer, error);
+    return lh_fail(error, LH_ERR_CLOSED, "%s",
+                   session->complaint[0] ? session->complaint : "the connection is closed");
+}
+
+void lh_h2_session_fail(lh_h2_session *session, lh_status status) {
+    session->framer.is_dead = true;
+    while (session->streams.first)
+        lh_h2_stream_close(session->streams.first, status);
+}
+
+lh_status lh_h2_session_ping(lh_h2_session *session, uint64_t number) {
+    uint8_t opaque[8];
+    memcpy(opaque, &number, sizeof opaque);
+    if (nghttp2_submit_ping(session->framer.nghttp2, NGHTTP2_FLAG_NONE, opaque) != 0)
+        return LH_ERR_NO_MEMORY;
+    lh_h2_framer_wake(&session->framer);
+    return LH_OK;
+}
+
+void lh_h2_session_shut_down(lh_h2_session *session) {
+    if (session->shutting_down || session->framer.failure)
+        return;
+    session->shutting_down = true;
+    if (session->goaway_sent)
+        return;
+    int32_t last = nghttp2_session_get_last_proc_stream_id(session->framer.nghttp2);
+    if (nghttp2_submit_goaway(session->framer.nghttp2, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR,
+                              NULL, 0) != 0)
+        lh_h2_framer_fail_memory(&session->framer);
+    lh_h2_framer_wake(&session->framer);
+}
+
+bool lh_h2_session_is_shutting_down(const lh_h2_session *session) {
+    return session->shutting_down || session->goaway_came || session->framer.failure ||
+           session->framer.is_dead;
+}
+
+bool lh_h2_session_is_mid_headers(const lh_h2_session *session) {
+    return session->streams.mid_headers > 0;
+}
+
+uint32_t lh_h2_session_open_streams(const lh_h2_session *session) {
+    return session->streams.count;
+}
+
+static lh_status check_room(const lh_h2_session *session, lh_error *error) {
+    uint32_t limit = nghttp2_session_get_remote_settings(session->framer.nghttp2,
+                                                         NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+    if (lh_h2_session_is_shutting_down(session) ||
+        !nghttp2_session_check_request_allowed(session->framer.nghttp2))
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "the connection is closing");
+    if (session->streams.count >= limit)
+        return lh_fail(error, LH_ERR_BUSY, "the peer takes no more than %u requests at once",
+                       limit);
+    return LH_OK;
+}
+
+lh_status lh_h2_session_submit(lh_h2_session *session, const char *method, const char *path,
+                               const lh_h2_header *extra, size_t extra_count, int send_class,
+                               const lh_h2_stream_events *events, void *context,
+                               lh_h2_stream **stream, lh_error *error) {
+    assert(session->config.role == LH_H2_CLIENT && events && events->on_closed);
+    lh_status status = check_room(session, error);
+    if (status != LH_OK)
+        return status;
+    const lh_h2_request_line line = {method, session->config.scheme, session->config.authority,
+                                     path};
+    return lh_h2_stream_submit(&session->streams, &line, extra, extra_count, send_class, events,
+                               context, stream, error);
+}

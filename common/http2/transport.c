@@ -1,0 +1,470 @@
+/* A connection's life: connect or accept, the handshake, reading, pumping, closing. */
+#include "common/http2/transport.h"
+
+#include "common/http2/liveness.h"
+#include "common/http2/output.h"
+#include "common/net/address.h"
+#include "common/net/socket_options.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    INPUT_BYTES = 64 << 10,
+    PUMP_BYTES_MAX = 1 << 20, /* then others on the loop have their turn */
+    LINGER_MS = 250           /* for the peer to close after our last words */
+};
+
+struct lh_h2_transport {
+    lh_h2_transport_config config;
+    lh_h2_transport *next;
+    uv_tcp_t tcp;
+    uv_timer_t timer;
+    uv_idle_t idle; /* runs while there is something to do at the end of the tick */
+    uv_connect_t connect;
+    int open_handles;
+    lh_tls_channel *tls;
+    lh_h2_session *session;
+    lh_h2_liveness liveness;
+    char peer[LH_ADDRESS_TEXT_BYTES];
+    bool ready, peer_closed, closing, down;
+    bool dry; /* the last pump found no more to say */
+    lh_status close_status;
+    char close_reason[LH_ERROR_MESSAGE_BYTES];
+    lh_h2_output output;
+    uint8_t input[INPUT_BYTES], plain[LH_H2_OUTPUT_BYTES_MAX];
+};
+
+static void close_handles(lh_h2_transport *transport);
+static void on_idle(uv_idle_t *idle);
+static void on_tick(uv_timer_t *timer);
+
+static void wake(lh_h2_transport *transport) {
+    if (!transport->down)
+        uv_idle_start(&transport->idle, on_idle);
+}
+
+void lh_h2_transport_close(lh_h2_transport *transport, lh_status status, const char *reason) {
+    if (transport->closing)
+        return;
+    transport->closing = true;
+    transport->close_status = status;
+    snprintf(transport->close_reason, sizeof transport->close_reason, "%s", reason);
+    wake(transport);
+}
+
+static void close_uv(lh_h2_transport *transport, int code) {
+    const char *reason = uv_strerror(code);
+    if (code == UV_EOF && transport->ready)
+        reason = "the peer closed the connection";
+    else if (code == UV_EOF)
+        reason = transport->tls
+                     ? "the peer closed the connection in the TLS handshake"
+                     : "the peer closed the connection before it spoke HTTP/2: does it expect TLS?";
+    lh_h2_transport_close(transport,
+                          code == UV_ETIMEDOUT      ? LH_ERR_TIMEOUT
+                          : code == UV_ECONNREFUSED ? LH_ERR_UNAVAILABLE
+                                                    : LH_ERR_CLOSED,
+                          reason);
+}
+
+static void close_error(lh_h2_transport *transport, const lh_error *error) {
+    lh_h2_transport_close(transport, error->status, error->message);
+}
+
+/* ---- The session's side ---- */
+
+static void on_session_wake(void *context) {
+    wake(context);
+}
+
+static void session_ping(lh_h2_transport *transport, uint64_t number) {
+    lh_status status = lh_h2_session_ping(transport->session, number);
+    if (status != LH_OK)
+        lh_h2_transport_close(transport, status, lh_status_text(status));
+}
+
+static void on_session_settings(void *context) {
+    lh_h2_transport *transport = context;
+    if (transport->closing)
+        return;
+    transport->ready = true;
+    uint64_t ping = lh_h2_liveness_start(&transport->liveness);
+    if (ping)
+        session_ping(transport, ping);
+    transport->config.on_ready(transport->config.owner, transport);
+}
+
+static void on_session_ping_answer(void *context, uint64_t number) {
+    lh_h2_transport *transport = context;
+    int64_t sample_us = lh_h2_liveness_answered(&transport->liveness, number);
+    if (sample_us && transport->config.on_round_trip && !transport->closing)
+        transport->config.on_round_trip(transport->config.owner, transport, sample_us);
+}
+
+static void session_open(lh_h2_transport *transport) {
+    const lh_h2_transport_config *config = &transport->config;
+    lh_h2_session_config session = {
+        .role = config->role,
+        .limits = config->limits,
+        .peer = transport->peer,
+        .peer_name = transport->tls ? lh_tls_channel_peer_name(transport->tls) : "",
+        .on_request = config->on_request,
+        .server_context = config->server_context,
+        .authority = config->authority,
+        .scheme = transport->tls ? "https" : "http",
+        .on_wake = on_session_wake,
+        .on_settings = on_session_settings,
+        .on_ping_answer = on_session_ping_answer,
+        .context = transport,
+    };
+    lh_error error;
+    if (lh_h2_session_create(&session, &transport->session, &error) != LH_OK)
+        close_error(transport, &error);
+    wake(transport);
+}
+
+/* ---- Reading ---- */
+
+static lh_status receive_sealed(lh_h2_transport *transport, const uint8_t *bytes, size_t length,
+                                lh_error *error) {
+    lh_status status = lh_tls_channel_receive(transport->tls, bytes, length, error);
+    if (status == LH_OK && !transport->session && lh_tls_channel_is_open(transport->tls))
+        session_open(transport);
+    while (status == LH_OK && transport->session && !transport->closing) {
+        size_t plain_length;
+        status = lh_tls_channel_read(transport->tls, transport->plain, sizeof transport->plain,
+                                     &plain_length, error);
+        if (status == LH_OK && plain_length == 0)
+            break;
+        if (status == LH_OK)
+            status =
+                lh_h2_session_receive(transport->session, transport->plain, plain_length, error);
+    }
+    return status;
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
+    (void)suggested;
+    lh_h2_transport *transport = handle->data;
+    *buffer = uv_buf_init((char *)transport->input, INPUT_BYTES);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer) {
+    lh_h2_transport *transport = stream->data;
+    const uint8_t *bytes = (const uint8_t *)buffer->base;
+    if (length < 0)
+        uv_read_stop(stream);
+    if (length < 0 && transport->down) {
+        close_handles(transport);
+        return;
+    }
+    if (transport->closing || length == 0)
+        return;
+    if (length < 0) {
+        transport->peer_closed = true;
+        close_uv(transport, (int)length);
+        return;
+    }
+    lh_error error;
+    lh_h2_liveness_heard(&transport->liveness);
+    lh_status status =
+        transport->tls ? receive_sealed(transport, bytes, (size_t)length, &error)
+                       : lh_h2_session_receive(transport->session, bytes, (size_t)length, &error);
+    if (status != LH_OK)
+        close_error(transport, &error);
+    wake(transport);
+}
+
+/* ---- Writing ---- */
+
+static void take_sealed(lh_h2_transport *transport) {
+    lh_h2_output *output = &transport->output;
+    output->used += lh_tls_channel_take(transport->tls, output->bytes + output->used,
+                                        LH_H2_OUTPUT_BYTES_MAX - output->used);
+}
+
+/* Fills the empty output. A failing session may leave some last words in it. */
+static lh_status gather(lh_h2_transport *transport, lh_error *error) {
+    lh_h2_output *output = &transport->output;
+    size_t length;
+    output->used = 0;
+    if (!transport->tls)
+        return lh_h2_session_pull(transport->session, output->bytes, output->limit, &output->used,
+                                  error);
+    take_sealed(transport);
+    if (output->used || !transport->session)
+        return LH_OK;
+    lh_status status =
+        lh_h2_session_pull(transport->session, transport->plain, output->limit, &length, error);
+    if (length) {
+        lh_status sealed = lh_tls_channel_write(transport->tls, transport->plain, length, error);
+        status = status == LH_OK ? sealed : status;
+        take_sealed(transport);
+    }
+    return status;
+}
+
+static void on_written(lh_h2_output *output, int code) {
+    lh_h2_transport *transport = output->context;
+    lh_h2_liveness_written(&transport->liveness);
+    if (code < 0)
+        close_uv(transport, code);
+    wake(transport);
+}
+
+static void pump(lh_h2_transport *transport) {
+    lh_h2_output *output = &transport->output;
+    transport->dry = false;
+    for (size_t pumped = 0; !output->writing && !transport->closing; pumped += output->used) {
+        lh_error error;
+        if (pumped >= PUMP_BYTES_MAX) {
+            wake(transport);
+            return;
+        }
+        if (lh_h2_output_is_full(output))
+            return;
+        if (gather(transport, &error) != LH_OK)
+            close_error(transport, &error);
+        transport->dry = output->used == 0;
+        if (transport->dry)
+            return;
+        int code = lh_h2_output_flush(output);
+        if (code < 0)
+            close_uv(transport, code);
+    }
+}
+
+/* ---- Closing ---- */
+
+static void on_handle_closed(uv_handle_t *handle) {
+    lh_h2_transport *transport = handle->data;
+    assert(transport->open_handles > 0 && transport->down);
+    if (--transport->open_handles > 0)
+        return;
+    if (transport->session)
+        lh_h2_session_destroy(transport->session);
+    lh_tls_channel_destroy(transport->tls);
+    transport->config.on_released(transport->config.owner, transport);
+    free(transport);
+}
+
+static void close_handles(lh_h2_transport *transport) {
+    if (uv_is_closing((uv_handle_t *)&transport->tcp))
+        return;
+    uv_close((uv_handle_t *)&transport->tcp, on_handle_closed);
+    uv_close((uv_handle_t *)&transport->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&transport->output.drain, on_handle_closed);
+    uv_close((uv_handle_t *)&transport->idle, on_handle_closed);
+}
+
+/* GOAWAY and the TLS alert. False when the kernel does not take all at once. */
+static bool say_goodbye(lh_h2_transport *transport) {
+    lh_h2_output *output = &transport->output;
+    if (output->writing || transport->peer_closed ||
+        !uv_is_writable((uv_stream_t *)&transport->tcp))
+        return false;
+    if (transport->session) {
+        lh_h2_session_shut_down(transport->session);
+        gather(transport, NULL);
+        if (!lh_h2_output_try(output))
+            return false;
+    }
+    if (!transport->tls)
+        return true;
+    lh_tls_channel_shut_down(transport->tls);
+    output->used = 0;
+    take_sealed(transport);
+    return lh_h2_output_try(output);
+}
+
+static void on_lingered(uv_timer_t *timer) {
+    close_handles(timer->data);
+}
+
+/* A socket closed with unread bytes in it sends a reset, which destroys our last words at the peer:
+ * so say that nothing follows, and read on for a moment. */
+static bool linger(lh_h2_transport *transport) {
+    int descriptor;
+    if (transport->close_status == LH_ERR_TIMEOUT ||
+        uv_fileno((uv_handle_t *)&transport->tcp, &descriptor) != 0 ||
+        shutdown(descriptor, SHUT_WR) != 0)
+        return false;
+    uv_timer_start(&transport->timer, on_lingered, LINGER_MS, 0);
+    return true;
+}
+
+static void go_down(lh_h2_transport *transport) {
+    assert(transport->closing && !transport->down);
+    transport->down = true;
+    bool said = say_goodbye(transport);
+    if (transport->session)
+        lh_h2_session_fail(transport->session, transport->close_status);
+    transport->config.on_down(transport->config.owner, transport, transport->close_status,
+                              transport->close_reason);
+    if (!said || !linger(transport))
+        close_handles(transport);
+}
+
+static void on_idle(uv_idle_t *idle) {
+    lh_h2_transport *transport = idle->data;
+    uv_idle_stop(idle);
+    pump(transport);
+    if (!transport->closing && transport->session && lh_h2_session_is_done(transport->session)) {
+        lh_error error;
+        lh_h2_session_done_status(transport->session, &error);
+        close_error(transport, &error);
+    }
+    if (!transport->closing)
+        transport->config.on_change(transport->config.owner, transport);
+    if (transport->closing && !transport->down) {
+        uv_idle_stop(idle);
+        go_down(transport);
+    }
+}
+
+/* ---- Time ---- */
+
+static void on_tick(uv_timer_t *timer) {
+    lh_h2_transport *transport = timer->data;
+    if (transport->closing)
+        return;
+    lh_h2_activity activity = {
+        .ready = transport->ready,
+        .writing = transport->output.writing,
+        .mid_headers = transport->session && lh_h2_session_is_mid_headers(transport->session),
+        .watched = transport->config.role == LH_H2_CLIENT ||
+                   (transport->session && lh_h2_session_open_streams(transport->session) > 0),
+    };
+    lh_error error;
+    uint64_t ping;
+    lh_status status = lh_h2_liveness_tick(&transport->liveness, &activity, &ping, &error);
+    if (status != LH_OK)
+        close_error(transport, &error);
+    else if (ping)
+        session_ping(transport, ping);
+}
+
+/* ---- Opening ---- */
+
+static void init_handles(lh_h2_transport *transport) {
+    uv_tcp_init(transport->config.loop, &transport->tcp);
+    uv_timer_init(transport->config.loop, &transport->timer);
+    lh_h2_output_init(&transport->output, (uv_stream_t *)&transport->tcp, on_written, transport);
+    uv_idle_init(transport->config.loop, &transport->idle);
+    transport->tcp.data = transport->timer.data = transport->idle.data = transport;
+    transport->connect.data = transport;
+    transport->open_handles = 4;
+    uint64_t tick_ms = (uint64_t)transport->liveness.tick_ms;
+    uv_timer_start(&transport->timer, on_tick, tick_ms, tick_ms);
+}
+
+lh_status lh_h2_transport_create(const lh_h2_transport_config *config, lh_h2_transport **out,
+                                 lh_error *error) {
+    lh_h2_transport *transport = calloc(1, sizeof *transport);
+    if (!transport)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    transport->config = *config;
+    lh_h2_liveness_init(&transport->liveness, config->limits);
+    if (config->tls) {
+        lh_status status = lh_tls_channel_create(config->tls, config->host, &transport->tls, error);
+        if (status != LH_OK) {
+            free(transport);
+            return status;
+        }
+    }
+    init_handles(transport);
+    *out = transport;
+    return LH_OK;
+}
+
+/* TCP stands. */
+static void begin(lh_h2_transport *transport) {
+    struct sockaddr_storage address = {0};
+    int length = sizeof address, descriptor;
+    lh_error error;
+    int code = uv_tcp_getpeername(&transport->tcp, (struct sockaddr *)&address, &length);
+    if (code == 0)
+        code = uv_fileno((uv_handle_t *)&transport->tcp, &descriptor);
+    if (code == 0 &&
+        lh_socket_set_options(descriptor, transport->config.limits->dead_after_ms,
+                              transport->config.limits->congestion_control, &error) != LH_OK) {
+        close_error(transport, &error);
+        return;
+    }
+    if (code == 0)
+        code = uv_read_start((uv_stream_t *)&transport->tcp, on_alloc, on_read);
+    if (code < 0) {
+        close_uv(transport, code);
+        return;
+    }
+    lh_address_render((struct sockaddr *)&address, transport->peer);
+    if (!transport->tls)
+        session_open(transport);
+    wake(transport);
+}
+
+void lh_h2_transport_accept(lh_h2_transport *transport, uv_stream_t *listener) {
+    int code = uv_accept(listener, (uv_stream_t *)&transport->tcp);
+    if (code < 0)
+        close_uv(transport, code);
+    else
+        begin(transport);
+}
+
+static void on_connected(uv_connect_t *connect, int code) {
+    lh_h2_transport *transport = connect->data;
+    if (transport->closing)
+        return;
+    if (code < 0)
+        close_uv(transport, code);
+    else
+        begin(transport);
+}
+
+void lh_h2_transport_connect(lh_h2_transport *transport, const struct sockaddr *address) {
+    int code = uv_tcp_connect(&transport->connect, &transport->tcp, address, on_connected);
+    if (code < 0)
+        close_uv(transport, code);
+}
+
+/* ---- Asking ---- */
+
+lh_h2_session *lh_h2_transport_session(lh_h2_transport *transport) {
+    return transport->session;
+}
+
+bool lh_h2_transport_is_ready(const lh_h2_transport *transport) {
+    return transport->ready;
+}
+
+bool lh_h2_transport_is_closing(const lh_h2_transport *transport) {
+    return transport->closing;
+}
+
+const char *lh_h2_transport_peer(const lh_h2_transport *transport) {
+    return transport->peer;
+}
+
+uint64_t lh_h2_transport_bytes_sent(const lh_h2_transport *transport) {
+    return transport->output.bytes_sent;
+}
+
+bool lh_h2_transport_is_dry(const lh_h2_transport *transport) {
+    return transport->dry;
+}
+
+void lh_h2_transport_set_unsent_max(lh_h2_transport *transport, size_t bytes) {
+    lh_h2_output_set_unsent_max(&transport->output, bytes);
+}
+
+int lh_h2_transport_descriptor(const lh_h2_transport *transport) {
+    int descriptor;
+    return uv_fileno((const uv_handle_t *)&transport->tcp, &descriptor) == 0 ? descriptor : -1;
+}
+
+lh_h2_transport **lh_h2_transport_next(lh_h2_transport *transport) {
+    return &transport->next;
+}

@@ -1,0 +1,34 @@
+/* Strings and rendering. */
+#include "common/json/json_text.h"
+
+#include "common/base/text_decoder.h"
+#include "common/base/utf8.h"
+
+#define FLOAT_DIGITS 9 /* tell every float from the next */
+
+json_t *lh_json_text(const char *bytes, size_t length) {
+    if (lh_utf8_valid_prefix(bytes, length) == length)
+        return json_stringn_nocheck(length ? bytes : "", length);
+    lh_text_decoder decoder;
+    lh_text_buffer text = {0};
+    json_t *value = NULL;
+    lh_text_decoder_init(&decoder);
+    if (!lh_text_decoder_push(&decoder, bytes, length, &text, NULL) &&
+        !lh_text_decoder_finish(&decoder, &text, NULL))
+        value = json_stringn_nocheck(text.bytes, text.length);
+    lh_text_buffer_reset(&text);
+    return value;
+}
+
+static int append(const char *bytes, size_t length, void *out) {
+    return lh_text_buffer_append(out, bytes, length, NULL) ? -1 : 0;
+}
+
+lh_status lh_json_render(json_t *value, lh_text_buffer *out) {
+    if (!value)
+        return LH_ERR_NO_MEMORY;
+    int failed =
+        json_dump_callback(value, append, out, JSON_COMPACT | JSON_REAL_PRECISION(FLOAT_DIGITS));
+    json_decref(value);
+    return failed ? LH_ERR_NO_MEMORY : LH_OK;
+}

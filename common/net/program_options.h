@@ -1,0 +1,80 @@
+/* The options that every program of ours has: how much it logs, with which files it proves who it
+ * is or may do without, and how it treats the links between machines. Each program's settings hold
+ * one lh_program_options and its table the rows below, so that name, kind and default are said
+ * once. Thread: start-up only. */
+#pragma once
+
+#include "common/base/options.h"
+#include "common/net/tls_channel.h"
+
+typedef struct lh_program_options {
+    lh_tls_options tls; /* "" where not given */
+    bool insecure_plaintext;
+    const char *log_level;
+    const char *congestion_control;
+    int64_t hop_probe_budget;
+} lh_program_options;
+
+/* Rows of an lh_option array, where `field` is the lh_program_options of the struct `type`. What
+ * the certificate stands for and what plaintext would expose differ, so that each program says it.
+ */
+#define LH_OPTION_TLS_CERT(type, field, text)                                                      \
+    {.name = "tls-cert",                                                                           \
+     .kind = LH_OPTION_TEXT,                                                                       \
+     .offset = offsetof(type, field.tls.certificate_file),                                         \
+     .default_text = "",                                                                           \
+     .placeholder = "PATH",                                                                        \
+     .help = text}
+#define LH_OPTION_TLS_KEY(type, field)                                                             \
+    {.name = "tls-key",                                                                            \
+     .kind = LH_OPTION_TEXT,                                                                       \
+     .offset = offsetof(type, field.tls.key_file),                                                 \
+     .default_text = "",                                                                           \
+     .placeholder = "PATH",                                                                        \
+     .help = "PEM key of that certificate"}
+#define LH_OPTION_TLS_CA(type, field)                                                              \
+    {.name = "tls-ca",                                                                             \
+     .kind = LH_OPTION_TEXT,                                                                       \
+     .offset = offsetof(type, field.tls.ca_file),                                                  \
+     .default_text = "",                                                                           \
+     .placeholder = "PATH",                                                                        \
+     .help = "PEM certificates of the CA that signs workers and gateway"}
+#define LH_OPTION_INSECURE_PLAINTEXT(type, field, text)                                            \
+    {.name = "insecure-plaintext",                                                                 \
+     .kind = LH_OPTION_FLAG,                                                                       \
+     .offset = offsetof(type, field.insecure_plaintext),                                           \
+     .default_text = "0",                                                                          \
+     .help = text}
+#define LH_OPTION_CONGESTION_CONTROL(type, field)                                                  \
+    {.name = "congestion-control",                                                                 \
+     .kind = LH_OPTION_TEXT,                                                                       \
+     .offset = offsetof(type, field.congestion_control),                                           \
+     .default_text = "",                                                                           \
+     .placeholder = "NAME",                                                                        \
+     .help = "TCP congestion control between machines, for example bbr; default: the system's"}
+#define LH_OPTION_HOP_PROBE_BUDGET(type, field)                                                    \
+    {.name = "hop-probe-budget",                                                                   \
+     .kind = LH_OPTION_NUMBER,                                                                     \
+     .offset = offsetof(type, field.hop_probe_budget),                                             \
+     .default_text = "1",                                                                          \
+     .placeholder = "PERCENT",                                                                     \
+     .maximum = 100,                                                                               \
+     .help = "how much of a link's time, as the mean over a minute, may go into probes, which "    \
+             "open a new connection's window before it is needed, and see that a link has become " \
+             "faster; 0: none"}
+#define LH_OPTION_LOG_LEVEL(type, field)                                                           \
+    {.name = "log-level",                                                                          \
+     .kind = LH_OPTION_CHOICE,                                                                     \
+     .offset = offsetof(type, field.log_level),                                                    \
+     .default_text = "info",                                                                       \
+     .choices = "error|warn|info|debug",                                                           \
+     .help = "what to log"}
+
+/* Whether the TLS files are given; all of them are where lh_program_options_check has returned
+ * LH_OK. */
+bool lh_program_options_have_tls(const lh_program_options *options);
+/* LH_ERR_INVALID: some of the TLS files are given, but not all; the system has no such congestion
+ * control. */
+lh_status lh_program_options_check(const lh_program_options *options, lh_error *error);
+/* Sets the level of the log, and tells it what the kernel's settings mean for links. */
+void lh_program_options_apply(const lh_program_options *options);

@@ -1,0 +1,28 @@
+/* The TCP options of a data connection. Thread: any. */
+#pragma once
+
+#include "common/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* No delay; little unsent data in the kernel, so that an urgent frame overtakes; a dead peer is
+ * noticed: sent data that is not acknowledged for `dead_after_ms`, and keepalive probes on an idle
+ * connection. congestion_control: "" is the system's. LH_ERR_IO. */
+lh_status lh_socket_set_options(int descriptor, int64_t dead_after_ms,
+                                const char *congestion_control, lh_error *error);
+/* Bytes that the kernel has taken and not sent; 0 where it does not tell. */
+size_t lh_socket_unsent_bytes(int descriptor);
+/* How many unsent bytes the kernel takes before it asks for no more (TCP_NOTSENT_LOWAT): an urgent
+ * frame waits behind them. It is not strict: what is written without being asked for still joins a
+ * segment that waits, up to 64 KiB. LH_ERR_IO. */
+lh_status lh_socket_set_unsent_max(int descriptor, int bytes, lh_error *error);
+
+/* While a window is being opened on purpose, Reno stands in for Cubic, the kernel's usual
+ * congestion control: Cubic's HyStart takes a round trip that is an eighth longer for a full link,
+ * and then opens the window no further within any useful time. True: it was Cubic and is Reno now.
+ */
+bool lh_socket_begin_opening(int descriptor);
+/* After _begin_opening has returned true: Cubic again. */
+void lh_socket_end_opening(int descriptor);

@@ -1,0 +1,317 @@
+/* OpenSSL over a pair of memory BIOs, and its errors in plain words. */
+#include "common/net/tls_channel.h"
+
+#include <assert.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#undef lh_error /* openssl/lhash.h keeps its names of before 1.1 as macros */
+
+enum {
+    NAME_BYTES = 256,
+    /* answers to a peer that asks for new keys for ever and does not read */
+    UNSENT_BYTES_MAX = 1 << 20
+};
+
+static const unsigned char alpn[] = {2, 'h', '2'};
+
+struct lh_tls_context {
+    SSL_CTX *ssl;
+    lh_tls_role role;
+};
+
+struct lh_tls_channel {
+    SSL *ssl;
+    BIO *sealed_in, *sealed_out; /* of ssl */
+    char host[NAME_BYTES];       /* client: who the peer should be */
+    char peer_name[NAME_BYTES];
+    bool open;
+};
+
+/* ---- Plain words ---- */
+
+static const struct {
+    int reason;
+    const char *text;
+} reasons[] = {
+    {SSL_R_WRONG_VERSION_NUMBER, "the peer does not speak TLS"},
+    {SSL_R_HTTP_REQUEST, "the peer speaks plain HTTP, not TLS"},
+    {SSL_R_UNSUPPORTED_PROTOCOL, "the peer offers no TLS 1.3"},
+    {SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, "the peer takes no TLS 1.3"},
+    {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, "the peer showed no certificate"},
+    {SSL_R_NO_APPLICATION_PROTOCOL, "the peer offers TLS but not HTTP/2 (ALPN h2)"},
+    {SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL, "the peer takes TLS but not HTTP/2 (ALPN h2)"},
+    {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, "the peer wants a certificate of ours and got none"},
+    {SSL_R_TLSV1_ALERT_UNKNOWN_CA,
+     "the peer does not accept our certificate: not signed by its CA"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,
+     "the peer does not accept our certificate: it has expired"},
+    {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, "the peer does not accept our certificate"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, "the peer does not accept our certificate"},
+    {SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE,
+     "the peer does not accept our certificate: wrong kind or use"},
+    {SSL_R_TLSV1_ALERT_DECRYPT_ERROR,
+     "the peer does not accept our certificate: its signature fails"},
+};
+
+static const char *reason_text(unsigned long code) {
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
+        if (ERR_GET_REASON(code) == reasons[i].reason && ERR_GET_LIB(code) == ERR_LIB_SSL)
+            return reasons[i].text;
+    const char *text = code ? ERR_reason_error_string(code) : NULL;
+    return text ? text : "unknown TLS error";
+}
+
+static lh_status certificate_failure(const lh_tls_channel *channel, long result, lh_error *error) {
+    switch (result) {
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+        return lh_fail(error, LH_ERR_PROTOCOL, "the peer's certificate is not signed by our CA: %s",
+                       X509_verify_cert_error_string(result));
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+        return lh_fail(error, LH_ERR_PROTOCOL, "the peer's certificate is not for %s",
+                       channel->host);
+    default:
+        return lh_fail(error, LH_ERR_PROTOCOL, "the peer's certificate is not accepted: %s",
+                       X509_verify_cert_error_string(result));
+    }
+}
+
+static lh_status channel_failure(const lh_tls_channel *channel, lh_error *error) {
+    unsigned long code = ERR_peek_error();
+    long result = SSL_get_verify_result(channel->ssl);
+    if (result != X509_V_OK && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
+        return certificate_failure(channel, result, error);
+    if (ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    return lh_fail(error, LH_ERR_PROTOCOL, "%s", reason_text(code));
+}
+
+/* ---- Contexts ---- */
+
+static int on_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_length,
+                          const unsigned char *in, unsigned in_length, void *context) {
+    (void)ssl;
+    (void)context;
+    unsigned char *selected;
+    if (SSL_select_next_proto(&selected, out_length, alpn, sizeof alpn, in, in_length) !=
+        OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    *out = selected;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+static lh_status file_failure(const char *what, const char *file, lh_error *error) {
+    /* The oldest entry names the cause (no such file), the youngest only the consequence. */
+    return lh_fail(error, LH_ERR_INVALID, "TLS %s file \"%.150s\": %s", what, file,
+                   reason_text(ERR_peek_error()));
+}
+
+static lh_status load_files(SSL_CTX *ssl, const lh_tls_options *options, lh_error *error) {
+    ERR_clear_error();
+    if (SSL_CTX_use_certificate_chain_file(ssl, options->certificate_file) != 1)
+        return file_failure("certificate", options->certificate_file, error);
+    if (SSL_CTX_use_PrivateKey_file(ssl, options->key_file, SSL_FILETYPE_PEM) != 1) {
+        unsigned long code = ERR_peek_error();
+        if (ERR_GET_LIB(code) != ERR_LIB_X509 || ERR_GET_REASON(code) != X509_R_KEY_VALUES_MISMATCH)
+            return file_failure("key", options->key_file, error);
+        return lh_fail(error, LH_ERR_INVALID,
+                       "TLS key file \"%.100s\" does not belong to the certificate \"%.100s\"",
+                       options->key_file, options->certificate_file);
+    }
+    if (SSL_CTX_load_verify_locations(ssl, options->ca_file, NULL) != 1)
+        return file_failure("CA", options->ca_file, error);
+    return LH_OK;
+}
+
+static bool set_policy(SSL_CTX *ssl, lh_tls_role role) {
+    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+    if (role == LH_TLS_SERVER)
+        SSL_CTX_set_alpn_select_cb(ssl, on_select_alpn, NULL);
+    return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
+           SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
+           SSL_CTX_set_num_tickets(ssl, 0) == 1 &&
+           (role == LH_TLS_SERVER || SSL_CTX_set_alpn_protos(ssl, alpn, sizeof alpn) == 0);
+}
+
+lh_status lh_tls_context_create(lh_tls_role role, const lh_tls_options *options,
+                                lh_tls_context **out, lh_error *error) {
+    if (!options->certificate_file || !options->key_file || !options->ca_file)
+        return lh_fail(error, LH_ERR_INVALID, "TLS needs three files: certificate, key and CA");
+    lh_tls_context *context = calloc(1, sizeof *context);
+    if (!context)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    context->role = role;
+    context->ssl = SSL_CTX_new(TLS_method());
+    lh_status status = context->ssl && set_policy(context->ssl, role)
+                           ? load_files(context->ssl, options, error)
+                           : lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    if (status != LH_OK) {
+        lh_tls_context_destroy(context);
+        return status;
+    }
+    *out = context;
+    return LH_OK;
+}
+
+void lh_tls_context_destroy(lh_tls_context *context) {
+    if (!context)
+        return;
+    SSL_CTX_free(context->ssl);
+    free(context);
+}
+
+/* ---- Channels ---- */
+
+/* The certificate must bear the name or address that we connected to. */
+static bool set_expected_name(lh_tls_channel *channel, const char *host) {
+    X509_VERIFY_PARAM *param = SSL_get0_param(channel->ssl);
+    strncpy(channel->host, host, sizeof channel->host - 1);
+    if (X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1)
+        return true;
+    ERR_clear_error();
+    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set1_host(channel->ssl, host) == 1 &&
+           SSL_set_tlsext_host_name(channel->ssl, host) == 1;
+}
+
+static bool attach_buffers(lh_tls_channel *channel) {
+    channel->sealed_in = BIO_new(BIO_s_mem());
+    channel->sealed_out = BIO_new(BIO_s_mem());
+    if (!channel->sealed_in || !channel->sealed_out) {
+        BIO_free(channel->sealed_in);
+        BIO_free(channel->sealed_out);
+        return false;
+    }
+    BIO_set_mem_eof_return(channel->sealed_in, -1); /* empty is "try again", not the end */
+    SSL_set_bio(channel->ssl, channel->sealed_in, channel->sealed_out);
+    return true;
+}
+
+lh_status lh_tls_channel_create(lh_tls_context *context, const char *host, lh_tls_channel **out,
+                                lh_error *error) {
+    lh_tls_channel *channel = calloc(1, sizeof *channel);
+    bool client = context->role == LH_TLS_CLIENT;
+    if (channel)
+        channel->ssl = SSL_new(context->ssl);
+    if (!channel || !channel->ssl || !attach_buffers(channel) ||
+        (client && !set_expected_name(channel, host))) {
+        lh_tls_channel_destroy(channel);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    }
+    if (client)
+        SSL_set_connect_state(channel->ssl);
+    else
+        SSL_set_accept_state(channel->ssl);
+    SSL_do_handshake(channel->ssl); /* a client's first words; a server has none yet */
+    ERR_clear_error();
+    *out = channel;
+    return LH_OK;
+}
+
+void lh_tls_channel_destroy(lh_tls_channel *channel) {
+    if (!channel)
+        return;
+    SSL_free(channel->ssl);
+    free(channel);
+}
+
+static void note_peer_name(lh_tls_channel *channel) {
+    X509 *certificate = SSL_get0_peer_certificate(channel->ssl);
+    X509_NAME *subject = certificate ? X509_get_subject_name(certificate) : NULL;
+    int index = subject ? X509_NAME_get_index_by_NID(subject, NID_commonName, -1) : -1;
+    if (index < 0)
+        return;
+    unsigned char *text;
+    int length =
+        ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, index)));
+    if (length < 0)
+        return;
+    if (length < NAME_BYTES && !memchr(text, '\0', (size_t)length))
+        memcpy(channel->peer_name, text, (size_t)length);
+    OPENSSL_free(text);
+}
+
+static lh_status finish_handshake(lh_tls_channel *channel, lh_error *error) {
+    const unsigned char *protocol;
+    unsigned length;
+    SSL_get0_alpn_selected(channel->ssl, &protocol, &length);
+    if (length != 2 || memcmp(protocol, "h2", 2) != 0)
+        return lh_fail(error, LH_ERR_PROTOCOL, "the peer speaks TLS but not HTTP/2 (ALPN h2)");
+    note_peer_name(channel);
+    channel->open = true;
+    return LH_OK;
+}
+
+static bool would_wait(const lh_tls_channel *channel, int code) {
+    return SSL_get_error(channel->ssl, code) == SSL_ERROR_WANT_READ;
+}
+
+lh_status lh_tls_channel_receive(lh_tls_channel *channel, const uint8_t *bytes, size_t length,
+                                 lh_error *error) {
+    size_t written;
+    if (length && BIO_write_ex(channel->sealed_in, bytes, length, &written) != 1)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    if (BIO_ctrl_pending(channel->sealed_out) > UNSENT_BYTES_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "the peer asks for new keys and does not read");
+    if (channel->open)
+        return LH_OK;
+    ERR_clear_error();
+    int code = SSL_do_handshake(channel->ssl);
+    if (code == 1)
+        return finish_handshake(channel, error);
+    return would_wait(channel, code) ? LH_OK : channel_failure(channel, error);
+}
+
+bool lh_tls_channel_is_open(const lh_tls_channel *channel) {
+    return channel->open;
+}
+
+lh_status lh_tls_channel_read(lh_tls_channel *channel, uint8_t *buffer, size_t capacity,
+                              size_t *length, lh_error *error) {
+    *length = 0;
+    ERR_clear_error();
+    int code = SSL_read_ex(channel->ssl, buffer, capacity, length);
+    if (code == 1 || would_wait(channel, code))
+        return LH_OK;
+    if (SSL_get_error(channel->ssl, code) == SSL_ERROR_ZERO_RETURN)
+        return lh_fail(error, LH_ERR_CLOSED, "the peer closed the connection");
+    return channel_failure(channel, error);
+}
+
+lh_status lh_tls_channel_write(lh_tls_channel *channel, const uint8_t *bytes, size_t length,
+                               lh_error *error) {
+    assert(channel->open);
+    size_t written;
+    ERR_clear_error();
+    return SSL_write_ex(channel->ssl, bytes, length, &written) == 1
+               ? LH_OK
+               : channel_failure(channel, error);
+}
+
+void lh_tls_channel_shut_down(lh_tls_channel *channel) {
+    if (channel->open)
+        SSL_shutdown(channel->ssl);
+    ERR_clear_error();
+}
+
+size_t lh_tls_channel_take(lh_tls_channel *channel, uint8_t *buffer, size_t capacity) {
+    size_t length = 0;
+    if (BIO_ctrl_pending(channel->sealed_out) > 0)
+        BIO_read_ex(channel->sealed_out, buffer, capacity, &length);
+    return length;
+}
+
+const char *lh_tls_channel_peer_name(const lh_tls_channel *channel) {
+    return channel->peer_name;
+}

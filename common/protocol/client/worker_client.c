@@ -1,0 +1,364 @@
+/* Steps as requests on HTTP/2 client connections (worker_client.h). */
+#include "common/protocol/client/worker_client.h"
+
+#include "common/protocol/client/bulk_lane.h"
+#include "common/protocol/step_answer.h"
+#include "common/protocol/step_times.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWER_BYTES_MAX 4096u /* of a JSON problem: a name, a status and a message */
+
+struct lh_worker_client {
+    lh_h2_client *connection;
+    lh_bulk_lane *lanes[LH_WORKER_CLIENT_LANES_MAX];
+    uint32_t lane_count, next_lane;
+    uint32_t open_count; /* connections that have not closed */
+    char *address, *chain;
+    lh_worker_client_events events;
+    void *context;
+    void (*on_closed)(void *);
+    void *closed_context;
+};
+
+struct lh_step_submission {
+    lh_worker_client *client;
+    void *step_context;
+    lh_h2_stream *stream;
+    lh_bulk_transfer *shards; /* where they go by another connection; else NULL */
+    bool shards_failed;       /* and they did */
+    bool ended;               /* our END_STREAM is under way */
+    bool cancelled;           /* by our user */
+    bool answered;            /* the whole answer is here */
+    bool timed;               /* the answer may carry times */
+    int http_status;
+    size_t body_bytes, body_capacity;
+    char *body; /* NULL: nothing yet */
+};
+
+/* ---- The answer ---- */
+
+static void on_response(lh_h2_stream *stream, void *context, int http_status) {
+    (void)stream;
+    lh_step_submission *submission = context;
+    submission->http_status = http_status;
+}
+
+/* False: no memory, and the answer is cut. Its code still tells what became of the step. */
+static bool reserve_body(lh_step_submission *submission, size_t bytes) {
+    if (bytes <= submission->body_capacity)
+        return true;
+    size_t capacity = submission->body_capacity > 0 ? submission->body_capacity : 256;
+    while (capacity < bytes)
+        capacity *= 2;
+    char *grown = realloc(submission->body, capacity);
+    if (!grown)
+        return false;
+    submission->body = grown;
+    submission->body_capacity = capacity;
+    return true;
+}
+
+static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
+    lh_step_submission *submission = context;
+    size_t most = submission->timed ? LH_STEP_TIMES_BODY_BYTES_MAX : ANSWER_BYTES_MAX;
+    size_t room = most - submission->body_bytes;
+    size_t count = length < room ? length : room;
+    if (count > 0 && reserve_body(submission, submission->body_bytes + count)) {
+        memcpy(submission->body + submission->body_bytes, bytes, count);
+        submission->body_bytes += count;
+    }
+    lh_h2_stream_consume(stream, length);
+}
+
+/* A refusal before we have ended: the rest of the step is of no use to the peer. */
+static void on_end(lh_h2_stream *stream, void *context) {
+    lh_step_submission *submission = context;
+    submission->answered = true;
+    if (!submission->ended)
+        lh_h2_stream_cancel(stream);
+}
+
+/* What became of the submission, from the answer or, without one, from the way the stream ended. */
+static void read_outcome(const lh_step_submission *submission, lh_status stream_status,
+                         lh_step_answer *answer) {
+    const char *address = submission->client->address;
+    *answer = (lh_step_answer){.status = LH_ERR_UNAVAILABLE};
+    if (submission->shards_failed && !submission->cancelled && !submission->answered) {
+        snprintf(answer->message, sizeof(answer->message),
+                 "the hop to %.200s: the connection with the shards broke", address);
+    } else if (submission->cancelled) {
+        answer->status = LH_ERR_CANCELLED;
+        snprintf(answer->message, sizeof(answer->message), "cancelled");
+    } else if (submission->answered) {
+        lh_step_answer_parse(submission->http_status, submission->body, submission->body_bytes,
+                             answer);
+        if (answer->status == LH_OK && !submission->ended) {
+            answer->status = LH_ERR_PROTOCOL;
+            snprintf(answer->message, sizeof(answer->message),
+                     "%.200s answered 200 before the step had ended", address);
+        }
+    } else {
+        snprintf(answer->message, sizeof(answer->message), "the hop to %.200s: %s", address,
+                 stream_status == LH_OK ? "ended without an answer"
+                                        : lh_status_text(stream_status));
+    }
+}
+
+static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status status) {
+    (void)stream;
+    lh_step_submission *submission = context;
+    lh_worker_client *client = submission->client;
+    lh_step_answer answer;
+    read_outcome(submission, status, &answer);
+    if (submission->shards)
+        lh_bulk_transfer_leave(submission->shards);
+    void *step_context = submission->step_context;
+    if (answer.status == LH_OK && submission->timed && client->events.on_times) {
+        client->events.on_times(client->context, step_context, (const uint8_t *)submission->body,
+                                submission->body_bytes);
+    }
+    free(submission->body);
+    free(submission);
+    client->events.on_done(client->context, step_context, answer.status, answer.worker,
+                           answer.message);
+}
+
+static const lh_h2_stream_events stream_events = {.on_response = on_response,
+                                                  .on_body = on_body,
+                                                  .on_end = on_end,
+                                                  .on_closed = on_stream_closed};
+
+/* ---- The connection ---- */
+
+static void on_state(void *context, bool connected, const char *reason) {
+    lh_worker_client *client = context;
+    if (connected && !lh_worker_client_is_connected(client))
+        return; /* the last connection tells */
+    if (client->events.on_state)
+        client->events.on_state(client->context, connected, reason);
+}
+
+static void destroy(lh_worker_client *client) {
+    free(client->chain);
+    free(client->address);
+    free(client);
+}
+
+lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const char *chain,
+                                  const lh_tls_options *tls, const lh_h2_limits *limits,
+                                  const lh_worker_client_events *events, void *context,
+                                  lh_worker_client **client, lh_error *error) {
+    assert(events->on_done);
+    lh_worker_client *made = calloc(1, sizeof *made);
+    if (!made)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "worker client: out of memory");
+    made->events = *events;
+    made->context = context;
+    made->address = strdup(address);
+    made->chain = strdup(chain);
+    lh_status status;
+    if (!made->address || !made->chain) {
+        status = lh_fail(error, LH_ERR_NO_MEMORY, "worker client: out of memory");
+    } else {
+        status = lh_h2_client_create(loop, address, tls, limits, on_state, made, &made->connection,
+                                     error);
+    }
+    if (status != LH_OK) {
+        destroy(made);
+        return status;
+    }
+    made->open_count = 1;
+    *client = made;
+    return LH_OK;
+}
+
+lh_status lh_worker_client_add_lanes(lh_worker_client *client, uv_loop_t *loop,
+                                     const lh_tls_options *tls, const lh_h2_limits *limits,
+                                     uint32_t count, lh_error *error) {
+    assert(client->lane_count + count <= LH_WORKER_CLIENT_LANES_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        lh_status status =
+            lh_bulk_lane_create(loop, client->address, client->chain, tls, limits, on_state, client,
+                                &client->lanes[client->lane_count], error);
+        if (status != LH_OK)
+            return status;
+        client->lane_count++;
+        client->open_count++;
+    }
+    return LH_OK;
+}
+
+static void on_connection_closed(void *context) {
+    lh_worker_client *client = context;
+    if (--client->open_count > 0)
+        return;
+    void (*on_closed)(void *) = client->on_closed;
+    void *closed_context = client->closed_context;
+    destroy(client);
+    if (on_closed)
+        on_closed(closed_context);
+}
+
+void lh_worker_client_close(lh_worker_client *client, void (*on_closed)(void *), void *context) {
+    client->on_closed = on_closed;
+    client->closed_context = context;
+    for (uint32_t i = 0; i < client->lane_count; i++)
+        lh_bulk_lane_close(client->lanes[i], on_connection_closed, client);
+    lh_h2_client_close(client->connection, on_connection_closed, client);
+}
+
+bool lh_worker_client_is_connected(const lh_worker_client *client) {
+    bool all = lh_h2_client_is_connected(client->connection);
+    for (uint32_t i = 0; i < client->lane_count; i++)
+        all = all && lh_h2_client_is_connected(lh_bulk_lane_connection(client->lanes[i]));
+    return all;
+}
+
+/* A connection that carries shards, beside those before it. */
+static void add_lane(const lh_bulk_lane *lane, bool is_first, lh_h2_client_link *sum) {
+    lh_h2_client_link link;
+    lh_h2_client_read_link(lh_bulk_lane_connection(lane), &link);
+    link.bytes_sent += sum->bytes_sent;
+    link.probe_bytes_sent += sum->probe_bytes_sent;
+    link.ready_bytes += is_first ? 0 : sum->ready_bytes;
+    link.refused = link.refused || sum->refused;
+    bool is_better = link.estimate.bytes_per_us_is_bound == sum->estimate.bytes_per_us_is_bound
+                         ? link.estimate.bytes_per_us > sum->estimate.bytes_per_us
+                         : !link.estimate.bytes_per_us_is_bound;
+    if (!is_better)
+        link.estimate = sum->estimate;
+    *sum = link;
+}
+
+void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profile *profile) {
+    lh_h2_client_link link;
+    lh_h2_client_read_link(client->connection, &link);
+    for (uint32_t i = 0; i < client->lane_count; i++)
+        add_lane(client->lanes[i], i == 0, &link);
+    *profile = (lh_hop_profile){.present = true,
+                                .connected = lh_worker_client_is_connected(client),
+                                .refused = link.refused,
+                                .round_trip_us = link.estimate.round_trip_us,
+                                .bytes_per_us = link.estimate.bytes_per_us,
+                                .bytes_per_us_is_bound = link.estimate.bytes_per_us_is_bound,
+                                .bytes_per_us_deviation = link.estimate.bytes_per_us_deviation,
+                                .ready_bytes = (double)link.ready_bytes,
+                                .age_us = link.estimate.age_us,
+                                .bytes_sent = link.bytes_sent,
+                                .probe_bytes_sent = link.probe_bytes_sent};
+}
+
+/* ---- Submitting ---- */
+
+static lh_status open_stream(lh_step_submission *submission, const lh_step_manifest *manifest,
+                             bool shards_go_apart, lh_error *error) {
+    static const lh_h2_header content_type = {.name = "content-type",
+                                              .value = "application/x-longhaul-step"};
+    lh_worker_client *client = submission->client;
+    char path[160];
+    int length =
+        snprintf(path, sizeof(path), "/chains/%s/steps/%llu%s", client->chain,
+                 (unsigned long long)manifest->step, shards_go_apart ? "?shards=apart" : "");
+    if (length < 0 || (size_t)length >= sizeof(path))
+        return lh_fail(error, LH_ERR_LIMIT, "chain name '%.80s...' is too long", client->chain);
+    return lh_h2_client_submit(client->connection, "POST", path, &content_type, 1,
+                               (int)manifest->step_class, &stream_events, submission,
+                               &submission->stream, error);
+}
+
+/* Without its shards the step is nothing. */
+static void on_shards_failed(void *context, lh_status status) {
+    (void)status;
+    lh_step_submission *submission = context;
+    submission->shards_failed = true;
+    lh_h2_stream_cancel(submission->stream);
+}
+
+/* The request of the step, and where its shards go by another connection that one's. */
+static lh_status open_streams(lh_step_submission *submission, const lh_step_manifest *manifest,
+                              lh_error *error) {
+    lh_worker_client *client = submission->client;
+    bool has_shards = manifest->step_class == LH_STEP_PREFILL && manifest->rows > 0;
+    if (!lh_worker_client_is_connected(client))
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "not connected to %.200s", client->address);
+    if (!has_shards || client->lane_count == 0) {
+        lh_status status = open_stream(submission, manifest, false, error);
+        if (status == LH_OK && has_shards)
+            lh_h2_client_expect_bulk(client->connection, true);
+        return status;
+    }
+    lh_bulk_lane *lane = client->lanes[client->next_lane++ % client->lane_count];
+    lh_status status = lh_bulk_lane_begin(lane, manifest->epoch, manifest->step, on_shards_failed,
+                                          submission, &submission->shards, error);
+    if (status != LH_OK)
+        return status;
+    status = open_stream(submission, manifest, true, error);
+    if (status != LH_OK)
+        lh_bulk_transfer_leave(submission->shards);
+    return status;
+}
+
+lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manifest *manifest,
+                                  void *step_context, lh_step_submission **submission,
+                                  lh_error *error) {
+    size_t capacity = lh_step_manifest_bytes(manifest), length = 0;
+    uint8_t *bytes = malloc(capacity);
+    lh_step_submission *made = calloc(1, sizeof *made);
+    lh_status status = LH_ERR_NO_MEMORY;
+    if (!bytes || !made) {
+        lh_fail(error, LH_ERR_NO_MEMORY, "step %llu: out of memory",
+                (unsigned long long)manifest->step);
+        goto fail;
+    }
+    made->client = client;
+    made->step_context = step_context;
+    made->timed = manifest->timed;
+    status = lh_step_encode_manifest(manifest, bytes, capacity, &length, error);
+    if (status != LH_OK)
+        goto fail;
+    status = open_streams(made, manifest, error);
+    if (status != LH_OK)
+        goto fail;
+    *submission = made;
+    if (lh_h2_stream_write_owned(made->stream, bytes, length) != LH_OK)
+        lh_h2_stream_cancel(made->stream); /* on_done tells of it */
+    else if (made->shards)
+        lh_h2_stream_end(made->stream);
+    return LH_OK;
+
+fail:
+    free(made);
+    free(bytes);
+    return status;
+}
+
+lh_status lh_step_submission_write(lh_step_submission *submission, void *bytes, size_t length) {
+    if (submission->shards)
+        return lh_bulk_transfer_write(submission->shards, bytes, length);
+    lh_h2_client_expect_bulk(submission->client->connection, false);
+    return lh_h2_stream_write_owned(submission->stream, bytes, length);
+}
+
+size_t lh_step_submission_queued_bytes(const lh_step_submission *submission) {
+    size_t bytes = lh_h2_stream_queued_bytes(submission->stream);
+    return submission->shards ? bytes + lh_bulk_transfer_queued_bytes(submission->shards) : bytes;
+}
+
+void lh_step_submission_end(lh_step_submission *submission) {
+    submission->ended = true;
+    if (submission->shards) {
+        lh_bulk_transfer_end(submission->shards);
+        return;
+    }
+    lh_h2_client_expect_bulk(submission->client->connection, false);
+    lh_h2_stream_end(submission->stream);
+}
+
+void lh_step_submission_cancel(lh_step_submission *submission) {
+    submission->cancelled = true;
+    lh_h2_stream_cancel(submission->stream);
+}

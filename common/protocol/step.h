@@ -1,0 +1,148 @@
+/* The step format: the bytes of POST /chains/{chain}/steps/{step}, specified in PROTOCOL.md. A pure
+ * codec: no sockets, no clock. Both programs use it: the gateway submits steps and reads results,
+ * each worker reads and submits.
+ *
+ *   body  = manifest frame, shard frame ...    (between workers; END_STREAM ends it)
+ *         | manifest frame, results frame      (on the last hop)
+ *   frame = u32 type, u32 payload bytes, u32 CRC32C of the payload, u32 CRC32C of these 12 bytes,
+ *           payload
+ *
+ * Little-endian. Every length is checked against the limits below before it is believed.
+ * Thread: any; one reader at a time by one thread. */
+#pragma once
+
+#include "common/base/status.h"
+#include "common/protocol/sampling.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LH_STEP_PROTOCOL_VERSION 5u
+#define LH_STEP_ROWS_MAX         8192u
+#define LH_STEP_SEGMENTS_MAX     1024u
+#define LH_STEP_RELEASES_MAX     1024u
+#define LH_STEP_WIDTH_MAX        65536u
+#define LH_STEP_BIASES_MAX       1024u
+/* Distinct tokens of one sequence: a vocabulary's worth. */
+#define LH_STEP_COUNTS_MAX         (1u << 17)
+#define LH_STEP_MANIFEST_BYTES_MAX (4u << 20)
+/* Of one frame: a larger shard goes as several, split by rows. */
+#define LH_STEP_SHARD_BYTES_MAX (4u << 20)
+/* Column bounds are multiples of it, except the width itself. */
+#define LH_STEP_COLUMN_BLOCK      32u
+#define LH_STEP_CUTS_MAX          64u /* hops between workers */
+#define LH_STEP_HOP_LIMIT_MAX     64u
+#define LH_STEP_COLUMN_SHARDS_MAX 16u
+/* Steps of a chain whose requests may be open at once: the gateway keeps to it, a worker refuses
+ * more. Well below the streams that a connection may have (PROTOCOL.md). */
+#define LH_STEPS_OPEN_MAX 192u
+
+/* wire_type.h */
+typedef enum lh_wire_type { LH_WIRE_F32 = 0, LH_WIRE_F16 = 1, LH_WIRE_Q8 = 2 } lh_wire_type;
+
+/* Steps of one class leave in order, whole; a decode step overtakes prefill steps. */
+typedef enum lh_step_class { LH_STEP_DECODE = 0, LH_STEP_PREFILL = 1 } lh_step_class;
+
+/* A run of positions of one sequence. One that forks begins the sequence: its positions before
+ * first_position are the source's, whose pages the two then share. */
+typedef struct lh_step_segment {
+    uint64_t sequence;
+    uint32_t first_position, rows;
+    bool sample, forks;
+    uint64_t source;      /* where forks is set */
+    lh_sampling sampling; /* where sample is set */
+} lh_step_segment;
+
+/* The column shards on one hop: shard i goes from the end of the one before it to column ends[i].
+ * Ends ascend and are multiples of LH_STEP_COLUMN_BLOCK, but for the last one, which is the width.
+ */
+typedef struct lh_step_cut {
+    uint32_t count; /* 1 .. LH_STEP_COLUMN_SHARDS_MAX */
+    uint32_t ends[LH_STEP_COLUMN_SHARDS_MAX];
+} lh_step_cut;
+
+/* Truncates a sequence to the whole pages of its first `keep` positions; 0 frees it. In a KV
+ * resync: the sequence goes on from exactly its first `keep` positions, at least 1. */
+typedef struct lh_step_release {
+    uint64_t sequence;
+    uint32_t keep;
+} lh_step_release;
+
+typedef struct lh_step_manifest {
+    uint32_t epoch;
+    uint64_t step; /* ascending within a chain and epoch */
+    lh_step_class step_class;
+    bool timed;             /* answers carry the times of each worker */
+    bool resyncs;           /* no rows; the releases name all sequences that go on in this epoch */
+    uint32_t rows;          /* sum over segments; 0 for a step that only truncates */
+    const uint32_t *tokens; /* [rows] */
+    uint32_t segment_count, release_count;
+    const lh_step_segment *segments;
+    const lh_step_release *releases; /* to be done after the rows of this step */
+    /* of the hops ahead between workers: the first is that of the receiver's own result. A hop
+     * without a cut gets one shard of all columns */
+    uint32_t cut_count;
+    const lh_step_cut *cuts;
+    /* how many workers compute it, the receiver being the first, LH_STEP_HOP_LIMIT_MAX at most; no
+     * segment draws then. 0: all, and the ring */
+    uint32_t hop_limit;
+} lh_step_manifest;
+
+typedef struct lh_step_shard_header {
+    uint32_t first_row, rows, first_column, columns;
+    lh_wire_type wire;
+    uint32_t payload_bytes; /* of the frame */
+} lh_step_shard_header;
+
+/* ---- Encoding: each appends to a caller's buffer of `capacity` bytes and sets *length.
+ * LH_ERR_LIMIT: a count is over its limit, or the buffer is too small (lh_step_manifest_bytes says
+ * how much is needed). */
+size_t lh_step_manifest_bytes(const lh_step_manifest *manifest);
+lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buffer,
+                                  size_t capacity, size_t *length, lh_error *error);
+/* Bytes of one shard frame; 0 when it would be over LH_STEP_SHARD_BYTES_MAX. */
+size_t lh_step_shard_bytes(lh_wire_type wire, uint32_t rows, uint32_t columns);
+/* The most rows of `columns` (1 .. LH_STEP_WIDTH_MAX) values that fit one shard frame: at least 1.
+ */
+uint32_t lh_step_shard_rows_max(lh_wire_type wire, uint32_t columns);
+/* values[rows][columns], tightly packed floats. LH_ERR_INVALID: a value is not finite or too large
+ * for the wire type (wire_type.h), or a bound is off the column blocks. */
+lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t rows,
+                               uint32_t first_column, uint32_t columns, const float *values,
+                               uint8_t *buffer, size_t capacity, size_t *length, lh_error *error);
+/* As many column shards as wanted of equal width to a block, but no more than the blocks and the
+ * limit allow. */
+lh_step_cut lh_step_cut_evenly(uint32_t width, uint32_t shards);
+size_t lh_step_results_bytes(const lh_step_result *results, uint32_t count);
+lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, uint8_t *buffer,
+                                 size_t capacity, size_t *length, lh_error *error);
+
+/* ---- Decoding: bytes in as they come, events out. ---- */
+
+typedef struct lh_step_reader lh_step_reader;
+
+/* Pointers are valid during the call. A status that is not LH_OK ends the reading and is returned
+ * by _feed. on_shard or on_results may be NULL: such frames are refused (LH_ERR_MALFORMED). */
+typedef struct lh_step_reader_events {
+    lh_status (*on_manifest)(void *context, const lh_step_manifest *manifest, lh_error *error);
+    /* CRC, bounds and finiteness are checked; values[rows][columns] as floats. */
+    lh_status (*on_shard)(void *context, const lh_step_shard_header *header, const float *values,
+                          lh_error *error);
+    lh_status (*on_results)(void *context, const lh_step_result *results, uint32_t count,
+                            lh_error *error);
+} lh_step_reader_events;
+
+/* width: columns of the activation (0: no shard may come, as on the first hop and on the last). The
+ * events are copied. */
+lh_status lh_step_reader_create(uint32_t width, const lh_step_reader_events *events, void *context,
+                                lh_step_reader **reader, lh_error *error);
+void lh_step_reader_destroy(lh_step_reader *reader);
+/* LH_ERR_MALFORMED, LH_ERR_CORRUPT (CRC), LH_ERR_LIMIT, LH_ERR_UNSUPPORTED (version),
+ * LH_ERR_NO_MEMORY. After an error it takes no more and gives the same error again. Memory is
+ * bounded by the limits above and grows only with bytes that have come. */
+lh_status lh_step_reader_feed(lh_step_reader *reader, const uint8_t *bytes, size_t length,
+                              lh_error *error);
+/* The body has ended: LH_ERR_MALFORMED when something is cut or missing (shards must cover the
+ * whole activation). */
+lh_status lh_step_reader_finish(lh_step_reader *reader, lh_error *error);

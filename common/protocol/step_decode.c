@@ -1,0 +1,443 @@
+/* Whole payloads to manifests, shard heads and results (PROTOCOL.md): every count and number is
+ * checked before it is used. */
+#include "common/protocol/little_endian.h"
+#include "common/protocol/step_frame.h"
+#include "common/protocol/step_times.h"
+#include "common/protocol/wire_type.h"
+
+#include "common/base/crc32c.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define SEGMENT_BYTES 20u
+#define RELEASE_BYTES 12u
+#define RESULT_BYTES  32u
+
+static uint32_t payload_limit(uint32_t type) {
+    switch (type) {
+    case LH_STEP_FRAME_MANIFEST:
+        return LH_STEP_MANIFEST_BYTES_MAX;
+    case LH_STEP_FRAME_SHARD:
+        return LH_STEP_SHARD_BYTES_MAX;
+    case LH_STEP_FRAME_RESULTS:
+        return 4u + LH_STEP_SEGMENTS_MAX * (RESULT_BYTES + LH_TOP_LOGPROBS_MAX * 8u);
+    case LH_STEP_FRAME_TIMES:
+        return LH_STEP_TIMES_BYTES_MAX;
+    default:
+        return 0;
+    }
+}
+
+lh_status lh_step_frame_head_decode(const uint8_t bytes[LH_STEP_FRAME_HEAD_BYTES],
+                                    lh_step_frame_head *head, lh_error *error) {
+    lh_byte_reader reader = {.bytes = bytes, .length = LH_STEP_FRAME_HEAD_BYTES};
+    head->type = lh_get_u32(&reader);
+    head->payload_bytes = lh_get_u32(&reader);
+    head->payload_crc32c = lh_get_u32(&reader);
+    if (lh_crc32c(0, bytes, LH_STEP_FRAME_HEAD_BYTES - 4u) != lh_get_u32(&reader))
+        return lh_fail(error, LH_ERR_CORRUPT, "frame head: its CRC32C differs");
+    uint32_t limit = payload_limit(head->type);
+    if (limit == 0)
+        return lh_fail(error, LH_ERR_MALFORMED, "frame type %u is not one of ours", head->type);
+    if (head->payload_bytes > limit) {
+        return lh_fail(error, LH_ERR_LIMIT, "frame of type %u announces %u bytes; the limit is %u",
+                       head->type, head->payload_bytes, limit);
+    }
+    return LH_OK;
+}
+
+/* ---- Manifest ---- */
+
+/* Memory handed out piece by piece from one block that is large enough for all of them. */
+typedef struct arena {
+    uint8_t *bytes;
+    size_t capacity, used;
+} arena;
+
+static void *arena_take(arena *memory, size_t bytes) {
+    void *piece = memory->bytes + memory->used;
+    memory->used += (bytes + 7u) & ~(size_t)7u;
+    return memory->used <= memory->capacity ? piece : NULL;
+}
+
+static lh_status check_sampling(const lh_sampling *sampling, uint32_t flags, uint32_t segment,
+                                lh_error *error) {
+    if ((flags & ~(LH_STEP_FLAG_WANT_LOGPROB | LH_STEP_FLAG_WANT_DIGEST)) != 0) {
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: sampling flags 0x%x",
+                       segment, flags);
+    }
+    bool good = isfinite(sampling->temperature) && sampling->temperature >= 0 &&
+                sampling->top_p >= 0 && sampling->top_p <= 1 && sampling->min_p >= 0 &&
+                sampling->min_p <= 1 && isfinite(sampling->repetition_penalty) &&
+                sampling->repetition_penalty > 0 && isfinite(sampling->presence_penalty) &&
+                isfinite(sampling->frequency_penalty);
+    if (!good) {
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "manifest, segment %u: a sampling parameter is out of its range", segment);
+    }
+    if (sampling->top_logprobs > LH_TOP_LOGPROBS_MAX || sampling->bias_count > LH_STEP_BIASES_MAX ||
+        sampling->count_count > LH_STEP_COUNTS_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "manifest, segment %u: %u logprobs, %u biases, %u token counts; the limits "
+                       "are %u, %u, %u",
+                       segment, sampling->top_logprobs, sampling->bias_count, sampling->count_count,
+                       LH_TOP_LOGPROBS_MAX, LH_STEP_BIASES_MAX, LH_STEP_COUNTS_MAX);
+    }
+    return LH_OK;
+}
+
+/* The two lists behind a sampling block. Their structs are as large as their bytes on the wire. */
+static lh_status get_sampling_lists(lh_byte_reader *reader, arena *memory, lh_sampling *sampling,
+                                    uint32_t segment, lh_error *error) {
+    size_t bias_bytes = (size_t)sampling->bias_count * 8u,
+           count_bytes = (size_t)sampling->count_count * 12u;
+    if (lh_bytes_left(reader) < bias_bytes + count_bytes) {
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: cut in its sampling block",
+                       segment);
+    }
+    lh_token_bias *biases = arena_take(memory, bias_bytes);
+    lh_token_count *counts = arena_take(memory, count_bytes);
+    if (!biases || !counts)
+        return lh_fail(error, LH_ERR_INTERNAL, "manifest: its memory was sized too small");
+    for (uint32_t i = 0; i < sampling->bias_count; i++) {
+        biases[i] = (lh_token_bias){.token = lh_get_u32(reader)};
+        biases[i].bias = lh_get_f32(reader);
+        if (!isfinite(biases[i].bias)) {
+            return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: bias %u is not finite",
+                           segment, i);
+        }
+    }
+    for (uint32_t i = 0; i < sampling->count_count; i++) {
+        counts[i].token = lh_get_u32(reader);
+        counts[i].prompt_count = lh_get_u32(reader);
+        counts[i].output_count = lh_get_u32(reader);
+    }
+    sampling->biases = biases;
+    sampling->counts = counts;
+    return LH_OK;
+}
+
+static lh_status get_sampling(lh_byte_reader *reader, arena *memory, lh_sampling *sampling,
+                              uint32_t segment, lh_error *error) {
+    sampling->temperature = lh_get_f32(reader);
+    sampling->top_k = lh_get_u32(reader);
+    sampling->top_p = lh_get_f32(reader);
+    sampling->min_p = lh_get_f32(reader);
+    sampling->repetition_penalty = lh_get_f32(reader);
+    sampling->presence_penalty = lh_get_f32(reader);
+    sampling->frequency_penalty = lh_get_f32(reader);
+    sampling->seed = lh_get_u64(reader);
+    sampling->counter = lh_get_u64(reader);
+    uint32_t flags = lh_get_u32(reader);
+    sampling->want_logprob = (flags & LH_STEP_FLAG_WANT_LOGPROB) != 0;
+    sampling->want_digest = (flags & LH_STEP_FLAG_WANT_DIGEST) != 0;
+    sampling->top_logprobs = lh_get_u32(reader);
+    sampling->bias_count = lh_get_u32(reader);
+    sampling->count_count = lh_get_u32(reader);
+    if (reader->failed) {
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: cut in its sampling block",
+                       segment);
+    }
+    lh_status status = check_sampling(sampling, flags, segment, error);
+    return status == LH_OK ? get_sampling_lists(reader, memory, sampling, segment, error) : status;
+}
+
+static lh_status get_segment(lh_byte_reader *reader, arena *memory, lh_step_segment *segment,
+                             uint32_t index, lh_error *error) {
+    *segment = (lh_step_segment){.sequence = lh_get_u64(reader)};
+    segment->first_position = lh_get_u32(reader);
+    segment->rows = lh_get_u32(reader);
+    uint32_t flags = lh_get_u32(reader);
+    if (reader->failed)
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest: cut in segment %u", index);
+    if ((flags & ~(LH_STEP_FLAG_SAMPLE | LH_STEP_FLAG_FORKS)) != 0)
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: flags 0x%x", index, flags);
+    if (segment->rows == 0 || segment->rows > LH_STEP_ROWS_MAX ||
+        segment->first_position > UINT32_MAX - segment->rows) {
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: %u rows from position %u",
+                       index, segment->rows, segment->first_position);
+    }
+    segment->sample = (flags & LH_STEP_FLAG_SAMPLE) != 0;
+    segment->forks = (flags & LH_STEP_FLAG_FORKS) != 0;
+    if (segment->forks) {
+        segment->source = lh_get_u64(reader);
+        if (reader->failed || segment->first_position == 0 ||
+            segment->source == segment->sequence) {
+            return lh_fail(error, LH_ERR_MALFORMED,
+                           "manifest, segment %u: forks %u positions of sequence %llu", index,
+                           segment->first_position, (unsigned long long)segment->source);
+        }
+    }
+    return segment->sample ? get_sampling(reader, memory, &segment->sampling, index, error) : LH_OK;
+}
+
+static lh_status get_segments(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
+                              lh_error *error) {
+    lh_step_segment *segments = arena_take(memory, manifest->segment_count * sizeof *segments);
+    if (!segments)
+        return lh_fail(error, LH_ERR_INTERNAL, "manifest: its memory was sized too small");
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < manifest->segment_count; i++) {
+        lh_status status = get_segment(reader, memory, &segments[i], i, error);
+        if (status != LH_OK)
+            return status;
+        rows += segments[i].rows;
+        if (segments[i].sample && manifest->hop_limit > 0) {
+            return lh_fail(error, LH_ERR_MALFORMED,
+                           "manifest, segment %u: draws, but the step ends before", i);
+        }
+    }
+    if (rows != manifest->rows) {
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest: %u rows, but its segments have %llu",
+                       manifest->rows, (unsigned long long)rows);
+    }
+    manifest->segments = segments;
+    return LH_OK;
+}
+
+static lh_status get_manifest_head(lh_byte_reader *reader, lh_step_manifest *manifest,
+                                   lh_error *error) {
+    uint32_t version = lh_get_u32(reader);
+    manifest->epoch = lh_get_u32(reader);
+    manifest->step = lh_get_u64(reader);
+    uint32_t step_class = lh_get_u32(reader);
+    manifest->rows = lh_get_u32(reader);
+    manifest->segment_count = lh_get_u32(reader);
+    manifest->release_count = lh_get_u32(reader);
+    uint32_t flags = lh_get_u32(reader);
+    manifest->cut_count = lh_get_u32(reader);
+    manifest->hop_limit = lh_get_u32(reader);
+    if (reader->failed)
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest: cut in its head");
+    if (version != LH_STEP_PROTOCOL_VERSION) {
+        return lh_fail(error, LH_ERR_UNSUPPORTED, "step protocol %u; this side speaks %u", version,
+                       LH_STEP_PROTOCOL_VERSION);
+    }
+    if (step_class > LH_STEP_PREFILL)
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest: step class %u", step_class);
+    if ((flags & ~(LH_STEP_FLAG_TIMED | LH_STEP_FLAG_KV_RESYNC)) != 0)
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest: flags 0x%x", flags);
+    if (manifest->hop_limit > LH_STEP_HOP_LIMIT_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT, "manifest: for %u workers; the limit is %u",
+                       manifest->hop_limit, LH_STEP_HOP_LIMIT_MAX);
+    }
+    manifest->step_class = (lh_step_class)step_class;
+    manifest->timed = (flags & LH_STEP_FLAG_TIMED) != 0;
+    manifest->resyncs = (flags & LH_STEP_FLAG_KV_RESYNC) != 0;
+    if (manifest->resyncs && manifest->rows > 0) {
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest: a KV resync with %u rows",
+                       manifest->rows);
+    }
+    if (manifest->rows > LH_STEP_ROWS_MAX || manifest->segment_count > LH_STEP_SEGMENTS_MAX ||
+        manifest->release_count > LH_STEP_RELEASES_MAX || manifest->cut_count > LH_STEP_CUTS_MAX) {
+        return lh_fail(
+            error, LH_ERR_LIMIT,
+            "manifest: %u rows, %u segments, %u releases, %u cuts; the limits are %u, %u, %u, %u",
+            manifest->rows, manifest->segment_count, manifest->release_count, manifest->cut_count,
+            LH_STEP_ROWS_MAX, LH_STEP_SEGMENTS_MAX, LH_STEP_RELEASES_MAX, LH_STEP_CUTS_MAX);
+    }
+    uint64_t least =
+        (uint64_t)manifest->rows * 4u + (uint64_t)manifest->segment_count * SEGMENT_BYTES +
+        (uint64_t)manifest->release_count * RELEASE_BYTES + (uint64_t)manifest->cut_count * 8u;
+    if (lh_bytes_left(reader) < least) {
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest: %zu bytes for what takes at least %llu",
+                       lh_bytes_left(reader), (unsigned long long)least);
+    }
+    return LH_OK;
+}
+
+static lh_status get_cut(lh_byte_reader *reader, lh_step_cut *cut, uint32_t index,
+                         lh_error *error) {
+    *cut = (lh_step_cut){.count = lh_get_u32(reader)};
+    if (reader->failed || cut->count == 0 || cut->count > LH_STEP_COLUMN_SHARDS_MAX) {
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "manifest, cut %u: %u column shards; 1 to %u are possible", index,
+                       cut->count, LH_STEP_COLUMN_SHARDS_MAX);
+    }
+    for (uint32_t i = 0; i < cut->count; i++) {
+        uint32_t end = lh_get_u32(reader), begin = i > 0 ? cut->ends[i - 1] : 0;
+        bool is_last = i + 1 == cut->count;
+        if (reader->failed || end <= begin || end > LH_STEP_WIDTH_MAX ||
+            (!is_last && end % LH_STEP_COLUMN_BLOCK != 0)) {
+            return lh_fail(error, LH_ERR_MALFORMED,
+                           "manifest, cut %u: shard %u from column %u to %u", index, i, begin, end);
+        }
+        cut->ends[i] = end;
+    }
+    return LH_OK;
+}
+
+static lh_status get_cuts(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
+                          lh_error *error) {
+    lh_step_cut *cuts = arena_take(memory, manifest->cut_count * sizeof *cuts);
+    if (!cuts)
+        return lh_fail(error, LH_ERR_INTERNAL, "manifest: its memory was sized too small");
+    for (uint32_t i = 0; i < manifest->cut_count; i++) {
+        lh_status status = get_cut(reader, &cuts[i], i, error);
+        if (status != LH_OK)
+            return status;
+    }
+    manifest->cuts = cuts;
+    return LH_OK;
+}
+
+static lh_status get_manifest_body(lh_byte_reader *reader, arena *memory,
+                                   lh_step_manifest *manifest, lh_error *error) {
+    uint32_t *tokens = arena_take(memory, manifest->rows * sizeof *tokens);
+    lh_step_release *releases = arena_take(memory, manifest->release_count * sizeof *releases);
+    lh_get_bytes(reader, tokens, manifest->rows * sizeof *tokens);
+    lh_status status = get_segments(reader, memory, manifest, error);
+    if (status != LH_OK)
+        return status;
+    for (uint32_t i = 0; i < manifest->release_count; i++) {
+        releases[i] = (lh_step_release){.sequence = lh_get_u64(reader)};
+        releases[i].keep = lh_get_u32(reader);
+        if (manifest->resyncs && releases[i].keep == 0 && !reader->failed) {
+            return lh_fail(error, LH_ERR_MALFORMED,
+                           "manifest: a KV resync names sequence %llu without positions",
+                           (unsigned long long)releases[i].sequence);
+        }
+    }
+    status = get_cuts(reader, memory, manifest, error);
+    if (status != LH_OK)
+        return status;
+    if (reader->failed || lh_bytes_left(reader) != 0) {
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest: %s",
+                       reader->failed ? "cut" : "bytes after its end");
+    }
+    manifest->tokens = tokens;
+    manifest->releases = releases;
+    return LH_OK;
+}
+
+lh_status lh_step_decode_manifest(const uint8_t *payload, size_t length, lh_step_manifest *manifest,
+                                  void **memory, lh_error *error) {
+    *memory = NULL;
+    *manifest = (lh_step_manifest){0};
+    lh_byte_reader reader = {.bytes = payload, .length = length};
+    lh_status status = get_manifest_head(&reader, manifest, error);
+    if (status != LH_OK)
+        return status;
+    /* What is neither a segment, a release nor a cut takes no more memory than bytes on the wire,
+     * but for rounding each of its pieces up to 8. */
+    arena pieces = {.capacity = length + manifest->segment_count * (sizeof(lh_step_segment) + 16u) +
+                                manifest->release_count * sizeof(lh_step_release) +
+                                manifest->cut_count * sizeof(lh_step_cut) + 32u};
+    pieces.bytes = malloc(pieces.capacity);
+    if (!pieces.bytes)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "manifest of %zu bytes: out of memory", length);
+    status = get_manifest_body(&reader, &pieces, manifest, error);
+    if (status != LH_OK) {
+        free(pieces.bytes);
+        return status;
+    }
+    *memory = pieces.bytes;
+    return LH_OK;
+}
+
+/* ---- Shards ---- */
+
+lh_status lh_step_decode_shard_head(const uint8_t *payload, size_t length, uint32_t rows,
+                                    uint32_t width, lh_step_shard_header *header, lh_error *error) {
+    lh_byte_reader reader = {.bytes = payload, .length = length};
+    header->first_row = lh_get_u32(&reader);
+    header->rows = lh_get_u32(&reader);
+    header->first_column = lh_get_u32(&reader);
+    header->columns = lh_get_u32(&reader);
+    uint32_t wire = lh_get_u32(&reader);
+    uint32_t reserved = lh_get_u32(&reader);
+    header->payload_bytes = (uint32_t)length;
+    if (reader.failed || reserved != 0) {
+        return lh_fail(error, LH_ERR_MALFORMED, "shard: its head is %s",
+                       reader.failed ? "cut" : "not of this version");
+    }
+    if (!lh_wire_from_number(wire, &header->wire))
+        return lh_fail(error, LH_ERR_UNSUPPORTED, "shard: wire type %u is not one of ours", wire);
+    if (header->rows == 0 || header->rows > rows || header->first_row > rows - header->rows) {
+        return lh_fail(error, LH_ERR_MALFORMED, "shard: %u rows from %u of a step of %u",
+                       header->rows, header->first_row, rows);
+    }
+    if (header->columns == 0 || header->columns > width ||
+        header->first_column > width - header->columns) {
+        return lh_fail(error, LH_ERR_MALFORMED, "shard: %u columns from %u of a width of %u",
+                       header->columns, header->first_column, width);
+    }
+    uint32_t end = header->first_column + header->columns;
+    if (header->first_column % LH_STEP_COLUMN_BLOCK != 0 ||
+        (end % LH_STEP_COLUMN_BLOCK != 0 && end != width)) {
+        return lh_fail(error, LH_ERR_MALFORMED, "shard: columns %u to %u are off the blocks of %u",
+                       header->first_column, end, LH_STEP_COLUMN_BLOCK);
+    }
+    size_t bytes =
+        LH_STEP_SHARD_HEAD_BYTES + lh_wire_bytes(header->wire, header->rows, header->columns);
+    if (bytes != length) {
+        return lh_fail(error, LH_ERR_MALFORMED, "shard: %zu bytes for what takes %zu", length,
+                       bytes);
+    }
+    return LH_OK;
+}
+
+/* ---- Results ---- */
+
+/* Not NaN and not +inf; -inf is that of a token that cannot come. */
+static bool is_sendable_logprob(float value) {
+    return value < INFINITY;
+}
+
+static lh_status get_result(lh_byte_reader *reader, lh_step_result *result, uint32_t index,
+                            lh_error *error) {
+    *result = (lh_step_result){.sequence = lh_get_u64(reader)};
+    result->position = lh_get_u32(reader);
+    result->sample.token = lh_get_u32(reader);
+    result->sample.logprob = lh_get_f32(reader);
+    result->sample.top_count = lh_get_u32(reader);
+    result->sample.digest = lh_get_u64(reader);
+    if (reader->failed)
+        return lh_fail(error, LH_ERR_MALFORMED, "results: cut in result %u", index);
+    if (result->sample.top_count > LH_TOP_LOGPROBS_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT, "results: result %u has %u logprobs; the limit is %u",
+                       index, result->sample.top_count, LH_TOP_LOGPROBS_MAX);
+    }
+    bool good = is_sendable_logprob(result->sample.logprob);
+    for (uint32_t i = 0; i < result->sample.top_count; i++) {
+        result->sample.top[i].token = lh_get_u32(reader);
+        result->sample.top[i].logprob = lh_get_f32(reader);
+        good = good && is_sendable_logprob(result->sample.top[i].logprob);
+    }
+    if (reader->failed || !good) {
+        return lh_fail(error, LH_ERR_MALFORMED, "results: result %u %s", index,
+                       reader->failed ? "is cut" : "has a logprob that is no number");
+    }
+    return LH_OK;
+}
+
+lh_status lh_step_decode_results(const uint8_t *payload, size_t length, lh_step_result **results,
+                                 uint32_t *count, lh_error *error) {
+    *results = NULL;
+    lh_byte_reader reader = {.bytes = payload, .length = length};
+    uint32_t announced = lh_get_u32(&reader);
+    if (reader.failed || announced > lh_bytes_left(&reader) / RESULT_BYTES) {
+        return lh_fail(error, LH_ERR_MALFORMED, "results: %zu bytes for %u results", length,
+                       announced);
+    }
+    if (announced > LH_STEP_SEGMENTS_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT, "results: %u; the limit is %u", announced,
+                       LH_STEP_SEGMENTS_MAX);
+    }
+    lh_step_result *list = calloc(announced > 0 ? announced : 1, sizeof *list);
+    if (!list)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "%u results: out of memory", announced);
+    lh_status status = LH_OK;
+    for (uint32_t i = 0; i < announced && status == LH_OK; i++)
+        status = get_result(&reader, &list[i], i, error);
+    if (status == LH_OK && lh_bytes_left(&reader) != 0)
+        status = lh_fail(error, LH_ERR_MALFORMED, "results: bytes after their end");
+    if (status != LH_OK) {
+        free(list);
+        return status;
+    }
+    *results = list;
+    *count = announced;
+    return LH_OK;
+}

@@ -1,0 +1,271 @@
+/* Manifests, shards and results to bytes (PROTOCOL.md). */
+#include "common/base/crc32c.h"
+#include "common/protocol/little_endian.h"
+#include "common/protocol/step_frame.h"
+#include "common/protocol/wire_type.h"
+
+void lh_step_frame_seal(uint8_t *frame, lh_step_frame_type type, size_t payload_bytes) {
+    lh_byte_writer writer = {.bytes = frame, .capacity = LH_STEP_FRAME_HEAD_BYTES};
+    lh_put_u32(&writer, (uint32_t)type);
+    lh_put_u32(&writer, (uint32_t)payload_bytes);
+    lh_put_u32(&writer, lh_crc32c(0, frame + LH_STEP_FRAME_HEAD_BYTES, payload_bytes));
+    lh_put_u32(&writer, lh_crc32c(0, frame, writer.length));
+}
+
+/* Seals the frame that the writer has filled behind a gap for the head. */
+static lh_status finish_frame(lh_byte_writer *writer, lh_step_frame_type type, size_t *length,
+                              lh_error *error) {
+    if (writer->failed) {
+        return lh_fail(error, LH_ERR_LIMIT, "step frame: the buffer of %zu bytes is too small",
+                       writer->capacity);
+    }
+    lh_step_frame_seal(writer->bytes, type, writer->length - LH_STEP_FRAME_HEAD_BYTES);
+    *length = writer->length;
+    return LH_OK;
+}
+
+static lh_byte_writer start_frame(uint8_t *buffer, size_t capacity) {
+    return (lh_byte_writer){.bytes = buffer,
+                            .capacity = capacity,
+                            .length = LH_STEP_FRAME_HEAD_BYTES,
+                            .failed = capacity < LH_STEP_FRAME_HEAD_BYTES};
+}
+
+/* ---- Manifest ---- */
+
+#define MANIFEST_HEAD_BYTES 44u
+#define SEGMENT_BYTES       20u
+#define SAMPLING_BYTES      60u
+#define SOURCE_BYTES        8u
+#define RELEASE_BYTES       12u
+
+static size_t segment_bytes(const lh_step_segment *segment) {
+    size_t bytes = SEGMENT_BYTES + (segment->forks ? SOURCE_BYTES : 0u);
+    if (segment->sample) {
+        bytes += SAMPLING_BYTES + (size_t)segment->sampling.bias_count * 8u +
+                 (size_t)segment->sampling.count_count * 12u;
+    }
+    return bytes;
+}
+
+size_t lh_step_manifest_bytes(const lh_step_manifest *manifest) {
+    size_t bytes = LH_STEP_FRAME_HEAD_BYTES + MANIFEST_HEAD_BYTES + (size_t)manifest->rows * 4u +
+                   (size_t)manifest->release_count * RELEASE_BYTES;
+    for (uint32_t i = 0; i < manifest->cut_count; i++)
+        bytes += 4u + (size_t)manifest->cuts[i].count * 4u;
+    for (uint32_t i = 0; i < manifest->segment_count; i++)
+        bytes += segment_bytes(&manifest->segments[i]);
+    return bytes;
+}
+
+static lh_status check_manifest(const lh_step_manifest *manifest, lh_error *error) {
+    if (manifest->rows > LH_STEP_ROWS_MAX || manifest->segment_count > LH_STEP_SEGMENTS_MAX ||
+        manifest->release_count > LH_STEP_RELEASES_MAX || manifest->cut_count > LH_STEP_CUTS_MAX) {
+        return lh_fail(
+            error, LH_ERR_LIMIT,
+            "step %llu: %u rows, %u segments, %u releases, %u cuts; the limits are %u, %u, %u, %u",
+            (unsigned long long)manifest->step, manifest->rows, manifest->segment_count,
+            manifest->release_count, manifest->cut_count, LH_STEP_ROWS_MAX, LH_STEP_SEGMENTS_MAX,
+            LH_STEP_RELEASES_MAX, LH_STEP_CUTS_MAX);
+    }
+    for (uint32_t i = 0; i < manifest->cut_count; i++) {
+        if (manifest->cuts[i].count == 0 || manifest->cuts[i].count > LH_STEP_COLUMN_SHARDS_MAX) {
+            return lh_fail(error, LH_ERR_LIMIT,
+                           "step %llu, cut %u: %u column shards; the limit is %u",
+                           (unsigned long long)manifest->step, i, manifest->cuts[i].count,
+                           LH_STEP_COLUMN_SHARDS_MAX);
+        }
+    }
+    for (uint32_t i = 0; i < manifest->segment_count; i++) {
+        const lh_step_segment *segment = &manifest->segments[i];
+        if (segment->sample && (segment->sampling.bias_count > LH_STEP_BIASES_MAX ||
+                                segment->sampling.count_count > LH_STEP_COUNTS_MAX ||
+                                segment->sampling.top_logprobs > LH_TOP_LOGPROBS_MAX)) {
+            return lh_fail(error, LH_ERR_LIMIT,
+                           "step %llu, segment %u: %u biases, %u token counts, %u logprobs; the "
+                           "limits are %u, %u, %u",
+                           (unsigned long long)manifest->step, i, segment->sampling.bias_count,
+                           segment->sampling.count_count, segment->sampling.top_logprobs,
+                           LH_STEP_BIASES_MAX, LH_STEP_COUNTS_MAX, LH_TOP_LOGPROBS_MAX);
+        }
+    }
+    if (lh_step_manifest_bytes(manifest) - LH_STEP_FRAME_HEAD_BYTES > LH_STEP_MANIFEST_BYTES_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT, "step %llu: its manifest takes more than %u bytes",
+                       (unsigned long long)manifest->step, LH_STEP_MANIFEST_BYTES_MAX);
+    }
+    return LH_OK;
+}
+
+static void put_sampling(lh_byte_writer *writer, const lh_sampling *sampling) {
+    lh_put_f32(writer, sampling->temperature);
+    lh_put_u32(writer, sampling->top_k);
+    lh_put_f32(writer, sampling->top_p);
+    lh_put_f32(writer, sampling->min_p);
+    lh_put_f32(writer, sampling->repetition_penalty);
+    lh_put_f32(writer, sampling->presence_penalty);
+    lh_put_f32(writer, sampling->frequency_penalty);
+    lh_put_u64(writer, sampling->seed);
+    lh_put_u64(writer, sampling->counter);
+    lh_put_u32(writer, (sampling->want_logprob ? LH_STEP_FLAG_WANT_LOGPROB : 0u) |
+                           (sampling->want_digest ? LH_STEP_FLAG_WANT_DIGEST : 0u));
+    lh_put_u32(writer, sampling->top_logprobs);
+    lh_put_u32(writer, sampling->bias_count);
+    lh_put_u32(writer, sampling->count_count);
+    for (uint32_t i = 0; i < sampling->bias_count; i++) {
+        lh_put_u32(writer, sampling->biases[i].token);
+        lh_put_f32(writer, sampling->biases[i].bias);
+    }
+    for (uint32_t i = 0; i < sampling->count_count; i++) {
+        lh_put_u32(writer, sampling->counts[i].token);
+        lh_put_u32(writer, sampling->counts[i].prompt_count);
+        lh_put_u32(writer, sampling->counts[i].output_count);
+    }
+}
+
+static void put_segment(lh_byte_writer *writer, const lh_step_segment *segment) {
+    lh_put_u64(writer, segment->sequence);
+    lh_put_u32(writer, segment->first_position);
+    lh_put_u32(writer, segment->rows);
+    lh_put_u32(writer, (segment->sample ? LH_STEP_FLAG_SAMPLE : 0u) |
+                           (segment->forks ? LH_STEP_FLAG_FORKS : 0u));
+    if (segment->forks)
+        lh_put_u64(writer, segment->source);
+    if (segment->sample)
+        put_sampling(writer, &segment->sampling);
+}
+
+lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buffer,
+                                  size_t capacity, size_t *length, lh_error *error) {
+    lh_status status = check_manifest(manifest, error);
+    if (status != LH_OK)
+        return status;
+    lh_byte_writer writer = start_frame(buffer, capacity);
+    lh_put_u32(&writer, LH_STEP_PROTOCOL_VERSION);
+    lh_put_u32(&writer, manifest->epoch);
+    lh_put_u64(&writer, manifest->step);
+    lh_put_u32(&writer, (uint32_t)manifest->step_class);
+    lh_put_u32(&writer, manifest->rows);
+    lh_put_u32(&writer, manifest->segment_count);
+    lh_put_u32(&writer, manifest->release_count);
+    lh_put_u32(&writer, (manifest->timed ? LH_STEP_FLAG_TIMED : 0u) |
+                            (manifest->resyncs ? LH_STEP_FLAG_KV_RESYNC : 0u));
+    lh_put_u32(&writer, manifest->cut_count);
+    lh_put_u32(&writer, manifest->hop_limit);
+    lh_put_bytes(&writer, manifest->tokens, (size_t)manifest->rows * sizeof(uint32_t));
+    for (uint32_t i = 0; i < manifest->segment_count; i++)
+        put_segment(&writer, &manifest->segments[i]);
+    for (uint32_t i = 0; i < manifest->release_count; i++) {
+        lh_put_u64(&writer, manifest->releases[i].sequence);
+        lh_put_u32(&writer, manifest->releases[i].keep);
+    }
+    for (uint32_t i = 0; i < manifest->cut_count; i++) {
+        lh_put_u32(&writer, manifest->cuts[i].count);
+        lh_put_bytes(&writer, manifest->cuts[i].ends, manifest->cuts[i].count * sizeof(uint32_t));
+    }
+    return finish_frame(&writer, LH_STEP_FRAME_MANIFEST, length, error);
+}
+
+/* ---- Cuts ---- */
+
+lh_step_cut lh_step_cut_evenly(uint32_t width, uint32_t shards) {
+    uint64_t blocks = ((uint64_t)width + LH_STEP_COLUMN_BLOCK - 1) / LH_STEP_COLUMN_BLOCK;
+    lh_step_cut cut = {.count =
+                           shards < LH_STEP_COLUMN_SHARDS_MAX ? shards : LH_STEP_COLUMN_SHARDS_MAX};
+    cut.count = cut.count < blocks ? cut.count : (uint32_t)blocks;
+    for (uint32_t i = 0; i < cut.count; i++) {
+        uint64_t end = blocks * (i + 1) / cut.count * LH_STEP_COLUMN_BLOCK;
+        cut.ends[i] = end < width ? (uint32_t)end : width;
+    }
+    return cut;
+}
+
+/* ---- Shards ---- */
+
+size_t lh_step_shard_bytes(lh_wire_type wire, uint32_t rows, uint32_t columns) {
+    size_t payload = LH_STEP_SHARD_HEAD_BYTES + lh_wire_bytes(wire, rows, columns);
+    return payload > LH_STEP_SHARD_BYTES_MAX ? 0 : LH_STEP_FRAME_HEAD_BYTES + payload;
+}
+
+uint32_t lh_step_shard_rows_max(lh_wire_type wire, uint32_t columns) {
+    size_t rows =
+        (LH_STEP_SHARD_BYTES_MAX - LH_STEP_SHARD_HEAD_BYTES) / lh_wire_bytes(wire, 1, columns);
+    return rows < LH_STEP_ROWS_MAX ? (uint32_t)rows : LH_STEP_ROWS_MAX;
+}
+
+lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t rows,
+                               uint32_t first_column, uint32_t columns, const float *values,
+                               uint8_t *buffer, size_t capacity, size_t *length, lh_error *error) {
+    if (rows == 0 || rows > LH_STEP_ROWS_MAX || columns == 0 || columns > LH_STEP_WIDTH_MAX ||
+        first_row > LH_STEP_ROWS_MAX - rows || first_column > LH_STEP_WIDTH_MAX - columns) {
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "shard of %u rows from %u, %u columns from %u: over the limits", rows,
+                       first_row, columns, first_column);
+    }
+    if (first_column % LH_STEP_COLUMN_BLOCK != 0) {
+        return lh_fail(error, LH_ERR_INVALID, "shard: column %u is not a multiple of %u",
+                       first_column, LH_STEP_COLUMN_BLOCK);
+    }
+    size_t bytes = lh_step_shard_bytes(wire, rows, columns);
+    if (bytes == 0 || bytes > capacity) {
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "shard of %u rows, %u columns: over %u bytes or the buffer's %zu", rows,
+                       columns, LH_STEP_SHARD_BYTES_MAX, capacity);
+    }
+    lh_byte_writer writer = start_frame(buffer, capacity);
+    lh_put_u32(&writer, first_row);
+    lh_put_u32(&writer, rows);
+    lh_put_u32(&writer, first_column);
+    lh_put_u32(&writer, columns);
+    lh_put_u32(&writer, (uint32_t)wire);
+    lh_put_u32(&writer, 0); /* reserved */
+    if (!lh_wire_encode(wire, values, rows, columns, buffer + writer.length)) {
+        return lh_fail(
+            error, LH_ERR_INVALID,
+            "shard at row %u, column %u: a value is not finite or too large for the wire type",
+            first_row, first_column);
+    }
+    writer.length = bytes;
+    return finish_frame(&writer, LH_STEP_FRAME_SHARD, length, error);
+}
+
+/* ---- Results ---- */
+
+#define RESULT_BYTES 32u
+
+size_t lh_step_results_bytes(const lh_step_result *results, uint32_t count) {
+    size_t bytes = LH_STEP_FRAME_HEAD_BYTES + 4u;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += RESULT_BYTES + (size_t)results[i].sample.top_count * 8u;
+    return bytes;
+}
+
+static void put_result(lh_byte_writer *writer, const lh_step_result *result) {
+    lh_put_u64(writer, result->sequence);
+    lh_put_u32(writer, result->position);
+    lh_put_u32(writer, result->sample.token);
+    lh_put_f32(writer, result->sample.logprob);
+    lh_put_u32(writer, result->sample.top_count);
+    lh_put_u64(writer, result->sample.digest);
+    for (uint32_t i = 0; i < result->sample.top_count; i++) {
+        lh_put_u32(writer, result->sample.top[i].token);
+        lh_put_f32(writer, result->sample.top[i].logprob);
+    }
+}
+
+lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, uint8_t *buffer,
+                                 size_t capacity, size_t *length, lh_error *error) {
+    if (count > LH_STEP_SEGMENTS_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT, "%u results; the limit is %u", count,
+                       LH_STEP_SEGMENTS_MAX);
+    }
+    lh_byte_writer writer = start_frame(buffer, capacity);
+    lh_put_u32(&writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (results[i].sample.top_count > LH_TOP_LOGPROBS_MAX) {
+            return lh_fail(error, LH_ERR_LIMIT, "result %u has %u logprobs; the limit is %u", i,
+                           results[i].sample.top_count, LH_TOP_LOGPROBS_MAX);
+        }
+        put_result(&writer, &results[i]);
+    }
+    return finish_frame(&writer, LH_STEP_FRAME_RESULTS, length, error);
+}

@@ -1,0 +1,173 @@
+/* Times to bytes and back. */
+#include "common/protocol/step_times.h"
+
+#include "common/base/crc32c.h"
+#include "common/protocol/little_endian.h"
+#include "common/protocol/step_frame.h"
+
+#include <string.h>
+
+#define HEAD_BYTES  60u /* before the name */
+#define SHARD_BYTES 32u
+#define BASE_US_MAX (1ull << 52) /* 142 years: sums of such times do not overflow */
+
+uint32_t lh_step_times_offset(uint64_t base_us, int64_t now_us) {
+    uint64_t passed = (uint64_t)now_us - base_us;
+    return now_us < 0 || (uint64_t)now_us < base_us || passed >= LH_STEP_TIMES_NEVER
+               ? LH_STEP_TIMES_NEVER
+               : (uint32_t)passed;
+}
+
+static uint32_t listed(uint32_t count) {
+    return count < LH_STEP_TIMES_SHARDS_MAX ? count : LH_STEP_TIMES_SHARDS_MAX;
+}
+
+size_t lh_step_times_bytes(const lh_step_times *times) {
+    return LH_STEP_FRAME_HEAD_BYTES + HEAD_BYTES + strlen(times->worker) +
+           ((size_t)listed(times->taken_count) + listed(times->given_count)) * SHARD_BYTES;
+}
+
+static void put_times(lh_byte_writer *writer, const lh_step_times *times) {
+    lh_put_u64(writer, times->base_us);
+    lh_put_u32(writer, times->manifest_us);
+    lh_put_u32(writer, times->body_end_us);
+    lh_put_u32(writer, times->begin_us);
+    lh_put_u32(writer, times->begun_us);
+    lh_put_u32(writer, times->finish_us);
+    lh_put_u32(writer, times->finished_us);
+    lh_put_u32(writer, times->submitted_us);
+    lh_put_u32(writer, times->sent_us);
+    lh_put_u32(writer, times->passed_us);
+    lh_put_u32(writer, times->answered_us);
+    lh_put_u32(writer, times->taken_count);
+    lh_put_u32(writer, times->given_count);
+    lh_put_u32(writer, (uint32_t)strlen(times->worker));
+    lh_put_bytes(writer, times->worker, strlen(times->worker));
+}
+
+/* Both kinds of shard are eight numbers, in the order of their fields. */
+_Static_assert(sizeof(lh_step_shard_taken) == SHARD_BYTES &&
+                   sizeof(lh_step_shard_given) == SHARD_BYTES,
+               "shards are copied as they lie in memory");
+
+lh_status lh_step_times_encode(const lh_step_times *times, uint8_t *buffer, size_t capacity,
+                               size_t *length, lh_error *error) {
+    if (times->worker[0] == '\0')
+        return lh_fail(error, LH_ERR_INVALID, "times frame: the worker has no name");
+    size_t bytes = lh_step_times_bytes(times);
+    if (bytes > capacity) {
+        return lh_fail(error, LH_ERR_LIMIT, "times frame: %zu bytes for a buffer of %zu", bytes,
+                       capacity);
+    }
+    lh_byte_writer writer = {
+        .bytes = buffer, .capacity = capacity, .length = LH_STEP_FRAME_HEAD_BYTES};
+    put_times(&writer, times);
+    lh_put_bytes(&writer, times->taken, listed(times->taken_count) * sizeof(times->taken[0]));
+    lh_put_bytes(&writer, times->given, listed(times->given_count) * sizeof(times->given[0]));
+    lh_step_frame_seal(buffer, LH_STEP_FRAME_TIMES, writer.length - LH_STEP_FRAME_HEAD_BYTES);
+    *length = writer.length;
+    return LH_OK;
+}
+
+/* ---- Reading ---- */
+
+static bool is_name(const char *name, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        bool good = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+                    (name[i] >= '0' && name[i] <= '9') || strchr("._-", name[i]);
+        if (!good || name[i] == '\0')
+            return false;
+    }
+    return length > 0;
+}
+
+static lh_status get_head(lh_byte_reader *reader, lh_step_times *times, lh_error *error) {
+    times->base_us = lh_get_u64(reader);
+    times->manifest_us = lh_get_u32(reader);
+    times->body_end_us = lh_get_u32(reader);
+    times->begin_us = lh_get_u32(reader);
+    times->begun_us = lh_get_u32(reader);
+    times->finish_us = lh_get_u32(reader);
+    times->finished_us = lh_get_u32(reader);
+    times->submitted_us = lh_get_u32(reader);
+    times->sent_us = lh_get_u32(reader);
+    times->passed_us = lh_get_u32(reader);
+    times->answered_us = lh_get_u32(reader);
+    times->taken_count = lh_get_u32(reader);
+    times->given_count = lh_get_u32(reader);
+    uint32_t name_bytes = lh_get_u32(reader);
+    if (reader->failed || name_bytes >= LH_STEP_TIMES_NAME_BYTES) {
+        return lh_fail(error, LH_ERR_MALFORMED, "times: %s",
+                       reader->failed ? "cut" : "a name that is too long");
+    }
+    lh_get_bytes(reader, times->worker, name_bytes);
+    times->worker[name_bytes] = '\0';
+    if (reader->failed || !is_name(times->worker, name_bytes)) {
+        return lh_fail(error, LH_ERR_MALFORMED, "times: the name is %s",
+                       reader->failed ? "cut" : "not that of a worker");
+    }
+    if (times->base_us > BASE_US_MAX) {
+        return lh_fail(error, LH_ERR_MALFORMED, "times of %s: its clock is beyond all time",
+                       times->worker);
+    }
+    return LH_OK;
+}
+
+static lh_status decode(const uint8_t *payload, size_t length, lh_step_times *times,
+                        lh_error *error) {
+    lh_byte_reader reader = {.bytes = payload, .length = length};
+    memset(times, 0, sizeof *times);
+    lh_status status = get_head(&reader, times, error);
+    if (status != LH_OK)
+        return status;
+    size_t taken = listed(times->taken_count), given = listed(times->given_count);
+    if (lh_bytes_left(&reader) != (taken + given) * SHARD_BYTES) {
+        return lh_fail(error, LH_ERR_MALFORMED, "times of %s: %zu bytes for %zu shards",
+                       times->worker, lh_bytes_left(&reader), taken + given);
+    }
+    lh_get_bytes(&reader, times->taken, taken * sizeof(times->taken[0]));
+    lh_get_bytes(&reader, times->given, given * sizeof(times->given[0]));
+    return LH_OK;
+}
+
+/* The head of the frame at the offset; the whole frame is there. */
+static lh_status find_frame(const uint8_t *body, size_t length, size_t offset,
+                            lh_step_frame_head *head, lh_error *error) {
+    if (length - offset < LH_STEP_FRAME_HEAD_BYTES)
+        return lh_fail(error, LH_ERR_MALFORMED, "times: cut in the head of a frame");
+    lh_status status = lh_step_frame_head_decode(body + offset, head, error);
+    if (status != LH_OK)
+        return status;
+    if (head->type != LH_STEP_FRAME_TIMES)
+        return lh_fail(error, LH_ERR_MALFORMED, "an answer with a frame of type %u", head->type);
+    if (length - offset - LH_STEP_FRAME_HEAD_BYTES < head->payload_bytes)
+        return lh_fail(error, LH_ERR_MALFORMED, "times: a frame is cut");
+    return LH_OK;
+}
+
+lh_status lh_step_times_read(const uint8_t *body, size_t length, size_t *offset,
+                             lh_step_times *times, lh_error *error) {
+    if (*offset >= length)
+        return LH_AGAIN;
+    lh_step_frame_head head;
+    lh_status status = find_frame(body, length, *offset, &head, error);
+    if (status != LH_OK)
+        return status;
+    const uint8_t *payload = body + *offset + LH_STEP_FRAME_HEAD_BYTES;
+    if (lh_crc32c(0, payload, head.payload_bytes) != head.payload_crc32c)
+        return lh_fail(error, LH_ERR_CORRUPT, "times: the CRC32C of a frame differs");
+    *offset += LH_STEP_FRAME_HEAD_BYTES + head.payload_bytes;
+    return decode(payload, head.payload_bytes, times, error);
+}
+
+size_t lh_step_times_fitting(const uint8_t *body, size_t length, size_t bytes_max) {
+    size_t end = 0;
+    lh_step_frame_head head;
+    while (end < length && find_frame(body, length, end, &head, NULL) == LH_OK) {
+        size_t next = end + LH_STEP_FRAME_HEAD_BYTES + head.payload_bytes;
+        if (next > bytes_max)
+            break;
+        end = next;
+    }
+    return end;
+}

@@ -1,0 +1,69 @@
+/* What a worker says of itself every renew_ms: the body of PUT /fleet/workers/{name} (CONTROL.md)
+ * as a struct, the same for the worker, which renders it, and for the gateway, which parses and
+ * checks it. Plain values. */
+#pragma once
+
+#include "common/protocol/measurements.h"
+#include "common/protocol/step_answer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LH_CONTROL_PROTOCOL_VERSION 3
+#define LH_CONTROL_BODY_BYTES_MAX   65536u /* of a report, and of the answer to it */
+#define LH_ADDRESS_BYTES            272u   /* a DNS name of 253, a port, brackets */
+#define LH_REPORT_ERROR_BYTES       256u
+#define LH_MODEL_DIGEST_BYTES       65u
+
+typedef enum lh_worker_stage_state {
+    LH_WORKER_IDLE, /* holds no assignment */
+    LH_WORKER_FETCHING,
+    LH_WORKER_LOADING,
+    LH_WORKER_READY,
+    LH_WORKER_FAILED
+} lh_worker_stage_state;
+
+typedef struct lh_worker_report {
+    char name[LH_WORKER_NAME_BYTES], site[LH_WORKER_NAME_BYTES];
+    char version[32], isa[32];
+    uint64_t instance;
+    uint32_t threads;
+    char tls_address[LH_ADDRESS_BYTES], plain_address[LH_ADDRESS_BYTES]; /* "": none */
+    uint64_t memory_bytes, kv_bytes;
+    double slowdown; /* more than 1: it plays a slower machine, for a measurement */
+    struct {
+        lh_worker_stage_state state;
+        uint64_t generation, done_bytes, total_bytes; /* where it is not idle */
+        char error[LH_REPORT_ERROR_BYTES];
+    } assignment;
+    struct {
+        lh_worker_stage_state state;      /* LH_WORKER_IDLE: nothing was to be prepared */
+        uint32_t first_layer, last_layer; /* the rest where it is not idle */
+        bool holds;                       /* loaded, too; else its weights are fetched, no more */
+        uint64_t done_bytes, total_bytes;
+        char error[LH_REPORT_ERROR_BYTES];
+    } prepared; /* a stage that may be its next */
+    struct {
+        bool present;
+        uint32_t first_layer, last_layer;
+        char model[LH_MODEL_DIGEST_BYTES]; /* of its header: SHA-256 in hex digits */
+    } loaded;                              /* the stage in memory, whatever becomes of it */
+    lh_machine_speed speed;
+    lh_compute_profile compute;
+    lh_hop_profile next;
+    struct {
+        bool present;
+        uint64_t pages_total, pages_free, page_bytes;
+        uint32_t page_positions, sequences;
+        uint32_t epoch; /* with which it was last emptied; 0: it has no place in a chain */
+    } kv;
+    struct {
+        uint64_t active, done, failed;
+    } steps;
+    bool leaving;
+} lh_worker_report;
+
+/* Into assignment.error or prepared.error, cut to what fits, in whole characters. */
+void lh_worker_report_copy_error(char error[LH_REPORT_ERROR_BYTES], const char *message);
+/* "idle", "fetching", "loading", "ready", "failed". */
+const char *lh_worker_stage_state_name(lh_worker_stage_state state);

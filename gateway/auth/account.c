@@ -1,0 +1,76 @@
+/* Two buckets and a count. */
+#include "gateway/auth/account.h"
+
+#include <assert.h>
+
+/* What a request is taken to last before one has. */
+#define DURATION_GUESS_US 1000000
+/* One part in so many of the mean is the newest. */
+#define MEAN_WEIGHT 8
+
+void lh_account_init(lh_account *account, const lh_key_limits *limits, int64_t now_us) {
+    *account = (lh_account){.limits = *limits};
+    lh_rate_bucket_init(&account->requests, limits->requests_per_minute, now_us);
+    lh_rate_bucket_init(&account->tokens, limits->tokens_per_minute, now_us);
+}
+
+void lh_account_set_limits(lh_account *account, const lh_key_limits *limits, int64_t now_us) {
+    account->limits = *limits;
+    lh_rate_bucket_set_limit(&account->requests, limits->requests_per_minute, now_us);
+    lh_rate_bucket_set_limit(&account->tokens, limits->tokens_per_minute, now_us);
+}
+
+static bool refuse(lh_account_refusal *refusal, lh_account_limit limit, uint32_t most,
+                   int64_t wait_us) {
+    *refusal = (lh_account_refusal){limit, most, wait_us};
+    return false;
+}
+
+/* With so many running side by side, one of them ends in each such part of their mean duration. */
+static int64_t concurrent_wait_us(const lh_account *account) {
+    int64_t mean_us = account->mean_us ? account->mean_us : DURATION_GUESS_US;
+    return mean_us / account->limits.concurrent_requests;
+}
+
+bool lh_account_has_room(lh_account *account, uint64_t prompt_tokens, int64_t now_us,
+                         lh_account_refusal *refusal) {
+    const lh_key_limits *limits = &account->limits;
+    int64_t requests_us = lh_rate_bucket_wait_us(&account->requests, 1, now_us);
+    int64_t tokens_us = lh_rate_bucket_wait_us(&account->tokens, prompt_tokens, now_us);
+    if (requests_us > 0 && requests_us >= tokens_us)
+        return refuse(refusal, LH_ACCOUNT_REQUESTS, limits->requests_per_minute, requests_us);
+    if (tokens_us > 0)
+        return refuse(refusal, LH_ACCOUNT_TOKENS, limits->tokens_per_minute, tokens_us);
+    if (limits->concurrent_requests && account->running >= limits->concurrent_requests)
+        return refuse(refusal, LH_ACCOUNT_CONCURRENT, limits->concurrent_requests,
+                      concurrent_wait_us(account));
+    return true;
+}
+
+bool lh_account_take(lh_account *account, uint64_t prompt_tokens, int64_t now_us,
+                     lh_account_refusal *refusal) {
+    if (!lh_account_has_room(account, prompt_tokens, now_us, refusal))
+        return false;
+    lh_rate_bucket_spend(&account->requests, 1, now_us);
+    lh_rate_bucket_spend(&account->tokens, prompt_tokens, now_us);
+    account->running++;
+    return true;
+}
+
+void lh_account_spend(lh_account *account, uint64_t tokens, int64_t now_us) {
+    lh_rate_bucket_spend(&account->tokens, tokens, now_us);
+}
+
+void lh_account_leave(lh_account *account, int64_t duration_us) {
+    assert(account->running > 0);
+    account->running--;
+    account->mean_us +=
+        account->mean_us ? (duration_us - account->mean_us) / MEAN_WEIGHT : duration_us;
+}
+
+void lh_account_refund(lh_account *account, uint64_t prompt_tokens, int64_t now_us) {
+    assert(account->running > 0);
+    account->running--;
+    lh_rate_bucket_refund(&account->requests, 1, now_us);
+    lh_rate_bucket_refund(&account->tokens, prompt_tokens, now_us);
+}

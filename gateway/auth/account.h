@@ -1,0 +1,48 @@
+/* What one client (a name in the list of keys) has used of its limits. Sans-I/O: the time is an
+ * argument. Thread: its owner's.
+ *
+ *     take() --> the request runs, spend() for each token that it draws --> leave()
+ *       \--> refused: which limit, and when it is worth coming again
+ *
+ * Prompts are paid for at once, and wait until the bucket holds them; what is drawn is paid for as
+ * it comes and may overdraw the bucket, so that no answer is cut short by its client's rate: the
+ * next request waits for it. */
+#pragma once
+
+#include "gateway/auth/key_list.h"
+#include "gateway/auth/rate_bucket.h"
+
+typedef enum lh_account_limit {
+    LH_ACCOUNT_REQUESTS, /* a minute */
+    LH_ACCOUNT_TOKENS,   /* a minute */
+    LH_ACCOUNT_CONCURRENT
+} lh_account_limit;
+
+typedef struct lh_account_refusal {
+    lh_account_limit limit;
+    uint32_t most; /* the limit */
+    int64_t wait_us;
+} lh_account_refusal;
+
+typedef struct lh_account {
+    lh_key_limits limits;
+    lh_rate_bucket requests, tokens;
+    uint32_t running;
+    int64_t mean_us; /* of a request, the later the more it counts; 0: none has ended */
+} lh_account;
+
+void lh_account_init(lh_account *account, const lh_key_limits *limits, int64_t now_us);
+/* What it has used stays used. */
+void lh_account_set_limits(lh_account *account, const lh_key_limits *limits, int64_t now_us);
+/* Whether a request with so many prompt tokens would be taken. */
+bool lh_account_has_room(lh_account *account, uint64_t prompt_tokens, int64_t now_us,
+                         lh_account_refusal *refusal);
+/* Takes it, or takes nothing. */
+bool lh_account_take(lh_account *account, uint64_t prompt_tokens, int64_t now_us,
+                     lh_account_refusal *refusal);
+/* Tokens drawn. */
+void lh_account_spend(lh_account *account, uint64_t tokens, int64_t now_us);
+/* A request that was taken has ended after so long. */
+void lh_account_leave(lh_account *account, int64_t duration_us);
+/* A request that was taken was not served after all: it costs nothing. */
+void lh_account_refund(lh_account *account, uint64_t prompt_tokens, int64_t now_us);

@@ -1,0 +1,299 @@
+/* A list, the clients that it names, and one lock. */
+#include "gateway/auth/authenticator.h"
+
+#include "gateway/auth/api_key.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct lh_authenticator_client {
+    struct lh_authenticator_client *next;
+    char name[LH_KEY_NAME_BYTES];
+    uint64_t tenant;
+    lh_account account;
+    uint32_t tickets; /* open */
+    bool is_listed;
+} client;
+
+struct lh_authenticator {
+    char *path; /* NULL: everybody is admitted */
+    lh_key_limits limits;
+    pthread_mutex_t mutex; /* guards what follows, and the clients */
+    lh_key_list list;
+    client **key_clients; /* [list.count]: whose each key is */
+    client *clients;
+    lh_retry_estimator retry_estimator;
+};
+
+/* ---- Clients. ---- */
+
+static client *find_client(client *first, const char *name) {
+    while (first && strcmp(first->name, name) != 0)
+        first = first->next;
+    return first;
+}
+
+/* The same name is the same tenant, in every run and under every key. 0 is nobody. */
+static lh_status number_tenant(const char *name, uint64_t *tenant) {
+    uint8_t digest[LH_SHA256_BYTES];
+    lh_status status = lh_sha256_digest(name, strlen(name), digest);
+    memcpy(tenant, digest, sizeof *tenant);
+    *tenant |= 1;
+    return status;
+}
+
+/* A client of no key yet, at the head of `clients`. NULL: no memory. */
+static client *add_client(client **clients, const lh_key *key, int64_t now_us) {
+    client *added = calloc(1, sizeof *added);
+    if (!added || number_tenant(key->name, &added->tenant)) {
+        free(added);
+        return NULL;
+    }
+    memcpy(added->name, key->name, sizeof added->name);
+    lh_account_init(&added->account, &key->limits, now_us);
+    added->next = *clients;
+    *clients = added;
+    return added;
+}
+
+static void free_clients(client *first) {
+    while (first) {
+        client *next = first->next;
+        free(first);
+        first = next;
+    }
+}
+
+/* A client that is in the list no longer goes with its last ticket. */
+static void drop_unlisted(lh_authenticator *authenticator) {
+    for (client **link = &authenticator->clients; *link;) {
+        client *at = *link;
+        if (at->is_listed || at->tickets) {
+            link = &at->next;
+            continue;
+        }
+        *link = at->next;
+        free(at);
+    }
+}
+
+/* ---- The list. ---- */
+
+/* Whose each key of the list is: clients that are there already, or new ones in *fresh. NULL: no
+ * memory. With the lock held. */
+static client **assign(lh_authenticator *authenticator, const lh_key_list *list, client **fresh,
+                       int64_t now_us) {
+    client **assigned = calloc(list->count, sizeof(client *));
+    for (size_t i = 0; assigned && i < list->count; i++) {
+        assigned[i] = find_client(authenticator->clients, list->keys[i].name);
+        if (!assigned[i])
+            assigned[i] = find_client(*fresh, list->keys[i].name);
+        if (!assigned[i])
+            assigned[i] = add_client(fresh, &list->keys[i], now_us);
+        if (!assigned[i]) {
+            free(assigned);
+            return NULL;
+        }
+    }
+    return assigned;
+}
+
+/* Puts the new list in force; takes it, and the fresh clients. With the lock held. */
+static void install(lh_authenticator *authenticator, const lh_key_list *list, client **assigned,
+                    client *fresh, int64_t now_us) {
+    lh_key_list_reset(&authenticator->list);
+    free(authenticator->key_clients);
+    authenticator->list = *list;
+    authenticator->key_clients = assigned;
+    for (client *at = authenticator->clients; at; at = at->next)
+        at->is_listed = false;
+    while (fresh) {
+        client *next = fresh->next;
+        fresh->next = authenticator->clients;
+        authenticator->clients = fresh;
+        fresh = next;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        assigned[i]->is_listed = true;
+        lh_account_set_limits(&assigned[i]->account, &list->keys[i].limits, now_us);
+    }
+    drop_unlisted(authenticator);
+}
+
+lh_status lh_authenticator_reload(lh_authenticator *authenticator, int64_t now_us,
+                                  lh_error *error) {
+    lh_key_list list;
+    client *fresh = NULL;
+    if (!authenticator->path)
+        return LH_OK;
+    lh_status status = lh_key_list_read(authenticator->path, &authenticator->limits, &list, error);
+    if (status)
+        return status;
+    pthread_mutex_lock(&authenticator->mutex);
+    client **assigned = assign(authenticator, &list, &fresh, now_us);
+    if (assigned)
+        install(authenticator, &list, assigned, fresh, now_us);
+    pthread_mutex_unlock(&authenticator->mutex);
+    if (assigned)
+        return LH_OK;
+    free_clients(fresh);
+    lh_key_list_reset(&list);
+    return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the API's keys");
+}
+
+lh_status lh_authenticator_create(const char *path, const lh_key_limits *limits, int64_t now_us,
+                                  lh_authenticator **out, lh_error *error) {
+    bool has_keys = path && *path;
+    lh_authenticator *authenticator = calloc(1, sizeof *authenticator);
+    if (authenticator && has_keys)
+        authenticator->path = strdup(path);
+    if (!authenticator || (has_keys && !authenticator->path)) {
+        free(authenticator);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the API's keys");
+    }
+    authenticator->limits = *limits;
+    pthread_mutex_init(&authenticator->mutex, NULL);
+    lh_status status = lh_authenticator_reload(authenticator, now_us, error);
+    if (status) {
+        lh_authenticator_destroy(authenticator);
+        return status;
+    }
+    *out = authenticator;
+    return LH_OK;
+}
+
+void lh_authenticator_destroy(lh_authenticator *authenticator) {
+    if (!authenticator)
+        return;
+    free_clients(authenticator->clients);
+    free(authenticator->key_clients);
+    lh_key_list_reset(&authenticator->list);
+    pthread_mutex_destroy(&authenticator->mutex);
+    free(authenticator->path);
+    free(authenticator);
+}
+
+size_t lh_authenticator_keys(lh_authenticator *authenticator) {
+    pthread_mutex_lock(&authenticator->mutex);
+    size_t count = authenticator->list.count;
+    pthread_mutex_unlock(&authenticator->mutex);
+    return count;
+}
+
+/* ---- Tickets. ---- */
+
+bool lh_ticket_open(lh_authenticator *authenticator, const char *authorization, int64_t unix_s,
+                    lh_ticket *ticket) {
+    uint8_t digest[LH_SHA256_BYTES];
+    *ticket = (lh_ticket){
+        .authenticator = authenticator, .name = "", .priority = INT32_MIN, .is_admin = true};
+    if (!authenticator->path)
+        return true;
+    if (!lh_api_key_digest_shown(authorization, digest))
+        return false;
+    pthread_mutex_lock(&authenticator->mutex);
+    const lh_key *key = lh_key_list_find(&authenticator->list, digest);
+    bool is_valid = key && unix_s < key->expires_s;
+    if (is_valid) {
+        client *owner = authenticator->key_clients[key - authenticator->list.keys];
+        owner->tickets++;
+        ticket->client = owner;
+        ticket->name = owner->name;
+        ticket->tenant = owner->tenant;
+        ticket->priority = key->priority;
+        ticket->is_admin = key->is_admin;
+    }
+    pthread_mutex_unlock(&authenticator->mutex);
+    return is_valid;
+}
+
+void lh_ticket_close(lh_ticket *ticket, int64_t now_us) {
+    lh_authenticator *authenticator = ticket->authenticator;
+    client *owner = ticket->client;
+    if (!owner && !ticket->inside)
+        return;
+    pthread_mutex_lock(&authenticator->mutex);
+    if (ticket->inside)
+        lh_retry_estimator_leave(&authenticator->retry_estimator, ticket->inside, now_us);
+    if (ticket->taken)
+        lh_account_leave(&owner->account, now_us - ticket->taken_us);
+    assert(!owner || owner->tickets > 0);
+    if (owner && --owner->tickets == 0 && !owner->is_listed)
+        drop_unlisted(authenticator);
+    pthread_mutex_unlock(&authenticator->mutex);
+    *ticket = (lh_ticket){0};
+}
+
+bool lh_ticket_may_take(lh_ticket *ticket, int64_t now_us, lh_account_refusal *refusal) {
+    if (!ticket->client)
+        return true;
+    pthread_mutex_lock(&ticket->authenticator->mutex);
+    bool has_room = lh_account_has_room(&ticket->client->account, 1, now_us, refusal);
+    pthread_mutex_unlock(&ticket->authenticator->mutex);
+    return has_room;
+}
+
+bool lh_ticket_take(lh_ticket *ticket, uint64_t prompt_tokens, int64_t now_us,
+                    lh_account_refusal *refusal) {
+    if (!ticket->client)
+        return true;
+    pthread_mutex_lock(&ticket->authenticator->mutex);
+    assert(!ticket->taken);
+    ticket->taken = lh_account_take(&ticket->client->account, prompt_tokens, now_us, refusal);
+    pthread_mutex_unlock(&ticket->authenticator->mutex);
+    ticket->prompt_tokens = prompt_tokens;
+    ticket->taken_us = now_us;
+    return ticket->taken;
+}
+
+void lh_ticket_refund(lh_ticket *ticket, int64_t now_us) {
+    if (!ticket->taken)
+        return;
+    pthread_mutex_lock(&ticket->authenticator->mutex);
+    lh_account_refund(&ticket->client->account, ticket->prompt_tokens, now_us);
+    pthread_mutex_unlock(&ticket->authenticator->mutex);
+    ticket->taken = false;
+}
+
+void lh_ticket_spend(lh_ticket *ticket, uint64_t sampled_tokens, int64_t now_us) {
+    if (!ticket->taken || sampled_tokens <= ticket->sampled_tokens)
+        return;
+    pthread_mutex_lock(&ticket->authenticator->mutex);
+    lh_account_spend(&ticket->client->account, sampled_tokens - ticket->sampled_tokens, now_us);
+    pthread_mutex_unlock(&ticket->authenticator->mutex);
+    ticket->sampled_tokens = sampled_tokens;
+}
+
+void lh_ticket_enter(lh_ticket *ticket, uint32_t sequences, int64_t now_us) {
+    pthread_mutex_lock(&ticket->authenticator->mutex);
+    lh_retry_estimator_enter(&ticket->authenticator->retry_estimator, sequences, now_us);
+    pthread_mutex_unlock(&ticket->authenticator->mutex);
+    assert(ticket->inside == 0);
+    ticket->inside = sequences;
+}
+
+int64_t lh_ticket_retry_us(lh_ticket *ticket, uint32_t sequences, int64_t now_us) {
+    pthread_mutex_lock(&ticket->authenticator->mutex);
+    int64_t turn_us =
+        lh_retry_estimator_wait_us(&ticket->authenticator->retry_estimator, sequences, now_us);
+    pthread_mutex_unlock(&ticket->authenticator->mutex);
+    return turn_us;
+}
+
+static lh_allowance allowance_of(lh_rate_bucket *bucket, int64_t now_us) {
+    return (lh_allowance){bucket->per_minute, lh_rate_bucket_remaining(bucket, now_us),
+                          lh_rate_bucket_wait_us(bucket, bucket->per_minute, now_us)};
+}
+
+void lh_ticket_allowances(lh_ticket *ticket, int64_t now_us, lh_allowance *requests,
+                          lh_allowance *tokens) {
+    *requests = *tokens = (lh_allowance){0};
+    if (!ticket->client)
+        return;
+    pthread_mutex_lock(&ticket->authenticator->mutex);
+    *requests = allowance_of(&ticket->client->account.requests, now_us);
+    *tokens = allowance_of(&ticket->client->account.tokens, now_us);
+    pthread_mutex_unlock(&ticket->authenticator->mutex);
+}

@@ -1,0 +1,68 @@
+/* Which requests are admitted, and how many: the list of keys, an account for each of their names,
+ * and the retry estimator for all. The list is read again while requests are in progress: those
+ * keep the ticket that they were admitted with, and accounts live on by name.
+ *
+ * Thread: any; a ticket is for one thread at a time. The authenticator outlives its tickets. */
+#pragma once
+
+#include "gateway/auth/account.h"
+#include "gateway/auth/retry_estimator.h"
+
+typedef struct lh_authenticator lh_authenticator;
+
+/* An admission ticket: the request of a known client. Plain data. */
+typedef struct lh_ticket {
+    lh_authenticator *authenticator;
+    /* NULL: no keys are asked for, and nothing is limited */
+    struct lh_authenticator_client *client;
+    const char *name; /* of the client, while the ticket is open; "" where no keys are asked for */
+    uint64_t tenant;  /* stands for the name, in every run; 0: no keys are asked for */
+    int32_t priority; /* the least that it may have */
+    bool is_admin;
+    /* The authenticator's. */
+    bool taken;
+    uint64_t prompt_tokens, sampled_tokens;
+    int64_t taken_us;
+    uint32_t inside;
+} lh_ticket;
+
+/* What of a limit is left; `most` 0: there is no such limit. */
+typedef struct lh_allowance {
+    uint32_t most, remaining;
+    int64_t whole_us; /* until all of it is there again */
+} lh_allowance;
+
+/* path: the file of keys; NULL or "": everybody is admitted. `limits`: of keys that name none.
+ * Statuses of lh_key_list_read. */
+lh_status lh_authenticator_create(const char *path, const lh_key_limits *limits, int64_t now_us,
+                                  lh_authenticator **authenticator, lh_error *error);
+/* NULL is allowed. */
+void lh_authenticator_destroy(lh_authenticator *authenticator);
+/* Reads the file again. Where that fails all stays as it was. Statuses of lh_key_list_read. */
+lh_status lh_authenticator_reload(lh_authenticator *authenticator, int64_t now_us, lh_error *error);
+/* Keys in force; 0: none are asked for. */
+size_t lh_authenticator_keys(lh_authenticator *authenticator);
+
+/* `authorization`: the header's value, or NULL; unix_s: the time of day. False: there is no such
+ * key, or it has expired. */
+bool lh_ticket_open(lh_authenticator *authenticator, const char *authorization, int64_t unix_s,
+                    lh_ticket *ticket);
+/* The request is over, however far it came: its account counts it as ended. A ticket that was never
+ * opened (all zero) is allowed. */
+void lh_ticket_close(lh_ticket *ticket, int64_t now_us);
+
+/* As lh_account_has_room, before anything is known of the prompt. */
+bool lh_ticket_may_take(lh_ticket *ticket, int64_t now_us, lh_account_refusal *refusal);
+/* As lh_account_take, once. */
+bool lh_ticket_take(lh_ticket *ticket, uint64_t prompt_tokens, int64_t now_us,
+                    lh_account_refusal *refusal);
+/* The request was not served after all: what was taken is given back. */
+void lh_ticket_refund(lh_ticket *ticket, int64_t now_us);
+/* How many tokens its answer has in all by now. */
+void lh_ticket_spend(lh_ticket *ticket, uint64_t sampled_tokens, int64_t now_us);
+/* The engine has taken its sequences; once. */
+void lh_ticket_enter(lh_ticket *ticket, uint32_t sequences, int64_t now_us);
+/* The engine was full for them: when to come again, as lh_retry_estimator_wait_us. */
+int64_t lh_ticket_retry_us(lh_ticket *ticket, uint32_t sequences, int64_t now_us);
+void lh_ticket_allowances(lh_ticket *ticket, int64_t now_us, lh_allowance *requests,
+                          lh_allowance *tokens);

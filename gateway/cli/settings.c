@@ -1,0 +1,179 @@
+/* The gateway's flags. */
+#include "gateway/cli/settings.h"
+
+#include "common/net/address.h"
+#include "gateway/auth/key_list.h"
+#include "gateway/cost/overlap_spec.h"
+#include "gateway/fleet/replica_deal.h"
+#include "gateway/openai/parameters.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define AT(field) offsetof(lh_gateway_settings, field)
+
+static const lh_option options[] = {
+    {"model", LH_OPTION_TEXT, AT(model), NULL, "PATH", 0, 0, NULL,
+     "GGUF file to serve; workers fetch their layers from here"},
+    {"model-name", LH_OPTION_TEXT, AT(model_name), "", "NAME", 0, 0, NULL,
+     "the model's id in the API; default: the file's name without .gguf"},
+    {"listen", LH_OPTION_TEXT, AT(listen), "127.0.0.1:8080", "HOST:PORT", 0, 0, NULL,
+     "address of the public API"},
+    {"max-connections", LH_OPTION_NUMBER, AT(max_connections), "4096", "N", 64, 65536, NULL,
+     "connections of clients at a time; where they run short, those that wait for their client's "
+     "bytes are closed"},
+    {"max-connections-per-address", LH_OPTION_NUMBER, AT(max_connections_per_address), "0", "N", 0,
+     65536, NULL, "of one address; 0: any number, as behind a proxy"},
+    {"api-key-file", LH_OPTION_TEXT, AT(api_key_file), "", "PATH", 0, 0, NULL,
+     "file of the SHA-256 of each key that clients may show as \"Authorization: Bearer KEY\", "
+     "readable by its owner only; longhaul-gateway key makes its lines, SIGHUP has it read again; "
+     "default: no key is needed"},
+    {"key-requests-per-minute", LH_OPTION_NUMBER, AT(key_requests_per_minute), "0", "N", 0,
+     LH_KEY_RATE_MAX, NULL,
+     "requests in a minute of a client whose line of --api-key-file says nothing else; 0: any"},
+    {"key-tokens-per-minute", LH_OPTION_NUMBER, AT(key_tokens_per_minute), "0", "N", 0,
+     LH_KEY_RATE_MAX, NULL, "its tokens in a minute, of prompts and answers; 0: any"},
+    {"key-concurrent-requests", LH_OPTION_NUMBER, AT(key_concurrent_requests), "0", "N", 0,
+     LH_KEY_RATE_MAX, NULL, "its requests at a time; 0: any"},
+    {"fleet-listen", LH_OPTION_TEXT, AT(fleet_listen), "127.0.0.1:7100", "HOST:PORT", 0, 0, NULL,
+     "address of the fleet port, which workers reach"},
+    LH_OPTION_TLS_CERT(lh_gateway_settings, program,
+                       "PEM certificate of the gateway: the fleet port then takes TLS 1.3 with "
+                       "client certificates alone"),
+    LH_OPTION_TLS_KEY(lh_gateway_settings, program),
+    LH_OPTION_TLS_CA(lh_gateway_settings, program),
+    LH_OPTION_INSECURE_PLAINTEXT(lh_gateway_settings, program,
+                                 "allow a fleet port beyond loopback without TLS: anyone who "
+                                 "reaches it can read prompts and forge tokens"),
+    {"site", LH_OPTION_TEXT, AT(site), "", "NAME", 0, 0, NULL,
+     "the gateway's own site: a first worker of the same site is reached without TLS"},
+    {"sites", LH_OPTION_TEXT, AT(sites), "", "A,B,...", 0, 0, NULL,
+     "order of the sites along the chain; default: by name"},
+    {"workers", LH_OPTION_NUMBER, AT(workers), "0", "N", 0, 64, NULL,
+     "how many workers to wait for before the first chain is formed; 0: those that have registered "
+     "and are stable"},
+    {"replicas", LH_OPTION_NUMBER, AT(replicas), "1", "N", 1, LH_REPLICAS_MAX, NULL,
+     "how many chains of the model: the workers are dealt into so many complete ones where they "
+     "can hold it so often, and each request goes to the one that is expected to be through with "
+     "it first"},
+    {"stages", LH_OPTION_NUMBER, AT(stages), "0", "N", 0, 64, NULL,
+     "how many workers a chain has; 0: all that are there"},
+    {"plan-delay-ms", LH_OPTION_NUMBER, AT(plan_delay_ms), "1500", "MS", 0, 600000, NULL,
+     "for how long the workers must have been the same before a chain is formed"},
+    {"rebalance", LH_OPTION_CHOICE, AT(rebalance), "auto", NULL, 0, 0, "auto|off",
+     "auto: the chain changes for workers that have come or come back where its slowest stage "
+     "becomes a fifth faster or more; the new stages are loaded while the old ones serve. off: a "
+     "spare waits until it is needed"},
+    {"rebalance-delay-ms", LH_OPTION_NUMBER, AT(rebalance_delay_ms), "10000", "MS", 1, 3600000,
+     NULL,
+     "for how long workers must have been there before the chain changes for their sake; six times "
+     "as long, or longer where it does not last, lie between two such changes"},
+    {"renew-ms", LH_OPTION_NUMBER, AT(renew_ms), "500", "MS", 50, 60000, NULL,
+     "how often workers report"},
+    {"lease-ms", LH_OPTION_NUMBER, AT(lease_ms), "3000", "MS", 200, 600000, NULL,
+     "after how long without a report a worker is taken for gone"},
+    {"context", LH_OPTION_NUMBER, AT(context), "0", "POSITIONS", 0, 1 << 24, NULL,
+     "positions of a sequence, prompt and answer; 0: the model's"},
+    {"rows-max", LH_OPTION_NUMBER, AT(rows_max), "512", "ROWS", 1, 8192, NULL,
+     "rows of one step at most"},
+    {"overlap", LH_OPTION_TEXT, AT(overlap), "auto", "SPEC", 0, 0, NULL,
+     "how prompts are cut, so that stages compute while others' results travel: auto: by what has "
+     "been measured; off; or rows=N[,columns=K]: chunks of N rows, each stage's result in K column "
+     "shards"},
+    {"step-budget-ms", LH_OPTION_NUMBER, AT(step_budget_ms), "50", "MS", 0, 60000, NULL,
+     "while others' tokens are drawn a prompt is cut so that no stage is predicted to work longer "
+     "on one piece; a token waits for one such piece at each stage at most. Less is smoother, more "
+     "gets prompts through sooner; 0: prompts are cut for themselves alone"},
+    {"activations", LH_OPTION_CHOICE, AT(activations), "q8", NULL, 0, 0, "q8|q16",
+     "how activations meet quantized weights: q8: rounded to int8 in blocks of 32, as in "
+     "llama.cpp; q16: int8 twice, the second time of what the first left: nearly exact, at about "
+     "twice the time of a prompt"},
+    {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16|q8|auto",
+     "number format between stages: f32 gives the same tokens however the model is split, f16 "
+     "halves the bytes, q8 halves them again; both round (docs/BENCHMARKS.md has what that costs); "
+     "auto: f16, or q8 on a hop that holds up prompts where --wire-allow-q8 is given"},
+    {"wire-allow-q8", LH_OPTION_FLAG, AT(wire_allow_q8), "0", NULL, 0, 0, NULL,
+     "let --wire auto use q8 on hops that are slower than every stage: half the bytes of f16, "
+     "rounded to 8 bits"},
+    {"max-sequences", LH_OPTION_NUMBER, AT(max_sequences), "32", "N", 1, 1024, NULL,
+     "sequences that run at once, on each chain"},
+    {"max-queue", LH_OPTION_NUMBER, AT(max_queue), "256", "N", 0, 65536, NULL,
+     "sequences that may wait besides; one more is refused with 429. One client's key has seven "
+     "eighths of these and of --max-sequences at most"},
+    {"request-timeout", LH_OPTION_NUMBER, AT(request_timeout), "600", "SECONDS", 0,
+     LH_OPENAI_TIMEOUT_S_MAX, NULL,
+     "how long a request may take in all, its time in the queue included; one that has no token "
+     "yet is answered 408; 0: any time"},
+    {"prefix-cache", LH_OPTION_CHOICE, AT(prefix_cache), "on", NULL, 0, 0, "on|off",
+     "keep what was computed in the KV caches of the workers as long as there is room, and share "
+     "it with requests of the same API key that begin alike"},
+    {"step-timeout-ms", LH_OPTION_NUMBER, AT(step_timeout_ms), "30000", "MS", 100, 3600000, NULL,
+     "without any progress for so long a chain is formed again; and where it is known what steps "
+     "take, when one has been under way for twenty times as long, and a tenth of this"},
+    {"replay-timeout-ms", LH_OPTION_NUMBER, AT(replay_timeout_ms), "4500", "MS", 0, 3600000, NULL,
+     "how long sequences stand still, when a chain has broken and nothing takes over, before they "
+     "fail"},
+    {"takeover-timeout-ms", LH_OPTION_NUMBER, AT(takeover_timeout_ms), "60000", "MS", 0, 3600000,
+     NULL, "how long they wait at most while other workers fetch and load what was lost"},
+    {"drain-timeout", LH_OPTION_NUMBER, AT(drain_timeout), "30", "SECONDS", 0, 86400, NULL,
+     "how long requests in progress may go on after SIGTERM; a second signal ends them at once"},
+    {"strict-params", LH_OPTION_FLAG, AT(strict_params), "0", NULL, 0, 0, NULL,
+     "refuse requests with unknown fields"},
+    {"traces", LH_OPTION_NUMBER, AT(traces), "64", "N", 0, 4096, NULL,
+     "of how many of the last requests GET /trace/{id} can tell; 0: nothing is traced"},
+    {"logits-digest", LH_OPTION_FLAG, AT(logits_digest), "0", NULL, 0, 0, NULL,
+     "log a digest of the logits with every token, and tell it in the answers: for comparing runs "
+     "bit for bit"},
+    LH_OPTION_CONGESTION_CONTROL(lh_gateway_settings, program),
+    LH_OPTION_HOP_PROBE_BUDGET(lh_gateway_settings, program),
+    LH_OPTION_LOG_LEVEL(lh_gateway_settings, program),
+};
+
+const lh_option_table lh_gateway_option_table = {
+    .program = "longhaul-gateway",
+    .summary = "Serves a language model through a chain of workers, with an OpenAI-compatible API",
+    .options = options,
+    .count = sizeof options / sizeof options[0],
+};
+
+static lh_status check_fleet_port(const lh_gateway_settings *settings, lh_error *error) {
+    lh_address address;
+    lh_status status = lh_program_options_check(&settings->program, error);
+    if (status == LH_OK)
+        status = lh_address_parse(settings->fleet_listen, &address, error);
+    if (status != LH_OK)
+        return status;
+    if (!lh_program_options_have_tls(&settings->program) && !settings->program.insecure_plaintext &&
+        !lh_address_is_loopback(&address))
+        return lh_fail(error, LH_ERR_INVALID,
+                       "--fleet-listen %.200s is reachable by others: give --tls-cert, --tls-key "
+                       "and --tls-ca, or --insecure-plaintext if nobody else is on that network",
+                       settings->fleet_listen);
+    if (settings->wire_allow_q8 && strcmp(settings->wire, "auto") != 0)
+        return lh_fail(error, LH_ERR_INVALID,
+                       "--wire-allow-q8 goes with --wire auto, not with --wire %s", settings->wire);
+    return LH_OK;
+}
+
+lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_error *error) {
+    lh_status status = check_fleet_port(settings, error);
+    if (status != LH_OK)
+        return status;
+    if (settings->lease_ms < 2 * settings->renew_ms)
+        return lh_fail(error, LH_ERR_INVALID, "--lease-ms must be at least twice --renew-ms");
+    if (!settings->api_key_file[0] &&
+        (settings->key_requests_per_minute || settings->key_tokens_per_minute ||
+         settings->key_concurrent_requests))
+        return lh_fail(
+            error, LH_ERR_INVALID,
+            "--key-requests-per-minute, --key-tokens-per-minute and --key-concurrent-requests go "
+            "with --api-key-file: without keys nobody knows whose a request is");
+    lh_overlap_spec overlap;
+    lh_error cause;
+    if (lh_overlap_spec_parse(settings->overlap, &overlap, &cause) != LH_OK)
+        return lh_fail(error, LH_ERR_INVALID, "--overlap %.300s", cause.message);
+    if (overlap.mode == LH_OVERLAP_MANUAL && overlap.rows > settings->rows_max)
+        return lh_fail(error, LH_ERR_INVALID, "--overlap rows=%u is over --rows-max %lld",
+                       overlap.rows, (long long)settings->rows_max);
+    return LH_OK;
+}

@@ -1,0 +1,38 @@
+/* The gateway's command line. Thread: start-up only. */
+#pragma once
+
+#include "common/base/options.h"
+#include "common/base/status.h"
+#include "common/net/program_options.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct lh_gateway_settings {
+    const char *model, *model_name;
+    const char *listen, *api_key_file, *fleet_listen;
+    lh_program_options program;
+    const char *site, *sites;
+    int64_t workers, replicas, stages, plan_delay_ms, renew_ms, lease_ms, rebalance_delay_ms;
+    const char *rebalance;
+    int64_t context, rows_max;
+    const char *overlap;     /* lh_overlap_spec_parse */
+    const char *activations; /* "q8", "q16" */
+    const char *wire;
+    bool wire_allow_q8;
+    int64_t key_requests_per_minute, key_tokens_per_minute, key_concurrent_requests;
+    int64_t request_timeout, max_connections, max_connections_per_address;
+    int64_t step_budget_ms;
+    int64_t max_sequences, max_queue;
+    const char *prefix_cache; /* "on", "off" */
+    int64_t step_timeout_ms, replay_timeout_ms, takeover_timeout_ms, drain_timeout;
+    bool strict_params, logits_digest;
+    int64_t traces;
+} lh_gateway_settings;
+
+/* The table behind the flags, --help and docs/FLAGS.md. */
+extern const lh_option_table lh_gateway_option_table;
+
+/* What the table cannot say: flags that need each other. LH_ERR_INVALID: the message names them and
+ * what to do. */
+lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_error *error);

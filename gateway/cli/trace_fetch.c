@@ -1,0 +1,100 @@
+/* libcurl, once. */
+#include "gateway/cli/trace_fetch.h"
+
+#include <curl/curl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BODY_BYTES_MAX     (64u << 20)
+#define CONNECT_TIMEOUT_MS 5000L
+#define ANSWER_TIMEOUT_MS  30000L
+
+static size_t on_bytes(char *bytes, size_t size, size_t count, void *context) {
+    lh_text_buffer *body = context;
+    size_t length = size * count;
+    if (length > BODY_BYTES_MAX - body->length ||
+        lh_text_buffer_append(body, bytes, length, NULL) != LH_OK)
+        return 0;
+    return length;
+}
+
+/* "URL/trace/ID", malloc'd; NULL: no memory. */
+static char *make_url(CURL *easy, const char *url, const char *id) {
+    size_t length = strlen(url);
+    char *escaped = curl_easy_escape(easy, id, 0), *whole = NULL;
+    while (length > 0 && url[length - 1] == '/')
+        length--;
+    if (length > 3 && strncmp(url + length - 3, "/v1", 3) == 0)
+        length -= 3;
+    if (escaped && asprintf(&whole, "%.*s/trace/%s", (int)length, url, escaped) < 0)
+        whole = NULL;
+    curl_free(escaped);
+    return whole;
+}
+
+static bool set_up(CURL *easy, const char *url, struct curl_slist *headers, lh_text_buffer *body,
+                   char *reason) {
+    return curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_WRITEDATA, body) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, reason) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, ANSWER_TIMEOUT_MS) == CURLE_OK;
+}
+
+static lh_status tell(CURLcode code, const char *url, const char *reason, lh_error *error) {
+    const char *why = reason[0] ? reason : curl_easy_strerror(code);
+    switch (code) {
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return lh_fail(error, LH_ERR_INVALID, "--url %.120s: %.150s", url, why);
+    case CURLE_OPERATION_TIMEDOUT:
+        return lh_fail(error, LH_ERR_TIMEOUT, "%.120s does not answer: %.150s", url, why);
+    case CURLE_WRITE_ERROR:
+        return lh_fail(error, LH_ERR_LIMIT, "%.120s answers with more than %u MiB", url,
+                       BODY_BYTES_MAX >> 20);
+    default:
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "%.120s cannot be asked: %.150s", url, why);
+    }
+}
+
+static lh_status perform(CURL *easy, const char *url, const char *id, struct curl_slist *headers,
+                         long *http_status, lh_text_buffer *body, lh_error *error) {
+    char reason[CURL_ERROR_SIZE] = "", *whole = make_url(easy, url, id);
+    if (!whole || !set_up(easy, whole, headers, body, reason)) {
+        free(whole);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a request");
+    }
+    CURLcode code = curl_easy_perform(easy);
+    free(whole);
+    if (code != CURLE_OK)
+        return tell(code, url, reason, error);
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, http_status);
+    return LH_OK;
+}
+
+lh_status lh_trace_fetch(const char *url, const char *id, const char *key, long *http_status,
+                         lh_text_buffer *body, lh_error *error) {
+    char authorization[512] = "Authorization: Bearer ";
+    lh_status status = LH_ERR_NO_MEMORY;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a request");
+    CURL *easy = curl_easy_init();
+    strncat(authorization, key, sizeof authorization - strlen(authorization) - 1);
+    struct curl_slist *headers = key[0] ? curl_slist_append(NULL, authorization) : NULL;
+    explicit_bzero(authorization, sizeof authorization);
+    if (easy && (headers || !key[0]))
+        status = perform(easy, url, id, headers, http_status, body, error);
+    else
+        lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a request");
+    curl_slist_free_all(headers);
+    if (easy)
+        curl_easy_cleanup(easy);
+    curl_global_cleanup();
+    return status;
+}

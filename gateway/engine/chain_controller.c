@@ -1,0 +1,324 @@
+/* The fleet's state is passed on to the scheduler, the scheduler's faults to the fleet, and what
+ * both want done becomes actions. */
+#include "gateway/engine/chain_controller.h"
+
+#include "gateway/fleet/chain_costs.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A worker that loads must report again within this time; the last such span is for connecting. */
+#define EXPECTATION_US 2000000
+
+struct lh_chain_controller {
+    lh_fleet *fleet;
+    lh_scheduler *scheduler;
+    /* The epoch in which the scheduler works while it is up, and the chain as it was when the
+     * scheduler last came up. */
+    uint32_t up_epoch;
+    lh_chain up_chain;
+    uint32_t width;
+    lh_hop_profile first_hop;
+    lh_cost_chain costs;
+    bool wants_abandon, wants_connect, has_stand_in;
+    /* Of the last CONNECT; "": none yet. */
+    char address[LH_ADDRESS_BYTES];
+    bool tls;
+    lh_step_manifest manifest;
+};
+
+lh_status lh_chain_controller_create(const lh_fleet_options *fleet_options,
+                                     const lh_scheduler_options *scheduler_options,
+                                     const lh_model_profile *model, const lh_scheduler_sink *sink,
+                                     int64_t now_us, lh_chain_controller **controller,
+                                     lh_error *error) {
+    lh_chain_controller *c = calloc(1, sizeof *c);
+    if (!c)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the chain controller");
+    c->width = scheduler_options->width;
+    lh_status status = lh_fleet_create(fleet_options, model, now_us, &c->fleet, error);
+    if (status == LH_OK)
+        status = lh_scheduler_create(scheduler_options, sink, now_us, &c->scheduler, error);
+    if (status != LH_OK) {
+        lh_chain_controller_destroy(c);
+        return status;
+    }
+    *controller = c;
+    return LH_OK;
+}
+
+void lh_chain_controller_destroy(lh_chain_controller *controller) {
+    if (!controller)
+        return;
+    lh_scheduler_destroy(controller->scheduler);
+    lh_fleet_destroy(controller->fleet);
+    free(controller);
+}
+
+/* ---- Keeping the two in step ---- */
+
+/* The KV caches of the chain's stages, empty, as the workers last reported them. */
+static lh_kv_ledger kv_of(const lh_chain_controller *controller) {
+    const lh_chain *chain = lh_fleet_chain(controller->fleet);
+    lh_kv_ledger ledger = {.stage_count = chain->stage_count};
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_worker *worker =
+            lh_registry_find(lh_fleet_registry(controller->fleet), chain->stages[i].name);
+        assert(worker);
+        ledger.stages[i].page_positions = worker->report.kv.page_positions;
+        ledger.stages[i].pages_total = worker->report.kv.pages_total;
+    }
+    return ledger;
+}
+
+/* Whether the stage's worker still holds what it held when the scheduler's last chain went down. */
+static bool has_kept(const lh_chain_controller *controller, const lh_chain_stage *stage,
+                     uint32_t index) {
+    const lh_worker *worker = lh_registry_find(lh_fleet_registry(controller->fleet), stage->name);
+    return index < controller->up_chain.stage_count &&
+           controller->up_chain.stages[index].kv_epoch == stage->kv_epoch &&
+           worker->report.kv.epoch == stage->kv_epoch;
+}
+
+/* Whether the stage's worker was told to keep its KV cache from an earlier epoch. */
+static bool is_to_keep(const lh_chain *chain, uint32_t stage) {
+    return chain->stages[stage].kv_epoch != chain->epoch;
+}
+
+/* How many of the first stages have lost what they held. If one among them was told to keep it, no
+ * stage is relied upon: all of them count as lost. */
+static uint32_t count_lost(const lh_chain_controller *controller, const lh_chain *chain) {
+    uint32_t lost = chain->stage_count;
+    while (lost > 0 && is_to_keep(chain, lost - 1) &&
+           has_kept(controller, &chain->stages[lost - 1], lost - 1))
+        lost--;
+    for (uint32_t i = 0; i < lost; i++)
+        if (is_to_keep(chain, i))
+            return chain->stage_count;
+    return lost;
+}
+
+static void go_up(lh_chain_controller *controller, const lh_chain *chain, int64_t now_us) {
+    assert(chain->state == LH_CHAIN_READY && chain->stage_count > 0);
+    assert(!lh_scheduler_chain_is_up(controller->scheduler));
+    lh_kv_ledger kv = kv_of(controller);
+    bool is_kept = false;
+    for (uint32_t i = 0; i < chain->stage_count; i++)
+        is_kept |= is_to_keep(chain, i);
+    if (is_kept)
+        lh_scheduler_chain_back(controller->scheduler, chain->epoch, &kv,
+                                count_lost(controller, chain), now_us);
+    else
+        lh_scheduler_chain_up(controller->scheduler, chain->epoch, &kv, now_us);
+    controller->up_epoch = chain->epoch;
+    controller->up_chain = *chain;
+}
+
+/* Wants a new connection where the first worker is another one now, or has another address. */
+static void follow_first_worker(lh_chain_controller *controller, int64_t now_us) {
+    const lh_chain *chain = lh_fleet_chain(controller->fleet);
+    if (chain->stage_count == 0)
+        return;
+    const lh_chain_stage *first = &chain->stages[0];
+    if (first->tls == controller->tls && strcmp(first->address, controller->address) == 0)
+        return;
+    memcpy(controller->address, first->address, sizeof controller->address);
+    controller->tls = first->tls;
+    controller->wants_connect = true;
+    lh_fleet_first_hop(controller->fleet, false, false, now_us, "the first worker changed");
+}
+
+static void go_down(lh_chain_controller *controller, int64_t now_us) {
+    if (!lh_scheduler_chain_is_up(controller->scheduler))
+        return;
+    lh_scheduler_chain_down(controller->scheduler, now_us);
+    controller->wants_abandon = true;
+}
+
+/* While the chain takes steps, they are planned by what was reported last. */
+static void update_costs(lh_chain_controller *controller) {
+    if (!lh_scheduler_chain_is_up(controller->scheduler))
+        return;
+    lh_chain_costs_read(controller->fleet, controller->width, &controller->first_hop,
+                        &controller->costs);
+    lh_scheduler_set_costs(controller->scheduler, &controller->costs);
+}
+
+/* After everything that the fleet or the scheduler was told. */
+static void settle(lh_chain_controller *controller, int64_t now_us) {
+    const char *fault = lh_scheduler_fault(controller->scheduler);
+    if (fault) {
+        lh_fleet_fault(controller->fleet, controller->up_epoch, now_us, fault);
+        lh_fleet_tick(controller->fleet, now_us);
+    }
+    follow_first_worker(controller, now_us);
+    const lh_chain *chain = lh_fleet_chain(controller->fleet);
+    if (chain->state != LH_CHAIN_READY || chain->epoch != controller->up_epoch)
+        go_down(controller, now_us);
+    if (chain->state == LH_CHAIN_READY && !lh_scheduler_chain_is_up(controller->scheduler)) {
+        go_up(controller, chain, now_us);
+        update_costs(controller);
+    }
+}
+
+/* ---- What happens ---- */
+
+/* Sequences that could go on with another chain do not keep a worker that is to leave. */
+static void note_load(lh_chain_controller *controller) {
+    lh_scheduler_figures figures = lh_scheduler_current_figures(controller->scheduler);
+    uint32_t load = figures.running + figures.waiting;
+    lh_fleet_note_load(controller->fleet, controller->has_stand_in ? 0 : load);
+}
+
+lh_status lh_chain_controller_put(lh_chain_controller *controller, const lh_worker_report *report,
+                                  int64_t now_us, lh_fleet_answer *answer, lh_error *error) {
+    note_load(controller);
+    lh_status status = lh_fleet_put(controller->fleet, report, now_us, answer, error);
+    if (lh_fleet_is_loading(controller->fleet))
+        lh_scheduler_expect_chain(controller->scheduler, now_us + EXPECTATION_US);
+    settle(controller, now_us);
+    if (lh_chain_find(lh_fleet_chain(controller->fleet), report->name) >= 0)
+        update_costs(controller);
+    return status;
+}
+
+void lh_chain_controller_first_hop(lh_chain_controller *controller, bool connected, int64_t now_us,
+                                   const char *reason) {
+    lh_fleet_first_hop(controller->fleet, connected, !connected && controller->first_hop.refused,
+                       now_us, reason);
+    lh_fleet_tick(controller->fleet, now_us);
+    settle(controller, now_us);
+}
+
+void lh_chain_controller_measure_first_hop(lh_chain_controller *controller,
+                                           const lh_hop_profile *profile) {
+    controller->first_hop = *profile;
+}
+
+lh_status lh_chain_controller_submit(lh_chain_controller *controller, lh_sequence *sequence,
+                                     int64_t now_us, lh_error *error) {
+    return lh_scheduler_submit(controller->scheduler, sequence, now_us, error);
+}
+
+void lh_chain_controller_cancel(lh_chain_controller *controller, uint64_t handle) {
+    lh_scheduler_cancel(controller->scheduler, handle);
+}
+
+bool lh_chain_controller_takes_results_of(const lh_chain_controller *controller,
+                                          const char *peer_name) {
+    const lh_chain *chain = lh_fleet_chain(controller->fleet);
+    if (chain->stage_count == 0)
+        return true;
+    const char *last = chain->stages[chain->stage_count - 1].name;
+    const lh_worker *worker = lh_registry_find(lh_fleet_registry(controller->fleet), last);
+    return strcmp(peer_name, last) == 0 || (worker && strcmp(peer_name, worker->report.site) == 0);
+}
+
+lh_status lh_chain_controller_results(lh_chain_controller *controller, uint32_t epoch,
+                                      uint64_t step, const lh_step_result *results, uint32_t count,
+                                      int64_t now_us, lh_error *error) {
+    lh_status status =
+        lh_scheduler_results(controller->scheduler, epoch, step, results, count, now_us, error);
+    settle(controller, now_us);
+    return status;
+}
+
+void lh_chain_controller_step_done(lh_chain_controller *controller, uint32_t epoch, uint64_t step,
+                                   lh_status status, const char *message, int64_t now_us) {
+    lh_scheduler_step_done(controller->scheduler, epoch, step, status, message, now_us);
+    if (status == LH_OK && epoch == controller->up_epoch &&
+        lh_scheduler_chain_is_up(controller->scheduler))
+        lh_fleet_moved(controller->fleet, now_us);
+    settle(controller, now_us);
+}
+
+lh_sequence *lh_chain_controller_migrate_out(lh_chain_controller *controller,
+                                             uint64_t positions_max, int64_t now_us) {
+    return lh_scheduler_migrate_out(controller->scheduler, positions_max, now_us);
+}
+
+void lh_chain_controller_migrate_in(lh_chain_controller *controller, lh_sequence *sequence,
+                                    int64_t now_us) {
+    lh_scheduler_migrate_in(controller->scheduler, sequence, now_us);
+}
+
+void lh_chain_controller_forget(lh_chain_controller *controller, const char *worker,
+                                int64_t now_us) {
+    lh_fleet_forget(controller->fleet, worker, now_us);
+    settle(controller, now_us);
+}
+
+void lh_chain_controller_note_stand_in(lh_chain_controller *controller, bool has_stand_in) {
+    controller->has_stand_in = has_stand_in;
+}
+
+void lh_chain_controller_hold(lh_chain_controller *controller, const char *reason) {
+    lh_fleet_hold(controller->fleet, reason);
+}
+
+/* When a worker is to be taken for failed if no step has moved until then; INT64_MAX: no step is in
+ * flight. */
+static int64_t failure_due_us(const lh_chain_controller *controller) {
+    int64_t progress_us = lh_scheduler_progress_us(controller->scheduler);
+    return progress_us == INT64_MAX ? INT64_MAX
+                                    : lh_fleet_failure_due_us(controller->fleet, progress_us);
+}
+
+void lh_chain_controller_tick(lh_chain_controller *controller, int64_t now_us) {
+    if (now_us >= failure_due_us(controller))
+        lh_fleet_stalled(controller->fleet, lh_scheduler_progress_us(controller->scheduler),
+                         now_us);
+    note_load(controller);
+    lh_fleet_tick(controller->fleet, now_us);
+    settle(controller, now_us);
+    bool had_fault = lh_scheduler_fault(controller->scheduler);
+    lh_scheduler_tick(controller->scheduler, now_us);
+    /* No step moves any more: perhaps because of the connection, so the next chain has a new one.
+     */
+    if (!had_fault && lh_scheduler_fault(controller->scheduler))
+        controller->address[0] = '\0';
+    settle(controller, now_us);
+}
+
+int64_t lh_chain_controller_deadline_us(const lh_chain_controller *controller) {
+    int64_t fleet = lh_fleet_deadline_us(controller->fleet);
+    int64_t scheduler = lh_scheduler_deadline_us(controller->scheduler);
+    int64_t failure = failure_due_us(controller);
+    int64_t least = fleet < scheduler ? fleet : scheduler;
+    return failure < least ? failure : least;
+}
+
+bool lh_chain_controller_next_action(lh_chain_controller *controller, int64_t now_us,
+                                     lh_action *action) {
+    lh_chain_controller *c = controller;
+    if (c->wants_abandon) {
+        c->wants_abandon = false;
+        *action = (lh_action){.kind = LH_ACTION_ABANDON};
+        return true;
+    }
+    if (c->wants_connect) {
+        c->wants_connect = false;
+        *action = (lh_action){.kind = LH_ACTION_CONNECT, .address = c->address, .tls = c->tls};
+        return true;
+    }
+    uint64_t step;
+    if (lh_scheduler_next_cancel(c->scheduler, &step)) {
+        *action = (lh_action){.kind = LH_ACTION_CANCEL, .step = step};
+        return true;
+    }
+    if (lh_scheduler_next_step(c->scheduler, now_us, &c->manifest)) {
+        assert(c->manifest.epoch == c->up_epoch);
+        *action = (lh_action){.kind = LH_ACTION_SUBMIT, .manifest = &c->manifest};
+        return true;
+    }
+    return false;
+}
+
+const lh_fleet *lh_chain_controller_fleet(const lh_chain_controller *controller) {
+    return controller->fleet;
+}
+
+const lh_scheduler *lh_chain_controller_scheduler(const lh_chain_controller *controller) {
+    return controller->scheduler;
+}

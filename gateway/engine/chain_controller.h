@@ -1,0 +1,89 @@
+/* The control of one chain: joins the fleet (which workers form the chain) and the scheduler (what
+ * runs on it). With the router it is the whole gateway behind the API, sans-I/O: engine.c connects
+ * it to sockets and the clock, tests/fleet to a simulated fleet. Tell it what happens, then pull
+ * actions until there are none. Thread: one at a time. */
+#pragma once
+
+#include "gateway/fleet/fleet.h"
+#include "gateway/schedule/scheduler.h"
+
+typedef struct lh_chain_controller lh_chain_controller;
+
+typedef enum lh_action_kind {
+    /* Connect to the first worker. The connection that was there is closed, with all its steps. */
+    LH_ACTION_CONNECT,
+    /* Submit a step. */
+    LH_ACTION_SUBMIT,
+    /* Reset a step's request; its step_done still comes. */
+    LH_ACTION_CANCEL,
+    /* The chain went down: reset the request of every step. Their step_done no longer counts. */
+    LH_ACTION_ABANDON
+} lh_action_kind;
+
+typedef struct lh_action {
+    lh_action_kind kind;
+    /* CONNECT */
+    const char *address;
+    bool tls;
+    /* SUBMIT; until the next call of the chain controller. */
+    const lh_step_manifest *manifest;
+    /* CANCEL */
+    uint64_t step;
+} lh_action;
+
+/* All that the options point to outlives the controller. Errors of lh_fleet_create and
+ * lh_scheduler_create, LH_ERR_NO_MEMORY. */
+lh_status lh_chain_controller_create(const lh_fleet_options *fleet_options,
+                                     const lh_scheduler_options *scheduler_options,
+                                     const lh_model_profile *model, const lh_scheduler_sink *sink,
+                                     int64_t now_us, lh_chain_controller **controller,
+                                     lh_error *error);
+/* NULL is allowed. */
+void lh_chain_controller_destroy(lh_chain_controller *controller);
+
+/* As lh_fleet_put. */
+lh_status lh_chain_controller_put(lh_chain_controller *controller, const lh_worker_report *report,
+                                  int64_t now_us, lh_fleet_answer *answer, lh_error *error);
+/* The state of the connection that the last CONNECT asked for; call _measure_first_hop before it.
+ */
+void lh_chain_controller_first_hop(lh_chain_controller *controller, bool connected, int64_t now_us,
+                                   const char *reason);
+/* What has been measured of that connection: kept for the cost model. */
+void lh_chain_controller_measure_first_hop(lh_chain_controller *controller,
+                                           const lh_hop_profile *profile);
+/* Whether results may come from the peer whose certificate has this common name: it names the
+ * chain's last worker, or that worker's site. True while there is no chain: the results will be
+ * stale. */
+bool lh_chain_controller_takes_results_of(const lh_chain_controller *controller,
+                                          const char *peer_name);
+/* As lh_scheduler_submit, _cancel, _results, _step_done, _migrate_out and _migrate_in. */
+lh_status lh_chain_controller_submit(lh_chain_controller *controller, lh_sequence *sequence,
+                                     int64_t now_us, lh_error *error);
+void lh_chain_controller_cancel(lh_chain_controller *controller, uint64_t handle);
+lh_status lh_chain_controller_results(lh_chain_controller *controller, uint32_t epoch,
+                                      uint64_t step, const lh_step_result *results, uint32_t count,
+                                      int64_t now_us, lh_error *error);
+void lh_chain_controller_step_done(lh_chain_controller *controller, uint32_t epoch, uint64_t step,
+                                   lh_status status, const char *message, int64_t now_us);
+lh_sequence *lh_chain_controller_migrate_out(lh_chain_controller *controller,
+                                             uint64_t positions_max, int64_t now_us);
+void lh_chain_controller_migrate_in(lh_chain_controller *controller, lh_sequence *sequence,
+                                    int64_t now_us);
+/* As lh_fleet_forget. */
+void lh_chain_controller_forget(lh_chain_controller *controller, const char *worker,
+                                int64_t now_us);
+/* Whether its sequences could go on with another chain: then they do not keep a worker that is to
+ * leave. */
+void lh_chain_controller_note_stand_in(lh_chain_controller *controller, bool has_stand_in);
+/* As lh_fleet_hold. */
+void lh_chain_controller_hold(lh_chain_controller *controller, const char *reason);
+/* Timeouts. Call at lh_chain_controller_deadline_us; INT64_MAX: there is none. */
+void lh_chain_controller_tick(lh_chain_controller *controller, int64_t now_us);
+int64_t lh_chain_controller_deadline_us(const lh_chain_controller *controller);
+/* What is to be done next. False: nothing. Pull until false after every call above. */
+bool lh_chain_controller_next_action(lh_chain_controller *controller, int64_t now_us,
+                                     lh_action *action);
+
+/* Its parts, to be read; they live as long as the controller. */
+const lh_fleet *lh_chain_controller_fleet(const lh_chain_controller *controller);
+const lh_scheduler *lh_chain_controller_scheduler(const lh_chain_controller *controller);

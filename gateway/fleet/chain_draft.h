@@ -1,0 +1,34 @@
+/* The chain that the workers that are there could make, as little unlike the present one as may be.
+ * Pure. Thread: any. */
+#pragma once
+
+#include "gateway/fleet/link_avoidance.h"
+
+/* What all drafts of a fleet have in common. */
+typedef struct lh_draft_terms {
+    const lh_model_profile *model;
+    lh_planner_options planner;
+    const char *model_digest; /* as in lh_fleet_options */
+    lh_chain_origin origin;
+} lh_draft_terms;
+
+/* Workers that may be planned, in the order of their names. Pointers as those of the registry. */
+typedef struct lh_candidates {
+    uint32_t count;
+    const lh_worker *workers[LH_WORKERS_MAX];
+} lh_candidates;
+
+/* All but those that leave, are excluded or passed over. */
+lh_candidates lh_draft_candidates(const lh_registry *registry, const lh_link_avoidance *avoidance,
+                                  int64_t now_us);
+/* As the planner wants them: offers[LH_WORKERS_MAX], with comparable speeds. */
+void lh_draft_offers(const lh_candidates *candidates, lh_plan_worker *offers);
+/* Whether the candidates hold a whole chain already. */
+bool lh_draft_is_held(const lh_draft_terms *terms, const lh_candidates *candidates);
+/* Into *chain, whose name and ready_us stay, under this epoch: the stages of `present` where that
+ * is nearly as good as a new split, else those that the candidates hold where there is no present
+ * chain, else new ones. `present` may be `chain`. LH_ERR_UNAVAILABLE, LH_ERR_NO_MEMORY: the chain
+ * is unchanged. */
+lh_status lh_draft_make(const lh_draft_terms *terms, const lh_registry *registry,
+                        const lh_candidates *candidates, const lh_chain *present, uint32_t epoch,
+                        int64_t now_us, lh_chain *chain, lh_error *error);

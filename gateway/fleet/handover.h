@@ -1,0 +1,95 @@
+/* One chain follows another without a gap: the successor, what it still waits for, and when there
+ * should be one.
+ *
+ * A worker that loads other layers cannot serve meanwhile, so a chain that is simply formed anew is
+ * away for as long as its slowest worker loads. Therefore the next chain is prepared while this one
+ * serves:
+ *
+ *   present chain   ====== serves ======================|                    (its epoch ends)
+ *   successor          planned .. workers fetch, load ..|- forms -|== serves, from replays ==
+ *                                                       ^ all are prepared: it takes over
+ *
+ * The pause is what it takes to tell the workers, to connect them, and to replay the sequences from
+ * their histories. It happens
+ *
+ * - when a worker of the chain is to leave: the others, or a spare, take over what it holds, and
+ *   only then may it go;
+ * - when workers are there with which the slowest stage would be clearly faster: one that has come
+ *   back after a stall or a restart, a new one, or one that has turned out to be faster than it was
+ *   taken for. Only when all of them have been there for a while, and at most once in a while,
+ *   which grows where the change did not last: nothing flaps.
+ *
+ * Failure modes:
+ * - a worker of the successor goes, leaves, or cannot load: another successor is planned, without
+ *   it.
+ * - the chain breaks: a successor that is prepared takes over at once; another one is given up, and
+ *   what is left is planned. Often that comes to the same stages, and what was being loaded is
+ *   used.
+ * - memory holds one stage, not two: the weights are only fetched beforehand. A worker that leaves
+ *   is worth the pause in which they are then loaded; being faster is worth it while nobody asks
+ *   anything.
+ * - nobody can take over: the worker that is to leave is told so, and stays until it is not needed
+ *   or gives up waiting.
+ *
+ * It forms no chain and changes no worker: its owner asks, and does what it decides. Sans-I/O.
+ * Thread: one at a time. */
+#pragma once
+
+#include "gateway/fleet/chain_draft.h"
+#include "gateway/fleet/wire_choice.h"
+
+typedef struct lh_handover lh_handover;
+
+/* What a decision is made from. */
+typedef struct lh_handover_view {
+    const lh_chain *chain; /* the present one, not NONE */
+    const lh_registry *registry;
+    const lh_link_avoidance *avoidance;
+    uint32_t sequences; /* that need the chain now */
+} lh_handover_view;
+
+typedef enum lh_handover_decision {
+    LH_HANDOVER_WAIT,
+    LH_HANDOVER_TAKE_OVER, /* the successor is prepared: form it, then call _complete or _fail */
+    /* A worker is to leave, nobody can take over, and no sequence needs the chain: it may as well
+     * go, and the chain with it. */
+    LH_HANDOVER_LET_GO,
+} lh_handover_decision;
+
+/* terms, with all that they point to, outlive it. wire: of the fleet's chains. rebalance_delay_us:
+ * as in lh_fleet_options. LH_ERR_NO_MEMORY. */
+lh_status lh_handover_create(const lh_draft_terms *terms, const lh_wire_policy *wire,
+                             int64_t rebalance_delay_us, lh_handover **handover, lh_error *error);
+void lh_handover_destroy(lh_handover *handover);
+
+/* Gives up a successor that is no longer possible or worth it, plans one where one is wanted, and
+ * says what is to be done. To be called at each tick, after the owner has excluded those that
+ * _has_failed. */
+lh_handover_decision lh_handover_review(lh_handover *handover, const lh_handover_view *view,
+                                        int64_t now_us);
+/* Whether the successor could take over this moment; false where there is none. */
+bool lh_handover_is_prepared(const lh_handover *handover, const lh_handover_view *view,
+                             int64_t now_us);
+/* The worker at this stage of the successor says that it cannot prepare what it was asked to. */
+bool lh_handover_has_failed(const lh_handover *handover, const lh_handover_view *view,
+                            uint32_t stage);
+
+/* The successor has taken over under this epoch. by_choice: _review said so; else the chain before
+ * had broken. */
+void lh_handover_complete(lh_handover *handover, uint32_t epoch, bool by_choice, int64_t now_us);
+/* The successor could not be formed: it is given up, and another one planned a little later. */
+void lh_handover_fail(lh_handover *handover, const char *why, int64_t now_us);
+/* The successor is given up; nothing where there is none. */
+void lh_handover_drop(lh_handover *handover, const char *why);
+
+/* The chain that is being prepared, of epoch 0; NULL: none. Valid until the next call that is not
+ * const. */
+const lh_chain *lh_handover_successor(const lh_handover *handover);
+/* Why there is one: static text; "" where there is none. */
+const char *lh_handover_cause(const lh_handover *handover);
+/* Why the last attempt to replace a worker that is to leave found no successor; "": it did. */
+const char *lh_handover_problem(const lh_handover *handover);
+/* The stage that this worker has to prepare beside the one that it has in the present chain; NULL:
+ * nothing. *holds: it is to be loaded; else its weights are fetched, no more. */
+const lh_chain_stage *lh_handover_task(const lh_handover *handover, const lh_chain *present,
+                                       const char *worker, bool *holds);

@@ -1,0 +1,80 @@
+/* One hop that is awaited, one worker that is passed over. */
+#include "gateway/fleet/link_avoidance.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A hop that has been up before comes up again within a few round trips; a new one may have more
+ * before it: names, certificates, a worker that is just starting. */
+#define RETURN_US     700000
+#define ROUND_TRIPS   8
+#define FIRST_TIME_US 5000000
+
+#define PASSED_OVER_US 10000000
+/* Between two plans around a hop. */
+#define RETRY_US 2000000
+
+struct lh_link_avoidance {
+    char worker[LH_WORKER_NAME_BYTES]; /* passed over until then */
+    int64_t until_us;
+    int64_t not_before_us; /* no hop is named before then */
+    int awaited;           /* the one hop that the chain waits for, in this epoch; -1: none */
+    uint32_t epoch;
+    int64_t since_us;
+};
+
+lh_status lh_link_avoidance_create(lh_link_avoidance **avoidance, lh_error *error) {
+    lh_link_avoidance *a = calloc(1, sizeof *a);
+    if (!a)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to plan around links");
+    a->until_us = a->not_before_us = INT64_MIN;
+    a->awaited = -1;
+    *avoidance = a;
+    return LH_OK;
+}
+
+void lh_link_avoidance_destroy(lh_link_avoidance *avoidance) {
+    free(avoidance);
+}
+
+static int64_t patience_us(const lh_chain *chain, const lh_registry *registry, int hop) {
+    if (chain->epoch == chain->planned_epoch)
+        return FIRST_TIME_US;
+    const lh_worker *near =
+        hop > 0 ? lh_registry_find(registry, chain->stages[hop - 1].name) : NULL;
+    return RETURN_US + (near ? ROUND_TRIPS * near->report.next.round_trip_us : 0);
+}
+
+int lh_link_avoidance_overdue_hop(lh_link_avoidance *avoidance, const lh_chain *chain,
+                                  const lh_registry *registry, bool first_hop, int64_t now_us) {
+    int hop = lh_chain_awaited_hop(chain, registry, first_hop);
+    assert(hop >= -1 && hop <= (int)chain->stage_count);
+    /* Stages that load take no time from a hop: it counts from when the chain waits for it alone.
+     */
+    if (hop != avoidance->awaited || chain->epoch != avoidance->epoch) {
+        avoidance->awaited = hop;
+        avoidance->epoch = chain->epoch;
+        avoidance->since_us = now_us;
+    }
+    if (hop < 0 || now_us < avoidance->not_before_us ||
+        now_us < avoidance->since_us + patience_us(chain, registry, hop))
+        return -1;
+    avoidance->not_before_us = now_us + RETRY_US;
+    return hop;
+}
+
+void lh_link_avoidance_pass_over(lh_link_avoidance *avoidance, const char *worker, int64_t now_us) {
+    snprintf(avoidance->worker, sizeof avoidance->worker, "%s", worker);
+    avoidance->until_us = now_us + PASSED_OVER_US;
+}
+
+void lh_link_avoidance_clear(lh_link_avoidance *avoidance) {
+    avoidance->until_us = INT64_MIN;
+}
+
+bool lh_link_avoidance_passes_over(const lh_link_avoidance *avoidance, const char *worker,
+                                   int64_t now_us) {
+    return now_us < avoidance->until_us && strcmp(avoidance->worker, worker) == 0;
+}

@@ -1,0 +1,250 @@
+/* JSON in and out of the control plane. */
+#include "gateway/fleet/port/control_json.h"
+
+#include "common/protocol/measurements_json.h"
+#include "common/protocol/wire_type.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Above that nobody measures anything. */
+#define SLOWDOWN_MAX 1000
+
+/* ---- A report in ---- */
+
+static uint32_t read_u32(const lh_json_reader *r, const char *field, uint32_t least) {
+    return (uint32_t)lh_json_read_integer(r, field, least, UINT32_MAX);
+}
+
+static uint64_t read_count(const lh_json_reader *r, const char *field) {
+    return (uint64_t)lh_json_read_integer(r, field, 0, INT64_MAX);
+}
+
+/* "host:port", or null: "". */
+static void read_address(const lh_json_reader *r, const char *field,
+                         char address[LH_ADDRESS_BYTES]) {
+    if (lh_json_is_present(r, field) && !lh_json_is_there(r, field))
+        return;
+    lh_json_read_text(r, field, address, LH_ADDRESS_BYTES);
+    const char *colon = strrchr(address, ':');
+    char *end = NULL;
+    unsigned long port = colon ? strtoul(colon + 1, &end, 10) : 0;
+    if (port == 0 || port > 65535 || *end || colon == address || strpbrk(address, " /@?#"))
+        lh_json_refuse(r, field, "\"host:port\" or null");
+}
+
+static void read_addresses(const lh_json_reader *r, lh_worker_report *report) {
+    lh_json_reader inner;
+    if (!lh_json_read_object(r, "addresses", false, &inner))
+        return;
+    read_address(&inner, "tls", report->tls_address);
+    read_address(&inner, "plain", report->plain_address);
+    if (!report->tls_address[0] && !report->plain_address[0])
+        lh_json_refuse(&inner, "plain", "there where tls is null");
+}
+
+static lh_worker_stage_state read_stage_state(const lh_json_reader *r) {
+    const char *text = lh_json_peek_string(r, "state");
+    for (lh_worker_stage_state state = LH_WORKER_FETCHING; text && state <= LH_WORKER_FAILED;
+         state++)
+        if (strcmp(text, lh_worker_stage_state_name(state)) == 0)
+            return state;
+    lh_json_refuse(r, "state", "fetching, loading, ready or failed");
+    return LH_WORKER_IDLE;
+}
+
+static void read_assignment(const lh_json_reader *r, lh_worker_report *report) {
+    lh_json_reader inner;
+    if (!lh_json_read_object(r, "assignment", true, &inner))
+        return;
+    report->assignment.state = read_stage_state(&inner);
+    report->assignment.generation = read_count(&inner, "generation");
+    report->assignment.done_bytes = read_count(&inner, "done_bytes");
+    report->assignment.total_bytes = read_count(&inner, "total_bytes");
+    if (!lh_json_is_present(&inner, "error") || lh_json_is_there(&inner, "error"))
+        lh_json_read_text(&inner, "error", report->assignment.error,
+                          sizeof report->assignment.error);
+}
+
+/* Absent where the worker does not know of it. */
+static void read_prepared(const lh_json_reader *r, lh_worker_report *report) {
+    lh_json_reader inner;
+    if (!lh_json_is_present(r, "prepared") || !lh_json_read_object(r, "prepared", true, &inner))
+        return;
+    report->prepared.state = read_stage_state(&inner);
+    report->prepared.first_layer = read_u32(&inner, "first_layer", 0);
+    report->prepared.last_layer = read_u32(&inner, "last_layer", 0);
+    report->prepared.holds = lh_json_read_bool(&inner, "hold");
+    report->prepared.done_bytes = read_count(&inner, "done_bytes");
+    report->prepared.total_bytes = read_count(&inner, "total_bytes");
+    lh_json_read_text(&inner, "error", report->prepared.error, sizeof report->prepared.error);
+}
+
+/* Absent where the worker does not know of it. */
+static void read_loaded(const lh_json_reader *r, lh_worker_report *report) {
+    lh_json_reader inner;
+    if (!lh_json_is_present(r, "loaded") || !lh_json_read_object(r, "loaded", true, &inner))
+        return;
+    report->loaded.present = true;
+    report->loaded.first_layer = read_u32(&inner, "first_layer", 0);
+    report->loaded.last_layer = read_u32(&inner, "last_layer", 0);
+    lh_json_read_text(&inner, "model", report->loaded.model, sizeof report->loaded.model);
+}
+
+static void read_kv(const lh_json_reader *r, lh_worker_report *report) {
+    lh_json_reader inner;
+    if (!lh_json_read_object(r, "kv", true, &inner))
+        return;
+    report->kv.present = true;
+    report->kv.pages_total = read_u32(&inner, "pages_total", 0);
+    report->kv.pages_free = read_u32(&inner, "pages_free", 0);
+    report->kv.page_positions = read_u32(&inner, "page_positions", 1);
+    report->kv.page_bytes = read_count(&inner, "page_bytes");
+    report->kv.sequences = read_u32(&inner, "sequences", 0);
+    /* absent where the worker does not know of it */
+    if (lh_json_is_present(&inner, "epoch"))
+        report->kv.epoch = read_u32(&inner, "epoch", 0);
+}
+
+static void read_steps(const lh_json_reader *r, lh_worker_report *report) {
+    lh_json_reader inner;
+    if (!lh_json_read_object(r, "steps", false, &inner))
+        return;
+    report->steps.active = read_count(&inner, "active");
+    report->steps.done = read_count(&inner, "done");
+    report->steps.failed = read_count(&inner, "failed");
+}
+
+static void read_report(const lh_json_reader *r, lh_worker_report *report) {
+    char instance[17];
+    lh_json_read_hex(r, "instance", instance, sizeof instance - 1);
+    report->instance = strtoull(instance, NULL, 16);
+    lh_json_read_name(r, "site", report->site);
+    lh_json_read_text(r, "version", report->version, sizeof report->version);
+    lh_json_read_text(r, "isa", report->isa, sizeof report->isa);
+    report->threads = (uint32_t)lh_json_read_integer(r, "threads", 1, 65536);
+    report->memory_bytes = (uint64_t)lh_json_read_integer(r, "memory_bytes", 1, INT64_MAX);
+    report->kv_bytes = read_count(r, "kv_bytes");
+    report->slowdown =
+        lh_json_is_present(r, "slowdown") ? lh_json_read_number(r, "slowdown", 1, SLOWDOWN_MAX) : 1;
+    report->leaving = lh_json_read_bool(r, "leaving");
+    read_addresses(r, report);
+    read_assignment(r, report);
+    read_prepared(r, report);
+    read_loaded(r, report);
+    lh_machine_speed_read(r, "speed", &report->speed);
+    lh_compute_profile_read(r, "compute", &report->compute);
+    lh_hop_profile_read(r, "next", &report->next);
+    read_kv(r, report);
+    read_steps(r, report);
+}
+
+lh_status lh_control_json_parse_report(const char *name, const char *bytes, size_t length,
+                                       lh_worker_report *report, lh_error *error) {
+    lh_json_document document = {.name = "the worker's report", .refusal = LH_ERR_INVALID};
+    lh_json_reader r;
+    *report = (lh_worker_report){0};
+    lh_status status = lh_json_document_open(&document, bytes, length, error, &r);
+    if (status != LH_OK)
+        return status;
+    int64_t protocol = lh_json_read_integer(&r, "protocol", INT64_MIN, INT64_MAX);
+    if (!lh_name_is_valid(name)) {
+        document.status =
+            lh_fail(error, LH_ERR_INVALID, "a worker's name is 1 to 63 of [A-Za-z0-9._-]");
+    } else if (lh_json_is_good(&r) && protocol != LH_CONTROL_PROTOCOL_VERSION) {
+        document.status =
+            lh_fail(error, LH_ERR_UNSUPPORTED,
+                    "the worker speaks version %lld of the control protocol, this gateway "
+                    "(" LONGHAUL_VERSION ") version %d: use the same release on both",
+                    (long long)protocol, LH_CONTROL_PROTOCOL_VERSION);
+    } else if (lh_json_is_good(&r)) {
+        memcpy(report->name, name, strlen(name) + 1);
+        read_report(&r, report);
+    }
+    return lh_json_document_close(&document);
+}
+
+/* ---- Answers out ---- */
+
+/* Every builder below gives NULL when out of memory and takes NULL for that, so that only the end
+ * needs a look. */
+static char *render(json_t *value) {
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    json_decref(value);
+    return text;
+}
+
+static json_t *render_model(const lh_fleet_model *model) {
+    return json_pack("{s:s, s:I, s:I, s:s, s:s, s:s}", "name", model->name, "file_bytes",
+                     (json_int_t)lh_model_file_size(model->file), "header_bytes",
+                     (json_int_t)lh_model_file_header_bytes(model->file), "header_sha256",
+                     lh_model_file_header_sha256(model->file), "weights_url", model->weights_path,
+                     "tensors_url", model->tensors_path);
+}
+
+static json_t *render_next(const lh_chain_stage *next) {
+    if (!next)
+        return json_pack("{s:b}", "gateway", 1);
+    return json_pack("{s:b, s:s, s:s, s:b}", "gateway", 0, "name", next->name, "address",
+                     next->address, "tls", (int)next->tls);
+}
+
+static const char *activations_name(const lh_assignment *a) {
+    return a->has_q16 ? "q16" : "q8";
+}
+
+static json_t *render_assignment(const lh_assignment *a, const lh_fleet_model *model) {
+    return json_pack(
+        "{s:I, s:s, s:I, s:I, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:o}", "generation",
+        (json_int_t)a->epoch, "chain", a->chain, "epoch", (json_int_t)a->epoch, "kv_epoch",
+        (json_int_t)a->kv_epoch, "model", render_model(model), "first_layer", (int)a->first_layer,
+        "last_layer", (int)a->last_layer, "layers", (int)a->layers, "context", (int)a->context,
+        "rows_max", (int)a->rows_max, "steps_max", (int)a->steps_max, "activations",
+        activations_name(a), "wire", lh_wire_name(a->wire), "next", render_next(a->next));
+}
+
+static json_t *render_prepare(const lh_fleet_answer *answer, const lh_fleet_model *model) {
+    const lh_assignment *a = &answer->prepare;
+    if (!answer->has_prepare)
+        return json_null();
+    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:b}", "model",
+                     render_model(model), "first_layer", (int)a->first_layer, "last_layer",
+                     (int)a->last_layer, "layers", (int)a->layers, "context", (int)a->context,
+                     "rows_max", (int)a->rows_max, "steps_max", (int)a->steps_max, "activations",
+                     activations_name(a), "wire", lh_wire_name(a->wire), "hold",
+                     (int)answer->prepare_holds);
+}
+
+static json_t *render_leave(const lh_fleet_answer *answer) {
+    if (!answer->is_leaving)
+        return json_null();
+    return json_pack("{s:b, s:s}", "may_go", (int)answer->may_go, "reason", answer->leave_reason);
+}
+
+char *lh_control_json_render_answer(const lh_fleet_answer *answer, const lh_fleet_model *model) {
+    json_t *assignment =
+        answer->has_assignment ? render_assignment(&answer->assignment, model) : json_null();
+    return render(json_pack(
+        "{s:I, s:I, s:b, s:b, s:o, s:o, s:o}", "renew_ms", (json_int_t)(answer->renew_us / 1000),
+        "lease_ms", (json_int_t)(answer->lease_us / 1000), "planned", (int)answer->is_planned,
+        "urgent", (int)answer->is_urgent, "assignment", assignment, "prepare",
+        render_prepare(answer, model), "leave", render_leave(answer)));
+}
+
+char *lh_control_json_render_tensors(const lh_model_file *file) {
+    const lh_gguf *gguf = lh_model_file_gguf(file);
+    json_t *tensors = json_object();
+    for (size_t i = 0; tensors && i < lh_gguf_tensor_count(gguf); i++) {
+        const lh_gguf_tensor *tensor = lh_gguf_tensor_at(gguf, i);
+        char hex[LH_SHA256_HEX_BYTES];
+        char *name = strndup(tensor->name.bytes, tensor->name.length);
+        lh_sha256_render(lh_model_file_tensor_digest(file, i), hex);
+        if (!name || json_object_set_new(tensors, name, json_string(hex)) != 0) {
+            json_decref(tensors);
+            tensors = NULL;
+        }
+        free(name);
+    }
+    return render(json_pack("{s:o}", "tensors", tensors));
+}

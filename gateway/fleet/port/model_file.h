@@ -1,0 +1,40 @@
+/* The GGUF file that the gateway serves to its workers: mapped, parsed, and with the digests by
+ * which they know it. The header's is computed at once; those of the tensors take a while and are
+ * computed by threads of its own.
+ *
+ * Thread: _open, _start_digests, _stop_digests and _close by one thread; the rest by any. */
+#pragma once
+
+#include "common/base/digest.h"
+#include "common/base/status.h"
+#include "common/gguf/gguf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct lh_model_file lh_model_file;
+
+/* Errors of lh_mapped_file_open and lh_gguf_parse. */
+lh_status lh_model_file_open(const char *path, lh_model_file **file, lh_error *error);
+/* Stops the threads first. NULL is allowed. */
+void lh_model_file_close(lh_model_file *file);
+
+const lh_gguf *lh_model_file_gguf(const lh_model_file *file);
+const uint8_t *lh_model_file_bytes(const lh_model_file *file);
+uint64_t lh_model_file_size(const lh_model_file *file);
+/* Metadata and tensor list: the bytes before the tensors' data. */
+uint64_t lh_model_file_header_bytes(const lh_model_file *file);
+/* Their SHA-256: the model's identity. Lower-case hex. */
+const char *lh_model_file_header_sha256(const lh_model_file *file);
+
+/* Starts the threads. on_done (may be NULL) is called once, by one of them, when all digests are
+ * there; not when the file is closed before. LH_ERR_NO_MEMORY, LH_ERR_IO (no thread could be
+ * started). */
+lh_status lh_model_file_start_digests(lh_model_file *file, uint32_t threads,
+                                      void (*on_done)(void *), void *context, lh_error *error);
+/* Waits for the threads, which give up where they are: no call of on_done comes after it. */
+void lh_model_file_stop_digests(lh_model_file *file);
+bool lh_model_file_has_digests(const lh_model_file *file);
+/* Precondition: lh_model_file_has_digests. index: as lh_gguf_tensor_at. */
+const uint8_t *lh_model_file_tensor_digest(const lh_model_file *file, size_t index);

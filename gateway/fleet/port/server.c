@@ -1,0 +1,252 @@
+/* Routes of the fleet port, and the reports of workers. */
+#include "gateway/fleet/port/server.h"
+
+#include "common/base/log.h"
+#include "common/http2/probe.h"
+#include "common/protocol/control_seal.h"
+#include "gateway/fleet/port/ring.h"
+#include "gateway/fleet/port/weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lh_fleet_server {
+    lh_h2_server *http;
+    lh_fleet_weights *weights;
+    bool has_tls;
+    lh_fleet_server_owner owner;
+    lh_fleet_model model;
+    char weights_path[96], tensors_path[96];
+    void (*on_closed)(void *);
+    void *context;
+};
+
+/* The body of a PUT as it grows. */
+typedef struct put_request {
+    lh_fleet_server *server;
+    lh_h2_stream *stream;
+    char name[LH_WORKER_NAME_BYTES], peer_name[LH_WORKER_NAME_BYTES], peer[80];
+    bool is_refused;
+    size_t length;
+    char body[LH_CONTROL_BODY_BYTES_MAX];
+} put_request;
+
+static void respond_problem(lh_h2_stream *stream, int http_status, const char *message) {
+    char text[LH_ERROR_MESSAGE_BYTES + 2];
+    snprintf(text, sizeof text, "%s\n", message);
+    lh_h2_stream_respond(stream, http_status, text);
+}
+
+/* Takes the text over; NULL: out of memory. */
+static void respond_json(lh_h2_stream *stream, char *text) {
+    if (text)
+        lh_h2_stream_respond(stream, 200, text);
+    else
+        respond_problem(stream, 500, "the gateway is out of memory");
+    free(text);
+}
+
+/* ---- PUT /fleet/workers/{name} ---- */
+
+/* A certificate is a worker's own or its site's. */
+static bool may_speak_for(const put_request *put, const lh_worker_report *report) {
+    return !put->server->has_tls || strcmp(put->peer_name, report->name) == 0 ||
+           strcmp(put->peer_name, report->site) == 0;
+}
+
+static void take_report(put_request *put) {
+    lh_fleet_server *server = put->server;
+    lh_worker_report report;
+    lh_fleet_answer answer;
+    lh_error error;
+    size_t length = 0;
+    lh_status status = lh_control_unseal(put->name, put->body, put->length, &length, &error);
+    if (status == LH_OK)
+        status = lh_control_json_parse_report(put->name, put->body, length, &report, &error);
+    if (status != LH_OK) {
+        lh_log(LH_LOG_WARN, "fleet", "a report is refused peer=%s worker=%s error=\"%s\"",
+               put->peer, put->name, error.message);
+        respond_problem(put->stream, status == LH_ERR_NO_MEMORY ? 500 : 400, error.message);
+        return;
+    }
+    if (!may_speak_for(put, &report)) {
+        lh_log(LH_LOG_WARN, "fleet",
+               "a certificate does not fit peer=%s certificate=%s worker=%s site=%s", put->peer,
+               put->peer_name, report.name, report.site);
+        respond_problem(put->stream, 403,
+                        "the certificate's common name is neither the worker's name nor its site");
+        return;
+    }
+    status = server->owner.on_report(server->owner.context, &report, &answer, &error);
+    if (status != LH_OK)
+        respond_problem(put->stream, 503, error.message);
+    else
+        respond_json(put->stream, lh_control_seal(put->name, lh_control_json_render_answer(
+                                                                 &answer, &server->model)));
+}
+
+static void on_put_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
+    put_request *put = context;
+    lh_h2_stream_consume(stream, length);
+    if (put->is_refused)
+        return;
+    if (length > sizeof put->body - put->length) {
+        put->is_refused = true;
+        respond_problem(stream, 413, "a report is at most 64 KiB");
+        return;
+    }
+    memcpy(put->body + put->length, bytes, length);
+    put->length += length;
+}
+
+static void on_put_end(lh_h2_stream *stream, void *context) {
+    put_request *put = context;
+    (void)stream;
+    if (!put->is_refused)
+        take_report(put);
+}
+
+static void on_put_closed(lh_h2_stream *stream, void *context, lh_status status) {
+    (void)stream;
+    (void)status;
+    free(context);
+}
+
+static void begin_put(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2_request *request,
+                      const char *name, const lh_h2_stream_events **events, void **context) {
+    static const lh_h2_stream_events stream_events = {
+        .on_body = on_put_body, .on_end = on_put_end, .on_closed = on_put_closed};
+    put_request *put = lh_name_is_valid(name) ? malloc(sizeof *put) : NULL;
+    if (!put) {
+        respond_problem(stream, 400, "a worker's name is 1 to 63 of [A-Za-z0-9._-]");
+        return;
+    }
+    put->server = server;
+    put->stream = stream;
+    put->is_refused = false;
+    put->length = 0;
+    snprintf(put->name, sizeof put->name, "%s", name);
+    snprintf(put->peer_name, sizeof put->peer_name, "%s", request->peer_name);
+    snprintf(put->peer, sizeof put->peer, "%s", request->peer);
+    *events = &stream_events;
+    *context = put;
+}
+
+/* ---- Routes ---- */
+
+static const char *after(const char *path, const char *prefix) {
+    size_t length = strlen(prefix);
+    return strncmp(path, prefix, length) == 0 ? path + length : NULL;
+}
+
+/* "{chain}/steps/{step}" */
+static void begin_step(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2_request *request,
+                       const char *rest, const lh_h2_stream_events **events, void **context) {
+    char chain[LH_WORKER_NAME_BYTES];
+    const char *slash = strchr(rest, '/');
+    const char *step = slash ? after(slash, "/steps/") : NULL;
+    if (!step || slash == rest || (size_t)(slash - rest) >= sizeof chain) {
+        respond_problem(stream, 404, "there is nothing at this path");
+        return;
+    }
+    memcpy(chain, rest, (size_t)(slash - rest));
+    chain[slash - rest] = 0;
+    lh_fleet_ring_take(&server->owner, stream, chain, step, request->peer_name, events, context);
+}
+
+static void begin_get(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2_request *request,
+                      const lh_h2_stream_events **events, void **context) {
+    if (strcmp(request->path, server->weights_path) == 0)
+        lh_fleet_weights_take(server->weights, stream, lh_h2_request_header(request, "range"),
+                              events, context);
+    else if (strcmp(request->path, server->tensors_path) != 0)
+        respond_problem(stream, 404, "there is nothing at this path: is it of another model?");
+    else if (!lh_model_file_has_digests(server->model.file))
+        respond_problem(stream, 503, "the digests of the tensors are still being computed");
+    else
+        respond_json(stream, lh_control_json_render_tensors(server->model.file));
+}
+
+static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_request *request,
+                       const lh_h2_stream_events **events, void **context) {
+    lh_fleet_server *server = server_context;
+    const char *worker = after(request->path, "/fleet/workers/"),
+               *chain = after(request->path, "/chains/");
+    bool is_get = strcmp(request->method, "GET") == 0;
+    if (worker && strcmp(request->method, "PUT") == 0)
+        begin_put(server, stream, request, worker, events, context);
+    else if (chain && strcmp(request->method, "POST") == 0)
+        begin_step(server, stream, request, chain, events, context);
+    else if (strcmp(request->path, LH_H2_PROBE_PATH) == 0 && strcmp(request->method, "POST") == 0)
+        lh_h2_probe_take(stream, events, context);
+    else if (worker || chain)
+        respond_problem(stream, 405, "another method is wanted here");
+    else if (is_get)
+        begin_get(server, stream, request, events, context);
+    else
+        respond_problem(stream, 404, "there is nothing at this path");
+}
+
+/* ---- Life ---- */
+
+lh_status lh_fleet_server_create(uv_loop_t *loop, const char *listen, const lh_tls_options *tls,
+                                 const lh_h2_limits *limits, const char *model_name,
+                                 const lh_model_file *model_file,
+                                 const lh_fleet_server_owner *owner, lh_fleet_server **server,
+                                 lh_error *error) {
+    lh_fleet_server *s = calloc(1, sizeof *s);
+    if (!s)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fleet port");
+    const char *identity = lh_model_file_header_sha256(model_file);
+    snprintf(s->weights_path, sizeof s->weights_path, "/fleet/models/%s/weights", identity);
+    snprintf(s->tensors_path, sizeof s->tensors_path, "/fleet/models/%s/tensors", identity);
+    s->model = (lh_fleet_model){model_name, model_file, s->weights_path, s->tensors_path};
+    s->owner = *owner;
+    s->has_tls = tls;
+    lh_h2_limits own_limits = *limits;
+    /* Of each worker: reports, the ring, weights, and one that is being renewed. */
+    own_limits.connections_max = 4 * LH_WORKERS_MAX;
+    lh_status status =
+        lh_h2_server_create(loop, listen, tls, &own_limits, on_request, s, &s->http, error);
+    if (status != LH_OK)
+        goto fail;
+    status = lh_fleet_weights_create(loop, model_file, &s->weights, error);
+    if (status != LH_OK)
+        goto fail_after_http;
+    *server = s;
+    return LH_OK;
+fail_after_http:
+    lh_h2_server_close(s->http, free, s);
+    return status;
+fail:
+    free(s);
+    return status;
+}
+
+int lh_fleet_server_port(const lh_fleet_server *server) {
+    return lh_h2_server_port(server->http);
+}
+
+const lh_fleet_model *lh_fleet_server_model(const lh_fleet_server *server) {
+    return &server->model;
+}
+
+static void on_weights_closed(void *context) {
+    lh_fleet_server *server = context;
+    if (server->on_closed)
+        server->on_closed(server->context);
+    free(server);
+}
+
+/* Its streams are closed, so no transfer is left. */
+static void on_http_closed(void *context) {
+    lh_fleet_server *server = context;
+    lh_fleet_weights_close(server->weights, on_weights_closed, server);
+}
+
+void lh_fleet_server_close(lh_fleet_server *server, void (*on_closed)(void *), void *context) {
+    server->on_closed = on_closed;
+    server->context = context;
+    lh_h2_server_close(server->http, on_http_closed, server);
+}

@@ -1,0 +1,43 @@
+/* One HTTP request as plain data, and the rules that keep its framing unambiguous: whatever two
+ * implementations could read in two ways (request smuggling) is refused. No library types; thread:
+ * any. */
+#pragma once
+
+#include "common/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LH_HTTP_HEADERS_MAX      100
+#define LH_HTTP_TARGET_BYTES_MAX 8192
+
+typedef struct lh_http_header {
+    const char *name, *value;
+} lh_http_header;
+
+/* All pointers live as long as the exchange that the request belongs to, but for the body, which is
+ * there until the handler's on_request has returned. */
+typedef struct lh_http_request {
+    const char *method, *version; /* "POST", "HTTP/1.1" */
+    const char *target;           /* as it came */
+    /* the target up to '?', not decoded: what routing and authorisation read */
+    const char *path;
+    const lh_http_header *headers;
+    size_t header_count;
+    const char *body;
+    size_t body_bytes;
+    /* Filled by lh_http_request_check. */
+    bool chunked;             /* the length of the body is not announced */
+    uint64_t announced_bytes; /* Content-Length, or 0 */
+} lh_http_request;
+
+/* The value of the first header of that name (any case), or NULL. */
+const char *lh_http_request_header(const lh_http_request *request, const char *name);
+
+/* Fills chunked and announced_bytes. Returns 0, or the status code with which the request is to be
+ * refused and its connection closed (400, 414, 431, 501), and *error says why. */
+unsigned lh_http_request_check(lh_http_request *request, lh_error *error);
+
+/* Whether the media type of Content-Type is this one, parameters aside. */
+bool lh_http_request_is_type(const lh_http_request *request, const char *media_type);

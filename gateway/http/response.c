@@ -1,0 +1,86 @@
+/* Responses and their content reader. */
+#include "gateway/http/response.h"
+
+#include <stdlib.h>
+
+static ssize_t on_read(void *context, uint64_t position, char *buffer, size_t capacity) {
+    (void)position;
+    lh_http_exchange *exchange = context;
+    const lh_http_handler *handler = &exchange->around->handler;
+    for (;;) {
+        if (lh_http_connection_is_gone(exchange))
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        size_t length = 0;
+        switch (handler->on_read(handler->context, exchange, buffer, capacity, &length)) {
+        case LH_HTTP_READY:
+            return (ssize_t)length;
+        case LH_HTTP_END:
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        case LH_HTTP_BREAK:
+            lh_http_connection_break(exchange);
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        case LH_HTTP_WAIT:
+            if (lh_http_connection_wait(exchange))
+                return 0;
+        }
+    }
+}
+
+/* Of chunks the library makes in the connection's memory; this is for clients of HTTP/1.0 alone,
+ * and each stream that is open has it. */
+#define STREAM_BLOCK_BYTES 4096
+
+static struct MHD_Response *response_for(lh_http_exchange *exchange, lh_http_reply *reply) {
+    struct MHD_Response *response;
+    if (reply->streamed) {
+        response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, on_read,
+                                                     exchange, NULL);
+    } else {
+        response =
+            MHD_create_response_from_buffer(reply->body_bytes, reply->body, MHD_RESPMEM_MUST_FREE);
+        if (response)
+            reply->body = NULL;
+    }
+    for (size_t i = 0; response && i < reply->header_count; i++)
+        MHD_add_response_header(response, reply->headers[i].name, reply->headers[i].value);
+    if (response && reply->close)
+        MHD_add_response_header(response, "Connection", "close");
+    return response;
+}
+
+enum MHD_Result lh_http_response_queue(lh_http_exchange *exchange, lh_http_reply *reply) {
+    /* A proxy in front may have read the chunks of a body in another way: no second request on such
+     * a connection. */
+    if (exchange->request.chunked)
+        reply->close = true;
+    struct MHD_Response *response = response_for(exchange, reply);
+    free(reply->body);
+    reply->body = NULL;
+    if (!response)
+        return MHD_NO;
+    pthread_mutex_lock(&exchange->mutex);
+    exchange->status = reply->status;
+    pthread_mutex_unlock(&exchange->mutex);
+    MHD_set_connection_option(exchange->mhd, MHD_CONNECTION_OPTION_TIMEOUT,
+                              (exchange->around->config.stall_deadline_ms + 999) / 1000);
+    enum MHD_Result result = MHD_queue_response(exchange->mhd, reply->status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+enum MHD_Result lh_http_response_proceed(lh_http_exchange *exchange, lh_http_progress progress,
+                                         lh_http_reply *reply) {
+    const lh_http_handler *handler = &exchange->around->handler;
+    while (progress == LH_HTTP_WAIT) {
+        if (lh_http_connection_wait(exchange))
+            return MHD_YES;
+        if (lh_http_connection_is_gone(exchange))
+            return MHD_NO;
+        progress = handler->on_wake(handler->context, exchange, reply);
+    }
+    if (progress == LH_HTTP_READY)
+        return lh_http_response_queue(exchange, reply);
+    free(reply->body);
+    lh_http_connection_break(exchange);
+    return MHD_NO;
+}

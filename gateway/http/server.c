@@ -1,0 +1,331 @@
+/* libmicrohttpd's callbacks. What the library answers by itself stays as it is, in HTML: a request
+ * line or header that it cannot parse (400), headers that do not fit into its memory (414, 431), a
+ * malformed chunk (400), an HTTP version that it does not know (505). It offers no way to replace
+ * those. All else is answered through the handler. */
+#include "gateway/http/server.h"
+
+#include "common/base/clock.h"
+#include "gateway/http/connection.h"
+#include "gateway/http/connection_table.h"
+#include "gateway/http/header_block.h"
+#include "gateway/http/listener.h"
+#include "gateway/http/response.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HEADER_BYTES_MAX (32u << 10)
+/* The only version whose header block lies in memory as header_block.h expects; Debian 12 has
+ * it. */
+#define PARSED_IN_PLACE_VERSION "0.9.75"
+
+struct lh_http_server {
+    /* Connections point to it. */
+    lh_http_surroundings around;
+    struct MHD_Daemon *daemon;
+    uint16_t port;
+    bool check_block;
+
+    lh_connection_table connections;
+};
+
+lh_http_config lh_http_config_default(void) {
+    return (lh_http_config){.threads = 4,
+                            .connections = 4096,
+                            .header_deadline_ms = 10000,
+                            .body_deadline_ms = 30000,
+                            .idle_deadline_ms = 60000,
+                            .stall_deadline_ms = 30000,
+                            .body_bytes_max = 8u << 20,
+                            .bodies_bytes_max = 256u << 20};
+}
+
+/* ---- Connections. ---- */
+
+static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code) {
+    lh_http_server *server = context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        lh_http_exchange *connection = lh_http_connection_create(&server->around, mhd, fd);
+        *socket_context = connection;
+        if (connection)
+            lh_connection_table_add(&server->connections, connection);
+        else
+            shutdown(fd, SHUT_RDWR);
+    } else if (*socket_context) {
+        lh_connection_table_remove(&server->connections, *socket_context);
+        lh_http_connection_destroy(*socket_context);
+    }
+}
+
+static void *on_target(void *context, const char *target, struct MHD_Connection *mhd) {
+    (void)context;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    lh_http_exchange *exchange = info->socket_context;
+    if (exchange && lh_http_connection_begin(exchange, target ? target : "")) {
+        lh_http_connection_finish(exchange, false);
+        return NULL;
+    }
+    return exchange;
+}
+
+/* Paths stay as they came: what is routed and authorised is what the client sent. */
+static size_t on_unescape(void *context, struct MHD_Connection *mhd, char *text) {
+    (void)context;
+    (void)mhd;
+    return strlen(text);
+}
+
+static bool enter_answer(lh_http_server *server, lh_http_exchange *exchange) {
+    if (!lh_http_connection_enter(exchange, LH_HTTP_PHASE_ANSWER, 0))
+        return false;
+    exchange->request_taken = lh_connection_table_begin(&server->connections);
+    return exchange->request_taken;
+}
+
+/* Before the body: the library takes an early answer, and closes the connection behind it. */
+static enum MHD_Result refuse_early(lh_http_exchange *exchange, unsigned status,
+                                    const char *message) {
+    const lh_http_handler *handler = &exchange->around->handler;
+    lh_http_reply reply = {.status = status, .close = true};
+    handler->on_refusal(handler->context, exchange, status, message, &reply);
+    return lh_http_response_queue(exchange, &reply);
+}
+
+/* ---- A request comes in. ---- */
+
+typedef struct gathering {
+    lh_http_exchange *exchange;
+    lh_http_piece names[LH_HTTP_HEADERS_MAX], values[LH_HTTP_HEADERS_MAX];
+    size_t count;
+    bool too_many;
+} gathering;
+
+static enum MHD_Result on_header(void *context, enum MHD_ValueKind kind, const char *name,
+                                 size_t name_bytes, const char *value, size_t value_bytes) {
+    (void)kind;
+    gathering *all = context;
+    if (all->count == LH_HTTP_HEADERS_MAX) {
+        all->too_many = true;
+        return MHD_NO;
+    }
+    all->exchange->headers[all->count] = (lh_http_header){name, value ? value : ""};
+    all->names[all->count] = (lh_http_piece){name, name_bytes};
+    all->values[all->count++] = (lh_http_piece){value ? value : "", value_bytes};
+    return MHD_YES;
+}
+
+static bool is_block_plain(lh_http_exchange *exchange, const gathering *all, const char *method,
+                           const char *version, size_t bytes) {
+    lh_http_header_block block = {.start = method,
+                                  .bytes = bytes,
+                                  .target = {exchange->wire_target, exchange->wire_target_bytes},
+                                  .version = {version, strlen(version)},
+                                  .header_count = all->count,
+                                  .names = all->names,
+                                  .values = all->values};
+    return lh_http_header_block_is_plain(&block);
+}
+
+/* Reads the headers into exchange->request. Returns 0, or the status of the refusal. */
+static unsigned gather_headers(lh_http_server *server, lh_http_exchange *exchange,
+                               const char *method, const char *version, lh_error *error) {
+    gathering all = {.exchange = exchange};
+    MHD_get_connection_values_n(exchange->mhd, MHD_HEADER_KIND, on_header, &all);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    exchange->request.method = method;
+    exchange->request.version = version;
+    exchange->request.headers = exchange->headers;
+    exchange->request.header_count = all.count;
+    /* A long target is no header: it has its own status. */
+    if (all.too_many || !info ||
+        info->header_size > HEADER_BYTES_MAX + exchange->wire_target_bytes) {
+        lh_fail(error, LH_ERR_LIMIT, "The headers are more than 100, or longer than 32 KiB.");
+        return 431;
+    }
+    unsigned status = lh_http_request_check(&exchange->request, error);
+    if (!status && server->check_block &&
+        !is_block_plain(exchange, &all, method, version, info->header_size)) {
+        lh_fail(error, LH_ERR_MALFORMED,
+                "The headers hold a NUL, a folded line or a line that ends without CR.");
+        return 400;
+    }
+    return status;
+}
+
+static enum MHD_Result take_headers(lh_http_server *server, lh_http_exchange *exchange,
+                                    const char *method, const char *version) {
+    const lh_http_config *config = &server->around.config;
+    const lh_http_handler *handler = &server->around.handler;
+    exchange->headers_taken = true;
+    lh_error error;
+    unsigned status = gather_headers(server, exchange, method, version, &error);
+    if (!lh_http_connection_enter(exchange, LH_HTTP_PHASE_BODY, config->body_deadline_ms))
+        return MHD_NO;
+    if (status)
+        return refuse_early(exchange, status, error.message);
+    if (exchange->request.announced_bytes > config->body_bytes_max)
+        return refuse_early(exchange, 413, "The request's body is too large.");
+    lh_http_reply reply = {0};
+    if (handler->on_headers(handler->context, exchange, &exchange->request, &reply))
+        return MHD_YES;
+    reply.close = true;
+    return lh_http_response_queue(exchange, &reply);
+}
+
+static enum MHD_Result take_body(lh_http_exchange *exchange, const char *bytes, size_t *length) {
+    if (*length > exchange->around->config.body_bytes_max - exchange->body_bytes) {
+        /* Only a chunked body comes to this; in its midst the library takes no answer. */
+        lh_http_connection_refuse(exchange, 413, "The request's body is too large.");
+        return MHD_NO;
+    }
+    lh_status status = lh_http_connection_grow_body(exchange, *length);
+    if (status == LH_ERR_LIMIT)
+        lh_http_connection_refuse(exchange, 503,
+                                  "The server has too many large requests coming in.");
+    if (status)
+        return MHD_NO;
+    memcpy(exchange->body + exchange->body_bytes, bytes, *length);
+    exchange->body_bytes += *length;
+    *length = 0;
+    return MHD_YES;
+}
+
+static enum MHD_Result take_request(lh_http_server *server, lh_http_exchange *exchange) {
+    const lh_http_handler *handler = &server->around.handler;
+    exchange->request.body = exchange->body ? exchange->body : "";
+    exchange->request.body_bytes = exchange->body_bytes;
+    if (!enter_answer(server, exchange))
+        return MHD_NO;
+    lh_http_reply reply = {0};
+    lh_http_progress progress =
+        handler->on_request(handler->context, exchange, &exchange->request, &reply);
+    /* an answer may take minutes, and the body be megabytes */
+    lh_http_connection_drop_body(exchange);
+    return lh_http_response_proceed(exchange, progress, &reply);
+}
+
+static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, const char *url,
+                                 const char *method, const char *version, const char *upload,
+                                 size_t *upload_bytes, void **exchange_context) {
+    (void)mhd;
+    (void)url; /* the target was taken before the library cut it up */
+    lh_http_server *server = context;
+    lh_http_exchange *exchange = *exchange_context;
+    if (!exchange)
+        return MHD_NO;
+    if (!exchange->headers_taken)
+        return take_headers(server, exchange, method, version);
+    if (*upload_bytes)
+        return take_body(exchange, upload, upload_bytes);
+    if (!exchange->request_taken)
+        return take_request(server, exchange);
+    if (lh_http_connection_is_gone(exchange))
+        return MHD_NO;
+    lh_http_reply reply = {0};
+    const lh_http_handler *handler = &server->around.handler;
+    return lh_http_response_proceed(exchange, handler->on_wake(handler->context, exchange, &reply),
+                                    &reply);
+}
+
+/* The library has answered by itself. */
+static void note_library_status(lh_http_exchange *exchange) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->mhd, MHD_CONNECTION_INFO_HTTP_STATUS);
+    pthread_mutex_lock(&exchange->mutex);
+    if (!exchange->status && info) {
+        exchange->status = info->http_status;
+        exchange->broken = true;
+    }
+    pthread_mutex_unlock(&exchange->mutex);
+}
+
+static void on_completed(void *context, struct MHD_Connection *mhd, void **exchange_context,
+                         enum MHD_RequestTerminationCode code) {
+    lh_http_server *server = context;
+    lh_http_exchange *exchange = *exchange_context;
+    if (!exchange)
+        return;
+    bool was_active = exchange->request_taken;
+    note_library_status(exchange);
+    MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT,
+                              0); /* the monitor's deadlines again */
+    lh_http_connection_finish(exchange, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    *exchange_context = NULL;
+    if (was_active)
+        lh_connection_table_end(&server->connections);
+}
+
+/* ---- The server. ---- */
+
+static struct MHD_Daemon *start_daemon(lh_http_server *server, int fd) {
+    const lh_http_config *config = &server->around.config;
+    return MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_access, server,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, config->threads,
+        MHD_OPTION_CONNECTION_LIMIT, config->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        config->connections_per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)LH_HTTP_CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, 0u,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
+        MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, server, MHD_OPTION_END);
+}
+
+lh_status lh_http_server_create(const lh_http_config *config, const lh_http_handler *handler,
+                                lh_http_server **out, lh_error *error) {
+    lh_http_server *server = calloc(1, sizeof *server);
+    if (!server)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the HTTP server");
+    server->around = (lh_http_surroundings){.config = *config, .handler = *handler};
+    server->check_block = strcmp(MHD_get_version(), PARSED_IN_PLACE_VERSION) == 0;
+    lh_connection_table_init(&server->connections, config->connections);
+    int fd;
+    lh_status status = lh_http_listener_open(config->listen, &fd, &server->port, error);
+    if (status)
+        goto fail_after_connections;
+    status = lh_socket_monitor_create(&server->around.monitor, error);
+    if (status)
+        goto fail_after_listener;
+    server->daemon = start_daemon(server, fd);
+    if (!server->daemon) {
+        status = lh_fail(error, LH_ERR_IO, "libmicrohttpd cannot serve %s", config->listen);
+        goto fail_after_monitor;
+    }
+    *out = server;
+    return LH_OK;
+fail_after_monitor:
+    lh_socket_monitor_destroy(server->around.monitor);
+fail_after_listener:
+    close(fd);
+fail_after_connections:
+    lh_connection_table_reset(&server->connections);
+    free(server);
+    return status;
+}
+
+void lh_http_server_destroy(lh_http_server *server) {
+    if (!server)
+        return;
+    MHD_socket fd = MHD_quiesce_daemon(server->daemon);
+    lh_connection_table_close(&server->connections);
+    MHD_stop_daemon(server->daemon);
+    if (fd != MHD_INVALID_SOCKET)
+        close(fd);
+    lh_socket_monitor_destroy(server->around.monitor);
+    lh_connection_table_reset(&server->connections);
+    free(server);
+}
+
+uint16_t lh_http_server_port(const lh_http_server *server) {
+    return server->port;
+}
+
+uint32_t lh_http_server_active(const lh_http_server *server) {
+    return lh_connection_table_active(&((lh_http_server *)server)->connections);
+}

@@ -1,0 +1,47 @@
+/* The OpenAI-compatible API on its HTTP port. gateway/main.c opens it over a running engine:
+ *
+ *     lh_openai_api_config config = lh_openai_api_config_default();
+ *     config.http.listen = options.listen;
+ *     lh_openai_api_open(&config, engine, &model, &api, &error);
+ *     ... lh_openai_api_drain(api, 30000); lh_openai_api_close(api); then the engine
+ *
+ * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions (each also without
+ * /v1), /health, /livez, /readyz, /version, /fleet, /trace/{id}. Thread: open, drain and close by
+ * one thread. */
+#pragma once
+
+#include "common/base/status.h"
+#include "gateway/auth/authenticator.h"
+#include "gateway/engine/engine.h"
+#include "gateway/http/server.h"
+#include "gateway/text/served_model.h"
+#include "gateway/trace/trace_store.h"
+
+typedef struct lh_openai_api lh_openai_api;
+
+typedef struct lh_openai_api_config {
+    lh_http_config http;
+    int64_t request_timeout_us;      /* from a request's headers to its last token; 0: none */
+    uint32_t keep_alive_ms;          /* of silence in a stream, then a comment */
+    uint32_t choices_max;            /* n */
+    uint32_t prompts_max;            /* prompts of one completions request */
+    uint32_t sequences_max;          /* choices of all its prompts; 0: as many as that makes */
+    lh_authenticator *authenticator; /* who may ask; outlives the API */
+    bool strict_params;              /* --strict-params: an unknown field is an error */
+    /* --logits-digest: each choice tells the digest of every token's logits */
+    bool logits_digest;
+    lh_trace_store *traces; /* outlives the API; NULL: nothing is traced */
+} lh_openai_api_config;
+
+/* The HTTP server's defaults, 15 s, 600 s, 16 choices, 128 prompts, not strict, no digests, no
+ * traces; `authenticator` stays NULL. */
+lh_openai_api_config lh_openai_api_config_default(void);
+
+/* The engine and the model outlive the API. Statuses as lh_http_server_create. */
+lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engine,
+                             const lh_served_model *model, lh_openai_api **api, lh_error *error);
+uint16_t lh_openai_api_port(const lh_openai_api *api);
+/* Refuses new requests with 503 and waits until those in progress have ended, at most so long. */
+void lh_openai_api_drain(lh_openai_api *api, uint32_t timeout_ms);
+/* Ends what is still in progress. */
+void lh_openai_api_close(lh_openai_api *api);

@@ -1,0 +1,156 @@
+/* The table: OpenAI's own fields, and those that llama.cpp's and vLLM's users send. */
+#include "gateway/openai/fields.h"
+
+#include <string.h>
+
+typedef enum treatment {
+    HONOURED,       /* parsed elsewhere */
+    TAKEN,          /* accepted, changes nothing */
+    REFUSED,        /* any value but null */
+    REFUSED_TRUE,   /* a switch that can only be off */
+    REFUSED_FALSE,  /* a switch that can only be on */
+    REFUSED_FILLED, /* a list, object or text that can only be empty */
+} treatment;
+
+#define CHAT        LH_OPENAI_CHAT
+#define COMPLETIONS LH_OPENAI_COMPLETIONS
+#define BOTH        (LH_OPENAI_CHAT | LH_OPENAI_COMPLETIONS)
+
+static const struct {
+    const char *name;
+    int endpoints;
+    treatment action;
+} table[] = {
+    {"model", BOTH, HONOURED},
+    {"messages", CHAT, HONOURED},
+    {"prompt", COMPLETIONS, HONOURED},
+    {"temperature", BOTH, HONOURED},
+    {"top_p", BOTH, HONOURED},
+    {"n", BOTH, HONOURED},
+    {"stream", BOTH, HONOURED},
+    {"stream_options", BOTH, HONOURED},
+    {"stop", BOTH, HONOURED},
+    {"max_tokens", BOTH, HONOURED},
+    {"max_completion_tokens", CHAT, HONOURED},
+    {"presence_penalty", BOTH, HONOURED},
+    {"frequency_penalty", BOTH, HONOURED},
+    {"logit_bias", BOTH, HONOURED},
+    {"logprobs", BOTH, HONOURED},
+    {"top_logprobs", CHAT, HONOURED},
+    {"seed", BOTH, HONOURED},
+    {"best_of", COMPLETIONS, HONOURED},
+    {"echo", COMPLETIONS, HONOURED},
+    {"response_format", CHAT, HONOURED},
+    {"tools", CHAT, HONOURED},
+    {"tool_choice", CHAT, HONOURED},
+    {"parallel_tool_calls", CHAT, HONOURED},
+    {"user", BOTH, HONOURED},
+    {"safety_identifier", BOTH, HONOURED},
+    {"prompt_cache_key", BOTH, HONOURED},
+    {"metadata", BOTH, HONOURED},
+    {"service_tier", BOTH, HONOURED},
+    {"reasoning_effort", CHAT, HONOURED},
+    {"verbosity", CHAT, HONOURED},
+    {"modalities", CHAT, HONOURED},
+    {"function_call", CHAT, HONOURED},
+    /* Peers' samplers. */
+    {"top_k", BOTH, HONOURED},
+    {"min_p", BOTH, HONOURED},
+    {"repetition_penalty", BOTH, HONOURED},
+    {"repeat_penalty", BOTH, HONOURED},
+    {"min_tokens", BOTH, HONOURED},
+    {"ignore_eos", BOTH, HONOURED},
+    {"stop_token_ids", BOTH, HONOURED},
+    {"cache_salt", BOTH, HONOURED},
+    {"priority", BOTH, HONOURED},
+    /* Our own. */
+    {"timeout", BOTH, HONOURED},
+    {"longhaul", BOTH, HONOURED},
+    /* Hints. */
+    {"prediction", CHAT, TAKEN},
+    {"moderation", BOTH, TAKEN},
+    {"prompt_cache_options", BOTH, TAKEN},
+    {"prompt_cache_retention", BOTH, TAKEN},
+    {"request_id", BOTH, TAKEN},
+    {"cache_prompt", BOTH, TAKEN},
+    {"spaces_between_special_tokens", BOTH, TAKEN},
+    /* What would change the answer and is not built. */
+    {"audio", CHAT, REFUSED},
+    {"web_search_options", CHAT, REFUSED},
+    {"functions", CHAT, REFUSED_FILLED},
+    {"store", CHAT, REFUSED_TRUE},
+    {"suffix", COMPLETIONS, REFUSED_FILLED},
+    {"chat_template", CHAT, REFUSED},
+    {"chat_template_kwargs", CHAT, REFUSED_FILLED},
+    {"continue_final_message", CHAT, REFUSED_TRUE},
+    {"add_generation_prompt", CHAT, REFUSED_FALSE},
+    {"documents", CHAT, REFUSED_FILLED},
+    {"skip_special_tokens", BOTH, REFUSED_FALSE},
+    {"return_token_ids", BOTH, REFUSED_TRUE},
+    {"return_tokens_as_token_ids", BOTH, REFUSED_TRUE},
+    {"include_stop_str_in_output", BOTH, REFUSED_TRUE},
+    {"prompt_logprobs", BOTH, REFUSED},
+    {"use_beam_search", BOTH, REFUSED_TRUE},
+    {"logits_processors", BOTH, REFUSED_FILLED},
+    {"bad_words", BOTH, REFUSED_FILLED},
+    {"allowed_token_ids", BOTH, REFUSED_FILLED},
+    {"structured_outputs", BOTH, REFUSED},
+    {"guided_json", BOTH, REFUSED},
+    {"guided_regex", BOTH, REFUSED},
+    {"guided_choice", BOTH, REFUSED},
+    {"guided_grammar", BOTH, REFUSED},
+    {"grammar", BOTH, REFUSED_FILLED},
+    {"json_schema", BOTH, REFUSED},
+};
+
+static bool is_filled(const json_t *value) {
+    return !(json_is_array(value) && json_array_size(value) == 0) &&
+           !(json_is_object(value) && json_object_size(value) == 0) &&
+           !(json_is_string(value) && json_string_length(value) == 0);
+}
+
+static bool refuse_unbuilt(const char *name, const char *condition, lh_openai_error *error) {
+    return lh_openai_refuse(error, name, "unsupported_parameter",
+                            "'%s'%s is not supported by this server.", name, condition);
+}
+
+static bool check_field(const char *name, const json_t *value, treatment action,
+                        lh_openai_error *error) {
+    bool is_switch = action == REFUSED_TRUE || action == REFUSED_FALSE;
+    if (is_switch && !json_is_boolean(value))
+        return lh_openai_refuse(error, name, "invalid_type", "'%s' must be true or false.", name);
+    if (action == REFUSED)
+        return refuse_unbuilt(name, "", error);
+    if (action == REFUSED_TRUE && json_is_true(value))
+        return refuse_unbuilt(name, ": true", error);
+    if (action == REFUSED_FALSE && json_is_false(value))
+        return refuse_unbuilt(name, ": false", error);
+    if (action == REFUSED_FILLED && is_filled(value))
+        return refuse_unbuilt(name, "", error);
+    return true;
+}
+
+static int find(const char *name, lh_openai_endpoint endpoint) {
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if ((table[i].endpoints & (int)endpoint) && strcmp(table[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+bool lh_openai_fields_check(const json_t *body, lh_openai_endpoint endpoint, bool strict,
+                            size_t *unknown, lh_openai_error *error) {
+    *unknown = 0;
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)body, name, value) {
+        int index = find(name, endpoint);
+        if (index < 0 && strict)
+            return lh_openai_refuse(error, name, "unknown_parameter",
+                                    "'%.80s' is not a parameter known here.", name);
+        if (index < 0)
+            ++*unknown;
+        else if (!json_is_null(value) && !check_field(name, value, table[index].action, error))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,135 @@
+/* Text to tokens, within the context. */
+#include "gateway/openai/prompt.h"
+
+#include "common/base/growing_array.h"
+#include "common/base/text_decoder.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define COMPLETION_TOKENS_DEFAULT 16u
+
+/* Statuses of the tokenizer and the template; both say what is wrong with what the client sent. */
+static bool refuse(const char *param, const lh_error *cause, lh_openai_error *error) {
+    if (cause->status == LH_ERR_NO_MEMORY || lh_status_is_fatal(cause->status))
+        lh_openai_error_from(error, cause);
+    else
+        lh_openai_refuse(error, param, "invalid_value", "%s", cause->message);
+    return false;
+}
+
+bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_chat_request *request,
+                                lh_tokens *tokens, lh_openai_error *error) {
+    lh_error cause;
+    if (!model->chat_template)
+        return lh_openai_refuse(error, "messages", "unsupported_value",
+                                "This model cannot chat: %s. Use /v1/completions.",
+                                model->chat_refusal ? model->chat_refusal
+                                                    : "it has no chat template");
+    if (lh_chat_template_render(model->chat_template, model->tokenizer, request->messages,
+                                request->message_count, tokens, &cause))
+        return refuse("messages", &cause, error);
+    return true;
+}
+
+static bool append_tokens(lh_tokens *tokens, const uint32_t *ids, size_t count,
+                          lh_openai_error *error) {
+    if (!lh_growing_array_reserve(&tokens->ids, &tokens->capacity, tokens->count + count,
+                                  sizeof *ids)) {
+        lh_openai_error_from(error, &(lh_error){.status = LH_ERR_NO_MEMORY});
+        return false;
+    }
+    memcpy(tokens->ids + tokens->count, ids, count * sizeof *ids);
+    tokens->count += count;
+    return true;
+}
+
+bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_openai_prompt *prompt,
+                                      lh_tokens *tokens, lh_openai_error *error) {
+    if (!prompt->text)
+        return append_tokens(tokens, prompt->tokens, prompt->token_count, error);
+    uint32_t bos = (uint32_t)lh_tokenizer_bos(model->tokenizer);
+    if (lh_tokenizer_adds_bos(model->tokenizer) && !append_tokens(tokens, &bos, 1, error))
+        return false;
+    lh_error cause;
+    if (lh_tokenizer_encode(model->tokenizer, prompt->text, prompt->length, false, tokens, &cause))
+        return refuse("prompt", &cause, error);
+    return true;
+}
+
+static const char *what_of(lh_openai_endpoint endpoint) {
+    return endpoint == LH_OPENAI_CHAT ? "messages" : "prompt";
+}
+
+/* The prompt alone is too long. */
+static bool refuse_prompt(uint32_t context, lh_openai_endpoint endpoint, const char *at_least,
+                          size_t prompt_tokens, lh_openai_error *error) {
+    const char *what = what_of(endpoint);
+    return lh_openai_refuse(error, what, "context_length_exceeded",
+                            "This model's maximum context length is %u tokens. However, your %s "
+                            "resulted in %s%zu tokens. Please reduce the length of the %s.",
+                            context, what, at_least, prompt_tokens, what);
+}
+
+static bool refuse_total(uint32_t context, lh_openai_endpoint endpoint, size_t prompt_tokens,
+                         uint32_t max_tokens, lh_openai_error *error) {
+    const char *what = what_of(endpoint);
+    return lh_openai_refuse(
+        error, what, "context_length_exceeded",
+        "This model's maximum context length is %u tokens. However, you requested %" PRIu64
+        " tokens (%zu in the %s, %u in the completion). Please reduce the length of the %s or "
+        "completion.",
+        context, (uint64_t)prompt_tokens + max_tokens, prompt_tokens, what, max_tokens, what);
+}
+
+size_t lh_openai_prompt_longest_token(const lh_served_model *model) {
+    size_t longest = 1;
+    for (uint32_t token = 0; token < model->vocabulary; token++) {
+        const char *bytes;
+        size_t length;
+        if (!lh_tokenizer_token_bytes(model->tokenizer, token, &bytes, &length) && length > longest)
+            longest = length;
+    }
+    return longest;
+}
+
+bool lh_openai_prompt_may_fit(uint32_t context, lh_openai_endpoint endpoint, size_t text_bytes,
+                              size_t longest_token_bytes, lh_openai_error *error) {
+    size_t tokens = text_bytes / longest_token_bytes;
+    return tokens <= context || refuse_prompt(context, endpoint, "at least ", tokens, error);
+}
+
+bool lh_openai_prompt_fit(uint32_t context, lh_openai_endpoint endpoint, size_t prompt_tokens,
+                          const lh_openai_parameters *parameters, uint32_t *max_tokens,
+                          lh_openai_error *error) {
+    uint32_t wanted = parameters->max_tokens_given ? parameters->max_tokens : 1;
+    if (prompt_tokens > context || (prompt_tokens == context && wanted > 0))
+        return refuse_prompt(context, endpoint, "", prompt_tokens, error);
+    uint32_t room = context - (uint32_t)prompt_tokens;
+    if (wanted > room)
+        return refuse_total(context, endpoint, prompt_tokens, wanted, error);
+    if (parameters->max_tokens_given)
+        *max_tokens = wanted;
+    else if (endpoint == LH_OPENAI_CHAT)
+        *max_tokens = room;
+    else
+        *max_tokens = room < COMPLETION_TOKENS_DEFAULT ? room : COMPLETION_TOKENS_DEFAULT;
+    return true;
+}
+
+lh_status lh_openai_prompt_text(const lh_served_model *model, const lh_openai_prompt *prompt,
+                                lh_text_buffer *out) {
+    if (prompt->text)
+        return lh_text_buffer_append(out, prompt->text, prompt->length, NULL);
+    lh_text_decoder decoder;
+    lh_text_decoder_init(&decoder);
+    lh_status status = LH_OK;
+    for (size_t i = 0; i < prompt->token_count && !status; i++) {
+        const char *bytes;
+        size_t length;
+        status = lh_tokenizer_token_bytes(model->tokenizer, prompt->tokens[i], &bytes, &length);
+        if (!status)
+            status = lh_text_decoder_push(&decoder, bytes, length, out, NULL);
+    }
+    return status ? status : lh_text_decoder_finish(&decoder, out, NULL);
+}

@@ -1,0 +1,30 @@
+/* A request's prompt as token ids, and how many more fit behind it. Thread: any. */
+#pragma once
+
+#include "gateway/openai/chat_request.h"
+#include "gateway/openai/completion_request.h"
+#include "gateway/text/served_model.h"
+
+/* Bytes of the model's longest token. */
+size_t lh_openai_prompt_longest_token(const lh_served_model *model);
+/* False, and *error as lh_openai_prompt_fit's: a text of so many bytes cannot fit, whatever its
+ * tokens are. So nobody has to tokenize megabytes to learn that. */
+bool lh_openai_prompt_may_fit(uint32_t context, lh_openai_endpoint endpoint, size_t text_bytes,
+                              size_t longest_token_bytes, lh_openai_error *error);
+/* Appends the conversation as the model's template has it. False: *error says why not. The caller
+ * frees tokens->ids. */
+bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_chat_request *request,
+                                lh_tokens *tokens, lh_openai_error *error);
+/* Appends a completion's prompt: text, after the model's begin-of-sequence where it wants one, or
+ * the ids as they are. */
+bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_openai_prompt *prompt,
+                                      lh_tokens *tokens, lh_openai_error *error);
+/* How many tokens may be drawn behind a prompt of so many, both within `context` positions: what
+ * the request says, or what the endpoint's default is. False: the context is too short; clients
+ * know that error by its wording. */
+bool lh_openai_prompt_fit(uint32_t context, lh_openai_endpoint endpoint, size_t prompt_tokens,
+                          const lh_openai_parameters *parameters, uint32_t *max_tokens,
+                          lh_openai_error *error);
+/* Appends a completion's prompt as text, for echo. LH_ERR_NO_MEMORY. */
+lh_status lh_openai_prompt_text(const lh_served_model *model, const lh_openai_prompt *prompt,
+                                lh_text_buffer *out);

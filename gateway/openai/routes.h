@@ -1,0 +1,36 @@
+/* Which paths there are and what may be done with them. Reads the path as it came, undecoded but
+ * for a model's or a request's id. Thread: any. */
+#pragma once
+
+#include "gateway/openai/error.h"
+
+#include <stdbool.h>
+
+typedef enum lh_openai_action {
+    LH_OPENAI_LIST_MODELS,
+    LH_OPENAI_GET_MODEL,
+    LH_OPENAI_POST_CHAT,
+    LH_OPENAI_POST_COMPLETION,
+    LH_OPENAI_GET_HEALTH, /* /health and /readyz */
+    LH_OPENAI_GET_LIFE,
+    LH_OPENAI_GET_VERSION,
+    LH_OPENAI_GET_FLEET,
+    LH_OPENAI_GET_TRACE,
+    LH_OPENAI_TELL_METHODS /* OPTIONS */
+} lh_openai_action;
+
+typedef struct lh_openai_route {
+    lh_openai_action action;
+    const char *name;    /* "/v1/models/{id}": static, for the log */
+    const char *methods; /* "GET, HEAD, OPTIONS": static */
+    const char *rest;    /* the path behind the route's own: an id, still encoded */
+    bool is_public;      /* needs no key */
+    bool is_admin;       /* needs a key that may ask for it */
+} lh_openai_route;
+
+/* False: *error is 404, or 405 with route->methods telling what would do. */
+bool lh_openai_route_find(const char *method, const char *path, lh_openai_route *route,
+                          lh_openai_error *error);
+
+/* Decodes %XX. False: malformed, or longer than `bytes`. */
+bool lh_openai_route_decode(const char *text, char *out, size_t bytes);

@@ -1,6 +1,0 @@
-/* kernels/lanes/gelu.h for AVX2. */
-#if defined(__x86_64__)
-#include "kernels/avx2/f32x16.h"
-
-#include "kernels/lanes/gelu.h"
-#endif

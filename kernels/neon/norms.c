@@ -1,6 +1,0 @@
-/* kernels/lanes/norms.h for NEON. */
-#if defined(__aarch64__)
-#include "kernels/neon/f32x16.h"
-
-#include "kernels/lanes/norms.h"
-#endif

@@ -1,0 +1,104 @@
+#include "common/http2/request.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static lh_status add(lh_h2_request_builder *builder, const char *name, const char *value) {
+    return lh_h2_request_builder_add(builder, name, strlen(name), value, strlen(value));
+}
+
+static lh_status finish(const char *method, const char *path, lh_h2_request *request,
+                        lh_h2_request_builder **out) {
+    *out = lh_h2_request_builder_create(16384);
+    if (method)
+        add(*out, ":method", method);
+    if (path)
+        add(*out, ":path", path);
+    return lh_h2_request_builder_finish(*out, request);
+}
+
+static void path_and_query_are_split(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"/", "/", ""},        {"/a?b", "/a", "b"},      {"/a?", "/a", ""},
+        {"/?x?y", "/", "x?y"}, {"/a%3Fb", "/a%3Fb", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lh_h2_request request;
+        lh_h2_request_builder *builder;
+        assert_int_equal(finish("GET", cases[i][0], &request, &builder), LH_OK);
+        assert_string_equal(request.path, cases[i][1]);
+        assert_string_equal(request.query, cases[i][2]);
+        lh_h2_request_builder_destroy(builder);
+    }
+}
+
+static void absurd_requests_are_invalid(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {NULL, "/"}, {"GET", NULL}, {"OPTIONS", "*"}, {"GET", ""}, {"GET", "?x"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lh_h2_request request;
+        lh_h2_request_builder *builder;
+        assert_int_equal(finish(cases[i][0], cases[i][1], &request, &builder), LH_ERR_INVALID);
+        lh_h2_request_builder_destroy(builder);
+    }
+}
+
+/* Many headers, so that the block moves as it grows. */
+static void headers_survive_growth(void **state) {
+    (void)state;
+    lh_h2_request_builder *builder = lh_h2_request_builder_create(1 << 20);
+    lh_h2_request request;
+    char name[16], value[600];
+    memset(value, 'v', sizeof value);
+    add(builder, ":method", "GET");
+    add(builder, ":path", "/x");
+    for (int i = 0; i < 300; i++) {
+        snprintf(name, sizeof name, "x-%d", i);
+        assert_int_equal(
+            lh_h2_request_builder_add(builder, name, strlen(name), value, (size_t)i * 2), LH_OK);
+    }
+    assert_int_equal(lh_h2_request_builder_finish(builder, &request), LH_OK);
+    assert_int_equal(request.header_count, 300);
+    for (int i = 0; i < 300; i++) {
+        snprintf(name, sizeof name, "x-%d", i);
+        assert_int_equal(strlen(lh_h2_request_header(&request, name)), i * 2);
+    }
+    assert_null(lh_h2_request_header(&request, ":path"));
+    assert_null(lh_h2_request_header(&request, "x-300"));
+    lh_h2_request_builder_destroy(builder);
+}
+
+static void the_bound_is_exact(void **state) {
+    (void)state;
+    lh_h2_request request;
+    lh_h2_request_builder *builder = lh_h2_request_builder_create(100);
+    assert_int_equal(add(builder, "0123456789", "0123456789"), LH_OK);     /* 52 */
+    assert_int_equal(add(builder, "0123456789", "0123456"), LH_ERR_LIMIT); /* 49 more */
+    assert_int_equal(add(builder, "a", "b"), LH_ERR_LIMIT);                /* for good */
+    assert_int_equal(lh_h2_request_builder_add(builder, "a", SIZE_MAX, "b", SIZE_MAX),
+                     LH_ERR_LIMIT);
+    assert_int_equal(lh_h2_request_builder_finish(builder, &request), LH_ERR_LIMIT);
+    lh_h2_request_builder_destroy(builder);
+    builder = lh_h2_request_builder_create(100);
+    assert_int_equal(add(builder, "0123456789", "0123456789"), LH_OK);
+    assert_int_equal(add(builder, "0123456789", "012345"), LH_OK); /* 48: full */
+    assert_int_equal(add(builder, "", ""), LH_ERR_LIMIT);
+    lh_h2_request_builder_destroy(builder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(path_and_query_are_split),
+        cmocka_unit_test(absurd_requests_are_invalid),
+        cmocka_unit_test(headers_survive_growth),
+        cmocka_unit_test(the_bound_is_exact),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

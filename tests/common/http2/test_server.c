@@ -1,0 +1,296 @@
+/* The server: addresses, limits, back-pressure, other people's clients, hostile peers on a real
+ * socket. */
+#include "tests/common/support/h2_fixture.h"
+#include "tests/common/support/raw_peer.h"
+
+#include "common/base/log.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void note_closed(void *context) {
+    *(int *)context = 1;
+}
+
+static void bad_addresses_are_explained(void **state) {
+    (void)state;
+    fixture f;
+    lh_h2_server *server;
+    lh_error error;
+    char address[32];
+    fixture_open_server(&f, NULL, NULL);
+    snprintf(address, sizeof address, "127.0.0.1:%d", lh_h2_server_port(f.server));
+    assert_int_equal(
+        lh_h2_server_create(&f.loop, address, NULL, NULL, f.on_request, &f, &server, &error),
+        LH_ERR_IO);
+    assert_non_null(strstr(error.message, "in use"));
+    assert_non_null(strstr(error.message, address));
+    assert_int_equal(
+        lh_h2_server_create(&f.loop, "7", NULL, NULL, f.on_request, &f, &server, &error),
+        LH_ERR_INVALID);
+    assert_int_equal(lh_h2_server_create(&f.loop, "no-such-host.invalid:1", NULL, NULL,
+                                         f.on_request, &f, &server, &error),
+                     LH_ERR_INVALID);
+    lh_tls_options tls = {"/nonexistent.pem", "/nonexistent.key", "/nonexistent.ca"};
+    assert_int_equal(
+        lh_h2_server_create(&f.loop, "127.0.0.1:0", &tls, NULL, f.on_request, &f, &server, &error),
+        LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "/nonexistent.pem"));
+    fixture_close(&f);
+}
+
+static void connections_over_the_limit_are_closed(void **state) {
+    (void)state;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.connections_max = 2;
+    fixture f;
+    static raw_peer peers[4];
+    memset(peers, 0, sizeof peers);
+    fixture_open_server(&f, &limits, NULL);
+    int port = lh_h2_server_port(f.server), open = 0;
+    for (int i = 0; i < 4; i++) {
+        raw_peer_connect(&peers[i], &f.loop, port, raw_client_greeting, sizeof raw_client_greeting);
+        fixture_run_for(&f, 30);
+    }
+    for (int i = 0; i < 4; i++)
+        open += peers[i].is_open;
+    assert_int_equal(open, 2);
+    raw_peer_close(&peers[0]); /* makes room */
+    fixture_run_for(&f, 30);
+    memset(&peers[3], 0, sizeof peers[3]);
+    raw_peer_connect(&peers[3], &f.loop, port, raw_client_greeting, sizeof raw_client_greeting);
+    fixture_run_for(&f, 30);
+    assert_true(peers[3].is_open);
+    for (int i = 1; i < 4; i++)
+        raw_peer_close(&peers[i]);
+    fixture_close(&f);
+}
+
+/* ---- Back-pressure ---- */
+
+enum { BODY_BYTES = 100 << 20, WINDOW_BYTES = 1 << 20 };
+
+static void keep_all(void *context, lh_h2_stream *stream, const lh_h2_request *request,
+                     const lh_h2_stream_events **events, void **stream_context) {
+    record_accept(context, stream, request->path, events, stream_context)->hold = true;
+    lh_h2_stream_respond_headers(stream, 200, NULL, 0, false);
+}
+
+/* 100 MB to a server that consumes little by little: what is under way never exceeds the window. */
+static void a_slow_consumer_slows_the_sender(void **state) {
+    (void)state;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.window_bytes = WINDOW_BYTES;
+    fixture f;
+    record r;
+    fixture_open(&f, &limits, NULL, NULL);
+    f.on_request = keep_all;
+    lh_h2_stream *stream = fixture_submit(&f, "/x", 0, &r);
+    uint8_t *bytes = malloc(BODY_BYTES);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < BODY_BYTES; i++)
+        bytes[i] = (uint8_t)(i * 13 >> 5);
+    uint64_t hash = fnv1a(0, bytes, BODY_BYTES);
+    lh_h2_stream_write_owned(stream, bytes, BODY_BYTES);
+    lh_h2_stream_end(stream);
+    fixture_run_for(&f, 100);
+    record *at_server = f.records;
+    assert_int_equal(at_server->received, WINDOW_BYTES);
+    assert_int_equal(lh_h2_stream_queued_bytes(stream), BODY_BYTES - WINDOW_BYTES);
+    while (at_server->ends == 0) {
+        assert_true(at_server->held <= WINDOW_BYTES);
+        lh_h2_stream_consume(at_server->stream, at_server->held);
+        at_server->held = 0;
+        uv_run(&f.loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(at_server->received, BODY_BYTES);
+    assert_true(at_server->hash == hash);
+    lh_h2_stream_end(at_server->stream);
+    fixture_run_until(&f, &r.closes, 1, 1000);
+    fixture_close(&f);
+}
+
+/* ---- Other people's clients ---- */
+
+static void on_child_exit(uv_process_t *process, int64_t code, int signal) {
+    *(int *)process->data = signal == 0 && code == 0 ? 1 : 2;
+    uv_close((uv_handle_t *)process, NULL);
+}
+
+static void hello(void *context, lh_h2_stream *stream, const lh_h2_request *request,
+                  const lh_h2_stream_events **events, void **stream_context) {
+    if (strcmp(request->path, "/hello") == 0 && strcmp(request->query, "a=b") == 0) {
+        assert_int_equal(lh_h2_stream_respond(stream, 200, "hello\n"), LH_OK);
+        return;
+    }
+    record *r = record_accept(context, stream, request->path, events, stream_context);
+    r->echo = true;
+    lh_h2_stream_respond_headers(stream, 200, NULL, 0, false);
+}
+
+/* Runs a command line with the server's port as $1 beside the server. */
+static void passes(fixture *f, const char *command) {
+    char port[8];
+    int done = 0;
+    uv_process_t process = {.data = &done};
+    snprintf(port, sizeof port, "%d", lh_h2_server_port(f->server));
+    char *arguments[] = {"sh", "-c", (char *)command, "sh", port, NULL};
+    uv_stdio_container_t stdio[] = {{.flags = UV_IGNORE},
+                                    {.flags = UV_INHERIT_FD, .data.fd = 2},
+                                    {.flags = UV_INHERIT_FD, .data.fd = 2}};
+    uv_process_options_t options = {.exit_cb = on_child_exit,
+                                    .file = "/bin/sh",
+                                    .args = arguments,
+                                    .stdio_count = 3,
+                                    .stdio = stdio};
+    assert_int_equal(uv_spawn(&f->loop, &process, &options), 0);
+    fixture_run_until(f, &done, 1, 20000);
+    fixture_run_for(f, 1);
+    if (done != 1)
+        fail_msg("failed: %s", command);
+}
+
+static void other_clients_are_served(void **state) {
+    (void)state;
+    fixture f;
+    fixture_open_server(&f, NULL, NULL);
+    f.on_request = hello;
+    if (system("command -v curl >/dev/null && command -v cmp >/dev/null") == 0) {
+        passes(&f, "test \"$(curl -sS --http2-prior-knowledge -w '%{http_code} %{http_version} "
+                   "%{content_type}' \"http://127.0.0.1:$1/hello?a=b\")\" = 'hello\n200 2 "
+                   "text/plain; charset=utf-8'");
+        passes(
+            &f,
+            "head -c 3000000 /dev/urandom > /tmp/longhaul-echo-$$ && curl -sS "
+            "--http2-prior-knowledge --data-binary @/tmp/longhaul-echo-$$ -o /tmp/longhaul-back-$$ "
+            "http://127.0.0.1:$1/echo && cmp /tmp/longhaul-echo-$$ /tmp/longhaul-back-$$; code=$?; "
+            "rm -f /tmp/longhaul-echo-$$ /tmp/longhaul-back-$$; exit $code");
+    } else {
+        print_message("skipped: no curl\n");
+    }
+    if (system("command -v nghttp >/dev/null") == 0)
+        passes(&f, "nghttp -nv -m 50 \"http://127.0.0.1:$1/hello?a=b\" | grep -c ':status: 200' | "
+                   "grep -qx 50");
+    else
+        print_message("skipped: no nghttp\n");
+    fixture_close(&f);
+}
+
+/* ---- Hostile peers ---- */
+
+static void garbage_is_closed_at_once(void **state) {
+    (void)state;
+    static const char words[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    fixture f;
+    static raw_peer peer;
+    memset(&peer, 0, sizeof peer);
+    fixture_open_server(&f, NULL, NULL);
+    raw_peer_connect(&peer, &f.loop, lh_h2_server_port(f.server), words, sizeof words - 1);
+    fixture_run_until(&f, &peer.closed, 1, 1000);
+    assert_true(raw_find_goaway(peer.heard, peer.heard_length) > 0);
+    fixture_close(&f);
+}
+
+static void refuse_all(void *context, lh_h2_stream *stream, const lh_h2_request *request,
+                       const lh_h2_stream_events **events, void **stream_context) {
+    record_accept(context, stream, request->path, events, stream_context);
+}
+
+/* Streams opened and reset as fast as the socket takes them: GOAWAY within a second, and others are
+ * served on. */
+static void a_rapid_reset_flood_is_ended(void **state) {
+    (void)state;
+    static const uint8_t get_root[] = {0x82, 0x86, 0x84, 0x41, 0x01, 'x'};
+    enum { STREAMS = 5000, STREAM_BYTES = 9 + sizeof get_root + 9 + 4 };
+    fixture f;
+    record r;
+    static raw_peer peer;
+    static uint8_t flood[STREAMS * STREAM_BYTES];
+    memset(&peer, 0, sizeof peer);
+    fixture_open(&f, NULL, NULL, NULL);
+    f.on_request = refuse_all;
+    size_t length = 0;
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        length += raw_frame(flood + length, 1, 4, i * 2 + 1, get_root, sizeof get_root);
+        length += raw_frame(flood + length, 3, 0, i * 2 + 1, "\0\0\0\10", 4);
+    }
+    raw_peer_connect(&peer, &f.loop, lh_h2_server_port(f.server), raw_client_greeting,
+                     sizeof raw_client_greeting);
+    fixture_run_until(&f, &peer.connected, 1, 1000);
+    raw_peer_send(&peer, flood, length);
+    fixture_run_until(&f, &peer.closed, 1, 1000);
+    assert_true(raw_find_goaway(peer.heard, peer.heard_length) > 0);
+    assert_true(f.requests < STREAMS / 2);
+    f.on_request = NULL;
+    lh_h2_stream_end(fixture_submit(&f, "/x", 0, &r));
+    fixture_run_until(&f, &r.closes, 1, 1000);
+    assert_int_equal(r.status, LH_OK);
+    fixture_close(&f);
+}
+
+/* Random bytes and random frames behind a good preface, on many connections. */
+static void noise_breaks_nothing(void **state) {
+    (void)state;
+    fixture f;
+    uint32_t seed = 1;
+    static raw_peer peer;
+    lh_log_set_level(LH_LOG_ERROR);
+    fixture_open_server(&f, NULL, NULL);
+    for (int i = 0; i < 200; i++) {
+        uint8_t bytes[512];
+        memset(&peer, 0, sizeof peer);
+        for (size_t k = 0; k < sizeof bytes; k++)
+            bytes[k] = (uint8_t)((seed = seed * 1664525 + 1013904223) >> 24);
+        raw_peer_connect(&peer, &f.loop, lh_h2_server_port(f.server), raw_client_greeting,
+                         sizeof raw_client_greeting);
+        fixture_run_until(&f, &peer.connected, 1, 1000);
+        uint8_t frame[600];
+        raw_peer_send(
+            &peer, frame,
+            raw_frame(frame, bytes[0] % 12, bytes[1], bytes[2] & 3, bytes, bytes[3] & 63));
+        raw_peer_send(&peer, bytes, sizeof bytes);
+        fixture_run_for(&f, 1);
+        raw_peer_close(&peer);
+        fixture_run_for(&f, 1);
+    }
+    lh_log_set_level(LH_LOG_INFO);
+    fixture_close(&f);
+}
+
+/* A server that closes tells its peers so. */
+static void closing_says_goaway(void **state) {
+    (void)state;
+    fixture f;
+    static raw_peer peer;
+    int closed = 0;
+    memset(&peer, 0, sizeof peer);
+    fixture_open_server(&f, NULL, NULL);
+    raw_peer_connect(&peer, &f.loop, lh_h2_server_port(f.server), raw_client_greeting,
+                     sizeof raw_client_greeting);
+    fixture_run_for(&f, 20);
+    lh_h2_server_close(f.server, note_closed, &closed);
+    f.server = NULL;
+    fixture_run_until(&f, &peer.closed, 1, 1000);
+    assert_int_equal(raw_find_goaway(peer.heard, peer.heard_length), 0);
+    fixture_run_until(&f, &closed, 1, 1000);
+    fixture_close(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_addresses_are_explained),
+        cmocka_unit_test(connections_over_the_limit_are_closed),
+        cmocka_unit_test(a_slow_consumer_slows_the_sender),
+        cmocka_unit_test(other_clients_are_served),
+        cmocka_unit_test(garbage_is_closed_at_once),
+        cmocka_unit_test(a_rapid_reset_flood_is_ended),
+        cmocka_unit_test(noise_breaks_nothing),
+        cmocka_unit_test(closing_says_goaway),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

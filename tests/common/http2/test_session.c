@@ -1,0 +1,1014 @@
+/* Two sessions with a wire of memory between them, and a session against hand-made frames. */
+#include "common/http2/session.h"
+
+#include "tests/common/support/raw_peer.h"
+#include "tests/support/failing_malloc.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { BUFFER_BYTES = 17 << 10, STREAMS = 16 };
+
+typedef struct seen {
+    lh_h2_stream *stream;
+    char path[32], query[32], header[32];
+    int responses, http_status, ends, closes, bodies;
+    lh_status status;
+    size_t received, first_at, last_at; /* position among all body bytes that this end got */
+    bool hold;                          /* do not consume */
+} seen;
+
+/* One end of the wire. */
+typedef struct end {
+    lh_h2_session *session;
+    seen streams[STREAMS];
+    int count, settings, wakes;
+    uint64_t pong;
+    size_t body_bytes;
+    lh_status status;
+    lh_error error;
+    uint8_t out[BUFFER_BYTES];
+    size_t out_length, sent_bytes;
+    void (*on_request)(struct end *server, seen *s, const lh_h2_stream_events **events);
+    bool hold;
+} end;
+
+typedef struct pair {
+    end client, server;
+    lh_h2_limits limits;
+} pair;
+
+/* ---- Events ---- */
+
+static end *owner;
+
+static void on_response(lh_h2_stream *stream, void *context, int http_status) {
+    seen *s = context;
+    assert_ptr_equal(s->stream, stream);
+    s->responses++;
+    s->http_status = http_status;
+}
+
+static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
+    seen *s = context;
+    (void)bytes;
+    assert_int_equal(s->closes, 0);
+    if (s->received == 0)
+        s->first_at = owner->body_bytes;
+    s->received += length;
+    s->bodies++;
+    owner->body_bytes += length;
+    s->last_at = owner->body_bytes;
+    if (!s->hold)
+        lh_h2_stream_consume(stream, length);
+}
+
+static void on_end(lh_h2_stream *stream, void *context) {
+    (void)stream;
+    seen *s = context;
+    assert_int_equal(s->closes, 0);
+    s->ends++;
+}
+
+static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
+    seen *s = context;
+    assert_ptr_equal(s->stream, stream);
+    s->closes++;
+    s->status = status;
+    assert_int_equal(lh_h2_stream_write(stream, "x", 1), LH_ERR_CANCELLED); /* harmless */
+    lh_h2_stream_cancel(stream);
+}
+
+static const lh_h2_stream_events events = {on_response, on_body, on_end, on_closed};
+
+static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request *request,
+                       const lh_h2_stream_events **stream_events, void **stream_context) {
+    end *server = context;
+    assert_true(server->count < STREAMS);
+    seen *s = &server->streams[server->count++];
+    const char *header = lh_h2_request_header(request, "x-test");
+    s->stream = stream;
+    s->hold = server->hold;
+    snprintf(s->path, sizeof s->path, "%s", request->path);
+    snprintf(s->query, sizeof s->query, "%s", request->query);
+    snprintf(s->header, sizeof s->header, "%s", header ? header : "");
+    assert_string_equal(request->peer, "peer");
+    *stream_context = s;
+    if (server->on_request)
+        server->on_request(server, s, stream_events);
+    else
+        *stream_events = &events;
+}
+
+static void on_wake(void *context) {
+    end *e = context;
+    e->wakes++;
+}
+
+static void on_settings(void *context) {
+    end *e = context;
+    e->settings++;
+}
+
+static void on_ping_answer(void *context, uint64_t number) {
+    end *e = context;
+    e->pong = number;
+}
+
+/* ---- The wire ---- */
+
+static bool end_try_open(end *e, lh_h2_role role, const lh_h2_limits *limits) {
+    lh_h2_session_config config = {
+        .role = role,
+        .limits = limits,
+        .peer = "peer",
+        .peer_name = "",
+        .on_request = on_request,
+        .server_context = e,
+        .authority = "test",
+        .scheme = "http",
+        .on_wake = on_wake,
+        .on_settings = on_settings,
+        .on_ping_answer = on_ping_answer,
+        .context = e,
+    };
+    return lh_h2_session_create(&config, &e->session, &e->error) == LH_OK;
+}
+
+static void end_open(end *e, lh_h2_role role, const lh_h2_limits *limits) {
+    assert_true(end_try_open(e, role, limits));
+}
+
+static void end_close(end *e) {
+    lh_h2_session_fail(e->session, LH_ERR_CLOSED);
+    lh_h2_session_destroy(e->session);
+    for (int i = 0; i < e->count; i++)
+        if (e->streams[i].stream)
+            assert_int_equal(e->streams[i].closes, 1);
+}
+
+/* One buffer from `from` to `to`, in pieces. True when there was something. */
+static bool carry_piecewise(end *from, end *to, size_t piece) {
+    size_t length = 0;
+    owner = from;
+    if (from->status == LH_OK)
+        from->status =
+            lh_h2_session_pull(from->session, from->out, BUFFER_BYTES, &length, &from->error);
+    from->sent_bytes += length;
+    owner = to;
+    for (size_t at = 0; at < length && to->status == LH_OK; at += piece) {
+        size_t part = length - at < piece ? length - at : piece;
+        to->status = lh_h2_session_receive(to->session, from->out + at, part, &to->error);
+    }
+    return length > 0;
+}
+
+static bool carry(end *from, end *to) {
+    return carry_piecewise(from, to, BUFFER_BYTES);
+}
+
+static void settle(pair *p) {
+    while (carry(&p->client, &p->server) + carry(&p->server, &p->client))
+        ;
+}
+
+static void pair_open(pair *p, const lh_h2_limits *limits) {
+    memset(p, 0, sizeof *p);
+    p->limits = limits ? *limits : lh_h2_default_limits();
+    end_open(&p->client, LH_H2_CLIENT, &p->limits);
+    end_open(&p->server, LH_H2_SERVER, &p->limits);
+    settle(p);
+    assert_int_equal(p->client.settings, 1);
+    assert_int_equal(p->server.settings, 1);
+}
+
+static void pair_close(pair *p) {
+    end_close(&p->client);
+    end_close(&p->server);
+}
+
+static lh_status submit_to(pair *p, const char *path, int send_class, seen **out) {
+    assert_true(p->client.count < STREAMS);
+    seen *s = &p->client.streams[p->client.count++];
+    lh_h2_header header = {"x-test", "yes"};
+    *out = s;
+    return lh_h2_session_submit(p->client.session, "POST", path, &header, 1, send_class, &events, s,
+                                &s->stream, &p->client.error);
+}
+
+static seen *submit(pair *p, const char *path, int send_class) {
+    seen *s;
+    assert_int_equal(submit_to(p, path, send_class, &s), LH_OK);
+    return s;
+}
+
+static void write_zeros(seen *s, size_t length) {
+    void *bytes = calloc(1, length);
+    assert_non_null(bytes);
+    assert_int_equal(lh_h2_stream_write_owned(s->stream, bytes, length), LH_OK);
+}
+
+static seen *server_stream(pair *p, const char *path) {
+    for (int i = 0; i < p->server.count; i++)
+        if (strcmp(p->server.streams[i].path, path) == 0)
+            return &p->server.streams[i];
+    fail_msg("the server has not seen %s", path);
+    return NULL;
+}
+
+/* ---- Requests and responses ---- */
+
+static void a_request_gets_its_response(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    seen *s = submit(&p, "/a/b?c=d&e", 0);
+    lh_h2_stream_write(s->stream, "question", 8);
+    settle(&p);
+    seen *r = server_stream(&p, "/a/b");
+    assert_string_equal(r->query, "c=d&e");
+    assert_string_equal(r->header, "yes");
+    assert_int_equal(r->received, 8);
+    assert_int_equal(r->ends, 0);
+    lh_h2_stream_end(s->stream);
+    settle(&p);
+    assert_int_equal(r->ends, 1);
+    assert_int_equal(lh_h2_stream_respond_headers(r->stream, 200, NULL, 0, false), LH_OK);
+    settle(&p);
+    assert_int_equal(s->http_status, 200);
+    write_zeros(r, 100000);
+    settle(&p);
+    assert_int_equal(s->received, 100000);
+    assert_int_equal(s->closes, 0);
+    lh_h2_stream_end(r->stream);
+    settle(&p);
+    assert_int_equal(s->ends, 1);
+    assert_int_equal(s->closes, 1);
+    assert_int_equal(r->closes, 1);
+    assert_int_equal(s->status, LH_OK);
+    assert_int_equal(r->status, LH_OK);
+    assert_int_equal(lh_h2_session_open_streams(p.client.session), 0);
+    assert_int_equal(lh_h2_session_open_streams(p.server.session), 0);
+    pair_close(&p);
+}
+
+static void bytes_may_come_singly(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    seen *s = submit(&p, "/x", 0);
+    lh_h2_stream_write(s->stream, "0123456789", 10);
+    lh_h2_stream_end(s->stream);
+    while (carry_piecewise(&p.client, &p.server, 1) + carry_piecewise(&p.server, &p.client, 1))
+        ;
+    seen *r = server_stream(&p, "/x");
+    assert_int_equal(r->received, 10);
+    assert_int_equal(r->ends, 1);
+    pair_close(&p);
+}
+
+static void answer_at_once(end *server, seen *s, const lh_h2_stream_events **stream_events) {
+    (void)server;
+    *stream_events = NULL;
+    assert_int_equal(lh_h2_stream_respond(s->stream, 503, "{\"error\":\"busy\"}"), LH_OK);
+    s->stream = NULL;
+}
+
+static void an_early_answer_stops_the_body(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    p.server.on_request = answer_at_once;
+    seen *s = submit(&p, "/x", 0);
+    write_zeros(s, 100 << 20);
+    settle(&p);
+    assert_int_equal(s->http_status, 503);
+    assert_int_equal(s->received, 16);
+    assert_int_equal(s->ends, 1);
+    assert_int_equal(s->closes, 1);
+    assert_int_equal(s->status, LH_OK);
+    assert_true(p.client.sent_bytes < 1 << 20);
+    s = submit(&p, "/y", 0); /* a body that ends in time is no fault */
+    lh_h2_stream_end(s->stream);
+    settle(&p);
+    assert_int_equal(s->status, LH_OK);
+    assert_int_equal(s->closes, 1);
+    pair_close(&p);
+}
+
+static void neglect(end *server, seen *s, const lh_h2_stream_events **stream_events) {
+    (void)server;
+    *stream_events = NULL;
+    s->stream = NULL;
+}
+
+static void a_neglected_request_is_reset(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    p.server.on_request = neglect;
+    seen *s = submit(&p, "/x", 0);
+    settle(&p);
+    assert_int_equal(s->closes, 1);
+    assert_int_equal(s->status, LH_ERR_CANCELLED);
+    pair_close(&p);
+}
+
+static void headers_over_the_limit_get_431(void **state) {
+    (void)state;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.header_bytes_max = 400;
+    pair p;
+    pair_open(&p, &limits);
+    char value[400];
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    lh_h2_header header = {"x-long", value};
+    seen *s = &p.client.streams[p.client.count++];
+    assert_int_equal(lh_h2_session_submit(p.client.session, "GET", "/x", &header, 1, 0, &events, s,
+                                          &s->stream, NULL),
+                     LH_OK);
+    lh_h2_stream_end(s->stream);
+    settle(&p);
+    assert_int_equal(s->http_status, 431);
+    assert_int_equal(s->closes, 1);
+    assert_int_equal(p.server.count, 0);
+    pair_close(&p);
+}
+
+static void bad_headers_are_not_sent(void **state) {
+    (void)state;
+    static const lh_h2_header bad[] = {
+        {"x-a", "a\r\nb: c"}, {"X-Upper", "a"}, {"", "a"}, {"x a", "b"}};
+    pair p;
+    pair_open(&p, NULL);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        lh_h2_stream *stream;
+        assert_int_equal(lh_h2_session_submit(p.client.session, "GET", "/x", &bad[i], 1, 0, &events,
+                                              NULL, &stream, NULL),
+                         LH_ERR_INVALID);
+    }
+    static const char *const lines[][2] = {{"GE T", "/"}, {"", "/"},       {"GET", "x"},
+                                           {"GET", ""},   {"GET", "/a b"}, {"GET", "/a\n"}};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        lh_h2_stream *stream;
+        assert_int_equal(lh_h2_session_submit(p.client.session, lines[i][0], lines[i][1], NULL, 0,
+                                              0, &events, NULL, &stream, NULL),
+                         LH_ERR_INVALID);
+    }
+    assert_int_equal(lh_h2_session_open_streams(p.client.session), 0);
+    pair_close(&p);
+}
+
+static void too_many_requests_are_busy(void **state) {
+    (void)state;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.streams_max = 2;
+    pair p;
+    pair_open(&p, &limits);
+    seen *first = submit(&p, "/1", 0), *third;
+    submit(&p, "/2", 0);
+    assert_int_equal(submit_to(&p, "/3", 0, &third), LH_ERR_BUSY);
+    lh_h2_stream_cancel(first->stream);
+    settle(&p);
+    assert_int_equal(submit_to(&p, "/3", 0, &third), LH_OK);
+    settle(&p);
+    assert_int_equal(p.server.count, 2); /* the first never left */
+    pair_close(&p);
+}
+
+/* ---- Send order ---- */
+
+static void urgent_overtakes_and_bulk_stays_in_order(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    seen *bulk1 = submit(&p, "/bulk1", 1), *bulk2 = submit(&p, "/bulk2", 1);
+    write_zeros(bulk1, 1 << 20);
+    write_zeros(bulk2, 1 << 20);
+    lh_h2_stream_end(bulk1->stream);
+    lh_h2_stream_end(bulk2->stream);
+    for (int i = 0; i < 10; i++)
+        carry(&p.client, &p.server);
+    size_t before = p.server.body_bytes;
+    seen *urgent1 = submit(&p, "/urgent1", 0), *urgent2 = submit(&p, "/urgent2", 0);
+    write_zeros(urgent2, 5000); /* before the first has anything to say: it must wait */
+    write_zeros(urgent1, 40000);
+    lh_h2_stream_end(urgent2->stream);
+    settle(&p);
+    seen *u1 = server_stream(&p, "/urgent1"), *u2 = server_stream(&p, "/urgent2");
+    seen *b1 = server_stream(&p, "/bulk1"), *b2 = server_stream(&p, "/bulk2");
+    assert_true(before >= 100000 && before < 200000);
+    assert_int_equal(u1->first_at, before);
+    assert_int_equal(u1->last_at, before + 40000);
+    assert_int_equal(u2->received, 0);
+    assert_int_equal(b1->received, 1 << 20);
+    assert_int_equal(b2->received, 1 << 20);
+    assert_true(b2->first_at >= b1->last_at);
+    assert_int_equal(b1->ends, 1);
+    lh_h2_stream_end(urgent1->stream);
+    settle(&p);
+    assert_int_equal(u1->ends, 1);
+    assert_int_equal(u2->received, 5000);
+    assert_int_equal(u2->ends, 1);
+    pair_close(&p);
+}
+
+/* On a slow link frames are small: what is urgent waits for one of them. */
+static void frames_may_be_small(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    seen *bulk = submit(&p, "/bulk", 1);
+    write_zeros(bulk, 1 << 20);
+    lh_h2_stream_end(bulk->stream);
+    settle(&p);
+    bulk = submit(&p, "/bulk2", 1);
+    write_zeros(bulk, 1 << 20);
+    lh_h2_session_set_frame_bytes(p.client.session, 2048);
+    for (int i = 0; i < 10; i++)
+        carry(&p.client, &p.server);
+    seen *b = server_stream(&p, "/bulk2");
+    assert_in_range(b->received, 8 * 2048,
+                    10 * 2048); /* each pull gives a frame, the first the headers too */
+    size_t before = p.server.body_bytes;
+    seen *urgent = submit(&p, "/urgent", 0);
+    write_zeros(urgent, 100);
+    lh_h2_stream_end(urgent->stream);
+    carry(&p.client, &p.server);
+    carry(&p.client, &p.server);
+    seen *u = server_stream(&p, "/urgent");
+    assert_true(u->first_at <= before + 2048);
+    assert_int_equal(u->ends, 1);
+    lh_h2_session_set_frame_bytes(p.client.session, LH_H2_FRAME_BYTES_MAX);
+    lh_h2_stream_end(bulk->stream);
+    settle(&p);
+    assert_int_equal(b->received, 1 << 20);
+    pair_close(&p);
+}
+
+static void a_cancelled_head_passes_its_turn_on(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    seen *first = submit(&p, "/1", 1), *second = submit(&p, "/2", 1);
+    write_zeros(first, 10);
+    write_zeros(second, 10);
+    settle(&p);
+    assert_int_equal(server_stream(&p, "/1")->received, 10);
+    assert_int_equal(server_stream(&p, "/2")->received, 0);
+    lh_h2_stream_cancel(first->stream);
+    settle(&p);
+    assert_int_equal(server_stream(&p, "/2")->received, 10);
+    lh_h2_stream *third = submit(&p, "/3", 1)->stream;
+    lh_h2_stream_write(third, "x", 1);
+    lh_h2_stream_cancel(server_stream(&p, "/2")->stream); /* and so does one that the peer resets */
+    settle(&p);
+    assert_int_equal(second->status, LH_ERR_CANCELLED);
+    assert_int_equal(server_stream(&p, "/3")->received, 1);
+    pair_close(&p);
+}
+
+static void a_full_window_holds_up_only_its_class(void **state) {
+    (void)state;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.window_bytes = 65535;
+    pair p;
+    pair_open(&p, &limits);
+    p.server.hold = true;
+    seen *urgent = submit(&p, "/urgent", 0), *later = submit(&p, "/later", 0),
+         *bulk = submit(&p, "/bulk", 1);
+    write_zeros(urgent, 100000);
+    write_zeros(later, 10);
+    write_zeros(bulk, 10);
+    settle(&p);
+    seen *u = server_stream(&p, "/urgent");
+    assert_int_equal(u->received, 65535);
+    assert_int_equal(server_stream(&p, "/later")->received, 0);
+    assert_int_equal(server_stream(&p, "/bulk")->received, 10);
+    assert_int_equal(lh_h2_stream_queued_bytes(urgent->stream), 100000 - 65535);
+    lh_h2_stream_consume(u->stream, 65535);
+    lh_h2_stream_end(urgent->stream);
+    settle(&p);
+    assert_int_equal(u->received, 100000);
+    assert_int_equal(server_stream(&p, "/later")->received, 10);
+    pair_close(&p);
+}
+
+static void responses_share_the_connection(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    seen *slow = submit(&p, "/slow", 0), *quick = submit(&p, "/quick", 0);
+    lh_h2_stream_end(slow->stream);
+    lh_h2_stream_end(quick->stream);
+    settle(&p);
+    seen *s = server_stream(&p, "/slow"), *q = server_stream(&p, "/quick");
+    lh_h2_stream_respond_headers(s->stream, 200, NULL, 0, false); /* and has nothing to say yet */
+    assert_int_equal(lh_h2_stream_respond(q->stream, 200, "done"), LH_OK);
+    settle(&p);
+    assert_int_equal(quick->closes, 1);
+    assert_int_equal(slow->closes, 0);
+    pair_close(&p);
+}
+
+/* ---- Windows ---- */
+
+static void unconsumed_bytes_stop_the_sender(void **state) {
+    (void)state;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.window_bytes = 65536;
+    pair p;
+    pair_open(&p, &limits);
+    p.server.hold = true;
+    seen *s = submit(&p, "/x", 0);
+    write_zeros(s, 1 << 20);
+    settle(&p);
+    seen *r = server_stream(&p, "/x");
+    assert_int_equal(r->received, 65536);
+    for (size_t taken = 0; taken < 1 << 20; taken += 32768) {
+        lh_h2_stream_consume(r->stream, 32768);
+        settle(&p);
+        assert_true(r->received <= taken + 32768 + 65536);
+    }
+    assert_int_equal(r->received, 1 << 20);
+    pair_close(&p);
+}
+
+/* The connection's window is four streams': closed streams must give back what they held. */
+static void a_closed_stream_gives_its_window_back(void **state) {
+    (void)state;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.window_bytes = 65536;
+    pair p;
+    pair_open(&p, &limits);
+    p.server.hold = true;
+    for (int i = 0; i < 12; i++) {
+        char path[8];
+        snprintf(path, sizeof path, "/%d", i);
+        seen *s = submit(&p, path, 0);
+        write_zeros(s, 65536);
+        settle(&p);
+        assert_int_equal(server_stream(&p, path)->received, 65536);
+        lh_h2_stream_cancel(i & 1 ? s->stream : server_stream(&p, path)->stream);
+        settle(&p);
+        assert_int_equal(s->closes, 1);
+        assert_int_equal(server_stream(&p, path)->closes, 1);
+    }
+    pair_close(&p);
+}
+
+/* ---- Ends ---- */
+
+static void cancelled_before_it_left(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    seen *s = submit(&p, "/x", 0);
+    lh_h2_stream_write(s->stream, "abc", 3);
+    lh_h2_stream_cancel(s->stream);
+    assert_int_equal(s->closes, 0);
+    assert_int_equal(lh_h2_stream_write(s->stream, "d", 1), LH_ERR_CANCELLED);
+    settle(&p);
+    assert_int_equal(s->closes, 1);
+    assert_int_equal(s->status, LH_ERR_CANCELLED);
+    assert_int_equal(p.server.count, 0);
+    pair_close(&p);
+}
+
+static void a_reset_reaches_the_other_side(void **state) {
+    (void)state;
+    for (int by_server = 0; by_server < 2; by_server++) {
+        pair p;
+        pair_open(&p, NULL);
+        seen *s = submit(&p, "/x", 0);
+        write_zeros(s, 1000);
+        settle(&p);
+        seen *r = server_stream(&p, "/x");
+        lh_h2_stream_cancel(by_server ? r->stream : s->stream);
+        settle(&p);
+        assert_int_equal(s->closes, 1);
+        assert_int_equal(r->closes, 1);
+        assert_int_equal(s->status, LH_ERR_CANCELLED);
+        assert_int_equal(r->status, LH_ERR_CANCELLED);
+        assert_int_equal(s->ends + r->ends, 0);
+        pair_close(&p);
+    }
+}
+
+static void failing_closes_all_once(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    for (int i = 0; i < 5; i++)
+        write_zeros(submit(&p, "/x", i & 1), 1000);
+    settle(&p);
+    lh_h2_session_fail(p.server.session, LH_ERR_TIMEOUT);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(p.server.streams[i].closes, 1);
+        assert_int_equal(p.server.streams[i].status, LH_ERR_TIMEOUT);
+    }
+    pair_close(&p);
+}
+
+static void late_requests_are_refused(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    seen *early = submit(&p, "/early", 0);
+    settle(&p);
+    lh_h2_session_shut_down(p.server.session);
+    seen *late = submit(&p, "/late", 0);
+    carry(&p.client, &p.server); /* it arrives before our GOAWAY leaves */
+    settle(&p);
+    assert_int_equal(late->closes, 1);
+    assert_int_equal(late->status, LH_ERR_UNAVAILABLE);
+    assert_int_equal(p.server.count, 1);
+    seen *never;
+    assert_int_equal(submit_to(&p, "/never", 0, &never), LH_ERR_UNAVAILABLE);
+    lh_h2_stream_end(early->stream); /* what was accepted runs to its end */
+    settle(&p);
+    assert_int_equal(lh_h2_stream_respond(server_stream(&p, "/early")->stream, 200, "ok"), LH_OK);
+    settle(&p);
+    assert_int_equal(early->status, LH_OK);
+    assert_int_equal(early->closes, 1);
+    assert_true(lh_h2_session_is_done(p.client.session));
+    pair_close(&p);
+}
+
+static void pings_are_answered(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    assert_int_equal(lh_h2_session_ping(p.client.session, 0x0123456789abcdef), LH_OK);
+    settle(&p);
+    assert_true(p.client.pong == 0x0123456789abcdef);
+    pair_close(&p);
+}
+
+/* ---- Hostile peers ---- */
+
+static void feed(end *server, const void *bytes, size_t length) {
+    owner = server;
+    if (server->status == LH_OK)
+        server->status = lh_h2_session_receive(server->session, bytes, length, &server->error);
+}
+
+/* Everything the server has to say; true when GOAWAY with an error is in it. */
+static bool says_goaway(end *server) {
+    bool said = false;
+    size_t length = 0;
+    do {
+        lh_h2_session_pull(server->session, server->out, BUFFER_BYTES, &length, &server->error);
+        said |= raw_find_goaway(server->out, length) > 0;
+    } while (length);
+    return said;
+}
+
+static void lone_server_open(end *server, lh_h2_limits *limits) {
+    memset(server, 0, sizeof *server);
+    *limits = lh_h2_default_limits();
+    end_open(server, LH_H2_SERVER, limits);
+}
+
+/* GET / with the static table: :method GET, :scheme http, :path /, :authority x */
+static const uint8_t get_root[] = {0x82, 0x86, 0x84, 0x41, 0x01, 'x'};
+
+static void wrong_protocols_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *bytes, *words;
+    } cases[] = {
+        {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "speaks TLS"},
+        {"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP/1"},
+        {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "does not speak HTTP/2"},
+        {"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "does not speak HTTP/2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        end server;
+        lh_h2_limits limits;
+        lone_server_open(&server, &limits);
+        feed(&server, cases[i].bytes, strlen(cases[i].bytes) > 8 ? strlen(cases[i].bytes) : 11);
+        assert_int_equal(server.status, LH_ERR_PROTOCOL);
+        if (!strstr(server.error.message, cases[i].words))
+            fail_msg("case %zu: %s", i, server.error.message);
+        end_close(&server);
+    }
+}
+
+static void rapid_resets_close_the_connection(void **state) {
+    (void)state;
+    end server;
+    lh_h2_limits limits;
+    lone_server_open(&server, &limits);
+    server.on_request = neglect;
+    feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+    bool goaway = false;
+    int i;
+    for (i = 0; i < 5000 && !goaway; i++) {
+        uint8_t bytes[64];
+        uint32_t id = (uint32_t)i * 2 + 1;
+        server.count = 0;
+        size_t length = raw_frame(bytes, 1, 5, id, get_root, sizeof get_root);
+        length += raw_frame(bytes + length, 3, 0, id, "\0\0\0\10", 4);
+        feed(&server, bytes, length);
+        if (i % 50 == 0)
+            goaway = says_goaway(&server);
+    }
+    assert_true(goaway);
+    assert_true(i < 2000);
+    assert_true(lh_h2_session_is_done(server.session));
+    assert_int_equal(server.status, LH_ERR_LIMIT);
+    end_close(&server);
+}
+
+/* A client that has its answer resets the stream rather than send the rest: that is no abuse,
+ * however often. */
+static void resets_of_answered_streams_are_free(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    for (int i = 0; i < 2000; i++) {
+        p.client.count = p.server.count = 0;
+        p.client.streams[0] = p.server.streams[0] = (seen){0};
+        seen *s = submit(&p, "/x", 0);
+        lh_h2_stream_write(s->stream, "x", 1);
+        settle(&p);
+        assert_int_equal(lh_h2_stream_respond(p.server.streams[0].stream, 429, "busy"), LH_OK);
+        settle(&p);
+        assert_int_equal(s->ends, 1);
+        lh_h2_stream_cancel(s->stream);
+        settle(&p);
+        assert_int_equal(s->closes, 1);
+    }
+    pair_close(&p);
+}
+
+/* MadeYouReset: the peer makes us reset its streams, here by a WINDOW_UPDATE of zero. */
+static void faults_close_the_connection(void **state) {
+    (void)state;
+    end server;
+    lh_h2_limits limits;
+    lone_server_open(&server, &limits);
+    feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+    bool goaway = false;
+    int i;
+    for (i = 0; i < 1000 && !goaway; i++) {
+        uint8_t bytes[64];
+        uint32_t id = (uint32_t)i * 2 + 1;
+        server.count = 0;
+        size_t length = raw_frame(bytes, 1, 4, id, get_root, sizeof get_root);
+        length += raw_frame(bytes + length, 8, 0, id, "\0\0\0\0", 4);
+        feed(&server, bytes, length);
+        goaway = says_goaway(&server);
+        if (goaway)
+            break;
+        assert_int_equal(server.streams[0].closes, 1);
+        server.streams[0] = (seen){0};
+    }
+    assert_true(goaway);
+    assert_true(i <= 100);
+    end_close(&server);
+}
+
+static void floods_close_the_connection(void **state) {
+    (void)state;
+    static const struct {
+        uint8_t type, length;
+    } floods[] = {{6, 8}, {4, 0}};
+    for (size_t k = 0; k < 2; k++) {
+        end server;
+        lh_h2_limits limits;
+        lone_server_open(&server, &limits);
+        feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+        int i;
+        /* and it never reads our answers */
+        for (i = 0; i < 100000 && server.status == LH_OK; i++) {
+            uint8_t bytes[32];
+            feed(&server, bytes,
+                 raw_frame(bytes, floods[k].type, 0, 0, "\0\0\0\0\0\0\0\0", floods[k].length));
+        }
+        assert_in_range(i, 200, 300); /* 256 answers wait at most */
+        assert_int_equal(server.status, LH_ERR_LIMIT);
+        assert_non_null(strstr(server.error.message, "floods"));
+        end_close(&server);
+    }
+}
+
+/* A peer with a large budget of faults, earned by many good requests, opens streams over the limit
+ * and does not read that they are refused. */
+static void refusals_that_nobody_reads_are_bounded(void **state) {
+    (void)state;
+    enum { GOOD = 9000 };
+    end server;
+    memset(&server, 0, sizeof server);
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.streams_max = 1;
+    end_open(&server, LH_H2_SERVER, &limits);
+    server.on_request = answer_at_once;
+    uint8_t bytes[64];
+    uint32_t id = 1;
+    feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+    feed(&server, bytes, raw_frame(bytes, 8, 0, 0, "\x10\0\0\0", 4)); /* room for the answers */
+    for (int i = 0; i < GOOD; i++, id += 2) {
+        server.count = 0;
+        feed(&server, bytes, raw_frame(bytes, 1, 5, id, get_root, sizeof get_root));
+        assert_false(says_goaway(&server));
+    }
+    server.count = 0;
+    server.on_request = NULL;
+    feed(&server, bytes, raw_frame(bytes, 1, 4, id, get_root, sizeof get_root));
+    int i;
+    for (i = 0; i < GOOD && server.status == LH_OK; i++) {
+        id += 2;
+        feed(&server, bytes, raw_frame(bytes, 1, 5, id, get_root, sizeof get_root));
+    }
+    assert_int_equal(server.status, LH_ERR_LIMIT);
+    assert_non_null(strstr(server.error.message, "floods"));
+    assert_in_range(i, 1024, 1024 + 4 + 1); /* 1024 frames, and four for each stream */
+    end_close(&server);
+}
+
+static void malformed_frames_end_the_session(void **state) {
+    (void)state;
+    static const struct {
+        uint8_t type, flags;
+        uint32_t stream;
+        size_t length;
+    } cases[] = {
+        {0, 0, 0, 1},     /* DATA on stream 0 */
+        {1, 4, 2, 6},     /* HEADERS on an even stream */
+        {9, 4, 1, 6},     /* CONTINUATION out of nowhere */
+        {6, 0, 0, 7},     /* PING of 7 bytes */
+        {4, 0, 0, 5},     /* SETTINGS of 5 bytes */
+        {4, 1, 0, 6},     /* SETTINGS ACK with a payload */
+        {8, 0, 0, 4},     /* WINDOW_UPDATE of 0 on the connection */
+        {3, 0, 1, 4},     /* RST_STREAM on an idle stream */
+        {5, 4, 1, 10},    /* PUSH_PROMISE from a client */
+        {0, 0, 1, 20000}, /* over SETTINGS_MAX_FRAME_SIZE */
+    };
+    static uint8_t bytes[32768], zeros[20000];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        end server;
+        lh_h2_limits limits;
+        lone_server_open(&server, &limits);
+        feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+        feed(&server, bytes,
+             raw_frame(bytes, cases[i].type, cases[i].flags, cases[i].stream, zeros,
+                       cases[i].length));
+        if (!says_goaway(&server))
+            fail_msg("case %zu goes unpunished", i);
+        assert_true(lh_h2_session_is_done(server.session));
+        assert_int_equal(lh_h2_session_done_status(server.session, &server.error), LH_ERR_PROTOCOL);
+        assert_true(server.error.message[0] != '\0');
+        end_close(&server);
+    }
+}
+
+/* Header blocks that HPACK must refuse, or that mean an absurd request. */
+static void bad_requests_reach_no_user(void **state) {
+    (void)state;
+    static const struct {
+        const char *block;
+        size_t length;
+    } cases[] = {
+        {"\x82\x86\x84\x84", 4},  /* two paths */
+        {"\x82\x86", 2},          /* no path */
+        {"\x86\x84", 2},          /* no method */
+        {"\x82\x86\x44\x01*", 5}, /* GET * */
+        {"\x82\x86\x44\x05"
+         "a/b/c",
+         9},                                         /* no slash */
+        {"\x82\x86\x44\x00", 4},                     /* an empty path */
+        {"\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 9}, /* an index out of this world */
+        {"\x82\x86\x84\x40\x0a"
+         "connection\x05"
+         "close",
+         20}, /* a header of HTTP/1 */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        end server;
+        lh_h2_limits limits;
+        uint8_t bytes[128];
+        lone_server_open(&server, &limits);
+        feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+        feed(&server, bytes, raw_frame(bytes, 1, 5, 1, cases[i].block, cases[i].length));
+        if (server.count)
+            fail_msg("case %zu reached the user", i);
+        says_goaway(&server);
+        end_close(&server);
+    }
+}
+
+static void unfinished_headers_show(void **state) {
+    (void)state;
+    end server;
+    lh_h2_limits limits;
+    uint8_t bytes[64];
+    lone_server_open(&server, &limits);
+    feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+    assert_false(lh_h2_session_is_mid_headers(server.session));
+    feed(&server, bytes, raw_frame(bytes, 1, 1, 1, get_root, 2)); /* no END_HEADERS */
+    assert_true(lh_h2_session_is_mid_headers(server.session));
+    feed(&server, bytes, raw_frame(bytes, 9, 4, 1, get_root + 2, 4));
+    assert_false(lh_h2_session_is_mid_headers(server.session));
+    assert_int_equal(server.count, 1);
+    end_close(&server);
+}
+
+/* ---- Memory ---- */
+
+static void quiet_answer(end *server, seen *s, const lh_h2_stream_events **stream_events) {
+    (void)server;
+    lh_h2_header header = {"x-answer", "of some length, so that it is stored"};
+    *stream_events = &events;
+    if (lh_h2_stream_respond_headers(s->stream, 200, &header, 1, false) != LH_OK ||
+        lh_h2_stream_write(s->stream, "answer", 6) != LH_OK)
+        lh_h2_stream_cancel(s->stream);
+    else
+        lh_h2_stream_end(s->stream);
+}
+
+/* A request with a body and its response, a reset and a PING; every step may fail. */
+static void converse(pair *p) {
+    for (int i = 0; i < 3; i++) {
+        seen *s;
+        if (submit_to(p, "/x", i & 1, &s) != LH_OK) {
+            s->stream = NULL;
+            continue;
+        }
+        if (lh_h2_stream_write(s->stream, "question", 8) != LH_OK || i == 2)
+            lh_h2_stream_cancel(s->stream);
+        else
+            lh_h2_stream_end(s->stream);
+        settle(p);
+    }
+    lh_h2_session_ping(p->client.session, 1);
+    lh_h2_session_shut_down(p->server.session);
+    settle(p);
+}
+
+static void any_allocation_may_fail(void **state) {
+    (void)state;
+    size_t n = 1;
+    for (bool failed = true; failed; n++) {
+        static pair p;
+        memset(&p, 0, sizeof p);
+        p.limits = lh_h2_default_limits();
+        p.server.on_request = quiet_answer;
+        failing_malloc_arm(n);
+        bool client = end_try_open(&p.client, LH_H2_CLIENT, &p.limits),
+             server = end_try_open(&p.server, LH_H2_SERVER, &p.limits);
+        if (client && server)
+            converse(&p);
+        failed = failing_malloc_disarm();
+        if (client)
+            end_close(&p.client);
+        if (server)
+            end_close(&p.server);
+        if (!failed)
+            assert_int_equal(p.client.streams[0].http_status, 200);
+    }
+    print_message("%zu allocations failed one by one\n", n - 2);
+    assert_true(n > 50);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_gets_its_response),
+        cmocka_unit_test(bytes_may_come_singly),
+        cmocka_unit_test(an_early_answer_stops_the_body),
+        cmocka_unit_test(a_neglected_request_is_reset),
+        cmocka_unit_test(headers_over_the_limit_get_431),
+        cmocka_unit_test(bad_headers_are_not_sent),
+        cmocka_unit_test(too_many_requests_are_busy),
+        cmocka_unit_test(urgent_overtakes_and_bulk_stays_in_order),
+        cmocka_unit_test(frames_may_be_small),
+        cmocka_unit_test(a_cancelled_head_passes_its_turn_on),
+        cmocka_unit_test(a_full_window_holds_up_only_its_class),
+        cmocka_unit_test(responses_share_the_connection),
+        cmocka_unit_test(unconsumed_bytes_stop_the_sender),
+        cmocka_unit_test(a_closed_stream_gives_its_window_back),
+        cmocka_unit_test(cancelled_before_it_left),
+        cmocka_unit_test(a_reset_reaches_the_other_side),
+        cmocka_unit_test(failing_closes_all_once),
+        cmocka_unit_test(late_requests_are_refused),
+        cmocka_unit_test(pings_are_answered),
+        cmocka_unit_test(wrong_protocols_are_named),
+        cmocka_unit_test(rapid_resets_close_the_connection),
+        cmocka_unit_test(resets_of_answered_streams_are_free),
+        cmocka_unit_test(faults_close_the_connection),
+        cmocka_unit_test(floods_close_the_connection),
+        cmocka_unit_test(refusals_that_nobody_reads_are_bounded),
+        cmocka_unit_test(malformed_frames_end_the_session),
+        cmocka_unit_test(bad_requests_reach_no_user),
+        cmocka_unit_test(unfinished_headers_show),
+        cmocka_unit_test(any_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,113 @@
+/* Bodies that are refused before or by the JSON parser. */
+#include "common/json/json_object.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static bool parses(const char *bytes, size_t length) {
+    lh_error error = {0};
+    json_t *body = lh_json_object_parse(bytes, length, &error);
+    if (!body) {
+        assert_true(error.status == LH_ERR_MALFORMED || error.status == LH_ERR_LIMIT);
+        assert_true(strlen(error.message) > 10);
+    }
+    json_decref(body);
+    return body;
+}
+
+static void takes_objects(void **state) {
+    (void)state;
+    static const char *const good[] = {
+        "{}", " {\"a\": [1, 2.5, \"x\", null, true]} ", "{\"\\u00e9\":\"\\ud83c\\udf89\"}",
+        "{\"a\":\"[[[[{{{{\\\"]]\"}", "{\"a\":9223372036854775807,\"b\":-9223372036854775808}"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        assert_true(parses(good[i], strlen(good[i])));
+}
+
+static void refuses_all_else(void **state) {
+    (void)state;
+    static const char *const bad[] = {"",
+                                      " ",
+                                      "{",
+                                      "}",
+                                      "[]",
+                                      "null",
+                                      "1",
+                                      "\"a\"",
+                                      "{}{}",
+                                      "{} x",
+                                      "{\"a\":1,}",
+                                      "{'a':1}",
+                                      "{\"a\":1,\"a\":2}",
+                                      "{\"a\":\"\xff\"}",
+                                      "{\"a\":\"\xed\xa0\x80\"}",
+                                      "{\"a\":\"\\ud800\"}",
+                                      "{\"a\":\"\\u0000\"}",
+                                      "{\"a\\u0000\":1}",
+                                      "{\"a\":NaN}",
+                                      "{\"a\":Infinity}",
+                                      "{\"a\":1e999}",
+                                      "{\"a\":01}",
+                                      "{\"a\":+1}",
+                                      "{\"a\":.5}",
+                                      "{\"a\":9223372036854775808}",
+                                      "{\"a\":\"\n\"}",
+                                      "{\"a\":\"",
+                                      "{\"a\":\"\\",
+                                      "\xef\xbb\xbf{}",
+                                      "//x\n{}"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (parses(bad[i], strlen(bad[i])))
+            fail_msg("taken: %s", bad[i]);
+    assert_false(parses("{\"a\":1}\0", 8));
+}
+
+static bool parses_depth(size_t depth, char open, char close) {
+    size_t length = 5 + 2 * depth + 1;
+    char *text = malloc(length);
+    memcpy(text, "{\"a\":", 5);
+    memset(text + 5, open, depth);
+    memset(text + 5 + depth, close, depth);
+    text[length - 1] = '}';
+    bool parsed = parses(text, length);
+    free(text);
+    return parsed;
+}
+
+static void bounds_the_depth(void **state) {
+    (void)state;
+    assert_true(parses_depth(63, '[', ']'));
+    assert_false(parses_depth(64, '[', ']'));
+    assert_false(parses_depth(2000000, '[', '['));
+    assert_false(parses_depth(2000000, '{', '{'));
+}
+
+static void bounds_the_number_of_values(void **state) {
+    (void)state;
+    size_t count = LH_JSON_VALUES_MAX, length = 7 + 2 * count;
+    char *text = malloc(length);
+    memcpy(text, "{\"a\":[", 6);
+    for (size_t i = 0; i < count; i++)
+        memcpy(text + 6 + 2 * i, "1,", 2);
+    memcpy(text + length - 2, "]}", 2);
+    assert_false(parses(text, length));
+    free(text);
+    const char *few = "{\"a\":[1,2]}";
+    assert_true(parses(few, strlen(few)));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(takes_objects),
+        cmocka_unit_test(refuses_all_else),
+        cmocka_unit_test(bounds_the_depth),
+        cmocka_unit_test(bounds_the_number_of_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

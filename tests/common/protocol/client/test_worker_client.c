@@ -1,0 +1,357 @@
+/* The submitting side: what becomes of a step for every way in which a peer can answer it, or not.
+ */
+#include "common/http2/server.h"
+#include "common/protocol/client/worker_client.h"
+#include "tests/support/loop.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* What the peer does with a request. */
+typedef enum peer_habit {
+    PEER_TAKES,         /* 200 at the end */
+    PEER_ANSWERS_EARLY, /* 200 at once, before the end */
+    PEER_REFUSES_EARLY, /* 429 with a problem, before the end */
+    PEER_IS_A_PROXY,    /* 503 with a page of HTML */
+    PEER_TALKS_ON,      /* 400 with far more text than a problem has */
+    PEER_RESETS,        /* RST_STREAM */
+    PEER_IS_SILENT
+} peer_habit;
+
+typedef struct bench {
+    uv_loop_t loop;
+    lh_h2_server *server;
+    lh_worker_client *client;
+    peer_habit habit;
+    char path[128], query[32], shards_path[128], content_type[64];
+    lh_h2_stream *shards_stream; /* by another connection; NULL: closed, or there was none */
+    uint8_t received[4096];
+    size_t received_bytes;
+    bool connected, done, client_closed, server_closed;
+    lh_status status;
+    char worker[64], message[320];
+} bench;
+
+static void respond(lh_h2_stream *stream, peer_habit habit) {
+    static char long_text[20000];
+    switch (habit) {
+    case PEER_REFUSES_EARLY:
+        lh_h2_stream_respond(
+            stream, 429,
+            "{\"error\":{\"worker\":\"far\",\"status\":\"LH_ERR_BUSY\",\"message\":\"no page\"}}");
+        break;
+    case PEER_IS_A_PROXY:
+        lh_h2_stream_respond(stream, 503, "<html>Service Unavailable</html>");
+        break;
+    case PEER_TALKS_ON:
+        memset(long_text, '{', sizeof(long_text) - 1);
+        lh_h2_stream_respond(stream, 400, long_text);
+        break;
+    case PEER_RESETS:
+        lh_h2_stream_cancel(stream);
+        break;
+    case PEER_IS_SILENT:
+        break;
+    default:
+        lh_h2_stream_respond(stream, 200, "{}");
+    }
+}
+
+static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
+    bench *b = context;
+    assert_true(b->received_bytes + length <= sizeof(b->received));
+    memcpy(b->received + b->received_bytes, bytes, length);
+    b->received_bytes += length;
+    lh_h2_stream_consume(stream, length);
+    if (b->habit == PEER_ANSWERS_EARLY || b->habit == PEER_REFUSES_EARLY)
+        respond(stream, b->habit);
+}
+
+static void on_end(lh_h2_stream *stream, void *context) {
+    bench *b = context;
+    if (b->habit != PEER_ANSWERS_EARLY && b->habit != PEER_REFUSES_EARLY)
+        respond(stream, b->habit);
+}
+
+static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status status) {
+    (void)stream;
+    (void)context;
+    (void)status;
+}
+
+/* The shards, where they come apart. */
+static void on_shards_end(lh_h2_stream *stream, void *context) {
+    (void)context;
+    lh_h2_stream_respond(stream, 200, "{}");
+}
+
+static void on_shards_closed(lh_h2_stream *stream, void *context, lh_status status) {
+    (void)stream;
+    (void)status;
+    ((bench *)context)->shards_stream = NULL;
+}
+
+static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request *request,
+                       const lh_h2_stream_events **events, void **stream_context) {
+    static const lh_h2_stream_events stream_events = {
+        .on_body = on_body, .on_end = on_end, .on_closed = on_stream_closed};
+    static const lh_h2_stream_events shards_events = {
+        .on_body = on_body, .on_end = on_shards_end, .on_closed = on_shards_closed};
+    bench *b = context;
+    if (strstr(request->path, "/shards/")) {
+        snprintf(b->shards_path, sizeof(b->shards_path), "%s %s", request->method, request->path);
+        b->shards_stream = stream;
+        *events = &shards_events;
+        *stream_context = b;
+        return;
+    }
+    snprintf(b->query, sizeof(b->query), "%s", request->query);
+    const char *type = lh_h2_request_header(request, "content-type");
+    snprintf(b->path, sizeof(b->path), "%s %s", request->method, request->path);
+    snprintf(b->content_type, sizeof(b->content_type), "%s", type ? type : "");
+    *events = &stream_events;
+    *stream_context = b;
+}
+
+static void on_state(void *context, bool connected, const char *reason) {
+    (void)reason;
+    ((bench *)context)->connected = connected;
+}
+
+static void on_done(void *context, void *step_context, lh_status status, const char *worker,
+                    const char *message) {
+    bench *b = context;
+    assert_ptr_equal(step_context, &b->done);
+    assert_false(b->done);
+    b->done = true;
+    b->status = status;
+    snprintf(b->worker, sizeof(b->worker), "%s", worker);
+    snprintf(b->message, sizeof(b->message), "%s", message);
+}
+
+static void run_until(bench *b, const bool *flag) {
+    loop_run_until_set(&b->loop, flag);
+}
+
+static void open_lanes(bench *b, peer_habit habit, uint32_t lanes) {
+    static const lh_worker_client_events events = {.on_state = on_state, .on_done = on_done};
+    memset(b, 0, sizeof *b);
+    b->habit = habit;
+    uv_loop_init(&b->loop);
+    lh_h2_limits limits = lh_h2_default_limits();
+    assert_int_equal(lh_h2_server_create(&b->loop, "127.0.0.1:0", NULL, &limits, on_request, b,
+                                         &b->server, NULL),
+                     LH_OK);
+    char address[32];
+    snprintf(address, sizeof(address), "127.0.0.1:%d", lh_h2_server_port(b->server));
+    assert_int_equal(lh_worker_client_create(&b->loop, address, "main", NULL, &limits, &events, b,
+                                             &b->client, NULL),
+                     LH_OK);
+    assert_int_equal(lh_worker_client_add_lanes(b->client, &b->loop, NULL, &limits, lanes, NULL),
+                     LH_OK);
+    run_until(b, &b->connected);
+    assert_true(lh_worker_client_is_connected(b->client));
+}
+
+static void open_bench(bench *b, peer_habit habit) {
+    open_lanes(b, habit, 0);
+}
+
+static void close_server(bench *b) {
+    lh_h2_server_close(b->server, loop_set_flag, &b->server_closed);
+    run_until(b, &b->server_closed);
+}
+
+static void close_bench(bench *b) {
+    lh_worker_client_close(b->client, loop_set_flag, &b->client_closed);
+    run_until(b, &b->client_closed);
+    if (!b->server_closed)
+        close_server(b);
+    uv_run(&b->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&b->loop), 0);
+}
+
+static const lh_step_manifest manifest = {.epoch = 3, .step = 42};
+
+static lh_step_submission *submit(bench *b) {
+    lh_step_submission *submission = NULL;
+    assert_int_equal(lh_worker_client_submit(b->client, &manifest, &b->done, &submission, NULL),
+                     LH_OK);
+    return submission;
+}
+
+static void expect(bench *b, lh_status status, const char *worker) {
+    run_until(b, &b->done);
+    assert_int_equal(b->status, status);
+    assert_string_equal(b->worker, worker);
+    assert_true(status == LH_OK || b->message[0] != '\0');
+}
+
+/* ---- Tests ---- */
+
+static void test_a_step_is_a_request(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, PEER_TAKES);
+    lh_step_submission *submission = submit(&b);
+    lh_step_submission_write(submission, strdup("frame"), 5);
+    lh_step_submission_end(submission);
+    expect(&b, LH_OK, "");
+    assert_string_equal(b.path, "POST /chains/main/steps/42");
+    assert_string_equal(b.content_type, "application/x-longhaul-step");
+    uint8_t expected[256];
+    size_t length = 0;
+    assert_int_equal(lh_step_encode_manifest(&manifest, expected, sizeof(expected), &length, NULL),
+                     LH_OK);
+    assert_int_equal(b.received_bytes, length + 5);
+    assert_memory_equal(b.received, expected, length);
+    assert_memory_equal(b.received + length, "frame", 5);
+    lh_hop_profile hop;
+    lh_worker_client_read_profile(b.client, &hop);
+    assert_true(lh_worker_client_is_connected(b.client) && hop.present && hop.connected);
+    assert_true(hop.bytes_sent > length);
+    close_bench(&b);
+}
+
+static void test_answers(void **state) {
+    (void)state;
+    struct {
+        peer_habit habit;
+        lh_status status;
+        const char *worker;
+    } rows[] = {{PEER_IS_A_PROXY, LH_ERR_UNAVAILABLE, ""},
+                {PEER_TALKS_ON, LH_ERR_MALFORMED, ""},
+                {PEER_RESETS, LH_ERR_UNAVAILABLE, ""}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        bench b;
+        open_bench(&b, rows[i].habit);
+        lh_step_submission_end(submit(&b));
+        expect(&b, rows[i].status, rows[i].worker);
+        close_bench(&b);
+    }
+}
+
+/* The submission is still being written when the answer comes. */
+static void test_answers_before_the_end(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, PEER_REFUSES_EARLY);
+    submit(&b);
+    expect(&b, LH_ERR_BUSY, "far");
+    assert_string_equal(b.message, "no page");
+    close_bench(&b);
+    open_bench(&b, PEER_ANSWERS_EARLY);
+    submit(&b);
+    expect(&b, LH_ERR_PROTOCOL, ""); /* nobody can have taken what was not sent */
+    close_bench(&b);
+}
+
+static void test_cancel_and_lost_connections(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, PEER_IS_SILENT);
+    lh_step_submission *submission = submit(&b);
+    lh_step_submission_cancel(submission);
+    assert_false(b.done); /* it comes from the loop */
+    expect(&b, LH_ERR_CANCELLED, "");
+    b.done = false;
+    lh_step_submission_end(submit(&b));
+    uv_run(&b.loop, UV_RUN_NOWAIT);
+    close_server(&b);
+    expect(&b, LH_ERR_UNAVAILABLE, "");
+    for (int i = 0; i < 1000 && b.connected; i++)
+        uv_run(&b.loop, UV_RUN_ONCE);
+    lh_error error;
+    assert_int_equal(lh_worker_client_submit(b.client, &manifest, &b.done, &submission, &error),
+                     LH_ERR_UNAVAILABLE);
+    assert_true(error.message[0] != '\0');
+    close_bench(&b);
+}
+
+static void test_closing_ends_what_is_in_progress(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, PEER_IS_SILENT);
+    lh_step_submission_end(submit(&b));
+    uv_run(&b.loop, UV_RUN_NOWAIT);
+    close_bench(&b);
+    assert_true(b.done);
+    assert_int_equal(b.status, LH_ERR_UNAVAILABLE);
+}
+
+static lh_step_submission *submit_prefill(bench *b) {
+    static const uint32_t tokens[] = {1, 2};
+    static const lh_step_segment segment = {.sequence = 1, .rows = 2};
+    static const lh_step_manifest prefill = {.epoch = 3,
+                                             .step = 43,
+                                             .step_class = LH_STEP_PREFILL,
+                                             .rows = 2,
+                                             .tokens = tokens,
+                                             .segment_count = 1,
+                                             .segments = &segment};
+    lh_step_submission *submission = NULL;
+    b->done = false;
+    assert_int_equal(lh_worker_client_submit(b->client, &prefill, &b->done, &submission, NULL),
+                     LH_OK);
+    return submission;
+}
+
+static void test_shards_go_apart(void **state) {
+    (void)state;
+    bench b;
+    open_lanes(&b, PEER_IS_SILENT, 2);
+    lh_step_submission *submission = submit_prefill(&b);
+    while (!b.shards_stream || b.path[0] == '\0')
+        uv_run(&b.loop, UV_RUN_ONCE);
+    assert_string_equal(b.path, "POST /chains/main/steps/43");
+    assert_string_equal(b.query, "shards=apart");
+    assert_string_equal(b.shards_path, "POST /chains/main/shards/3/43");
+    lh_step_submission_cancel(submission);
+    expect(&b, LH_ERR_CANCELLED, "");
+    b.habit = PEER_TAKES;
+    submission = submit_prefill(&b);
+    lh_step_submission_write(submission, strdup("frame"), 5);
+    lh_step_submission_end(submission);
+    expect(&b, LH_OK, "");
+    b.done = false;
+    lh_step_submission_end(submit(&b)); /* without rows: all of it on the first connection */
+    expect(&b, LH_OK, "");
+    assert_string_equal(b.query, "");
+    close_bench(&b);
+}
+
+/* Without its shards a step is nothing. */
+static void test_a_broken_connection_with_shards_fails_the_step(void **state) {
+    (void)state;
+    bench b;
+    open_lanes(&b, PEER_IS_SILENT, 1);
+    submit_prefill(&b);
+    while (!b.shards_stream)
+        uv_run(&b.loop, UV_RUN_ONCE);
+    lh_h2_stream_cancel(b.shards_stream);
+    expect(&b, LH_ERR_UNAVAILABLE, "");
+    assert_non_null(strstr(b.message, "shards"));
+    lh_step_submission_end(submit_prefill(&b));
+    uv_run(&b.loop, UV_RUN_NOWAIT);
+    close_bench(&b);
+    assert_true(b.done);
+    assert_int_equal(b.status, LH_ERR_UNAVAILABLE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_step_is_a_request),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_answers_before_the_end),
+        cmocka_unit_test(test_cancel_and_lost_connections),
+        cmocka_unit_test(test_closing_ends_what_is_in_progress),
+        cmocka_unit_test(test_shards_go_apart),
+        cmocka_unit_test(test_a_broken_connection_with_shards_fails_the_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,915 @@
+/* The step codec: round trips, PROTOCOL.md's vectors, every truncation, bit flips, limits, the n-th
+ * allocation failing. */
+#include "common/base/crc32c.h"
+#include "common/protocol/step.h"
+#include "common/protocol/wire_type.h"
+#include "tests/support/failing_malloc.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- What a reader gave ---- */
+
+typedef struct seen {
+    int manifests, shards;
+    lh_step_manifest manifest;
+    lh_step_segment segments[8];
+    uint32_t tokens[64];
+    lh_step_release releases[8];
+    lh_step_cut cuts[4];
+    lh_token_bias biases[8];
+    lh_token_count counts[8];
+    float activation[64][96];
+    uint32_t result_count;
+    lh_step_result results[8];
+    int result_frames;
+    lh_status refuse_manifest;
+} seen;
+
+static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh_error *error) {
+    seen *got = context;
+    got->manifests++;
+    got->manifest = *manifest;
+    assert_true(manifest->rows <= 64 && manifest->segment_count <= 8 &&
+                manifest->release_count <= 8);
+    memcpy(got->tokens, manifest->tokens, manifest->rows * sizeof(uint32_t));
+    memcpy(got->releases, manifest->releases, manifest->release_count * sizeof(got->releases[0]));
+    assert_true(manifest->cut_count <= 4);
+    memcpy(got->cuts, manifest->cuts, manifest->cut_count * sizeof(got->cuts[0]));
+    for (uint32_t i = 0; i < manifest->segment_count; i++) {
+        got->segments[i] = manifest->segments[i];
+        const lh_sampling *sampling = &manifest->segments[i].sampling;
+        if (sampling->bias_count > 0)
+            memcpy(got->biases, sampling->biases, sampling->bias_count * sizeof(got->biases[0]));
+        if (sampling->count_count > 0)
+            memcpy(got->counts, sampling->counts, sampling->count_count * sizeof(got->counts[0]));
+    }
+    if (got->refuse_manifest != LH_OK)
+        return lh_fail(error, got->refuse_manifest, "refused by the test");
+    return LH_OK;
+}
+
+static lh_status on_shard(void *context, const lh_step_shard_header *header, const float *values,
+                          lh_error *error) {
+    (void)error;
+    seen *got = context;
+    got->shards++;
+    for (uint32_t row = 0; row < header->rows; row++) {
+        memcpy(&got->activation[header->first_row + row][header->first_column],
+               values + row * header->columns, header->columns * sizeof(float));
+    }
+    return LH_OK;
+}
+
+static lh_status on_results(void *context, const lh_step_result *results, uint32_t count,
+                            lh_error *error) {
+    (void)error;
+    seen *got = context;
+    got->result_frames++;
+    got->result_count = count;
+    memcpy(got->results, results, count * sizeof *results);
+    return LH_OK;
+}
+
+static const lh_step_reader_events shard_events = {.on_manifest = on_manifest,
+                                                   .on_shard = on_shard};
+static const lh_step_reader_events result_events = {.on_manifest = on_manifest,
+                                                    .on_results = on_results};
+
+/* Feeds the body in pieces of `piece` bytes (0: whole) and finishes. */
+static lh_status read_body(uint32_t width, const lh_step_reader_events *events, const uint8_t *body,
+                           size_t length, size_t piece, seen *got, lh_error *error) {
+    lh_step_reader *reader = NULL;
+    lh_status status = lh_step_reader_create(width, events, got, &reader, error);
+    piece = piece > 0 ? piece : length;
+    for (size_t at = 0; at < length && status == LH_OK; at += piece) {
+        status = lh_step_reader_feed(reader, body + at, length - at < piece ? length - at : piece,
+                                     error);
+    }
+    if (status == LH_OK)
+        status = lh_step_reader_finish(reader, error);
+    lh_step_reader_destroy(reader);
+    return status;
+}
+
+/* ---- Bodies to read ---- */
+
+#define WIDTH 80u
+#define ROWS  5u
+
+static const uint32_t some_tokens[ROWS] = {1, 0xffffffffu, 3, 49151, 5};
+static const lh_step_cut some_cuts[2] = {{2, {32, 80}}, {3, {32, 64, 80}}};
+static const lh_step_release some_releases[2] = {{7, 0}, {0xffffffffffffffffu, 0xfffffffeu}};
+static const lh_token_bias some_biases[2] = {{9, -100.0f}, {10, 0.5f}};
+static const lh_token_count some_counts[3] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};
+
+static void some_segments(lh_step_segment segments[2]) {
+    segments[0] = (lh_step_segment){.sequence = 11,
+                                    .first_position = 64,
+                                    .rows = 4,
+                                    .forks = true,
+                                    .source = 0xfedcba9876543210u};
+    segments[1] = (lh_step_segment){.sequence = 0x123456789abcdef0u,
+                                    .first_position = 7,
+                                    .rows = 1,
+                                    .sample = true,
+                                    .sampling = {.temperature = 0.75f,
+                                                 .top_k = 40,
+                                                 .top_p = 0.9f,
+                                                 .min_p = 0.05f,
+                                                 .repetition_penalty = 1.1f,
+                                                 .presence_penalty = -0.5f,
+                                                 .frequency_penalty = 0.25f,
+                                                 .seed = 42,
+                                                 .counter = 8,
+                                                 .want_logprob = true,
+                                                 .want_digest = true,
+                                                 .top_logprobs = 5,
+                                                 .bias_count = 2,
+                                                 .count_count = 3,
+                                                 .biases = some_biases,
+                                                 .counts = some_counts}};
+}
+
+static lh_step_manifest some_manifest(const lh_step_segment segments[2]) {
+    return (lh_step_manifest){.epoch = 3,
+                              .step = 0x1122334455667788u,
+                              .step_class = LH_STEP_PREFILL,
+                              .rows = ROWS,
+                              .tokens = some_tokens,
+                              .segment_count = 2,
+                              .release_count = 2,
+                              .segments = segments,
+                              .releases = some_releases,
+                              .timed = true,
+                              .cut_count = 2,
+                              .cuts = some_cuts};
+}
+
+static void fill_activation(float values[ROWS][WIDTH]) {
+    for (uint32_t row = 0; row < ROWS; row++)
+        for (uint32_t column = 0; column < WIDTH; column++)
+            values[row][column] = sinf((float)(row * WIDTH + column)) * 10.0f;
+}
+
+static void append_shard(uint8_t *body, size_t capacity, size_t *length, lh_wire_type wire,
+                         const float values[][WIDTH], uint32_t first_row, uint32_t rows,
+                         uint32_t first_column, uint32_t columns) {
+    float tight[ROWS * WIDTH];
+    for (uint32_t row = 0; row < rows; row++) {
+        memcpy(tight + row * columns, &values[first_row + row][first_column],
+               columns * sizeof(float));
+    }
+    size_t bytes = 0;
+    lh_error error;
+    assert_int_equal(lh_step_encode_shard(wire, first_row, rows, first_column, columns, tight,
+                                          body + *length, capacity - *length, &bytes, &error),
+                     LH_OK);
+    assert_int_equal(bytes, lh_step_shard_bytes(wire, rows, columns));
+    *length += bytes;
+}
+
+/* A manifest and three shards: columns 0..31, 32..79 rows 0..1, the same columns rows 2..4. */
+static size_t some_body(lh_wire_type wire, uint8_t *body, size_t capacity) {
+    lh_step_segment segments[2];
+    some_segments(segments);
+    lh_step_manifest manifest = some_manifest(segments);
+    float values[ROWS][WIDTH];
+    fill_activation(values);
+    size_t length = 0;
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, capacity, &length, NULL), LH_OK);
+    assert_int_equal(length, lh_step_manifest_bytes(&manifest));
+    append_shard(body, capacity, &length, wire, values, 0, ROWS, 0, 32);
+    append_shard(body, capacity, &length, wire, values, 0, 2, 32, 48);
+    append_shard(body, capacity, &length, wire, values, 2, 3, 32, 48);
+    return length;
+}
+
+static size_t results_body(uint8_t *body, size_t capacity) {
+    lh_step_manifest manifest = {.epoch = 3, .step = 9};
+    lh_step_result results[2] = {{.sequence = 1,
+                                  .position = 2,
+                                  .sample.token = 3,
+                                  .sample.logprob = -0.5f,
+                                  .sample.top_count = 2,
+                                  .sample.top = {{3, -0.5f}, {4, -1.5f}},
+                                  .sample.digest = 0xfeedu},
+                                 {.sequence = 5, .position = 6, .sample.token = 7}};
+    size_t length = 0, more = 0;
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, capacity, &length, NULL), LH_OK);
+    assert_int_equal(
+        lh_step_encode_results(results, 2, body + length, capacity - length, &more, NULL), LH_OK);
+    assert_int_equal(more, lh_step_results_bytes(results, 2));
+    return length + more;
+}
+
+/* ---- Tests ---- */
+
+static void assert_some_manifest(const seen *got) {
+    assert_int_equal(got->manifest.epoch, 3);
+    assert_true(got->manifest.step == 0x1122334455667788u);
+    assert_int_equal(got->manifest.step_class, LH_STEP_PREFILL);
+    assert_memory_equal(got->tokens, some_tokens, sizeof(some_tokens));
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(got->releases[i].sequence == some_releases[i].sequence &&
+                    got->releases[i].keep == some_releases[i].keep);
+    }
+    assert_true(got->manifest.timed);
+    assert_int_equal(got->manifest.cut_count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(got->cuts[i].count, some_cuts[i].count);
+        assert_memory_equal(got->cuts[i].ends, some_cuts[i].ends,
+                            some_cuts[i].count * sizeof(uint32_t));
+    }
+    assert_false(got->segments[0].sample);
+    assert_int_equal(got->segments[0].rows, 4);
+    const lh_step_segment *segment = &got->segments[1];
+    assert_true(segment->sequence == 0x123456789abcdef0u && segment->first_position == 7 &&
+                segment->sample);
+    const lh_sampling *sampling = &segment->sampling;
+    assert_true(sampling->temperature == 0.75f && sampling->top_k == 40 &&
+                sampling->top_p == 0.9f && sampling->min_p == 0.05f &&
+                sampling->repetition_penalty == 1.1f && sampling->presence_penalty == -0.5f &&
+                sampling->frequency_penalty == 0.25f && sampling->seed == 42 &&
+                sampling->counter == 8 && sampling->want_logprob && sampling->want_digest &&
+                sampling->top_logprobs == 5);
+    assert_memory_equal(got->biases, some_biases, sizeof(some_biases));
+    assert_memory_equal(got->counts, some_counts, sizeof(some_counts));
+}
+
+static void test_round_trip(void **state) {
+    (void)state;
+    uint8_t body[8192];
+    float values[ROWS][WIDTH];
+    fill_activation(values);
+    size_t pieces[] = {0, 1, 7, 1000};
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        seen got = {0};
+        lh_error error = {0};
+        size_t length = some_body(LH_WIRE_F32, body, sizeof(body));
+        assert_int_equal(read_body(WIDTH, &shard_events, body, length, pieces[i], &got, &error),
+                         LH_OK);
+        assert_int_equal(got.manifests, 1);
+        assert_int_equal(got.shards, 3);
+        assert_some_manifest(&got);
+        for (uint32_t row = 0; row < ROWS; row++)
+            assert_memory_equal(got.activation[row], values[row], sizeof(values[row]));
+    }
+}
+
+static void test_even_cuts(void **state) {
+    (void)state;
+    struct {
+        uint32_t width, shards, count, ends[4];
+    } rows[] = {{576, 1, 1, {576}},       {576, 4, 4, {128, 288, 416, 576}},
+                {80, 4, 3, {32, 64, 80}}, {96, 2, 2, {32, 96}},
+                {31, 3, 1, {31}},         {0, 3, 0, {0}}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        lh_step_cut cut = lh_step_cut_evenly(rows[i].width, rows[i].shards);
+        assert_int_equal(cut.count, rows[i].count);
+        assert_memory_equal(cut.ends, rows[i].ends, cut.count * sizeof(uint32_t));
+    }
+    assert_int_equal(lh_step_cut_evenly(65536, 100).count, LH_STEP_COLUMN_SHARDS_MAX);
+}
+
+/* A manifest with this cut as its only one, encoded without a look at its ends. */
+static lh_status read_cut(uint32_t count, const uint32_t ends[4]) {
+    uint8_t body[512];
+    lh_step_cut cut = {.count = count};
+    memcpy(cut.ends, ends, 4 * sizeof(uint32_t));
+    lh_step_manifest manifest = {.epoch = 1, .step = 1, .cut_count = 1, .cuts = &cut};
+    size_t length = 0;
+    seen got = {0};
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof(body), &length, NULL), LH_OK);
+    return read_body(WIDTH, &shard_events, body, length, 0, &got, NULL);
+}
+
+static void test_cuts_that_no_width_has_are_refused(void **state) {
+    (void)state;
+    static const uint32_t good[4] = {32, 64, 96, 100}, flat[4] = {32, 32}, falling[4] = {64, 32},
+                          odd[4] = {33, 64}, empty[4] = {0, 32},
+                          wide[4] = {32, LH_STEP_WIDTH_MAX + 32};
+    assert_int_equal(read_cut(4, good), LH_OK);
+    assert_int_equal(read_cut(2, flat), LH_ERR_MALFORMED);
+    assert_int_equal(read_cut(2, falling), LH_ERR_MALFORMED);
+    assert_int_equal(read_cut(2, odd), LH_ERR_MALFORMED);
+    assert_int_equal(read_cut(2, empty), LH_ERR_MALFORMED);
+    assert_int_equal(read_cut(2, wide), LH_ERR_MALFORMED);
+    lh_step_cut none = {0};
+    lh_step_manifest manifest = {.cut_count = 1, .cuts = &none};
+    uint8_t body[512];
+    size_t length = 0;
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof(body), &length, NULL),
+                     LH_ERR_LIMIT);
+}
+
+static void test_results_round_trip(void **state) {
+    (void)state;
+    uint8_t body[1024];
+    size_t length = results_body(body, sizeof(body));
+    for (size_t piece = 0; piece < 3; piece++) {
+        seen got = {0};
+        assert_int_equal(read_body(0, &result_events, body, length, piece, &got, NULL), LH_OK);
+        assert_int_equal(got.result_count, 2);
+        assert_true(got.results[0].sample.digest == 0xfeedu &&
+                    got.results[0].sample.top[1].logprob == -1.5f);
+        assert_true(got.results[1].sequence == 5 && got.results[1].position == 6 &&
+                    got.results[1].sample.token == 7);
+    }
+}
+
+static void test_every_truncation_is_refused(void **state) {
+    (void)state;
+    uint8_t body[8192];
+    lh_wire_type wire;
+    for (uint32_t i = 0; lh_wire_from_number(i, &wire); i++) {
+        size_t length = some_body(wire, body, sizeof(body));
+        for (size_t cut = 0; cut < length; cut++) {
+            seen got = {0};
+            lh_error error = {0};
+            assert_int_equal(read_body(WIDTH, &shard_events, body, cut, 0, &got, &error),
+                             LH_ERR_MALFORMED);
+            assert_true(error.message[0] != '\0');
+        }
+    }
+    size_t length = results_body(body, sizeof(body));
+    for (size_t cut = 0; cut < length; cut++) {
+        seen got = {0};
+        assert_int_equal(read_body(0, &result_events, body, cut, 0, &got, NULL), LH_ERR_MALFORMED);
+        assert_int_equal(got.result_frames, 0);
+    }
+}
+
+static void test_every_bit_flip_is_refused(void **state) {
+    (void)state;
+    uint8_t body[8192];
+    size_t length = some_body(LH_WIRE_F16, body, sizeof(body));
+    for (size_t bit = 0; bit < length * 8; bit++) {
+        body[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+        seen got = {0};
+        assert_int_equal(read_body(WIDTH, &shard_events, body, length, 0, &got, NULL),
+                         LH_ERR_CORRUPT);
+        body[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+    }
+}
+
+static void test_bytes_after_the_end_are_refused(void **state) {
+    (void)state;
+    uint8_t body[8192];
+    size_t length = results_body(body, sizeof(body));
+    memcpy(body + length, body, length);
+    seen got = {0};
+    assert_int_equal(read_body(0, &result_events, body, length + 1, 0, &got, NULL),
+                     LH_ERR_MALFORMED);
+    assert_int_equal(read_body(0, &result_events, body, 2 * length, 0, &got, NULL),
+                     LH_ERR_MALFORMED);
+}
+
+static void put_u32(uint8_t *bytes, uint32_t value) {
+    memcpy(bytes, &value, sizeof(value));
+}
+
+static uint32_t get_u32(const uint8_t *bytes) {
+    uint32_t value;
+    memcpy(&value, bytes, sizeof(value));
+    return value;
+}
+
+/* Makes the checksums of the frame at `frame` right again, so that what lies behind them is tried.
+ */
+static void reseal(uint8_t *frame) {
+    put_u32(frame + 8, lh_crc32c(0, frame + 16, get_u32(frame + 4)));
+    put_u32(frame + 12, lh_crc32c(0, frame, 12));
+}
+
+static lh_status with_manifest_field(size_t offset, uint32_t value) {
+    uint8_t body[8192];
+    size_t length = some_body(LH_WIRE_F32, body, sizeof(body));
+    put_u32(body + 16 + offset, value);
+    reseal(body);
+    seen got = {0};
+    lh_status status = read_body(WIDTH, &shard_events, body, length, 0, &got, NULL);
+    assert_int_equal(got.manifests, 0);
+    return status;
+}
+
+static void test_manifest_fields_are_checked(void **state) {
+    (void)state;
+    assert_int_equal(with_manifest_field(0, 1), LH_ERR_UNSUPPORTED); /* version */
+    assert_int_equal(with_manifest_field(16, 2), LH_ERR_MALFORMED);  /* class */
+    assert_int_equal(with_manifest_field(20, LH_STEP_ROWS_MAX + 1), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(20, ROWS + 1), LH_ERR_MALFORMED);
+    assert_int_equal(with_manifest_field(24, LH_STEP_SEGMENTS_MAX + 1), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(24, LH_STEP_SEGMENTS_MAX), LH_ERR_MALFORMED);
+    assert_int_equal(with_manifest_field(28, LH_STEP_RELEASES_MAX + 1), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(28, 3), LH_ERR_MALFORMED);
+    assert_int_equal(with_manifest_field(32, 4), LH_ERR_MALFORMED); /* unknown flag */
+    assert_int_equal(with_manifest_field(32, 2), LH_ERR_MALFORMED); /* a KV resync with rows */
+    assert_int_equal(with_manifest_field(36, LH_STEP_CUTS_MAX + 1), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(36, 3), LH_ERR_MALFORMED);
+    assert_int_equal(with_manifest_field(36, 1), LH_ERR_MALFORMED); /* bytes after the end */
+    assert_int_equal(with_manifest_field(40, LH_STEP_HOP_LIMIT_MAX + 1), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(40, 1), LH_ERR_MALFORMED); /* ends before it draws */
+    size_t segment = 44 + ROWS * 4;
+    assert_int_equal(with_manifest_field(segment + 8, 0xfffffffeu),
+                     LH_ERR_MALFORMED); /* position overflows */
+    assert_int_equal(with_manifest_field(segment + 12, 0), LH_ERR_MALFORMED);
+    /* rows do not add up */
+    assert_int_equal(with_manifest_field(segment + 12, 3), LH_ERR_MALFORMED);
+    assert_int_equal(with_manifest_field(segment + 16, 6), LH_ERR_MALFORMED); /* unknown flag */
+    /* its source is one too many */
+    assert_int_equal(with_manifest_field(segment + 16, 0), LH_ERR_MALFORMED);
+    /* forks no position */
+    assert_int_equal(with_manifest_field(segment + 8, 0), LH_ERR_MALFORMED);
+    size_t sampling = segment + 20 + 8 + 20;
+    for (size_t field = 0; field <= 24; field += 4) {
+        if (field != 4) { /* top_k takes any number */
+            /* NaN */
+            assert_int_equal(with_manifest_field(sampling + field, 0x7fc00000u), LH_ERR_MALFORMED);
+        }
+    }
+    /* temperature -1 */
+    assert_int_equal(with_manifest_field(sampling, 0xbf800000u), LH_ERR_MALFORMED);
+    /* top_p 2 */
+    assert_int_equal(with_manifest_field(sampling + 8, 0x40000000u), LH_ERR_MALFORMED);
+    /* repetition penalty 0 */
+    assert_int_equal(with_manifest_field(sampling + 16, 0), LH_ERR_MALFORMED);
+    assert_int_equal(with_manifest_field(sampling + 44, 4), LH_ERR_MALFORMED); /* unknown flag */
+    assert_int_equal(with_manifest_field(sampling + 48, 21), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(sampling + 52, LH_STEP_BIASES_MAX + 1), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(sampling + 52, LH_STEP_BIASES_MAX), LH_ERR_MALFORMED);
+    assert_int_equal(with_manifest_field(sampling + 56, 0xffffffffu), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(sampling + 64, 0x7f800000u),
+                     LH_ERR_MALFORMED); /* bias is infinite */
+}
+
+static lh_status with_shard_field(size_t offset, uint32_t value) {
+    uint8_t body[8192];
+    size_t length = some_body(LH_WIRE_F32, body, sizeof(body));
+    uint8_t *shard = body + 16 + get_u32(body + 4);
+    put_u32(shard + 16 + offset, value);
+    reseal(shard);
+    seen got = {0};
+    lh_status status = read_body(WIDTH, &shard_events, body, length, 0, &got, NULL);
+    assert_int_equal(got.shards, 0);
+    return status;
+}
+
+static void test_shard_fields_are_checked(void **state) {
+    (void)state;
+    assert_int_equal(with_shard_field(0, 1),
+                     LH_ERR_MALFORMED); /* not where the columns stopped, and over the rows */
+    assert_int_equal(with_shard_field(0, 0xffffffffu), LH_ERR_MALFORMED);
+    assert_int_equal(with_shard_field(4, 0), LH_ERR_MALFORMED);
+    assert_int_equal(with_shard_field(4, ROWS - 1), LH_ERR_MALFORMED); /* bytes left over */
+    assert_int_equal(with_shard_field(4, 0xffffffffu), LH_ERR_MALFORMED);
+    assert_int_equal(with_shard_field(8, 16), LH_ERR_MALFORMED); /* off the blocks */
+    assert_int_equal(with_shard_field(8, 0xffffffe0u), LH_ERR_MALFORMED);
+    assert_int_equal(with_shard_field(12, 0), LH_ERR_MALFORMED);
+    assert_int_equal(with_shard_field(12, 31), LH_ERR_MALFORMED);
+    assert_int_equal(with_shard_field(16, 1), LH_ERR_MALFORMED); /* f16 and q8 take fewer bytes */
+    assert_int_equal(with_shard_field(16, 2), LH_ERR_MALFORMED);
+    assert_int_equal(with_shard_field(16, 3), LH_ERR_UNSUPPORTED);
+    assert_int_equal(with_shard_field(16, 0xffffffffu), LH_ERR_UNSUPPORTED);
+    assert_int_equal(with_shard_field(20, 1), LH_ERR_MALFORMED);
+    assert_int_equal(with_shard_field(24, 0x7fc00000u), LH_ERR_MALFORMED); /* a NaN */
+    assert_int_equal(with_shard_field(24, 0xff800000u), LH_ERR_MALFORMED); /* -infinity */
+}
+
+/* The first shard is ROWS x 32: its blocks' numbers follow the values. */
+static lh_status with_block_number(lh_wire_type wire, size_t values_bytes, uint32_t low_bytes,
+                                   uint32_t number) {
+    uint8_t body[8192];
+    size_t length = some_body(wire, body, sizeof(body));
+    uint8_t *shard = body + 16 + get_u32(body + 4);
+    memcpy(shard + 16 + 24 + values_bytes, &number, low_bytes);
+    reseal(shard);
+    seen got = {0};
+    return read_body(WIDTH, &shard_events, body, length, 0, &got, NULL);
+}
+
+static void test_exponents_and_scales_are_checked(void **state) {
+    (void)state;
+    assert_int_equal(with_block_number(LH_WIRE_F16, (size_t)ROWS * 64, 1, 112), LH_OK);
+    assert_int_equal(with_block_number(LH_WIRE_F16, (size_t)ROWS * 64, 1, 113), LH_ERR_MALFORMED);
+    assert_int_equal(with_block_number(LH_WIRE_F16, (size_t)ROWS * 64, 1, 255), LH_ERR_MALFORMED);
+    const uint32_t bad[] = {0x7c00, 0x7c01, 0x7fff, 0xfc00, 0xff80, 0xffff};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(with_block_number(LH_WIRE_Q8, (size_t)ROWS * 32, 2, bad[i]),
+                         LH_ERR_MALFORMED);
+    }
+    assert_int_equal(with_block_number(LH_WIRE_Q8, (size_t)ROWS * 32, 2, 0x7bff), LH_OK);
+    assert_int_equal(with_block_number(LH_WIRE_Q8, (size_t)ROWS * 32, 2, 0xfbff), LH_OK);
+}
+
+static void test_shards_cover_exactly_once(void **state) {
+    (void)state;
+    uint8_t body[16384];
+    lh_step_segment segments[2];
+    some_segments(segments);
+    lh_step_manifest manifest = some_manifest(segments);
+    float values[ROWS][WIDTH];
+    fill_activation(values);
+    size_t start = 0;
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof(body), &start, NULL), LH_OK);
+    size_t length = start;
+    append_shard(body, sizeof(body), &length, LH_WIRE_F32, values, 0, ROWS, 32, 48);
+    append_shard(body, sizeof(body), &length, LH_WIRE_F32, values, 0, ROWS, 0, 32);
+    seen got = {0};
+    assert_int_equal(read_body(WIDTH, &shard_events, body, length, 0, &got, NULL),
+                     LH_OK); /* columns in any order */
+    append_shard(body, sizeof(body), &length, LH_WIRE_F32, values, 0, ROWS, 0, 32);
+    assert_int_equal(read_body(WIDTH, &shard_events, body, length, 0, &got, NULL),
+                     LH_ERR_MALFORMED); /* twice */
+    length = start;
+    append_shard(body, sizeof(body), &length, LH_WIRE_F32, values, 2, 3, 0,
+                 32); /* rows 0 and 1 are missing */
+    assert_int_equal(read_body(WIDTH, &shard_events, body, length, 0, &got, NULL),
+                     LH_ERR_MALFORMED);
+}
+
+/* Its first row is the one that is due, and its last one is none of the step's. */
+static void test_a_shard_that_ends_past_the_rows_is_refused(void **state) {
+    (void)state;
+    uint8_t body[8192];
+    lh_step_segment segments[2];
+    some_segments(segments);
+    lh_step_manifest manifest = some_manifest(segments);
+    static const float values[ROWS + 1][WIDTH];
+    size_t length = 0;
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof body, &length, NULL), LH_OK);
+    append_shard(body, sizeof body, &length, LH_WIRE_F32, values, 0, 2, 0, 32);
+    append_shard(body, sizeof body, &length, LH_WIRE_F32, values, 2, ROWS - 1, 0, 32);
+    seen got = {0};
+    lh_error error = {0};
+    assert_int_equal(read_body(WIDTH, &shard_events, body, length, 0, &got, &error),
+                     LH_ERR_MALFORMED);
+    assert_string_equal(error.message, "shard: 4 rows from 2 of a step of 5");
+    assert_int_equal(got.shards, 1);
+}
+
+static lh_status ignore_manifest(void *context, const lh_step_manifest *manifest, lh_error *error) {
+    (void)context;
+    (void)manifest;
+    (void)error;
+    return LH_OK;
+}
+
+static lh_status on_many_results(void *context, const lh_step_result *results, uint32_t count,
+                                 lh_error *error) {
+    (void)error;
+    uint32_t *seen_counts = context;
+    seen_counts[0] = count;
+    seen_counts[1] = count ? results[count - 1].sample.top_count : 0;
+    return LH_OK;
+}
+
+/* A body with `count` results of `top_count` candidates each, whatever the limits say. */
+static lh_status read_many_results(uint32_t count, uint32_t top_count, uint32_t seen_counts[2],
+                                   lh_error *error) {
+    static uint8_t body[1u << 18];
+    static lh_step_result result;
+    const lh_step_manifest manifest = {.epoch = 3, .step = 9};
+    const lh_step_reader_events events = {.on_manifest = ignore_manifest,
+                                          .on_results = on_many_results};
+    size_t length = 0, one = 0, entry = 32 + (size_t)top_count * 8;
+    uint8_t single[256];
+    result.sample.top_count = 0;
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof body, &length, NULL), LH_OK);
+    assert_int_equal(lh_step_encode_results(&result, 1, single, sizeof single, &one, NULL), LH_OK);
+    uint8_t *frame = body + length;
+    memcpy(frame, single, 16 + 4);
+    put_u32(frame + 4, (uint32_t)(4 + count * entry));
+    put_u32(frame + 16, count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t *at = frame + 20 + i * entry;
+        memset(at, 0, entry);
+        memcpy(at, single + 20, 32);
+        put_u32(at + 20, top_count);
+    }
+    reseal(frame);
+    lh_step_reader *reader = NULL;
+    assert_int_equal(lh_step_reader_create(0, &events, seen_counts, &reader, NULL), LH_OK);
+    lh_status status = lh_step_reader_feed(reader, body, length + 20 + count * entry, error);
+    if (status == LH_OK)
+        status = lh_step_reader_finish(reader, error);
+    lh_step_reader_destroy(reader);
+    return status;
+}
+
+static void test_one_candidate_or_result_too_many_is_refused(void **state) {
+    (void)state;
+    uint32_t counts[2] = {0};
+    lh_error error = {0};
+    assert_int_equal(read_many_results(1, LH_TOP_LOGPROBS_MAX, counts, &error), LH_OK);
+    assert_true(counts[0] == 1 && counts[1] == LH_TOP_LOGPROBS_MAX);
+    assert_int_equal(read_many_results(1, LH_TOP_LOGPROBS_MAX + 1, counts, &error), LH_ERR_LIMIT);
+    assert_string_equal(error.message, "results: result 0 has 21 logprobs; the limit is 20");
+    assert_int_equal(read_many_results(LH_STEP_SEGMENTS_MAX, 0, counts, &error), LH_OK);
+    assert_int_equal(counts[0], LH_STEP_SEGMENTS_MAX);
+    assert_int_equal(read_many_results(LH_STEP_SEGMENTS_MAX + 1, 0, counts, &error), LH_ERR_LIMIT);
+    assert_string_equal(error.message, "results: 1025; the limit is 1024");
+}
+
+static void test_frames_out_of_place_are_refused(void **state) {
+    (void)state;
+    uint8_t body[8192], results[1024];
+    size_t length = some_body(LH_WIRE_F32, body, sizeof(body));
+    size_t manifest = 16 + get_u32(body + 4);
+    seen got = {0};
+    assert_int_equal(
+        read_body(WIDTH, &shard_events, body + manifest, length - manifest, 0, &got, NULL),
+        LH_ERR_MALFORMED); /* a shard first */
+    assert_int_equal(read_body(0, &shard_events, body, length, 0, &got, NULL),
+                     LH_ERR_MALFORMED); /* width 0 */
+    memmove(body + manifest, body, manifest);
+    assert_int_equal(read_body(WIDTH, &shard_events, body, 2 * manifest, 0, &got, NULL),
+                     LH_ERR_MALFORMED);
+    length = results_body(results, sizeof(results));
+    assert_int_equal(read_body(WIDTH, &shard_events, results, length, 0, &got, NULL),
+                     LH_ERR_MALFORMED);
+    put_u32(body, 4); /* no such type */
+    reseal(body);
+    assert_int_equal(read_body(WIDTH, &shard_events, body, manifest, 0, &got, NULL),
+                     LH_ERR_MALFORMED);
+    put_u32(body, 1);
+    put_u32(body + 4, LH_STEP_MANIFEST_BYTES_MAX + 1);
+    put_u32(body + 12, lh_crc32c(0, body, 12));
+    assert_int_equal(read_body(WIDTH, &shard_events, body, manifest, 0, &got, NULL), LH_ERR_LIMIT);
+}
+
+static void test_a_refusal_of_the_user_stays(void **state) {
+    (void)state;
+    uint8_t body[8192];
+    size_t length = some_body(LH_WIRE_F32, body, sizeof(body));
+    seen got = {.refuse_manifest = LH_ERR_STALE};
+    lh_step_reader *reader = NULL;
+    lh_error error = {0};
+    assert_int_equal(lh_step_reader_create(WIDTH, &shard_events, &got, &reader, NULL), LH_OK);
+    assert_int_equal(lh_step_reader_feed(reader, body, length, &error), LH_ERR_STALE);
+    assert_string_equal(error.message, "refused by the test");
+    assert_int_equal(lh_step_reader_feed(reader, body, length, &error), LH_ERR_STALE);
+    assert_int_equal(lh_step_reader_finish(reader, &error), LH_ERR_STALE);
+    assert_int_equal(got.manifests, 1);
+    assert_int_equal(got.shards, 0);
+    lh_step_reader_destroy(reader);
+}
+
+static void test_encoder_refuses_what_is_over_a_limit(void **state) {
+    (void)state;
+    static uint8_t buffer[1024];
+    size_t length;
+    lh_step_manifest manifest = {.rows = LH_STEP_ROWS_MAX + 1};
+    assert_int_equal(lh_step_encode_manifest(&manifest, buffer, sizeof(buffer), &length, NULL),
+                     LH_ERR_LIMIT);
+    manifest = (lh_step_manifest){.release_count = 2, .releases = some_releases};
+    for (size_t capacity = 0; capacity < lh_step_manifest_bytes(&manifest); capacity++) {
+        assert_int_equal(lh_step_encode_manifest(&manifest, buffer, capacity, &length, NULL),
+                         LH_ERR_LIMIT);
+    }
+    float values[64] = {0};
+    assert_int_equal(
+        lh_step_encode_shard(LH_WIRE_F32, 0, 1, 0, 64, values, buffer, 100, &length, NULL),
+        LH_ERR_LIMIT);
+    assert_int_equal(
+        lh_step_encode_shard(LH_WIRE_F32, 0, 1, 31, 33, values, buffer, 1024, &length, NULL),
+        LH_ERR_INVALID);
+    values[40] = NAN;
+    assert_int_equal(
+        lh_step_encode_shard(LH_WIRE_F32, 0, 1, 0, 64, values, buffer, 1024, &length, NULL),
+        LH_ERR_INVALID);
+    assert_int_equal(
+        lh_step_encode_shard(LH_WIRE_F16, 0, 1, 0, 64, values, buffer, 1024, &length, NULL),
+        LH_ERR_INVALID);
+    assert_int_equal(
+        lh_step_encode_shard(LH_WIRE_Q8, 0, 1, 0, 64, values, buffer, 1024, &length, NULL),
+        LH_ERR_INVALID);
+    assert_int_equal(lh_step_shard_bytes(LH_WIRE_F32, LH_STEP_ROWS_MAX, LH_STEP_WIDTH_MAX), 0);
+    uint32_t rows = lh_step_shard_rows_max(LH_WIRE_F32, LH_STEP_WIDTH_MAX);
+    assert_true(rows >= 1 && lh_step_shard_bytes(LH_WIRE_F32, rows, LH_STEP_WIDTH_MAX) > 0);
+    assert_int_equal(lh_step_shard_bytes(LH_WIRE_F32, rows + 1, LH_STEP_WIDTH_MAX), 0);
+    static lh_step_result results[1];
+    results[0].sample.top_count = 21;
+    assert_int_equal(lh_step_encode_results(results, 1, buffer, sizeof(buffer), &length, NULL),
+                     LH_ERR_LIMIT);
+}
+
+/* ---- PROTOCOL.md ---- */
+
+static size_t from_hex(const char *text, const char *end, uint8_t *bytes, size_t capacity) {
+    size_t length = 0;
+    while (text < end) {
+        unsigned value;
+        if (*text == ' ' || *text == '\n') {
+            text++;
+            continue;
+        }
+        assert_int_equal(sscanf(text, "%2x", &value), 1);
+        assert_true(length < capacity);
+        bytes[length++] = (uint8_t)value;
+        text += 2;
+    }
+    return length;
+}
+
+/* The hex lines (indented by four) that follow `title` in PROTOCOL.md. */
+static size_t vector_named(const char *title, uint8_t *bytes, size_t capacity) {
+    FILE *file = fopen(TEST_SOURCE_DIR "/../common/protocol/PROTOCOL.md", "r");
+    assert_non_null(file);
+    static char text[65536];
+    size_t size = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[size] = '\0';
+    const char *at = strstr(text, title);
+    assert_non_null(at);
+    at = strstr(at, "\n\n    ");
+    assert_non_null(at);
+    const char *end = strstr(at + 2, "\n\n");
+    end = end ? end : text + size;
+    return from_hex(at, end, bytes, capacity);
+}
+
+static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
+    static const uint32_t tokens[2] = {1, 504};
+    static const lh_step_release releases[1] = {{6, 128}};
+    static const lh_step_cut cut = {1, {3}};
+    static const lh_token_bias bias = {9, -1.5f};
+    static const lh_token_count count = {504, 1, 0};
+    lh_step_segment segment = {.sequence = 7,
+                               .first_position = 64,
+                               .rows = 2,
+                               .sample = true,
+                               .forks = true,
+                               .source = 5,
+                               .sampling = {.temperature = 1,
+                                            .top_k = 40,
+                                            .top_p = 0.5f,
+                                            .repetition_penalty = 1,
+                                            .presence_penalty = 0.25f,
+                                            .seed = 42,
+                                            .counter = 66,
+                                            .want_logprob = true,
+                                            .top_logprobs = 1,
+                                            .bias_count = 1,
+                                            .count_count = 1,
+                                            .biases = &bias,
+                                            .counts = &count}};
+    lh_step_manifest manifest = {.epoch = 3,
+                                 .step = 258,
+                                 .step_class = LH_STEP_PREFILL,
+                                 .rows = 2,
+                                 .tokens = tokens,
+                                 .segment_count = 1,
+                                 .release_count = 1,
+                                 .segments = &segment,
+                                 .releases = releases,
+                                 .timed = true,
+                                 .cut_count = 1,
+                                 .cuts = &cut};
+    float values[2][3] = {{0, 1, -2.5f}, {100000, 0x1p-24f, 0.1f}};
+    size_t length = 0, more = 0;
+    assert_int_equal(lh_step_encode_manifest(&manifest, bytes, capacity, &length, NULL), LH_OK);
+    assert_int_equal(lh_step_encode_shard(wire, 0, 2, 0, 3, &values[0][0], bytes + length,
+                                          capacity - length, &more, NULL),
+                     LH_OK);
+    return length + more;
+}
+
+static size_t vector_results(uint8_t *bytes, size_t capacity) {
+    lh_step_manifest manifest = {.epoch = 3, .step = 258, .step_class = LH_STEP_PREFILL};
+    lh_step_result result = {.sequence = 7,
+                             .position = 66,
+                             .sample.token = 28,
+                             .sample.logprob = -0.5f,
+                             .sample.top_count = 1,
+                             .sample.top = {{28, -0.5f}}};
+    size_t length = 0, more = 0;
+    assert_int_equal(lh_step_encode_manifest(&manifest, bytes, capacity, &length, NULL), LH_OK);
+    assert_int_equal(
+        lh_step_encode_results(&result, 1, bytes + length, capacity - length, &more, NULL), LH_OK);
+    return length + more;
+}
+
+static void assert_vector(const char *title, const uint8_t *bytes, size_t length) {
+    uint8_t expected[1024];
+    size_t expected_length = vector_named(title, expected, sizeof(expected));
+    if (expected_length != length || memcmp(expected, bytes, length) != 0) {
+        fprintf(stderr, "the codec gives for \"%s\":\n", title);
+        for (size_t i = 0; i < length; i++)
+            fprintf(stderr, "%s%02x", i % 32 == 0 ? "\n    " : i % 4 == 0 ? " " : "", bytes[i]);
+        fprintf(stderr, "\n");
+    }
+    assert_int_equal(expected_length, length);
+    assert_memory_equal(expected, bytes, length);
+}
+
+static void test_protocol_vectors(void **state) {
+    (void)state;
+    uint8_t bytes[1024];
+    assert_vector("**Vector 1**", bytes, vector_step(LH_WIRE_F32, bytes, sizeof(bytes)));
+    assert_vector("**Vector 2**", bytes, vector_step(LH_WIRE_F16, bytes, sizeof(bytes)));
+    assert_vector("**Vector 3**", bytes, vector_results(bytes, sizeof(bytes)));
+    assert_vector("**Vector 4**", bytes, vector_step(LH_WIRE_Q8, bytes, sizeof(bytes)));
+    seen got = {0};
+    size_t length = vector_named("**Vector 2**", bytes, sizeof(bytes));
+    assert_int_equal(read_body(3, &shard_events, bytes, length, 0, &got, NULL), LH_OK);
+    assert_true(got.activation[0][2] == -2.5f && got.activation[1][0] == 99968.0f);
+    got = (seen){0};
+    length = vector_named("**Vector 4**", bytes, sizeof(bytes));
+    assert_int_equal(read_body(3, &shard_events, bytes, length, 0, &got, NULL), LH_OK);
+    assert_true(got.activation[0][1] == 51 * 1291 * 0x1p-16f &&
+                got.activation[1][0] == 127 * 787.5f);
+}
+
+static void test_nth_allocation_fails(void **state) {
+    (void)state;
+    uint8_t body[8192], results[1024];
+    size_t length = some_body(LH_WIRE_F32, body, sizeof(body));
+    size_t results_length = results_body(results, sizeof(results));
+    size_t n = 1;
+    for (;; n++) {
+        seen got = {0}, other = {0};
+        lh_error error = {0};
+        failing_malloc_arm(n);
+        lh_status status = read_body(WIDTH, &shard_events, body, length, 50, &got, &error);
+        if (status == LH_OK)
+            status = read_body(0, &result_events, results, results_length, 0, &other, &error);
+        if (!failing_malloc_disarm()) {
+            assert_int_equal(status, LH_OK);
+            break;
+        }
+        assert_int_equal(status, LH_ERR_NO_MEMORY);
+    }
+    assert_true(n > 6);
+}
+
+static lh_status on_resync(void *context, const lh_step_manifest *manifest, lh_error *error) {
+    (void)error;
+    assert_true(manifest->resyncs && !manifest->timed);
+    assert_int_equal(manifest->hop_limit, 2);
+    assert_int_equal(manifest->release_count, 2);
+    assert_int_equal(manifest->releases[1].sequence, 9);
+    assert_int_equal(manifest->releases[1].keep, 70);
+    ++*(int *)context;
+    return LH_OK;
+}
+
+static lh_status read_resync(uint32_t keep, int *seen_resyncs) {
+    static const lh_step_reader_events events = {.on_manifest = on_resync};
+    const lh_step_release resync[] = {{5, keep}, {9, 70}};
+    const lh_step_manifest manifest = {.epoch = 2,
+                                       .step = 1,
+                                       .resyncs = true,
+                                       .release_count = 2,
+                                       .releases = resync,
+                                       .hop_limit = 2};
+    uint8_t bytes[256];
+    size_t length = 0;
+    lh_step_reader *reader;
+    assert_int_equal(lh_step_encode_manifest(&manifest, bytes, sizeof(bytes), &length, NULL),
+                     LH_OK);
+    assert_int_equal(length, lh_step_manifest_bytes(&manifest));
+    assert_int_equal(lh_step_reader_create(WIDTH, &events, seen_resyncs, &reader, NULL), LH_OK);
+    lh_status status = lh_step_reader_feed(reader, bytes, length, NULL);
+    lh_step_reader_destroy(reader);
+    return status;
+}
+
+static void test_a_kv_resync_names_positions(void **state) {
+    (void)state;
+    int seen_resyncs = 0;
+    assert_int_equal(read_resync(1, &seen_resyncs), LH_OK);
+    assert_int_equal(read_resync(0, &seen_resyncs), LH_ERR_MALFORMED);
+    assert_int_equal(seen_resyncs, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_even_cuts),
+        cmocka_unit_test(test_cuts_that_no_width_has_are_refused),
+        cmocka_unit_test(test_results_round_trip),
+        cmocka_unit_test(test_every_truncation_is_refused),
+        cmocka_unit_test(test_every_bit_flip_is_refused),
+        cmocka_unit_test(test_bytes_after_the_end_are_refused),
+        cmocka_unit_test(test_manifest_fields_are_checked),
+        cmocka_unit_test(test_shard_fields_are_checked),
+        cmocka_unit_test(test_exponents_and_scales_are_checked),
+        cmocka_unit_test(test_shards_cover_exactly_once),
+        cmocka_unit_test(test_a_shard_that_ends_past_the_rows_is_refused),
+        cmocka_unit_test(test_one_candidate_or_result_too_many_is_refused),
+        cmocka_unit_test(test_frames_out_of_place_are_refused),
+        cmocka_unit_test(test_a_refusal_of_the_user_stays),
+        cmocka_unit_test(test_encoder_refuses_what_is_over_a_limit),
+        cmocka_unit_test(test_protocol_vectors),
+        cmocka_unit_test(test_nth_allocation_fails),
+        cmocka_unit_test(test_a_kv_resync_names_positions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,102 @@
+/* Flags that need each other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "gateway/cli/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static lh_status run(int argc, char **argv, lh_error *error) {
+    lh_gateway_settings settings;
+    lh_option_action action;
+    lh_status status =
+        lh_options_parse(&lh_gateway_option_table, argc, argv, &settings, stdout, &action, error);
+    return status == LH_OK ? lh_gateway_settings_check(&settings, error) : status;
+}
+
+#define RUN(error, ...)                                                                            \
+    run((int)(sizeof((char *[]){"longhaul-gateway", __VA_ARGS__}) / sizeof(char *)),               \
+        (char *[]){"longhaul-gateway", __VA_ARGS__, NULL}, error)
+
+static void the_defaults_hold(void **state) {
+    (void)state;
+    lh_error error;
+    assert_int_equal(RUN(&error, "--model", "x.gguf"), LH_OK);
+}
+
+static void plaintext_beyond_loopback_needs_a_word(void **state) {
+    (void)state;
+    lh_error error;
+    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", "0.0.0.0:7100"), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--insecure-plaintext"));
+    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", ":7100"), LH_ERR_INVALID);
+    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", "[::]:7100"), LH_ERR_INVALID);
+    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", "127.0.0.1.example.org:7100"),
+                     LH_ERR_INVALID);
+    assert_int_equal(
+        RUN(&error, "--model", "x", "--fleet-listen", "0.0.0.0:7100", "--insecure-plaintext"),
+        LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", "[::1]:7100"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", "0.0.0.0:7100", "--tls-cert",
+                         "a", "--tls-key", "b", "--tls-ca", "c"),
+                     LH_OK);
+}
+
+static void tls_needs_all_three(void **state) {
+    (void)state;
+    lh_error error;
+    assert_int_equal(RUN(&error, "--model", "x", "--tls-cert", "a", "--tls-key", "b"),
+                     LH_ERR_INVALID);
+    assert_int_equal(RUN(&error, "--model", "x", "--tls-ca", "c"), LH_ERR_INVALID);
+}
+
+static void q8_is_allowed_where_the_gateway_chooses(void **state) {
+    (void)state;
+    lh_error error;
+    assert_int_equal(RUN(&error, "--model", "x", "--wire", "auto", "--wire-allow-q8"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--wire", "q8"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--wire-allow-q8"), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--wire auto"));
+    assert_int_equal(RUN(&error, "--model", "x", "--wire", "q4"), LH_ERR_INVALID);
+}
+
+static void figures_fit_each_other(void **state) {
+    (void)state;
+    lh_error error;
+    assert_int_equal(RUN(&error, "--model", "x", "--renew-ms", "2000"), LH_ERR_INVALID);
+    assert_int_equal(RUN(&error, "--model", "x", "--rows-max", "32", "--overlap", "rows=33"),
+                     LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--rows-max 32"));
+    assert_int_equal(RUN(&error, "--model", "x", "--rows-max", "32", "--overlap", "rows=32"),
+                     LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--overlap", "rows=32,columns=4"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--overlap", "off"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--overlap", "fast"), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--overlap \"fast\""));
+    assert_int_equal(RUN(&error, "--listen", "127.0.0.1:1"), LH_ERR_INVALID);
+}
+
+static void limits_of_keys_need_keys(void **state) {
+    (void)state;
+    lh_error error;
+    assert_int_equal(RUN(&error, "--model", "x", "--key-tokens-per-minute", "5"), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--api-key-file"));
+    assert_int_equal(
+        RUN(&error, "--model", "x", "--key-tokens-per-minute", "5", "--api-key-file", "k"), LH_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_defaults_hold),
+        cmocka_unit_test(plaintext_beyond_loopback_needs_a_word),
+        cmocka_unit_test(tls_needs_all_three),
+        cmocka_unit_test(q8_is_allowed_where_the_gateway_chooses),
+        cmocka_unit_test(figures_fit_each_other),
+        cmocka_unit_test(limits_of_keys_need_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,338 @@
+/* The control plane's JSON: reports of good and bad workers, and what goes out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "gateway/engine/fleet_view_json.h"
+#include "tests/support/tiny_llama.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char good[] =
+    "{\"protocol\":3,\"instance\":\"00ff00ff00ff00ff\",\"site\":\"home\",\"version\":\"0.1.0\","
+    "\"isa\":\"avx2\",\"threads\":8,\"addresses\":{\"tls\":null,\"plain\":\"[::1]:7101\"},\"memory_"
+    "bytes\":1000,\"kv_bytes\":500,\"assignment\":{\"generation\":7,\"state\":\"loading\",\"done_"
+    "bytes\":1,\"total_bytes\":2,\"error\":null},\"compute\":{\"points\":[{\"rows\":1,\"us\":900.5}"
+    ",{\"rows\":64,\"us\":20000}],\"us_per_row_position\":0.5,\"take_share\":0.1,\"give_share\":0."
+    "2,\"draw_us\":7,\"draw_more_us\":2,\"shard_us\":3,\"step_us\":80,\"age_us\":5000},"
+    "\"prepared\":{\"first_layer\":3,\"last_layer\":9,\"hold\":true,\"state\":\"failed\",\"done_"
+    "bytes\":5,\"total_bytes\":6,\"error\":\"no "
+    "room\"},\"next\":{\"connected\":true,\"round_trip_us\":120,\"bytes_sent\":9,\"bytes_per_us\":"
+    "12.5},\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,\"page_bytes\":4096,"
+    "\"sequences\":1,\"epoch\":6},\"loaded\":{\"first_layer\":1,\"last_layer\":5,\"model\":\"abc\"}"
+    ",\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":false,\"unknown\":[1,2,3]}";
+
+static lh_status parse(const char *text, lh_worker_report *report, lh_error *error) {
+    return lh_control_json_parse_report("w-1", text, strlen(text), report, error);
+}
+
+static void a_report_is_read(void **state) {
+    (void)state;
+    lh_worker_report r;
+    assert_int_equal(parse(good, &r, NULL), LH_OK);
+    assert_string_equal(r.name, "w-1");
+    assert_string_equal(r.site, "home");
+    assert_true(r.instance == 0x00ff00ff00ff00ffu);
+    assert_int_equal(r.threads, 8);
+    assert_string_equal(r.tls_address, "");
+    assert_string_equal(r.plain_address, "[::1]:7101");
+    assert_int_equal(r.assignment.state, LH_WORKER_LOADING);
+    assert_int_equal(r.assignment.generation, 7);
+    assert_int_equal(r.prepared.state, LH_WORKER_FAILED);
+    assert_true(r.prepared.first_layer == 3 && r.prepared.last_layer == 9 && r.prepared.holds);
+    assert_true(r.prepared.done_bytes == 5 && r.prepared.total_bytes == 6);
+    assert_string_equal(r.prepared.error, "no room");
+    assert_true(r.next.present && r.next.connected && r.next.bytes_per_us == 12.5);
+    assert_true(r.compute.point_count == 2 && r.compute.points[0].us == 900.5);
+    assert_int_equal(r.kv.page_positions, 64);
+    assert_int_equal(r.kv.epoch, 6);
+    assert_true(r.loaded.present && r.loaded.first_layer == 1 && r.loaded.last_layer == 5);
+    assert_string_equal(r.loaded.model, "abc");
+    assert_int_equal(r.steps.failed, 3);
+    assert_false(r.leaving);
+}
+
+/* The good report with one piece replaced. */
+static char *replace(const char *old, const char *new) {
+    const char *at = strstr(good, old);
+    assert_non_null(at);
+    size_t size = sizeof good + strlen(new);
+    char *text = malloc(size);
+    assert_non_null(text);
+    snprintf(text, size, "%.*s%s%s", (int)(at - good), good, new, at + strlen(old));
+    return text;
+}
+
+static const struct {
+    const char *old, *new, *named; /* NULL: still good */
+    lh_status status;
+} changes[] = {
+    {"\"assignment\":{\"generation\":7,\"state\":\"loading\",\"done_bytes\":1,\"total_bytes\":2,"
+     "\"error\":null}",
+     "\"assignment\":null", NULL, LH_OK},
+    {"\"next\":{\"connected\":true,\"round_trip_us\":120,\"bytes_sent\":9,\"bytes_per_us\":12.5}",
+     "\"next\":null", NULL, LH_OK},
+    {",\"bytes_per_us\":12.5", "", NULL, LH_OK},
+    {"\"compute\":", "\"compute\":null,\"compute_of_old\":", NULL, LH_OK},
+    {"\"compute\":", "\"compute_of_old\":", NULL, LH_OK},
+    {"\"compute\":", "\"compute\":[],\"compute_of_old\":", "compute must", LH_ERR_INVALID},
+    {"\"rows\":64", "\"rows\":1", "ascending", LH_ERR_INVALID},
+    {"900.5", "-900.5", "compute.us", LH_ERR_INVALID},
+    {"900.5", "1e999", "", LH_ERR_MALFORMED},
+    {"12.5", "1e99", "next.bytes_per_us", LH_ERR_INVALID},
+    {"\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,\"page_bytes\":4096,"
+     "\"sequences\":1,\"epoch\":6}",
+     "\"kv\":null", NULL, LH_OK},
+    {"\"tls\":null", "\"tls\":\"a.example:1\"", NULL, LH_OK},
+    {"\"error\":null", "\"error\":\"disk\\u0007 full\"", NULL, LH_OK},
+    {"\"threads\":8", "\"threads\":8,\"slowdown\":2.5", NULL, LH_OK},
+    {"\"threads\":8", "\"threads\":8,\"speed\":{\"prompt_us\":12,\"token_us\":60.5}", NULL, LH_OK},
+    {"\"threads\":8", "\"threads\":8,\"speed\":{\"prompt_us\":0,\"token_us\":60}",
+     "speed.prompt_us", LH_ERR_INVALID},
+    {"\"threads\":8", "\"threads\":8,\"speed\":{\"prompt_us\":12}", "speed.token_us",
+     LH_ERR_INVALID},
+    {"\"threads\":8", "\"threads\":8,\"speed\":{\"prompt_us\":-1,\"token_us\":60}",
+     "speed.prompt_us", LH_ERR_INVALID},
+    {"\"threads\":8", "\"threads\":8,\"speed\":7", "speed", LH_ERR_INVALID},
+    {"\"threads\":8", "\"threads\":8,\"slowdown\":0.5", "slowdown", LH_ERR_INVALID},
+    {"\"threads\":8", "\"threads\":8,\"slowdown\":1001", "slowdown", LH_ERR_INVALID},
+    {"\"threads\":8", "\"threads\":8,\"slowdown\":\"2\"", "slowdown", LH_ERR_INVALID},
+    {"\"protocol\":3", "\"protocol\":1", "version 1", LH_ERR_UNSUPPORTED},
+    {"\"protocol\":3", "\"protocol\":\"1\"", "protocol", LH_ERR_INVALID},
+    {"\"protocol\":3,", "", "protocol", LH_ERR_INVALID},
+    {"00ff00ff00ff00ff", "00FF00FF00FF00FF", "instance", LH_ERR_INVALID},
+    {"00ff00ff00ff00ff", "00ff", "instance", LH_ERR_INVALID},
+    {"\"00ff00ff00ff00ff\"", "17", "instance", LH_ERR_INVALID},
+    {"\"home\"", "\"ho me\"", "site", LH_ERR_INVALID},
+    {"\"home\"", "\"\"", "site", LH_ERR_INVALID},
+    {"\"threads\":8", "\"threads\":0", "threads", LH_ERR_INVALID},
+    {"\"threads\":8", "\"threads\":-1", "threads", LH_ERR_INVALID},
+    {"\"threads\":8", "\"threads\":8.5", "threads", LH_ERR_INVALID},
+    {"\"threads\":8", "\"threads\":99999999", "threads", LH_ERR_INVALID},
+    {"\"memory_bytes\":1000", "\"memory_bytes\":0", "memory_bytes", LH_ERR_INVALID},
+    {"\"memory_bytes\":1000", "\"memory_bytes\":18446744073709551616", "", LH_ERR_MALFORMED},
+    {"\"plain\":\"[::1]:7101\"", "\"plain\":null", "addresses.plain", LH_ERR_INVALID},
+    {"[::1]:7101", "host", "addresses.plain", LH_ERR_INVALID},
+    {"[::1]:7101", "host:", "addresses.plain", LH_ERR_INVALID},
+    {"[::1]:7101", ":7101", "addresses.plain", LH_ERR_INVALID},
+    {"[::1]:7101", "host:70000", "addresses.plain", LH_ERR_INVALID},
+    {"[::1]:7101", "host:71x", "addresses.plain", LH_ERR_INVALID},
+    {"[::1]:7101", "user@host:71", "addresses.plain", LH_ERR_INVALID},
+    {"\"state\":\"loading\"", "\"state\":\"idle\"", "assignment.state", LH_ERR_INVALID},
+    {"\"state\":\"loading\"", "\"state\":3", "assignment.state", LH_ERR_INVALID},
+    {"\"prepared\":{", "\"prepared\":null,\"other\":{", "", LH_OK},
+    {"\"prepared\":{", "\"other\":{", "", LH_OK}, /* of an older worker */
+    {",\"epoch\":6", "", NULL, LH_OK},            /* of an older worker */
+    {"\"epoch\":6", "\"epoch\":-6", "kv.epoch", LH_ERR_INVALID},
+    {"\"loaded\":{", "\"loaded\":null,\"other\":{", NULL, LH_OK},
+    {"\"loaded\":{", "\"other\":{", NULL, LH_OK},
+    {"\"loaded\":{", "\"loaded\":3,\"other\":{", "loaded", LH_ERR_INVALID},
+    {"\"model\":\"abc\"", "\"model\":7", "loaded.model", LH_ERR_INVALID},
+    {"\"prepared\":{", "\"prepared\":[],\"other\":{", "prepared", LH_ERR_INVALID},
+    {"\"hold\":true", "\"hold\":0", "prepared.hold", LH_ERR_INVALID},
+    {"\"state\":\"failed\"", "\"state\":\"idle\"", "prepared.state", LH_ERR_INVALID},
+    {"\"last_layer\":9", "\"last_layer\":-9", "prepared.last_layer", LH_ERR_INVALID},
+    {"\"generation\":7", "\"generation\":null", "assignment.generation", LH_ERR_INVALID},
+    {"\"page_positions\":64", "\"page_positions\":0", "kv.page_positions", LH_ERR_INVALID},
+    {"\"connected\":true", "\"connected\":1", "next.connected", LH_ERR_INVALID},
+    {"\"steps\":{\"active\":1,\"done\":2,\"failed\":3}", "\"steps\":null", "steps", LH_ERR_INVALID},
+    {"\"leaving\":false", "\"leaving\":null", "leaving", LH_ERR_INVALID},
+    {"\"leaving\":false", "\"leaving\":false,\"leaving\":true", "", LH_ERR_MALFORMED},
+    {"\"unknown\":[1,2,3]", "\"unknown\":[1,2,3", "", LH_ERR_MALFORMED},
+    {"\"home\"", "\"\\u0000\"", "", LH_ERR_MALFORMED},
+};
+
+static void each_wrong_field_is_named(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        lh_worker_report report;
+        lh_error error = {0};
+        char *text = replace(changes[i].old, changes[i].new);
+        lh_status status = parse(text, &report, &error);
+        if (status != changes[i].status)
+            fail_msg("%s gave %s: %s", changes[i].new, lh_status_name(status), error.message);
+        if (status != LH_OK && !strstr(error.message, changes[i].named))
+            fail_msg("%s is not named: %s", changes[i].named, error.message);
+        if (status == LH_OK)
+            for (const char *at = report.assignment.error; *at; at++)
+                assert_true((unsigned char)*at >= 0x20);
+        free(text);
+    }
+}
+
+static void hostile_bodies_are_refused(void **state) {
+    (void)state;
+    lh_worker_report report;
+    lh_error error;
+    static char deep[20000];
+    memset(deep, '[', sizeof deep - 1);
+    const char *bodies[] = {"", "null", "[]", "{}", "{\"protocol\":3}", "\xff\xfe", deep};
+    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
+        assert_int_not_equal(parse(bodies[i], &report, &error), LH_OK);
+    const char *names[] = {"", "a b", "a/b", "..%2f",
+                           "x234567890123456789012345678901234567890123456789012345678901234"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        assert_int_equal(
+            lh_control_json_parse_report(names[i], good, strlen(good), &report, &error),
+            LH_ERR_INVALID);
+    for (size_t cut = 0; cut < sizeof good - 1; cut++)
+        assert_int_not_equal(lh_control_json_parse_report("w", good, cut, &report, &error), LH_OK);
+    for (size_t at = 0; at < sizeof good - 1; at++) {
+        char changed[sizeof good];
+        memcpy(changed, good, sizeof good);
+        for (int bit = 0; bit < 8; bit++) {
+            changed[at] = (char)(good[at] ^ (1 << bit));
+            (void)lh_control_json_parse_report("w", changed, sizeof good - 1, &report, &error);
+        }
+    }
+}
+
+/* ---- Out ---- */
+
+static lh_model_file *open_tiny(void) {
+    char path[] = "/tmp/longhaul-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    tiny_llama tiny = tiny_llama_default();
+    tiny_llama_save(&tiny, path);
+    lh_model_file *file;
+    assert_int_equal(lh_model_file_open(path, &file, NULL), LH_OK);
+    unlink(path);
+    return file;
+}
+
+static void an_answer_holds_what_the_worker_needs(void **state) {
+    (void)state;
+    lh_model_file *file = open_tiny();
+    lh_fleet_model model = {"tiny \"quoted\"", file, "/w", "/t"};
+    lh_chain_stage next = {.name = "b", .address = "10.0.0.2:7101", .tls = true};
+    lh_fleet_answer answer = {.renew_us = 500000,
+                              .lease_us = 3000000,
+                              .has_assignment = true,
+                              .is_urgent = true,
+                              .assignment = {.chain = "main",
+                                             .epoch = 4000000000u,
+                                             .first_layer = 1,
+                                             .last_layer = 2,
+                                             .layers = 2,
+                                             .context = 256,
+                                             .rows_max = 64,
+                                             .steps_max = 9,
+                                             .has_q16 = true,
+                                             .wire = LH_WIRE_F16,
+                                             .next = &next}};
+    char *text = lh_control_json_render_answer(&answer, &model);
+    json_t *json = json_loads(text, 0, NULL);
+    json_t *assignment = json_object_get(json, "assignment");
+    assert_int_equal(json_integer_value(json_object_get(json, "renew_ms")), 500);
+    assert_true(json_is_true(json_object_get(json, "urgent")));
+    assert_int_equal(json_integer_value(json_object_get(assignment, "generation")), 4000000000);
+    assert_int_equal(json_integer_value(json_object_get(assignment, "epoch")), 4000000000);
+    assert_string_equal(json_string_value(json_object_get(assignment, "wire")), "f16");
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(assignment, "model"), "name")),
+        model.name);
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(assignment, "model"), "header_sha256")),
+        lh_model_file_header_sha256(file));
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(assignment, "next"), "address")),
+        "10.0.0.2:7101");
+    assert_true(json_is_true(json_object_get(json_object_get(assignment, "next"), "tls")));
+    json_decref(json);
+    free(text);
+    answer.assignment.next = NULL;
+    text = lh_control_json_render_answer(&answer, &model);
+    assert_non_null(strstr(text, "\"next\":{\"gateway\":true}"));
+    free(text);
+    answer.has_assignment = false;
+    text = lh_control_json_render_answer(&answer, &model);
+    assert_non_null(strstr(text, "\"assignment\":null,\"prepare\":null,\"leave\":null"));
+    free(text);
+    answer.has_prepare = answer.prepare_holds = answer.is_leaving = true;
+    answer.prepare = answer.assignment;
+    answer.leave_reason = "others load";
+    text = lh_control_json_render_answer(&answer, &model);
+    assert_non_null(
+        strstr(text, "\"first_layer\":1,\"last_layer\":2,\"layers\":2,\"context\":256,\"rows_max\":"
+                     "64,\"steps_max\":9,\"activations\":\"q16\",\"wire\":\"f16\",\"hold\":true}"));
+    assert_non_null(strstr(text, "\"leave\":{\"may_go\":false,\"reason\":\"others load\"}"));
+    free(text);
+    lh_model_file_close(file);
+}
+
+static void the_fleet_is_shown(void **state) {
+    (void)state;
+    lh_model_file *file = open_tiny();
+    lh_fleet_model model = {"tiny", file, "/w", "/t"};
+    uint64_t bytes[2] = {10, 10};
+    lh_model_profile profile = {
+        .layers = 2, .context = 256, .vocabulary = 300, .layer_bytes = bytes};
+    lh_fleet_options fleet = {.chain_name = "main",
+                              .origin = {"", false},
+                              .context = 256,
+                              .rows_max = 64,
+                              .lease_us = 1000,
+                              .workers_expected = 1,
+                              .first_epoch = 5};
+    lh_scheduler_options scheduler = {
+        .sequences_max = 4, .queue_max = 4, .rows_max = 64, .vocabulary = 300};
+    lh_router *router;
+    assert_int_equal(lh_router_create(1, &fleet, &scheduler, &profile, &(lh_scheduler_sink){0}, 0,
+                                      &router, NULL),
+                     LH_OK);
+    lh_worker_report report;
+    lh_fleet_answer answer;
+    assert_int_equal(parse(good, &report, NULL), LH_OK);
+    assert_int_equal(lh_router_put(router, &report, 0, &answer, NULL), LH_OK);
+    assert_true(answer.has_assignment);
+    lh_fleet_view view = {
+        .state = "loading",
+        .first_hops = {{.present = true, .round_trip_us = 77, .bytes_per_us = 0.5}}};
+    char *text = lh_fleet_view_render(router, &model, &view, 20);
+    json_t *json = json_loads(text, 0, NULL);
+    json_t *worker = json_array_get(json_object_get(json, "workers"), 0);
+    json_t *chain = json_array_get(json_object_get(json, "chains"), 0);
+    assert_string_equal(json_string_value(json_object_get(worker, "name")), "w-1");
+    assert_string_equal(json_string_value(json_object_get(chain, "state")), "forming");
+    assert_int_equal(json_array_size(json_object_get(chain, "stages")), 1);
+    assert_int_equal(json_array_size(json_object_get(chain, "links")), 2);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(json, "queue"), "running")),
+                     0);
+    json_t *compute = json_object_get(worker, "compute");
+    assert_int_equal(json_array_size(json_object_get(compute, "points")), 2);
+    /* as told, and since */
+    assert_int_equal(json_integer_value(json_object_get(compute, "age_us")), 5020);
+    json_t *first = json_array_get(json_object_get(chain, "links"), 0);
+    json_t *last = json_array_get(json_object_get(chain, "links"), 1);
+    assert_string_equal(json_string_value(json_object_get(first, "from")), "gateway");
+    assert_int_equal(json_integer_value(json_object_get(first, "round_trip_us")), 77);
+    assert_true(json_real_value(json_object_get(first, "bytes_per_us")) == 0.5);
+    assert_string_equal(json_string_value(json_object_get(last, "to")), "gateway");
+    assert_true(json_is_null(json_object_get(first, "wire")) &&
+                json_is_null(json_object_get(last, "wire")));
+    assert_true(json_real_value(json_object_get(last, "bytes_per_us")) == 12.5);
+    assert_int_equal(json_integer_value(json_object_get(last, "age_us")), 20);
+    json_decref(json);
+    free(text);
+    lh_router_destroy(router);
+    lh_model_file_close(file);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_report_is_read),
+        cmocka_unit_test(each_wrong_field_is_named),
+        cmocka_unit_test(hostile_bodies_are_refused),
+        cmocka_unit_test(an_answer_holds_what_the_worker_needs),
+        cmocka_unit_test(the_fleet_is_shown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

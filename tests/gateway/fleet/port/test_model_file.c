@@ -1,0 +1,138 @@
+/* The served file: identity and digests. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "gateway/fleet/model_profile.h"
+#include "gateway/fleet/port/model_file.h"
+#include "tests/support/tiny_llama.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int done;
+
+static void on_done(void *context) {
+    (void)context;
+    pthread_mutex_lock(&mutex);
+    done++;
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&mutex);
+}
+
+static char path[64];
+
+static lh_model_file *open_tiny(const tiny_llama *tiny) {
+    strcpy(path, "/tmp/longhaul-test-XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    tiny_llama_save(tiny, path);
+    lh_model_file *file;
+    assert_int_equal(lh_model_file_open(path, &file, NULL), LH_OK);
+    unlink(path);
+    return file;
+}
+
+static void every_tensor_gets_its_digest(void **state) {
+    (void)state;
+    tiny_llama tiny = tiny_llama_default();
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        lh_model_file *file = open_tiny(&tiny);
+        done = 0;
+        assert_false(lh_model_file_has_digests(file));
+        assert_int_equal(lh_model_file_start_digests(file, threads, on_done, NULL, NULL), LH_OK);
+        pthread_mutex_lock(&mutex);
+        while (!done)
+            pthread_cond_wait(&changed, &mutex);
+        pthread_mutex_unlock(&mutex);
+        lh_model_file_stop_digests(file);
+        assert_int_equal(done, 1);
+        assert_true(lh_model_file_has_digests(file));
+        const lh_gguf *gguf = lh_model_file_gguf(file);
+        for (size_t i = 0; i < lh_gguf_tensor_count(gguf); i++) {
+            const lh_gguf_tensor *tensor = lh_gguf_tensor_at(gguf, i);
+            uint8_t expected[LH_SHA256_BYTES];
+            lh_sha256_digest(lh_model_file_bytes(file) + tensor->offset, (size_t)tensor->bytes,
+                             expected);
+            assert_memory_equal(expected, lh_model_file_tensor_digest(file, i), LH_SHA256_BYTES);
+        }
+        lh_model_file_close(file);
+    }
+}
+
+static void the_header_is_the_identity(void **state) {
+    (void)state;
+    tiny_llama tiny = tiny_llama_default(), other = tiny_llama_default();
+    other.context *= 2;
+    lh_model_file *a = open_tiny(&tiny), *b = open_tiny(&tiny), *c = open_tiny(&other);
+    assert_string_equal(lh_model_file_header_sha256(a), lh_model_file_header_sha256(b));
+    assert_string_not_equal(lh_model_file_header_sha256(a), lh_model_file_header_sha256(c));
+    assert_true(lh_model_file_header_bytes(a) < lh_model_file_size(a));
+    lh_model_file_close(a);
+    lh_model_file_close(b);
+    lh_model_file_close(c);
+}
+
+static void closing_does_not_wait_for_the_digests(void **state) {
+    (void)state;
+    tiny_llama tiny = tiny_llama_default();
+    for (int i = 0; i < 20; i++) {
+        lh_model_file *file = open_tiny(&tiny);
+        assert_int_equal(lh_model_file_start_digests(file, 2, NULL, NULL, NULL), LH_OK);
+        lh_model_file_close(file);
+    }
+}
+
+static void errors_name_the_file(void **state) {
+    (void)state;
+    lh_model_file *file;
+    lh_error error;
+    assert_int_equal(lh_model_file_open("/nonexistent/model.gguf", &file, &error),
+                     LH_ERR_NOT_FOUND);
+    assert_non_null(strstr(error.message, "/nonexistent/model.gguf"));
+    assert_int_not_equal(lh_model_file_open("/proc/self/exe", &file, &error), LH_OK);
+}
+
+/* What the planner counts is what the file holds. */
+static void the_profile_adds_up(void **state) {
+    (void)state;
+    tiny_llama tiny = tiny_llama_default();
+    for (int tied = 0; tied < 2; tied++) {
+        tiny.head_tied = tied != 0;
+        lh_model_file *file = open_tiny(&tiny);
+        const lh_gguf *gguf = lh_model_file_gguf(file);
+        lh_model_profile profile;
+        assert_int_equal(lh_model_profile_read(gguf, &profile, NULL), LH_OK);
+        assert_int_equal(profile.layers, tiny.layers);
+        assert_int_equal(profile.width, tiny.width);
+        assert_int_equal(profile.context, tiny.context);
+        assert_int_equal(profile.vocabulary, tiny.vocabulary);
+        uint64_t counted = profile.embedding_bytes + profile.head_bytes, held = 0;
+        for (uint32_t i = 0; i < profile.layers; i++)
+            counted += profile.layer_bytes[i];
+        for (size_t i = 0; i < lh_gguf_tensor_count(gguf); i++)
+            held += lh_gguf_tensor_at(gguf, i)->bytes;
+        assert_int_equal(counted, held + (tied ? profile.embedding_bytes : 0));
+        assert_int_equal(profile.layer_bytes[0], profile.layer_bytes[1]);
+        lh_model_profile_reset(&profile);
+        lh_model_file_close(file);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_tensor_gets_its_digest),
+        cmocka_unit_test(the_header_is_the_identity),
+        cmocka_unit_test(closing_does_not_wait_for_the_digests),
+        cmocka_unit_test(errors_name_the_file),
+        cmocka_unit_test(the_profile_adds_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

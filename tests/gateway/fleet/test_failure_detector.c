@@ -1,0 +1,248 @@
+/* Who is taken for gone before the lease is over, and who is not. Three workers a, b and c; the
+ * chain is ready at 2,000 ms. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "common/base/log.h"
+#include "gateway/fleet/failure_detector.h"
+#include "tests/gateway/support/worker_reports.h"
+
+#define WORKERS 3
+
+typedef struct bench {
+    lh_fleet *fleet;
+    lh_worker_report reports[WORKERS];
+    uint32_t epoch;
+} bench;
+
+static void put(bench *b, int worker, int64_t now_us) {
+    put_report(b->fleet, &b->reports[worker], now_us);
+}
+
+static bool is_there(const bench *b, int worker) {
+    return lh_registry_find(lh_fleet_registry(b->fleet), b->reports[worker].name);
+}
+
+static bench create(void) {
+    static const char *const names[] = {"a", "b", "c"};
+    lh_fleet_options options = fleet_of_four_layers(WORKERS);
+    bench b;
+    options.probation_us = 1500 * MS;
+    lh_log_set_level(LH_LOG_ERROR);
+    assert_int_equal(lh_fleet_create(&options, &four_layers, 0, &b.fleet, NULL), LH_OK);
+    for (int i = 0; i < WORKERS; i++) {
+        b.reports[i] = report_of(names[i]);
+        put(&b, i, 1000 * MS);
+    }
+    b.epoch = lh_fleet_chain(b.fleet)->epoch;
+    lh_fleet_first_hop(b.fleet, true, false, 1500 * MS, "");
+    for (int i = 0; i < WORKERS; i++)
+        make_ready(&b.reports[i], b.epoch);
+    for (int i = 0; i < WORKERS; i++)
+        put(&b, i, 2000 * MS);
+    assert_int_equal(lh_fleet_chain(b.fleet)->state, LH_CHAIN_READY);
+    return b;
+}
+
+static void refuse(bench *b, int worker) {
+    b->reports[worker].next.connected = false;
+    b->reports[worker].next.refused = true;
+}
+
+/* Its predecessor's word is enough, where the chain has broken and it has said nothing since. */
+static void whoever_refuses_and_is_silent_is_gone(void **state) {
+    (void)state;
+    bench b = create();
+    put(&b, 1, 2040 * MS);
+    lh_fleet_fault(b.fleet, b.epoch, 2050 * MS, "a step failed");
+    lh_fleet_tick(b.fleet, 2050 * MS);
+    refuse(&b, 0);
+    put(&b, 0, 2100 * MS);
+    assert_false(is_there(&b, 1));
+    assert_true(is_there(&b, 2));
+    lh_fleet_destroy(b.fleet);
+}
+
+static void the_gateways_own_word_counts_for_the_first_one(void **state) {
+    (void)state;
+    bench b = create();
+    lh_fleet_first_hop(b.fleet, false, false, 2050 * MS, "connection closed");
+    lh_fleet_tick(b.fleet, 2050 * MS);
+    assert_true(is_there(&b, 0));
+    lh_fleet_first_hop(b.fleet, false, true, 2100 * MS, "connection refused");
+    lh_fleet_tick(b.fleet, 2100 * MS);
+    assert_false(is_there(&b, 0));
+    lh_fleet_destroy(b.fleet);
+}
+
+/* A firewall says the same as a machine where nobody listens: but this one reports. */
+static void whoever_reports_lives_whatever_its_neighbour_says(void **state) {
+    (void)state;
+    bench b = create();
+    lh_fleet_fault(b.fleet, b.epoch, 2050 * MS, "a step failed");
+    put(&b, 1, 2080 * MS);
+    refuse(&b, 0);
+    put(&b, 0, 2100 * MS);
+    lh_fleet_tick(b.fleet, 2500 * MS);
+    assert_true(is_there(&b, 1));
+    lh_fleet_destroy(b.fleet);
+}
+
+/* What a worker says of the hop that it had in another chain says nothing of this one's. */
+static void old_refusals_do_not_count(void **state) {
+    (void)state;
+    bench b = create();
+    refuse(&b, 0);
+    b.reports[0].assignment.generation = b.epoch - 1;
+    lh_fleet_fault(b.fleet, b.epoch, 2050 * MS, "a step failed");
+    put(&b, 0, 2100 * MS);
+    assert_true(is_there(&b, 1));
+    lh_fleet_destroy(b.fleet);
+}
+
+static void a_chain_that_serves_has_no_suspects(void **state) {
+    (void)state;
+    bench b = create();
+    lh_fleet_stalled(b.fleet, 2000 * MS, 3240 * MS);
+    lh_fleet_tick(b.fleet, 3240 * MS);
+    assert_int_equal(lh_registry_count(lh_fleet_registry(b.fleet)), WORKERS);
+    lh_fleet_destroy(b.fleet);
+}
+
+/* Two and a half renewals without a step and without a word. */
+static void whoever_is_silent_while_steps_stand_still_is_gone(void **state) {
+    (void)state;
+    bench b = create();
+    put(&b, 0, 2500 * MS);
+    put(&b, 2, 2500 * MS);
+    assert_int_equal(lh_fleet_failure_due_us(b.fleet, 2100 * MS), 3350 * MS);
+    put(&b, 0, 3000 * MS);
+    put(&b, 2, 3000 * MS);
+    lh_fleet_stalled(b.fleet, 2100 * MS, 3350 * MS);
+    lh_fleet_tick(b.fleet, 3350 * MS);
+    assert_true(is_there(&b, 0) && is_there(&b, 2));
+    assert_false(is_there(&b, 1));
+    lh_fleet_destroy(b.fleet);
+}
+
+/* Its reports do not come through, but its work does. */
+static void a_step_that_comes_around_proves_that_all_live(void **state) {
+    (void)state;
+    bench b = create();
+    for (int ms = 2500; ms <= 9000; ms += 500) {
+        put(&b, 0, ms * MS);
+        put(&b, 2, ms * MS);
+        lh_fleet_moved(b.fleet, ms * MS);
+        lh_fleet_tick(b.fleet, ms * MS);
+    }
+    assert_true(is_there(&b, 1));
+    assert_int_equal(lh_fleet_chain(b.fleet)->epoch, b.epoch);
+    for (int ms = 9500; ms <= 12000; ms += 500) {
+        put(&b, 0, ms * MS);
+        put(&b, 2, ms * MS);
+    }
+    assert_false(is_there(&b, 1));
+    lh_fleet_destroy(b.fleet);
+}
+
+/* The process was stopped for a minute: it has heard nobody, but that is its own fault. */
+static void the_gateways_own_absence_counts_against_nobody(void **state) {
+    (void)state;
+    bench b = create();
+    lh_fleet_tick(b.fleet, 62000 * MS);
+    assert_int_equal(lh_registry_count(lh_fleet_registry(b.fleet)), WORKERS);
+    assert_int_equal(lh_fleet_chain(b.fleet)->epoch, b.epoch);
+    put(&b, 0, 62100 * MS);
+    put(&b, 1, 62100 * MS);
+    lh_fleet_tick(b.fleet, lh_fleet_deadline_us(b.fleet));
+    assert_false(is_there(&b, 2));
+    assert_true(is_there(&b, 0) && is_there(&b, 1));
+    lh_fleet_destroy(b.fleet);
+}
+
+/* ---- The detector alone ---- */
+
+/* Asked every half second, 600 ms of probation. */
+static lh_failure_detector *create_detector(void) {
+    lh_failure_detector *detector;
+    assert_int_equal(lh_failure_detector_create(500 * MS, 600 * MS, &detector, NULL), LH_OK);
+    return detector;
+}
+
+static void a_broken_chain_puts_all_on_probation(void **state) {
+    (void)state;
+    bench b = create();
+    lh_failure_detector *detector = create_detector();
+    lh_suspicion suspicions[LH_PLAN_STAGES_MAX];
+    assert_int_equal(
+        lh_failure_detector_probation(detector, lh_fleet_chain(b.fleet), 2000 * MS, suspicions),
+        WORKERS);
+    for (int i = 0; i < WORKERS; i++) {
+        assert_string_equal(suspicions[i].worker, b.reports[i].name);
+        assert_int_equal(suspicions[i].until_us, 2600 * MS);
+        assert_null(suspicions[i].evidence);
+    }
+    lh_failure_detector_destroy(detector);
+    lh_fleet_destroy(b.fleet);
+}
+
+/* Two and a half renewals since the last step, and since the report of each. */
+static void silence_is_two_and_a_half_renewals(void **state) {
+    (void)state;
+    bench b = create();
+    lh_failure_detector *detector = create_detector();
+    const lh_chain *chain = lh_fleet_chain(b.fleet);
+    const lh_registry *registry = lh_fleet_registry(b.fleet);
+    lh_suspicion found[LH_PLAN_STAGES_MAX];
+    put(&b, 2, 2001 * MS);
+    put(&b, 0, 2100 * MS);
+    assert_int_equal(lh_failure_detector_due_us(detector, chain, registry, 1900 * MS), 3250 * MS);
+    assert_int_equal(
+        lh_failure_detector_silent(detector, chain, registry, 1900 * MS, 3249 * MS, found), 0);
+    assert_int_equal(
+        lh_failure_detector_silent(detector, chain, registry, 2001 * MS, 3250 * MS, found), 0);
+    assert_int_equal(
+        lh_failure_detector_silent(detector, chain, registry, 2000 * MS, 3250 * MS, found), 1);
+    assert_string_equal(found[0].worker, "b");
+    assert_int_equal(found[0].until_us, 3250 * MS);
+    assert_int_equal(
+        lh_failure_detector_silent(detector, chain, registry, 2000 * MS, 3251 * MS, found), 2);
+    lh_failure_detector_destroy(detector);
+    /* Workers that report more often are given a second all the same. */
+    assert_int_equal(lh_failure_detector_create(100 * MS, 0, &detector, NULL), LH_OK);
+    assert_int_equal(lh_failure_detector_due_us(detector, chain, registry, 1900 * MS), 3000 * MS);
+    lh_failure_detector_destroy(detector);
+    lh_fleet_destroy(b.fleet);
+}
+
+static void a_late_tick_is_an_absence(void **state) {
+    (void)state;
+    lh_failure_detector *detector = create_detector();
+    assert_int_equal(lh_failure_detector_absence_us(detector, 9000 * MS), 0);
+    lh_failure_detector_note_tick(detector, 1000 * MS, 1200 * MS);
+    assert_int_equal(lh_failure_detector_absence_us(detector, 1699 * MS), 0);
+    assert_int_equal(lh_failure_detector_absence_us(detector, 1700 * MS), 700 * MS);
+    lh_failure_detector_note_tick(detector, 1700 * MS, INT64_MAX);
+    assert_int_equal(lh_failure_detector_absence_us(detector, 9000 * MS), 0);
+    lh_failure_detector_destroy(detector);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whoever_refuses_and_is_silent_is_gone),
+        cmocka_unit_test(the_gateways_own_word_counts_for_the_first_one),
+        cmocka_unit_test(whoever_reports_lives_whatever_its_neighbour_says),
+        cmocka_unit_test(old_refusals_do_not_count),
+        cmocka_unit_test(a_chain_that_serves_has_no_suspects),
+        cmocka_unit_test(whoever_is_silent_while_steps_stand_still_is_gone),
+        cmocka_unit_test(a_step_that_comes_around_proves_that_all_live),
+        cmocka_unit_test(the_gateways_own_absence_counts_against_nobody),
+        cmocka_unit_test(a_broken_chain_puts_all_on_probation),
+        cmocka_unit_test(silence_is_two_and_a_half_renewals),
+        cmocka_unit_test(a_late_tick_is_an_absence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,757 @@
+/* When chains are planned, formed and formed again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "common/base/log.h"
+#include "tests/gateway/support/worker_reports.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static lh_fleet *create_with_wire(uint32_t workers_expected, lh_wire_policy wire) {
+    lh_fleet_options options = fleet_of_four_layers(workers_expected);
+    lh_fleet *fleet;
+    options.wire = wire;
+    lh_log_set_level(LH_LOG_ERROR);
+    assert_int_equal(lh_fleet_create(&options, &four_layers, 0, &fleet, NULL), LH_OK);
+    return fleet;
+}
+
+static lh_fleet *create(uint32_t workers_expected) {
+    return create_with_wire(workers_expected, (lh_wire_policy){.type = LH_WIRE_F32});
+}
+
+static lh_chain_state state_of(const lh_fleet *fleet) {
+    return lh_fleet_chain(fleet)->state;
+}
+
+/* a and b, ready at 2,000 ms. */
+static lh_fleet *create_ready(lh_worker_report *a, lh_worker_report *b) {
+    lh_fleet *fleet = create(2);
+    *a = report_of("a");
+    *b = report_of("b");
+    put_report(fleet, a, 1000 * MS);
+    put_report(fleet, b, 1000 * MS);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    lh_fleet_first_hop(fleet, true, false, 1500 * MS, "");
+    make_ready(a, epoch);
+    make_ready(b, epoch);
+    put_report(fleet, a, 2000 * MS);
+    put_report(fleet, b, 2000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    assert_string_equal(lh_fleet_reason(fleet), "");
+    return fleet;
+}
+
+static void the_first_plan_waits_until_the_workers_are_stable(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(0);
+    lh_worker_report a = report_of("a"), b = report_of("b");
+    assert_false(put_report(fleet, &a, 0).has_assignment);
+    assert_int_equal(lh_fleet_deadline_us(fleet), 1500 * MS);
+    put_report(fleet, &b, 1000 * MS);
+    lh_fleet_tick(fleet, 1500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    assert_int_equal(lh_fleet_deadline_us(fleet), 2500 * MS);
+    lh_fleet_tick(fleet, 2500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_int_equal(lh_fleet_chain(fleet)->stage_count, 2);
+    lh_fleet_destroy(fleet);
+}
+
+static void expected_workers_are_waited_for_and_then_planned_at_once(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(2);
+    lh_worker_report a = report_of("a"), b = report_of("b");
+    for (int second = 0; second < 30; second++)
+        put_report(fleet, &a, second * 1000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    assert_string_equal(lh_fleet_reason(fleet), "1 of 2 expected workers are registered");
+    lh_fleet_answer answer = put_report(fleet, &b, 30000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_true(answer.has_assignment);
+    assert_int_equal(answer.assignment.first_layer, 2);
+    assert_int_equal(answer.assignment.last_layer, 4);
+    assert_null(answer.assignment.next);
+    assert_int_equal(answer.assignment.epoch, 1030);
+    assert_false(answer.is_urgent);
+    lh_fleet_note_load(fleet, 1);
+    answer = put_report(fleet, &a, 30100 * MS);
+    assert_true(answer.is_urgent);
+    assert_string_equal(answer.assignment.next->address, "b:1");
+    lh_fleet_destroy(fleet);
+}
+
+static void one_that_never_comes_is_not_waited_for_for_ever(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(2);
+    lh_worker_report a = report_of("a");
+    for (int second = 0; second <= 59; second++)
+        put_report(fleet, &a, second * 1000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    put_report(fleet, &a, 60000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    lh_fleet_destroy(fleet);
+}
+
+static void a_chain_is_ready_when_all_is(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(2);
+    lh_worker_report a = report_of("a"), b = report_of("b");
+    put_report(fleet, &a, 1000 * MS);
+    put_report(fleet, &b, 1000 * MS);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    put_report(fleet, &a, 1100 * MS);
+    assert_string_equal(lh_fleet_reason(fleet), "worker a has not taken its assignment yet");
+    a.assignment.state = LH_WORKER_LOADING;
+    a.assignment.generation = epoch;
+    a.assignment.done_bytes = 1;
+    a.assignment.total_bytes = 4;
+    put_report(fleet, &a, 1200 * MS);
+    assert_string_equal(lh_fleet_reason(fleet), "worker a loads its layers: 25 %");
+    make_ready(&a, epoch);
+    a.next.connected = false;
+    make_ready(&b, epoch);
+    put_report(fleet, &a, 1300 * MS);
+    put_report(fleet, &b, 1300 * MS);
+    assert_string_equal(lh_fleet_reason(fleet), "worker a is not connected to b yet");
+    a.next.connected = true;
+    put_report(fleet, &a, 1400 * MS);
+    assert_string_equal(lh_fleet_reason(fleet), "the gateway is not connected to worker a yet");
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    lh_fleet_first_hop(fleet, true, false, 1500 * MS, "");
+    lh_fleet_tick(fleet, 1500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    lh_fleet_destroy(fleet);
+}
+
+static void a_report_of_an_older_generation_is_not_ready(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    lh_fleet_fault(fleet, epoch - 1, 2100 * MS, "old news");
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    lh_fleet_fault(fleet, epoch, 2100 * MS, "broken");
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    lh_fleet_tick(fleet, 2100 * MS);
+    assert_true(lh_fleet_chain(fleet)->epoch > epoch);
+    put_report(fleet, &a, 2200 * MS);
+    put_report(fleet, &b, 2200 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    make_ready(&a, lh_fleet_chain(fleet)->epoch);
+    make_ready(&b, lh_fleet_chain(fleet)->epoch);
+    put_report(fleet, &a, 2300 * MS);
+    put_report(fleet, &b, 2300 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    lh_fleet_destroy(fleet);
+}
+
+/* After a fault a worker that keeps silent is given up after the probation, not after its lease. */
+static void a_silent_worker_is_given_up_soon_after_a_fault(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    lh_fleet_fault(fleet, lh_fleet_chain(fleet)->epoch, 2100 * MS, "broken");
+    lh_fleet_tick(fleet, 2100 * MS);
+    put_report(fleet, &a, 2500 * MS);
+    lh_fleet_tick(fleet, 3099 * MS);
+    assert_int_equal(lh_fleet_chain(fleet)->stage_count, 2);
+    assert_int_equal(lh_fleet_deadline_us(fleet), 3100 * MS);
+    lh_fleet_tick(fleet, 3100 * MS);
+    assert_int_equal(lh_fleet_chain(fleet)->stage_count, 1);
+    assert_int_equal(lh_chain_find(lh_fleet_chain(fleet), "a"), 0);
+    lh_fleet_destroy(fleet);
+}
+
+/* A chain that keeps failing with the same workers is formed once a second, and its epochs grow no
+ * faster. */
+static void a_failing_chain_backs_off(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    uint32_t last = lh_fleet_chain(fleet)->epoch;
+    for (int64_t ms = 2000; ms < 20000; ms += 100) {
+        make_ready(&a, lh_fleet_chain(fleet)->epoch);
+        make_ready(&b, lh_fleet_chain(fleet)->epoch);
+        put_report(fleet, &a, ms * MS);
+        put_report(fleet, &b, ms * MS);
+        lh_fleet_fault(fleet, lh_fleet_chain(fleet)->epoch, ms * MS, "again");
+        lh_fleet_tick(fleet, ms * MS);
+        uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+        assert_true(epoch >= last);
+        assert_true(epoch <= 1000 + ms / 1000);
+        last = epoch;
+    }
+    assert_true(last > 1010);
+    lh_fleet_destroy(fleet);
+}
+
+/* A worker still has what an earlier gateway gave it, whose clock was ahead. */
+static void epochs_go_on_from_what_workers_report(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(2);
+    lh_worker_report a = report_of("a"), b = report_of("b");
+    make_ready(&a, 5000);
+    put_report(fleet, &a, 0);
+    put_report(fleet, &b, 0);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, 5001);
+    lh_fleet_destroy(fleet);
+    fleet = create(2);
+    make_ready(&a, UINT32_MAX);
+    put_report(fleet, &a, 0);
+    put_report(fleet, &b, 0);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, 1000);
+    lh_fleet_destroy(fleet);
+}
+
+static void a_spare_changes_nothing(void **state) {
+    (void)state;
+    lh_worker_report a, b, c = report_of("c");
+    lh_fleet *fleet = create_ready(&a, &b);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    assert_false(put_report(fleet, &c, 2100 * MS).has_assignment);
+    for (int ms = 2200; ms < 10000; ms += 500) {
+        put_report(fleet, &a, ms * MS);
+        put_report(fleet, &b, ms * MS);
+        put_report(fleet, &c, ms * MS);
+    }
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    lh_fleet_destroy(fleet);
+}
+
+static void a_worker_that_cannot_load_is_left_out(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(2);
+    lh_worker_report a = report_of("a"), b = report_of("b");
+    put_report(fleet, &a, 1000 * MS);
+    put_report(fleet, &b, 1000 * MS);
+    b.assignment.state = LH_WORKER_FAILED;
+    b.assignment.generation = lh_fleet_chain(fleet)->epoch;
+    put_report(fleet, &b, 3000 * MS);
+    assert_int_equal(lh_fleet_chain(fleet)->stage_count, 1);
+    assert_int_equal(lh_chain_find(lh_fleet_chain(fleet), "b"), -1);
+    lh_fleet_destroy(fleet);
+}
+
+static void nothing_is_planned_while_held(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(1);
+    lh_worker_report a = report_of("a");
+    lh_fleet_hold(fleet, "digests");
+    put_report(fleet, &a, 0);
+    assert_string_equal(lh_fleet_reason(fleet), "digests");
+    assert_int_equal(lh_fleet_deadline_us(fleet), 3000 * MS);
+    lh_fleet_hold(fleet, NULL);
+    lh_fleet_tick(fleet, 10 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    lh_fleet_destroy(fleet);
+}
+
+/* While a plan does not fit it is not tried at every moment. */
+static void a_plan_that_does_not_fit_is_tried_again_later(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(1);
+    lh_worker_report a = report_of("a");
+    a.memory_bytes = 399;
+    put_report(fleet, &a, 0);
+    assert_non_null(strstr(lh_fleet_reason(fleet), "no split fits"));
+    assert_true(lh_fleet_deadline_us(fleet) >= 1000 * MS);
+    a.memory_bytes = 400;
+    put_report(fleet, &a, 1000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    lh_fleet_destroy(fleet);
+}
+
+/* ---- Wire types: those that measurements call for, before the first step ---- */
+
+static const lh_wire_policy with_q8 = {.is_auto = true, .allows_q8 = true};
+
+/* a and b hold their stages and are connected; nothing is measured. */
+static lh_fleet *create_unmeasured(lh_worker_report *a, lh_worker_report *b) {
+    lh_fleet *fleet = create_with_wire(2, with_q8);
+    *a = report_of("a");
+    *b = report_of("b");
+    put_report(fleet, a, 1000 * MS);
+    assert_int_equal(put_report(fleet, b, 1000 * MS).assignment.wire, LH_WIRE_F16);
+    lh_fleet_first_hop(fleet, true, false, 1500 * MS, "");
+    make_ready(a, lh_fleet_chain(fleet)->epoch);
+    make_ready(b, lh_fleet_chain(fleet)->epoch);
+    put_report(fleet, a, 2000 * MS);
+    put_report(fleet, b, 2000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_string_equal(lh_fleet_reason(fleet), "its stages and hops are being measured");
+    return fleet;
+}
+
+/* A row takes 1 ms; over the hop, in f16, 1170 us / rate. */
+static void measure(lh_worker_report *report, double bytes_per_us) {
+    report->compute = (lh_compute_profile){.point_count = 1, .points = {{64, 64000}}};
+    report->next.bytes_per_us = bytes_per_us;
+}
+
+static void put_ready(lh_fleet *fleet, lh_worker_report *a, lh_worker_report *b, int64_t now_us) {
+    make_ready(a, lh_fleet_chain(fleet)->epoch);
+    make_ready(b, lh_fleet_chain(fleet)->epoch);
+    put_report(fleet, a, now_us);
+    put_report(fleet, b, now_us);
+}
+
+static void a_slow_hop_gets_q8_before_the_first_step(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_unmeasured(&a, &b);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    measure(&a, 0.5);
+    measure(&b, 0);
+    put_ready(fleet, &a, &b, 2500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_true(lh_fleet_chain(fleet)->epoch > epoch);
+    assert_int_equal(put_report(fleet, &a, 2600 * MS).assignment.wire, LH_WIRE_Q8);
+    put_ready(fleet, &a, &b, 2700 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    epoch = lh_fleet_chain(fleet)->epoch;
+    a.next.bytes_per_us = 100; /* fixed for the epoch */
+    put_ready(fleet, &a, &b, 4000 * MS);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    assert_int_equal(lh_fleet_chain(fleet)->stages[0].wire, LH_WIRE_Q8);
+    lh_fleet_fault(fleet, epoch, 4100 * MS, "broken"); /* it forms again anyway: once is enough */
+    lh_fleet_tick(fleet, 4100 * MS);
+    assert_int_equal(lh_fleet_chain(fleet)->stages[0].wire, LH_WIRE_F16);
+    epoch = lh_fleet_chain(fleet)->epoch;
+    put_ready(fleet, &a, &b, 4200 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    lh_fleet_destroy(fleet);
+}
+
+static void a_fast_hop_needs_no_second_epoch(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_unmeasured(&a, &b);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    measure(&a, 12.5);
+    measure(&b, 0);
+    put_ready(fleet, &a, &b, 2500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    assert_int_equal(lh_fleet_chain(fleet)->stages[0].wire, LH_WIRE_F16);
+    lh_fleet_destroy(fleet);
+}
+
+static void measurements_are_not_waited_for_for_ever(void **state) {
+    (void)state;
+    lh_worker_report a, b, c = report_of("c");
+    lh_fleet *fleet = create_unmeasured(&a, &b);
+    for (int64_t ms = 2500; ms < 7000; ms += 500)
+        put_ready(fleet, &a, &b, ms * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    put_ready(fleet, &a, &b, 7000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    /* Another worker takes over from b: its hop is not waited for, since sequences are. */
+    put_report(fleet, &c, 7100 * MS);
+    for (int64_t ms = 7500; ms <= 10000; ms += 500) {
+        put_report(fleet, &a, ms * MS);
+        put_report(fleet, &c, ms * MS);
+    }
+    assert_int_equal(lh_chain_find(lh_fleet_chain(fleet), "c"), 1);
+    put_ready(fleet, &a, &c, 10100 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    lh_fleet_destroy(fleet);
+}
+
+/* Whoever is the same, at its place of the same split, keeps its cache, as far as all after it do.
+ */
+static void caches_are_kept_from_one_epoch_to_the_next(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    const lh_chain *chain = lh_fleet_chain(fleet);
+    uint32_t first = chain->epoch;
+    assert_int_equal(chain->stages[0].kv_epoch, first);
+    assert_int_equal(chain->stages[1].kv_epoch, first);
+    lh_fleet_fault(fleet, first, 2100 * MS, "broken");
+    lh_fleet_tick(fleet, 2100 * MS);
+    assert_true(chain->epoch > first);
+    assert_int_equal(chain->stages[0].kv_epoch, first);
+    assert_int_equal(put_report(fleet, &b, 2200 * MS).assignment.kv_epoch, first);
+    a.instance++;
+    put_report(fleet, &a, 4000 * MS);
+    assert_int_equal(chain->stages[0].kv_epoch, chain->epoch);
+    assert_int_equal(chain->stages[1].kv_epoch, first);
+    b.instance++;
+    put_report(fleet, &b, 6000 * MS);
+    assert_int_equal(chain->stages[0].kv_epoch, chain->epoch);
+    assert_int_equal(chain->stages[1].kv_epoch, chain->epoch);
+    lh_fleet_destroy(fleet);
+}
+
+/* ---- Who is in the chain ---- */
+
+static bool has_member(const lh_fleet *fleet, const char *worker) {
+    return lh_chain_find(lh_fleet_chain(fleet), worker) >= 0;
+}
+
+static const lh_chain *successor_of(const lh_fleet *fleet) {
+    const char *cause;
+    return lh_fleet_successor(fleet, &cause);
+}
+
+/* What it says of an assignment that it no longer has. */
+static void a_stale_failure_excludes_nobody(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    uint32_t old = lh_fleet_chain(fleet)->epoch;
+    lh_fleet_fault(fleet, old, 2100 * MS, "broken");
+    lh_fleet_tick(fleet, 2100 * MS);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    b.assignment.state = LH_WORKER_FAILED;
+    b.assignment.generation = old;
+    put_report(fleet, &b, 2200 * MS);
+    put_report(fleet, &a, 3200 * MS);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    assert_true(has_member(fleet, "b"));
+    assert_int_equal(lh_registry_find(lh_fleet_registry(fleet), "b")->excluded_until_us, 0);
+    lh_fleet_destroy(fleet);
+}
+
+/* For half a minute; and the reason says what it said. */
+static void a_failure_excludes_for_a_while(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(1);
+    lh_worker_report a = report_of("a");
+    put_report(fleet, &a, 1000 * MS);
+    a.assignment.state = LH_WORKER_FAILED;
+    a.assignment.generation = lh_fleet_chain(fleet)->epoch;
+    snprintf(a.assignment.error, sizeof a.assignment.error, "no room");
+    put_report(fleet, &a, 1500 * MS);
+    assert_int_equal(lh_registry_at(lh_fleet_registry(fleet), 0)->excluded_until_us, 31500 * MS);
+    put_report(fleet, &a, 2000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    assert_string_equal(
+        lh_fleet_reason(fleet),
+        "every worker is leaving or has failed to load its stage; worker a: no room");
+    put_report(fleet, &a, 31400 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    assert_int_equal(lh_registry_at(lh_fleet_registry(fleet), 0)->excluded_until_us, 31500 * MS);
+    a.assignment.state = LH_WORKER_IDLE;
+    put_report(fleet, &a, 31500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    lh_fleet_destroy(fleet);
+}
+
+static void a_worker_that_was_restarted_has_its_stage_again(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    lh_fleet_fault(fleet, epoch++, 2005 * MS, "broken");
+    lh_fleet_tick(fleet, 2005 * MS);
+    b.instance = 2;
+    b.assignment.state = LH_WORKER_IDLE;
+    put_report(fleet, &b, 2010 * MS); /* no back-off: it is another process */
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch + 1);
+    assert_int_equal(lh_fleet_chain(fleet)->stage_count, 2);
+    assert_int_equal(lh_fleet_chain(fleet)->stages[1].instance, 2);
+    lh_fleet_destroy(fleet);
+}
+
+static void one_that_belongs_to_another_fleet_is_gone_at_once(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    lh_fleet_forget(fleet, "b", 2010 * MS);
+    assert_int_equal(lh_registry_count(lh_fleet_registry(fleet)), 1);
+    assert_int_equal(lh_fleet_chain(fleet)->stage_count, 1);
+    assert_true(has_member(fleet, "a"));
+    lh_fleet_destroy(fleet);
+}
+
+/* The expected one has not come, but they hold a whole chain: from an earlier gateway, say. */
+static void those_that_hold_a_chain_are_not_kept_waiting(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(3);
+    lh_worker_report a = report_of("a"), b = report_of("b");
+    a.loaded.present = b.loaded.present = true;
+    snprintf(a.loaded.model, sizeof a.loaded.model, "ours");
+    snprintf(b.loaded.model, sizeof b.loaded.model, "ours");
+    b.loaded.last_layer = a.loaded.first_layer = 2;
+    a.loaded.last_layer = 4;
+    put_report(fleet, &a, 0);
+    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    put_report(fleet, &b, 100 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_string_equal(lh_fleet_chain(fleet)->stages[0].name, "b");
+    lh_fleet_destroy(fleet);
+}
+
+/* Sequences may be waiting. */
+static void who_comes_after_a_chain_was_down_is_used_at_once(void **state) {
+    (void)state;
+    lh_worker_report a, b, c = report_of("c");
+    lh_fleet *fleet = create_ready(&a, &b);
+    lh_fleet_tick(fleet, 5000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    assert_string_equal(lh_fleet_reason(fleet), "no worker is registered");
+    put_report(fleet, &c, 5010 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    lh_fleet_destroy(fleet);
+}
+
+static void its_times_count_from_its_creation(void **state) {
+    (void)state;
+    lh_fleet_options options = fleet_of_four_layers(2);
+    lh_worker_report a = report_of("a");
+    lh_fleet *fleet;
+    options.epoch_stride = 3;
+    options.epoch_offset = 1;
+    assert_int_equal(lh_fleet_create(&options, &four_layers, 100000 * MS, &fleet, NULL), LH_OK);
+    for (int second = 100; second < 160; second++)
+        put_report(fleet, &a, second * 1000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    put_report(fleet, &a, 160000 * MS);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, 1060); /* 3 * 353 + 1 */
+    lh_fleet_destroy(fleet);
+}
+
+/* ---- Hops ---- */
+
+static void a_lost_first_hop_breaks_the_chain(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    lh_fleet_first_hop(fleet, false, false, 2100 * MS, "reset");
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_string_equal(lh_fleet_reason(fleet), "the connection to worker a is down: reset");
+    lh_fleet_destroy(fleet);
+}
+
+static void a_lost_inner_hop_breaks_the_chain(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    a.next.connected = false;
+    put_report(fleet, &a, 2100 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_string_equal(lh_fleet_reason(fleet), "worker a is not connected to b yet");
+    lh_fleet_destroy(fleet);
+}
+
+/* a and b hold their stages, and the hop between them does not come up. */
+static lh_fleet *create_torn(lh_worker_report *a, lh_worker_report *b) {
+    lh_fleet *fleet = create(2);
+    put_report(fleet, a, 0);
+    put_report(fleet, b, 0);
+    make_ready(a, lh_fleet_chain(fleet)->epoch);
+    make_ready(b, lh_fleet_chain(fleet)->epoch);
+    a->next.connected = false;
+    lh_fleet_first_hop(fleet, true, false, 0, "");
+    for (int ms = 100; ms < 5100; ms += 500) {
+        put_report(fleet, a, ms * MS);
+        put_report(fleet, b, ms * MS);
+    }
+    assert_int_equal(lh_fleet_chain(fleet)->stage_count, 2);
+    return fleet;
+}
+
+static void a_hop_that_does_not_come_up_is_planned_around(void **state) {
+    (void)state;
+    for (int far_is_needed = 0; far_is_needed < 2; far_is_needed++) {
+        lh_worker_report a = report_of("a"), b = report_of("b");
+        a.memory_bytes = far_is_needed ? 200 : 400;
+        lh_fleet *fleet = create_torn(&a, &b);
+        put_report(fleet, &b, 5200 * MS);
+        assert_int_equal(lh_fleet_chain(fleet)->stage_count, 1);
+        assert_true(has_member(fleet, far_is_needed ? "b" : "a"));
+        lh_fleet_destroy(fleet);
+    }
+}
+
+static void where_both_ends_are_needed_the_hop_is_waited_for(void **state) {
+    (void)state;
+    lh_worker_report a = report_of("a"), b = report_of("b");
+    a.memory_bytes = b.memory_bytes = 399;
+    lh_fleet *fleet = create_torn(&a, &b);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    put_report(fleet, &a, 5200 * MS);
+    put_report(fleet, &b, 5200 * MS);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    assert_string_equal(lh_fleet_reason(fleet), "worker a is not connected to b yet");
+    a.next.connected = true;
+    put_report(fleet, &a, 5300 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    lh_fleet_destroy(fleet);
+}
+
+/* ---- One chain after another ---- */
+
+/* b is to leave, and c is to have its stage. */
+static lh_fleet *create_leaving(lh_worker_report *a, lh_worker_report *b, lh_worker_report *c) {
+    lh_fleet *fleet = create_ready(a, b);
+    *c = report_of("c");
+    a->memory_bytes = 399;
+    put_report(fleet, c, 2100 * MS);
+    put_report(fleet, a, 2100 * MS);
+    b->leaving = true;
+    put_report(fleet, b, 2200 * MS);
+    lh_fleet_answer answer = put_report(fleet, c, 2300 * MS);
+    assert_true(answer.has_prepare);
+    assert_non_null(successor_of(fleet));
+    c->prepared.state = LH_WORKER_READY;
+    c->prepared.first_layer = answer.prepare.first_layer;
+    c->prepared.last_layer = answer.prepare.last_layer;
+    c->prepared.holds = answer.prepare_holds;
+    return fleet;
+}
+
+static void a_prepared_chain_takes_over(void **state) {
+    (void)state;
+    lh_worker_report a, b, c;
+    lh_fleet *fleet = create_leaving(&a, &b, &c);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    assert_false(lh_fleet_is_changing_over(fleet, 2400 * MS));
+    put_report(fleet, &c, 2400 * MS);
+    assert_true(lh_fleet_chain(fleet)->epoch > epoch);
+    assert_int_equal(lh_fleet_chain(fleet)->planned_epoch, lh_fleet_chain(fleet)->epoch);
+    for (int stage = 0; stage < 2; stage++)
+        assert_int_equal(lh_fleet_chain(fleet)->stages[stage].kv_epoch,
+                         lh_fleet_chain(fleet)->epoch);
+    assert_true(has_member(fleet, "c"));
+    assert_false(has_member(fleet, "b"));
+    assert_null(successor_of(fleet));
+    assert_true(put_report(fleet, &b, 2400 * MS).may_go);
+    assert_true(lh_fleet_is_changing_over(fleet, 3399 * MS));
+    assert_false(lh_fleet_is_changing_over(fleet, 3400 * MS));
+    make_ready(&a, lh_fleet_chain(fleet)->epoch);
+    make_ready(&c, lh_fleet_chain(fleet)->epoch);
+    put_report(fleet, &a, 2500 * MS);
+    put_report(fleet, &c, 2500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    assert_false(lh_fleet_is_changing_over(fleet, 2500 * MS));
+    lh_fleet_destroy(fleet);
+}
+
+/* At the very moment at which the chain loses the one that leaves. */
+static void it_takes_over_in_need_too(void **state) {
+    (void)state;
+    lh_worker_report a, b, c;
+    lh_fleet *fleet = create_leaving(&a, &b, &c);
+    put_report(fleet, &a, 4000 * MS);
+    c.prepared.state = LH_WORKER_LOADING;
+    put_report(fleet, &c, 5199 * MS);
+    assert_non_null(successor_of(fleet));
+    c.prepared.state = LH_WORKER_READY;
+    put_report(fleet, &c, 5200 * MS); /* b's lease ends */
+    assert_false(has_member(fleet, "b"));
+    assert_true(has_member(fleet, "c"));
+    assert_true(lh_fleet_is_changing_over(fleet, 5200 * MS));
+    lh_fleet_destroy(fleet);
+}
+
+/* Nobody can reach it any more: the present chain goes on. */
+static void one_that_cannot_be_formed_is_given_up(void **state) {
+    (void)state;
+    lh_worker_report a, b, c;
+    lh_fleet *fleet = create_leaving(&a, &b, &c);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    c.plain_address[0] = 0;
+    put_report(fleet, &c, 2400 * MS);
+    assert_null(successor_of(fleet));
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    lh_fleet_destroy(fleet);
+}
+
+static void one_that_fails_to_prepare_is_left_out(void **state) {
+    (void)state;
+    lh_worker_report a, b, c;
+    lh_fleet *fleet = create_leaving(&a, &b, &c);
+    lh_fleet_note_load(fleet, 1);
+    c.prepared.state = LH_WORKER_FAILED;
+    put_report(fleet, &c, 2400 * MS);
+    assert_int_equal(lh_registry_find(lh_fleet_registry(fleet), "c")->excluded_until_us,
+                     32400 * MS);
+    assert_null(successor_of(fleet)); /* a holds too little for both */
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    lh_fleet_destroy(fleet);
+}
+
+/* Without a sequence that needs it; and what cannot be planned is not tried at every tick. */
+static void one_that_nobody_needs_goes_and_the_chain_with_it(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    a.memory_bytes = 399;
+    put_report(fleet, &a, 2100 * MS);
+    lh_fleet_note_load(fleet, 1);
+    b.leaving = true;
+    assert_false(put_report(fleet, &b, 2200 * MS).may_go);
+    lh_fleet_note_load(fleet, 0);
+    assert_false(put_report(fleet, &b, 2300 * MS).may_go);
+    assert_true(put_report(fleet, &b, 3200 * MS).may_go);
+    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    assert_int_equal(lh_fleet_deadline_us(fleet), 4200 * MS);
+    lh_fleet_destroy(fleet);
+}
+
+/* It has not even loaded what it was given. */
+static void a_leaver_is_replaced_at_once_while_the_chain_forms(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(2);
+    lh_worker_report a = report_of("a"), b = report_of("b");
+    put_report(fleet, &a, 1000 * MS);
+    put_report(fleet, &b, 1000 * MS);
+    b.leaving = true;
+    b.assignment.state = LH_WORKER_LOADING;
+    put_report(fleet, &b, 1999 * MS);
+    assert_true(has_member(fleet, "b"));
+    assert_true(put_report(fleet, &b, 2000 * MS).may_go);
+    assert_int_equal(lh_fleet_chain(fleet)->stage_count, 1);
+    lh_fleet_destroy(fleet);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_plan_waits_until_the_workers_are_stable),
+        cmocka_unit_test(expected_workers_are_waited_for_and_then_planned_at_once),
+        cmocka_unit_test(one_that_never_comes_is_not_waited_for_for_ever),
+        cmocka_unit_test(a_chain_is_ready_when_all_is),
+        cmocka_unit_test(a_report_of_an_older_generation_is_not_ready),
+        cmocka_unit_test(a_silent_worker_is_given_up_soon_after_a_fault),
+        cmocka_unit_test(a_failing_chain_backs_off),
+        cmocka_unit_test(epochs_go_on_from_what_workers_report),
+        cmocka_unit_test(a_spare_changes_nothing),
+        cmocka_unit_test(a_worker_that_cannot_load_is_left_out),
+        cmocka_unit_test(nothing_is_planned_while_held),
+        cmocka_unit_test(a_plan_that_does_not_fit_is_tried_again_later),
+        cmocka_unit_test(a_slow_hop_gets_q8_before_the_first_step),
+        cmocka_unit_test(a_fast_hop_needs_no_second_epoch),
+        cmocka_unit_test(measurements_are_not_waited_for_for_ever),
+        cmocka_unit_test(caches_are_kept_from_one_epoch_to_the_next),
+        cmocka_unit_test(a_stale_failure_excludes_nobody),
+        cmocka_unit_test(a_failure_excludes_for_a_while),
+        cmocka_unit_test(a_worker_that_was_restarted_has_its_stage_again),
+        cmocka_unit_test(one_that_belongs_to_another_fleet_is_gone_at_once),
+        cmocka_unit_test(those_that_hold_a_chain_are_not_kept_waiting),
+        cmocka_unit_test(who_comes_after_a_chain_was_down_is_used_at_once),
+        cmocka_unit_test(its_times_count_from_its_creation),
+        cmocka_unit_test(a_lost_first_hop_breaks_the_chain),
+        cmocka_unit_test(a_lost_inner_hop_breaks_the_chain),
+        cmocka_unit_test(a_hop_that_does_not_come_up_is_planned_around),
+        cmocka_unit_test(where_both_ends_are_needed_the_hop_is_waited_for),
+        cmocka_unit_test(a_prepared_chain_takes_over),
+        cmocka_unit_test(it_takes_over_in_need_too),
+        cmocka_unit_test(one_that_cannot_be_formed_is_given_up),
+        cmocka_unit_test(one_that_fails_to_prepare_is_left_out),
+        cmocka_unit_test(one_that_nobody_needs_goes_and_the_chain_with_it),
+        cmocka_unit_test(a_leaver_is_replaced_at_once_while_the_chain_forms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

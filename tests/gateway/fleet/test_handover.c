@@ -1,0 +1,466 @@
+/* A chain that is prepared while another one serves. Workers a and b serve two layers each under
+ * epoch 7, ready since 0; c and d are spares. Reports do not age here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "common/base/log.h"
+#include "gateway/fleet/handover.h"
+#include "tests/gateway/support/worker_reports.h"
+
+#include <string.h>
+
+#define DELAY_US (10000 * MS)
+
+enum { A, B, C, D, WORKERS };
+
+typedef struct bench {
+    lh_draft_terms terms;
+    lh_handover *handover;
+    lh_link_avoidance *avoidance;
+    lh_registry *registry;
+    lh_worker_report reports[WORKERS];
+    lh_chain chain;
+    uint32_t sequences;
+} bench;
+
+static void put(bench *b, int worker) {
+    register_report(b->registry, &b->reports[worker], 0);
+}
+
+static void create(bench *b, int workers) {
+    static const char *const names[] = {"a", "b", "c", "d"};
+    const lh_wire_policy wire = {.type = LH_WIRE_F16};
+    const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
+    *b = (bench){.terms = {&four_layers, {.stages = 2}, "", {"home", true}},
+                 .chain = {.name = "main"},
+                 .sequences = 1};
+    lh_log_set_level(LH_LOG_ERROR);
+    assert_int_equal(lh_link_avoidance_create(&b->avoidance, NULL), LH_OK);
+    assert_int_equal(lh_registry_create(3000 * MS, &b->registry, NULL), LH_OK);
+    assert_int_equal(lh_handover_create(&b->terms, &wire, DELAY_US, &b->handover, NULL), LH_OK);
+    for (int i = 0; i < workers; i++) {
+        b->reports[i] = report_of(names[i]);
+        put(b, i);
+    }
+    const lh_worker *members[] = {lh_registry_at(b->registry, A), lh_registry_at(b->registry, B)};
+    assert_int_equal(lh_chain_form(&b->chain, &plan, members, &b->terms.origin, 7, 0, NULL), LH_OK);
+    lh_chain_note_ready(&b->chain, 0);
+}
+
+static void destroy(bench *b) {
+    lh_handover_destroy(b->handover);
+    lh_registry_destroy(b->registry);
+    lh_link_avoidance_destroy(b->avoidance);
+}
+
+static lh_handover_view view_of(const bench *b) {
+    return (lh_handover_view){&b->chain, b->registry, b->avoidance, b->sequences};
+}
+
+static lh_handover_decision review(bench *b, int64_t ms) {
+    const lh_handover_view view = view_of(b);
+    return lh_handover_review(b->handover, &view, ms * MS);
+}
+
+static bool is_prepared(bench *b) {
+    const lh_handover_view view = view_of(b);
+    return lh_handover_is_prepared(b->handover, &view, 2000 * MS);
+}
+
+static bool has_failed(bench *b, uint32_t stage) {
+    const lh_handover_view view = view_of(b);
+    return lh_handover_has_failed(b->handover, &view, stage);
+}
+
+static const lh_chain_stage *task_of(const bench *b, const char *worker, bool *holds) {
+    return lh_handover_task(b->handover, &b->chain, worker, holds);
+}
+
+static void leave(bench *b, int worker) {
+    b->reports[worker].leaving = true;
+    put(b, worker);
+}
+
+static void prepare(bench *b, int worker, uint32_t first_layer, uint32_t last_layer, bool holds) {
+    b->reports[worker].prepared.state = LH_WORKER_READY;
+    b->reports[worker].prepared.first_layer = first_layer;
+    b->reports[worker].prepared.last_layer = last_layer;
+    b->reports[worker].prepared.holds = holds;
+    put(b, worker);
+}
+
+/* b leaves; c is to have its layers. */
+static void create_leaving(bench *b) {
+    create(b, 3);
+    leave(b, B);
+    assert_int_equal(review(b, 1000), LH_HANDOVER_WAIT);
+    assert_non_null(lh_handover_successor(b->handover));
+}
+
+/* ---- A worker leaves ---- */
+
+static void nobody_leaves_and_nothing_is_planned(void **state) {
+    (void)state;
+    bench b;
+    create(&b, 3);
+    assert_int_equal(review(&b, 1000), LH_HANDOVER_WAIT);
+    assert_null(lh_handover_successor(b.handover));
+    assert_string_equal(lh_handover_cause(b.handover), "");
+    assert_false(is_prepared(&b));
+    bool holds;
+    assert_null(task_of(&b, "c", &holds));
+    destroy(&b);
+}
+
+static void a_spare_is_to_prepare_the_leavers_stage(void **state) {
+    (void)state;
+    bench b;
+    bool holds = false;
+    create_leaving(&b);
+    const lh_chain *next = lh_handover_successor(b.handover);
+    assert_string_equal(lh_handover_cause(b.handover), "a worker leaves");
+    assert_string_equal(lh_handover_problem(b.handover), "");
+    assert_int_equal(next->epoch, 0);
+    assert_int_equal(next->stage_count, 2);
+    assert_string_equal(next->stages[1].name, "c");
+    assert_int_equal(next->stages[1].wire, LH_WIRE_F16);
+    const lh_chain_stage *task = task_of(&b, "c", &holds);
+    assert_ptr_equal(task, &next->stages[1]);
+    assert_int_equal(task->first_layer, 2);
+    assert_int_equal(task->last_layer, 4);
+    assert_true(holds);
+    assert_null(task_of(&b, "a", &holds)); /* it has its stage already */
+    assert_null(task_of(&b, "b", &holds)); /* it is not in it */
+    destroy(&b);
+}
+
+static void it_takes_over_when_all_hold_what_they_were_asked_to(void **state) {
+    (void)state;
+    bench b;
+    create_leaving(&b);
+    assert_int_equal(review(&b, 1100), LH_HANDOVER_WAIT);
+    prepare(&b, C, 2, 4, true);
+    assert_true(is_prepared(&b));
+    assert_int_equal(review(&b, 1200), LH_HANDOVER_TAKE_OVER);
+    lh_handover_complete(b.handover, 8, true, 1200 * MS);
+    assert_null(lh_handover_successor(b.handover));
+    destroy(&b);
+}
+
+/* Other layers, fetched but not loaded, not there yet, or another process. */
+static void what_was_not_asked_for_does_not_count(void **state) {
+    (void)state;
+    bench b;
+    create_leaving(&b);
+    prepare(&b, C, 1, 4, true);
+    assert_false(is_prepared(&b));
+    prepare(&b, C, 2, 3, true);
+    assert_false(is_prepared(&b));
+    prepare(&b, C, 2, 4, false);
+    assert_false(is_prepared(&b));
+    prepare(&b, C, 2, 4, true);
+    b.reports[C].prepared.state = LH_WORKER_LOADING;
+    put(&b, C);
+    assert_false(is_prepared(&b));
+    assert_int_equal(review(&b, 1200), LH_HANDOVER_WAIT);
+    prepare(&b, C, 2, 4, true);
+    b.reports[C].instance = 2;
+    put(&b, C);
+    assert_false(is_prepared(&b));
+    destroy(&b);
+}
+
+/* Two stages of 200 bytes: one is loaded beside the other where memory holds both. */
+static void where_memory_holds_one_stage_the_weights_are_fetched(void **state) {
+    (void)state;
+    for (uint64_t memory = 399; memory <= 400; memory++) {
+        bench b;
+        bool holds;
+        create(&b, 2);
+        b.terms.planner.stages = 0;
+        b.reports[A].memory_bytes = memory + 200;
+        put(&b, A);
+        leave(&b, B);
+        assert_int_equal(review(&b, 1000), LH_HANDOVER_WAIT);
+        assert_non_null(task_of(&b, "a", &holds)); /* all four layers, beside two */
+        assert_int_equal(holds, memory == 400);
+        prepare(&b, A, 0, 4, !holds);
+        assert_false(is_prepared(&b));
+        prepare(&b, A, 0, 4, holds);
+        assert_true(is_prepared(&b));
+        destroy(&b);
+    }
+}
+
+static void one_that_cannot_prepare_it_is_named(void **state) {
+    (void)state;
+    bench b;
+    create_leaving(&b);
+    assert_false(has_failed(&b, 1));
+    prepare(&b, C, 2, 4, true);
+    b.reports[C].prepared.state = LH_WORKER_FAILED;
+    put(&b, C);
+    assert_true(has_failed(&b, 1));
+    b.reports[C].prepared.first_layer = 1; /* of another successor */
+    put(&b, C);
+    assert_false(has_failed(&b, 1));
+    b.reports[A].prepared.state = LH_WORKER_FAILED; /* a has nothing to prepare */
+    b.reports[A].prepared.last_layer = 2;
+    b.reports[A].prepared.holds = true;
+    put(&b, A);
+    assert_false(has_failed(&b, 0));
+    destroy(&b);
+}
+
+static void one_that_loses_a_worker_is_planned_anew(void **state) {
+    (void)state;
+    bench b;
+    create(&b, 4);
+    leave(&b, B);
+    review(&b, 1000);
+    assert_string_equal(lh_handover_successor(b.handover)->stages[1].name, "c");
+    lh_registry_exclude(b.registry, "c", 5000 * MS);
+    assert_false(is_prepared(&b));
+    assert_int_equal(review(&b, 1001), LH_HANDOVER_WAIT);
+    assert_string_equal(lh_handover_successor(b.handover)->stages[1].name, "d");
+    leave(&b, D);
+    review(&b, 1002);
+    assert_int_equal(lh_handover_successor(b.handover)->stage_count, 1);
+    destroy(&b);
+}
+
+/* An address that its predecessor cannot use, say: at most once a second. */
+static void one_that_could_not_be_formed_is_tried_again_later(void **state) {
+    (void)state;
+    bench b;
+    create_leaving(&b);
+    lh_handover_fail(b.handover, "no address", 1000 * MS);
+    assert_null(lh_handover_successor(b.handover));
+    review(&b, 1999);
+    assert_null(lh_handover_successor(b.handover));
+    review(&b, 2000);
+    assert_non_null(lh_handover_successor(b.handover));
+    destroy(&b);
+}
+
+/* Memory for two stages of two layers and no more. */
+static void create_full(bench *b) {
+    create(b, 2);
+    for (int i = 0; i < 2; i++) {
+        b->reports[i].memory_bytes = 399;
+        put(b, i);
+    }
+    leave(b, B);
+}
+
+static void a_worker_that_is_needed_stays_and_learns_why(void **state) {
+    (void)state;
+    bench b;
+    create_full(&b);
+    assert_int_equal(review(&b, 1000), LH_HANDOVER_WAIT);
+    assert_null(lh_handover_successor(b.handover));
+    assert_non_null(strstr(lh_handover_problem(b.handover), "nobody can take over: "));
+    assert_non_null(strstr(lh_handover_problem(b.handover), "no split fits"));
+    b.reports[A].memory_bytes = 400;
+    put(&b, A);
+    review(&b, 1999);
+    assert_null(lh_handover_successor(b.handover));
+    review(&b, 2000);
+    assert_non_null(lh_handover_successor(b.handover));
+    assert_string_equal(lh_handover_problem(b.handover), "");
+    destroy(&b);
+}
+
+static void a_worker_that_nobody_needs_may_go(void **state) {
+    (void)state;
+    bench b;
+    create_full(&b);
+    b.sequences = 0;
+    assert_int_equal(review(&b, 1000), LH_HANDOVER_LET_GO);
+    destroy(&b);
+}
+
+static void a_problem_is_over_when_nobody_leaves_any_more(void **state) {
+    (void)state;
+    bench b;
+    create_full(&b);
+    review(&b, 1000);
+    b.reports[B].leaving = false;
+    put(&b, B);
+    review(&b, 1001);
+    assert_string_equal(lh_handover_problem(b.handover), "");
+    destroy(&b);
+}
+
+/* ---- Being faster ---- */
+
+/* Any number of workers: c comes, and is there for the delay. */
+static void create_growing(bench *b) {
+    create(b, 2);
+    b->terms.planner.stages = 0;
+    b->reports[C] = report_of("c");
+    register_report(b->registry, &b->reports[C], 5000 * MS);
+    b->reports[D] = report_of("d");
+    register_report(b->registry, &b->reports[D], 5000 * MS);
+}
+
+static void newcomers_are_used_when_they_have_stayed(void **state) {
+    (void)state;
+    bench b;
+    create_growing(&b);
+    review(&b, 13000); /* looks, and again after a second */
+    assert_null(lh_handover_successor(b.handover));
+    review(&b, 14999);
+    assert_null(lh_handover_successor(b.handover));
+    review(&b, 15999);
+    assert_non_null(lh_handover_successor(b.handover));
+    assert_string_equal(lh_handover_cause(b.handover), "it will be faster");
+    assert_int_equal(lh_handover_successor(b.handover)->stage_count, 4);
+    destroy(&b);
+}
+
+static void not_while_the_chain_is_young_or_not_ready(void **state) {
+    (void)state;
+    bench b;
+    create_growing(&b);
+    b.chain.ready_us = 10000 * MS;
+    review(&b, 19999);
+    assert_null(lh_handover_successor(b.handover));
+    lh_chain_break(&b.chain);
+    review(&b, 20000);
+    assert_null(lh_handover_successor(b.handover));
+    lh_chain_note_ready(&b.chain, 10000 * MS);
+    review(&b, 20000);
+    assert_non_null(lh_handover_successor(b.handover));
+    destroy(&b);
+}
+
+/* One of the chain's own has come back a moment ago. */
+static void not_while_a_member_is_young(void **state) {
+    (void)state;
+    bench b;
+    create_growing(&b);
+    b.reports[A].instance = 2;
+    register_report(b.registry, &b.reports[A], 16000 * MS);
+    review(&b, 25999);
+    assert_null(lh_handover_successor(b.handover));
+    review(&b, 26999);
+    assert_non_null(lh_handover_successor(b.handover));
+    destroy(&b);
+}
+
+/* Two stages of 250 become three, the slowest of which has 200: just enough. */
+static void a_little_faster_is_not_worth_it(void **state) {
+    (void)state;
+    static uint64_t bytes[] = {100, 100, 50, 50, 100, 100};
+    static const lh_model_profile six = {.layers = 6, .context = 64, .layer_bytes = bytes};
+    const lh_plan plan = {2, {{0, 0, 3}, {1, 3, 6}}};
+    bench b;
+    create(&b, 3);
+    b.terms.model = &six;
+    b.terms.planner.stages = 0;
+    const lh_worker *members[] = {lh_registry_at(b.registry, A), lh_registry_at(b.registry, B)};
+    assert_int_equal(lh_chain_form(&b.chain, &plan, members, &b.terms.origin, 8, 0, NULL), LH_OK);
+    lh_chain_note_ready(&b.chain, 0);
+    bytes[2] = bytes[3] = 49;
+    review(&b, 20000);
+    assert_null(lh_handover_successor(b.handover));
+    bytes[2] = bytes[3] = 50;
+    review(&b, 21000);
+    assert_non_null(lh_handover_successor(b.handover));
+    destroy(&b);
+}
+
+/* While somebody asks something, a pause for loading is too much for being faster. */
+static void without_memory_for_two_stages_it_waits_for_silence(void **state) {
+    (void)state;
+    bench b;
+    create_growing(&b);
+    b.reports[B].memory_bytes = 299; /* its two layers; not one more beside them */
+    put(&b, B);
+    review(&b, 20000);
+    assert_null(lh_handover_successor(b.handover));
+    b.sequences = 0;
+    review(&b, 21000);
+    assert_non_null(lh_handover_successor(b.handover));
+    review(&b, 21100);
+    assert_non_null(lh_handover_successor(b.handover));
+    b.sequences = 1;
+    review(&b, 21200);
+    assert_null(lh_handover_successor(b.handover));
+    destroy(&b);
+}
+
+/* Takes over at once, and back to two workers: as if the others had stalled. */
+static void change(bench *b, int64_t ms, bool by_choice) {
+    assert_non_null(lh_handover_successor(b->handover));
+    lh_handover_complete(b->handover, 8, by_choice, ms * MS);
+}
+
+static bool is_planned(bench *b, int64_t ms) {
+    review(b, ms);
+    return lh_handover_successor(b->handover);
+}
+
+/* Six delays after the last change; twice as long after each that follows within two pauses, up to
+ * sixteen times; and as at first when one has lasted. */
+static void changes_that_do_not_last_become_rare(void **state) {
+    (void)state;
+    bench b;
+    int64_t ms = 20000, pause_ms = 60000;
+    create_growing(&b);
+    assert_true(is_planned(&b, ms));
+    change(&b, ms, true);
+    for (int i = 0; i < 7; i++) {
+        assert_false(is_planned(&b, ms + pause_ms - 1));
+        assert_true(is_planned(&b, ms + pause_ms));
+        ms += pause_ms;
+        change(&b, ms, true);
+        pause_ms = pause_ms < 16 * 60000 ? 2 * pause_ms : pause_ms;
+    }
+    assert_int_equal(pause_ms, 16 * 60000);
+    ms += 2 * pause_ms;
+    assert_true(is_planned(&b, ms));
+    change(&b, ms, true);
+    assert_false(is_planned(&b, ms + 60000 - 1));
+    assert_true(is_planned(&b, ms + 60000));
+    destroy(&b);
+}
+
+/* The chain before had broken, which says nothing of the new one. */
+static void a_change_in_need_does_not_count(void **state) {
+    (void)state;
+    bench b;
+    create_growing(&b);
+    assert_true(is_planned(&b, 20000));
+    change(&b, 20500, false);
+    assert_true(is_planned(&b, 21000));
+    destroy(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_leaves_and_nothing_is_planned),
+        cmocka_unit_test(a_spare_is_to_prepare_the_leavers_stage),
+        cmocka_unit_test(it_takes_over_when_all_hold_what_they_were_asked_to),
+        cmocka_unit_test(what_was_not_asked_for_does_not_count),
+        cmocka_unit_test(where_memory_holds_one_stage_the_weights_are_fetched),
+        cmocka_unit_test(one_that_cannot_prepare_it_is_named),
+        cmocka_unit_test(one_that_loses_a_worker_is_planned_anew),
+        cmocka_unit_test(one_that_could_not_be_formed_is_tried_again_later),
+        cmocka_unit_test(a_worker_that_is_needed_stays_and_learns_why),
+        cmocka_unit_test(a_worker_that_nobody_needs_may_go),
+        cmocka_unit_test(a_problem_is_over_when_nobody_leaves_any_more),
+        cmocka_unit_test(newcomers_are_used_when_they_have_stayed),
+        cmocka_unit_test(not_while_the_chain_is_young_or_not_ready),
+        cmocka_unit_test(not_while_a_member_is_young),
+        cmocka_unit_test(a_little_faster_is_not_worth_it),
+        cmocka_unit_test(without_memory_for_two_stages_it_waits_for_silence),
+        cmocka_unit_test(changes_that_do_not_last_become_rare),
+        cmocka_unit_test(a_change_in_need_does_not_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

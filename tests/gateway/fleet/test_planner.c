@@ -1,0 +1,430 @@
+/* Splits, revisions of a plan, and the speeds by which they are made. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "gateway/fleet/planner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LAYERS 30u
+/* The speed of a machine by its threads. */
+#define BY(threads) {1.0 / (threads), 6.0 / (threads)}
+
+static uint64_t layer_bytes[LAYERS];
+
+static lh_model_profile model_of(uint64_t layer, uint64_t embedding, uint64_t head) {
+    for (uint32_t i = 0; i < LAYERS; i++)
+        layer_bytes[i] = layer;
+    return (lh_model_profile){.layers = LAYERS,
+                              .layer_bytes = layer_bytes,
+                              .embedding_bytes = embedding,
+                              .head_bytes = head};
+}
+
+static void assert_covers(const lh_plan *plan, uint32_t layers) {
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < plan->stage_count; i++) {
+        assert_int_equal(plan->stages[i].first_layer, next);
+        assert_true(plan->stages[i].last_layer > next);
+        next = plan->stages[i].last_layer;
+    }
+    assert_int_equal(next, layers);
+}
+
+static void equal_workers_get_equal_shares(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 0);
+    lh_plan_worker workers[] = {{"c", "home", 4, 5000, BY(4)},
+                                {"a", "home", 4, 5000, BY(4)},
+                                {"b", "home", 4, 5000, BY(4)}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stage_count, 3);
+    assert_covers(&plan, LAYERS);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(plan.stages[i].last_layer - plan.stages[i].first_layer, 10);
+    assert_int_equal(plan.stages[0].worker, 1); /* by name: a, b, c */
+    assert_int_equal(plan.stages[1].worker, 2);
+    assert_int_equal(plan.stages[2].worker, 0);
+}
+
+static void shares_are_in_proportion_to_threads(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 0);
+    lh_plan_worker workers[] = {{"a", "home", 2, 5000, BY(2)},
+                                {"b", "home", 8, 5000, BY(8)},
+                                {"c", "home", 5, 5000, BY(5)}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_covers(&plan, LAYERS);
+    assert_int_equal(plan.stages[0].last_layer, 4);
+    assert_int_equal(plan.stages[1].last_layer, 20);
+}
+
+/* A long prompt needs it once: far less than a layer. */
+static void the_head_counts_little_and_memory_binds(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 1000, 1000);
+    lh_plan_worker workers[] = {{"a", "home", 4, 5000, BY(4)}, {"b", "home", 4, 5000, BY(4)}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_covers(&plan, LAYERS);
+    assert_int_equal(plan.stages[0].last_layer, 15);
+    workers[0].memory_bytes = 1000 + 10 * 100;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stages[0].last_layer, 10);
+    workers[1].memory_bytes = 1000 + 20 * 100 - 1;
+    lh_error error;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, &error),
+                     LH_ERR_UNAVAILABLE);
+    assert_non_null(strstr(error.message, "no split fits"));
+}
+
+/* By the same measure as the plans are made: 512 rows of the layers, one of the head. */
+static void plans_are_compared_by_their_slowest_stage(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 70, 300);
+    lh_plan_worker workers[] = {{"a", "home", 2, 5000, BY(2)}, {"b", "home", 4, 5000, BY(4)}};
+    lh_plan plan = {2, {{0, 0, 10}, {1, 10, 30}}};
+    assert_true(lh_planner_slowest(&model, workers, &plan) == (512 * 2000 + 6 * 300) / 4.0);
+    plan = (lh_plan){2, {{1, 0, 18}, {0, 18, 30}}};
+    assert_true(lh_planner_slowest(&model, workers, &plan) == (512 * 1200 + 6 * 300) / 2.0);
+    workers[0].memory_bytes = 1200 + 299;
+    assert_true(isinf(lh_planner_slowest(&model, workers, &plan)));
+    assert_int_equal(lh_planner_stage_bytes(&model, 0, 18), 1870);
+    assert_int_equal(lh_planner_stage_bytes(&model, 18, 30), 1500);
+    assert_int_equal(lh_planner_stage_bytes(&model, 0, 30), 3370);
+}
+
+/* 30 layers over 4: the slowest has 8 however they lie, and the one with the head may have the
+ * fewest. */
+static void the_head_counts_where_prompts_do_not_care(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 800);
+    lh_plan_worker workers[] = {{"a", "s", 4, 9000, BY(4)},
+                                {"b", "s", 4, 9000, BY(4)},
+                                {"c", "s", 4, 9000, BY(4)},
+                                {"d", "s", 4, 9000, BY(4)}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 4, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_covers(&plan, LAYERS);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(plan.stages[i].last_layer - plan.stages[i].first_layer, 8);
+}
+
+/* b has fewer threads and is twice as fast. */
+static void measured_speeds_count_rather_than_threads(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 0);
+    lh_plan_worker workers[] = {{"a", "s", 8, 9000, {2, 12}}, {"b", "s", 2, 9000, {1, 6}}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stages[0].last_layer, 10);
+    assert_int_equal(
+        lh_planner_split(&model, workers, 2, &(lh_planner_options){.stages = 1}, &plan, NULL),
+        LH_OK);
+    assert_int_equal(plan.stages[0].worker, 1);
+}
+
+static void sites_give_the_order(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 0);
+    lh_plan_worker workers[] = {{"a", "cloud", 4, 5000, BY(4)},
+                                {"b", "office", 4, 5000, BY(4)},
+                                {"c", "home", 4, 5000, BY(4)},
+                                {"d", "annex", 4, 5000, BY(4)}};
+    lh_planner_options options = {.sites = "home,office"};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 4, &options, &plan, NULL), LH_OK);
+    const uint32_t expected[] = {2, 1, 3, 0}; /* home, office, then annex and cloud by name */
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(plan.stages[i].worker, expected[i]);
+}
+
+static void fewer_stages_take_the_fastest(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 0);
+    lh_plan_worker workers[] = {{"a", "s", 1, 5000, BY(1)},
+                                {"b", "s", 8, 5000, BY(8)},
+                                {"c", "s", 2, 5000, BY(2)},
+                                {"d", "s", 8, 5000, BY(8)}};
+    lh_plan plan;
+    assert_int_equal(
+        lh_planner_split(&model, workers, 4, &(lh_planner_options){.stages = 2}, &plan, NULL),
+        LH_OK);
+    assert_int_equal(plan.stage_count, 2);
+    assert_int_equal(plan.stages[0].worker, 1);
+    assert_int_equal(plan.stages[1].worker, 3);
+}
+
+static void a_worker_too_small_for_a_layer_is_left_out(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 0, 0);
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"b", "s", 64, 99, BY(64)}, {"c", "s", 4, 5000, BY(4)}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stage_count, 2);
+    assert_covers(&plan, LAYERS);
+}
+
+static void more_workers_than_layers(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 10, 10);
+    model.layers = 2;
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"b", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stage_count, 2);
+    assert_covers(&plan, 2);
+    assert_int_equal(lh_planner_split(&model, workers, 0, &(lh_planner_options){0}, &plan, NULL),
+                     LH_ERR_UNAVAILABLE);
+}
+
+static uint64_t next_random(uint64_t *random) {
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return *random >> 33;
+}
+
+/* The order of registration is no matter, and every worker's memory is kept. */
+static void random_fleets(void **state) {
+    (void)state;
+    uint64_t random = 1;
+    for (int round = 0; round < 300; round++) {
+        lh_model_profile model =
+            model_of(100, next_random(&random) % 500, next_random(&random) % 2000);
+        model.layers = 2 + (uint32_t)(next_random(&random) % (LAYERS - 1));
+        for (uint32_t i = 0; i < model.layers; i++)
+            layer_bytes[i] = 50 + next_random(&random) % 100;
+        lh_plan_worker workers[6], reversed[6];
+        static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
+        uint32_t count = 1 + (uint32_t)(next_random(&random) % 6);
+        for (uint32_t i = 0; i < count; i++) {
+            workers[i] = (lh_plan_worker){names[i], next_random(&random) % 2 ? "x" : "y",
+                                          1 + (uint32_t)(next_random(&random) % 16),
+                                          500 + next_random(&random) % 6000, BY(1)};
+            reversed[count - 1 - i] = workers[i];
+        }
+        lh_plan plan, again;
+        lh_status status =
+            lh_planner_split(&model, workers, count, &(lh_planner_options){0}, &plan, NULL);
+        assert_int_equal(
+            lh_planner_split(&model, reversed, count, &(lh_planner_options){0}, &again, NULL),
+            status);
+        if (status != LH_OK)
+            continue;
+        assert_covers(&plan, model.layers);
+        assert_int_equal(plan.stage_count, again.stage_count);
+        for (uint32_t s = 0; s < plan.stage_count; s++) {
+            assert_int_equal(plan.stages[s].worker, count - 1 - again.stages[s].worker);
+            assert_int_equal(plan.stages[s].last_layer, again.stages[s].last_layer);
+            uint64_t held = (s == 0 ? model.embedding_bytes : 0) +
+                            (s + 1 == plan.stage_count ? model.head_bytes : 0);
+            for (uint32_t i = plan.stages[s].first_layer; i < plan.stages[s].last_layer; i++)
+                held += layer_bytes[i];
+            assert_true(held <= workers[plan.stages[s].worker].memory_bytes);
+        }
+    }
+}
+
+/* ---- After a loss: a spare in the very place, or all anew ---- */
+
+static uint64_t twelve[] = {100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100};
+static const lh_model_profile torn_model = {.layers = 12, .layer_bytes = twelve};
+static const lh_planner_options no_options;
+
+/* The second of three stages has lost its worker. */
+static const lh_plan torn = {3, {{0, 0, 4}, {LH_PLAN_NOBODY, 4, 8}, {1, 8, 12}}};
+
+static lh_plan revise(const lh_plan_worker *workers, uint32_t count,
+                      const lh_planner_options *options) {
+    lh_plan plan;
+    assert_int_equal(lh_planner_revise(&torn_model, workers, count, options, &torn, &plan, NULL),
+                     LH_OK);
+    return plan;
+}
+
+static void assert_filled(const lh_plan *plan, uint32_t worker) {
+    assert_int_equal(plan->stage_count, 3);
+    assert_int_equal(plan->stages[0].worker, 0);
+    assert_int_equal(plan->stages[1].worker, worker);
+    assert_int_equal(plan->stages[2].worker, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(plan->stages[i].first_layer, torn.stages[i].first_layer);
+}
+
+static void a_spare_fills_the_gap(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"z", "s", 4, 5000, BY(4)}};
+    lh_plan plan = revise(workers, 3, &no_options);
+    assert_filled(&plan, 2);
+}
+
+/* The fastest of them. */
+static void of_several_spares_the_best_one(void **state) {
+    (void)state;
+    const lh_planner_options three = {.stages = 3};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4)},
+                                {"c", "s", 4, 5000, BY(4)},
+                                {"x", "s", 4, 5000, BY(4)},
+                                {"y", "s", 6, 5000, BY(6)},
+                                {"z", "s", 64, 399, BY(64)}};
+    lh_plan plan = revise(workers, 5, &three);
+    assert_filled(&plan, 3);
+}
+
+/* Each time that a chain goes from one site to another is a slow link. */
+static void a_spare_of_the_same_site_is_preferred(void **state) {
+    (void)state;
+    const lh_planner_options three = {.stages = 3};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4)},
+                                {"c", "s", 4, 5000, BY(4)},
+                                {"x", "far", 4, 5000, BY(4)},
+                                {"y", "s", 4, 5000, BY(4)}};
+    lh_plan plan = revise(workers, 4, &three);
+    assert_filled(&plan, 3);
+}
+
+static void a_spare_that_is_much_slower_is_not_worth_it(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"z", "s", 2, 5000, BY(2)}};
+    lh_plan plan = revise(workers, 3, &no_options);
+    assert_int_equal(plan.stage_count, 3);
+    assert_true(plan.stages[2].last_layer - plan.stages[2].first_layer < 4);
+}
+
+static void without_a_spare_all_is_planned_anew(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"z", "s", 4, 99, BY(4)}};
+    lh_plan plan = revise(workers, 2, &no_options);
+    assert_int_equal(plan.stage_count, 2);
+    plan = revise(workers, 3, &no_options); /* too small for any layer */
+    assert_int_equal(plan.stage_count, 2);
+}
+
+/* In the middle of a chain inside one site, somebody from afar: two slow links more. */
+static void a_spare_from_afar_does_not_tear_a_site_apart(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"x", "far", 4, 5000, BY(4)}};
+    lh_plan plan = revise(workers, 3, &no_options);
+    assert_int_equal(plan.stages[0].worker, 2); /* its site goes before the other, by name */
+}
+
+static void what_does_not_fit_is_refused(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "s", 4, 500, BY(4)}, {"c", "s", 4, 500, BY(4)}};
+    lh_plan plan;
+    lh_error error;
+    assert_int_equal(lh_planner_revise(&torn_model, workers, 2, &no_options, &torn, &plan, &error),
+                     LH_ERR_UNAVAILABLE);
+}
+
+/* What was loaded under other options is no plan for these. */
+static void a_plan_of_too_many_stages_is_not_kept(void **state) {
+    (void)state;
+    const lh_planner_options two = {.stages = 2};
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"z", "s", 4, 5000, BY(4)}};
+    lh_plan plan = revise(workers, 3, &two);
+    assert_int_equal(plan.stage_count, 2);
+}
+
+/* ---- Speeds beside each other ---- */
+
+/* The ordinary assertion takes floats. */
+static void assert_close(double a, double b) {
+    assert_true(a > b - 1e-9 && a < b + 1e-9);
+}
+
+static void by_threads_where_one_has_not_measured(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "s", 2, 1, {1, 6}}, {"b", "s", 4, 1, {0, 0}}};
+    lh_planner_compare_speeds(workers, 2);
+    assert_close(workers[0].speed.prompt_us, 2 * workers[1].speed.prompt_us);
+    assert_close(workers[0].speed.token_us, 2 * workers[1].speed.token_us);
+    assert_true(workers[0].speed.token_us > workers[0].speed.prompt_us);
+}
+
+static void close_ones_are_the_same(void **state) {
+    (void)state;
+    const lh_machine_speed measured[] = {{1.08, 9}, {2.1, 5}, {1.0, 5.4}, {2.0, 30}, {1.4, 7}};
+    const double prompt[] = {1, 2, 1, 2, 1.4}, token[] = {9, 5, 5, 30, 7};
+    lh_plan_worker workers[5];
+    for (int i = 0; i < 5; i++)
+        workers[i] = (lh_plan_worker){"w", "s", 1, 1, measured[i]};
+    lh_planner_compare_speeds(workers, 5);
+    for (int i = 0; i < 5; i++) {
+        assert_close(workers[i].speed.prompt_us, prompt[i]);
+        assert_close(workers[i].speed.token_us, token[i]);
+    }
+}
+
+static void the_order_is_no_matter(void **state) {
+    (void)state;
+    uint64_t random = 7;
+    for (int round = 0; round < 200; round++) {
+        lh_plan_worker workers[9], reversed[9];
+        double before[9];
+        for (uint32_t i = 0; i < 9; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            before[i] = 1 + (double)(random >> 60) / 10;
+            workers[i] =
+                (lh_plan_worker){"w", "s", 1, 1, {before[i], 5 + (double)(random >> 56 & 15)}};
+            reversed[8 - i] = workers[i];
+        }
+        lh_planner_compare_speeds(workers, 9);
+        lh_planner_compare_speeds(reversed, 9);
+        for (uint32_t i = 0; i < 9; i++) {
+            assert_true(workers[i].speed.prompt_us == reversed[8 - i].speed.prompt_us);
+            assert_true(workers[i].speed.token_us == reversed[8 - i].speed.token_us);
+            assert_true(workers[i].speed.prompt_us <= before[i] &&
+                        workers[i].speed.prompt_us * 1.25 >= before[i] * 0.999);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_workers_get_equal_shares),
+        cmocka_unit_test(shares_are_in_proportion_to_threads),
+        cmocka_unit_test(plans_are_compared_by_their_slowest_stage),
+        cmocka_unit_test(the_head_counts_little_and_memory_binds),
+        cmocka_unit_test(the_head_counts_where_prompts_do_not_care),
+        cmocka_unit_test(measured_speeds_count_rather_than_threads),
+        cmocka_unit_test(sites_give_the_order),
+        cmocka_unit_test(fewer_stages_take_the_fastest),
+        cmocka_unit_test(a_worker_too_small_for_a_layer_is_left_out),
+        cmocka_unit_test(more_workers_than_layers),
+        cmocka_unit_test(random_fleets),
+        cmocka_unit_test(a_spare_fills_the_gap),
+        cmocka_unit_test(of_several_spares_the_best_one),
+        cmocka_unit_test(a_spare_of_the_same_site_is_preferred),
+        cmocka_unit_test(a_spare_that_is_much_slower_is_not_worth_it),
+        cmocka_unit_test(without_a_spare_all_is_planned_anew),
+        cmocka_unit_test(a_spare_from_afar_does_not_tear_a_site_apart),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_plan_of_too_many_stages_is_not_kept),
+        cmocka_unit_test(by_threads_where_one_has_not_measured),
+        cmocka_unit_test(close_ones_are_the_same),
+        cmocka_unit_test(the_order_is_no_matter),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,182 @@
+/* Leases and instances. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "gateway/fleet/registry.h"
+
+#include <stdio.h>
+
+static lh_registry_change put(lh_registry *registry, const char *name, uint64_t instance,
+                              int64_t now_us) {
+    lh_worker_report report = {.instance = instance};
+    lh_registry_change change;
+    snprintf(report.name, sizeof report.name, "%s", name);
+    assert_int_equal(lh_registry_put(registry, &report, now_us, &change, NULL), LH_OK);
+    return change;
+}
+
+static lh_registry *create(void) {
+    lh_registry *registry;
+    assert_int_equal(lh_registry_create(3000, &registry, NULL), LH_OK);
+    return registry;
+}
+
+static void workers_are_in_the_order_of_their_names(void **state) {
+    (void)state;
+    lh_registry *registry = create();
+    assert_int_equal(put(registry, "m", 1, 0), LH_REGISTRY_JOINED);
+    assert_int_equal(put(registry, "a", 1, 0), LH_REGISTRY_JOINED);
+    assert_int_equal(put(registry, "z", 1, 0), LH_REGISTRY_JOINED);
+    assert_int_equal(put(registry, "m", 1, 1), LH_REGISTRY_RENEWED);
+    assert_int_equal(lh_registry_count(registry), 3);
+    assert_string_equal(lh_registry_at(registry, 0)->report.name, "a");
+    assert_string_equal(lh_registry_at(registry, 1)->report.name, "m");
+    assert_string_equal(lh_registry_at(registry, 2)->report.name, "z");
+    assert_null(lh_registry_find(registry, "b"));
+    lh_registry_destroy(registry);
+}
+
+static void a_lease_ends_exactly_then(void **state) {
+    (void)state;
+    lh_registry *registry = create();
+    lh_worker gone;
+    assert_int_equal(lh_registry_deadline_us(registry), INT64_MAX);
+    put(registry, "a", 1, 0);
+    put(registry, "b", 1, 500);
+    assert_int_equal(lh_registry_deadline_us(registry), 3000);
+    assert_false(lh_registry_expire(registry, 2999, &gone));
+    assert_true(lh_registry_expire(registry, 3000, &gone));
+    assert_string_equal(gone.report.name, "a");
+    assert_false(lh_registry_expire(registry, 3000, &gone));
+    put(registry, "b", 1, 3400);
+    assert_false(lh_registry_expire(registry, 6399, NULL));
+    assert_true(lh_registry_expire(registry, 6400, NULL));
+    assert_int_equal(lh_registry_count(registry), 0);
+    lh_registry_destroy(registry);
+}
+
+static void another_instance_is_a_restart(void **state) {
+    (void)state;
+    lh_registry *registry = create();
+    put(registry, "a", 1, 0);
+    lh_registry_exclude(registry, "a", 100000);
+    assert_int_equal(lh_registry_find(registry, "a")->excluded_until_us, 100000);
+    assert_int_equal(put(registry, "a", 2, 10), LH_REGISTRY_RESTARTED);
+    assert_int_equal(lh_registry_find(registry, "a")->excluded_until_us, 0);
+    assert_int_equal(put(registry, "a", 2, 20), LH_REGISTRY_RENEWED);
+    lh_registry_destroy(registry);
+}
+
+static void suspicion_shortens_a_lease_until_the_next_report(void **state) {
+    (void)state;
+    lh_registry *registry = create();
+    put(registry, "a", 1, 0);
+    lh_registry_suspect(registry, "a", 5000);
+    assert_int_equal(lh_registry_deadline_us(registry), 3000);
+    lh_registry_suspect(registry, "a", 1000);
+    lh_registry_suspect(registry, "nobody", 1);
+    assert_int_equal(lh_registry_deadline_us(registry), 1000);
+    put(registry, "a", 1, 900);
+    assert_int_equal(lh_registry_deadline_us(registry), 3900);
+    lh_registry_destroy(registry);
+}
+
+static void there_is_a_limit(void **state) {
+    (void)state;
+    lh_registry *registry = create();
+    char name[16];
+    for (uint32_t i = 0; i < LH_WORKERS_MAX; i++) {
+        snprintf(name, sizeof name, "w%u", i);
+        put(registry, name, 1, 0);
+    }
+    lh_worker_report report = {.name = "one-more"};
+    lh_registry_change change;
+    lh_error error;
+    assert_int_equal(lh_registry_put(registry, &report, 0, &change, &error), LH_ERR_LIMIT);
+    assert_int_equal(put(registry, "w7", 1, 1), LH_REGISTRY_RENEWED);
+    lh_registry_destroy(registry);
+}
+
+/* Evidence of life is as good as a report, and shortens nothing. */
+static void vouching_lengthens_a_lease(void **state) {
+    (void)state;
+    lh_registry *registry = create();
+    put(registry, "a", 1, 0);
+    lh_registry_vouch(registry, "a", 500);
+    lh_registry_vouch(registry, "a", 400);
+    lh_registry_vouch(registry, "nobody", 9000);
+    assert_int_equal(lh_registry_deadline_us(registry), 3500);
+    assert_int_equal(lh_registry_find(registry, "a")->renewed_us, 0);
+    lh_registry_destroy(registry);
+}
+
+static void time_that_did_not_pass_is_added_to_all(void **state) {
+    (void)state;
+    lh_registry *registry = create();
+    put(registry, "a", 1, 0);
+    put(registry, "b", 1, 100);
+    lh_registry_extend(registry, 1000);
+    assert_int_equal(lh_registry_find(registry, "a")->renewed_us, 1000);
+    assert_int_equal(lh_registry_find(registry, "b")->renewed_us, 1100);
+    assert_int_equal(lh_registry_find(registry, "b")->lease_until_us, 4100);
+    assert_int_equal(lh_registry_deadline_us(registry), 4000);
+    lh_registry_destroy(registry);
+}
+
+static void plans_may_use_who_stays_and_is_not_excluded(void **state) {
+    (void)state;
+    lh_worker worker = {.excluded_until_us = 100};
+    assert_false(lh_worker_is_usable(&worker, 99));
+    assert_true(lh_worker_is_usable(&worker, 100));
+    worker.report.leaving = true;
+    assert_false(lh_worker_is_usable(&worker, 100));
+}
+
+/* Since when it is there: a restart begins anew, a report does not. */
+static void it_knows_when_each_one_came(void **state) {
+    (void)state;
+    lh_registry *registry = create();
+    put(registry, "a", 1, 10);
+    put(registry, "a", 1, 20);
+    assert_int_equal(lh_registry_find(registry, "a")->joined_us, 10);
+    assert_int_equal(lh_registry_find(registry, "a")->renewed_us, 20);
+    put(registry, "a", 2, 30);
+    assert_int_equal(lh_registry_find(registry, "a")->joined_us, 30);
+    lh_registry_destroy(registry);
+}
+
+/* Those before and behind it stay as they are. */
+static void the_one_whose_lease_ends_goes(void **state) {
+    (void)state;
+    lh_registry *registry = create();
+    put(registry, "a", 1, 5);
+    put(registry, "b", 1, 0);
+    put(registry, "c", 1, 6);
+    put(registry, "d", 1, 7);
+    assert_true(lh_registry_expire(registry, 3000, NULL));
+    assert_int_equal(lh_registry_count(registry), 3);
+    assert_string_equal(lh_registry_at(registry, 0)->report.name, "a");
+    assert_string_equal(lh_registry_at(registry, 1)->report.name, "c");
+    assert_string_equal(lh_registry_at(registry, 2)->report.name, "d");
+    assert_int_equal(lh_registry_find(registry, "d")->renewed_us, 7);
+    lh_registry_destroy(registry);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(workers_are_in_the_order_of_their_names),
+        cmocka_unit_test(a_lease_ends_exactly_then),
+        cmocka_unit_test(another_instance_is_a_restart),
+        cmocka_unit_test(suspicion_shortens_a_lease_until_the_next_report),
+        cmocka_unit_test(there_is_a_limit),
+        cmocka_unit_test(vouching_lengthens_a_lease),
+        cmocka_unit_test(time_that_did_not_pass_is_added_to_all),
+        cmocka_unit_test(plans_may_use_who_stays_and_is_not_excluded),
+        cmocka_unit_test(it_knows_when_each_one_came),
+        cmocka_unit_test(the_one_whose_lease_ends_goes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

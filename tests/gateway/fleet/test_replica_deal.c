@@ -1,0 +1,166 @@
+/* Which worker belongs to which chain. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "gateway/fleet/replica_deal.h"
+
+#define LAYERS 12u
+#define NONE   LH_REPLICA_NONE
+
+static uint64_t layer_bytes[LAYERS] = {100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100};
+static const lh_model_profile model = {.layers = LAYERS, .layer_bytes = layer_bytes};
+static const lh_planner_options options;
+
+/* The speed of a machine by its threads. */
+#define BY(threads) {1.0 / (threads), 6.0 / (threads)}
+
+static lh_replica_table table_of(const lh_plan_worker *workers, uint32_t count, uint32_t replicas) {
+    return (lh_replica_table){&model, &options, workers, count, replicas};
+}
+
+/* Each holds half of the model. */
+static void chains_are_complete_and_equal(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"d", "s", 4, 700, BY(4)},
+                                {"a", "s", 4, 700, BY(4)},
+                                {"c", "s", 4, 700, BY(4)},
+                                {"b", "s", 4, 700, BY(4)}};
+    lh_replica_table table = table_of(workers, 4, 2);
+    uint32_t of[4];
+    assert_int_equal(lh_replica_deal(&table, of), 2);
+    assert_true(of[1] == 0 && of[3] == 0 && of[2] == 1 && of[0] == 1); /* a, b and c, d */
+    assert_true(lh_replica_is_complete(&table, of, 0) && lh_replica_is_complete(&table, of, 1));
+}
+
+static void sites_stay_together(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "x", 4, 700, BY(4)},
+                                {"b", "y", 4, 700, BY(4)},
+                                {"c", "x", 4, 700, BY(4)},
+                                {"d", "y", 4, 700, BY(4)},
+                                {"e", "x", 1, 700, BY(1)}};
+    lh_replica_table table = table_of(workers, 5, 2);
+    uint32_t of[5];
+    assert_int_equal(lh_replica_deal(&table, of), 2);
+    assert_true(of[0] == 0 && of[2] == 0 && of[4] == 0 && of[1] == 1 && of[3] == 1);
+}
+
+/* A chain of two sites is better than one that is three times as slow as the other. */
+static void sites_are_torn_apart_where_that_is_better(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "x", 8, 1500, BY(8)},
+                                {"b", "x", 8, 1500, BY(8)},
+                                {"c", "x", 8, 1500, BY(8)},
+                                {"d", "y", 8, 1500, BY(8)}};
+    lh_replica_table table = table_of(workers, 4, 2);
+    uint32_t of[4];
+    assert_int_equal(lh_replica_deal(&table, of), 2);
+    assert_true(of[0] == 0 && of[1] == 0 && of[2] == 1 && of[3] == 1);
+}
+
+static void no_more_chains_than_can_hold_the_model(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {
+        {"a", "s", 4, 700, BY(4)}, {"b", "s", 4, 700, BY(4)}, {"c", "s", 4, 700, BY(4)}};
+    lh_replica_table table = table_of(workers, 3, 2);
+    uint32_t of[3];
+    assert_int_equal(lh_replica_deal(&table, of), 1);
+    assert_true(of[0] == 0 && of[1] == 0 && of[2] == 0);
+    table.count = 1;
+    assert_int_equal(lh_replica_deal(&table, of), 0);
+    table.count = 0;
+    assert_int_equal(lh_replica_deal(&table, of), 0);
+}
+
+static void a_newcomer_goes_where_it_is_needed(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4)}, {"b", "s", 4, 700, BY(4)},
+                                {"c", "s", 2, 700, BY(2)}, {"d", "s", 4, 700, BY(4)},
+                                {"e", "s", 4, 700, BY(4)}, {"f", "t", 4, 700, BY(4)}};
+    lh_replica_table table = table_of(workers, 3, 2);
+    uint32_t of[6] = {0, 0, NONE, NONE, NONE, NONE};
+    assert_int_equal(lh_replica_of_newcomer(&table, of, 2), 1); /* begins the second chain */
+    of[2] = 1;
+    table.count = 4;
+    assert_int_equal(lh_replica_of_newcomer(&table, of, 3), 1); /* completes it */
+    of[3] = 1;
+    table.count = 5;
+    assert_int_equal(lh_replica_of_newcomer(&table, of, 4), 1); /* 6 threads beside 8 */
+    of[4] = 1;
+    table.count = 6;
+    assert_int_equal(lh_replica_of_newcomer(&table, of, 5), 0);
+    of[0] = NONE; /* the first one has lost a worker */
+    assert_int_equal(lh_replica_of_newcomer(&table, of, 5), 0);
+}
+
+static void a_torn_chain_is_mended_from_one_that_can_spare(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4)},
+                                {"b", "s", 4, 700, BY(4)},
+                                {"c", "s", 4, 700, BY(4)},
+                                {"d", "s", 2, 700, BY(2)},
+                                {"e", "s", 4, 700, BY(4)}};
+    lh_replica_table table = table_of(workers, 5, 2);
+    uint32_t of[5] = {0, 0, 1, 1, 1}, worker, replica;
+    assert_false(lh_replica_mend(&table, of, &worker, &replica)); /* nothing is torn */
+    of[0] = NONE;
+    assert_true(lh_replica_mend(&table, of, &worker, &replica));
+    assert_true(worker == 3 && replica == 0); /* the one with the fewest threads */
+    of[4] = NONE;
+    assert_false(lh_replica_mend(&table, of, &worker, &replica)); /* nobody to spare */
+}
+
+/* Two that are torn make one that is whole, and not the other way around the next time. */
+static void torn_chains_are_joined(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4)},
+                                {"b", "s", 4, 700, BY(4)},
+                                {"c", "s", 4, 700, BY(4)},
+                                {"d", "s", 4, 700, BY(4)}};
+    lh_replica_table table = table_of(workers, 4, 2);
+    uint32_t of[4] = {0, NONE, 1, NONE}, worker, replica;
+    assert_true(lh_replica_mend(&table, of, &worker, &replica));
+    assert_true(worker == 2 && replica == 0);
+    of[2] = 0;
+    assert_false(lh_replica_mend(&table, of, &worker, &replica));
+}
+
+static void torn_chains_that_are_too_small_together_stay(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "s", 4, 500, BY(4)}, {"b", "s", 4, 500, BY(4)}};
+    lh_replica_table table = table_of(workers, 2, 2);
+    uint32_t of[2] = {0, 1}, worker, replica;
+    assert_false(lh_replica_mend(&table, of, &worker, &replica));
+}
+
+/* And of that one's workers the slowest. */
+static void the_larger_chain_gives(void **state) {
+    (void)state;
+    lh_plan_worker workers[8];
+    for (uint32_t i = 0; i < 8; i++)
+        workers[i] = (lh_plan_worker){"w", "s", 4, 700, BY(4)};
+    workers[1].speed.prompt_us = 9; /* the slowest of the smaller one */
+    workers[6].speed.prompt_us = 1;
+    lh_replica_table table = table_of(workers, 8, 3);
+    uint32_t of[8] = {1, 1, 1, 2, 2, 2, 2, 0}, worker, replica;
+    assert_true(lh_replica_mend(&table, of, &worker, &replica));
+    assert_true(worker == 6 && replica == 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chains_are_complete_and_equal),
+        cmocka_unit_test(sites_stay_together),
+        cmocka_unit_test(sites_are_torn_apart_where_that_is_better),
+        cmocka_unit_test(no_more_chains_than_can_hold_the_model),
+        cmocka_unit_test(a_newcomer_goes_where_it_is_needed),
+        cmocka_unit_test(a_torn_chain_is_mended_from_one_that_can_spare),
+        cmocka_unit_test(torn_chains_are_joined),
+        cmocka_unit_test(torn_chains_that_are_too_small_together_stay),
+        cmocka_unit_test(the_larger_chain_gives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* Exchanges over a real socket: how a handler that waits is asked again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "common/base/clock.h"
+#include "gateway/http/server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PAUSE_US 100000
+
+/* On the server's thread, but read when the answer has come. */
+typedef struct log {
+    int64_t due_us, asked_again_us;
+    int wakes;
+} log;
+
+static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_request *request,
+                       lh_http_reply *reply) {
+    (void)context, (void)exchange, (void)request, (void)reply;
+    return true;
+}
+
+/* Woken before it says that it waits: it is asked again at once, and once. */
+static lh_http_progress on_request(void *context, lh_http_exchange *exchange,
+                                   const lh_http_request *request, lh_http_reply *reply) {
+    (void)context, (void)request, (void)reply;
+    lh_http_exchange_wake(exchange);
+    return LH_HTTP_WAIT;
+}
+
+static lh_http_progress on_wake(void *context, lh_http_exchange *exchange, lh_http_reply *reply) {
+    log *l = context;
+    if (l->wakes++ == 0) {
+        l->due_us = lh_clock_us() + PAUSE_US;
+        lh_http_exchange_wake_at(exchange, l->due_us);
+        return LH_HTTP_WAIT;
+    }
+    l->asked_again_us = lh_clock_us();
+    reply->status = 204;
+    reply->close = true;
+    return LH_HTTP_READY;
+}
+
+static lh_http_progress on_read(void *context, lh_http_exchange *exchange, char *buffer,
+                                size_t capacity, size_t *length) {
+    (void)context, (void)exchange, (void)buffer, (void)capacity, (void)length;
+    return LH_HTTP_BREAK;
+}
+
+static void on_gone(void *context, lh_http_exchange *exchange) {
+    (void)context, (void)exchange;
+}
+
+static void on_refusal(void *context, lh_http_exchange *exchange, unsigned status,
+                       const char *message, lh_http_reply *reply) {
+    (void)context, (void)exchange, (void)status, (void)message, (void)reply;
+}
+
+static void on_done(void *context, lh_http_exchange *exchange, const lh_http_request *request,
+                    const lh_http_outcome *outcome) {
+    (void)context, (void)exchange, (void)request, (void)outcome;
+}
+
+static size_t ask(uint16_t port, char *answer, size_t capacity) {
+    static const char request[] = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(write(fd, request, sizeof request - 1), sizeof request - 1);
+    size_t length = 0;
+    for (ssize_t got; (got = read(fd, answer + length, capacity - 1 - length)) > 0;)
+        length += (size_t)got;
+    answer[length] = '\0';
+    close(fd);
+    return length;
+}
+
+static void a_wake_that_came_early_counts_once(void **state) {
+    (void)state;
+    log l = {0};
+    const lh_http_handler handler = {.context = &l,
+                                     .on_headers = on_headers,
+                                     .on_request = on_request,
+                                     .on_wake = on_wake,
+                                     .on_read = on_read,
+                                     .on_gone = on_gone,
+                                     .on_refusal = on_refusal,
+                                     .on_done = on_done};
+    lh_http_config config = lh_http_config_default();
+    lh_http_server *server;
+    lh_error error;
+    config.listen = "127.0.0.1:0";
+    assert_int_equal(lh_http_server_create(&config, &handler, &server, &error), LH_OK);
+    char answer[1024];
+    assert_true(ask(lh_http_server_port(server), answer, sizeof answer) > 0);
+    assert_non_null(strstr(answer, "HTTP/1.1 204"));
+    lh_http_server_destroy(server);
+    assert_int_equal(l.wakes, 2);
+    assert_true(l.asked_again_us >= l.due_us);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_wake_that_came_early_counts_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

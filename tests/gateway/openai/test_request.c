@@ -1,0 +1,241 @@
+/* Bodies of both endpoints: messages and prompts in all their shapes, and what only one endpoint
+ * has. */
+#include "gateway/openai/chat_request.h"
+#include "gateway/openai/completion_request.h"
+#include "tests/support/failing_malloc.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const lh_openai_limits limits = {"tiny", 288, 16, 4, 48, false, true};
+
+/* ' for ". */
+static json_t *json_of(const char *text) {
+    char *copy = strdup(text);
+    for (char *at = copy; *at; at++)
+        if (*at == '\'')
+            *at = '"';
+    json_t *body = json_loads(copy, 0, NULL);
+    assert_non_null(body);
+    free(copy);
+    return body;
+}
+
+typedef struct table_row {
+    const char *body, *param; /* param NULL: it is taken */
+} table_row;
+
+static const table_row chats[] = {
+    {"{}", "messages"},
+    {"{'messages':null}", "messages"},
+    {"{'messages':[]}", "messages"},
+    {"{'messages':{}}", "messages"},
+    {"{'messages':'hi'}", "messages"},
+    {"{'messages':[1]}", "messages[0]"},
+    {"{'messages':[{'role':'user'}]}", "messages[0].content"},
+    {"{'messages':[{'role':'user','content':null}]}", "messages[0].content"},
+    {"{'messages':[{'role':'user','content':1}]}", "messages[0].content"},
+    {"{'messages':[{'role':'user','content':[]}]}", "messages[0].content"},
+    {"{'messages':[{'content':'x'}]}", "messages[0].role"},
+    {"{'messages':[{'role':1,'content':'x'}]}", "messages[0].role"},
+    {"{'messages':[{'role':'robot','content':'x'}]}", "messages[0].role"},
+    {"{'messages':[{'role':'user','content':''}]}", NULL},
+    {"{'messages':[{'role':'user','content':'x','name':'n','extra':{}}]}", NULL},
+    {"{'messages':[{'role':'system','content':'s'},{'role':'user','content':'x'},{'role':'tool','"
+     "content':'t'}]}",
+     NULL},
+    {"{'messages':[{'role':'user','content':'x'},{'role':'assistant','content':null,'tool_calls':[{"
+     "}]}]}",
+     NULL},
+    {"{'messages':[{'role':'user','content':'x'},{'role':'assistant','tool_calls':[{}]}]}", NULL},
+    {"{'messages':[{'role':'user','content':'x'},{'role':'assistant','content':null}]}",
+     "messages[1].content"},
+    {"{'messages':[{'role':'user','content':[{'type':'text','text':'x'}]}]}", NULL},
+    {"{'messages':[{'role':'user','content':[{'type':'text'}]}]}", "messages[0].content[0]"},
+    {"{'messages':[{'role':'user','content':[{'type':'text','text':1}]}]}",
+     "messages[0].content[0]"},
+    {"{'messages':[{'role':'user','content':['x']}]}", "messages[0].content[0]"},
+    {"{'messages':[{'role':'user','content':[{'type':'text','text':'x'},{'type':'image_url','image_"
+     "url':{'url':'http://x'}}]}]}",
+     "messages[0].content[1]"},
+    {"{'messages':[{'role':'user','content':[{'type':'input_audio'}]}]}", "messages[0].content[0]"},
+    {"{'messages':[{'role':'user','content':[{'type':'file'}]}]}", "messages[0].content[0]"},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'text'}}", NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_object'}}",
+     "response_format"},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_schema'}}",
+     "response_format"},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'xml'}}",
+     "response_format"},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':'text'}", "response_format"},
+    {"{'messages':[{'role':'user','content':'x'}],'modalities':['text']}", NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'modalities':['text','audio']}", "modalities"},
+    {"{'messages':[{'role':'user','content':'x'}],'modalities':'text'}", "modalities"},
+    {"{'messages':[{'role':'user','content':'x'}],'modalities':[]}", "modalities"},
+    {"{'messages':[{'role':'user','content':'x'}],'tools':[{}]}", "tools"},
+    {"{'messages':[{'role':'user','content':'x'}],'tools':[{}],'tool_choice':'none'}", NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'tools':[{}],'tool_choice':'auto'}", "tools"},
+    {"{'messages':[{'role':'user','content':'x'}],'tools':[],'tool_choice':'auto'}", NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'tool_choice':'required'}", "tool_choice"},
+    {"{'messages':[{'role':'user','content':'x'}],'tools':[{}],'tool_choice':{'type':'function'}}",
+     "tool_choice"},
+    {"{'messages':[{'role':'user','content':'x'}],'tools':{}}", "tools"},
+    {"{'messages':[{'role':'user','content':'x'}],'parallel_tool_calls':false}", NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'parallel_tool_calls':'no'}",
+     "parallel_tool_calls"},
+    {"{'messages':[{'role':'user','content':'x'}],'function_call':'none'}", NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'function_call':{'name':'f'}}", "function_call"},
+    {"{'messages':[{'role':'user','content':'x'}],'reasoning_effort':'max','verbosity':'low'}",
+     NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'reasoning_effort':'huge'}", "reasoning_effort"},
+    {"{'messages':[{'role':'user','content':'x'}],'temperature':9}", "temperature"},
+};
+
+static const table_row completions[] = {
+    {"{}", "prompt"},
+    {"{'prompt':null}", "prompt"},
+    {"{'prompt':''}", "prompt"},
+    {"{'prompt':[]}", "prompt"},
+    {"{'prompt':['']}", "prompt"},
+    {"{'prompt':[[]]}", "prompt"},
+    {"{'prompt':[[1],[]]}", "prompt"},
+    {"{'prompt':1}", "prompt"},
+    {"{'prompt':{}}", "prompt"},
+    {"{'prompt':true}", "prompt"},
+    {"{'prompt':[null]}", "prompt"},
+    {"{'prompt':['a',1]}", "prompt"},
+    {"{'prompt':[1,'a']}", "prompt"},
+    {"{'prompt':[[1],'a']}", "prompt"},
+    {"{'prompt':[1,2.5]}", "prompt"},
+    {"{'prompt':[-1]}", "prompt"},
+    {"{'prompt':[288]}", "prompt"},
+    {"{'prompt':[4294967297]}", "prompt"},
+    {"{'prompt':'a'}", NULL},
+    {"{'prompt':['a','b']}", NULL},
+    {"{'prompt':[1,2.0,287]}", NULL},
+    {"{'prompt':[[1,2],[3]]}", NULL},
+    {"{'prompt':['a','b','c','d']}", NULL},
+    {"{'prompt':['a','b','c','d','e']}", "prompt"},
+    {"{'prompt':['a','b','c','d'],'n':12}", NULL},
+    {"{'prompt':['a','b','c','d'],'n':13}", "prompt"},
+    {"{'prompt':'a','echo':true}", NULL},
+    {"{'prompt':'a','echo':1}", "echo"},
+    {"{'prompt':'a','echo':true,'logprobs':1}", "echo"},
+    {"{'prompt':'a','best_of':1}", NULL},
+    {"{'prompt':'a','best_of':2,'n':2}", NULL},
+    {"{'prompt':'a','best_of':2}", "best_of"},
+    {"{'prompt':'a','best_of':1,'n':2}", "best_of"},
+    {"{'prompt':'a','best_of':21}", "best_of"},
+    {"{'prompt':'a','suffix':'b'}", "suffix"},
+    {"{'prompt':'a','logprobs':true}", "logprobs"},
+};
+
+static void check_error(const table_row *row, bool taken, const lh_openai_error *error) {
+    if (taken != (!row->param))
+        fail_msg("%s: %s", row->body, taken ? "taken" : error->message);
+    if (!taken) {
+        assert_int_equal(error->status, 400);
+        if (strcmp(error->param, row->param) != 0)
+            fail_msg("%s: param %s", row->body, error->param);
+        assert_non_null(error->code);
+    }
+}
+
+static void chat_takes_and_refuses(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof chats / sizeof chats[0]; i++) {
+        lh_openai_chat_request request;
+        lh_openai_error error = {0};
+        bool taken =
+            lh_openai_chat_request_parse(json_of(chats[i].body), &limits, &request, &error);
+        check_error(&chats[i], taken, &error);
+        lh_openai_chat_request_reset(&request);
+    }
+}
+
+static void completions_take_and_refuse(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof completions / sizeof completions[0]; i++) {
+        lh_openai_completion_request request;
+        lh_openai_error error = {0};
+        bool taken = lh_openai_completion_request_parse(json_of(completions[i].body), &limits,
+                                                        &request, &error);
+        check_error(&completions[i], taken, &error);
+        lh_openai_completion_request_reset(&request);
+    }
+}
+
+static void reads_messages(void **state) {
+    (void)state;
+    lh_openai_chat_request request;
+    lh_openai_error error;
+    assert_true(lh_openai_chat_request_parse(
+        json_of("{'messages':[{'role':'developer','content':'be "
+                "good'},{'role':'user','content':[{'type':'text','text':'a'},{'type':'text','text':"
+                "'b'}]},{'role':'assistant','content':null,'tool_calls':[]}]}"),
+        &limits, &request, &error));
+    assert_int_equal(request.message_count, 3);
+    assert_string_equal(request.messages[0].role, "system");
+    assert_memory_equal(request.messages[1].content, "a\nb", 3);
+    assert_int_equal(request.messages[1].content_length, 3);
+    assert_int_equal(request.messages[2].content_length, 0);
+    lh_openai_chat_request_reset(&request);
+}
+
+static void reads_prompts(void **state) {
+    (void)state;
+    lh_openai_completion_request request;
+    lh_openai_error error;
+    assert_true(lh_openai_completion_request_parse(json_of("{'prompt':[[1,2.0],[287]]}"), &limits,
+                                                   &request, &error));
+    assert_int_equal(request.prompt_count, 2);
+    assert_null(request.prompts[0].text);
+    assert_int_equal(request.prompts[0].tokens[1], 2);
+    assert_int_equal(request.prompts[1].token_count, 1);
+    lh_openai_completion_request_reset(&request);
+    assert_true(
+        lh_openai_completion_request_parse(json_of("{'prompt':[5,6]}"), &limits, &request, &error));
+    assert_int_equal(request.prompt_count, 1);
+    assert_int_equal(request.prompts[0].token_count, 2);
+    lh_openai_completion_request_reset(&request);
+}
+
+static void survives_without_memory(void **state) {
+    (void)state;
+    for (size_t n = 1;; n++) {
+        lh_openai_chat_request chat;
+        lh_openai_completion_request completion;
+        lh_openai_error chat_error = {0}, completion_error = {0};
+        json_t *messages = json_of("{'logit_bias':{'1':1},'messages':[{'role':'user','content':[{'"
+                                   "type':'text','text':'a'},{'type':'text','text':'b'}]}]}");
+        json_t *prompts = json_of("{'logit_bias':{'1':1},'prompt':[[1],[2]]}");
+        failing_malloc_arm(n);
+        bool both =
+            lh_openai_chat_request_parse(messages, &limits, &chat, &chat_error) &&
+            lh_openai_completion_request_parse(prompts, &limits, &completion, &completion_error);
+        bool failed = failing_malloc_disarm();
+        bool first = chat_error.status == 0;
+        lh_openai_chat_request_reset(&chat);
+        if (first)
+            lh_openai_completion_request_reset(&completion);
+        else
+            json_decref(prompts);
+        assert_int_equal(both, !failed);
+        if (!failed)
+            break;
+        assert_int_equal(first ? completion_error.status : chat_error.status, 500);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chat_takes_and_refuses),  cmocka_unit_test(completions_take_and_refuse),
+        cmocka_unit_test(reads_messages),          cmocka_unit_test(reads_prompts),
+        cmocka_unit_test(survives_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

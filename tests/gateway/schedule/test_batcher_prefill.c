@@ -1,0 +1,129 @@
+/* Whose chunk is next. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tests/gateway/support/scheduler_bench.h"
+
+/* A prompt of so many tokens for the sequence of this handle; its number on the wire is handle + 1.
+ */
+static void submit(lh_scheduler *s, uint64_t handle, uint32_t prompt_tokens, uint64_t tenant,
+                   int32_t priority) {
+    lh_sequence_request request = request_of(prompt_tokens, 5);
+    request.tenant = tenant;
+    request.priority = priority;
+    assert_int_equal(submit_request(s, &request, handle, 0), LH_OK);
+}
+
+/* Handles are few: those of sequences that are long gone are used again. */
+static uint64_t handle_of(uint64_t number) {
+    return number == 0 ? 0 : 1 + (number - 1) % 7;
+}
+
+/* Whose rows the next step has, counted from 0 in the order of their coming; it goes around and is
+ * answered at once, and a sequence that has its first token hangs up. */
+static uint64_t step_of(lh_scheduler *s) {
+    lh_step_manifest m = next_step(s);
+    assert_int_equal(m.step_class, LH_STEP_PREFILL);
+    assert_int_equal(m.segment_count, 1);
+    uint64_t sequence = m.segments[0].sequence;
+    if (m.segments[0].sample) {
+        assert_int_equal(bring_token(s, 7, m.step, sequence,
+                                     m.segments[0].first_position + m.segments[0].rows, 9),
+                         LH_OK);
+        lh_scheduler_cancel(s, handle_of(sequence - 1));
+        lh_step_manifest release = next_step(s);
+        assert_int_equal(release.rows, 0);
+        answer_step(s, m.step);
+        answer_step(s, release.step);
+        return sequence - 1;
+    }
+    assert_int_equal(lh_scheduler_results(s, 7, m.step, NULL, 0, 0, NULL), LH_OK);
+    answer_step(s, m.step);
+    return sequence - 1;
+}
+
+static void a_short_prompt_overtakes_a_long_one(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(16);
+    submit(s, 0, 160, 0, 0);
+    assert_int_equal(step_of(s), 0);
+    submit(s, 1, 32, 0, 0);
+    assert_int_equal(step_of(s), 1);
+    assert_int_equal(step_of(s), 1);
+    assert_int_equal(step_of(s), 0);
+    lh_scheduler_destroy(s);
+}
+
+static void of_two_the_one_that_is_through_sooner_goes_on(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(16);
+    submit(s, 0, 64, 0, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(step_of(s), 0);
+    submit(s, 1, 32, 0, 0);
+    assert_int_equal(step_of(s), 0); /* 16 rows left */
+    assert_int_equal(step_of(s), 1);
+    lh_scheduler_destroy(s);
+}
+
+/* Shorter ones come without end. */
+static void each_eighth_chunk_is_the_eldests(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(16);
+    submit(s, 0, 128, 0, 0);
+    uint64_t newest = 0;
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 7; i++) {
+            submit(s, handle_of(++newest), 10, 0, 0);
+            assert_int_equal(step_of(s), newest);
+        }
+        submit(s, handle_of(++newest), 10, 0, 0);
+        assert_int_equal(step_of(s), 0);
+        assert_int_equal(step_of(s), newest);
+        for (int i = 0; i < 6; i++) {
+            submit(s, handle_of(++newest), 10, 0, 0);
+            assert_int_equal(step_of(s), newest);
+        }
+        assert_int_equal(step_of(s), 0); /* nobody else is there: this one begins a new count */
+    }
+    lh_scheduler_destroy(s);
+}
+
+static void a_lower_priority_goes_first_though_longer(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(16);
+    submit(s, 0, 32, 0, 3);
+    submit(s, 1, 64, 0, -1);
+    submit(s, 2, 48, 0, 0);
+    const uint64_t expected[] = {1, 1, 1, 1, 2, 2, 2, 0, 0};
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(step_of(s), expected[i]);
+    lh_scheduler_destroy(s);
+}
+
+/* Tenant 1 has had 160 and 32 tokens when tenant 2 comes. */
+static void between_tenants_it_is_the_turn_of_who_has_had_less(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(16);
+    submit(s, 0, 160, 1, 0);
+    submit(s, 1, 32, 1, 0);
+    submit(s, 2, 64, 2, 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(step_of(s), 2);
+    assert_int_equal(step_of(s), 1);
+    lh_scheduler_destroy(s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_short_prompt_overtakes_a_long_one),
+        cmocka_unit_test(of_two_the_one_that_is_through_sooner_goes_on),
+        cmocka_unit_test(each_eighth_chunk_is_the_eldests),
+        cmocka_unit_test(a_lower_priority_goes_first_though_longer),
+        cmocka_unit_test(between_tenants_it_is_the_turn_of_who_has_had_less),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

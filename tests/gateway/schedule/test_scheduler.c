@@ -1,0 +1,299 @@
+/* The scheduler, step by step, without a fleet: what it sends, what it believes, what it gives up.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tests/gateway/support/scheduler_bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void a_prompt_goes_in_chunks_and_only_the_last_draws(void **state) {
+    (void)state;
+    lh_scheduler *s = create_with_prompt(16, 40, 3);
+    const uint32_t rows[] = {16, 16, 8};
+    for (uint32_t i = 0; i < 3; i++) {
+        lh_step_manifest m = next_step(s);
+        assert_int_equal(m.epoch, 7);
+        assert_int_equal(m.step, i + 1);
+        assert_int_equal(m.step_class, LH_STEP_PREFILL);
+        assert_int_equal(m.rows, rows[i]);
+        assert_int_equal(m.segments[0].first_position, 16 * i);
+        assert_int_equal(m.segments[0].sample, i == 2);
+        assert_int_equal(m.tokens[0], 16 * i % 50);
+    }
+    assert_no_step(s);
+    assert_int_equal(bring_token(s, 7, 3, 1, 40, 77), LH_OK);
+    assert_int_equal(ears[0].tokens[0], 77);
+    assert_int_equal(ears[0].position, 40);
+    lh_step_manifest m = next_step(s);
+    assert_int_equal(m.step_class, LH_STEP_DECODE);
+    assert_int_equal(m.rows, 1);
+    assert_int_equal(m.tokens[0], 77);
+    assert_int_equal(m.segments[0].first_position, 40);
+    assert_int_equal(m.segments[0].sampling.counter, 41);
+    lh_scheduler_destroy(s);
+}
+
+static void max_tokens_end_it_and_the_pages_come_back(void **state) {
+    (void)state;
+    lh_scheduler *s = create_with_prompt(64, 10, 2);
+    next_step(s);
+    assert_int_equal(blocks_held(s), 1);
+    assert_int_equal(bring_token(s, 7, 1, 1, 10, 5), LH_OK);
+    next_step(s);
+    assert_int_equal(bring_token(s, 7, 2, 1, 11, 6), LH_OK);
+    assert_true(ears[0].is_finished);
+    assert_int_equal(ears[0].reason, LH_FINISH_LENGTH);
+    assert_int_equal(ears[0].count, 2);
+    lh_step_manifest m = next_step(s);
+    assert_int_equal(m.rows, 0);
+    assert_int_equal(m.release_count, 1);
+    assert_int_equal(m.releases[0].sequence, 1);
+    assert_no_step(s);
+    answer_step(s, 1);
+    answer_step(s, 2);
+    assert_int_equal(blocks_held(s), 1);
+    answer_step(s, 3);
+    assert_int_equal(blocks_held(s), 0);
+    lh_scheduler_figures figures = lh_scheduler_current_figures(s);
+    assert_int_equal(figures.releasing + figures.running + figures.waiting, 0);
+    lh_scheduler_destroy(s);
+}
+
+static void a_stop_token_is_not_reported(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(64);
+    lh_sequence_request request = request_of(10, 20);
+    const uint32_t stops[] = {2};
+    request.stop_tokens = stops;
+    request.stop_token_count = 1;
+    assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
+    next_step(s);
+    assert_int_equal(bring_token(s, 7, 1, 1, 10, 2), LH_OK);
+    assert_true(ears[0].is_finished);
+    assert_int_equal(ears[0].reason, LH_FINISH_STOP);
+    assert_int_equal(ears[0].count, 0);
+    lh_scheduler_destroy(s);
+}
+
+/* A finished sequence's release rides on a decode step that leaves anyway. */
+static void a_release_rides_along(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(64);
+    lh_sequence_request one = request_of(10, 1), many = request_of(10, 50);
+    assert_int_equal(submit_request(s, &one, 0, 0), LH_OK);
+    assert_int_equal(submit_request(s, &many, 1, 0), LH_OK);
+    next_step(s);
+    lh_step_result results[] = {{.sequence = 1, .position = 10, .sample.token = 3},
+                                {.sequence = 2, .position = 10, .sample.token = 4}};
+    assert_int_equal(lh_scheduler_results(s, 7, 1, results, 2, 0, NULL), LH_OK);
+    lh_step_manifest m = next_step(s);
+    assert_int_equal(m.rows, 1);
+    assert_int_equal(m.release_count, 1);
+    assert_no_step(s);
+    lh_scheduler_destroy(s);
+}
+
+static void what_nothing_waits_for_is_ignored(void **state) {
+    (void)state;
+    lh_scheduler *s = create_with_prompt(64, 10, 20);
+    next_step(s);
+    assert_int_equal(bring_token(s, 6, 1, 1, 10, 5), LH_ERR_STALE);
+    assert_int_equal(bring_token(s, 8, 1, 1, 10, 5), LH_ERR_STALE);
+    assert_int_equal(bring_token(s, 7, 2, 1, 10, 5), LH_OK); /* no such step */
+    assert_int_equal(bring_token(s, 7, 1, 2, 10, 5), LH_OK); /* no such sequence in it */
+    assert_int_equal(bring_token(s, 7, 1, 1, 11, 5), LH_OK); /* another position */
+    assert_int_equal(ears[0].count, 0);
+    assert_int_equal(bring_token(s, 7, 1, 1, 10, 5), LH_OK);
+    assert_int_equal(bring_token(s, 7, 1, 1, 10, 6), LH_OK); /* once more */
+    assert_int_equal(ears[0].count, 1);
+    assert_int_equal(ears[0].tokens[0], 5);
+    assert_int_equal(lh_scheduler_current_figures(s).results_ignored, 6);
+    assert_null(lh_scheduler_fault(s));
+    lh_scheduler_destroy(s);
+}
+
+static void an_impossible_token_is_a_fault(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        lh_scheduler *s = create_ready(64);
+        lh_sequence_request request = request_of(10, 20);
+        request.sampling.top_logprobs = 1;
+        assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
+        next_step(s);
+        lh_step_result result = {
+            .sequence = 1, .position = 10, .sample.token = 5, .sample.top_count = 1};
+        if (kind == 0)
+            result.sample.token = 1000;
+        else if (kind == 1)
+            result.sample.logprob = NAN;
+        else if (kind == 2)
+            result.sample.top_count = 2;
+        else
+            result.sample.top[0].token = 4000000000u;
+        lh_error error;
+        assert_int_equal(lh_scheduler_results(s, 7, 1, &result, 1, 0, &error), LH_ERR_MALFORMED);
+        assert_non_null(lh_scheduler_fault(s));
+        assert_int_equal(ears[0].count, 0);
+        assert_no_step(s);
+        lh_scheduler_destroy(s);
+    }
+}
+
+static void what_is_just_possible_is_taken(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(64);
+    lh_sequence_request request = request_of(10, 20);
+    request.sampling.top_logprobs = 1;
+    assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
+    next_step(s);
+    lh_step_result result = {.sequence = 1, .position = 10, .sample = {.token = 999}};
+    result.sample.logprob = 1e-6f;
+    result.sample.top_count = 1;
+    result.sample.top[0] = (lh_token_logprob){999, 1e-6f};
+    assert_int_equal(lh_scheduler_results(s, 7, 1, &result, 1, 0, NULL), LH_OK);
+    assert_null(lh_scheduler_fault(s));
+    assert_int_equal(ears[0].tokens[0], 999);
+    lh_scheduler_destroy(s);
+}
+
+/* Its sequence has hung up, so that nobody asked for candidates: it is checked all the same. */
+static void an_impossible_token_for_nobody_is_a_fault_too(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(64);
+    lh_sequence_request request = request_of(12, 20);
+    assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
+    assert_int_equal(submit_request(s, &request, 1, 0), LH_OK);
+    assert_int_equal(next_step(s).segment_count, 2);
+    lh_scheduler_cancel(s, 0);
+    lh_step_result result = {.sequence = 1, .position = 12, .sample.top_count = 21};
+    assert_int_equal(lh_scheduler_results(s, 7, 1, &result, 1, 0, NULL), LH_ERR_MALFORMED);
+    assert_non_null(lh_scheduler_fault(s));
+    lh_scheduler_destroy(s);
+}
+
+/* The workers may have taken it before they heard of the reset. */
+static void a_cancelled_step_that_was_taken_lands(void **state) {
+    (void)state;
+    lh_scheduler *s = create_with_prompt(16, 40, 20);
+    next_step(s);
+    lh_scheduler_cancel(s, 0);
+    uint64_t step;
+    assert_true(lh_scheduler_next_cancel(s, &step));
+    lh_scheduler_step_done(s, 7, 1, LH_OK, "", 0);
+    assert_int_equal(lh_scheduler_current_figures(s).prefill_steps, 0);
+    lh_scheduler_step_done(s, 7, 1, LH_ERR_INTERNAL, "once more", 0);
+    assert_null(lh_scheduler_fault(s));
+    lh_scheduler_destroy(s);
+}
+
+static void a_step_without_its_tokens_is_a_fault(void **state) {
+    (void)state;
+    lh_scheduler *s = create_with_prompt(64, 10, 20);
+    next_step(s);
+    answer_step(s, 1);
+    assert_non_null(lh_scheduler_fault(s));
+    assert_non_null(strstr(lh_scheduler_fault(s), "did not come"));
+    lh_scheduler_destroy(s);
+}
+
+/* Chunks under way are reset from the last one on, and the release follows in their class. */
+static void a_cancelled_prompt_is_reset_from_its_end(void **state) {
+    (void)state;
+    lh_scheduler *s = create_with_prompt(16, 100, 20);
+    for (int i = 0; i < 6; i++)
+        next_step(s);
+    lh_scheduler_cancel(s, 0);
+    uint64_t step;
+    for (uint64_t expected = 6; expected >= 1; expected--) {
+        assert_true(lh_scheduler_next_cancel(s, &step));
+        assert_int_equal(step, expected);
+        lh_scheduler_step_done(s, 7, step, LH_ERR_CANCELLED, "", 0);
+    }
+    assert_false(lh_scheduler_next_cancel(s, &step));
+    lh_step_manifest m = next_step(s);
+    assert_int_equal(m.step_class, LH_STEP_PREFILL);
+    assert_int_equal(m.rows, 0);
+    assert_int_equal(m.releases[0].sequence, 1);
+    /* until the release is through */
+    assert_int_equal(lh_scheduler_current_figures(s).prefill_steps, 6);
+    answer_step(s, 7);
+    lh_scheduler_figures figures = lh_scheduler_current_figures(s);
+    assert_int_equal(figures.prefill_steps + figures.release_steps + figures.releasing, 0);
+    assert_int_equal(blocks_held(s), 0);
+    lh_scheduler_cancel(s, 0);
+    lh_scheduler_destroy(s);
+}
+
+/* Two prompts that go whole share a step, which goes on for the one when the other is cancelled. */
+static void a_shared_step_is_not_reset(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(16);
+    lh_sequence_request request = request_of(12, 20);
+    assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
+    assert_int_equal(submit_request(s, &request, 1, 0), LH_OK);
+    assert_int_equal(next_step(s).segment_count, 2);
+    lh_scheduler_cancel(s, 0);
+    uint64_t step;
+    assert_false(lh_scheduler_next_cancel(s, &step));
+    assert_int_equal(bring_token(s, 7, 1, 1, 12, 5), LH_OK);
+    assert_int_equal(ears[0].count, 0);
+    assert_int_equal(bring_token(s, 7, 1, 2, 12, 6), LH_OK);
+    assert_int_equal(ears[1].count, 1);
+    assert_null(lh_scheduler_fault(s));
+    lh_scheduler_destroy(s);
+}
+
+/* Only steps with rows of a traced request are timed, and it is told what it has in them. */
+static void test_steps_of_traced_requests_are_timed(void **state) {
+    (void)state;
+    lh_scheduler *scheduler = create_scheduler(0);
+    bring_chain_up(scheduler, 1, 0);
+    lh_sequence_request request = request_of(10, 5);
+    assert_int_equal(submit_request(scheduler, &request, 0, 0), LH_OK);
+    lh_step_manifest manifest = next_step(scheduler);
+    lh_trace_part parts[4];
+    assert_false(manifest.timed);
+    assert_int_equal(lh_scheduler_traced_parts(scheduler, manifest.step, parts, 4), 0);
+    request.trace = 77; /* two choices of one request, and one of another */
+    assert_int_equal(submit_request(scheduler, &request, 1, 0), LH_OK);
+    assert_int_equal(submit_request(scheduler, &request, 2, 0), LH_OK);
+    request.trace = 78;
+    assert_int_equal(submit_request(scheduler, &request, 3, 0), LH_OK);
+    manifest = next_step(scheduler);
+    assert_true(manifest.timed);
+    assert_int_equal(manifest.rows, 30);
+    assert_int_equal(lh_scheduler_traced_parts(scheduler, manifest.step, parts, 4), 2);
+    assert_int_equal(parts[0].trace, 77);
+    assert_int_equal(parts[0].rows, 20);
+    assert_int_equal(parts[0].draws, 2);
+    assert_int_equal(parts[1].trace, 78);
+    assert_int_equal(parts[1].rows, 10);
+    assert_int_equal(lh_scheduler_traced_parts(scheduler, manifest.step, parts, 1), 1);
+    assert_int_equal(lh_scheduler_traced_parts(scheduler, 999, parts, 4), 0);
+    lh_scheduler_destroy(scheduler);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps_of_traced_requests_are_timed),
+        cmocka_unit_test(a_prompt_goes_in_chunks_and_only_the_last_draws),
+        cmocka_unit_test(max_tokens_end_it_and_the_pages_come_back),
+        cmocka_unit_test(a_stop_token_is_not_reported),
+        cmocka_unit_test(a_release_rides_along),
+        cmocka_unit_test(what_nothing_waits_for_is_ignored),
+        cmocka_unit_test(an_impossible_token_is_a_fault),
+        cmocka_unit_test(what_is_just_possible_is_taken),
+        cmocka_unit_test(an_impossible_token_for_nobody_is_a_fault_too),
+        cmocka_unit_test(a_cancelled_step_that_was_taken_lands),
+        cmocka_unit_test(a_step_without_its_tokens_is_a_fault),
+        cmocka_unit_test(a_cancelled_prompt_is_reset_from_its_end),
+        cmocka_unit_test(a_shared_step_is_not_reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

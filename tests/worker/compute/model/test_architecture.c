@@ -1,0 +1,203 @@
+/* What each architecture's row makes of a file's metadata and tensors. */
+#include "worker/compute/model/architecture.h"
+
+#include "tests/support/tiny_llama.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Reads and frees; the status, and the message where it is not LH_OK. */
+static lh_status read(gguf_writer *writer, lh_model_config *config, lh_error *error) {
+    size_t length;
+    uint8_t *file = gguf_writer_finish(writer, &length);
+    lh_gguf *gguf;
+    gguf_writer_destroy(writer);
+    lh_status status = lh_gguf_parse(file, length, length, &gguf, error);
+    if (status == LH_OK) {
+        status = lh_model_config_read(gguf, config, error);
+        lh_gguf_destroy(gguf);
+    }
+    free(file);
+    return status;
+}
+
+static lh_model_config config_of(gguf_writer *writer) {
+    lh_model_config config;
+    lh_error error;
+    if (read(writer, &config, &error) != LH_OK)
+        fail_msg("%s", error.message);
+    return config;
+}
+
+static void check_refused(gguf_writer *writer, lh_status status, const char *words) {
+    lh_model_config config;
+    lh_error error = {0};
+    lh_status got = read(writer, &config, &error);
+    if (got != status || !strstr(error.message, words)) {
+        fail_msg("%s \"%s\", expected %s \"%s\"", lh_status_name(got), error.message,
+                 lh_status_name(status), words);
+    }
+}
+
+static gguf_writer *writer_of(const char *architecture) {
+    tiny_llama model = tiny_llama_of(architecture);
+    return tiny_llama_writer(&model);
+}
+
+static void test_what_each_one_has(void **state) {
+    (void)state;
+    const lh_model_config llama = config_of(writer_of("llama")),
+                          qwen2 = config_of(writer_of("qwen2")),
+                          qwen3 = config_of(writer_of("qwen3")),
+                          gemma3 = config_of(writer_of("gemma3"));
+    assert_true(llama.rope_interleaved && !qwen2.rope_interleaved && !qwen3.rope_interleaved &&
+                !gemma3.rope_interleaved);
+    assert_false(lh_model_has(&llama, LH_TENSOR_ATTN_Q_BIAS));
+    assert_true(lh_model_has(&qwen2, LH_TENSOR_ATTN_V_BIAS) &&
+                !lh_model_has(&qwen2, LH_TENSOR_ATTN_Q_NORM));
+    assert_true(lh_model_has(&qwen3, LH_TENSOR_ATTN_Q_NORM) &&
+                !lh_model_has(&qwen3, LH_TENSOR_ATTN_POST_NORM));
+    assert_true(lh_model_has(&gemma3, LH_TENSOR_ATTN_K_NORM) &&
+                lh_model_has(&gemma3, LH_TENSOR_FFN_POST_NORM));
+    assert_true(llama.gate == LH_GATE_SILU && qwen3.gate == LH_GATE_SILU &&
+                gemma3.gate == LH_GATE_GELU);
+    assert_true(llama.embedding_scale == 1 && gemma3.embedding_scale == 8);
+    assert_true(llama.attention_scale == 0.25f && gemma3.attention_scale == 0.25f);
+}
+
+static void test_layers_with_a_window(void **state) {
+    (void)state;
+    const lh_model_config gemma3 = config_of(writer_of("gemma3")),
+                          llama = config_of(writer_of("llama"));
+    static const lh_layer_kind kinds[] = {LH_LAYER_WINDOW, LH_LAYER_WINDOW, LH_LAYER_FULL};
+    assert_int_equal(gemma3.window, 12);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(lh_model_layer_kind(&gemma3, i), kinds[i]);
+        assert_int_equal(lh_model_layer_kind(&llama, i), LH_LAYER_FULL);
+    }
+    tiny_llama model = tiny_llama_of("gemma3");
+    model.layers = 7;
+    model.window_period = 0; /* not in the file: the architecture's own */
+    const lh_model_config plain = config_of(tiny_llama_writer(&model));
+    assert_int_equal(plain.window_period, 6);
+    assert_int_equal(lh_model_layer_kind(&plain, 4), LH_LAYER_WINDOW);
+    assert_int_equal(lh_model_layer_kind(&plain, 5), LH_LAYER_FULL);
+    model.window = 0;
+    assert_int_equal(lh_model_layer_kind(&(lh_model_config){.window = 0}, 0), LH_LAYER_FULL);
+    assert_int_equal(config_of(tiny_llama_writer(&model)).window, 0);
+}
+
+static void test_the_angles_of_both_kinds_of_layers(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_of("gemma3");
+    gguf_writer *writer = tiny_llama_writer(&model);
+    gguf_writer_text(writer, "gemma3.rope.scaling.type", "linear");
+    gguf_writer_f32(writer, "gemma3.rope.scaling.factor", 8);
+    const lh_model_config c = config_of(writer);
+    assert_true(c.rope[LH_LAYER_FULL].factor == 8 && c.rope[LH_LAYER_WINDOW].factor == 1);
+    assert_true(c.rope[LH_LAYER_WINDOW].base == 10000);
+    writer = tiny_llama_writer(&model);
+    gguf_writer_f32(writer, "gemma3.rope.freq_base_swa", 500);
+    assert_true(config_of(writer).rope[LH_LAYER_WINDOW].base == 500);
+}
+
+static void test_the_scale_of_attention(void **state) {
+    (void)state;
+    gguf_writer *writer = writer_of("llama");
+    gguf_writer_f32(writer, "llama.attention.scale", 0.5f);
+    assert_true(config_of(writer).attention_scale == 0.5f);
+    writer = writer_of("llama");
+    gguf_writer_f32(writer, "llama.attention.scale", -1);
+    check_refused(writer, LH_ERR_UNSUPPORTED, "llama.attention.scale = -1");
+    tiny_llama model = tiny_llama_of("gemma3");
+    model.layers = 62;
+    model.head_dim = 32;
+    /* 64 columns over 4 heads */
+    assert_true(config_of(tiny_llama_writer(&model)).attention_scale == 0.25f);
+    model.layers = 6;
+    assert_true(config_of(tiny_llama_writer(&model)).attention_scale == 1 / sqrtf(32));
+}
+
+static void test_yarn(void **state) {
+    (void)state;
+    gguf_writer *writer = writer_of("qwen2");
+    gguf_writer_text(writer, "qwen2.rope.scaling.type", "yarn");
+    gguf_writer_f32(writer, "qwen2.rope.scaling.factor", 4);
+    gguf_writer_u32(writer, "qwen2.rope.scaling.original_context_length", 64);
+    gguf_writer_f32(writer, "qwen2.rope.scaling.attn_factor", 2);
+    const lh_rope_scaling rope = config_of(writer).rope[LH_LAYER_FULL];
+    assert_true(rope.is_yarn && rope.factor == 4 && rope.original_context == 64);
+    assert_true(rope.beta_fast == 32 && rope.beta_slow == 1);
+    assert_true(fabs(rope.magnitude - 2 * (1 + 0.1 * log(4))) < 1e-12);
+    writer = writer_of("qwen2");
+    gguf_writer_text(writer, "qwen2.rope.scaling.type", "yarn");
+    gguf_writer_f32(writer, "qwen2.rope.scaling.yarn_beta_fast", 0.5f);
+    check_refused(writer, LH_ERR_MALFORMED, "beta_fast = 0.5");
+    writer = writer_of("qwen2");
+    gguf_writer_text(writer, "qwen2.rope.scaling.type", "yarn");
+    gguf_writer_f32(writer, "qwen2.rope.scaling.yarn_log_multiplier", 0.1f);
+    check_refused(writer, LH_ERR_UNSUPPORTED, "yarn_log_multiplier");
+}
+
+static void test_windows_where_there_are_none(void **state) {
+    (void)state;
+    gguf_writer *writer = writer_of("qwen2");
+    gguf_writer_u32(writer, "qwen2.attention.sliding_window", 4096);
+    check_refused(writer, LH_ERR_UNSUPPORTED, "qwen2.attention.sliding_window = 4096");
+    tiny_llama model = tiny_llama_of("gemma3");
+    model.window_period = 1u << 20;
+    check_refused(tiny_llama_writer(&model), LH_ERR_LIMIT,
+                  "gemma3.attention.sliding_window_pattern");
+}
+
+static void test_tensors_that_are_missing_or_too_many(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_of("qwen2");
+    model.has_biases = false;
+    check_refused(tiny_llama_writer(&model), LH_ERR_MALFORMED, "blk.0.attn_q.bias is missing");
+    model = tiny_llama_of("qwen3");
+    model.has_biases = true;
+    check_refused(tiny_llama_writer(&model), LH_ERR_UNSUPPORTED, "blk.0.attn_q.bias is not known");
+    model = tiny_llama_of("gemma3");
+    model.has_post_norms = false;
+    check_refused(tiny_llama_writer(&model), LH_ERR_MALFORMED,
+                  "post_attention_norm.weight is missing");
+    model = tiny_llama_of("llama");
+    model.has_biases = true;
+    const lh_model_config c = config_of(tiny_llama_writer(&model));
+    assert_true(lh_model_has(&c, LH_TENSOR_ATTN_K_BIAS));
+    gguf_writer *writer = writer_of("llama"); /* in one layer of two */
+    gguf_writer_tensor(writer, "blk.0.attn_q.bias", LH_DTYPE_F32, 1, (const uint64_t[]){64}, 1);
+    check_refused(writer, LH_ERR_MALFORMED, "blk.1.attn_q.bias is missing");
+    writer = writer_of("llama");
+    gguf_writer_tensor(writer, "blk.1.attn_q.bias", LH_DTYPE_F32, 1, (const uint64_t[]){64}, 1);
+    check_refused(writer, LH_ERR_UNSUPPORTED, "blk.1.attn_q.bias is not known");
+}
+
+static void test_the_message_names_those_that_are(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_default();
+    model.architecture = "bert";
+    check_refused(tiny_llama_writer(&model), LH_ERR_UNSUPPORTED,
+                  "\"bert\" is not supported (llama, qwen2, qwen3, gemma3 are)");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_each_one_has),
+        cmocka_unit_test(test_layers_with_a_window),
+        cmocka_unit_test(test_the_angles_of_both_kinds_of_layers),
+        cmocka_unit_test(test_the_scale_of_attention),
+        cmocka_unit_test(test_yarn),
+        cmocka_unit_test(test_windows_where_there_are_none),
+        cmocka_unit_test(test_tensors_that_are_missing_or_too_many),
+        cmocka_unit_test(test_the_message_names_those_that_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

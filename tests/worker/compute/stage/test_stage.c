@@ -1,0 +1,438 @@
+/* The contract "one answer, bit for bit": logits do not depend on where the model is split, on
+ * shards, chunks, threads, the instruction set, or what else is in the batch. And they are the
+ * right ones: those of a plain model in double. */
+#include "tests/support/tiny_llama.h"
+#include "tests/worker/support/plain_llama.h"
+#include "tests/worker/support/stage_chain.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TOKENS 45u
+
+static const lh_sampling greedy = {.top_p = 1, .repetition_penalty = 1, .want_digest = true};
+
+static stage_chain_options plain_options(void) {
+    return (stage_chain_options){
+        .stages = 1, .threads = 1, .rows_max = 64, .kv_bytes = 4u << 20, .isa = "reference"};
+}
+
+static void make_tokens(uint32_t *tokens, uint32_t count, uint32_t vocabulary, uint64_t seed) {
+    for (uint32_t i = 0; i < count; i++)
+        tokens[i] = (uint32_t)(test_random(&seed) % vocabulary);
+}
+
+typedef struct digests {
+    uint32_t count;
+    uint64_t values[TOKENS];
+} digests;
+
+static void keep_digest(void *context, uint64_t sequence, const lh_sample_result *result) {
+    digests *list = context;
+    (void)sequence;
+    assert_true(list->count < TOKENS);
+    list->values[list->count++] = result->digest;
+}
+
+static stage_chain *create(const void *file, size_t length, const stage_chain_options *options) {
+    stage_chain *chain;
+    lh_error error;
+    if (stage_chain_create(file, length, options, &chain, &error) != LH_OK)
+        fail_msg("%s", error.message);
+    return chain;
+}
+
+static void run(stage_chain *chain, const lh_batch *batch, const stage_chain_events *events) {
+    lh_error error;
+    if (stage_chain_run(chain, batch, events, &error) != LH_OK)
+        fail_msg("%s", error.message);
+}
+
+/* The digest of every position of one sequence, each row a segment of its own, in chunks. */
+static digests digests_of(stage_chain *chain, uint32_t chunk_rows) {
+    uint32_t tokens[TOKENS];
+    digests list = {0};
+    const stage_chain_events events = {&list, keep_digest, NULL};
+    make_tokens(tokens, TOKENS, stage_chain_config(chain)->vocabulary, 7);
+    for (uint32_t first = 0; first < TOKENS; first += chunk_rows) {
+        lh_batch_segment segments[TOKENS];
+        uint32_t rows = TOKENS - first < chunk_rows ? TOKENS - first : chunk_rows;
+        for (uint32_t i = 0; i < rows; i++) {
+            segments[i] = (lh_batch_segment){.sequence = 1,
+                                             .first_position = first + i,
+                                             .rows = 1,
+                                             .sample = true,
+                                             .sampling = greedy};
+        }
+        run(chain, &(lh_batch){rows, tokens + first, rows, segments, {0}, false}, &events);
+    }
+    assert_int_equal(list.count, TOKENS);
+    return list;
+}
+
+static void check_same(const void *file, size_t length, const stage_chain_options *options,
+                       uint32_t chunk_rows, const digests *expected) {
+    stage_chain *chain = create(file, length, options);
+    digests got = digests_of(chain, chunk_rows);
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        if (got.values[i] != expected->values[i]) {
+            fail_msg("position %u differs: %u stages, %u column shards, %u threads, chunks of %u, "
+                     "order %d, %s",
+                     i, options->stages, options->column_shards, options->threads, chunk_rows,
+                     (int)options->order, options->isa);
+        }
+    }
+    stage_chain_destroy(chain);
+}
+
+/* One thing varied at a time, then several together, on every instruction set. */
+static void check_model(const tiny_llama *model) {
+    size_t length;
+    uint8_t *file = tiny_llama_bytes(model, &length);
+    stage_chain_options options = plain_options();
+    stage_chain *chain = create(file, length, &options);
+    const digests expected = digests_of(chain, TOKENS);
+    stage_chain_destroy(chain);
+    for (uint32_t i = 0; i < TOKENS; i++)
+        for (uint32_t j = 0; j < i; j++)
+            assert_true(expected.values[i] != expected.values[j]);
+    static const struct {
+        uint32_t stages, column_shards, threads, chunk;
+        shard_order order;
+    } cases[] = {
+        {1, 1, 1, 1, SHARDS_ASCENDING},      {1, 1, 2, 7, SHARDS_ASCENDING},
+        {2, 1, 1, TOKENS, SHARDS_ASCENDING}, {2, 4, 1, TOKENS, SHARDS_ASCENDING},
+        {3, 4, 2, 7, SHARDS_DESCENDING},     {3, 1, 2, 1, SHARDS_ASCENDING},
+        {3, 4, 3, 7, SHARDS_CUT_AND_MIXED},
+    };
+    for (size_t isa = 0; lh_kernels_at(isa); isa++) {
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            options.isa = lh_kernels_at(isa)->name;
+            options.stages = cases[i].stages;
+            options.column_shards = cases[i].column_shards;
+            options.threads = cases[i].threads;
+            options.order = cases[i].order;
+            check_same(file, length, &options, cases[i].chunk, &expected);
+        }
+    }
+    free(file);
+}
+
+static void check_type(lh_dtype type, lh_dtype embedding_type) {
+    tiny_llama model = tiny_llama_default();
+    model.layers = 3;
+    model.width = 96;
+    model.head_tied = type == embedding_type;
+    model.type = type;
+    model.embedding_type = embedding_type;
+    check_model(&model);
+}
+
+static void check_architecture(const char *architecture, uint32_t layers) {
+    tiny_llama model = tiny_llama_of(architecture);
+    model.layers = layers;
+    model.width = 96;
+    check_model(&model);
+}
+
+static void test_same_bits_qwen2(void **state) {
+    (void)state;
+    check_architecture("qwen2", 3);
+}
+
+static void test_same_bits_qwen3(void **state) {
+    (void)state;
+    check_architecture("qwen3", 3);
+}
+
+/* Stages begin with layers of either kind. */
+static void test_same_bits_gemma3(void **state) {
+    (void)state;
+    check_architecture("gemma3", 4);
+}
+
+static void test_same_bits_f32(void **state) {
+    (void)state;
+    check_type(LH_DTYPE_F32, LH_DTYPE_F32);
+}
+
+static void test_same_bits_f16(void **state) {
+    (void)state;
+    check_type(LH_DTYPE_F16, LH_DTYPE_F32);
+}
+
+static void test_same_bits_bf16(void **state) {
+    (void)state;
+    check_type(LH_DTYPE_BF16, LH_DTYPE_Q8_0);
+}
+
+static void test_same_bits_q8_0(void **state) {
+    (void)state;
+    check_type(LH_DTYPE_Q8_0, LH_DTYPE_Q8_0);
+}
+
+static void test_same_bits_q4_0(void **state) {
+    (void)state;
+    check_type(LH_DTYPE_Q4_0, LH_DTYPE_F16);
+}
+
+static void test_same_bits_q4_1(void **state) {
+    (void)state;
+    check_type(LH_DTYPE_Q4_1, LH_DTYPE_Q4_1);
+}
+
+/* A chunk that draws from its last row alone computes less, and the same. */
+static void test_last_rows_of_chunks(void **state) {
+    (void)state;
+    enum { CHUNK = 19 };
+    tiny_llama model = tiny_llama_default();
+    size_t length;
+    uint32_t tokens[TOKENS];
+    uint8_t *file = tiny_llama_bytes(&model, &length);
+    stage_chain_options options = plain_options();
+    stage_chain *chain = create(file, length, &options);
+    const digests every_row = digests_of(chain, CHUNK);
+    make_tokens(tokens, TOKENS, model.vocabulary, 7);
+    digests list = {0};
+    for (uint32_t first = 0; first + CHUNK <= TOKENS; first += CHUNK) {
+        const lh_batch_segment segment = {.sequence = 2,
+                                          .first_position = first,
+                                          .rows = CHUNK,
+                                          .sample = first > 0,
+                                          .sampling = greedy};
+        run(chain, &(lh_batch){CHUNK, tokens + first, 1, &segment, {0}, false},
+            &(stage_chain_events){&list, keep_digest, NULL});
+    }
+    assert_int_equal(list.count, 1);
+    assert_true(list.values[0] == every_row.values[2 * CHUNK - 1]);
+    stage_chain_destroy(chain);
+    free(file);
+}
+
+/* ---- Batches ---- */
+
+enum { SEQUENCES = 4, STEPS = 6 };
+
+typedef struct by_sequence {
+    uint32_t counts[SEQUENCES];
+    uint64_t values[SEQUENCES][STEPS];
+} by_sequence;
+
+static void keep_by_sequence(void *context, uint64_t sequence, const lh_sample_result *result) {
+    by_sequence *list = context;
+    assert_true(sequence < SEQUENCES && list->counts[sequence] < STEPS);
+    list->values[sequence][list->counts[sequence]++] = result->digest;
+}
+
+/* Rows of one sequence in one step; uneven, and more than a call of the attention kernel takes. */
+static uint32_t rows_of(uint32_t sequence, uint32_t step) {
+    return step == 0 ? 1 + 9 * sequence : 1 + (sequence + step) % 3;
+}
+
+static lh_batch_segment segment_of(uint32_t sequence, uint32_t step) {
+    lh_batch_segment segment = {
+        .sequence = sequence, .rows = rows_of(sequence, step), .sample = true, .sampling = greedy};
+    for (uint32_t i = 0; i < step; i++)
+        segment.first_position += rows_of(sequence, i);
+    return segment;
+}
+
+static void test_batch_beside_alone(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_default();
+    uint32_t tokens[SEQUENCES][64];
+    size_t length;
+    uint8_t *file = tiny_llama_bytes(&model, &length);
+    stage_chain_options options = plain_options();
+    options.stages = 2;
+    options.threads = 2;
+    options.isa = NULL;
+    stage_chain *together = create(file, length, &options), *alone = create(file, length, &options);
+    by_sequence expected = {0}, got = {0};
+    for (uint32_t s = 0; s < SEQUENCES; s++) {
+        make_tokens(tokens[s], 64, model.vocabulary, s);
+        for (uint32_t step = 0; step < STEPS; step++) {
+            lh_batch_segment segment = segment_of(s, step);
+            const lh_batch batch = {
+                segment.rows, tokens[s] + segment.first_position, 1, &segment, {0}, false};
+            run(alone, &batch, &(stage_chain_events){&expected, keep_by_sequence, NULL});
+        }
+    }
+    for (uint32_t step = 0; step < STEPS; step++) {
+        lh_batch_segment segments[SEQUENCES];
+        uint32_t rows = 0, batch_tokens[64];
+        for (uint32_t i = 0; i < SEQUENCES; i++) {
+            segments[i] = segment_of((i + step) % SEQUENCES, step);
+            memcpy(batch_tokens + rows, tokens[segments[i].sequence] + segments[i].first_position,
+                   segments[i].rows * sizeof(uint32_t));
+            rows += segments[i].rows;
+        }
+        run(together, &(lh_batch){rows, batch_tokens, SEQUENCES, segments, {0}, false},
+            &(stage_chain_events){&got, keep_by_sequence, NULL});
+    }
+    assert_memory_equal(&expected, &got, sizeof got);
+    stage_chain_destroy(together);
+    stage_chain_destroy(alone);
+    free(file);
+}
+
+/* ---- Forks ---- */
+
+enum { SHARED = 2 * LH_KV_PAGE_POSITIONS, FORK_TOKENS = SHARED + 20 };
+
+/* The digests of a sequence's last rows, its first ones in chunks or shared with another
+ * sequence. */
+static digests digests_after(stage_chain *chain, uint64_t sequence, const uint32_t *tokens,
+                             uint32_t chunk_rows, const lh_batch_segment *fork) {
+    digests list = {0};
+    const stage_chain_events events = {&list, keep_digest, NULL};
+    for (uint32_t first = fork ? SHARED : 0, rows; first < FORK_TOKENS; first += rows) {
+        rows = first >= SHARED ? 1 : SHARED - first < chunk_rows ? SHARED - first : chunk_rows;
+        const lh_batch_segment segment = {.sequence = sequence,
+                                          .first_position = first,
+                                          .rows = rows,
+                                          .forks = fork && first == SHARED,
+                                          .source = fork ? fork->source : 0,
+                                          .sample = first >= SHARED,
+                                          .sampling = greedy};
+        run(chain, &(lh_batch){rows, tokens + first, 1, &segment, {0}, false}, &events);
+    }
+    return list;
+}
+
+/* A sequence that shares another one's pages gives what it would have given alone, and so does the
+ * other one; also when its source is shortened and goes. */
+static void test_a_fork_gives_the_same_bits(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_default();
+    size_t length;
+    uint8_t *file = tiny_llama_bytes(&model, &length);
+    stage_chain_options options = plain_options();
+    options.stages = 2;
+    options.isa = NULL;
+    stage_chain *chain = create(file, length, &options);
+    uint32_t one[FORK_TOKENS], two[FORK_TOKENS];
+    make_tokens(one, FORK_TOKENS, model.vocabulary, 1);
+    make_tokens(two, FORK_TOKENS, model.vocabulary, 2);
+    memcpy(two, one, SHARED * sizeof two[0]);
+    const digests alone = digests_after(chain, 1, one, 64, NULL);
+    const digests other = digests_after(chain, 2, two, 13, NULL);
+    assert_true(alone.values[0] != other.values[0]);
+    const digests forked = digests_after(chain, 3, two, 0, &(lh_batch_segment){.source = 1});
+    assert_memory_equal(&forked, &other, sizeof forked);
+    for (uint32_t i = 0; i < 2; i++) {
+        lh_stage_release(stage_chain_stage(chain, i), 1, SHARED);
+        lh_stage_release(stage_chain_stage(chain, i), 2, 0);
+    }
+    const digests again = digests_after(chain, 4, one, 0, &(lh_batch_segment){.source = 1});
+    assert_memory_equal(&again, &alone, sizeof again);
+    stage_chain_release(chain, 1);
+    stage_chain_release(chain, 4);
+    const digests last = digests_after(chain, 5, one, 0, &(lh_batch_segment){.source = 3});
+    assert_memory_equal(&last, &alone, sizeof last);
+    stage_chain_destroy(chain);
+    free(file);
+}
+
+/* ---- Truth ---- */
+
+typedef struct logits_list {
+    uint32_t count, vocabulary;
+    float *values;
+} logits_list;
+
+static void keep_logits(void *context, uint64_t sequence, const float *logits,
+                        uint32_t vocabulary) {
+    logits_list *list = context;
+    (void)sequence;
+    memcpy(list->values + (size_t)list->count++ * vocabulary, logits, vocabulary * sizeof *logits);
+}
+
+static void ignore_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+    (void)context;
+    (void)sequence;
+    (void)result;
+}
+
+static void check_truth(const tiny_llama *model, const uint8_t *file, size_t length) {
+    uint32_t tokens[TOKENS];
+    lh_batch_segment segments[TOKENS];
+    stage_chain_options options = plain_options();
+    stage_chain *chain = create(file, length, &options);
+    make_tokens(tokens, TOKENS, model->vocabulary, 3);
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        segments[i] = (lh_batch_segment){
+            .sequence = 1, .first_position = i, .rows = 1, .sample = true, .sampling = greedy};
+    }
+    logits_list got = {0, model->vocabulary,
+                       calloc((size_t)TOKENS * model->vocabulary, sizeof(float))};
+    double *expected = calloc((size_t)TOKENS * model->vocabulary, sizeof *expected);
+    assert_true(got.values && expected);
+    run(chain, &(lh_batch){TOKENS, tokens, TOKENS, segments, {0}, false},
+        &(stage_chain_events){&got, ignore_sample, keep_logits});
+    plain_llama_logits(file, length, stage_chain_config(chain), tokens, TOKENS, expected);
+    for (size_t i = 0; i < (size_t)TOKENS * model->vocabulary; i++) {
+        if (!(fabs((double)got.values[i] - expected[i]) < 2e-4 * (1 + fabs(expected[i])))) {
+            fail_msg("token %zu, logit %zu: %g, expected %g", i / model->vocabulary,
+                     i % model->vocabulary, (double)got.values[i], expected[i]);
+        }
+    }
+    free(expected);
+    free(got.values);
+    stage_chain_destroy(chain);
+}
+
+static void test_logits_of_plain_model(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_default();
+    model.type = model.embedding_type = LH_DTYPE_F32;
+    model.head_tied = false;
+    size_t length;
+    uint8_t *file = tiny_llama_bytes(&model, &length);
+    check_truth(&model, file, length);
+    free(file);
+}
+
+/* Every scaling of the angles together: base, linear factor, factors by dimension. */
+static void test_logits_of_scaled_rope(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_default();
+    model.type = model.embedding_type = LH_DTYPE_F32;
+    gguf_writer *writer = tiny_llama_writer(&model);
+    const float factors[8] = {1, 1, 1.25f, 1.5f, 2, 3, 4, 8};
+    gguf_writer_text(writer, "llama.rope.scaling.type", "linear");
+    gguf_writer_f32(writer, "llama.rope.scaling.factor", 2.0f);
+    gguf_writer_tensor_bytes(writer, "rope_freqs.weight", LH_DTYPE_F32, 1, (const uint64_t[]){8},
+                             factors, sizeof factors);
+    size_t length;
+    uint8_t *file = gguf_writer_finish(writer, &length);
+    gguf_writer_destroy(writer);
+    check_truth(&model, file, length);
+    free(file);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bits_f32),
+        cmocka_unit_test(test_same_bits_f16),
+        cmocka_unit_test(test_same_bits_bf16),
+        cmocka_unit_test(test_same_bits_q8_0),
+        cmocka_unit_test(test_same_bits_q4_0),
+        cmocka_unit_test(test_same_bits_q4_1),
+        cmocka_unit_test(test_same_bits_qwen2),
+        cmocka_unit_test(test_same_bits_qwen3),
+        cmocka_unit_test(test_same_bits_gemma3),
+        cmocka_unit_test(test_last_rows_of_chunks),
+        cmocka_unit_test(test_batch_beside_alone),
+        cmocka_unit_test(test_a_fork_gives_the_same_bits),
+        cmocka_unit_test(test_logits_of_plain_model),
+        cmocka_unit_test(test_logits_of_scaled_rope),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

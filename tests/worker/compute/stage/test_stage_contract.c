@@ -1,0 +1,599 @@
+/* What lh_stage promises about the life of steps: refusals change nothing, failed steps take their
+ * positions back, released sequences do not hurt the others. One stage in the middle of a model,
+ * fed by hand. */
+#include "tests/support/failing_malloc.h"
+#include "tests/support/tiny_llama.h"
+#include "worker/compute/stage/stage.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { WIDTH = 64, ROWS_MAX = 8, STEPS_MAX = 3 };
+
+static uint8_t *file;
+static lh_gguf *gguf;
+static lh_model_config config;
+static lh_thread_pool *pool;
+static lh_stage *stage;
+static lh_error error;
+
+static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes,
+                         lh_error *e) {
+    (void)context;
+    (void)e;
+    *bytes = file + tensor->offset;
+    return LH_OK;
+}
+
+static void release(void *context, const lh_gguf_tensor *tensor, const void *bytes) {
+    (void)context;
+    (void)tensor;
+    (void)bytes;
+}
+
+static const lh_weight_source source = {NULL, acquire, release};
+
+static lh_stage_options options_for(uint32_t first, uint32_t last) {
+    return (lh_stage_options){.range = {first, last},
+                              .kv_bytes = 4 * 16384, /* four pages of one layer */
+                              .rows_max = ROWS_MAX,
+                              .steps_max = STEPS_MAX,
+                              .kernels = lh_kernels_at(0),
+                              .pool = pool};
+}
+
+static void open_stage(uint32_t first, uint32_t last) {
+    const lh_stage_options options = options_for(first, last);
+    lh_stage_destroy(stage);
+    stage = NULL;
+    if (lh_stage_create(gguf, &config, &source, &options, NULL, NULL, &stage, &error) != LH_OK)
+        fail_msg("%s", error.message);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_default();
+    model.layers = 3;
+    size_t length;
+    file = tiny_llama_bytes(&model, &length);
+    assert_int_equal(lh_gguf_parse(file, length, length, &gguf, NULL), LH_OK);
+    assert_int_equal(lh_model_config_read(gguf, &config, NULL), LH_OK);
+    assert_int_equal(lh_thread_pool_create(1, &pool, NULL), LH_OK);
+    open_stage(1, 2);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    lh_stage_destroy(stage);
+    stage = NULL;
+    lh_thread_pool_destroy(pool);
+    lh_gguf_destroy(gguf);
+    free(file);
+    return 0;
+}
+
+/* ---- Steps by hand ---- */
+
+static const uint32_t tokens[ROWS_MAX] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+static lh_status begin(const lh_batch_segment *segments, uint32_t count, lh_stage_step **step) {
+    lh_batch batch = {0, tokens, count, segments, {2, {32, WIDTH}}, false};
+    for (uint32_t i = 0; i < count; i++)
+        batch.rows += segments[i].rows;
+    return lh_stage_begin(stage, &batch, step, &error);
+}
+
+static lh_batch_segment segment(uint64_t sequence, uint32_t first_position, uint32_t rows) {
+    return (lh_batch_segment){.sequence = sequence, .first_position = first_position, .rows = rows};
+}
+
+static lh_stage_step *begun(uint64_t sequence, uint32_t first_position, uint32_t rows) {
+    lh_stage_step *step;
+    const lh_batch_segment one = segment(sequence, first_position, rows);
+    if (begin(&one, 1, &step) != LH_OK)
+        fail_msg("%s", error.message);
+    return step;
+}
+
+static lh_status accept(lh_stage_step *step, uint32_t first_row, uint32_t rows,
+                        uint32_t first_column, uint32_t columns, float value) {
+    float values[ROWS_MAX * WIDTH];
+    for (size_t i = 0; i < ROWS_MAX * WIDTH; i++)
+        values[i] = value + (float)(i % 7);
+    const lh_stage_shard shard = {first_row, rows, first_column, columns, values};
+    return lh_stage_accept(step, &shard, &error);
+}
+
+static void feed(lh_stage_step *step, uint32_t rows) {
+    assert_int_equal(accept(step, 0, rows, 0, WIDTH, 1), LH_OK);
+    assert_true(lh_stage_is_ready(step));
+}
+
+typedef struct outcome {
+    uint32_t shards, columns, samples, polls, cancel_at;
+} outcome;
+
+static void on_shard(void *context, const lh_stage_shard *shard) {
+    outcome *o = context;
+    assert_int_equal(shard->first_column, o->columns);
+    o->columns += shard->columns;
+    o->shards++;
+}
+
+static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+    (void)sequence;
+    (void)result;
+    ((outcome *)context)->samples++;
+}
+
+static bool is_cancelled(void *context) {
+    outcome *o = context;
+    return ++o->polls == o->cancel_at;
+}
+
+static lh_status finish(lh_stage_step *step, outcome *o) {
+    const lh_stage_output output = {o, on_shard, on_sample, NULL, is_cancelled};
+    return lh_stage_finish(step, &output, &error);
+}
+
+static void finish_and_end(lh_stage_step *step, lh_status expected) {
+    outcome o = {0};
+    lh_status status = finish(step, &o);
+    if (status != expected)
+        fail_msg("%s: %s", lh_status_name(status), status == LH_OK ? "" : error.message);
+    lh_stage_end(step);
+}
+
+/* A whole step. */
+static void advance(uint64_t sequence, uint32_t first_position, uint32_t rows) {
+    lh_stage_step *step = begun(sequence, first_position, rows);
+    feed(step, rows);
+    finish_and_end(step, LH_OK);
+}
+
+static size_t pages_used(void) {
+    return lh_kv_cache_pages_total(lh_stage_kv(stage)) - lh_kv_cache_pages_free(lh_stage_kv(stage));
+}
+
+/* ---- Create ---- */
+
+static void check_not_created(lh_stage_options options, const char *words) {
+    lh_stage *none;
+    assert_int_equal(lh_stage_create(gguf, &config, &source, &options, NULL, NULL, &none, &error),
+                     LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, words));
+}
+
+static void test_options_are_checked(void **state) {
+    (void)state;
+    check_not_created(options_for(1, 1), "layers 1 to 1");
+    check_not_created(options_for(3, 3), "layers 3 to 3");
+    check_not_created(options_for(2, 4), "layers 2 to 4");
+    lh_stage_options options = options_for(0, 1);
+    options.rows_max = 0;
+    check_not_created(options, "at least 1");
+    options = options_for(0, 1);
+    options.kv_bytes = 100;
+    check_not_created(options, "--kv-bytes");
+    options = options_for(0, 1);
+    options.context = config.context + 1;
+    check_not_created(options, "context");
+}
+
+static lh_status refuse_third(void *context, const lh_gguf_tensor *tensor, const void **bytes,
+                              lh_error *e) {
+    int *calls = context;
+    return ++*calls == 3 ? lh_fail(e, LH_ERR_CORRUPT, "digest differs")
+                         : acquire(NULL, tensor, bytes, e);
+}
+
+static void test_source_error_comes_through(void **state) {
+    (void)state;
+    int calls = 0;
+    lh_stage *none;
+    const lh_weight_source bad = {&calls, refuse_third, release};
+    const lh_stage_options options = options_for(0, 3);
+    assert_int_equal(lh_stage_create(gguf, &config, &bad, &options, NULL, NULL, &none, &error),
+                     LH_ERR_CORRUPT);
+    assert_string_equal(error.message, "digest differs");
+}
+
+static void test_create_without_memory(void **state) {
+    (void)state;
+    const lh_stage_options options = options_for(0, 3);
+    for (size_t n = 1;; n++) {
+        lh_stage *made = NULL;
+        failing_malloc_arm(n);
+        lh_status status =
+            lh_stage_create(gguf, &config, &source, &options, NULL, NULL, &made, &error);
+        bool failed = failing_malloc_disarm();
+        if (status == LH_OK)
+            lh_stage_destroy(made);
+        if (!failed) {
+            assert_true(n > 20);
+            break;
+        }
+        assert_int_equal(status, LH_ERR_NO_MEMORY);
+    }
+}
+
+static void count_progress(void *context, uint64_t done, uint64_t total) {
+    uint64_t *last = context;
+    assert_true(done > *last && done <= total);
+    *last = done;
+}
+
+static void test_progress_and_bytes(void **state) {
+    (void)state;
+    uint64_t last = 0;
+    lh_stage *whole;
+    const lh_stage_options options = options_for(0, 3);
+    assert_int_equal(
+        lh_stage_create(gguf, &config, &source, &options, count_progress, &last, &whole, NULL),
+        LH_OK);
+    assert_true(last > 0);
+    assert_true(lh_stage_weight_bytes(whole) < last + last / 4);
+    assert_true(lh_stage_weight_bytes(stage) < lh_stage_weight_bytes(whole));
+    lh_stage_destroy(whole);
+}
+
+/* ---- Begin ---- */
+
+static void check_not_begun(lh_batch_segment one, lh_status status, const char *words) {
+    lh_stage_step *step;
+    size_t used = pages_used();
+    assert_int_equal(begin(&one, 1, &step), status);
+    assert_non_null(strstr(error.message, words));
+    assert_int_equal(pages_used(), used);
+}
+
+static void test_begin_is_checked(void **state) {
+    (void)state;
+    advance(1, 0, 4);
+    check_not_begun(segment(1, 5, 1), LH_ERR_INVALID, "has 4 positions");
+    check_not_begun(segment(1, 3, 1), LH_ERR_INVALID, "has 4 positions");
+    check_not_begun(segment(2, 1, 1), LH_ERR_INVALID, "has 0 positions");
+    check_not_begun(segment(2, 0, ROWS_MAX + 1), LH_ERR_LIMIT, "rows");
+    check_not_begun(segment(2, 0, 0), LH_ERR_LIMIT, "rows");
+    check_not_begun(segment(2, config.context - 1, 2), LH_ERR_LIMIT, "context");
+    check_not_begun(segment(2, UINT32_MAX, 2), LH_ERR_LIMIT, "context");
+    lh_stage_step *step;
+    const lh_batch_segment one = segment(2, 0, 1);
+    const uint32_t bad_token = config.vocabulary;
+    assert_int_equal(
+        lh_stage_begin(stage, &(lh_batch){1, &bad_token, 1, &one, {0}, false}, &step, &error),
+        LH_ERR_LIMIT);
+    assert_int_equal(
+        lh_stage_begin(stage, &(lh_batch){2, tokens, 1, &one, {0}, false}, &step, &error),
+        LH_ERR_LIMIT);
+    assert_int_equal(lh_kv_cache_sequences(lh_stage_kv(stage)), 1);
+    advance(1, 4, 1);
+}
+
+static void test_begin_takes_all_or_nothing(void **state) {
+    (void)state;
+    lh_stage_step *step;
+    advance(1, 0, 2);
+    const lh_batch_segment good_then_bad[] = {segment(1, 2, 1), segment(5, 0, 1), segment(1, 3, 1),
+                                              segment(6, 9, 1)};
+    assert_int_equal(begin(good_then_bad, 4, &step), LH_ERR_INVALID);
+    assert_int_equal(lh_kv_cache_sequences(lh_stage_kv(stage)), 1);
+    advance(1, 2, 1);
+    const lh_batch_segment too_many[] = {segment(1, 3, 1), segment(2, 0, 1), segment(3, 0, 1),
+                                         segment(4, 0, 1), segment(5, 0, 1)};
+    assert_int_equal(begin(too_many, 5, &step), LH_ERR_BUSY);
+    assert_int_equal(pages_used(), 1);
+    advance(1, 3, 1);
+}
+
+static void test_activation_buffers_run_out(void **state) {
+    (void)state;
+    lh_stage_step *steps[STEPS_MAX], *none;
+    for (uint32_t i = 0; i < STEPS_MAX; i++)
+        steps[i] = begun(1, i, 1);
+    const lh_batch_segment one = segment(1, STEPS_MAX, 1);
+    assert_int_equal(begin(&one, 1, &none), LH_ERR_BUSY);
+    for (uint32_t i = 0; i < STEPS_MAX; i++) {
+        feed(steps[i], 1);
+        finish_and_end(steps[i], LH_OK);
+    }
+    advance(1, STEPS_MAX, 1);
+}
+
+static void test_sampling_is_checked_on_the_last_stage(void **state) {
+    (void)state;
+    lh_stage_step *step;
+    lh_batch_segment one = segment(1, 0, 1);
+    one.sample = true; /* temperature 0, but a repetition penalty of 0 */
+    assert_int_equal(begin(&one, 1, &step), LH_OK);
+    lh_stage_end(step);
+    open_stage(2, 3);
+    assert_int_equal(begin(&one, 1, &step), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "repetition_penalty"));
+}
+
+/* ---- Accept ---- */
+
+static void test_shards_are_checked(void **state) {
+    (void)state;
+    lh_stage_step *step = begun(1, 0, 4);
+    assert_int_equal(accept(step, 0, 5, 0, WIDTH, 1), LH_ERR_INVALID);
+    assert_int_equal(accept(step, 1, 4, 0, WIDTH, 1), LH_ERR_INVALID);
+    assert_int_equal(accept(step, UINT32_MAX, 2, 0, 32, 1), LH_ERR_INVALID);
+    assert_int_equal(accept(step, 0, 4, 32, 64, 1), LH_ERR_INVALID);
+    assert_int_equal(accept(step, 0, 4, 32, UINT32_MAX, 1), LH_ERR_INVALID);
+    assert_int_equal(accept(step, 0, 4, 16, 32, 1), LH_ERR_INVALID);
+    assert_int_equal(accept(step, 0, 4, 0, 16, 1), LH_ERR_INVALID);
+    assert_int_equal(accept(step, 0, 0, 0, 32, 1), LH_ERR_INVALID);
+    assert_int_equal(accept(step, 0, 4, 0, 0, 1), LH_ERR_INVALID);
+    assert_int_equal(accept(step, 0, 4, 0, 32, NAN), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "not finite"));
+    assert_int_equal(accept(step, 0, 4, 0, 32, INFINITY), LH_ERR_INVALID);
+    assert_int_equal(accept(step, 1, 2, 32, 32, 1), LH_OK);
+    assert_int_equal(accept(step, 0, 4, 32, 32, 1), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "already"));
+    assert_int_equal(accept(step, 0, 1, 32, 32, 1), LH_OK);
+    assert_int_equal(accept(step, 3, 1, 32, 32, 1), LH_OK);
+    assert_false(lh_stage_is_ready(step));
+    assert_int_equal(accept(step, 0, 4, 0, 32, 1), LH_OK);
+    assert_true(lh_stage_is_ready(step));
+    outcome o = {0};
+    assert_int_equal(finish(step, &o), LH_OK);
+    assert_int_equal(o.shards, 2);
+    assert_int_equal(o.columns, WIDTH);
+    lh_stage_end(step);
+}
+
+static void test_first_stage_takes_no_shards(void **state) {
+    (void)state;
+    open_stage(0, 1);
+    lh_stage_step *step = begun(1, 0, 1);
+    assert_true(lh_stage_is_ready(step));
+    assert_int_equal(accept(step, 0, 1, 0, WIDTH, 1), LH_ERR_INVALID);
+    finish_and_end(step, LH_OK);
+}
+
+static lh_status begin_with_cut(uint32_t sequence, const lh_column_cut *cut, lh_stage_step **step) {
+    const uint32_t token = 1;
+    const lh_batch_segment segment = {.sequence = sequence, .rows = 1};
+    const lh_batch batch = {
+        .rows = 1, .tokens = &token, .segment_count = 1, .segments = &segment, .cut = *cut};
+    return lh_stage_begin(stage, &batch, step, &error);
+}
+
+static void test_each_step_has_its_cut(void **state) {
+    (void)state;
+    const lh_column_cut cuts[] = {{0}, {1, {WIDTH}}, {2, {32, WIDTH}}};
+    const uint32_t given[] = {1, 1, 2};
+    for (uint32_t i = 0; i < 3; i++) {
+        lh_stage_step *step;
+        outcome o = {0};
+        assert_int_equal(begin_with_cut(i + 1, &cuts[i], &step), LH_OK);
+        feed(step, 1);
+        assert_int_equal(finish(step, &o), LH_OK);
+        assert_int_equal(o.shards, given[i]);
+        assert_int_equal(o.columns, WIDTH);
+        lh_stage_end(step);
+        lh_stage_release(stage, i + 1, 0);
+    }
+}
+
+static void test_a_cut_that_does_not_fit_is_refused(void **state) {
+    (void)state;
+    const lh_column_cut cuts[] = {{1, {32}},        {2, {32, 32}},          {2, {64, 32}},
+                                  {2, {31, WIDTH}}, {2, {0, WIDTH}},        {1, {WIDTH + 32}},
+                                  {17, {32}},       {3, {32, WIDTH, WIDTH}}};
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        lh_stage_step *step;
+        assert_int_equal(begin_with_cut(1, &cuts[i], &step), LH_ERR_INVALID);
+    }
+}
+
+/* ---- Failing and releasing ---- */
+
+static void test_end_without_finish_takes_back(void **state) {
+    (void)state;
+    advance(1, 0, 3);
+    lh_stage_end(begun(1, 3, 2));
+    advance(1, 3, 1);
+    lh_stage_end(begun(2, 0, 2)); /* a new sequence leaves nothing */
+    assert_int_equal(lh_kv_cache_sequences(lh_stage_kv(stage)), 1);
+    assert_int_equal(pages_used(), 1);
+}
+
+static void test_cancel_takes_back(void **state) {
+    (void)state;
+    open_stage(1, 3);
+    advance(1, 0, 1);
+    lh_stage_step *step = begun(1, 1, 1);
+    feed(step, 1);
+    outcome o = {.cancel_at = 2};
+    assert_int_equal(finish(step, &o), LH_ERR_CANCELLED);
+    assert_int_equal(o.shards, 0);
+    lh_stage_end(step);
+    advance(1, 1, 1);
+}
+
+static void test_later_steps_are_stale(void **state) {
+    (void)state;
+    advance(1, 0, 1);
+    lh_stage_step *failing = begun(1, 1, 1);
+    const lh_batch_segment two[] = {segment(1, 2, 1), segment(2, 0, 1)};
+    lh_stage_step *later;
+    assert_int_equal(begin(two, 2, &later), LH_OK);
+    lh_stage_end(failing);
+    lh_stage_step *again = begun(1, 1, 1); /* goes on where the failed step began */
+    feed(again, 1);
+    feed(later, 2);
+    finish_and_end(later, LH_ERR_CANCELLED);
+    finish_and_end(again, LH_OK);
+    advance(1, 2, 1);
+    assert_null(lh_kv_cache_find((lh_kv_cache *)(uintptr_t)lh_stage_kv(stage), 2));
+}
+
+static void test_earlier_steps_survive_later_ones(void **state) {
+    (void)state;
+    lh_stage_step *first = begun(1, 0, 1), *second = begun(1, 1, 1), *third = begun(1, 2, 1);
+    lh_stage_end(third);
+    lh_stage_end(second);
+    feed(first, 1);
+    finish_and_end(first, LH_OK);
+    advance(1, 1, 1);
+}
+
+static void test_steps_finish_in_order(void **state) {
+    (void)state;
+    lh_stage_step *first = begun(1, 0, 1), *second = begun(1, 1, 1);
+    feed(first, 1);
+    feed(second, 1);
+    finish_and_end(second, LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "in order"));
+    finish_and_end(first, LH_OK);
+    advance(1, 1, 1);
+}
+
+static void test_release_while_a_step_runs(void **state) {
+    (void)state;
+    lh_stage_step *alone = begun(1, 0, 1), *shared;
+    const lh_batch_segment two[] = {segment(2, 0, 1), segment(3, 0, 1)};
+    assert_int_equal(begin(two, 2, &shared), LH_OK);
+    lh_stage_release(stage, 1, 0);
+    lh_stage_release(stage, 2, 0);
+    lh_stage_release(stage, 99, 0);
+    assert_int_equal(pages_used(), 3);
+    feed(alone, 1);
+    finish_and_end(alone, LH_ERR_CANCELLED);
+    assert_int_equal(pages_used(), 2);
+    feed(shared, 2);
+    finish_and_end(shared, LH_OK); /* for the sequence that is left */
+    assert_int_equal(pages_used(), 1);
+    advance(3, 1, 1);
+    advance(2, 0, 1); /* the number begins anew */
+}
+
+static void fill_page(uint64_t sequence) {
+    for (uint32_t first = 0; first < LH_KV_PAGE_POSITIONS; first += ROWS_MAX)
+        advance(sequence, first, ROWS_MAX);
+}
+
+static lh_batch_segment fork_of(uint64_t sequence, uint64_t source_sequence) {
+    lh_batch_segment one = segment(sequence, LH_KV_PAGE_POSITIONS, 1);
+    one.forks = true;
+    one.source = source_sequence;
+    return one;
+}
+
+/* A step that forks and fails, at any point, leaves no sequence and no page behind. */
+static void test_a_failed_fork_is_taken_back(void **state) {
+    (void)state;
+    fill_page(1);
+    lh_stage_step *step, *later;
+    const lh_batch_segment good = fork_of(2, 1);
+    const lh_batch_segment bad[][2] = {{fork_of(2, 1), fork_of(3, 9)},
+                                       {fork_of(2, 1), fork_of(2, 1)},
+                                       {fork_of(2, 1), segment(3, 5, 1)}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(begin(bad[i], 2, &step), LH_ERR_INVALID);
+        assert_int_equal(pages_used(), 1);
+        assert_int_equal(lh_kv_cache_sequences(lh_stage_kv(stage)), 1);
+    }
+    assert_int_equal(begin(&good, 1, &step), LH_OK);
+    later = begun(2, LH_KV_PAGE_POSITIONS + 1, 1);
+    assert_int_equal(pages_used(), 2);
+    lh_stage_end(step);
+    feed(later, 1);
+    finish_and_end(later, LH_ERR_CANCELLED);
+    assert_int_equal(pages_used(), 1);
+    assert_int_equal(lh_kv_cache_sequences(lh_stage_kv(stage)), 1);
+    assert_int_equal(begin(&good, 1, &step), LH_OK);
+    feed(step, 1);
+    finish_and_end(step, LH_OK);
+    lh_stage_release(stage, 1, 0);
+    assert_int_equal(pages_used(), 2);
+    lh_stage_release(stage, 2, 0);
+    assert_int_equal(pages_used(), 0);
+}
+
+static void test_reset(void **state) {
+    (void)state;
+    advance(1, 0, 1);
+    advance(2, 0, 1);
+    lh_stage_reset(stage);
+    assert_int_equal(pages_used(), 0);
+    advance(1, 0, 1);
+}
+
+/* The biases of a request are the stage's own copy. */
+static void test_sampling_lists_are_copied(void **state) {
+    (void)state;
+    open_stage(2, 3);
+    lh_token_bias *biases = calloc(50, sizeof *biases);
+    lh_batch_segment one = segment(1, 0, 1);
+    lh_stage_step *step;
+    assert_non_null(biases);
+    for (uint32_t i = 0; i < 50; i++)
+        biases[i] = (lh_token_bias){i, 1};
+    one.sample = true;
+    one.sampling =
+        (lh_sampling){.top_p = 1, .repetition_penalty = 1, .biases = biases, .bias_count = 50};
+    assert_int_equal(begin(&one, 1, &step), LH_OK);
+    memset(biases, 0xff, 50 * sizeof *biases);
+    free(biases);
+    outcome o = {0};
+    feed(step, 1);
+    assert_int_equal(finish(step, &o), LH_OK);
+    assert_int_equal(o.samples, 1);
+    lh_stage_end(step);
+}
+
+/* A KV resync that asks for more than is here leaves nothing behind that somebody could
+ * build upon. */
+static void test_a_kv_resync(void **state) {
+    (void)state;
+    advance(1, 0, 3);
+    advance(2, 0, 2);
+    const lh_batch_release good[] = {{1, 2}}, bad[] = {{1, 2}, {2, 1}};
+    assert_int_equal(lh_stage_resync_kv(stage, good, 1, NULL), LH_OK);
+    assert_int_equal(pages_used(), 1);
+    advance(1, 2, 1);
+    assert_int_equal(lh_stage_resync_kv(stage, bad, 2, NULL), LH_ERR_INVALID);
+    assert_int_equal(pages_used(), 0);
+    advance(1, 0, 1);
+    assert_int_equal(lh_stage_resync_kv(stage, NULL, 0, NULL), LH_OK);
+    assert_int_equal(pages_used(), 0);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_options_are_checked),
+        TEST(test_source_error_comes_through),
+        TEST(test_create_without_memory),
+        TEST(test_progress_and_bytes),
+        TEST(test_begin_is_checked),
+        TEST(test_begin_takes_all_or_nothing),
+        TEST(test_activation_buffers_run_out),
+        TEST(test_sampling_is_checked_on_the_last_stage),
+        TEST(test_shards_are_checked),
+        TEST(test_first_stage_takes_no_shards),
+        TEST(test_each_step_has_its_cut),
+        TEST(test_a_cut_that_does_not_fit_is_refused),
+        TEST(test_end_without_finish_takes_back),
+        TEST(test_cancel_takes_back),
+        TEST(test_later_steps_are_stale),
+        TEST(test_earlier_steps_survive_later_ones),
+        TEST(test_steps_finish_in_order),
+        TEST(test_release_while_a_step_runs),
+        TEST(test_a_failed_fork_is_taken_back),
+        TEST(test_reset),
+        TEST(test_sampling_lists_are_copied),
+        TEST(test_a_kv_resync),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,248 @@
+/* A calibration of a simulated stage, whose true costs are known. */
+#include "worker/control/calibration.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+typedef struct stage {
+    double step_us, row_us, attention_us, draw_us, draw_more_us, shard_us, encode_us;
+    double take_part, give_part; /* of row_us and step_us */
+    double busy;                 /* others want the core: what passes is so many times as long */
+    double noise;                /* times are longer by up to this part, and some by much more */
+    lh_calibration_limits limits;
+    uint64_t dice;
+    /* what was asked for */
+    uint32_t trials, rows_most, length;
+    double spent_us;
+} stage;
+
+static const stage sound = {.step_us = 3000,
+                            .row_us = 400,
+                            .attention_us = 0.5,
+                            .draw_us = 900,
+                            .draw_more_us = 150,
+                            .shard_us = 12,
+                            .encode_us = 40,
+                            .take_part = 0.06,
+                            .give_part = 0.1,
+                            .busy = 1,
+                            .limits = {.attention_part = 5e-4,
+                                       .rows_max = 512,
+                                       .positions_max = 2048,
+                                       .sequences_max = 100,
+                                       .column_blocks = 18,
+                                       .budget_us = 800000},
+                            .dice = 7};
+
+static double resync(stage *s) {
+    s->dice = s->dice * 6364136223846793005u + 1442695040888963407u;
+    return (double)(s->dice >> 40) / (double)(1 << 24);
+}
+
+/* Mostly a little more, now and then the core was somebody else's. */
+static double noisy(stage *s) {
+    return 1 + s->noise * resync(s) + (resync(s) < s->noise ? 2 : 0);
+}
+
+static double base_of(const stage *s, uint32_t rows) {
+    return s->step_us + s->row_us * rows;
+}
+
+static void run_trial(stage *s, const lh_calibration_trial *trial, lh_calibration_times *times) {
+    assert_in_range(trial->rows, 1, s->limits.rows_max);
+    assert_true(trial->position == 0 || trial->position == s->length);
+    assert_true(trial->position + trial->rows <= s->limits.positions_max);
+    assert_true(!trial->draws || s->limits.is_last);
+    assert_true(!trial->draws || trial->rows == 1 || trial->rows <= s->limits.sequences_max);
+    assert_in_range(trial->shards, 1, s->limits.column_blocks);
+    s->length = trial->position + trial->rows;
+    double rows = trial->rows, base = base_of(s, trial->rows), slower = noisy(s);
+    double pairs = rows * trial->position + (trial->draws ? 0 : rows * (rows - 1) / 2);
+    double draw_us = s->draw_us + s->draw_more_us * (rows - 1);
+    double first = (double)(s->limits.column_blocks / trial->shards) / s->limits.column_blocks;
+    double shards_us = s->limits.is_last ? 0 : trial->shards * s->shard_us;
+    times->take_us = s->limits.is_first ? 0 : slower * s->take_part * base;
+    times->emit_us = s->limits.is_last
+                         ? 0
+                         : slower * (s->encode_us + shards_us + s->give_part * base * (1 - first));
+    times->total_us =
+        slower * (base + s->attention_us * pairs + shards_us + (trial->draws ? draw_us : 0));
+    s->trials++;
+    s->rows_most = trial->rows > s->rows_most ? trial->rows : s->rows_most;
+    times->wall_us = times->total_us * s->busy;
+    s->spent_us += times->wall_us;
+}
+
+static lh_compute_profile calibrate(stage *s) {
+    lh_calibration calibration;
+    lh_calibration_trial trial;
+    lh_calibration_times times;
+    lh_compute_profile profile;
+    lh_calibration_start(&calibration, &s->limits);
+    while (lh_calibration_next(&calibration, &trial)) {
+        run_trial(s, &trial, &times);
+        lh_calibration_note(&calibration, &times);
+        assert_true(s->trials < 1000);
+    }
+    lh_calibration_read(&calibration, &profile);
+    assert_true(profile.point_count > 0);
+    for (uint32_t i = 1; i < profile.point_count; i++) {
+        assert_true(profile.points[i].rows > profile.points[i - 1].rows &&
+                    profile.points[i].us >= profile.points[i - 1].us);
+    }
+    return profile;
+}
+
+static void assert_near(double value, double wanted, double part) {
+    if (!(fabs(value - wanted) <= part * wanted))
+        fail_msg("%g is not within %g %% of %g", value, part * 100, wanted);
+}
+
+static void test_it_finds_what_is_there(void **state) {
+    (void)state;
+    for (int place = 0; place < 4; place++) {
+        stage s = sound;
+        s.limits.is_first = place & 1;
+        s.limits.is_last = place & 2;
+        s.noise = 0.02;
+        lh_compute_profile profile = calibrate(&s);
+        for (uint32_t i = 0; i < profile.point_count; i++) {
+            double shard_us = s.limits.is_last ? 0 : s.shard_us;
+            assert_near(profile.points[i].us, base_of(&s, profile.points[i].rows) + shard_us, 0.05);
+        }
+        assert_in_range(s.rows_most, 256, 512);
+        assert_near(profile.us_per_row_position, s.attention_us, 0.25);
+        assert_true(s.spent_us < s.limits.budget_us);
+        if (s.limits.is_first)
+            assert_true(profile.take_share == 0);
+        else
+            assert_near(profile.take_share, s.take_part, 0.1);
+        if (s.limits.is_last) {
+            assert_true(profile.give_share == 0 && profile.shard_us == 0);
+            assert_near(profile.draw_us, s.draw_us, 0.3);
+            assert_near(profile.draw_more_us, s.draw_more_us, 0.3);
+        } else {
+            assert_true(profile.draw_us == 0 && profile.draw_more_us == 0);
+            assert_near(profile.give_share, s.give_part, 0.1);
+            assert_near(profile.shard_us, s.shard_us, 0.5);
+        }
+    }
+}
+
+/* Whatever the clock says of attention, it stays within reason. */
+static void test_attention_beyond_reason(void **state) {
+    (void)state;
+    static const double wrong[] = {-10, 0.0001, 1000};
+    for (int i = 0; i < 3; i++) {
+        stage s = sound;
+        s.attention_us = wrong[i];
+        s.step_us = 1e6;
+        s.row_us = 1e4;
+        s.limits.budget_us = 1e9;
+        lh_compute_profile profile = calibrate(&s);
+        double guess_us = 2.5 * s.limits.attention_part * s.row_us;
+        assert_true(profile.us_per_row_position > guess_us / 5 &&
+                    profile.us_per_row_position < guess_us * 100);
+    }
+}
+
+static void test_a_slow_stage_gets_fewer_points(void **state) {
+    (void)state;
+    stage s = sound;
+    s.step_us = 50000;
+    s.row_us = 10000;
+    lh_compute_profile profile = calibrate(&s);
+    assert_in_range(profile.point_count, 3, 6);
+    assert_true(s.spent_us < s.limits.budget_us);
+    s = sound;
+    s.step_us = 5e6;
+    s.row_us = 1e6;
+    s.limits.is_last = true;
+    profile = calibrate(&s);
+    assert_int_equal(profile.point_count, 2);
+    assert_int_equal(s.trials, 3); /* two points, and a draw */
+    assert_true(profile.draw_us > 0 && profile.draw_more_us == profile.draw_us);
+    /* a guess, since nothing was long enough: 2.5 times what the multiplications are in proportion
+     */
+    assert_near(profile.us_per_row_position, 2.5 * 5e-4 * 3.5e6, 0.01);
+}
+
+static void test_a_busy_machine_gets_fewer_points(void **state) {
+    (void)state;
+    stage s = sound;
+    s.busy = 6;
+    lh_compute_profile profile = calibrate(&s);
+    assert_in_range(profile.point_count, 5, 9);
+    assert_true(s.spent_us < 1.1 * s.limits.budget_us);
+    assert_near(profile.points[4].us, base_of(&s, 16) + s.shard_us, 0.05);
+}
+
+static void test_limits(void **state) {
+    (void)state;
+    static const lh_calibration_limits limits[] = {
+        {.rows_max = 1, .positions_max = 1, .column_blocks = 1, .budget_us = 1e6},
+        {.rows_max = 1, .positions_max = 1, .column_blocks = 2, .is_last = true, .budget_us = 1e6},
+        {.rows_max = 8192, .positions_max = 64, .column_blocks = 3, .budget_us = 1e9},
+        {.rows_max = 8192, .positions_max = 1u << 24, .column_blocks = 512, .budget_us = 1e9},
+        {.rows_max = 100,
+         .positions_max = 101,
+         .column_blocks = 18,
+         .is_first = true,
+         .budget_us = 1e6},
+        {.rows_max = 512, .positions_max = 512, .column_blocks = 18, .budget_us = 0},
+    };
+    static const uint32_t points[] = {1, 1, 7, 12, 7, 2};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        stage s = sound;
+        s.limits = limits[i];
+        lh_compute_profile profile = calibrate(&s);
+        assert_int_equal(profile.point_count, points[i]);
+        assert_true(profile.give_share >= 0 && profile.give_share <= 1 && profile.shard_us >= 0);
+    }
+}
+
+/* A clock that stands still, or whose shards take no time: nothing but zeros and numbers follows.
+ */
+static void test_times_that_say_nothing(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        lh_calibration calibration;
+        lh_calibration_trial trial;
+        lh_compute_profile profile;
+        stage s = sound;
+        lh_calibration_start(&calibration, &s.limits);
+        lh_calibration_read(&calibration, &profile);
+        assert_int_equal(profile.point_count, 0);
+        for (int i = 0; lh_calibration_next(&calibration, &trial); i++) {
+            lh_calibration_times times = {.wall_us = kind > 0 ? 100 : 0,
+                                          .total_us = kind > 0 ? 100 : 0,
+                                          .take_us = kind > 1 ? 100 * resync(&s) : 0,
+                                          .emit_us = kind > 1 ? 100 * resync(&s) : 0};
+            lh_calibration_note(&calibration, &times);
+            assert_true(i < 1000);
+        }
+        lh_calibration_read(&calibration, &profile);
+        const double numbers[] = {
+            profile.us_per_row_position, profile.take_share, profile.give_share,  profile.draw_us,
+            profile.draw_more_us,        profile.shard_us,   profile.points[0].us};
+        for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+            assert_true(isfinite(numbers[i]) && numbers[i] >= 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_it_finds_what_is_there),
+        cmocka_unit_test(test_attention_beyond_reason),
+        cmocka_unit_test(test_a_slow_stage_gets_fewer_points),
+        cmocka_unit_test(test_a_busy_machine_gets_fewer_points),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_times_that_say_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,299 @@
+/* The control plane's texts: reports that a gateway can read, answers that are checked field by
+ * field. */
+#include "worker/control/control_json.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_report(void **state) {
+    (void)state;
+    lh_worker_report report = {.name = "w",
+                               .instance = 0x0123456789abcdefu,
+                               .site = "home",
+                               .version = "1",
+                               .isa = "avx2",
+                               .threads = 4,
+                               .plain_address = "127.0.0.1:7101",
+                               .memory_bytes = 1000,
+                               .kv_bytes = 2000,
+                               .steps = {1, 2, 3},
+                               .leaving = true};
+    char *text = lh_control_report_render(&report);
+    assert_string_equal(
+        text, "{\"protocol\":3,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":"
+              "\"1\",\"isa\":\"avx2\",\"threads\":4,\"addresses\":{\"tls\":null,\"plain\":\"127.0."
+              "0.1:7101\"},\"memory_bytes\":1000,\"kv_bytes\":2000,\"speed\":null,\"assignment\":"
+              "null,\"prepared\":null,\"loaded\":null,\"compute\":null,\"next\":null,\"kv\":null,"
+              "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":true}");
+    free(text);
+    report.assignment.generation = 9;
+    report.assignment.state = LH_WORKER_FAILED;
+    lh_worker_report_copy_error(report.assignment.error, "no space on \xff");
+    report.compute = (lh_compute_profile){.point_count = 2, .points = {{1, 0.125}, {8, 1000.0}}};
+    report.next.present = report.kv.present = true;
+    report.prepared.state = LH_WORKER_LOADING;
+    report.prepared.first_layer = 3;
+    report.prepared.last_layer = 7;
+    report.prepared.done_bytes = 11;
+    report.loaded.present = true;
+    report.loaded.first_layer = 2;
+    report.loaded.last_layer = 6;
+    report.kv.epoch = 77;
+    report.kv.pages_total = 70;
+    report.kv.pages_free = 71;
+    report.kv.page_positions = 72;
+    report.kv.page_bytes = 73;
+    report.kv.sequences = 74;
+    report.assignment.done_bytes = 5;
+    report.assignment.total_bytes = UINT64_MAX; /* JSON has no more than 63 bits for it */
+    strcpy(report.loaded.model, "abc");
+    report.slowdown = 2.5;
+    report.speed = (lh_machine_speed){12.5, 60};
+    text = lh_control_report_render(&report);
+    assert_non_null(
+        strstr(text, "\"points\":[{\"rows\":1,\"us\":0.125},{\"rows\":8,\"us\":1000.0}]"));
+    assert_non_null(
+        strstr(text, "\"prepared\":{\"first_layer\":3,\"last_layer\":7,\"hold\":false,\"state\":"
+                     "\"loading\",\"done_bytes\":11,\"total_bytes\":0,\"error\":\"\"}"));
+    assert_non_null(
+        strstr(text, "\"loaded\":{\"first_layer\":2,\"last_layer\":6,\"model\":\"abc\"}"));
+    assert_non_null(strstr(text, "\"kv\":{\"pages_total\":70,\"pages_free\":71,\"page_positions\":"
+                                 "72,\"page_bytes\":73,\"sequences\":74,\"epoch\":77}"));
+    assert_non_null(strstr(text, "\"assignment\":{\"generation\":9,\"state\":\"failed\",\"done_"
+                                 "bytes\":5,\"total_bytes\":9223372036854775807,"));
+    json_t *root = json_loads(text, 0, NULL);
+    json_t *assignment = json_object_get(root, "assignment");
+    assert_string_equal(json_string_value(json_object_get(assignment, "state")), "failed");
+    assert_non_null(strstr(json_string_value(json_object_get(assignment, "error")), "not UTF-8"));
+    assert_true(json_real_value(json_object_get(root, "slowdown")) == 2.5);
+    assert_true(json_real_value(json_object_get(json_object_get(root, "speed"), "prompt_us")) ==
+                12.5);
+    assert_true(json_is_object(json_object_get(root, "next")) &&
+                json_is_object(json_object_get(root, "kv")));
+    json_decref(root);
+    free(text);
+}
+
+#define MODEL                                                                                      \
+    "{\"name\":\"m\",\"file_bytes\":1000,\"header_bytes\":100,\"header_sha256\":\"" HEX            \
+    "\",\"weights_url\":\"/w\","                                                                   \
+    "\"tensors_url\":\"/t\"}"
+#define HEX      "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define HEX_REST "0112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define SOUND                                                                                      \
+    "{\"renew_ms\":1000,\"lease_ms\":5000,\"planned\":true,\"urgent\":true,\"assignment\":{"       \
+    "\"generation\":"                                                                              \
+    "7,\"chain\":"                                                                                 \
+    "\"c\",\"epoch\":7,"                                                                           \
+    "\"model\":" MODEL                                                                             \
+    ",\"first_layer\":2,\"last_layer\":5,\"layers\":5,\"context\":2048,\"rows_max\":512,"          \
+    "\"steps_max\":8,\"activations\":\"q8\",\"wire\":\"f16\","                                     \
+    "\"next\":{\"gateway\":false,\"name\":\"b\",\"address\":\"h:1\",\"tls\":true}},"               \
+    "\"prepare\":{\"model\":" MODEL                                                                \
+    ",\"first_layer\":1,\"last_layer\":4,\"layers\":5,\"context\":2048,"                           \
+    "\"rows_max\":512,\"steps_max\":8,\"activations\":\"q16\",\"wire\":\"q8\",\"hold\":true},"     \
+    "\"leave\":{\"may_go\":false,\"reason\":\"b loads its layers\"}}"
+
+static void test_answer(void **state) {
+    (void)state;
+    lh_control_answer answer;
+    lh_error error;
+    assert_int_equal(lh_control_answer_parse(SOUND, strlen(SOUND), &answer, &error), LH_OK);
+    assert_true(answer.is_planned && answer.is_urgent && answer.has_assignment &&
+                answer.renew_ms == 1000 && answer.lease_ms == 5000);
+    const lh_control_assignment *a = &answer.assignment;
+    assert_true(a->generation == 7 && a->epoch == 7 && a->first_layer == 2 && a->last_layer == 5 &&
+                a->layers == 5);
+    assert_true(a->context == 2048 && a->rows_max == 512 && a->steps_max == 8);
+    assert_int_equal(a->activations, LH_ACTIVATION_Q8);
+    assert_true(a->wire == LH_WIRE_F16 && !a->next_is_gateway && a->next_tls);
+    assert_string_equal(a->next_address, "h:1");
+    assert_string_equal(a->model.header_sha256, HEX);
+    a = &answer.prepare;
+    assert_true(answer.has_prepare && answer.prepare_holds);
+    assert_true(a->first_layer == 1 && a->last_layer == 4 && a->layers == 5 && a->context == 2048);
+    assert_true(a->rows_max == 512 && a->steps_max == 8 && a->wire == LH_WIRE_Q8);
+    assert_int_equal(a->activations, LH_ACTIVATION_Q16);
+    assert_string_equal(a->model.header_sha256, HEX);
+    assert_false(lh_control_is_same_stage(a, &answer.assignment));
+    assert_true(answer.has_leave && !answer.may_go);
+    assert_string_equal(answer.leave_reason, "b loads its layers");
+    const char *none =
+        "{\"renew_ms\":1,\"lease_ms\":2,\"planned\":false,\"assignment\":null,\"new\":[]}";
+    assert_int_equal(lh_control_answer_parse(none, strlen(none), &answer, &error), LH_OK);
+    assert_false(answer.has_assignment || answer.is_planned || answer.has_prepare ||
+                 answer.has_leave || answer.is_urgent);
+}
+
+/* What a stage consists of, and what may change while it stays. */
+static void test_one_stage_or_another(void **state) {
+    (void)state;
+    const lh_control_assignment stage = {.model = {.header_sha256 = HEX, .file_bytes = 1000},
+                                         .first_layer = 1,
+                                         .last_layer = 4,
+                                         .layers = 5,
+                                         .context = 64,
+                                         .rows_max = 8,
+                                         .steps_max = 4,
+                                         .activations = LH_ACTIVATION_Q8};
+    enum { OTHERS = 9 };
+    lh_control_assignment other[OTHERS];
+    for (size_t i = 0; i < OTHERS; i++)
+        other[i] = stage;
+    other[0].model.header_sha256[63] = '0'; /* another model of the same shape */
+    other[1].model.file_bytes++;
+    other[2].first_layer = 0;
+    other[3].last_layer = 5;
+    other[4].layers = 4;
+    other[5].context = 65;
+    other[6].rows_max = 9;
+    other[7].steps_max = 5;
+    other[8].activations = LH_ACTIVATION_Q16;
+    for (size_t i = 0; i < OTHERS; i++)
+        if (lh_control_is_same_stage(&stage, &other[i]))
+            fail_msg("%zu is taken for the same stage", i);
+    lh_control_assignment moved = stage;
+    moved.generation = moved.epoch = moved.kv_epoch = 7;
+    moved.wire = LH_WIRE_Q8;
+    moved.next_is_gateway = true;
+    strcpy(moved.model.weights_url, "http://elsewhere");
+    assert_true(lh_control_is_same_stage(&stage, &moved));
+}
+
+/* The sound answer with one part replaced. */
+static void assert_refused(const char *part, const char *instead, const char *named) {
+    char text[4096];
+    const char *at = strstr(SOUND, part);
+    assert_non_null(at);
+    snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - SOUND), SOUND, instead, at + strlen(part));
+    lh_control_answer answer;
+    lh_error error = {0};
+    assert_int_equal(lh_control_answer_parse(text, strlen(text), &answer, &error),
+                     LH_ERR_MALFORMED);
+    if (!strstr(error.message, named))
+        fail_msg("'%s' does not name %s", error.message, named);
+}
+
+static void test_bad_answers_are_refused_by_name(void **state) {
+    (void)state;
+    assert_refused("\"renew_ms\":1000", "\"renew_ms\":0", "renew_ms");
+    assert_refused("\"planned\":true", "\"planned\":null", "planned");
+    assert_refused("\"urgent\":true", "\"urgent\":1", "urgent");
+    assert_refused("\"renew_ms\":1000", "\"renew_ms\":\"1000\"", "renew_ms");
+    assert_refused("\"lease_ms\":5000,", "", "lease_ms");
+    assert_refused("\"generation\":7", "\"generation\":-1", "assignment.generation");
+    assert_refused("\"chain\":\"c\"", "\"chain\":\"a/b\"", "assignment.chain");
+    assert_refused("\"chain\":\"c\"", "\"chain\":null", "assignment.chain");
+    assert_refused("\"epoch\":7", "\"epoch\":4294967296", "assignment.epoch");
+    assert_refused("\"first_layer\":2", "\"first_layer\":5", "first_layer");
+    assert_refused("\"last_layer\":5", "\"last_layer\":6", "first_layer");
+    assert_refused("\"layers\":5,\"context", "\"layers\":1e3,\"context", "layers");
+    assert_refused("\"rows_max\":512", "\"rows_max\":8193", "rows_max");
+    assert_refused("\"steps_max\":8", "\"steps_max\":0", "steps_max");
+    assert_refused("\"wire\":\"f16\"", "\"wire\":\"f8\"", "wire");
+    assert_refused("\"activations\":\"q8\"", "\"activations\":\"q4\"", "activations");
+    assert_refused("\"activations\":\"q8\",", "", "activations");
+    assert_refused("\"model\":" MODEL, "\"model\":[]", "assignment.model");
+    assert_refused("\"header_bytes\":100", "\"header_bytes\":1001", "header_bytes");
+    assert_refused(HEX, "00", "header_sha256");
+    assert_refused("/w", "", "weights_url");
+    assert_refused("\"gateway\":false", "\"gateway\":0", "next.gateway");
+    assert_refused("\"name\":\"b\"", "\"name\":\"\"", "next.name");
+    assert_refused("\"address\":\"h:1\"", "\"address\":\"h\\u0001\"", "next.address");
+    assert_refused("\"tls\":true", "\"tls\":\"yes\"", "next.tls");
+    assert_refused("\"epoch\":7", "\"epoch\":7,\"epoch\":8", "JSON");
+    assert_refused("\"hold\":true", "\"hold\":1", "prepare.hold");
+    assert_refused("\"first_layer\":1", "\"first_layer\":4", "prepare.first_layer");
+    assert_refused("\"wire\":\"q8\"", "\"wire\":8", "prepare.wire");
+    assert_refused("\"prepare\":{", "\"prepare\":[],\"other\":{", "prepare");
+    assert_refused("\"may_go\":false", "\"may_go\":null", "leave.may_go");
+    assert_refused("\"reason\":\"b", "\"reason\":\"\\n", "leave.reason");
+}
+
+static void assert_taken(const char *part, const char *instead) {
+    char text[4096];
+    const char *at = strstr(SOUND, part);
+    assert_non_null(at);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - SOUND), SOUND, instead, at + strlen(part));
+    lh_control_answer answer;
+    lh_error error = {.message = ""};
+    if (lh_control_answer_parse(text, strlen(text), &answer, &error) != LH_OK)
+        fail_msg("%s: %s", instead, error.message);
+}
+
+static void test_the_ends_of_ranges(void **state) {
+    (void)state;
+    const struct {
+        const char *part, *last, *beyond, *named;
+    } rows[] = {
+        {"\"renew_ms\":1000", "\"renew_ms\":1", "\"renew_ms\":0", "renew_ms"},
+        {"\"renew_ms\":1000", "\"renew_ms\":3600000", "\"renew_ms\":3600001", "renew_ms"},
+        {"\"lease_ms\":5000", "\"lease_ms\":1", "\"lease_ms\":0", "lease_ms"},
+        {"\"lease_ms\":5000", "\"lease_ms\":3600000", "\"lease_ms\":3600001", "lease_ms"},
+        {"\"generation\":7", "\"generation\":0", "\"generation\":-1", "assignment.generation"},
+        {"\"epoch\":7", "\"epoch\":0", "\"epoch\":-1", "assignment.epoch"},
+        {"\"epoch\":7", "\"kv_epoch\":4294967295,\"epoch\":4294967295",
+         "\"kv_epoch\":4294967296,\"epoch\":1", "assignment.kv_epoch"},
+        {"\"layers\":5,\"context", "\"layers\":65536,\"context", "\"layers\":65537,\"context",
+         "assignment.layers"},
+        {"\"first_layer\":2,\"last_layer\":5", "\"first_layer\":4,\"last_layer\":5",
+         "\"first_layer\":5,\"last_layer\":5", "assignment.first_layer"},
+        {"\"first_layer\":2,\"last_layer\":5", "\"first_layer\":0,\"last_layer\":1",
+         "\"first_layer\":0,\"last_layer\":0", "assignment.last_layer"},
+        {"\"context\":2048", "\"context\":1", "\"context\":0", "assignment.context"},
+        {"\"context\":2048", "\"context\":16777216", "\"context\":16777217", "assignment.context"},
+        {"\"rows_max\":512", "\"rows_max\":1", "\"rows_max\":0", "assignment.rows_max"},
+        {"\"rows_max\":512", "\"rows_max\":8192", "\"rows_max\":8193", "assignment.rows_max"},
+        {"\"steps_max\":8", "\"steps_max\":1", "\"steps_max\":0", "assignment.steps_max"},
+        {"\"steps_max\":8", "\"steps_max\":1024", "\"steps_max\":1025", "assignment.steps_max"},
+        {"\"file_bytes\":1000", "\"file_bytes\":1125899906842624",
+         "\"file_bytes\":1125899906842625", "assignment.model.file_bytes"},
+        {"\"header_bytes\":100", "\"header_bytes\":1", "\"header_bytes\":0",
+         "assignment.model.header_bytes"},
+        {"\"header_bytes\":100", "\"header_bytes\":1000", "\"header_bytes\":1001",
+         "assignment.model.header_bytes must be at most file_bytes"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_taken(rows[i].part, rows[i].last);
+        assert_refused(rows[i].part, rows[i].beyond, rows[i].named);
+    }
+    assert_refused("\"header_sha256\":\"" HEX, "\"header_sha256\":\"g" HEX_REST,
+                   "64 lower-case hex digits");
+    assert_refused("\"header_sha256\":\"" HEX, "\"header_sha256\":\"" HEX_REST,
+                   "64 lower-case hex digits");
+    assert_taken("\"epoch\":7", "\"kv_epoch\":0,\"epoch\":7");
+    assert_taken("\"first_layer\":2,\"last_layer\":5,\"layers\":5",
+                 "\"first_layer\":0,\"last_layer\":1,\"layers\":1");
+    assert_refused("\"reason\":\"b", "\"reason\":\"\\u007f", "leave.reason");
+    assert_refused("\"assignment\":{", "\"assigned\":{", "assignment must be");
+}
+
+static void test_every_truncation_is_refused(void **state) {
+    (void)state;
+    lh_control_answer answer;
+    for (size_t length = 0; length < strlen(SOUND); length++)
+        assert_int_equal(lh_control_answer_parse(SOUND, length, &answer, NULL), LH_ERR_MALFORMED);
+    const char *others[] = {"null", "[]", "\xff", "{\"renew_ms\":NaN}", "{}"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_int_equal(lh_control_answer_parse(others[i], strlen(others[i]), &answer, NULL),
+                         LH_ERR_MALFORMED);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_one_stage_or_another),
+        cmocka_unit_test(test_the_ends_of_ranges),
+        cmocka_unit_test(test_bad_answers_are_refused_by_name),
+        cmocka_unit_test(test_every_truncation_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,489 @@
+/* A worker and a scripted gateway: from a report to a stage that serves, and through every change
+ * of mind; with the gateway away, wrong and back again. */
+#include "tests/support/loop.h"
+#include "tests/worker/support/reconciler_bench.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void test_from_a_report_to_tokens(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    expect_report(&b, "\"assignment\":null");
+    assert_true(report_has(&b, "\"site\":\"s\"") && report_has(&b, "\"plain\":\"127.0.0.1:1\""));
+    assert_int_equal(run_step(&b, 10), LH_ERR_NOT_FOUND);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"assignment\":{\"generation\":10,\"state\":\"ready\"");
+    expect_report(&b, "\"next\":{\"connected\":true");
+    expect_report(&b, "\"kv\":{\"pages_total\":");
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    assert_int_equal(b.results, 1);
+    assert_int_equal(run_step(&b, 9), LH_ERR_STALE);
+    expect_report(&b, "\"steps\":{\"active\":0,\"done\":1,\"failed\":2}");
+    reconciler_bench_close(&b);
+}
+
+static void test_a_new_epoch_keeps_the_weights(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    unsigned requests = range_server_requests(b.files);
+    wanted next = wanted_whole;
+    next.generation = 11;
+    next.wire = "f16";
+    want(&b, &next);
+    expect_report(&b, "\"generation\":11,\"state\":\"ready\"");
+    /* the cache is empty: the sequence begins at 0 again */
+    assert_int_equal(run_step(&b, 11), LH_OK);
+    assert_int_equal(range_server_requests(b.files), requests);
+    reconciler_bench_close(&b);
+}
+
+static void test_without_a_plan_everything_stays(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    want_what_is_there(&b);
+    await_reports(&b, 3);
+    assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    reconciler_bench_close(&b);
+}
+
+/* What an answer changes is reported at once, and so is what else happens meanwhile: one PUT at a
+ * time. */
+static void test_haste_upon_haste(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    wanted next = wanted_whole;
+    for (next.generation = 11; next.generation < 20; next.generation++) {
+        want(&b, &next);
+        int puts = b.puts;
+        while (b.puts < puts + 3) {
+            lh_reconciler_leave(b.reconciler, loop_set_flag, &b.told);
+            uv_run(&b.loop, UV_RUN_ONCE);
+        }
+    }
+    expect_report(&b, "\"generation\":19,\"state\":\"ready\"");
+    assert_false(b.told);
+    reconciler_bench_close(&b);
+}
+
+static void test_other_layers_are_built_anew(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    wanted next = wanted_whole;
+    next.generation = 11;
+    next.first_layer = 1;
+    next.last_layer = 3;
+    want(&b, &next);
+    expect_report(&b, "\"generation\":11,\"state\":\"ready\"");
+    want_nothing(&b);
+    expect_report(&b, "\"assignment\":null");
+    assert_true(report_has(&b, "\"kv\":null"));
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    reconciler_bench_close(&b);
+}
+
+/* Another model of the same shape: its layers are other numbers. */
+static void test_another_models_stage_is_not_kept(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    expect_report(&b, "\"kv\":{\"pages_total\":");
+    wanted next = wanted_whole;
+    next.generation = 11;
+    b.header_sha256[0] = b.header_sha256[0] == '0' ? '1' : '0';
+    want(&b, &next);
+    expect_report(&b, "\"generation\":11,\"state\":\"failed\""); /* nobody has its weights */
+    assert_true(report_has(&b, "\"loaded\":null"));
+    reconciler_bench_close(&b);
+}
+
+static void test_a_change_of_mind_while_fetching(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    range_server_fail(b.files, RANGE_SILENT, 1);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"state\":\"fetching\"");
+    want_nothing(&b);
+    expect_report(&b, "\"assignment\":null");
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"state\":\"ready\"");
+    reconciler_bench_close(&b);
+}
+
+/* Weights that stop half way: the report says how far they are. */
+static void test_progress_is_told(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    wanted half = wanted_whole;
+    half.last_layer = 2;
+    want(&b, &half);
+    expect_report(&b, "\"state\":\"ready\"");
+    uint64_t bytes_of_half = report_number(&b, "total_bytes");
+    assert_true(bytes_of_half > 0);
+    assert_int_equal(report_number(&b, "done_bytes"), bytes_of_half);
+    range_server_fail(b.files, RANGE_STALLS, 1);
+    wanted next = wanted_whole;
+    next.generation = 11;
+    want(&b, &next);
+    expect_report(&b, "\"generation\":11,\"state\":\"fetching\"");
+    while (report_has(&b, "\"state\":\"fetching\"") &&
+           report_number(&b, "done_bytes") < bytes_of_half)
+        await_reports(&b, 1);
+    assert_true(report_number(&b, "done_bytes") >= bytes_of_half);
+    assert_true(report_number(&b, "total_bytes") > bytes_of_half);
+    reconciler_bench_close(&b);
+}
+
+/* The plan was heard: that the gateway has gone since does not keep the worker from its place. */
+static void test_a_plan_is_carried_out_without_the_gateway(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"assignment\":{\"generation\":10");
+    close_gateway(&b);
+    lh_status status = LH_ERR_NOT_FOUND; /* not in that chain */
+    for (int i = 0; i < 1000 && status == LH_ERR_NOT_FOUND; i++) {
+        loop_run_for(&b.loop, 20);
+        status = run_step(&b, 10);
+    }
+    assert_int_equal(status, LH_ERR_UNAVAILABLE); /* the results cannot go on */
+    open_gateway(&b);
+    reconciler_bench_close(&b);
+}
+
+static void test_a_failure_is_told_and_tried_again(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    range_server_fail_whole(b.files, RANGE_404, 1);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"state\":\"failed\"");
+    assert_false(report_has(&b, "\"error\":\"\""));
+    expect_report(&b, "\"state\":\"ready\"");
+    assert_true(report_has(&b, "\"error\":\"\""));
+    wanted bad = wanted_whole;
+    bad.generation = 12;
+    bad.context = 100000; /* more than the model has */
+    want(&b, &bad);
+    expect_report(&b, "\"generation\":12,\"state\":\"failed\"");
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    reconciler_bench_close(&b);
+}
+
+static void test_bad_answers_change_nothing(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    const char *bad[] = {
+        "",
+        "nonsense",
+        "{}",
+        "[1]",
+        "{\"renew_ms\":-5}",
+        "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":true,\"assignment\":{\"generation\":11}}"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        strcpy(b.answer, bad[i]);
+        await_reports(&b, 2);
+        assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
+    }
+    b.answer_status = 500;
+    await_reports(&b, 2);
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    reconciler_bench_close(&b);
+}
+
+/* Another digit would be another stage. */
+static void test_a_garbled_answer_changes_nothing(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    const wanted half = {11, 0, 2, wanted_whole.context, wanted_whole.wire};
+    want(&b, &half);
+    b.answer_damage =
+        (size_t)(strstr(b.answer, "\"last_layer\":") - b.answer) + strlen("\"last_layer\":");
+    await_reports(&b, 3);
+    assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
+    b.answer_damage = 0;
+    expect_report(&b, "\"generation\":11,\"state\":\"ready\"");
+    reconciler_bench_close(&b);
+}
+
+static void test_the_gateway_restarts(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    unsigned requests = range_server_requests(b.files);
+    close_gateway(&b);
+    b.report[0] = '\0';
+    for (int i = 0; i < 20; i++) {
+        uv_run(&b.loop, UV_RUN_NOWAIT);
+        usleep(5000);
+    }
+    open_gateway(&b);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    expect_report(&b, "\"next\":{\"connected\":true");
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    assert_int_equal(range_server_requests(b.files), requests);
+    reconciler_bench_close(&b);
+}
+
+static void test_the_worker_restarts_with_its_cache(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    char instance[64];
+    snprintf(instance, sizeof(instance), "%.30s", strstr(b.report, "\"instance\""));
+    stop_worker(&b);
+    range_server_fail(b.files, RANGE_404, 1000); /* no weights any more: they are in the cache */
+    b.report[0] = '\0';
+    start_worker(&b);
+    expect_report(&b, "\"state\":\"ready\"");
+    assert_false(report_has(&b, instance));
+    reconciler_bench_close(&b);
+}
+
+/* It serves until it is let go: by that word, or by an older gateway that takes its assignment
+ * away. */
+static void test_leaving_waits_for_the_gateways_word(void **state) {
+    (void)state;
+    for (int knows = 0; knows < 2; knows++) {
+        reconciler_bench b;
+        reconciler_bench_open_serving(&b);
+        assert_true(report_has(&b, "\"leaving\":false"));
+        if (knows)
+            say_of_leaving(&b, "{\"may_go\":false,\"reason\":\"others load\"}");
+        lh_reconciler_leave(b.reconciler, loop_set_flag, &b.told);
+        expect_report(&b, "\"leaving\":true");
+        await_reports(&b, 3);
+        assert_false(b.told);
+        assert_int_equal(run_step(&b, 10), LH_OK);
+        want_nothing(&b);
+        if (knows) {
+            want(&b, &wanted_whole);
+            say_of_leaving(&b, "{\"may_go\":true,\"reason\":\"others have it\"}");
+        }
+        expect_flag(&b, &b.told);
+        reconciler_bench_close(&b);
+    }
+}
+
+static void test_leaving_does_not_wait_for_a_gateway_that_is_gone(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    close_gateway(&b);
+    lh_reconciler_leave(b.reconciler, loop_set_flag, &b.told);
+    expect_flag(&b, &b.told);
+    open_gateway(&b);
+    reconciler_bench_close(&b);
+}
+
+/* While the old stage serves; then it is there at once, without a byte fetched or loaded again. */
+static void test_a_prepared_stage_takes_the_place_of_the_old_one(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    wanted next = {
+        .generation = 11, .first_layer = 0, .last_layer = 3, .context = 256, .wire = "f32"};
+    want_prepared(&b, &next, true);
+    expect_report(
+        &b, "\"prepared\":{\"first_layer\":0,\"last_layer\":3,\"hold\":true,\"state\":\"ready\"");
+    assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    next.last_layer = 4;
+    next.first_layer = 1;
+    want(&b, &wanted_whole);
+    want_prepared(&b, &next, true); /* another one: the first is dropped */
+    expect_report(
+        &b, "\"prepared\":{\"first_layer\":1,\"last_layer\":4,\"hold\":true,\"state\":\"ready\"");
+    unsigned requests = range_server_requests(b.files);
+    want(&b, &next);
+    expect_report(&b, "\"generation\":11,\"state\":\"ready\"");
+    assert_true(report_has(&b, "\"prepared\":null"));
+    assert_int_equal(range_server_requests(b.files), requests);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    reconciler_bench_close(&b);
+}
+
+/* An assignment that comes before its stage is ready waits for it rather than to load it twice. */
+static void test_an_assignment_waits_for_what_is_being_prepared(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    unsigned requests = range_server_requests(b.files);
+    reconciler_bench_close(&b);
+    reconciler_bench_open(&b);
+    want_prepared(&b, &wanted_whole, true);
+    await_reports(&b, 1);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    assert_int_equal(range_server_requests(b.files), requests);
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    reconciler_bench_close(&b);
+}
+
+/* Memory for one stage: its successor's weights come into the cache, no more. */
+static void test_weights_alone_are_prepared(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    wanted half = wanted_whole;
+    half.last_layer = 2;
+    want(&b, &half);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    want_prepared(&b, &wanted_whole, false);
+    expect_report(
+        &b, "\"prepared\":{\"first_layer\":0,\"last_layer\":4,\"hold\":false,\"state\":\"ready\"");
+    range_server_fail(b.files, RANGE_404, 1000); /* from now on there is the cache alone */
+    wanted next = wanted_whole;
+    next.generation = 11;
+    want(&b, &next);
+    expect_report(&b, "\"generation\":11,\"state\":\"ready\"");
+    assert_int_equal(run_step(&b, 11), LH_OK);
+    reconciler_bench_close(&b);
+}
+
+/* First the weights alone, then the stage, too: what is there is not what is asked for now. */
+static void test_what_is_prepared_is_as_much_as_was_asked(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    wanted half = wanted_whole;
+    half.last_layer = 2;
+    want_prepared(&b, &half, false);
+    expect_report(
+        &b, "\"prepared\":{\"first_layer\":0,\"last_layer\":2,\"hold\":false,\"state\":\"ready\"");
+    want(&b, &wanted_whole);
+    want_prepared(&b, &half, true);
+    expect_report(
+        &b, "\"prepared\":{\"first_layer\":0,\"last_layer\":2,\"hold\":true,\"state\":\"ready\"");
+    want(&b, &wanted_whole);
+    want_prepared(&b, &half, false); /* memory is wanted back: the stage goes, the weights stay */
+    expect_report(
+        &b, "\"prepared\":{\"first_layer\":0,\"last_layer\":2,\"hold\":false,\"state\":\"ready\"");
+    wanted other = half;
+    other.context = 128; /* the same layers, loaded otherwise */
+    want(&b, &wanted_whole);
+    want_prepared(&b, &other, true);
+    expect_report(
+        &b, "\"prepared\":{\"first_layer\":0,\"last_layer\":2,\"hold\":true,\"state\":\"ready\"");
+    other.generation = 11;
+    unsigned requests = range_server_requests(b.files);
+    want(&b, &other);
+    expect_report(&b, "\"generation\":11,\"state\":\"ready\"");
+    assert_true(report_has(&b, "\"prepared\":null"));
+    assert_int_equal(range_server_requests(b.files), requests);
+    reconciler_bench_close(&b);
+}
+
+static void test_what_cannot_be_prepared_is_told_and_harms_nothing(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    wanted bad = wanted_whole;
+    bad.context = 100000; /* more than the model has */
+    want_prepared(&b, &bad, true);
+    expect_report(
+        &b, "\"prepared\":{\"first_layer\":0,\"last_layer\":4,\"hold\":true,\"state\":\"failed\"");
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"prepared\":null");
+    assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
+    reconciler_bench_close(&b);
+}
+
+static void test_closing_while_preparing(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    range_server_fail(b.files, RANGE_SILENT, 1);
+    want_prepared(&b, &wanted_whole, true);
+    expect_report(&b, "\"state\":\"fetching\"");
+    reconciler_bench_close(&b);
+}
+
+static void close_server(void *context) {
+    reconciler_bench *b = context;
+    b->server_closed = false;
+    lh_server_close(b->server, loop_set_flag, &b->server_closed);
+}
+
+static void close_reconciler_then_server(void *context) {
+    reconciler_bench *b = context;
+    lh_reconciler_close(b->reconciler, close_server, b);
+}
+
+static void test_closing_as_soon_as_it_may_go(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    want_nothing(&b);
+    b.server_closed = false;
+    /* While the stage is being taken away: the server is closed from within its own callback. */
+    lh_reconciler_leave(b.reconciler, close_reconciler_then_server, &b);
+    expect_flag(&b, &b.server_closed);
+    start_worker(&b);
+    reconciler_bench_close(&b);
+}
+
+static void test_closing_while_fetching(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    range_server_fail(b.files, RANGE_SILENT, 1);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"state\":\"fetching\"");
+    reconciler_bench_close(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_from_a_report_to_tokens),
+        cmocka_unit_test(test_a_new_epoch_keeps_the_weights),
+        cmocka_unit_test(test_without_a_plan_everything_stays),
+        cmocka_unit_test(test_haste_upon_haste),
+        cmocka_unit_test(test_other_layers_are_built_anew),
+        cmocka_unit_test(test_another_models_stage_is_not_kept),
+        cmocka_unit_test(test_a_change_of_mind_while_fetching),
+        cmocka_unit_test(test_progress_is_told),
+        cmocka_unit_test(test_a_plan_is_carried_out_without_the_gateway),
+        cmocka_unit_test(test_a_failure_is_told_and_tried_again),
+        cmocka_unit_test(test_bad_answers_change_nothing),
+        cmocka_unit_test(test_a_garbled_answer_changes_nothing),
+        cmocka_unit_test(test_the_gateway_restarts),
+        cmocka_unit_test(test_the_worker_restarts_with_its_cache),
+        cmocka_unit_test(test_leaving_waits_for_the_gateways_word),
+        cmocka_unit_test(test_leaving_does_not_wait_for_a_gateway_that_is_gone),
+        cmocka_unit_test(test_a_prepared_stage_takes_the_place_of_the_old_one),
+        cmocka_unit_test(test_an_assignment_waits_for_what_is_being_prepared),
+        cmocka_unit_test(test_weights_alone_are_prepared),
+        cmocka_unit_test(test_what_is_prepared_is_as_much_as_was_asked),
+        cmocka_unit_test(test_what_cannot_be_prepared_is_told_and_harms_nothing),
+        cmocka_unit_test(test_closing_while_preparing),
+        cmocka_unit_test(test_closing_as_soon_as_it_may_go),
+        cmocka_unit_test(test_closing_while_fetching),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

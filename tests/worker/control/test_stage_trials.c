@@ -1,0 +1,139 @@
+/* Trials on the stages of a tiny model: times come of them, and nothing is left behind. */
+#include "tests/support/tiny_llama.h"
+#include "tests/worker/support/stage_chain.h"
+#include "worker/control/stage_trials.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define STAGES 3u
+#define ROWS   48u
+
+static _Atomic bool not_cancelled = false, is_cancelled = true;
+
+static const lh_slowdown no_slowdown;
+
+typedef struct bench {
+    uint8_t *file;
+    stage_chain *chain;
+} bench;
+
+static bench open_bench(size_t kv_bytes) {
+    tiny_llama model = tiny_llama_default();
+    model.layers = STAGES;
+    model.width = 160; /* five blocks: the result has shards */
+    size_t length;
+    bench b = {.file = tiny_llama_bytes(&model, &length)};
+    const stage_chain_options options = {
+        .stages = STAGES, .threads = 2, .rows_max = ROWS, .kv_bytes = kv_bytes};
+    assert_int_equal(stage_chain_create(b.file, length, &options, &b.chain, NULL), LH_OK);
+    return b;
+}
+
+static void close_bench(bench *b) {
+    stage_chain_destroy(b->chain);
+    free(b->file);
+}
+
+static lh_stage_trials_options options_for(const bench *b, uint32_t stage) {
+    return (lh_stage_trials_options){.stage = stage_chain_stage(b->chain, stage),
+                                     .range = {stage, stage + 1},
+                                     .config = stage_chain_config(b->chain),
+                                     .rows_max = ROWS,
+                                     .wire = LH_WIRE_F16,
+                                     .budget_us = 50000,
+                                     .slowdown = &no_slowdown,
+                                     .cancelled = &not_cancelled};
+}
+
+static void keep_digest(void *context, uint64_t sequence, const lh_sample_result *result) {
+    (void)sequence;
+    *(uint64_t *)context = result->digest;
+}
+
+/* Of the logits after a prompt. */
+static uint64_t digest_of(bench *b, uint64_t sequence) {
+    static const uint32_t tokens[] = {3, 1, 4, 1, 5, 9, 2, 6};
+    uint64_t digest = 0;
+    const lh_batch_segment segment = {
+        .sequence = sequence,
+        .rows = 8,
+        .sample = true,
+        .sampling = {.top_p = 1, .repetition_penalty = 1, .want_digest = true}};
+    const lh_batch batch = {.rows = 8, .tokens = tokens, .segment_count = 1, .segments = &segment};
+    const stage_chain_events events = {&digest, keep_digest, NULL};
+    assert_int_equal(stage_chain_run(b->chain, &batch, &events, NULL), LH_OK);
+    stage_chain_release(b->chain, sequence);
+    return digest;
+}
+
+static void assert_untouched(const bench *b, uint32_t stage) {
+    const lh_kv_cache *kv = lh_stage_kv(stage_chain_stage(b->chain, stage));
+    assert_int_equal(lh_kv_cache_pages_free(kv), lh_kv_cache_pages_total(kv));
+    assert_int_equal(lh_kv_cache_sequences(kv), 0);
+}
+
+static void test_every_stage_is_timed_and_left_as_it_was(void **state) {
+    (void)state;
+    bench b = open_bench(4u << 20);
+    uint64_t digest = digest_of(&b, 1);
+    for (uint32_t stage = 0; stage < STAGES; stage++) {
+        lh_stage_trials_options options = options_for(&b, stage);
+        lh_compute_profile profile;
+        lh_error error;
+        assert_int_equal(lh_stage_trials_run(&options, &profile, &error), LH_OK);
+        assert_in_range(profile.point_count, 2, 6); /* 1, 2 ... 32 rows */
+        for (uint32_t i = 0; i < profile.point_count; i++) {
+            assert_int_equal(profile.points[i].rows, 1u << i);
+            assert_true(profile.points[i].us > 0);
+        }
+        assert_true(stage > 0 ? profile.take_share > 0 : profile.take_share == 0);
+        assert_true(stage + 1 < STAGES ? profile.shard_us > 0 : profile.shard_us == 0);
+        assert_true(stage + 1 == STAGES ? profile.draw_us >= profile.draw_more_us
+                                        : profile.draw_us == 0);
+        assert_untouched(&b, stage);
+    }
+    assert_true(digest_of(&b, UINT64_MAX) == digest);
+    close_bench(&b);
+}
+
+static void test_a_small_cache_is_enough(void **state) {
+    (void)state;
+    bench b = open_bench(1u << 20);
+    lh_stage_trials_options options = options_for(&b, 1);
+    lh_compute_profile profile;
+    lh_error error;
+    options.context = 1;
+    assert_int_equal(lh_stage_trials_run(&options, &profile, &error), LH_OK);
+    assert_int_equal(profile.point_count, 1);
+    assert_untouched(&b, 1);
+    close_bench(&b);
+}
+
+static void test_it_can_be_cancelled(void **state) {
+    (void)state;
+    bench b = open_bench(4u << 20);
+    lh_stage_trials_options options = options_for(&b, 1);
+    lh_compute_profile profile;
+    lh_error error;
+    options.cancelled = &is_cancelled;
+    assert_int_equal(lh_stage_trials_run(&options, &profile, &error), LH_ERR_CANCELLED);
+    assert_int_equal(profile.point_count, 0);
+    assert_untouched(&b, 1);
+    close_bench(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_stage_is_timed_and_left_as_it_was),
+        cmocka_unit_test(test_a_small_cache_is_enough),
+        cmocka_unit_test(test_it_can_be_cancelled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

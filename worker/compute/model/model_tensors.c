@@ -1,0 +1,258 @@
+/* Which tensors a model has, and which of them a range of layers needs. */
+#include "worker/compute/model/model_tensors.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VOCABULARY_MAX (1u << 24)
+#define NAME_BYTES     64
+
+/* Names by role; those of a layer follow "blk.N.". */
+static const char *const role_names[LH_TENSOR_ROLES] = {
+    [LH_TENSOR_EMBEDDING] = "token_embd.weight",
+    [LH_TENSOR_ROPE_FACTORS] = "rope_freqs.weight",
+    [LH_TENSOR_OUTPUT_NORM] = "output_norm.weight",
+    [LH_TENSOR_HEAD] = "output.weight",
+    [LH_TENSOR_ATTN_NORM] = "attn_norm.weight",
+    [LH_TENSOR_ATTN_Q] = "attn_q.weight",
+    [LH_TENSOR_ATTN_K] = "attn_k.weight",
+    [LH_TENSOR_ATTN_V] = "attn_v.weight",
+    [LH_TENSOR_ATTN_OUTPUT] = "attn_output.weight",
+    [LH_TENSOR_FFN_NORM] = "ffn_norm.weight",
+    [LH_TENSOR_FFN_GATE] = "ffn_gate.weight",
+    [LH_TENSOR_FFN_UP] = "ffn_up.weight",
+    [LH_TENSOR_FFN_DOWN] = "ffn_down.weight",
+    [LH_TENSOR_ATTN_Q_BIAS] = "attn_q.bias",
+    [LH_TENSOR_ATTN_K_BIAS] = "attn_k.bias",
+    [LH_TENSOR_ATTN_V_BIAS] = "attn_v.bias",
+    [LH_TENSOR_ATTN_Q_NORM] = "attn_q_norm.weight",
+    [LH_TENSOR_ATTN_K_NORM] = "attn_k_norm.weight",
+    [LH_TENSOR_ATTN_POST_NORM] = "post_attention_norm.weight",
+    [LH_TENSOR_FFN_POST_NORM] = "post_ffw_norm.weight",
+};
+
+/* The other roles are vectors. */
+static const uint64_t matrix_roles =
+    LH_ROLE_BIT(LH_TENSOR_EMBEDDING) | LH_ROLE_BIT(LH_TENSOR_HEAD) | LH_ROLE_BIT(LH_TENSOR_ATTN_Q) |
+    LH_ROLE_BIT(LH_TENSOR_ATTN_K) | LH_ROLE_BIT(LH_TENSOR_ATTN_V) |
+    LH_ROLE_BIT(LH_TENSOR_ATTN_OUTPUT) | LH_ROLE_BIT(LH_TENSOR_FFN_GATE) |
+    LH_ROLE_BIT(LH_TENSOR_FFN_UP) | LH_ROLE_BIT(LH_TENSOR_FFN_DOWN);
+/* What every architecture has. */
+static const uint64_t common_roles =
+    LH_ROLE_BIT(LH_TENSOR_EMBEDDING) | LH_ROLE_BIT(LH_TENSOR_OUTPUT_NORM) |
+    LH_ROLE_BIT(LH_TENSOR_ATTN_NORM) | LH_ROLE_BIT(LH_TENSOR_ATTN_Q) |
+    LH_ROLE_BIT(LH_TENSOR_ATTN_K) | LH_ROLE_BIT(LH_TENSOR_ATTN_V) |
+    LH_ROLE_BIT(LH_TENSOR_ATTN_OUTPUT) | LH_ROLE_BIT(LH_TENSOR_FFN_NORM) |
+    LH_ROLE_BIT(LH_TENSOR_FFN_GATE) | LH_ROLE_BIT(LH_TENSOR_FFN_UP) |
+    LH_ROLE_BIT(LH_TENSOR_FFN_DOWN);
+
+static bool role_is_vector(lh_tensor_role role) {
+    return (matrix_roles & LH_ROLE_BIT(role)) == 0;
+}
+
+bool lh_model_has(const lh_model_config *config, lh_tensor_role role) {
+    return (config->roles & LH_ROLE_BIT(role)) != 0;
+}
+
+void lh_model_tensor_shape(const lh_model_config *config, lh_tensor_role role, uint64_t *rows,
+                           uint64_t *columns) {
+    uint64_t queries = (uint64_t)config->heads * config->head_dim,
+             keys = (uint64_t)config->kv_heads * config->head_dim;
+    uint64_t width = config->width, wide = config->feed_forward_width;
+    const uint64_t shapes[LH_TENSOR_ROLES][2] = {
+        [LH_TENSOR_EMBEDDING] = {config->vocabulary, width},
+        [LH_TENSOR_ROPE_FACTORS] = {1, config->rope_dims / 2},
+        [LH_TENSOR_OUTPUT_NORM] = {1, width},
+        [LH_TENSOR_HEAD] = {config->vocabulary, width},
+        [LH_TENSOR_ATTN_NORM] = {1, width},
+        [LH_TENSOR_ATTN_Q] = {queries, width},
+        [LH_TENSOR_ATTN_K] = {keys, width},
+        [LH_TENSOR_ATTN_V] = {keys, width},
+        [LH_TENSOR_ATTN_OUTPUT] = {width, queries},
+        [LH_TENSOR_FFN_NORM] = {1, width},
+        [LH_TENSOR_FFN_GATE] = {wide, width},
+        [LH_TENSOR_FFN_UP] = {wide, width},
+        [LH_TENSOR_FFN_DOWN] = {width, wide},
+        [LH_TENSOR_ATTN_Q_BIAS] = {1, queries},
+        [LH_TENSOR_ATTN_K_BIAS] = {1, keys},
+        [LH_TENSOR_ATTN_V_BIAS] = {1, keys},
+        [LH_TENSOR_ATTN_Q_NORM] = {1, config->head_dim},
+        [LH_TENSOR_ATTN_K_NORM] = {1, config->head_dim},
+        [LH_TENSOR_ATTN_POST_NORM] = {1, width},
+        [LH_TENSOR_FFN_POST_NORM] = {1, width},
+    };
+    *rows = shapes[role][0];
+    *columns = shapes[role][1];
+}
+
+const lh_gguf_tensor *lh_model_tensor(const lh_gguf *gguf, lh_tensor_role role, uint32_t layer) {
+    char name[NAME_BYTES];
+    if (role < LH_TENSOR_LAYER_FIRST)
+        return lh_gguf_tensor_find(gguf, role_names[role]);
+    snprintf(name, sizeof name, "blk.%u.%s", layer, role_names[role]);
+    return lh_gguf_tensor_find(gguf, name);
+}
+
+/* "blk.N.rest" -> N and rest; false for any other name. */
+static bool split_layer_name(const char *name, uint32_t *layer, const char **rest) {
+    if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9' ||
+        (name[4] == '0' && name[5] != '.')) {
+        return false;
+    }
+    char *end;
+    unsigned long number = strtoul(name + 4, &end, 10);
+    if (*end != '.' || number > UINT32_MAX)
+        return false;
+    *layer = (uint32_t)number;
+    *rest = end + 1;
+    return true;
+}
+
+/* The role of a tensor, LH_TENSOR_ROLES for one that the computation does not know or this model
+ * has not. */
+static lh_tensor_role role_of(const lh_model_config *config, const char *name) {
+    uint32_t layer;
+    unsigned first = 0, last = LH_TENSOR_LAYER_FIRST;
+    if (split_layer_name(name, &layer, &name)) {
+        if (layer >= config->layers)
+            return LH_TENSOR_ROLES;
+        first = LH_TENSOR_LAYER_FIRST;
+        last = LH_TENSOR_ROLES;
+    }
+    for (unsigned role = first; role < last; role++)
+        if (lh_model_has(config, (lh_tensor_role)role) && strcmp(name, role_names[role]) == 0)
+            return (lh_tensor_role)role;
+    return LH_TENSOR_ROLES;
+}
+
+static lh_status check_tensor(const lh_model_config *config, const lh_gguf_tensor *tensor,
+                              lh_tensor_role role, const char *name, lh_error *error) {
+    uint64_t rows, columns;
+    lh_model_tensor_shape(config, role, &rows, &columns);
+    if (tensor->shape[0] != columns || tensor->shape[1] != rows || tensor->shape[2] != 1 ||
+        tensor->shape[3] != 1) {
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "GGUF tensor %s: shape [%llu, %llu, %llu, %llu], but the metadata asks for "
+                       "[%llu, %llu]",
+                       name, (unsigned long long)tensor->shape[0],
+                       (unsigned long long)tensor->shape[1], (unsigned long long)tensor->shape[2],
+                       (unsigned long long)tensor->shape[3], (unsigned long long)columns,
+                       (unsigned long long)rows);
+    }
+    const lh_dtype_info *info = lh_dtype_lookup(tensor->type);
+    if (!info || (role_is_vector(role) && info->dtype != LH_DTYPE_F32)) {
+        return lh_fail(error, LH_ERR_UNSUPPORTED, "GGUF tensor %s: type %s is not supported%s",
+                       name, lh_dtype_ggml_name(tensor->type),
+                       role_is_vector(role) ? " here (F32 is)" : "");
+    }
+    if (columns % info->block_elements != 0) {
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "GGUF tensor %s: rows of %llu are not whole blocks of %s", name,
+                       (unsigned long long)columns, info->name);
+    }
+    return LH_OK;
+}
+
+static lh_status read_vocabulary(const lh_gguf *gguf, lh_model_config *config, lh_error *error) {
+    const lh_gguf_tensor *embedding = lh_model_tensor(gguf, LH_TENSOR_EMBEDDING, 0);
+    if (!embedding)
+        return lh_fail(error, LH_ERR_MALFORMED, "GGUF tensor token_embd.weight is missing");
+    if (embedding->shape[1] == 0 || embedding->shape[1] > VOCABULARY_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "GGUF tensor token_embd.weight: %llu rows are not in 1..%u",
+                       (unsigned long long)embedding->shape[1], VOCABULARY_MAX);
+    }
+    config->vocabulary = (uint32_t)embedding->shape[1];
+    return LH_OK;
+}
+
+/* What may be absent counts as there where the first layer has it: then all must. */
+static void read_roles(const lh_gguf *gguf, const lh_architecture *architecture,
+                       lh_model_config *config) {
+    uint64_t optional = architecture->optional | LH_ROLE_BIT(LH_TENSOR_HEAD);
+    config->roles = common_roles | architecture->required;
+    for (unsigned role = 0; role < LH_TENSOR_ROLES; role++)
+        if ((optional & LH_ROLE_BIT(role)) != 0 && lh_model_tensor(gguf, (lh_tensor_role)role, 0))
+            config->roles |= LH_ROLE_BIT(role);
+}
+
+/* Every tensor of the file has a role. */
+static lh_status check_known(const lh_gguf *gguf, const lh_model_config *config, lh_error *error) {
+    for (size_t i = 0; i < lh_gguf_tensor_count(gguf); i++) {
+        const lh_gguf_tensor *tensor = lh_gguf_tensor_at(gguf, i);
+        char name[NAME_BYTES + 1];
+        size_t length = tensor->name.length < NAME_BYTES ? tensor->name.length : NAME_BYTES;
+        memcpy(name, tensor->name.bytes, length);
+        name[length] = '\0';
+        lh_tensor_role role = role_of(config, name);
+        if (role == LH_TENSOR_ROLES || strlen(name) != tensor->name.length) {
+            return lh_fail(error, LH_ERR_UNSUPPORTED,
+                           "GGUF tensor %s is not known to this architecture", name);
+        }
+        lh_status status = check_tensor(config, tensor, role, name, error);
+        if (status != LH_OK)
+            return status;
+    }
+    return LH_OK;
+}
+
+static lh_status check_complete(const lh_gguf *gguf, const lh_model_config *config,
+                                lh_error *error) {
+    for (unsigned role = 0; role < LH_TENSOR_ROLES; role++) {
+        bool layered = role >= LH_TENSOR_LAYER_FIRST;
+        for (uint32_t layer = 0; layer < (layered ? config->layers : 1); layer++) {
+            if (!lh_model_has(config, (lh_tensor_role)role) ||
+                lh_model_tensor(gguf, (lh_tensor_role)role, layer)) {
+                continue;
+            }
+            if (layered) {
+                return lh_fail(error, LH_ERR_MALFORMED, "GGUF tensor blk.%u.%s is missing", layer,
+                               role_names[role]);
+            }
+            return lh_fail(error, LH_ERR_MALFORMED, "GGUF tensor %s is missing", role_names[role]);
+        }
+    }
+    return LH_OK;
+}
+
+lh_status lh_model_check_tensors(const lh_metadata *metadata, lh_model_config *config) {
+    lh_status status = read_vocabulary(metadata->gguf, config, metadata->error);
+    read_roles(metadata->gguf, metadata->architecture, config);
+    if (status == LH_OK)
+        status = check_known(metadata->gguf, config, metadata->error);
+    return status != LH_OK ? status : check_complete(metadata->gguf, config, metadata->error);
+}
+
+bool lh_model_range_needs(const lh_model_config *config, lh_layer_range range,
+                          lh_tensor_role role) {
+    bool first = range.first == 0, last = range.last == config->layers;
+    switch (role) {
+    case LH_TENSOR_EMBEDDING:
+        return first || (last && !lh_model_has(config, LH_TENSOR_HEAD));
+    case LH_TENSOR_HEAD:
+    case LH_TENSOR_OUTPUT_NORM:
+        return last && lh_model_has(config, role);
+    default:
+        return lh_model_has(config, role);
+    }
+}
+
+lh_status lh_model_visit_tensors(const lh_gguf *gguf, const lh_model_config *config,
+                                 lh_layer_range range, lh_tensor_visitor *visit, void *context,
+                                 lh_error *error) {
+    assert(range.first < range.last && range.last <= config->layers);
+    lh_status status = LH_OK;
+    for (unsigned role = 0; role < LH_TENSOR_LAYER_FIRST && status == LH_OK; role++)
+        if (lh_model_range_needs(config, range, (lh_tensor_role)role))
+            status = visit(context, lh_model_tensor(gguf, (lh_tensor_role)role, 0), error);
+    for (uint32_t layer = range.first; layer < range.last; layer++) {
+        for (unsigned role = LH_TENSOR_LAYER_FIRST; role < LH_TENSOR_ROLES && status == LH_OK;
+             role++) {
+            if (lh_model_has(config, (lh_tensor_role)role))
+                status = visit(context, lh_model_tensor(gguf, (lh_tensor_role)role, layer), error);
+        }
+    }
+    return status;
+}

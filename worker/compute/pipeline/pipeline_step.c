@@ -1,0 +1,134 @@
+/* Copies a batch with all that it points to into one block, and answers which steps share a
+ * sequence. */
+#include "worker/compute/pipeline/pipeline_step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes are counted and then handed out in the same order, each array at a multiple of 8. */
+static size_t padded(size_t bytes) {
+    return (bytes + 7u) & ~(size_t)7u;
+}
+
+static size_t extra_bytes(const lh_pipeline_begin_options *options, uint32_t *sampled) {
+    const lh_batch *batch = &options->batch;
+    size_t bytes = padded(batch->rows * sizeof(uint32_t)) +
+                   padded(batch->segment_count * sizeof *batch->segments) +
+                   padded(options->release_count * sizeof *options->releases);
+    *sampled = 0;
+    for (uint32_t i = 0; i < batch->segment_count; i++) {
+        if (batch->segments[i].sample) {
+            const lh_sampling *sampling = &batch->segments[i].sampling;
+            bytes += padded(sampling->bias_count * sizeof *sampling->biases) +
+                     padded(sampling->count_count * sizeof *sampling->counts);
+            ++*sampled;
+        }
+    }
+    return bytes + *sampled * padded(sizeof(lh_step_result));
+}
+
+static void *copy(uint8_t **at, const void *from, size_t bytes) {
+    void *to = *at;
+    if (bytes > 0)
+        memcpy(to, from, bytes);
+    *at += padded(bytes);
+    return to;
+}
+
+static void copy_batch(lh_pipeline_step *step, const lh_pipeline_begin_options *options,
+                       uint8_t *at) {
+    const lh_batch *batch = &options->batch;
+    step->batch = *batch;
+    step->batch.tokens = copy(&at, batch->tokens, batch->rows * sizeof(uint32_t));
+    lh_batch_segment *segments =
+        copy(&at, batch->segments, batch->segment_count * sizeof *segments);
+    step->batch.segments = segments;
+    step->releases =
+        copy(&at, options->releases, options->release_count * sizeof *options->releases);
+    for (uint32_t i = 0; i < batch->segment_count; i++) {
+        if (segments[i].sample) {
+            lh_sampling *sampling = &segments[i].sampling;
+            sampling->biases =
+                copy(&at, sampling->biases, sampling->bias_count * sizeof *sampling->biases);
+            sampling->counts =
+                copy(&at, sampling->counts, sampling->count_count * sizeof *sampling->counts);
+        }
+    }
+    step->results = (lh_step_result *)(void *)at;
+}
+
+lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin_options *options,
+                                  lh_pipeline_step **step, lh_error *error) {
+    uint32_t sampled;
+    size_t bytes = extra_bytes(options, &sampled);
+    lh_pipeline_step *made = calloc(1, padded(sizeof *made) + bytes);
+    if (!made) {
+        return lh_fail(error, LH_ERR_NO_MEMORY, "step of %u rows: out of memory",
+                       options->batch.rows);
+    }
+    made->inbox = inbox;
+    made->context = options->step_context;
+    atomic_init(&made->cancelled, false);
+    made->decode = options->decode;
+    made->encoding = options->encoding;
+    made->release_count = options->release_count;
+    made->resyncs = options->resyncs;
+    made->result_capacity = sampled;
+    made->shards_tail = &made->shards;
+    made->begin_message.kind = LH_MESSAGE_BEGIN;
+    made->forget_message.kind = LH_MESSAGE_FORGET;
+    made->ended_message.kind = LH_MESSAGE_ENDED;
+    copy_batch(made, options, (uint8_t *)made + padded(sizeof *made));
+    *step = made;
+    return LH_OK;
+}
+
+void lh_pipeline_step_destroy(lh_pipeline_step *step) {
+    free(step);
+}
+
+bool lh_pipeline_step_is_complete(const lh_pipeline_step *step) {
+    return step->batch.rows == 0 ||
+           (step->stage_step && !step->shards && lh_stage_is_ready(step->stage_step));
+}
+
+static bool holds(const lh_pipeline_step *step, uint64_t sequence) {
+    for (uint32_t i = 0; i < step->batch.segment_count; i++)
+        if (step->batch.segments[i].sequence == sequence)
+            return true;
+    return false;
+}
+
+bool lh_pipeline_step_needs(const lh_pipeline_step *step, uint64_t sequence) {
+    for (uint32_t i = 0; i < step->batch.segment_count; i++) {
+        const lh_batch_segment *segment = &step->batch.segments[i];
+        if (segment->sequence == sequence || (segment->forks && segment->source == sequence))
+            return true;
+    }
+    return false;
+}
+
+static bool writes_below(const lh_pipeline_step *step, uint64_t sequence, uint32_t positions) {
+    for (uint32_t i = 0; i < step->batch.segment_count; i++) {
+        const lh_batch_segment *segment = &step->batch.segments[i];
+        if (segment->sequence == sequence && segment->first_position < positions)
+            return true;
+    }
+    return false;
+}
+
+bool lh_pipeline_step_forks_from(const lh_pipeline_step *step, const lh_pipeline_step *earlier) {
+    for (uint32_t i = 0; i < step->batch.segment_count; i++) {
+        const lh_batch_segment *segment = &step->batch.segments[i];
+        if (segment->forks && writes_below(earlier, segment->source, segment->first_position))
+            return true;
+    }
+    return false;
+}
+
+bool lh_pipeline_step_shares(const lh_pipeline_step *step, const lh_pipeline_step *other) {
+    for (uint32_t i = 0; i < other->batch.segment_count; i++)
+        if (holds(step, other->batch.segments[i].sequence))
+            return true;
+    return false;
+}

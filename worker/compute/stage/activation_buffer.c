@@ -1,0 +1,134 @@
+/* Arrays start at cache lines; what is never touched costs no memory. */
+#include "worker/compute/stage/activation_buffer.h"
+
+#include <stdlib.h>
+
+void *lh_activation_buffer_allocate(size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 64)
+        return NULL;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64 + (bytes == 0 ? 64 : 0));
+}
+
+static float *floats(size_t rows, size_t width) {
+    size_t count;
+    return __builtin_mul_overflow(rows, width, &count)
+               ? NULL
+               : lh_activation_buffer_allocate(count, sizeof(float));
+}
+
+bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, lh_activation_kind activations,
+                   uint32_t rows) {
+    lh_activation_kind kind = lh_activation_kind_for(matrix->dtype, activations);
+    packed->width = matrix->inputs;
+    if (!packed->data[kind]) {
+        packed->data[kind] =
+            lh_activation_buffer_allocate(lh_activations_bytes(kind, rows, matrix->inputs), 1);
+    }
+    return packed->data[kind];
+}
+
+void lh_packed_reset(lh_packed *packed) {
+    for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++)
+        free(packed->data[kind]);
+    *packed = (lh_packed){0};
+}
+
+lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model_config *config,
+                                    const lh_parameters *weights, lh_activation_kind activations,
+                                    uint32_t rows, lh_error *error) {
+    size_t queries = lh_row_stride((size_t)config->heads * config->head_dim),
+           keys = lh_row_stride((size_t)config->kv_heads * config->head_dim);
+    bool complete = true;
+    *buffer = (lh_activation_buffer){0};
+    for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
+        const lh_layer *layer = &weights->layers[i];
+        const lh_matrix *readers[] = {&layer->q, &layer->k, &layer->v, &layer->gate, &layer->up};
+        for (size_t j = 0; j < sizeof readers / sizeof readers[0]; j++)
+            complete = complete && lh_packed_add(&buffer->normed, readers[j], activations, rows);
+    }
+    complete = complete && (buffer->h = floats(rows, config->width)) != NULL;
+    complete = complete && (buffer->squares = floats(rows, LH_LANES)) != NULL;
+    complete = complete && (buffer->q = floats(rows, queries)) != NULL;
+    complete = complete && (buffer->k = floats(rows, keys)) != NULL;
+    complete = complete && (buffer->v = floats(rows, keys)) != NULL;
+    for (uint32_t kind = 0; kind < weights->rope.kinds; kind++) {
+        complete = complete && (buffer->cosine[kind] = floats(rows, weights->rope.half)) != NULL;
+        complete = complete && (buffer->sine[kind] = floats(rows, weights->rope.half)) != NULL;
+    }
+    if (!complete) {
+        lh_activation_buffer_reset(buffer);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a step of %u rows", rows);
+    }
+    return LH_OK;
+}
+
+void lh_activation_buffer_reset(lh_activation_buffer *buffer) {
+    lh_packed_reset(&buffer->normed);
+    for (uint32_t kind = 0; kind < LH_LAYER_KINDS; kind++) {
+        free(buffer->sine[kind]);
+        free(buffer->cosine[kind]);
+    }
+    free(buffer->v);
+    free(buffer->k);
+    free(buffer->q);
+    free(buffer->squares);
+    free(buffer->h);
+    *buffer = (lh_activation_buffer){0};
+}
+
+static bool attention_init(lh_attention *attention, const lh_model_config *config, uint32_t rows,
+                           uint32_t context, uint32_t threads) {
+    uint32_t group = config->heads / config->kv_heads;
+    size_t bytes = lh_attention_scratch_bytes(rows < LH_ATTENTION_ROWS ? rows : LH_ATTENTION_ROWS,
+                                              group, config->head_dim, context);
+    attention->heads = config->heads;
+    attention->kv_heads = config->kv_heads;
+    attention->head_dim = config->head_dim;
+    attention->scale = config->attention_scale;
+    attention->scratch_bytes = (bytes + 63) / 64 * 64;
+    attention->scratch = lh_activation_buffer_allocate(attention->scratch_bytes, threads);
+    return attention->scratch;
+}
+
+lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
+                          const lh_parameters *weights, lh_activation_kind activations,
+                          uint32_t rows, uint32_t context, uint32_t threads, lh_error *error) {
+    *scratch = (lh_scratch){0};
+    bool complete = attention_init(&scratch->attention, config, rows, context, threads);
+    for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
+        const lh_layer *layer = &weights->layers[i];
+        complete =
+            lh_packed_add(&scratch->attended_packed, &layer->attn_output, activations, rows) &&
+            lh_packed_add(&scratch->gated_packed, &layer->down, activations, rows);
+    }
+    complete = complete && (scratch->scale = floats(rows, 1)) != NULL;
+    complete = complete &&
+               (scratch->attended =
+                    floats(rows, lh_row_stride((size_t)config->heads * config->head_dim))) != NULL;
+    complete = complete &&
+               (scratch->gate = floats(rows, lh_row_stride(config->feed_forward_width))) != NULL;
+    complete =
+        complete && (scratch->up = floats(rows, lh_row_stride(config->feed_forward_width))) != NULL;
+    if (lh_model_has(config, LH_TENSOR_ATTN_POST_NORM) ||
+        lh_model_has(config, LH_TENSOR_FFN_POST_NORM)) {
+        complete = complete && (scratch->branch = floats(rows, config->width)) != NULL;
+    }
+    if (!complete) {
+        lh_scratch_reset(scratch);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for steps of %u rows", rows);
+    }
+    return LH_OK;
+}
+
+void lh_scratch_reset(lh_scratch *scratch) {
+    free(scratch->branch);
+    free(scratch->up);
+    free(scratch->gate);
+    free(scratch->attended);
+    free(scratch->scale);
+    lh_packed_reset(&scratch->gated_packed);
+    lh_packed_reset(&scratch->attended_packed);
+    free(scratch->attention.scratch);
+    *scratch = (lh_scratch){0};
+}

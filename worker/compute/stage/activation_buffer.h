@@ -1,0 +1,51 @@
+/* The memory that steps compute in, all of it allocated at start. An activation buffer belongs to
+ * one step from begin to end; the scratch belongs to the stage, since only one step at a time is
+ * between its layers. Rows of h and branch follow each other; those of q, k, v, attended, gate and
+ * up are lh_row_stride apart. Thread: the compute thread. */
+#pragma once
+
+#include "common/base/status.h"
+#include "worker/compute/model/model.h"
+#include "worker/compute/stage/ops.h"
+#include "worker/compute/stage/parameters.h"
+
+typedef struct lh_activation_buffer {
+    float *h;         /* [rows][width]: the activation, the residual stream */
+    lh_packed normed; /* [rows][width]: h * gain */
+    float *squares;   /* [rows][16]: sum of squares of h, in lanes */
+    float *q;         /* [rows][heads][head_dim] */
+    float *k, *v;     /* [rows][kv_heads][head_dim] */
+    /* [rows][rope_dims / 2]; of the kinds that there are */
+    float *cosine[LH_LAYER_KINDS], *sine[LH_LAYER_KINDS];
+} lh_activation_buffer;
+
+typedef struct lh_scratch {
+    float *scale;    /* [rows]: 1 / rms */
+    float *attended; /* [rows][heads][head_dim] */
+    lh_packed attended_packed;
+    float *gate, *up; /* [rows][feed_forward_width] */
+    lh_packed gated_packed;
+    /* [rows][width]: what attention or feed-forward adds to h, before its norm; NULL: no such
+     * norm */
+    float *branch;
+    lh_attention attention; /* with one scratch for each thread */
+} lh_scratch;
+
+/* rows: the most of one step. The packed forms are those that the matrices in `weights` read,
+ * `activations` where they are quantized. LH_ERR_NO_MEMORY. */
+lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model_config *config,
+                                    const lh_parameters *weights, lh_activation_kind activations,
+                                    uint32_t rows, lh_error *error);
+void lh_activation_buffer_reset(lh_activation_buffer *buffer);
+/* context: positions of one sequence. */
+lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
+                          const lh_parameters *weights, lh_activation_kind activations,
+                          uint32_t rows, uint32_t context, uint32_t threads, lh_error *error);
+void lh_scratch_reset(lh_scratch *scratch);
+
+/* count elements of `size` bytes, 64-byte aligned, for free(); NULL: out of memory. */
+void *lh_activation_buffer_allocate(size_t count, size_t size);
+/* Allocates the packed form that `matrix` reads, unless it is there; false: out of memory. */
+bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, lh_activation_kind activations,
+                   uint32_t rows);
+void lh_packed_reset(lh_packed *packed);

@@ -1,0 +1,124 @@
+/* Rows go in groups, which bounds the memory for logits: a group reads the head's weights once. */
+#include "worker/compute/stage/head.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows that share one pass over the head's weights. More would cost vocabulary * 4 bytes each and
+ * save little: the pass is bound by arithmetic from here on. */
+#define GROUP_ROWS 16u
+
+struct lh_head {
+    const lh_model_config *config;
+    const lh_parameters *weights;
+    const lh_compute *compute;
+    uint32_t group_rows;
+    float *h;         /* [group_rows][width]: the rows gathered */
+    lh_packed normed; /* [group_rows][width] */
+    float *squares;   /* [group_rows][16] */
+    float *scale;     /* [group_rows] */
+    float *logits;    /* [group_rows][logits_stride] */
+    size_t logits_stride;
+    char *sampler_scratch; /* threads * sampler_bytes */
+    size_t sampler_bytes;
+    lh_sample_result results[GROUP_ROWS];
+    lh_status statuses[GROUP_ROWS];
+    lh_error errors[GROUP_ROWS];
+};
+
+lh_status lh_head_create(const lh_model_config *config, const lh_parameters *weights,
+                         const lh_compute *compute, uint32_t rows, lh_head **out, lh_error *error) {
+    lh_head *head = calloc(1, sizeof *head);
+    if (!head)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for the output head");
+    uint32_t group = rows < GROUP_ROWS ? rows : GROUP_ROWS;
+    head->config = config;
+    head->weights = weights;
+    head->compute = compute;
+    head->group_rows = group;
+    head->logits_stride = lh_row_stride(config->vocabulary);
+    head->sampler_bytes = (lh_sampler_scratch_bytes(config->vocabulary) + 63) / 64 * 64;
+    bool complete = lh_packed_add(&head->normed, &weights->head, compute->activations, group);
+    head->h = lh_activation_buffer_allocate((size_t)group * config->width, sizeof *head->h);
+    head->squares = lh_activation_buffer_allocate((size_t)group * LH_LANES, sizeof *head->squares);
+    head->scale = lh_activation_buffer_allocate(group, sizeof *head->scale);
+    head->logits = lh_activation_buffer_allocate(group * head->logits_stride, sizeof *head->logits);
+    head->sampler_scratch =
+        lh_activation_buffer_allocate(lh_thread_pool_size(compute->pool), head->sampler_bytes);
+    if (!complete || !head->h || !head->squares || !head->scale || !head->logits ||
+        !head->sampler_scratch) {
+        lh_head_destroy(head);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for the logits of %u rows", group);
+    }
+    *out = head;
+    return LH_OK;
+}
+
+void lh_head_destroy(lh_head *head) {
+    if (!head)
+        return;
+    free(head->sampler_scratch);
+    free(head->logits);
+    free(head->scale);
+    free(head->squares);
+    free(head->h);
+    lh_packed_reset(&head->normed);
+    free(head);
+}
+
+/* logits[count][vocabulary] = norm(h) W, by the operations of every norm and product (layer.c). */
+static void compute_logits(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count) {
+    uint32_t width = head->config->width;
+    const lh_span all = {0, width};
+    const lh_matrix *matrix = &head->weights->head;
+    const lh_product product = {
+        matrix, head->logits, head->logits_stride, {0, matrix->outputs}, NULL};
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(head->h + (size_t)i * width, h + (size_t)rows[i].row * width, width * sizeof *h);
+    memset(head->squares, 0, (size_t)count * LH_LANES * sizeof *head->squares);
+    lh_op_pack(head->compute, &head->normed, count, all, head->h, width, head->weights->output_norm,
+               head->squares);
+    head->compute->kernels->rms_scale(head->scale, head->squares, count, width,
+                                      head->config->rms_epsilon);
+    lh_op_products(head->compute, &product, 1, &head->normed, count, all, false, head->scale);
+}
+
+typedef struct lh_sample_arguments {
+    lh_head *head;
+    const lh_head_row *rows;
+} lh_sample_arguments;
+
+static void sample_row(void *context, uint32_t row, uint32_t thread) {
+    const lh_sample_arguments *a = context;
+    lh_head *head = a->head;
+    head->statuses[row] = lh_sample(
+        head->compute->kernels, head->logits + row * head->logits_stride, head->config->vocabulary,
+        a->rows[row].sampling, head->sampler_scratch + thread * head->sampler_bytes,
+        &head->results[row], &head->errors[row]);
+}
+
+static lh_status run_group(lh_head *head, const float *h, const lh_head_row *rows, uint32_t first,
+                           uint32_t count, const lh_head_events *events, lh_error *error) {
+    lh_sample_arguments arguments = {head, rows};
+    compute_logits(head, h, rows, count);
+    for (uint32_t i = 0; i < count && events->on_logits; i++)
+        events->on_logits(events->context, first + i, head->logits + i * head->logits_stride);
+    lh_thread_pool_run(head->compute->pool, count, sample_row, &arguments);
+    for (uint32_t i = 0; i < count; i++) {
+        if (head->statuses[i] != LH_OK)
+            return lh_fail(error, head->statuses[i], "%s", head->errors[i].message);
+        events->on_result(events->context, first + i, &head->results[i]);
+    }
+    return LH_OK;
+}
+
+lh_status lh_head_run(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count,
+                      const lh_head_events *events, lh_error *error) {
+    lh_status status = LH_OK;
+    for (uint32_t first = 0; first < count && status == LH_OK; first += head->group_rows) {
+        uint32_t left = count - first;
+        status = run_group(head, h, rows + first, first,
+                           left < head->group_rows ? left : head->group_rows, events, error);
+    }
+    return status;
+}

@@ -1,0 +1,30 @@
+/* The end of the model: final norm, output head and sampler, for the rows that draw a token.
+ * Thread: the compute thread. */
+#pragma once
+
+#include "worker/compute/stage/layer.h"
+#include "worker/compute/stage/sampler.h"
+
+typedef struct lh_head lh_head;
+
+/* rows: the most of one step. LH_ERR_NO_MEMORY. */
+lh_status lh_head_create(const lh_model_config *config, const lh_parameters *weights,
+                         const lh_compute *compute, uint32_t rows, lh_head **head, lh_error *error);
+void lh_head_destroy(lh_head *head);
+
+/* A row of h that draws a token. */
+typedef struct lh_head_row {
+    uint32_t row;
+    const lh_sampling *sampling;
+} lh_head_row;
+
+/* Where results go; number counts the rows given. */
+typedef struct lh_head_events {
+    void *context;
+    void (*on_logits)(void *context, uint32_t number, const float *logits); /* may be NULL */
+    void (*on_result)(void *context, uint32_t number, const lh_sample_result *result);
+} lh_head_events;
+
+/* h[..][width] -> a result for each of rows[count], in order. Errors: those of lh_sample. */
+lh_status lh_head_run(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count,
+                      const lh_head_events *events, lh_error *error);

@@ -1,0 +1,331 @@
+/* Each operation is a struct of its arguments, a function that computes one part of it, and the
+ * call that runs it. */
+#include "worker/compute/stage/ops.h"
+
+#include "common/base/arithmetic.h"
+
+/* Below so many elements an operation costs less than waking the helpers: the caller does
+ * it alone. */
+#define ALONE_ELEMENTS 8192u
+/* Rows are divided in this unit, so that parts of packed activations begin at aligned addresses. */
+#define ROW_UNIT 16u
+/* Runs whose keys and values the caller stores faster alone. */
+#define STORE_ALONE_RUNS 8u
+/* Several parts for each thread: one that comes late or is interrupted leaves its parts to the
+ * others. */
+#define PARTS_PER_THREAD 4u
+
+/* Part `part` of `parts` of [0, count), in whole units. */
+static lh_span part_of(uint32_t count, uint32_t unit, uint32_t part, uint32_t parts) {
+    uint64_t units = ((uint64_t)count + unit - 1) / unit;
+    return (lh_span){.begin = lh_min_u32((uint32_t)(units * part / parts) * unit, count),
+                     .end = lh_min_u32((uint32_t)(units * (part + 1) / parts) * unit, count)};
+}
+
+/* How many parts to make of so many units. */
+static uint32_t parts_for(const lh_compute *compute, uint64_t units) {
+    uint32_t threads = lh_thread_pool_size(compute->pool);
+    uint32_t most = threads == 1 ? 1 : threads * PARTS_PER_THREAD;
+    return units < most ? (uint32_t)units : most;
+}
+
+/* The same for operations that are often too small to share. */
+static uint32_t parts_of_small(const lh_compute *compute, uint32_t units, uint64_t elements) {
+    return elements < ALONE_ELEMENTS ? 1 : parts_for(compute, units);
+}
+
+static uint32_t units_in(uint32_t count, uint32_t unit) {
+    return (uint32_t)(((uint64_t)count + unit - 1) / unit);
+}
+
+/* ---- Packing ---- */
+
+typedef struct lh_pack_arguments {
+    const lh_kernels *kernels;
+    const lh_packed *packed;
+    uint32_t rows;
+    lh_span columns;
+    const float *x;
+    size_t stride;
+    const float *gain;
+    float *squares;
+    uint32_t parts;
+} lh_pack_arguments;
+
+/* Rows [rows.begin, rows.end) as activations of their own: rows lie one after the other. */
+static lh_activations rows_of(const lh_packed *packed, lh_activation_kind kind, lh_span rows) {
+    size_t offset = lh_activations_bytes(kind, rows.begin, packed->width);
+    return (lh_activations){.kind = kind,
+                            .rows = rows.end - rows.begin,
+                            .width = packed->width,
+                            .data = (char *)packed->data[kind] + offset};
+}
+
+static void pack_part(const lh_pack_arguments *a, lh_span rows, lh_span columns) {
+    const float *x = a->x + rows.begin * a->stride;
+    float *squares = !a->squares ? NULL : a->squares + (size_t)rows.begin * LH_LANES;
+    for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
+        if (a->packed->data[kind]) {
+            lh_activations part = rows_of(a->packed, (lh_activation_kind)kind, rows);
+            a->kernels->pack_activations(&part, columns, x, a->stride, a->gain, squares);
+            squares = NULL; /* counted once */
+        }
+    }
+}
+
+static void pack_rows(void *context, uint32_t part, uint32_t thread) {
+    const lh_pack_arguments *a = context;
+    (void)thread;
+    pack_part(a, part_of(a->rows, ROW_UNIT, part, a->parts), a->columns);
+}
+
+void lh_op_pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
+                const float *x, size_t stride, const float *gain, float *squares) {
+    uint32_t parts = parts_of_small(compute, units_in(rows, ROW_UNIT),
+                                    (uint64_t)rows * (columns.end - columns.begin));
+    lh_pack_arguments arguments = {compute->kernels, packed, rows,    columns, x,
+                                   stride,           gain,   squares, parts};
+    lh_thread_pool_run(compute->pool, parts, pack_rows, &arguments);
+}
+
+/* ---- Products ---- */
+
+typedef struct lh_products_arguments {
+    const lh_compute *compute;
+    const lh_product *products;
+    uint32_t count, rows;
+    const lh_packed *x;
+    lh_span in;
+    bool continues;
+    const float *scale;
+    uint32_t units, parts; /* LH_SPAN_COLUMNS outputs each, of all products */
+} lh_products_arguments;
+
+static void product_part(const lh_products_arguments *a, const lh_product *product, lh_span out) {
+    const lh_kernels *kernels = a->compute->kernels;
+    lh_activation_kind kind =
+        lh_activation_kind_for(product->matrix->dtype, a->compute->activations);
+    const lh_activations x = rows_of(a->x, kind, (lh_span){0, a->rows});
+    kernels->matmul(product->y, product->stride, &x, product->matrix, a->in, out, a->continues);
+    if (a->scale && product->bias)
+        kernels->scale_add_rows(product->y, product->stride, a->rows, out, a->scale, product->bias);
+    else if (a->scale)
+        kernels->scale_rows(product->y, product->stride, a->rows, out, a->scale);
+}
+
+static uint32_t units_of(const lh_product *product) {
+    return units_in(product->out.end - product->out.begin, LH_SPAN_COLUMNS);
+}
+
+/* The output spans of all products are one row of units, cut into equal parts. */
+static void products_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_products_arguments *a = context;
+    lh_span mine = part_of(a->units, 1, part, a->parts);
+    uint32_t before = 0;
+    (void)thread;
+    for (uint32_t i = 0; i < a->count; i++) {
+        const lh_product *product = &a->products[i];
+        uint32_t here = units_of(product);
+        uint32_t first = mine.begin > before ? lh_min_u32(mine.begin - before, here) : 0;
+        uint32_t last = mine.end > before ? lh_min_u32(mine.end - before, here) : 0;
+        if (first < last) {
+            lh_span out = {
+                product->out.begin + first * LH_SPAN_COLUMNS,
+                lh_min_u32(product->out.begin + last * LH_SPAN_COLUMNS, product->out.end)};
+            product_part(a, product, out);
+        }
+        before += here;
+    }
+}
+
+void lh_op_products(const lh_compute *compute, const lh_product *products, uint32_t count,
+                    const lh_packed *x, uint32_t rows, lh_span in, bool continues,
+                    const float *scale) {
+    lh_products_arguments arguments = {.compute = compute,
+                                       .products = products,
+                                       .count = count,
+                                       .rows = rows,
+                                       .x = x,
+                                       .in = in,
+                                       .continues = continues || in.begin > 0,
+                                       .scale = scale};
+    for (uint32_t i = 0; i < count; i++)
+        arguments.units += units_of(&products[i]);
+    arguments.parts = parts_for(compute, arguments.units);
+    lh_thread_pool_run(compute->pool, arguments.parts, products_part, &arguments);
+}
+
+/* ---- By rows ---- */
+
+typedef struct lh_rope_arguments {
+    const lh_kernels *kernels;
+    const lh_rope *rope;
+    float *x;
+    uint32_t rows, heads, head_dim, parts;
+} lh_rope_arguments;
+
+static void rope_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_rope_arguments *a = context;
+    lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts);
+    (void)thread;
+    size_t stride = lh_row_stride((size_t)a->heads * a->head_dim),
+           angles = (size_t)rows.begin * (a->rope->dims / 2);
+    a->kernels->rope(a->x + rows.begin * stride, stride, rows.end - rows.begin, a->heads,
+                     a->head_dim, a->rope->dims, a->rope->interleaved, a->rope->cosine + angles,
+                     a->rope->sine + angles);
+}
+
+void lh_op_rope(const lh_compute *compute, const lh_rope *rope, float *x, uint32_t rows,
+                uint32_t heads, uint32_t head_dim) {
+    uint32_t parts =
+        parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * heads * head_dim);
+    lh_rope_arguments arguments = {compute->kernels, rope, x, rows, heads, head_dim, parts};
+    lh_thread_pool_run(compute->pool, parts, rope_part, &arguments);
+}
+
+typedef struct lh_norm_arguments {
+    const lh_kernels *kernels;
+    float *y;       /* the heads, or what is added to */
+    const float *x; /* what is added */
+    uint32_t rows, heads, width, parts;
+    const float *gain;
+    float epsilon;
+} lh_norm_arguments;
+
+static void norm_heads_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_norm_arguments *a = context;
+    lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts);
+    size_t stride = lh_row_stride((size_t)a->heads * a->width);
+    (void)thread;
+    a->kernels->norm_heads(a->y + rows.begin * stride, stride, rows.end - rows.begin, a->heads,
+                           a->width, a->gain, a->epsilon);
+}
+
+void lh_op_norm_heads(const lh_compute *compute, float *x, uint32_t rows, uint32_t heads,
+                      uint32_t head_dim, const float *gain, float epsilon) {
+    lh_norm_arguments arguments = {.kernels = compute->kernels,
+                                   .y = x,
+                                   .rows = rows,
+                                   .heads = heads,
+                                   .width = head_dim,
+                                   .gain = gain,
+                                   .epsilon = epsilon};
+    arguments.parts =
+        parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * heads * head_dim);
+    lh_thread_pool_run(compute->pool, arguments.parts, norm_heads_part, &arguments);
+}
+
+static void norm_add_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_norm_arguments *a = context;
+    lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts);
+    size_t offset = (size_t)rows.begin * a->width;
+    (void)thread;
+    a->kernels->norm_add(a->y + offset, a->x + offset, a->width, rows.end - rows.begin, a->width,
+                         a->gain, a->epsilon);
+}
+
+void lh_op_norm_add(const lh_compute *compute, float *y, const float *x, uint32_t rows,
+                    uint32_t width, const float *gain, float epsilon) {
+    lh_norm_arguments arguments = {.kernels = compute->kernels,
+                                   .y = y,
+                                   .x = x,
+                                   .rows = rows,
+                                   .width = width,
+                                   .gain = gain,
+                                   .epsilon = epsilon};
+    arguments.parts = parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * width);
+    lh_thread_pool_run(compute->pool, arguments.parts, norm_add_part, &arguments);
+}
+
+/* ---- Gates ---- */
+
+typedef struct lh_gate_arguments {
+    const lh_kernels *kernels;
+    lh_gate function;
+    float *gate;
+    const float *up;
+    uint32_t rows, width, parts;
+} lh_gate_arguments;
+
+static void gate_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_gate_arguments *a = context;
+    lh_span columns = part_of(a->width, LH_SPAN_COLUMNS, part, a->parts);
+    (void)thread;
+    (a->function == LH_GATE_GELU ? a->kernels->gelu_mul : a->kernels->silu_mul)(
+        a->gate, a->gate, a->up, lh_row_stride(a->width), a->rows, columns);
+}
+
+void lh_op_gate(const lh_compute *compute, lh_gate function, float *gate, const float *up,
+                uint32_t rows, uint32_t width) {
+    uint32_t parts =
+        parts_of_small(compute, units_in(width, LH_SPAN_COLUMNS), (uint64_t)rows * width);
+    lh_gate_arguments arguments = {compute->kernels, function, gate, up, rows, width, parts};
+    lh_thread_pool_run(compute->pool, parts, gate_part, &arguments);
+}
+
+/* ---- Sequences ---- */
+
+typedef struct lh_sequence_arguments {
+    const lh_kernels *kernels;
+    const lh_attention *attention;
+    const lh_position_run *runs;
+    uint32_t count, layer, window, parts;
+    const float *q, *keys, *values;
+    float *y;
+} lh_sequence_arguments;
+
+static void store_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_sequence_arguments *a = context;
+    lh_span runs = part_of(a->count, 1, part, a->parts);
+    (void)thread;
+    for (uint32_t i = runs.begin; i < runs.end; i++) {
+        const lh_position_run *run = &a->runs[i];
+        const lh_kv_view view = lh_kv_sequence_view(run->sequence, a->layer);
+        size_t stride = lh_row_stride((size_t)view.kv_heads * view.head_dim),
+               offset = run->first_row * stride;
+        a->kernels->kv_store(&view, run->first_position, run->rows, a->keys + offset,
+                             a->values + offset, stride);
+    }
+}
+
+void lh_op_kv_store(const lh_compute *compute, const lh_position_run *runs, uint32_t count,
+                    uint32_t layer, const float *keys, const float *values) {
+    lh_sequence_arguments arguments = {
+        .kernels = compute->kernels,
+        .runs = runs,
+        .count = count,
+        .layer = layer,
+        .keys = keys,
+        .values = values,
+        .parts = count < STORE_ALONE_RUNS ? 1 : parts_for(compute, count)};
+    lh_thread_pool_run(compute->pool, arguments.parts, store_part, &arguments);
+}
+
+/* A part is one KV head of one run. The last runs go first, because late positions have the most
+ * keys to read. */
+static void attention_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_sequence_arguments *a = context;
+    const lh_attention *attention = a->attention;
+    const lh_position_run *run = &a->runs[a->count - 1 - part / attention->kv_heads];
+    const lh_kv_view view = lh_kv_sequence_view(run->sequence, a->layer);
+    size_t stride = lh_row_stride((size_t)attention->heads * attention->head_dim),
+           offset = run->first_row * stride;
+    a->kernels->attention(a->y + offset, stride, a->q + offset, stride, &view,
+                          part % attention->kv_heads, attention->heads / attention->kv_heads,
+                          run->first_position, run->rows, a->window, attention->scale,
+                          (char *)attention->scratch + thread * attention->scratch_bytes);
+}
+
+void lh_op_attention(const lh_compute *compute, const lh_attention *attention,
+                     const lh_position_run *runs, uint32_t count, uint32_t layer, uint32_t window,
+                     const float *q, float *y) {
+    lh_sequence_arguments arguments = {.kernels = compute->kernels,
+                                       .attention = attention,
+                                       .runs = runs,
+                                       .count = count,
+                                       .layer = layer,
+                                       .window = window,
+                                       .q = q,
+                                       .y = y};
+    lh_thread_pool_run(compute->pool, count * attention->kv_heads, attention_part, &arguments);
+}

@@ -1,0 +1,95 @@
+/* The operations of a layer on whole activation buffers, each divided over the thread pool: a
+ * product by spans of outputs, attention by KV head and block of rows, the rest by rows or columns.
+ * How the work is divided never shows in the result, because every output element is computed
+ * whole, by one thread, in the order that kernels.h spells out. Thread: the compute thread. */
+#pragma once
+
+#include "kernels/kernels.h"
+#include "worker/compute/model/model.h"
+#include "worker/compute/stage/kv_cache.h"
+#include "worker/compute/thread_pool.h"
+
+/* What every operation needs. */
+typedef struct lh_compute {
+    const lh_kernels *kernels;
+    lh_thread_pool *pool;
+    lh_activation_kind activations; /* Q8 or Q16: of quantized matrices */
+} lh_compute;
+
+#define LH_ACTIVATION_KINDS 3u /* of lh_activation_kind */
+
+/* Activations [rows][width] in each form that the matrices behind them read. */
+typedef struct lh_packed {
+    uint32_t width;
+    void *data[LH_ACTIVATION_KINDS]; /* by kind; NULL: nobody reads it */
+} lh_packed;
+
+/* Packs columns of x[rows][width], whose rows are `stride` apart. gain and squares as in kernels.h;
+ * either may be NULL. */
+void lh_op_pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
+                const float *x, size_t stride, const float *gain, float *squares);
+
+/* One product of several that read the same activations: y[rows][outputs], the columns `out`. */
+typedef struct lh_product {
+    const lh_matrix *matrix;
+    float *y;
+    size_t stride;
+    lh_span out;
+    const float *bias; /* [outputs]; NULL: none */
+} lh_product;
+
+/* y += x W^T over the input columns `in`. Without `continues` the sums start from zero where `in`
+ * begins at column 0; with it they go on from what y holds (a residual). Where scale[rows] is not
+ * NULL, y is multiplied by it afterwards, and the bias is added where there is one. */
+void lh_op_products(const lh_compute *compute, const lh_product *products, uint32_t count,
+                    const lh_packed *x, uint32_t rows, lh_span in, bool continues,
+                    const float *scale);
+
+typedef struct lh_rope {
+    uint32_t dims;
+    bool interleaved;
+    const float *cosine, *sine; /* [rows][dims / 2] */
+} lh_rope;
+
+/* Rotates x[rows][heads][head_dim] in place; rows lh_row_stride apart. */
+void lh_op_rope(const lh_compute *compute, const lh_rope *rope, float *x, uint32_t rows,
+                uint32_t heads, uint32_t head_dim);
+
+/* Norms each head of x[rows][heads][head_dim] in place; rows lh_row_stride apart. */
+void lh_op_norm_heads(const lh_compute *compute, float *x, uint32_t rows, uint32_t heads,
+                      uint32_t head_dim, const float *gain, float epsilon);
+
+/* y += norm(x), both [rows][width]. */
+void lh_op_norm_add(const lh_compute *compute, float *y, const float *x, uint32_t rows,
+                    uint32_t width, const float *gain, float epsilon);
+
+/* gate = f(gate) * up, both [rows][width]; rows lh_row_stride apart. */
+void lh_op_gate(const lh_compute *compute, lh_gate function, float *gate, const float *up,
+                uint32_t rows, uint32_t width);
+
+/* Some rows that are consecutive positions of one sequence. */
+typedef struct lh_position_run {
+    const lh_kv_sequence *sequence;
+    uint32_t first_row, rows, first_position;
+} lh_position_run;
+
+/* Writes keys and values [rows][kv_heads][head_dim], rows lh_row_stride apart, of one layer into
+ * the pages. */
+void lh_op_kv_store(const lh_compute *compute, const lh_position_run *runs, uint32_t count,
+                    uint32_t layer, const float *keys, const float *values);
+
+typedef struct lh_attention {
+    uint32_t heads, kv_heads, head_dim;
+    float scale;
+    void *scratch; /* threads * scratch_bytes */
+    size_t scratch_bytes;
+} lh_attention;
+
+/* Rows of a run that one call of the kernel takes; the caller cuts longer runs. */
+#define LH_ATTENTION_ROWS 16u
+
+/* y[rows][heads][head_dim] = attention of q over the last `window` positions in the pages of one
+ * layer; rows of both lh_row_stride apart. */
+void lh_op_attention(const lh_compute *compute, const lh_attention *attention,
+                     const lh_position_run *runs, uint32_t count, uint32_t layer, uint32_t window,
+                     const float *q, float *y);

@@ -1,0 +1,53 @@
+/* The weights of a stage, repacked for the kernels, in one block of memory.
+ * Thread: loading on the compute thread; read-only afterwards. */
+#pragma once
+
+#include "common/base/status.h"
+#include "kernels/kernels.h"
+#include "worker/compute/model/model.h"
+#include "worker/compute/model/tensor_source.h"
+#include "worker/compute/stage/ops.h"
+#include "worker/compute/stage/rope_table.h"
+
+/* What an architecture lacks is NULL. */
+typedef struct lh_layer {
+    lh_layer_kind kind;
+    const float *attn_norm;       /* [width] */
+    lh_matrix q;                  /* [heads * head_dim][width] */
+    lh_matrix k, v;               /* [kv_heads * head_dim][width] */
+    const float *q_bias;          /* [heads * head_dim] */
+    const float *k_bias, *v_bias; /* [kv_heads * head_dim] */
+    const float *q_norm, *k_norm; /* [head_dim] */
+    lh_matrix attn_output;        /* [width][heads * head_dim] */
+    const float *attn_post_norm;  /* [width] */
+    const float *ffn_norm;        /* [width] */
+    lh_matrix gate, up;           /* [feed_forward_width][width] */
+    lh_matrix down;               /* [width][feed_forward_width] */
+    const float *ffn_post_norm;   /* [width] */
+} lh_layer;
+
+typedef struct lh_parameters {
+    lh_matrix embedding; /* [vocabulary][width]; first stage */
+    /* [vocabulary][width]; last stage; the same data as the embedding when tied and both here */
+    lh_matrix head;
+    const float *output_norm; /* [width]; last stage */
+    lh_rope_table rope;
+    uint32_t layer_count;
+    lh_layer *layers; /* [layer_count] */
+    void *memory;
+    size_t memory_bytes;
+} lh_parameters;
+
+typedef struct lh_load_progress {
+    void (*on_progress)(void *context, uint64_t done, uint64_t total); /* may be NULL */
+    void *context;
+} lh_load_progress;
+
+/* Loads and repacks what the range needs; threads of the pool pack rows of one tensor together.
+ * Errors: those of the source, LH_ERR_NO_MEMORY, LH_ERR_LIMIT (sizes overflow), LH_ERR_MALFORMED (a
+ * factor of rope_freqs.weight). On an error nothing is held. */
+lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
+                             lh_layer_range range, const lh_weight_source *source,
+                             const lh_compute *compute, const lh_load_progress *progress,
+                             lh_parameters *weights, lh_error *error);
+void lh_parameters_reset(lh_parameters *weights);

@@ -1,0 +1,201 @@
+/* From logits to a token. Whatever could differ between instruction sets goes through the kernels
+ * or is sequential double arithmetic in this file, so that every machine draws the same token. */
+#include "worker/compute/stage/sampler.h"
+
+#include "worker/compute/stage/candidates.h"
+#include "worker/compute/stage/philox.h"
+
+#include <math.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* Ordinary values end far below; beyond, exp and products would only overflow. */
+#define BIAS_MAX    1e6f
+#define PENALTY_MAX 1e6f
+
+typedef struct lh_sampler_scratch {
+    float *scaled;        /* [vocabulary]: (logit - max) / temperature */
+    float *probabilities; /* [vocabulary]: not normalized, the greatest is 1 */
+    void *candidates;     /* lh_candidates_bytes */
+} lh_sampler_scratch;
+
+static size_t row_bytes(uint32_t vocabulary) {
+    return ((size_t)vocabulary * sizeof(float) + 63) / 64 * 64;
+}
+
+size_t lh_sampler_scratch_bytes(uint32_t vocabulary) {
+    return 2 * row_bytes(vocabulary) + lh_candidates_bytes(vocabulary);
+}
+
+static lh_sampler_scratch scratch_of(void *memory, uint32_t vocabulary) {
+    char *bytes = memory;
+    return (lh_sampler_scratch){.scaled = (float *)bytes,
+                                .probabilities = (float *)(bytes + row_bytes(vocabulary)),
+                                .candidates = bytes + 2 * row_bytes(vocabulary)};
+}
+
+/* ---- The parameters ---- */
+
+static lh_status check_range(const char *name, float value, float minimum, float maximum,
+                             lh_error *error) {
+    if (value >= minimum && value <= maximum)
+        return LH_OK; /* NaN fails both */
+    return lh_fail(error, LH_ERR_INVALID, "sampling: %s = %g is not in %g..%g", name, (double)value,
+                   (double)minimum, (double)maximum);
+}
+
+static lh_status check_token(const char *list, uint32_t token, uint32_t vocabulary,
+                             lh_error *error) {
+    if (token < vocabulary)
+        return LH_OK;
+    return lh_fail(error, LH_ERR_LIMIT, "sampling: token %u in %s is not in the vocabulary of %u",
+                   token, list, vocabulary);
+}
+
+static lh_status check_lists(const lh_sampling *sampling, uint32_t vocabulary, lh_error *error) {
+    lh_status status = LH_OK;
+    for (uint32_t i = 0; i < sampling->bias_count && status == LH_OK; i++) {
+        status = check_token("biases", sampling->biases[i].token, vocabulary, error);
+        if (status == LH_OK)
+            status = check_range("bias", sampling->biases[i].bias, -BIAS_MAX, BIAS_MAX, error);
+    }
+    for (uint32_t i = 0; i < sampling->count_count && status == LH_OK; i++)
+        status = check_token("counts", sampling->counts[i].token, vocabulary, error);
+    return status;
+}
+
+lh_status lh_sampling_check(const lh_sampling *sampling, uint32_t vocabulary, lh_error *error) {
+    const struct {
+        const char *name;
+        float value, minimum, maximum;
+    } ranges[] = {
+        {"temperature", sampling->temperature, 0, 1e6f},
+        {"top_p", sampling->top_p, 0, 1},
+        {"min_p", sampling->min_p, 0, 1},
+        {"repetition_penalty", sampling->repetition_penalty, 1 / PENALTY_MAX, PENALTY_MAX},
+        {"presence_penalty", sampling->presence_penalty, -PENALTY_MAX, PENALTY_MAX},
+        {"frequency_penalty", sampling->frequency_penalty, -PENALTY_MAX, PENALTY_MAX},
+    };
+    lh_status status = LH_OK;
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0] && status == LH_OK; i++) {
+        status = check_range(ranges[i].name, ranges[i].value, ranges[i].minimum, ranges[i].maximum,
+                             error);
+    }
+    if (status == LH_OK && sampling->top_logprobs > LH_TOP_LOGPROBS_MAX) {
+        status = lh_fail(error, LH_ERR_LIMIT, "sampling: top_logprobs = %u is over %u",
+                         sampling->top_logprobs, LH_TOP_LOGPROBS_MAX);
+    }
+    return status != LH_OK ? status : check_lists(sampling, vocabulary, error);
+}
+
+/* ---- Logits ---- */
+
+static void apply_biases(float *logits, const lh_sampling *sampling) {
+    for (uint32_t i = 0; i < sampling->bias_count; i++)
+        logits[sampling->biases[i].token] += sampling->biases[i].bias;
+}
+
+static void apply_penalties(float *logits, const lh_sampling *sampling) {
+    for (uint32_t i = 0; i < sampling->count_count; i++) {
+        const lh_token_count *count = &sampling->counts[i];
+        float *logit = &logits[count->token];
+        if (count->prompt_count > 0 || count->output_count > 0) {
+            *logit = *logit > 0 ? *logit / sampling->repetition_penalty
+                                : *logit * sampling->repetition_penalty;
+        }
+        if (count->output_count > 0) {
+            *logit -= sampling->presence_penalty +
+                      sampling->frequency_penalty * (float)count->output_count;
+        }
+    }
+}
+
+static lh_status check_logits(const float *logits, uint32_t vocabulary, lh_error *error) {
+    unsigned bad = 0;
+    for (uint32_t i = 0; i < vocabulary; i++)
+        bad |= !(logits[i] < INFINITY);
+    if (bad == 0)
+        return LH_OK;
+    uint32_t first = 0;
+    while (logits[first] < INFINITY)
+        first++;
+    return lh_fail(error, LH_ERR_INVALID, "sampling: the logit of token %u is %g", first,
+                   (double)logits[first]);
+}
+
+static uint32_t first_of(const float *logits, float value) {
+    uint32_t token = 0;
+    while (logits[token] != value)
+        token++;
+    return token;
+}
+
+/* ---- Logprobs ---- */
+
+/* The best `wanted` by logit, best first; ascending token ids make equal ones keep their order. */
+static uint32_t collect_top(const float *logits, uint32_t vocabulary, uint32_t wanted,
+                            lh_token_logprob *top) {
+    uint32_t held = 0;
+    for (uint32_t token = 0; token < vocabulary; token++) {
+        float logit = logits[token];
+        if (held == wanted && !(logit > top[held - 1].logprob))
+            continue;
+        uint32_t place = held < wanted ? held++ : held - 1;
+        for (; place > 0 && logit > top[place - 1].logprob; place--)
+            top[place] = top[place - 1];
+        top[place] = (lh_token_logprob){token, logit};
+    }
+    return held;
+}
+
+static void fill_logprobs(const lh_kernels *kernels, const float *logits, uint32_t vocabulary,
+                          float max, const lh_sampling *sampling, const lh_sampler_scratch *scratch,
+                          lh_sample_result *result) {
+    if (!sampling->want_logprob && sampling->top_logprobs == 0)
+        return;
+    float log_sum = lh_log_f32(kernels->exp_sum(scratch->probabilities, logits, max, vocabulary));
+    if (sampling->want_logprob)
+        result->logprob = logits[result->token] - max - log_sum;
+    if (sampling->top_logprobs > 0)
+        result->top_count = collect_top(logits, vocabulary, sampling->top_logprobs, result->top);
+    for (uint32_t i = 0; i < result->top_count; i++)
+        result->top[i].logprob = result->top[i].logprob - max - log_sum;
+}
+
+/* ---- The draw ---- */
+
+static uint32_t draw(const lh_kernels *kernels, const float *logits, uint32_t vocabulary, float max,
+                     const lh_sampling *sampling, const lh_sampler_scratch *scratch) {
+    for (uint32_t i = 0; i < vocabulary; i++)
+        scratch->scaled[i] = (logits[i] - max) / sampling->temperature;
+    kernels->exp_sum(scratch->probabilities, scratch->scaled, 0, vocabulary);
+    double uniform = lh_philox_uniform(sampling->seed, sampling->counter);
+    const lh_truncation cut = {
+        .top_k = sampling->top_k, .top_p = sampling->top_p, .min_p = sampling->min_p};
+    if (!lh_truncation_is_on(&cut, vocabulary))
+        return lh_draw_from_all(scratch->probabilities, vocabulary, uniform);
+    return lh_draw_from_best(scratch->probabilities, vocabulary, &cut, uniform,
+                             scratch->candidates);
+}
+
+lh_status lh_sample(const lh_kernels *kernels, float *logits, uint32_t vocabulary,
+                    const lh_sampling *sampling, void *memory, lh_sample_result *result,
+                    lh_error *error) {
+    const lh_sampler_scratch scratch = scratch_of(memory, vocabulary);
+    *result = (lh_sample_result){0};
+    if (sampling->want_digest)
+        result->digest = XXH3_64bits(logits, (size_t)vocabulary * sizeof *logits);
+    apply_biases(logits, sampling);
+    apply_penalties(logits, sampling);
+    lh_status status = check_logits(logits, vocabulary, error);
+    if (status != LH_OK)
+        return status;
+    float max = kernels->max(logits, vocabulary);
+    if (max == -INFINITY)
+        return lh_fail(error, LH_ERR_INVALID, "sampling: every logit is -inf");
+    result->token = sampling->temperature == 0
+                        ? first_of(logits, max)
+                        : draw(kernels, logits, vocabulary, max, sampling, &scratch);
+    fill_logprobs(kernels, logits, vocabulary, max, sampling, &scratch, result);
+    return LH_OK;
+}

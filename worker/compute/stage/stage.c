@@ -1,0 +1,236 @@
+/* A stage owns the weights, the cache, the scratch and a fixed number of steps, each with its
+ * activation buffer: all allocated at the start. What steps can do to each other is decided
+ * here. */
+#include "worker/compute/stage/stage.h"
+
+#include "worker/compute/stage/stage_step.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct lh_stage {
+    lh_stage_options options;
+    uint32_t context;
+    lh_stage_resources resources;
+    lh_kv_cache *kv;
+    lh_stage_step *steps; /* [steps_max] */
+    lh_stage_step *free_steps;
+};
+
+static lh_status check_options(const lh_model_config *config, const lh_stage_options *options,
+                               lh_error *error) {
+    const lh_layer_range range = options->range;
+    if (range.first >= range.last || range.last > config->layers) {
+        return lh_fail(error, LH_ERR_INVALID,
+                       "stage: layers %u to %u are not a range of the model's %u", range.first,
+                       range.last, config->layers);
+    }
+    if (options->rows_max == 0 || options->steps_max == 0)
+        return lh_fail(error, LH_ERR_INVALID, "stage: rows and steps must be at least 1");
+    if (options->context > config->context) {
+        return lh_fail(error, LH_ERR_INVALID, "stage: a context of %u is over the model's %u",
+                       options->context, config->context);
+    }
+    return LH_OK;
+}
+
+static lh_status make_steps(lh_stage *stage, lh_error *error) {
+    lh_status status = LH_OK;
+    stage->steps = calloc(stage->options.steps_max, sizeof *stage->steps);
+    if (!stage->steps) {
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for %u steps",
+                       stage->options.steps_max);
+    }
+    for (uint32_t i = 0; i < stage->options.steps_max && status == LH_OK; i++) {
+        status =
+            lh_stage_step_init(&stage->steps[i], &stage->resources, stage->options.rows_max, error);
+        stage->steps[i].owner = stage;
+        stage->steps[i].next_free = stage->free_steps;
+        stage->free_steps = &stage->steps[i];
+    }
+    return status;
+}
+
+static lh_status make_output(lh_stage *stage, lh_error *error) {
+    uint32_t width = stage->resources.config.width, rows = stage->options.rows_max;
+    if (stage->resources.is_last) {
+        return lh_head_create(&stage->resources.config, &stage->resources.weights,
+                              &stage->resources.compute, rows, &stage->resources.head, error);
+    }
+    stage->resources.outgoing = lh_activation_buffer_allocate((size_t)rows * width, sizeof(float));
+    if (!stage->resources.outgoing)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for shards of %u rows", rows);
+    return LH_OK;
+}
+
+static lh_status make_state(lh_stage *stage, lh_error *error) {
+    const lh_model_config *config = &stage->resources.config;
+    lh_status status =
+        lh_kv_cache_create(stage->resources.weights.layer_count, config->kv_heads, config->head_dim,
+                           stage->context, stage->options.kv_bytes, &stage->kv, error);
+    if (status == LH_OK) {
+        status = lh_scratch_init(&stage->resources.scratch, config, &stage->resources.weights,
+                                 stage->resources.compute.activations, stage->options.rows_max,
+                                 stage->context, lh_thread_pool_size(stage->resources.compute.pool),
+                                 error);
+    }
+    if (status == LH_OK)
+        status = make_steps(stage, error);
+    return status != LH_OK ? status : make_output(stage, error);
+}
+
+lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config,
+                          const lh_weight_source *source, const lh_stage_options *options,
+                          void (*on_progress)(void *, uint64_t, uint64_t), void *progress_context,
+                          lh_stage **out, lh_error *error) {
+    lh_status status = check_options(config, options, error);
+    if (status != LH_OK)
+        return status;
+    lh_stage *stage = calloc(1, sizeof *stage);
+    if (!stage)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a stage");
+    stage->resources.config = *config;
+    stage->options = *options;
+    stage->resources.compute = (lh_compute){
+        options->kernels, options->pool,
+        options->activations == LH_ACTIVATION_Q16 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8};
+    stage->resources.is_first = options->range.first == 0;
+    stage->resources.is_last = options->range.last == config->layers;
+    stage->context = options->context != 0 ? options->context : config->context;
+    const lh_load_progress progress = {on_progress, progress_context};
+    status = lh_parameters_load(gguf, config, options->range, source, &stage->resources.compute,
+                                &progress, &stage->resources.weights, error);
+    if (status == LH_OK)
+        status = make_state(stage, error);
+    if (status != LH_OK) {
+        lh_stage_destroy(stage);
+        return status;
+    }
+    *out = stage;
+    return LH_OK;
+}
+
+void lh_stage_destroy(lh_stage *stage) {
+    if (!stage)
+        return;
+    free(stage->resources.outgoing);
+    lh_head_destroy(stage->resources.head);
+    for (uint32_t i = 0; stage->steps && i < stage->options.steps_max; i++)
+        lh_stage_step_reset(&stage->steps[i]);
+    free(stage->steps);
+    lh_scratch_reset(&stage->resources.scratch);
+    lh_kv_cache_destroy(stage->kv);
+    lh_parameters_reset(&stage->resources.weights);
+    free(stage);
+}
+
+/* No step is between begin and end. */
+static bool is_idle(const lh_stage *stage) {
+    for (uint32_t i = 0; i < stage->options.steps_max; i++)
+        if (stage->steps[i].state != LH_STEP_FREE)
+            return false;
+    return true;
+}
+
+void lh_stage_use_pool(lh_stage *stage, lh_thread_pool *pool) {
+    assert(is_idle(stage));
+    assert(lh_thread_pool_size(pool) == lh_thread_pool_size(stage->resources.compute.pool));
+    stage->resources.compute.pool = pool;
+}
+
+const lh_kv_cache *lh_stage_kv(const lh_stage *stage) {
+    return stage->kv;
+}
+
+size_t lh_stage_weight_bytes(const lh_stage *stage) {
+    return stage->resources.weights.memory_bytes;
+}
+
+void lh_stage_reset(lh_stage *stage) {
+    assert(is_idle(stage));
+    lh_kv_cache_release_all(stage->kv);
+}
+
+void lh_stage_release(lh_stage *stage, uint64_t sequence, uint32_t keep) {
+    lh_kv_cache_release(stage->kv, sequence, keep);
+}
+
+lh_status lh_stage_resync_kv(lh_stage *stage, const lh_batch_release *resync, uint32_t count,
+                             lh_error *error) {
+    assert(is_idle(stage));
+    for (uint32_t i = 0; i < count; i++) {
+        lh_status status = lh_kv_cache_name(stage->kv, resync[i].sequence, resync[i].keep, error);
+        if (status != LH_OK) {
+            lh_kv_cache_release_all(stage->kv);
+            return status;
+        }
+    }
+    lh_kv_cache_release_unnamed(stage->kv);
+    return LH_OK;
+}
+
+/* ---- Steps ---- */
+
+lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step **out,
+                         lh_error *error) {
+    const lh_model_config *config = &stage->resources.config;
+    const lh_batch_limits limits = {.rows_max = stage->options.rows_max,
+                                    .context = stage->context,
+                                    .width = config->width,
+                                    .vocabulary = config->vocabulary,
+                                    .samples = stage->resources.is_last};
+    lh_status status = lh_batch_check(batch, &limits, error);
+    if (status != LH_OK)
+        return status;
+    lh_stage_step *step = stage->free_steps;
+    if (!step) {
+        return lh_fail(error, LH_ERR_BUSY, "all %u steps of the stage are in use",
+                       stage->options.steps_max);
+    }
+    status = lh_stage_step_reserve_lists(step, batch, error);
+    if (status == LH_OK)
+        status = lh_kv_reservations_take(stage->kv, batch, step->reservations, error);
+    if (status != LH_OK)
+        return status;
+    assert(step->state == LH_STEP_FREE);
+    stage->free_steps = step->next_free;
+    step->state = LH_STEP_BEGUN;
+    lh_stage_step_start(step, batch);
+    *out = step;
+    return LH_OK;
+}
+
+/* Gives the positions of a step back, from under the steps that began on top of them. */
+static void take_back(lh_stage_step *step) {
+    lh_stage *stage = step->owner;
+    for (uint32_t i = 0; i < stage->options.steps_max; i++) {
+        lh_stage_step *other = &stage->steps[i];
+        if (other != step && other->state == LH_STEP_BEGUN) {
+            lh_kv_reservations_go_stale(other->reservations, other->segment_count,
+                                        step->reservations, step->segment_count);
+        }
+    }
+    lh_kv_reservations_take_back(stage->kv, step->reservations, step->segment_count);
+}
+
+lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
+    assert(step->state == LH_STEP_BEGUN && lh_stage_is_ready(step));
+    lh_status status = lh_kv_reservations_start(step->reservations, step->segment_count, error);
+    if (status == LH_OK)
+        status = lh_stage_step_run(step, output, error);
+    if (status != LH_OK)
+        take_back(step);
+    step->state = status == LH_OK ? LH_STEP_FINISHED : LH_STEP_FAILED;
+    return status;
+}
+
+void lh_stage_end(lh_stage_step *step) {
+    lh_stage *stage = step->owner;
+    assert(step->state != LH_STEP_FREE);
+    if (step->state == LH_STEP_BEGUN)
+        take_back(step);
+    lh_kv_reservations_drop(stage->kv, step->reservations, step->segment_count);
+    step->state = LH_STEP_FREE;
+    step->next_free = stage->free_steps;
+    stage->free_steps = step;
+}

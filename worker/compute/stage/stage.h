@@ -1,0 +1,117 @@
+/* A stage: layers [first, last) of a model with their weights and KV cache, and the execution of
+ * steps on them. Sans-I/O: activations come in as shards and go out through a callback; it never
+ * sees a stream or a clock.
+ *
+ * One step's life, on the one compute thread:
+ *
+ *   lh_stage_begin    reserves KV pages and an activation buffer; the first stage embeds the tokens
+ *   lh_stage_accept   once for each shard that has come: stores it, and continues the first norm's
+ *                     sum of squares and the first matrix product (deferred RMSNorm, layer.c).
+ *                     Shards may come in any order; the arithmetic goes on over the columns that
+ *                     are complete, ascending
+ *   lh_stage_finish   when all have come: the rest of the layers. Sends shards of the result while
+ *                     the next are computed, or samples (last stage)
+ *   lh_stage_end      always, also after an error: gives the activation buffer back
+ *
+ * Several steps may be between begin and finish; steps of one sequence finish in the order of
+ * positions.
+ *
+ * When a step fails, is cancelled or ends without finishing, its positions are taken back, and
+ * steps of the same sequences that began after it are stale: they end with LH_ERR_CANCELLED, and
+ * the sequence goes on from the positions that are left. A sequence may be released while steps of
+ * it are unfinished: those keep its pages until they end; a step in which no other sequence is left
+ * ends with LH_ERR_CANCELLED, one with others runs on for them. */
+#pragma once
+
+#include "common/base/status.h"
+#include "worker/compute/model/model.h"
+#include "worker/compute/model/tensor_source.h"
+#include "worker/compute/stage/batch.h"
+#include "worker/compute/stage/kv_cache.h"
+#include "worker/compute/thread_pool.h"
+
+typedef struct lh_stage lh_stage;
+typedef struct lh_stage_step lh_stage_step;
+
+typedef struct lh_stage_options {
+    lh_layer_range range;
+    size_t kv_bytes;   /* budget of the KV cache */
+    uint32_t context;  /* positions of one sequence; 0: the model's */
+    uint32_t rows_max; /* rows of one step */
+    /* steps between begin and end at once: activation buffers are allocated at start */
+    uint32_t steps_max;
+    lh_activation_kind activations; /* as quantized matrices read them: Q16, or else Q8 */
+    const lh_kernels *kernels;
+    lh_thread_pool *pool; /* outlives the stage */
+} lh_stage_options;
+
+/* Loads and repacks the weights. on_progress (may be NULL) is called after each tensor with bytes
+ * done and total. Errors: those of the source, LH_ERR_NO_MEMORY, LH_ERR_LIMIT (sizes),
+ * LH_ERR_INVALID (an option: a range without layers or beyond the model, kv_bytes too small for one
+ * page, a context over the model's). */
+lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config,
+                          const lh_weight_source *source, const lh_stage_options *options,
+                          void (*on_progress)(void *, uint64_t, uint64_t), void *progress_context,
+                          lh_stage **stage, lh_error *error);
+void lh_stage_destroy(lh_stage *stage);
+/* Computes with this pool from now on; it has as many threads as the one before, and outlives the
+ * stage. No step may be between begin and end. */
+void lh_stage_use_pool(lh_stage *stage, lh_thread_pool *pool);
+const lh_kv_cache *lh_stage_kv(const lh_stage *stage);
+/* Bytes of weights held. */
+size_t lh_stage_weight_bytes(const lh_stage *stage);
+
+/* A rectangle of the step's activation h[rows][width]: all of these rows, these columns. Column
+ * bounds are multiples of LH_SPAN_COLUMNS (except width). values[rows][columns], tightly packed;
+ * read during the call. */
+typedef struct lh_stage_shard {
+    uint32_t first_row, rows, first_column, columns;
+    const float *values;
+} lh_stage_shard;
+
+/* LH_ERR_LIMIT: rows, positions or tokens out of range. LH_ERR_BUSY: no KV page or no activation
+ * buffer is free. LH_ERR_INVALID: a segment does not continue its sequence or cannot fork
+ * (lh_kv_cache_fork), the cut does not fit the width, or a sampling parameter is out of range (last
+ * stage). LH_ERR_NO_MEMORY. Nothing is changed on an error. The batch is copied. A sequence may
+ * have several segments, in order. */
+lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step **step,
+                         lh_error *error);
+/* Not on the first stage. LH_ERR_INVALID: outside of the activation, overlapping what came, or not
+ * finite. */
+lh_status lh_stage_accept(lh_stage_step *step, const lh_stage_shard *shard, lh_error *error);
+/* Whether all has come (true at once on the first stage). */
+bool lh_stage_is_ready(const lh_stage_step *step);
+
+/* Where results go. Called on the compute thread; they must not block, and must not call into the
+ * stage. */
+typedef struct lh_stage_output {
+    void *context;
+    /* not the last stage: each shard of the result, in ascending column order; values as in
+     * lh_stage_shard. */
+    void (*on_shard)(void *context, const lh_stage_shard *shard);
+    /* last stage: one call for each segment with `sample` set, in order. */
+    void (*on_sample)(void *context, uint64_t sequence, const lh_sample_result *result);
+    /* last stage: the logits that the next on_sample is drawn from, before the sampler changes
+     * them. For tests; may be NULL. */
+    void (*on_logits)(void *context, uint64_t sequence, const float *logits, uint32_t vocabulary);
+    /* Asked between layers; true stops with LH_ERR_CANCELLED. May be NULL. */
+    bool (*is_cancelled)(void *context);
+} lh_stage_output;
+
+/* Precondition: lh_stage_is_ready; once. LH_ERR_CANCELLED: is_cancelled said so, or the step is
+ * stale or unwanted; LH_ERR_INVALID: an earlier step of a sequence is unfinished, or the model gave
+ * a logit that is no number. */
+lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh_error *error);
+/* A step that has not finished with LH_OK takes its positions back: its sequences hold what they
+ * held when it began. */
+void lh_stage_end(lh_stage_step *step);
+/* Shortens a sequence to the whole pages of its first `keep` positions, or forgets it (0); as
+ * lh_kv_cache_release. */
+void lh_stage_release(lh_stage *stage, uint64_t sequence, uint32_t keep);
+
+/* Only while no step is between begin and end. A new epoch: every sequence is released. */
+void lh_stage_reset(lh_stage *stage);
+/* The same, but these go on, each from exactly its first `keep` positions. LH_ERR_INVALID: one of
+ * them has fewer here, or none; then every sequence is released. */
+lh_status lh_stage_resync_kv(lh_stage *stage, const lh_batch_release *resync, uint32_t count,
+                             lh_error *error);

@@ -1,0 +1,324 @@
+/* A step from its batch to its result. Nothing is allocated after init, but for sampling lists that
+ * are longer than any before. */
+#include "worker/compute/stage/stage_step.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+lh_status lh_stage_step_init(lh_stage_step *step, lh_stage_resources *stage, uint32_t rows,
+                             lh_error *error) {
+    step->stage = stage;
+    step->segments = calloc(rows, sizeof *step->segments);
+    step->reservations = calloc(rows, sizeof *step->reservations);
+    step->runs = calloc(rows, sizeof *step->runs);
+    step->samples = calloc(rows, sizeof *step->samples);
+    step->sample_segments = calloc(rows, sizeof *step->sample_segments);
+    if (!step->segments || !step->reservations || !step->runs || !step->samples ||
+        !step->sample_segments) {
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a step of %u rows", rows);
+    }
+    lh_status status = lh_activation_buffer_init(&step->buffer, &stage->config, &stage->weights,
+                                                 stage->compute.activations, rows, error);
+    if (status == LH_OK && !stage->is_first)
+        status = lh_shard_tracker_init(&step->tracker, rows, stage->config.width, error);
+    return status;
+}
+
+void lh_stage_step_reset(lh_stage_step *step) {
+    assert(step->state == LH_STEP_FREE);
+    lh_shard_tracker_reset(&step->tracker);
+    lh_activation_buffer_reset(&step->buffer);
+    free(step->lists);
+    free(step->sample_segments);
+    free(step->samples);
+    free(step->runs);
+    free(step->reservations);
+    free(step->segments);
+}
+
+/* ---- Start ---- */
+
+static size_t lists_bytes_of(const lh_sampling *sampling) {
+    return sampling->bias_count * sizeof *sampling->biases +
+           sampling->count_count * sizeof *sampling->counts;
+}
+
+lh_status lh_stage_step_reserve_lists(lh_stage_step *step, const lh_batch *batch, lh_error *error) {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < batch->segment_count && step->stage->is_last; i++)
+        bytes += batch->segments[i].sample ? lists_bytes_of(&batch->segments[i].sampling) : 0;
+    if (bytes <= step->lists_bytes)
+        return LH_OK;
+    char *lists = realloc(step->lists, bytes);
+    if (!lists) {
+        return lh_fail(error, LH_ERR_NO_MEMORY,
+                       "out of memory for %zu bytes of sampling parameters", bytes);
+    }
+    step->lists = lists;
+    step->lists_bytes = bytes;
+    return LH_OK;
+}
+
+static void *copy_list(char **free_bytes, const void *list, size_t bytes) {
+    void *copy = bytes == 0 ? NULL : memcpy(*free_bytes, list, bytes);
+    *free_bytes += bytes;
+    return copy;
+}
+
+/* The segments, and of the rows that draw: where they are and with what. */
+static void copy_segments(lh_stage_step *step, const lh_batch *batch) {
+    char *free_bytes = step->lists;
+    uint32_t row = 0;
+    step->rows = batch->rows;
+    step->segment_count = batch->segment_count;
+    step->ends_here = batch->ends_here;
+    step->sample_count = 0;
+    for (uint32_t i = 0; i < batch->segment_count; i++) {
+        lh_batch_segment *segment = &step->segments[i];
+        *segment = batch->segments[i];
+        row += segment->rows;
+        if (!step->stage->is_last || !segment->sample)
+            continue;
+        lh_sampling *sampling = &segment->sampling;
+        sampling->biases = copy_list(&free_bytes, sampling->biases,
+                                     sampling->bias_count * sizeof *sampling->biases);
+        sampling->counts = copy_list(&free_bytes, sampling->counts,
+                                     sampling->count_count * sizeof *sampling->counts);
+        step->sample_segments[step->sample_count] = i;
+        step->samples[step->sample_count++] = (lh_head_row){row - 1, sampling};
+    }
+}
+
+/* Segments cut to what one call of the attention kernel takes. */
+static void make_runs(lh_stage_step *step) {
+    uint32_t row = 0;
+    step->run_count = 0;
+    for (uint32_t i = 0; i < step->segment_count; i++) {
+        const lh_batch_segment *segment = &step->segments[i];
+        for (uint32_t done = 0; done < segment->rows;) {
+            uint32_t left = segment->rows - done,
+                     rows = left < LH_ATTENTION_ROWS ? left : LH_ATTENTION_ROWS;
+            step->runs[step->run_count++] = (lh_position_run){step->reservations[i].sequence, row,
+                                                              rows, segment->first_position + done};
+            row += rows;
+            done += rows;
+        }
+    }
+}
+
+static void make_angles(lh_stage_step *step) {
+    const lh_stage_resources *stage = step->stage;
+    const lh_rope_table *rope = &stage->weights.rope;
+    for (uint32_t i = 0; i < step->run_count; i++) {
+        const lh_position_run *run = &step->runs[i];
+        for (uint32_t j = 0; j < run->rows; j++) {
+            size_t offset = (size_t)(run->first_row + j) * rope->half;
+            for (uint32_t kind = 0; kind < rope->kinds; kind++) {
+                stage->compute.kernels->rope_angles(step->buffer.cosine[kind] + offset,
+                                                    step->buffer.sine[kind] + offset,
+                                                    rope->frequency[kind], rope->half,
+                                                    run->first_position + j, rope->magnitude[kind]);
+            }
+        }
+    }
+}
+
+static void embed(lh_stage_step *step, const uint32_t *tokens) {
+    const lh_stage_resources *stage = step->stage;
+    const lh_span all = {0, stage->config.width};
+    for (uint32_t row = 0; row < step->rows; row++) {
+        float *h = step->buffer.h + (size_t)row * all.end;
+        lh_matrix_row(&stage->weights.embedding, tokens[row], h);
+        if (stage->config.embedding_scale != 1)
+            stage->compute.kernels->scale_rows(h, all.end, 1, all, &stage->config.embedding_scale);
+    }
+}
+
+void lh_stage_step_start(lh_stage_step *step, const lh_batch *batch) {
+    step->projected = 0;
+    copy_segments(step, batch);
+    step->cut = batch->cut.count > 0 ? batch->cut : (lh_column_cut){1, {step->stage->config.width}};
+    make_runs(step);
+    make_angles(step);
+    if (step->stage->is_first)
+        embed(step, batch->tokens);
+    else
+        lh_shard_tracker_start(&step->tracker, step->rows);
+}
+
+/* ---- Accept ---- */
+
+static lh_layer_run layer_run_of(lh_stage_step *step) {
+    lh_stage_resources *stage = step->stage;
+    return (lh_layer_run){.compute = &stage->compute,
+                          .config = &stage->config,
+                          .buffer = &step->buffer,
+                          .scratch = &stage->scratch,
+                          .rows = step->rows,
+                          .runs = step->runs,
+                          .run_count = step->run_count};
+}
+
+static bool all_finite(const float *values, size_t count) {
+    uint32_t bad = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return bad == 0;
+}
+
+static void store_shard(lh_stage_step *step, const lh_stage_shard *shard) {
+    uint32_t width = step->stage->config.width;
+    for (uint32_t i = 0; i < shard->rows; i++) {
+        memcpy(step->buffer.h + (size_t)(shard->first_row + i) * width + shard->first_column,
+               shard->values + (size_t)i * shard->columns, shard->columns * sizeof(float));
+    }
+}
+
+/* The first norm and the QKV projection go on over the columns up to `end`. */
+static void project_columns(lh_stage_step *step, uint32_t end) {
+    if (step->projected < end) {
+        const lh_layer_run run = layer_run_of(step);
+        lh_layer_project_qkv(&run, &step->stage->weights.layers[0],
+                             (lh_span){step->projected, end});
+        step->projected = end;
+    }
+}
+
+lh_status lh_stage_accept(lh_stage_step *step, const lh_stage_shard *shard, lh_error *error) {
+    if (step->stage->is_first)
+        return lh_fail(error, LH_ERR_INVALID, "shard: the first stage takes tokens, no activation");
+    assert(step->state == LH_STEP_BEGUN);
+    const lh_rectangle part = {shard->first_row, shard->rows, shard->first_column, shard->columns};
+    lh_status status = lh_shard_tracker_check(&step->tracker, &part, error);
+    if (status != LH_OK)
+        return status;
+    if (!all_finite(shard->values, (size_t)shard->rows * shard->columns)) {
+        return lh_fail(error, LH_ERR_INVALID,
+                       "shard: rows %u + %u, columns %u + %u hold a value that is not finite",
+                       shard->first_row, shard->rows, shard->first_column, shard->columns);
+    }
+    lh_shard_tracker_note(&step->tracker, &part);
+    store_shard(step, shard);
+    project_columns(step, lh_shard_tracker_complete_columns(&step->tracker));
+    return LH_OK;
+}
+
+bool lh_stage_is_ready(const lh_stage_step *step) {
+    return step->stage->is_first || step->projected == step->stage->config.width;
+}
+
+/* ---- The layers ---- */
+
+/* The last operation of the stage, shard by shard where its columns are complete one by one; where
+ * they are not, the shards leave one after the other when the rows are: what the next stage gets is
+ * the same either way. */
+static void emit_shards(lh_stage_step *step, const lh_layer_run *run, const lh_layer *layer,
+                        const lh_stage_output *output) {
+    lh_stage_resources *stage = step->stage;
+    uint32_t width = stage->config.width;
+    bool by_columns = lh_layer_projects_down_by_columns(layer);
+    if (!by_columns)
+        lh_layer_project_down(run, layer, (lh_span){0, width});
+    for (uint32_t i = 0; i < step->cut.count; i++) {
+        lh_span span = {i > 0 ? step->cut.ends[i - 1] : 0, step->cut.ends[i]};
+        uint32_t columns = span.end - span.begin;
+        const float *values = step->buffer.h;
+        if (by_columns)
+            lh_layer_project_down(run, layer, span);
+        if (columns < width) {
+            for (uint32_t row = 0; row < step->rows; row++) {
+                memcpy(stage->outgoing + (size_t)row * columns,
+                       step->buffer.h + (size_t)row * width + span.begin, columns * sizeof(float));
+            }
+            values = stage->outgoing;
+        }
+        const lh_stage_shard shard = {0, step->rows, span.begin, columns, values};
+        output->on_shard(output->context, &shard);
+    }
+}
+
+typedef struct lh_sample_relay {
+    const lh_stage_step *step;
+    const lh_stage_output *output;
+} lh_sample_relay;
+
+static uint64_t sampled_sequence(const lh_stage_step *step, uint32_t number) {
+    return step->segments[step->sample_segments[number]].sequence;
+}
+
+static void relay_logits(void *context, uint32_t number, const float *logits) {
+    const lh_sample_relay *relay = context;
+    relay->output->on_logits(relay->output->context, sampled_sequence(relay->step, number), logits,
+                             relay->step->stage->config.vocabulary);
+}
+
+static void relay_result(void *context, uint32_t number, const lh_sample_result *result) {
+    const lh_sample_relay *relay = context;
+    relay->output->on_sample(relay->output->context, sampled_sequence(relay->step, number), result);
+}
+
+static lh_status sample(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
+    lh_sample_relay relay = {step, output};
+    const lh_head_events events = {.context = &relay,
+                                   .on_logits = output->on_logits ? relay_logits : NULL,
+                                   .on_result = relay_result};
+    return lh_head_run(step->stage->head, step->buffer.h, step->samples, step->sample_count,
+                       &events, error);
+}
+
+/* After the keys and values of the last layer are stored, only the rows that draw matter, if any:
+ * they move to the front. */
+static void keep_sampled_rows(lh_stage_step *step, lh_layer_run *run) {
+    const lh_model_config *config = &step->stage->config;
+    size_t width = config->width, queries = lh_row_stride((size_t)config->heads * config->head_dim);
+    for (uint32_t i = 0; i < step->sample_count; i++) {
+        const lh_batch_segment *segment = &step->segments[step->sample_segments[i]];
+        uint32_t row = step->samples[i].row; /* ascending: row >= i */
+        memmove(step->buffer.h + i * width, step->buffer.h + row * width, width * sizeof(float));
+        memmove(step->buffer.q + i * queries, step->buffer.q + row * queries,
+                queries * sizeof(float));
+        step->samples[i].row = i;
+        step->runs[i] =
+            (lh_position_run){.sequence = step->reservations[step->sample_segments[i]].sequence,
+                              .first_row = i,
+                              .rows = 1,
+                              .first_position = segment->first_position + segment->rows - 1};
+    }
+    run->rows = run->run_count = step->sample_count;
+}
+
+static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
+    const lh_stage_resources *stage = step->stage;
+    lh_layer_run run = layer_run_of(step);
+    const lh_span all = {0, stage->config.width};
+    for (uint32_t i = 0; i < stage->weights.layer_count; i++) {
+        const lh_layer *layer = &stage->weights.layers[i];
+        bool is_end = i + 1 == stage->weights.layer_count;
+        if (output->is_cancelled && output->is_cancelled(output->context))
+            return lh_fail(error, LH_ERR_CANCELLED, "the step was cancelled");
+        if (i > 0)
+            lh_layer_project_qkv(&run, layer, all);
+        else
+            project_columns(step, all.end);
+        lh_layer_store_kv(&run, layer, i);
+        if (is_end && (stage->is_last || step->ends_here))
+            keep_sampled_rows(step, &run);
+        if (run.rows == 0)
+            break;
+        lh_layer_attend_and_project_up(&run, layer, i);
+        if (is_end && !stage->is_last)
+            emit_shards(step, &run, layer, output);
+        else
+            lh_layer_project_down(&run, layer, all);
+    }
+    return LH_OK;
+}
+
+lh_status lh_stage_step_run(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
+    lh_status status = run_layers(step, output, error);
+    return status == LH_OK && step->stage->is_last ? sample(step, output, error) : status;
+}

@@ -1,0 +1,66 @@
+/* One step of a stage: what it was asked, how far its activation has come, and its way through the
+ * layers. The stage's own; lh_stage_accept and lh_stage_is_ready (stage.h) are the step's as well.
+ * Thread: the compute thread. */
+#pragma once
+
+#include "worker/compute/stage/head.h"
+#include "worker/compute/stage/kv_reservation.h"
+#include "worker/compute/stage/layer.h"
+#include "worker/compute/stage/shard_tracker.h"
+#include "worker/compute/stage/stage.h"
+
+/* What all steps of a stage compute with: one of them at a time is between its layers. */
+typedef struct lh_stage_resources {
+    lh_model_config config;
+    lh_compute compute;
+    bool is_first, is_last;
+    lh_parameters weights;
+    lh_scratch scratch;
+    lh_head *head;   /* last stage */
+    float *outgoing; /* one shard, tightly packed; room for all columns */
+} lh_stage_resources;
+
+typedef enum lh_step_state {
+    LH_STEP_FREE,
+    LH_STEP_BEGUN,
+    LH_STEP_FINISHED,
+    LH_STEP_FAILED
+} lh_step_state;
+
+/* Lists have room for the rows of the largest step. */
+struct lh_stage_step {
+    lh_stage *owner;
+    lh_step_state state;             /* the owner's to set, */
+    lh_kv_reservation *reservations; /* as these are to make and to give up: [segment_count] */
+    lh_stage_step *next_free;        /* likewise */
+
+    lh_stage_resources *stage;
+    lh_activation_buffer buffer;
+    lh_shard_tracker tracker; /* not on the first stage */
+    /* columns over which the first norm and the QKV projection have gone */
+    uint32_t projected;
+    uint32_t rows, segment_count, run_count, sample_count;
+    lh_column_cut cut;          /* not on the last stage: at least one shard */
+    bool ends_here;             /* no shards */
+    lh_batch_segment *segments; /* [segment_count] */
+    lh_position_run *runs;      /* [run_count] */
+    lh_head_row *samples;       /* [sample_count]; last stage */
+    uint32_t *sample_segments;  /* [sample_count]: whose they are */
+    char *lists;                /* biases and counts of the segments */
+    size_t lists_bytes;
+};
+
+/* For at most so many rows; the step, zeroed, is the caller's. On an error it can be reset.
+ * LH_ERR_NO_MEMORY. */
+lh_status lh_stage_step_init(lh_stage_step *step, lh_stage_resources *stage, uint32_t rows,
+                             lh_error *error);
+void lh_stage_step_reset(lh_stage_step *step);
+
+/* Makes room for the biases and counts of all segments that draw here. LH_ERR_NO_MEMORY. */
+lh_status lh_stage_step_reserve_lists(lh_stage_step *step, const lh_batch *batch, lh_error *error);
+/* Takes a batch that has passed its check, and whose positions are reserved; the first stage
+ * embeds. */
+void lh_stage_step_start(lh_stage_step *step, const lh_batch *batch);
+/* All layers, with the shards of the result or the sampling; the step must be ready. Errors as
+ * lh_stage_finish. */
+lh_status lh_stage_step_run(lh_stage_step *step, const lh_stage_output *output, lh_error *error);

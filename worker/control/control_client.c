@@ -1,0 +1,179 @@
+/* PUT /fleet/workers/{name} over one libcurl handle. */
+#include "worker/control/control_client.h"
+
+#include "common/protocol/control_seal.h"
+#include "worker/control/control_json.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONNECT_TIMEOUT_MS 3000L
+/* An answer that takes longer is of no use: the next report is due. */
+#define ANSWER_TIMEOUT_MS 5000L
+
+struct lh_control_client {
+    CURL *easy;
+    struct curl_slist *headers;
+    char name[LH_WORKER_NAME_BYTES]; /* the worker's */
+    char error[CURL_ERROR_SIZE];
+    char *answer;
+    size_t length;
+    bool too_long;
+    bool secure;
+    bool has_answered; /* once: so the scheme is right */
+};
+
+static size_t on_bytes(char *bytes, size_t size, size_t count, void *context) {
+    lh_control_client *client = context;
+    size_t length = size * count;
+    if (length > LH_CONTROL_BODY_BYTES_MAX - client->length) {
+        client->too_long = true;
+        return 0;
+    }
+    memcpy(client->answer + client->length, bytes, length);
+    client->length += length;
+    return length;
+}
+
+static bool set_tls(CURL *easy, const lh_tls_options *tls) {
+    return curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->certificate_file) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key_file) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca_file) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) == CURLE_OK;
+}
+
+static bool set_options(lh_control_client *client, const char *url, const lh_tls_options *tls) {
+    CURL *easy = client->easy;
+    bool good = curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, tls ? "https" : "http") == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "PUT") == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->headers) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_WRITEDATA, client) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, client->error) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, ANSWER_TIMEOUT_MS) == CURLE_OK;
+    if (tls)
+        return good && set_tls(easy, tls);
+    /* libcurl 7.88 cannot use such a connection twice (curl issue 10634). */
+    return good &&
+           curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
+                            (long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L) == CURLE_OK;
+}
+
+lh_status lh_control_client_create(const char *gateway_url, const char *worker_name,
+                                   const lh_tls_options *tls, lh_control_client **client,
+                                   lh_error *error) {
+    char url[LH_CONTROL_URL_BYTES];
+    int length = snprintf(url, sizeof(url), "%s/fleet/workers/%s", gateway_url, worker_name);
+    if (length < 0 || (size_t)length >= sizeof(url))
+        return lh_fail(error, LH_ERR_INVALID, "--gateway: the URL is too long");
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    lh_control_client *made = calloc(1, sizeof *made);
+    if (!made) {
+        curl_global_cleanup();
+        return lh_fail(error, LH_ERR_NO_MEMORY, "control client: out of memory");
+    }
+    made->easy = curl_easy_init();
+    made->headers = curl_slist_append(NULL, "content-type: application/json");
+    if (!made->easy || !made->headers || !set_options(made, url, tls)) {
+        lh_control_client_destroy(made);
+        return lh_fail(error, LH_ERR_NO_MEMORY,
+                       "control client: libcurl refuses its options, or out of memory");
+    }
+    snprintf(made->name, sizeof(made->name), "%s", worker_name);
+    made->secure = tls;
+    *client = made;
+    return LH_OK;
+}
+
+void lh_control_client_destroy(lh_control_client *client) {
+    if (!client)
+        return;
+    curl_easy_cleanup(client->easy);
+    curl_slist_free_all(client->headers);
+    free(client->answer);
+    free(client);
+    curl_global_cleanup();
+}
+
+/* What the gateway says of a refusal: the first line of its body. */
+static lh_status refusal(const lh_control_client *client, long code, lh_error *error) {
+    return lh_fail(error, code >= 500 ? LH_ERR_UNAVAILABLE : LH_ERR_INVALID,
+                   "the gateway answers %ld: %.*s", code, (int)strcspn(client->answer, "\r\n"),
+                   client->answer);
+}
+
+/* libcurl does not say in plain words that http:// and https:// were mixed up. */
+static const char *hint(const lh_control_client *client, CURLcode code) {
+    bool is_cut = code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM || code == CURLE_PARTIAL_FILE ||
+                  code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR;
+    if (client->has_answered)
+        return "";
+    if (client->secure) {
+        return code == CURLE_SSL_CONNECT_ERROR
+                   ? " (is its fleet port without TLS? then --gateway begins with http://)"
+                   : "";
+    }
+    return is_cut ? " (if its fleet port takes TLS, --gateway begins with https://)" : "";
+}
+
+static lh_status perform(lh_control_client *client, const char *message, lh_error *error) {
+    client->length = 0;
+    client->too_long = false;
+    client->error[0] = '\0';
+    curl_easy_setopt(client->easy, CURLOPT_POSTFIELDS, message);
+    curl_easy_setopt(client->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(message));
+    CURLcode code = curl_easy_perform(client->easy);
+    client->answer[client->length] = '\0';
+    if (client->too_long) {
+        return lh_fail(error, LH_ERR_LIMIT, "the gateway's answer is longer than %u bytes",
+                       LH_CONTROL_BODY_BYTES_MAX);
+    }
+    if (code != CURLE_OK) {
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "the gateway does not answer: %s%s",
+                       client->error[0] != '\0' ? client->error : curl_easy_strerror(code),
+                       hint(client, code));
+    }
+    client->has_answered = true;
+    long status = 0;
+    curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
+    return status == 200 ? LH_OK : refusal(client, status, error);
+}
+
+static lh_status put(lh_control_client *client, const char *message, char **answer, size_t *length,
+                     lh_error *error) {
+    client->answer = malloc(LH_CONTROL_BODY_BYTES_MAX + 1u);
+    if (!client->answer)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "the gateway's answer: out of memory");
+    lh_status status = perform(client, message, error);
+    if (status == LH_OK)
+        status = lh_control_unseal(client->name, client->answer, client->length, length, error);
+    if (status == LH_OK) {
+        client->answer[*length] = '\0';
+        *answer = client->answer;
+    } else {
+        free(client->answer);
+    }
+    client->answer = NULL;
+    return status;
+}
+
+lh_status lh_control_client_put(lh_control_client *client, const char *body, char **answer,
+                                size_t *length, lh_error *error) {
+    char *copy = strdup(body);
+    char *message = lh_control_seal(client->name, copy);
+    if (!message)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "the worker's report: out of memory");
+    lh_status status = put(client, message, answer, length, error);
+    free(message);
+    return status;
+}

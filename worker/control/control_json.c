@@ -1,0 +1,220 @@
+/* Reports to JSON, answers from JSON: each field is checked for type and range before it is
+ * believed. */
+#include "worker/control/control_json.h"
+
+#include "common/protocol/measurements_json.h"
+#include "common/protocol/wire_type.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Far above any real one, far below where sums overflow. */
+#define FILE_BYTES_MAX  ((int64_t)1 << 50)
+#define INTERVAL_MS_MAX 3600000
+#define LAYERS_MAX      65536
+#define CONTEXT_MAX     (1 << 24)
+#define STEPS_MAX       1024
+
+bool lh_control_is_same_stage(const lh_control_assignment *a, const lh_control_assignment *b) {
+    return strcmp(a->model.header_sha256, b->model.header_sha256) == 0 &&
+           a->model.file_bytes == b->model.file_bytes && a->first_layer == b->first_layer &&
+           a->last_layer == b->last_layer && a->layers == b->layers && a->context == b->context &&
+           a->rows_max == b->rows_max && a->steps_max == b->steps_max &&
+           a->activations == b->activations;
+}
+
+/* ---- The report ---- */
+
+static json_t *render_text(const char *text) {
+    json_t *value = json_string(text);
+    return value ? value : json_string("(a text that is not UTF-8)");
+}
+
+static json_t *text_or_null(const char *text) {
+    return text[0] != '\0' ? render_text(text) : json_null();
+}
+
+/* JSON's integers are signed here; none of ours comes near the end. */
+static json_int_t integer(uint64_t value) {
+    return value > INT64_MAX ? INT64_MAX : (json_int_t)value;
+}
+
+static json_t *render_assignment(const lh_worker_report *report) {
+    if (report->assignment.state == LH_WORKER_IDLE)
+        return json_null();
+    return json_pack("{s:I,s:s,s:I,s:I,s:o}", "generation", integer(report->assignment.generation),
+                     "state", lh_worker_stage_state_name(report->assignment.state), "done_bytes",
+                     integer(report->assignment.done_bytes), "total_bytes",
+                     integer(report->assignment.total_bytes), "error",
+                     render_text(report->assignment.error));
+}
+
+static json_t *render_prepared(const lh_worker_report *report) {
+    if (report->prepared.state == LH_WORKER_IDLE)
+        return json_null();
+    return json_pack(
+        "{s:I,s:I,s:b,s:s,s:I,s:I,s:o}", "first_layer", (json_int_t)report->prepared.first_layer,
+        "last_layer", (json_int_t)report->prepared.last_layer, "hold", (int)report->prepared.holds,
+        "state", lh_worker_stage_state_name(report->prepared.state), "done_bytes",
+        integer(report->prepared.done_bytes), "total_bytes", integer(report->prepared.total_bytes),
+        "error", render_text(report->prepared.error));
+}
+
+static json_t *render_loaded(const lh_worker_report *report) {
+    if (!report->loaded.present)
+        return json_null();
+    return json_pack("{s:I,s:I,s:s}", "first_layer", (json_int_t)report->loaded.first_layer,
+                     "last_layer", (json_int_t)report->loaded.last_layer, "model",
+                     report->loaded.model);
+}
+
+static json_t *render_kv(const lh_worker_report *report) {
+    if (!report->kv.present)
+        return json_null();
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "pages_total", integer(report->kv.pages_total),
+                     "pages_free", integer(report->kv.pages_free), "page_positions",
+                     (json_int_t)report->kv.page_positions, "page_bytes",
+                     integer(report->kv.page_bytes), "sequences", (json_int_t)report->kv.sequences,
+                     "epoch", (json_int_t)report->kv.epoch);
+}
+
+char *lh_control_report_render(const lh_worker_report *report) {
+    char instance[17];
+    for (int i = 0; i < 16; i++)
+        instance[i] = "0123456789abcdef"[report->instance >> (60 - 4 * i) & 15u];
+    instance[16] = '\0';
+    json_t *root = json_pack(
+        "{s:i,s:s,s:o,s:o,s:o,s:I,s:{s:o,s:o},s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:I,s:I,s:I},"
+        "s:b}",
+        "protocol", LH_CONTROL_PROTOCOL_VERSION, "instance", instance, "site",
+        text_or_null(report->site), "version", text_or_null(report->version), "isa",
+        text_or_null(report->isa), "threads", (json_int_t)report->threads, "addresses", "tls",
+        text_or_null(report->tls_address), "plain", text_or_null(report->plain_address),
+        "memory_bytes", integer(report->memory_bytes), "kv_bytes", integer(report->kv_bytes),
+        "speed", lh_machine_speed_render(&report->speed), "assignment", render_assignment(report),
+        "prepared", render_prepared(report), "loaded", render_loaded(report), "compute",
+        lh_compute_profile_render(&report->compute), "next", lh_hop_profile_render(&report->next),
+        "kv", render_kv(report), "steps", "active", integer(report->steps.active), "done",
+        integer(report->steps.done), "failed", integer(report->steps.failed), "leaving",
+        (int)report->leaving);
+    if (root && report->slowdown > 1 &&
+        json_object_set_new(root, "slowdown", json_real(report->slowdown)) != 0) {
+        json_decref(root);
+        root = NULL;
+    }
+    if (!root)
+        return NULL;
+    char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(root);
+    return text;
+}
+
+/* ---- The answer ---- */
+
+static uint32_t read_u32(const lh_json_reader *r, const char *field, uint32_t least,
+                         uint32_t most) {
+    return (uint32_t)lh_json_read_integer(r, field, least, most);
+}
+
+static void read_model(const lh_json_reader *r, lh_control_model *model) {
+    lh_json_reader inner;
+    if (!lh_json_read_object(r, "model", false, &inner))
+        return;
+    lh_json_read_line(&inner, "name", model->name, sizeof model->name);
+    model->file_bytes = (uint64_t)lh_json_read_integer(&inner, "file_bytes", 1, FILE_BYTES_MAX);
+    model->header_bytes = (uint64_t)lh_json_read_integer(&inner, "header_bytes", 1, FILE_BYTES_MAX);
+    lh_json_read_hex(&inner, "header_sha256", model->header_sha256,
+                     sizeof model->header_sha256 - 1);
+    if (model->header_bytes > model->file_bytes)
+        lh_json_refuse(&inner, "header_bytes", "at most file_bytes");
+    lh_json_read_line(&inner, "weights_url", model->weights_url, sizeof model->weights_url);
+    lh_json_read_line(&inner, "tensors_url", model->tensors_url, sizeof model->tensors_url);
+}
+
+static void read_next(const lh_json_reader *r, lh_control_assignment *assignment) {
+    lh_json_reader inner;
+    if (!lh_json_read_object(r, "next", false, &inner))
+        return;
+    assignment->next_is_gateway = lh_json_read_bool(&inner, "gateway");
+    if (assignment->next_is_gateway)
+        return;
+    lh_json_read_name(&inner, "name", assignment->next_name);
+    lh_json_read_line(&inner, "address", assignment->next_address, sizeof assignment->next_address);
+    assignment->next_tls = lh_json_read_bool(&inner, "tls");
+}
+
+/* What an assignment and a stage to be prepared have in common. */
+static void read_stage(const lh_json_reader *r, lh_control_assignment *assignment) {
+    assignment->layers = read_u32(r, "layers", 1, LAYERS_MAX);
+    assignment->last_layer = read_u32(r, "last_layer", 1, LAYERS_MAX);
+    assignment->first_layer = read_u32(r, "first_layer", 0, LAYERS_MAX);
+    if (assignment->last_layer > assignment->layers ||
+        assignment->first_layer >= assignment->last_layer)
+        lh_json_refuse(r, "first_layer", "before last_layer, within layers");
+    assignment->context = read_u32(r, "context", 1, CONTEXT_MAX);
+    assignment->rows_max = read_u32(r, "rows_max", 1, LH_STEP_ROWS_MAX);
+    assignment->steps_max = read_u32(r, "steps_max", 1, STEPS_MAX);
+    const char *wire = lh_json_peek_string(r, "wire");
+    if (!wire || !lh_wire_parse(wire, &assignment->wire))
+        lh_json_refuse(r, "wire", "\"f32\", \"f16\" or \"q8\"");
+    const char *activations = lh_json_peek_string(r, "activations");
+    if (!activations || !lh_activation_kind_parse(activations, &assignment->activations))
+        lh_json_refuse(r, "activations", "\"q8\" or \"q16\"");
+    read_model(r, &assignment->model);
+}
+
+static void read_assignment(const lh_json_reader *root, lh_control_answer *answer) {
+    lh_control_assignment *assignment = &answer->assignment;
+    lh_json_reader r;
+    answer->has_assignment = lh_json_read_object(root, "assignment", true, &r);
+    if (!answer->has_assignment)
+        return;
+    assignment->generation = (uint64_t)lh_json_read_integer(&r, "generation", 0, INT64_MAX);
+    lh_json_read_name(&r, "chain", assignment->chain);
+    assignment->epoch = read_u32(&r, "epoch", 0, UINT32_MAX);
+    if (lh_json_is_there(&r, "kv_epoch"))
+        assignment->kv_epoch = read_u32(&r, "kv_epoch", 0, UINT32_MAX);
+    read_stage(&r, assignment);
+    read_next(&r, assignment);
+}
+
+/* This field, and the next one, are not there in the answers of a gateway that does not know them.
+ */
+static void read_prepare(const lh_json_reader *root, lh_control_answer *answer) {
+    lh_json_reader r;
+    answer->has_prepare =
+        lh_json_is_there(root, "prepare") && lh_json_read_object(root, "prepare", true, &r);
+    if (!answer->has_prepare)
+        return;
+    answer->prepare_holds = lh_json_read_bool(&r, "hold");
+    read_stage(&r, &answer->prepare);
+}
+
+static void read_leave(const lh_json_reader *root, lh_control_answer *answer) {
+    lh_json_reader r;
+    answer->has_leave =
+        lh_json_is_there(root, "leave") && lh_json_read_object(root, "leave", true, &r);
+    if (!answer->has_leave)
+        return;
+    answer->may_go = lh_json_read_bool(&r, "may_go");
+    lh_json_read_line(&r, "reason", answer->leave_reason, sizeof answer->leave_reason);
+}
+
+lh_status lh_control_answer_parse(const char *text, size_t length, lh_control_answer *answer,
+                                  lh_error *error) {
+    lh_json_document document = {.name = "the gateway's answer", .refusal = LH_ERR_MALFORMED};
+    lh_json_reader root;
+    *answer = (lh_control_answer){0};
+    lh_status status = lh_json_document_open(&document, text, length, error, &root);
+    if (status != LH_OK)
+        return status;
+    answer->renew_ms = lh_json_read_integer(&root, "renew_ms", 1, INTERVAL_MS_MAX);
+    answer->lease_ms = lh_json_read_integer(&root, "lease_ms", 1, INTERVAL_MS_MAX);
+    answer->is_planned = lh_json_read_bool(&root, "planned");
+    answer->is_urgent = lh_json_is_there(&root, "urgent") && lh_json_read_bool(&root, "urgent");
+    read_assignment(&root, answer);
+    read_prepare(&root, answer);
+    read_leave(&root, answer);
+    return lh_json_document_close(&document);
+}

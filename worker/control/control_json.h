@@ -1,0 +1,58 @@
+/* What a worker and its gateway say to each other (common/protocol/CONTROL.md), as structs and as
+ * JSON. A pure codec. Thread: any. */
+#pragma once
+
+#include "common/base/status.h"
+#include "common/protocol/step.h"
+#include "common/protocol/worker_report.h"
+#include "kernels/kernels.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LH_CONTROL_URL_BYTES 1024u
+
+typedef struct lh_control_model {
+    char name[256], header_sha256[LH_MODEL_DIGEST_BYTES];
+    uint64_t file_bytes, header_bytes;
+    char weights_url[LH_CONTROL_URL_BYTES], tensors_url[LH_CONTROL_URL_BYTES];
+} lh_control_model;
+
+typedef struct lh_control_assignment {
+    uint64_t generation;
+    char chain[LH_WORKER_NAME_BYTES];
+    uint32_t epoch, kv_epoch; /* kv_epoch: as in lh_chain_route */
+    lh_control_model model;
+    uint32_t first_layer, last_layer, layers;
+    uint32_t context, rows_max, steps_max;
+    lh_activation_kind activations; /* Q8, Q16 */
+    lh_wire_type wire;
+    bool next_is_gateway, next_tls;
+    /* "" where it is the gateway */
+    char next_name[LH_WORKER_NAME_BYTES], next_address[LH_ADDRESS_BYTES];
+} lh_control_assignment;
+
+typedef struct lh_control_answer {
+    int64_t renew_ms, lease_ms;
+    bool is_planned; /* false: what is there stays as it is */
+    bool has_assignment;
+    bool is_urgent; /* sequences wait for it */
+    lh_control_assignment assignment;
+    bool has_prepare, prepare_holds; /* holds: load it, too; else fetch its weights alone */
+    lh_control_assignment prepare;   /* a stage: generation, chain, epoch and next are not set */
+    bool has_leave, may_go;
+    char leave_reason[LH_REPORT_ERROR_BYTES];
+} lh_control_answer;
+
+/* Whether one loaded stage serves both. */
+bool lh_control_is_same_stage(const lh_control_assignment *a, const lh_control_assignment *b);
+
+/* The JSON text of the worker's PUT, without the name, which is in the path: malloc'd, the caller
+ * frees; NULL: out of memory. */
+char *lh_control_report_render(const lh_worker_report *report);
+
+/* The 200 answer. LH_ERR_MALFORMED names the field that is missing, of another type or out of
+ * range; fields that this version does not know are ignored. */
+lh_status lh_control_answer_parse(const char *text, size_t length, lh_control_answer *answer,
+                                  lh_error *error);

@@ -1,0 +1,233 @@
+/* One job at a time on libuv's pool, and what comes of it. */
+#include "worker/control/prepared_stage.h"
+
+#include "common/base/log.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+typedef enum prepared_state { EMPTY, BUILDING, HELD, FAILED } prepared_state;
+
+/* A stage that is not wanted any more is destroyed on libuv's pool, since it takes a while to give
+ * back its memory. */
+typedef struct removal {
+    uv_work_t work;
+    lh_stage *stage;
+} removal;
+
+struct lh_prepared_stage {
+    uv_loop_t *loop;
+    lh_stage_job_options job_options;
+    void (*on_change)(void *context);
+    void *context;
+
+    bool has_wanted, holds;
+    lh_control_assignment wanted;
+    prepared_state state;
+    lh_control_assignment about; /* of what is being built, held or has failed */
+    bool about_holds;
+    lh_stage *stage; /* HELD, and it is loaded */
+    uint32_t width;
+    lh_compute_profile profile;
+    lh_error failure; /* FAILED */
+
+    lh_stage_job *job; /* BUILDING */
+
+    bool closing;
+    void (*on_closed)(void *);
+    void *closed_context;
+};
+
+static void reconcile(lh_prepared_stage *prepared);
+
+/* Every way but one leads over EMPTY. */
+static void enter(lh_prepared_stage *prepared, prepared_state state) {
+    assert((state == EMPTY) != (prepared->state == EMPTY));
+    assert(!prepared->stage || state == HELD);
+    prepared->state = state;
+}
+
+lh_status lh_prepared_stage_create(uv_loop_t *loop, const lh_stage_job_options *job,
+                                   void (*on_change)(void *context), void *context,
+                                   lh_prepared_stage **prepared, lh_error *error) {
+    lh_prepared_stage *made = calloc(1, sizeof *made);
+    if (!made)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "prepared stage: out of memory");
+    made->loop = loop;
+    made->job_options = *job;
+    made->job_options.is_beside = true;
+    made->on_change = on_change;
+    made->context = context;
+    *prepared = made;
+    return LH_OK;
+}
+
+void lh_prepared_stage_destroy(lh_prepared_stage *prepared) {
+    free(prepared);
+}
+
+static bool is_wanted(const lh_prepared_stage *prepared) {
+    return !prepared->closing && prepared->has_wanted && prepared->holds == prepared->about_holds &&
+           lh_control_is_same_stage(&prepared->wanted, &prepared->about);
+}
+
+/* ---- Dropping ---- */
+
+static void destroy_on_pool(uv_work_t *work) {
+    lh_stage_destroy(((removal *)work->data)->stage);
+}
+
+static void on_destroyed(uv_work_t *work, int cancelled) {
+    (void)cancelled;
+    free(work->data);
+}
+
+static void drop_stage(lh_prepared_stage *prepared) {
+    lh_stage *stage = prepared->stage;
+    prepared->stage = NULL;
+    removal *gone = stage ? malloc(sizeof *gone) : NULL;
+    if (!gone) {
+        lh_stage_destroy(stage);
+        return;
+    }
+    *gone = (removal){.work.data = gone, .stage = stage};
+    if (uv_queue_work(prepared->loop, &gone->work, destroy_on_pool, on_destroyed) != 0) {
+        lh_stage_destroy(stage);
+        free(gone);
+    }
+}
+
+/* ---- Building ---- */
+
+static void fail(lh_prepared_stage *prepared, const lh_error *failure) {
+    enter(prepared, FAILED);
+    prepared->failure = *failure;
+    lh_log(LH_LOG_ERROR, "assignment", "layers=%u..%u cannot be prepared reason=\"%s\"",
+           prepared->about.first_layer, prepared->about.last_layer, failure->message);
+}
+
+static void finish_close(lh_prepared_stage *prepared) {
+    void (*on_closed)(void *) = prepared->on_closed;
+    void *context = prepared->closed_context;
+    drop_stage(prepared);
+    free(prepared);
+    on_closed(context);
+}
+
+static void on_job_done(void *context, const lh_error *failure) {
+    lh_prepared_stage *prepared = context;
+    enter(prepared, EMPTY);
+    /* A cancelled one may be wanted again: then it begins anew. */
+    if (is_wanted(prepared) && !failure) {
+        prepared->stage = lh_stage_job_take(prepared->job, &prepared->width, &prepared->profile);
+        enter(prepared, HELD);
+        lh_log(LH_LOG_INFO, "assignment", "prepared layers=%u..%u loaded=%d",
+               prepared->about.first_layer, prepared->about.last_layer, prepared->about_holds);
+    } else if (is_wanted(prepared) && failure->status != LH_ERR_CANCELLED) {
+        fail(prepared, failure);
+    }
+    lh_stage_job_destroy(prepared->job);
+    prepared->job = NULL;
+    if (prepared->closing) {
+        finish_close(prepared);
+        return;
+    }
+    reconcile(prepared);
+    prepared->on_change(prepared->context);
+}
+
+static void build(lh_prepared_stage *prepared) {
+    lh_error error;
+    lh_stage_job_options job = prepared->job_options;
+    job.fetches_only = !prepared->holds;
+    prepared->about = prepared->wanted;
+    prepared->about_holds = prepared->holds;
+    if (lh_stage_job_start(prepared->loop, &job, &prepared->wanted, on_job_done, prepared,
+                           &prepared->job, &error) != LH_OK) {
+        fail(prepared, &error);
+        return;
+    }
+    enter(prepared, BUILDING);
+    lh_log(LH_LOG_INFO, "assignment", "preparing layers=%u..%u of=%u model=%s loads=%d",
+           prepared->about.first_layer, prepared->about.last_layer, prepared->about.layers,
+           prepared->about.model.name, prepared->about_holds);
+}
+
+static void reconcile(lh_prepared_stage *prepared) {
+    bool fits = is_wanted(prepared);
+    if (prepared->state == BUILDING) {
+        if (!fits)
+            lh_stage_job_cancel(prepared->job);
+        return;
+    }
+    if (!fits) {
+        drop_stage(prepared);
+        if (prepared->state != EMPTY)
+            enter(prepared, EMPTY);
+    }
+    if (prepared->state == EMPTY && prepared->has_wanted)
+        build(prepared);
+}
+
+/* ---- For the reconciler ---- */
+
+void lh_prepared_stage_want(lh_prepared_stage *prepared, const lh_control_assignment *wanted,
+                            bool holds) {
+    prepared->has_wanted = wanted;
+    if (wanted) {
+        prepared->wanted = *wanted;
+        prepared->holds = holds;
+    }
+    reconcile(prepared);
+}
+
+bool lh_prepared_stage_is_for(const lh_prepared_stage *prepared,
+                              const lh_control_assignment *assignment) {
+    return (prepared->state == BUILDING || prepared->state == HELD) && prepared->about_holds &&
+           is_wanted(prepared) && lh_control_is_same_stage(&prepared->about, assignment);
+}
+
+lh_stage *lh_prepared_stage_take(lh_prepared_stage *prepared,
+                                 const lh_control_assignment *assignment, uint32_t *width,
+                                 lh_compute_profile *profile) {
+    if (prepared->state != HELD || !lh_prepared_stage_is_for(prepared, assignment))
+        return NULL;
+    lh_stage *stage = prepared->stage;
+    prepared->stage = NULL;
+    enter(prepared, EMPTY);
+    prepared->has_wanted = false;
+    *width = prepared->width;
+    *profile = prepared->profile;
+    return stage;
+}
+
+void lh_prepared_stage_report(const lh_prepared_stage *prepared, lh_worker_report *report) {
+    if (!prepared->has_wanted || !is_wanted(prepared) || prepared->state == EMPTY)
+        return;
+    report->prepared.first_layer = prepared->about.first_layer;
+    report->prepared.last_layer = prepared->about.last_layer;
+    report->prepared.holds = prepared->about_holds;
+    if (prepared->state == FAILED) {
+        report->prepared.state = LH_WORKER_FAILED;
+        lh_worker_report_copy_error(report->prepared.error, prepared->failure.message);
+    } else if (prepared->state == HELD) {
+        report->prepared.state = LH_WORKER_READY;
+    } else {
+        lh_stage_job_progress progress;
+        lh_stage_job_read_progress(prepared->job, &progress);
+        report->prepared.state = progress.loading ? LH_WORKER_LOADING : LH_WORKER_FETCHING;
+        report->prepared.done_bytes = progress.done_bytes;
+        report->prepared.total_bytes = progress.total_bytes;
+    }
+}
+
+void lh_prepared_stage_close(lh_prepared_stage *prepared, void (*on_closed)(void *),
+                             void *context) {
+    prepared->closing = true;
+    prepared->on_closed = on_closed;
+    prepared->closed_context = context;
+    if (prepared->job)
+        lh_stage_job_cancel(prepared->job);
+    else
+        finish_close(prepared);
+}

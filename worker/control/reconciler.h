@@ -1,0 +1,40 @@
+/* Brings a worker to the state that its gateway wants of it (common/protocol/CONTROL.md): reports,
+ * and from each answer fetches the weights, builds the stage, hands it to the server, sets its
+ * place in the chain, or takes it away.
+ *
+ * A stage is built anew only where the model, its layers or its sizes change, and then beforehand,
+ * beside the one that serves, where the gateway asks for that. A new epoch, next hop or wire type
+ * leaves the weights where they are, and what has been measured of the stage. While the gateway is
+ * away or has no plan everything stays as it is. What cannot be done is reported with its reason
+ * and tried again, later and later.
+ *
+ * Thread: the loop's; waiting work runs on libuv's pool. */
+#pragma once
+
+#include "worker/control/stage_job.h"
+#include "worker/serve/server.h"
+
+#include <uv.h>
+
+typedef struct lh_reconciler lh_reconciler;
+
+typedef struct lh_reconciler_options {
+    uv_loop_t *loop;
+    lh_server *server; /* outlives the reconciler */
+    const char *name, *site;
+    const char *address_plain, *address_tls; /* as the hop before reaches this worker; NULL: none */
+    const char *gateway_url;                 /* "http://host:port" or "https://host:port" */
+    uint64_t memory_bytes;
+    lh_machine_speed speed;   /* zeros: not measured */
+    lh_stage_job_options job; /* its gateway_url is set by the reconciler */
+} lh_reconciler_options;
+
+/* All texts and pointers outlive the reconciler. The first report goes out from the loop.
+ * LH_ERR_NO_MEMORY, LH_ERR_INVALID (URL), LH_ERR_IO (no random numbers). */
+lh_status lh_reconciler_create(const lh_reconciler_options *options, lh_reconciler **reconciler,
+                               lh_error *error);
+/* From now on reports say that the worker leaves. It goes on serving; on_released comes, once, when
+ * the gateway lets it go, or seems to be gone itself. */
+void lh_reconciler_leave(lh_reconciler *reconciler, void (*on_released)(void *), void *context);
+/* Waits for the work on libuv's pool; the stage stays with the server. Then on_closed. */
+void lh_reconciler_close(lh_reconciler *reconciler, void (*on_closed)(void *), void *context);

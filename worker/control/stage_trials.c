@@ -1,0 +1,189 @@
+/* One trial is one step: begin, one shard in, finish. */
+#include "worker/control/stage_trials.h"
+
+#include "common/base/clock.h"
+#include "worker/control/calibration.h"
+#include "worker/control/core_clock.h"
+#include "worker/serve/batch.h"
+
+#include <stdlib.h>
+
+/* The first of them; further ones count down. No step of the gateway has come yet that could mean
+ * another one by it. */
+#define SEQUENCE UINT64_MAX
+
+typedef struct bench {
+    const lh_stage_trials_options *options;
+    lh_core_clock clock;
+    /* [rows_max][width]: what the stage before would send; NULL: the first stage */
+    float *activation;
+    uint32_t *tokens;           /* [rows_max] */
+    lh_batch_segment *segments; /* [rows_max] */
+    uint32_t sequences;         /* that the stage may hold: SEQUENCE and the ids before it */
+    int64_t emit_at_us;         /* 0: no shard of the result is there yet */
+    lh_error failure;           /* of the encoding; its status is LH_OK while there is none */
+} bench;
+
+/* Numbers without a pattern: Knuth's multiplicative hash. */
+static uint32_t scramble(uint32_t number) {
+    return number * 2654435761u;
+}
+
+static lh_status fill(bench *b, lh_error *error) {
+    const lh_stage_trials_options *options = b->options;
+    uint32_t rows = options->rows_max, width = options->config->width;
+    bool is_first = options->range.first == 0;
+    b->tokens = calloc(rows, sizeof *b->tokens);
+    b->activation = is_first ? NULL : calloc((size_t)rows * width, sizeof *b->activation);
+    b->segments = calloc(rows, sizeof *b->segments);
+    if (!b->tokens || !b->segments || (!is_first && !b->activation))
+        return lh_fail(error, LH_ERR_NO_MEMORY, "calibration with %u rows: out of memory", rows);
+    for (uint32_t i = 0; i < rows; i++)
+        b->tokens[i] = scramble(i) % options->config->vocabulary;
+    for (size_t i = 0; !is_first && i < (size_t)rows * width; i++)
+        b->activation[i] = (float)(scramble((uint32_t)i) >> 8) / (1 << 24) - 0.5f;
+    return LH_OK;
+}
+
+/* ---- One step ---- */
+
+static void on_shard(void *context, const lh_stage_shard *shard) {
+    bench *b = context;
+    void *bytes;
+    size_t length;
+    if (b->emit_at_us == 0)
+        b->emit_at_us = lh_core_clock_us(&b->clock);
+    if (b->failure.status == LH_OK &&
+        lh_batch_encode_shard((uint32_t)b->options->wire, shard, &bytes, &length, &b->failure) ==
+            LH_OK) {
+        free(bytes);
+    }
+}
+
+static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+    (void)context;
+    (void)sequence;
+    (void)result;
+}
+
+static bool is_cancelled(void *context) {
+    const bench *b = context;
+    return atomic_load(b->options->cancelled);
+}
+
+static lh_status finish(bench *b, lh_stage_step *step, lh_error *error) {
+    lh_stage_output output = {
+        .context = b, .on_shard = on_shard, .on_sample = on_sample, .is_cancelled = is_cancelled};
+    lh_status status = lh_stage_finish(step, &output, error);
+    if (status == LH_OK && b->failure.status != LH_OK) {
+        *error = b->failure;
+        status = b->failure.status;
+    }
+    return status;
+}
+
+static lh_status run_step(bench *b, const lh_batch *batch, lh_calibration_times *times,
+                          lh_error *error) {
+    const lh_stage_trials_options *options = b->options;
+    const lh_stage_shard shard = {
+        .rows = batch->rows, .columns = options->config->width, .values = b->activation};
+    lh_stage_step *step;
+    int64_t wall_us = lh_clock_us(), begin_us = lh_core_clock_us(&b->clock), take_us = 0;
+    lh_status status = lh_stage_begin(options->stage, batch, &step, error);
+    if (status != LH_OK)
+        return status;
+    if (b->activation) {
+        take_us = -lh_core_clock_us(&b->clock);
+        status = lh_stage_accept(step, &shard, error);
+        take_us += lh_core_clock_us(&b->clock);
+    }
+    b->emit_at_us = 0;
+    if (status == LH_OK)
+        status = finish(b, step, error);
+    int64_t end_us = lh_core_clock_us(&b->clock);
+    lh_stage_end(step);
+    *times =
+        (lh_calibration_times){.wall_us = (double)(lh_clock_us() - wall_us),
+                               .total_us = (double)(end_us - begin_us),
+                               .take_us = (double)take_us,
+                               .emit_us = b->emit_at_us > 0 ? (double)(end_us - b->emit_at_us) : 0};
+    return status;
+}
+
+static void release_all(bench *b) {
+    for (; b->sequences > 0; b->sequences--)
+        lh_stage_release(b->options->stage, SEQUENCE - (b->sequences - 1), 0);
+}
+
+static lh_status run_trial(bench *b, const lh_calibration_trial *trial, lh_calibration_times *times,
+                           lh_error *error) {
+    uint32_t count = trial->draws ? trial->rows : 1;
+    for (uint32_t i = 0; i < count; i++) {
+        b->segments[i] = (lh_batch_segment){.sequence = SEQUENCE - i,
+                                            .first_position = trial->position,
+                                            .rows = trial->rows / count,
+                                            .sample = trial->draws,
+                                            .sampling = {.top_p = 1,
+                                                         .repetition_penalty = 1,
+                                                         .counter = trial->position + trial->rows}};
+    }
+    const lh_step_cut cut = lh_step_cut_evenly(b->options->config->width, trial->shards);
+    const lh_batch batch = {.rows = trial->rows,
+                            .tokens = b->tokens,
+                            .segment_count = count,
+                            .segments = b->segments,
+                            .cut = lh_batch_cut(&cut)};
+    if (trial->position == 0)
+        release_all(b);
+    b->sequences = count;
+    return run_step(b, &batch, times, error);
+}
+
+/* ---- All of them ---- */
+
+static double attention_part(const lh_model_config *config) {
+    double width = config->width, queries = (double)config->heads * config->head_dim;
+    double keys = (double)config->kv_heads * config->head_dim;
+    return 2 * queries /
+           (width * (2 * queries + 2 * keys + 3 * (double)config->feed_forward_width));
+}
+
+static lh_calibration_limits limits_of(const lh_stage_trials_options *options) {
+    const lh_model_config *config = options->config;
+    size_t pages = lh_kv_cache_pages_free(lh_stage_kv(options->stage));
+    uint64_t held = (uint64_t)pages * LH_KV_PAGE_POSITIONS;
+    uint32_t context = options->context > 0 ? options->context : config->context;
+    return (lh_calibration_limits){
+        .rows_max = options->rows_max,
+        .positions_max = held < context ? (uint32_t)held : context,
+        .sequences_max = pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX,
+        .column_blocks = (config->width + LH_SPAN_COLUMNS - 1) / LH_SPAN_COLUMNS,
+        .is_first = options->range.first == 0,
+        .is_last = options->range.last == config->layers,
+        .attention_part = attention_part(config),
+        .budget_us = options->budget_us};
+}
+
+lh_status lh_stage_trials_run(const lh_stage_trials_options *options, lh_compute_profile *profile,
+                              lh_error *error) {
+    bench b = {.options = options, .failure = {.status = LH_OK}};
+    lh_calibration calibration;
+    lh_calibration_limits limits = limits_of(options);
+    lh_calibration_trial trial;
+    lh_calibration_times times;
+    lh_status status = fill(&b, error);
+    lh_core_clock_open(&b.clock, options->slowdown);
+    lh_calibration_start(&calibration, &limits);
+    while (status == LH_OK && lh_calibration_next(&calibration, &trial)) {
+        status = run_trial(&b, &trial, &times, error);
+        if (status == LH_OK)
+            lh_calibration_note(&calibration, &times);
+    }
+    release_all(&b);
+    lh_calibration_read(&calibration, profile);
+    lh_core_clock_close(&b.clock);
+    free(b.activation);
+    free(b.segments);
+    free(b.tokens);
+    return status;
+}

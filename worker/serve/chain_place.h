@@ -1,0 +1,39 @@
+/* This worker's place in its chain, and which steps it admits there: of the present epoch alone,
+ * each once, and from a KV cache that was kept only after a KV resync. Plain state, begun with
+ * zeroes. Thread: the owner's. */
+#pragma once
+
+#include "worker/serve/route.h"
+#include "worker/serve/step_window.h"
+
+typedef struct lh_chain_place {
+    bool is_set;
+    lh_chain_route route;  /* its texts are the place's own, in one block that `chain` begins */
+    lh_step_window window; /* the steps of this epoch that have come */
+    uint32_t kv_epoch;     /* with which the KV cache was last emptied; 0: it has no place */
+    bool awaits_resync;    /* the cache was kept, and no KV resync has come since */
+    bool has_begun;        /* a step of this epoch has come */
+} lh_chain_place;
+
+/* A copy with texts of its own, for lh_chain_place_enter or lh_chain_route_reset.
+ * LH_ERR_NO_MEMORY. */
+lh_status lh_chain_route_copy(const lh_chain_route *route, lh_chain_route *copy, lh_error *error);
+/* Frees the texts of a copy. */
+void lh_chain_route_reset(lh_chain_route *copy);
+
+/* Whether the KV cache may stay when this route is entered. */
+bool lh_chain_place_keeps_kv(const lh_chain_place *place, const lh_chain_route *route);
+/* The route holds from now on, and no step of it has come. Takes over the copy. keeps_kv: the cache
+ * was not emptied. */
+void lh_chain_place_enter(lh_chain_place *place, lh_chain_route *copy, bool keeps_kv);
+/* There is no place any more, and nothing in the KV cache that belongs to one. */
+void lh_chain_place_leave(lh_chain_place *place);
+
+/* A step has come that its request calls `number`. *resyncs: it is the KV resync that was awaited.
+ * LH_ERR_MALFORMED: the manifest has another number; LH_ERR_STALE: of an older epoch, or the step
+ * has come before; LH_ERR_UNAVAILABLE: of an epoch that is not here yet; LH_ERR_INVALID: a KV
+ * resync that is late, or another step where one has to come first. */
+lh_status lh_chain_place_admit(lh_chain_place *place, uint64_t number,
+                               const lh_step_manifest *manifest, bool *resyncs, lh_error *error);
+/* The KV resync that was awaited is under way: other steps may follow. */
+void lh_chain_place_note_resync(lh_chain_place *place);

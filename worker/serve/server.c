@@ -1,0 +1,398 @@
+/* Requests in, and each event to the step that it is about; the route, the stage and the life of it
+ * all. */
+#include "worker/serve/server.h"
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/http2/probe.h"
+#include "common/protocol/step_answer.h"
+#include "worker/serve/batch.h"
+#include "worker/serve/step_table.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lh_server {
+    uv_loop_t *loop;
+    char *name;
+    lh_h2_limits limits;
+    lh_h2_server *plain, *secure; /* NULL: none */
+    uv_async_t woken;             /* the pipeline has something to poll */
+    uv_check_t after_io;          /* counts what has left downstream */
+    lh_pipeline *pipeline;
+    lh_stage_meter meter; /* of the stage; without points where there is none */
+    lh_next_hop hop;
+    lh_chain_place place;
+    lh_step_table table;
+    bool leaving;
+    void (*on_change)(void *), (*on_trouble)(void *);
+    void *change_context;
+    void (*on_idle)(void *);
+    void *idle_context;
+    void (*on_removed)(void *);
+    void *removed_context;
+    unsigned open_parts; /* listeners and handles that are open or still closing */
+    bool close_wanted, closing;
+    void (*on_closed)(void *);
+    void *closed_context;
+};
+
+/* ---- From the steps ---- */
+
+static void on_step_failed(void *context) {
+    lh_server *server = context;
+    if (server->on_trouble)
+        server->on_trouble(server->change_context);
+}
+
+static void tell_if_idle(void *context) {
+    lh_server *server = context;
+    if (server->on_idle && server->table.count == 0) {
+        void (*call)(void *) = server->on_idle;
+        server->on_idle = NULL;
+        call(server->idle_context);
+    }
+}
+
+/* ---- New requests ---- */
+
+static void refuse(lh_server *server, lh_h2_stream *stream, int http_status, lh_status status,
+                   const char *message) {
+    char *body = lh_step_answer_render(server->name, status, message);
+    if (!body || lh_h2_stream_respond(stream, http_status, body) != LH_OK)
+        lh_h2_stream_cancel(stream);
+    free(body);
+}
+
+static void answer_status(lh_server *server, lh_h2_stream *stream) {
+    char body[512];
+    const lh_chain_place *place = &server->place;
+    const char *quote = place->is_set ? "\"" : "";
+    snprintf(body, sizeof body,
+             "{\"name\":\"%s\",\"chain\":%s%s%s,\"epoch\":%u,\"steps\":{\"active\":%u,\"done\":%"
+             "llu,\"failed\":%llu}}",
+             server->name, quote, place->is_set ? place->route.chain : "null", quote,
+             place->is_set ? place->route.epoch : 0, server->table.count,
+             (unsigned long long)server->table.done, (unsigned long long)server->table.failed);
+    lh_h2_stream_respond(stream, 200, body);
+}
+
+static bool is_in_chain(const lh_server *server, const char *chain) {
+    return server->place.is_set && strcmp(chain, server->place.route.chain) == 0;
+}
+
+static lh_status check_place(const lh_server *server, const char *chain, lh_error *error) {
+    if (!is_in_chain(server, chain))
+        return lh_fail(error, LH_ERR_NOT_FOUND, "this worker is not in chain '%s'", chain);
+    if (server->leaving)
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "this worker is leaving");
+    return LH_OK;
+}
+
+static void take_step(lh_server *server, lh_h2_stream *stream, const lh_worker_request *request,
+                      const lh_h2_stream_events **events, void **context) {
+    lh_error error;
+    lh_status status = check_place(server, request->chain, &error);
+    if (status == LH_OK)
+        status = lh_step_table_take_step(&server->table, stream, request, events, context, &error);
+    if (status != LH_OK) {
+        lh_step_table_count_failure(&server->table);
+        refuse(server, stream, lh_step_answer_http_status(status), status, error.message);
+    }
+}
+
+static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_request *http,
+                       const lh_h2_stream_events **events, void **context) {
+    lh_server *server = server_context;
+    lh_worker_request request;
+    lh_worker_request_read(http, &request);
+    switch (request.kind) {
+    case LH_REQUEST_REFUSED:
+        refuse(server, stream, request.http_status, request.status, request.message);
+        break;
+    case LH_REQUEST_STEP:
+        take_step(server, stream, &request, events, context);
+        break;
+    case LH_REQUEST_SHARDS:
+        if (is_in_chain(server, request.chain))
+            lh_step_table_take_shards(&server->table, stream, &request, events, context);
+        else
+            refuse(server, stream, 404, LH_ERR_NOT_FOUND, "this worker is not in that chain");
+        break;
+    case LH_REQUEST_PROBE:
+        lh_h2_probe_take(stream, events, context);
+        break;
+    case LH_REQUEST_HEALTH:
+        lh_h2_stream_respond(stream, 200, "{\"status\":\"ok\"}");
+        break;
+    case LH_REQUEST_STATUS:
+        answer_status(server, stream);
+        break;
+    }
+}
+
+/* ---- From the pipeline ---- */
+
+static void on_taken(void *context, void *step, size_t bytes) {
+    lh_server *server = context;
+    lh_step_table_note_taken(&server->table, step, bytes);
+}
+
+static void on_removed(void *context) {
+    lh_server *server = context;
+    void (*call)(void *) = server->on_removed;
+    server->on_removed = NULL;
+    if (call)
+        call(server->removed_context);
+}
+
+static void wake(void *context) {
+    lh_server *server = context;
+    uv_async_send(&server->woken);
+}
+
+static void close_parts(lh_server *server);
+
+static void on_woken(uv_async_t *handle) {
+    lh_server *server = handle->data;
+    if (server->pipeline)
+        lh_pipeline_poll(server->pipeline);
+    if (server->close_wanted)
+        close_parts(server);
+}
+
+/* ---- From the next hop ---- */
+
+static void after_io(uv_check_t *handle) {
+    lh_server *server = handle->data;
+    lh_step_table_count_sent(&server->table);
+}
+
+static void on_next_state(void *context, bool connected, const char *reason) {
+    lh_server *server = context;
+    const char *name = server->place.is_set ? server->place.route.next_name : "";
+    name = name[0] != '\0' ? name : "gateway";
+    if (connected)
+        lh_log(LH_LOG_INFO, "server", "next hop is connected next=%s", name);
+    else
+        lh_log(LH_LOG_WARN, "server", "next hop is down next=%s reason=\"%s\"", name, reason);
+    if (server->on_change)
+        server->on_change(server->change_context);
+}
+
+/* ---- The route and the stage ---- */
+
+lh_status lh_server_set_route(lh_server *server, const lh_chain_route *route, lh_error *error) {
+    lh_chain_place *place = &server->place;
+    lh_chain_route copy;
+    lh_status status = lh_chain_route_copy(route, &copy, error);
+    if (status != LH_OK)
+        return status;
+    bool keeps_hop = place->is_set && lh_next_hop_is_for(&server->hop, &place->route, route);
+    bool keeps_kv = lh_chain_place_keeps_kv(place, route);
+    lh_worker_client *client = server->hop.client;
+    if (!keeps_hop)
+        status = lh_next_hop_connect(&server->hop, route, &client, error);
+    if (status != LH_OK) {
+        lh_chain_route_reset(&copy);
+        return status;
+    }
+    lh_step_table_fail_all(&server->table, LH_ERR_STALE, "the chain was re-formed");
+    status = lh_pipeline_reset(server->pipeline, keeps_kv, error);
+    lh_next_hop_use(&server->hop, client);
+    lh_chain_place_enter(place, &copy, keeps_kv);
+    if (status != LH_OK)
+        lh_chain_place_leave(place);
+    return status;
+}
+
+lh_status lh_server_install(lh_server *server, lh_stage *stage, uint32_t steps_max,
+                            const lh_compute_profile *profile, lh_error *error) {
+    lh_status status = lh_pipeline_install(server->pipeline, stage, steps_max, error);
+    if (status == LH_OK)
+        lh_stage_meter_init(&server->meter, profile, lh_clock_us());
+    return status;
+}
+
+lh_status lh_server_remove(lh_server *server, void (*on_removed_callback)(void *), void *context,
+                           lh_error *error) {
+    assert(!server->on_removed);
+    lh_status status = lh_pipeline_remove(server->pipeline, error);
+    if (status != LH_OK)
+        return status;
+    lh_stage_meter_init(&server->meter, &(lh_compute_profile){0}, lh_clock_us());
+    server->on_removed = on_removed_callback;
+    server->removed_context = context;
+    lh_step_table_fail_all(&server->table, LH_ERR_STALE, "the worker's stage was taken away");
+    lh_next_hop_use(&server->hop, NULL);
+    lh_chain_place_leave(&server->place);
+    return LH_OK;
+}
+
+/* ---- Status and leaving ---- */
+
+void lh_server_watch(lh_server *server, void (*on_change)(void *), void (*on_trouble)(void *),
+                     void *context) {
+    server->on_change = on_change;
+    server->on_trouble = on_trouble;
+    server->change_context = context;
+}
+
+void lh_server_read_status(const lh_server *server, lh_server_status *status) {
+    *status = (lh_server_status){.steps_active = server->table.count,
+                                 .steps_done = server->table.done,
+                                 .steps_failed = server->table.failed,
+                                 .kv_epoch = server->place.kv_epoch};
+    lh_stage_meter_read(&server->meter, lh_clock_us(), &status->compute);
+    lh_next_hop_read_profile(&server->hop, &status->next);
+}
+
+void lh_server_drain(lh_server *server, void (*on_idle)(void *), void *context) {
+    server->leaving = true;
+    server->on_idle = on_idle;
+    server->idle_context = context;
+    tell_if_idle(server);
+}
+
+int lh_server_port(const lh_server *server, bool tls) {
+    const lh_h2_server *listener = tls ? server->secure : server->plain;
+    return listener ? lh_h2_server_port(listener) : 0;
+}
+
+/* ---- The end ---- */
+
+static void destroy(lh_server *server) {
+    assert(server->table.count == 0);
+    lh_chain_place_leave(&server->place);
+    free(server->name);
+    free(server);
+}
+
+/* The last part to close takes the server along. */
+static void destroy_if_closed(void *context) {
+    lh_server *server = context;
+    if (!server->closing || server->open_parts > 0 || server->hop.open_clients > 0)
+        return;
+    void (*call)(void *) = server->on_closed;
+    void *closed_context = server->closed_context;
+    destroy(server);
+    if (call)
+        call(closed_context);
+}
+
+static void on_part_closed(void *context) {
+    lh_server *server = context;
+    assert(server->open_parts > 0);
+    server->open_parts--;
+    destroy_if_closed(server);
+}
+
+static void on_handle_closed(uv_handle_t *handle) {
+    on_part_closed(handle->data);
+}
+
+static void close_parts(lh_server *server) {
+    assert(!server->closing);
+    lh_step_table_fail_all(&server->table, LH_ERR_UNAVAILABLE, "the worker stops");
+    lh_pipeline_destroy(server->pipeline);
+    server->pipeline = NULL;
+    lh_step_table_forget_pipeline(&server->table);
+    server->closing = true;
+    uv_close((uv_handle_t *)&server->woken, on_handle_closed);
+    uv_close((uv_handle_t *)&server->after_io, on_handle_closed);
+    lh_next_hop_use(&server->hop, NULL);
+    if (server->plain)
+        lh_h2_server_close(server->plain, on_part_closed, server);
+    if (server->secure)
+        lh_h2_server_close(server->secure, on_part_closed, server);
+}
+
+/* The callbacks that say that the server is idle, or its stage removed, may close it: they run
+ * inside the pipeline's poll, so the pipeline is destroyed later, when it is not at work. */
+void lh_server_close(lh_server *server, void (*on_closed)(void *), void *context) {
+    server->on_closed = on_closed;
+    server->closed_context = context;
+    server->leaving = true;
+    server->on_idle = NULL;
+    server->close_wanted = true;
+    uv_async_send(&server->woken);
+}
+
+/* ---- The start ---- */
+
+static lh_status listen_on(lh_server *server, const char *address, const lh_tls_options *tls,
+                           lh_h2_server **listener, lh_error *error) {
+    if (!address || address[0] == '\0')
+        return LH_OK;
+    lh_status status = lh_h2_server_create(server->loop, address, tls, &server->limits, on_request,
+                                           server, listener, error);
+    server->open_parts += status == LH_OK;
+    return status;
+}
+
+static lh_status start_handles(lh_server *server, lh_error *error) {
+    if (uv_async_init(server->loop, &server->woken, on_woken) != 0)
+        return lh_fail(error, LH_ERR_IO, "server: the event loop takes no more handles");
+    uv_check_init(server->loop, &server->after_io); /* these two cannot fail */
+    uv_check_start(&server->after_io, after_io);
+    server->woken.data = server;
+    server->after_io.data = server;
+    server->open_parts += 2;
+    return LH_OK;
+}
+
+static lh_status start_pipeline(lh_server *server, const lh_server_options *options,
+                                lh_error *error) {
+    lh_pipeline_options pipeline = {.inbox_bytes = options->inbox_bytes,
+                                    .outbox_bytes = options->outbox_bytes,
+                                    .encode = lh_batch_encode_shard,
+                                    .wake = wake,
+                                    .events = {.on_taken = on_taken,
+                                               .on_frame = lh_step_table_on_frame,
+                                               .on_worked = lh_step_table_on_worked,
+                                               .on_ended = lh_step_table_on_ended,
+                                               .on_removed = on_removed},
+                                    .context = server};
+    lh_status status = lh_pipeline_create(&pipeline, &server->pipeline, error);
+    const lh_served_step_tools tools = {server->name, server->pipeline, &server->hop,
+                                        &server->place, &server->meter};
+    lh_step_table_init(&server->table, &tools, on_step_failed, tell_if_idle, server);
+    return status;
+}
+
+static void init_parts(lh_server *server, const lh_server_options *options) {
+    static const lh_worker_client_events hop_events = {.on_state = on_next_state,
+                                                       .on_done = lh_step_table_on_done,
+                                                       .on_times = lh_step_table_on_times};
+    lh_next_hop_init(&server->hop, options->loop, options->tls, &options->limits,
+                     options->hop_connections, &hop_events, destroy_if_closed, server);
+    server->loop = options->loop;
+    server->limits = options->limits;
+}
+
+lh_status lh_server_create(const lh_server_options *options, lh_server **server, lh_error *error) {
+    lh_server *made = calloc(1, sizeof *made);
+    if (!made)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "server: out of memory");
+    init_parts(made, options);
+    made->name = strdup(options->name);
+    lh_status status = made->name ? start_handles(made, error)
+                                  : lh_fail(error, LH_ERR_NO_MEMORY, "server: out of memory");
+    if (status != LH_OK) {
+        destroy(made);
+        return status;
+    }
+    status = start_pipeline(made, options, error);
+    if (status == LH_OK)
+        status = listen_on(made, options->listen, NULL, &made->plain, error);
+    if (status == LH_OK)
+        status = listen_on(made, options->listen_tls, options->tls, &made->secure, error);
+    if (status != LH_OK) {
+        lh_server_close(made, NULL, NULL); /* the loop frees it */
+        return status;
+    }
+    *server = made;
+    return LH_OK;
+}

@@ -1,0 +1,63 @@
+/* The steps that a worker serves and the requests that bring their shards: their streams' events,
+ * and where the events of the pipeline and of the next hop go. A step whose life has ended leaves
+ * the table within the call that ended it.
+ *
+ * Thread: the loop's. */
+#pragma once
+
+#include "worker/serve/request.h"
+#include "worker/serve/served_step.h"
+
+typedef TAILQ_HEAD(lh_served_steps, lh_served_step) lh_served_steps;
+
+typedef struct lh_step_table {
+    lh_served_step_tools tools;
+    lh_served_steps steps;
+    lh_shard_requests shards;
+    uint32_t count;   /* of the steps */
+    bool window_held; /* some step's window waits for room in the pipeline's inbox */
+    uint64_t done,
+        failed; /* steps that were answered well; that failed, were refused or cancelled */
+    /* One more has failed; a step has left the table. They may not close the table's owner. */
+    void (*on_failed)(void *context), (*on_left)(void *context);
+    void *context;
+} lh_step_table;
+
+/* Empty. What the tools point to outlives the table. */
+void lh_step_table_init(lh_step_table *table, const lh_served_step_tools *tools,
+                        void (*on_failed)(void *context), void (*on_left)(void *context),
+                        void *context);
+
+/* Takes over a request for a step: sets *events and *context. LH_ERR_BUSY: too many steps are in
+ * progress; else the errors of lh_served_step_create. */
+lh_status lh_step_table_take_step(lh_step_table *table, lh_h2_stream *stream,
+                                  const lh_worker_request *request,
+                                  const lh_h2_stream_events **events, void **context,
+                                  lh_error *error);
+/* Takes over a request with shards of a step that has come or will come: sets *events and *context,
+ * or cancels it. */
+void lh_step_table_take_shards(lh_step_table *table, lh_h2_stream *stream,
+                               const lh_worker_request *request, const lh_h2_stream_events **events,
+                               void **context);
+/* A step has failed, also one that was refused before it came into the table. */
+void lh_step_table_count_failure(lh_step_table *table);
+
+/* Fails all that are open, as failures of this worker. */
+void lh_step_table_fail_all(lh_step_table *table, lh_status status, const char *message);
+/* The pipeline is gone, and no step is open. */
+void lh_step_table_forget_pipeline(lh_step_table *table);
+/* Counts the bytes that have left for the next hop since the last time. */
+void lh_step_table_count_sent(lh_step_table *table);
+
+/* The stage has taken a shard of a step, or has dropped one of a step that had ended (NULL). */
+void lh_step_table_note_taken(lh_step_table *table, lh_served_step *step, size_t bytes);
+
+/* on_frame, on_worked and on_ended of lh_pipeline_events, on_done and on_times of
+ * lh_worker_client_events: `step` tells them all. */
+void lh_step_table_on_frame(void *context, void *step, void *bytes, size_t length);
+void lh_step_table_on_worked(void *context, void *step, const lh_pipeline_span *span);
+void lh_step_table_on_ended(void *context, void *step, lh_status status, const char *message,
+                            const lh_step_result *results, uint32_t result_count);
+void lh_step_table_on_done(void *context, void *step, lh_status status, const char *worker,
+                           const char *message);
+void lh_step_table_on_times(void *context, void *step, const uint8_t *frames, size_t length);
