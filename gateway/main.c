@@ -143,7 +143,8 @@ static lh_status start_engine(gateway *g, lh_error *error) {
         return status;
     lh_engine_options options = {
         .replicas = (uint32_t)s->replicas,
-        .fleet = {.planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
+        .fleet = {.model = &g->profile,
+                  .planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
                   .chain_name = "main",
                   .model_digest = lh_model_file_header_sha256(g->file),
                   .origin = {s->site, has_tls},
@@ -170,7 +171,6 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                       .step_timeout_us = s->step_timeout_ms * 1000,
                       .replay_timeout_us = s->replay_timeout_ms * 1000,
                       .takeover_timeout_us = s->takeover_timeout_ms * 1000},
-        .profile = &g->profile,
         .model_file = g->file,
         .model_name = g->model_name,
         .fleet_listen = s->fleet_listen,
@@ -184,7 +184,7 @@ static lh_status start_engine(gateway *g, lh_error *error) {
     return lh_engine_create(&options, &g->engine, error);
 }
 
-static lh_status open_gate(gateway *g, lh_error *error) {
+static lh_status open_authenticator(gateway *g, lh_error *error) {
     const lh_key_limits limits = {
         .requests_per_minute = (uint32_t)g->settings.key_requests_per_minute,
         .tokens_per_minute = (uint32_t)g->settings.key_tokens_per_minute,
@@ -307,7 +307,7 @@ static int serve(gateway *g) {
     if (status == LH_OK)
         status = open_traces(g, &error);
     if (status == LH_OK)
-        status = open_gate(g, &error);
+        status = open_authenticator(g, &error);
     if (status == LH_OK)
         status = start_engine(g, &error);
     if (status == LH_OK)

@@ -22,8 +22,7 @@ struct lh_authenticator {
     lh_key_limits limits;
     pthread_mutex_t mutex; /* guards what follows, and the clients */
     lh_key_list list;
-    client **key_clients; /* [list.count]: whose each key is */
-    client *clients;
+    client *clients; /* whose the keys are, by name */
     lh_retry_estimator retry_estimator;
 };
 
@@ -44,29 +43,21 @@ static lh_status number_tenant(const char *name, uint64_t *tenant) {
     return status;
 }
 
-/* A client of no key yet, at the head of `clients`. NULL: no memory. */
-static client *add_client(client **clients, const lh_key *key, int64_t now_us) {
+/* A client of no key yet. False: no memory. */
+static bool add_client(lh_authenticator *authenticator, const lh_key *key, int64_t now_us) {
     client *added = calloc(1, sizeof *added);
     if (!added || number_tenant(key->name, &added->tenant)) {
         free(added);
-        return NULL;
+        return false;
     }
     memcpy(added->name, key->name, sizeof added->name);
     lh_account_init(&added->account, &key->limits, now_us);
-    added->next = *clients;
-    *clients = added;
-    return added;
+    added->next = authenticator->clients;
+    authenticator->clients = added;
+    return true;
 }
 
-static void free_clients(client *first) {
-    while (first) {
-        client *next = first->next;
-        free(first);
-        first = next;
-    }
-}
-
-/* A client that is in the list no longer goes with its last ticket. */
+/* A client that is not in the list, or no longer, goes with its last ticket. */
 static void drop_unlisted(lh_authenticator *authenticator) {
     for (client **link = &authenticator->clients; *link;) {
         client *at = *link;
@@ -81,64 +72,44 @@ static void drop_unlisted(lh_authenticator *authenticator) {
 
 /* ---- The list. ---- */
 
-/* Whose each key of the list is: clients that are there already, or new ones in *fresh. NULL: no
- * memory. With the lock held. */
-static client **assign(lh_authenticator *authenticator, const lh_key_list *list, client **fresh,
-                       int64_t now_us) {
-    client **assigned = calloc(list->count, sizeof(client *));
-    for (size_t i = 0; assigned && i < list->count; i++) {
-        assigned[i] = find_client(authenticator->clients, list->keys[i].name);
-        if (!assigned[i])
-            assigned[i] = find_client(*fresh, list->keys[i].name);
-        if (!assigned[i])
-            assigned[i] = add_client(fresh, &list->keys[i], now_us);
-        if (!assigned[i]) {
-            free(assigned);
-            return NULL;
-        }
-    }
-    return assigned;
+/* Each key of the list gets a client, unless it has one. False: no memory. With the lock held. */
+static bool add_missing(lh_authenticator *authenticator, const lh_key_list *list, int64_t now_us) {
+    for (size_t i = 0; i < list->count; i++)
+        if (!find_client(authenticator->clients, list->keys[i].name) &&
+            !add_client(authenticator, &list->keys[i], now_us))
+            return false;
+    return true;
 }
 
-/* Puts the new list in force; takes it, and the fresh clients. With the lock held. */
-static void install(lh_authenticator *authenticator, const lh_key_list *list, client **assigned,
-                    client *fresh, int64_t now_us) {
+/* Puts the new list in force, and takes it. With the lock held. */
+static void install(lh_authenticator *authenticator, const lh_key_list *list, int64_t now_us) {
     lh_key_list_reset(&authenticator->list);
-    free(authenticator->key_clients);
     authenticator->list = *list;
-    authenticator->key_clients = assigned;
     for (client *at = authenticator->clients; at; at = at->next)
         at->is_listed = false;
-    while (fresh) {
-        client *next = fresh->next;
-        fresh->next = authenticator->clients;
-        authenticator->clients = fresh;
-        fresh = next;
-    }
     for (size_t i = 0; i < list->count; i++) {
-        assigned[i]->is_listed = true;
-        lh_account_set_limits(&assigned[i]->account, &list->keys[i].limits, now_us);
+        client *owner = find_client(authenticator->clients, list->keys[i].name);
+        owner->is_listed = true;
+        lh_account_set_limits(&owner->account, &list->keys[i].limits, now_us);
     }
-    drop_unlisted(authenticator);
 }
 
 lh_status lh_authenticator_reload(lh_authenticator *authenticator, int64_t now_us,
                                   lh_error *error) {
     lh_key_list list;
-    client *fresh = NULL;
     if (!authenticator->path)
         return LH_OK;
     lh_status status = lh_key_list_read(authenticator->path, &authenticator->limits, &list, error);
     if (status)
         return status;
     pthread_mutex_lock(&authenticator->mutex);
-    client **assigned = assign(authenticator, &list, &fresh, now_us);
-    if (assigned)
-        install(authenticator, &list, assigned, fresh, now_us);
+    bool is_whole = add_missing(authenticator, &list, now_us);
+    if (is_whole)
+        install(authenticator, &list, now_us);
+    drop_unlisted(authenticator);
     pthread_mutex_unlock(&authenticator->mutex);
-    if (assigned)
+    if (is_whole)
         return LH_OK;
-    free_clients(fresh);
     lh_key_list_reset(&list);
     return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the API's keys");
 }
@@ -167,8 +138,11 @@ lh_status lh_authenticator_create(const char *path, const lh_key_limits *limits,
 void lh_authenticator_destroy(lh_authenticator *authenticator) {
     if (!authenticator)
         return;
-    free_clients(authenticator->clients);
-    free(authenticator->key_clients);
+    while (authenticator->clients) {
+        client *next = authenticator->clients->next;
+        free(authenticator->clients);
+        authenticator->clients = next;
+    }
     lh_key_list_reset(&authenticator->list);
     pthread_mutex_destroy(&authenticator->mutex);
     free(authenticator->path);
@@ -197,7 +171,7 @@ bool lh_ticket_open(lh_authenticator *authenticator, const char *authorization, 
     const lh_key *key = lh_key_list_find(&authenticator->list, digest);
     bool is_valid = key && unix_s < key->expires_s;
     if (is_valid) {
-        client *owner = authenticator->key_clients[key - authenticator->list.keys];
+        client *owner = find_client(authenticator->clients, key->name);
         owner->tickets++;
         ticket->client = owner;
         ticket->name = owner->name;

@@ -42,10 +42,6 @@ void lh_rate_bucket_set_limit(lh_rate_bucket *bucket, uint32_t per_minute, int64
     bucket->level = (int64_t)(share * (double)whole(bucket));
 }
 
-bool lh_rate_bucket_has(lh_rate_bucket *bucket, uint64_t amount, int64_t now_us) {
-    return lh_rate_bucket_wait_us(bucket, amount, now_us) == 0;
-}
-
 void lh_rate_bucket_spend(lh_rate_bucket *bucket, uint64_t amount, int64_t now_us) {
     fill(bucket, now_us);
     int64_t lowest = -whole(bucket) * DEBT_MINUTES_MAX,

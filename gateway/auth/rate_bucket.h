@@ -3,7 +3,6 @@
  * paid. Sans-I/O: the time is an argument. Thread: its owner's. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct lh_rate_bucket {
@@ -17,14 +16,12 @@ typedef struct lh_rate_bucket {
 void lh_rate_bucket_init(lh_rate_bucket *bucket, uint32_t per_minute, int64_t now_us);
 /* Another limit from now on; the same share of it is left. */
 void lh_rate_bucket_set_limit(lh_rate_bucket *bucket, uint32_t per_minute, int64_t now_us);
-/* Whether `amount` may be spent now. More than the whole limit may be, once the bucket is full:
- * else it never could. */
-bool lh_rate_bucket_has(lh_rate_bucket *bucket, uint64_t amount, int64_t now_us);
 /* Takes it out, whatever is left. */
 void lh_rate_bucket_spend(lh_rate_bucket *bucket, uint64_t amount, int64_t now_us);
 /* Puts back what was not used. */
 void lh_rate_bucket_refund(lh_rate_bucket *bucket, uint64_t amount, int64_t now_us);
-/* Until lh_rate_bucket_has says yes, if nobody spends meanwhile. */
+/* Until `amount` may be spent, if nobody spends meanwhile; 0: it may now. More than the whole limit
+ * may be, once the bucket is full: else it never could. */
 int64_t lh_rate_bucket_wait_us(lh_rate_bucket *bucket, uint64_t amount, int64_t now_us);
 /* What is left, 0 in debt. */
 uint32_t lh_rate_bucket_remaining(lh_rate_bucket *bucket, int64_t now_us);

@@ -30,14 +30,13 @@ struct lh_chain_controller {
 
 lh_status lh_chain_controller_create(const lh_fleet_options *fleet_options,
                                      const lh_scheduler_options *scheduler_options,
-                                     const lh_model_profile *model, const lh_scheduler_sink *sink,
-                                     int64_t now_us, lh_chain_controller **controller,
-                                     lh_error *error) {
+                                     const lh_scheduler_sink *sink, int64_t now_us,
+                                     lh_chain_controller **controller, lh_error *error) {
     lh_chain_controller *c = calloc(1, sizeof *c);
     if (!c)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the chain controller");
     c->width = scheduler_options->width;
-    lh_status status = lh_fleet_create(fleet_options, model, now_us, &c->fleet, error);
+    lh_status status = lh_fleet_create(fleet_options, now_us, &c->fleet, error);
     if (status == LH_OK)
         status = lh_scheduler_create(scheduler_options, sink, now_us, &c->scheduler, error);
     if (status != LH_OK) {

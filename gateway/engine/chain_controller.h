@@ -35,9 +35,8 @@ typedef struct lh_action {
  * lh_scheduler_create, LH_ERR_NO_MEMORY. */
 lh_status lh_chain_controller_create(const lh_fleet_options *fleet_options,
                                      const lh_scheduler_options *scheduler_options,
-                                     const lh_model_profile *model, const lh_scheduler_sink *sink,
-                                     int64_t now_us, lh_chain_controller **controller,
-                                     lh_error *error);
+                                     const lh_scheduler_sink *sink, int64_t now_us,
+                                     lh_chain_controller **controller, lh_error *error);
 /* NULL is allowed. */
 void lh_chain_controller_destroy(lh_chain_controller *controller);
 

@@ -384,8 +384,8 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
     const lh_scheduler_sink sink = {engine, on_event};
     const lh_fleet_server_owner owner = {engine, on_report, on_results};
     engine->places = o->replicas * o->scheduler.sequences_max + o->scheduler.queue_max;
-    lh_status status = lh_router_create(o->replicas, &o->fleet, &o->scheduler, o->profile, &sink,
-                                        lh_clock_us(), &engine->router, error);
+    lh_status status = lh_router_create(o->replicas, &o->fleet, &o->scheduler, &sink, lh_clock_us(),
+                                        &engine->router, error);
     if (status == LH_OK)
         status = lh_submission_queue_create(engine->places, o->fleet.context, wake, engine,
                                             &engine->submissions, error);

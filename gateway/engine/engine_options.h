@@ -16,7 +16,6 @@ struct lh_engine_options {
     lh_fleet_options fleet;
     /* sequences_max: of each chain; queue_max: of all. */
     lh_scheduler_options scheduler;
-    const lh_model_profile *profile;
     /* Its digests have not been started. */
     lh_model_file *model_file;
     const char *model_name;

@@ -2,6 +2,7 @@
 #include "gateway/engine/replica_members.h"
 
 #include "common/base/log.h"
+#include "gateway/fleet/first_plan.h"
 #include "gateway/fleet/planner.h"
 #include "gateway/fleet/registry.h"
 
@@ -10,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long the first deal waits for the expected workers, as the first plan of a single chain does.
- */
-#define EXPECTED_PATIENCE_US 60000000
 /* Between two looks for chains that have lost a worker. A chain waits that long as well before it
  * gets another worker, since the one that it lost may just be restarting. */
 #define MEND_INTERVAL_US 1000000
@@ -28,7 +26,8 @@ typedef struct member {
 } member;
 
 struct lh_replica_members {
-    lh_replica_members_options options;
+    uint32_t replicas;
+    lh_fleet_options options;
     int64_t created_us, changed_us, mended_us;
     bool is_dealt;
     uint32_t count;
@@ -43,12 +42,13 @@ typedef struct living {
     uint32_t replica_of[LH_WORKERS_MAX];
 } living;
 
-lh_status lh_replica_members_create(const lh_replica_members_options *options, int64_t now_us,
-                                    lh_replica_members **members, lh_error *error) {
+lh_status lh_replica_members_create(uint32_t replicas, const lh_fleet_options *fleet,
+                                    int64_t now_us, lh_replica_members **members, lh_error *error) {
     lh_replica_members *m = calloc(1, sizeof *m);
     if (!m)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the workers of several chains");
-    m->options = *options;
+    m->replicas = replicas;
+    m->options = *fleet;
     m->created_us = m->changed_us = m->mended_us = now_us;
     *members = m;
     return LH_OK;
@@ -83,7 +83,7 @@ static void gather(lh_replica_members *members, int64_t now_us, living *l) {
     }
     lh_planner_compare_speeds(l->workers, count);
     l->table = (lh_replica_table){members->options.model, &members->options.planner, l->workers,
-                                  count, members->options.replicas};
+                                  count, members->replicas};
 }
 
 static member *find(lh_replica_members *members, const char *name) {
@@ -110,26 +110,24 @@ static void deal(lh_replica_members *members, int64_t now_us) {
     gather(members, now_us, &l);
     uint32_t made = lh_replica_deal(&l.table, l.replica_of);
     for (uint32_t i = 0; i < l.table.count; i++) {
-        assert(l.replica_of[i] < members->options.replicas);
+        assert(l.replica_of[i] < members->replicas);
         l.members[i]->place = (lh_replica_place){l.replica_of[i], LH_REPLICA_NONE};
         lh_log(LH_LOG_INFO, "fleet", "worker is dealt worker=%s chain=%u", l.members[i]->name,
                l.replica_of[i] + 1);
     }
     members->is_dealt = true;
-    if (made < members->options.replicas)
+    if (made < members->replicas)
         lh_log(LH_LOG_WARN, "fleet",
                "the workers make fewer chains than are wanted made=%u wanted=%u", made,
-               members->options.replicas);
+               members->replicas);
 }
 
 static bool is_time_to_deal(lh_replica_members *members, int64_t now_us) {
     living l;
     gather(members, now_us, &l);
-    uint32_t expected = members->options.workers_expected;
-    if (expected > 0 && l.table.count >= expected)
-        return true;
-    bool is_stable = now_us >= members->changed_us + members->options.plan_delay_us;
-    return is_stable && (expected == 0 || now_us >= members->created_us + EXPECTED_PATIENCE_US);
+    return now_us >= lh_first_plan_due_us(l.table.count, members->options.workers_expected,
+                                          members->options.plan_delay_us, members->created_us,
+                                          members->changed_us);
 }
 
 static void settle_newcomer(lh_replica_members *members, member *one, int64_t now_us) {
@@ -152,7 +150,7 @@ static void mend(lh_replica_members *members, int64_t now_us) {
     gather(members, now_us, &l);
     if (!lh_replica_mend(&l.table, l.replica_of, &worker, &replica))
         return;
-    assert(worker < l.table.count && replica < members->options.replicas);
+    assert(worker < l.table.count && replica < members->replicas);
     member *one = l.members[worker];
     lh_log(LH_LOG_INFO, "fleet", "worker is to mend a chain worker=%s from_chain=%u chain=%u",
            one->name, one->place.replica + 1, replica + 1);

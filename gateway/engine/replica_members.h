@@ -3,21 +3,14 @@
  * Thread: one at a time. */
 #pragma once
 
-#include "common/protocol/worker_report.h"
+#include "gateway/fleet/fleet_options.h"
 #include "gateway/fleet/replica_deal.h"
 
 typedef struct lh_replica_members lh_replica_members;
 
-typedef struct lh_replica_members_options {
-    uint32_t replicas, workers_expected;
-    lh_planner_options planner;
-    const lh_model_profile *model;
-    int64_t plan_delay_us, lease_us;
-} lh_replica_members_options;
-
-/* What the options point to outlives it. LH_ERR_NO_MEMORY. */
-lh_status lh_replica_members_create(const lh_replica_members_options *options, int64_t now_us,
-                                    lh_replica_members **members, lh_error *error);
+/* replicas: 1..LH_REPLICAS_MAX; fleet: of all chains together. LH_ERR_NO_MEMORY. */
+lh_status lh_replica_members_create(uint32_t replicas, const lh_fleet_options *fleet,
+                                    int64_t now_us, lh_replica_members **members, lh_error *error);
 void lh_replica_members_destroy(lh_replica_members *members);
 
 typedef struct lh_replica_place {

@@ -31,25 +31,13 @@ struct lh_router {
 
 /* ---- Life ---- */
 
-static lh_status create_members(lh_router *r, const lh_fleet_options *fleet,
-                                const lh_model_profile *model, int64_t now_us, lh_error *error) {
-    const lh_replica_members_options options = {.replicas = r->count,
-                                                .workers_expected = fleet->workers_expected,
-                                                .planner = fleet->planner,
-                                                .model = model,
-                                                .plan_delay_us = fleet->plan_delay_us,
-                                                .lease_us = fleet->lease_us};
-    return lh_replica_members_create(&options, now_us, &r->members, error);
-}
-
 /* With several chains, workers have been dealt to this one before its fleet hears of them, so it
  * plans as soon as each has reported again. Any of the queues may come to hold all sequences that
  * wait. */
 static lh_status create_controller(lh_router *r, uint32_t index,
                                    const lh_fleet_options *fleet_options,
                                    const lh_scheduler_options *scheduler_options,
-                                   const lh_model_profile *model, const lh_scheduler_sink *sink,
-                                   int64_t now_us, lh_error *error) {
+                                   const lh_scheduler_sink *sink, int64_t now_us, lh_error *error) {
     lh_fleet_options fleet = *fleet_options;
     lh_scheduler_options scheduler = *scheduler_options;
     fleet.chain_name = r->names[index];
@@ -62,14 +50,13 @@ static lh_status create_controller(lh_router *r, uint32_t index,
         fleet.plan_delay_us = 2 * fleet.renew_us;
         scheduler.queue_max += (r->count - 1) * scheduler.sequences_max;
     }
-    return lh_chain_controller_create(&fleet, &scheduler, model, sink, now_us,
-                                      &r->controllers[index], error);
+    return lh_chain_controller_create(&fleet, &scheduler, sink, now_us, &r->controllers[index],
+                                      error);
 }
 
 lh_status lh_router_create(uint32_t count, const lh_fleet_options *fleet,
-                           const lh_scheduler_options *scheduler, const lh_model_profile *model,
-                           const lh_scheduler_sink *sink, int64_t now_us, lh_router **router,
-                           lh_error *error) {
+                           const lh_scheduler_options *scheduler, const lh_scheduler_sink *sink,
+                           int64_t now_us, lh_router **router, lh_error *error) {
     assert(count >= 1 && count <= LH_REPLICAS_MAX);
     lh_router *r = calloc(1, sizeof *r);
     if (!r)
@@ -77,11 +64,12 @@ lh_status lh_router_create(uint32_t count, const lh_fleet_options *fleet,
     r->count = count;
     r->renew_us = fleet->renew_us;
     r->lease_us = fleet->lease_us;
-    lh_status status = count > 1 ? create_members(r, fleet, model, now_us, error) : LH_OK;
+    lh_status status =
+        count > 1 ? lh_replica_members_create(count, fleet, now_us, &r->members, error) : LH_OK;
     for (uint32_t i = 0; i < count && status == LH_OK; i++) {
         snprintf(r->names[i], sizeof r->names[i], i == 0 ? "%s" : "%s-%u", fleet->chain_name,
                  i + 1);
-        status = create_controller(r, i, fleet, scheduler, model, sink, now_us, error);
+        status = create_controller(r, i, fleet, scheduler, sink, now_us, error);
     }
     if (status != LH_OK) {
         lh_router_destroy(r);

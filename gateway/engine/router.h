@@ -18,9 +18,8 @@ typedef struct lh_router lh_router;
  * chain_name, chain_name-2, ... The scheduler's limits are each chain's. All that the options point
  * to outlives the router. LH_ERR_NO_MEMORY. */
 lh_status lh_router_create(uint32_t count, const lh_fleet_options *fleet,
-                           const lh_scheduler_options *scheduler, const lh_model_profile *model,
-                           const lh_scheduler_sink *sink, int64_t now_us, lh_router **router,
-                           lh_error *error);
+                           const lh_scheduler_options *scheduler, const lh_scheduler_sink *sink,
+                           int64_t now_us, lh_router **router, lh_error *error);
 /* NULL is allowed. */
 void lh_router_destroy(lh_router *router);
 

@@ -7,36 +7,26 @@
 /* What a worker should have. */
 typedef struct lh_assignment {
     const char *chain;
-    uint32_t epoch;    /* and generation */
-    uint32_t kv_epoch; /* as in lh_chain_stage */
-    uint32_t first_layer, last_layer, layers;
-    uint32_t context, rows_max, steps_max;
-    bool has_q16;
-    lh_wire_type wire;
-    const lh_chain_stage *next; /* NULL: the gateway */
+    uint32_t epoch; /* and generation */
+    lh_chain_stage stage, next;
+    bool has_next; /* false: the gateway is next */
 } lh_assignment;
 
 typedef struct lh_fleet_answer {
+    const lh_fleet_options *options; /* of the stages; may be NULL where there is none */
     int64_t renew_us, lease_us;
     bool is_planned; /* false: the worker keeps what it has, and has_assignment is false */
     bool has_assignment;
     bool is_urgent; /* sequences wait for it */
     lh_assignment assignment;
     bool has_prepare, prepare_holds;
-    lh_assignment prepare; /* a stage: chain, epoch and next are not set */
+    lh_chain_stage prepare;
     bool is_leaving, may_go;
     const char *leave_reason; /* where it is leaving */
 } lh_fleet_answer;
 
-/* What is the same for all workers at all times. */
-typedef struct lh_answer_terms {
-    int64_t renew_us, lease_us;
-    uint32_t layers, context, rows_max;
-    bool has_q16;
-} lh_answer_terms;
-
-/* The answer to this report by the present chain and the one that is being prepared. Its pointers
- * lead into these two, and live until they change. has_load: sequences need the chain. */
-void lh_answer_make(const lh_answer_terms *terms, const lh_chain *chain,
+/* The answer to this report by the present chain and the one that is being prepared. Its texts live
+ * until these change. has_load: sequences need the chain. */
+void lh_answer_make(const lh_fleet_options *options, const lh_chain *chain,
                     const lh_handover *handover, bool has_load, const lh_worker_report *report,
                     lh_fleet_answer *answer);

@@ -137,10 +137,24 @@ int lh_chain_find(const lh_chain *chain, const char *worker) {
     return -1;
 }
 
+const lh_worker *lh_chain_worker(const lh_chain *chain, const lh_registry *registry,
+                                 uint32_t stage) {
+    assert(stage < chain->stage_count);
+    return lh_registry_find(registry, chain->stages[stage].name);
+}
+
+lh_worker_stage_state lh_chain_stage_state(const lh_chain *chain, const lh_registry *registry,
+                                           uint32_t stage) {
+    const lh_worker *worker = lh_chain_worker(chain, registry, stage);
+    return worker && worker->report.assignment.generation == chain->epoch
+               ? worker->report.assignment.state
+               : LH_WORKER_IDLE;
+}
+
 int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *restarted) {
     int first_restarted = -1;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
-        const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
+        const lh_worker *worker = lh_chain_worker(chain, registry, i);
         *restarted = false;
         if (!worker)
             return (int)i;
@@ -155,24 +169,21 @@ bool lh_chain_is_loading(const lh_chain *chain, const lh_registry *registry) {
     if (chain->state != LH_CHAIN_FORMING)
         return false;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
-        const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
-        lh_worker_stage_state state = worker ? worker->report.assignment.state : LH_WORKER_IDLE;
-        if (worker && worker->report.assignment.generation == chain->epoch &&
-            (state == LH_WORKER_FETCHING || state == LH_WORKER_LOADING))
+        lh_worker_stage_state state = lh_chain_stage_state(chain, registry, i);
+        if (state == LH_WORKER_FETCHING || state == LH_WORKER_LOADING)
             return true;
     }
     return false;
 }
 
 /* "" when the worker holds its stage and its hop is connected. */
-static void describe_stage(const lh_chain *chain, const lh_worker_report *report, const char *next,
-                           char *reason, size_t bytes) {
+static void describe_stage(const lh_worker_report *report, lh_worker_stage_state state,
+                           const char *next, char *reason, size_t bytes) {
     static const char *const doing[] = {"has not taken its assignment yet", "fetches its layers",
                                         "loads its layers", "", "cannot load its layers"};
-    lh_worker_stage_state state = report->assignment.state;
     reason[0] = 0;
-    if (state == LH_WORKER_IDLE || report->assignment.generation != chain->epoch)
-        snprintf(reason, bytes, "worker %s %s", report->name, doing[LH_WORKER_IDLE]);
+    if (state == LH_WORKER_IDLE)
+        snprintf(reason, bytes, "worker %s %s", report->name, doing[state]);
     else if (state == LH_WORKER_FAILED)
         snprintf(reason, bytes, "worker %s %s: %s", report->name, doing[state],
                  report->assignment.error);
@@ -190,9 +201,9 @@ static void describe_stage(const lh_chain *chain, const lh_worker_report *report
 int lh_chain_awaited_hop(const lh_chain *chain, const lh_registry *registry, bool first_hop) {
     int hop = first_hop ? -1 : 0;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
-        const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
-        if (!worker || worker->report.assignment.state != LH_WORKER_READY ||
-            worker->report.assignment.generation != chain->epoch || !worker->report.next.present)
+        const lh_worker *worker = lh_chain_worker(chain, registry, i);
+        if (lh_chain_stage_state(chain, registry, i) != LH_WORKER_READY ||
+            !worker->report.next.present)
             return -1;
         if (hop < 0 && !worker->report.next.connected)
             hop = (int)i + 1;
@@ -204,13 +215,14 @@ bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry, bo
                           char *reason, size_t reason_bytes) {
     reason[0] = 0;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
-        const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
+        const lh_worker *worker = lh_chain_worker(chain, registry, i);
         if (!worker) {
             snprintf(reason, reason_bytes, "worker %s is gone", chain->stages[i].name);
             return false;
         }
         const char *next = i + 1 < chain->stage_count ? chain->stages[i + 1].name : "the gateway";
-        describe_stage(chain, &worker->report, next, reason, reason_bytes);
+        describe_stage(&worker->report, lh_chain_stage_state(chain, registry, i), next, reason,
+                       reason_bytes);
         if (reason[0])
             return false;
     }

@@ -79,6 +79,13 @@ void lh_chain_inherit(lh_chain *chain, const lh_chain *before);
 lh_plan lh_chain_plan(const lh_chain *chain, const lh_worker *const *workers, uint32_t count);
 /* The stage of a worker, or -1. */
 int lh_chain_find(const lh_chain *chain, const char *worker);
+/* The worker that has this stage; NULL: it is gone. */
+const lh_worker *lh_chain_worker(const lh_chain *chain, const lh_registry *registry,
+                                 uint32_t stage);
+/* What the worker of this stage says of it, under the chain's epoch; IDLE: it is gone, or says
+ * nothing of it yet. */
+lh_worker_stage_state lh_chain_stage_state(const lh_chain *chain, const lh_registry *registry,
+                                           uint32_t stage);
 /* Which worker of the chain is missing (gone, or restarted since it was formed), as an index; -1:
  * none. */
 int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *restarted);

@@ -24,29 +24,24 @@ void lh_draft_offers(const lh_candidates *candidates, lh_plan_worker *offers) {
     lh_planner_compare_speeds(offers, candidates->count);
 }
 
-bool lh_draft_is_held(const lh_draft_terms *terms, const lh_candidates *candidates) {
-    lh_plan held;
-    return lh_held_plan(candidates->workers, candidates->count, terms->model->layers,
-                        terms->model_digest, &held);
-}
-
-lh_status lh_draft_make(const lh_draft_terms *terms, const lh_registry *registry,
-                        const lh_candidates *candidates, const lh_chain *present, uint32_t epoch,
+lh_status lh_draft_make(const lh_fleet_options *options, const lh_registry *registry,
+                        const lh_link_avoidance *avoidance, const lh_chain *present, uint32_t epoch,
                         int64_t now_us, lh_chain *chain, lh_error *error) {
+    const lh_candidates candidates = lh_draft_candidates(registry, avoidance, now_us);
     lh_plan_worker offers[LH_WORKERS_MAX];
     lh_plan plan;
-    if (candidates->count == 0 && lh_registry_count(registry) > 0)
+    if (candidates.count == 0 && lh_registry_count(registry) > 0)
         return lh_fail(error, LH_ERR_UNAVAILABLE,
                        "every worker is leaving or has failed to load its stage");
-    lh_draft_offers(candidates, offers);
-    lh_plan before = lh_chain_plan(present, candidates->workers, candidates->count);
+    lh_draft_offers(&candidates, offers);
+    lh_plan before = lh_chain_plan(present, candidates.workers, candidates.count);
     if (before.stage_count == 0)
-        lh_held_plan(candidates->workers, candidates->count, terms->model->layers,
-                     terms->model_digest, &before);
-    lh_status status = lh_planner_revise(terms->model, offers, candidates->count, &terms->planner,
-                                         &before, &plan, error);
+        lh_held_plan(candidates.workers, candidates.count, options->model->layers,
+                     options->model_digest, &before);
+    lh_status status = lh_planner_revise(options->model, offers, candidates.count,
+                                         &options->planner, &before, &plan, error);
     if (status == LH_OK)
         status =
-            lh_chain_form(chain, &plan, candidates->workers, &terms->origin, epoch, now_us, error);
+            lh_chain_form(chain, &plan, candidates.workers, &options->origin, epoch, now_us, error);
     return status;
 }

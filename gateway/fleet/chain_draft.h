@@ -2,15 +2,8 @@
  * Pure. Thread: any. */
 #pragma once
 
+#include "gateway/fleet/fleet_options.h"
 #include "gateway/fleet/link_avoidance.h"
-
-/* What all drafts of a fleet have in common. */
-typedef struct lh_draft_terms {
-    const lh_model_profile *model;
-    lh_planner_options planner;
-    const char *model_digest; /* as in lh_fleet_options */
-    lh_chain_origin origin;
-} lh_draft_terms;
 
 /* Workers that may be planned, in the order of their names. Pointers as those of the registry. */
 typedef struct lh_candidates {
@@ -23,12 +16,10 @@ lh_candidates lh_draft_candidates(const lh_registry *registry, const lh_link_avo
                                   int64_t now_us);
 /* As the planner wants them: offers[LH_WORKERS_MAX], with comparable speeds. */
 void lh_draft_offers(const lh_candidates *candidates, lh_plan_worker *offers);
-/* Whether the candidates hold a whole chain already. */
-bool lh_draft_is_held(const lh_draft_terms *terms, const lh_candidates *candidates);
-/* Into *chain, whose name and ready_us stay, under this epoch: the stages of `present` where that
- * is nearly as good as a new split, else those that the candidates hold where there is no present
- * chain, else new ones. `present` may be `chain`. LH_ERR_UNAVAILABLE, LH_ERR_NO_MEMORY: the chain
- * is unchanged. */
-lh_status lh_draft_make(const lh_draft_terms *terms, const lh_registry *registry,
-                        const lh_candidates *candidates, const lh_chain *present, uint32_t epoch,
+/* Into *chain, whose name and ready_us stay, under this epoch, from all candidates: the stages of
+ * `present` where that is nearly as good as a new split, else those that the candidates hold where
+ * there is no present chain, else new ones. `present` may be `chain`. LH_ERR_UNAVAILABLE,
+ * LH_ERR_NO_MEMORY: the chain is unchanged. */
+lh_status lh_draft_make(const lh_fleet_options *options, const lh_registry *registry,
+                        const lh_link_avoidance *avoidance, const lh_chain *present, uint32_t epoch,
                         int64_t now_us, lh_chain *chain, lh_error *error);

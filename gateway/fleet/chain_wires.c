@@ -23,7 +23,7 @@ static void gather(const lh_chain_wires *wires, const lh_chain *chain, const lh_
     static const lh_compute_profile no_compute;
     static const lh_hop_profile no_hop;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
-        const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
+        const lh_worker *worker = lh_chain_worker(chain, registry, i);
         stages[i] = (lh_wire_stage){.compute = worker ? &worker->report.compute : &no_compute,
                                     .next = worker ? &worker->report.next : &no_hop,
                                     .wire = wires->types[i]};

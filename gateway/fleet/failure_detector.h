@@ -10,27 +10,24 @@
  * A broken chain alone puts its workers on probation: each must report soon. And a gateway that was
  * itself stopped has heard nobody: leases are longer by its own absence.
  *
- * It changes no lease: it says whom to suspect and until when, and its owner tells the registry. A
- * worker that is wrongly taken for gone comes back with its next report.
+ * What it concludes shortens or lengthens leases in the registry; that they end is for its owner to
+ * see. A worker that is wrongly taken for gone comes back with its next report.
  *
  * Sans-I/O. Thread: one at a time. */
 #pragma once
 
 #include "gateway/fleet/chain.h"
 
-typedef struct lh_failure_detector lh_failure_detector;
+typedef struct lh_failure_detector {
+    int64_t silence_us, probation_us;
+    int64_t broken_us; /* when the chain last stopped serving */
+    bool first_hop_refused;
+    int64_t ticked_us, due_us; /* the last tick; when the next one should come at the latest */
+} lh_failure_detector;
 
-typedef struct lh_suspicion {
-    const char *worker;   /* the registry's or the chain's text */
-    int64_t until_us;     /* its lease ends then, unless it reports */
-    const char *evidence; /* NULL: it is on probation only */
-} lh_suspicion;
-
-/* renew_us: how often workers report; probation_us: how soon one must after its chain has broken.
- * LH_ERR_NO_MEMORY. */
-lh_status lh_failure_detector_create(int64_t renew_us, int64_t probation_us,
-                                     lh_failure_detector **detector, lh_error *error);
-void lh_failure_detector_destroy(lh_failure_detector *detector);
+/* renew_us: how often workers report; probation_us: how soon one must once its chain has broken. */
+void lh_failure_detector_init(lh_failure_detector *detector, int64_t renew_us,
+                              int64_t probation_us);
 
 /* ---- Evidence ---- */
 
@@ -42,22 +39,22 @@ void lh_failure_detector_note_broken(lh_failure_detector *detector, int64_t now_
  * happens). */
 void lh_failure_detector_note_tick(lh_failure_detector *detector, int64_t now_us, int64_t due_us);
 
-/* ---- Conclusions: suspicions[LH_PLAN_STAGES_MAX]; each returns how many ---- */
+/* ---- Conclusions: whose leases end sooner, or later ---- */
 
-/* All workers of the chain, which has broken. */
-uint32_t lh_failure_detector_probation(const lh_failure_detector *detector, const lh_chain *chain,
-                                       int64_t now_us, lh_suspicion *suspicions);
-/* Those of a forming chain whose process has ended, as their neighbours say. */
-uint32_t lh_failure_detector_refused(const lh_failure_detector *detector, const lh_chain *chain,
-                                     const lh_registry *registry, int64_t now_us,
-                                     lh_suspicion *suspicions);
-/* Those of a ready chain who are silent, where steps are under way and the last moved at
+/* All workers of the chain, which has broken, must report soon. */
+void lh_failure_detector_probation(const lh_failure_detector *detector, const lh_chain *chain,
+                                   lh_registry *registry, int64_t now_us);
+/* Gone are those of a forming chain whose process has ended, as their neighbours say. */
+void lh_failure_detector_refused(const lh_failure_detector *detector, const lh_chain *chain,
+                                 lh_registry *registry, int64_t now_us);
+/* Gone are those of a ready chain who are silent, where steps are under way and the last moved at
  * progress_us. */
-uint32_t lh_failure_detector_silent(const lh_failure_detector *detector, const lh_chain *chain,
-                                    const lh_registry *registry, int64_t progress_us,
-                                    int64_t now_us, lh_suspicion *suspicions);
+void lh_failure_detector_silent(const lh_failure_detector *detector, const lh_chain *chain,
+                                lh_registry *registry, int64_t progress_us, int64_t now_us);
 /* When the first worker of the chain may have been silent for long enough; INT64_MAX: never. */
 int64_t lh_failure_detector_due_us(const lh_failure_detector *detector, const lh_chain *chain,
                                    const lh_registry *registry, int64_t progress_us);
-/* For how long the gateway was stopped, where it looks far later than it wanted; 0: it was not. */
-int64_t lh_failure_detector_absence_us(const lh_failure_detector *detector, int64_t now_us);
+/* Where it looks far later than it wanted the gateway itself was stopped, and that time counts
+ * against nobody. */
+void lh_failure_detector_absence(const lh_failure_detector *detector, lh_registry *registry,
+                                 int64_t now_us);

@@ -1,10 +1,13 @@
 /* What happens to the fleet, in terms of its parts. */
 #include "gateway/fleet/fleet.h"
 
+#include "common/base/arithmetic.h"
 #include "common/base/log.h"
 #include "gateway/fleet/chain_wires.h"
 #include "gateway/fleet/epoch_counter.h"
 #include "gateway/fleet/failure_detector.h"
+#include "gateway/fleet/first_plan.h"
+#include "gateway/fleet/held_plan.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -17,9 +20,6 @@
 /* How long a worker that failed to load its stage is left out: long enough that the others form
  * without it. */
 #define EXCLUSION_US 30000000
-/* How long the first plan waits for the expected workers before it takes those that are there: one
- * that has died while the gateway was away must not keep the others idle for ever. */
-#define EXPECTED_PATIENCE_US 60000000
 /* Longer than it takes to change over where everything is prepared. */
 #define CHANGE_OVER_US 1000000
 
@@ -32,13 +32,10 @@ typedef enum fleet_change {
 
 struct lh_fleet {
     lh_fleet_options options;
-    lh_draft_terms draft_terms;
-    lh_answer_terms answer_terms;
-
     lh_registry *registry;
-    lh_failure_detector *detector;
-    lh_link_avoidance *avoidance;
-    lh_handover *handover;
+    lh_failure_detector detector;
+    lh_link_avoidance avoidance;
+    lh_handover handover;
     lh_epoch_counter epochs;
     lh_chain chain;
     lh_chain formed; /* as it was last formed */
@@ -56,42 +53,24 @@ struct lh_fleet {
     char reason[LH_ERROR_MESSAGE_BYTES];
 };
 
-static lh_status create_parts(lh_fleet *f, int64_t now_us, lh_error *error) {
-    const lh_fleet_options *o = &f->options;
-    lh_status status = lh_registry_create(o->lease_us, &f->registry, error);
-    if (status == LH_OK)
-        status = lh_failure_detector_create(o->renew_us, o->probation_us, &f->detector, error);
-    if (status == LH_OK)
-        status = lh_link_avoidance_create(&f->avoidance, error);
-    if (status == LH_OK)
-        status = lh_handover_create(&f->draft_terms, &o->wire, o->rebalance_delay_us, &f->handover,
-                                    error);
-    lh_epoch_counter_init(&f->epochs, o->first_epoch, o->epoch_stride, o->epoch_offset, now_us);
-    snprintf(f->chain.name, sizeof f->chain.name, "%s", o->chain_name);
-    return status;
-}
-
-lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profile *model,
-                          int64_t now_us, lh_fleet **fleet, lh_error *error) {
+lh_status lh_fleet_create(const lh_fleet_options *options, int64_t now_us, lh_fleet **fleet,
+                          lh_error *error) {
     lh_fleet *f = calloc(1, sizeof *f);
     if (!f)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fleet");
-    f->options = *options;
-    f->draft_terms =
-        (lh_draft_terms){model, options->planner, options->model_digest, options->origin};
-    f->answer_terms = (lh_answer_terms){.renew_us = options->renew_us,
-                                        .lease_us = options->lease_us,
-                                        .layers = model->layers,
-                                        .context = options->context,
-                                        .rows_max = options->rows_max,
-                                        .has_q16 = options->has_q16};
-    f->created_us = f->changed_us = f->form_not_before_us = now_us;
-    snprintf(f->reason, sizeof f->reason, "no worker is registered");
-    lh_status status = create_parts(f, now_us, error);
+    lh_status status = lh_registry_create(options->lease_us, &f->registry, error);
     if (status != LH_OK) {
-        lh_fleet_destroy(f);
+        free(f);
         return status;
     }
+    f->options = *options;
+    f->handover.options = &f->options;
+    lh_failure_detector_init(&f->detector, options->renew_us, options->probation_us);
+    lh_epoch_counter_init(&f->epochs, options->first_epoch, options->epoch_stride,
+                          options->epoch_offset, now_us);
+    snprintf(f->chain.name, sizeof f->chain.name, "%s", options->chain_name);
+    f->created_us = f->changed_us = f->form_not_before_us = now_us;
+    snprintf(f->reason, sizeof f->reason, "no worker is registered");
     *fleet = f;
     return LH_OK;
 }
@@ -99,18 +78,11 @@ lh_status lh_fleet_create(const lh_fleet_options *options, const lh_model_profil
 void lh_fleet_destroy(lh_fleet *fleet) {
     if (!fleet)
         return;
-    lh_handover_destroy(fleet->handover);
-    lh_link_avoidance_destroy(fleet->avoidance);
-    lh_failure_detector_destroy(fleet->detector);
     lh_registry_destroy(fleet->registry);
     free(fleet);
 }
 
 /* ---- Forming the chain ---- */
-
-static uint32_t next_epoch(const lh_fleet *fleet, int64_t now_us) {
-    return lh_epoch_counter_next(&fleet->epochs, now_us);
-}
 
 static void note_formed(lh_fleet *fleet, int64_t now_us) {
     lh_chain *chain = &fleet->chain;
@@ -134,7 +106,7 @@ static void note_formed(lh_fleet *fleet, int64_t now_us) {
 
 /* The chain's stages are others than before. */
 static void note_planned(lh_fleet *fleet, int64_t now_us) {
-    lh_chain_wires_start(&fleet->wires, &fleet->options.wire, fleet->draft_terms.model->width);
+    lh_chain_wires_start(&fleet->wires, &fleet->options.wire, fleet->options.model->width);
     note_formed(fleet, now_us);
 }
 
@@ -153,48 +125,48 @@ static void explain(lh_fleet *fleet, const char *problem, int64_t now_us) {
 
 /* Plans with the workers that are there. False: the chain is as it was, and `reason` says why. */
 static bool plan(lh_fleet *fleet, int64_t now_us) {
-    const lh_candidates candidates = lh_draft_candidates(fleet->registry, fleet->avoidance, now_us);
     lh_error error;
-    if (lh_draft_make(&fleet->draft_terms, fleet->registry, &candidates, &fleet->chain,
-                      next_epoch(fleet, now_us), now_us, &fleet->chain, &error) != LH_OK) {
+    if (lh_draft_make(&fleet->options, fleet->registry, &fleet->avoidance, &fleet->chain,
+                      lh_epoch_counter_next(&fleet->epochs, now_us), now_us, &fleet->chain,
+                      &error) != LH_OK) {
         explain(fleet, error.message, now_us);
         return false;
     }
-    lh_handover_drop(fleet->handover, "the chain was planned anew");
+    lh_handover_drop(&fleet->handover, "the chain was planned anew");
     note_planned(fleet, now_us);
     return true;
 }
 
 static lh_handover_view view_of(const lh_fleet *fleet) {
-    return (lh_handover_view){&fleet->chain, fleet->registry, fleet->avoidance, fleet->sequences};
+    return (lh_handover_view){&fleet->chain, fleet->registry, &fleet->avoidance, fleet->sequences};
 }
 
 /* The successor becomes the chain. by_choice: the present one works. False: it could not. */
 static bool take_over(lh_fleet *fleet, bool by_choice, int64_t now_us) {
-    lh_chain next = *lh_handover_successor(fleet->handover);
+    lh_chain next = *lh_handover_successor(&fleet->handover);
     lh_error error;
-    if (lh_chain_renew(&next, fleet->registry, &fleet->options.origin, next_epoch(fleet, now_us),
-                       now_us, &error) != LH_OK) {
-        lh_handover_fail(fleet->handover, error.message, now_us);
+    if (lh_chain_renew(&next, fleet->registry, &fleet->options.origin,
+                       lh_epoch_counter_next(&fleet->epochs, now_us), now_us, &error) != LH_OK) {
+        lh_handover_fail(&fleet->handover, error.message, now_us);
         return false;
     }
     next.ready_us = fleet->chain.ready_us;
     fleet->chain = next;
     note_planned(fleet, now_us);
     fleet->is_changing_over = true;
-    lh_handover_complete(fleet->handover, fleet->chain.epoch, by_choice, now_us);
+    lh_handover_complete(&fleet->handover, fleet->chain.epoch, by_choice, now_us);
     return true;
 }
 
 /* A successor that is prepared, or what is left; a chain that cannot be planned is dropped. */
 static void replan(lh_fleet *fleet, int64_t now_us) {
     const lh_handover_view view = view_of(fleet);
-    if (lh_handover_is_prepared(fleet->handover, &view, now_us) && take_over(fleet, false, now_us))
+    if (lh_handover_is_prepared(&fleet->handover, &view, now_us) && take_over(fleet, false, now_us))
         return;
-    lh_handover_drop(fleet->handover, "the chain has lost a worker");
+    lh_handover_drop(&fleet->handover, "the chain has lost a worker");
     if (plan(fleet, now_us))
         return;
-    lh_link_avoidance_clear(fleet->avoidance); /* now whoever is there is needed */
+    lh_link_avoidance_clear(&fleet->avoidance); /* now whoever is there is needed */
     if (plan(fleet, now_us))
         return;
     lh_log(LH_LOG_WARN, "fleet", "chain is down chain=%s reason=\"%s\"", fleet->chain.name,
@@ -207,7 +179,7 @@ static void replan(lh_fleet *fleet, int64_t now_us) {
 static void renew(lh_fleet *fleet, int64_t now_us) {
     lh_chain_wires_choose(&fleet->wires, &fleet->chain, fleet->registry);
     if (lh_chain_renew(&fleet->chain, fleet->registry, &fleet->options.origin,
-                       next_epoch(fleet, now_us), now_us, NULL) == LH_OK)
+                       lh_epoch_counter_next(&fleet->epochs, now_us), now_us, NULL) == LH_OK)
         note_formed(fleet, now_us);
     else
         replan(fleet, now_us);
@@ -223,35 +195,21 @@ static void demand(lh_fleet *fleet, fleet_change change) {
 
 /* ---- What breaks it ---- */
 
-static void suspect(lh_fleet *fleet, const lh_suspicion *suspicions, uint32_t count,
-                    int64_t now_us) {
-    for (uint32_t i = 0; i < count; i++) {
-        const lh_worker *worker = lh_registry_find(fleet->registry, suspicions[i].worker);
-        if (worker && worker->lease_until_us > now_us && suspicions[i].evidence)
-            lh_log(LH_LOG_WARN, "fleet", "worker is taken for gone worker=%s evidence=\"%s\"",
-                   suspicions[i].worker, suspicions[i].evidence);
-        lh_registry_suspect(fleet->registry, suspicions[i].worker, suspicions[i].until_us);
-    }
-}
-
 void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char *reason) {
-    lh_suspicion suspicions[LH_PLAN_STAGES_MAX];
     if (fleet->chain.state != LH_CHAIN_READY || epoch != fleet->chain.epoch)
         return;
     lh_log(LH_LOG_WARN, "fleet", "chain is broken chain=%s epoch=%u reason=\"%s\"",
            fleet->chain.name, epoch, reason);
     snprintf(fleet->reason, sizeof fleet->reason, "%s", reason);
-    lh_failure_detector_note_broken(fleet->detector, now_us);
-    suspect(fleet, suspicions,
-            lh_failure_detector_probation(fleet->detector, &fleet->chain, now_us, suspicions),
-            now_us);
+    lh_failure_detector_note_broken(&fleet->detector, now_us);
+    lh_failure_detector_probation(&fleet->detector, &fleet->chain, fleet->registry, now_us);
     demand(fleet, CHANGE_RENEW);
 }
 
 void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us,
                         const char *reason) {
     fleet->first_hop = connected;
-    lh_failure_detector_note_first_hop(fleet->detector, refused);
+    lh_failure_detector_note_first_hop(&fleet->detector, refused);
     if (!connected && fleet->chain.state == LH_CHAIN_READY) {
         char text[LH_ERROR_MESSAGE_BYTES];
         snprintf(text, sizeof text, "the connection to worker %s is down: %s",
@@ -266,15 +224,13 @@ void lh_fleet_moved(lh_fleet *fleet, int64_t now_us) {
 }
 
 void lh_fleet_stalled(lh_fleet *fleet, int64_t progress_us, int64_t now_us) {
-    lh_suspicion suspicions[LH_PLAN_STAGES_MAX];
-    suspect(fleet, suspicions,
-            lh_failure_detector_silent(fleet->detector, &fleet->chain, fleet->registry, progress_us,
-                                       now_us, suspicions),
-            now_us);
+    lh_failure_detector_silent(&fleet->detector, &fleet->chain, fleet->registry, progress_us,
+                               now_us);
 }
 
 int64_t lh_fleet_failure_due_us(const lh_fleet *fleet, int64_t progress_us) {
-    return lh_failure_detector_due_us(fleet->detector, &fleet->chain, fleet->registry, progress_us);
+    return lh_failure_detector_due_us(&fleet->detector, &fleet->chain, fleet->registry,
+                                      progress_us);
 }
 
 void lh_fleet_forget(lh_fleet *fleet, const char *worker, int64_t now_us) {
@@ -291,23 +247,6 @@ void lh_fleet_hold(lh_fleet *fleet, const char *reason) {
 }
 
 /* ---- One tick ---- */
-
-static void forgive_absence(lh_fleet *fleet, int64_t now_us) {
-    int64_t absence_us = lh_failure_detector_absence_us(fleet->detector, now_us);
-    if (absence_us == 0)
-        return;
-    lh_log(LH_LOG_WARN, "fleet", "the gateway was stopped itself: leases are longer by ms=%lld",
-           (long long)(absence_us / 1000));
-    lh_registry_extend(fleet->registry, absence_us);
-}
-
-static void weigh_refusals(lh_fleet *fleet, int64_t now_us) {
-    lh_suspicion suspicions[LH_PLAN_STAGES_MAX];
-    suspect(fleet, suspicions,
-            lh_failure_detector_refused(fleet->detector, &fleet->chain, fleet->registry, now_us,
-                                        suspicions),
-            now_us);
-}
 
 static void expire(lh_fleet *fleet, int64_t now_us) {
     lh_worker gone;
@@ -328,16 +267,15 @@ static void check_members(lh_fleet *fleet, int64_t now_us) {
              restarted ? "was restarted" : "is gone");
     fleet->form_not_before_us = now_us;
     if (fleet->chain.state == LH_CHAIN_READY)
-        lh_failure_detector_note_broken(fleet->detector, now_us);
+        lh_failure_detector_note_broken(&fleet->detector, now_us);
     demand(fleet, restarted ? CHANGE_RENEW : CHANGE_REPLAN);
 }
 
 /* A worker that reports that it cannot hold its stage is left out for a while. */
 static void check_failures(lh_fleet *fleet, int64_t now_us) {
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++) {
-        const lh_worker *worker = lh_registry_find(fleet->registry, fleet->chain.stages[i].name);
-        if (!worker || worker->report.assignment.state != LH_WORKER_FAILED ||
-            worker->report.assignment.generation != fleet->chain.epoch ||
+        const lh_worker *worker = lh_chain_worker(&fleet->chain, fleet->registry, i);
+        if (lh_chain_stage_state(&fleet->chain, fleet->registry, i) != LH_WORKER_FAILED ||
             worker->excluded_until_us > now_us)
             continue;
         lh_log(LH_LOG_ERROR, "fleet", "worker cannot hold its stage worker=%s error=\"%s\"",
@@ -355,7 +293,7 @@ static void check_leavers(lh_fleet *fleet, int64_t now_us) {
         now_us < fleet->form_not_before_us)
         return;
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++) {
-        const lh_worker *worker = lh_registry_find(fleet->registry, fleet->chain.stages[i].name);
+        const lh_worker *worker = lh_chain_worker(&fleet->chain, fleet->registry, i);
         if (worker && worker->report.leaving &&
             worker->report.assignment.state != LH_WORKER_READY) {
             plan(fleet, now_us);
@@ -367,20 +305,18 @@ static void check_leavers(lh_fleet *fleet, int64_t now_us) {
 /* When the workers that are there may be planned without a chain to go by. INT64_MAX: not yet, by
  * time alone. */
 static int64_t first_plan_due_us(const lh_fleet *fleet, int64_t now_us) {
-    const lh_candidates candidates = lh_draft_candidates(fleet->registry, fleet->avoidance, now_us);
-    uint32_t expected = fleet->options.workers_expected;
-    int64_t stable_us = fleet->changed_us + fleet->options.plan_delay_us;
-    int64_t patience_us = fleet->created_us + EXPECTED_PATIENCE_US;
+    const lh_candidates candidates =
+        lh_draft_candidates(fleet->registry, &fleet->avoidance, now_us);
+    const lh_fleet_options *options = &fleet->options;
+    lh_plan held;
     if (candidates.count == 0 || fleet->hold)
         return INT64_MAX;
     /* They are a chain already, or sequences may be waiting: who comes later is used later. */
-    if (lh_draft_is_held(&fleet->draft_terms, &candidates) || fleet->has_served)
+    if (fleet->has_served || lh_held_plan(candidates.workers, candidates.count,
+                                          options->model->layers, options->model_digest, &held))
         return fleet->changed_us;
-    if (expected == 0)
-        return stable_us;
-    if (candidates.count >= expected)
-        return fleet->changed_us;
-    return patience_us > stable_us ? patience_us : stable_us;
+    return lh_first_plan_due_us(candidates.count, options->workers_expected, options->plan_delay_us,
+                                fleet->created_us, fleet->changed_us);
 }
 
 static void start_chain(lh_fleet *fleet, int64_t now_us) {
@@ -400,11 +336,11 @@ static void start_chain(lh_fleet *fleet, int64_t now_us) {
 
 /* Workers of the successor that cannot prepare their stage are left out for a while, too. */
 static void check_preparations(lh_fleet *fleet, const lh_handover_view *view, int64_t now_us) {
-    const lh_chain *next = lh_handover_successor(fleet->handover);
+    const lh_chain *next = lh_handover_successor(&fleet->handover);
     for (uint32_t i = 0; next && i < next->stage_count; i++) {
-        if (!lh_handover_has_failed(fleet->handover, view, i))
+        if (!lh_handover_has_failed(&fleet->handover, view, i))
             continue;
-        const lh_worker *worker = lh_registry_find(fleet->registry, next->stages[i].name);
+        const lh_worker *worker = lh_chain_worker(next, fleet->registry, i);
         lh_log(LH_LOG_ERROR, "fleet", "worker cannot prepare its stage worker=%s error=\"%s\"",
                worker->report.name, worker->report.prepared.error);
         lh_registry_exclude(fleet->registry, worker->report.name, now_us + EXCLUSION_US);
@@ -414,7 +350,7 @@ static void check_preparations(lh_fleet *fleet, const lh_handover_view *view, in
 static void hand_over(lh_fleet *fleet, int64_t now_us) {
     const lh_handover_view view = view_of(fleet);
     check_preparations(fleet, &view, now_us);
-    lh_handover_decision decision = lh_handover_review(fleet->handover, &view, now_us);
+    lh_handover_decision decision = lh_handover_review(&fleet->handover, &view, now_us);
     if (decision == LH_HANDOVER_TAKE_OVER) {
         take_over(fleet, true, now_us);
     } else if (decision == LH_HANDOVER_LET_GO) {
@@ -459,9 +395,9 @@ static void check_readiness(lh_fleet *fleet, int64_t now_us) {
 
 static bool plan_without(lh_fleet *fleet, uint32_t stage, int64_t now_us) {
     const lh_chain_stage end = fleet->chain.stages[stage];
-    lh_link_avoidance_pass_over(fleet->avoidance, end.name, now_us);
+    lh_link_avoidance_pass_over(&fleet->avoidance, end.name, now_us);
     if (!plan(fleet, now_us)) {
-        lh_link_avoidance_clear(fleet->avoidance);
+        lh_link_avoidance_clear(&fleet->avoidance);
         return false;
     }
     lh_log(LH_LOG_WARN, "fleet", "a hop does not come up: planned without worker=%s", end.name);
@@ -470,7 +406,7 @@ static bool plan_without(lh_fleet *fleet, uint32_t stage, int64_t now_us) {
 
 /* Without the far end of the hop, else without the near one, else as it is. */
 static void avoid_overdue_hop(lh_fleet *fleet, int64_t now_us) {
-    int hop = lh_link_avoidance_overdue_hop(fleet->avoidance, &fleet->chain, fleet->registry,
+    int hop = lh_link_avoidance_overdue_hop(&fleet->avoidance, &fleet->chain, fleet->registry,
                                             fleet->first_hop, now_us);
     char reason[LH_ERROR_MESSAGE_BYTES];
     memcpy(reason, fleet->reason, sizeof reason);
@@ -482,8 +418,8 @@ static void avoid_overdue_hop(lh_fleet *fleet, int64_t now_us) {
 }
 
 void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
-    forgive_absence(fleet, now_us);
-    weigh_refusals(fleet, now_us);
+    lh_failure_detector_absence(&fleet->detector, fleet->registry, now_us);
+    lh_failure_detector_refused(&fleet->detector, &fleet->chain, fleet->registry, now_us);
     expire(fleet, now_us);
     if (fleet->chain.state != LH_CHAIN_NONE) {
         check_members(fleet, now_us);
@@ -505,21 +441,18 @@ void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
     if (fleet->chain.state == LH_CHAIN_FORMING && fleet->pending == CHANGE_NOTHING)
         avoid_overdue_hop(fleet, now_us);
     assert(fleet->pending == CHANGE_NOTHING || fleet->chain.state == LH_CHAIN_FORMING);
-    lh_failure_detector_note_tick(fleet->detector, now_us, lh_fleet_deadline_us(fleet));
+    lh_failure_detector_note_tick(&fleet->detector, now_us, lh_fleet_deadline_us(fleet));
 }
 
 int64_t lh_fleet_deadline_us(const lh_fleet *fleet) {
-    int64_t deadline = lh_registry_deadline_us(fleet->registry);
-    if (fleet->pending != CHANGE_NOTHING && fleet->form_not_before_us < deadline)
-        deadline = fleet->form_not_before_us;
-    if (fleet->chain.state == LH_CHAIN_NONE) {
-        int64_t due_us = first_plan_due_us(fleet, fleet->form_not_before_us);
-        if (due_us != INT64_MAX && due_us < fleet->form_not_before_us)
-            due_us = fleet->form_not_before_us;
-        if (due_us < deadline)
-            deadline = due_us;
-    }
-    return deadline;
+    int64_t deadline_us = lh_registry_deadline_us(fleet->registry);
+    if (fleet->pending != CHANGE_NOTHING)
+        deadline_us = lh_min_i64(deadline_us, fleet->form_not_before_us);
+    if (fleet->chain.state == LH_CHAIN_NONE)
+        deadline_us =
+            lh_min_i64(deadline_us, lh_max_i64(first_plan_due_us(fleet, fleet->form_not_before_us),
+                                               fleet->form_not_before_us));
+    return deadline_us;
 }
 
 /* ---- The workers' reports ---- */
@@ -548,8 +481,8 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
     note_change(fleet, report, change, now_us);
     lh_epoch_counter_skip(&fleet->epochs, report->assignment.generation, now_us);
     lh_fleet_tick(fleet, now_us);
-    lh_answer_make(&fleet->answer_terms, &fleet->chain, fleet->handover, fleet->sequences > 0,
-                   report, answer);
+    lh_answer_make(&fleet->options, &fleet->chain, &fleet->handover, fleet->sequences > 0, report,
+                   answer);
     return LH_OK;
 }
 
@@ -560,8 +493,8 @@ const lh_chain *lh_fleet_chain(const lh_fleet *fleet) {
 }
 
 const lh_chain *lh_fleet_successor(const lh_fleet *fleet, const char **cause) {
-    *cause = lh_handover_cause(fleet->handover);
-    return lh_handover_successor(fleet->handover);
+    *cause = lh_handover_cause_text(&fleet->handover);
+    return lh_handover_successor(&fleet->handover);
 }
 
 const lh_registry *lh_fleet_registry(const lh_fleet *fleet) {

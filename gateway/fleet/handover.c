@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* How many times as fast the slowest stage must become. */
@@ -17,62 +16,16 @@
 /* The pause grows up to this many times its first length. */
 #define PAUSE_GROWTH_MAX 16
 
-typedef enum handover_cause { CAUSE_NONE, CAUSE_LEAVE, CAUSE_BETTER } handover_cause;
-
-struct lh_handover {
-    const lh_draft_terms *terms;
-    lh_wire_policy wire;
-    int64_t rebalance_delay_us;
-
-    handover_cause cause; /* NONE: there is no successor, and the next three are of an older one */
-    lh_chain chain;       /* its epoch comes when it takes over */
-    /* the worker's memory holds this stage beside the one it has */
-    bool holds[LH_PLAN_STAGES_MAX];
-    int64_t planned_us;
-
-    int64_t attempt_not_before_us; /* to replace a worker that is to leave */
-    char problem[LH_ERROR_MESSAGE_BYTES];
-
-    int64_t better_not_before_us; /* to look for a faster chain */
-    int64_t pause_us;       /* between two changes for the better; grows while they are often */
-    int64_t often_until_us; /* another one before then is often */
-};
-
-lh_status lh_handover_create(const lh_draft_terms *terms, const lh_wire_policy *wire,
-                             int64_t rebalance_delay_us, lh_handover **handover, lh_error *error) {
-    lh_handover *h = calloc(1, sizeof *h);
-    if (!h)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the next chain");
-    h->terms = terms;
-    h->wire = *wire;
-    h->rebalance_delay_us = rebalance_delay_us;
-    *handover = h;
-    return LH_OK;
-}
-
-void lh_handover_destroy(lh_handover *handover) {
-    free(handover);
-}
-
 const lh_chain *lh_handover_successor(const lh_handover *handover) {
-    return handover->cause != CAUSE_NONE ? &handover->chain : NULL;
+    return handover->cause != LH_HANDOVER_NONE ? &handover->chain : NULL;
 }
 
-const char *lh_handover_cause(const lh_handover *handover) {
+const char *lh_handover_cause_text(const lh_handover *handover) {
     static const char *const names[] = {"", "a worker leaves", "it will be faster"};
     return names[handover->cause];
 }
 
-const char *lh_handover_problem(const lh_handover *handover) {
-    return handover->problem;
-}
-
 /* ---- Of a successor ---- */
-
-static const lh_worker *worker_at(const lh_handover *handover, const lh_registry *registry,
-                                  uint32_t stage) {
-    return lh_registry_find(registry, handover->chain.stages[stage].name);
-}
 
 /* Whether the worker at this stage has other layers now. */
 static bool must_prepare(const lh_handover *handover, const lh_chain *present, uint32_t stage) {
@@ -84,7 +37,7 @@ static bool must_prepare(const lh_handover *handover, const lh_chain *present, u
 
 const lh_chain_stage *lh_handover_task(const lh_handover *handover, const lh_chain *present,
                                        const char *worker, bool *holds) {
-    int index = handover->cause != CAUSE_NONE ? lh_chain_find(&handover->chain, worker) : -1;
+    int index = handover->cause != LH_HANDOVER_NONE ? lh_chain_find(&handover->chain, worker) : -1;
     if (index < 0 || !must_prepare(handover, present, (uint32_t)index))
         return NULL;
     *holds = handover->holds[index];
@@ -95,7 +48,7 @@ const lh_chain_stage *lh_handover_task(const lh_handover *handover, const lh_cha
 static bool is_reported(const lh_handover *handover, const lh_registry *registry, uint32_t stage,
                         lh_worker_stage_state state) {
     const lh_chain_stage *next = &handover->chain.stages[stage];
-    const lh_worker *worker = worker_at(handover, registry, stage);
+    const lh_worker *worker = lh_chain_worker(&handover->chain, registry, stage);
     return worker && worker->report.prepared.state == state &&
            worker->report.prepared.first_layer == next->first_layer &&
            worker->report.prepared.last_layer == next->last_layer &&
@@ -104,7 +57,7 @@ static bool is_reported(const lh_handover *handover, const lh_registry *registry
 
 bool lh_handover_has_failed(const lh_handover *handover, const lh_handover_view *view,
                             uint32_t stage) {
-    assert(handover->cause != CAUSE_NONE && stage < handover->chain.stage_count);
+    assert(handover->cause != LH_HANDOVER_NONE && stage < handover->chain.stage_count);
     return must_prepare(handover, view->chain, stage) &&
            is_reported(handover, view->registry, stage, LH_WORKER_FAILED);
 }
@@ -112,7 +65,7 @@ bool lh_handover_has_failed(const lh_handover *handover, const lh_handover_view 
 /* Whether it could still take over. */
 static bool is_sound(const lh_handover *handover, const lh_registry *registry, int64_t now_us) {
     for (uint32_t i = 0; i < handover->chain.stage_count; i++) {
-        const lh_worker *worker = worker_at(handover, registry, i);
+        const lh_worker *worker = lh_chain_worker(&handover->chain, registry, i);
         if (!worker || worker->report.instance != handover->chain.stages[i].instance ||
             !lh_worker_is_usable(worker, now_us))
             return false;
@@ -122,7 +75,7 @@ static bool is_sound(const lh_handover *handover, const lh_registry *registry, i
 
 bool lh_handover_is_prepared(const lh_handover *handover, const lh_handover_view *view,
                              int64_t now_us) {
-    if (handover->cause == CAUSE_NONE || !is_sound(handover, view->registry, now_us))
+    if (handover->cause == LH_HANDOVER_NONE || !is_sound(handover, view->registry, now_us))
         return false;
     for (uint32_t i = 0; i < handover->chain.stage_count; i++)
         if (must_prepare(handover, view->chain, i) &&
@@ -136,25 +89,25 @@ static bool is_worth_it(const lh_handover *handover, uint32_t sequences) {
     bool holds_all = true;
     for (uint32_t i = 0; i < handover->chain.stage_count; i++)
         holds_all &= handover->holds[i];
-    return handover->cause == CAUSE_LEAVE || holds_all || sequences == 0;
+    return handover->cause == LH_HANDOVER_LEAVE || holds_all || sequences == 0;
 }
 
 void lh_handover_drop(lh_handover *handover, const char *why) {
-    if (handover->cause == CAUSE_NONE)
+    if (handover->cause == LH_HANDOVER_NONE)
         return;
     lh_log(LH_LOG_INFO, "fleet", "the next chain is given up cause=\"%s\" reason=\"%s\"",
-           lh_handover_cause(handover), why);
-    handover->cause = CAUSE_NONE;
+           lh_handover_cause_text(handover), why);
+    handover->cause = LH_HANDOVER_NONE;
 }
 
 void lh_handover_fail(lh_handover *handover, const char *why, int64_t now_us) {
-    assert(handover->cause != CAUSE_NONE);
+    assert(handover->cause != LH_HANDOVER_NONE);
     lh_handover_drop(handover, why);
     handover->attempt_not_before_us = now_us + ATTEMPT_INTERVAL_US;
 }
 
 static void note_better(lh_handover *handover, int64_t now_us) {
-    int64_t first_us = handover->rebalance_delay_us * PAUSE_DELAYS;
+    int64_t first_us = handover->options->rebalance_delay_us * PAUSE_DELAYS;
     if (now_us >= handover->often_until_us)
         handover->pause_us = first_us;
     else if (handover->pause_us < PAUSE_GROWTH_MAX * first_us)
@@ -164,24 +117,24 @@ static void note_better(lh_handover *handover, int64_t now_us) {
 }
 
 void lh_handover_complete(lh_handover *handover, uint32_t epoch, bool by_choice, int64_t now_us) {
-    assert(handover->cause != CAUSE_NONE);
+    assert(handover->cause != LH_HANDOVER_NONE);
     lh_log(LH_LOG_INFO, "fleet",
            "the next chain takes over epoch=%u cause=\"%s\" prepared_in_ms=%lld", epoch,
-           lh_handover_cause(handover), (long long)((now_us - handover->planned_us) / 1000));
-    if (by_choice && handover->cause == CAUSE_BETTER)
+           lh_handover_cause_text(handover), (long long)((now_us - handover->planned_us) / 1000));
+    if (by_choice && handover->cause == LH_HANDOVER_BETTER)
         note_better(handover, now_us);
-    handover->cause = CAUSE_NONE;
+    handover->cause = LH_HANDOVER_NONE;
 }
 
 /* ---- Planning one ---- */
 
 static uint64_t stage_bytes(const lh_handover *handover, const lh_chain_stage *stage) {
-    return lh_planner_stage_bytes(handover->terms->model, stage->first_layer, stage->last_layer);
+    return lh_planner_stage_bytes(handover->options->model, stage->first_layer, stage->last_layer);
 }
 
 static void begin(lh_handover *handover, const lh_handover_view *view, const lh_chain *chain,
-                  handover_cause cause, int64_t now_us) {
-    assert(handover->cause == CAUSE_NONE && chain->epoch == 0);
+                  lh_handover_cause cause, int64_t now_us) {
+    assert(handover->cause == LH_HANDOVER_NONE && chain->epoch == 0);
     handover->cause = cause;
     handover->chain = *chain;
     handover->planned_us = now_us;
@@ -190,10 +143,11 @@ static void begin(lh_handover *handover, const lh_handover_view *view, const lh_
         lh_chain_stage *next = &handover->chain.stages[i];
         int index = lh_chain_find(view->chain, next->name);
         uint64_t held = index < 0 ? 0 : stage_bytes(handover, &view->chain->stages[index]);
-        next->wire = lh_wire_choice_first(&handover->wire);
-        handover->holds[i] = !must_prepare(handover, view->chain, i) ||
-                             stage_bytes(handover, next) + held <=
-                                 worker_at(handover, view->registry, i)->report.memory_bytes;
+        next->wire = lh_wire_choice_first(&handover->options->wire);
+        handover->holds[i] =
+            !must_prepare(handover, view->chain, i) ||
+            stage_bytes(handover, next) + held <=
+                lh_chain_worker(&handover->chain, view->registry, i)->report.memory_bytes;
     }
 }
 
@@ -205,14 +159,14 @@ static void log_planned(const lh_handover *handover, const lh_chain *present) {
                                                                 : "then";
         lh_log(LH_LOG_INFO, "fleet",
                "next chain planned cause=\"%s\" worker=%s layers=%u-%u loads=%s",
-               lh_handover_cause(handover), stage->name, stage->first_layer, stage->last_layer - 1,
-               loads);
+               lh_handover_cause_text(handover), stage->name, stage->first_layer,
+               stage->last_layer - 1, loads);
     }
 }
 
 static bool has_leaver(const lh_handover_view *view) {
     for (uint32_t i = 0; i < view->chain->stage_count; i++) {
-        const lh_worker *worker = lh_registry_find(view->registry, view->chain->stages[i].name);
+        const lh_worker *worker = lh_chain_worker(view->chain, view->registry, i);
         if (worker && worker->report.leaving)
             return true;
     }
@@ -223,10 +177,9 @@ static lh_handover_decision plan_without_leavers(lh_handover *handover,
                                                  const lh_handover_view *view, int64_t now_us) {
     lh_chain next = *view->chain;
     lh_error error;
-    const lh_candidates candidates = lh_draft_candidates(view->registry, view->avoidance, now_us);
-    if (lh_draft_make(handover->terms, view->registry, &candidates, view->chain, 0, now_us, &next,
-                      &error) == LH_OK) {
-        begin(handover, view, &next, CAUSE_LEAVE, now_us);
+    if (lh_draft_make(handover->options, view->registry, view->avoidance, view->chain, 0, now_us,
+                      &next, &error) == LH_OK) {
+        begin(handover, view, &next, LH_HANDOVER_LEAVE, now_us);
         log_planned(handover, view->chain);
         return LH_HANDOVER_WAIT;
     }
@@ -249,7 +202,7 @@ static bool find_stable(const lh_handover *handover, const lh_handover_view *vie
     uint32_t members = 0;
     stable->count = 0;
     for (uint32_t i = 0; i < all.count; i++) {
-        if (now_us - all.workers[i]->joined_us < handover->rebalance_delay_us)
+        if (now_us - all.workers[i]->joined_us < handover->options->rebalance_delay_us)
             continue;
         members += lh_chain_find(view->chain, all.workers[i]->report.name) >= 0;
         stable->workers[stable->count++] = all.workers[i];
@@ -259,7 +212,7 @@ static bool find_stable(const lh_handover *handover, const lh_handover_view *vie
 
 static void plan_for_the_better(lh_handover *handover, const lh_handover_view *view,
                                 int64_t now_us) {
-    const lh_draft_terms *terms = handover->terms;
+    const lh_fleet_options *options = handover->options;
     lh_candidates stable;
     lh_plan_worker offers[LH_WORKERS_MAX];
     lh_plan plan;
@@ -269,25 +222,25 @@ static void plan_for_the_better(lh_handover *handover, const lh_handover_view *v
         return;
     lh_draft_offers(&stable, offers);
     const lh_plan present = lh_chain_plan(view->chain, stable.workers, stable.count);
-    if (lh_planner_split(terms->model, offers, stable.count, &terms->planner, &plan, &error) !=
+    if (lh_planner_split(options->model, offers, stable.count, &options->planner, &plan, &error) !=
             LH_OK ||
-        lh_planner_slowest(terms->model, offers, &present) <
-            WORTHWHILE * lh_planner_slowest(terms->model, offers, &plan) ||
-        lh_chain_form(&next, &plan, stable.workers, &terms->origin, 0, now_us, &error) != LH_OK)
+        lh_planner_slowest(options->model, offers, &present) <
+            WORTHWHILE * lh_planner_slowest(options->model, offers, &plan) ||
+        lh_chain_form(&next, &plan, stable.workers, &options->origin, 0, now_us, &error) != LH_OK)
         return;
-    begin(handover, view, &next, CAUSE_BETTER, now_us);
+    begin(handover, view, &next, LH_HANDOVER_BETTER, now_us);
     if (is_worth_it(handover, view->sequences))
         log_planned(handover, view->chain);
     else
-        handover->cause = CAUSE_NONE;
+        handover->cause = LH_HANDOVER_NONE;
 }
 
 /* Not while the chain is young, nor soon after the last change; later and later where changes do
  * not last. */
 static bool is_time_for_the_better(const lh_handover *handover, const lh_chain *chain,
                                    int64_t now_us) {
-    return handover->rebalance_delay_us > 0 && chain->state == LH_CHAIN_READY &&
-           now_us >= chain->ready_us + handover->rebalance_delay_us &&
+    return handover->options->rebalance_delay_us > 0 && chain->state == LH_CHAIN_READY &&
+           now_us >= chain->ready_us + handover->options->rebalance_delay_us &&
            now_us >= handover->better_not_before_us;
 }
 
@@ -295,15 +248,15 @@ lh_handover_decision lh_handover_review(lh_handover *handover, const lh_handover
                                         int64_t now_us) {
     lh_handover_decision decision = LH_HANDOVER_WAIT;
     assert(view->chain->state != LH_CHAIN_NONE);
-    if (handover->cause != CAUSE_NONE && !is_sound(handover, view->registry, now_us))
+    if (handover->cause != LH_HANDOVER_NONE && !is_sound(handover, view->registry, now_us))
         lh_handover_drop(handover, "a worker of it is gone, is to leave, or cannot load");
-    else if (handover->cause != CAUSE_NONE && !is_worth_it(handover, view->sequences))
+    else if (handover->cause != LH_HANDOVER_NONE && !is_worth_it(handover, view->sequences))
         lh_handover_drop(handover,
                          "a worker's memory holds no two stages, and requests need the chain");
-    if (handover->cause == CAUSE_NONE && has_leaver(view)) {
+    if (handover->cause == LH_HANDOVER_NONE && has_leaver(view)) {
         if (now_us >= handover->attempt_not_before_us)
             decision = plan_without_leavers(handover, view, now_us);
-    } else if (handover->cause == CAUSE_NONE) {
+    } else if (handover->cause == LH_HANDOVER_NONE) {
         handover->problem[0] = 0;
         if (is_time_for_the_better(handover, view->chain, now_us)) {
             handover->better_not_before_us = now_us + ATTEMPT_INTERVAL_US;

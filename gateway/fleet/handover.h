@@ -36,9 +36,31 @@
 #pragma once
 
 #include "gateway/fleet/chain_draft.h"
-#include "gateway/fleet/wire_choice.h"
 
-typedef struct lh_handover lh_handover;
+typedef enum lh_handover_cause {
+    LH_HANDOVER_NONE,  /* there is no successor */
+    LH_HANDOVER_LEAVE, /* a worker leaves */
+    LH_HANDOVER_BETTER /* it will be faster */
+} lh_handover_cause;
+
+/* All zero but for the options: there is no successor. */
+typedef struct lh_handover {
+    const lh_fleet_options *options;
+
+    lh_handover_cause cause; /* NONE: the next three are of an older one */
+    lh_chain chain;          /* its epoch comes when it takes over */
+    /* the worker's memory holds this stage beside the one it has */
+    bool holds[LH_PLAN_STAGES_MAX];
+    int64_t planned_us;
+
+    int64_t attempt_not_before_us; /* to replace a worker that is to leave */
+    /* why the last attempt to do so found no successor; "": it did */
+    char problem[LH_ERROR_MESSAGE_BYTES];
+
+    int64_t better_not_before_us; /* to look for a faster chain */
+    int64_t pause_us;       /* between two changes for the better; grows while they are often */
+    int64_t often_until_us; /* another one before then is often */
+} lh_handover;
 
 /* What a decision is made from. */
 typedef struct lh_handover_view {
@@ -55,12 +77,6 @@ typedef enum lh_handover_decision {
      * go, and the chain with it. */
     LH_HANDOVER_LET_GO,
 } lh_handover_decision;
-
-/* terms, with all that they point to, outlive it. wire: of the fleet's chains. rebalance_delay_us:
- * as in lh_fleet_options. LH_ERR_NO_MEMORY. */
-lh_status lh_handover_create(const lh_draft_terms *terms, const lh_wire_policy *wire,
-                             int64_t rebalance_delay_us, lh_handover **handover, lh_error *error);
-void lh_handover_destroy(lh_handover *handover);
 
 /* Gives up a successor that is no longer possible or worth it, plans one where one is wanted, and
  * says what is to be done. To be called at each tick, after the owner has excluded those that
@@ -86,9 +102,7 @@ void lh_handover_drop(lh_handover *handover, const char *why);
  * const. */
 const lh_chain *lh_handover_successor(const lh_handover *handover);
 /* Why there is one: static text; "" where there is none. */
-const char *lh_handover_cause(const lh_handover *handover);
-/* Why the last attempt to replace a worker that is to leave found no successor; "": it did. */
-const char *lh_handover_problem(const lh_handover *handover);
+const char *lh_handover_cause_text(const lh_handover *handover);
 /* The stage that this worker has to prepare beside the one that it has in the present chain; NULL:
  * nothing. *holds: it is to be loaded; else its weights are fetched, no more. */
 const lh_chain_stage *lh_handover_task(const lh_handover *handover, const lh_chain *present,

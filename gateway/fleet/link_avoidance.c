@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A hop that has been up before comes up again within a few round trips; a new one may have more
@@ -16,34 +15,10 @@
 /* Between two plans around a hop. */
 #define RETRY_US 2000000
 
-struct lh_link_avoidance {
-    char worker[LH_WORKER_NAME_BYTES]; /* passed over until then */
-    int64_t until_us;
-    int64_t not_before_us; /* no hop is named before then */
-    int awaited;           /* the one hop that the chain waits for, in this epoch; -1: none */
-    uint32_t epoch;
-    int64_t since_us;
-};
-
-lh_status lh_link_avoidance_create(lh_link_avoidance **avoidance, lh_error *error) {
-    lh_link_avoidance *a = calloc(1, sizeof *a);
-    if (!a)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to plan around links");
-    a->until_us = a->not_before_us = INT64_MIN;
-    a->awaited = -1;
-    *avoidance = a;
-    return LH_OK;
-}
-
-void lh_link_avoidance_destroy(lh_link_avoidance *avoidance) {
-    free(avoidance);
-}
-
 static int64_t patience_us(const lh_chain *chain, const lh_registry *registry, int hop) {
     if (chain->epoch == chain->planned_epoch)
         return FIRST_TIME_US;
-    const lh_worker *near =
-        hop > 0 ? lh_registry_find(registry, chain->stages[hop - 1].name) : NULL;
+    const lh_worker *near = hop > 0 ? lh_chain_worker(chain, registry, (uint32_t)hop - 1) : NULL;
     return RETURN_US + (near ? ROUND_TRIPS * near->report.next.round_trip_us : 0);
 }
 
@@ -71,7 +46,7 @@ void lh_link_avoidance_pass_over(lh_link_avoidance *avoidance, const char *worke
 }
 
 void lh_link_avoidance_clear(lh_link_avoidance *avoidance) {
-    avoidance->until_us = INT64_MIN;
+    avoidance->worker[0] = 0;
 }
 
 bool lh_link_avoidance_passes_over(const lh_link_avoidance *avoidance, const char *worker,

@@ -11,11 +11,15 @@
 
 #include "gateway/fleet/chain.h"
 
-typedef struct lh_link_avoidance lh_link_avoidance;
-
-/* LH_ERR_NO_MEMORY. */
-lh_status lh_link_avoidance_create(lh_link_avoidance **avoidance, lh_error *error);
-void lh_link_avoidance_destroy(lh_link_avoidance *avoidance);
+/* All zero: nobody is passed over, and no hop was ever awaited. */
+typedef struct lh_link_avoidance {
+    char worker[LH_WORKER_NAME_BYTES]; /* passed over until then; "": nobody is */
+    int64_t until_us;
+    int64_t not_before_us; /* no hop is named before then */
+    int awaited;           /* the one hop that the chain waits for, in this epoch; -1: none */
+    uint32_t epoch;
+    int64_t since_us;
+} lh_link_avoidance;
 
 /* The hop for which a forming chain waits alone, and has waited for too long, by the stage to which
  * it leads (stage_count: the gateway); -1: there is none, or one was named a moment ago.

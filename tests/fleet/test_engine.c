@@ -53,7 +53,8 @@ static void wait_for_state(const house *h, lh_engine_state state) {
 
 static lh_engine_options options_of(house *h, const char *listen) {
     return (lh_engine_options){.replicas = 1,
-                               .fleet = {.chain_name = "main",
+                               .fleet = {.model = &h->profile,
+                                         .chain_name = "main",
                                          .origin = {"", false},
                                          .workers_expected = 1,
                                          .context = 256,
@@ -69,7 +70,6 @@ static lh_engine_options options_of(house *h, const char *listen) {
                                              .vocabulary = h->profile.vocabulary,
                                              .step_timeout_us = 20000000,
                                              .replay_timeout_us = 3000000},
-                               .profile = &h->profile,
                                .model_file = h->file,
                                .model_name = "tiny",
                                .fleet_listen = listen,

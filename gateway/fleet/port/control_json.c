@@ -3,6 +3,7 @@
 
 #include "common/protocol/measurements_json.h"
 #include "common/protocol/wire_type.h"
+#include "gateway/cost/pipeline_depth.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -183,37 +184,46 @@ static json_t *render_model(const lh_fleet_model *model) {
                      "tensors_url", model->tensors_path);
 }
 
-static json_t *render_next(const lh_chain_stage *next) {
-    if (!next)
+static json_t *render_stage(const lh_chain_stage *stage, const lh_fleet_options *options,
+                            const lh_fleet_model *model) {
+    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s}", "model", render_model(model),
+                     "first_layer", (int)stage->first_layer, "last_layer", (int)stage->last_layer,
+                     "layers", (int)options->model->layers, "context", (int)options->context,
+                     "rows_max", (int)options->rows_max, "steps_max", (int)LH_WORKER_BUFFERS,
+                     "activations", options->has_q16 ? "q16" : "q8", "wire",
+                     lh_wire_name(stage->wire));
+}
+
+/* Takes both over. */
+static json_t *merge(json_t *object, json_t *more) {
+    if (json_object_update_new(object, more) == 0)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t *render_next(const lh_assignment *a) {
+    if (!a->has_next)
         return json_pack("{s:b}", "gateway", 1);
-    return json_pack("{s:b, s:s, s:s, s:b}", "gateway", 0, "name", next->name, "address",
-                     next->address, "tls", (int)next->tls);
+    return json_pack("{s:b, s:s, s:s, s:b}", "gateway", 0, "name", a->next.name, "address",
+                     a->next.address, "tls", (int)a->next.tls);
 }
 
-static const char *activations_name(const lh_assignment *a) {
-    return a->has_q16 ? "q16" : "q8";
-}
-
-static json_t *render_assignment(const lh_assignment *a, const lh_fleet_model *model) {
-    return json_pack(
-        "{s:I, s:s, s:I, s:I, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:o}", "generation",
-        (json_int_t)a->epoch, "chain", a->chain, "epoch", (json_int_t)a->epoch, "kv_epoch",
-        (json_int_t)a->kv_epoch, "model", render_model(model), "first_layer", (int)a->first_layer,
-        "last_layer", (int)a->last_layer, "layers", (int)a->layers, "context", (int)a->context,
-        "rows_max", (int)a->rows_max, "steps_max", (int)a->steps_max, "activations",
-        activations_name(a), "wire", lh_wire_name(a->wire), "next", render_next(a->next));
+static json_t *render_assignment(const lh_fleet_answer *answer, const lh_fleet_model *model) {
+    const lh_assignment *a = &answer->assignment;
+    if (!answer->has_assignment)
+        return json_null();
+    return merge(json_pack("{s:I, s:s, s:I, s:I, s:o}", "generation", (json_int_t)a->epoch, "chain",
+                           a->chain, "epoch", (json_int_t)a->epoch, "kv_epoch",
+                           (json_int_t)a->stage.kv_epoch, "next", render_next(a)),
+                 render_stage(&a->stage, answer->options, model));
 }
 
 static json_t *render_prepare(const lh_fleet_answer *answer, const lh_fleet_model *model) {
-    const lh_assignment *a = &answer->prepare;
     if (!answer->has_prepare)
         return json_null();
-    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:b}", "model",
-                     render_model(model), "first_layer", (int)a->first_layer, "last_layer",
-                     (int)a->last_layer, "layers", (int)a->layers, "context", (int)a->context,
-                     "rows_max", (int)a->rows_max, "steps_max", (int)a->steps_max, "activations",
-                     activations_name(a), "wire", lh_wire_name(a->wire), "hold",
-                     (int)answer->prepare_holds);
+    return merge(render_stage(&answer->prepare, answer->options, model),
+                 json_pack("{s:b}", "hold", (int)answer->prepare_holds));
 }
 
 static json_t *render_leave(const lh_fleet_answer *answer) {
@@ -223,12 +233,10 @@ static json_t *render_leave(const lh_fleet_answer *answer) {
 }
 
 char *lh_control_json_render_answer(const lh_fleet_answer *answer, const lh_fleet_model *model) {
-    json_t *assignment =
-        answer->has_assignment ? render_assignment(&answer->assignment, model) : json_null();
     return render(json_pack(
         "{s:I, s:I, s:b, s:b, s:o, s:o, s:o}", "renew_ms", (json_int_t)(answer->renew_us / 1000),
         "lease_ms", (json_int_t)(answer->lease_us / 1000), "planned", (int)answer->is_planned,
-        "urgent", (int)answer->is_urgent, "assignment", assignment, "prepare",
+        "urgent", (int)answer->is_urgent, "assignment", render_assignment(answer, model), "prepare",
         render_prepare(answer, model), "leave", render_leave(answer)));
 }
 

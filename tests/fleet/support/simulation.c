@@ -410,9 +410,10 @@ static void start_gateway(void *context, void *argument) {
     lh_error error;
     lh_scheduler_sink sink = {sim, on_event};
     lh_fleet_options fleet = sim->options.fleet;
+    fleet.model = &sim->model;
     fleet.first_epoch += (uint32_t)(sim->now_us / 1000000);
     lh_status status = lh_router_create(sim->options.replicas, &fleet, &sim->options.scheduler,
-                                        &sim->model, &sink, sim->now_us, &sim->router, &error);
+                                        &sink, sim->now_us, &sim->router, &error);
     assert(status == LH_OK);
     network_set_alive(sim->net, 0, true);
 }

@@ -62,7 +62,7 @@ struct toy_worker {
 
     bool has_assignment;
     lh_worker_stage_state state;
-    uint32_t epoch, first_layer, last_layer, layers;
+    uint32_t epoch, first_layer, last_layer;
     uint32_t kv_epoch; /* with which the KV cache was last emptied; 0: it has no place in a chain */
     bool awaits_resync,
         has_begun; /* in this epoch: the cache was kept and no roll was called; a step has come */
@@ -516,7 +516,7 @@ static void finish_job(void *context, void *argument) {
         fail_job(worker, j, LH_ERR_INVALID);
     else if (j->manifest.hop_limit == 1)
         conclude(worker, j);
-    else if (worker->last_layer == worker->layers)
+    else if (worker->last_layer == TOY_LAYERS)
         forward_results(worker, j);
     else
         forward_shards(worker, j);
@@ -760,9 +760,9 @@ static void prepare(toy_worker *worker, const lh_fleet_answer *answered) {
 
 /* What is of an earlier epoch stays where the gateway says so and means this very cache. */
 static void keep_or_empty_kv(toy_worker *worker, const lh_assignment *assignment) {
-    bool is_same = worker->first_layer == assignment->first_layer &&
-                   worker->last_layer == assignment->last_layer;
-    bool keeps = is_same && worker->kv_epoch != 0 && worker->kv_epoch == assignment->kv_epoch;
+    bool is_same = worker->first_layer == assignment->stage.first_layer &&
+                   worker->last_layer == assignment->stage.last_layer;
+    bool keeps = is_same && worker->kv_epoch != 0 && worker->kv_epoch == assignment->stage.kv_epoch;
     if (!keeps) {
         empty_kv(worker);
         worker->kv_epoch = assignment->epoch;
@@ -772,8 +772,9 @@ static void keep_or_empty_kv(toy_worker *worker, const lh_assignment *assignment
 }
 
 static void adopt(toy_worker *worker, const lh_assignment *assignment) {
-    int next_node =
-        assignment->next ? worker->world.node_of(worker->world.context, assignment->next->name) : 0;
+    int next_node = assignment->has_next
+                        ? worker->world.node_of(worker->world.context, assignment->next.name)
+                        : 0;
     fail_all_jobs(worker, LH_ERR_STALE);
     keep_or_empty_kv(worker, assignment);
     if (worker->next_node >= 0 && worker->next_node != next_node)
@@ -782,9 +783,8 @@ static void adopt(toy_worker *worker, const lh_assignment *assignment) {
     worker->has_failed = false;
     lh_step_window_reset(&worker->window);
     worker->epoch = assignment->epoch;
-    worker->first_layer = assignment->first_layer;
-    worker->last_layer = assignment->last_layer;
-    worker->layers = assignment->layers;
+    worker->first_layer = assignment->stage.first_layer;
+    worker->last_layer = assignment->stage.last_layer;
     worker->next_node = next_node;
     network_open(worker->world.net, worker->node, next_node);
     if (is_prepared(worker) && worker->prepares_hold &&

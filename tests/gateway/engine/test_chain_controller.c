@@ -12,7 +12,8 @@ static const lh_model_profile model = {
     .layers = 2, .context = 256, .vocabulary = 300, .layer_bytes = layer_bytes};
 
 static lh_chain_controller *make_controller(void) {
-    const lh_fleet_options fleet = {.chain_name = "main",
+    const lh_fleet_options fleet = {.model = &model,
+                                    .chain_name = "main",
                                     .origin = {"", false},
                                     .model_digest = "",
                                     .context = 256,
@@ -23,8 +24,8 @@ static lh_chain_controller *make_controller(void) {
     const lh_scheduler_options scheduler = {
         .sequences_max = 4, .queue_max = 4, .rows_max = 64, .vocabulary = 300};
     lh_chain_controller *controller;
-    assert_int_equal(lh_chain_controller_create(&fleet, &scheduler, &model, &(lh_scheduler_sink){0},
-                                                0, &controller, NULL),
+    assert_int_equal(lh_chain_controller_create(&fleet, &scheduler, &(lh_scheduler_sink){0}, 0,
+                                                &controller, NULL),
                      LH_OK);
     return controller;
 }

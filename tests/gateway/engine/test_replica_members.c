@@ -17,13 +17,12 @@ static uint64_t layer_bytes[] = {100, 100, 100, 100, 100, 100, 100, 100, 100, 10
 static const lh_model_profile model = {.layers = 12, .layer_bytes = layer_bytes};
 
 static lh_replica_members *make_members(uint32_t expected) {
-    const lh_replica_members_options options = {.replicas = 2,
-                                                .workers_expected = expected,
-                                                .model = &model,
-                                                .plan_delay_us = SECOND,
-                                                .lease_us = 5 * SECOND};
+    const lh_fleet_options fleet = {.workers_expected = expected,
+                                    .model = &model,
+                                    .plan_delay_us = SECOND,
+                                    .lease_us = 5 * SECOND};
     lh_replica_members *members;
-    assert_int_equal(lh_replica_members_create(&options, 0, &members, NULL), LH_OK);
+    assert_int_equal(lh_replica_members_create(2, &fleet, 0, &members, NULL), LH_OK);
     return members;
 }
 

@@ -6,43 +6,36 @@
 #include <cmocka.h>
 
 #include "common/base/log.h"
-#include "gateway/cost/pipeline_depth.h"
 #include "gateway/fleet/answer.h"
 #include "tests/gateway/support/worker_reports.h"
 
-static const lh_answer_terms terms = {.renew_us = 500 * MS,
-                                      .lease_us = 3000 * MS,
-                                      .layers = 4,
-                                      .context = 64,
-                                      .rows_max = 16,
-                                      .has_q16 = true};
-
 typedef struct bench {
-    lh_draft_terms terms;
-    lh_handover *handover;
-    lh_link_avoidance *avoidance;
+    lh_fleet_options options;
+    lh_handover handover;
+    lh_link_avoidance avoidance;
     lh_registry *registry;
     lh_worker_report a, b, c;
     lh_chain chain;
 } bench;
 
 static void create(bench *b) {
-    const lh_wire_policy wire = {.type = LH_WIRE_Q8};
     const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
-    *b = (bench){.terms = {&four_layers, {.stages = 2}, "", {"home", true}},
+    *b = (bench){.options = fleet_of_four_layers(0),
                  .a = report_of("a"),
                  .b = report_of("b"),
                  .c = report_of("c"),
                  .chain = {.name = "main"}};
     lh_log_set_level(LH_LOG_ERROR);
-    assert_int_equal(lh_link_avoidance_create(&b->avoidance, NULL), LH_OK);
+    b->options.planner.stages = 2;
+    b->options.wire.type = LH_WIRE_Q8;
+    b->handover.options = &b->options;
     assert_int_equal(lh_registry_create(3000 * MS, &b->registry, NULL), LH_OK);
-    assert_int_equal(lh_handover_create(&b->terms, &wire, 0, &b->handover, NULL), LH_OK);
     register_report(b->registry, &b->a, 0);
     register_report(b->registry, &b->b, 0);
     register_report(b->registry, &b->c, 0);
     const lh_worker *members[] = {lh_registry_at(b->registry, 0), lh_registry_at(b->registry, 1)};
-    assert_int_equal(lh_chain_form(&b->chain, &plan, members, &b->terms.origin, 7, 0, NULL), LH_OK);
+    assert_int_equal(lh_chain_form(&b->chain, &plan, members, &b->options.origin, 7, 0, NULL),
+                     LH_OK);
     lh_chain_inherit(&b->chain, &(lh_chain){0});
     b->chain.stages[0].wire = LH_WIRE_F16;
     b->chain.stages[0].kv_epoch = 5;
@@ -50,23 +43,21 @@ static void create(bench *b) {
 }
 
 static void destroy(bench *b) {
-    lh_handover_destroy(b->handover);
     lh_registry_destroy(b->registry);
-    lh_link_avoidance_destroy(b->avoidance);
 }
 
 static lh_fleet_answer answer(const bench *b, const lh_worker_report *report) {
     lh_fleet_answer made;
-    lh_answer_make(&terms, &b->chain, b->handover, false, report, &made);
+    lh_answer_make(&b->options, &b->chain, &b->handover, false, report, &made);
     return made;
 }
 
 /* `one` leaves, and the handover has looked. */
 static void leave(bench *b, lh_worker_report *one, uint32_t sequences) {
-    const lh_handover_view view = {&b->chain, b->registry, b->avoidance, sequences};
+    const lh_handover_view view = {&b->chain, b->registry, &b->avoidance, sequences};
     one->leaving = true;
     register_report(b->registry, one, 0);
-    lh_handover_review(b->handover, &view, 0);
+    lh_handover_review(&b->handover, &view, 0);
 }
 
 static void a_member_is_told_its_stage(void **state) {
@@ -80,19 +71,16 @@ static void a_member_is_told_its_stage(void **state) {
     assert_false(made.is_urgent || made.has_prepare || made.is_leaving || made.may_go);
     assert_string_equal(made.assignment.chain, "main");
     assert_int_equal(made.assignment.epoch, 7);
-    assert_int_equal(made.assignment.kv_epoch, 5);
-    assert_int_equal(made.assignment.first_layer, 0);
-    assert_int_equal(made.assignment.last_layer, 2);
-    assert_int_equal(made.assignment.layers, 4);
-    assert_int_equal(made.assignment.context, 64);
-    assert_int_equal(made.assignment.rows_max, 16);
-    assert_int_equal(made.assignment.steps_max, LH_WORKER_BUFFERS);
-    assert_true(made.assignment.has_q16);
-    assert_int_equal(made.assignment.wire, LH_WIRE_F16);
-    assert_string_equal(made.assignment.next->name, "b");
+    assert_int_equal(made.assignment.stage.kv_epoch, 5);
+    assert_int_equal(made.assignment.stage.first_layer, 0);
+    assert_int_equal(made.assignment.stage.last_layer, 2);
+    assert_ptr_equal(made.options, &b.options);
+    assert_int_equal(made.assignment.stage.wire, LH_WIRE_F16);
+    assert_true(made.assignment.has_next);
+    assert_string_equal(made.assignment.next.name, "b");
     made = answer(&b, &b.b);
-    assert_int_equal(made.assignment.kv_epoch, 7);
-    assert_null(made.assignment.next);
+    assert_int_equal(made.assignment.stage.kv_epoch, 7);
+    assert_false(made.assignment.has_next);
     destroy(&b);
 }
 
@@ -104,9 +92,9 @@ static void a_spare_is_told_that_there_is_a_plan(void **state) {
     assert_true(made.is_planned);
     assert_false(made.has_assignment || made.has_prepare);
     assert_int_equal(made.renew_us, 500 * MS);
-    lh_answer_make(&terms, &b.chain, b.handover, true, &b.c, &made);
+    lh_answer_make(&b.options, &b.chain, &b.handover, true, &b.c, &made);
     assert_false(made.is_urgent);
-    lh_answer_make(&terms, &b.chain, b.handover, true, &b.a, &made);
+    lh_answer_make(&b.options, &b.chain, &b.handover, true, &b.a, &made);
     assert_true(made.is_urgent);
     lh_chain_drop(&b.chain);
     made = answer(&b, &b.a);
@@ -141,9 +129,7 @@ static void whoever_follows_is_told_what_to_prepare(void **state) {
     assert_false(made.has_assignment);
     assert_int_equal(made.prepare.first_layer, 2);
     assert_int_equal(made.prepare.last_layer, 4);
-    assert_int_equal(made.prepare.layers, 4);
     assert_int_equal(made.prepare.wire, LH_WIRE_Q8);
-    assert_null(made.prepare.chain);
     assert_false(answer(&b, &b.a).has_prepare);
     destroy(&b);
 }
@@ -163,11 +149,11 @@ static void a_leaver_is_told_why_it_stays(void **state) {
     assert_string_equal(made.leave_reason, "its chain is being formed");
     leave(&b, &b.b, 1); /* a alone holds all */
     assert_string_equal(answer(&b, &b.b).leave_reason, "others load what it holds");
-    lh_handover_drop(b.handover, "");
+    lh_handover_drop(&b.handover, "");
     leave(&b, &b.a, 1);
     made = answer(&b, &b.a);
     assert_false(made.may_go);
-    assert_string_equal(made.leave_reason, lh_handover_problem(b.handover));
+    assert_string_equal(made.leave_reason, b.handover.problem);
     assert_string_not_equal(made.leave_reason, "");
     destroy(&b);
 }

@@ -18,11 +18,12 @@ static const lh_model_profile model = {
 
 /* A chain of a and b, which is twice as fast; a's hop has this profile. */
 static lh_fleet *create(lh_hop_profile hop) {
-    const lh_fleet_options options = fleet_of_four_layers(2);
+    lh_fleet_options options = fleet_of_four_layers(2);
     lh_worker_report a = report_of("a"), b = report_of("b");
     lh_fleet *fleet;
+    options.model = &model;
     lh_log_set_level(LH_LOG_ERROR);
-    assert_int_equal(lh_fleet_create(&options, &model, 0, &fleet, NULL), LH_OK);
+    assert_int_equal(lh_fleet_create(&options, 0, &fleet, NULL), LH_OK);
     a.speed = (lh_machine_speed){2, 12};
     b.speed = (lh_machine_speed){1, 6};
     put_report(fleet, &a, 0);

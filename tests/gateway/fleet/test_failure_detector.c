@@ -32,7 +32,7 @@ static bench create(void) {
     bench b;
     options.probation_us = 1500 * MS;
     lh_log_set_level(LH_LOG_ERROR);
-    assert_int_equal(lh_fleet_create(&options, &four_layers, 0, &b.fleet, NULL), LH_OK);
+    assert_int_equal(lh_fleet_create(&options, 0, &b.fleet, NULL), LH_OK);
     for (int i = 0; i < WORKERS; i++) {
         b.reports[i] = report_of(names[i]);
         put(&b, i, 1000 * MS);
@@ -163,71 +163,93 @@ static void the_gateways_own_absence_counts_against_nobody(void **state) {
     lh_fleet_destroy(b.fleet);
 }
 
-/* ---- The detector alone ---- */
+/* ---- The detector alone: asked every half second, 600 ms of probation ---- */
 
-/* Asked every half second, 600 ms of probation. */
-static lh_failure_detector *create_detector(void) {
-    lh_failure_detector *detector;
-    assert_int_equal(lh_failure_detector_create(500 * MS, 600 * MS, &detector, NULL), LH_OK);
-    return detector;
+typedef struct alone {
+    lh_failure_detector detector;
+    lh_registry *registry;
+    lh_chain chain; /* of a and b, ready */
+} alone;
+
+static alone create_alone(void) {
+    alone a = {.chain = {.state = LH_CHAIN_READY, .stage_count = 2, .stages = {{"a"}, {"b"}}}};
+    lh_worker_report first = report_of("a"), second = report_of("b");
+    lh_failure_detector_init(&a.detector, 500 * MS, 600 * MS);
+    assert_int_equal(lh_registry_create(3000 * MS, &a.registry, NULL), LH_OK);
+    register_report(a.registry, &first, 2100 * MS);
+    register_report(a.registry, &second, 2000 * MS);
+    return a;
+}
+
+static void assert_leases(const alone *a, int64_t first_ms, int64_t second_ms) {
+    assert_int_equal(lh_registry_at(a->registry, 0)->lease_until_us, first_ms * MS);
+    assert_int_equal(lh_registry_at(a->registry, 1)->lease_until_us, second_ms * MS);
 }
 
 static void a_broken_chain_puts_all_on_probation(void **state) {
     (void)state;
-    bench b = create();
-    lh_failure_detector *detector = create_detector();
-    lh_suspicion suspicions[LH_PLAN_STAGES_MAX];
-    assert_int_equal(
-        lh_failure_detector_probation(detector, lh_fleet_chain(b.fleet), 2000 * MS, suspicions),
-        WORKERS);
-    for (int i = 0; i < WORKERS; i++) {
-        assert_string_equal(suspicions[i].worker, b.reports[i].name);
-        assert_int_equal(suspicions[i].until_us, 2600 * MS);
-        assert_null(suspicions[i].evidence);
-    }
-    lh_failure_detector_destroy(detector);
-    lh_fleet_destroy(b.fleet);
+    alone a = create_alone();
+    lh_failure_detector_probation(&a.detector, &a.chain, a.registry, 2200 * MS);
+    assert_leases(&a, 2800, 2800);
+    lh_registry_destroy(a.registry);
 }
 
 /* Two and a half renewals since the last step, and since the report of each. */
 static void silence_is_two_and_a_half_renewals(void **state) {
     (void)state;
-    bench b = create();
-    lh_failure_detector *detector = create_detector();
-    const lh_chain *chain = lh_fleet_chain(b.fleet);
-    const lh_registry *registry = lh_fleet_registry(b.fleet);
-    lh_suspicion found[LH_PLAN_STAGES_MAX];
-    put(&b, 2, 2001 * MS);
-    put(&b, 0, 2100 * MS);
-    assert_int_equal(lh_failure_detector_due_us(detector, chain, registry, 1900 * MS), 3250 * MS);
-    assert_int_equal(
-        lh_failure_detector_silent(detector, chain, registry, 1900 * MS, 3249 * MS, found), 0);
-    assert_int_equal(
-        lh_failure_detector_silent(detector, chain, registry, 2001 * MS, 3250 * MS, found), 0);
-    assert_int_equal(
-        lh_failure_detector_silent(detector, chain, registry, 2000 * MS, 3250 * MS, found), 1);
-    assert_string_equal(found[0].worker, "b");
-    assert_int_equal(found[0].until_us, 3250 * MS);
-    assert_int_equal(
-        lh_failure_detector_silent(detector, chain, registry, 2000 * MS, 3251 * MS, found), 2);
-    lh_failure_detector_destroy(detector);
+    alone a = create_alone();
+    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, 1900 * MS),
+                     3250 * MS);
+    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, 2050 * MS),
+                     3300 * MS);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, 1900 * MS, 3249 * MS);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, 2001 * MS, 3250 * MS);
+    assert_leases(&a, 5100, 5000);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, 2000 * MS, 3250 * MS);
+    assert_leases(&a, 5100, 3250);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, 2000 * MS, 3350 * MS);
+    assert_leases(&a, 3350, 3250);
     /* Workers that report more often are given a second all the same. */
-    assert_int_equal(lh_failure_detector_create(100 * MS, 0, &detector, NULL), LH_OK);
-    assert_int_equal(lh_failure_detector_due_us(detector, chain, registry, 1900 * MS), 3000 * MS);
-    lh_failure_detector_destroy(detector);
-    lh_fleet_destroy(b.fleet);
+    lh_failure_detector_init(&a.detector, 100 * MS, 0);
+    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, 1900 * MS),
+                     3000 * MS);
+    lh_registry_destroy(a.registry);
+}
+
+static void those_of_a_chain_that_forms_are_not_silent(void **state) {
+    (void)state;
+    alone a = create_alone();
+    a.chain.state = LH_CHAIN_FORMING;
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, 2000 * MS, 4000 * MS);
+    assert_leases(&a, 5100, 5000);
+    lh_registry_destroy(a.registry);
+}
+
+static void whoever_is_gone_already_is_not_waited_for(void **state) {
+    (void)state;
+    alone a = create_alone();
+    lh_registry_suspect(a.registry, "b", 2300 * MS);
+    assert_true(lh_registry_expire(a.registry, 2300 * MS, NULL));
+    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, 1900 * MS),
+                     3350 * MS);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, 2000 * MS, 4000 * MS);
+    assert_int_equal(lh_registry_at(a.registry, 0)->lease_until_us, 4000 * MS);
+    lh_registry_destroy(a.registry);
 }
 
 static void a_late_tick_is_an_absence(void **state) {
     (void)state;
-    lh_failure_detector *detector = create_detector();
-    assert_int_equal(lh_failure_detector_absence_us(detector, 9000 * MS), 0);
-    lh_failure_detector_note_tick(detector, 1000 * MS, 1200 * MS);
-    assert_int_equal(lh_failure_detector_absence_us(detector, 1699 * MS), 0);
-    assert_int_equal(lh_failure_detector_absence_us(detector, 1700 * MS), 700 * MS);
-    lh_failure_detector_note_tick(detector, 1700 * MS, INT64_MAX);
-    assert_int_equal(lh_failure_detector_absence_us(detector, 9000 * MS), 0);
-    lh_failure_detector_destroy(detector);
+    alone a = create_alone();
+    lh_failure_detector_absence(&a.detector, a.registry, 9000 * MS);
+    lh_failure_detector_note_tick(&a.detector, 1000 * MS, 1200 * MS);
+    lh_failure_detector_absence(&a.detector, a.registry, 1699 * MS);
+    assert_leases(&a, 5100, 5000);
+    lh_failure_detector_absence(&a.detector, a.registry, 1700 * MS);
+    assert_leases(&a, 5800, 5700);
+    lh_failure_detector_note_tick(&a.detector, 1700 * MS, INT64_MAX);
+    lh_failure_detector_absence(&a.detector, a.registry, 9000 * MS);
+    assert_leases(&a, 5800, 5700);
+    lh_registry_destroy(a.registry);
 }
 
 int main(void) {
@@ -242,6 +264,8 @@ int main(void) {
         cmocka_unit_test(the_gateways_own_absence_counts_against_nobody),
         cmocka_unit_test(a_broken_chain_puts_all_on_probation),
         cmocka_unit_test(silence_is_two_and_a_half_renewals),
+        cmocka_unit_test(those_of_a_chain_that_forms_are_not_silent),
+        cmocka_unit_test(whoever_is_gone_already_is_not_waited_for),
         cmocka_unit_test(a_late_tick_is_an_absence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@ static lh_fleet *create_with_wire(uint32_t workers_expected, lh_wire_policy wire
     lh_fleet *fleet;
     options.wire = wire;
     lh_log_set_level(LH_LOG_ERROR);
-    assert_int_equal(lh_fleet_create(&options, &four_layers, 0, &fleet, NULL), LH_OK);
+    assert_int_equal(lh_fleet_create(&options, 0, &fleet, NULL), LH_OK);
     return fleet;
 }
 
@@ -73,15 +73,15 @@ static void expected_workers_are_waited_for_and_then_planned_at_once(void **stat
     lh_fleet_answer answer = put_report(fleet, &b, 30000 * MS);
     assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
     assert_true(answer.has_assignment);
-    assert_int_equal(answer.assignment.first_layer, 2);
-    assert_int_equal(answer.assignment.last_layer, 4);
-    assert_null(answer.assignment.next);
+    assert_int_equal(answer.assignment.stage.first_layer, 2);
+    assert_int_equal(answer.assignment.stage.last_layer, 4);
+    assert_false(answer.assignment.has_next);
     assert_int_equal(answer.assignment.epoch, 1030);
     assert_false(answer.is_urgent);
     lh_fleet_note_load(fleet, 1);
     answer = put_report(fleet, &a, 30100 * MS);
     assert_true(answer.is_urgent);
-    assert_string_equal(answer.assignment.next->address, "b:1");
+    assert_string_equal(answer.assignment.next.address, "b:1");
     lh_fleet_destroy(fleet);
 }
 
@@ -278,7 +278,7 @@ static lh_fleet *create_unmeasured(lh_worker_report *a, lh_worker_report *b) {
     *a = report_of("a");
     *b = report_of("b");
     put_report(fleet, a, 1000 * MS);
-    assert_int_equal(put_report(fleet, b, 1000 * MS).assignment.wire, LH_WIRE_F16);
+    assert_int_equal(put_report(fleet, b, 1000 * MS).assignment.stage.wire, LH_WIRE_F16);
     lh_fleet_first_hop(fleet, true, false, 1500 * MS, "");
     make_ready(a, lh_fleet_chain(fleet)->epoch);
     make_ready(b, lh_fleet_chain(fleet)->epoch);
@@ -312,7 +312,7 @@ static void a_slow_hop_gets_q8_before_the_first_step(void **state) {
     put_ready(fleet, &a, &b, 2500 * MS);
     assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
     assert_true(lh_fleet_chain(fleet)->epoch > epoch);
-    assert_int_equal(put_report(fleet, &a, 2600 * MS).assignment.wire, LH_WIRE_Q8);
+    assert_int_equal(put_report(fleet, &a, 2600 * MS).assignment.stage.wire, LH_WIRE_Q8);
     put_ready(fleet, &a, &b, 2700 * MS);
     assert_int_equal(state_of(fleet), LH_CHAIN_READY);
     epoch = lh_fleet_chain(fleet)->epoch;
@@ -379,7 +379,7 @@ static void caches_are_kept_from_one_epoch_to_the_next(void **state) {
     lh_fleet_tick(fleet, 2100 * MS);
     assert_true(chain->epoch > first);
     assert_int_equal(chain->stages[0].kv_epoch, first);
-    assert_int_equal(put_report(fleet, &b, 2200 * MS).assignment.kv_epoch, first);
+    assert_int_equal(put_report(fleet, &b, 2200 * MS).assignment.stage.kv_epoch, first);
     a.instance++;
     put_report(fleet, &a, 4000 * MS);
     assert_int_equal(chain->stages[0].kv_epoch, chain->epoch);
@@ -512,7 +512,7 @@ static void its_times_count_from_its_creation(void **state) {
     lh_fleet *fleet;
     options.epoch_stride = 3;
     options.epoch_offset = 1;
-    assert_int_equal(lh_fleet_create(&options, &four_layers, 100000 * MS, &fleet, NULL), LH_OK);
+    assert_int_equal(lh_fleet_create(&options, 100000 * MS, &fleet, NULL), LH_OK);
     for (int second = 100; second < 160; second++)
         put_report(fleet, &a, second * 1000 * MS);
     assert_int_equal(state_of(fleet), LH_CHAIN_NONE);

@@ -17,9 +17,9 @@
 enum { A, B, C, D, WORKERS };
 
 typedef struct bench {
-    lh_draft_terms terms;
-    lh_handover *handover;
-    lh_link_avoidance *avoidance;
+    lh_fleet_options options;
+    lh_handover handover;
+    lh_link_avoidance avoidance;
     lh_registry *registry;
     lh_worker_report reports[WORKERS];
     lh_chain chain;
@@ -32,51 +32,49 @@ static void put(bench *b, int worker) {
 
 static void create(bench *b, int workers) {
     static const char *const names[] = {"a", "b", "c", "d"};
-    const lh_wire_policy wire = {.type = LH_WIRE_F16};
     const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
-    *b = (bench){.terms = {&four_layers, {.stages = 2}, "", {"home", true}},
-                 .chain = {.name = "main"},
-                 .sequences = 1};
+    *b = (bench){.options = fleet_of_four_layers(0), .chain = {.name = "main"}, .sequences = 1};
     lh_log_set_level(LH_LOG_ERROR);
-    assert_int_equal(lh_link_avoidance_create(&b->avoidance, NULL), LH_OK);
+    b->options.planner.stages = 2;
+    b->options.wire.type = LH_WIRE_F16;
+    b->options.rebalance_delay_us = DELAY_US;
+    b->handover.options = &b->options;
     assert_int_equal(lh_registry_create(3000 * MS, &b->registry, NULL), LH_OK);
-    assert_int_equal(lh_handover_create(&b->terms, &wire, DELAY_US, &b->handover, NULL), LH_OK);
     for (int i = 0; i < workers; i++) {
         b->reports[i] = report_of(names[i]);
         put(b, i);
     }
     const lh_worker *members[] = {lh_registry_at(b->registry, A), lh_registry_at(b->registry, B)};
-    assert_int_equal(lh_chain_form(&b->chain, &plan, members, &b->terms.origin, 7, 0, NULL), LH_OK);
+    assert_int_equal(lh_chain_form(&b->chain, &plan, members, &b->options.origin, 7, 0, NULL),
+                     LH_OK);
     lh_chain_note_ready(&b->chain, 0);
 }
 
 static void destroy(bench *b) {
-    lh_handover_destroy(b->handover);
     lh_registry_destroy(b->registry);
-    lh_link_avoidance_destroy(b->avoidance);
 }
 
 static lh_handover_view view_of(const bench *b) {
-    return (lh_handover_view){&b->chain, b->registry, b->avoidance, b->sequences};
+    return (lh_handover_view){&b->chain, b->registry, &b->avoidance, b->sequences};
 }
 
 static lh_handover_decision review(bench *b, int64_t ms) {
     const lh_handover_view view = view_of(b);
-    return lh_handover_review(b->handover, &view, ms * MS);
+    return lh_handover_review(&b->handover, &view, ms * MS);
 }
 
 static bool is_prepared(bench *b) {
     const lh_handover_view view = view_of(b);
-    return lh_handover_is_prepared(b->handover, &view, 2000 * MS);
+    return lh_handover_is_prepared(&b->handover, &view, 2000 * MS);
 }
 
 static bool has_failed(bench *b, uint32_t stage) {
     const lh_handover_view view = view_of(b);
-    return lh_handover_has_failed(b->handover, &view, stage);
+    return lh_handover_has_failed(&b->handover, &view, stage);
 }
 
 static const lh_chain_stage *task_of(const bench *b, const char *worker, bool *holds) {
-    return lh_handover_task(b->handover, &b->chain, worker, holds);
+    return lh_handover_task(&b->handover, &b->chain, worker, holds);
 }
 
 static void leave(bench *b, int worker) {
@@ -97,7 +95,7 @@ static void create_leaving(bench *b) {
     create(b, 3);
     leave(b, B);
     assert_int_equal(review(b, 1000), LH_HANDOVER_WAIT);
-    assert_non_null(lh_handover_successor(b->handover));
+    assert_non_null(lh_handover_successor(&b->handover));
 }
 
 /* ---- A worker leaves ---- */
@@ -107,8 +105,8 @@ static void nobody_leaves_and_nothing_is_planned(void **state) {
     bench b;
     create(&b, 3);
     assert_int_equal(review(&b, 1000), LH_HANDOVER_WAIT);
-    assert_null(lh_handover_successor(b.handover));
-    assert_string_equal(lh_handover_cause(b.handover), "");
+    assert_null(lh_handover_successor(&b.handover));
+    assert_string_equal(lh_handover_cause_text(&b.handover), "");
     assert_false(is_prepared(&b));
     bool holds;
     assert_null(task_of(&b, "c", &holds));
@@ -120,9 +118,9 @@ static void a_spare_is_to_prepare_the_leavers_stage(void **state) {
     bench b;
     bool holds = false;
     create_leaving(&b);
-    const lh_chain *next = lh_handover_successor(b.handover);
-    assert_string_equal(lh_handover_cause(b.handover), "a worker leaves");
-    assert_string_equal(lh_handover_problem(b.handover), "");
+    const lh_chain *next = lh_handover_successor(&b.handover);
+    assert_string_equal(lh_handover_cause_text(&b.handover), "a worker leaves");
+    assert_string_equal(b.handover.problem, "");
     assert_int_equal(next->epoch, 0);
     assert_int_equal(next->stage_count, 2);
     assert_string_equal(next->stages[1].name, "c");
@@ -145,8 +143,8 @@ static void it_takes_over_when_all_hold_what_they_were_asked_to(void **state) {
     prepare(&b, C, 2, 4, true);
     assert_true(is_prepared(&b));
     assert_int_equal(review(&b, 1200), LH_HANDOVER_TAKE_OVER);
-    lh_handover_complete(b.handover, 8, true, 1200 * MS);
-    assert_null(lh_handover_successor(b.handover));
+    lh_handover_complete(&b.handover, 8, true, 1200 * MS);
+    assert_null(lh_handover_successor(&b.handover));
     destroy(&b);
 }
 
@@ -180,7 +178,7 @@ static void where_memory_holds_one_stage_the_weights_are_fetched(void **state) {
         bench b;
         bool holds;
         create(&b, 2);
-        b.terms.planner.stages = 0;
+        b.options.planner.stages = 0;
         b.reports[A].memory_bytes = memory + 200;
         put(&b, A);
         leave(&b, B);
@@ -221,14 +219,14 @@ static void one_that_loses_a_worker_is_planned_anew(void **state) {
     create(&b, 4);
     leave(&b, B);
     review(&b, 1000);
-    assert_string_equal(lh_handover_successor(b.handover)->stages[1].name, "c");
+    assert_string_equal(lh_handover_successor(&b.handover)->stages[1].name, "c");
     lh_registry_exclude(b.registry, "c", 5000 * MS);
     assert_false(is_prepared(&b));
     assert_int_equal(review(&b, 1001), LH_HANDOVER_WAIT);
-    assert_string_equal(lh_handover_successor(b.handover)->stages[1].name, "d");
+    assert_string_equal(lh_handover_successor(&b.handover)->stages[1].name, "d");
     leave(&b, D);
     review(&b, 1002);
-    assert_int_equal(lh_handover_successor(b.handover)->stage_count, 1);
+    assert_int_equal(lh_handover_successor(&b.handover)->stage_count, 1);
     destroy(&b);
 }
 
@@ -237,12 +235,12 @@ static void one_that_could_not_be_formed_is_tried_again_later(void **state) {
     (void)state;
     bench b;
     create_leaving(&b);
-    lh_handover_fail(b.handover, "no address", 1000 * MS);
-    assert_null(lh_handover_successor(b.handover));
+    lh_handover_fail(&b.handover, "no address", 1000 * MS);
+    assert_null(lh_handover_successor(&b.handover));
     review(&b, 1999);
-    assert_null(lh_handover_successor(b.handover));
+    assert_null(lh_handover_successor(&b.handover));
     review(&b, 2000);
-    assert_non_null(lh_handover_successor(b.handover));
+    assert_non_null(lh_handover_successor(&b.handover));
     destroy(&b);
 }
 
@@ -261,16 +259,16 @@ static void a_worker_that_is_needed_stays_and_learns_why(void **state) {
     bench b;
     create_full(&b);
     assert_int_equal(review(&b, 1000), LH_HANDOVER_WAIT);
-    assert_null(lh_handover_successor(b.handover));
-    assert_non_null(strstr(lh_handover_problem(b.handover), "nobody can take over: "));
-    assert_non_null(strstr(lh_handover_problem(b.handover), "no split fits"));
+    assert_null(lh_handover_successor(&b.handover));
+    assert_non_null(strstr(b.handover.problem, "nobody can take over: "));
+    assert_non_null(strstr(b.handover.problem, "no split fits"));
     b.reports[A].memory_bytes = 400;
     put(&b, A);
     review(&b, 1999);
-    assert_null(lh_handover_successor(b.handover));
+    assert_null(lh_handover_successor(&b.handover));
     review(&b, 2000);
-    assert_non_null(lh_handover_successor(b.handover));
-    assert_string_equal(lh_handover_problem(b.handover), "");
+    assert_non_null(lh_handover_successor(&b.handover));
+    assert_string_equal(b.handover.problem, "");
     destroy(&b);
 }
 
@@ -291,7 +289,7 @@ static void a_problem_is_over_when_nobody_leaves_any_more(void **state) {
     b.reports[B].leaving = false;
     put(&b, B);
     review(&b, 1001);
-    assert_string_equal(lh_handover_problem(b.handover), "");
+    assert_string_equal(b.handover.problem, "");
     destroy(&b);
 }
 
@@ -300,7 +298,7 @@ static void a_problem_is_over_when_nobody_leaves_any_more(void **state) {
 /* Any number of workers: c comes, and is there for the delay. */
 static void create_growing(bench *b) {
     create(b, 2);
-    b->terms.planner.stages = 0;
+    b->options.planner.stages = 0;
     b->reports[C] = report_of("c");
     register_report(b->registry, &b->reports[C], 5000 * MS);
     b->reports[D] = report_of("d");
@@ -312,13 +310,13 @@ static void newcomers_are_used_when_they_have_stayed(void **state) {
     bench b;
     create_growing(&b);
     review(&b, 13000); /* looks, and again after a second */
-    assert_null(lh_handover_successor(b.handover));
+    assert_null(lh_handover_successor(&b.handover));
     review(&b, 14999);
-    assert_null(lh_handover_successor(b.handover));
+    assert_null(lh_handover_successor(&b.handover));
     review(&b, 15999);
-    assert_non_null(lh_handover_successor(b.handover));
-    assert_string_equal(lh_handover_cause(b.handover), "it will be faster");
-    assert_int_equal(lh_handover_successor(b.handover)->stage_count, 4);
+    assert_non_null(lh_handover_successor(&b.handover));
+    assert_string_equal(lh_handover_cause_text(&b.handover), "it will be faster");
+    assert_int_equal(lh_handover_successor(&b.handover)->stage_count, 4);
     destroy(&b);
 }
 
@@ -328,13 +326,13 @@ static void not_while_the_chain_is_young_or_not_ready(void **state) {
     create_growing(&b);
     b.chain.ready_us = 10000 * MS;
     review(&b, 19999);
-    assert_null(lh_handover_successor(b.handover));
+    assert_null(lh_handover_successor(&b.handover));
     lh_chain_break(&b.chain);
     review(&b, 20000);
-    assert_null(lh_handover_successor(b.handover));
+    assert_null(lh_handover_successor(&b.handover));
     lh_chain_note_ready(&b.chain, 10000 * MS);
     review(&b, 20000);
-    assert_non_null(lh_handover_successor(b.handover));
+    assert_non_null(lh_handover_successor(&b.handover));
     destroy(&b);
 }
 
@@ -346,9 +344,9 @@ static void not_while_a_member_is_young(void **state) {
     b.reports[A].instance = 2;
     register_report(b.registry, &b.reports[A], 16000 * MS);
     review(&b, 25999);
-    assert_null(lh_handover_successor(b.handover));
+    assert_null(lh_handover_successor(&b.handover));
     review(&b, 26999);
-    assert_non_null(lh_handover_successor(b.handover));
+    assert_non_null(lh_handover_successor(&b.handover));
     destroy(&b);
 }
 
@@ -360,17 +358,17 @@ static void a_little_faster_is_not_worth_it(void **state) {
     const lh_plan plan = {2, {{0, 0, 3}, {1, 3, 6}}};
     bench b;
     create(&b, 3);
-    b.terms.model = &six;
-    b.terms.planner.stages = 0;
+    b.options.model = &six;
+    b.options.planner.stages = 0;
     const lh_worker *members[] = {lh_registry_at(b.registry, A), lh_registry_at(b.registry, B)};
-    assert_int_equal(lh_chain_form(&b.chain, &plan, members, &b.terms.origin, 8, 0, NULL), LH_OK);
+    assert_int_equal(lh_chain_form(&b.chain, &plan, members, &b.options.origin, 8, 0, NULL), LH_OK);
     lh_chain_note_ready(&b.chain, 0);
     bytes[2] = bytes[3] = 49;
     review(&b, 20000);
-    assert_null(lh_handover_successor(b.handover));
+    assert_null(lh_handover_successor(&b.handover));
     bytes[2] = bytes[3] = 50;
     review(&b, 21000);
-    assert_non_null(lh_handover_successor(b.handover));
+    assert_non_null(lh_handover_successor(&b.handover));
     destroy(&b);
 }
 
@@ -382,27 +380,27 @@ static void without_memory_for_two_stages_it_waits_for_silence(void **state) {
     b.reports[B].memory_bytes = 299; /* its two layers; not one more beside them */
     put(&b, B);
     review(&b, 20000);
-    assert_null(lh_handover_successor(b.handover));
+    assert_null(lh_handover_successor(&b.handover));
     b.sequences = 0;
     review(&b, 21000);
-    assert_non_null(lh_handover_successor(b.handover));
+    assert_non_null(lh_handover_successor(&b.handover));
     review(&b, 21100);
-    assert_non_null(lh_handover_successor(b.handover));
+    assert_non_null(lh_handover_successor(&b.handover));
     b.sequences = 1;
     review(&b, 21200);
-    assert_null(lh_handover_successor(b.handover));
+    assert_null(lh_handover_successor(&b.handover));
     destroy(&b);
 }
 
 /* Takes over at once, and back to two workers: as if the others had stalled. */
 static void change(bench *b, int64_t ms, bool by_choice) {
-    assert_non_null(lh_handover_successor(b->handover));
-    lh_handover_complete(b->handover, 8, by_choice, ms * MS);
+    assert_non_null(lh_handover_successor(&b->handover));
+    lh_handover_complete(&b->handover, 8, by_choice, ms * MS);
 }
 
 static bool is_planned(bench *b, int64_t ms) {
     review(b, ms);
-    return lh_handover_successor(b->handover);
+    return lh_handover_successor(&b->handover);
 }
 
 /* Six delays after the last change; twice as long after each that follows within two pauses, up to

@@ -11,7 +11,7 @@
 /* Workers a and b, which hold their stages under epoch 7, planned in that epoch. The hop from a to
  * b is down. */
 typedef struct bench {
-    lh_link_avoidance *avoidance;
+    lh_link_avoidance avoidance;
     lh_registry *registry;
     lh_worker_report a, b;
     lh_chain chain;
@@ -21,7 +21,6 @@ static bench create(void) {
     const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
     const lh_chain_origin origin = {"home", true};
     bench b = {.a = report_of("a"), .b = report_of("b"), .chain = {.name = "main"}};
-    assert_int_equal(lh_link_avoidance_create(&b.avoidance, NULL), LH_OK);
     assert_int_equal(lh_registry_create(3000 * MS, &b.registry, NULL), LH_OK);
     make_ready(&b.a, 7);
     make_ready(&b.b, 7);
@@ -35,11 +34,10 @@ static bench create(void) {
 
 static void destroy(bench *b) {
     lh_registry_destroy(b->registry);
-    lh_link_avoidance_destroy(b->avoidance);
 }
 
 static int overdue(bench *b, int64_t ms) {
-    return lh_link_avoidance_overdue_hop(b->avoidance, &b->chain, b->registry, true, ms * MS);
+    return lh_link_avoidance_overdue_hop(&b->avoidance, &b->chain, b->registry, true, ms * MS);
 }
 
 static void renew(bench *b, uint32_t epoch) {
@@ -79,11 +77,11 @@ static void the_gateways_own_hop_has_no_near_end(void **state) {
     b.a.next.round_trip_us = 10 * MS;
     renew(&b, 8);
     assert_int_equal(
-        lh_link_avoidance_overdue_hop(b.avoidance, &b.chain, b.registry, false, 1000 * MS), -1);
+        lh_link_avoidance_overdue_hop(&b.avoidance, &b.chain, b.registry, false, 1000 * MS), -1);
     assert_int_equal(
-        lh_link_avoidance_overdue_hop(b.avoidance, &b.chain, b.registry, false, 1699 * MS), -1);
+        lh_link_avoidance_overdue_hop(&b.avoidance, &b.chain, b.registry, false, 1699 * MS), -1);
     assert_int_equal(
-        lh_link_avoidance_overdue_hop(b.avoidance, &b.chain, b.registry, false, 1700 * MS), 0);
+        lh_link_avoidance_overdue_hop(&b.avoidance, &b.chain, b.registry, false, 1700 * MS), 0);
     destroy(&b);
 }
 
@@ -120,15 +118,15 @@ static void it_is_named_every_two_seconds(void **state) {
 static void one_worker_is_passed_over_for_ten_seconds(void **state) {
     (void)state;
     bench b = create();
-    assert_false(lh_link_avoidance_passes_over(b.avoidance, "a", 0));
-    lh_link_avoidance_pass_over(b.avoidance, "a", 1000 * MS);
-    assert_true(lh_link_avoidance_passes_over(b.avoidance, "a", 10999 * MS));
-    assert_false(lh_link_avoidance_passes_over(b.avoidance, "b", 10999 * MS));
-    assert_false(lh_link_avoidance_passes_over(b.avoidance, "a", 11000 * MS));
-    lh_link_avoidance_pass_over(b.avoidance, "b", 1000 * MS);
-    assert_false(lh_link_avoidance_passes_over(b.avoidance, "a", 1001 * MS));
-    lh_link_avoidance_clear(b.avoidance);
-    assert_false(lh_link_avoidance_passes_over(b.avoidance, "b", 1001 * MS));
+    assert_false(lh_link_avoidance_passes_over(&b.avoidance, "a", 0));
+    lh_link_avoidance_pass_over(&b.avoidance, "a", 1000 * MS);
+    assert_true(lh_link_avoidance_passes_over(&b.avoidance, "a", 10999 * MS));
+    assert_false(lh_link_avoidance_passes_over(&b.avoidance, "b", 10999 * MS));
+    assert_false(lh_link_avoidance_passes_over(&b.avoidance, "a", 11000 * MS));
+    lh_link_avoidance_pass_over(&b.avoidance, "b", 1000 * MS);
+    assert_false(lh_link_avoidance_passes_over(&b.avoidance, "a", 1001 * MS));
+    lh_link_avoidance_clear(&b.avoidance);
+    assert_false(lh_link_avoidance_passes_over(&b.avoidance, "b", 1001 * MS));
     destroy(&b);
 }
 

@@ -12,7 +12,8 @@ const lh_model_profile four_layers = {
     .layers = 4, .context = 64, .width = 576, .layer_bytes = layer_bytes};
 
 lh_fleet_options fleet_of_four_layers(uint32_t workers_expected) {
-    return (lh_fleet_options){.chain_name = "main",
+    return (lh_fleet_options){.model = &four_layers,
+                              .chain_name = "main",
                               .model_digest = "ours",
                               .origin = {"home", true},
                               .workers_expected = workers_expected,

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "gateway/cost/pipeline_depth.h"
 #include "gateway/engine/fleet_view_json.h"
 #include "tests/support/tiny_llama.h"
 
@@ -212,22 +213,23 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     (void)state;
     lh_model_file *file = open_tiny();
     lh_fleet_model model = {"tiny \"quoted\"", file, "/w", "/t"};
-    lh_chain_stage next = {.name = "b", .address = "10.0.0.2:7101", .tls = true};
-    lh_fleet_answer answer = {.renew_us = 500000,
-                              .lease_us = 3000000,
-                              .has_assignment = true,
-                              .is_urgent = true,
-                              .assignment = {.chain = "main",
-                                             .epoch = 4000000000u,
-                                             .first_layer = 1,
-                                             .last_layer = 2,
-                                             .layers = 2,
-                                             .context = 256,
-                                             .rows_max = 64,
-                                             .steps_max = 9,
-                                             .has_q16 = true,
-                                             .wire = LH_WIRE_F16,
-                                             .next = &next}};
+    const lh_model_profile profile = {.layers = 2};
+    const lh_fleet_options options = {
+        .model = &profile, .context = 256, .rows_max = 64, .has_q16 = true};
+    lh_fleet_answer answer = {
+        .options = &options,
+        .renew_us = 500000,
+        .lease_us = 3000000,
+        .has_assignment = true,
+        .is_urgent = true,
+        .assignment = {.chain = "main",
+                       .epoch = 4000000000u,
+                       .stage = {.first_layer = 1,
+                                 .last_layer = 2,
+                                 .kv_epoch = 3999999999u,
+                                 .wire = LH_WIRE_F16},
+                       .next = {.name = "b", .address = "10.0.0.2:7101", .tls = true},
+                       .has_next = true}};
     char *text = lh_control_json_render_answer(&answer, &model);
     json_t *json = json_loads(text, 0, NULL);
     json_t *assignment = json_object_get(json, "assignment");
@@ -235,6 +237,9 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     assert_true(json_is_true(json_object_get(json, "urgent")));
     assert_int_equal(json_integer_value(json_object_get(assignment, "generation")), 4000000000);
     assert_int_equal(json_integer_value(json_object_get(assignment, "epoch")), 4000000000);
+    assert_int_equal(json_integer_value(json_object_get(assignment, "kv_epoch")), 3999999999);
+    assert_int_equal(json_integer_value(json_object_get(assignment, "steps_max")),
+                     LH_WORKER_BUFFERS);
     assert_string_equal(json_string_value(json_object_get(assignment, "wire")), "f16");
     assert_string_equal(
         json_string_value(json_object_get(json_object_get(assignment, "model"), "name")),
@@ -248,7 +253,7 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     assert_true(json_is_true(json_object_get(json_object_get(assignment, "next"), "tls")));
     json_decref(json);
     free(text);
-    answer.assignment.next = NULL;
+    answer.assignment.has_next = false;
     text = lh_control_json_render_answer(&answer, &model);
     assert_non_null(strstr(text, "\"next\":{\"gateway\":true}"));
     free(text);
@@ -257,12 +262,12 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     assert_non_null(strstr(text, "\"assignment\":null,\"prepare\":null,\"leave\":null"));
     free(text);
     answer.has_prepare = answer.prepare_holds = answer.is_leaving = true;
-    answer.prepare = answer.assignment;
+    answer.prepare = answer.assignment.stage;
     answer.leave_reason = "others load";
     text = lh_control_json_render_answer(&answer, &model);
     assert_non_null(
         strstr(text, "\"first_layer\":1,\"last_layer\":2,\"layers\":2,\"context\":256,\"rows_max\":"
-                     "64,\"steps_max\":9,\"activations\":\"q16\",\"wire\":\"f16\",\"hold\":true}"));
+                     "64,\"steps_max\":6,\"activations\":\"q16\",\"wire\":\"f16\",\"hold\":true}"));
     assert_non_null(strstr(text, "\"leave\":{\"may_go\":false,\"reason\":\"others load\"}"));
     free(text);
     lh_model_file_close(file);
@@ -275,7 +280,8 @@ static void the_fleet_is_shown(void **state) {
     uint64_t bytes[2] = {10, 10};
     lh_model_profile profile = {
         .layers = 2, .context = 256, .vocabulary = 300, .layer_bytes = bytes};
-    lh_fleet_options fleet = {.chain_name = "main",
+    lh_fleet_options fleet = {.model = &profile,
+                              .chain_name = "main",
                               .origin = {"", false},
                               .context = 256,
                               .rows_max = 64,
@@ -285,9 +291,8 @@ static void the_fleet_is_shown(void **state) {
     lh_scheduler_options scheduler = {
         .sequences_max = 4, .queue_max = 4, .rows_max = 64, .vocabulary = 300};
     lh_router *router;
-    assert_int_equal(lh_router_create(1, &fleet, &scheduler, &profile, &(lh_scheduler_sink){0}, 0,
-                                      &router, NULL),
-                     LH_OK);
+    assert_int_equal(
+        lh_router_create(1, &fleet, &scheduler, &(lh_scheduler_sink){0}, 0, &router, NULL), LH_OK);
     lh_worker_report report;
     lh_fleet_answer answer;
     assert_int_equal(parse(good, &report, NULL), LH_OK);

@@ -1,0 +1,29 @@
+/* What a fleet is created with, and what all its parts go by. */
+#pragma once
+
+#include "gateway/fleet/chain.h"
+#include "gateway/fleet/wire_choice.h"
+
+/* The model and the texts outlive the fleet. */
+typedef struct lh_fleet_options {
+    const lh_model_profile *model;
+    lh_planner_options planner;
+    const char *chain_name; /* in the path of a step */
+    /* SHA-256 of the model's header, in hex: what workers have loaded of another one does not
+     * count */
+    const char *model_digest;
+    lh_chain_origin origin;
+    /* the first plan waits for this many workers; 0: for any, once they are stable */
+    uint32_t workers_expected;
+    uint32_t context, rows_max;
+    bool has_q16; /* quantized weights meet activations of 16 bits, not 8 */
+    lh_wire_policy wire;
+    int64_t plan_delay_us, renew_us, lease_us, probation_us;
+    /* how long workers must have been there before the chain changes for their sake; 0: it never
+     * does */
+    int64_t rebalance_delay_us;
+    uint32_t first_epoch; /* wall clock, seconds, at start */
+    /* every epoch is a multiple of the stride and the offset, so that no other fleet has the same;
+     * 0, 0: any */
+    uint32_t epoch_stride, epoch_offset;
+} lh_fleet_options;
