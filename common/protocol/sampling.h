@@ -48,10 +48,3 @@ typedef struct lh_sample_result {
     lh_token_logprob top[LH_TOP_LOGPROBS_MAX]; /* best first; equal ones by token id */
     uint64_t digest;                           /* 0 unless wanted */
 } lh_sample_result;
-
-/* What a step drew for one of its segments. */
-typedef struct lh_step_result {
-    uint64_t sequence;
-    uint32_t position; /* of the drawn token */
-    lh_sample_result sample;
-} lh_step_result;

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "common/base/status.h"
-#include "common/protocol/sampling.h"
+#include "common/protocol/step_parts.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 #define LH_STEP_PROTOCOL_VERSION 5u
 #define LH_STEP_ROWS_MAX         8192u
 #define LH_STEP_SEGMENTS_MAX     1024u
-#define LH_STEP_RELEASES_MAX     1024u
+#define LH_STEP_TRUNCATIONS_MAX  1024u
 #define LH_STEP_WIDTH_MAX        65536u
 #define LH_STEP_BIASES_MAX       1024u
 /* Distinct tokens of one sequence: a vocabulary's worth. */
@@ -29,11 +29,8 @@
 #define LH_STEP_MANIFEST_BYTES_MAX (4u << 20)
 /* Of one frame: a larger shard goes as several, split by rows. */
 #define LH_STEP_SHARD_BYTES_MAX (4u << 20)
-/* Column bounds are multiples of it, except the width itself. */
-#define LH_STEP_COLUMN_BLOCK      32u
-#define LH_STEP_CUTS_MAX          64u /* hops between workers */
-#define LH_STEP_HOP_LIMIT_MAX     64u
-#define LH_STEP_COLUMN_SHARDS_MAX 16u
+#define LH_STEP_CUTS_MAX        64u /* hops between workers */
+#define LH_STEP_HOP_LIMIT_MAX   64u
 /* Steps of a chain whose requests may be open at once: the gateway keeps to it, a worker refuses
  * more. Well below the streams that a connection may have (PROTOCOL.md). */
 #define LH_STEPS_OPEN_MAX 192u
@@ -44,42 +41,17 @@ typedef enum lh_wire_type { LH_WIRE_F32 = 0, LH_WIRE_F16 = 1, LH_WIRE_Q8 = 2 } l
 /* Steps of one class leave in order, whole; a decode step overtakes prefill steps. */
 typedef enum lh_step_class { LH_STEP_DECODE = 0, LH_STEP_PREFILL = 1 } lh_step_class;
 
-/* A run of positions of one sequence. One that forks begins the sequence: its positions before
- * first_position are the source's, whose pages the two then share. */
-typedef struct lh_step_segment {
-    uint64_t sequence;
-    uint32_t first_position, rows;
-    bool sample, forks;
-    uint64_t source;      /* where forks is set */
-    lh_sampling sampling; /* where sample is set */
-} lh_step_segment;
-
-/* The column shards on one hop: shard i goes from the end of the one before it to column ends[i].
- * Ends ascend and are multiples of LH_STEP_COLUMN_BLOCK, but for the last one, which is the width.
- */
-typedef struct lh_step_cut {
-    uint32_t count; /* 1 .. LH_STEP_COLUMN_SHARDS_MAX */
-    uint32_t ends[LH_STEP_COLUMN_SHARDS_MAX];
-} lh_step_cut;
-
-/* Truncates a sequence to the whole pages of its first `keep` positions; 0 frees it. In a KV
- * resync: the sequence goes on from exactly its first `keep` positions, at least 1. */
-typedef struct lh_step_release {
-    uint64_t sequence;
-    uint32_t keep;
-} lh_step_release;
-
 typedef struct lh_step_manifest {
     uint32_t epoch;
     uint64_t step; /* ascending within a chain and epoch */
     lh_step_class step_class;
-    bool timed;             /* answers carry the times of each worker */
-    bool resyncs;           /* no rows; the releases name all sequences that go on in this epoch */
-    uint32_t rows;          /* sum over segments; 0 for a step that only truncates */
+    bool timed;    /* answers carry the times of each worker */
+    bool resyncs;  /* no rows; the truncations name all sequences that go on in this epoch */
+    uint32_t rows; /* sum over segments; 0 for a step that only truncates */
     const uint32_t *tokens; /* [rows] */
-    uint32_t segment_count, release_count;
+    uint32_t segment_count, truncation_count;
     const lh_step_segment *segments;
-    const lh_step_release *releases; /* to be done after the rows of this step */
+    const lh_step_truncation *truncations; /* to be done after the rows of this step */
     /* of the hops ahead between workers: the first is that of the receiver's own result. A hop
      * without a cut gets one shard of all columns */
     uint32_t cut_count;

@@ -10,9 +10,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define SEGMENT_BYTES 20u
-#define RELEASE_BYTES 12u
-#define RESULT_BYTES  32u
+#define SEGMENT_BYTES    20u
+#define TRUNCATION_BYTES 12u
+#define RESULT_BYTES     32u
 
 static uint32_t payload_limit(uint32_t type) {
     switch (type) {
@@ -204,7 +204,7 @@ static lh_status get_manifest_head(lh_byte_reader *reader, lh_step_manifest *man
     uint32_t step_class = lh_get_u32(reader);
     manifest->rows = lh_get_u32(reader);
     manifest->segment_count = lh_get_u32(reader);
-    manifest->release_count = lh_get_u32(reader);
+    manifest->truncation_count = lh_get_u32(reader);
     uint32_t flags = lh_get_u32(reader);
     manifest->cut_count = lh_get_u32(reader);
     manifest->hop_limit = lh_get_u32(reader);
@@ -230,16 +230,19 @@ static lh_status get_manifest_head(lh_byte_reader *reader, lh_step_manifest *man
                        manifest->rows);
     }
     if (manifest->rows > LH_STEP_ROWS_MAX || manifest->segment_count > LH_STEP_SEGMENTS_MAX ||
-        manifest->release_count > LH_STEP_RELEASES_MAX || manifest->cut_count > LH_STEP_CUTS_MAX) {
-        return lh_fail(
-            error, LH_ERR_LIMIT,
-            "manifest: %u rows, %u segments, %u releases, %u cuts; the limits are %u, %u, %u, %u",
-            manifest->rows, manifest->segment_count, manifest->release_count, manifest->cut_count,
-            LH_STEP_ROWS_MAX, LH_STEP_SEGMENTS_MAX, LH_STEP_RELEASES_MAX, LH_STEP_CUTS_MAX);
+        manifest->truncation_count > LH_STEP_TRUNCATIONS_MAX ||
+        manifest->cut_count > LH_STEP_CUTS_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "manifest: %u rows, %u segments, %u truncations, %u cuts; the limits are "
+                       "%u, %u, %u, %u",
+                       manifest->rows, manifest->segment_count, manifest->truncation_count,
+                       manifest->cut_count, LH_STEP_ROWS_MAX, LH_STEP_SEGMENTS_MAX,
+                       LH_STEP_TRUNCATIONS_MAX, LH_STEP_CUTS_MAX);
     }
-    uint64_t least =
-        (uint64_t)manifest->rows * 4u + (uint64_t)manifest->segment_count * SEGMENT_BYTES +
-        (uint64_t)manifest->release_count * RELEASE_BYTES + (uint64_t)manifest->cut_count * 8u;
+    uint64_t least = (uint64_t)manifest->rows * 4u +
+                     (uint64_t)manifest->segment_count * SEGMENT_BYTES +
+                     (uint64_t)manifest->truncation_count * TRUNCATION_BYTES +
+                     (uint64_t)manifest->cut_count * 8u;
     if (lh_bytes_left(reader) < least) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: %zu bytes for what takes at least %llu",
                        lh_bytes_left(reader), (unsigned long long)least);
@@ -285,18 +288,19 @@ static lh_status get_cuts(lh_byte_reader *reader, arena *memory, lh_step_manifes
 static lh_status get_manifest_body(lh_byte_reader *reader, arena *memory,
                                    lh_step_manifest *manifest, lh_error *error) {
     uint32_t *tokens = arena_take(memory, manifest->rows * sizeof *tokens);
-    lh_step_release *releases = arena_take(memory, manifest->release_count * sizeof *releases);
+    lh_step_truncation *truncations =
+        arena_take(memory, manifest->truncation_count * sizeof *truncations);
     lh_get_bytes(reader, tokens, manifest->rows * sizeof *tokens);
     lh_status status = get_segments(reader, memory, manifest, error);
     if (status != LH_OK)
         return status;
-    for (uint32_t i = 0; i < manifest->release_count; i++) {
-        releases[i] = (lh_step_release){.sequence = lh_get_u64(reader)};
-        releases[i].keep = lh_get_u32(reader);
-        if (manifest->resyncs && releases[i].keep == 0 && !reader->failed) {
+    for (uint32_t i = 0; i < manifest->truncation_count; i++) {
+        truncations[i] = (lh_step_truncation){.sequence = lh_get_u64(reader)};
+        truncations[i].length = lh_get_u32(reader);
+        if (manifest->resyncs && truncations[i].length == 0 && !reader->failed) {
             return lh_fail(error, LH_ERR_MALFORMED,
                            "manifest: a KV resync names sequence %llu without positions",
-                           (unsigned long long)releases[i].sequence);
+                           (unsigned long long)truncations[i].sequence);
         }
     }
     status = get_cuts(reader, memory, manifest, error);
@@ -307,7 +311,7 @@ static lh_status get_manifest_body(lh_byte_reader *reader, arena *memory,
                        reader->failed ? "cut" : "bytes after its end");
     }
     manifest->tokens = tokens;
-    manifest->releases = releases;
+    manifest->truncations = truncations;
     return LH_OK;
 }
 
@@ -319,10 +323,10 @@ lh_status lh_step_decode_manifest(const uint8_t *payload, size_t length, lh_step
     lh_status status = get_manifest_head(&reader, manifest, error);
     if (status != LH_OK)
         return status;
-    /* What is neither a segment, a release nor a cut takes no more memory than bytes on the wire,
-     * but for rounding each of its pieces up to 8. */
+    /* What is neither a segment, a truncation nor a cut takes no more memory than bytes on the
+     * wire, but for rounding each of its pieces up to 8. */
     arena pieces = {.capacity = length + manifest->segment_count * (sizeof(lh_step_segment) + 16u) +
-                                manifest->release_count * sizeof(lh_step_release) +
+                                manifest->truncation_count * sizeof(lh_step_truncation) +
                                 manifest->cut_count * sizeof(lh_step_cut) + 32u};
     pieces.bytes = malloc(pieces.capacity);
     if (!pieces.bytes)

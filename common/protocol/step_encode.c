@@ -37,7 +37,7 @@ static lh_byte_writer start_frame(uint8_t *buffer, size_t capacity) {
 #define SEGMENT_BYTES       20u
 #define SAMPLING_BYTES      60u
 #define SOURCE_BYTES        8u
-#define RELEASE_BYTES       12u
+#define TRUNCATION_BYTES    12u
 
 static size_t segment_bytes(const lh_step_segment *segment) {
     size_t bytes = SEGMENT_BYTES + (segment->forks ? SOURCE_BYTES : 0u);
@@ -50,7 +50,7 @@ static size_t segment_bytes(const lh_step_segment *segment) {
 
 size_t lh_step_manifest_bytes(const lh_step_manifest *manifest) {
     size_t bytes = LH_STEP_FRAME_HEAD_BYTES + MANIFEST_HEAD_BYTES + (size_t)manifest->rows * 4u +
-                   (size_t)manifest->release_count * RELEASE_BYTES;
+                   (size_t)manifest->truncation_count * TRUNCATION_BYTES;
     for (uint32_t i = 0; i < manifest->cut_count; i++)
         bytes += 4u + (size_t)manifest->cuts[i].count * 4u;
     for (uint32_t i = 0; i < manifest->segment_count; i++)
@@ -60,13 +60,14 @@ size_t lh_step_manifest_bytes(const lh_step_manifest *manifest) {
 
 static lh_status check_manifest(const lh_step_manifest *manifest, lh_error *error) {
     if (manifest->rows > LH_STEP_ROWS_MAX || manifest->segment_count > LH_STEP_SEGMENTS_MAX ||
-        manifest->release_count > LH_STEP_RELEASES_MAX || manifest->cut_count > LH_STEP_CUTS_MAX) {
-        return lh_fail(
-            error, LH_ERR_LIMIT,
-            "step %llu: %u rows, %u segments, %u releases, %u cuts; the limits are %u, %u, %u, %u",
-            (unsigned long long)manifest->step, manifest->rows, manifest->segment_count,
-            manifest->release_count, manifest->cut_count, LH_STEP_ROWS_MAX, LH_STEP_SEGMENTS_MAX,
-            LH_STEP_RELEASES_MAX, LH_STEP_CUTS_MAX);
+        manifest->truncation_count > LH_STEP_TRUNCATIONS_MAX ||
+        manifest->cut_count > LH_STEP_CUTS_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "step %llu: %u rows, %u segments, %u truncations, %u cuts; the limits are "
+                       "%u, %u, %u, %u",
+                       (unsigned long long)manifest->step, manifest->rows, manifest->segment_count,
+                       manifest->truncation_count, manifest->cut_count, LH_STEP_ROWS_MAX,
+                       LH_STEP_SEGMENTS_MAX, LH_STEP_TRUNCATIONS_MAX, LH_STEP_CUTS_MAX);
     }
     for (uint32_t i = 0; i < manifest->cut_count; i++) {
         if (manifest->cuts[i].count == 0 || manifest->cuts[i].count > LH_STEP_COLUMN_SHARDS_MAX) {
@@ -146,7 +147,7 @@ lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buf
     lh_put_u32(&writer, (uint32_t)manifest->step_class);
     lh_put_u32(&writer, manifest->rows);
     lh_put_u32(&writer, manifest->segment_count);
-    lh_put_u32(&writer, manifest->release_count);
+    lh_put_u32(&writer, manifest->truncation_count);
     lh_put_u32(&writer, (manifest->timed ? LH_STEP_FLAG_TIMED : 0u) |
                             (manifest->resyncs ? LH_STEP_FLAG_KV_RESYNC : 0u));
     lh_put_u32(&writer, manifest->cut_count);
@@ -154,9 +155,9 @@ lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buf
     lh_put_bytes(&writer, manifest->tokens, (size_t)manifest->rows * sizeof(uint32_t));
     for (uint32_t i = 0; i < manifest->segment_count; i++)
         put_segment(&writer, &manifest->segments[i]);
-    for (uint32_t i = 0; i < manifest->release_count; i++) {
-        lh_put_u64(&writer, manifest->releases[i].sequence);
-        lh_put_u32(&writer, manifest->releases[i].keep);
+    for (uint32_t i = 0; i < manifest->truncation_count; i++) {
+        lh_put_u64(&writer, manifest->truncations[i].sequence);
+        lh_put_u32(&writer, manifest->truncations[i].length);
     }
     for (uint32_t i = 0; i < manifest->cut_count; i++) {
         lh_put_u32(&writer, manifest->cuts[i].count);

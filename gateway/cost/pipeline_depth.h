@@ -28,8 +28,8 @@ static inline uint32_t lh_prefill_depth_lean(uint32_t depth) {
     return depth > 3 ? (2 * (depth - 2) + 2) / 3 : depth;
 }
 
-/* Steps without rows, which only release. */
-static inline uint32_t lh_release_depth(void) {
+/* Steps without rows, which only truncate. */
+static inline uint32_t lh_truncation_depth(void) {
     return 2;
 }
 

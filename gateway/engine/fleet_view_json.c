@@ -186,12 +186,12 @@ static json_t *render_totals(const lh_scheduler_figures *f) {
 static json_t *render_queue(const lh_scheduler *scheduler, const lh_fleet_view *view) {
     lh_scheduler_figures f = lh_scheduler_current_figures(scheduler);
     json_t *in_flight = json_pack("{s:i, s:i, s:i}", "decode", (int)f.decode_steps, "prefill",
-                                  (int)f.prefill_steps, "release", (int)f.release_steps);
+                                  (int)f.prefill_steps, "release", (int)f.truncation_steps);
     json_t *decode = json_pack("{s:i, s:f}", "groups", (int)f.decode_groups, "period_ms",
                                f.decode_period_us / 1000);
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "running",
                      (int)f.running, "stalled", (int)f.stalled, "waiting", (int)f.waiting,
-                     "releasing", (int)f.releasing, "prefixes", (int)f.prefixes, "sequences_max",
+                     "releasing", (int)f.truncating, "prefixes", (int)f.prefixes, "sequences_max",
                      (int)view->sequences_max, "queue_max", (int)view->queue_max, "steps_in_flight",
                      in_flight, "decode", decode, "totals", render_totals(&f), "kv",
                      render_kv(lh_scheduler_ledger(scheduler)));

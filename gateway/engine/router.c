@@ -332,10 +332,10 @@ lh_scheduler_figures lh_router_figures(const lh_router *router) {
         lh_scheduler_figures f = lh_scheduler_current_figures(scheduler_at(router, i));
         sum.running += f.running;
         sum.waiting += f.waiting;
-        sum.releasing += f.releasing;
+        sum.truncating += f.truncating;
         sum.decode_steps += f.decode_steps;
         sum.prefill_steps += f.prefill_steps;
-        sum.release_steps += f.release_steps;
+        sum.truncation_steps += f.truncation_steps;
         sum.steps += f.steps;
         sum.rows += f.rows;
         sum.tokens += f.tokens;

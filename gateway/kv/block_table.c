@@ -136,26 +136,26 @@ void lh_block_table_land(lh_block_table *table, bool has_passed, lh_step_class s
     table->inflight_steps--;
 }
 
-/* ---- Release ---- */
+/* ---- Truncation ---- */
 
 uint32_t lh_block_table_kept(const lh_block_table *table) {
-    return table->release_state == LH_KV_STAYS ? table->block_count : table->keep;
+    return table->truncation_state == LH_KV_STAYS ? table->block_count : table->keep;
 }
 
 void lh_block_table_truncate(lh_block_table *table, lh_block_pool *pool, uint32_t keep) {
     uint32_t kept = lh_block_table_kept(table);
-    assert(!table->is_live && table->release_state != LH_KV_RELEASING);
+    assert(!table->is_live && table->truncation_state != LH_KV_TRUNCATING);
     assert(keep < kept && keep >= table->pinned_blocks);
     for (uint32_t i = keep; i < kept; i++)
         lh_block_pool_release(pool, table->blocks[i]);
     table->keep = keep;
-    table->release_state = LH_KV_TO_RELEASE;
+    table->truncation_state = LH_KV_TO_TRUNCATE;
 }
 
-void lh_block_table_finish_release(lh_block_table *table, lh_block_pool *pool) {
-    assert(table->release_state == LH_KV_RELEASING && table->keep < table->block_count);
+void lh_block_table_finish_truncation(lh_block_table *table, lh_block_pool *pool) {
+    assert(table->truncation_state == LH_KV_TRUNCATING && table->keep < table->block_count);
     for (uint32_t i = table->keep; i < table->block_count; i++)
         lh_block_pool_free(pool, table->blocks[i]);
     table->block_count = table->keep;
-    table->release_state = LH_KV_STAYS;
+    table->truncation_state = LH_KV_STAYS;
 }

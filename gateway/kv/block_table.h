@@ -2,12 +2,12 @@
  *
  *     live --retire--> ended: keeps its first blocks (cached) or none
  *
- *              truncate              launch_release           finish_release
- *     STAYS ------------> TO_RELEASE ------------> RELEASING ---------------> STAYS
+ *              truncate                launch_truncation       finish_truncation
+ *     STAYS ------------> TO_TRUNCATE ---------> TRUNCATING --------------> STAYS
  *                          ^ |     ^                   |
  *                 truncate +-+     +----- it breaks ---+
  *
- * A release is of the blocks from `keep` on: a truncation, or with 0 what frees it. A table that
+ * A truncation takes the blocks from `keep` on; with 0 it frees the table. A table that
  * others are to fork from is pinned: those blocks of it stay.
  *
  * For the files of this room; others hold the pointer and ask the store. Thread: one at a time. */
@@ -19,7 +19,11 @@
 
 #include <sys/queue.h>
 
-typedef enum lh_release_state { LH_KV_STAYS, LH_KV_TO_RELEASE, LH_KV_RELEASING } lh_release_state;
+typedef enum lh_truncation_state {
+    LH_KV_STAYS,
+    LH_KV_TO_TRUNCATE,
+    LH_KV_TRUNCATING
+} lh_truncation_state;
 
 typedef struct lh_block_table lh_block_table;
 struct lh_block_table {
@@ -43,13 +47,13 @@ struct lh_block_table {
     uint32_t inflight_steps;   /* that have rows of it or fork from it */
     uint32_t inflight_prefill; /* of these, prefill steps that the chain has not computed */
 
-    lh_release_state release_state;
+    lh_truncation_state truncation_state;
     uint32_t keep;
-    bool is_ending; /* it was live when the release was made */
+    bool is_ending; /* it was live when the truncation was made */
 
     LIST_ENTRY(lh_block_table) all;
-    TAILQ_ENTRY(lh_block_table) cached;   /* eviction.c */
-    TAILQ_ENTRY(lh_block_table) releases; /* to be sent */
+    TAILQ_ENTRY(lh_block_table) cached;      /* eviction.c */
+    TAILQ_ENTRY(lh_block_table) truncations; /* to be sent */
 };
 
 LIST_HEAD(lh_block_tables, lh_block_table);
@@ -87,12 +91,12 @@ void lh_block_table_pass(lh_block_table *table, lh_step_class step_class);
 /* The step is no longer under way. */
 void lh_block_table_land(lh_block_table *table, bool has_passed, lh_step_class step_class);
 
-/* ---- Release ---- */
+/* ---- Truncation ---- */
 
-/* Blocks that it will have when its release is through. */
+/* Blocks that it will have when its truncation is through. */
 uint32_t lh_block_table_kept(const lh_block_table *table);
-/* Not live, no release of it on its way, keep < lh_block_table_kept: the blocks from `keep` on are
- * to be released. A release that is still to be sent takes more along. */
+/* Not live, no truncation of it on its way, keep < lh_block_table_kept: the blocks from `keep` on
+ * are to go. A truncation that is still to be sent takes more along. */
 void lh_block_table_truncate(lh_block_table *table, lh_block_pool *pool, uint32_t keep);
-/* The chain has taken the release that was on its way. */
-void lh_block_table_finish_release(lh_block_table *table, lh_block_pool *pool);
+/* The chain has taken the truncation that was on its way. */
+void lh_block_table_finish_truncation(lh_block_table *table, lh_block_pool *pool);

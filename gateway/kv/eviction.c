@@ -36,7 +36,7 @@ void lh_eviction_remove(lh_eviction *eviction, lh_block_table *table) {
 }
 
 bool lh_eviction_may_free(const lh_block_table *table) {
-    return table->is_cached && table->pins == 0 && table->release_state != LH_KV_RELEASING;
+    return table->is_cached && table->pins == 0 && table->truncation_state != LH_KV_TRUNCATING;
 }
 
 lh_block_table *lh_eviction_surplus(const lh_eviction *eviction, uint32_t max) {
@@ -71,7 +71,7 @@ static lh_eviction_choice cut(lh_block_table *table, uint64_t wanted) {
 bool lh_eviction_choose(const lh_eviction *eviction, uint64_t wanted, lh_eviction_choice *choice) {
     lh_block_table *table;
     TAILQ_FOREACH(table, &eviction->cached, cached) {
-        if (table->release_state == LH_KV_RELEASING)
+        if (table->truncation_state == LH_KV_TRUNCATING)
             continue;
         *choice = cut(table, wanted);
         if (choice->keep < lh_block_table_kept(table))

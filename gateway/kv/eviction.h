@@ -25,8 +25,8 @@ void lh_eviction_touch(lh_eviction *eviction, lh_block_table *table);
 /* It is cached no longer, where it was. */
 void lh_eviction_remove(lh_eviction *eviction, lh_block_table *table);
 
-/* Whether a table is cached and can be freed now: nobody is to fork from it, and no release of it
- * is on its way. */
+/* Whether a table is cached and can be freed now: nobody is to fork from it, and no truncation of
+ * it is on its way. */
 bool lh_eviction_may_free(const lh_block_table *table);
 /* The least recently used one that can be freed where more than `max` are cached; else NULL. */
 lh_block_table *lh_eviction_surplus(const lh_eviction *eviction, uint32_t max);

@@ -1,4 +1,4 @@
-/* Block tables from their beginning to their end, and the releases that tell the workers. */
+/* Block tables from their beginning to their end, and the truncations that tell the workers. */
 #include "gateway/kv/kv_store.h"
 
 #include "common/base/arithmetic.h"
@@ -14,7 +14,7 @@ struct lh_kv_store {
     lh_prefix_index *index;
     lh_eviction eviction;
     struct lh_block_tables tables;
-    struct lh_block_table_queue releases; /* to be sent */
+    struct lh_block_table_queue truncations; /* to be sent */
     uint64_t revision;
     lh_kv_store_figures figures; /* but for `cached` */
 };
@@ -34,7 +34,7 @@ lh_status lh_kv_store_create(const lh_kv_store_options *options, lh_kv_store **s
     made->options = *options;
     lh_eviction_init(&made->eviction);
     LIST_INIT(&made->tables);
-    TAILQ_INIT(&made->releases);
+    TAILQ_INIT(&made->truncations);
     *store = made;
     return LH_OK;
 }
@@ -59,8 +59,8 @@ static void forget_everything(lh_kv_store *store) {
         forget(table);
     }
     lh_eviction_init(&store->eviction);
-    TAILQ_INIT(&store->releases);
-    store->figures.releasing = store->figures.ending = 0;
+    TAILQ_INIT(&store->truncations);
+    store->figures.truncating = store->figures.ending = 0;
 }
 
 void lh_kv_store_destroy(lh_kv_store *store) {
@@ -124,15 +124,15 @@ uint32_t lh_kv_store_shared_positions(const lh_kv_store *store, const lh_block_t
 
 /* To its first `keep` blocks, fewer than it keeps now; 0: it is freed. */
 static void truncate(lh_kv_store *store, lh_block_table *table, uint32_t keep) {
-    bool is_queued = table->release_state == LH_KV_TO_RELEASE;
+    bool is_queued = table->truncation_state == LH_KV_TO_TRUNCATE;
     lh_block_table_truncate(table, &store->pool, keep);
     lh_prefix_index_withdraw(store->index, &table->entry, keep);
     if (keep == 0)
         lh_eviction_remove(&store->eviction, table);
     if (is_queued)
         return;
-    TAILQ_INSERT_TAIL(&store->releases, table, releases);
-    store->figures.releasing++;
+    TAILQ_INSERT_TAIL(&store->truncations, table, truncations);
+    store->figures.truncating++;
 }
 
 static void bound_cached(lh_kv_store *store, uint32_t max) {
@@ -151,32 +151,32 @@ void lh_kv_store_make_room(lh_kv_store *store, uint64_t blocks) {
     }
 }
 
-static void launch_release(lh_kv_store *store, lh_block_table *table) {
-    assert(table->release_state == LH_KV_TO_RELEASE);
-    TAILQ_REMOVE(&store->releases, table, releases);
-    table->release_state = LH_KV_RELEASING;
+static void launch_truncation(lh_kv_store *store, lh_block_table *table) {
+    assert(table->truncation_state == LH_KV_TO_TRUNCATE);
+    TAILQ_REMOVE(&store->truncations, table, truncations);
+    table->truncation_state = LH_KV_TRUNCATING;
 }
 
-bool lh_kv_store_next_release(lh_kv_store *store, lh_step_class step_class,
-                              lh_step_release *release, lh_block_table **table) {
+bool lh_kv_store_next_truncation(lh_kv_store *store, lh_step_class step_class,
+                                 lh_step_truncation *truncation, lh_block_table **table) {
     lh_block_table *next;
-    TAILQ_FOREACH(next, &store->releases, releases) {
+    TAILQ_FOREACH(next, &store->truncations, truncations) {
         if (step_class == LH_STEP_PREFILL || next->inflight_prefill == 0)
             break;
     }
     if (!next)
         return false;
-    launch_release(store, next);
-    *release = (lh_step_release){.sequence = next->number,
-                                 .keep = next->keep * store->pool.ledger.block_positions};
+    launch_truncation(store, next);
+    *truncation = (lh_step_truncation){.sequence = next->number,
+                                       .length = next->keep * store->pool.ledger.block_positions};
     *table = next;
     return true;
 }
 
-void lh_kv_store_released(lh_kv_store *store, lh_block_table *table) {
-    lh_block_table_finish_release(table, &store->pool);
-    assert(store->figures.releasing > 0 && store->figures.ending >= table->is_ending);
-    store->figures.releasing--;
+void lh_kv_store_finish_truncation(lh_kv_store *store, lh_block_table *table) {
+    lh_block_table_finish_truncation(table, &store->pool);
+    assert(store->figures.truncating > 0 && store->figures.ending >= table->is_ending);
+    store->figures.truncating--;
     store->figures.ending -= table->is_ending;
     table->is_ending = false;
     store->revision++;
@@ -342,7 +342,7 @@ static uint32_t worth_keeping(lh_kv_store *store, lh_block_table *table, uint32_
 }
 
 void lh_kv_store_free(lh_kv_store *store, lh_block_table *table, uint32_t written) {
-    assert(table->is_live && table->release_state == LH_KV_STAYS);
+    assert(table->is_live && table->truncation_state == LH_KV_STAYS);
     unpin_source(table);
     if (!table->is_sent) {
         abandon(store, table);
@@ -376,20 +376,20 @@ void lh_kv_store_break(lh_kv_store *store) {
     lh_block_table *table;
     LIST_FOREACH(table, &store->tables, all) {
         assert(table->inflight_steps == 0 && table->inflight_prefill == 0);
-        if (table->release_state == LH_KV_RELEASING) {
-            table->release_state = LH_KV_TO_RELEASE;
-            TAILQ_INSERT_TAIL(&store->releases, table, releases);
+        if (table->truncation_state == LH_KV_TRUNCATING) {
+            table->truncation_state = LH_KV_TO_TRUNCATE;
+            TAILQ_INSERT_TAIL(&store->truncations, table, truncations);
         }
         cut_to_written(store, table);
     }
     store->revision++;
 }
 
-/* None has to be sent any more, since the KV resync does not list what they release. */
-static void finish_releases(lh_kv_store *store) {
-    for (lh_block_table *table; (table = TAILQ_FIRST(&store->releases));) {
-        launch_release(store, table);
-        lh_kv_store_released(store, table);
+/* None has to be sent any more, since the KV resync does not list what they truncate. */
+static void finish_truncations(lh_kv_store *store) {
+    for (lh_block_table *table; (table = TAILQ_FIRST(&store->truncations));) {
+        launch_truncation(store, table);
+        lh_kv_store_finish_truncation(store, table);
     }
 }
 
@@ -403,13 +403,13 @@ uint32_t lh_block_table_standing(const lh_block_table *table) {
 
 bool lh_kv_store_resume(lh_kv_store *store, lh_block_table *table, uint32_t length) {
     assert(lh_block_table_is_sound(table));
-    finish_releases(store);
+    finish_truncations(store);
     return lh_resync_resume(table, store->pool.ledger.block_positions, length);
 }
 
 bool lh_kv_store_restart(lh_kv_store *store, lh_block_table *table) {
     assert(lh_block_table_is_sound(table));
-    finish_releases(store);
+    finish_truncations(store);
     lh_prefix_index_withdraw(store->index, &table->entry, 0);
     return lh_resync_restart(table);
 }
@@ -417,18 +417,18 @@ bool lh_kv_store_restart(lh_kv_store *store, lh_block_table *table) {
 void lh_kv_store_drop_cached(lh_kv_store *store) {
     bound_cached(store, 0);
     assert(store->eviction.count == 0);
-    finish_releases(store);
+    finish_truncations(store);
 }
 
 bool lh_kv_store_move_to(lh_kv_store *store, const lh_kv_ledger *chain) {
     return lh_kv_ledger_move(&store->pool.ledger, chain);
 }
 
-uint32_t lh_kv_store_resync(lh_kv_store *store, lh_step_release *resync, uint32_t max) {
-    finish_releases(store);
+uint32_t lh_kv_store_resync(lh_kv_store *store, lh_step_truncation *resync, uint32_t max) {
+    finish_truncations(store);
     uint32_t live = lh_resync_list_live(&store->tables, resync, max);
     bound_cached(store, max - live);
-    finish_releases(store);
+    finish_truncations(store);
     return live + lh_resync_list_cached(&store->eviction.cached, store->pool.ledger.block_positions,
                                         resync + live, max - live);
 }

@@ -13,13 +13,13 @@
  *
  * Cached tables are evicted least recently used first, each from its end, when blocks are short or
  * few are left free (eviction.h). One whose tokens another table has, too, is freed at once. To
- * truncate or free a table takes a release: a record that travels to the workers in a step. The
+ * truncate or free a table takes a truncation: a record that travels to the workers in a step. The
  * blocks are free when the whole chain has taken that step.
  *
  * Order on the wire (decode steps overtake prefill steps): a fork is in its sequence's first step,
- * a prefill step. So a release of a block table that has rows in prefill steps under way, or that
- * such a step forks from, must go in a prefill step, too. A block table that a sequence is to fork
- * from, whose first step has not been sent, is pinned and keeps those blocks.
+ * a prefill step. So a truncation of a block table that has rows in prefill steps under way, or
+ * that such a step forks from, must go in a prefill step, too. A block table that a sequence is to
+ * fork from, whose first step has not been sent, is pinned and keeps those blocks.
  *
  * When the chain breaks, nobody knows how far its steps had come; but what had been around the ring
  * is on every worker. Where the workers keep their caches, the next epoch begins with a KV resync
@@ -42,7 +42,7 @@ typedef struct lh_kv_store_options {
 } lh_kv_store_options;
 
 typedef struct lh_kv_store_figures {
-    uint32_t releasing;        /* block tables whose release is to be sent or on its way */
+    uint32_t truncating;       /* block tables whose truncation is to be sent or on its way */
     uint32_t ending;           /* of these, that were live when it was made */
     uint32_t cached;           /* block tables */
     uint64_t shared_positions; /* since start: positions that sequences did not have to compute */
@@ -81,7 +81,7 @@ void lh_kv_store_share_more(lh_kv_store *store, lh_block_table *table, const uin
 /* It has blocks for so many positions. False: none is free, or no memory. */
 bool lh_kv_store_grow(lh_kv_store *store, lh_block_table *table, uint32_t positions);
 /* The sequence has ended or is preempted. Its whole blocks within the first `written` positions
- * stay as a cached prefix, if no other table has them; the rest is released. The pointer is valid
+ * stay as a cached prefix, if no other table has them; the rest is freed. The pointer is valid
  * as long as steps of it are under way. */
 void lh_kv_store_free(lh_kv_store *store, lh_block_table *table, uint32_t written);
 
@@ -114,16 +114,16 @@ void lh_kv_store_land(lh_kv_store *store, lh_block_table *table, lh_block_table 
 
 /* Evicts cached blocks until so many are free or on their way back, as far as there are any. */
 void lh_kv_store_make_room(lh_kv_store *store, uint64_t blocks);
-/* The next release that may go in a step of this class, which is on its way then. False: none. */
-bool lh_kv_store_next_release(lh_kv_store *store, lh_step_class step_class,
-                              lh_step_release *release, lh_block_table **table);
-/* The whole chain has taken the table's release. The table may be gone then. */
-void lh_kv_store_released(lh_kv_store *store, lh_block_table *table);
+/* The next truncation that may go in a step of this class: it is on its way then. False: none. */
+bool lh_kv_store_next_truncation(lh_kv_store *store, lh_step_class step_class,
+                                 lh_step_truncation *truncation, lh_block_table **table);
+/* The whole chain has taken the table's truncation. The table may be gone then. */
+void lh_kv_store_finish_truncation(lh_kv_store *store, lh_block_table *table);
 
 /* ---- When the chain breaks ---- */
 
 /* After the last lh_kv_store_land; tables of which nothing was sent have been freed. Nothing that
- * was under way counts, and releases are to be sent again. */
+ * was under way counts, and truncations are to be sent again. */
 void lh_kv_store_break(lh_kv_store *store);
 /* Whether some positions of a live block table are surely on every worker. */
 bool lh_block_table_is_sound(const lh_block_table *table);
@@ -143,5 +143,5 @@ void lh_kv_store_drop_cached(lh_kv_store *store);
 bool lh_kv_store_move_to(lh_kv_store *store, const lh_kv_ledger *chain);
 /* The KV resync: lists all tables that go on, of which the live ones, at most `max`, have been
  * resumed or restarted. Returns how many, at most `max`: the least recently used of the cached ones
- * are freed. No release is to be sent any more, since the workers forget what is not listed. */
-uint32_t lh_kv_store_resync(lh_kv_store *store, lh_step_release *resync, uint32_t max);
+ * are freed. No truncation is to be sent any more, since the workers forget what is not listed. */
+uint32_t lh_kv_store_resync(lh_kv_store *store, lh_step_truncation *resync, uint32_t max);

@@ -27,7 +27,7 @@ bool lh_resync_restart(lh_block_table *table) {
     return is_alone;
 }
 
-uint32_t lh_resync_list_live(const struct lh_block_tables *tables, lh_step_release *list,
+uint32_t lh_resync_list_live(const struct lh_block_tables *tables, lh_step_truncation *list,
                              uint32_t max) {
     const lh_block_table *table;
     uint32_t count = 0;
@@ -35,19 +35,19 @@ uint32_t lh_resync_list_live(const struct lh_block_tables *tables, lh_step_relea
         if (!table->is_live)
             continue;
         assert(count < max && table->standing > 0);
-        list[count++] = (lh_step_release){.sequence = table->number, .keep = table->standing};
+        list[count++] = (lh_step_truncation){.sequence = table->number, .length = table->standing};
     }
     return count;
 }
 
 uint32_t lh_resync_list_cached(const struct lh_block_table_queue *cached, uint32_t block_positions,
-                               lh_step_release *list, uint32_t max) {
+                               lh_step_truncation *list, uint32_t max) {
     const lh_block_table *table;
     uint32_t count = 0;
     TAILQ_FOREACH_REVERSE(table, cached, lh_block_table_queue, cached) {
-        assert(count < max && table->release_state == LH_KV_STAYS);
-        list[count++] = (lh_step_release){.sequence = table->number,
-                                          .keep = table->block_count * block_positions};
+        assert(count < max && table->truncation_state == LH_KV_STAYS);
+        list[count++] = (lh_step_truncation){.sequence = table->number,
+                                             .length = table->block_count * block_positions};
     }
     return count;
 }

@@ -10,7 +10,7 @@
  * stand there, and are written anew on the first ones. What is shared or cached would have to be
  * told apart there, so it goes.
  *
- * Thread: one at a time; no release is to be sent or on its way. */
+ * Thread: one at a time; no truncation is to be sent or on its way. */
 #pragma once
 
 #include "gateway/kv/block_table.h"
@@ -24,7 +24,7 @@ bool lh_resync_resume(lh_block_table *table, uint32_t block_positions, uint32_t 
 bool lh_resync_restart(lh_block_table *table);
 /* The list: live tables, which have been resumed or restarted, and after them the cached ones, most
  * recently used first. There is room for `max`, and no more of them. Each returns how many. */
-uint32_t lh_resync_list_live(const struct lh_block_tables *tables, lh_step_release *list,
+uint32_t lh_resync_list_live(const struct lh_block_tables *tables, lh_step_truncation *list,
                              uint32_t max);
 uint32_t lh_resync_list_cached(const struct lh_block_table_queue *cached, uint32_t block_positions,
-                               lh_step_release *list, uint32_t max);
+                               lh_step_truncation *list, uint32_t max);

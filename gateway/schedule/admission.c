@@ -5,9 +5,9 @@
  * of them run than could if all came to their full length. The price is that pages may run short
  * while they grow. Then, in this order:
  *
- *  1. Cached prefixes go, the least recently used first (kv_store.h). That takes a release around
- *     the chain, and so it is done beforehand: a page for each sequence that may need one, and a
- *     share of all pages for prompts that are to come, are kept free of cached ones.
+ *  1. Cached prefixes go, the least recently used first (kv_store.h). That takes a truncation
+ *     around the chain, and so it is done beforehand: a page for each sequence that may need one,
+ *     and a share of all pages for prompts that are to come, are kept free of cached ones.
  *  2. A sequence whose next row has no page stalls, until one comes back.
  *  3. When nothing will come back by itself, the last in line is preempted (running_set.h): its
  *     pages are dropped, it keeps its old place among its tenant's, and is replayed from its

@@ -61,7 +61,7 @@ struct lh_batcher {
     /* Of the step that is being formed: a cut for each hop between workers, and how far it goes. */
     uint32_t cut_count, hop_limit;
     lh_step_cut cuts[LH_STEP_CUTS_MAX];
-    lh_step_release resync[LH_STEP_RELEASES_MAX];
+    lh_step_truncation resync[LH_STEP_TRUNCATIONS_MAX];
 };
 
 lh_status lh_batcher_create(const lh_batcher_options *options, lh_batcher **batcher,
@@ -72,7 +72,7 @@ lh_status lh_batcher_create(const lh_batcher_options *options, lh_batcher **batc
     made->options = *options;
     lh_status status =
         lh_step_builder_create(options->store, options->rows_max, options->segments_max,
-                               options->releases_max, &made->builder, error);
+                               options->truncations_max, &made->builder, error);
     if (status != LH_OK) {
         free(made);
         return status;
@@ -386,14 +386,14 @@ static void fill_prefill(lh_batcher *batcher, lh_inflight_step *step) {
 
 /* ---- Steps ---- */
 
-/* Releases ride along, or go by themselves: not more than a few such steps at a time. */
-static void add_releases(lh_batcher *batcher, const lh_inflight_step *step) {
-    if (step->rows > 0 || lh_inflight_empties(batcher->options.inflight) < lh_release_depth())
-        lh_step_builder_add_releases(batcher->builder);
+/* Truncations ride along, or go by themselves: not more than a few such steps at a time. */
+static void add_truncations(lh_batcher *batcher, const lh_inflight_step *step) {
+    if (step->rows > 0 || lh_inflight_empties(batcher->options.inflight) < lh_truncation_depth())
+        lh_step_builder_add_truncations(batcher->builder);
 }
 
 static bool is_empty(const lh_inflight_step *step) {
-    return step->rows == 0 && step->release_count == 0;
+    return step->rows == 0 && step->truncation_count == 0;
 }
 
 static void launch(lh_batcher *batcher, lh_inflight_step *step, int64_t now_us,
@@ -411,9 +411,9 @@ void lh_batcher_resync(lh_batcher *batcher, int64_t now_us, lh_step_manifest *ma
     lh_step_builder_begin(batcher->builder, step, LH_STEP_DECODE, 0);
     launch(batcher, step, now_us, manifest);
     manifest->resyncs = true;
-    manifest->release_count =
-        lh_kv_store_resync(batcher->options.store, batcher->resync, LH_STEP_RELEASES_MAX);
-    manifest->releases = batcher->resync;
+    manifest->truncation_count =
+        lh_kv_store_resync(batcher->options.store, batcher->resync, LH_STEP_TRUNCATIONS_MAX);
+    manifest->truncations = batcher->resync;
 }
 
 bool lh_batcher_next(lh_batcher *batcher, int64_t now_us, lh_step_manifest *manifest) {
@@ -422,10 +422,10 @@ bool lh_batcher_next(lh_batcher *batcher, int64_t now_us, lh_step_manifest *mani
         return false;
     batcher->cut_count = batcher->hop_limit = 0;
     fill_decode(batcher, step);
-    add_releases(batcher, step);
+    add_truncations(batcher, step);
     if (is_empty(step)) {
         fill_prefill(batcher, step);
-        add_releases(batcher, step);
+        add_truncations(batcher, step);
     }
     if (is_empty(step))
         return false;

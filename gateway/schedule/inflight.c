@@ -37,29 +37,29 @@ struct lh_inflight {
     uint32_t under_way[2], empties, total;
     uint32_t overdue_faults;       /* since a step last landed; at most DOUBLINGS_MAX */
     lh_inflight_segment *segments; /* [steps_max][segments_max] */
-    lh_block_table **releases;     /* [steps_max][releases_max] */
+    lh_block_table **truncations;  /* [steps_max][truncations_max] */
     lh_inflight_step steps[];
 };
 
 lh_status lh_inflight_create(const lh_inflight_options *options, lh_inflight **inflight,
                              lh_error *error) {
     uint32_t steps_max = options->steps_max, segments_max = options->segments_max,
-             releases_max = options->releases_max;
+             truncations_max = options->truncations_max;
     lh_inflight *made = calloc(1, sizeof *made + steps_max * sizeof made->steps[0]);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u steps", steps_max);
     made->options = *options;
     made->next_step = 1;
     made->segments = calloc((size_t)steps_max * segments_max, sizeof *made->segments);
-    made->releases = calloc((size_t)steps_max * releases_max, sizeof *made->releases);
-    if (!made->segments || !made->releases) {
+    made->truncations = calloc((size_t)steps_max * truncations_max, sizeof *made->truncations);
+    if (!made->segments || !made->truncations) {
         lh_inflight_destroy(made);
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u steps of %u sequences", steps_max,
                        segments_max);
     }
     for (uint32_t i = 0; i < steps_max; i++) {
         made->steps[i].segments = made->segments + (size_t)i * segments_max;
-        made->steps[i].releases = made->releases + (size_t)i * releases_max;
+        made->steps[i].truncations = made->truncations + (size_t)i * truncations_max;
     }
     *inflight = made;
     return LH_OK;
@@ -69,7 +69,7 @@ void lh_inflight_destroy(lh_inflight *inflight) {
     if (!inflight)
         return;
     free(inflight->segments);
-    free(inflight->releases);
+    free(inflight->truncations);
     free(inflight);
 }
 
@@ -121,7 +121,8 @@ lh_inflight_step *lh_inflight_blank(lh_inflight *inflight) {
     for (uint32_t i = 0; i < inflight->options.steps_max; i++) {
         lh_inflight_step *step = &inflight->steps[i];
         if (step->step == 0) {
-            *step = (lh_inflight_step){.segments = step->segments, .releases = step->releases};
+            *step =
+                (lh_inflight_step){.segments = step->segments, .truncations = step->truncations};
             return step;
         }
     }
@@ -149,7 +150,8 @@ void lh_inflight_launch(lh_inflight *inflight, lh_inflight_step *step, int64_t n
 }
 
 bool lh_inflight_has_place(const lh_inflight *inflight, lh_step_class step_class, uint32_t depth) {
-    uint32_t kept = lh_release_depth() + (step_class == LH_STEP_PREFILL ? LH_DECODE_DEPTH_MAX : 0);
+    uint32_t kept =
+        lh_truncation_depth() + (step_class == LH_STEP_PREFILL ? LH_DECODE_DEPTH_MAX : 0);
     return inflight->under_way[step_class] < depth &&
            inflight->total < inflight->options.steps_max - kept;
 }
@@ -223,9 +225,9 @@ static void remove_step(lh_inflight *inflight, lh_inflight_step *step) {
     step->step = 0;
 }
 
-static void release(lh_inflight *inflight, const lh_inflight_step *step) {
-    for (uint32_t i = 0; i < step->release_count; i++)
-        lh_kv_store_released(inflight->options.store, step->releases[i]);
+static void finish_truncations(lh_inflight *inflight, const lh_inflight_step *step) {
+    for (uint32_t i = 0; i < step->truncation_count; i++)
+        lh_kv_store_finish_truncation(inflight->options.store, step->truncations[i]);
 }
 
 /* A reset request is closed here at once, but its step may still be somewhere on the chain. It
@@ -234,7 +236,7 @@ static void release(lh_inflight *inflight, const lh_inflight_step *step) {
 static void land_cancelled(lh_inflight *inflight, uint64_t before) {
     for (lh_inflight_step *step = NULL; (step = next_of(inflight, step));)
         if (step->is_answered && step->step < before) {
-            assert(step->is_cancelled && step->release_count == 0);
+            assert(step->is_cancelled && step->truncation_count == 0);
             remove_step(inflight, step);
         }
 }
@@ -243,7 +245,7 @@ void lh_inflight_land(lh_inflight *inflight, lh_inflight_step *step) {
     uint64_t number = step->step;
     lh_inflight_pass(inflight, step);
     remove_step(inflight, step);
-    release(inflight, step);
+    finish_truncations(inflight, step);
     land_cancelled(inflight, number);
     inflight->overdue_faults = 0;
 }
@@ -311,10 +313,10 @@ static bool is_built_upon(const lh_inflight *inflight, const lh_inflight_step *s
     return false;
 }
 
-/* Whether resetting the request of a step harms nobody: no live sequence is in it, no release,
+/* Whether resetting the request of a step harms nobody: no live sequence is in it, no truncation,
  * which would be lost, and nothing is built upon it or will be. */
 static bool is_futile(const lh_inflight *inflight, const lh_inflight_step *step) {
-    if (!is_awaited(step) || step->rows == 0 || step->release_count > 0)
+    if (!is_awaited(step) || step->rows == 0 || step->truncation_count > 0)
         return false;
     for (uint32_t i = 0; i < step->segment_count; i++) {
         const lh_inflight_segment *segment = &step->segments[i];

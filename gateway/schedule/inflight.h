@@ -29,11 +29,11 @@ typedef struct lh_inflight_step {
     int64_t submitted_us;
     int64_t due_us;  /* overdue from then on */
     double alone_us; /* it would take on an empty chain; 0: not known */
-    uint32_t rows, segment_count, release_count;
+    uint32_t rows, segment_count, truncation_count;
     uint32_t samples_due; /* segments that sample */
     uint32_t sampled_count;
     lh_inflight_segment *segments; /* room for segments_max */
-    lh_block_table **releases;     /* room for releases_max */
+    lh_block_table **truncations;  /* room for truncations_max */
     bool is_through;               /* the whole chain has computed it */
     bool wants_cancel, is_cancelled;
     /* cancelled, and its request is closed; kept until the workers have surely dropped it too */
@@ -46,7 +46,7 @@ typedef struct lh_inflight_options {
     lh_kv_store *store;                /* outlives it */
     const lh_overlap_planner *planner; /* outlives it: knows what steps take */
     int64_t step_timeout_us;
-    uint32_t steps_max, segments_max, releases_max;
+    uint32_t steps_max, segments_max, truncations_max;
 } lh_inflight_options;
 
 /* LH_ERR_NO_MEMORY. */
@@ -62,8 +62,8 @@ lh_inflight_step *lh_inflight_blank(lh_inflight *inflight);
 /* Steps are numbered from 1 since lh_inflight_drop_all. */
 void lh_inflight_launch(lh_inflight *inflight, lh_inflight_step *step, int64_t now_us);
 /* Whether the pipeline takes one more step with rows of this class, of which `depth` may be under
- * way. Some places are kept for releases, without which nothing that was cancelled would ever land,
- * and for decode steps beside those of prompts. */
+ * way. Some places are kept for truncations, without which nothing that was cancelled would ever
+ * land, and for decode steps beside those of prompts. */
 bool lh_inflight_has_place(const lh_inflight *inflight, lh_step_class step_class, uint32_t depth);
 
 /* Under way with rows of a class, without rows, and all whose answer is due. */

@@ -181,7 +181,7 @@ static void go_on(lh_recovery *recovery, uint32_t lost_stages) {
             continue;
         bool goes_on = lost_stages > 0 ? lh_sequence_kv_restart(kv, store)
                                        : lh_sequence_kv_resume(kv, store, sequence->length);
-        if (!goes_on || count == LH_STEP_RELEASES_MAX) {
+        if (!goes_on || count == LH_STEP_TRUNCATIONS_MAX) {
             lh_sequence_kv_leave(kv, store);
             continue;
         }

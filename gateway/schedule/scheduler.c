@@ -11,7 +11,7 @@
  * A sequence waits until it is its turn and there is room; then its prompt goes in chunks, and each
  * token that comes back leaves again with a further row, until it ends. What it leaves stays
  * cached, and others that begin with the same tokens share it (kv_store.h). Its pages are given
- * back with a release, which rides on the next step of its class or goes by itself at once; they
+ * back with a truncation, which rides on the next step of its class or goes by itself at once; they
  * count as free when the whole chain has taken it.
  *
  * A sequence whose deadline passes ends there and then. In the queue it has cost nothing; on the
@@ -49,7 +49,7 @@
 #include <stdlib.h>
 
 /* Of one step. */
-#define RELEASES_MAX 256u
+#define TRUNCATIONS_MAX 256u
 
 /* A worker has a table of pages for each sequence, running or cached. */
 #define PREFIXES_PER_SEQUENCE 4u
@@ -106,7 +106,7 @@ static lh_status create_deciders(lh_scheduler *s, int64_t now_us, lh_error *erro
                                           .step_timeout_us = o->step_timeout_us,
                                           .steps_max = LH_STEPS_OPEN_MAX,
                                           .segments_max = segments_max,
-                                          .releases_max = RELEASES_MAX};
+                                          .truncations_max = TRUNCATIONS_MAX};
     if (lh_inflight_create(&inflight, &s->inflight, error) ||
         lh_admission_create(s->queue, s->running, s->store, o->sequences_max, &s->admission, error))
         return LH_ERR_NO_MEMORY;
@@ -118,7 +118,7 @@ static lh_status create_deciders(lh_scheduler *s, int64_t now_us, lh_error *erro
                                         .overlap = o->overlap,
                                         .rows_max = o->rows_max,
                                         .segments_max = segments_max,
-                                        .releases_max = RELEASES_MAX,
+                                        .truncations_max = TRUNCATIONS_MAX,
                                         .step_budget_us = o->step_budget_us,
                                         .width = o->width};
     const lh_recovery_options recovery = {.queue = s->queue,
@@ -638,14 +638,14 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *s) {
     figures.running = lh_running_set_count(s->running);
     figures.waiting = lh_wait_queue_count(s->queue);
     figures.stalled = lh_running_set_list(s->running, LH_SEQUENCE_STALLED)->count;
-    figures.releasing = lh_scheduler_chain_is_up(s) ? pages.releasing : 0;
+    figures.truncating = lh_scheduler_chain_is_up(s) ? pages.truncating : 0;
     figures.prefixes = pages.cached;
     figures.prefix_hits = pages.forks;
     figures.cached_tokens = pages.shared_positions;
     figures.evicted_blocks = pages.evicted_blocks;
     figures.decode_steps = lh_inflight_count(s->inflight, LH_STEP_DECODE);
     figures.prefill_steps = lh_inflight_count(s->inflight, LH_STEP_PREFILL);
-    figures.release_steps = lh_inflight_empties(s->inflight);
+    figures.truncation_steps = lh_inflight_empties(s->inflight);
     figures.decode_groups = steps.groups.count;
     figures.decode_period_us = steps.groups.period_us;
     figures.steps = steps.steps;

@@ -43,11 +43,11 @@ typedef struct lh_scheduler_sink {
 
 typedef struct lh_scheduler_figures {
     uint32_t running, waiting; /* sequences */
-    /* of the releases of pages, those on their way */
-    uint32_t releasing;
-    uint32_t stalled;                                    /* of those that run: wait for a page */
-    uint32_t prefixes;                                   /* cached now */
-    uint32_t decode_steps, prefill_steps, release_steps; /* in flight now */
+    /* of the truncations of pages, those on their way */
+    uint32_t truncating;
+    uint32_t stalled;                                       /* of those that run: wait for a page */
+    uint32_t prefixes;                                      /* cached now */
+    uint32_t decode_steps, prefill_steps, truncation_steps; /* in flight now */
     /* into which the sequences that decode were last dealt; 0: the costs were not known */
     uint32_t decode_groups;
     /* predicted then: between two tokens of each of them */

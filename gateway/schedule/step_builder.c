@@ -11,16 +11,16 @@
 
 struct lh_step_builder {
     lh_kv_store *store;
-    uint32_t rows_max, segments_max, releases_max, row_limit;
+    uint32_t rows_max, segments_max, truncations_max, row_limit;
     size_t sampling_entries;
     lh_inflight_step *step;
     uint32_t *tokens;
     lh_step_segment *segments;
-    lh_step_release *releases;
+    lh_step_truncation *truncations;
 };
 
 lh_status lh_step_builder_create(lh_kv_store *store, uint32_t rows_max, uint32_t segments_max,
-                                 uint32_t releases_max, lh_step_builder **builder,
+                                 uint32_t truncations_max, lh_step_builder **builder,
                                  lh_error *error) {
     lh_step_builder *b = calloc(1, sizeof *b);
     if (!b)
@@ -28,11 +28,11 @@ lh_status lh_step_builder_create(lh_kv_store *store, uint32_t rows_max, uint32_t
     b->store = store;
     b->rows_max = rows_max;
     b->segments_max = segments_max;
-    b->releases_max = releases_max;
+    b->truncations_max = truncations_max;
     b->tokens = calloc(rows_max, sizeof *b->tokens);
     b->segments = calloc(segments_max, sizeof *b->segments);
-    b->releases = calloc(releases_max, sizeof *b->releases);
-    if (!b->tokens || !b->segments || !b->releases) {
+    b->truncations = calloc(truncations_max, sizeof *b->truncations);
+    if (!b->tokens || !b->segments || !b->truncations) {
         lh_step_builder_destroy(b);
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a step of %u rows", rows_max);
     }
@@ -45,7 +45,7 @@ void lh_step_builder_destroy(lh_step_builder *builder) {
         return;
     free(builder->tokens);
     free(builder->segments);
-    free(builder->releases);
+    free(builder->truncations);
     free(builder);
 }
 
@@ -113,13 +113,13 @@ void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32
     step->rows += rows;
 }
 
-void lh_step_builder_add_releases(lh_step_builder *builder) {
+void lh_step_builder_add_truncations(lh_step_builder *builder) {
     lh_inflight_step *step = builder->step;
-    while (step->release_count < builder->releases_max &&
-           lh_kv_store_next_release(builder->store, step->step_class,
-                                    &builder->releases[step->release_count],
-                                    &step->releases[step->release_count]))
-        step->release_count++;
+    while (step->truncation_count < builder->truncations_max &&
+           lh_kv_store_next_truncation(builder->store, step->step_class,
+                                       &builder->truncations[step->truncation_count],
+                                       &step->truncations[step->truncation_count]))
+        step->truncation_count++;
 }
 
 lh_step_manifest lh_step_builder_manifest(const lh_step_builder *builder, uint32_t epoch) {
@@ -131,7 +131,7 @@ lh_step_manifest lh_step_builder_manifest(const lh_step_builder *builder, uint32
                               .rows = step->rows,
                               .tokens = builder->tokens,
                               .segment_count = step->segment_count,
-                              .release_count = step->release_count,
+                              .truncation_count = step->truncation_count,
                               .segments = builder->segments,
-                              .releases = builder->releases};
+                              .truncations = builder->truncations};
 }

@@ -10,7 +10,8 @@ typedef struct lh_step_builder lh_step_builder;
 
 /* The store is told of the rows that are sent; it outlives the builder. LH_ERR_NO_MEMORY. */
 lh_status lh_step_builder_create(lh_kv_store *store, uint32_t rows_max, uint32_t segments_max,
-                                 uint32_t releases_max, lh_step_builder **builder, lh_error *error);
+                                 uint32_t truncations_max, lh_step_builder **builder,
+                                 lh_error *error);
 /* NULL is allowed. */
 void lh_step_builder_destroy(lh_step_builder *builder);
 
@@ -24,7 +25,7 @@ uint32_t lh_step_builder_room(const lh_step_builder *builder, const lh_sequence 
 /* Adds the next rows of the sequence, for which it has pages, and samples a token when they are its
  * last. */
 void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32_t rows);
-/* Adds the releases that may go with it, as many as there is room for. */
-void lh_step_builder_add_releases(lh_step_builder *builder);
+/* Adds the truncations that may go with it, as many as there is room for. */
+void lh_step_builder_add_truncations(lh_step_builder *builder);
 /* The manifest of the step, which has been launched: its pointers live until the next _begin. */
 lh_step_manifest lh_step_builder_manifest(const lh_step_builder *builder, uint32_t epoch);

@@ -215,7 +215,7 @@ static void many_threads_share_it(void **state) {
     close_house(&h);
 }
 
-/* The request is reset and the pages are released, while the worker still sits on the step. */
+/* The request is reset and the pages are freed, while the worker still sits on the step. */
 static void a_cancel_reaches_the_worker(void **state) {
     (void)state;
     house h = {0};

@@ -264,7 +264,7 @@ static void many_short_prompts_go_whole(void **state) {
         simulation_submit(sim, 30, 1, (uint64_t)i, NULL);
     assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
     /* the first one set out alone; each of the others takes a step or shares one; and there are
-     * releases */
+     * truncations */
     assert_true(toy_worker_current_figures(simulation_worker(sim, 2)).steps - before <=
                 shown_plan(sim, 30).chunk_count + 14 + 15);
     for (int i = 0; i < 15; i++)
@@ -293,7 +293,7 @@ static void a_request_may_ask_for_its_own_cut(void **state) {
     simulation_submit_request(sim, &request, NULL);
     assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
     assert_in_range(toy_worker_current_figures(simulation_worker(sim, 2)).steps - before, 102,
-                    103); /* a release */
+                    103); /* a truncation */
     /* one at a time: what nothing overlaps takes */
     lh_overlap_plan plan = shown_plan(sim, 1000);
     const simulation_stream *off = simulation_stream_at(sim, 1);

@@ -183,8 +183,8 @@ static void heal(schedule *s) {
 
 static bool is_settled(simulation *sim) {
     lh_scheduler_figures f = lh_router_figures(simulation_router(sim));
-    return lh_router_is_up(simulation_router(sim)) && f.running + f.waiting + f.releasing == 0 &&
-           f.decode_steps + f.prefill_steps + f.release_steps == 0;
+    return lh_router_is_up(simulation_router(sim)) && f.running + f.waiting + f.truncating == 0 &&
+           f.decode_steps + f.prefill_steps + f.truncation_steps == 0;
 }
 
 /* Of several chains: perhaps there are too few workers for all of them. */

@@ -129,12 +129,12 @@ static void on_logits(void *context, uint64_t sequence, const float *logits, uin
 /* Tokens [first, first + rows). With every_row each is a segment of its own and draws; otherwise
  * the last one does. */
 static void run_step(run_state *state, const uint32_t *tokens, uint32_t first, uint32_t rows,
-                     bool every_row, lh_batch_segment *segments) {
+                     bool every_row, lh_step_segment *segments) {
     const stage_chain_events events = {state, on_sample, state->out ? on_logits : NULL};
     uint32_t count = every_row ? rows : 1;
     lh_error error;
     for (uint32_t i = 0; i < count; i++) {
-        segments[i] = (lh_batch_segment){
+        segments[i] = (lh_step_segment){
             .sequence = 1,
             .first_position = first + i,
             .rows = every_row ? 1 : rows,
@@ -156,7 +156,7 @@ static void report(const char *what, size_t tokens, int64_t begin_us) {
 
 static void run(run_state *state, uint32_t *tokens, size_t count) {
     const flags *f = state->flags;
-    lh_batch_segment *segments = allocate((size_t)f->chunk_rows, sizeof *segments);
+    lh_step_segment *segments = allocate((size_t)f->chunk_rows, sizeof *segments);
     bool every_row = f->digest || state->out;
     int64_t begin_us = lh_clock_us();
     for (size_t first = 0; first < count; first += (size_t)f->chunk_rows) {

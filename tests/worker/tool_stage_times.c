@@ -135,11 +135,11 @@ static int64_t run_one(bench *b, const lh_batch *batch) {
 
 /* Rows of one sequence; returns what they took. */
 static int64_t run_step(bench *b, uint64_t sequence, uint32_t first, uint32_t rows, bool sample) {
-    const lh_batch_segment segment = {.sequence = sequence,
-                                      .first_position = first,
-                                      .rows = rows,
-                                      .sample = sample,
-                                      .sampling = {.top_p = 1, .repetition_penalty = 1}};
+    const lh_step_segment segment = {.sequence = sequence,
+                                     .first_position = first,
+                                     .rows = rows,
+                                     .sample = sample,
+                                     .sampling = {.top_p = 1, .repetition_penalty = 1}};
     return run_one(
         b,
         &(lh_batch){.rows = rows, .tokens = b->tokens, .segment_count = 1, .segments = &segment});
@@ -170,7 +170,7 @@ static void run(bench *b, uint32_t rows, uint32_t chunk, int64_t repeats) {
             us += run_step(b, 1, rows + j, 1, true);
         }
         row_us = least(row_us, us / ROWS_MORE);
-        lh_stage_release(b->stage, 1, 0);
+        lh_stage_truncate(b->stage, 1, 0);
     }
     printf("{\"rows\": %u, \"chunk\": %u, \"prompt_us\": %lld, \"row_us\": %lld, \"width\": %u}\n",
            rows, chunk, (long long)prompt_us, (long long)row_us, b->config.width);
@@ -179,13 +179,13 @@ static void run(bench *b, uint32_t rows, uint32_t chunk, int64_t repeats) {
 
 /* One row of each of `count` sequences that have `first` positions; returns what it took. */
 static int64_t run_batch(bench *b, uint32_t first, uint32_t count) {
-    static lh_batch_segment segments[BATCH_MAX];
+    static lh_step_segment segments[BATCH_MAX];
     for (uint32_t i = 0; i < count; i++) {
-        segments[i] = (lh_batch_segment){.sequence = i + 1,
-                                         .first_position = first,
-                                         .rows = 1,
-                                         .sample = true,
-                                         .sampling = {.top_p = 1, .repetition_penalty = 1}};
+        segments[i] = (lh_step_segment){.sequence = i + 1,
+                                        .first_position = first,
+                                        .rows = 1,
+                                        .sample = true,
+                                        .sampling = {.top_p = 1, .repetition_penalty = 1}};
     }
     const lh_batch batch = {
         .rows = count, .tokens = b->tokens, .segment_count = count, .segments = segments};
@@ -211,7 +211,7 @@ static void run_decode(bench *b, uint32_t rows, uint32_t count, int64_t steps, i
         step_us = least(step_us, us / steps);
     }
     for (uint32_t i = 0; i < count; i++)
-        lh_stage_release(b->stage, i + 1, 0);
+        lh_stage_truncate(b->stage, i + 1, 0);
     printf("{\"rows\": %u, \"batch\": %u, \"step_us\": %lld, \"width\": %u}\n", rows, count,
            (long long)step_us, b->config.width);
     fflush(stdout);

@@ -17,11 +17,11 @@ typedef struct bench {
     lh_core_clock clock;
     /* [rows_max][width]: what the stage before would send; NULL: the first stage */
     float *activation;
-    uint32_t *tokens;           /* [rows_max] */
-    lh_batch_segment *segments; /* [rows_max] */
-    uint32_t sequences;         /* that the stage may hold: SEQUENCE and the ids before it */
-    int64_t emit_at_us;         /* 0: no shard of the result is there yet */
-    lh_error failure;           /* of the encoding; its status is LH_OK while there is none */
+    uint32_t *tokens;          /* [rows_max] */
+    lh_step_segment *segments; /* [rows_max] */
+    uint32_t sequences;        /* that the stage may hold: SEQUENCE and the ids before it */
+    int64_t emit_at_us;        /* 0: no shard of the result is there yet */
+    lh_error failure;          /* of the encoding; its status is LH_OK while there is none */
 } bench;
 
 /* Numbers without a pattern: Knuth's multiplicative hash. */
@@ -110,31 +110,30 @@ static lh_status run_step(bench *b, const lh_batch *batch, lh_calibration_times 
     return status;
 }
 
-static void release_all(bench *b) {
+static void free_all(bench *b) {
     for (; b->sequences > 0; b->sequences--)
-        lh_stage_release(b->options->stage, SEQUENCE - (b->sequences - 1), 0);
+        lh_stage_truncate(b->options->stage, SEQUENCE - (b->sequences - 1), 0);
 }
 
 static lh_status run_trial(bench *b, const lh_calibration_trial *trial, lh_calibration_times *times,
                            lh_error *error) {
     uint32_t count = trial->draws ? trial->rows : 1;
     for (uint32_t i = 0; i < count; i++) {
-        b->segments[i] = (lh_batch_segment){.sequence = SEQUENCE - i,
-                                            .first_position = trial->position,
-                                            .rows = trial->rows / count,
-                                            .sample = trial->draws,
-                                            .sampling = {.top_p = 1,
-                                                         .repetition_penalty = 1,
-                                                         .counter = trial->position + trial->rows}};
+        b->segments[i] = (lh_step_segment){.sequence = SEQUENCE - i,
+                                           .first_position = trial->position,
+                                           .rows = trial->rows / count,
+                                           .sample = trial->draws,
+                                           .sampling = {.top_p = 1,
+                                                        .repetition_penalty = 1,
+                                                        .counter = trial->position + trial->rows}};
     }
-    const lh_step_cut cut = lh_step_cut_evenly(b->options->config->width, trial->shards);
     const lh_batch batch = {.rows = trial->rows,
                             .tokens = b->tokens,
                             .segment_count = count,
                             .segments = b->segments,
-                            .cut = lh_batch_cut(&cut)};
+                            .cut = lh_step_cut_evenly(b->options->config->width, trial->shards)};
     if (trial->position == 0)
-        release_all(b);
+        free_all(b);
     b->sequences = count;
     return run_step(b, &batch, times, error);
 }
@@ -179,7 +178,7 @@ lh_status lh_stage_trials_run(const lh_stage_trials_options *options, lh_compute
         if (status == LH_OK)
             lh_calibration_note(&calibration, &times);
     }
-    release_all(&b);
+    free_all(&b);
     lh_calibration_read(&calibration, profile);
     lh_core_clock_close(&b.clock);
     free(b.activation);

@@ -4,49 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The two sides' releases have the same layout, so they are not copied here. */
-_Static_assert(sizeof(lh_batch_release) == sizeof(lh_step_release) &&
-                   offsetof(lh_batch_release, keep) == offsetof(lh_step_release, keep),
-               "releases are passed on as they are");
-_Static_assert(LH_STEP_COLUMN_SHARDS_MAX == LH_COLUMN_SHARDS_MAX,
-               "as many shards as a batch can name");
 _Static_assert(LH_STEP_COLUMN_BLOCK == LH_SPAN_COLUMNS,
                "shards on the wire are cut where spans are");
-
-lh_column_cut lh_batch_cut(const lh_step_cut *cut) {
-    lh_column_cut made = {.count = cut->count};
-    memcpy(made.ends, cut->ends, cut->count * sizeof(cut->ends[0]));
-    return made;
-}
-
-lh_status lh_batch_from_manifest(const lh_step_manifest *manifest, lh_batch *batch,
-                                 lh_batch_segment **segments, lh_error *error) {
-    lh_batch_segment *list =
-        calloc(manifest->segment_count > 0 ? manifest->segment_count : 1, sizeof *list);
-    if (!list) {
-        return lh_fail(error, LH_ERR_NO_MEMORY, "step of %u segments: out of memory",
-                       manifest->segment_count);
-    }
-    for (uint32_t i = 0; i < manifest->segment_count; i++) {
-        const lh_step_segment *from = &manifest->segments[i];
-        list[i] = (lh_batch_segment){.sequence = from->sequence,
-                                     .first_position = from->first_position,
-                                     .rows = from->rows,
-                                     .forks = from->forks,
-                                     .source = from->source,
-                                     .sample = from->sample,
-                                     .sampling = from->sampling};
-    }
-    *batch = (lh_batch){.rows = manifest->rows,
-                        .tokens = manifest->tokens,
-                        .segment_count = manifest->segment_count,
-                        .segments = list,
-                        .ends_here = manifest->hop_limit == 1};
-    if (manifest->cut_count > 0)
-        batch->cut = lh_batch_cut(&manifest->cuts[0]);
-    *segments = list;
-    return LH_OK;
-}
 
 /* Bytes of the shard's frames when each has at most rows_max rows. */
 static size_t frames_bytes(lh_wire_type wire, const lh_stage_shard *shard, uint32_t rows_max) {

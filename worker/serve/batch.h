@@ -4,13 +4,6 @@
 #include "common/protocol/step.h"
 #include "worker/compute/pipeline/pipeline.h"
 
-/* A hop's cut as a batch has it. */
-lh_column_cut lh_batch_cut(const lh_step_cut *cut);
-/* The manifest as a batch; its segments are malloc'd (*segments, the caller frees), all else points
- * into the manifest. LH_ERR_NO_MEMORY. */
-lh_status lh_batch_from_manifest(const lh_step_manifest *manifest, lh_batch *batch,
-                                 lh_batch_segment **segments, lh_error *error);
-
 /* lh_pipeline_options.encode: encoding is an lh_wire_type; a shard too large for one frame becomes
  * several. */
 lh_status lh_batch_encode_shard(uint32_t encoding, const lh_stage_shard *shard, void **bytes,

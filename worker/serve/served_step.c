@@ -122,19 +122,23 @@ void lh_served_step_note_taken(lh_served_step *step, size_t bytes) {
 static lh_status begin_compute(lh_served_step *step, const lh_step_manifest *manifest, bool resyncs,
                                lh_error *error) {
     lh_chain_place *place = step->tools->place;
-    lh_pipeline_begin_options options = {.decode = manifest->step_class == LH_STEP_DECODE,
+    lh_pipeline_begin_options options = {.batch = {.rows = manifest->rows,
+                                                   .tokens = manifest->tokens,
+                                                   .segment_count = manifest->segment_count,
+                                                   .segments = manifest->segments,
+                                                   .ends_here = step->ends_here},
+                                         .decode = manifest->step_class == LH_STEP_DECODE,
                                          .encoding = (uint32_t)place->route.wire,
-                                         .release_count = manifest->release_count,
-                                         .releases = (const lh_batch_release *)manifest->releases,
+                                         .truncation_count = manifest->truncation_count,
+                                         .truncations = manifest->truncations,
                                          .resyncs = resyncs,
                                          .step_context = step};
-    lh_batch_segment *segments = NULL;
-    lh_status status = lh_batch_from_manifest(manifest, &options.batch, &segments, error);
-    if (status == LH_OK)
-        status = lh_pipeline_begin(step->tools->pipeline, &options, &step->pipeline_step, error);
+    if (manifest->cut_count > 0)
+        options.batch.cut = manifest->cuts[0];
+    lh_status status =
+        lh_pipeline_begin(step->tools->pipeline, &options, &step->pipeline_step, error);
     if (status == LH_OK && resyncs)
         lh_chain_place_note_resync(place);
-    free(segments);
     return status;
 }
 

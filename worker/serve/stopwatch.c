@@ -33,7 +33,7 @@ void lh_step_stopwatch_stop(lh_step_stopwatch *watch, lh_stage_meter *meter, int
     cost->extra_shards = (watch->taken_shards > 0 ? watch->taken_shards - 1 : 0) +
                          (watch->given_shards > 0 ? watch->given_shards - 1 : 0);
     if (cost->rows == 0)
-        return; /* releases */
+        return; /* truncations */
     lh_stage_meter_note_step(meter, cost, now_us);
     if (!watch->disturbed)
         lh_stage_meter_note_overhead(meter, now_us - watch->fed_us - watch->busy_since_us, now_us);

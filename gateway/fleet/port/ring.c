@@ -37,7 +37,7 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
         return lh_fail(error, LH_ERR_MALFORMED,
                        "step %" PRIu64 " came under the path of step %" PRIu64, manifest->step,
                        request->step);
-    if (manifest->rows || manifest->segment_count || manifest->release_count)
+    if (manifest->rows || manifest->segment_count || manifest->truncation_count)
         return lh_fail(error, LH_ERR_MALFORMED, "a manifest with rows came to the gateway");
     request->epoch = manifest->epoch;
     return LH_OK;

@@ -21,7 +21,7 @@ typedef struct seen {
     lh_step_manifest manifest;
     lh_step_segment segments[8];
     uint32_t tokens[64];
-    lh_step_release releases[8];
+    lh_step_truncation truncations[8];
     lh_step_cut cuts[4];
     lh_token_bias biases[8];
     lh_token_count counts[8];
@@ -37,9 +37,10 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     got->manifests++;
     got->manifest = *manifest;
     assert_true(manifest->rows <= 64 && manifest->segment_count <= 8 &&
-                manifest->release_count <= 8);
+                manifest->truncation_count <= 8);
     memcpy(got->tokens, manifest->tokens, manifest->rows * sizeof(uint32_t));
-    memcpy(got->releases, manifest->releases, manifest->release_count * sizeof(got->releases[0]));
+    memcpy(got->truncations, manifest->truncations,
+           manifest->truncation_count * sizeof(got->truncations[0]));
     assert_true(manifest->cut_count <= 4);
     memcpy(got->cuts, manifest->cuts, manifest->cut_count * sizeof(got->cuts[0]));
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
@@ -105,7 +106,7 @@ static lh_status read_body(uint32_t width, const lh_step_reader_events *events, 
 
 static const uint32_t some_tokens[ROWS] = {1, 0xffffffffu, 3, 49151, 5};
 static const lh_step_cut some_cuts[2] = {{2, {32, 80}}, {3, {32, 64, 80}}};
-static const lh_step_release some_releases[2] = {{7, 0}, {0xffffffffffffffffu, 0xfffffffeu}};
+static const lh_step_truncation some_truncations[2] = {{7, 0}, {0xffffffffffffffffu, 0xfffffffeu}};
 static const lh_token_bias some_biases[2] = {{9, -100.0f}, {10, 0.5f}};
 static const lh_token_count some_counts[3] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};
 
@@ -144,9 +145,9 @@ static lh_step_manifest some_manifest(const lh_step_segment segments[2]) {
                               .rows = ROWS,
                               .tokens = some_tokens,
                               .segment_count = 2,
-                              .release_count = 2,
+                              .truncation_count = 2,
                               .segments = segments,
-                              .releases = some_releases,
+                              .truncations = some_truncations,
                               .timed = true,
                               .cut_count = 2,
                               .cuts = some_cuts};
@@ -217,8 +218,8 @@ static void assert_some_manifest(const seen *got) {
     assert_int_equal(got->manifest.step_class, LH_STEP_PREFILL);
     assert_memory_equal(got->tokens, some_tokens, sizeof(some_tokens));
     for (uint32_t i = 0; i < 2; i++) {
-        assert_true(got->releases[i].sequence == some_releases[i].sequence &&
-                    got->releases[i].keep == some_releases[i].keep);
+        assert_true(got->truncations[i].sequence == some_truncations[i].sequence &&
+                    got->truncations[i].length == some_truncations[i].length);
     }
     assert_true(got->manifest.timed);
     assert_int_equal(got->manifest.cut_count, 2);
@@ -407,7 +408,7 @@ static void test_manifest_fields_are_checked(void **state) {
     assert_int_equal(with_manifest_field(20, ROWS + 1), LH_ERR_MALFORMED);
     assert_int_equal(with_manifest_field(24, LH_STEP_SEGMENTS_MAX + 1), LH_ERR_LIMIT);
     assert_int_equal(with_manifest_field(24, LH_STEP_SEGMENTS_MAX), LH_ERR_MALFORMED);
-    assert_int_equal(with_manifest_field(28, LH_STEP_RELEASES_MAX + 1), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(28, LH_STEP_TRUNCATIONS_MAX + 1), LH_ERR_LIMIT);
     assert_int_equal(with_manifest_field(28, 3), LH_ERR_MALFORMED);
     assert_int_equal(with_manifest_field(32, 4), LH_ERR_MALFORMED); /* unknown flag */
     assert_int_equal(with_manifest_field(32, 2), LH_ERR_MALFORMED); /* a KV resync with rows */
@@ -668,7 +669,7 @@ static void test_encoder_refuses_what_is_over_a_limit(void **state) {
     lh_step_manifest manifest = {.rows = LH_STEP_ROWS_MAX + 1};
     assert_int_equal(lh_step_encode_manifest(&manifest, buffer, sizeof(buffer), &length, NULL),
                      LH_ERR_LIMIT);
-    manifest = (lh_step_manifest){.release_count = 2, .releases = some_releases};
+    manifest = (lh_step_manifest){.truncation_count = 2, .truncations = some_truncations};
     for (size_t capacity = 0; capacity < lh_step_manifest_bytes(&manifest); capacity++) {
         assert_int_equal(lh_step_encode_manifest(&manifest, buffer, capacity, &length, NULL),
                          LH_ERR_LIMIT);
@@ -737,7 +738,7 @@ static size_t vector_named(const char *title, uint8_t *bytes, size_t capacity) {
 
 static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
     static const uint32_t tokens[2] = {1, 504};
-    static const lh_step_release releases[1] = {{6, 128}};
+    static const lh_step_truncation truncations[1] = {{6, 128}};
     static const lh_step_cut cut = {1, {3}};
     static const lh_token_bias bias = {9, -1.5f};
     static const lh_token_count count = {504, 1, 0};
@@ -766,9 +767,9 @@ static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
                                  .rows = 2,
                                  .tokens = tokens,
                                  .segment_count = 1,
-                                 .release_count = 1,
+                                 .truncation_count = 1,
                                  .segments = &segment,
-                                 .releases = releases,
+                                 .truncations = truncations,
                                  .timed = true,
                                  .cut_count = 1,
                                  .cuts = &cut};
@@ -853,21 +854,21 @@ static lh_status on_resync(void *context, const lh_step_manifest *manifest, lh_e
     (void)error;
     assert_true(manifest->resyncs && !manifest->timed);
     assert_int_equal(manifest->hop_limit, 2);
-    assert_int_equal(manifest->release_count, 2);
-    assert_int_equal(manifest->releases[1].sequence, 9);
-    assert_int_equal(manifest->releases[1].keep, 70);
+    assert_int_equal(manifest->truncation_count, 2);
+    assert_int_equal(manifest->truncations[1].sequence, 9);
+    assert_int_equal(manifest->truncations[1].length, 70);
     ++*(int *)context;
     return LH_OK;
 }
 
 static lh_status read_resync(uint32_t keep, int *seen_resyncs) {
     static const lh_step_reader_events events = {.on_manifest = on_resync};
-    const lh_step_release resync[] = {{5, keep}, {9, 70}};
+    const lh_step_truncation resync[] = {{5, keep}, {9, 70}};
     const lh_step_manifest manifest = {.epoch = 2,
                                        .step = 1,
                                        .resyncs = true,
-                                       .release_count = 2,
-                                       .releases = resync,
+                                       .truncation_count = 2,
+                                       .truncations = resync,
                                        .hop_limit = 2};
     uint8_t bytes[256];
     size_t length = 0;

@@ -90,8 +90,8 @@ static lh_status on_manifest(void *context, const lh_step_manifest *m, lh_error 
                                  .position = h->length,
                                  .sample.token = scripted_worker_token(h->first, h->length)};
     }
-    for (uint32_t i = 0; i < m->release_count; i++) {
-        held *h = find(w, m->releases[i].sequence);
+    for (uint32_t i = 0; i < m->truncation_count; i++) {
+        held *h = find(w, m->truncations[i].sequence);
         if (h) {
             h->sequence = 0;
             atomic_fetch_sub(&w->sequence_count, 1);

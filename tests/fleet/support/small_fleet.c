@@ -58,8 +58,8 @@ static bool is_settled(simulation *sim) {
     const lh_scheduler *scheduler = lh_chain_controller_scheduler(simulation_controller(sim));
     lh_scheduler_figures figures = lh_scheduler_current_figures(scheduler);
     return lh_scheduler_chain_is_up(scheduler) &&
-           figures.running + figures.waiting + figures.releasing == 0 &&
-           figures.decode_steps + figures.prefill_steps + figures.release_steps == 0;
+           figures.running + figures.waiting + figures.truncating == 0 &&
+           figures.decode_steps + figures.prefill_steps + figures.truncation_steps == 0;
 }
 
 void small_fleet_assert_clean(simulation *sim) {

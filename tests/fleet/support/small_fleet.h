@@ -23,5 +23,5 @@ void small_fleet_submit(simulation *sim, int count, uint32_t tokens);
  * longest that one was silent, in microseconds. */
 int64_t small_fleet_assert_finished(simulation *sim, int count);
 /* No promise was broken, nothing is left on the workers but the prefixes that the gateway knows of,
- * to the page; waits for releases to settle. */
+ * to the page; waits for truncations to settle. */
 void small_fleet_assert_clean(simulation *sim);

@@ -25,7 +25,7 @@ typedef struct job {
     lh_step_manifest manifest; /* arrays are the job's own; biases and counts are not kept */
     uint32_t *tokens;
     lh_step_segment *segments;
-    lh_step_release *releases;
+    lh_step_truncation *truncations;
     uint64_t *values;
     uint32_t values_come;
     uint8_t *manifest_frame;
@@ -211,13 +211,13 @@ static held_sequence *hold(toy_worker *worker, uint64_t sequence) {
     return held;
 }
 
-static void release(toy_worker *worker, const lh_step_release *release) {
+static void truncate_held(toy_worker *worker, const lh_step_truncation *truncation) {
     held_sequence **link = &worker->held;
-    while (*link && (*link)->sequence != release->sequence)
+    while (*link && (*link)->sequence != truncation->sequence)
         link = &(*link)->next;
-    if (!*link || ((*link)->length <= release->keep && release->keep > 0))
+    if (!*link || ((*link)->length <= truncation->length && truncation->length > 0))
         return;
-    uint32_t kept = release->keep / worker->options.page_positions;
+    uint32_t kept = truncation->length / worker->options.page_positions;
     while ((*link)->page_count > kept)
         drop_page(worker, *link);
     (*link)->length = kept * worker->options.page_positions;
@@ -225,33 +225,33 @@ static void release(toy_worker *worker, const lh_step_release *release) {
         forget(worker, link);
 }
 
-static const lh_step_release *find_named(const job *j, uint64_t sequence) {
-    for (uint32_t i = 0; i < j->manifest.release_count; i++)
-        if (j->releases[i].sequence == sequence)
-            return &j->releases[i];
+static const lh_step_truncation *find_named(const job *j, uint64_t sequence) {
+    for (uint32_t i = 0; i < j->manifest.truncation_count; i++)
+        if (j->truncations[i].sequence == sequence)
+            return &j->truncations[i];
     return NULL;
 }
 
 /* Only what is named goes on, from exactly so many positions. */
 static bool resync(toy_worker *worker, const job *j) {
-    for (uint32_t i = 0; i < j->manifest.release_count; i++) {
-        const held_sequence *held = find_held(worker, j->releases[i].sequence);
-        if (held && held->length >= j->releases[i].keep)
+    for (uint32_t i = 0; i < j->manifest.truncation_count; i++) {
+        const held_sequence *held = find_held(worker, j->truncations[i].sequence);
+        if (held && held->length >= j->truncations[i].length)
             continue;
         note_breach(worker, "a KV resync names what is not here");
         empty_kv(worker);
         return false;
     }
     for (held_sequence **link = &worker->held; *link;) {
-        const lh_step_release *named = find_named(j, (*link)->sequence);
+        const lh_step_truncation *named = find_named(j, (*link)->sequence);
         if (!named) {
             forget(worker, link);
             continue;
         }
         uint32_t size = worker->options.page_positions;
-        while ((*link)->page_count > (named->keep + size - 1) / size)
+        while ((*link)->page_count > (named->length + size - 1) / size)
             drop_page(worker, *link);
-        (*link)->length = named->keep;
+        (*link)->length = named->length;
         link = &(*link)->next;
     }
     return true;
@@ -283,7 +283,7 @@ static held_sequence *held_of(toy_worker *worker, const lh_step_segment *segment
 static void free_job(job *j) {
     free(j->tokens);
     free(j->segments);
-    free(j->releases);
+    free(j->truncations);
     free(j->values);
     free(j->manifest_frame);
     free(j);
@@ -349,9 +349,9 @@ static bool depends_on(const job *later, const job *earlier) {
             (segment->forks && has_rows_of(earlier, segment->source, segment->first_position)))
             return true;
     }
-    for (uint32_t i = 0; i < later->manifest.release_count; i++)
-        if (has_rows_of(earlier, later->releases[i].sequence, UINT32_MAX) ||
-            forks_from(earlier, later->releases[i].sequence))
+    for (uint32_t i = 0; i < later->manifest.truncation_count; i++)
+        if (has_rows_of(earlier, later->truncations[i].sequence, UINT32_MAX) ||
+            forks_from(earlier, later->truncations[i].sequence))
             return true;
     return false;
 }
@@ -405,8 +405,8 @@ static bool compute(toy_worker *worker, job *j) {
         if (segment->sample && segment->sampling.counter != held->length)
             note_breach(worker, "wrong counter");
     }
-    for (uint32_t i = 0; i < j->manifest.release_count && !j->manifest.resyncs; i++)
-        release(worker, &j->releases[i]);
+    for (uint32_t i = 0; i < j->manifest.truncation_count && !j->manifest.resyncs; i++)
+        truncate_held(worker, &j->truncations[i]);
     if (worker->figures.pages <= worker->options.pages_total)
         return true;
     note_breach(worker, "out of pages");
@@ -437,7 +437,7 @@ static void shorten_hop_limit(job *j) {
     lh_step_manifest onward = j->manifest;
     onward.tokens = j->tokens;
     onward.segments = j->segments;
-    onward.releases = j->releases;
+    onward.truncations = j->truncations;
     onward.cut_count = 0;
     free(j->manifest_frame);
     size_t capacity = lh_step_manifest_bytes(&onward);
@@ -567,7 +567,8 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     j->manifest = *manifest;
     j->tokens = copy_array(manifest->tokens, manifest->rows, sizeof *j->tokens);
     j->segments = copy_array(manifest->segments, manifest->segment_count, sizeof *j->segments);
-    j->releases = copy_array(manifest->releases, manifest->release_count, sizeof *j->releases);
+    j->truncations =
+        copy_array(manifest->truncations, manifest->truncation_count, sizeof *j->truncations);
     j->values = calloc(manifest->rows + 1, sizeof *j->values);
     assert(j->values);
     return LH_OK;

@@ -108,7 +108,7 @@ static void steps_are_counted_by_class(void **state) {
     assert_int_equal(table->inflight_steps, 0);
 }
 
-/* A release that is still to be sent takes more along. */
+/* A truncation that is still to be sent takes more along. */
 static void it_gives_blocks_back_from_its_end(void **state) {
     (void)state;
     lh_block_table *table = block_table_ended(5);
@@ -119,11 +119,11 @@ static void it_gives_blocks_back_from_its_end(void **state) {
     assert_int_equal(lh_block_table_kept(table), 2);
     assert_int_equal(table->block_count, 5);
     assert_int_equal(pool->ledger.blocks_returning, 3);
-    table->release_state = LH_KV_RELEASING;
+    table->truncation_state = LH_KV_TRUNCATING;
     assert_int_equal(lh_block_table_kept(table), 2);
-    lh_block_table_finish_release(table, pool);
+    lh_block_table_finish_truncation(table, pool);
     assert_int_equal(table->block_count, 2);
-    assert_int_equal(table->release_state, LH_KV_STAYS);
+    assert_int_equal(table->truncation_state, LH_KV_STAYS);
     assert_int_equal(pool->ledger.blocks_returning, 0);
     assert_int_equal(lh_kv_ledger_blocks_free(&pool->ledger), BLOCKS - 2);
 }
@@ -133,8 +133,8 @@ static void its_record_is_needed_as_long_as_anything_refers_to_it(void **state) 
     lh_block_table *table = block_table_ended(1);
     assert_false(lh_block_table_is_unneeded(table)); /* it has a block */
     lh_block_table_truncate(table, pool, 0);
-    table->release_state = LH_KV_RELEASING;
-    lh_block_table_finish_release(table, pool);
+    table->truncation_state = LH_KV_TRUNCATING;
+    lh_block_table_finish_truncation(table, pool);
     assert_true(lh_block_table_is_unneeded(table));
     lh_block_table_launch(table, LH_STEP_DECODE);
     assert_false(lh_block_table_is_unneeded(table));

@@ -100,15 +100,15 @@ static void pinned_blocks_stay(void **state) {
     assert_choice(1, other, 0, 3);
 }
 
-static void a_release_on_its_way_is_waited_for(void **state) {
+static void a_truncation_on_its_way_is_waited_for(void **state) {
     (void)state;
     lh_block_table *table = cached(20), *other = cached(3);
     lh_block_table_truncate(table, pool, 15);
-    table->release_state = LH_KV_RELEASING;
+    table->truncation_state = LH_KV_TRUNCATING;
     assert_choice(1, other, 0, 3);
     lh_eviction_remove(&eviction, other);
     assert_no_choice();
-    lh_block_table_finish_release(table, pool);
+    lh_block_table_finish_truncation(table, pool);
     assert_choice(8, table, 7, 8);
 }
 
@@ -124,7 +124,7 @@ static void too_many_are_freed_from_the_oldest_on(void **state) {
     assert_ptr_equal(lh_eviction_surplus(&eviction, 3), tables[1]);
     lh_block_table_truncate(tables[1], pool, 2);
     assert_true(lh_eviction_may_free(tables[1]));
-    tables[1]->release_state = LH_KV_RELEASING;
+    tables[1]->truncation_state = LH_KV_TRUNCATING;
     assert_false(lh_eviction_may_free(tables[1]));
     assert_ptr_equal(lh_eviction_surplus(&eviction, 0), tables[2]);
     lh_eviction_remove(&eviction, tables[2]);
@@ -136,9 +136,9 @@ static void too_many_are_freed_from_the_oldest_on(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(the_least_recently_used_is_first),   TEST(several_blocks_go_at_once),
-        TEST(only_its_own_blocks_come_back),      TEST(pinned_blocks_stay),
-        TEST(a_release_on_its_way_is_waited_for), TEST(too_many_are_freed_from_the_oldest_on),
+        TEST(the_least_recently_used_is_first),      TEST(several_blocks_go_at_once),
+        TEST(only_its_own_blocks_come_back),         TEST(pinned_blocks_stay),
+        TEST(a_truncation_on_its_way_is_waited_for), TEST(too_many_are_freed_from_the_oldest_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

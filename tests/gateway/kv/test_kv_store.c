@@ -1,5 +1,5 @@
 /* Who holds which blocks, step by step: what is shared, kept and given up, and in which class of
- * steps releases go. */
+ * steps truncations go. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,20 +65,20 @@ static lh_block_table *computed(uint64_t number, uint32_t length) {
     return block_table;
 }
 
-/* The one release that may go now. */
-static lh_block_table *release(lh_step_class step_class, uint64_t number, uint32_t keep) {
-    lh_step_release sent;
+/* The one truncation that may go now. */
+static lh_block_table *truncation(lh_step_class step_class, uint64_t number, uint32_t keep) {
+    lh_step_truncation sent;
     lh_block_table *block_table;
-    assert_true(lh_kv_store_next_release(store, step_class, &sent, &block_table));
+    assert_true(lh_kv_store_next_truncation(store, step_class, &sent, &block_table));
     assert_int_equal(sent.sequence, number);
-    assert_int_equal(sent.keep, keep);
+    assert_int_equal(sent.length, keep);
     return block_table;
 }
 
-static void assert_no_release(lh_step_class step_class) {
-    lh_step_release sent;
+static void assert_no_truncation(lh_step_class step_class) {
+    lh_step_truncation sent;
     lh_block_table *block_table;
-    assert_false(lh_kv_store_next_release(store, step_class, &sent, &block_table));
+    assert_false(lh_kv_store_next_truncation(store, step_class, &sent, &block_table));
 }
 
 static void blocks_come_as_positions_do(void **state) {
@@ -94,7 +94,7 @@ static void blocks_come_as_positions_do(void **state) {
     assert_false(lh_kv_store_grow(store, block_table, BLOCK * BLOCKS + 1));
     assert_null(lh_kv_store_begin(store, 6, (lh_prefix_scope){1, 0}, tokens, 1, 0));
     lh_kv_store_free(store, block_table, 0); /* no worker has heard of it */
-    assert_no_release(LH_STEP_PREFILL);
+    assert_no_truncation(LH_STEP_PREFILL);
     assert_blocks(0, 0, 0);
 }
 
@@ -111,7 +111,7 @@ static void what_is_left_is_cached_and_shared(void **state) {
     lh_block_table *first = computed(1, 40);
     lh_kv_store_free(store, first, lh_block_table_written(first));
     assert_blocks(0, 2, 1);
-    lh_kv_store_released(store, release(LH_STEP_DECODE, 1, 32));
+    lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 1, 32));
     assert_blocks(0, 2, 0);
     lh_block_table *second = begin(2, 50);
     assert_int_equal(lh_kv_store_shared_positions(store, second), 32);
@@ -119,20 +119,20 @@ static void what_is_left_is_cached_and_shared(void **state) {
     lh_block_table *source = lh_kv_store_send(store, second, tokens, 50, LH_STEP_PREFILL);
     assert_ptr_equal(source, first);
     /* It has all that the first one has, which goes: behind the fork, in a prefill step. */
-    assert_no_release(LH_STEP_DECODE);
-    assert_ptr_equal(release(LH_STEP_PREFILL, 1, 0), first);
+    assert_no_truncation(LH_STEP_DECODE);
+    assert_ptr_equal(truncation(LH_STEP_PREFILL, 1, 0), first);
     lh_kv_store_pass(store, second, source, 50, LH_STEP_PREFILL);
     lh_kv_store_land(store, second, source, true, LH_STEP_PREFILL);
-    lh_kv_store_released(store, first);
+    lh_kv_store_finish_truncation(store, first);
     assert_blocks(4, 0, 0);
     lh_kv_store_free(store, second, lh_block_table_written(second));
-    lh_kv_store_released(store, release(LH_STEP_DECODE, 2, 48));
+    lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 2, 48));
     assert_blocks(0, 3, 0);
     lh_kv_store_figures figures = lh_kv_store_current_figures(store);
     assert_int_equal(figures.forks, 1);
     assert_int_equal(figures.shared_positions, 32);
     assert_int_equal(figures.cached, 1);
-    assert_int_equal(figures.releasing, 0);
+    assert_int_equal(figures.truncating, 0);
 }
 
 static void the_last_token_is_computed(void **state) {
@@ -161,8 +161,8 @@ static void what_is_sent_is_shared(void **state) {
     assert_blocks(8, 0, 0);
     assert_true(lh_block_table_is_pinned(first));
     lh_kv_store_free(store, first, 0); /* cancelled: what the other one counts on stays */
-    assert_ptr_equal(release(LH_STEP_DECODE, 1, 96), first);
-    lh_kv_store_released(store, first);
+    assert_ptr_equal(truncation(LH_STEP_DECODE, 1, 96), first);
+    lh_kv_store_finish_truncation(store, first);
     assert_ptr_equal(lh_kv_store_send(store, second, tokens, 100, LH_STEP_PREFILL), first);
     assert_false(lh_block_table_is_pinned(first));
 }
@@ -175,16 +175,16 @@ static void tenants_are_apart(void **state) {
 }
 
 /* Its rows in a prefill step that is under way must come first. */
-static void a_release_waits_for_prefill_steps(void **state) {
+static void a_truncation_waits_for_prefill_steps(void **state) {
     (void)state;
     lh_block_table *block_table = begin(1, 20);
     lh_kv_store_send(store, block_table, tokens, 20, LH_STEP_PREFILL);
     lh_kv_store_free(store, block_table, 0);
-    assert_no_release(LH_STEP_DECODE);
-    assert_ptr_equal(release(LH_STEP_PREFILL, 1, 0), block_table);
+    assert_no_truncation(LH_STEP_DECODE);
+    assert_ptr_equal(truncation(LH_STEP_PREFILL, 1, 0), block_table);
     lh_kv_store_land(store, block_table, NULL, false, LH_STEP_PREFILL); /* it was cancelled */
     assert_blocks(0, 0, 2);
-    lh_kv_store_released(store, block_table);
+    lh_kv_store_finish_truncation(store, block_table);
     assert_blocks(0, 0, 0);
 }
 
@@ -203,19 +203,19 @@ static void the_oldest_is_given_up_first(void **state) {
     cached(2, 2000, 9);
     assert_blocks(0, 18, 0);
     lh_kv_store_make_room(store, 2);
-    assert_no_release(LH_STEP_PREFILL);
+    assert_no_truncation(LH_STEP_PREFILL);
     lh_kv_store_make_room(store, 3);
     assert_blocks(0, 10, 8);
     lh_kv_store_make_room(store, 10);
     assert_blocks(0, 10, 8);
-    lh_kv_store_released(store, release(LH_STEP_DECODE, 1, BLOCK));
+    lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 1, BLOCK));
     assert_blocks(0, 10, 0);
     lh_kv_store_make_room(store, 19);
     assert_blocks(0, 1, 9);
-    lh_block_table *oldest = release(LH_STEP_DECODE, 1, 0);
+    lh_block_table *oldest = truncation(LH_STEP_DECODE, 1, 0);
     lh_kv_store_make_room(store, 100); /* one that is still to be sent takes more along */
-    lh_kv_store_released(store, release(LH_STEP_DECODE, 2, 0));
-    lh_kv_store_released(store, oldest);
+    lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 2, 0));
+    lh_kv_store_finish_truncation(store, oldest);
     assert_blocks(0, 0, 0);
     assert_int_equal(lh_kv_store_current_figures(store).evicted_blocks, 18);
 }
@@ -228,13 +228,13 @@ static void who_is_needed_stays(void **state) {
     for (uint32_t i = 0; i < BLOCK * BLOCKS; i++)
         tokens[i] = 1000 + i;
     assert_null(lh_kv_store_begin(store, 3, (lh_prefix_scope){1, 0}, tokens, 15 * BLOCK, 0));
-    lh_kv_store_released(store, release(LH_STEP_DECODE, 2, BLOCK));
+    lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 2, BLOCK));
     lh_block_table *block_table = begin(3, 15 * BLOCK);
     assert_int_equal(lh_kv_store_shared_positions(store, block_table), 9 * BLOCK);
     lh_kv_store_make_room(store, BLOCKS); /* pinned */
     assert_true(lh_block_table_is_pinned(needed));
-    release(LH_STEP_DECODE, 2, 0);
-    assert_no_release(LH_STEP_PREFILL);
+    truncation(LH_STEP_DECODE, 2, 0);
+    assert_no_truncation(LH_STEP_PREFILL);
 }
 
 static void there_are_not_more_than_so_many(void **state) {
@@ -244,7 +244,7 @@ static void there_are_not_more_than_so_many(void **state) {
     cached(2, 2000, 1);
     cached(3, 3000, 1);
     assert_int_equal(lh_kv_store_current_figures(store).cached, 2);
-    release(LH_STEP_DECODE, 1, 0);
+    truncation(LH_STEP_DECODE, 1, 0);
 }
 
 static void without_prefixes_nothing_stays(void **state) {
@@ -252,7 +252,7 @@ static void without_prefixes_nothing_stays(void **state) {
     open_store(false, 100);
     lh_block_table *block_table = cached(1, 1000, 3);
     assert_blocks(0, 0, 3);
-    assert_ptr_equal(release(LH_STEP_DECODE, 1, 0), block_table);
+    assert_ptr_equal(truncation(LH_STEP_DECODE, 1, 0), block_table);
     assert_int_equal(lh_kv_store_shared_positions(store, begin(2, 3 * BLOCK)), 0);
 }
 
@@ -264,7 +264,7 @@ static void a_new_chain_begins_empty(void **state) {
     lh_kv_store_reset(store, &(lh_kv_ledger){.stage_count = 1, .stages = {{64, 5}}});
     assert_true(lh_kv_store_revision(store) != revision);
     assert_int_equal(lh_kv_ledger_blocks_free(lh_kv_store_ledger(store)), 5);
-    assert_no_release(LH_STEP_PREFILL);
+    assert_no_truncation(LH_STEP_PREFILL);
     assert_int_equal(lh_kv_store_shared_positions(store, begin(1, 100)), 0);
     lh_kv_store_reset(store, &(lh_kv_ledger){.stage_count = 0});
 }
@@ -275,9 +275,9 @@ static void a_broken_chain_leaves_what_is_surely_there(void **state) {
     (void)state;
     lh_block_table *sound = computed(1, 40), *unsound = begin(2, 20), *ended = computed(3, 100);
     lh_kv_store_free(store, ended, 100);
-    lh_step_release on_its_way;
-    lh_block_table *releasing;
-    assert_true(lh_kv_store_next_release(store, LH_STEP_DECODE, &on_its_way, &releasing));
+    lh_step_truncation on_its_way;
+    lh_block_table *truncated;
+    assert_true(lh_kv_store_next_truncation(store, LH_STEP_DECODE, &on_its_way, &truncated));
     assert_true(lh_kv_store_grow(store, sound, 50));
     lh_kv_store_send(store, sound, tokens, 50, LH_STEP_PREFILL);
     lh_block_table *source = lh_kv_store_send(store, unsound, tokens, 20, LH_STEP_PREFILL);
@@ -290,13 +290,13 @@ static void a_broken_chain_leaves_what_is_surely_there(void **state) {
     assert_true(lh_kv_store_resume(store, sound, 51));
     assert_int_equal(lh_block_table_written(sound), 40);
     assert_int_equal(lh_block_table_blocks(sound), 4);
-    lh_step_release resync[4];
+    lh_step_truncation resync[4];
     assert_int_equal(lh_kv_store_resync(store, resync, 4), 2);
     assert_int_equal(resync[0].sequence, 1);
-    assert_int_equal(resync[0].keep, 40);
+    assert_int_equal(resync[0].length, 40);
     assert_int_equal(resync[1].sequence, 3);
-    assert_int_equal(resync[1].keep, 96);
-    assert_no_release(LH_STEP_PREFILL);
+    assert_int_equal(resync[1].length, 96);
+    assert_no_truncation(LH_STEP_PREFILL);
     /* 2 are shared */
     assert_int_equal(lh_kv_ledger_blocks_free(lh_kv_store_ledger(store)), BLOCKS - 8);
     assert_true(lh_kv_store_grow(store, sound, 50));
@@ -333,7 +333,7 @@ static void a_long_resync_leaves_out_what_was_used_least_recently(void **state) 
     }
     lh_block_table *live = lh_kv_store_begin(store, 9, (lh_prefix_scope){9, 0}, tokens, 10, 0);
     send(live, 10, LH_STEP_PREFILL);
-    lh_step_release resync[3];
+    lh_step_truncation resync[3];
     lh_kv_store_break(store);
     assert_true(lh_kv_store_resume(store, live, 11));
     assert_int_equal(lh_kv_store_resync(store, resync, 3), 3);
@@ -366,10 +366,10 @@ static void a_block_table_begins_anew_before_a_stage_that_has_it(void **state) {
     assert_true(lh_kv_store_restart(store, second));
     assert_int_equal(lh_block_table_standing(second), 60);
     assert_int_equal(lh_block_table_written(second), 0);
-    lh_step_release resync[4];
+    lh_step_truncation resync[4];
     assert_int_equal(lh_kv_store_resync(store, resync, 4), 1);
     assert_int_equal(resync[0].sequence, 2);
-    assert_int_equal(resync[0].keep, 60);
+    assert_int_equal(resync[0].length, 60);
     assert_int_equal(lh_kv_store_cached_positions(store, (lh_prefix_scope){1, 0}, tokens, 60), 0);
     send(second, 40, LH_STEP_PREFILL);
     assert_int_equal(lh_block_table_written(second), 40);
@@ -385,12 +385,12 @@ static void a_second_shorter_fork_unpins_nothing(void **state) {
     assert_int_equal(lh_kv_store_shared_positions(store, longer), 5 * BLOCK);
     assert_int_equal(lh_kv_store_shared_positions(store, shorter), 2 * BLOCK);
     lh_kv_store_free(store, source, 0);
-    assert_ptr_equal(release(LH_STEP_DECODE, 1, 5 * BLOCK), source);
-    lh_kv_store_released(store, source);
+    assert_ptr_equal(truncation(LH_STEP_DECODE, 1, 5 * BLOCK), source);
+    lh_kv_store_finish_truncation(store, source);
     send(shorter, 2 * BLOCK + 1, LH_STEP_PREFILL);
     assert_true(lh_block_table_is_pinned(source));
     lh_kv_store_make_room(store, BLOCKS);
-    assert_no_release(LH_STEP_PREFILL);
+    assert_no_truncation(LH_STEP_PREFILL);
     assert_ptr_equal(lh_kv_store_send(store, longer, tokens, 5 * BLOCK, LH_STEP_PREFILL), source);
     assert_false(lh_block_table_is_pinned(source));
 }
@@ -403,19 +403,19 @@ static void only_what_nobody_else_has_is_cached(void **state) {
     lh_kv_store_free(store, second, 70);
     assert_int_equal(lh_kv_store_current_figures(store).cached, 0);
     assert_int_equal(lh_kv_store_current_figures(store).ending, 1);
-    lh_kv_store_released(store, release(LH_STEP_DECODE, 2, 0));
+    lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 2, 0));
     assert_int_equal(lh_kv_store_current_figures(store).ending, 0);
     lh_kv_store_free(store, first, 70);
     assert_int_equal(lh_kv_store_current_figures(store).cached, 1);
     assert_int_equal(lh_kv_store_current_figures(store).ending, 1);
-    lh_kv_store_released(store, release(LH_STEP_DECODE, 1, 64));
+    lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 1, 64));
     assert_blocks(0, 4, 0);
     lh_kv_store_make_room(store, BLOCKS); /* it had ended long before */
     assert_int_equal(lh_kv_store_current_figures(store).ending, 0);
-    assert_int_equal(lh_kv_store_current_figures(store).releasing, 1);
-    lh_kv_store_released(store, release(LH_STEP_DECODE, 1, 0));
+    assert_int_equal(lh_kv_store_current_figures(store).truncating, 1);
+    lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 1, 0));
     assert_int_equal(lh_kv_store_current_figures(store).ending, 0);
-    assert_int_equal(lh_kv_store_current_figures(store).releasing, 0);
+    assert_int_equal(lh_kv_store_current_figures(store).truncating, 0);
 }
 
 static bool is_revised(void) {
@@ -443,9 +443,9 @@ static void the_revision_changes_with_what_may_help(void **state) {
     assert_true(is_revised());
     lh_kv_store_free(store, first, 50);
     assert_true(is_revised());
-    lh_block_table *released = release(LH_STEP_DECODE, 1, 48);
+    lh_block_table *truncated = truncation(LH_STEP_DECODE, 1, 48);
     assert_false(is_revised());
-    lh_kv_store_released(store, released);
+    lh_kv_store_finish_truncation(store, truncated);
     assert_true(is_revised());
     lh_kv_store_free(store, second, 0);
     assert_true(is_revised());
@@ -489,7 +489,7 @@ static void without_a_chain_nothing_is_shared(void **state) {
 }
 
 /* What a live one has sent, but not surely written, is found by nobody; what was pinned of a cached
- * one before it was written goes; and what was on its way to be released is released. */
+ * one before it was written goes; and what was on its way to be truncated is truncated. */
 static void a_break_hides_what_is_not_written(void **state) {
     (void)state;
     lh_block_table *live = begin(1, 60), *ended = begin(2, 40);
@@ -517,9 +517,9 @@ static void a_break_hides_what_is_not_written(void **state) {
     assert_int_equal(lh_block_table_standing(live), 20);
 }
 
-/* One that has ended still holds its blocks, until its release is through: so what it shared seems
- * shared, if that is not gone first. */
-static void what_was_to_be_released_is_gone_before_the_others_go_on(void **state) {
+/* One that has ended still holds its blocks, until its truncation is through: so what it shared
+ * seems shared, if that is not gone first. */
+static void what_was_to_be_truncated_is_gone_before_the_others_go_on(void **state) {
     (void)state;
     for (int restarts = 0; restarts <= 1; restarts++) {
         open_store(true, 100);
@@ -551,7 +551,7 @@ int main(void) {
         TEST(without_memory_nothing_is_held),
         TEST(without_a_chain_nothing_is_shared),
         TEST(a_break_hides_what_is_not_written),
-        TEST(what_was_to_be_released_is_gone_before_the_others_go_on),
+        TEST(what_was_to_be_truncated_is_gone_before_the_others_go_on),
         TEST(some_are_left_to_spare),
         TEST(what_is_left_is_cached_and_shared),
         TEST(a_long_resync_leaves_out_what_was_used_least_recently),
@@ -560,7 +560,7 @@ int main(void) {
         TEST(the_last_token_is_computed),
         TEST(what_is_sent_is_shared),
         TEST(tenants_are_apart),
-        TEST(a_release_waits_for_prefill_steps),
+        TEST(a_truncation_waits_for_prefill_steps),
         TEST(the_oldest_is_given_up_first),
         TEST(who_is_needed_stays),
         TEST(there_are_not_more_than_so_many),

@@ -76,22 +76,22 @@ static void live_ones_are_listed_with_their_positions(void **state) {
     struct lh_block_tables tables = LIST_HEAD_INITIALIZER(tables);
     lh_block_table one = {.number = 7, .is_live = true, .standing = 33}, ended = {.number = 8},
                    other = {.number = 9, .is_live = true, .standing = 1};
-    lh_step_release list[2];
+    lh_step_truncation list[2];
     assert_int_equal(lh_resync_list_live(&tables, list, 2), 0);
     LIST_INSERT_HEAD(&tables, &one, all);
     LIST_INSERT_HEAD(&tables, &ended, all);
     LIST_INSERT_HEAD(&tables, &other, all);
     assert_int_equal(lh_resync_list_live(&tables, list, 2), 2);
     assert_int_equal(list[0].sequence, 9);
-    assert_int_equal(list[0].keep, 1);
+    assert_int_equal(list[0].length, 1);
     assert_int_equal(list[1].sequence, 7);
-    assert_int_equal(list[1].keep, 33);
+    assert_int_equal(list[1].length, 33);
 }
 
 static void cached_ones_are_listed_with_their_blocks(void **state) {
     (void)state;
     lh_eviction eviction;
-    lh_step_release list[2];
+    lh_step_truncation list[2];
     lh_eviction_init(&eviction);
     assert_int_equal(lh_resync_list_cached(&eviction.cached, BLOCK, list, 2), 0);
     lh_block_table *older = block_table_ended(3), *newer = block_table_ended(5);
@@ -99,9 +99,9 @@ static void cached_ones_are_listed_with_their_blocks(void **state) {
     lh_eviction_add(&eviction, newer);
     assert_int_equal(lh_resync_list_cached(&eviction.cached, BLOCK, list, 2), 2);
     assert_int_equal(list[0].sequence, newer->number);
-    assert_int_equal(list[0].keep, 80);
+    assert_int_equal(list[0].length, 80);
     assert_int_equal(list[1].sequence, older->number);
-    assert_int_equal(list[1].keep, 48);
+    assert_int_equal(list[1].length, 48);
 }
 
 int main(void) {

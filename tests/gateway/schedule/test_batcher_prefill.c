@@ -34,10 +34,10 @@ static uint64_t step_of(lh_scheduler *s) {
                                      m.segments[0].first_position + m.segments[0].rows, 9),
                          LH_OK);
         lh_scheduler_cancel(s, handle_of(sequence - 1));
-        lh_step_manifest release = next_step(s);
-        assert_int_equal(release.rows, 0);
+        lh_step_manifest truncation = next_step(s);
+        assert_int_equal(truncation.rows, 0);
         answer_step(s, m.step);
-        answer_step(s, release.step);
+        answer_step(s, truncation.step);
         return sequence - 1;
     }
     assert_int_equal(lh_scheduler_results(s, 7, m.step, NULL, 0, 0, NULL), LH_OK);

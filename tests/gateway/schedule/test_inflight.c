@@ -170,14 +170,14 @@ static void patience_doubles_until_a_step_comes_back(void **state) {
 
 static lh_overlap_planner *planner;
 
-/* So many places for decode steps beside those that are kept for releases; none are for prompts
+/* So many places for decode steps beside those that are kept for truncations; none are for prompts
  * but as many beyond LH_DECODE_DEPTH_MAX. */
 static lh_inflight *create_table(uint32_t places) {
     assert_int_equal(lh_overlap_planner_create(64, 64, &planner, NULL), LH_OK);
     const lh_inflight_options options = {.planner = planner,
-                                         .steps_max = places + lh_release_depth(),
+                                         .steps_max = places + lh_truncation_depth(),
                                          .segments_max = 1,
-                                         .releases_max = 1};
+                                         .truncations_max = 1};
     lh_inflight *inflight;
     assert_int_equal(lh_inflight_create(&options, &inflight, NULL), LH_OK);
     return inflight;
@@ -197,7 +197,7 @@ static lh_inflight_step *launch(lh_inflight *inflight, lh_step_class step_class)
     return step;
 }
 
-static void places_are_kept_for_releases_and_for_decode_steps(void **state) {
+static void places_are_kept_for_truncations_and_for_decode_steps(void **state) {
     (void)state;
     lh_inflight *inflight = create_table(LH_DECODE_DEPTH_MAX + 2);
     assert_true(lh_inflight_has_place(inflight, LH_STEP_PREFILL, 1));
@@ -211,7 +211,7 @@ static void places_are_kept_for_releases_and_for_decode_steps(void **state) {
         launch(inflight, LH_STEP_DECODE);
     }
     assert_false(lh_inflight_has_place(inflight, LH_STEP_DECODE, 999));
-    for (uint32_t i = 0; i < lh_release_depth(); i++) {
+    for (uint32_t i = 0; i < lh_truncation_depth(); i++) {
         lh_inflight_step *step = lh_inflight_blank(inflight);
         assert_non_null(step);
         lh_inflight_launch(inflight, step, 0);
@@ -219,7 +219,7 @@ static void places_are_kept_for_releases_and_for_decode_steps(void **state) {
     assert_null(lh_inflight_blank(inflight));
     assert_int_equal(lh_inflight_count(inflight, LH_STEP_PREFILL), 2);
     assert_int_equal(lh_inflight_count(inflight, LH_STEP_DECODE), LH_DECODE_DEPTH_MAX);
-    assert_int_equal(lh_inflight_empties(inflight), lh_release_depth());
+    assert_int_equal(lh_inflight_empties(inflight), lh_truncation_depth());
     lh_inflight_drop_all(inflight);
     assert_int_equal(lh_inflight_total(inflight), 0);
     assert_int_equal(launch(inflight, LH_STEP_DECODE)->step, 1);
@@ -277,7 +277,7 @@ int main(void) {
         cmocka_unit_test(a_gateway_that_was_stopped_itself_looks_again),
         cmocka_unit_test(a_cancelled_step_is_not_waited_for),
         cmocka_unit_test(patience_doubles_until_a_step_comes_back),
-        cmocka_unit_test(places_are_kept_for_releases_and_for_decode_steps),
+        cmocka_unit_test(places_are_kept_for_truncations_and_for_decode_steps),
         cmocka_unit_test(a_step_that_has_passed_frees_its_place_before_it_lands),
         cmocka_unit_test(a_cancelled_step_lands_with_the_next_one_after_it),
     };

@@ -174,9 +174,9 @@ static void where_caches_are_kept_only_what_was_under_way_is_sent_again(void **s
     assert_int_equal(m.step, 1);
     assert_int_equal(m.rows, 0);
     assert_int_equal(m.step_class, LH_STEP_DECODE);
-    assert_int_equal(m.release_count, 1);
-    assert_int_equal(m.releases[0].sequence, 1);
-    assert_int_equal(m.releases[0].keep, 40);
+    assert_int_equal(m.truncation_count, 1);
+    assert_int_equal(m.truncations[0].sequence, 1);
+    assert_int_equal(m.truncations[0].length, 40);
     m = next_step(s);
     assert_false(m.resyncs);
     assert_int_equal(m.rows, 1);
@@ -204,7 +204,7 @@ static void caches_that_are_not_as_they_were_are_emptied(void **state) {
         bring_chain_back(s, 8, cases[i].lost_stages);
         lh_step_manifest m = next_step(s);
         assert_true(m.resyncs);
-        assert_int_equal(m.release_count, 0);
+        assert_int_equal(m.truncation_count, 0);
         m = next_step(s);
         assert_int_equal(m.segments[0].first_position, 0);
         assert_int_equal(m.rows, 41);
@@ -226,7 +226,7 @@ static void a_prompt_goes_on_from_its_last_chunk(void **state) {
         lh_scheduler_chain_down(s, 0);
         bring_chain_back(s, 8, 0);
         lh_step_manifest m = next_step(s);
-        assert_int_equal(m.release_count, passed);
+        assert_int_equal(m.truncation_count, passed);
         m = next_step(s);
         assert_int_equal(m.segments[0].first_position, passed ? 16 : 0);
         assert_int_equal(m.rows, 16);
@@ -240,7 +240,7 @@ static void who_hangs_up_meanwhile_is_forgotten(void **state) {
     lh_scheduler *s = create_broken(LH_ERR_UNAVAILABLE);
     lh_scheduler_cancel(s, 0);
     bring_chain_back(s, 8, 0);
-    assert_int_equal(next_step(s).release_count, 0);
+    assert_int_equal(next_step(s).truncation_count, 0);
     assert_no_step(s);
     assert_int_equal(blocks_held(s), 0);
     lh_scheduler_destroy(s);
@@ -254,7 +254,7 @@ static void a_new_first_stage_gets_the_history_alone(void **state) {
     bring_chain_back(s, 8, 1);
     lh_step_manifest m = next_step(s);
     assert_true(m.resyncs);
-    assert_int_equal(m.releases[0].keep, 40);
+    assert_int_equal(m.truncations[0].length, 40);
     m = next_step(s);
     assert_int_equal(m.hop_limit, 1);
     assert_int_equal(m.rows, 40);
@@ -285,16 +285,16 @@ static void what_was_given_again_counts_at_the_next_break(void **state) {
         }
         lh_scheduler_chain_down(s, 0);
         bring_chain_back(s, 8, 1);
-        assert_int_equal(next_step(s).releases[0].keep, 32);
+        assert_int_equal(next_step(s).truncations[0].length, 32);
         assert_int_equal(next_step(s).hop_limit, 1);
         if (passed)
             lh_scheduler_step_done(s, 8, 2, LH_OK, "", 0);
         lh_scheduler_chain_down(s, 0);
         bring_chain_back(s, 9, 0);
         lh_step_manifest m = next_step(s);
-        assert_int_equal(m.release_count, passed);
+        assert_int_equal(m.truncation_count, passed);
         if (passed)
-            assert_int_equal(m.releases[0].keep, 16);
+            assert_int_equal(m.truncations[0].length, 16);
         m = next_step(s);
         assert_int_equal(m.hop_limit, 0);
         assert_int_equal(m.segments[0].first_position, passed ? 16 : 0);
@@ -360,7 +360,7 @@ static void a_refusal_is_of_the_content_or_of_the_way(void **state) {
         lh_scheduler_step_done(s, 7, 2, cases[i].status, "refused", 0);
         lh_scheduler_chain_down(s, 0);
         bring_chain_back(s, 8, 0);
-        assert_int_equal(next_step(s).release_count, cases[i].keeps_caches);
+        assert_int_equal(next_step(s).truncation_count, cases[i].keeps_caches);
         assert_int_equal(next_step(s).segments[0].first_position, cases[i].keeps_caches ? 16 : 0);
         lh_scheduler_step_done(s, 8, 2, LH_ERR_INTERNAL, "refused", 0);
         lh_scheduler_chain_down(s, 0);

@@ -52,8 +52,8 @@ static void max_tokens_end_it_and_the_pages_come_back(void **state) {
     assert_int_equal(ears[0].count, 2);
     lh_step_manifest m = next_step(s);
     assert_int_equal(m.rows, 0);
-    assert_int_equal(m.release_count, 1);
-    assert_int_equal(m.releases[0].sequence, 1);
+    assert_int_equal(m.truncation_count, 1);
+    assert_int_equal(m.truncations[0].sequence, 1);
     assert_no_step(s);
     answer_step(s, 1);
     answer_step(s, 2);
@@ -61,7 +61,7 @@ static void max_tokens_end_it_and_the_pages_come_back(void **state) {
     answer_step(s, 3);
     assert_int_equal(blocks_held(s), 0);
     lh_scheduler_figures figures = lh_scheduler_current_figures(s);
-    assert_int_equal(figures.releasing + figures.running + figures.waiting, 0);
+    assert_int_equal(figures.truncating + figures.running + figures.waiting, 0);
     lh_scheduler_destroy(s);
 }
 
@@ -81,8 +81,8 @@ static void a_stop_token_is_not_reported(void **state) {
     lh_scheduler_destroy(s);
 }
 
-/* A finished sequence's release rides on a decode step that leaves anyway. */
-static void a_release_rides_along(void **state) {
+/* A finished sequence's truncation rides on a decode step that leaves anyway. */
+static void a_truncation_rides_along(void **state) {
     (void)state;
     lh_scheduler *s = create_ready(64);
     lh_sequence_request one = request_of(10, 1), many = request_of(10, 50);
@@ -94,7 +94,7 @@ static void a_release_rides_along(void **state) {
     assert_int_equal(lh_scheduler_results(s, 7, 1, results, 2, 0, NULL), LH_OK);
     lh_step_manifest m = next_step(s);
     assert_int_equal(m.rows, 1);
-    assert_int_equal(m.release_count, 1);
+    assert_int_equal(m.truncation_count, 1);
     assert_no_step(s);
     lh_scheduler_destroy(s);
 }
@@ -202,7 +202,7 @@ static void a_step_without_its_tokens_is_a_fault(void **state) {
     lh_scheduler_destroy(s);
 }
 
-/* Chunks under way are reset from the last one on, and the release follows in their class. */
+/* Chunks under way are reset from the last one on, and the truncation follows in their class. */
 static void a_cancelled_prompt_is_reset_from_its_end(void **state) {
     (void)state;
     lh_scheduler *s = create_with_prompt(16, 100, 20);
@@ -219,12 +219,12 @@ static void a_cancelled_prompt_is_reset_from_its_end(void **state) {
     lh_step_manifest m = next_step(s);
     assert_int_equal(m.step_class, LH_STEP_PREFILL);
     assert_int_equal(m.rows, 0);
-    assert_int_equal(m.releases[0].sequence, 1);
-    /* until the release is through */
+    assert_int_equal(m.truncations[0].sequence, 1);
+    /* until the truncation is through */
     assert_int_equal(lh_scheduler_current_figures(s).prefill_steps, 6);
     answer_step(s, 7);
     lh_scheduler_figures figures = lh_scheduler_current_figures(s);
-    assert_int_equal(figures.prefill_steps + figures.release_steps + figures.releasing, 0);
+    assert_int_equal(figures.prefill_steps + figures.truncation_steps + figures.truncating, 0);
     assert_int_equal(blocks_held(s), 0);
     lh_scheduler_cancel(s, 0);
     lh_scheduler_destroy(s);
@@ -285,7 +285,7 @@ int main(void) {
         cmocka_unit_test(a_prompt_goes_in_chunks_and_only_the_last_draws),
         cmocka_unit_test(max_tokens_end_it_and_the_pages_come_back),
         cmocka_unit_test(a_stop_token_is_not_reported),
-        cmocka_unit_test(a_release_rides_along),
+        cmocka_unit_test(a_truncation_rides_along),
         cmocka_unit_test(what_nothing_waits_for_is_ignored),
         cmocka_unit_test(an_impossible_token_is_a_fault),
         cmocka_unit_test(what_is_just_possible_is_taken),

@@ -83,14 +83,14 @@ static void one_that_runs_is_cancelled_and_its_pages_come_back(void **state) {
     assert_int_equal(step, 2);
     lh_step_manifest m = next_step(s);
     assert_int_equal(m.rows, 0);
-    assert_int_equal(m.release_count, 1);
+    assert_int_equal(m.truncation_count, 1);
     assert_no_step(s);
     answer_step(s, 1);
     lh_scheduler_step_done(s, 7, 2, LH_ERR_CANCELLED, "", 0);
     answer_step(s, 3);
     assert_int_equal(blocks_held(s), 0);
     lh_scheduler_figures figures = lh_scheduler_current_figures(s);
-    assert_int_equal(figures.running + figures.waiting + figures.releasing, 0);
+    assert_int_equal(figures.running + figures.waiting + figures.truncating, 0);
     lh_scheduler_destroy(s);
 }
 

@@ -19,11 +19,11 @@ static void end(lh_block_table *table) {
         lh_block_table_retire(table, &block_tables_pool);
     else if (table->is_live)
         lh_block_table_abandon(table, &block_tables_pool);
-    if (table->release_state != LH_KV_RELEASING && lh_block_table_kept(table) > 0)
+    if (table->truncation_state != LH_KV_TRUNCATING && lh_block_table_kept(table) > 0)
         lh_block_table_truncate(table, &block_tables_pool, 0);
-    if (table->release_state != LH_KV_STAYS) {
-        table->release_state = LH_KV_RELEASING;
-        lh_block_table_finish_release(table, &block_tables_pool);
+    if (table->truncation_state != LH_KV_STAYS) {
+        table->truncation_state = LH_KV_TRUNCATING;
+        lh_block_table_finish_truncation(table, &block_tables_pool);
     }
 }
 

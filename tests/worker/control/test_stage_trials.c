@@ -61,7 +61,7 @@ static void keep_digest(void *context, uint64_t sequence, const lh_sample_result
 static uint64_t digest_of(bench *b, uint64_t sequence) {
     static const uint32_t tokens[] = {3, 1, 4, 1, 5, 9, 2, 6};
     uint64_t digest = 0;
-    const lh_batch_segment segment = {
+    const lh_step_segment segment = {
         .sequence = sequence,
         .rows = 8,
         .sample = true,
@@ -69,7 +69,7 @@ static uint64_t digest_of(bench *b, uint64_t sequence) {
     const lh_batch batch = {.rows = 8, .tokens = tokens, .segment_count = 1, .segments = &segment};
     const stage_chain_events events = {&digest, keep_digest, NULL};
     assert_int_equal(stage_chain_run(b->chain, &batch, &events, NULL), LH_OK);
-    stage_chain_release(b->chain, sequence);
+    stage_chain_free(b->chain, sequence);
     return digest;
 }
 

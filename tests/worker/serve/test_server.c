@@ -177,11 +177,12 @@ static void test_a_failure_further_on_names_its_worker(void **state) {
     ring_step step;
     assert_true(ring_run(&r, &manifest, &step) == LH_ERR_LIMIT || step.status == LH_ERR_INVALID);
     assert_string_equal(step.worker, "w3");
-    lh_step_release released = {1,
+    lh_step_truncation freed = {1,
                                 /* the workers before it had finished their part and hold the
                                  * positions */
                                 0};
-    manifest = (lh_step_manifest){.epoch = 1, .step = 2, .release_count = 1, .releases = &released};
+    manifest =
+        (lh_step_manifest){.epoch = 1, .step = 2, .truncation_count = 1, .truncations = &freed};
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     segment.sampling.bias_count = 0;
     manifest = ring_manifest(&r, 3, &segment, NULL);
@@ -229,8 +230,10 @@ static void test_cancel_frees_everything(void **state) {
         for (uint32_t i = 0; i < 3; i++)
             ring_run_until(&r, &steps[i].done);
     }
-    lh_step_release releases[8] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}, {6, 0}, {7, 0}};
-    lh_step_manifest manifest = {.epoch = 1, .step = 100, .release_count = 8, .releases = releases};
+    lh_step_truncation truncations[8] = {{0, 0}, {1, 0}, {2, 0}, {3, 0},
+                                         {4, 0}, {5, 0}, {6, 0}, {7, 0}};
+    lh_step_manifest manifest = {
+        .epoch = 1, .step = 100, .truncation_count = 8, .truncations = truncations};
     ring_step step;
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     ring_run_for(&r, 100);
@@ -441,13 +444,13 @@ static uint32_t kv_epoch_of(const ring *r, uint32_t worker) {
     return status.kv_epoch;
 }
 
-static lh_step_manifest resync_of(const ring *r, const lh_step_release *resync, uint32_t count) {
+static lh_step_manifest resync_of(const ring *r, const lh_step_truncation *resync, uint32_t count) {
     lh_step_manifest manifest = ring_manifest(r, 1, &(lh_step_segment){0}, NULL);
     manifest.rows = manifest.segment_count = 0;
     manifest.step_class = LH_STEP_DECODE;
     manifest.resyncs = true;
-    manifest.release_count = count;
-    manifest.releases = resync;
+    manifest.truncation_count = count;
+    manifest.truncations = resync;
     return manifest;
 }
 
@@ -468,7 +471,7 @@ static void test_a_kept_cache_goes_on(void **state) {
     r.kv_epoch = 1;
     ring_set_epoch(&r, 2);
     assert_int_equal(kv_epoch_of(&r, 2), 1);
-    const lh_step_release resync[] = {{2, PROMPT / 2}};
+    const lh_step_truncation resync[] = {{2, PROMPT / 2}};
     manifest = resync_of(&r, resync, 1);
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     size_t free_pages = ring_pages_free(&r, 1);
@@ -501,7 +504,7 @@ static void test_a_kept_cache_asks_for_a_kv_resync(void **state) {
     manifest.step = 2;
     expect_failure(&r, &manifest, LH_ERR_INVALID, NULL); /* too late */
     ring_set_epoch(&r, 3);
-    const lh_step_release resync[] = {{1, PROMPT + 1}};
+    const lh_step_truncation resync[] = {{1, PROMPT + 1}};
     manifest = resync_of(&r, resync, 1);
     expect_failure(&r, &manifest, LH_ERR_INVALID, NULL); /* more than there is */
     ring_set_epoch(&r, 4);
@@ -534,7 +537,7 @@ static void test_a_step_may_end_before_the_ring(void **state) {
     r.kv_epoch = 1;
     r.kv_from = 2;
     ring_set_epoch(&r, 2);
-    const lh_step_release resync[] = {{2, PROMPT / 2}};
+    const lh_step_truncation resync[] = {{2, PROMPT / 2}};
     manifest = resync_of(&r, resync, 1);
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     lh_server_status before, after;

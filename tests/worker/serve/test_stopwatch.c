@@ -77,12 +77,12 @@ static void test_others_in_the_way(void **state) {
     assert_true(meter.overhead.us == overhead_us);
 }
 
-static void test_releases_cost_nothing(void **state) {
+static void test_truncations_cost_nothing(void **state) {
     (void)state;
     lh_step_stopwatch watch = {0};
     lh_stage_meter meter = fresh_meter();
     lh_step_stopwatch_feed(&watch, 1000);
-    lh_step_stopwatch_start(&watch, &(lh_step_manifest){.release_count = 1}, true);
+    lh_step_stopwatch_start(&watch, &(lh_step_manifest){.truncation_count = 1}, true);
     lh_step_stopwatch_stop(&watch, &meter, 9000);
     assert_int_equal(meter.point_count, 0);
 }
@@ -92,7 +92,7 @@ int main(void) {
         cmocka_unit_test(test_a_step_of_a_middle_stage),
         cmocka_unit_test(test_only_the_last_stage_draws),
         cmocka_unit_test(test_others_in_the_way),
-        cmocka_unit_test(test_releases_cost_nothing),
+        cmocka_unit_test(test_truncations_cost_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

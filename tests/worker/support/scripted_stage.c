@@ -116,12 +116,12 @@ void lh_stage_destroy(lh_stage *stage) {
     free(stage);
 }
 
-void lh_stage_release(lh_stage *stage, uint64_t sequence, uint32_t keep) {
+void lh_stage_truncate(lh_stage *stage, uint64_t sequence, uint32_t length) {
     (void)stage;
-    if (keep == 0)
-        note("release %llu, ", (unsigned long long)sequence);
+    if (length == 0)
+        note("free %llu, ", (unsigned long long)sequence);
     else
-        note("shorten %llu to %u, ", (unsigned long long)sequence, keep);
+        note("truncate %llu to %u, ", (unsigned long long)sequence, length);
 }
 
 void lh_stage_reset(lh_stage *stage) {
@@ -129,11 +129,11 @@ void lh_stage_reset(lh_stage *stage) {
     note("reset, ");
 }
 
-lh_status lh_stage_resync_kv(lh_stage *stage, const lh_batch_release *resync, uint32_t count,
+lh_status lh_stage_resync_kv(lh_stage *stage, const lh_step_truncation *resync, uint32_t count,
                              lh_error *error) {
     (void)stage;
     for (uint32_t i = 0; i < count; i++)
-        note("name %llu at %u, ", (unsigned long long)resync[i].sequence, resync[i].keep);
+        note("name %llu at %u, ", (unsigned long long)resync[i].sequence, resync[i].length);
     note("forget the rest, ");
     return scripted_status("roll", count, error);
 }

@@ -208,9 +208,8 @@ lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch,
                                     .on_sample = on_sample,
                                     .on_logits = events->on_logits ? on_logits : NULL};
     lh_status status = LH_OK;
-    const lh_step_cut cut = lh_step_cut_evenly(chain->config.width, chain->options.column_shards);
     lh_batch with_cut = *batch;
-    with_cut.cut = lh_batch_cut(&cut);
+    with_cut.cut = lh_step_cut_evenly(chain->config.width, chain->options.column_shards);
     chain->events = events;
     for (uint32_t i = 0; i < chain->stages && status == LH_OK; i++) {
         lh_stage_step *step;
@@ -228,7 +227,7 @@ lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch,
     return status;
 }
 
-void stage_chain_release(stage_chain *chain, uint64_t sequence) {
+void stage_chain_free(stage_chain *chain, uint64_t sequence) {
     for (uint32_t i = 0; i < chain->stages; i++)
-        lh_stage_release(chain->stage[i], sequence, 0);
+        lh_stage_truncate(chain->stage[i], sequence, 0);
 }

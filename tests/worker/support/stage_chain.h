@@ -39,4 +39,4 @@ lh_stage *stage_chain_stage(const stage_chain *chain, uint32_t number);
 /* One step through all stages. */
 lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch,
                           const stage_chain_events *events, lh_error *error);
-void stage_chain_release(stage_chain *chain, uint64_t sequence);
+void stage_chain_free(stage_chain *chain, uint64_t sequence);

@@ -43,19 +43,19 @@ struct lh_compute_loop {
 
 /* ---- Ends ---- */
 
-/* Does the releases of steps that have ended, where no earlier step is in the way. */
-static void release_sequences(lh_compute_loop *loop) {
+/* Does the truncations of steps that have ended, where no earlier step is in the way. */
+static void truncate_sequences(lh_compute_loop *loop) {
     lh_pipeline_step *step;
     TAILQ_FOREACH(step, &loop->queue.steps, links) {
-        if (!step->ended || step->released)
+        if (!step->ended || step->truncated)
             continue;
-        step->released = true;
-        for (uint32_t i = 0; i < step->release_count; i++) {
-            const lh_batch_release *release = &step->releases[i];
-            if (lh_step_queue_is_in_use_before(&loop->queue, step, release->sequence))
-                step->released = false;
+        step->truncated = true;
+        for (uint32_t i = 0; i < step->truncation_count; i++) {
+            const lh_step_truncation *truncation = &step->truncations[i];
+            if (lh_step_queue_is_in_use_before(&loop->queue, step, truncation->sequence))
+                step->truncated = false;
             else if (loop->stage)
-                lh_stage_release(loop->stage, release->sequence, release->keep);
+                lh_stage_truncate(loop->stage, truncation->sequence, truncation->length);
         }
     }
 }
@@ -153,9 +153,9 @@ static void handle_control(lh_compute_loop *loop, lh_control_message *message) {
 
 /* At once, so that no other step can begin on what it takes away. */
 static void resync(lh_compute_loop *loop, lh_pipeline_step *step) {
-    step->released = true;
+    step->truncated = true;
     lh_status status =
-        lh_stage_resync_kv(loop->stage, step->releases, step->release_count, &step->failure);
+        lh_stage_resync_kv(loop->stage, step->truncations, step->truncation_count, &step->failure);
     if (status != LH_OK) {
         step->failure.status = status;
         fail(loop, step);
@@ -355,7 +355,7 @@ static void *run(void *argument) {
         while ((message = lh_shard_queue_pop(loop->inbox, false)) != NULL)
             handle(loop, message);
         end_cancelled(loop);
-        release_sequences(loop);
+        truncate_sequences(loop);
         lh_pipeline_step *done;
         while ((done = lh_step_queue_remove_done(&loop->queue)) != NULL)
             lh_pipeline_step_destroy(done);

@@ -13,9 +13,9 @@
  * step.
  *
  * A step that fails or is cancelled gives its positions back, and the later steps of its sequences
- * that have begun fail with it. Releases are done when the step's rows are, also when they failed,
- * but never under an earlier step that still works on the sequence or forks from it. A step that
- * forks begins when the earlier ones that write what it takes have ended.
+ * that have begun fail with it. Truncations are done when the step's rows are, also when they
+ * failed, but never under an earlier step that still works on the sequence or forks from it. A step
+ * that forks begins when the earlier ones that write what it takes have ended.
  *
  * Thread: one, the I/O thread, unless said otherwise. */
 #pragma once
@@ -105,12 +105,12 @@ lh_status lh_pipeline_reset(lh_pipeline *pipeline, bool keeps_kv, lh_error *erro
 /* ---- Steps ---- */
 
 typedef struct lh_pipeline_begin_options {
-    lh_batch batch;    /* copied; rows = 0: only releases */
+    lh_batch batch;    /* copied; rows = 0: only truncations */
     bool decode;       /* goes before those that are not */
     uint32_t encoding; /* passed to `encode` */
-    uint32_t release_count;
-    const lh_batch_release *releases; /* copied */
-    /* the releases are a KV resync (stage.h), done at once: only before any other step since a
+    uint32_t truncation_count;
+    const lh_step_truncation *truncations; /* copied */
+    /* the truncations are a KV resync (stage.h), done at once: only before any other step since a
      * reset */
     bool resyncs;
     void *step_context;

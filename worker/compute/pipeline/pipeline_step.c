@@ -14,7 +14,7 @@ static size_t extra_bytes(const lh_pipeline_begin_options *options, uint32_t *sa
     const lh_batch *batch = &options->batch;
     size_t bytes = padded(batch->rows * sizeof(uint32_t)) +
                    padded(batch->segment_count * sizeof *batch->segments) +
-                   padded(options->release_count * sizeof *options->releases);
+                   padded(options->truncation_count * sizeof *options->truncations);
     *sampled = 0;
     for (uint32_t i = 0; i < batch->segment_count; i++) {
         if (batch->segments[i].sample) {
@@ -40,11 +40,10 @@ static void copy_batch(lh_pipeline_step *step, const lh_pipeline_begin_options *
     const lh_batch *batch = &options->batch;
     step->batch = *batch;
     step->batch.tokens = copy(&at, batch->tokens, batch->rows * sizeof(uint32_t));
-    lh_batch_segment *segments =
-        copy(&at, batch->segments, batch->segment_count * sizeof *segments);
+    lh_step_segment *segments = copy(&at, batch->segments, batch->segment_count * sizeof *segments);
     step->batch.segments = segments;
-    step->releases =
-        copy(&at, options->releases, options->release_count * sizeof *options->releases);
+    step->truncations =
+        copy(&at, options->truncations, options->truncation_count * sizeof *options->truncations);
     for (uint32_t i = 0; i < batch->segment_count; i++) {
         if (segments[i].sample) {
             lh_sampling *sampling = &segments[i].sampling;
@@ -71,7 +70,7 @@ lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin
     atomic_init(&made->cancelled, false);
     made->decode = options->decode;
     made->encoding = options->encoding;
-    made->release_count = options->release_count;
+    made->truncation_count = options->truncation_count;
     made->resyncs = options->resyncs;
     made->result_capacity = sampled;
     made->shards_tail = &made->shards;
@@ -101,7 +100,7 @@ static bool holds(const lh_pipeline_step *step, uint64_t sequence) {
 
 bool lh_pipeline_step_needs(const lh_pipeline_step *step, uint64_t sequence) {
     for (uint32_t i = 0; i < step->batch.segment_count; i++) {
-        const lh_batch_segment *segment = &step->batch.segments[i];
+        const lh_step_segment *segment = &step->batch.segments[i];
         if (segment->sequence == sequence || (segment->forks && segment->source == sequence))
             return true;
     }
@@ -110,7 +109,7 @@ bool lh_pipeline_step_needs(const lh_pipeline_step *step, uint64_t sequence) {
 
 static bool writes_below(const lh_pipeline_step *step, uint64_t sequence, uint32_t positions) {
     for (uint32_t i = 0; i < step->batch.segment_count; i++) {
-        const lh_batch_segment *segment = &step->batch.segments[i];
+        const lh_step_segment *segment = &step->batch.segments[i];
         if (segment->sequence == sequence && segment->first_position < positions)
             return true;
     }
@@ -119,7 +118,7 @@ static bool writes_below(const lh_pipeline_step *step, uint64_t sequence, uint32
 
 bool lh_pipeline_step_forks_from(const lh_pipeline_step *step, const lh_pipeline_step *earlier) {
     for (uint32_t i = 0; i < step->batch.segment_count; i++) {
-        const lh_batch_segment *segment = &step->batch.segments[i];
+        const lh_step_segment *segment = &step->batch.segments[i];
         if (segment->forks && writes_below(earlier, segment->source, segment->first_position))
             return true;
     }

@@ -61,9 +61,9 @@ struct lh_pipeline_step {
 
     bool decode;
     uint32_t encoding;
-    lh_batch batch; /* its arrays and the releases lie behind this struct */
-    uint32_t release_count;
-    const lh_batch_release *releases;
+    lh_batch batch; /* its arrays and the truncations lie behind this struct */
+    uint32_t truncation_count;
+    const lh_step_truncation *truncations;
     bool resyncs;
     uint32_t result_count, result_capacity;
     lh_step_result *results; /* one for each sampled segment */
@@ -75,12 +75,12 @@ struct lh_pipeline_step {
     bool doomed;                         /* shares a sequence with one that has failed */
     bool ended;                          /* ENDED is on its way; its rows concern nobody any more */
     bool forgotten;                      /* FORGET has come */
-    bool released;                       /* its releases are done */
+    bool truncated;                      /* its truncations are done */
     int64_t begin_us, begun_us, finish_us, finished_us; /* 0: not yet */
     lh_message begin_message, forget_message, ended_message;
 };
 
-/* Copies the batch and the releases. LH_ERR_NO_MEMORY. */
+/* Copies the batch and the truncations. LH_ERR_NO_MEMORY. */
 lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin_options *options,
                                   lh_pipeline_step **step, lh_error *error);
 void lh_pipeline_step_destroy(lh_pipeline_step *step);

@@ -159,7 +159,7 @@ lh_pipeline_step *lh_step_queue_take_doomed(lh_step_queue *queue) {
 lh_pipeline_step *lh_step_queue_remove_done(lh_step_queue *queue) {
     lh_pipeline_step *step;
     TAILQ_FOREACH(step, &queue->steps, links) {
-        if (step->ended && step->forgotten && step->released) {
+        if (step->ended && step->forgotten && step->truncated) {
             assert(!step->stage_step && !step->shards && !step->doomed);
             TAILQ_REMOVE(&queue->steps, step, links);
             return step;

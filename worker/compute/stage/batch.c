@@ -3,7 +3,7 @@
 
 #include "kernels/kernels.h"
 
-static lh_status check_segment(const lh_batch_limits *limits, const lh_batch_segment *segment,
+static lh_status check_segment(const lh_batch_limits *limits, const lh_step_segment *segment,
                                lh_error *error) {
     uint64_t end = (uint64_t)segment->first_position + segment->rows;
     if (segment->rows == 0 || end > limits->context) {
@@ -17,11 +17,11 @@ static lh_status check_segment(const lh_batch_limits *limits, const lh_batch_seg
     return LH_OK;
 }
 
-static lh_status check_cut(uint32_t width, const lh_column_cut *cut, lh_error *error) {
+static lh_status check_cut(uint32_t width, const lh_step_cut *cut, lh_error *error) {
     uint32_t begin = 0;
-    if (cut->count > LH_COLUMN_SHARDS_MAX) {
+    if (cut->count > LH_STEP_COLUMN_SHARDS_MAX) {
         return lh_fail(error, LH_ERR_INVALID, "cut: %u column shards; the limit is %u", cut->count,
-                       LH_COLUMN_SHARDS_MAX);
+                       LH_STEP_COLUMN_SHARDS_MAX);
     }
     for (uint32_t i = 0; i < cut->count; i++) {
         uint32_t end = cut->ends[i];

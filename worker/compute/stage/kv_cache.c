@@ -11,7 +11,7 @@
 struct lh_kv_sequence {
     uint64_t number;
     uint32_t length, written, pages, pins;
-    bool released, is_named;
+    bool freed, is_named;
     uint32_t table_pages; /* room in each table */
     uint32_t kv_heads, head_dim;
     uint32_t *page_numbers; /* [table_pages] */
@@ -211,7 +211,7 @@ static lh_status sequence_open(lh_kv_cache *cache, uint64_t number, lh_kv_sequen
     lh_kv_sequence **bucket = &cache->buckets[bucket_of(cache, number)];
     sequence->number = number;
     sequence->length = sequence->written = sequence->pages = sequence->pins = 0;
-    sequence->released = sequence->is_named = false;
+    sequence->freed = sequence->is_named = false;
     sequence->next = *bucket;
     *bucket = sequence;
     cache->sequence_count++;
@@ -274,7 +274,7 @@ lh_status lh_kv_cache_fork(lh_kv_cache *cache, uint64_t number, uint64_t source_
 }
 
 static void sequence_unlink(lh_kv_cache *cache, lh_kv_sequence *sequence) {
-    assert(!sequence->released && cache->sequence_count > 0);
+    assert(!sequence->freed && cache->sequence_count > 0);
     lh_kv_sequence **link = &cache->buckets[bucket_of(cache, sequence->number)];
     while (*link != sequence)
         link = &(*link)->next;
@@ -285,31 +285,31 @@ static void sequence_unlink(lh_kv_cache *cache, lh_kv_sequence *sequence) {
 static void sequence_close_if_unused(lh_kv_cache *cache, lh_kv_sequence *sequence) {
     if (sequence->pins > 0)
         return;
-    lh_kv_cache_truncate(cache, sequence, 0);
+    lh_kv_sequence_shorten(cache, sequence, 0);
     sequence_give_back(cache, sequence);
 }
 
-static void sequence_release(lh_kv_cache *cache, lh_kv_sequence *sequence) {
+static void free_sequence(lh_kv_cache *cache, lh_kv_sequence *sequence) {
     sequence_unlink(cache, sequence);
-    sequence->released = true;
+    sequence->freed = true;
     sequence_close_if_unused(cache, sequence);
 }
 
-void lh_kv_cache_release(lh_kv_cache *cache, uint64_t number, uint32_t keep) {
+void lh_kv_cache_truncate(lh_kv_cache *cache, uint64_t number, uint32_t length) {
     lh_kv_sequence *sequence = lh_kv_cache_find(cache, number);
-    uint32_t kept = keep - keep % LH_KV_PAGE_POSITIONS;
+    uint32_t kept = length - length % LH_KV_PAGE_POSITIONS;
     if (!sequence || (kept > 0 && kept >= sequence->length))
         return;
     if (kept == 0 || sequence->pins > 0)
-        sequence_release(cache, sequence);
+        free_sequence(cache, sequence);
     else
-        lh_kv_cache_truncate(cache, sequence, kept);
+        lh_kv_sequence_shorten(cache, sequence, kept);
 }
 
-void lh_kv_cache_release_all(lh_kv_cache *cache) {
+void lh_kv_cache_free_all(lh_kv_cache *cache) {
     for (uint32_t i = 0; i <= cache->bucket_mask; i++)
         while (cache->buckets[i])
-            sequence_release(cache, cache->buckets[i]);
+            free_sequence(cache, cache->buckets[i]);
 }
 
 lh_status lh_kv_cache_name(lh_kv_cache *cache, uint64_t number, uint32_t positions,
@@ -323,18 +323,18 @@ lh_status lh_kv_cache_name(lh_kv_cache *cache, uint64_t number, uint32_t positio
             (unsigned long long)number, positions, written);
     }
     assert(sequence->pins == 0);
-    lh_kv_cache_truncate(cache, sequence, positions);
+    lh_kv_sequence_shorten(cache, sequence, positions);
     sequence->is_named = true;
     return LH_OK;
 }
 
-void lh_kv_cache_release_unnamed(lh_kv_cache *cache) {
+void lh_kv_cache_free_unnamed(lh_kv_cache *cache) {
     for (uint32_t i = 0; i <= cache->bucket_mask; i++) {
         lh_kv_sequence *sequence = cache->buckets[i];
         while (sequence) {
             lh_kv_sequence *next = sequence->next;
             if (!sequence->is_named)
-                sequence_release(cache, sequence);
+                free_sequence(cache, sequence);
             else
                 sequence->is_named = false;
             sequence = next;
@@ -343,20 +343,20 @@ void lh_kv_cache_release_unnamed(lh_kv_cache *cache) {
 }
 
 void lh_kv_sequence_pin(lh_kv_sequence *sequence) {
-    assert(!sequence->released);
+    assert(!sequence->freed);
     sequence->pins++;
 }
 
 void lh_kv_cache_unpin(lh_kv_cache *cache, lh_kv_sequence *sequence) {
     assert(sequence->pins > 0);
     sequence->pins--;
-    if (sequence->released)
+    if (sequence->freed)
         sequence_close_if_unused(cache, sequence);
     else if (sequence->pins == 0 && sequence->length == 0)
-        sequence_release(cache, sequence);
+        free_sequence(cache, sequence);
 }
 
-void lh_kv_cache_truncate(lh_kv_cache *cache, lh_kv_sequence *sequence, uint32_t positions) {
+void lh_kv_sequence_shorten(lh_kv_cache *cache, lh_kv_sequence *sequence, uint32_t positions) {
     uint32_t needed = positions / LH_KV_PAGE_POSITIONS + (positions % LH_KV_PAGE_POSITIONS != 0);
     while (sequence->pages > needed)
         page_pop(cache, sequence);
@@ -366,8 +366,8 @@ void lh_kv_cache_truncate(lh_kv_cache *cache, lh_kv_sequence *sequence, uint32_t
         sequence->written = positions;
 }
 
-bool lh_kv_sequence_is_released(const lh_kv_sequence *sequence) {
-    return sequence->released;
+bool lh_kv_sequence_is_freed(const lh_kv_sequence *sequence) {
+    return sequence->freed;
 }
 
 uint32_t lh_kv_sequence_length(const lh_kv_sequence *sequence) {

@@ -23,7 +23,7 @@ void lh_kv_cache_destroy(lh_kv_cache *cache);
 size_t lh_kv_cache_pages_total(const lh_kv_cache *cache);
 size_t lh_kv_cache_pages_free(const lh_kv_cache *cache);
 size_t lh_kv_cache_page_bytes(const lh_kv_cache *cache);
-/* Sequences that are known by their number: released ones that are still pinned do not count. */
+/* Sequences that are known by their number: freed ones that are still pinned do not count. */
 size_t lh_kv_cache_sequences(const lh_kv_cache *cache);
 
 /* NULL when there is none. */
@@ -39,28 +39,28 @@ lh_status lh_kv_cache_reserve(lh_kv_cache *cache, uint64_t sequence, uint32_t po
  * written. LH_ERR_NO_MEMORY. */
 lh_status lh_kv_cache_fork(lh_kv_cache *cache, uint64_t sequence, uint64_t source,
                            uint32_t positions, lh_error *error);
-/* Shortens to the whole pages of the first `keep` positions; where they hold none (0 above all), or
- * a step still has the sequence pinned, forgets the number: its pages go at once, or with the last
- * pin. What is shorter already stays; a sequence that is not there is no error. */
-void lh_kv_cache_release(lh_kv_cache *cache, uint64_t sequence, uint32_t keep);
-void lh_kv_cache_release_all(lh_kv_cache *cache);
+/* Shortens to the whole pages of the first `length` positions; where they hold none (0 above all),
+ * or a step still has the sequence pinned, forgets the number: its pages go at once, or with the
+ * last pin. What is shorter already stays; a sequence that is not there is no error. */
+void lh_kv_cache_truncate(lh_kv_cache *cache, uint64_t sequence, uint32_t length);
+void lh_kv_cache_free_all(lh_kv_cache *cache);
 
-/* The sequence goes on from exactly its first `positions`, and lh_kv_cache_release_unnamed leaves
+/* The sequence goes on from exactly its first `positions`, and lh_kv_cache_free_unnamed leaves
  * it alone. No step has it pinned. LH_ERR_INVALID: it is not there, or fewer are written, or
  * positions is 0. */
 lh_status lh_kv_cache_name(lh_kv_cache *cache, uint64_t sequence, uint32_t positions,
                            lh_error *error);
 /* Forgets all sequences that have not been named since this was last called. */
-void lh_kv_cache_release_unnamed(lh_kv_cache *cache);
+void lh_kv_cache_free_unnamed(lh_kv_cache *cache);
 
-/* While a sequence is pinned its pages stay. The last unpin frees a released sequence and one of
- * length 0. */
+/* While a sequence is pinned its pages stay. The last unpin frees the pages of a freed sequence and
+ * one of length 0. */
 void lh_kv_sequence_pin(lh_kv_sequence *sequence);
 void lh_kv_cache_unpin(lh_kv_cache *cache, lh_kv_sequence *sequence);
 /* Shortens to `positions` and frees the pages beyond. */
-void lh_kv_cache_truncate(lh_kv_cache *cache, lh_kv_sequence *sequence, uint32_t positions);
+void lh_kv_sequence_shorten(lh_kv_cache *cache, lh_kv_sequence *sequence, uint32_t positions);
 
-bool lh_kv_sequence_is_released(const lh_kv_sequence *sequence);
+bool lh_kv_sequence_is_freed(const lh_kv_sequence *sequence);
 /* Positions that steps which began have reserved; and of these, the ones that finished steps have
  * written. */
 uint32_t lh_kv_sequence_length(const lh_kv_sequence *sequence);

@@ -2,7 +2,7 @@
  * on. */
 #include "worker/compute/stage/kv_reservation.h"
 
-static lh_status continue_sequence(lh_kv_cache *cache, const lh_batch_segment *segment,
+static lh_status continue_sequence(lh_kv_cache *cache, const lh_step_segment *segment,
                                    lh_kv_reservation *reservation, lh_error *error) {
     lh_kv_sequence *sequence = lh_kv_cache_find(cache, segment->sequence);
     uint32_t length = sequence ? lh_kv_sequence_length(sequence) : 0;
@@ -25,7 +25,7 @@ static lh_status continue_sequence(lh_kv_cache *cache, const lh_batch_segment *s
     return LH_OK;
 }
 
-static lh_status reserve_segment(lh_kv_cache *cache, const lh_batch_segment *segment,
+static lh_status reserve_segment(lh_kv_cache *cache, const lh_step_segment *segment,
                                  lh_kv_reservation *reservation, lh_error *error) {
     if (!segment->forks)
         return continue_sequence(cache, segment, reservation, error);
@@ -35,7 +35,7 @@ static lh_status reserve_segment(lh_kv_cache *cache, const lh_batch_segment *seg
         return status;
     status = continue_sequence(cache, segment, reservation, error);
     if (status != LH_OK)
-        lh_kv_cache_release(cache, segment->sequence, 0);
+        lh_kv_cache_truncate(cache, segment->sequence, 0);
     return status;
 }
 
@@ -45,7 +45,7 @@ lh_status lh_kv_reservations_take(lh_kv_cache *cache, const lh_batch *batch,
         lh_status status = reserve_segment(cache, &batch->segments[i], &reservations[i], error);
         if (status != LH_OK) {
             for (uint32_t j = i; j-- > 0;)
-                lh_kv_cache_truncate(cache, reservations[j].sequence, reservations[j].before);
+                lh_kv_sequence_shorten(cache, reservations[j].sequence, reservations[j].before);
             lh_kv_reservations_drop(cache, reservations, i);
             return status;
         }
@@ -62,10 +62,10 @@ lh_status lh_kv_reservations_start(const lh_kv_reservation *reservations, uint32
                            "positions below %u were taken back by an earlier step",
                            reservations[i].first_position);
         }
-        wanted += !lh_kv_sequence_is_released(reservations[i].sequence);
+        wanted += !lh_kv_sequence_is_freed(reservations[i].sequence);
     }
     if (wanted == 0)
-        return lh_fail(error, LH_ERR_CANCELLED, "every sequence of the step has been released");
+        return lh_fail(error, LH_ERR_CANCELLED, "every sequence of the step has been freed");
     for (uint32_t i = 0; i < count; i++) {
         uint32_t written = lh_kv_sequence_written(reservations[i].sequence);
         if (written != reservations[i].first_position) {
@@ -83,7 +83,7 @@ void lh_kv_reservations_take_back(lh_kv_cache *cache, const lh_kv_reservation *r
                                   uint32_t count) {
     for (uint32_t i = count; i-- > 0;)
         if (!reservations[i].stale)
-            lh_kv_cache_truncate(cache, reservations[i].sequence, reservations[i].before);
+            lh_kv_sequence_shorten(cache, reservations[i].sequence, reservations[i].before);
 }
 
 void lh_kv_reservations_go_stale(lh_kv_reservation *reservations, uint32_t count,

@@ -21,7 +21,7 @@ typedef struct lh_kv_reservation {
 lh_status lh_kv_reservations_take(lh_kv_cache *cache, const lh_batch *batch,
                                   lh_kv_reservation *reservations, lh_error *error);
 /* Before the rows are computed: marks them as written. LH_ERR_CANCELLED: a reservation is stale, or
- * every sequence has been released; LH_ERR_INVALID: an earlier step of the sequence is
+ * every sequence has been freed; LH_ERR_INVALID: an earlier step of the sequence is
  * unfinished. */
 lh_status lh_kv_reservations_start(const lh_kv_reservation *reservations, uint32_t count,
                                    lh_error *error);

@@ -148,24 +148,24 @@ size_t lh_stage_weight_bytes(const lh_stage *stage) {
 
 void lh_stage_reset(lh_stage *stage) {
     assert(is_idle(stage));
-    lh_kv_cache_release_all(stage->kv);
+    lh_kv_cache_free_all(stage->kv);
 }
 
-void lh_stage_release(lh_stage *stage, uint64_t sequence, uint32_t keep) {
-    lh_kv_cache_release(stage->kv, sequence, keep);
+void lh_stage_truncate(lh_stage *stage, uint64_t sequence, uint32_t length) {
+    lh_kv_cache_truncate(stage->kv, sequence, length);
 }
 
-lh_status lh_stage_resync_kv(lh_stage *stage, const lh_batch_release *resync, uint32_t count,
+lh_status lh_stage_resync_kv(lh_stage *stage, const lh_step_truncation *resync, uint32_t count,
                              lh_error *error) {
     assert(is_idle(stage));
     for (uint32_t i = 0; i < count; i++) {
-        lh_status status = lh_kv_cache_name(stage->kv, resync[i].sequence, resync[i].keep, error);
+        lh_status status = lh_kv_cache_name(stage->kv, resync[i].sequence, resync[i].length, error);
         if (status != LH_OK) {
-            lh_kv_cache_release_all(stage->kv);
+            lh_kv_cache_free_all(stage->kv);
             return status;
         }
     }
-    lh_kv_cache_release_unnamed(stage->kv);
+    lh_kv_cache_free_unnamed(stage->kv);
     return LH_OK;
 }
 

@@ -18,7 +18,7 @@
  *
  * When a step fails, is cancelled or ends without finishing, its positions are taken back, and
  * steps of the same sequences that began after it are stale: they end with LH_ERR_CANCELLED, and
- * the sequence goes on from the positions that are left. A sequence may be released while steps of
+ * the sequence goes on from the positions that are left. A sequence may be freed while steps of
  * it are unfinished: those keep its pages until they end; a step in which no other sequence is left
  * ends with LH_ERR_CANCELLED, one with others runs on for them. */
 #pragma once
@@ -105,13 +105,13 @@ lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh
 /* A step that has not finished with LH_OK takes its positions back: its sequences hold what they
  * held when it began. */
 void lh_stage_end(lh_stage_step *step);
-/* Shortens a sequence to the whole pages of its first `keep` positions, or forgets it (0); as
- * lh_kv_cache_release. */
-void lh_stage_release(lh_stage *stage, uint64_t sequence, uint32_t keep);
+/* Shortens a sequence to the whole pages of its first `length` positions, or forgets it (0); as
+ * lh_kv_cache_truncate. */
+void lh_stage_truncate(lh_stage *stage, uint64_t sequence, uint32_t length);
 
-/* Only while no step is between begin and end. A new epoch: every sequence is released. */
+/* Only while no step is between begin and end. A new epoch: every sequence is freed. */
 void lh_stage_reset(lh_stage *stage);
-/* The same, but these go on, each from exactly its first `keep` positions. LH_ERR_INVALID: one of
- * them has fewer here, or none; then every sequence is released. */
-lh_status lh_stage_resync_kv(lh_stage *stage, const lh_batch_release *resync, uint32_t count,
+/* The same, but these go on, each from exactly its first `length` positions. LH_ERR_INVALID: one of
+ * them has fewer here, or none; then every sequence is freed. */
+lh_status lh_stage_resync_kv(lh_stage *stage, const lh_step_truncation *resync, uint32_t count,
                              lh_error *error);

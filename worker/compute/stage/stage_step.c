@@ -75,7 +75,7 @@ static void copy_segments(lh_stage_step *step, const lh_batch *batch) {
     step->ends_here = batch->ends_here;
     step->sample_count = 0;
     for (uint32_t i = 0; i < batch->segment_count; i++) {
-        lh_batch_segment *segment = &step->segments[i];
+        lh_step_segment *segment = &step->segments[i];
         *segment = batch->segments[i];
         row += segment->rows;
         if (!step->stage->is_last || !segment->sample)
@@ -95,7 +95,7 @@ static void make_runs(lh_stage_step *step) {
     uint32_t row = 0;
     step->run_count = 0;
     for (uint32_t i = 0; i < step->segment_count; i++) {
-        const lh_batch_segment *segment = &step->segments[i];
+        const lh_step_segment *segment = &step->segments[i];
         for (uint32_t done = 0; done < segment->rows;) {
             uint32_t left = segment->rows - done,
                      rows = left < LH_ATTENTION_ROWS ? left : LH_ATTENTION_ROWS;
@@ -138,7 +138,7 @@ static void embed(lh_stage_step *step, const uint32_t *tokens) {
 void lh_stage_step_start(lh_stage_step *step, const lh_batch *batch) {
     step->projected = 0;
     copy_segments(step, batch);
-    step->cut = batch->cut.count > 0 ? batch->cut : (lh_column_cut){1, {step->stage->config.width}};
+    step->cut = batch->cut.count > 0 ? batch->cut : (lh_step_cut){1, {step->stage->config.width}};
     make_runs(step);
     make_angles(step);
     if (step->stage->is_first)
@@ -276,7 +276,7 @@ static void keep_sampled_rows(lh_stage_step *step, lh_layer_run *run) {
     const lh_model_config *config = &step->stage->config;
     size_t width = config->width, queries = lh_row_stride((size_t)config->heads * config->head_dim);
     for (uint32_t i = 0; i < step->sample_count; i++) {
-        const lh_batch_segment *segment = &step->segments[step->sample_segments[i]];
+        const lh_step_segment *segment = &step->segments[step->sample_segments[i]];
         uint32_t row = step->samples[i].row; /* ascending: row >= i */
         memmove(step->buffer.h + i * width, step->buffer.h + row * width, width * sizeof(float));
         memmove(step->buffer.q + i * queries, step->buffer.q + row * queries,

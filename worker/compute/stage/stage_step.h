@@ -40,13 +40,13 @@ struct lh_stage_step {
     /* columns over which the first norm and the QKV projection have gone */
     uint32_t projected;
     uint32_t rows, segment_count, run_count, sample_count;
-    lh_column_cut cut;          /* not on the last stage: at least one shard */
-    bool ends_here;             /* no shards */
-    lh_batch_segment *segments; /* [segment_count] */
-    lh_position_run *runs;      /* [run_count] */
-    lh_head_row *samples;       /* [sample_count]; last stage */
-    uint32_t *sample_segments;  /* [sample_count]: whose they are */
-    char *lists;                /* biases and counts of the segments */
+    lh_step_cut cut;           /* not on the last stage: at least one shard */
+    bool ends_here;            /* no shards */
+    lh_step_segment *segments; /* [segment_count] */
+    lh_position_run *runs;     /* [run_count] */
+    lh_head_row *samples;      /* [sample_count]; last stage */
+    uint32_t *sample_segments; /* [sample_count]: whose they are */
+    char *lists;               /* biases and counts of the segments */
     size_t lists_bytes;
 };
 

@@ -1,4 +1,4 @@
-/* The pipeline's order of work, failures and releases, on a scripted stage; two real threads. */
+/* The pipeline's order of work, failures and truncations, on a scripted stage; two real threads. */
 #include "tests/worker/support/scripted_stage.h"
 #include "worker/compute/pipeline/pipeline.h"
 
@@ -121,7 +121,7 @@ static void wait_for(bench *b, const int *counter, int value) {
 
 /* One row of each sequence, the step's name as the token. */
 static lh_pipeline_step *begin_segment(bench *b, uint32_t name, bool decode,
-                                       lh_batch_segment segment, lh_batch_release release) {
+                                       lh_step_segment segment, lh_step_truncation truncation) {
     uint64_t sequence = segment.sequence;
     lh_pipeline_begin_options options = {.batch = {.rows = sequence != 0,
                                                    .tokens = &name,
@@ -129,8 +129,8 @@ static lh_pipeline_step *begin_segment(bench *b, uint32_t name, bool decode,
                                                    .segments = &segment},
                                          .decode = decode,
                                          .encoding = 7,
-                                         .release_count = release.sequence != 0,
-                                         .releases = &release,
+                                         .truncation_count = truncation.sequence != 0,
+                                         .truncations = &truncation,
                                          .step_context = (void *)(uintptr_t)name};
     lh_pipeline_step *step = NULL;
     assert_int_equal(lh_pipeline_begin(b->pipeline, &options, &step, NULL), LH_OK);
@@ -138,19 +138,19 @@ static lh_pipeline_step *begin_segment(bench *b, uint32_t name, bool decode,
 }
 
 static lh_pipeline_step *begin(bench *b, uint32_t name, bool decode, uint64_t sequence,
-                               uint64_t release) {
+                               uint64_t freed) {
     return begin_segment(b, name, decode,
-                         (lh_batch_segment){.sequence = sequence, .rows = 1, .sample = true},
-                         (lh_batch_release){.sequence = release});
+                         (lh_step_segment){.sequence = sequence, .rows = 1, .sample = true},
+                         (lh_step_truncation){.sequence = freed});
 }
 
 /* A step of a new sequence that shares a page with another one. */
 static lh_pipeline_step *begin_fork(bench *b, uint32_t name, uint64_t sequence, uint64_t source) {
     return begin_segment(
         b, name, false,
-        (lh_batch_segment){
+        (lh_step_segment){
             .sequence = sequence, .first_position = 64, .rows = 1, .forks = true, .source = source},
-        (lh_batch_release){0});
+        (lh_step_truncation){0});
 }
 
 static void on_removed(void *context) {
@@ -395,9 +395,9 @@ static void test_release_waits_for_earlier_steps(void **state) {
     wait_for(b, &b->ended, 3);
     begin(b, 4, true, 0, 13);
     wait_for(b, &b->ended, 4);
-    while (!strstr(scripted_stage_log(), "release 13")) {
+    while (!strstr(scripted_stage_log(), "free 13")) {
     }
-    assert_true(IN_ORDER("release 12", "finish 1", "end 1", "release 11"));
+    assert_true(IN_ORDER("free 12", "finish 1", "end 1", "free 11"));
 }
 
 /* It begins when what it takes is written; the source's later rows do not wait for it. */
@@ -407,8 +407,8 @@ static void test_a_fork_waits_for_what_it_takes(void **state) {
     lh_pipeline_step *first = begin(b, 1, false, 11, 0);
     lh_pipeline_step *fork = begin_fork(b, 2, 12, 11);
     lh_pipeline_step *own = begin_segment(
-        b, 3, true, (lh_batch_segment){.sequence = 11, .first_position = 64, .rows = 1},
-        (lh_batch_release){0});
+        b, 3, true, (lh_step_segment){.sequence = 11, .first_position = 64, .rows = 1},
+        (lh_step_truncation){0});
     shard(fork);
     shard(first);
     wait_for(b, &b->ended, 1);
@@ -418,18 +418,18 @@ static void test_a_fork_waits_for_what_it_takes(void **state) {
     assert_true(IN_ORDER("begin 3", "begin 2"));
 }
 
-static void test_a_release_waits_for_forks(void **state) {
+static void test_a_truncation_waits_for_forks(void **state) {
     bench *b = *state;
     scripted_stage_need_shards(1);
     lh_pipeline_step *fork = begin_fork(b, 1, 12, 11);
-    begin_segment(b, 2, false, (lh_batch_segment){0}, (lh_batch_release){11, 128});
+    begin_segment(b, 2, false, (lh_step_segment){0}, (lh_step_truncation){11, 128});
     begin(b, 3, true, 0, 13);
     wait_for(b, &b->ended, 1);
     shard(fork);
     wait_for(b, &b->ended, 3);
-    while (!strstr(scripted_stage_log(), "shorten 11 to 128")) {
+    while (!strstr(scripted_stage_log(), "truncate 11 to 128")) {
     }
-    assert_true(IN_ORDER("release 13", "end 1", "shorten 11 to 128"));
+    assert_true(IN_ORDER("free 13", "end 1", "truncate 11 to 128"));
 }
 
 static void test_releases_of_a_failed_step_are_done(void **state) {
@@ -437,7 +437,7 @@ static void test_releases_of_a_failed_step_are_done(void **state) {
     scripted_stage_fail("begin", 1, LH_ERR_BUSY);
     begin(b, 1, false, 11, 12);
     wait_for(b, &b->ended, 1);
-    while (!strstr(scripted_stage_log(), "release 12")) {
+    while (!strstr(scripted_stage_log(), "free 12")) {
     }
 }
 
@@ -510,11 +510,11 @@ static void test_a_kv_resync_comes_first(void **state) {
     begin(b, 1, false, 11, 0);
     wait_for(b, &b->ended, 1);
     assert_int_equal(lh_pipeline_reset(b->pipeline, true, NULL), LH_OK);
-    const lh_batch_release resync[] = {{11, 5}};
+    const lh_step_truncation resync[] = {{11, 5}};
     const lh_pipeline_begin_options options = {.decode = true,
                                                .resyncs = true,
-                                               .release_count = 1,
-                                               .releases = resync,
+                                               .truncation_count = 1,
+                                               .truncations = resync,
                                                .step_context = NULL};
     lh_pipeline_step *step;
     assert_int_equal(lh_pipeline_begin(b->pipeline, &options, &step, NULL), LH_OK);
@@ -522,7 +522,7 @@ static void test_a_kv_resync_comes_first(void **state) {
     wait_for(b, &b->ended, 3);
     assert_true(IN_ORDER("begin 1", "name 11 at 5", "begin 2"));
     assert_null(strstr(scripted_stage_log(), "reset"));
-    assert_null(strstr(scripted_stage_log(), "release 11"));
+    assert_null(strstr(scripted_stage_log(), "free 11"));
 }
 
 static void test_a_kv_resync_that_cannot_be_fails(void **state) {
@@ -552,7 +552,7 @@ int main(void) {
         WITH_STEPS(test_shards_after_the_end_are_counted_and_dropped, 4),
         WITH_STEPS(test_release_waits_for_earlier_steps, 4),
         WITH_STEPS(test_a_fork_waits_for_what_it_takes, 4),
-        WITH_STEPS(test_a_release_waits_for_forks, 4),
+        WITH_STEPS(test_a_truncation_waits_for_forks, 4),
         WITH_STEPS(test_releases_of_a_failed_step_are_done, 4),
         WITH_STEPS(test_prefill_leaves_a_buffer_to_decode, 2),
         WITH_STEPS(test_reset_and_removal_end_all, 4),

@@ -12,7 +12,7 @@ enum { STEPS = 8 };
 
 static lh_step_queue queue;
 static lh_pipeline_step steps[STEPS];
-static lh_batch_segment segments[STEPS];
+static lh_step_segment segments[STEPS];
 static uint32_t count;
 
 static int set_up(void **state) {
@@ -27,7 +27,7 @@ static int set_up(void **state) {
 /* A step of one row. */
 static lh_pipeline_step *add(bool decode, uint64_t sequence) {
     lh_pipeline_step *step = &steps[count];
-    segments[count] = (lh_batch_segment){.sequence = sequence, .rows = 1};
+    segments[count] = (lh_step_segment){.sequence = sequence, .rows = 1};
     step->decode = decode;
     step->batch = (lh_batch){.rows = 1, .segment_count = 1, .segments = &segments[count]};
     TAILQ_INSERT_TAIL(&queue.steps, step, links);
@@ -160,7 +160,7 @@ static void doom_takes_later_steps_of_its_sequences_along(void **state) {
     (void)state;
     lh_pipeline_step *failed = add(false, 1), *other = add(false, 5), *both = add(false, 1);
     lh_pipeline_step *through = add(false, 2), *waits = add(false, 1);
-    const lh_batch_segment two[] = {{.sequence = 1, .rows = 1}, {.sequence = 2, .rows = 1}};
+    const lh_step_segment two[] = {{.sequence = 1, .rows = 1}, {.sequence = 2, .rows = 1}};
     both->batch.segments = two;
     both->batch.segment_count = 2;
     begin(other);
@@ -182,12 +182,12 @@ static void only_what_is_through_with_everything_is_removed(void **state) {
     (void)state;
     lh_pipeline_step *step = add(false, 1);
     add(false, 2);
-    step->forgotten = step->released = true;
+    step->forgotten = step->truncated = true;
     assert_null(lh_step_queue_remove_done(&queue));
     end(step);
-    step->released = false;
+    step->truncated = false;
     assert_null(lh_step_queue_remove_done(&queue));
-    step->released = true;
+    step->truncated = true;
     step->forgotten = false;
     assert_null(lh_step_queue_remove_done(&queue));
     step->forgotten = true;

@@ -60,8 +60,8 @@ static void test_pages_follow_positions(void **state) {
     reserve(1, 65);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 2);
     assert_int_equal(lh_kv_cache_sequences(cache), 1);
-    lh_kv_cache_release(cache, 1, 0);
-    lh_kv_cache_release(cache, 1, 0);
+    lh_kv_cache_truncate(cache, 1, 0);
+    lh_kv_cache_truncate(cache, 1, 0);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES);
     assert_null(lh_kv_cache_find(cache, 1));
 }
@@ -107,24 +107,24 @@ static void test_truncate(void **state) {
     (void)state;
     lh_kv_sequence *sequence = reserve(1, 200);
     lh_kv_sequence_set_written(sequence, 100);
-    lh_kv_cache_truncate(cache, sequence, 128);
+    lh_kv_sequence_shorten(cache, sequence, 128);
     assert_int_equal(lh_kv_sequence_length(sequence), 128);
     assert_int_equal(lh_kv_sequence_written(sequence), 100);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 2);
-    lh_kv_cache_truncate(cache, sequence, 64);
+    lh_kv_sequence_shorten(cache, sequence, 64);
     assert_int_equal(lh_kv_sequence_written(sequence), 64);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 1);
 }
 
-static void test_release_waits_for_pins(void **state) {
+static void test_freeing_waits_for_pins(void **state) {
     (void)state;
     lh_kv_sequence *sequence = reserve(7, 65);
     lh_kv_sequence_pin(sequence);
     lh_kv_sequence_pin(sequence);
-    lh_kv_cache_release(cache, 7, 0);
+    lh_kv_cache_truncate(cache, 7, 0);
     assert_null(lh_kv_cache_find(cache, 7));
     assert_int_equal(lh_kv_cache_sequences(cache), 0);
-    assert_true(lh_kv_sequence_is_released(sequence));
+    assert_true(lh_kv_sequence_is_freed(sequence));
     lh_kv_sequence *next = reserve(7, 1); /* the number is free at once */
     assert_ptr_not_equal(next, sequence);
     lh_kv_cache_unpin(cache, sequence);
@@ -138,19 +138,19 @@ static void test_last_unpin_frees_an_empty_one(void **state) {
     (void)state;
     lh_kv_sequence *sequence = reserve(7, 65);
     lh_kv_sequence_pin(sequence);
-    lh_kv_cache_truncate(cache, sequence, 0);
+    lh_kv_sequence_shorten(cache, sequence, 0);
     assert_int_equal(lh_kv_cache_sequences(cache), 1);
     lh_kv_cache_unpin(cache, sequence);
     assert_int_equal(lh_kv_cache_sequences(cache), 0);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES);
 }
 
-static void test_release_all(void **state) {
+static void test_free_all(void **state) {
     (void)state;
     for (uint64_t i = 0; i < PAGES; i++)
         reserve(i << 40, 1);
     assert_int_equal(lh_kv_cache_sequences(cache), PAGES);
-    lh_kv_cache_release_all(cache);
+    lh_kv_cache_free_all(cache);
     assert_int_equal(lh_kv_cache_sequences(cache), 0);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES);
     reserve(5, 256); /* the spare records hold the largest sequence, too */
@@ -181,12 +181,12 @@ static void test_a_fork_shares_whole_pages(void **state) {
             assert_int_equal(one.value_pages[page] == two.value_pages[page], page < 2);
         }
     }
-    lh_kv_cache_release(cache, 1, 0);
+    lh_kv_cache_truncate(cache, 1, 0);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 3);
     assert_int_equal(lh_kv_cache_fork(cache, 3, 2, 64, NULL), LH_OK);
-    lh_kv_cache_truncate(cache, fork, 0);
+    lh_kv_sequence_shorten(cache, fork, 0);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 1);
-    lh_kv_cache_release_all(cache);
+    lh_kv_cache_free_all(cache);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES);
 }
 
@@ -196,14 +196,14 @@ static void test_forks_of_different_lengths_keep_what_they_share(void **state) {
     written(1, 192);
     assert_int_equal(lh_kv_cache_fork(cache, 2, 1, 128, NULL), LH_OK);
     assert_int_equal(lh_kv_cache_fork(cache, 3, 1, 64, NULL), LH_OK);
-    lh_kv_cache_release(cache, 1, 0); /* its third page is nobody else's */
+    lh_kv_cache_truncate(cache, 1, 0); /* its third page is nobody else's */
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 2);
-    lh_kv_cache_release(cache, 3, 0);
+    lh_kv_cache_truncate(cache, 3, 0);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 2);
     assert_int_equal(lh_kv_cache_fork(cache, 4, 2, 64, NULL), LH_OK);
-    lh_kv_cache_release(cache, 2, 0); /* the longer one first */
+    lh_kv_cache_truncate(cache, 2, 0); /* the longer one first */
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 1);
-    lh_kv_cache_release(cache, 4, 0);
+    lh_kv_cache_truncate(cache, 4, 0);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES);
 }
 
@@ -226,32 +226,32 @@ static void test_what_cannot_fork_is_refused(void **state) {
     }
     assert_int_equal(lh_kv_cache_sequences(cache), 2);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 5);
-    lh_kv_cache_truncate(cache, source, 100);
+    lh_kv_sequence_shorten(cache, source, 100);
     assert_int_equal(lh_kv_cache_fork(cache, 3, 1, 128, &error), LH_ERR_INVALID);
 }
 
-static void test_a_release_may_keep_whole_pages(void **state) {
+static void test_a_truncation_may_keep_whole_pages(void **state) {
     (void)state;
     lh_kv_sequence *sequence = written(1, 200);
-    lh_kv_cache_release(cache, 1, 256); /* no more than it has */
+    lh_kv_cache_truncate(cache, 1, 256); /* no more than it has */
     assert_int_equal(lh_kv_sequence_length(sequence), 200);
-    lh_kv_cache_release(cache, 1, 191); /* two whole pages */
+    lh_kv_cache_truncate(cache, 1, 191); /* two whole pages */
     assert_int_equal(lh_kv_sequence_length(sequence), 128);
     assert_int_equal(lh_kv_sequence_written(sequence), 128);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 2);
-    lh_kv_cache_release(cache, 1, 128);
+    lh_kv_cache_truncate(cache, 1, 128);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 2);
     /* a step goes on with it all the same: nothing is taken from under it */
     lh_kv_sequence_pin(sequence);
-    lh_kv_cache_release(cache, 1, 64);
+    lh_kv_cache_truncate(cache, 1, 64);
     assert_null(lh_kv_cache_find(cache, 1));
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 2);
     lh_kv_cache_unpin(cache, sequence);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES);
     written(2, 100);
-    lh_kv_cache_release(cache, 2, 63);
+    lh_kv_cache_truncate(cache, 2, 63);
     assert_null(lh_kv_cache_find(cache, 2));
-    lh_kv_cache_release(cache, 2, 64);
+    lh_kv_cache_truncate(cache, 2, 64);
 }
 
 static size_t resident_bytes(void) {
@@ -282,7 +282,7 @@ static void test_a_resync_keeps_what_it_names(void **state) {
     assert_int_equal(lh_kv_cache_fork(cache, 4, 1, 128, NULL), LH_OK);
     assert_int_equal(lh_kv_cache_name(cache, 1, 65, NULL), LH_OK);
     assert_int_equal(lh_kv_cache_name(cache, 2, 130, NULL), LH_OK);
-    lh_kv_cache_release_unnamed(cache);
+    lh_kv_cache_free_unnamed(cache);
     assert_int_equal(lh_kv_cache_sequences(cache), 2);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES - 5);
     assert_int_equal(lh_kv_sequence_length(first), 65);
@@ -294,7 +294,7 @@ static void test_a_resync_keeps_what_it_names(void **state) {
         "KV cache: sequence 2 is to go on from 131 positions, but 130 are written here");
     assert_int_equal(lh_kv_cache_name(cache, 2, 0, NULL), LH_ERR_INVALID);
     assert_int_equal(lh_kv_cache_name(cache, 3, 1, NULL), LH_ERR_INVALID);
-    lh_kv_cache_release_unnamed(cache);
+    lh_kv_cache_free_unnamed(cache);
     assert_int_equal(lh_kv_cache_pages_free(cache), PAGES);
 }
 
@@ -307,13 +307,13 @@ int main(void) {
         TEST(test_full_and_over_the_context),
         TEST(test_views_do_not_overlap),
         TEST(test_truncate),
-        TEST(test_release_waits_for_pins),
+        TEST(test_freeing_waits_for_pins),
         TEST(test_last_unpin_frees_an_empty_one),
-        TEST(test_release_all),
+        TEST(test_free_all),
         TEST(test_a_fork_shares_whole_pages),
         TEST(test_forks_of_different_lengths_keep_what_they_share),
         TEST(test_what_cannot_fork_is_refused),
-        TEST(test_a_release_may_keep_whole_pages),
+        TEST(test_a_truncation_may_keep_whole_pages),
         TEST(test_unused_pages_cost_no_memory),
         TEST(test_a_resync_keeps_what_it_names),
     };

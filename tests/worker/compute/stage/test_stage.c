@@ -61,14 +61,14 @@ static digests digests_of(stage_chain *chain, uint32_t chunk_rows) {
     const stage_chain_events events = {&list, keep_digest, NULL};
     make_tokens(tokens, TOKENS, stage_chain_config(chain)->vocabulary, 7);
     for (uint32_t first = 0; first < TOKENS; first += chunk_rows) {
-        lh_batch_segment segments[TOKENS];
+        lh_step_segment segments[TOKENS];
         uint32_t rows = TOKENS - first < chunk_rows ? TOKENS - first : chunk_rows;
         for (uint32_t i = 0; i < rows; i++) {
-            segments[i] = (lh_batch_segment){.sequence = 1,
-                                             .first_position = first + i,
-                                             .rows = 1,
-                                             .sample = true,
-                                             .sampling = greedy};
+            segments[i] = (lh_step_segment){.sequence = 1,
+                                            .first_position = first + i,
+                                            .rows = 1,
+                                            .sample = true,
+                                            .sampling = greedy};
         }
         run(chain, &(lh_batch){rows, tokens + first, rows, segments, {0}, false}, &events);
     }
@@ -201,11 +201,11 @@ static void test_last_rows_of_chunks(void **state) {
     make_tokens(tokens, TOKENS, model.vocabulary, 7);
     digests list = {0};
     for (uint32_t first = 0; first + CHUNK <= TOKENS; first += CHUNK) {
-        const lh_batch_segment segment = {.sequence = 2,
-                                          .first_position = first,
-                                          .rows = CHUNK,
-                                          .sample = first > 0,
-                                          .sampling = greedy};
+        const lh_step_segment segment = {.sequence = 2,
+                                         .first_position = first,
+                                         .rows = CHUNK,
+                                         .sample = first > 0,
+                                         .sampling = greedy};
         run(chain, &(lh_batch){CHUNK, tokens + first, 1, &segment, {0}, false},
             &(stage_chain_events){&list, keep_digest, NULL});
     }
@@ -235,8 +235,8 @@ static uint32_t rows_of(uint32_t sequence, uint32_t step) {
     return step == 0 ? 1 + 9 * sequence : 1 + (sequence + step) % 3;
 }
 
-static lh_batch_segment segment_of(uint32_t sequence, uint32_t step) {
-    lh_batch_segment segment = {
+static lh_step_segment segment_of(uint32_t sequence, uint32_t step) {
+    lh_step_segment segment = {
         .sequence = sequence, .rows = rows_of(sequence, step), .sample = true, .sampling = greedy};
     for (uint32_t i = 0; i < step; i++)
         segment.first_position += rows_of(sequence, i);
@@ -258,14 +258,14 @@ static void test_batch_beside_alone(void **state) {
     for (uint32_t s = 0; s < SEQUENCES; s++) {
         make_tokens(tokens[s], 64, model.vocabulary, s);
         for (uint32_t step = 0; step < STEPS; step++) {
-            lh_batch_segment segment = segment_of(s, step);
+            lh_step_segment segment = segment_of(s, step);
             const lh_batch batch = {
                 segment.rows, tokens[s] + segment.first_position, 1, &segment, {0}, false};
             run(alone, &batch, &(stage_chain_events){&expected, keep_by_sequence, NULL});
         }
     }
     for (uint32_t step = 0; step < STEPS; step++) {
-        lh_batch_segment segments[SEQUENCES];
+        lh_step_segment segments[SEQUENCES];
         uint32_t rows = 0, batch_tokens[64];
         for (uint32_t i = 0; i < SEQUENCES; i++) {
             segments[i] = segment_of((i + step) % SEQUENCES, step);
@@ -289,18 +289,18 @@ enum { SHARED = 2 * LH_KV_PAGE_POSITIONS, FORK_TOKENS = SHARED + 20 };
 /* The digests of a sequence's last rows, its first ones in chunks or shared with another
  * sequence. */
 static digests digests_after(stage_chain *chain, uint64_t sequence, const uint32_t *tokens,
-                             uint32_t chunk_rows, const lh_batch_segment *fork) {
+                             uint32_t chunk_rows, const lh_step_segment *fork) {
     digests list = {0};
     const stage_chain_events events = {&list, keep_digest, NULL};
     for (uint32_t first = fork ? SHARED : 0, rows; first < FORK_TOKENS; first += rows) {
         rows = first >= SHARED ? 1 : SHARED - first < chunk_rows ? SHARED - first : chunk_rows;
-        const lh_batch_segment segment = {.sequence = sequence,
-                                          .first_position = first,
-                                          .rows = rows,
-                                          .forks = fork && first == SHARED,
-                                          .source = fork ? fork->source : 0,
-                                          .sample = first >= SHARED,
-                                          .sampling = greedy};
+        const lh_step_segment segment = {.sequence = sequence,
+                                         .first_position = first,
+                                         .rows = rows,
+                                         .forks = fork && first == SHARED,
+                                         .source = fork ? fork->source : 0,
+                                         .sample = first >= SHARED,
+                                         .sampling = greedy};
         run(chain, &(lh_batch){rows, tokens + first, 1, &segment, {0}, false}, &events);
     }
     return list;
@@ -324,17 +324,17 @@ static void test_a_fork_gives_the_same_bits(void **state) {
     const digests alone = digests_after(chain, 1, one, 64, NULL);
     const digests other = digests_after(chain, 2, two, 13, NULL);
     assert_true(alone.values[0] != other.values[0]);
-    const digests forked = digests_after(chain, 3, two, 0, &(lh_batch_segment){.source = 1});
+    const digests forked = digests_after(chain, 3, two, 0, &(lh_step_segment){.source = 1});
     assert_memory_equal(&forked, &other, sizeof forked);
     for (uint32_t i = 0; i < 2; i++) {
-        lh_stage_release(stage_chain_stage(chain, i), 1, SHARED);
-        lh_stage_release(stage_chain_stage(chain, i), 2, 0);
+        lh_stage_truncate(stage_chain_stage(chain, i), 1, SHARED);
+        lh_stage_truncate(stage_chain_stage(chain, i), 2, 0);
     }
-    const digests again = digests_after(chain, 4, one, 0, &(lh_batch_segment){.source = 1});
+    const digests again = digests_after(chain, 4, one, 0, &(lh_step_segment){.source = 1});
     assert_memory_equal(&again, &alone, sizeof again);
-    stage_chain_release(chain, 1);
-    stage_chain_release(chain, 4);
-    const digests last = digests_after(chain, 5, one, 0, &(lh_batch_segment){.source = 3});
+    stage_chain_free(chain, 1);
+    stage_chain_free(chain, 4);
+    const digests last = digests_after(chain, 5, one, 0, &(lh_step_segment){.source = 3});
     assert_memory_equal(&last, &alone, sizeof last);
     stage_chain_destroy(chain);
     free(file);
@@ -362,12 +362,12 @@ static void ignore_sample(void *context, uint64_t sequence, const lh_sample_resu
 
 static void check_truth(const tiny_llama *model, const uint8_t *file, size_t length) {
     uint32_t tokens[TOKENS];
-    lh_batch_segment segments[TOKENS];
+    lh_step_segment segments[TOKENS];
     stage_chain_options options = plain_options();
     stage_chain *chain = create(file, length, &options);
     make_tokens(tokens, TOKENS, model->vocabulary, 3);
     for (uint32_t i = 0; i < TOKENS; i++) {
-        segments[i] = (lh_batch_segment){
+        segments[i] = (lh_step_segment){
             .sequence = 1, .first_position = i, .rows = 1, .sample = true, .sampling = greedy};
     }
     logits_list got = {0, model->vocabulary,

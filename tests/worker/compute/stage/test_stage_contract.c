@@ -1,5 +1,5 @@
 /* What lh_stage promises about the life of steps: refusals change nothing, failed steps take their
- * positions back, released sequences do not hurt the others. One stage in the middle of a model,
+ * positions back, freed sequences do not hurt the others. One stage in the middle of a model,
  * fed by hand. */
 #include "tests/support/failing_malloc.h"
 #include "tests/support/tiny_llama.h"
@@ -82,20 +82,20 @@ static int tear_down(void **state) {
 
 static const uint32_t tokens[ROWS_MAX] = {1, 2, 3, 4, 5, 6, 7, 8};
 
-static lh_status begin(const lh_batch_segment *segments, uint32_t count, lh_stage_step **step) {
+static lh_status begin(const lh_step_segment *segments, uint32_t count, lh_stage_step **step) {
     lh_batch batch = {0, tokens, count, segments, {2, {32, WIDTH}}, false};
     for (uint32_t i = 0; i < count; i++)
         batch.rows += segments[i].rows;
     return lh_stage_begin(stage, &batch, step, &error);
 }
 
-static lh_batch_segment segment(uint64_t sequence, uint32_t first_position, uint32_t rows) {
-    return (lh_batch_segment){.sequence = sequence, .first_position = first_position, .rows = rows};
+static lh_step_segment segment(uint64_t sequence, uint32_t first_position, uint32_t rows) {
+    return (lh_step_segment){.sequence = sequence, .first_position = first_position, .rows = rows};
 }
 
 static lh_stage_step *begun(uint64_t sequence, uint32_t first_position, uint32_t rows) {
     lh_stage_step *step;
-    const lh_batch_segment one = segment(sequence, first_position, rows);
+    const lh_step_segment one = segment(sequence, first_position, rows);
     if (begin(&one, 1, &step) != LH_OK)
         fail_msg("%s", error.message);
     return step;
@@ -245,7 +245,7 @@ static void test_progress_and_bytes(void **state) {
 
 /* ---- Begin ---- */
 
-static void check_not_begun(lh_batch_segment one, lh_status status, const char *words) {
+static void check_not_begun(lh_step_segment one, lh_status status, const char *words) {
     lh_stage_step *step;
     size_t used = pages_used();
     assert_int_equal(begin(&one, 1, &step), status);
@@ -264,7 +264,7 @@ static void test_begin_is_checked(void **state) {
     check_not_begun(segment(2, config.context - 1, 2), LH_ERR_LIMIT, "context");
     check_not_begun(segment(2, UINT32_MAX, 2), LH_ERR_LIMIT, "context");
     lh_stage_step *step;
-    const lh_batch_segment one = segment(2, 0, 1);
+    const lh_step_segment one = segment(2, 0, 1);
     const uint32_t bad_token = config.vocabulary;
     assert_int_equal(
         lh_stage_begin(stage, &(lh_batch){1, &bad_token, 1, &one, {0}, false}, &step, &error),
@@ -280,13 +280,13 @@ static void test_begin_takes_all_or_nothing(void **state) {
     (void)state;
     lh_stage_step *step;
     advance(1, 0, 2);
-    const lh_batch_segment good_then_bad[] = {segment(1, 2, 1), segment(5, 0, 1), segment(1, 3, 1),
-                                              segment(6, 9, 1)};
+    const lh_step_segment good_then_bad[] = {segment(1, 2, 1), segment(5, 0, 1), segment(1, 3, 1),
+                                             segment(6, 9, 1)};
     assert_int_equal(begin(good_then_bad, 4, &step), LH_ERR_INVALID);
     assert_int_equal(lh_kv_cache_sequences(lh_stage_kv(stage)), 1);
     advance(1, 2, 1);
-    const lh_batch_segment too_many[] = {segment(1, 3, 1), segment(2, 0, 1), segment(3, 0, 1),
-                                         segment(4, 0, 1), segment(5, 0, 1)};
+    const lh_step_segment too_many[] = {segment(1, 3, 1), segment(2, 0, 1), segment(3, 0, 1),
+                                        segment(4, 0, 1), segment(5, 0, 1)};
     assert_int_equal(begin(too_many, 5, &step), LH_ERR_BUSY);
     assert_int_equal(pages_used(), 1);
     advance(1, 3, 1);
@@ -297,7 +297,7 @@ static void test_activation_buffers_run_out(void **state) {
     lh_stage_step *steps[STEPS_MAX], *none;
     for (uint32_t i = 0; i < STEPS_MAX; i++)
         steps[i] = begun(1, i, 1);
-    const lh_batch_segment one = segment(1, STEPS_MAX, 1);
+    const lh_step_segment one = segment(1, STEPS_MAX, 1);
     assert_int_equal(begin(&one, 1, &none), LH_ERR_BUSY);
     for (uint32_t i = 0; i < STEPS_MAX; i++) {
         feed(steps[i], 1);
@@ -309,7 +309,7 @@ static void test_activation_buffers_run_out(void **state) {
 static void test_sampling_is_checked_on_the_last_stage(void **state) {
     (void)state;
     lh_stage_step *step;
-    lh_batch_segment one = segment(1, 0, 1);
+    lh_step_segment one = segment(1, 0, 1);
     one.sample = true; /* temperature 0, but a repetition penalty of 0 */
     assert_int_equal(begin(&one, 1, &step), LH_OK);
     lh_stage_end(step);
@@ -359,9 +359,9 @@ static void test_first_stage_takes_no_shards(void **state) {
     finish_and_end(step, LH_OK);
 }
 
-static lh_status begin_with_cut(uint32_t sequence, const lh_column_cut *cut, lh_stage_step **step) {
+static lh_status begin_with_cut(uint32_t sequence, const lh_step_cut *cut, lh_stage_step **step) {
     const uint32_t token = 1;
-    const lh_batch_segment segment = {.sequence = sequence, .rows = 1};
+    const lh_step_segment segment = {.sequence = sequence, .rows = 1};
     const lh_batch batch = {
         .rows = 1, .tokens = &token, .segment_count = 1, .segments = &segment, .cut = *cut};
     return lh_stage_begin(stage, &batch, step, &error);
@@ -369,7 +369,7 @@ static lh_status begin_with_cut(uint32_t sequence, const lh_column_cut *cut, lh_
 
 static void test_each_step_has_its_cut(void **state) {
     (void)state;
-    const lh_column_cut cuts[] = {{0}, {1, {WIDTH}}, {2, {32, WIDTH}}};
+    const lh_step_cut cuts[] = {{0}, {1, {WIDTH}}, {2, {32, WIDTH}}};
     const uint32_t given[] = {1, 1, 2};
     for (uint32_t i = 0; i < 3; i++) {
         lh_stage_step *step;
@@ -380,22 +380,22 @@ static void test_each_step_has_its_cut(void **state) {
         assert_int_equal(o.shards, given[i]);
         assert_int_equal(o.columns, WIDTH);
         lh_stage_end(step);
-        lh_stage_release(stage, i + 1, 0);
+        lh_stage_truncate(stage, i + 1, 0);
     }
 }
 
 static void test_a_cut_that_does_not_fit_is_refused(void **state) {
     (void)state;
-    const lh_column_cut cuts[] = {{1, {32}},        {2, {32, 32}},          {2, {64, 32}},
-                                  {2, {31, WIDTH}}, {2, {0, WIDTH}},        {1, {WIDTH + 32}},
-                                  {17, {32}},       {3, {32, WIDTH, WIDTH}}};
+    const lh_step_cut cuts[] = {{1, {32}},        {2, {32, 32}},          {2, {64, 32}},
+                                {2, {31, WIDTH}}, {2, {0, WIDTH}},        {1, {WIDTH + 32}},
+                                {17, {32}},       {3, {32, WIDTH, WIDTH}}};
     for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
         lh_stage_step *step;
         assert_int_equal(begin_with_cut(1, &cuts[i], &step), LH_ERR_INVALID);
     }
 }
 
-/* ---- Failing and releasing ---- */
+/* ---- Failing and freeing ---- */
 
 static void test_end_without_finish_takes_back(void **state) {
     (void)state;
@@ -424,7 +424,7 @@ static void test_later_steps_are_stale(void **state) {
     (void)state;
     advance(1, 0, 1);
     lh_stage_step *failing = begun(1, 1, 1);
-    const lh_batch_segment two[] = {segment(1, 2, 1), segment(2, 0, 1)};
+    const lh_step_segment two[] = {segment(1, 2, 1), segment(2, 0, 1)};
     lh_stage_step *later;
     assert_int_equal(begin(two, 2, &later), LH_OK);
     lh_stage_end(failing);
@@ -458,14 +458,14 @@ static void test_steps_finish_in_order(void **state) {
     advance(1, 1, 1);
 }
 
-static void test_release_while_a_step_runs(void **state) {
+static void test_free_while_a_step_runs(void **state) {
     (void)state;
     lh_stage_step *alone = begun(1, 0, 1), *shared;
-    const lh_batch_segment two[] = {segment(2, 0, 1), segment(3, 0, 1)};
+    const lh_step_segment two[] = {segment(2, 0, 1), segment(3, 0, 1)};
     assert_int_equal(begin(two, 2, &shared), LH_OK);
-    lh_stage_release(stage, 1, 0);
-    lh_stage_release(stage, 2, 0);
-    lh_stage_release(stage, 99, 0);
+    lh_stage_truncate(stage, 1, 0);
+    lh_stage_truncate(stage, 2, 0);
+    lh_stage_truncate(stage, 99, 0);
     assert_int_equal(pages_used(), 3);
     feed(alone, 1);
     finish_and_end(alone, LH_ERR_CANCELLED);
@@ -482,8 +482,8 @@ static void fill_page(uint64_t sequence) {
         advance(sequence, first, ROWS_MAX);
 }
 
-static lh_batch_segment fork_of(uint64_t sequence, uint64_t source_sequence) {
-    lh_batch_segment one = segment(sequence, LH_KV_PAGE_POSITIONS, 1);
+static lh_step_segment fork_of(uint64_t sequence, uint64_t source_sequence) {
+    lh_step_segment one = segment(sequence, LH_KV_PAGE_POSITIONS, 1);
     one.forks = true;
     one.source = source_sequence;
     return one;
@@ -494,10 +494,10 @@ static void test_a_failed_fork_is_taken_back(void **state) {
     (void)state;
     fill_page(1);
     lh_stage_step *step, *later;
-    const lh_batch_segment good = fork_of(2, 1);
-    const lh_batch_segment bad[][2] = {{fork_of(2, 1), fork_of(3, 9)},
-                                       {fork_of(2, 1), fork_of(2, 1)},
-                                       {fork_of(2, 1), segment(3, 5, 1)}};
+    const lh_step_segment good = fork_of(2, 1);
+    const lh_step_segment bad[][2] = {{fork_of(2, 1), fork_of(3, 9)},
+                                      {fork_of(2, 1), fork_of(2, 1)},
+                                      {fork_of(2, 1), segment(3, 5, 1)}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(begin(bad[i], 2, &step), LH_ERR_INVALID);
         assert_int_equal(pages_used(), 1);
@@ -514,9 +514,9 @@ static void test_a_failed_fork_is_taken_back(void **state) {
     assert_int_equal(begin(&good, 1, &step), LH_OK);
     feed(step, 1);
     finish_and_end(step, LH_OK);
-    lh_stage_release(stage, 1, 0);
+    lh_stage_truncate(stage, 1, 0);
     assert_int_equal(pages_used(), 2);
-    lh_stage_release(stage, 2, 0);
+    lh_stage_truncate(stage, 2, 0);
     assert_int_equal(pages_used(), 0);
 }
 
@@ -534,7 +534,7 @@ static void test_sampling_lists_are_copied(void **state) {
     (void)state;
     open_stage(2, 3);
     lh_token_bias *biases = calloc(50, sizeof *biases);
-    lh_batch_segment one = segment(1, 0, 1);
+    lh_step_segment one = segment(1, 0, 1);
     lh_stage_step *step;
     assert_non_null(biases);
     for (uint32_t i = 0; i < 50; i++)
@@ -558,7 +558,7 @@ static void test_a_kv_resync(void **state) {
     (void)state;
     advance(1, 0, 3);
     advance(2, 0, 2);
-    const lh_batch_release good[] = {{1, 2}}, bad[] = {{1, 2}, {2, 1}};
+    const lh_step_truncation good[] = {{1, 2}}, bad[] = {{1, 2}, {2, 1}};
     assert_int_equal(lh_stage_resync_kv(stage, good, 1, NULL), LH_OK);
     assert_int_equal(pages_used(), 1);
     advance(1, 2, 1);
@@ -589,7 +589,7 @@ int main(void) {
         TEST(test_later_steps_are_stale),
         TEST(test_earlier_steps_survive_later_ones),
         TEST(test_steps_finish_in_order),
-        TEST(test_release_while_a_step_runs),
+        TEST(test_free_while_a_step_runs),
         TEST(test_a_failed_fork_is_taken_back),
         TEST(test_reset),
         TEST(test_sampling_lists_are_copied),

@@ -1,0 +1,46 @@
+/* The parts of a step as plain data: the gateway fills them in, the step format carries them, a
+ * stage obeys them. No ranges are checked here. */
+#pragma once
+
+#include "common/protocol/sampling.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A run of consecutive positions of one sequence. */
+typedef struct lh_step_segment {
+    uint64_t sequence; /* the gateway's number for it, unique within the life of a chain */
+    uint32_t first_position, rows; /* it goes on from the positions that it has, or forks */
+    bool sample;                   /* a token is drawn from the logits of the last row */
+    /* the sequence is new: its positions before the first are the source's, whose pages the two
+     * then share */
+    bool forks;
+    uint64_t source;      /* where forks is set */
+    lh_sampling sampling; /* where sample is set */
+} lh_step_segment;
+
+/* Column bounds are multiples of it, except the width itself. */
+#define LH_STEP_COLUMN_BLOCK      32u
+#define LH_STEP_COLUMN_SHARDS_MAX 16u
+
+/* The column shards of a result: shard i goes from the end of the one before it to column ends[i].
+ * Ends ascend and are multiples of LH_STEP_COLUMN_BLOCK, but for the last one, which is the width.
+ */
+typedef struct lh_step_cut {
+    uint32_t count; /* 1 .. LH_STEP_COLUMN_SHARDS_MAX */
+    uint32_t ends[LH_STEP_COLUMN_SHARDS_MAX];
+} lh_step_cut;
+
+/* Truncates a sequence to the whole pages of its first `length` positions; 0 frees it. In a KV
+ * resync: the sequence goes on from exactly its first `length` positions, at least 1. */
+typedef struct lh_step_truncation {
+    uint64_t sequence;
+    uint32_t length;
+} lh_step_truncation;
+
+/* What a step drew for one of its segments. */
+typedef struct lh_step_result {
+    uint64_t sequence;
+    uint32_t position; /* of the drawn token */
+    lh_sample_result sample;
+} lh_step_result;
