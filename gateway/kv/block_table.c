@@ -7,16 +7,22 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+static bool reserve(lh_block_table *table, uint64_t capacity) {
+    lh_kv_block **list =
+        capacity <= UINT32_MAX ? realloc(table->blocks, capacity * sizeof *list) : NULL;
+    if (!list)
+        return false;
+    table->blocks = list;
+    table->block_capacity = (uint32_t)capacity;
+    return true;
+}
+
 lh_block_table *lh_block_table_create(uint64_t number, lh_prefix_scope scope, uint64_t blocks) {
-    lh_block_table *table = blocks <= UINT32_MAX ? calloc(1, sizeof *table) : NULL;
-    if (!table)
-        return NULL;
-    table->blocks = malloc(blocks * sizeof *table->blocks);
-    if (!table->blocks) {
+    lh_block_table *table = calloc(1, sizeof *table);
+    if (!table || !reserve(table, blocks)) {
         free(table);
         return NULL;
     }
-    table->block_capacity = (uint32_t)blocks;
     table->number = number;
     table->scope = scope;
     table->is_live = true;
@@ -34,22 +40,9 @@ lh_block_table *lh_block_table_of(lh_prefix_entry *entry) {
 
 /* ---- Blocks ---- */
 
-static bool reserve(lh_block_table *table, uint64_t blocks) {
-    if (blocks <= table->block_capacity)
-        return true;
-    uint64_t capacity = blocks + blocks / 2;
-    lh_kv_block **list =
-        capacity <= UINT32_MAX ? realloc(table->blocks, capacity * sizeof *list) : NULL;
-    if (!list)
-        return false;
-    table->blocks = list;
-    table->block_capacity = (uint32_t)capacity;
-    return true;
-}
-
 bool lh_block_table_grow(lh_block_table *table, lh_block_pool *pool, uint64_t blocks) {
     assert(table->is_live);
-    if (!reserve(table, blocks))
+    if (blocks > table->block_capacity && !reserve(table, blocks + blocks / 2))
         return false;
     while (table->block_count < blocks) {
         lh_kv_block *block = lh_block_pool_allocate(pool);
@@ -109,6 +102,10 @@ void lh_block_table_abandon(lh_block_table *table, lh_block_pool *pool) {
     drop_unsent(table, pool, table->block_count);
     table->is_live = false;
     table->block_count = 0;
+}
+
+bool lh_block_table_is_sound(const lh_block_table *table) {
+    return table->is_sent && table->written > 0;
 }
 
 bool lh_block_table_is_unneeded(const lh_block_table *table) {

@@ -79,6 +79,8 @@ lh_block_table *lh_block_table_unpin_source(lh_block_table *table);
 void lh_block_table_retire(lh_block_table *table, lh_block_pool *pool);
 /* The same where no worker has: its blocks are free at once. */
 void lh_block_table_abandon(lh_block_table *table, lh_block_pool *pool);
+/* Whether some positions of a live one are surely on every worker. */
+bool lh_block_table_is_sound(const lh_block_table *table);
 /* Nothing needs its record: it has no blocks, and no step and no fork refers to it. */
 bool lh_block_table_is_unneeded(const lh_block_table *table);
 

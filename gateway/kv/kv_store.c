@@ -104,10 +104,6 @@ uint32_t lh_block_table_blocks(const lh_block_table *table) {
     return table->block_count;
 }
 
-uint32_t lh_block_table_written(const lh_block_table *table) {
-    return table->written;
-}
-
 void lh_block_table_note_written(lh_block_table *table, uint32_t positions) {
     table->written = lh_max_u32(positions, table->written);
 }
@@ -275,7 +271,7 @@ static void free_covered(lh_kv_store *store, const lh_block_table *table) {
     lh_prefix_entry *entry = lh_prefix_index_beside(&table->entry);
     while (entry) {
         lh_block_table *other = lh_block_table_of(entry);
-        entry = entry->next;
+        entry = LIST_NEXT(entry, beside);
         if (lh_eviction_may_free(other))
             truncate(store, other, 0);
     }
@@ -333,15 +329,16 @@ void lh_kv_store_land(lh_kv_store *store, lh_block_table *table, lh_block_table 
 /* ---- End ---- */
 
 /* How many blocks are worth keeping: whole ones that are written, and that no other table has. */
-static uint32_t worth_keeping(lh_kv_store *store, lh_block_table *table, uint32_t written) {
-    uint32_t blocks = lh_min_u32(written / store->pool.ledger.block_positions, table->entry.blocks);
+static uint32_t worth_keeping(lh_kv_store *store, lh_block_table *table) {
+    uint32_t blocks =
+        lh_min_u32(table->written / store->pool.ledger.block_positions, table->entry.blocks);
     lh_prefix_index_withdraw(store->index, &table->entry, lh_max_u32(blocks, table->pinned_blocks));
     if (table->pins > 0)
         return table->entry.blocks;
     return lh_prefix_index_is_covered(&table->entry) ? 0 : blocks;
 }
 
-void lh_kv_store_free(lh_kv_store *store, lh_block_table *table, uint32_t written) {
+void lh_kv_store_free(lh_kv_store *store, lh_block_table *table) {
     assert(table->is_live && table->truncation_state == LH_KV_STAYS);
     unpin_source(table);
     if (!table->is_sent) {
@@ -349,7 +346,7 @@ void lh_kv_store_free(lh_kv_store *store, lh_block_table *table, uint32_t writte
         return;
     }
     lh_block_table_retire(table, &store->pool);
-    uint32_t keep = worth_keeping(store, table, written);
+    uint32_t keep = worth_keeping(store, table);
     if (keep > 0)
         lh_eviction_add(&store->eviction, table);
     if (keep < table->block_count) {
@@ -391,14 +388,6 @@ static void finish_truncations(lh_kv_store *store) {
         launch_truncation(store, table);
         lh_kv_store_finish_truncation(store, table);
     }
-}
-
-bool lh_block_table_is_sound(const lh_block_table *table) {
-    return table->is_sent && table->written > 0;
-}
-
-uint32_t lh_block_table_standing(const lh_block_table *table) {
-    return table->standing;
 }
 
 bool lh_kv_store_resume(lh_kv_store *store, lh_block_table *table, uint32_t length) {

@@ -80,19 +80,17 @@ void lh_kv_store_share_more(lh_kv_store *store, lh_block_table *table, const uin
                             uint32_t length);
 /* It has blocks for so many positions. False: none is free, or no memory. */
 bool lh_kv_store_grow(lh_kv_store *store, lh_block_table *table, uint32_t positions);
-/* The sequence has ended or is preempted. Its whole blocks within the first `written` positions
+/* The sequence has ended or is preempted. Its whole blocks that the chain is known to have computed
  * stay as a cached prefix, if no other table has them; the rest is freed. The pointer is valid
  * as long as steps of it are under way. */
-void lh_kv_store_free(lh_kv_store *store, lh_block_table *table, uint32_t written);
+void lh_kv_store_free(lh_kv_store *store, lh_block_table *table);
 
 uint64_t lh_block_table_number(const lh_block_table *table);
 /* Positions that it began with, since others had computed them. */
 uint32_t lh_kv_store_shared_positions(const lh_kv_store *store, const lh_block_table *table);
 /* Blocks that it has. */
 uint32_t lh_block_table_blocks(const lh_block_table *table);
-/* Positions that the whole chain is known to have computed. */
-uint32_t lh_block_table_written(const lh_block_table *table);
-/* So many are: the token that was sampled after them has come. */
+/* The whole chain has computed so many positions: the token that was sampled after them is here. */
 void lh_block_table_note_written(lh_block_table *table, uint32_t positions);
 /* Whether a sequence is to fork from it whose first step has not been sent. */
 bool lh_block_table_is_pinned(const lh_block_table *table);
@@ -125,17 +123,14 @@ void lh_kv_store_finish_truncation(lh_kv_store *store, lh_block_table *table);
 /* After the last lh_kv_store_land; tables of which nothing was sent have been freed. Nothing that
  * was under way counts, and truncations are to be sent again. */
 void lh_kv_store_break(lh_kv_store *store);
-/* Whether some positions of a live block table are surely on every worker. */
-bool lh_block_table_is_sound(const lh_block_table *table);
 /* A sound block table, whose sequence has `length` tokens, goes on from what is surely written,
  * less than `length`; it keeps the blocks for more. False: it cannot, since it would write what
  * others share. */
 bool lh_kv_store_resume(lh_kv_store *store, lh_block_table *table, uint32_t length);
-/* The same where only the last workers have kept their caches: its positions stand there
- * (lh_block_table_standing), and none is written on the whole chain until it has been sent to the
- * first ones again. False: it shares blocks, so it cannot; then nothing of it counts. */
+/* The same where only the last workers have kept their caches: its positions stand there, and none
+ * is written on the whole chain until it has been sent to the first ones again. False: it shares
+ * blocks, so it cannot; then nothing of it counts. */
 bool lh_kv_store_restart(lh_kv_store *store, lh_block_table *table);
-uint32_t lh_block_table_standing(const lh_block_table *table);
 /* Frees all that is cached. */
 void lh_kv_store_drop_cached(lh_kv_store *store);
 /* The chain has these stages now. False: their pages make other blocks, or too few of them; nothing

@@ -9,13 +9,16 @@
 
 #define FIRST_BUCKETS 256u
 
+LIST_HEAD(prefix_nodes, lh_prefix_node);
+
 struct lh_prefix_node {
     lh_prefix_node *parent; /* NULL: of the first block */
-    lh_prefix_node *first_child, *previous_sibling, *next_sibling;
-    lh_prefix_node *chain; /* in its bucket */
+    struct prefix_nodes children;
+    LIST_ENTRY(lh_prefix_node) siblings; /* where there is a parent */
+    LIST_ENTRY(lh_prefix_node) bucket;
     uint64_t hash;
     lh_prefix_scope scope;
-    lh_prefix_entry *entries;
+    LIST_HEAD(, lh_prefix_entry) entries;
     uint32_t tokens[]; /* [block_tokens] */
 };
 
@@ -23,7 +26,7 @@ struct lh_prefix_index {
     uint32_t block_tokens;
     size_t bucket_count; /* a power of two */
     size_t node_count;
-    lh_prefix_node **buckets;
+    struct prefix_nodes *buckets;
 };
 
 /* ---- Life ---- */
@@ -31,7 +34,7 @@ struct lh_prefix_index {
 lh_status lh_prefix_index_create(lh_prefix_index **index, lh_error *error) {
     lh_prefix_index *made = calloc(1, sizeof *made);
     if (made)
-        made->buckets = calloc(FIRST_BUCKETS, sizeof(lh_prefix_node *));
+        made->buckets = calloc(FIRST_BUCKETS, sizeof *made->buckets);
     if (!made || !made->buckets) {
         free(made);
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the index of prefixes");
@@ -43,10 +46,9 @@ lh_status lh_prefix_index_create(lh_prefix_index **index, lh_error *error) {
 
 void lh_prefix_index_reset(lh_prefix_index *index, uint32_t block_tokens) {
     for (size_t i = 0; i < index->bucket_count; i++)
-        while (index->buckets[i]) {
-            lh_prefix_node *next = index->buckets[i]->chain;
-            free(index->buckets[i]);
-            index->buckets[i] = next;
+        for (lh_prefix_node *node; (node = LIST_FIRST(&index->buckets[i]));) {
+            LIST_REMOVE(node, bucket);
+            free(node);
         }
     index->node_count = 0;
     index->block_tokens = block_tokens;
@@ -65,14 +67,13 @@ void lh_prefix_index_destroy(lh_prefix_index *index) {
 /* The table stays as it is where there is no memory for a larger one. */
 static void grow(lh_prefix_index *index) {
     size_t count = index->bucket_count * 2;
-    lh_prefix_node **buckets = calloc(count, sizeof(lh_prefix_node *));
+    struct prefix_nodes *buckets = calloc(count, sizeof *buckets);
     if (!buckets)
         return;
     for (size_t i = 0; i < index->bucket_count; i++)
-        for (lh_prefix_node *node = index->buckets[i], *next; node; node = next) {
-            next = node->chain;
-            node->chain = buckets[node->hash & (count - 1)];
-            buckets[node->hash & (count - 1)] = node;
+        for (lh_prefix_node *node; (node = LIST_FIRST(&index->buckets[i]));) {
+            LIST_REMOVE(node, bucket);
+            LIST_INSERT_HEAD(&buckets[node->hash & (count - 1)], node, bucket);
         }
     free(index->buckets);
     index->buckets = buckets;
@@ -94,13 +95,19 @@ static uint64_t hash_of(const lh_prefix_index *index, const lh_prefix_node *pare
                                 parent ? parent->hash : seed_of(scope));
 }
 
+static struct prefix_nodes *bucket_of(const lh_prefix_index *index, uint64_t hash) {
+    return &index->buckets[hash & (index->bucket_count - 1)];
+}
+
 static lh_prefix_node *find_child(const lh_prefix_index *index, const lh_prefix_node *parent,
                                   lh_prefix_scope scope, const uint32_t *tokens) {
     uint64_t hash = hash_of(index, parent, scope, tokens);
-    lh_prefix_node *node = index->buckets[hash & (index->bucket_count - 1)];
-    while (node && !(node->hash == hash && node->parent == parent && is_same(node->scope, scope) &&
-                     memcmp(node->tokens, tokens, index->block_tokens * sizeof *tokens) == 0))
-        node = node->chain;
+    lh_prefix_node *node;
+    LIST_FOREACH(node, bucket_of(index, hash), bucket) {
+        if (node->hash == hash && node->parent == parent && is_same(node->scope, scope) &&
+            memcmp(node->tokens, tokens, index->block_tokens * sizeof *tokens) == 0)
+            break;
+    }
     return node;
 }
 
@@ -116,70 +123,37 @@ static lh_prefix_node *make_child(lh_prefix_index *index, lh_prefix_node *parent
     node->scope = scope;
     node->hash = hash_of(index, parent, scope, tokens);
     memcpy(node->tokens, tokens, bytes);
-    lh_prefix_node **bucket = &index->buckets[node->hash & (index->bucket_count - 1)];
-    node->chain = *bucket;
-    *bucket = node;
-    if (!parent)
-        return node;
-    node->next_sibling = parent->first_child;
-    if (parent->first_child)
-        parent->first_child->previous_sibling = node;
-    parent->first_child = node;
+    LIST_INSERT_HEAD(bucket_of(index, node->hash), node, bucket);
+    if (parent)
+        LIST_INSERT_HEAD(&parent->children, node, siblings);
     return node;
 }
 
-static void remove_node(lh_prefix_index *index, lh_prefix_node *node) {
-    assert(!node->entries && !node->first_child && index->node_count > 0);
-    lh_prefix_node **link = &index->buckets[node->hash & (index->bucket_count - 1)];
-    while (*link != node)
-        link = &(*link)->chain;
-    *link = node->chain;
-    if (node->previous_sibling)
-        node->previous_sibling->next_sibling = node->next_sibling;
-    else if (node->parent)
-        node->parent->first_child = node->next_sibling;
-    if (node->next_sibling)
-        node->next_sibling->previous_sibling = node->previous_sibling;
-    index->node_count--;
-    free(node);
-}
-
 static void prune(lh_prefix_index *index, lh_prefix_node *node) {
-    while (node && !node->entries && !node->first_child) {
+    while (node && LIST_EMPTY(&node->entries) && LIST_EMPTY(&node->children)) {
         lh_prefix_node *parent = node->parent;
-        remove_node(index, node);
+        assert(index->node_count > 0);
+        index->node_count--;
+        LIST_REMOVE(node, bucket);
+        if (parent)
+            LIST_REMOVE(node, siblings);
+        free(node);
         node = parent;
     }
 }
 
 /* ---- Entries ---- */
 
-static void detach(lh_prefix_entry *entry) {
-    if (!entry->node)
-        return;
-    assert(entry->previous ? entry->previous->next == entry : entry->node->entries == entry);
-    if (entry->previous)
-        entry->previous->next = entry->next;
-    else
-        entry->node->entries = entry->next;
-    if (entry->next)
-        entry->next->previous = entry->previous;
-    entry->previous = entry->next = NULL;
-}
-
 static void move(lh_prefix_index *index, lh_prefix_entry *entry, lh_prefix_node *node,
                  uint32_t blocks) {
     lh_prefix_node *left = entry->node;
     assert((node != NULL) == (blocks > 0) && node != left);
-    detach(entry);
+    if (left)
+        LIST_REMOVE(entry, beside);
     entry->node = node;
     entry->blocks = blocks;
-    if (node) {
-        entry->next = node->entries;
-        if (entry->next)
-            entry->next->previous = entry;
-        node->entries = entry;
-    }
+    if (node)
+        LIST_INSERT_HEAD(&node->entries, entry, beside);
     prune(index, left);
 }
 
@@ -195,10 +169,10 @@ uint32_t lh_prefix_index_find(const lh_prefix_index *index, lh_prefix_scope scop
             break;
         node = deeper;
     }
-    while (node && !node->entries)
-        node = node->first_child;
+    while (node && LIST_EMPTY(&node->entries))
+        node = LIST_FIRST(&node->children);
     if (node)
-        *entry = node->entries;
+        *entry = LIST_FIRST(&node->entries);
     return blocks;
 }
 
@@ -226,10 +200,11 @@ void lh_prefix_index_withdraw(lh_prefix_index *index, lh_prefix_entry *entry, ui
 
 bool lh_prefix_index_is_covered(const lh_prefix_entry *entry) {
     const lh_prefix_node *node = entry->node;
-    return node && (node->first_child || node->entries != entry || entry->next);
+    return node && (!LIST_EMPTY(&node->children) || LIST_FIRST(&node->entries) != entry ||
+                    LIST_NEXT(entry, beside));
 }
 
 lh_prefix_entry *lh_prefix_index_beside(const lh_prefix_entry *entry) {
     assert(entry->node);
-    return entry->node->entries;
+    return LIST_FIRST(&entry->node->entries);
 }

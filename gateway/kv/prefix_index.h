@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 typedef struct lh_prefix_index lh_prefix_index;
 typedef struct lh_prefix_node lh_prefix_node;
@@ -27,7 +28,7 @@ typedef struct lh_prefix_scope {
 typedef struct lh_prefix_entry lh_prefix_entry;
 struct lh_prefix_entry {
     lh_prefix_node *node; /* NULL: nowhere */
-    lh_prefix_entry *previous, *next;
+    LIST_ENTRY(lh_prefix_entry) beside;
     uint32_t blocks; /* of tokens, from the first on */
 };
 
@@ -49,6 +50,6 @@ void lh_prefix_index_advance(lh_prefix_index *index, lh_prefix_entry *entry, lh_
 void lh_prefix_index_withdraw(lh_prefix_index *index, lh_prefix_entry *entry, uint32_t blocks);
 /* Whether another entry has all the tokens that this one has. */
 bool lh_prefix_index_is_covered(const lh_prefix_entry *entry);
-/* The first of the entries that stand at the same node, itself among them; their `next` goes on.
+/* The first of the entries that stand at the same node, itself among them; their `beside` goes on.
  * The entry is somewhere. */
 lh_prefix_entry *lh_prefix_index_beside(const lh_prefix_entry *entry);

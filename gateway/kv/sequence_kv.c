@@ -2,20 +2,17 @@
 #include "gateway/kv/sequence_kv.h"
 
 #include "common/base/arithmetic.h"
+#include "gateway/kv/block_table.h"
 
 #include <assert.h>
-
-/* A number that it had before may still stand for a cached prefix on the workers. */
-static uint64_t number_of(const lh_sequence_kv *kv, uint64_t sequence) {
-    assert(sequence < (uint64_t)1 << 40);
-    return sequence + ((uint64_t)kv->tables << 40);
-}
 
 bool lh_sequence_kv_begin(lh_sequence_kv *kv, lh_kv_store *store, uint64_t sequence,
                           lh_prefix_scope scope, const uint32_t *tokens, uint32_t length,
                           uint64_t spare) {
-    assert(!kv->table && kv->computed == 0 && !kv->is_begun);
-    kv->table = lh_kv_store_begin(store, number_of(kv, sequence), scope, tokens, length, spare);
+    assert(!kv->table && kv->computed == 0 && !kv->is_begun && sequence < (uint64_t)1 << 40);
+    /* A number that it had before may still stand for a cached prefix on the workers. */
+    uint64_t number = sequence + ((uint64_t)kv->tables << 40);
+    kv->table = lh_kv_store_begin(store, number, scope, tokens, length, spare);
     if (!kv->table)
         return false;
     kv->tables++;
@@ -62,7 +59,7 @@ lh_block_table *lh_sequence_kv_send(lh_sequence_kv *kv, lh_kv_store *store, cons
 
 void lh_sequence_kv_leave(lh_sequence_kv *kv, lh_kv_store *store) {
     if (kv->table)
-        lh_kv_store_free(store, kv->table, lh_block_table_written(kv->table));
+        lh_kv_store_free(store, kv->table);
     lh_sequence_kv_drop(kv);
 }
 
@@ -74,7 +71,7 @@ void lh_sequence_kv_drop(lh_sequence_kv *kv) {
 
 void lh_sequence_kv_break(lh_sequence_kv *kv, lh_kv_store *store) {
     if (kv->table && lh_block_table_is_sound(kv->table))
-        kv->computed = lh_block_table_written(kv->table);
+        kv->computed = kv->table->written;
     else
         lh_sequence_kv_leave(kv, store);
 }
@@ -82,7 +79,7 @@ void lh_sequence_kv_break(lh_sequence_kv *kv, lh_kv_store *store) {
 bool lh_sequence_kv_resume(lh_sequence_kv *kv, lh_kv_store *store, uint32_t length) {
     if (!lh_kv_store_resume(store, kv->table, length))
         return false;
-    kv->computed = lh_block_table_written(kv->table);
+    kv->computed = kv->table->written;
     kv->restored = 0;
     assert(kv->computed < length);
     return true;
@@ -92,6 +89,6 @@ bool lh_sequence_kv_restart(lh_sequence_kv *kv, lh_kv_store *store) {
     if (!lh_kv_store_restart(store, kv->table))
         return false;
     kv->computed = 0;
-    kv->restored = lh_block_table_standing(kv->table);
+    kv->restored = kv->table->standing;
     return true;
 }

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "gateway/kv/block_table.h"
 #include "gateway/kv/kv_store.h"
 #include "tests/support/failing_malloc.h"
 
@@ -65,6 +66,12 @@ static lh_block_table *computed(uint64_t number, uint32_t length) {
     return block_table;
 }
 
+/* Of its positions so many are surely written. */
+static void end(lh_block_table *block_table, uint32_t written) {
+    block_table->written = written;
+    lh_kv_store_free(store, block_table);
+}
+
 /* The one truncation that may go now. */
 static lh_block_table *truncation(lh_step_class step_class, uint64_t number, uint32_t keep) {
     lh_step_truncation sent;
@@ -93,7 +100,7 @@ static void blocks_come_as_positions_do(void **state) {
     assert_true(lh_kv_store_grow(store, block_table, BLOCK * BLOCKS));
     assert_false(lh_kv_store_grow(store, block_table, BLOCK * BLOCKS + 1));
     assert_null(lh_kv_store_begin(store, 6, (lh_prefix_scope){1, 0}, tokens, 1, 0));
-    lh_kv_store_free(store, block_table, 0); /* no worker has heard of it */
+    end(block_table, 0); /* no worker has heard of it */
     assert_no_truncation(LH_STEP_PREFILL);
     assert_blocks(0, 0, 0);
 }
@@ -109,7 +116,7 @@ static void some_are_left_to_spare(void **state) {
 static void what_is_left_is_cached_and_shared(void **state) {
     (void)state;
     lh_block_table *first = computed(1, 40);
-    lh_kv_store_free(store, first, lh_block_table_written(first));
+    lh_kv_store_free(store, first);
     assert_blocks(0, 2, 1);
     lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 1, 32));
     assert_blocks(0, 2, 0);
@@ -125,7 +132,7 @@ static void what_is_left_is_cached_and_shared(void **state) {
     lh_kv_store_land(store, second, source, true, LH_STEP_PREFILL);
     lh_kv_store_finish_truncation(store, first);
     assert_blocks(4, 0, 0);
-    lh_kv_store_free(store, second, lh_block_table_written(second));
+    lh_kv_store_free(store, second);
     lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 2, 48));
     assert_blocks(0, 3, 0);
     lh_kv_store_figures figures = lh_kv_store_current_figures(store);
@@ -160,7 +167,7 @@ static void what_is_sent_is_shared(void **state) {
     assert_int_equal(lh_kv_store_shared_positions(store, second), 96);
     assert_blocks(8, 0, 0);
     assert_true(lh_block_table_is_pinned(first));
-    lh_kv_store_free(store, first, 0); /* cancelled: what the other one counts on stays */
+    end(first, 0); /* cancelled: what the other one counts on stays */
     assert_ptr_equal(truncation(LH_STEP_DECODE, 1, 96), first);
     lh_kv_store_finish_truncation(store, first);
     assert_ptr_equal(lh_kv_store_send(store, second, tokens, 100, LH_STEP_PREFILL), first);
@@ -179,7 +186,7 @@ static void a_truncation_waits_for_prefill_steps(void **state) {
     (void)state;
     lh_block_table *block_table = begin(1, 20);
     lh_kv_store_send(store, block_table, tokens, 20, LH_STEP_PREFILL);
-    lh_kv_store_free(store, block_table, 0);
+    end(block_table, 0);
     assert_no_truncation(LH_STEP_DECODE);
     assert_ptr_equal(truncation(LH_STEP_PREFILL, 1, 0), block_table);
     lh_kv_store_land(store, block_table, NULL, false, LH_STEP_PREFILL); /* it was cancelled */
@@ -192,7 +199,7 @@ static lh_block_table *cached(uint64_t number, uint32_t first_token, uint32_t bl
     for (uint32_t i = 0; i < BLOCK * BLOCKS; i++)
         tokens[i] = first_token + i;
     lh_block_table *block_table = computed(number, blocks * BLOCK);
-    lh_kv_store_free(store, block_table, lh_block_table_written(block_table));
+    lh_kv_store_free(store, block_table);
     return block_table;
 }
 
@@ -274,7 +281,7 @@ static void a_new_chain_begins_empty(void **state) {
 static void a_broken_chain_leaves_what_is_surely_there(void **state) {
     (void)state;
     lh_block_table *sound = computed(1, 40), *unsound = begin(2, 20), *ended = computed(3, 100);
-    lh_kv_store_free(store, ended, 100);
+    end(ended, 100);
     lh_step_truncation on_its_way;
     lh_block_table *truncated;
     assert_true(lh_kv_store_next_truncation(store, LH_STEP_DECODE, &on_its_way, &truncated));
@@ -286,9 +293,9 @@ static void a_broken_chain_leaves_what_is_surely_there(void **state) {
     lh_kv_store_break(store);
     assert_true(lh_block_table_is_sound(sound));
     assert_false(lh_block_table_is_sound(unsound));
-    lh_kv_store_free(store, unsound, 0);
+    end(unsound, 0);
     assert_true(lh_kv_store_resume(store, sound, 51));
-    assert_int_equal(lh_block_table_written(sound), 40);
+    assert_int_equal(sound->written, 40);
     assert_int_equal(lh_block_table_blocks(sound), 4);
     lh_step_truncation resync[4];
     assert_int_equal(lh_kv_store_resync(store, resync, 4), 2);
@@ -319,7 +326,7 @@ static void what_others_share_is_not_cut(void **state) {
         lh_kv_store_break(store);
         assert_int_equal(lh_kv_store_resume(store, first, length), length == 33);
         if (length == 33)
-            assert_int_equal(lh_block_table_written(first), 32);
+            assert_int_equal(first->written, 32);
     }
 }
 
@@ -329,7 +336,7 @@ static void a_long_resync_leaves_out_what_was_used_least_recently(void **state) 
         lh_block_table *block_table =
             lh_kv_store_begin(store, i, (lh_prefix_scope){i, 0}, tokens, 32, 0);
         send(block_table, 32, LH_STEP_PREFILL);
-        lh_kv_store_free(store, block_table, 32);
+        end(block_table, 32);
     }
     lh_block_table *live = lh_kv_store_begin(store, 9, (lh_prefix_scope){9, 0}, tokens, 10, 0);
     send(live, 10, LH_STEP_PREFILL);
@@ -349,7 +356,7 @@ static void a_block_table_begins_anew_before_a_stage_that_has_it(void **state) {
     lh_block_table *first = computed(1, 40), *second = computed(2, 60), *other = computed(3, 20);
     assert_int_equal(lh_kv_store_shared_positions(store, second), 32);
     assert_int_equal(lh_kv_store_shared_positions(store, other), 16);
-    lh_kv_store_free(store, other, 20);
+    end(other, 20);
     lh_kv_store_break(store);
     lh_kv_store_drop_cached(store);
     const lh_kv_ledger fewer = {.stage_count = 2, .stages = {{16, 5}, {8, 2 * BLOCKS}}},
@@ -362,17 +369,17 @@ static void a_block_table_begins_anew_before_a_stage_that_has_it(void **state) {
     assert_true(lh_kv_store_move_to(store, &fitting));
     assert_int_equal(lh_kv_store_ledger(store)->blocks_total, 6);
     assert_false(lh_kv_store_restart(store, first));
-    lh_kv_store_free(store, first, lh_block_table_written(first));
+    lh_kv_store_free(store, first);
     assert_true(lh_kv_store_restart(store, second));
-    assert_int_equal(lh_block_table_standing(second), 60);
-    assert_int_equal(lh_block_table_written(second), 0);
+    assert_int_equal(second->standing, 60);
+    assert_int_equal(second->written, 0);
     lh_step_truncation resync[4];
     assert_int_equal(lh_kv_store_resync(store, resync, 4), 1);
     assert_int_equal(resync[0].sequence, 2);
     assert_int_equal(resync[0].length, 60);
     assert_int_equal(lh_kv_store_cached_positions(store, (lh_prefix_scope){1, 0}, tokens, 60), 0);
     send(second, 40, LH_STEP_PREFILL);
-    assert_int_equal(lh_block_table_written(second), 40);
+    assert_int_equal(second->written, 40);
     assert_int_equal(lh_kv_store_cached_positions(store, (lh_prefix_scope){1, 0}, tokens, 60), 32);
 }
 
@@ -384,7 +391,7 @@ static void a_second_shorter_fork_unpins_nothing(void **state) {
                    *shorter = begin(3, 2 * BLOCK + 1);
     assert_int_equal(lh_kv_store_shared_positions(store, longer), 5 * BLOCK);
     assert_int_equal(lh_kv_store_shared_positions(store, shorter), 2 * BLOCK);
-    lh_kv_store_free(store, source, 0);
+    end(source, 0);
     assert_ptr_equal(truncation(LH_STEP_DECODE, 1, 5 * BLOCK), source);
     lh_kv_store_finish_truncation(store, source);
     send(shorter, 2 * BLOCK + 1, LH_STEP_PREFILL);
@@ -400,12 +407,12 @@ static void only_what_nobody_else_has_is_cached(void **state) {
     (void)state;
     lh_block_table *first = computed(1, 100), *second = begin(2, 100);
     send(second, 100, LH_STEP_PREFILL);
-    lh_kv_store_free(store, second, 70);
+    end(second, 70);
     assert_int_equal(lh_kv_store_current_figures(store).cached, 0);
     assert_int_equal(lh_kv_store_current_figures(store).ending, 1);
     lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 2, 0));
     assert_int_equal(lh_kv_store_current_figures(store).ending, 0);
-    lh_kv_store_free(store, first, 70);
+    end(first, 70);
     assert_int_equal(lh_kv_store_current_figures(store).cached, 1);
     assert_int_equal(lh_kv_store_current_figures(store).ending, 1);
     lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 1, 64));
@@ -439,15 +446,15 @@ static void the_revision_changes_with_what_may_help(void **state) {
     assert_true(is_revised());
     lh_kv_store_share_more(store, second, tokens, 50);
     assert_false(is_revised());
-    lh_kv_store_free(store, third, 0);
+    end(third, 0);
     assert_true(is_revised());
-    lh_kv_store_free(store, first, 50);
+    end(first, 50);
     assert_true(is_revised());
     lh_block_table *truncated = truncation(LH_STEP_DECODE, 1, 48);
     assert_false(is_revised());
     lh_kv_store_finish_truncation(store, truncated);
     assert_true(is_revised());
-    lh_kv_store_free(store, second, 0);
+    end(second, 0);
     assert_true(is_revised());
     lh_kv_store_break(store);
     assert_true(is_revised());
@@ -500,9 +507,9 @@ static void a_break_hides_what_is_not_written(void **state) {
         tokens[i] = 1000 + i;
     lh_kv_store_send(store, ended, tokens, 40, LH_STEP_PREFILL);
     lh_block_table *fork = begin(3, 40);
-    lh_kv_store_free(store, ended, 0); /* the fork has it pinned */
+    end(ended, 0); /* the fork has it pinned */
     assert_int_equal(lh_kv_store_current_figures(store).cached, 1);
-    lh_kv_store_free(store, fork, 0);
+    end(fork, 0);
     lh_kv_store_land(store, ended, NULL, false, LH_STEP_PREFILL);
     lh_kv_store_land(store, live, NULL, false, LH_STEP_PREFILL);
     lh_kv_store_break(store);
@@ -514,7 +521,7 @@ static void a_break_hides_what_is_not_written(void **state) {
     assert_blocks(4, 0, 3);
     assert_true(lh_kv_store_resume(store, live, 60));
     assert_blocks(4, 0, 0);
-    assert_int_equal(lh_block_table_standing(live), 20);
+    assert_int_equal(live->standing, 20);
 }
 
 /* One that has ended still holds its blocks, until its truncation is through: so what it shared
@@ -531,12 +538,12 @@ static void what_was_to_be_truncated_is_gone_before_the_others_go_on(void **stat
         lh_kv_store_land(store, first, NULL, false, LH_STEP_PREFILL);
         lh_kv_store_land(store, second, source, false, LH_STEP_PREFILL);
         lh_kv_store_break(store);
-        lh_kv_store_free(store, second, 0);
+        end(second, 0);
         if (restarts)
             assert_true(lh_kv_store_restart(store, first));
         else
             assert_true(lh_kv_store_resume(store, first, 20));
-        assert_int_equal(lh_block_table_standing(first), 8);
+        assert_int_equal(first->standing, 8);
         assert_blocks(4, 0, 0);
     }
 }

@@ -103,7 +103,7 @@ static void who_has_all_of_it_covers_it(void **state) {
     lh_prefix_index_advance(index_of_prefixes, &longer, (lh_prefix_scope){1, 0}, tokens, 1);
     assert_true(lh_prefix_index_is_covered(&shorter) && lh_prefix_index_is_covered(&longer));
     uint32_t beside = 0;
-    for (lh_prefix_entry *e = lh_prefix_index_beside(&shorter); e; e = e->next)
+    for (lh_prefix_entry *e = lh_prefix_index_beside(&shorter); e; e = LIST_NEXT(e, beside))
         beside++;
     assert_int_equal(beside, 2);
     lh_prefix_index_advance(index_of_prefixes, &longer, (lh_prefix_scope){1, 0}, tokens, 2);
