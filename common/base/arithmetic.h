@@ -18,3 +18,7 @@ static inline int64_t lh_min_i64(int64_t a, int64_t b) {
 static inline int64_t lh_max_i64(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
+
+static inline double lh_max_f64(double a, double b) {
+    return a > b ? a : b;
+}

@@ -12,10 +12,6 @@
 #define RATE_MIN      1e-6 /* a byte in a second */
 #define DEPTH_UNBOUND UINT32_MAX
 
-static double larger(double a, double b) {
-    return a > b ? a : b;
-}
-
 /* ---- Checking ---- */
 
 static bool is_within(double value, double low, double high) {
@@ -101,7 +97,7 @@ static double points_us(const lh_compute_profile *p, uint32_t rows) {
     const lh_compute_point *last = &p->points[i - 1];
     if (i == 1)
         return last->us * rows / last->rows;
-    return larger(last->us, between(last - 1, last, rows));
+    return lh_max_f64(last->us, between(last - 1, last, rows));
 }
 
 static double attention_us(const lh_compute_profile *p, uint32_t position, uint32_t rows) {
@@ -146,7 +142,7 @@ static double slow_start_us(const lh_cost_hop *hop, struct lh_cost_wire *wire) {
 
 /* When the other end has bytes that are ready at `at_us`. */
 static double carry(const lh_cost_hop *hop, struct lh_cost_wire *wire, double at_us, double bytes) {
-    wire->free_us = larger(at_us, wire->free_us) + bytes / hop->bytes_per_us;
+    wire->free_us = lh_max_f64(at_us, wire->free_us) + bytes / hop->bytes_per_us;
     return wire->free_us + hop->delay_us;
 }
 
@@ -154,13 +150,13 @@ static double carry(const lh_cost_hop *hop, struct lh_cost_wire *wire, double at
  * first shard. */
 static double carry_shard(const lh_cost_hop *hop, struct lh_cost_wire *wire, double at_us,
                           double bytes) {
-    double start_us = larger(at_us, wire->free_us), there_us = carry(hop, wire, at_us, bytes);
+    double start_us = lh_max_f64(at_us, wire->free_us), there_us = carry(hop, wire, at_us, bytes);
     if (wire->window == 0)
         return there_us;
     if (wire->begun_us < 0)
         wire->begun_us = start_us;
     wire->sent_bytes += bytes;
-    wire->free_us = larger(wire->free_us, slow_start_us(hop, wire));
+    wire->free_us = lh_max_f64(wire->free_us, slow_start_us(hop, wire));
     return wire->free_us + hop->delay_us;
 }
 
@@ -198,7 +194,7 @@ static double project_qkv(const passage *p, uint32_t s, double qkv_us, const sha
     const lh_compute_profile *stage = &p->chain->stages[s];
     double at_us = p->work->stage_free_us[s];
     for (uint32_t i = 0; i < come->count; i++)
-        at_us = larger(at_us, come->us[i]) + qkv_us * come->columns[i] / p->chain->width +
+        at_us = lh_max_f64(at_us, come->us[i]) + qkv_us * come->columns[i] / p->chain->width +
                 (i > 0 ? stage->shard_us : 0);
     return at_us;
 }
@@ -277,8 +273,18 @@ typedef struct totals {
 } totals;
 
 static void add_busy(totals *t, double us) {
-    t->greatest_us = larger(t->greatest_us, us);
+    t->greatest_us = lh_max_f64(t->greatest_us, us);
     t->sum_us += us;
+}
+
+/* A step's head and, between workers, its shards. */
+static void add_hop(totals *t, const lh_cost_chain *chain, uint32_t h, uint32_t rows,
+                    double head_bytes) {
+    const lh_cost_hop *hop = &chain->hops[h];
+    bool has_shards = h > 0 && h < chain->stage_count;
+    double bytes = head_bytes + (has_shards ? hop->shard_bytes + hop->row_bytes * rows : 0);
+    add_busy(t, bytes / hop->bytes_per_us);
+    t->delays_us += hop->delay_us;
 }
 
 static totals whole(const lh_cost_chain *chain, uint32_t position, uint32_t rows, bool samples) {
@@ -289,14 +295,8 @@ static totals whole(const lh_cost_chain *chain, uint32_t position, uint32_t rows
         add_busy(&t, lh_cost_stage_us(stage, position, rows) + stage->step_us +
                          (is_last && samples ? stage->draw_us : 0));
     }
-    for (uint32_t h = 0; h <= chain->stage_count; h++) {
-        const lh_cost_hop *hop = &chain->hops[h];
-        bool has_shards = h > 0 && h < chain->stage_count;
-        double bytes = step_bytes(hop, h < chain->stage_count ? rows : 0) +
-                       (has_shards ? hop->shard_bytes + hop->row_bytes * rows : 0);
-        add_busy(&t, bytes / hop->bytes_per_us);
-        t.delays_us += hop->delay_us;
-    }
+    for (uint32_t h = 0; h <= chain->stage_count; h++)
+        add_hop(&t, chain, h, rows, step_bytes(&chain->hops[h], h < chain->stage_count ? rows : 0));
     return t;
 }
 
@@ -331,27 +331,13 @@ static double decode_stage_us(const lh_compute_profile *stage, uint32_t position
     return is_last ? us + stage->draw_us + stage->draw_more_us * (rows - 1) : us;
 }
 
-/* Bytes of a decode step on a hop. */
-static double decode_bytes(const lh_cost_chain *chain, uint32_t h, uint32_t rows) {
-    const lh_cost_hop *hop = &chain->hops[h];
-    bool has_shards = h > 0 && h < chain->stage_count;
-    return hop->step_bytes + hop->draw_bytes * rows +
-           (has_shards ? hop->shard_bytes + hop->row_bytes * rows : 0);
-}
-
 lh_cost_step lh_cost_decode_step(const lh_cost_chain *chain, uint32_t position, uint32_t rows) {
     totals t = {0, 0, 0};
     assert(rows > 0);
     for (uint32_t s = 0; s < chain->stage_count; s++)
         add_busy(&t,
                  decode_stage_us(&chain->stages[s], position, rows, s + 1 == chain->stage_count));
-    for (uint32_t h = 0; h <= chain->stage_count; h++) {
-        add_busy(&t, decode_bytes(chain, h, rows) / chain->hops[h].bytes_per_us);
-        t.delays_us += chain->hops[h].delay_us;
-    }
+    for (uint32_t h = 0; h <= chain->stage_count; h++)
+        add_hop(&t, chain, h, rows, chain->hops[h].step_bytes + chain->hops[h].draw_bytes * rows);
     return (lh_cost_step){.ring_us = t.sum_us + t.delays_us, .busiest_us = t.greatest_us};
-}
-
-double lh_cost_decode_us(const lh_cost_chain *chain, uint32_t position) {
-    return lh_cost_decode_step(chain, position, 1).ring_us;
 }

@@ -106,6 +106,3 @@ typedef struct lh_cost_step {
 } lh_cost_step;
 /* At about this position; rows > 0. */
 lh_cost_step lh_cost_decode_step(const lh_cost_chain *chain, uint32_t position, uint32_t rows);
-/* The time between two tokens of one sequence at this position: a step of one row around the ring.
- */
-double lh_cost_decode_us(const lh_cost_chain *chain, uint32_t position);

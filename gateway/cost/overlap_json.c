@@ -64,7 +64,7 @@ json_t *lh_overlap_json_render(const lh_overlap_planner *planner) {
         json_array_append_new(hops, render_hop(&chain->hops[h]));
     for (size_t i = 0; i < sizeof prompts / sizeof prompts[0]; i++)
         json_array_append_new(plans, render_plan(planner, prompts[i]));
-    double token_ms = lacks ? 0 : ms(lh_cost_decode_us(chain, DECODE_POSITION));
+    double token_ms = lacks ? 0 : ms(lh_cost_decode_step(chain, DECODE_POSITION, 1).ring_us);
     return json_pack("{s:s?, s:o, s:o, s:o, s:f}", "lacks", lacks, "stages", stages, "hops", hops,
                      "plans", plans, "token_ms", token_ms);
 }

@@ -28,7 +28,6 @@ double lh_overlap_search_predict(lh_overlap_search *s, const lh_overlap_shape *s
     for (uint32_t h = 0; h < inner_hops(s); h++)
         s->cuts[h] = shape->cuts[h] > 1 ? lh_overlap_cut(shape->cuts[h], s->chain->width)
                                         : (lh_step_cut){.count = 0};
-    s->predictions++;
     s->predicted_chunks = schedule.count;
     s->predicted_steps += schedule.count * s->chain->stage_count;
     return lh_cost_predict_us(s->chain, &schedule, &s->work);
@@ -136,7 +135,7 @@ static void search_columns_of(lh_overlap_search *s, uint32_t hop) {
 
 bool lh_overlap_search_run(lh_overlap_search *search) {
     lh_overlap_search *s = search;
-    s->predicted_steps = s->predictions = 0;
+    s->predicted_steps = 0;
     s->best_score = -1;
     search_number(s);
     if (s->best_score < 0)

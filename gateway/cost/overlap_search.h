@@ -10,7 +10,6 @@ typedef struct lh_overlap_search {
     lh_overlap_shape best;
     double best_score;         /* of it */
     uint32_t predicted_steps;  /* so far: what the search has cost, in steps of one stage */
-    uint32_t predictions;      /* so far */
     uint32_t predicted_chunks; /* of the last prediction */
     uint32_t chunks[LH_COST_CHUNKS_MAX];
     lh_step_cut cuts[LH_COST_STAGES_MAX];

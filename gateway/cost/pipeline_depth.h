@@ -29,9 +29,7 @@ static inline uint32_t lh_prefill_depth_lean(uint32_t depth) {
 }
 
 /* Steps without rows, which only truncate. */
-static inline uint32_t lh_truncation_depth(void) {
-    return 2;
-}
+#define LH_TRUNCATION_DEPTH 2u
 
 /* Activation buffers of a worker (CONTROL.md: steps_max): one step computes, the shards of the next
  * few come in, and one buffer is kept for decode steps. */

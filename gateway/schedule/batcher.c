@@ -388,7 +388,7 @@ static void fill_prefill(lh_batcher *batcher, lh_inflight_step *step) {
 
 /* Truncations ride along, or go by themselves: not more than a few such steps at a time. */
 static void add_truncations(lh_batcher *batcher, const lh_inflight_step *step) {
-    if (step->rows > 0 || lh_inflight_empties(batcher->options.inflight) < lh_truncation_depth())
+    if (step->rows > 0 || lh_inflight_empties(batcher->options.inflight) < LH_TRUNCATION_DEPTH)
         lh_step_builder_add_truncations(batcher->builder);
 }
 

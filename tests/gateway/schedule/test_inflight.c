@@ -175,7 +175,7 @@ static lh_overlap_planner *planner;
 static lh_inflight *create_table(uint32_t places) {
     assert_int_equal(lh_overlap_planner_create(64, 64, &planner, NULL), LH_OK);
     const lh_inflight_options options = {.planner = planner,
-                                         .steps_max = places + lh_truncation_depth(),
+                                         .steps_max = places + LH_TRUNCATION_DEPTH,
                                          .segments_max = 1,
                                          .truncations_max = 1};
     lh_inflight *inflight;
@@ -211,7 +211,7 @@ static void places_are_kept_for_truncations_and_for_decode_steps(void **state) {
         launch(inflight, LH_STEP_DECODE);
     }
     assert_false(lh_inflight_has_place(inflight, LH_STEP_DECODE, 999));
-    for (uint32_t i = 0; i < lh_truncation_depth(); i++) {
+    for (uint32_t i = 0; i < LH_TRUNCATION_DEPTH; i++) {
         lh_inflight_step *step = lh_inflight_blank(inflight);
         assert_non_null(step);
         lh_inflight_launch(inflight, step, 0);
@@ -219,7 +219,7 @@ static void places_are_kept_for_truncations_and_for_decode_steps(void **state) {
     assert_null(lh_inflight_blank(inflight));
     assert_int_equal(lh_inflight_count(inflight, LH_STEP_PREFILL), 2);
     assert_int_equal(lh_inflight_count(inflight, LH_STEP_DECODE), LH_DECODE_DEPTH_MAX);
-    assert_int_equal(lh_inflight_empties(inflight), lh_truncation_depth());
+    assert_int_equal(lh_inflight_empties(inflight), LH_TRUNCATION_DEPTH);
     lh_inflight_drop_all(inflight);
     assert_int_equal(lh_inflight_total(inflight), 0);
     assert_int_equal(launch(inflight, LH_STEP_DECODE)->step, 1);

@@ -103,7 +103,7 @@ static void the_finish_is_expected_from_costs_and_company(void **state) {
     const lh_cost_chain chain = costs_of_chain();
     lh_scheduler *s = create_ready(64);
     lh_scheduler_set_costs(s, &chain);
-    double ring_us = lh_cost_decode_us(&chain, 10);
+    double ring_us = lh_cost_decode_step(&chain, 10, 1).ring_us;
     assert_true(finish_of(s, 10, 20) == 10 * 1000 + 20 * ring_us);
     lh_sequence_request request = request_of(30, 20);
     assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
@@ -124,7 +124,7 @@ static void a_wire_that_is_the_bottleneck_counts(void **state) {
     chain.hops[1].bytes_per_us = 1;
     lh_scheduler *s = create_ready(64);
     lh_scheduler_set_costs(s, &chain);
-    double ring_us = lh_cost_decode_us(&chain, 10);
+    double ring_us = lh_cost_decode_step(&chain, 10, 1).ring_us;
     assert_true(ring_us > 6000 && ring_us < 8000);
     assert_true(finish_of(s, 10, 20) == 10 * 4000 + 20 * ring_us);
     lh_sequence_request request = request_of(30, 20);
@@ -143,7 +143,7 @@ static void a_prefix_that_is_here_shortens_the_wait(void **state) {
     lh_sequence_request request = request_of(40, 20);
     assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
     assert_int_equal(next_step(s).rows, 40);
-    double ring_us = lh_cost_decode_us(&chain, 40);
+    double ring_us = lh_cost_decode_step(&chain, 40, 1).ring_us;
     /* two pages of 16 are the other's */
     assert_true(finish_of(s, 40, 20) == 8 * 1000 + 20 * ring_us);
     lh_scheduler_chain_down(s, 0);
