@@ -282,11 +282,10 @@ static bool has_second_signal(const sigset_t *ends) {
 /* Lets requests in progress finish. The API's drain returns early when all have. */
 static void drain(gateway *g, const sigset_t *ends) {
     int64_t limit_us = lh_clock_us() + g->settings.drain_timeout * 1000000;
-    uint32_t running, waiting;
     lh_engine_drain(g->engine);
-    lh_engine_load(g->engine, &running, &waiting);
-    lh_log(LH_LOG_INFO, "gateway", "draining running=%u waiting=%u timeout_s=%lld", running,
-           waiting, (long long)g->settings.drain_timeout);
+    lh_engine_room room = lh_engine_current_room(g->engine);
+    lh_log(LH_LOG_INFO, "gateway", "draining running=%u waiting=%u timeout_s=%lld", room.running,
+           room.waiting, (long long)g->settings.drain_timeout);
     while (lh_clock_us() < limit_us) {
         int64_t before_us = lh_clock_us();
         lh_openai_api_drain(g->api, DRAIN_SLICE_MS);

@@ -2,6 +2,7 @@
  * both want done becomes actions. */
 #include "gateway/engine/chain_controller.h"
 
+#include "common/base/arithmetic.h"
 #include "gateway/fleet/chain_costs.h"
 
 #include <assert.h>
@@ -195,15 +196,6 @@ void lh_chain_controller_measure_first_hop(lh_chain_controller *controller,
     controller->first_hop = *profile;
 }
 
-lh_status lh_chain_controller_submit(lh_chain_controller *controller, lh_sequence *sequence,
-                                     int64_t now_us, lh_error *error) {
-    return lh_scheduler_submit(controller->scheduler, sequence, now_us, error);
-}
-
-void lh_chain_controller_cancel(lh_chain_controller *controller, uint64_t handle) {
-    lh_scheduler_cancel(controller->scheduler, handle);
-}
-
 bool lh_chain_controller_takes_results_of(const lh_chain_controller *controller,
                                           const char *peer_name) {
     const lh_chain *chain = lh_fleet_chain(controller->fleet);
@@ -230,16 +222,6 @@ void lh_chain_controller_step_done(lh_chain_controller *controller, uint32_t epo
         lh_scheduler_chain_is_up(controller->scheduler))
         lh_fleet_moved(controller->fleet, now_us);
     settle(controller, now_us);
-}
-
-lh_sequence *lh_chain_controller_migrate_out(lh_chain_controller *controller,
-                                             uint64_t positions_max, int64_t now_us) {
-    return lh_scheduler_migrate_out(controller->scheduler, positions_max, now_us);
-}
-
-void lh_chain_controller_migrate_in(lh_chain_controller *controller, lh_sequence *sequence,
-                                    int64_t now_us) {
-    lh_scheduler_migrate_in(controller->scheduler, sequence, now_us);
 }
 
 void lh_chain_controller_forget(lh_chain_controller *controller, const char *worker,
@@ -281,11 +263,9 @@ void lh_chain_controller_tick(lh_chain_controller *controller, int64_t now_us) {
 }
 
 int64_t lh_chain_controller_deadline_us(const lh_chain_controller *controller) {
-    int64_t fleet = lh_fleet_deadline_us(controller->fleet);
-    int64_t scheduler = lh_scheduler_deadline_us(controller->scheduler);
-    int64_t failure = failure_due_us(controller);
-    int64_t least = fleet < scheduler ? fleet : scheduler;
-    return failure < least ? failure : least;
+    int64_t due_us = lh_min_i64(lh_fleet_deadline_us(controller->fleet),
+                                lh_scheduler_deadline_us(controller->scheduler));
+    return lh_min_i64(due_us, failure_due_us(controller));
 }
 
 bool lh_chain_controller_next_action(lh_chain_controller *controller, int64_t now_us,
@@ -318,6 +298,6 @@ const lh_fleet *lh_chain_controller_fleet(const lh_chain_controller *controller)
     return controller->fleet;
 }
 
-const lh_scheduler *lh_chain_controller_scheduler(const lh_chain_controller *controller) {
+lh_scheduler *lh_chain_controller_scheduler(const lh_chain_controller *controller) {
     return controller->scheduler;
 }

@@ -55,19 +55,12 @@ void lh_chain_controller_measure_first_hop(lh_chain_controller *controller,
  * stale. */
 bool lh_chain_controller_takes_results_of(const lh_chain_controller *controller,
                                           const char *peer_name);
-/* As lh_scheduler_submit, _cancel, _results, _step_done, _migrate_out and _migrate_in. */
-lh_status lh_chain_controller_submit(lh_chain_controller *controller, lh_sequence *sequence,
-                                     int64_t now_us, lh_error *error);
-void lh_chain_controller_cancel(lh_chain_controller *controller, uint64_t handle);
+/* As lh_scheduler_results and _step_done. */
 lh_status lh_chain_controller_results(lh_chain_controller *controller, uint32_t epoch,
                                       uint64_t step, const lh_step_result *results, uint32_t count,
                                       int64_t now_us, lh_error *error);
 void lh_chain_controller_step_done(lh_chain_controller *controller, uint32_t epoch, uint64_t step,
                                    lh_status status, const char *message, int64_t now_us);
-lh_sequence *lh_chain_controller_migrate_out(lh_chain_controller *controller,
-                                             uint64_t positions_max, int64_t now_us);
-void lh_chain_controller_migrate_in(lh_chain_controller *controller, lh_sequence *sequence,
-                                    int64_t now_us);
 /* As lh_fleet_forget. */
 void lh_chain_controller_forget(lh_chain_controller *controller, const char *worker,
                                 int64_t now_us);
@@ -83,6 +76,7 @@ int64_t lh_chain_controller_deadline_us(const lh_chain_controller *controller);
 bool lh_chain_controller_next_action(lh_chain_controller *controller, int64_t now_us,
                                      lh_action *action);
 
-/* Its parts, to be read; they live as long as the controller. */
+/* Its parts, which live as long as the controller: the fleet, to be read, and the scheduler, which
+ * is told of sequences (submit, cancel, migrate) directly, and of the chain by the controller. */
 const lh_fleet *lh_chain_controller_fleet(const lh_chain_controller *controller);
-const lh_scheduler *lh_chain_controller_scheduler(const lh_chain_controller *controller);
+lh_scheduler *lh_chain_controller_scheduler(const lh_chain_controller *controller);

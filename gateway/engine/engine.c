@@ -1,33 +1,24 @@
 /* The engine's thread: connects the router and the chains' controllers, which decide, to what they
- * decide about: the first hops, the fleet port, the submission queue and the clock. Whatever is
- * heard is told to them, and then a turn does all that they want done. */
+ * decide about: the chains' drivers, the fleet port, the submission queue and the clock. Whatever
+ * is heard is told to them, and then a turn does all that they want done. */
 #include "gateway/engine/engine.h"
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "gateway/engine/chain_driver.h"
 #include "gateway/engine/deferred_events.h"
 #include "gateway/engine/engine_options.h"
-#include "gateway/engine/first_hop.h"
 #include "gateway/engine/fleet_queries.h"
 #include "gateway/engine/fleet_view_json.h"
 #include "gateway/engine/router.h"
 #include "gateway/engine/submission_queue.h"
 #include "gateway/fleet/port/server.h"
-#include "gateway/trace/step_recorder.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* One of the chains. */
-typedef struct engine_chain {
-    lh_engine *engine;
-    uint32_t index;
-    lh_chain_controller *controller; /* the router's */
-    lh_first_hop *hop;
-} engine_chain;
 
 struct lh_engine {
     lh_engine_options options;
@@ -44,11 +35,9 @@ struct lh_engine {
     lh_submission_queue *submissions;
     lh_deferred_events *deferred;
     lh_fleet_queries *queries;
-    engine_chain chains[LH_REPLICAS_MAX];
+    lh_chain_driver *drivers[LH_REPLICAS_MAX]; /* of each chain */
     lh_fleet_server *server;
-    lh_step_recorder *recorder; /* NULL: nothing is traced */
-    lh_trace_part *trace_parts; /* [sequences_max]: scratch */
-    uint32_t parts_open;        /* hops and server: the loop ends when all have closed */
+    uint32_t parts_open; /* drivers and server: the loop ends when all have closed */
     bool was_ready, is_closing;
 
     /* Read and written by any thread. */
@@ -58,59 +47,6 @@ struct lh_engine {
     uint32_t places; /* sequences that may run or wait; constant */
     _Atomic uint64_t positions, positions_free;
 };
-
-/* ---- A chain's actions ---- */
-
-static void record_step(const engine_chain *chain, const lh_step_manifest *manifest,
-                        int64_t formed_us) {
-    lh_engine *engine = chain->engine;
-    if (!engine->recorder)
-        return;
-    uint32_t count =
-        lh_scheduler_traced_parts(lh_chain_controller_scheduler(chain->controller), manifest->step,
-                                  engine->trace_parts, engine->options.scheduler.sequences_max);
-    lh_step_recorder_submit(engine->recorder, manifest, engine->trace_parts, count, formed_us,
-                            lh_clock_us());
-}
-
-static void submit_step(const engine_chain *chain, const lh_step_manifest *manifest) {
-    lh_error error;
-    uint32_t epoch = manifest->epoch;
-    uint64_t step = manifest->step;
-    int64_t formed_us = lh_clock_us();
-    lh_status status = lh_first_hop_submit(chain->hop, manifest, &error);
-    if (status == LH_OK && manifest->timed)
-        record_step(chain, manifest, formed_us);
-    if (status != LH_OK)
-        lh_chain_controller_step_done(chain->controller, epoch, step, status, error.message,
-                                      lh_clock_us());
-}
-
-static void connect_first(const engine_chain *chain, const char *address, bool over_tls) {
-    lh_error error;
-    lh_log(LH_LOG_INFO, "engine", "connecting to the first worker chain=%u address=%s tls=%d",
-           chain->index + 1, address, over_tls);
-    if (lh_first_hop_connect(chain->hop, address, over_tls, &error) != LH_OK)
-        lh_log(LH_LOG_ERROR, "engine", "no connection to the first worker address=%s error=\"%s\"",
-               address, error.message);
-}
-
-static void act(const engine_chain *chain, const lh_action *action) {
-    switch (action->kind) {
-    case LH_ACTION_CONNECT:
-        connect_first(chain, action->address, action->tls);
-        break;
-    case LH_ACTION_SUBMIT:
-        submit_step(chain, action->manifest);
-        break;
-    case LH_ACTION_CANCEL:
-        lh_first_hop_cancel(chain->hop, action->step);
-        break;
-    case LH_ACTION_ABANDON:
-        lh_first_hop_cancel_all(chain->hop);
-        break;
-    }
-}
 
 /* ---- One turn ---- */
 
@@ -124,13 +60,14 @@ static lh_engine_state current_state(lh_engine *engine) {
 }
 
 static void publish(lh_engine *engine) {
-    lh_scheduler_figures figures = lh_router_figures(engine->router);
+    uint32_t running, waiting;
     bool is_draining = atomic_load(&engine->is_draining);
     uint64_t positions, positions_free;
+    lh_router_load(engine->router, &running, &waiting);
     lh_router_positions(engine->router, &positions, &positions_free);
     atomic_store(&engine->state, (int)current_state(engine));
-    atomic_store(&engine->running, figures.running);
-    atomic_store(&engine->waiting, figures.waiting);
+    atomic_store(&engine->running, running);
+    atomic_store(&engine->waiting, waiting);
     atomic_store(&engine->positions, positions);
     atomic_store(&engine->positions_free, positions_free);
     lh_submission_queue_set_gate(
@@ -159,7 +96,7 @@ static void run_turn(lh_engine *engine) {
     if (engine->is_closing)
         return;
     while (lh_router_next_action(engine->router, lh_clock_us(), &index, &action))
-        act(&engine->chains[index], &action);
+        lh_chain_driver_act(engine->drivers[index], &action);
     publish(engine);
     set_timer(engine);
 }
@@ -170,36 +107,8 @@ static void on_timer(uv_timer_t *timer) {
     run_turn(engine);
 }
 
-/* ---- What the first hops say ---- */
-
-static void measure_first_hop(const engine_chain *chain) {
-    lh_hop_profile first_hop;
-    lh_first_hop_read_profile(chain->hop, &first_hop);
-    lh_chain_controller_measure_first_hop(chain->controller, &first_hop);
-}
-
-static void on_hop_state(void *context, bool connected, const char *reason) {
-    const engine_chain *chain = context;
-    measure_first_hop(chain);
-    lh_chain_controller_first_hop(chain->controller, connected, lh_clock_us(), reason);
-    run_turn(chain->engine);
-}
-
-static void on_hop_done(void *context, uint32_t epoch, uint64_t step, lh_status status,
-                        const char *message) {
-    const engine_chain *chain = context;
-    lh_engine *engine = chain->engine;
-    if (engine->recorder)
-        lh_step_recorder_done(engine->recorder, epoch, step, status, lh_clock_us());
-    lh_chain_controller_step_done(chain->controller, epoch, step, status, message, lh_clock_us());
-    run_turn(engine);
-}
-
-static void on_hop_times(void *context, uint32_t epoch, uint64_t step, const uint8_t *frames,
-                         size_t length) {
-    lh_engine *engine = ((const engine_chain *)context)->engine;
-    if (engine->recorder)
-        lh_step_recorder_times(engine->recorder, epoch, step, frames, length);
+static void on_news(void *context) {
+    run_turn(context);
 }
 
 /* ---- What the fleet port says ---- */
@@ -208,7 +117,7 @@ static lh_status on_report(void *context, const lh_worker_report *report, lh_fle
                            lh_error *error) {
     lh_engine *engine = context;
     for (uint32_t i = 0; i < lh_router_count(engine->router); i++)
-        measure_first_hop(&engine->chains[i]);
+        lh_chain_driver_measure(engine->drivers[i]);
     lh_status status = lh_router_put(engine->router, report, lh_clock_us(), answer, error);
     run_turn(engine);
     return status;
@@ -221,15 +130,8 @@ static lh_status on_results(void *context, const char *chain_name, const char *p
     int index = lh_router_find(engine->router, chain_name);
     if (index < 0)
         return lh_fail(error, LH_ERR_NOT_FOUND, "there is no chain %s", chain_name);
-    lh_chain_controller *controller = engine->chains[index].controller;
-    if (engine->options.tls && !lh_chain_controller_takes_results_of(controller, peer_name))
-        return lh_fail(error, LH_ERR_INVALID,
-                       "the certificate of %s is not that of the chain's last worker", peer_name);
-    int64_t now_us = lh_clock_us();
-    if (engine->recorder)
-        lh_step_recorder_results(engine->recorder, epoch, step, now_us);
-    lh_status status =
-        lh_chain_controller_results(controller, epoch, step, results, count, now_us, error);
+    lh_status status = lh_chain_driver_results(engine->drivers[index], peer_name, epoch, step,
+                                               results, count, error);
     run_turn(engine);
     return status;
 }
@@ -285,7 +187,7 @@ static char *render_fleet(void *context) {
                           .sequences_max = engine->options.scheduler.sequences_max,
                           .queue_max = engine->options.scheduler.queue_max};
     for (uint32_t i = 0; i < lh_router_count(engine->router); i++)
-        lh_first_hop_read_profile(engine->chains[i].hop, &view.first_hops[i]);
+        view.first_hops[i] = lh_chain_driver_first_hop(engine->drivers[i]);
     return lh_fleet_view_render(engine->router, lh_fleet_server_model(engine->server), &view,
                                 lh_clock_us());
 }
@@ -312,10 +214,10 @@ static void close_parts(lh_engine *engine) {
     engine->is_closing = true;
     engine->parts_open = 1;
     for (uint32_t i = 0; i < LH_REPLICAS_MAX; i++) {
-        if (!engine->chains[i].hop)
+        if (!engine->drivers[i])
             continue;
         engine->parts_open++;
-        lh_first_hop_close(engine->chains[i].hop, on_part_closed, engine);
+        lh_chain_driver_close(engine->drivers[i], on_part_closed, engine);
     }
     engine->parts_open += engine->server != NULL;
     if (engine->server)
@@ -360,23 +262,20 @@ static void *run(void *argument) {
     return NULL;
 }
 
-static lh_status create_recorder(lh_engine *engine, lh_error *error) {
-    engine->trace_parts =
-        calloc(engine->options.scheduler.sequences_max, sizeof *engine->trace_parts);
-    if (!engine->trace_parts)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for traces of steps");
-    return lh_step_recorder_create(engine->options.traces, &engine->recorder, error);
-}
-
-static lh_status create_chain(lh_engine *engine, uint32_t index, lh_error *error) {
-    engine_chain *chain = &engine->chains[index];
-    const lh_first_hop_events events = {chain, on_hop_state, on_hop_done, on_hop_times};
-    *chain = (engine_chain){.engine = engine,
-                            .index = index,
-                            .controller = lh_router_controller(engine->router, index)};
-    return lh_first_hop_create(&engine->loop, lh_router_name(engine->router, index),
-                               engine->options.tls, &engine->options.limits, &events, &chain->hop,
-                               error);
+static lh_status create_driver(lh_engine *engine, uint32_t index, lh_error *error) {
+    const lh_engine_options *o = &engine->options;
+    const lh_chain_driver_options options = {.loop = &engine->loop,
+                                             .name = lh_router_name(engine->router, index),
+                                             .number = index + 1,
+                                             .controller =
+                                                 lh_router_controller(engine->router, index),
+                                             .tls = o->tls,
+                                             .limits = o->limits,
+                                             .traces = o->traces,
+                                             .sequences_max = o->scheduler.sequences_max,
+                                             .on_news = on_news,
+                                             .context = engine};
+    return lh_chain_driver_create(&options, &engine->drivers[index], error);
 }
 
 static lh_status create_parts(lh_engine *engine, lh_error *error) {
@@ -394,13 +293,11 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
     if (status == LH_OK)
         status = lh_fleet_queries_create(wake, engine, &engine->queries, error);
     for (uint32_t i = 0; i < o->replicas && status == LH_OK; i++)
-        status = create_chain(engine, i, error);
+        status = create_driver(engine, i, error);
     if (status == LH_OK)
         status =
             lh_fleet_server_create(&engine->loop, o->fleet_listen, o->tls, &o->limits,
                                    o->model_name, o->model_file, &owner, &engine->server, error);
-    if (status == LH_OK && o->traces)
-        status = create_recorder(engine, error);
     if (status != LH_OK)
         return status;
     lh_router_hold(engine->router, "the digests of the model's tensors are being computed");
@@ -411,8 +308,6 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
 }
 
 static void free_engine(lh_engine *engine) {
-    lh_step_recorder_destroy(engine->recorder);
-    free(engine->trace_parts);
     lh_deferred_events_destroy(engine->deferred);
     lh_submission_queue_destroy(engine->submissions);
     lh_router_destroy(engine->router);
@@ -493,13 +388,12 @@ lh_engine_state lh_engine_current_state(const lh_engine *engine) {
     return (lh_engine_state)atomic_load(&engine->state);
 }
 
-void lh_engine_load(const lh_engine *engine, uint32_t *running, uint32_t *waiting) {
-    *running = atomic_load(&engine->running);
-    *waiting = atomic_load(&engine->waiting);
-}
-
 lh_engine_room lh_engine_current_room(const lh_engine *engine) {
     uint32_t taken = lh_submission_queue_count(engine->submissions);
-    return (lh_engine_room){engine->places, engine->places - taken, atomic_load(&engine->positions),
-                            atomic_load(&engine->positions_free)};
+    return (lh_engine_room){.running = atomic_load(&engine->running),
+                            .waiting = atomic_load(&engine->waiting),
+                            .sequences_max = engine->places,
+                            .sequences_free = engine->places - taken,
+                            .positions_max = atomic_load(&engine->positions),
+                            .positions_free = atomic_load(&engine->positions_free)};
 }

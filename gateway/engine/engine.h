@@ -50,11 +50,11 @@ typedef enum lh_engine_state {
     LH_ENGINE_DRAINING
 } lh_engine_state;
 lh_engine_state lh_engine_current_state(const lh_engine *engine);
-/* Sequences running and waiting. */
-void lh_engine_load(const lh_engine *engine, uint32_t *running, uint32_t *waiting);
 /* What there is for sequences, and what is left of it for further ones. */
 typedef struct lh_engine_room {
-    /* Sequences that run or wait. */
+    /* Sequences that run on the chains, and that wait for it. */
+    uint32_t running, waiting;
+    /* Sequences that may run or wait. */
     uint32_t sequences_max, sequences_free;
     /* Of prompt and answer, in the KV caches of the chain; UINT64_MAX while there is none. */
     uint64_t positions_max, positions_free;

@@ -4,21 +4,21 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
-typedef struct inflight_step inflight_step;
-struct inflight_step {
-    inflight_step *previous, *next;
+typedef struct inflight_step {
+    LIST_ENTRY(inflight_step) others;
     lh_step_submission *submission;
     uint32_t epoch;
     uint64_t step;
-};
+} inflight_step;
 
 /* One connection. */
 typedef struct first_worker {
     lh_first_hop *hop;
     lh_worker_client *client;
     /* The last one first. */
-    inflight_step *steps;
+    LIST_HEAD(, inflight_step) steps;
 } first_worker;
 
 struct lh_first_hop {
@@ -71,7 +71,7 @@ static void close_if_last(lh_first_hop *hop) {
 static void on_client_closed(void *context) {
     first_worker *worker = context;
     lh_first_hop *hop = worker->hop;
-    assert(worker != hop->current && !worker->steps && hop->open_count > 0);
+    assert(worker != hop->current && LIST_EMPTY(&worker->steps) && hop->open_count > 0);
     free(worker);
     hop->open_count--;
     close_if_last(hop);
@@ -102,18 +102,6 @@ static void on_state(void *context, bool connected, const char *reason) {
         hop->events.on_state(hop->events.context, connected, reason);
 }
 
-static void unlink_step(first_worker *worker, inflight_step *step) {
-    if (step->previous) {
-        assert(step->previous->next == step);
-        step->previous->next = step->next;
-    } else {
-        assert(worker->steps == step);
-        worker->steps = step->next;
-    }
-    if (step->next)
-        step->next->previous = step->previous;
-}
-
 static void on_done(void *context, void *step_context, lh_status status, const char *blamed,
                     const char *message) {
     first_worker *worker = context;
@@ -122,7 +110,7 @@ static void on_done(void *context, void *step_context, lh_status status, const c
     inflight_step ended = *step;
     char text[LH_ERROR_MESSAGE_BYTES];
     snprintf(text, sizeof text, "%s%s%s", blamed, blamed[0] ? ": " : "", message);
-    unlink_step(worker, step);
+    LIST_REMOVE(step, others);
     free(step);
     if (!hop->is_closing)
         hop->events.on_done(hop->events.context, ended.epoch, ended.step, status, text);
@@ -177,24 +165,20 @@ lh_status lh_first_hop_submit(lh_first_hop *hop, const lh_step_manifest *manifes
     }
     step->epoch = manifest->epoch;
     step->step = manifest->step;
-    step->next = worker->steps;
-    if (step->next)
-        step->next->previous = step;
-    worker->steps = step;
+    LIST_INSERT_HEAD(&worker->steps, step, others);
     lh_step_submission_end(step->submission);
     return LH_OK;
 }
 
-void lh_first_hop_cancel(lh_first_hop *hop, uint64_t number) {
-    for (inflight_step *step = hop->current ? hop->current->steps : NULL; step; step = step->next)
-        if (step->step == number)
-            lh_step_submission_cancel(step->submission);
-}
-
 /* The last one first, so that no worker sees a gap in the steps' numbers. */
-void lh_first_hop_cancel_all(lh_first_hop *hop) {
-    for (inflight_step *step = hop->current ? hop->current->steps : NULL; step; step = step->next)
-        lh_step_submission_cancel(step->submission);
+void lh_first_hop_cancel(lh_first_hop *hop, uint64_t number) {
+    inflight_step *step;
+    if (!hop->current)
+        return;
+    LIST_FOREACH(step, &hop->current->steps, others) {
+        if (number == 0 || step->step == number)
+            lh_step_submission_cancel(step->submission);
+    }
 }
 
 void lh_first_hop_read_profile(const lh_first_hop *hop, lh_hop_profile *profile) {

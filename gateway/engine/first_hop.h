@@ -33,9 +33,9 @@ lh_status lh_first_hop_connect(lh_first_hop *hop, const char *address, bool over
 /* As lh_worker_client_submit; LH_ERR_UNAVAILABLE also before the first _connect. No on_done comes
  * where it fails. */
 lh_status lh_first_hop_submit(lh_first_hop *hop, const lh_step_manifest *manifest, lh_error *error);
-/* Resets the requests of the step of this number, or of all steps: their on_done still comes. */
+/* Resets the request of the step of this number on the connection that is there; 0: of all steps.
+ * Their on_done still comes. */
 void lh_first_hop_cancel(lh_first_hop *hop, uint64_t step);
-void lh_first_hop_cancel_all(lh_first_hop *hop);
 
 /* What is measured of the connection; not present where there is none. */
 void lh_first_hop_read_profile(const lh_first_hop *hop, lh_hop_profile *profile);

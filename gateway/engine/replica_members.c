@@ -17,9 +17,7 @@
 
 typedef struct member {
     char name[LH_WORKER_NAME_BYTES], site[LH_WORKER_NAME_BYTES];
-    uint32_t threads;
-    uint64_t memory_bytes;
-    lh_machine_speed speed;
+    lh_plan_worker worker; /* with these names */
     int64_t renewed_us;
     bool is_leaving;
     lh_replica_place place;
@@ -59,7 +57,7 @@ void lh_replica_members_destroy(lh_replica_members *members) {
 }
 
 static bool is_living(const lh_replica_members *members, const member *one, int64_t now_us) {
-    return !one->is_leaving && now_us < one->renewed_us + members->options.lease_us;
+    return now_us < one->renewed_us + members->options.lease_us;
 }
 
 /* A worker that moves belongs to the chain that it moves to. */
@@ -71,14 +69,10 @@ static void gather(lh_replica_members *members, int64_t now_us, living *l) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < members->count; i++) {
         member *one = &members->members[i];
-        if (!is_living(members, one, now_us))
+        if (one->is_leaving || !is_living(members, one, now_us))
             continue;
         l->members[count] = one;
-        l->workers[count] = (lh_plan_worker){.name = one->name,
-                                             .site = one->site,
-                                             .threads = one->threads,
-                                             .memory_bytes = one->memory_bytes,
-                                             .speed = one->speed};
+        l->workers[count] = one->worker;
         l->replica_of[count++] = home_of(one);
     }
     lh_planner_compare_speeds(l->workers, count);
@@ -101,7 +95,7 @@ static member *make_place(lh_replica_members *members, int64_t now_us) {
     for (uint32_t i = 1; i < members->count; i++)
         if (members->members[i].renewed_us < oldest->renewed_us)
             oldest = &members->members[i];
-    return now_us >= oldest->renewed_us + members->options.lease_us ? oldest : NULL;
+    return is_living(members, oldest, now_us) ? NULL : oldest;
 }
 
 static void deal(lh_replica_members *members, int64_t now_us) {
@@ -170,9 +164,8 @@ lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_r
         members->changed_us = now_us;
     }
     snprintf(one->site, sizeof one->site, "%s", report->site);
-    one->threads = report->threads;
-    one->memory_bytes = report->memory_bytes;
-    one->speed = report->speed;
+    one->worker = (lh_plan_worker){one->name, one->site, report->threads, report->memory_bytes,
+                                   report->speed};
     one->renewed_us = now_us;
     one->is_leaving = report->leaving;
     if (!members->is_dealt && is_time_to_deal(members, now_us))

@@ -1,6 +1,7 @@
 /* Which chain a worker belongs to is replica_members'; here is which one a sequence runs on. */
 #include "gateway/engine/router.h"
 
+#include "common/base/arithmetic.h"
 #include "gateway/engine/replica_members.h"
 #include "gateway/schedule/fair_share.h"
 
@@ -109,7 +110,7 @@ int lh_router_find(const lh_router *router, const char *chain_name) {
     return -1;
 }
 
-static const lh_scheduler *scheduler_at(const lh_router *r, uint32_t index) {
+static lh_scheduler *scheduler_at(const lh_router *r, uint32_t index) {
     return lh_chain_controller_scheduler(r->controllers[index]);
 }
 
@@ -117,13 +118,18 @@ static bool is_up(const lh_router *r, uint32_t index) {
     return lh_scheduler_chain_is_up(scheduler_at(r, index));
 }
 
+static uint32_t count_up(const lh_router *r) {
+    uint32_t up = 0;
+    for (uint32_t i = 0; i < r->count; i++)
+        up += is_up(r, i);
+    return up;
+}
+
 /* ---- Workers ---- */
 
 /* A chain whose sequences could go on elsewhere may let a worker go sooner. */
 static void note_stand_ins(lh_router *r) {
-    uint32_t up = 0;
-    for (uint32_t i = 0; i < r->count; i++)
-        up += is_up(r, i);
+    uint32_t up = count_up(r);
     for (uint32_t i = 0; i < r->count; i++)
         lh_chain_controller_note_stand_in(r->controllers[i], up > is_up(r, i));
 }
@@ -253,13 +259,13 @@ lh_status lh_router_submit(lh_router *router, lh_sequence *sequence, int64_t now
     uint32_t index = router->count > 1 ? pick(router, sequence, false) : 0;
     if (index == LH_REPLICA_NONE)
         index = pick_without_room(router);
-    return lh_chain_controller_submit(router->controllers[index], sequence, now_us, error);
+    return lh_scheduler_submit(scheduler_at(router, index), sequence, now_us, error);
 }
 
 /* The router does not keep which chain has it: it may have migrated since. */
 void lh_router_cancel(lh_router *router, uint64_t handle) {
     for (uint32_t i = 0; i < router->count; i++)
-        lh_chain_controller_cancel(router->controllers[i], handle);
+        lh_scheduler_cancel(scheduler_at(router, i), handle);
 }
 
 /* From a chain that is down to any that is up; from one that admits nobody now to one that has
@@ -272,13 +278,13 @@ static bool migrate_one_from(lh_router *r, uint32_t from, int64_t now_us) {
             positions_of(r, i) > most)
             most = positions_of(r, i);
     lh_sequence *sequence =
-        most > 0 ? lh_chain_controller_migrate_out(r->controllers[from], most, now_us) : NULL;
+        most > 0 ? lh_scheduler_migrate_out(scheduler_at(r, from), most, now_us) : NULL;
     if (!sequence)
         return false;
     uint32_t to = pick(r, sequence, was_up);
     if (to == LH_REPLICA_NONE)
         to = from;
-    lh_chain_controller_migrate_in(r->controllers[to], sequence, now_us);
+    lh_scheduler_migrate_in(scheduler_at(r, to), sequence, now_us);
     return to != from;
 }
 
@@ -303,10 +309,8 @@ void lh_router_tick(lh_router *router, int64_t now_us) {
 
 int64_t lh_router_deadline_us(const lh_router *router) {
     int64_t least_us = INT64_MAX;
-    for (uint32_t i = 0; i < router->count; i++) {
-        int64_t due_us = lh_chain_controller_deadline_us(router->controllers[i]);
-        least_us = due_us < least_us ? due_us : least_us;
-    }
+    for (uint32_t i = 0; i < router->count; i++)
+        least_us = lh_min_i64(least_us, lh_chain_controller_deadline_us(router->controllers[i]));
     return least_us;
 }
 
@@ -326,41 +330,17 @@ bool lh_router_next_action(lh_router *router, int64_t now_us, uint32_t *index, l
 
 /* ---- All together ---- */
 
-lh_scheduler_figures lh_router_figures(const lh_router *router) {
-    lh_scheduler_figures sum = lh_scheduler_current_figures(scheduler_at(router, 0));
-    for (uint32_t i = 1; i < router->count; i++) {
-        lh_scheduler_figures f = lh_scheduler_current_figures(scheduler_at(router, i));
-        sum.running += f.running;
-        sum.waiting += f.waiting;
-        sum.truncating += f.truncating;
-        sum.decode_steps += f.decode_steps;
-        sum.prefill_steps += f.prefill_steps;
-        sum.truncation_steps += f.truncation_steps;
-        sum.steps += f.steps;
-        sum.rows += f.rows;
-        sum.tokens += f.tokens;
-        sum.stalled += f.stalled;
-        sum.prefixes += f.prefixes;
-        sum.preemptions += f.preemptions;
-        sum.prefix_hits += f.prefix_hits;
-        sum.cached_tokens += f.cached_tokens;
-        sum.evicted_blocks += f.evicted_blocks;
-        sum.replays += f.replays;
-        sum.replayed_rows += f.replayed_rows;
-        sum.cancelled += f.cancelled;
-        sum.failed += f.failed;
-        sum.finished += f.finished;
-        sum.expired += f.expired;
-        sum.results_ignored += f.results_ignored;
+void lh_router_load(const lh_router *router, uint32_t *running, uint32_t *waiting) {
+    *running = *waiting = 0;
+    for (uint32_t i = 0; i < router->count; i++) {
+        lh_scheduler_figures figures = lh_scheduler_current_figures(scheduler_at(router, i));
+        *running += figures.running;
+        *waiting += figures.waiting;
     }
-    return sum;
 }
 
 bool lh_router_is_up(const lh_router *router) {
-    for (uint32_t i = 0; i < router->count; i++)
-        if (is_up(router, i))
-            return true;
-    return false;
+    return count_up(router) > 0;
 }
 
 bool lh_router_is_changing_over(const lh_router *router, int64_t now_us) {

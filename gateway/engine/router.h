@@ -40,10 +40,10 @@ int lh_router_find(const lh_router *router, const char *chain_name);
  * none yet is told that it may go. LH_ERR_LIMIT: there are too many workers. */
 lh_status lh_router_put(lh_router *router, const lh_worker_report *report, int64_t now_us,
                         lh_fleet_answer *answer, lh_error *error);
-/* As lh_chain_controller_submit, to the chain that is picked for the sequence. */
+/* As lh_scheduler_submit, to the chain that is picked for the sequence. */
 lh_status lh_router_submit(lh_router *router, lh_sequence *sequence, int64_t now_us,
                            lh_error *error);
-/* As lh_chain_controller_cancel. */
+/* As lh_scheduler_cancel. */
 void lh_router_cancel(lh_router *router, uint64_t handle);
 /* As lh_chain_controller_hold, _tick and _deadline_us. */
 void lh_router_hold(lh_router *router, const char *reason);
@@ -54,8 +54,8 @@ bool lh_router_next_action(lh_router *router, int64_t now_us, uint32_t *index, l
 
 /* ---- All chains together ---- */
 
-/* The sums of the chains' figures; decode_groups and decode_period_us are the first chain's. */
-lh_scheduler_figures lh_router_figures(const lh_router *router);
+/* Sequences that run, and that wait. */
+void lh_router_load(const lh_router *router, uint32_t *running, uint32_t *waiting);
 /* Whether a chain is up. */
 bool lh_router_is_up(const lh_router *router);
 /* Whether a chain is about to be up, after a change that was prepared. */

@@ -52,24 +52,18 @@ lh_status lh_submission_queue_create(uint32_t places, uint32_t context_positions
                                      lh_submission_queue **submissions, lh_error *error) {
     assert(places > 0);
     lh_submission_queue *q = calloc(1, sizeof *q);
-    uint32_t counters = 64;
-    while (counters < places)
-        counters *= 2;
-    if (q) {
-        q->slots = calloc(places, sizeof *q->slots);
-        q->held = calloc(counters, sizeof *q->held);
-    }
-    if (!q || !q->slots || !q->held) {
-        if (q) {
-            free(q->slots);
-            free(q->held);
-        }
-        free(q);
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u sequences", places);
-    }
-    q->counters = counters;
+    if (!q)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for submissions");
     pthread_mutex_init(&q->mutex, NULL);
     pthread_cond_init(&q->delivered, NULL);
+    for (q->counters = 64; q->counters < places;)
+        q->counters *= 2;
+    q->slots = calloc(places, sizeof *q->slots);
+    q->held = calloc(q->counters, sizeof *q->held);
+    if (!q->slots || !q->held) {
+        lh_submission_queue_destroy(q);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u sequences", places);
+    }
     q->places = places;
     q->context_positions = context_positions;
     q->wake = wake;
@@ -85,18 +79,13 @@ lh_status lh_submission_queue_create(uint32_t places, uint32_t context_positions
     return LH_OK;
 }
 
-static void drop_submissions(lh_submission_queue *submissions) {
-    while (submissions->submissions.first) {
-        lh_sequence *sequence = submissions->submissions.first;
-        lh_sequence_list_remove(&submissions->submissions, sequence);
-        lh_sequence_destroy(sequence);
-    }
-}
-
 void lh_submission_queue_destroy(lh_submission_queue *submissions) {
     if (!submissions)
         return;
-    drop_submissions(submissions);
+    for (lh_sequence *sequence; (sequence = submissions->submissions.first);) {
+        lh_sequence_list_remove(&submissions->submissions, sequence);
+        lh_sequence_destroy(sequence);
+    }
     pthread_cond_destroy(&submissions->delivered);
     pthread_mutex_destroy(&submissions->mutex);
     free(submissions->slots);
@@ -202,36 +191,29 @@ lh_status lh_submission_queue_submit(lh_submission_queue *submissions,
     return status;
 }
 
-static void want_cancel(lh_submission_queue *submissions, slot *s) {
-    if (s->wants_cancel)
-        return;
-    s->wants_cancel = true;
-    s->next_cancel = submissions->first_cancel;
-    submissions->first_cancel = (uint32_t)(s - submissions->slots) + 1;
-}
-
-void lh_submission_queue_cancel(lh_submission_queue *submissions, uint64_t handle) {
+static void cancel(lh_submission_queue *submissions, uint64_t handle, bool waits) {
     pthread_mutex_lock(&submissions->mutex);
     slot *s = find(submissions, handle);
-    if (s) {
-        s->is_silent = true;
-        want_cancel(submissions, s);
+    if (s)
+        s->is_silent |= waits;
+    if (s && !s->wants_cancel) {
+        s->wants_cancel = true;
+        s->next_cancel = submissions->first_cancel;
+        submissions->first_cancel = (uint32_t)(s - submissions->slots) + 1;
     }
-    while (submissions->delivering == handle && handle != 0)
+    while (waits && handle != 0 && submissions->delivering == handle)
         pthread_cond_wait(&submissions->delivered, &submissions->mutex);
     pthread_mutex_unlock(&submissions->mutex);
     if (s)
         submissions->wake(submissions->wake_context);
 }
 
+void lh_submission_queue_cancel(lh_submission_queue *submissions, uint64_t handle) {
+    cancel(submissions, handle, true);
+}
+
 void lh_submission_queue_cancel_later(lh_submission_queue *submissions, uint64_t handle) {
-    pthread_mutex_lock(&submissions->mutex);
-    slot *s = find(submissions, handle);
-    if (s)
-        want_cancel(submissions, s);
-    pthread_mutex_unlock(&submissions->mutex);
-    if (s)
-        submissions->wake(submissions->wake_context);
+    cancel(submissions, handle, false);
 }
 
 uint32_t lh_submission_queue_count(lh_submission_queue *submissions) {

@@ -150,8 +150,7 @@ void lh_inflight_launch(lh_inflight *inflight, lh_inflight_step *step, int64_t n
 }
 
 bool lh_inflight_has_place(const lh_inflight *inflight, lh_step_class step_class, uint32_t depth) {
-    uint32_t kept =
-        LH_TRUNCATION_DEPTH + (step_class == LH_STEP_PREFILL ? LH_DECODE_DEPTH_MAX : 0);
+    uint32_t kept = LH_TRUNCATION_DEPTH + (step_class == LH_STEP_PREFILL ? LH_DECODE_DEPTH_MAX : 0);
     return inflight->under_way[step_class] < depth &&
            inflight->total < inflight->options.steps_max - kept;
 }

@@ -19,12 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef struct house {
+typedef struct rig {
     lh_model_file *file;
     lh_model_profile profile;
     lh_engine *engine;
     scripted_worker *worker;
-} house;
+} rig;
 
 static lh_model_file *open_tiny(void) {
     char path[] = "/tmp/longhaul-test-XXXXXX";
@@ -43,7 +43,7 @@ static void pause_ms(long ms) {
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
-static void wait_for_state(const house *h, lh_engine_state state) {
+static void wait_for_state(const rig *h, lh_engine_state state) {
     int64_t limit_us = lh_clock_us() + 20000000;
     while (lh_engine_current_state(h->engine) != state) {
         assert_true(lh_clock_us() < limit_us);
@@ -51,7 +51,7 @@ static void wait_for_state(const house *h, lh_engine_state state) {
     }
 }
 
-static lh_engine_options options_of(house *h, const char *listen) {
+static lh_engine_options options_of(rig *h, const char *listen) {
     return (lh_engine_options){.replicas = 1,
                                .fleet = {.model = &h->profile,
                                          .chain_name = "main",
@@ -77,7 +77,7 @@ static lh_engine_options options_of(house *h, const char *listen) {
                                .digest_threads = 2};
 }
 
-static void open_house(house *h) {
+static void open_rig(rig *h) {
     lh_log_set_level(LH_LOG_ERROR);
     h->file = open_tiny();
     assert_int_equal(lh_model_profile_read(lh_model_file_gguf(h->file), &h->profile, NULL), LH_OK);
@@ -87,7 +87,7 @@ static void open_house(house *h) {
     wait_for_state(h, LH_ENGINE_READY);
 }
 
-static void close_house(house *h) {
+static void close_rig(rig *h) {
     lh_engine_destroy(h->engine);
     if (h->worker)
         scripted_worker_stop(h->worker);
@@ -120,7 +120,7 @@ static void on_event(void *context, const lh_sequence_event *event) {
     pthread_mutex_unlock(&c->mutex);
 }
 
-static lh_status submit(house *h, client *c, uint32_t first, uint32_t prompt_tokens,
+static lh_status submit(rig *h, client *c, uint32_t first, uint32_t prompt_tokens,
                         uint32_t max_tokens, uint64_t *handle) {
     uint32_t prompt[256];
     lh_error error;
@@ -147,7 +147,7 @@ static void wait_for_end(client *c) {
     pthread_mutex_unlock(&c->mutex);
 }
 
-static void wait_for_empty_worker(const house *h) {
+static void wait_for_empty_worker(const rig *h) {
     int64_t limit_us = lh_clock_us() + 20000000;
     while (scripted_worker_sequences(h->worker) > 0) {
         assert_true(lh_clock_us() < limit_us);
@@ -157,8 +157,8 @@ static void wait_for_empty_worker(const house *h) {
 
 static void a_sequence_runs_through(void **state) {
     (void)state;
-    house h = {0};
-    open_house(&h);
+    rig h = {0};
+    open_rig(&h);
     client c;
     uint64_t handle;
     assert_int_equal(submit(&h, &c, 9, 50, 100, &handle), LH_OK);
@@ -167,11 +167,11 @@ static void a_sequence_runs_through(void **state) {
     assert_int_equal(c.count, 100);
     wait_for_empty_worker(&h);
     lh_engine_cancel(h.engine, handle);
-    close_house(&h);
+    close_rig(&h);
 }
 
 static void *run_client(void *argument) {
-    house *h = argument;
+    rig *h = argument;
     client c;
     uint64_t handle;
     uint32_t wrong = 0, finished = 0;
@@ -198,8 +198,8 @@ static void *run_client(void *argument) {
 
 static void many_threads_share_it(void **state) {
     (void)state;
-    house h = {0};
-    open_house(&h);
+    rig h = {0};
+    open_rig(&h);
     pthread_t threads[6];
     for (int i = 0; i < 6; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, run_client, &h), 0);
@@ -212,14 +212,14 @@ static void many_threads_share_it(void **state) {
     }
     assert_true(finished > 0);
     wait_for_empty_worker(&h);
-    close_house(&h);
+    close_rig(&h);
 }
 
 /* The request is reset and the pages are freed, while the worker still sits on the step. */
 static void a_cancel_reaches_the_worker(void **state) {
     (void)state;
-    house h = {0};
-    open_house(&h);
+    rig h = {0};
+    open_rig(&h);
     scripted_worker_hold(h.worker, true);
     client c;
     uint64_t handle;
@@ -236,14 +236,14 @@ static void a_cancel_reaches_the_worker(void **state) {
     assert_int_equal(submit(&h, &after, 3, 20, 5, &handle), LH_OK);
     wait_for_end(&after);
     assert_true(after.is_finished && !after.is_wrong);
-    close_house(&h);
+    close_rig(&h);
 }
 
 /* A flipped bit in a report: refused, whatever it would have said, and the next one counts. */
 static void a_garbled_report_is_refused(void **state) {
     (void)state;
-    house h = {0};
-    open_house(&h);
+    rig h = {0};
+    open_rig(&h);
     assert_int_equal(scripted_worker_refusals(h.worker), 0);
     scripted_worker_garble(h.worker, 20);
     int64_t limit_us = lh_clock_us() + 20000000;
@@ -257,14 +257,14 @@ static void a_garbled_report_is_refused(void **state) {
     assert_int_equal(submit(&h, &c, 9, 50, 20, &handle), LH_OK);
     wait_for_end(&c);
     assert_true(c.is_finished && !c.is_wrong);
-    close_house(&h);
+    close_rig(&h);
 }
 
 /* The worker's process goes and another one comes: the stream goes on. */
 static void another_worker_takes_the_stream_over(void **state) {
     (void)state;
-    house h = {0};
-    open_house(&h);
+    rig h = {0};
+    open_rig(&h);
     scripted_worker_hold(h.worker, true);
     client c;
     uint64_t handle;
@@ -274,13 +274,13 @@ static void another_worker_takes_the_stream_over(void **state) {
     wait_for_end(&c);
     assert_true(c.is_finished && !c.is_wrong);
     assert_int_equal(c.count, 100);
-    close_house(&h);
+    close_rig(&h);
 }
 
 static void without_a_worker_it_ends_cleanly(void **state) {
     (void)state;
-    house h = {0};
-    open_house(&h);
+    rig h = {0};
+    open_rig(&h);
     scripted_worker_hold(h.worker, true);
     client c, late;
     uint64_t handle;
@@ -292,13 +292,13 @@ static void without_a_worker_it_ends_cleanly(void **state) {
     assert_int_equal(c.status, LH_ERR_UNAVAILABLE);
     wait_for_state(&h, LH_ENGINE_NO_CHAIN);
     assert_int_equal(submit(&h, &late, 9, 20, 100, &handle), LH_ERR_UNAVAILABLE);
-    close_house(&h);
+    close_rig(&h);
 }
 
 static void stopping_fails_what_is_left(void **state) {
     (void)state;
-    house h = {0};
-    open_house(&h);
+    rig h = {0};
+    open_rig(&h);
     scripted_worker_hold(h.worker, true);
     client c, late;
     uint64_t handle;
@@ -308,14 +308,14 @@ static void stopping_fails_what_is_left(void **state) {
     pause_ms(20);
     assert_int_equal(submit(&h, &late, 9, 20, 100, &handle), LH_ERR_UNAVAILABLE);
     assert_false(c.is_failed);
-    close_house(&h);
+    close_rig(&h);
     assert_true(c.is_failed);
 }
 
 static void a_port_in_use_is_said(void **state) {
     (void)state;
-    house h = {0}, second = {0};
-    open_house(&h);
+    rig h = {0}, second = {0};
+    open_rig(&h);
     char listen[32];
     lh_error error;
     snprintf(listen, sizeof listen, "127.0.0.1:%d", lh_engine_fleet_port(h.engine));
@@ -327,7 +327,7 @@ static void a_port_in_use_is_said(void **state) {
     assert_non_null(strstr(error.message, listen));
     lh_model_profile_reset(&second.profile);
     lh_model_file_close(second.file);
-    close_house(&h);
+    close_rig(&h);
 }
 
 int main(void) {

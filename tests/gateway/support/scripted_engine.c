@@ -398,14 +398,13 @@ lh_sequence_request scripted_engine_last_request(lh_engine *engine) {
     return last;
 }
 
-void lh_engine_load(const lh_engine *engine, uint32_t *running, uint32_t *waiting) {
-    *running = scripted_engine_count((lh_engine *)engine).running;
-    *waiting = 0;
-}
-
 lh_engine_room lh_engine_current_room(const lh_engine *engine) {
     uint32_t running = scripted_engine_count((lh_engine *)engine).running;
-    return (lh_engine_room){1024, running < 1024 ? 1024 - running : 0, UINT64_MAX, UINT64_MAX};
+    return (lh_engine_room){.running = running,
+                            .sequences_max = 1024,
+                            .sequences_free = running < 1024 ? 1024 - running : 0,
+                            .positions_max = UINT64_MAX,
+                            .positions_free = UINT64_MAX};
 }
 
 /* The counts, so that a test over HTTP can see what runs. */

@@ -1,0 +1,163 @@
+/* Between a chain controller, which decides, and a first hop, which knows no chains. */
+#include "gateway/engine/chain_driver.h"
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "gateway/engine/first_hop.h"
+#include "gateway/trace/step_recorder.h"
+
+#include <stdlib.h>
+
+struct lh_chain_driver {
+    lh_chain_driver_options options;
+    lh_first_hop *hop;
+    lh_step_recorder *recorder; /* NULL: nothing is traced */
+    lh_trace_part *parts;       /* [sequences_max]: scratch of the recorder */
+    void (*on_closed)(void *);
+    void *closed_context;
+};
+
+/* ---- What the first hop says ---- */
+
+lh_hop_profile lh_chain_driver_first_hop(const lh_chain_driver *driver) {
+    lh_hop_profile profile;
+    lh_first_hop_read_profile(driver->hop, &profile);
+    return profile;
+}
+
+void lh_chain_driver_measure(lh_chain_driver *driver) {
+    lh_hop_profile profile = lh_chain_driver_first_hop(driver);
+    lh_chain_controller_measure_first_hop(driver->options.controller, &profile);
+}
+
+static void on_state(void *context, bool connected, const char *reason) {
+    lh_chain_driver *driver = context;
+    lh_chain_driver_measure(driver);
+    lh_chain_controller_first_hop(driver->options.controller, connected, lh_clock_us(), reason);
+    driver->options.on_news(driver->options.context);
+}
+
+static void on_done(void *context, uint32_t epoch, uint64_t step, lh_status status,
+                    const char *message) {
+    lh_chain_driver *driver = context;
+    if (driver->recorder)
+        lh_step_recorder_done(driver->recorder, epoch, step, status, lh_clock_us());
+    lh_chain_controller_step_done(driver->options.controller, epoch, step, status, message,
+                                  lh_clock_us());
+    driver->options.on_news(driver->options.context);
+}
+
+static void on_times(void *context, uint32_t epoch, uint64_t step, const uint8_t *frames,
+                     size_t length) {
+    const lh_chain_driver *driver = context;
+    if (driver->recorder)
+        lh_step_recorder_times(driver->recorder, epoch, step, frames, length);
+}
+
+/* ---- Life ---- */
+
+static void destroy(lh_chain_driver *driver) {
+    lh_step_recorder_destroy(driver->recorder);
+    free(driver->parts);
+    free(driver);
+}
+
+static lh_status create_recorder(lh_chain_driver *driver, lh_error *error) {
+    driver->parts = calloc(driver->options.sequences_max, sizeof *driver->parts);
+    if (!driver->parts)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for traces of steps");
+    return lh_step_recorder_create(driver->options.traces, &driver->recorder, error);
+}
+
+lh_status lh_chain_driver_create(const lh_chain_driver_options *options, lh_chain_driver **driver,
+                                 lh_error *error) {
+    lh_chain_driver *d = calloc(1, sizeof *d);
+    const lh_first_hop_events events = {d, on_state, on_done, on_times};
+    if (!d)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a chain");
+    d->options = *options;
+    lh_status status = options->traces ? create_recorder(d, error) : LH_OK;
+    if (status == LH_OK)
+        status = lh_first_hop_create(options->loop, options->name, options->tls, &options->limits,
+                                     &events, &d->hop, error);
+    if (status != LH_OK) {
+        destroy(d);
+        return status;
+    }
+    *driver = d;
+    return LH_OK;
+}
+
+static void on_hop_closed(void *context) {
+    lh_chain_driver *driver = context;
+    driver->on_closed(driver->closed_context);
+    destroy(driver);
+}
+
+void lh_chain_driver_close(lh_chain_driver *driver, void (*on_closed)(void *), void *context) {
+    driver->on_closed = on_closed;
+    driver->closed_context = context;
+    lh_first_hop_close(driver->hop, on_hop_closed, driver);
+}
+
+/* ---- What the controller wants ---- */
+
+static void record(lh_chain_driver *driver, const lh_step_manifest *manifest, int64_t formed_us) {
+    if (!driver->recorder)
+        return;
+    uint32_t count =
+        lh_scheduler_traced_parts(lh_chain_controller_scheduler(driver->options.controller),
+                                  manifest->step, driver->parts, driver->options.sequences_max);
+    lh_step_recorder_submit(driver->recorder, manifest, driver->parts, count, formed_us,
+                            lh_clock_us());
+}
+
+static void submit(lh_chain_driver *driver, const lh_step_manifest *manifest) {
+    lh_error error;
+    int64_t formed_us = lh_clock_us();
+    lh_status status = lh_first_hop_submit(driver->hop, manifest, &error);
+    if (status != LH_OK)
+        lh_chain_controller_step_done(driver->options.controller, manifest->epoch, manifest->step,
+                                      status, error.message, lh_clock_us());
+    else if (manifest->timed)
+        record(driver, manifest, formed_us);
+}
+
+static void connect_first(lh_chain_driver *driver, const char *address, bool over_tls) {
+    lh_error error;
+    lh_log(LH_LOG_INFO, "engine", "connecting to the first worker chain=%u address=%s tls=%d",
+           driver->options.number, address, over_tls);
+    if (lh_first_hop_connect(driver->hop, address, over_tls, &error) != LH_OK)
+        lh_log(LH_LOG_ERROR, "engine", "no connection to the first worker address=%s error=\"%s\"",
+               address, error.message);
+}
+
+void lh_chain_driver_act(lh_chain_driver *driver, const lh_action *action) {
+    switch (action->kind) {
+    case LH_ACTION_CONNECT:
+        connect_first(driver, action->address, action->tls);
+        break;
+    case LH_ACTION_SUBMIT:
+        submit(driver, action->manifest);
+        break;
+    case LH_ACTION_CANCEL:
+        lh_first_hop_cancel(driver->hop, action->step);
+        break;
+    case LH_ACTION_ABANDON:
+        lh_first_hop_cancel(driver->hop, 0);
+        break;
+    }
+}
+
+lh_status lh_chain_driver_results(lh_chain_driver *driver, const char *peer_name, uint32_t epoch,
+                                  uint64_t step, const lh_step_result *results, uint32_t count,
+                                  lh_error *error) {
+    lh_chain_controller *controller = driver->options.controller;
+    int64_t now_us = lh_clock_us();
+    if (driver->options.tls && !lh_chain_controller_takes_results_of(controller, peer_name))
+        return lh_fail(error, LH_ERR_INVALID,
+                       "the certificate of %s is not that of the chain's last worker", peer_name);
+    if (driver->recorder)
+        lh_step_recorder_results(driver->recorder, epoch, step, now_us);
+    return lh_chain_controller_results(controller, epoch, step, results, count, now_us, error);
+}
