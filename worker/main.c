@@ -133,23 +133,19 @@ static lh_status choose_addresses(program *p, lh_error *error) {
                : status;
 }
 
-static const char *text_or_null(const char *text) {
-    return text[0] != '\0' ? text : NULL;
-}
-
 static lh_status open_reconciler(program *p, lh_error *error) {
     lh_reconciler_options reconciler = {.loop = &p->loop,
                                         .server = p->server,
                                         .name = p->settings.name,
                                         .site = p->settings.site,
-                                        .address_plain = text_or_null(p->plain),
-                                        .address_tls = text_or_null(p->secure),
-                                        .gateway_url = p->settings.gateway,
+                                        .address_plain = p->plain,
+                                        .address_tls = p->secure,
                                         .memory_bytes = (uint64_t)p->settings.memory_bytes,
                                         .speed = p->speed,
-                                        .job = {.tls = p->tls,
+                                        .job = {.gateway_url = p->settings.gateway,
+                                                .tls = p->tls,
                                                 .cache = p->cache,
-                                                .model_path = text_or_null(p->settings.model),
+                                                .model_path = p->settings.model,
                                                 .kernels = p->kernels,
                                                 .pool = p->pool,
                                                 .kv_bytes = (size_t)p->settings.kv_bytes}};

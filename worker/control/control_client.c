@@ -18,7 +18,7 @@ struct lh_control_client {
     struct curl_slist *headers;
     char name[LH_WORKER_NAME_BYTES]; /* the worker's */
     char error[CURL_ERROR_SIZE];
-    char *answer;
+    char answer[LH_CONTROL_BODY_BYTES_MAX + 1u];
     size_t length;
     bool too_long;
     bool secure;
@@ -100,7 +100,6 @@ void lh_control_client_destroy(lh_control_client *client) {
         return;
     curl_easy_cleanup(client->easy);
     curl_slist_free_all(client->headers);
-    free(client->answer);
     free(client);
     curl_global_cleanup();
 }
@@ -149,31 +148,15 @@ static lh_status perform(lh_control_client *client, const char *message, lh_erro
     return status == 200 ? LH_OK : refusal(client, status, error);
 }
 
-static lh_status put(lh_control_client *client, const char *message, char **answer, size_t *length,
-                     lh_error *error) {
-    client->answer = malloc(LH_CONTROL_BODY_BYTES_MAX + 1u);
-    if (!client->answer)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "the gateway's answer: out of memory");
-    lh_status status = perform(client, message, error);
-    if (status == LH_OK)
-        status = lh_control_unseal(client->name, client->answer, client->length, length, error);
-    if (status == LH_OK) {
-        client->answer[*length] = '\0';
-        *answer = client->answer;
-    } else {
-        free(client->answer);
-    }
-    client->answer = NULL;
-    return status;
-}
-
-lh_status lh_control_client_put(lh_control_client *client, const char *body, char **answer,
+lh_status lh_control_client_put(lh_control_client *client, char *body, const char **answer,
                                 size_t *length, lh_error *error) {
-    char *copy = strdup(body);
-    char *message = lh_control_seal(client->name, copy);
+    char *message = lh_control_seal(client->name, body);
     if (!message)
         return lh_fail(error, LH_ERR_NO_MEMORY, "the worker's report: out of memory");
-    lh_status status = put(client, message, answer, length, error);
+    lh_status status = perform(client, message, error);
     free(message);
-    return status;
+    *answer = client->answer;
+    return status == LH_OK
+               ? lh_control_unseal(client->name, client->answer, client->length, length, error)
+               : status;
 }

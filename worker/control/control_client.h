@@ -17,9 +17,10 @@ lh_status lh_control_client_create(const char *gateway_url, const char *worker_n
 /* NULL is allowed. */
 void lh_control_client_destroy(lh_control_client *client);
 
-/* Puts the body under its seal (common/protocol/control_seal.h). LH_OK: 200, and *answer (malloc'd,
- * the caller frees, terminated) is its body without the seal. LH_ERR_CORRUPT: that was damaged;
- * LH_ERR_UNAVAILABLE: no connection, no answer in time, or 5xx; LH_ERR_INVALID: refused (the
- * message quotes the gateway); LH_ERR_LIMIT: the answer is too long; LH_ERR_NO_MEMORY. */
-lh_status lh_control_client_put(lh_control_client *client, const char *body, char **answer,
+/* Takes over the body, a malloc'd text, and puts it under its seal (control_seal.h). LH_OK: 200,
+ * and answer[length] is the body of that without its seal; it lives until the next call.
+ * LH_ERR_CORRUPT: it was damaged; LH_ERR_UNAVAILABLE: no connection, no answer in time, or 5xx;
+ * LH_ERR_INVALID: refused (the message quotes the gateway); LH_ERR_LIMIT: the answer is too long;
+ * LH_ERR_NO_MEMORY, also where the body is NULL. */
+lh_status lh_control_client_put(lh_control_client *client, char *body, const char **answer,
                                 size_t *length, lh_error *error);

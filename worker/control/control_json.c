@@ -5,8 +5,9 @@
 #include "common/protocol/measurements_json.h"
 #include "common/protocol/wire_type.h"
 
+#include <inttypes.h>
 #include <jansson.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Far above any real one, far below where sums overflow. */
@@ -22,6 +23,14 @@ bool lh_control_is_same_stage(const lh_control_assignment *a, const lh_control_a
            a->last_layer == b->last_layer && a->layers == b->layers && a->context == b->context &&
            a->rows_max == b->rows_max && a->steps_max == b->steps_max &&
            a->activations == b->activations;
+}
+
+bool lh_control_is_same_assignment(const lh_control_assignment *a, const lh_control_assignment *b) {
+    return a->generation == b->generation && a->epoch == b->epoch && a->kv_epoch == b->kv_epoch &&
+           strcmp(a->chain, b->chain) == 0 && lh_control_is_same_stage(a, b) &&
+           a->wire == b->wire && a->next_is_gateway == b->next_is_gateway &&
+           a->next_tls == b->next_tls && strcmp(a->next_name, b->next_name) == 0 &&
+           strcmp(a->next_address, b->next_address) == 0;
 }
 
 /* ---- The report ---- */
@@ -81,9 +90,7 @@ static json_t *render_kv(const lh_worker_report *report) {
 
 char *lh_control_report_render(const lh_worker_report *report) {
     char instance[17];
-    for (int i = 0; i < 16; i++)
-        instance[i] = "0123456789abcdef"[report->instance >> (60 - 4 * i) & 15u];
-    instance[16] = '\0';
+    snprintf(instance, sizeof instance, "%016" PRIx64, report->instance);
     json_t *root = json_pack(
         "{s:i,s:s,s:o,s:o,s:o,s:I,s:{s:o,s:o},s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:I,s:I,s:I},"
         "s:b}",
@@ -187,7 +194,7 @@ static void read_prepare(const lh_json_reader *root, lh_control_answer *answer) 
         lh_json_is_there(root, "prepare") && lh_json_read_object(root, "prepare", true, &r);
     if (!answer->has_prepare)
         return;
-    answer->prepare_holds = lh_json_read_bool(&r, "hold");
+    answer->prepare.weights_only = !lh_json_read_bool(&r, "hold");
     read_stage(&r, &answer->prepare);
 }
 

@@ -28,6 +28,7 @@ typedef struct lh_control_assignment {
     uint32_t context, rows_max, steps_max;
     lh_activation_kind activations; /* Q8, Q16 */
     lh_wire_type wire;
+    bool weights_only; /* to be prepared: fetched, not loaded */
     bool next_is_gateway, next_tls;
     /* "" where it is the gateway */
     char next_name[LH_WORKER_NAME_BYTES], next_address[LH_ADDRESS_BYTES];
@@ -39,14 +40,16 @@ typedef struct lh_control_answer {
     bool has_assignment;
     bool is_urgent; /* sequences wait for it */
     lh_control_assignment assignment;
-    bool has_prepare, prepare_holds; /* holds: load it, too; else fetch its weights alone */
-    lh_control_assignment prepare;   /* a stage: generation, chain, epoch and next are not set */
+    bool has_prepare;
+    lh_control_assignment prepare; /* a stage: generation, chain, epoch and next are not set */
     bool has_leave, may_go;
     char leave_reason[LH_REPORT_ERROR_BYTES];
 } lh_control_answer;
 
 /* Whether one loaded stage serves both. */
 bool lh_control_is_same_stage(const lh_control_assignment *a, const lh_control_assignment *b);
+/* The same stage at the same place of the same chain. */
+bool lh_control_is_same_assignment(const lh_control_assignment *a, const lh_control_assignment *b);
 
 /* The JSON text of the worker's PUT, without the name, which is in the path: malloc'd, the caller
  * frees; NULL: out of memory. */

@@ -10,22 +10,21 @@
 typedef struct lh_control_renewal lh_control_renewal;
 
 typedef struct lh_control_renewal_events {
-    /* What to say; texts live until the call after this one returns. */
+    /* What to say, into zeros. */
     void (*fill_report)(void *context, lh_worker_report *report);
     void (*on_answer)(void *context, const lh_control_answer *answer);
     /* A report could not be delivered, or its answer cannot be read. */
     void (*on_failure)(void *context);
 } lh_control_renewal_events;
 
-/* Takes over the client. The first report goes out from the loop. LH_ERR_NO_MEMORY: the client
- * stays the caller's. */
-lh_status lh_control_renewal_create(uv_loop_t *loop, lh_control_client *client,
+/* gateway_url, worker_name, tls and errors: as lh_control_client_create. The first report goes out
+ * from the loop. */
+lh_status lh_control_renewal_create(uv_loop_t *loop, const char *gateway_url,
+                                    const char *worker_name, const lh_tls_options *tls,
                                     const lh_control_renewal_events *events, void *context,
                                     lh_control_renewal **renewal, lh_error *error);
-/* Something has changed: reports as soon as can be. */
-void lh_control_renewal_hurry(lh_control_renewal *renewal);
-/* The same, but within within_ms: for changes of which many may come at once. */
-void lh_control_renewal_expedite(lh_control_renewal *renewal, int64_t within_ms);
+/* Something has changed: the next report comes within so long, or sooner. */
+void lh_control_renewal_hurry(lh_control_renewal *renewal, int64_t within_ms);
 /* Waits for a PUT in progress; no event comes any more. May be called from within one. */
 void lh_control_renewal_close(lh_control_renewal *renewal, void (*on_closed)(void *),
                               void *context);

@@ -21,15 +21,12 @@ struct lh_prepared_stage {
     void (*on_change)(void *context);
     void *context;
 
-    bool has_wanted, holds;
+    bool has_wanted;
     lh_control_assignment wanted;
     prepared_state state;
     lh_control_assignment about; /* of what is being built, held or has failed */
-    bool about_holds;
-    lh_stage *stage; /* HELD, and it is loaded */
-    uint32_t width;
-    lh_compute_profile profile;
-    lh_error failure; /* FAILED */
+    lh_built_stage built;        /* HELD, and it is loaded */
+    lh_error failure;            /* FAILED */
 
     lh_stage_job *job; /* BUILDING */
 
@@ -43,7 +40,7 @@ static void reconcile(lh_prepared_stage *prepared);
 /* Every way but one leads over EMPTY. */
 static void enter(lh_prepared_stage *prepared, prepared_state state) {
     assert((state == EMPTY) != (prepared->state == EMPTY));
-    assert(!prepared->stage || state == HELD);
+    assert(!prepared->built.stage || state == HELD);
     prepared->state = state;
 }
 
@@ -62,12 +59,9 @@ lh_status lh_prepared_stage_create(uv_loop_t *loop, const lh_stage_job_options *
     return LH_OK;
 }
 
-void lh_prepared_stage_destroy(lh_prepared_stage *prepared) {
-    free(prepared);
-}
-
 static bool is_wanted(const lh_prepared_stage *prepared) {
-    return !prepared->closing && prepared->has_wanted && prepared->holds == prepared->about_holds &&
+    return !prepared->closing && prepared->has_wanted &&
+           prepared->wanted.weights_only == prepared->about.weights_only &&
            lh_control_is_same_stage(&prepared->wanted, &prepared->about);
 }
 
@@ -83,18 +77,15 @@ static void on_destroyed(uv_work_t *work, int cancelled) {
 }
 
 static void drop_stage(lh_prepared_stage *prepared) {
-    lh_stage *stage = prepared->stage;
-    prepared->stage = NULL;
+    lh_stage *stage = prepared->built.stage;
+    prepared->built.stage = NULL;
     removal *gone = stage ? malloc(sizeof *gone) : NULL;
     if (!gone) {
         lh_stage_destroy(stage);
         return;
     }
     *gone = (removal){.work.data = gone, .stage = stage};
-    if (uv_queue_work(prepared->loop, &gone->work, destroy_on_pool, on_destroyed) != 0) {
-        lh_stage_destroy(stage);
-        free(gone);
-    }
+    uv_queue_work(prepared->loop, &gone->work, destroy_on_pool, on_destroyed); /* cannot fail */
 }
 
 /* ---- Building ---- */
@@ -111,7 +102,8 @@ static void finish_close(lh_prepared_stage *prepared) {
     void *context = prepared->closed_context;
     drop_stage(prepared);
     free(prepared);
-    on_closed(context);
+    if (on_closed)
+        on_closed(context);
 }
 
 static void on_job_done(void *context, const lh_error *failure) {
@@ -119,10 +111,11 @@ static void on_job_done(void *context, const lh_error *failure) {
     enter(prepared, EMPTY);
     /* A cancelled one may be wanted again: then it begins anew. */
     if (is_wanted(prepared) && !failure) {
-        prepared->stage = lh_stage_job_take(prepared->job, &prepared->width, &prepared->profile);
+        prepared->built = lh_stage_job_take(prepared->job);
         enter(prepared, HELD);
         lh_log(LH_LOG_INFO, "assignment", "prepared layers=%u..%u loaded=%d",
-               prepared->about.first_layer, prepared->about.last_layer, prepared->about_holds);
+               prepared->about.first_layer, prepared->about.last_layer,
+               !prepared->about.weights_only);
     } else if (is_wanted(prepared) && failure->status != LH_ERR_CANCELLED) {
         fail(prepared, failure);
     }
@@ -138,23 +131,22 @@ static void on_job_done(void *context, const lh_error *failure) {
 
 static void build(lh_prepared_stage *prepared) {
     lh_error error;
-    lh_stage_job_options job = prepared->job_options;
-    job.fetches_only = !prepared->holds;
     prepared->about = prepared->wanted;
-    prepared->about_holds = prepared->holds;
-    if (lh_stage_job_start(prepared->loop, &job, &prepared->wanted, on_job_done, prepared,
-                           &prepared->job, &error) != LH_OK) {
+    if (lh_stage_job_start(prepared->loop, &prepared->job_options, &prepared->wanted, on_job_done,
+                           prepared, &prepared->job, &error) != LH_OK) {
         fail(prepared, &error);
         return;
     }
     enter(prepared, BUILDING);
     lh_log(LH_LOG_INFO, "assignment", "preparing layers=%u..%u of=%u model=%s loads=%d",
            prepared->about.first_layer, prepared->about.last_layer, prepared->about.layers,
-           prepared->about.model.name, prepared->about_holds);
+           prepared->about.model.name, !prepared->about.weights_only);
 }
 
 static void reconcile(lh_prepared_stage *prepared) {
     bool fits = is_wanted(prepared);
+    bool has_stage = prepared->state == HELD && !prepared->about.weights_only;
+    assert(has_stage == (prepared->built.stage != NULL));
     if (prepared->state == BUILDING) {
         if (!fits)
             lh_stage_job_cancel(prepared->job);
@@ -171,53 +163,45 @@ static void reconcile(lh_prepared_stage *prepared) {
 
 /* ---- For the reconciler ---- */
 
-void lh_prepared_stage_want(lh_prepared_stage *prepared, const lh_control_assignment *wanted,
-                            bool holds) {
+void lh_prepared_stage_want(lh_prepared_stage *prepared, const lh_control_assignment *wanted) {
     prepared->has_wanted = wanted;
-    if (wanted) {
+    if (wanted)
         prepared->wanted = *wanted;
-        prepared->holds = holds;
-    }
     reconcile(prepared);
 }
 
 bool lh_prepared_stage_is_for(const lh_prepared_stage *prepared,
                               const lh_control_assignment *assignment) {
-    return (prepared->state == BUILDING || prepared->state == HELD) && prepared->about_holds &&
-           is_wanted(prepared) && lh_control_is_same_stage(&prepared->about, assignment);
+    return (prepared->state == BUILDING || prepared->state == HELD) &&
+           !prepared->about.weights_only && is_wanted(prepared) &&
+           lh_control_is_same_stage(&prepared->about, assignment);
 }
 
-lh_stage *lh_prepared_stage_take(lh_prepared_stage *prepared,
-                                 const lh_control_assignment *assignment, uint32_t *width,
-                                 lh_compute_profile *profile) {
+bool lh_prepared_stage_take(lh_prepared_stage *prepared, const lh_control_assignment *assignment,
+                            lh_built_stage *built) {
     if (prepared->state != HELD || !lh_prepared_stage_is_for(prepared, assignment))
-        return NULL;
-    lh_stage *stage = prepared->stage;
-    prepared->stage = NULL;
+        return false;
+    *built = prepared->built;
+    prepared->built.stage = NULL;
     enter(prepared, EMPTY);
     prepared->has_wanted = false;
-    *width = prepared->width;
-    *profile = prepared->profile;
-    return stage;
+    return true;
 }
 
 void lh_prepared_stage_report(const lh_prepared_stage *prepared, lh_worker_report *report) {
-    if (!prepared->has_wanted || !is_wanted(prepared) || prepared->state == EMPTY)
+    if (!is_wanted(prepared) || prepared->state == EMPTY)
         return;
     report->prepared.first_layer = prepared->about.first_layer;
     report->prepared.last_layer = prepared->about.last_layer;
-    report->prepared.holds = prepared->about_holds;
+    report->prepared.holds = !prepared->about.weights_only;
     if (prepared->state == FAILED) {
         report->prepared.state = LH_WORKER_FAILED;
         lh_worker_report_copy_error(report->prepared.error, prepared->failure.message);
     } else if (prepared->state == HELD) {
         report->prepared.state = LH_WORKER_READY;
     } else {
-        lh_stage_job_progress progress;
-        lh_stage_job_read_progress(prepared->job, &progress);
-        report->prepared.state = progress.loading ? LH_WORKER_LOADING : LH_WORKER_FETCHING;
-        report->prepared.done_bytes = progress.done_bytes;
-        report->prepared.total_bytes = progress.total_bytes;
+        report->prepared.state = lh_stage_job_progress(prepared->job, &report->prepared.done_bytes,
+                                                       &report->prepared.total_bytes);
     }
 }
 

@@ -18,27 +18,21 @@
 
 typedef struct lh_prepared_stage lh_prepared_stage;
 
-/* job: its is_beside and fetches_only are set here; what it points to outlives it.
+/* job: its is_beside is set here; what it points to outlives it.
  * on_change: built, failed, or gone. LH_ERR_NO_MEMORY. */
 lh_status lh_prepared_stage_create(uv_loop_t *loop, const lh_stage_job_options *job,
                                    void (*on_change)(void *context), void *context,
                                    lh_prepared_stage **prepared, lh_error *error);
-/* Before it was asked for anything; NULL is allowed. */
-void lh_prepared_stage_destroy(lh_prepared_stage *prepared);
-/* Ends what is in progress and drops what is held; then on_closed. */
+/* Ends what is in progress and drops what is held; then on_closed (may be NULL). */
 void lh_prepared_stage_close(lh_prepared_stage *prepared, void (*on_closed)(void *), void *context);
 
-/* What is to be prepared, which is copied; NULL: nothing. holds: it is loaded, too. The same again
- * changes nothing. */
-void lh_prepared_stage_want(lh_prepared_stage *prepared, const lh_control_assignment *wanted,
-                            bool holds);
+/* What is to be prepared, which is copied; NULL: nothing. The same again changes nothing. */
+void lh_prepared_stage_want(lh_prepared_stage *prepared, const lh_control_assignment *wanted);
 /* Whether this very stage is held, or being loaded. */
 bool lh_prepared_stage_is_for(const lh_prepared_stage *prepared,
                               const lh_control_assignment *assignment);
-/* The stage, which is the caller's from now on, the width of its activations and what its steps
- * cost. NULL: it is not held. */
-lh_stage *lh_prepared_stage_take(lh_prepared_stage *prepared,
-                                 const lh_control_assignment *assignment, uint32_t *width,
-                                 lh_compute_profile *profile);
+/* The stage, which is the caller's from now on. False: it is not held. */
+bool lh_prepared_stage_take(lh_prepared_stage *prepared, const lh_control_assignment *assignment,
+                            lh_built_stage *built);
 /* Fills in report->prepared. */
 void lh_prepared_stage_report(const lh_prepared_stage *prepared, lh_worker_report *report);

@@ -13,26 +13,20 @@
 #include "worker/control/reconciler.h"
 
 #include "common/base/log.h"
+#include "common/base/random_id.h"
+#include "worker/control/assignment_failure.h"
 #include "worker/control/control_renewal.h"
+#include "worker/control/departure.h"
 #include "worker/control/prepared_stage.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-/* After a failure to build: the first pause, doubled up to the last. */
-#define RETRY_FIRST_MS 1000
-#define RETRY_LAST_MS  30000
 /* After a step failed: by then the gateway knows, too; and a thousand cancelled requests are not a
  * thousand reports. */
 #define TROUBLE_MS 30
-
-/* After this many undelivered reports in a row the gateway counts as gone rather than restarting,
- * and a worker that leaves no longer waits for its answer. */
-#define FAILURES_OF_ONE_GONE 3
 
 typedef enum hold_state { EMPTY, BUILDING, HELD, TAKING_AWAY } hold_state;
 
@@ -41,10 +35,9 @@ struct lh_reconciler {
     uint64_t instance;
     lh_control_renewal *renewal; /* NULL: closed */
     lh_prepared_stage *prepared; /* NULL: closed */
-    bool leaving, closing;
-    char leave_reason[LH_REPORT_ERROR_BYTES]; /* what the gateway last said of it; "": nothing */
-    uint32_t failures;                        /* reports in a row that were not delivered */
-    void (*on_released)(void *);
+    bool closing;
+    lh_departure departure;
+    void (*on_released)(void *); /* NULL: released, or not leaving */
     void *released_context;
 
     bool has_wanted, is_urgent;   /* urgent: sequences wait for what is wanted */
@@ -52,13 +45,9 @@ struct lh_reconciler {
     hold_state state;
     lh_control_assignment held; /* which stage is being built or held */
     lh_stage_job *job;          /* BUILDING */
-    lh_stage *stage;            /* HELD: the server's; for its counters */
-    uint32_t width;
-    bool is_routed; /* held.generation is what the server serves */
-
-    lh_error failure; /* why what is wanted could not be done; status is LH_OK while it is not so */
-    lh_control_assignment failed; /* what that was about */
-    uint64_t retry_at_ms, retry_pause_ms;
+    lh_stage *stage;            /* HELD: the server's; for its sizes and counters */
+    bool is_routed;             /* held.generation is what the server serves */
+    lh_assignment_failure failure;
 
     void (*on_closed)(void *);
     void *closed_context;
@@ -77,63 +66,39 @@ static void enter(lh_reconciler *reconciler, hold_state state) {
     reconciler->state = state;
 }
 
-static bool is_same_assignment(const lh_control_assignment *a, const lh_control_assignment *b) {
-    return a->generation == b->generation && a->epoch == b->epoch && a->kv_epoch == b->kv_epoch &&
-           strcmp(a->chain, b->chain) == 0 && lh_control_is_same_stage(a, b) &&
-           a->wire == b->wire && a->next_is_gateway == b->next_is_gateway &&
-           a->next_tls == b->next_tls && strcmp(a->next_name, b->next_name) == 0 &&
-           strcmp(a->next_address, b->next_address) == 0;
-}
-
 static void report_soon(lh_reconciler *reconciler) {
     if (!reconciler->closing)
-        lh_control_renewal_hurry(reconciler->renewal);
+        lh_control_renewal_hurry(reconciler->renewal, 0);
 }
 
-/* ---- Failures ---- */
-
-static void note_failure(lh_reconciler *reconciler, const lh_error *failure) {
-    bool is_new = reconciler->failure.status == LH_OK ||
-                  !is_same_assignment(&reconciler->failed, &reconciler->wanted);
-    reconciler->retry_pause_ms = is_new ? RETRY_FIRST_MS : reconciler->retry_pause_ms * 2;
-    reconciler->retry_pause_ms =
-        reconciler->retry_pause_ms < RETRY_LAST_MS ? reconciler->retry_pause_ms : RETRY_LAST_MS;
-    reconciler->retry_at_ms = uv_now(reconciler->options.loop) + reconciler->retry_pause_ms;
-    reconciler->failure = *failure;
-    reconciler->failed = reconciler->wanted;
-    lh_log(LH_LOG_ERROR, "assignment", "failed, trying again in %" PRIu64 " ms reason=\"%s\"",
-           reconciler->retry_pause_ms, failure->message);
+static void note_failure(lh_reconciler *reconciler, const lh_error *error) {
+    lh_assignment_failure_note(&reconciler->failure, error, &reconciler->wanted,
+                               uv_now(reconciler->options.loop));
     report_soon(reconciler);
-}
-
-static void forget_failure(lh_reconciler *reconciler) {
-    reconciler->failure = (lh_error){.status = LH_OK};
 }
 
 /* Answers keep coming, so that the pause ends with the first one after it. */
 static bool must_wait(const lh_reconciler *reconciler) {
-    return reconciler->failure.status != LH_OK &&
-           is_same_assignment(&reconciler->failed, &reconciler->wanted) &&
-           uv_now(reconciler->options.loop) < reconciler->retry_at_ms;
+    return lh_assignment_failure_bars(&reconciler->failure, &reconciler->wanted,
+                                      uv_now(reconciler->options.loop));
 }
 
 /* ---- Building ---- */
 
 /* Gives the server the stage of reconciler->held. */
-static void hand_over(lh_reconciler *reconciler, lh_stage *stage,
-                      const lh_compute_profile *profile) {
+static void hand_over(lh_reconciler *reconciler, const lh_built_stage *built) {
     lh_error error;
-    if (lh_server_install(reconciler->options.server, stage, reconciler->held.steps_max, profile,
-                          &error) != LH_OK) {
-        lh_stage_destroy(stage);
+    if (lh_server_install(reconciler->options.server, built->stage, reconciler->held.steps_max,
+                          &built->profile, &error) != LH_OK) {
+        lh_stage_destroy(built->stage);
         note_failure(reconciler, &error);
         return;
     }
-    reconciler->stage = stage;
+    reconciler->stage = built->stage;
     enter(reconciler, HELD);
     lh_log(LH_LOG_INFO, "assignment", "loaded layers=%u..%u model=%s weight_bytes=%zu kv_pages=%zu",
            reconciler->held.first_layer, reconciler->held.last_layer, reconciler->held.model.name,
-           lh_stage_weight_bytes(stage), lh_kv_cache_pages_total(lh_stage_kv(stage)));
+           lh_stage_weight_bytes(built->stage), lh_kv_cache_pages_total(lh_stage_kv(built->stage)));
 }
 
 static void finish_close(lh_reconciler *reconciler);
@@ -156,9 +121,8 @@ static void on_job_done(void *context, const lh_error *failure) {
     reconciler->job = NULL;
     enter(reconciler, EMPTY);
     if (is_wanted && !failure) {
-        lh_compute_profile profile;
-        lh_stage *stage = lh_stage_job_take(job, &reconciler->width, &profile);
-        hand_over(reconciler, stage, &profile);
+        lh_built_stage built = lh_stage_job_take(job);
+        hand_over(reconciler, &built);
     } else if (is_wanted) {
         note_failure(reconciler, failure);
     }
@@ -169,7 +133,6 @@ static void on_job_done(void *context, const lh_error *failure) {
 static void build(lh_reconciler *reconciler) {
     lh_error error;
     lh_stage_job_options job = reconciler->options.job;
-    job.gateway_url = reconciler->options.gateway_url;
     job.is_urgent = reconciler->is_urgent;
     if (lh_stage_job_start(reconciler->options.loop, &job, &reconciler->wanted, on_job_done,
                            reconciler, &reconciler->job, &error) != LH_OK) {
@@ -187,14 +150,12 @@ static void build(lh_reconciler *reconciler) {
 
 /* What was prepared for this. */
 static void put_in_place(lh_reconciler *reconciler) {
-    lh_compute_profile profile;
-    lh_stage *stage = lh_prepared_stage_take(reconciler->prepared, &reconciler->wanted,
-                                             &reconciler->width, &profile);
-    if (!stage)
+    lh_built_stage built;
+    if (!lh_prepared_stage_take(reconciler->prepared, &reconciler->wanted, &built))
         return; /* it is still being loaded */
     reconciler->held = reconciler->wanted;
     reconciler->is_routed = false;
-    hand_over(reconciler, stage, &profile);
+    hand_over(reconciler, &built);
     reconcile(reconciler);
 }
 
@@ -222,10 +183,10 @@ static void take_away(lh_reconciler *reconciler) {
 
 static void take_place(lh_reconciler *reconciler) {
     const lh_control_assignment *wanted = &reconciler->wanted;
-    const char *scheme_end = strstr(reconciler->options.gateway_url, "://");
+    const char *gateway_url = reconciler->options.job.gateway_url;
     lh_chain_route route = {.chain = wanted->chain,
                             .epoch = wanted->epoch,
-                            .width = reconciler->width,
+                            .width = lh_stage_config(reconciler->stage)->width,
                             .is_first = wanted->first_layer == 0,
                             .is_last = wanted->last_layer == wanted->layers,
                             .wire = wanted->wire,
@@ -235,8 +196,8 @@ static void take_place(lh_reconciler *reconciler) {
                             .next_address = wanted->next_address,
                             .next_tls = wanted->next_tls};
     if (wanted->next_is_gateway) {
-        route.next_address = scheme_end + 3;
-        route.next_tls = strncmp(reconciler->options.gateway_url, "https", 5) == 0;
+        route.next_address = strstr(gateway_url, "://") + 3;
+        route.next_tls = strncmp(gateway_url, "https", 5) == 0;
     }
     lh_error error;
     if (lh_server_set_route(reconciler->options.server, &route, &error) != LH_OK) {
@@ -246,7 +207,7 @@ static void take_place(lh_reconciler *reconciler) {
     }
     reconciler->held = *wanted;
     reconciler->is_routed = true;
-    forget_failure(reconciler);
+    lh_assignment_failure_forget(&reconciler->failure);
     lh_log(LH_LOG_INFO, "assignment", "ready chain=%s epoch=%u layers=%u..%u next=%s",
            wanted->chain, wanted->epoch, wanted->first_layer, wanted->last_layer,
            wanted->next_is_gateway ? "gateway" : wanted->next_name);
@@ -257,7 +218,7 @@ static void reconcile(lh_reconciler *reconciler) {
     bool fits =
         reconciler->has_wanted && lh_control_is_same_stage(&reconciler->wanted, &reconciler->held);
     if (!reconciler->has_wanted)
-        forget_failure(reconciler);
+        lh_assignment_failure_forget(&reconciler->failure);
     switch (reconciler->state) {
     case EMPTY:
         if (reconciler->has_wanted &&
@@ -274,7 +235,7 @@ static void reconcile(lh_reconciler *reconciler) {
         if (!fits) {
             take_away(reconciler);
         } else if ((!reconciler->is_routed ||
-                    !is_same_assignment(&reconciler->held, &reconciler->wanted)) &&
+                    !lh_control_is_same_assignment(&reconciler->held, &reconciler->wanted)) &&
                    !must_wait(reconciler)) {
             take_place(reconciler);
         }
@@ -291,10 +252,10 @@ static void prepare(lh_reconciler *reconciler, const lh_control_answer *answer) 
     bool is_in_place = reconciler->state == HELD && reconciler->has_wanted &&
                        lh_control_is_same_stage(&reconciler->held, &reconciler->wanted);
     if (answer->has_prepare) {
-        lh_prepared_stage_want(reconciler->prepared, &answer->prepare, answer->prepare_holds);
+        lh_prepared_stage_want(reconciler->prepared, &answer->prepare);
     } else if (!reconciler->has_wanted || is_in_place ||
                !lh_prepared_stage_is_for(reconciler->prepared, &reconciler->wanted)) {
-        lh_prepared_stage_want(reconciler->prepared, NULL, false);
+        lh_prepared_stage_want(reconciler->prepared, NULL);
     }
 }
 
@@ -305,22 +266,8 @@ static void release(lh_reconciler *reconciler) {
         on_released(reconciler->released_context);
 }
 
-/* A gateway that does not know `leave` takes the assignment away instead. */
-static void hear_of_leaving(lh_reconciler *reconciler, const lh_control_answer *answer) {
-    bool may_go =
-        answer->has_leave ? answer->may_go : answer->is_planned && !answer->has_assignment;
-    if (answer->has_leave && strcmp(answer->leave_reason, reconciler->leave_reason) != 0) {
-        memcpy(reconciler->leave_reason, answer->leave_reason, sizeof(reconciler->leave_reason));
-        lh_log(LH_LOG_INFO, "assignment", "leaving may_go=%d reason=\"%s\"", may_go,
-               answer->leave_reason);
-    }
-    if (may_go)
-        release(reconciler);
-}
-
 static void on_answer(void *context, const lh_control_answer *answer) {
     lh_reconciler *reconciler = context;
-    reconciler->failures = 0;
     if (answer->is_planned) {
         reconciler->has_wanted = answer->has_assignment;
         reconciler->is_urgent = answer->is_urgent;
@@ -329,17 +276,14 @@ static void on_answer(void *context, const lh_control_answer *answer) {
     reconcile(reconciler);
     if (answer->is_planned)
         prepare(reconciler, answer);
-    if (reconciler->leaving)
-        hear_of_leaving(reconciler, answer);
+    if (lh_departure_hear(&reconciler->departure, answer))
+        release(reconciler);
 }
 
 static void on_failure(void *context) {
     lh_reconciler *reconciler = context;
-    reconciler->failures++;
-    if (reconciler->leaving &&
-        (reconciler->failures >= FAILURES_OF_ONE_GONE || !reconciler->has_wanted)) {
+    if (lh_departure_note_failure(&reconciler->departure, reconciler->has_wanted))
         release(reconciler);
-    }
 }
 
 static void on_next_change(void *context) {
@@ -350,7 +294,7 @@ static void on_next_change(void *context) {
 static void on_trouble(void *context) {
     lh_reconciler *reconciler = context;
     if (!reconciler->closing)
-        lh_control_renewal_expedite(reconciler->renewal, TROUBLE_MS);
+        lh_control_renewal_hurry(reconciler->renewal, TROUBLE_MS);
 }
 
 static void on_prepared_change(void *context) {
@@ -366,20 +310,17 @@ static void report_assignment(const lh_reconciler *reconciler, lh_worker_report 
     const lh_control_assignment *about =
         reconciler->has_wanted ? &reconciler->wanted : &reconciler->held;
     report->assignment.generation = about->generation;
-    if (reconciler->failure.status != LH_OK) {
+    if (reconciler->failure.error.status != LH_OK) {
         report->assignment.state = LH_WORKER_FAILED;
-        lh_worker_report_copy_error(report->assignment.error, reconciler->failure.message);
+        lh_worker_report_copy_error(report->assignment.error, reconciler->failure.error.message);
     } else if (reconciler->state == HELD && reconciler->is_routed) {
         report->assignment.state = LH_WORKER_READY;
         report->assignment.generation = reconciler->held.generation;
         report->assignment.done_bytes = report->assignment.total_bytes =
             lh_stage_weight_bytes(reconciler->stage);
     } else if (reconciler->state == BUILDING) {
-        lh_stage_job_progress progress;
-        lh_stage_job_read_progress(reconciler->job, &progress);
-        report->assignment.state = progress.loading ? LH_WORKER_LOADING : LH_WORKER_FETCHING;
-        report->assignment.done_bytes = progress.done_bytes;
-        report->assignment.total_bytes = progress.total_bytes;
+        report->assignment.state = lh_stage_job_progress(
+            reconciler->job, &report->assignment.done_bytes, &report->assignment.total_bytes);
     } else {
         report->assignment.state = LH_WORKER_LOADING;
     }
@@ -408,10 +349,6 @@ static void report_kv(const lh_reconciler *reconciler, uint32_t epoch, lh_worker
     report->kv.epoch = epoch;
 }
 
-static void copy_text(char *to, size_t capacity, const char *text) {
-    snprintf(to, capacity, "%s", text ? text : "");
-}
-
 static void fill_report(void *context, lh_worker_report *report) {
     const lh_reconciler *reconciler = context;
     const lh_reconciler_options *options = &reconciler->options;
@@ -422,13 +359,12 @@ static void fill_report(void *context, lh_worker_report *report) {
                                  .kv_bytes = options->job.kv_bytes,
                                  .slowdown =
                                      lh_slowdown_factor(lh_thread_pool_slowdown(options->job.pool)),
-                                 .leaving = reconciler->leaving};
-    copy_text(report->name, sizeof(report->name), options->name);
-    copy_text(report->site, sizeof(report->site), options->site);
-    copy_text(report->version, sizeof(report->version), LONGHAUL_VERSION);
-    copy_text(report->isa, sizeof(report->isa), options->job.kernels->name);
-    copy_text(report->plain_address, sizeof(report->plain_address), options->address_plain);
-    copy_text(report->tls_address, sizeof(report->tls_address), options->address_tls);
+                                 .version = LONGHAUL_VERSION,
+                                 .leaving = reconciler->departure.is_leaving};
+    snprintf(report->site, sizeof report->site, "%s", options->site);
+    snprintf(report->isa, sizeof report->isa, "%s", options->job.kernels->name);
+    snprintf(report->plain_address, sizeof report->plain_address, "%s", options->address_plain);
+    snprintf(report->tls_address, sizeof report->tls_address, "%s", options->address_tls);
     lh_server_status status;
     lh_server_read_status(options->server, &status);
     report->steps.active = status.steps_active;
@@ -444,53 +380,36 @@ static void fill_report(void *context, lh_worker_report *report) {
 
 /* ---- Life ---- */
 
-static lh_status start(lh_reconciler *reconciler, lh_error *error) {
-    static const lh_control_renewal_events events = {
-        .fill_report = fill_report, .on_answer = on_answer, .on_failure = on_failure};
-    const lh_reconciler_options *options = &reconciler->options;
-    lh_control_client *client = NULL;
-    if (getrandom(&reconciler->instance, sizeof(reconciler->instance), 0) !=
-        sizeof(reconciler->instance)) {
-        return lh_fail(error, LH_ERR_IO, "the system gives no random numbers");
-    }
-    lh_status status = lh_control_client_create(options->gateway_url, options->name,
-                                                options->job.tls, &client, error);
-    if (status != LH_OK)
-        return status;
-    lh_stage_job_options job = options->job;
-    job.gateway_url = options->gateway_url;
-    status = lh_prepared_stage_create(options->loop, &job, on_prepared_change, reconciler,
-                                      &reconciler->prepared, error);
-    if (status == LH_OK) {
-        status = lh_control_renewal_create(options->loop, client, &events, reconciler,
-                                           &reconciler->renewal, error);
-    }
-    if (status != LH_OK) {
-        lh_control_client_destroy(client);
-        return status;
-    }
-    lh_server_watch(options->server, on_next_change, on_trouble, reconciler);
-    return LH_OK;
-}
-
 lh_status lh_reconciler_create(const lh_reconciler_options *options, lh_reconciler **reconciler,
                                lh_error *error) {
+    static const lh_control_renewal_events events = {
+        .fill_report = fill_report, .on_answer = on_answer, .on_failure = on_failure};
     lh_reconciler *made = calloc(1, sizeof *made);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "reconciler: out of memory");
     made->options = *options;
-    lh_status status = start(made, error);
-    if (status != LH_OK) {
-        lh_prepared_stage_destroy(made->prepared);
-        free(made);
-        return status;
-    }
+    made->instance = lh_random_u64();
+    lh_status status = lh_prepared_stage_create(options->loop, &options->job, on_prepared_change,
+                                                made, &made->prepared, error);
+    if (status != LH_OK)
+        goto fail_after_calloc;
+    status = lh_control_renewal_create(options->loop, options->job.gateway_url, options->name,
+                                       options->job.tls, &events, made, &made->renewal, error);
+    if (status != LH_OK)
+        goto fail_after_prepared;
+    lh_server_watch(options->server, on_next_change, on_trouble, made);
     *reconciler = made;
     return LH_OK;
+
+fail_after_prepared:
+    lh_prepared_stage_close(made->prepared, NULL, NULL);
+fail_after_calloc:
+    free(made);
+    return status;
 }
 
 void lh_reconciler_leave(lh_reconciler *reconciler, void (*on_released)(void *), void *context) {
-    reconciler->leaving = true;
+    reconciler->departure.is_leaving = true;
     reconciler->on_released = on_released;
     reconciler->released_context = context;
     report_soon(reconciler);

@@ -22,15 +22,14 @@ typedef struct lh_reconciler_options {
     uv_loop_t *loop;
     lh_server *server; /* outlives the reconciler */
     const char *name, *site;
-    const char *address_plain, *address_tls; /* as the hop before reaches this worker; NULL: none */
-    const char *gateway_url;                 /* "http://host:port" or "https://host:port" */
+    const char *address_plain, *address_tls; /* as the hop before reaches this worker; "": none */
     uint64_t memory_bytes;
-    lh_machine_speed speed;   /* zeros: not measured */
-    lh_stage_job_options job; /* its gateway_url is set by the reconciler */
+    lh_machine_speed speed; /* zeros: not measured */
+    lh_stage_job_options job;
 } lh_reconciler_options;
 
 /* All texts and pointers outlive the reconciler. The first report goes out from the loop.
- * LH_ERR_NO_MEMORY, LH_ERR_INVALID (URL), LH_ERR_IO (no random numbers). */
+ * LH_ERR_NO_MEMORY, LH_ERR_INVALID (URL). */
 lh_status lh_reconciler_create(const lh_reconciler_options *options, lh_reconciler **reconciler,
                                lh_error *error);
 /* From now on reports say that the worker leaves. It goes on serving; on_released comes, once, when

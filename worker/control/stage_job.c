@@ -36,9 +36,7 @@ struct lh_stage_job {
     bool is_done;
     /* The work's, until it is done. */
     int64_t logged_us;
-    lh_stage *stage;
-    uint32_t width;
-    lh_compute_profile profile;
+    lh_built_stage built;
     lh_thread_pool *pool; /* that it works with */
     lh_status status;
     lh_error error;
@@ -81,30 +79,20 @@ static lh_status open_weights(lh_stage_job *job, lh_weights **weights, lh_error 
                                           .pool = job->pool,
                                           .model_path = options->model_path,
                                           .cancelled = &job->cancelled};
-    if (options->tls) {
-        weights_options.certificate_file = options->tls->certificate_file;
-        weights_options.key_file = options->tls->key_file;
-        weights_options.ca_file = options->tls->ca_file;
-    }
+    if (options->tls)
+        weights_options.certificates = (lh_weight_certificates){
+            options->tls->certificate_file, options->tls->key_file, options->tls->ca_file};
     return lh_weights_open(&weights_options, weights, error);
 }
 
 /* A stage that could not be timed is as good as another: the steps to come will tell. */
-static lh_status calibrate(lh_stage_job *job, const lh_stage_options *stage,
-                           const lh_model_config *config, lh_error *error) {
-    const lh_stage_trials_options options = {
-        .stage = job->stage,
-        .range = stage->range,
-        .config = config,
-        .context = stage->context,
-        .rows_max = stage->rows_max,
-        .wire = job->assignment.wire,
-        .budget_us = job->options.is_urgent ? URGENT_CALIBRATION_US : CALIBRATION_US,
-        .slowdown = lh_thread_pool_slowdown(stage->pool),
-        .cancelled = &job->cancelled};
-    const lh_compute_profile *profile = &job->profile;
+static lh_status calibrate(lh_stage_job *job, lh_error *error) {
+    lh_compute_profile *profile = &job->built.profile;
     int64_t begin_us = lh_clock_us();
-    lh_status status = lh_stage_trials_run(&options, &job->profile, error);
+    lh_status status =
+        lh_stage_trials_run(job->built.stage, job->assignment.wire,
+                            job->options.is_urgent ? URGENT_CALIBRATION_US : CALIBRATION_US,
+                            &job->cancelled, profile, error);
     if (status == LH_ERR_CANCELLED)
         return status;
     if (status != LH_OK)
@@ -139,7 +127,7 @@ static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) 
            "weights are here layers=%u..%u fetched_bytes=%" PRIu64 " needed_bytes=%" PRIu64,
            assignment->first_layer, assignment->last_layer, lh_weights_fetched_bytes(weights),
            atomic_load(&job->total_bytes));
-    if (job->options.fetches_only)
+    if (assignment->weights_only)
         return LH_OK;
     begin_phase(job, true);
     lh_weight_source source = lh_weights_source(weights);
@@ -151,10 +139,9 @@ static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) 
                                 .activations = assignment->activations,
                                 .kernels = job->options.kernels,
                                 .pool = job->pool};
-    job->width = config.width;
     status = lh_stage_create(lh_weights_gguf(weights), &config, &source, &options, on_progress, job,
-                             &job->stage, error);
-    return status == LH_OK ? calibrate(job, &options, &config, error) : status;
+                             &job->built.stage, error);
+    return status == LH_OK ? calibrate(job, error) : status;
 }
 
 static lh_status run(lh_stage_job *job, lh_error *error) {
@@ -180,8 +167,8 @@ static void *run_beside(void *argument) {
     lh_slowdown_set(lh_thread_pool_slowdown(job->pool),
                     lh_slowdown_factor(lh_thread_pool_slowdown(own)));
     job->status = run(job, &job->error);
-    if (job->stage)
-        lh_stage_use_pool(job->stage, own);
+    if (job->built.stage)
+        lh_stage_use_pool(job->built.stage, own);
     lh_thread_pool_destroy(job->pool);
     return NULL;
 }
@@ -220,36 +207,31 @@ lh_status lh_stage_job_start(uv_loop_t *loop, const lh_stage_job_options *option
     made->on_done = on_done;
     made->context = context;
     made->work.data = made;
-    if (uv_queue_work(loop, &made->work, do_work, on_worked) != 0) {
-        free(made);
-        return lh_fail(error, LH_ERR_INTERNAL, "the event loop takes no work");
-    }
+    uv_queue_work(loop, &made->work, do_work, on_worked); /* which cannot fail */
     *job = made;
     return LH_OK;
 }
 
 void lh_stage_job_destroy(lh_stage_job *job) {
     assert(job->is_done);
-    if (job->stage)
-        lh_stage_destroy(job->stage);
+    lh_stage_destroy(job->built.stage);
     free(job);
 }
 
-lh_stage *lh_stage_job_take(lh_stage_job *job, uint32_t *width, lh_compute_profile *profile) {
+lh_built_stage lh_stage_job_take(lh_stage_job *job) {
     assert(job->is_done && job->status == LH_OK);
-    lh_stage *stage = job->stage;
-    job->stage = NULL;
-    *width = job->width;
-    *profile = job->profile;
-    return stage;
+    lh_built_stage built = job->built;
+    job->built.stage = NULL;
+    return built;
 }
 
 void lh_stage_job_cancel(lh_stage_job *job) {
     atomic_store(&job->cancelled, true);
 }
 
-void lh_stage_job_read_progress(const lh_stage_job *job, lh_stage_job_progress *progress) {
-    *progress = (lh_stage_job_progress){.loading = atomic_load(&job->loading),
-                                        .done_bytes = atomic_load(&job->done_bytes),
-                                        .total_bytes = atomic_load(&job->total_bytes)};
+lh_worker_stage_state lh_stage_job_progress(const lh_stage_job *job, uint64_t *done_bytes,
+                                            uint64_t *total_bytes) {
+    *done_bytes = atomic_load(&job->done_bytes);
+    *total_bytes = atomic_load(&job->total_bytes);
+    return atomic_load(&job->loading) ? LH_WORKER_LOADING : LH_WORKER_FETCHING;
 }

@@ -13,7 +13,9 @@
 #define SEQUENCE UINT64_MAX
 
 typedef struct bench {
-    const lh_stage_trials_options *options;
+    lh_stage *stage;
+    lh_wire_type wire;
+    const _Atomic bool *cancelled;
     lh_core_clock clock;
     /* [rows_max][width]: what the stage before would send; NULL: the first stage */
     float *activation;
@@ -30,16 +32,16 @@ static uint32_t scramble(uint32_t number) {
 }
 
 static lh_status fill(bench *b, lh_error *error) {
-    const lh_stage_trials_options *options = b->options;
-    uint32_t rows = options->rows_max, width = options->config->width;
-    bool is_first = options->range.first == 0;
+    const lh_model_config *config = lh_stage_config(b->stage);
+    uint32_t rows = lh_stage_made_with(b->stage)->rows_max, width = config->width;
+    bool is_first = lh_stage_made_with(b->stage)->range.first == 0;
     b->tokens = calloc(rows, sizeof *b->tokens);
     b->activation = is_first ? NULL : calloc((size_t)rows * width, sizeof *b->activation);
     b->segments = calloc(rows, sizeof *b->segments);
     if (!b->tokens || !b->segments || (!is_first && !b->activation))
         return lh_fail(error, LH_ERR_NO_MEMORY, "calibration with %u rows: out of memory", rows);
     for (uint32_t i = 0; i < rows; i++)
-        b->tokens[i] = scramble(i) % options->config->vocabulary;
+        b->tokens[i] = scramble(i) % config->vocabulary;
     for (size_t i = 0; !is_first && i < (size_t)rows * width; i++)
         b->activation[i] = (float)(scramble((uint32_t)i) >> 8) / (1 << 24) - 0.5f;
     return LH_OK;
@@ -54,8 +56,7 @@ static void on_shard(void *context, const lh_stage_shard *shard) {
     if (b->emit_at_us == 0)
         b->emit_at_us = lh_core_clock_us(&b->clock);
     if (b->failure.status == LH_OK &&
-        lh_batch_encode_shard((uint32_t)b->options->wire, shard, &bytes, &length, &b->failure) ==
-            LH_OK) {
+        lh_batch_encode_shard((uint32_t)b->wire, shard, &bytes, &length, &b->failure) == LH_OK) {
         free(bytes);
     }
 }
@@ -68,7 +69,7 @@ static void on_sample(void *context, uint64_t sequence, const lh_sample_result *
 
 static bool is_cancelled(void *context) {
     const bench *b = context;
-    return atomic_load(b->options->cancelled);
+    return atomic_load(b->cancelled);
 }
 
 static lh_status finish(bench *b, lh_stage_step *step, lh_error *error) {
@@ -84,12 +85,11 @@ static lh_status finish(bench *b, lh_stage_step *step, lh_error *error) {
 
 static lh_status run_step(bench *b, const lh_batch *batch, lh_calibration_times *times,
                           lh_error *error) {
-    const lh_stage_trials_options *options = b->options;
     const lh_stage_shard shard = {
-        .rows = batch->rows, .columns = options->config->width, .values = b->activation};
+        .rows = batch->rows, .columns = lh_stage_config(b->stage)->width, .values = b->activation};
     lh_stage_step *step;
     int64_t wall_us = lh_clock_us(), begin_us = lh_core_clock_us(&b->clock), take_us = 0;
-    lh_status status = lh_stage_begin(options->stage, batch, &step, error);
+    lh_status status = lh_stage_begin(b->stage, batch, &step, error);
     if (status != LH_OK)
         return status;
     if (b->activation) {
@@ -112,7 +112,7 @@ static lh_status run_step(bench *b, const lh_batch *batch, lh_calibration_times 
 
 static void free_all(bench *b) {
     for (; b->sequences > 0; b->sequences--)
-        lh_stage_truncate(b->options->stage, SEQUENCE - (b->sequences - 1), 0);
+        lh_stage_truncate(b->stage, SEQUENCE - (b->sequences - 1), 0);
 }
 
 static lh_status run_trial(bench *b, const lh_calibration_trial *trial, lh_calibration_times *times,
@@ -127,11 +127,12 @@ static lh_status run_trial(bench *b, const lh_calibration_trial *trial, lh_calib
                                                         .repetition_penalty = 1,
                                                         .counter = trial->position + trial->rows}};
     }
+    const uint32_t width = lh_stage_config(b->stage)->width;
     const lh_batch batch = {.rows = trial->rows,
                             .tokens = b->tokens,
                             .segment_count = count,
                             .segments = b->segments,
-                            .cut = lh_step_cut_evenly(b->options->config->width, trial->shards)};
+                            .cut = lh_step_cut_evenly(width, trial->shards)};
     if (trial->position == 0)
         free_all(b);
     b->sequences = count;
@@ -147,31 +148,32 @@ static double attention_part(const lh_model_config *config) {
            (width * (2 * queries + 2 * keys + 3 * (double)config->feed_forward_width));
 }
 
-static lh_calibration_limits limits_of(const lh_stage_trials_options *options) {
-    const lh_model_config *config = options->config;
-    size_t pages = lh_kv_cache_pages_free(lh_stage_kv(options->stage));
+static lh_calibration_limits limits_of(const lh_stage *stage, double budget_us) {
+    const lh_model_config *config = lh_stage_config(stage);
+    const lh_stage_options *options = lh_stage_made_with(stage);
+    size_t pages = lh_kv_cache_pages_free(lh_stage_kv(stage));
     uint64_t held = (uint64_t)pages * LH_KV_PAGE_POSITIONS;
-    uint32_t context = options->context > 0 ? options->context : config->context;
     return (lh_calibration_limits){
         .rows_max = options->rows_max,
-        .positions_max = held < context ? (uint32_t)held : context,
+        .positions_max = held < options->context ? (uint32_t)held : options->context,
         .sequences_max = pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX,
         .column_blocks = (config->width + LH_SPAN_COLUMNS - 1) / LH_SPAN_COLUMNS,
         .is_first = options->range.first == 0,
         .is_last = options->range.last == config->layers,
         .attention_part = attention_part(config),
-        .budget_us = options->budget_us};
+        .budget_us = budget_us};
 }
 
-lh_status lh_stage_trials_run(const lh_stage_trials_options *options, lh_compute_profile *profile,
+lh_status lh_stage_trials_run(lh_stage *stage, lh_wire_type wire, double budget_us,
+                              const _Atomic bool *cancelled, lh_compute_profile *profile,
                               lh_error *error) {
-    bench b = {.options = options, .failure = {.status = LH_OK}};
+    bench b = {.stage = stage, .wire = wire, .cancelled = cancelled, .failure = {.status = LH_OK}};
     lh_calibration calibration;
-    lh_calibration_limits limits = limits_of(options);
+    lh_calibration_limits limits = limits_of(stage, budget_us);
     lh_calibration_trial trial;
     lh_calibration_times times;
     lh_status status = fill(&b, error);
-    lh_core_clock_open(&b.clock, options->slowdown);
+    lh_core_clock_open(&b.clock, lh_thread_pool_slowdown(lh_stage_made_with(stage)->pool));
     lh_calibration_start(&calibration, &limits);
     while (status == LH_OK && lh_calibration_next(&calibration, &trial)) {
         status = run_trial(&b, &trial, &times, error);

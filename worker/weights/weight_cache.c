@@ -1,6 +1,7 @@
 /* Writing aside, the lock of a partial file, and the set of files that this process has checked. */
 #include "worker/weights/weight_cache.h"
 
+#include "common/base/growing_array.h"
 #include "common/base/log.h"
 
 #include <assert.h>
@@ -117,19 +118,14 @@ lh_status lh_weight_cache_open(const char *folder, lh_weight_cache **cache, lh_e
     if (!opened)
         return fail_memory(error);
     pthread_mutex_init(&opened->lock, NULL);
-    lh_status status;
     opened->folder = strdup(folder);
-    if (!opened->folder) {
-        status = fail_memory(error);
-        goto fail;
-    }
-    if ((status = make_folders(opened->folder, error)) != LH_OK ||
-        (status = remove_stale(opened, error)) != LH_OK)
-        goto fail;
-    *cache = opened;
-    return LH_OK;
-fail:
-    lh_weight_cache_close(opened);
+    lh_status status = opened->folder ? make_folders(opened->folder, error) : fail_memory(error);
+    if (status == LH_OK)
+        status = remove_stale(opened, error);
+    if (status == LH_OK)
+        *cache = opened;
+    else
+        lh_weight_cache_close(opened);
     return status;
 }
 
@@ -169,15 +165,8 @@ static bool is_checked(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BY
 /* Out of memory: the file is only checked once more, later. */
 static void remember_checked(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES]) {
     pthread_mutex_lock(&cache->lock);
-    if (cache->checked_count == cache->checked_capacity) {
-        size_t capacity = cache->checked_capacity ? 2 * cache->checked_capacity : 64;
-        void *grown = realloc(cache->checked, capacity * sizeof *cache->checked);
-        if (grown) {
-            cache->checked = grown;
-            cache->checked_capacity = capacity;
-        }
-    }
-    if (cache->checked_count < cache->checked_capacity)
+    if (lh_growing_array_reserve(&cache->checked, &cache->checked_capacity,
+                                 cache->checked_count + 1, sizeof *cache->checked))
         memcpy(cache->checked[cache->checked_count++], digest, LH_SHA256_BYTES);
     pthread_mutex_unlock(&cache->lock);
 }

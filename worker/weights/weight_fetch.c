@@ -37,23 +37,18 @@ struct lh_weight_fetch {
     uint32_t tries;
 };
 
-/* A growing text. */
-typedef struct document {
-    char *text;
-    size_t length, capacity;
-} document;
-
 /* What one call is after: a range, or the whole of a document. */
 typedef struct transfer {
     lh_weight_fetch *fetch;
     const char *url;
-    document *document;      /* NULL: a range */
-    uint64_t offset, length; /* length: of the range, or the most that the document may have */
+    lh_text_buffer *document; /* NULL: a range */
+    uint64_t offset, length;  /* length: of the range, or the most that the document may have */
     uint64_t received;
     lh_weight_on_bytes *on_bytes;
     void *context;
     /* Of the try in progress: */
     bool has_range; /* its Content-Range fits */
+    bool may_retry; /* it failed in a way that another one may not */
     int64_t last_byte_us;
     lh_status status; /* a failure that on_header or on_body has found */
     lh_error *error;
@@ -129,9 +124,9 @@ static lh_status fail_cancelled(transfer *t) {
     return lh_fail(t->error, LH_ERR_CANCELLED, "%s: cancelled", t->url);
 }
 
-static lh_status code_status(transfer *t, long code, bool *may_retry) {
-    *may_retry = code >= 500 || code == 408 || code == 429;
-    if (*may_retry)
+static lh_status code_status(transfer *t, long code) {
+    t->may_retry = code >= 500 || code == 408 || code == 429;
+    if (t->may_retry)
         return lh_fail(t->error, LH_ERR_UNAVAILABLE, "%s: the server answers %ld", t->url, code);
     if (code == 404 || code == 410)
         return lh_fail(t->error, LH_ERR_NOT_FOUND,
@@ -142,9 +137,8 @@ static lh_status code_status(transfer *t, long code, bool *may_retry) {
     return lh_fail(t->error, LH_ERR_UNAVAILABLE, "%s: the server answers %ld", t->url, code);
 }
 
-static lh_status curl_status(transfer *t, CURLcode code, bool *may_retry) {
+static lh_status curl_status(transfer *t, CURLcode code) {
     const char *text = t->curl_error[0] ? t->curl_error : curl_easy_strerror(code);
-    *may_retry = false;
     switch (code) {
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
@@ -160,23 +154,22 @@ static lh_status curl_status(transfer *t, CURLcode code, bool *may_retry) {
     case CURLE_OUT_OF_MEMORY:
         return lh_fail(t->error, LH_ERR_NO_MEMORY, "%s: out of memory", t->url);
     default:
-        *may_retry = true;
+        t->may_retry = true;
         return lh_fail(t->error, LH_ERR_UNAVAILABLE, "%s: %s", t->url, text);
     }
 }
 
 /* The result of a transfer that has ended by itself. */
-static lh_status ended_status(transfer *t, CURLcode code, bool *may_retry) {
+static lh_status ended_status(transfer *t, CURLcode code) {
     long http = response_code(t);
-    *may_retry = false;
     if (t->status != LH_OK)
         return t->status;
     if (http != 0 && http != (t->document ? 200 : 206))
-        return code_status(t, http, may_retry);
+        return code_status(t, http);
     if (code != CURLE_OK)
-        return curl_status(t, code, may_retry);
+        return curl_status(t, code);
     if (!t->document && t->received < t->length) {
-        *may_retry = true;
+        t->may_retry = true;
         return lh_fail(t->error, LH_ERR_UNAVAILABLE,
                        "%s: the server ended after %" PRIu64 " of %" PRIu64 " bytes", t->url,
                        t->received, t->length);
@@ -185,44 +178,40 @@ static lh_status ended_status(transfer *t, CURLcode code, bool *may_retry) {
 }
 
 /* Drives the transfer to its end, or until it is cancelled or stalls. */
-static lh_status drive(transfer *t, bool *may_retry) {
+static lh_status drive(transfer *t) {
     CURLM *multi = t->fetch->multi;
     int running = 1, left;
     t->last_byte_us = lh_clock_us();
     while (curl_multi_perform(multi, &running) == CURLM_OK) {
         CURLMsg *message = curl_multi_info_read(multi, &left);
         if (message && message->msg == CURLMSG_DONE)
-            return ended_status(t, message->data.result, may_retry);
-        if (is_cancelled(t->fetch)) {
-            *may_retry = false;
+            return ended_status(t, message->data.result);
+        if (is_cancelled(t->fetch))
             return fail_cancelled(t);
-        }
         if (lh_clock_us() - t->last_byte_us > t->fetch->stall_timeout_ms * 1000) {
-            *may_retry = true;
+            t->may_retry = true;
             return lh_fail(t->error, LH_ERR_TIMEOUT, "%s: no byte for %" PRId64 " ms", t->url,
                            t->fetch->stall_timeout_ms);
         }
         curl_multi_poll(multi, NULL, 0, WAIT_MS, NULL);
     }
-    *may_retry = false;
     return lh_fail(t->error, LH_ERR_NO_MEMORY, "%s: libcurl fails", t->url);
 }
 
-static lh_status try_once(transfer *t, bool *may_retry) {
+static lh_status try_once(transfer *t) {
     char range[48];
     CURL *easy = t->fetch->easy;
     snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, t->offset + t->received,
              t->offset + t->length - 1);
     if (t->document) /* there is no going on in the middle: it may be another one by now */
         t->document->length = t->received = 0;
-    t->has_range = false;
+    t->has_range = t->may_retry = false;
     t->status = LH_OK;
     t->curl_error[0] = 0;
-    *may_retry = false;
     if (curl_easy_setopt(easy, CURLOPT_RANGE, t->document ? NULL : range) != CURLE_OK ||
         curl_multi_add_handle(t->fetch->multi, easy) != CURLM_OK)
         return lh_fail(t->error, LH_ERR_NO_MEMORY, "%s: out of memory", t->url);
-    lh_status status = drive(t, may_retry);
+    lh_status status = drive(t);
     curl_multi_remove_handle(t->fetch->multi, easy);
     return status;
 }
@@ -250,17 +239,16 @@ static lh_status run(transfer *t) {
     t->error = &error;
     for (uint32_t failures = 0;;) {
         uint64_t before = t->received;
-        bool may_retry = false;
-        lh_status status = is_cancelled(t->fetch) ? fail_cancelled(t) : try_once(t, &may_retry);
+        lh_status status = is_cancelled(t->fetch) ? fail_cancelled(t) : try_once(t);
         if (status == LH_OK)
             return LH_OK;
-        if (may_retry && !t->document && t->received == t->length)
+        if (t->may_retry && !t->document && t->received == t->length)
             return LH_OK; /* all is here, whatever happened at the end */
         if (!t->document && t->received - before >= PROGRESS_BYTES_MIN) {
             failures = 0;
             pause = t->fetch->retry_delay_ms;
         }
-        if (status == LH_ERR_CANCELLED || !may_retry || ++failures >= t->fetch->tries)
+        if (status == LH_ERR_CANCELLED || !t->may_retry || ++failures >= t->fetch->tries)
             return lh_fail(wanted, status, "%s", error.message);
         lh_log(LH_LOG_DEBUG, "weights",
                "a transfer is tried again received=%" PRIu64 " pause_ms=%" PRId64 " reason=\"%s\"",
@@ -308,44 +296,19 @@ lh_status lh_weight_fetch_range(lh_weight_fetch *fetch, lh_weight_url url, uint6
 
 /* ---- Documents ---- */
 
-/* Keeps one byte free for the terminator. */
 static lh_status append(void *context, const uint8_t *bytes, size_t length, lh_error *error) {
-    document *d = context;
-    if (d->length + length + 1 > d->capacity) {
-        size_t capacity = 2 * (d->length + length + 1);
-        char *grown = realloc(d->text, capacity);
-        if (!grown)
-            return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a document of %zu bytes",
-                           capacity);
-        d->text = grown;
-        d->capacity = capacity;
-    }
-    memcpy(d->text + d->length, bytes, length);
-    d->length += length;
-    d->text[d->length] = 0;
-    return LH_OK;
+    return lh_text_buffer_append(context, (const char *)bytes, length, error);
 }
 
 lh_status lh_weight_fetch_document(lh_weight_fetch *fetch, lh_weight_url url, size_t limit,
-                                   char **text, size_t *length, lh_error *error) {
-    document d = {.text = calloc(1, 1), .capacity = 1};
-    if (!d.text)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "%s: out of memory", url.url);
+                                   lh_text_buffer *document, lh_error *error) {
     transfer t = {.fetch = fetch,
-                  .document = &d,
+                  .document = document,
                   .length = limit,
                   .on_bytes = append,
-                  .context = &d,
+                  .context = document,
                   .error = error};
-    lh_status status = start(&t, url);
-    if (status != LH_OK) {
-        free(d.text);
-        return status;
-    }
-    d.text[d.length] = 0;
-    *text = d.text;
-    *length = d.length;
-    return LH_OK;
+    return start(&t, url);
 }
 
 /* ---- The handle ---- */
@@ -368,12 +331,12 @@ static bool set_options(CURL *easy, const lh_weight_fetch_options *options) {
         curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body) != CURLE_OK)
         return false;
-    return (!options->certificate_file ||
-            curl_easy_setopt(easy, CURLOPT_SSLCERT, options->certificate_file) == CURLE_OK) &&
-           (!options->key_file ||
-            curl_easy_setopt(easy, CURLOPT_SSLKEY, options->key_file) == CURLE_OK) &&
-           (!options->ca_file ||
-            curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_file) == CURLE_OK);
+    const lh_weight_certificates *files = &options->certificates;
+    return (!files->certificate_file ||
+            curl_easy_setopt(easy, CURLOPT_SSLCERT, files->certificate_file) == CURLE_OK) &&
+           (!files->key_file ||
+            curl_easy_setopt(easy, CURLOPT_SSLKEY, files->key_file) == CURLE_OK) &&
+           (!files->ca_file || curl_easy_setopt(easy, CURLOPT_CAINFO, files->ca_file) == CURLE_OK);
 }
 
 lh_status lh_weight_fetch_create(const lh_weight_fetch_options *options, lh_weight_fetch **fetch,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "common/base/status.h"
+#include "common/base/text_buffer.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,13 +17,17 @@
 
 typedef struct lh_weight_fetch lh_weight_fetch;
 
-typedef struct lh_weight_fetch_options {
-    /* PEM; NULL: none, and the system's CAs. Outlive the fetch */
+/* PEM, for https; NULL: none, and the system's CAs. */
+typedef struct lh_weight_certificates {
     const char *certificate_file, *key_file, *ca_file;
-    const _Atomic bool *cancelled; /* may be NULL; outlives the fetch */
-    int64_t stall_timeout_ms;      /* no byte for so long breaks a transfer off. 0: 10000 */
-    int64_t retry_delay_ms;        /* the first pause. 0: 200 */
-    uint32_t tries;                /* in a row without a byte, then it fails. 0: 5 */
+} lh_weight_certificates;
+
+typedef struct lh_weight_fetch_options {
+    lh_weight_certificates certificates; /* outlive the fetch */
+    const _Atomic bool *cancelled;       /* may be NULL; outlives the fetch */
+    int64_t stall_timeout_ms;            /* no byte for so long breaks a transfer off. 0: 10000 */
+    int64_t retry_delay_ms;              /* the first pause. 0: 200 */
+    uint32_t tries;                      /* in a row without a byte, then it fails. 0: 5 */
 } lh_weight_fetch_options;
 
 typedef struct lh_weight_url {
@@ -49,7 +54,7 @@ typedef lh_status lh_weight_on_bytes(void *context, const uint8_t *bytes, size_t
 lh_status lh_weight_fetch_range(lh_weight_fetch *fetch, lh_weight_url url, uint64_t offset,
                                 uint64_t length, lh_weight_on_bytes *on_bytes, void *context,
                                 lh_error *error);
-/* Gets a whole document (200) of at most `limit` bytes (LH_ERR_LIMIT): malloc'd, terminated, the
- * caller frees. */
+/* Gets a whole document (200) of at most `limit` bytes (LH_ERR_LIMIT) into an empty buffer, which
+ * the caller resets, also after an error. */
 lh_status lh_weight_fetch_document(lh_weight_fetch *fetch, lh_weight_url url, size_t limit,
-                                   char **text, size_t *length, lh_error *error);
+                                   lh_text_buffer *document, lh_error *error);

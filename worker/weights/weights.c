@@ -4,7 +4,6 @@
 #include "common/base/log.h"
 #include "worker/weights/weight_digests.h"
 #include "worker/weights/weight_download.h"
-#include "worker/weights/weight_fetch.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -27,8 +26,8 @@ struct lh_weights {
     lh_thread_pool *pool;
     lh_weight_fetch *fetch;
     const _Atomic bool *cancelled;
-    char *weights_url, *tensors_url;
-    bool weights_prior_knowledge, tensors_prior_knowledge;
+    char *weights_text, *tensors_text; /* of the URLs */
+    lh_weight_url weights_url, tensors_url;
     uint64_t file_bytes, header_bytes;
     uint8_t header_digest[LH_SHA256_BYTES];
     lh_mapped_file *local;  /* the whole model; NULL: none */
@@ -41,10 +40,6 @@ struct lh_weights {
 
 static lh_status fail_memory(lh_error *error) {
     return lh_fail(error, LH_ERR_NO_MEMORY, "weights: out of memory");
-}
-
-static const char *none_if_empty(const char *text) {
-    return text && *text ? text : NULL;
 }
 
 /* ---- Opening ---- */
@@ -68,14 +63,14 @@ static lh_status check_options(const lh_weights_options *options, lh_weights *we
 }
 
 /* "/path" is on the fleet port, which speaks HTTP/2 alone. */
-static lh_status resolve_url(const char *url, const char *fleet_url, char **resolved,
-                             bool *prior_knowledge, lh_error *error) {
+static lh_status resolve_url(const char *url, const char *fleet_url, char **text,
+                             lh_weight_url *resolved, lh_error *error) {
     bool is_fleet = url[0] == '/';
-    *prior_knowledge = is_fleet && strncmp(fleet_url, "http://", 7) == 0;
-    if (asprintf(resolved, "%s%s", is_fleet ? fleet_url : "", url) < 0) {
-        *resolved = NULL;
+    if (asprintf(text, "%s%s", is_fleet ? fleet_url : "", url) < 0) {
+        *text = NULL;
         return fail_memory(error);
     }
+    *resolved = (lh_weight_url){*text, is_fleet && strncmp(fleet_url, "http://", 7) == 0};
     return LH_OK;
 }
 
@@ -129,8 +124,8 @@ static lh_status open_header(lh_weights *weights, lh_error *error) {
     lh_weight_part part = {.name = {name, sizeof name - 1}, .bytes = weights->header_bytes};
     memcpy(part.digest, weights->header_digest, sizeof part.digest);
     const lh_weight_download_events events = {weights, ignore_part, count_bytes};
-    const lh_weight_url url = {weights->weights_url, weights->weights_prior_knowledge};
-    status = lh_weight_download(weights->fetch, url, weights->cache, &part, 1, &events, error);
+    status = lh_weight_download(weights->fetch, weights->weights_url, weights->cache, &part, 1,
+                                &events, error);
     if (status != LH_OK)
         return status;
     return lh_weight_cache_map(weights->cache, weights->header_digest, weights->header_bytes,
@@ -138,15 +133,13 @@ static lh_status open_header(lh_weights *weights, lh_error *error) {
 }
 
 static lh_status read_digests(lh_weights *weights, lh_error *error) {
-    char *text;
-    size_t length;
+    lh_text_buffer text = {0};
     lh_status status = lh_weight_fetch_document(
-        weights->fetch, (lh_weight_url){weights->tensors_url, weights->tensors_prior_knowledge},
-        lh_weight_digests_limit(weights->gguf), &text, &length, error);
-    if (status != LH_OK)
-        return status;
-    status = lh_weight_digests_parse(text, length, weights->gguf, weights->digests, error);
-    free(text);
+        weights->fetch, weights->tensors_url, lh_weight_digests_limit(weights->gguf), &text, error);
+    if (status == LH_OK)
+        status = lh_weight_digests_parse(text.bytes, text.length, weights->gguf, weights->digests,
+                                         error);
+    lh_text_buffer_reset(&text);
     return status;
 }
 
@@ -166,16 +159,13 @@ static lh_status read_model(lh_weights *weights, lh_error *error) {
 
 static lh_status open_fetch(lh_weights *weights, const lh_weights_options *options,
                             lh_error *error) {
-    const lh_weight_fetch_options fetch = {.certificate_file =
-                                               none_if_empty(options->certificate_file),
-                                           .key_file = none_if_empty(options->key_file),
-                                           .ca_file = none_if_empty(options->ca_file),
+    const lh_weight_fetch_options fetch = {.certificates = options->certificates,
                                            .cancelled = options->cancelled};
-    lh_status status = resolve_url(options->weights_url, options->fleet_url, &weights->weights_url,
-                                   &weights->weights_prior_knowledge, error);
+    lh_status status = resolve_url(options->weights_url, options->fleet_url, &weights->weights_text,
+                                   &weights->weights_url, error);
     if (status == LH_OK)
-        status = resolve_url(options->tensors_url, options->fleet_url, &weights->tensors_url,
-                             &weights->tensors_prior_knowledge, error);
+        status = resolve_url(options->tensors_url, options->fleet_url, &weights->tensors_text,
+                             &weights->tensors_url, error);
     return status == LH_OK ? lh_weight_fetch_create(&fetch, &weights->fetch, error) : status;
 }
 
@@ -190,7 +180,7 @@ lh_status lh_weights_open(const lh_weights_options *options, lh_weights **weight
     lh_status status = check_options(options, opened, error);
     if (status == LH_OK)
         status = open_fetch(opened, options, error);
-    if (status == LH_OK && none_if_empty(options->model_path))
+    if (status == LH_OK && options->model_path && *options->model_path)
         open_local(opened, options->model_path);
     if (status == LH_OK && !opened->local)
         status = open_header(opened, error);
@@ -212,8 +202,8 @@ void lh_weights_close(lh_weights *weights) {
     lh_mapped_file_close(weights->header);
     lh_mapped_file_close(weights->local);
     lh_weight_fetch_destroy(weights->fetch);
-    free(weights->tensors_url);
-    free(weights->weights_url);
+    free(weights->tensors_text);
+    free(weights->weights_text);
     free(weights);
 }
 
@@ -257,7 +247,7 @@ static lh_status collect(void *context, const lh_gguf_tensor *tensor, lh_error *
             return LH_OK;
     if (!digest->present)
         return lh_fail(error, LH_ERR_NOT_FOUND, "weights: %s has no digest of tensor %.*s",
-                       e->weights->tensors_url, (int)tensor->name.length, tensor->name.bytes);
+                       e->weights->tensors_text, (int)tensor->name.length, tensor->name.bytes);
     if (tensor->bytes == 0)
         return lh_fail(error, LH_ERR_UNSUPPORTED,
                        "weights: tensor %.*s has the type %s, which is not supported",
@@ -391,9 +381,8 @@ static lh_status fetch_missing(ensuring *e, lh_error *error) {
     if (e->count == 0)
         return LH_OK;
     qsort(e->parts, e->count, sizeof *e->parts, compare_offsets);
-    lh_status status = lh_weight_download(
-        weights->fetch, (lh_weight_url){weights->weights_url, weights->weights_prior_knowledge},
-        weights->cache, e->parts, e->count, &events, error);
+    lh_status status = lh_weight_download(weights->fetch, weights->weights_url, weights->cache,
+                                          e->parts, e->count, &events, error);
     return status == LH_OK ? lh_weight_cache_sync(weights->cache, error) : status;
 }
 

@@ -12,6 +12,7 @@
 #include "worker/compute/model/tensor_source.h"
 #include "worker/compute/thread_pool.h"
 #include "worker/weights/weight_cache.h"
+#include "worker/weights/weight_fetch.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,10 +28,10 @@ typedef struct lh_weights_options {
     const char *weights_url, *tensors_url; /* absolute, or "/path" on the gateway's fleet port */
     /* "http://host:port" or "https://host:port": HTTP/2, with prior knowledge on http */
     const char *fleet_url;
-    lh_weight_cache *cache; /* outlives the weights */
-    lh_thread_pool *pool;   /* checks what is here; NULL: the caller does; outlives */
-    const char *model_path; /* local GGUF file, or NULL or "" */
-    const char *certificate_file, *key_file, *ca_file; /* PEM, for https; NULL or "": none */
+    lh_weight_cache *cache;              /* outlives the weights */
+    lh_thread_pool *pool;                /* checks what is here; NULL: the caller does; outlives */
+    const char *model_path;              /* local GGUF file, or NULL or "" */
+    lh_weight_certificates certificates; /* outlive the weights */
     /* set by any thread: the call in progress returns LH_ERR_CANCELLED; may be NULL; outlives */
     const _Atomic bool *cancelled;
 } lh_weights_options;

@@ -116,7 +116,7 @@ static void test_answer(void **state) {
     assert_string_equal(a->next_address, "h:1");
     assert_string_equal(a->model.header_sha256, HEX);
     a = &answer.prepare;
-    assert_true(answer.has_prepare && answer.prepare_holds);
+    assert_true(answer.has_prepare && !answer.prepare.weights_only);
     assert_true(a->first_layer == 1 && a->last_layer == 4 && a->layers == 5 && a->context == 2048);
     assert_true(a->rows_max == 512 && a->steps_max == 8 && a->wire == LH_WIRE_Q8);
     assert_int_equal(a->activations, LH_ACTIVATION_Q16);

@@ -17,21 +17,19 @@
 
 static _Atomic bool not_cancelled = false, is_cancelled = true;
 
-static const lh_slowdown no_slowdown;
-
 typedef struct bench {
     uint8_t *file;
     stage_chain *chain;
 } bench;
 
-static bench open_bench(size_t kv_bytes) {
+static bench open_bench(size_t kv_bytes, uint32_t context) {
     tiny_llama model = tiny_llama_default();
     model.layers = STAGES;
     model.width = 160; /* five blocks: the result has shards */
     size_t length;
     bench b = {.file = tiny_llama_bytes(&model, &length)};
     const stage_chain_options options = {
-        .stages = STAGES, .threads = 2, .rows_max = ROWS, .kv_bytes = kv_bytes};
+        .stages = STAGES, .threads = 2, .rows_max = ROWS, .context = context, .kv_bytes = kv_bytes};
     assert_int_equal(stage_chain_create(b.file, length, &options, &b.chain, NULL), LH_OK);
     return b;
 }
@@ -41,15 +39,11 @@ static void close_bench(bench *b) {
     free(b->file);
 }
 
-static lh_stage_trials_options options_for(const bench *b, uint32_t stage) {
-    return (lh_stage_trials_options){.stage = stage_chain_stage(b->chain, stage),
-                                     .range = {stage, stage + 1},
-                                     .config = stage_chain_config(b->chain),
-                                     .rows_max = ROWS,
-                                     .wire = LH_WIRE_F16,
-                                     .budget_us = 50000,
-                                     .slowdown = &no_slowdown,
-                                     .cancelled = &not_cancelled};
+static lh_status run_trials(const bench *b, uint32_t stage, const _Atomic bool *cancelled,
+                            lh_compute_profile *profile) {
+    lh_error error;
+    return lh_stage_trials_run(stage_chain_stage(b->chain, stage), LH_WIRE_F16, 50000, cancelled,
+                               profile, &error);
 }
 
 static void keep_digest(void *context, uint64_t sequence, const lh_sample_result *result) {
@@ -81,13 +75,11 @@ static void assert_untouched(const bench *b, uint32_t stage) {
 
 static void test_every_stage_is_timed_and_left_as_it_was(void **state) {
     (void)state;
-    bench b = open_bench(4u << 20);
+    bench b = open_bench(4u << 20, 0);
     uint64_t digest = digest_of(&b, 1);
     for (uint32_t stage = 0; stage < STAGES; stage++) {
-        lh_stage_trials_options options = options_for(&b, stage);
         lh_compute_profile profile;
-        lh_error error;
-        assert_int_equal(lh_stage_trials_run(&options, &profile, &error), LH_OK);
+        assert_int_equal(run_trials(&b, stage, &not_cancelled, &profile), LH_OK);
         assert_in_range(profile.point_count, 2, 6); /* 1, 2 ... 32 rows */
         for (uint32_t i = 0; i < profile.point_count; i++) {
             assert_int_equal(profile.points[i].rows, 1u << i);
@@ -105,12 +97,9 @@ static void test_every_stage_is_timed_and_left_as_it_was(void **state) {
 
 static void test_a_small_cache_is_enough(void **state) {
     (void)state;
-    bench b = open_bench(1u << 20);
-    lh_stage_trials_options options = options_for(&b, 1);
+    bench b = open_bench(1u << 20, 1);
     lh_compute_profile profile;
-    lh_error error;
-    options.context = 1;
-    assert_int_equal(lh_stage_trials_run(&options, &profile, &error), LH_OK);
+    assert_int_equal(run_trials(&b, 1, &not_cancelled, &profile), LH_OK);
     assert_int_equal(profile.point_count, 1);
     assert_untouched(&b, 1);
     close_bench(&b);
@@ -118,12 +107,9 @@ static void test_a_small_cache_is_enough(void **state) {
 
 static void test_it_can_be_cancelled(void **state) {
     (void)state;
-    bench b = open_bench(4u << 20);
-    lh_stage_trials_options options = options_for(&b, 1);
+    bench b = open_bench(4u << 20, 0);
     lh_compute_profile profile;
-    lh_error error;
-    options.cancelled = &is_cancelled;
-    assert_int_equal(lh_stage_trials_run(&options, &profile, &error), LH_ERR_CANCELLED);
+    assert_int_equal(run_trials(&b, 1, &is_cancelled, &profile), LH_ERR_CANCELLED);
     assert_int_equal(profile.point_count, 0);
     assert_untouched(&b, 1);
     close_bench(&b);

@@ -233,9 +233,9 @@ void start_worker(reconciler_bench *b) {
         .name = "w",
         .site = "s",
         .address_plain = "127.0.0.1:1",
-        .gateway_url = b->url,
+        .address_tls = "",
         .memory_bytes = 1u << 30,
-        .job = {.cache = b->cache, .pool = b->pool, .kv_bytes = 4u << 20}};
+        .job = {.gateway_url = b->url, .cache = b->cache, .pool = b->pool, .kv_bytes = 4u << 20}};
     assert_int_equal(lh_kernels_select(NULL, &options.job.kernels, &error), LH_OK);
     assert_int_equal(lh_reconciler_create(&options, &b->reconciler, &error), LH_OK);
 }

@@ -227,6 +227,16 @@ const lh_kv_cache *lh_stage_kv(const lh_stage *stage) {
     return NULL;
 }
 
+const lh_stage_options *lh_stage_made_with(const lh_stage *stage) {
+    (void)stage;
+    return NULL;
+}
+
+const lh_model_config *lh_stage_config(const lh_stage *stage) {
+    (void)stage;
+    return NULL;
+}
+
 size_t lh_stage_weight_bytes(const lh_stage *stage) {
     (void)stage;
     return 0;

@@ -187,32 +187,28 @@ static void test_cancel(void **state) {
     assert_int_equal(get(0, FILE_BYTES), LH_OK);
 }
 
-static lh_status get_document(const char *path, size_t limit, char **text, size_t *length) {
+static lh_status get_document(const char *path, size_t limit, lh_text_buffer *document) {
     char url[80];
     snprintf(url, sizeof url, "%s%s", range_server_url(server), path);
-    return lh_weight_fetch_document(fetch, (lh_weight_url){url, false}, limit, text, length,
-                                    &error);
+    lh_text_buffer_reset(document);
+    return lh_weight_fetch_document(fetch, (lh_weight_url){url, false}, limit, document, &error);
 }
 
 static void test_documents(void **state) {
     (void)state;
-    char *text;
-    size_t length;
-    assert_int_equal(get_document("/file", FILE_BYTES, &text, &length), LH_OK);
-    assert_int_equal(length, FILE_BYTES);
-    assert_memory_equal(text, file, FILE_BYTES);
-    assert_int_equal(text[length], 0);
-    free(text);
-    assert_int_equal(get_document("/empty", 10, &text, &length), LH_OK);
-    assert_int_equal(length, 0);
-    free(text);
-    assert_int_equal(get_document("/nothing", 10, &text, &length), LH_ERR_NOT_FOUND);
-    assert_int_equal(get_document("/file", FILE_BYTES - 1, &text, &length), LH_ERR_LIMIT);
+    lh_text_buffer document = {0};
+    assert_int_equal(get_document("/file", FILE_BYTES, &document), LH_OK);
+    assert_int_equal(document.length, FILE_BYTES);
+    assert_memory_equal(document.bytes, file, FILE_BYTES);
+    assert_int_equal(get_document("/empty", 10, &document), LH_OK);
+    assert_int_equal(document.length, 0);
+    assert_int_equal(get_document("/nothing", 10, &document), LH_ERR_NOT_FOUND);
+    assert_int_equal(get_document("/file", FILE_BYTES - 1, &document), LH_ERR_LIMIT);
     range_server_fail_whole(server, RANGE_BREAKS_OFF, 2); /* begun anew each time */
-    assert_int_equal(get_document("/file", FILE_BYTES, &text, &length), LH_OK);
-    assert_int_equal(length, FILE_BYTES);
-    assert_memory_equal(text, file, FILE_BYTES);
-    free(text);
+    assert_int_equal(get_document("/file", FILE_BYTES, &document), LH_OK);
+    assert_int_equal(document.length, FILE_BYTES);
+    assert_memory_equal(document.bytes, file, FILE_BYTES);
+    lh_text_buffer_reset(&document);
 }
 
 static void test_urls(void **state) {
@@ -265,11 +261,10 @@ static lh_status get_with_certificates(const authority *a, int port, const char 
     lh_weight_fetch *other;
     received r = {0};
     lh_tls_options tls = authority_options(a, own, ca);
-    lh_weight_fetch_options options = {.certificate_file = tls.certificate_file,
-                                       .key_file = tls.key_file,
-                                       .ca_file = tls.ca_file,
-                                       .retry_delay_ms = 1,
-                                       .tries = 2};
+    lh_weight_fetch_options options = {
+        .certificates = {tls.certificate_file, tls.key_file, tls.ca_file},
+        .retry_delay_ms = 1,
+        .tries = 2};
     snprintf(url, sizeof url, "https://127.0.0.1:%d/weights", port);
     assert_int_equal(lh_weight_fetch_create(&options, &other, &error), LH_OK);
     lh_status status = lh_weight_fetch_range(other, (lh_weight_url){url, false}, 0, FILE_BYTES,
@@ -314,16 +309,15 @@ static void test_every_allocation_fails(void **state) {
     (void)state;
     for (size_t n = 1;; n++) {
         lh_weight_fetch *other = NULL;
-        char *text = NULL;
-        size_t length;
+        lh_text_buffer document = {0};
         lh_weight_fetch_options options = {.tries = 1};
         failing_malloc_arm(n);
         lh_status status = lh_weight_fetch_create(&options, &other, &error);
         if (status == LH_OK)
             status = lh_weight_fetch_document(other, (lh_weight_url){file_url, false}, FILE_BYTES,
-                                              &text, &length, &error);
+                                              &document, &error);
         bool failed = failing_malloc_disarm();
-        free(text);
+        lh_text_buffer_reset(&document);
         lh_weight_fetch_destroy(other);
         if (!failed)
             break;

@@ -10,7 +10,6 @@
 
 struct lh_stage {
     lh_stage_options options;
-    uint32_t context;
     lh_stage_resources resources;
     lh_kv_cache *kv;
     lh_stage_step *steps; /* [steps_max] */
@@ -67,12 +66,12 @@ static lh_status make_state(lh_stage *stage, lh_error *error) {
     const lh_model_config *config = &stage->resources.config;
     lh_status status =
         lh_kv_cache_create(stage->resources.weights.layer_count, config->kv_heads, config->head_dim,
-                           stage->context, stage->options.kv_bytes, &stage->kv, error);
+                           stage->options.context, stage->options.kv_bytes, &stage->kv, error);
     if (status == LH_OK) {
         status = lh_scratch_init(&stage->resources.scratch, config, &stage->resources.weights,
                                  stage->resources.compute.activations, stage->options.rows_max,
-                                 stage->context, lh_thread_pool_size(stage->resources.compute.pool),
-                                 error);
+                                 stage->options.context,
+                                 lh_thread_pool_size(stage->resources.compute.pool), error);
     }
     if (status == LH_OK)
         status = make_steps(stage, error);
@@ -96,7 +95,8 @@ lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config,
         options->activations == LH_ACTIVATION_Q16 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8};
     stage->resources.is_first = options->range.first == 0;
     stage->resources.is_last = options->range.last == config->layers;
-    stage->context = options->context != 0 ? options->context : config->context;
+    if (options->context == 0)
+        stage->options.context = config->context;
     const lh_load_progress progress = {on_progress, progress_context};
     status = lh_parameters_load(gguf, config, options->range, source, &stage->resources.compute,
                                 &progress, &stage->resources.weights, error);
@@ -135,7 +135,15 @@ static bool is_idle(const lh_stage *stage) {
 void lh_stage_use_pool(lh_stage *stage, lh_thread_pool *pool) {
     assert(is_idle(stage));
     assert(lh_thread_pool_size(pool) == lh_thread_pool_size(stage->resources.compute.pool));
-    stage->resources.compute.pool = pool;
+    stage->options.pool = stage->resources.compute.pool = pool;
+}
+
+const lh_stage_options *lh_stage_made_with(const lh_stage *stage) {
+    return &stage->options;
+}
+
+const lh_model_config *lh_stage_config(const lh_stage *stage) {
+    return &stage->resources.config;
 }
 
 const lh_kv_cache *lh_stage_kv(const lh_stage *stage) {
@@ -175,7 +183,7 @@ lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step *
                          lh_error *error) {
     const lh_model_config *config = &stage->resources.config;
     const lh_batch_limits limits = {.rows_max = stage->options.rows_max,
-                                    .context = stage->context,
+                                    .context = stage->options.context,
                                     .width = config->width,
                                     .vocabulary = config->vocabulary,
                                     .samples = stage->resources.is_last};

@@ -53,10 +53,14 @@ lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config,
                           const lh_weight_source *source, const lh_stage_options *options,
                           void (*on_progress)(void *, uint64_t, uint64_t), void *progress_context,
                           lh_stage **stage, lh_error *error);
+/* NULL is allowed. */
 void lh_stage_destroy(lh_stage *stage);
 /* Computes with this pool from now on; it has as many threads as the one before, and outlives the
  * stage. No step may be between begin and end. */
 void lh_stage_use_pool(lh_stage *stage, lh_thread_pool *pool);
+/* What it was created with; the context is the model's where none was given. */
+const lh_stage_options *lh_stage_made_with(const lh_stage *stage);
+const lh_model_config *lh_stage_config(const lh_stage *stage);
 const lh_kv_cache *lh_stage_kv(const lh_stage *stage);
 /* Bytes of weights held. */
 size_t lh_stage_weight_bytes(const lh_stage *stage);
