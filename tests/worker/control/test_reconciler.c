@@ -23,7 +23,7 @@ static void test_from_a_report_to_tokens(void **state) {
     expect_report(&b, "\"next\":{\"connected\":true");
     expect_report(&b, "\"kv\":{\"pages_total\":");
     assert_int_equal(run_step(&b, 10), LH_OK);
-    assert_int_equal(b.results, 1);
+    assert_int_equal(b.gateway.results, 1);
     assert_int_equal(run_step(&b, 9), LH_ERR_STALE);
     expect_report(&b, "\"steps\":{\"active\":0,\"done\":1,\"failed\":2}");
     reconciler_bench_close(&b);
@@ -66,8 +66,8 @@ static void test_haste_upon_haste(void **state) {
     wanted next = wanted_whole;
     for (next.generation = 11; next.generation < 20; next.generation++) {
         want(&b, &next);
-        int puts = b.puts;
-        while (b.puts < puts + 3) {
+        int puts = b.gateway.puts;
+        while (b.gateway.puts < puts + 3) {
             lh_reconciler_leave(b.reconciler, loop_set_flag, &b.told);
             uv_run(&b.loop, UV_RUN_ONCE);
         }
@@ -200,11 +200,11 @@ static void test_bad_answers_change_nothing(void **state) {
         "{\"renew_ms\":-5}",
         "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":true,\"assignment\":{\"generation\":11}}"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        strcpy(b.answer, bad[i]);
+        strcpy(b.gateway.answer, bad[i]);
         await_reports(&b, 2);
         assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
     }
-    b.answer_status = 500;
+    b.gateway.answer_status = 500;
     await_reports(&b, 2);
     assert_int_equal(run_step(&b, 10), LH_OK);
     reconciler_bench_close(&b);
@@ -217,11 +217,12 @@ static void test_a_garbled_answer_changes_nothing(void **state) {
     reconciler_bench_open_serving(&b);
     const wanted half = {11, 0, 2, wanted_whole.context, wanted_whole.wire};
     want(&b, &half);
-    b.answer_damage =
-        (size_t)(strstr(b.answer, "\"last_layer\":") - b.answer) + strlen("\"last_layer\":");
+    b.gateway.answer_damage =
+        (size_t)(strstr(b.gateway.answer, "\"last_layer\":") - b.gateway.answer) +
+        strlen("\"last_layer\":");
     await_reports(&b, 3);
     assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
-    b.answer_damage = 0;
+    b.gateway.answer_damage = 0;
     expect_report(&b, "\"generation\":11,\"state\":\"ready\"");
     reconciler_bench_close(&b);
 }
@@ -232,7 +233,7 @@ static void test_the_gateway_restarts(void **state) {
     reconciler_bench_open_serving(&b);
     unsigned requests = range_server_requests(b.files);
     close_gateway(&b);
-    b.report[0] = '\0';
+    b.gateway.report[0] = '\0';
     for (int i = 0; i < 20; i++) {
         uv_run(&b.loop, UV_RUN_NOWAIT);
         usleep(5000);
@@ -250,10 +251,10 @@ static void test_the_worker_restarts_with_its_cache(void **state) {
     reconciler_bench b;
     reconciler_bench_open_serving(&b);
     char instance[64];
-    snprintf(instance, sizeof(instance), "%.30s", strstr(b.report, "\"instance\""));
+    snprintf(instance, sizeof(instance), "%.30s", strstr(b.gateway.report, "\"instance\""));
     stop_worker(&b);
     range_server_fail(b.files, RANGE_404, 1000); /* no weights any more: they are in the cache */
-    b.report[0] = '\0';
+    b.gateway.report[0] = '\0';
     start_worker(&b);
     expect_report(&b, "\"state\":\"ready\"");
     assert_false(report_has(&b, instance));

@@ -1,7 +1,6 @@
 #include "tests/worker/support/reconciler_bench.h"
 
 #include "common/protocol/client/worker_client.h"
-#include "common/protocol/control_seal.h"
 #include "tests/support/loop.h"
 #include "tests/support/tiny_llama.h"
 
@@ -21,22 +20,21 @@ const wanted wanted_whole = {.generation = 10, .last_layer = 4, .context = 256, 
 #define PATIENCE_MS 20000
 
 bool report_has(reconciler_bench *b, const char *text) {
-    return strstr(b->report, text);
+    return strstr(b->gateway.report, text);
 }
 
 uint64_t report_number(reconciler_bench *b, const char *name) {
     char field[64];
     snprintf(field, sizeof field, "\"%s\":", name);
-    const char *at = strstr(b->report, field);
+    const char *at = strstr(b->gateway.report, field);
     if (!at)
-        fail_msg("no '%s' in %s", name, b->report);
+        fail_msg("no '%s' in %s", name, b->gateway.report);
     return strtoull(at + strlen(field), NULL, 10);
 }
 
 typedef struct awaited {
     reconciler_bench *bench;
     const char *text;
-    int puts;
 } awaited;
 
 static bool text_has_come(void *context) {
@@ -47,17 +45,11 @@ static bool text_has_come(void *context) {
 void expect_report(reconciler_bench *b, const char *text) {
     awaited a = {.bench = b, .text = text};
     if (!loop_run_until(&b->loop, text_has_come, &a, PATIENCE_MS))
-        fail_msg("no '%s' in %s", text, b->report);
-}
-
-static bool reports_have_come(void *context) {
-    const awaited *a = context;
-    return a->bench->puts >= a->puts;
+        fail_msg("no '%s' in %s", text, b->gateway.report);
 }
 
 void await_reports(reconciler_bench *b, int count) {
-    awaited a = {.bench = b, .puts = b->puts + count};
-    assert_true(loop_run_until(&b->loop, reports_have_come, &a, PATIENCE_MS));
+    control_gateway_await(&b->gateway, count);
 }
 
 void expect_flag(reconciler_bench *b, const bool *flag) {
@@ -66,88 +58,22 @@ void expect_flag(reconciler_bench *b, const bool *flag) {
 
 /* ---- The gateway ---- */
 
-typedef struct request {
-    reconciler_bench *bench;
-    bool is_put;
-    char body[4096];
-    size_t length;
-} request;
-
-static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
-    request *q = context;
-    assert_true(q->length + length < sizeof(q->body));
-    memcpy(q->body + q->length, bytes, length);
-    q->length += length;
-    lh_h2_stream_consume(stream, length);
-}
-
-static void on_end(lh_h2_stream *stream, void *context) {
-    request *q = context;
-    reconciler_bench *b = q->bench;
-    if (q->is_put) {
-        size_t length;
-        assert_int_equal(lh_control_unseal("w", q->body, q->length, &length, NULL), LH_OK);
-        memcpy(b->report, q->body, sizeof(b->report));
-        b->puts++;
-        char *answer = lh_control_seal("w", strdup(b->answer));
-        assert_non_null(answer);
-        if (b->answer_damage > 0)
-            answer[b->answer_damage] = (char)(answer[b->answer_damage] ^ 1);
-        lh_h2_stream_respond(stream, b->answer_status, answer);
-        free(answer);
-    } else {
-        b->results++;
-        lh_h2_stream_respond(stream, 200, "{}");
-    }
-}
-
-static void on_request_closed(lh_h2_stream *stream, void *context, lh_status status) {
-    (void)stream;
-    (void)status;
-    free(context);
-}
-
-static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request *headers,
-                       const lh_h2_stream_events **events, void **stream_context) {
-    static const lh_h2_stream_events request_events = {
-        .on_body = on_body, .on_end = on_end, .on_closed = on_request_closed};
-    (void)stream;
-    request *q = calloc(1, sizeof *q);
-    assert_non_null(q);
-    q->bench = context;
-    q->is_put = strcmp(headers->method, "PUT") == 0;
-    if (q->is_put)
-        assert_string_equal(headers->path, "/fleet/workers/w");
-    else
-        assert_int_equal(strncmp(headers->path, "/chains/c/steps/", 16), 0);
-    *events = &request_events;
-    *stream_context = q;
-}
-
 void open_gateway(reconciler_bench *b) {
-    lh_h2_limits limits = lh_h2_default_limits();
-    char listen[32];
-    snprintf(listen, sizeof(listen), "127.0.0.1:%d", b->port);
-    lh_error error;
-    if (lh_h2_server_create(&b->loop, listen, NULL, &limits, on_request, b, &b->gateway, &error) !=
-        LH_OK) {
-        fail_msg("%s", error.message);
-    }
-    b->port = lh_h2_server_port(b->gateway);
+    control_gateway_open(&b->gateway, &b->loop, NULL);
 }
 
 void close_gateway(reconciler_bench *b) {
-    b->gateway_closed = false;
-    lh_h2_server_close(b->gateway, loop_set_flag, &b->gateway_closed);
-    expect_flag(b, &b->gateway_closed);
+    control_gateway_close(&b->gateway);
 }
 
 void want_nothing(reconciler_bench *b) {
-    strcpy(b->answer, "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":true,\"assignment\":null}");
+    strcpy(b->gateway.answer,
+           "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":true,\"assignment\":null}");
 }
 
 void want_what_is_there(reconciler_bench *b) {
-    strcpy(b->answer, "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":false,\"assignment\":null}");
+    strcpy(b->gateway.answer,
+           "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":false,\"assignment\":null}");
 }
 
 static void render_stage(const reconciler_bench *b, const wanted *w, char text[1024]) {
@@ -163,15 +89,15 @@ static void render_stage(const reconciler_bench *b, const wanted *w, char text[1
 void want(reconciler_bench *b, const wanted *w) {
     char stage[1024];
     render_stage(b, w, stage);
-    snprintf(b->answer, sizeof(b->answer),
+    snprintf(b->gateway.answer, sizeof(b->gateway.answer),
              "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":true,\"assignment\":{\"generation\":%"
              "u,\"chain\":\"c\",\"epoch\":%u,%s,\"next\":{\"gateway\":true}}}",
              w->generation, w->generation, stage);
 }
 
 static void add(reconciler_bench *b, const char *field) {
-    size_t length = strlen(b->answer);
-    snprintf(b->answer + length - 1, sizeof(b->answer) - length + 1, ",%s}", field);
+    size_t length = strlen(b->gateway.answer);
+    snprintf(b->gateway.answer + length - 1, sizeof(b->gateway.answer) - length + 1, ",%s}", field);
 }
 
 void want_prepared(reconciler_bench *b, const wanted *next, bool holds) {
@@ -226,16 +152,17 @@ void start_worker(reconciler_bench *b) {
                                 .outbox_bytes = 1u << 20};
     lh_error error;
     assert_int_equal(lh_server_create(&server, &b->server, &error), LH_OK);
-    snprintf(b->url, sizeof(b->url), "http://127.0.0.1:%d", b->port);
-    lh_reconciler_options options = {
-        .loop = &b->loop,
-        .server = b->server,
-        .name = "w",
-        .site = "s",
-        .address_plain = "127.0.0.1:1",
-        .address_tls = "",
-        .memory_bytes = 1u << 30,
-        .job = {.gateway_url = b->url, .cache = b->cache, .pool = b->pool, .kv_bytes = 4u << 20}};
+    lh_reconciler_options options = {.loop = &b->loop,
+                                     .server = b->server,
+                                     .name = "w",
+                                     .site = "s",
+                                     .address_plain = "127.0.0.1:1",
+                                     .address_tls = "",
+                                     .memory_bytes = 1u << 30,
+                                     .job = {.gateway_url = b->gateway.url,
+                                             .cache = b->cache,
+                                             .pool = b->pool,
+                                             .kv_bytes = 4u << 20}};
     assert_int_equal(lh_kernels_select(NULL, &options.job.kernels, &error), LH_OK);
     assert_int_equal(lh_reconciler_create(&options, &b->reconciler, &error), LH_OK);
 }
@@ -256,7 +183,6 @@ void reconciler_bench_open(reconciler_bench *b) {
     assert_non_null(mkdtemp(b->folder));
     assert_int_equal(lh_weight_cache_open(b->folder, &b->cache, NULL), LH_OK);
     assert_int_equal(lh_thread_pool_create(2, &b->pool, NULL), LH_OK);
-    b->answer_status = 200;
     want_nothing(b);
     open_gateway(b);
     start_worker(b);

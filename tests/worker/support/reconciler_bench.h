@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/base/digest.h"
+#include "tests/worker/support/control_gateway.h"
 #include "tests/worker/support/range_server.h"
 #include "worker/control/reconciler.h"
 
@@ -20,24 +21,17 @@ extern const wanted wanted_whole;
 /* The gateway, the worker, and the files between them. */
 typedef struct reconciler_bench {
     uv_loop_t loop;
-    lh_h2_server *gateway;
-    int port;
-    char answer[4096]; /* to every PUT */
-    int answer_status;
-    size_t answer_damage; /* the byte of it whose lowest bit is flipped; 0: none */
-    char report[4096];    /* of the last PUT */
-    int puts;
-    uint32_t results;
+    control_gateway gateway;
     range_server *files;
     uint8_t *model;
     char header_sha256[LH_SHA256_HEX_BYTES], *tensors;
     size_t model_bytes, header_bytes;
-    char folder[64], url[64];
+    char folder[64];
     lh_weight_cache *cache;
     lh_thread_pool *pool;
     lh_server *server;
     lh_reconciler *reconciler;
-    bool server_closed, reconciler_closed, gateway_closed, told;
+    bool server_closed, reconciler_closed, told;
 } reconciler_bench;
 
 void reconciler_bench_open(reconciler_bench *b);
