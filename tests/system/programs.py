@@ -45,22 +45,28 @@ def need_file(path, why):
 PORTS_TAKEN = []  # locked files, one for each port, until this process ends
 
 
-def free_port():
-    """A port below the kernel's own range on which nobody listens, and which no other test on this machine is given meanwhile."""
+def take_port(port):
+    """Whether nobody listens there, and no other test on this machine is given it from now on."""
     folder = pathlib.Path(tempfile.gettempdir()) / f"longhaul-test-ports-{os.getuid()}"
     folder.mkdir(exist_ok=True)
+    lock = open(folder / str(port), "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        lock.close()
+        return False
+    PORTS_TAKEN.append(lock)
+    return True
+
+
+def free_port(count=1):
+    """The first of some ports in a row, all below the kernel's own range, that are this test's alone."""
     while True:
-        port = random.randrange(20000, 32000)
-        lock = open(folder / str(port), "w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", port))
-        except OSError:
-            lock.close()
-            continue
-        PORTS_TAKEN.append(lock)
-        return port
+        first = random.randrange(20000, 32000)
+        if all(take_port(first + number) for number in range(count)):
+            return first
 
 
 class Program:
