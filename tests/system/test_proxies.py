@@ -152,6 +152,13 @@ class ProxyTest:
         self.assertEqual((reply.status, reply.error()["code"]), (429, "queue_full"))
         self.assertTrue(int(reply.headers["retry-after"]) >= 1)
 
+    def test_the_operators_routes_stay_inside(self):
+        for path in ("/fleet", "/fleet?x=1", "/%66leet", "/trace/cmpl-1", "/trace", "/%74race/cmpl-1"):
+            with self.subTest(path):
+                self.assertEqual(ask(self.port, "GET", path, None, (*KEY, ("x-request-id", "inside"))).status, 404)
+        self.assertEqual(ask(self.gateway.port, "GET", "/fleet", None, KEY).status, 200)
+        self.assertNotIn("id=inside", self.gateway.program.log_text())
+
     def test_long_bodies(self):
         self.assertEqual(self.complete("text=ok", user="x" * 1_000_000).status, 200)
         body = json.dumps(completion_body("@@text=ok")).encode()
