@@ -4,6 +4,7 @@
 #include "common/json/json_object.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,11 +28,16 @@ lh_status lh_json_document_close(lh_json_document *document) {
     return document->status;
 }
 
-void lh_json_refuse(const lh_json_reader *reader, const char *field, const char *wanted) {
+void lh_json_refuse(const lh_json_reader *reader, const char *field, const char *wanted, ...) {
     lh_json_document *document = reader->document;
+    char text[120];
+    va_list arguments;
+    va_start(arguments, wanted);
+    vsnprintf(text, sizeof text, wanted, arguments);
+    va_end(arguments);
     if (document->status == LH_OK)
         document->status = lh_fail(document->error, document->refusal, "%s: %s%s must be %s",
-                                   document->name, reader->path, field, wanted);
+                                   document->name, reader->path, field, text);
 }
 
 bool lh_json_is_good(const lh_json_reader *reader) {
@@ -53,9 +59,7 @@ int64_t lh_json_read_integer(const lh_json_reader *reader, const char *field, in
     int64_t number = json_integer_value(value);
     if (json_is_integer(value) && number >= least && number <= most)
         return number;
-    char wanted[80];
-    snprintf(wanted, sizeof wanted, "an integer in %" PRId64 "..%" PRId64, least, most);
-    lh_json_refuse(reader, field, wanted);
+    lh_json_refuse(reader, field, "an integer in %" PRId64 "..%" PRId64, least, most);
     return 0;
 }
 
@@ -65,9 +69,7 @@ double lh_json_read_number(const lh_json_reader *reader, const char *field, doub
     double number = json_number_value(value);
     if (json_is_number(value) && number >= least && number <= most)
         return number;
-    char wanted[80];
-    snprintf(wanted, sizeof wanted, "a number from %g to %g", least, most);
-    lh_json_refuse(reader, field, wanted);
+    lh_json_refuse(reader, field, "a number from %g to %g", least, most);
     return 0;
 }
 
@@ -92,10 +94,8 @@ static bool copy_text(const lh_json_reader *reader, const char *field, size_t le
         memcpy(text, json_string_value(value), length + 1);
         return true;
     }
-    char wanted[60];
-    snprintf(wanted, sizeof wanted, "a text of %s%zu bytes", least ? "1 to " : "at most ",
-             capacity - 1);
-    lh_json_refuse(reader, field, wanted);
+    lh_json_refuse(reader, field, "a text of %s%zu bytes", least ? "1 to " : "at most ",
+                   capacity - 1);
     return false;
 }
 
@@ -135,9 +135,7 @@ void lh_json_read_hex(const lh_json_reader *reader, const char *field, char *tex
         memcpy(text, string, digits + 1);
         return;
     }
-    char wanted[40];
-    snprintf(wanted, sizeof wanted, "%zu lower-case hex digits", digits);
-    lh_json_refuse(reader, field, wanted);
+    lh_json_refuse(reader, field, "%zu lower-case hex digits", digits);
 }
 
 const char *lh_json_peek_string(const lh_json_reader *reader, const char *field) {
@@ -161,9 +159,7 @@ size_t lh_json_read_array(const lh_json_reader *reader, const char *field, size_
     size_t count = json_array_size(value);
     if (json_is_array(value) && count <= most)
         return count;
-    char wanted[40];
-    snprintf(wanted, sizeof wanted, "a list of at most %zu", most);
-    lh_json_refuse(reader, field, wanted);
+    lh_json_refuse(reader, field, "a list of at most %zu", most);
     return 0;
 }
 

@@ -37,7 +37,8 @@ lh_status lh_json_document_close(lh_json_document *document);
 
 /* The document's status is the refusal, unless it has failed before: "the worker's report: kv.epoch
  * must be WANTED". */
-void lh_json_refuse(const lh_json_reader *reader, const char *field, const char *wanted);
+void lh_json_refuse(const lh_json_reader *reader, const char *field, const char *wanted, ...)
+    __attribute__((format(printf, 3, 4)));
 bool lh_json_is_good(const lh_json_reader *reader);
 
 bool lh_json_is_present(const lh_json_reader *reader, const char *field);
