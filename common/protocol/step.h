@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define LH_STEP_CONTENT_TYPE     "application/x-longhaul-step"
 #define LH_STEP_PROTOCOL_VERSION 5u
 #define LH_STEP_ROWS_MAX         8192u
 #define LH_STEP_SEGMENTS_MAX     1024u

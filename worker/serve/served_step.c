@@ -67,7 +67,7 @@ void lh_served_step_fail(lh_served_step *step, lh_status status, const char *mes
 
 static lh_status answer_success(lh_served_step *step) {
     static const lh_h2_header content_type = {.name = "content-type",
-                                              .value = "application/x-longhaul-step"};
+                                              .value = LH_STEP_CONTENT_TYPE};
     lh_step_record_note_moment(step->record, LH_MOMENT_ANSWERED);
     size_t length = 0;
     uint8_t *body = step->record ? lh_step_record_render(step->record, &length) : NULL;

@@ -1,75 +1,21 @@
-/* One HTTP/2 client, and a request for the shards of each step. */
-#include "common/protocol/client/bulk_lane.h"
+/* One request for the shards of a step. */
+#include "common/protocol/client/bulk_transfer.h"
 
 #include "common/protocol/step.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-struct lh_bulk_lane {
-    lh_h2_client *connection;
-    char *chain;
-    void (*on_closed)(void *context);
-    void *context;
-};
 
 /* Goes when both its stream has closed and its step has left it. */
 struct lh_bulk_transfer {
-    lh_bulk_lane *lane;
+    lh_h2_client *connection;
     lh_h2_stream *stream; /* NULL: closed */
     bool ended, left;
     int http_status;
     void (*on_failed)(void *context, lh_status status);
     void *context;
 };
-
-/* ---- The connection ---- */
-
-static void destroy(lh_bulk_lane *lane) {
-    free(lane->chain);
-    free(lane);
-}
-
-lh_status lh_bulk_lane_create(uv_loop_t *loop, const char *address, const char *chain,
-                              const lh_tls_options *tls, const lh_h2_limits *limits,
-                              lh_h2_on_client_state *on_state, void *context, lh_bulk_lane **lane,
-                              lh_error *error) {
-    lh_bulk_lane *made = calloc(1, sizeof *made);
-    if (!made || (made->chain = strdup(chain)) == NULL) {
-        free(made);
-        return lh_fail(error, LH_ERR_NO_MEMORY, "a hop's connection: out of memory");
-    }
-    lh_status status = lh_h2_client_create(loop, address, tls, limits, on_state, context,
-                                           &made->connection, error);
-    if (status != LH_OK) {
-        destroy(made);
-        return status;
-    }
-    *lane = made;
-    return LH_OK;
-}
-
-static void on_connection_closed(void *context) {
-    lh_bulk_lane *lane = context;
-    void (*on_closed)(void *) = lane->on_closed;
-    void *closed_context = lane->context;
-    destroy(lane);
-    on_closed(closed_context);
-}
-
-void lh_bulk_lane_close(lh_bulk_lane *lane, void (*on_closed)(void *), void *context) {
-    lane->on_closed = on_closed;
-    lane->context = context;
-    lh_h2_client_close(lane->connection, on_connection_closed, lane);
-}
-
-lh_h2_client *lh_bulk_lane_connection(const lh_bulk_lane *lane) {
-    return lane->connection;
-}
-
-/* ---- A transfer ---- */
 
 static void on_response(lh_h2_stream *stream, void *context, int http_status) {
     (void)stream;
@@ -86,31 +32,31 @@ static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status stat
         transfer->on_failed(transfer->context, status != LH_OK ? status : LH_ERR_PROTOCOL);
 }
 
-lh_status lh_bulk_lane_begin(lh_bulk_lane *lane, uint32_t epoch, uint64_t step,
-                             void (*on_failed)(void *context, lh_status status), void *context,
-                             lh_bulk_transfer **transfer, lh_error *error) {
+lh_status lh_bulk_transfer_begin(lh_h2_client *connection, const char *chain, uint32_t epoch,
+                                 uint64_t step, void (*on_failed)(void *context, lh_status status),
+                                 void *context, lh_bulk_transfer **transfer, lh_error *error) {
     static const lh_h2_stream_events events = {.on_response = on_response,
                                                .on_closed = on_stream_closed};
     static const lh_h2_header content_type = {.name = "content-type",
-                                              .value = "application/x-longhaul-step"};
+                                              .value = LH_STEP_CONTENT_TYPE};
     char path[160];
-    int length = snprintf(path, sizeof(path), "/chains/%s/shards/%" PRIu32 "/%" PRIu64, lane->chain,
-                          epoch, step);
+    int length =
+        snprintf(path, sizeof(path), "/chains/%s/shards/%" PRIu32 "/%" PRIu64, chain, epoch, step);
     if (length < 0 || (size_t)length >= sizeof(path))
-        return lh_fail(error, LH_ERR_LIMIT, "chain name '%.80s...' is too long", lane->chain);
+        return lh_fail(error, LH_ERR_LIMIT, "chain name '%.80s...' is too long", chain);
     lh_bulk_transfer *made = calloc(1, sizeof *made);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "step %" PRIu64 ": out of memory", step);
-    made->lane = lane;
+    made->connection = connection;
     made->on_failed = on_failed;
     made->context = context;
-    lh_status status = lh_h2_client_submit(lane->connection, "POST", path, &content_type, 1,
+    lh_status status = lh_h2_client_submit(connection, "POST", path, &content_type, 1,
                                            LH_STEP_PREFILL, &events, made, &made->stream, error);
     if (status != LH_OK) {
         free(made);
         return status;
     }
-    lh_h2_client_expect_bulk(lane->connection, true);
+    lh_h2_client_expect_bulk(connection, true);
     *transfer = made;
     return LH_OK;
 }
@@ -120,7 +66,7 @@ lh_status lh_bulk_transfer_write(lh_bulk_transfer *transfer, void *bytes, size_t
         free(bytes);
         return LH_ERR_CANCELLED;
     }
-    lh_h2_client_expect_bulk(transfer->lane->connection, false);
+    lh_h2_client_expect_bulk(transfer->connection, false);
     return lh_h2_stream_write_owned(transfer->stream, bytes, length);
 }
 
@@ -131,7 +77,7 @@ size_t lh_bulk_transfer_queued_bytes(const lh_bulk_transfer *transfer) {
 void lh_bulk_transfer_end(lh_bulk_transfer *transfer) {
     transfer->ended = true;
     if (transfer->stream) {
-        lh_h2_client_expect_bulk(transfer->lane->connection, false);
+        lh_h2_client_expect_bulk(transfer->connection, false);
         lh_h2_stream_end(transfer->stream);
     }
 }
@@ -142,7 +88,7 @@ void lh_bulk_transfer_leave(lh_bulk_transfer *transfer) {
         free(transfer);
         return;
     }
-    lh_h2_client_expect_bulk(transfer->lane->connection, false);
+    lh_h2_client_expect_bulk(transfer->connection, false);
     if (!transfer->ended || lh_h2_stream_queued_bytes(transfer->stream) > 0)
         lh_h2_stream_cancel(transfer->stream);
 }

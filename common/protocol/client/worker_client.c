@@ -1,7 +1,8 @@
 /* Steps as requests on HTTP/2 client connections (worker_client.h). */
 #include "common/protocol/client/worker_client.h"
 
-#include "common/protocol/client/bulk_lane.h"
+#include "common/base/text_buffer.h"
+#include "common/protocol/client/bulk_transfer.h"
 #include "common/protocol/step_answer.h"
 #include "common/protocol/step_times.h"
 
@@ -13,10 +14,10 @@
 #define ANSWER_BYTES_MAX 4096u /* of a JSON problem: a name, a status and a message */
 
 struct lh_worker_client {
-    lh_h2_client *connection;
-    lh_bulk_lane *lanes[LH_WORKER_CLIENT_LANES_MAX];
-    uint32_t lane_count, next_lane;
-    uint32_t open_count; /* connections that have not closed */
+    /* the first, for manifests and decode steps, and the lanes, for shards of prefill steps */
+    lh_h2_client *connections[1 + LH_WORKER_CLIENT_LANES_MAX];
+    uint32_t connection_count, next_lane;
+    uint32_t open_count; /* of the connections: those that have not closed */
     char *address, *chain;
     lh_worker_client_events events;
     void *context;
@@ -35,8 +36,7 @@ struct lh_step_submission {
     bool answered;            /* the whole answer is here */
     bool timed;               /* the answer may carry times */
     int http_status;
-    size_t body_bytes, body_capacity;
-    char *body; /* NULL: nothing yet */
+    lh_text_buffer body;
 };
 
 /* ---- The answer ---- */
@@ -47,30 +47,13 @@ static void on_response(lh_h2_stream *stream, void *context, int http_status) {
     submission->http_status = http_status;
 }
 
-/* False: no memory, and the answer is cut. Its code still tells what became of the step. */
-static bool reserve_body(lh_step_submission *submission, size_t bytes) {
-    if (bytes <= submission->body_capacity)
-        return true;
-    size_t capacity = submission->body_capacity > 0 ? submission->body_capacity : 256;
-    while (capacity < bytes)
-        capacity *= 2;
-    char *grown = realloc(submission->body, capacity);
-    if (!grown)
-        return false;
-    submission->body = grown;
-    submission->body_capacity = capacity;
-    return true;
-}
-
 static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
     lh_step_submission *submission = context;
     size_t most = submission->timed ? LH_STEP_TIMES_BODY_BYTES_MAX : ANSWER_BYTES_MAX;
-    size_t room = most - submission->body_bytes;
-    size_t count = length < room ? length : room;
-    if (count > 0 && reserve_body(submission, submission->body_bytes + count)) {
-        memcpy(submission->body + submission->body_bytes, bytes, count);
-        submission->body_bytes += count;
-    }
+    size_t room = most - submission->body.length;
+    /* Without memory the answer is cut. Its code still tells what became of the step. */
+    lh_text_buffer_append(&submission->body, (const char *)bytes, length < room ? length : room,
+                          NULL);
     lh_h2_stream_consume(stream, length);
 }
 
@@ -94,8 +77,8 @@ static void read_outcome(const lh_step_submission *submission, lh_status stream_
         answer->status = LH_ERR_CANCELLED;
         snprintf(answer->message, sizeof(answer->message), "cancelled");
     } else if (submission->answered) {
-        lh_step_answer_parse(submission->http_status, submission->body, submission->body_bytes,
-                             answer);
+        lh_step_answer_parse(submission->http_status, submission->body.bytes,
+                             submission->body.length, answer);
         if (answer->status == LH_OK && !submission->ended) {
             answer->status = LH_ERR_PROTOCOL;
             snprintf(answer->message, sizeof(answer->message),
@@ -118,10 +101,10 @@ static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status stat
         lh_bulk_transfer_leave(submission->shards);
     void *step_context = submission->step_context;
     if (answer.status == LH_OK && submission->timed && client->events.on_times) {
-        client->events.on_times(client->context, step_context, (const uint8_t *)submission->body,
-                                submission->body_bytes);
+        client->events.on_times(client->context, step_context,
+                                (const uint8_t *)submission->body.bytes, submission->body.length);
     }
-    free(submission->body);
+    lh_text_buffer_reset(&submission->body);
     free(submission);
     client->events.on_done(client->context, step_context, answer.status, answer.worker,
                            answer.message);
@@ -164,14 +147,14 @@ lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const ch
     if (!made->address || !made->chain) {
         status = lh_fail(error, LH_ERR_NO_MEMORY, "worker client: out of memory");
     } else {
-        status = lh_h2_client_create(loop, address, tls, limits, on_state, made, &made->connection,
-                                     error);
+        status = lh_h2_client_create(loop, address, tls, limits, on_state, made,
+                                     &made->connections[0], error);
     }
     if (status != LH_OK) {
         destroy(made);
         return status;
     }
-    made->open_count = 1;
+    made->connection_count = made->open_count = 1;
     *client = made;
     return LH_OK;
 }
@@ -179,17 +162,15 @@ lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const ch
 lh_status lh_worker_client_add_lanes(lh_worker_client *client, uv_loop_t *loop,
                                      const lh_tls_options *tls, const lh_h2_limits *limits,
                                      uint32_t count, lh_error *error) {
-    assert(client->lane_count + count <= LH_WORKER_CLIENT_LANES_MAX);
-    for (uint32_t i = 0; i < count; i++) {
-        lh_status status =
-            lh_bulk_lane_create(loop, client->address, client->chain, tls, limits, on_state, client,
-                                &client->lanes[client->lane_count], error);
-        if (status != LH_OK)
-            return status;
-        client->lane_count++;
-        client->open_count++;
+    assert(client->connection_count + count <= 1 + LH_WORKER_CLIENT_LANES_MAX);
+    lh_status status = LH_OK;
+    for (uint32_t i = 0; i < count && status == LH_OK; i++) {
+        status = lh_h2_client_create(loop, client->address, tls, limits, on_state, client,
+                                     &client->connections[client->connection_count], error);
+        client->connection_count += status == LH_OK;
+        client->open_count += status == LH_OK;
     }
-    return LH_OK;
+    return status;
 }
 
 static void on_connection_closed(void *context) {
@@ -206,22 +187,21 @@ static void on_connection_closed(void *context) {
 void lh_worker_client_close(lh_worker_client *client, void (*on_closed)(void *), void *context) {
     client->on_closed = on_closed;
     client->closed_context = context;
-    for (uint32_t i = 0; i < client->lane_count; i++)
-        lh_bulk_lane_close(client->lanes[i], on_connection_closed, client);
-    lh_h2_client_close(client->connection, on_connection_closed, client);
+    for (uint32_t i = 0; i < client->connection_count; i++)
+        lh_h2_client_close(client->connections[i], on_connection_closed, client);
 }
 
 bool lh_worker_client_is_connected(const lh_worker_client *client) {
-    bool all = lh_h2_client_is_connected(client->connection);
-    for (uint32_t i = 0; i < client->lane_count; i++)
-        all = all && lh_h2_client_is_connected(lh_bulk_lane_connection(client->lanes[i]));
+    bool all = true;
+    for (uint32_t i = 0; i < client->connection_count; i++)
+        all = all && lh_h2_client_is_connected(client->connections[i]);
     return all;
 }
 
 /* A connection that carries shards, beside those before it. */
-static void add_lane(const lh_bulk_lane *lane, bool is_first, lh_h2_client_link *sum) {
+static void add_lane(const lh_h2_client *lane, bool is_first, lh_h2_client_link *sum) {
     lh_h2_client_link link;
-    lh_h2_client_read_link(lh_bulk_lane_connection(lane), &link);
+    lh_h2_client_read_link(lane, &link);
     link.bytes_sent += sum->bytes_sent;
     link.probe_bytes_sent += sum->probe_bytes_sent;
     link.ready_bytes += is_first ? 0 : sum->ready_bytes;
@@ -236,9 +216,9 @@ static void add_lane(const lh_bulk_lane *lane, bool is_first, lh_h2_client_link 
 
 void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profile *profile) {
     lh_h2_client_link link;
-    lh_h2_client_read_link(client->connection, &link);
-    for (uint32_t i = 0; i < client->lane_count; i++)
-        add_lane(client->lanes[i], i == 0, &link);
+    lh_h2_client_read_link(client->connections[0], &link);
+    for (uint32_t i = 1; i < client->connection_count; i++)
+        add_lane(client->connections[i], i == 1, &link);
     *profile = (lh_hop_profile){.present = true,
                                 .connected = lh_worker_client_is_connected(client),
                                 .refused = link.refused,
@@ -257,7 +237,7 @@ void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profil
 static lh_status open_stream(lh_step_submission *submission, const lh_step_manifest *manifest,
                              bool shards_go_apart, lh_error *error) {
     static const lh_h2_header content_type = {.name = "content-type",
-                                              .value = "application/x-longhaul-step"};
+                                              .value = LH_STEP_CONTENT_TYPE};
     lh_worker_client *client = submission->client;
     char path[160];
     int length =
@@ -265,7 +245,7 @@ static lh_status open_stream(lh_step_submission *submission, const lh_step_manif
                  (unsigned long long)manifest->step, shards_go_apart ? "?shards=apart" : "");
     if (length < 0 || (size_t)length >= sizeof(path))
         return lh_fail(error, LH_ERR_LIMIT, "chain name '%.80s...' is too long", client->chain);
-    return lh_h2_client_submit(client->connection, "POST", path, &content_type, 1,
+    return lh_h2_client_submit(client->connections[0], "POST", path, &content_type, 1,
                                (int)manifest->step_class, &stream_events, submission,
                                &submission->stream, error);
 }
@@ -285,15 +265,17 @@ static lh_status open_streams(lh_step_submission *submission, const lh_step_mani
     bool has_shards = manifest->step_class == LH_STEP_PREFILL && manifest->rows > 0;
     if (!lh_worker_client_is_connected(client))
         return lh_fail(error, LH_ERR_UNAVAILABLE, "not connected to %.200s", client->address);
-    if (!has_shards || client->lane_count == 0) {
+    uint32_t lane_count = client->connection_count - 1;
+    if (!has_shards || lane_count == 0) {
         lh_status status = open_stream(submission, manifest, false, error);
         if (status == LH_OK && has_shards)
-            lh_h2_client_expect_bulk(client->connection, true);
+            lh_h2_client_expect_bulk(client->connections[0], true);
         return status;
     }
-    lh_bulk_lane *lane = client->lanes[client->next_lane++ % client->lane_count];
-    lh_status status = lh_bulk_lane_begin(lane, manifest->epoch, manifest->step, on_shards_failed,
-                                          submission, &submission->shards, error);
+    lh_h2_client *lane = client->connections[1 + client->next_lane++ % lane_count];
+    lh_status status =
+        lh_bulk_transfer_begin(lane, client->chain, manifest->epoch, manifest->step,
+                               on_shards_failed, submission, &submission->shards, error);
     if (status != LH_OK)
         return status;
     status = open_stream(submission, manifest, true, error);
@@ -339,7 +321,7 @@ fail:
 lh_status lh_step_submission_write(lh_step_submission *submission, void *bytes, size_t length) {
     if (submission->shards)
         return lh_bulk_transfer_write(submission->shards, bytes, length);
-    lh_h2_client_expect_bulk(submission->client->connection, false);
+    lh_h2_client_expect_bulk(submission->client->connections[0], false);
     return lh_h2_stream_write_owned(submission->stream, bytes, length);
 }
 
@@ -354,7 +336,7 @@ void lh_step_submission_end(lh_step_submission *submission) {
         lh_bulk_transfer_end(submission->shards);
         return;
     }
-    lh_h2_client_expect_bulk(submission->client->connection, false);
+    lh_h2_client_expect_bulk(submission->client->connections[0], false);
     lh_h2_stream_end(submission->stream);
 }
 
