@@ -1,6 +1,8 @@
 /* Status to HTTP code and JSON, and back. */
 #include "common/protocol/step_answer.h"
 
+#include "common/json/json_text.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,16 +69,11 @@ static lh_status status_from_name(const char *name, lh_status otherwise) {
     return otherwise;
 }
 
-/* Text that is not UTF-8 (it may quote a peer) is told as such. */
-static json_t *text_or_placeholder(const char *text) {
-    json_t *value = json_string(text);
-    return value ? value : json_string("(a message that is not UTF-8)");
-}
-
 char *lh_step_answer_render(const char *worker, lh_status status, const char *message) {
     json_t *problem =
-        json_pack("{s:{s:o,s:s,s:o}}", "error", "worker", text_or_placeholder(worker), "status",
-                  lh_status_name(status), "message", text_or_placeholder(message));
+        json_pack("{s:{s:o,s:s,s:o}}", "error", "worker", lh_json_text(worker, strlen(worker)),
+                  "status", lh_status_name(status), "message",
+                  lh_json_text(message, strlen(message))); /* it may quote a peer */
     if (!problem)
         return NULL;
     char *text = json_dumps(problem, JSON_COMPACT);

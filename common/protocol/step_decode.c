@@ -7,12 +7,9 @@
 
 #include "common/base/crc32c.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
-
-#define SEGMENT_BYTES    20u
-#define TRUNCATION_BYTES 12u
-#define RESULT_BYTES     32u
 
 static uint32_t payload_limit(uint32_t type) {
     switch (type) {
@@ -21,7 +18,7 @@ static uint32_t payload_limit(uint32_t type) {
     case LH_STEP_FRAME_SHARD:
         return LH_STEP_SHARD_BYTES_MAX;
     case LH_STEP_FRAME_RESULTS:
-        return 4u + LH_STEP_SEGMENTS_MAX * (RESULT_BYTES + LH_TOP_LOGPROBS_MAX * 8u);
+        return 4u + LH_STEP_SEGMENTS_MAX * (LH_STEP_RESULT_BYTES + LH_TOP_LOGPROBS_MAX * 8u);
     case LH_STEP_FRAME_TIMES:
         return LH_STEP_TIMES_BYTES_MAX;
     default:
@@ -58,7 +55,42 @@ typedef struct arena {
 static void *arena_take(arena *memory, size_t bytes) {
     void *piece = memory->bytes + memory->used;
     memory->used += (bytes + 7u) & ~(size_t)7u;
-    return memory->used <= memory->capacity ? piece : NULL;
+    assert(memory->used <= memory->capacity);
+    return piece;
+}
+
+/* A list of the payload whose elements are as large in memory as on the wire. */
+static void *arena_copy(arena *memory, lh_byte_reader *reader, size_t bytes) {
+    void *piece = arena_take(memory, bytes);
+    lh_get_bytes(reader, piece, bytes);
+    return piece;
+}
+
+lh_status lh_step_check_counts(const lh_step_manifest *manifest, lh_error *error) {
+    if (manifest->rows > LH_STEP_ROWS_MAX || manifest->segment_count > LH_STEP_SEGMENTS_MAX ||
+        manifest->truncation_count > LH_STEP_TRUNCATIONS_MAX ||
+        manifest->cut_count > LH_STEP_CUTS_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "manifest of step %llu: %u rows, %u segments, %u truncations, %u cuts; the "
+                       "limits are %u, %u, %u, %u",
+                       (unsigned long long)manifest->step, manifest->rows, manifest->segment_count,
+                       manifest->truncation_count, manifest->cut_count, LH_STEP_ROWS_MAX,
+                       LH_STEP_SEGMENTS_MAX, LH_STEP_TRUNCATIONS_MAX, LH_STEP_CUTS_MAX);
+    }
+    return LH_OK;
+}
+
+lh_status lh_step_check_list_counts(const lh_sampling *sampling, uint32_t segment,
+                                    lh_error *error) {
+    if (sampling->top_logprobs > LH_TOP_LOGPROBS_MAX || sampling->bias_count > LH_STEP_BIASES_MAX ||
+        sampling->count_count > LH_STEP_COUNTS_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "manifest, segment %u: %u logprobs, %u biases, %u token counts; the limits "
+                       "are %u, %u, %u",
+                       segment, sampling->top_logprobs, sampling->bias_count, sampling->count_count,
+                       LH_TOP_LOGPROBS_MAX, LH_STEP_BIASES_MAX, LH_STEP_COUNTS_MAX);
+    }
+    return LH_OK;
 }
 
 static lh_status check_sampling(const lh_sampling *sampling, uint32_t flags, uint32_t segment,
@@ -76,45 +108,25 @@ static lh_status check_sampling(const lh_sampling *sampling, uint32_t flags, uin
         return lh_fail(error, LH_ERR_MALFORMED,
                        "manifest, segment %u: a sampling parameter is out of its range", segment);
     }
-    if (sampling->top_logprobs > LH_TOP_LOGPROBS_MAX || sampling->bias_count > LH_STEP_BIASES_MAX ||
-        sampling->count_count > LH_STEP_COUNTS_MAX) {
-        return lh_fail(error, LH_ERR_LIMIT,
-                       "manifest, segment %u: %u logprobs, %u biases, %u token counts; the limits "
-                       "are %u, %u, %u",
-                       segment, sampling->top_logprobs, sampling->bias_count, sampling->count_count,
-                       LH_TOP_LOGPROBS_MAX, LH_STEP_BIASES_MAX, LH_STEP_COUNTS_MAX);
-    }
-    return LH_OK;
+    return lh_step_check_list_counts(sampling, segment, error);
 }
 
-/* The two lists behind a sampling block. Their structs are as large as their bytes on the wire. */
 static lh_status get_sampling_lists(lh_byte_reader *reader, arena *memory, lh_sampling *sampling,
                                     uint32_t segment, lh_error *error) {
-    size_t bias_bytes = (size_t)sampling->bias_count * 8u,
-           count_bytes = (size_t)sampling->count_count * 12u;
+    size_t bias_bytes = sampling->bias_count * sizeof *sampling->biases,
+           count_bytes = sampling->count_count * sizeof *sampling->counts;
     if (lh_bytes_left(reader) < bias_bytes + count_bytes) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: cut in its sampling block",
                        segment);
     }
-    lh_token_bias *biases = arena_take(memory, bias_bytes);
-    lh_token_count *counts = arena_take(memory, count_bytes);
-    if (!biases || !counts)
-        return lh_fail(error, LH_ERR_INTERNAL, "manifest: its memory was sized too small");
+    sampling->biases = arena_copy(memory, reader, bias_bytes);
+    sampling->counts = arena_copy(memory, reader, count_bytes);
     for (uint32_t i = 0; i < sampling->bias_count; i++) {
-        biases[i] = (lh_token_bias){.token = lh_get_u32(reader)};
-        biases[i].bias = lh_get_f32(reader);
-        if (!isfinite(biases[i].bias)) {
+        if (!isfinite(sampling->biases[i].bias)) {
             return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: bias %u is not finite",
                            segment, i);
         }
     }
-    for (uint32_t i = 0; i < sampling->count_count; i++) {
-        counts[i].token = lh_get_u32(reader);
-        counts[i].prompt_count = lh_get_u32(reader);
-        counts[i].output_count = lh_get_u32(reader);
-    }
-    sampling->biases = biases;
-    sampling->counts = counts;
     return LH_OK;
 }
 
@@ -175,9 +187,8 @@ static lh_status get_segment(lh_byte_reader *reader, arena *memory, lh_step_segm
 static lh_status get_segments(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
                               lh_error *error) {
     lh_step_segment *segments = arena_take(memory, manifest->segment_count * sizeof *segments);
-    if (!segments)
-        return lh_fail(error, LH_ERR_INTERNAL, "manifest: its memory was sized too small");
     uint64_t rows = 0;
+    manifest->segments = segments;
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         lh_status status = get_segment(reader, memory, &segments[i], i, error);
         if (status != LH_OK)
@@ -192,7 +203,6 @@ static lh_status get_segments(lh_byte_reader *reader, arena *memory, lh_step_man
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: %u rows, but its segments have %llu",
                        manifest->rows, (unsigned long long)rows);
     }
-    manifest->segments = segments;
     return LH_OK;
 }
 
@@ -229,19 +239,12 @@ static lh_status get_manifest_head(lh_byte_reader *reader, lh_step_manifest *man
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: a KV resync with %u rows",
                        manifest->rows);
     }
-    if (manifest->rows > LH_STEP_ROWS_MAX || manifest->segment_count > LH_STEP_SEGMENTS_MAX ||
-        manifest->truncation_count > LH_STEP_TRUNCATIONS_MAX ||
-        manifest->cut_count > LH_STEP_CUTS_MAX) {
-        return lh_fail(error, LH_ERR_LIMIT,
-                       "manifest: %u rows, %u segments, %u truncations, %u cuts; the limits are "
-                       "%u, %u, %u, %u",
-                       manifest->rows, manifest->segment_count, manifest->truncation_count,
-                       manifest->cut_count, LH_STEP_ROWS_MAX, LH_STEP_SEGMENTS_MAX,
-                       LH_STEP_TRUNCATIONS_MAX, LH_STEP_CUTS_MAX);
-    }
+    lh_status status = lh_step_check_counts(manifest, error);
+    if (status != LH_OK)
+        return status;
     uint64_t least = (uint64_t)manifest->rows * 4u +
-                     (uint64_t)manifest->segment_count * SEGMENT_BYTES +
-                     (uint64_t)manifest->truncation_count * TRUNCATION_BYTES +
+                     (uint64_t)manifest->segment_count * LH_STEP_SEGMENT_BYTES +
+                     (uint64_t)manifest->truncation_count * LH_STEP_TRUNCATION_BYTES +
                      (uint64_t)manifest->cut_count * 8u;
     if (lh_bytes_left(reader) < least) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: %zu bytes for what takes at least %llu",
@@ -274,45 +277,42 @@ static lh_status get_cut(lh_byte_reader *reader, lh_step_cut *cut, uint32_t inde
 static lh_status get_cuts(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
                           lh_error *error) {
     lh_step_cut *cuts = arena_take(memory, manifest->cut_count * sizeof *cuts);
-    if (!cuts)
-        return lh_fail(error, LH_ERR_INTERNAL, "manifest: its memory was sized too small");
-    for (uint32_t i = 0; i < manifest->cut_count; i++) {
-        lh_status status = get_cut(reader, &cuts[i], i, error);
-        if (status != LH_OK)
-            return status;
-    }
+    lh_status status = LH_OK;
     manifest->cuts = cuts;
+    for (uint32_t i = 0; i < manifest->cut_count && status == LH_OK; i++)
+        status = get_cut(reader, &cuts[i], i, error);
+    return status;
+}
+
+static lh_status get_truncations(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
+                                 lh_error *error) {
+    lh_step_truncation *list = arena_take(memory, manifest->truncation_count * sizeof *list);
+    manifest->truncations = list;
+    for (uint32_t i = 0; i < manifest->truncation_count; i++) {
+        list[i] = (lh_step_truncation){.sequence = lh_get_u64(reader)};
+        list[i].length = lh_get_u32(reader);
+        if (manifest->resyncs && list[i].length == 0 && !reader->failed) {
+            return lh_fail(error, LH_ERR_MALFORMED,
+                           "manifest: a KV resync names sequence %llu without positions",
+                           (unsigned long long)list[i].sequence);
+        }
+    }
     return LH_OK;
 }
 
 static lh_status get_manifest_body(lh_byte_reader *reader, arena *memory,
                                    lh_step_manifest *manifest, lh_error *error) {
-    uint32_t *tokens = arena_take(memory, manifest->rows * sizeof *tokens);
-    lh_step_truncation *truncations =
-        arena_take(memory, manifest->truncation_count * sizeof *truncations);
-    lh_get_bytes(reader, tokens, manifest->rows * sizeof *tokens);
+    manifest->tokens = arena_copy(memory, reader, manifest->rows * sizeof *manifest->tokens);
     lh_status status = get_segments(reader, memory, manifest, error);
-    if (status != LH_OK)
-        return status;
-    for (uint32_t i = 0; i < manifest->truncation_count; i++) {
-        truncations[i] = (lh_step_truncation){.sequence = lh_get_u64(reader)};
-        truncations[i].length = lh_get_u32(reader);
-        if (manifest->resyncs && truncations[i].length == 0 && !reader->failed) {
-            return lh_fail(error, LH_ERR_MALFORMED,
-                           "manifest: a KV resync names sequence %llu without positions",
-                           (unsigned long long)truncations[i].sequence);
-        }
+    if (status == LH_OK)
+        status = get_truncations(reader, memory, manifest, error);
+    if (status == LH_OK)
+        status = get_cuts(reader, memory, manifest, error);
+    if (status == LH_OK && (reader->failed || lh_bytes_left(reader) != 0)) {
+        status = lh_fail(error, LH_ERR_MALFORMED, "manifest: %s",
+                         reader->failed ? "cut" : "bytes after its end");
     }
-    status = get_cuts(reader, memory, manifest, error);
-    if (status != LH_OK)
-        return status;
-    if (reader->failed || lh_bytes_left(reader) != 0) {
-        return lh_fail(error, LH_ERR_MALFORMED, "manifest: %s",
-                       reader->failed ? "cut" : "bytes after its end");
-    }
-    manifest->tokens = tokens;
-    manifest->truncations = truncations;
-    return LH_OK;
+    return status;
 }
 
 lh_status lh_step_decode_manifest(const uint8_t *payload, size_t length, lh_step_manifest *manifest,
@@ -403,12 +403,11 @@ static lh_status get_result(lh_byte_reader *reader, lh_step_result *result, uint
         return lh_fail(error, LH_ERR_LIMIT, "results: result %u has %u logprobs; the limit is %u",
                        index, result->sample.top_count, LH_TOP_LOGPROBS_MAX);
     }
+    lh_get_bytes(reader, result->sample.top,
+                 result->sample.top_count * sizeof result->sample.top[0]);
     bool good = is_sendable_logprob(result->sample.logprob);
-    for (uint32_t i = 0; i < result->sample.top_count; i++) {
-        result->sample.top[i].token = lh_get_u32(reader);
-        result->sample.top[i].logprob = lh_get_f32(reader);
+    for (uint32_t i = 0; i < result->sample.top_count; i++)
         good = good && is_sendable_logprob(result->sample.top[i].logprob);
-    }
     if (reader->failed || !good) {
         return lh_fail(error, LH_ERR_MALFORMED, "results: result %u %s", index,
                        reader->failed ? "is cut" : "has a logprob that is no number");
@@ -421,7 +420,7 @@ lh_status lh_step_decode_results(const uint8_t *payload, size_t length, lh_step_
     *results = NULL;
     lh_byte_reader reader = {.bytes = payload, .length = length};
     uint32_t announced = lh_get_u32(&reader);
-    if (reader.failed || announced > lh_bytes_left(&reader) / RESULT_BYTES) {
+    if (reader.failed || announced > lh_bytes_left(&reader) / LH_STEP_RESULT_BYTES) {
         return lh_fail(error, LH_ERR_MALFORMED, "results: %zu bytes for %u results", length,
                        announced);
     }

@@ -34,13 +34,11 @@ static lh_byte_writer start_frame(uint8_t *buffer, size_t capacity) {
 /* ---- Manifest ---- */
 
 #define MANIFEST_HEAD_BYTES 44u
-#define SEGMENT_BYTES       20u
 #define SAMPLING_BYTES      60u
 #define SOURCE_BYTES        8u
-#define TRUNCATION_BYTES    12u
 
 static size_t segment_bytes(const lh_step_segment *segment) {
-    size_t bytes = SEGMENT_BYTES + (segment->forks ? SOURCE_BYTES : 0u);
+    size_t bytes = LH_STEP_SEGMENT_BYTES + (segment->forks ? SOURCE_BYTES : 0u);
     if (segment->sample) {
         bytes += SAMPLING_BYTES + (size_t)segment->sampling.bias_count * 8u +
                  (size_t)segment->sampling.count_count * 12u;
@@ -50,7 +48,7 @@ static size_t segment_bytes(const lh_step_segment *segment) {
 
 size_t lh_step_manifest_bytes(const lh_step_manifest *manifest) {
     size_t bytes = LH_STEP_FRAME_HEAD_BYTES + MANIFEST_HEAD_BYTES + (size_t)manifest->rows * 4u +
-                   (size_t)manifest->truncation_count * TRUNCATION_BYTES;
+                   (size_t)manifest->truncation_count * LH_STEP_TRUNCATION_BYTES;
     for (uint32_t i = 0; i < manifest->cut_count; i++)
         bytes += 4u + (size_t)manifest->cuts[i].count * 4u;
     for (uint32_t i = 0; i < manifest->segment_count; i++)
@@ -59,17 +57,8 @@ size_t lh_step_manifest_bytes(const lh_step_manifest *manifest) {
 }
 
 static lh_status check_manifest(const lh_step_manifest *manifest, lh_error *error) {
-    if (manifest->rows > LH_STEP_ROWS_MAX || manifest->segment_count > LH_STEP_SEGMENTS_MAX ||
-        manifest->truncation_count > LH_STEP_TRUNCATIONS_MAX ||
-        manifest->cut_count > LH_STEP_CUTS_MAX) {
-        return lh_fail(error, LH_ERR_LIMIT,
-                       "step %llu: %u rows, %u segments, %u truncations, %u cuts; the limits are "
-                       "%u, %u, %u, %u",
-                       (unsigned long long)manifest->step, manifest->rows, manifest->segment_count,
-                       manifest->truncation_count, manifest->cut_count, LH_STEP_ROWS_MAX,
-                       LH_STEP_SEGMENTS_MAX, LH_STEP_TRUNCATIONS_MAX, LH_STEP_CUTS_MAX);
-    }
-    for (uint32_t i = 0; i < manifest->cut_count; i++) {
+    lh_status status = lh_step_check_counts(manifest, error);
+    for (uint32_t i = 0; i < manifest->cut_count && status == LH_OK; i++) {
         if (manifest->cuts[i].count == 0 || manifest->cuts[i].count > LH_STEP_COLUMN_SHARDS_MAX) {
             return lh_fail(error, LH_ERR_LIMIT,
                            "step %llu, cut %u: %u column shards; the limit is %u",
@@ -77,19 +66,11 @@ static lh_status check_manifest(const lh_step_manifest *manifest, lh_error *erro
                            LH_STEP_COLUMN_SHARDS_MAX);
         }
     }
-    for (uint32_t i = 0; i < manifest->segment_count; i++) {
-        const lh_step_segment *segment = &manifest->segments[i];
-        if (segment->sample && (segment->sampling.bias_count > LH_STEP_BIASES_MAX ||
-                                segment->sampling.count_count > LH_STEP_COUNTS_MAX ||
-                                segment->sampling.top_logprobs > LH_TOP_LOGPROBS_MAX)) {
-            return lh_fail(error, LH_ERR_LIMIT,
-                           "step %llu, segment %u: %u biases, %u token counts, %u logprobs; the "
-                           "limits are %u, %u, %u",
-                           (unsigned long long)manifest->step, i, segment->sampling.bias_count,
-                           segment->sampling.count_count, segment->sampling.top_logprobs,
-                           LH_STEP_BIASES_MAX, LH_STEP_COUNTS_MAX, LH_TOP_LOGPROBS_MAX);
-        }
-    }
+    for (uint32_t i = 0; i < manifest->segment_count && status == LH_OK; i++)
+        if (manifest->segments[i].sample)
+            status = lh_step_check_list_counts(&manifest->segments[i].sampling, i, error);
+    if (status != LH_OK)
+        return status;
     if (lh_step_manifest_bytes(manifest) - LH_STEP_FRAME_HEAD_BYTES > LH_STEP_MANIFEST_BYTES_MAX) {
         return lh_fail(error, LH_ERR_LIMIT, "step %llu: its manifest takes more than %u bytes",
                        (unsigned long long)manifest->step, LH_STEP_MANIFEST_BYTES_MAX);
@@ -112,15 +93,8 @@ static void put_sampling(lh_byte_writer *writer, const lh_sampling *sampling) {
     lh_put_u32(writer, sampling->top_logprobs);
     lh_put_u32(writer, sampling->bias_count);
     lh_put_u32(writer, sampling->count_count);
-    for (uint32_t i = 0; i < sampling->bias_count; i++) {
-        lh_put_u32(writer, sampling->biases[i].token);
-        lh_put_f32(writer, sampling->biases[i].bias);
-    }
-    for (uint32_t i = 0; i < sampling->count_count; i++) {
-        lh_put_u32(writer, sampling->counts[i].token);
-        lh_put_u32(writer, sampling->counts[i].prompt_count);
-        lh_put_u32(writer, sampling->counts[i].output_count);
-    }
+    lh_put_bytes(writer, sampling->biases, sampling->bias_count * sizeof *sampling->biases);
+    lh_put_bytes(writer, sampling->counts, sampling->count_count * sizeof *sampling->counts);
 }
 
 static void put_segment(lh_byte_writer *writer, const lh_step_segment *segment) {
@@ -231,12 +205,10 @@ lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t r
 
 /* ---- Results ---- */
 
-#define RESULT_BYTES 32u
-
 size_t lh_step_results_bytes(const lh_step_result *results, uint32_t count) {
     size_t bytes = LH_STEP_FRAME_HEAD_BYTES + 4u;
     for (uint32_t i = 0; i < count; i++)
-        bytes += RESULT_BYTES + (size_t)results[i].sample.top_count * 8u;
+        bytes += LH_STEP_RESULT_BYTES + (size_t)results[i].sample.top_count * 8u;
     return bytes;
 }
 
@@ -247,10 +219,8 @@ static void put_result(lh_byte_writer *writer, const lh_step_result *result) {
     lh_put_f32(writer, result->sample.logprob);
     lh_put_u32(writer, result->sample.top_count);
     lh_put_u64(writer, result->sample.digest);
-    for (uint32_t i = 0; i < result->sample.top_count; i++) {
-        lh_put_u32(writer, result->sample.top[i].token);
-        lh_put_f32(writer, result->sample.top[i].logprob);
-    }
+    lh_put_bytes(writer, result->sample.top,
+                 result->sample.top_count * sizeof result->sample.top[0]);
 }
 
 lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, uint8_t *buffer,

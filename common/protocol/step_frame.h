@@ -6,6 +6,13 @@
 
 #define LH_STEP_FRAME_HEAD_BYTES 16u
 #define LH_STEP_SHARD_HEAD_BYTES 24u
+#define LH_STEP_SEGMENT_BYTES    20u /* before what it has besides */
+#define LH_STEP_TRUNCATION_BYTES 12u
+#define LH_STEP_RESULT_BYTES     32u /* before its logprobs */
+
+_Static_assert(sizeof(lh_token_bias) == 8 && sizeof(lh_token_count) == 12 &&
+                   sizeof(lh_token_logprob) == 8,
+               "lists are copied as they lie in memory");
 
 #define LH_STEP_FLAG_TIMED        1u /* of a manifest */
 #define LH_STEP_FLAG_KV_RESYNC    2u
@@ -32,6 +39,10 @@ void lh_step_frame_seal(uint8_t *frame, lh_step_frame_type type, size_t payload_
  * for its type. */
 lh_status lh_step_frame_head_decode(const uint8_t bytes[LH_STEP_FRAME_HEAD_BYTES],
                                     lh_step_frame_head *head, lh_error *error);
+
+/* For both directions: whether the counts are within the limits (LH_ERR_LIMIT). */
+lh_status lh_step_check_counts(const lh_step_manifest *manifest, lh_error *error);
+lh_status lh_step_check_list_counts(const lh_sampling *sampling, uint32_t segment, lh_error *error);
 
 /* Decodes the payload into *manifest, whose arrays lie in *memory: malloc'd, the caller frees it
  * (NULL after an error). LH_ERR_MALFORMED, LH_ERR_UNSUPPORTED (version), LH_ERR_LIMIT,

@@ -6,14 +6,13 @@
  * keeps how many rows have come; a shard must go on where its columns' rows stopped, so that
  * nothing can come twice and the whole is there when all counts are. */
 #include "common/base/crc32c.h"
+#include "common/base/growing_array.h"
 #include "common/protocol/step_frame.h"
 #include "common/protocol/wire_type.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define FIRST_CAPACITY 4096u
 
 typedef enum reader_state { WANT_MANIFEST, WANT_SHARDS_OR_RESULTS, WANT_END } reader_state;
 
@@ -95,18 +94,6 @@ static lh_status cover(lh_step_reader *reader, const lh_step_shard_header *heade
     return LH_OK;
 }
 
-static lh_status reserve_values(lh_step_reader *reader, size_t count, lh_error *error) {
-    if (count <= reader->values_capacity)
-        return LH_OK;
-    free(reader->values);
-    reader->values_capacity = 0;
-    reader->values = malloc(count * sizeof(float));
-    if (!reader->values)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "shard of %zu values: out of memory", count);
-    reader->values_capacity = count;
-    return LH_OK;
-}
-
 static lh_status take_shard(lh_step_reader *reader, const uint8_t *payload, size_t length,
                             lh_error *error) {
     if (reader->state != WANT_SHARDS_OR_RESULTS || reader->width == 0 || !reader->events.on_shard)
@@ -116,10 +103,11 @@ static lh_status take_shard(lh_step_reader *reader, const uint8_t *payload, size
         lh_step_decode_shard_head(payload, length, reader->rows, reader->width, &header, error);
     if (status == LH_OK)
         status = cover(reader, &header, error);
-    if (status == LH_OK)
-        status = reserve_values(reader, (size_t)header.rows * header.columns, error);
     if (status != LH_OK)
         return status;
+    size_t count = (size_t)header.rows * header.columns;
+    if (!lh_growing_array_reserve(&reader->values, &reader->values_capacity, count, sizeof(float)))
+        return lh_fail(error, LH_ERR_NO_MEMORY, "shard of %zu values: out of memory", count);
     if (!lh_wire_decode(header.wire, payload + LH_STEP_SHARD_HEAD_BYTES, header.rows,
                         header.columns, reader->values)) {
         return lh_fail(error, LH_ERR_MALFORMED, "shard at row %u, column %u: a value is not finite",
@@ -168,31 +156,15 @@ static lh_status take_frame(lh_step_reader *reader, lh_error *error) {
     }
 }
 
-static lh_status reserve_buffer(lh_step_reader *reader, size_t bytes, size_t limit,
-                                lh_error *error) {
-    if (bytes <= reader->capacity)
-        return LH_OK;
-    size_t capacity = reader->capacity > 0 ? reader->capacity : FIRST_CAPACITY;
-    while (capacity < bytes)
-        capacity *= 2;
-    capacity = capacity > limit && limit >= bytes ? limit : capacity;
-    uint8_t *grown = realloc(reader->buffer, capacity);
-    if (!grown)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "frame of %zu bytes: out of memory", bytes);
-    reader->buffer = grown;
-    reader->capacity = capacity;
-    return LH_OK;
-}
-
 /* Takes what the frame in progress still wants, at most `length` bytes; *taken says how many. */
 static lh_status collect(lh_step_reader *reader, const uint8_t *bytes, size_t length, size_t *taken,
                          lh_error *error) {
     bool in_head = reader->have < LH_STEP_FRAME_HEAD_BYTES;
     size_t want = LH_STEP_FRAME_HEAD_BYTES + (in_head ? 0 : (size_t)reader->head.payload_bytes);
     size_t count = want - reader->have < length ? want - reader->have : length;
-    lh_status status = reserve_buffer(reader, reader->have + count, want, error);
-    if (status != LH_OK)
-        return status;
+    lh_status status = LH_OK;
+    if (!lh_growing_array_reserve(&reader->buffer, &reader->capacity, reader->have + count, 1))
+        return lh_fail(error, LH_ERR_NO_MEMORY, "frame of %zu bytes: out of memory", want);
     memcpy(reader->buffer + reader->have, bytes, count);
     reader->have += count;
     *taken = count;
@@ -217,12 +189,8 @@ lh_status lh_step_reader_feed(lh_step_reader *reader, const uint8_t *bytes, size
                               lh_error *error) {
     while (length > 0 && reader->failure.status == LH_OK) {
         size_t taken = 0;
-        lh_error failure = {.status = LH_OK};
-        lh_status status = collect(reader, bytes, length, &taken, &failure);
-        if (status != LH_OK) {
-            failure.status = status; /* a callback may have given no text */
-            reader->failure = failure;
-        }
+        /* a callback that fails may have given no text, and one that does not, some */
+        reader->failure.status = collect(reader, bytes, length, &taken, &reader->failure);
         bytes += taken;
         length -= taken;
     }
@@ -246,10 +214,7 @@ static lh_status check_complete(const lh_step_reader *reader, lh_error *error) {
 }
 
 lh_status lh_step_reader_finish(lh_step_reader *reader, lh_error *error) {
-    if (reader->failure.status != LH_OK)
-        return give_failure(reader, error);
-    lh_error failure = {.status = LH_OK};
-    if (check_complete(reader, &failure) != LH_OK)
-        reader->failure = failure;
+    if (reader->failure.status == LH_OK)
+        check_complete(reader, &reader->failure);
     return give_failure(reader, error);
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define HEAD_BYTES  60u /* before the name */
+#define HEAD_BYTES  60u /* before the name: numbers, and its length */
 #define SHARD_BYTES 32u
 #define BASE_US_MAX (1ull << 52) /* 142 years: sums of such times do not overflow */
 
@@ -27,28 +27,14 @@ size_t lh_step_times_bytes(const lh_step_times *times) {
            ((size_t)listed(times->taken_count) + listed(times->given_count)) * SHARD_BYTES;
 }
 
-static void put_times(lh_byte_writer *writer, const lh_step_times *times) {
-    lh_put_u64(writer, times->base_us);
-    lh_put_u32(writer, times->manifest_us);
-    lh_put_u32(writer, times->body_end_us);
-    lh_put_u32(writer, times->begin_us);
-    lh_put_u32(writer, times->begun_us);
-    lh_put_u32(writer, times->finish_us);
-    lh_put_u32(writer, times->finished_us);
-    lh_put_u32(writer, times->submitted_us);
-    lh_put_u32(writer, times->sent_us);
-    lh_put_u32(writer, times->passed_us);
-    lh_put_u32(writer, times->answered_us);
-    lh_put_u32(writer, times->taken_count);
-    lh_put_u32(writer, times->given_count);
-    lh_put_u32(writer, (uint32_t)strlen(times->worker));
-    lh_put_bytes(writer, times->worker, strlen(times->worker));
-}
-
-/* Both kinds of shard are eight numbers, in the order of their fields. */
-_Static_assert(sizeof(lh_step_shard_taken) == SHARD_BYTES &&
+/* The numbers before the name, and both kinds of shard, lie in memory as they go into a frame. */
+#define NUMBERS_AT    offsetof(lh_step_times, base_us)
+#define NUMBERS_BYTES (HEAD_BYTES - sizeof(uint32_t))
+_Static_assert(offsetof(lh_step_times, given_count) + sizeof(uint32_t) - NUMBERS_AT ==
+                       NUMBERS_BYTES &&
+                   sizeof(lh_step_shard_taken) == SHARD_BYTES &&
                    sizeof(lh_step_shard_given) == SHARD_BYTES,
-               "shards are copied as they lie in memory");
+               "numbers are copied as they lie in memory");
 
 lh_status lh_step_times_encode(const lh_step_times *times, uint8_t *buffer, size_t capacity,
                                size_t *length, lh_error *error) {
@@ -61,7 +47,10 @@ lh_status lh_step_times_encode(const lh_step_times *times, uint8_t *buffer, size
     }
     lh_byte_writer writer = {
         .bytes = buffer, .capacity = capacity, .length = LH_STEP_FRAME_HEAD_BYTES};
-    put_times(&writer, times);
+    uint32_t name_bytes = (uint32_t)strlen(times->worker);
+    lh_put_bytes(&writer, (const uint8_t *)times + NUMBERS_AT, NUMBERS_BYTES);
+    lh_put_u32(&writer, name_bytes);
+    lh_put_bytes(&writer, times->worker, name_bytes);
     lh_put_bytes(&writer, times->taken, listed(times->taken_count) * sizeof(times->taken[0]));
     lh_put_bytes(&writer, times->given, listed(times->given_count) * sizeof(times->given[0]));
     lh_step_frame_seal(buffer, LH_STEP_FRAME_TIMES, writer.length - LH_STEP_FRAME_HEAD_BYTES);
@@ -82,19 +71,7 @@ static bool is_name(const char *name, size_t length) {
 }
 
 static lh_status get_head(lh_byte_reader *reader, lh_step_times *times, lh_error *error) {
-    times->base_us = lh_get_u64(reader);
-    times->manifest_us = lh_get_u32(reader);
-    times->body_end_us = lh_get_u32(reader);
-    times->begin_us = lh_get_u32(reader);
-    times->begun_us = lh_get_u32(reader);
-    times->finish_us = lh_get_u32(reader);
-    times->finished_us = lh_get_u32(reader);
-    times->submitted_us = lh_get_u32(reader);
-    times->sent_us = lh_get_u32(reader);
-    times->passed_us = lh_get_u32(reader);
-    times->answered_us = lh_get_u32(reader);
-    times->taken_count = lh_get_u32(reader);
-    times->given_count = lh_get_u32(reader);
+    lh_get_bytes(reader, (uint8_t *)times + NUMBERS_AT, NUMBERS_BYTES);
     uint32_t name_bytes = lh_get_u32(reader);
     if (reader->failed || name_bytes >= LH_STEP_TIMES_NAME_BYTES) {
         return lh_fail(error, LH_ERR_MALFORMED, "times: %s",

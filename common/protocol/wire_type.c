@@ -79,19 +79,14 @@ bool lh_wire_encode(lh_wire_type wire, const float *values, uint32_t rows, uint3
                     uint8_t *bytes) {
     const lh_wire_codec *codec = codec_of(wire);
     uint8_t *block = bytes + (size_t)rows * columns * codec->value_bytes;
-    uint32_t rest = columns % LH_WIRE_BLOCK;
     bool good = true;
     for (uint32_t row = 0; row < rows; row++) {
-        for (uint32_t i = 0; i < columns / LH_WIRE_BLOCK; i++) {
-            good &= codec->encode(values, bytes, block);
-            values += LH_WIRE_BLOCK;
-            bytes += (size_t)LH_WIRE_BLOCK * codec->value_bytes;
-            block += codec->block_bytes;
-        }
-        if (rest > 0) {
-            good &= encode_rest(codec, values, rest, bytes, block);
-            values += rest;
-            bytes += (size_t)rest * codec->value_bytes;
+        for (uint32_t left = columns, count; left > 0; left -= count) {
+            count = left < LH_WIRE_BLOCK ? left : LH_WIRE_BLOCK;
+            good &= count == LH_WIRE_BLOCK ? codec->encode(values, bytes, block)
+                                           : encode_rest(codec, values, count, bytes, block);
+            values += count;
+            bytes += (size_t)count * codec->value_bytes;
             block += codec->block_bytes;
         }
     }
@@ -102,19 +97,14 @@ bool lh_wire_decode(lh_wire_type wire, const uint8_t *bytes, uint32_t rows, uint
                     float *values) {
     const lh_wire_codec *codec = codec_of(wire);
     const uint8_t *block = bytes + (size_t)rows * columns * codec->value_bytes;
-    uint32_t rest = columns % LH_WIRE_BLOCK;
     bool good = true;
     for (uint32_t row = 0; row < rows; row++) {
-        for (uint32_t i = 0; i < columns / LH_WIRE_BLOCK; i++) {
-            good &= codec->decode(bytes, block, values);
-            values += LH_WIRE_BLOCK;
-            bytes += (size_t)LH_WIRE_BLOCK * codec->value_bytes;
-            block += codec->block_bytes;
-        }
-        if (rest > 0) {
-            good &= decode_rest(codec, bytes, block, rest, values);
-            values += rest;
-            bytes += (size_t)rest * codec->value_bytes;
+        for (uint32_t left = columns, count; left > 0; left -= count) {
+            count = left < LH_WIRE_BLOCK ? left : LH_WIRE_BLOCK;
+            good &= count == LH_WIRE_BLOCK ? codec->decode(bytes, block, values)
+                                           : decode_rest(codec, bytes, block, count, values);
+            values += count;
+            bytes += (size_t)count * codec->value_bytes;
             block += codec->block_bytes;
         }
     }
