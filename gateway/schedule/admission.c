@@ -123,7 +123,7 @@ static bool would_do(const lh_admission *admission, const lh_sequence *sequence,
 static lh_sequence *pick_victim(const lh_admission *admission, const lh_sequence *sequence,
                                 int64_t now_us) {
     const lh_running_set *running = admission->running;
-    if (!lh_wait_queue_is_starved(admission->queue, sequence) ||
+    if (!lh_share_is_starved(sequence->schedule.share) ||
         lh_running_set_count(running) == 0 || comes_by_itself(admission))
         return NULL;
     const lh_preemption_candidate candidate = lh_running_set_preemption_candidate(running, now_us);

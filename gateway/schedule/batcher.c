@@ -160,7 +160,7 @@ static const lh_sequence *next_active(const lh_batcher *batcher, const lh_sequen
 /* Of the tenant that has most of the chain; NULL: none has. */
 static const lh_share *find_crowd(const lh_batcher *batcher) {
     for (const lh_sequence *sequence = NULL; (sequence = next_active(batcher, sequence));)
-        if (lh_wait_queue_crowds(batcher->options.queue, sequence))
+        if (lh_share_crowds(sequence->schedule.share))
             return sequence->schedule.share;
     return NULL;
 }
@@ -217,7 +217,7 @@ static void fill_decode(lh_batcher *batcher, lh_inflight_step *step) {
 /* ---- Prefill: the next chunk of a prompt, or several short prompts together ---- */
 
 static const lh_overlap_spec *spec_of(const lh_batcher *batcher, const lh_sequence *sequence) {
-    return sequence->spec.has_overlap ? &sequence->spec.overlap : &batcher->options.overlap;
+    return sequence->request.has_overlap ? &sequence->request.overlap : &batcher->options.overlap;
 }
 
 /* Made when its first rows are to leave, and once more for what is left where the chain is not what
@@ -299,8 +299,8 @@ static bool goes_before(const lh_sequence *a, const lh_sequence *b) {
     const lh_sequence_schedule *of_a = &a->schedule, *of_b = &b->schedule;
     if (of_a->share != of_b->share)
         return lh_share_precedes(of_a->share, of_b->share);
-    if (a->spec.priority != b->spec.priority)
-        return a->spec.priority < b->spec.priority;
+    if (a->request.priority != b->request.priority)
+        return a->request.priority < b->request.priority;
     uint32_t rows_a = lh_sequence_pending(a), rows_b = lh_sequence_pending(b);
     return rows_a != rows_b ? rows_a < rows_b : of_a->id < of_b->id;
 }
@@ -328,10 +328,9 @@ static void add_company(lh_batcher *batcher) {
 
 /* As planned; but while other tenants are about, the one that has most of the chain leaves no
  * chunks waiting at its stages, which theirs would come behind. */
-static uint32_t depth_of(const lh_batcher *batcher, const lh_sequence *sequence) {
-    uint32_t depth = sequence->schedule.plan.depth;
-    return lh_wait_queue_crowds(batcher->options.queue, sequence) ? lh_prefill_depth_lean(depth)
-                                                                  : depth;
+static uint32_t depth_of(const lh_sequence_schedule *schedule) {
+    uint32_t depth = schedule->plan.depth;
+    return lh_share_crowds(schedule->share) ? lh_prefill_depth_lean(depth) : depth;
 }
 
 /* What others have sent since it got its pages need not be computed again. Not what is in the step
@@ -354,7 +353,7 @@ static uint32_t row_limit(const lh_batcher *batcher, const lh_sequence *first, u
 
 static bool may_leave(const lh_batcher *batcher, const lh_sequence *first) {
     return lh_inflight_has_place(batcher->options.inflight, LH_STEP_PREFILL,
-                                 depth_of(batcher, first)) &&
+                                 depth_of(&first->schedule)) &&
            !waits_for_itself(batcher, first);
 }
 

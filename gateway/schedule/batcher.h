@@ -6,14 +6,12 @@
 #include "gateway/cost/overlap_plan.h"
 #include "gateway/schedule/inflight.h"
 #include "gateway/schedule/running_set.h"
-#include "gateway/schedule/wait_queue.h"
 
 typedef struct lh_batcher lh_batcher;
 
 typedef struct lh_batcher_options {
     /* The parts that it reads and moves; they outlive it. */
     lh_running_set *running;
-    const lh_wait_queue *queue;
     lh_inflight *inflight;
     lh_kv_store *store;
     lh_overlap_planner *planner;

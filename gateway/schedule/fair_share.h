@@ -1,29 +1,29 @@
-/* What each tenant has had of the chain, and whose turn it is.
+/* How much of the chain each tenant has had, and whose turn it is.
  *
- * Work is counted in tokens: the rows of a prompt that are computed, when its sequence is let in,
- * and each token that is drawn. The turn is that of the tenant that has had the least. So a tenant
- * that asks for little waits for nobody's queue, and one that asks for twenty times as much waits
- * for its own. Who comes again after a while has had less than those who were there; it may have
- * LH_SHARE_CREDIT tokens at once for that, but no more: nobody saves up a claim by staying away.
- * ("Virtual token counters": Sheng et al., Fairness in Serving Large Language Models, OSDI 2024,
- * with a bounded credit, so that a tenant's rare long prompt does not share the chain half and half
- * with a queue of others'.)
+ * Work is counted in tokens: the rows of a prompt that are to be computed, when its sequence is let
+ * in, and each token that is sampled. The next turn goes to the tenant with the least. So a tenant
+ * that asks for little does not wait behind the queue of another, and one that asks for twenty
+ * times as much waits behind its own. A tenant that returns after a pause has a low count; it is
+ * raised to within LH_SHARE_CREDIT tokens of the others', so that a claim does not grow while a
+ * tenant is away. ("Virtual token counters": Sheng et al., Fairness in Serving Large Language
+ * Models, OSDI 2024, with a bounded credit: a tenant's rare long prompt is not made to share the
+ * chain half and half with the queue of another.)
  *
- * Turns alone do not help who finds all places and pages taken by sequences that run for minutes.
- * So while others are about, the tenant that has most of what is taken leaves as much to them as
- * they have lately needed at once, and half as much again (lh_share_table_next); one place in eight
- * at least, half of all at most. A tenant is about for as long as it has sequences and
- * REMEMBERED_US after that (fair_share.c), and its count is kept for as long, so that it does not
- * come back as new. A tenant that is alone has everything.
+ * Turns are not enough where all places and pages are taken by sequences that run for minutes.
+ * So while other tenants are known, the one that holds most of what is taken leaves as many places
+ * free as the others have lately needed at once, and half as many again (lh_share_table_next): at
+ * least one place in eight, at most half. A tenant is known while it has sequences and for
+ * REMEMBERED_US after that (fair_share.c); its count is kept as long, so that it does not come back
+ * as a new one. A tenant that is alone may have everything.
  *
- * And who was alone may have taken it all, for long. So one that has waited LH_SHARE_PATIENCE_US
- * with nothing on the chain goes before those that have something, whatever the counts say; it gets
- * one place so, and what it is worth beyond that by its turns. Where no place becomes free, one is
- * made free (admission.c).
+ * It may then hold everything when others come. So a tenant that has waited for
+ * LH_SHARE_PATIENCE_US without any place is served before those that have one, whatever the counts
+ * say. It gets one place that way, and further ones by its turns. Where no place becomes free, one
+ * is made free (admission.c).
  *
- * Several chains have a table each, since places and turns are a chain's. But what a tenant has had
- * is counted over all of them, or one that keeps them all busy would have its share of each from
- * those who are on one: so tables may stand in a fairness group.
+ * Each chain has a table of its own, since places and turns belong to a chain. But the tokens are
+ * counted over all chains: else a tenant that keeps all of them busy would get a full share of each
+ * beside tenants that are on one alone. Tables that count together stand in a fairness group.
  *
  * Thread: one at a time, for all tables of a fairness group. */
 #pragma once
@@ -40,68 +40,69 @@
 /* Longer than most waits that end by themselves: to make a place free costs a replay. */
 #define LH_SHARE_PATIENCE_US 1000000
 
-typedef struct lh_share lh_share;
-struct lh_share {
+typedef struct lh_share_table lh_share_table;
+
+/* What one tenant has on one chain. */
+typedef struct lh_share {
+    lh_share_table *table;
     uint64_t tenant;
     uint64_t served;           /* tokens of work */
     uint64_t turn;             /* orders those that have had as much */
-    uint32_t live;             /* sequences that are there */
+    uint32_t live;             /* its sequences, waiting or running */
     uint32_t places;           /* that they hold */
     uint32_t places_elsewhere; /* that the tenant holds on other chains */
 
-    /* The waiting queue's (wait_queue.c). */
+    /* wait_queue.c */
     lh_heap by_rank, by_age;
     /* sequences that were let in before the oldest one, since it was last let in itself */
     uint32_t passed_over;
 
-    /* Of fair_share.c alone. */
-    lh_share *next_in_bucket, *idle_before, *idle_after;
-    int64_t idle_since_us;
+    /* fair_share.c alone */
+    LIST_ENTRY(lh_share) in_bucket;
     bool waits;
-    bool starves; /* it waits, and holds no place anywhere: */
-    int64_t starves_since_us;
-    TAILQ_ENTRY(lh_share) starving;
+    bool starves;         /* it waits, and holds no place anywhere */
+    lh_heap_node by_turn; /* among those that wait */
+    /* among those that starve, or among those without sequences, and since when */
+    TAILQ_ENTRY(lh_share) in_queue;
+    int64_t starves_since_us, idle_since_us;
     uint32_t others_peak; /* sequences of others that were there at once lately */
     int64_t peak_us;      /* when it was seen, or last lowered */
-    lh_heap_node by_turn; /* among those that wait */
-};
-
-typedef struct lh_share_table lh_share_table;
+} lh_share;
 
 /* The tables of chains whose tenants are the same. Zeroed: none; it must outlive them. */
 typedef struct lh_fairness_group {
     LIST_HEAD(lh_share_tables, lh_share_table) tables;
 } lh_fairness_group;
 
-/* places: that all have together. sequences: that will be there at most, which sizes the table.
- * fairness group: to stand in; NULL: in none. */
+/* places: of the chain. sequences: that wait or run at most, which sizes the table. group: to stand
+ * in; NULL: none. LH_ERR_NO_MEMORY. */
 lh_status lh_share_table_create(uint32_t places, uint32_t sequences, lh_fairness_group *group,
                                 lh_share_table **table, lh_error *error);
-/* NULL is allowed. */
+/* NULL is allowed. All shares are gone with it. */
 void lh_share_table_destroy(lh_share_table *table);
-/* Time goes on: tenants that have been away for long are forgotten. */
+/* Tenants that have been away for long are forgotten. */
 void lh_share_table_set_time(lh_share_table *table, int64_t now_us);
-
-/* A sequence of the tenant comes: the share lives until as many have left. NULL: out of memory.
- * Pointers to it stay good. */
-lh_share *lh_share_table_join(lh_share_table *table, uint64_t tenant);
-void lh_share_table_leave(lh_share_table *table, lh_share *share);
-void lh_share_table_charge(lh_share_table *table, lh_share *share, uint32_t tokens);
-/* Whether sequences of it wait. */
-void lh_share_table_set_waiting(lh_share_table *table, lh_share *share, bool waits);
 /* Whose turn it is, of those that have sequences waiting and may have more of the chain; NULL:
- * nobody's. pages_free: the share of its pages that is free, 0 to 1. */
+ * nobody's. pages_free: the part of the chain's pages that is free, 0 to 1. */
 lh_share *lh_share_table_next(lh_share_table *table, double pages_free);
-/* A sequence of it gets a place, or has had one. */
-void lh_share_table_take(lh_share_table *table, lh_share *share);
-void lh_share_table_give_back(lh_share_table *table, lh_share *share);
 
-/* Whether it is a's turn before b's. */
+/* A sequence of the tenant has come; the share is valid until as many have left. NULL: no memory.
+ */
+lh_share *lh_share_table_join(lh_share_table *table, uint64_t tenant);
+void lh_share_leave(lh_share *share);
+void lh_share_charge(lh_share *share, uint32_t tokens);
+/* Whether sequences of it wait. */
+void lh_share_set_waiting(lh_share *share, bool waits);
+/* A sequence of it gets a place, or loses it. */
+void lh_share_take(lh_share *share);
+void lh_share_give_back(lh_share *share);
+
+/* Whether a's turn is before b's. */
 bool lh_share_precedes(const lh_share *a, const lh_share *b);
 /* Whether a is to give up a place or pages before b: of those that have the most places, the one
  * whose turn is the last. */
 bool lh_share_yields_before(const lh_share *a, const lh_share *b);
 /* Whether it has waited for LH_SHARE_PATIENCE_US with nothing on any chain. */
-bool lh_share_is_starved(const lh_share_table *table, const lh_share *share);
-/* Whether it has most of the places that are taken while others are about. */
-bool lh_share_crowds(const lh_share_table *table, const lh_share *share);
+bool lh_share_is_starved(const lh_share *share);
+/* Whether it has most of the places that are taken while other tenants are known. */
+bool lh_share_crowds(const lh_share *share);

@@ -356,7 +356,7 @@ bool lh_inflight_next_cancel(lh_inflight *inflight, uint64_t *step) {
 
 bool lh_inflight_step_is_traced(const lh_inflight_step *step) {
     for (uint32_t i = 0; i < step->segment_count; i++)
-        if (step->segments[i].sequence && step->segments[i].sequence->spec.trace)
+        if (step->segments[i].sequence && step->segments[i].sequence->request.trace)
             return true;
     return false;
 }
@@ -372,7 +372,7 @@ static lh_trace_part *find_part(lh_trace_part *parts, uint32_t count, uint64_t t
 /* Its plan is told with its first rows. */
 static void begin_part(lh_trace_part *part, const lh_inflight_segment *segment) {
     const lh_sequence_schedule *schedule = &segment->sequence->schedule;
-    *part = (lh_trace_part){.trace = segment->sequence->spec.trace,
+    *part = (lh_trace_part){.trace = segment->sequence->request.trace,
                             .first_position = segment->first_position};
     if (!schedule->has_plan || !segment->is_first)
         return;
@@ -385,7 +385,7 @@ uint32_t lh_inflight_step_traced_parts(const lh_inflight_step *step, lh_trace_pa
     uint32_t count = 0;
     for (uint32_t i = 0; i < step->segment_count; i++) {
         const lh_inflight_segment *segment = &step->segments[i];
-        uint64_t trace = segment->sequence ? segment->sequence->spec.trace : 0;
+        uint64_t trace = segment->sequence ? segment->sequence->request.trace : 0;
         lh_trace_part *part = trace ? find_part(parts, count, trace) : NULL;
         if (trace && !part && count < max) {
             part = &parts[count++];

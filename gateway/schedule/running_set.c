@@ -144,7 +144,7 @@ static bool is_before(const lh_sequence *a, const lh_sequence *b) {
     const lh_sequence_schedule *of_a = &a->schedule, *of_b = &b->schedule;
     if (of_a->share != of_b->share)
         return lh_share_yields_before(of_b->share, of_a->share);
-    return a->spec.priority != b->spec.priority ? a->spec.priority < b->spec.priority
+    return a->request.priority != b->request.priority ? a->request.priority < b->request.priority
                                                 : of_a->id < of_b->id;
 }
 

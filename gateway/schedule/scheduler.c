@@ -111,7 +111,6 @@ static lh_status create_deciders(lh_scheduler *s, int64_t now_us, lh_error *erro
         lh_admission_create(s->queue, s->running, s->store, o->sequences_max, &s->admission, error))
         return LH_ERR_NO_MEMORY;
     const lh_batcher_options batcher = {.running = s->running,
-                                        .queue = s->queue,
                                         .inflight = s->inflight,
                                         .store = s->store,
                                         .planner = s->planner,
@@ -229,7 +228,7 @@ static lh_status check_submission(const lh_scheduler *s, const lh_sequence *sequ
     if (count_here(s) >= sequences_max(&s->options))
         return lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences run and %u wait",
                        lh_running_set_count(s->running), lh_wait_queue_count(s->queue));
-    if (sequence->spec.deadline_us != 0 && now_us >= sequence->spec.deadline_us)
+    if (sequence->request.deadline_us != 0 && now_us >= sequence->request.deadline_us)
         return lh_fail(error, LH_ERR_TIMEOUT, "the deadline had passed when the sequence came");
     if (now_us >= lh_scheduler_open_until_us(s))
         return lh_fail(error, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
@@ -237,7 +236,7 @@ static lh_status check_submission(const lh_scheduler *s, const lh_sequence *sequ
         return lh_fail(error, LH_ERR_LIMIT,
                        "%u prompt tokens and %u more do not fit: the KV cache of the workers holds "
                        "%llu positions",
-                       sequence->spec.prompt_tokens, sequence->spec.max_tokens,
+                       sequence->request.prompt_tokens, sequence->request.max_tokens,
                        (unsigned long long)room);
     return LH_OK;
 }
@@ -278,7 +277,7 @@ bool lh_scheduler_next_cancel(lh_scheduler *s, uint64_t *step) {
 /* Ends those whose deadline has passed. */
 static void expire(lh_scheduler *s, int64_t now_us) {
     for (lh_sequence *due;
-         (due = lh_sequence_index_next_due(s->index)) && now_us >= due->spec.deadline_us;) {
+         (due = lh_sequence_index_next_due(s->index)) && now_us >= due->request.deadline_us;) {
         s->figures.expired++;
         emit_failed(s, due, LH_ERR_TIMEOUT,
                     due->schedule.state == LH_SEQUENCE_WAITING
@@ -338,7 +337,7 @@ bool lh_scheduler_expect_finish(const lh_scheduler *s, const lh_sequence *sequen
         rows += lh_sequence_pending(prompt);
     const lh_finish_question question = {
         .length = sequence->length,
-        .max_tokens = sequence->spec.max_tokens,
+        .max_tokens = sequence->request.max_tokens,
         .cached = lh_kv_store_cached_positions(s->store, lh_sequence_scope(sequence),
                                                sequence->history, sequence->length),
         .here = count_here(s),
@@ -485,7 +484,7 @@ static bool is_logprob(float value) {
 /* sequence: NULL where nobody waits for it. */
 static bool is_plausible(const lh_scheduler *s, const lh_sequence *sequence,
                          const lh_step_result *result) {
-    uint32_t top_max = sequence ? sequence->spec.sampling.top_logprobs : LH_TOP_LOGPROBS_MAX;
+    uint32_t top_max = sequence ? sequence->request.sampling.top_logprobs : LH_TOP_LOGPROBS_MAX;
     if (result->sample.token >= s->options.vocabulary || !is_logprob(result->sample.logprob) ||
         result->sample.top_count > top_max)
         return false;
@@ -512,18 +511,15 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
     assert(sequence->schedule.state == LH_SEQUENCE_SAMPLING &&
            result->position == sequence->length);
     s->figures.tokens++;
-    lh_wait_queue_charge(s->queue, sequence, 1);
+    lh_share_charge(sequence->schedule.share, 1);
     if (lh_sequence_stops_at(sequence, result->sample.token)) {
         finish(s, sequence, LH_FINISH_STOP);
         return;
     }
     sequence->schedule.sampling_class = LH_STEP_DECODE; /* all its prefill is done */
-    if (lh_sequence_append(sequence, result->sample.token) != LH_OK) {
-        fail(s, sequence, LH_ERR_NO_MEMORY, "no memory for a token");
-        return;
-    }
+    lh_sequence_append(sequence, result->sample.token);
     emit_token(s, sequence, result);
-    if (lh_sequence_generated(sequence) < sequence->spec.max_tokens)
+    if (lh_sequence_generated(sequence) < sequence->request.max_tokens)
         lh_running_set_move(s->running, sequence, LH_SEQUENCE_READY);
     else
         finish(s, sequence, LH_FINISH_LENGTH);
@@ -596,7 +592,7 @@ int64_t lh_scheduler_deadline_us(const lh_scheduler *s) {
     const lh_sequence *due = lh_sequence_index_next_due(s->index);
     int64_t chain_us =
         lh_min_i64(lh_recovery_deadline_us(s->recovery), lh_inflight_overdue_us(s->inflight));
-    return due ? lh_min_i64(due->spec.deadline_us, chain_us) : chain_us;
+    return due ? lh_min_i64(due->request.deadline_us, chain_us) : chain_us;
 }
 
 static void fail_all_waiting(lh_scheduler *s) {

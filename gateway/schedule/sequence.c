@@ -1,42 +1,82 @@
 /* A generation's history, and lists of sequences. */
 #include "gateway/schedule/sequence.h"
 
-#include "gateway/schedule/token_counts.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-static lh_status count_prompt(lh_sequence *sequence) {
-    lh_status status = lh_token_counts_create(&sequence->token_counts);
-    for (uint32_t i = 0; status == LH_OK && i < sequence->length; i++)
-        status = lh_token_counts_add(sequence->token_counts, sequence->history[i], false);
-    return status;
+/* Added to a stop token's logit while min_tokens are not reached: the largest bias that a sampler
+ * takes. No logit of a model comes back from there, and unlike an infinity it cannot make a NaN. */
+#define STOP_TOKEN_BAN (-1e6f)
+
+static bool is_stop_token(const lh_sequence *sequence, uint32_t token) {
+    for (uint32_t i = 0; i < sequence->request.stop_token_count; i++)
+        if (sequence->stop_tokens[i] == token)
+            return true;
+    return false;
+}
+
+/* Each stop token once, so that no bias is sent twice. */
+static void keep_request(lh_sequence *sequence, const lh_sequence_request *request) {
+    sequence->request = *request;
+    sequence->request.prompt = NULL;
+    sequence->request.stop_tokens = sequence->stop_tokens;
+    sequence->request.stop_token_count = 0;
+    for (uint32_t i = 0; i < request->stop_token_count; i++)
+        if (!is_stop_token(sequence, request->stop_tokens[i]))
+            sequence->stop_tokens[sequence->request.stop_token_count++] = request->stop_tokens[i];
+}
+
+/* The user's; and the same with each stop token's replaced by the ban. */
+static lh_status copy_biases(lh_sequence *sequence, const lh_sampling *sampling) {
+    uint32_t count = sampling->bias_count, stops = sequence->request.stop_token_count;
+    if (count + stops == 0)
+        return LH_OK;
+    lh_token_bias *biases = malloc((2 * (size_t)count + stops) * sizeof *biases);
+    if (!biases)
+        return LH_ERR_NO_MEMORY;
+    lh_token_bias *early = biases + count;
+    for (uint32_t i = 0; i < count; i++) {
+        biases[i] = sampling->biases[i];
+        if (!is_stop_token(sequence, biases[i].token))
+            *early++ = biases[i];
+    }
+    for (uint32_t i = 0; i < stops; i++)
+        *early++ = (lh_token_bias){sequence->stop_tokens[i], STOP_TOKEN_BAN};
+    sequence->early_bias_count = (uint32_t)(early - biases) - count;
+    sequence->biases = biases;
+    return LH_OK;
 }
 
 static lh_status copy_prompt(lh_sequence *sequence, const lh_sequence_request *request) {
-    size_t positions = lh_sequence_positions(sequence);
+    uint32_t positions = lh_sequence_positions(sequence);
     sequence->history = malloc(positions * sizeof *sequence->history);
     if (!sequence->history)
         return LH_ERR_NO_MEMORY;
     sequence->length = request->prompt_tokens;
     memcpy(sequence->history, request->prompt, sequence->length * sizeof *sequence->history);
-    return sequence->spec.has_penalty ? count_prompt(sequence) : LH_OK;
+    if (!lh_sequence_request_has_penalty(request))
+        return LH_OK;
+    sequence->token_counts = lh_token_counts_create(positions);
+    for (uint32_t i = 0; sequence->token_counts && i < sequence->length; i++)
+        lh_token_counts_entry(sequence->token_counts, sequence->history[i])->prompt_count++;
+    return sequence->token_counts ? LH_OK : LH_ERR_NO_MEMORY;
 }
 
 lh_status lh_sequence_create(const lh_sequence_request *request, uint64_t handle, uint32_t context,
                              lh_sequence **sequence, lh_error *error) {
+    lh_status status = lh_sequence_request_check(request, context, error);
+    if (status != LH_OK)
+        return status;
     lh_sequence *s = calloc(1, sizeof *s);
     if (!s)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence");
     s->handle = handle;
-    lh_status status = lh_sequence_spec_init(&s->spec, request, context, error);
-    if (status == LH_OK && copy_prompt(s, request) != LH_OK)
-        status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence of %u tokens",
-                         lh_sequence_positions(s));
-    if (status != LH_OK) {
+    keep_request(s, request);
+    if (copy_biases(s, &request->sampling) != LH_OK || copy_prompt(s, request) != LH_OK) {
         lh_sequence_destroy(s);
-        return status;
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence of %u tokens",
+                       request->prompt_tokens + request->max_tokens);
     }
     *sequence = s;
     return LH_OK;
@@ -46,13 +86,13 @@ void lh_sequence_destroy(lh_sequence *sequence) {
     if (!sequence)
         return;
     lh_token_counts_destroy(sequence->token_counts);
-    lh_sequence_spec_reset(&sequence->spec);
+    free(sequence->biases);
     free(sequence->history);
     free(sequence);
 }
 
 uint32_t lh_sequence_positions(const lh_sequence *sequence) {
-    return lh_sequence_spec_positions(&sequence->spec);
+    return sequence->request.prompt_tokens + sequence->request.max_tokens;
 }
 
 uint32_t lh_sequence_pending(const lh_sequence *sequence) {
@@ -61,33 +101,37 @@ uint32_t lh_sequence_pending(const lh_sequence *sequence) {
 }
 
 uint32_t lh_sequence_generated(const lh_sequence *sequence) {
-    assert(sequence->length >= sequence->spec.prompt_tokens);
-    return sequence->length - sequence->spec.prompt_tokens;
+    assert(sequence->length >= sequence->request.prompt_tokens);
+    return sequence->length - sequence->request.prompt_tokens;
 }
 
 lh_sampling lh_sequence_sampling(const lh_sequence *sequence) {
-    lh_sampling sampling =
-        lh_sequence_spec_sampling(&sequence->spec, lh_sequence_generated(sequence));
+    lh_sampling sampling = sequence->request.sampling;
+    sampling.biases = sequence->biases;
+    if (lh_sequence_generated(sequence) < sequence->request.min_tokens) {
+        sampling.biases += sampling.bias_count;
+        sampling.bias_count = sequence->early_bias_count;
+    }
     sampling.counter = sequence->length;
     if (sequence->token_counts)
         sampling.counts = lh_token_counts_entries(sequence->token_counts, &sampling.count_count);
     return sampling;
 }
 
-lh_status lh_sequence_append(lh_sequence *sequence, uint32_t token) {
-    assert(lh_sequence_generated(sequence) < sequence->spec.max_tokens);
-    if (sequence->token_counts && lh_token_counts_add(sequence->token_counts, token, true) != LH_OK)
-        return LH_ERR_NO_MEMORY;
+void lh_sequence_append(lh_sequence *sequence, uint32_t token) {
+    assert(lh_sequence_generated(sequence) < sequence->request.max_tokens);
+    if (sequence->token_counts)
+        lh_token_counts_entry(sequence->token_counts, token)->output_count++;
     sequence->history[sequence->length++] = token;
-    return LH_OK;
 }
 
 bool lh_sequence_stops_at(const lh_sequence *sequence, uint32_t token) {
-    return lh_sequence_spec_stops_at(&sequence->spec, lh_sequence_generated(sequence), token);
+    return lh_sequence_generated(sequence) >= sequence->request.min_tokens &&
+           is_stop_token(sequence, token);
 }
 
 lh_prefix_scope lh_sequence_scope(const lh_sequence *sequence) {
-    return (lh_prefix_scope){sequence->spec.tenant, sequence->spec.cache_salt};
+    return (lh_prefix_scope){sequence->request.tenant, sequence->request.cache_salt};
 }
 
 void lh_sequence_note_refusal(lh_sequence *sequence) {

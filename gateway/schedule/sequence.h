@@ -6,10 +6,12 @@
 #include "gateway/cost/overlap_plan.h"
 #include "gateway/kv/sequence_kv.h"
 #include "gateway/schedule/pairing_heap.h"
-#include "gateway/schedule/sequence_spec.h"
+#include "gateway/schedule/sequence_request.h"
+#include "gateway/schedule/token_counts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 typedef struct lh_sequence lh_sequence;
 
@@ -35,9 +37,8 @@ typedef struct lh_sequence_schedule {
     bool is_charged;
 
     /* sequence_index.c */
-    lh_sequence *next_in_bucket;
+    LIST_ENTRY(lh_sequence) in_bucket;
     lh_heap_node due;
-    bool is_indexed;
 
     /* batcher.c: the plan of what is left of its prefill */
     bool has_plan;
@@ -54,10 +55,16 @@ typedef struct lh_sequence_schedule {
 
 struct lh_sequence {
     uint64_t handle; /* the owner's name for it */
-    lh_sequence_spec spec;
+    /* What was asked. The stop tokens, each once, and the biases are the sequence's own; the prompt
+     * is where the history begins. */
+    lh_sequence_request request;
+    uint32_t stop_tokens[LH_SEQUENCE_STOP_TOKENS_MAX];
+    /* the user's, then those that count while min_tokens are not reached */
+    lh_token_bias *biases;
+    uint32_t early_bias_count;
     uint32_t *history; /* [length], room for prompt_tokens + max_tokens */
     uint32_t length;
-    struct lh_token_counts *token_counts; /* NULL: no penalty is on */
+    lh_token_counts *token_counts; /* NULL: no penalty is on */
     lh_sequence_schedule schedule;
     lh_sequence_kv kv;
     lh_sequence *previous, *next; /* in the one list that it is in */
@@ -76,8 +83,8 @@ uint32_t lh_sequence_positions(const lh_sequence *sequence);
 uint32_t lh_sequence_pending(const lh_sequence *sequence);
 /* The sampler's parameters for the token at position `length`: pointers into the sequence. */
 lh_sampling lh_sequence_sampling(const lh_sequence *sequence);
-/* Appends a sampled token. LH_ERR_NO_MEMORY (the token counts could not grow). */
-lh_status lh_sequence_append(lh_sequence *sequence, uint32_t token);
+/* Appends a sampled token; fewer than max_tokens have been. */
+void lh_sequence_append(lh_sequence *sequence, uint32_t token);
 uint32_t lh_sequence_generated(const lh_sequence *sequence);
 /* Whether sampling this token now ends the generation. */
 bool lh_sequence_stops_at(const lh_sequence *sequence, uint32_t token);

@@ -3,15 +3,17 @@
 
 #include <stdlib.h>
 
+LIST_HEAD(lh_sequence_bucket, lh_sequence);
+
 struct lh_sequence_index {
     lh_heap due;
     uint32_t bucket_count; /* a power of two */
-    lh_sequence *buckets[];
+    struct lh_sequence_bucket buckets[];
 };
 
 static bool is_due_before(const lh_heap_node *a, const lh_heap_node *b) {
-    return LH_HEAP_RECORD(a, lh_sequence, schedule.due)->spec.deadline_us <
-           LH_HEAP_RECORD(b, lh_sequence, schedule.due)->spec.deadline_us;
+    return LH_HEAP_RECORD(a, lh_sequence, schedule.due)->request.deadline_us <
+           LH_HEAP_RECORD(b, lh_sequence, schedule.due)->request.deadline_us;
 }
 
 lh_status lh_sequence_index_create(uint32_t sequences, lh_sequence_index **index, lh_error *error) {
@@ -31,35 +33,27 @@ void lh_sequence_index_destroy(lh_sequence_index *index) {
     free(index);
 }
 
-static uint32_t bucket_of(const lh_sequence_index *index, uint64_t handle) {
-    return (uint32_t)(handle * 0x9e3779b97f4a7c15u >> 32) & (index->bucket_count - 1);
+static struct lh_sequence_bucket *bucket_of(const lh_sequence_index *index, uint64_t handle) {
+    return (struct lh_sequence_bucket *)&index->buckets[(handle * 0x9e3779b97f4a7c15u >> 32) & (index->bucket_count - 1)];
 }
 
 void lh_sequence_index_add(lh_sequence_index *index, lh_sequence *sequence) {
-    lh_sequence **bucket = &index->buckets[bucket_of(index, sequence->handle)];
-    sequence->schedule.next_in_bucket = *bucket;
-    *bucket = sequence;
-    sequence->schedule.is_indexed = true;
-    if (sequence->spec.deadline_us != 0)
+    LIST_INSERT_HEAD(bucket_of(index, sequence->handle), sequence, schedule.in_bucket);
+    if (sequence->request.deadline_us != 0)
         lh_heap_push(&index->due, &sequence->schedule.due);
 }
 
 void lh_sequence_index_remove(lh_sequence_index *index, lh_sequence *sequence) {
-    if (!sequence->schedule.is_indexed)
-        return;
-    lh_sequence **link = &index->buckets[bucket_of(index, sequence->handle)];
-    while (*link != sequence)
-        link = &(*link)->schedule.next_in_bucket;
-    *link = sequence->schedule.next_in_bucket;
-    sequence->schedule.is_indexed = false;
-    if (sequence->spec.deadline_us != 0)
+    LIST_REMOVE(sequence, schedule.in_bucket);
+    if (sequence->request.deadline_us != 0)
         lh_heap_remove(&index->due, &sequence->schedule.due);
 }
 
 lh_sequence *lh_sequence_index_find(const lh_sequence_index *index, uint64_t handle) {
-    lh_sequence *sequence = index->buckets[bucket_of(index, handle)];
-    while (sequence && sequence->handle != handle)
-        sequence = sequence->schedule.next_in_bucket;
+    lh_sequence *sequence;
+    LIST_FOREACH(sequence, bucket_of(index, handle), schedule.in_bucket)
+        if (sequence->handle == handle)
+            break;
     return sequence;
 }
 

@@ -12,7 +12,6 @@ lh_status lh_sequence_index_create(uint32_t sequences, lh_sequence_index **index
 void lh_sequence_index_destroy(lh_sequence_index *index);
 
 void lh_sequence_index_add(lh_sequence_index *index, lh_sequence *sequence);
-/* One that is not in it is ignored. */
 void lh_sequence_index_remove(lh_sequence_index *index, lh_sequence *sequence);
 /* NULL: none has the handle. */
 lh_sequence *lh_sequence_index_find(const lh_sequence_index *index, uint64_t handle);

@@ -1,6 +1,6 @@
-/* What is asked of a sequence, and what its owner is told of it: a prompt of token ids, how to draw
- * and when to stop; then one event for each token and one at the end. Plain data; thread: its
- * owner's. */
+/* What is asked of a sequence, and what its owner is told about it: a prompt of token ids, how to
+ * sample and when to stop; then one event for each token and one at the end. Plain data. Thread:
+ * its owner's. */
 #pragma once
 
 #include "common/base/status.h"
@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#define LH_SEQUENCE_STOP_TOKENS_MAX 64u
 
 typedef enum lh_finish_reason { LH_FINISH_STOP, LH_FINISH_LENGTH } lh_finish_reason;
 
@@ -24,10 +26,11 @@ typedef struct lh_sequence_event {
     uint32_t position; /* of the token in the sequence, the prompt included */
     float logprob;
     uint32_t top_count;
-    const lh_token_logprob *top; /* during the call */
+    const lh_token_logprob *top; /* valid during the call */
     uint64_t digest;
     lh_finish_reason reason;
-    uint32_t cached_tokens; /* of the prompt, that did not have to be computed; TOKEN, FINISHED */
+    /* TOKEN, FINISHED: how many of the prompt's tokens came from the prefix cache */
+    uint32_t cached_tokens;
     /* FAILED: LH_ERR_UNAVAILABLE (no chain: 503), LH_ERR_TIMEOUT (504), else 500 */
     lh_status status;
     const char *message;
@@ -40,19 +43,27 @@ typedef struct lh_sequence_request {
     const uint32_t *prompt; /* [prompt_tokens], > 0; copied */
     uint32_t prompt_tokens;
     uint32_t max_tokens;         /* >= 1; prompt_tokens + max_tokens <= the context */
-    const uint32_t *stop_tokens; /* [stop_token_count]: end of generation; copied */
+    const uint32_t *stop_tokens; /* [stop_token_count]: each ends the generation; copied */
     uint32_t stop_token_count;
-    uint32_t min_tokens;  /* stop tokens do not end it earlier */
+    uint32_t min_tokens;  /* stop tokens are banned until so many have been generated */
     lh_sampling sampling; /* without counter and counts; biases are copied */
-    bool has_overlap;     /* else the server's */
+    bool has_overlap;     /* false: the server's setting holds */
     lh_overlap_spec overlap;
     uint64_t trace; /* its number in the trace store; 0: it is not traced */
-    /* whose it is: shares are fair between tenants, pages are shared within one; 0: nobody's */
+    /* The client that the work is counted for: shares are fair between tenants, and cached pages
+     * are shared within one alone. 0: the gateway asks for no keys. */
     uint64_t tenant;
-    /* of the tenant's, those that share pages with it; 0: all that have none */
+    /* Within the tenant, sequences share cached pages only where their salts are equal. */
     uint64_t cache_salt;
-    int32_t priority;    /* the lower, the sooner */
-    int64_t deadline_us; /* of the engine's clock: nothing is computed for it after that; 0: none */
+    int32_t priority;    /* among the tenant's own: the lower, the sooner */
+    int64_t deadline_us; /* on the engine's clock: the sequence fails then; 0: none */
     lh_sequence_on_event *on_event;
     void *context;
 } lh_sequence_request;
+
+/* LH_ERR_INVALID: empty prompt, or max_tokens 0. LH_ERR_LIMIT: too many stop tokens, biases or
+ * candidates, or more tokens than `context` or than penalties allow. */
+lh_status lh_sequence_request_check(const lh_sequence_request *request, uint32_t context,
+                                    lh_error *error);
+/* Whether the sampler has to be told how often each token has occurred. */
+bool lh_sequence_request_has_penalty(const lh_sequence_request *request);

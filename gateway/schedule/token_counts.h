@@ -3,14 +3,16 @@
  * Thread: one at a time. */
 #pragma once
 
-#include "common/base/status.h"
-#include "common/protocol/step.h"
+#include "common/protocol/sampling.h"
 
 typedef struct lh_token_counts lh_token_counts;
 
-lh_status lh_token_counts_create(lh_token_counts **token_counts);
+/* No token yet. tokens: that will be counted at most, > 0; pages of memory that no entry comes to
+ * are not touched. NULL: no memory. */
+lh_token_counts *lh_token_counts_create(uint32_t tokens);
+/* NULL is allowed. */
 void lh_token_counts_destroy(lh_token_counts *token_counts);
-/* LH_ERR_NO_MEMORY. */
-lh_status lh_token_counts_add(lh_token_counts *token_counts, uint32_t token, bool is_output);
-/* The entries: valid until the next _add. */
+/* The token's entry, whose counts the caller raises; a new one where it has none. */
+lh_token_count *lh_token_counts_entry(lh_token_counts *token_counts, uint32_t token);
+/* The entries: valid until the counts are destroyed. */
 const lh_token_count *lh_token_counts_entries(const lh_token_counts *token_counts, uint32_t *count);

@@ -49,7 +49,7 @@ static bool is_older(const lh_heap_node *a, const lh_heap_node *b) {
 static bool has_better_rank(const lh_heap_node *a, const lh_heap_node *b) {
     const lh_sequence *x = LH_HEAP_RECORD(a, lh_sequence, schedule.by_rank),
                       *y = LH_HEAP_RECORD(b, lh_sequence, schedule.by_rank);
-    return x->spec.priority != y->spec.priority ? x->spec.priority < y->spec.priority
+    return x->request.priority != y->request.priority ? x->request.priority < y->request.priority
                                                 : x->schedule.id < y->schedule.id;
 }
 
@@ -60,7 +60,7 @@ static void insert(lh_wait_queue *queue, lh_sequence *sequence) {
     lh_heap_push(&share->by_age, &sequence->schedule.by_age);
     lh_sequence_list_push(&queue->all, sequence);
     queue->rows += sequence->length;
-    lh_share_table_set_waiting(queue->shares, share, true);
+    lh_share_set_waiting(share, true);
 }
 
 static void take_out(lh_wait_queue *queue, lh_sequence *sequence) {
@@ -70,7 +70,7 @@ static void take_out(lh_wait_queue *queue, lh_sequence *sequence) {
     lh_heap_remove(&share->by_age, &sequence->schedule.by_age);
     lh_sequence_list_remove(&queue->all, sequence);
     queue->rows -= sequence->length;
-    lh_share_table_set_waiting(queue->shares, share, share->by_age.root);
+    lh_share_set_waiting(share, share->by_age.root);
 }
 
 static lh_sequence *oldest_of(const lh_share *share) {
@@ -92,7 +92,7 @@ lh_sequence *lh_wait_queue_next(lh_wait_queue *queue, double pages_free, int64_t
 lh_status lh_wait_queue_push(lh_wait_queue *queue, lh_sequence *sequence, int64_t now_us) {
     assert(!sequence->schedule.share);
     lh_share_table_set_time(queue->shares, now_us);
-    lh_share *share = lh_share_table_join(queue->shares, sequence->spec.tenant);
+    lh_share *share = lh_share_table_join(queue->shares, sequence->request.tenant);
     if (!share)
         return LH_ERR_NO_MEMORY;
     share->by_rank.precedes = has_better_rank;
@@ -106,27 +106,15 @@ void lh_wait_queue_admit(lh_wait_queue *queue, lh_sequence *sequence) {
     lh_share *share = sequence->schedule.share;
     share->passed_over = sequence == oldest_of(share) ? 0 : share->passed_over + 1;
     take_out(queue, sequence);
-    lh_share_table_take(queue->shares, share);
+    lh_share_take(share);
     if (!sequence->schedule.is_charged)
-        lh_share_table_charge(queue->shares, share, lh_sequence_pending(sequence));
+        lh_share_charge(share, lh_sequence_pending(sequence));
     sequence->schedule.is_charged = true;
-}
-
-void lh_wait_queue_charge(lh_wait_queue *queue, lh_sequence *sequence, uint32_t tokens) {
-    lh_share_table_charge(queue->shares, sequence->schedule.share, tokens);
-}
-
-bool lh_wait_queue_crowds(const lh_wait_queue *queue, const lh_sequence *sequence) {
-    return lh_share_crowds(queue->shares, sequence->schedule.share);
-}
-
-bool lh_wait_queue_is_starved(const lh_wait_queue *queue, const lh_sequence *sequence) {
-    return lh_share_is_starved(queue->shares, sequence->schedule.share);
 }
 
 void lh_wait_queue_put_back(lh_wait_queue *queue, lh_sequence *sequence) {
     assert(sequence->schedule.state != LH_SEQUENCE_WAITING);
-    lh_share_table_give_back(queue->shares, sequence->schedule.share);
+    lh_share_give_back(sequence->schedule.share);
     insert(queue, sequence);
 }
 
@@ -134,8 +122,8 @@ void lh_wait_queue_leave(lh_wait_queue *queue, lh_sequence *sequence) {
     if (sequence->schedule.state == LH_SEQUENCE_WAITING)
         take_out(queue, sequence);
     else
-        lh_share_table_give_back(queue->shares, sequence->schedule.share);
-    lh_share_table_leave(queue->shares, sequence->schedule.share);
+        lh_share_give_back(sequence->schedule.share);
+    lh_share_leave(sequence->schedule.share);
     sequence->schedule.share = NULL;
 }
 

@@ -33,12 +33,6 @@ lh_status lh_wait_queue_push(lh_wait_queue *queue, lh_sequence *sequence, int64_
 lh_sequence *lh_wait_queue_next(lh_wait_queue *queue, double pages_free, int64_t now_us);
 /* A waiting one is let in: it holds a place now. What is pending of it is its tenant's, once. */
 void lh_wait_queue_admit(lh_wait_queue *queue, lh_sequence *sequence);
-/* Whether the tenant of one that runs has most of the chain while others are about. */
-bool lh_wait_queue_crowds(const lh_wait_queue *queue, const lh_sequence *sequence);
-/* Whether its tenant has waited for long with nothing on the chain (lh_share_is_starved). */
-bool lh_wait_queue_is_starved(const lh_wait_queue *queue, const lh_sequence *sequence);
-/* Tokens of it have been sampled, which count as its tenant's. */
-void lh_wait_queue_charge(lh_wait_queue *queue, lh_sequence *sequence, uint32_t tokens);
 /* One that ran comes back, into the order that it had: before all that came after it. Cannot fail.
  */
 void lh_wait_queue_put_back(lh_wait_queue *queue, lh_sequence *sequence);

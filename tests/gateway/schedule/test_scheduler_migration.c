@@ -41,7 +41,7 @@ static void an_adopted_one_is_like_ones_own(void **state) {
     assert_false(lh_scheduler_has_room(a));
     lh_sequence *moved = lh_scheduler_migrate_out(a, UINT64_MAX, 0);
     uint64_t number = moved->schedule.id;
-    moved->spec.deadline_us = 900 * MS;
+    moved->request.deadline_us = 900 * MS;
     lh_scheduler_migrate_in(b, moved, 5 * MS);
     assert_false(lh_scheduler_has_room(b)); /* it waits */
     assert_int_equal(lh_scheduler_deadline_us(b), 900 * MS);

@@ -23,8 +23,8 @@ static lh_sequence *come(lh_wait_queue *queue, uint64_t tenant, int32_t priority
     lh_sequence *sequence = calloc(1, sizeof *sequence);
     assert_non_null(sequence);
     *sequence = (lh_sequence){.schedule.id = ++next_id,
-                              .spec.tenant = tenant,
-                              .spec.priority = priority,
+                              .request.tenant = tenant,
+                              .request.priority = priority,
                               .length = tokens};
     assert_int_equal(lh_wait_queue_push(queue, sequence, 0), LH_OK);
     return sequence;
@@ -92,7 +92,7 @@ static void tenants_take_turns(void **state) {
     for (int i = 0; i < 50; i++)
         come(queue, 1, 0, 100);
     lh_sequence *first = let_in(queue), *second = let_in(queue);
-    assert_int_equal(first->spec.tenant + second->spec.tenant, 2);
+    assert_int_equal(first->request.tenant + second->request.tenant, 2);
     lh_sequence *other = come(queue, 2, 0, 100);
     assert_ptr_equal(let_in(queue), other);
     lh_sequence *long_one = come(queue, 3, 0, 900), *next;
@@ -101,7 +101,7 @@ static void tenants_take_turns(void **state) {
     come(queue, 2, 0, 100);
     for (int i = 0; i < 7; i++) { /* until the others have had 900, too */
         next = let_in(queue);
-        assert_true(next->spec.tenant != 3);
+        assert_true(next->request.tenant != 3);
         end(queue, next);
     }
     end(queue, first);
@@ -122,7 +122,7 @@ static void the_lower_priority_goes_first_but_each_eighth_is_the_oldest(void **s
             come(queue, 0, -2, 10);
             come(queue, 0, -2 + i % 2, 10);
             next = let_in(queue);
-            assert_int_equal(next->spec.priority, -2);
+            assert_int_equal(next->request.priority, -2);
             end(queue, next);
         }
         assert_ptr_equal(let_in(queue), bulk[round]);
@@ -144,7 +144,7 @@ static void a_priority_takes_nothing_from_other_tenants(void **state) {
     }
     for (int i = 0; i < 100; i++) {
         lh_sequence *next = let_in(queue);
-        count[next->spec.tenant]++;
+        count[next->request.tenant]++;
         end(queue, next);
     }
     assert_int_equal(count[1], 50);
@@ -166,7 +166,7 @@ static void places_are_left_to_others(void **state) {
     end(queue, b);
     for (int i = 1; i < 6; i++)
         ran[i] = let_in(queue);
-    assert_true(lh_wait_queue_crowds(queue, ran[0]));
+    assert_true(lh_share_crowds(ran[0]->schedule.share));
     assert_null(lh_wait_queue_next(queue, 1, 0));
     b = come(queue, 2, 0, 10);
     assert_ptr_equal(let_in(queue), b);

@@ -1,0 +1,37 @@
+/* A request is checked before anything of it is kept. */
+#include "gateway/schedule/sequence_request.h"
+
+#include "common/protocol/step.h"
+
+bool lh_sequence_request_has_penalty(const lh_sequence_request *request) {
+    const lh_sampling *sampling = &request->sampling;
+    return sampling->repetition_penalty != 1.0f || sampling->presence_penalty != 0.0f ||
+           sampling->frequency_penalty != 0.0f;
+}
+
+lh_status lh_sequence_request_check(const lh_sequence_request *request, uint32_t context,
+                                    lh_error *error) {
+    if (request->prompt_tokens == 0)
+        return lh_fail(error, LH_ERR_INVALID, "the prompt is empty");
+    if (request->max_tokens == 0)
+        return lh_fail(error, LH_ERR_INVALID, "max_tokens must be at least 1");
+    if ((uint64_t)request->prompt_tokens + request->max_tokens > context)
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "%u prompt tokens and %u more are over the context of %u",
+                       request->prompt_tokens, request->max_tokens, context);
+    if (request->stop_token_count > LH_SEQUENCE_STOP_TOKENS_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "%u stop tokens: at most %u are possible",
+                       request->stop_token_count, LH_SEQUENCE_STOP_TOKENS_MAX);
+    if (request->sampling.bias_count > LH_STEP_BIASES_MAX - LH_SEQUENCE_STOP_TOKENS_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "%u logit biases: at most %u are possible",
+                       request->sampling.bias_count,
+                       LH_STEP_BIASES_MAX - LH_SEQUENCE_STOP_TOKENS_MAX);
+    if (request->sampling.top_logprobs > LH_TOP_LOGPROBS_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "top_logprobs %u: at most %u are possible",
+                       request->sampling.top_logprobs, LH_TOP_LOGPROBS_MAX);
+    if (lh_sequence_request_has_penalty(request) &&
+        request->prompt_tokens + request->max_tokens > LH_STEP_COUNTS_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "penalties are possible up to %u tokens",
+                       LH_STEP_COUNTS_MAX);
+    return LH_OK;
+}
