@@ -123,6 +123,10 @@ const lh_cost_chain *lh_overlap_planner_chain(const lh_overlap_planner *planner)
     return &planner->chain;
 }
 
+const lh_cost_chain *lh_overlap_planner_costs(const lh_overlap_planner *planner) {
+    return planner->is_measured ? &planner->chain : NULL;
+}
+
 /* ---- The choice ---- */
 
 static uint32_t class_of(uint32_t rows) {

@@ -66,6 +66,8 @@ uint32_t lh_overlap_planner_revision(const lh_overlap_planner *planner);
 /* NULL: predictions can be made; else what is missing for it. */
 const char *lh_overlap_planner_lacks(const lh_overlap_planner *planner);
 const lh_cost_chain *lh_overlap_planner_chain(const lh_overlap_planner *planner);
+/* The same; NULL: predictions cannot be made. */
+const lh_cost_chain *lh_overlap_planner_costs(const lh_overlap_planner *planner);
 
 /* A plan for `rows` > 0 rows from a position on. follows: other chunks are under way before it, so
  * that the pipe need not be filled. */

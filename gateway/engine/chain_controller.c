@@ -39,7 +39,7 @@ lh_status lh_chain_controller_create(const lh_fleet_options *fleet_options,
     c->width = scheduler_options->width;
     lh_status status = lh_fleet_create(fleet_options, now_us, &c->fleet, error);
     if (status == LH_OK)
-        status = lh_scheduler_create(scheduler_options, sink, now_us, &c->scheduler, error);
+        status = lh_scheduler_create(scheduler_options, sink, &c->scheduler, error);
     if (status != LH_OK) {
         lh_chain_controller_destroy(c);
         return status;

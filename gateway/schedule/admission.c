@@ -28,38 +28,8 @@
  * done: it leaves room for as long as others are about (fair_share.h). */
 #include "gateway/schedule/admission.h"
 
-#include <stdlib.h>
-
 /* Every eighth page is kept free of cached prefixes. */
 #define FREE_SHARE 8u
-
-/* The last sequence that there were no pages for: it need not be tried again while nothing has
- * changed. */
-typedef struct refusal {
-    uint64_t id, revision, spare;
-} refusal;
-
-struct lh_admission {
-    lh_wait_queue *queue;
-    lh_running_set *running;
-    lh_kv_store *store;
-    uint32_t places;
-    refusal refused;
-};
-
-lh_status lh_admission_create(lh_wait_queue *queue, lh_running_set *running, lh_kv_store *store,
-                              uint32_t places, lh_admission **admission, lh_error *error) {
-    lh_admission *made = calloc(1, sizeof *made);
-    if (!made)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the admission");
-    *made = (lh_admission){.queue = queue, .running = running, .store = store, .places = places};
-    *admission = made;
-    return LH_OK;
-}
-
-void lh_admission_destroy(lh_admission *admission) {
-    free(admission);
-}
 
 static const lh_kv_ledger *ledger_of(const lh_admission *admission) {
     return lh_kv_store_ledger(admission->store);
@@ -89,9 +59,9 @@ static double pages_free(const lh_admission *admission) {
 /* Gives a waiting sequence the pages for its history. False: they are short, for now. */
 static bool give_pages(lh_admission *admission, lh_sequence *sequence) {
     lh_kv_store *store = admission->store;
-    const refusal now = {sequence->schedule.id, lh_kv_store_revision(store),
-                         count_growing(admission)};
-    const refusal *last = &admission->refused;
+    const lh_admission_refusal now = {sequence->schedule.id, lh_kv_store_revision(store),
+                                      count_growing(admission)};
+    const lh_admission_refusal *last = &admission->refused;
     if (now.id == last->id && now.revision == last->revision && now.spare == last->spare)
         return false;
     if (lh_sequence_kv_begin(&sequence->kv, store, now.id, lh_sequence_scope(sequence),
@@ -123,8 +93,8 @@ static bool would_do(const lh_admission *admission, const lh_sequence *sequence,
 static lh_sequence *pick_victim(const lh_admission *admission, const lh_sequence *sequence,
                                 int64_t now_us) {
     const lh_running_set *running = admission->running;
-    if (!lh_share_is_starved(sequence->schedule.share) ||
-        lh_running_set_count(running) == 0 || comes_by_itself(admission))
+    if (!lh_share_is_starved(sequence->schedule.share) || lh_running_set_count(running) == 0 ||
+        comes_by_itself(admission))
         return NULL;
     const lh_preemption_candidate candidate = lh_running_set_preemption_candidate(running, now_us);
     return candidate.sequence && would_do(admission, sequence, &candidate) ? candidate.sequence

@@ -5,14 +5,19 @@
 #include "gateway/schedule/running_set.h"
 #include "gateway/schedule/wait_queue.h"
 
-typedef struct lh_admission lh_admission;
+/* A sequence that there were no pages for: it need not be tried again while nothing has changed. */
+typedef struct lh_admission_refusal {
+    uint64_t id, revision, spare;
+} lh_admission_refusal;
 
-/* It reads the parts, which outlive it. places: sequences with pages on the chain at once.
- * LH_ERR_NO_MEMORY. */
-lh_status lh_admission_create(lh_wait_queue *queue, lh_running_set *running, lh_kv_store *store,
-                              uint32_t places, lh_admission **admission, lh_error *error);
-/* NULL is allowed. */
-void lh_admission_destroy(lh_admission *admission);
+typedef struct lh_admission {
+    /* The parts that it reads; they outlive it. */
+    lh_wait_queue *queue;
+    lh_running_set *running;
+    lh_kv_store *store;
+    uint32_t places;              /* sequences with pages on the chain at once */
+    lh_admission_refusal refused; /* the last one; admission.c's alone */
+} lh_admission;
 
 /* Whether one more may run: a place is free when the workers have let go of who had it. */
 bool lh_admission_has_place(const lh_admission *admission);

@@ -45,7 +45,7 @@
 
 struct lh_batcher {
     lh_batcher_options options;
-    lh_step_builder *builder;
+    lh_step_builder builder;
     uint32_t epoch, stages, lost_stages;
     lh_batcher_figures figures;
 
@@ -70,12 +70,11 @@ lh_status lh_batcher_create(const lh_batcher_options *options, lh_batcher **batc
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the batcher");
     made->options = *options;
-    lh_status status =
-        lh_step_builder_create(options->store, options->rows_max, options->segments_max,
-                               options->truncations_max, &made->builder, error);
-    if (status != LH_OK) {
-        free(made);
-        return status;
+    if (!lh_step_builder_init(&made->builder, options->store, options->rows_max,
+                              options->segments_max)) {
+        lh_batcher_destroy(made);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a step of %u rows",
+                       options->rows_max);
     }
     *batcher = made;
     return LH_OK;
@@ -84,13 +83,15 @@ lh_status lh_batcher_create(const lh_batcher_options *options, lh_batcher **batc
 void lh_batcher_destroy(lh_batcher *batcher) {
     if (!batcher)
         return;
-    lh_step_builder_destroy(batcher->builder);
+    lh_step_builder_reset(&batcher->builder);
     free(batcher);
 }
 
 void lh_batcher_begin_chain(lh_batcher *batcher, uint32_t epoch, uint32_t stages,
                             uint32_t lost_stages) {
     assert(stages > 0 && lost_stages <= stages);
+    if (lh_overlap_planner_chain(batcher->options.planner)->stage_count != stages)
+        lh_overlap_planner_forget(batcher->options.planner, stages);
     batcher->epoch = epoch;
     batcher->stages = stages;
     batcher->lost_stages = lost_stages;
@@ -102,42 +103,35 @@ lh_batcher_figures lh_batcher_current_figures(const lh_batcher *batcher) {
     return batcher->figures;
 }
 
-static const lh_sequence_list *list_of(const lh_batcher *batcher, lh_sequence_state state) {
-    return lh_running_set_list(batcher->options.running, state);
-}
-
-/* NULL: not all of them are known. */
-static const lh_cost_chain *known_costs(const lh_batcher *batcher) {
-    const lh_overlap_planner *planner = batcher->options.planner;
-    return lh_overlap_planner_lacks(planner) ? NULL : lh_overlap_planner_chain(planner);
-}
-
 /* The rows are in the step that is being formed. */
 static void add_rows(lh_batcher *batcher, lh_sequence *sequence, uint32_t rows,
                      lh_step_class step_class) {
     batcher->figures.replayed_rows += lh_sequence_kv_replayed(&sequence->kv, rows);
-    lh_step_builder_add(batcher->builder, sequence, rows);
+    lh_step_builder_add(&batcher->builder, sequence, rows);
     if (lh_sequence_pending(sequence) == 0)
         lh_running_set_sample(batcher->options.running, sequence, step_class);
 }
 
 /* ---- Decode: which sequences' next rows leave together, and in how many steps ---- */
 
+/* Walks those that have something under way or to send. */
+static const lh_sequence *next_active(const lh_batcher *batcher, const lh_sequence *sequence) {
+    sequence = lh_running_set_next(batcher->options.running, sequence);
+    return sequence && sequence->schedule.state != LH_SEQUENCE_STALLED ? sequence : NULL;
+}
+
 /* Of those that decode, on average. */
 static uint32_t mean_position(const lh_batcher *batcher) {
-    const lh_sequence_list *ready = list_of(batcher, LH_SEQUENCE_READY),
-                           *sampling = list_of(batcher, LH_SEQUENCE_SAMPLING);
     uint64_t sum = 0;
-    for (const lh_sequence *sequence = ready->first; sequence; sequence = sequence->next)
-        sum += sequence->length;
-    for (const lh_sequence *sequence = sampling->first; sequence; sequence = sequence->next)
-        sum += sequence->length;
-    return (uint32_t)(sum / (ready->count + sampling->count));
+    for (const lh_sequence *sequence = NULL; (sequence = next_active(batcher, sequence));)
+        if (sequence->schedule.state != LH_SEQUENCE_PREFILL)
+            sum += sequence->length;
+    return (uint32_t)(sum / lh_running_set_decoding(batcher->options.running));
 }
 
 /* The number of steps that the sequences are dealt into. */
 static uint32_t deal(lh_batcher *batcher, uint32_t sequences) {
-    const lh_cost_chain *costs = known_costs(batcher);
+    const lh_cost_chain *costs = lh_overlap_planner_costs(batcher->options.planner);
     if (sequences == 0 || !costs)
         return lh_decode_depth_unmeasured(batcher->stages);
     if (batcher->dealt_sequences != sequences ||
@@ -149,12 +143,6 @@ static uint32_t deal(lh_batcher *batcher, uint32_t sequences) {
                                     batcher->options.rows_max);
     }
     return batcher->figures.groups.count;
-}
-
-/* Walks those that have something under way or to send. */
-static const lh_sequence *next_active(const lh_batcher *batcher, const lh_sequence *sequence) {
-    sequence = lh_running_set_next(batcher->options.running, sequence);
-    return sequence && sequence->schedule.state != LH_SEQUENCE_STALLED ? sequence : NULL;
 }
 
 /* Of the tenant that has most of the chain; NULL: none has. */
@@ -192,17 +180,17 @@ static void fill_decode(lh_batcher *batcher, lh_inflight_step *step) {
     uint32_t decoding = lh_running_set_decoding(batcher->options.running);
     uint32_t depth = yields ? 1 : deal(batcher, decoding);
     uint32_t group = lh_min_u32((decoding + depth - 1) / depth, batcher->options.rows_max);
-    lh_step_builder_begin(batcher->builder, step, LH_STEP_DECODE, group);
+    lh_step_builder_begin(&batcher->builder, step, LH_STEP_DECODE, group);
     if (!lh_inflight_has_place(batcher->options.inflight, LH_STEP_DECODE, depth))
         return;
-    for (lh_sequence *sequence = list_of(batcher, LH_SEQUENCE_READY)->first, *next; sequence;
-         sequence = next) {
+    for (lh_sequence *sequence = batcher->options.running->lists[LH_SEQUENCE_READY].first, *next;
+         sequence; sequence = next) {
         next = sequence->next;
         bool is_crowd = sequence->schedule.share == crowd;
         if (crowd_stays && is_crowd)
             continue;
-        if (!lh_step_builder_may_join(batcher->builder, sequence) ||
-            lh_step_builder_room(batcher->builder, sequence) == 0)
+        if (!lh_step_builder_may_join(&batcher->builder, sequence) ||
+            lh_step_builder_room(&batcher->builder, sequence) == 0)
             return;
         if (!lh_sequence_kv_grow(&sequence->kv, batcher->options.store)) {
             lh_running_set_move(batcher->options.running, sequence, LH_SEQUENCE_STALLED);
@@ -247,7 +235,7 @@ static bool is_short(const lh_batcher *batcher, const lh_sequence *sequence) {
  * budget. */
 static uint32_t within_budget(const lh_batcher *batcher, const lh_sequence *sequence,
                               uint32_t rows) {
-    const lh_cost_chain *costs = known_costs(batcher);
+    const lh_cost_chain *costs = lh_overlap_planner_costs(batcher->options.planner);
     if (lh_running_set_decoding(batcher->options.running) == 0 ||
         batcher->options.step_budget_us == 0 || !costs)
         return rows;
@@ -306,7 +294,8 @@ static bool goes_before(const lh_sequence *a, const lh_sequence *b) {
 }
 
 static lh_sequence *pick_prompt(const lh_batcher *batcher) {
-    lh_sequence *eldest = list_of(batcher, LH_SEQUENCE_PREFILL)->first, *best = eldest;
+    lh_sequence *eldest = batcher->options.running->lists[LH_SEQUENCE_PREFILL].first,
+                *best = eldest;
     if (!eldest || batcher->prefills_since_eldest + 1 >= ELDEST_SHARE)
         return eldest;
     for (lh_sequence *other = eldest->next; other; other = other->next)
@@ -318,9 +307,9 @@ static lh_sequence *pick_prompt(const lh_batcher *batcher) {
 /* Further prompts that go whole, too. */
 static void add_company(lh_batcher *batcher) {
     for (lh_sequence *sequence; (sequence = pick_prompt(batcher));) {
-        if (!lh_step_builder_may_join(batcher->builder, sequence) ||
+        if (!lh_step_builder_may_join(&batcher->builder, sequence) ||
             !is_whole(sequence, chunk_of(batcher, sequence, false)) ||
-            lh_step_builder_room(batcher->builder, sequence) < lh_sequence_pending(sequence))
+            lh_step_builder_room(&batcher->builder, sequence) < lh_sequence_pending(sequence))
             return;
         add_rows(batcher, sequence, lh_sequence_pending(sequence), LH_STEP_PREFILL);
     }
@@ -358,17 +347,17 @@ static bool may_leave(const lh_batcher *batcher, const lh_sequence *first) {
 }
 
 static void fill_prefill(lh_batcher *batcher, lh_inflight_step *step) {
-    const lh_sequence_list *prompts = list_of(batcher, LH_SEQUENCE_PREFILL);
+    const lh_sequence_list *prompts = &batcher->options.running->lists[LH_SEQUENCE_PREFILL];
     lh_sequence *first = pick_prompt(batcher);
     if (!first) {
-        lh_step_builder_begin(batcher->builder, step, LH_STEP_PREFILL, 0);
+        lh_step_builder_begin(&batcher->builder, step, LH_STEP_PREFILL, 0);
         return;
     }
     share_more(batcher, first);
     bool is_alone =
         prompts->count == 1 && lh_inflight_count(batcher->options.inflight, LH_STEP_PREFILL) == 0;
     uint32_t chunk = chunk_of(batcher, first, is_alone);
-    lh_step_builder_begin(batcher->builder, step, LH_STEP_PREFILL,
+    lh_step_builder_begin(&batcher->builder, step, LH_STEP_PREFILL,
                           row_limit(batcher, first, chunk));
     if (!may_leave(batcher, first))
         return;
@@ -388,7 +377,7 @@ static void fill_prefill(lh_batcher *batcher, lh_inflight_step *step) {
 /* Truncations ride along, or go by themselves: not more than a few such steps at a time. */
 static void add_truncations(lh_batcher *batcher, const lh_inflight_step *step) {
     if (step->rows > 0 || lh_inflight_empties(batcher->options.inflight) < LH_TRUNCATION_DEPTH)
-        lh_step_builder_add_truncations(batcher->builder);
+        lh_step_builder_add_truncations(&batcher->builder);
 }
 
 static bool is_empty(const lh_inflight_step *step) {
@@ -400,14 +389,14 @@ static void launch(lh_batcher *batcher, lh_inflight_step *step, int64_t now_us,
     lh_inflight_launch(batcher->options.inflight, step, now_us);
     batcher->figures.steps++;
     batcher->figures.rows += step->rows;
-    *manifest = lh_step_builder_manifest(batcher->builder, batcher->epoch);
+    *manifest = lh_step_builder_manifest(&batcher->builder, batcher->epoch);
 }
 
 /* It is of the class that nothing overtakes. */
 void lh_batcher_resync(lh_batcher *batcher, int64_t now_us, lh_step_manifest *manifest) {
     lh_inflight_step *step = lh_inflight_blank(batcher->options.inflight);
     assert(lh_inflight_total(batcher->options.inflight) == 0);
-    lh_step_builder_begin(batcher->builder, step, LH_STEP_DECODE, 0);
+    lh_step_builder_begin(&batcher->builder, step, LH_STEP_DECODE, 0);
     launch(batcher, step, now_us, manifest);
     manifest->resyncs = true;
     manifest->truncation_count =

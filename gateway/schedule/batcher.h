@@ -1,5 +1,5 @@
-/* What goes into the next step: decode rows first, else a chunk of a prompt; truncations ride along
- * or go by themselves. Thread: one at a time. */
+/* What goes into the next step: decode rows first, else a chunk of a prompt; truncations ride along or
+ * go by themselves. Thread: one at a time. */
 #pragma once
 
 #include "gateway/cost/decode_groups.h"
@@ -16,8 +16,8 @@ typedef struct lh_batcher_options {
     lh_kv_store *store;
     lh_overlap_planner *planner;
 
-    lh_overlap_spec overlap;                          /* of sequences that have none of their own */
-    uint32_t rows_max, segments_max, truncations_max; /* of any step */
+    lh_overlap_spec overlap;         /* of sequences that have none of their own */
+    uint32_t rows_max, segments_max; /* of any step */
     /* of a prompt's step at the slowest stage while others decode; 0: none */
     int64_t step_budget_us;
     uint32_t width; /* columns of an activation */

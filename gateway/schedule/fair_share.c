@@ -104,8 +104,8 @@ static struct lh_share_bucket *bucket_of(const lh_share_table *table, uint64_t t
 static lh_share *find(const lh_share_table *table, uint64_t tenant) {
     lh_share *share;
     LIST_FOREACH(share, bucket_of(table, tenant), in_bucket)
-        if (share->tenant == tenant)
-            break;
+    if (share->tenant == tenant)
+        break;
     return share;
 }
 
@@ -239,8 +239,7 @@ static void watch_starving(lh_share *share) {
 }
 
 bool lh_share_is_starved(const lh_share *share) {
-    return share->starves &&
-           share->table->now_us - share->starves_since_us >= LH_SHARE_PATIENCE_US;
+    return share->starves && share->table->now_us - share->starves_since_us >= LH_SHARE_PATIENCE_US;
 }
 
 /* ---- Turns ---- */
@@ -284,8 +283,7 @@ bool lh_share_crowds(const lh_share *share) {
 static bool is_full(lh_share *share, double pages_free) {
     watch_others(share);
     uint32_t places = share->table->places, kept = places_kept(share);
-    return lh_share_crowds(share) &&
-           (share->places >= places - kept || pages_free * places < kept);
+    return lh_share_crowds(share) && (share->places >= places - kept || pages_free * places < kept);
 }
 
 /* One at most is full: it has most of what is taken. */

@@ -37,21 +37,21 @@ struct lh_inflight {
     uint32_t under_way[2], empties, total;
     uint32_t overdue_faults;       /* since a step last landed; at most DOUBLINGS_MAX */
     lh_inflight_segment *segments; /* [steps_max][segments_max] */
-    lh_block_table **truncations;  /* [steps_max][truncations_max] */
+    lh_block_table **truncations;  /* [steps_max][LH_INFLIGHT_TRUNCATIONS_MAX] */
     lh_inflight_step steps[];
 };
 
 lh_status lh_inflight_create(const lh_inflight_options *options, lh_inflight **inflight,
                              lh_error *error) {
-    uint32_t steps_max = options->steps_max, segments_max = options->segments_max,
-             truncations_max = options->truncations_max;
+    uint32_t steps_max = options->steps_max, segments_max = options->segments_max;
     lh_inflight *made = calloc(1, sizeof *made + steps_max * sizeof made->steps[0]);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u steps", steps_max);
     made->options = *options;
     made->next_step = 1;
     made->segments = calloc((size_t)steps_max * segments_max, sizeof *made->segments);
-    made->truncations = calloc((size_t)steps_max * truncations_max, sizeof *made->truncations);
+    made->truncations =
+        calloc((size_t)steps_max * LH_INFLIGHT_TRUNCATIONS_MAX, sizeof *made->truncations);
     if (!made->segments || !made->truncations) {
         lh_inflight_destroy(made);
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u steps of %u sequences", steps_max,
@@ -59,7 +59,7 @@ lh_status lh_inflight_create(const lh_inflight_options *options, lh_inflight **i
     }
     for (uint32_t i = 0; i < steps_max; i++) {
         made->steps[i].segments = made->segments + (size_t)i * segments_max;
-        made->steps[i].truncations = made->truncations + (size_t)i * truncations_max;
+        made->steps[i].truncations = made->truncations + (size_t)i * LH_INFLIGHT_TRUNCATIONS_MAX;
     }
     *inflight = made;
     return LH_OK;
@@ -83,12 +83,6 @@ static lh_inflight_step *next_of(const lh_inflight *inflight, const lh_inflight_
 }
 
 /* ---- What a step may take ---- */
-
-/* NULL: not all of them are known. */
-static const lh_cost_chain *known_costs(const lh_inflight *inflight) {
-    const lh_overlap_planner *planner = inflight->options.planner;
-    return lh_overlap_planner_lacks(planner) ? NULL : lh_overlap_planner_chain(planner);
-}
 
 static int64_t least_us(const lh_inflight *inflight) {
     return inflight->options.step_timeout_us / TIMEOUT_PART;
@@ -139,7 +133,7 @@ static void count_down(uint32_t *counter) {
 }
 
 void lh_inflight_launch(lh_inflight *inflight, lh_inflight_step *step, int64_t now_us) {
-    const lh_cost_chain *costs = known_costs(inflight);
+    const lh_cost_chain *costs = lh_overlap_planner_costs(inflight->options.planner);
     assert(step->step == 0 && !step->is_through && step->sampled_count == 0);
     step->step = inflight->next_step++;
     step->submitted_us = now_us;
@@ -354,13 +348,6 @@ bool lh_inflight_next_cancel(lh_inflight *inflight, uint64_t *step) {
 
 /* ---- Tracing ---- */
 
-bool lh_inflight_step_is_traced(const lh_inflight_step *step) {
-    for (uint32_t i = 0; i < step->segment_count; i++)
-        if (step->segments[i].sequence && step->segments[i].sequence->request.trace)
-            return true;
-    return false;
-}
-
 /* A request with several choices may have several segments in a step. */
 static lh_trace_part *find_part(lh_trace_part *parts, uint32_t count, uint64_t trace) {
     for (uint32_t i = 0; i < count; i++)
@@ -412,7 +399,7 @@ int64_t lh_inflight_overdue_us(const lh_inflight *inflight) {
 
 /* By what is known now. */
 static int64_t due_now_us(lh_inflight *inflight, const lh_inflight_step *step) {
-    const lh_cost_chain *costs = known_costs(inflight);
+    const lh_cost_chain *costs = lh_overlap_planner_costs(inflight->options.planner);
     if (!costs)
         return INT64_MAX;
     for (lh_inflight_step *at = NULL; (at = next_of(inflight, at));)

@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Of one step. */
+#define LH_INFLIGHT_TRUNCATIONS_MAX 256u
+
 typedef struct lh_inflight_segment {
     /* NULL: it has ended or was preempted, and nobody waits for the rows */
     lh_sequence *sequence;
@@ -33,7 +36,7 @@ typedef struct lh_inflight_step {
     uint32_t samples_due; /* segments that sample */
     uint32_t sampled_count;
     lh_inflight_segment *segments; /* room for segments_max */
-    lh_block_table **truncations;  /* room for truncations_max */
+    lh_block_table **truncations;  /* room for LH_INFLIGHT_TRUNCATIONS_MAX */
     bool is_through;               /* the whole chain has computed it */
     bool wants_cancel, is_cancelled;
     /* cancelled, and its request is closed; kept until the workers have surely dropped it too */
@@ -46,7 +49,7 @@ typedef struct lh_inflight_options {
     lh_kv_store *store;                /* outlives it */
     const lh_overlap_planner *planner; /* outlives it: knows what steps take */
     int64_t step_timeout_us;
-    uint32_t steps_max, segments_max, truncations_max;
+    uint32_t steps_max, segments_max;
 } lh_inflight_options;
 
 /* LH_ERR_NO_MEMORY. */
@@ -62,8 +65,8 @@ lh_inflight_step *lh_inflight_blank(lh_inflight *inflight);
 /* Steps are numbered from 1 since lh_inflight_drop_all. */
 void lh_inflight_launch(lh_inflight *inflight, lh_inflight_step *step, int64_t now_us);
 /* Whether the pipeline takes one more step with rows of this class, of which `depth` may be under
- * way. Some places are kept for truncations, without which nothing that was cancelled would ever
- * land, and for decode steps beside those of prompts. */
+ * way. Some places are kept for truncations, without which nothing that was cancelled would ever land,
+ * and for decode steps beside those of prompts. */
 bool lh_inflight_has_place(const lh_inflight *inflight, lh_step_class step_class, uint32_t depth);
 
 /* Under way with rows of a class, without rows, and all whose answer is due. */
@@ -101,8 +104,6 @@ void lh_inflight_cancel_futile(lh_inflight *inflight);
  * has been taken away. False: none. */
 bool lh_inflight_next_cancel(lh_inflight *inflight, uint64_t *step);
 
-/* Whether a row of the step is of a traced request. */
-bool lh_inflight_step_is_traced(const lh_inflight_step *step);
 /* What traced requests have in the step, each once: parts[max] at most; returns how many. */
 uint32_t lh_inflight_step_traced_parts(const lh_inflight_step *step, lh_trace_part *parts,
                                        uint32_t max);

@@ -26,70 +26,22 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define REPLAYS_MAX  5u
 #define REFUSALS_MAX 2u
 
-struct lh_recovery {
-    lh_recovery_options options;
-    bool is_up;
-    uint32_t epoch;
-    bool owes_resync; /* the workers wait for one */
-    uint64_t replays;
-
-    bool has_fault;     /* only while it is up */
-    bool doubts_caches; /* what the workers hold is not to be relied upon when the chain breaks */
-    char fault_reason[LH_ERROR_MESSAGE_BYTES];
-
-    /* the last step that went out of an empty chain, came back or brought a token */
-    int64_t progress_us;
-    /* While it is down: since when, INT64_MIN: there was never a chain; until when sequences wait;
-     * and until when at least, as the next chain is being loaded; INT64_MIN: it is not. */
-    int64_t down_since_us, gives_up_us, expected_us;
-};
-
-lh_status lh_recovery_create(const lh_recovery_options *options, int64_t now_us,
-                             lh_recovery **recovery, lh_error *error) {
-    lh_recovery *made = calloc(1, sizeof *made);
-    if (!made)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the recovery");
-    made->options = *options;
-    made->down_since_us = INT64_MIN;
-    made->progress_us = now_us;
-    *recovery = made;
-    return LH_OK;
-}
-
-void lh_recovery_destroy(lh_recovery *recovery) {
-    free(recovery);
-}
-
-bool lh_recovery_is_up(const lh_recovery *recovery) {
-    return recovery->is_up;
-}
-
 bool lh_recovery_is_working(const lh_recovery *recovery) {
     return recovery->is_up && !recovery->has_fault;
-}
-
-uint32_t lh_recovery_epoch(const lh_recovery *recovery) {
-    return recovery->epoch;
-}
-
-uint64_t lh_recovery_replays(const lh_recovery *recovery) {
-    return recovery->replays;
 }
 
 /* ---- Down ---- */
 
 /* Those that nothing was sent of have nothing to keep. */
 static void let_go_unsent(lh_recovery *recovery) {
-    const lh_sequence_list *prompts =
-        lh_running_set_list(recovery->options.running, LH_SEQUENCE_PREFILL);
-    for (lh_sequence *sequence = prompts->first; sequence; sequence = sequence->next)
+    for (lh_sequence *sequence = recovery->running->lists[LH_SEQUENCE_PREFILL].first; sequence;
+         sequence = sequence->next)
         if (!sequence->kv.is_begun)
-            lh_sequence_kv_leave(&sequence->kv, recovery->options.store);
+            lh_sequence_kv_leave(&sequence->kv, recovery->store);
 }
 
 static void count_replay(lh_recovery *recovery, lh_sequence *sequence) {
@@ -100,28 +52,28 @@ static void count_replay(lh_recovery *recovery, lh_sequence *sequence) {
 }
 
 static void send_all_back(lh_recovery *recovery) {
-    lh_running_set *running = recovery->options.running;
+    lh_running_set *running = recovery->running;
     for (lh_sequence *sequence; (sequence = lh_running_set_next(running, NULL));) {
         if (sequence->kv.is_begun)
             count_replay(recovery, sequence);
-        lh_sequence_kv_break(&sequence->kv, recovery->options.store);
+        lh_sequence_kv_break(&sequence->kv, recovery->store);
         lh_running_set_put_back(running, sequence);
     }
 }
 
 /* What the workers held is nobody's any more. */
 static void forget_caches(lh_recovery *recovery, const lh_kv_ledger *chain) {
-    const lh_wait_queue *queue = recovery->options.queue;
+    const lh_wait_queue *queue = recovery->queue;
     for (lh_sequence *sequence = NULL; (sequence = lh_wait_queue_walk(queue, sequence));)
         lh_sequence_kv_drop(&sequence->kv);
-    lh_kv_store_reset(recovery->options.store, chain);
+    lh_kv_store_reset(recovery->store, chain);
 }
 
 /* The time counts from when a step last moved, for that is when the clients last heard something;
  * but at least half of it is left for a replay. */
 static int64_t give_up_us(const lh_recovery *recovery, int64_t now_us) {
-    int64_t timeout_us = recovery->options.replay_timeout_us;
-    if (lh_inflight_total(recovery->options.inflight) == 0)
+    int64_t timeout_us = recovery->replay_timeout_us;
+    if (lh_inflight_total(recovery->inflight) == 0)
         return now_us + timeout_us;
     return lh_max_i64(recovery->progress_us + timeout_us, now_us + timeout_us / 2);
 }
@@ -133,8 +85,8 @@ void lh_recovery_chain_down(lh_recovery *recovery, int64_t now_us) {
     recovery->gives_up_us = give_up_us(recovery, now_us);
     recovery->expected_us = INT64_MIN;
     let_go_unsent(recovery);
-    lh_inflight_drop_all(recovery->options.inflight);
-    lh_kv_store_break(recovery->options.store);
+    lh_inflight_drop_all(recovery->inflight);
+    lh_kv_store_break(recovery->store);
     send_all_back(recovery);
     if (recovery->doubts_caches)
         forget_caches(recovery, &(lh_kv_ledger){.stage_count = 0});
@@ -155,8 +107,8 @@ const char *lh_recovery_gives_up_on(const lh_sequence *sequence, lh_status *stat
 /* ---- Up ---- */
 
 static void open_chain(lh_recovery *recovery, uint32_t epoch, int64_t now_us) {
-    assert(!recovery->is_up && lh_inflight_total(recovery->options.inflight) == 0);
-    assert(lh_running_set_count(recovery->options.running) == 0);
+    assert(!recovery->is_up && epoch > 0 && lh_inflight_total(recovery->inflight) == 0);
+    assert(lh_running_set_count(recovery->running) == 0);
     recovery->is_up = true;
     recovery->doubts_caches = false;
     recovery->epoch = epoch;
@@ -171,11 +123,11 @@ void lh_recovery_chain_up(lh_recovery *recovery, uint32_t epoch, const lh_kv_led
 
 /* Those that have a block table go on from it, as many as a KV resync has room for. */
 static void go_on(lh_recovery *recovery, uint32_t lost_stages) {
-    lh_kv_store *store = recovery->options.store;
+    lh_kv_store *store = recovery->store;
     uint32_t count = 0;
-    for (lh_sequence *sequence = lh_wait_queue_walk(recovery->options.queue, NULL), *next; sequence;
+    for (lh_sequence *sequence = lh_wait_queue_walk(recovery->queue, NULL), *next; sequence;
          sequence = next) {
-        next = lh_wait_queue_walk(recovery->options.queue, sequence);
+        next = lh_wait_queue_walk(recovery->queue, sequence);
         lh_sequence_kv *kv = &sequence->kv;
         if (!kv->table)
             continue;
@@ -186,7 +138,7 @@ static void go_on(lh_recovery *recovery, uint32_t lost_stages) {
             continue;
         }
         bool is_decoding = lh_sequence_pending(sequence) == 1;
-        lh_running_set_enter(recovery->options.running, sequence,
+        lh_running_set_enter(recovery->running, sequence,
                              is_decoding ? LH_SEQUENCE_READY : LH_SEQUENCE_PREFILL);
         count++;
     }
@@ -194,7 +146,7 @@ static void go_on(lh_recovery *recovery, uint32_t lost_stages) {
 
 void lh_recovery_chain_back(lh_recovery *recovery, uint32_t epoch, const lh_kv_ledger *chain,
                             uint32_t lost_stages, int64_t now_us) {
-    lh_kv_store *store = recovery->options.store;
+    lh_kv_store *store = recovery->store;
     assert(lost_stages <= chain->stage_count);
     open_chain(recovery, epoch, now_us);
     recovery->owes_resync = true;
@@ -214,19 +166,15 @@ bool lh_recovery_take_resync(lh_recovery *recovery) {
 
 /* ---- Faults ---- */
 
-static void report(lh_recovery *recovery, bool doubts_caches, const char *format, va_list args) {
+void lh_recovery_report_fault(lh_recovery *recovery, bool doubts_caches, const char *format, ...) {
     assert(recovery->is_up);
     if (recovery->has_fault)
         return;
     recovery->has_fault = true;
     recovery->doubts_caches = doubts_caches;
-    vsnprintf(recovery->fault_reason, sizeof recovery->fault_reason, format, args);
-}
-
-void lh_recovery_report_fault(lh_recovery *recovery, bool doubts_caches, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    report(recovery, doubts_caches, format, args);
+    vsnprintf(recovery->fault_reason, sizeof recovery->fault_reason, format, args);
     va_end(args);
 }
 
@@ -254,8 +202,20 @@ void lh_recovery_report_answer(lh_recovery *recovery, const lh_inflight_step *st
                              (unsigned long long)step->step, lh_status_text(status), message);
 }
 
-const char *lh_recovery_fault(const lh_recovery *recovery) {
-    return recovery->has_fault ? recovery->fault_reason : NULL;
+void lh_recovery_find_fault(lh_recovery *recovery, int64_t now_us) {
+    const lh_inflight_step *step = lh_recovery_is_working(recovery)
+                                       ? lh_inflight_find_overdue(recovery->inflight, now_us)
+                                       : NULL;
+    if (step)
+        lh_recovery_report_fault(recovery, false,
+                                 "step %llu has been under way for %lld ms, though alone on the "
+                                 "chain it would take %.0f",
+                                 (unsigned long long)step->step,
+                                 (long long)((now_us - step->submitted_us) / 1000),
+                                 step->alone_us / 1000);
+    if (recovery->is_up && now_us >= lh_recovery_deadline_us(recovery))
+        lh_recovery_report_fault(recovery, false, "no step has moved for %lld ms",
+                                 (long long)((now_us - recovery->progress_us) / 1000));
 }
 
 /* ---- Time ---- */
@@ -264,31 +224,26 @@ void lh_recovery_note_progress(lh_recovery *recovery, int64_t now_us) {
     recovery->progress_us = now_us;
 }
 
-int64_t lh_recovery_progress_us(const lh_recovery *recovery) {
-    return recovery->progress_us;
-}
-
 void lh_recovery_expect_chain(lh_recovery *recovery, int64_t until_us) {
-    if (recovery->is_up || recovery->down_since_us == INT64_MIN)
+    if (recovery->is_up || recovery->epoch == 0)
         return;
-    int64_t limit_us = recovery->down_since_us + recovery->options.takeover_timeout_us;
+    int64_t limit_us = recovery->down_since_us + recovery->takeover_timeout_us;
     recovery->expected_us = lh_max_i64(recovery->expected_us, lh_min_i64(until_us, limit_us));
 }
 
 int64_t lh_recovery_open_until_us(const lh_recovery *recovery) {
     if (recovery->is_up)
         return INT64_MAX;
-    if (recovery->down_since_us == INT64_MIN)
+    if (recovery->epoch == 0)
         return INT64_MIN;
     return lh_max_i64(recovery->expected_us, recovery->gives_up_us);
 }
 
 int64_t lh_recovery_deadline_us(const lh_recovery *recovery) {
     if (!recovery->is_up)
-        return lh_wait_queue_count(recovery->options.queue) > 0
-                   ? lh_recovery_open_until_us(recovery)
-                   : INT64_MAX;
-    return lh_inflight_total(recovery->options.inflight) > 0
-               ? recovery->progress_us + recovery->options.step_timeout_us
+        return lh_wait_queue_count(recovery->queue) > 0 ? lh_recovery_open_until_us(recovery)
+                                                        : INT64_MAX;
+    return lh_inflight_total(recovery->inflight) > 0
+               ? recovery->progress_us + recovery->step_timeout_us
                : INT64_MAX;
 }

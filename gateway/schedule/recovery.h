@@ -6,9 +6,9 @@
 #include "gateway/schedule/running_set.h"
 #include "gateway/schedule/wait_queue.h"
 
-typedef struct lh_recovery lh_recovery;
-
-typedef struct lh_recovery_options {
+/* The first fields are set by its owner, the rest begins zeroed: there is no chain, and never was.
+ * Only recovery.c changes these; the owner may read them. */
+typedef struct lh_recovery {
     /* The parts whose sequences, steps and pages it moves; they outlive it. */
     lh_wait_queue *queue;
     lh_running_set *running;
@@ -16,13 +16,22 @@ typedef struct lh_recovery_options {
     lh_kv_store *store;
     /* As in lh_scheduler_options. */
     int64_t step_timeout_us, replay_timeout_us, takeover_timeout_us;
-} lh_recovery_options;
 
-/* There is no chain, and never was. LH_ERR_NO_MEMORY. */
-lh_status lh_recovery_create(const lh_recovery_options *options, int64_t now_us,
-                             lh_recovery **recovery, lh_error *error);
-/* NULL is allowed. */
-void lh_recovery_destroy(lh_recovery *recovery);
+    bool is_up;
+    uint32_t epoch;   /* of the last chain; 0: there was none */
+    bool owes_resync; /* the workers wait for one */
+    uint64_t replays; /* of sequences, after chain breaks, since start */
+
+    bool has_fault;     /* only while it is up */
+    bool doubts_caches; /* what the workers hold is not to be relied upon when the chain breaks */
+    char fault_reason[LH_ERROR_MESSAGE_BYTES];
+
+    /* the last step that went out of an empty chain, came back or brought a token */
+    int64_t progress_us;
+    /* While it is down: since when, until when sequences wait, and until when at least, as the next
+     * chain is being loaded; INT64_MIN: it is not. */
+    int64_t down_since_us, gives_up_us, expected_us;
+} lh_recovery;
 
 /* ---- The chain ---- */
 
@@ -35,15 +44,10 @@ void lh_recovery_chain_up(lh_recovery *recovery, uint32_t epoch, const lh_kv_led
  * can go on from there run again, and a KV resync is owed. It was down. */
 void lh_recovery_chain_back(lh_recovery *recovery, uint32_t epoch, const lh_kv_ledger *chain,
                             uint32_t lost_stages, int64_t now_us);
-bool lh_recovery_is_up(const lh_recovery *recovery);
 /* Up, and without a fault. */
 bool lh_recovery_is_working(const lh_recovery *recovery);
-/* Of the last chain; 0: there was none. */
-uint32_t lh_recovery_epoch(const lh_recovery *recovery);
 /* Whether the first step is to be a KV resync, which is no longer owed then. */
 bool lh_recovery_take_resync(lh_recovery *recovery);
-/* Chain breaks that sequences are replayed after, since start. */
-uint64_t lh_recovery_replays(const lh_recovery *recovery);
 /* Why a sequence of a broken chain is not to be tried again, and with which status it fails; NULL:
  * it is. */
 const char *lh_recovery_gives_up_on(const lh_sequence *sequence, lh_status *status);
@@ -57,14 +61,13 @@ void lh_recovery_report_fault(lh_recovery *recovery, bool doubts_caches, const c
 /* The same: the step was answered with an error, which may be due to what is in it. */
 void lh_recovery_report_answer(lh_recovery *recovery, const lh_inflight_step *step,
                                lh_status status, const char *message);
-/* NULL: it works, or is down. */
-const char *lh_recovery_fault(const lh_recovery *recovery);
+/* Reports a step that is overdue, and that nothing has moved for the step timeout. */
+void lh_recovery_find_fault(lh_recovery *recovery, int64_t now_us);
 
 /* ---- Time ---- */
 
 /* A step went out of an empty chain, came back or brought a token. */
 void lh_recovery_note_progress(lh_recovery *recovery, int64_t now_us);
-int64_t lh_recovery_progress_us(const lh_recovery *recovery);
 /* While the chain is down: the next one is being loaded, so that sequences wait until then. */
 void lh_recovery_expect_chain(lh_recovery *recovery, int64_t until_us);
 /* Until when sequences are taken: INT64_MAX while the chain is up, INT64_MIN when there was never

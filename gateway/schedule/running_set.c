@@ -4,57 +4,27 @@
 #include "gateway/schedule/fair_share.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 /* Many times what a replay takes. */
 #define RUN_LEAST_US 5000000
 
-#define STATES (LH_SEQUENCE_STALLED + 1)
-
-struct lh_running_set {
-    lh_wait_queue *queue;
-    lh_sequence_list lists[STATES]; /* by state; that of WAITING stays empty */
-};
-
-lh_status lh_running_set_create(lh_wait_queue *queue, lh_running_set **set, lh_error *error) {
-    lh_running_set *made = calloc(1, sizeof *made);
-    if (!made)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the sequences that run");
-    made->queue = queue;
-    *set = made;
-    return LH_OK;
-}
-
-void lh_running_set_destroy(lh_running_set *set) {
-    if (!set)
-        return;
-    for (int state = 0; state < STATES; state++)
-        while (set->lists[state].first) {
-            lh_sequence *sequence = set->lists[state].first;
-            lh_sequence_list_remove(&set->lists[state], sequence);
-            lh_sequence_destroy(sequence);
-        }
-    free(set);
+void lh_running_set_reset(lh_running_set *set) {
+    for (lh_sequence *sequence; (sequence = lh_running_set_next(set, NULL));) {
+        lh_sequence_list_remove(&set->lists[sequence->schedule.state], sequence);
+        lh_sequence_destroy(sequence);
+    }
 }
 
 /* ---- Moves ---- */
 
-static bool may_follow(lh_sequence_state from, lh_sequence_state to) {
-    switch (to) {
-    case LH_SEQUENCE_PREFILL:
-        return from == LH_SEQUENCE_WAITING;
-    case LH_SEQUENCE_READY:
-        return from == LH_SEQUENCE_WAITING || from == LH_SEQUENCE_SAMPLING ||
-               from == LH_SEQUENCE_STALLED;
-    case LH_SEQUENCE_SAMPLING:
-        return from == LH_SEQUENCE_PREFILL || from == LH_SEQUENCE_READY;
-    case LH_SEQUENCE_STALLED:
-        return from == LH_SEQUENCE_READY;
-    case LH_SEQUENCE_WAITING:
-        break;
-    }
-    return false;
-}
+/* The states that may come before each, as bits. */
+static const unsigned before[LH_SEQUENCE_STATES] = {
+    [LH_SEQUENCE_PREFILL] = 1u << LH_SEQUENCE_WAITING,
+    [LH_SEQUENCE_READY] =
+        1u << LH_SEQUENCE_WAITING | 1u << LH_SEQUENCE_SAMPLING | 1u << LH_SEQUENCE_STALLED,
+    [LH_SEQUENCE_SAMPLING] = 1u << LH_SEQUENCE_PREFILL | 1u << LH_SEQUENCE_READY,
+    [LH_SEQUENCE_STALLED] = 1u << LH_SEQUENCE_READY,
+};
 
 /* What each state says of the history. */
 static bool has_sent_enough(const lh_sequence *sequence, lh_sequence_state state) {
@@ -65,7 +35,7 @@ static bool has_sent_enough(const lh_sequence *sequence, lh_sequence_state state
 }
 
 static void join(lh_running_set *set, lh_sequence *sequence, lh_sequence_state state) {
-    assert(may_follow(sequence->schedule.state, state));
+    assert(before[state] >> sequence->schedule.state & 1);
     assert(sequence->kv.table && has_sent_enough(sequence, state));
     sequence->schedule.state = state;
     lh_sequence_list_push(&set->lists[state], sequence);
@@ -106,14 +76,9 @@ void lh_running_set_end(lh_running_set *set, lh_sequence *sequence) {
 
 uint32_t lh_running_set_count(const lh_running_set *set) {
     uint32_t count = 0;
-    for (int state = 0; state < STATES; state++)
+    for (int state = 0; state < LH_SEQUENCE_STATES; state++)
         count += set->lists[state].count;
     return count;
-}
-
-const lh_sequence_list *lh_running_set_list(const lh_running_set *set, lh_sequence_state state) {
-    assert(state != LH_SEQUENCE_WAITING);
-    return &set->lists[state];
 }
 
 uint32_t lh_running_set_decoding(const lh_running_set *set) {
@@ -123,7 +88,8 @@ uint32_t lh_running_set_decoding(const lh_running_set *set) {
 lh_sequence *lh_running_set_next(const lh_running_set *set, const lh_sequence *sequence) {
     if (sequence && sequence->next)
         return sequence->next;
-    for (int state = sequence ? (int)sequence->schedule.state + 1 : 0; state < STATES; state++)
+    for (int state = sequence ? (int)sequence->schedule.state + 1 : 0; state < LH_SEQUENCE_STATES;
+         state++)
         if (set->lists[state].first)
             return set->lists[state].first;
     return NULL;
@@ -145,7 +111,7 @@ static bool is_before(const lh_sequence *a, const lh_sequence *b) {
     if (of_a->share != of_b->share)
         return lh_share_yields_before(of_b->share, of_a->share);
     return a->request.priority != b->request.priority ? a->request.priority < b->request.priority
-                                                : of_a->id < of_b->id;
+                                                      : of_a->id < of_b->id;
 }
 
 lh_sequence *lh_running_set_first_stalled(const lh_running_set *set) {

@@ -14,12 +14,17 @@
 #include "gateway/schedule/sequence.h"
 #include "gateway/schedule/wait_queue.h"
 
-typedef struct lh_running_set lh_running_set;
+#define LH_SEQUENCE_STATES (LH_SEQUENCE_STALLED + 1)
 
-/* The queue keeps count of the places; it outlives the set. LH_ERR_NO_MEMORY. */
-lh_status lh_running_set_create(lh_wait_queue *queue, lh_running_set **set, lh_error *error);
-/* NULL is allowed. Sequences that are left are destroyed. */
-void lh_running_set_destroy(lh_running_set *set);
+/* Only running_set.c changes the lists; everyone may read them. */
+typedef struct lh_running_set {
+    lh_wait_queue *queue; /* which keeps count of the places; outlives the set */
+    /* by state, each in the order of their coming; that of WAITING stays empty */
+    lh_sequence_list lists[LH_SEQUENCE_STATES];
+} lh_running_set;
+
+/* Sequences that are left are destroyed. */
+void lh_running_set_reset(lh_running_set *set);
 
 /* A waiting sequence, which has its block table, gets a place. */
 void lh_running_set_enter(lh_running_set *set, lh_sequence *sequence, lh_sequence_state state);
@@ -32,8 +37,6 @@ void lh_running_set_put_back(lh_running_set *set, lh_sequence *sequence);
 void lh_running_set_end(lh_running_set *set, lh_sequence *sequence);
 
 uint32_t lh_running_set_count(const lh_running_set *set);
-/* Of any state but WAITING, in the order in which they came into it. */
-const lh_sequence_list *lh_running_set_list(const lh_running_set *set, lh_sequence_state state);
 /* Those whose next token is under way or may be. */
 uint32_t lh_running_set_decoding(const lh_running_set *set);
 /* Walks them all: NULL starts, NULL ends. */

@@ -48,9 +48,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Of one step. */
-#define TRUNCATIONS_MAX 256u
-
 /* A worker has a table of pages for each sequence, running or cached. */
 #define PREFIXES_PER_SEQUENCE 4u
 
@@ -68,14 +65,14 @@ struct lh_scheduler {
     /* Every sequence is in the index, and in one of the two others by its state. */
     lh_sequence_index *index;
     lh_wait_queue *queue;
-    lh_running_set *running;
+    lh_running_set running;
 
     lh_kv_store *store;
     lh_overlap_planner *planner;
     lh_inflight *inflight;
-    lh_admission *admission;
+    lh_admission admission;
     lh_batcher *batcher;
-    lh_recovery *recovery;
+    lh_recovery recovery;
 };
 
 /* ---- Life ---- */
@@ -89,15 +86,15 @@ static lh_status create_sequences(lh_scheduler *s, lh_error *error) {
     const lh_scheduler_options *o = &s->options;
     const lh_kv_store_options store = {o->prefix_cache, PREFIXES_PER_SEQUENCE * o->sequences_max};
     if (lh_wait_queue_create(o->sequences_max, sequences_max(o), o->group, &s->queue, error) ||
-        lh_running_set_create(s->queue, &s->running, error) ||
         lh_sequence_index_create(sequences_max(o), &s->index, error) ||
         lh_overlap_planner_create(o->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
         lh_kv_store_create(&store, &s->store, error))
         return LH_ERR_NO_MEMORY;
+    s->running.queue = s->queue;
     return LH_OK;
 }
 
-static lh_status create_deciders(lh_scheduler *s, int64_t now_us, lh_error *error) {
+static lh_status create_deciders(lh_scheduler *s, lh_error *error) {
     const lh_scheduler_options *o = &s->options;
     uint32_t segments_max =
         lh_min_u32(lh_min_u32(o->sequences_max, o->rows_max), LH_STEP_SEGMENTS_MAX);
@@ -105,36 +102,32 @@ static lh_status create_deciders(lh_scheduler *s, int64_t now_us, lh_error *erro
                                           .planner = s->planner,
                                           .step_timeout_us = o->step_timeout_us,
                                           .steps_max = LH_STEPS_OPEN_MAX,
-                                          .segments_max = segments_max,
-                                          .truncations_max = TRUNCATIONS_MAX};
-    if (lh_inflight_create(&inflight, &s->inflight, error) ||
-        lh_admission_create(s->queue, s->running, s->store, o->sequences_max, &s->admission, error))
+                                          .segments_max = segments_max};
+    if (lh_inflight_create(&inflight, &s->inflight, error))
         return LH_ERR_NO_MEMORY;
-    const lh_batcher_options batcher = {.running = s->running,
+    s->admission = (lh_admission){
+        .queue = s->queue, .running = &s->running, .store = s->store, .places = o->sequences_max};
+    s->recovery = (lh_recovery){.queue = s->queue,
+                                .running = &s->running,
+                                .inflight = s->inflight,
+                                .store = s->store,
+                                .step_timeout_us = o->step_timeout_us,
+                                .replay_timeout_us = o->replay_timeout_us,
+                                .takeover_timeout_us = o->takeover_timeout_us};
+    const lh_batcher_options batcher = {.running = &s->running,
                                         .inflight = s->inflight,
                                         .store = s->store,
                                         .planner = s->planner,
                                         .overlap = o->overlap,
                                         .rows_max = o->rows_max,
                                         .segments_max = segments_max,
-                                        .truncations_max = TRUNCATIONS_MAX,
                                         .step_budget_us = o->step_budget_us,
                                         .width = o->width};
-    const lh_recovery_options recovery = {.queue = s->queue,
-                                          .running = s->running,
-                                          .inflight = s->inflight,
-                                          .store = s->store,
-                                          .step_timeout_us = o->step_timeout_us,
-                                          .replay_timeout_us = o->replay_timeout_us,
-                                          .takeover_timeout_us = o->takeover_timeout_us};
-    if (lh_batcher_create(&batcher, &s->batcher, error) ||
-        lh_recovery_create(&recovery, now_us, &s->recovery, error))
-        return LH_ERR_NO_MEMORY;
-    return LH_OK;
+    return lh_batcher_create(&batcher, &s->batcher, error);
 }
 
 lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_scheduler_sink *sink,
-                              int64_t now_us, lh_scheduler **scheduler, lh_error *error) {
+                              lh_scheduler **scheduler, lh_error *error) {
     assert(options->sequences_max > 0 && options->rows_max > 0 &&
            options->rows_max <= LH_STEP_ROWS_MAX);
     lh_scheduler *s = calloc(1, sizeof *s);
@@ -143,9 +136,9 @@ lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_sche
     s->options = *options;
     s->sink = *sink;
     s->numbers = options->numbers ? options->numbers : &s->own_numbers;
-    if (create_sequences(s, error) || create_deciders(s, now_us, error)) {
+    if (create_sequences(s, error) || create_deciders(s, error)) {
         lh_scheduler_destroy(s);
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the scheduler");
+        return LH_ERR_NO_MEMORY;
     }
     *scheduler = s;
     return LH_OK;
@@ -154,14 +147,12 @@ lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_sche
 void lh_scheduler_destroy(lh_scheduler *s) {
     if (!s)
         return;
-    lh_recovery_destroy(s->recovery);
     lh_batcher_destroy(s->batcher);
-    lh_admission_destroy(s->admission);
     lh_inflight_destroy(s->inflight);
     lh_kv_store_destroy(s->store);
     lh_overlap_planner_destroy(s->planner);
     lh_sequence_index_destroy(s->index);
-    lh_running_set_destroy(s->running);
+    lh_running_set_reset(&s->running);
     lh_wait_queue_destroy(s->queue);
     free(s);
 }
@@ -169,7 +160,7 @@ void lh_scheduler_destroy(lh_scheduler *s) {
 /* ---- Ends ---- */
 
 static uint32_t count_here(const lh_scheduler *s) {
-    return lh_running_set_count(s->running) + lh_wait_queue_count(s->queue);
+    return lh_running_set_count(&s->running) + lh_wait_queue_count(s->queue);
 }
 
 /* After its last event. What its pages are worth stays cached. */
@@ -181,7 +172,7 @@ static void forget(lh_scheduler *s, lh_sequence *sequence) {
     if (waits)
         lh_wait_queue_leave(s->queue, sequence);
     else
-        lh_running_set_end(s->running, sequence);
+        lh_running_set_end(&s->running, sequence);
     lh_sequence_index_remove(s->index, sequence);
     lh_sequence_destroy(sequence);
 }
@@ -215,7 +206,7 @@ static void finish(lh_scheduler *s, lh_sequence *sequence, lh_finish_reason reas
 static void preempt(lh_scheduler *s, lh_sequence *sequence) {
     lh_inflight_detach(s->inflight, sequence);
     lh_sequence_kv_leave(&sequence->kv, s->store);
-    lh_running_set_put_back(s->running, sequence);
+    lh_running_set_put_back(&s->running, sequence);
     sequence->schedule.preemptions++;
     s->figures.preemptions++;
 }
@@ -227,7 +218,7 @@ static lh_status check_submission(const lh_scheduler *s, const lh_sequence *sequ
     uint64_t room = lh_kv_ledger_positions(lh_scheduler_ledger(s));
     if (count_here(s) >= sequences_max(&s->options))
         return lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences run and %u wait",
-                       lh_running_set_count(s->running), lh_wait_queue_count(s->queue));
+                       lh_running_set_count(&s->running), lh_wait_queue_count(s->queue));
     if (sequence->request.deadline_us != 0 && now_us >= sequence->request.deadline_us)
         return lh_fail(error, LH_ERR_TIMEOUT, "the deadline had passed when the sequence came");
     if (now_us >= lh_scheduler_open_until_us(s))
@@ -291,8 +282,8 @@ static void expire(lh_scheduler *s, int64_t now_us) {
  * is full or has broken, may as well wait elsewhere ---- */
 
 bool lh_scheduler_has_room(const lh_scheduler *s) {
-    return lh_recovery_is_working(s->recovery) && lh_wait_queue_count(s->queue) == 0 &&
-           lh_admission_has_place(s->admission);
+    return lh_recovery_is_working(&s->recovery) && lh_wait_queue_count(s->queue) == 0 &&
+           lh_admission_has_place(&s->admission);
 }
 
 static bool may_go(const lh_scheduler *s, const lh_sequence *sequence, uint64_t positions_max,
@@ -327,24 +318,19 @@ void lh_scheduler_migrate_in(lh_scheduler *s, lh_sequence *sequence, int64_t now
 }
 
 bool lh_scheduler_expect_finish(const lh_scheduler *s, const lh_sequence *sequence, double *us) {
-    const lh_cost_chain *costs = lh_overlap_planner_chain(s->planner);
-    uint64_t rows = lh_wait_queue_rows(s->queue);
-    *us = count_here(s);
-    if (lh_cost_chain_check(costs, NULL) != LH_OK)
+    const lh_cost_chain *costs = lh_overlap_planner_costs(s->planner);
+    uint32_t here = count_here(s);
+    *us = here;
+    if (!costs)
         return false;
-    const lh_sequence *prompt = lh_running_set_list(s->running, LH_SEQUENCE_PREFILL)->first;
+    uint64_t rows = lh_wait_queue_rows(s->queue) + sequence->length;
+    rows -= lh_kv_store_cached_positions(s->store, lh_sequence_scope(sequence), sequence->history,
+                                         sequence->length);
+    const lh_sequence *prompt = s->running.lists[LH_SEQUENCE_PREFILL].first;
     for (; prompt; prompt = prompt->next)
         rows += lh_sequence_pending(prompt);
-    const lh_finish_question question = {
-        .length = sequence->length,
-        .max_tokens = sequence->request.max_tokens,
-        .cached = lh_kv_store_cached_positions(s->store, lh_sequence_scope(sequence),
-                                               sequence->history, sequence->length),
-        .here = count_here(s),
-        .places = s->options.sequences_max,
-        .rows_before = rows,
-        .rows_max = s->options.rows_max};
-    *us = lh_finish_estimate_us(costs, &question);
+    *us = lh_finish_estimate_us(costs, sequence, rows, s->options.rows_max, here,
+                                s->options.sequences_max);
     return true;
 }
 
@@ -362,43 +348,37 @@ static void fail_hopeless(lh_scheduler *s) {
 }
 
 void lh_scheduler_chain_down(lh_scheduler *s, int64_t now_us) {
-    if (!lh_recovery_is_up(s->recovery))
+    if (!s->recovery.is_up)
         return;
-    lh_recovery_chain_down(s->recovery, now_us);
+    lh_recovery_chain_down(&s->recovery, now_us);
     fail_hopeless(s);
-}
-
-static void begin_chain(lh_scheduler *s, uint32_t epoch, uint32_t stages, uint32_t lost_stages) {
-    if (lh_overlap_planner_chain(s->planner)->stage_count != stages)
-        lh_overlap_planner_forget(s->planner, stages);
-    lh_batcher_begin_chain(s->batcher, epoch, stages, lost_stages);
 }
 
 void lh_scheduler_chain_up(lh_scheduler *s, uint32_t epoch, const lh_kv_ledger *chain,
                            int64_t now_us) {
     lh_scheduler_chain_down(s, now_us);
-    lh_recovery_chain_up(s->recovery, epoch, chain, now_us);
-    begin_chain(s, epoch, chain->stage_count, 0);
+    lh_recovery_chain_up(&s->recovery, epoch, chain, now_us);
+    lh_batcher_begin_chain(s->batcher, epoch, chain->stage_count, 0);
 }
 
 void lh_scheduler_chain_back(lh_scheduler *s, uint32_t epoch, const lh_kv_ledger *chain,
                              uint32_t lost_stages, int64_t now_us) {
     lh_scheduler_chain_down(s, now_us);
-    lh_recovery_chain_back(s->recovery, epoch, chain, lost_stages, now_us);
-    begin_chain(s, epoch, chain->stage_count, lost_stages);
+    lh_recovery_chain_back(&s->recovery, epoch, chain, lost_stages, now_us);
+    lh_batcher_begin_chain(s->batcher, epoch, chain->stage_count, lost_stages);
 }
 
 bool lh_scheduler_chain_is_up(const lh_scheduler *s) {
-    return lh_recovery_is_up(s->recovery);
+    return s->recovery.is_up;
 }
 
 void lh_scheduler_expect_chain(lh_scheduler *s, int64_t until_us) {
-    lh_recovery_expect_chain(s->recovery, until_us);
+    lh_recovery_expect_chain(&s->recovery, until_us);
 }
 
 int64_t lh_scheduler_progress_us(const lh_scheduler *s) {
     bool is_under_way = lh_inflight_total(s->inflight) > 0;
-    return is_under_way ? lh_recovery_progress_us(s->recovery) : INT64_MAX;
+    return is_under_way ? s->recovery.progress_us : INT64_MAX;
 }
 
 void lh_scheduler_set_costs(lh_scheduler *s, const lh_cost_chain *costs) {
@@ -410,11 +390,11 @@ const lh_overlap_planner *lh_scheduler_planner(const lh_scheduler *s) {
 }
 
 int64_t lh_scheduler_open_until_us(const lh_scheduler *s) {
-    return lh_recovery_open_until_us(s->recovery);
+    return lh_recovery_open_until_us(&s->recovery);
 }
 
 const char *lh_scheduler_fault(const lh_scheduler *s) {
-    return lh_recovery_fault(s->recovery);
+    return s->recovery.has_fault ? s->recovery.fault_reason : NULL;
 }
 
 /* ---- Steps ---- */
@@ -422,22 +402,22 @@ const char *lh_scheduler_fault(const lh_scheduler *s) {
 /* Pages for those that stall, by what is cached or else by preemption, and some kept free for those
  * that grow. */
 static void supply_pages(lh_scheduler *s) {
-    lh_admission_wake_stalled(s->admission);
-    for (lh_sequence *victim; (victim = lh_admission_next_victim(s->admission));)
+    lh_admission_wake_stalled(&s->admission);
+    for (lh_sequence *victim; (victim = lh_admission_next_victim(&s->admission));)
         preempt(s, victim);
-    lh_admission_keep_free(s->admission);
+    lh_admission_keep_free(&s->admission);
 }
 
 /* Lets in those that wait, as far as places and pages go. */
 static void admit(lh_scheduler *s, int64_t now_us) {
     for (;;) {
-        const lh_admission_decision decision = lh_admission_next(s->admission, now_us);
+        const lh_admission_decision decision = lh_admission_next(&s->admission, now_us);
         switch (decision.verdict) {
         case LH_ADMISSION_NOBODY:
             return;
         case LH_ADMISSION_ENTER:
             decision.sequence->schedule.admitted_us = now_us;
-            lh_running_set_enter(s->running, decision.sequence, LH_SEQUENCE_PREFILL);
+            lh_running_set_enter(&s->running, decision.sequence, LH_SEQUENCE_PREFILL);
             break;
         case LH_ADMISSION_PREEMPT:
             preempt(s, decision.sequence);
@@ -451,10 +431,10 @@ static void admit(lh_scheduler *s, int64_t now_us) {
 }
 
 bool lh_scheduler_next_step(lh_scheduler *s, int64_t now_us, lh_step_manifest *manifest) {
-    if (!lh_recovery_is_working(s->recovery))
+    if (!lh_recovery_is_working(&s->recovery))
         return false;
     bool was_idle = lh_inflight_total(s->inflight) == 0;
-    if (lh_recovery_take_resync(s->recovery)) {
+    if (lh_recovery_take_resync(&s->recovery)) {
         lh_batcher_resync(s->batcher, now_us, manifest);
     } else {
         expire(s, now_us);
@@ -464,7 +444,7 @@ bool lh_scheduler_next_step(lh_scheduler *s, int64_t now_us, lh_step_manifest *m
             return false;
     }
     if (was_idle)
-        lh_recovery_note_progress(s->recovery, now_us);
+        lh_recovery_note_progress(&s->recovery, now_us);
     return true;
 }
 
@@ -520,7 +500,7 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
     lh_sequence_append(sequence, result->sample.token);
     emit_token(s, sequence, result);
     if (lh_sequence_generated(sequence) < sequence->request.max_tokens)
-        lh_running_set_move(s->running, sequence, LH_SEQUENCE_READY);
+        lh_running_set_move(&s->running, sequence, LH_SEQUENCE_READY);
     else
         finish(s, sequence, LH_FINISH_LENGTH);
 }
@@ -533,7 +513,7 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
         return LH_OK;
     }
     if (!is_plausible(s, segment->sequence, result)) {
-        lh_recovery_report_fault(s->recovery, true,
+        lh_recovery_report_fault(&s->recovery, true,
                                  "the last worker sent an impossible token for step %llu",
                                  (unsigned long long)step->step);
         return lh_fail(error, LH_ERR_MALFORMED, "%s", lh_scheduler_fault(s));
@@ -549,25 +529,25 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
 lh_status lh_scheduler_results(lh_scheduler *s, uint32_t epoch, uint64_t step,
                                const lh_step_result *results, uint32_t count, int64_t now_us,
                                lh_error *error) {
-    if (!lh_recovery_is_up(s->recovery) || epoch != lh_recovery_epoch(s->recovery)) {
+    if (!s->recovery.is_up || epoch != s->recovery.epoch) {
         s->figures.results_ignored += count;
         return lh_fail(error, LH_ERR_STALE, "step %llu is of epoch %u, the chain is in epoch %u",
-                       (unsigned long long)step, epoch, lh_recovery_epoch(s->recovery));
+                       (unsigned long long)step, epoch, s->recovery.epoch);
     }
     lh_inflight_step *found = lh_inflight_find(s->inflight, step);
-    for (uint32_t i = 0; i < count && lh_recovery_is_working(s->recovery); i++)
+    for (uint32_t i = 0; i < count && lh_recovery_is_working(&s->recovery); i++)
         if (take_result(s, found, &results[i], error) != LH_OK)
             return LH_ERR_MALFORMED;
     if (found && lh_inflight_step_is_complete(found)) {
         lh_inflight_pass(s->inflight, found);
-        lh_recovery_note_progress(s->recovery, now_us);
+        lh_recovery_note_progress(&s->recovery, now_us);
     }
     return LH_OK;
 }
 
 void lh_scheduler_step_done(lh_scheduler *s, uint32_t epoch, uint64_t step, lh_status status,
                             const char *message, int64_t now_us) {
-    if (!lh_recovery_is_working(s->recovery) || epoch != lh_recovery_epoch(s->recovery))
+    if (!lh_recovery_is_working(&s->recovery) || epoch != s->recovery.epoch)
         return;
     lh_inflight_step *found = lh_inflight_find(s->inflight, step);
     if (!found || found->is_answered)
@@ -575,14 +555,14 @@ void lh_scheduler_step_done(lh_scheduler *s, uint32_t epoch, uint64_t step, lh_s
     if (status != LH_OK && found->is_cancelled) {
         found->is_answered = true;
     } else if (status != LH_OK) {
-        lh_recovery_report_answer(s->recovery, found, status, message);
+        lh_recovery_report_answer(&s->recovery, found, status, message);
     } else if (!lh_inflight_step_is_complete(found)) {
-        lh_recovery_report_fault(s->recovery, true,
+        lh_recovery_report_fault(&s->recovery, true,
                                  "step %llu was taken, but its tokens did not come",
                                  (unsigned long long)step);
     } else {
         lh_inflight_land(s->inflight, found);
-        lh_recovery_note_progress(s->recovery, now_us);
+        lh_recovery_note_progress(&s->recovery, now_us);
     }
 }
 
@@ -591,7 +571,7 @@ void lh_scheduler_step_done(lh_scheduler *s, uint32_t epoch, uint64_t step, lh_s
 int64_t lh_scheduler_deadline_us(const lh_scheduler *s) {
     const lh_sequence *due = lh_sequence_index_next_due(s->index);
     int64_t chain_us =
-        lh_min_i64(lh_recovery_deadline_us(s->recovery), lh_inflight_overdue_us(s->inflight));
+        lh_min_i64(lh_recovery_deadline_us(&s->recovery), lh_inflight_overdue_us(s->inflight));
     return due ? lh_min_i64(due->request.deadline_us, chain_us) : chain_us;
 }
 
@@ -600,29 +580,11 @@ static void fail_all_waiting(lh_scheduler *s) {
         fail(s, sequence, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
 }
 
-static void report_overdue(lh_scheduler *s, int64_t now_us) {
-    const lh_inflight_step *step = lh_inflight_find_overdue(s->inflight, now_us);
-    if (step)
-        lh_recovery_report_fault(s->recovery, false,
-                                 "step %llu has been under way for %lld ms, though alone on the "
-                                 "chain it would take %.0f",
-                                 (unsigned long long)step->step,
-                                 (long long)((now_us - step->submitted_us) / 1000),
-                                 step->alone_us / 1000);
-}
-
 void lh_scheduler_tick(lh_scheduler *s, int64_t now_us) {
     expire(s, now_us);
-    if (lh_recovery_is_working(s->recovery))
-        report_overdue(s, now_us);
-    if (now_us < lh_recovery_deadline_us(s->recovery))
-        return;
-    if (!lh_recovery_is_up(s->recovery))
+    lh_recovery_find_fault(&s->recovery, now_us);
+    if (!s->recovery.is_up && now_us >= lh_recovery_deadline_us(&s->recovery))
         fail_all_waiting(s);
-    else
-        lh_recovery_report_fault(
-            s->recovery, false, "no step has moved for %lld ms",
-            (long long)((now_us - lh_recovery_progress_us(s->recovery)) / 1000));
 }
 
 /* ---- Figures ---- */
@@ -631,9 +593,9 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *s) {
     const lh_kv_store_figures pages = lh_kv_store_current_figures(s->store);
     const lh_batcher_figures steps = lh_batcher_current_figures(s->batcher);
     lh_scheduler_figures figures = s->figures;
-    figures.running = lh_running_set_count(s->running);
+    figures.running = lh_running_set_count(&s->running);
     figures.waiting = lh_wait_queue_count(s->queue);
-    figures.stalled = lh_running_set_list(s->running, LH_SEQUENCE_STALLED)->count;
+    figures.stalled = s->running.lists[LH_SEQUENCE_STALLED].count;
     figures.truncating = lh_scheduler_chain_is_up(s) ? pages.truncating : 0;
     figures.prefixes = pages.cached;
     figures.prefix_hits = pages.forks;
@@ -647,7 +609,7 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *s) {
     figures.steps = steps.steps;
     figures.rows = steps.rows;
     figures.replayed_rows = steps.replayed_rows;
-    figures.replays = lh_recovery_replays(s->recovery);
+    figures.replays = s->recovery.replays;
     return figures;
 }
 

@@ -61,9 +61,9 @@ typedef struct lh_scheduler_figures {
     uint64_t results_ignored; /* duplicate, unexpected or of an old epoch */
 } lh_scheduler_figures;
 
-/* The most stages that a chain will have sizes the tables. */
+/* LH_ERR_NO_MEMORY. */
 lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_scheduler_sink *sink,
-                              int64_t now_us, lh_scheduler **scheduler, lh_error *error);
+                              lh_scheduler **scheduler, lh_error *error);
 /* Sequences that are left are dropped without an event. */
 void lh_scheduler_destroy(lh_scheduler *scheduler);
 

@@ -34,7 +34,8 @@ void lh_sequence_index_destroy(lh_sequence_index *index) {
 }
 
 static struct lh_sequence_bucket *bucket_of(const lh_sequence_index *index, uint64_t handle) {
-    return (struct lh_sequence_bucket *)&index->buckets[(handle * 0x9e3779b97f4a7c15u >> 32) & (index->bucket_count - 1)];
+    return (struct lh_sequence_bucket *)&index
+        ->buckets[(handle * 0x9e3779b97f4a7c15u >> 32) & (index->bucket_count - 1)];
 }
 
 void lh_sequence_index_add(lh_sequence_index *index, lh_sequence *sequence) {
@@ -52,8 +53,8 @@ void lh_sequence_index_remove(lh_sequence_index *index, lh_sequence *sequence) {
 lh_sequence *lh_sequence_index_find(const lh_sequence_index *index, uint64_t handle) {
     lh_sequence *sequence;
     LIST_FOREACH(sequence, bucket_of(index, handle), schedule.in_bucket)
-        if (sequence->handle == handle)
-            break;
+    if (sequence->handle == handle)
+        break;
     return sequence;
 }
 

@@ -9,44 +9,19 @@
  * manifest may be. */
 #define SAMPLING_ENTRIES_MAX (LH_STEP_MANIFEST_BYTES_MAX / 2 / sizeof(lh_token_count))
 
-struct lh_step_builder {
-    lh_kv_store *store;
-    uint32_t rows_max, segments_max, truncations_max, row_limit;
-    size_t sampling_entries;
-    lh_inflight_step *step;
-    uint32_t *tokens;
-    lh_step_segment *segments;
-    lh_step_truncation *truncations;
-};
-
-lh_status lh_step_builder_create(lh_kv_store *store, uint32_t rows_max, uint32_t segments_max,
-                                 uint32_t truncations_max, lh_step_builder **builder,
-                                 lh_error *error) {
-    lh_step_builder *b = calloc(1, sizeof *b);
-    if (!b)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a step");
-    b->store = store;
-    b->rows_max = rows_max;
-    b->segments_max = segments_max;
-    b->truncations_max = truncations_max;
-    b->tokens = calloc(rows_max, sizeof *b->tokens);
-    b->segments = calloc(segments_max, sizeof *b->segments);
-    b->truncations = calloc(truncations_max, sizeof *b->truncations);
-    if (!b->tokens || !b->segments || !b->truncations) {
-        lh_step_builder_destroy(b);
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a step of %u rows", rows_max);
-    }
-    *builder = b;
-    return LH_OK;
+bool lh_step_builder_init(lh_step_builder *builder, lh_kv_store *store, uint32_t rows_max,
+                          uint32_t segments_max) {
+    builder->store = store;
+    builder->rows_max = rows_max;
+    builder->segments_max = segments_max;
+    builder->tokens = calloc(rows_max, sizeof *builder->tokens);
+    builder->segments = calloc(segments_max, sizeof *builder->segments);
+    return builder->tokens && builder->segments;
 }
 
-void lh_step_builder_destroy(lh_step_builder *builder) {
-    if (!builder)
-        return;
+void lh_step_builder_reset(lh_step_builder *builder) {
     free(builder->tokens);
     free(builder->segments);
-    free(builder->truncations);
-    free(builder);
 }
 
 void lh_step_builder_begin(lh_step_builder *builder, lh_inflight_step *step,
@@ -55,6 +30,7 @@ void lh_step_builder_begin(lh_step_builder *builder, lh_inflight_step *step,
     builder->step = step;
     builder->row_limit = row_limit;
     builder->sampling_entries = 0;
+    builder->is_traced = false;
     step->step_class = step_class;
 }
 
@@ -103,6 +79,7 @@ void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32
                                  .sample = sample,
                                  .forks = source,
                                  .source = source ? lh_block_table_number(source) : 0};
+    builder->is_traced |= sequence->request.trace != 0;
     if (sample) {
         segment->sampling = lh_sequence_sampling(sequence);
         builder->sampling_entries += sampling_entries(&segment->sampling);
@@ -115,7 +92,7 @@ void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32
 
 void lh_step_builder_add_truncations(lh_step_builder *builder) {
     lh_inflight_step *step = builder->step;
-    while (step->truncation_count < builder->truncations_max &&
+    while (step->truncation_count < LH_INFLIGHT_TRUNCATIONS_MAX &&
            lh_kv_store_next_truncation(builder->store, step->step_class,
                                        &builder->truncations[step->truncation_count],
                                        &step->truncations[step->truncation_count]))
@@ -127,7 +104,7 @@ lh_step_manifest lh_step_builder_manifest(const lh_step_builder *builder, uint32
     return (lh_step_manifest){.epoch = epoch,
                               .step = step->step,
                               .step_class = step->step_class,
-                              .timed = lh_inflight_step_is_traced(step),
+                              .timed = builder->is_traced,
                               .rows = step->rows,
                               .tokens = builder->tokens,
                               .segment_count = step->segment_count,

@@ -6,14 +6,23 @@
 #include "gateway/schedule/inflight.h"
 #include "gateway/schedule/sequence.h"
 
-typedef struct lh_step_builder lh_step_builder;
+/* Of step_builder.c alone. */
+typedef struct lh_step_builder {
+    lh_kv_store *store;
+    uint32_t rows_max, segments_max, row_limit;
+    size_t sampling_entries;
+    bool is_traced; /* a row is of a traced request */
+    lh_inflight_step *step;
+    uint32_t *tokens;
+    lh_step_segment *segments;
+    lh_step_truncation truncations[LH_INFLIGHT_TRUNCATIONS_MAX];
+} lh_step_builder;
 
-/* The store is told of the rows that are sent; it outlives the builder. LH_ERR_NO_MEMORY. */
-lh_status lh_step_builder_create(lh_kv_store *store, uint32_t rows_max, uint32_t segments_max,
-                                 uint32_t truncations_max, lh_step_builder **builder,
-                                 lh_error *error);
-/* NULL is allowed. */
-void lh_step_builder_destroy(lh_step_builder *builder);
+/* The store is told of the rows that are sent; it outlives the builder. False: no memory; _reset is
+ * still to be called. */
+bool lh_step_builder_init(lh_step_builder *builder, lh_kv_store *store, uint32_t rows_max,
+                          uint32_t segments_max);
+void lh_step_builder_reset(lh_step_builder *builder);
 
 /* Begins a step in a blank record. row_limit: of this step, <= rows_max. */
 void lh_step_builder_begin(lh_step_builder *builder, lh_inflight_step *step,

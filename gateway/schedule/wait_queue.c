@@ -50,7 +50,7 @@ static bool has_better_rank(const lh_heap_node *a, const lh_heap_node *b) {
     const lh_sequence *x = LH_HEAP_RECORD(a, lh_sequence, schedule.by_rank),
                       *y = LH_HEAP_RECORD(b, lh_sequence, schedule.by_rank);
     return x->request.priority != y->request.priority ? x->request.priority < y->request.priority
-                                                : x->schedule.id < y->schedule.id;
+                                                      : x->schedule.id < y->schedule.id;
 }
 
 static void insert(lh_wait_queue *queue, lh_sequence *sequence) {

@@ -174,10 +174,8 @@ static lh_overlap_planner *planner;
  * but as many beyond LH_DECODE_DEPTH_MAX. */
 static lh_inflight *create_table(uint32_t places) {
     assert_int_equal(lh_overlap_planner_create(64, 64, &planner, NULL), LH_OK);
-    const lh_inflight_options options = {.planner = planner,
-                                         .steps_max = places + LH_TRUNCATION_DEPTH,
-                                         .segments_max = 1,
-                                         .truncations_max = 1};
+    const lh_inflight_options options = {
+        .planner = planner, .steps_max = places + LH_TRUNCATION_DEPTH, .segments_max = 1};
     lh_inflight *inflight;
     assert_int_equal(lh_inflight_create(&options, &inflight, NULL), LH_OK);
     return inflight;

@@ -36,7 +36,7 @@ static lh_scheduler *create(uint32_t chunk_rows, bool prefix_cache) {
     const lh_scheduler_sink sink = {NULL, on_event};
     lh_scheduler *scheduler;
     memset(ears, 0, sizeof ears);
-    assert_int_equal(lh_scheduler_create(&options, &sink, 0, &scheduler, NULL), LH_OK);
+    assert_int_equal(lh_scheduler_create(&options, &sink, &scheduler, NULL), LH_OK);
     return scheduler;
 }
 
