@@ -1,5 +1,5 @@
-/* What goes into the next step: decode rows first, else a chunk of a prompt; truncations ride along or
- * go by themselves. Thread: one at a time. */
+/* What goes into the next step: decode rows first, else a chunk of a prompt; truncations ride along
+ * or go by themselves. Thread: one at a time. */
 #pragma once
 
 #include "gateway/cost/decode_groups.h"

@@ -65,8 +65,8 @@ lh_inflight_step *lh_inflight_blank(lh_inflight *inflight);
 /* Steps are numbered from 1 since lh_inflight_drop_all. */
 void lh_inflight_launch(lh_inflight *inflight, lh_inflight_step *step, int64_t now_us);
 /* Whether the pipeline takes one more step with rows of this class, of which `depth` may be under
- * way. Some places are kept for truncations, without which nothing that was cancelled would ever land,
- * and for decode steps beside those of prompts. */
+ * way. Some places are kept for truncations, without which nothing that was cancelled would ever
+ * land, and for decode steps beside those of prompts. */
 bool lh_inflight_has_place(const lh_inflight *inflight, lh_step_class step_class, uint32_t depth);
 
 /* Under way with rows of a class, without rows, and all whose answer is due. */
