@@ -224,10 +224,10 @@ static lh_status start_api(gateway *g, lh_error *error) {
     config.http.listen = g->settings.listen;
     config.http.connections = (uint32_t)g->settings.max_connections;
     config.http.connections_per_address = (uint32_t)g->settings.max_connections_per_address;
-    config.sequences_max =
+    config.limits.sequences_max =
         (uint32_t)(g->settings.replicas * g->settings.max_sequences + g->settings.max_queue);
     config.request_timeout_us = g->settings.request_timeout * 1000000;
-    config.strict_params = g->settings.strict_params;
+    config.limits.strict = g->settings.strict_params;
     config.logits_digest = g->settings.logits_digest;
     config.traces = g->traces;
     config.authenticator = g->authenticator;

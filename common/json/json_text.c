@@ -20,6 +20,22 @@ json_t *lh_json_text(const char *bytes, size_t length) {
     return value;
 }
 
+/* The whole, or NULL where it could not be completed. */
+static json_t *keep(json_t *whole, int failed) {
+    if (!failed)
+        return whole;
+    json_decref(whole);
+    return NULL;
+}
+
+json_t *lh_json_append(json_t *list, json_t *value) {
+    return keep(list, json_array_append_new(list, value));
+}
+
+json_t *lh_json_set(json_t *object, const char *key, json_t *value) {
+    return keep(object, json_object_set_new(object, key, value));
+}
+
 static int append(const char *bytes, size_t length, void *out) {
     return lh_text_buffer_append(out, bytes, length, NULL) ? -1 : 0;
 }

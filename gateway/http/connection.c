@@ -41,9 +41,8 @@ static void send_reply(int fd, const lh_http_reply *reply) {
 /* With the connection locked. The library sees the end of the stream and cleans up. */
 static void close_locked(lh_http_exchange *connection, unsigned status, const char *message) {
     if (status && !connection->status) { /* else an answer is on its way */
-        const lh_http_handler *handler = &connection->around->handler;
         lh_http_reply reply = {.status = status};
-        handler->on_refusal(handler->context, connection, status, message, &reply);
+        connection->around->handler.on_refusal(connection->state, status, message, &reply);
         send_reply(connection->fd, &reply);
         free(reply.body);
         connection->status = status;
@@ -139,28 +138,23 @@ static void on_half_close_locked(lh_http_exchange *connection) {
                           connection->deadline_us);
 }
 
-/* The client has hung up while it is being answered. */
-static void on_gone(lh_http_exchange *connection) {
-    const lh_http_handler *handler = &connection->around->handler;
-    handler->on_gone(handler->context, connection);
-    lh_http_exchange_wake(connection);
-}
-
 /* On the monitor's thread, with the monitor locked. */
 static void on_signal(void *context, lh_http_signal signal) {
     lh_http_exchange *connection = context;
     pthread_mutex_lock(&connection->mutex);
-    bool gone = false;
+    bool leaves = false; /* while it is being answered */
     if (signal == LH_HTTP_DEADLINE)
         on_deadline_locked(connection);
     else if (connection->phase == LH_HTTP_PHASE_ANSWER)
-        gone = !connection->gone;
+        leaves = !connection->gone;
     else
         on_half_close_locked(connection);
-    connection->gone |= gone;
+    connection->gone |= leaves;
     pthread_mutex_unlock(&connection->mutex);
-    if (gone)
-        on_gone(connection);
+    if (!leaves)
+        return;
+    connection->around->handler.on_gone(connection->state);
+    lh_http_exchange_wake(connection);
 }
 
 lh_http_exchange *lh_http_connection_create(lh_http_surroundings *around,
@@ -288,11 +282,9 @@ static void forget_exchange(lh_http_exchange *exchange) {
     exchange->target = exchange->path = NULL;
     exchange->request = (lh_http_request){0};
     exchange->headers_taken = exchange->request_taken = exchange->close_after = false;
-    exchange->state = NULL;
 }
 
 void lh_http_connection_finish(lh_http_exchange *exchange, bool complete) {
-    const lh_http_handler *handler = &exchange->around->handler;
     /* Waits for a signal that is being handled; after it on_gone comes no more. */
     lh_socket_monitor_arm(exchange->around->monitor, exchange->monitor_id, false, 0);
     pthread_mutex_lock(&exchange->mutex);
@@ -300,8 +292,11 @@ void lh_http_connection_finish(lh_http_exchange *exchange, bool complete) {
     lh_http_outcome outcome = {exchange->status, lh_clock_us() - exchange->begun_us, complete};
     if (!complete && !exchange->broken && exchange->phase != LH_HTTP_PHASE_CLOSED)
         outcome.status = 499;
+    /* from here on the connection may still be refused, but not in the name of this exchange */
+    void *state = exchange->state;
+    exchange->state = NULL;
     pthread_mutex_unlock(&exchange->mutex);
-    handler->on_done(handler->context, exchange, &exchange->request, &outcome);
+    exchange->around->handler.on_done(state, &exchange->request, &outcome);
 
     bool close_after = exchange->close_after;
     forget_exchange(exchange);
@@ -314,14 +309,6 @@ void lh_http_connection_finish(lh_http_exchange *exchange, bool complete) {
     pthread_mutex_unlock(&exchange->mutex);
     lh_http_connection_enter(exchange, LH_HTTP_PHASE_HEADERS,
                              exchange->around->config.idle_deadline_ms);
-}
-
-void lh_http_exchange_set_state(lh_http_exchange *exchange, void *state) {
-    exchange->state = state;
-}
-
-void *lh_http_exchange_state(const lh_http_exchange *exchange) {
-    return exchange->state;
 }
 
 void lh_http_exchange_close_after(lh_http_exchange *exchange) {

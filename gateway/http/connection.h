@@ -62,7 +62,8 @@ struct lh_http_exchange {
     size_t body_bytes, body_capacity;
     bool headers_taken, request_taken, close_after;
     int64_t begun_us;
-    _Atomic(void *) state; /* the handler's; on_refusal may look at it on the monitor's thread */
+    /* The handler's; its on_refusal gets it on any thread, with the connection locked. */
+    _Atomic(void *) state;
 };
 
 /* The socket was accepted: it is monitored from now on. NULL: no memory. */

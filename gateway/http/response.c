@@ -6,12 +6,11 @@
 static ssize_t on_read(void *context, uint64_t position, char *buffer, size_t capacity) {
     (void)position;
     lh_http_exchange *exchange = context;
-    const lh_http_handler *handler = &exchange->around->handler;
     for (;;) {
         if (lh_http_connection_is_gone(exchange))
             return MHD_CONTENT_READER_END_WITH_ERROR;
         size_t length = 0;
-        switch (handler->on_read(handler->context, exchange, buffer, capacity, &length)) {
+        switch (exchange->around->handler.on_read(exchange->state, buffer, capacity, &length)) {
         case LH_HTTP_READY:
             return (ssize_t)length;
         case LH_HTTP_END:
@@ -70,13 +69,12 @@ enum MHD_Result lh_http_response_queue(lh_http_exchange *exchange, lh_http_reply
 
 enum MHD_Result lh_http_response_proceed(lh_http_exchange *exchange, lh_http_progress progress,
                                          lh_http_reply *reply) {
-    const lh_http_handler *handler = &exchange->around->handler;
     while (progress == LH_HTTP_WAIT) {
         if (lh_http_connection_wait(exchange))
             return MHD_YES;
         if (lh_http_connection_is_gone(exchange))
             return MHD_NO;
-        progress = handler->on_wake(handler->context, exchange, reply);
+        progress = exchange->around->handler.on_wake(exchange->state, reply);
     }
     if (progress == LH_HTTP_READY)
         return lh_http_response_queue(exchange, reply);

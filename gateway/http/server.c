@@ -91,9 +91,8 @@ static bool enter_answer(lh_http_server *server, lh_http_exchange *exchange) {
 /* Before the body: the library takes an early answer, and closes the connection behind it. */
 static enum MHD_Result refuse_early(lh_http_exchange *exchange, unsigned status,
                                     const char *message) {
-    const lh_http_handler *handler = &exchange->around->handler;
     lh_http_reply reply = {.status = status, .close = true};
-    handler->on_refusal(handler->context, exchange, status, message, &reply);
+    exchange->around->handler.on_refusal(exchange->state, status, message, &reply);
     return lh_http_response_queue(exchange, &reply);
 }
 
@@ -173,10 +172,12 @@ static enum MHD_Result take_headers(lh_http_server *server, lh_http_exchange *ex
     if (exchange->request.announced_bytes > config->body_bytes_max)
         return refuse_early(exchange, 413, "The request's body is too large.");
     lh_http_reply reply = {0};
-    if (handler->on_headers(handler->context, exchange, &exchange->request, &reply))
-        return MHD_YES;
+    void *state = NULL;
+    bool goes_on =
+        handler->on_headers(handler->context, exchange, &exchange->request, &reply, &state);
+    exchange->state = state;
     reply.close = true;
-    return lh_http_response_queue(exchange, &reply);
+    return goes_on ? MHD_YES : lh_http_response_queue(exchange, &reply);
 }
 
 static enum MHD_Result take_body(lh_http_exchange *exchange, const char *bytes, size_t *length) {
@@ -198,14 +199,13 @@ static enum MHD_Result take_body(lh_http_exchange *exchange, const char *bytes, 
 }
 
 static enum MHD_Result take_request(lh_http_server *server, lh_http_exchange *exchange) {
-    const lh_http_handler *handler = &server->around.handler;
     exchange->request.body = exchange->body ? exchange->body : "";
     exchange->request.body_bytes = exchange->body_bytes;
     if (!enter_answer(server, exchange))
         return MHD_NO;
     lh_http_reply reply = {0};
     lh_http_progress progress =
-        handler->on_request(handler->context, exchange, &exchange->request, &reply);
+        server->around.handler.on_request(exchange->state, &exchange->request, &reply);
     /* an answer may take minutes, and the body be megabytes */
     lh_http_connection_drop_body(exchange);
     return lh_http_response_proceed(exchange, progress, &reply);
@@ -229,9 +229,8 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
     if (lh_http_connection_is_gone(exchange))
         return MHD_NO;
     lh_http_reply reply = {0};
-    const lh_http_handler *handler = &server->around.handler;
-    return lh_http_response_proceed(exchange, handler->on_wake(handler->context, exchange, &reply),
-                                    &reply);
+    return lh_http_response_proceed(
+        exchange, server->around.handler.on_wake(exchange->state, &reply), &reply);
 }
 
 /* The library has answered by itself. */

@@ -56,32 +56,30 @@ typedef struct lh_http_outcome {
     bool complete;      /* the whole answer was handed to the network */
 } lh_http_outcome;
 
-/* What to answer. All but on_gone run on a server thread, one at a time for an exchange. */
+/* What to answer. All but on_gone run on a server thread, one at a time for an exchange. `state` is
+ * the handler's own, as on_headers has left it; NULL until then. */
 typedef struct lh_http_handler {
     void *context;
     /* The headers are in and unambiguous, the body is not there yet. False: *reply is the answer,
      * and no body is read. */
     bool (*on_headers)(void *context, lh_http_exchange *exchange, const lh_http_request *request,
-                       lh_http_reply *reply);
+                       lh_http_reply *reply, void **state);
     /* The whole request. READY, WAIT or BREAK. */
-    lh_http_progress (*on_request)(void *context, lh_http_exchange *exchange,
-                                   const lh_http_request *request, lh_http_reply *reply);
+    lh_http_progress (*on_request)(void *state, const lh_http_request *request,
+                                   lh_http_reply *reply);
     /* Woken before there was a reply. READY, WAIT or BREAK. */
-    lh_http_progress (*on_wake)(void *context, lh_http_exchange *exchange, lh_http_reply *reply);
+    lh_http_progress (*on_wake)(void *state, lh_http_reply *reply);
     /* Wants up to `capacity` bytes of a streamed body. Any of the four; READY with *length > 0. */
-    lh_http_progress (*on_read)(void *context, lh_http_exchange *exchange, char *buffer,
-                                size_t capacity, size_t *length);
+    lh_http_progress (*on_read)(void *state, char *buffer, size_t capacity, size_t *length);
     /* The client has hung up before the answer was complete: stop the work. At most once, on the
      * monitor's thread, at any time between on_request's begin and on_done; must not block. */
-    void (*on_gone)(void *context, lh_http_exchange *exchange);
+    void (*on_gone)(void *state);
     /* The server refuses a request by itself (bad framing, deadline, too large): fills *reply's
      * body and headers. */
-    void (*on_refusal)(void *context, lh_http_exchange *exchange, unsigned status,
-                       const char *message, lh_http_reply *reply);
+    void (*on_refusal)(void *state, unsigned status, const char *message, lh_http_reply *reply);
     /* The last call: frees the handler's state. Comes once for each exchange, also for refused
      * ones. */
-    void (*on_done)(void *context, lh_http_exchange *exchange, const lh_http_request *request,
-                    const lh_http_outcome *outcome);
+    void (*on_done)(void *state, const lh_http_request *request, const lh_http_outcome *outcome);
 } lh_http_handler;
 
 /* Starts to serve; *handler is copied. LH_ERR_INVALID: the address is malformed; LH_ERR_IO: it
@@ -96,9 +94,6 @@ uint16_t lh_http_server_port(const lh_http_server *server);
 /* Exchanges in progress: between on_request and on_done. */
 uint32_t lh_http_server_active(const lh_http_server *server);
 
-/* The handler's own state for an exchange; NULL at first. */
-void lh_http_exchange_set_state(lh_http_exchange *exchange, void *state);
-void *lh_http_exchange_state(const lh_http_exchange *exchange);
 /* There may be something to do: any thread, also where the exchange does not wait. */
 void lh_http_exchange_wake(lh_http_exchange *exchange);
 /* Wakes it when CLOCK_MONOTONIC shows that time, in place of any time set before; 0: never. From

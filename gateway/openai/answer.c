@@ -5,7 +5,6 @@
 #include "common/base/log.h"
 #include "common/base/random_id.h"
 #include "gateway/openai/prompt.h"
-#include "gateway/openai/refusals.h"
 #include "gateway/openai/stream.h"
 #include "gateway/openai/timing.h"
 
@@ -18,9 +17,10 @@
 #define BUFFER_BYTES 16384
 
 struct lh_openai_answer {
-    lh_openai_answer_options options;
+    const lh_openai_service *service;
     lh_http_exchange *exchange;
     lh_ticket *ticket;
+    const char *request_id;
     int64_t received_us;
     int64_t deadline_us; /* 0: none */
     /* Set once, when the request begins; lh_openai_answer_abandon reads both on any thread. */
@@ -31,7 +31,7 @@ struct lh_openai_answer {
     lh_openai_frame frame;
     bool streams;
     lh_openai_stream stream;
-    /* [choices of all prompts], where it does not stream. */
+    /* [stream.choices], where it does not stream. */
     lh_openai_gathered *gathered;
     /* [echo_count], or NULL. */
     lh_text_buffer *echoes;
@@ -41,15 +41,17 @@ struct lh_openai_answer {
     lh_openai_timing timing;
 };
 
-lh_openai_answer *lh_openai_answer_create(const lh_openai_answer_options *options,
-                                          lh_http_exchange *exchange, lh_ticket *ticket) {
+lh_openai_answer *lh_openai_answer_create(const lh_openai_service *service,
+                                          lh_http_exchange *exchange, lh_ticket *ticket,
+                                          const char *request_id, int64_t received_us) {
     lh_openai_answer *answer = calloc(1, sizeof *answer);
     if (!answer)
         return NULL;
-    answer->options = *options;
-    answer->timing.store = options->traces;
+    answer->service = service;
     answer->exchange = exchange;
     answer->ticket = ticket;
+    answer->request_id = request_id;
+    answer->received_us = received_us;
     return answer;
 }
 
@@ -58,22 +60,15 @@ void lh_openai_answer_destroy(lh_openai_answer *answer) {
         return;
     lh_openai_timing_end(&answer->timing);
     json_decref(answer->frame.timing);
-    lh_generation *generation = answer->generation;
-    uint32_t count = generation ? lh_generation_choices(generation) : 0;
-    lh_generation_destroy(generation);
-    for (uint32_t i = 0; answer->gathered && i < count; i++)
+    lh_generation_destroy(answer->generation);
+    for (uint32_t i = 0; answer->gathered && i < answer->stream.choices; i++)
         lh_openai_gathered_reset(&answer->gathered[i]);
     for (uint32_t i = 0; i < answer->echo_count; i++)
         lh_text_buffer_reset(&answer->echoes[i]);
     free(answer->gathered);
     free(answer->echoes);
-    lh_openai_stream_reset(&answer->stream);
+    lh_text_buffer_reset(&answer->stream.out);
     free(answer);
-}
-
-void lh_openai_answer_name(lh_openai_answer *answer, const char *request_id, int64_t received_us) {
-    answer->received_us = received_us;
-    lh_openai_timing_name(&answer->timing, request_id, received_us);
 }
 
 void lh_openai_answer_abandon(lh_openai_answer *answer) {
@@ -83,39 +78,32 @@ void lh_openai_answer_abandon(lh_openai_answer *answer) {
         lh_generation_abandon(generation);
 }
 
-lh_openai_usage lh_openai_answer_usage(const lh_openai_answer *answer) {
-    lh_generation *generation = atomic_load(&((lh_openai_answer *)answer)->generation);
-    if (!generation)
-        return (lh_openai_usage){0};
-    return (lh_openai_usage){lh_generation_prompt_tokens(generation),
-                             lh_generation_completion_tokens(generation),
-                             lh_generation_cached_tokens(generation)};
+lh_token_usage lh_openai_answer_usage(const lh_openai_answer *answer) {
+    return answer->generation ? lh_generation_usage(answer->generation) : (lh_token_usage){0};
 }
 
 /* ---- Beginning. ---- */
-
-static bool out_of_memory(lh_openai_error *error) {
-    lh_openai_error_from(error, &(lh_error){.status = LH_ERR_NO_MEMORY});
-    return false;
-}
 
 static void on_ready(void *context) {
     lh_http_exchange_wake(context);
 }
 
-static void set_frame(lh_openai_answer *answer, lh_openai_endpoint endpoint,
+static void set_frame(lh_openai_answer *answer, lh_openai_endpoint endpoint, uint32_t prompts,
                       const lh_openai_parameters *parameters) {
+    const lh_sampling *sampling = &parameters->sequence.sampling;
     lh_random_id(endpoint == LH_OPENAI_CHAT ? "chatcmpl-" : "cmpl-", answer->id);
     answer->frame = (lh_openai_frame){.endpoint = endpoint,
                                       .id = answer->id,
                                       .created = (int64_t)time(NULL),
-                                      .model = answer->options.model,
+                                      .model = answer->service->model,
                                       .service_tier = parameters->service_tier_given,
-                                      .logprobs = parameters->sampling.want_logprob,
-                                      .digests = answer->options.logits_digest,
-                                      .top_logprobs = parameters->sampling.top_logprobs};
+                                      .logprobs = sampling->want_logprob,
+                                      .digests = answer->service->config.logits_digest,
+                                      .top_logprobs = sampling->top_logprobs};
     answer->streams = parameters->stream;
     answer->stream = (lh_openai_stream){.frame = &answer->frame,
+                                        .echoes = answer->echoes,
+                                        .choices = prompts * parameters->choices,
                                         .choices_per_prompt = parameters->choices,
                                         .include_usage = parameters->include_usage,
                                         .continuous_usage = parameters->include_usage &&
@@ -124,7 +112,7 @@ static void set_frame(lh_openai_answer *answer, lh_openai_endpoint endpoint,
 
 /* The deadline of the server or of the request, whichever comes first. */
 static int64_t deadline_of(const lh_openai_answer *answer, const lh_openai_parameters *parameters) {
-    int64_t timeout_us = answer->options.timeout_us;
+    int64_t timeout_us = answer->service->config.request_timeout_us;
     if (parameters->timeout_us && (!timeout_us || parameters->timeout_us < timeout_us))
         timeout_us = parameters->timeout_us;
     return timeout_us ? answer->received_us + timeout_us : 0;
@@ -136,79 +124,68 @@ static lh_generation_options generation_options(lh_openai_answer *answer,
     lh_generation_options options = {.prompts = prompts,
                                      .prompt_count = (uint32_t)count,
                                      .choices = parameters->choices,
-                                     .has_overlap = parameters->has_overlap,
-                                     .overlap = parameters->overlap,
-                                     .trace = answer->timing.trace,
-                                     .tenant = answer->ticket->tenant,
-                                     .cache_salt = parameters->cache_salt,
-                                     .priority = parameters->priority > answer->ticket->priority
-                                                     ? parameters->priority
-                                                     : answer->ticket->priority,
-                                     .deadline_us = answer->deadline_us,
-                                     .sampling = parameters->sampling,
+                                     .sequence = parameters->sequence,
                                      .stops = parameters->stops,
                                      .stop_count = parameters->stop_count,
                                      .stop_tokens = parameters->stop_tokens,
                                      .stop_token_count = parameters->stop_token_count,
                                      .ignore_eos = parameters->ignore_eos,
-                                     .min_tokens = parameters->min_tokens,
                                      .only_whole = !parameters->stream,
                                      .on_ready = on_ready,
                                      .context = answer->exchange};
-    options.sampling.want_digest = answer->options.logits_digest;
+    lh_sequence_request *sequence = &options.sequence;
+    sequence->trace = answer->timing.trace;
+    sequence->tenant = answer->ticket->tenant;
+    sequence->deadline_us = answer->deadline_us;
+    if (sequence->priority < answer->ticket->priority)
+        sequence->priority = answer->ticket->priority;
+    sequence->sampling.want_digest = answer->frame.digests;
     if (!parameters->seed_given)
-        options.sampling.seed = lh_random_u64();
+        sequence->sampling.seed = lh_random_u64();
     return options;
 }
 
 /* Where the engine does not take the sequences, the client is given back what it paid for them. */
-static bool submit(lh_openai_answer *answer, lh_generation *generation,
-                   const lh_generation_options *options, lh_openai_error *error) {
+static bool submit(lh_openai_answer *answer, const lh_generation_options *options,
+                   lh_openai_error *error) {
     lh_error cause;
-    uint32_t sequences = lh_generation_choices(generation);
-    lh_status status = lh_generation_submit(generation, options, &cause);
+    lh_status status = lh_generation_submit(answer->generation, options, &cause);
     if (status == LH_OK) {
-        lh_ticket_enter(answer->ticket, sequences, lh_clock_us());
+        lh_ticket_enter(answer->ticket, answer->stream.choices, lh_clock_us());
         return true;
     }
     lh_log(LH_LOG_INFO, "api", "request not admitted: %s", cause.message);
     lh_ticket_refund(answer->ticket, lh_clock_us());
-    lh_openai_error_from(error, &cause);
-    if (status == LH_ERR_BUSY)
-        lh_openai_refuse_full(error, answer->ticket, sequences, lh_clock_us());
-    return false;
+    return status == LH_ERR_BUSY
+               ? lh_openai_refuse_full(error, answer->ticket, answer->stream.choices)
+               : lh_openai_refuse_cause(error, &cause);
 }
 
 static bool start(lh_openai_answer *answer, const lh_openai_parameters *parameters,
                   const lh_generation_prompt *prompts, size_t count, lh_openai_error *error) {
+    const lh_openai_service *service = answer->service;
     uint64_t tokens = 0;
     for (size_t i = 0; i < count; i++)
         tokens += prompts[i].token_count;
     lh_account_refusal refusal;
-    if (!lh_ticket_take(answer->ticket, tokens, lh_clock_us(), &refusal)) {
-        lh_openai_refuse_client(error, answer->ticket, &refusal);
-        return false;
-    }
-    lh_openai_timing_open(&answer->timing, answer->id, (uint32_t)tokens, parameters->wants_timing);
+    if (!lh_ticket_take(answer->ticket, tokens, lh_clock_us(), &refusal))
+        return lh_openai_refuse_client(error, answer->ticket, &refusal);
+    lh_openai_timing_open(&answer->timing, service->config.traces, answer->id, answer->request_id,
+                          answer->received_us, (uint32_t)tokens, parameters->wants_timing);
     answer->deadline_us = deadline_of(answer, parameters);
     lh_generation_options options = generation_options(answer, parameters, prompts, count);
     lh_generation *generation;
     lh_error cause;
-    if (lh_generation_create(answer->options.engine, answer->options.model, &options, &generation,
-                             &cause)) {
-        lh_openai_error_from(error, &cause);
-        return false;
-    }
+    if (lh_generation_create(service->engine, service->model, &options, &generation, &cause))
+        return lh_openai_refuse_cause(error, &cause);
     assert(!answer->generation);
     atomic_store(&answer->generation, generation);
-    answer->stream.choices = lh_generation_choices(generation);
-    answer->stream.echoes = answer->echoes;
     if (!parameters->stream) {
-        answer->gathered = calloc(lh_generation_choices(generation), sizeof *answer->gathered);
+        answer->gathered = calloc(answer->stream.choices, sizeof *answer->gathered);
         if (!answer->gathered)
-            return out_of_memory(error);
+            return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     }
-    if (!submit(answer, generation, &options, error))
+    if (!submit(answer, &options, error))
         return false;
     if (atomic_load(&answer->gone))
         lh_generation_abandon(generation);
@@ -216,85 +193,63 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
     return true;
 }
 
+static bool keep_echo(lh_openai_answer *answer, const lh_openai_request *request) {
+    answer->echoes = calloc(request->prompt_count, sizeof *answer->echoes);
+    if (!answer->echoes)
+        return false;
+    answer->echo_count = (uint32_t)request->prompt_count;
+    for (size_t i = 0; i < request->prompt_count; i++)
+        if (lh_openai_prompt_text(answer->service->model, &request->prompts[i], &answer->echoes[i]))
+            return false;
+    return true;
+}
+
 /* What the chain's KV caches hold may be less than the model's context. */
-static uint32_t context_now(const lh_openai_answer *answer) {
-    uint64_t positions = lh_engine_current_room(answer->options.engine).positions_max;
-    uint32_t context = answer->options.model->context;
+static uint32_t context_now(const lh_openai_service *service) {
+    uint64_t positions = lh_engine_current_room(service->engine).positions_max;
+    uint32_t context = service->model->context;
     return positions < context ? (uint32_t)positions : context;
 }
 
-static size_t content_bytes(const lh_openai_chat_request *request) {
+static size_t content_bytes(const lh_openai_request *request) {
     size_t bytes = 0;
     for (size_t i = 0; i < request->message_count; i++)
         bytes += request->messages[i].content_length;
     return bytes;
 }
 
-bool lh_openai_answer_begin_chat(lh_openai_answer *answer, const lh_openai_chat_request *request,
-                                 lh_openai_error *error) {
-    const lh_served_model *model = answer->options.model;
-    lh_tokens tokens = {0};
-    lh_generation_prompt prompt;
-    uint32_t context = context_now(answer);
-    set_frame(answer, LH_OPENAI_CHAT, &request->parameters);
-    bool begun = lh_openai_prompt_may_fit(context, LH_OPENAI_CHAT, content_bytes(request),
-                                          answer->options.longest_token_bytes, error) &&
-                 lh_openai_prompt_from_chat(model, request, &tokens, error) &&
-                 lh_openai_prompt_fit(context, LH_OPENAI_CHAT, tokens.count, &request->parameters,
-                                      &prompt.max_tokens, error);
-    if (begun) {
-        prompt.tokens = tokens.ids;
-        prompt.token_count = (uint32_t)tokens.count;
-        begun = start(answer, &request->parameters, &prompt, 1, error);
-    }
-    free(tokens.ids);
-    return begun;
-}
-
-static bool keep_echo(lh_openai_answer *answer, const lh_openai_completion_request *request,
-                      lh_openai_error *error) {
-    answer->echoes = calloc(request->prompt_count, sizeof *answer->echoes);
-    if (!answer->echoes)
-        return out_of_memory(error);
-    answer->echo_count = (uint32_t)request->prompt_count;
-    for (size_t i = 0; i < request->prompt_count; i++)
-        if (lh_openai_prompt_text(answer->options.model, &request->prompts[i], &answer->echoes[i]))
-            return out_of_memory(error);
-    return true;
-}
-
-static bool tokenize(lh_openai_answer *answer, const lh_openai_completion_request *request,
-                     lh_tokens *tokens, lh_generation_prompt *prompts, lh_openai_error *error) {
-    const lh_served_model *model = answer->options.model;
-    uint32_t context = context_now(answer);
-    for (size_t i = 0; i < request->prompt_count; i++) {
-        if (!lh_openai_prompt_may_fit(context, LH_OPENAI_COMPLETIONS, request->prompts[i].length,
-                                      answer->options.longest_token_bytes, error) ||
-            !lh_openai_prompt_from_completion(model, &request->prompts[i], &tokens[i], error) ||
-            !lh_openai_prompt_fit(context, LH_OPENAI_COMPLETIONS, tokens[i].count,
-                                  &request->parameters, &prompts[i].max_tokens, error))
-            return false;
-        prompts[i].tokens = tokens[i].ids;
-        prompts[i].token_count = (uint32_t)tokens[i].count;
-    }
-    return true;
-}
-
-bool lh_openai_answer_begin_completion(lh_openai_answer *answer,
-                                       const lh_openai_completion_request *request,
-                                       lh_openai_error *error) {
-    size_t count = request->prompt_count;
-    set_frame(answer, LH_OPENAI_COMPLETIONS, &request->parameters);
-    if (request->echo && !keep_echo(answer, request, error))
+/* The conversation, or the prompt of this index. */
+static bool tokenize(const lh_openai_service *service, const lh_openai_request *request,
+                     size_t index, uint32_t context, lh_tokens *tokens,
+                     lh_generation_prompt *prompt, lh_openai_error *error) {
+    bool is_chat = request->endpoint == LH_OPENAI_CHAT;
+    const lh_openai_prompt *given = is_chat ? NULL : &request->prompts[index];
+    if (!lh_openai_prompt_may_fit(context, request->endpoint,
+                                  is_chat ? content_bytes(request) : given->length,
+                                  service->longest_token_bytes, error) ||
+        !(is_chat ? lh_openai_prompt_from_chat(service->model, request, tokens, error)
+                  : lh_openai_prompt_from_completion(service->model, given, tokens, error)) ||
+        !lh_openai_prompt_fit(context, request->endpoint, tokens->count, &request->parameters,
+                              &prompt->max_tokens, error))
         return false;
+    prompt->tokens = tokens->ids;
+    prompt->token_count = (uint32_t)tokens->count;
+    return true;
+}
+
+bool lh_openai_answer_begin(lh_openai_answer *answer, const lh_openai_request *request,
+                            lh_openai_error *error) {
+    const lh_openai_service *service = answer->service;
+    uint32_t context = context_now(service);
+    size_t count = request->endpoint == LH_OPENAI_CHAT ? 1 : request->prompt_count;
     lh_tokens *tokens = calloc(count, sizeof *tokens);
     lh_generation_prompt *prompts = calloc(count, sizeof *prompts);
-    bool begun;
-    if (tokens && prompts)
-        begun = tokenize(answer, request, tokens, prompts, error) &&
-                start(answer, &request->parameters, prompts, count, error);
-    else
-        begun = out_of_memory(error);
+    bool begun = (tokens && prompts && (!request->echo || keep_echo(answer, request))) ||
+                 lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
+    for (size_t i = 0; i < count && begun; i++)
+        begun = tokenize(service, request, i, context, &tokens[i], &prompts[i], error);
+    set_frame(answer, request->endpoint, (uint32_t)count, &request->parameters);
+    begun = begun && start(answer, &request->parameters, prompts, count, error);
     for (size_t i = 0; tokens && i < count; i++)
         free(tokens[i].ids);
     free(tokens);
@@ -322,13 +277,22 @@ static bool has_timing(lh_openai_answer *answer) {
 static void explain(const lh_openai_answer *answer, const lh_error *cause, lh_openai_error *error) {
     bool gone = atomic_load(&answer->gone);
     lh_log(gone ? LH_LOG_DEBUG : LH_LOG_WARN, "api", "request failed: %s", cause->message);
-    lh_openai_error_from(error, cause);
+    double seconds = (double)(answer->deadline_us - answer->received_us) / 1e6;
+    uint64_t tokens = lh_openai_answer_usage(answer).completion_tokens;
     if (gone)
-        lh_openai_refuse_gone(error);
-    else if (cause->status == LH_ERR_TIMEOUT && answer->deadline_us &&
-             lh_clock_us() >= answer->deadline_us)
-        lh_openai_refuse_late(error, lh_openai_answer_usage(answer).completion_tokens,
-                              answer->deadline_us - answer->received_us);
+        lh_openai_refuse(
+            error, 499, NULL, "client_closed_request",
+            "The client closed its side of the connection before the answer was complete.");
+    else if (cause->status != LH_ERR_TIMEOUT || !answer->deadline_us ||
+             lh_clock_us() < answer->deadline_us)
+        lh_openai_refuse_cause(error, cause);
+    else if (tokens == 0) /* it may be tried again as it is */
+        lh_openai_refuse(error, 408, NULL, "request_timeout",
+                         "The request's time, %.3g s, was over before its first token.", seconds);
+    else
+        lh_openai_refuse(error, 504, NULL, "request_timeout",
+                         "The request's time, %.3g s, was over after %llu tokens.", seconds,
+                         (unsigned long long)tokens);
 }
 
 /* ---- Streaming. ---- */
@@ -349,7 +313,7 @@ static lh_status fill(lh_openai_answer *answer) {
         lh_generation_piece piece;
         lh_error cause;
         status = lh_generation_pull(answer->generation, &piece, &cause);
-        lh_openai_usage usage = lh_openai_answer_usage(answer);
+        lh_token_usage usage = lh_openai_answer_usage(answer);
         if (!status)
             status = lh_openai_stream_put(stream, &piece, &usage);
         else if (status == LH_ERR_CLOSED)
@@ -363,7 +327,8 @@ static lh_status fill(lh_openai_answer *answer) {
 /* Nothing to send: a comment, if the silence has lasted; else waits for it to last, or for the
  * engine. */
 static lh_http_progress stay_alive(lh_openai_answer *answer) {
-    int64_t deadline_us = answer->silent_since_us + (int64_t)answer->options.keep_alive_ms * 1000;
+    int64_t deadline_us =
+        answer->silent_since_us + (int64_t)answer->service->config.keep_alive_ms * 1000;
     if (lh_openai_timing_waits(&answer->timing)) /* it is woken for that */
         return LH_HTTP_WAIT;
     if (lh_clock_us() < deadline_us) {
@@ -418,7 +383,7 @@ static lh_http_progress proceed_stream(lh_openai_answer *answer, lh_http_reply *
         lh_http_progress progress = stay_alive(answer);
         return progress == LH_HTTP_READY ? open_stream(reply) : progress;
     }
-    lh_openai_usage usage = lh_openai_answer_usage(answer);
+    lh_token_usage usage = lh_openai_answer_usage(answer);
     if (!status && lh_openai_stream_put(&answer->stream, &piece, &usage))
         status = lh_fail(&cause, LH_ERR_NO_MEMORY, "no memory for a stream");
     if (status)
@@ -437,22 +402,6 @@ static lh_status gather_piece(lh_openai_answer *answer, const lh_generation_piec
     return status ? status : lh_openai_gather(&answer->frame, piece, gathered);
 }
 
-static lh_status render_whole(lh_openai_answer *answer, lh_http_reply *reply) {
-    lh_openai_usage usage = lh_openai_answer_usage(answer);
-    lh_text_buffer body = {0};
-    lh_status status = lh_openai_render_answer(
-        &answer->frame, answer->gathered, lh_generation_choices(answer->generation), &usage, &body);
-    if (status) {
-        lh_text_buffer_reset(&body);
-        return status;
-    }
-    reply->status = 200;
-    reply->body = body.bytes;
-    reply->body_bytes = body.length;
-    lh_http_reply_add(reply, "Content-Type", "application/json");
-    return LH_OK;
-}
-
 static lh_http_progress proceed_whole(lh_openai_answer *answer, lh_http_reply *reply,
                                       lh_openai_error *error) {
     lh_generation_piece piece;
@@ -468,7 +417,12 @@ static lh_http_progress proceed_whole(lh_openai_answer *answer, lh_http_reply *r
     }
     if (status == LH_AGAIN || (status == LH_ERR_CLOSED && !has_timing(answer)))
         return LH_HTTP_WAIT;
-    if (status == LH_ERR_CLOSED && !render_whole(answer, reply))
+    lh_token_usage usage = lh_openai_answer_usage(answer);
+    if (status == LH_ERR_CLOSED &&
+        !lh_openai_json_reply(
+            200,
+            lh_openai_answer_json(&answer->frame, answer->gathered, answer->stream.choices, &usage),
+            reply))
         return LH_HTTP_READY;
     return refuse(answer, &cause, error);
 }

@@ -8,44 +8,26 @@
  * Thread: the exchange's server thread, but for lh_openai_answer_abandon. */
 #pragma once
 
-#include "gateway/auth/authenticator.h"
-#include "gateway/http/server.h"
-#include "gateway/openai/chat_request.h"
-#include "gateway/openai/completion_request.h"
-#include "gateway/openai/render.h"
-#include "gateway/trace/trace_store.h"
+#include "gateway/openai/generation.h"
+#include "gateway/openai/request.h"
+#include "gateway/openai/service.h"
 
 typedef struct lh_openai_answer lh_openai_answer;
 
-typedef struct lh_openai_answer_options {
-    lh_engine *engine;
-    const lh_served_model *model;
-    size_t longest_token_bytes;
-    uint32_t keep_alive_ms;
-    int64_t timeout_us; /* from the request's headers to its last token; 0: none */
-    bool logits_digest;
-    lh_trace_store *traces; /* NULL: nothing is traced */
-} lh_openai_answer_options;
-
 /* NULL: no memory. Wakes the exchange when there is something to do. What it uses is charged to the
- * ticket, which outlives it. */
-lh_openai_answer *lh_openai_answer_create(const lh_openai_answer_options *options,
-                                          lh_http_exchange *exchange, lh_ticket *ticket);
-/* The name of its trace besides the answer's own id, which is copied, and when the request came.
- * Call it before _begin. */
-void lh_openai_answer_name(lh_openai_answer *answer, const char *request_id, int64_t received_us);
-/* Stops what still runs. */
+ * ticket; ticket and request_id, the name of its trace besides the answer's own id, outlive it. */
+lh_openai_answer *lh_openai_answer_create(const lh_openai_service *service,
+                                          lh_http_exchange *exchange, lh_ticket *ticket,
+                                          const char *request_id, int64_t received_us);
+/* Stops what still runs. NULL is allowed. */
 void lh_openai_answer_destroy(lh_openai_answer *answer);
 /* The client has gone. Any thread; does not block. */
 void lh_openai_answer_abandon(lh_openai_answer *answer);
 
 /* Tokenizes, fits and submits, once. The request may be reset afterwards. False: *error says why
  * not. */
-bool lh_openai_answer_begin_chat(lh_openai_answer *answer, const lh_openai_chat_request *request,
-                                 lh_openai_error *error);
-bool lh_openai_answer_begin_completion(lh_openai_answer *answer,
-                                       const lh_openai_completion_request *request,
-                                       lh_openai_error *error);
+bool lh_openai_answer_begin(lh_openai_answer *answer, const lh_openai_request *request,
+                            lh_openai_error *error);
 
 /* READY: *reply is the answer's beginning or the whole of it, or else *error is set (its status is
  * not 0); or WAIT. */
@@ -55,4 +37,4 @@ lh_http_progress lh_openai_answer_proceed(lh_openai_answer *answer, lh_http_repl
 lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, size_t capacity,
                                        size_t *length);
 
-lh_openai_usage lh_openai_answer_usage(const lh_openai_answer *answer);
+lh_token_usage lh_openai_answer_usage(const lh_openai_answer *answer);

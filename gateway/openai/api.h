@@ -10,10 +10,10 @@
  * one thread. */
 #pragma once
 
-#include "common/base/status.h"
 #include "gateway/auth/authenticator.h"
 #include "gateway/engine/engine.h"
 #include "gateway/http/server.h"
+#include "gateway/openai/parameters.h"
 #include "gateway/text/served_model.h"
 #include "gateway/trace/trace_store.h"
 
@@ -21,20 +21,17 @@ typedef struct lh_openai_api lh_openai_api;
 
 typedef struct lh_openai_api_config {
     lh_http_config http;
+    lh_openai_limits limits;         /* model, vocabulary and is_traced are filled in */
     int64_t request_timeout_us;      /* from a request's headers to its last token; 0: none */
     uint32_t keep_alive_ms;          /* of silence in a stream, then a comment */
-    uint32_t choices_max;            /* n */
-    uint32_t prompts_max;            /* prompts of one completions request */
-    uint32_t sequences_max;          /* choices of all its prompts; 0: as many as that makes */
     lh_authenticator *authenticator; /* who may ask; outlives the API */
-    bool strict_params;              /* --strict-params: an unknown field is an error */
     /* --logits-digest: each choice tells the digest of every token's logits */
     bool logits_digest;
     lh_trace_store *traces; /* outlives the API; NULL: nothing is traced */
 } lh_openai_api_config;
 
-/* The HTTP server's defaults, 15 s, 600 s, 16 choices, 128 prompts, not strict, no digests, no
- * traces; `authenticator` stays NULL. */
+/* The HTTP server's defaults, 16 choices, 128 prompts, as many sequences as that makes, not strict,
+ * 600 s, 15 s, no digests, no traces; `authenticator` stays NULL. */
 lh_openai_api_config lh_openai_api_config_default(void);
 
 /* The engine and the model outlive the API. Statuses as lh_http_server_create. */

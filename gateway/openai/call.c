@@ -1,8 +1,31 @@
-/* Headers and bodies. */
+/* The HTTP server's handler: on_headers makes a call the state of its exchange. */
 #include "gateway/openai/call.h"
 
 #include "common/base/clock.h"
-#include "common/json/json_text.h"
+#include "common/base/log.h"
+#include "common/base/random_id.h"
+#include "common/json/json_object.h"
+#include "gateway/openai/answer.h"
+#include "gateway/openai/lookup.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#define REQUEST_ID_MAX 128
+
+typedef struct call {
+    lh_openai_service *service; /* NULL: of a request without headers */
+    char id[REQUEST_ID_MAX + 1];
+    int64_t begun_us;
+    bool routed;
+    lh_openai_route route;
+    lh_ticket ticket;
+    lh_openai_error refusal;  /* by what the headers say; status 0: none */
+    lh_openai_answer *answer; /* to a request that generates */
+    size_t unknown_fields;
+} call;
 
 /* ---- What is left. ---- */
 
@@ -25,10 +48,10 @@ static void add_room(const char *const names[3], uint64_t limit, uint64_t remain
     add_limit(names, limit, remaining, remaining < limit ? 1000000 : 0, reply);
 }
 
-static void add_rate_limits(lh_openai_call *call, lh_http_reply *reply) {
+static void add_rate_limits(call *c, lh_http_reply *reply) {
     lh_allowance requests, tokens;
-    lh_engine_room room = lh_engine_current_room(call->api->engine);
-    lh_ticket_allowances(&call->ticket, lh_clock_us(), &requests, &tokens);
+    lh_engine_room room = lh_engine_current_room(c->service->engine);
+    lh_ticket_allowances(&c->ticket, lh_clock_us(), &requests, &tokens);
     if (requests.most)
         add_limit(request_names, requests.most, requests.remaining, requests.whole_us, reply);
     else
@@ -39,41 +62,226 @@ static void add_rate_limits(lh_openai_call *call, lh_http_reply *reply) {
         add_room(token_names, room.positions_max, room.positions_free, reply);
 }
 
-void lh_openai_call_add_headers(lh_openai_call *call, lh_http_reply *reply) {
-    double elapsed_ms = (double)(lh_clock_us() - call->begun_us) / 1000;
-    lh_http_reply_add(reply, "x-request-id", "%s", call->id);
+/* The headers of every answer: its id, its time, and what is left of the limits where it generates.
+ */
+static void add_headers(call *c, lh_http_reply *reply) {
+    double elapsed_ms = (double)(lh_clock_us() - c->begun_us) / 1000;
+    lh_http_reply_add(reply, "x-request-id", "%s", c->id);
     lh_http_reply_add(reply, "openai-processing-ms", "%.0f", elapsed_ms);
     lh_http_reply_add(reply, "Server-Timing", "total;dur=%.1f", elapsed_ms);
     lh_http_reply_add(reply, "X-Content-Type-Options", "nosniff");
-    if (call->answer)
-        add_rate_limits(call, reply);
-    if (call->api && atomic_load(&call->api->draining))
+    if (c->answer)
+        add_rate_limits(c, reply);
+    if (c->service && c->service->draining)
         reply->close = true; /* so that its next request goes to another server */
 }
 
-/* ---- Replies. ---- */
-
-lh_http_progress lh_openai_call_reply_error(lh_openai_call *call, const lh_openai_error *error,
-                                            lh_http_reply *reply) {
+static lh_http_progress reply_error(call *c, const lh_openai_error *error, lh_http_reply *reply) {
     lh_openai_error_reply(error, reply);
     reply->close |= error->status == 408; /* RFC 9110, 15.5.9 */
     if (error->status == 405)
-        lh_http_reply_add(reply, "Allow", "%s", call->route.methods);
-    lh_openai_call_add_headers(call, reply);
+        lh_http_reply_add(reply, "Allow", "%s", c->route.methods);
+    add_headers(c, reply);
     return LH_HTTP_READY;
 }
 
-lh_http_progress lh_openai_call_reply_json(lh_openai_call *call, unsigned status, json_t *object,
-                                           lh_http_reply *reply) {
-    lh_text_buffer body = {0};
-    if (lh_json_render(object, &body)) {
-        lh_text_buffer_reset(&body);
-        return LH_HTTP_BREAK;
+/* ---- What is generated. ---- */
+
+/* What has been drawn by now is the client's. */
+static void charge(call *c) {
+    if (c->answer)
+        lh_ticket_spend(&c->ticket, lh_openai_answer_usage(c->answer).completion_tokens,
+                        lh_clock_us());
+}
+
+static lh_http_progress proceed(call *c, lh_http_reply *reply) {
+    lh_openai_error error;
+    lh_http_progress progress = lh_openai_answer_proceed(c->answer, reply, &error);
+    charge(c);
+    if (progress == LH_HTTP_READY && error.status)
+        return reply_error(c, &error, reply);
+    if (progress == LH_HTTP_READY)
+        add_headers(c, reply);
+    return progress;
+}
+
+static bool begin(call *c, const lh_http_request *http, lh_openai_error *error) {
+    const lh_openai_service *service = c->service;
+    bool is_chat = c->route.action == LH_OPENAI_POST_CHAT;
+    lh_openai_request request;
+    lh_error cause;
+    json_t *body = lh_json_object_parse(http->body, http->body_bytes, &cause);
+    if (!body)
+        return cause.status == LH_ERR_NO_MEMORY
+                   ? lh_openai_refuse_cause(error, &cause)
+                   : lh_openai_refuse(error, 400, NULL, "invalid_json", "%s", cause.message);
+    bool begun = lh_openai_request_parse(body, is_chat ? LH_OPENAI_CHAT : LH_OPENAI_COMPLETIONS,
+                                         &service->config.limits, &request, error) &&
+                 lh_openai_answer_begin(c->answer, &request, error);
+    c->unknown_fields = request.parameters.unknown_fields;
+    lh_openai_request_reset(&request);
+    return begun;
+}
+
+/* Whether the engine is full will be asked again when the request is submitted; here nothing has
+ * been spent on reading it. */
+static lh_http_progress generate(call *c, const lh_http_request *request, lh_http_reply *reply) {
+    lh_openai_error error;
+    lh_account_refusal limit;
+    bool begun = false;
+    if (!c->answer)
+        lh_openai_refuse_status(&error, LH_ERR_NO_MEMORY);
+    else if (c->service->draining)
+        lh_openai_lookup_refuse(c->service, &error);
+    else if (!lh_ticket_may_take(&c->ticket, lh_clock_us(), &limit))
+        lh_openai_refuse_client(&error, &c->ticket, &limit);
+    else if (lh_engine_current_room(c->service->engine).sequences_free == 0)
+        lh_openai_refuse_full(&error, &c->ticket, 1);
+    else
+        begun = begin(c, request, &error);
+    return begun ? proceed(c, reply) : reply_error(c, &error, reply);
+}
+
+/* ---- The handler. ---- */
+
+static bool is_request_id(const char *id) {
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t length = id ? strspn(id, allowed) : 0;
+    return length > 0 && length <= REQUEST_ID_MAX && !id[length];
+}
+
+static bool makes_answer(const call *c) {
+    return c->routed &&
+           (c->route.action == LH_OPENAI_POST_CHAT || c->route.action == LH_OPENAI_POST_COMPLETION);
+}
+
+static bool is_encoded(const lh_http_request *request) {
+    const char *coding = lh_http_request_header(request, "Content-Encoding");
+    return coding && strcasecmp(coding, "identity") != 0;
+}
+
+/* Everything that the headers alone decide. Fills c->refusal. */
+static void check_headers(call *c, const lh_http_request *request) {
+    lh_openai_error error;
+    c->routed = lh_openai_route_find(request->method, request->path, &c->route, &error);
+    const char *shown = lh_http_request_header(request, "Authorization");
+    if (!c->route.is_public &&
+        !lh_ticket_open(c->service->config.authenticator, shown, time(NULL), &c->ticket))
+        lh_openai_refuse(&c->refusal, 401, NULL, "invalid_api_key",
+                         "The API key is missing, wrong or expired.");
+    else if (!c->routed)
+        c->refusal = error;
+    else if (c->route.is_admin && !c->ticket.is_admin)
+        lh_openai_refuse(&c->refusal, 403, NULL, "insufficient_scope",
+                         "This API key may not ask for that: its line lacks the word admin.");
+    else if (makes_answer(c) && !lh_http_request_is_type(request, "application/json"))
+        lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
+                         "The body must be of Content-Type application/json.");
+    else if (makes_answer(c) && is_encoded(request))
+        lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
+                         "The body must come without a Content-Encoding.");
+}
+
+static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_request *request,
+                       lh_http_reply *reply, void **state) {
+    call *c = calloc(1, sizeof *c);
+    if (!c) {
+        lh_openai_error error;
+        lh_openai_refuse_status(&error, LH_ERR_NO_MEMORY);
+        lh_openai_error_reply(&error, reply);
+        return false;
     }
-    reply->status = status;
-    reply->body = body.bytes;
-    reply->body_bytes = body.length;
-    lh_http_reply_add(reply, "Content-Type", "application/json");
-    lh_openai_call_add_headers(call, reply);
+    *state = c;
+    c->service = context;
+    c->begun_us = lh_clock_us();
+    const char *id = lh_http_request_header(request, "x-request-id");
+    if (is_request_id(id))
+        strcpy(c->id, id);
+    else
+        lh_random_id("req_", c->id);
+    check_headers(c, request);
+    if (makes_answer(c) && !c->refusal.status)
+        c->answer = lh_openai_answer_create(c->service, exchange, &c->ticket, c->id, c->begun_us);
+    if (!c->refusal.status || (!request->chunked && request->announced_bytes == 0))
+        return true; /* no body to save: the connection need not be closed for it */
+    reply_error(c, &c->refusal, reply);
+    return false;
+}
+
+static lh_http_progress on_request(void *state, const lh_http_request *request,
+                                   lh_http_reply *reply) {
+    call *c = state;
+    lh_openai_error error;
+    if (c->refusal.status)
+        return reply_error(c, &c->refusal, reply);
+    if (makes_answer(c))
+        return generate(c, request, reply);
+    if (!lh_openai_lookup(c->service, &c->route, reply, &error))
+        return reply_error(c, &error, reply);
+    add_headers(c, reply);
     return LH_HTTP_READY;
+}
+
+static lh_http_progress on_wake(void *state, lh_http_reply *reply) {
+    return proceed(state, reply);
+}
+
+static lh_http_progress on_read(void *state, char *buffer, size_t capacity, size_t *length) {
+    call *c = state;
+    lh_http_progress progress = lh_openai_answer_read(c->answer, buffer, capacity, length);
+    charge(c);
+    return progress;
+}
+
+static void on_gone(void *state) {
+    call *c = state;
+    if (c && c->answer)
+        lh_openai_answer_abandon(c->answer);
+}
+
+static void on_refusal(void *state, unsigned status, const char *message, lh_http_reply *reply) {
+    call unknown = {.begun_us = lh_clock_us()};
+    if (!state)
+        lh_random_id("req_", unknown.id);
+    lh_openai_error error;
+    lh_openai_refuse(&error, status, NULL,
+                     status == 413   ? "request_too_large"
+                     : status == 408 ? "request_timeout"
+                                     : NULL,
+                     "%s", message);
+    reply_error(state ? state : &unknown, &error, reply);
+}
+
+/* Load balancers and service managers ask every few seconds: while all is well that is no news. */
+static bool is_quiet_probe(const call *c, unsigned status) {
+    return status == 200 && c->routed &&
+           (c->route.action == LH_OPENAI_GET_HEALTH || c->route.action == LH_OPENAI_GET_LIFE);
+}
+
+static void on_done(void *state, const lh_http_request *request, const lh_http_outcome *outcome) {
+    call *c = state;
+    if (!c) { /* nothing of what it sent is fit for the log */
+        lh_log(LH_LOG_INFO, "api", "refused status=%u ms=%.1f", outcome->status,
+               (double)outcome->elapsed_us / 1000);
+        return;
+    }
+    lh_token_usage usage = {0};
+    if (c->answer)
+        usage = lh_openai_answer_usage(c->answer);
+    charge(c);
+    lh_openai_answer_destroy(c->answer);
+    lh_log(is_quiet_probe(c, outcome->status) ? LH_LOG_DEBUG : LH_LOG_INFO, "api",
+           "request method=%.16s route=%s status=%u ms=%.1f tokens_in=%llu tokens_out=%llu "
+           "unknown_fields=%zu client=%s id=%s",
+           request->method, c->route.name, outcome->status, (double)outcome->elapsed_us / 1000,
+           (unsigned long long)usage.prompt_tokens, (unsigned long long)usage.completion_tokens,
+           c->unknown_fields, c->ticket.client ? c->ticket.name : "-", c->id);
+    lh_ticket_close(&c->ticket, lh_clock_us());
+    free(c);
+}
+
+lh_http_handler lh_openai_call_handler(lh_openai_service *service) {
+    return (lh_http_handler){service, on_headers, on_request, on_wake,
+                             on_read, on_gone,    on_refusal, on_done};
 }

@@ -1,12 +1,15 @@
 /* The table of status codes, and the JSON. */
 #include "gateway/openai/error.h"
 
+#include "common/base/clock.h"
 #include "common/json/json_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define RETRY_MS_MAX 120000
 
 static const struct {
     unsigned status;
@@ -25,56 +28,72 @@ static const char *type_of(unsigned status) {
     return "server_error";
 }
 
-static void set(lh_openai_error *error, unsigned status, const char *param, const char *code,
-                const char *format, va_list args) {
-    *error = (lh_openai_error){.status = status, .type = type_of(status), .code = code};
-    snprintf(error->param, sizeof error->param, "%s", param ? param : "");
-    vsnprintf(error->message, sizeof error->message, format, args);
-}
-
-bool lh_openai_refuse(lh_openai_error *error, const char *param, const char *code,
+bool lh_openai_refuse(lh_openai_error *error, unsigned status, const char *param, const char *code,
                       const char *format, ...) {
     va_list args;
+    *error = (lh_openai_error){.status = status, .type = type_of(status), .code = code};
+    snprintf(error->param, sizeof error->param, "%s", param ? param : "");
     va_start(args, format);
-    set(error, 400, param, code, format, args);
+    vsnprintf(error->message, sizeof error->message, format, args);
     va_end(args);
     return false;
 }
 
-void lh_openai_error_set(lh_openai_error *error, unsigned status, const char *code,
-                         const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    set(error, status, NULL, code, format, args);
-    va_end(args);
-}
-
-void lh_openai_error_from(lh_openai_error *error, const lh_error *cause) {
+bool lh_openai_refuse_cause(lh_openai_error *error, const lh_error *cause) {
     switch (cause->status) {
     case LH_ERR_BUSY:
-        lh_openai_error_set(error, 429, "queue_full",
-                            "The queue of requests is full. Try again later.");
+        lh_openai_refuse(error, 429, NULL, "queue_full",
+                         "The queue of requests is full. Try again later.");
         error->retry_after_ms = 1000;
-        break;
+        return false;
     case LH_ERR_UNAVAILABLE:
-        lh_openai_error_set(error, 503, "model_unavailable",
-                            "No complete chain of workers serves the model now. Try again later.");
+        lh_openai_refuse(error, 503, NULL, "model_unavailable",
+                         "No complete chain of workers serves the model now. Try again later.");
         error->retry_after_ms = 2000;
-        break;
+        return false;
     case LH_ERR_TIMEOUT:
-        lh_openai_error_set(error, 504, "upstream_timeout", "A worker did not answer in time.");
-        break;
+        return lh_openai_refuse(error, 504, NULL, "upstream_timeout",
+                                "A worker did not answer in time.");
     case LH_ERR_INVALID:
     case LH_ERR_LIMIT:
     case LH_ERR_MALFORMED:
-        lh_openai_error_set(error, 400, "invalid_value", "%s", cause->message);
-        break;
+        return lh_openai_refuse(error, 400, NULL, "invalid_value", "%s", cause->message);
     default:
-        lh_openai_error_set(
-            error, 500, "internal_error",
+        lh_openai_refuse(
+            error, 500, NULL, "internal_error",
             "The server failed to serve this request; its log says more under the request's id.");
         error->retry_is_futile = cause->status == LH_ERR_INTERNAL;
+        return false;
     }
+}
+
+bool lh_openai_refuse_status(lh_openai_error *error, lh_status status) {
+    return lh_openai_refuse_cause(error, &(lh_error){.status = status});
+}
+
+/* In milliseconds, above 0, which would mean that it is not said. */
+static uint32_t retry_ms(int64_t wait_us) {
+    int64_t ms = (wait_us + 999) / 1000;
+    return ms < 1 ? 1 : ms > RETRY_MS_MAX ? RETRY_MS_MAX : (uint32_t)ms;
+}
+
+bool lh_openai_refuse_client(lh_openai_error *error, const lh_ticket *ticket,
+                             const lh_account_refusal *refusal) {
+    static const char *const limits[] = {[LH_ACCOUNT_REQUESTS] = "requests a minute",
+                                         [LH_ACCOUNT_TOKENS] = "tokens a minute",
+                                         [LH_ACCOUNT_CONCURRENT] = "requests at a time"};
+    uint32_t wait_ms = retry_ms(refusal->wait_us);
+    lh_openai_refuse(error, 429, NULL, "rate_limit_exceeded",
+                     "Rate limit reached for %s: %u %s. Try again in %.3f s.", ticket->name,
+                     refusal->most, limits[refusal->limit], (double)wait_ms / 1000);
+    error->retry_after_ms = wait_ms;
+    return false;
+}
+
+bool lh_openai_refuse_full(lh_openai_error *error, lh_ticket *ticket, uint32_t sequences) {
+    lh_openai_refuse_status(error, LH_ERR_BUSY);
+    error->retry_after_ms = retry_ms(lh_ticket_retry_us(ticket, sequences, lh_clock_us()));
+    return false;
 }
 
 static json_t *text_or_null(const char *text) {
@@ -82,22 +101,26 @@ static json_t *text_or_null(const char *text) {
     return *text ? lh_json_text(text, strlen(text)) : json_null();
 }
 
-lh_status lh_openai_error_render(const lh_openai_error *error, lh_text_buffer *out) {
-    return lh_json_render(json_pack("{s:{s:o, s:s, s:o, s:s?}}", "error", "message",
-                                    text_or_null(error->message), "type", error->type, "param",
-                                    text_or_null(error->param), "code", error->code),
-                          out);
+json_t *lh_openai_error_json(const lh_openai_error *error) {
+    return json_pack("{s:{s:o, s:s, s:o, s:s?}}", "error", "message", text_or_null(error->message),
+                     "type", error->type, "param", text_or_null(error->param), "code", error->code);
 }
 
-void lh_openai_error_reply(const lh_openai_error *error, lh_http_reply *reply) {
+lh_status lh_openai_json_reply(unsigned status, json_t *object, lh_http_reply *reply) {
     lh_text_buffer body = {0};
-    reply->status = error->status;
-    if (lh_openai_error_render(error, &body))
+    lh_status failed = lh_json_render(object, &body);
+    if (failed)
         lh_text_buffer_reset(&body);
     free(reply->body);
+    reply->status = status;
     reply->body = body.bytes;
     reply->body_bytes = body.length;
     lh_http_reply_add(reply, "Content-Type", "application/json");
+    return failed;
+}
+
+void lh_openai_error_reply(const lh_openai_error *error, lh_http_reply *reply) {
+    lh_openai_json_reply(error->status, lh_openai_error_json(error), reply);
     if (error->retry_after_ms) {
         uint32_t seconds = (error->retry_after_ms + 999) / 1000;
         lh_http_reply_add(reply, "Retry-After", "%u", seconds > 120 ? 120 : seconds);

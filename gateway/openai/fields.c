@@ -109,25 +109,18 @@ static bool is_filled(const json_t *value) {
            !(json_is_string(value) && json_string_length(value) == 0);
 }
 
-static bool refuse_unbuilt(const char *name, const char *condition, lh_openai_error *error) {
-    return lh_openai_refuse(error, name, "unsupported_parameter",
-                            "'%s'%s is not supported by this server.", name, condition);
-}
-
-static bool check_field(const char *name, const json_t *value, treatment action,
-                        lh_openai_error *error) {
+static void check_field(const lh_body_reader *body, const char *name, const json_t *value,
+                        treatment action) {
     bool is_switch = action == REFUSED_TRUE || action == REFUSED_FALSE;
+    bool is_refused = action == REFUSED || (action == REFUSED_TRUE && json_is_true(value)) ||
+                      (action == REFUSED_FALSE && json_is_false(value)) ||
+                      (action == REFUSED_FILLED && is_filled(value));
+    const char *condition = !is_switch ? "" : json_is_true(value) ? ": true" : ": false";
     if (is_switch && !json_is_boolean(value))
-        return lh_openai_refuse(error, name, "invalid_type", "'%s' must be true or false.", name);
-    if (action == REFUSED)
-        return refuse_unbuilt(name, "", error);
-    if (action == REFUSED_TRUE && json_is_true(value))
-        return refuse_unbuilt(name, ": true", error);
-    if (action == REFUSED_FALSE && json_is_false(value))
-        return refuse_unbuilt(name, ": false", error);
-    if (action == REFUSED_FILLED && is_filled(value))
-        return refuse_unbuilt(name, "", error);
-    return true;
+        lh_body_refuse(body, name, "invalid_type", "must be true or false.");
+    else if (is_refused)
+        lh_openai_refuse(body->error, 400, name, "unsupported_parameter",
+                         "'%s'%s is not supported by this server.", name, condition);
 }
 
 static int find(const char *name, lh_openai_endpoint endpoint) {
@@ -137,20 +130,21 @@ static int find(const char *name, lh_openai_endpoint endpoint) {
     return -1;
 }
 
-bool lh_openai_fields_check(const json_t *body, lh_openai_endpoint endpoint, bool strict,
-                            size_t *unknown, lh_openai_error *error) {
-    *unknown = 0;
+size_t lh_openai_fields_check(const lh_body_reader *body, lh_openai_endpoint endpoint,
+                              bool strict) {
+    size_t unknown = 0;
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)body, name, value) {
+    json_object_foreach((json_t *)body->object, name, value) {
         int index = find(name, endpoint);
+        if (body->error->status)
+            break;
+        unknown += index < 0;
         if (index < 0 && strict)
-            return lh_openai_refuse(error, name, "unknown_parameter",
-                                    "'%.80s' is not a parameter known here.", name);
-        if (index < 0)
-            ++*unknown;
-        else if (!json_is_null(value) && !check_field(name, value, table[index].action, error))
-            return false;
+            lh_openai_refuse(body->error, 400, name, "unknown_parameter",
+                             "'%.80s' is not a parameter known here.", name);
+        else if (index >= 0 && !json_is_null(value))
+            check_field(body, name, value, table[index].action);
     }
-    return true;
+    return unknown;
 }

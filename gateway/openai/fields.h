@@ -3,10 +3,8 @@
  * nobody knows is counted. Thread: any. */
 #pragma once
 
-#include "gateway/openai/error.h"
+#include "gateway/openai/body_reader.h"
 
-#include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum lh_openai_endpoint {
@@ -14,7 +12,6 @@ typedef enum lh_openai_endpoint {
     LH_OPENAI_COMPLETIONS = 2
 } lh_openai_endpoint;
 
-/* Walks the body's fields. *unknown: those in no table; strict makes them errors. Ranges and types
- * of the fields that are honoured are their parsers' business. */
-bool lh_openai_fields_check(const json_t *body, lh_openai_endpoint endpoint, bool strict,
-                            size_t *unknown, lh_openai_error *error);
+/* Walks the body's fields; how many of them are in no table, which strict makes errors. Ranges and
+ * types of the fields that are honoured are their parsers' business. */
+size_t lh_openai_fields_check(const lh_body_reader *body, lh_openai_endpoint endpoint, bool strict);

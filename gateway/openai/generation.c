@@ -24,9 +24,9 @@ struct lh_generation {
     bool waits_for_ends;
     uint32_t choice_count, open_choices;
     uint32_t choices_of_prompt;
-    uint64_t prompt_tokens, completion_tokens;
-    sequence *sequences; /* [choice_count] */
-    lh_choice *last;     /* whose piece was given out last */
+    lh_token_usage usage; /* without cached_tokens */
+    sequence *sequences;  /* [choice_count] */
+    lh_choice *last;      /* whose piece was given out last */
     lh_event_queue queue;
 
     pthread_mutex_t mutex; /* guards the rest, and the handles until `submitted` is set */
@@ -52,7 +52,7 @@ static lh_status take_event(sequence *from, const lh_queued_event *item, lh_erro
     from->cached_tokens = item->event.cached_tokens;
     switch (item->event.kind) {
     case LH_SEQUENCE_TOKEN:
-        from->generation->completion_tokens++;
+        from->generation->usage.completion_tokens++;
         return lh_choice_take_token(&from->choice, &item->event, error);
     case LH_SEQUENCE_FINISHED:
         return lh_choice_finish(&from->choice, item->event.reason, error);
@@ -153,25 +153,18 @@ static bool gather_stop_tokens(const lh_served_model *model, const lh_generation
     return true;
 }
 
-static void fill_request(const lh_generation_options *options, sequence *to,
-                         lh_sequence_request *request) {
+static lh_sequence_request make_request(const lh_generation_options *options, sequence *to) {
     const lh_generation_prompt *prompt = &options->prompts[to->choice.index / options->choices];
-    request->prompt = prompt->tokens;
-    request->prompt_tokens = prompt->token_count;
-    request->max_tokens = prompt->max_tokens;
-    request->min_tokens =
-        options->min_tokens < prompt->max_tokens ? options->min_tokens : prompt->max_tokens;
-    request->has_overlap = options->has_overlap;
-    request->overlap = options->overlap;
-    request->sampling = options->sampling;
-    request->trace = options->trace;
-    request->tenant = options->tenant;
-    request->cache_salt = options->cache_salt;
-    request->priority = options->priority;
-    request->deadline_us = options->deadline_us;
-    request->sampling.seed += to->choice.index % options->choices;
-    request->on_event = on_event;
-    request->context = to;
+    lh_sequence_request request = options->sequence;
+    request.prompt = prompt->tokens;
+    request.prompt_tokens = prompt->token_count;
+    request.max_tokens = prompt->max_tokens;
+    if (request.min_tokens > prompt->max_tokens)
+        request.min_tokens = prompt->max_tokens;
+    request.sampling.seed += to->choice.index % options->choices;
+    request.on_event = on_event;
+    request.context = to;
+    return request;
 }
 
 /* Publishes the handles. The client may have hung up while the engine took the sequences. */
@@ -210,7 +203,7 @@ lh_status lh_generation_submit(lh_generation *generation, const lh_generation_op
         goto out;
     }
     for (uint32_t i = 0; i < count; i++) {
-        fill_request(options, &generation->sequences[i], &requests[i]);
+        requests[i] = make_request(options, &generation->sequences[i]);
         requests[i].stop_tokens = stop_tokens;
         requests[i].stop_token_count = stop_count;
     }
@@ -234,8 +227,9 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
         lh_choice *choice = &generation->sequences[i].choice;
         choice->tokenizer = generation->model->tokenizer;
         choice->index = i;
-        choice->min_tokens = options->min_tokens;
-        choice->keeps_tokens = options->sampling.want_logprob || options->sampling.want_digest;
+        choice->min_tokens = options->sequence.min_tokens;
+        choice->keeps_tokens =
+            options->sequence.sampling.want_logprob || options->sequence.sampling.want_digest;
         lh_text_decoder_init(&choice->decoder);
         lh_status status =
             lh_stop_matcher_create(options->stops, options->stop_count, &choice->matcher, error);
@@ -261,7 +255,7 @@ lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
     generation->choices_of_prompt = options->choices;
     generation->choice_count = generation->open_choices = options->prompt_count * options->choices;
     for (uint32_t i = 0; i < options->prompt_count; i++)
-        generation->prompt_tokens += options->prompts[i].token_count;
+        generation->usage.prompt_tokens += options->prompts[i].token_count;
     pthread_mutex_init(&generation->mutex, NULL);
     lh_event_queue_init(&generation->queue);
     lh_status status = init_choices(generation, options, error);
@@ -273,21 +267,9 @@ lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
     return LH_OK;
 }
 
-uint32_t lh_generation_choices(const lh_generation *generation) {
-    return generation->choice_count;
-}
-
-uint64_t lh_generation_prompt_tokens(const lh_generation *generation) {
-    return generation->prompt_tokens;
-}
-
-uint64_t lh_generation_cached_tokens(const lh_generation *generation) {
-    uint64_t tokens = 0;
+lh_token_usage lh_generation_usage(const lh_generation *generation) {
+    lh_token_usage usage = generation->usage;
     for (uint32_t i = 0; i < generation->choice_count; i += generation->choices_of_prompt)
-        tokens += generation->sequences[i].cached_tokens;
-    return tokens;
-}
-
-uint64_t lh_generation_completion_tokens(const lh_generation *generation) {
-    return generation->completion_tokens;
+        usage.cached_tokens += generation->sequences[i].cached_tokens;
+    return usage;
 }

@@ -23,24 +23,29 @@ typedef struct lh_generation_prompt {
 
 typedef struct lh_generation_options {
     const lh_generation_prompt *prompts;
-    uint32_t prompt_count, choices;     /* choices of each prompt */
-    uint64_t trace, tenant, cache_salt; /* these five of lh_sequence_request */
-    int32_t priority;
-    int64_t deadline_us;
-    bool has_overlap; /* else the server's */
-    lh_overlap_spec overlap;
-    lh_sampling sampling; /* seed: of each prompt's first choice */
+    uint32_t prompt_count, choices; /* choices of each prompt */
+    /* What is asked of each sequence; its prompt, stop tokens and event handler are filled in, and
+     * sampling.seed is that of each prompt's first choice. */
+    lh_sequence_request sequence;
     const lh_stop_string *stops;
     size_t stop_count;
     const uint32_t *stop_tokens; /* besides the model's own */
     uint32_t stop_token_count;
     bool ignore_eos; /* the model's own stop tokens do not end a choice */
-    uint32_t min_tokens;
     bool only_whole; /* text is of no use before a choice has ended: on_ready may wait until then */
     /* There is something to pull. On the engine's thread; must not block or call back. */
     void (*on_ready)(void *context);
     void *context;
 } lh_generation_options;
+
+typedef struct lh_token_usage {
+    /* Of all prompts, each counted once, and of all choices so far (up to and with the token that
+     * completed a stop string). */
+    uint64_t prompt_tokens, completion_tokens;
+    /* Of the prompts' tokens, those that did not have to be computed for each prompt's first
+     * choice, as far as is known. */
+    uint64_t cached_tokens;
+} lh_token_usage;
 
 /* Nothing runs yet. LH_ERR_INVALID, LH_ERR_LIMIT: of the stop strings; LH_ERR_NO_MEMORY. */
 lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
@@ -62,11 +67,4 @@ void lh_generation_abandon(lh_generation *generation);
 lh_status lh_generation_pull(lh_generation *generation, lh_generation_piece *piece,
                              lh_error *error);
 
-uint32_t lh_generation_choices(const lh_generation *generation);
-/* Of all prompts, each counted once, and of all choices so far (up to and with the token that
- * completed a stop string). */
-uint64_t lh_generation_prompt_tokens(const lh_generation *generation);
-uint64_t lh_generation_completion_tokens(const lh_generation *generation);
-/* Of the prompts' tokens, those that did not have to be computed for each prompt's first choice, as
- * far as is known. */
-uint64_t lh_generation_cached_tokens(const lh_generation *generation);
+lh_token_usage lh_generation_usage(const lh_generation *generation);

@@ -11,15 +11,10 @@
 
 #define FLOOR (-9999.0) /* for what cannot be drawn: JSON has no infinity */
 
-typedef struct token_name {
-    const char *bytes;
-    size_t length;
-} token_name;
-
-static token_name name_of(const lh_tokenizer *tokenizer, uint32_t token) {
-    token_name name = {"", 0};
+static lh_text name_of(const lh_tokenizer *tokenizer, uint32_t token) {
+    lh_text name;
     if (lh_tokenizer_token_name(tokenizer, token, &name.bytes, &name.length))
-        name = (token_name){"", 0};
+        name = (lh_text){"", 0};
     return name;
 }
 
@@ -28,26 +23,17 @@ static json_t *number(float logprob) {
     return json_real(value >= FLOOR ? value : FLOOR);
 }
 
-/* The list with one more value; NULL, and both released, where either is NULL or there is no
- * memory. */
-static json_t *with(json_t *list, json_t *value) {
-    if (json_array_append_new(list, value) == 0)
-        return list;
-    json_decref(list);
-    return NULL;
-}
-
 /* ---- Chat. ---- */
 
-static json_t *byte_list(token_name name) {
+static json_t *byte_list(lh_text name) {
     json_t *list = json_array();
     for (size_t i = 0; i < name.length; i++)
-        list = with(list, json_integer((unsigned char)name.bytes[i]));
+        list = lh_json_append(list, json_integer((unsigned char)name.bytes[i]));
     return list;
 }
 
 static json_t *chat_entry(const lh_tokenizer *tokenizer, uint32_t token, float logprob) {
-    token_name name = name_of(tokenizer, token);
+    lh_text name = name_of(tokenizer, token);
     return json_pack("{s:o, s:o, s:o}", "token", lh_json_text(name.bytes, name.length), "logprob",
                      number(logprob), "bytes", byte_list(name));
 }
@@ -56,18 +42,16 @@ static json_t *chat_token(const lh_tokenizer *tokenizer, const lh_generation_tok
                           uint32_t top) {
     json_t *entry = chat_entry(tokenizer, token->token, token->logprob), *list = json_array();
     for (uint32_t i = 0; i < token->top_count && i < top; i++)
-        list = with(list, chat_entry(tokenizer, token->top[i].token, token->top[i].logprob));
-    if (json_object_set_new(entry, "top_logprobs", list) == 0)
-        return entry;
-    json_decref(entry);
-    return NULL;
+        list =
+            lh_json_append(list, chat_entry(tokenizer, token->top[i].token, token->top[i].logprob));
+    return lh_json_set(entry, "top_logprobs", list);
 }
 
 static json_t *chat_logprobs(const lh_tokenizer *tokenizer, const lh_generation_token *tokens,
                              size_t count, uint32_t top) {
     json_t *content = json_array();
     for (size_t i = 0; i < count; i++)
-        content = with(content, chat_token(tokenizer, &tokens[i], top));
+        content = lh_json_append(content, chat_token(tokenizer, &tokens[i], top));
     return json_pack("{s:o, s:n}", "content", content, "refusal");
 }
 
@@ -75,13 +59,13 @@ static json_t *chat_logprobs(const lh_tokenizer *tokenizer, const lh_generation_
 
 /* A token's text; for half a character its bytes as "bytes:\xe2\x80", so that different tokens have
  * different names. */
-static void print_name(token_name name, char *out, size_t bytes) {
+static void print_name(lh_text name, char *out, size_t bytes) {
     size_t used = (size_t)snprintf(out, bytes, "bytes:");
     for (size_t i = 0; i < name.length && used + 5 <= bytes; i++)
         used += (size_t)snprintf(out + used, bytes - used, "\\x%02x", (unsigned char)name.bytes[i]);
 }
 
-static json_t *completion_name(token_name name) {
+static json_t *completion_name(lh_text name) {
     if (lh_utf8_valid_prefix(name.bytes, name.length) == name.length)
         return lh_json_text(name.bytes, name.length);
     char text[256];
@@ -120,10 +104,10 @@ static json_t *completion_logprobs(const lh_tokenizer *tokenizer, const lh_gener
     json_t *names = json_array(), *numbers = json_array(), *tops = json_array(),
            *offsets = json_array();
     for (size_t i = 0; i < count; i++) {
-        names = with(names, completion_name(name_of(tokenizer, tokens[i].token)));
-        numbers = with(numbers, number(tokens[i].logprob));
-        tops = with(tops, top_map(tokenizer, &tokens[i], top));
-        offsets = with(offsets, json_integer((json_int_t)tokens[i].text_offset));
+        names = lh_json_append(names, completion_name(name_of(tokenizer, tokens[i].token)));
+        numbers = lh_json_append(numbers, number(tokens[i].logprob));
+        tops = lh_json_append(tops, top_map(tokenizer, &tokens[i], top));
+        offsets = lh_json_append(offsets, json_integer((json_int_t)tokens[i].text_offset));
     }
     return json_pack("{s:o, s:o, s:o, s:o}", "tokens", names, "token_logprobs", numbers,
                      "top_logprobs", tops, "text_offset", offsets);
@@ -135,12 +119,16 @@ json_t *lh_openai_logprobs(lh_openai_endpoint endpoint, const lh_tokenizer *toke
                                       : completion_logprobs(tokenizer, tokens, count, top);
 }
 
-bool lh_openai_logprobs_extend(json_t *all, json_t *more) {
+bool lh_openai_logprobs_extend(json_t **all, json_t *more) {
+    if (!*all) {
+        *all = more;
+        return more;
+    }
     const char *key;
     json_t *list;
-    bool whole = more;
+    bool whole = more && (json_is_object(more) || json_array_extend(*all, more) == 0);
     json_object_foreach(more, key, list) {
-        if (json_is_array(list) && json_array_extend(json_object_get(all, key), list) != 0)
+        if (json_is_array(list) && json_array_extend(json_object_get(*all, key), list) != 0)
             whole = false;
     }
     json_decref(more);
@@ -152,7 +140,7 @@ json_t *lh_openai_digests(const lh_generation_token *tokens, size_t count) {
     for (size_t i = 0; i < count; i++) {
         char text[17];
         snprintf(text, sizeof text, "%016" PRIx64, tokens[i].digest);
-        list = with(list, json_string(text));
+        list = lh_json_append(list, json_string(text));
     }
     return list;
 }

@@ -4,13 +4,12 @@
 #include "gateway/openai/fields.h"
 #include "gateway/openai/generation.h"
 
-#include <jansson.h>
-
 /* The "logprobs" of a choice for some of its tokens; NULL: no memory. `top`: how many alternatives
  * were asked for. */
 json_t *lh_openai_logprobs(lh_openai_endpoint endpoint, const lh_tokenizer *tokenizer,
                            const lh_generation_token *tokens, size_t count, uint32_t top);
-/* Appends what `more` (released) holds to `all`. False: no memory. */
-bool lh_openai_logprobs_extend(json_t *all, json_t *more);
 /* The digests of the tokens' logits, as 16 hex digits each. */
 json_t *lh_openai_digests(const lh_generation_token *tokens, size_t count);
+/* Appends what `more` lists (either of the above, which it takes) to *all (NULL: nothing yet).
+ * False: no memory. */
+bool lh_openai_logprobs_extend(json_t **all, json_t *more);

@@ -1,140 +1,119 @@
-/* One small function for each route. */
+/* One small function for each route that needs one. */
 #include "gateway/openai/lookup.h"
 
+#include "common/json/json_text.h"
 #include "gateway/openai/render.h"
 #include "gateway/trace/trace_json.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-lh_engine_state lh_openai_lookup_state(const lh_openai_api *api) {
-    return atomic_load(&api->draining) ? LH_ENGINE_DRAINING : lh_engine_current_state(api->engine);
+static lh_engine_state state_of(const lh_openai_service *service) {
+    return service->draining ? LH_ENGINE_DRAINING : lh_engine_current_state(service->engine);
 }
 
-static bool is_ready(const lh_openai_api *api) {
-    return lh_openai_lookup_state(api) == LH_ENGINE_READY;
-}
-
-static const char *state_name(lh_engine_state state) {
-    switch (state) {
-    case LH_ENGINE_READY:
-        return "ok";
-    case LH_ENGINE_LOADING:
-        return "loading";
-    case LH_ENGINE_NO_CHAIN:
-        return "no_chain";
-    case LH_ENGINE_DRAINING:
-        break;
-    }
-    return "draining";
-}
-
-void lh_openai_lookup_set_unavailable(lh_engine_state state, lh_openai_error *error) {
-    lh_openai_error_from(error, &(lh_error){.status = LH_ERR_UNAVAILABLE});
-    if (state == LH_ENGINE_DRAINING)
+bool lh_openai_lookup_refuse(const lh_openai_service *service, lh_openai_error *error) {
+    lh_openai_refuse_status(error, LH_ERR_UNAVAILABLE);
+    if (state_of(service) == LH_ENGINE_DRAINING)
         snprintf(error->message, sizeof error->message,
                  "The server is draining: it finishes what it has begun and takes nothing new.");
+    return false;
 }
 
-static lh_http_progress reply_health(lh_openai_call *call, lh_http_reply *reply) {
-    lh_engine_state state = lh_openai_lookup_state(call->api);
-    lh_openai_error error;
+static bool reply_json(unsigned status, json_t *object, lh_http_reply *reply,
+                       lh_openai_error *error) {
+    return !lh_openai_json_reply(status, object, reply) ||
+           lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
+}
+
+static bool reply_health(const lh_openai_service *service, lh_http_reply *reply,
+                         lh_openai_error *error) {
+    static const char *const names[] = {[LH_ENGINE_READY] = "ok",
+                                        [LH_ENGINE_LOADING] = "loading",
+                                        [LH_ENGINE_NO_CHAIN] = "no_chain",
+                                        [LH_ENGINE_DRAINING] = "draining"};
+    lh_engine_state state = state_of(service);
     if (state == LH_ENGINE_READY)
-        return lh_openai_call_reply_json(call, 200, json_pack("{s:s}", "status", state_name(state)),
-                                         reply);
-    lh_openai_lookup_set_unavailable(state, &error);
+        return reply_json(200, json_pack("{s:s}", "status", names[state]), reply, error);
+    lh_openai_lookup_refuse(service, error);
     lh_http_reply_add(reply, "Retry-After", "2");
-    return lh_openai_call_reply_json(call, error.status,
-                                     json_pack("{s:s, s:{s:s, s:s, s:n, s:s}}", "status",
-                                               state_name(state), "error", "message", error.message,
-                                               "type", error.type, "param", "code", error.code),
-                                     reply);
+    return reply_json(error->status,
+                      json_pack("{s:s, s:{s:s, s:s, s:n, s:s}}", "status", names[state], "error",
+                                "message", error->message, "type", error->type, "param", "code",
+                                error->code),
+                      reply, error);
 }
 
-static lh_http_progress reply_models(lh_openai_call *call, lh_http_reply *reply) {
-    json_t *list = is_ready(call->api) ? json_pack("[o]", lh_openai_model_object(call->api->model))
-                                       : json_array();
-    return lh_openai_call_reply_json(
-        call, 200, json_pack("{s:s, s:o}", "object", "list", "data", list), reply);
-}
-
-static lh_http_progress reply_model(lh_openai_call *call, lh_http_reply *reply) {
+static bool reply_model(const lh_openai_service *service, const char *rest, lh_http_reply *reply,
+                        lh_openai_error *error) {
     char id[512];
-    lh_openai_error error;
-    bool decoded = lh_openai_route_decode(call->route.rest, id, sizeof id);
-    if (!decoded || strcmp(id, call->api->model->id) != 0)
-        lh_openai_error_set(&error, 404, "model_not_found",
-                            "The model '%.200s' does not exist here.",
-                            decoded ? id : call->route.rest);
-    else if (!is_ready(call->api))
-        lh_openai_lookup_set_unavailable(lh_openai_lookup_state(call->api), &error);
-    else
-        return lh_openai_call_reply_json(call, 200, lh_openai_model_object(call->api->model),
-                                         reply);
-    return lh_openai_call_reply_error(call, &error, reply);
+    bool decoded = lh_openai_route_decode(rest, id, sizeof id);
+    if (!decoded || strcmp(id, service->model->id) != 0)
+        return lh_openai_refuse(error, 404, NULL, "model_not_found",
+                                "The model '%.200s' does not exist here.", decoded ? id : rest);
+    if (state_of(service) != LH_ENGINE_READY)
+        return lh_openai_lookup_refuse(service, error);
+    return reply_json(200, lh_openai_model_json(service->model), reply, error);
 }
 
-static lh_http_progress reply_fleet(lh_openai_call *call, lh_http_reply *reply) {
-    reply->body = lh_engine_fleet_json(call->api->engine);
+static bool reply_fleet(const lh_openai_service *service, lh_http_reply *reply,
+                        lh_openai_error *error) {
+    reply->body = lh_engine_fleet_json(service->engine);
     if (!reply->body)
-        return LH_HTTP_BREAK;
+        return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     reply->status = 200;
     reply->body_bytes = strlen(reply->body);
     lh_http_reply_add(reply, "Content-Type", "application/json");
-    lh_openai_call_add_headers(call, reply);
-    return LH_HTTP_READY;
+    return true;
 }
 
-static lh_http_progress reply_trace(lh_openai_call *call, lh_http_reply *reply) {
+static bool reply_trace(lh_trace_store *store, const char *rest, lh_http_reply *reply,
+                        lh_openai_error *error) {
     char id[LH_TRACE_NAME_BYTES];
-    lh_trace_store *store = call->api->config.traces;
-    bool is_id = lh_openai_route_decode(call->route.rest, id, sizeof id);
+    bool is_id = lh_openai_route_decode(rest, id, sizeof id);
     json_t *events = NULL;
-    lh_openai_error error;
     lh_error cause;
     if (!store)
-        lh_openai_error_set(&error, 404, "tracing_off",
-                            "This server keeps no traces: it runs with --traces 0.");
-    else if (!is_id || lh_trace_json_find(store, id, &events, &cause) == LH_ERR_NOT_FOUND)
-        lh_openai_error_set(&error, 404, "trace_not_found",
-                            "There is no trace of '%.140s': it was none of the last requests.",
-                            is_id ? id : call->route.rest);
-    else if (!events)
-        lh_openai_error_from(&error, &cause);
-    else
-        return lh_openai_call_reply_json(call, 200, events, reply);
-    return lh_openai_call_reply_error(call, &error, reply);
+        return lh_openai_refuse(error, 404, NULL, "tracing_off",
+                                "This server keeps no traces: it runs with --traces 0.");
+    if (!is_id || lh_trace_json_find(store, id, &events, &cause) == LH_ERR_NOT_FOUND)
+        return lh_openai_refuse(error, 404, NULL, "trace_not_found",
+                                "There is no trace of '%.140s': it was none of the last requests.",
+                                is_id ? id : rest);
+    return reply_json(200, events, reply, error);
 }
 
-static lh_http_progress reply_methods(lh_openai_call *call, lh_http_reply *reply) {
-    reply->status = 204;
-    lh_http_reply_add(reply, "Allow", "%s", call->route.methods);
-    lh_openai_call_add_headers(call, reply);
-    return LH_HTTP_READY;
-}
-
-lh_http_progress lh_openai_lookup_reply(lh_openai_call *call, lh_http_reply *reply) {
-    switch (call->route.action) {
+bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *route,
+                      lh_http_reply *reply, lh_openai_error *error) {
+    json_t *list;
+    switch (route->action) {
     case LH_OPENAI_LIST_MODELS:
-        return reply_models(call, reply);
+        list = json_array();
+        if (state_of(service) == LH_ENGINE_READY)
+            list = lh_json_append(list, lh_openai_model_json(service->model));
+        return reply_json(200, json_pack("{s:s, s:o}", "object", "list", "data", list), reply,
+                          error);
     case LH_OPENAI_GET_MODEL:
-        return reply_model(call, reply);
+        return reply_model(service, route->rest, reply, error);
     case LH_OPENAI_GET_HEALTH:
-        return reply_health(call, reply);
+        return reply_health(service, reply, error);
     case LH_OPENAI_GET_LIFE:
-        return lh_openai_call_reply_json(call, 200, json_pack("{s:s}", "status", "ok"), reply);
+        return reply_json(200, json_pack("{s:s}", "status", "ok"), reply, error);
     case LH_OPENAI_GET_VERSION:
-        return lh_openai_call_reply_json(call, 200, json_pack("{s:s}", "version", LONGHAUL_VERSION),
-                                         reply);
+        return reply_json(200, json_pack("{s:s}", "version", LONGHAUL_VERSION), reply, error);
     case LH_OPENAI_GET_FLEET:
-        return reply_fleet(call, reply);
+        return reply_fleet(service, reply, error);
     case LH_OPENAI_GET_TRACE:
-        return reply_trace(call, reply);
+        return reply_trace(service->config.traces, route->rest, reply, error);
     case LH_OPENAI_TELL_METHODS:
-        return reply_methods(call, reply);
+        reply->status = 204;
+        lh_http_reply_add(reply, "Allow", "%s", route->methods);
+        return true;
     case LH_OPENAI_POST_CHAT:
     case LH_OPENAI_POST_COMPLETION:
         break;
     }
-    return LH_HTTP_BREAK;
+    assert(!"generates");
+    return false;
 }

@@ -1,12 +1,14 @@
 /* What the API tells without generating anything: models, health, the fleet, traces. Private to
- * gateway/openai/. Thread: the exchange's server thread. */
+ * gateway/openai/. Thread: any. */
 #pragma once
 
-#include "gateway/openai/call.h"
+#include "gateway/openai/error.h"
+#include "gateway/openai/routes.h"
+#include "gateway/openai/service.h"
 
-/* As the engine says, or draining. */
-lh_engine_state lh_openai_lookup_state(const lh_openai_api *api);
-/* 503, and why. */
-void lh_openai_lookup_set_unavailable(lh_engine_state state, lh_openai_error *error);
-/* The reply to a request of any action but the two that generate. READY or BREAK. */
-lh_http_progress lh_openai_lookup_reply(lh_openai_call *call, lh_http_reply *reply);
+/* 503, and why: draining, or as the engine says. Returns false. */
+bool lh_openai_lookup_refuse(const lh_openai_service *service, lh_openai_error *error);
+/* Fills the reply to a request of any action but the two that generate. False: *error says why not.
+ */
+bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *route,
+                      lh_http_reply *reply, lh_openai_error *error);

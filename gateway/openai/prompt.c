@@ -1,60 +1,44 @@
 /* Text to tokens, within the context. */
 #include "gateway/openai/prompt.h"
 
-#include "common/base/growing_array.h"
 #include "common/base/text_decoder.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #define COMPLETION_TOKENS_DEFAULT 16u
 
 /* Statuses of the tokenizer and the template; both say what is wrong with what the client sent. */
 static bool refuse(const char *param, const lh_error *cause, lh_openai_error *error) {
     if (cause->status == LH_ERR_NO_MEMORY || lh_status_is_fatal(cause->status))
-        lh_openai_error_from(error, cause);
-    else
-        lh_openai_refuse(error, param, "invalid_value", "%s", cause->message);
-    return false;
+        return lh_openai_refuse_cause(error, cause);
+    return lh_openai_refuse(error, 400, param, "invalid_value", "%s", cause->message);
 }
 
-bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_chat_request *request,
+bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_request *request,
                                 lh_tokens *tokens, lh_openai_error *error) {
     lh_error cause;
     if (!model->chat_template)
-        return lh_openai_refuse(error, "messages", "unsupported_value",
+        return lh_openai_refuse(error, 400, "messages", "unsupported_value",
                                 "This model cannot chat: %s. Use /v1/completions.",
                                 model->chat_refusal ? model->chat_refusal
                                                     : "it has no chat template");
-    if (lh_chat_template_render(model->chat_template, model->tokenizer, request->messages,
-                                request->message_count, tokens, &cause))
-        return refuse("messages", &cause, error);
-    return true;
-}
-
-static bool append_tokens(lh_tokens *tokens, const uint32_t *ids, size_t count,
-                          lh_openai_error *error) {
-    if (!lh_growing_array_reserve(&tokens->ids, &tokens->capacity, tokens->count + count,
-                                  sizeof *ids)) {
-        lh_openai_error_from(error, &(lh_error){.status = LH_ERR_NO_MEMORY});
-        return false;
-    }
-    memcpy(tokens->ids + tokens->count, ids, count * sizeof *ids);
-    tokens->count += count;
-    return true;
+    return !lh_chat_template_render(model->chat_template, model->tokenizer, request->messages,
+                                    request->message_count, tokens, &cause) ||
+           refuse("messages", &cause, error);
 }
 
 bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_openai_prompt *prompt,
                                       lh_tokens *tokens, lh_openai_error *error) {
-    if (!prompt->text)
-        return append_tokens(tokens, prompt->tokens, prompt->token_count, error);
-    uint32_t bos = (uint32_t)lh_tokenizer_bos(model->tokenizer);
-    if (lh_tokenizer_adds_bos(model->tokenizer) && !append_tokens(tokens, &bos, 1, error))
-        return false;
     lh_error cause;
-    if (lh_tokenizer_encode(model->tokenizer, prompt->text, prompt->length, false, tokens, &cause))
-        return refuse("prompt", &cause, error);
-    return true;
+    lh_status status = LH_OK;
+    if (!prompt->text)
+        status = lh_tokens_append(tokens, prompt->tokens, prompt->token_count, &cause);
+    else if (lh_tokenizer_adds_bos(model->tokenizer))
+        status = lh_tokens_push(tokens, (uint32_t)lh_tokenizer_bos(model->tokenizer), &cause);
+    if (!status && prompt->text)
+        status = lh_tokenizer_encode(model->tokenizer, prompt->text, prompt->length, false, tokens,
+                                     &cause);
+    return !status || refuse("prompt", &cause, error);
 }
 
 static const char *what_of(lh_openai_endpoint endpoint) {
@@ -65,7 +49,7 @@ static const char *what_of(lh_openai_endpoint endpoint) {
 static bool refuse_prompt(uint32_t context, lh_openai_endpoint endpoint, const char *at_least,
                           size_t prompt_tokens, lh_openai_error *error) {
     const char *what = what_of(endpoint);
-    return lh_openai_refuse(error, what, "context_length_exceeded",
+    return lh_openai_refuse(error, 400, what, "context_length_exceeded",
                             "This model's maximum context length is %u tokens. However, your %s "
                             "resulted in %s%zu tokens. Please reduce the length of the %s.",
                             context, what, at_least, prompt_tokens, what);
@@ -75,7 +59,7 @@ static bool refuse_total(uint32_t context, lh_openai_endpoint endpoint, size_t p
                          uint32_t max_tokens, lh_openai_error *error) {
     const char *what = what_of(endpoint);
     return lh_openai_refuse(
-        error, what, "context_length_exceeded",
+        error, 400, what, "context_length_exceeded",
         "This model's maximum context length is %u tokens. However, you requested %" PRIu64
         " tokens (%zu in the %s, %u in the completion). Please reduce the length of the %s or "
         "completion.",

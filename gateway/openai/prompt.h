@@ -1,8 +1,7 @@
 /* A request's prompt as token ids, and how many more fit behind it. Thread: any. */
 #pragma once
 
-#include "gateway/openai/chat_request.h"
-#include "gateway/openai/completion_request.h"
+#include "gateway/openai/request.h"
 #include "gateway/text/served_model.h"
 
 /* Bytes of the model's longest token. */
@@ -13,7 +12,7 @@ bool lh_openai_prompt_may_fit(uint32_t context, lh_openai_endpoint endpoint, siz
                               size_t longest_token_bytes, lh_openai_error *error);
 /* Appends the conversation as the model's template has it. False: *error says why not. The caller
  * frees tokens->ids. */
-bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_chat_request *request,
+bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_request *request,
                                 lh_tokens *tokens, lh_openai_error *error);
 /* Appends a completion's prompt: text, after the model's begin-of-sequence where it wants one, or
  * the ids as they are. */

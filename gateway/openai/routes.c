@@ -6,39 +6,41 @@
 #define READS  "GET, HEAD, OPTIONS"
 #define WRITES "POST, OPTIONS"
 
+enum {
+    VERSIONED = 1, /* there with and without /v1 */
+    REST = 2,      /* something follows the path */
+    PUBLIC = 4,
+    ADMIN = 8
+};
+
 static const struct {
     const char *path;
-    bool versioned; /* there with and without /v1 */
-    bool has_rest;
-    lh_openai_route route;
+    int traits;
+    lh_openai_action action;
+    const char *name, *methods;
 } table[] = {
-    {"/models", true, false, {LH_OPENAI_LIST_MODELS, "/v1/models", READS, "", false, false}},
-    {"/models/", true, true, {LH_OPENAI_GET_MODEL, "/v1/models/{id}", READS, "", false, false}},
-    {"/chat/completions",
-     true,
-     false,
-     {LH_OPENAI_POST_CHAT, "/v1/chat/completions", WRITES, "", false, false}},
-    {"/completions",
-     true,
-     false,
-     {LH_OPENAI_POST_COMPLETION, "/v1/completions", WRITES, "", false, false}},
-    {"/health", false, false, {LH_OPENAI_GET_HEALTH, "/health", READS, "", true, false}},
-    {"/readyz", false, false, {LH_OPENAI_GET_HEALTH, "/readyz", READS, "", true, false}},
-    {"/livez", false, false, {LH_OPENAI_GET_LIFE, "/livez", READS, "", true, false}},
-    {"/version", false, false, {LH_OPENAI_GET_VERSION, "/version", READS, "", false, false}},
-    {"/fleet", false, false, {LH_OPENAI_GET_FLEET, "/fleet", READS, "", false, true}},
-    {"/trace/", false, true, {LH_OPENAI_GET_TRACE, "/trace/{id}", READS, "", false, true}},
-    {"*", false, false, {LH_OPENAI_TELL_METHODS, "*", "GET, HEAD, POST, OPTIONS", "", true, false}},
+    {"/models", VERSIONED, LH_OPENAI_LIST_MODELS, "/v1/models", READS},
+    {"/models/", VERSIONED | REST, LH_OPENAI_GET_MODEL, "/v1/models/{id}", READS},
+    {"/chat/completions", VERSIONED, LH_OPENAI_POST_CHAT, "/v1/chat/completions", WRITES},
+    {"/completions", VERSIONED, LH_OPENAI_POST_COMPLETION, "/v1/completions", WRITES},
+    {"/health", PUBLIC, LH_OPENAI_GET_HEALTH, "/health", READS},
+    {"/readyz", PUBLIC, LH_OPENAI_GET_HEALTH, "/readyz", READS},
+    {"/livez", PUBLIC, LH_OPENAI_GET_LIFE, "/livez", READS},
+    {"/version", 0, LH_OPENAI_GET_VERSION, "/version", READS},
+    {"/fleet", ADMIN, LH_OPENAI_GET_FLEET, "/fleet", READS},
+    {"/trace/", ADMIN | REST, LH_OPENAI_GET_TRACE, "/trace/{id}", READS},
+    {"*", PUBLIC, LH_OPENAI_TELL_METHODS, "*", "GET, HEAD, POST, OPTIONS"},
 };
 
 static bool match(size_t index, const char *path, lh_openai_route *route) {
-    if (table[index].versioned && strncmp(path, "/v1/", 4) == 0)
+    int traits = table[index].traits;
+    if (traits & VERSIONED && strncmp(path, "/v1/", 4) == 0)
         path += 3;
     size_t length = strlen(table[index].path);
-    if (strncmp(path, table[index].path, length) != 0 || (path[length] && !table[index].has_rest))
+    if (strncmp(path, table[index].path, length) != 0 || (path[length] && !(traits & REST)))
         return false;
-    *route = table[index].route;
-    route->rest = path + length;
+    *route = (lh_openai_route){table[index].action, table[index].name, table[index].methods,
+                               path + length,       traits & PUBLIC,   traits & ADMIN};
     return true;
 }
 
@@ -55,20 +57,16 @@ bool lh_openai_route_find(const char *method, const char *path, lh_openai_route 
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         if (!match(i, path, route))
             continue;
-        if (!allows(route->methods, method)) {
-            lh_openai_error_set(error, 405, "method_not_allowed",
-                                "%.40s is not allowed here; allowed are %s.", method,
-                                route->methods);
-            return false;
-        }
         if (strcmp(method, "OPTIONS") == 0)
             route->action = LH_OPENAI_TELL_METHODS;
-        return true;
+        return allows(route->methods, method) ||
+               lh_openai_refuse(error, 405, NULL, "method_not_allowed",
+                                "%.40s is not allowed here; allowed are %s.", method,
+                                route->methods);
     }
     *route = (lh_openai_route){.name = "unknown"};
-    lh_openai_error_set(error, 404, "unknown_url", "Unknown request URL: %.40s %.200s.", method,
-                        path);
-    return false;
+    return lh_openai_refuse(error, 404, NULL, "unknown_url", "Unknown request URL: %.40s %.200s.",
+                            method, path);
 }
 
 static int hex_digit(char digit) {

@@ -1,62 +1,71 @@
 /* Chunks in order. */
 #include "gateway/openai/stream.h"
 
-#include "gateway/http/sse.h"
+#include "common/json/json_text.h"
 
+#include <assert.h>
 #include <string.h>
 
-void lh_openai_stream_reset(lh_openai_stream *stream) {
-    lh_text_buffer_reset(&stream->out);
+static lh_status put(lh_openai_stream *stream, const char *text) {
+    assert(!stream->done);
+    return lh_text_buffer_append(&stream->out, text, strlen(text), NULL);
+}
+
+/* An event of the JSON, which it takes (NULL: no memory) and which holds no line break. */
+static lh_status put_event(lh_openai_stream *stream, json_t *data) {
+    lh_status opened = put(stream, "data: "), rendered = lh_json_render(data, &stream->out);
+    return opened ? opened : rendered ? rendered : put(stream, "\n\n");
+}
+
+static lh_status put_done(lh_openai_stream *stream) {
+    lh_status status = put(stream, "data: [DONE]\n\n");
+    stream->done = true;
+    return status;
 }
 
 /* The first chunk of every choice; a completion that echoes nothing needs none. */
-static lh_status open_choices(lh_openai_stream *stream, const lh_openai_usage *usage) {
+static lh_status open_choices(lh_openai_stream *stream, const lh_token_usage *usage) {
     static const lh_text_buffer nothing = {0};
+    lh_status status = LH_OK;
     stream->opened = true;
     if (stream->frame->endpoint == LH_OPENAI_COMPLETIONS && !stream->echoes)
         return LH_OK;
-    lh_status status = LH_OK;
     for (uint32_t i = 0; i < stream->choices && !status; i++) {
         const lh_text_buffer *echo =
             stream->echoes ? &stream->echoes[i / stream->choices_per_prompt] : &nothing;
-        status = lh_openai_render_opening(stream->frame, i, echo->bytes, echo->length, usage,
-                                          &stream->out);
+        status = put_event(
+            stream, lh_openai_opening_json(stream->frame, i, echo->bytes, echo->length, usage));
     }
     return status;
 }
 
 lh_status lh_openai_stream_put(lh_openai_stream *stream, const lh_generation_piece *piece,
-                               const lh_openai_usage *usage) {
-    const lh_openai_usage *told = stream->continuous_usage ? usage : NULL;
+                               const lh_token_usage *usage) {
+    const lh_token_usage *told = stream->continuous_usage ? usage : NULL;
     lh_status status = stream->opened ? LH_OK : open_choices(stream, told);
     if (!status && (piece->length || piece->token_count))
-        status = lh_openai_render_chunk(stream->frame, piece, told, &stream->out);
+        status = put_event(stream, lh_openai_chunk_json(stream->frame, piece, told));
     if (!status && piece->finished)
-        status = lh_openai_render_end(stream->frame, piece, told, &stream->out);
+        status = put_event(stream, lh_openai_end_json(stream->frame, piece, told));
     return status;
 }
 
-lh_status lh_openai_stream_close(lh_openai_stream *stream, const lh_openai_usage *usage) {
+lh_status lh_openai_stream_close(lh_openai_stream *stream, const lh_token_usage *usage) {
     lh_status status = LH_OK;
     if (stream->include_usage || stream->frame->timing)
-        status = lh_openai_render_usage(stream->frame, stream->include_usage ? usage : NULL,
-                                        &stream->out);
-    stream->done = true;
-    return status ? status : lh_sse_done(&stream->out);
+        status = put_event(
+            stream, lh_openai_usage_json(stream->frame, stream->include_usage ? usage : NULL));
+    lh_status ended = put_done(stream);
+    return status ? status : ended;
 }
 
 lh_status lh_openai_stream_fail(lh_openai_stream *stream, const lh_openai_error *error) {
-    stream->done = true;
-    lh_status status = lh_sse_open(&stream->out);
-    if (!status)
-        status = lh_openai_error_render(error, &stream->out);
-    if (!status)
-        status = lh_sse_close(&stream->out);
-    return status ? status : lh_sse_done(&stream->out);
+    lh_status status = put_event(stream, lh_openai_error_json(error)), ended = put_done(stream);
+    return status ? status : ended;
 }
 
 lh_status lh_openai_stream_keep_alive(lh_openai_stream *stream) {
-    return lh_sse_keep_alive(&stream->out);
+    return put(stream, ": keep-alive\n\n");
 }
 
 size_t lh_openai_stream_pending(const lh_openai_stream *stream) {

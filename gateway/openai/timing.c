@@ -5,30 +5,26 @@
 #include "common/base/clock.h"
 #include "gateway/trace/trace_json.h"
 
-#include <stdio.h>
+#include <assert.h>
 
 #define LOOK_US 2000
 /* Longer than any ring takes; without them the answer tells what there is. */
 #define WAIT_US 3000000
 
-void lh_openai_timing_name(lh_openai_timing *timing, const char *request_id, int64_t received_us) {
-    snprintf(timing->request_id, sizeof timing->request_id, "%s", request_id);
-    timing->received_us = received_us;
-}
-
-void lh_openai_timing_open(lh_openai_timing *timing, const char *id, uint32_t prompt_tokens,
+void lh_openai_timing_open(lh_openai_timing *timing, lh_trace_store *store, const char *id,
+                           const char *request_id, int64_t received_us, uint32_t prompt_tokens,
                            bool is_wanted) {
-    if (!timing->store)
+    assert(!timing->store);
+    if (!store)
         return;
-    timing->trace = lh_trace_store_open(timing->store, id, timing->request_id, timing->received_us);
-    timing->is_wanted = is_wanted;
-    lh_trace_store_set_prompt(timing->store, timing->trace, prompt_tokens);
-    lh_trace_store_mark(timing->store, timing->trace, LH_TRACE_TOKENIZED, lh_clock_us());
+    *timing = (lh_openai_timing){.store = store, .is_wanted = is_wanted};
+    timing->trace = lh_trace_store_open(store, id, request_id, received_us);
+    lh_trace_store_note_tokens(store, timing->trace, prompt_tokens, lh_clock_us());
 }
 
 void lh_openai_timing_end(lh_openai_timing *timing) {
     if (timing->trace)
-        lh_trace_store_mark(timing->store, timing->trace, LH_TRACE_ENDED, lh_clock_us());
+        lh_trace_store_note_end(timing->store, timing->trace, lh_clock_us());
 }
 
 bool lh_openai_timing_waits(const lh_openai_timing *timing) {

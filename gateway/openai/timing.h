@@ -6,19 +6,18 @@
 
 #include <jansson.h>
 
+/* All zeros: nothing is traced. */
 typedef struct lh_openai_timing {
-    lh_trace_store *store; /* set by the owner; NULL: nothing is traced */
-    char request_id[LH_TRACE_NAME_BYTES];
-    int64_t received_us;
+    lh_trace_store *store;
     uint64_t trace;   /* 0: not traced */
     bool is_wanted;   /* the answer tells it */
     int64_t until_us; /* for how long it is waited for; 0: it has not been */
 } lh_openai_timing;
 
-/* How the trace is called besides the answer's own id, and when the request began. */
-void lh_openai_timing_name(lh_openai_timing *timing, const char *request_id, int64_t received_us);
-/* The request is tokens, and about to be submitted. */
-void lh_openai_timing_open(lh_openai_timing *timing, const char *id, uint32_t prompt_tokens,
+/* The request is tokens, and about to be submitted. store: NULL: nothing is traced. request_id: how
+ * the trace is called besides the answer's own id. */
+void lh_openai_timing_open(lh_openai_timing *timing, lh_trace_store *store, const char *id,
+                           const char *request_id, int64_t received_us, uint32_t prompt_tokens,
                            bool is_wanted);
 void lh_openai_timing_end(lh_openai_timing *timing);
 

@@ -11,5 +11,6 @@ typedef struct lh_tokens {
     size_t count, capacity;
 } lh_tokens;
 
-/* Appends one id. LH_ERR_NO_MEMORY: the array is as it was. */
+/* Appends ids[count], or one. LH_ERR_NO_MEMORY: the array is as it was. */
+lh_status lh_tokens_append(lh_tokens *tokens, const uint32_t *ids, size_t count, lh_error *error);
 lh_status lh_tokens_push(lh_tokens *tokens, uint32_t id, lh_error *error);

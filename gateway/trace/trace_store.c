@@ -76,23 +76,22 @@ uint64_t lh_trace_store_open(lh_trace_store *store, const char *id, const char *
     return number;
 }
 
-void lh_trace_store_mark(lh_trace_store *store, uint64_t trace, lh_trace_mark mark,
-                         int64_t now_us) {
+void lh_trace_store_note_tokens(lh_trace_store *store, uint64_t trace, uint32_t prompt_tokens,
+                                int64_t now_us) {
     pthread_mutex_lock(&store->mutex);
     record *r = find(store, trace);
     if (r) {
-        int64_t *const places[] = {
-            [LH_TRACE_TOKENIZED] = &r->trace.tokenized_us, [LH_TRACE_ENDED] = &r->trace.ended_us};
-        *places[mark] = now_us;
+        r->trace.prompt_tokens = prompt_tokens;
+        r->trace.tokenized_us = now_us;
     }
     pthread_mutex_unlock(&store->mutex);
 }
 
-void lh_trace_store_set_prompt(lh_trace_store *store, uint64_t trace, uint32_t prompt_tokens) {
+void lh_trace_store_note_end(lh_trace_store *store, uint64_t trace, int64_t now_us) {
     pthread_mutex_lock(&store->mutex);
     record *r = find(store, trace);
     if (r)
-        r->trace.prompt_tokens = prompt_tokens;
+        r->trace.ended_us = now_us;
     pthread_mutex_unlock(&store->mutex);
 }
 

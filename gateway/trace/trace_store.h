@@ -48,10 +48,10 @@ void lh_trace_store_destroy(lh_trace_store *store);
 uint64_t lh_trace_store_open(lh_trace_store *store, const char *id, const char *request_id,
                              int64_t received_us);
 
-/* Its prompts are tokens, and it is submitted to the engine's queue; its answer has ended. */
-typedef enum lh_trace_mark { LH_TRACE_TOKENIZED, LH_TRACE_ENDED } lh_trace_mark;
-void lh_trace_store_mark(lh_trace_store *store, uint64_t trace, lh_trace_mark mark, int64_t now_us);
-void lh_trace_store_set_prompt(lh_trace_store *store, uint64_t trace, uint32_t prompt_tokens);
+/* Its prompts are so many tokens, and it is on its way to the engine; its answer has ended. */
+void lh_trace_store_note_tokens(lh_trace_store *store, uint64_t trace, uint32_t prompt_tokens,
+                                int64_t now_us);
+void lh_trace_store_note_end(lh_trace_store *store, uint64_t trace, int64_t now_us);
 
 /* A step with rows of these requests sets out; its first one admits a request. */
 void lh_trace_store_begin_step(lh_trace_store *store, const lh_trace_part *parts, uint32_t count,

@@ -2,8 +2,7 @@
  * the documented ranges; what is refused is the caller's fault (never a 500), and its error must be
  * JSON itself. */
 #include "common/json/json_object.h"
-#include "gateway/openai/chat_request.h"
-#include "gateway/openai/completion_request.h"
+#include "gateway/openai/request.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,16 +17,16 @@ static void need(bool condition) {
 
 static void check_error(const lh_openai_error *error) {
     need(error->status == 400 || error->status == 404);
-    lh_text_buffer text = {0};
-    need(lh_openai_error_render(error, &text) == LH_OK);
-    json_t *again = json_loadb(text.bytes, text.length, 0, NULL);
+    lh_http_reply reply = {0};
+    lh_openai_error_reply(error, &reply);
+    json_t *again = json_loadb(reply.body, reply.body_bytes, 0, NULL);
     need(json_is_string(json_object_get(json_object_get(again, "error"), "message")));
     json_decref(again);
-    lh_text_buffer_reset(&text);
+    free(reply.body);
 }
 
 static void check_parameters(const lh_openai_parameters *got) {
-    const lh_sampling *sampling = &got->sampling;
+    const lh_sampling *sampling = &got->sequence.sampling;
     need(got->choices >= 1 && got->choices <= limits.choices_max);
     need(sampling->temperature >= 0 && sampling->temperature <= 2);
     need(sampling->top_p >= 0 && sampling->top_p <= 1 && sampling->min_p >= 0 &&
@@ -35,7 +34,7 @@ static void check_parameters(const lh_openai_parameters *got) {
     need(sampling->repetition_penalty > 0 && sampling->repetition_penalty <= 10);
     need(sampling->presence_penalty >= -2 && sampling->presence_penalty <= 2);
     need(sampling->frequency_penalty >= -2 && sampling->frequency_penalty <= 2);
-    need(sampling->top_logprobs <= LH_OPENAI_TOP_LOGPROBS_MAX &&
+    need(sampling->top_logprobs <= LH_TOP_LOGPROBS_MAX &&
          sampling->bias_count <= LH_OPENAI_BIASES_MAX);
     for (uint32_t i = 0; i < sampling->bias_count; i++)
         need(sampling->biases[i].token < limits.vocabulary && sampling->biases[i].bias >= -100 &&
@@ -48,26 +47,16 @@ static void check_parameters(const lh_openai_parameters *got) {
     need(!got->include_usage || got->stream);
 }
 
-static void try_chat(json_t *body) {
-    lh_openai_chat_request request;
-    lh_openai_error error = {0};
-    if (lh_openai_chat_request_parse(json_incref(body), &limits, &request, &error)) {
+static void try_endpoint(json_t *body, lh_openai_endpoint endpoint) {
+    lh_openai_request request;
+    lh_openai_error error;
+    if (lh_openai_request_parse(json_incref(body), endpoint, &limits, &request, &error)) {
         check_parameters(&request.parameters);
-        need(request.message_count > 0);
+        need(endpoint == LH_OPENAI_CHAT
+                 ? request.message_count > 0
+                 : request.prompt_count >= 1 && request.prompt_count <= limits.prompts_max);
         for (size_t i = 0; i < request.message_count; i++)
             need(request.messages[i].role && request.messages[i].content);
-    } else {
-        check_error(&error);
-    }
-    lh_openai_chat_request_reset(&request);
-}
-
-static void try_completion(json_t *body) {
-    lh_openai_completion_request request;
-    lh_openai_error error = {0};
-    if (lh_openai_completion_request_parse(json_incref(body), &limits, &request, &error)) {
-        check_parameters(&request.parameters);
-        need(request.prompt_count >= 1 && request.prompt_count <= limits.prompts_max);
         for (size_t i = 0; i < request.prompt_count; i++) {
             need(request.prompts[i].length + request.prompts[i].token_count > 0);
             for (size_t k = 0; k < request.prompts[i].token_count; k++)
@@ -76,7 +65,7 @@ static void try_completion(json_t *body) {
     } else {
         check_error(&error);
     }
-    lh_openai_completion_request_reset(&request);
+    lh_openai_request_reset(&request);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -85,8 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     json_t *body = lh_json_object_parse((const char *)data, size, NULL);
     if (!body)
         return 0;
-    try_chat(body);
-    try_completion(body);
+    try_endpoint(body, LH_OPENAI_CHAT);
+    try_endpoint(body, LH_OPENAI_COMPLETIONS);
     json_decref(body);
     return 0;
 }

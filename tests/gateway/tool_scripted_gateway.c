@@ -62,7 +62,7 @@ static lh_openai_api_config make_config(const tool_options *options,
     config.http.body_bytes_max = (uint64_t)options->body_bytes;
     config.keep_alive_ms = (uint32_t)options->keep_alive_ms;
     config.authenticator = authenticator;
-    config.strict_params = options->strict_params;
+    config.limits.strict = options->strict_params;
     config.logits_digest = options->logits_digest;
     return config;
 }

@@ -19,29 +19,32 @@
 
 /* On the server's thread, but read when the answer has come. */
 typedef struct log {
+    lh_http_exchange *exchange;
     int64_t due_us, asked_again_us;
     int wakes;
 } log;
 
 static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_request *request,
-                       lh_http_reply *reply) {
-    (void)context, (void)exchange, (void)request, (void)reply;
+                       lh_http_reply *reply, void **state) {
+    (void)request, (void)reply;
+    *state = context;
+    ((log *)context)->exchange = exchange;
     return true;
 }
 
 /* Woken before it says that it waits: it is asked again at once, and once. */
-static lh_http_progress on_request(void *context, lh_http_exchange *exchange,
-                                   const lh_http_request *request, lh_http_reply *reply) {
-    (void)context, (void)request, (void)reply;
-    lh_http_exchange_wake(exchange);
+static lh_http_progress on_request(void *state, const lh_http_request *request,
+                                   lh_http_reply *reply) {
+    (void)request, (void)reply;
+    lh_http_exchange_wake(((log *)state)->exchange);
     return LH_HTTP_WAIT;
 }
 
-static lh_http_progress on_wake(void *context, lh_http_exchange *exchange, lh_http_reply *reply) {
-    log *l = context;
+static lh_http_progress on_wake(void *state, lh_http_reply *reply) {
+    log *l = state;
     if (l->wakes++ == 0) {
         l->due_us = lh_clock_us() + PAUSE_US;
-        lh_http_exchange_wake_at(exchange, l->due_us);
+        lh_http_exchange_wake_at(l->exchange, l->due_us);
         return LH_HTTP_WAIT;
     }
     l->asked_again_us = lh_clock_us();
@@ -50,24 +53,21 @@ static lh_http_progress on_wake(void *context, lh_http_exchange *exchange, lh_ht
     return LH_HTTP_READY;
 }
 
-static lh_http_progress on_read(void *context, lh_http_exchange *exchange, char *buffer,
-                                size_t capacity, size_t *length) {
-    (void)context, (void)exchange, (void)buffer, (void)capacity, (void)length;
+static lh_http_progress on_read(void *state, char *buffer, size_t capacity, size_t *length) {
+    (void)state, (void)buffer, (void)capacity, (void)length;
     return LH_HTTP_BREAK;
 }
 
-static void on_gone(void *context, lh_http_exchange *exchange) {
-    (void)context, (void)exchange;
+static void on_gone(void *state) {
+    (void)state;
 }
 
-static void on_refusal(void *context, lh_http_exchange *exchange, unsigned status,
-                       const char *message, lh_http_reply *reply) {
-    (void)context, (void)exchange, (void)status, (void)message, (void)reply;
+static void on_refusal(void *state, unsigned status, const char *message, lh_http_reply *reply) {
+    (void)state, (void)status, (void)message, (void)reply;
 }
 
-static void on_done(void *context, lh_http_exchange *exchange, const lh_http_request *request,
-                    const lh_http_outcome *outcome) {
-    (void)context, (void)exchange, (void)request, (void)outcome;
+static void on_done(void *state, const lh_http_request *request, const lh_http_outcome *outcome) {
+    (void)state, (void)request, (void)outcome;
 }
 
 static size_t ask(uint16_t port, char *answer, size_t capacity) {

@@ -1,7 +1,6 @@
 /* Errors as clients read them: four keys, the right status and type, nothing of the inside. */
 #include "gateway/openai/error.h"
 
-#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,10 +9,10 @@
 #include <cmocka.h>
 
 static json_t *error_object(const lh_openai_error *error) {
-    lh_text_buffer out = {0};
-    assert_int_equal(lh_openai_error_render(error, &out), LH_OK);
-    json_t *whole = json_loadb(out.bytes, out.length, 0, NULL);
-    lh_text_buffer_reset(&out);
+    lh_http_reply reply = {0};
+    lh_openai_error_reply(error, &reply);
+    json_t *whole = json_loadb(reply.body, reply.body_bytes, 0, NULL);
+    free(reply.body);
     assert_non_null(whole);
     json_t *inner = json_incref(json_object_get(whole, "error"));
     json_decref(whole);
@@ -26,13 +25,13 @@ static json_t *error_object(const lh_openai_error *error) {
 static void has_four_keys(void **state) {
     (void)state;
     lh_openai_error error;
-    assert_false(lh_openai_refuse(&error, "a.b", "invalid_value", "'%s' is \"%d\"", "a.b", 5));
+    assert_false(lh_openai_refuse(&error, 400, "a.b", "invalid_value", "'%s' is \"%d\"", "a.b", 5));
     json_t *object = error_object(&error);
     assert_string_equal(json_string_value(json_object_get(object, "message")), "'a.b' is \"5\"");
     assert_string_equal(json_string_value(json_object_get(object, "param")), "a.b");
     assert_string_equal(json_string_value(json_object_get(object, "code")), "invalid_value");
     json_decref(object);
-    lh_openai_refuse(&error, NULL, NULL, "x");
+    lh_openai_refuse(&error, 400, NULL, NULL, "x");
     object = error_object(&error);
     assert_true(json_is_null(json_object_get(object, "param")));
     assert_true(json_is_null(json_object_get(object, "code")));
@@ -47,7 +46,7 @@ static void cuts_long_messages_into_valid_json(void **state) {
         while (strlen(text) < 1100)
             strcat(text, "\xf0\x9f\x8e\x89");
         lh_openai_error error;
-        lh_openai_refuse(&error, text, NULL, "%s", text);
+        lh_openai_refuse(&error, 400, text, NULL, "%s", text);
         json_decref(error_object(&error));
     }
 }
@@ -65,7 +64,7 @@ static void knows_what_the_engine_says(void **state) {
         {LH_ERR_IO, 500, "server_error"},        {LH_ERR_CORRUPT, 500, "server_error"}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         lh_openai_error error;
-        lh_openai_error_from(&error, &(lh_error){table[i].cause, "at 10.0.0.1:99"});
+        lh_openai_refuse_cause(&error, &(lh_error){table[i].cause, "at 10.0.0.1:99"});
         assert_int_equal(error.status, table[i].status);
         assert_string_equal(error.type, table[i].type);
         assert_int_equal(strstr(error.message, "10.0.0.1") != NULL, table[i].status == 400);

@@ -163,7 +163,7 @@ static void stops_at_every_substring(void **state) {
             snprintf(stop, sizeof stop, "%.*s", (int)size, text + from);
             lh_stop_string stops = {stop, size};
             lh_generation_options options = {
-                .stops = &stops, .stop_count = 1, .sampling = {.want_logprob = true}};
+                .stops = &stops, .stop_count = 1, .sequence.sampling = {.want_logprob = true}};
             outcome run;
             generate(*state, script, &options, &run);
             assert_int_equal(run.status, LH_ERR_CLOSED);
@@ -172,7 +172,7 @@ static void stops_at_every_substring(void **state) {
             assert_int_equal(run.reason[0], LH_FINISH_STOP);
             assert_int_equal(run.tokens[0],
                              kept); /* one token a byte: those of the stop string are not shown */
-            assert_int_equal(lh_generation_completion_tokens(run.generation), kept + size);
+            assert_int_equal(lh_generation_usage(run.generation).completion_tokens, kept + size);
             end(&run);
         }
 }
@@ -189,7 +189,7 @@ static void holds_back_no_more_than_a_prefix(void **state) {
 
 static void stop_strings_wait_for_min_tokens(void **state) {
     lh_stop_string stop = {"a", 1};
-    lh_generation_options options = {.stops = &stop, .stop_count = 1, .min_tokens = 4};
+    lh_generation_options options = {.stops = &stop, .stop_count = 1, .sequence.min_tokens = 4};
     outcome run;
     generate(*state, "@@text=aabaab", &options, &run);
     check_text(&run, 0, "aab", 3);
@@ -214,7 +214,7 @@ static void random_bytes_become_whole_characters(void **state) {
         lh_text_decoder_init(&decoder);
         lh_text_decoder_push(&decoder, raw, length, &wanted, NULL);
         lh_text_decoder_finish(&decoder, &wanted, NULL);
-        lh_generation_options options = {.sampling = {.want_logprob = true}};
+        lh_generation_options options = {.sequence.sampling = {.want_logprob = true}};
         outcome run;
         generate(*state, script, &options, &run);
         check_text(&run, 0, wanted.bytes, wanted.length);
@@ -230,7 +230,7 @@ static void random_bytes_become_whole_characters(void **state) {
 static void tells_logprobs_and_digests(void **state) {
     const test_bench *bench = *state;
     lh_generation_options options = {
-        .sampling = {.want_logprob = true, .want_digest = true, .top_logprobs = 3}};
+        .sequence.sampling = {.want_logprob = true, .want_digest = true, .top_logprobs = 3}};
     lh_generation_prompt prompt = {.max_tokens = 50};
     uint32_t *tokens = tokens_of("@@text=h\xc3\xa9y", &prompt.token_count);
     prompt.tokens = tokens;
@@ -263,14 +263,15 @@ static void tells_logprobs_and_digests(void **state) {
 
 static void draws_each_choice_with_its_own_seed(void **state) {
     const test_bench *bench = *state;
-    lh_generation_options options = {.choices = 3, .sampling = {.temperature = 1, .seed = 40}};
+    lh_generation_options options = {.choices = 3,
+                                     .sequence.sampling = {.temperature = 1, .seed = 40}};
     outcome three, one;
     generate(bench, "x", &options, &three);
     assert_int_equal(three.finished, 3);
-    assert_int_equal(lh_generation_prompt_tokens(three.generation), 1);
-    assert_int_equal(lh_generation_completion_tokens(three.generation), 3 * 64);
+    assert_int_equal(lh_generation_usage(three.generation).prompt_tokens, 1);
+    assert_int_equal(lh_generation_usage(three.generation).completion_tokens, 3 * 64);
     for (uint32_t i = 0; i < 3; i++) {
-        lh_generation_options single = {.sampling = {.temperature = 1, .seed = 40 + i}};
+        lh_generation_options single = {.sequence.sampling = {.temperature = 1, .seed = 40 + i}};
         generate(bench, "x", &single, &one);
         check_text(&one, 0, three.text[i].bytes, three.text[i].length);
         end(&one);
@@ -295,7 +296,7 @@ static void orders_choices_by_prompt(void **state) {
     check_text(&run, 1, "one", 3);
     check_text(&run, 2, "two!", 4);
     check_text(&run, 3, "two!", 4);
-    assert_int_equal(lh_generation_prompt_tokens(run.generation), 10 + 11);
+    assert_int_equal(lh_generation_usage(run.generation).prompt_tokens, 10 + 11);
     end(&run);
 }
 
@@ -319,12 +320,10 @@ static void generates_nothing_where_nothing_is_wanted(void **state) {
 static void hands_limits_to_the_engine(void **state) {
     const test_bench *bench = *state;
     static const uint32_t more[] = {77};
-    lh_generation_options options = {.stop_tokens = more,
-                                     .stop_token_count = 1,
-                                     .min_tokens = 500,
-                                     .tenant = 7,
-                                     .priority = -3,
-                                     .deadline_us = INT64_MAX};
+    lh_generation_options options = {
+        .stop_tokens = more,
+        .stop_token_count = 1,
+        .sequence = {.min_tokens = 500, .tenant = 7, .priority = -3, .deadline_us = INT64_MAX}};
     outcome run;
     generate(bench, "@@text=ab", &options, &run);
     lh_sequence_request last = scripted_engine_last_request(bench->engine);

@@ -203,11 +203,20 @@ static json_t *body_of(const char *fields) {
     return body;
 }
 
+static bool parse_body(const json_t *body, lh_openai_endpoint endpoint,
+                       const lh_openai_limits *held_against, lh_openai_parameters *parameters,
+                       lh_openai_error *error) {
+    *error = (lh_openai_error){0};
+    lh_openai_parameters_parse(&(lh_body_reader){body, "", error}, endpoint, held_against,
+                               parameters);
+    return !error->status;
+}
+
 static void check_row(const table_row *row, lh_openai_endpoint endpoint) {
     json_t *body = body_of(row->fields);
     lh_openai_parameters parameters;
-    lh_openai_error error = {0};
-    bool taken = lh_openai_parameters_parse(body, endpoint, &limits, &parameters, &error);
+    lh_openai_error error;
+    bool taken = parse_body(body, endpoint, &limits, &parameters, &error);
     if (taken != (row->param == TAKEN))
         fail_msg("%s: %s", row->fields, taken ? "taken" : error.message);
     if (!taken) {
@@ -234,7 +243,7 @@ static lh_openai_parameters parse(const char *fields, lh_openai_endpoint endpoin
     lh_openai_parameters parameters;
     lh_openai_error error;
     *body = body_of(fields);
-    assert_true(lh_openai_parameters_parse(*body, endpoint, &limits, &parameters, &error));
+    assert_true(parse_body(*body, endpoint, &limits, &parameters, &error));
     return parameters;
 }
 
@@ -243,13 +252,13 @@ static void has_defaults(void **state) {
     json_t *body;
     lh_openai_parameters got = parse("", LH_OPENAI_CHAT, &body);
     assert_int_equal(got.choices, 1);
-    assert_float_equal(got.sampling.temperature, 1, 0);
-    assert_float_equal(got.sampling.top_p, 1, 0);
-    assert_float_equal(got.sampling.min_p, 0, 0);
-    assert_float_equal(got.sampling.repetition_penalty, 1, 0);
-    assert_int_equal(got.sampling.top_k, 0);
+    assert_float_equal(got.sequence.sampling.temperature, 1, 0);
+    assert_float_equal(got.sequence.sampling.top_p, 1, 0);
+    assert_float_equal(got.sequence.sampling.min_p, 0, 0);
+    assert_float_equal(got.sequence.sampling.repetition_penalty, 1, 0);
+    assert_int_equal(got.sequence.sampling.top_k, 0);
     assert_false(got.stream || got.seed_given || got.max_tokens_given || got.ignore_eos ||
-                 got.sampling.want_logprob);
+                 got.sequence.sampling.want_logprob);
     json_decref(body);
 }
 
@@ -262,21 +271,22 @@ static void reads_values(void **state) {
         "top_logprobs':4,'other':1,'priority':-3,'timeout':0.25,'longhaul':{'overlap':'rows=7'}",
         LH_OPENAI_CHAT, &body);
     assert_true(got.seed_given);
-    assert_true(got.sampling.seed == (uint64_t)-2);
-    assert_true(got.has_overlap && got.overlap.mode == LH_OVERLAP_MANUAL && got.overlap.rows == 7);
+    assert_true(got.sequence.sampling.seed == (uint64_t)-2);
+    assert_true(got.sequence.has_overlap && got.sequence.overlap.mode == LH_OVERLAP_MANUAL &&
+                got.sequence.overlap.rows == 7);
     assert_int_equal(got.max_tokens, 7);
-    assert_int_equal(got.priority, -3);
+    assert_int_equal(got.sequence.priority, -3);
     assert_int_equal(got.timeout_us, 250000);
-    assert_int_equal(got.sampling.top_k, 0);
-    assert_float_equal(got.sampling.repetition_penalty, 1.5, 0);
+    assert_int_equal(got.sequence.sampling.top_k, 0);
+    assert_float_equal(got.sequence.sampling.repetition_penalty, 1.5, 0);
     assert_int_equal(got.choices, 3);
-    assert_int_equal(got.sampling.bias_count, 2);
-    assert_int_equal(got.sampling.biases[0].token, 7);
-    assert_float_equal(got.sampling.biases[1].bias, 0.5, 0);
+    assert_int_equal(got.sequence.sampling.bias_count, 2);
+    assert_int_equal(got.sequence.sampling.biases[0].token, 7);
+    assert_float_equal(got.sequence.sampling.biases[1].bias, 0.5, 0);
     assert_int_equal(got.stop_count, 2);
     assert_int_equal(got.stops[1].length, 2);
     assert_int_equal(got.stop_tokens[0], 5);
-    assert_int_equal(got.sampling.top_logprobs, 4);
+    assert_int_equal(got.sequence.sampling.top_logprobs, 4);
     assert_int_equal(got.unknown_fields, 1);
     lh_openai_parameters_reset(&got);
     json_decref(body);
@@ -287,7 +297,7 @@ static uint64_t salt_of(const char *fields) {
     lh_openai_parameters got = parse(fields, LH_OPENAI_COMPLETIONS, &body);
     lh_openai_parameters_reset(&got);
     json_decref(body);
-    return got.cache_salt;
+    return got.sequence.cache_salt;
 }
 
 static void equal_salts_are_equal(void **state) {
@@ -310,7 +320,7 @@ static void bounds_what_is_long(void **state) {
         json_object_set_new(map, key, json_integer(1));
     }
     const lh_openai_limits large = {"tiny", 5000, 16, 128, 64, false, true};
-    assert_false(lh_openai_parameters_parse(body, LH_OPENAI_CHAT, &large, &got, &error));
+    assert_false(parse_body(body, LH_OPENAI_CHAT, &large, &got, &error));
     assert_string_equal(error.param, "logit_bias");
     lh_openai_parameters_reset(&got);
     json_decref(body);
@@ -327,8 +337,7 @@ static void bounds_what_is_long(void **state) {
             text = longer;
         }
         body = json_pack("{s:o}", texts[0].field, text);
-        assert_int_equal(lh_openai_parameters_parse(body, LH_OPENAI_CHAT, &limits, &got, &error),
-                         extra == 0);
+        assert_int_equal(parse_body(body, LH_OPENAI_CHAT, &limits, &got, &error), extra == 0);
         lh_openai_parameters_reset(&got);
         json_decref(body);
     }
@@ -341,8 +350,7 @@ static void bounds_choices_by_what_is_admitted(void **state) {
         lh_openai_parameters got;
         lh_openai_error error;
         json_t *body = json_pack("{s:i}", "n", n);
-        assert_int_equal(lh_openai_parameters_parse(body, LH_OPENAI_CHAT, &few, &got, &error),
-                         n == 2);
+        assert_int_equal(parse_body(body, LH_OPENAI_CHAT, &few, &got, &error), n == 2);
         lh_openai_parameters_reset(&got);
         json_decref(body);
     }
@@ -357,8 +365,7 @@ static void counts_characters_of_metadata(void **state) {
         lh_openai_parameters got;
         lh_openai_error error;
         json_t *body = json_pack("{s:{s:s}}", "metadata", key, "");
-        assert_int_equal(lh_openai_parameters_parse(body, LH_OPENAI_CHAT, &limits, &got, &error),
-                         extra == 0);
+        assert_int_equal(parse_body(body, LH_OPENAI_CHAT, &limits, &got, &error), extra == 0);
         lh_openai_parameters_reset(&got);
         json_decref(body);
     }
@@ -370,7 +377,7 @@ static void strict_refuses_unknown_fields(void **state) {
     json_t *body = body_of("'temperature':1,'vendor_extra':1");
     lh_openai_parameters got;
     lh_openai_error error;
-    assert_false(lh_openai_parameters_parse(body, LH_OPENAI_CHAT, &strict, &got, &error));
+    assert_false(parse_body(body, LH_OPENAI_CHAT, &strict, &got, &error));
     assert_string_equal(error.param, "vendor_extra");
     assert_string_equal(error.code, "unknown_parameter");
     lh_openai_parameters_reset(&got);
@@ -383,7 +390,7 @@ static void survives_without_memory(void **state) {
     lh_openai_parameters got;
     lh_openai_error error;
     failing_malloc_arm(1);
-    bool parsed = lh_openai_parameters_parse(body, LH_OPENAI_CHAT, &limits, &got, &error);
+    bool parsed = parse_body(body, LH_OPENAI_CHAT, &limits, &got, &error);
     assert_true(failing_malloc_disarm());
     assert_false(parsed);
     assert_int_equal(error.status, 500);

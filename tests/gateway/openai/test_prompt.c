@@ -85,7 +85,7 @@ static void says_why_a_model_cannot_chat(void **state) {
     lh_served_model model = *scripted_model_served(*state);
     model.chat_template = NULL;
     model.chat_refusal = "its template is of no family known here";
-    lh_openai_chat_request request = {0};
+    lh_openai_request request = {0};
     lh_tokens tokens = {0};
     lh_openai_error error;
     assert_false(lh_openai_prompt_from_chat(&model, &request, &tokens, &error));
@@ -96,7 +96,7 @@ static void says_why_a_model_cannot_chat(void **state) {
 static void refuses_what_the_template_does(void **state) {
     const lh_served_model *model = scripted_model_served(*state);
     lh_chat_message message = {"user", "\xff", 1};
-    lh_openai_chat_request request = {.messages = &message, .message_count = 1};
+    lh_openai_request request = {.messages = &message, .message_count = 1};
     lh_tokens tokens = {0};
     lh_openai_error error;
     assert_false(lh_openai_prompt_from_chat(model, &request, &tokens, &error));

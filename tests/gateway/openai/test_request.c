@@ -1,7 +1,6 @@
 /* Bodies of both endpoints: messages and prompts in all their shapes, and what only one endpoint
  * has. */
-#include "gateway/openai/chat_request.h"
-#include "gateway/openai/completion_request.h"
+#include "gateway/openai/request.h"
 #include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>
@@ -145,83 +144,81 @@ static void check_error(const table_row *row, bool taken, const lh_openai_error 
     }
 }
 
+static void check_rows(const table_row *rows, size_t count, lh_openai_endpoint endpoint) {
+    for (size_t i = 0; i < count; i++) {
+        lh_openai_request request;
+        lh_openai_error error;
+        bool taken =
+            lh_openai_request_parse(json_of(rows[i].body), endpoint, &limits, &request, &error);
+        check_error(&rows[i], taken, &error);
+        lh_openai_request_reset(&request);
+    }
+}
+
 static void chat_takes_and_refuses(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof chats / sizeof chats[0]; i++) {
-        lh_openai_chat_request request;
-        lh_openai_error error = {0};
-        bool taken =
-            lh_openai_chat_request_parse(json_of(chats[i].body), &limits, &request, &error);
-        check_error(&chats[i], taken, &error);
-        lh_openai_chat_request_reset(&request);
-    }
+    check_rows(chats, sizeof chats / sizeof chats[0], LH_OPENAI_CHAT);
 }
 
 static void completions_take_and_refuse(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof completions / sizeof completions[0]; i++) {
-        lh_openai_completion_request request;
-        lh_openai_error error = {0};
-        bool taken = lh_openai_completion_request_parse(json_of(completions[i].body), &limits,
-                                                        &request, &error);
-        check_error(&completions[i], taken, &error);
-        lh_openai_completion_request_reset(&request);
-    }
+    check_rows(completions, sizeof completions / sizeof completions[0], LH_OPENAI_COMPLETIONS);
 }
 
 static void reads_messages(void **state) {
     (void)state;
-    lh_openai_chat_request request;
+    lh_openai_request request;
     lh_openai_error error;
-    assert_true(lh_openai_chat_request_parse(
+    assert_true(lh_openai_request_parse(
         json_of("{'messages':[{'role':'developer','content':'be "
                 "good'},{'role':'user','content':[{'type':'text','text':'a'},{'type':'text','text':"
                 "'b'}]},{'role':'assistant','content':null,'tool_calls':[]}]}"),
-        &limits, &request, &error));
+        LH_OPENAI_CHAT, &limits, &request, &error));
     assert_int_equal(request.message_count, 3);
     assert_string_equal(request.messages[0].role, "system");
     assert_memory_equal(request.messages[1].content, "a\nb", 3);
     assert_int_equal(request.messages[1].content_length, 3);
     assert_int_equal(request.messages[2].content_length, 0);
-    lh_openai_chat_request_reset(&request);
+    lh_openai_request_reset(&request);
 }
 
 static void reads_prompts(void **state) {
     (void)state;
-    lh_openai_completion_request request;
+    lh_openai_request request;
     lh_openai_error error;
-    assert_true(lh_openai_completion_request_parse(json_of("{'prompt':[[1,2.0],[287]]}"), &limits,
-                                                   &request, &error));
+    assert_true(lh_openai_request_parse(json_of("{'prompt':[[1,2.0],[287]]}"),
+                                        LH_OPENAI_COMPLETIONS, &limits, &request, &error));
     assert_int_equal(request.prompt_count, 2);
     assert_null(request.prompts[0].text);
     assert_int_equal(request.prompts[0].tokens[1], 2);
     assert_int_equal(request.prompts[1].token_count, 1);
-    lh_openai_completion_request_reset(&request);
-    assert_true(
-        lh_openai_completion_request_parse(json_of("{'prompt':[5,6]}"), &limits, &request, &error));
+    lh_openai_request_reset(&request);
+    assert_true(lh_openai_request_parse(json_of("{'prompt':[5,6]}"), LH_OPENAI_COMPLETIONS, &limits,
+                                        &request, &error));
     assert_int_equal(request.prompt_count, 1);
     assert_int_equal(request.prompts[0].token_count, 2);
-    lh_openai_completion_request_reset(&request);
+    lh_openai_request_reset(&request);
 }
 
 static void survives_without_memory(void **state) {
     (void)state;
     for (size_t n = 1;; n++) {
-        lh_openai_chat_request chat;
-        lh_openai_completion_request completion;
+        lh_openai_request chat;
+        lh_openai_request completion;
         lh_openai_error chat_error = {0}, completion_error = {0};
         json_t *messages = json_of("{'logit_bias':{'1':1},'messages':[{'role':'user','content':[{'"
                                    "type':'text','text':'a'},{'type':'text','text':'b'}]}]}");
         json_t *prompts = json_of("{'logit_bias':{'1':1},'prompt':[[1],[2]]}");
         failing_malloc_arm(n);
         bool both =
-            lh_openai_chat_request_parse(messages, &limits, &chat, &chat_error) &&
-            lh_openai_completion_request_parse(prompts, &limits, &completion, &completion_error);
+            lh_openai_request_parse(messages, LH_OPENAI_CHAT, &limits, &chat, &chat_error) &&
+            lh_openai_request_parse(prompts, LH_OPENAI_COMPLETIONS, &limits, &completion,
+                                    &completion_error);
         bool failed = failing_malloc_disarm();
         bool first = chat_error.status == 0;
-        lh_openai_chat_request_reset(&chat);
+        lh_openai_request_reset(&chat);
         if (first)
-            lh_openai_completion_request_reset(&completion);
+            lh_openai_request_reset(&completion);
         else
             json_decref(prompts);
         assert_int_equal(both, !failed);

@@ -43,9 +43,8 @@ static void test_a_request_is_found_by_its_ids(void **state) {
     uint64_t number = open_request(store, 7);
     assert_true(number != 0);
     assert_true(lh_trace_store_is_settled(store, number));
-    lh_trace_store_mark(store, number, LH_TRACE_TOKENIZED, 2000);
-    lh_trace_store_mark(store, number, LH_TRACE_ENDED, 9999);
-    lh_trace_store_set_prompt(store, number, 12);
+    lh_trace_store_note_tokens(store, number, 12, 2000);
+    lh_trace_store_note_end(store, number, 9999);
     add_step(store, number, 1, 0, 10);
     add_step(store, number, 2, 7000, 10);
     add_step(store, number, 3, 8000, 10);
@@ -79,7 +78,7 @@ static void test_the_oldest_request_goes_first(void **state) {
     for (int i = 0; i < 5; i++)
         numbers[i] = open_request(store, i);
     assert_null(lh_trace_store_find(store, "chatcmpl-1"));
-    lh_trace_store_mark(store, numbers[1], LH_TRACE_ENDED, 1); /* has gone: ignored */
+    lh_trace_store_note_end(store, numbers[1], 1); /* has gone: ignored */
     add_step(store, numbers[4], 1, 0, 10);
     lh_trace_part gone = {.trace = numbers[0], .rows = 1};
     lh_trace_store_begin_step(store, &gone, 1, 1);

@@ -1,0 +1,127 @@
+/* Getters over jansson. */
+#include "gateway/openai/body_reader.h"
+
+#include "common/base/utf8.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Doubles hold every integer up to here. */
+#define EXACT_INTEGERS 9007199254740992.0
+
+void lh_body_refuse(const lh_body_reader *body, const char *key, const char *code,
+                    const char *format, ...) {
+    lh_openai_error *error = body->error;
+    char param[sizeof error->param], text[sizeof error->message];
+    if (error->status)
+        return;
+    snprintf(param, sizeof param, "%s%s", body->path, key);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    lh_openai_refuse(error, 400, param, code, "'%s' %s", param, text);
+}
+
+json_t *lh_body_field(const lh_body_reader *body, const char *key) {
+    json_t *value = body->error->status ? NULL : json_object_get(body->object, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+json_t *lh_body_object(const lh_body_reader *body, const char *key) {
+    json_t *value = lh_body_field(body, key);
+    if (!value || json_is_object(value))
+        return value;
+    lh_body_refuse(body, key, "invalid_type", "must be an object.");
+    return NULL;
+}
+
+const char *lh_body_text(const lh_body_reader *body, const char *key, size_t characters_max) {
+    const json_t *value = lh_body_field(body, key);
+    if (!value)
+        return NULL;
+    if (!json_is_string(value))
+        lh_body_refuse(body, key, "invalid_type", "must be a string.");
+    else if (lh_utf8_count(json_string_value(value), json_string_length(value)) > characters_max)
+        lh_body_refuse(body, key, "string_above_max_length", "may have at most %zu characters.",
+                       characters_max);
+    return body->error->status ? NULL : json_string_value(value);
+}
+
+static bool is_one_of(const char *text, const char *choices) {
+    size_t length = strlen(text);
+    for (const char *at = choices; *at; at += strcspn(at, "|"), at += *at == '|')
+        if (strcspn(at, "|") == length && memcmp(at, text, length) == 0)
+            return true;
+    return false;
+}
+
+const char *lh_body_choice(const lh_body_reader *body, const char *key, const char *choices) {
+    const char *text = lh_body_text(body, key, SIZE_MAX);
+    if (!text || is_one_of(text, choices))
+        return text;
+    lh_body_refuse(body, key, "invalid_value", "must be one of %s.", choices);
+    return NULL;
+}
+
+bool lh_body_bool(const lh_body_reader *body, const char *key) {
+    const json_t *value = lh_body_field(body, key);
+    if (value && !json_is_boolean(value))
+        lh_body_refuse(body, key, "invalid_type", "must be true or false.");
+    return json_is_true(value);
+}
+
+static bool is_integer(const json_t *value, int64_t *integer) {
+    if (json_is_integer(value)) {
+        *integer = json_integer_value(value);
+        return true;
+    }
+    double real = json_is_real(value) ? json_real_value(value) : 0.5;
+    if (floor(real) != real || fabs(real) > EXACT_INTEGERS)
+        return false;
+    *integer = (int64_t)real;
+    return true;
+}
+
+int64_t lh_body_integer(const lh_body_reader *body, const char *key, int64_t low, int64_t high,
+                        int64_t otherwise) {
+    const json_t *value = lh_body_field(body, key);
+    int64_t integer;
+    if (!value)
+        return otherwise;
+    if (!is_integer(value, &integer))
+        lh_body_refuse(body, key, "invalid_type", "must be an integer.");
+    else if (integer < low || integer > high)
+        lh_body_refuse(body, key, "invalid_value",
+                       "must be an integer from %" PRId64 " to %" PRId64 ", not %" PRId64 ".", low,
+                       high, integer);
+    return body->error->status ? otherwise : integer;
+}
+
+double lh_body_number(const lh_body_reader *body, const char *key, double low, bool low_included,
+                      double high, double otherwise) {
+    const json_t *value = lh_body_field(body, key);
+    double number = json_number_value(value);
+    if (!value)
+        return otherwise;
+    if (!json_is_number(value))
+        lh_body_refuse(body, key, "invalid_type", "must be a number.");
+    else if (number < low || (number <= low && !low_included) || number > high)
+        lh_body_refuse(body, key, "invalid_value", "must be %s %g and at most %g, not %g.",
+                       low_included ? "at least" : "above", low, high, number);
+    return body->error->status ? otherwise : number;
+}
+
+uint32_t lh_body_token(const lh_body_reader *body, const char *key, const json_t *value,
+                       uint32_t vocabulary) {
+    int64_t integer;
+    if (!is_integer(value, &integer))
+        lh_body_refuse(body, key, "invalid_type", "must be a token id.");
+    else if (integer < 0 || integer >= vocabulary)
+        lh_body_refuse(body, key, "invalid_value", "is not a token id of this model (0 to %u).",
+                       vocabulary - 1);
+    return body->error->status ? 0 : (uint32_t)integer;
+}

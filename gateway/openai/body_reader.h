@@ -1,0 +1,41 @@
+/* Reads the fields of a request's body, with the API's rules: null counts as absent, 1.0 is an
+ * integer, "1" is none, and what is out of range is refused by name. The first field that is wrong
+ * fills the error; whatever is read after it counts as absent. Thread: any. */
+#pragma once
+
+#include "gateway/openai/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One object of the body. */
+typedef struct lh_body_reader {
+    const json_t *object;   /* NULL: all its fields are absent */
+    const char *path;       /* "stream_options."; "" for the body itself */
+    lh_openai_error *error; /* status 0: nothing is wrong so far */
+} lh_body_reader;
+
+/* 400 about a field: the message is its name and the text behind it. An error that there is stays.
+ */
+void lh_body_refuse(const lh_body_reader *body, const char *key, const char *code,
+                    const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* NULL: it is absent. What these give lives as long as the body. */
+json_t *lh_body_field(const lh_body_reader *body, const char *key);
+json_t *lh_body_object(const lh_body_reader *body, const char *key);
+/* At most so many characters. */
+const char *lh_body_text(const lh_body_reader *body, const char *key, size_t characters_max);
+/* One of `choices`, separated by '|'. */
+const char *lh_body_choice(const lh_body_reader *body, const char *key, const char *choices);
+
+/* False where it is absent. */
+bool lh_body_bool(const lh_body_reader *body, const char *key);
+int64_t lh_body_integer(const lh_body_reader *body, const char *key, int64_t low, int64_t high,
+                        int64_t otherwise);
+/* low..high; low itself only where low_included. */
+double lh_body_number(const lh_body_reader *body, const char *key, double low, bool low_included,
+                      double high, double otherwise);
+/* A value within the field: an id of the vocabulary. */
+uint32_t lh_body_token(const lh_body_reader *body, const char *key, const json_t *value,
+                       uint32_t vocabulary);

@@ -1,0 +1,273 @@
+/* Messages of chat, prompts of completions in their four shapes, and the fields that only one of
+ * the two has. */
+#include "gateway/openai/request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOOLS_MAX   128
+#define BEST_OF_MAX 20
+
+/* ---- Messages. ---- */
+
+/* The text of one part; NULL: refused. Nothing is ever fetched. */
+static const json_t *part_text(const lh_body_reader *message, size_t index, const json_t *part) {
+    char key[32];
+    snprintf(key, sizeof key, "content[%zu]", index);
+    const char *type = json_string_value(json_object_get(part, "type"));
+    const json_t *text = json_object_get(part, "text");
+    if (!type)
+        lh_body_refuse(message, key, "invalid_type", "must be an object with a 'type'.");
+    else if (strcmp(type, "text") != 0)
+        lh_body_refuse(message, key, "unsupported_value",
+                       "is of type \"%.40s\"; this model takes parts of type \"text\" only.", type);
+    else if (!json_is_string(text))
+        lh_body_refuse(message, key, "invalid_type", "must have a 'text' that is a string.");
+    return message->error->status ? NULL : text;
+}
+
+/* Puts the parts together, a line break between them, as llama.cpp and vLLM do. *joined is malloc'd
+ * where there is any text. */
+static void join_parts(const lh_body_reader *message, const json_t *parts, lh_chat_message *out,
+                       char **joined) {
+    lh_text_buffer text = {0};
+    for (size_t i = 0; i < json_array_size(parts) && !message->error->status; i++) {
+        const json_t *part = part_text(message, i, json_array_get(parts, i));
+        if (part &&
+            ((i && lh_text_buffer_append(&text, "\n", 1, NULL)) ||
+             lh_text_buffer_append(&text, json_string_value(part), json_string_length(part), NULL)))
+            lh_openai_refuse_status(message->error, LH_ERR_NO_MEMORY);
+    }
+    *joined = text.bytes;
+    out->content = text.bytes ? text.bytes : "";
+    out->content_length = text.length;
+}
+
+/* An assistant's message may do without text where it called tools (which are not shown to the
+ * model here). */
+static bool may_be_empty(const lh_body_reader *message, const char *role) {
+    return strcmp(role, "assistant") == 0 &&
+           (lh_body_field(message, "tool_calls") || lh_body_field(message, "function_call") ||
+            lh_body_field(message, "refusal"));
+}
+
+static void parse_content(const lh_body_reader *message, lh_chat_message *out, char **joined) {
+    const json_t *content = lh_body_field(message, "content");
+    out->content = "";
+    if (json_is_string(content)) {
+        out->content = json_string_value(content);
+        out->content_length = json_string_length(content);
+    } else if (json_is_array(content) && json_array_size(content) > 0) {
+        join_parts(message, content, out, joined);
+    } else if (content || !may_be_empty(message, out->role)) {
+        lh_body_refuse(message, "content", content ? "invalid_type" : "missing_required_parameter",
+                       "must be a string or a list of parts.");
+    }
+}
+
+/* As the template knows it; "": refused. */
+static const char *parse_role(const lh_body_reader *message) {
+    static const char *const roles[][2] = {{"system", "system"},
+                                           {"developer", "system"},
+                                           {"user", "user"},
+                                           {"assistant", "assistant"},
+                                           {"tool", "tool"}};
+    const char *role = json_string_value(lh_body_field(message, "role"));
+    for (size_t i = 0; role && i < sizeof roles / sizeof roles[0]; i++)
+        if (strcmp(role, roles[i][0]) == 0)
+            return roles[i][1];
+    lh_body_refuse(message, "role", role ? "invalid_value" : "missing_required_parameter",
+                   "must be one of system, developer, user, assistant, tool.");
+    return "";
+}
+
+static void parse_message(const lh_body_reader *body, size_t index, const json_t *value,
+                          lh_openai_request *request) {
+    char path[32];
+    snprintf(path, sizeof path, "messages[%zu]", index);
+    if (!json_is_object(value)) {
+        lh_body_refuse(body, path, "invalid_type", "must be an object.");
+        return;
+    }
+    strcat(path, ".");
+    const lh_body_reader message = {value, path, body->error};
+    request->messages[index].role = parse_role(&message);
+    parse_content(&message, &request->messages[index], &request->joined[index]);
+}
+
+static void parse_messages(const lh_body_reader *body, lh_openai_request *request) {
+    const json_t *list = lh_body_field(body, "messages");
+    size_t count = json_array_size(list);
+    if (!list)
+        lh_body_refuse(body, "messages", "missing_required_parameter", "is missing.");
+    else if (count == 0)
+        lh_body_refuse(body, "messages", "invalid_type", "must be a list of at least one message.");
+    if (body->error->status)
+        return;
+    request->messages = calloc(count, sizeof *request->messages);
+    request->joined = calloc(count, sizeof *request->joined);
+    if (!request->messages || !request->joined) {
+        lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
+        return;
+    }
+    request->message_count = count;
+    for (size_t i = 0; i < count && !body->error->status; i++)
+        parse_message(body, i, json_array_get(list, i), request);
+}
+
+/* ---- What only chat has. ---- */
+
+static void check_response_format(const lh_body_reader *body) {
+    static const char key[] = "response_format";
+    const json_t *format = lh_body_field(body, key);
+    const char *type = json_string_value(json_object_get(format, "type"));
+    if (format && !type)
+        lh_body_refuse(body, key, "invalid_type", "must be an object with a 'type'.");
+    if (!type || strcmp(type, "text") == 0)
+        return;
+    if (strcmp(type, "json_object") == 0 || strcmp(type, "json_schema") == 0)
+        lh_body_refuse(body, key, "unsupported_value",
+                       "of type \"%s\" is not supported by this server.", type);
+    else
+        lh_body_refuse(body, key, "invalid_value", "is of an unknown type \"%.40s\".", type);
+}
+
+static void check_modalities(const lh_body_reader *body) {
+    const json_t *list = lh_body_field(body, "modalities");
+    if (list && json_array_size(list) == 0)
+        lh_body_refuse(body, "modalities", "invalid_type", "must be a list, not empty.");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (!name || strcmp(name, "text") != 0)
+            lh_body_refuse(body, "modalities", "unsupported_value", "may hold \"text\" only.");
+    }
+}
+
+/* Tools may be named where none is to be called; to call one is not built. */
+static void check_tools(const lh_body_reader *body) {
+    const json_t *tools = lh_body_field(body, "tools"),
+                 *choice = lh_body_field(body, "tool_choice");
+    const char *name = json_string_value(choice);
+    bool none = name && strcmp(name, "none") == 0,
+         automatic = !choice || (name && strcmp(name, "auto") == 0);
+    if (tools && !json_is_array(tools))
+        lh_body_refuse(body, "tools", "invalid_type", "must be a list.");
+    else if (json_array_size(tools) > TOOLS_MAX)
+        lh_body_refuse(body, "tools", "array_above_max_length", "may hold at most %d tools.",
+                       TOOLS_MAX);
+    else if (!none && !automatic)
+        lh_body_refuse(body, "tool_choice", "unsupported_value",
+                       "may be \"none\" only: tools are not supported by this server.");
+    else if (!none && json_array_size(tools) > 0)
+        lh_body_refuse(body, "tools", "unsupported_parameter",
+                       "are not supported by this server, unless 'tool_choice' is \"none\".");
+    lh_body_bool(body, "parallel_tool_calls");
+    lh_body_choice(body, "function_call", "none|auto");
+}
+
+static void parse_chat(const lh_body_reader *body, lh_openai_request *request) {
+    check_response_format(body);
+    check_modalities(body);
+    check_tools(body);
+    lh_body_choice(body, "reasoning_effort", "none|minimal|low|medium|high|xhigh|max");
+    lh_body_choice(body, "verbosity", "low|medium|high");
+    parse_messages(body, request);
+}
+
+/* ---- Prompts. ---- */
+
+static void parse_prompt(const lh_body_reader *body, const json_t *value, bool is_text,
+                         uint32_t vocabulary, lh_openai_prompt *prompt) {
+    size_t count = is_text ? json_string_length(value) : json_array_size(value);
+    if (count == 0) {
+        lh_body_refuse(body, "prompt", "invalid_type",
+                       "must be a string, a list of strings, a list of token ids or a list of "
+                       "such lists; none of them empty.");
+        return;
+    }
+    if (is_text) {
+        prompt->text = json_string_value(value);
+        prompt->length = count;
+        return;
+    }
+    prompt->tokens = calloc(count, sizeof *prompt->tokens);
+    if (!prompt->tokens)
+        lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
+    for (size_t i = 0; i < count && !body->error->status; i++)
+        prompt->tokens[prompt->token_count++] =
+            lh_body_token(body, "prompt", json_array_get(value, i), vocabulary);
+}
+
+static void parse_prompts(const lh_body_reader *body, const lh_openai_limits *limits,
+                          lh_openai_request *request) {
+    const json_t *value = lh_body_field(body, "prompt"), *first = json_array_get(value, 0);
+    uint32_t choices = request->parameters.choices;
+    bool several = json_is_string(first) || json_is_array(first);
+    size_t count = several ? json_array_size(value) : 1;
+    if (!value)
+        lh_body_refuse(body, "prompt", "missing_required_parameter", "is missing.");
+    else if (count > limits->prompts_max)
+        lh_body_refuse(body, "prompt", "array_above_max_length", "may hold at most %u prompts.",
+                       limits->prompts_max);
+    else if ((uint64_t)count * choices > limits->sequences_max)
+        lh_openai_refuse(body->error, 400, "prompt", "array_above_max_length",
+                         "%zu prompts of %u choices each are more than the %u sequences that may "
+                         "run and wait here.",
+                         count, choices, limits->sequences_max);
+    if (body->error->status)
+        return;
+    request->prompts = calloc(count, sizeof *request->prompts);
+    if (!request->prompts) {
+        lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
+        return;
+    }
+    request->prompt_count = count;
+    for (size_t i = 0; i < count && !body->error->status; i++)
+        parse_prompt(body, several ? json_array_get(value, i) : value,
+                     json_is_string(several ? first : value), limits->vocabulary,
+                     &request->prompts[i]);
+}
+
+static void parse_completion(const lh_body_reader *body, const lh_openai_limits *limits,
+                             lh_openai_request *request) {
+    const lh_openai_parameters *parameters = &request->parameters;
+    int64_t best_of = lh_body_integer(body, "best_of", 1, BEST_OF_MAX, parameters->choices);
+    if (best_of < parameters->choices)
+        lh_body_refuse(body, "best_of", "invalid_value", "is smaller than 'n'.");
+    if (best_of > parameters->choices)
+        lh_body_refuse(body, "best_of", "unsupported_value",
+                       "larger than 'n' is not supported by this server.");
+    request->echo = lh_body_bool(body, "echo");
+    if (request->echo && parameters->sequence.sampling.want_logprob)
+        lh_body_refuse(body, "echo", "unsupported_value",
+                       "together with 'logprobs' is not supported by this server.");
+    parse_prompts(body, limits, request);
+}
+
+bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
+                             const lh_openai_limits *limits, lh_openai_request *request,
+                             lh_openai_error *error) {
+    const lh_body_reader reader = {body, "", error};
+    *request = (lh_openai_request){.endpoint = endpoint, .body = body};
+    *error = (lh_openai_error){0};
+    lh_openai_parameters_parse(&reader, endpoint, limits, &request->parameters);
+    if (endpoint == LH_OPENAI_CHAT)
+        parse_chat(&reader, request);
+    else
+        parse_completion(&reader, limits, request);
+    return !error->status;
+}
+
+void lh_openai_request_reset(lh_openai_request *request) {
+    for (size_t i = 0; i < request->message_count; i++)
+        free(request->joined[i]);
+    free(request->joined);
+    free(request->messages);
+    for (size_t i = 0; i < request->prompt_count; i++)
+        free(request->prompts[i].tokens);
+    free(request->prompts);
+    lh_openai_parameters_reset(&request->parameters);
+    json_decref(request->body);
+    *request = (lh_openai_request){0};
+}

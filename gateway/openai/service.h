@@ -1,0 +1,15 @@
+/* What the API serves, and how: the same for all its requests, and set before the first of them.
+ * Private to gateway/openai/. */
+#pragma once
+
+#include "gateway/openai/api.h"
+
+#include <stdatomic.h>
+
+typedef struct lh_openai_service {
+    lh_openai_api_config config;
+    lh_engine *engine;
+    const lh_served_model *model;
+    size_t longest_token_bytes; /* of the model's tokens */
+    atomic_bool draining;       /* any thread */
+} lh_openai_service;
