@@ -4,6 +4,7 @@
  * milliseconds at a time, so the runs are spread over more. */
 #include "worker/control/machine_speed.h"
 
+#include "worker/compute/stage/activation_buffer.h"
 #include "worker/control/core_clock.h"
 
 #include <math.h>
@@ -34,11 +35,8 @@ typedef struct trial {
 } trial;
 
 static void *allocate(size_t bytes, int fill) {
-    size_t whole = (bytes + 63) / 64 * 64;
-    void *memory = aligned_alloc(64, whole);
-    if (memory)
-        memset(memory, fill, whole);
-    return memory;
+    void *memory = lh_aligned_array_allocate(bytes, 1);
+    return memory ? memset(memory, fill, bytes) : NULL;
 }
 
 static lh_status prepare(trial *t, lh_error *error) {

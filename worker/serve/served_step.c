@@ -109,7 +109,7 @@ void lh_served_step_open_window(lh_served_step *step) {
     step->held_bytes = 0;
 }
 
-void lh_served_step_note_taken(lh_served_step *step, size_t bytes) {
+void lh_served_step_note_consumed(lh_served_step *step, size_t bytes) {
     assert(step->pending_bytes >= bytes);
     step->pending_bytes -= bytes;
     lh_served_step_open_window(step);

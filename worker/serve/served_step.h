@@ -99,7 +99,7 @@ void lh_served_step_close_shards(lh_served_step *step);
 
 /* ---- From the pipeline (lh_pipeline_events) ---- */
 
-void lh_served_step_note_taken(lh_served_step *step, size_t bytes);
+void lh_served_step_note_consumed(lh_served_step *step, size_t bytes);
 /* There is room in the pipeline again. */
 void lh_served_step_open_window(lh_served_step *step);
 /* Takes over the bytes. */

@@ -135,9 +135,9 @@ static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_r
 
 /* ---- From the pipeline ---- */
 
-static void on_taken(void *context, void *step, size_t bytes) {
+static void on_consumed(void *context, void *step, size_t bytes) {
     lh_server *server = context;
-    lh_step_table_note_taken(&server->table, step, bytes);
+    lh_step_table_note_consumed(&server->table, step, bytes);
 }
 
 static void on_removed(void *context) {
@@ -349,7 +349,7 @@ static lh_status start_pipeline(lh_server *server, const lh_server_options *opti
                                     .outbox_bytes = options->outbox_bytes,
                                     .encode = lh_batch_encode_shard,
                                     .wake = wake,
-                                    .events = {.on_taken = on_taken,
+                                    .events = {.on_consumed = on_consumed,
                                                .on_frame = lh_step_table_on_frame,
                                                .on_worked = lh_step_table_on_worked,
                                                .on_ended = lh_step_table_on_ended,

@@ -144,9 +144,9 @@ void lh_step_table_take_shards(lh_step_table *table, lh_h2_stream *stream,
 
 /* ---- From the pipeline ---- */
 
-void lh_step_table_note_taken(lh_step_table *table, lh_served_step *step, size_t bytes) {
+void lh_step_table_note_consumed(lh_step_table *table, lh_served_step *step, size_t bytes) {
     if (step) {
-        lh_served_step_note_taken(step, bytes);
+        lh_served_step_note_consumed(step, bytes);
         look_after(step);
     }
     if (!table->window_held || lh_pipeline_is_full(table->tools.pipeline))

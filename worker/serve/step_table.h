@@ -50,7 +50,7 @@ void lh_step_table_forget_pipeline(lh_step_table *table);
 void lh_step_table_count_sent(lh_step_table *table);
 
 /* The stage has taken a shard of a step, or has dropped one of a step that had ended (NULL). */
-void lh_step_table_note_taken(lh_step_table *table, lh_served_step *step, size_t bytes);
+void lh_step_table_note_consumed(lh_step_table *table, lh_served_step *step, size_t bytes);
 
 /* on_frame, on_worked and on_ended of lh_pipeline_events, on_done and on_times of
  * lh_worker_client_events: `step` tells them all. */

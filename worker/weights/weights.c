@@ -238,8 +238,11 @@ static void report(const ensuring *e) {
 }
 
 /* lh_tensor_visitor: collects a tensor as a part, once. */
-static lh_status collect(void *context, const lh_gguf_tensor *tensor, lh_error *error) {
+static lh_status collect(void *context, lh_tensor_role role, uint32_t layer,
+                         const lh_gguf_tensor *tensor, lh_error *error) {
     ensuring *e = context;
+    (void)role;
+    (void)layer;
     size_t index = index_of(e->weights, tensor);
     const lh_tensor_digest *digest = &e->weights->digests[index];
     for (size_t i = 0; i < e->count; i++)

@@ -23,5 +23,7 @@ void scripted_stage_need_shards(uint32_t shards);
 /* Shards that finish emits, each of one row and 32 columns; default 0. */
 void scripted_stage_emit(uint32_t shards);
 
-/* "begin 1, accept 1, finish 1, end 1, ": valid until the next call. */
+/* A step draws 1000 and its name; where there are biases, the token of the first instead.
+ *
+ * "begin 1, accept 1, finish 1, end 1, ": valid until the next call. */
 const char *scripted_stage_log(void);

@@ -130,7 +130,10 @@ static lh_status ensure(uint32_t first, uint32_t last) {
 }
 
 /* lh_tensor_visitor: the source gives the model's bytes. */
-static lh_status check_tensor(void *context, const lh_gguf_tensor *tensor, lh_error *failure) {
+static lh_status check_tensor(void *context, lh_tensor_role role, uint32_t layer,
+                              const lh_gguf_tensor *tensor, lh_error *failure) {
+    (void)role;
+    (void)layer;
     lh_weight_source source = lh_weights_source(weights);
     const void *bytes;
     uint64_t *sum = context;

@@ -83,16 +83,13 @@ lh_layer_kind lh_model_layer_kind(const lh_model_config *config, uint32_t layer)
 /* The tensor of a role; `layer` counts from the first of the model and is not read for the others.
  * NULL: not there (after lh_model_config_read: just where lh_model_has says so). */
 const lh_gguf_tensor *lh_model_tensor(const lh_gguf *gguf, lh_tensor_role role, uint32_t layer);
-/* Rows and row length that the role has in this model; a vector has one row. */
-void lh_model_tensor_shape(const lh_model_config *config, lh_tensor_role role, uint64_t *rows,
-                           uint64_t *columns);
+/* Whether the role's tensor is a matrix; else it is a vector. */
+bool lh_model_is_matrix(lh_tensor_role role);
 
-/* Whether the range needs a role; every range needs those that its layers have. */
-bool lh_model_range_needs(const lh_model_config *config, lh_layer_range range, lh_tensor_role role);
-
-/* Calls visit for each tensor that the range needs, in the order of the file's layers. Stops at the
- * first status that is not LH_OK and returns it. */
-typedef lh_status lh_tensor_visitor(void *context, const lh_gguf_tensor *tensor, lh_error *error);
+/* Calls visit for each tensor that the range needs, in the order of the layers; `layer` is as in
+ * lh_model_tensor. Stops at the first status that is not LH_OK and returns it. */
+typedef lh_status lh_tensor_visitor(void *context, lh_tensor_role role, uint32_t layer,
+                                    const lh_gguf_tensor *tensor, lh_error *error);
 lh_status lh_model_visit_tensors(const lh_gguf *gguf, const lh_model_config *config,
                                  lh_layer_range range, lh_tensor_visitor *visit, void *context,
                                  lh_error *error);

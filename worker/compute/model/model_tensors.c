@@ -9,89 +9,63 @@
 #define VOCABULARY_MAX (1u << 24)
 #define NAME_BYTES     64
 
-/* Names by role; those of a layer follow "blk.N.". */
-static const char *const role_names[LH_TENSOR_ROLES] = {
-    [LH_TENSOR_EMBEDDING] = "token_embd.weight",
-    [LH_TENSOR_ROPE_FACTORS] = "rope_freqs.weight",
-    [LH_TENSOR_OUTPUT_NORM] = "output_norm.weight",
-    [LH_TENSOR_HEAD] = "output.weight",
-    [LH_TENSOR_ATTN_NORM] = "attn_norm.weight",
-    [LH_TENSOR_ATTN_Q] = "attn_q.weight",
-    [LH_TENSOR_ATTN_K] = "attn_k.weight",
-    [LH_TENSOR_ATTN_V] = "attn_v.weight",
-    [LH_TENSOR_ATTN_OUTPUT] = "attn_output.weight",
-    [LH_TENSOR_FFN_NORM] = "ffn_norm.weight",
-    [LH_TENSOR_FFN_GATE] = "ffn_gate.weight",
-    [LH_TENSOR_FFN_UP] = "ffn_up.weight",
-    [LH_TENSOR_FFN_DOWN] = "ffn_down.weight",
-    [LH_TENSOR_ATTN_Q_BIAS] = "attn_q.bias",
-    [LH_TENSOR_ATTN_K_BIAS] = "attn_k.bias",
-    [LH_TENSOR_ATTN_V_BIAS] = "attn_v.bias",
-    [LH_TENSOR_ATTN_Q_NORM] = "attn_q_norm.weight",
-    [LH_TENSOR_ATTN_K_NORM] = "attn_k_norm.weight",
-    [LH_TENSOR_ATTN_POST_NORM] = "post_attention_norm.weight",
-    [LH_TENSOR_FFN_POST_NORM] = "post_ffw_norm.weight",
+/* The sizes that tensors have. */
+typedef enum size { ONE, VOCABULARY, WIDTH, WIDE, QUERIES, KEYS, HEAD, ROPE_PAIRS, SIZES } size;
+
+static const struct role {
+    const char *name;   /* of a layer's: what follows "blk.N." */
+    size rows, columns; /* one row: a vector */
+    bool is_common;     /* every architecture has it */
+} roles[LH_TENSOR_ROLES] = {
+    [LH_TENSOR_EMBEDDING] = {"token_embd.weight", VOCABULARY, WIDTH, true},
+    [LH_TENSOR_ROPE_FACTORS] = {"rope_freqs.weight", ONE, ROPE_PAIRS, false},
+    [LH_TENSOR_OUTPUT_NORM] = {"output_norm.weight", ONE, WIDTH, true},
+    [LH_TENSOR_HEAD] = {"output.weight", VOCABULARY, WIDTH, false},
+    [LH_TENSOR_ATTN_NORM] = {"attn_norm.weight", ONE, WIDTH, true},
+    [LH_TENSOR_ATTN_Q] = {"attn_q.weight", QUERIES, WIDTH, true},
+    [LH_TENSOR_ATTN_K] = {"attn_k.weight", KEYS, WIDTH, true},
+    [LH_TENSOR_ATTN_V] = {"attn_v.weight", KEYS, WIDTH, true},
+    [LH_TENSOR_ATTN_OUTPUT] = {"attn_output.weight", WIDTH, QUERIES, true},
+    [LH_TENSOR_ATTN_Q_BIAS] = {"attn_q.bias", ONE, QUERIES, false},
+    [LH_TENSOR_ATTN_K_BIAS] = {"attn_k.bias", ONE, KEYS, false},
+    [LH_TENSOR_ATTN_V_BIAS] = {"attn_v.bias", ONE, KEYS, false},
+    [LH_TENSOR_ATTN_Q_NORM] = {"attn_q_norm.weight", ONE, HEAD, false},
+    [LH_TENSOR_ATTN_K_NORM] = {"attn_k_norm.weight", ONE, HEAD, false},
+    [LH_TENSOR_ATTN_POST_NORM] = {"post_attention_norm.weight", ONE, WIDTH, false},
+    [LH_TENSOR_FFN_NORM] = {"ffn_norm.weight", ONE, WIDTH, true},
+    [LH_TENSOR_FFN_GATE] = {"ffn_gate.weight", WIDE, WIDTH, true},
+    [LH_TENSOR_FFN_UP] = {"ffn_up.weight", WIDE, WIDTH, true},
+    [LH_TENSOR_FFN_DOWN] = {"ffn_down.weight", WIDTH, WIDE, true},
+    [LH_TENSOR_FFN_POST_NORM] = {"post_ffw_norm.weight", ONE, WIDTH, false},
 };
 
-/* The other roles are vectors. */
-static const uint64_t matrix_roles =
-    LH_ROLE_BIT(LH_TENSOR_EMBEDDING) | LH_ROLE_BIT(LH_TENSOR_HEAD) | LH_ROLE_BIT(LH_TENSOR_ATTN_Q) |
-    LH_ROLE_BIT(LH_TENSOR_ATTN_K) | LH_ROLE_BIT(LH_TENSOR_ATTN_V) |
-    LH_ROLE_BIT(LH_TENSOR_ATTN_OUTPUT) | LH_ROLE_BIT(LH_TENSOR_FFN_GATE) |
-    LH_ROLE_BIT(LH_TENSOR_FFN_UP) | LH_ROLE_BIT(LH_TENSOR_FFN_DOWN);
-/* What every architecture has. */
-static const uint64_t common_roles =
-    LH_ROLE_BIT(LH_TENSOR_EMBEDDING) | LH_ROLE_BIT(LH_TENSOR_OUTPUT_NORM) |
-    LH_ROLE_BIT(LH_TENSOR_ATTN_NORM) | LH_ROLE_BIT(LH_TENSOR_ATTN_Q) |
-    LH_ROLE_BIT(LH_TENSOR_ATTN_K) | LH_ROLE_BIT(LH_TENSOR_ATTN_V) |
-    LH_ROLE_BIT(LH_TENSOR_ATTN_OUTPUT) | LH_ROLE_BIT(LH_TENSOR_FFN_NORM) |
-    LH_ROLE_BIT(LH_TENSOR_FFN_GATE) | LH_ROLE_BIT(LH_TENSOR_FFN_UP) |
-    LH_ROLE_BIT(LH_TENSOR_FFN_DOWN);
-
-static bool role_is_vector(lh_tensor_role role) {
-    return (matrix_roles & LH_ROLE_BIT(role)) == 0;
+bool lh_model_is_matrix(lh_tensor_role role) {
+    return roles[role].rows != ONE;
 }
 
 bool lh_model_has(const lh_model_config *config, lh_tensor_role role) {
     return (config->roles & LH_ROLE_BIT(role)) != 0;
 }
 
-void lh_model_tensor_shape(const lh_model_config *config, lh_tensor_role role, uint64_t *rows,
-                           uint64_t *columns) {
-    uint64_t queries = (uint64_t)config->heads * config->head_dim,
-             keys = (uint64_t)config->kv_heads * config->head_dim;
-    uint64_t width = config->width, wide = config->feed_forward_width;
-    const uint64_t shapes[LH_TENSOR_ROLES][2] = {
-        [LH_TENSOR_EMBEDDING] = {config->vocabulary, width},
-        [LH_TENSOR_ROPE_FACTORS] = {1, config->rope_dims / 2},
-        [LH_TENSOR_OUTPUT_NORM] = {1, width},
-        [LH_TENSOR_HEAD] = {config->vocabulary, width},
-        [LH_TENSOR_ATTN_NORM] = {1, width},
-        [LH_TENSOR_ATTN_Q] = {queries, width},
-        [LH_TENSOR_ATTN_K] = {keys, width},
-        [LH_TENSOR_ATTN_V] = {keys, width},
-        [LH_TENSOR_ATTN_OUTPUT] = {width, queries},
-        [LH_TENSOR_FFN_NORM] = {1, width},
-        [LH_TENSOR_FFN_GATE] = {wide, width},
-        [LH_TENSOR_FFN_UP] = {wide, width},
-        [LH_TENSOR_FFN_DOWN] = {width, wide},
-        [LH_TENSOR_ATTN_Q_BIAS] = {1, queries},
-        [LH_TENSOR_ATTN_K_BIAS] = {1, keys},
-        [LH_TENSOR_ATTN_V_BIAS] = {1, keys},
-        [LH_TENSOR_ATTN_Q_NORM] = {1, config->head_dim},
-        [LH_TENSOR_ATTN_K_NORM] = {1, config->head_dim},
-        [LH_TENSOR_ATTN_POST_NORM] = {1, width},
-        [LH_TENSOR_FFN_POST_NORM] = {1, width},
+static uint64_t size_in(const lh_model_config *config, size name) {
+    const uint64_t sizes[SIZES] = {
+        [ONE] = 1,
+        [VOCABULARY] = config->vocabulary,
+        [WIDTH] = config->width,
+        [WIDE] = config->feed_forward_width,
+        [QUERIES] = (uint64_t)config->heads * config->head_dim,
+        [KEYS] = (uint64_t)config->kv_heads * config->head_dim,
+        [HEAD] = config->head_dim,
+        [ROPE_PAIRS] = config->rope_dims / 2,
     };
-    *rows = shapes[role][0];
-    *columns = shapes[role][1];
+    return sizes[name];
 }
 
 const lh_gguf_tensor *lh_model_tensor(const lh_gguf *gguf, lh_tensor_role role, uint32_t layer) {
     char name[NAME_BYTES];
     if (role < LH_TENSOR_LAYER_FIRST)
-        return lh_gguf_tensor_find(gguf, role_names[role]);
-    snprintf(name, sizeof name, "blk.%u.%s", layer, role_names[role]);
+        return lh_gguf_tensor_find(gguf, roles[role].name);
+    snprintf(name, sizeof name, "blk.%u.%s", layer, roles[role].name);
     return lh_gguf_tensor_find(gguf, name);
 }
 
@@ -122,15 +96,15 @@ static lh_tensor_role role_of(const lh_model_config *config, const char *name) {
         last = LH_TENSOR_ROLES;
     }
     for (unsigned role = first; role < last; role++)
-        if (lh_model_has(config, (lh_tensor_role)role) && strcmp(name, role_names[role]) == 0)
+        if (lh_model_has(config, (lh_tensor_role)role) && strcmp(name, roles[role].name) == 0)
             return (lh_tensor_role)role;
     return LH_TENSOR_ROLES;
 }
 
 static lh_status check_tensor(const lh_model_config *config, const lh_gguf_tensor *tensor,
                               lh_tensor_role role, const char *name, lh_error *error) {
-    uint64_t rows, columns;
-    lh_model_tensor_shape(config, role, &rows, &columns);
+    uint64_t rows = size_in(config, roles[role].rows),
+             columns = size_in(config, roles[role].columns);
     if (tensor->shape[0] != columns || tensor->shape[1] != rows || tensor->shape[2] != 1 ||
         tensor->shape[3] != 1) {
         return lh_fail(error, LH_ERR_MALFORMED,
@@ -142,10 +116,10 @@ static lh_status check_tensor(const lh_model_config *config, const lh_gguf_tenso
                        (unsigned long long)rows);
     }
     const lh_dtype_info *info = lh_dtype_lookup(tensor->type);
-    if (!info || (role_is_vector(role) && info->dtype != LH_DTYPE_F32)) {
+    if (!info || (!lh_model_is_matrix(role) && info->dtype != LH_DTYPE_F32)) {
         return lh_fail(error, LH_ERR_UNSUPPORTED, "GGUF tensor %s: type %s is not supported%s",
                        name, lh_dtype_ggml_name(tensor->type),
-                       role_is_vector(role) ? " here (F32 is)" : "");
+                       lh_model_is_matrix(role) ? "" : " here (F32 is)");
     }
     if (columns % info->block_elements != 0) {
         return lh_fail(error, LH_ERR_MALFORMED,
@@ -172,9 +146,10 @@ static lh_status read_vocabulary(const lh_gguf *gguf, lh_model_config *config, l
 static void read_roles(const lh_gguf *gguf, const lh_architecture *architecture,
                        lh_model_config *config) {
     uint64_t optional = architecture->optional | LH_ROLE_BIT(LH_TENSOR_HEAD);
-    config->roles = common_roles | architecture->required;
+    config->roles = architecture->required;
     for (unsigned role = 0; role < LH_TENSOR_ROLES; role++)
-        if ((optional & LH_ROLE_BIT(role)) != 0 && lh_model_tensor(gguf, (lh_tensor_role)role, 0))
+        if (roles[role].is_common ||
+            ((optional & LH_ROLE_BIT(role)) != 0 && lh_model_tensor(gguf, (lh_tensor_role)role, 0)))
             config->roles |= LH_ROLE_BIT(role);
 }
 
@@ -209,9 +184,9 @@ static lh_status check_complete(const lh_gguf *gguf, const lh_model_config *conf
             }
             if (layered) {
                 return lh_fail(error, LH_ERR_MALFORMED, "GGUF tensor blk.%u.%s is missing", layer,
-                               role_names[role]);
+                               roles[role].name);
             }
-            return lh_fail(error, LH_ERR_MALFORMED, "GGUF tensor %s is missing", role_names[role]);
+            return lh_fail(error, LH_ERR_MALFORMED, "GGUF tensor %s is missing", roles[role].name);
         }
     }
     return LH_OK;
@@ -225,8 +200,8 @@ lh_status lh_model_check_tensors(const lh_metadata *metadata, lh_model_config *c
     return status != LH_OK ? status : check_complete(metadata->gguf, config, metadata->error);
 }
 
-bool lh_model_range_needs(const lh_model_config *config, lh_layer_range range,
-                          lh_tensor_role role) {
+/* Every range needs the roles that its layers have. */
+static bool range_needs(const lh_model_config *config, lh_layer_range range, lh_tensor_role role) {
     bool first = range.first == 0, last = range.last == config->layers;
     switch (role) {
     case LH_TENSOR_EMBEDDING:
@@ -244,14 +219,16 @@ lh_status lh_model_visit_tensors(const lh_gguf *gguf, const lh_model_config *con
                                  lh_error *error) {
     assert(range.first < range.last && range.last <= config->layers);
     lh_status status = LH_OK;
-    for (unsigned role = 0; role < LH_TENSOR_LAYER_FIRST && status == LH_OK; role++)
-        if (lh_model_range_needs(config, range, (lh_tensor_role)role))
-            status = visit(context, lh_model_tensor(gguf, (lh_tensor_role)role, 0), error);
+    for (unsigned i = 0; i < LH_TENSOR_LAYER_FIRST && status == LH_OK; i++) {
+        lh_tensor_role role = (lh_tensor_role)i;
+        if (range_needs(config, range, role))
+            status = visit(context, role, 0, lh_model_tensor(gguf, role, 0), error);
+    }
     for (uint32_t layer = range.first; layer < range.last; layer++) {
-        for (unsigned role = LH_TENSOR_LAYER_FIRST; role < LH_TENSOR_ROLES && status == LH_OK;
-             role++) {
-            if (lh_model_has(config, (lh_tensor_role)role))
-                status = visit(context, lh_model_tensor(gguf, (lh_tensor_role)role, layer), error);
+        for (unsigned i = LH_TENSOR_LAYER_FIRST; i < LH_TENSOR_ROLES && status == LH_OK; i++) {
+            lh_tensor_role role = (lh_tensor_role)i;
+            if (lh_model_has(config, role))
+                status = visit(context, role, layer, lh_model_tensor(gguf, role, layer), error);
         }
     }
     return status;

@@ -64,7 +64,7 @@ static void truncate_sequences(lh_compute_loop *loop) {
  * or end, or before this thread sleeps. */
 static void give_shard_back(lh_compute_loop *loop, lh_shard_message *message,
                             lh_pipeline_step *step) {
-    message->head.kind = LH_MESSAGE_TAKEN;
+    message->head.kind = LH_MESSAGE_CONSUMED;
     message->head.charge = 0;
     message->step = step;
     lh_shard_queue_leave(loop->outbox, &message->head);
@@ -123,10 +123,8 @@ static void end_cancelled(lh_compute_loop *loop) {
 /* ---- Messages ---- */
 
 static void destroy_stage(lh_compute_loop *loop) {
-    if (loop->stage) {
-        lh_stage_destroy(loop->stage);
-        loop->stage = NULL;
-    }
+    lh_stage_destroy(loop->stage);
+    loop->stage = NULL;
 }
 
 static void handle_control(lh_compute_loop *loop, lh_control_message *message) {
@@ -358,7 +356,7 @@ static void *run(void *argument) {
         truncate_sequences(loop);
         lh_pipeline_step *done;
         while ((done = lh_step_queue_remove_done(&loop->queue)) != NULL)
-            lh_pipeline_step_destroy(done);
+            free(done);
         if (!loop->stopping && !work(loop)) {
             lh_shard_queue_announce(loop->outbox);
             message = lh_shard_queue_pop(loop->inbox, true);
@@ -401,7 +399,7 @@ void lh_compute_loop_destroy(lh_compute_loop *loop) {
     while ((step = TAILQ_FIRST(&loop->queue.steps)) != NULL) {
         assert(step->ended);
         TAILQ_REMOVE(&loop->queue.steps, step, links);
-        lh_pipeline_step_destroy(step);
+        free(step);
     }
     free(loop);
 }

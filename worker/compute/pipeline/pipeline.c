@@ -73,7 +73,7 @@ static void tell_work(lh_pipeline *pipeline, void *step_context, const lh_pipeli
         pipeline->options.events.on_worked(pipeline->options.context, step_context, span);
 }
 
-static void deliver_taken(lh_pipeline *pipeline, lh_shard_message *message) {
+static void deliver_consumed(lh_pipeline *pipeline, lh_shard_message *message) {
     size_t bytes = message->bytes;
     void *step_context = message->step ? message->step->context : NULL;
     const lh_stage_shard *shard = &message->shard;
@@ -89,7 +89,7 @@ static void deliver_taken(lh_pipeline *pipeline, lh_shard_message *message) {
     }
     free(message);
     lh_shard_queue_release(pipeline->inbox, bytes);
-    pipeline->options.events.on_taken(pipeline->options.context, step_context, bytes);
+    pipeline->options.events.on_consumed(pipeline->options.context, step_context, bytes);
 }
 
 static void deliver_frame(lh_pipeline *pipeline, lh_frame_message *message) {
@@ -125,8 +125,8 @@ void lh_pipeline_poll(lh_pipeline *pipeline) {
     pipeline->polling = true;
     while ((message = lh_shard_queue_pop(pipeline->outbox, false)) != NULL) {
         switch (message->kind) {
-        case LH_MESSAGE_TAKEN:
-            deliver_taken(pipeline, LH_MESSAGE_OF(message, lh_shard_message, head));
+        case LH_MESSAGE_CONSUMED:
+            deliver_consumed(pipeline, LH_MESSAGE_OF(message, lh_shard_message, head));
             break;
         case LH_MESSAGE_FRAME:
             deliver_frame(pipeline, LH_MESSAGE_OF(message, lh_frame_message, head));

@@ -3,7 +3,7 @@
  * lh_pipeline_poll.
  *
  *   I/O thread   begin, accept, cancel, ...   --- inbox --->   compute thread: stage begin,
- *                poll: on_taken, on_frame,    <-- outbox ---   accept, finish
+ *                poll: on_consumed, on_frame,    <-- outbox ---   accept, finish
  *                on_ended
  *
  * The compute thread does one piece of work at a time and looks into its inbox between any two:
@@ -49,9 +49,9 @@ typedef struct lh_pipeline_span {
  * pipeline, but neither poll nor destroy it: whoever wants it gone when something ends does so
  * after the poll. */
 typedef struct lh_pipeline_events {
-    /* The stage has taken a shard, or has dropped one of a step that had ended (step_context is
+    /* The stage has accepted a shard, or one of a step that had ended was dropped (step_context is
      * NULL): so many bytes of the inbox are free again. */
-    void (*on_taken)(void *context, void *step_context, size_t bytes);
+    void (*on_consumed)(void *context, void *step_context, size_t bytes);
     /* An encoded shard of the result: bytes are the callee's, to be freed with free(). They count
      * against the outbox's bound until lh_pipeline_frame_gone. */
     void (*on_frame)(void *context, void *step_context, void *bytes, size_t length);
@@ -63,7 +63,7 @@ typedef struct lh_pipeline_events {
     /* lh_pipeline_remove is done: the stage is destroyed. What was begun after the removal comes
      * after it. */
     void (*on_removed)(void *context);
-    /* A piece of work on a step was done; comes before the on_taken, on_frame or on_ended that
+    /* A piece of work on a step was done; comes before the on_consumed, on_frame or on_ended that
      * follows from it (BEGIN and FINISH before on_ended). May be NULL. */
     void (*on_worked)(void *context, void *step_context, const lh_pipeline_span *span);
 } lh_pipeline_events;

@@ -82,10 +82,6 @@ lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin
     return LH_OK;
 }
 
-void lh_pipeline_step_destroy(lh_pipeline_step *step) {
-    free(step);
-}
-
 bool lh_pipeline_step_is_complete(const lh_pipeline_step *step) {
     return step->batch.rows == 0 ||
            (step->stage_step && !step->shards && lh_stage_is_ready(step->stage_step));

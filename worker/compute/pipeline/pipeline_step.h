@@ -17,20 +17,20 @@ typedef enum lh_pipeline_message_kind {
     LH_MESSAGE_RESET,
     LH_MESSAGE_STOP,
     /* from it */
-    LH_MESSAGE_TAKEN,
+    LH_MESSAGE_CONSUMED,
     LH_MESSAGE_FRAME,
     LH_MESSAGE_ENDED,
     LH_MESSAGE_REMOVED
 } lh_pipeline_message_kind;
 
-/* SHARD, and TAKEN when it comes back. */
+/* SHARD, and CONSUMED when it comes back. */
 typedef struct lh_shard_message {
     lh_message head;
-    lh_pipeline_step *step; /* TAKEN: NULL when the step had ended */
+    lh_pipeline_step *step; /* CONSUMED: NULL when the step had ended */
     lh_stage_shard shard;   /* values point behind this struct */
     /* of the values: the inbox's charge, also when it comes back through the outbox */
     size_t bytes;
-    int64_t accept_us, accepted_us; /* TAKEN: 0: it was dropped */
+    int64_t accept_us, accepted_us; /* CONSUMED: 0: it was dropped */
 } lh_shard_message;
 
 typedef struct lh_frame_message {
@@ -80,10 +80,9 @@ struct lh_pipeline_step {
     lh_message begin_message, forget_message, ended_message;
 };
 
-/* Copies the batch and the truncations. LH_ERR_NO_MEMORY. */
+/* Copies the batch and the truncations; one block, for free(). LH_ERR_NO_MEMORY. */
 lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin_options *options,
                                   lh_pipeline_step **step, lh_error *error);
-void lh_pipeline_step_destroy(lh_pipeline_step *step);
 
 /* Compute thread: whether nothing is left but to finish it: all shards have been accepted. */
 bool lh_pipeline_step_is_complete(const lh_pipeline_step *step);

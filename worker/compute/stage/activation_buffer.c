@@ -3,18 +3,19 @@
 
 #include <stdlib.h>
 
-void *lh_activation_buffer_allocate(size_t count, size_t size) {
+void *lh_aligned_array_allocate(size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 64)
         return NULL;
     return aligned_alloc(64, (bytes + 63) / 64 * 64 + (bytes == 0 ? 64 : 0));
 }
 
-static float *floats(size_t rows, size_t width) {
+bool lh_floats_allocate(float **array, size_t rows, size_t width) {
     size_t count;
-    return __builtin_mul_overflow(rows, width, &count)
-               ? NULL
-               : lh_activation_buffer_allocate(count, sizeof(float));
+    *array = __builtin_mul_overflow(rows, width, &count)
+                 ? NULL
+                 : lh_aligned_array_allocate(count, sizeof **array);
+    return *array;
 }
 
 bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, lh_activation_kind activations,
@@ -23,7 +24,7 @@ bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, lh_activation_kin
     packed->width = matrix->inputs;
     if (!packed->data[kind]) {
         packed->data[kind] =
-            lh_activation_buffer_allocate(lh_activations_bytes(kind, rows, matrix->inputs), 1);
+            lh_aligned_array_allocate(lh_activations_bytes(kind, rows, matrix->inputs), 1);
     }
     return packed->data[kind];
 }
@@ -47,15 +48,15 @@ lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model
         for (size_t j = 0; j < sizeof readers / sizeof readers[0]; j++)
             complete = complete && lh_packed_add(&buffer->normed, readers[j], activations, rows);
     }
-    complete = complete && (buffer->h = floats(rows, config->width)) != NULL;
-    complete = complete && (buffer->squares = floats(rows, LH_LANES)) != NULL;
-    complete = complete && (buffer->q = floats(rows, queries)) != NULL;
-    complete = complete && (buffer->k = floats(rows, keys)) != NULL;
-    complete = complete && (buffer->v = floats(rows, keys)) != NULL;
-    for (uint32_t kind = 0; kind < weights->rope.kinds; kind++) {
-        complete = complete && (buffer->cosine[kind] = floats(rows, weights->rope.half)) != NULL;
-        complete = complete && (buffer->sine[kind] = floats(rows, weights->rope.half)) != NULL;
-    }
+    complete = complete && lh_floats_allocate(&buffer->h, rows, config->width) &&
+               lh_floats_allocate(&buffer->squares, rows, LH_LANES) &&
+               lh_floats_allocate(&buffer->q, rows, queries) &&
+               lh_floats_allocate(&buffer->k, rows, keys) &&
+               lh_floats_allocate(&buffer->v, rows, keys);
+    for (uint32_t kind = 0; kind < weights->rope.kinds; kind++)
+        complete = complete &&
+                   lh_floats_allocate(&buffer->cosine[kind], rows, weights->rope.half) &&
+                   lh_floats_allocate(&buffer->sine[kind], rows, weights->rope.half);
     if (!complete) {
         lh_activation_buffer_reset(buffer);
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a step of %u rows", rows);
@@ -87,7 +88,7 @@ static bool attention_init(lh_attention *attention, const lh_model_config *confi
     attention->head_dim = config->head_dim;
     attention->scale = config->attention_scale;
     attention->scratch_bytes = (bytes + 63) / 64 * 64;
-    attention->scratch = lh_activation_buffer_allocate(attention->scratch_bytes, threads);
+    attention->scratch = lh_aligned_array_allocate(attention->scratch_bytes, threads);
     return attention->scratch;
 }
 
@@ -102,18 +103,15 @@ lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
             lh_packed_add(&scratch->attended_packed, &layer->attn_output, activations, rows) &&
             lh_packed_add(&scratch->gated_packed, &layer->down, activations, rows);
     }
-    complete = complete && (scratch->scale = floats(rows, 1)) != NULL;
-    complete = complete &&
-               (scratch->attended =
-                    floats(rows, lh_row_stride((size_t)config->heads * config->head_dim))) != NULL;
-    complete = complete &&
-               (scratch->gate = floats(rows, lh_row_stride(config->feed_forward_width))) != NULL;
-    complete =
-        complete && (scratch->up = floats(rows, lh_row_stride(config->feed_forward_width))) != NULL;
+    size_t queries = lh_row_stride((size_t)config->heads * config->head_dim),
+           wide = lh_row_stride(config->feed_forward_width);
+    complete = complete && lh_floats_allocate(&scratch->scale, rows, 1) &&
+               lh_floats_allocate(&scratch->attended, rows, queries) &&
+               lh_floats_allocate(&scratch->gate, rows, wide) &&
+               lh_floats_allocate(&scratch->up, rows, wide);
     if (lh_model_has(config, LH_TENSOR_ATTN_POST_NORM) ||
-        lh_model_has(config, LH_TENSOR_FFN_POST_NORM)) {
-        complete = complete && (scratch->branch = floats(rows, config->width)) != NULL;
-    }
+        lh_model_has(config, LH_TENSOR_FFN_POST_NORM))
+        complete = complete && lh_floats_allocate(&scratch->branch, rows, config->width);
     if (!complete) {
         lh_scratch_reset(scratch);
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for steps of %u rows", rows);

@@ -38,15 +38,14 @@ lh_status lh_head_create(const lh_model_config *config, const lh_parameters *wei
     head->group_rows = group;
     head->logits_stride = lh_row_stride(config->vocabulary);
     head->sampler_bytes = (lh_sampler_scratch_bytes(config->vocabulary) + 63) / 64 * 64;
-    bool complete = lh_packed_add(&head->normed, &weights->head, compute->activations, group);
-    head->h = lh_activation_buffer_allocate((size_t)group * config->width, sizeof *head->h);
-    head->squares = lh_activation_buffer_allocate((size_t)group * LH_LANES, sizeof *head->squares);
-    head->scale = lh_activation_buffer_allocate(group, sizeof *head->scale);
-    head->logits = lh_activation_buffer_allocate(group * head->logits_stride, sizeof *head->logits);
     head->sampler_scratch =
-        lh_activation_buffer_allocate(lh_thread_pool_size(compute->pool), head->sampler_bytes);
-    if (!complete || !head->h || !head->squares || !head->scale || !head->logits ||
-        !head->sampler_scratch) {
+        lh_aligned_array_allocate(lh_thread_pool_size(compute->pool), head->sampler_bytes);
+    if (!head->sampler_scratch ||
+        !lh_packed_add(&head->normed, &weights->head, compute->activations, group) ||
+        !lh_floats_allocate(&head->h, group, config->width) ||
+        !lh_floats_allocate(&head->squares, group, LH_LANES) ||
+        !lh_floats_allocate(&head->scale, group, 1) ||
+        !lh_floats_allocate(&head->logits, group, head->logits_stride)) {
         lh_head_destroy(head);
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for the logits of %u rows", group);
     }

@@ -3,6 +3,7 @@
 #include "worker/compute/stage/parameters.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,7 +12,6 @@
 #define PACK_ROWS 256u
 
 typedef struct lh_loader {
-    const lh_gguf *gguf;
     const lh_model_config *config;
     lh_layer_range range;
     const lh_weight_source *source;
@@ -22,85 +22,38 @@ typedef struct lh_loader {
     uint64_t source_bytes, source_done;
 } lh_loader;
 
-/* Where the tensor of a role goes: a matrix or a vector of the layer, or of the stage. */
-static lh_matrix *matrix_slot(lh_parameters *weights, lh_layer *layer, lh_tensor_role role) {
-    switch (role) {
-    case LH_TENSOR_EMBEDDING:
-        return &weights->embedding;
-    case LH_TENSOR_HEAD:
-        return &weights->head;
-    case LH_TENSOR_ATTN_Q:
-        return &layer->q;
-    case LH_TENSOR_ATTN_K:
-        return &layer->k;
-    case LH_TENSOR_ATTN_V:
-        return &layer->v;
-    case LH_TENSOR_ATTN_OUTPUT:
-        return &layer->attn_output;
-    case LH_TENSOR_FFN_GATE:
-        return &layer->gate;
-    case LH_TENSOR_FFN_UP:
-        return &layer->up;
-    case LH_TENSOR_FFN_DOWN:
-        return &layer->down;
-    default:
-        return NULL;
-    }
-}
+/* Where the tensor of a role goes: in the stage's parameters, or in those of its layer. */
+static const size_t slots[LH_TENSOR_ROLES] = {
+    [LH_TENSOR_EMBEDDING] = offsetof(lh_parameters, embedding),
+    [LH_TENSOR_OUTPUT_NORM] = offsetof(lh_parameters, output_norm),
+    [LH_TENSOR_HEAD] = offsetof(lh_parameters, head),
+    [LH_TENSOR_ATTN_NORM] = offsetof(lh_layer, attn_norm),
+    [LH_TENSOR_ATTN_Q] = offsetof(lh_layer, q),
+    [LH_TENSOR_ATTN_K] = offsetof(lh_layer, k),
+    [LH_TENSOR_ATTN_V] = offsetof(lh_layer, v),
+    [LH_TENSOR_ATTN_OUTPUT] = offsetof(lh_layer, attn_output),
+    [LH_TENSOR_ATTN_Q_BIAS] = offsetof(lh_layer, q_bias),
+    [LH_TENSOR_ATTN_K_BIAS] = offsetof(lh_layer, k_bias),
+    [LH_TENSOR_ATTN_V_BIAS] = offsetof(lh_layer, v_bias),
+    [LH_TENSOR_ATTN_Q_NORM] = offsetof(lh_layer, q_norm),
+    [LH_TENSOR_ATTN_K_NORM] = offsetof(lh_layer, k_norm),
+    [LH_TENSOR_ATTN_POST_NORM] = offsetof(lh_layer, attn_post_norm),
+    [LH_TENSOR_FFN_NORM] = offsetof(lh_layer, ffn_norm),
+    [LH_TENSOR_FFN_GATE] = offsetof(lh_layer, gate),
+    [LH_TENSOR_FFN_UP] = offsetof(lh_layer, up),
+    [LH_TENSOR_FFN_DOWN] = offsetof(lh_layer, down),
+    [LH_TENSOR_FFN_POST_NORM] = offsetof(lh_layer, ffn_post_norm),
+};
 
-static const float **vector_slot(lh_parameters *weights, lh_layer *layer, lh_tensor_role role) {
-    switch (role) {
-    case LH_TENSOR_OUTPUT_NORM:
-        return &weights->output_norm;
-    case LH_TENSOR_ATTN_NORM:
-        return &layer->attn_norm;
-    case LH_TENSOR_FFN_NORM:
-        return &layer->ffn_norm;
-    case LH_TENSOR_ATTN_Q_BIAS:
-        return &layer->q_bias;
-    case LH_TENSOR_ATTN_K_BIAS:
-        return &layer->k_bias;
-    case LH_TENSOR_ATTN_V_BIAS:
-        return &layer->v_bias;
-    case LH_TENSOR_ATTN_Q_NORM:
-        return &layer->q_norm;
-    case LH_TENSOR_ATTN_K_NORM:
-        return &layer->k_norm;
-    case LH_TENSOR_ATTN_POST_NORM:
-        return &layer->attn_post_norm;
-    case LH_TENSOR_FFN_POST_NORM:
-        return &layer->ffn_post_norm;
-    default:
-        return NULL;
-    }
+static void *slot_of(const lh_loader *loader, lh_tensor_role role, uint32_t layer) {
+    void *owner = loader->weights;
+    if (role >= LH_TENSOR_LAYER_FIRST)
+        owner = &loader->weights->layers[layer - loader->range.first];
+    return (char *)owner + slots[role];
 }
 
 static size_t round_up(size_t bytes) {
     return (bytes + 63) / 64 * 64;
-}
-
-/* Calls visit(loader, role, layer or NULL, tensor) for what the range needs. */
-typedef lh_status lh_role_visitor(lh_loader *loader, lh_tensor_role role, lh_layer *layer,
-                                  const lh_gguf_tensor *tensor, lh_error *error);
-
-static lh_status visit_roles(lh_loader *loader, lh_role_visitor *visit, lh_error *error) {
-    lh_status status = LH_OK;
-    for (unsigned i = 0; i < LH_TENSOR_LAYER_FIRST && status == LH_OK; i++) {
-        lh_tensor_role role = (lh_tensor_role)i;
-        if (lh_model_range_needs(loader->config, loader->range, role))
-            status = visit(loader, role, NULL, lh_model_tensor(loader->gguf, role, 0), error);
-    }
-    for (uint32_t i = 0; i < loader->weights->layer_count; i++) {
-        for (unsigned j = LH_TENSOR_LAYER_FIRST; j < LH_TENSOR_ROLES && status == LH_OK; j++) {
-            lh_tensor_role role = (lh_tensor_role)j;
-            if (lh_model_has(loader->config, role)) {
-                const lh_gguf_tensor *tensor =
-                    lh_model_tensor(loader->gguf, role, loader->range.first + i);
-                status = visit(loader, role, &loader->weights->layers[i], tensor, error);
-            }
-        }
-    }
-    return status;
 }
 
 static size_t packed_bytes(const lh_gguf_tensor *tensor, bool is_matrix) {
@@ -109,12 +62,15 @@ static size_t packed_bytes(const lh_gguf_tensor *tensor, bool is_matrix) {
                      : (size_t)columns * sizeof(float);
 }
 
-static lh_status add_size(lh_loader *loader, lh_tensor_role role, lh_layer *layer,
+/* lh_tensor_visitor */
+static lh_status add_size(void *context, lh_tensor_role role, uint32_t layer,
                           const lh_gguf_tensor *tensor, lh_error *error) {
+    lh_loader *loader = context;
+    (void)layer;
     loader->source_bytes += tensor->bytes;
     if (role == LH_TENSOR_ROPE_FACTORS)
         return LH_OK;
-    size_t bytes = packed_bytes(tensor, matrix_slot(loader->weights, layer, role));
+    size_t bytes = packed_bytes(tensor, lh_model_is_matrix(role));
     if (bytes == 0 || bytes > SIZE_MAX / 2 - loader->weights->memory_bytes) {
         return lh_fail(error, LH_ERR_LIMIT, "GGUF tensor %.*s is too large",
                        (int)tensor->name.length, tensor->name.bytes);
@@ -160,19 +116,20 @@ static void load_vector(lh_loader *loader, const float **vector, const lh_gguf_t
     *vector = memcpy(take(loader, size), bytes, size);
 }
 
-static lh_status load_tensor(lh_loader *loader, lh_tensor_role role, lh_layer *layer,
+/* lh_tensor_visitor */
+static lh_status load_tensor(void *context, lh_tensor_role role, uint32_t layer,
                              const lh_gguf_tensor *tensor, lh_error *error) {
+    lh_loader *loader = context;
     const void *bytes;
     lh_status status = loader->source->acquire(loader->source->context, tensor, &bytes, error);
     if (status != LH_OK)
         return status;
-    lh_matrix *matrix = matrix_slot(loader->weights, layer, role);
-    if (matrix)
-        load_matrix(loader, matrix, tensor, bytes);
+    if (lh_model_is_matrix(role))
+        load_matrix(loader, slot_of(loader, role, layer), tensor, bytes);
     else if (role == LH_TENSOR_ROPE_FACTORS)
         status = lh_rope_table_divide(&loader->weights->rope, bytes, error);
     else
-        load_vector(loader, vector_slot(loader->weights, layer, role), tensor, bytes);
+        load_vector(loader, slot_of(loader, role, layer), tensor, bytes);
     loader->source->release(loader->source->context, tensor, bytes);
     loader->source_done += tensor->bytes;
     if (status == LH_OK && loader->progress->on_progress) {
@@ -210,10 +167,8 @@ lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
                              lh_layer_range range, const lh_weight_source *source,
                              const lh_compute *compute, const lh_load_progress *progress,
                              lh_parameters *weights, lh_error *error) {
-    assert(range.first < range.last && range.last <= config->layers);
     *weights = (lh_parameters){.layer_count = range.last - range.first};
-    lh_loader loader = {.gguf = gguf,
-                        .config = config,
+    lh_loader loader = {.config = config,
                         .range = range,
                         .source = source,
                         .compute = compute,
@@ -228,13 +183,13 @@ lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
     for (uint32_t i = 0; i < weights->layer_count && status == LH_OK; i++)
         weights->layers[i].kind = lh_model_layer_kind(config, range.first + i);
     if (status == LH_OK)
-        status = visit_roles(&loader, add_size, error);
+        status = lh_model_visit_tensors(gguf, config, range, add_size, &loader, error);
     if (status == LH_OK)
         status = map_memory(weights, error);
     if (status == LH_OK)
         status = lh_rope_table_init(&weights->rope, config, error);
     if (status == LH_OK)
-        status = visit_roles(&loader, load_tensor, error);
+        status = lh_model_visit_tensors(gguf, config, range, load_tensor, &loader, error);
     if (status != LH_OK) {
         lh_parameters_reset(weights);
         return status;

@@ -56,8 +56,7 @@ static lh_status make_output(lh_stage *stage, lh_error *error) {
         return lh_head_create(&stage->resources.config, &stage->resources.weights,
                               &stage->resources.compute, rows, &stage->resources.head, error);
     }
-    stage->resources.outgoing = lh_activation_buffer_allocate((size_t)rows * width, sizeof(float));
-    if (!stage->resources.outgoing)
+    if (!lh_floats_allocate(&stage->resources.outgoing, rows, width))
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for shards of %u rows", rows);
     return LH_OK;
 }
@@ -195,9 +194,7 @@ lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step *
         return lh_fail(error, LH_ERR_BUSY, "all %u steps of the stage are in use",
                        stage->options.steps_max);
     }
-    status = lh_stage_step_reserve_lists(step, batch, error);
-    if (status == LH_OK)
-        status = lh_kv_reservations_take(stage->kv, batch, step->reservations, error);
+    status = lh_kv_reservations_take(stage->kv, batch, step->reservations, error);
     if (status != LH_OK)
         return status;
     assert(step->state == LH_STEP_FREE);

@@ -76,8 +76,9 @@ typedef struct lh_stage_shard {
 /* LH_ERR_LIMIT: rows, positions or tokens out of range. LH_ERR_BUSY: no KV page or no activation
  * buffer is free. LH_ERR_INVALID: a segment does not continue its sequence or cannot fork
  * (lh_kv_cache_fork), the cut does not fit the width, or a sampling parameter is out of range (last
- * stage). LH_ERR_NO_MEMORY. Nothing is changed on an error. The batch is copied. A sequence may
- * have several segments, in order. */
+ * stage). LH_ERR_NO_MEMORY. Nothing is changed on an error. The batch is copied, but for the
+ * biases and counts of its sampling, which live until the step's end. A sequence may have several
+ * segments, in order. */
 lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step **step,
                          lh_error *error);
 /* Not on the first stage. LH_ERR_INVALID: outside of the activation, overlapping what came, or not

@@ -1,5 +1,4 @@
-/* A step from its batch to its result. Nothing is allocated after init, but for sampling lists that
- * are longer than any before. */
+/* A step from its batch to its result. Nothing is allocated after init. */
 #include "worker/compute/stage/stage_step.h"
 
 #include <assert.h>
@@ -29,7 +28,6 @@ void lh_stage_step_reset(lh_stage_step *step) {
     assert(step->state == LH_STEP_FREE);
     lh_shard_tracker_reset(&step->tracker);
     lh_activation_buffer_reset(&step->buffer);
-    free(step->lists);
     free(step->sample_segments);
     free(step->samples);
     free(step->runs);
@@ -39,36 +37,8 @@ void lh_stage_step_reset(lh_stage_step *step) {
 
 /* ---- Start ---- */
 
-static size_t lists_bytes_of(const lh_sampling *sampling) {
-    return sampling->bias_count * sizeof *sampling->biases +
-           sampling->count_count * sizeof *sampling->counts;
-}
-
-lh_status lh_stage_step_reserve_lists(lh_stage_step *step, const lh_batch *batch, lh_error *error) {
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < batch->segment_count && step->stage->is_last; i++)
-        bytes += batch->segments[i].sample ? lists_bytes_of(&batch->segments[i].sampling) : 0;
-    if (bytes <= step->lists_bytes)
-        return LH_OK;
-    char *lists = realloc(step->lists, bytes);
-    if (!lists) {
-        return lh_fail(error, LH_ERR_NO_MEMORY,
-                       "out of memory for %zu bytes of sampling parameters", bytes);
-    }
-    step->lists = lists;
-    step->lists_bytes = bytes;
-    return LH_OK;
-}
-
-static void *copy_list(char **free_bytes, const void *list, size_t bytes) {
-    void *copy = bytes == 0 ? NULL : memcpy(*free_bytes, list, bytes);
-    *free_bytes += bytes;
-    return copy;
-}
-
 /* The segments, and of the rows that draw: where they are and with what. */
 static void copy_segments(lh_stage_step *step, const lh_batch *batch) {
-    char *free_bytes = step->lists;
     uint32_t row = 0;
     step->rows = batch->rows;
     step->segment_count = batch->segment_count;
@@ -80,13 +50,8 @@ static void copy_segments(lh_stage_step *step, const lh_batch *batch) {
         row += segment->rows;
         if (!step->stage->is_last || !segment->sample)
             continue;
-        lh_sampling *sampling = &segment->sampling;
-        sampling->biases = copy_list(&free_bytes, sampling->biases,
-                                     sampling->bias_count * sizeof *sampling->biases);
-        sampling->counts = copy_list(&free_bytes, sampling->counts,
-                                     sampling->count_count * sizeof *sampling->counts);
         step->sample_segments[step->sample_count] = i;
-        step->samples[step->sample_count++] = (lh_head_row){row - 1, sampling};
+        step->samples[step->sample_count++] = (lh_head_row){row - 1, &segment->sampling};
     }
 }
 

@@ -46,8 +46,6 @@ struct lh_stage_step {
     lh_position_run *runs;     /* [run_count] */
     lh_head_row *samples;      /* [sample_count]; last stage */
     uint32_t *sample_segments; /* [sample_count]: whose they are */
-    char *lists;               /* biases and counts of the segments */
-    size_t lists_bytes;
 };
 
 /* For at most so many rows; the step, zeroed, is the caller's. On an error it can be reset.
@@ -56,8 +54,6 @@ lh_status lh_stage_step_init(lh_stage_step *step, lh_stage_resources *stage, uin
                              lh_error *error);
 void lh_stage_step_reset(lh_stage_step *step);
 
-/* Makes room for the biases and counts of all segments that draw here. LH_ERR_NO_MEMORY. */
-lh_status lh_stage_step_reserve_lists(lh_stage_step *step, const lh_batch *batch, lh_error *error);
 /* Takes a batch that has passed its check, and whose positions are reserved; the first stage
  * embeds. */
 void lh_stage_step_start(lh_stage_step *step, const lh_batch *batch);

@@ -332,13 +332,16 @@ static void test_numbers_out_of_range(void **state) {
 /* ---- Ranges ---- */
 
 typedef struct visited {
+    const lh_gguf *gguf;
     size_t count;
     char names[64][40];
     size_t stop_at;
 } visited;
 
-static lh_status note(void *context, const lh_gguf_tensor *tensor, lh_error *error) {
+static lh_status note(void *context, lh_tensor_role role, uint32_t layer,
+                      const lh_gguf_tensor *tensor, lh_error *error) {
     visited *v = context;
+    assert_ptr_equal(tensor, lh_model_tensor(v->gguf, role, layer));
     snprintf(v->names[v->count++], sizeof v->names[0], "%.*s", (int)tensor->name.length,
              tensor->name.bytes);
     return v->count == v->stop_at ? lh_fail(error, LH_ERR_IO, "stopped") : LH_OK;
@@ -347,7 +350,7 @@ static lh_status note(void *context, const lh_gguf_tensor *tensor, lh_error *err
 static visited visit(gguf_writer *writer, uint32_t first, uint32_t last) {
     parsed p = parse(writer);
     lh_model_config config;
-    visited v = {0};
+    visited v = {.gguf = p.gguf};
     assert_int_equal(lh_model_config_read(p.gguf, &config, NULL), LH_OK);
     assert_int_equal(
         lh_model_visit_tensors(p.gguf, &config, (lh_layer_range){first, last}, note, &v, NULL),
@@ -384,7 +387,7 @@ static void test_visitor_stops(void **state) {
     (void)state;
     parsed p = parse(sound());
     lh_model_config config;
-    visited v = {.stop_at = 5};
+    visited v = {.gguf = p.gguf, .stop_at = 5};
     assert_int_equal(lh_model_config_read(p.gguf, &config, NULL), LH_OK);
     assert_int_equal(
         lh_model_visit_tensors(p.gguf, &config, (lh_layer_range){0, 2}, note, &v, NULL), LH_ERR_IO);

@@ -20,7 +20,7 @@ typedef struct bench {
     bool wake;
     char ends[1024]; /* "1 LH_OK, " */
     uint32_t tokens[64];
-    size_t taken_bytes, dropped_bytes, frame_bytes;
+    size_t consumed_bytes, dropped_bytes, frame_bytes;
     int removed, ended;
     bool begins_when_removed;
     char work[256]; /* "1b 1a 1e 1f ": whose and what, as it was told */
@@ -34,9 +34,9 @@ static void wake(void *context) {
     pthread_mutex_unlock(&b->lock);
 }
 
-static void on_taken(void *context, void *step_context, size_t bytes) {
+static void on_consumed(void *context, void *step_context, size_t bytes) {
     bench *b = context;
-    b->taken_bytes += step_context != NULL ? bytes : 0;
+    b->consumed_bytes += step_context != NULL ? bytes : 0;
     b->dropped_bytes += !step_context ? bytes : 0;
 }
 
@@ -88,12 +88,13 @@ static int open_bench(void **state) {
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->woken, NULL);
     scripted_stage_reset();
-    lh_pipeline_options options = {.inbox_bytes = 1000,
-                                   .outbox_bytes = 100,
-                                   .encode = encode,
-                                   .wake = wake,
-                                   .events = {on_taken, on_frame, on_ended, on_removed, on_worked},
-                                   .context = b};
+    lh_pipeline_options options = {
+        .inbox_bytes = 1000,
+        .outbox_bytes = 100,
+        .encode = encode,
+        .wake = wake,
+        .events = {on_consumed, on_frame, on_ended, on_removed, on_worked},
+        .context = b};
     assert_int_equal(lh_pipeline_create(&options, &b->pipeline, NULL), LH_OK);
     assert_int_equal(lh_pipeline_install(b->pipeline, scripted_stage_make(), steps_max, NULL),
                      LH_OK);
@@ -187,6 +188,20 @@ static bool log_has_in_order(const char *const *parts) {
 
 /* ---- Tests ---- */
 
+/* The caller's may be gone as soon as the step has begun. */
+static void test_a_step_has_its_own_copy_of_what_it_samples_with(void **state) {
+    bench *b = *state;
+    lh_token_bias biases[] = {{77, 1}, {78, 1}};
+    lh_step_segment segment = {.sequence = 11, .rows = 1, .sample = true};
+    segment.sampling = (lh_sampling){.biases = biases, .bias_count = 2};
+    scripted_stage_hold(true);
+    begin_segment(b, 1, false, segment, (lh_step_truncation){0});
+    biases[0].token = 5;
+    scripted_stage_hold(false);
+    wait_for(b, &b->ended, 1);
+    assert_int_equal(b->tokens[1], 77);
+}
+
 static void test_decode_goes_first(void **state) {
     bench *b = *state;
     scripted_stage_hold(true);
@@ -257,7 +272,7 @@ static void test_missing_shards_hold_up_nobody_else(void **state) {
     assert_string_equal(b->ends, "2 LH_OK, ");
     shard(first);
     wait_for(b, &b->ended, 2);
-    assert_int_equal(b->taken_bytes, 4 * 32 * sizeof(float));
+    assert_int_equal(b->consumed_bytes, 4 * 32 * sizeof(float));
     assert_non_null(strstr(b->work, "2a 2b 2f "));
     assert_string_equal(b->work + strlen(b->work) - 9, "1a 1b 1f ");
     assert_false(lh_pipeline_is_full(b->pipeline));
@@ -364,7 +379,7 @@ static void test_cancel_while_waiting_and_while_working(void **state) {
     assert_null(strstr(scripted_stage_log(), "finish 2"));
     begin(b, 3, true, 13, 0);
     wait_for(b, &b->ended, 3);
-    assert_int_equal(b->taken_bytes + b->dropped_bytes, 128);
+    assert_int_equal(b->consumed_bytes + b->dropped_bytes, 128);
 }
 
 static void test_shards_after_the_end_are_counted_and_dropped(void **state) {
@@ -380,7 +395,7 @@ static void test_shards_after_the_end_are_counted_and_dropped(void **state) {
     wait_for(b, &b->ended, 1);
     lh_pipeline_step *third = begin(b, 3, true, 13, 0);
     (void)third;
-    while (b->taken_bytes + b->dropped_bytes < 256)
+    while (b->consumed_bytes + b->dropped_bytes < 256)
         lh_pipeline_poll(b->pipeline);
 }
 
@@ -537,6 +552,7 @@ static void test_a_kv_resync_that_cannot_be_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        WITH_STEPS(test_a_step_has_its_own_copy_of_what_it_samples_with, 4),
         WITH_STEPS(test_decode_goes_first, 4),
         WITH_STEPS(test_prefill_has_its_turn, 4),
         WITH_STEPS(test_what_is_complete_goes_before_what_came_later, 4),

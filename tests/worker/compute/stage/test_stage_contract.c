@@ -116,7 +116,7 @@ static void feed(lh_stage_step *step, uint32_t rows) {
 }
 
 typedef struct outcome {
-    uint32_t shards, columns, samples, polls, cancel_at;
+    uint32_t shards, columns, samples, token, polls, cancel_at;
 } outcome;
 
 static void on_shard(void *context, const lh_stage_shard *shard) {
@@ -127,9 +127,10 @@ static void on_shard(void *context, const lh_stage_shard *shard) {
 }
 
 static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+    outcome *o = context;
     (void)sequence;
-    (void)result;
-    ((outcome *)context)->samples++;
+    o->token = result->token;
+    o->samples++;
 }
 
 static bool is_cancelled(void *context) {
@@ -529,8 +530,8 @@ static void test_reset(void **state) {
     advance(1, 0, 1);
 }
 
-/* The biases of a request are the stage's own copy. */
-static void test_sampling_lists_are_copied(void **state) {
+/* Read where they are when the step finishes. */
+static void test_sampling_lists_of_a_step_are_honoured(void **state) {
     (void)state;
     open_stage(2, 3);
     lh_token_bias *biases = calloc(50, sizeof *biases);
@@ -538,18 +539,18 @@ static void test_sampling_lists_are_copied(void **state) {
     lh_stage_step *step;
     assert_non_null(biases);
     for (uint32_t i = 0; i < 50; i++)
-        biases[i] = (lh_token_bias){i, 1};
+        biases[i] = (lh_token_bias){i, i == 42 ? 1e5f : 1};
     one.sample = true;
     one.sampling =
         (lh_sampling){.top_p = 1, .repetition_penalty = 1, .biases = biases, .bias_count = 50};
     assert_int_equal(begin(&one, 1, &step), LH_OK);
-    memset(biases, 0xff, 50 * sizeof *biases);
-    free(biases);
     outcome o = {0};
     feed(step, 1);
     assert_int_equal(finish(step, &o), LH_OK);
     assert_int_equal(o.samples, 1);
+    assert_int_equal(o.token, 42);
     lh_stage_end(step);
+    free(biases);
 }
 
 /* A KV resync that asks for more than is here leaves nothing behind that somebody could
@@ -592,7 +593,7 @@ int main(void) {
         TEST(test_free_while_a_step_runs),
         TEST(test_a_failed_fork_is_taken_back),
         TEST(test_reset),
-        TEST(test_sampling_lists_are_copied),
+        TEST(test_sampling_lists_of_a_step_are_honoured),
         TEST(test_a_kv_resync),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
