@@ -287,17 +287,34 @@ static void add_hop(totals *t, const lh_cost_chain *chain, uint32_t h, uint32_t 
     t->delays_us += hop->delay_us;
 }
 
+static void add_hops(totals *t, const lh_cost_chain *chain, uint32_t rows) {
+    for (uint32_t h = 0; h <= chain->stage_count; h++)
+        add_hop(t, chain, h, rows, step_bytes(&chain->hops[h], h < chain->stage_count ? rows : 0));
+}
+
+/* What a stage does once in a prompt, or in a step of it. */
+static double fixed_us(const lh_cost_chain *chain, uint32_t s, bool samples) {
+    bool draws = samples && s + 1 == chain->stage_count;
+    return chain->stages[s].step_us + (draws ? chain->stages[s].draw_us : 0);
+}
+
 static totals whole(const lh_cost_chain *chain, uint32_t position, uint32_t rows, bool samples) {
     totals t = {0, 0, 0};
-    for (uint32_t s = 0; s < chain->stage_count; s++) {
-        const lh_compute_profile *stage = &chain->stages[s];
-        bool is_last = s + 1 == chain->stage_count;
-        add_busy(&t, lh_cost_stage_us(stage, position, rows) + stage->step_us +
-                         (is_last && samples ? stage->draw_us : 0));
-    }
-    for (uint32_t h = 0; h <= chain->stage_count; h++)
-        add_hop(&t, chain, h, rows, step_bytes(&chain->hops[h], h < chain->stage_count ? rows : 0));
+    for (uint32_t s = 0; s < chain->stage_count; s++)
+        add_busy(&t,
+                 lh_cost_stage_us(&chain->stages[s], position, rows) + fixed_us(chain, s, samples));
+    add_hops(&t, chain, rows);
     return t;
+}
+
+/* The least that rows can cost in chunks of any lengths: each at the cost of the length that is
+ * cheapest per row. Between two points that cost falls or rises all the way, so it is least at one
+ * of them, or in one chunk. */
+static double least_points_us(const lh_compute_profile *p, uint32_t rows) {
+    double least = points_us(p, rows);
+    for (uint32_t i = 0; i < p->point_count && p->points[i].rows < rows; i++)
+        least = fmin(least, p->points[i].us * rows / p->points[i].rows);
+    return least;
 }
 
 double lh_cost_busiest_us(const lh_cost_chain *chain, uint32_t position, uint32_t rows) {
@@ -305,7 +322,12 @@ double lh_cost_busiest_us(const lh_cost_chain *chain, uint32_t position, uint32_
 }
 
 double lh_cost_bound_us(const lh_cost_chain *chain, uint32_t position, uint32_t rows) {
-    totals t = whole(chain, position, rows, true);
+    totals t = {0, 0, 0};
+    for (uint32_t s = 0; s < chain->stage_count; s++)
+        add_busy(&t, least_points_us(&chain->stages[s], rows) +
+                         attention_us(&chain->stages[s], position, rows) +
+                         fixed_us(chain, s, true));
+    add_hops(&t, chain, rows);
     return t.greatest_us + t.delays_us;
 }
 

@@ -27,9 +27,9 @@
  *   The gateway lets `depth` chunks be under way: chunk c leaves when chunk c - depth has come
  *   around.
  *
- * The bound (what no cut can beat): the greatest busy time of a stage or hop for the whole prompt
- * as one chunk, plus all one-way delays. Off (nothing overlaps): their sum, for each step of at
- * most rows_max rows.
+ * The bound (what no cut can beat): the greatest busy time of a stage or hop for the whole prompt,
+ * each row at the cost of the chunk length that is cheapest per row, plus all one-way delays. Off
+ * (nothing overlaps): the sum of the busy times and delays of each step of at most rows_max rows.
  *
  * Thread: any. */
 #pragma once
@@ -90,8 +90,9 @@ typedef struct lh_cost_work {
 /* Microseconds from the first step's leaving to the first token's arrival at the gateway. */
 double lh_cost_predict_us(const lh_cost_chain *chain, const lh_cost_schedule *schedule,
                           lh_cost_work *work);
-/* The greatest busy time of a stage or hop, and with the delays, the bound. */
+/* The greatest busy time of a stage or hop for the rows as one chunk. */
 double lh_cost_busiest_us(const lh_cost_chain *chain, uint32_t position, uint32_t rows);
+/* At most what lh_cost_predict_us says of any schedule of these rows. */
 double lh_cost_bound_us(const lh_cost_chain *chain, uint32_t position, uint32_t rows);
 double lh_cost_off_us(const lh_cost_chain *chain, uint32_t position, uint32_t rows,
                       uint32_t rows_max);

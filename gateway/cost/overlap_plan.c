@@ -25,6 +25,9 @@
  * little enough that what is left of a prompt gains from a new plan. */
 #define REVISION_FACTOR 1.5
 
+/* Of sums of times, as a share. */
+#define ROUNDING 1e-9
+
 /* Two for each doubling of the prompt's length: within a class one shape fits all. */
 #define CLASSES 64u
 
@@ -169,10 +172,14 @@ static void set_chunks(lh_overlap_plan *plan, const lh_overlap_shape *shape, uin
         plan->cuts[h] = lh_overlap_cut_shards(shape->cuts[h]) > 1 ? shape->cuts[h] : 0;
 }
 
-static lh_overlap_shape fixed_shape(const lh_overlap_spec *spec) {
+/* Where nothing is searched: off, by hand, while nothing is measured, and on one stage, to which no
+ * other could be busy meanwhile. */
+static lh_overlap_shape fixed_shape(const lh_overlap_planner *planner,
+                                    const lh_overlap_spec *spec) {
     lh_overlap_shape shape = {.body_rows = spec->mode == LH_OVERLAP_MANUAL ? spec->rows
                                                                            : DEFAULT_CHUNK_ROWS};
-    if (spec->mode == LH_OVERLAP_OFF)
+    if (spec->mode == LH_OVERLAP_OFF ||
+        (spec->mode == LH_OVERLAP_AUTO && planner->chain.stage_count == 1))
         shape.body_rows = 0;
     if (spec->mode == LH_OVERLAP_MANUAL)
         memset(shape.cuts, (int)spec->columns, sizeof shape.cuts);
@@ -224,13 +231,15 @@ static void predict(const lh_overlap_planner *planner, lh_overlap_search *search
     double us = lh_overlap_search_predict(search, shape, planner->depth_max);
     plan->predicted_us = us > 0 ? us : 0;
     plan->depth = us > 0 ? depth_of(planner, search, shape, plan) : planner->depth_max;
+    assert(us <= 0 || us >= plan->bound_us * (1 - ROUNDING));
 }
 
 static void make(const lh_overlap_planner *planner, const lh_overlap_spec *spec, choice *kept,
                  uint32_t position, uint32_t rows, bool follows, lh_overlap_plan *plan) {
     lh_overlap_search *search = start_search(planner, position, rows);
-    lh_overlap_shape shape = fixed_shape(spec);
-    bool is_auto = spec->mode == LH_OVERLAP_AUTO && planner->is_measured;
+    lh_overlap_shape shape = fixed_shape(planner, spec);
+    bool searches =
+        spec->mode == LH_OVERLAP_AUTO && planner->is_measured && planner->chain.stage_count > 1;
     *plan = (lh_overlap_plan){
         .position = position,
         .rows = rows,
@@ -238,13 +247,13 @@ static void make(const lh_overlap_planner *planner, const lh_overlap_spec *spec,
         .depth = default_depth(planner),
         .is_serial = spec->mode == LH_OVERLAP_OFF,
         .revision = planner->revision};
-    if (is_auto && lh_overlap_search_run(search))
+    if (searches && lh_overlap_search_run(search))
         shape = settle(search, kept);
     if (follows)
         shape.head = 0;
     set_chunks(plan, &shape, planner->rows_max);
-    if (!is_auto)
-        set_exact_chunks(plan, plan->is_serial ? planner->rows_max : shape.body_rows,
+    if (!searches)
+        set_exact_chunks(plan, shape.body_rows ? shape.body_rows : planner->rows_max,
                          planner->rows_max);
     if (planner->is_measured)
         predict(planner, search, &shape, plan);

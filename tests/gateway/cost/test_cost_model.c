@@ -188,6 +188,76 @@ static void profiles_are_lines(void **state) {
     assert_near(lh_cost_stage_us(&stage, 0, 7), 700);
 }
 
+/* xorshift64* */
+static uint64_t dice = 88172645463325252u;
+static uint32_t below(uint32_t limit) {
+    dice ^= dice >> 12;
+    dice ^= dice << 25;
+    dice ^= dice >> 27;
+    return (uint32_t)((dice * 2685821657736338717u) >> 33) % limit;
+}
+
+/* Times that make no sense together, as after a bad sample: fewer rows that take longer, too. */
+static lh_cost_chain wild_chain(void) {
+    lh_cost_chain chain = chain_of(1 + below(5), 1, 1);
+    for (uint32_t s = 0; s < chain.stage_count; s++) {
+        lh_compute_profile *p = &chain.stages[s];
+        p->point_count = 1 + below(6);
+        for (uint32_t i = 0, rows = 0; i < p->point_count; i++) {
+            rows += 1 + below(200);
+            p->points[i] =
+                (lh_compute_point){.rows = rows, .us = below(1000) * (below(5) ? 10.0 : 1e4)};
+        }
+        p->us_per_row_position = below(100) / 1000.0;
+        p->step_us = below(1000);
+        p->shard_us = below(100);
+        p->draw_us = below(5000);
+        p->take_share = below(50) / 100.0;
+        p->give_share = below(50) / 100.0;
+    }
+    for (uint32_t h = 0; h <= chain.stage_count; h++) {
+        lh_cost_hop *hop = &chain.hops[h];
+        hop->bytes_per_us = (1 + below(1000)) / 10.0;
+        hop->delay_us = below(50000);
+        hop->ready_bytes = below(3) ? 0 : below(1000000);
+        hop->step_bytes = below(200);
+        hop->step_row_bytes = below(10);
+        hop->row_bytes = h > 0 && h < chain.stage_count ? below(5000) : 0;
+        hop->shard_bytes = below(100);
+    }
+    assert_int_equal(lh_cost_chain_check(&chain, NULL), LH_OK);
+    return chain;
+}
+
+static void no_cut_beats_the_bound(void **state) {
+    (void)state;
+    uint32_t below_one_chunk = 0;
+    for (uint32_t n = 0; n < 20000; n++) {
+        lh_cost_chain chain = wild_chain();
+        uint32_t rows[64], sum = 0, position = below(2) ? 0 : below(4000);
+        lh_cost_schedule schedule = {.position = position,
+                                     .count = 1 + below(below(2) ? 64 : 8),
+                                     .rows = rows,
+                                     .depth = below(4) ? 0 : 1 + below(8)};
+        for (uint32_t c = 0, length = 1 + below(300); c < schedule.count; c++) {
+            rows[c] = below(3) ? length : 1 + below(300);
+            sum += rows[c];
+        }
+        lh_step_cut cuts[LH_COST_STAGES_MAX];
+        for (uint32_t h = 0; h < chain.stage_count; h++) {
+            cuts[h].count = below(5);
+            for (uint32_t i = 0; i < cuts[h].count; i++)
+                cuts[h].ends[i] = WIDTH * (i + 1) / cuts[h].count;
+        }
+        schedule.cuts = cuts;
+        double bound = lh_cost_bound_us(&chain, position, sum);
+        assert_true(lh_cost_predict_us(&chain, &schedule, &work) >= bound * 0.999999999);
+        assert_true(lh_cost_off_us(&chain, position, sum, 1 + below(500)) >= bound * 0.999999999);
+        below_one_chunk += bound < lh_cost_busiest_us(&chain, position, sum);
+    }
+    assert_true(below_one_chunk > 100); /* where one chunk is no bound */
+}
+
 static void impossible_numbers_are_refused(void **state) {
     (void)state;
     const double bad[] = {NAN, INFINITY, -INFINITY, -1, 1e300};
@@ -236,6 +306,7 @@ int main(void) {
         cmocka_unit_test(columns_overlap_inside_a_step),
         cmocka_unit_test(cold_connections_open_their_window),
         cmocka_unit_test(profiles_are_lines),
+        cmocka_unit_test(no_cut_beats_the_bound),
         cmocka_unit_test(impossible_numbers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
