@@ -170,18 +170,18 @@ static void read_hops(lh_step_recorder *recorder, const lh_trace_step *step,
 }
 
 /* Another epoch may have other workers. A step whose answer was cut has no times of the ring's last
- * hop: it counts as one without times. */
+ * hop: it counts as one without times; where it was the first, what it told of its last hop is none
+ * of that hop's. */
 static void align(lh_step_recorder *recorder, lh_trace_step *step, lh_clock_bounds *hops) {
-    if (step->epoch != recorder->epoch) {
-        memset(recorder->hops, 0, sizeof recorder->hops);
-        recorder->epoch = step->epoch;
-        recorder->hop_count = 0;
-    }
-    if (step->hop_count < recorder->hop_count) {
+    bool is_same = step->epoch == recorder->epoch;
+    if (is_same && step->hop_count < recorder->hop_count) {
         step->hop_count = 0;
         step->frames_bytes = 0;
         return;
     }
+    if (!is_same || step->hop_count > recorder->hop_count)
+        memset(recorder->hops, 0, sizeof recorder->hops);
+    recorder->epoch = step->epoch;
     recorder->hop_count = step->hop_count;
     assert(step->hop_count > 1 && step->hop_count <= LH_CLOCK_RING_MAX);
     observe(recorder, step);

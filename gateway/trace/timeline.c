@@ -16,21 +16,20 @@
  * and no sums are made of it. */
 #define FAR_US (1ll << 40)
 
-/* The clocks of the steps of one epoch. */
-typedef struct ring {
-    uint32_t epoch, hop_count;
-    lh_clock_hop hops[LH_CLOCK_RING_MAX];
-} ring;
+/* Where in a step's activation a shard lies, and its size: of a span, from what a worker tells. */
+#define CELLS_OF(shard)                                                                            \
+    .first_row = (shard)->first_row, .rows = (shard)->rows, .first_column = (shard)->first_column, \
+    .columns = (shard)->columns, .bytes = (shard)->bytes
 
 /* What is needed while a timeline is made. */
 typedef struct draft {
     lh_timeline *line;
-    const lh_trace *trace;
-    const lh_trace_entry **entries; /* in the order of the line's steps */
-    ring ring;
-    lh_step_times times[2];
+    /* The ring of the epoch that is being drawn: its hops, and its clocks at the step's moment. */
+    uint32_t hop_count;
+    lh_clock_hop hops[LH_CLOCK_RING_MAX];
     lh_clock_offset clocks[LH_CLOCK_RING_MAX];
-    bool has_failed; /* out of memory */
+    lh_step_times times[2]; /* of a worker and the one before it */
+    bool has_failed;        /* out of memory */
 } draft;
 
 const char *lh_span_kind_name(lh_span_kind kind) {
@@ -65,8 +64,8 @@ static uint32_t find_track(draft *d, lh_track_kind kind, const char *from, const
  * well, are left out. */
 static void add_span(draft *d, const lh_span *span) {
     lh_timeline *line = d->line;
-    bool is_near =
-        span->begin_us > line->received_us - FAR_US && span->end_us < line->received_us + FAR_US;
+    int64_t received_us = line->trace->received_us;
+    bool is_near = span->begin_us > received_us - FAR_US && span->end_us < received_us + FAR_US;
     if (d->has_failed || span->begin_us == 0 || span->end_us < span->begin_us || !is_near)
         return;
     if (!lh_growing_array_reserve(&line->spans, &line->span_capacity, line->span_count + 1,
@@ -79,15 +78,20 @@ static void add_span(draft *d, const lh_span *span) {
 
 /* ---- Clocks ---- */
 
-static void gather_clocks(draft *d, uint32_t epoch) {
-    d->ring = (ring){.epoch = epoch};
-    for (uint32_t i = 0; i < d->line->step_count; i++) {
-        const lh_trace_step *step = d->entries[i]->step;
-        if (step->epoch != epoch || step->hop_count == 0)
-            continue;
-        d->ring.hop_count = step->hop_count;
-        for (uint32_t k = 0; k < step->hop_count; k++)
-            lh_clock_hop_bound(&d->ring.hops[k], &step->hops[k]);
+/* What all steps of an epoch together know of its clocks; `first` is the first of them. Steps whose
+ * answers were cut tell of fewer hops, and their last one is none of the ring's. */
+static void gather_clocks(draft *d, uint32_t first) {
+    const lh_timeline_step *steps = d->line->steps;
+    d->hop_count = 0;
+    for (uint32_t i = first;
+         i < d->line->step_count && steps[i].step->epoch == steps[first].step->epoch; i++) {
+        const lh_trace_step *step = steps[i].step;
+        if (step->hop_count > d->hop_count) {
+            memset(d->hops, 0, sizeof d->hops);
+            d->hop_count = step->hop_count;
+        }
+        for (uint32_t k = 0; step->hop_count == d->hop_count && k < d->hop_count; k++)
+            lh_clock_hop_bound(&d->hops[k], &step->hops[k]);
     }
 }
 
@@ -115,11 +119,11 @@ static uint32_t wire_track(draft *d, uint32_t hop, const char *from, const char 
     if (d->has_failed)
         return 0;
     lh_track *track = &d->line->tracks[index];
-    uint32_t far = (hop + 1) % d->ring.hop_count;
+    uint32_t far = (hop + 1) % d->hop_count;
     lh_clock_bounds bounds;
     note_error(track, d->clocks[hop].error_us);
     note_error(track, d->clocks[far].error_us);
-    if (lh_clock_hop_at(&d->ring.hops[hop], near_us, &bounds))
+    if (lh_clock_hop_at(&d->hops[hop], near_us, &bounds))
         track->one_way_us = (bounds.highest_us - bounds.lowest_us) / 2;
     return index;
 }
@@ -146,11 +150,7 @@ static void draw_compute(draft *d, uint32_t step, uint32_t clock, const lh_step_
                                .step = step,
                                .begin_us = worker_moment(d, clock, t, s->accept_us),
                                .end_us = worker_moment(d, clock, t, s->accepted_us),
-                               .first_row = s->first_row,
-                               .rows = s->rows,
-                               .first_column = s->first_column,
-                               .columns = s->columns,
-                               .bytes = s->bytes});
+                               CELLS_OF(s)});
     }
     int64_t before_us = 0;
     for (uint32_t i = 0; i < t->given_count && i < LH_STEP_TIMES_SHARDS_MAX; i++) {
@@ -161,11 +161,7 @@ static void draw_compute(draft *d, uint32_t step, uint32_t clock, const lh_step_
                                .step = step,
                                .begin_us = before_us ? before_us : now_us,
                                .end_us = now_us,
-                               .first_row = s->first_row,
-                               .rows = s->rows,
-                               .first_column = s->first_column,
-                               .columns = s->columns,
-                               .bytes = s->bytes});
+                               CELLS_OF(s)});
         before_us = now_us;
     }
 }
@@ -183,11 +179,7 @@ static void draw_shards(draft *d, uint32_t step, uint32_t hop, const lh_step_tim
                                .begin_us = left_us,
                                .end_us = worker_moment(d, hop + 1, to, s->came_us),
                                .left_us = left_us,
-                               .first_row = s->first_row,
-                               .rows = s->rows,
-                               .first_column = s->first_column,
-                               .columns = s->columns,
-                               .bytes = s->bytes});
+                               CELLS_OF(s)});
     }
 }
 
@@ -197,10 +189,10 @@ static bool is_placed(const draft *d, uint32_t clock) {
 }
 
 static void draw_step(draft *d, uint32_t index) {
-    const lh_trace_step *step = d->entries[index]->step;
+    const lh_trace_step *step = d->line->steps[index].step;
     size_t offset = 0;
     uint32_t workers = step->hop_count - 1;
-    lh_clock_ring_align(d->ring.hops, d->ring.hop_count, step->submitted_us, d->clocks);
+    lh_clock_ring_align(d->hops, d->hop_count, step->submitted_us, d->clocks);
     for (uint32_t i = 0; i < workers; i++) {
         lh_step_times *one = &d->times[i % 2], *before = &d->times[(i + 1) % 2];
         if (lh_step_times_read(step->frames, step->frames_bytes, &offset, one, NULL) != LH_OK)
@@ -234,13 +226,13 @@ static void draw_step(draft *d, uint32_t index) {
 }
 
 static void draw_steps(draft *d) {
-    lh_timeline *line = d->line;
-    for (uint32_t i = 0; i < line->step_count && !d->has_failed; i++) {
-        if (!line->steps[i].is_timed)
-            continue;
-        if (d->ring.hop_count == 0 || d->ring.epoch != line->steps[i].epoch)
-            gather_clocks(d, line->steps[i].epoch);
-        draw_step(d, i);
+    for (uint32_t i = 0; i < d->line->step_count && !d->has_failed; i++) {
+        lh_timeline_step *own = &d->line->steps[i];
+        if (i == 0 || own->step->epoch != own[-1].step->epoch)
+            gather_clocks(d, i);
+        own->is_timed = own->step->hop_count > 1 && own->step->hop_count == d->hop_count;
+        if (own->is_timed)
+            draw_step(d, i);
     }
 }
 
@@ -254,15 +246,16 @@ static void draw_phase(draft *d, lh_span_kind kind, int64_t begin_us, int64_t en
 }
 
 static void draw_request(draft *d) {
-    const lh_timeline *line = d->line;
-    int64_t end_us = line->ended_us > line->last_token_us ? line->ended_us : line->last_token_us;
+    const lh_trace *trace = d->line->trace;
+    int64_t end_us =
+        trace->ended_us > trace->last_token_us ? trace->ended_us : trace->last_token_us;
     find_track(d, LH_TRACK_REQUEST, "", "");
-    draw_phase(d, LH_SPAN_REQUEST, line->received_us, end_us);
-    draw_phase(d, LH_SPAN_TOKENIZE, line->received_us, line->tokenized_us);
-    draw_phase(d, LH_SPAN_QUEUE, line->tokenized_us, line->admitted_us);
-    draw_phase(d, LH_SPAN_PREFILL, line->admitted_us, line->first_token_us);
-    if (line->last_token_us > line->first_token_us)
-        draw_phase(d, LH_SPAN_DECODE, line->first_token_us, line->last_token_us);
+    draw_phase(d, LH_SPAN_REQUEST, trace->received_us, end_us);
+    draw_phase(d, LH_SPAN_TOKENIZE, trace->received_us, trace->tokenized_us);
+    draw_phase(d, LH_SPAN_QUEUE, trace->tokenized_us, trace->admitted_us);
+    draw_phase(d, LH_SPAN_PREFILL, trace->admitted_us, trace->first_token_us);
+    if (trace->last_token_us > trace->first_token_us)
+        draw_phase(d, LH_SPAN_DECODE, trace->first_token_us, trace->last_token_us);
 }
 
 /* ---- Order ---- */
@@ -342,88 +335,49 @@ static void order_spans(lh_timeline *line) {
 
 /* ---- Making ---- */
 
-static int compare_entries(const void *one, const void *other) {
-    const lh_trace_step *a = (*(const lh_trace_entry *const *)one)->step,
-                        *b = (*(const lh_trace_entry *const *)other)->step;
+static int compare_steps(const void *one, const void *other) {
+    const lh_trace_step *a = ((const lh_timeline_step *)one)->step,
+                        *b = ((const lh_timeline_step *)other)->step;
     if (a->epoch != b->epoch)
         return a->epoch < b->epoch ? -1 : 1;
     return a->step < b->step ? -1 : a->step > b->step;
 }
 
-static void copy_steps(draft *d) {
+static void list_steps(lh_timeline *line) {
+    const lh_trace *trace = line->trace;
     uint32_t prefills = 0, others = 0;
-    for (uint32_t i = 0; i < d->line->step_count; i++) {
-        const lh_trace_entry *entry = d->entries[i];
-        const lh_trace_step *step = entry->step;
-        bool is_prefill =
-            step->step_class == LH_STEP_PREFILL &&
-            (d->trace->first_token_us == 0 || step->formed_us < d->trace->first_token_us);
-        d->line->steps[i] = (lh_timeline_step){.epoch = step->epoch,
-                                               .step = step->step,
-                                               .step_class = step->step_class,
-                                               .status = step->status,
-                                               .is_timed = step->hop_count > 1,
-                                               .is_prefill = is_prefill,
-                                               .number = is_prefill ? ++prefills : ++others,
-                                               .first_position = entry->first_position,
-                                               .rows = entry->rows,
-                                               .draws = entry->draws,
-                                               .shared = entry->shared,
-                                               .step_rows = step->rows,
-                                               .formed_us = step->formed_us,
-                                               .submitted_us = step->submitted_us,
-                                               .results_us = step->results_us,
-                                               .answered_us = step->answered_us};
+    line->step_count = trace->entry_count;
+    for (uint32_t i = 0; i < line->step_count; i++)
+        line->steps[i] =
+            (lh_timeline_step){.entry = &trace->entries[i], .step = trace->entries[i].step};
+    qsort(line->steps, line->step_count, sizeof *line->steps, compare_steps);
+    for (uint32_t i = 0; i < line->step_count; i++) {
+        lh_timeline_step *own = &line->steps[i];
+        own->is_prefill =
+            own->step->step_class == LH_STEP_PREFILL &&
+            (trace->first_token_us == 0 || own->step->formed_us < trace->first_token_us);
+        own->number = own->is_prefill ? ++prefills : ++others;
     }
 }
 
-static void fill(draft *d) {
-    const lh_trace *trace = d->trace;
-    for (uint32_t i = 0; i < trace->entry_count; i++)
-        d->entries[i] = &trace->entries[i];
-    d->line->step_count = trace->entry_count;
-    if (trace->entry_count)
-        qsort(d->entries, trace->entry_count, sizeof(lh_trace_entry *), compare_entries);
-    copy_steps(d);
-    draw_request(d);
-    draw_steps(d);
-    order_spans(d->line);
-}
-
-static void copy_head(lh_timeline *line, const lh_trace *trace) {
-    memcpy(line->id, trace->id, sizeof line->id);
-    memcpy(line->request_id, trace->request_id, sizeof line->request_id);
-    line->received_us = trace->received_us;
-    line->tokenized_us = trace->tokenized_us;
-    line->admitted_us = trace->admitted_us;
-    line->ended_us = trace->ended_us;
-    line->first_token_us = trace->first_token_us;
-    line->last_token_us = trace->last_token_us;
-    line->prompt_tokens = trace->prompt_tokens;
-    memcpy(line->plan, trace->plan, sizeof line->plan);
-    line->predicted_us = trace->predicted_us;
-    line->token_count = trace->token_count;
-    line->dropped_count = trace->dropped_count;
-    line->is_over = trace->ended_us != 0 && trace->open_steps == 0;
-}
-
-lh_status lh_timeline_create(const lh_trace *trace, lh_timeline **timeline, lh_error *error) {
+lh_status lh_timeline_create(lh_trace *trace, lh_timeline **timeline, lh_error *error) {
     lh_timeline *line = calloc(1, sizeof *line);
-    draft *d = calloc(1, sizeof *d);
-    bool is_made = line && d;
-    if (is_made) {
-        *d = (draft){.line = line, .trace = trace};
-        d->entries = calloc(trace->entry_count + 1u, sizeof(lh_trace_entry *));
-        line->steps = calloc(trace->entry_count + 1u, sizeof *line->steps);
-        is_made = d->entries && line->steps;
+    if (!line) {
+        lh_trace_destroy(trace);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a timeline");
     }
+    line->trace = trace;
+    line->steps = calloc(trace->entry_count + 1u, sizeof *line->steps);
+    draft *d = calloc(1, sizeof *d);
+    bool is_made = line->steps && d;
     if (is_made) {
-        copy_head(line, trace);
-        fill(d);
+        d->line = line;
+        list_steps(line);
+        draw_request(d);
+        draw_steps(d);
+        order_spans(line);
         is_made = !d->has_failed;
     }
-    if (d)
-        free(d->entries);
     free(d);
     if (!is_made) {
         lh_timeline_destroy(line);
@@ -436,6 +390,7 @@ lh_status lh_timeline_create(const lh_trace *trace, lh_timeline **timeline, lh_e
 void lh_timeline_destroy(lh_timeline *timeline) {
     if (!timeline)
         return;
+    lh_trace_destroy(timeline->trace);
     free(timeline->tracks);
     free(timeline->steps);
     free(timeline->spans);

@@ -1,6 +1,5 @@
 /* A trace as spans on tracks, all in the gateway's clock: what the request, each worker's compute
- * and each hop's wire were doing when. Made from a copy of a trace, which is not needed afterwards.
- * Thread: any.
+ * and each hop's wire were doing when. Thread: any.
  *
  * On one track spans never overlap, but those of LH_SPAN_EMIT lie within their LH_SPAN_FINISH, and
  * those of the request's phases within LH_SPAN_REQUEST. A wire is busy with a shard from the moment
@@ -50,27 +49,16 @@ typedef struct lh_span {
 } lh_span;
 
 typedef struct lh_timeline_step {
-    uint32_t epoch;
-    uint64_t step;
-    lh_step_class step_class;
-    lh_status status;
-    bool is_timed; /* the workers told of it */
+    const lh_trace_entry *entry; /* the request's part in it */
+    const lh_trace_step *step;   /* the entry's */
+    bool is_timed;               /* the workers told of it */
     /* a chunk of the request's prompt, before its first token */
     bool is_prefill;
-    uint32_t number;                      /* among its kind, from 1 */
-    uint32_t first_position, rows, draws; /* the request's part */
-    uint32_t shared;                      /* positions before its rows, which others had computed */
-    uint32_t step_rows;                   /* of all requests */
-    int64_t formed_us, submitted_us, results_us, answered_us; /* 0: not */
+    uint32_t number; /* among its kind, from 1 */
 } lh_timeline_step;
 
 typedef struct lh_timeline {
-    char id[LH_RANDOM_ID_BYTES], request_id[LH_TRACE_NAME_BYTES];
-    int64_t received_us, tokenized_us, admitted_us, ended_us, first_token_us, last_token_us;
-    uint32_t prompt_tokens, token_count, dropped_count;
-    char plan[LH_TRACE_PLAN_BYTES]; /* as in lh_trace */
-    int64_t predicted_us;
-    bool is_over; /* ended, and none of its steps is on its way */
+    lh_trace *trace; /* its own */
     lh_track *tracks;
     uint32_t track_count;
     lh_timeline_step *steps; /* in the order in which they were formed */
@@ -79,8 +67,9 @@ typedef struct lh_timeline {
     size_t span_count, span_capacity;
 } lh_timeline;
 
-/* LH_ERR_NO_MEMORY. */
-lh_status lh_timeline_create(const lh_trace *trace, lh_timeline **timeline, lh_error *error);
+/* Takes the trace, also where it fails. LH_ERR_NO_MEMORY. */
+lh_status lh_timeline_create(lh_trace *trace, lh_timeline **timeline, lh_error *error);
+/* NULL is allowed. */
 void lh_timeline_destroy(lh_timeline *timeline);
 /* "prefill", "shard"...: static. */
 const char *lh_span_kind_name(lh_span_kind kind);

@@ -157,19 +157,20 @@ static void bound_decode(const lh_timeline *line, lh_figures *figures) {
     int64_t compute_us = 0;
     uint32_t steps = 0;
     for (uint32_t i = 0; i < line->step_count; i++)
-        steps += line->steps[i].step_class == LH_STEP_DECODE && line->steps[i].is_timed &&
-                 line->steps[i].results_us;
+        steps += line->steps[i].step->step_class == LH_STEP_DECODE && line->steps[i].is_timed &&
+                 line->steps[i].step->results_us;
     for (size_t i = 0; i < line->span_count; i++) {
         const lh_timeline_step *step = step_of(line, &line->spans[i]);
-        if (step && step->step_class == LH_STEP_DECODE && step->results_us &&
+        if (step && step->step->step_class == LH_STEP_DECODE && step->step->results_us &&
             is_compute(&line->spans[i]))
             compute_us += line->spans[i].end_us - line->spans[i].begin_us;
     }
     if (steps)
         figures->decode_bound_us = compute_us / steps + figures->around_us;
-    if (line->token_count > 1) {
-        figures->decode_count = line->token_count - 1;
-        figures->decode_us = (line->last_token_us - line->first_token_us) / figures->decode_count;
+    if (line->trace->token_count > 1) {
+        figures->decode_count = line->trace->token_count - 1;
+        figures->decode_us =
+            (line->trace->last_token_us - line->trace->first_token_us) / figures->decode_count;
     }
 }
 
@@ -179,21 +180,21 @@ static void bound_decode(const lh_timeline *line, lh_figures *figures) {
 static int64_t list_chunks(const lh_timeline *line, lh_figures *figures) {
     int64_t begin_us = 0;
     uint32_t rows = 0;
-    figures->is_whole = line->first_token_us != 0;
+    figures->is_whole = line->trace->first_token_us != 0;
     for (uint32_t i = 0; i < line->step_count; i++) {
         const lh_timeline_step *step = &line->steps[i];
         if (!step->is_prefill)
             continue;
         if (begin_us == 0)
-            begin_us = step->formed_us;
+            begin_us = step->step->formed_us;
         if (figures->chunk_count < LH_FIGURES_CHUNKS_MAX)
-            figures->chunks[figures->chunk_count] = step->rows;
+            figures->chunks[figures->chunk_count] = step->entry->rows;
         figures->chunk_count++;
         figures->is_whole &= step->is_timed;
-        rows += step->rows;
-        figures->cached_tokens += step->shared;
+        rows += step->entry->rows;
+        figures->cached_tokens += step->entry->shared;
     }
-    figures->is_whole &= rows + figures->cached_tokens >= line->prompt_tokens;
+    figures->is_whole &= rows + figures->cached_tokens >= line->trace->prompt_tokens;
     return begin_us;
 }
 
@@ -201,16 +202,16 @@ lh_status lh_figures_make(const lh_timeline *line, lh_figures *figures, lh_error
     *figures = (lh_figures){0};
     lh_status status = list_tracks(line, figures, error);
     int64_t begin_us = list_chunks(line, figures);
-    if (line->first_token_us) {
-        figures->first_token_us = line->first_token_us - line->received_us;
-        figures->total_us = line->last_token_us - line->received_us;
+    if (line->trace->first_token_us) {
+        figures->first_token_us = line->trace->first_token_us - line->trace->received_us;
+        figures->total_us = line->trace->last_token_us - line->trace->received_us;
     }
-    if (status == LH_OK && begin_us && line->first_token_us) {
-        figures->prefill_us = line->first_token_us - begin_us;
+    if (status == LH_OK && begin_us && line->trace->first_token_us) {
+        figures->prefill_us = line->trace->first_token_us - begin_us;
         sum_tracks(line, figures);
         bound_prefill(line, figures);
         bound_decode(line, figures);
-        status = split_time(line, begin_us, line->first_token_us, figures, error);
+        status = split_time(line, begin_us, line->trace->first_token_us, figures, error);
     }
     if (status != LH_OK)
         lh_figures_reset(figures);

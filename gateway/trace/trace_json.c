@@ -4,15 +4,12 @@
  * thread for what it does itself (1) and one for each wire that goes out of it (2, ...). */
 #include "gateway/trace/trace_json.h"
 
+#include "common/json/json_text.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #define PID_GATEWAY 1
-
-/* Appends what may be NULL. False: no memory. */
-static bool append(json_t *list, json_t *value) {
-    return value && json_array_append_new(list, value) == 0;
-}
 
 static json_t *milliseconds(int64_t us) {
     return json_real((double)us / 1000);
@@ -61,21 +58,23 @@ static json_t *meta(const char *kind, int pid, int tid, json_t *arguments) {
                      "args", arguments);
 }
 
-static bool describe_track(const lh_timeline *line, const lh_track *track, json_t *events) {
+/* Appends what the track is called, and with a program's first one what the program is. */
+static json_t *describe_track(const lh_timeline *line, const lh_track *track, json_t *events) {
     char name[LH_STEP_TIMES_NAME_BYTES + 16], program[LH_STEP_TIMES_NAME_BYTES + 16];
     int pid = pid_of(line, track), tid = tid_of(line, track);
     name_track(track, name, sizeof name);
     snprintf(program, sizeof program, "%s%s", track->from[0] ? "worker " : "",
              program_name(track->from));
-    bool is_whole =
-        append(events, meta("thread_name", pid, tid, json_pack("{s:s}", "name", name))) &&
-        append(events, meta("thread_sort_index", pid, tid, json_pack("{s:i}", "sort_index", tid)));
+    events =
+        lh_json_append(events, meta("thread_name", pid, tid, json_pack("{s:s}", "name", name)));
+    events = lh_json_append(
+        events, meta("thread_sort_index", pid, tid, json_pack("{s:i}", "sort_index", tid)));
     if (tid > 1)
-        return is_whole;
-    return is_whole &&
-           append(events, meta("process_name", pid, tid, json_pack("{s:s}", "name", program))) &&
-           append(events,
-                  meta("process_sort_index", pid, tid, json_pack("{s:i}", "sort_index", pid)));
+        return events;
+    events =
+        lh_json_append(events, meta("process_name", pid, tid, json_pack("{s:s}", "name", program)));
+    return lh_json_append(
+        events, meta("process_sort_index", pid, tid, json_pack("{s:i}", "sort_index", pid)));
 }
 
 /* ---- Events ---- */
@@ -84,8 +83,8 @@ static void name_step(const lh_timeline_step *step, char *name, size_t bytes) {
     if (step->is_prefill)
         snprintf(name, bytes, "chunk %u", step->number);
     else
-        snprintf(name, bytes, "%s %u", step->step_class == LH_STEP_DECODE ? "decode" : "again",
-                 step->number);
+        snprintf(name, bytes, "%s %u",
+                 step->step->step_class == LH_STEP_DECODE ? "decode" : "again", step->number);
 }
 
 static void name_span(const lh_timeline *line, const lh_span *span, char *name, size_t bytes) {
@@ -105,90 +104,79 @@ static void name_span(const lh_timeline *line, const lh_span *span, char *name, 
 static json_t *span_arguments(const lh_timeline *line, const lh_span *span) {
     if (span->step == LH_SPAN_NO_STEP)
         return json_object();
-    const lh_timeline_step *step = &line->steps[span->step];
-    json_t *all = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I}", "class",
-                            step->step_class == LH_STEP_PREFILL ? "prefill" : "decode", "prefill",
-                            step->is_prefill, "number", (json_int_t)step->number, "step",
-                            (json_int_t)step->step, "first_position",
-                            (json_int_t)step->first_position, "rows", (json_int_t)step->rows);
-    if (!all || !span->columns)
+    const lh_timeline_step *own = &line->steps[span->step];
+    json_t *all = json_pack(
+        "{s:s, s:b, s:I, s:I, s:I, s:I}", "class",
+        own->step->step_class == LH_STEP_PREFILL ? "prefill" : "decode", "prefill", own->is_prefill,
+        "number", (json_int_t)own->number, "step", (json_int_t)own->step->step, "first_position",
+        (json_int_t)own->entry->first_position, "rows", (json_int_t)own->entry->rows);
+    if (!span->columns)
         return all;
-    json_t *shard = json_pack("{s:I, s:I, s:I, s:I, s:I}", "first_row", (json_int_t)span->first_row,
-                              "shard_rows", (json_int_t)span->rows, "first_column",
-                              (json_int_t)span->first_column, "columns", (json_int_t)span->columns,
-                              "bytes", (json_int_t)span->bytes);
-    bool is_whole = shard && json_object_update(all, shard) == 0;
-    json_decref(shard);
-    if (is_whole && span->left_us)
-        is_whole = json_object_set_new(all, "handed_ts",
-                                       json_integer(span->left_us - line->received_us)) == 0;
-    if (is_whole)
-        return all;
-    json_decref(all);
-    return NULL;
+    all = lh_json_set(all, "first_row", json_integer(span->first_row));
+    all = lh_json_set(all, "shard_rows", json_integer(span->rows));
+    all = lh_json_set(all, "first_column", json_integer(span->first_column));
+    all = lh_json_set(all, "columns", json_integer(span->columns));
+    all = lh_json_set(all, "bytes", json_integer(span->bytes));
+    return span->left_us ? lh_json_set(all, "handed_ts",
+                                       json_integer(span->left_us - line->trace->received_us))
+                         : all;
 }
 
 static json_t *span_event(const lh_timeline *line, const lh_span *span) {
     char name[96];
     const lh_track *track = &line->tracks[span->track];
     name_span(line, span, name, sizeof name);
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o}", "ph", "X", "name", name, "cat",
-                     lh_span_kind_name(span->kind), "pid", pid_of(line, track), "tid",
-                     tid_of(line, track), "ts", (json_int_t)(span->begin_us - line->received_us),
-                     "dur", (json_int_t)(span->end_us - span->begin_us), "args",
-                     span_arguments(line, span));
+    return json_pack(
+        "{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o}", "ph", "X", "name", name, "cat",
+        lh_span_kind_name(span->kind), "pid", pid_of(line, track), "tid", tid_of(line, track), "ts",
+        (json_int_t)(span->begin_us - line->trace->received_us), "dur",
+        (json_int_t)(span->end_us - span->begin_us), "args", span_arguments(line, span));
 }
 
-/* Steps overlap, so they are asynchronous events of the gateway: formed, submitted, results,
- * answer. */
-static json_t *step_event(const lh_timeline *line, const lh_timeline_step *step, const char *phase,
-                          int64_t at_us) {
+static json_t *step_arguments(const lh_timeline_step *own, int64_t since_us) {
+    const lh_trace_step *step = own->step;
+    return json_pack("{s:I, s:I, s:I, s:o, s:I, s:s, s:b}", "rows", (json_int_t)own->entry->rows,
+                     "step_rows", (json_int_t)step->rows, "submitted_ts",
+                     (json_int_t)(step->submitted_us - since_us), "results_ts",
+                     step->results_us ? json_integer(step->results_us - since_us) : json_null(),
+                     "answered_ts", (json_int_t)(step->answered_us - since_us), "status",
+                     lh_status_name(step->status), "timed", own->is_timed);
+}
+
+/* Steps overlap, so each is an asynchronous event of the gateway: its begin, and its end. */
+static json_t *step_event(const lh_timeline_step *own, const char *phase, int64_t ts_us,
+                          json_t *arguments) {
     char name[32], id[32];
-    name_step(step, name, sizeof name);
-    snprintf(id, sizeof id, "%u.%llu", step->epoch, (unsigned long long)step->step);
-    json_t *arguments = json_object();
-    if (strcmp(phase, "b") == 0) {
-        json_decref(arguments);
-        int64_t since = line->received_us;
-        arguments = json_pack(
-            "{s:I, s:I, s:I, s:o, s:I, s:s, s:b}", "rows", (json_int_t)step->rows, "step_rows",
-            (json_int_t)step->step_rows, "submitted_ts", (json_int_t)(step->submitted_us - since),
-            "results_ts", step->results_us ? json_integer(step->results_us - since) : json_null(),
-            "answered_ts", (json_int_t)(step->answered_us - since), "status",
-            lh_status_name(step->status), "timed", step->is_timed);
-    }
+    name_step(own, name, sizeof name);
+    snprintf(id, sizeof id, "%u.%llu", own->step->epoch, (unsigned long long)own->step->step);
     return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:o}", "ph", phase, "name", name, "cat",
-                     "step", "id", id, "pid", PID_GATEWAY, "tid", 1, "ts",
-                     (json_int_t)(at_us - line->received_us), "args", arguments);
+                     "step", "id", id, "pid", PID_GATEWAY, "tid", 1, "ts", (json_int_t)ts_us,
+                     "args", arguments);
 }
 
 static json_t *events_of(const lh_timeline *line) {
     json_t *events = json_array();
-    bool is_whole = events;
-    for (uint32_t i = 0; is_whole && i < line->track_count; i++)
-        is_whole = describe_track(line, &line->tracks[i], events);
-    for (size_t i = 0; is_whole && i < line->span_count; i++)
-        is_whole = append(events, span_event(line, &line->spans[i]));
-    for (uint32_t i = 0; is_whole && i < line->step_count; i++) {
-        const lh_timeline_step *step = &line->steps[i];
-        is_whole = append(events, step_event(line, step, "b", step->formed_us)) &&
-                   append(events, step_event(line, step, "e", step->answered_us));
+    int64_t since_us = line->trace->received_us;
+    for (uint32_t i = 0; i < line->track_count; i++)
+        events = describe_track(line, &line->tracks[i], events);
+    for (size_t i = 0; i < line->span_count; i++)
+        events = lh_json_append(events, span_event(line, &line->spans[i]));
+    for (uint32_t i = 0; i < line->step_count; i++) {
+        const lh_timeline_step *own = &line->steps[i];
+        events = lh_json_append(events, step_event(own, "b", own->step->formed_us - since_us,
+                                                   step_arguments(own, since_us)));
+        events = lh_json_append(
+            events, step_event(own, "e", own->step->answered_us - since_us, json_object()));
     }
-    if (is_whole)
-        return events;
-    json_decref(events);
-    return NULL;
+    return events;
 }
 
 /* ---- Figures ---- */
 
 static json_t *numbers(const uint32_t *values, uint32_t count) {
     json_t *list = json_array();
-    for (uint32_t i = 0; list && i < count; i++)
-        if (!append(list, json_integer(values[i]))) {
-            json_decref(list);
-            return NULL;
-        }
+    for (uint32_t i = 0; i < count; i++)
+        list = lh_json_append(list, json_integer(values[i]));
     return list;
 }
 
@@ -214,16 +202,12 @@ static json_t *hop_figures(const lh_track *track, const lh_track_figures *figure
 static json_t *list_figures(const lh_timeline *line, const lh_figures *figures,
                             lh_track_kind kind) {
     json_t *list = json_array();
-    for (uint32_t i = 0; list && i < figures->track_count; i++) {
-        const lh_track *track = &line->tracks[figures->tracks[i].track];
-        if (track->kind != kind)
-            continue;
-        json_t *one = kind == LH_TRACK_COMPUTE ? stage_figures(track, &figures->tracks[i])
-                                               : hop_figures(track, &figures->tracks[i]);
-        if (!append(list, one)) {
-            json_decref(list);
-            return NULL;
-        }
+    for (uint32_t i = 0; i < figures->track_count; i++) {
+        const lh_track_figures *one = &figures->tracks[i];
+        const lh_track *track = &line->tracks[one->track];
+        if (track->kind == kind)
+            list = lh_json_append(list, kind == LH_TRACK_COMPUTE ? stage_figures(track, one)
+                                                                 : hop_figures(track, one));
     }
     return list;
 }
@@ -247,37 +231,33 @@ json_t *lh_figures_json(const lh_timeline *line, const lh_figures *f) {
         distance(f->prefill_us, f->bound_us), "sum_ms", milliseconds(f->sum_us), "around_ms",
         milliseconds(f->around_us), "cached_tokens", (json_int_t)f->cached_tokens, "chunk_count",
         (json_int_t)f->chunk_count, "chunks", numbers(f->chunks, listed), "plan",
-        line->plan[0] ? json_string(line->plan) : json_null(), "predicted_ms",
-        line->predicted_us ? milliseconds(line->predicted_us) : json_null(), "decode", decode,
-        "stages", list_figures(line, f, LH_TRACK_COMPUTE), "hops",
+        line->trace->plan[0] ? json_string(line->trace->plan) : json_null(), "predicted_ms",
+        line->trace->predicted_us ? milliseconds(line->trace->predicted_us) : json_null(), "decode",
+        decode, "stages", list_figures(line, f, LH_TRACK_COMPUTE), "hops",
         list_figures(line, f, LH_TRACK_WIRE));
 }
 
 /* ---- The whole ---- */
 
-static json_t *error_or_null(int64_t error_us) {
-    return error_us < 0 ? json_null() : milliseconds(error_us);
-}
-
 static json_t *clocks_of(const lh_timeline *line) {
     json_t *clocks = json_object();
-    for (uint32_t i = 0; clocks && i < line->track_count; i++) {
+    for (uint32_t i = 0; i < line->track_count; i++) {
         const lh_track *track = &line->tracks[i];
-        if (track->kind == LH_TRACK_COMPUTE &&
-            json_object_set_new(clocks, track->from, error_or_null(track->error_us)) != 0) {
-            json_decref(clocks);
-            return NULL;
-        }
+        if (track->kind == LH_TRACK_COMPUTE)
+            clocks = lh_json_set(clocks, track->from,
+                                 track->error_us < 0 ? json_null() : milliseconds(track->error_us));
     }
     return clocks;
 }
 
 static json_t *other_data(const lh_timeline *line, const lh_figures *figures) {
-    return json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o}", "id", line->id, "request_id",
-                     line->request_id, "over", line->is_over, "prompt_tokens",
-                     (json_int_t)line->prompt_tokens, "tokens", (json_int_t)line->token_count,
+    const lh_trace *trace = line->trace;
+    bool is_over = trace->ended_us != 0 && trace->open_steps == 0;
+    return json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o}", "id", trace->id, "request_id",
+                     trace->request_id, "over", is_over, "prompt_tokens",
+                     (json_int_t)trace->prompt_tokens, "tokens", (json_int_t)trace->token_count,
                      "steps", (json_int_t)line->step_count, "steps_dropped",
-                     (json_int_t)line->dropped_count, "clock_error_ms", clocks_of(line), "timing",
+                     (json_int_t)trace->dropped_count, "clock_error_ms", clocks_of(line), "timing",
                      lh_figures_json(line, figures));
 }
 
@@ -290,16 +270,16 @@ json_t *lh_timeline_json(const lh_timeline *line, const lh_figures *figures) {
 
 /* Takes the trace. NULL: no memory. */
 static json_t *render(lh_trace *trace, json_t *(*make)(const lh_timeline *, const lh_figures *)) {
-    lh_timeline *timeline = NULL;
+    lh_timeline *timeline;
     lh_figures figures;
     json_t *made = NULL;
-    if (lh_timeline_create(trace, &timeline, NULL) == LH_OK &&
-        lh_figures_make(timeline, &figures, NULL) == LH_OK) {
+    if (lh_timeline_create(trace, &timeline, NULL))
+        return NULL;
+    if (!lh_figures_make(timeline, &figures, NULL)) {
         made = make(timeline, &figures);
         lh_figures_reset(&figures);
     }
     lh_timeline_destroy(timeline);
-    lh_trace_destroy(trace);
     return made;
 }
 

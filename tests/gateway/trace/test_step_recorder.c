@@ -117,6 +117,32 @@ static void test_answers_without_times(void **state) {
     close_bench(&b);
 }
 
+/* What the gateway sees of the ring's end is no time of the first worker's link to the second. */
+static void test_a_first_step_that_was_cut_leaves_no_trace_in_the_clocks(void **state) {
+    (void)state;
+    bench b = open_bench();
+    uint8_t frames[512];
+    for (uint64_t number = 1; number <= 2; number++) {
+        int64_t at_us = 5000 * (int64_t)number;
+        submit(&b, 3, number, at_us);
+        size_t length = frames_of(at_us, frames, sizeof frames);
+        if (number == 1) /* the second worker's frame is broken */
+            frames[length - 1] ^= 1;
+        lh_step_recorder_results(b.recorder, 3, number, at_us + 2300);
+        lh_step_recorder_times(b.recorder, 3, number, frames, length);
+        lh_step_recorder_done(b.recorder, 3, number, LH_OK, at_us + 2600);
+    }
+    lh_trace *trace = lh_trace_store_get(b.store, b.trace);
+    const lh_trace_step *step = trace->entries[1].step;
+    assert_int_equal(step->hop_count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        int64_t truth = i < 2 ? SKEW : -2 * SKEW;
+        assert_true(step->hops[i].lowest_us <= truth && truth <= step->hops[i].highest_us);
+    }
+    lh_trace_destroy(trace);
+    close_bench(&b);
+}
+
 /* In the next epoch the workers may be others, so their clocks are not known any more. */
 static void test_clocks_are_of_an_epoch(void **state) {
     (void)state;
@@ -150,6 +176,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_whole_step),
         cmocka_unit_test(test_answers_without_times),
+        cmocka_unit_test(test_a_first_step_that_was_cut_leaves_no_trace_in_the_clocks),
         cmocka_unit_test(test_clocks_are_of_an_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

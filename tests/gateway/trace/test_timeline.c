@@ -15,7 +15,6 @@
 static lh_timeline *timeline_of(lh_trace *trace) {
     lh_timeline *line;
     assert_int_equal(lh_timeline_create(trace, &line, NULL), LH_OK);
-    lh_trace_destroy(trace);
     return line;
 }
 
@@ -57,7 +56,6 @@ static void test_tracks(void **state) {
     assert_in_range(line->tracks[2].error_us, 100, 105);
     /* over the last hop, not 1100 over the first two */
     assert_in_range(line->tracks[4].error_us, 500, 505);
-    assert_true(line->is_over);
     lh_timeline_destroy(line);
 }
 
@@ -65,13 +63,15 @@ static void test_spans(void **state) {
     (void)state;
     lh_timeline *line = timeline_of(traced_prompt(3, 2));
     int64_t begin = TRACED_BEGIN + 100, a = begin + 110;
-    expect_span(find_span(line, LH_SPAN_REQUEST, LH_SPAN_NO_STEP, 0), TRACED_BEGIN, line->ended_us);
+    expect_span(find_span(line, LH_SPAN_REQUEST, LH_SPAN_NO_STEP, 0), TRACED_BEGIN,
+                line->trace->ended_us);
     expect_span(find_span(line, LH_SPAN_TOKENIZE, LH_SPAN_NO_STEP, 0), TRACED_BEGIN,
                 TRACED_BEGIN + 50);
     expect_span(find_span(line, LH_SPAN_QUEUE, LH_SPAN_NO_STEP, 0), TRACED_BEGIN + 50, begin);
-    expect_span(find_span(line, LH_SPAN_PREFILL, LH_SPAN_NO_STEP, 0), begin, line->first_token_us);
-    expect_span(find_span(line, LH_SPAN_DECODE, LH_SPAN_NO_STEP, 0), line->first_token_us,
-                line->last_token_us);
+    expect_span(find_span(line, LH_SPAN_PREFILL, LH_SPAN_NO_STEP, 0), begin,
+                line->trace->first_token_us);
+    expect_span(find_span(line, LH_SPAN_DECODE, LH_SPAN_NO_STEP, 0), line->trace->first_token_us,
+                line->trace->last_token_us);
     expect_span(find_span(line, LH_SPAN_MANIFEST, 0, 0), begin, begin + 100);
     expect_span(find_span(line, LH_SPAN_FINISH, 0, 0), a, a + 2000);
     expect_span(find_span(line, LH_SPAN_FINISH, 1, 0),
@@ -142,7 +142,7 @@ static void test_figures(void **state) {
     assert_in_range(f.bound_us, 12000 + TRACED_WAYS - 15, 12000 + TRACED_WAYS + 15);
     assert_in_range(f.sum_us, 25600 + TRACED_WAYS - 30, 25600 + TRACED_WAYS + 30);
     assert_int_equal(f.compute_us + f.wire_us + f.wait_us, f.prefill_us);
-    assert_int_equal(f.prefill_us, line->first_token_us - TRACED_BEGIN - 100);
+    assert_int_equal(f.prefill_us, line->trace->first_token_us - TRACED_BEGIN - 100);
     assert_true(f.bound_us <= f.prefill_us && f.prefill_us <= f.sum_us);
     /* Nothing computes while the first and the last hop are crossed, and 10 before the first stage
      * begins. */
@@ -182,6 +182,22 @@ static void test_a_step_without_times(void **state) {
     assert_false(line->steps[1].is_timed);
     assert_in_range(f.tracks[1].busy_us, 3990, 4010);
     lh_figures_reset(&f);
+    lh_timeline_destroy(line);
+}
+
+/* Its answer was cut behind the first worker, so that its last hop is none of the ring's. */
+static void test_a_step_that_was_cut_says_nothing_of_the_ring(void **state) {
+    (void)state;
+    lh_trace *trace = traced_prompt(3, 2);
+    trace->entries[0].step->hop_count = 2;
+    lh_timeline *line = timeline_of(trace);
+    assert_false(line->steps[0].is_timed);
+    assert_true(line->steps[1].is_timed);
+    assert_int_equal(line->track_count, 6);
+    for (uint32_t i = 0; i < 6; i++) /* none from "a" home */
+        assert_true(strcmp(line->tracks[i].from, "a") != 0 ||
+                    line->tracks[i].kind != LH_TRACK_WIRE || strcmp(line->tracks[i].to, "b") == 0);
+    assert_in_range(line->tracks[4].error_us, 500, 505);
     lh_timeline_destroy(line);
 }
 
@@ -234,6 +250,7 @@ static void test_json(void **state) {
     const json_t *other = json_object_get(root, "otherData"),
                  *timing = json_object_get(other, "timing");
     assert_string_equal(json_string_value(json_object_get(other, "id")), "cmpl-7");
+    assert_true(json_is_true(json_object_get(other, "over")));
     assert_string_equal(json_string_value(json_object_get(timing, "plan")), "a plan");
     assert_int_equal((int)(json_number_value(json_object_get(timing, "predicted_ms")) * 1000 + 0.5),
                      12345);
@@ -266,6 +283,7 @@ int main(void) {
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_what_has_not_happened_yet),
         cmocka_unit_test(test_a_step_without_times),
+        cmocka_unit_test(test_a_step_that_was_cut_says_nothing_of_the_ring),
         cmocka_unit_test(test_wild_times),
         cmocka_unit_test(test_json),
     };
