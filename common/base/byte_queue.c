@@ -16,15 +16,6 @@ struct lh_byte_piece {
     size_t begin, end, capacity;
 };
 
-static void piece_append(lh_byte_queue *queue, lh_byte_piece *piece) {
-    if (queue->last)
-        queue->last->next = piece;
-    else
-        queue->first = piece;
-    queue->last = piece;
-    queue->bytes += piece->end - piece->begin;
-}
-
 lh_status lh_byte_queue_push_owned(lh_byte_queue *queue, void *bytes, size_t length) {
     lh_byte_piece *piece = length ? malloc(sizeof *piece) : NULL;
     if (!piece) {
@@ -32,20 +23,13 @@ lh_status lh_byte_queue_push_owned(lh_byte_queue *queue, void *bytes, size_t len
         return length ? LH_ERR_NO_MEMORY : LH_OK;
     }
     *piece = (lh_byte_piece){.bytes = bytes, .end = length, .capacity = length};
-    piece_append(queue, piece);
+    if (queue->last)
+        queue->last->next = piece;
+    else
+        queue->first = piece;
+    queue->last = piece;
+    queue->bytes += length;
     return LH_OK;
-}
-
-static lh_byte_piece *piece_create(size_t capacity) {
-    lh_byte_piece *piece = malloc(sizeof *piece);
-    uint8_t *bytes = malloc(capacity);
-    if (!piece || !bytes) {
-        free(piece);
-        free(bytes);
-        return NULL;
-    }
-    *piece = (lh_byte_piece){.bytes = bytes, .capacity = capacity};
-    return piece;
 }
 
 lh_status lh_byte_queue_push(lh_byte_queue *queue, const void *bytes, size_t length) {
@@ -58,13 +42,15 @@ lh_status lh_byte_queue_push(lh_byte_queue *queue, const void *bytes, size_t len
         queue->bytes += length;
         return LH_OK;
     }
-    lh_byte_piece *piece = piece_create(length > COPY_BYTES_MIN ? length : COPY_BYTES_MIN);
-    if (!piece)
+    size_t capacity = length > COPY_BYTES_MIN ? length : COPY_BYTES_MIN;
+    uint8_t *copy = malloc(capacity);
+    if (!copy)
         return LH_ERR_NO_MEMORY;
-    memcpy(piece->bytes, bytes, length);
-    piece->end = length;
-    piece_append(queue, piece);
-    return LH_OK;
+    memcpy(copy, bytes, length);
+    lh_status status = lh_byte_queue_push_owned(queue, copy, length);
+    if (status == LH_OK)
+        queue->last->capacity = capacity;
+    return status;
 }
 
 static void piece_drop_first(lh_byte_queue *queue) {

@@ -257,17 +257,14 @@ lh_status lh_options_parse(const lh_option_table *table, int argc, char **argv, 
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
     /* A wrong variable must not keep --help from working: it is reported after the flags are read.
      */
-    lh_status status = LH_OK, before = LH_OK;
+    lh_status before = LH_OK;
     lh_error before_error;
     for (size_t i = 0; i < table->count; i++) {
-        lh_error one;
-        lh_status set_status = set_before_flags(&table->options[i], target, &given[i], &one);
-        if (set_status != LH_OK && before == LH_OK) {
-            before = set_status;
-            before_error = one;
-        }
+        lh_status one = set_before_flags(&table->options[i], target, &given[i],
+                                         before == LH_OK ? &before_error : NULL);
+        before = before == LH_OK ? one : before;
     }
-    status = parse(table, argc, argv, target, out, given, action, error);
+    lh_status status = parse(table, argc, argv, target, out, given, action, error);
     free(given);
     if (status == LH_OK && *action == LH_OPTIONS_RUN && before != LH_OK) {
         *action = LH_OPTIONS_EXIT;

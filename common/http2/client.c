@@ -7,15 +7,15 @@
  * no more streams and drains in the list beside the new one. */
 #include "common/http2/client.h"
 
+#include "common/base/arithmetic.h"
+#include "common/base/clock.h"
+#include "common/base/random_id.h"
 #include "common/http2/prober.h"
-#include "common/http2/transport.h"
-#include "common/net/address.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum {
     RETRY_MS_MIN = 50,
@@ -33,19 +33,17 @@ struct lh_h2_client {
     char authority[LH_HOST_BYTES + 16];
 
     uv_timer_t retry;
-    bool retry_open; /* the handle is not closed yet */
     int64_t retry_ms;
     uv_getaddrinfo_t resolving;
     bool is_resolving;
     struct addrinfo *addresses, *next_address; /* of the attempt */
-    struct sockaddr_storage literal;
 
     lh_h2_transport *current, *attempt, *successor; /* all of them in the list too */
     lh_h2_transport *transports;
     uint32_t submitted;  /* on the current connection */
     uint64_t bytes_sent; /* on those that are gone */
     lh_h2_prober prober; /* of the current connection */
-    bool prober_open;
+    int open_handles;    /* of `retry` and the prober's */
 
     bool connected, told, closing;
     bool refused;                        /* by the last attempt */
@@ -57,7 +55,7 @@ struct lh_h2_client {
 static void attempt_start(lh_h2_client *client);
 
 static void release(lh_h2_client *client) {
-    if (client->retry_open || client->prober_open || client->is_resolving || client->transports)
+    if (client->open_handles > 0 || client->is_resolving || client->transports)
         return;
     if (client->on_closed)
         client->on_closed(client->closed_context);
@@ -85,14 +83,11 @@ static void on_retry(uv_timer_t *timer) {
 
 /* Back-off with jitter of a quarter, so that a fleet does not come back in step. */
 static void retry_later(lh_h2_client *client) {
-    uint32_t dice = 0;
     if (client->closing || client->attempt || client->successor || client->is_resolving)
         return;
-    if (getrandom(&dice, sizeof dice, 0) != sizeof dice)
-        dice = 0;
     int64_t wait_ms = client->retry_ms - client->retry_ms / 4 +
-                      (int64_t)(dice % (uint32_t)(client->retry_ms / 2 + 1));
-    client->retry_ms = client->retry_ms * 2 < RETRY_MS_MAX ? client->retry_ms * 2 : RETRY_MS_MAX;
+                      (int64_t)(lh_random_u64() % (uint64_t)(client->retry_ms / 2 + 1));
+    client->retry_ms = lh_min_i64(client->retry_ms * 2, RETRY_MS_MAX);
     uv_timer_start(&client->retry, on_retry, (uint64_t)wait_ms, 0);
 }
 
@@ -125,8 +120,8 @@ static void retire(lh_h2_client *client, const char *reason) {
         retry_later(client);
 }
 
-static bool is_idle(lh_h2_transport *transport) {
-    return lh_h2_session_open_streams(lh_h2_transport_session(transport)) == 0;
+static bool is_idle(const lh_h2_transport *transport) {
+    return lh_h2_session_open_streams(transport->session) == 0;
 }
 
 /* Hands over to the successor if nothing is under way. */
@@ -152,11 +147,11 @@ static void on_ready(void *owner, lh_h2_transport *transport) {
 
 static void on_change(void *owner, lh_h2_transport *transport) {
     lh_h2_client *client = owner;
-    if (client->closing || !lh_h2_transport_is_ready(transport))
+    if (client->closing || !transport->ready)
         return;
     if (transport == client->current)
         lh_h2_prober_on_pumped(&client->prober);
-    bool leaving = lh_h2_session_is_shutting_down(lh_h2_transport_session(transport));
+    bool leaving = lh_h2_session_is_shutting_down(transport->session);
     if (transport == client->current && leaving)
         retire(client, "the peer is going away");
     else if (transport == client->current)
@@ -194,11 +189,7 @@ static void on_down(void *owner, lh_h2_transport *transport, lh_status status, c
 
 static void on_released(void *owner, lh_h2_transport *transport) {
     lh_h2_client *client = owner;
-    lh_h2_transport **link = &client->transports;
-    while (*link != transport)
-        link = lh_h2_transport_next(*link);
-    *link = *lh_h2_transport_next(transport);
-    client->bytes_sent += lh_h2_transport_bytes_sent(transport);
+    client->bytes_sent += transport->output.bytes_sent;
     if (client->closing)
         release(client);
 }
@@ -217,6 +208,7 @@ static void connect_to(lh_h2_client *client, const struct sockaddr *address) {
         .on_down = on_down,
         .on_released = on_released,
         .owner = client,
+        .list = &client->transports,
     };
     lh_error error;
     if (lh_h2_transport_create(&config, &client->attempt, &error) != LH_OK) {
@@ -224,17 +216,13 @@ static void connect_to(lh_h2_client *client, const struct sockaddr *address) {
         attempt_failed(client, error.message);
         return;
     }
-    *lh_h2_transport_next(client->attempt) = client->transports;
-    client->transports = client->attempt;
     lh_h2_transport_connect(client->attempt, address);
 }
 
 static void connect_next(lh_h2_client *client) {
-    struct sockaddr_storage address = {0};
-    struct addrinfo *info = client->next_address;
+    const struct addrinfo *info = client->next_address;
     client->next_address = info->ai_next;
-    memcpy(&address, info->ai_addr, info->ai_addrlen);
-    connect_to(client, (struct sockaddr *)&address);
+    connect_to(client, info->ai_addr);
 }
 
 static void on_resolved(uv_getaddrinfo_t *request, int code, struct addrinfo *addresses) {
@@ -257,8 +245,9 @@ static void attempt_start(lh_h2_client *client) {
     if (client->closing || client->attempt || client->successor || client->is_resolving)
         return;
     uv_timer_stop(&client->retry);
-    if (lh_address_is_literal(&client->address, &client->literal)) {
-        connect_to(client, (struct sockaddr *)&client->literal);
+    struct sockaddr_storage literal;
+    if (lh_address_is_literal(&client->address, &literal)) {
+        connect_to(client, (struct sockaddr *)&literal);
         return;
     }
     char port[8];
@@ -295,24 +284,18 @@ lh_status lh_h2_client_create(uv_loop_t *loop, const char *address, const lh_tls
     snprintf(client->authority, sizeof client->authority, "%s", address);
     uv_timer_init(loop, &client->retry);
     client->retry.data = client;
-    client->retry_open = true;
     lh_h2_prober_open(&client->prober, loop, &client->limits);
-    client->prober_open = true;
-    uv_timer_start(&client->retry, on_retry, 0,
-                   0); /* from the loop, so that nothing is told inside this call */
+    client->open_handles = 3;
+    /* from the loop, so that nothing is told inside this call */
+    uv_timer_start(&client->retry, on_retry, 0, 0);
     *out = client;
     return LH_OK;
 }
 
-static void on_retry_closed(uv_handle_t *handle) {
+static void on_handle_closed(uv_handle_t *handle) {
     lh_h2_client *client = handle->data;
-    client->retry_open = false;
-    release(client);
-}
-
-static void on_prober_closed(void *context) {
-    lh_h2_client *client = context;
-    client->prober_open = false;
+    assert(client->open_handles > 0);
+    client->open_handles--;
     release(client);
 }
 
@@ -323,11 +306,11 @@ void lh_h2_client_close(lh_h2_client *client, void (*on_closed)(void *), void *c
     client->connected = false;
     client->on_closed = on_closed;
     client->closed_context = context;
-    uv_close((uv_handle_t *)&client->retry, on_retry_closed);
-    lh_h2_prober_close(&client->prober, on_prober_closed, client);
+    uv_close((uv_handle_t *)&client->retry, on_handle_closed);
+    lh_h2_prober_close(&client->prober, on_handle_closed, client);
     if (client->is_resolving)
         uv_cancel((uv_req_t *)&client->resolving);
-    for (lh_h2_transport *t = client->transports; t; t = *lh_h2_transport_next(t))
+    for (lh_h2_transport *t = client->transports; t; t = t->next)
         lh_h2_transport_close(t, LH_ERR_CLOSED, "the client is closing");
 }
 
@@ -337,23 +320,17 @@ bool lh_h2_client_is_connected(const lh_h2_client *client) {
     return client->current && !client->closing;
 }
 
-uint64_t lh_h2_client_bytes_sent(const lh_h2_client *client) {
-    uint64_t bytes = client->bytes_sent;
-    for (lh_h2_transport *t = client->transports; t; t = *lh_h2_transport_next(t))
-        bytes += lh_h2_transport_bytes_sent(t);
-    return bytes;
-}
-
 void lh_h2_client_read_link(const lh_h2_client *client, lh_h2_client_link *link) {
-    lh_link_estimate estimate;
+    const lh_h2_prober *prober = &client->prober;
     int64_t least_round_trip_us;
-    lh_h2_link_read(&client->prober.link, &estimate);
-    *link = (lh_h2_client_link){
-        .estimate = estimate,
-        .refused = client->refused && !client->current,
-        .ready_bytes = lh_h2_link_read_window(&client->prober.link, &least_round_trip_us),
-        .bytes_sent = lh_h2_client_bytes_sent(client),
-        .probe_bytes_sent = lh_h2_prober_bytes_sent(&client->prober)};
+    *link = (lh_h2_client_link){.estimate = lh_link_meter_read(&prober->link.meter, lh_clock_us()),
+                                .refused = client->refused && !client->current,
+                                .ready_bytes =
+                                    lh_h2_link_read_window(&prober->link, &least_round_trip_us),
+                                .bytes_sent = client->bytes_sent,
+                                .probe_bytes_sent = prober->total_bytes};
+    for (const lh_h2_transport *t = client->transports; t; t = t->next)
+        link->bytes_sent += t->output.bytes_sent;
 }
 
 void lh_h2_client_expect_bulk(lh_h2_client *client, bool is_expected) {
@@ -382,14 +359,14 @@ lh_status lh_h2_client_submit(lh_h2_client *client, const char *method, const ch
                               const lh_h2_header *extra, size_t extra_count, int send_class,
                               const lh_h2_stream_events *events, void *context,
                               lh_h2_stream **stream, lh_error *error) {
-    if (!lh_h2_client_is_connected(client) || lh_h2_transport_is_closing(client->current))
+    if (!lh_h2_client_is_connected(client) || client->current->closing)
         return lh_fail(error, LH_ERR_UNAVAILABLE, "not connected to %.200s: %.80s",
                        client->authority, client->reason);
     lh_status status = renew_in_time(client, error);
     if (status != LH_OK)
         return status;
-    status = lh_h2_session_submit(lh_h2_transport_session(client->current), method, path, extra,
-                                  extra_count, send_class, events, context, stream, error);
+    status = lh_h2_session_submit(client->current->session, method, path, extra, extra_count,
+                                  send_class, events, context, stream, error);
     client->submitted += status == LH_OK;
     return status;
 }

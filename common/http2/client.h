@@ -30,7 +30,6 @@ lh_status lh_h2_client_create(uv_loop_t *loop, const char *address, const lh_tls
                               const lh_h2_limits *limits, lh_h2_on_client_state *on_state,
                               void *context, lh_h2_client **client, lh_error *error);
 bool lh_h2_client_is_connected(const lh_h2_client *client);
-uint64_t lh_h2_client_bytes_sent(const lh_h2_client *client);
 
 /* What is known of the link, from this connection and those before it. */
 typedef struct lh_h2_client_link {

@@ -1,27 +1,33 @@
-/* Making of nghttp2's session. */
+/* Making of nghttp2's session, and its failures in plain words. */
 #include "common/http2/framer.h"
 
 #include "common/base/arithmetic.h"
 
+#include <assert.h>
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     CONNECTION_WINDOWS = 4, /* a connection's window, in streams' */
     /* PING and SETTINGS that wait for their answer: a peer that floods and does not read */
     OUTBOUND_ACKS_MAX = 256,
-    /* nghttp2's limit counts harmless ones too: ours is in session.c */
+    /* nghttp2's limit counts harmless ones too: ours is in conduct.c */
     RESETS_BURST = 10000,
     RESETS_PER_S = 1000,
     CONTINUATIONS_MAX = 8,
     SETTINGS_MAX = 32
 };
 
-static int submit_settings(lh_h2_framer *framer, const lh_h2_limits *limits) {
+static int submit_settings(const lh_h2_framer *framer) {
+    const lh_h2_limits *limits = framer->config->limits;
+    assert(limits->window_bytes > 0 && limits->streams_max > 0);
     uint32_t header_bytes =
         limits->header_bytes_max > UINT32_MAX ? UINT32_MAX : (uint32_t)limits->header_bytes_max;
     nghttp2_settings_entry entries[] = {
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits->window_bytes},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
+         lh_min_u32(limits->window_bytes, NGHTTP2_MAX_WINDOW_SIZE)},
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, framer->is_server ? limits->streams_max : 0},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, header_bytes},
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0}, /* a client's */
@@ -72,8 +78,10 @@ static void *on_realloc(void *memory, size_t size, void *context) {
     return realloc(memory, size);
 }
 
-lh_status lh_h2_framer_open(lh_h2_framer *framer, const lh_h2_limits *limits,
+lh_status lh_h2_framer_open(lh_h2_framer *framer, const lh_h2_session_config *config,
                             const nghttp2_session_callbacks *callbacks, void *user_data) {
+    framer->config = config;
+    framer->is_server = config->role == LH_H2_SERVER;
     nghttp2_mem memory = {NULL, on_malloc, on_free, on_calloc, on_realloc};
     nghttp2_option *option = options_create();
     int code = NGHTTP2_ERR_NOMEM;
@@ -81,7 +89,7 @@ lh_status lh_h2_framer_open(lh_h2_framer *framer, const lh_h2_limits *limits,
         code = (framer->is_server ? nghttp2_session_server_new3 : nghttp2_session_client_new3)(
             &framer->nghttp2, callbacks, user_data, option, &memory);
     nghttp2_option_del(option);
-    return code == 0 && submit_settings(framer, limits) == 0 ? LH_OK : LH_ERR_NO_MEMORY;
+    return code == 0 && submit_settings(framer) == 0 ? LH_OK : LH_ERR_NO_MEMORY;
 }
 
 void lh_h2_framer_close(lh_h2_framer *framer) {
@@ -89,7 +97,7 @@ void lh_h2_framer_close(lh_h2_framer *framer) {
 }
 
 void lh_h2_framer_wake(lh_h2_framer *framer) {
-    framer->on_wake(framer->context);
+    framer->config->on_wake(framer->config->context);
 }
 
 void lh_h2_framer_fail(lh_h2_framer *framer, lh_status status, const char *reason) {
@@ -104,6 +112,30 @@ void lh_h2_framer_fail_memory(lh_h2_framer *framer) {
     lh_h2_framer_fail(framer, LH_ERR_NO_MEMORY, "out of memory");
 }
 
+void lh_h2_framer_fail_code(lh_h2_framer *framer, ssize_t code) {
+    if (code == NGHTTP2_ERR_NOMEM)
+        lh_h2_framer_fail_memory(framer);
+    else if (code == NGHTTP2_ERR_FLOODED)
+        lh_h2_framer_fail(framer, LH_ERR_LIMIT,
+                          "the peer floods the connection with control frames");
+    else if (code == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
+        lh_h2_framer_fail(framer, LH_ERR_PROTOCOL,
+                          "the peer does not speak HTTP/2 with prior knowledge");
+    else
+        lh_h2_framer_fail(framer, LH_ERR_PROTOCOL, nghttp2_strerror((int)code));
+}
+
 lh_status lh_h2_framer_failure(const lh_h2_framer *framer, lh_error *error) {
-    return lh_fail(error, framer->failure, "%s", framer->reason);
+    return framer->failure ? lh_fail(error, framer->failure, "%s", framer->reason) : LH_OK;
+}
+
+size_t lh_h2_framer_last_words(const lh_h2_framer *framer, int32_t last_id, uint8_t *words) {
+    uint32_t code = framer->failure == LH_ERR_LIMIT      ? NGHTTP2_ENHANCE_YOUR_CALM
+                    : framer->failure == LH_ERR_PROTOCOL ? NGHTTP2_PROTOCOL_ERROR
+                                                         : NGHTTP2_INTERNAL_ERROR;
+    uint32_t payload[] = {htobe32((uint32_t)last_id), htobe32(code)};
+    static const uint8_t header[] = {0, 0, sizeof payload, NGHTTP2_GOAWAY, 0, 0, 0, 0, 0};
+    memcpy(words, header, sizeof header);
+    memcpy(words + sizeof header, payload, sizeof payload);
+    return sizeof header + sizeof payload;
 }

@@ -2,6 +2,7 @@
 #include "common/http2/link.h"
 
 #include "common/base/clock.h"
+#include "common/net/congestion_control.h"
 
 enum {
     SAMPLE_US_MIN = 1000,
@@ -33,21 +34,14 @@ static void on_timer(uv_timer_t *timer);
 
 void lh_h2_link_open(lh_h2_link *link, uv_loop_t *loop) {
     *link = (lh_h2_link){.transport = NULL};
-    lh_link_meter_init(&link->meter);
     uv_timer_init(loop, &link->timer);
     link->timer.data = link;
 }
 
-static void on_timer_closed(uv_handle_t *handle) {
-    lh_h2_link *link = handle->data;
-    link->on_closed(link->context);
-}
-
-void lh_h2_link_close(lh_h2_link *link, void (*on_closed)(void *), void *context) {
+void lh_h2_link_close(lh_h2_link *link, uv_close_cb on_closed, void *owner) {
     link->transport = NULL;
-    link->on_closed = on_closed;
-    link->context = context;
-    uv_close((uv_handle_t *)&link->timer, on_timer_closed);
+    link->timer.data = owner;
+    uv_close((uv_handle_t *)&link->timer, on_closed);
 }
 
 /* ---- Pace ---- */
@@ -67,8 +61,7 @@ static bool is_settled(const lh_link_estimate *estimate) {
 /* As the rate has it; but never more than the window, for while that is small it is what the kernel
  * sends in a whole round trip. */
 static void suit_pace(lh_h2_link *link, uint64_t window_bytes) {
-    lh_link_estimate estimate;
-    lh_h2_link_read(link, &estimate);
+    lh_link_estimate estimate = lh_link_meter_read(&link->meter, lh_clock_us());
     bool is_known = is_settled(&estimate);
     double unsent = is_known ? estimate.bytes_per_us * UNSENT_US : UNSENT_BYTES_DEFAULT;
     double frame = is_known ? estimate.bytes_per_us * FRAME_US : LH_H2_FRAME_BYTES_MAX;
@@ -76,11 +69,11 @@ static void suit_pace(lh_h2_link *link, uint64_t window_bytes) {
     uint32_t unsent_bytes = clamp(unsent, UNSENT_BYTES_MIN, UNSENT_BYTES_MAX);
     uint32_t frame_bytes = clamp(frame, FRAME_BYTES_MIN, LH_H2_FRAME_BYTES_MAX);
     if (is_other(unsent_bytes, link->unsent_bytes)) {
-        lh_h2_transport_set_unsent_max(link->transport, unsent_bytes);
+        lh_h2_output_set_unsent_max(&link->transport->output, unsent_bytes);
         link->unsent_bytes = unsent_bytes;
     }
     if (is_other(frame_bytes, link->frame_bytes)) {
-        lh_h2_session_set_frame_bytes(lh_h2_transport_session(link->transport), frame_bytes);
+        lh_h2_session_set_frame_bytes(link->transport->session, frame_bytes);
         link->frame_bytes = frame_bytes;
     }
 }
@@ -94,7 +87,7 @@ void lh_h2_link_attach(lh_h2_link *link, lh_h2_transport *transport) {
     link->unsent_bytes = link->frame_bytes = 0;
     if (!transport)
         return;
-    link->window_decays = lh_socket_window_decays(lh_h2_transport_descriptor(transport));
+    link->window_decays = lh_congestion_control_decays(lh_h2_output_descriptor(&transport->output));
     lh_link_meter_connected(&link->meter);
     suit_pace(link, UNSENT_BYTES_DEFAULT);
 }
@@ -105,14 +98,13 @@ void lh_h2_link_attach(lh_h2_link *link, lh_h2_transport *transport) {
 static bool is_bulk(const lh_h2_link *link, const lh_tcp_state *state) {
     uint64_t bytes = state->in_flight_bytes + state->unsent_bytes;
     return bytes >= (link->is_busy ? LH_LINK_TAIL_BYTES : LH_LINK_BULK_BYTES) ||
-           (!lh_h2_transport_is_dry(link->transport) && state->in_flight_bytes > 0);
+           (!link->transport->dry && state->in_flight_bytes > 0);
 }
 
 /* Of what has just made it busy nothing can be acknowledged before a round trip. */
 static void note_beginning(lh_h2_link *link, const lh_tcp_state *state) {
-    lh_link_estimate estimate;
     if (!link->is_busy) {
-        lh_link_meter_read(&link->meter, link->sampled_us, &estimate);
+        lh_link_estimate estimate = lh_link_meter_read(&link->meter, link->sampled_us);
         link->begun_bytes = state->acked_bytes;
         int64_t asleep_us = estimate.round_trip_us - EARLY_US;
         link->begun_us = link->sampled_us + (asleep_us < ASLEEP_US_MAX ? asleep_us : ASLEEP_US_MAX);
@@ -125,12 +117,11 @@ static void note_beginning(lh_h2_link *link, const lh_tcp_state *state) {
 static uint64_t half_ms(const lh_tcp_state *state, double bytes_per_us) {
     double us = (double)(state->in_flight_bytes + state->unsent_bytes) / bytes_per_us / 2;
     return clamp(us / 1000, SLOW_START_MS,
-                 state->window_bytes < state->threshold_bytes ? SLOW_START_MS : SETTLED_MS);
+                 lh_tcp_is_in_slow_start(state) ? SLOW_START_MS : SETTLED_MS);
 }
 
 static uint64_t interval_ms(const lh_h2_link *link, const lh_tcp_state *state) {
-    lh_link_estimate estimate;
-    lh_link_meter_read(&link->meter, link->sampled_us, &estimate);
+    lh_link_estimate estimate = lh_link_meter_read(&link->meter, link->sampled_us);
     if (link->begun_us - link->sampled_us > SLOW_START_MS * 1000)
         return (uint64_t)(link->begun_us - link->sampled_us) / 1000;
     bool is_fresh = is_settled(&estimate) && estimate.age_us < FRESH_US;
@@ -141,7 +132,7 @@ static uint64_t interval_ms(const lh_h2_link *link, const lh_tcp_state *state) {
 
 static void sample(lh_h2_link *link) {
     lh_tcp_state state;
-    if (lh_socket_tcp_state(lh_h2_transport_descriptor(link->transport), &state, NULL) != LH_OK) {
+    if (!lh_socket_tcp_state(lh_h2_output_descriptor(&link->transport->output), &state)) {
         link->is_busy = false;
         uv_timer_stop(&link->timer);
         return;
@@ -160,14 +151,13 @@ static void sample(lh_h2_link *link) {
 
 static void on_timer(uv_timer_t *timer) {
     lh_h2_link *link = timer->data;
-    if (link->transport && !lh_h2_transport_is_closing(link->transport))
+    if (link->transport && !link->transport->closing)
         sample(link);
 }
 
 void lh_h2_link_on_pumped(lh_h2_link *link, bool more_follows) {
-    uint64_t sent_bytes = lh_h2_transport_bytes_sent(link->transport);
-    uint64_t position = sent_bytes + 1; /* TCP counts the SYN */
-    if (lh_h2_transport_is_dry(link->transport) && !more_follows)
+    uint64_t position = link->transport->output.bytes_sent + 1; /* TCP counts the SYN */
+    if (link->transport->dry && !more_follows)
         lh_link_meter_ran_dry(&link->meter, position);
     if (position >= link->acked_bytes + LH_LINK_BULK_BYTES &&
         lh_clock_us() - link->sampled_us >= SAMPLE_US_MIN)
@@ -175,24 +165,14 @@ void lh_h2_link_on_pumped(lh_h2_link *link, bool more_follows) {
 }
 
 void lh_h2_link_on_round_trip(lh_h2_link *link, int64_t round_trip_us) {
-    lh_link_meter_round_trip(&link->meter, lh_clock_us(), round_trip_us, lh_h2_link_is_busy(link));
-}
-
-bool lh_h2_link_is_busy(const lh_h2_link *link) {
-    return link->is_busy;
-}
-
-/* ---- Reading ---- */
-
-void lh_h2_link_read(const lh_h2_link *link, lh_link_estimate *estimate) {
-    lh_link_meter_read(&link->meter, lh_clock_us(), estimate);
+    lh_link_meter_round_trip(&link->meter, lh_clock_us(), round_trip_us, link->is_busy);
 }
 
 uint64_t lh_h2_link_read_window(const lh_h2_link *link, int64_t *least_round_trip_us) {
     lh_tcp_state state;
     *least_round_trip_us = 0;
     if (!link->transport ||
-        lh_socket_tcp_state(lh_h2_transport_descriptor(link->transport), &state, NULL) != LH_OK)
+        !lh_socket_tcp_state(lh_h2_output_descriptor(&link->transport->output), &state))
         return 0;
     *least_round_trip_us = state.round_trip_min_us;
     return lh_link_ready_bytes(&state, link->window_decays);

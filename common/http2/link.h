@@ -16,14 +16,12 @@ typedef struct lh_h2_link {
     uint64_t acked_bytes, begun_bytes;  /* acknowledged at the last sample; when it became busy */
     int64_t sampled_us, begun_us;       /* the last sample; from when on acknowledgements come */
     uint32_t unsent_bytes, frame_bytes; /* as they are set; 0: not yet */
-    void (*on_closed)(void *context);
-    void *context;
 } lh_h2_link;
 
 /* From then on it must be closed. */
 void lh_h2_link_open(lh_h2_link *link, uv_loop_t *loop);
-/* on_closed comes from the loop. */
-void lh_h2_link_close(lh_h2_link *link, void (*on_closed)(void *context), void *context);
+/* on_closed comes from the loop, for a handle whose data is `owner`. */
+void lh_h2_link_close(lh_h2_link *link, uv_close_cb on_closed, void *owner);
 
 /* Another connection to the same place, or NULL: none. The estimates stay. */
 void lh_h2_link_attach(lh_h2_link *link, lh_h2_transport *transport);
@@ -31,10 +29,7 @@ void lh_h2_link_attach(lh_h2_link *link, lh_h2_transport *transport);
 void lh_h2_link_on_pumped(lh_h2_link *link, bool more_follows);
 /* A PING of the transport's was answered. */
 void lh_h2_link_on_round_trip(lh_h2_link *link, int64_t round_trip_us);
-/* Bulk is on its way. */
-bool lh_h2_link_is_busy(const lh_h2_link *link);
 
-void lh_h2_link_read(const lh_h2_link *link, lh_link_estimate *estimate);
 /* The window that the next transfer begins with (link_meter.h), and the least round trip that TCP
  * has seen; 0: not connected, unknown. */
 uint64_t lh_h2_link_read_window(const lh_h2_link *link, int64_t *least_round_trip_us);

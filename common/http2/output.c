@@ -1,6 +1,7 @@
 /* uv_try_write first, and uv_write for what is left. */
 #include "common/http2/output.h"
 
+#include "common/base/arithmetic.h"
 #include "common/net/socket_options.h"
 
 #include <assert.h>
@@ -27,27 +28,22 @@ void lh_h2_output_init(lh_h2_output *output, uv_stream_t *stream,
     output->context = context;
     output->limit = LH_H2_OUTPUT_BYTES_MIN;
     output->limit_max = LH_H2_OUTPUT_BYTES_MAX;
-    output->used = output->sent = 0;
-    output->writing = false;
-    output->bytes_sent = 0;
-    output->unsent_bytes_max = 0;
     output->write.data = output;
     uv_timer_init(stream->loop, &output->drain);
     output->drain.data = context;
 }
 
-static int descriptor_of(const lh_h2_output *output) {
+int lh_h2_output_descriptor(const lh_h2_output *output) {
     int descriptor;
     return uv_fileno((const uv_handle_t *)output->stream, &descriptor) == 0 ? descriptor : -1;
 }
 
-void lh_h2_output_set_unsent_max(lh_h2_output *output, size_t bytes) {
-    size_t limit = bytes < LH_H2_OUTPUT_BYTES_MAX ? bytes : LH_H2_OUTPUT_BYTES_MAX;
-    output->limit_max = limit > LH_H2_OUTPUT_BYTES_MIN ? limit : LH_H2_OUTPUT_BYTES_MIN;
-    if (output->limit > output->limit_max)
-        output->limit = output->limit_max;
+void lh_h2_output_set_unsent_max(lh_h2_output *output, uint32_t bytes) {
+    output->limit_max =
+        lh_max_u32(LH_H2_OUTPUT_BYTES_MIN, lh_min_u32(bytes, LH_H2_OUTPUT_BYTES_MAX));
+    output->limit = lh_min_u32(output->limit, output->limit_max);
     output->unsent_bytes_max = bytes;
-    lh_socket_set_unsent_max(descriptor_of(output), (int)bytes, NULL);
+    lh_socket_set_unsent_max(lh_h2_output_descriptor(output), (int)bytes);
 }
 
 static void on_drained(uv_timer_t *timer) {
@@ -58,7 +54,7 @@ static void on_drained(uv_timer_t *timer) {
 bool lh_h2_output_is_full(lh_h2_output *output) {
     size_t most = output->unsent_bytes_max;
     if (most == 0 || most > STRICT_BYTES_MAX ||
-        lh_socket_unsent_bytes(descriptor_of(output)) < most)
+        lh_socket_unsent_bytes(lh_h2_output_descriptor(output)) < most)
         return false;
     uv_timer_start(&output->drain, on_drained, DRAIN_MS, 0);
     return true;
@@ -97,6 +93,6 @@ int lh_h2_output_flush(lh_h2_output *output) {
         output->limit = LH_H2_OUTPUT_BYTES_MIN;
         return write_rest(output);
     }
-    output->limit = output->limit * 2 < output->limit_max ? output->limit * 2 : output->limit_max;
+    output->limit = lh_min_u32(output->limit * 2, output->limit_max);
     return 0;
 }

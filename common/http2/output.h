@@ -27,9 +27,9 @@ typedef struct lh_h2_output {
     /* The rest has been taken, the kernel holds less again, or an error of libuv's. */
     void (*on_written)(struct lh_h2_output *output, int code);
     void *context;
-    size_t limit; /* the most to fill at once */
+    uint32_t limit; /* the most to fill at once */
     /* LH_H2_OUTPUT_BYTES_MIN .. _MAX: what was filled goes before anything urgent */
-    size_t limit_max;
+    uint32_t limit_max;
     size_t used, sent; /* of bytes */
     /* the kernel is given no more while it holds this much; 0: it may hold what it takes */
     size_t unsent_bytes_max;
@@ -38,11 +38,14 @@ typedef struct lh_h2_output {
     uint8_t bytes[LH_H2_OUTPUT_BYTES_MAX];
 } lh_h2_output;
 
-/* Its owner closes `drain`. */
+/* Of an output that is all zeros. Its owner closes `drain`. */
 void lh_h2_output_init(lh_h2_output *output, uv_stream_t *stream,
                        void (*on_written)(lh_h2_output *output, int code), void *context);
-/* As lh_h2_transport_set_unsent_max. */
-void lh_h2_output_set_unsent_max(lh_h2_output *output, size_t bytes);
+/* -1: there is none. */
+int lh_h2_output_descriptor(const lh_h2_output *output);
+/* How much the kernel may hold unsent: an urgent frame waits for it. What is over `bytes` waits
+ * here, so that its order may still change. */
+void lh_h2_output_set_unsent_max(lh_h2_output *output, uint32_t bytes);
 /* The kernel holds enough: do not fill, on_written comes. */
 bool lh_h2_output_is_full(lh_h2_output *output);
 /* Gives the kernel what it takes now. True when that was all. Else the rest is lost with the

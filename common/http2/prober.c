@@ -5,9 +5,7 @@
 #include "common/base/log.h"
 #include "common/http2/probe.h"
 #include "common/http2/send_order.h"
-#include "common/net/socket_options.h"
-
-#include <assert.h>
+#include "common/net/congestion_control.h"
 
 enum {
     PROBE_CLASS = LH_SEND_CLASSES - 1,
@@ -20,29 +18,17 @@ enum {
 static void on_timer(uv_timer_t *timer);
 
 void lh_h2_prober_open(lh_h2_prober *prober, uv_loop_t *loop, const lh_h2_limits *limits) {
-    *prober = (lh_h2_prober){.open_handles = 2};
+    *prober = (lh_h2_prober){.stream = NULL};
     lh_link_warmup_init(&prober->warmup, limits->probe_percent / 100.0, limits->probe_bytes_max);
     lh_h2_link_open(&prober->link, loop);
     uv_timer_init(loop, &prober->timer);
     prober->timer.data = prober;
 }
 
-static void on_part_closed(void *context) {
-    lh_h2_prober *prober = context;
-    assert(prober->open_handles > 0);
-    if (--prober->open_handles == 0)
-        prober->on_closed(prober->context);
-}
-
-static void on_timer_closed(uv_handle_t *handle) {
-    on_part_closed(handle->data);
-}
-
-void lh_h2_prober_close(lh_h2_prober *prober, void (*on_closed)(void *), void *context) {
-    prober->on_closed = on_closed;
-    prober->context = context;
-    uv_close((uv_handle_t *)&prober->timer, on_timer_closed);
-    lh_h2_link_close(&prober->link, on_part_closed, prober);
+void lh_h2_prober_close(lh_h2_prober *prober, uv_close_cb on_closed, void *owner) {
+    prober->timer.data = owner;
+    uv_close((uv_handle_t *)&prober->timer, on_closed);
+    lh_h2_link_close(&prober->link, on_closed, owner);
 }
 
 static void consider_in(lh_h2_prober *prober, uint64_t ms) {
@@ -53,10 +39,11 @@ static void consider_in(lh_h2_prober *prober, uint64_t ms) {
 /* The kernel's round trip, too, since the first PING of a connection is answered late by a peer
  * that is busy, and what is sent beyond the way's capacity is lost. */
 static lh_link_condition condition(const lh_h2_prober *prober) {
-    lh_link_condition c = {.window_decays = prober->link.window_decays};
+    const lh_h2_link *link = &prober->link;
     int64_t least_us;
-    lh_h2_link_read(&prober->link, &c.estimate);
-    c.ready_bytes = lh_h2_link_read_window(&prober->link, &least_us);
+    lh_link_condition c = {.estimate = lh_link_meter_read(&link->meter, lh_clock_us()),
+                           .ready_bytes = lh_h2_link_read_window(link, &least_us),
+                           .window_decays = link->window_decays};
     if (least_us > 0 && least_us < c.estimate.round_trip_us)
         c.estimate.round_trip_us = least_us;
     return c;
@@ -77,6 +64,7 @@ static void feed(lh_h2_prober *prober) {
             return;
         }
         prober->sent_bytes += piece;
+        prober->total_bytes += piece;
     }
     if (prober->sent_bytes < prober->wanted_bytes)
         return;
@@ -95,11 +83,11 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
     if (stream != prober->stream)
         return; /* of a connection that was left */
     prober->stream = NULL;
-    prober->total_bytes += prober->sent_bytes;
-    if (!prober->link.transport || lh_h2_transport_is_closing(prober->link.transport))
+    const lh_h2_transport *transport = prober->link.transport;
+    if (!transport || transport->closing)
         return;
     if (prober->is_opening)
-        lh_socket_end_opening(lh_h2_transport_descriptor(prober->link.transport));
+        lh_congestion_control_end_opening(lh_h2_output_descriptor(&transport->output));
     if (status == LH_OK && prober->http_status == 200) {
         int64_t now_us = lh_clock_us();
         lh_link_meter_bound(&prober->link.meter, now_us, (double)prober->sent_bytes,
@@ -117,9 +105,9 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
 
 static void begin(lh_h2_prober *prober, uint64_t bytes) {
     static const lh_h2_stream_events events = {.on_response = on_response, .on_closed = on_closed};
-    lh_h2_session *session = lh_h2_transport_session(prober->link.transport);
-    if (lh_h2_session_submit(session, "POST", LH_H2_PROBE_PATH, NULL, 0, PROBE_CLASS, &events,
-                             prober, &prober->stream, NULL) != LH_OK) {
+    const lh_h2_transport *transport = prober->link.transport;
+    if (lh_h2_session_submit(transport->session, "POST", LH_H2_PROBE_PATH, NULL, 0, PROBE_CLASS,
+                             &events, prober, &prober->stream, NULL) != LH_OK) {
         prober->stream = NULL;
         consider_in(prober, BUDGET_RETRY_MS);
         return;
@@ -130,17 +118,17 @@ static void begin(lh_h2_prober *prober, uint64_t bytes) {
     prober->http_status = 0;
     prober->begun_us = lh_clock_us();
     prober->is_opening =
-        lh_socket_begin_opening(lh_h2_transport_descriptor(prober->link.transport));
+        lh_congestion_control_begin_opening(lh_h2_output_descriptor(&transport->output));
     feed(prober);
 }
 
 /* ---- When ---- */
 
 static void consider(lh_h2_prober *prober) {
-    lh_h2_transport *transport = prober->link.transport;
-    if (prober->stream || !transport || lh_h2_transport_is_closing(transport))
+    const lh_h2_transport *transport = prober->link.transport;
+    if (prober->stream || !transport || transport->closing)
         return;
-    bool is_quiet = lh_h2_transport_is_dry(transport) && !lh_h2_link_is_busy(&prober->link);
+    bool is_quiet = transport->dry && !prober->link.is_busy;
     lh_link_condition now = condition(prober);
     uint64_t bytes = is_quiet ? lh_link_warmup_next(&prober->warmup, lh_clock_us(), &now) : 0;
     if (bytes)
@@ -159,10 +147,8 @@ void lh_h2_prober_attach(lh_h2_prober *prober, lh_h2_transport *transport) {
     uv_timer_stop(&prober->timer);
     lh_h2_stream *left = prober->stream;
     prober->stream = NULL;
-    if (left) {
-        prober->total_bytes += prober->sent_bytes;
+    if (left)
         lh_h2_stream_cancel(left);
-    }
     lh_h2_link_attach(&prober->link, transport);
     if (!transport)
         return;
@@ -191,8 +177,4 @@ void lh_h2_prober_expect(lh_h2_prober *prober, bool is_expecting) {
     }
     if (lh_link_warmup_used(&prober->warmup, lh_clock_us()))
         consider_in(prober, BUSY_RETRY_MS);
-}
-
-uint64_t lh_h2_prober_bytes_sent(const lh_h2_prober *prober) {
-    return prober->total_bytes + (prober->stream ? prober->sent_bytes : 0);
 }

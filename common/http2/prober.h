@@ -10,7 +10,6 @@
 typedef struct lh_h2_prober {
     uv_timer_t timer; /* runs while a probe may be due */
     lh_h2_link link;
-    int open_handles;
     lh_link_warmup warmup;
     lh_h2_stream *stream;              /* of the probe that is under way, or NULL */
     uint64_t wanted_bytes, sent_bytes; /* of it */
@@ -18,16 +17,14 @@ typedef struct lh_h2_prober {
     bool is_ended;   /* it gets no more bytes */
     bool is_opening; /* the socket was told (socket_options.h) */
     int http_status;
-    uint64_t total_bytes;
-    void (*on_closed)(void *context);
-    void *context;
+    uint64_t total_bytes; /* of all probes */
 } lh_h2_prober;
 
 /* From then on it must be closed. */
 void lh_h2_prober_open(lh_h2_prober *prober, uv_loop_t *loop, const lh_h2_limits *limits);
-/* on_closed comes from the loop; before that, the stream of a probe under way is closed with its
- * connection. */
-void lh_h2_prober_close(lh_h2_prober *prober, void (*on_closed)(void *context), void *context);
+/* on_closed comes from the loop, for each of two handles, whose data is then `owner`; before that,
+ * the stream of a probe under way is closed with its connection. */
+void lh_h2_prober_close(lh_h2_prober *prober, uv_close_cb on_closed, void *owner);
 
 /* Another connection to the same place, or NULL: none. */
 void lh_h2_prober_attach(lh_h2_prober *prober, lh_h2_transport *transport);
@@ -35,4 +32,3 @@ void lh_h2_prober_attach(lh_h2_prober *prober, lh_h2_transport *transport);
 void lh_h2_prober_on_pumped(lh_h2_prober *prober);
 /* As lh_h2_client_expect_bulk. */
 void lh_h2_prober_expect(lh_h2_prober *prober, bool is_expecting);
-uint64_t lh_h2_prober_bytes_sent(const lh_h2_prober *prober);

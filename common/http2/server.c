@@ -3,9 +3,9 @@
 
 #include "common/base/log.h"
 #include "common/http2/transport.h"
-#include "common/net/address.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,28 +37,15 @@ static void release(lh_h2_server *server) {
 
 /* ---- Connections ---- */
 
-static void on_ready(void *owner, lh_h2_transport *transport) {
-    (void)owner;
-    (void)transport;
-}
-
-static void on_change(void *owner, lh_h2_transport *transport) {
-    (void)owner;
-    (void)transport;
-}
-
 static void on_down(void *owner, lh_h2_transport *transport, lh_status status, const char *reason) {
     (void)owner;
     lh_log(status == LH_ERR_CLOSED ? LH_LOG_DEBUG : LH_LOG_WARN, "h2",
-           "connection closed peer=%s reason=\"%s\"", lh_h2_transport_peer(transport), reason);
+           "connection closed peer=%s reason=\"%s\"", transport->peer, reason);
 }
 
 static void on_released(void *owner, lh_h2_transport *transport) {
+    (void)transport;
     lh_h2_server *server = owner;
-    lh_h2_transport **link = &server->transports;
-    while (*link != transport)
-        link = lh_h2_transport_next(*link);
-    *link = *lh_h2_transport_next(transport);
     assert(server->transport_count > 0);
     server->transport_count--;
     if (server->closing)
@@ -73,11 +60,10 @@ static lh_h2_transport *add_transport(lh_h2_server *server) {
         .tls = server->tls,
         .on_request = server->on_request,
         .server_context = server->context,
-        .on_ready = on_ready,
-        .on_change = on_change,
         .on_down = on_down,
         .on_released = on_released,
         .owner = server,
+        .list = &server->transports,
     };
     lh_h2_transport *transport;
     lh_error error;
@@ -85,8 +71,6 @@ static lh_h2_transport *add_transport(lh_h2_server *server) {
         lh_log(LH_LOG_ERROR, "h2", "cannot take a connection reason=\"%s\"", error.message);
         return NULL;
     }
-    *lh_h2_transport_next(transport) = server->transports;
-    server->transports = transport;
     server->transport_count++;
     return transport;
 }
@@ -128,17 +112,14 @@ static lh_status resolve(uv_loop_t *loop, const lh_address *address,
         return LH_OK;
     uv_getaddrinfo_t request;
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    int code = uv_getaddrinfo(loop, &request, NULL, address->host, NULL, &hints);
+    char port[8];
+    snprintf(port, sizeof port, "%d", address->port);
+    int code = uv_getaddrinfo(loop, &request, NULL, address->host, port, &hints);
     if (code < 0)
         return lh_fail(error, LH_ERR_INVALID, "cannot listen on %s: %s", address->host,
                        uv_strerror(code));
     memcpy(target, request.addrinfo->ai_addr, request.addrinfo->ai_addrlen);
     uv_freeaddrinfo(request.addrinfo);
-    uint16_t port = htons((uint16_t)address->port);
-    if (target->ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)target)->sin6_port = port;
-    else
-        ((struct sockaddr_in *)target)->sin_port = port;
     return LH_OK;
 }
 
@@ -211,6 +192,6 @@ void lh_h2_server_close(lh_h2_server *server, void (*on_closed)(void *), void *c
     server->on_closed = on_closed;
     server->closed_context = context;
     uv_close((uv_handle_t *)&server->listener, on_listener_closed);
-    for (lh_h2_transport *t = server->transports; t; t = *lh_h2_transport_next(t))
+    for (lh_h2_transport *t = server->transports; t; t = t->next)
         lh_h2_transport_close(t, LH_ERR_CLOSED, "the server is closing");
 }

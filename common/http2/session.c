@@ -3,27 +3,22 @@
 #include "common/http2/session.h"
 
 #include "common/base/arithmetic.h"
+#include "common/http2/conduct.h"
 #include "common/http2/framer.h"
 #include "common/http2/streams.h"
 
 #include <assert.h>
-#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     FRAME_HEADER_BYTES = 9,
-    OUTBOUND_SPARE = 1024,  /* control frames in the queue, above what its streams may cause */
-    FAULTS_FREE = 64,       /* faults a peer may make at once ... */
-    FAULTS_PER_STREAMS = 8, /* ... and one more for this many streams that ended well */
-    RESETS_FREE = 500,      /* a fleet cancels what is in flight */
-    RESETS_PER_STREAMS = 2
+    OUTBOUND_SPARE = 1024 /* control frames in the queue, above what its streams may cause */
 };
 
 struct lh_h2_session {
     lh_h2_session_config config;
-    lh_h2_limits limits;
     lh_h2_framer framer;
     lh_h2_streams streams;
 
@@ -32,38 +27,33 @@ struct lh_h2_session {
     uint8_t *buffer; /* during _pull */
     size_t capacity, used;
 
-    uint64_t faults;    /* invalid frames, and streams that we had to reset because of the peer */
-    uint64_t resets;    /* of streams, by the peer */
-    uint64_t completed; /* streams that ended well */
-    int32_t last_id;    /* server: of the last request that reached the user */
+    lh_h2_conduct conduct;
+    int32_t last_id; /* server: of the last request that reached the user */
     bool settings_came, shutting_down, goaway_came, goaway_sent;
     char complaint[160]; /* nghttp2's or the peer's last one */
 };
 
-/* What a peer does wrong, or undoes, costs us work and it nothing (rapid reset, CVE-2023-44487;
- * MadeYouReset, CVE-2025-8671): so there is a budget, which grows with the streams that end well.
- */
-static int spend(lh_h2_session *session, uint64_t spent, uint64_t free, uint64_t per_streams,
-                 const char *what) {
-    char reason[96];
-    if (spent <= free + session->completed / per_streams)
+/* What a callback returns when the peer may have gone over its budget. */
+static int judge(lh_h2_session *session, lh_status status, const lh_error *error) {
+    if (status == LH_OK)
         return 0;
-    snprintf(reason, sizeof reason, "the peer made %llu %s", (unsigned long long)spent, what);
-    lh_h2_framer_fail(&session->framer, LH_ERR_LIMIT, reason);
+    lh_h2_framer_fail(&session->framer, status, error->message);
     return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 static int count_fault(lh_h2_session *session) {
-    return spend(session, ++session->faults, FAULTS_FREE, FAULTS_PER_STREAMS, "protocol faults");
+    lh_error error;
+    return judge(session, lh_h2_conduct_count_fault(&session->conduct, &error), &error);
 }
 
 /* A stream that was answered to its end may be reset: its client has what it wants and need not
  * send the rest. */
 static int count_reset(lh_h2_session *session, int32_t id) {
     const lh_h2_stream *stream = lh_h2_streams_find(&session->streams, id);
-    if (session->config.role == LH_H2_CLIENT || (stream && lh_h2_stream_has_sent_end(stream)))
+    lh_error error;
+    if (!session->framer.is_server || (stream && lh_h2_stream_has_sent_end(stream)))
         return 0;
-    return spend(session, ++session->resets, RESETS_FREE, RESETS_PER_STREAMS, "resets of streams");
+    return judge(session, lh_h2_conduct_count_reset(&session->conduct, &error), &error);
 }
 
 static int reset(lh_h2_session *session, int32_t id, uint32_t code) {
@@ -75,11 +65,10 @@ static int reset(lh_h2_session *session, int32_t id, uint32_t code) {
 static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user_data) {
     (void)nghttp2;
     lh_h2_session *session = user_data;
-    if (session->config.role != LH_H2_SERVER || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+    if (!session->framer.is_server || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     int32_t id = frame->hd.stream_id;
-    if (session->shutting_down ||
-        lh_h2_stream_accept(&session->streams, id, session->limits.header_bytes_max) != LH_OK)
+    if (session->shutting_down || lh_h2_stream_accept(&session->streams, id) != LH_OK)
         return reset(session, id, NGHTTP2_REFUSED_STREAM);
     return 0;
 }
@@ -226,31 +215,14 @@ static int on_frame_send(nghttp2_session *nghttp2, const nghttp2_frame *frame, v
 
 /* ---- The end ---- */
 
-static lh_status closing_status(const lh_h2_stream *stream, uint32_t code) {
-    if (lh_h2_stream_is_cancelled(stream))
-        return LH_ERR_CANCELLED;
-    switch (code) {
-    case NGHTTP2_NO_ERROR: /* a server may answer early and then reset with this: RFC 9113, 8.1 */
-        return lh_h2_stream_has_received_end(stream) ? LH_OK : LH_ERR_CANCELLED;
-    case NGHTTP2_REFUSED_STREAM:
-        return LH_ERR_UNAVAILABLE;
-    case NGHTTP2_CANCEL:
-    case NGHTTP2_INTERNAL_ERROR:
-    case NGHTTP2_CONNECT_ERROR:
-        return LH_ERR_CANCELLED;
-    default:
-        return LH_ERR_PROTOCOL;
-    }
-}
-
 static int on_stream_close(nghttp2_session *nghttp2, int32_t id, uint32_t code, void *user_data) {
     (void)nghttp2;
     lh_h2_session *session = user_data;
     lh_h2_stream *stream = lh_h2_streams_find(&session->streams, id);
     if (!stream)
         return 0;
-    lh_status status = closing_status(stream, code);
-    session->completed += status == LH_OK;
+    lh_status status = lh_h2_stream_closing_status(stream, code);
+    session->conduct.completed += status == LH_OK;
     lh_h2_stream_close(stream, status);
     return 0;
 }
@@ -299,43 +271,17 @@ static nghttp2_session_callbacks *callbacks_create(void) {
 
 /* ---- Life ---- */
 
-/* What nghttp2 returned in a place where only its fatal errors are possible. */
-static lh_status fail_with(lh_h2_session *session, ssize_t code, lh_error *error) {
-    if (code == NGHTTP2_ERR_NOMEM)
-        lh_h2_framer_fail_memory(&session->framer);
-    else if (code == NGHTTP2_ERR_FLOODED)
-        lh_h2_framer_fail(&session->framer, LH_ERR_LIMIT,
-                          "the peer floods the connection with control frames");
-    else if (code == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
-        lh_h2_framer_fail(&session->framer, LH_ERR_PROTOCOL,
-                          "the peer does not speak HTTP/2 with prior knowledge");
-    else
-        lh_h2_framer_fail(&session->framer, LH_ERR_PROTOCOL, nghttp2_strerror((int)code));
-    return lh_h2_framer_failure(&session->framer, error);
-}
-
 lh_status lh_h2_session_create(const lh_h2_session_config *config, lh_h2_session **out,
                                lh_error *error) {
     lh_h2_session *session = calloc(1, sizeof *session);
     if (!session)
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
     session->config = *config;
-    session->limits = *config->limits;
     session->frame_bytes = LH_H2_FRAME_BYTES_MAX;
-    assert(session->limits.window_bytes > 0 && session->limits.streams_max > 0);
-    if (session->limits.window_bytes > NGHTTP2_MAX_WINDOW_SIZE)
-        session->limits.window_bytes = NGHTTP2_MAX_WINDOW_SIZE;
-    session->framer.is_server = config->role == LH_H2_SERVER;
-    session->framer.on_wake = config->on_wake;
-    session->framer.context = config->context;
-    session->streams = (lh_h2_streams){.framer = &session->framer,
-                                       .peer = config->peer,
-                                       .peer_name = config->peer_name,
-                                       .on_request = config->on_request,
-                                       .server_context = config->server_context};
+    session->streams.framer = &session->framer;
     nghttp2_session_callbacks *callbacks = callbacks_create();
     lh_status status =
-        callbacks ? lh_h2_framer_open(&session->framer, &session->limits, callbacks, session)
+        callbacks ? lh_h2_framer_open(&session->framer, &session->config, callbacks, session)
                   : LH_ERR_NO_MEMORY;
     nghttp2_session_callbacks_del(callbacks);
     if (status != LH_OK) {
@@ -366,76 +312,62 @@ static const char *foreign_protocol(const lh_h2_session *session, const uint8_t 
 
 lh_status lh_h2_session_receive(lh_h2_session *session, const uint8_t *bytes, size_t length,
                                 lh_error *error) {
-    assert(!session->framer.is_dead);
-    if (session->framer.failure)
-        return lh_h2_framer_failure(&session->framer, error);
+    lh_h2_framer *framer = &session->framer;
+    assert(!framer->is_dead);
     const char *foreign = foreign_protocol(session, bytes, length);
-    if (foreign) {
-        lh_h2_framer_fail(&session->framer, LH_ERR_PROTOCOL, foreign);
-        return lh_h2_framer_failure(&session->framer, error);
-    }
-    ssize_t code = nghttp2_session_mem_recv(session->framer.nghttp2, bytes, length);
+    if (foreign)
+        lh_h2_framer_fail(framer, LH_ERR_PROTOCOL, foreign);
+    if (framer->failure)
+        return lh_h2_framer_failure(framer, error);
+    ssize_t code = nghttp2_session_mem_recv(framer->nghttp2, bytes, length);
+    size_t queue_max = OUTBOUND_SPARE + 4u * (size_t)session->config.limits->streams_max;
+    if (code >= 0 && nghttp2_session_get_outbound_queue_size(framer->nghttp2) > queue_max)
+        code = NGHTTP2_ERR_FLOODED;
     if (code < 0)
-        return fail_with(session, code, error);
-    size_t queue_max = OUTBOUND_SPARE + 4u * (size_t)session->limits.streams_max;
-    if (nghttp2_session_get_outbound_queue_size(session->framer.nghttp2) > queue_max)
-        return fail_with(session, NGHTTP2_ERR_FLOODED, error);
-    return session->framer.failure ? lh_h2_framer_failure(&session->framer, error) : LH_OK;
+        lh_h2_framer_fail_code(framer, code);
+    return lh_h2_framer_failure(framer, error);
 }
 
 /* Frames are chosen one by one, each when there is room for any: none waits here while a more
  * urgent one comes. */
-static lh_status fill(lh_h2_session *session, lh_error *error) {
+static void fill(lh_h2_session *session) {
     while (session->capacity - session->used >= LH_H2_PULL_BYTES_MIN) {
         const uint8_t *bytes;
         size_t before = session->used;
         /* DATA goes to on_send_data */
         ssize_t length = nghttp2_session_mem_send(session->framer.nghttp2, &bytes);
-        if (length < 0)
-            return fail_with(session, length, error);
-        if ((size_t)length > session->capacity - session->used)
-            return fail_with(session, NGHTTP2_ERR_FRAME_SIZE_ERROR, error);
+        if (length > (ssize_t)(session->capacity - session->used))
+            length = NGHTTP2_ERR_FRAME_SIZE_ERROR;
+        if (length < 0) {
+            lh_h2_framer_fail_code(&session->framer, length);
+            return;
+        }
         if (length)
             memcpy(session->buffer + session->used, bytes, (size_t)length);
         session->used += (size_t)length;
         if (session->used == before && !lh_h2_streams_resume_next(&session->streams))
-            break;
+            return;
     }
-    return session->framer.failure ? lh_h2_framer_failure(&session->framer, error) : LH_OK;
-}
-
-static uint32_t goaway_code(lh_status failure) {
-    if (failure == LH_ERR_LIMIT)
-        return NGHTTP2_ENHANCE_YOUR_CALM;
-    return failure == LH_ERR_PROTOCOL ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_INTERNAL_ERROR;
-}
-
-/* GOAWAY by hand: after a fatal error nghttp2 may only be deleted. */
-static lh_status last_words(lh_h2_session *session, lh_error *error) {
-    uint32_t words[] = {htobe32((uint32_t)session->last_id),
-                        htobe32(goaway_code(session->framer.failure))};
-    static const uint8_t header[] = {0, 0, sizeof words, NGHTTP2_GOAWAY, 0, 0, 0, 0, 0};
-    if (!session->goaway_sent) {
-        memcpy(session->buffer, header, sizeof header);
-        memcpy(session->buffer + sizeof header, words, sizeof words);
-        session->used = sizeof header + sizeof words;
-        session->goaway_sent = true;
-    }
-    return lh_h2_framer_failure(&session->framer, error);
 }
 
 lh_status lh_h2_session_pull(lh_h2_session *session, uint8_t *buffer, size_t capacity,
                              size_t *length, lh_error *error) {
-    assert(!session->framer.is_dead && capacity >= LH_H2_PULL_BYTES_MIN);
+    lh_h2_framer *framer = &session->framer;
+    assert(!framer->is_dead && capacity >= LH_H2_PULL_BYTES_MIN);
     session->buffer = buffer;
     session->capacity = capacity;
     session->used = 0;
-    if (!session->framer.failure)
+    if (!framer->failure)
         lh_h2_streams_resume_next(&session->streams);
-    lh_status status = session->framer.failure ? last_words(session, error) : fill(session, error);
+    if (!framer->failure) {
+        fill(session);
+    } else if (!session->goaway_sent) {
+        session->used = lh_h2_framer_last_words(framer, session->last_id, buffer);
+        session->goaway_sent = true;
+    }
     *length = session->used;
     session->buffer = NULL;
-    return status;
+    return lh_h2_framer_failure(framer, error);
 }
 
 void lh_h2_session_set_frame_bytes(lh_h2_session *session, uint32_t bytes) {
@@ -443,16 +375,15 @@ void lh_h2_session_set_frame_bytes(lh_h2_session *session, uint32_t bytes) {
     session->frame_bytes = bytes;
 }
 
-bool lh_h2_session_is_done(const lh_h2_session *session) {
-    return session->framer.failure || (!nghttp2_session_want_read(session->framer.nghttp2) &&
-                                       !nghttp2_session_want_write(session->framer.nghttp2));
-}
-
-lh_status lh_h2_session_done_status(const lh_h2_session *session, lh_error *error) {
-    if (session->framer.failure)
-        return lh_h2_framer_failure(&session->framer, error);
-    return lh_fail(error, LH_ERR_CLOSED, "%s",
-                   session->complaint[0] ? session->complaint : "the connection is closed");
+bool lh_h2_session_is_done(const lh_h2_session *session, lh_error *error) {
+    const lh_h2_framer *framer = &session->framer;
+    if (lh_h2_framer_failure(framer, error) != LH_OK)
+        return true;
+    if (nghttp2_session_want_read(framer->nghttp2) || nghttp2_session_want_write(framer->nghttp2))
+        return false;
+    lh_fail(error, LH_ERR_CLOSED, "%s",
+            session->complaint[0] ? session->complaint : "the connection is closed");
+    return true;
 }
 
 void lh_h2_session_fail(lh_h2_session *session, lh_status status) {
@@ -512,12 +443,10 @@ lh_status lh_h2_session_submit(lh_h2_session *session, const char *method, const
                                const lh_h2_header *extra, size_t extra_count, int send_class,
                                const lh_h2_stream_events *events, void *context,
                                lh_h2_stream **stream, lh_error *error) {
-    assert(session->config.role == LH_H2_CLIENT && events && events->on_closed);
+    assert(!session->framer.is_server && events && events->on_closed);
     lh_status status = check_room(session, error);
-    if (status != LH_OK)
-        return status;
-    const lh_h2_request_line line = {method, session->config.scheme, session->config.authority,
-                                     path};
-    return lh_h2_stream_submit(&session->streams, &line, extra, extra_count, send_class, events,
-                               context, stream, error);
+    return status != LH_OK
+               ? status
+               : lh_h2_stream_submit(&session->streams, method, path, extra, extra_count,
+                                     send_class, events, context, stream, error);
 }

@@ -22,7 +22,7 @@ typedef enum lh_h2_role { LH_H2_SERVER, LH_H2_CLIENT } lh_h2_role;
 
 typedef struct lh_h2_session_config {
     lh_h2_role role;
-    const lh_h2_limits *limits; /* copied */
+    const lh_h2_limits *limits; /* as long as the session */
     /* Server: who asks, and who is asked. The strings must outlive the session. */
     const char *peer, *peer_name;
     lh_h2_on_request *on_request;
@@ -63,10 +63,9 @@ lh_status lh_h2_session_pull(lh_h2_session *session, uint8_t *buffer, size_t cap
                              size_t *length, lh_error *error);
 
 /* Nothing is to be received any more, nor sent but what _pull still gives: all has been done after
- * a GOAWAY, or the session has failed. */
-bool lh_h2_session_is_done(const lh_h2_session *session);
-/* The status with which a session that is done should be failed, and the reason in plain words. */
-lh_status lh_h2_session_done_status(const lh_h2_session *session, lh_error *error);
+ * a GOAWAY, or the session has failed. The error is then the status with which to fail it, and the
+ * reason in plain words. */
+bool lh_h2_session_is_done(const lh_h2_session *session, lh_error *error);
 
 /* Closes all streams with `status`, which calls their on_closed. */
 void lh_h2_session_fail(lh_h2_session *session, lh_status status);

@@ -77,12 +77,13 @@ static void destroy(lh_h2_stream *stream) {
     free(stream);
 }
 
-lh_status lh_h2_stream_accept(lh_h2_streams *streams, int32_t id, size_t header_bytes_max) {
+lh_status lh_h2_stream_accept(lh_h2_streams *streams, int32_t id) {
     lh_h2_stream *stream = add(streams);
     if (!stream)
         return LH_ERR_NO_MEMORY;
     stream->id = id;
-    stream->request = lh_h2_request_builder_create(header_bytes_max);
+    stream->request =
+        lh_h2_request_builder_create(streams->framer->config->limits->header_bytes_max);
     if (!stream->request) {
         take_out(stream);
         destroy(stream);
@@ -104,12 +105,24 @@ void lh_h2_stream_close(lh_h2_stream *stream, lh_status status) {
     if (stream->events)
         stream->events->on_closed(stream, stream->context, status);
     destroy(stream);
-    if (!framer->is_dead)
-        lh_h2_framer_wake(framer); /* its turn to send passes on */
+    lh_h2_framer_wake(framer); /* its turn to send passes on */
 }
 
-bool lh_h2_stream_is_cancelled(const lh_h2_stream *stream) {
-    return stream->is_cancelled;
+lh_status lh_h2_stream_closing_status(const lh_h2_stream *stream, uint32_t code) {
+    if (stream->is_cancelled)
+        return LH_ERR_CANCELLED;
+    switch (code) {
+    case NGHTTP2_NO_ERROR: /* a server may answer early and then reset with this: RFC 9113, 8.1 */
+        return stream->is_end_received ? LH_OK : LH_ERR_CANCELLED;
+    case NGHTTP2_REFUSED_STREAM:
+        return LH_ERR_UNAVAILABLE;
+    case NGHTTP2_CANCEL:
+    case NGHTTP2_INTERNAL_ERROR:
+    case NGHTTP2_CONNECT_ERROR:
+        return LH_ERR_CANCELLED;
+    default:
+        return LH_ERR_PROTOCOL;
+    }
 }
 
 /* ---- What came ---- */
@@ -128,11 +141,11 @@ lh_status lh_h2_stream_add_header(lh_h2_stream *stream, const uint8_t *name, siz
 }
 
 static void dispatch_request(lh_h2_stream *stream) {
-    const lh_h2_streams *streams = stream->streams;
+    const lh_h2_session_config *config = stream->streams->framer->config;
     lh_h2_request request;
     lh_status status = lh_h2_request_builder_finish(stream->request, &request);
-    request.peer = streams->peer;
-    request.peer_name = streams->peer_name;
+    request.peer = config->peer;
+    request.peer_name = config->peer_name;
     if (status == LH_ERR_LIMIT)
         lh_h2_stream_respond(stream, 431, "the request's headers are over the limit\n");
     else if (status == LH_ERR_INVALID)
@@ -141,8 +154,8 @@ static void dispatch_request(lh_h2_stream *stream) {
     else if (status != LH_OK)
         lh_h2_stream_cancel(stream);
     else
-        streams->on_request(streams->server_context, stream, &request, &stream->events,
-                            &stream->context);
+        config->on_request(config->server_context, stream, &request, &stream->events,
+                           &stream->context);
     assert(!stream->events || stream->events->on_closed);
     if (!stream->events && !stream->has_responded)
         lh_h2_stream_cancel(stream);
@@ -178,10 +191,6 @@ void lh_h2_stream_end_received(lh_h2_stream *stream) {
     stream->is_end_received = true;
     if (stream->events && stream->events->on_end && !stream->is_cancelled)
         stream->events->on_end(stream, stream->context);
-}
-
-bool lh_h2_stream_has_received_end(const lh_h2_stream *stream) {
-    return stream->is_end_received;
 }
 
 void lh_h2_stream_consume(lh_h2_stream *stream, size_t length) {
@@ -276,21 +285,22 @@ bool lh_h2_streams_resume_next(lh_h2_streams *streams) {
     return place && resume(stream_at(place));
 }
 
-/* There is something new to send: a client's stream is resumed when its turn comes. */
-static void offer(lh_h2_stream *stream) {
+/* There is something new to send, unless `status` says otherwise: a client's stream is resumed when
+ * its turn comes. */
+static lh_status offer(lh_h2_stream *stream, lh_status status) {
+    if (status != LH_OK)
+        return status;
     if (stream->streams->framer->is_server)
         resume(stream);
     lh_h2_framer_wake(stream->streams->framer);
+    return LH_OK;
 }
 
 lh_status lh_h2_stream_write(lh_h2_stream *stream, const void *bytes, size_t length) {
     if (stream->is_cancelled)
         return LH_ERR_CANCELLED;
     assert(!stream->is_ended);
-    lh_status status = lh_byte_queue_push(&stream->outgoing, bytes, length);
-    if (status == LH_OK)
-        offer(stream);
-    return status;
+    return offer(stream, lh_byte_queue_push(&stream->outgoing, bytes, length));
 }
 
 lh_status lh_h2_stream_write_owned(lh_h2_stream *stream, void *bytes, size_t length) {
@@ -299,17 +309,14 @@ lh_status lh_h2_stream_write_owned(lh_h2_stream *stream, void *bytes, size_t len
         return LH_ERR_CANCELLED;
     }
     assert(!stream->is_ended);
-    lh_status status = lh_byte_queue_push_owned(&stream->outgoing, bytes, length);
-    if (status == LH_OK)
-        offer(stream);
-    return status;
+    return offer(stream, lh_byte_queue_push_owned(&stream->outgoing, bytes, length));
 }
 
 void lh_h2_stream_end(lh_h2_stream *stream) {
     if (stream->is_cancelled || stream->is_ended)
         return;
     stream->is_ended = true;
-    offer(stream);
+    offer(stream, LH_OK);
 }
 
 void lh_h2_stream_cancel(lh_h2_stream *stream) {
@@ -372,8 +379,7 @@ lh_status lh_h2_stream_respond_headers(lh_h2_stream *stream, int http_status,
                                 end ? NULL : &provider) != 0)
         return LH_ERR_NO_MEMORY;
     stream->has_responded = true;
-    if (end)
-        stream->is_ended = true;
+    stream->is_ended |= end;
     lh_h2_framer_wake(framer);
     return LH_OK;
 }
@@ -393,22 +399,20 @@ lh_status lh_h2_stream_respond(lh_h2_stream *stream, int http_status, const char
     return status;
 }
 
-lh_status lh_h2_stream_submit(lh_h2_streams *streams, const lh_h2_request_line *line,
+lh_status lh_h2_stream_submit(lh_h2_streams *streams, const char *method, const char *path,
                               const lh_h2_header *extra, size_t extra_count, int send_class,
                               const lh_h2_stream_events *events, void *context, lh_h2_stream **out,
                               lh_error *error) {
-    nghttp2_nv fields[HEADERS_MAX] = {
-        field(":method", line->method), field(":scheme", line->scheme),
-        field(":authority", line->authority), field(":path", line->path)};
+    const lh_h2_session_config *config = streams->framer->config;
+    nghttp2_nv fields[HEADERS_MAX] = {field(":method", method), field(":scheme", config->scheme),
+                                      field(":authority", config->authority), field(":path", path)};
     size_t count = 4;
     if (!nghttp2_check_method(fields[0].value, fields[0].valuelen) ||
-        !nghttp2_check_path(fields[3].value, fields[3].valuelen) || line->path[0] != '/')
-        return lh_fail(error, LH_ERR_INVALID, "%s %s is no method and path", line->method,
-                       line->path);
+        !nghttp2_check_path(fields[3].value, fields[3].valuelen) || path[0] != '/')
+        return lh_fail(error, LH_ERR_INVALID, "%s %s is no method and path", method, path);
     if (!add_fields(fields, &count, extra, extra_count))
         return lh_fail(error, LH_ERR_INVALID,
-                       "a header of %s %s must not be sent: see its name and value", line->method,
-                       line->path);
+                       "a header of %s %s must not be sent: see its name and value", method, path);
     lh_h2_stream *stream = add(streams);
     if (!stream)
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");

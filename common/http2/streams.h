@@ -6,14 +6,9 @@
 #include "common/http2/send_order.h"
 #include "common/http2/stream.h"
 
-/* All zeros but for the first fields, which the session sets, is a set without streams. */
+/* All zeros but for the framer is a set without streams. */
 typedef struct lh_h2_streams {
     lh_h2_framer *framer;
-    /* server: who asks, and who is asked */
-    const char *peer, *peer_name;
-    lh_h2_on_request *on_request;
-    void *server_context;
-
     lh_h2_stream *first;
     uint32_t count;
     uint32_t mid_headers; /* whose request headers have begun and not ended */
@@ -28,18 +23,16 @@ bool lh_h2_streams_resume_next(lh_h2_streams *streams);
 
 /* Client: opens a stream with the header fields that all requests have, and `extra` ones.
  * LH_ERR_INVALID: a method, path or header that may not be sent; LH_ERR_NO_MEMORY. */
-typedef struct lh_h2_request_line {
-    const char *method, *scheme, *authority, *path;
-} lh_h2_request_line;
-lh_status lh_h2_stream_submit(lh_h2_streams *streams, const lh_h2_request_line *line,
+lh_status lh_h2_stream_submit(lh_h2_streams *streams, const char *method, const char *path,
                               const lh_h2_header *extra, size_t extra_count, int send_class,
                               const lh_h2_stream_events *events, void *context,
                               lh_h2_stream **stream, lh_error *error);
 /* Server: a request's headers begin. LH_ERR_NO_MEMORY. */
-lh_status lh_h2_stream_accept(lh_h2_streams *streams, int32_t id, size_t header_bytes_max);
+lh_status lh_h2_stream_accept(lh_h2_streams *streams, int32_t id);
 /* Takes the stream out, calls its on_closed and frees it. */
 void lh_h2_stream_close(lh_h2_stream *stream, lh_status status);
-bool lh_h2_stream_is_cancelled(const lh_h2_stream *stream);
+/* The status of a stream that nghttp2 closes with this error code. */
+lh_status lh_h2_stream_closing_status(const lh_h2_stream *stream, uint32_t code);
 
 /* ---- What came, to be told to the stream's user ---- */
 
@@ -52,7 +45,6 @@ bool lh_h2_stream_end_headers(lh_h2_stream *stream);
 bool lh_h2_stream_receive(lh_h2_stream *stream, const uint8_t *bytes, size_t length);
 /* The peer's END_STREAM. */
 void lh_h2_stream_end_received(lh_h2_stream *stream);
-bool lh_h2_stream_has_received_end(const lh_h2_stream *stream);
 
 /* ---- What goes out ---- */
 

@@ -1,9 +1,6 @@
 /* A connection's life: connect or accept, the handshake, reading, pumping, closing. */
 #include "common/http2/transport.h"
 
-#include "common/http2/liveness.h"
-#include "common/http2/output.h"
-#include "common/net/address.h"
 #include "common/net/socket_options.h"
 
 #include <assert.h>
@@ -12,29 +9,8 @@
 #include <string.h>
 
 enum {
-    INPUT_BYTES = 64 << 10,
     PUMP_BYTES_MAX = 1 << 20, /* then others on the loop have their turn */
     LINGER_MS = 250           /* for the peer to close after our last words */
-};
-
-struct lh_h2_transport {
-    lh_h2_transport_config config;
-    lh_h2_transport *next;
-    uv_tcp_t tcp;
-    uv_timer_t timer;
-    uv_idle_t idle; /* runs while there is something to do at the end of the tick */
-    uv_connect_t connect;
-    int open_handles;
-    lh_tls_channel *tls;
-    lh_h2_session *session;
-    lh_h2_liveness liveness;
-    char peer[LH_ADDRESS_TEXT_BYTES];
-    bool ready, peer_closed, closing, down;
-    bool dry; /* the last pump found no more to say */
-    lh_status close_status;
-    char close_reason[LH_ERROR_MESSAGE_BYTES];
-    lh_h2_output output;
-    uint8_t input[INPUT_BYTES], plain[LH_H2_OUTPUT_BYTES_MAX];
 };
 
 static void close_handles(lh_h2_transport *transport);
@@ -94,7 +70,8 @@ static void on_session_settings(void *context) {
     uint64_t ping = lh_h2_liveness_start(&transport->liveness);
     if (ping)
         session_ping(transport, ping);
-    transport->config.on_ready(transport->config.owner, transport);
+    if (transport->config.on_ready)
+        transport->config.on_ready(transport->config.owner, transport);
 }
 
 static void on_session_ping_answer(void *context, uint64_t number) {
@@ -149,14 +126,12 @@ static lh_status receive_sealed(lh_h2_transport *transport, const uint8_t *bytes
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
     (void)suggested;
     lh_h2_transport *transport = handle->data;
-    *buffer = uv_buf_init((char *)transport->input, INPUT_BYTES);
+    *buffer = uv_buf_init((char *)transport->input, sizeof transport->input);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer) {
     lh_h2_transport *transport = stream->data;
     const uint8_t *bytes = (const uint8_t *)buffer->base;
-    if (length < 0)
-        uv_read_stop(stream);
     if (length < 0 && transport->down) {
         close_handles(transport);
         return;
@@ -247,6 +222,10 @@ static void on_handle_closed(uv_handle_t *handle) {
     if (transport->session)
         lh_h2_session_destroy(transport->session);
     lh_tls_channel_destroy(transport->tls);
+    lh_h2_transport **link = transport->config.list;
+    while (*link != transport)
+        link = &(*link)->next;
+    *link = transport->next;
     transport->config.on_released(transport->config.owner, transport);
     free(transport);
 }
@@ -287,10 +266,8 @@ static void on_lingered(uv_timer_t *timer) {
 /* A socket closed with unread bytes in it sends a reset, which destroys our last words at the peer:
  * so say that nothing follows, and read on for a moment. */
 static bool linger(lh_h2_transport *transport) {
-    int descriptor;
     if (transport->close_status == LH_ERR_TIMEOUT ||
-        uv_fileno((uv_handle_t *)&transport->tcp, &descriptor) != 0 ||
-        shutdown(descriptor, SHUT_WR) != 0)
+        shutdown(lh_h2_output_descriptor(&transport->output), SHUT_WR) != 0)
         return false;
     uv_timer_start(&transport->timer, on_lingered, LINGER_MS, 0);
     return true;
@@ -312,12 +289,11 @@ static void on_idle(uv_idle_t *idle) {
     lh_h2_transport *transport = idle->data;
     uv_idle_stop(idle);
     pump(transport);
-    if (!transport->closing && transport->session && lh_h2_session_is_done(transport->session)) {
-        lh_error error;
-        lh_h2_session_done_status(transport->session, &error);
+    lh_error error;
+    if (!transport->closing && transport->session &&
+        lh_h2_session_is_done(transport->session, &error))
         close_error(transport, &error);
-    }
-    if (!transport->closing)
+    if (!transport->closing && transport->config.on_change)
         transport->config.on_change(transport->config.owner, transport);
     if (transport->closing && !transport->down) {
         uv_idle_stop(idle);
@@ -376,6 +352,8 @@ lh_status lh_h2_transport_create(const lh_h2_transport_config *config, lh_h2_tra
         }
     }
     init_handles(transport);
+    transport->next = *config->list;
+    *config->list = transport;
     *out = transport;
     return LH_OK;
 }
@@ -383,14 +361,13 @@ lh_status lh_h2_transport_create(const lh_h2_transport_config *config, lh_h2_tra
 /* TCP stands. */
 static void begin(lh_h2_transport *transport) {
     struct sockaddr_storage address = {0};
-    int length = sizeof address, descriptor;
+    const lh_h2_limits *limits = transport->config.limits;
+    int length = sizeof address;
     lh_error error;
     int code = uv_tcp_getpeername(&transport->tcp, (struct sockaddr *)&address, &length);
-    if (code == 0)
-        code = uv_fileno((uv_handle_t *)&transport->tcp, &descriptor);
     if (code == 0 &&
-        lh_socket_set_options(descriptor, transport->config.limits->dead_after_ms,
-                              transport->config.limits->congestion_control, &error) != LH_OK) {
+        lh_socket_set_options(lh_h2_output_descriptor(&transport->output), limits->dead_after_ms,
+                              limits->congestion_control, &error) != LH_OK) {
         close_error(transport, &error);
         return;
     }
@@ -428,43 +405,4 @@ void lh_h2_transport_connect(lh_h2_transport *transport, const struct sockaddr *
     int code = uv_tcp_connect(&transport->connect, &transport->tcp, address, on_connected);
     if (code < 0)
         close_uv(transport, code);
-}
-
-/* ---- Asking ---- */
-
-lh_h2_session *lh_h2_transport_session(lh_h2_transport *transport) {
-    return transport->session;
-}
-
-bool lh_h2_transport_is_ready(const lh_h2_transport *transport) {
-    return transport->ready;
-}
-
-bool lh_h2_transport_is_closing(const lh_h2_transport *transport) {
-    return transport->closing;
-}
-
-const char *lh_h2_transport_peer(const lh_h2_transport *transport) {
-    return transport->peer;
-}
-
-uint64_t lh_h2_transport_bytes_sent(const lh_h2_transport *transport) {
-    return transport->output.bytes_sent;
-}
-
-bool lh_h2_transport_is_dry(const lh_h2_transport *transport) {
-    return transport->dry;
-}
-
-void lh_h2_transport_set_unsent_max(lh_h2_transport *transport, size_t bytes) {
-    lh_h2_output_set_unsent_max(&transport->output, bytes);
-}
-
-int lh_h2_transport_descriptor(const lh_h2_transport *transport) {
-    int descriptor;
-    return uv_fileno((const uv_handle_t *)&transport->tcp, &descriptor) == 0 ? descriptor : -1;
-}
-
-lh_h2_transport **lh_h2_transport_next(lh_h2_transport *transport) {
-    return &transport->next;
 }

@@ -7,7 +7,10 @@
  * loop's. */
 #pragma once
 
+#include "common/http2/liveness.h"
+#include "common/http2/output.h"
 #include "common/http2/session.h"
+#include "common/net/address.h"
 #include "common/net/tls_channel.h"
 
 #include <uv.h>
@@ -23,16 +26,38 @@ typedef struct lh_h2_transport_config {
     const char *authority; /* client: as long as the transport */
     lh_h2_on_request *on_request;
     void *server_context;
-    /* The peer speaks HTTP/2, and with TLS is who it should be. */
+    /* NULL: nobody asks; so may the next two be. The peer speaks HTTP/2, and with TLS is who it
+     * should be. */
     void (*on_ready)(void *owner, lh_h2_transport *transport);
     /* It may have become idle, or the peer may have said GOAWAY. */
     void (*on_change)(void *owner, lh_h2_transport *transport);
-    /* NULL: nobody asks. */
     void (*on_round_trip)(void *owner, lh_h2_transport *transport, int64_t round_trip_us);
     void (*on_down)(void *owner, lh_h2_transport *transport, lh_status status, const char *reason);
     void (*on_released)(void *owner, lh_h2_transport *transport);
     void *owner;
+    lh_h2_transport **list; /* the owner's connections: this one too, until on_released */
 } lh_h2_transport_config;
+
+/* Written by transport.c alone. */
+struct lh_h2_transport {
+    lh_h2_transport_config config;
+    lh_h2_transport *next; /* of the list */
+    uv_tcp_t tcp;
+    uv_timer_t timer;
+    uv_idle_t idle; /* runs while there is something to do at the end of the tick */
+    uv_connect_t connect;
+    int open_handles;
+    lh_tls_channel *tls;
+    lh_h2_session *session; /* NULL before the TLS handshake is done */
+    lh_h2_liveness liveness;
+    char peer[LH_ADDRESS_TEXT_BYTES]; /* "127.0.0.1:4711", "" before it stands */
+    bool ready, peer_closed, closing, down;
+    bool dry; /* all that the session had to say is with the kernel */
+    lh_status close_status;
+    char close_reason[LH_ERROR_MESSAGE_BYTES];
+    lh_h2_output output;
+    uint8_t input[64 << 10], plain[LH_H2_OUTPUT_BYTES_MAX];
+};
 
 /* LH_ERR_NO_MEMORY, LH_ERR_IO. From then on it must be closed. */
 lh_status lh_h2_transport_create(const lh_h2_transport_config *config, lh_h2_transport **transport,
@@ -43,20 +68,3 @@ void lh_h2_transport_accept(lh_h2_transport *transport, uv_stream_t *listener);
 void lh_h2_transport_connect(lh_h2_transport *transport, const struct sockaddr *address);
 /* Says GOAWAY and closes at the end of the tick. The first status and reason stay. */
 void lh_h2_transport_close(lh_h2_transport *transport, lh_status status, const char *reason);
-
-/* NULL until it is ready. */
-lh_h2_session *lh_h2_transport_session(lh_h2_transport *transport);
-bool lh_h2_transport_is_ready(const lh_h2_transport *transport);
-bool lh_h2_transport_is_closing(const lh_h2_transport *transport);
-/* "127.0.0.1:4711", "" before it stands; as long as the transport. */
-const char *lh_h2_transport_peer(const lh_h2_transport *transport);
-uint64_t lh_h2_transport_bytes_sent(const lh_h2_transport *transport);
-/* All that the session had to say is with the kernel. */
-bool lh_h2_transport_is_dry(const lh_h2_transport *transport);
-/* How much the kernel may hold unsent: an urgent frame waits for it. What is over
- * `unsent_bytes_max` waits here, so that its order may still change. */
-void lh_h2_transport_set_unsent_max(lh_h2_transport *transport, size_t unsent_bytes_max);
-/* -1: there is none. */
-int lh_h2_transport_descriptor(const lh_h2_transport *transport);
-/* For the owner's list. */
-lh_h2_transport **lh_h2_transport_next(lh_h2_transport *transport);

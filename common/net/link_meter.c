@@ -23,10 +23,6 @@ static const double CHANGE_BYTES_MIN = 8 << 10; /* acknowledgements come for two
 typedef struct lh_link_slot slot;
 typedef struct lh_link_mark mark;
 
-void lh_link_meter_init(lh_link_meter *meter) {
-    *meter = (lh_link_meter){0};
-}
-
 void lh_link_meter_connected(lh_link_meter *meter) {
     meter->mark_count = 0;
     meter->acked_bytes = 0;
@@ -138,7 +134,7 @@ static void commit_pending(lh_link_meter *meter) {
  * else. */
 static bool is_slow_start_gap(const lh_tcp_state *state, int64_t us) {
     int64_t round_trip = state->round_trip_min_us;
-    return state->window_bytes < state->threshold_bytes && us > GAP_US_MIN && us > round_trip / 4 &&
+    return lh_tcp_is_in_slow_start(state) && us > GAP_US_MIN && us > round_trip / 4 &&
            us <= round_trip * 3 / 2 + GAP_US_MIN;
 }
 
@@ -231,31 +227,32 @@ static uint32_t gather(const lh_link_meter *meter, slot slots[LH_LINK_SLOTS + 1]
     return kept;
 }
 
-void lh_link_meter_read(const lh_link_meter *meter, int64_t now_us, lh_link_estimate *estimate) {
+lh_link_estimate lh_link_meter_read(const lh_link_meter *meter, int64_t now_us) {
     slot slots[LH_LINK_SLOTS + 1];
     uint32_t count = gather(meter, slots);
     double bytes = 0, us = 0, deviation = 0;
-    *estimate = (lh_link_estimate){.round_trip_us = meter->round_trip_us,
-                                   .bytes_per_us = meter->bound,
-                                   .bytes_per_us_is_bound = true,
-                                   .age_us = meter->bound_us ? now_us - meter->bound_us : 0};
+    lh_link_estimate estimate = {.round_trip_us = meter->round_trip_us,
+                                 .bytes_per_us = meter->bound,
+                                 .bytes_per_us_is_bound = true,
+                                 .age_us = meter->bound_us ? now_us - meter->bound_us : 0};
     if (count == 0)
-        return;
-    estimate->age_us = now_us - slots[0].at_us;
+        return estimate;
+    estimate.age_us = now_us - slots[0].at_us;
     for (uint32_t i = 0; i < count; i++) {
         bytes += slots[i].bytes;
         us += (double)slots[i].us;
-        if (now_us - slots[i].at_us < estimate->age_us)
-            estimate->age_us = now_us - slots[i].at_us;
+        if (now_us - slots[i].at_us < estimate.age_us)
+            estimate.age_us = now_us - slots[i].at_us;
     }
     for (uint32_t i = 0; i < count; i++)
         deviation += fabs(slots[i].bytes - bytes / us * (double)slots[i].us);
-    estimate->bytes_per_us = bytes / us;
-    estimate->bytes_per_us_deviation = deviation / us;
-    estimate->bytes_per_us_is_bound = false;
-    estimate->bytes_per_us_is_doubtful =
+    estimate.bytes_per_us = bytes / us;
+    estimate.bytes_per_us_deviation = deviation / us;
+    estimate.bytes_per_us_is_bound = false;
+    estimate.bytes_per_us_is_doubtful =
         (says_something(&meter->open) ? compare(meter, &meter->open, 0)
                                       : compare(meter, slot_before(meter, 0), 1)) > 0;
+    return estimate;
 }
 
 uint64_t lh_link_ready_bytes(const lh_tcp_state *state, bool window_decays) {

@@ -56,6 +56,7 @@ typedef struct lh_link_estimate {
     int64_t age_us;                /* of the rate's newest sample */
 } lh_link_estimate;
 
+/* All zeros is a meter that knows nothing. */
 typedef struct lh_link_meter {
     /* Bytes and the active time that they took. */
     struct lh_link_slot {
@@ -80,7 +81,6 @@ typedef struct lh_link_meter {
     int64_t longer_min_us;
 } lh_link_meter;
 
-void lh_link_meter_init(lh_link_meter *meter);
 /* A new connection to the same place: positions begin again, the estimates stay. */
 void lh_link_meter_connected(lh_link_meter *meter);
 /* TCP has been given all there is, `position` bytes since the connection began. */
@@ -93,7 +93,7 @@ void lh_link_meter_bound(lh_link_meter *meter, int64_t now_us, double bytes, int
 /* A PING was answered; loaded: bulk was on its way when it was sent, or is now. */
 void lh_link_meter_round_trip(lh_link_meter *meter, int64_t now_us, int64_t round_trip_us,
                               bool loaded);
-void lh_link_meter_read(const lh_link_meter *meter, int64_t now_us, lh_link_estimate *estimate);
+lh_link_estimate lh_link_meter_read(const lh_link_meter *meter, int64_t now_us);
 
 /* The window that the next transfer begins with: TCP's, less what an idle time takes from it where
  * it decays (tcp_cwnd_restart: halved with each retransmission timeout, down to ten segments). */

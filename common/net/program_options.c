@@ -2,7 +2,7 @@
 #include "common/net/program_options.h"
 
 #include "common/base/log.h"
-#include "common/net/socket_kernel.h"
+#include "common/net/congestion_control.h"
 
 #include <assert.h>
 
@@ -18,7 +18,7 @@ lh_status lh_program_options_check(const lh_program_options *options, lh_error *
             error, LH_ERR_INVALID,
             "--tls-cert, --tls-key and --tls-ca belong together: give all three or none");
     lh_error cause;
-    if (lh_socket_check_congestion_control(options->congestion_control, &cause) != LH_OK)
+    if (lh_congestion_control_check(options->congestion_control, &cause) != LH_OK)
         return lh_fail(error, LH_ERR_INVALID, "--congestion-control: %.300s", cause.message);
     return LH_OK;
 }
@@ -28,5 +28,5 @@ void lh_program_options_apply(const lh_program_options *options) {
     bool is_known = lh_log_level_parse(options->log_level, &level);
     assert(is_known); /* the option's choices are the log's names */
     lh_log_set_level(level);
-    lh_socket_log_kernel(options->congestion_control);
+    lh_congestion_control_log(options->congestion_control);
 }

@@ -18,27 +18,20 @@ typedef struct lh_program_options {
 /* Rows of an lh_option array, where `field` is the lh_program_options of the struct `type`. What
  * the certificate stands for and what plaintext would expose differ, so that each program says it.
  */
-#define LH_OPTION_TLS_CERT(type, field, text)                                                      \
-    {.name = "tls-cert",                                                                           \
+#define LH_OPTION_PEM_FILE(type, path, option, text)                                               \
+    {.name = option,                                                                               \
      .kind = LH_OPTION_TEXT,                                                                       \
-     .offset = offsetof(type, field.tls.certificate_file),                                         \
+     .offset = offsetof(type, path),                                                               \
      .default_text = "",                                                                           \
      .placeholder = "PATH",                                                                        \
      .help = text}
+#define LH_OPTION_TLS_CERT(type, field, text)                                                      \
+    LH_OPTION_PEM_FILE(type, field.tls.certificate_file, "tls-cert", text)
 #define LH_OPTION_TLS_KEY(type, field)                                                             \
-    {.name = "tls-key",                                                                            \
-     .kind = LH_OPTION_TEXT,                                                                       \
-     .offset = offsetof(type, field.tls.key_file),                                                 \
-     .default_text = "",                                                                           \
-     .placeholder = "PATH",                                                                        \
-     .help = "PEM key of that certificate"}
+    LH_OPTION_PEM_FILE(type, field.tls.key_file, "tls-key", "PEM key of that certificate")
 #define LH_OPTION_TLS_CA(type, field)                                                              \
-    {.name = "tls-ca",                                                                             \
-     .kind = LH_OPTION_TEXT,                                                                       \
-     .offset = offsetof(type, field.tls.ca_file),                                                  \
-     .default_text = "",                                                                           \
-     .placeholder = "PATH",                                                                        \
-     .help = "PEM certificates of the CA that signs workers and gateway"}
+    LH_OPTION_PEM_FILE(type, field.tls.ca_file, "tls-ca",                                          \
+                       "PEM certificates of the CA that signs workers and gateway")
 #define LH_OPTION_INSECURE_PLAINTEXT(type, field, text)                                            \
     {.name = "insecure-plaintext",                                                                 \
      .kind = LH_OPTION_FLAG,                                                                       \

@@ -3,7 +3,6 @@
 
 #include "common/base/status.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,13 +15,5 @@ lh_status lh_socket_set_options(int descriptor, int64_t dead_after_ms,
 size_t lh_socket_unsent_bytes(int descriptor);
 /* How many unsent bytes the kernel takes before it asks for no more (TCP_NOTSENT_LOWAT): an urgent
  * frame waits behind them. It is not strict: what is written without being asked for still joins a
- * segment that waits, up to 64 KiB. LH_ERR_IO. */
-lh_status lh_socket_set_unsent_max(int descriptor, int bytes, lh_error *error);
-
-/* While a window is being opened on purpose, Reno stands in for Cubic, the kernel's usual
- * congestion control: Cubic's HyStart takes a round trip that is an eighth longer for a full link,
- * and then opens the window no further within any useful time. True: it was Cubic and is Reno now.
- */
-bool lh_socket_begin_opening(int descriptor);
-/* After _begin_opening has returned true: Cubic again. */
-void lh_socket_end_opening(int descriptor);
+ * segment that waits, up to 64 KiB. A connection that is gone is left alone. */
+void lh_socket_set_unsent_max(int descriptor, int bytes);

@@ -1,8 +1,5 @@
-/* What the kernel says of a TCP connection (TCP_INFO), as plain values; and how long it keeps what
- * it has learned. Thread: any. */
+/* What the kernel says of a TCP connection (TCP_INFO), as plain values. Thread: any. */
 #pragma once
-
-#include "common/base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,10 +21,9 @@ typedef struct lh_tcp_state {
     int64_t idle_us; /* since data was last sent */
 } lh_tcp_state;
 
-/* LH_ERR_IO: not a TCP connection, or an older kernel than 4.9. */
-lh_status lh_socket_tcp_state(int descriptor, lh_tcp_state *state, lh_error *error);
+/* False: not a TCP connection, or an older kernel than 4.9. */
+bool lh_socket_tcp_state(int descriptor, lh_tcp_state *state);
 
-/* Whether the kernel takes the window back when the connection has been idle, as TCP does unless
- * net.ipv4.tcp_slow_start_after_idle is 0 or the congestion control has a model of its own ("bbr").
- */
-bool lh_socket_window_decays(int descriptor);
+static inline bool lh_tcp_is_in_slow_start(const lh_tcp_state *state) {
+    return state->window_bytes < state->threshold_bytes;
+}

@@ -155,7 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     if (status == LH_OK)
         feed(session, bytes, length, piece);
-    if (!lh_h2_session_is_done(session))
+    if (!lh_h2_session_is_done(session, NULL))
         lh_h2_session_shut_down(session);
     drain(session);
     lh_h2_session_fail(session, LH_ERR_CLOSED);

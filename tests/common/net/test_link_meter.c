@@ -37,7 +37,6 @@ static void start(simulation *s, double bytes_per_us, int64_t round_trip_us, uin
     s->window = 10 * SEGMENT;
     s->threshold = threshold;
     s->now_us = 1000000;
-    lh_link_meter_init(&s->meter);
     lh_link_meter_connected(&s->meter);
 }
 
@@ -127,9 +126,7 @@ static void start_warm(simulation *s, double bytes_per_us, int64_t round_trip_us
 }
 
 static lh_link_estimate estimate(const simulation *s) {
-    lh_link_estimate e;
-    lh_link_meter_read(&s->meter, s->now_us, &e);
-    return e;
+    return lh_link_meter_read(&s->meter, s->now_us);
 }
 
 static void assert_near(double value, double wanted, double share) {
@@ -370,68 +367,55 @@ static void old_slots_do_not_count(void **state) {
 /* Intervals that do not count leave the age of those that did. */
 static void what_does_not_count_has_no_age(void **state) {
     (void)state;
-    lh_link_meter m;
-    lh_link_estimate e;
+    lh_link_meter m = {0};
     lh_tcp_state tcp = {
         .in_flight_bytes = 1 << 20, .window_bytes = 1 << 20, .threshold_bytes = 1 << 19};
     int64_t now_us = 5000000000;
-    lh_link_meter_init(&m);
     for (int i = 1; i <= 5; i++, now_us += 2000) {
         tcp.acked_bytes = (uint64_t)i * 20000;
         if (i == 4)
             lh_link_meter_ran_dry(&m, 70000);
         lh_link_meter_sample(&m, now_us, &tcp);
     }
-    lh_link_meter_read(&m, now_us, &e);
+    lh_link_estimate e = lh_link_meter_read(&m, now_us);
     assert_near(e.bytes_per_us, 10, 0.001);
     assert_int_equal(e.age_us, 6000); /* since the third sample */
 }
 
 static void the_round_trip_is_the_least_of_late(void **state) {
     (void)state;
-    lh_link_meter m;
-    lh_link_estimate e;
-    lh_link_meter_init(&m);
+    lh_link_meter m = {0};
     int64_t now_us = 5000000;
     lh_link_meter_round_trip(&m, now_us, 150000, true); /* better than nothing */
-    lh_link_meter_read(&m, now_us, &e);
-    assert_int_equal(e.round_trip_us, 150000);
+    assert_int_equal(lh_link_meter_read(&m, now_us).round_trip_us, 150000);
     for (int i = 0; i < 5; i++)
         lh_link_meter_round_trip(&m, now_us += 1000000, 80000 + i * 100, false);
     lh_link_meter_round_trip(&m, now_us += 1000000, 300000, true);
-    lh_link_meter_read(&m, now_us, &e);
-    assert_int_equal(e.round_trip_us, 80000);
+    assert_int_equal(lh_link_meter_read(&m, now_us).round_trip_us, 80000);
     for (int i = 0; i < 25; i++) /* another way */
         lh_link_meter_round_trip(&m, now_us += 1000000, 120000, false);
-    lh_link_meter_read(&m, now_us, &e);
-    assert_int_equal(e.round_trip_us, 120000);
+    assert_int_equal(lh_link_meter_read(&m, now_us).round_trip_us, 120000);
     for (int i = 0; i < 100; i++)
         lh_link_meter_round_trip(&m, now_us += 1000000, 500000, true);
     lh_link_meter_round_trip(&m, now_us += 1000000, 110000, true);
-    lh_link_meter_read(&m, now_us, &e);
-    assert_int_equal(e.round_trip_us, 110000);
+    assert_int_equal(lh_link_meter_read(&m, now_us).round_trip_us, 110000);
 }
 
 /* A detour shows within some PINGs, not when the old minimum's periods are over; one late PING
  * shows nothing. */
 static void a_longer_way_shows_soon(void **state) {
     (void)state;
-    lh_link_meter m;
-    lh_link_estimate e;
-    lh_link_meter_init(&m);
+    lh_link_meter m = {0};
     int64_t now_us = 5000000;
     for (int i = 0; i <= 20; i++) {
         lh_link_meter_round_trip(&m, now_us += 300000, i % 5 == 0 ? 20000 : 45000, false);
-        lh_link_meter_read(&m, now_us, &e);
-        assert_int_equal(e.round_trip_us, 20000);
+        assert_int_equal(lh_link_meter_read(&m, now_us).round_trip_us, 20000);
     }
     for (int i = 0; i < 8; i++)
         lh_link_meter_round_trip(&m, now_us += 300000, 80000 + i * 100, false);
-    lh_link_meter_read(&m, now_us, &e);
-    assert_in_range(e.round_trip_us, 80000, 80200);
+    assert_in_range(lh_link_meter_read(&m, now_us).round_trip_us, 80000, 80200);
     lh_link_meter_round_trip(&m, now_us += 300000, 20000, false); /* and back */
-    lh_link_meter_read(&m, now_us, &e);
-    assert_int_equal(e.round_trip_us, 20000);
+    assert_int_equal(lh_link_meter_read(&m, now_us).round_trip_us, 20000);
 }
 
 static void an_idle_window_decays_as_the_kernel_does_it(void **state) {
