@@ -108,13 +108,10 @@ static lh_status set(const lh_option *option, const char *source, const char *te
 /* ---- Environment and defaults ---- */
 
 static void render_variable(const lh_option *option, char variable[NAME_BYTES_MAX + 16]) {
-    static const char prefix[] = "LONGHAUL_";
     assert(strlen(option->name) < NAME_BYTES_MAX);
-    strcpy(variable, prefix);
-    char *out = variable + sizeof prefix - 1;
-    for (const char *c = option->name; *c; c++)
-        *out++ = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
-    *out = 0;
+    snprintf(variable, NAME_BYTES_MAX + 16, "LONGHAUL_%s", option->name);
+    for (char *c = variable; *c; c++)
+        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
 }
 
 /* An empty variable counts as unset: compose files and units pass such. */

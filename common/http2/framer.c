@@ -108,14 +108,14 @@ void lh_h2_framer_fail(lh_h2_framer *framer, lh_status status, const char *reaso
     lh_h2_framer_wake(framer);
 }
 
-void lh_h2_framer_fail_memory(lh_h2_framer *framer) {
-    lh_h2_framer_fail(framer, LH_ERR_NO_MEMORY, "out of memory");
+void lh_h2_framer_check_memory(lh_h2_framer *framer, int code) {
+    if (code == NGHTTP2_ERR_NOMEM)
+        lh_h2_framer_fail(framer, LH_ERR_NO_MEMORY, "out of memory");
 }
 
 void lh_h2_framer_fail_code(lh_h2_framer *framer, ssize_t code) {
-    if (code == NGHTTP2_ERR_NOMEM)
-        lh_h2_framer_fail_memory(framer);
-    else if (code == NGHTTP2_ERR_FLOODED)
+    lh_h2_framer_check_memory(framer, (int)code);
+    if (code == NGHTTP2_ERR_FLOODED)
         lh_h2_framer_fail(framer, LH_ERR_LIMIT,
                           "the peer floods the connection with control frames");
     else if (code == NGHTTP2_ERR_BAD_CLIENT_MAGIC)

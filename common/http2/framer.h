@@ -26,7 +26,8 @@ void lh_h2_framer_close(lh_h2_framer *framer);
 void lh_h2_framer_wake(lh_h2_framer *framer);
 /* Nothing more can be done, and why; the first reason stays. */
 void lh_h2_framer_fail(lh_h2_framer *framer, lh_status status, const char *reason);
-void lh_h2_framer_fail_memory(lh_h2_framer *framer);
+/* The same where nghttp2 returned NGHTTP2_ERR_NOMEM; any other code is let pass. */
+void lh_h2_framer_check_memory(lh_h2_framer *framer, int code);
 /* What nghttp2 has returned in a place where only its fatal errors are possible. */
 void lh_h2_framer_fail_code(lh_h2_framer *framer, ssize_t code);
 /* The failure as an error; LH_OK: none. */

@@ -2,13 +2,14 @@
  * moves as it grows. */
 #include "common/http2/request.h"
 
+#include "common/base/growing_array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     HEADER_OVERHEAD = 32, /* RFC 9113, 6.5.2 */
-    BLOCK_BYTES_FIRST = 512,
-    FIELDS_FIRST = 16
+    BLOCK_BYTES_FIRST = 512
 };
 
 typedef struct field {
@@ -42,25 +43,12 @@ void lh_h2_request_builder_destroy(lh_h2_request_builder *builder) {
 }
 
 static bool reserve(lh_h2_request_builder *builder, size_t bytes) {
-    if (builder->capacity - builder->used < bytes) {
-        size_t capacity = builder->capacity ? builder->capacity : BLOCK_BYTES_FIRST;
-        while (capacity - builder->used < bytes)
-            capacity *= 2;
-        char *block = realloc(builder->block, capacity);
-        if (!block)
-            return false;
-        builder->block = block;
-        builder->capacity = capacity;
-    }
-    if (builder->field_count == builder->field_capacity) {
-        size_t capacity = builder->field_capacity ? builder->field_capacity * 2 : FIELDS_FIRST;
-        field *fields = realloc(builder->fields, capacity * sizeof *fields);
-        if (!fields)
-            return false;
-        builder->fields = fields;
-        builder->field_capacity = capacity;
-    }
-    return true;
+    size_t block_bytes = builder->used + bytes;
+    if (block_bytes < BLOCK_BYTES_FIRST)
+        block_bytes = BLOCK_BYTES_FIRST;
+    return lh_growing_array_reserve(&builder->block, &builder->capacity, block_bytes, 1) &&
+           lh_growing_array_reserve(&builder->fields, &builder->field_capacity,
+                                    builder->field_count + 1, sizeof *builder->fields);
 }
 
 static size_t block_append(lh_h2_request_builder *builder, const void *bytes, size_t length) {

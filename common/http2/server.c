@@ -159,20 +159,16 @@ lh_status lh_h2_server_create(uv_loop_t *loop, const char *listen, const lh_tls_
     server->limits = limits ? *limits : lh_h2_default_limits();
     server->on_request = on_request;
     server->context = server_context;
-    if (tls && (status = lh_tls_context_create(LH_TLS_SERVER, tls, &server->tls, error)) != LH_OK)
-        goto fail;
-    status = listen_on(server, &target, listen, error);
-    if (status != LH_OK)
-        goto fail_after_listener;
-    *out = server;
-    return LH_OK;
-
-fail_after_listener:
-    /* frees the server when the loop runs */
-    uv_close((uv_handle_t *)&server->listener, on_listener_closed);
-    return status;
-fail:
-    free(server);
+    if (tls)
+        status = lh_tls_context_create(LH_TLS_SERVER, tls, &server->tls, error);
+    if (status == LH_OK)
+        status = listen_on(server, &target, listen, error);
+    if (status == LH_OK)
+        *out = server;
+    else if (server->listening) /* freed when the loop runs */
+        uv_close((uv_handle_t *)&server->listener, on_listener_closed);
+    else
+        release(server);
     return status;
 }
 

@@ -408,9 +408,9 @@ void lh_h2_session_shut_down(lh_h2_session *session) {
     if (session->goaway_sent)
         return;
     int32_t last = nghttp2_session_get_last_proc_stream_id(session->framer.nghttp2);
-    if (nghttp2_submit_goaway(session->framer.nghttp2, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR,
-                              NULL, 0) != 0)
-        lh_h2_framer_fail_memory(&session->framer);
+    lh_h2_framer_check_memory(&session->framer,
+                              nghttp2_submit_goaway(session->framer.nghttp2, NGHTTP2_FLAG_NONE,
+                                                    last, NGHTTP2_NO_ERROR, NULL, 0));
     lh_h2_framer_wake(&session->framer);
 }
 

@@ -99,9 +99,9 @@ void lh_h2_stream_close(lh_h2_stream *stream, lh_status status) {
     stream->is_cancelled = true;
     take_out(stream);
     nghttp2_session_set_stream_user_data(framer->nghttp2, stream->id, NULL);
-    if (stream->unconsumed && !framer->is_dead &&
-        nghttp2_session_consume_connection(framer->nghttp2, stream->unconsumed) != 0)
-        lh_h2_framer_fail_memory(framer);
+    if (stream->unconsumed && !framer->is_dead)
+        lh_h2_framer_check_memory(
+            framer, nghttp2_session_consume_connection(framer->nghttp2, stream->unconsumed));
     if (stream->events)
         stream->events->on_closed(stream, stream->context, status);
     destroy(stream);
@@ -199,8 +199,7 @@ void lh_h2_stream_consume(lh_h2_stream *stream, size_t length) {
     if (framer->is_dead)
         return;
     stream->unconsumed -= length;
-    if (nghttp2_session_consume(framer->nghttp2, stream->id, length) == NGHTTP2_ERR_NOMEM)
-        lh_h2_framer_fail_memory(framer);
+    lh_h2_framer_check_memory(framer, nghttp2_session_consume(framer->nghttp2, stream->id, length));
     lh_h2_framer_wake(framer);
 }
 
@@ -275,8 +274,7 @@ static bool resume(lh_h2_stream *stream) {
         return false;
     stream->is_deferred = false;
     int code = nghttp2_session_resume_data(framer->nghttp2, stream->id);
-    if (code == NGHTTP2_ERR_NOMEM)
-        lh_h2_framer_fail_memory(framer);
+    lh_h2_framer_check_memory(framer, code);
     return code == 0;
 }
 
@@ -326,9 +324,8 @@ void lh_h2_stream_cancel(lh_h2_stream *stream) {
     stream->is_cancelled = true;
     lh_send_order_leave(&stream->streams->order, &stream->place);
     lh_byte_queue_reset(&stream->outgoing);
-    if (nghttp2_submit_rst_stream(framer->nghttp2, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL) !=
-        0)
-        lh_h2_framer_fail_memory(framer);
+    lh_h2_framer_check_memory(framer, nghttp2_submit_rst_stream(framer->nghttp2, NGHTTP2_FLAG_NONE,
+                                                                stream->id, NGHTTP2_CANCEL));
     lh_h2_framer_wake(framer);
 }
 

@@ -17,7 +17,8 @@ static void close_handles(lh_h2_transport *transport);
 static void on_idle(uv_idle_t *idle);
 static void on_tick(uv_timer_t *timer);
 
-static void wake(lh_h2_transport *transport) {
+static void wake(void *context) {
+    lh_h2_transport *transport = context;
     if (!transport->down)
         uv_idle_start(&transport->idle, on_idle);
 }
@@ -51,10 +52,6 @@ static void close_error(lh_h2_transport *transport, const lh_error *error) {
 }
 
 /* ---- The session's side ---- */
-
-static void on_session_wake(void *context) {
-    wake(context);
-}
 
 static void session_ping(lh_h2_transport *transport, uint64_t number) {
     lh_status status = lh_h2_session_ping(transport->session, number);
@@ -92,7 +89,7 @@ static void session_open(lh_h2_transport *transport) {
         .server_context = config->server_context,
         .authority = config->authority,
         .scheme = transport->tls ? "https" : "http",
-        .on_wake = on_session_wake,
+        .on_wake = wake,
         .on_settings = on_session_settings,
         .on_ping_answer = on_session_ping_answer,
         .context = transport,
