@@ -1,59 +1,364 @@
-/* From whom a chain takes results. */
+/* The fleet and the scheduler of one chain: what each learns of the other, and what both want. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
+#include "common/base/log.h"
 #include "gateway/engine/chain_controller.h"
+#include "tests/gateway/support/scheduler_bench.h"
+#include "tests/gateway/support/worker_reports.h"
 
-static uint64_t layer_bytes[] = {10, 10};
-static const lh_model_profile model = {
-    .layers = 2, .context = 256, .vocabulary = 300, .layer_bytes = layer_bytes};
+#include <stdio.h>
 
-static lh_chain_controller *make_controller(void) {
-    const lh_fleet_options fleet = {.model = &model,
-                                    .chain_name = "main",
-                                    .origin = {"", false},
-                                    .model_digest = "",
-                                    .context = 256,
-                                    .rows_max = 64,
-                                    .lease_us = 1000,
-                                    .workers_expected = 1,
-                                    .first_epoch = 5};
-    const lh_scheduler_options scheduler = {
-        .sequences_max = 4, .queue_max = 4, .rows_max = 64, .vocabulary = 300};
-    lh_chain_controller *controller;
-    assert_int_equal(lh_chain_controller_create(&fleet, &scheduler, &(lh_scheduler_sink){0}, 0,
-                                                &controller, NULL),
+static lh_chain_controller *controller;
+static lh_worker_report reports[2];
+static int64_t now_us;
+
+static void on_event(void *context, uint64_t handle, const lh_sequence_event *event) {
+    (void)context;
+    (void)handle;
+    (void)event;
+}
+
+/* Workers a and b, each with room for half of the layers. */
+static int set_up(void **state) {
+    (void)state;
+    const lh_fleet_options fleet = fleet_of_four_layers(2);
+    const lh_scheduler_options scheduler = {.sequences_max = 4,
+                                            .queue_max = 2,
+                                            .overlap = {LH_OVERLAP_MANUAL, 16, 1},
+                                            .rows_max = 64,
+                                            .width = 576,
+                                            .vocabulary = 1000,
+                                            .step_timeout_us = 30000 * MS,
+                                            .replay_timeout_us = 5000 * MS,
+                                            .takeover_timeout_us = 60000 * MS};
+    const lh_scheduler_sink sink = {NULL, on_event};
+    lh_log_set_level(LH_LOG_ERROR);
+    now_us = 0;
+    for (int i = 0; i < 2; i++) {
+        reports[i] = report_of(i == 0 ? "a" : "b");
+        reports[i].memory_bytes = 250;
+    }
+    return lh_chain_controller_create(&fleet, &scheduler, &sink, 0, &controller, NULL);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    lh_chain_controller_destroy(controller);
+    return 0;
+}
+
+static lh_scheduler *scheduler_of_chain(void) {
+    return lh_chain_controller_scheduler(controller);
+}
+
+static const lh_chain *chain(void) {
+    return lh_fleet_chain(lh_chain_controller_fleet(controller));
+}
+
+static bool is_up(void) {
+    return lh_scheduler_chain_is_up(scheduler_of_chain());
+}
+
+static lh_fleet_answer put(int worker) {
+    lh_fleet_answer answer;
+    assert_int_equal(lh_chain_controller_put(controller, &reports[worker], now_us, &answer, NULL),
                      LH_OK);
-    return controller;
+    return answer;
+}
+
+/* The report of the chain's stage. */
+static int at_stage(uint32_t stage) {
+    return chain()->stages[stage].name[0] - 'a';
+}
+
+static void form(void) {
+    put(0);
+    put(1);
+    assert_int_equal(chain()->stage_count, 2);
+}
+
+/* Both say that they have their stage under the chain's epoch. */
+static void make_both_ready(void) {
+    for (int i = 0; i < 2; i++) {
+        make_ready(&reports[i], chain()->epoch);
+        reports[i].kv.epoch = chain()->stages[at_stage(0) == i ? 0 : 1].kv_epoch;
+        put(i);
+    }
+}
+
+static lh_action take_action(void) {
+    lh_action action;
+    assert_true(lh_chain_controller_next_action(controller, now_us, &action));
+    return action;
+}
+
+static void assert_no_action(void) {
+    lh_action action;
+    assert_false(lh_chain_controller_next_action(controller, now_us, &action));
+}
+
+/* And it has worked for a while: one that keeps failing is formed again once a second at most. */
+static void bring_up(void) {
+    form();
+    assert_int_equal(take_action().kind, LH_ACTION_CONNECT);
+    lh_chain_controller_first_hop(controller, true, now_us, "");
+    assert_false(is_up());
+    make_both_ready();
+    now_us += 2000 * MS;
+    put(0);
+    put(1);
+    assert_true(is_up());
+}
+
+static void submit(uint32_t prompt_tokens) {
+    lh_sequence_request request = request_of(prompt_tokens, 10);
+    assert_int_equal(submit_request(scheduler_of_chain(), &request, 0, now_us), LH_OK);
+}
+
+/* The number of the step that leaves now. */
+static uint64_t take_step(void) {
+    lh_action action = take_action();
+    assert_int_equal(action.kind, LH_ACTION_SUBMIT);
+    assert_int_equal(action.manifest->epoch, chain()->epoch);
+    return action.manifest->step;
 }
 
 static void only_the_last_workers_certificate_may_bring_results(void **state) {
     (void)state;
-    lh_chain_controller *controller = make_controller();
     assert_true(lh_chain_controller_takes_results_of(controller, "anybody")); /* no chain yet */
-    const lh_worker_report report = {.name = "w-1",
-                                     .site = "berlin",
-                                     .threads = 4,
-                                     .plain_address = "10.0.0.1:9000",
-                                     .memory_bytes = 1u << 30,
-                                     .speed = {1, 6}};
-    lh_fleet_answer answer;
-    assert_int_equal(lh_chain_controller_put(controller, &report, 0, &answer, NULL), LH_OK);
-    assert_true(answer.has_assignment);
-    assert_true(lh_chain_controller_takes_results_of(controller, "w-1"));
-    assert_true(lh_chain_controller_takes_results_of(controller, "berlin"));
-    assert_false(lh_chain_controller_takes_results_of(controller, "w-2"));
+    snprintf(reports[0].site, sizeof reports[0].site, "berlin");
+    snprintf(reports[1].site, sizeof reports[1].site, "paris");
+    form();
+    const lh_worker_report *first = &reports[at_stage(0)], *last = &reports[at_stage(1)];
+    assert_true(lh_chain_controller_takes_results_of(controller, last->name));
+    assert_true(lh_chain_controller_takes_results_of(controller, last->site));
+    assert_false(lh_chain_controller_takes_results_of(controller, first->name));
+    assert_false(lh_chain_controller_takes_results_of(controller, first->site));
     assert_false(lh_chain_controller_takes_results_of(controller, "ber"));
     assert_false(lh_chain_controller_takes_results_of(controller, ""));
-    lh_chain_controller_destroy(controller);
+}
+
+static void the_first_worker_is_connected_to_once(void **state) {
+    (void)state;
+    assert_no_action();
+    form();
+    lh_action action = take_action();
+    assert_int_equal(action.kind, LH_ACTION_CONNECT);
+    assert_string_equal(action.address, reports[at_stage(0)].plain_address);
+    assert_false(action.tls);
+    assert_no_action();
+    put(0);
+    put(1);
+    assert_no_action();
+}
+
+/* It has another address now: a chain under the next epoch, and another connection. */
+static void another_address_is_connected_to_anew(void **state) {
+    (void)state;
+    bring_up();
+    lh_worker_report *first = &reports[at_stage(0)];
+    uint32_t epoch = chain()->epoch;
+    first->instance++;
+    first->assignment.state = LH_WORKER_IDLE;
+    snprintf(first->plain_address, sizeof first->plain_address, "elsewhere:1");
+    put(at_stage(0));
+    assert_true(chain()->epoch > epoch);
+    assert_false(is_up());
+    assert_int_equal(take_action().kind, LH_ACTION_ABANDON);
+    lh_action action = take_action();
+    assert_int_equal(action.kind, LH_ACTION_CONNECT);
+    assert_string_equal(action.address, "elsewhere:1");
+    assert_no_action();
+}
+
+static void without_the_first_hop_no_step_leaves(void **state) {
+    (void)state;
+    form();
+    assert_int_equal(take_action().kind, LH_ACTION_CONNECT);
+    make_both_ready();
+    assert_false(is_up());
+    lh_chain_controller_first_hop(controller, true, now_us, "");
+    assert_true(is_up());
+    submit(20);
+    take_step();
+    take_step();
+    assert_no_action();
+    lh_chain_controller_first_hop(controller, false, now_us, "connection lost");
+    assert_false(is_up());
+    assert_int_equal(take_action().kind, LH_ACTION_ABANDON);
+    assert_no_action();
+}
+
+/* The scheduler hears of it, and the fleet forms the chain again. */
+static void a_step_that_fails_is_a_fault_of_the_chain(void **state) {
+    (void)state;
+    bring_up();
+    submit(10);
+    uint64_t step = take_step();
+    uint32_t epoch = chain()->epoch;
+    lh_chain_controller_step_done(controller, epoch - 1, step, LH_ERR_UNAVAILABLE, "old", now_us);
+    assert_true(is_up() && chain()->epoch == epoch);
+    lh_chain_controller_step_done(controller, epoch, step, LH_ERR_UNAVAILABLE, "broken", now_us);
+    assert_false(is_up());
+    assert_true(chain()->epoch > epoch);
+    assert_int_equal(take_action().kind, LH_ACTION_ABANDON);
+    assert_no_action();
+    make_both_ready();
+    assert_true(is_up());
+    assert_int_equal(lh_scheduler_current_figures(scheduler_of_chain()).replays, 1);
+    assert_true(take_step() > 0);
+}
+
+/* Two positions are on the chain when it breaks. Who was told to keep them, and has, is told how
+ * many count, and is not sent them again. */
+static void workers_that_keep_their_caches_go_on(void **state) {
+    (void)state;
+    bring_up();
+    submit(2);
+    uint64_t step = take_step();
+    lh_error error;
+    const lh_step_result result = {.sequence = 1, .position = 2, .sample.token = 7};
+    assert_int_equal(
+        lh_chain_controller_results(controller, chain()->epoch, step, &result, 1, now_us, &error),
+        LH_OK);
+    lh_chain_controller_step_done(controller, chain()->epoch, step, LH_OK, "", now_us);
+    step = take_step();
+    lh_chain_controller_step_done(controller, chain()->epoch, step, LH_ERR_UNAVAILABLE, "broken",
+                                  now_us);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_true(chain()->stages[i].kv_epoch < chain()->epoch);
+    make_both_ready();
+    assert_int_equal(take_action().kind, LH_ACTION_ABANDON);
+    lh_action action = take_action();
+    assert_int_equal(action.kind, LH_ACTION_SUBMIT);
+    assert_true(action.manifest->resyncs && action.manifest->truncation_count == 1);
+    assert_int_equal(action.manifest->truncations[0].length, 2);
+    action = take_action();
+    assert_int_equal(action.manifest->rows, 1);
+    assert_int_equal(action.manifest->segments[0].first_position, 2);
+}
+
+static void the_wrong_epochs_results_are_stale(void **state) {
+    (void)state;
+    bring_up();
+    submit(2);
+    uint64_t step = take_step();
+    lh_error error;
+    const lh_step_result result = {.sequence = 1, .position = 2, .sample.token = 7};
+    assert_int_equal(lh_chain_controller_results(controller, chain()->epoch + 1, step, &result, 1,
+                                                 now_us, &error),
+                     LH_ERR_STALE);
+    assert_true(is_up());
+    /* and an impossible token is a fault */
+    const lh_step_result impossible = {.sequence = 1, .position = 2, .sample.token = 1000};
+    assert_int_equal(lh_chain_controller_results(controller, chain()->epoch, step, &impossible, 1,
+                                                 now_us, &error),
+                     LH_ERR_MALFORMED);
+    assert_false(is_up());
+}
+
+static bool is_let_go_within_ten_seconds(void) {
+    for (int64_t end_us = now_us + 10000 * MS; now_us < end_us; now_us += 500 * MS) {
+        put(1);
+        if (put(0).may_go)
+            return true;
+    }
+    return false;
+}
+
+/* While there are sequences, a worker that nobody can replace stays; not where another chain could
+ * take them. */
+static void a_worker_may_leave_when_nobody_needs_the_chain(void **state) {
+    (void)state;
+    bring_up();
+    submit(10);
+    reports[0].leaving = true;
+    assert_false(is_let_go_within_ten_seconds());
+    lh_chain_controller_note_stand_in(controller, true);
+    assert_true(is_let_go_within_ten_seconds());
+}
+
+static void one_that_runs_nothing_lets_a_worker_go(void **state) {
+    (void)state;
+    bring_up();
+    reports[0].leaving = true;
+    assert_true(put(0).may_go);
+}
+
+static void a_worker_that_is_forgotten_takes_the_chain_with_it(void **state) {
+    (void)state;
+    bring_up();
+    lh_chain_controller_forget(controller, "a", now_us);
+    assert_false(is_up());
+    assert_int_equal(take_action().kind, LH_ACTION_ABANDON);
+}
+
+static void nothing_is_planned_while_it_is_held(void **state) {
+    (void)state;
+    lh_chain_controller_hold(controller, "later");
+    put(0);
+    put(1);
+    assert_int_equal(chain()->stage_count, 0);
+    assert_no_action();
+    lh_chain_controller_hold(controller, NULL);
+    lh_chain_controller_tick(controller, now_us);
+    assert_int_equal(chain()->stage_count, 2);
+}
+
+/* A step that does not move: first whoever has not reported is suspected, at last it is a fault of
+ * the connection, too. */
+static void a_chain_that_stands_still_gets_a_new_connection(void **state) {
+    (void)state;
+    bring_up();
+    submit(10);
+    take_step();
+    uint32_t epoch = chain()->epoch;
+    int64_t sent_us = now_us;
+    for (int64_t end_us = now_us + 40000 * MS; chain()->epoch == epoch && now_us < end_us;) {
+        int64_t due_us = lh_chain_controller_deadline_us(controller);
+        assert_true(due_us > now_us);
+        now_us = due_us < now_us + 400 * MS ? due_us : now_us + 400 * MS;
+        put(0);
+        put(1);
+        lh_chain_controller_tick(controller, now_us);
+    }
+    assert_true(chain()->epoch > epoch);
+    assert_int_equal(now_us, sent_us + 30000 * MS);
+    assert_int_equal(take_action().kind, LH_ACTION_ABANDON);
+    assert_int_equal(take_action().kind, LH_ACTION_CONNECT);
+}
+
+static void steps_of_cancelled_sequences_are_reset(void **state) {
+    (void)state;
+    bring_up();
+    submit(10);
+    uint64_t step = take_step();
+    lh_scheduler_cancel(scheduler_of_chain(), 0);
+    lh_action action = take_action();
+    assert_int_equal(action.kind, LH_ACTION_CANCEL);
+    assert_int_equal(action.step, step);
 }
 
 int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_last_workers_certificate_may_bring_results),
+        TEST(only_the_last_workers_certificate_may_bring_results),
+        TEST(the_first_worker_is_connected_to_once),
+        TEST(another_address_is_connected_to_anew),
+        TEST(without_the_first_hop_no_step_leaves),
+        TEST(a_step_that_fails_is_a_fault_of_the_chain),
+        TEST(workers_that_keep_their_caches_go_on),
+        TEST(the_wrong_epochs_results_are_stale),
+        TEST(a_worker_may_leave_when_nobody_needs_the_chain),
+        TEST(one_that_runs_nothing_lets_a_worker_go),
+        TEST(a_worker_that_is_forgotten_takes_the_chain_with_it),
+        TEST(nothing_is_planned_while_it_is_held),
+        TEST(a_chain_that_stands_still_gets_a_new_connection),
+        TEST(steps_of_cancelled_sequences_are_reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,13 +201,30 @@ static void many_are_found_again(void **state) {
     assert_int_equal(find(1, tokens, 1, &found), 0);
 }
 
+/* In none of its buckets. */
+static void after_a_reset_nothing_is_found(void **state) {
+    (void)state;
+    static lh_prefix_entry entries[5000];
+    memset(entries, 0, sizeof entries);
+    for (uint32_t i = 0; i < 5000; i++) {
+        const uint32_t tokens[BLOCK] = {i};
+        lh_prefix_index_advance(index_of_prefixes, &entries[i], (lh_prefix_scope){1, 0}, tokens, 1);
+    }
+    lh_prefix_index_reset(index_of_prefixes, BLOCK);
+    for (uint32_t i = 0; i < 5000; i++) {
+        const uint32_t tokens[BLOCK] = {i};
+        lh_prefix_entry *found;
+        assert_int_equal(find(1, tokens, 1, &found), 0);
+    }
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(whole_blocks_are_found),      TEST(salts_are_apart),
         TEST(whole_blocks_are_found),      TEST(tenants_and_places_are_apart),
         TEST(who_has_all_of_it_covers_it), TEST(random_moves_are_as_a_plain_search_says),
-        TEST(many_are_found_again),
+        TEST(many_are_found_again),        TEST(after_a_reset_nothing_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

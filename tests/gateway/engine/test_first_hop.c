@@ -1,0 +1,301 @@
+/* The gateway's own hop: steps that end once each, whatever becomes of them, and connections that
+ * are left. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "common/http2/server.h"
+#include "gateway/engine/first_hop.h"
+#include "tests/support/failing_malloc.h"
+#include "tests/support/loop.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A first worker. */
+typedef struct peer {
+    lh_h2_server *server;
+    bool is_silent, is_closed;
+    const char *refusal; /* NULL: it takes every step */
+    uint32_t steps;      /* whose bodies are here */
+} peer;
+
+static uv_loop_t loop;
+static peer peers[2];
+static lh_first_hop *hop;
+
+/* What the hop has said. */
+static struct {
+    bool is_connected, is_closed;
+    uint32_t states, done;
+    struct {
+        uint32_t epoch;
+        uint64_t step;
+        lh_status status;
+        char message[LH_ERROR_MESSAGE_BYTES];
+    } ended[8];
+} heard;
+
+static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
+    (void)context;
+    (void)bytes;
+    lh_h2_stream_consume(stream, length);
+}
+
+static void on_end(lh_h2_stream *stream, void *context) {
+    peer *p = context;
+    p->steps++;
+    if (!p->is_silent)
+        lh_h2_stream_respond(stream, p->refusal ? 409 : 200, p->refusal ? p->refusal : "{}");
+}
+
+static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status status) {
+    (void)stream;
+    (void)context;
+    (void)status;
+}
+
+static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request *request,
+                       const lh_h2_stream_events **events, void **stream_context) {
+    static const lh_h2_stream_events stream_events = {
+        .on_body = on_body, .on_end = on_end, .on_closed = on_stream_closed};
+    (void)stream;
+    assert_non_null(strstr(request->path, "/chains/main/steps/"));
+    *events = &stream_events;
+    *stream_context = context;
+}
+
+static void on_state(void *context, bool connected, const char *reason) {
+    assert_ptr_equal(context, &heard);
+    assert_true(connected || reason[0]);
+    heard.is_connected = connected;
+    heard.states++;
+}
+
+static void on_done(void *context, uint32_t epoch, uint64_t step, lh_status status,
+                    const char *message) {
+    assert_ptr_equal(context, &heard);
+    assert_true(heard.done < 8);
+    heard.ended[heard.done].epoch = epoch;
+    heard.ended[heard.done].step = step;
+    heard.ended[heard.done].status = status;
+    snprintf(heard.ended[heard.done].message, LH_ERROR_MESSAGE_BYTES, "%s", message);
+    heard.done++;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    const lh_first_hop_events events = {
+        .context = &heard, .on_state = on_state, .on_done = on_done};
+    lh_h2_limits limits = lh_h2_default_limits();
+    memset(&heard, 0, sizeof heard);
+    memset(peers, 0, sizeof peers);
+    uv_loop_init(&loop);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(lh_h2_server_create(&loop, "127.0.0.1:0", NULL, &limits, on_request,
+                                             &peers[i], &peers[i].server, NULL),
+                         LH_OK);
+    assert_int_equal(lh_first_hop_create(&loop, "main", NULL, &limits, &events, &hop, NULL), LH_OK);
+    return 0;
+}
+
+static void close_peer(peer *p) {
+    lh_h2_server_close(p->server, loop_set_flag, &p->is_closed);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    if (hop)
+        lh_first_hop_close(hop, NULL, NULL);
+    hop = NULL;
+    for (int i = 0; i < 2; i++)
+        close_peer(&peers[i]);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    return 0;
+}
+
+static void connect_to(const peer *p) {
+    char address[32];
+    snprintf(address, sizeof address, "127.0.0.1:%d", lh_h2_server_port(p->server));
+    assert_int_equal(lh_first_hop_connect(hop, address, false, NULL), LH_OK);
+    heard.is_connected = false;
+    loop_run_until_set(&loop, &heard.is_connected);
+}
+
+static void submit(uint64_t step) {
+    const lh_step_manifest manifest = {.epoch = 7, .step = step};
+    assert_int_equal(lh_first_hop_submit(hop, &manifest, NULL), LH_OK);
+}
+
+static bool are_done(void *count) {
+    return heard.done == *(uint32_t *)count;
+}
+
+static void wait_done(uint32_t count) {
+    assert_true(loop_run_until(&loop, are_done, &count, 20000));
+}
+
+static bool has_steps(void *context) {
+    const peer *p = context;
+    return p->steps == 3;
+}
+
+/* Steps 4, 5 and 6 are at a worker that says nothing. */
+static void submit_three_to(peer *p) {
+    p->is_silent = true;
+    for (uint64_t step = 4; step <= 6; step++)
+        submit(step);
+    assert_true(loop_run_until(&loop, has_steps, p, 20000));
+    assert_int_equal(heard.done, 0);
+}
+
+static void a_step_that_is_taken_ends_well(void **state) {
+    (void)state;
+    connect_to(&peers[0]);
+    submit(4);
+    assert_int_equal(heard.done, 0); /* never inside a call */
+    wait_done(1);
+    assert_int_equal(heard.ended[0].epoch, 7);
+    assert_int_equal(heard.ended[0].step, 4);
+    assert_int_equal(heard.ended[0].status, LH_OK);
+    lh_hop_profile profile;
+    lh_first_hop_read_profile(hop, &profile);
+    assert_true(profile.present && profile.connected);
+}
+
+static void a_refusal_names_who_refused(void **state) {
+    (void)state;
+    connect_to(&peers[0]);
+    peers[0].refusal =
+        "{\"error\":{\"worker\":\"far\",\"status\":\"LH_ERR_STALE\",\"message\":\"old\"}}";
+    submit(4);
+    wait_done(1);
+    assert_int_equal(heard.ended[0].status, LH_ERR_STALE);
+    assert_string_equal(heard.ended[0].message, "far: old");
+    peers[0].refusal = "{}";
+    submit(5);
+    wait_done(2);
+    assert_true(heard.ended[1].status != LH_OK && heard.ended[1].message[0] != ':');
+}
+
+static void without_a_worker_nothing_is_taken(void **state) {
+    (void)state;
+    const lh_step_manifest manifest = {.epoch = 7, .step = 4};
+    lh_hop_profile profile = {.present = true};
+    lh_error error;
+    assert_int_equal(lh_first_hop_submit(hop, &manifest, &error), LH_ERR_UNAVAILABLE);
+    lh_first_hop_cancel(hop, 0);
+    lh_first_hop_read_profile(hop, &profile);
+    assert_false(profile.present);
+    assert_int_not_equal(lh_first_hop_connect(hop, "no port", false, &error), LH_OK);
+    assert_int_equal(lh_first_hop_submit(hop, &manifest, &error), LH_ERR_UNAVAILABLE);
+}
+
+static void a_cancelled_step_ends_and_the_others_stay(void **state) {
+    (void)state;
+    connect_to(&peers[0]);
+    submit_three_to(&peers[0]);
+    lh_first_hop_cancel(hop, 9);
+    lh_first_hop_cancel(hop, 5);
+    assert_int_equal(heard.done, 0);
+    wait_done(1);
+    assert_int_equal(heard.ended[0].step, 5);
+    assert_int_equal(heard.ended[0].status, LH_ERR_CANCELLED);
+    lh_first_hop_cancel(hop, 0);
+    wait_done(3);
+    assert_int_equal(heard.ended[1].step + heard.ended[2].step, 4 + 6);
+    assert_int_equal(heard.ended[1].status, LH_ERR_CANCELLED);
+    assert_int_equal(heard.ended[2].status, LH_ERR_CANCELLED);
+}
+
+/* Its steps end, but how it stands is no longer of interest. */
+static void a_connection_that_is_left_ends_its_steps_and_is_silent(void **state) {
+    (void)state;
+    connect_to(&peers[0]);
+    submit_three_to(&peers[0]);
+    connect_to(&peers[1]);
+    uint32_t states = heard.states;
+    wait_done(3);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(heard.ended[i].status, LH_ERR_UNAVAILABLE);
+    close_peer(&peers[0]);
+    loop_run_until_set(&loop, &peers[0].is_closed);
+    assert_int_equal(heard.states, states);
+    assert_true(heard.is_connected);
+    submit(7);
+    wait_done(4);
+    assert_int_equal(heard.ended[3].status, LH_OK);
+    assert_int_equal(peers[1].steps, 1);
+}
+
+static bool is_down(void *context) {
+    (void)context;
+    return !heard.is_connected;
+}
+
+static void a_worker_that_goes_is_reported(void **state) {
+    (void)state;
+    connect_to(&peers[0]);
+    submit_three_to(&peers[0]);
+    close_peer(&peers[0]);
+    assert_true(loop_run_until(&loop, is_down, NULL, 20000));
+    wait_done(3);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(heard.ended[i].status, LH_ERR_UNAVAILABLE);
+}
+
+static void close_hop(void) {
+    uint32_t states = heard.states;
+    lh_first_hop_close(hop, loop_set_flag, &heard.is_closed);
+    hop = NULL;
+    assert_false(heard.is_closed); /* from the loop */
+    loop_run_until_set(&loop, &heard.is_closed);
+    assert_int_equal(heard.done, 0);
+    assert_int_equal(heard.states, states);
+}
+
+static void after_closing_it_says_nothing_more(void **state) {
+    (void)state;
+    connect_to(&peers[0]);
+    submit_three_to(&peers[0]);
+    close_hop();
+}
+
+static void one_without_a_connection_is_closed_from_the_loop_too(void **state) {
+    (void)state;
+    close_hop();
+}
+
+static void without_memory_a_step_is_not_taken(void **state) {
+    (void)state;
+    const lh_step_manifest manifest = {.epoch = 7, .step = 4};
+    lh_error error;
+    connect_to(&peers[0]);
+    for (size_t n = 1; n <= 2; n++) {
+        failing_malloc_arm(n);
+        assert_int_equal(lh_first_hop_submit(hop, &manifest, &error), LH_ERR_NO_MEMORY);
+        assert_true(failing_malloc_disarm());
+    }
+    submit(4);
+    wait_done(1);
+    assert_int_equal(heard.ended[0].status, LH_OK);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_step_that_is_taken_ends_well),
+        TEST(a_refusal_names_who_refused),
+        TEST(without_a_worker_nothing_is_taken),
+        TEST(a_cancelled_step_ends_and_the_others_stay),
+        TEST(a_connection_that_is_left_ends_its_steps_and_is_silent),
+        TEST(a_worker_that_goes_is_reported),
+        TEST(after_closing_it_says_nothing_more),
+        TEST(one_without_a_connection_is_closed_from_the_loop_too),
+        TEST(without_memory_a_step_is_not_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
