@@ -348,14 +348,6 @@ bool lh_inflight_next_cancel(lh_inflight *inflight, uint64_t *step) {
 
 /* ---- Tracing ---- */
 
-/* A request with several choices may have several segments in a step. */
-static lh_trace_part *find_part(lh_trace_part *parts, uint32_t count, uint64_t trace) {
-    for (uint32_t i = 0; i < count; i++)
-        if (parts[i].trace == trace)
-            return &parts[i];
-    return NULL;
-}
-
 /* Its plan is told with its first rows. */
 static void begin_part(lh_trace_part *part, const lh_inflight_segment *segment) {
     const lh_sequence_schedule *schedule = &segment->sequence->schedule;
@@ -367,22 +359,23 @@ static void begin_part(lh_trace_part *part, const lh_inflight_segment *segment) 
     lh_overlap_plan_text(&schedule->plan, part->plan, sizeof part->plan);
 }
 
+/* A request with several choices may have several segments in a step. */
 uint32_t lh_inflight_step_traced_parts(const lh_inflight_step *step, lh_trace_part *parts,
                                        uint32_t max) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < step->segment_count; i++) {
         const lh_inflight_segment *segment = &step->segments[i];
         uint64_t trace = segment->sequence ? segment->sequence->request.trace : 0;
-        lh_trace_part *part = trace ? find_part(parts, count, trace) : NULL;
-        if (trace && !part && count < max) {
-            part = &parts[count++];
-            begin_part(part, segment);
-        }
-        if (!part)
+        uint32_t at = 0;
+        while (at < count && parts[at].trace != trace)
+            at++;
+        if (trace == 0 || at == max)
             continue;
-        part->rows += segment->rows;
-        part->draws += segment->sample;
-        part->shared += segment->is_first ? segment->first_position : 0;
+        if (at == count)
+            begin_part(&parts[count++], segment);
+        parts[at].rows += segment->rows;
+        parts[at].draws += segment->sample;
+        parts[at].shared += segment->is_first ? segment->first_position : 0;
     }
     return count;
 }

@@ -188,9 +188,17 @@ static void emit_failed(lh_scheduler *s, const lh_sequence *sequence, lh_status 
          &(lh_sequence_event){.kind = LH_SEQUENCE_FAILED, .status = status, .message = message});
 }
 
+/* After its last event, where steps of it may be under way that nobody else needs. */
+static void give_up(lh_scheduler *s, lh_sequence *sequence) {
+    bool is_begun = sequence->kv.is_begun;
+    forget(s, sequence);
+    if (is_begun)
+        lh_inflight_cancel_futile(s->inflight);
+}
+
 static void fail(lh_scheduler *s, lh_sequence *sequence, lh_status status, const char *message) {
     emit_failed(s, sequence, status, message);
-    forget(s, sequence);
+    give_up(s, sequence);
 }
 
 static void finish(lh_scheduler *s, lh_sequence *sequence, lh_finish_reason reason) {
@@ -245,14 +253,6 @@ lh_status lh_scheduler_submit(lh_scheduler *s, lh_sequence *sequence, int64_t no
     return status;
 }
 
-/* Somebody hung up, or time is up: after its last event. */
-static void give_up(lh_scheduler *s, lh_sequence *sequence) {
-    bool is_begun = sequence->kv.is_begun;
-    forget(s, sequence);
-    if (is_begun)
-        lh_inflight_cancel_futile(s->inflight);
-}
-
 void lh_scheduler_cancel(lh_scheduler *s, uint64_t handle) {
     lh_sequence *sequence = lh_sequence_index_find(s->index, handle);
     if (!sequence)
@@ -270,11 +270,10 @@ static void expire(lh_scheduler *s, int64_t now_us) {
     for (lh_sequence *due;
          (due = lh_sequence_index_next_due(s->index)) && now_us >= due->request.deadline_us;) {
         s->figures.expired++;
-        emit_failed(s, due, LH_ERR_TIMEOUT,
-                    due->schedule.state == LH_SEQUENCE_WAITING
-                        ? "the deadline passed while the sequence waited"
-                        : "the deadline passed before the sequence was through");
-        give_up(s, due);
+        fail(s, due, LH_ERR_TIMEOUT,
+             due->schedule.state == LH_SEQUENCE_WAITING
+                 ? "the deadline passed while the sequence waited"
+                 : "the deadline passed before the sequence was through");
     }
 }
 

@@ -82,6 +82,37 @@ static void who_has_most_yields_to_anothers_prompt(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* Two tenants decode beside the prompt of a third: the rows of the one that has less leave all the
+ * time, and those of the other after three chunks all the same. */
+static void rows_of_others_do_not_count_as_the_crowds(void **state) {
+    (void)state;
+    lh_scheduler_options options = options_of(64);
+    options.sequences_max = 5;
+    lh_scheduler *s = create_by(&options);
+    bring_chain_up(s, 7, 0);
+    for (uint64_t handle = 0; handle < 4; handle++)
+        submit(s, handle, 15, handle < 3 ? 1 : 3);
+    lh_step_manifest m = next_step(s);
+    assert_int_equal(m.segment_count, 4);
+    bring_tokens(s, &m);
+    lh_sequence_request request = request_of(32, 20);
+    request.tenant = 2;
+    request.has_overlap = true;
+    request.overlap = (lh_overlap_spec){LH_OVERLAP_MANUAL, 4, 1};
+    assert_int_equal(submit_request(s, &request, 4, 0), LH_OK);
+    m = decode_step(s, 1);
+    for (uint32_t chunk = 0; chunk < 3; chunk++) {
+        assert_int_equal(m.segments[0].sequence, 4);
+        lh_step_manifest prompt = next_step(s);
+        assert_int_equal(prompt.step_class, LH_STEP_PREFILL);
+        assert_int_equal(prompt.rows, 4);
+        assert_int_equal(bring_token(s, 7, m.step, 4, 16 + chunk, 9), LH_OK);
+        answer_step(s, m.step);
+        m = decode_step(s, chunk < 2 ? 1 : 4);
+    }
+    lh_scheduler_destroy(s);
+}
+
 /* A tenant's own prompt, or one of another that has had more: as without. */
 static void otherwise_decoding_goes_on(void **state) {
     (void)state;
@@ -98,6 +129,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_follow_each_other),
         cmocka_unit_test(who_has_most_yields_to_anothers_prompt),
+        cmocka_unit_test(rows_of_others_do_not_count_as_the_crowds),
         cmocka_unit_test(otherwise_decoding_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

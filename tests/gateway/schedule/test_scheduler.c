@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "tests/gateway/support/scheduler_bench.h"
+#include "tests/support/failing_malloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -279,6 +280,24 @@ static void test_steps_of_traced_requests_are_timed(void **state) {
     lh_scheduler_destroy(scheduler);
 }
 
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    const lh_scheduler_options options = options_of(16);
+    for (size_t n = 1;; n++) {
+        lh_scheduler *scheduler = NULL;
+        lh_error error = {0};
+        failing_malloc_arm(n);
+        lh_status status = lh_scheduler_create(&options, &bench_sink, &scheduler, &error);
+        if (!failing_malloc_disarm()) {
+            assert_int_equal(status, LH_OK);
+            lh_scheduler_destroy(scheduler);
+            break;
+        }
+        assert_int_equal(status, LH_ERR_NO_MEMORY);
+        assert_non_null(strstr(error.message, "no memory"));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_of_traced_requests_are_timed),
@@ -294,6 +313,7 @@ int main(void) {
         cmocka_unit_test(a_step_without_its_tokens_is_a_fault),
         cmocka_unit_test(a_cancelled_prompt_is_reset_from_its_end),
         cmocka_unit_test(a_shared_step_is_not_reset),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

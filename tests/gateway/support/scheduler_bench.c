@@ -23,25 +23,29 @@ static void on_event(void *context, uint64_t handle, const lh_sequence_event *ev
     h->status = event->status;
 }
 
-static lh_scheduler *create(uint32_t chunk_rows, bool prefix_cache) {
-    const lh_scheduler_options options = {.sequences_max = 4,
-                                          .queue_max = 2,
-                                          .prefix_cache = prefix_cache,
-                                          .overlap = {LH_OVERLAP_MANUAL, chunk_rows, 1},
-                                          .rows_max = 64,
-                                          .vocabulary = 1000,
-                                          .step_timeout_us = 30000 * MS,
-                                          .replay_timeout_us = 5000 * MS,
-                                          .takeover_timeout_us = 60000 * MS};
-    const lh_scheduler_sink sink = {NULL, on_event};
+lh_scheduler_options options_of(uint32_t chunk_rows) {
+    return (lh_scheduler_options){.sequences_max = 4,
+                                  .queue_max = 2,
+                                  .overlap = {LH_OVERLAP_MANUAL, chunk_rows, 1},
+                                  .rows_max = 64,
+                                  .vocabulary = 1000,
+                                  .step_timeout_us = 30000 * MS,
+                                  .replay_timeout_us = 5000 * MS,
+                                  .takeover_timeout_us = 60000 * MS};
+}
+
+const lh_scheduler_sink bench_sink = {NULL, on_event};
+
+lh_scheduler *create_by(const lh_scheduler_options *options) {
     lh_scheduler *scheduler;
     memset(ears, 0, sizeof ears);
-    assert_int_equal(lh_scheduler_create(&options, &sink, &scheduler, NULL), LH_OK);
+    assert_int_equal(lh_scheduler_create(options, &bench_sink, &scheduler, NULL), LH_OK);
     return scheduler;
 }
 
 lh_scheduler *create_scheduler(uint32_t chunk_rows) {
-    return create(chunk_rows, false);
+    const lh_scheduler_options options = options_of(chunk_rows);
+    return create_by(&options);
 }
 
 uint64_t blocks_held(const lh_scheduler *scheduler) {
@@ -93,7 +97,9 @@ lh_scheduler *create_ready(uint32_t chunk_rows) {
 }
 
 lh_scheduler *create_sharing(uint32_t chunk_rows) {
-    lh_scheduler *scheduler = create(chunk_rows, true);
+    lh_scheduler_options options = options_of(chunk_rows);
+    options.prefix_cache = true;
+    lh_scheduler *scheduler = create_by(&options);
     bring_chain_up(scheduler, 7, 0);
     return scheduler;
 }

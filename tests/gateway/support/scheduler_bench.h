@@ -16,8 +16,12 @@ typedef struct heard {
 
 extern heard ears[8]; /* by the sequence's handle */
 
+extern const lh_scheduler_sink bench_sink; /* which writes down what is heard */
+
 /* Chunks of so many rows, 4 sequences at once and 2 that wait, steps of 64 rows, a vocabulary of
  * 1000; nobody has heard anything. */
+lh_scheduler_options options_of(uint32_t chunk_rows);
+lh_scheduler *create_by(const lh_scheduler_options *options);
 lh_scheduler *create_scheduler(uint32_t chunk_rows);
 /* With a chain of epoch 7. */
 lh_scheduler *create_ready(uint32_t chunk_rows);
