@@ -63,8 +63,7 @@ static void send_all_back(lh_recovery *recovery) {
 
 /* What the workers held is nobody's any more. */
 static void forget_caches(lh_recovery *recovery, const lh_kv_ledger *chain) {
-    const lh_wait_queue *queue = recovery->queue;
-    for (lh_sequence *sequence = NULL; (sequence = lh_wait_queue_walk(queue, sequence));)
+    for (lh_sequence *sequence = recovery->queue->all.first; sequence; sequence = sequence->next)
         lh_sequence_kv_drop(&sequence->kv);
     lh_kv_store_reset(recovery->store, chain);
 }
@@ -125,9 +124,8 @@ void lh_recovery_chain_up(lh_recovery *recovery, uint32_t epoch, const lh_kv_led
 static void go_on(lh_recovery *recovery, uint32_t lost_stages) {
     lh_kv_store *store = recovery->store;
     uint32_t count = 0;
-    for (lh_sequence *sequence = lh_wait_queue_walk(recovery->queue, NULL), *next; sequence;
-         sequence = next) {
-        next = lh_wait_queue_walk(recovery->queue, sequence);
+    for (lh_sequence *sequence = recovery->queue->all.first, *next; sequence; sequence = next) {
+        next = sequence->next;
         lh_sequence_kv *kv = &sequence->kv;
         if (!kv->table)
             continue;
@@ -241,8 +239,7 @@ int64_t lh_recovery_open_until_us(const lh_recovery *recovery) {
 
 int64_t lh_recovery_deadline_us(const lh_recovery *recovery) {
     if (!recovery->is_up)
-        return lh_wait_queue_count(recovery->queue) > 0 ? lh_recovery_open_until_us(recovery)
-                                                        : INT64_MAX;
+        return recovery->queue->all.count > 0 ? lh_recovery_open_until_us(recovery) : INT64_MAX;
     return lh_inflight_total(recovery->inflight) > 0
                ? recovery->progress_us + recovery->step_timeout_us
                : INT64_MAX;

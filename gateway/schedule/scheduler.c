@@ -64,8 +64,9 @@ struct lh_scheduler {
 
     /* Every sequence is in the index, and in one of the two others by its state. */
     lh_sequence_index *index;
-    lh_wait_queue *queue;
+    lh_wait_queue queue;
     lh_running_set running;
+    lh_share_table *shares;
 
     lh_kv_store *store;
     lh_overlap_planner *planner;
@@ -85,12 +86,13 @@ static uint32_t sequences_max(const lh_scheduler_options *options) {
 static lh_status create_sequences(lh_scheduler *s, lh_error *error) {
     const lh_scheduler_options *o = &s->options;
     const lh_kv_store_options store = {o->prefix_cache, PREFIXES_PER_SEQUENCE * o->sequences_max};
-    if (lh_wait_queue_create(o->sequences_max, sequences_max(o), o->group, &s->queue, error) ||
+    if (lh_share_table_create(o->sequences_max, sequences_max(o), o->group, &s->shares, error) ||
         lh_sequence_index_create(sequences_max(o), &s->index, error) ||
         lh_overlap_planner_create(o->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
         lh_kv_store_create(&store, &s->store, error))
         return LH_ERR_NO_MEMORY;
-    s->running.queue = s->queue;
+    s->queue.shares = s->shares;
+    s->running.queue = &s->queue;
     return LH_OK;
 }
 
@@ -106,8 +108,8 @@ static lh_status create_deciders(lh_scheduler *s, lh_error *error) {
     if (lh_inflight_create(&inflight, &s->inflight, error))
         return LH_ERR_NO_MEMORY;
     s->admission = (lh_admission){
-        .queue = s->queue, .running = &s->running, .store = s->store, .places = o->sequences_max};
-    s->recovery = (lh_recovery){.queue = s->queue,
+        .queue = &s->queue, .running = &s->running, .store = s->store, .places = o->sequences_max};
+    s->recovery = (lh_recovery){.queue = &s->queue,
                                 .running = &s->running,
                                 .inflight = s->inflight,
                                 .store = s->store,
@@ -153,14 +155,15 @@ void lh_scheduler_destroy(lh_scheduler *s) {
     lh_overlap_planner_destroy(s->planner);
     lh_sequence_index_destroy(s->index);
     lh_running_set_reset(&s->running);
-    lh_wait_queue_destroy(s->queue);
+    lh_wait_queue_reset(&s->queue);
+    lh_share_table_destroy(s->shares);
     free(s);
 }
 
 /* ---- Ends ---- */
 
 static uint32_t count_here(const lh_scheduler *s) {
-    return lh_running_set_count(&s->running) + lh_wait_queue_count(s->queue);
+    return lh_running_set_count(&s->running) + s->queue.all.count;
 }
 
 /* After its last event. What its pages are worth stays cached. */
@@ -170,7 +173,7 @@ static void forget(lh_scheduler *s, lh_sequence *sequence) {
         lh_inflight_detach(s->inflight, sequence);
     lh_sequence_kv_leave(&sequence->kv, s->store);
     if (waits)
-        lh_wait_queue_leave(s->queue, sequence);
+        lh_wait_queue_leave(&s->queue, sequence);
     else
         lh_running_set_end(&s->running, sequence);
     lh_sequence_index_remove(s->index, sequence);
@@ -226,7 +229,7 @@ static lh_status check_submission(const lh_scheduler *s, const lh_sequence *sequ
     uint64_t room = lh_kv_ledger_positions(lh_scheduler_ledger(s));
     if (count_here(s) >= sequences_max(&s->options))
         return lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences run and %u wait",
-                       lh_running_set_count(&s->running), lh_wait_queue_count(s->queue));
+                       lh_running_set_count(&s->running), s->queue.all.count);
     if (sequence->request.deadline_us != 0 && now_us >= sequence->request.deadline_us)
         return lh_fail(error, LH_ERR_TIMEOUT, "the deadline had passed when the sequence came");
     if (now_us >= lh_scheduler_open_until_us(s))
@@ -244,7 +247,7 @@ lh_status lh_scheduler_submit(lh_scheduler *s, lh_sequence *sequence, int64_t no
                               lh_error *error) {
     lh_status status = check_submission(s, sequence, now_us, error);
     sequence->schedule.id = ++*s->numbers;
-    if (status == LH_OK && lh_wait_queue_push(s->queue, sequence, now_us) != LH_OK)
+    if (status == LH_OK && lh_wait_queue_push(&s->queue, sequence, now_us) != LH_OK)
         status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence that waits");
     if (status == LH_OK)
         lh_sequence_index_add(s->index, sequence);
@@ -281,7 +284,7 @@ static void expire(lh_scheduler *s, int64_t now_us) {
  * is full or has broken, may as well wait elsewhere ---- */
 
 bool lh_scheduler_has_room(const lh_scheduler *s) {
-    return lh_recovery_is_working(&s->recovery) && lh_wait_queue_count(s->queue) == 0 &&
+    return lh_recovery_is_working(&s->recovery) && s->queue.all.count == 0 &&
            lh_admission_has_place(&s->admission);
 }
 
@@ -293,22 +296,22 @@ static bool may_go(const lh_scheduler *s, const lh_sequence *sequence, uint64_t 
 }
 
 lh_sequence *lh_scheduler_migrate_out(lh_scheduler *s, uint64_t positions_max, int64_t now_us) {
-    lh_sequence *sequence = lh_wait_queue_next(s->queue, 1, now_us);
+    lh_sequence *sequence = lh_wait_queue_next(&s->queue, 1, now_us);
     if (!sequence || !may_go(s, sequence, positions_max, now_us))
-        sequence = lh_wait_queue_walk(s->queue, NULL);
+        sequence = s->queue.all.first;
     while (sequence && !may_go(s, sequence, positions_max, now_us))
-        sequence = lh_wait_queue_walk(s->queue, sequence);
+        sequence = sequence->next;
     if (!sequence)
         return NULL;
     lh_sequence_kv_leave(&sequence->kv, s->store);
-    lh_wait_queue_leave(s->queue, sequence);
+    lh_wait_queue_leave(&s->queue, sequence);
     lh_sequence_index_remove(s->index, sequence);
     return sequence;
 }
 
 void lh_scheduler_migrate_in(lh_scheduler *s, lh_sequence *sequence, int64_t now_us) {
     sequence->schedule.moved_us = now_us;
-    if (lh_wait_queue_push(s->queue, sequence, now_us) == LH_OK) {
+    if (lh_wait_queue_push(&s->queue, sequence, now_us) == LH_OK) {
         lh_sequence_index_add(s->index, sequence);
         return;
     }
@@ -322,7 +325,7 @@ bool lh_scheduler_expect_finish(const lh_scheduler *s, const lh_sequence *sequen
     *us = here;
     if (!costs)
         return false;
-    uint64_t rows = lh_wait_queue_rows(s->queue) + sequence->length;
+    uint64_t rows = s->queue.rows + sequence->length;
     rows -= lh_kv_store_cached_positions(s->store, lh_sequence_scope(sequence), sequence->history,
                                          sequence->length);
     const lh_sequence *prompt = s->running.lists[LH_SEQUENCE_PREFILL].first;
@@ -336,11 +339,10 @@ bool lh_scheduler_expect_finish(const lh_scheduler *s, const lh_sequence *sequen
 /* ---- The chain ---- */
 
 static void fail_hopeless(lh_scheduler *s) {
-    for (lh_sequence *sequence = lh_wait_queue_walk(s->queue, NULL), *next; sequence;
-         sequence = next) {
+    for (lh_sequence *sequence = s->queue.all.first, *next; sequence; sequence = next) {
         lh_status status;
         const char *reason = lh_recovery_gives_up_on(sequence, &status);
-        next = lh_wait_queue_walk(s->queue, sequence);
+        next = sequence->next;
         if (reason)
             fail(s, sequence, status, reason);
     }
@@ -575,7 +577,7 @@ int64_t lh_scheduler_deadline_us(const lh_scheduler *s) {
 }
 
 static void fail_all_waiting(lh_scheduler *s) {
-    for (lh_sequence *sequence; (sequence = lh_wait_queue_walk(s->queue, NULL));)
+    for (lh_sequence *sequence; (sequence = s->queue.all.first);)
         fail(s, sequence, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
 }
 
@@ -593,7 +595,7 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *s) {
     const lh_batcher_figures steps = lh_batcher_current_figures(s->batcher);
     lh_scheduler_figures figures = s->figures;
     figures.running = lh_running_set_count(&s->running);
-    figures.waiting = lh_wait_queue_count(s->queue);
+    figures.waiting = s->queue.all.count;
     figures.stalled = s->running.lists[LH_SEQUENCE_STALLED].count;
     figures.truncating = lh_scheduler_chain_is_up(s) ? pages.truncating : 0;
     figures.prefixes = pages.cached;

@@ -11,7 +11,7 @@
 
 static bool is_stop_token(const lh_sequence *sequence, uint32_t token) {
     for (uint32_t i = 0; i < sequence->request.stop_token_count; i++)
-        if (sequence->stop_tokens[i] == token)
+        if (sequence->request.stop_tokens[i] == token)
             return true;
     return false;
 }

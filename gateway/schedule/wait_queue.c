@@ -2,41 +2,15 @@
 #include "gateway/schedule/wait_queue.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 /* Every eighth one is the oldest, whatever its priority. */
 #define OLDEST_SHARE 8u
 
-struct lh_wait_queue {
-    lh_share_table *shares;
-    lh_sequence_list all; /* in no order */
-    uint64_t rows;        /* of their histories */
-};
-
-lh_status lh_wait_queue_create(uint32_t places, uint32_t sequences, lh_fairness_group *group,
-                               lh_wait_queue **queue, lh_error *error) {
-    lh_wait_queue *q = calloc(1, sizeof *q);
-    if (!q)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the waiting queue");
-    lh_status status = lh_share_table_create(places, sequences, group, &q->shares, error);
-    if (status != LH_OK) {
-        free(q);
-        return status;
-    }
-    *queue = q;
-    return LH_OK;
-}
-
-void lh_wait_queue_destroy(lh_wait_queue *queue) {
-    if (!queue)
-        return;
-    while (queue->all.first) {
-        lh_sequence *sequence = queue->all.first;
+void lh_wait_queue_reset(lh_wait_queue *queue) {
+    for (lh_sequence *sequence; (sequence = queue->all.first);) {
         lh_sequence_list_remove(&queue->all, sequence);
         lh_sequence_destroy(sequence);
     }
-    lh_share_table_destroy(queue->shares);
-    free(queue);
 }
 
 /* ---- Order ---- */
@@ -125,16 +99,4 @@ void lh_wait_queue_leave(lh_wait_queue *queue, lh_sequence *sequence) {
         lh_share_give_back(sequence->schedule.share);
     lh_share_leave(sequence->schedule.share);
     sequence->schedule.share = NULL;
-}
-
-uint32_t lh_wait_queue_count(const lh_wait_queue *queue) {
-    return queue->all.count;
-}
-
-uint64_t lh_wait_queue_rows(const lh_wait_queue *queue) {
-    return queue->rows;
-}
-
-lh_sequence *lh_wait_queue_walk(const lh_wait_queue *queue, const lh_sequence *sequence) {
-    return sequence ? sequence->next : queue->all.first;
 }

@@ -17,14 +17,15 @@
 #include "gateway/schedule/fair_share.h"
 #include "gateway/schedule/sequence.h"
 
-typedef struct lh_wait_queue lh_wait_queue;
+/* Only wait_queue.c changes the list; everyone may read it. */
+typedef struct lh_wait_queue {
+    lh_share_table *shares; /* of the tenants, which may have places on other chains; outlives it */
+    lh_sequence_list all;   /* that wait, in no order */
+    uint64_t rows;          /* tokens of all their histories: what the chain will have to compute */
+} lh_wait_queue;
 
-/* places: sequences that run at once; sequences: that run or wait at most. fairness group: of the
- * queues of other chains (fair_share.h); NULL: there are none. */
-lh_status lh_wait_queue_create(uint32_t places, uint32_t sequences, lh_fairness_group *group,
-                               lh_wait_queue **queue, lh_error *error);
-/* NULL is allowed. Sequences that still wait are destroyed. */
-void lh_wait_queue_destroy(lh_wait_queue *queue);
+/* Sequences that still wait are destroyed. */
+void lh_wait_queue_reset(lh_wait_queue *queue);
 
 /* A sequence has come. LH_ERR_NO_MEMORY: it has not. */
 lh_status lh_wait_queue_push(lh_wait_queue *queue, lh_sequence *sequence, int64_t now_us);
@@ -38,10 +39,3 @@ void lh_wait_queue_admit(lh_wait_queue *queue, lh_sequence *sequence);
 void lh_wait_queue_put_back(lh_wait_queue *queue, lh_sequence *sequence);
 /* It is gone for good, from the queue or from its place. */
 void lh_wait_queue_leave(lh_wait_queue *queue, lh_sequence *sequence);
-
-uint32_t lh_wait_queue_count(const lh_wait_queue *queue);
-/* Tokens of all their histories: what the chain will have to compute for those that wait. */
-uint64_t lh_wait_queue_rows(const lh_wait_queue *queue);
-/* Walks all that wait: NULL starts, NULL ends. What is taken away must not be the one that the walk
- * goes on from. */
-lh_sequence *lh_wait_queue_walk(const lh_wait_queue *queue, const lh_sequence *sequence);

@@ -12,7 +12,7 @@
 enum { LENGTH = 10, SEQUENCES = 8, SECOND_US = 1000000 };
 
 static lh_kv_store *store;
-static lh_wait_queue *queue;
+static lh_wait_queue queue;
 static lh_running_set set;
 static lh_sequence *there[SEQUENCES];
 
@@ -22,15 +22,17 @@ static int set_up(void **state) {
     const lh_kv_ledger chain = {.stage_count = 1, .stages = {{16, 100}}};
     assert_int_equal(lh_kv_store_create(&options, &store, NULL), LH_OK);
     lh_kv_store_reset(store, &chain);
-    assert_int_equal(lh_wait_queue_create(SEQUENCES, 100, NULL, &queue, NULL), LH_OK);
-    set = (lh_running_set){.queue = queue};
+    queue = (lh_wait_queue){0};
+    assert_int_equal(lh_share_table_create(SEQUENCES, 100, NULL, &queue.shares, NULL), LH_OK);
+    set = (lh_running_set){.queue = &queue};
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
     lh_running_set_reset(&set);
-    lh_wait_queue_destroy(queue);
+    lh_wait_queue_reset(&queue);
+    lh_share_table_destroy(queue.shares);
     lh_kv_store_destroy(store);
     return 0;
 }
@@ -47,7 +49,7 @@ static lh_sequence *come(uint64_t id, uint64_t tenant, int32_t priority, uint32_
     lh_sequence *sequence;
     assert_int_equal(lh_sequence_create(&request, id, 1000, &sequence, NULL), LH_OK);
     sequence->schedule.id = id;
-    assert_int_equal(lh_wait_queue_push(queue, sequence, 0), LH_OK);
+    assert_int_equal(lh_wait_queue_push(&queue, sequence, 0), LH_OK);
     return sequence;
 }
 
@@ -109,7 +111,7 @@ static void who_is_put_back_waits_and_who_ends_is_gone(void **state) {
     lh_running_set_put_back(&set, there[0]);
     assert_int_equal(there[0]->schedule.state, LH_SEQUENCE_WAITING);
     assert_false(there[0]->schedule.has_plan);
-    assert_int_equal(lh_wait_queue_count(queue), 1);
+    assert_int_equal(queue.all.count, 1);
     lh_running_set_end(&set, there[1]);
     assert_null(there[1]->schedule.share);
     lh_sequence_destroy(there[1]);

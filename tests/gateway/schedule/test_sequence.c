@@ -33,6 +33,7 @@ static void a_sequence_grows(void **state) {
     lh_sequence_request request = plain_request();
     lh_sequence *s = create(&request);
     assert_int_equal(s->handle, 9);
+    assert_null(s->request.prompt); /* which is the caller's */
     assert_int_equal(lh_sequence_positions(s), 7);
     assert_int_equal(lh_sequence_pending(s), 4);
     assert_int_equal(lh_sequence_sampling(s).counter, 4);

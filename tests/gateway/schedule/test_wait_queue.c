@@ -12,9 +12,16 @@
 #include <time.h>
 
 static lh_wait_queue *create(uint32_t places) {
-    lh_wait_queue *queue;
-    assert_int_equal(lh_wait_queue_create(places, 70000, NULL, &queue, NULL), LH_OK);
+    lh_wait_queue *queue = calloc(1, sizeof *queue);
+    assert_non_null(queue);
+    assert_int_equal(lh_share_table_create(places, 70000, NULL, &queue->shares, NULL), LH_OK);
     return queue;
+}
+
+static void destroy(lh_wait_queue *queue) {
+    lh_wait_queue_reset(queue);
+    lh_share_table_destroy(queue->shares);
+    free(queue);
 }
 
 /* A sequence of so many tokens that waits. */
@@ -49,15 +56,15 @@ static void one_tenant_is_served_in_order(void **state) {
     lh_sequence *all[20];
     for (int i = 0; i < 20; i++)
         all[i] = come(queue, 0, 0, 100);
-    assert_int_equal(lh_wait_queue_count(queue), 20);
+    assert_int_equal(queue->all.count, 20);
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(lh_wait_queue_rows(queue), 100 * (20 - i));
+        assert_int_equal(queue->rows, 100 * (20 - i));
         assert_ptr_equal(let_in(queue), all[i]);
     }
     assert_null(lh_wait_queue_next(queue, 1, 0));
     for (int i = 0; i < 20; i++)
         end(queue, all[i]);
-    lh_wait_queue_destroy(queue);
+    destroy(queue);
 }
 
 static void what_comes_back_has_its_old_place(void **state) {
@@ -70,7 +77,7 @@ static void what_comes_back_has_its_old_place(void **state) {
     b->length += 7; /* it has drawn so many tokens */
     lh_wait_queue_put_back(queue, b);
     lh_wait_queue_put_back(queue, a);
-    assert_int_equal(lh_wait_queue_rows(queue), 307);
+    assert_int_equal(queue->rows, 307);
     uint64_t served = a->schedule.share->served;
     assert_int_equal(a->schedule.share->places, 0);
     assert_ptr_equal(let_in(queue), a);
@@ -82,7 +89,7 @@ static void what_comes_back_has_its_old_place(void **state) {
     end(queue, a);
     end(queue, b);
     end(queue, c);
-    lh_wait_queue_destroy(queue);
+    destroy(queue);
 }
 
 /* A queue of one beside a queue of many. */
@@ -108,7 +115,7 @@ static void tenants_take_turns(void **state) {
     end(queue, second);
     end(queue, other);
     end(queue, long_one);
-    lh_wait_queue_destroy(queue);
+    destroy(queue);
 }
 
 static void the_lower_priority_goes_first_but_each_eighth_is_the_oldest(void **state) {
@@ -127,11 +134,11 @@ static void the_lower_priority_goes_first_but_each_eighth_is_the_oldest(void **s
         }
         assert_ptr_equal(let_in(queue), bulk[round]);
     }
-    while (lh_wait_queue_count(queue) > 0)
+    while (queue->all.count > 0)
         end(queue, let_in(queue));
     for (int i = 0; i < 3; i++)
         end(queue, bulk[i]);
-    lh_wait_queue_destroy(queue);
+    destroy(queue);
 }
 
 static void a_priority_takes_nothing_from_other_tenants(void **state) {
@@ -149,9 +156,9 @@ static void a_priority_takes_nothing_from_other_tenants(void **state) {
     }
     assert_int_equal(count[1], 50);
     assert_int_equal(count[2], 50);
-    while (lh_wait_queue_count(queue) > 0)
+    while (queue->all.count > 0)
         end(queue, let_in(queue));
-    lh_wait_queue_destroy(queue);
+    destroy(queue);
 }
 
 /* 8 places: two of them are left free, the one that was needed and one more. */
@@ -173,9 +180,9 @@ static void places_are_left_to_others(void **state) {
     end(queue, b);
     for (int i = 0; i < 6; i++)
         end(queue, ran[i]);
-    while (lh_wait_queue_count(queue) > 0)
+    while (queue->all.count > 0)
         end(queue, let_in(queue));
-    lh_wait_queue_destroy(queue);
+    destroy(queue);
 }
 
 /* Where pages are scarcer than places. */
@@ -193,9 +200,9 @@ static void pages_are_left_to_others(void **state) {
     b = come(queue, 2, 0, 10);
     assert_ptr_equal(lh_wait_queue_next(queue, 0.01, 0), b);
     end(queue, a);
-    while (lh_wait_queue_count(queue) > 0)
+    while (queue->all.count > 0)
         end(queue, let_in(queue));
-    lh_wait_queue_destroy(queue);
+    destroy(queue);
 }
 
 /* Those that leave from the middle of the queue leave no trace. */
@@ -225,13 +232,13 @@ static void any_one_may_leave_at_any_time(void **state) {
                 running++;
                 waiting--;
             }
-            assert_int_equal(lh_wait_queue_count(queue), waiting);
+            assert_int_equal(queue->all.count, waiting);
         }
         for (int i = 0; i < 200; i++)
             if (there[i])
                 end(queue, there[i]);
-        assert_null(lh_wait_queue_walk(queue, NULL));
-        lh_wait_queue_destroy(queue);
+        assert_null(queue->all.first);
+        destroy(queue);
     }
 }
 
@@ -249,24 +256,24 @@ static void a_full_queue_costs_no_walks(void **state) {
             come(queue, per_tenant ? i : 0, (int32_t)(i % 5), 10);
         }
         assert_true(clock() - begun < 10 * CLOCKS_PER_SEC);
-        lh_wait_queue_destroy(queue);
+        destroy(queue);
     }
 }
 
 static void every_allocation_may_fail(void **state) {
     (void)state;
     for (size_t n = 1;; n++) {
-        lh_wait_queue *queue = NULL;
+        lh_wait_queue queue = {0};
         lh_sequence sequence = {.schedule.id = 1, .length = 5};
         failing_malloc_arm(n);
-        lh_status status = lh_wait_queue_create(4, 8, NULL, &queue, NULL);
+        lh_status status = lh_share_table_create(4, 8, NULL, &queue.shares, NULL);
         if (status == LH_OK)
-            status = lh_wait_queue_push(queue, &sequence, 0);
+            status = lh_wait_queue_push(&queue, &sequence, 0);
         bool failed = failing_malloc_disarm();
         assert_int_equal(status, failed ? LH_ERR_NO_MEMORY : LH_OK);
         if (!failed)
-            lh_wait_queue_leave(queue, &sequence);
-        lh_wait_queue_destroy(queue);
+            lh_wait_queue_leave(&queue, &sequence);
+        lh_share_table_destroy(queue.shares);
         if (!failed)
             break;
     }
