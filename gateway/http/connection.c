@@ -12,18 +12,11 @@
 #define HALF_CLOSED_GRACE_US 1000000
 #define FIRST_BODY_BYTES     16384
 
-static const char *reason_phrase(unsigned status) {
-    return status == 408   ? "Request Timeout"
-           : status == 413 ? "Content Too Large"
-           : status == 503 ? "Service Unavailable"
-                           : "Bad Request";
-}
-
 static void send_reply(int fd, const lh_http_reply *reply) {
     char head[2048];
     int used = snprintf(head, sizeof head,
                         "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Length: %zu\r\n",
-                        reply->status, reason_phrase(reply->status), reply->body_bytes);
+                        reply->status, MHD_get_reason_phrase_for(reply->status), reply->body_bytes);
     for (size_t i = 0; i < reply->header_count && (size_t)used < sizeof head; i++)
         used += snprintf(head + used, sizeof head - (size_t)used, "%s: %s\r\n",
                          reply->headers[i].name, reply->headers[i].value);

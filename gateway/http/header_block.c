@@ -1,7 +1,7 @@
 /* Walks the block from piece to piece. */
 #include "gateway/http/header_block.h"
 
-#include <stdint.h>
+#include <assert.h>
 
 /* How far into the block a piece begins; the block's size where it lies elsewhere. */
 static size_t offset_of(const lh_http_header_block *block, const char *bytes) {
@@ -33,10 +33,12 @@ static bool walk_header(const lh_http_header_block *block, size_t index, size_t 
     if (!is_end_of_line(block, end))
         return false;
     *at = end + 2;
+    assert(*at <= block->bytes);
     return true;
 }
 
 bool lh_http_header_block_is_plain(const lh_http_header_block *block) {
+    assert(block->start && block->header_count <= LH_HTTP_HEADERS_MAX);
     size_t target = offset_of(block, block->target.bytes),
            version = offset_of(block, block->version.bytes);
     if (target >= block->bytes || version != target + block->target.length + 1)

@@ -6,8 +6,7 @@
  * last byte. Thread: any. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "gateway/http/request.h"
 
 typedef struct lh_http_piece {
     const char *bytes;
@@ -19,7 +18,7 @@ typedef struct lh_http_header_block {
     size_t bytes;      /* to the end of the empty line */
     lh_http_piece target, version;
     size_t header_count;
-    const lh_http_piece *names, *values; /* [header_count], in the order of the wire */
+    lh_http_piece names[LH_HTTP_HEADERS_MAX], values[LH_HTTP_HEADERS_MAX]; /* as on the wire */
 } lh_http_header_block;
 
 /* Whether every line ends with CRLF, none is folded, and no NUL came over the wire. */

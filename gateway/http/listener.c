@@ -2,6 +2,7 @@
 #include "gateway/http/listener.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -50,11 +51,10 @@ static int listen_on(const struct addrinfo *info) {
 static uint16_t port_of(int fd) {
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
-    if (getsockname(fd, (struct sockaddr *)&address, &length) != 0)
-        return 0;
-    if (address.ss_family == AF_INET6)
-        return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
-    return ntohs(((struct sockaddr_in *)&address)->sin_port);
+    int failed = getsockname(fd, (struct sockaddr *)&address, &length);
+    assert(!failed);
+    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                               : ((struct sockaddr_in *)&address)->sin_port);
 }
 
 lh_status lh_http_listener_open(const char *address, int *fd, uint16_t *port, lh_error *error) {
@@ -77,5 +77,6 @@ lh_status lh_http_listener_open(const char *address, int *fd, uint16_t *port, lh
     if (*fd < 0)
         return lh_fail(error, LH_ERR_IO, "cannot listen on %s: %s", address, strerror(errno));
     *port = port_of(*fd);
+    assert(*port);
     return LH_OK;
 }

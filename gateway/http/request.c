@@ -1,23 +1,14 @@
 /* RFC 9110 and 9112, read strictly. */
 #include "gateway/http/request.h"
 
+#include <assert.h>
 #include <string.h>
 #include <strings.h>
 
-static bool is_token_byte(unsigned char byte) {
-    if ((byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-        (byte >= 'A' && byte <= 'Z'))
-        return true;
-    return byte && strchr("!#$%&'*+-.^_`|~", byte);
-}
-
 static bool is_token(const char *text) {
-    if (!*text)
-        return false;
-    for (; *text; text++)
-        if (!is_token_byte((unsigned char)*text))
-            return false;
-    return true;
+    static const char bytes[] = "!#$%&'*+-.^_`|~0123456789"
+                                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    return *text && !text[strspn(text, bytes)];
 }
 
 /* Visible ASCII, and what else Latin-1 and UTF-8 put there; no control characters but the tab. */
@@ -138,18 +129,16 @@ static unsigned check_framing(lh_http_request *request, lh_error *error) {
 }
 
 unsigned lh_http_request_check(lh_http_request *request, lh_error *error) {
+    assert(request->method && request->version && request->target);
     if (strcmp(request->version, "HTTP/1.1") != 0 && strcmp(request->version, "HTTP/1.0") != 0)
         return refuse(error, 400, "The HTTP version must be 1.1 or 1.0.");
     if (!is_token(request->method))
         return refuse(error, 400, "The request method is malformed.");
-    unsigned status = check_target(request, error);
-    if (!status)
-        status = check_headers(request, error);
-    if (!status)
-        status = check_host(request, error);
-    if (!status)
-        status = check_framing(request, error);
-    return status;
+    unsigned status;
+    if ((status = check_target(request, error)) || (status = check_headers(request, error)) ||
+        (status = check_host(request, error)))
+        return status;
+    return check_framing(request, error);
 }
 
 bool lh_http_request_is_type(const lh_http_request *request, const char *media_type) {

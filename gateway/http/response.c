@@ -1,6 +1,7 @@
 /* Responses and their content reader. */
 #include "gateway/http/response.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static ssize_t on_read(void *context, uint64_t position, char *buffer, size_t capacity) {
@@ -12,6 +13,7 @@ static ssize_t on_read(void *context, uint64_t position, char *buffer, size_t ca
         size_t length = 0;
         switch (exchange->around->handler.on_read(exchange->state, buffer, capacity, &length)) {
         case LH_HTTP_READY:
+            assert(length > 0 && length <= capacity);
             return (ssize_t)length;
         case LH_HTTP_END:
             return MHD_CONTENT_READER_END_OF_STREAM;
@@ -31,6 +33,7 @@ static ssize_t on_read(void *context, uint64_t position, char *buffer, size_t ca
 
 static struct MHD_Response *response_for(lh_http_exchange *exchange, lh_http_reply *reply) {
     struct MHD_Response *response;
+    assert(reply->status && !(reply->streamed && reply->body));
     if (reply->streamed) {
         response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, on_read,
                                                      exchange, NULL);
@@ -78,6 +81,7 @@ enum MHD_Result lh_http_response_proceed(lh_http_exchange *exchange, lh_http_pro
     }
     if (progress == LH_HTTP_READY)
         return lh_http_response_queue(exchange, reply);
+    assert(progress == LH_HTTP_BREAK);
     free(reply->body);
     lh_http_connection_break(exchange);
     return MHD_NO;

@@ -1,5 +1,5 @@
 /* Carries out what a handler says to answer, through libmicrohttpd: whole replies, streamed ones,
- * and waiting for either. Private to gateway/http_*.c. Thread: the exchange's server thread. */
+ * and waiting for either. Private to gateway/http/. Thread: the exchange's server thread. */
 #pragma once
 
 #include "gateway/http/connection.h"

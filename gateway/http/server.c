@@ -81,13 +81,6 @@ static size_t on_unescape(void *context, struct MHD_Connection *mhd, char *text)
     return strlen(text);
 }
 
-static bool enter_answer(lh_http_server *server, lh_http_exchange *exchange) {
-    if (!lh_http_connection_enter(exchange, LH_HTTP_PHASE_ANSWER, 0))
-        return false;
-    exchange->request_taken = lh_connection_table_begin(&server->connections);
-    return exchange->request_taken;
-}
-
 /* Before the body: the library takes an early answer, and closes the connection behind it. */
 static enum MHD_Result refuse_early(lh_http_exchange *exchange, unsigned status,
                                     const char *message) {
@@ -100,8 +93,7 @@ static enum MHD_Result refuse_early(lh_http_exchange *exchange, unsigned status,
 
 typedef struct gathering {
     lh_http_exchange *exchange;
-    lh_http_piece names[LH_HTTP_HEADERS_MAX], values[LH_HTTP_HEADERS_MAX];
-    size_t count;
+    lh_http_header_block block;
     bool too_many;
 } gathering;
 
@@ -109,48 +101,40 @@ static enum MHD_Result on_header(void *context, enum MHD_ValueKind kind, const c
                                  size_t name_bytes, const char *value, size_t value_bytes) {
     (void)kind;
     gathering *all = context;
-    if (all->count == LH_HTTP_HEADERS_MAX) {
-        all->too_many = true;
+    size_t index = all->block.header_count;
+    all->too_many = index == LH_HTTP_HEADERS_MAX;
+    if (all->too_many)
         return MHD_NO;
-    }
-    all->exchange->headers[all->count] = (lh_http_header){name, value ? value : ""};
-    all->names[all->count] = (lh_http_piece){name, name_bytes};
-    all->values[all->count++] = (lh_http_piece){value ? value : "", value_bytes};
+    all->exchange->headers[index] = (lh_http_header){name, value ? value : ""};
+    all->block.names[index] = (lh_http_piece){name, name_bytes};
+    all->block.values[index] = (lh_http_piece){value ? value : "", value_bytes};
+    all->block.header_count++;
     return MHD_YES;
-}
-
-static bool is_block_plain(lh_http_exchange *exchange, const gathering *all, const char *method,
-                           const char *version, size_t bytes) {
-    lh_http_header_block block = {.start = method,
-                                  .bytes = bytes,
-                                  .target = {exchange->wire_target, exchange->wire_target_bytes},
-                                  .version = {version, strlen(version)},
-                                  .header_count = all->count,
-                                  .names = all->names,
-                                  .values = all->values};
-    return lh_http_header_block_is_plain(&block);
 }
 
 /* Reads the headers into exchange->request. Returns 0, or the status of the refusal. */
 static unsigned gather_headers(lh_http_server *server, lh_http_exchange *exchange,
                                const char *method, const char *version, lh_error *error) {
-    gathering all = {.exchange = exchange};
+    gathering all = {.exchange = exchange,
+                     .block = {.start = method,
+                               .target = {exchange->wire_target, exchange->wire_target_bytes},
+                               .version = {version, strlen(version)}}};
     MHD_get_connection_values_n(exchange->mhd, MHD_HEADER_KIND, on_header, &all);
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(exchange->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     exchange->request.method = method;
     exchange->request.version = version;
     exchange->request.headers = exchange->headers;
-    exchange->request.header_count = all.count;
+    exchange->request.header_count = all.block.header_count;
     /* A long target is no header: it has its own status. */
     if (all.too_many || !info ||
         info->header_size > HEADER_BYTES_MAX + exchange->wire_target_bytes) {
         lh_fail(error, LH_ERR_LIMIT, "The headers are more than 100, or longer than 32 KiB.");
         return 431;
     }
+    all.block.bytes = info->header_size;
     unsigned status = lh_http_request_check(&exchange->request, error);
-    if (!status && server->check_block &&
-        !is_block_plain(exchange, &all, method, version, info->header_size)) {
+    if (!status && server->check_block && !lh_http_header_block_is_plain(&all.block)) {
         lh_fail(error, LH_ERR_MALFORMED,
                 "The headers hold a NUL, a folded line or a line that ends without CR.");
         return 400;
@@ -201,7 +185,10 @@ static enum MHD_Result take_body(lh_http_exchange *exchange, const char *bytes, 
 static enum MHD_Result take_request(lh_http_server *server, lh_http_exchange *exchange) {
     exchange->request.body = exchange->body ? exchange->body : "";
     exchange->request.body_bytes = exchange->body_bytes;
-    if (!enter_answer(server, exchange))
+    if (!lh_http_connection_enter(exchange, LH_HTTP_PHASE_ANSWER, 0))
+        return MHD_NO;
+    exchange->request_taken = lh_connection_table_begin(&server->connections);
+    if (!exchange->request_taken)
         return MHD_NO;
     lh_http_reply reply = {0};
     lh_http_progress progress =

@@ -11,7 +11,6 @@
 
 typedef struct parsed {
     char bytes[512];
-    lh_http_piece names[8], values[8];
     lh_http_header_block block;
 } parsed;
 
@@ -32,8 +31,8 @@ static void parse_line(parsed *all, char *line) {
     *colon = '\0';
     value += strspn(value, " \t");
     size_t index = all->block.header_count++;
-    all->names[index] = (lh_http_piece){line, strlen(line)};
-    all->values[index] = (lh_http_piece){value, strlen(value)};
+    all->block.names[index] = (lh_http_piece){line, strlen(line)};
+    all->block.values[index] = (lh_http_piece){value, strlen(value)};
 }
 
 static bool is_plain(const char *raw, size_t length) {
@@ -46,9 +45,7 @@ static bool is_plain(const char *raw, size_t length) {
     *version = '\0';
     all->block = (lh_http_header_block){.start = all->bytes,
                                         .target = {target, strlen(target)},
-                                        .version = {version + 1, strlen(version + 1)},
-                                        .names = all->names,
-                                        .values = all->values};
+                                        .version = {version + 1, strlen(version + 1)}};
     for (at = next; end_line(all->bytes, at, &next) != at; at = next)
         parse_line(all, all->bytes + at);
     all->block.bytes = next;
@@ -88,12 +85,12 @@ static void finds_pieces_from_elsewhere(void **state) {
     char bytes[] = "GET / HTTP/1.1\0\0Host\0 a\0\0\0";
     bytes[3] = bytes[5] = '\0';
     char *folded = strdup("a b"); /* as a parser joins folded lines: in other memory */
-    lh_http_piece name = {bytes + 16, 4}, value = {bytes + 22, 1};
-    lh_http_header_block block = {bytes, 27, {bytes + 4, 1}, {bytes + 6, 8}, 1, &name, &value};
+    lh_http_header_block block = {
+        bytes, 27, {bytes + 4, 1}, {bytes + 6, 8}, 1, {{bytes + 16, 4}}, {{bytes + 22, 1}}};
     assert_true(lh_http_header_block_is_plain(&block));
-    value = (lh_http_piece){folded, 3};
+    block.values[0] = (lh_http_piece){folded, 3};
     assert_false(lh_http_header_block_is_plain(&block));
-    value = (lh_http_piece){bytes + 22, 1};
+    block.values[0] = (lh_http_piece){bytes + 22, 1};
     block.bytes = 26;
     assert_false(lh_http_header_block_is_plain(&block));
     block.header_count = 0;
