@@ -4,6 +4,7 @@
 #include "common/base/growing_array.h"
 #include "common/base/utf8.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,7 @@ static lh_status pass_on(lh_choice *choice, lh_error *error) {
 lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event, lh_error *error) {
     const char *bytes;
     size_t length;
+    assert(!choice->finished);
     if (lh_tokenizer_token_bytes(choice->tokenizer, event->token, &bytes, &length))
         return lh_fail(error, LH_ERR_INTERNAL,
                        "the engine drew token %u, which is not in the vocabulary", event->token);
@@ -98,6 +100,7 @@ static size_t count_shown(const lh_choice *choice) {
 }
 
 lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error *error) {
+    assert(lh_choice_has_piece(choice) && choice->shown == 0);
     choice->emitted_bytes += choice->out.length;
     choice->shown = count_shown(choice);
     if (!lh_growing_array_reserve(&choice->shown_tokens, &choice->shown_capacity, choice->shown,
@@ -118,6 +121,7 @@ lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error
 }
 
 void lh_choice_drop(lh_choice *choice) {
+    assert(choice->shown <= choice->pending_count);
     choice->out.length = 0;
     choice->pending_count -= choice->shown;
     if (choice->pending_count)

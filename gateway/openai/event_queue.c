@@ -3,6 +3,7 @@
 
 #include "common/base/growing_array.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,7 @@ void lh_event_queue_push(lh_event_queue *queue, uint32_t choice, const lh_sequen
 
 lh_status lh_event_queue_next(lh_event_queue *queue, const lh_queued_event **event) {
     lh_event_batch *taken = &queue->taken;
+    assert(taken->next <= taken->count);
     if (taken->next == taken->count) {
         taken->next = taken->count = taken->top_count = 0;
         pthread_mutex_lock(&queue->mutex);

@@ -69,6 +69,7 @@ static lh_status take_event(sequence *from, const lh_queued_event *item, lh_erro
 
 static lh_status give_piece(sequence *from, lh_generation_piece *piece, lh_error *error) {
     lh_generation *generation = from->generation;
+    assert(!generation->last && generation->open_choices > 0);
     generation->last = &from->choice;
     if (from->choice.finished)
         generation->open_choices--;
@@ -188,6 +189,7 @@ static void end_at_once(lh_generation *generation) {
 
 lh_status lh_generation_submit(lh_generation *generation, const lh_generation_options *options,
                                lh_error *error) {
+    assert(!generation->submitted);
     if (options->prompts[0].max_tokens == 0) {
         end_at_once(generation);
         return LH_OK;

@@ -1,6 +1,7 @@
 /* A table. */
 #include "gateway/openai/routes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define READS  "GET, HEAD, OPTIONS"
@@ -69,23 +70,15 @@ bool lh_openai_route_find(const char *method, const char *path, lh_openai_route 
                             method, path);
 }
 
-static int hex_digit(char digit) {
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    if (digit >= 'a' && digit <= 'f')
-        return digit - 'a' + 10;
-    return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
-}
-
 bool lh_openai_route_decode(const char *text, char *out, size_t bytes) {
     size_t used = 0;
     for (; *text; text++) {
         int byte = (unsigned char)*text;
         if (*text == '%') {
-            int high = hex_digit(text[1]), low = high < 0 ? -1 : hex_digit(text[2]);
-            if (low < 0)
+            const char digits[] = {text[1], text[1] ? text[2] : '\0', '\0'};
+            if (strspn(digits, "0123456789abcdefABCDEF") != 2)
                 return false;
-            byte = high * 16 + low;
+            byte = (int)strtol(digits, NULL, 16);
             text += 2;
         }
         if (byte == 0 || used + 1 >= bytes)

@@ -10,6 +10,7 @@
 #include "gateway/text/pre_tokenizer.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <assert.h>
 #include <pcre2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,38 +83,36 @@ static const char seed_coder[] =
 typedef struct pre_kind {
     const char *name;
     const char *passes[PASSES_MAX]; /* NULL after the last */
-    bool whole_words, adds_bos, composes;
+    lh_pre_traits traits;
 } pre_kind;
 
 static const pre_kind kinds[] = {
-    {"default", {gpt2}, false, false, false},
-    {"gpt-2", {gpt2}, false, false, false},
-    {"mpt", {gpt2}, false, false, false},
-    {"mellum", {gpt2}, false, false, false},
-    {"trillion", {gpt2}, false, false, false},
-    {"smollm", {digits_then_gpt2}, false, false, false},
-    {"starcoder", {digits_then_gpt2}, false, false, false},
-    {"refact", {digits_then_gpt2}, false, false, false},
-    {"minerva-7b", {digits_then_gpt2}, false, false, false},
-    {"llama-bpe", {llama3}, true, true, false},
-    {"llama3", {llama3}, true, true, false},
-    {"llama-v3", {llama3}, true, true, false},
-    {"falcon3", {llama3}, true, true, false},
-    {"pixtral", {llama3}, true, true, false},
-    {"midm-2.0", {llama3}, true, true, false},
-    {"smaug-bpe", {llama3}, false, false, false},
-    {"qwen2", {qwen2}, false, false, true},
-    {"deepseek-r1-qwen", {qwen2}, false, false, false},
-    {"megrez", {qwen2}, false, false, false},
-    {"kormo", {qwen2}, false, false, false},
-    {"seed-coder", {seed_coder}, false, false, false},
+    {"default", {gpt2}, {false, false, false}},
+    {"gpt-2", {gpt2}, {false, false, false}},
+    {"mpt", {gpt2}, {false, false, false}},
+    {"mellum", {gpt2}, {false, false, false}},
+    {"trillion", {gpt2}, {false, false, false}},
+    {"smollm", {digits_then_gpt2}, {false, false, false}},
+    {"starcoder", {digits_then_gpt2}, {false, false, false}},
+    {"refact", {digits_then_gpt2}, {false, false, false}},
+    {"minerva-7b", {digits_then_gpt2}, {false, false, false}},
+    {"llama-bpe", {llama3}, {true, true, false}},
+    {"llama3", {llama3}, {true, true, false}},
+    {"llama-v3", {llama3}, {true, true, false}},
+    {"falcon3", {llama3}, {true, true, false}},
+    {"pixtral", {llama3}, {true, true, false}},
+    {"midm-2.0", {llama3}, {true, true, false}},
+    {"smaug-bpe", {llama3}, {false, false, false}},
+    {"qwen2", {qwen2}, {false, false, true}},
+    {"deepseek-r1-qwen", {qwen2}, {false, false, false}},
+    {"megrez", {qwen2}, {false, false, false}},
+    {"kormo", {qwen2}, {false, false, false}},
+    {"seed-coder", {seed_coder}, {false, false, false}},
     {"deepseek-coder",
      {"[\\r\\n]", "[" SPACE "]?[" LETTER "]+", "[" SPACE "]?\\p{P}+",
       "[\\x{800}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+", "[" LONE_DIGIT "]"},
-     false,
-     false,
-     false},
-    {"tekken", {tekken}, true, true, false},
+     {false, false, false}},
+    {"tekken", {tekken}, {true, true, false}},
 };
 
 #define KINDS (sizeof kinds / sizeof kinds[0])
@@ -212,16 +211,8 @@ void lh_pre_tokenizer_destroy(lh_pre_tokenizer *pre) {
     free(pre);
 }
 
-bool lh_pre_tokenizer_whole_words(const lh_pre_tokenizer *pre) {
-    return pre->kind->whole_words;
-}
-
-bool lh_pre_tokenizer_adds_bos(const lh_pre_tokenizer *pre) {
-    return pre->kind->adds_bos;
-}
-
-bool lh_pre_tokenizer_composes(const lh_pre_tokenizer *pre) {
-    return pre->kind->composes;
+lh_pre_traits lh_pre_tokenizer_traits(const lh_pre_tokenizer *pre) {
+    return pre->kind->traits;
 }
 
 lh_status lh_word_scan_create(const lh_pre_tokenizer *pre, lh_word_scan **scan, lh_error *error) {
@@ -282,6 +273,7 @@ static lh_status cut(lh_word_scan *scan, size_t number, const char **word, size_
     *word = own->text + own->at;
     *length = end - own->at;
     own->at = end;
+    assert(*length > 0 && end <= own->length);
     return LH_OK;
 }
 

@@ -15,14 +15,14 @@ lh_status lh_pre_tokenizer_create(const char *name, size_t length, lh_pre_tokeni
                                   lh_error *error);
 void lh_pre_tokenizer_destroy(lh_pre_tokenizer *pre);
 
-/* The tokenizer that goes with it takes a word that is a token as that token, whatever the merges
- * say. */
-bool lh_pre_tokenizer_whole_words(const lh_pre_tokenizer *pre);
-/* Where the file does not say whether a text begins with the bos token. */
-bool lh_pre_tokenizer_adds_bos(const lh_pre_tokenizer *pre);
+/* What goes with an expression. */
+typedef struct lh_pre_traits {
+    bool whole_words; /* a word that is a token is that token, whatever the merges say */
+    bool adds_bos;    /* a text begins with bos, where the file does not say */
+    bool composes; /* the text is composed first (nfc.h), as tokenizer.json of Qwen 2 and 3 says */
+} lh_pre_traits;
 
-/* The text is to be composed first (nfc.h), as the tokenizer.json of Qwen 2 and 3 has it. */
-bool lh_pre_tokenizer_composes(const lh_pre_tokenizer *pre);
+lh_pre_traits lh_pre_tokenizer_traits(const lh_pre_tokenizer *pre);
 
 /* The scan of one text after another, for one thread. */
 typedef struct lh_word_scan lh_word_scan;

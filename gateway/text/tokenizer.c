@@ -114,20 +114,21 @@ static void add_stop_tokens_by_name(lh_tokenizer *tokenizer) {
 }
 
 static lh_status read_ids(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error *error) {
-    int64_t eot, eom;
-    lh_status status;
-    if ((status =
-             read_id(tokenizer, gguf, "tokenizer.ggml.bos_token_id", &tokenizer->bos, error)) ||
-        (status =
-             read_id(tokenizer, gguf, "tokenizer.ggml.eos_token_id", &tokenizer->eos, error)) ||
-        (status = read_id(tokenizer, gguf, "tokenizer.ggml.eot_token_id", &eot, error)) ||
-        (status = read_id(tokenizer, gguf, "tokenizer.ggml.eom_token_id", &eom, error)))
+    static const char *const keys[] = {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
+                                       "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    int64_t ids[4];
+    lh_status status = LH_OK;
+    for (size_t i = 0; i < 4 && !status; i++)
+        status = read_id(tokenizer, gguf, keys[i], &ids[i], error);
+    if (status)
         return status;
-    add_stop_token(tokenizer, tokenizer->eos);
-    add_stop_token(tokenizer, eot);
-    add_stop_token(tokenizer, eom);
+    tokenizer->bos = ids[0];
+    tokenizer->eos = ids[1];
+    for (size_t i = 1; i < 4; i++)
+        add_stop_token(tokenizer, ids[i]);
     add_stop_tokens_by_name(tokenizer);
-    tokenizer->adds_bos = tokenizer->spm || lh_pre_tokenizer_adds_bos(tokenizer->pre);
+    tokenizer->adds_bos = tokenizer->spm || lh_pre_tokenizer_traits(tokenizer->pre).adds_bos;
     status = lh_gguf_get_bool(gguf, "tokenizer.ggml.add_bos_token", &tokenizer->adds_bos, error);
     if (status && status != LH_ERR_NOT_FOUND)
         return status;
@@ -144,8 +145,9 @@ static lh_status create_encoder(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh
         return status;
     if (spelling == LH_SPELLING_SENTENCEPIECE)
         return lh_spm_create(gguf, tokenizer->vocabulary, &tokenizer->spm, error);
-    return lh_bpe_create(gguf, tokenizer->vocabulary, lh_pre_tokenizer_whole_words(tokenizer->pre),
-                         &tokenizer->bpe, error);
+    return lh_bpe_create(gguf, tokenizer->vocabulary,
+                         lh_pre_tokenizer_traits(tokenizer->pre).whole_words, &tokenizer->bpe,
+                         error);
 }
 
 lh_status lh_tokenizer_create(const lh_gguf *gguf, lh_tokenizer **tokenizer, lh_error *error) {
@@ -208,7 +210,7 @@ typedef struct encode_call {
 
 static lh_status encode_words(encode_call *call, const char *text, size_t length, lh_error *error) {
     lh_status status;
-    if (lh_pre_tokenizer_composes(call->tokenizer->pre) &&
+    if (lh_pre_tokenizer_traits(call->tokenizer->pre).composes &&
         (status = lh_nfc_compose(text, length, &call->composed, &text, &length, error)))
         return status;
     lh_word_scan_begin(call->scan, text, length);
@@ -249,11 +251,17 @@ static size_t special_length(special_span *span, size_t at) {
         if (!goes_on)
             span->begin = span->end;
     }
+    assert(span->begin <= span->end);
     return at >= span->begin && at < span->end ? span->end - at : 0;
 }
 
 static lh_status encode_joined(encode_call *call, const char *text, size_t length,
                                special_span span, lh_error *error) {
+    if (length > INT32_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "a text of %zu bytes is too long", length);
+    size_t valid = length ? lh_utf8_valid_prefix(text, length) : 0;
+    if (valid < length)
+        return lh_fail(error, LH_ERR_MALFORMED, "the text is not UTF-8 at byte %zu", valid);
     size_t plain = 0, at = 0;
     lh_status status = LH_OK;
     while (at < length && !status) {
@@ -275,42 +283,20 @@ static lh_status encode_joined(encode_call *call, const char *text, size_t lengt
     return status ? status : encode_plain(call, text + plain, length - plain, error);
 }
 
-static lh_status join(const lh_text_segment *segments, size_t count, lh_text_buffer *joined,
-                      lh_error *error) {
-    lh_status status = LH_OK;
-    for (size_t i = 0; i < count && !status; i++)
-        status = lh_text_buffer_append(joined, segments[i].text, segments[i].length, error);
-    return status;
-}
-
 lh_status lh_tokenizer_encode_segments(const lh_tokenizer *tokenizer,
                                        const lh_text_segment *segments, size_t count,
                                        lh_tokens *tokens, lh_error *error) {
     lh_text_buffer joined = {0};
     encode_call call = {.tokenizer = tokenizer, .begins = true, .tokens = tokens};
-    const char *text = count == 1 ? segments[0].text : NULL;
-    size_t length = count == 1 ? segments[0].length : 0;
     lh_status status =
         tokenizer->pre ? lh_word_scan_create(tokenizer->pre, &call.scan, error) : LH_OK;
-    if (status)
-        return status;
-    if (count > 1) {
-        if ((status = join(segments, count, &joined, error)))
-            goto done;
-        text = joined.bytes;
-        length = joined.length;
-    }
-    if (length > INT32_MAX) {
-        status = lh_fail(error, LH_ERR_LIMIT, "a text of %zu bytes is too long", length);
-        goto done;
-    }
-    size_t valid = length ? lh_utf8_valid_prefix(text, length) : 0;
-    if (valid < length)
-        status = lh_fail(error, LH_ERR_MALFORMED, "the text is not UTF-8 at byte %zu", valid);
-    else if (length > 0)
+    for (size_t i = 0; count > 1 && i < count && !status; i++) /* one is read where it lies */
+        status = lh_text_buffer_append(&joined, segments[i].text, segments[i].length, error);
+    const char *text = count == 1 ? segments[0].text : joined.bytes;
+    size_t length = count == 1 ? segments[0].length : joined.length;
+    if (!status)
         status = encode_joined(&call, text, length,
                                (special_span){segments, segments + count, 0, 0}, error);
-done:
     lh_text_buffer_reset(&joined);
     lh_spm_work_reset(&call.work);
     lh_merge_list_reset(&call.list);

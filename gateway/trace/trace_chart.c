@@ -1,4 +1,4 @@
-/* One cell at a time: what covers most of its time gives it its mark. */
+/* Drawn cell by cell: the block that covers most of a cell gives it its mark. */
 #include "gateway/trace/trace_chart.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #define BUSY_COLUMNS 6u  /* " 100 %" */
 #define TICK_COLUMNS 12u /* between two marks of the axis, at least */
 
-/* The text that is being made; the first failure stays. */
+/* Where the text goes. The first failure stays, and nothing is appended after it. */
 typedef struct page {
     lh_text_buffer *out;
     lh_status status;
@@ -123,7 +123,7 @@ static void put_axis(page *p, uint32_t label_columns, uint32_t columns, double e
     put(p, "%*s  busy\n", (int)(columns - at), "");
 }
 
-/* ---- What stands round it ---- */
+/* ---- Head and figures ---- */
 
 static void put_head(page *p, const lh_chart *chart) {
     put(p, "%s: %u prompt tokens in %u chunks, %u tokens%s\n", chart->id, chart->prompt_tokens,

@@ -17,10 +17,8 @@ typedef struct lh_chart_row {
 typedef struct lh_chart_block {
     uint32_t row;
     double begin_us, end_us;
-    /* of its chunk or decode step, from 1; 0: of the request's phases, by their `letter` */
-    uint32_t number;
-    char letter;
-    bool is_prefill;
+    uint32_t number; /* of its chunk or decode step, from 1; 0: a phase of the request */
+    char letter;     /* the phase's */
 } lh_chart_block;
 
 typedef struct lh_chart_figures {

@@ -1,5 +1,5 @@
-/* Trace events to blocks. Nothing is taken for granted: the server may be another one, or no server
- * of ours at all. */
+/* Trace events to blocks. Every field may be missing or of another type: the server may be of
+ * another version, or none of ours. */
 #include "gateway/trace/trace_chart_json.h"
 
 #include "common/base/growing_array.h"
@@ -11,7 +11,7 @@
 
 #define ROWS_MAX 256u
 
-/* A terminal must not be told what to do by a name. */
+/* Names come from a peer, and control characters in them would drive the terminal. */
 static void copy_printable(char *text, size_t bytes, const char *from) {
     size_t used = 0;
     for (; from && *from && used + 1 < bytes; from++)
@@ -100,25 +100,19 @@ static lh_status list_rows(const json_t *events, lh_chart *chart, lh_error *erro
 
 /* ---- Blocks ---- */
 
-/* Of the request's phases; 0: no block, for it holds others, or is held. */
-static char letter_of(const char *kind) {
+/* How a kind of event is marked. '#': by the number of its step; 0: not at all, for it holds others
+ * or is held. */
+static char mark_of(const char *kind) {
     static const struct {
         const char *kind;
-        char letter;
-    } letters[] = {{"tokenize", 't'}, {"queue", 'q'}, {"prefill", 'p'}, {"decode", 'd'}};
-    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++)
-        if (strcmp(kind, letters[i].kind) == 0)
-            return letters[i].letter;
+        char mark;
+    } marks[] = {{"tokenize", 't'}, {"queue", 'q'},  {"prefill", 'p'}, {"decode", 'd'},
+                 {"begin", '#'},    {"accept", '#'}, {"finish", '#'},  {"manifest", '#'},
+                 {"shard", '#'},    {"results", '#'}};
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
+        if (strcmp(kind, marks[i].kind) == 0)
+            return marks[i].mark;
     return 0;
-}
-
-static bool is_work(const char *kind) {
-    static const char *const kinds[] = {"begin",    "accept", "finish",
-                                        "manifest", "shard",  "results"};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(kind, kinds[i]) == 0)
-            return true;
-    return false;
 }
 
 static lh_status add_block(const json_t *event, lh_chart *chart, lh_error *error) {
@@ -128,16 +122,13 @@ static lh_status add_block(const json_t *event, lh_chart *chart, lh_error *error
     if (!phase || strcmp(phase, "X") != 0 || !kind || row < 0)
         return LH_OK;
     lh_chart_block block = {
-        .row = (uint32_t)row, .begin_us = number_of(event, "ts"), .letter = letter_of(kind)};
+        .row = (uint32_t)row, .begin_us = number_of(event, "ts"), .letter = mark_of(kind)};
     block.end_us = block.begin_us + number_of(event, "dur");
     if (block.end_us > chart->end_us)
         chart->end_us = block.end_us;
-    if (is_work(kind)) {
-        const json_t *arguments = json_object_get(event, "args");
-        block.number = count_of(arguments, "number");
-        block.is_prefill = json_is_true(json_object_get(arguments, "prefill"));
-    }
-    if (!block.letter && !block.number)
+    if (block.letter == '#')
+        block.number = count_of(json_object_get(event, "args"), "number");
+    if (!block.letter || (block.letter == '#' && !block.number))
         return LH_OK;
     if (!lh_growing_array_reserve(&chart->blocks, &chart->block_capacity, chart->block_count + 1,
                                   sizeof *chart->blocks))

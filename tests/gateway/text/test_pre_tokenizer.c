@@ -267,9 +267,9 @@ static void says_what_goes_with_a_name(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         lh_pre_tokenizer *pre = create(cases[i].name);
-        assert_int_equal(lh_pre_tokenizer_whole_words(pre), cases[i].whole_words);
-        assert_int_equal(lh_pre_tokenizer_adds_bos(pre), cases[i].adds_bos);
-        assert_int_equal(lh_pre_tokenizer_composes(pre), cases[i].composes);
+        assert_int_equal(lh_pre_tokenizer_traits(pre).whole_words, cases[i].whole_words);
+        assert_int_equal(lh_pre_tokenizer_traits(pre).adds_bos, cases[i].adds_bos);
+        assert_int_equal(lh_pre_tokenizer_traits(pre).composes, cases[i].composes);
         lh_pre_tokenizer_destroy(pre);
     }
 }
