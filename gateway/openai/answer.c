@@ -161,6 +161,19 @@ static bool submit(lh_openai_answer *answer, const lh_generation_options *option
                : lh_openai_refuse_cause(error, &cause);
 }
 
+/* A choice's text begins with what is echoed. */
+static bool prepare_gathered(lh_openai_answer *answer) {
+    const lh_openai_stream *stream = &answer->stream;
+    answer->gathered = calloc(stream->choices, sizeof *answer->gathered);
+    bool prepared = answer->gathered;
+    for (uint32_t i = 0; answer->echoes && prepared && i < stream->choices; i++) {
+        const lh_text_buffer *echo = &answer->echoes[i / stream->choices_per_prompt];
+        prepared =
+            !lh_text_buffer_append(&answer->gathered[i].text, echo->bytes, echo->length, NULL);
+    }
+    return prepared;
+}
+
 static bool start(lh_openai_answer *answer, const lh_openai_parameters *parameters,
                   const lh_generation_prompt *prompts, size_t count, lh_openai_error *error) {
     const lh_openai_service *service = answer->service;
@@ -180,11 +193,8 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
         return lh_openai_refuse_cause(error, &cause);
     assert(!answer->generation);
     atomic_store(&answer->generation, generation);
-    if (!parameters->stream) {
-        answer->gathered = calloc(answer->stream.choices, sizeof *answer->gathered);
-        if (!answer->gathered)
-            return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
-    }
+    if (!parameters->stream && !prepare_gathered(answer))
+        return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     if (!submit(answer, &options, error))
         return false;
     if (atomic_load(&answer->gone))
@@ -358,19 +368,12 @@ lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, s
 
 /* ---- Before the reply. ---- */
 
-static lh_http_progress refuse(const lh_openai_answer *answer, const lh_error *cause,
-                               lh_openai_error *error) {
-    explain(answer, cause, error);
-    return LH_HTTP_READY;
-}
-
-static lh_http_progress open_stream(lh_http_reply *reply) {
+static void open_stream(lh_http_reply *reply) {
     reply->status = 200;
     reply->streamed = true;
     lh_http_reply_add(reply, "Content-Type", "text/event-stream; charset=utf-8");
     lh_http_reply_add(reply, "Cache-Control", "no-cache");
     lh_http_reply_add(reply, "X-Accel-Buffering", "no");
-    return LH_HTTP_READY;
 }
 
 /* Waits for the first piece, or for the silence to have lasted. */
@@ -378,28 +381,18 @@ static lh_http_progress proceed_stream(lh_openai_answer *answer, lh_http_reply *
                                        lh_openai_error *error) {
     lh_generation_piece piece;
     lh_error cause;
+    lh_http_progress progress = LH_HTTP_READY;
     lh_status status = lh_generation_pull(answer->generation, &piece, &cause);
-    if (status == LH_AGAIN) {
-        lh_http_progress progress = stay_alive(answer);
-        return progress == LH_HTTP_READY ? open_stream(reply) : progress;
-    }
     lh_token_usage usage = lh_openai_answer_usage(answer);
-    if (!status && lh_openai_stream_put(&answer->stream, &piece, &usage))
+    if (status == LH_AGAIN)
+        progress = stay_alive(answer);
+    else if (!status && lh_openai_stream_put(&answer->stream, &piece, &usage))
         status = lh_fail(&cause, LH_ERR_NO_MEMORY, "no memory for a stream");
-    if (status)
-        return refuse(answer, &cause, error);
-    return open_stream(reply);
-}
-
-static lh_status gather_piece(lh_openai_answer *answer, const lh_generation_piece *piece) {
-    lh_openai_gathered *gathered = &answer->gathered[piece->choice];
-    lh_status status = LH_OK;
-    if (answer->echoes && gathered->text.length == 0) {
-        const lh_text_buffer *echo =
-            &answer->echoes[piece->choice / answer->stream.choices_per_prompt];
-        status = lh_text_buffer_append(&gathered->text, echo->bytes, echo->length, NULL);
-    }
-    return status ? status : lh_openai_gather(&answer->frame, piece, gathered);
+    if (status && status != LH_AGAIN)
+        explain(answer, &cause, error);
+    else if (progress == LH_HTTP_READY)
+        open_stream(reply);
+    return progress;
 }
 
 static lh_http_progress proceed_whole(lh_openai_answer *answer, lh_http_reply *reply,
@@ -411,7 +404,7 @@ static lh_http_progress proceed_whole(lh_openai_answer *answer, lh_http_reply *r
         lh_error why;
         status = lh_generation_pull(answer->generation, &piece, &why);
         if (!status)
-            status = gather_piece(answer, &piece);
+            status = lh_openai_gather(&answer->frame, &piece, &answer->gathered[piece.choice]);
         else if (status != LH_AGAIN && status != LH_ERR_CLOSED)
             cause = why;
     }
@@ -424,7 +417,8 @@ static lh_http_progress proceed_whole(lh_openai_answer *answer, lh_http_reply *r
             lh_openai_answer_json(&answer->frame, answer->gathered, answer->stream.choices, &usage),
             reply))
         return LH_HTTP_READY;
-    return refuse(answer, &cause, error);
+    explain(answer, &cause, error);
+    return LH_HTTP_READY;
 }
 
 lh_http_progress lh_openai_answer_proceed(lh_openai_answer *answer, lh_http_reply *reply,

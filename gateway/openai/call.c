@@ -34,32 +34,26 @@ static const char *const request_names[] = {
 static const char *const token_names[] = {
     "x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"};
 
-static void add_limit(const char *const names[3], uint64_t limit, uint64_t remaining,
-                      int64_t reset_us, lh_http_reply *reply) {
+/* Where a key has no rate of its own, what limits its client is the engine's room. When it will all
+ * be free nobody knows; it is worth another look after a second. */
+static void add_limit(const char *const names[3], lh_allowance rate, uint64_t room,
+                      uint64_t room_free, lh_http_reply *reply) {
+    uint64_t limit = rate.most ? rate.most : room;
+    uint64_t remaining = rate.most ? rate.remaining : room_free;
+    int64_t reset_us = rate.most ? rate.whole_us : remaining < limit ? 1000000 : 0;
+    if (limit == UINT64_MAX)
+        return;
     lh_http_reply_add(reply, names[0], "%llu", (unsigned long long)limit);
     lh_http_reply_add(reply, names[1], "%llu", (unsigned long long)remaining);
     lh_http_reply_add(reply, names[2], "%lldms", (long long)((reset_us + 999) / 1000));
-}
-
-/* Where a key has no rate of its own, what limits its client is the room for sequences and their
- * positions. When it will all be free nobody knows; it is worth another look after a second. */
-static void add_room(const char *const names[3], uint64_t limit, uint64_t remaining,
-                     lh_http_reply *reply) {
-    add_limit(names, limit, remaining, remaining < limit ? 1000000 : 0, reply);
 }
 
 static void add_rate_limits(call *c, lh_http_reply *reply) {
     lh_allowance requests, tokens;
     lh_engine_room room = lh_engine_current_room(c->service->engine);
     lh_ticket_allowances(&c->ticket, lh_clock_us(), &requests, &tokens);
-    if (requests.most)
-        add_limit(request_names, requests.most, requests.remaining, requests.whole_us, reply);
-    else
-        add_room(request_names, room.sequences_max, room.sequences_free, reply);
-    if (tokens.most)
-        add_limit(token_names, tokens.most, tokens.remaining, tokens.whole_us, reply);
-    else if (room.positions_max != UINT64_MAX)
-        add_room(token_names, room.positions_max, room.positions_free, reply);
+    add_limit(request_names, requests, room.sequences_max, room.sequences_free, reply);
+    add_limit(token_names, tokens, room.positions_max, room.positions_free, reply);
 }
 
 /* The headers of every answer: its id, its time, and what is left of the limits where it generates.

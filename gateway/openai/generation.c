@@ -108,22 +108,18 @@ lh_status lh_generation_pull(lh_generation *generation, lh_generation_piece *pie
 
 /* ---- Beginning and end. ---- */
 
-static void free_all(lh_generation *generation) {
-    for (uint32_t i = 0; generation->sequences && i < generation->choice_count; i++)
-        lh_choice_reset(&generation->sequences[i].choice);
-    free(generation->sequences);
-    lh_event_queue_reset(&generation->queue);
-    pthread_mutex_destroy(&generation->mutex);
-    free(generation);
-}
-
 void lh_generation_destroy(lh_generation *generation) {
     if (!generation)
         return;
     if (generation->submitted)
         for (uint32_t i = 0; i < generation->choice_count; i++)
             lh_engine_cancel(generation->engine, generation->sequences[i].handle);
-    free_all(generation);
+    for (uint32_t i = 0; generation->sequences && i < generation->choice_count; i++)
+        lh_choice_reset(&generation->sequences[i].choice);
+    free(generation->sequences);
+    lh_event_queue_reset(&generation->queue);
+    pthread_mutex_destroy(&generation->mutex);
+    free(generation);
 }
 
 void lh_generation_abandon(lh_generation *generation) {
@@ -262,7 +258,7 @@ lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
     lh_event_queue_init(&generation->queue);
     lh_status status = init_choices(generation, options, error);
     if (status) {
-        free_all(generation);
+        lh_generation_destroy(generation);
         return status;
     }
     *out = generation;

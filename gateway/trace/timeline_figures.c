@@ -105,12 +105,11 @@ static int64_t cover(interval *list, size_t count, int64_t begin_us, int64_t end
 }
 
 /* track: of one alone; UINT32_MAX: of all of them. */
-static size_t collect(const lh_timeline *line, bool with_compute, bool with_wire, uint32_t track,
-                      interval *list) {
+static size_t collect(const lh_timeline *line, bool with_wires, uint32_t track, interval *list) {
     size_t count = 0;
     for (size_t i = 0; i < line->span_count; i++) {
         const lh_span *span = &line->spans[i];
-        bool is_wanted = (with_compute && is_compute(span)) || (with_wire && is_wire(span));
+        bool is_wanted = is_compute(span) || (with_wires && is_wire(span));
         if (is_wanted && is_prefill(line, span) && (track == UINT32_MAX || span->track == track))
             list[count++] = (interval){span->begin_us, span->end_us};
     }
@@ -122,13 +121,13 @@ static lh_status split_time(const lh_timeline *line, int64_t begin_us, int64_t e
     interval *list = calloc(line->span_count + 1, sizeof *list);
     if (!list)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for figures");
-    size_t count = collect(line, true, false, UINT32_MAX, list);
+    size_t count = collect(line, false, UINT32_MAX, list);
     figures->compute_us = cover(list, count, begin_us, end_us);
-    count = collect(line, true, true, UINT32_MAX, list);
+    count = collect(line, true, UINT32_MAX, list);
     figures->wire_us = cover(list, count, begin_us, end_us) - figures->compute_us;
     figures->wait_us = figures->prefill_us - figures->compute_us - figures->wire_us;
     for (uint32_t i = 0; i < figures->track_count; i++) {
-        count = collect(line, true, true, figures->tracks[i].track, list);
+        count = collect(line, true, figures->tracks[i].track, list);
         if (figures->prefill_us > 0)
             figures->tracks[i].busy_share =
                 (double)cover(list, count, begin_us, end_us) / (double)figures->prefill_us;
