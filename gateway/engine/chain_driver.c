@@ -20,9 +20,7 @@ struct lh_chain_driver {
 /* ---- What the first hop says ---- */
 
 lh_hop_profile lh_chain_driver_first_hop(const lh_chain_driver *driver) {
-    lh_hop_profile profile;
-    lh_first_hop_read_profile(driver->hop, &profile);
-    return profile;
+    return lh_first_hop_profile(driver->hop);
 }
 
 void lh_chain_driver_measure(lh_chain_driver *driver) {

@@ -181,8 +181,9 @@ void lh_first_hop_cancel(lh_first_hop *hop, uint64_t number) {
     }
 }
 
-void lh_first_hop_read_profile(const lh_first_hop *hop, lh_hop_profile *profile) {
-    *profile = (lh_hop_profile){0};
+lh_hop_profile lh_first_hop_profile(const lh_first_hop *hop) {
+    lh_hop_profile profile = {0};
     if (hop->current)
-        lh_worker_client_read_profile(hop->current->client, profile);
+        lh_worker_client_read_profile(hop->current->client, &profile);
+    return profile;
 }

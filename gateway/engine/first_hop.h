@@ -38,4 +38,4 @@ lh_status lh_first_hop_submit(lh_first_hop *hop, const lh_step_manifest *manifes
 void lh_first_hop_cancel(lh_first_hop *hop, uint64_t step);
 
 /* What is measured of the connection; not present where there is none. */
-void lh_first_hop_read_profile(const lh_first_hop *hop, lh_hop_profile *profile);
+lh_hop_profile lh_first_hop_profile(const lh_first_hop *hop);

@@ -61,11 +61,6 @@ static json_t *render_worker(const lh_worker *worker, int64_t now_us) {
                      "compute", render_compute(worker, now_us), "kv", kv, "steps", steps);
 }
 
-static void append_workers(json_t *workers, const lh_registry *registry, int64_t now_us) {
-    for (uint32_t i = 0; i < lh_registry_count(registry); i++)
-        json_array_append_new(workers, render_worker(lh_registry_at(registry, i), now_us));
-}
-
 static json_t *render_stages(const lh_chain *chain, const lh_registry *registry) {
     json_t *stages = json_array();
     for (uint32_t i = 0; i < chain->stage_count; i++) {
@@ -167,20 +162,15 @@ static json_t *render_kv(const lh_kv_ledger *ledger) {
 }
 
 static json_t *render_totals(const lh_scheduler_figures *f) {
-    json_t *totals =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)f->steps,
-                  "rows", (json_int_t)f->rows, "tokens", (json_int_t)f->tokens, "finished",
-                  (json_int_t)f->finished, "failed", (json_int_t)f->failed, "cancelled",
-                  (json_int_t)f->cancelled, "replays", (json_int_t)f->replays, "replayed_rows",
-                  (json_int_t)f->replayed_rows, "results_ignored", (json_int_t)f->results_ignored);
-    json_t *pages =
-        json_pack("{s:I, s:I, s:I, s:I}", "preemptions", (json_int_t)f->preemptions, "prefix_hits",
-                  (json_int_t)f->prefix_hits, "cached_tokens", (json_int_t)f->cached_tokens,
-                  "evicted_blocks", (json_int_t)f->evicted_blocks);
-    if (totals && pages)
-        json_object_update(totals, pages);
-    json_decref(pages);
-    return totals;
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "steps",
+                     (json_int_t)f->steps, "rows", (json_int_t)f->rows, "tokens",
+                     (json_int_t)f->tokens, "finished", (json_int_t)f->finished, "failed",
+                     (json_int_t)f->failed, "cancelled", (json_int_t)f->cancelled, "replays",
+                     (json_int_t)f->replays, "replayed_rows", (json_int_t)f->replayed_rows,
+                     "results_ignored", (json_int_t)f->results_ignored, "preemptions",
+                     (json_int_t)f->preemptions, "prefix_hits", (json_int_t)f->prefix_hits,
+                     "cached_tokens", (json_int_t)f->cached_tokens, "evicted_blocks",
+                     (json_int_t)f->evicted_blocks);
 }
 
 static json_t *render_queue(const lh_scheduler *scheduler, const lh_fleet_view *view) {
@@ -215,11 +205,8 @@ static void add_up(json_t *sum, const json_t *more) {
 /* Why there is no chain: what the first one that is not ready waits for. */
 static const char *reason_of(const lh_router *router) {
     const char *reason = "";
-    for (uint32_t i = lh_router_count(router); i-- > 0;) {
-        const char *own =
-            lh_fleet_reason(lh_chain_controller_fleet(lh_router_controller(router, i)));
-        reason = own[0] ? own : reason;
-    }
+    for (uint32_t i = 0; i < lh_router_count(router) && !reason[0]; i++)
+        reason = lh_fleet_reason(lh_chain_controller_fleet(lh_router_controller(router, i)));
     return reason;
 }
 
@@ -233,7 +220,9 @@ char *lh_fleet_view_render(const lh_router *router, const lh_fleet_model *model,
         const lh_chain_controller *controller = lh_router_controller(router, i);
         const lh_fleet *fleet = lh_chain_controller_fleet(controller);
         json_t *own = render_queue(lh_chain_controller_scheduler(controller), view);
-        append_workers(workers, lh_fleet_registry(fleet), now_us);
+        const lh_registry *registry = lh_fleet_registry(fleet);
+        for (uint32_t w = 0; w < lh_registry_count(registry); w++)
+            json_array_append_new(workers, render_worker(lh_registry_at(registry, w), now_us));
         if (lh_fleet_chain(fleet)->state != LH_CHAIN_NONE)
             json_array_append_new(chains,
                                   render_chain(controller, &view->first_hops[i], own, now_us));

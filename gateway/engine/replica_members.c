@@ -98,16 +98,14 @@ static member *make_place(lh_replica_members *members, int64_t now_us) {
     return is_living(members, oldest, now_us) ? NULL : oldest;
 }
 
-static void deal(lh_replica_members *members, int64_t now_us) {
+static void deal(lh_replica_members *members, living *l) {
     assert(!members->is_dealt);
-    living l;
-    gather(members, now_us, &l);
-    uint32_t made = lh_replica_deal(&l.table, l.replica_of);
-    for (uint32_t i = 0; i < l.table.count; i++) {
-        assert(l.replica_of[i] < members->replicas);
-        l.members[i]->place = (lh_replica_place){l.replica_of[i], LH_REPLICA_NONE};
-        lh_log(LH_LOG_INFO, "fleet", "worker is dealt worker=%s chain=%u", l.members[i]->name,
-               l.replica_of[i] + 1);
+    uint32_t made = lh_replica_deal(&l->table, l->replica_of);
+    for (uint32_t i = 0; i < l->table.count; i++) {
+        assert(l->replica_of[i] < members->replicas);
+        l->members[i]->place = (lh_replica_place){l->replica_of[i], LH_REPLICA_NONE};
+        lh_log(LH_LOG_INFO, "fleet", "worker is dealt worker=%s chain=%u", l->members[i]->name,
+               l->replica_of[i] + 1);
     }
     members->is_dealt = true;
     if (made < members->replicas)
@@ -116,36 +114,31 @@ static void deal(lh_replica_members *members, int64_t now_us) {
                members->replicas);
 }
 
-static bool is_time_to_deal(lh_replica_members *members, int64_t now_us) {
-    living l;
-    gather(members, now_us, &l);
-    return now_us >= lh_first_plan_due_us(l.table.count, members->options.workers_expected,
+static bool is_time_to_deal(const lh_replica_members *members, const living *l, int64_t now_us) {
+    return now_us >= lh_first_plan_due_us(l->table.count, members->options.workers_expected,
                                           members->options.plan_delay_us, members->created_us,
                                           members->changed_us);
 }
 
-static void settle_newcomer(lh_replica_members *members, member *one, int64_t now_us) {
-    living l;
-    gather(members, now_us, &l);
-    for (uint32_t i = 0; i < l.table.count; i++)
-        if (l.members[i] == one)
-            one->place.replica = lh_replica_of_newcomer(&l.table, l.replica_of, i);
+static void settle_newcomer(member *one, living *l) {
+    for (uint32_t i = 0; i < l->table.count; i++)
+        if (l->members[i] == one)
+            one->place.replica = l->replica_of[i] =
+                lh_replica_of_newcomer(&l->table, l->replica_of, i);
     if (one->place.replica != LH_REPLICA_NONE)
         lh_log(LH_LOG_INFO, "fleet", "worker joins a chain worker=%s chain=%u", one->name,
                one->place.replica + 1);
 }
 
-static void mend(lh_replica_members *members, int64_t now_us) {
-    living l;
+static void mend(lh_replica_members *members, const living *l, int64_t now_us) {
     uint32_t worker, replica;
     if (now_us < members->mended_us + MEND_INTERVAL_US)
         return;
     members->mended_us = now_us;
-    gather(members, now_us, &l);
-    if (!lh_replica_mend(&l.table, l.replica_of, &worker, &replica))
+    if (!lh_replica_mend(&l->table, l->replica_of, &worker, &replica))
         return;
-    assert(worker < l.table.count && replica < members->replicas);
-    member *one = l.members[worker];
+    assert(worker < l->table.count && replica < members->replicas);
+    member *one = l->members[worker];
     lh_log(LH_LOG_INFO, "fleet", "worker is to mend a chain worker=%s from_chain=%u chain=%u",
            one->name, one->place.replica + 1, replica + 1);
     one->place.moving_to = replica == one->place.replica ? LH_REPLICA_NONE : replica;
@@ -153,6 +146,7 @@ static void mend(lh_replica_members *members, int64_t now_us) {
 
 lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_report *report,
                                   int64_t now_us, lh_replica_place *place, lh_error *error) {
+    living l;
     member *one = find(members, report->name);
     if (!one) {
         one = make_place(members, now_us);
@@ -168,12 +162,13 @@ lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_r
                                    report->speed};
     one->renewed_us = now_us;
     one->is_leaving = report->leaving;
-    if (!members->is_dealt && is_time_to_deal(members, now_us))
-        deal(members, now_us);
+    gather(members, now_us, &l);
+    if (!members->is_dealt && is_time_to_deal(members, &l, now_us))
+        deal(members, &l);
     if (members->is_dealt && one->place.replica == LH_REPLICA_NONE)
-        settle_newcomer(members, one, now_us);
+        settle_newcomer(one, &l);
     if (members->is_dealt)
-        mend(members, now_us);
+        mend(members, &l, now_us);
     *place = one->place;
     return LH_OK;
 }

@@ -130,12 +130,6 @@ static void free_slot(lh_submission_queue *submissions, slot *s) {
 
 /* ---- Any thread ---- */
 
-/* Places that a tenant may have. Requests without a tenant may have all. */
-static uint32_t places_of(const lh_submission_queue *submissions, uint64_t tenant) {
-    return tenant ? submissions->places - submissions->places / RESERVED_SHARE
-                  : submissions->places;
-}
-
 static lh_status admit(lh_submission_queue *submissions, const lh_sequence_request *requests,
                        uint32_t count, int64_t now_us, lh_error *error) {
     if (now_us >= submissions->open_until_us)
@@ -143,9 +137,10 @@ static lh_status admit(lh_submission_queue *submissions, const lh_sequence_reque
     if (count > submissions->places - submissions->count)
         return lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences are running or waiting",
                        submissions->count);
+    /* Requests without a tenant may have all places. */
     uint32_t held = *counter_of(submissions, requests[0].tenant),
-             most = places_of(submissions, requests[0].tenant);
-    if (held + count > most)
+             kept = requests[0].tenant ? submissions->places / RESERVED_SHARE : 0;
+    if (held + count > submissions->places - kept)
         return lh_fail(
             error, LH_ERR_BUSY,
             "%u sequences of this client are running or waiting: the last places are for others",

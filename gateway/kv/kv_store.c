@@ -24,9 +24,9 @@ struct lh_kv_store {
 lh_status lh_kv_store_create(const lh_kv_store_options *options, lh_kv_store **store,
                              lh_error *error) {
     lh_kv_store *made = calloc(1, sizeof *made);
-    if (!made)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the table of KV pages");
-    lh_status status = lh_prefix_index_create(&made->index, error);
+    lh_status status =
+        made ? lh_prefix_index_create(&made->index, error)
+             : lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the table of KV pages");
     if (status != LH_OK) {
         free(made);
         return status;

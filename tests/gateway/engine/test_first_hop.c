@@ -161,8 +161,7 @@ static void a_step_that_is_taken_ends_well(void **state) {
     assert_int_equal(heard.ended[0].epoch, 7);
     assert_int_equal(heard.ended[0].step, 4);
     assert_int_equal(heard.ended[0].status, LH_OK);
-    lh_hop_profile profile;
-    lh_first_hop_read_profile(hop, &profile);
+    lh_hop_profile profile = lh_first_hop_profile(hop);
     assert_true(profile.present && profile.connected);
 }
 
@@ -184,12 +183,10 @@ static void a_refusal_names_who_refused(void **state) {
 static void without_a_worker_nothing_is_taken(void **state) {
     (void)state;
     const lh_step_manifest manifest = {.epoch = 7, .step = 4};
-    lh_hop_profile profile = {.present = true};
     lh_error error;
     assert_int_equal(lh_first_hop_submit(hop, &manifest, &error), LH_ERR_UNAVAILABLE);
     lh_first_hop_cancel(hop, 0);
-    lh_first_hop_read_profile(hop, &profile);
-    assert_false(profile.present);
+    assert_false(lh_first_hop_profile(hop).present);
     assert_int_not_equal(lh_first_hop_connect(hop, "no port", false, &error), LH_OK);
     assert_int_equal(lh_first_hop_submit(hop, &manifest, &error), LH_ERR_UNAVAILABLE);
 }

@@ -221,10 +221,13 @@ static void after_a_reset_nothing_is_found(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(whole_blocks_are_found),      TEST(salts_are_apart),
-        TEST(whole_blocks_are_found),      TEST(tenants_and_places_are_apart),
-        TEST(who_has_all_of_it_covers_it), TEST(random_moves_are_as_a_plain_search_says),
-        TEST(many_are_found_again),        TEST(after_a_reset_nothing_is_found),
+        TEST(salts_are_apart),
+        TEST(whole_blocks_are_found),
+        TEST(tenants_and_places_are_apart),
+        TEST(who_has_all_of_it_covers_it),
+        TEST(random_moves_are_as_a_plain_search_says),
+        TEST(many_are_found_again),
+        TEST(after_a_reset_nothing_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
