@@ -16,33 +16,19 @@ static lh_chain_controller *controller;
 static lh_worker_report reports[2];
 static int64_t now_us;
 
-static void on_event(void *context, uint64_t handle, const lh_sequence_event *event) {
-    (void)context;
-    (void)handle;
-    (void)event;
-}
-
 /* Workers a and b, each with room for half of the layers. */
 static int set_up(void **state) {
     (void)state;
     const lh_fleet_options fleet = fleet_of_four_layers(2);
-    const lh_scheduler_options scheduler = {.sequences_max = 4,
-                                            .queue_max = 2,
-                                            .overlap = {LH_OVERLAP_MANUAL, 16, 1},
-                                            .rows_max = 64,
-                                            .width = 576,
-                                            .vocabulary = 1000,
-                                            .step_timeout_us = 30000 * MS,
-                                            .replay_timeout_us = 5000 * MS,
-                                            .takeover_timeout_us = 60000 * MS};
-    const lh_scheduler_sink sink = {NULL, on_event};
+    lh_scheduler_options scheduler = options_of(16);
+    scheduler.width = 576;
     lh_log_set_level(LH_LOG_ERROR);
     now_us = 0;
     for (int i = 0; i < 2; i++) {
         reports[i] = report_of(i == 0 ? "a" : "b");
         reports[i].memory_bytes = 250;
     }
-    return lh_chain_controller_create(&fleet, &scheduler, &sink, 0, &controller, NULL);
+    return lh_chain_controller_create(&fleet, &scheduler, &bench_sink, 0, &controller, NULL);
 }
 
 static int tear_down(void **state) {
@@ -125,6 +111,13 @@ static uint64_t take_step(void) {
     assert_int_equal(action.kind, LH_ACTION_SUBMIT);
     assert_int_equal(action.manifest->epoch, chain()->epoch);
     return action.manifest->step;
+}
+
+/* The token behind the first sequence's two. */
+static lh_status bring(uint32_t epoch, uint64_t step, uint32_t token) {
+    const lh_step_result result = {.sequence = 1, .position = 2, .sample.token = token};
+    lh_error error;
+    return lh_chain_controller_results(controller, epoch, step, &result, 1, now_us, &error);
 }
 
 static void only_the_last_workers_certificate_may_bring_results(void **state) {
@@ -220,11 +213,7 @@ static void workers_that_keep_their_caches_go_on(void **state) {
     bring_up();
     submit(2);
     uint64_t step = take_step();
-    lh_error error;
-    const lh_step_result result = {.sequence = 1, .position = 2, .sample.token = 7};
-    assert_int_equal(
-        lh_chain_controller_results(controller, chain()->epoch, step, &result, 1, now_us, &error),
-        LH_OK);
+    assert_int_equal(bring(chain()->epoch, step, 7), LH_OK);
     lh_chain_controller_step_done(controller, chain()->epoch, step, LH_OK, "", now_us);
     step = take_step();
     lh_chain_controller_step_done(controller, chain()->epoch, step, LH_ERR_UNAVAILABLE, "broken",
@@ -242,22 +231,14 @@ static void workers_that_keep_their_caches_go_on(void **state) {
     assert_int_equal(action.manifest->segments[0].first_position, 2);
 }
 
-static void the_wrong_epochs_results_are_stale(void **state) {
+static void results_of_another_epoch_are_stale_and_impossible_ones_a_fault(void **state) {
     (void)state;
     bring_up();
     submit(2);
     uint64_t step = take_step();
-    lh_error error;
-    const lh_step_result result = {.sequence = 1, .position = 2, .sample.token = 7};
-    assert_int_equal(lh_chain_controller_results(controller, chain()->epoch + 1, step, &result, 1,
-                                                 now_us, &error),
-                     LH_ERR_STALE);
+    assert_int_equal(bring(chain()->epoch + 1, step, 7), LH_ERR_STALE);
     assert_true(is_up());
-    /* and an impossible token is a fault */
-    const lh_step_result impossible = {.sequence = 1, .position = 2, .sample.token = 1000};
-    assert_int_equal(lh_chain_controller_results(controller, chain()->epoch, step, &impossible, 1,
-                                                 now_us, &error),
-                     LH_ERR_MALFORMED);
+    assert_int_equal(bring(chain()->epoch, step, 1000), LH_ERR_MALFORMED); /* there is no such */
     assert_false(is_up());
 }
 
@@ -352,7 +333,7 @@ int main(void) {
         TEST(without_the_first_hop_no_step_leaves),
         TEST(a_step_that_fails_is_a_fault_of_the_chain),
         TEST(workers_that_keep_their_caches_go_on),
-        TEST(the_wrong_epochs_results_are_stale),
+        TEST(results_of_another_epoch_are_stale_and_impossible_ones_a_fault),
         TEST(a_worker_may_leave_when_nobody_needs_the_chain),
         TEST(one_that_runs_nothing_lets_a_worker_go),
         TEST(a_worker_that_is_forgotten_takes_the_chain_with_it),

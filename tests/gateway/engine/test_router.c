@@ -17,28 +17,13 @@
 static lh_router *router;
 static int64_t now_us;
 
-static void on_event(void *context, uint64_t handle, const lh_sequence_event *event) {
-    (void)context;
-    ears[handle].is_failed |= event->kind == LH_SEQUENCE_FAILED;
-    ears[handle].status = event->status;
-}
-
 static lh_status create(uint32_t chains) {
     const lh_fleet_options fleet = fleet_of_four_layers(chains > 1 ? 6 : 1);
-    const lh_scheduler_options scheduler = {.sequences_max = 4,
-                                            .queue_max = 2,
-                                            .overlap = {LH_OVERLAP_MANUAL, 16, 1},
-                                            .rows_max = 64,
-                                            .width = 64,
-                                            .vocabulary = 1000,
-                                            .step_timeout_us = 30000 * MS,
-                                            .replay_timeout_us = 5000 * MS,
-                                            .takeover_timeout_us = 60000 * MS};
-    const lh_scheduler_sink sink = {NULL, on_event};
+    const lh_scheduler_options scheduler = options_of(16);
     lh_log_set_level(LH_LOG_ERROR);
     memset(ears, 0, sizeof ears);
     now_us = 0;
-    return lh_router_create(chains, &fleet, &scheduler, &sink, 0, &router, NULL);
+    return lh_router_create(chains, &fleet, &scheduler, &bench_sink, 0, &router, NULL);
 }
 
 static int set_up(void **state) {
@@ -219,17 +204,22 @@ static void what_runs_and_what_waits_is_counted_on_all_chains(void **state) {
     assert_int_equal(waiting, 0);
 }
 
+/* The first two chains are up; on the first one a row takes so many times as long. */
+static void bring_two_up(double times) {
+    lh_cost_chain costs = costs_of_chain();
+    bring_up(0, 100);
+    bring_up(1, 100);
+    lh_scheduler_set_costs(scheduler_of(1), &costs);
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t k = 0; k < 2; k++)
+            costs.stages[i].points[k].us *= times;
+    lh_scheduler_set_costs(scheduler_of(0), &costs);
+}
+
 /* Whatever they cost: the slow one is given what it is through with first. */
 static void the_chain_that_is_through_first_gets_the_next(void **state) {
     (void)state;
-    bring_up(0, 100);
-    bring_up(1, 100);
-    lh_cost_chain fast = costs_of_chain(), slow = fast;
-    for (uint32_t i = 0; i < 2; i++)
-        for (uint32_t k = 0; k < 2; k++)
-            slow.stages[i].points[k].us *= 3;
-    lh_scheduler_set_costs(scheduler_of(0), &slow);
-    lh_scheduler_set_costs(scheduler_of(1), &fast);
+    bring_two_up(3);
     assert_int_equal(submit(0, 50, 20), LH_OK);
     assert_sequences(0, 1, 0);
     assert_int_equal(submit(1, 50, 20), LH_OK);
@@ -244,14 +234,7 @@ static void the_chain_that_is_through_first_gets_the_next(void **state) {
 /* A tenth is no difference: the numbers are the same, too, and then it is the first one's. */
 static void chains_that_are_nearly_as_fast_share_the_work(void **state) {
     (void)state;
-    bring_up(0, 100);
-    bring_up(1, 100);
-    lh_cost_chain fast = costs_of_chain(), nearly = fast;
-    for (uint32_t i = 0; i < 2; i++)
-        for (uint32_t k = 0; k < 2; k++)
-            nearly.stages[i].points[k].us *= 1.1;
-    lh_scheduler_set_costs(scheduler_of(0), &nearly);
-    lh_scheduler_set_costs(scheduler_of(1), &fast);
+    bring_two_up(1.1);
     assert_int_equal(submit(0, 50, 20), LH_OK);
     assert_sequences(1, 0, 0);
     assert_int_equal(submit(1, 50, 20), LH_OK);
