@@ -43,7 +43,8 @@ lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *c
         lh_chain_stage *stage = &formed.stages[i];
         *stage = (lh_chain_stage){.instance = report->instance,
                                   .first_layer = plan->stages[i].first_layer,
-                                  .last_layer = plan->stages[i].last_layer};
+                                  .last_layer = plan->stages[i].last_layer,
+                                  .wire = stage->wire};
         memcpy(stage->name, report->name, sizeof stage->name);
         lh_status status = choose_address(&from, report, stage, error);
         if (status != LH_OK)

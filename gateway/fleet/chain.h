@@ -12,6 +12,7 @@
 #pragma once
 
 #include "common/protocol/step.h"
+#include "common/protocol/wire_type.h"
 #include "gateway/fleet/planner.h"
 #include "gateway/fleet/registry.h"
 
@@ -55,8 +56,8 @@ typedef struct lh_chain_origin {
 
 /* Takes over a plan, whose stages follow each other and are all somebody's, with a greater epoch;
  * 0: a draft, which gets its epoch when it is renewed. workers[] are those that the plan's indices
- * mean. LH_ERR_UNAVAILABLE: a worker has no address that its predecessor can use (named); the chain
- * is unchanged then. */
+ * mean. Wire types stay as they are at their places. LH_ERR_UNAVAILABLE: a worker has no address
+ * that its predecessor can use (named); the chain is unchanged then. */
 lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *const *workers,
                         const lh_chain_origin *origin, uint32_t epoch, int64_t now_us,
                         lh_error *error);

@@ -1,8 +1,6 @@
 /* Reports become costs. */
 #include "gateway/fleet/chain_costs.h"
 
-#include "common/protocol/wire_type.h"
-
 /* Bytes around what a step carries: HEADERS, most of them from the table, and the heads of the
  * first and the last DATA frame. */
 #define REQUEST_BYTES 68.0

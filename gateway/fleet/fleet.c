@@ -3,7 +3,6 @@
 
 #include "common/base/arithmetic.h"
 #include "common/base/log.h"
-#include "gateway/fleet/chain_wires.h"
 #include "gateway/fleet/epoch_counter.h"
 #include "gateway/fleet/failure_detector.h"
 #include "gateway/fleet/first_plan.h"
@@ -23,6 +22,11 @@
 /* Longer than it takes to change over where everything is prepared. */
 #define CHANGE_OVER_US 1000000
 
+/* How long the first chain waits for what its wire types depend on. A slow link takes a second or
+ * two to be measured. A fast and long one may stay a bound until it is used: that chain serves with
+ * what it has. */
+#define MEASURING_PATIENCE_US 5000000
+
 /* In the order of how much they change. */
 typedef enum fleet_change {
     CHANGE_NOTHING,
@@ -39,11 +43,12 @@ struct lh_fleet {
     lh_epoch_counter epochs;
     lh_chain chain;
     lh_chain formed; /* as it was last formed */
-    lh_chain_wires wires;
 
     fleet_change pending; /* what is to become of the chain at form_not_before_us */
     int64_t form_not_before_us;
-    bool has_served;       /* a chain has been formed before */
+    bool has_settled_wires;     /* the chain has the types that its measurements called for */
+    int64_t measuring_since_us; /* it could serve since then, but for these; 0: not yet */
+    bool has_served;            /* a chain has been formed before */
     bool is_changing_over; /* the chain has taken over from another, and has not broken since */
     bool first_hop;        /* the gateway is connected to the first worker */
     uint32_t sequences;    /* that need the chain now */
@@ -87,7 +92,6 @@ void lh_fleet_destroy(lh_fleet *fleet) {
 static void note_formed(lh_fleet *fleet, int64_t now_us) {
     lh_chain *chain = &fleet->chain;
     assert(chain->state == LH_CHAIN_FORMING);
-    lh_chain_wires_apply(&fleet->wires, chain);
     lh_chain_inherit(chain, &fleet->formed);
     lh_epoch_counter_take(&fleet->epochs, chain->epoch);
     fleet->formed = *chain;
@@ -106,7 +110,9 @@ static void note_formed(lh_fleet *fleet, int64_t now_us) {
 
 /* The chain's stages are others than before. */
 static void note_planned(lh_fleet *fleet, int64_t now_us) {
-    lh_chain_wires_start(&fleet->wires, &fleet->options.wire, fleet->options.model->width);
+    lh_wire_choice_begin(&fleet->options.wire, &fleet->chain);
+    fleet->has_settled_wires = false;
+    fleet->measuring_since_us = 0;
     note_formed(fleet, now_us);
 }
 
@@ -175,9 +181,14 @@ static void replan(lh_fleet *fleet, int64_t now_us) {
     fleet->pending = CHANGE_NOTHING;
 }
 
+static bool choose_wires(lh_fleet *fleet) {
+    return lh_wire_choice_make(&fleet->options.wire, fleet->options.model->width, &fleet->chain,
+                               fleet->registry);
+}
+
 /* The same stages under the next epoch; where a worker is gone, what is left is planned. */
 static void renew(lh_fleet *fleet, int64_t now_us) {
-    lh_chain_wires_choose(&fleet->wires, &fleet->chain, fleet->registry);
+    choose_wires(fleet);
     if (lh_chain_renew(&fleet->chain, fleet->registry, &fleet->options.origin,
                        lh_epoch_counter_next(&fleet->epochs, now_us), now_us, NULL) == LH_OK)
         note_formed(fleet, now_us);
@@ -360,16 +371,21 @@ static void hand_over(lh_fleet *fleet, int64_t now_us) {
 }
 
 /* The chain could serve. False: it waits for what its wire types depend on, or forms again since
- * they are to change. */
+ * they are to change, once. The first chain of all may wait for measurements; a later one does not,
+ * since sequences may be waiting for it. */
 static bool settle_wires(lh_fleet *fleet, int64_t now_us) {
-    if (fleet->wires.is_settled)
+    if (fleet->has_settled_wires)
         return true;
-    if (lh_chain_wires_are_awaited(&fleet->wires, &fleet->chain, fleet->registry, now_us)) {
+    if (fleet->measuring_since_us == 0)
+        fleet->measuring_since_us = now_us;
+    if (fleet->chain.ready_us == 0 && now_us < fleet->measuring_since_us + MEASURING_PATIENCE_US &&
+        !lh_wire_choice_is_known(&fleet->options.wire, fleet->options.model->width, &fleet->chain,
+                                 fleet->registry)) {
         snprintf(fleet->reason, sizeof fleet->reason, "its stages and hops are being measured");
         return false;
     }
-    fleet->wires.is_settled = true;
-    if (!lh_chain_wires_choose(&fleet->wires, &fleet->chain, fleet->registry))
+    fleet->has_settled_wires = true;
+    if (!choose_wires(fleet))
         return true;
     renew(fleet, now_us);
     return false;

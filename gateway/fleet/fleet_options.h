@@ -1,7 +1,6 @@
 /* What a fleet is created with, and what all its parts go by. */
 #pragma once
 
-#include "gateway/fleet/chain.h"
 #include "gateway/fleet/wire_choice.h"
 
 /* The model and the texts outlive the fleet. */

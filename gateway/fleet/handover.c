@@ -139,11 +139,11 @@ static void begin(lh_handover *handover, const lh_handover_view *view, const lh_
     handover->chain = *chain;
     handover->planned_us = now_us;
     handover->problem[0] = 0;
+    lh_wire_choice_begin(&handover->options->wire, &handover->chain);
     for (uint32_t i = 0; i < chain->stage_count; i++) {
-        lh_chain_stage *next = &handover->chain.stages[i];
+        const lh_chain_stage *next = &handover->chain.stages[i];
         int index = lh_chain_find(view->chain, next->name);
         uint64_t held = index < 0 ? 0 : stage_bytes(handover, &view->chain->stages[index]);
-        next->wire = lh_wire_choice_first(&handover->options->wire);
         handover->holds[i] =
             !must_prepare(handover, view->chain, i) ||
             stage_bytes(handover, next) + held <=

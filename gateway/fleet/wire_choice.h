@@ -6,11 +6,11 @@
  * slowest stage needs for one, by a margin. So nothing is given up where it would not pay, and a
  * hop near the line does not change with each epoch.
  *
+ * What is known is what the workers have reported last; one that is gone counts as not measured.
  * Pure; thread: any. */
 #pragma once
 
-#include "common/protocol/measurements.h"
-#include "common/protocol/wire_type.h"
+#include "gateway/fleet/chain.h"
 
 typedef struct lh_wire_policy {
     bool is_auto;
@@ -18,24 +18,17 @@ typedef struct lh_wire_policy {
     bool allows_q8;    /* auto: not read otherwise */
 } lh_wire_policy;
 
-/* One stage of a chain and the hop behind it. */
-typedef struct lh_wire_stage {
-    const lh_compute_profile *compute;
-    const lh_hop_profile *next;
-    lh_wire_type wire; /* that the hop has now */
-} lh_wire_stage;
-
-/* What a hop has while nothing is known of it. */
-lh_wire_type lh_wire_choice_first(const lh_wire_policy *policy);
+/* What all hops of a chain have while nothing is known of it. */
+void lh_wire_choice_begin(const lh_wire_policy *policy, lh_chain *chain);
 
 /* Whether all is known that the policy asks for: the times of all stages and the rate of every hop
  * between two of them, or a lower bound that is enough. At once where the choice depends on none of
- * it. */
-bool lh_wire_choice_is_known(const lh_wire_policy *policy, uint32_t width,
-                             const lh_wire_stage *stages, uint32_t count);
+ * it. width: columns of an activation. */
+bool lh_wire_choice_is_known(const lh_wire_policy *policy, uint32_t width, const lh_chain *chain,
+                             const lh_registry *registry);
 
-/* Sets stages[].wire. A hop of which too little is known keeps the type that it has, and so do all
- * while no stage's time is known. The last stage's hop, which carries no activation, gets the first
- * choice. Returns whether one has changed. */
-bool lh_wire_choice_make(const lh_wire_policy *policy, uint32_t width, lh_wire_stage *stages,
-                         uint32_t count);
+/* Sets the chain's wire types. A hop of which too little is known keeps the type that it has, and
+ * so do all while no stage's time is known. The last stage's hop, which carries no activation, gets
+ * what it had in the beginning. Returns whether one has changed. */
+bool lh_wire_choice_make(const lh_wire_policy *policy, uint32_t width, lh_chain *chain,
+                         const lh_registry *registry);

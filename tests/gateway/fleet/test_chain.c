@@ -94,10 +94,12 @@ static void renewing_takes_what_workers_say_now(void **state) {
     b.reports[1].instance = 2;
     snprintf(b.reports[1].plain_address, sizeof b.reports[1].plain_address, "elsewhere:1");
     put(&b, 1);
+    b.chain.stages[1].wire = LH_WIRE_Q8;
     assert_int_equal(lh_chain_renew(&b.chain, b.registry, &at_home, 8, 0, NULL), LH_OK);
     assert_int_equal(b.chain.stages[1].instance, 2);
     assert_string_equal(b.chain.stages[1].address, "elsewhere:1");
     assert_int_equal(b.chain.stages[1].first_layer, 2);
+    assert_int_equal(b.chain.stages[1].wire, LH_WIRE_Q8);
     lh_registry_suspect(b.registry, "c", 1);
     assert_true(lh_registry_expire(b.registry, 1, NULL));
     assert_int_equal(lh_chain_renew(&b.chain, b.registry, &at_home, 9, 0, NULL), LH_ERR_NOT_FOUND);

@@ -5,7 +5,8 @@
 
 #include <cmocka.h>
 
-#include "gateway/fleet/wire_choice.h"
+#include "common/base/log.h"
+#include "tests/gateway/support/worker_reports.h"
 
 #define WIDTH 576u /* a row in f16: 1170 bytes */
 
@@ -21,24 +22,51 @@ static const lh_compute_profile computes[3] = {
 };
 static const lh_compute_profile unmeasured;
 
+/* Workers a, b and c; the wire types are f16. */
 typedef struct fixture {
-    lh_hop_profile hops[3];
-    lh_wire_stage stages[3];
+    lh_worker_report reports[3];
+    lh_chain chain;
 } fixture;
 
 static void fill(fixture *f, double first_rate, double second_rate) {
-    *f = (fixture){.hops = {{.bytes_per_us = first_rate},
-                            {.bytes_per_us = second_rate},
-                            {.bytes_per_us = 1e-6}}};
+    const double rates[] = {first_rate, second_rate, 1e-6};
+    *f = (fixture){.reports = {report_of("a"), report_of("b"), report_of("c")},
+                   .chain = {.stage_count = 3, .stages = {{"a"}, {"b"}, {"c"}}}};
+    lh_log_set_level(LH_LOG_ERROR);
+    lh_wire_choice_begin(&automatic, &f->chain);
+    for (int i = 0; i < 3; i++) {
+        f->reports[i].compute = computes[i];
+        f->reports[i].next.bytes_per_us = rates[i];
+    }
+}
+
+static lh_registry *register_all(const fixture *f) {
+    lh_registry *registry;
+    assert_int_equal(lh_registry_create(3000 * MS, &registry, NULL), LH_OK);
     for (int i = 0; i < 3; i++)
-        f->stages[i] = (lh_wire_stage){&computes[i], &f->hops[i], LH_WIRE_F16};
+        register_report(registry, &f->reports[i], 0);
+    return registry;
+}
+
+static bool is_known(const fixture *f, const lh_wire_policy *policy) {
+    lh_registry *registry = register_all(f);
+    bool known = lh_wire_choice_is_known(policy, WIDTH, &f->chain, registry);
+    lh_registry_destroy(registry);
+    return known;
+}
+
+static bool make(fixture *f, const lh_wire_policy *policy) {
+    lh_registry *registry = register_all(f);
+    bool has_changed = lh_wire_choice_make(policy, WIDTH, &f->chain, registry);
+    lh_registry_destroy(registry);
+    return has_changed;
 }
 
 static void assert_wires(const fixture *f, lh_wire_type first, lh_wire_type second,
                          lh_wire_type last) {
-    assert_int_equal(f->stages[0].wire, first);
-    assert_int_equal(f->stages[1].wire, second);
-    assert_int_equal(f->stages[2].wire, last);
+    assert_int_equal(f->chain.stages[0].wire, first);
+    assert_int_equal(f->chain.stages[1].wire, second);
+    assert_int_equal(f->chain.stages[2].wire, last);
 }
 
 static void a_fixed_type_is_everywhere(void **state) {
@@ -48,11 +76,12 @@ static void a_fixed_type_is_everywhere(void **state) {
         lh_wire_policy policy = {.allows_q8 = true};
         fill(&f, 0.1, 1000);
         assert_true(lh_wire_from_number(i, &policy.type));
-        assert_int_equal(lh_wire_choice_first(&policy), policy.type);
-        assert_int_equal(lh_wire_choice_make(&policy, WIDTH, f.stages, 3),
-                         policy.type != LH_WIRE_F16);
+        lh_wire_choice_begin(&policy, &f.chain);
         assert_wires(&f, policy.type, policy.type, policy.type);
-        assert_false(lh_wire_choice_make(&policy, WIDTH, f.stages, 3));
+        lh_wire_choice_begin(&automatic, &f.chain);
+        assert_int_equal(make(&f, &policy), policy.type != LH_WIRE_F16);
+        assert_wires(&f, policy.type, policy.type, policy.type);
+        assert_false(make(&f, &policy));
     }
 }
 
@@ -60,8 +89,8 @@ static void without_permission_auto_is_f16(void **state) {
     (void)state;
     fixture f;
     fill(&f, 0.1, 0.1);
-    assert_int_equal(lh_wire_choice_first(&automatic), LH_WIRE_F16);
-    assert_false(lh_wire_choice_make(&automatic, WIDTH, f.stages, 3));
+    assert_wires(&f, LH_WIRE_F16, LH_WIRE_F16, LH_WIRE_F16);
+    assert_false(make(&f, &automatic));
     assert_wires(&f, LH_WIRE_F16, LH_WIRE_F16, LH_WIRE_F16);
 }
 
@@ -70,14 +99,14 @@ static void the_bottleneck_gets_q8(void **state) {
     (void)state;
     fixture f;
     fill(&f, 1.05, 12.5);
-    assert_true(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
+    assert_true(make(&f, &with_q8));
     assert_wires(&f, LH_WIRE_Q8, LH_WIRE_F16, LH_WIRE_F16);
     fill(&f, 12.5, 0.5);
-    assert_true(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
+    assert_true(make(&f, &with_q8));
     assert_wires(&f, LH_WIRE_F16, LH_WIRE_Q8, LH_WIRE_F16);
     /* both are slower than any stage: the one that is left would be the bottleneck */
     fill(&f, 0.5, 0.6);
-    assert_true(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
+    assert_true(make(&f, &with_q8));
     assert_wires(&f, LH_WIRE_Q8, LH_WIRE_Q8, LH_WIRE_F16);
 }
 
@@ -85,12 +114,12 @@ static void near_the_line_nothing_changes(void **state) {
     (void)state;
     fixture f;
     fill(&f, 1.17 / 1.09, 1.17 / 1.09);
-    f.stages[1].wire = LH_WIRE_Q8;
-    assert_false(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
+    f.chain.stages[1].wire = LH_WIRE_Q8;
+    assert_false(make(&f, &with_q8));
     assert_wires(&f, LH_WIRE_F16, LH_WIRE_Q8, LH_WIRE_F16);
     fill(&f, 1.17 / 0.91, 1.17 / 0.89);
-    f.stages[0].wire = f.stages[1].wire = LH_WIRE_Q8;
-    assert_true(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
+    f.chain.stages[0].wire = f.chain.stages[1].wire = LH_WIRE_Q8;
+    assert_true(make(&f, &with_q8));
     assert_wires(&f, LH_WIRE_Q8, LH_WIRE_F16, LH_WIRE_F16);
 }
 
@@ -98,18 +127,18 @@ static void what_is_unknown_stays_as_it_is(void **state) {
     (void)state;
     fixture f;
     fill(&f, 0, 0.5);
-    assert_false(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages, 3));
-    assert_true(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
+    assert_false(is_known(&f, &with_q8));
+    assert_true(make(&f, &with_q8));
     assert_wires(&f, LH_WIRE_F16, LH_WIRE_Q8, LH_WIRE_F16);
-    f.hops[0].bytes_per_us = 0.5;
-    f.hops[1].bytes_per_us = 0;
-    assert_true(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
+    f.reports[0].next.bytes_per_us = 0.5;
+    f.reports[1].next.bytes_per_us = 0;
+    assert_true(make(&f, &with_q8));
     assert_wires(&f, LH_WIRE_Q8, LH_WIRE_Q8, LH_WIRE_F16);
     fill(&f, 0.5, 0.5);
     for (int i = 0; i < 3; i++)
-        f.stages[i].compute = &unmeasured;
-    assert_false(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages, 3));
-    assert_false(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
+        f.reports[i].compute = unmeasured;
+    assert_false(is_known(&f, &with_q8));
+    assert_false(make(&f, &with_q8));
     assert_wires(&f, LH_WIRE_F16, LH_WIRE_F16, LH_WIRE_F16);
 }
 
@@ -118,13 +147,13 @@ static void a_bound_is_half_an_answer(void **state) {
     (void)state;
     fixture f;
     fill(&f, 12.5, 0.2);
-    f.hops[0].bytes_per_us_is_bound = true;
-    f.hops[1].bytes_per_us_is_bound = true;
-    assert_false(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages, 3));
-    assert_false(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
-    f.hops[1].bytes_per_us_is_bound = false;
-    assert_true(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages, 3));
-    assert_true(lh_wire_choice_make(&with_q8, WIDTH, f.stages, 3));
+    f.reports[0].next.bytes_per_us_is_bound = true;
+    f.reports[1].next.bytes_per_us_is_bound = true;
+    assert_false(is_known(&f, &with_q8));
+    assert_false(make(&f, &with_q8));
+    f.reports[1].next.bytes_per_us_is_bound = false;
+    assert_true(is_known(&f, &with_q8));
+    assert_true(make(&f, &with_q8));
     assert_wires(&f, LH_WIRE_F16, LH_WIRE_Q8, LH_WIRE_F16);
 }
 
@@ -133,15 +162,29 @@ static void what_must_be_known(void **state) {
     fixture f;
     const lh_wire_policy fixed = {.type = LH_WIRE_Q8, .allows_q8 = true};
     fill(&f, 1, 1);
-    f.hops[2].bytes_per_us = 0; /* the hop to the gateway carries tokens */
-    assert_true(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages, 3));
-    f.stages[2].compute = &unmeasured;
-    assert_false(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages, 3));
-    assert_true(lh_wire_choice_is_known(&automatic, WIDTH, f.stages, 3));
-    assert_true(lh_wire_choice_is_known(&fixed, WIDTH, f.stages, 3));
-    assert_true(lh_wire_choice_is_known(&with_q8, WIDTH, f.stages + 2, 1)); /* no hop */
-    assert_false(lh_wire_choice_make(&with_q8, WIDTH, f.stages + 2, 1));
-    assert_true(lh_wire_choice_is_known(&with_q8, WIDTH, NULL, 0));
+    f.reports[2].next.bytes_per_us = 0; /* the hop to the gateway carries tokens */
+    assert_true(is_known(&f, &with_q8));
+    f.reports[2].compute = unmeasured;
+    assert_false(is_known(&f, &with_q8));
+    assert_true(is_known(&f, &automatic));
+    assert_true(is_known(&f, &fixed));
+    f.reports[0].compute = unmeasured;
+    f.chain.stage_count = 1; /* no hop */
+    assert_true(is_known(&f, &with_q8));
+    assert_false(make(&f, &with_q8));
+    f.chain.stage_count = 0;
+    assert_true(is_known(&f, &with_q8));
+}
+
+/* One that is gone counts as not measured: its hop stays as it is. */
+static void whoever_is_gone_is_not_measured(void **state) {
+    (void)state;
+    fixture f;
+    fill(&f, 0.5, 0.5);
+    f.chain.stages[1] = (lh_chain_stage){.name = "x", .wire = LH_WIRE_F16};
+    assert_false(is_known(&f, &with_q8));
+    assert_true(make(&f, &with_q8));
+    assert_wires(&f, LH_WIRE_Q8, LH_WIRE_F16, LH_WIRE_F16);
 }
 
 int main(void) {
@@ -153,6 +196,7 @@ int main(void) {
         cmocka_unit_test(what_is_unknown_stays_as_it_is),
         cmocka_unit_test(what_must_be_known),
         cmocka_unit_test(a_bound_is_half_an_answer),
+        cmocka_unit_test(whoever_is_gone_is_not_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
