@@ -57,10 +57,6 @@ bool lh_account_take(lh_account *account, uint64_t prompt_tokens, int64_t now_us
     return true;
 }
 
-void lh_account_spend(lh_account *account, uint64_t tokens, int64_t now_us) {
-    lh_rate_bucket_spend(&account->tokens, tokens, now_us);
-}
-
 void lh_account_leave(lh_account *account, int64_t duration_us) {
     assert(account->running > 0);
     account->running--;

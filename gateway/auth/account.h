@@ -1,7 +1,7 @@
 /* What one client (a name in the list of keys) has used of its limits. Sans-I/O: the time is an
  * argument. Thread: its owner's.
  *
- *     take() --> the request runs, spend() for each token that it draws --> leave()
+ *     take() --> the request runs, its tokens are spent as they are sampled --> leave()
  *       \--> refused: which limit, and when it is worth coming again
  *
  * Prompts are paid for at once, and wait until the bucket holds them; what is drawn is paid for as
@@ -26,7 +26,7 @@ typedef struct lh_account_refusal {
 
 typedef struct lh_account {
     lh_key_limits limits;
-    lh_rate_bucket requests, tokens;
+    lh_rate_bucket requests, tokens; /* tokens that are sampled are spent from it directly */
     uint32_t running;
     int64_t mean_us; /* of a request, the later the more it counts; 0: none has ended */
 } lh_account;
@@ -40,8 +40,6 @@ bool lh_account_has_room(lh_account *account, uint64_t prompt_tokens, int64_t no
 /* Takes it, or takes nothing. */
 bool lh_account_take(lh_account *account, uint64_t prompt_tokens, int64_t now_us,
                      lh_account_refusal *refusal);
-/* Tokens drawn. */
-void lh_account_spend(lh_account *account, uint64_t tokens, int64_t now_us);
 /* A request that was taken has ended after so long. */
 void lh_account_leave(lh_account *account, int64_t duration_us);
 /* A request that was taken was not served after all: it costs nothing. */

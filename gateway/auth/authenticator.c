@@ -235,7 +235,8 @@ void lh_ticket_spend(lh_ticket *ticket, uint64_t sampled_tokens, int64_t now_us)
     if (!ticket->taken || sampled_tokens <= ticket->sampled_tokens)
         return;
     pthread_mutex_lock(&ticket->authenticator->mutex);
-    lh_account_spend(&ticket->client->account, sampled_tokens - ticket->sampled_tokens, now_us);
+    lh_rate_bucket_spend(&ticket->client->account.tokens, sampled_tokens - ticket->sampled_tokens,
+                         now_us);
     pthread_mutex_unlock(&ticket->authenticator->mutex);
     ticket->sampled_tokens = sampled_tokens;
 }

@@ -175,7 +175,8 @@ lh_status lh_chain_controller_put(lh_chain_controller *controller, const lh_work
                                   int64_t now_us, lh_fleet_answer *answer, lh_error *error) {
     note_load(controller);
     lh_status status = lh_fleet_put(controller->fleet, report, now_us, answer, error);
-    if (lh_fleet_is_loading(controller->fleet))
+    if (lh_chain_is_loading(lh_fleet_chain(controller->fleet),
+                            lh_fleet_registry(controller->fleet)))
         lh_scheduler_expect_chain(controller->scheduler, now_us + EXPECTATION_US);
     settle(controller, now_us);
     if (lh_chain_find(lh_fleet_chain(controller->fleet), report->name) >= 0)

@@ -5,22 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whoever sends to a worker: the worker before it, or the gateway. */
-typedef struct sender {
-    const char *name, *site;
-    bool has_tls;
-} sender;
-
 /* Plain inside a site; between sites TLS where both have it. */
-static lh_status choose_address(const sender *from, const lh_worker_report *to,
-                                lh_chain_stage *stage, lh_error *error) {
-    bool tls_possible = to->tls_address[0] && from->has_tls;
-    bool same_site = strcmp(from->site, to->site) == 0;
+static lh_status choose_address(const char *sender, lh_chain_origin from,
+                                const lh_worker_report *to, lh_chain_stage *stage,
+                                lh_error *error) {
+    bool tls_possible = to->tls_address[0] && from.has_tls;
+    bool same_site = strcmp(from.site, to->site) == 0;
     stage->tls = tls_possible && !(same_site && to->plain_address[0]);
     const char *address = stage->tls ? to->tls_address : to->plain_address;
     if (!address[0])
         return lh_fail(
-            error, LH_ERR_UNAVAILABLE, "%s cannot send to worker %s: %s", from->name, to->name,
+            error, LH_ERR_UNAVAILABLE, "%s cannot send to worker %s: %s", sender, to->name,
             to->tls_address[0] ? "it takes TLS alone and the sender has no certificate (--tls-cert)"
                                : "it has no address");
     memcpy(stage->address, address, sizeof stage->address);
@@ -33,7 +28,8 @@ lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *c
     assert(plan->stage_count > 0 && plan->stage_count <= LH_PLAN_STAGES_MAX);
     assert(epoch == 0 || epoch > chain->epoch);
     lh_chain formed = *chain;
-    sender from = {"the gateway", origin->site, origin->has_tls};
+    const char *sender = "the gateway";
+    lh_chain_origin from = *origin;
     formed.stage_count = plan->stage_count;
     for (uint32_t i = 0; i < plan->stage_count; i++) {
         assert(plan->stages[i].worker != LH_PLAN_NOBODY);
@@ -46,10 +42,11 @@ lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *c
                                   .last_layer = plan->stages[i].last_layer,
                                   .wire = stage->wire};
         memcpy(stage->name, report->name, sizeof stage->name);
-        lh_status status = choose_address(&from, report, stage, error);
+        lh_status status = choose_address(sender, from, report, stage, error);
         if (status != LH_OK)
             return status;
-        from = (sender){report->name, report->site, report->tls_address[0] != 0};
+        sender = report->name;
+        from = (lh_chain_origin){report->site, report->tls_address[0] != 0};
     }
     formed.state = LH_CHAIN_FORMING;
     formed.epoch = formed.planned_epoch = epoch;

@@ -48,10 +48,10 @@ typedef struct lh_chain {
     lh_chain_stage stages[LH_PLAN_STAGES_MAX];
 } lh_chain;
 
-/* Where the gateway itself sits, for the first hop. */
+/* Where a hop begins: the first one, at the gateway. */
 typedef struct lh_chain_origin {
     const char *site;
-    bool has_tls; /* it can open TLS connections */
+    bool has_tls; /* TLS connections can be opened there */
 } lh_chain_origin;
 
 /* Takes over a plan, whose stages follow each other and are all somebody's, with a greater epoch;

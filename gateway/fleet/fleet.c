@@ -517,10 +517,6 @@ const lh_registry *lh_fleet_registry(const lh_fleet *fleet) {
     return fleet->registry;
 }
 
-bool lh_fleet_is_loading(const lh_fleet *fleet) {
-    return lh_chain_is_loading(&fleet->chain, fleet->registry);
-}
-
 bool lh_fleet_is_changing_over(const lh_fleet *fleet, int64_t now_us) {
     return fleet->is_changing_over && fleet->chain.state == LH_CHAIN_FORMING &&
            now_us < fleet->chain.formed_us + CHANGE_OVER_US;

@@ -55,8 +55,6 @@ void lh_fleet_moved(lh_fleet *fleet, int64_t now_us);
  * taken for gone, and the next tick acts. Call when it is time by lh_fleet_failure_due_us. */
 void lh_fleet_stalled(lh_fleet *fleet, int64_t progress_us, int64_t now_us);
 int64_t lh_fleet_failure_due_us(const lh_fleet *fleet, int64_t progress_us);
-/* A chain forms, and workers fetch or load what they lack for it. */
-bool lh_fleet_is_loading(const lh_fleet *fleet);
 /* No chain is planned until this is called again with NULL; the text, which must outlive that, says
  * why. */
 void lh_fleet_hold(lh_fleet *fleet, const char *reason);

@@ -324,32 +324,27 @@ static double *time_of(lh_plan_worker *worker, bool is_token) {
     return is_token ? &worker->speed.token_us : &worker->speed.prompt_us;
 }
 
-/* The least time that is at least `from`. False: there is none. */
-static bool find_least(lh_plan_worker *workers, uint32_t count, bool is_token, double from,
-                       double *least) {
-    bool is_found = false;
-    for (uint32_t i = 0; i < count; i++) {
-        double us = *time_of(&workers[i], is_token);
-        if (us >= from && (!is_found || us < *least)) {
-            *least = us;
-            is_found = true;
-        }
-    }
-    return is_found;
+/* The least time that is at least `from`; INFINITY: there is none. */
+static double find_least(lh_plan_worker *workers, uint32_t count, bool is_token, double from) {
+    double least = INFINITY;
+    for (uint32_t i = 0; i < count; i++)
+        if (*time_of(&workers[i], is_token) >= from)
+            least = fmin(least, *time_of(&workers[i], is_token));
+    return least;
 }
 
 /* From the fastest on: it, and all that are close to it, take its time; then the fastest of the
  * rest. */
 static void even_out(lh_plan_worker *workers, uint32_t count, bool is_token) {
-    double least = 0, from = 0;
-    while (find_least(workers, count, is_token, from, &least)) {
+    double least = find_least(workers, count, is_token, 0);
+    while (isfinite(least)) {
         double most = least * EQUAL_FACTOR;
         for (uint32_t i = 0; i < count; i++) {
             double *us = time_of(&workers[i], is_token);
             if (*us >= least && *us < most)
                 *us = least;
         }
-        from = most;
+        least = find_least(workers, count, is_token, most);
     }
 }
 

@@ -1,9 +1,9 @@
 /* Which worker belongs to which of several chains of one model (replicas). Pure functions: the same
  * input gives the same answer, in whatever order the workers registered.
  *
- * A chain of workers inside one site has no slow link within it, so sites stay together where the
- * slowest chain is not much slower for it. A worker that has come goes where it is needed most, and
- * nobody else moves. */
+ * Workers of one site form a chain together unless that makes the slowest chain much slower, since
+ * a chain inside one site has no slow link in it. A worker that comes later joins the chain that
+ * needs it most; nobody else moves for its sake. */
 #pragma once
 
 #include "common/base/status.h"
@@ -15,8 +15,8 @@
 #define LH_REPLICAS_MAX 8u
 #define LH_REPLICA_NONE UINT32_MAX
 
-/* What all questions are about. replica_of[count]: NONE for those that are not dealt, or not there.
- */
+/* The workers, and how many chains are wanted of them. Beside it goes replica_of[count]: the chain
+ * of each worker, LH_REPLICA_NONE where it has none. */
 typedef struct lh_replica_table {
     const lh_model_profile *model;
     const lh_planner_options *options;
@@ -25,18 +25,18 @@ typedef struct lh_replica_table {
     uint32_t replicas;             /* wanted: 1..LH_REPLICAS_MAX */
 } lh_replica_table;
 
-/* Whether those of a replica can hold the model. */
+/* Whether a replica's workers can hold the model. */
 bool lh_replica_is_complete(const lh_replica_table *table, const uint32_t *replica_of,
                             uint32_t replica);
-/* Deals all of them, into as many complete chains as are wanted or can be made; returns how many;
- * 0: not even one, and everybody belongs to the first. */
+/* Divides all workers into complete chains: as many as are wanted, or as can be made. Returns how
+ * many that are; 0: not even one can be made, and all workers belong to the first. */
 uint32_t lh_replica_deal(const lh_replica_table *table, uint32_t *replica_of);
-/* Where one that has come belongs: to a chain that it completes, to one that is being gathered, or
- * to the weakest one. replica_of[newcomer] is NONE. */
+/* The chain for a worker that has none yet: one that it completes, else one that is incomplete,
+ * else the weakest. */
 uint32_t lh_replica_of_newcomer(const lh_replica_table *table, const uint32_t *replica_of,
                                 uint32_t newcomer);
-/* A chain has lost a worker and cannot hold the model: who should come to it, from a chain that is
- * whole without it too, or from a later one that is torn as well. False: nobody can, or nobody
- * need. */
+/* Looks for a chain that can no longer hold the model, and for a worker that should move to it:
+ * from a chain that is complete without it as well, or from a later one that is incomplete too.
+ * False: all chains are complete or empty, or no worker can be spared. */
 bool lh_replica_mend(const lh_replica_table *table, const uint32_t *replica_of, uint32_t *worker,
                      uint32_t *replica);

@@ -13,7 +13,7 @@
 
 struct lh_fleet_server {
     lh_h2_server *http;
-    lh_fleet_weights *weights;
+    lh_fleet_weights weights;
     bool has_tls;
     lh_fleet_server_owner owner;
     lh_fleet_model model;
@@ -158,7 +158,7 @@ static void begin_step(lh_fleet_server *server, lh_h2_stream *stream, const lh_h
 static void begin_get(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2_request *request,
                       const lh_h2_stream_events **events, void **context) {
     if (strcmp(request->path, server->weights_path) == 0)
-        lh_fleet_weights_take(server->weights, stream, lh_h2_request_header(request, "range"),
+        lh_fleet_weights_take(&server->weights, stream, lh_h2_request_header(request, "range"),
                               events, context);
     else if (strcmp(request->path, server->tensors_path) != 0)
         respond_problem(stream, 404, "there is nothing at this path: is it of another model?");
@@ -209,19 +209,13 @@ lh_status lh_fleet_server_create(uv_loop_t *loop, const char *listen, const lh_t
     own_limits.connections_max = 4 * LH_WORKERS_MAX;
     lh_status status =
         lh_h2_server_create(loop, listen, tls, &own_limits, on_request, s, &s->http, error);
-    if (status != LH_OK)
-        goto fail;
-    status = lh_fleet_weights_create(loop, model_file, &s->weights, error);
-    if (status != LH_OK)
-        goto fail_after_http;
+    if (status != LH_OK) {
+        free(s);
+        return status;
+    }
+    lh_fleet_weights_init(&s->weights, loop, model_file);
     *server = s;
     return LH_OK;
-fail_after_http:
-    lh_h2_server_close(s->http, free, s);
-    return status;
-fail:
-    free(s);
-    return status;
 }
 
 int lh_fleet_server_port(const lh_fleet_server *server) {
@@ -242,7 +236,7 @@ static void on_weights_closed(void *context) {
 /* Its streams are closed, so no transfer is left. */
 static void on_http_closed(void *context) {
     lh_fleet_server *server = context;
-    lh_fleet_weights_close(server->weights, on_weights_closed, server);
+    lh_fleet_weights_close(&server->weights, on_weights_closed, server);
 }
 
 void lh_fleet_server_close(lh_fleet_server *server, void (*on_closed)(void *), void *context) {

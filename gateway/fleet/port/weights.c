@@ -11,21 +11,12 @@
  * loop, and little beside the model. */
 #define QUEUED_BYTES 4194304u
 
-typedef struct transfer transfer;
-struct transfer {
+typedef struct weights_transfer {
     lh_fleet_weights *weights;
-    transfer *previous, *next;
+    struct weights_transfer *previous, *next;
     lh_h2_stream *stream;
     lh_byte_range left;
-};
-
-struct lh_fleet_weights {
-    uv_check_t check; /* runs after each look at the sockets: what has left makes room for more */
-    const lh_model_file *file;
-    transfer *transfers;
-    void (*on_closed)(void *);
-    void *context;
-};
+} transfer;
 
 static void refill(transfer *t) {
     size_t queued = lh_h2_stream_queued_bytes(t->stream);
@@ -53,23 +44,15 @@ static void on_check(uv_check_t *check) {
         refill(t);
 }
 
-lh_status lh_fleet_weights_create(uv_loop_t *loop, const lh_model_file *file,
-                                  lh_fleet_weights **weights, lh_error *error) {
-    lh_fleet_weights *w = calloc(1, sizeof *w);
-    if (!w)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the weights' server");
-    w->file = file;
-    uv_check_init(loop, &w->check);
-    w->check.data = w;
-    *weights = w;
-    return LH_OK;
+void lh_fleet_weights_init(lh_fleet_weights *weights, uv_loop_t *loop, const lh_model_file *file) {
+    *weights = (lh_fleet_weights){.file = file};
+    uv_check_init(loop, &weights->check);
+    weights->check.data = weights;
 }
 
 static void on_check_closed(uv_handle_t *handle) {
     lh_fleet_weights *weights = handle->data;
-    if (weights->on_closed)
-        weights->on_closed(weights->context);
-    free(weights);
+    weights->on_closed(weights->context);
 }
 
 void lh_fleet_weights_close(lh_fleet_weights *weights, void (*on_closed)(void *), void *context) {

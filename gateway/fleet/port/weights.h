@@ -7,11 +7,17 @@
 
 #include <uv.h>
 
-typedef struct lh_fleet_weights lh_fleet_weights;
+typedef struct lh_fleet_weights {
+    uv_check_t check; /* runs after each look at the sockets: what has left makes room for more */
+    const lh_model_file *file;
+    struct weights_transfer *transfers;
+    void (*on_closed)(void *);
+    void *context;
+} lh_fleet_weights;
 
-lh_status lh_fleet_weights_create(uv_loop_t *loop, const lh_model_file *file,
-                                  lh_fleet_weights **weights, lh_error *error);
-/* Every stream must have closed. on_closed comes from the loop. */
+void lh_fleet_weights_init(lh_fleet_weights *weights, uv_loop_t *loop, const lh_model_file *file);
+/* Every stream must have closed. on_closed comes from the loop: until then the weights stay where
+ * they are. */
 void lh_fleet_weights_close(lh_fleet_weights *weights, void (*on_closed)(void *), void *context);
 /* Answers the request: sets *events and *context where a body follows. */
 void lh_fleet_weights_take(lh_fleet_weights *weights, lh_h2_stream *stream,

@@ -65,7 +65,7 @@ static void what_is_drawn_is_paid_by_the_next(void **state) {
     lh_account_refusal refusal;
     lh_account_init(&account, &(lh_key_limits){.tokens_per_minute = 60}, 0);
     assert_true(lh_account_take(&account, 10, 0, &refusal));
-    lh_account_spend(&account, 100, 0);
+    lh_rate_bucket_spend(&account.tokens, 100, 0);
     lh_account_leave(&account, SECOND);
     assert_false(lh_account_has_room(&account, 1, 0, &refusal));
     assert_int_equal(refusal.wait_us, 51 * SECOND);
