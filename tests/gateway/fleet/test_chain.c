@@ -295,6 +295,20 @@ static void a_chain_of_other_stages_keeps_no_cache(void **state) {
     lh_registry_destroy(b.registry);
 }
 
+/* What stands behind the last stage is of an earlier chain. */
+static void what_is_no_stage_is_not_compared(void **state) {
+    (void)state;
+    bench b = create();
+    lh_chain_inherit(&b.chain, &(lh_chain){0});
+    lh_chain before = b.chain;
+    before.stages[3].last_layer = 99;
+    assert_int_equal(lh_chain_renew(&b.chain, b.registry, &at_home, 8, 0, NULL), LH_OK);
+    lh_chain_inherit(&b.chain, &before);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(b.chain.stages[i].kv_epoch, 7);
+    lh_registry_destroy(b.registry);
+}
+
 /* ---- Addresses: plain inside a site, TLS between sites where both have it ---- */
 
 static void addresses_follow_the_sites(void **state) {
@@ -308,6 +322,7 @@ static void addresses_follow_the_sites(void **state) {
         {"x", "x", "b:2", "b:1", true, "b:1", false}, {"x", "y", "b:2", "b:1", true, "b:2", true},
         {"x", "y", "", "b:1", true, "b:1", false},    {"x", "y", "b:2", "b:1", false, "b:1", false},
         {"x", "x", "b:2", "", true, "b:2", true},     {"x", "y", "b:2", "", false, NULL, false},
+        {"x", "x", "", "", true, NULL, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         lh_worker a = {.report = report_of("a")}, b = {.report = report_of("b")};
@@ -325,7 +340,9 @@ static void addresses_follow_the_sites(void **state) {
         lh_status status = lh_chain_form(&chain, &plan, workers, &origin, 1, 0, &error);
         if (!cases[i].expected) {
             assert_int_equal(status, LH_ERR_UNAVAILABLE);
-            assert_non_null(strstr(error.message, "b"));
+            assert_non_null(strstr(error.message, "a cannot send to worker b: it "));
+            assert_non_null(
+                strstr(error.message, cases[i].to_tls[0] ? "takes TLS alone" : "has no address"));
             assert_int_equal(chain.stage_count, 0);
             continue;
         }
@@ -347,6 +364,7 @@ int main(void) {
         cmocka_unit_test(the_first_hop_that_is_down_is_awaited),
         cmocka_unit_test(caches_are_kept_where_all_before_is_computed_alike),
         cmocka_unit_test(a_chain_of_other_stages_keeps_no_cache),
+        cmocka_unit_test(what_is_no_stage_is_not_compared),
         cmocka_unit_test(addresses_follow_the_sites),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

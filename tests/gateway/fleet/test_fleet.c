@@ -7,6 +7,7 @@
 
 #include "common/base/log.h"
 #include "tests/gateway/support/worker_reports.h"
+#include "tests/support/failing_malloc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -268,6 +269,42 @@ static void a_plan_that_does_not_fit_is_tried_again_later(void **state) {
     lh_fleet_destroy(fleet);
 }
 
+static void the_last_one_takes_its_problem_along(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(1);
+    lh_worker_report a = report_of("a");
+    a.memory_bytes = 399;
+    put_report(fleet, &a, 0);
+    assert_non_null(strstr(lh_fleet_reason(fleet), "no split fits"));
+    lh_fleet_forget(fleet, "a", 1000 * MS);
+    assert_string_equal(lh_fleet_reason(fleet), "0 of 1 expected workers are registered");
+    lh_fleet_destroy(fleet);
+    fleet = create(0);
+    put_report(fleet, &a, 0);
+    lh_fleet_tick(fleet, 1500 * MS);
+    assert_non_null(strstr(lh_fleet_reason(fleet), "no split fits"));
+    lh_fleet_forget(fleet, "a", 2500 * MS);
+    assert_string_equal(lh_fleet_reason(fleet), "no worker is registered");
+    lh_fleet_destroy(fleet);
+}
+
+static void without_memory_there_is_no_fleet(void **state) {
+    (void)state;
+    lh_fleet_options options = fleet_of_four_layers(1);
+    for (size_t n = 1;; n++) {
+        lh_fleet *fleet = NULL;
+        failing_malloc_arm(n);
+        lh_status status = lh_fleet_create(&options, 0, &fleet, NULL);
+        if (!failing_malloc_disarm()) {
+            assert_int_equal(status, LH_OK);
+            lh_fleet_destroy(fleet);
+            break;
+        }
+        assert_int_equal(status, LH_ERR_NO_MEMORY);
+        assert_null(fleet);
+    }
+}
+
 /* ---- Wire types: those that measurements call for, before the first step ---- */
 
 static const lh_wire_policy with_q8 = {.is_auto = true, .allows_q8 = true};
@@ -324,9 +361,11 @@ static void a_slow_hop_gets_q8_before_the_first_step(void **state) {
     lh_fleet_tick(fleet, 4100 * MS);
     assert_int_equal(lh_fleet_chain(fleet)->stages[0].wire, LH_WIRE_F16);
     epoch = lh_fleet_chain(fleet)->epoch;
+    a.next.bytes_per_us = 0.5; /* again; but they are settled once for these stages */
     put_ready(fleet, &a, &b, 4200 * MS);
     assert_int_equal(state_of(fleet), LH_CHAIN_READY);
     assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    assert_int_equal(lh_fleet_chain(fleet)->stages[0].wire, LH_WIRE_F16);
     lh_fleet_destroy(fleet);
 }
 
@@ -731,6 +770,8 @@ int main(void) {
         cmocka_unit_test(a_worker_that_cannot_load_is_left_out),
         cmocka_unit_test(nothing_is_planned_while_held),
         cmocka_unit_test(a_plan_that_does_not_fit_is_tried_again_later),
+        cmocka_unit_test(the_last_one_takes_its_problem_along),
+        cmocka_unit_test(without_memory_there_is_no_fleet),
         cmocka_unit_test(a_slow_hop_gets_q8_before_the_first_step),
         cmocka_unit_test(a_fast_hop_needs_no_second_epoch),
         cmocka_unit_test(measurements_are_not_waited_for_for_ever),

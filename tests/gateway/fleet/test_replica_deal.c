@@ -96,6 +96,52 @@ static void a_newcomer_goes_where_it_is_needed(void **state) {
     assert_int_equal(lh_replica_of_newcomer(&table, of, 5), 0);
 }
 
+/* By what they can do, not by how many they are. */
+static void a_newcomer_goes_to_the_weakest_chain(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "s", 8, 1500, BY(8)},
+                                {"b", "s", 3, 700, BY(3)},
+                                {"c", "s", 3, 700, BY(3)},
+                                {"d", "s", 3, 700, BY(3)},
+                                {"e", "s", 4, 700, BY(4)}};
+    lh_replica_table table = table_of(workers, 5, 2);
+    const uint32_t alone_first[] = {0, 1, 1, 1, NONE}, alone_second[] = {1, 0, 0, 0, NONE};
+    assert_int_equal(lh_replica_of_newcomer(&table, alone_first, 4), 0);
+    assert_int_equal(lh_replica_of_newcomer(&table, alone_second, 4), 1);
+}
+
+/* Where no chain is weaker than another, to the one that has its site and the first has not. */
+static void of_equal_chains_the_one_of_its_site_gets_it(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "x", 4, 700, BY(4)},
+                                {"b", "x", 4, 700, BY(4)},
+                                {"c", "y", 4, 700, BY(4)},
+                                {"d", "y", 4, 700, BY(4)},
+                                {"e", "y", 4, 700, BY(4)}};
+    lh_replica_table table = table_of(workers, 5, 2);
+    const uint32_t apart[] = {0, 0, 1, 1, NONE}, mixed[] = {0, 1, 0, 1, NONE};
+    assert_int_equal(lh_replica_of_newcomer(&table, apart, 4), 1);
+    assert_int_equal(lh_replica_of_newcomer(&table, mixed, 4), 0);
+    workers[4].site = "x";
+    assert_int_equal(lh_replica_of_newcomer(&table, apart, 4), 0);
+    workers[4].site = "z";
+    assert_int_equal(lh_replica_of_newcomer(&table, apart, 4), 0);
+}
+
+/* The first chain that is incomplete gathers workers until it is whole. */
+static void incomplete_chains_gather_one_after_the_other(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "s", 4, 1500, BY(4)},
+                                {"b", "s", 4, 500, BY(4)},
+                                {"c", "s", 4, 600, BY(4)},
+                                {"d", "s", 4, 500, BY(4)}};
+    lh_replica_table table = table_of(workers, 4, 3);
+    const uint32_t of[] = {0, 1, 2, NONE};
+    assert_int_equal(lh_replica_of_newcomer(&table, of, 3), 1);
+    workers[3].memory_bytes = 600; /* together with c it holds the model */
+    assert_int_equal(lh_replica_of_newcomer(&table, of, 3), 2);
+}
+
 static void a_torn_chain_is_mended_from_one_that_can_spare(void **state) {
     (void)state;
     lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4)},
@@ -157,6 +203,9 @@ int main(void) {
         cmocka_unit_test(sites_are_torn_apart_where_that_is_better),
         cmocka_unit_test(no_more_chains_than_can_hold_the_model),
         cmocka_unit_test(a_newcomer_goes_where_it_is_needed),
+        cmocka_unit_test(a_newcomer_goes_to_the_weakest_chain),
+        cmocka_unit_test(of_equal_chains_the_one_of_its_site_gets_it),
+        cmocka_unit_test(incomplete_chains_gather_one_after_the_other),
         cmocka_unit_test(a_torn_chain_is_mended_from_one_that_can_spare),
         cmocka_unit_test(torn_chains_are_joined),
         cmocka_unit_test(torn_chains_that_are_too_small_together_stay),

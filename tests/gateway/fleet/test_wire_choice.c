@@ -76,7 +76,9 @@ static void a_fixed_type_is_everywhere(void **state) {
         lh_wire_policy policy = {.allows_q8 = true};
         fill(&f, 0.1, 1000);
         assert_true(lh_wire_from_number(i, &policy.type));
+        f.chain.stages[3].wire = LH_WIRE_Q8; /* behind the last one */
         lh_wire_choice_begin(&policy, &f.chain);
+        assert_int_equal(f.chain.stages[3].wire, LH_WIRE_Q8);
         assert_wires(&f, policy.type, policy.type, policy.type);
         lh_wire_choice_begin(&automatic, &f.chain);
         assert_int_equal(make(&f, &policy), policy.type != LH_WIRE_F16);

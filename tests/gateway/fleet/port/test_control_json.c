@@ -40,22 +40,32 @@ static void a_report_is_read(void **state) {
     assert_string_equal(r.name, "w-1");
     assert_string_equal(r.site, "home");
     assert_true(r.instance == 0x00ff00ff00ff00ffu);
+    assert_string_equal(r.version, "0.1.0");
+    assert_string_equal(r.isa, "avx2");
     assert_int_equal(r.threads, 8);
+    assert_int_equal(r.memory_bytes, 1000);
+    assert_int_equal(r.kv_bytes, 500);
+    assert_true(r.slowdown == 1);
     assert_string_equal(r.tls_address, "");
     assert_string_equal(r.plain_address, "[::1]:7101");
     assert_int_equal(r.assignment.state, LH_WORKER_LOADING);
     assert_int_equal(r.assignment.generation, 7);
+    assert_true(r.assignment.done_bytes == 1 && r.assignment.total_bytes == 2);
+    assert_string_equal(r.assignment.error, "");
     assert_int_equal(r.prepared.state, LH_WORKER_FAILED);
     assert_true(r.prepared.first_layer == 3 && r.prepared.last_layer == 9 && r.prepared.holds);
     assert_true(r.prepared.done_bytes == 5 && r.prepared.total_bytes == 6);
     assert_string_equal(r.prepared.error, "no room");
     assert_true(r.next.present && r.next.connected && r.next.bytes_per_us == 12.5);
     assert_true(r.compute.point_count == 2 && r.compute.points[0].us == 900.5);
+    assert_true(r.kv.present && r.kv.pages_total == 10 && r.kv.pages_free == 9);
     assert_int_equal(r.kv.page_positions, 64);
+    assert_int_equal(r.kv.page_bytes, 4096);
+    assert_int_equal(r.kv.sequences, 1);
     assert_int_equal(r.kv.epoch, 6);
     assert_true(r.loaded.present && r.loaded.first_layer == 1 && r.loaded.last_layer == 5);
     assert_string_equal(r.loaded.model, "abc");
-    assert_int_equal(r.steps.failed, 3);
+    assert_true(r.steps.active == 1 && r.steps.done == 2 && r.steps.failed == 3);
     assert_false(r.leaving);
 }
 
@@ -68,6 +78,43 @@ static char *replace(const char *old, const char *new) {
     assert_non_null(text);
     snprintf(text, size, "%.*s%s%s", (int)(at - good), good, new, at + strlen(old));
     return text;
+}
+
+static lh_worker_report read_with(const char *old, const char *new) {
+    lh_worker_report report;
+    char *text = replace(old, new);
+    assert_int_equal(parse(text, &report, NULL), LH_OK);
+    free(text);
+    return report;
+}
+
+static void what_may_be_there_is_read(void **state) {
+    (void)state;
+    assert_true(read_with("\"threads\":8", "\"threads\":8,\"slowdown\":2.5").slowdown == 2.5);
+    assert_true(read_with("\"threads\":8", "\"threads\":65536").threads == 65536);
+    assert_true(read_with("\"leaving\":false", "\"leaving\":true").leaving);
+    assert_string_equal(read_with("\"tls\":null", "\"tls\":\"a.example:65535\"").tls_address,
+                        "a.example:65535");
+    assert_string_equal(
+        read_with("{\"tls\":null,\"plain\":\"[::1]:7101\"}", "{\"tls\":\"b:1\",\"plain\":null}")
+            .tls_address,
+        "b:1");
+    assert_string_equal(read_with("\"error\":null", "\"error\":\"disk full\"").assignment.error,
+                        "disk full");
+    lh_worker_report report =
+        read_with("\"threads\":8", "\"threads\":8,\"speed\":{\"prompt_us\":12,\"token_us\":60}");
+    assert_true(report.speed.prompt_us == 12 && report.speed.token_us == 60);
+    assert_false(read_with("\"kv\":{", "\"kv\":null,\"other\":{").kv.present);
+    assert_false(read_with("\"loaded\":{", "\"loaded\":null,\"other\":{").loaded.present);
+    assert_int_equal(read_with("\"prepared\":{", "\"prepared\":null,\"other\":{").prepared.state,
+                     LH_WORKER_IDLE);
+    static const char *const states[] = {"fetching", "loading", "ready", "failed"};
+    for (int i = 0; i < 4; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "\"state\":\"%s\"", states[i]);
+        assert_int_equal(read_with("\"state\":\"loading\"", text).assignment.state,
+                         LH_WORKER_FETCHING + i);
+    }
 }
 
 static const struct {
@@ -120,6 +167,15 @@ static const struct {
     {"\"memory_bytes\":1000", "\"memory_bytes\":18446744073709551616", "", LH_ERR_MALFORMED},
     {"\"plain\":\"[::1]:7101\"", "\"plain\":null", "addresses.plain", LH_ERR_INVALID},
     {"[::1]:7101", "host", "addresses.plain", LH_ERR_INVALID},
+    {"[::1]:7101", "host:0", "addresses.plain", LH_ERR_INVALID},
+    {"[::1]:7101", "host:65536", "addresses.plain", LH_ERR_INVALID},
+    {"\"isa\":\"avx2\"", "\"isa\":7", "isa", LH_ERR_INVALID},
+    {"\"isa\":\"avx2\",", "", "isa", LH_ERR_INVALID},
+    {"\"isa\":\"avx2\"", "\"isa\":\"x2345678901234567890123456789012\"", "isa", LH_ERR_INVALID},
+    {"\"version\":\"0.1.0\",", "", "version", LH_ERR_INVALID},
+    {"\"kv_bytes\":500,", "", "kv_bytes", LH_ERR_INVALID},
+    {"\"threads\":8", "\"threads\":65537", "threads", LH_ERR_INVALID},
+    {"\"addresses\":{", "\"addresses\":null,\"other\":{", "addresses", LH_ERR_INVALID},
     {"[::1]:7101", "host:", "addresses.plain", LH_ERR_INVALID},
     {"[::1]:7101", ":7101", "addresses.plain", LH_ERR_INVALID},
     {"[::1]:7101", "host:70000", "addresses.plain", LH_ERR_INVALID},
@@ -334,6 +390,7 @@ static void the_fleet_is_shown(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_is_read),
+        cmocka_unit_test(what_may_be_there_is_read),
         cmocka_unit_test(each_wrong_field_is_named),
         cmocka_unit_test(hostile_bodies_are_refused),
         cmocka_unit_test(an_answer_holds_what_the_worker_needs),

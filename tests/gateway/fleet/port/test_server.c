@@ -398,7 +398,7 @@ static void tokens_are_handed_on_at_once(void **state) {
 static void steps_that_are_not_the_gateways_are_refused(void **state) {
     (void)state;
     const lh_step_segment segment = {.sequence = 1, .rows = 1};
-    const lh_step_release release = {.sequence = 1};
+    const lh_step_truncation truncation = {.sequence = 1};
     const uint32_t token = 1;
     const step_body good_step = encode(&(lh_step_manifest){.epoch = 3, .step = 7}, 1);
     const step_body with_rows = encode(&(lh_step_manifest){.epoch = 3,
@@ -408,8 +408,10 @@ static void steps_that_are_not_the_gateways_are_refused(void **state) {
                                                            .segment_count = 1,
                                                            .segments = &segment},
                                        1);
-    const step_body with_release = encode(
-        &(lh_step_manifest){.epoch = 3, .step = 7, .release_count = 1, .releases = &release}, 1);
+    const step_body with_truncation = encode(
+        &(lh_step_manifest){
+            .epoch = 3, .step = 7, .truncation_count = 1, .truncations = &truncation},
+        1);
     step_body cut = good_step, torn = good_step;
     bench b;
     open_bench(&b, NULL, NULL);
@@ -417,7 +419,7 @@ static void steps_that_are_not_the_gateways_are_refused(void **state) {
     assert_non_null(strstr(b.only.body, "step 7 came under the path of step 8"));
     assert_int_equal(post(&b, "7", &with_rows), 400);
     assert_non_null(strstr(b.only.body, "a manifest with rows came to the gateway"));
-    assert_int_equal(post(&b, "7", &with_release), 400);
+    assert_int_equal(post(&b, "7", &with_truncation), 400);
     torn.bytes[torn.length / 2] ^= 1;
     assert_int_equal(post(&b, "7", &torn), 400);
     assert_int_equal(b.calls, 0);
