@@ -7,7 +7,7 @@
  * of the time given. */
 #include "common/base/crc32c.h"
 #include "common/protocol/wire_type.h"
-#include "worker/serve/batch.h"
+#include "worker/serve/frames.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static void run_frame(bench *b) {
     const lh_stage_shard shard = {.rows = b->rows, .columns = b->columns, .values = b->values};
     void *bytes;
     size_t length;
-    if (lh_batch_encode_shard((uint32_t)b->wire, &shard, &bytes, &length, NULL) != LH_OK)
+    if (lh_frames_of_shard((uint32_t)b->wire, &shard, &bytes, &length, NULL) != LH_OK)
         fail("cannot make a frame");
     free(bytes);
 }

@@ -4,7 +4,7 @@
 #include "common/base/clock.h"
 #include "worker/control/calibration.h"
 #include "worker/control/core_clock.h"
-#include "worker/serve/batch.h"
+#include "worker/serve/frames.h"
 
 #include <stdlib.h>
 
@@ -56,7 +56,7 @@ static void on_shard(void *context, const lh_stage_shard *shard) {
     if (b->emit_at_us == 0)
         b->emit_at_us = lh_core_clock_us(&b->clock);
     if (b->failure.status == LH_OK &&
-        lh_batch_encode_shard((uint32_t)b->wire, shard, &bytes, &length, &b->failure) == LH_OK) {
+        lh_frames_of_shard((uint32_t)b->wire, shard, &bytes, &length, &b->failure) == LH_OK) {
         free(bytes);
     }
 }

@@ -9,19 +9,6 @@
  * in a window. Then the next chain begins with another one. */
 #define STALLED_US 5000000
 
-void lh_next_hop_init(lh_next_hop *hop, uv_loop_t *loop, const lh_tls_options *tls,
-                      const lh_h2_limits *limits, uint32_t connections,
-                      const lh_worker_client_events *events, void (*on_closed)(void *),
-                      void *context) {
-    *hop = (lh_next_hop){.loop = loop,
-                         .tls = tls,
-                         .limits = *limits,
-                         .connections = connections > 0 ? connections : 1,
-                         .events = *events,
-                         .on_closed = on_closed,
-                         .context = context};
-}
-
 /* ---- The connections ---- */
 
 bool lh_next_hop_is_for(const lh_next_hop *hop, const lh_chain_route *present,

@@ -1,30 +1,24 @@
 /* The way on from this worker: the connections to the next hop of the present route, the worker
- * after this one or the gateway after the last. Begun by lh_next_hop_init. Thread: the loop's. */
+ * after this one or the gateway after the last. Thread: the loop's. */
 #pragma once
 
 #include "common/protocol/client/worker_client.h"
-#include "worker/serve/route.h"
+#include "worker/serve/chain_place.h"
 
+/* What comes before the client is its owner's to set; the rest begins with zeros. */
 typedef struct lh_next_hop {
     uv_loop_t *loop;
-    const lh_tls_options *tls; /* NULL: none */
+    const lh_tls_options *tls; /* NULL: none. Outlives the hop */
     lh_h2_limits limits;
     uint32_t connections; /* to a worker, at least 1 */
     lh_worker_client_events events;
-    void (*on_closed)(void *context);
-    void *context;            /* of the events and of on_closed */
-    lh_worker_client *client; /* NULL: there is no next hop */
-    unsigned open_clients;    /* clients that are open or still closing */
-    int64_t answered_us;      /* when it last took a step; 0: it has taken none */
-    bool is_suspect;          /* a step was given up that it had not answered for long */
+    void (*on_closed)(void *context); /* a client is closed that was */
+    void *context;                    /* of the events and of on_closed */
+    lh_worker_client *client;         /* NULL: there is no next hop */
+    unsigned open_clients;            /* clients that are open or still closing */
+    int64_t answered_us;              /* when it last took a step; 0: it has taken none */
+    bool is_suspect;                  /* a step was given up that it had not answered for long */
 } lh_next_hop;
-
-/* events and context: of lh_worker_client; on_closed: a client is closed that was. The tls options
- * outlive the hop. */
-void lh_next_hop_init(lh_next_hop *hop, uv_loop_t *loop, const lh_tls_options *tls,
-                      const lh_h2_limits *limits, uint32_t connections,
-                      const lh_worker_client_events *events, void (*on_closed)(void *),
-                      void *context);
 
 /* Whether the present connections serve another route, too; present: the one that they were opened
  * for. */

@@ -4,7 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/protocol/step_answer.h"
-#include "worker/serve/batch.h"
+#include "worker/serve/frames.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -300,7 +300,9 @@ void lh_served_step_close_shards(lh_served_step *step) {
 
 /* ---- From the pipeline ---- */
 
-void lh_served_step_send(lh_served_step *step, void *bytes, size_t length) {
+void lh_served_step_on_frame(void *context, void *served_step, void *bytes, size_t length) {
+    (void)context;
+    lh_served_step *step = served_step;
     if (step->outcome != LH_SERVED_OPEN || !step->downstream) {
         free(bytes);
         lh_pipeline_frame_gone(step->tools->pipeline, length);
@@ -319,7 +321,7 @@ static lh_status post_results(lh_served_step *step, const lh_step_result *result
         .epoch = step->epoch, .step = step->number, .step_class = step->step_class};
     void *bytes;
     size_t length;
-    lh_status status = lh_batch_encode_results(results, count, &bytes, &length, error);
+    lh_status status = lh_frames_of_results(results, count, &bytes, &length, error);
     if (status != LH_OK)
         return status;
     status = submit(step, &manifest, error);
@@ -356,14 +358,11 @@ void lh_served_step_end_compute(lh_served_step *step, lh_status status, const ch
     answer_if_complete(step);
 }
 
-void lh_served_step_note_work(lh_served_step *step, const lh_pipeline_span *span) {
+void lh_served_step_on_worked(void *context, void *served_step, const lh_pipeline_span *span) {
+    (void)context;
+    lh_served_step *step = served_step;
     lh_step_stopwatch_worked(&step->stopwatch, span);
     lh_step_record_note_work(step->record, span);
-}
-
-void lh_served_step_forget_pipeline(lh_served_step *step) {
-    assert(step->outcome != LH_SERVED_OPEN);
-    step->pipeline_step = NULL;
 }
 
 /* ---- From the next hop ---- */
@@ -379,8 +378,9 @@ void lh_served_step_count_sent(lh_served_step *step) {
     }
 }
 
-void lh_served_step_note_times(lh_served_step *step, const uint8_t *frames, size_t length) {
-    lh_step_record_note_behind(step->record, frames, length);
+void lh_served_step_on_times(void *context, void *step, const uint8_t *frames, size_t length) {
+    (void)context;
+    lh_step_record_note_behind(((lh_served_step *)step)->record, frames, length);
 }
 
 void lh_served_step_pass(lh_served_step *step, lh_status status, const char *worker,
@@ -403,30 +403,21 @@ void lh_served_step_pass(lh_served_step *step, lh_status status, const char *wor
 
 /* ---- Life ---- */
 
-lh_status lh_served_step_create(const lh_served_step_tools *tools, lh_h2_stream *upstream,
-                                uint64_t number, bool shards_go_apart, lh_served_step **step,
-                                lh_error *error) {
+lh_status lh_served_step_init(lh_served_step *step, const lh_served_step_tools *tools,
+                              lh_h2_stream *upstream, const lh_worker_request *request,
+                              lh_error *error) {
     static const lh_step_reader_events events = {.on_manifest = on_manifest, .on_shard = on_shard};
     const lh_chain_route *route = &tools->place->route;
-    lh_served_step *made = calloc(1, sizeof *made);
-    if (!made)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "step: out of memory");
-    lh_status status = lh_step_reader_create(route->is_first ? 0 : route->width, &events, made,
-                                             &made->reader, error);
-    if (status != LH_OK) {
-        free(made);
-        return status;
-    }
-    made->tools = tools;
-    made->upstream = upstream;
-    made->number = number;
-    made->shards_go_apart = shards_go_apart;
-    *step = made;
-    return LH_OK;
+    *step = (lh_served_step){.tools = tools,
+                             .upstream = upstream,
+                             .number = request->number,
+                             .shards_go_apart = request->shards_go_apart};
+    return lh_step_reader_create(route->is_first ? 0 : route->width, &events, step, &step->reader,
+                                 error);
 }
 
 bool lh_served_step_is_held(const lh_served_step *step) {
-    return step->upstream || step->pipeline_step || step->downstream;
+    return step->upstream || (step->pipeline_step && step->tools->pipeline) || step->downstream;
 }
 
 void lh_served_step_disturb(lh_served_step *step, lh_served_step *other) {
@@ -434,10 +425,9 @@ void lh_served_step_disturb(lh_served_step *step, lh_served_step *other) {
         step->stopwatch.disturbed = other->stopwatch.disturbed = true;
 }
 
-void lh_served_step_destroy(lh_served_step *step) {
+void lh_served_step_reset(lh_served_step *step) {
     assert(!lh_served_step_is_held(step) && step->outcome != LH_SERVED_OPEN);
     leave_shards(step);
     lh_step_reader_destroy(step->reader);
     lh_step_record_destroy(step->record);
-    free(step);
 }

@@ -5,7 +5,7 @@
  *       |  failed, or its sender has gone
  *       +-------------------------------> LOST   what is under way of it is cancelled
  *
- * It can be destroyed when neither its stream nor the pipeline nor the submission to the next hop
+ * It can be reset when neither its stream nor the pipeline nor the submission to the next hop
  * holds it any more. It never calls its owner: after each call here that says what has happened,
  * the owner looks at the outcome, at waits_for_inbox and at lh_served_step_is_held.
  *
@@ -15,11 +15,10 @@
 #include "worker/compute/pipeline/pipeline.h"
 #include "worker/serve/chain_place.h"
 #include "worker/serve/next_hop.h"
+#include "worker/serve/request.h"
 #include "worker/serve/shard_request.h"
 #include "worker/serve/step_record.h"
 #include "worker/serve/stopwatch.h"
-
-#include <sys/queue.h>
 
 /* What steps work with, the same for all. */
 typedef struct lh_served_step_tools {
@@ -33,15 +32,8 @@ typedef struct lh_served_step_tools {
 typedef enum lh_served_outcome { LH_SERVED_OPEN, LH_SERVED_DONE, LH_SERVED_LOST } lh_served_outcome;
 
 typedef struct lh_served_step {
-    /* The owner's. */
-    TAILQ_ENTRY(lh_served_step) links;
-    struct lh_step_table *table;
-    bool is_counted; /* its outcome */
-
-    /* Read by the owner. */
     lh_served_outcome outcome;
     bool waits_for_inbox; /* its window stays shut until the pipeline has room */
-
     const lh_served_step_tools *tools;
     uint64_t number; /* of the path */
     uint32_t epoch;
@@ -67,12 +59,13 @@ typedef struct lh_served_step {
     bool hop_failed;    /* it failed at the next hop: 502 */
 } lh_served_step;
 
-/* The tools outlive the step. LH_ERR_NO_MEMORY, LH_ERR_LIMIT (the width of the place). */
-lh_status lh_served_step_create(const lh_served_step_tools *tools, lh_h2_stream *upstream,
-                                uint64_t number, bool shards_go_apart, lh_served_step **step,
-                                lh_error *error);
+/* Begins with its request, whose stream this is. The tools outlive the step. LH_ERR_NO_MEMORY,
+ * LH_ERR_LIMIT (the width of the place). */
+lh_status lh_served_step_init(lh_served_step *step, const lh_served_step_tools *tools,
+                              lh_h2_stream *upstream, const lh_worker_request *request,
+                              lh_error *error);
 /* Of a step that is held no more. */
-void lh_served_step_destroy(lh_served_step *step);
+void lh_served_step_reset(lh_served_step *step);
 bool lh_served_step_is_held(const lh_served_step *step);
 /* Two steps that are not computed yet are in each other's way: what they take says less. */
 void lh_served_step_disturb(lh_served_step *step, lh_served_step *other);
@@ -102,20 +95,19 @@ void lh_served_step_close_shards(lh_served_step *step);
 void lh_served_step_note_consumed(lh_served_step *step, size_t bytes);
 /* There is room in the pipeline again. */
 void lh_served_step_open_window(lh_served_step *step);
-/* Takes over the bytes. */
-void lh_served_step_send(lh_served_step *step, void *bytes, size_t length);
-void lh_served_step_note_work(lh_served_step *step, const lh_pipeline_span *span);
 void lh_served_step_end_compute(lh_served_step *step, lh_status status, const char *message,
                                 const lh_step_result *results, uint32_t result_count);
-/* The pipeline is gone, and with it its hold on a step that is not open. */
-void lh_served_step_forget_pipeline(lh_served_step *step);
+/* on_frame and on_worked: they change nothing that its owner looks at. */
+void lh_served_step_on_frame(void *context, void *step, void *bytes, size_t length);
+void lh_served_step_on_worked(void *context, void *step, const lh_pipeline_span *span);
 
 /* ---- From the next hop (lh_worker_client_events) ---- */
 
 /* The submission has ended, as on_done says. */
 void lh_served_step_pass(lh_served_step *step, lh_status status, const char *worker,
                          const char *message);
-void lh_served_step_note_times(lh_served_step *step, const uint8_t *frames, size_t length);
+/* on_times */
+void lh_served_step_on_times(void *context, void *step, const uint8_t *frames, size_t length);
 /* Counts the bytes that have left downstream since the last time. */
 void lh_served_step_count_sent(lh_served_step *step);
 

@@ -6,13 +6,18 @@
 #include "common/base/log.h"
 #include "common/http2/probe.h"
 #include "common/protocol/step_answer.h"
-#include "worker/serve/batch.h"
+#include "worker/serve/frames.h"
 #include "worker/serve/step_table.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+typedef struct callback {
+    void (*call)(void *context); /* NULL: nobody is told */
+    void *context;
+} callback;
 
 struct lh_server {
     uv_loop_t *loop;
@@ -29,15 +34,17 @@ struct lh_server {
     bool leaving;
     void (*on_change)(void *), (*on_trouble)(void *);
     void *change_context;
-    void (*on_idle)(void *);
-    void *idle_context;
-    void (*on_removed)(void *);
-    void *removed_context;
+    callback on_idle, on_removed, on_closed; /* each is called once */
     unsigned open_parts; /* listeners and handles that are open or still closing */
     bool close_wanted, closing;
-    void (*on_closed)(void *);
-    void *closed_context;
 };
+
+static void call_once(callback *told) {
+    callback now = *told;
+    *told = (callback){0};
+    if (now.call)
+        now.call(now.context);
+}
 
 /* ---- From the steps ---- */
 
@@ -49,11 +56,8 @@ static void on_step_failed(void *context) {
 
 static void tell_if_idle(void *context) {
     lh_server *server = context;
-    if (server->on_idle && server->table.count == 0) {
-        void (*call)(void *) = server->on_idle;
-        server->on_idle = NULL;
-        call(server->idle_context);
-    }
+    if (server->table.count == 0)
+        call_once(&server->on_idle);
 }
 
 /* ---- New requests ---- */
@@ -141,11 +145,7 @@ static void on_consumed(void *context, void *step, size_t bytes) {
 }
 
 static void on_removed(void *context) {
-    lh_server *server = context;
-    void (*call)(void *) = server->on_removed;
-    server->on_removed = NULL;
-    if (call)
-        call(server->removed_context);
+    call_once(&((lh_server *)context)->on_removed);
 }
 
 static void wake(void *context) {
@@ -218,13 +218,12 @@ lh_status lh_server_install(lh_server *server, lh_stage *stage, uint32_t steps_m
 
 lh_status lh_server_remove(lh_server *server, void (*on_removed_callback)(void *), void *context,
                            lh_error *error) {
-    assert(!server->on_removed);
+    assert(!server->on_removed.call);
     lh_status status = lh_pipeline_remove(server->pipeline, error);
     if (status != LH_OK)
         return status;
     lh_stage_meter_init(&server->meter, &(lh_compute_profile){0}, lh_clock_us());
-    server->on_removed = on_removed_callback;
-    server->removed_context = context;
+    server->on_removed = (callback){on_removed_callback, context};
     lh_step_table_fail_all(&server->table, LH_ERR_STALE, "the worker's stage was taken away");
     lh_next_hop_use(&server->hop, NULL);
     lh_chain_place_leave(&server->place);
@@ -251,8 +250,7 @@ void lh_server_read_status(const lh_server *server, lh_server_status *status) {
 
 void lh_server_drain(lh_server *server, void (*on_idle)(void *), void *context) {
     server->leaving = true;
-    server->on_idle = on_idle;
-    server->idle_context = context;
+    server->on_idle = (callback){on_idle, context};
     tell_if_idle(server);
 }
 
@@ -275,11 +273,9 @@ static void destroy_if_closed(void *context) {
     lh_server *server = context;
     if (!server->closing || server->open_parts > 0 || server->hop.open_clients > 0)
         return;
-    void (*call)(void *) = server->on_closed;
-    void *closed_context = server->closed_context;
+    callback on_closed = server->on_closed;
     destroy(server);
-    if (call)
-        call(closed_context);
+    call_once(&on_closed);
 }
 
 static void on_part_closed(void *context) {
@@ -312,10 +308,9 @@ static void close_parts(lh_server *server) {
 /* The callbacks that say that the server is idle, or its stage removed, may close it: they run
  * inside the pipeline's poll, so the pipeline is destroyed later, when it is not at work. */
 void lh_server_close(lh_server *server, void (*on_closed)(void *), void *context) {
-    server->on_closed = on_closed;
-    server->closed_context = context;
+    server->on_closed = (callback){on_closed, context};
     server->leaving = true;
-    server->on_idle = NULL;
+    server->on_idle = (callback){0};
     server->close_wanted = true;
     uv_async_send(&server->woken);
 }
@@ -347,11 +342,11 @@ static lh_status start_pipeline(lh_server *server, const lh_server_options *opti
                                 lh_error *error) {
     lh_pipeline_options pipeline = {.inbox_bytes = options->inbox_bytes,
                                     .outbox_bytes = options->outbox_bytes,
-                                    .encode = lh_batch_encode_shard,
+                                    .encode = lh_frames_of_shard,
                                     .wake = wake,
                                     .events = {.on_consumed = on_consumed,
-                                               .on_frame = lh_step_table_on_frame,
-                                               .on_worked = lh_step_table_on_worked,
+                                               .on_frame = lh_served_step_on_frame,
+                                               .on_worked = lh_served_step_on_worked,
                                                .on_ended = lh_step_table_on_ended,
                                                .on_removed = on_removed},
                                     .context = server};
@@ -365,9 +360,15 @@ static lh_status start_pipeline(lh_server *server, const lh_server_options *opti
 static void init_parts(lh_server *server, const lh_server_options *options) {
     static const lh_worker_client_events hop_events = {.on_state = on_next_state,
                                                        .on_done = lh_step_table_on_done,
-                                                       .on_times = lh_step_table_on_times};
-    lh_next_hop_init(&server->hop, options->loop, options->tls, &options->limits,
-                     options->hop_connections, &hop_events, destroy_if_closed, server);
+                                                       .on_times = lh_served_step_on_times};
+    server->hop =
+        (lh_next_hop){.loop = options->loop,
+                      .tls = options->tls,
+                      .limits = options->limits,
+                      .connections = options->hop_connections > 0 ? options->hop_connections : 1,
+                      .events = hop_events,
+                      .on_closed = destroy_if_closed,
+                      .context = server};
     server->loop = options->loop;
     server->limits = options->limits;
 }

@@ -14,7 +14,7 @@
 #include "common/http2/server.h"
 #include "common/protocol/measurements.h"
 #include "worker/compute/stage/stage.h"
-#include "worker/serve/route.h"
+#include "worker/serve/chain_place.h"
 
 typedef struct lh_server lh_server;
 

@@ -2,6 +2,15 @@
 #include "worker/serve/step_table.h"
 
 #include <assert.h>
+#include <stdlib.h>
+
+/* The step comes first: events carry its address. */
+typedef struct lh_step_entry {
+    lh_served_step step;
+    TAILQ_ENTRY(lh_step_entry) links;
+    lh_step_table *table;
+    bool is_counted; /* its outcome */
+} lh_step_entry;
 
 /* ---- What has become of a step ---- */
 
@@ -11,23 +20,32 @@ void lh_step_table_count_failure(lh_step_table *table) {
 }
 
 /* After each call to a step that may have changed it. The step may be gone afterwards. */
-static void look_after(lh_served_step *step) {
-    lh_step_table *table = step->table;
-    table->window_held = table->window_held || step->waits_for_inbox;
-    if (step->outcome != LH_SERVED_OPEN && !step->is_counted) {
-        step->is_counted = true;
-        if (step->outcome == LH_SERVED_DONE)
+static void look_after(void *step) {
+    lh_step_entry *entry = step;
+    lh_step_table *table = entry->table;
+    table->window_held = table->window_held || entry->step.waits_for_inbox;
+    if (entry->step.outcome != LH_SERVED_OPEN && !entry->is_counted) {
+        entry->is_counted = true;
+        if (entry->step.outcome == LH_SERVED_DONE)
             table->done++;
         else
             lh_step_table_count_failure(table);
     }
-    if (lh_served_step_is_held(step))
+    if (lh_served_step_is_held(&entry->step))
         return;
     assert(table->count > 0);
-    TAILQ_REMOVE(&table->steps, step, links);
+    TAILQ_REMOVE(&table->steps, entry, links);
     table->count--;
-    lh_served_step_destroy(step);
+    lh_served_step_reset(&entry->step);
+    free(entry);
     table->on_left(table->context);
+}
+
+static void look_after_all(lh_step_table *table) {
+    for (lh_step_entry *entry = TAILQ_FIRST(&table->steps), *next; entry; entry = next) {
+        next = TAILQ_NEXT(entry, links);
+        look_after(entry);
+    }
 }
 
 /* ---- A step's request ---- */
@@ -40,15 +58,15 @@ static void on_body(lh_h2_stream *stream, void *step, const uint8_t *bytes, size
 
 static void on_end(lh_h2_stream *stream, void *context) {
     (void)stream;
-    lh_served_step *step = context;
-    lh_step_table *table = step->table;
+    lh_step_entry *entry = context;
+    lh_served_step *step = &entry->step;
     if (lh_served_step_end_request(step)) {
         lh_shard_request *shards =
-            lh_shard_requests_find(&table->shards, step->epoch, step->number);
+            lh_shard_requests_find(&entry->table->shards, step->epoch, step->number);
         if (shards)
             lh_served_step_attach(step, shards);
     }
-    look_after(step);
+    look_after(entry);
 }
 
 static void on_closed(lh_h2_stream *stream, void *step, lh_status status) {
@@ -63,22 +81,25 @@ lh_status lh_step_table_take_step(lh_step_table *table, lh_h2_stream *stream,
                                   lh_error *error) {
     static const lh_h2_stream_events step_events = {
         .on_body = on_body, .on_end = on_end, .on_closed = on_closed};
-    lh_served_step *step, *other;
     if (table->count >= LH_STEPS_OPEN_MAX)
         return lh_fail(error, LH_ERR_BUSY, "%u steps are in progress; the limit is %u",
                        table->count, LH_STEPS_OPEN_MAX);
-    lh_status status = lh_served_step_create(&table->tools, stream, request->number,
-                                             request->shards_go_apart, &step, error);
-    if (status != LH_OK)
+    lh_step_entry *entry = calloc(1, sizeof *entry), *other;
+    if (!entry)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "step: out of memory");
+    lh_status status = lh_served_step_init(&entry->step, &table->tools, stream, request, error);
+    if (status != LH_OK) {
+        free(entry);
         return status;
-    step->table = table;
-    TAILQ_FOREACH(other, &table->steps, links) {
-        lh_served_step_disturb(step, other);
     }
-    TAILQ_INSERT_TAIL(&table->steps, step, links);
+    entry->table = table;
+    TAILQ_FOREACH(other, &table->steps, links) {
+        lh_served_step_disturb(&entry->step, &other->step);
+    }
+    TAILQ_INSERT_TAIL(&table->steps, entry, links);
     table->count++;
     *events = &step_events;
-    *context = step;
+    *context = entry;
     return LH_OK;
 }
 
@@ -133,10 +154,10 @@ void lh_step_table_take_shards(lh_step_table *table, lh_h2_stream *stream,
     }
     *events = &shards_events;
     *context = shards;
-    lh_served_step *step;
-    TAILQ_FOREACH(step, &table->steps, links) {
-        if (lh_served_step_wants(step, request->epoch, request->number)) {
-            lh_served_step_attach(step, shards);
+    lh_step_entry *entry;
+    TAILQ_FOREACH(entry, &table->steps, links) {
+        if (lh_served_step_wants(&entry->step, request->epoch, request->number)) {
+            lh_served_step_attach(&entry->step, shards);
             return;
         }
     }
@@ -144,7 +165,7 @@ void lh_step_table_take_shards(lh_step_table *table, lh_h2_stream *stream,
 
 /* ---- From the pipeline ---- */
 
-void lh_step_table_note_consumed(lh_step_table *table, lh_served_step *step, size_t bytes) {
+void lh_step_table_note_consumed(lh_step_table *table, void *step, size_t bytes) {
     if (step) {
         lh_served_step_note_consumed(step, bytes);
         look_after(step);
@@ -152,20 +173,11 @@ void lh_step_table_note_consumed(lh_step_table *table, lh_served_step *step, siz
     if (!table->window_held || lh_pipeline_is_full(table->tools.pipeline))
         return;
     table->window_held = false;
-    TAILQ_FOREACH(step, &table->steps, links) {
-        lh_served_step_open_window(step);
-        table->window_held = table->window_held || step->waits_for_inbox;
+    lh_step_entry *entry;
+    TAILQ_FOREACH(entry, &table->steps, links) {
+        lh_served_step_open_window(&entry->step);
+        table->window_held = table->window_held || entry->step.waits_for_inbox;
     }
-}
-
-void lh_step_table_on_frame(void *context, void *step, void *bytes, size_t length) {
-    (void)context;
-    lh_served_step_send(step, bytes, length);
-}
-
-void lh_step_table_on_worked(void *context, void *step, const lh_pipeline_span *span) {
-    (void)context;
-    lh_served_step_note_work(step, span);
 }
 
 void lh_step_table_on_ended(void *context, void *step, lh_status status, const char *message,
@@ -178,9 +190,9 @@ void lh_step_table_on_ended(void *context, void *step, lh_status status, const c
 /* ---- From the next hop ---- */
 
 void lh_step_table_count_sent(lh_step_table *table) {
-    lh_served_step *step;
-    TAILQ_FOREACH(step, &table->steps, links) {
-        lh_served_step_count_sent(step);
+    lh_step_entry *entry;
+    TAILQ_FOREACH(entry, &table->steps, links) {
+        lh_served_step_count_sent(&entry->step);
     }
 }
 
@@ -189,11 +201,6 @@ void lh_step_table_on_done(void *context, void *step, lh_status status, const ch
     (void)context;
     lh_served_step_pass(step, status, worker, message);
     look_after(step);
-}
-
-void lh_step_table_on_times(void *context, void *step, const uint8_t *frames, size_t length) {
-    (void)context;
-    lh_served_step_note_times(step, frames, length);
 }
 
 /* ---- All of them ---- */
@@ -208,22 +215,14 @@ void lh_step_table_init(lh_step_table *table, const lh_served_step_tools *tools,
 }
 
 void lh_step_table_fail_all(lh_step_table *table, lh_status status, const char *message) {
-    lh_served_step *step = TAILQ_FIRST(&table->steps);
-    while (step) {
-        lh_served_step *next = TAILQ_NEXT(step, links);
-        lh_served_step_fail(step, status, message);
-        look_after(step);
-        step = next;
+    lh_step_entry *entry;
+    TAILQ_FOREACH(entry, &table->steps, links) {
+        lh_served_step_fail(&entry->step, status, message);
     }
+    look_after_all(table);
 }
 
 void lh_step_table_forget_pipeline(lh_step_table *table) {
-    lh_served_step *step = TAILQ_FIRST(&table->steps);
     table->tools.pipeline = NULL;
-    while (step) {
-        lh_served_step *next = TAILQ_NEXT(step, links);
-        lh_served_step_forget_pipeline(step);
-        look_after(step);
-        step = next;
-    }
+    look_after_all(table);
 }

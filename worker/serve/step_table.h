@@ -5,14 +5,13 @@
  * Thread: the loop's. */
 #pragma once
 
-#include "worker/serve/request.h"
 #include "worker/serve/served_step.h"
 
-typedef TAILQ_HEAD(lh_served_steps, lh_served_step) lh_served_steps;
+#include <sys/queue.h>
 
 typedef struct lh_step_table {
     lh_served_step_tools tools;
-    lh_served_steps steps;
+    TAILQ_HEAD(, lh_step_entry) steps;
     lh_shard_requests shards;
     uint32_t count;   /* of the steps */
     bool window_held; /* some step's window waits for room in the pipeline's inbox */
@@ -29,7 +28,7 @@ void lh_step_table_init(lh_step_table *table, const lh_served_step_tools *tools,
                         void *context);
 
 /* Takes over a request for a step: sets *events and *context. LH_ERR_BUSY: too many steps are in
- * progress; else the errors of lh_served_step_create. */
+ * progress; else the errors of lh_served_step_init. */
 lh_status lh_step_table_take_step(lh_step_table *table, lh_h2_stream *stream,
                                   const lh_worker_request *request,
                                   const lh_h2_stream_events **events, void **context,
@@ -49,15 +48,9 @@ void lh_step_table_forget_pipeline(lh_step_table *table);
 /* Counts the bytes that have left for the next hop since the last time. */
 void lh_step_table_count_sent(lh_step_table *table);
 
-/* The stage has taken a shard of a step, or has dropped one of a step that had ended (NULL). */
-void lh_step_table_note_consumed(lh_step_table *table, lh_served_step *step, size_t bytes);
-
-/* on_frame, on_worked and on_ended of lh_pipeline_events, on_done and on_times of
- * lh_worker_client_events: `step` tells them all. */
-void lh_step_table_on_frame(void *context, void *step, void *bytes, size_t length);
-void lh_step_table_on_worked(void *context, void *step, const lh_pipeline_span *span);
+/* on_consumed (step is NULL where it had ended) and on_ended of lh_pipeline_events, on_done of lh_worker_client_events. */
+void lh_step_table_note_consumed(lh_step_table *table, void *step, size_t bytes);
 void lh_step_table_on_ended(void *context, void *step, lh_status status, const char *message,
                             const lh_step_result *results, uint32_t result_count);
 void lh_step_table_on_done(void *context, void *step, lh_status status, const char *worker,
                            const char *message);
-void lh_step_table_on_times(void *context, void *step, const uint8_t *frames, size_t length);

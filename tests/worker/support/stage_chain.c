@@ -1,7 +1,7 @@
 /* The weights come straight from the file's bytes. */
 #include "tests/worker/support/stage_chain.h"
 
-#include "worker/serve/batch.h"
+#include "worker/serve/frames.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Manifest to batch, stage shard to frames, sampled tokens to a results frame. */
-#include "worker/serve/batch.h"
+/* Stage shard to frames, sampled tokens to a results frame. */
+#include "worker/serve/frames.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@ static size_t frames_bytes(lh_wire_type wire, const lh_stage_shard *shard, uint3
     return bytes;
 }
 
-lh_status lh_batch_encode_shard(uint32_t encoding, const lh_stage_shard *shard, void **bytes,
-                                size_t *length, lh_error *error) {
+lh_status lh_frames_of_shard(uint32_t encoding, const lh_stage_shard *shard, void **bytes,
+                             size_t *length, lh_error *error) {
     lh_wire_type wire = (lh_wire_type)encoding;
     uint32_t rows_max = lh_step_shard_rows_max(wire, shard->columns);
     size_t capacity = frames_bytes(wire, shard, rows_max), used = 0;
@@ -45,8 +45,8 @@ lh_status lh_batch_encode_shard(uint32_t encoding, const lh_stage_shard *shard, 
     return LH_OK;
 }
 
-lh_status lh_batch_encode_results(const lh_step_result *results, uint32_t count, void **bytes,
-                                  size_t *length, lh_error *error) {
+lh_status lh_frames_of_results(const lh_step_result *results, uint32_t count, void **bytes,
+                               size_t *length, lh_error *error) {
     size_t capacity = lh_step_results_bytes(results, count);
     uint8_t *buffer = malloc(capacity);
     if (!buffer)
