@@ -2,6 +2,7 @@
 #include "common/gguf/gguf_entries.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,38 +38,42 @@ typedef struct reader {
     lh_error *error;
 } reader;
 
+/* "GGUF: metadata 'k', type at offset 24: " and why. */
+__attribute__((format(printf, 5, 6))) static lh_status refuse(const reader *r, lh_status status,
+                                                              const char *field, size_t offset,
+                                                              const char *format, ...) {
+    char why[160];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    return lh_fail(r->error, status, "GGUF: %s, %s at offset %zu: %s", r->subject, field, offset,
+                   why);
+}
+
 static lh_status take(reader *r, uint64_t count, const char *field, const uint8_t **bytes) {
     size_t left = r->length - r->offset;
     if (count > left)
-        return lh_fail(
-            r->error, LH_ERR_MALFORMED,
-            "GGUF: %s, %s at offset %zu: %llu bytes are announced, %zu are left; is the file cut?",
-            r->subject, field, r->offset, (unsigned long long)count, left);
+        return refuse(r, LH_ERR_MALFORMED, field, r->offset,
+                      "%llu bytes are announced, %zu are left; is the file cut?",
+                      (unsigned long long)count, left);
     *bytes = r->bytes + r->offset;
     r->offset += (size_t)count;
     return LH_OK;
 }
 
-static lh_status take_u32(reader *r, const char *field, uint32_t *value) {
+static lh_status take_number(reader *r, const char *field, void *number, size_t size) {
     const uint8_t *bytes = NULL;
-    lh_status status = take(r, sizeof *value, field, &bytes);
+    lh_status status = take(r, size, field, &bytes);
     if (status == LH_OK)
-        memcpy(value, bytes, sizeof *value);
-    return status;
-}
-
-static lh_status take_u64(reader *r, const char *field, uint64_t *value) {
-    const uint8_t *bytes = NULL;
-    lh_status status = take(r, sizeof *value, field, &bytes);
-    if (status == LH_OK)
-        memcpy(value, bytes, sizeof *value);
+        memcpy(number, bytes, size);
     return status;
 }
 
 static lh_status take_text(reader *r, const char *field, lh_text *text) {
     uint64_t length = 0;
     const uint8_t *bytes = NULL;
-    lh_status status = take_u64(r, field, &length);
+    lh_status status = take_number(r, field, &length, sizeof length);
     if (status == LH_OK)
         status = take(r, length, field, &bytes);
     if (status == LH_OK)
@@ -84,18 +89,15 @@ static lh_status take_name(reader *r, const char *field, size_t bytes_max, lh_te
     if (status != LH_OK)
         return status;
     if (name->length == 0)
-        return lh_fail(r->error, LH_ERR_MALFORMED, "GGUF: %s, %s at offset %zu: empty", r->subject,
-                       field, offset);
+        return refuse(r, LH_ERR_MALFORMED, field, offset, "empty");
     if (name->length > bytes_max)
-        return lh_fail(r->error, LH_ERR_LIMIT,
-                       "GGUF: %s, %s at offset %zu: %zu bytes long, at most %zu", r->subject, field,
-                       offset, name->length, bytes_max);
+        return refuse(r, LH_ERR_LIMIT, field, offset, "%zu bytes long, at most %zu", name->length,
+                      bytes_max);
     for (size_t i = 0; i < name->length; i++) {
         unsigned char c = (unsigned char)name->bytes[i];
         if (c < 0x20 || c == 0x7f)
-            return lh_fail(r->error, LH_ERR_MALFORMED,
-                           "GGUF: %s, %s at offset %zu: holds the control character 0x%02x",
-                           r->subject, field, offset, c);
+            return refuse(r, LH_ERR_MALFORMED, field, offset, "holds the control character 0x%02x",
+                          c);
     }
     return LH_OK;
 }
@@ -106,18 +108,16 @@ static lh_status take_count(reader *r, const char *field, uint64_t limit, size_t
                             size_t *count) {
     uint64_t value = 0;
     size_t offset = r->offset;
-    lh_status status = take_u64(r, field, &value);
+    lh_status status = take_number(r, field, &value, sizeof value);
     if (status != LH_OK)
         return status;
     if (value > limit)
-        return lh_fail(r->error, LH_ERR_LIMIT, "GGUF: %s, %s at offset %zu: %llu, at most %llu",
-                       r->subject, field, offset, (unsigned long long)value,
-                       (unsigned long long)limit);
+        return refuse(r, LH_ERR_LIMIT, field, offset, "%llu, at most %llu",
+                      (unsigned long long)value, (unsigned long long)limit);
     if (value > (r->length - r->offset) / item_bytes)
-        return lh_fail(
-            r->error, LH_ERR_MALFORMED,
-            "GGUF: %s, %s at offset %zu: %llu do not fit into the %zu bytes left; is the file cut?",
-            r->subject, field, offset, (unsigned long long)value, r->length - r->offset);
+        return refuse(r, LH_ERR_MALFORMED, field, offset,
+                      "%llu do not fit into the %zu bytes left; is the file cut?",
+                      (unsigned long long)value, r->length - r->offset);
     *count = (size_t)value;
     return LH_OK;
 }
@@ -159,11 +159,9 @@ static lh_status fail_duplicate(reader *r, const char *what, lh_text a, lh_text 
 static lh_status take_type(reader *r, const char *field, gguf_value_type *type) {
     uint32_t number = 0;
     size_t offset = r->offset;
-    lh_status status = take_u32(r, field, &number);
+    lh_status status = take_number(r, field, &number, sizeof number);
     if (status == LH_OK && number >= GGUF_VALUE_TYPES)
-        return lh_fail(r->error, LH_ERR_MALFORMED,
-                       "GGUF: %s, %s at offset %zu: %u is no type of a value", r->subject, field,
-                       offset, number);
+        return refuse(r, LH_ERR_MALFORMED, field, offset, "%u is no type of a value", number);
     *type = (gguf_value_type)number;
     return status;
 }
@@ -171,9 +169,8 @@ static lh_status take_type(reader *r, const char *field, gguf_value_type *type) 
 static lh_status check_bools(reader *r, const uint8_t *values, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (values[i] > 1)
-            return lh_fail(r->error, LH_ERR_MALFORMED,
-                           "GGUF: %s, value at offset %zu: %u is not a BOOL (0 or 1)", r->subject,
-                           (size_t)(values - r->bytes) + i, values[i]);
+            return refuse(r, LH_ERR_MALFORMED, "value", (size_t)(values - r->bytes) + i,
+                          "%u is not a BOOL (0 or 1)", values[i]);
     return LH_OK;
 }
 
@@ -203,9 +200,7 @@ static lh_status take_array(reader *r, gguf_entry *e) {
     if (status != LH_OK)
         return status;
     if (e->type == GGUF_ARRAY)
-        return lh_fail(r->error, LH_ERR_UNSUPPORTED,
-                       "GGUF: %s, element type at offset %zu: arrays in arrays", r->subject,
-                       offset);
+        return refuse(r, LH_ERR_UNSUPPORTED, "element type", offset, "arrays in arrays");
     size_t element_bytes =
         e->type == GGUF_TEXT ? sizeof(uint64_t) : lh_gguf_value_types[e->type].bytes;
     e->is_array = true;
@@ -245,26 +240,23 @@ static lh_status take_metadata(reader *r, lh_gguf *gguf) {
 
 static lh_status take_shape(reader *r, lh_gguf_tensor *tensor, uint64_t *elements) {
     size_t offset = r->offset;
-    lh_status status = take_u32(r, "dimensions", &tensor->dimensions);
+    lh_status status = take_number(r, "dimensions", &tensor->dimensions, sizeof tensor->dimensions);
     if (status != LH_OK)
         return status;
     if (tensor->dimensions == 0 || tensor->dimensions > DIMENSIONS_MAX)
-        return lh_fail(r->error, LH_ERR_MALFORMED,
-                       "GGUF: %s, dimensions at offset %zu: %u is not in 1..%u", r->subject, offset,
-                       tensor->dimensions, DIMENSIONS_MAX);
+        return refuse(r, LH_ERR_MALFORMED, "dimensions", offset, "%u is not in 1..%u",
+                      tensor->dimensions, DIMENSIONS_MAX);
     *elements = 1;
     for (uint32_t i = 0; i < DIMENSIONS_MAX; i++) {
         tensor->shape[i] = 1;
         offset = r->offset;
-        if (i < tensor->dimensions && (status = take_u64(r, "shape", &tensor->shape[i])) != LH_OK)
+        if (i < tensor->dimensions &&
+            (status = take_number(r, "shape", &tensor->shape[i], sizeof tensor->shape[i])) != LH_OK)
             return status;
         if (tensor->shape[i] == 0)
-            return lh_fail(r->error, LH_ERR_MALFORMED,
-                           "GGUF: %s, shape at offset %zu: a dimension is 0", r->subject, offset);
+            return refuse(r, LH_ERR_MALFORMED, "shape", offset, "a dimension is 0");
         if (__builtin_mul_overflow(*elements, tensor->shape[i], elements) || *elements > INT64_MAX)
-            return lh_fail(r->error, LH_ERR_MALFORMED,
-                           "GGUF: %s, shape at offset %zu: the number of elements overflows",
-                           r->subject, offset);
+            return refuse(r, LH_ERR_MALFORMED, "shape", offset, "the number of elements overflows");
     }
     return LH_OK;
 }
@@ -272,21 +264,17 @@ static lh_status take_shape(reader *r, lh_gguf_tensor *tensor, uint64_t *element
 /* bytes stays 0 for a type that we do not hold: only who needs the tensor refuses it. */
 static lh_status take_tensor_type(reader *r, lh_gguf_tensor *tensor, uint64_t elements) {
     size_t offset = r->offset;
-    lh_status status = take_u32(r, "type", &tensor->type);
+    lh_status status = take_number(r, "type", &tensor->type, sizeof tensor->type);
     const lh_dtype_info *info = status == LH_OK ? lh_dtype_lookup(tensor->type) : NULL;
     if (!info)
         return status;
     if (tensor->shape[0] % info->block_elements)
-        return lh_fail(
-            r->error, LH_ERR_MALFORMED,
-            "GGUF: %s, type at offset %zu: rows of %llu elements are no whole blocks of %s (%u)",
-            r->subject, offset, (unsigned long long)tensor->shape[0], info->name,
-            info->block_elements);
+        return refuse(r, LH_ERR_MALFORMED, "type", offset,
+                      "rows of %llu elements are no whole blocks of %s (%u)",
+                      (unsigned long long)tensor->shape[0], info->name, info->block_elements);
     tensor->bytes = lh_dtype_bytes(info, elements);
     if (tensor->bytes == 0)
-        return lh_fail(r->error, LH_ERR_MALFORMED,
-                       "GGUF: %s, type at offset %zu: the size in bytes overflows", r->subject,
-                       offset);
+        return refuse(r, LH_ERR_MALFORMED, "type", offset, "the size in bytes overflows");
     return LH_OK;
 }
 
@@ -301,7 +289,8 @@ static lh_status take_tensor(reader *r, size_t index, lh_gguf_tensor *tensor) {
     status = take_shape(r, tensor, &elements);
     if (status == LH_OK)
         status = take_tensor_type(r, tensor, elements);
-    return status == LH_OK ? take_u64(r, "offset", &tensor->offset) : status;
+    return status == LH_OK ? take_number(r, "offset", &tensor->offset, sizeof tensor->offset)
+                           : status;
 }
 
 /* Turns an offset in the data section into one in the file, and checks the extent against the
@@ -378,21 +367,18 @@ static lh_status take_tensors(reader *r, lh_gguf *gguf, uint64_t file_bytes) {
 
 static lh_status take_head(reader *r, lh_gguf *gguf) {
     uint32_t magic = 0, version = 0;
-    lh_status status = take_u32(r, "magic", &magic);
+    lh_status status = take_number(r, "magic", &magic, sizeof magic);
     if (status != LH_OK)
         return status;
     if (magic != MAGIC)
-        return lh_fail(r->error, LH_ERR_MALFORMED,
-                       "GGUF: header, magic at offset 0: not a GGUF file");
-    if ((status = take_u32(r, "version", &version)) != LH_OK)
+        return refuse(r, LH_ERR_MALFORMED, "magic", 0, "not a GGUF file");
+    if ((status = take_number(r, "version", &version, sizeof version)) != LH_OK)
         return status;
     if (version != 0 && (version & 0xffff) == 0)
-        return lh_fail(r->error, LH_ERR_UNSUPPORTED,
-                       "GGUF: header, version at offset 4: the file is big-endian; convert it to "
-                       "little-endian");
+        return refuse(r, LH_ERR_UNSUPPORTED, "version", 4,
+                      "the file is big-endian; convert it to little-endian");
     if (version != 2 && version != 3)
-        return lh_fail(r->error, LH_ERR_UNSUPPORTED,
-                       "GGUF: header, version at offset 4: version %u; 2 and 3 are read", version);
+        return refuse(r, LH_ERR_UNSUPPORTED, "version", 4, "version %u; 2 and 3 are read", version);
     status = take_count(r, "tensor count", TENSORS_MAX, TENSOR_BYTES_MIN, &gguf->tensor_count);
     return status == LH_OK
                ? take_count(r, "metadata count", ENTRIES_MAX, ENTRY_BYTES_MIN, &gguf->entry_count)

@@ -4,22 +4,52 @@
 #include <stdlib.h>
 #include <string.h>
 
-static lh_status fail_type(const lh_gguf *gguf, const gguf_entry *e, const char *wanted,
-                           lh_error *error) {
-    return lh_fail(error, LH_ERR_MALFORMED,
-                   "GGUF: metadata '%.*s' at offset %zu: %s%s, but %s is wanted",
-                   gguf_shown(e->key), e->key.bytes, (size_t)(e->value - gguf->bytes),
-                   lh_gguf_value_types[e->type].name, e->is_array ? " array" : "", wanted);
+/* What a caller takes: texts for a single value and for an array, and a bit for each type. */
+typedef struct kind {
+    const char *one, *many;
+    uint32_t types;
+} kind;
+
+#define BIT(type) (UINT32_C(1) << (type))
+#define SIGNED    (BIT(GGUF_I8) | BIT(GGUF_I16) | BIT(GGUF_I32) | BIT(GGUF_I64))
+#define UNSIGNED  (BIT(GGUF_U8) | BIT(GGUF_U16) | BIT(GGUF_U32) | BIT(GGUF_U64))
+
+static const kind integers = {"an integer", "an array of integers", SIGNED | UNSIGNED};
+static const kind floats = {"a float", "an array of floats", BIT(GGUF_F32) | BIT(GGUF_F64)};
+static const kind texts = {"a STRING", "an array of STRING", BIT(GGUF_TEXT)};
+static const kind bools = {"a BOOL", "an array of BOOL", BIT(GGUF_BOOL)};
+static const kind anything = {"a value", "an array", UINT32_MAX};
+
+static size_t offset_of(const lh_gguf *gguf, const uint8_t *value) {
+    return (size_t)(value - gguf->bytes);
 }
 
-static lh_status find(const lh_gguf *gguf, const char *key, bool is_array, const char *wanted,
+static lh_status find(const lh_gguf *gguf, const char *key, bool is_array, const kind *wanted,
                       const gguf_entry **found, lh_error *error) {
     const gguf_entry probe = {.key = {key, strlen(key)}};
-    *found =
+    const gguf_entry *e =
         bsearch(&probe, gguf->entries, gguf->entry_count, sizeof probe, lh_gguf_compare_entries);
-    if (!*found)
+    if (!e)
         return lh_fail(error, LH_ERR_NOT_FOUND, "GGUF: metadata '%s' is not in the file", key);
-    return (*found)->is_array == is_array ? LH_OK : fail_type(gguf, *found, wanted, error);
+    if (e->is_array != is_array || !(wanted->types & BIT(e->type)))
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "GGUF: metadata '%.*s' at offset %zu: %s%s, but %s is wanted",
+                       gguf_shown(e->key), e->key.bytes, offset_of(gguf, e->value),
+                       lh_gguf_value_types[e->type].name, e->is_array ? " array" : "",
+                       is_array ? wanted->many : wanted->one);
+    *found = e;
+    return LH_OK;
+}
+
+/* An array of at least `count` elements. */
+static lh_status find_array(const lh_gguf *gguf, const char *key, size_t count, const kind *wanted,
+                            const gguf_entry **e, lh_error *error) {
+    lh_status status = find(gguf, key, true, wanted, e, error);
+    if (status == LH_OK && count > (*e)->count)
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "GGUF: metadata '%s' at offset %zu: %zu elements, but %zu are wanted", key,
+                       offset_of(gguf, (*e)->value), (*e)->count, count);
+    return status;
 }
 
 #define LOAD(type, from)                                                                           \
@@ -29,86 +59,58 @@ static lh_status find(const lh_gguf *gguf, const char *key, bool is_array, const
         loaded;                                                                                    \
     })
 
-/* An integer of any width as sign and 64 bits: false for another type. */
-static bool load_integer(gguf_value_type type, const uint8_t *value, bool *negative,
-                         uint64_t *bits) {
-    int64_t number = 0;
-    *negative = false;
+/* An integer of any width as 64 bits, its sign extended. */
+static uint64_t load_integer(gguf_value_type type, const uint8_t *value) {
     switch (type) {
     case GGUF_U8:
-        *bits = *value;
-        return true;
+        return *value;
     case GGUF_U16:
-        *bits = LOAD(uint16_t, value);
-        return true;
+        return LOAD(uint16_t, value);
     case GGUF_U32:
-        *bits = LOAD(uint32_t, value);
-        return true;
-    case GGUF_U64:
-        *bits = LOAD(uint64_t, value);
-        return true;
+        return LOAD(uint32_t, value);
     case GGUF_I8:
-        number = LOAD(int8_t, value);
-        break;
+        return (uint64_t)LOAD(int8_t, value);
     case GGUF_I16:
-        number = LOAD(int16_t, value);
-        break;
+        return (uint64_t)LOAD(int16_t, value);
     case GGUF_I32:
-        number = LOAD(int32_t, value);
-        break;
-    case GGUF_I64:
-        number = LOAD(int64_t, value);
-        break;
+        return (uint64_t)LOAD(int32_t, value);
     default:
-        return false;
+        return LOAD(uint64_t, value);
     }
-    *negative = number < 0;
-    *bits = (uint64_t)number;
-    return true;
 }
 
-static bool load_float(gguf_value_type type, const uint8_t *value, double *number) {
-    if (type == GGUF_F32)
-        *number = (double)LOAD(float, value);
-    else if (type == GGUF_F64)
-        *number = LOAD(double, value);
-    return type == GGUF_F32 || type == GGUF_F64;
+static double load_float(gguf_value_type type, const uint8_t *value) {
+    return type == GGUF_F32 ? (double)LOAD(float, value) : LOAD(double, value);
 }
 
 lh_status lh_gguf_get_u64(const lh_gguf *gguf, const char *key, uint64_t *value, lh_error *error) {
     const gguf_entry *e;
-    bool negative;
-    uint64_t bits;
-    lh_status status = find(gguf, key, false, "an integer", &e, error);
+    lh_status status = find(gguf, key, false, &integers, &e, error);
     if (status != LH_OK)
         return status;
-    if (!load_integer(e->type, e->value, &negative, &bits))
-        return fail_type(gguf, e, "an integer", error);
-    if (negative)
+    uint64_t bits = load_integer(e->type, e->value);
+    if ((SIGNED & BIT(e->type)) && bits > INT64_MAX)
         return lh_fail(error, LH_ERR_MALFORMED,
                        "GGUF: metadata '%s' at offset %zu: %lld is negative", key,
-                       (size_t)(e->value - gguf->bytes), (long long)bits);
+                       offset_of(gguf, e->value), (long long)bits);
     *value = bits;
     return LH_OK;
 }
 
 lh_status lh_gguf_get_f64(const lh_gguf *gguf, const char *key, double *value, lh_error *error) {
     const gguf_entry *e;
-    lh_status status = find(gguf, key, false, "a float", &e, error);
-    if (status != LH_OK)
-        return status;
-    return load_float(e->type, e->value, value) ? LH_OK : fail_type(gguf, e, "a float", error);
+    lh_status status = find(gguf, key, false, &floats, &e, error);
+    if (status == LH_OK)
+        *value = load_float(e->type, e->value);
+    return status;
 }
 
 lh_status lh_gguf_get_bool(const lh_gguf *gguf, const char *key, bool *value, lh_error *error) {
     const gguf_entry *e;
-    lh_status status = find(gguf, key, false, "a BOOL", &e, error);
-    if (status != LH_OK)
-        return status;
-    if (e->type != GGUF_BOOL)
-        return fail_type(gguf, e, "a BOOL", error);
-    *value = *e->value != 0;
-    return LH_OK;
+    lh_status status = find(gguf, key, false, &bools, &e, error);
+    if (status == LH_OK)
+        *value = *e->value != 0;
+    return status;
 }
 
 /* The string at *value, which is moved behind it. */
@@ -120,47 +122,32 @@ static lh_text next_text(const uint8_t **value) {
 
 lh_status lh_gguf_get_text(const lh_gguf *gguf, const char *key, lh_text *value, lh_error *error) {
     const gguf_entry *e;
-    lh_status status = find(gguf, key, false, "a STRING", &e, error);
+    lh_status status = find(gguf, key, false, &texts, &e, error);
     if (status != LH_OK)
         return status;
-    if (e->type != GGUF_TEXT)
-        return fail_type(gguf, e, "a STRING", error);
     const uint8_t *cursor = e->value;
     *value = next_text(&cursor);
     if (value->length && memchr(value->bytes, 0, value->length))
         return lh_fail(error, LH_ERR_MALFORMED,
                        "GGUF: metadata '%s' at offset %zu: the string holds a NUL", key,
-                       (size_t)(e->value - gguf->bytes));
+                       offset_of(gguf, e->value));
     return LH_OK;
 }
 
 lh_status lh_gguf_get_array(const lh_gguf *gguf, const char *key, size_t *count, lh_error *error) {
     const gguf_entry *e;
-    lh_status status = find(gguf, key, true, "an array", &e, error);
+    lh_status status = find(gguf, key, true, &anything, &e, error);
     if (status == LH_OK)
         *count = e->count;
-    return status;
-}
-
-/* The array of `key` if it holds at least `count` elements. */
-static lh_status find_array(const lh_gguf *gguf, const char *key, size_t count, const char *wanted,
-                            const gguf_entry **e, lh_error *error) {
-    lh_status status = find(gguf, key, true, wanted, e, error);
-    if (status == LH_OK && count > (*e)->count)
-        return lh_fail(error, LH_ERR_MALFORMED,
-                       "GGUF: metadata '%s' at offset %zu: %zu elements, but %zu are wanted", key,
-                       (size_t)((*e)->value - gguf->bytes), (*e)->count, count);
     return status;
 }
 
 lh_status lh_gguf_array_text(const lh_gguf *gguf, const char *key, lh_text *values, size_t count,
                              lh_error *error) {
     const gguf_entry *e;
-    lh_status status = find_array(gguf, key, count, "an array of STRING", &e, error);
+    lh_status status = find_array(gguf, key, count, &texts, &e, error);
     if (status != LH_OK)
         return status;
-    if (e->type != GGUF_TEXT)
-        return fail_type(gguf, e, "an array of STRING", error);
     const uint8_t *cursor = e->value;
     for (size_t i = 0; i < count; i++)
         values[i] = next_text(&cursor);
@@ -170,17 +157,14 @@ lh_status lh_gguf_array_text(const lh_gguf *gguf, const char *key, lh_text *valu
 lh_status lh_gguf_array_i64(const lh_gguf *gguf, const char *key, int64_t *values, size_t count,
                             lh_error *error) {
     const gguf_entry *e;
-    lh_status status = find_array(gguf, key, count, "an array of integers", &e, error);
+    lh_status status = find_array(gguf, key, count, &integers, &e, error);
     for (size_t i = 0; status == LH_OK && i < count; i++) {
-        bool negative;
-        uint64_t bits;
         const uint8_t *value = e->value + i * lh_gguf_value_types[e->type].bytes;
-        if (!load_integer(e->type, value, &negative, &bits))
-            return fail_type(gguf, e, "an array of integers", error);
-        if (!negative && bits > INT64_MAX)
+        uint64_t bits = load_integer(e->type, value);
+        if (e->type == GGUF_U64 && bits > INT64_MAX)
             return lh_fail(error, LH_ERR_MALFORMED,
                            "GGUF: metadata '%s' at offset %zu: element %zu is too large", key,
-                           (size_t)(value - gguf->bytes), i);
+                           offset_of(gguf, value), i);
         values[i] = (int64_t)bits;
     }
     return status;
@@ -189,9 +173,8 @@ lh_status lh_gguf_array_i64(const lh_gguf *gguf, const char *key, int64_t *value
 lh_status lh_gguf_array_f64(const lh_gguf *gguf, const char *key, double *values, size_t count,
                             lh_error *error) {
     const gguf_entry *e;
-    lh_status status = find_array(gguf, key, count, "an array of floats", &e, error);
+    lh_status status = find_array(gguf, key, count, &floats, &e, error);
     for (size_t i = 0; status == LH_OK && i < count; i++)
-        if (!load_float(e->type, e->value + i * lh_gguf_value_types[e->type].bytes, &values[i]))
-            return fail_type(gguf, e, "an array of floats", error);
+        values[i] = load_float(e->type, e->value + i * lh_gguf_value_types[e->type].bytes);
     return status;
 }
