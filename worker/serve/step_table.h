@@ -48,7 +48,8 @@ void lh_step_table_forget_pipeline(lh_step_table *table);
 /* Counts the bytes that have left for the next hop since the last time. */
 void lh_step_table_count_sent(lh_step_table *table);
 
-/* on_consumed (step is NULL where it had ended) and on_ended of lh_pipeline_events, on_done of lh_worker_client_events. */
+/* on_consumed (step is NULL where it had ended) and on_ended of lh_pipeline_events, on_done of
+ * lh_worker_client_events. */
 void lh_step_table_note_consumed(lh_step_table *table, void *step, size_t bytes);
 void lh_step_table_on_ended(void *context, void *step, lh_status status, const char *message,
                             const lh_step_result *results, uint32_t result_count);

@@ -347,6 +347,50 @@ static void test_every_truncation_is_refused(void **state) {
     }
 }
 
+static void put_u32(uint8_t *bytes, uint32_t value) {
+    memcpy(bytes, &value, sizeof(value));
+}
+
+static uint32_t get_u32(const uint8_t *bytes) {
+    uint32_t value;
+    memcpy(&value, bytes, sizeof(value));
+    return value;
+}
+
+/* Makes the checksums of the frame at `frame` right again, so that what lies behind them is tried.
+ */
+static void reseal(uint8_t *frame) {
+    put_u32(frame + 8, lh_crc32c(0, frame + 16, get_u32(frame + 4)));
+    put_u32(frame + 12, lh_crc32c(0, frame, 12));
+}
+
+/* The payload at `frame` is shorter by itself: its head is right. */
+static void check_every_shorter_payload(uint8_t *body, size_t frame, uint32_t width,
+                                        const lh_step_reader_events *events) {
+    uint32_t whole = get_u32(body + frame + 4);
+    for (uint32_t cut = 0; cut < whole; cut++) {
+        seen got = {0};
+        put_u32(body + frame + 4, cut);
+        reseal(body + frame);
+        assert_int_equal(read_body(width, events, body, frame + 16 + cut, 0, &got, NULL),
+                         LH_ERR_MALFORMED);
+        assert_int_equal(got.shards + got.result_frames, 0);
+        assert_int_equal(got.manifests, frame > 0);
+    }
+}
+
+static void test_a_payload_that_is_cut_is_malformed(void **state) {
+    (void)state;
+    uint8_t body[8192];
+    some_body(LH_WIRE_F32, body, sizeof(body));
+    size_t shard = 16 + get_u32(body + 4);
+    check_every_shorter_payload(body, 0, WIDTH, &shard_events);
+    some_body(LH_WIRE_F32, body, sizeof(body));
+    check_every_shorter_payload(body, shard, WIDTH, &shard_events);
+    results_body(body, sizeof(body));
+    check_every_shorter_payload(body, 16 + get_u32(body + 4), 0, &result_events);
+}
+
 static void test_every_bit_flip_is_refused(void **state) {
     (void)state;
     uint8_t body[8192];
@@ -370,23 +414,6 @@ static void test_bytes_after_the_end_are_refused(void **state) {
                      LH_ERR_MALFORMED);
     assert_int_equal(read_body(0, &result_events, body, 2 * length, 0, &got, NULL),
                      LH_ERR_MALFORMED);
-}
-
-static void put_u32(uint8_t *bytes, uint32_t value) {
-    memcpy(bytes, &value, sizeof(value));
-}
-
-static uint32_t get_u32(const uint8_t *bytes) {
-    uint32_t value;
-    memcpy(&value, bytes, sizeof(value));
-    return value;
-}
-
-/* Makes the checksums of the frame at `frame` right again, so that what lies behind them is tried.
- */
-static void reseal(uint8_t *frame) {
-    put_u32(frame + 8, lh_crc32c(0, frame + 16, get_u32(frame + 4)));
-    put_u32(frame + 12, lh_crc32c(0, frame, 12));
 }
 
 static lh_status with_manifest_field(size_t offset, uint32_t value) {
@@ -897,6 +924,7 @@ int main(void) {
         cmocka_unit_test(test_cuts_that_no_width_has_are_refused),
         cmocka_unit_test(test_results_round_trip),
         cmocka_unit_test(test_every_truncation_is_refused),
+        cmocka_unit_test(test_a_payload_that_is_cut_is_malformed),
         cmocka_unit_test(test_every_bit_flip_is_refused),
         cmocka_unit_test(test_bytes_after_the_end_are_refused),
         cmocka_unit_test(test_manifest_fields_are_checked),

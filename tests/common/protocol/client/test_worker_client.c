@@ -325,6 +325,24 @@ static void test_shards_go_apart(void **state) {
     close_bench(&b);
 }
 
+static lh_hop_profile profile_with(uint32_t lanes) {
+    bench b;
+    lh_hop_profile hop;
+    open_lanes(&b, PEER_IS_SILENT, lanes);
+    lh_worker_client_read_profile(b.client, &hop);
+    close_bench(&b);
+    return hop;
+}
+
+static void test_what_is_ready_are_the_windows_of_the_connections_that_carry_shards(void **state) {
+    (void)state;
+    const lh_hop_profile first = profile_with(0), one = profile_with(1), two = profile_with(2);
+    assert_true(first.ready_bytes > 0);
+    assert_true(one.ready_bytes < 1.5 * first.ready_bytes); /* not that of the first one, too */
+    assert_true(two.ready_bytes > 1.5 * one.ready_bytes);
+    assert_true(two.bytes_sent > one.bytes_sent && one.bytes_sent > first.bytes_sent);
+}
+
 /* Without its shards a step is nothing. */
 static void test_a_broken_connection_with_shards_fails_the_step(void **state) {
     (void)state;
@@ -351,6 +369,7 @@ int main(void) {
         cmocka_unit_test(test_cancel_and_lost_connections),
         cmocka_unit_test(test_closing_ends_what_is_in_progress),
         cmocka_unit_test(test_shards_go_apart),
+        cmocka_unit_test(test_what_is_ready_are_the_windows_of_the_connections_that_carry_shards),
         cmocka_unit_test(test_a_broken_connection_with_shards_fails_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
