@@ -14,6 +14,7 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ typedef struct test_bench {
 /* One run: what came out. */
 typedef struct outcome {
     sem_t ready;
+    atomic_uint wakes;
     lh_generation *generation;
     lh_text_buffer text[CHOICES_MAX], token_bytes[CHOICES_MAX];
     lh_finish_reason reason[CHOICES_MAX];
@@ -42,7 +44,9 @@ typedef struct outcome {
 } outcome;
 
 static void on_ready(void *context) {
-    sem_post(&((outcome *)context)->ready);
+    outcome *run = context;
+    run->wakes++;
+    sem_post(&run->ready);
 }
 
 static void wait_ready(outcome *run) {
@@ -317,6 +321,20 @@ static void generates_nothing_where_nothing_is_wanted(void **state) {
     end(&run);
 }
 
+static void who_wants_the_whole_is_woken_at_the_end(void **state) {
+    static const lh_stop_string stop = {"z", 1};
+    for (size_t stops = 0; stops < 2; stops++) {
+        lh_generation_options options = {.only_whole = true, .stops = &stop, .stop_count = stops};
+        outcome run;
+        generate(*state, "@@text=abcd", &options, &run);
+        check_text(&run, 0, "abcd", 4);
+        lh_generation_destroy(run.generation); /* waits for what is being delivered */
+        run.generation = NULL;
+        assert_int_equal(run.wakes, stops ? 5 : 1); /* with stop strings a token may be the end */
+        end(&run);
+    }
+}
+
 static void hands_limits_to_the_engine(void **state) {
     const test_bench *bench = *state;
     static const uint32_t more[] = {77};
@@ -483,6 +501,7 @@ int main(void) {
         cmocka_unit_test(draws_each_choice_with_its_own_seed),
         cmocka_unit_test(orders_choices_by_prompt),
         cmocka_unit_test(generates_nothing_where_nothing_is_wanted),
+        cmocka_unit_test(who_wants_the_whole_is_woken_at_the_end),
         cmocka_unit_test(hands_limits_to_the_engine),
         cmocka_unit_test(tells_failures),
         cmocka_unit_test(tells_refusals),

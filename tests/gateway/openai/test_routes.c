@@ -70,6 +70,9 @@ static void gives_the_rest_of_the_path(void **state) {
     assert_false(route.is_public);
     assert_true(lh_openai_route_find("GET", "/livez", &route, &error));
     assert_true(route.is_public);
+    assert_false(lh_openai_route_find("GET", "/v1/fleet", &route, &error));
+    assert_true(lh_openai_route_find("GET", "/fleet", &route, &error));
+    assert_true(route.is_admin && !route.is_public);
 }
 
 static void decodes_ids(void **state) {

@@ -1,0 +1,506 @@
+/* The API over a real socket and a scripted engine: statuses, headers, and the JSON of every
+ * route. */
+#include "common/base/clock.h"
+#include "gateway/openai/api.h"
+#include "tests/gateway/support/scripted_engine.h"
+#include "tests/gateway/support/scripted_model.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define JSON_TYPE "Content-Type: application/json\r\n"
+
+typedef struct bench {
+    lh_engine *engine;
+    scripted_model *model;
+    lh_authenticator *authenticator;
+    lh_trace_store *traces;
+    lh_openai_api *api;
+} bench;
+
+static bench *open_bench(const char *key_file) {
+    bench *b = calloc(1, sizeof *b);
+    b->engine = scripted_engine_create();
+    b->model = scripted_model_create();
+    const lh_key_limits limits = {0};
+    lh_openai_api_config config = lh_openai_api_config_default();
+    assert_int_equal(
+        lh_authenticator_create(key_file, &limits, lh_clock_us(), &b->authenticator, NULL), LH_OK);
+    assert_int_equal(lh_trace_store_create(8, 1 << 20, &b->traces, NULL), LH_OK);
+    config.http.listen = "127.0.0.1:0";
+    config.http.threads = 1;
+    config.http.body_bytes_max = 3000;
+    config.keep_alive_ms = 50;
+    config.logits_digest = true;
+    config.authenticator = b->authenticator;
+    config.traces = b->traces;
+    assert_int_equal(
+        lh_openai_api_open(&config, b->engine, scripted_model_served(b->model), &b->api, NULL),
+        LH_OK);
+    return b;
+}
+
+static void close_bench(bench *b) {
+    lh_openai_api_close(b->api);
+    lh_trace_store_destroy(b->traces);
+    lh_authenticator_destroy(b->authenticator);
+    scripted_model_destroy(b->model);
+    scripted_engine_destroy(b->engine);
+    free(b);
+}
+
+/* An answer as it came, and its JSON where its body is JSON. */
+typedef struct answer {
+    char text[16384];
+    unsigned status;
+    const char *body;
+    json_t *json;
+} answer;
+
+/* HTTP/1.0, so that a stream comes as it is. `headers`: each with its line end; in the body '
+ * stands for ". */
+static answer *ask(const bench *b, const char *method, const char *path, const char *headers,
+                   const char *body) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(lh_openai_api_port(b->api)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    answer *got = calloc(1, sizeof *got);
+    char request[4096];
+    int length = snprintf(request, sizeof request,
+                          "%s %s HTTP/1.0\r\nHost: here\r\n%sContent-Length: %zu\r\n\r\n%s", method,
+                          path, headers, strlen(body), body);
+    for (char *at = strstr(request, "\r\n\r\n"); *at; at++)
+        *at = *at == '\'' ? '"' : *at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(write(fd, request, (size_t)length), length);
+    size_t used = 0;
+    for (ssize_t part; (part = read(fd, got->text + used, sizeof got->text - 1 - used)) > 0;)
+        used += (size_t)part;
+    close(fd);
+    assert_int_equal(sscanf(got->text, "HTTP/%*s %u", &got->status), 1);
+    got->body = strstr(got->text, "\r\n\r\n") + 4;
+    got->json = json_loads(got->body, 0, NULL);
+    return got;
+}
+
+static answer *post(const bench *b, const char *path, const char *body) {
+    return ask(b, "POST", path, JSON_TYPE, body);
+}
+
+static answer *get(const bench *b, const char *path) {
+    return ask(b, "GET", path, "", "");
+}
+
+static void forget(answer *got) {
+    json_decref(got->json);
+    free(got);
+}
+
+static bool has(const answer *got, const char *text) {
+    return strstr(got->text, text);
+}
+
+/* The value at a path of keys and indices: "choices.0.message.content". */
+static const json_t *at(const json_t *value, const char *path) {
+    char key[64];
+    while (*path) {
+        size_t length = strcspn(path, ".");
+        snprintf(key, sizeof key, "%.*s", (int)length, path);
+        value = json_is_array(value) ? json_array_get(value, (size_t)atoi(key))
+                                     : json_object_get(value, key);
+        path += length + (path[length] == '.');
+    }
+    return value;
+}
+
+static void expect_text(const json_t *root, const char *path, const char *text) {
+    const char *found = json_string_value(at(root, path));
+    if (!found || strcmp(found, text) != 0)
+        fail_msg("%s is \"%s\", not \"%s\"", path, found ? found : "(none)", text);
+}
+
+static void expect_error(answer *got, unsigned status, const char *code) {
+    if (got->status != status)
+        fail_msg("%s", got->text);
+    expect_text(got->json, "error.code", code);
+    forget(got);
+}
+
+/* ---- Every route. ---- */
+
+static void names_each_answer(void **state) {
+    answer *got = ask(*state, "GET", "/health", "x-request-id: mine.1\r\n", "");
+    assert_int_equal(got->status, 200);
+    expect_text(got->json, "status", "ok");
+    assert_true(has(got, "x-request-id: mine.1\r\n"));
+    assert_true(has(got, "X-Content-Type-Options: nosniff\r\n"));
+    assert_true(has(got, "openai-processing-ms: ") && has(got, "Server-Timing: total;dur="));
+    assert_true(has(got, "Content-Type: application/json\r\n"));
+    assert_false(has(got, "x-ratelimit-"));
+    forget(got);
+    got = ask(*state, "GET", "/health", "x-request-id: not mine\r\n", "");
+    assert_true(has(got, "x-request-id: req_"));
+    forget(got);
+}
+
+static void refuses_by_the_headers(void **state) {
+    static const char chat[] = "/v1/chat/completions", body[] = "{'messages':[]}";
+    expect_error(get(*state, "/v2/models"), 404, "unknown_url");
+    answer *got = get(*state, chat);
+    assert_true(has(got, "Allow: POST, OPTIONS\r\n"));
+    expect_error(got, 405, "method_not_allowed");
+    expect_error(ask(*state, "POST", chat, "Content-Type: text/plain\r\n", body), 415,
+                 "unsupported_media_type");
+    expect_error(ask(*state, "POST", chat, JSON_TYPE "Content-Encoding: gzip\r\n", body), 415,
+                 "unsupported_media_type");
+    got = ask(*state, "POST", chat, JSON_TYPE "Content-Encoding: identity\r\n", body);
+    assert_int_equal(got->status, 400); /* read, and refused for what it says */
+    forget(got);
+    got = ask(*state, "OPTIONS", "/v1/models", "", "");
+    assert_int_equal(got->status, 204);
+    assert_true(has(got, "Allow: GET, HEAD, OPTIONS\r\n"));
+    forget(got);
+}
+
+static void tells_what_it_serves(void **state) {
+    const bench *b = *state;
+    answer *got = get(b, "/v1/models");
+    assert_int_equal(json_array_size(at(got->json, "data")), 1);
+    expect_text(got->json, "data.0.id", "tests/tiny-llama");
+    forget(got);
+    got = get(b, "/models/tests%2Ftiny-llama");
+    expect_text(got->json, "object", "model");
+    assert_int_equal(json_integer_value(at(got->json, "max_model_len")), 256);
+    forget(got);
+    expect_error(get(b, "/v1/models/other"), 404, "model_not_found");
+    expect_error(get(b, "/v1/models/%zz"), 404, "model_not_found");
+    got = get(b, "/version");
+    assert_true(json_is_string(at(got->json, "version")));
+    forget(got);
+    got = get(b, "/fleet");
+    assert_int_equal(got->status, 200);
+    assert_true(json_is_object(got->json));
+    forget(got);
+}
+
+static void tells_why_it_is_not_ready(void **state) {
+    const bench *b = *state;
+    static const struct {
+        lh_engine_state state;
+        const char *name;
+    } states[] = {{LH_ENGINE_LOADING, "loading"}, {LH_ENGINE_NO_CHAIN, "no_chain"}};
+    for (size_t i = 0; i < 2; i++) {
+        scripted_engine_set_state(b->engine, states[i].state);
+        answer *got = get(b, "/readyz");
+        expect_text(got->json, "status", states[i].name);
+        assert_true(has(got, "Retry-After: 2\r\n"));
+        expect_error(got, 503, "model_unavailable");
+        got = get(b, "/v1/models");
+        assert_int_equal(got->status, 200);
+        assert_int_equal(json_array_size(at(got->json, "data")), 0);
+        forget(got);
+        expect_error(get(b, "/v1/models/tests%2Ftiny-llama"), 503, "model_unavailable");
+        got = get(b, "/livez");
+        expect_text(got->json, "status", "ok");
+        forget(got);
+    }
+    scripted_engine_set_state(b->engine, LH_ENGINE_READY);
+}
+
+static void takes_nothing_new_while_it_drains(void **state) {
+    const bench *b = *state;
+    lh_openai_api_drain(b->api, 0);
+    answer *got = get(b, "/health");
+    expect_text(got->json, "status", "draining");
+    forget(got);
+    got = post(b, "/v1/completions", "{'prompt':'@@text=no'}");
+    assert_true(strstr(json_string_value(at(got->json, "error.message")), "draining"));
+    expect_error(got, 503, "model_unavailable");
+}
+
+/* ---- Answers. ---- */
+
+static void answers_a_chat(void **state) {
+    answer *got = post(*state, "/v1/chat/completions",
+                       "{'messages':[{'role':'user','content':'@@text=hello'}],'n':2,"
+                       "'temperature':0,'logprobs':true,'top_logprobs':2,'service_tier':'auto'}");
+    assert_int_equal(got->status, 200);
+    assert_memory_equal(json_string_value(at(got->json, "id")), "chatcmpl-", 9);
+    expect_text(got->json, "object", "chat.completion");
+    expect_text(got->json, "model", "tests/tiny-llama");
+    expect_text(got->json, "system_fingerprint", "fp_0123456789abcdef");
+    expect_text(got->json, "service_tier", "default");
+    assert_int_equal(json_array_size(at(got->json, "choices")), 2);
+    expect_text(got->json, "choices.1.message.role", "assistant");
+    expect_text(got->json, "choices.1.message.content", "hello");
+    expect_text(got->json, "choices.1.finish_reason", "stop");
+    assert_int_equal(json_integer_value(at(got->json, "choices.1.index")), 1);
+    const json_t *tokens = at(got->json, "choices.1.logprobs.content");
+    assert_int_equal(json_array_size(tokens), 5);
+    expect_text(tokens, "4.token", "o");
+    assert_int_equal(json_integer_value(at(tokens, "4.bytes.0")), 'o');
+    assert_true(json_real_value(at(tokens, "4.logprob")) == -0.25);
+    assert_int_equal(json_array_size(at(tokens, "4.top_logprobs")), 2);
+    assert_int_equal(json_array_size(at(got->json, "choices.1.logits_digests")), 5);
+    expect_text(got->json, "choices.0.logits_digests.1", "0000000000001001");
+    assert_int_equal(json_integer_value(at(got->json, "usage.completion_tokens")), 10);
+    assert_int_equal(json_integer_value(at(got->json, "usage.total_tokens")),
+                     json_integer_value(at(got->json, "usage.prompt_tokens")) + 10);
+    assert_true(has(got, "x-ratelimit-limit-requests: ") && has(got, "x-ratelimit-reset-requests"));
+    forget(got);
+}
+
+static void answers_completions(void **state) {
+    answer *got = post(*state, "/v1/completions",
+                       "{'prompt':['@@text=ab','@@text=cd'],'echo':true,'temperature':0}");
+    assert_int_equal(got->status, 200);
+    assert_memory_equal(json_string_value(at(got->json, "id")), "cmpl-", 5);
+    expect_text(got->json, "object", "text_completion");
+    expect_text(got->json, "choices.0.text", "@@text=abab");
+    expect_text(got->json, "choices.1.text", "@@text=cdcd");
+    forget(got);
+    got = post(*state, "/v1/completions",
+               "{'prompt':'@@text=abc\\\\xff','logprobs':1,'max_tokens':4,'temperature':0}");
+    expect_text(got->json, "choices.0.finish_reason", "length");
+    expect_text(got->json, "choices.0.logprobs.tokens.2", "c");
+    expect_text(got->json, "choices.0.logprobs.tokens.3", "bytes:\\xff");
+    assert_int_equal(json_integer_value(at(got->json, "choices.0.logprobs.text_offset.2")), 2);
+    assert_true(json_is_real(at(got->json, "choices.0.logprobs.top_logprobs.0.a")));
+    assert_true(json_real_value(at(got->json, "choices.0.logprobs.token_logprobs.3")) == -0.25);
+    forget(got);
+}
+
+/* The JSON of the next event, and *text behind it; NULL: [DONE], and nothing follows. */
+static json_t *next_event(const char **text) {
+    assert_memory_equal(*text, "data: ", 6);
+    const char *end = strstr(*text, "\n\n");
+    assert_non_null(end);
+    json_t *event = json_loadb(*text + 6, (size_t)(end - *text) - 6, 0, NULL);
+    if (!event)
+        assert_string_equal(*text, "data: [DONE]\n\n");
+    *text = end + 2;
+    return event;
+}
+
+static void streams_a_chat(void **state) {
+    answer *got = post(*state, "/v1/chat/completions",
+                       "{'messages':[{'role':'user','content':'@@text=hey'}],'temperature':0,"
+                       "'logprobs':true,'stream':true,'stream_options':{'include_usage':true}}");
+    assert_int_equal(got->status, 200);
+    assert_true(has(got, "Content-Type: text/event-stream; charset=utf-8\r\n"));
+    const char *text = got->body;
+    json_t *event = next_event(&text);
+    expect_text(event, "object", "chat.completion.chunk");
+    expect_text(event, "choices.0.delta.role", "assistant");
+    char content[8] = "";
+    bool ended = false;
+    size_t digests = 0;
+    for (json_decref(event); !ended; json_decref(event)) {
+        event = next_event(&text);
+        ended = json_is_string(at(event, "choices.0.finish_reason"));
+        digests += json_array_size(at(event, "choices.0.logits_digests"));
+        if (ended)
+            assert_int_equal(json_object_size(at(event, "choices.0.delta")), 0);
+        else
+            strcat(content, json_string_value(at(event, "choices.0.delta.content")));
+        assert_int_equal(json_array_size(at(event, "choices.0.logprobs.content")), !ended);
+        assert_null(at(event, "usage"));
+    }
+    assert_string_equal(content, "hey");
+    assert_int_equal(digests, 3);
+    event = next_event(&text);
+    assert_int_equal(json_array_size(at(event, "choices")), 0);
+    assert_int_equal(json_integer_value(at(event, "usage.completion_tokens")), 3);
+    json_decref(event);
+    assert_null(next_event(&text));
+    assert_string_equal(text, "");
+    forget(got);
+}
+
+static void streams_completions_with_their_prompts(void **state) {
+    answer *got = post(*state, "/v1/completions",
+                       "{'prompt':['@@text=a','@@text=b'],'echo':true,'temperature':0,"
+                       "'stream':true}");
+    const char *text = got->body;
+    char whole[2][32] = {"", ""};
+    int ends = 0;
+    for (json_t *event; (event = next_event(&text)); json_decref(event)) {
+        json_int_t index = json_integer_value(at(event, "choices.0.index"));
+        strcat(whole[index], json_string_value(at(event, "choices.0.text")));
+        ends += json_is_string(at(event, "choices.0.finish_reason"));
+    }
+    assert_string_equal(whole[0], "@@text=aa");
+    assert_string_equal(whole[1], "@@text=bb");
+    assert_int_equal(ends, 2);
+    forget(got);
+}
+
+static void keeps_a_silent_stream_alive(void **state) {
+    answer *got = post(*state, "/v1/completions",
+                       "{'prompt':'@@first_ms=150 text=a','temperature':0,'stream':true}");
+    assert_int_equal(got->status, 200);
+    assert_memory_equal(got->body, ": keep-alive\n\n", 14);
+    assert_true(has(got, "data: [DONE]\n\n"));
+    forget(got);
+}
+
+/* ---- Failures. ---- */
+
+static void says_what_is_wrong_with_a_body(void **state) {
+    expect_error(post(*state, "/v1/completions", "{"), 400, "invalid_json");
+    answer *got = post(*state, "/v1/completions", "{'prompt':'x','temperature':3}");
+    expect_text(got->json, "error.param", "temperature");
+    expect_text(got->json, "error.type", "invalid_request_error");
+    expect_error(got, 400, "invalid_value");
+    expect_error(post(*state, "/v1/completions", "{'prompt':'x','model':'y'}"), 404,
+                 "model_not_found");
+    expect_error(post(*state, "/v1/completions", "{'prompt':'x','max_tokens':300}"), 400,
+                 "context_length_exceeded");
+}
+
+static void bounds_the_body(void **state) {
+    char body[3100];
+    memset(body, ' ', sizeof body);
+    body[sizeof body - 1] = '\0';
+    expect_error(post(*state, "/v1/completions", body), 413, "request_too_large");
+}
+
+static void says_when_to_come_again(void **state) {
+    answer *got = post(*state, "/v1/completions", "{'prompt':'@@refuse=busy','temperature':0}");
+    assert_true(has(got, "Retry-After: ") && has(got, "retry-after-ms: "));
+    expect_error(got, 429, "queue_full");
+    got = post(*state, "/v1/completions", "{'prompt':'@@refuse=unavailable','temperature':0}");
+    assert_true(has(got, "retry-after-ms: 2000\r\n"));
+    expect_error(got, 503, "model_unavailable");
+}
+
+static void a_failure_is_an_error_or_an_event(void **state) {
+    expect_error(post(*state, "/v1/completions",
+                      "{'prompt':'@@fail_after=2 internal=1 text=abcd','temperature':0}"),
+                 500, "internal_error");
+    answer *got = post(*state, "/v1/completions",
+                       "{'prompt':'@@fail_after=2 text=abcd','temperature':0,'stream':true}");
+    assert_int_equal(got->status, 200);
+    const char *text = got->body;
+    const char *code = NULL;
+    for (json_t *event; !code; json_decref(event)) {
+        event = next_event(&text);
+        assert_non_null(event);
+        code = json_string_value(at(event, "error.code"));
+        if (code)
+            assert_string_equal(code, "model_unavailable");
+    }
+    assert_null(next_event(&text));
+    forget(got);
+}
+
+static void says_that_the_time_is_over(void **state) {
+    expect_error(post(*state, "/v1/completions",
+                      "{'prompt':'@@first_ms=60000 text=a','temperature':0,'timeout':0.05}"),
+                 408, "request_timeout");
+    expect_error(post(*state, "/v1/completions",
+                      "{'prompt':'@@interval_ms=30000 text=abc','temperature':0,'timeout':0.2}"),
+                 504, "request_timeout");
+}
+
+/* ---- Traces. ---- */
+
+static void tells_where_the_time_went(void **state) {
+    answer *got = ask(*state, "POST", "/v1/completions", JSON_TYPE "x-request-id: traced\r\n",
+                      "{'prompt':'@@text=ab','temperature':0,'longhaul':{'timing':true}}");
+    assert_true(json_is_object(at(got->json, "longhaul.timing")));
+    forget(got);
+    got = get(*state, "/trace/traced");
+    assert_int_equal(got->status, 200);
+    expect_text(got->json, "otherData.request_id", "traced");
+    assert_int_equal(json_integer_value(at(got->json, "otherData.prompt_tokens")), 9);
+    forget(got);
+    expect_error(get(*state, "/trace/other"), 404, "trace_not_found");
+}
+
+/* ---- Keys. ---- */
+
+/* echo -n one | sha256sum, and so on */
+#define ONE "sha256:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
+#define TWO "sha256:3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3"
+
+static void a_key_says_what_a_client_may(void **state) {
+    (void)state;
+    static const char as_one[] = JSON_TYPE "Authorization: Bearer one\r\n",
+                      body[] = "{'prompt':'@@text=hi','temperature':0}";
+    char path[] = "/tmp/longhaul-api-XXXXXX";
+    FILE *file = fdopen(mkstemp(path), "w");
+    fputs("slow " ONE " requests-per-minute=2 tokens-per-minute=20\nboss " TWO " admin\n", file);
+    fclose(file);
+    bench *b = open_bench(path);
+    unlink(path);
+    answer *got = get(b, "/v1/models");
+    assert_true(has(got, "WWW-Authenticate: Bearer\r\n"));
+    expect_error(got, 401, "invalid_api_key");
+    expect_error(ask(b, "GET", "/fleet", as_one, ""), 403, "insufficient_scope");
+    got = ask(b, "GET", "/fleet", "Authorization: Bearer two\r\n", "");
+    assert_int_equal(got->status, 200);
+    forget(got);
+    got = get(b, "/health"); /* needs none */
+    assert_int_equal(got->status, 200);
+    forget(got);
+
+    got = ask(b, "POST", "/v1/completions", as_one, body);
+    assert_int_equal(got->status, 200);
+    assert_true(has(got, "x-ratelimit-limit-requests: 2\r\n") &&
+                has(got, "x-ratelimit-remaining-requests: 1\r\n") &&
+                has(got, "x-ratelimit-limit-tokens: 20\r\n"));
+    unsigned left;
+    assert_int_equal(sscanf(strstr(got->text, "x-ratelimit-remaining-tokens"), "%*s %u", &left), 1);
+    assert_true(left <= 10); /* 9 of the prompt, 2 of the answer */
+    forget(got);
+    forget(ask(b, "POST", "/v1/completions", as_one, body));
+    got = ask(b, "POST", "/v1/completions", as_one, body);
+    assert_true(has(got, "retry-after-ms: "));
+    assert_non_null(strstr(json_string_value(at(got->json, "error.message")), "slow: "));
+    expect_error(got, 429, "rate_limit_exceeded");
+    close_bench(b);
+}
+
+static int start(void **state) {
+    *state = open_bench(NULL);
+    return 0;
+}
+
+static int stop(void **state) {
+    close_bench(*state);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_each_answer),
+        cmocka_unit_test(refuses_by_the_headers),
+        cmocka_unit_test(tells_what_it_serves),
+        cmocka_unit_test(tells_why_it_is_not_ready),
+        cmocka_unit_test(answers_a_chat),
+        cmocka_unit_test(answers_completions),
+        cmocka_unit_test(streams_a_chat),
+        cmocka_unit_test(streams_completions_with_their_prompts),
+        cmocka_unit_test(keeps_a_silent_stream_alive),
+        cmocka_unit_test(says_what_is_wrong_with_a_body),
+        cmocka_unit_test(bounds_the_body),
+        cmocka_unit_test(says_when_to_come_again),
+        cmocka_unit_test(a_failure_is_an_error_or_an_event),
+        cmocka_unit_test(says_that_the_time_is_over),
+        cmocka_unit_test(tells_where_the_time_went),
+        cmocka_unit_test(a_key_says_what_a_client_may),
+        cmocka_unit_test(takes_nothing_new_while_it_drains),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
