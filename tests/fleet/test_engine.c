@@ -24,6 +24,7 @@ typedef struct rig {
     lh_model_profile profile;
     lh_engine *engine;
     scripted_worker *worker;
+    lh_trace_store *traces;
 } rig;
 
 static lh_model_file *open_tiny(void) {
@@ -74,13 +75,15 @@ static lh_engine_options options_of(rig *h, const char *listen) {
                                .model_name = "tiny",
                                .fleet_listen = listen,
                                .limits = lh_h2_default_limits(),
-                               .digest_threads = 2};
+                               .digest_threads = 2,
+                               .traces = h->traces};
 }
 
 static void open_rig(rig *h) {
     lh_log_set_level(LH_LOG_ERROR);
     h->file = open_tiny();
     assert_int_equal(lh_model_profile_read(lh_model_file_gguf(h->file), &h->profile, NULL), LH_OK);
+    assert_int_equal(lh_trace_store_create(8, 1 << 20, &h->traces, NULL), LH_OK);
     lh_engine_options options = options_of(h, "127.0.0.1:0");
     assert_int_equal(lh_engine_create(&options, &h->engine, NULL), LH_OK);
     h->worker = scripted_worker_start(lh_engine_fleet_port(h->engine));
@@ -91,6 +94,7 @@ static void close_rig(rig *h) {
     lh_engine_destroy(h->engine);
     if (h->worker)
         scripted_worker_stop(h->worker);
+    lh_trace_store_destroy(h->traces);
     lh_model_profile_reset(&h->profile);
     lh_model_file_close(h->file);
 }
@@ -120,8 +124,8 @@ static void on_event(void *context, const lh_sequence_event *event) {
     pthread_mutex_unlock(&c->mutex);
 }
 
-static lh_status submit(rig *h, client *c, uint32_t first, uint32_t prompt_tokens,
-                        uint32_t max_tokens, uint64_t *handle) {
+static lh_status submit_traced(rig *h, client *c, uint32_t first, uint32_t prompt_tokens,
+                               uint32_t max_tokens, uint64_t trace, uint64_t *handle) {
     uint32_t prompt[256];
     lh_error error;
     *c = (client){.first = first, .prompt_tokens = prompt_tokens};
@@ -136,8 +140,14 @@ static lh_status submit(rig *h, client *c, uint32_t first, uint32_t prompt_token
                                .max_tokens = max_tokens,
                                .sampling = {.top_p = 1, .repetition_penalty = 1},
                                .on_event = on_event,
-                               .context = c},
+                               .context = c,
+                               .trace = trace},
         1, handle, &error);
+}
+
+static lh_status submit(rig *h, client *c, uint32_t first, uint32_t prompt_tokens,
+                        uint32_t max_tokens, uint64_t *handle) {
+    return submit_traced(h, c, first, prompt_tokens, max_tokens, 0, handle);
 }
 
 static void wait_for_end(client *c) {
@@ -167,6 +177,64 @@ static void a_sequence_runs_through(void **state) {
     assert_int_equal(c.count, 100);
     wait_for_empty_worker(&h);
     lh_engine_cancel(h.engine, handle);
+    close_rig(&h);
+}
+
+/* Chunks of 16 rows, 50 in all, and three more tokens of one row. */
+static void a_traced_sequence_leaves_its_steps(void **state) {
+    (void)state;
+    rig h = {0};
+    open_rig(&h);
+    client c;
+    uint64_t handle, number = lh_trace_store_open(h.traces, "one", "", lh_clock_us());
+    assert_int_equal(submit_traced(&h, &c, 9, 50, 4, number, &handle), LH_OK);
+    wait_for_end(&c);
+    int64_t limit_us = lh_clock_us() + 20000000;
+    while (!lh_trace_store_is_settled(h.traces, number)) {
+        assert_true(lh_clock_us() < limit_us);
+        pause_ms(1);
+    }
+    lh_trace *trace = lh_trace_store_get(h.traces, number);
+    assert_int_equal(trace->entry_count, 7);
+    assert_int_equal(trace->token_count, 4);
+    for (uint32_t i = 0; i < 7; i++) {
+        const lh_trace_step *step = trace->entries[i].step;
+        assert_int_equal(step->status, LH_OK);
+        assert_int_equal(step->rows, i < 3 ? 16 : i == 3 ? 2 : 1);
+        assert_true(step->results_us >= step->submitted_us);
+        assert_true(step->formed_us > 0 && step->formed_us <= step->submitted_us);
+        assert_true(step->answered_us >= step->submitted_us);
+    }
+    lh_trace_destroy(trace);
+    close_rig(&h);
+}
+
+static void what_there_is_room_for_is_said(void **state) {
+    (void)state;
+    rig h = {0};
+    open_rig(&h);
+    lh_engine_room room = lh_engine_current_room(h.engine);
+    assert_int_equal(room.sequences_max, 48);
+    assert_int_equal(room.sequences_free, 48);
+    assert_int_equal(room.running + room.waiting, 0);
+    assert_true(room.positions_max > 0 && room.positions_max == room.positions_free);
+    scripted_worker_hold(h.worker, true);
+    client c;
+    uint64_t handle;
+    assert_int_equal(submit(&h, &c, 9, 50, 100, &handle), LH_OK);
+    int64_t limit_us = lh_clock_us() + 20000000;
+    while (lh_engine_current_room(h.engine).running == 0) {
+        assert_true(lh_clock_us() < limit_us);
+        pause_ms(1);
+    }
+    room = lh_engine_current_room(h.engine);
+    assert_int_equal(room.sequences_free, 47);
+    assert_int_equal(room.waiting, 0);
+    assert_true(room.positions_free < room.positions_max);
+    char *text = lh_engine_fleet_json(h.engine);
+    assert_non_null(strstr(text, "\"state\":\"ready\""));
+    assert_non_null(strstr(text, "\"running\":1"));
+    free(text);
     close_rig(&h);
 }
 
@@ -333,6 +401,8 @@ static void a_port_in_use_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sequence_runs_through),
+        cmocka_unit_test(a_traced_sequence_leaves_its_steps),
+        cmocka_unit_test(what_there_is_room_for_is_said),
         cmocka_unit_test(many_threads_share_it),
         cmocka_unit_test(a_cancel_reaches_the_worker),
         cmocka_unit_test(a_garbled_report_is_refused),
