@@ -102,7 +102,9 @@ static int set_up(void **state) {
 }
 
 static void close_peer(peer *p) {
-    lh_h2_server_close(p->server, loop_set_flag, &p->is_closed);
+    if (p->server)
+        lh_h2_server_close(p->server, loop_set_flag, &p->is_closed);
+    p->server = NULL;
 }
 
 static int tear_down(void **state) {
