@@ -266,8 +266,7 @@ static inline size_t lh_kv_page_floats(uint32_t kv_heads, uint32_t head_dim) {
 
 /* Scratch of `attention` for up to `rows` rows, `group` query heads and positions < `context`. It
  * does not grow with rows beyond a few. */
-size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t head_dim,
-                                  uint32_t context);
+size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t context);
 
 /* ---- Frequencies and logarithms: at start-up, the same code on every machine ---- */
 

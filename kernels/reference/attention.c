@@ -19,9 +19,7 @@ void lh_reference_kv_store(const lh_kv_view *view, uint32_t first, uint32_t rows
         }
 }
 
-size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t head_dim,
-                                  uint32_t context) {
-    (void)head_dim; /* no set needs scratch for it today */
+size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t context) {
     uint64_t queries = (uint64_t)rows * group;
     if (queries > LH_ATTENTION_QUERIES)
         queries = LH_ATTENTION_QUERIES;

@@ -1,4 +1,5 @@
 /* What works on each element or pair alone, and the reductions by lanes. */
+#include "kernels/gelu.h"
 #include "kernels/kernels.h"
 #include "kernels/reference/reference.h"
 
@@ -18,14 +19,30 @@ void lh_reference_scale_add_rows(float *y, size_t stride, uint32_t rows, lh_span
             y[row * stride + c] = fmaf(y[row * stride + c], scale[row], bias[c]);
 }
 
+static float silu(float v) {
+    return v / (1.0f + lh_exp_f32(-v));
+}
+
+static float gelu(float v) {
+    float slope = fmaf(v * v, LH_GELU_CUBIC, LH_GELU_LINEAR);
+    return v / (1.0f + lh_exp_f32(v * slope));
+}
+
+static inline void gate_rows(float *y, const float *gate, const float *up, size_t stride,
+                             uint32_t rows, lh_span columns, float (*function)(float)) {
+    for (uint32_t row = 0; row < rows; row++, y += stride, gate += stride, up += stride)
+        for (uint32_t c = columns.begin; c < columns.end; c++)
+            y[c] = function(gate[c]) * up[c];
+}
+
 void lh_reference_silu_mul(float *y, const float *gate, const float *up, size_t stride,
                            uint32_t rows, lh_span columns) {
-    for (uint32_t row = 0; row < rows; row++)
-        for (uint32_t c = columns.begin; c < columns.end; c++) {
-            float v = gate[row * stride + c];
-            float silu = v / (1.0f + lh_exp_f32(-v));
-            y[row * stride + c] = silu * up[row * stride + c];
-        }
+    gate_rows(y, gate, up, stride, rows, columns, silu);
+}
+
+void lh_reference_gelu_mul(float *y, const float *gate, const float *up, size_t stride,
+                           uint32_t rows, lh_span columns) {
+    gate_rows(y, gate, up, stride, rows, columns, gelu);
 }
 
 static void rotate(float *a, float *b, float cosine, float sine) {

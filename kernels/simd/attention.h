@@ -163,33 +163,22 @@ LANES_INLINE void attend(const query_tile *tile, const int queries) {
     }
 }
 
+#define ATTEND(queries)                                                                            \
+    case queries:                                                                                  \
+        attend(tile, queries);                                                                     \
+        break;
+
 static void attend_tile(const query_tile *tile, uint32_t queries) {
     switch (queries) {
-    case 1:
-        attend(tile, 1);
-        break;
-    case 2:
-        attend(tile, 2);
-        break;
-    case 3:
-        attend(tile, 3);
-        break;
-    case 4:
-        attend(tile, 4);
-        break;
+        ATTEND(1)
+        ATTEND(2)
+        ATTEND(3)
+        ATTEND(4)
 #if LANES_QUERIES > 4
-    case 5:
-        attend(tile, 5);
-        break;
-    case 6:
-        attend(tile, 6);
-        break;
-    case 7:
-        attend(tile, 7);
-        break;
-    case 8:
-        attend(tile, 8);
-        break;
+        ATTEND(5)
+        ATTEND(6)
+        ATTEND(7)
+        ATTEND(8)
 #endif
     default:
         assert(0);

@@ -8,7 +8,6 @@
 #include "kernels/simd/attention.h"
 #include "kernels/simd/convert.h"
 #include "kernels/simd/elementwise.h"
-#include "kernels/simd/gelu.h"
 #include "kernels/simd/norms.h"
 
 #define SIMD_KERNELS(set_name, set_matmul)                                                         \

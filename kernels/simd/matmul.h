@@ -260,35 +260,12 @@ static void multiply(const product_kernel *kernel, float *y, size_t y_stride,
 /* The choice among a set's tables, which bear the types' names. */
 #define PRODUCT_KERNEL_FOR                                                                         \
     static const product_kernel *kernel_for(lh_dtype dtype) {                                      \
-        switch (dtype) {                                                                           \
-        case LH_DTYPE_F32:                                                                         \
-            return &f32;                                                                           \
-        case LH_DTYPE_F16:                                                                         \
-            return &f16;                                                                           \
-        case LH_DTYPE_BF16:                                                                        \
-            return &bf16;                                                                          \
-        case LH_DTYPE_Q4_0:                                                                        \
-            return &q4_0;                                                                          \
-        case LH_DTYPE_Q4_1:                                                                        \
-            return &q4_1;                                                                          \
-        case LH_DTYPE_Q5_0:                                                                        \
-            return &q5_0;                                                                          \
-        case LH_DTYPE_Q5_1:                                                                        \
-            return &q5_1;                                                                          \
-        case LH_DTYPE_Q8_0:                                                                        \
-            return &q8_0;                                                                          \
-        case LH_DTYPE_Q2_K:                                                                        \
-            return &q2_k;                                                                          \
-        case LH_DTYPE_Q3_K:                                                                        \
-            return &q3_k;                                                                          \
-        case LH_DTYPE_Q4_K:                                                                        \
-            return &q4_k;                                                                          \
-        case LH_DTYPE_Q5_K:                                                                        \
-            return &q5_k;                                                                          \
-        case LH_DTYPE_Q6_K:                                                                        \
-            return &q6_k;                                                                          \
-        case LH_DTYPE_IQ4_NL:                                                                      \
-            return &iq4_nl;                                                                        \
-        }                                                                                          \
-        return NULL;                                                                               \
+        static const product_kernel *const kernels[] = {                                           \
+            [LH_DTYPE_F32] = &f32,   [LH_DTYPE_F16] = &f16,       [LH_DTYPE_BF16] = &bf16,         \
+            [LH_DTYPE_Q4_0] = &q4_0, [LH_DTYPE_Q4_1] = &q4_1,     [LH_DTYPE_Q5_0] = &q5_0,         \
+            [LH_DTYPE_Q5_1] = &q5_1, [LH_DTYPE_Q8_0] = &q8_0,     [LH_DTYPE_Q2_K] = &q2_k,         \
+            [LH_DTYPE_Q3_K] = &q3_k, [LH_DTYPE_Q4_K] = &q4_k,     [LH_DTYPE_Q5_K] = &q5_k,         \
+            [LH_DTYPE_Q6_K] = &q6_k, [LH_DTYPE_IQ4_NL] = &iq4_nl,                                  \
+        };                                                                                         \
+        return kernels[dtype];                                                                     \
     }

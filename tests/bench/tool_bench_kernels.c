@@ -223,7 +223,7 @@ static void bench_attention(const lh_kernels *kernels, const machine *m, uint32_
                    {pages[0], pages[1], 1, DIMS},
                    allocate_floats(floats),
                    allocate_floats(floats),
-                   allocate(lh_attention_scratch_bytes(rows, group, DIMS, first + rows)),
+                   allocate(lh_attention_scratch_bytes(rows, group, first + rows)),
                    group,
                    first,
                    rows};

@@ -39,12 +39,12 @@ static float *extreme_rows(uint32_t *rows) {
     return x;
 }
 
-static void check_extremes(const lh_kernels *fast, void *context) {
+static void check_extremes(const lh_kernels *set, void *context) {
     (void)context;
     uint32_t rows;
     float *x = extreme_rows(&rows);
     lh_activations expected = pack_rows(lh_kernels_at(0), LH_ACTIVATION_Q8, rows, 32, x);
-    lh_activations packed = pack_rows(fast, LH_ACTIVATION_Q8, rows, 32, x);
+    lh_activations packed = pack_rows(set, LH_ACTIVATION_Q8, rows, 32, x);
     assert_memory_equal(packed.data, expected.data,
                         lh_activations_bytes(LH_ACTIVATION_Q8, rows, 32));
     free(packed.data);
@@ -54,7 +54,7 @@ static void check_extremes(const lh_kernels *fast, void *context) {
 
 static void test_extreme_blocks(void **state) {
     (void)state;
-    for_each_fast_set(check_extremes, NULL);
+    for_each_set(check_extremes, NULL);
 }
 
 /* What is not finite must show in the product and not turn into a number. */

@@ -62,7 +62,7 @@ static void store(const lh_kernels *kernels, const cache *c, uint32_t first, uin
 static void attend(const lh_kernels *kernels, const cache *c, uint32_t first, uint32_t rows,
                    float *y) {
     lh_kv_view view = view_of(c);
-    size_t bytes = lh_attention_scratch_bytes(rows, c->group, c->head_dim, first + rows);
+    size_t bytes = lh_attention_scratch_bytes(rows, c->group, first + rows);
     void *scratch = test_alloc(bytes);
     memset(scratch, 0xff, bytes);
     for (uint32_t head = 0; head < c->kv_heads; head++)
@@ -120,7 +120,7 @@ static void test_reference_is_softmax(void **state) {
 }
 
 /* context: not NULL, with windows. */
-static void check_shapes(const lh_kernels *fast, void *context) {
+static void check_shapes(const lh_kernels *set, void *context) {
     static const uint32_t dims[] = {2, 16, 20, 32, 48, 64, 80, 100, 128};
     test_random random = {32};
     for (int i = 0; i < 60; i++) {
@@ -128,10 +128,10 @@ static void check_shapes(const lh_kernels *fast, void *context) {
                              dims[i % 9], random_between(&random, 1, i % 4 ? 40 : 200));
         if (context)
             c.window = random_between(&random, 1, i % 3 ? 12 : 150);
-        float *expected = run(lh_kernels_at(0), &c, 0), *y = run(fast, &c, 0);
-        float *chunks = run(fast, &c, random_between(&random, 1, 13));
-        assert_same_floats(y, expected, c.context * c.q_stride, fast->name);
-        assert_same_floats(chunks, expected, c.context * c.q_stride, fast->name);
+        float *expected = run(lh_kernels_at(0), &c, 0), *y = run(set, &c, 0);
+        float *chunks = run(set, &c, random_between(&random, 1, 13));
+        assert_same_floats(y, expected, c.context * c.q_stride, set->name);
+        assert_same_floats(chunks, expected, c.context * c.q_stride, set->name);
         free(y);
         free(chunks);
         free(expected);
@@ -141,12 +141,12 @@ static void check_shapes(const lh_kernels *fast, void *context) {
 
 static void test_any_shape_and_chunk(void **state) {
     (void)state;
-    for_each_fast_set(check_shapes, NULL);
+    for_each_set(check_shapes, NULL);
 }
 
 static void test_any_shape_chunk_and_window(void **state) {
     (void)state;
-    for_each_fast_set(check_shapes, "windows");
+    for_each_set(check_shapes, "windows");
 }
 
 /* Pages that no row's window reaches may be gone. */
@@ -176,12 +176,11 @@ static void check_pages_before_the_window(const lh_kernels *kernels, void *conte
 
 static void test_pages_before_the_window_are_not_read(void **state) {
     (void)state;
-    check_pages_before_the_window(lh_kernels_at(0), NULL);
-    for_each_fast_set(check_pages_before_the_window, NULL);
+    for_each_set(check_pages_before_the_window, NULL);
 }
 
 /* Decoding: one row at a far position. */
-static void check_decode(const lh_kernels *fast, void *context) {
+static void check_decode(const lh_kernels *set, void *context) {
     (void)context;
     test_random random = {33};
     for (uint32_t group = 1; group <= 9; group++) {
@@ -190,10 +189,10 @@ static void check_decode(const lh_kernels *fast, void *context) {
         float *expected = test_alloc(floats * 4), *y = test_alloc(floats * 4);
         memset(y, 0, floats * 4);
         memset(expected, 0, floats * 4);
-        store(fast, &c, 0, c.context);
+        store(set, &c, 0, c.context);
         attend(lh_kernels_at(0), &c, c.context - 1, 1, expected);
-        attend(fast, &c, c.context - 1, 1, y);
-        assert_same_floats(y, expected, floats, fast->name);
+        attend(set, &c, c.context - 1, 1, y);
+        assert_same_floats(y, expected, floats, set->name);
         free(y);
         free(expected);
         free_cache(&c);
@@ -202,15 +201,15 @@ static void check_decode(const lh_kernels *fast, void *context) {
 
 static void test_decoding_at_a_far_position(void **state) {
     (void)state;
-    for_each_fast_set(check_decode, NULL);
+    for_each_set(check_decode, NULL);
 }
 
 static void test_scratch_does_not_grow_with_rows(void **state) {
     (void)state;
-    assert_int_equal(lh_attention_scratch_bytes(1, 1, 64, 1), 64 * 4);
-    assert_int_equal(lh_attention_scratch_bytes(512, 9, 64, 2048),
-                     lh_attention_scratch_bytes(64, 3, 64, 2048));
-    assert_true(lh_attention_scratch_bytes(UINT32_MAX, UINT32_MAX, 64, 64) > 0);
+    assert_int_equal(lh_attention_scratch_bytes(1, 1, 1), 64 * 4);
+    assert_int_equal(lh_attention_scratch_bytes(512, 9, 2048),
+                     lh_attention_scratch_bytes(64, 3, 2048));
+    assert_true(lh_attention_scratch_bytes(UINT32_MAX, UINT32_MAX, 64) > 0);
 }
 
 int main(void) {

@@ -36,16 +36,16 @@ static void test_every_half_widens_exactly(void **state) {
     }
 }
 
-static void check_every_half(const lh_kernels *fast, void *context) {
+static void check_every_half(const lh_kernels *set, void *context) {
     (void)context;
     enum { ALL = 65536 };
     uint16_t *halves = test_alloc(ALL * 2);
     float *y = test_alloc(ALL * 4), *expected = test_alloc(ALL * 4);
     for (uint32_t i = 0; i < ALL; i++)
         halves[i] = (uint16_t)i;
-    fast->f32_from_f16(y, halves, ALL);
+    set->f32_from_f16(y, halves, ALL);
     lh_kernels_at(0)->f32_from_f16(expected, halves, ALL);
-    assert_same_floats(y, expected, ALL, fast->name);
+    assert_same_floats(y, expected, ALL, set->name);
     free(halves);
     free(y);
     free(expected);
@@ -53,7 +53,7 @@ static void check_every_half(const lh_kernels *fast, void *context) {
 
 static void test_every_half_is_the_same_in_all_sets(void **state) {
     (void)state;
-    for_each_fast_set(check_every_half, NULL);
+    for_each_set(check_every_half, NULL);
 }
 
 /* Rounding by the definition: of the two neighbours the nearer, of two equally near the
@@ -90,7 +90,7 @@ static void test_overflow_is_infinity_and_nan_stays(void **state) {
 }
 
 /* Every 1013th float, from memory that is not aligned. */
-static void check_floats(const lh_kernels *fast, void *context) {
+static void check_floats(const lh_kernels *set, void *context) {
     (void)context;
     enum { PIECE = 1001 };
     char input[PIECE * 4 + 1], output[PIECE * 2 + 1], expected[PIECE * 2 + 1];
@@ -100,8 +100,8 @@ static void check_floats(const lh_kernels *fast, void *context) {
             uint32_t pattern = (uint32_t)bits;
             memcpy(input + 1 + 4 * count, &pattern, 4);
         }
-        fast->f16_from_f32((uint16_t *)(void *)(output + 1),
-                           (const float *)(const void *)(input + 1), count);
+        set->f16_from_f32((uint16_t *)(void *)(output + 1),
+                          (const float *)(const void *)(input + 1), count);
         lh_kernels_at(0)->f16_from_f32((uint16_t *)(void *)(expected + 1),
                                        (const float *)(const void *)(input + 1), count);
         assert_memory_equal(output + 1, expected + 1, 2 * count);
@@ -110,7 +110,7 @@ static void check_floats(const lh_kernels *fast, void *context) {
 
 static void test_floats_round_the_same_in_all_sets(void **state) {
     (void)state;
-    for_each_fast_set(check_floats, NULL);
+    for_each_set(check_floats, NULL);
 }
 
 int main(void) {

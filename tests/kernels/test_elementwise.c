@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 /* Runs `count` floats of strided bit patterns through exp_sum in pieces. */
-static void check_exp_sweep(const lh_kernels *fast, void *context) {
+static void check_exp_sweep(const lh_kernels *set, void *context) {
     (void)context;
     enum { PIECE = 997 };
     float x[PIECE], y[PIECE], expected[PIECE];
@@ -23,30 +23,30 @@ static void check_exp_sweep(const lh_kernels *fast, void *context) {
             if (!isnan(value))
                 x[count++] = value;
         }
-        float sum = fast->exp_sum(y, x, 0, count),
+        float sum = set->exp_sum(y, x, 0, count),
               expected_sum = lh_kernels_at(0)->exp_sum(expected, x, 0, count);
-        assert_same_floats(y, expected, count, fast->name);
-        assert_same_floats(&sum, &expected_sum, 1, fast->name);
+        assert_same_floats(y, expected, count, set->name);
+        assert_same_floats(&sum, &expected_sum, 1, set->name);
     }
 }
 
 static void test_exp_is_the_same_for_all_magnitudes(void **state) {
     (void)state;
-    for_each_fast_set(check_exp_sweep, NULL);
+    for_each_set(check_exp_sweep, NULL);
 }
 
-static void check_exp_sum_and_max(const lh_kernels *fast, void *context) {
+static void check_exp_sum_and_max(const lh_kernels *set, void *context) {
     (void)context;
     test_random random = {21};
     for (size_t count = 1; count < 140; count++) {
         float *x = random_floats(&random, count), *y = test_alloc(count * 4),
               *expected = test_alloc(count * 4);
-        float max = fast->max(x, count), expected_max = lh_kernels_at(0)->max(x, count);
-        assert_same_floats(&max, &expected_max, 1, fast->name);
-        float sum = fast->exp_sum(y, x, max, count),
+        float max = set->max(x, count), expected_max = lh_kernels_at(0)->max(x, count);
+        assert_same_floats(&max, &expected_max, 1, set->name);
+        float sum = set->exp_sum(y, x, max, count),
               expected_sum = lh_kernels_at(0)->exp_sum(expected, x, max, count);
-        assert_same_floats(y, expected, count, fast->name);
-        assert_same_floats(&sum, &expected_sum, 1, fast->name);
+        assert_same_floats(y, expected, count, set->name);
+        assert_same_floats(&sum, &expected_sum, 1, set->name);
         free(x);
         free(y);
         free(expected);
@@ -55,7 +55,7 @@ static void check_exp_sum_and_max(const lh_kernels *fast, void *context) {
 
 static void test_exp_sum_and_max_of_any_count(void **state) {
     (void)state;
-    for_each_fast_set(check_exp_sum_and_max, NULL);
+    for_each_set(check_exp_sum_and_max, NULL);
 }
 
 static void test_max_of_zeros_is_plus_zero(void **state) {
@@ -89,14 +89,14 @@ static panel random_panel(test_random *random) {
 
 /* Both outputs begin as copies of a, so that what lies beside the columns is compared as well. */
 static void compare(const panel *p, void (*run)(const lh_kernels *, const panel *, float *),
-                    const lh_kernels *fast) {
+                    const lh_kernels *set) {
     size_t bytes = p->rows * p->stride * sizeof(float);
     float *y = test_alloc(bytes), *expected = test_alloc(bytes);
     memcpy(y, p->a, bytes);
     memcpy(expected, p->a, bytes);
-    run(fast, p, y);
+    run(set, p, y);
     run(lh_kernels_at(0), p, expected);
-    assert_same_floats(y, expected, p->rows * p->stride, fast->name);
+    assert_same_floats(y, expected, p->rows * p->stride, set->name);
     free(y);
     free(expected);
 }
@@ -113,14 +113,14 @@ static void run_silu(const lh_kernels *kernels, const panel *p, float *y) {
     kernels->silu_mul(y, y, p->b, p->stride, p->rows, p->columns);
 }
 
-static void check_panels(const lh_kernels *fast, void *context) {
+static void check_panels(const lh_kernels *set, void *context) {
     (void)context;
     test_random random = {22};
     for (int i = 0; i < 200; i++) {
         panel p = random_panel(&random);
-        compare(&p, run_scale, fast);
-        compare(&p, run_scale_add, fast);
-        compare(&p, run_silu, fast);
+        compare(&p, run_scale, set);
+        compare(&p, run_scale_add, set);
+        compare(&p, run_silu, set);
         free(p.a);
         free(p.b);
     }
@@ -128,7 +128,7 @@ static void check_panels(const lh_kernels *fast, void *context) {
 
 static void test_panels_of_any_shape(void **state) {
     (void)state;
-    for_each_fast_set(check_panels, NULL);
+    for_each_set(check_panels, NULL);
 }
 
 static void test_silu_is_close_to_its_definition(void **state) {
@@ -141,7 +141,7 @@ static void test_silu_is_close_to_its_definition(void **state) {
     }
 }
 
-static void check_rope(const lh_kernels *fast, void *context) {
+static void check_rope(const lh_kernels *set, void *context) {
     (void)context;
     test_random random = {23};
     for (int i = 0; i < 100; i++) {
@@ -153,9 +153,9 @@ static void check_rope(const lh_kernels *fast, void *context) {
         float *cosine = random_floats(&random, rows * rotated / 2),
               *sine = random_floats(&random, rows * rotated / 2);
         memcpy(y, x, rows * stride * 4);
-        fast->rope(y, stride, rows, heads, head_dim, rotated, i % 2, cosine, sine);
+        set->rope(y, stride, rows, heads, head_dim, rotated, i % 2, cosine, sine);
         lh_kernels_at(0)->rope(x, stride, rows, heads, head_dim, rotated, i % 2, cosine, sine);
-        assert_same_floats(y, x, rows * stride, fast->name);
+        assert_same_floats(y, x, rows * stride, set->name);
         free(x);
         free(y);
         free(cosine);
@@ -165,7 +165,7 @@ static void check_rope(const lh_kernels *fast, void *context) {
 
 static void test_rope_of_any_shape(void **state) {
     (void)state;
-    for_each_fast_set(check_rope, NULL);
+    for_each_set(check_rope, NULL);
 }
 
 static void test_rope_rotates_the_right_pairs(void **state) {

@@ -87,25 +87,25 @@ static void test_gelu_edges(void **state) {
     assert_true(isnan(y[0]));
 }
 
-static void check_sweep(const lh_kernels *fast, void *context) {
+static void check_sweep(const lh_kernels *set, void *context) {
     (void)context;
     float x[PIECE], y[PIECE], expected[PIECE];
     for (uint64_t bits = 0; bits <= UINT32_MAX;) {
         size_t count = next_piece(&bits, x);
         for (size_t i = 0; i < count; i++) /* infinity times a zero is a NaN of either sign */
             x[i] = isinf(x[i]) ? 1 : x[i];
-        gelu_of(fast, y, x, count);
+        gelu_of(set, y, x, count);
         gelu_of(lh_kernels_at(0), expected, x, count);
-        assert_same_floats(y, expected, count, fast->name);
+        assert_same_floats(y, expected, count, set->name);
     }
 }
 
 static void test_gelu_is_the_same_for_all_magnitudes(void **state) {
     (void)state;
-    for_each_fast_set(check_sweep, NULL);
+    for_each_set(check_sweep, NULL);
 }
 
-static void check_panels(const lh_kernels *fast, void *context) {
+static void check_panels(const lh_kernels *set, void *context) {
     (void)context;
     test_random random = {61};
     for (int i = 0; i < 100; i++) {
@@ -115,9 +115,9 @@ static void check_panels(const lh_kernels *fast, void *context) {
         float *gate = random_floats(&random, count), *up = random_floats(&random, count);
         float *expected = test_alloc(count * 4);
         memcpy(expected, gate, count * 4);
-        fast->gelu_mul(gate, gate, up, stride, rows, columns);
+        set->gelu_mul(gate, gate, up, stride, rows, columns);
         lh_kernels_at(0)->gelu_mul(expected, expected, up, stride, rows, columns);
-        assert_same_floats(gate, expected, count, fast->name);
+        assert_same_floats(gate, expected, count, set->name);
         free(expected);
         free(up);
         free(gate);
@@ -126,7 +126,7 @@ static void check_panels(const lh_kernels *fast, void *context) {
 
 static void test_panels_of_any_shape(void **state) {
     (void)state;
-    for_each_fast_set(check_panels, NULL);
+    for_each_set(check_panels, NULL);
 }
 
 int main(void) {

@@ -130,34 +130,34 @@ static void test_reference_is_the_contract(void **state) {
     }
 }
 
-static void check_against_reference(const lh_kernels *fast, const problem *p) {
+static void check_against_reference(const lh_kernels *set, const problem *p) {
     char what[96];
-    snprintf(what, sizeof what, "%s %s rows %u outputs %u inputs %u", fast->name,
+    snprintf(what, sizeof what, "%s %s rows %u outputs %u inputs %u", set->name,
              lh_dtype_lookup((uint32_t)p->dtype)->name, p->rows, p->outputs, p->inputs);
-    float *expected = product_by(lh_kernels_at(0), p), *y = product_by(fast, p);
+    float *expected = product_by(lh_kernels_at(0), p), *y = product_by(set, p);
     assert_same_floats(y, expected, p->rows * p->y_stride, what);
     free(y);
     free(expected);
 }
 
-static void check_row_counts(const lh_kernels *fast, void *context) {
+static void check_row_counts(const lh_kernels *set, void *context) {
     (void)context;
     test_random random = {4};
     for (size_t d = 0; d < TEST_DTYPES; d++)
         for (uint32_t rows = 1; rows <= 34; rows++) {
             problem p = make_problem(&random, test_dtypes[d], rows, random_between(&random, 1, 150),
                                      width_near(test_dtypes[d], 96));
-            check_against_reference(fast, &p);
+            check_against_reference(set, &p);
             free_problem(&p);
         }
 }
 
 static void test_any_number_of_rows(void **state) {
     (void)state;
-    for_each_fast_set(check_row_counts, NULL);
+    for_each_set(check_row_counts, NULL);
 }
 
-static void check_random_shapes(const lh_kernels *fast, void *context) {
+static void check_random_shapes(const lh_kernels *set, void *context) {
     (void)context;
     test_random random = {5};
     for (int i = 0; i < 200; i++) {
@@ -165,18 +165,18 @@ static void check_random_shapes(const lh_kernels *fast, void *context) {
         uint32_t inputs = width_near(dtype, random_between(&random, 1, 600));
         problem p = make_problem(&random, dtype, random_between(&random, 1, 40),
                                  random_between(&random, 1, 200), inputs);
-        check_against_reference(fast, &p);
+        check_against_reference(set, &p);
         free_problem(&p);
     }
 }
 
 static void test_random_shapes(void **state) {
     (void)state;
-    for_each_fast_set(check_random_shapes, NULL);
+    for_each_set(check_random_shapes, NULL);
 }
 
 /* Extreme quants and activations: the integer dot must hold them all. */
-static void check_extremes(const lh_kernels *fast, void *context) {
+static void check_extremes(const lh_kernels *set, void *context) {
     (void)context;
     static const uint8_t fills[] = {0x00, 0x7f, 0x80, 0x81, 0xff, 0xf0, 0x0f};
     test_random random = {6};
@@ -198,14 +198,14 @@ static void check_extremes(const lh_kernels *fast, void *context) {
                                                : -1.0f;
             lh_kernels_at(0)->pack_activations(&p.packed, (lh_span){0, inputs}, p.x, inputs, NULL,
                                                NULL);
-            check_against_reference(fast, &p);
+            check_against_reference(set, &p);
             free_problem(&p);
         }
 }
 
 static void test_extreme_quants(void **state) {
     (void)state;
-    for_each_fast_set(check_extremes, NULL);
+    for_each_set(check_extremes, NULL);
 }
 
 /* Random cuts of both spans, the input's in ascending order, the output's in any. */

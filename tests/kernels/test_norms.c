@@ -68,7 +68,7 @@ static void test_a_row_of_zeros_stays_finite(void **state) {
         assert_true(x[i] == 0);
 }
 
-static void check_heads(const lh_kernels *fast, void *context) {
+static void check_heads(const lh_kernels *set, void *context) {
     (void)context;
     test_random random = {53};
     for (int i = 0; i < 100; i++) {
@@ -78,9 +78,9 @@ static void check_heads(const lh_kernels *fast, void *context) {
         float *x = random_floats(&random, rows * stride), *y = test_alloc(rows * stride * 4);
         float *gain = random_floats(&random, head_dim);
         memcpy(y, x, rows * stride * 4);
-        fast->norm_heads(y, stride, rows, heads, head_dim, gain, EPSILON);
+        set->norm_heads(y, stride, rows, heads, head_dim, gain, EPSILON);
         lh_kernels_at(0)->norm_heads(x, stride, rows, heads, head_dim, gain, EPSILON);
-        assert_same_floats(y, x, rows * stride, fast->name);
+        assert_same_floats(y, x, rows * stride, set->name);
         free(gain);
         free(y);
         free(x);
@@ -89,10 +89,10 @@ static void check_heads(const lh_kernels *fast, void *context) {
 
 static void test_heads_of_any_shape(void **state) {
     (void)state;
-    for_each_fast_set(check_heads, NULL);
+    for_each_set(check_heads, NULL);
 }
 
-static void check_rows(const lh_kernels *fast, void *context) {
+static void check_rows(const lh_kernels *set, void *context) {
     (void)context;
     test_random random = {54};
     for (int i = 0; i < 100; i++) {
@@ -101,9 +101,9 @@ static void check_rows(const lh_kernels *fast, void *context) {
         float *x = random_floats(&random, rows * stride), *gain = random_floats(&random, width);
         float *y = random_floats(&random, rows * stride), *expected = test_alloc(rows * stride * 4);
         memcpy(expected, y, rows * stride * 4);
-        fast->norm_add(y, x, stride, rows, width, gain, EPSILON);
+        set->norm_add(y, x, stride, rows, width, gain, EPSILON);
         lh_kernels_at(0)->norm_add(expected, x, stride, rows, width, gain, EPSILON);
-        assert_same_floats(y, expected, rows * stride, fast->name);
+        assert_same_floats(y, expected, rows * stride, set->name);
         free(expected);
         free(y);
         free(gain);
@@ -113,7 +113,7 @@ static void check_rows(const lh_kernels *fast, void *context) {
 
 static void test_rows_of_any_shape(void **state) {
     (void)state;
-    for_each_fast_set(check_rows, NULL);
+    for_each_set(check_rows, NULL);
 }
 
 int main(void) {

@@ -59,13 +59,6 @@ static void on_progress(void *context, uint64_t done_bytes, uint64_t total_bytes
     }
 }
 
-static void begin_phase(lh_stage_job *job, bool loading) {
-    atomic_store(&job->loading, loading);
-    atomic_store(&job->done_bytes, 0);
-    atomic_store(&job->total_bytes, 0);
-    job->logged_us = lh_clock_us();
-}
-
 static lh_status open_weights(lh_stage_job *job, lh_weights **weights, lh_error *error) {
     const lh_stage_job_options *options = &job->options;
     const lh_control_model *model = &job->assignment.model;
@@ -129,7 +122,8 @@ static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) 
            atomic_load(&job->total_bytes));
     if (assignment->weights_only)
         return LH_OK;
-    begin_phase(job, true);
+    atomic_store(&job->loading, true);
+    on_progress(job, 0, atomic_load(&job->total_bytes)); /* the same bytes again */
     lh_weight_source source = lh_weights_source(weights);
     lh_stage_options options = {.range = range,
                                 .kv_bytes = job->options.kv_bytes,
@@ -146,7 +140,7 @@ static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) 
 
 static lh_status run(lh_stage_job *job, lh_error *error) {
     lh_weights *weights = NULL;
-    begin_phase(job, false);
+    job->logged_us = lh_clock_us();
     lh_status status = open_weights(job, &weights, error);
     if (status != LH_OK)
         return status;

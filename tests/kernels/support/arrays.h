@@ -43,6 +43,6 @@ uint32_t bits_of_float(float value);
 /* Fails with the index and both values where a[i] and b[i] differ in any bit. */
 void assert_same_floats(const float *a, const float *b, size_t count, const char *what);
 
-/* Runs check(fast, context) for each instruction set of this machine but the reference. Skips the
- * test, saying why, when there is none. */
-void for_each_fast_set(void (*check)(const lh_kernels *fast, void *context), void *context);
+/* Runs check(set, context) for each instruction set of this machine. The reference is one of them:
+ * beside itself it shows that it stays within its arrays, and that nothing but its input counts. */
+void for_each_set(void (*check)(const lh_kernels *set, void *context), void *context);

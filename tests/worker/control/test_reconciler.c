@@ -22,6 +22,7 @@ static void test_from_a_report_to_tokens(void **state) {
     expect_report(&b, "\"assignment\":{\"generation\":10,\"state\":\"ready\"");
     expect_report(&b, "\"next\":{\"connected\":true");
     expect_report(&b, "\"kv\":{\"pages_total\":");
+    assert_true(report_has(&b, "\"compute\":{\"points\":[{\"rows\":1,")); /* as calibrated */
     assert_int_equal(run_step(&b, 10), LH_OK);
     assert_int_equal(b.gateway.results, 1);
     assert_int_equal(run_step(&b, 9), LH_ERR_STALE);
@@ -115,11 +116,12 @@ static void test_a_change_of_mind_while_fetching(void **state) {
     (void)state;
     reconciler_bench b;
     reconciler_bench_open(&b);
-    range_server_fail(b.files, RANGE_SILENT, 1);
+    range_server_fail(b.files, RANGE_SILENT, 100); /* longer than anybody waits */
     want(&b, &wanted_whole);
     expect_report(&b, "\"state\":\"fetching\"");
     want_nothing(&b);
     expect_report(&b, "\"assignment\":null");
+    range_server_fail(b.files, RANGE_SOUND, 0);
     want(&b, &wanted_whole);
     expect_report(&b, "\"state\":\"ready\"");
     reconciler_bench_close(&b);
@@ -261,6 +263,38 @@ static void test_the_worker_restarts_with_its_cache(void **state) {
     reconciler_bench_close(&b);
 }
 
+/* The interval is an hour: what changes does not wait for it. */
+static void test_what_changes_is_told_at_once(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    want(&b, &wanted_whole);
+    renew_after_an_hour(&b);
+    expect_report(&b, "\"assignment\":{\"generation\":10");
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    expect_report(&b, "\"next\":{\"connected\":true");
+    want_nothing(&b);
+    renew_after_an_hour(&b);
+    lh_reconciler_leave(b.reconciler, loop_set_flag, &b.told);
+    expect_report(&b, "\"leaving\":true");
+    expect_report(&b, "\"assignment\":null");
+    reconciler_bench_close(&b);
+}
+
+/* A step that failed: perhaps the chain is formed anew, and the answer says how. */
+static void test_a_failed_step_is_told_at_once(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    expect_report(&b, "\"next\":{\"connected\":true");
+    renew_after_an_hour(&b);
+    await_reports(&b, 1);
+    loop_run_for(&b.loop, 50);
+    assert_int_equal(run_step(&b, 9), LH_ERR_STALE);
+    expect_report(&b, "\"failed\":1}");
+    reconciler_bench_close(&b);
+}
+
 /* It serves until it is let go: by that word, or by an older gateway that takes its assignment
  * away. */
 static void test_leaving_waits_for_the_gateways_word(void **state) {
@@ -284,6 +318,23 @@ static void test_leaving_waits_for_the_gateways_word(void **state) {
         expect_flag(&b, &b.told);
         reconciler_bench_close(&b);
     }
+}
+
+static void count_call(void *count) {
+    ++*(int *)count;
+}
+
+static void test_it_is_let_go_once(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    await_reports(&b, 1);
+    int calls = 0;
+    say_of_leaving(&b, "{\"may_go\":true,\"reason\":\"nothing to wait for\"}");
+    lh_reconciler_leave(b.reconciler, count_call, &calls);
+    await_reports(&b, 4);
+    assert_int_equal(calls, 1);
+    reconciler_bench_close(&b);
 }
 
 static void test_leaving_does_not_wait_for_a_gateway_that_is_gone(void **state) {
@@ -342,6 +393,26 @@ static void test_an_assignment_waits_for_what_is_being_prepared(void **state) {
     expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
     assert_int_equal(range_server_requests(b.files), requests);
     assert_int_equal(run_step(&b, 10), LH_OK);
+    reconciler_bench_close(&b);
+}
+
+/* The plan was heard before. */
+static void test_what_was_prepared_takes_its_place_without_the_gateway(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    want_prepared(&b, &wanted_whole, true);
+    await_reports(&b, 1);
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"assignment\":{\"generation\":10");
+    close_gateway(&b);
+    lh_status status = LH_ERR_NOT_FOUND; /* not in that chain */
+    for (int i = 0; i < 1000 && status == LH_ERR_NOT_FOUND; i++) {
+        loop_run_for(&b.loop, 20);
+        status = run_step(&b, 10);
+    }
+    assert_int_equal(status, LH_ERR_UNAVAILABLE); /* the results cannot go on */
+    open_gateway(&b);
     reconciler_bench_close(&b);
 }
 
@@ -419,7 +490,7 @@ static void test_closing_while_preparing(void **state) {
     (void)state;
     reconciler_bench b;
     reconciler_bench_open(&b);
-    range_server_fail(b.files, RANGE_SILENT, 1);
+    range_server_fail(b.files, RANGE_SILENT, 100); /* longer than anybody waits */
     want_prepared(&b, &wanted_whole, true);
     expect_report(&b, "\"state\":\"fetching\"");
     reconciler_bench_close(&b);
@@ -453,7 +524,7 @@ static void test_closing_while_fetching(void **state) {
     (void)state;
     reconciler_bench b;
     reconciler_bench_open(&b);
-    range_server_fail(b.files, RANGE_SILENT, 1);
+    range_server_fail(b.files, RANGE_SILENT, 100); /* longer than anybody waits */
     want(&b, &wanted_whole);
     expect_report(&b, "\"state\":\"fetching\"");
     reconciler_bench_close(&b);
@@ -475,10 +546,14 @@ int main(void) {
         cmocka_unit_test(test_a_garbled_answer_changes_nothing),
         cmocka_unit_test(test_the_gateway_restarts),
         cmocka_unit_test(test_the_worker_restarts_with_its_cache),
+        cmocka_unit_test(test_what_changes_is_told_at_once),
+        cmocka_unit_test(test_a_failed_step_is_told_at_once),
         cmocka_unit_test(test_leaving_waits_for_the_gateways_word),
+        cmocka_unit_test(test_it_is_let_go_once),
         cmocka_unit_test(test_leaving_does_not_wait_for_a_gateway_that_is_gone),
         cmocka_unit_test(test_a_prepared_stage_takes_the_place_of_the_old_one),
         cmocka_unit_test(test_an_assignment_waits_for_what_is_being_prepared),
+        cmocka_unit_test(test_what_was_prepared_takes_its_place_without_the_gateway),
         cmocka_unit_test(test_weights_alone_are_prepared),
         cmocka_unit_test(test_what_is_prepared_is_as_much_as_was_asked),
         cmocka_unit_test(test_what_cannot_be_prepared_is_told_and_harms_nothing),

@@ -76,6 +76,14 @@ void want_what_is_there(reconciler_bench *b) {
            "{\"renew_ms\":20,\"lease_ms\":1000,\"planned\":false,\"assignment\":null}");
 }
 
+void renew_after_an_hour(reconciler_bench *b) {
+    static const char soon[] = "{\"renew_ms\":20,";
+    char rest[sizeof b->gateway.answer];
+    assert_memory_equal(b->gateway.answer, soon, sizeof soon - 1);
+    strcpy(rest, b->gateway.answer + sizeof soon - 1);
+    snprintf(b->gateway.answer, sizeof b->gateway.answer, "{\"renew_ms\":3600000,%.4000s", rest);
+}
+
 static void render_stage(const reconciler_bench *b, const wanted *w, char text[1024]) {
     snprintf(text, 1024,
              "\"model\":{\"name\":\"tiny\",\"file_bytes\":%zu,\"header_bytes\":%zu,\"header_"

@@ -43,6 +43,8 @@ void reconciler_bench_close(reconciler_bench *b);
 void want_nothing(reconciler_bench *b);
 void want_what_is_there(reconciler_bench *b);
 void want(reconciler_bench *b, const wanted *w);
+/* The answer's interval, which is short otherwise. */
+void renew_after_an_hour(reconciler_bench *b);
 /* Adds to the answer: a stage is to be prepared, `text` is what is said of leaving. */
 void want_prepared(reconciler_bench *b, const wanted *next, bool holds);
 void say_of_leaving(reconciler_bench *b, const char *text);

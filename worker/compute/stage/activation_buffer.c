@@ -82,7 +82,7 @@ static bool attention_init(lh_attention *attention, const lh_model_config *confi
                            uint32_t context, uint32_t threads) {
     uint32_t group = config->heads / config->kv_heads;
     size_t bytes = lh_attention_scratch_bytes(rows < LH_ATTENTION_ROWS ? rows : LH_ATTENTION_ROWS,
-                                              group, config->head_dim, context);
+                                              group, context);
     attention->heads = config->heads;
     attention->kv_heads = config->kv_heads;
     attention->head_dim = config->head_dim;
