@@ -1,4 +1,4 @@
-/* Whose chunk is next. */
+/* Whose chunk is next, and how long it is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,6 +117,81 @@ static void between_tenants_it_is_the_turn_of_who_has_had_less(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* ---- How long it is ---- */
+
+/* Of a prompt of 64 rows, of which 20 ms are 20 at the slower stage. */
+static uint32_t rows_of_chunk(int64_t step_budget_us, bool is_measured, bool others_decode) {
+    const lh_cost_chain costs = costs_of_chain();
+    lh_scheduler_options options = options_of(64);
+    options.step_budget_us = step_budget_us;
+    lh_scheduler *s = create_by(&options);
+    bring_chain_up(s, 7, 0);
+    if (is_measured)
+        lh_scheduler_set_costs(s, &costs);
+    if (others_decode) {
+        submit(s, 0, 20, 0, 0);
+        assert_int_equal(next_step(s).rows, 20);
+        assert_int_equal(bring_token(s, 7, 1, 1, 20, 9), LH_OK);
+        assert_int_equal(next_step(s).step_class, LH_STEP_DECODE);
+    }
+    submit(s, 1, 64, 0, 0);
+    lh_step_manifest m = next_step(s);
+    assert_int_equal(m.step_class, LH_STEP_PREFILL);
+    lh_scheduler_destroy(s);
+    return m.rows;
+}
+
+static void a_budget_cuts_only_while_others_decode_and_costs_are_known(void **state) {
+    (void)state;
+    assert_int_equal(rows_of_chunk(20 * MS, true, true), 16);
+    assert_int_equal(rows_of_chunk(20 * MS, true, false), 64);
+    assert_int_equal(rows_of_chunk(20 * MS, false, true), 64);
+    assert_int_equal(rows_of_chunk(0, true, true), 64);
+}
+
+static void without_overlap_a_chunk_waits_for_the_one_before(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(64);
+    lh_sequence_request request = request_of(100, 5);
+    request.has_overlap = true;
+    request.overlap = (lh_overlap_spec){.mode = LH_OVERLAP_OFF};
+    assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
+    assert_int_equal(next_step(s).rows, 64);
+    assert_no_step(s);
+    assert_int_equal(lh_scheduler_results(s, 7, 1, NULL, 0, 0, NULL), LH_OK);
+    assert_int_equal(next_step(s).rows, 36);
+    lh_scheduler_destroy(s);
+}
+
+/* Alone it fills the pipe in pieces; several do that by their number, as many as have room. */
+static void a_short_prompt_is_cut_where_it_is_alone(void **state) {
+    (void)state;
+    const lh_cost_chain costs = costs_of_chain();
+    lh_scheduler_options options = options_of(0);
+    options.overlap = (lh_overlap_spec){.mode = LH_OVERLAP_AUTO};
+    lh_scheduler *s = create_by(&options);
+    bring_chain_up(s, 7, 0);
+    lh_scheduler_set_costs(s, &costs);
+    submit(s, 0, 30, 0, 0);
+    lh_step_manifest m = next_step(s);
+    assert_int_equal(m.segment_count, 1);
+    assert_in_range(m.rows, 1, 29);
+    for (uint64_t handle = 1; handle < 4; handle++)
+        submit(s, handle, 31, 0, 0);
+    for (uint32_t rows = m.rows; rows < 30; rows += m.rows) { /* it is through the soonest */
+        assert_int_equal(lh_scheduler_results(s, 7, m.step, NULL, 0, 0, NULL), LH_OK);
+        m = next_step(s);
+        assert_int_equal(m.segments[0].sequence, 1);
+    }
+    m = next_step(s);
+    assert_int_equal(m.segment_count, 2);
+    assert_int_equal(m.rows, 62);
+    m = next_step(s);
+    assert_int_equal(m.segment_count, 1);
+    assert_int_equal(m.rows, 31);
+    lh_scheduler_destroy(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_prompt_overtakes_a_long_one),
@@ -124,6 +199,9 @@ int main(void) {
         cmocka_unit_test(each_eighth_chunk_is_the_eldests),
         cmocka_unit_test(a_lower_priority_goes_first_though_longer),
         cmocka_unit_test(between_tenants_it_is_the_turn_of_who_has_had_less),
+        cmocka_unit_test(a_budget_cuts_only_while_others_decode_and_costs_are_known),
+        cmocka_unit_test(without_overlap_a_chunk_waits_for_the_one_before),
+        cmocka_unit_test(a_short_prompt_is_cut_where_it_is_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -280,6 +280,37 @@ static void test_steps_of_traced_requests_are_timed(void **state) {
     lh_scheduler_destroy(scheduler);
 }
 
+/* Two blocks of the prompt are another's; the plan is told with the first rows and no others. */
+static void a_traced_request_is_told_what_was_shared_and_planned(void **state) {
+    (void)state;
+    const lh_cost_chain costs = costs_of_chain();
+    lh_scheduler *s = create_sharing(64);
+    lh_scheduler_set_costs(s, &costs);
+    lh_sequence_request request = request_of(40, 5);
+    assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
+    assert_int_equal(next_step(s).rows, 40);
+    request.trace = 77;
+    assert_int_equal(submit_request(s, &request, 1, 0), LH_OK);
+    lh_step_manifest m = next_step(s);
+    assert_true(m.timed);
+    assert_int_equal(m.rows, 8);
+    lh_trace_part parts[2];
+    assert_int_equal(lh_scheduler_traced_parts(s, m.step, parts, 2), 1);
+    assert_int_equal(parts[0].first_position, 32);
+    assert_int_equal(parts[0].shared, 32);
+    assert_int_equal(parts[0].rows, 8);
+    assert_int_equal(parts[0].draws, 1);
+    assert_in_range(parts[0].predicted_us, 8000, 40000);
+    assert_string_equal(parts[0].plan, "8");
+    assert_int_equal(bring_token(s, 7, m.step, 2, 40, 5), LH_OK);
+    m = next_step(s);
+    assert_int_equal(lh_scheduler_traced_parts(s, m.step, parts, 2), 1);
+    assert_int_equal(parts[0].first_position, 40);
+    assert_int_equal(parts[0].shared + parts[0].predicted_us, 0);
+    assert_string_equal(parts[0].plan, "");
+    lh_scheduler_destroy(s);
+}
+
 static void every_allocation_may_fail(void **state) {
     (void)state;
     const lh_scheduler_options options = options_of(16);
@@ -313,6 +344,7 @@ int main(void) {
         cmocka_unit_test(a_step_without_its_tokens_is_a_fault),
         cmocka_unit_test(a_cancelled_prompt_is_reset_from_its_end),
         cmocka_unit_test(a_shared_step_is_not_reset),
+        cmocka_unit_test(a_traced_request_is_told_what_was_shared_and_planned),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
