@@ -134,7 +134,7 @@ static void count_down(uint32_t *counter) {
 
 void lh_inflight_launch(lh_inflight *inflight, lh_inflight_step *step, int64_t now_us) {
     const lh_cost_chain *costs = lh_overlap_planner_costs(inflight->options.planner);
-    assert(step->step == 0 && !step->is_through && step->sampled_count == 0);
+    assert(step->step == 0 && !step->is_through);
     step->step = inflight->next_step++;
     step->submitted_us = now_us;
     ++*counter_of(inflight, step);
@@ -183,19 +183,14 @@ lh_inflight_segment *lh_inflight_step_awaits(lh_inflight_step *step, const lh_st
 }
 
 void lh_inflight_step_note_sampled(lh_inflight_step *step, lh_inflight_segment *segment) {
-    assert(segment->sample && !segment->is_sampled && step->sampled_count < step->samples_due);
+    assert(segment->sample && !segment->is_sampled && step->samples_due > 0);
     segment->is_sampled = true;
-    step->sampled_count++;
+    step->samples_due--;
     lh_block_table_note_written(segment->block_table, segment->first_position + segment->rows);
 }
 
-bool lh_inflight_step_is_complete(const lh_inflight_step *step) {
-    assert(step->sampled_count <= step->samples_due);
-    return step->sampled_count == step->samples_due;
-}
-
 void lh_inflight_pass(lh_inflight *inflight, lh_inflight_step *step) {
-    assert(step->step != 0 && lh_inflight_step_is_complete(step));
+    assert(step->step != 0 && step->samples_due == 0);
     if (step->is_through)
         return;
     for (uint32_t i = 0; i < step->segment_count; i++) {

@@ -33,8 +33,7 @@ typedef struct lh_inflight_step {
     int64_t due_us;  /* overdue from then on */
     double alone_us; /* it would take on an empty chain; 0: not known */
     uint32_t rows, segment_count, truncation_count;
-    uint32_t samples_due; /* segments that sample */
-    uint32_t sampled_count;
+    uint32_t samples_due;          /* tokens that are still to come; 0: it is complete */
     lh_inflight_segment *segments; /* room for segments_max */
     lh_block_table **truncations;  /* room for LH_INFLIGHT_TRUNCATIONS_MAX */
     bool is_through;               /* the whole chain has computed it */
@@ -82,8 +81,6 @@ lh_inflight_step *lh_inflight_find(const lh_inflight *inflight, uint64_t step);
 lh_inflight_segment *lh_inflight_step_awaits(lh_inflight_step *step, const lh_step_result *result);
 /* The token of a segment that samples has come. */
 void lh_inflight_step_note_sampled(lh_inflight_step *step, lh_inflight_segment *segment);
-/* All its tokens have come. */
-bool lh_inflight_step_is_complete(const lh_inflight_step *step);
 /* The complete step has come around the ring: its answer may still be on its way back, but it is no
  * longer under way. May be told more than once. */
 void lh_inflight_pass(lh_inflight *inflight, lh_inflight_step *step);

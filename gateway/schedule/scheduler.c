@@ -66,7 +66,6 @@ struct lh_scheduler {
     lh_sequence_index *index;
     lh_wait_queue queue;
     lh_running_set running;
-    lh_share_table *shares;
 
     lh_kv_store *store;
     lh_overlap_planner *planner;
@@ -86,12 +85,12 @@ static uint32_t sequences_max(const lh_scheduler_options *options) {
 static lh_status create_sequences(lh_scheduler *s, lh_error *error) {
     const lh_scheduler_options *o = &s->options;
     const lh_kv_store_options store = {o->prefix_cache, PREFIXES_PER_SEQUENCE * o->sequences_max};
-    if (lh_share_table_create(o->sequences_max, sequences_max(o), o->group, &s->shares, error) ||
+    if (lh_share_table_create(o->sequences_max, sequences_max(o), o->group, &s->queue.shares,
+                              error) ||
         lh_sequence_index_create(sequences_max(o), &s->index, error) ||
         lh_overlap_planner_create(o->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
         lh_kv_store_create(&store, &s->store, error))
         return LH_ERR_NO_MEMORY;
-    s->queue.shares = s->shares;
     s->running.queue = &s->queue;
     return LH_OK;
 }
@@ -156,7 +155,7 @@ void lh_scheduler_destroy(lh_scheduler *s) {
     lh_sequence_index_destroy(s->index);
     lh_running_set_reset(&s->running);
     lh_wait_queue_reset(&s->queue);
-    lh_share_table_destroy(s->shares);
+    lh_share_table_destroy(s->queue.shares);
     free(s);
 }
 
@@ -539,7 +538,7 @@ lh_status lh_scheduler_results(lh_scheduler *s, uint32_t epoch, uint64_t step,
     for (uint32_t i = 0; i < count && lh_recovery_is_working(&s->recovery); i++)
         if (take_result(s, found, &results[i], error) != LH_OK)
             return LH_ERR_MALFORMED;
-    if (found && lh_inflight_step_is_complete(found)) {
+    if (found && found->samples_due == 0) {
         lh_inflight_pass(s->inflight, found);
         lh_recovery_note_progress(&s->recovery, now_us);
     }
@@ -557,7 +556,7 @@ void lh_scheduler_step_done(lh_scheduler *s, uint32_t epoch, uint64_t step, lh_s
         found->is_answered = true;
     } else if (status != LH_OK) {
         lh_recovery_report_answer(&s->recovery, found, status, message);
-    } else if (!lh_inflight_step_is_complete(found)) {
+    } else if (found->samples_due > 0) {
         lh_recovery_report_fault(&s->recovery, true,
                                  "step %llu was taken, but its tokens did not come",
                                  (unsigned long long)step);
