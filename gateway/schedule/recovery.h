@@ -68,7 +68,8 @@ void lh_recovery_find_fault(lh_recovery *recovery, int64_t now_us);
 
 /* A step went out of an empty chain, came back or brought a token. */
 void lh_recovery_note_progress(lh_recovery *recovery, int64_t now_us);
-/* While the chain is down: the next one is being loaded, so that sequences wait until then. */
+/* The next chain is being loaded, so that sequences wait until then: of effect while one that was
+ * there is down. */
 void lh_recovery_expect_chain(lh_recovery *recovery, int64_t until_us);
 /* Until when sequences are taken: INT64_MAX while the chain is up, INT64_MIN when there was never
  * one. */

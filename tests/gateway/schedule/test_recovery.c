@@ -234,6 +234,26 @@ static void a_prompt_goes_on_from_its_last_chunk(void **state) {
     }
 }
 
+/* Prefixes that are cached on all stages are shared after the break as before. */
+static void what_is_cached_stays_where_no_stage_is_new(void **state) {
+    (void)state;
+    for (uint32_t lost_stages = 0; lost_stages < 2; lost_stages++) {
+        lh_scheduler *s = create_sharing(64);
+        lh_sequence_request request = request_of(40, 1);
+        assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
+        next_step(s);
+        assert_int_equal(bring_token(s, 7, 1, 1, 40, 5), LH_OK);
+        answer_step(s, 1);
+        assert_true(ears[0].is_finished);
+        lh_scheduler_chain_down(s, 0);
+        bring_chain_back(s, 8, lost_stages);
+        assert_int_equal(next_step(s).truncation_count, lost_stages == 0);
+        assert_int_equal(submit_request(s, &request, 1, 0), LH_OK);
+        assert_int_equal(next_step(s).segments[0].first_position, lost_stages == 0 ? 32 : 0);
+        lh_scheduler_destroy(s);
+    }
+}
+
 /* Who hangs up while there is no chain is not named. */
 static void who_hangs_up_meanwhile_is_forgotten(void **state) {
     (void)state;
@@ -380,6 +400,7 @@ int main(void) {
         cmocka_unit_test(where_caches_are_kept_only_what_was_under_way_is_sent_again),
         cmocka_unit_test(caches_that_are_not_as_they_were_are_emptied),
         cmocka_unit_test(a_prompt_goes_on_from_its_last_chunk),
+        cmocka_unit_test(what_is_cached_stays_where_no_stage_is_new),
         cmocka_unit_test(who_hangs_up_meanwhile_is_forgotten),
         cmocka_unit_test(a_new_first_stage_gets_the_history_alone),
         cmocka_unit_test(what_was_given_again_counts_at_the_next_break),
