@@ -423,6 +423,7 @@ static void tells_where_the_time_went(void **state) {
     got = get(*state, "/trace/traced");
     assert_int_equal(got->status, 200);
     expect_text(got->json, "otherData.request_id", "traced");
+    assert_true(json_is_true(at(got->json, "otherData.over")));
     assert_int_equal(json_integer_value(at(got->json, "otherData.prompt_tokens")), 9);
     forget(got);
     expect_error(get(*state, "/trace/other"), 404, "trace_not_found");
