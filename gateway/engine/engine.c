@@ -227,7 +227,6 @@ static void close_parts(lh_engine *engine) {
 
 static void begin_closing(lh_engine *engine) {
     uv_timer_stop(&engine->timer);
-    lh_fleet_queries_answer(engine->queries, NULL, NULL);
     lh_deferred_events_send(engine->deferred);
     lh_submission_queue_close(engine->submissions, LH_ERR_UNAVAILABLE, "the gateway is stopping");
     close_parts(engine);

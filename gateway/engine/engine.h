@@ -61,5 +61,5 @@ typedef struct lh_engine_room {
 } lh_engine_room;
 lh_engine_room lh_engine_current_room(const lh_engine *engine);
 /* GET /fleet: a JSON text (workers, chains, stages, links, state), malloc'd, the caller frees;
- * NULL: out of memory, or the engine is stopping. */
+ * NULL: out of memory. */
 char *lh_engine_fleet_json(lh_engine *engine);

@@ -18,7 +18,6 @@ struct lh_fleet_queries {
     pthread_cond_t answered;
     /* Under the mutex. */
     fleet_query *first;
-    bool refuses;
 };
 
 lh_status lh_fleet_queries_create(void (*wake)(void *), void *wake_context,
@@ -45,13 +44,11 @@ void lh_fleet_queries_destroy(lh_fleet_queries *queries) {
 char *lh_fleet_queries_ask(lh_fleet_queries *queries) {
     fleet_query query = {0};
     pthread_mutex_lock(&queries->mutex);
-    if (!queries->refuses) {
-        query.next = queries->first;
-        queries->first = &query;
-        queries->wake(queries->wake_context);
-        while (!query.is_answered)
-            pthread_cond_wait(&queries->answered, &queries->mutex);
-    }
+    query.next = queries->first;
+    queries->first = &query;
+    queries->wake(queries->wake_context);
+    while (!query.is_answered)
+        pthread_cond_wait(&queries->answered, &queries->mutex);
     pthread_mutex_unlock(&queries->mutex);
     return query.text;
 }
@@ -60,10 +57,9 @@ void lh_fleet_queries_answer(lh_fleet_queries *queries, char *(*render)(void *),
     pthread_mutex_lock(&queries->mutex);
     for (; queries->first; queries->first = queries->first->next) {
         assert(!queries->first->is_answered);
-        queries->first->text = render ? render(context) : NULL;
+        queries->first->text = render(context);
         queries->first->is_answered = true;
     }
-    queries->refuses = !render;
     pthread_cond_broadcast(&queries->answered);
     pthread_mutex_unlock(&queries->mutex);
 }

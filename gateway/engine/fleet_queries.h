@@ -11,11 +11,11 @@ typedef struct lh_fleet_queries lh_fleet_queries;
 /* wake is called by any thread when there is something to answer. LH_ERR_NO_MEMORY. */
 lh_status lh_fleet_queries_create(void (*wake)(void *), void *wake_context,
                                   lh_fleet_queries **queries, lh_error *error);
-/* Nobody may ask any more. NULL is allowed. */
+/* Nobody asks, or is waiting. NULL is allowed. */
 void lh_fleet_queries_destroy(lh_fleet_queries *queries);
 
-/* Any thread: a malloc'd text, which the caller frees; NULL: there is no answer. */
+/* Any thread: the text that was rendered for it, which the caller frees. */
 char *lh_fleet_queries_ask(lh_fleet_queries *queries);
-/* The engine's thread: answers all queries that wait, each with a text of its own. render is NULL:
- * these and all later ones get none. */
+/* The engine's thread: answers all queries that wait, each with a malloc'd text of its own; NULL:
+ * out of memory. */
 void lh_fleet_queries_answer(lh_fleet_queries *queries, char *(*render)(void *), void *context);
