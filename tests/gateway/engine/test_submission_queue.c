@@ -325,10 +325,25 @@ static void without_names_all_places_are_for_all(void **state) {
     lh_submission_queue_destroy(submissions);
 }
 
+/* Few tenants share a counter by chance: of these nobody does. */
+static void each_tenant_is_counted_for_itself(void **state) {
+    (void)state;
+    lh_submission_queue *submissions = open_desk(80);
+    uint64_t handles[16];
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(come(submissions, 7, 14, handles), LH_OK);
+    assert_int_equal(come(submissions, 7, 1, handles), LH_ERR_BUSY);
+    for (uint64_t tenant = 8; tenant < 18; tenant++)
+        assert_int_equal(come(submissions, tenant, 1, handles), LH_OK);
+    assert_int_equal(come(submissions, 18, 1, handles), LH_ERR_BUSY); /* all are taken */
+    lh_submission_queue_destroy(submissions);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_admitted_whole_or_not),
         cmocka_unit_test(the_last_places_are_for_others),
+        cmocka_unit_test(each_tenant_is_counted_for_itself),
         cmocka_unit_test(without_names_all_places_are_for_all),
         cmocka_unit_test(the_gate_tells_why),
         cmocka_unit_test(cancelling_silences_and_frees),

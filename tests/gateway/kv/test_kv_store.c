@@ -562,7 +562,6 @@ static void fill_and_drop(void) {
         begin(3, 100);
         lh_kv_store_reset(store, &(lh_kv_ledger){.stage_count = 1, .stages = {{16, BLOCKS}}});
     }
-    begin(1, 100);
     lh_kv_store_destroy(store);
     store = NULL;
 }

@@ -201,20 +201,23 @@ static void many_are_found_again(void **state) {
     assert_int_equal(find(1, tokens, 1, &found), 0);
 }
 
-/* In none of its buckets. */
+/* In no bucket: with the tokens of eight tenants each of them had something. */
 static void after_a_reset_nothing_is_found(void **state) {
     (void)state;
-    static lh_prefix_entry entries[5000];
-    memset(entries, 0, sizeof entries);
-    for (uint32_t i = 0; i < 5000; i++) {
-        const uint32_t tokens[BLOCK] = {i};
-        lh_prefix_index_advance(index_of_prefixes, &entries[i], (lh_prefix_scope){1, 0}, tokens, 1);
-    }
-    lh_prefix_index_reset(index_of_prefixes, BLOCK);
-    for (uint32_t i = 0; i < 5000; i++) {
-        const uint32_t tokens[BLOCK] = {i};
-        lh_prefix_entry *found;
-        assert_int_equal(find(1, tokens, 1, &found), 0);
+    static lh_prefix_entry entries[256];
+    lh_prefix_entry *found;
+    for (uint64_t tenant = 0; tenant < 8; tenant++) {
+        memset(entries, 0, sizeof entries);
+        for (uint32_t i = 0; i < 256; i++) {
+            const uint32_t tokens[BLOCK] = {i};
+            lh_prefix_index_advance(index_of_prefixes, &entries[i], (lh_prefix_scope){tenant, 0},
+                                    tokens, 1);
+        }
+        lh_prefix_index_reset(index_of_prefixes, BLOCK);
+        for (uint32_t i = 0; i < 256; i++) {
+            const uint32_t tokens[BLOCK] = {i};
+            assert_int_equal(find(tenant, tokens, 1, &found), 0);
+        }
     }
 }
 
