@@ -6,14 +6,13 @@
 #include <cmocka.h>
 
 #include "gateway/cost/pipeline_depth.h"
-#include "gateway/engine/fleet_view_json.h"
-#include "tests/support/tiny_llama.h"
+#include "gateway/fleet/port/control_json.h"
+#include "tests/gateway/support/tiny_model.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char good[] =
     "{\"protocol\":3,\"instance\":\"00ff00ff00ff00ff\",\"site\":\"home\",\"version\":\"0.1.0\","
@@ -252,22 +251,9 @@ static void hostile_bodies_are_refused(void **state) {
 
 /* ---- Out ---- */
 
-static lh_model_file *open_tiny(void) {
-    char path[] = "/tmp/longhaul-test-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    tiny_llama tiny = tiny_llama_default();
-    tiny_llama_save(&tiny, path);
-    lh_model_file *file;
-    assert_int_equal(lh_model_file_open(path, &file, NULL), LH_OK);
-    unlink(path);
-    return file;
-}
-
 static void an_answer_holds_what_the_worker_needs(void **state) {
     (void)state;
-    lh_model_file *file = open_tiny();
+    lh_model_file *file = open_tiny_model();
     lh_fleet_model model = {"tiny \"quoted\"", file, "/w", "/t"};
     const lh_model_profile profile = {.layers = 2};
     const lh_fleet_options options = {
@@ -329,64 +315,6 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     lh_model_file_close(file);
 }
 
-static void the_fleet_is_shown(void **state) {
-    (void)state;
-    lh_model_file *file = open_tiny();
-    lh_fleet_model model = {"tiny", file, "/w", "/t"};
-    uint64_t bytes[2] = {10, 10};
-    lh_model_profile profile = {
-        .layers = 2, .context = 256, .vocabulary = 300, .layer_bytes = bytes};
-    lh_fleet_options fleet = {.model = &profile,
-                              .chain_name = "main",
-                              .origin = {"", false},
-                              .context = 256,
-                              .rows_max = 64,
-                              .lease_us = 1000,
-                              .workers_expected = 1,
-                              .first_epoch = 5};
-    lh_scheduler_options scheduler = {
-        .sequences_max = 4, .queue_max = 4, .rows_max = 64, .vocabulary = 300};
-    lh_router *router;
-    assert_int_equal(
-        lh_router_create(1, &fleet, &scheduler, &(lh_scheduler_sink){0}, 0, &router, NULL), LH_OK);
-    lh_worker_report report;
-    lh_fleet_answer answer;
-    assert_int_equal(parse(good, &report, NULL), LH_OK);
-    assert_int_equal(lh_router_put(router, &report, 0, &answer, NULL), LH_OK);
-    assert_true(answer.has_assignment);
-    lh_fleet_view view = {
-        .state = "loading",
-        .first_hops = {{.present = true, .round_trip_us = 77, .bytes_per_us = 0.5}}};
-    char *text = lh_fleet_view_render(router, &model, &view, 20);
-    json_t *json = json_loads(text, 0, NULL);
-    json_t *worker = json_array_get(json_object_get(json, "workers"), 0);
-    json_t *chain = json_array_get(json_object_get(json, "chains"), 0);
-    assert_string_equal(json_string_value(json_object_get(worker, "name")), "w-1");
-    assert_string_equal(json_string_value(json_object_get(chain, "state")), "forming");
-    assert_int_equal(json_array_size(json_object_get(chain, "stages")), 1);
-    assert_int_equal(json_array_size(json_object_get(chain, "links")), 2);
-    assert_int_equal(json_integer_value(json_object_get(json_object_get(json, "queue"), "running")),
-                     0);
-    json_t *compute = json_object_get(worker, "compute");
-    assert_int_equal(json_array_size(json_object_get(compute, "points")), 2);
-    /* as told, and since */
-    assert_int_equal(json_integer_value(json_object_get(compute, "age_us")), 5020);
-    json_t *first = json_array_get(json_object_get(chain, "links"), 0);
-    json_t *last = json_array_get(json_object_get(chain, "links"), 1);
-    assert_string_equal(json_string_value(json_object_get(first, "from")), "gateway");
-    assert_int_equal(json_integer_value(json_object_get(first, "round_trip_us")), 77);
-    assert_true(json_real_value(json_object_get(first, "bytes_per_us")) == 0.5);
-    assert_string_equal(json_string_value(json_object_get(last, "to")), "gateway");
-    assert_true(json_is_null(json_object_get(first, "wire")) &&
-                json_is_null(json_object_get(last, "wire")));
-    assert_true(json_real_value(json_object_get(last, "bytes_per_us")) == 12.5);
-    assert_int_equal(json_integer_value(json_object_get(last, "age_us")), 20);
-    json_decref(json);
-    free(text);
-    lh_router_destroy(router);
-    lh_model_file_close(file);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_is_read),
@@ -394,7 +322,6 @@ int main(void) {
         cmocka_unit_test(each_wrong_field_is_named),
         cmocka_unit_test(hostile_bodies_are_refused),
         cmocka_unit_test(an_answer_holds_what_the_worker_needs),
-        cmocka_unit_test(the_fleet_is_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
