@@ -137,12 +137,15 @@ static void observe_hop(lh_clock_hop *hop, const lh_step_times *from, const lh_s
     }
 }
 
-static void observe(lh_step_recorder *recorder, const lh_trace_step *step) {
+/* near_us[hop_count]: a moment of the step in each hop's near clock. */
+static void observe(lh_step_recorder *recorder, const lh_trace_step *step, int64_t *near_us) {
     size_t offset = 0;
     uint32_t workers = step->hop_count - 1;
+    near_us[0] = step->submitted_us;
     for (uint32_t i = 0; i < workers; i++) {
         lh_step_times *one = &recorder->times[i % 2], *before = &recorder->times[(i + 1) % 2];
         lh_step_times_read(step->frames, step->frames_bytes, &offset, one, NULL);
+        near_us[i + 1] = (int64_t)one->base_us;
         if (i > 0) {
             observe_hop(&recorder->hops[i], before, one);
             continue;
@@ -156,23 +159,11 @@ static void observe(lh_step_recorder *recorder, const lh_trace_step *step) {
     back(home, step->results_us, lh_trace_moment(last, last->passed_us));
 }
 
-/* The hops as they are known now, each at a moment of its near clock. */
-static void read_hops(lh_step_recorder *recorder, const lh_trace_step *step,
-                      lh_clock_bounds *hops) {
-    size_t offset = 0;
-    int64_t near_us = step->submitted_us;
-    for (uint32_t i = 0; i < step->hop_count; i++) {
-        lh_clock_hop_at(&recorder->hops[i], near_us, &hops[i]);
-        if (lh_step_times_read(step->frames, step->frames_bytes, &offset, &recorder->times[0],
-                               NULL) == LH_OK)
-            near_us = (int64_t)recorder->times[0].base_us;
-    }
-}
-
 /* Another epoch may have other workers. A step whose answer was cut has no times of the ring's last
  * hop: it counts as one without times; where it was the first, what it told of its last hop is none
  * of that hop's. */
 static void align(lh_step_recorder *recorder, lh_trace_step *step, lh_clock_bounds *hops) {
+    int64_t near_us[LH_CLOCK_RING_MAX];
     bool is_same = step->epoch == recorder->epoch;
     if (is_same && step->hop_count < recorder->hop_count) {
         step->hop_count = 0;
@@ -184,8 +175,9 @@ static void align(lh_step_recorder *recorder, lh_trace_step *step, lh_clock_boun
     recorder->epoch = step->epoch;
     recorder->hop_count = step->hop_count;
     assert(step->hop_count > 1 && step->hop_count <= LH_CLOCK_RING_MAX);
-    observe(recorder, step);
-    read_hops(recorder, step, hops);
+    observe(recorder, step, near_us);
+    for (uint32_t i = 0; i < step->hop_count; i++)
+        lh_clock_hop_at(&recorder->hops[i], near_us[i], &hops[i]);
     step->hops = hops;
 }
 

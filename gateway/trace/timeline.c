@@ -95,14 +95,11 @@ static void gather_clocks(draft *d, uint32_t first) {
     }
 }
 
-/* In the gateway's clock. 0 stays 0: it did not happen. */
-static int64_t to_gateway(const draft *d, uint32_t clock, int64_t moment_us) {
-    return moment_us ? moment_us - d->clocks[clock].offset_us : 0;
-}
-
+/* In the gateway's clock; 0: it did not happen. */
 static int64_t worker_moment(const draft *d, uint32_t clock, const lh_step_times *times,
                              uint32_t offset_us) {
-    return to_gateway(d, clock, lh_trace_moment(times, offset_us));
+    int64_t moment_us = lh_trace_moment(times, offset_us);
+    return moment_us ? moment_us - d->clocks[clock].offset_us : 0;
 }
 
 static void note_error(lh_track *track, int64_t error_us) {
