@@ -16,6 +16,8 @@ typedef struct bench {
     lh_http_exchange *connection;
     int client;
     int ends;
+    lh_http_outcome outcome;
+    atomic_int gone;
 } bench;
 
 static void on_refusal(void *state, unsigned status, const char *message, lh_http_reply *reply) {
@@ -34,9 +36,31 @@ static void shed_on_done(void *state, const lh_http_request *request,
     lh_http_connection_shed(b->connection);
 }
 
-static void open_bench(bench *b, const lh_http_handler *handler) {
+static void note_done(void *state, const lh_http_request *request, const lh_http_outcome *outcome) {
+    bench *b = state;
+    (void)request;
+    b->outcome = *outcome;
+    b->ends++;
+}
+
+static void on_gone(void *state) {
+    ((bench *)state)->gone++;
+}
+
+static void refuse(void *state, unsigned status, const char *message, lh_http_reply *reply) {
+    (void)state;
+    lh_http_reply_add(reply, "X-Why", "%u", status);
+    reply->body = strdup(message);
+    reply->body_bytes = strlen(message);
+}
+
+static const lh_http_handler plain = {
+    .on_refusal = refuse, .on_gone = on_gone, .on_done = note_done};
+
+static void open_bench(bench *b, const lh_http_handler *handler, uint32_t header_deadline_ms) {
     int ends[2];
     *b = (bench){.around = {.config = lh_http_config_default(), .handler = *handler}};
+    b->around.config.header_deadline_ms = b->around.config.idle_deadline_ms = header_deadline_ms;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     assert_int_equal(lh_socket_monitor_create(&b->around.monitor, NULL), LH_OK);
     b->client = ends[0];
@@ -59,7 +83,7 @@ static void an_exchange_that_ends_is_not_refused_in_its_own_name(void **state) {
     (void)state;
     bench b;
     char text[512];
-    open_bench(&b, &(lh_http_handler){.on_refusal = on_refusal, .on_done = shed_on_done});
+    open_bench(&b, &(lh_http_handler){.on_refusal = on_refusal, .on_done = shed_on_done}, 60000);
     assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_BODY, 1000));
     lh_http_connection_finish(b.connection, false);
     assert_int_equal(b.ends, 1);
@@ -75,7 +99,7 @@ static void an_exchange_that_ends_is_not_refused_in_its_own_name(void **state) {
 static void bodies_are_bounded_together(void **state) {
     (void)state;
     bench b;
-    open_bench(&b, &(lh_http_handler){.on_refusal = on_refusal, .on_done = shed_on_done});
+    open_bench(&b, &(lh_http_handler){.on_refusal = on_refusal, .on_done = shed_on_done}, 60000);
     b.around.config.bodies_bytes_max = 100000;
     assert_int_equal(lh_http_connection_grow_body(b.connection, 40000), LH_OK);
     assert_true(b.around.bodies_bytes >= 40000 && b.around.bodies_bytes <= 100000);
@@ -87,8 +111,79 @@ static void bodies_are_bounded_together(void **state) {
     close_bench(&b);
 }
 
+/* What the client reads until the connection is closed. */
+static size_t read_all(const bench *b, char *text, size_t capacity) {
+    size_t used = 0;
+    for (ssize_t part; (part = read(b->client, text + used, capacity - 1 - used)) > 0;)
+        used += (size_t)part;
+    text[used] = '\0';
+    return used;
+}
+
+static void a_client_that_is_late_is_told_so(void **state) {
+    (void)state;
+    static const struct {
+        lh_http_phase phase;
+        const char *message;
+    } late[] = {{LH_HTTP_PHASE_HEADERS, "The request's headers did not come in time."},
+                {LH_HTTP_PHASE_BODY, "The request's body did not come in time."}};
+    for (size_t i = 0; i < 2; i++) {
+        bench b;
+        char text[512];
+        open_bench(&b, &plain, i == 0 ? 20 : 60000);
+        if (i == 1)
+            assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_BODY, 20));
+        assert_true(read_all(&b, text, sizeof text) > 0);
+        assert_ptr_equal(strstr(text, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"),
+                         text);
+        assert_non_null(strstr(text, "X-Why: 408\r\n"));
+        assert_non_null(strstr(text, late[i].message));
+        assert_true(lh_http_connection_is_gone(b.connection));
+        lh_http_connection_finish(b.connection, false);
+        assert_int_equal(b.outcome.status, 408);
+        assert_false(b.outcome.complete);
+        close_bench(&b);
+    }
+}
+
+static void a_connection_that_rests_is_closed_without_a_word(void **state) {
+    (void)state;
+    bench b;
+    char text[512];
+    open_bench(&b, &plain, 20);
+    assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_BODY, 0));
+    lh_http_connection_finish(b.connection, true);
+    assert_true(b.outcome.complete && b.outcome.elapsed_us < 60000000);
+    assert_int_equal(read_all(&b, text, sizeof text), 0);
+    close_bench(&b);
+}
+
+static void a_client_that_hangs_up_is_gone_once(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, &plain, 60000);
+    assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_BODY, 0));
+    assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_ANSWER, 0));
+    assert_int_equal(lh_http_connection_waits_until_us(b.connection), INT64_MAX);
+    lh_http_connection_shed(b.connection); /* it is being answered: it stays */
+    assert_false(lh_http_connection_is_gone(b.connection));
+    shutdown(b.client, SHUT_WR);
+    for (int i = 0; i < 5000 && !b.gone; i++)
+        usleep(1000);
+    assert_int_equal(b.gone, 1);
+    assert_true(lh_http_connection_is_gone(b.connection));
+    assert_false(lh_http_connection_wait(b.connection)); /* it is not put aside any more */
+    lh_http_connection_finish(b.connection, false);
+    assert_int_equal(b.outcome.status, 499);
+    assert_false(lh_http_connection_is_gone(b.connection)); /* as its next request would find it */
+    close_bench(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_client_that_is_late_is_told_so),
+        cmocka_unit_test(a_connection_that_rests_is_closed_without_a_word),
+        cmocka_unit_test(a_client_that_hangs_up_is_gone_once),
         cmocka_unit_test(an_exchange_that_ends_is_not_refused_in_its_own_name),
         cmocka_unit_test(bodies_are_bounded_together),
     };

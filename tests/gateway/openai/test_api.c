@@ -368,6 +368,17 @@ static void says_what_is_wrong_with_a_body(void **state) {
                  "context_length_exceeded");
 }
 
+static void bounds_the_headers(void **state) {
+    char headers[1000] = "";
+    for (int i = 0; i < 100; i++)
+        strcat(headers, "x: y\r\n");
+    answer *got = ask(*state, "GET", "/health", headers, "");
+    assert_int_equal(got->status, 431);
+    expect_text(got->json, "error.message",
+                "The headers are more than 100, or longer than 32 KiB.");
+    forget(got);
+}
+
 static void bounds_the_body(void **state) {
     char body[3100];
     memset(body, ' ', sizeof body);
@@ -495,6 +506,7 @@ int main(void) {
         cmocka_unit_test(streams_completions_with_their_prompts),
         cmocka_unit_test(keeps_a_silent_stream_alive),
         cmocka_unit_test(says_what_is_wrong_with_a_body),
+        cmocka_unit_test(bounds_the_headers),
         cmocka_unit_test(bounds_the_body),
         cmocka_unit_test(says_when_to_come_again),
         cmocka_unit_test(a_failure_is_an_error_or_an_event),

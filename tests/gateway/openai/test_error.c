@@ -85,8 +85,8 @@ static void knows_what_the_engine_says(void **state) {
 static void header_values_stay_on_their_line(void **state) {
     (void)state;
     lh_http_reply reply = {0};
-    lh_http_reply_add(&reply, "X", "a\r\nSet-Cookie: %s", "b\n");
-    assert_string_equal(reply.headers[0].value, "a??Set-Cookie: b?");
+    lh_http_reply_add(&reply, "X", "a\r\nSet-Cookie: %s", "b\n\x1f ~\x7f");
+    assert_string_equal(reply.headers[0].value, "a??Set-Cookie: b?? ~?");
 }
 
 int main(void) {
