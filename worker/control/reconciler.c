@@ -184,21 +184,20 @@ static void take_away(lh_reconciler *reconciler) {
 static void take_place(lh_reconciler *reconciler) {
     const lh_control_assignment *wanted = &reconciler->wanted;
     const char *gateway_url = reconciler->options.job.gateway_url;
-    lh_chain_route route = {.chain = wanted->chain,
-                            .epoch = wanted->epoch,
+    lh_chain_route route = {.epoch = wanted->epoch,
                             .width = lh_stage_config(reconciler->stage)->width,
                             .is_first = wanted->first_layer == 0,
                             .is_last = wanted->last_layer == wanted->layers,
                             .wire = wanted->wire,
                             .steps_max = wanted->steps_max,
                             .kv_epoch = wanted->kv_epoch,
-                            .next_name = wanted->next_name,
-                            .next_address = wanted->next_address,
-                            .next_tls = wanted->next_tls};
-    if (wanted->next_is_gateway) {
-        route.next_address = strstr(gateway_url, "://") + 3;
-        route.next_tls = strncmp(gateway_url, "https", 5) == 0;
-    }
+                            .next_tls = wanted->next_is_gateway
+                                            ? strncmp(gateway_url, "https", 5) == 0
+                                            : wanted->next_tls};
+    snprintf(route.chain, sizeof route.chain, "%s", wanted->chain);
+    snprintf(route.next_name, sizeof route.next_name, "%s", wanted->next_name);
+    snprintf(route.next_address, sizeof route.next_address, "%s",
+             wanted->next_is_gateway ? strstr(gateway_url, "://") + 3 : wanted->next_address);
     lh_error error;
     if (lh_server_set_route(reconciler->options.server, &route, &error) != LH_OK) {
         reconciler->is_routed = false;

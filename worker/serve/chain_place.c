@@ -1,62 +1,24 @@
-/* The route's texts, and the checks of a manifest against the epoch. */
+/* A manifest is checked against the epoch. */
 #include "worker/serve/chain_place.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* ---- The route ---- */
-
-static const char *append(char **end, const char *text) {
-    size_t bytes = strlen(text) + 1;
-    char *begin = memcpy(*end, text, bytes);
-    *end += bytes;
-    return begin;
-}
-
-lh_status lh_chain_route_copy(const lh_chain_route *route, lh_chain_route *copy, lh_error *error) {
-    char *texts =
-        malloc(strlen(route->chain) + strlen(route->next_name) + strlen(route->next_address) + 3);
-    if (!texts)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "route: out of memory");
-    *copy = *route;
-    copy->chain = append(&texts, route->chain);
-    copy->next_name = append(&texts, route->next_name);
-    copy->next_address = append(&texts, route->next_address);
-    return LH_OK;
-}
-
-void lh_chain_route_reset(lh_chain_route *copy) {
-    free((char *)copy->chain);
-    *copy = (lh_chain_route){0};
-}
-
-/* ---- The place ---- */
 
 bool lh_chain_place_keeps_kv(const lh_chain_place *place, const lh_chain_route *route) {
     return place->kv_epoch != 0 && place->kv_epoch == route->kv_epoch;
 }
 
-void lh_chain_place_enter(lh_chain_place *place, lh_chain_route *copy, bool keeps_kv) {
-    assert(!keeps_kv || lh_chain_place_keeps_kv(place, copy));
-    lh_chain_route_reset(&place->route);
-    place->route = *copy;
-    *copy = (lh_chain_route){0};
-    if (!keeps_kv)
-        place->kv_epoch = place->route.epoch;
-    place->awaits_resync = keeps_kv;
-    place->has_begun = false;
-    place->is_set = true;
-    lh_step_window_reset(&place->window);
+void lh_chain_place_enter(lh_chain_place *place, const lh_chain_route *route, bool keeps_kv) {
+    assert(!keeps_kv || lh_chain_place_keeps_kv(place, route));
+    *place = (lh_chain_place){.is_set = true,
+                              .route = *route,
+                              .kv_epoch = keeps_kv ? place->kv_epoch : route->epoch,
+                              .awaits_resync = keeps_kv};
 }
 
 void lh_chain_place_leave(lh_chain_place *place) {
-    lh_chain_route_reset(&place->route);
     place->is_set = false;
     place->kv_epoch = 0;
 }
-
-/* ---- A step ---- */
 
 static lh_status check_epoch(lh_chain_place *place, uint64_t number,
                              const lh_step_manifest *manifest, lh_error *error) {

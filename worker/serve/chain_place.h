@@ -4,11 +4,12 @@
 #pragma once
 
 #include "common/protocol/step.h"
+#include "common/protocol/worker_report.h"
 #include "worker/serve/step_window.h"
 
 /* Where a worker stands in its chain, as it is told. */
 typedef struct lh_chain_route {
-    const char *chain;
+    char chain[LH_WORKER_NAME_BYTES];
     uint32_t epoch;
     uint32_t width; /* columns of an activation */
     bool is_first, is_last;
@@ -16,31 +17,24 @@ typedef struct lh_chain_route {
     uint32_t steps_max;
     /* the KV cache stays where it was last emptied with this epoch; 0: it is emptied */
     uint32_t kv_epoch;
-    const char *next_name; /* "" is the gateway */
-    const char *next_address;
+    char next_name[LH_WORKER_NAME_BYTES]; /* "" is the gateway */
+    char next_address[LH_ADDRESS_BYTES];
     bool next_tls;
 } lh_chain_route;
 
 typedef struct lh_chain_place {
     bool is_set;
-    lh_chain_route route;  /* its texts are the place's own, in one block that `chain` begins */
+    lh_chain_route route;
     lh_step_window window; /* the steps of this epoch that have come */
     uint32_t kv_epoch;     /* with which the KV cache was last emptied; 0: it has no place */
     bool awaits_resync;    /* the cache was kept, and no KV resync has come since */
     bool has_begun;        /* a step of this epoch has come */
 } lh_chain_place;
 
-/* A copy with texts of its own, for lh_chain_place_enter or lh_chain_route_reset.
- * LH_ERR_NO_MEMORY. */
-lh_status lh_chain_route_copy(const lh_chain_route *route, lh_chain_route *copy, lh_error *error);
-/* Frees the texts of a copy. */
-void lh_chain_route_reset(lh_chain_route *copy);
-
 /* Whether the KV cache may stay when this route is entered. */
 bool lh_chain_place_keeps_kv(const lh_chain_place *place, const lh_chain_route *route);
-/* The route holds from now on, and no step of it has come. Takes over the copy. keeps_kv: the cache
- * was not emptied. */
-void lh_chain_place_enter(lh_chain_place *place, lh_chain_route *copy, bool keeps_kv);
+/* The route holds from now on, and no step of it has come. keeps_kv: the cache was not emptied. */
+void lh_chain_place_enter(lh_chain_place *place, const lh_chain_route *route, bool keeps_kv);
 /* There is no place any more, and nothing in the KV cache that belongs to one. */
 void lh_chain_place_leave(lh_chain_place *place);
 

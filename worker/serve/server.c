@@ -186,23 +186,16 @@ static void on_next_state(void *context, bool connected, const char *reason) {
 
 lh_status lh_server_set_route(lh_server *server, const lh_chain_route *route, lh_error *error) {
     lh_chain_place *place = &server->place;
-    lh_chain_route copy;
-    lh_status status = lh_chain_route_copy(route, &copy, error);
-    if (status != LH_OK)
-        return status;
     bool keeps_hop = place->is_set && lh_next_hop_is_for(&server->hop, &place->route, route);
     bool keeps_kv = lh_chain_place_keeps_kv(place, route);
     lh_worker_client *client = server->hop.client;
-    if (!keeps_hop)
-        status = lh_next_hop_connect(&server->hop, route, &client, error);
-    if (status != LH_OK) {
-        lh_chain_route_reset(&copy);
+    lh_status status = keeps_hop ? LH_OK : lh_next_hop_connect(&server->hop, route, &client, error);
+    if (status != LH_OK)
         return status;
-    }
     lh_step_table_fail_all(&server->table, LH_ERR_STALE, "the chain was re-formed");
     status = lh_pipeline_reset(server->pipeline, keeps_kv, error);
     lh_next_hop_use(&server->hop, client);
-    lh_chain_place_enter(place, &copy, keeps_kv);
+    lh_chain_place_enter(place, route, keeps_kv);
     if (status != LH_OK)
         lh_chain_place_leave(place);
     return status;

@@ -3,10 +3,6 @@
 
 #include <string.h>
 
-void lh_step_window_reset(lh_step_window *window) {
-    memset(window, 0, sizeof *window);
-}
-
 static uint64_t *word_of(lh_step_window *window, uint64_t step) {
     return &window->seen[step % LH_STEP_WINDOW / 64];
 }

@@ -1,6 +1,7 @@
 /* Which steps of an epoch have come: each may come once, so that one that is sent again, by
  * whomever, does nothing. Steps overtake each other, so the last LH_STEP_WINDOW numbers are
- * remembered; older ones count as come. Plain state, begun with zeroes; thread: the owner's. */
+ * remembered; older ones count as come. Plain state; zeroed: nothing has come; thread: the owner's.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +15,5 @@ typedef struct lh_step_window {
     uint64_t seen[LH_STEP_WINDOW / 64];
 } lh_step_window;
 
-/* A new epoch: nothing has come. */
-void lh_step_window_reset(lh_step_window *window);
 /* Notes that the step has come. False: it had already. */
 bool lh_step_window_admit(lh_step_window *window, uint64_t step);

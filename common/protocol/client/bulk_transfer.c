@@ -40,10 +40,7 @@ lh_status lh_bulk_transfer_begin(lh_h2_client *connection, const char *chain, ui
     static const lh_h2_header content_type = {.name = "content-type",
                                               .value = LH_STEP_CONTENT_TYPE};
     char path[160];
-    int length =
-        snprintf(path, sizeof(path), "/chains/%s/shards/%" PRIu32 "/%" PRIu64, chain, epoch, step);
-    if (length < 0 || (size_t)length >= sizeof(path))
-        return lh_fail(error, LH_ERR_LIMIT, "chain name '%.80s...' is too long", chain);
+    snprintf(path, sizeof(path), "/chains/%s/shards/%" PRIu32 "/%" PRIu64, chain, epoch, step);
     lh_bulk_transfer *made = calloc(1, sizeof *made);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "step %" PRIu64 ": out of memory", step);

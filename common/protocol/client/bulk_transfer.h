@@ -7,8 +7,7 @@
 typedef struct lh_bulk_transfer lh_bulk_transfer;
 
 /* Opens the request. on_failed comes at most once, from the loop, where the shards have not been
- * taken whole. LH_ERR_LIMIT: the chain's name is too long; LH_ERR_NO_MEMORY; else as
- * lh_h2_client_submit. */
+ * taken whole. LH_ERR_NO_MEMORY, and the errors of lh_h2_client_submit. */
 lh_status lh_bulk_transfer_begin(lh_h2_client *connection, const char *chain, uint32_t epoch,
                                  uint64_t step, void (*on_failed)(void *context, lh_status status),
                                  void *context, lh_bulk_transfer **transfer, lh_error *error);

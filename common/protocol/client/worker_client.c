@@ -136,6 +136,8 @@ lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const ch
                                   const lh_worker_client_events *events, void *context,
                                   lh_worker_client **client, lh_error *error) {
     assert(events->on_done);
+    if (strlen(chain) >= LH_WORKER_NAME_BYTES)
+        return lh_fail(error, LH_ERR_LIMIT, "chain name '%.80s...' is too long", chain);
     lh_worker_client *made = calloc(1, sizeof *made);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "worker client: out of memory");
@@ -240,11 +242,8 @@ static lh_status open_stream(lh_step_submission *submission, const lh_step_manif
                                               .value = LH_STEP_CONTENT_TYPE};
     lh_worker_client *client = submission->client;
     char path[160];
-    int length =
-        snprintf(path, sizeof(path), "/chains/%s/steps/%llu%s", client->chain,
-                 (unsigned long long)manifest->step, shards_go_apart ? "?shards=apart" : "");
-    if (length < 0 || (size_t)length >= sizeof(path))
-        return lh_fail(error, LH_ERR_LIMIT, "chain name '%.80s...' is too long", client->chain);
+    snprintf(path, sizeof(path), "/chains/%s/steps/%llu%s", client->chain,
+             (unsigned long long)manifest->step, shards_go_apart ? "?shards=apart" : "");
     return lh_h2_client_submit(client->connections[0], "POST", path, &content_type, 1,
                                (int)manifest->step_class, &stream_events, submission,
                                &submission->stream, error);

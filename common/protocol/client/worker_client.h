@@ -31,7 +31,8 @@ typedef struct lh_worker_client_events {
 } lh_worker_client_events;
 
 /* `chain` names the chain in the path. The texts and limits are copied; those of `tls` must outlive
- * the client. */
+ * the client. LH_ERR_LIMIT: no chain has so long a name; LH_ERR_NO_MEMORY, and the errors of
+ * lh_h2_client_create. */
 lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const char *chain,
                                   const lh_tls_options *tls, const lh_h2_limits *limits,
                                   const lh_worker_client_events *events, void *context,
@@ -53,8 +54,8 @@ bool lh_worker_client_is_connected(const lh_worker_client *client);
 void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profile *profile);
 
 /* Opens POST /chains/{chain}/steps/{step} and sends the manifest; shards or results may follow
- * until _end. LH_ERR_UNAVAILABLE: not connected; LH_ERR_BUSY: too many streams; LH_ERR_LIMIT,
- * LH_ERR_NO_MEMORY. on_done comes only where this gave LH_OK. */
+ * until _end. LH_ERR_UNAVAILABLE: not connected; LH_ERR_BUSY: too many streams; LH_ERR_LIMIT
+ * (step.h), LH_ERR_NO_MEMORY. on_done comes only where this gave LH_OK. */
 lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manifest *manifest,
                                   void *step_context, lh_step_submission **submission,
                                   lh_error *error);

@@ -722,7 +722,12 @@ static void test_encoder_refuses_what_is_over_a_limit(void **state) {
     uint32_t rows = lh_step_shard_rows_max(LH_WIRE_F32, LH_STEP_WIDTH_MAX);
     assert_true(rows >= 1 && lh_step_shard_bytes(LH_WIRE_F32, rows, LH_STEP_WIDTH_MAX) > 0);
     assert_int_equal(lh_step_shard_bytes(LH_WIRE_F32, rows + 1, LH_STEP_WIDTH_MAX), 0);
-    static lh_step_result results[1];
+    static lh_step_result results[LH_STEP_SEGMENTS_MAX + 1];
+    static uint8_t frame[1u << 16];
+    for (uint32_t count = LH_STEP_SEGMENTS_MAX; count <= LH_STEP_SEGMENTS_MAX + 1; count++)
+        assert_int_equal(
+            lh_step_encode_results(results, count, frame, sizeof(frame), &length, NULL),
+            count > LH_STEP_SEGMENTS_MAX ? LH_ERR_LIMIT : LH_OK);
     results[0].sample.top_count = 21;
     assert_int_equal(lh_step_encode_results(results, 1, buffer, sizeof(buffer), &length, NULL),
                      LH_ERR_LIMIT);

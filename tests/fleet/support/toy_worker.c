@@ -782,7 +782,7 @@ static void adopt(toy_worker *worker, const lh_assignment *assignment) {
         network_close(worker->world.net, worker->node, worker->next_node);
     worker->has_assignment = true;
     worker->has_failed = false;
-    lh_step_window_reset(&worker->window);
+    worker->window = (lh_step_window){0};
     worker->epoch = assignment->epoch;
     worker->first_layer = assignment->stage.first_layer;
     worker->last_layer = assignment->stage.last_layer;

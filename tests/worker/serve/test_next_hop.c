@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -22,13 +23,13 @@ static void test_the_same_way_on(void **state) {
     lh_next_hop hop = connected(), none = {.client = NULL};
     lh_chain_route route = present;
     route.epoch = 9;
-    route.next_name = "another name for it";
+    strcpy(route.next_name, "another name for it");
     assert_true(lh_next_hop_is_for(&hop, &present, &route));
     assert_false(lh_next_hop_is_for(&none, &present, &route));
-    route.chain = "d"; /* the path of its requests */
+    strcpy(route.chain, "d"); /* the path of its requests */
     assert_false(lh_next_hop_is_for(&hop, &present, &route));
     route = present;
-    route.next_address = "h:2";
+    strcpy(route.next_address, "h:2");
     assert_false(lh_next_hop_is_for(&hop, &present, &route));
     route = present;
     route.next_tls = true;

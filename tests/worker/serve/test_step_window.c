@@ -13,7 +13,7 @@ static lh_step_window window;
 
 static int begin(void **state) {
     (void)state;
-    lh_step_window_reset(&window);
+    window = (lh_step_window){0};
     return 0;
 }
 
@@ -23,7 +23,7 @@ static void each_comes_once(void **state) {
         assert_true(lh_step_window_admit(&window, step));
     for (uint64_t step = 0; step < 100; step++)
         assert_false(lh_step_window_admit(&window, step));
-    lh_step_window_reset(&window);
+    window = (lh_step_window){0};
     assert_true(lh_step_window_admit(&window, 50));
 }
 
