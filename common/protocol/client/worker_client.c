@@ -17,7 +17,7 @@ struct lh_worker_client {
     /* the first, for manifests and decode steps, and the lanes, for shards of prefill steps */
     lh_h2_client *connections[1 + LH_WORKER_CLIENT_LANES_MAX];
     uint32_t connection_count, next_lane;
-    uint32_t open_count; /* of the connections: those that have not closed */
+    uint32_t closing_count; /* of the connections: those that are to close and have not */
     char *address, *chain;
     lh_worker_client_events events;
     void *context;
@@ -156,7 +156,7 @@ lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const ch
         destroy(made);
         return status;
     }
-    made->connection_count = made->open_count = 1;
+    made->connection_count = 1;
     *client = made;
     return LH_OK;
 }
@@ -170,14 +170,13 @@ lh_status lh_worker_client_add_lanes(lh_worker_client *client, uv_loop_t *loop,
         status = lh_h2_client_create(loop, client->address, tls, limits, on_state, client,
                                      &client->connections[client->connection_count], error);
         client->connection_count += status == LH_OK;
-        client->open_count += status == LH_OK;
     }
     return status;
 }
 
 static void on_connection_closed(void *context) {
     lh_worker_client *client = context;
-    if (--client->open_count > 0)
+    if (--client->closing_count > 0)
         return;
     void (*on_closed)(void *) = client->on_closed;
     void *closed_context = client->closed_context;
@@ -189,6 +188,7 @@ static void on_connection_closed(void *context) {
 void lh_worker_client_close(lh_worker_client *client, void (*on_closed)(void *), void *context) {
     client->on_closed = on_closed;
     client->closed_context = context;
+    client->closing_count = client->connection_count;
     for (uint32_t i = 0; i < client->connection_count; i++)
         lh_h2_client_close(client->connections[i], on_connection_closed, client);
 }

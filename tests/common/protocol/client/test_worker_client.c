@@ -344,21 +344,27 @@ static void test_what_is_ready_are_the_windows_of_the_connections_that_carry_sha
     assert_true(two.bytes_sent > one.bytes_sent && one.bytes_sent > first.bytes_sent);
 }
 
-static void test_a_chain_of_too_long_a_name_is_refused(void **state) {
-    (void)state;
+static void expect_no_client(const char *address, const char *chain, lh_status status,
+                             const char *message) {
     static const lh_worker_client_events events = {.on_done = on_done};
-    char chain[LH_WORKER_NAME_BYTES + 1] = "";
     uv_loop_t loop;
     lh_worker_client *client;
     lh_error error;
     lh_h2_limits limits = lh_h2_default_limits();
-    memset(chain, 'c', LH_WORKER_NAME_BYTES);
     uv_loop_init(&loop);
-    assert_int_equal(lh_worker_client_create(&loop, "127.0.0.1:1", chain, NULL, &limits, &events,
-                                             NULL, &client, &error),
-                     LH_ERR_LIMIT);
-    assert_non_null(strstr(error.message, "is too long"));
+    assert_int_equal(lh_worker_client_create(&loop, address, chain, NULL, &limits, &events, NULL,
+                                             &client, &error),
+                     status);
+    assert_non_null(strstr(error.message, message));
     assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+static void test_no_client_for_an_address_or_a_chain_that_none_has(void **state) {
+    (void)state;
+    char chain[LH_WORKER_NAME_BYTES + 1] = "";
+    memset(chain, 'c', LH_WORKER_NAME_BYTES);
+    expect_no_client("127.0.0.1:1", chain, LH_ERR_LIMIT, "is too long");
+    expect_no_client("no port", "main", LH_ERR_INVALID, "no port");
 }
 
 /* Without its shards a step is nothing. */
@@ -387,7 +393,7 @@ int main(void) {
         cmocka_unit_test(test_cancel_and_lost_connections),
         cmocka_unit_test(test_closing_ends_what_is_in_progress),
         cmocka_unit_test(test_shards_go_apart),
-        cmocka_unit_test(test_a_chain_of_too_long_a_name_is_refused),
+        cmocka_unit_test(test_no_client_for_an_address_or_a_chain_that_none_has),
         cmocka_unit_test(test_what_is_ready_are_the_windows_of_the_connections_that_carry_shards),
         cmocka_unit_test(test_a_broken_connection_with_shards_fails_the_step),
     };
