@@ -124,8 +124,8 @@ static void test_it_finds_what_is_there(void **state) {
             assert_near(profile.take_share, s.take_part, 0.1);
         if (s.limits.is_last) {
             assert_true(profile.give_share == 0 && profile.shard_us == 0);
-            assert_near(profile.draw_us, s.draw_us, 0.3);
-            assert_near(profile.draw_more_us, s.draw_more_us, 0.3);
+            assert_near(profile.draw_us, s.draw_us, 0.02);
+            assert_near(profile.draw_more_us, s.draw_more_us, 0.05);
         } else {
             assert_true(profile.draw_us == 0 && profile.draw_more_us == 0);
             assert_near(profile.give_share, s.give_part, 0.1);

@@ -14,6 +14,8 @@
 
 #define STAGES 3u
 #define ROWS   48u
+/* More than any machine takes. */
+#define BUDGET_US 1e9
 
 static _Atomic bool not_cancelled = false, is_cancelled = true;
 
@@ -42,8 +44,8 @@ static void close_bench(bench *b) {
 static lh_status run_trials(const bench *b, uint32_t stage, const _Atomic bool *cancelled,
                             lh_compute_profile *profile) {
     lh_error error;
-    return lh_stage_trials_run(stage_chain_stage(b->chain, stage), LH_WIRE_F16, 50000, cancelled,
-                               profile, &error);
+    return lh_stage_trials_run(stage_chain_stage(b->chain, stage), LH_WIRE_F16, BUDGET_US,
+                               cancelled, profile, &error);
 }
 
 static void keep_digest(void *context, uint64_t sequence, const lh_sample_result *result) {
@@ -80,7 +82,7 @@ static void test_every_stage_is_timed_and_left_as_it_was(void **state) {
     for (uint32_t stage = 0; stage < STAGES; stage++) {
         lh_compute_profile profile;
         assert_int_equal(run_trials(&b, stage, &not_cancelled, &profile), LH_OK);
-        assert_in_range(profile.point_count, 2, 6); /* 1, 2 ... 32 rows */
+        assert_int_equal(profile.point_count, 6); /* 1, 2 ... 32 rows */
         for (uint32_t i = 0; i < profile.point_count; i++) {
             assert_int_equal(profile.points[i].rows, 1u << i);
             assert_true(profile.points[i].us > 0);
