@@ -184,45 +184,39 @@ static void log_start(const program *p) {
         s->cache_dir);
 }
 
-/* Opens everything and runs until it has left. */
-static lh_status run(program *p, lh_error *error) {
-    lh_status status = lh_kernels_select(p->settings.isa, &p->kernels, error);
-    if (status != LH_OK)
-        return status;
-    status = lh_weight_cache_open(p->settings.cache_dir, &p->cache, error);
-    if (status != LH_OK)
-        return status;
-    status = lh_thread_pool_create((uint32_t)p->settings.threads, &p->pool, error);
-    if (status != LH_OK)
-        goto fail_after_cache;
-    if (uv_loop_init(&p->loop) != 0) {
-        status = lh_fail(error, LH_ERR_IO, "the event loop cannot be opened");
-        goto fail_after_pool;
-    }
+/* On an open loop: until it has left. */
+static lh_status serve(program *p, lh_error *error) {
     catch_signals(p);
     set_slowdown(p);
-    status = measure_speed(p, error);
+    lh_status status = measure_speed(p, error);
     if (status == LH_OK)
         status = open_server(p, error);
-    if (status != LH_OK) {
-        on_server_closed(p);
-        goto fail_after_loop;
-    }
-    status = choose_addresses(p, error);
+    if (status == LH_OK)
+        status = choose_addresses(p, error);
     if (status == LH_OK)
         status = open_reconciler(p, error);
-    if (status != LH_OK) {
+    if (status == LH_OK)
+        log_start(p);
+    else if (p->server)
         lh_server_close(p->server, on_server_closed, p);
-        goto fail_after_loop;
-    }
-    log_start(p);
-
-fail_after_loop:
+    else
+        on_server_closed(p);
     uv_run(&p->loop, UV_RUN_DEFAULT);
     uv_loop_close(&p->loop);
-fail_after_pool:
+    return status;
+}
+
+static lh_status run(program *p, lh_error *error) {
+    lh_status status = lh_kernels_select(p->settings.isa, &p->kernels, error);
+    if (status == LH_OK)
+        status = lh_weight_cache_open(p->settings.cache_dir, &p->cache, error);
+    if (status == LH_OK)
+        status = lh_thread_pool_create((uint32_t)p->settings.threads, &p->pool, error);
+    if (status == LH_OK && uv_loop_init(&p->loop) != 0)
+        status = lh_fail(error, LH_ERR_IO, "the event loop cannot be opened");
+    if (status == LH_OK)
+        status = serve(p, error);
     lh_thread_pool_destroy(p->pool);
-fail_after_cache:
     lh_weight_cache_close(p->cache);
     return status;
 }

@@ -86,15 +86,11 @@ static lh_status complete_names(lh_worker_settings *s, lh_error *error) {
         snprintf(s->own_name, sizeof(s->own_name), "%s-%ld", host, (long)getpid());
         s->name = s->own_name;
     }
-    if (!lh_name_is_valid(s->name)) {
-        return lh_fail(error, LH_ERR_INVALID, "--name: '%.80s' is not 1 to 63 of A-Z a-z 0-9 . _ -",
-                       s->name);
-    }
-    if (!lh_name_is_valid(s->site)) {
-        return lh_fail(error, LH_ERR_INVALID, "--site: '%.80s' is not 1 to 63 of A-Z a-z 0-9 . _ -",
-                       s->site);
-    }
-    return LH_OK;
+    bool is_named = lh_name_is_valid(s->name);
+    if (is_named && lh_name_is_valid(s->site))
+        return LH_OK;
+    return lh_fail(error, LH_ERR_INVALID, "--%s: '%.80s' is not 1 to 63 of A-Z a-z 0-9 . _ -",
+                   is_named ? "site" : "name", is_named ? s->site : s->name);
 }
 
 /* "http://host:port", perhaps with a slash behind it. */

@@ -47,7 +47,7 @@ struct lh_thread_pool {
     _Alignas(64) _Atomic uint32_t next_part;
     uint32_t threads;
     lh_slowdown slowdown;
-    lh_pool_helper *helpers; /* [threads - 1] */
+    lh_pool_helper helpers[]; /* [threads - 1] */
 };
 
 static void relax(void) {
@@ -168,7 +168,8 @@ void lh_thread_pool_run(lh_thread_pool *pool, uint32_t parts, lh_thread_function
 
 /* ---- Life ---- */
 
-static void pool_stop(lh_thread_pool *pool, uint32_t helpers) {
+/* Ends the helpers that have been started. */
+static void pool_destroy(lh_thread_pool *pool, uint32_t helpers) {
     atomic_store(&pool->stopping, true);
     atomic_fetch_add(&pool->word,
                      /* another word, so that nobody falls asleep on the old one */
@@ -176,13 +177,7 @@ static void pool_stop(lh_thread_pool *pool, uint32_t helpers) {
     word_wake(pool, INT_MAX);
     for (uint32_t i = 0; i < helpers; i++)
         pthread_join(pool->helpers[i].thread, NULL);
-}
-
-static void pool_free(lh_thread_pool *pool) {
-    if (pool) {
-        free(pool->helpers);
-        free(pool);
-    }
+    free(pool);
 }
 
 lh_status lh_thread_pool_create(uint32_t threads, lh_thread_pool **out, lh_error *error) {
@@ -191,25 +186,21 @@ lh_status lh_thread_pool_create(uint32_t threads, lh_thread_pool **out, lh_error
         return lh_fail(error, LH_ERR_LIMIT, "thread pool: %u threads are over %u", threads,
                        LH_THREADS_MAX);
     }
-    lh_thread_pool *pool = aligned_alloc(64, sizeof *pool);
-    if (pool) {
-        memset(pool, 0, sizeof *pool);
-        pool->word = CLOSED;
-        pool->threads = threads;
-        pool->helpers = calloc(threads, sizeof *pool->helpers);
-    }
-    if (!pool || !pool->helpers) {
-        pool_free(pool);
+    size_t bytes = sizeof(lh_thread_pool) + (threads - 1) * sizeof(lh_pool_helper);
+    lh_thread_pool *pool = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!pool) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "thread pool: out of memory for %u threads",
                        threads);
     }
+    memset(pool, 0, bytes);
+    pool->word = CLOSED;
+    pool->threads = threads;
     for (uint32_t i = 0; i + 1 < threads; i++) {
         lh_pool_helper *helper = &pool->helpers[i];
         *helper = (lh_pool_helper){.pool = pool, .number = i + 1};
         int failure = pthread_create(&helper->thread, NULL, helper_main, helper);
         if (failure != 0) {
-            pool_stop(pool, i);
-            pool_free(pool);
+            pool_destroy(pool, i);
             return lh_fail(error, LH_ERR_IO,
                            "thread pool: thread %u of %u could not be started: %s", i + 1, threads,
                            strerror(failure));
@@ -220,10 +211,8 @@ lh_status lh_thread_pool_create(uint32_t threads, lh_thread_pool **out, lh_error
 }
 
 void lh_thread_pool_destroy(lh_thread_pool *pool) {
-    if (pool) {
-        pool_stop(pool, pool->threads - 1);
-        pool_free(pool);
-    }
+    if (pool)
+        pool_destroy(pool, pool->threads - 1);
 }
 
 uint32_t lh_thread_pool_size(const lh_thread_pool *pool) {

@@ -19,7 +19,7 @@ typedef struct lh_calibration_limits {
     uint32_t positions_max; /* of one sequence: the context, and what the KV cache holds */
     uint32_t sequences_max; /* that the KV cache holds, of one position each */
     uint32_t column_blocks; /* a column shard of the result is some of these */
-    bool is_first, is_last;
+    bool is_last;
     /* multiplications for one row's attention to one position, as a part of those for a row's
      * products */
     double attention_part;

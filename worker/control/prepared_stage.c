@@ -8,13 +8,6 @@
 
 typedef enum prepared_state { EMPTY, BUILDING, HELD, FAILED } prepared_state;
 
-/* A stage that is not wanted any more is destroyed on libuv's pool, since it takes a while to give
- * back its memory. */
-typedef struct removal {
-    uv_work_t work;
-    lh_stage *stage;
-} removal;
-
 struct lh_prepared_stage {
     uv_loop_t *loop;
     lh_stage_job_options job_options;
@@ -68,24 +61,25 @@ static bool is_wanted(const lh_prepared_stage *prepared) {
 /* ---- Dropping ---- */
 
 static void destroy_on_pool(uv_work_t *work) {
-    lh_stage_destroy(((removal *)work->data)->stage);
+    lh_stage_destroy(work->data);
 }
 
 static void on_destroyed(uv_work_t *work, int cancelled) {
     (void)cancelled;
-    free(work->data);
+    free(work);
 }
 
+/* On libuv's pool, since it takes a while to give back a stage's memory. */
 static void drop_stage(lh_prepared_stage *prepared) {
     lh_stage *stage = prepared->built.stage;
     prepared->built.stage = NULL;
-    removal *gone = stage ? malloc(sizeof *gone) : NULL;
-    if (!gone) {
+    uv_work_t *work = stage ? malloc(sizeof *work) : NULL;
+    if (!work) {
         lh_stage_destroy(stage);
         return;
     }
-    *gone = (removal){.work.data = gone, .stage = stage};
-    uv_queue_work(prepared->loop, &gone->work, destroy_on_pool, on_destroyed); /* cannot fail */
+    work->data = stage;
+    uv_queue_work(prepared->loop, work, destroy_on_pool, on_destroyed); /* which cannot fail */
 }
 
 /* ---- Building ---- */

@@ -158,7 +158,6 @@ static lh_calibration_limits limits_of(const lh_stage *stage, double budget_us) 
         .positions_max = held < options->context ? (uint32_t)held : options->context,
         .sequences_max = pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX,
         .column_blocks = (config->width + LH_SPAN_COLUMNS - 1) / LH_SPAN_COLUMNS,
-        .is_first = options->range.first == 0,
         .is_last = options->range.last == config->layers,
         .attention_part = attention_part(config),
         .budget_us = budget_us};

@@ -48,7 +48,8 @@ static lh_status commit(download *d, lh_error *error) {
     lh_weight_writer_destroy(d->writer);
     d->writer = NULL;
     d->next++;
-    d->events->on_part(d->events->context, part);
+    if (d->events->on_part)
+        d->events->on_part(d->events->context, part);
     return LH_OK;
 }
 

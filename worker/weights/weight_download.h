@@ -26,10 +26,9 @@ typedef struct lh_weight_part {
 
 typedef struct lh_weight_download_events {
     void *context;
-    /* The part is in the cache. */
+    /* The part is in the cache. May be NULL, as the next one. */
     void (*on_part)(void *context, const lh_weight_part *part);
-    /* More bytes of parts have come; negative when damaged ones are begun anew. May be
-     * NULL. */
+    /* More bytes of parts have come; negative when damaged ones are begun anew. */
     void (*on_bytes)(void *context, int64_t bytes);
 } lh_weight_download_events;
 

@@ -110,11 +110,6 @@ static void count_bytes(void *context, int64_t bytes) {
         atomic_fetch_add(&weights->fetched_bytes, (uint64_t)bytes);
 }
 
-static void ignore_part(void *context, const lh_weight_part *part) {
-    (void)context;
-    (void)part;
-}
-
 static lh_status open_header(lh_weights *weights, lh_error *error) {
     static const char name[] = "GGUF header";
     lh_status status = lh_weight_cache_map(weights->cache, weights->header_digest,
@@ -123,7 +118,7 @@ static lh_status open_header(lh_weights *weights, lh_error *error) {
         return status;
     lh_weight_part part = {.name = {name, sizeof name - 1}, .bytes = weights->header_bytes};
     memcpy(part.digest, weights->header_digest, sizeof part.digest);
-    const lh_weight_download_events events = {weights, ignore_part, count_bytes};
+    const lh_weight_download_events events = {weights, NULL, count_bytes};
     status = lh_weight_download(weights->fetch, weights->weights_url, weights->cache, &part, 1,
                                 &events, error);
     if (status != LH_OK)

@@ -15,6 +15,7 @@ typedef struct stage {
     double busy;                 /* others want the core: what passes is so many times as long */
     double noise;                /* times are longer by up to this part, and some by much more */
     lh_calibration_limits limits;
+    bool is_first; /* of the chain: it takes no shards */
     uint64_t dice;
     /* what was asked for */
     uint32_t trials, rows_most, length;
@@ -66,7 +67,7 @@ static void run_trial(stage *s, const lh_calibration_trial *trial, lh_calibratio
     double draw_us = s->draw_us + s->draw_more_us * (rows - 1);
     double first = (double)(s->limits.column_blocks / trial->shards) / s->limits.column_blocks;
     double shards_us = s->limits.is_last ? 0 : trial->shards * s->shard_us;
-    times->take_us = s->limits.is_first ? 0 : slower * s->take_part * base;
+    times->take_us = s->is_first ? 0 : slower * s->take_part * base;
     times->emit_us = s->limits.is_last
                          ? 0
                          : slower * (s->encode_us + shards_us + s->give_part * base * (1 - first));
@@ -107,7 +108,7 @@ static void test_it_finds_what_is_there(void **state) {
     (void)state;
     for (int place = 0; place < 4; place++) {
         stage s = sound;
-        s.limits.is_first = place & 1;
+        s.is_first = place & 1;
         s.limits.is_last = place & 2;
         s.noise = 0.02;
         lh_compute_profile profile = calibrate(&s);
@@ -118,7 +119,7 @@ static void test_it_finds_what_is_there(void **state) {
         assert_in_range(s.rows_most, 256, 512);
         assert_near(profile.us_per_row_position, s.attention_us, 0.25);
         assert_true(s.spent_us < s.limits.budget_us);
-        if (s.limits.is_first)
+        if (s.is_first)
             assert_true(profile.take_share == 0);
         else
             assert_near(profile.take_share, s.take_part, 0.1);
@@ -189,11 +190,7 @@ static void test_limits(void **state) {
         {.rows_max = 1, .positions_max = 1, .column_blocks = 2, .is_last = true, .budget_us = 1e6},
         {.rows_max = 8192, .positions_max = 64, .column_blocks = 3, .budget_us = 1e9},
         {.rows_max = 8192, .positions_max = 1u << 24, .column_blocks = 512, .budget_us = 1e9},
-        {.rows_max = 100,
-         .positions_max = 101,
-         .column_blocks = 18,
-         .is_first = true,
-         .budget_us = 1e6},
+        {.rows_max = 100, .positions_max = 101, .column_blocks = 18, .budget_us = 1e6},
         {.rows_max = 512, .positions_max = 512, .column_blocks = 18, .budget_us = 0},
     };
     static const uint32_t points[] = {1, 1, 7, 12, 7, 2};
