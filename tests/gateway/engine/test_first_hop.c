@@ -6,24 +6,16 @@
 
 #include <cmocka.h>
 
-#include "common/http2/server.h"
 #include "gateway/engine/first_hop.h"
+#include "tests/gateway/support/step_peer.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/loop.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A first worker. */
-typedef struct peer {
-    lh_h2_server *server;
-    bool is_silent, is_closed;
-    const char *refusal; /* NULL: it takes every step */
-    uint32_t steps;      /* whose bodies are here */
-} peer;
-
 static uv_loop_t loop;
-static peer peers[2];
+static step_peer peers[2];
 static lh_first_hop *hop;
 
 /* What the hop has said. */
@@ -37,35 +29,6 @@ static struct {
         char message[LH_ERROR_MESSAGE_BYTES];
     } ended[8];
 } heard;
-
-static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
-    (void)context;
-    (void)bytes;
-    lh_h2_stream_consume(stream, length);
-}
-
-static void on_end(lh_h2_stream *stream, void *context) {
-    peer *p = context;
-    p->steps++;
-    if (!p->is_silent)
-        lh_h2_stream_respond(stream, p->refusal ? 409 : 200, p->refusal ? p->refusal : "{}");
-}
-
-static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status status) {
-    (void)stream;
-    (void)context;
-    (void)status;
-}
-
-static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request *request,
-                       const lh_h2_stream_events **events, void **stream_context) {
-    static const lh_h2_stream_events stream_events = {
-        .on_body = on_body, .on_end = on_end, .on_closed = on_stream_closed};
-    (void)stream;
-    assert_non_null(strstr(request->path, "/chains/main/steps/"));
-    *events = &stream_events;
-    *stream_context = context;
-}
 
 static void on_state(void *context, bool connected, const char *reason) {
     assert_ptr_equal(context, &heard);
@@ -91,20 +54,11 @@ static int set_up(void **state) {
         .context = &heard, .on_state = on_state, .on_done = on_done};
     lh_h2_limits limits = lh_h2_default_limits();
     memset(&heard, 0, sizeof heard);
-    memset(peers, 0, sizeof peers);
     uv_loop_init(&loop);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(lh_h2_server_create(&loop, "127.0.0.1:0", NULL, &limits, on_request,
-                                             &peers[i], &peers[i].server, NULL),
-                         LH_OK);
+        step_peer_open(&peers[i], &loop);
     assert_int_equal(lh_first_hop_create(&loop, "main", NULL, &limits, &events, &hop, NULL), LH_OK);
     return 0;
-}
-
-static void close_peer(peer *p) {
-    if (p->server)
-        lh_h2_server_close(p->server, loop_set_flag, &p->is_closed);
-    p->server = NULL;
 }
 
 static int tear_down(void **state) {
@@ -113,16 +67,14 @@ static int tear_down(void **state) {
         lh_first_hop_close(hop, NULL, NULL);
     hop = NULL;
     for (int i = 0; i < 2; i++)
-        close_peer(&peers[i]);
+        step_peer_close(&peers[i]);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&loop), 0);
     return 0;
 }
 
-static void connect_to(const peer *p) {
-    char address[32];
-    snprintf(address, sizeof address, "127.0.0.1:%d", lh_h2_server_port(p->server));
-    assert_int_equal(lh_first_hop_connect(hop, address, false, NULL), LH_OK);
+static void connect_to(const step_peer *p) {
+    assert_int_equal(lh_first_hop_connect(hop, step_peer_address(p), false, NULL), LH_OK);
     heard.is_connected = false;
     loop_run_until_set(&loop, &heard.is_connected);
 }
@@ -141,12 +93,12 @@ static void wait_done(uint32_t count) {
 }
 
 static bool has_steps(void *context) {
-    const peer *p = context;
+    const step_peer *p = context;
     return p->steps == 3;
 }
 
 /* Steps 4, 5 and 6 are at a worker that says nothing. */
-static void submit_three_to(peer *p) {
+static void submit_three_to(step_peer *p) {
     p->is_silent = true;
     for (uint64_t step = 4; step <= 6; step++)
         submit(step);
@@ -220,7 +172,7 @@ static void a_connection_that_is_left_ends_its_steps_and_is_silent(void **state)
     wait_done(3);
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(heard.ended[i].status, LH_ERR_UNAVAILABLE);
-    close_peer(&peers[0]);
+    step_peer_close(&peers[0]);
     loop_run_until_set(&loop, &peers[0].is_closed);
     assert_int_equal(heard.states, states);
     assert_true(heard.is_connected);
@@ -239,7 +191,7 @@ static void a_worker_that_goes_is_reported(void **state) {
     (void)state;
     connect_to(&peers[0]);
     submit_three_to(&peers[0]);
-    close_peer(&peers[0]);
+    step_peer_close(&peers[0]);
     assert_true(loop_run_until(&loop, is_down, NULL, 20000));
     wait_done(3);
     for (uint32_t i = 0; i < 3; i++)

@@ -11,6 +11,7 @@
 #include "tests/gateway/support/worker_reports.h"
 #include "tests/support/failing_malloc.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -122,6 +123,29 @@ static void without_memory_there_is_no_router(void **state) {
         assert_int_equal(status, fails ? LH_ERR_NO_MEMORY : LH_OK);
     }
     assert_true(n > 20);
+}
+
+static void use_and_destroy(void) {
+    uint32_t chains[8];
+    assert_int_equal(create(3), LH_OK);
+    bring_up(0, 100);
+    bring_up(2, 100);
+    assert_int_equal(submit(0, 40, 10), LH_OK);
+    assert_int_equal(submit(1, 40, 10), LH_OK);
+    take_steps(chains, 8);
+    lh_router_destroy(router);
+    router = NULL;
+}
+
+/* Without sanitizers, too; there it counts nothing. */
+static void all_memory_is_given_back(void **state) {
+    (void)state;
+    for (int i = 0; i < 10; i++) /* what the C library keeps for reuse */
+        use_and_destroy();
+    size_t before = mallinfo2().uordblks;
+    for (int i = 0; i < 10; i++)
+        use_and_destroy();
+    assert_int_equal(mallinfo2().uordblks, before);
 }
 
 /* Not all are there yet, so nobody knows its chain. */
@@ -351,6 +375,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(chains_are_found_by_their_names),
         cmocka_unit_test_teardown(without_memory_there_is_no_router, tear_down),
+        cmocka_unit_test(all_memory_is_given_back),
         TEST(a_worker_without_a_part_may_go),
         TEST(too_many_workers_are_refused),
         TEST(positions_are_of_the_chains_that_are_up),
