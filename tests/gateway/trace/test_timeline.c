@@ -134,6 +134,7 @@ static void test_figures(void **state) {
     static const int64_t busy[] = {0, 8000, 5600, 12000, 0};
     for (uint32_t i = 0; i < 5; i++)
         assert_in_range(f.tracks[i].busy_us, busy[i] - (busy[i] > 0 ? 10 : 0), busy[i] + 10);
+    assert_int_equal((int64_t)(f.tracks[3].busy_share * (double)f.prefill_us + 500) / 1000, 12);
     assert_int_equal(f.tracks[2].shard_count, 2);
     assert_int_equal(f.tracks[2].shard_ends[0], 32);
     assert_int_equal(f.tracks[2].shard_ends[1], 64);
@@ -263,6 +264,11 @@ static void test_json(void **state) {
         const char *phase = json_string_value(json_object_get(event, "ph"));
         named += strcmp(phase, "M") == 0;
         begun += strcmp(phase, "b") == 0;
+        if (strcmp(phase, "b") == 0 && begun == 2) { /* its results were the first token */
+            const json_t *results = json_object_get(json_object_get(event, "args"), "results_ts");
+            assert_int_equal(json_integer_value(results),
+                             line->trace->first_token_us - line->trace->received_us);
+        }
         ended += strcmp(phase, "e") == 0;
         assert_true(json_is_integer(json_object_get(event, "pid")) &&
                     json_is_integer(json_object_get(event, "tid")));

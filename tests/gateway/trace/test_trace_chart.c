@@ -87,6 +87,18 @@ static void test_the_whole_in_colours(void **state) {
     assert_non_null(strstr(text, "  77 %\n")); /* the phases of the gateway, of 130 ms */
 }
 
+static void test_long_names_are_cut(void **state) {
+    (void)state;
+    lh_chart_row row = {.label = "0123456789012345678901234567890123456789"};
+    const lh_chart chart = {.end_us = 1000, .rows = &row, .row_count = 1};
+    const lh_chart_style style = {.width = 60};
+    lh_text_buffer out = {0};
+    assert_int_equal(lh_chart_render(&chart, &style, &out), LH_OK);
+    assert_int_equal(lh_text_buffer_append(&out, "", 1, NULL), LH_OK);
+    expect_line(out.bytes, "012345678901234567890123456789  ......................   0 %");
+    lh_text_buffer_reset(&out);
+}
+
 static void test_what_is_no_trace(void **state) {
     (void)state;
     static const char *const others[] = {"",
@@ -147,9 +159,9 @@ static void test_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_prompt),       cmocka_unit_test(test_the_whole_in_colours),
-        cmocka_unit_test(test_what_is_no_trace), cmocka_unit_test(test_wild_numbers),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_the_prompt),         cmocka_unit_test(test_the_whole_in_colours),
+        cmocka_unit_test(test_long_names_are_cut), cmocka_unit_test(test_what_is_no_trace),
+        cmocka_unit_test(test_wild_numbers),       cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
