@@ -104,7 +104,10 @@ static void bodies_are_bounded_together(void **state) {
     assert_int_equal(lh_http_connection_grow_body(b.connection, 40000), LH_OK);
     assert_true(b.around.bodies_bytes >= 40000 && b.around.bodies_bytes <= 100000);
     b.connection->body_bytes = 40000;
+    assert_int_equal(lh_http_connection_grow_body(b.connection, 20000), LH_OK);
+    assert_int_equal(b.around.bodies_bytes, b.connection->body_capacity);
     assert_int_equal(lh_http_connection_grow_body(b.connection, 70000), LH_ERR_LIMIT);
+    assert_int_equal(b.around.bodies_bytes, b.connection->body_capacity);
     lh_http_connection_drop_body(b.connection);
     assert_int_equal(b.around.bodies_bytes, 0);
     lh_http_connection_finish(b.connection, true);
@@ -158,6 +161,37 @@ static void a_connection_that_rests_is_closed_without_a_word(void **state) {
     close_bench(&b);
 }
 
+static void a_stream_that_failed_takes_its_connection_along(void **state) {
+    (void)state;
+    bench b;
+    char text[512];
+    open_bench(&b, &plain, 60000);
+    assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_BODY, 0));
+    assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_ANSWER, 0));
+    lh_http_exchange_close_after(b.connection);
+    lh_http_connection_finish(b.connection, true);
+    assert_int_equal(read_all(&b, text, sizeof text), 0);
+    assert_false(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_BODY, 0));
+    close_bench(&b);
+}
+
+static void a_refusal_past_the_library_is_said_once(void **state) {
+    (void)state;
+    bench b;
+    char text[512];
+    open_bench(&b, &plain, 60000);
+    assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_BODY, 0));
+    lh_http_connection_refuse(b.connection, 413, "too large");
+    lh_http_connection_refuse(b.connection, 503, "too many");
+    assert_true(read_all(&b, text, sizeof text) > 0);
+    assert_non_null(strstr(text, "HTTP/1.1 413 Content Too Large\r\n"));
+    assert_non_null(strstr(text, "\r\n\r\ntoo large"));
+    assert_null(strstr(text, "too many"));
+    lh_http_connection_finish(b.connection, false);
+    assert_int_equal(b.outcome.status, 413);
+    close_bench(&b);
+}
+
 static void a_client_that_hangs_up_is_gone_once(void **state) {
     (void)state;
     bench b;
@@ -183,6 +217,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_client_that_is_late_is_told_so),
         cmocka_unit_test(a_connection_that_rests_is_closed_without_a_word),
+        cmocka_unit_test(a_stream_that_failed_takes_its_connection_along),
+        cmocka_unit_test(a_refusal_past_the_library_is_said_once),
         cmocka_unit_test(a_client_that_hangs_up_is_gone_once),
         cmocka_unit_test(an_exchange_that_ends_is_not_refused_in_its_own_name),
         cmocka_unit_test(bodies_are_bounded_together),

@@ -19,9 +19,12 @@ typedef struct bench {
     int clients[COUNT];
 } bench;
 
+static int refusals;
+
 static void on_refusal(void *state, unsigned status, const char *message, lh_http_reply *reply) {
     (void)state, (void)message, (void)reply;
     assert_int_equal(status, 503);
+    refusals++;
 }
 
 /* A connection whose time is over after so many seconds. */
@@ -79,6 +82,7 @@ static void who_waits_longest_makes_way(void **state) {
     add(&b, 7, 100);
     for (int i = 0; i < 8; i++)
         assert_int_equal(is_open(&b, i), i != 3);
+    assert_int_equal(refusals, 1); /* it had not been served before, so it is told why */
     for (int i = 0; i < 8; i++)
         drop(&b, i);
     assert_int_equal(b.table.count, 0);
