@@ -49,9 +49,10 @@ struct lh_fleet {
     bool has_settled_wires;     /* the chain has the types that its measurements called for */
     int64_t measuring_since_us; /* it could serve since then, but for these; 0: not yet */
     bool has_served;            /* a chain has been formed before */
-    bool is_changing_over; /* the chain has taken over from another, and has not broken since */
-    bool first_hop;        /* the gateway is connected to the first worker */
-    uint32_t sequences;    /* that need the chain now */
+    /* with which the chain took over from another, where it has not broken since */
+    uint32_t change_over_epoch;
+    bool first_hop;     /* the gateway is connected to the first worker */
+    uint32_t sequences; /* that need the chain now */
     int64_t created_us;
     int64_t changed_us; /* when a worker last came or went */
     const char *hold;   /* why no chain may be planned yet; NULL: it may */
@@ -97,7 +98,6 @@ static void note_formed(lh_fleet *fleet, int64_t now_us) {
     fleet->formed = *chain;
     fleet->has_served = true;
     fleet->pending = CHANGE_NOTHING;
-    fleet->is_changing_over = false;
     fleet->form_not_before_us = now_us + FORM_INTERVAL_US;
     fleet->reason[0] = 0;
     for (uint32_t i = 0; i < chain->stage_count; i++)
@@ -159,7 +159,7 @@ static bool take_over(lh_fleet *fleet, bool by_choice, int64_t now_us) {
     next.ready_us = fleet->chain.ready_us;
     fleet->chain = next;
     note_planned(fleet, now_us);
-    fleet->is_changing_over = true;
+    fleet->change_over_epoch = fleet->chain.epoch;
     lh_handover_complete(&fleet->handover, fleet->chain.epoch, by_choice, now_us);
     return true;
 }
@@ -201,6 +201,7 @@ static void demand(lh_fleet *fleet, fleet_change change) {
     assert(change != CHANGE_NOTHING);
     if (fleet->pending < change)
         fleet->pending = change;
+    fleet->change_over_epoch = 0;
     lh_chain_break(&fleet->chain);
 }
 
@@ -518,7 +519,8 @@ const lh_registry *lh_fleet_registry(const lh_fleet *fleet) {
 }
 
 bool lh_fleet_is_changing_over(const lh_fleet *fleet, int64_t now_us) {
-    return fleet->is_changing_over && fleet->chain.state == LH_CHAIN_FORMING &&
+    return fleet->chain.epoch == fleet->change_over_epoch &&
+           fleet->chain.state == LH_CHAIN_FORMING &&
            now_us < fleet->chain.formed_us + CHANGE_OVER_US;
 }
 

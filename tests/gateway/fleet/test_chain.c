@@ -306,6 +306,10 @@ static void what_is_no_stage_is_not_compared(void **state) {
     lh_chain_inherit(&b.chain, &before);
     for (int i = 0; i < 3; i++)
         assert_int_equal(b.chain.stages[i].kv_epoch, 7);
+    before.stage_count = 0;
+    lh_chain_inherit(&b.chain, &before);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(b.chain.stages[i].kv_epoch, 8);
     lh_registry_destroy(b.registry);
 }
 

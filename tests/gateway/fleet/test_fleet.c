@@ -404,6 +404,76 @@ static void measurements_are_not_waited_for_for_ever(void **state) {
     lh_fleet_destroy(fleet);
 }
 
+/* c takes over from b, and a's hop to it is slow, as is known already. */
+static void other_stages_settle_their_wires_anew(void **state) {
+    (void)state;
+    lh_worker_report a, b, c = report_of("c");
+    lh_fleet *fleet = create_unmeasured(&a, &b);
+    measure(&a, 12.5);
+    measure(&b, 0);
+    put_ready(fleet, &a, &b, 2500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    put_report(fleet, &c, 2600 * MS);
+    lh_fleet_forget(fleet, "b", 2600 * MS);
+    assert_int_equal(lh_chain_find(lh_fleet_chain(fleet), "c"), 1);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    a.next.bytes_per_us = 0.5;
+    measure(&c, 0);
+    put_ready(fleet, &a, &c, 2700 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_true(lh_fleet_chain(fleet)->epoch > epoch);
+    assert_int_equal(lh_fleet_chain(fleet)->stages[0].wire, LH_WIRE_Q8);
+    lh_fleet_destroy(fleet);
+}
+
+/* The same while the first one of all is still being measured: five seconds for this one. */
+static void other_stages_are_measured_for_as_long(void **state) {
+    (void)state;
+    lh_worker_report a, b, c = report_of("c");
+    lh_fleet *fleet = create_unmeasured(&a, &b);
+    for (int64_t ms = 2500; ms <= 6500; ms += 500)
+        put_ready(fleet, &a, &b, ms * MS);
+    put_report(fleet, &c, 6600 * MS);
+    lh_fleet_forget(fleet, "b", 6600 * MS);
+    for (int64_t ms = 6700; ms < 11700; ms += 500) {
+        put_ready(fleet, &a, &c, ms * MS);
+        assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    }
+    put_ready(fleet, &a, &c, 11700 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    lh_fleet_destroy(fleet);
+}
+
+/* It was planned before the first chain became ready: sequences may be waiting all the same. */
+static void a_successor_does_not_wait_for_measurements(void **state) {
+    (void)state;
+    lh_fleet *fleet = create_with_wire(2, with_q8);
+    lh_worker_report a = report_of("a"), b = report_of("b"), c = report_of("c");
+    a.memory_bytes = 399;
+    put_report(fleet, &a, 1000 * MS);
+    put_report(fleet, &b, 1000 * MS);
+    lh_fleet_first_hop(fleet, true, false, 1000 * MS, "");
+    make_ready(&b, lh_fleet_chain(fleet)->epoch);
+    measure(&b, 0);
+    b.leaving = true;
+    put_report(fleet, &c, 1100 * MS);
+    put_report(fleet, &b, 1100 * MS);
+    assert_true(put_report(fleet, &c, 1100 * MS).has_prepare);
+    make_ready(&a, lh_fleet_chain(fleet)->epoch);
+    measure(&a, 12.5);
+    put_report(fleet, &a, 1200 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    c.prepared.state = LH_WORKER_READY;
+    c.prepared.first_layer = 2;
+    c.prepared.last_layer = 4;
+    c.prepared.holds = true;
+    put_report(fleet, &c, 1300 * MS);
+    assert_int_equal(lh_chain_find(lh_fleet_chain(fleet), "c"), 1);
+    put_ready(fleet, &a, &c, 1400 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    lh_fleet_destroy(fleet);
+}
+
 /* Whoever is the same, at its place of the same split, keeps its cache, as far as all after it do.
  */
 static void caches_are_kept_from_one_epoch_to_the_next(void **state) {
@@ -609,6 +679,10 @@ static void a_hop_that_does_not_come_up_is_planned_around(void **state) {
         put_report(fleet, &b, 5200 * MS);
         assert_int_equal(lh_fleet_chain(fleet)->stage_count, 1);
         assert_true(has_member(fleet, far_is_needed ? "b" : "a"));
+        assert_string_equal(lh_fleet_reason(fleet), ""); /* not what the other one waited for */
+        /* Whoever is passed over is needed when the others are gone. */
+        lh_fleet_forget(fleet, far_is_needed ? "b" : "a", 5300 * MS);
+        assert_int_equal(has_member(fleet, far_is_needed ? "a" : "b"), !far_is_needed);
         lh_fleet_destroy(fleet);
     }
 }
@@ -674,6 +748,80 @@ static void a_prepared_chain_takes_over(void **state) {
     put_report(fleet, &c, 2500 * MS);
     assert_int_equal(state_of(fleet), LH_CHAIN_READY);
     assert_false(lh_fleet_is_changing_over(fleet, 2500 * MS));
+    lh_fleet_destroy(fleet);
+}
+
+/* A failure, not a pause. */
+static void one_that_breaks_after_it_took_over_is_down(void **state) {
+    (void)state;
+    lh_worker_report a, b, c;
+    lh_fleet *fleet = create_leaving(&a, &b, &c);
+    put_report(fleet, &c, 2400 * MS);
+    put_ready(fleet, &a, &c, 2500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    lh_fleet_fault(fleet, lh_fleet_chain(fleet)->epoch, 2600 * MS, "broken");
+    assert_false(lh_fleet_is_changing_over(fleet, 2600 * MS));
+    lh_fleet_tick(fleet, 3400 * MS);
+    assert_int_equal(lh_fleet_chain(fleet)->formed_us, 3400 * MS);
+    assert_false(lh_fleet_is_changing_over(fleet, 3400 * MS));
+    lh_fleet_destroy(fleet);
+}
+
+static void one_that_is_planned_anew_is_not_changing_over(void **state) {
+    (void)state;
+    lh_worker_report a, b, c;
+    lh_fleet *fleet = create_leaving(&a, &b, &c);
+    put_report(fleet, &c, 2400 * MS);
+    b.leaving = false;
+    put_report(fleet, &b, 2500 * MS);
+    c.leaving = true;
+    c.assignment.state = LH_WORKER_LOADING;
+    put_report(fleet, &c, 2500 * MS);
+    assert_true(lh_fleet_is_changing_over(fleet, 3399 * MS));
+    put_report(fleet, &a, 3400 * MS); /* c is replaced at once */
+    assert_true(has_member(fleet, "b"));
+    assert_false(lh_fleet_is_changing_over(fleet, 3400 * MS));
+    lh_fleet_destroy(fleet);
+}
+
+static void without_a_chain_there_is_no_successor(void **state) {
+    (void)state;
+    lh_worker_report a, b, c;
+    lh_fleet *fleet = create_leaving(&a, &b, &c);
+    c.memory_bytes = 399;
+    c.prepared.state = LH_WORKER_LOADING;
+    put_report(fleet, &c, 2400 * MS);
+    assert_non_null(successor_of(fleet));
+    lh_fleet_forget(fleet, "a", 2500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    assert_null(successor_of(fleet));
+    lh_fleet_destroy(fleet);
+}
+
+/* The chain is planned around the hop to b, which leaves: that is its successor's plan too. */
+static void a_plan_around_a_hop_needs_no_successor(void **state) {
+    (void)state;
+    lh_worker_report a = report_of("a"), b = report_of("b"), c = report_of("c");
+    a.memory_bytes = 399;
+    lh_fleet *fleet = create(2);
+    put_report(fleet, &a, 0);
+    put_report(fleet, &b, 0);
+    put_report(fleet, &c, 0);
+    make_ready(&a, lh_fleet_chain(fleet)->epoch);
+    make_ready(&b, lh_fleet_chain(fleet)->epoch);
+    a.next.connected = false;
+    b.leaving = true;
+    lh_fleet_first_hop(fleet, true, false, 0, "");
+    for (int ms = 100; ms < 5100; ms += 500) {
+        put_report(fleet, &a, ms * MS);
+        put_report(fleet, &b, ms * MS);
+        put_report(fleet, &c, ms * MS);
+    }
+    assert_true(has_member(fleet, "b"));
+    assert_non_null(successor_of(fleet));
+    put_report(fleet, &a, 5200 * MS);
+    assert_true(has_member(fleet, "c"));
+    assert_null(successor_of(fleet));
     lh_fleet_destroy(fleet);
 }
 
@@ -775,6 +923,9 @@ int main(void) {
         cmocka_unit_test(a_slow_hop_gets_q8_before_the_first_step),
         cmocka_unit_test(a_fast_hop_needs_no_second_epoch),
         cmocka_unit_test(measurements_are_not_waited_for_for_ever),
+        cmocka_unit_test(other_stages_settle_their_wires_anew),
+        cmocka_unit_test(other_stages_are_measured_for_as_long),
+        cmocka_unit_test(a_successor_does_not_wait_for_measurements),
         cmocka_unit_test(caches_are_kept_from_one_epoch_to_the_next),
         cmocka_unit_test(a_stale_failure_excludes_nobody),
         cmocka_unit_test(a_failure_excludes_for_a_while),
@@ -788,6 +939,10 @@ int main(void) {
         cmocka_unit_test(a_hop_that_does_not_come_up_is_planned_around),
         cmocka_unit_test(where_both_ends_are_needed_the_hop_is_waited_for),
         cmocka_unit_test(a_prepared_chain_takes_over),
+        cmocka_unit_test(one_that_breaks_after_it_took_over_is_down),
+        cmocka_unit_test(one_that_is_planned_anew_is_not_changing_over),
+        cmocka_unit_test(without_a_chain_there_is_no_successor),
+        cmocka_unit_test(a_plan_around_a_hop_needs_no_successor),
         cmocka_unit_test(it_takes_over_in_need_too),
         cmocka_unit_test(one_that_cannot_be_formed_is_given_up),
         cmocka_unit_test(one_that_fails_to_prepare_is_left_out),

@@ -122,6 +122,30 @@ static void the_head_counts_where_prompts_do_not_care(void **state) {
         assert_int_equal(plan.stages[i].last_layer - plan.stages[i].first_layer, 8);
 }
 
+/* A layer of 400 is the slowest stage whatever becomes of the four of 100 behind it: those are
+ * divided so that tokens are fast, whichever stage is the slow one, and else evenly. */
+static void what_the_slowest_stage_leaves_open_is_made_good_use_of(void **state) {
+    (void)state;
+    static uint64_t bytes[] = {400, 100, 100, 100, 100};
+    const lh_model_profile model = {.layers = 5, .layer_bytes = bytes};
+    const struct {
+        double token_us[3];
+        uint32_t second_ends;
+    } cases[] = {{{1, 1, 1}, 3}, {{1, 10, 1}, 2}, {{1, 1, 10}, 4}};
+    for (int i = 0; i < 3; i++) {
+        const double *us = cases[i].token_us;
+        lh_plan_worker workers[] = {{"a", "s", 1, 5000, {1, us[0]}},
+                                    {"b", "s", 1, 5000, {1, us[1]}},
+                                    {"c", "s", 1, 5000, {1, us[2]}}};
+        lh_plan plan;
+        assert_int_equal(
+            lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL), LH_OK);
+        assert_covers(&plan, 5);
+        assert_int_equal(plan.stages[1].first_layer, 1);
+        assert_int_equal(plan.stages[1].last_layer, cases[i].second_ends);
+    }
+}
+
 /* b has fewer threads and is twice as fast. */
 static void measured_speeds_count_rather_than_threads(void **state) {
     (void)state;
@@ -408,6 +432,7 @@ int main(void) {
         cmocka_unit_test(plans_are_compared_by_their_slowest_stage),
         cmocka_unit_test(the_head_counts_little_and_memory_binds),
         cmocka_unit_test(the_head_counts_where_prompts_do_not_care),
+        cmocka_unit_test(what_the_slowest_stage_leaves_open_is_made_good_use_of),
         cmocka_unit_test(measured_speeds_count_rather_than_threads),
         cmocka_unit_test(sites_give_the_order),
         cmocka_unit_test(fewer_stages_take_the_fastest),

@@ -126,6 +126,9 @@ static void of_equal_chains_the_one_of_its_site_gets_it(void **state) {
     assert_int_equal(lh_replica_of_newcomer(&table, apart, 4), 0);
     workers[4].site = "z";
     assert_int_equal(lh_replica_of_newcomer(&table, apart, 4), 0);
+    workers[4].site = "y"; /* which is no reason where the other one is weaker */
+    workers[0].speed.prompt_us *= 2;
+    assert_int_equal(lh_replica_of_newcomer(&table, apart, 4), 0);
 }
 
 /* The first chain that is incomplete gathers workers until it is whole. */

@@ -429,6 +429,26 @@ static void steps_that_are_not_the_gateways_are_refused(void **state) {
     close_bench(&b);
 }
 
+static bool is_answered(void *exchanged) {
+    return ((const exchange *)exchanged)->http_status != 0;
+}
+
+/* Whoever sends it need not send the rest. */
+static void what_is_wrong_is_told_before_the_step_has_ended(void **state) {
+    (void)state;
+    const step_body body = encode(&(lh_step_manifest){.epoch = 3, .step = 7}, 1);
+    bench b;
+    open_bench(&b, NULL, NULL);
+    begin(&b, &b.only, "POST", "/chains/main/steps/8", NULL);
+    lh_h2_stream_write(b.only.stream, body.bytes, body.length);
+    assert_true(loop_run_until(&b.loop, is_answered, &b.only, 20000));
+    assert_int_equal(b.only.http_status, 400);
+    lh_h2_stream_end(b.only.stream);
+    loop_run_until_set(&b.loop, &b.only.is_closed);
+    assert_int_equal(b.calls, 0);
+    close_bench(&b);
+}
+
 static void the_owners_refusal_of_results_is_the_answer(void **state) {
     (void)state;
     const step_body body = encode(&(lh_step_manifest){.epoch = 3, .step = 7}, 1);
@@ -550,6 +570,7 @@ int main(void) {
         cmocka_unit_test(paths_and_methods_that_there_are_not),
         cmocka_unit_test(tokens_are_handed_on_at_once),
         cmocka_unit_test(steps_that_are_not_the_gateways_are_refused),
+        cmocka_unit_test(what_is_wrong_is_told_before_the_step_has_ended),
         cmocka_unit_test(the_owners_refusal_of_results_is_the_answer),
         cmocka_unit_test(digests_are_given_when_they_are_there),
         cmocka_unit_test(weights_come_whole_or_by_a_range),
