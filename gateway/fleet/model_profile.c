@@ -17,10 +17,9 @@ static int64_t layer_of(lh_text name) {
     if (name.length <= at || memcmp(name.bytes, prefix, at) != 0)
         return -1;
     int64_t layer = 0;
-    for (; at < name.length && name.bytes[at] >= '0' && name.bytes[at] <= '9' &&
-           layer <= LH_MODEL_LAYERS_MAX;
-         at++)
-        layer = layer * 10 + (name.bytes[at] - '0');
+    for (; at < name.length && name.bytes[at] >= '0' && name.bytes[at] <= '9'; at++)
+        if (layer <= LH_MODEL_LAYERS_MAX)
+            layer = layer * 10 + (name.bytes[at] - '0');
     return at > digits && at < name.length && name.bytes[at] == '.' ? layer : -1;
 }
 
