@@ -46,8 +46,7 @@ static lh_status read_shape(const lh_gguf *gguf, lh_model_profile *profile, lh_e
     if (status != LH_OK)
         return lh_fail(error, LH_ERR_MALFORMED,
                        "GGUF: the key general.architecture is missing or not a text");
-    if (text.length == 0 || text.length >= sizeof architecture ||
-        memchr(text.bytes, 0, text.length))
+    if (text.length == 0 || text.length >= sizeof architecture)
         return lh_fail(error, LH_ERR_MALFORMED, "GGUF: general.architecture is not a name");
     memcpy(architecture, text.bytes, text.length);
     architecture[text.length] = 0;
@@ -90,8 +89,7 @@ lh_status lh_model_profile_read(const lh_gguf *gguf, lh_model_profile *profile, 
     if (status != LH_OK)
         return status;
     const lh_gguf_tensor *embedding = lh_gguf_tensor_find(gguf, "token_embd.weight");
-    if (!embedding || embedding->dimensions < 2 || embedding->shape[1] == 0 ||
-        embedding->shape[1] > UINT32_MAX)
+    if (!embedding || embedding->dimensions < 2 || embedding->shape[1] > UINT32_MAX)
         return lh_fail(error, LH_ERR_MALFORMED,
                        "GGUF: tensor token_embd.weight is missing or not a matrix");
     profile->vocabulary = (uint32_t)embedding->shape[1];

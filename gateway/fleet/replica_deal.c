@@ -109,8 +109,6 @@ static void find_cuts(dealing *d) {
     for (uint32_t first = 0; first < count; first++) {
         for (uint32_t last = first + 1; last <= count; last++) {
             double value = value_of_run(d, first, last);
-            if (value < 0)
-                continue;
             for (uint32_t k = 1; k <= d->table->replicas; k++) {
                 double before = k == 1 ? (first == 0 ? value : -1) : d->best[k - 1][first].worst;
                 double worst = before < value ? before : value;

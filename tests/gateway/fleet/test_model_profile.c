@@ -21,6 +21,9 @@ typedef struct plan_of_file {
     uint32_t embedding_dimensions, type; /* of the embedding */
 } plan_of_file;
 
+/* "t\0y", with its length before it. */
+static const char with_a_zero[] = "\3\0\0\0\0\0\0\0t\0y";
+
 static const plan_of_file sound = {
     .architecture = "toy", .layers = 2, .context = 64, .width = 8, .embedding_dimensions = 2};
 
@@ -36,7 +39,9 @@ static lh_status read_file(const plan_of_file *plan, lh_model_profile *profile, 
     char key[128];
     size_t length;
     lh_gguf *gguf;
-    if (plan->architecture)
+    if (plan->architecture == with_a_zero)
+        gguf_writer_raw(writer, "general.architecture", 20, GGUF_TYPE_TEXT, with_a_zero, 11);
+    else if (plan->architecture)
         gguf_writer_text(writer, "general.architecture", plan->architecture);
     const struct {
         const char *name;
@@ -132,6 +137,8 @@ static void a_key_that_is_missing_or_no_size_is_named(void **state) {
     assert_refused(plan, LH_ERR_MALFORMED, "general.architecture is not a name");
     plan.architecture = "x234567890123456789012345678901234567890123456789012345678901234";
     assert_refused(plan, LH_ERR_MALFORMED, "general.architecture is not a name");
+    plan.architecture = with_a_zero;
+    assert_refused(plan, LH_ERR_MALFORMED, "general.architecture is missing or not a text");
     plan = sound;
     plan.width = 0;
     assert_refused(plan, LH_ERR_MALFORMED, "toy.embedding_length is 0");
@@ -158,6 +165,8 @@ static void tensors_that_do_not_fit_are_named(void **state) {
     plan.added = "blk.2.weight";
     assert_refused(plan, LH_ERR_MALFORMED, "blk.2.weight is of a layer");
     plan.added = "blk.99999999999999999999.weight";
+    assert_refused(plan, LH_ERR_MALFORMED, "is of a layer");
+    plan.added = "blk.18446744073709551616.weight"; /* 2^64 */
     assert_refused(plan, LH_ERR_MALFORMED, "is of a layer");
     plan.added = "strange";
     plan.type = 1234; /* of a later format */

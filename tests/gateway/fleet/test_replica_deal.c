@@ -61,6 +61,31 @@ static void sites_are_torn_apart_where_that_is_better(void **state) {
     assert_true(of[0] == 0 && of[1] == 0 && of[2] == 1 && of[3] == 1);
 }
 
+/* With c's help d would be a fifth faster, which is less than what it costs to cross sites. */
+static void a_little_strength_is_not_worth_a_slow_link(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "x", 4, 1500, BY(5)},
+                                {"b", "x", 4, 1500, BY(15)},
+                                {"c", "x", 4, 1500, BY(2.2)},
+                                {"d", "y", 4, 1500, BY(10)}};
+    lh_replica_table table = table_of(workers, 4, 2);
+    uint32_t of[4];
+    assert_int_equal(lh_replica_deal(&table, of), 2);
+    assert_true(of[0] == 0 && of[1] == 0 && of[2] == 0 && of[3] == 1);
+    workers[2].speed.prompt_us = 1 / 2.6; /* now it is a quarter */
+    assert_int_equal(lh_replica_deal(&table, of), 2);
+    assert_true(of[0] == 0 && of[1] == 0 && of[2] == 1 && of[3] == 1);
+}
+
+static void slow_machines_make_chains_too(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "s", 4, 1500, {4, 24}}, {"b", "s", 4, 1500, {4, 24}}};
+    lh_replica_table table = table_of(workers, 2, 2);
+    uint32_t of[2];
+    assert_int_equal(lh_replica_deal(&table, of), 2);
+    assert_true(of[0] == 0 && of[1] == 1);
+}
+
 static void no_more_chains_than_can_hold_the_model(void **state) {
     (void)state;
     lh_plan_worker workers[] = {
@@ -204,6 +229,8 @@ int main(void) {
         cmocka_unit_test(chains_are_complete_and_equal),
         cmocka_unit_test(sites_stay_together),
         cmocka_unit_test(sites_are_torn_apart_where_that_is_better),
+        cmocka_unit_test(a_little_strength_is_not_worth_a_slow_link),
+        cmocka_unit_test(slow_machines_make_chains_too),
         cmocka_unit_test(no_more_chains_than_can_hold_the_model),
         cmocka_unit_test(a_newcomer_goes_where_it_is_needed),
         cmocka_unit_test(a_newcomer_goes_to_the_weakest_chain),

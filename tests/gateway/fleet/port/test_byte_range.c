@@ -38,6 +38,8 @@ static const struct {
     {"bytes=+1-2", 10, LH_ERR_MALFORMED, 0, 0},
     {"bytes=0-1,3-4", 10, LH_ERR_UNSUPPORTED, 0, 0},
     {"items=0-1", 10, LH_ERR_UNSUPPORTED, 0, 0},
+    {"bytes=-5", 0, LH_ERR_LIMIT, 0, 0},
+    {"bytes=0-", 0, LH_ERR_LIMIT, 0, 0},
     {"", 10, LH_ERR_UNSUPPORTED, 0, 0},
 };
 
