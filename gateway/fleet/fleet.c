@@ -121,11 +121,9 @@ static void explain(lh_fleet *fleet, const char *problem, int64_t now_us) {
     snprintf(fleet->reason, sizeof fleet->reason, "%s", problem);
     for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
         const lh_worker *worker = lh_registry_at(fleet->registry, i);
-        if (worker->excluded_until_us <= now_us || !worker->report.assignment.error[0])
-            continue;
-        snprintf(fleet->reason, sizeof fleet->reason, "%.120s; worker %s: %.120s", problem,
-                 worker->report.name, worker->report.assignment.error);
-        return;
+        if (worker->excluded_until_us > now_us && worker->report.assignment.error[0])
+            snprintf(fleet->reason, sizeof fleet->reason, "%.120s; worker %s: %.120s", problem,
+                     worker->report.name, worker->report.assignment.error);
     }
 }
 

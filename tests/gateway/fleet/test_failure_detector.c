@@ -225,6 +225,38 @@ static void those_of_a_chain_that_forms_are_not_silent(void **state) {
     lh_registry_destroy(a.registry);
 }
 
+/* The first hop is refused, and the chain broke after both had reported. */
+static void only_those_of_a_chain_that_forms_are_refused(void **state) {
+    (void)state;
+    alone a = create_alone();
+    lh_failure_detector_note_first_hop(&a.detector, true);
+    lh_failure_detector_note_broken(&a.detector, 2200 * MS);
+    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, 2300 * MS);
+    assert_leases(&a, 5100, 5000);
+    a.chain.state = LH_CHAIN_FORMING;
+    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, 2300 * MS);
+    assert_leases(&a, 2300, 5000);
+    lh_registry_destroy(a.registry);
+}
+
+/* It was refused before: now somebody listens. */
+static void whoever_is_connected_to_is_not_refused(void **state) {
+    (void)state;
+    alone a = create_alone();
+    lh_worker_report first = report_of("a");
+    a.chain.state = LH_CHAIN_FORMING;
+    first.next.refused = first.next.connected = true;
+    register_report(a.registry, &first, 2100 * MS);
+    lh_failure_detector_note_broken(&a.detector, 2200 * MS);
+    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, 2300 * MS);
+    assert_leases(&a, 5100, 5000);
+    first.next.connected = false;
+    register_report(a.registry, &first, 2100 * MS);
+    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, 2300 * MS);
+    assert_leases(&a, 5100, 2300);
+    lh_registry_destroy(a.registry);
+}
+
 static void whoever_is_gone_already_is_not_waited_for(void **state) {
     (void)state;
     alone a = create_alone();
@@ -265,6 +297,8 @@ int main(void) {
         cmocka_unit_test(a_broken_chain_puts_all_on_probation),
         cmocka_unit_test(silence_is_two_and_a_half_renewals),
         cmocka_unit_test(those_of_a_chain_that_forms_are_not_silent),
+        cmocka_unit_test(only_those_of_a_chain_that_forms_are_refused),
+        cmocka_unit_test(whoever_is_connected_to_is_not_refused),
         cmocka_unit_test(whoever_is_gone_already_is_not_waited_for),
         cmocka_unit_test(a_late_tick_is_an_absence),
     };

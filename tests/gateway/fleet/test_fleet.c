@@ -555,6 +555,27 @@ static void a_failure_excludes_for_a_while(void **state) {
     lh_fleet_destroy(fleet);
 }
 
+/* Of those that are left out one that said why is quoted. */
+static void the_reason_quotes_who_cannot_load(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(3);
+    lh_worker_report a = report_of("a"), b = report_of("b"), c = report_of("c");
+    a.memory_bytes = c.memory_bytes = 199;
+    put_report(fleet, &a, 1000 * MS);
+    put_report(fleet, &b, 1000 * MS);
+    put_report(fleet, &c, 1000 * MS);
+    b.assignment.state = LH_WORKER_FAILED;
+    b.assignment.generation = lh_fleet_chain(fleet)->epoch;
+    snprintf(b.assignment.error, sizeof b.assignment.error, "no room");
+    snprintf(c.assignment.error, sizeof c.assignment.error, "an old story");
+    put_report(fleet, &c, 2000 * MS);
+    put_report(fleet, &b, 2000 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    assert_non_null(strstr(lh_fleet_reason(fleet), "the model needs 0 MiB"));
+    assert_non_null(strstr(lh_fleet_reason(fleet), "; worker b: no room"));
+    lh_fleet_destroy(fleet);
+}
+
 static void a_worker_that_was_restarted_has_its_stage_again(void **state) {
     (void)state;
     lh_worker_report a, b;
@@ -929,6 +950,7 @@ int main(void) {
         cmocka_unit_test(caches_are_kept_from_one_epoch_to_the_next),
         cmocka_unit_test(a_stale_failure_excludes_nobody),
         cmocka_unit_test(a_failure_excludes_for_a_while),
+        cmocka_unit_test(the_reason_quotes_who_cannot_load),
         cmocka_unit_test(a_worker_that_was_restarted_has_its_stage_again),
         cmocka_unit_test(one_that_belongs_to_another_fleet_is_gone_at_once),
         cmocka_unit_test(those_that_hold_a_chain_are_not_kept_waiting),

@@ -52,6 +52,14 @@ static void a_whole_chain_in_any_order(void **state) {
     assert_stage(&plan, 2, 0, 8, 12);
 }
 
+static void of_equal_ones_the_first_counts(void **state) {
+    (void)state;
+    lh_plan plan;
+    const held all[] = {{0, 12, 3, NULL}, {0, 12, 3, NULL}, {0, 12, 2, NULL}};
+    assert_true(plan_of(all, 3, &plan));
+    assert_stage(&plan, 0, 0, 0, 12);
+}
+
 static void what_nobody_has_is_a_stage_of_nobody(void **state) {
     (void)state;
     lh_plan plan;
@@ -94,6 +102,7 @@ static void what_is_not_of_this_model_does_not_count(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_chain_in_any_order),
+        cmocka_unit_test(of_equal_ones_the_first_counts),
         cmocka_unit_test(what_nobody_has_is_a_stage_of_nobody),
         cmocka_unit_test(of_two_the_one_that_was_told_so_last),
         cmocka_unit_test(what_is_not_of_this_model_does_not_count),

@@ -202,6 +202,10 @@ static void a_worker_too_small_for_a_layer_is_left_out(void **state) {
                      LH_OK);
     assert_int_equal(plan.stage_count, 2);
     assert_covers(&plan, LAYERS);
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stage_count, 1);
+    assert_int_equal(plan.stages[0].worker, 0);
 }
 
 static void more_workers_than_layers(void **state) {
@@ -310,6 +314,9 @@ static void of_several_spares_the_best_one(void **state) {
                                 {"z", "s", 64, 399, BY(64)}};
     lh_plan plan = revise(workers, 5, &three);
     assert_filled(&plan, 3);
+    workers[3].speed = workers[2].speed; /* of equal ones the first */
+    plan = revise(workers, 5, &three);
+    assert_filled(&plan, 2);
 }
 
 /* Each time that a chain goes from one site to another is a slow link. */
@@ -331,6 +338,18 @@ static void a_spare_that_is_much_slower_is_not_worth_it(void **state) {
     lh_plan plan = revise(workers, 3, &no_options);
     assert_int_equal(plan.stage_count, 3);
     assert_true(plan.stages[2].last_layer - plan.stages[2].first_layer < 4);
+}
+
+/* A fifth at most: a split anew would give it less, and 500 to the slowest stage. */
+static void a_spare_may_be_a_fifth_slower(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {
+        {"a", "s", 1, 5000, {1, 1}}, {"c", "s", 1, 5000, {1, 1}}, {"z", "s", 1, 5000, {1.49, 1}}};
+    lh_plan plan = revise(workers, 3, &no_options);
+    assert_filled(&plan, 2);
+    workers[2].speed.prompt_us = 1.51;
+    plan = revise(workers, 3, &no_options);
+    assert_true(plan.stages[2].worker == 2 && plan.stages[2].first_layer > 8);
 }
 
 static void without_a_spare_all_is_planned_anew(void **state) {
@@ -399,6 +418,11 @@ static void close_ones_are_the_same(void **state) {
         assert_close(workers[i].speed.prompt_us, prompt[i]);
         assert_close(workers[i].speed.token_us, token[i]);
     }
+    workers[0].speed = (lh_machine_speed){4, 4};
+    workers[1].speed = (lh_machine_speed){5, 4.99}; /* a whole quarter is not close */
+    lh_planner_compare_speeds(workers, 2);
+    assert_close(workers[1].speed.prompt_us, 5);
+    assert_close(workers[1].speed.token_us, 4);
 }
 
 static void the_order_is_no_matter(void **state) {
@@ -443,6 +467,7 @@ int main(void) {
         cmocka_unit_test(of_several_spares_the_best_one),
         cmocka_unit_test(a_spare_of_the_same_site_is_preferred),
         cmocka_unit_test(a_spare_that_is_much_slower_is_not_worth_it),
+        cmocka_unit_test(a_spare_may_be_a_fifth_slower),
         cmocka_unit_test(without_a_spare_all_is_planned_anew),
         cmocka_unit_test(a_spare_from_afar_does_not_tear_a_site_apart),
         cmocka_unit_test(what_does_not_fit_is_refused),

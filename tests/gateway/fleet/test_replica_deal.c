@@ -151,6 +151,10 @@ static void of_equal_chains_the_one_of_its_site_gets_it(void **state) {
     assert_int_equal(lh_replica_of_newcomer(&table, apart, 4), 0);
     workers[4].site = "z";
     assert_int_equal(lh_replica_of_newcomer(&table, apart, 4), 0);
+    const uint32_t first_in_second[] = {1, 0, 0, 1, NONE};
+    workers[0].site = workers[4].site = "z"; /* the very first worker alone is there */
+    assert_int_equal(lh_replica_of_newcomer(&table, first_in_second, 4), 1);
+    workers[0].site = "x";
     workers[4].site = "y"; /* which is no reason where the other one is weaker */
     workers[0].speed.prompt_us *= 2;
     assert_int_equal(lh_replica_of_newcomer(&table, apart, 4), 0);
@@ -208,6 +212,35 @@ static void torn_chains_that_are_too_small_together_stay(void **state) {
     lh_replica_table table = table_of(workers, 2, 2);
     uint32_t of[2] = {0, 1}, worker, replica;
     assert_false(lh_replica_mend(&table, of, &worker, &replica));
+    lh_plan_worker others[] = {{"a", "s", 4, 500, BY(4)},
+                               {"b", "s", 4, 500, BY(4)},
+                               {"c", "s", 4, 500, BY(4)},
+                               {"d", "s", 4, 500, BY(4)}};
+    uint32_t half_gone[4] = {0, NONE, 1, NONE};
+    table = table_of(others, 4, 2);
+    assert_false(lh_replica_mend(&table, half_gone, &worker, &replica));
+}
+
+/* Those of a chain that is torn as well do nothing where they are. */
+static void a_torn_chain_gives_before_a_whole_one(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4)},
+                                {"b", "s", 4, 700, BY(4)},
+                                {"c", "s", 4, 700, BY(4)},
+                                {"d", "s", 4, 700, BY(4)},
+                                {"e", "s", 4, 700, BY(4)}};
+    lh_replica_table table = table_of(workers, 5, 3);
+    uint32_t of[5] = {0, 1, 1, 1, 2}, worker, replica;
+    assert_true(lh_replica_mend(&table, of, &worker, &replica));
+    assert_true(worker == 4 && replica == 0);
+}
+
+static void a_chain_without_workers_is_not_mended(void **state) {
+    (void)state;
+    lh_plan_worker workers[] = {{"a", "s", 4, 1500, BY(4)}, {"b", "s", 4, 1500, BY(4)}};
+    lh_replica_table table = table_of(workers, 2, 2);
+    uint32_t of[2] = {0, 0}, worker, replica;
+    assert_false(lh_replica_mend(&table, of, &worker, &replica));
 }
 
 /* And of that one's workers the slowest. */
@@ -239,6 +272,8 @@ int main(void) {
         cmocka_unit_test(a_torn_chain_is_mended_from_one_that_can_spare),
         cmocka_unit_test(torn_chains_are_joined),
         cmocka_unit_test(torn_chains_that_are_too_small_together_stay),
+        cmocka_unit_test(a_torn_chain_gives_before_a_whole_one),
+        cmocka_unit_test(a_chain_without_workers_is_not_mended),
         cmocka_unit_test(the_larger_chain_gives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
