@@ -179,6 +179,12 @@ static void refuses_hostile_names(void **state) {
     assert_non_null(strstr(error.message, "tokenizer.ggml.tokens[264] is the same as tokens[261]"));
     assert_null(made.special);
     close_special(&made);
+    file = small_vocabulary_rich();
+    file.tokens[0] = "<s>"; /* the first token is one like any other */
+    file.types[0] = LH_TOKEN_CONTROL;
+    assert_int_equal(open_special(&file, &made, &error), LH_ERR_MALFORMED);
+    assert_non_null(strstr(error.message, "tokenizer.ggml.tokens[261] is the same as tokens[0]"));
+    close_special(&made);
 }
 
 static void survives_no_memory(void **state) {
