@@ -463,6 +463,17 @@ static void the_owners_refusal_of_results_is_the_answer(void **state) {
     close_bench(&b);
 }
 
+/* What opens the last worker's connection before tokens need it. */
+static void probes_are_counted(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL, NULL);
+    assert_int_equal(ask_with(&b, "POST", "/probe", NULL, good, 100), 200);
+    assert_string_equal(b.only.body, "{\"bytes\": 100}");
+    assert_int_equal(ask(&b, "GET", "/probe"), 404);
+    close_bench(&b);
+}
+
 /* ---- The model ---- */
 
 static void wake(void *async) {
@@ -572,6 +583,7 @@ int main(void) {
         cmocka_unit_test(steps_that_are_not_the_gateways_are_refused),
         cmocka_unit_test(what_is_wrong_is_told_before_the_step_has_ended),
         cmocka_unit_test(the_owners_refusal_of_results_is_the_answer),
+        cmocka_unit_test(probes_are_counted),
         cmocka_unit_test(digests_are_given_when_they_are_there),
         cmocka_unit_test(weights_come_whole_or_by_a_range),
         cmocka_unit_test(transfers_do_not_hinder_each_other),
