@@ -62,7 +62,7 @@ static void enter(lh_reconciler *reconciler, hold_state state) {
                                        [TAKING_AWAY] = {[EMPTY] = true}};
     assert(allowed[reconciler->state][state]);
     assert((state == BUILDING) == (reconciler->job != NULL));
-    assert((state == HELD) == (reconciler->stage != NULL));
+    assert((state == HELD) == (reconciler->stage != NULL) && !reconciler->is_routed);
     reconciler->state = state;
 }
 
@@ -141,7 +141,6 @@ static void build(lh_reconciler *reconciler) {
     }
     enter(reconciler, BUILDING);
     reconciler->held = reconciler->wanted;
-    reconciler->is_routed = false;
     lh_log(LH_LOG_INFO, "assignment", "assigned layers=%u..%u of=%u model=%s chain=%s epoch=%u",
            reconciler->held.first_layer, reconciler->held.last_layer, reconciler->held.layers,
            reconciler->held.model.name, reconciler->held.chain, reconciler->held.epoch);
@@ -154,7 +153,6 @@ static void put_in_place(lh_reconciler *reconciler) {
     if (!lh_prepared_stage_take(reconciler->prepared, &reconciler->wanted, &built))
         return; /* it is still being loaded */
     reconciler->held = reconciler->wanted;
-    reconciler->is_routed = false;
     hand_over(reconciler, &built);
     reconcile(reconciler);
 }

@@ -205,6 +205,17 @@ static void test_limits(void **state) {
 
 /* A clock that stands still, or whose shards take no time: nothing but zeros and numbers follows.
  */
+/* Between two points what the rows take alone is interpolated. */
+static void test_draws_of_a_cache_for_few_sequences(void **state) {
+    (void)state;
+    stage s = sound;
+    s.limits.is_last = true;
+    s.limits.sequences_max = 12;
+    lh_compute_profile profile = calibrate(&s);
+    assert_near(profile.draw_us, s.draw_us, 0.02);
+    assert_near(profile.draw_more_us, s.draw_more_us, 0.05);
+}
+
 static void test_times_that_say_nothing(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
@@ -239,6 +250,7 @@ int main(void) {
         cmocka_unit_test(test_a_slow_stage_gets_fewer_points),
         cmocka_unit_test(test_a_busy_machine_gets_fewer_points),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_draws_of_a_cache_for_few_sequences),
         cmocka_unit_test(test_times_that_say_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* A worker and a scripted gateway: from a report to a stage that serves, and through every change
  * of mind; with the gateway away, wrong and back again. */
+#include "tests/support/failing_malloc.h"
 #include "tests/support/loop.h"
 #include "tests/worker/support/reconciler_bench.h"
 
@@ -530,6 +531,23 @@ static void test_closing_while_fetching(void **state) {
     reconciler_bench_close(&b);
 }
 
+static void test_without_memory_there_is_no_reconciler(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    stop_worker(&b);
+    const lh_reconciler_options options = {
+        .loop = &b.loop, .name = "w", .job = {.gateway_url = b.gateway.url}};
+    for (size_t n = 1; n <= 4; n++) { /* itself, the prepared stage, the renewal and its client */
+        failing_malloc_arm(n);
+        lh_status status = lh_reconciler_create(&options, &b.reconciler, NULL);
+        assert_true(failing_malloc_disarm());
+        assert_int_equal(status, LH_ERR_NO_MEMORY);
+    }
+    start_worker(&b);
+    reconciler_bench_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_a_report_to_tokens),
@@ -560,6 +578,7 @@ int main(void) {
         cmocka_unit_test(test_closing_while_preparing),
         cmocka_unit_test(test_closing_as_soon_as_it_may_go),
         cmocka_unit_test(test_closing_while_fetching),
+        cmocka_unit_test(test_without_memory_there_is_no_reconciler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
