@@ -63,11 +63,9 @@ bool lh_h2_output_is_full(lh_h2_output *output) {
 static int write_now(lh_h2_output *output) {
     uv_buf_t buffer = uv_buf_init((char *)output->bytes, (unsigned)output->used);
     int written = uv_try_write(output->stream, &buffer, 1);
-    if (written < 0)
-        return written == UV_EAGAIN ? 0 : written;
-    output->bytes_sent += (size_t)written;
-    output->sent = (size_t)written;
-    return 0;
+    output->sent = written > 0 ? (size_t)written : 0;
+    output->bytes_sent += output->sent;
+    return written < 0 && written != UV_EAGAIN ? written : 0;
 }
 
 static int write_rest(lh_h2_output *output) {
@@ -79,13 +77,11 @@ static int write_rest(lh_h2_output *output) {
 }
 
 bool lh_h2_output_try(lh_h2_output *output) {
-    output->sent = 0;
     return output->used == 0 || (write_now(output) == 0 && output->sent == output->used);
 }
 
 int lh_h2_output_flush(lh_h2_output *output) {
     assert(!output->writing && output->used <= sizeof output->bytes);
-    output->sent = 0;
     int code = write_now(output);
     if (code < 0)
         return code;

@@ -19,6 +19,7 @@ struct lh_h2_server {
     lh_tls_context *tls;
     uv_tcp_t listener;
     bool listening; /* the handle is not closed yet */
+    int port;
     lh_h2_transport *transports;
     uint32_t transport_count;
     bool closing;
@@ -137,9 +138,15 @@ static lh_status listen_on(lh_h2_server *server, const struct sockaddr_storage *
     int code = uv_tcp_bind(&server->listener, (const struct sockaddr *)address, 0);
     if (code == 0)
         code = uv_listen((uv_stream_t *)&server->listener, BACKLOG, on_connection);
-    return code == 0
-               ? LH_OK
-               : lh_fail(error, LH_ERR_IO, "cannot listen on %s: %s", text, uv_strerror(code));
+    struct sockaddr_storage bound = {0};
+    int length = sizeof bound;
+    if (code == 0)
+        code = uv_tcp_getsockname(&server->listener, (struct sockaddr *)&bound, &length);
+    if (code < 0)
+        return lh_fail(error, LH_ERR_IO, "cannot listen on %s: %s", text, uv_strerror(code));
+    server->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                                     : ((struct sockaddr_in *)&bound)->sin_port);
+    return LH_OK;
 }
 
 lh_status lh_h2_server_create(uv_loop_t *loop, const char *listen, const lh_tls_options *tls,
@@ -173,12 +180,7 @@ lh_status lh_h2_server_create(uv_loop_t *loop, const char *listen, const lh_tls_
 }
 
 int lh_h2_server_port(const lh_h2_server *server) {
-    struct sockaddr_storage address = {0};
-    int length = sizeof address;
-    if (uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &length) < 0)
-        return -1;
-    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                               : ((struct sockaddr_in *)&address)->sin_port);
+    return server->port;
 }
 
 void lh_h2_server_close(lh_h2_server *server, void (*on_closed)(void *), void *context) {

@@ -228,8 +228,7 @@ static void on_handle_closed(uv_handle_t *handle) {
 }
 
 static void close_handles(lh_h2_transport *transport) {
-    if (uv_is_closing((uv_handle_t *)&transport->tcp))
-        return;
+    assert(!uv_is_closing((uv_handle_t *)&transport->tcp));
     uv_close((uv_handle_t *)&transport->tcp, on_handle_closed);
     uv_close((uv_handle_t *)&transport->timer, on_handle_closed);
     uv_close((uv_handle_t *)&transport->output.drain, on_handle_closed);

@@ -4,6 +4,7 @@
 #include "tests/common/support/raw_peer.h"
 
 #include "common/base/clock.h"
+#include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,10 +62,25 @@ static void names_are_resolved(void **state) {
     fixture_close(&f);
 }
 
+static void a_client_is_refused(fixture *f, const char *address, const lh_tls_options *tls,
+                                lh_status expected) {
+    lh_h2_client *client;
+    lh_error error;
+    assert_int_equal(lh_h2_client_create(&f->loop, address, tls, NULL, NULL, NULL, &client, &error),
+                     expected);
+    assert_true(error.message[0] != '\0');
+}
+
 static void failures_are_explained(void **state) {
     (void)state;
     fixture f;
     fixture_open_server(&f, NULL, NULL);
+    lh_tls_options tls = {"/nonexistent.pem", "/nonexistent.key", "/nonexistent.ca"};
+    a_client_is_refused(&f, "7", NULL, LH_ERR_INVALID);
+    a_client_is_refused(&f, "127.0.0.1:1", &tls, LH_ERR_INVALID);
+    failing_malloc_arm(1);
+    a_client_is_refused(&f, "127.0.0.1:1", NULL, LH_ERR_NO_MEMORY);
+    assert_true(failing_malloc_disarm());
     fixture_open_client(&f, "no-such-host.invalid", 1, NULL);
     fixture_run_until(&f, &f.state_changes, 1, 20000);
     assert_false(f.connected);
@@ -74,6 +90,11 @@ static void failures_are_explained(void **state) {
     fixture_open_client(&f, "127.0.0.1", 1, NULL);
     fixture_run_until(&f, &f.state_changes, 1, 2000);
     assert_non_null(strstr(f.reason, "refused"));
+    fixture_close(&f);
+    fixture_open_server(&f, NULL, NULL);
+    fixture_open_client(&f, "255.255.255.255", 1, NULL); /* cannot even be tried */
+    fixture_run_until(&f, &f.state_changes, 1, 2000);
+    assert_null(strstr(f.reason, "within"));
     fixture_close(&f);
 }
 

@@ -1,6 +1,12 @@
-/* What a client learns of loopback, where nothing is ever on its way for long. */
+/* What a client learns of loopback, where nothing is ever on its way for long; and a link whose far
+ * end does not read. */
 #include "tests/common/support/h2_fixture.h"
+#include "tests/common/support/raw_peer.h"
+#include "tests/support/loop.h"
 
+#include "common/http2/link.h"
+
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -59,10 +65,159 @@ static void estimates_survive_the_connection(void **state) {
     fixture_close(&f);
 }
 
+/* ---- A link of its own ---- */
+
+/* A connection to a peer that says no more than its SETTINGS, and does not read. */
+typedef struct clogged {
+    uv_loop_t loop;
+    raw_peer peer;
+    lh_h2_transport *transport, *list;
+    lh_h2_link link;
+    lh_h2_limits limits;
+    bool is_ready, is_down;
+    int64_t sampled_us;
+    int samples;
+} clogged;
+
+static void on_ready(void *owner, lh_h2_transport *transport) {
+    clogged *c = owner;
+    c->is_ready = true;
+    lh_h2_link_attach(&c->link, transport);
+}
+
+static void on_change(void *owner, lh_h2_transport *transport) {
+    clogged *c = owner;
+    if (transport->ready)
+        lh_h2_link_on_pumped(&c->link, false);
+}
+
+static void on_down(void *owner, lh_h2_transport *transport, lh_status status, const char *reason) {
+    (void)transport;
+    (void)status;
+    (void)reason;
+    clogged *c = owner;
+    c->is_down = true;
+    lh_h2_link_attach(&c->link, NULL);
+}
+
+static void on_released(void *owner, lh_h2_transport *transport) {
+    (void)owner;
+    (void)transport;
+}
+
+/* Its segments and its window are small, so that little is under way. */
+static void open_clogged(clogged *c) {
+    int segment_bytes = 536, buffer_bytes = 2 << 10, listener;
+    struct sockaddr_in address;
+    memset(c, 0, sizeof *c);
+    c->limits = lh_h2_default_limits();
+    c->limits.ping_interval_ms = 0;
+    uv_loop_init(&c->loop);
+    c->peer.deaf = true;
+    int port = raw_peer_listen(&c->peer, &c->loop, raw_server_greeting, sizeof raw_server_greeting);
+    uv_fileno((uv_handle_t *)&c->peer.listener, &listener);
+    setsockopt(listener, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, sizeof segment_bytes);
+    setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
+    lh_h2_transport_config config = {.loop = &c->loop,
+                                     .limits = &c->limits,
+                                     .role = LH_H2_CLIENT,
+                                     .authority = "test",
+                                     .on_ready = on_ready,
+                                     .on_change = on_change,
+                                     .on_down = on_down,
+                                     .on_released = on_released,
+                                     .owner = c,
+                                     .list = &c->list};
+    lh_h2_link_open(&c->link, &c->loop);
+    assert_int_equal(lh_h2_transport_create(&config, &c->transport, NULL), LH_OK);
+    uv_ip4_addr("127.0.0.1", port, &address);
+    lh_h2_transport_connect(c->transport, (struct sockaddr *)&address);
+    loop_run_until_set(&c->loop, &c->is_ready);
+}
+
+static void note_closed(uv_handle_t *handle) {
+    loop_set_flag(handle->data);
+}
+
+static void close_clogged(clogged *c) {
+    bool is_closed = false;
+    lh_h2_transport_close(c->transport, LH_ERR_TIMEOUT, "enough");
+    loop_run_until_set(&c->loop, &c->is_down);
+    lh_h2_link_close(&c->link, note_closed, &is_closed);
+    raw_peer_close(&c->peer);
+    uv_run(&c->loop, UV_RUN_DEFAULT);
+    assert_true(is_closed);
+    assert_null(c->list);
+    assert_int_equal(uv_loop_close(&c->loop), 0);
+}
+
+static void write_bulk(clogged *c, record *r) {
+    enum { BYTES = 20000 };
+    memset(r, 0, sizeof *r);
+    assert_int_equal(lh_h2_session_submit(c->transport->session, "POST", "/", NULL, 0, 1,
+                                          &record_events, r, &r->stream, NULL),
+                     LH_OK);
+    assert_int_equal(lh_h2_stream_write_owned(r->stream, calloc(1, BYTES), BYTES), LH_OK);
+}
+
+static bool has_sampled(void *context) {
+    const clogged *c = context;
+    return c->link.sampled_us != 0;
+}
+
+/* What waits in the kernel beyond the window is more than it sends in a round trip. */
+static void no_more_than_the_window_waits_in_the_kernel(void **state) {
+    (void)state;
+    static clogged c;
+    record r;
+    open_clogged(&c);
+    assert_int_equal(c.transport->output.unsent_bytes_max, 32 << 10);
+    write_bulk(&c, &r);
+    assert_true(loop_run_until(&c.loop, has_sampled, &c, 20000));
+    assert_in_range(c.transport->output.unsent_bytes_max, 536, 20 * 536);
+    close_clogged(&c);
+}
+
+/* The connection has nothing more to say: the link's own timer takes the samples from here. */
+static bool has_sampled_more(void *context) {
+    clogged *c = context;
+    if (c->link.sampled_us != c->sampled_us)
+        c->samples++;
+    c->sampled_us = c->link.sampled_us;
+    return c->samples >= 5;
+}
+
+static bool is_at_rest(void *context) {
+    const clogged *c = context;
+    char bytes[4096];
+    int descriptor;
+    uv_fileno((uv_handle_t *)c->peer.tcp, &descriptor);
+    while (recv(descriptor, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    return !c->link.is_busy;
+}
+
+static void bulk_is_watched_until_it_has_gone(void **state) {
+    (void)state;
+    static clogged c;
+    record r;
+    open_clogged(&c);
+    assert_false(uv_is_active((uv_handle_t *)&c.link.timer));
+    write_bulk(&c, &r);
+    assert_true(loop_run_until(&c.loop, has_sampled_more, &c, 20000));
+    assert_true(c.transport->dry && c.link.is_busy);
+    assert_int_equal(c.link.meter.mark_count, 1); /* where the connection ran dry */
+    assert_true(loop_run_until(&c.loop, is_at_rest, &c, 20000));
+    assert_false(uv_is_active((uv_handle_t *)&c.link.timer));
+    close_clogged(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_client_knows_its_link),
         cmocka_unit_test(estimates_survive_the_connection),
+        cmocka_unit_test(no_more_than_the_window_waits_in_the_kernel),
+        cmocka_unit_test(bulk_is_watched_until_it_has_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

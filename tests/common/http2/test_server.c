@@ -4,12 +4,16 @@
 #include "tests/common/support/raw_peer.h"
 
 #include "common/base/log.h"
+#include "tests/support/failing_malloc.h"
+#include "tests/support/loop.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -41,6 +45,20 @@ static void bad_addresses_are_explained(void **state) {
         lh_h2_server_create(&f.loop, "127.0.0.1:0", &tls, NULL, f.on_request, &f, &server, &error),
         LH_ERR_INVALID);
     assert_non_null(strstr(error.message, "/nonexistent.pem"));
+    fixture_close(&f);
+}
+
+static void a_server_without_memory_is_refused(void **state) {
+    (void)state;
+    fixture f;
+    lh_h2_server *server;
+    lh_error error;
+    fixture_open_server(&f, NULL, NULL);
+    failing_malloc_arm(1);
+    lh_status status =
+        lh_h2_server_create(&f.loop, "127.0.0.1:0", NULL, NULL, f.on_request, &f, &server, &error);
+    assert_true(failing_malloc_disarm());
+    assert_int_equal(status, LH_ERR_NO_MEMORY);
     fixture_close(&f);
 }
 
@@ -196,6 +214,42 @@ static void garbage_is_closed_at_once(void **state) {
     fixture_close(&f);
 }
 
+typedef struct talker {
+    int socket;
+    uint8_t heard[256];
+    size_t heard_length;
+} talker;
+
+static bool hears_goaway(void *context) {
+    talker *t = context;
+    ssize_t length = recv(t->socket, t->heard + t->heard_length, sizeof t->heard - t->heard_length,
+                          MSG_DONTWAIT);
+    t->heard_length += length > 0 ? (size_t)length : 0;
+    return raw_find_goaway(t->heard, t->heard_length) > 0;
+}
+
+/* A connection that is closed while its peer talks on sends a reset, which may destroy the GOAWAY
+ * that says why: so it is read for a while. */
+static void last_words_reach_a_peer_that_talks_on(void **state) {
+    (void)state;
+    static const char words[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    fixture f;
+    talker t = {.socket = socket(AF_INET, SOCK_STREAM, 0)};
+    struct sockaddr_in address;
+    int code = 0;
+    socklen_t length = sizeof code;
+    fixture_open_server(&f, NULL, NULL);
+    uv_ip4_addr("127.0.0.1", lh_h2_server_port(f.server), &address);
+    assert_int_equal(connect(t.socket, (struct sockaddr *)&address, sizeof address), 0);
+    send(t.socket, words, sizeof words, 0);
+    assert_true(loop_run_until(&f.loop, hears_goaway, &t, 20000));
+    send(t.socket, words, sizeof words, 0);
+    getsockopt(t.socket, SOL_SOCKET, SO_ERROR, &code, &length);
+    assert_int_equal(code, 0);
+    close(t.socket);
+    fixture_close(&f);
+}
+
 static void refuse_all(void *context, lh_h2_stream *stream, const lh_h2_request *request,
                        const lh_h2_stream_events **events, void **stream_context) {
     record_accept(context, stream, request->path, events, stream_context);
@@ -284,10 +338,12 @@ static void closing_says_goaway(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_addresses_are_explained),
+        cmocka_unit_test(a_server_without_memory_is_refused),
         cmocka_unit_test(connections_over_the_limit_are_closed),
         cmocka_unit_test(a_slow_consumer_slows_the_sender),
         cmocka_unit_test(other_clients_are_served),
         cmocka_unit_test(garbage_is_closed_at_once),
+        cmocka_unit_test(last_words_reach_a_peer_that_talks_on),
         cmocka_unit_test(a_rapid_reset_flood_is_ended),
         cmocka_unit_test(noise_breaks_nothing),
         cmocka_unit_test(closing_says_goaway),

@@ -97,6 +97,7 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
     snprintf(s->path, sizeof s->path, "%s", request->path);
     snprintf(s->query, sizeof s->query, "%s", request->query);
     snprintf(s->header, sizeof s->header, "%s", header ? header : "");
+    assert_true(request->method && request->path[0] == '/');
     assert_string_equal(request->peer, "peer");
     *stream_context = s;
     if (server->on_request)
@@ -341,6 +342,38 @@ static void headers_over_the_limit_get_431(void **state) {
     pair_close(&p);
 }
 
+/* Asks with a header of so many bytes; how the server answers. */
+static int ask_with_header(pair *p, size_t value_bytes) {
+    static char value[1 << 15];
+    memset(value, 'v', value_bytes);
+    value[value_bytes] = '\0';
+    lh_h2_header header = {"x-long", value};
+    seen *s = &p->client.streams[p->client.count++];
+    assert_int_equal(lh_h2_session_submit(p->client.session, "GET", "/x", &header, 1, 0, &events, s,
+                                          &s->stream, NULL),
+                     LH_OK);
+    lh_h2_stream_end(s->stream);
+    settle(p);
+    return s->http_status;
+}
+
+/* RFC 9113, 6.5.2: names, values and 32 bytes for each. */
+static void headers_may_be_16_kib_by_default(void **state) {
+    (void)state;
+    enum {
+        OTHERS = 7 + 3 + 7 + 4 + 10 + 4 + 5 + 2 + 4 * 32, /* method, scheme, authority, path */
+        VALUE_MAX = (16 << 10) - OTHERS - 6 - 32
+    };
+    pair p;
+    pair_open(&p, NULL);
+    p.server.on_request = answer_at_once;
+    assert_int_equal(ask_with_header(&p, VALUE_MAX), 503);
+    assert_int_equal(p.server.count, 1);
+    assert_int_equal(ask_with_header(&p, VALUE_MAX + 1), 431);
+    assert_int_equal(p.server.count, 1);
+    pair_close(&p);
+}
+
 static void bad_headers_are_not_sent(void **state) {
     (void)state;
     static const lh_h2_header bad[] = {
@@ -362,6 +395,23 @@ static void bad_headers_are_not_sent(void **state) {
                          LH_ERR_INVALID);
     }
     assert_int_equal(lh_h2_session_open_streams(p.client.session), 0);
+    pair_close(&p);
+}
+
+static void a_request_has_64_headers_at_most(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    lh_h2_header headers[61];
+    for (int i = 0; i < 61; i++)
+        headers[i] = (lh_h2_header){"x-test", "yes"};
+    seen *s = &p.client.streams[p.client.count++];
+    for (size_t count = 61; count >= 60; count--) /* and four of the protocol's */
+        assert_int_equal(lh_h2_session_submit(p.client.session, "GET", "/x", headers, count, 0,
+                                              &events, s, &s->stream, NULL),
+                         count == 60 ? LH_OK : LH_ERR_INVALID);
+    settle(&p);
+    assert_int_equal(p.server.count, 1);
     pair_close(&p);
 }
 
@@ -514,6 +564,52 @@ static void responses_share_the_connection(void **state) {
     settle(&p);
     assert_int_equal(quick->closes, 1);
     assert_int_equal(slow->closes, 0);
+    pair_close(&p);
+}
+
+/* Whether this end has asked to be pulled since the last time. */
+static bool has_woken(end *e) {
+    bool has = e->wakes > 0;
+    e->wakes = 0;
+    return has;
+}
+
+/* Also outside _receive and _pull, after which the owner looks anyway. */
+static void whatever_is_to_be_sent_wakes_the_owner(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    p.server.hold = true;
+    p.client.wakes = 0;
+    seen *s = submit(&p, "/x", 0), *next = submit(&p, "/y", 0);
+    assert_true(has_woken(&p.client));
+    lh_h2_stream_write(s->stream, "ab", 2);
+    assert_true(has_woken(&p.client));
+    lh_h2_stream_write_owned(s->stream, strdup("c"), 1);
+    assert_true(has_woken(&p.client));
+    lh_h2_stream_end(s->stream);
+    assert_true(has_woken(&p.client));
+    lh_h2_session_ping(p.client.session, 1);
+    assert_true(has_woken(&p.client));
+    settle(&p);
+    p.client.wakes = p.server.wakes = 0;
+    seen *r = server_stream(&p, "/x");
+    lh_h2_stream_consume(r->stream, 3);
+    assert_true(has_woken(&p.server));
+    lh_h2_stream_respond_headers(r->stream, 200, NULL, 0, false);
+    assert_true(has_woken(&p.server));
+    lh_h2_stream_end(r->stream);
+    assert_true(has_woken(&p.server));
+    settle(&p);
+    assert_true(has_woken(&p.client)); /* the turn to send has passed on */
+    lh_h2_stream_cancel(next->stream);
+    assert_true(has_woken(&p.client));
+    p.server.wakes = 0;
+    lh_h2_session_shut_down(p.server.session);
+    assert_true(has_woken(&p.server));
+    lh_h2_session_shut_down(p.server.session);
+    assert_false(has_woken(&p.server)); /* it is said once */
+    settle(&p);
     pair_close(&p);
 }
 
@@ -870,6 +966,25 @@ static void malformed_frames_end_the_session(void **state) {
     }
 }
 
+/* A header block that never ends (CVE-2024-28182): eight continuations are taken. */
+static void endless_headers_close_the_connection(void **state) {
+    (void)state;
+    end server;
+    lh_h2_limits limits;
+    uint8_t bytes[64];
+    int i;
+    lone_server_open(&server, &limits);
+    feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+    feed(&server, bytes, raw_frame(bytes, 1, 1, 1, get_root, sizeof get_root));
+    for (i = 0; i < 20 && server.status == LH_OK; i++)
+        feed(&server, bytes, raw_frame(bytes, 9, 0, 1, NULL, 0));
+    assert_int_equal(i, 9);
+    assert_int_equal(server.status, LH_ERR_PROTOCOL);
+    assert_int_equal(server.count, 0);
+    assert_true(says_goaway(&server));
+    end_close(&server);
+}
+
 /* Header blocks that HPACK must refuse, or that mean an absurd request. */
 static void bad_requests_reach_no_user(void **state) {
     (void)state;
@@ -985,13 +1100,16 @@ int main(void) {
         cmocka_unit_test(an_early_answer_stops_the_body),
         cmocka_unit_test(a_neglected_request_is_reset),
         cmocka_unit_test(headers_over_the_limit_get_431),
+        cmocka_unit_test(headers_may_be_16_kib_by_default),
         cmocka_unit_test(bad_headers_are_not_sent),
+        cmocka_unit_test(a_request_has_64_headers_at_most),
         cmocka_unit_test(too_many_requests_are_busy),
         cmocka_unit_test(urgent_overtakes_and_bulk_stays_in_order),
         cmocka_unit_test(frames_may_be_small),
         cmocka_unit_test(a_cancelled_head_passes_its_turn_on),
         cmocka_unit_test(a_full_window_holds_up_only_its_class),
         cmocka_unit_test(responses_share_the_connection),
+        cmocka_unit_test(whatever_is_to_be_sent_wakes_the_owner),
         cmocka_unit_test(unconsumed_bytes_stop_the_sender),
         cmocka_unit_test(a_closed_stream_gives_its_window_back),
         cmocka_unit_test(cancelled_before_it_left),
@@ -1006,6 +1124,7 @@ int main(void) {
         cmocka_unit_test(floods_close_the_connection),
         cmocka_unit_test(refusals_that_nobody_reads_are_bounded),
         cmocka_unit_test(malformed_frames_end_the_session),
+        cmocka_unit_test(endless_headers_close_the_connection),
         cmocka_unit_test(bad_requests_reach_no_user),
         cmocka_unit_test(unfinished_headers_show),
         cmocka_unit_test(any_allocation_may_fail),
