@@ -645,6 +645,26 @@ static void test_one_candidate_or_result_too_many_is_refused(void **state) {
     assert_string_equal(error.message, "results: 1025; the limit is 1024");
 }
 
+/* -inf is that of a token that cannot come. */
+static void test_a_logprob_that_is_no_number_is_refused(void **state) {
+    (void)state;
+    static const size_t logprobs[] = {16, 32 + 4, 32 + 12}; /* of a result and its candidates */
+    for (size_t i = 0; i < sizeof(logprobs) / sizeof(logprobs[0]); i++) {
+        static const uint32_t values[] = {0x7fc00000u, 0x7f800000u, 0xff800000u};
+        for (size_t j = 0; j < sizeof(values) / sizeof(values[0]); j++) {
+            uint8_t body[1024];
+            size_t length = results_body(body, sizeof(body));
+            uint8_t *frame = body + 16 + get_u32(body + 4);
+            put_u32(frame + 16 + 4 + logprobs[i], values[j]);
+            reseal(frame);
+            seen got = {0};
+            lh_status status = read_body(0, &result_events, body, length, 0, &got, NULL);
+            assert_int_equal(status, j < 2 ? LH_ERR_MALFORMED : LH_OK);
+            assert_int_equal(got.result_frames, j == 2);
+        }
+    }
+}
+
 static void test_frames_out_of_place_are_refused(void **state) {
     (void)state;
     uint8_t body[8192], results[1024];
@@ -893,9 +913,9 @@ static lh_status on_resync(void *context, const lh_step_manifest *manifest, lh_e
     return LH_OK;
 }
 
-static lh_status read_resync(uint32_t keep, int *seen_resyncs) {
+static lh_status read_resync(uint32_t first, uint32_t second, int *seen_resyncs) {
     static const lh_step_reader_events events = {.on_manifest = on_resync};
-    const lh_step_truncation resync[] = {{5, keep}, {9, 70}};
+    const lh_step_truncation resync[] = {{5, first}, {9, second}};
     const lh_step_manifest manifest = {.epoch = 2,
                                        .step = 1,
                                        .resyncs = true,
@@ -917,8 +937,9 @@ static lh_status read_resync(uint32_t keep, int *seen_resyncs) {
 static void test_a_kv_resync_names_positions(void **state) {
     (void)state;
     int seen_resyncs = 0;
-    assert_int_equal(read_resync(1, &seen_resyncs), LH_OK);
-    assert_int_equal(read_resync(0, &seen_resyncs), LH_ERR_MALFORMED);
+    assert_int_equal(read_resync(1, 70, &seen_resyncs), LH_OK);
+    assert_int_equal(read_resync(0, 70, &seen_resyncs), LH_ERR_MALFORMED);
+    assert_int_equal(read_resync(1, 0, &seen_resyncs), LH_ERR_MALFORMED);
     assert_int_equal(seen_resyncs, 1);
 }
 
@@ -938,6 +959,7 @@ int main(void) {
         cmocka_unit_test(test_shards_cover_exactly_once),
         cmocka_unit_test(test_a_shard_that_ends_past_the_rows_is_refused),
         cmocka_unit_test(test_one_candidate_or_result_too_many_is_refused),
+        cmocka_unit_test(test_a_logprob_that_is_no_number_is_refused),
         cmocka_unit_test(test_frames_out_of_place_are_refused),
         cmocka_unit_test(test_a_refusal_of_the_user_stays),
         cmocka_unit_test(test_encoder_refuses_what_is_over_a_limit),

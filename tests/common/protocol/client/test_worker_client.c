@@ -316,7 +316,10 @@ static void test_shards_go_apart(void **state) {
     expect(&b, LH_ERR_CANCELLED, "");
     b.habit = PEER_TAKES;
     submission = submit_prefill(&b);
+    while (lh_step_submission_queued_bytes(submission) > 0) /* the manifest, on the first one */
+        uv_run(&b.loop, UV_RUN_ONCE);
     lh_step_submission_write(submission, strdup("frame"), 5);
+    assert_int_equal(lh_step_submission_queued_bytes(submission), 5);
     lh_step_submission_end(submission);
     expect(&b, LH_OK, "");
     b.done = false;
