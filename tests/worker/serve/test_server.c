@@ -164,6 +164,42 @@ static void test_an_epoch_ends_the_steps_in_progress(void **state) {
     ring_close(&r);
 }
 
+static void count_trouble(void *context) {
+    ++*(uint64_t *)context;
+}
+
+/* Of the first worker, once nothing is in progress there. */
+static void expect_counts(ring *r, uint64_t done, uint64_t failed, uint64_t troubles) {
+    lh_server_status status;
+    lh_server_read_status(r->workers[0].server, &status);
+    while (status.steps_active > 0) {
+        uv_run(&r->loop, UV_RUN_NOWAIT);
+        lh_server_read_status(r->workers[0].server, &status);
+    }
+    assert_int_equal(status.steps_done, done);
+    assert_int_equal(status.steps_failed, failed);
+    assert_int_equal(troubles, failed);
+}
+
+static void test_each_step_is_counted_once(void **state) {
+    (void)state;
+    ring r;
+    uint64_t troubles = 0;
+    ring_step step;
+    ring_open_workers(&r, 2);
+    lh_server_watch(r.workers[0].server, NULL, count_trouble, &troubles);
+    lh_step_segment first = ring_segment(1, 0, PROMPT), second = ring_segment(2, 0, PROMPT);
+    lh_step_manifest manifest = ring_manifest(&r, 1, &first, NULL);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    expect_counts(&r, 1, 0, troubles);
+    expect_failure(&r, &manifest, LH_ERR_STALE, "w1"); /* it has come before */
+    expect_counts(&r, 1, 1, troubles);
+    manifest = ring_manifest(&r, 2, &second, NULL);
+    assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+    expect_counts(&r, 2, 1, troubles);
+    ring_close(&r);
+}
+
 static void test_a_failure_further_on_names_its_worker(void **state) {
     (void)state;
     ring r;
@@ -566,6 +602,7 @@ int main(void) {
         cmocka_unit_test(test_small_windows_and_queues_only_slow_down),
         cmocka_unit_test(test_epochs),
         cmocka_unit_test(test_an_epoch_ends_the_steps_in_progress),
+        cmocka_unit_test(test_each_step_is_counted_once),
         cmocka_unit_test(test_a_failure_further_on_names_its_worker),
         cmocka_unit_test(test_a_dead_hop_is_told_by_the_worker_before_it),
         cmocka_unit_test(test_cancel_frees_everything),
