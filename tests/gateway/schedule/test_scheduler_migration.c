@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "tests/gateway/support/scheduler_bench.h"
+#include "tests/support/failing_malloc.h"
 
 /* Four run and hold all places, two wait. */
 static lh_scheduler *create_full(void) {
@@ -85,6 +86,30 @@ static void it_rests_before_it_moves_again(void **state) {
     }
     assert_null(lh_scheduler_migrate_out(a, UINT64_MAX, 211 * MS));
     lh_scheduler_destroy(a);
+}
+
+/* Its tenant's share is what memory is needed for. */
+static void without_memory_it_fails_where_it_came_to(void **state) {
+    (void)state;
+    lh_scheduler *a = create_full(), *b = create_ready(64);
+    lh_sequence *moved = lh_scheduler_migrate_out(a, UINT64_MAX, 0);
+    failing_malloc_arm(1);
+    lh_scheduler_migrate_in(b, moved, 0);
+    assert_true(failing_malloc_disarm());
+    assert_true(ears[4].is_failed);
+    assert_int_equal(ears[4].status, LH_ERR_NO_MEMORY);
+    assert_int_equal(lh_scheduler_current_figures(b).failed, 1);
+    assert_int_equal(lh_scheduler_current_figures(b).waiting, 0);
+    const lh_sequence_request request = request_of(10, 20);
+    lh_sequence *sequence;
+    lh_error error;
+    assert_int_equal(lh_sequence_create(&request, 0, 1000, &sequence, NULL), LH_OK);
+    failing_malloc_arm(1);
+    assert_int_equal(lh_scheduler_submit(b, sequence, 0, &error), LH_ERR_NO_MEMORY);
+    assert_true(failing_malloc_disarm());
+    assert_no_step(b);
+    lh_scheduler_destroy(a);
+    lh_scheduler_destroy(b);
 }
 
 /* Two stages, the second one takes 1 ms a row, the ring 3 ms. */
@@ -170,6 +195,7 @@ int main(void) {
         cmocka_unit_test(an_adopted_one_is_like_ones_own),
         cmocka_unit_test(one_that_is_too_long_for_the_other_stays),
         cmocka_unit_test(it_rests_before_it_moves_again),
+        cmocka_unit_test(without_memory_it_fails_where_it_came_to),
         cmocka_unit_test(the_finish_is_expected_from_costs_and_company),
         cmocka_unit_test(a_wire_that_is_the_bottleneck_counts),
         cmocka_unit_test(a_prefix_that_is_here_shortens_the_wait),
