@@ -49,9 +49,8 @@ struct lh_batcher {
     uint32_t epoch, stages, lost_stages;
     lh_batcher_figures figures;
 
-    uint64_t decode_steps;    /* since start */
     uint32_t dealt_sequences; /* that the groups were chosen for; 0: none yet */
-    uint64_t dealt_at;        /* decode_steps then */
+    uint64_t dealt_at;        /* figures.steps then */
 
     /* chunks of others since the prompt that was let in first had one */
     uint32_t prefills_since_eldest;
@@ -135,9 +134,9 @@ static uint32_t deal(lh_batcher *batcher, uint32_t sequences) {
     if (sequences == 0 || !costs)
         return lh_decode_depth_unmeasured(batcher->stages);
     if (batcher->dealt_sequences != sequences ||
-        batcher->decode_steps - batcher->dealt_at >= DEAL_STEPS) {
+        batcher->figures.steps - batcher->dealt_at >= DEAL_STEPS) {
         batcher->dealt_sequences = sequences;
-        batcher->dealt_at = batcher->decode_steps;
+        batcher->dealt_at = batcher->figures.steps;
         batcher->figures.groups =
             lh_decode_groups_choose(costs, mean_position(batcher), sequences, LH_DECODE_DEPTH_MAX,
                                     batcher->options.rows_max);
@@ -213,16 +212,13 @@ static const lh_overlap_spec *spec_of(const lh_batcher *batcher, const lh_sequen
 static const lh_overlap_plan *plan_of(lh_batcher *batcher, lh_sequence *sequence) {
     lh_overlap_planner *planner = batcher->options.planner;
     lh_sequence_schedule *schedule = &sequence->schedule;
-    bool is_first = !schedule->has_plan;
     bool is_stale = schedule->plan.revision != lh_overlap_planner_revision(planner);
-    if (is_first || is_stale) {
+    if (!schedule->has_plan || is_stale) {
         bool follows = lh_inflight_count(batcher->options.inflight, LH_STEP_PREFILL) > 0;
         lh_overlap_planner_plan(planner, spec_of(batcher, sequence), sequence->kv.computed,
                                 lh_sequence_pending(sequence), follows, &schedule->plan);
         schedule->has_plan = true;
     }
-    if (is_first)
-        schedule->predicted_us = schedule->plan.predicted_us;
     return &schedule->plan;
 }
 
@@ -417,7 +413,6 @@ bool lh_batcher_next(lh_batcher *batcher, int64_t now_us, lh_step_manifest *mani
     }
     if (is_empty(step))
         return false;
-    batcher->decode_steps += step->step_class == LH_STEP_DECODE && step->rows > 0;
     launch(batcher, step, now_us, manifest);
     manifest->cut_count = batcher->cut_count;
     manifest->cuts = batcher->cuts;

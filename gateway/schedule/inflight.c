@@ -350,7 +350,7 @@ static void begin_part(lh_trace_part *part, const lh_inflight_segment *segment) 
                             .first_position = segment->first_position};
     if (!schedule->has_plan || !segment->is_first)
         return;
-    part->predicted_us = (int64_t)schedule->predicted_us;
+    part->predicted_us = (int64_t)schedule->plan.predicted_us;
     lh_overlap_plan_text(&schedule->plan, part->plan, sizeof part->plan);
 }
 

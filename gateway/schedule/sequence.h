@@ -43,8 +43,6 @@ typedef struct lh_sequence_schedule {
     /* batcher.c: the plan of what is left of its prefill */
     bool has_plan;
     lh_overlap_plan plan;
-    /* of its first plan: from the first step to the first token; 0: not known then */
-    double predicted_us;
     lh_step_class sampling_class; /* of the step that samples */
 
     uint32_t preemptions;

@@ -44,6 +44,52 @@ static lh_scheduler *create_decoding(uint64_t tenant) {
     return s;
 }
 
+static lh_scheduler *create_measured(const lh_cost_chain *costs, uint64_t sequences) {
+    lh_scheduler *s = create_ready(64);
+    lh_scheduler_set_costs(s, costs);
+    const lh_sequence_request request = request_of(20, 60);
+    for (uint64_t handle = 0; handle < sequences; handle++)
+        assert_int_equal(submit_request(s, &request, handle, 0), LH_OK);
+    lh_step_manifest m = next_step(s);
+    assert_int_equal(m.segment_count, sequences);
+    bring_tokens(s, &m);
+    return s;
+}
+
+/* While a step of the slower stage takes as long for one row as for three, all leave together. */
+static void groups_are_chosen_again_after_some_steps(void **state) {
+    (void)state;
+    lh_cost_chain costs = costs_of_chain();
+    costs.stages[1].points[0].us = costs.stages[1].points[1].us;
+    lh_scheduler *s = create_measured(&costs, 3);
+    costs = costs_of_chain();
+    for (int i = 0; i < 32; i++) {
+        lh_step_manifest m = decode_step(s, 3);
+        bring_tokens(s, &m);
+        lh_scheduler_set_costs(s, &costs);
+    }
+    assert_int_equal(lh_scheduler_current_figures(s).decode_groups, 1);
+    decode_step(s, 1);
+    assert_int_equal(lh_scheduler_current_figures(s).decode_groups, 3);
+    lh_scheduler_destroy(s);
+}
+
+static void groups_are_chosen_again_on_another_chain(void **state) {
+    (void)state;
+    const lh_cost_chain costs = costs_of_chain();
+    lh_scheduler *s = create_measured(&costs, 1);
+    decode_step(s, 1);
+    assert_int_equal(lh_scheduler_current_figures(s).decode_groups, 1);
+    lh_scheduler_chain_down(s, 0);
+    bring_chain_up(s, 8, 0);
+    assert_int_equal(lh_scheduler_current_figures(s).decode_groups, 0);
+    lh_step_manifest m = next_step(s);
+    assert_int_equal(bring_token(s, 8, m.step, m.segments[0].sequence, 21, 9), LH_OK);
+    decode_step(s, 1);
+    assert_int_equal(lh_scheduler_current_figures(s).decode_groups, 1);
+    lh_scheduler_destroy(s);
+}
+
 /* Two stages: three groups. */
 static void groups_follow_each_other(void **state) {
     (void)state;
@@ -79,6 +125,27 @@ static void who_has_most_yields_to_anothers_prompt(void **state) {
     decode_step(s, 2); /* it is through: four sequences in three groups */
     decode_step(s, 2);
     assert_no_step(s);
+    lh_scheduler_destroy(s);
+}
+
+/* Each time anew: three chunks before its first rows, since one was its own; then four. */
+static void who_yields_counts_from_its_last_rows(void **state) {
+    (void)state;
+    lh_scheduler *s = create_decoding(1);
+    lh_sequence_request request = request_of(56, 20);
+    request.tenant = 2;
+    request.has_overlap = true;
+    request.overlap = (lh_overlap_spec){LH_OVERLAP_MANUAL, 4, 1};
+    assert_int_equal(submit_request(s, &request, 3, 0), LH_OK);
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        for (uint32_t chunk = 0; chunk < (turn == 0 ? 3 : 4); chunk++) {
+            lh_step_manifest m = next_step(s);
+            assert_int_equal(m.step_class, LH_STEP_PREFILL);
+            assert_int_equal(lh_scheduler_results(s, 7, m.step, NULL, 0, 0, NULL), LH_OK);
+        }
+        lh_step_manifest m = decode_step(s, 3);
+        bring_tokens(s, &m);
+    }
     lh_scheduler_destroy(s);
 }
 
@@ -129,6 +196,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_follow_each_other),
         cmocka_unit_test(who_has_most_yields_to_anothers_prompt),
+        cmocka_unit_test(groups_are_chosen_again_after_some_steps),
+        cmocka_unit_test(groups_are_chosen_again_on_another_chain),
+        cmocka_unit_test(who_yields_counts_from_its_last_rows),
         cmocka_unit_test(rows_of_others_do_not_count_as_the_crowds),
         cmocka_unit_test(otherwise_decoding_goes_on),
     };

@@ -119,8 +119,9 @@ static void between_tenants_it_is_the_turn_of_who_has_had_less(void **state) {
 
 /* ---- How long it is ---- */
 
-/* Of a prompt of 64 rows, of which 20 ms are 20 at the slower stage. */
-static uint32_t rows_of_chunk(int64_t step_budget_us, bool is_measured, bool others_decode) {
+/* The first one's, beside others that decode or alone. A row takes the slower stage 1 ms. */
+static uint32_t rows_of_chunk(uint32_t prompt_tokens, int64_t step_budget_us, bool is_measured,
+                              bool others_decode) {
     const lh_cost_chain costs = costs_of_chain();
     lh_scheduler_options options = options_of(64);
     options.step_budget_us = step_budget_us;
@@ -134,7 +135,7 @@ static uint32_t rows_of_chunk(int64_t step_budget_us, bool is_measured, bool oth
         assert_int_equal(bring_token(s, 7, 1, 1, 20, 9), LH_OK);
         assert_int_equal(next_step(s).step_class, LH_STEP_DECODE);
     }
-    submit(s, 1, 64, 0, 0);
+    submit(s, 1, prompt_tokens, 0, 0);
     lh_step_manifest m = next_step(s);
     assert_int_equal(m.step_class, LH_STEP_PREFILL);
     lh_scheduler_destroy(s);
@@ -143,10 +144,33 @@ static uint32_t rows_of_chunk(int64_t step_budget_us, bool is_measured, bool oth
 
 static void a_budget_cuts_only_while_others_decode_and_costs_are_known(void **state) {
     (void)state;
-    assert_int_equal(rows_of_chunk(20 * MS, true, true), 16);
-    assert_int_equal(rows_of_chunk(20 * MS, true, false), 64);
-    assert_int_equal(rows_of_chunk(20 * MS, false, true), 64);
-    assert_int_equal(rows_of_chunk(0, true, true), 64);
+    assert_int_equal(rows_of_chunk(64, 20 * MS, true, true), 16);
+    assert_int_equal(rows_of_chunk(64, 20 * MS, true, false), 64);
+    assert_int_equal(rows_of_chunk(64, 20 * MS, false, true), 64);
+    assert_int_equal(rows_of_chunk(64, 0, true, true), 64);
+}
+
+/* Though no more than 16 would be left of a longer step. */
+static void a_prompt_within_the_budget_goes_whole(void **state) {
+    (void)state;
+    assert_int_equal(rows_of_chunk(20, 20 * MS, true, true), 20);
+}
+
+/* Else the chunks that wait at its stages would be before another's that comes. */
+static void who_has_most_keeps_fewer_chunks_under_way_while_others_are_known(void **state) {
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        lh_scheduler *s = create_ready(16);
+        if (known) {
+            submit(s, 1, 10, 2, 0);
+            lh_scheduler_cancel(s, 1);
+        }
+        submit(s, 0, 160, 1, 0);
+        for (int i = 0; i < (known ? 3 : 6); i++)
+            assert_int_equal(next_step(s).rows, 16);
+        assert_no_step(s);
+        lh_scheduler_destroy(s);
+    }
 }
 
 static void without_overlap_a_chunk_waits_for_the_one_before(void **state) {
@@ -200,6 +224,8 @@ int main(void) {
         cmocka_unit_test(a_lower_priority_goes_first_though_longer),
         cmocka_unit_test(between_tenants_it_is_the_turn_of_who_has_had_less),
         cmocka_unit_test(a_budget_cuts_only_while_others_decode_and_costs_are_known),
+        cmocka_unit_test(a_prompt_within_the_budget_goes_whole),
+        cmocka_unit_test(who_has_most_keeps_fewer_chunks_under_way_while_others_are_known),
         cmocka_unit_test(without_overlap_a_chunk_waits_for_the_one_before),
         cmocka_unit_test(a_short_prompt_is_cut_where_it_is_alone),
     };

@@ -100,6 +100,28 @@ static void a_truncation_rides_along(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* Four end one after the other; a third step without rows waits until one is back. */
+static void no_more_than_two_steps_only_truncate(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(64);
+    lh_sequence_request request = request_of(10, 1);
+    for (uint64_t handle = 0; handle < 4; handle++)
+        assert_int_equal(submit_request(s, &request, handle, 0), LH_OK);
+    assert_int_equal(next_step(s).segment_count, 4);
+    for (uint64_t sequence = 1; sequence <= 4; sequence++) {
+        assert_int_equal(bring_token(s, 7, 1, sequence, 10, 5), LH_OK);
+        if (sequence <= 2)
+            assert_int_equal(next_step(s).truncation_count, 1);
+        else
+            assert_no_step(s);
+    }
+    assert_int_equal(lh_scheduler_current_figures(s).truncation_steps, 2);
+    answer_step(s, 1);
+    answer_step(s, 2);
+    assert_int_equal(next_step(s).truncation_count, 2);
+    lh_scheduler_destroy(s);
+}
+
 static void what_nothing_waits_for_is_ignored(void **state) {
     (void)state;
     lh_scheduler *s = create_with_prompt(64, 10, 20);
@@ -336,6 +358,7 @@ int main(void) {
         cmocka_unit_test(max_tokens_end_it_and_the_pages_come_back),
         cmocka_unit_test(a_stop_token_is_not_reported),
         cmocka_unit_test(a_truncation_rides_along),
+        cmocka_unit_test(no_more_than_two_steps_only_truncate),
         cmocka_unit_test(what_nothing_waits_for_is_ignored),
         cmocka_unit_test(an_impossible_token_is_a_fault),
         cmocka_unit_test(what_is_just_possible_is_taken),
