@@ -306,18 +306,16 @@ lh_block_table *lh_kv_store_send(lh_kv_store *store, lh_block_table *table, cons
     return source;
 }
 
-void lh_kv_store_pass(lh_kv_store *store, lh_block_table *table, lh_block_table *source,
-                      uint32_t positions, lh_step_class step_class) {
-    (void)store;
+void lh_kv_store_pass(lh_block_table *table, lh_block_table *source, uint32_t positions,
+                      lh_step_class step_class) {
     lh_block_table_note_written(table, positions);
     lh_block_table_pass(table, step_class);
     if (source)
         lh_block_table_pass(source, LH_STEP_PREFILL);
 }
 
-void lh_kv_store_land(lh_kv_store *store, lh_block_table *table, lh_block_table *source,
-                      bool has_passed, lh_step_class step_class) {
-    (void)store;
+void lh_kv_store_land(lh_block_table *table, lh_block_table *source, bool has_passed,
+                      lh_step_class step_class) {
     lh_block_table_land(table, has_passed, step_class);
     forget_if_unneeded(table);
     if (!source)

@@ -102,11 +102,11 @@ bool lh_block_table_is_pinned(const lh_block_table *table);
 lh_block_table *lh_kv_store_send(lh_kv_store *store, lh_block_table *table, const uint32_t *tokens,
                                  uint32_t positions, lh_step_class step_class);
 /* The whole chain has computed them (once for each send). */
-void lh_kv_store_pass(lh_kv_store *store, lh_block_table *table, lh_block_table *source,
-                      uint32_t positions, lh_step_class step_class);
+void lh_kv_store_pass(lh_block_table *table, lh_block_table *source, uint32_t positions,
+                      lh_step_class step_class);
 /* The step is no longer under way, whether it has passed or not (once for each send). */
-void lh_kv_store_land(lh_kv_store *store, lh_block_table *table, lh_block_table *source,
-                      bool has_passed, lh_step_class step_class);
+void lh_kv_store_land(lh_block_table *table, lh_block_table *source, bool has_passed,
+                      lh_step_class step_class);
 
 /* ---- Truncate and free ---- */
 

@@ -195,7 +195,7 @@ void lh_inflight_pass(lh_inflight *inflight, lh_inflight_step *step) {
         return;
     for (uint32_t i = 0; i < step->segment_count; i++) {
         const lh_inflight_segment *segment = &step->segments[i];
-        lh_kv_store_pass(inflight->options.store, segment->block_table, segment->source,
+        lh_kv_store_pass(segment->block_table, segment->source,
                          segment->first_position + segment->rows, step->step_class);
     }
     count_down(counter_of(inflight, step));
@@ -205,8 +205,8 @@ void lh_inflight_pass(lh_inflight *inflight, lh_inflight_step *step) {
 /* Its record is free. */
 static void remove_step(lh_inflight *inflight, lh_inflight_step *step) {
     for (uint32_t i = 0; i < step->segment_count; i++)
-        lh_kv_store_land(inflight->options.store, step->segments[i].block_table,
-                         step->segments[i].source, step->is_through, step->step_class);
+        lh_kv_store_land(step->segments[i].block_table, step->segments[i].source, step->is_through,
+                         step->step_class);
     if (!step->is_through)
         count_down(counter_of(inflight, step));
     count_down(&inflight->total);

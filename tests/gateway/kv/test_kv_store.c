@@ -58,8 +58,8 @@ static lh_block_table *begin(uint64_t number, uint32_t length) {
 /* A step with rows up to there goes around. */
 static void send(lh_block_table *block_table, uint32_t positions, lh_step_class step_class) {
     lh_block_table *source = lh_kv_store_send(store, block_table, tokens, positions, step_class);
-    lh_kv_store_pass(store, block_table, source, positions, step_class);
-    lh_kv_store_land(store, block_table, source, true, step_class);
+    lh_kv_store_pass(block_table, source, positions, step_class);
+    lh_kv_store_land(block_table, source, true, step_class);
 }
 
 static lh_block_table *computed(uint64_t number, uint32_t length) {
@@ -130,8 +130,8 @@ static void what_is_left_is_cached_and_shared(void **state) {
     /* It has all that the first one has, which goes: behind the fork, in a prefill step. */
     assert_no_truncation(LH_STEP_DECODE);
     assert_ptr_equal(truncation(LH_STEP_PREFILL, 1, 0), first);
-    lh_kv_store_pass(store, second, source, 50, LH_STEP_PREFILL);
-    lh_kv_store_land(store, second, source, true, LH_STEP_PREFILL);
+    lh_kv_store_pass(second, source, 50, LH_STEP_PREFILL);
+    lh_kv_store_land(second, source, true, LH_STEP_PREFILL);
     lh_kv_store_finish_truncation(store, first);
     assert_blocks(4, 0, 0);
     lh_kv_store_free(store, second);
@@ -191,7 +191,7 @@ static void a_truncation_waits_for_prefill_steps(void **state) {
     end(block_table, 0);
     assert_no_truncation(LH_STEP_DECODE);
     assert_ptr_equal(truncation(LH_STEP_PREFILL, 1, 0), block_table);
-    lh_kv_store_land(store, block_table, NULL, false, LH_STEP_PREFILL); /* it was cancelled */
+    lh_kv_store_land(block_table, NULL, false, LH_STEP_PREFILL); /* it was cancelled */
     assert_blocks(0, 0, 2);
     lh_kv_store_finish_truncation(store, block_table);
     assert_blocks(0, 0, 0);
@@ -290,8 +290,8 @@ static void a_broken_chain_leaves_what_is_surely_there(void **state) {
     assert_true(lh_kv_store_grow(store, sound, 50));
     lh_kv_store_send(store, sound, tokens, 50, LH_STEP_PREFILL);
     lh_block_table *source = lh_kv_store_send(store, unsound, tokens, 20, LH_STEP_PREFILL);
-    lh_kv_store_land(store, sound, NULL, false, LH_STEP_PREFILL);
-    lh_kv_store_land(store, unsound, source, false, LH_STEP_PREFILL);
+    lh_kv_store_land(sound, NULL, false, LH_STEP_PREFILL);
+    lh_kv_store_land(unsound, source, false, LH_STEP_PREFILL);
     lh_kv_store_break(store);
     assert_true(lh_block_table_is_sound(sound));
     assert_false(lh_block_table_is_sound(unsound));
@@ -324,7 +324,7 @@ static void what_others_share_is_not_cut(void **state) {
         lh_block_table *second = begin(2, 60);
         assert_int_equal(lh_kv_store_shared_positions(store, second), 32);
         send(second, 60, LH_STEP_PREFILL);
-        lh_kv_store_land(store, first, NULL, false, LH_STEP_PREFILL);
+        lh_kv_store_land(first, NULL, false, LH_STEP_PREFILL);
         lh_kv_store_break(store);
         assert_int_equal(lh_kv_store_resume(store, first, length), length == 33);
         if (length == 33)
@@ -512,8 +512,8 @@ static void a_break_hides_what_is_not_written(void **state) {
     end(ended, 0); /* the fork has it pinned */
     assert_int_equal(lh_kv_store_current_figures(store).cached, 1);
     end(fork, 0);
-    lh_kv_store_land(store, ended, NULL, false, LH_STEP_PREFILL);
-    lh_kv_store_land(store, live, NULL, false, LH_STEP_PREFILL);
+    lh_kv_store_land(ended, NULL, false, LH_STEP_PREFILL);
+    lh_kv_store_land(live, NULL, false, LH_STEP_PREFILL);
     lh_kv_store_break(store);
     assert_int_equal(lh_kv_store_current_figures(store).cached, 0);
     assert_int_equal(lh_kv_store_cached_positions(store, (lh_prefix_scope){1, 0}, tokens, 40), 0);
@@ -537,8 +537,8 @@ static void what_was_to_be_truncated_is_gone_before_the_others_go_on(void **stat
         lh_kv_store_send(store, first, tokens, 48, LH_STEP_PREFILL);
         second = begin(2, 60);
         lh_block_table *source = lh_kv_store_send(store, second, tokens, 60, LH_STEP_PREFILL);
-        lh_kv_store_land(store, first, NULL, false, LH_STEP_PREFILL);
-        lh_kv_store_land(store, second, source, false, LH_STEP_PREFILL);
+        lh_kv_store_land(first, NULL, false, LH_STEP_PREFILL);
+        lh_kv_store_land(second, source, false, LH_STEP_PREFILL);
         lh_kv_store_break(store);
         end(second, 0);
         if (restarts)

@@ -37,8 +37,8 @@ static void begin(lh_sequence_kv *kv, uint64_t sequence, uint32_t length) {
 /* Rows go around in a step. */
 static lh_block_table *send(lh_sequence_kv *kv, uint32_t rows) {
     lh_block_table *source = lh_sequence_kv_send(kv, store, tokens, rows, LH_STEP_PREFILL);
-    lh_kv_store_pass(store, kv->table, source, kv->computed, LH_STEP_PREFILL);
-    lh_kv_store_land(store, kv->table, source, true, LH_STEP_PREFILL);
+    lh_kv_store_pass(kv->table, source, kv->computed, LH_STEP_PREFILL);
+    lh_kv_store_land(kv->table, source, true, LH_STEP_PREFILL);
     return source;
 }
 

@@ -65,8 +65,8 @@ static lh_sequence *run(uint64_t id, uint64_t tenant, int32_t priority) {
 static void sample(lh_sequence *sequence) {
     lh_block_table *source = lh_sequence_kv_send(&sequence->kv, store, sequence->history,
                                                  lh_sequence_pending(sequence), LH_STEP_PREFILL);
-    lh_kv_store_pass(store, sequence->kv.table, source, sequence->kv.computed, LH_STEP_PREFILL);
-    lh_kv_store_land(store, sequence->kv.table, source, true, LH_STEP_PREFILL);
+    lh_kv_store_pass(sequence->kv.table, source, sequence->kv.computed, LH_STEP_PREFILL);
+    lh_kv_store_land(sequence->kv.table, source, true, LH_STEP_PREFILL);
     lh_running_set_sample(&set, sequence, LH_STEP_PREFILL);
 }
 
