@@ -16,3 +16,8 @@ const char *lh_worker_stage_state_name(lh_worker_stage_state state) {
     static const char *const names[] = {"idle", "fetching", "loading", "ready", "failed"};
     return names[state];
 }
+
+const char *lh_hop_trial_state_name(lh_hop_trial_state state) {
+    static const char *const names[] = {"none", "running", "proven", "failed"};
+    return names[state];
+}

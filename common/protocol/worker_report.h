@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LH_CONTROL_PROTOCOL_VERSION 3
+#define LH_CONTROL_PROTOCOL_VERSION 4
 #define LH_CONTROL_BODY_BYTES_MAX   65536u /* of a report, and of the answer to it */
 #define LH_ADDRESS_BYTES            272u   /* a DNS name of 253, a port, brackets */
 #define LH_REPORT_ERROR_BYTES       256u
@@ -22,6 +22,21 @@ typedef enum lh_worker_stage_state {
     LH_WORKER_READY,
     LH_WORKER_FAILED
 } lh_worker_stage_state;
+
+/* Of a hop that the next chain will need (CONTROL.md, "Trying a hop"). */
+typedef enum lh_hop_trial_state {
+    LH_HOP_TRIAL_NONE,    /* no hop is tried */
+    LH_HOP_TRIAL_RUNNING, /* it connects, or its step has not been answered yet */
+    LH_HOP_TRIAL_PROVEN,  /* connected, and the one at its end has taken a step of the trial */
+    LH_HOP_TRIAL_FAILED   /* the last attempt failed; it goes on trying */
+} lh_hop_trial_state;
+
+typedef struct lh_hop_trial_report {
+    lh_hop_trial_state state;
+    char next[LH_WORKER_NAME_BYTES];   /* where it leads; "": the gateway */
+    char address[LH_ADDRESS_BYTES];    /* of that worker, as it was given; "": the gateway's */
+    char error[LH_REPORT_ERROR_BYTES]; /* of FAILED */
+} lh_hop_trial_report;
 
 typedef struct lh_worker_report {
     char name[LH_WORKER_NAME_BYTES], site[LH_WORKER_NAME_BYTES];
@@ -51,6 +66,9 @@ typedef struct lh_worker_report {
     lh_machine_speed speed;
     lh_compute_profile compute;
     lh_hop_profile next;
+    char next_error[LH_REPORT_ERROR_BYTES]; /* why the next hop is not connected; "": it is, or
+                                             * nothing has failed yet */
+    lh_hop_trial_report trial;
     struct {
         bool present;
         uint64_t pages_total, pages_free, page_bytes;
@@ -63,7 +81,9 @@ typedef struct lh_worker_report {
     bool leaving;
 } lh_worker_report;
 
-/* Into assignment.error or prepared.error, cut to what fits, in whole characters. */
+/* Into one of the errors, cut to what fits, in whole characters. */
 void lh_worker_report_copy_error(char error[LH_REPORT_ERROR_BYTES], const char *message);
 /* "idle", "fetching", "loading", "ready", "failed". */
 const char *lh_worker_stage_state_name(lh_worker_stage_state state);
+/* "none", "running", "proven", "failed". */
+const char *lh_hop_trial_state_name(lh_hop_trial_state state);

@@ -21,6 +21,8 @@ typedef struct lh_fleet_answer {
     lh_assignment assignment;
     bool has_prepare, prepare_holds;
     lh_chain_stage prepare;
+    bool has_trial;
+    lh_assignment trial; /* its place in the next chain, of epoch 0: the hop after it is tried */
     bool is_leaving, may_go;
     const char *leave_reason; /* where it is leaving */
 } lh_fleet_answer;

@@ -78,6 +78,14 @@ static json_t *render_loaded(const lh_worker_report *report) {
                      report->loaded.model);
 }
 
+static json_t *render_trial(const lh_hop_trial_report *trial) {
+    if (trial->state == LH_HOP_TRIAL_NONE)
+        return json_null();
+    return json_pack("{s:o,s:o,s:s,s:o}", "next", text_or_null(trial->next), "address",
+                     text_or_null(trial->address), "state", lh_hop_trial_state_name(trial->state),
+                     "error", render_text(trial->error));
+}
+
 static json_t *render_kv(const lh_worker_report *report) {
     if (!report->kv.present)
         return json_null();
@@ -92,8 +100,8 @@ char *lh_control_report_render(const lh_worker_report *report) {
     char instance[17];
     snprintf(instance, sizeof instance, "%016" PRIx64, report->instance);
     json_t *root = json_pack(
-        "{s:i,s:s,s:o,s:o,s:o,s:I,s:{s:o,s:o},s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:I,s:I,s:I},"
-        "s:b}",
+        "{s:i,s:s,s:o,s:o,s:o,s:I,s:{s:o,s:o},s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:I,"
+        "s:I,s:I},s:b}",
         "protocol", LH_CONTROL_PROTOCOL_VERSION, "instance", instance, "site",
         text_or_null(report->site), "version", text_or_null(report->version), "isa",
         text_or_null(report->isa), "threads", (json_int_t)report->threads, "addresses", "tls",
@@ -102,7 +110,8 @@ char *lh_control_report_render(const lh_worker_report *report) {
         "speed", lh_machine_speed_render(&report->speed), "assignment", render_assignment(report),
         "prepared", render_prepared(report), "loaded", render_loaded(report), "compute",
         lh_compute_profile_render(&report->compute), "next", lh_hop_profile_render(&report->next),
-        "kv", render_kv(report), "steps", "active", integer(report->steps.active), "done",
+        "next_error", text_or_null(report->next_error), "trial", render_trial(&report->trial), "kv",
+        render_kv(report), "steps", "active", integer(report->steps.active), "done",
         integer(report->steps.done), "failed", integer(report->steps.failed), "leaving",
         (int)report->leaving);
     if (root && report->slowdown > 1 &&
@@ -139,16 +148,24 @@ static void read_model(const lh_json_reader *r, lh_control_model *model) {
     lh_json_read_line(&inner, "tensors_url", model->tensors_url, sizeof model->tensors_url);
 }
 
-static void read_next(const lh_json_reader *r, lh_control_assignment *assignment) {
+/* True: the gateway. */
+static bool read_next(const lh_json_reader *r, char name[LH_WORKER_NAME_BYTES],
+                      char address[LH_ADDRESS_BYTES], bool *tls) {
     lh_json_reader inner;
-    if (!lh_json_read_object(r, "next", false, &inner))
-        return;
-    assignment->next_is_gateway = lh_json_read_bool(&inner, "gateway");
-    if (assignment->next_is_gateway)
-        return;
-    lh_json_read_name(&inner, "name", assignment->next_name);
-    lh_json_read_line(&inner, "address", assignment->next_address, sizeof assignment->next_address);
-    assignment->next_tls = lh_json_read_bool(&inner, "tls");
+    if (!lh_json_read_object(r, "next", false, &inner) || lh_json_read_bool(&inner, "gateway"))
+        return true;
+    lh_json_read_name(&inner, "name", name);
+    lh_json_read_line(&inner, "address", address, LH_ADDRESS_BYTES);
+    *tls = lh_json_read_bool(&inner, "tls");
+    return false;
+}
+
+static lh_wire_type read_wire(const lh_json_reader *r) {
+    lh_wire_type wire = LH_WIRE_F32;
+    const char *name = lh_json_peek_string(r, "wire");
+    if (!name || !lh_wire_parse(name, &wire))
+        lh_json_refuse(r, "wire", "\"f32\", \"f16\" or \"q8\"");
+    return wire;
 }
 
 /* What an assignment and a stage to be prepared have in common. */
@@ -162,9 +179,7 @@ static void read_stage(const lh_json_reader *r, lh_control_assignment *assignmen
     assignment->context = read_u32(r, "context", 1, CONTEXT_MAX);
     assignment->rows_max = read_u32(r, "rows_max", 1, LH_STEP_ROWS_MAX);
     assignment->steps_max = read_u32(r, "steps_max", 1, STEPS_MAX);
-    const char *wire = lh_json_peek_string(r, "wire");
-    if (!wire || !lh_wire_parse(wire, &assignment->wire))
-        lh_json_refuse(r, "wire", "\"f32\", \"f16\" or \"q8\"");
+    assignment->wire = read_wire(r);
     const char *activations = lh_json_peek_string(r, "activations");
     if (!activations || !lh_activation_kind_parse(activations, &assignment->activations))
         lh_json_refuse(r, "activations", "\"q8\" or \"q16\"");
@@ -183,11 +198,11 @@ static void read_assignment(const lh_json_reader *root, lh_control_answer *answe
     if (lh_json_is_there(&r, "kv_epoch"))
         assignment->kv_epoch = read_u32(&r, "kv_epoch", 0, UINT32_MAX);
     read_stage(&r, assignment);
-    read_next(&r, assignment);
+    assignment->next_is_gateway =
+        read_next(&r, assignment->next_name, assignment->next_address, &assignment->next_tls);
 }
 
-/* This field, and the next one, are not there in the answers of a gateway that does not know them.
- */
+/* This field, and the next two, are absent where there is nothing to say. */
 static void read_prepare(const lh_json_reader *root, lh_control_answer *answer) {
     lh_json_reader r;
     answer->has_prepare =
@@ -196,6 +211,18 @@ static void read_prepare(const lh_json_reader *root, lh_control_answer *answer) 
         return;
     answer->prepare.weights_only = !lh_json_read_bool(&r, "hold");
     read_stage(&r, &answer->prepare);
+}
+
+static void read_trial(const lh_json_reader *root, lh_control_answer *answer) {
+    lh_control_trial *trial = &answer->trial;
+    lh_json_reader r;
+    answer->has_trial = lh_json_is_there(root, "try") && lh_json_read_object(root, "try", true, &r);
+    if (!answer->has_trial)
+        return;
+    lh_json_read_name(&r, "chain", trial->chain);
+    trial->width = read_u32(&r, "width", 1, LH_STEP_WIDTH_MAX);
+    trial->wire = read_wire(&r);
+    trial->next_is_gateway = read_next(&r, trial->next_name, trial->next_address, &trial->next_tls);
 }
 
 static void read_leave(const lh_json_reader *root, lh_control_answer *answer) {
@@ -222,6 +249,7 @@ lh_status lh_control_answer_parse(const char *text, size_t length, lh_control_an
     answer->is_urgent = lh_json_is_there(&root, "urgent") && lh_json_read_bool(&root, "urgent");
     read_assignment(&root, answer);
     read_prepare(&root, answer);
+    read_trial(&root, answer);
     read_leave(&root, answer);
     return lh_json_document_close(&document);
 }

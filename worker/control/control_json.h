@@ -34,6 +34,16 @@ typedef struct lh_control_assignment {
     char next_name[LH_WORKER_NAME_BYTES], next_address[LH_ADDRESS_BYTES];
 } lh_control_assignment;
 
+/* A hop that is to be tried: this worker's in the next chain. */
+typedef struct lh_control_trial {
+    char chain[LH_WORKER_NAME_BYTES];
+    uint32_t width; /* columns of an activation */
+    lh_wire_type wire;
+    bool next_is_gateway, next_tls;
+    /* "" where it is the gateway */
+    char next_name[LH_WORKER_NAME_BYTES], next_address[LH_ADDRESS_BYTES];
+} lh_control_trial;
+
 typedef struct lh_control_answer {
     int64_t renew_ms, lease_ms;
     bool is_planned; /* false: what is there stays as it is */
@@ -42,6 +52,8 @@ typedef struct lh_control_answer {
     lh_control_assignment assignment;
     bool has_prepare;
     lh_control_assignment prepare; /* a stage: generation, chain, epoch and next are not set */
+    bool has_trial;
+    lh_control_trial trial;
     bool has_leave, may_go;
     char leave_reason[LH_REPORT_ERROR_BYTES];
 } lh_control_answer;

@@ -82,6 +82,29 @@ static void read_prepared(const lh_json_reader *r, lh_worker_report *report) {
     lh_json_read_text(&inner, "error", report->prepared.error, sizeof report->prepared.error);
 }
 
+static lh_hop_trial_state read_trial_state(const lh_json_reader *r) {
+    const char *text = lh_json_peek_string(r, "state");
+    for (lh_hop_trial_state state = LH_HOP_TRIAL_RUNNING; text && state <= LH_HOP_TRIAL_FAILED;
+         state++)
+        if (strcmp(text, lh_hop_trial_state_name(state)) == 0)
+            return state;
+    lh_json_refuse(r, "state", "running, proven or failed");
+    return LH_HOP_TRIAL_NONE;
+}
+
+/* Absent where no hop is tried. */
+static void read_trial(const lh_json_reader *r, lh_hop_trial_report *trial) {
+    lh_json_reader inner;
+    if (!lh_json_is_present(r, "trial") || !lh_json_read_object(r, "trial", true, &inner))
+        return;
+    trial->state = read_trial_state(&inner);
+    if (lh_json_is_there(&inner, "next"))
+        lh_json_read_name(&inner, "next", trial->next);
+    if (lh_json_is_there(&inner, "address"))
+        read_address(&inner, "address", trial->address);
+    lh_json_read_text(&inner, "error", trial->error, sizeof trial->error);
+}
+
 /* Absent where the worker does not know of it. */
 static void read_loaded(const lh_json_reader *r, lh_worker_report *report) {
     lh_json_reader inner;
@@ -137,6 +160,9 @@ static void read_report(const lh_json_reader *r, lh_worker_report *report) {
     lh_machine_speed_read(r, "speed", &report->speed);
     lh_compute_profile_read(r, "compute", &report->compute);
     lh_hop_profile_read(r, "next", &report->next);
+    if (lh_json_is_there(r, "next_error"))
+        lh_json_read_text(r, "next_error", report->next_error, sizeof report->next_error);
+    read_trial(r, &report->trial);
     read_kv(r, report);
     read_steps(r, report);
 }
@@ -226,6 +252,15 @@ static json_t *render_prepare(const lh_fleet_answer *answer, const lh_fleet_mode
                  json_pack("{s:b}", "hold", (int)answer->prepare_holds));
 }
 
+static json_t *render_trial(const lh_fleet_answer *answer) {
+    const lh_assignment *trial = &answer->trial;
+    if (!answer->has_trial)
+        return json_null();
+    return json_pack("{s:s, s:i, s:s, s:o}", "chain", trial->chain, "width",
+                     (int)answer->options->model->width, "wire", lh_wire_name(trial->stage.wire),
+                     "next", render_next(trial));
+}
+
 static json_t *render_leave(const lh_fleet_answer *answer) {
     if (!answer->is_leaving)
         return json_null();
@@ -234,10 +269,11 @@ static json_t *render_leave(const lh_fleet_answer *answer) {
 
 char *lh_control_json_render_answer(const lh_fleet_answer *answer, const lh_fleet_model *model) {
     return render(json_pack(
-        "{s:I, s:I, s:b, s:b, s:o, s:o, s:o}", "renew_ms", (json_int_t)(answer->renew_us / 1000),
-        "lease_ms", (json_int_t)(answer->lease_us / 1000), "planned", (int)answer->is_planned,
-        "urgent", (int)answer->is_urgent, "assignment", render_assignment(answer, model), "prepare",
-        render_prepare(answer, model), "leave", render_leave(answer)));
+        "{s:I, s:I, s:b, s:b, s:o, s:o, s:o, s:o}", "renew_ms",
+        (json_int_t)(answer->renew_us / 1000), "lease_ms", (json_int_t)(answer->lease_us / 1000),
+        "planned", (int)answer->is_planned, "urgent", (int)answer->is_urgent, "assignment",
+        render_assignment(answer, model), "prepare", render_prepare(answer, model), "try",
+        render_trial(answer), "leave", render_leave(answer)));
 }
 
 char *lh_control_json_render_tensors(const lh_model_file *file) {
