@@ -4,6 +4,7 @@
 #include "tests/common/support/raw_peer.h"
 #include "tests/support/loop.h"
 
+#include "common/base/clock.h"
 #include "common/http2/link.h"
 
 #include <netinet/tcp.h>
@@ -31,7 +32,7 @@ static void a_client_knows_its_link(void **state) {
     send_bulk(&f, 8 << 20);
     lh_h2_client_read_link(f.client, &link);
     assert_true(link.ready_bytes >= 10 * 1000);
-    assert_true(link.bytes_sent > 8 << 20);
+    assert_in_range(link.bytes_sent, 8 << 20, 9 << 20);
     assert_in_range(link.estimate.round_trip_us, 1, 1000000);
     assert_true(link.estimate.age_us >= 0);
     fixture_close(&f);
@@ -89,6 +90,8 @@ static void on_change(void *owner, lh_h2_transport *transport) {
     clogged *c = owner;
     if (transport->ready)
         lh_h2_link_on_pumped(&c->link, false);
+    if (c->link.sampled_us != 0)
+        uv_stop(&c->loop); /* the turn would wait for the next sample */
 }
 
 static void on_down(void *owner, lh_h2_transport *transport, lh_status status, const char *reason) {
@@ -212,12 +215,102 @@ static void bulk_is_watched_until_it_has_gone(void **state) {
     close_clogged(&c);
 }
 
+static bool is_watched(void *context) {
+    const clogged *c = context;
+    return c->link.is_busy && uv_is_active((const uv_handle_t *)&c->link.timer);
+}
+
+/* The estimates stay; all else is the connection's. */
+static void nothing_of_a_connection_outlives_it(void **state) {
+    (void)state;
+    static clogged c;
+    record r;
+    open_clogged(&c);
+    lh_h2_link_on_round_trip(&c.link, 1234);
+    write_bulk(&c, &r);
+    assert_true(loop_run_until(&c.loop, is_watched, &c, 20000));
+    int64_t least_us;
+    assert_true(lh_h2_link_read_window(&c.link, &least_us) > 0);
+    assert_true(least_us > 0);
+    lh_h2_link_attach(&c.link, NULL);
+    assert_false(c.link.is_busy || uv_is_active((uv_handle_t *)&c.link.timer));
+    assert_int_equal(lh_h2_link_read_window(&c.link, &least_us), 0);
+    assert_int_equal(least_us, 0);
+    lh_h2_link_attach(&c.link, c.transport);
+    assert_int_equal(c.link.sampled_us, 0);
+    assert_int_equal(c.link.acked_bytes, 0);
+    assert_int_equal(c.link.meter.mark_count, 0);
+    assert_int_equal(c.link.unsent_bytes, 32 << 10);
+    assert_int_equal(c.link.frame_bytes, 16 << 10);
+    assert_int_equal(lh_link_meter_read(&c.link.meter, 0).round_trip_us, 1234);
+    close_clogged(&c);
+}
+
+/* A meter that learned so much of this link so long ago; no rate: nothing. */
+static void teach(lh_link_meter *meter, double bytes_per_us, int64_t round_trip_us,
+                  int64_t age_us) {
+    *meter = (lh_link_meter){.slots = {{bytes_per_us * 1e6, 1000000, lh_clock_us() - age_us}},
+                             .slot_count = bytes_per_us > 0,
+                             .slot_next = 1};
+    lh_link_meter_round_trip(meter, lh_clock_us(), round_trip_us, false);
+}
+
+/* Until the second sample, where the first one finds bulk that has just left. */
+static uint64_t second_sample_ms(double bytes_per_us, int64_t round_trip_us, int64_t age_us) {
+    static clogged c;
+    record r;
+    open_clogged(&c);
+    teach(&c.link.meter, bytes_per_us, round_trip_us, age_us);
+    write_bulk(&c, &r);
+    assert_true(loop_run_until(&c.loop, has_sampled, &c, 20000));
+    assert_true(c.link.is_busy);
+    uint64_t due_ms = uv_timer_get_due_in(&c.link.timer);
+    close_clogged(&c);
+    return due_ms;
+}
+
+/* Nothing can be acknowledged before a round trip, and it may have got shorter; then every
+ * millisecond counts, unless the rate is known. */
+static void samples_are_taken_when_they_tell_something(void **state) {
+    (void)state;
+    assert_in_range(second_sample_ms(1, 100000, 0), 50, 99);
+    assert_in_range(second_sample_ms(1, 1000000, 0), 150, 200);
+    assert_in_range(second_sample_ms(0, 0, 0), 0, 1);
+    assert_in_range(second_sample_ms(1, 10, 2000000), 0, 1);
+    assert_int_equal(second_sample_ms(1, 10, 0), 2); /* in slow start the pauses must be seen */
+}
+
+/* What is on its way for 8 ms may wait in the kernel, and a frame is of 4 ms, within bounds. */
+static void the_pace_is_the_rates(void **state) {
+    (void)state;
+    static const struct {
+        double bytes_per_us;
+        uint32_t unsent_bytes, frame_bytes;
+    } cases[] = {{0.1, 4 << 10, 2 << 10}, /* at least */
+                 {1, 8000, 4000},
+                 {2, 16000, 8000},
+                 {1000, 32 << 10, 16 << 10}}; /* at most; and what a new window lets through */
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static clogged c;
+        open_clogged(&c);
+        teach(&c.link.meter, cases[i].bytes_per_us, 10, 0);
+        lh_h2_link_attach(&c.link, c.transport);
+        assert_int_equal(c.link.unsent_bytes, cases[i].unsent_bytes);
+        assert_int_equal(c.link.frame_bytes, cases[i].frame_bytes);
+        assert_int_equal(c.transport->output.unsent_bytes_max, cases[i].unsent_bytes);
+        close_clogged(&c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_client_knows_its_link),
         cmocka_unit_test(estimates_survive_the_connection),
         cmocka_unit_test(no_more_than_the_window_waits_in_the_kernel),
         cmocka_unit_test(bulk_is_watched_until_it_has_gone),
+        cmocka_unit_test(nothing_of_a_connection_outlives_it),
+        cmocka_unit_test(samples_are_taken_when_they_tell_something),
+        cmocka_unit_test(the_pace_is_the_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -127,6 +128,116 @@ static void deadlines(void **state) {
     }
 }
 
+/* In ticks of a second, to the tick. */
+static void deadlines_are_exact(void **state) {
+    (void)state;
+    static const struct {
+        lh_h2_activity activity;
+        bool pings, hears;
+        int64_t ms;
+        const char *words;
+    } cases[] = {
+        {{.ready = false}, false, true, 6000, "no HTTP/2 connection within 6000 ms"},
+        {{.ready = true, .mid_headers = true}, false, true, 10000, "headers took more than 10000"},
+        {{.ready = true, .writing = true}, false, true, 30000, "has not read for 30000 ms"},
+        {{.ready = true}, false, false, 120000, "unused for 120000 ms"},
+        {{.ready = true, .watched = true}, true, true, 18000, "no PING answer for 18000 ms"},
+        {{.ready = true, .watched = true},
+         true,
+         false,
+         6000,
+         "no byte and no PING answer for 6000"},
+    };
+    lh_h2_limits even = limits;
+    even.dead_after_ms = even.connect_timeout_ms = 6000;
+    even.ping_interval_ms = 1000;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lh_h2_liveness l;
+        lh_error error;
+        uint64_t ping;
+        int64_t ms = 0;
+        lh_h2_liveness_init(&l, &even);
+        assert_int_equal(l.tick_ms, 1000);
+        if (cases[i].pings)
+            lh_h2_liveness_start(&l);
+        do {
+            ms += l.tick_ms;
+            if (cases[i].hears)
+                lh_h2_liveness_heard(&l);
+        } while (lh_h2_liveness_tick(&l, &cases[i].activity, &ping, &error) == LH_OK);
+        assert_int_equal(ms, cases[i].ms);
+        assert_int_equal(error.status, LH_ERR_TIMEOUT);
+        assert_non_null(strstr(error.message, cases[i].words));
+    }
+}
+
+/* Six of them in the shorter limit, and one for each PING at least. */
+static void ticks_are_as_fine_as_the_limits(void **state) {
+    (void)state;
+    static const struct {
+        int64_t ping_ms, dead_ms, connect_ms, tick_ms, interval_ms;
+    } cases[] = {{500, 2000, 3000, 333, 500},
+                 {100, 300, 200, 33, 100},
+                 {10, 300, 200, 10, 10},
+                 {60000, 1200, 1200, 200, 600},
+                 {1000, 600, 6000, 100, 300},
+                 {0, 1200, 600, 100, 0},
+                 {5, 2, 2, 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lh_h2_liveness l;
+        lh_h2_limits odd = limits;
+        odd.ping_interval_ms = cases[i].ping_ms;
+        odd.dead_after_ms = cases[i].dead_ms;
+        odd.connect_timeout_ms = cases[i].connect_ms;
+        lh_h2_liveness_init(&l, &odd);
+        assert_int_equal(l.tick_ms, cases[i].tick_ms);
+        assert_int_equal(l.ping_interval_ms, cases[i].interval_ms);
+    }
+}
+
+/* A peer that reads slowly is alive: each time that the kernel takes all, counting begins again. */
+static void a_slow_reader_lives(void **state) {
+    (void)state;
+    static const lh_h2_activity writing = {.ready = true, .writing = true, .watched = true};
+    lh_h2_liveness l;
+    uint64_t ping;
+    lh_h2_liveness_init(&l, &limits);
+    for (int64_t ms = 0; ms < 100000; ms += l.tick_ms) {
+        if (ms % 20000 < l.tick_ms)
+            lh_h2_liveness_written(&l);
+        assert_int_equal(lh_h2_liveness_tick(&l, &writing, &ping, NULL), LH_OK);
+    }
+}
+
+/* Of a connection that does not stand, and of one on which nobody waits. */
+static void no_ping_is_sent_for_nothing(void **state) {
+    (void)state;
+    lh_h2_liveness l;
+    uint64_t ping;
+    lh_h2_liveness_init(&l, &limits);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(lh_h2_liveness_tick(&l, &watched, &ping, NULL), LH_OK);
+        assert_true(ping == 0);
+    }
+    lh_h2_liveness_answered(&l, lh_h2_liveness_start(&l));
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(lh_h2_liveness_tick(&l, &unwatched, &ping, NULL), LH_OK);
+        assert_true(ping == 0);
+    }
+    assert_int_equal(lh_h2_liveness_tick(&l, &watched, &ping, NULL), LH_OK);
+    assert_true(ping != 0); /* somebody waits now */
+}
+
+static void an_answer_tells_the_round_trip(void **state) {
+    (void)state;
+    lh_h2_liveness l;
+    lh_h2_liveness_init(&l, &limits);
+    uint64_t ping = lh_h2_liveness_start(&l);
+    usleep(3000);
+    assert_true(lh_h2_liveness_answered(&l, ping) >= 3000);
+    assert_int_equal(lh_h2_liveness_answered(&l, ping), 0); /* once */
+}
+
 static void no_pings_no_verdict(void **state) {
     (void)state;
     lh_h2_liveness l;
@@ -163,6 +274,11 @@ int main(void) {
         cmocka_unit_test(pings_follow_answers),
         cmocka_unit_test(nobody_waits_nobody_dies),
         cmocka_unit_test(deadlines),
+        cmocka_unit_test(deadlines_are_exact),
+        cmocka_unit_test(ticks_are_as_fine_as_the_limits),
+        cmocka_unit_test(a_slow_reader_lives),
+        cmocka_unit_test(no_ping_is_sent_for_nothing),
+        cmocka_unit_test(an_answer_tells_the_round_trip),
         cmocka_unit_test(no_pings_no_verdict),
         cmocka_unit_test(the_interval_fits_the_limit),
     };

@@ -187,6 +187,30 @@ static void a_kernel_that_holds_enough_is_given_no_more(void **state) {
     assert_false(lh_h2_output_is_full(&w.output));
 }
 
+/* Where the kernel may hold more than 128 KiB it is not asked. */
+static void much_that_waits_makes_no_difference(void **state) {
+    (void)state;
+    int large = 1 << 20;
+    setsockopt(lh_h2_output_descriptor(&w.output), SOL_SOCKET, SO_SNDBUF, &large, sizeof large);
+    assert_true(clog_up() > 300 << 10);
+    lh_h2_output_set_unsent_max(&w.output, (128 << 10) + 1);
+    assert_false(lh_h2_output_is_full(&w.output));
+    assert_false(uv_is_active((uv_handle_t *)&w.output.drain));
+    lh_h2_output_set_unsent_max(&w.output, 128 << 10);
+    assert_true(lh_h2_output_is_full(&w.output));
+    assert_in_range(uv_timer_get_due_in(&w.output.drain), 0, 4);
+}
+
+static void without_a_connection_there_is_no_descriptor(void **state) {
+    (void)state;
+    uv_tcp_t tcp;
+    uv_tcp_init(&w.loop, &tcp);
+    const lh_h2_output output = {.stream = (uv_stream_t *)&tcp};
+    assert_int_equal(lh_h2_output_descriptor(&output), -1);
+    uv_close((uv_handle_t *)&tcp, NULL);
+    uv_run(&w.loop, UV_RUN_NOWAIT);
+}
+
 static void last_words_go_now_or_never(void **state) {
     (void)state;
     uint64_t got = 0;
@@ -213,6 +237,9 @@ int main(void) {
                                         close_wire),
         cmocka_unit_test_setup_teardown(a_connection_that_is_gone_is_told, open_wire, close_wire),
         cmocka_unit_test_setup_teardown(a_kernel_that_holds_enough_is_given_no_more, open_wire,
+                                        close_wire),
+        cmocka_unit_test_setup_teardown(much_that_waits_makes_no_difference, open_wire, close_wire),
+        cmocka_unit_test_setup_teardown(without_a_connection_there_is_no_descriptor, open_wire,
                                         close_wire),
         cmocka_unit_test_setup_teardown(last_words_go_now_or_never, open_wire, close_wire),
     };

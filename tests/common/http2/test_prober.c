@@ -1,9 +1,13 @@
 /* A client that probes, with a server that takes probes and one that does not. */
 #include "tests/common/support/h2_fixture.h"
+#include "tests/support/loop.h"
 
+#include "common/base/clock.h"
 #include "common/http2/probe.h"
+#include "common/http2/prober.h"
 #include "common/net/link_warmup.h"
 
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -127,6 +131,152 @@ static void a_peer_that_takes_none_is_asked_once(void **state) {
     fixture_close(&f);
 }
 
+/* ---- A prober of its own ---- */
+
+typedef struct lone {
+    fixture f;
+    lh_h2_transport *transport, *list;
+    lh_h2_prober prober;
+    bool is_ready, is_down;
+    int closed;
+} lone;
+
+static void on_ready(void *owner, lh_h2_transport *transport) {
+    lone *l = owner;
+    (void)transport;
+    l->is_ready = true;
+}
+
+static void on_down(void *owner, lh_h2_transport *transport, lh_status status, const char *reason) {
+    lone *l = owner;
+    (void)transport;
+    (void)status;
+    (void)reason;
+    lh_h2_prober_attach(&l->prober, NULL);
+    l->is_down = true;
+}
+
+static void on_change(void *owner, lh_h2_transport *transport) {
+    lone *l = owner;
+    if (l->prober.link.transport == transport)
+        lh_h2_prober_on_pumped(&l->prober);
+}
+
+static void on_released(void *owner, lh_h2_transport *transport) {
+    (void)owner;
+    (void)transport;
+}
+
+static void lone_open(lone *l) {
+    struct sockaddr_in address;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.probe_percent = 1;
+    memset(l, 0, sizeof *l);
+    probes = others = 0;
+    fixture_open_server(&l->f, &limits, NULL);
+    l->f.on_request = take;
+    lh_h2_transport_config config = {.loop = &l->f.loop,
+                                     .limits = &l->f.limits,
+                                     .role = LH_H2_CLIENT,
+                                     .authority = "test",
+                                     .on_ready = on_ready,
+                                     .on_change = on_change,
+                                     .on_down = on_down,
+                                     .on_released = on_released,
+                                     .owner = l,
+                                     .list = &l->list};
+    assert_int_equal(lh_h2_transport_create(&config, &l->transport, NULL), LH_OK);
+    uv_ip4_addr("127.0.0.1", lh_h2_server_port(l->f.server), &address);
+    lh_h2_transport_connect(l->transport, (struct sockaddr *)&address);
+    loop_run_until_set(&l->f.loop, &l->is_ready);
+    lh_h2_prober_open(&l->prober, &l->f.loop, &l->f.limits);
+}
+
+static void count_closed(uv_handle_t *handle) {
+    ((lone *)handle->data)->closed++;
+}
+
+static void lone_close(lone *l) {
+    lh_h2_transport_close(l->transport, LH_ERR_CLOSED, "enough");
+    loop_run_until_set(&l->f.loop, &l->is_down);
+    lh_h2_prober_close(&l->prober, count_closed, l);
+    fixture_close(&l->f);
+    assert_int_equal(l->closed, 2);
+}
+
+/* 80 Mbit/s. */
+static void teach(lh_h2_prober *prober, int64_t round_trip_us) {
+    prober->link.meter =
+        (lh_link_meter){.slots = {{1e7, 1000000, lh_clock_us()}}, .slot_count = 1, .slot_next = 1};
+    lh_h2_link_on_round_trip(&prober->link, round_trip_us);
+}
+
+/* A PING that was answered late, by a peer that was busy, does not make the way long: the kernel
+ * knows better, and for so short a way the first window is enough. */
+static void a_late_answer_is_no_long_way(void **state) {
+    (void)state;
+    static lone l;
+    lone_open(&l);
+    teach(&l.prober, 1000000);
+    lh_h2_prober_attach(&l.prober, l.transport);
+    fixture_run_for(&l.f, 50);
+    assert_int_equal(probes, 0);
+    assert_false(lh_link_warmup_is_waiting(&l.prober.warmup));
+    lone_close(&l);
+}
+
+/* While the connection is in use the prober looks again after a moment; without a budget it waits
+ * longer; and without a connection it rests. */
+static void a_probe_waits_for_its_moment(void **state) {
+    (void)state;
+    static lone l;
+    lone_open(&l);
+    lh_h2_prober_attach(&l.prober, l.transport);
+    l.prober.link.is_busy = true;
+    fixture_run_for(&l.f, 1);
+    assert_int_equal(probes, 0);
+    assert_true(uv_is_active((uv_handle_t *)&l.prober.timer));
+    assert_in_range(uv_timer_get_due_in(&l.prober.timer), 0, 10);
+    l.prober.link.is_busy = false;
+    l.prober.link.meter = (lh_link_meter){.bound = 10};
+    l.prober.warmup.spent_us = 1e12;
+    l.prober.warmup.counted_us = lh_clock_us();
+    fixture_run_for(&l.f, 50);
+    assert_int_equal(probes, 0);
+    assert_in_range(uv_timer_get_due_in(&l.prober.timer), 100, 1000);
+    lh_h2_prober_attach(&l.prober, NULL);
+    assert_false(uv_is_active((uv_handle_t *)&l.prober.timer));
+    lone_close(&l);
+}
+
+static void read_congestion_control(const lone *l, char name[16]) {
+    socklen_t length = 16;
+    assert_int_equal(getsockopt(lh_h2_output_descriptor(&l->transport->output), IPPROTO_TCP,
+                                TCP_CONGESTION, name, &length),
+                     0);
+}
+
+static bool has_ended_a_probe(void *context) {
+    const lone *l = context;
+    return probes > 0 && !l->prober.stream;
+}
+
+/* It is another one while a probe opens the window, where the kernel allows that. */
+static void a_probe_leaves_the_congestion_control_as_it_was(void **state) {
+    (void)state;
+    static lone l;
+    char before[16], after[16];
+    lone_open(&l);
+    read_congestion_control(&l, before);
+    lh_h2_prober_attach(&l.prober, l.transport);
+    assert_true(loop_run_until(&l.f.loop, has_ended_a_probe, &l, 20000));
+    read_congestion_control(&l, after);
+    assert_string_equal(after, before);
+    lone_close(&l);
+}
+
+/* ---- Bulk ---- */
+
 /* What is to be sent goes before the rest of a probe, and ends it. */
 static void bulk_ends_a_probe(void **state) {
     (void)state;
@@ -209,6 +359,11 @@ static void a_probe_beyond_the_limit_is_refused(void **state) {
     fixture_run_until(&f, &r.closes, 1, 5000);
     assert_int_equal(r.http_status, 413);
     stream = fixture_submit(&f, LH_H2_PROBE_PATH, 1, &r);
+    assert_int_equal(lh_h2_stream_write_owned(stream, calloc(1, bytes - 1), bytes - 1), LH_OK);
+    lh_h2_stream_end(stream);
+    fixture_run_until(&f, &r.closes, 1, 5000);
+    assert_int_equal(r.http_status, 200);
+    stream = fixture_submit(&f, LH_H2_PROBE_PATH, 1, &r);
     assert_int_equal(lh_h2_stream_write(stream, "0123456789", 10), LH_OK);
     lh_h2_stream_end(stream);
     fixture_run_until(&f, &r.closes, 1, 5000);
@@ -224,6 +379,9 @@ int main(void) {
         cmocka_unit_test(a_probe_that_is_reset_is_not_followed_at_once),
         cmocka_unit_test(without_a_budget_nothing_is_sent),
         cmocka_unit_test(a_peer_that_takes_none_is_asked_once),
+        cmocka_unit_test(a_late_answer_is_no_long_way),
+        cmocka_unit_test(a_probe_waits_for_its_moment),
+        cmocka_unit_test(a_probe_leaves_the_congestion_control_as_it_was),
         cmocka_unit_test(bulk_ends_a_probe),
         cmocka_unit_test(bulk_ends_a_probe_in_its_middle),
         cmocka_unit_test(either_side_may_close_meanwhile),

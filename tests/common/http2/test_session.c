@@ -415,6 +415,27 @@ static void a_request_has_64_headers_at_most(void **state) {
     pair_close(&p);
 }
 
+static void a_response_has_64_headers_at_most(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    lh_h2_header headers[64];
+    for (int i = 0; i < 64; i++)
+        headers[i] = (lh_h2_header){"x-test", "yes"};
+    seen *s = submit(&p, "/x", 0);
+    settle(&p);
+    lh_h2_stream *r = server_stream(&p, "/x")->stream;
+    assert_int_equal(lh_h2_stream_respond_headers(r, 999, headers, 64, true), LH_ERR_INVALID);
+    assert_int_equal(lh_h2_stream_respond_headers(r, 999, headers, 63, true), LH_OK);
+    lh_h2_stream_end(s->stream);
+    settle(&p);
+    assert_int_equal(s->http_status, 999);
+    assert_int_equal(s->ends, 1);
+    assert_int_equal(s->received, 0);
+    assert_int_equal(s->status, LH_OK);
+    pair_close(&p);
+}
+
 static void too_many_requests_are_busy(void **state) {
     (void)state;
     lh_h2_limits limits = lh_h2_default_limits();
@@ -636,6 +657,34 @@ static void unconsumed_bytes_stop_the_sender(void **state) {
     pair_close(&p);
 }
 
+static const lh_h2_stream_events events_without_body = {.on_response = on_response,
+                                                        .on_closed = on_closed};
+
+/* A body that nobody wants to see is taken all the same, or it would hold up the others. */
+static void an_unwanted_body_goes_by(void **state) {
+    (void)state;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.window_bytes = 65536;
+    pair p;
+    pair_open(&p, &limits);
+    seen *s = &p.client.streams[p.client.count++];
+    assert_int_equal(lh_h2_session_submit(p.client.session, "GET", "/x", NULL, 0, 0,
+                                          &events_without_body, s, &s->stream, NULL),
+                     LH_OK);
+    lh_h2_stream_end(s->stream);
+    settle(&p);
+    seen *r = server_stream(&p, "/x");
+    lh_h2_stream_respond_headers(r->stream, 200, NULL, 0, false);
+    write_zeros(r, 1 << 20);
+    lh_h2_stream_end(r->stream);
+    settle(&p);
+    assert_int_equal(s->http_status, 200);
+    assert_int_equal(s->status, LH_OK);
+    assert_int_equal(s->closes, 1);
+    assert_int_equal(s->received, 0);
+    pair_close(&p);
+}
+
 /* The connection's window is four streams': closed streams must give back what they held. */
 static void a_closed_stream_gives_its_window_back(void **state) {
     (void)state;
@@ -697,6 +746,27 @@ static void a_reset_reaches_the_other_side(void **state) {
     }
 }
 
+static void what_was_cancelled_takes_nothing_more(void **state) {
+    (void)state;
+    pair p;
+    pair_open(&p, NULL);
+    seen *s = submit(&p, "/x", 0);
+    settle(&p);
+    lh_h2_stream *r = server_stream(&p, "/x")->stream;
+    lh_h2_stream_write(r, "never", 5);
+    lh_h2_stream_cancel(r);
+    lh_h2_stream_cancel(r);
+    lh_h2_stream_end(r);
+    assert_int_equal(lh_h2_stream_queued_bytes(r), 0);
+    assert_int_equal(lh_h2_stream_respond(r, 200, "x"), LH_ERR_CANCELLED);
+    assert_int_equal(lh_h2_stream_respond_headers(r, 200, NULL, 0, true), LH_ERR_CANCELLED);
+    assert_int_equal(lh_h2_stream_write_owned(r, strdup("x"), 1), LH_ERR_CANCELLED);
+    settle(&p);
+    assert_int_equal(s->responses, 0);
+    assert_int_equal(s->status, LH_ERR_CANCELLED);
+    pair_close(&p);
+}
+
 static void failing_closes_all_once(void **state) {
     (void)state;
     pair p;
@@ -747,13 +817,191 @@ static void pings_are_answered(void **state) {
     pair_close(&p);
 }
 
-/* ---- Hostile peers ---- */
+/* ---- A session alone ---- */
 
-static void feed(end *server, const void *bytes, size_t length) {
-    owner = server;
-    if (server->status == LH_OK)
-        server->status = lh_h2_session_receive(server->session, bytes, length, &server->error);
+static void feed(end *e, const void *bytes, size_t length) {
+    owner = e;
+    if (e->status == LH_OK)
+        e->status = lh_h2_session_receive(e->session, bytes, length, &e->error);
 }
+
+static size_t pull(end *e) {
+    size_t length = 0;
+    owner = e;
+    lh_h2_session_pull(e->session, e->out, BUFFER_BYTES, &length, &e->error);
+    return length;
+}
+
+static void lone_open(end *e, lh_h2_role role, lh_h2_limits *limits) {
+    memset(e, 0, sizeof *e);
+    *limits = lh_h2_default_limits();
+    end_open(e, role, limits);
+}
+
+static uint32_t big_endian(const uint8_t *bytes, size_t length) {
+    uint32_t value = 0;
+    for (size_t i = 0; i < length; i++)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+/* The value of a setting in the SETTINGS frame at `frame`; -1: it is not there. */
+static int64_t setting(const uint8_t *frame, uint32_t name) {
+    assert_int_equal(frame[3], 4);
+    for (size_t at = 9; at < 9 + big_endian(frame, 3); at += 6)
+        if (big_endian(frame + at, 2) == name)
+            return big_endian(frame + at + 2, 4);
+    return -1;
+}
+
+enum { ENABLE_PUSH = 2, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW, MAX_HEADER_LIST = 6 };
+
+/* What a session says first: SETTINGS, and the window of the connection. */
+static void expect_greeting(lh_h2_role role, const lh_h2_limits *limits, int64_t window,
+                            int64_t connection_window, int64_t header_bytes) {
+    static end e;
+    memset(&e, 0, sizeof e);
+    end_open(&e, role, limits);
+    size_t length = pull(&e);
+    const uint8_t *settings = e.out + (role == LH_H2_CLIENT ? 24 : 0);
+    const uint8_t *update = settings + 9 + big_endian(settings, 3);
+    assert_int_equal(setting(settings, INITIAL_WINDOW), window);
+    assert_int_equal(setting(settings, MAX_HEADER_LIST), header_bytes);
+    assert_int_equal(setting(settings, ENABLE_PUSH), role == LH_H2_CLIENT ? 0 : -1);
+    assert_int_equal(setting(settings, MAX_CONCURRENT_STREAMS),
+                     role == LH_H2_CLIENT ? 0 : limits->streams_max);
+    assert_int_equal(update + 9 + 4 - e.out, length);
+    assert_int_equal(big_endian(update, 9), 0);
+    assert_int_equal(update[3], 8); /* WINDOW_UPDATE, of the connection */
+    assert_int_equal(65535 + big_endian(update + 9, 4), connection_window);
+    end_close(&e);
+}
+
+static void limits_are_told_first(void **state) {
+    (void)state;
+    lh_h2_limits limits = lh_h2_default_limits();
+    for (int role = LH_H2_CLIENT; role <= LH_H2_SERVER; role++) {
+        limits = lh_h2_default_limits();
+        expect_greeting((lh_h2_role)role, &limits, 16 << 20, 64 << 20, 16 << 10);
+        limits.window_bytes = UINT32_MAX; /* more than the protocol can say */
+        limits.header_bytes_max = SIZE_MAX;
+        expect_greeting((lh_h2_role)role, &limits, INT32_MAX, INT32_MAX, UINT32_MAX);
+    }
+}
+
+/* A client whose request has left, and which is told so much of the answer. */
+static seen *lone_client_open(end *client, lh_h2_limits *limits) {
+    lone_open(client, LH_H2_CLIENT, limits);
+    feed(client, raw_server_greeting, sizeof raw_server_greeting);
+    seen *s = &client->streams[client->count++];
+    assert_int_equal(
+        lh_h2_session_submit(client->session, "GET", "/", NULL, 0, 0, &events, s, &s->stream, NULL),
+        LH_OK);
+    lh_h2_stream_end(s->stream);
+    while (pull(client))
+        ;
+    return s;
+}
+
+static void a_reset_tells_its_status_by_the_code(void **state) {
+    (void)state;
+    static const struct {
+        uint8_t code;
+        lh_status status;
+    } cases[] = {
+        {0, LH_ERR_CANCELLED},                          /* NO_ERROR, without an answer */
+        {1, LH_ERR_PROTOCOL},  {2, LH_ERR_CANCELLED},   /* INTERNAL_ERROR */
+        {3, LH_ERR_PROTOCOL},  {7, LH_ERR_UNAVAILABLE}, /* REFUSED_STREAM */
+        {8, LH_ERR_CANCELLED}, {10, LH_ERR_CANCELLED},  /* CONNECT_ERROR */
+        {11, LH_ERR_PROTOCOL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static end client;
+        lh_h2_limits limits;
+        uint8_t frame[32], code[4] = {0, 0, 0, cases[i].code};
+        seen *s = lone_client_open(&client, &limits);
+        feed(&client, frame, raw_frame(frame, 3, 0, 1, code, sizeof code));
+        assert_int_equal(s->closes, 1);
+        assert_int_equal(s->status, cases[i].status);
+        end_close(&client);
+    }
+}
+
+/* 100 comes before the response, trailers behind it: neither is one. */
+static void a_response_is_reported_once(void **state) {
+    (void)state;
+    static end client;
+    lh_h2_limits limits;
+    uint8_t frame[64];
+    seen *s = lone_client_open(&client, &limits);
+    feed(&client, frame,
+         raw_frame(frame, 1, 4, 1,
+                   "\x48\x03"
+                   "100",
+                   5));
+    assert_int_equal(s->responses, 0);
+    feed(&client, frame, raw_frame(frame, 1, 4, 1, "\x88", 1)); /* :status 200 */
+    assert_int_equal(s->responses, 1);
+    assert_int_equal(s->http_status, 200);
+    feed(&client, frame,
+         raw_frame(frame, 1, 5, 1,
+                   "\x40\x01"
+                   "a"
+                   "\x01"
+                   "b",
+                   5));
+    assert_int_equal(s->responses, 1);
+    assert_int_equal(s->ends, 1);
+    assert_int_equal(s->status, LH_OK);
+    end_close(&client);
+}
+
+static void what_the_peer_complains_of_is_passed_on(void **state) {
+    (void)state;
+    static const char *const words[] = {"the connection is closed",
+                                        "the peer closed the connection: ENHANCE_YOUR_CALM"};
+    for (int i = 0; i < 2; i++) {
+        static end client;
+        lh_h2_limits limits;
+        uint8_t frame[32];
+        lone_open(&client, LH_H2_CLIENT, &limits);
+        feed(&client, raw_server_greeting, sizeof raw_server_greeting);
+        while (pull(&client))
+            ;
+        assert_false(lh_h2_session_is_done(client.session, &client.error));
+        assert_false(lh_h2_session_is_shutting_down(client.session));
+        feed(&client, frame,
+             raw_frame(frame, 7, 0, 0, i ? "\0\0\0\0\0\0\0\13" : "\0\0\0\0\0\0\0\0", 8));
+        assert_true(lh_h2_session_is_shutting_down(client.session));
+        assert_true(lh_h2_session_is_done(client.session, &client.error));
+        assert_int_equal(client.error.status, LH_ERR_CLOSED);
+        assert_string_equal(client.error.message, words[i]);
+        end_close(&client);
+    }
+}
+
+/* A body may begin like another protocol: that is looked for where a connection begins. */
+static void bodies_may_be_of_any_protocol(void **state) {
+    (void)state;
+    static const char *const bodies[] = {"HTTP/1.1 200 OK", "\x16\x03\x01\x02\x01"};
+    for (int i = 0; i < 2; i++) {
+        static end client;
+        lh_h2_limits limits;
+        uint8_t frame[64];
+        size_t length = strlen(bodies[i]);
+        seen *s = lone_client_open(&client, &limits);
+        feed(&client, frame, raw_frame(frame, 1, 4, 1, "\x88", 1));
+        raw_frame(frame, 0, 1, 1, bodies[i], length);
+        feed(&client, frame, 9);
+        feed(&client, frame + 9, length);
+        assert_int_equal(s->received, length);
+        assert_int_equal(s->status, LH_OK);
+        assert_int_equal(s->closes, 1);
+        end_close(&client);
+    }
+}
+
+/* ---- Hostile peers ---- */
 
 /* Everything the server has to say; true when GOAWAY with an error is in it. */
 static bool says_goaway(end *server) {
@@ -767,9 +1015,7 @@ static bool says_goaway(end *server) {
 }
 
 static void lone_server_open(end *server, lh_h2_limits *limits) {
-    memset(server, 0, sizeof *server);
-    *limits = lh_h2_default_limits();
-    end_open(server, LH_H2_SERVER, limits);
+    lone_open(server, LH_H2_SERVER, limits);
 }
 
 /* GET / with the static table: :method GET, :scheme http, :path /, :authority x */
@@ -781,6 +1027,11 @@ static void wrong_protocols_are_named(void **state) {
         const char *bytes, *words;
     } cases[] = {
         {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "speaks TLS"},
+        {"\x14\x03\x01\x02\x01\x01\x01\x01\xfc\x03\x03", "speaks TLS"},
+        {"\x17\x03\x01\x02\x01\x01\x01\x01\xfc\x03\x03", "speaks TLS"},
+        {"\x13\x03\x01\x02\x01\x01\x01\x01\xfc\x03\x03", "does not speak HTTP/2"},
+        {"\x18\x03\x01\x02\x01\x01\x01\x01\xfc\x03\x03", "does not speak HTTP/2"},
+        {"\x16\x02\x01\x02\x01\x01\x01\x01\xfc\x03\x03", "does not speak HTTP/2"},
         {"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP/1"},
         {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "does not speak HTTP/2"},
         {"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "does not speak HTTP/2"},
@@ -845,6 +1096,26 @@ static void resets_of_answered_streams_are_free(void **state) {
     pair_close(&p);
 }
 
+/* What this side wants of a stream is no fault of the peer's: whether it cancels the stream, or has
+ * answered and wants no more of the body. */
+static void our_own_resets_are_no_faults(void **state) {
+    (void)state;
+    for (int answers = 0; answers < 2; answers++) {
+        static pair p;
+        pair_open(&p, NULL);
+        p.server.on_request = answers ? answer_at_once : neglect;
+        for (int i = 0; i < 200; i++) {
+            p.client.count = p.server.count = 0;
+            p.client.streams[0] = p.server.streams[0] = (seen){0};
+            seen *s = submit(&p, "/x", 0);
+            settle(&p);
+            assert_int_equal(s->closes, 1);
+        }
+        assert_int_equal(p.server.status, LH_OK);
+        pair_close(&p);
+    }
+}
+
 /* MadeYouReset: the peer makes us reset its streams, here by a WINDOW_UPDATE of zero. */
 static void faults_close_the_connection(void **state) {
     (void)state;
@@ -894,6 +1165,54 @@ static void floods_close_the_connection(void **state) {
         assert_non_null(strstr(server.error.message, "floods"));
         end_close(&server);
     }
+}
+
+/* The last words are a GOAWAY alone, and are said once: which request was the last that anybody has
+ * seen, and what was wrong. */
+static void expect_last_words(end *server, uint32_t last_id, int code) {
+    assert_int_not_equal(server->status, LH_OK);
+    assert_int_equal(pull(server), 9 + 8);
+    assert_int_equal(big_endian(server->out, 3), 8);
+    assert_int_equal(big_endian(server->out + 5, 4), 0);
+    assert_int_equal(big_endian(server->out + 9, 4), last_id);
+    assert_int_equal(raw_find_goaway(server->out, 17), code);
+    assert_int_equal(pull(server), 0);
+    end_close(server);
+}
+
+static void last_words_name_the_last_request_and_the_fault(void **state) {
+    (void)state;
+    static end server;
+    lh_h2_limits limits;
+    uint8_t bytes[64];
+    lone_server_open(&server, &limits);
+    feed(&server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
+    expect_last_words(&server, 0, 1); /* PROTOCOL_ERROR */
+    lone_server_open(&server, &limits);
+    feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+    feed(&server, bytes, raw_frame(bytes, 1, 4, 1, get_root, sizeof get_root));
+    feed(&server, bytes, raw_frame(bytes, 1, 4, 0x123, get_root, sizeof get_root));
+    assert_int_equal(server.count, 2);
+    for (int i = 0; i < 300; i++)
+        feed(&server, bytes, raw_frame(bytes, 6, 0, 0, "\0\0\0\0\0\0\0\0", 8));
+    expect_last_words(&server, 0x123, 11); /* ENHANCE_YOUR_CALM */
+}
+
+/* What nghttp2 has to say of a fault is quoted. */
+static void a_fault_is_explained(void **state) {
+    (void)state;
+    static end server;
+    lh_h2_limits limits;
+    uint8_t bytes[64];
+    lone_server_open(&server, &limits);
+    feed(&server, raw_client_greeting, 24);
+    feed(&server, bytes, raw_frame(bytes, 6, 0, 0, "\0\0\0\0\0\0\0\0", 8));
+    says_goaway(&server);
+    assert_true(lh_h2_session_is_done(server.session, &server.error));
+    assert_non_null(
+        strstr(server.error.message, "the peer broke HTTP/2's rules: PROTOCOL_ERROR: "));
+    assert_non_null(strstr(server.error.message, "SETTINGS"));
+    end_close(&server);
 }
 
 /* A peer with a large budget of faults, earned by many good requests, opens streams over the limit
@@ -1082,10 +1401,16 @@ static void any_allocation_may_fail(void **state) {
         if (client && server)
             converse(&p);
         failed = failing_malloc_disarm();
+        if (p.server.status != LH_OK && p.server.status != LH_ERR_NO_MEMORY)
+            assert_non_null(strstr(p.server.error.message, "INTERNAL_ERROR")); /* nghttp2's word */
         if (client)
             end_close(&p.client);
+        else
+            assert_int_equal(p.client.error.status, LH_ERR_NO_MEMORY);
         if (server)
             end_close(&p.server);
+        else
+            assert_int_equal(p.server.error.status, LH_ERR_NO_MEMORY);
         if (!failed)
             assert_int_equal(p.client.streams[0].http_status, 200);
     }
@@ -1103,6 +1428,7 @@ int main(void) {
         cmocka_unit_test(headers_may_be_16_kib_by_default),
         cmocka_unit_test(bad_headers_are_not_sent),
         cmocka_unit_test(a_request_has_64_headers_at_most),
+        cmocka_unit_test(a_response_has_64_headers_at_most),
         cmocka_unit_test(too_many_requests_are_busy),
         cmocka_unit_test(urgent_overtakes_and_bulk_stays_in_order),
         cmocka_unit_test(frames_may_be_small),
@@ -1111,17 +1437,27 @@ int main(void) {
         cmocka_unit_test(responses_share_the_connection),
         cmocka_unit_test(whatever_is_to_be_sent_wakes_the_owner),
         cmocka_unit_test(unconsumed_bytes_stop_the_sender),
+        cmocka_unit_test(an_unwanted_body_goes_by),
         cmocka_unit_test(a_closed_stream_gives_its_window_back),
         cmocka_unit_test(cancelled_before_it_left),
         cmocka_unit_test(a_reset_reaches_the_other_side),
+        cmocka_unit_test(what_was_cancelled_takes_nothing_more),
         cmocka_unit_test(failing_closes_all_once),
         cmocka_unit_test(late_requests_are_refused),
         cmocka_unit_test(pings_are_answered),
+        cmocka_unit_test(limits_are_told_first),
+        cmocka_unit_test(a_reset_tells_its_status_by_the_code),
+        cmocka_unit_test(a_response_is_reported_once),
+        cmocka_unit_test(what_the_peer_complains_of_is_passed_on),
+        cmocka_unit_test(bodies_may_be_of_any_protocol),
         cmocka_unit_test(wrong_protocols_are_named),
         cmocka_unit_test(rapid_resets_close_the_connection),
         cmocka_unit_test(resets_of_answered_streams_are_free),
+        cmocka_unit_test(our_own_resets_are_no_faults),
         cmocka_unit_test(faults_close_the_connection),
         cmocka_unit_test(floods_close_the_connection),
+        cmocka_unit_test(last_words_name_the_last_request_and_the_fault),
+        cmocka_unit_test(a_fault_is_explained),
         cmocka_unit_test(refusals_that_nobody_reads_are_bounded),
         cmocka_unit_test(malformed_frames_end_the_session),
         cmocka_unit_test(endless_headers_close_the_connection),

@@ -164,6 +164,47 @@ static void a_frozen_server_is_noticed(void **state) {
     fixture_close(&f);
 }
 
+/* The peer takes what it is sent and closes: in the handshake, before HTTP/2, later. */
+static void a_connection_that_ends_says_when(void **state) {
+    (void)state;
+    static const char *const words[] = {"in the TLS handshake", "before it spoke HTTP/2",
+                                        "the peer closed the connection"};
+    for (int when = 0; when < 3; when++) {
+        fixture f;
+        raw_peer peer = {0};
+        size_t length = when < 2 ? 0 : sizeof raw_server_greeting;
+        fixture_open_server(&f, NULL, NULL);
+        fixture_open_client(&f, "127.0.0.1",
+                            raw_peer_listen(&peer, &f.loop, raw_server_greeting, length),
+                            when == 0 ? &client_tls : NULL);
+        while (peer.heard_length == 0)
+            uv_run(&f.loop, UV_RUN_ONCE);
+        fixture_run_for(&f, 50);
+        assert_int_equal(f.connected, when == 2);
+        int changes = f.state_changes;
+        raw_peer_close(&peer);
+        fixture_run_until(&f, &f.state_changes, changes + 1, 2000);
+        assert_false(f.connected);
+        assert_non_null(strstr(f.reason, words[when]));
+        assert_true(when < 2 || !strstr(f.reason, "HTTP/2"));
+        fixture_close(&f);
+    }
+}
+
+/* Nobody waits for it, so it need not answer a PING. */
+static void an_idle_client_is_left_alone(void **state) {
+    (void)state;
+    fixture f;
+    raw_peer peer = {0};
+    fixture_open_alone(&f);
+    raw_peer_connect(&peer, &f.loop, lh_h2_server_port(f.server), raw_client_greeting,
+                     sizeof raw_client_greeting);
+    fixture_run_for(&f, 1200); /* four times the limit of silence */
+    assert_true(peer.is_open);
+    raw_peer_close(&peer);
+    fixture_close(&f);
+}
+
 static const uint8_t post_root[] = {0x83, 0x86, 0x84, 0x41, 0x01, 'x'};
 
 static void a_frozen_client_is_noticed(void **state) {
@@ -228,6 +269,30 @@ static void a_pause_of_our_own_kills_nobody(void **state) {
     }
     assert_true(f.connected);
     assert_int_equal(f.state_changes, 1);
+    fixture_close(&f);
+}
+
+/* A connection that could go on for long lets others on the loop have their turn. */
+static void a_turn_is_of_a_mebibyte(void **state) {
+    (void)state;
+    enum { BYTES = 64 << 20, BUFFER = 64 << 10 };
+    fixture f;
+    record r;
+    lh_h2_client_link link;
+    uint64_t before = 0, most = 0;
+    fixture_open(&f, NULL, NULL, NULL);
+    lh_h2_stream *stream = fixture_submit(&f, "/x", 1, &r);
+    lh_h2_stream_write_owned(stream, calloc(1, BYTES), BYTES);
+    lh_h2_stream_end(stream);
+    while (r.closes == 0) {
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+        lh_h2_client_read_link(f.client, &link);
+        if (before && link.bytes_sent - before > most)
+            most = link.bytes_sent - before;
+        before = link.bytes_sent;
+    }
+    print_message("%.2f MiB in a turn\n", (double)most / (1 << 20));
+    assert_in_range(most, 1, (1 << 20) + BUFFER);
     fixture_close(&f);
 }
 
@@ -380,10 +445,13 @@ int main(void) {
         cmocka_unit_test(a_silent_server_times_out),
         cmocka_unit_test(a_server_of_another_protocol_is_named),
         cmocka_unit_test(a_frozen_server_is_noticed),
+        cmocka_unit_test(a_connection_that_ends_says_when),
+        cmocka_unit_test(an_idle_client_is_left_alone),
         cmocka_unit_test(a_frozen_client_is_noticed),
         cmocka_unit_test(a_client_that_says_nothing_is_dropped),
         cmocka_unit_test(a_connection_cut_in_a_body_closes_both_ends_once),
         cmocka_unit_test(a_pause_of_our_own_kills_nobody),
+        cmocka_unit_test(a_turn_is_of_a_mebibyte),
         cmocka_unit_test(urgent_overtakes_on_a_slow_link),
     };
     return cmocka_run_group_tests(tests, make_certificates, remove_certificates);
