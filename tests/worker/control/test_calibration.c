@@ -135,6 +135,66 @@ static void test_it_finds_what_is_there(void **state) {
     }
 }
 
+/* On a machine where nothing disturbs. */
+static void test_without_noise_it_is_exact(void **state) {
+    (void)state;
+    for (int place = 0; place < 4; place++) {
+        stage s = sound;
+        s.is_first = place & 1;
+        s.limits.is_last = place & 2;
+        lh_compute_profile profile = calibrate(&s);
+        double shard_us = s.limits.is_last ? 0 : s.shard_us;
+        for (uint32_t i = 0; i < profile.point_count; i++)
+            assert_near(profile.points[i].us, base_of(&s, 1u << i) + shard_us, 1e-6);
+        assert_near(profile.us_per_row_position, s.attention_us, 0.001);
+        /* of what the step of 16 rows takes, with its rows' attention to each other */
+        double whole_us = base_of(&s, 16) + shard_us + s.attention_us * 120;
+        double part = base_of(&s, 16) / whole_us;
+        assert_near(profile.take_share, s.is_first ? 0 : s.take_part * part, 1e-6);
+        assert_near(profile.give_share, s.limits.is_last ? 0 : s.give_part * part, 1e-6);
+        assert_near(profile.shard_us, shard_us, 1e-6);
+        assert_near(profile.draw_us, s.limits.is_last ? s.draw_us : 0, 0.001);
+        assert_near(profile.draw_more_us, s.limits.is_last ? s.draw_more_us : 0, 0.03);
+    }
+}
+
+/* Each kind of step, and how often: five times where that is cheap, longer ones once. */
+static void test_what_is_tried(void **state) {
+    (void)state;
+    static const struct {
+        lh_calibration_phase phase;
+        uint32_t rows, shards, times;
+    } expected[] = {
+        {LH_CALIBRATE_POINTS, 1, 1, 5},   {LH_CALIBRATE_POINTS, 2, 1, 5},
+        {LH_CALIBRATE_POINTS, 4, 1, 5},   {LH_CALIBRATE_POINTS, 8, 1, 5},
+        {LH_CALIBRATE_POINTS, 16, 1, 5},  {LH_CALIBRATE_POINTS, 32, 1, 2},
+        {LH_CALIBRATE_POINTS, 64, 1, 1},  {LH_CALIBRATE_POINTS, 128, 1, 1},
+        {LH_CALIBRATE_POINTS, 256, 1, 1}, {LH_CALIBRATE_ATTENTION, 32, 1, 2},
+        {LH_CALIBRATE_EMIT, 16, 1, 5},    {LH_CALIBRATE_EMIT, 16, 2, 5},
+        {LH_CALIBRATE_EMIT, 16, 8, 5},
+    };
+    lh_calibration c;
+    lh_calibration_trial trial;
+    lh_calibration_times times;
+    stage s = sound;
+    lh_calibration_start(&c, &s.limits);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        for (uint32_t k = 0; k < expected[i].times; k++) {
+            assert_true(lh_calibration_next(&c, &trial));
+            assert_int_equal(c.phase, expected[i].phase);
+            assert_int_equal(trial.rows, expected[i].rows);
+            assert_int_equal(trial.shards, expected[i].shards);
+            assert_false(trial.draws);
+            /* attention: on top of the longest, which is that of 256 rows */
+            assert_int_equal(trial.position, trial.rows == 32 && c.phase == LH_CALIBRATE_ATTENTION
+                                                 ? 256 + k * 32
+                                                 : 0);
+            run_trial(&s, &trial, &times);
+            lh_calibration_note(&c, &times);
+        }
+    assert_false(lh_calibration_next(&c, &trial));
+}
+
 /* Whatever the clock says of attention, it stays within reason. */
 static void test_attention_beyond_reason(void **state) {
     (void)state;
@@ -246,6 +306,8 @@ static void test_times_that_say_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_finds_what_is_there),
+        cmocka_unit_test(test_without_noise_it_is_exact),
+        cmocka_unit_test(test_what_is_tried),
         cmocka_unit_test(test_attention_beyond_reason),
         cmocka_unit_test(test_a_slow_stage_gets_fewer_points),
         cmocka_unit_test(test_a_busy_machine_gets_fewer_points),

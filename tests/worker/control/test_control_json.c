@@ -26,10 +26,11 @@ static void test_report(void **state) {
                                .leaving = true};
     char *text = lh_control_report_render(&report);
     assert_string_equal(
-        text, "{\"protocol\":3,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":"
+        text, "{\"protocol\":4,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":"
               "\"1\",\"isa\":\"avx2\",\"threads\":4,\"addresses\":{\"tls\":null,\"plain\":\"127.0."
               "0.1:7101\"},\"memory_bytes\":1000,\"kv_bytes\":2000,\"speed\":null,\"assignment\":"
-              "null,\"prepared\":null,\"loaded\":null,\"compute\":null,\"next\":null,\"kv\":null,"
+              "null,\"prepared\":null,\"loaded\":null,\"compute\":null,\"next\":null,\"next_"
+              "error\":null,\"trial\":null,\"kv\":null,"
               "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":true}");
     free(text);
     report.assignment.generation = 9;
@@ -113,8 +114,15 @@ static void test_answer(void **state) {
     assert_true(a->context == 2048 && a->rows_max == 512 && a->steps_max == 8);
     assert_int_equal(a->activations, LH_ACTIVATION_Q8);
     assert_true(a->wire == LH_WIRE_F16 && !a->next_is_gateway && a->next_tls);
+    assert_string_equal(a->chain, "c");
+    assert_string_equal(a->next_name, "b");
     assert_string_equal(a->next_address, "h:1");
+    assert_string_equal(a->model.name, "m");
+    assert_true(a->model.file_bytes == 1000 && a->model.header_bytes == 100);
     assert_string_equal(a->model.header_sha256, HEX);
+    assert_string_equal(a->model.weights_url, "/w");
+    assert_string_equal(a->model.tensors_url, "/t");
+    assert_int_equal(a->kv_epoch, 0);
     a = &answer.prepare;
     assert_true(answer.has_prepare && !answer.prepare.weights_only);
     assert_true(a->first_layer == 1 && a->last_layer == 4 && a->layers == 5 && a->context == 2048);
@@ -164,6 +172,40 @@ static void test_one_stage_or_another(void **state) {
     moved.next_is_gateway = true;
     strcpy(moved.model.weights_url, "http://elsewhere");
     assert_true(lh_control_is_same_stage(&stage, &moved));
+}
+
+/* Where a stage serves: whatever of it is another makes it another assignment. */
+static void test_one_assignment_or_another(void **state) {
+    (void)state;
+    const lh_control_assignment place = {.generation = 7,
+                                         .epoch = 7,
+                                         .kv_epoch = 6,
+                                         .chain = "c",
+                                         .model = {.header_sha256 = HEX},
+                                         .wire = LH_WIRE_F16,
+                                         .next_tls = true,
+                                         .next_name = "b",
+                                         .next_address = "h:1"};
+    enum { OTHERS = 10 };
+    lh_control_assignment other[OTHERS];
+    for (size_t i = 0; i < OTHERS; i++)
+        other[i] = place;
+    other[0].generation++;
+    other[1].epoch++;
+    other[2].kv_epoch++;
+    strcpy(other[3].chain, "d");
+    other[4].rows_max++;
+    other[5].wire = LH_WIRE_F32;
+    other[6].next_is_gateway = true;
+    other[7].next_tls = false;
+    strcpy(other[8].next_name, "a");
+    strcpy(other[9].next_address, "h:2");
+    for (size_t i = 0; i < OTHERS; i++)
+        if (lh_control_is_same_assignment(&place, &other[i]))
+            fail_msg("%zu is taken for the same assignment", i);
+    lh_control_assignment elsewhere = place;
+    strcpy(elsewhere.model.weights_url, "http://elsewhere");
+    assert_true(lh_control_is_same_assignment(&place, &elsewhere));
 }
 
 /* The sound answer with one part replaced. */
@@ -254,6 +296,10 @@ static void test_the_ends_of_ranges(void **state) {
         {"\"steps_max\":8", "\"steps_max\":1024", "\"steps_max\":1025", "assignment.steps_max"},
         {"\"file_bytes\":1000", "\"file_bytes\":1125899906842624",
          "\"file_bytes\":1125899906842625", "assignment.model.file_bytes"},
+        {"\"file_bytes\":1000,\"header_bytes\":100", "\"file_bytes\":1,\"header_bytes\":1",
+         "\"file_bytes\":0,\"header_bytes\":1", "assignment.model.file_bytes"},
+        {"\"layers\":5,\"context", "\"layers\":5,\"context", "\"layers\":0,\"context",
+         "assignment.layers"},
         {"\"header_bytes\":100", "\"header_bytes\":1", "\"header_bytes\":0",
          "assignment.model.header_bytes"},
         {"\"header_bytes\":100", "\"header_bytes\":1000", "\"header_bytes\":1001",
@@ -291,6 +337,7 @@ int main(void) {
         cmocka_unit_test(test_report),
         cmocka_unit_test(test_answer),
         cmocka_unit_test(test_one_stage_or_another),
+        cmocka_unit_test(test_one_assignment_or_another),
         cmocka_unit_test(test_the_ends_of_ranges),
         cmocka_unit_test(test_bad_answers_are_refused_by_name),
         cmocka_unit_test(test_every_truncation_is_refused),

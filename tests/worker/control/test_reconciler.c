@@ -4,10 +4,13 @@
 #include "tests/support/loop.h"
 #include "tests/worker/support/reconciler_bench.h"
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,10 +27,17 @@ static void test_from_a_report_to_tokens(void **state) {
     expect_report(&b, "\"next\":{\"connected\":true");
     expect_report(&b, "\"kv\":{\"pages_total\":");
     assert_true(report_has(&b, "\"compute\":{\"points\":[{\"rows\":1,")); /* as calibrated */
+    uint64_t pages = report_number(&b, "pages_total");
+    assert_true(pages > 1 && report_number(&b, "pages_free") == pages);
+    assert_int_equal(report_number(&b, "page_positions"), LH_KV_PAGE_POSITIONS);
+    assert_int_equal(pages * report_number(&b, "page_bytes"), report_number(&b, "kv_bytes"));
+    assert_true(report_has(&b, "\"sequences\":0,\"epoch\":10}"));
     assert_int_equal(run_step(&b, 10), LH_OK);
     assert_int_equal(b.gateway.results, 1);
     assert_int_equal(run_step(&b, 9), LH_ERR_STALE);
     expect_report(&b, "\"steps\":{\"active\":0,\"done\":1,\"failed\":2}");
+    assert_int_equal(report_number(&b, "pages_free"), pages - 1);
+    assert_true(report_has(&b, "\"sequences\":1,"));
     reconciler_bench_close(&b);
 }
 
@@ -487,6 +497,54 @@ static void test_what_cannot_be_prepared_is_told_and_harms_nothing(void **state)
     reconciler_bench_close(&b);
 }
 
+/* Its weights would not come for long. */
+static void test_what_is_no_longer_to_be_prepared_is_given_up(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    wanted half = wanted_whole;
+    half.last_layer = 2;
+    range_server_fail(b.files, RANGE_SILENT, 100); /* longer than anybody waits */
+    want_prepared(&b, &wanted_whole, true);
+    expect_report(&b, "\"last_layer\":4,\"hold\":true,\"state\":\"fetching\"");
+    want_nothing(&b);
+    want_prepared(&b, &half, true);
+    range_server_fail(b.files, RANGE_SOUND, 0);
+    expect_report(&b, "\"last_layer\":2,\"hold\":true,\"state\":\"ready\"");
+    reconciler_bench_close(&b);
+}
+
+/* Threads of this process that give way to the others by so much. */
+static int threads_of_niceness(int niceness) {
+    int count = 0;
+    DIR *folder = opendir("/proc/self/task");
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        count += entry->d_name[0] != '.' &&
+                 getpriority(PRIO_PROCESS, (id_t)atoi(entry->d_name)) == niceness;
+    closedir(folder);
+    return count;
+}
+
+/* The stage that serves goes on computing on the worker's, and first. Who is nicer already needs
+ * privileges to be less so. */
+static void test_a_stage_is_prepared_on_threads_of_its_own(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    wanted half = wanted_whole;
+    half.last_layer = 2;
+    want(&b, &half);
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    range_server_fail(b.files, RANGE_SILENT, 100); /* longer than anybody waits */
+    int own = getpriority(PRIO_PROCESS, 0), before = threads_of_niceness(5);
+    want_prepared(&b, &wanted_whole, true);
+    expect_report(&b, "\"hold\":true,\"state\":\"fetching\"");
+    if (own < 5 || geteuid() == 0)
+        assert_true(threads_of_niceness(5) >= before + 2);
+    reconciler_bench_close(&b);
+}
+
 static void test_closing_while_preparing(void **state) {
     (void)state;
     reconciler_bench b;
@@ -575,6 +633,8 @@ int main(void) {
         cmocka_unit_test(test_weights_alone_are_prepared),
         cmocka_unit_test(test_what_is_prepared_is_as_much_as_was_asked),
         cmocka_unit_test(test_what_cannot_be_prepared_is_told_and_harms_nothing),
+        cmocka_unit_test(test_what_is_no_longer_to_be_prepared_is_given_up),
+        cmocka_unit_test(test_a_stage_is_prepared_on_threads_of_its_own),
         cmocka_unit_test(test_closing_while_preparing),
         cmocka_unit_test(test_closing_as_soon_as_it_may_go),
         cmocka_unit_test(test_closing_while_fetching),
