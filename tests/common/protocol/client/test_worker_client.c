@@ -1,5 +1,6 @@
 /* The submitting side: what becomes of a step for every way in which a peer can answer it, or not.
  */
+#include "common/http2/probe.h"
 #include "common/http2/server.h"
 #include "common/protocol/client/worker_client.h"
 #include "common/protocol/step_answer.h"
@@ -104,6 +105,10 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
     static const lh_h2_stream_events shards_events = {
         .on_body = on_body, .on_end = on_shards_end, .on_closed = on_shards_closed};
     bench *b = context;
+    if (strcmp(request->path, LH_H2_PROBE_PATH) == 0) {
+        lh_h2_probe_take(stream, events, stream_context);
+        return;
+    }
     if (strstr(request->path, "/shards/")) {
         snprintf(b->shards_path, sizeof(b->shards_path), "%s %s", request->method, request->path);
         b->shards_stream = stream;
@@ -139,24 +144,28 @@ static void run_until(bench *b, const bool *flag) {
     loop_run_until_set(&b->loop, flag);
 }
 
-static void open_lanes(bench *b, peer_habit habit, uint32_t lanes) {
+static void open_with(bench *b, peer_habit habit, uint32_t lanes, const lh_h2_limits *limits) {
     static const lh_worker_client_events events = {.on_state = on_state, .on_done = on_done};
     memset(b, 0, sizeof *b);
     b->habit = habit;
     uv_loop_init(&b->loop);
-    lh_h2_limits limits = lh_h2_default_limits();
-    assert_int_equal(lh_h2_server_create(&b->loop, "127.0.0.1:0", NULL, &limits, on_request, b,
-                                         &b->server, NULL),
-                     LH_OK);
+    assert_int_equal(
+        lh_h2_server_create(&b->loop, "127.0.0.1:0", NULL, limits, on_request, b, &b->server, NULL),
+        LH_OK);
     char address[32];
     snprintf(address, sizeof(address), "127.0.0.1:%d", lh_h2_server_port(b->server));
-    assert_int_equal(lh_worker_client_create(&b->loop, address, "main", NULL, &limits, &events, b,
+    assert_int_equal(lh_worker_client_create(&b->loop, address, "main", NULL, limits, &events, b,
                                              &b->client, NULL),
                      LH_OK);
-    assert_int_equal(lh_worker_client_add_lanes(b->client, &b->loop, NULL, &limits, lanes, NULL),
+    assert_int_equal(lh_worker_client_add_lanes(b->client, &b->loop, NULL, limits, lanes, NULL),
                      LH_OK);
     run_until(b, &b->connected);
     assert_true(lh_worker_client_is_connected(b->client));
+}
+
+static void open_lanes(bench *b, peer_habit habit, uint32_t lanes) {
+    const lh_h2_limits limits = lh_h2_default_limits();
+    open_with(b, habit, lanes, &limits);
 }
 
 static void open_bench(bench *b, peer_habit habit) {
@@ -347,6 +356,71 @@ static void test_what_is_ready_are_the_windows_of_the_connections_that_carry_sha
     assert_true(two.bytes_sent > one.bytes_sent && one.bytes_sent > first.bytes_sent);
 }
 
+/* After the greetings nothing is said. */
+static uint64_t quiet_bytes_with(uint32_t lanes) {
+    bench b;
+    lh_hop_profile hop;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.ping_interval_ms = 0;
+    open_with(&b, PEER_IS_SILENT, lanes, &limits);
+    loop_run_for(&b.loop, 50);
+    lh_worker_client_read_profile(b.client, &hop);
+    assert_true(hop.connected && !hop.refused);
+    close_bench(&b);
+    return hop.bytes_sent;
+}
+
+static void test_the_bytes_of_all_connections_count(void **state) {
+    (void)state;
+    uint64_t alone = quiet_bytes_with(0);
+    assert_true(alone > 24); /* the preface */
+    assert_int_equal(quiet_bytes_with(1), 2 * alone);
+    assert_int_equal(quiet_bytes_with(3), 4 * alone);
+}
+
+static bool is_refused(void *context) {
+    const bench *b = context;
+    lh_hop_profile hop;
+    lh_worker_client_read_profile(b->client, &hop);
+    return hop.refused;
+}
+
+static void test_a_hop_to_nobody_is_refused(void **state) {
+    (void)state;
+    bench b;
+    lh_hop_profile hop;
+    open_lanes(&b, PEER_IS_SILENT, 1);
+    close_server(&b);
+    assert_true(loop_run_until(&b.loop, is_refused, &b, 20000));
+    lh_worker_client_read_profile(b.client, &hop);
+    assert_true(hop.present && !hop.connected && hop.ready_bytes == 0);
+    close_bench(&b);
+}
+
+static bool is_measured(void *context) {
+    const bench *b = context;
+    lh_hop_profile hop;
+    lh_worker_client_read_profile(b->client, &hop);
+    return hop.bytes_per_us > 0 && hop.round_trip_us > 0;
+}
+
+/* The rate is that of the best connection, whichever it is. */
+static void test_what_one_connection_measures_is_told(void **state) {
+    (void)state;
+    for (uint32_t lanes = 0; lanes < 3; lanes++) {
+        bench b;
+        lh_hop_profile hop;
+        lh_h2_limits limits = lh_h2_default_limits();
+        limits.probe_percent = 1;
+        open_with(&b, PEER_TAKES, lanes, &limits);
+        assert_true(loop_run_until(&b.loop, is_measured, &b, 20000));
+        lh_worker_client_read_profile(b.client, &hop);
+        assert_true(hop.probe_bytes_sent > 0 && hop.bytes_sent > hop.probe_bytes_sent);
+        assert_in_range(hop.age_us, 0, 20000000);
+        close_bench(&b);
+    }
+}
+
 static void expect_no_client(const char *address, const char *chain, lh_status status,
                              const char *message) {
     static const lh_worker_client_events events = {.on_done = on_done};
@@ -398,6 +472,9 @@ int main(void) {
         cmocka_unit_test(test_shards_go_apart),
         cmocka_unit_test(test_no_client_for_an_address_or_a_chain_that_none_has),
         cmocka_unit_test(test_what_is_ready_are_the_windows_of_the_connections_that_carry_shards),
+        cmocka_unit_test(test_the_bytes_of_all_connections_count),
+        cmocka_unit_test(test_a_hop_to_nobody_is_refused),
+        cmocka_unit_test(test_what_one_connection_measures_is_told),
         cmocka_unit_test(test_a_broken_connection_with_shards_fails_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
