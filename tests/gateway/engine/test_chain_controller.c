@@ -263,6 +263,24 @@ static void a_worker_may_leave_when_nobody_needs_the_chain(void **state) {
     assert_true(is_let_go_within_ten_seconds());
 }
 
+/* The last sequence has ended since the last report: the next tick knows. */
+static void a_chain_that_nobody_needs_any_more_ends_at_a_tick(void **state) {
+    (void)state;
+    bring_up();
+    submit(10);
+    reports[0].leaving = true;
+    for (int64_t end_us = now_us + 4000 * MS; now_us < end_us; now_us += 500 * MS) {
+        put(1);
+        assert_false(put(0).may_go);
+        lh_chain_controller_tick(controller, now_us);
+    }
+    assert_int_equal(chain()->state, LH_CHAIN_READY);
+    lh_scheduler_cancel(scheduler_of_chain(), 0);
+    for (int i = 0; i < 20; i++, now_us += 100 * MS)
+        lh_chain_controller_tick(controller, now_us);
+    assert_int_not_equal(chain()->state, LH_CHAIN_READY);
+}
+
 static void one_that_runs_nothing_lets_a_worker_go(void **state) {
     (void)state;
     bring_up();
@@ -335,6 +353,7 @@ int main(void) {
         TEST(workers_that_keep_their_caches_go_on),
         TEST(results_of_another_epoch_are_stale_and_impossible_ones_a_fault),
         TEST(a_worker_may_leave_when_nobody_needs_the_chain),
+        TEST(a_chain_that_nobody_needs_any_more_ends_at_a_tick),
         TEST(one_that_runs_nothing_lets_a_worker_go),
         TEST(a_worker_that_is_forgotten_takes_the_chain_with_it),
         TEST(nothing_is_planned_while_it_is_held),

@@ -28,6 +28,9 @@ static struct {
         lh_status status;
         char message[LH_ERROR_MESSAGE_BYTES];
     } ended[8];
+    char times[16]; /* of the last step that told some */
+    uint32_t times_epoch;
+    uint64_t times_step;
 } heard;
 
 static void on_state(void *context, bool connected, const char *reason) {
@@ -48,10 +51,20 @@ static void on_done(void *context, uint32_t epoch, uint64_t step, lh_status stat
     heard.done++;
 }
 
+/* Unread, as they came. */
+static void on_times(void *context, uint32_t epoch, uint64_t step, const uint8_t *frames,
+                     size_t length) {
+    assert_ptr_equal(context, &heard);
+    assert_int_equal(heard.done, 0);
+    snprintf(heard.times, sizeof heard.times, "%.*s", (int)length, (const char *)frames);
+    heard.times_epoch = epoch;
+    heard.times_step = step;
+}
+
 static int set_up(void **state) {
     (void)state;
     const lh_first_hop_events events = {
-        .context = &heard, .on_state = on_state, .on_done = on_done};
+        .context = &heard, .on_state = on_state, .on_done = on_done, .on_times = on_times};
     lh_h2_limits limits = lh_h2_default_limits();
     memset(&heard, 0, sizeof heard);
     uv_loop_init(&loop);
@@ -115,8 +128,20 @@ static void a_step_that_is_taken_ends_well(void **state) {
     assert_int_equal(heard.ended[0].epoch, 7);
     assert_int_equal(heard.ended[0].step, 4);
     assert_int_equal(heard.ended[0].status, LH_OK);
+    assert_string_equal(heard.times, ""); /* it was not asked for them */
     lh_hop_profile profile = lh_first_hop_profile(hop);
     assert_true(profile.present && profile.connected);
+}
+
+static void a_timed_step_tells_its_times_before_it_ends(void **state) {
+    (void)state;
+    const lh_step_manifest manifest = {.epoch = 7, .step = 4, .timed = true};
+    connect_to(&peers[0]);
+    assert_int_equal(lh_first_hop_submit(hop, &manifest, NULL), LH_OK);
+    wait_done(1);
+    assert_string_equal(heard.times, "{}");
+    assert_int_equal(heard.times_epoch, 7);
+    assert_int_equal(heard.times_step, 4);
 }
 
 static void a_refusal_names_who_refused(void **state) {
@@ -239,6 +264,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_step_that_is_taken_ends_well),
+        TEST(a_timed_step_tells_its_times_before_it_ends),
         TEST(a_refusal_names_who_refused),
         TEST(without_a_worker_nothing_is_taken),
         TEST(a_cancelled_step_ends_and_the_others_stay),

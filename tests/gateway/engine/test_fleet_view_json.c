@@ -131,6 +131,7 @@ static void a_worker_is_shown_as_it_reported(void **state) {
     a.prepared.holds = true;
     a.prepared.done_bytes = 7;
     a.prepared.total_bytes = 8;
+    snprintf(a.prepared.error, sizeof a.prepared.error, "?");
     a.kv.present = true;
     a.kv.pages_total = 10;
     a.kv.pages_free = 9;
@@ -161,7 +162,7 @@ static void a_worker_is_shown_as_it_reported(void **state) {
         {"assignment", "{\"generation\":4000000000,\"state\":\"failed\",\"done_bytes\":5,\"total_"
                        "bytes\":6,\"error\":\"no room\"}"},
         {"prepared", "{\"first_layer\":1,\"last_layer\":3,\"hold\":true,\"state\":\"loading\","
-                     "\"done_bytes\":7,\"total_bytes\":8,\"error\":null}"},
+                     "\"done_bytes\":7,\"total_bytes\":8,\"error\":\"?\"}"},
         {"kv", "{\"pages_total\":10,\"pages_free\":9,\"page_positions\":16,\"page_bytes\":4096,"
                "\"sequences\":2}"},
         {"steps", "{\"active\":1,\"done\":2,\"failed\":3}"},

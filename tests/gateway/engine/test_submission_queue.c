@@ -263,6 +263,45 @@ static void no_event_comes_after_a_cancel(void **state) {
     lh_submission_queue_destroy(submissions);
 }
 
+typedef struct slow_listener {
+    lh_submission_queue *submissions;
+    uint64_t handle;
+    atomic_bool is_in_event, is_through;
+    bool came_back_early;
+} slow_listener;
+
+static void hear_slowly(void *context, const lh_sequence_event *event) {
+    slow_listener *l = context;
+    (void)event;
+    atomic_store(&l->is_in_event, true);
+    usleep(50000);
+    atomic_store(&l->is_through, true);
+}
+
+static void *cancel_meanwhile(void *argument) {
+    slow_listener *l = argument;
+    while (!atomic_load(&l->is_in_event))
+        usleep(100);
+    lh_submission_queue_cancel(l->submissions, l->handle);
+    l->came_back_early = !atomic_load(&l->is_through);
+    return NULL;
+}
+
+/* What the event is told to may go when the cancel has returned. */
+static void a_cancel_waits_for_the_event_that_is_being_delivered(void **state) {
+    (void)state;
+    slow_listener l = {.submissions = open_desk(1)};
+    lh_sequence_request request = request_for(&l, hear_slowly);
+    pthread_t canceller;
+    assert_int_equal(lh_submission_queue_submit(l.submissions, &request, 1, 0, &l.handle, NULL),
+                     LH_OK);
+    assert_int_equal(pthread_create(&canceller, NULL, cancel_meanwhile, &l), 0);
+    lh_submission_queue_deliver(l.submissions, l.handle, &token);
+    pthread_join(canceller, NULL);
+    assert_false(l.came_back_early);
+    lh_submission_queue_destroy(l.submissions);
+}
+
 static void count_at_the_end(void *context, const lh_sequence_event *event) {
     if (event->kind == LH_SEQUENCE_FINISHED)
         assert_int_equal(lh_submission_queue_count(context), 0);
@@ -350,6 +389,7 @@ int main(void) {
         cmocka_unit_test(closing_fails_everyone),
         cmocka_unit_test(what_is_cancelled_before_it_is_taken_never_runs),
         cmocka_unit_test(no_event_comes_after_a_cancel),
+        cmocka_unit_test(a_cancel_waits_for_the_event_that_is_being_delivered),
         cmocka_unit_test(the_last_event_finds_the_place_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

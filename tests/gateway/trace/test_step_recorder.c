@@ -172,11 +172,43 @@ static void test_clocks_are_of_an_epoch(void **state) {
     close_bench(&b);
 }
 
+static void run_step(bench *b, lh_step_recorder *recorder, uint32_t epoch, uint64_t number,
+                     bool has_results) {
+    uint8_t frames[512];
+    int64_t at_us = 5000 * (int64_t)number;
+    bench chain = {.store = b->store, .recorder = recorder, .trace = b->trace};
+    submit(&chain, epoch, number, at_us);
+    if (has_results)
+        lh_step_recorder_results(recorder, epoch, number, at_us + 2300);
+    lh_step_recorder_times(recorder, epoch, number, frames,
+                           frames_of(at_us, frames, sizeof frames));
+    lh_step_recorder_done(recorder, epoch, number, LH_OK, at_us + 2600);
+}
+
+/* Each chain has epochs of its own: the steps of another one do not make it forget its clocks. */
+static void test_two_chains_do_not_disturb_each_others_clocks(void **state) {
+    (void)state;
+    bench b = open_bench();
+    lh_step_recorder *other;
+    assert_int_equal(lh_step_recorder_create(b.store, &other, NULL), LH_OK);
+    run_step(&b, b.recorder, 3, 1, true);
+    run_step(&b, other, 7, 2, true);
+    run_step(&b, b.recorder, 3, 3, false); /* of whose way home nothing is seen */
+    lh_trace *trace = lh_trace_store_get(b.store, b.trace);
+    const lh_clock_bounds *home = &trace->entries[2].step->hops[2];
+    assert_true(home->lowest_us <= -2 * SKEW && -2 * SKEW <= home->highest_us);
+    assert_true(home->highest_us - home->lowest_us <= 300);
+    lh_trace_destroy(trace);
+    lh_step_recorder_destroy(other);
+    close_bench(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_whole_step),
         cmocka_unit_test(test_answers_without_times),
         cmocka_unit_test(test_a_first_step_that_was_cut_leaves_no_trace_in_the_clocks),
+        cmocka_unit_test(test_two_chains_do_not_disturb_each_others_clocks),
         cmocka_unit_test(test_clocks_are_of_an_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

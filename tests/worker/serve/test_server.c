@@ -384,6 +384,34 @@ static void test_a_corrupt_shard_is_refused(void **state) {
     ring_close(&r);
 }
 
+static bool has_left(void *stream) {
+    return lh_h2_stream_queued_bytes(stream) == 0;
+}
+
+/* With a window of one frame, which the refused bytes have filled. */
+static void test_who_goes_on_after_a_refusal_does_not_wait(void **state) {
+    (void)state;
+    enum { REST = 100000 };
+    ring r;
+    raw_client q;
+    ring_options options = ring_default_options(2);
+    options.limits.window_bytes = 16 << 10;
+    ring_open(&r, &options);
+    raw_client_open(&q, &r.loop, r.workers[1].address);
+    uint8_t *body = calloc(1, REST);
+    assert_non_null(body);
+    second_hop_body(&r, 7, body, REST);
+    /* another step's path */
+    lh_h2_stream *stream = raw_client_begin(&q, "POST", "/chains/ring/steps/8");
+    assert_int_equal(lh_h2_stream_write_owned(stream, body, REST), LH_OK);
+    assert_true(loop_run_until(&r.loop, has_left, stream, 20000));
+    assert_int_equal(q.http_status, 400);
+    lh_h2_stream_end(stream);
+    loop_run_until_set(&r.loop, &q.closed);
+    raw_client_close(&q);
+    ring_close(&r);
+}
+
 static void test_a_lost_connection_cancels_its_steps(void **state) {
     (void)state;
     ring r;
@@ -609,6 +637,7 @@ int main(void) {
         cmocka_unit_test(test_drain_and_removal),
         cmocka_unit_test(test_paths_and_methods),
         cmocka_unit_test(test_a_corrupt_shard_is_refused),
+        cmocka_unit_test(test_who_goes_on_after_a_refusal_does_not_wait),
         cmocka_unit_test(test_a_lost_connection_cancels_its_steps),
         cmocka_unit_test(test_a_kept_cache_goes_on),
         cmocka_unit_test(test_a_kept_cache_asks_for_a_kv_resync),
