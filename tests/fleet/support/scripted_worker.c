@@ -251,7 +251,7 @@ static void report(scripted_worker *w) {
                  "\"error\":null}",
                  (unsigned long long)w->epoch);
     snprintf(body, sizeof body,
-             "{\"protocol\":3,\"instance\":\"0000000000000001\",\"site\":\"s\",\"version\":\"0\","
+             "{\"protocol\":4,\"instance\":\"0000000000000001\",\"site\":\"s\",\"version\":\"0\","
              "\"isa\":\"none\",\"threads\":1,\"addresses\":{\"tls\":null,\"plain\":\"%s\"},"
              "\"memory_bytes\":1000000000,\"kv_bytes\":1,\"assignment\":%s,\"next\":{\"connected\":"
              "%s,\"round_trip_us\":1,\"bytes_sent\":1},\"kv\":{\"pages_total\":64,\"pages_free\":"

@@ -56,6 +56,8 @@ static void test_report(void **state) {
     strcpy(report.loaded.model, "abc");
     report.slowdown = 2.5;
     report.speed = (lh_machine_speed){12.5, 60};
+    lh_worker_report_copy_error(report.next_error, "h:1: connection refused");
+    report.trial = (lh_hop_trial_report){LH_HOP_TRIAL_FAILED, "attic", "h:2", "h:2: \xff"};
     text = lh_control_report_render(&report);
     assert_non_null(
         strstr(text, "\"points\":[{\"rows\":1,\"us\":0.125},{\"rows\":8,\"us\":1000.0}]"));
@@ -68,6 +70,8 @@ static void test_report(void **state) {
                                  "72,\"page_bytes\":73,\"sequences\":74,\"epoch\":77}"));
     assert_non_null(strstr(text, "\"assignment\":{\"generation\":9,\"state\":\"failed\",\"done_"
                                  "bytes\":5,\"total_bytes\":9223372036854775807,"));
+    assert_non_null(strstr(text, "\"next_error\":\"h:1: connection refused\",\"trial\":{\"next\":"
+                                 "\"attic\",\"address\":\"h:2\",\"state\":\"failed\","));
     json_t *root = json_loads(text, 0, NULL);
     json_t *assignment = json_object_get(root, "assignment");
     assert_string_equal(json_string_value(json_object_get(assignment, "state")), "failed");
@@ -78,6 +82,11 @@ static void test_report(void **state) {
     assert_true(json_is_object(json_object_get(root, "next")) &&
                 json_is_object(json_object_get(root, "kv")));
     json_decref(root);
+    free(text);
+    report.trial = (lh_hop_trial_report){.state = LH_HOP_TRIAL_PROVEN}; /* the gateway's hop */
+    text = lh_control_report_render(&report);
+    assert_non_null(strstr(text, "\"trial\":{\"next\":null,\"address\":null,\"state\":\"proven\","
+                                 "\"error\":\"\"}"));
     free(text);
 }
 
@@ -99,6 +108,8 @@ static void test_report(void **state) {
     "\"prepare\":{\"model\":" MODEL                                                                \
     ",\"first_layer\":1,\"last_layer\":4,\"layers\":5,\"context\":2048,"                           \
     "\"rows_max\":512,\"steps_max\":8,\"activations\":\"q16\",\"wire\":\"q8\",\"hold\":true},"     \
+    "\"try\":{\"chain\":\"d\",\"width\":576,\"wire\":\"f32\","                                     \
+    "\"next\":{\"gateway\":false,\"name\":\"attic\",\"address\":\"h:2\",\"tls\":false}},"          \
     "\"leave\":{\"may_go\":false,\"reason\":\"b loads its layers\"}}"
 
 static void test_answer(void **state) {
@@ -130,13 +141,19 @@ static void test_answer(void **state) {
     assert_int_equal(a->activations, LH_ACTIVATION_Q16);
     assert_string_equal(a->model.header_sha256, HEX);
     assert_false(lh_control_is_same_stage(a, &answer.assignment));
+    const lh_control_trial *trial = &answer.trial;
+    assert_true(answer.has_trial && trial->width == 576 && trial->wire == LH_WIRE_F32);
+    assert_true(!trial->next_is_gateway && !trial->next_tls);
+    assert_string_equal(trial->chain, "d");
+    assert_string_equal(trial->next_name, "attic");
+    assert_string_equal(trial->next_address, "h:2");
     assert_true(answer.has_leave && !answer.may_go);
     assert_string_equal(answer.leave_reason, "b loads its layers");
     const char *none =
         "{\"renew_ms\":1,\"lease_ms\":2,\"planned\":false,\"assignment\":null,\"new\":[]}";
     assert_int_equal(lh_control_answer_parse(none, strlen(none), &answer, &error), LH_OK);
     assert_false(answer.has_assignment || answer.is_planned || answer.has_prepare ||
-                 answer.has_leave || answer.is_urgent);
+                 answer.has_trial || answer.has_leave || answer.is_urgent);
 }
 
 /* What a stage consists of, and what may change while it stays. */
@@ -254,6 +271,13 @@ static void test_bad_answers_are_refused_by_name(void **state) {
     assert_refused("\"first_layer\":1", "\"first_layer\":4", "prepare.first_layer");
     assert_refused("\"wire\":\"q8\"", "\"wire\":8", "prepare.wire");
     assert_refused("\"prepare\":{", "\"prepare\":[],\"other\":{", "prepare");
+    assert_refused("\"chain\":\"d\"", "\"chain\":\"\"", "try.chain");
+    assert_refused("\"width\":576", "\"width\":0", "try.width");
+    assert_refused("\"width\":576,\"wire\":\"f32\"", "\"width\":576,\"wire\":\"f64\"", "try.wire");
+    assert_refused("\"name\":\"attic\"", "\"name\":7", "try.next.name");
+    assert_refused("\"address\":\"h:2\"", "\"address\":null", "try.next.address");
+    assert_refused("\"tls\":false", "\"tls\":0", "try.next.tls");
+    assert_refused("\"try\":{", "\"try\":7,\"other\":{", "try");
     assert_refused("\"may_go\":false", "\"may_go\":null", "leave.may_go");
     assert_refused("\"reason\":\"b", "\"reason\":\"\\n", "leave.reason");
 }
@@ -294,6 +318,7 @@ static void test_the_ends_of_ranges(void **state) {
         {"\"rows_max\":512", "\"rows_max\":8192", "\"rows_max\":8193", "assignment.rows_max"},
         {"\"steps_max\":8", "\"steps_max\":1", "\"steps_max\":0", "assignment.steps_max"},
         {"\"steps_max\":8", "\"steps_max\":1024", "\"steps_max\":1025", "assignment.steps_max"},
+        {"\"width\":576", "\"width\":65536", "\"width\":65537", "try.width"},
         {"\"file_bytes\":1000", "\"file_bytes\":1125899906842624",
          "\"file_bytes\":1125899906842625", "assignment.model.file_bytes"},
         {"\"file_bytes\":1000,\"header_bytes\":100", "\"file_bytes\":1,\"header_bytes\":1",
@@ -313,6 +338,9 @@ static void test_the_ends_of_ranges(void **state) {
                    "64 lower-case hex digits");
     assert_refused("\"header_sha256\":\"" HEX, "\"header_sha256\":\"" HEX_REST,
                    "64 lower-case hex digits");
+    assert_taken("{\"gateway\":false,\"name\":\"attic\",\"address\":\"h:2\",\"tls\":false}",
+                 "{\"gateway\":true}");
+    assert_taken("\"try\":{", "\"try\":null,\"other\":{");
     assert_taken("\"epoch\":7", "\"kv_epoch\":0,\"epoch\":7");
     assert_taken("\"first_layer\":2,\"last_layer\":5,\"layers\":5",
                  "\"first_layer\":0,\"last_layer\":1,\"layers\":1");

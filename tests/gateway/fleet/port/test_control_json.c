@@ -15,7 +15,7 @@
 #include <string.h>
 
 static const char good[] =
-    "{\"protocol\":3,\"instance\":\"00ff00ff00ff00ff\",\"site\":\"home\",\"version\":\"0.1.0\","
+    "{\"protocol\":4,\"instance\":\"00ff00ff00ff00ff\",\"site\":\"home\",\"version\":\"0.1.0\","
     "\"isa\":\"avx2\",\"threads\":8,\"addresses\":{\"tls\":null,\"plain\":\"[::1]:7101\"},\"memory_"
     "bytes\":1000,\"kv_bytes\":500,\"assignment\":{\"generation\":7,\"state\":\"loading\",\"done_"
     "bytes\":1,\"total_bytes\":2,\"error\":null},\"compute\":{\"points\":[{\"rows\":1,\"us\":900.5}"
@@ -24,7 +24,10 @@ static const char good[] =
     "\"prepared\":{\"first_layer\":3,\"last_layer\":9,\"hold\":true,\"state\":\"failed\",\"done_"
     "bytes\":5,\"total_bytes\":6,\"error\":\"no "
     "room\"},\"next\":{\"connected\":true,\"round_trip_us\":120,\"bytes_sent\":9,\"bytes_per_us\":"
-    "12.5},\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,\"page_bytes\":4096,"
+    "12.5},\"next_error\":\"h:1: it is "
+    "down\",\"trial\":{\"next\":\"attic\",\"address\":\"h:2\",\"state\":"
+    "\"proven\",\"error\":\"\"},\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,"
+    "\"page_bytes\":4096,"
     "\"sequences\":1,\"epoch\":6},\"loaded\":{\"first_layer\":1,\"last_layer\":5,\"model\":\"abc\"}"
     ",\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":false,\"unknown\":[1,2,3]}";
 
@@ -56,6 +59,11 @@ static void a_report_is_read(void **state) {
     assert_true(r.prepared.done_bytes == 5 && r.prepared.total_bytes == 6);
     assert_string_equal(r.prepared.error, "no room");
     assert_true(r.next.present && r.next.connected && r.next.bytes_per_us == 12.5);
+    assert_string_equal(r.next_error, "h:1: it is down");
+    assert_int_equal(r.trial.state, LH_HOP_TRIAL_PROVEN);
+    assert_string_equal(r.trial.next, "attic");
+    assert_string_equal(r.trial.address, "h:2");
+    assert_string_equal(r.trial.error, "");
     assert_true(r.compute.point_count == 2 && r.compute.points[0].us == 900.5);
     assert_true(r.kv.present && r.kv.pages_total == 10 && r.kv.pages_free == 9);
     assert_int_equal(r.kv.page_positions, 64);
@@ -107,6 +115,18 @@ static void what_may_be_there_is_read(void **state) {
     assert_false(read_with("\"loaded\":{", "\"loaded\":null,\"other\":{").loaded.present);
     assert_int_equal(read_with("\"prepared\":{", "\"prepared\":null,\"other\":{").prepared.state,
                      LH_WORKER_IDLE);
+    assert_string_equal(read_with("\"next_error\":", "\"other\":").next_error, "");
+    assert_string_equal(read_with("\"h:1: it is down\"", "null").next_error, "");
+    assert_int_equal(read_with("\"trial\":{", "\"trial\":null,\"other\":{").trial.state,
+                     LH_HOP_TRIAL_NONE);
+    report =
+        read_with("{\"next\":\"attic\",\"address\":\"h:2\",\"state\":\"proven\",\"error\":\"\"}",
+                  "{\"next\":null,\"address\":null,\"state\":\"failed\",\"error\":\"no way\"}");
+    assert_int_equal(report.trial.state, LH_HOP_TRIAL_FAILED);
+    assert_string_equal(report.trial.next, "");
+    assert_string_equal(report.trial.address, "");
+    assert_string_equal(report.trial.error, "no way");
+    assert_int_equal(read_with("\"proven\"", "\"running\"").trial.state, LH_HOP_TRIAL_RUNNING);
     static const char *const states[] = {"fetching", "loading", "ready", "failed"};
     for (int i = 0; i < 4; i++) {
         char text[32];
@@ -133,6 +153,13 @@ static const struct {
     {"900.5", "-900.5", "compute.us", LH_ERR_INVALID},
     {"900.5", "1e999", "", LH_ERR_MALFORMED},
     {"12.5", "1e99", "next.bytes_per_us", LH_ERR_INVALID},
+    {"\"next_error\":\"h:1: it is down\"", "\"next_error\":7", "next_error", LH_ERR_INVALID},
+    {"\"trial\":{", "\"trial\":7,\"other\":{", "trial", LH_ERR_INVALID},
+    {"\"proven\"", "\"none\"", "trial.state", LH_ERR_INVALID},
+    {"\"proven\"", "null", "trial.state", LH_ERR_INVALID},
+    {"\"attic\"", "\"the attic\"", "trial.next", LH_ERR_INVALID},
+    {"h:2", "h", "trial.address", LH_ERR_INVALID},
+    {"\"error\":\"\"", "\"error\":1", "trial.error", LH_ERR_INVALID},
     {"\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,\"page_bytes\":4096,"
      "\"sequences\":1,\"epoch\":6}",
      "\"kv\":null", NULL, LH_OK},
@@ -150,9 +177,9 @@ static const struct {
     {"\"threads\":8", "\"threads\":8,\"slowdown\":0.5", "slowdown", LH_ERR_INVALID},
     {"\"threads\":8", "\"threads\":8,\"slowdown\":1001", "slowdown", LH_ERR_INVALID},
     {"\"threads\":8", "\"threads\":8,\"slowdown\":\"2\"", "slowdown", LH_ERR_INVALID},
-    {"\"protocol\":3", "\"protocol\":1", "version 1", LH_ERR_UNSUPPORTED},
-    {"\"protocol\":3", "\"protocol\":\"1\"", "protocol", LH_ERR_INVALID},
-    {"\"protocol\":3,", "", "protocol", LH_ERR_INVALID},
+    {"\"protocol\":4", "\"protocol\":1", "version 1", LH_ERR_UNSUPPORTED},
+    {"\"protocol\":4", "\"protocol\":\"1\"", "protocol", LH_ERR_INVALID},
+    {"\"protocol\":4,", "", "protocol", LH_ERR_INVALID},
     {"00ff00ff00ff00ff", "00FF00FF00FF00FF", "instance", LH_ERR_INVALID},
     {"00ff00ff00ff00ff", "00ff", "instance", LH_ERR_INVALID},
     {"\"00ff00ff00ff00ff\"", "17", "instance", LH_ERR_INVALID},
@@ -228,7 +255,7 @@ static void hostile_bodies_are_refused(void **state) {
     lh_error error;
     static char deep[20000];
     memset(deep, '[', sizeof deep - 1);
-    const char *bodies[] = {"", "null", "[]", "{}", "{\"protocol\":3}", "\xff\xfe", deep};
+    const char *bodies[] = {"", "null", "[]", "{}", "{\"protocol\":4}", "\xff\xfe", deep};
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
         assert_int_not_equal(parse(bodies[i], &report, &error), LH_OK);
     const char *names[] = {"", "a b", "a/b", "..%2f",
@@ -255,7 +282,7 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     (void)state;
     lh_model_file *file = open_tiny_model();
     lh_fleet_model model = {"tiny \"quoted\"", file, "/w", "/t"};
-    const lh_model_profile profile = {.layers = 2};
+    const lh_model_profile profile = {.layers = 2, .width = 576};
     const lh_fleet_options options = {
         .model = &profile, .context = 256, .rows_max = 64, .has_q16 = true};
     lh_fleet_answer answer = {
@@ -301,7 +328,8 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     free(text);
     answer.has_assignment = false;
     text = lh_control_json_render_answer(&answer, &model);
-    assert_non_null(strstr(text, "\"assignment\":null,\"prepare\":null,\"leave\":null"));
+    assert_non_null(
+        strstr(text, "\"assignment\":null,\"prepare\":null,\"try\":null,\"leave\":null"));
     free(text);
     answer.has_prepare = answer.prepare_holds = answer.is_leaving = true;
     answer.prepare = answer.assignment.stage;
@@ -311,6 +339,20 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
         strstr(text, "\"first_layer\":1,\"last_layer\":2,\"layers\":2,\"context\":256,\"rows_max\":"
                      "64,\"steps_max\":6,\"activations\":\"q16\",\"wire\":\"f16\",\"hold\":true}"));
     assert_non_null(strstr(text, "\"leave\":{\"may_go\":false,\"reason\":\"others load\"}"));
+    free(text);
+    answer.has_trial = true;
+    answer.trial = (lh_assignment){.chain = "main",
+                                   .stage = {.wire = LH_WIRE_Q8},
+                                   .next = {.name = "attic", .address = "h:2"},
+                                   .has_next = true};
+    text = lh_control_json_render_answer(&answer, &model);
+    assert_non_null(
+        strstr(text, "\"try\":{\"chain\":\"main\",\"width\":576,\"wire\":\"q8\",\"next\":{"));
+    assert_non_null(strstr(text, "\"name\":\"attic\",\"address\":\"h:2\",\"tls\":false}}"));
+    free(text);
+    answer.trial.has_next = false;
+    text = lh_control_json_render_answer(&answer, &model);
+    assert_non_null(strstr(text, "\"wire\":\"q8\",\"next\":{\"gateway\":true}}"));
     free(text);
     lh_model_file_close(file);
 }
