@@ -236,7 +236,8 @@ static void on_resolved(uv_getaddrinfo_t *request, int code, struct addrinfo *ad
     } else if (client->next_address) {
         connect_next(client);
     } else {
-        snprintf(reason, sizeof reason, "%.250s: %s", client->address.host, uv_strerror(code));
+        snprintf(reason, sizeof reason, "the name %.200s is not found: %s", client->address.host,
+                 uv_strerror(code));
         attempt_failed(client, reason);
     }
 }

@@ -81,11 +81,26 @@ char *lh_step_answer_render(const char *worker, lh_status status, const char *me
     return text;
 }
 
+/* A 200 that says who has read the step. */
+static void read_name(const char *body, size_t length, lh_step_answer *answer) {
+    json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES, NULL);
+    const char *worker = NULL;
+    if (json_unpack(root, "{s:s}", "worker", &worker) == 0 &&
+        (worker[0] == '\0' || lh_name_is_valid(worker))) {
+        answer->is_named = true;
+        snprintf(answer->worker, sizeof(answer->worker), "%s", worker);
+    }
+    json_decref(root);
+}
+
 void lh_step_answer_parse(int http_status, const char *body, size_t length,
                           lh_step_answer *answer) {
     *answer = (lh_step_answer){.status = status_from_http(http_status)};
-    if (answer->status == LH_OK)
+    if (answer->status == LH_OK) {
+        if (length > strlen("{}")) /* nothing is allocated for an ordinary step */
+            read_name(body, length, answer);
         return;
+    }
     snprintf(answer->message, sizeof(answer->message), "HTTP %d without a reason", http_status);
     json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES, NULL);
     const char *worker = NULL, *status = NULL, *message = NULL;

@@ -1,5 +1,6 @@
-/* The answer to a step (PROTOCOL.md, "Answer"): 200 and `{}`, or a code and a JSON problem that
- * names the worker where it went wrong. Thread: any. */
+/* The answer to a step (PROTOCOL.md, "Answer"): 200 and `{}`, or to a step of a trial the name of
+ * who has read it, or a code and a JSON problem that names the worker where it went wrong. Thread:
+ * any. */
 #pragma once
 
 #include "common/base/name.h"
@@ -12,6 +13,7 @@
 typedef struct lh_step_answer {
     lh_status status;
     char worker[LH_WORKER_NAME_BYTES]; /* "": the gateway, or nobody was named */
+    bool is_named;                     /* of LH_OK: the body says `worker` */
     char message[LH_ERROR_MESSAGE_BYTES];
 } lh_step_answer;
 

@@ -18,6 +18,7 @@ struct lh_worker_client {
     lh_h2_client *connections[1 + LH_WORKER_CLIENT_LANES_MAX];
     uint32_t connection_count, next_lane;
     uint32_t closing_count; /* of the connections: those that are to close and have not */
+    uint32_t open_count;    /* of the submissions */
     char *address, *chain;
     lh_worker_client_events events;
     void *context;
@@ -35,6 +36,7 @@ struct lh_step_submission {
     bool cancelled;           /* by our user */
     bool answered;            /* the whole answer is here */
     bool timed;               /* the answer may carry times */
+    bool is_trial;            /* a 200 has to say whose it is */
     int http_status;
     lh_text_buffer body;
 };
@@ -83,6 +85,10 @@ static void read_outcome(const lh_step_submission *submission, lh_status stream_
             answer->status = LH_ERR_PROTOCOL;
             snprintf(answer->message, sizeof(answer->message),
                      "%.200s answered 200 before the step had ended", address);
+        } else if (answer->status == LH_OK && submission->is_trial && !answer->is_named) {
+            answer->status = LH_ERR_PROTOCOL;
+            snprintf(answer->message, sizeof(answer->message),
+                     "%.200s took a step and did not say who it is", address);
         }
     } else {
         snprintf(answer->message, sizeof(answer->message), "the hop to %.200s: %s", address,
@@ -106,6 +112,8 @@ static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status stat
     }
     lh_text_buffer_reset(&submission->body);
     free(submission);
+    assert(client->open_count > 0);
+    client->open_count--;
     client->events.on_done(client->context, step_context, answer.status, answer.worker,
                            answer.message);
 }
@@ -193,6 +201,13 @@ void lh_worker_client_close(lh_worker_client *client, void (*on_closed)(void *),
         lh_h2_client_close(client->connections[i], on_connection_closed, client);
 }
 
+void lh_worker_client_watch(lh_worker_client *client, const lh_worker_client_events *events,
+                            void *context) {
+    assert(client->open_count == 0 && events->on_done);
+    client->events = *events;
+    client->context = context;
+}
+
 bool lh_worker_client_is_connected(const lh_worker_client *client) {
     bool all = true;
     for (uint32_t i = 0; i < client->connection_count; i++)
@@ -236,17 +251,37 @@ void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profil
 
 /* ---- Submitting ---- */
 
+#define PATH_BYTES 160
+
 static lh_status open_stream(lh_step_submission *submission, const lh_step_manifest *manifest,
-                             bool shards_go_apart, lh_error *error) {
+                             const char path[PATH_BYTES], lh_error *error) {
     static const lh_h2_header content_type = {.name = "content-type",
                                               .value = LH_STEP_CONTENT_TYPE};
-    lh_worker_client *client = submission->client;
-    char path[160];
-    snprintf(path, sizeof(path), "/chains/%s/steps/%llu%s", client->chain,
-             (unsigned long long)manifest->step, shards_go_apart ? "?shards=apart" : "");
-    return lh_h2_client_submit(client->connections[0], "POST", path, &content_type, 1,
+    return lh_h2_client_submit(submission->client->connections[0], "POST", path, &content_type, 1,
                                (int)manifest->step_class, &stream_events, submission,
                                &submission->stream, error);
+}
+
+static lh_status open_step(lh_step_submission *submission, const lh_step_manifest *manifest,
+                           bool shards_go_apart, lh_error *error) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof(path), "/chains/%s/steps/%llu%s", submission->client->chain,
+             (unsigned long long)manifest->step, shards_go_apart ? "?shards=apart" : "");
+    return open_stream(submission, manifest, path, error);
+}
+
+static lh_status check_connected(const lh_worker_client *client, lh_error *error) {
+    return lh_worker_client_is_connected(client)
+               ? LH_OK
+               : lh_fail(error, LH_ERR_UNAVAILABLE, "not connected to %.200s", client->address);
+}
+
+static lh_status open_trial(lh_step_submission *submission, const lh_step_manifest *manifest,
+                            uint32_t width, lh_error *error) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof(path), "/chains/%s/trials/%u", submission->client->chain, width);
+    lh_status status = check_connected(submission->client, error);
+    return status == LH_OK ? open_stream(submission, manifest, path, error) : status;
 }
 
 /* Without its shards the step is nothing. */
@@ -262,30 +297,31 @@ static lh_status open_streams(lh_step_submission *submission, const lh_step_mani
                               lh_error *error) {
     lh_worker_client *client = submission->client;
     bool has_shards = manifest->step_class == LH_STEP_PREFILL && manifest->rows > 0;
-    if (!lh_worker_client_is_connected(client))
-        return lh_fail(error, LH_ERR_UNAVAILABLE, "not connected to %.200s", client->address);
+    lh_status status = check_connected(client, error);
+    if (status != LH_OK)
+        return status;
     uint32_t lane_count = client->connection_count - 1;
     if (!has_shards || lane_count == 0) {
-        lh_status status = open_stream(submission, manifest, false, error);
+        status = open_step(submission, manifest, false, error);
         if (status == LH_OK && has_shards)
             lh_h2_client_expect_bulk(client->connections[0], true);
         return status;
     }
     lh_h2_client *lane = client->connections[1 + client->next_lane++ % lane_count];
-    lh_status status =
-        lh_bulk_transfer_begin(lane, client->chain, manifest->epoch, manifest->step,
-                               on_shards_failed, submission, &submission->shards, error);
+    status = lh_bulk_transfer_begin(lane, client->chain, manifest->epoch, manifest->step,
+                                    on_shards_failed, submission, &submission->shards, error);
     if (status != LH_OK)
         return status;
-    status = open_stream(submission, manifest, true, error);
+    status = open_step(submission, manifest, true, error);
     if (status != LH_OK)
         lh_bulk_transfer_leave(submission->shards);
     return status;
 }
 
-lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manifest *manifest,
-                                  void *step_context, lh_step_submission **submission,
-                                  lh_error *error) {
+/* trial_width: NULL where it is a step of the chain's. */
+static lh_status submit(lh_worker_client *client, const uint32_t *trial_width,
+                        const lh_step_manifest *manifest, void *step_context,
+                        lh_step_submission **submission, lh_error *error) {
     size_t capacity = lh_step_manifest_bytes(manifest), length = 0;
     uint8_t *bytes = malloc(capacity);
     lh_step_submission *made = calloc(1, sizeof *made);
@@ -298,12 +334,15 @@ lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manife
     made->client = client;
     made->step_context = step_context;
     made->timed = manifest->timed;
+    made->is_trial = trial_width;
     status = lh_step_encode_manifest(manifest, bytes, capacity, &length, error);
     if (status != LH_OK)
         goto fail;
-    status = open_streams(made, manifest, error);
+    status = trial_width ? open_trial(made, manifest, *trial_width, error)
+                         : open_streams(made, manifest, error);
     if (status != LH_OK)
         goto fail;
+    client->open_count++;
     *submission = made;
     if (lh_h2_stream_write_owned(made->stream, bytes, length) != LH_OK)
         lh_h2_stream_cancel(made->stream); /* on_done tells of it */
@@ -315,6 +354,18 @@ fail:
     free(made);
     free(bytes);
     return status;
+}
+
+lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manifest *manifest,
+                                  void *step_context, lh_step_submission **submission,
+                                  lh_error *error) {
+    return submit(client, NULL, manifest, step_context, submission, error);
+}
+
+lh_status lh_worker_client_submit_trial(lh_worker_client *client, uint32_t width,
+                                        const lh_step_manifest *manifest, void *step_context,
+                                        lh_step_submission **submission, lh_error *error) {
+    return submit(client, &width, manifest, step_context, submission, error);
 }
 
 lh_status lh_step_submission_write(lh_step_submission *submission, void *bytes, size_t length) {

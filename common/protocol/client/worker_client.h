@@ -49,6 +49,9 @@ lh_status lh_worker_client_add_lanes(lh_worker_client *client, uv_loop_t *loop,
  * NULL). */
 void lh_worker_client_close(lh_worker_client *client, void (*on_closed)(void *), void *context);
 bool lh_worker_client_is_connected(const lh_worker_client *client);
+/* Whom it tells from now on, for a new owner. No submission may be open. */
+void lh_worker_client_watch(lh_worker_client *client, const lh_worker_client_events *events,
+                            void *context);
 /* What this end of the hop has measured of it. Of several connections: the rate and round trip of
  * the best one, all that is ready on those that carry shards, and all bytes. */
 void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profile *profile);
@@ -59,6 +62,12 @@ void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profil
 lh_status lh_worker_client_submit(lh_worker_client *client, const lh_step_manifest *manifest,
                                   void *step_context, lh_step_submission **submission,
                                   lh_error *error);
+/* The same for a step of a trial (PROTOCOL.md): POST /chains/{chain}/trials/{width}, all of it on
+ * the first connection. on_done's `worker` is then also the one that has taken it; a 200 that names
+ * nobody is LH_ERR_PROTOCOL. */
+lh_status lh_worker_client_submit_trial(lh_worker_client *client, uint32_t width,
+                                        const lh_step_manifest *manifest, void *step_context,
+                                        lh_step_submission **submission, lh_error *error);
 /* Takes over an encoded shard or results frame (malloc'd), also when it fails (LH_ERR_NO_MEMORY).
  */
 lh_status lh_step_submission_write(lh_step_submission *submission, void *bytes, size_t length);

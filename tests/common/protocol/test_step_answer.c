@@ -32,6 +32,30 @@ static void test_codes(void **state) {
     assert_int_equal(answer.status, LH_OK);
 }
 
+static void expect_name(const char *body, bool is_named, const char *worker) {
+    lh_step_answer answer;
+    lh_step_answer_parse(200, body, strlen(body), &answer);
+    assert_int_equal(answer.status, LH_OK);
+    assert_int_equal(answer.is_named, is_named);
+    assert_string_equal(answer.worker, worker);
+}
+
+static void test_who_has_read_a_step_of_a_trial(void **state) {
+    (void)state;
+    expect_name("{\"worker\": \"attic\"}", true, "attic");
+    expect_name("{\"worker\": \"\", \"more\": 1}", true, "");
+    const char *others[] = {"",
+                            "{}",
+                            "{ }",
+                            "[\"worker\"]",
+                            "{\"worker\":1}",
+                            "<html></html>",
+                            "{\"worker\":\"not a name\"}",
+                            "{\"worker\":\"attic\""};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        expect_name(others[i], false, "");
+}
+
 static void test_foreign_bodies(void **state) {
     (void)state;
     const char *bodies[] = {
@@ -73,6 +97,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_who_has_read_a_step_of_a_trial),
         cmocka_unit_test(test_foreign_bodies),
         cmocka_unit_test(test_text_that_is_not_utf8_still_gives_json),
     };
