@@ -14,7 +14,7 @@ LINES_MAX = 800
 
 BASE = ("common/base",)
 GROUND = BASE + ("common/gguf", "common/json", "common/protocol")
-WIRE = ("common/net", "common/http2", "common/protocol/client")
+WIRE = ("common/net", "common/http2", "common/protocol/client", "common/protocol/trial")
 COMPUTE = ("worker/compute", "worker/compute/model", "worker/compute/stage", "worker/compute/pipeline")
 
 # Room -> the rooms, or single headers, whose headers its files may come to see besides its own. docs/ARCHITECTURE.md draws it.
@@ -26,6 +26,7 @@ ARROWS = {
     "common/http2": BASE + ("common/net",),
     "common/protocol": BASE + ("common/json",),
     "common/protocol/client": BASE + ("common/json", "common/protocol", "common/net", "common/http2"),
+    "common/protocol/trial": BASE + ("common/json", "common/protocol", "common/net", "common/http2", "common/protocol/client"),
     "kernels": ("common/base/status.h", "common/base/dtype.h"),
     "kernels/reference": ("kernels", "common/base/status.h", "common/base/dtype.h"),
     "kernels/simd": ("kernels", "common/base/status.h", "common/base/dtype.h"),
@@ -66,7 +67,7 @@ WALLS = {
     "curl/*": ("gateway/cli/trace_fetch.c", "worker/weights/weight_fetch.c", "worker/control/*"),
     "nghttp2/*": ("common/http2/session.c", "common/http2/streams.c", "common/http2/framer.[ch]"),
     "openssl/*": ("common/net/tls_*", "common/base/digest.c"),
-    "uv.h": ("common/http2/*", "common/protocol/client/*", "worker/main.c", "worker/serve/*", "worker/control/*",
+    "uv.h": ("common/http2/*", "common/protocol/client/*", "common/protocol/trial/*", "worker/main.c", "worker/serve/*", "worker/control/*",
              "gateway/main.c", "gateway/engine/*", "gateway/fleet/port/*"),
     "pcre2.h": ("gateway/text/pre_tokenizer.c",),
     "uninorm.h": ("gateway/text/nfc.c",),
