@@ -45,6 +45,7 @@ struct lh_reconciler {
     hold_state state;
     lh_control_assignment held; /* which stage is being built or held */
     lh_stage_job *job;          /* BUILDING */
+    lh_control_trial tried;     /* the hop that was tried last */
     lh_stage *stage;            /* HELD: the server's; for its sizes and counters */
     bool is_routed;             /* held.generation is what the server serves */
     lh_assignment_failure failure;
@@ -179,23 +180,28 @@ static void take_away(lh_reconciler *reconciler) {
     enter(reconciler, TAKING_AWAY);
 }
 
+/* Sets route->next_*. name, address and tls: of the worker, unless it is the gateway. */
+static void set_next(const lh_reconciler *reconciler, bool is_gateway, const char *name,
+                     const char *address, bool tls, lh_chain_route *route) {
+    const char *gateway_url = reconciler->options.job.gateway_url;
+    route->next_tls = is_gateway ? strncmp(gateway_url, "https", 5) == 0 : tls;
+    snprintf(route->next_name, sizeof route->next_name, "%s", name);
+    snprintf(route->next_address, sizeof route->next_address, "%s",
+             is_gateway ? strstr(gateway_url, "://") + 3 : address);
+}
+
 static void take_place(lh_reconciler *reconciler) {
     const lh_control_assignment *wanted = &reconciler->wanted;
-    const char *gateway_url = reconciler->options.job.gateway_url;
     lh_chain_route route = {.epoch = wanted->epoch,
                             .width = lh_stage_config(reconciler->stage)->width,
                             .is_first = wanted->first_layer == 0,
                             .is_last = wanted->last_layer == wanted->layers,
                             .wire = wanted->wire,
                             .steps_max = wanted->steps_max,
-                            .kv_epoch = wanted->kv_epoch,
-                            .next_tls = wanted->next_is_gateway
-                                            ? strncmp(gateway_url, "https", 5) == 0
-                                            : wanted->next_tls};
+                            .kv_epoch = wanted->kv_epoch};
     snprintf(route.chain, sizeof route.chain, "%s", wanted->chain);
-    snprintf(route.next_name, sizeof route.next_name, "%s", wanted->next_name);
-    snprintf(route.next_address, sizeof route.next_address, "%s",
-             wanted->next_is_gateway ? strstr(gateway_url, "://") + 3 : wanted->next_address);
+    set_next(reconciler, wanted->next_is_gateway, wanted->next_name, wanted->next_address,
+             wanted->next_tls, &route);
     lh_error error;
     if (lh_server_set_route(reconciler->options.server, &route, &error) != LH_OK) {
         reconciler->is_routed = false;
@@ -256,6 +262,40 @@ static void prepare(lh_reconciler *reconciler, const lh_control_answer *answer) 
     }
 }
 
+static bool is_placed(const lh_reconciler *reconciler) {
+    return reconciler->state == HELD && reconciler->is_routed &&
+           lh_control_is_same_assignment(&reconciler->held, &reconciler->wanted);
+}
+
+/* What is wanted now leads over the hop that was tried, and will take over its connections. */
+static bool awaits_tried_hop(const lh_reconciler *reconciler) {
+    const lh_control_assignment *wanted = &reconciler->wanted;
+    const lh_control_trial *tried = &reconciler->tried;
+    return reconciler->has_wanted && !is_placed(reconciler) &&
+           strcmp(wanted->chain, tried->chain) == 0 &&
+           wanted->next_is_gateway == tried->next_is_gateway &&
+           strcmp(wanted->next_name, tried->next_name) == 0 &&
+           strcmp(wanted->next_address, tried->next_address) == 0 &&
+           wanted->next_tls == tried->next_tls;
+}
+
+/* With or without a stage: what is tried is the place that this worker would have. */
+static void try_hop(lh_reconciler *reconciler, const lh_control_answer *answer) {
+    const lh_control_trial *trial = &answer->trial;
+    if (!answer->has_trial) {
+        if (!awaits_tried_hop(reconciler))
+            lh_server_try(reconciler->options.server, NULL);
+        return;
+    }
+    lh_chain_route route = {
+        .width = trial->width, .is_last = trial->next_is_gateway, .wire = trial->wire};
+    reconciler->tried = *trial;
+    snprintf(route.chain, sizeof route.chain, "%s", trial->chain);
+    set_next(reconciler, trial->next_is_gateway, trial->next_name, trial->next_address,
+             trial->next_tls, &route);
+    lh_server_try(reconciler->options.server, &route);
+}
+
 static void release(lh_reconciler *reconciler) {
     void (*on_released)(void *) = reconciler->on_released;
     reconciler->on_released = NULL;
@@ -271,8 +311,10 @@ static void on_answer(void *context, const lh_control_answer *answer) {
         reconciler->wanted = answer->assignment;
     }
     reconcile(reconciler);
-    if (answer->is_planned)
+    if (answer->is_planned) {
         prepare(reconciler, answer);
+        try_hop(reconciler, answer);
+    }
     if (lh_departure_hear(&reconciler->departure, answer))
         release(reconciler);
 }
@@ -369,6 +411,8 @@ static void fill_report(void *context, lh_worker_report *report) {
     report->steps.failed = status.steps_failed;
     report->compute = status.compute;
     report->next = status.next;
+    memcpy(report->next_error, status.next_error, sizeof report->next_error);
+    report->trial = status.trial;
     report_assignment(reconciler, report);
     report_loaded(reconciler, report);
     report_kv(reconciler, status.kv_epoch, report);

@@ -1,7 +1,8 @@
-/* One lh_worker_client at a time, and those that are still closing. */
+/* One lh_worker_client at a time, one trial, and those that are still closing. */
 #include "worker/serve/next_hop.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A step that the next hop has not answered for so long, and no other one either: perhaps its
@@ -18,15 +19,22 @@ bool lh_next_hop_is_for(const lh_next_hop *hop, const lh_chain_route *present,
            present->next_tls == route->next_tls;
 }
 
-static void on_client_closed(void *context) {
+static void on_part_closed(void *context) {
     lh_next_hop *hop = context;
-    assert(hop->open_clients > 0);
-    hop->open_clients--;
+    assert(hop->open_parts > 0);
+    hop->open_parts--;
     hop->on_closed(hop->context);
 }
 
-lh_status lh_next_hop_connect(lh_next_hop *hop, const lh_chain_route *route,
-                              lh_worker_client **client, lh_error *error) {
+/* Whether the connections of one serve the other. */
+static bool is_same_hop(const lh_chain_route *a, const lh_chain_route *b) {
+    return strcmp(a->chain, b->chain) == 0 && strcmp(a->next_name, b->next_name) == 0 &&
+           strcmp(a->next_address, b->next_address) == 0 && a->next_tls == b->next_tls &&
+           a->is_last == b->is_last;
+}
+
+static lh_status open_client(lh_next_hop *hop, const lh_chain_route *route,
+                             lh_worker_client **client, lh_error *error) {
     if (route->next_tls && !hop->tls)
         return lh_fail(error, LH_ERR_INVALID,
                        "the next hop %.80s takes TLS: give --tls-cert, --tls-key and --tls-ca",
@@ -40,18 +48,85 @@ lh_status lh_next_hop_connect(lh_next_hop *hop, const lh_chain_route *route,
                                                &limits, &hop->events, hop->context, client, error);
     if (status != LH_OK)
         return status;
-    hop->open_clients++;
+    hop->open_parts++;
     status = lh_worker_client_add_lanes(*client, hop->loop, tls, &hop->limits, lanes, error);
     if (status != LH_OK)
-        lh_worker_client_close(*client, on_client_closed, hop);
+        lh_worker_client_close(*client, on_part_closed, hop);
     return status;
+}
+
+static void end_trial(lh_next_hop *hop) {
+    if (hop->trial)
+        lh_hop_trial_close(hop->trial, on_part_closed, hop);
+    hop->trial = NULL;
+    hop->is_trying = false;
+    hop->stuck = (lh_hop_trial_report){.state = LH_HOP_TRIAL_NONE};
+}
+
+lh_status lh_next_hop_connect(lh_next_hop *hop, const lh_chain_route *route,
+                              lh_worker_client **client, lh_error *error) {
+    if (lh_next_hop_read_trial(hop)->state != LH_HOP_TRIAL_PROVEN ||
+        !is_same_hop(&hop->tried, route))
+        return open_client(hop, route, client, error);
+    *client = lh_hop_trial_take(hop->trial, &hop->events, hop->context);
+    hop->open_parts++; /* the trial's count goes with the rest of it */
+    end_trial(hop);
+    return LH_OK;
 }
 
 void lh_next_hop_use(lh_next_hop *hop, lh_worker_client *client) {
     if (hop->client && hop->client != client)
-        lh_worker_client_close(hop->client, on_client_closed, hop);
+        lh_worker_client_close(hop->client, on_part_closed, hop);
+    if (hop->client != client)
+        hop->error[0] = '\0';
     hop->client = client;
     hop->is_suspect = false;
+}
+
+void lh_next_hop_note_state(lh_next_hop *hop, const char *address, bool connected,
+                            const char *reason) {
+    char text[LH_ERROR_MESSAGE_BYTES] = "";
+    if (!connected)
+        snprintf(text, sizeof text, "%.200s: %.100s", address, reason);
+    lh_worker_report_copy_error(hop->error, text);
+}
+
+/* ---- The trial ---- */
+
+static lh_status begin_trial(lh_next_hop *hop, const lh_chain_route *route, lh_error *error) {
+    const lh_hop_trial_options options = {.next = route->next_name,
+                                          .address = route->next_address,
+                                          .width = route->is_last ? 0 : route->width,
+                                          .wire = route->wire,
+                                          .on_change = hop->on_trial,
+                                          .context = hop->context};
+    lh_worker_client *client;
+    lh_status status = open_client(hop, route, &client, error);
+    if (status != LH_OK)
+        return status;
+    status = lh_hop_trial_create(hop->loop, client, &options, &hop->trial, error);
+    if (status != LH_OK)
+        lh_worker_client_close(client, on_part_closed, hop);
+    return status; /* the client's count is the trial's now */
+}
+
+bool lh_next_hop_try(lh_next_hop *hop, const lh_chain_route *route) {
+    lh_error error;
+    if (route && hop->is_trying && is_same_hop(&hop->tried, route) &&
+        hop->tried.width == route->width && hop->tried.wire == route->wire)
+        return false;
+    end_trial(hop);
+    if (!route)
+        return false;
+    hop->tried = *route;
+    hop->is_trying = true;
+    if (begin_trial(hop, route, &error) != LH_OK)
+        hop->stuck = lh_hop_trial_stuck(route->next_name, route->next_address, &error);
+    return true;
+}
+
+const lh_hop_trial_report *lh_next_hop_read_trial(const lh_next_hop *hop) {
+    return hop->trial ? lh_hop_trial_read(hop->trial) : &hop->stuck;
 }
 
 /* ---- Steps ---- */

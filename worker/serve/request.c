@@ -60,6 +60,12 @@ static void read_shards(const char *rest, lh_worker_request *request) {
     request->epoch = (uint32_t)epoch;
 }
 
+static void read_trial(const char *rest, lh_worker_request *request) {
+    request->kind = LH_REQUEST_TRIAL;
+    if (!parse_number(rest, rest + strlen(rest), &request->number))
+        refuse(request, 400, LH_ERR_MALFORMED, "the path's width is not a decimal number");
+}
+
 void lh_worker_request_read(const lh_h2_request *http, lh_worker_request *request) {
     const char *rest;
     bool is_get = strcmp(http->method, "GET") == 0, is_post = strcmp(http->method, "POST") == 0;
@@ -71,6 +77,8 @@ void lh_worker_request_read(const lh_h2_request *http, lh_worker_request *reques
         refuse(request, 405, LH_ERR_INVALID, "steps are submitted with POST");
     else if (is_post && parse_path(http->path, "/shards/", request->chain, &rest))
         read_shards(rest, request);
+    else if (is_post && parse_path(http->path, "/trials/", request->chain, &rest))
+        read_trial(rest, request);
     else if (is_post && strcmp(http->path, LH_H2_PROBE_PATH) == 0)
         request->kind = LH_REQUEST_PROBE;
     else if (is_get && strcmp(http->path, "/health") == 0)

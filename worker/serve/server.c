@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "common/http2/probe.h"
 #include "common/protocol/step_answer.h"
+#include "common/protocol/trial/trial_request.h"
 #include "worker/serve/frames.h"
 #include "worker/serve/step_table.h"
 
@@ -87,12 +88,14 @@ static bool is_in_chain(const lh_server *server, const char *chain) {
     return server->place.is_set && strcmp(chain, server->place.route.chain) == 0;
 }
 
+static lh_status check_stays(const lh_server *server, lh_error *error) {
+    return server->leaving ? lh_fail(error, LH_ERR_UNAVAILABLE, "this worker is leaving") : LH_OK;
+}
+
 static lh_status check_place(const lh_server *server, const char *chain, lh_error *error) {
     if (!is_in_chain(server, chain))
         return lh_fail(error, LH_ERR_NOT_FOUND, "this worker is not in chain '%s'", chain);
-    if (server->leaving)
-        return lh_fail(error, LH_ERR_UNAVAILABLE, "this worker is leaving");
-    return LH_OK;
+    return check_stays(server, error);
 }
 
 static void take_step(lh_server *server, lh_h2_stream *stream, const lh_worker_request *request,
@@ -105,6 +108,17 @@ static void take_step(lh_server *server, lh_h2_stream *stream, const lh_worker_r
         lh_step_table_count_failure(&server->table);
         refuse(server, stream, lh_step_answer_http_status(status), status, error.message);
     }
+}
+
+/* Whatever chain it is for: perhaps this worker will be in it. */
+static void take_trial(lh_server *server, lh_h2_stream *stream, const lh_worker_request *request,
+                       const lh_h2_stream_events **events, void **context) {
+    lh_error error;
+    lh_status status = check_stays(server, &error);
+    if (status == LH_OK)
+        lh_trial_take(stream, server->name, request->number, events, context);
+    else
+        refuse(server, stream, lh_step_answer_http_status(status), status, error.message);
 }
 
 static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_request *http,
@@ -124,6 +138,9 @@ static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_r
             lh_step_table_take_shards(&server->table, stream, &request, events, context);
         else
             refuse(server, stream, 404, LH_ERR_NOT_FOUND, "this worker is not in that chain");
+        break;
+    case LH_REQUEST_TRIAL:
+        take_trial(server, stream, &request, events, context);
         break;
     case LH_REQUEST_PROBE:
         lh_h2_probe_take(stream, events, context);
@@ -170,16 +187,53 @@ static void after_io(uv_check_t *handle) {
     lh_step_table_count_sent(&server->table);
 }
 
-static void on_next_state(void *context, bool connected, const char *reason) {
-    lh_server *server = context;
-    const char *name = server->place.is_set ? server->place.route.next_name : "";
-    name = name[0] != '\0' ? name : "gateway";
-    if (connected)
-        lh_log(LH_LOG_INFO, "server", "next hop is connected next=%s", name);
-    else
-        lh_log(LH_LOG_WARN, "server", "next hop is down next=%s reason=\"%s\"", name, reason);
+static void tell_change(lh_server *server) {
     if (server->on_change)
         server->on_change(server->change_context);
+}
+
+static const char *name_or_gateway(const char *name) {
+    return name[0] != '\0' ? name : "gateway";
+}
+
+static void note_next_state(lh_server *server, bool connected, const char *reason) {
+    const lh_chain_route *route = &server->place.route;
+    const char *name = name_or_gateway(route->next_name);
+    lh_next_hop_note_state(&server->hop, route->next_address, connected, reason);
+    if (connected)
+        lh_log(LH_LOG_INFO, "server", "next hop is connected next=%s address=%s", name,
+               route->next_address);
+    else
+        lh_log(LH_LOG_WARN, "server", "next hop is down next=%s address=%s reason=\"%s\"", name,
+               route->next_address, reason);
+}
+
+static void on_next_state(void *context, bool connected, const char *reason) {
+    lh_server *server = context;
+    note_next_state(server, connected, reason);
+    tell_change(server);
+}
+
+/* ---- From the trial of another hop ---- */
+
+static void on_trial(void *context) {
+    lh_server *server = context;
+    const lh_hop_trial_report *trial = lh_next_hop_read_trial(&server->hop);
+    const char *name = name_or_gateway(trial->next), *address = server->hop.tried.next_address;
+    if (trial->state == LH_HOP_TRIAL_PROVEN)
+        lh_log(LH_LOG_INFO, "server", "a hop is proven next=%s address=%s", name, address);
+    else if (trial->state == LH_HOP_TRIAL_FAILED)
+        lh_log(LH_LOG_WARN, "server", "a hop cannot be used next=%s address=%s reason=\"%s\"", name,
+               address, trial->error);
+    tell_change(server);
+}
+
+void lh_server_try(lh_server *server, const lh_chain_route *route) {
+    if (!lh_next_hop_try(&server->hop, route))
+        return;
+    lh_log(LH_LOG_INFO, "server", "a hop is tried next=%s address=%s",
+           name_or_gateway(route->next_name), route->next_address);
+    on_trial(server);
 }
 
 /* ---- The route and the stage ---- */
@@ -196,6 +250,8 @@ lh_status lh_server_set_route(lh_server *server, const lh_chain_route *route, lh
     status = lh_pipeline_reset(server->pipeline, keeps_kv, error);
     lh_next_hop_use(&server->hop, client);
     lh_chain_place_enter(place, route, keeps_kv);
+    if (!keeps_hop && lh_worker_client_is_connected(client))
+        note_next_state(server, true, ""); /* by its trial */
     if (status != LH_OK)
         lh_chain_place_leave(place);
     return status;
@@ -239,6 +295,8 @@ void lh_server_read_status(const lh_server *server, lh_server_status *status) {
                                  .kv_epoch = server->place.kv_epoch};
     lh_stage_meter_read(&server->meter, lh_clock_us(), &status->compute);
     lh_next_hop_read_profile(&server->hop, &status->next);
+    memcpy(status->next_error, server->hop.error, sizeof status->next_error);
+    status->trial = *lh_next_hop_read_trial(&server->hop);
 }
 
 void lh_server_drain(lh_server *server, void (*on_idle)(void *), void *context) {
@@ -264,7 +322,7 @@ static void destroy(lh_server *server) {
 /* The last part to close takes the server along. */
 static void destroy_if_closed(void *context) {
     lh_server *server = context;
-    if (!server->closing || server->open_parts > 0 || server->hop.open_clients > 0)
+    if (!server->closing || server->open_parts > 0 || server->hop.open_parts > 0)
         return;
     callback on_closed = server->on_closed;
     destroy(server);
@@ -292,6 +350,7 @@ static void close_parts(lh_server *server) {
     uv_close((uv_handle_t *)&server->woken, on_handle_closed);
     uv_close((uv_handle_t *)&server->after_io, on_handle_closed);
     lh_next_hop_use(&server->hop, NULL);
+    lh_next_hop_try(&server->hop, NULL);
     if (server->plain)
         lh_h2_server_close(server->plain, on_part_closed, server);
     if (server->secure)
@@ -361,6 +420,7 @@ static void init_parts(lh_server *server, const lh_server_options *options) {
                       .connections = options->hop_connections > 0 ? options->hop_connections : 1,
                       .events = hop_events,
                       .on_closed = destroy_if_closed,
+                      .on_trial = on_trial,
                       .context = server};
     server->loop = options->loop;
     server->limits = options->limits;

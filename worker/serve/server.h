@@ -34,6 +34,9 @@ typedef struct lh_server_status {
     uint64_t steps_active, steps_done, steps_failed;
     lh_compute_profile compute; /* of the stage; no points: nothing is known, or there is none */
     lh_hop_profile next;
+    char next_error[LH_REPORT_ERROR_BYTES]; /* why it is not connected, and at which address; "": it
+                                             * is, or nothing has failed yet */
+    lh_hop_trial_report trial;              /* of another hop; state NONE: there is none */
     /* with which the KV cache was last emptied; 0: there is no place in a chain */
     uint32_t kv_epoch;
 } lh_server_status;
@@ -52,7 +55,7 @@ int lh_server_port(const lh_server *server, bool tls);
 lh_status lh_server_install(lh_server *server, lh_stage *stage, uint32_t steps_max,
                             const lh_compute_profile *profile, lh_error *error);
 /* Ends all steps and destroys the stage; then on_removed (also where there was none). The route
- * goes, too. One at a time. */
+ * goes, too; a trial goes on. One at a time. */
 lh_status lh_server_remove(lh_server *server, void (*on_removed)(void *), void *context,
                            lh_error *error);
 /* Steps are taken for this route from now on; those of the one before are answered with 409. The KV
@@ -60,8 +63,14 @@ lh_status lh_server_remove(lh_server *server, void (*on_removed)(void *), void *
  * to the next hop stays where it is the same. Texts are copied. */
 lh_status lh_server_set_route(lh_server *server, const lh_chain_route *route, lh_error *error);
 
-/* on_change is called when the next hop came up or went down, on_trouble when a step failed or was
- * cancelled. NULL: not told. */
+/* Tries the hop that a route would have, beside the present one and with or without a stage, until
+ * another one is tried; NULL: none any more. Of the route only chain, width, wire, is_last and
+ * next_* are read. A route that is set later takes over the connections that the trial has proven.
+ */
+void lh_server_try(lh_server *server, const lh_chain_route *route);
+
+/* on_change is called when the next hop came up or went down or a trial has another outcome, which
+ * may be inside lh_server_try; on_trouble when a step failed or was cancelled. NULL: not told. */
 void lh_server_watch(lh_server *server, void (*on_change)(void *), void (*on_trouble)(void *),
                      void *context);
 void lh_server_read_status(const lh_server *server, lh_server_status *status);

@@ -389,6 +389,65 @@ static void test_a_prepared_stage_takes_the_place_of_the_old_one(void **state) {
 }
 
 /* An assignment that comes before its stage is ready waits for it rather than to load it twice. */
+/* By a spare; and the connection is there when the chain is. */
+static void test_a_tried_hop_becomes_the_next_one(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    expect_report(&b, "\"trial\":null");
+    want_tried(&b, NULL);
+    expect_report(&b,
+                  "\"trial\":{\"next\":null,\"address\":null,\"state\":\"proven\",\"error\":\"\"}");
+    await_reports(&b, 2);
+    assert_int_equal(b.gateway.trials, 1);
+    want(&b, &wanted_whole); /* nothing to try any more: it stays until it is in place */
+    expect_report(&b, "\"generation\":10,\"state\":\"ready\"");
+    assert_true(report_has(&b, "\"next\":{\"connected\":true"));
+    assert_true(report_has(&b, "\"next_error\":null,\"trial\":null"));
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    assert_int_equal(b.gateway.results, 1);
+    assert_string_equal(b.gateway.result_peer, b.gateway.trial_peer);
+    reconciler_bench_close(&b);
+}
+
+static void test_a_hop_that_cannot_be_used_is_told_and_harms_nothing(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    want_tried(&b, "127.0.0.1:1");
+    expect_report(&b,
+                  "\"trial\":{\"next\":\"attic\",\"address\":\"127.0.0.1:1\",\"state\":\"failed\","
+                  "\"error\":\"127.0.0.1:1: connection refused\"}");
+    assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
+    assert_int_equal(run_step(&b, 10), LH_OK);
+    want_what_is_there(&b); /* a gateway without a plan: it goes on */
+    await_reports(&b, 2);
+    assert_true(report_has(&b, "\"state\":\"failed\",\"error\":\"127.0.0.1:1"));
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"trial\":null");
+    want_tried(&b, "nobody"); /* without a port */
+    expect_report(&b, "\"address\":\"nobody\",\"state\":\"failed\"");
+    reconciler_bench_close(&b);
+}
+
+static void test_why_the_next_hop_is_down_is_told(void **state) {
+    (void)state;
+    reconciler_bench b;
+    char expected[128];
+    reconciler_bench_open_serving(&b);
+    snprintf(expected, sizeof expected, "\"next_error\":\"127.0.0.1:%d: ", b.gateway.port);
+    close_gateway(&b);
+    lh_server_status status = {.next_error = ""};
+    while (status.next_error[0] == '\0') {
+        uv_run(&b.loop, UV_RUN_ONCE);
+        lh_server_read_status(b.server, &status);
+    }
+    open_gateway(&b);
+    expect_report(&b, expected);
+    expect_report(&b, "\"next_error\":null");
+    reconciler_bench_close(&b);
+}
+
 static void test_an_assignment_waits_for_what_is_being_prepared(void **state) {
     (void)state;
     reconciler_bench b;
@@ -628,6 +687,9 @@ int main(void) {
         cmocka_unit_test(test_it_is_let_go_once),
         cmocka_unit_test(test_leaving_does_not_wait_for_a_gateway_that_is_gone),
         cmocka_unit_test(test_a_prepared_stage_takes_the_place_of_the_old_one),
+        cmocka_unit_test(test_a_tried_hop_becomes_the_next_one),
+        cmocka_unit_test(test_a_hop_that_cannot_be_used_is_told_and_harms_nothing),
+        cmocka_unit_test(test_why_the_next_hop_is_down_is_told),
         cmocka_unit_test(test_an_assignment_waits_for_what_is_being_prepared),
         cmocka_unit_test(test_what_was_prepared_takes_its_place_without_the_gateway),
         cmocka_unit_test(test_weights_alone_are_prepared),

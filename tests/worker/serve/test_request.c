@@ -22,6 +22,7 @@ static void test_what_is_known(void **state) {
         lh_worker_request_kind kind;
     } rows[] = {{"POST", "/chains/c/steps/7", LH_REQUEST_STEP},
                 {"POST", "/chains/c/shards/3/7", LH_REQUEST_SHARDS},
+                {"POST", "/chains/c/trials/576", LH_REQUEST_TRIAL},
                 {"POST", "/probe", LH_REQUEST_PROBE},
                 {"GET", "/health", LH_REQUEST_HEALTH},
                 {"GET", "/status", LH_REQUEST_STATUS}};
@@ -42,6 +43,8 @@ static void test_the_parts_of_a_path(void **state) {
     assert_int_equal(request.kind, LH_REQUEST_SHARDS);
     assert_int_equal(request.epoch, UINT32_MAX);
     assert_int_equal(request.number, 9);
+    assert_int_equal(read_request("POST", "/chains/c/trials/0", "").number, 0);
+    assert_int_equal(read_request("POST", "/chains/c/trials/65537", "").number, 65537);
 }
 
 static void expect_refusal(const char *method, const char *path, int http_status,
@@ -69,6 +72,10 @@ static void test_what_is_refused(void **state) {
     expect_refusal("POST", "/chains/c/shards/1/", 400, shards);
     expect_refusal("POST", "/chains/c/shards/01/7", 400, shards);
     expect_refusal("POST", "/chains/c/shards/4294967296/7", 400, shards);
+    expect_refusal("POST", "/chains/c/trials/", 400, "the path's width is not a decimal number");
+    expect_refusal("POST", "/chains/c/trials/576x", 400,
+                   "the path's width is not a decimal number");
+    expect_refusal("GET", "/chains/c/trials/576", 404, none);
     expect_refusal("PUT", "/chains/c/steps/7", 405, "steps are submitted with POST");
     expect_refusal("PUT", "/chains/c/shards/1/7", 404, none);
     expect_refusal("POST", "/chains//steps/7", 404, none);

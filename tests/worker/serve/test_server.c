@@ -310,6 +310,112 @@ static void test_drain_and_removal(void **state) {
     ring_close(&r);
 }
 
+/* ---- Trials of hops ---- */
+
+static lh_chain_route route_to(const ring *r, uint32_t worker) {
+    lh_chain_route route = {.chain = RING_CHAIN, .width = r->config.width, .steps_max = 8};
+    snprintf(route.next_name, sizeof route.next_name, "%s", r->workers[worker].name);
+    snprintf(route.next_address, sizeof route.next_address, "%s", r->workers[worker].address);
+    return route;
+}
+
+static lh_server_status status_of(const ring *r, uint32_t worker) {
+    lh_server_status status;
+    lh_server_read_status(r->workers[worker].server, &status);
+    return status;
+}
+
+static void await_trial(ring *r, lh_hop_trial_state state) {
+    lh_hop_trial_report trial = status_of(r, 0).trial;
+    for (int i = 0; i < 2000 && trial.state != state; i++) {
+        ring_run_for(r, 10);
+        trial = status_of(r, 0).trial;
+    }
+    if (trial.state != state)
+        fail_msg("%s: %s", lh_hop_trial_state_name(trial.state), trial.error);
+}
+
+/* It is told from the first worker. */
+static void test_a_proven_hop_is_taken_over(void **state) {
+    (void)state;
+    for (uint32_t connections = 1; connections <= 3; connections += 2) {
+        ring r;
+        ring_step step;
+        ring_options options = ring_default_options(3);
+        options.hop_connections = connections;
+        ring_open(&r, &options);
+        lh_server *server = r.workers[0].server;
+        lh_chain_route route = route_to(&r, 2);
+        lh_server_try(server, &route);
+        await_trial(&r, LH_HOP_TRIAL_PROVEN);
+        assert_string_equal(status_of(&r, 0).trial.next, "w3");
+        lh_step_segment segment = ring_segment(1, 0, PROMPT);
+        lh_step_manifest manifest = ring_manifest(&r, 1, &segment, NULL);
+        assert_int_equal(ring_run(&r, &manifest, &step), LH_OK); /* meanwhile */
+        route.epoch = 2;
+        route.is_first = true;
+        assert_int_equal(lh_server_set_route(server, &route, NULL), LH_OK);
+        lh_server_status status = status_of(&r, 0);
+        assert_true(status.next.connected && status.next.bytes_sent > 30000);
+        assert_int_equal(status.trial.state, LH_HOP_TRIAL_NONE);
+        route = route_to(&r, 1); /* of one that is not proven, another connection is made */
+        lh_server_try(server, &route);
+        assert_int_equal(status_of(&r, 0).trial.state, LH_HOP_TRIAL_RUNNING);
+        ring_set_epoch(&r, 3);
+        assert_false(status_of(&r, 0).next.connected);
+        await_trial(&r, LH_HOP_TRIAL_PROVEN); /* of the present hop, as of any other */
+        while (!status_of(&r, 0).next.connected)
+            uv_run(&r.loop, UV_RUN_ONCE);
+        lh_server_try(server, NULL);
+        assert_int_equal(status_of(&r, 0).trial.state, LH_HOP_TRIAL_NONE);
+        manifest.epoch = 3;
+        assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
+        lh_server_try(server, &route); /* closed while it runs */
+        ring_close(&r);
+    }
+}
+
+static void count(void *context) {
+    ++*(int *)context;
+}
+
+static void test_why_a_hop_cannot_be_used(void **state) {
+    (void)state;
+    ring r;
+    int changes = 0;
+    char expected[400];
+    bool idle = false;
+    ring_open_workers(&r, 2);
+    lh_server *server = r.workers[0].server;
+    lh_server_watch(server, count, NULL, &changes);
+    lh_chain_route route = route_to(&r, 1);
+    route.next_tls = true;
+    lh_server_try(server, &route);
+    lh_hop_trial_report trial = status_of(&r, 0).trial;
+    assert_int_equal(trial.state, LH_HOP_TRIAL_FAILED);
+    assert_string_equal(trial.address, r.workers[1].address);
+    assert_non_null(strstr(trial.error, "takes TLS: give --tls-cert"));
+    assert_int_equal(changes, 1);
+    lh_server_try(server, &route);
+    assert_int_equal(changes, 1);
+    route.next_tls = false;
+    lh_server_drain(r.workers[1].server, loop_set_flag, &idle);
+    ring_run_until(&r, &idle);
+    lh_server_try(server, &route);
+    await_trial(&r, LH_HOP_TRIAL_FAILED);
+    snprintf(expected, sizeof expected,
+             "%s: worker 'w2' refuses a step of the trial: this worker is leaving",
+             route.next_address);
+    assert_string_equal(status_of(&r, 0).trial.error, expected);
+    assert_int_equal(changes, 3); /* begun, failed */
+    assert_string_equal(status_of(&r, 0).next_error, "");
+    ring_close_worker(&r, 1);
+    while (status_of(&r, 0).next.connected)
+        uv_run(&r.loop, UV_RUN_ONCE);
+    assert_non_null(strstr(status_of(&r, 0).next_error, route.next_address));
+    ring_close(&r);
+}
+
 /* ---- Raw requests ---- */
 
 static void test_paths_and_methods(void **state) {
@@ -330,6 +436,10 @@ static void test_paths_and_methods(void **state) {
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(raw_client_request(&q, "POST", bad[i], NULL, 0), 400);
     assert_int_equal(raw_client_request(&q, "POST", "/chains//steps/1", NULL, 0), 404);
+    assert_int_equal(raw_client_request(&q, "POST", "/chains/other/trials/5", NULL, 0), 400);
+    assert_non_null(strstr(q.body, "the step ends before its manifest"));
+    assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/trials/65537", NULL, 0), 400);
+    assert_non_null(strstr(q.body, "LH_ERR_LIMIT"));
     /* no manifest */
     assert_int_equal(raw_client_request(&q, "POST", "/chains/ring/steps/1", NULL, 0), 400);
     assert_int_equal(
@@ -635,6 +745,8 @@ int main(void) {
         cmocka_unit_test(test_a_dead_hop_is_told_by_the_worker_before_it),
         cmocka_unit_test(test_cancel_frees_everything),
         cmocka_unit_test(test_drain_and_removal),
+        cmocka_unit_test(test_a_proven_hop_is_taken_over),
+        cmocka_unit_test(test_why_a_hop_cannot_be_used),
         cmocka_unit_test(test_paths_and_methods),
         cmocka_unit_test(test_a_corrupt_shard_is_refused),
         cmocka_unit_test(test_who_goes_on_after_a_refusal_does_not_wait),

@@ -1,6 +1,7 @@
 #include "tests/worker/support/control_gateway.h"
 
 #include "common/protocol/control_seal.h"
+#include "common/protocol/trial/trial_request.h"
 #include "tests/support/loop.h"
 
 #include <setjmp.h>
@@ -72,15 +73,23 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
                        const lh_h2_stream_events **events, void **stream_context) {
     static const lh_h2_stream_events request_events = {
         .on_body = on_body, .on_end = on_end, .on_closed = on_request_closed};
-    (void)stream;
+    control_gateway *g = context;
+    if (strcmp(headers->path, "/chains/c/trials/0") == 0) {
+        g->trials++;
+        snprintf(g->trial_peer, sizeof g->trial_peer, "%s", headers->peer);
+        lh_trial_take(stream, "", 0, events, stream_context);
+        return;
+    }
     request *q = calloc(1, sizeof *q);
     assert_non_null(q);
-    q->gateway = context;
+    q->gateway = g;
     q->is_put = strcmp(headers->method, "PUT") == 0;
     if (q->is_put)
         assert_string_equal(headers->path, "/fleet/workers/w");
     else
         assert_int_equal(strncmp(headers->path, "/chains/c/steps/", 16), 0);
+    if (!q->is_put)
+        snprintf(g->result_peer, sizeof g->result_peer, "%s", headers->peer);
     *events = &request_events;
     *stream_context = q;
 }

@@ -1,5 +1,5 @@
 /* The gateway's end of the control plane on a test's loop: keeps each worker's report and gives the
- * answer that was set. Worker "w"; results of chain "c" are taken, too. */
+ * answer that was set. Worker "w"; results of chain "c" are taken, too, and steps of its trials. */
 #pragma once
 
 #include "common/http2/server.h"
@@ -17,7 +17,9 @@ typedef struct control_gateway {
     lh_h2_stream *held;
     char report[4096]; /* of the last PUT */
     int puts;
-    uint32_t results;
+    uint32_t results, trials; /* steps of chain "c", and of the trial of its last hop */
+    /* the ends of the connections that the last of them came by */
+    char result_peer[64], trial_peer[64];
     bool closed;
 } control_gateway;
 

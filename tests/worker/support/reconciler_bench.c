@@ -115,6 +115,17 @@ void want_prepared(reconciler_bench *b, const wanted *next, bool holds) {
     add(b, field);
 }
 
+void want_tried(reconciler_bench *b, const char *address) {
+    char next[400] = "{\"gateway\":true}", field[500];
+    if (address)
+        snprintf(next, sizeof next,
+                 "{\"gateway\":false,\"name\":\"attic\",\"address\":\"%s\",\"tls\":false}",
+                 address);
+    snprintf(field, sizeof field,
+             "\"try\":{\"chain\":\"c\",\"width\":32,\"wire\":\"f32\",\"next\":%s}", next);
+    add(b, field);
+}
+
 void say_of_leaving(reconciler_bench *b, const char *text) {
     char field[400];
     snprintf(field, sizeof(field), "\"leave\":%s", text);

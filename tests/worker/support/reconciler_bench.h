@@ -45,8 +45,10 @@ void want_what_is_there(reconciler_bench *b);
 void want(reconciler_bench *b, const wanted *w);
 /* The answer's interval, which is short otherwise. */
 void renew_after_an_hour(reconciler_bench *b);
-/* Adds to the answer: a stage is to be prepared, `text` is what is said of leaving. */
+/* Adds to the answer: a stage is to be prepared; the hop to worker "attic" at this address is to be
+ * tried, NULL: to the gateway; `text` is what is said of leaving. */
 void want_prepared(reconciler_bench *b, const wanted *next, bool holds);
+void want_tried(reconciler_bench *b, const char *address);
 void say_of_leaving(reconciler_bench *b, const char *text);
 bool report_has(reconciler_bench *b, const char *text);
 /* The first number of this name in the last report. */
