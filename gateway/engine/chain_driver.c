@@ -70,7 +70,8 @@ static lh_status create_recorder(lh_chain_driver *driver, lh_error *error) {
 lh_status lh_chain_driver_create(const lh_chain_driver_options *options, lh_chain_driver **driver,
                                  lh_error *error) {
     lh_chain_driver *d = calloc(1, sizeof *d);
-    const lh_first_hop_events events = {d, on_state, on_done, on_times};
+    const lh_first_hop_events events = {
+        .context = d, .on_state = on_state, .on_done = on_done, .on_times = on_times};
     if (!d)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a chain");
     d->options = *options;

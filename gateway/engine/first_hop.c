@@ -1,9 +1,11 @@
-/* One connection at a time, by worker_client; a new one is made while the old one still closes. */
+/* One connection at a time, by worker_client, and one trial; a new one is made while the old one
+ * still closes. */
 #include "gateway/engine/first_hop.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
 
 typedef struct inflight_step {
@@ -21,6 +23,14 @@ typedef struct first_worker {
     LIST_HEAD(, inflight_step) steps;
 } first_worker;
 
+/* Which hop is tried. */
+typedef struct tried_hop {
+    bool is_set, over_tls;
+    char worker[LH_WORKER_NAME_BYTES], address[LH_ADDRESS_BYTES];
+    uint32_t width;
+    lh_wire_type wire;
+} tried_hop;
+
 struct lh_first_hop {
     uv_loop_t *loop;
     const char *chain;
@@ -29,11 +39,17 @@ struct lh_first_hop {
     lh_first_hop_events events;
     /* NULL: none yet. */
     first_worker *current;
-    /* Connections that have not closed. */
+    tried_hop tried;
+    /* Of it; NULL: it could not begin, or there is none. */
+    lh_hop_trial *trial;
+    /* Where it could not begin: what is to be said of it. */
+    lh_hop_trial_report stuck;
+    /* Connections and trials that have not closed. */
     uint32_t open_count;
     bool is_closing;
-    /* Makes on_closed come from the loop also where no connection is open. */
-    uv_timer_t closer;
+    /* Tells from the loop what was found inside a call; on_closed comes from there, too. */
+    uv_timer_t teller;
+    bool must_tell_connected, must_tell_stuck;
     void (*on_closed)(void *);
     void *closed_context;
 };
@@ -50,13 +66,13 @@ lh_status lh_first_hop_create(uv_loop_t *loop, const char *chain, const lh_tls_o
     h->limits = *limits;
     h->limits.probe_bytes_max = LH_WORKER_CLIENT_SMALL_PROBE_BYTES;
     h->events = *events;
-    uv_timer_init(loop, &h->closer);
-    h->closer.data = h;
+    uv_timer_init(loop, &h->teller);
+    h->teller.data = h;
     *hop = h;
     return LH_OK;
 }
 
-static void on_closer_closed(uv_handle_t *handle) {
+static void on_teller_closed(uv_handle_t *handle) {
     lh_first_hop *hop = handle->data;
     if (hop->on_closed)
         hop->on_closed(hop->closed_context);
@@ -65,23 +81,39 @@ static void on_closer_closed(uv_handle_t *handle) {
 
 static void close_if_last(lh_first_hop *hop) {
     if (hop->is_closing && hop->open_count == 0)
-        uv_close((uv_handle_t *)&hop->closer, on_closer_closed);
+        uv_close((uv_handle_t *)&hop->teller, on_teller_closed);
+}
+
+static void on_part_closed(void *context) {
+    lh_first_hop *hop = context;
+    assert(hop->open_count > 0);
+    hop->open_count--;
+    close_if_last(hop);
 }
 
 static void on_client_closed(void *context) {
     first_worker *worker = context;
     lh_first_hop *hop = worker->hop;
-    assert(worker != hop->current && LIST_EMPTY(&worker->steps) && hop->open_count > 0);
+    assert(worker != hop->current && LIST_EMPTY(&worker->steps));
     free(worker);
-    hop->open_count--;
-    close_if_last(hop);
+    on_part_closed(hop);
 }
 
 static void leave_current(lh_first_hop *hop) {
     first_worker *worker = hop->current;
     hop->current = NULL;
+    hop->must_tell_connected = false;
     if (worker)
         lh_worker_client_close(worker->client, on_client_closed, worker);
+}
+
+static void end_trial(lh_first_hop *hop) {
+    lh_hop_trial *trial = hop->trial;
+    hop->trial = NULL;
+    hop->tried.is_set = false;
+    hop->must_tell_stuck = false;
+    if (trial)
+        lh_hop_trial_close(trial, on_part_closed, hop);
 }
 
 void lh_first_hop_close(lh_first_hop *hop, void (*on_closed)(void *), void *context) {
@@ -90,6 +122,7 @@ void lh_first_hop_close(lh_first_hop *hop, void (*on_closed)(void *), void *cont
     hop->closed_context = context;
     hop->is_closing = true;
     leave_current(hop);
+    end_trial(hop);
     close_if_last(hop);
 }
 
@@ -124,21 +157,115 @@ static void on_times(void *context, void *step_context, const uint8_t *frames, s
         hop->events.on_times(hop->events.context, step->epoch, step->step, frames, length);
 }
 
+static const lh_worker_client_events client_events = {
+    .on_state = on_state, .on_done = on_done, .on_times = on_times};
+
+/* ---- What is told from the loop ---- */
+
+static void on_telling(uv_timer_t *timer) {
+    lh_first_hop *hop = timer->data;
+    if (hop->must_tell_connected) {
+        hop->must_tell_connected = false;
+        if (lh_worker_client_is_connected(hop->current->client))
+            hop->events.on_state(hop->events.context, true, "connected");
+    }
+    if (hop->must_tell_stuck) {
+        hop->must_tell_stuck = false;
+        if (hop->events.on_trial)
+            hop->events.on_trial(hop->events.context, &hop->stuck);
+    }
+}
+
+static void tell_soon(lh_first_hop *hop) {
+    uv_timer_start(&hop->teller, on_telling, 0, 0);
+}
+
+/* ---- The trial ---- */
+
+static void on_trial_change(void *context) {
+    lh_first_hop *hop = context;
+    if (hop->events.on_trial)
+        hop->events.on_trial(hop->events.context, lh_hop_trial_read(hop->trial));
+}
+
+static lh_status open_client(lh_first_hop *hop, const char *address, bool over_tls, void *context,
+                             lh_worker_client **client, lh_error *error) {
+    return lh_worker_client_create(hop->loop, address, hop->chain, over_tls ? hop->tls : NULL,
+                                   &hop->limits, &client_events, context, client, error);
+}
+
+static lh_status begin_trial(lh_first_hop *hop, lh_error *error) {
+    const tried_hop *tried = &hop->tried;
+    const lh_hop_trial_options options = {.next = tried->worker,
+                                          .address = tried->address,
+                                          .width = tried->width,
+                                          .wire = tried->wire,
+                                          .on_change = on_trial_change,
+                                          .context = hop};
+    lh_worker_client *client;
+    lh_status status = open_client(hop, tried->address, tried->over_tls, NULL, &client, error);
+    if (status != LH_OK)
+        return status;
+    hop->open_count++;
+    status = lh_hop_trial_create(hop->loop, client, &options, &hop->trial, error);
+    if (status != LH_OK)
+        lh_worker_client_close(client, on_part_closed, hop);
+    return status;
+}
+
+static bool is_tried(const lh_first_hop *hop, const char *address, bool over_tls) {
+    return hop->tried.is_set && hop->tried.over_tls == over_tls &&
+           strcmp(hop->tried.address, address) == 0;
+}
+
+void lh_first_hop_try(lh_first_hop *hop, const char *worker, const char *address, bool over_tls,
+                      uint32_t width, lh_wire_type wire) {
+    tried_hop *tried = &hop->tried;
+    lh_error error;
+    assert(!hop->is_closing);
+    if (address && is_tried(hop, address, over_tls) && strcmp(tried->worker, worker) == 0 &&
+        tried->width == width && tried->wire == wire)
+        return;
+    end_trial(hop);
+    if (!address)
+        return;
+    *tried = (tried_hop){.is_set = true, .over_tls = over_tls, .width = width, .wire = wire};
+    snprintf(tried->worker, sizeof tried->worker, "%s", worker);
+    snprintf(tried->address, sizeof tried->address, "%s", address);
+    if (begin_trial(hop, &error) == LH_OK)
+        return;
+    hop->stuck = lh_hop_trial_stuck(worker, address, &error);
+    hop->must_tell_stuck = true;
+    tell_soon(hop);
+}
+
+static bool has_proven(const lh_first_hop *hop, const char *address, bool over_tls) {
+    return hop->trial && is_tried(hop, address, over_tls) &&
+           lh_hop_trial_read(hop->trial)->state == LH_HOP_TRIAL_PROVEN;
+}
+
 /* ---- Steps ---- */
+
+static void take_proven(lh_first_hop *hop, first_worker *worker) {
+    worker->client = lh_hop_trial_take(hop->trial, &client_events, worker);
+    end_trial(hop);
+    hop->must_tell_connected = true;
+    tell_soon(hop);
+}
 
 lh_status lh_first_hop_connect(lh_first_hop *hop, const char *address, bool over_tls,
                                lh_error *error) {
-    static const lh_worker_client_events events = {
-        .on_state = on_state, .on_done = on_done, .on_times = on_times};
     assert(!hop->is_closing);
     leave_current(hop);
     first_worker *worker = calloc(1, sizeof *worker);
     if (!worker)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a connection to %s", address);
     worker->hop = hop;
-    lh_status status =
-        lh_worker_client_create(hop->loop, address, hop->chain, over_tls ? hop->tls : NULL,
-                                &hop->limits, &events, worker, &worker->client, error);
+    lh_status status = LH_OK;
+    if (has_proven(hop, address, over_tls))
+        take_proven(hop, worker);
+    else
+        status = open_client(hop, address, over_tls, worker, &worker->client, error);
     if (status != LH_OK) {
         free(worker);
         return status;

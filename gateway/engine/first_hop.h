@@ -1,8 +1,9 @@
 /* The gateway's own hop of a chain: the connection to the chain's first worker and the steps that
- * are in flight on it. Thread: the loop's. Events come from the loop, never inside a call. */
+ * are in flight on it; and the trial of another one, which becomes the present one where the chain
+ * takes it. Thread: the loop's. Events come from the loop, never inside a call. */
 #pragma once
 
-#include "common/protocol/client/worker_client.h"
+#include "common/protocol/trial/hop_trial.h"
 
 typedef struct lh_first_hop lh_first_hop;
 
@@ -16,6 +17,8 @@ typedef struct lh_first_hop_events {
     /* Before the on_done of a timed step: as in worker_client.h. */
     void (*on_times)(void *context, uint32_t epoch, uint64_t step, const uint8_t *frames,
                      size_t length);
+    /* What has become of the trial that the last _try asked for; during the call. May be NULL. */
+    void (*on_trial)(void *context, const lh_hop_trial_report *report);
 } lh_first_hop_events;
 
 /* Not yet connected. chain: in the path of the steps; it and tls (NULL: none) outlive the hop,
@@ -27,9 +30,14 @@ lh_status lh_first_hop_create(uv_loop_t *loop, const char *chain, const lh_tls_o
 void lh_first_hop_close(lh_first_hop *hop, void (*on_closed)(void *), void *context);
 
 /* Leaves the connection that is there (its state is no longer reported, the steps on it still end)
- * and connects to this address. Errors of lh_worker_client_create; there is no connection then. */
+ * and connects to this address, or takes over the connection of the trial that has proven it.
+ * Errors of lh_worker_client_create; there is no connection then. */
 lh_status lh_first_hop_connect(lh_first_hop *hop, const char *address, bool over_tls,
                                lh_error *error);
+/* Begins the trial of the hop to this worker, beside the connection that is there, with shards of
+ * `width` columns; address NULL: none any more. The same one goes on; one of another hop ends. */
+void lh_first_hop_try(lh_first_hop *hop, const char *worker, const char *address, bool over_tls,
+                      uint32_t width, lh_wire_type wire);
 /* As lh_worker_client_submit; LH_ERR_UNAVAILABLE also before the first _connect. No on_done comes
  * where it fails. */
 lh_status lh_first_hop_submit(lh_first_hop *hop, const lh_step_manifest *manifest, lh_error *error);

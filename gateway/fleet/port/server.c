@@ -4,6 +4,7 @@
 #include "common/base/log.h"
 #include "common/http2/probe.h"
 #include "common/protocol/control_seal.h"
+#include "common/protocol/trial/trial_request.h"
 #include "gateway/fleet/port/ring.h"
 #include "gateway/fleet/port/weights.h"
 
@@ -140,14 +141,19 @@ static const char *after(const char *path, const char *prefix) {
     return strncmp(path, prefix, length) == 0 ? path + length : NULL;
 }
 
-/* "{chain}/steps/{step}" */
+/* "{chain}/steps/{step}" or "{chain}/trials/0" */
 static void begin_step(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2_request *request,
                        const char *rest, const lh_h2_stream_events **events, void **context) {
     char chain[LH_WORKER_NAME_BYTES];
     const char *slash = strchr(rest, '/');
     const char *step = slash ? after(slash, "/steps/") : NULL;
-    if (!step || slash == rest || (size_t)(slash - rest) >= sizeof chain) {
+    bool is_trial = slash && strcmp(slash, "/trials/0") == 0;
+    if ((!step && !is_trial) || slash == rest || (size_t)(slash - rest) >= sizeof chain) {
         respond_problem(stream, 404, "there is nothing at this path");
+        return;
+    }
+    if (is_trial) {
+        lh_trial_take(stream, "", 0, events, context);
         return;
     }
     memcpy(chain, rest, (size_t)(slash - rest));

@@ -3,6 +3,7 @@
  *
  *   PUT  /fleet/workers/{name}              a worker's report; the answer is its assignment
  *   POST /chains/{chain}/steps/{step}       tokens from the last worker
+ *   POST /chains/{chain}/trials/0           a step of the trial of such a hop
  *   GET  /fleet/models/{sha256}/weights     the file, by ranges
  *   GET  /fleet/models/{sha256}/tensors     the tensors' digests
  *

@@ -21,7 +21,8 @@ static lh_first_hop *hop;
 /* What the hop has said. */
 static struct {
     bool is_connected, is_closed;
-    uint32_t states, done;
+    uint32_t states, done, trials;
+    lh_hop_trial_report trial;
     struct {
         uint32_t epoch;
         uint64_t step;
@@ -61,10 +62,19 @@ static void on_times(void *context, uint32_t epoch, uint64_t step, const uint8_t
     heard.times_step = step;
 }
 
+static void on_trial(void *context, const lh_hop_trial_report *report) {
+    assert_ptr_equal(context, &heard);
+    heard.trial = *report;
+    heard.trials++;
+}
+
 static int set_up(void **state) {
     (void)state;
-    const lh_first_hop_events events = {
-        .context = &heard, .on_state = on_state, .on_done = on_done, .on_times = on_times};
+    const lh_first_hop_events events = {.context = &heard,
+                                        .on_state = on_state,
+                                        .on_done = on_done,
+                                        .on_times = on_times,
+                                        .on_trial = on_trial};
     lh_h2_limits limits = lh_h2_default_limits();
     memset(&heard, 0, sizeof heard);
     uv_loop_init(&loop);
@@ -260,6 +270,80 @@ static void without_memory_a_step_is_not_taken(void **state) {
     assert_int_equal(heard.ended[0].status, LH_OK);
 }
 
+static void try_worker(const char *worker, const char *address) {
+    lh_first_hop_try(hop, worker, address, false, 32, LH_WIRE_Q8);
+}
+
+static bool has_trials(void *count) {
+    return heard.trials >= *(uint32_t *)count;
+}
+
+static void wait_trials(uint32_t count, lh_hop_trial_state state) {
+    assert_true(loop_run_until(&loop, has_trials, &count, 20000));
+    assert_int_equal(heard.trials, count);
+    assert_int_equal(heard.trial.state, state);
+}
+
+static void a_proven_hop_is_taken_over(void **state) {
+    (void)state;
+    connect_to(&peers[0]);
+    submit_three_to(&peers[0]);
+    try_worker("w-1", step_peer_address(&peers[1]));
+    try_worker("w-1", step_peer_address(&peers[1])); /* the same one */
+    assert_int_equal(heard.trials, 0);               /* never inside a call */
+    wait_trials(1, LH_HOP_TRIAL_PROVEN);
+    assert_string_equal(heard.trial.next, "w-1");
+    assert_string_equal(heard.trial.address, step_peer_address(&peers[1]));
+    assert_int_equal(peers[1].trials, 1);
+    assert_int_equal(heard.done, 0); /* the steps go on beside it */
+    uint32_t states = heard.states;
+    connect_to(&peers[1]);
+    assert_int_equal(heard.states, states + 1);
+    wait_done(3);
+    submit(7);
+    wait_done(4);
+    assert_int_equal(heard.ended[3].status, LH_OK);
+    assert_string_equal(peers[1].step_peer, peers[1].trial_peer);
+}
+
+static void a_hop_that_is_not_proven_is_not_taken(void **state) {
+    (void)state;
+    peers[0].name = "w-2";
+    try_worker("w-1", step_peer_address(&peers[0]));
+    wait_trials(1, LH_HOP_TRIAL_FAILED);
+    assert_non_null(strstr(heard.trial.error, "worker 'w-2' answers at "));
+    connect_to(&peers[0]);
+    submit(4);
+    wait_done(1);
+    assert_string_not_equal(peers[0].step_peer, peers[0].trial_peer);
+    try_worker("w-2", step_peer_address(&peers[0])); /* somebody else is meant */
+    wait_trials(2, LH_HOP_TRIAL_PROVEN);
+    step_peer_close(&peers[0]);
+    wait_trials(3, LH_HOP_TRIAL_FAILED);
+}
+
+static void an_address_that_is_none_is_told_from_the_loop(void **state) {
+    (void)state;
+    try_worker("w-1", "no port");
+    assert_int_equal(heard.trials, 0);
+    loop_run_for(&loop, 20); /* a timer of the hop's is all that happens on the loop */
+    assert_int_equal(heard.trials, 1);
+    assert_int_equal(heard.trial.state, LH_HOP_TRIAL_FAILED);
+    assert_non_null(strstr(heard.trial.error, "no port"));
+    assert_string_equal(heard.trial.address, "no port");
+    try_worker("w-1", "no address");
+    try_worker("", NULL); /* ended before it was told */
+    loop_run_for(&loop, 20);
+    assert_int_equal(heard.trials, 1);
+}
+
+static void closing_ends_a_trial(void **state) {
+    (void)state;
+    try_worker("w-1", step_peer_address(&peers[0]));
+    close_hop();
+    assert_int_equal(heard.trials, 0);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -273,6 +357,10 @@ int main(void) {
         TEST(after_closing_it_says_nothing_more),
         TEST(one_without_a_connection_is_closed_from_the_loop_too),
         TEST(without_memory_a_step_is_not_taken),
+        TEST(a_proven_hop_is_taken_over),
+        TEST(a_hop_that_is_not_proven_is_not_taken),
+        TEST(an_address_that_is_none_is_told_from_the_loop),
+        TEST(closing_ends_a_trial),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,13 @@
 /* A server with one kind of stream. */
 #include "tests/gateway/support/step_peer.h"
 
+#include "common/protocol/trial/trial_request.h"
 #include "tests/support/loop.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -34,15 +36,23 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
                        const lh_h2_stream_events **events, void **stream_context) {
     static const lh_h2_stream_events stream_events = {
         .on_body = on_body, .on_end = on_end, .on_closed = on_closed};
-    (void)stream;
+    step_peer *peer = context;
+    const char *width = strstr(request->path, "/chains/main/trials/");
+    if (width) {
+        peer->trials++;
+        snprintf(peer->trial_peer, sizeof peer->trial_peer, "%s", request->peer);
+        lh_trial_take(stream, peer->name, strtoull(width + 20, NULL, 10), events, stream_context);
+        return;
+    }
     assert_non_null(strstr(request->path, "/chains/main/steps/"));
+    snprintf(peer->step_peer, sizeof peer->step_peer, "%s", request->peer);
     *events = &stream_events;
     *stream_context = context;
 }
 
 void step_peer_open(step_peer *peer, uv_loop_t *loop) {
     lh_h2_limits limits = lh_h2_default_limits();
-    *peer = (step_peer){0};
+    *peer = (step_peer){.name = "w-1"};
     assert_int_equal(lh_h2_server_create(loop, "127.0.0.1:0", NULL, &limits, on_request, peer,
                                          &peer->server, NULL),
                      LH_OK);

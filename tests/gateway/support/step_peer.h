@@ -1,5 +1,5 @@
 /* A first worker over real HTTP/2 that computes nothing: it takes the steps of chain "main", or
- * refuses them, or says nothing. Thread: the loop's. */
+ * refuses them, or says nothing; and steps of a trial under its name. Thread: the loop's. */
 #pragma once
 
 #include "common/http2/server.h"
@@ -9,6 +9,10 @@ typedef struct step_peer {
     const char *refusal;  /* a problem as JSON; NULL: it takes every step */
     bool is_silent, is_closed;
     uint32_t steps; /* whose bodies are here */
+    const char *name;
+    uint32_t trials;
+    /* the ends of the connections that the last of them came by */
+    char step_peer[64], trial_peer[64];
 } step_peer;
 
 void step_peer_open(step_peer *peer, uv_loop_t *loop);

@@ -23,7 +23,7 @@
 #define BODY_BYTES_MAX (32u << 20)
 
 static const char good[] =
-    "{\"protocol\":3,\"instance\":\"00ff00ff00ff00ff\",\"site\":\"home\",\"version\":\"0.1.0\","
+    "{\"protocol\":4,\"instance\":\"00ff00ff00ff00ff\",\"site\":\"home\",\"version\":\"0.1.0\","
     "\"isa\":\"avx2\",\"threads\":8,\"addresses\":{\"tls\":null,\"plain\":\"[::1]:7101\"},"
     "\"memory_bytes\":1000,\"kv_bytes\":500,\"assignment\":null,\"compute\":null,\"next\":null,"
     "\"kv\":null,\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":false}";
@@ -251,7 +251,7 @@ static void a_report_that_is_not_sound_is_refused(void **state) {
     open_bench(&b, NULL, NULL);
     assert_int_equal(ask_with(&b, "PUT", REPORTS "w-1", NULL, good, sizeof good - 1), 400);
     assert_int_equal(report_as(&b, REPORTS "w-1", "w-2", good), 400);
-    assert_int_equal(report_as(&b, REPORTS "w-1", "w-1", "{\"protocol\":3}"), 400);
+    assert_int_equal(report_as(&b, REPORTS "w-1", "w-1", "{\"protocol\":4}"), 400);
     assert_non_null(strstr(b.only.body, "the worker's report: instance"));
     assert_int_equal(report_as(&b, REPORTS "w%201", "w 1", good), 400);
     assert_non_null(strstr(b.only.body, "a worker's name is"));
@@ -309,6 +309,25 @@ static void a_certificate_speaks_for_one_worker_or_site(void **state) {
         close_bench(&b);
     }
     authority_close(&ca);
+}
+
+/* Of any chain, of width 0. */
+static void a_step_of_a_trial_is_taken(void **state) {
+    (void)state;
+    const lh_step_manifest manifest = {.epoch = 0}, other = {.epoch = 7};
+    uint8_t body[256];
+    size_t length;
+    bench b;
+    open_bench(&b, NULL, NULL);
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof body, &length, NULL), LH_OK);
+    assert_int_equal(ask_with(&b, "POST", "/chains/next/trials/0", NULL, body, length), 200);
+    assert_string_equal(b.only.body, "{\"worker\": \"\"}");
+    assert_int_equal(lh_step_encode_manifest(&other, body, sizeof body, &length, NULL), LH_OK);
+    assert_int_equal(ask_with(&b, "POST", "/chains/next/trials/0", NULL, body, length), 400);
+    assert_int_equal(ask(&b, "POST", "/chains/next/trials/5"), 404);
+    assert_int_equal(ask(&b, "POST", "/chains//trials/0"), 404);
+    assert_int_equal(b.calls, 0);
+    close_bench(&b);
 }
 
 static void paths_and_methods_that_there_are_not(void **state) {
@@ -578,6 +597,7 @@ int main(void) {
         cmocka_unit_test(a_report_that_is_not_sound_is_refused),
         cmocka_unit_test(a_report_has_a_bound),
         cmocka_unit_test(a_certificate_speaks_for_one_worker_or_site),
+        cmocka_unit_test(a_step_of_a_trial_is_taken),
         cmocka_unit_test(paths_and_methods_that_there_are_not),
         cmocka_unit_test(tokens_are_handed_on_at_once),
         cmocka_unit_test(steps_that_are_not_the_gateways_are_refused),
