@@ -181,6 +181,15 @@ static void end_of_stream_sent(lh_h2_session *session, int32_t id) {
         reset(session, id, NGHTTP2_NO_ERROR);
 }
 
+/* A reset that the peer has caused counts against it. */
+static int reset_sent(lh_h2_session *session, const nghttp2_frame *frame) {
+    uint32_t code = frame->rst_stream.error_code;
+    const lh_h2_stream *stream = lh_h2_streams_find(&session->streams, frame->hd.stream_id);
+    bool is_ours = code == NGHTTP2_NO_ERROR || code == NGHTTP2_CANCEL ||
+                   (stream && lh_h2_stream_has_failed(stream));
+    return is_ours ? 0 : count_fault(session);
+}
+
 /* With an error code when nghttp2 found the peer at fault. */
 static void goaway_sent(lh_h2_session *session, uint32_t code) {
     char reason[sizeof session->framer.reason];
@@ -195,7 +204,6 @@ static void goaway_sent(lh_h2_session *session, uint32_t code) {
 static int on_frame_send(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user_data) {
     (void)nghttp2;
     lh_h2_session *session = user_data;
-    uint32_t code;
     switch (frame->hd.type) {
     case NGHTTP2_DATA:
     case NGHTTP2_HEADERS:
@@ -203,8 +211,7 @@ static int on_frame_send(nghttp2_session *nghttp2, const nghttp2_frame *frame, v
             end_of_stream_sent(session, frame->hd.stream_id);
         return 0;
     case NGHTTP2_RST_STREAM:
-        code = frame->rst_stream.error_code;
-        return code == NGHTTP2_NO_ERROR || code == NGHTTP2_CANCEL ? 0 : count_fault(session);
+        return reset_sent(session, frame);
     case NGHTTP2_GOAWAY:
         goaway_sent(session, frame->goaway.error_code);
         return 0;
@@ -234,8 +241,9 @@ static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const ui
     lh_h2_session *session = user_data;
     assert(session->capacity - session->used >= FRAME_HEADER_BYTES + length);
     memcpy(session->buffer + session->used, header, FRAME_HEADER_BYTES);
-    lh_h2_stream_pop(source->ptr, session->buffer + session->used + FRAME_HEADER_BYTES, length,
-                     frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
+    if (!lh_h2_stream_pop(source->ptr, session->buffer + session->used + FRAME_HEADER_BYTES, length,
+                          frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* INTERNAL_ERROR */
     session->used += FRAME_HEADER_BYTES + length;
     return NGHTTP2_ERR_PAUSE; /* let _pull see whether there is room for another frame */
 }

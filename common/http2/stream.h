@@ -37,12 +37,21 @@ typedef struct lh_h2_stream_events {
 lh_status lh_h2_stream_write(lh_h2_stream *stream, const void *bytes, size_t length);
 lh_status lh_h2_stream_write_owned(lh_h2_stream *stream, void *bytes, size_t length);
 void lh_h2_stream_end(lh_h2_stream *stream);
+
+/* Gives the next `length` bytes of a body: all of them, or an error, which resets the stream
+ * (INTERNAL_ERROR). From the loop; it calls nothing of this module. */
+typedef lh_status lh_h2_read_body(void *context, uint8_t *bytes, size_t length);
+/* The outgoing body is `length` bytes, which `read` is asked for when they leave: they fit into the
+ * peer's windows and into the connection's buffer, where they go. So a peer who takes nothing costs
+ * nothing. In place of _write and _end; `context` must live until on_closed. */
+void lh_h2_stream_pull_body(lh_h2_stream *stream, uint64_t length, lh_h2_read_body *read,
+                            void *context);
 /* RST_STREAM(CANCEL). Nothing but on_closed, from the loop, comes after it. */
 void lh_h2_stream_cancel(lh_h2_stream *stream);
 /* The user is done with `length` of the bytes that on_body gave it. Bytes not consumed when the
  * stream closes are given back to the connection's window by themselves. */
 void lh_h2_stream_consume(lh_h2_stream *stream, size_t length);
-/* Body bytes written and not yet handed to the connection. */
+/* Body bytes written and not yet handed to the connection; those that are pulled never count. */
 size_t lh_h2_stream_queued_bytes(const lh_h2_stream *stream);
 
 typedef struct lh_h2_header {

@@ -20,6 +20,11 @@ struct lh_h2_stream {
     void *context;
     lh_h2_request_builder *request; /* server: until its headers are complete */
     lh_byte_queue outgoing;
+    struct {
+        uint64_t length;       /* that has not left */
+        lh_h2_read_body *read; /* NULL: what goes out is written, not pulled */
+        void *context;
+    } pulled;
     size_t unconsumed;         /* given to on_body, not yet consumed */
     int http_status;           /* client: the last one that came, 1xx included */
     bool is_response_reported; /* client */
@@ -27,6 +32,7 @@ struct lh_h2_stream {
     bool is_ended;             /* the user has ended the outgoing body */
     bool is_end_sent, is_end_received;
     bool is_cancelled; /* by the user, or being closed: no event but on_closed */
+    bool has_failed;   /* its body could not be read */
     bool is_deferred;  /* nghttp2 was told to wait until it is resumed */
 };
 
@@ -205,8 +211,12 @@ void lh_h2_stream_consume(lh_h2_stream *stream, size_t length) {
 
 /* ---- The outgoing body ---- */
 
+static uint64_t outgoing_bytes(const lh_h2_stream *stream) {
+    return stream->pulled.read ? stream->pulled.length : stream->outgoing.bytes;
+}
+
 static bool has_output(const lh_h2_stream *stream) {
-    return stream->outgoing.bytes > 0 || stream->is_ended;
+    return outgoing_bytes(stream) > 0 || stream->is_ended;
 }
 
 static lh_h2_stream *stream_at(const lh_send_place *place) {
@@ -242,9 +252,10 @@ static ssize_t on_read(nghttp2_session *nghttp2, int32_t id, uint8_t *buffer, si
         return NGHTTP2_ERR_DEFERRED;
     }
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (stream->outgoing.bytes < length)
-        length = stream->outgoing.bytes;
-    if (length == stream->outgoing.bytes && stream->is_ended)
+    uint64_t outgoing = outgoing_bytes(stream);
+    if (outgoing < length)
+        length = (size_t)outgoing;
+    if (length == outgoing && stream->is_ended)
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     return (ssize_t)length;
 }
@@ -253,10 +264,28 @@ static nghttp2_data_provider provider_of(lh_h2_stream *stream) {
     return (nghttp2_data_provider){.source.ptr = stream, .read_callback = on_read};
 }
 
-void lh_h2_stream_pop(lh_h2_stream *stream, uint8_t *bytes, size_t length, bool is_last) {
-    lh_byte_queue_pop(&stream->outgoing, bytes, length);
-    if (is_last)
+static bool pull(lh_h2_stream *stream, uint8_t *bytes, size_t length) {
+    assert(length <= stream->pulled.length);
+    stream->pulled.length -= length;
+    if (length == 0 || stream->pulled.read(stream->pulled.context, bytes, length) == LH_OK)
+        return true;
+    stream->has_failed = stream->is_cancelled = true;
+    return false;
+}
+
+bool lh_h2_stream_pop(lh_h2_stream *stream, uint8_t *bytes, size_t length, bool is_last) {
+    bool is_had = true;
+    if (stream->pulled.read)
+        is_had = pull(stream, bytes, length);
+    else
+        lh_byte_queue_pop(&stream->outgoing, bytes, length);
+    if (is_last || !is_had)
         lh_send_order_leave(&stream->streams->order, &stream->place);
+    return is_had;
+}
+
+bool lh_h2_stream_has_failed(const lh_h2_stream *stream) {
+    return stream->has_failed;
 }
 
 bool lh_h2_stream_end_sent(lh_h2_stream *stream) {
@@ -317,6 +346,17 @@ void lh_h2_stream_end(lh_h2_stream *stream) {
     offer(stream, LH_OK);
 }
 
+void lh_h2_stream_pull_body(lh_h2_stream *stream, uint64_t length, lh_h2_read_body *read,
+                            void *context) {
+    if (stream->is_cancelled)
+        return;
+    assert(!stream->is_ended && !stream->pulled.read && stream->outgoing.bytes == 0);
+    stream->pulled.length = length;
+    stream->pulled.read = read;
+    stream->pulled.context = context;
+    lh_h2_stream_end(stream);
+}
+
 void lh_h2_stream_cancel(lh_h2_stream *stream) {
     lh_h2_framer *framer = stream->streams->framer;
     if (stream->is_cancelled)
@@ -324,6 +364,7 @@ void lh_h2_stream_cancel(lh_h2_stream *stream) {
     stream->is_cancelled = true;
     lh_send_order_leave(&stream->streams->order, &stream->place);
     lh_byte_queue_reset(&stream->outgoing);
+    stream->pulled.length = 0;
     lh_h2_framer_check_memory(framer, nghttp2_submit_rst_stream(framer->nghttp2, NGHTTP2_FLAG_NONE,
                                                                 stream->id, NGHTTP2_CANCEL));
     lh_h2_framer_wake(framer);

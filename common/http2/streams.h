@@ -48,8 +48,11 @@ void lh_h2_stream_end_received(lh_h2_stream *stream);
 
 /* ---- What goes out ---- */
 
-/* Moves `length` bytes of the outgoing body to `bytes`; `is_last`: END_STREAM goes with them. */
-void lh_h2_stream_pop(lh_h2_stream *stream, uint8_t *bytes, size_t length, bool is_last);
+/* Moves `length` bytes of the outgoing body to `bytes`; `is_last`: END_STREAM goes too. False:
+ * they cannot be had, and the stream must be reset. */
+bool lh_h2_stream_pop(lh_h2_stream *stream, uint8_t *bytes, size_t length, bool is_last);
+/* The latter was the case. */
+bool lh_h2_stream_has_failed(const lh_h2_stream *stream);
 /* Our END_STREAM has left. True: the rest of the request is not wanted. */
 bool lh_h2_stream_end_sent(lh_h2_stream *stream);
 bool lh_h2_stream_has_sent_end(const lh_h2_stream *stream);

@@ -1,6 +1,7 @@
-/* The GGUF file that the gateway serves to its workers: mapped, parsed, and with the digests by
- * which they know it. The header's is computed at once; those of the tensors take a while and are
- * computed by threads of its own.
+/* The GGUF file that the gateway serves to its workers: its header parsed and in memory, the rest
+ * read where it is wanted, and with the digests by which they know it. The header's is computed at
+ * once; those of the tensors take a while and are computed by threads of its own. A file that is
+ * cut meanwhile fails the reads behind its new end, and nothing else.
  *
  * Thread: _open, _start_digests, _stop_digests and _close by one thread; the rest by any. */
 #pragma once
@@ -15,13 +16,16 @@
 
 typedef struct lh_model_file lh_model_file;
 
-/* Errors of lh_mapped_file_open and lh_gguf_parse. */
+/* Errors of lh_regular_file_open, lh_regular_file_read and lh_gguf_parse. */
 lh_status lh_model_file_open(const char *path, lh_model_file **file, lh_error *error);
 /* Stops the threads first. NULL is allowed. */
 void lh_model_file_close(lh_model_file *file);
 
 const lh_gguf *lh_model_file_gguf(const lh_model_file *file);
-const uint8_t *lh_model_file_bytes(const lh_model_file *file);
+/* As lh_regular_file_read and lh_regular_file_expect. */
+lh_status lh_model_file_read(const lh_model_file *file, uint64_t offset, void *bytes, size_t length,
+                             lh_error *error);
+void lh_model_file_expect(const lh_model_file *file, uint64_t offset, uint64_t length);
 uint64_t lh_model_file_size(const lh_model_file *file);
 /* Metadata and tensor list: the bytes before the tensors' data. */
 uint64_t lh_model_file_header_bytes(const lh_model_file *file);
@@ -29,12 +33,14 @@ uint64_t lh_model_file_header_bytes(const lh_model_file *file);
 const char *lh_model_file_header_sha256(const lh_model_file *file);
 
 /* Starts the threads. on_done (may be NULL) is called once, by one of them, when all digests are
- * there; not when the file is closed before. LH_ERR_NO_MEMORY, LH_ERR_IO (no thread could be
- * started). */
+ * there; not when the file is closed before, or has failed. LH_ERR_NO_MEMORY, LH_ERR_IO (no thread
+ * could be started). */
 lh_status lh_model_file_start_digests(lh_model_file *file, uint32_t threads,
                                       void (*on_done)(void *), void *context, lh_error *error);
 /* Waits for the threads, which give up where they are: no call of on_done comes after it. */
 void lh_model_file_stop_digests(lh_model_file *file);
 bool lh_model_file_has_digests(const lh_model_file *file);
+/* A digest could not be computed, which was logged: there will be none. */
+bool lh_model_file_has_failed(const lh_model_file *file);
 /* Precondition: lh_model_file_has_digests. index: as lh_gguf_tensor_at. */
 const uint8_t *lh_model_file_tensor_digest(const lh_model_file *file, size_t index);

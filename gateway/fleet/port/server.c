@@ -164,10 +164,11 @@ static void begin_step(lh_fleet_server *server, lh_h2_stream *stream, const lh_h
 static void begin_get(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2_request *request,
                       const lh_h2_stream_events **events, void **context) {
     if (strcmp(request->path, server->weights_path) == 0)
-        lh_fleet_weights_take(&server->weights, stream, lh_h2_request_header(request, "range"),
-                              events, context);
+        lh_fleet_weights_take(&server->weights, stream, request, events, context);
     else if (strcmp(request->path, server->tensors_path) != 0)
         respond_problem(stream, 404, "there is nothing at this path: is it of another model?");
+    else if (lh_model_file_has_failed(server->model.file))
+        respond_problem(stream, 503, "the gateway cannot read its model file: see its log");
     else if (!lh_model_file_has_digests(server->model.file))
         respond_problem(stream, 503, "the digests of the tensors are still being computed");
     else
@@ -219,7 +220,8 @@ lh_status lh_fleet_server_create(uv_loop_t *loop, const char *listen, const lh_t
         free(s);
         return status;
     }
-    lh_fleet_weights_init(&s->weights, loop, model_file);
+    const lh_fleet_weights_limits weights_limits = lh_fleet_weights_default_limits();
+    lh_fleet_weights_init(&s->weights, loop, model_file, &weights_limits);
     *server = s;
     return LH_OK;
 }

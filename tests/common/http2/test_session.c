@@ -273,6 +273,118 @@ static void bytes_may_come_singly(void **state) {
     pair_close(&p);
 }
 
+/* ---- Bodies that are pulled ---- */
+
+typedef struct pulled {
+    size_t given, fails_at; /* bytes; 0: never */
+    int calls;
+} pulled;
+
+static pulled source;
+
+static lh_status give(void *context, uint8_t *bytes, size_t length) {
+    pulled *from = context;
+    from->calls++;
+    if (from->fails_at && from->given + length > from->fails_at)
+        return LH_ERR_IO;
+    for (size_t i = 0; i < length; i++)
+        bytes[i] = (uint8_t)(from->given + i);
+    from->given += length;
+    return LH_OK;
+}
+
+enum { PULLED_BYTES = 200000, WINDOW_BYTES = 70000 };
+
+static void answer_pulled(end *server, seen *s, const lh_h2_stream_events **stream_events) {
+    (void)server;
+    *stream_events = &events;
+    assert_int_equal(lh_h2_stream_respond_headers(s->stream, 200, NULL, 0, false), LH_OK);
+    lh_h2_stream_pull_body(s->stream, PULLED_BYTES, give, &source);
+}
+
+static void pulled_open(pair *p, size_t fails_at) {
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.window_bytes = WINDOW_BYTES;
+    source = (pulled){.fails_at = fails_at};
+    pair_open(p, &limits);
+    p->server.on_request = answer_pulled;
+}
+
+static void a_pulled_body_is_asked_for_as_it_can_leave(void **state) {
+    (void)state;
+    pair p;
+    pulled_open(&p, 0);
+    seen *s = submit(&p, "/x", 0);
+    lh_h2_stream_end(s->stream);
+    s->hold = true;
+    settle(&p);
+    seen *r = server_stream(&p, "/x");
+    assert_int_equal(s->received, WINDOW_BYTES);
+    assert_int_equal(source.given, WINDOW_BYTES);
+    assert_int_equal(lh_h2_stream_queued_bytes(r->stream), 0);
+    s->hold = false;
+    lh_h2_stream_consume(s->stream, WINDOW_BYTES);
+    settle(&p);
+    assert_int_equal(s->received, PULLED_BYTES);
+    assert_int_equal(source.given, PULLED_BYTES);
+    assert_int_equal(s->ends, 1);
+    assert_int_equal(s->status, LH_OK);
+    assert_int_equal(r->status, LH_OK);
+    assert_int_equal(r->closes, 1);
+    pair_close(&p);
+}
+
+/* What both ends have seen of streams that are closed. */
+static void forget(pair *p) {
+    p->client.count = p->server.count = 0;
+    memset(p->client.streams, 0, sizeof p->client.streams);
+    memset(p->server.streams, 0, sizeof p->server.streams);
+}
+
+/* It is no fault of the peer's, however often it happens: the connection stays. */
+static void a_pulled_body_that_fails_resets_its_stream_alone(void **state) {
+    (void)state;
+    pair p;
+    pulled_open(&p, 40000);
+    for (int i = 0; i < 1000; i++) {
+        source.given = 0;
+        forget(&p);
+        seen *s = submit(&p, "/x", 0);
+        lh_h2_stream_end(s->stream);
+        settle(&p);
+        assert_in_range(s->received, 1, 40000);
+        assert_int_equal(s->ends, 0);
+        assert_int_equal(s->status, LH_ERR_CANCELLED);
+        assert_int_equal(server_stream(&p, "/x")->status, LH_ERR_CANCELLED);
+    }
+    source = (pulled){0};
+    forget(&p);
+    seen *s = submit(&p, "/y", 0);
+    lh_h2_stream_end(s->stream);
+    settle(&p);
+    assert_int_equal(s->status, LH_OK);
+    pair_close(&p);
+}
+
+static void a_cancelled_body_is_not_pulled_any_more(void **state) {
+    (void)state;
+    pair p;
+    pulled_open(&p, 0);
+    seen *s = submit(&p, "/x", 0);
+    lh_h2_stream_end(s->stream);
+    s->hold = true;
+    settle(&p);
+    int calls = source.calls;
+    lh_h2_stream_cancel(server_stream(&p, "/x")->stream);
+    lh_h2_stream_consume(s->stream, s->received);
+    settle(&p);
+    assert_int_equal(source.calls, calls);
+    assert_int_equal(s->status, LH_ERR_CANCELLED);
+    pair_close(&p);
+}
+
+/* ---- Early ends ---- */
+
 static void answer_at_once(end *server, seen *s, const lh_h2_stream_events **stream_events) {
     (void)server;
     *stream_events = NULL;
@@ -1422,6 +1534,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_gets_its_response),
         cmocka_unit_test(bytes_may_come_singly),
+        cmocka_unit_test(a_pulled_body_is_asked_for_as_it_can_leave),
+        cmocka_unit_test(a_pulled_body_that_fails_resets_its_stream_alone),
+        cmocka_unit_test(a_cancelled_body_is_not_pulled_any_more),
         cmocka_unit_test(an_early_answer_stops_the_body),
         cmocka_unit_test(a_neglected_request_is_reset),
         cmocka_unit_test(headers_over_the_limit_get_431),

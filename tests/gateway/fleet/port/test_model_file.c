@@ -28,7 +28,8 @@ static void on_done(void *context) {
 
 static char path[64];
 
-static lh_model_file *open_tiny(const tiny_llama *tiny) {
+/* The file stays at `path`. */
+static lh_model_file *open_kept(const tiny_llama *tiny) {
     strcpy(path, "/tmp/longhaul-test-XXXXXX");
     int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -36,6 +37,11 @@ static lh_model_file *open_tiny(const tiny_llama *tiny) {
     tiny_llama_save(tiny, path);
     lh_model_file *file;
     assert_int_equal(lh_model_file_open(path, &file, NULL), LH_OK);
+    return file;
+}
+
+static lh_model_file *open_tiny(const tiny_llama *tiny) {
+    lh_model_file *file = open_kept(tiny);
     unlink(path);
     return file;
 }
@@ -59,8 +65,13 @@ static void every_tensor_gets_its_digest(void **state) {
         for (size_t i = 0; i < lh_gguf_tensor_count(gguf); i++) {
             const lh_gguf_tensor *tensor = lh_gguf_tensor_at(gguf, i);
             uint8_t expected[LH_SHA256_BYTES];
-            lh_sha256_digest(lh_model_file_bytes(file) + tensor->offset, (size_t)tensor->bytes,
-                             expected);
+            uint8_t *bytes = malloc((size_t)tensor->bytes);
+            assert_non_null(bytes);
+            assert_int_equal(
+                lh_model_file_read(file, tensor->offset, bytes, (size_t)tensor->bytes, NULL),
+                LH_OK);
+            lh_sha256_digest(bytes, (size_t)tensor->bytes, expected);
+            free(bytes);
             assert_memory_equal(expected, lh_model_file_tensor_digest(file, i), LH_SHA256_BYTES);
         }
         lh_model_file_close(file);
@@ -78,6 +89,37 @@ static void the_header_is_the_identity(void **state) {
     lh_model_file_close(a);
     lh_model_file_close(b);
     lh_model_file_close(c);
+}
+
+/* Larger than what is read of it at first. */
+static void a_long_header_is_read_whole(void **state) {
+    (void)state;
+    tiny_llama tiny = tiny_llama_default();
+    tiny.vocabulary = 400000;
+    lh_model_file *file = open_tiny(&tiny);
+    assert_true(lh_model_file_header_bytes(file) > 2 * (4u << 20));
+    size_t count = 0;
+    assert_int_equal(
+        lh_gguf_get_array(lh_model_file_gguf(file), "tokenizer.ggml.tokens", &count, NULL), LH_OK);
+    assert_int_equal(count, 400000);
+    lh_model_file_close(file);
+}
+
+/* Nobody waits for digests that do not come, and nobody is ended. */
+static void a_file_that_is_cut_has_no_digests(void **state) {
+    (void)state;
+    tiny_llama tiny = tiny_llama_default();
+    lh_model_file *file = open_kept(&tiny);
+    assert_int_equal(truncate(path, (off_t)lh_model_file_size(file) - 1), 0);
+    done = 0;
+    assert_int_equal(lh_model_file_start_digests(file, 2, on_done, NULL, NULL), LH_OK);
+    while (!lh_model_file_has_failed(file))
+        usleep(1000);
+    lh_model_file_stop_digests(file);
+    assert_false(lh_model_file_has_digests(file));
+    assert_int_equal(done, 0);
+    lh_model_file_close(file);
+    unlink(path);
 }
 
 static void closing_does_not_wait_for_the_digests(void **state) {
@@ -130,6 +172,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tensor_gets_its_digest),
         cmocka_unit_test(the_header_is_the_identity),
+        cmocka_unit_test(a_long_header_is_read_whole),
+        cmocka_unit_test(a_file_that_is_cut_has_no_digests),
         cmocka_unit_test(closing_does_not_wait_for_the_digests),
         cmocka_unit_test(errors_name_the_file),
         cmocka_unit_test(the_profile_adds_up),
