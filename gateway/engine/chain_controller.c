@@ -22,10 +22,11 @@ struct lh_chain_controller {
     uint32_t width;
     lh_hop_profile first_hop;
     lh_cost_chain costs;
-    bool wants_abandon, wants_connect, has_stand_in;
+    bool wants_abandon, wants_connect, wants_try, has_stand_in;
     /* Of the last CONNECT; "": none yet. */
     char address[LH_ADDRESS_BYTES];
     bool tls;
+    lh_chain_stage tried; /* of the last TRY; its address "": no hop is tried */
     lh_step_manifest manifest;
 };
 
@@ -129,6 +130,19 @@ static void follow_first_worker(lh_chain_controller *controller, int64_t now_us)
     lh_fleet_first_hop(controller->fleet, false, false, now_us, "the first worker changed");
 }
 
+/* The hop to the first worker of the next chain, where that is another one. */
+static void follow_first_try(lh_chain_controller *controller) {
+    static const lh_chain_stage none;
+    const lh_chain_stage *stage = lh_fleet_first_try(controller->fleet);
+    stage = stage ? stage : &none;
+    if (stage->tls == controller->tried.tls && stage->instance == controller->tried.instance &&
+        strcmp(stage->address, controller->tried.address) == 0)
+        return;
+    controller->tried = *stage;
+    controller->wants_try = true;
+    lh_fleet_first_trial(controller->fleet, &(lh_hop_trial_report){0});
+}
+
 static void go_down(lh_chain_controller *controller, int64_t now_us) {
     if (!lh_scheduler_chain_is_up(controller->scheduler))
         return;
@@ -153,6 +167,7 @@ static void settle(lh_chain_controller *controller, int64_t now_us) {
         lh_fleet_tick(controller->fleet, now_us);
     }
     follow_first_worker(controller, now_us);
+    follow_first_try(controller);
     const lh_chain *chain = lh_fleet_chain(controller->fleet);
     if (chain->state != LH_CHAIN_READY || chain->epoch != controller->up_epoch)
         go_down(controller, now_us);
@@ -188,6 +203,15 @@ void lh_chain_controller_first_hop(lh_chain_controller *controller, bool connect
                                    const char *reason) {
     lh_fleet_first_hop(controller->fleet, connected, !connected && controller->first_hop.refused,
                        now_us, reason);
+    lh_fleet_tick(controller->fleet, now_us);
+    settle(controller, now_us);
+}
+
+void lh_chain_controller_first_trial(lh_chain_controller *controller,
+                                     const lh_hop_trial_report *trial, int64_t now_us) {
+    if (strcmp(trial->address, controller->tried.address) != 0)
+        return;
+    lh_fleet_first_trial(controller->fleet, trial);
     lh_fleet_tick(controller->fleet, now_us);
     settle(controller, now_us);
 }
@@ -280,6 +304,16 @@ bool lh_chain_controller_next_action(lh_chain_controller *controller, int64_t no
     if (c->wants_connect) {
         c->wants_connect = false;
         *action = (lh_action){.kind = LH_ACTION_CONNECT, .address = c->address, .tls = c->tls};
+        return true;
+    }
+    /* After a CONNECT, which may use the connection that was tried. */
+    if (c->wants_try) {
+        c->wants_try = false;
+        *action = (lh_action){.kind = LH_ACTION_TRY,
+                              .address = c->tried.address,
+                              .tls = c->tried.tls,
+                              .name = c->tried.name,
+                              .width = c->width};
         return true;
     }
     uint64_t step;

@@ -12,6 +12,9 @@ typedef struct lh_chain_controller lh_chain_controller;
 typedef enum lh_action_kind {
     /* Connect to the first worker. The connection that was there is closed, with all its steps. */
     LH_ACTION_CONNECT,
+    /* Try a hop to another first worker beside that connection; a CONNECT to the same address uses
+     * it. "": no hop is to be tried any more. */
+    LH_ACTION_TRY,
     /* Submit a step. */
     LH_ACTION_SUBMIT,
     /* Reset a step's request; its step_done still comes. */
@@ -22,9 +25,11 @@ typedef enum lh_action_kind {
 
 typedef struct lh_action {
     lh_action_kind kind;
-    /* CONNECT */
+    /* CONNECT, TRY */
     const char *address;
     bool tls;
+    const char *name; /* TRY: of the worker */
+    uint32_t width;   /* TRY: columns of an activation */
     /* SUBMIT; until the next call of the chain controller. */
     const lh_step_manifest *manifest;
     /* CANCEL */
@@ -47,6 +52,9 @@ lh_status lh_chain_controller_put(lh_chain_controller *controller, const lh_work
  */
 void lh_chain_controller_first_hop(lh_chain_controller *controller, bool connected, int64_t now_us,
                                    const char *reason);
+/* What has become of the hop that the last TRY named. */
+void lh_chain_controller_first_trial(lh_chain_controller *controller,
+                                     const lh_hop_trial_report *trial, int64_t now_us);
 /* What has been measured of that connection: kept for the cost model. */
 void lh_chain_controller_measure_first_hop(lh_chain_controller *controller,
                                            const lh_hop_profile *profile);

@@ -21,9 +21,10 @@ static const char *why_it_stays(const lh_handover *handover) {
     return "its chain is being formed";
 }
 
-void lh_answer_make(const lh_fleet_options *options, const lh_chain *chain,
-                    const lh_handover *handover, bool has_load, const lh_worker_report *report,
+void lh_answer_make(const lh_fleet_options *options, const lh_handover *handover,
+                    const lh_handover_view *view, const lh_worker_report *report,
                     lh_fleet_answer *answer) {
+    const lh_chain *chain = view->chain;
     int index = lh_chain_find(chain, report->name);
     bool has_stage = index >= 0;
     *answer = (lh_fleet_answer){.options = options,
@@ -31,7 +32,7 @@ void lh_answer_make(const lh_fleet_options *options, const lh_chain *chain,
                                 .lease_us = options->lease_us,
                                 .is_planned = chain->state != LH_CHAIN_NONE,
                                 .has_assignment = has_stage,
-                                .is_urgent = has_stage && has_load,
+                                .is_urgent = has_stage && view->sequences > 0,
                                 .is_leaving = report->leaving,
                                 .may_go = report->leaving && !has_stage};
     if (has_stage)
@@ -41,10 +42,14 @@ void lh_answer_make(const lh_fleet_options *options, const lh_chain *chain,
     answer->has_prepare = next;
     if (next)
         answer->prepare = *next;
+    int trial = lh_handover_trial(handover, view, report->name);
+    answer->has_trial = trial >= 0;
+    if (trial >= 0)
+        answer->trial = assignment_of(lh_handover_successor(handover), (uint32_t)trial);
     if (report->leaving)
         answer->leave_reason = has_stage ? why_it_stays(handover) : "it has no part in a chain";
     bool is_awaited =
         has_stage && (chain->state != LH_CHAIN_READY || lh_handover_successor(handover));
-    if (is_awaited || next)
+    if (is_awaited || next || trial >= 0)
         answer->renew_us /= FORMING_HASTE;
 }

@@ -28,7 +28,7 @@ typedef struct lh_fleet_answer {
 } lh_fleet_answer;
 
 /* The answer to this report by the present chain and the one that is being prepared. Its texts live
- * until these change. has_load: sequences need the chain. */
-void lh_answer_make(const lh_fleet_options *options, const lh_chain *chain,
-                    const lh_handover *handover, bool has_load, const lh_worker_report *report,
+ * until these change. */
+void lh_answer_make(const lh_fleet_options *options, const lh_handover *handover,
+                    const lh_handover_view *view, const lh_worker_report *report,
                     lh_fleet_answer *answer);

@@ -193,7 +193,8 @@ static void describe_stage(const lh_worker_report *report, lh_worker_stage_state
     else if (!report->kv.present)
         snprintf(reason, bytes, "worker %s has not told its KV cache yet", report->name);
     else if (!report->next.present || !report->next.connected)
-        snprintf(reason, bytes, "worker %s is not connected to %s yet", report->name, next);
+        snprintf(reason, bytes, "worker %s is not connected to %s yet%s%s", report->name, next,
+                 report->next_error[0] ? ": " : "", report->next_error);
 }
 
 int lh_chain_awaited_hop(const lh_chain *chain, const lh_registry *registry, bool first_hop) {
@@ -209,8 +210,8 @@ int lh_chain_awaited_hop(const lh_chain *chain, const lh_registry *registry, boo
     return chain->stage_count > 0 ? hop : -1;
 }
 
-bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry, bool first_hop,
-                          char *reason, size_t reason_bytes) {
+bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry,
+                          const char *first_hop_problem, char *reason, size_t reason_bytes) {
     reason[0] = 0;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         const lh_worker *worker = lh_chain_worker(chain, registry, i);
@@ -224,8 +225,8 @@ bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry, bo
         if (reason[0])
             return false;
     }
-    if (!first_hop && chain->stage_count > 0)
-        snprintf(reason, reason_bytes, "the gateway is not connected to worker %s yet",
-                 chain->stages[0].name);
-    return chain->stage_count > 0 && first_hop;
+    if (first_hop_problem && chain->stage_count > 0)
+        snprintf(reason, reason_bytes, "the gateway is not connected to worker %s yet%s%.200s",
+                 chain->stages[0].name, first_hop_problem[0] ? ": " : "", first_hop_problem);
+    return chain->stage_count > 0 && !first_hop_problem;
 }

@@ -96,6 +96,7 @@ bool lh_chain_is_loading(const lh_chain *chain, const lh_registry *registry);
  * of those leads (stage_count: the gateway), else -1. */
 int lh_chain_awaited_hop(const lh_chain *chain, const lh_registry *registry, bool first_hop);
 /* Whether all workers hold their stage and every hop is connected. Where not, says in `reason` what
- * it waits for ("worker b loads its layers: 35 %"). first_hop: the gateway's own connection. */
-bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry, bool first_hop,
-                          char *reason, size_t reason_bytes);
+ * it waits for ("worker b loads its layers: 35 %"). first_hop_problem: why the gateway's own
+ * connection is not up, perhaps ""; NULL: it is. */
+bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry,
+                          const char *first_hop_problem, char *reason, size_t reason_bytes);

@@ -9,7 +9,7 @@ lh_candidates lh_draft_candidates(const lh_registry *registry, const lh_link_avo
     for (uint32_t i = 0; i < lh_registry_count(registry); i++) {
         const lh_worker *worker = lh_registry_at(registry, i);
         if (lh_worker_is_usable(worker, now_us) &&
-            !lh_link_avoidance_passes_over(avoidance, worker->report.name, now_us))
+            !lh_link_avoidance_find(avoidance, worker->report.name, now_us))
             candidates.workers[candidates.count++] = worker;
     }
     return candidates;

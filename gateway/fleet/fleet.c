@@ -51,12 +51,15 @@ struct lh_fleet {
     bool has_served;            /* a chain has been formed before */
     /* with which the chain took over from another, where it has not broken since */
     uint32_t change_over_epoch;
-    bool first_hop;     /* the gateway is connected to the first worker */
-    uint32_t sequences; /* that need the chain now */
+    bool first_hop; /* the gateway is connected to the first worker; where not, why: */
+    char first_hop_error[LH_ERROR_MESSAGE_BYTES];
+    lh_hop_trial_report first_trial; /* of the gateway's own hop to the next chain */
+    uint32_t sequences;              /* that need the chain now */
     int64_t created_us;
     int64_t changed_us; /* when a worker last came or went */
     const char *hold;   /* why no chain may be planned yet; NULL: it may */
     char reason[LH_ERROR_MESSAGE_BYTES];
+    char told_problem[LH_ERROR_MESSAGE_BYTES]; /* of a hop, in the log; "": none since it served */
 };
 
 lh_status lh_fleet_create(const lh_fleet_options *options, int64_t now_us, lh_fleet **fleet,
@@ -142,7 +145,8 @@ static bool plan(lh_fleet *fleet, int64_t now_us) {
 }
 
 static lh_handover_view view_of(const lh_fleet *fleet) {
-    return (lh_handover_view){&fleet->chain, fleet->registry, &fleet->avoidance, fleet->sequences};
+    return (lh_handover_view){&fleet->chain, fleet->registry, &fleet->avoidance,
+                              &fleet->first_trial, fleet->sequences};
 }
 
 /* The successor becomes the chain. by_choice: the present one works. False: it could not. */
@@ -170,7 +174,7 @@ static void replan(lh_fleet *fleet, int64_t now_us) {
     lh_handover_drop(&fleet->handover, "the chain has lost a worker");
     if (plan(fleet, now_us))
         return;
-    lh_link_avoidance_clear(&fleet->avoidance); /* now whoever is there is needed */
+    lh_link_avoidance_relent(&fleet->avoidance); /* now whoever is there is needed */
     if (plan(fleet, now_us))
         return;
     lh_log(LH_LOG_WARN, "fleet", "chain is down chain=%s reason=\"%s\"", fleet->chain.name,
@@ -219,6 +223,7 @@ void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char 
 void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us,
                         const char *reason) {
     fleet->first_hop = connected;
+    snprintf(fleet->first_hop_error, sizeof fleet->first_hop_error, "%s", connected ? "" : reason);
     lh_failure_detector_note_first_hop(&fleet->detector, refused);
     if (!connected && fleet->chain.state == LH_CHAIN_READY) {
         char text[LH_ERROR_MESSAGE_BYTES];
@@ -226,6 +231,10 @@ void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t n
                  fleet->chain.stages[0].name, reason);
         lh_fleet_fault(fleet, fleet->chain.epoch, now_us, text);
     }
+}
+
+void lh_fleet_first_trial(lh_fleet *fleet, const lh_hop_trial_report *trial) {
+    fleet->first_trial = *trial;
 }
 
 void lh_fleet_moved(lh_fleet *fleet, int64_t now_us) {
@@ -357,8 +366,25 @@ static void check_preparations(lh_fleet *fleet, const lh_handover_view *view, in
     }
 }
 
+/* One end of a hop of the successor that does not carry steps is passed over. */
+static void check_trials(lh_fleet *fleet, const lh_handover_view *view, int64_t now_us) {
+    const lh_chain *next = lh_handover_successor(&fleet->handover);
+    int hop = lh_handover_failed_hop(&fleet->handover, view, now_us);
+    if (hop < 0)
+        return;
+    const lh_new_hops hops = {view->chain, next, view->registry, view->first_trial};
+    const char *worker = next->stages[lh_new_hops_culprit(&hops, (uint32_t)hop)].name;
+    char reason[LH_ERROR_MESSAGE_BYTES];
+    lh_new_hops_describe(&hops, (uint32_t)hop, reason, sizeof reason);
+    int64_t pause_us = lh_link_avoidance_pass_over(&fleet->avoidance, worker, reason, now_us);
+    lh_log(LH_LOG_WARN, "fleet", "a worker is not used worker=%s for_s=%lld reason=\"%s\"", worker,
+           (long long)(pause_us / 1000000), reason);
+    lh_handover_fail(&fleet->handover, "one of its hops does not carry steps", now_us);
+}
+
 static void hand_over(lh_fleet *fleet, int64_t now_us) {
     const lh_handover_view view = view_of(fleet);
+    check_trials(fleet, &view, now_us);
     check_preparations(fleet, &view, now_us);
     lh_handover_decision decision = lh_handover_review(&fleet->handover, &view, now_us);
     if (decision == LH_HANDOVER_TAKE_OVER) {
@@ -390,9 +416,25 @@ static bool settle_wires(lh_fleet *fleet, int64_t now_us) {
     return false;
 }
 
+/* Where a forming chain waits for a hop alone, and why is known: in the log, once. */
+static void tell_hop_problem(lh_fleet *fleet) {
+    int hop = lh_chain_awaited_hop(&fleet->chain, fleet->registry, fleet->first_hop);
+    if (hop < 0)
+        return;
+    const lh_worker *near =
+        hop > 0 ? lh_chain_worker(&fleet->chain, fleet->registry, (uint32_t)hop - 1) : NULL;
+    const char *problem = near ? near->report.next_error : fleet->first_hop_error;
+    if (!problem[0] || strcmp(fleet->told_problem, fleet->reason) == 0)
+        return;
+    memcpy(fleet->told_problem, fleet->reason, sizeof fleet->told_problem);
+    lh_log(LH_LOG_WARN, "fleet", "the chain waits for a hop chain=%s epoch=%u reason=\"%s\"",
+           fleet->chain.name, fleet->chain.epoch, fleet->reason);
+}
+
 static void check_readiness(lh_fleet *fleet, int64_t now_us) {
     char reason[LH_ERROR_MESSAGE_BYTES];
-    bool complete = lh_chain_is_complete(&fleet->chain, fleet->registry, fleet->first_hop, reason,
+    bool complete = lh_chain_is_complete(&fleet->chain, fleet->registry,
+                                         fleet->first_hop ? NULL : fleet->first_hop_error, reason,
                                          sizeof reason);
     if (fleet->chain.state == LH_CHAIN_READY) {
         if (!complete)
@@ -400,22 +442,28 @@ static void check_readiness(lh_fleet *fleet, int64_t now_us) {
         return;
     }
     memcpy(fleet->reason, reason, sizeof fleet->reason);
+    tell_hop_problem(fleet);
     if (!complete || !settle_wires(fleet, now_us))
         return;
+    fleet->told_problem[0] = 0;
     lh_chain_note_ready(&fleet->chain, now_us);
+    for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
+        lh_link_avoidance_forget(&fleet->avoidance, fleet->chain.stages[i].name);
     lh_log(LH_LOG_INFO, "fleet", "chain is ready chain=%s epoch=%u stages=%u after_ms=%lld",
            fleet->chain.name, fleet->chain.epoch, fleet->chain.stage_count,
            (long long)((now_us - fleet->chain.formed_us) / 1000));
 }
 
-static bool plan_without(lh_fleet *fleet, uint32_t stage, int64_t now_us) {
+static bool plan_without(lh_fleet *fleet, uint32_t stage, const char *reason, int64_t now_us) {
     const lh_chain_stage end = fleet->chain.stages[stage];
-    lh_link_avoidance_pass_over(&fleet->avoidance, end.name, now_us);
+    int64_t pause_us = lh_link_avoidance_pass_over(&fleet->avoidance, end.name, reason, now_us);
     if (!plan(fleet, now_us)) {
-        lh_link_avoidance_clear(&fleet->avoidance);
+        lh_link_avoidance_forget(&fleet->avoidance, end.name);
         return false;
     }
-    lh_log(LH_LOG_WARN, "fleet", "a hop does not come up: planned without worker=%s", end.name);
+    lh_log(LH_LOG_WARN, "fleet",
+           "a hop does not come up: planned without worker=%s for_s=%lld reason=\"%s\"", end.name,
+           (long long)(pause_us / 1000000), reason);
     return true;
 }
 
@@ -426,8 +474,9 @@ static void avoid_overdue_hop(lh_fleet *fleet, int64_t now_us) {
     char reason[LH_ERROR_MESSAGE_BYTES];
     memcpy(reason, fleet->reason, sizeof reason);
     if (hop < 0 ||
-        ((uint32_t)hop < fleet->chain.stage_count && plan_without(fleet, (uint32_t)hop, now_us)) ||
-        (hop > 0 && plan_without(fleet, (uint32_t)hop - 1, now_us)))
+        ((uint32_t)hop < fleet->chain.stage_count &&
+         plan_without(fleet, (uint32_t)hop, reason, now_us)) ||
+        (hop > 0 && plan_without(fleet, (uint32_t)hop - 1, reason, now_us)))
         return;
     memcpy(fleet->reason, reason, sizeof reason);
 }
@@ -496,8 +545,8 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
     note_change(fleet, report, change, now_us);
     lh_epoch_counter_skip(&fleet->epochs, report->assignment.generation, now_us);
     lh_fleet_tick(fleet, now_us);
-    lh_answer_make(&fleet->options, &fleet->chain, &fleet->handover, fleet->sequences > 0, report,
-                   answer);
+    const lh_handover_view view = view_of(fleet);
+    lh_answer_make(&fleet->options, &fleet->handover, &view, report, answer);
     return LH_OK;
 }
 
@@ -510,6 +559,13 @@ const lh_chain *lh_fleet_chain(const lh_fleet *fleet) {
 const lh_chain *lh_fleet_successor(const lh_fleet *fleet, const char **cause) {
     *cause = lh_handover_cause_text(&fleet->handover);
     return lh_handover_successor(&fleet->handover);
+}
+
+const lh_chain_stage *lh_fleet_first_try(const lh_fleet *fleet) {
+    const lh_handover_view view = view_of(fleet);
+    return lh_handover_tries_first(&fleet->handover, &view)
+               ? lh_handover_successor(&fleet->handover)->stages
+               : NULL;
 }
 
 const lh_registry *lh_fleet_registry(const lh_fleet *fleet) {

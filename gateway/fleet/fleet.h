@@ -16,7 +16,8 @@
  *   one. When the model does not fit, the chain waits for workers.
  * - a worker is to leave, or one has come with which the chain would be clearly faster: the next
  *   chain is prepared while this one serves (handover.h).
- * - two workers that are well do not reach each other: planned around their hop (link_avoidance.h).
+ * - two workers that are well do not reach each other: planned around their hop (link_avoidance.h);
+ *   where that shows before the chain relies on it, nothing else happens (new_hops.h).
  * - a worker restarted: the same stages, the next epoch.
  * - a worker cannot load its stage: it is left out for a while.
  * - the gateway restarts: workers keep reporting, and keep their stages until there is a plan,
@@ -46,6 +47,8 @@ void lh_fleet_forget(lh_fleet *fleet, const char *worker, int64_t now_us);
  * since nobody listens at the address. */
 void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us,
                         const char *reason);
+/* What has become of the gateway's own trial of a hop; its next tick acts upon it. */
+void lh_fleet_first_trial(lh_fleet *fleet, const lh_hop_trial_report *trial);
 /* The chain does not work (a step failed or timed out). Ignored when `epoch` is not the current
  * one, or the chain is not ready. */
 void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char *reason);
@@ -69,6 +72,8 @@ const lh_chain *lh_fleet_chain(const lh_fleet *fleet);
 /* The chain that is being prepared to take its place; NULL: none. *cause: why, static text; ""
  * where there is none. */
 const lh_chain *lh_fleet_successor(const lh_fleet *fleet, const char **cause);
+/* The successor's first stage, where the gateway's hop to it is to be tried; NULL: it is not. */
+const lh_chain_stage *lh_fleet_first_try(const lh_fleet *fleet);
 const lh_registry *lh_fleet_registry(const lh_fleet *fleet);
 /* The chain has just taken over from another and is being told so: a pause, not a failure. */
 bool lh_fleet_is_changing_over(const lh_fleet *fleet, int64_t now_us);

@@ -15,6 +15,8 @@
 #define PAUSE_DELAYS 6
 /* The pause grows up to this many times its first length. */
 #define PAUSE_GROWTH_MAX 16
+/* A worker that fails says so sooner: it has a few seconds to connect, and a few for the step. */
+#define TRIAL_PATIENCE_US 15000000
 
 const lh_chain *lh_handover_successor(const lh_handover *handover) {
     return handover->cause != LH_HANDOVER_NONE ? &handover->chain : NULL;
@@ -38,11 +40,63 @@ static bool must_prepare(const lh_handover *handover, const lh_chain *present, u
 const lh_chain_stage *lh_handover_task(const lh_handover *handover, const lh_chain *present,
                                        const char *worker, bool *holds) {
     int index = handover->cause != LH_HANDOVER_NONE ? lh_chain_find(&handover->chain, worker) : -1;
-    if (index < 0 || !must_prepare(handover, present, (uint32_t)index))
+    if (index < 0 || !handover->is_tried || !must_prepare(handover, present, (uint32_t)index))
         return NULL;
     *holds = handover->holds[index];
     return &handover->chain.stages[index];
 }
+
+/* ---- Its hops ---- */
+
+static lh_new_hops hops_of(const lh_handover *handover, const lh_handover_view *view) {
+    assert(handover->cause != LH_HANDOVER_NONE);
+    return (lh_new_hops){view->chain, &handover->chain, view->registry, view->first_trial};
+}
+
+int lh_handover_trial(const lh_handover *handover, const lh_handover_view *view,
+                      const char *worker) {
+    if (handover->cause == LH_HANDOVER_NONE)
+        return -1;
+    const lh_new_hops hops = hops_of(handover, view);
+    int index = lh_chain_find(&handover->chain, worker);
+    return index >= 0 && lh_new_hops_has(&hops, (uint32_t)index + 1) ? index : -1;
+}
+
+bool lh_handover_tries_first(const lh_handover *handover, const lh_handover_view *view) {
+    if (handover->cause == LH_HANDOVER_NONE)
+        return false;
+    const lh_new_hops hops = hops_of(handover, view);
+    return lh_new_hops_has(&hops, 0);
+}
+
+int lh_handover_failed_hop(const lh_handover *handover, const lh_handover_view *view,
+                           int64_t now_us) {
+    if (handover->cause == LH_HANDOVER_NONE)
+        return -1;
+    const lh_new_hops hops = hops_of(handover, view);
+    bool is_over = handover->unproven_since_us > 0 &&
+                   now_us >= handover->unproven_since_us + TRIAL_PATIENCE_US;
+    if (is_over)
+        return lh_new_hops_unproven(&hops);
+    /* One that was proven, and is down, has a while to come back: what was loaded is worth it. */
+    return handover->is_tried ? -1 : lh_new_hops_failed(&hops);
+}
+
+static void follow_trials(lh_handover *handover, const lh_handover_view *view, int64_t now_us) {
+    const lh_new_hops hops = hops_of(handover, view);
+    if (lh_new_hops_unproven(&hops) >= 0) {
+        if (handover->unproven_since_us == 0)
+            handover->unproven_since_us = now_us;
+        return;
+    }
+    handover->unproven_since_us = 0;
+    if (!handover->is_tried)
+        lh_log(LH_LOG_INFO, "fleet", "the next chain's hops are proven in_ms=%lld",
+               (long long)((now_us - handover->planned_us) / 1000));
+    handover->is_tried = true;
+}
+
+/* ---- Whether it is ready ---- */
 
 /* The worker says this of the very stage that it was asked to prepare. */
 static bool is_reported(const lh_handover *handover, const lh_registry *registry, uint32_t stage,
@@ -76,6 +130,9 @@ static bool is_sound(const lh_handover *handover, const lh_registry *registry, i
 bool lh_handover_is_prepared(const lh_handover *handover, const lh_handover_view *view,
                              int64_t now_us) {
     if (handover->cause == LH_HANDOVER_NONE || !is_sound(handover, view->registry, now_us))
+        return false;
+    const lh_new_hops hops = hops_of(handover, view);
+    if (lh_new_hops_unproven(&hops) >= 0)
         return false;
     for (uint32_t i = 0; i < handover->chain.stage_count; i++)
         if (must_prepare(handover, view->chain, i) &&
@@ -138,6 +195,8 @@ static void begin(lh_handover *handover, const lh_handover_view *view, const lh_
     handover->cause = cause;
     handover->chain = *chain;
     handover->planned_us = now_us;
+    handover->is_tried = false;
+    handover->unproven_since_us = 0;
     handover->problem[0] = 0;
     lh_wire_choice_begin(&handover->options->wire, &handover->chain);
     for (uint32_t i = 0; i < chain->stage_count; i++) {
@@ -263,5 +322,7 @@ lh_handover_decision lh_handover_review(lh_handover *handover, const lh_handover
             plan_for_the_better(handover, view, now_us);
         }
     }
+    if (handover->cause != LH_HANDOVER_NONE)
+        follow_trials(handover, view, now_us);
     return lh_handover_is_prepared(handover, view, now_us) ? LH_HANDOVER_TAKE_OVER : decision;
 }

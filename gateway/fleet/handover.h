@@ -3,14 +3,15 @@
  *
  * A worker that loads other layers cannot serve meanwhile, so a chain that is simply formed anew is
  * away for as long as its slowest worker loads. Therefore the next chain is prepared while this one
- * serves:
+ * serves, but not before every hop that it would bring has carried a step of the trial
+ * (new_hops.h): nobody loads anything, and nobody leaves, for a worker that cannot be reached.
  *
- *   present chain   ====== serves ======================|                    (its epoch ends)
- *   successor          planned .. workers fetch, load ..|- forms -|== serves, from replays ==
- *                                                       ^ all are prepared: it takes over
+ *   present chain   ====== serves ====================================|        (its epoch ends)
+ *   successor          planned .. hops tried .. workers fetch, load ..|- forms -|== serves ==
+ *                                                                     ^ prepared: it takes over
  *
- * The pause is what it takes to tell the workers, to connect them, and to replay the sequences from
- * their histories. It happens
+ * The pause is what it takes to tell the workers, whose connections are up by then, and to replay
+ * the sequences from their histories. It happens
  *
  * - when a worker of the chain is to leave: the others, or a spare, take over what it holds, and
  *   only then may it go;
@@ -20,8 +21,8 @@
  *   which grows where the change did not last: nothing flaps.
  *
  * Failure modes:
- * - a worker of the successor goes, leaves, or cannot load: another successor is planned, without
- *   it.
+ * - a hop of the successor fails, at once or because nothing is heard of its trial, or a worker
+ *   of it goes, leaves, or cannot load: another successor is planned, without the one at fault.
  * - the chain breaks: a successor that is prepared takes over at once; another one is given up, and
  *   what is left is planned. Often that comes to the same stages, and what was being loaded is
  *   used.
@@ -36,6 +37,7 @@
 #pragma once
 
 #include "gateway/fleet/chain_draft.h"
+#include "gateway/fleet/new_hops.h"
 
 typedef enum lh_handover_cause {
     LH_HANDOVER_NONE,  /* there is no successor */
@@ -52,6 +54,8 @@ typedef struct lh_handover {
     /* the worker's memory holds this stage beside the one it has */
     bool holds[LH_PLAN_STAGES_MAX];
     int64_t planned_us;
+    bool is_tried;             /* all its new hops have been proven: its workers prepare */
+    int64_t unproven_since_us; /* one of them is not proven since then; 0: all are */
 
     int64_t attempt_not_before_us; /* to replace a worker that is to leave */
     /* why the last attempt to do so found no successor; "": it did */
@@ -67,7 +71,8 @@ typedef struct lh_handover_view {
     const lh_chain *chain; /* the present one, not NONE */
     const lh_registry *registry;
     const lh_link_avoidance *avoidance;
-    uint32_t sequences; /* that need the chain now */
+    const lh_hop_trial_report *first_trial; /* of the gateway's own hop */
+    uint32_t sequences;                     /* that need the chain now */
 } lh_handover_view;
 
 typedef enum lh_handover_decision {
@@ -79,13 +84,17 @@ typedef enum lh_handover_decision {
 } lh_handover_decision;
 
 /* Gives up a successor that is no longer possible or worth it, plans one where one is wanted, and
- * says what is to be done. To be called at each tick, after the owner has excluded those that
- * _has_failed. */
+ * says what is to be done. To be called at each tick, after the owner has passed over whoever is at
+ * fault where a hop fails, and excluded those that _has_failed. */
 lh_handover_decision lh_handover_review(lh_handover *handover, const lh_handover_view *view,
                                         int64_t now_us);
 /* Whether the successor could take over this moment; false where there is none. */
 bool lh_handover_is_prepared(const lh_handover *handover, const lh_handover_view *view,
                              int64_t now_us);
+/* The new hop for whose sake the successor cannot take over: one that has failed in its trial, or
+ * of which nothing good is heard for too long; -1: none. */
+int lh_handover_failed_hop(const lh_handover *handover, const lh_handover_view *view,
+                           int64_t now_us);
 /* The worker at this stage of the successor says that it cannot prepare what it was asked to. */
 bool lh_handover_has_failed(const lh_handover *handover, const lh_handover_view *view,
                             uint32_t stage);
@@ -103,6 +112,11 @@ void lh_handover_drop(lh_handover *handover, const char *why);
 const lh_chain *lh_handover_successor(const lh_handover *handover);
 /* Why there is one: static text; "" where there is none. */
 const char *lh_handover_cause_text(const lh_handover *handover);
+/* The successor's stage of this worker, where the hop after it is to be tried; -1: none is. */
+int lh_handover_trial(const lh_handover *handover, const lh_handover_view *view,
+                      const char *worker);
+/* Whether the gateway's own hop to the successor's first stage is to be tried. */
+bool lh_handover_tries_first(const lh_handover *handover, const lh_handover_view *view);
 /* The stage that this worker has to prepare beside the one that it has in the present chain; NULL:
  * nothing. *holds: it is to be loaded; else its weights are fetched, no more. */
 const lh_chain_stage *lh_handover_task(const lh_handover *handover, const lh_chain *present,

@@ -1,20 +1,27 @@
-/* Which hop of a forming chain does not come up, and which worker is passed over because of that.
+/* A hop that does not come up although the workers at both its ends are well, and which workers are
+ * passed over because of that.
  *
  * Two workers may both be well and heard of, and yet not reach each other: a broken line, a
- * firewall, a route. The chain then forms for ever. So where all is ready but one hop, and it is
- * down for longer than connecting takes, its owner plans the chain without one of its two ends: the
- * far one first, then the near one. That end is not barred for good, but passed over for a while;
- * when the model does not fit without it, the chain goes on waiting for the hop.
+ * firewall, a wrong address, another's certificate. So a plan does without one of the two ends. It
+ * is not barred for good, but passed over for a while: PASSED_OVER_US at first, twice as long each
+ * time that it fails again, PASSED_OVER_MAX_US at most, until it serves in a chain that is ready.
+ * Where the model does not fit without it, it is planned all the same.
  *
  * Sans-I/O. Thread: one at a time. */
 #pragma once
 
 #include "gateway/fleet/chain.h"
 
+typedef struct lh_passed_over {
+    char worker[LH_WORKER_NAME_BYTES];
+    int64_t until_us, pause_us;
+    char reason[LH_ERROR_MESSAGE_BYTES]; /* who does not reach whom, and why */
+} lh_passed_over;
+
 /* All zero: nobody is passed over, and no hop was ever awaited. */
 typedef struct lh_link_avoidance {
-    char worker[LH_WORKER_NAME_BYTES]; /* passed over until then; "": nobody is */
-    int64_t until_us;
+    lh_passed_over workers[LH_WORKERS_MAX]; /* also those whose time is over, for their pauses */
+    uint32_t count;
     int64_t not_before_us; /* no hop is named before then */
     int awaited;           /* the one hop that the chain waits for, in this epoch; -1: none */
     uint32_t epoch;
@@ -27,9 +34,13 @@ typedef struct lh_link_avoidance {
  * counts from when it first saw the hop. */
 int lh_link_avoidance_overdue_hop(lh_link_avoidance *avoidance, const lh_chain *chain,
                                   const lh_registry *registry, bool first_hop, int64_t now_us);
-/* Plans do without this worker for a while; the one before it is no longer passed over. */
-void lh_link_avoidance_pass_over(lh_link_avoidance *avoidance, const char *worker, int64_t now_us);
-/* Nobody is passed over. */
-void lh_link_avoidance_clear(lh_link_avoidance *avoidance);
-bool lh_link_avoidance_passes_over(const lh_link_avoidance *avoidance, const char *worker,
-                                   int64_t now_us);
+/* Plans do without this worker for a while. Returns for how long. */
+int64_t lh_link_avoidance_pass_over(lh_link_avoidance *avoidance, const char *worker,
+                                    const char *reason, int64_t now_us);
+/* It works, or is no longer what it was: if it fails again, the first pause is short. */
+void lh_link_avoidance_forget(lh_link_avoidance *avoidance, const char *worker);
+/* Nobody is passed over for now, since whoever is there is needed; pauses go on growing. */
+void lh_link_avoidance_relent(lh_link_avoidance *avoidance);
+/* NULL: it is not passed over now. Valid until the next call that is not const. */
+const lh_passed_over *lh_link_avoidance_find(const lh_link_avoidance *avoidance, const char *worker,
+                                             int64_t now_us);
