@@ -136,6 +136,8 @@ void lh_chain_driver_act(lh_chain_driver *driver, const lh_action *action) {
     case LH_ACTION_CONNECT:
         connect_first(driver, action->address, action->tls);
         break;
+    case LH_ACTION_TRY:
+        break;
     case LH_ACTION_SUBMIT:
         submit(driver, action->manifest);
         break;

@@ -19,8 +19,19 @@ static json_t *render_compute(const lh_worker *worker, int64_t now_us) {
     return lh_compute_profile_render(&compute);
 }
 
-static json_t *render_worker(const lh_worker *worker, int64_t now_us) {
+/* Of the hop that is tried for the next chain. */
+static json_t *render_trial(const lh_hop_trial_report *trial) {
+    if (trial->state == LH_HOP_TRIAL_NONE)
+        return json_null();
+    return json_pack("{s:s, s:o, s:s, s:o}", "to", trial->next[0] ? trial->next : "gateway",
+                     "address", text_or_null(trial->address), "state",
+                     lh_hop_trial_state_name(trial->state), "error", text_or_null(trial->error));
+}
+
+static json_t *render_worker(const lh_fleet *fleet, const lh_worker *worker, int64_t now_us) {
     const lh_worker_report *r = &worker->report;
+    char reason[LH_ERROR_MESSAGE_BYTES];
+    lh_worker_role role = lh_fleet_role(fleet, worker, now_us, reason);
     json_t *assignment = r->assignment.state == LH_WORKER_IDLE
                              ? json_null()
                              : json_pack("{s:I, s:s, s:I, s:I, s:o}", "generation",
@@ -49,16 +60,17 @@ static json_t *render_worker(const lh_worker *worker, int64_t now_us) {
                                   text_or_null(r->plain_address));
     json_t *steps = json_pack("{s:I, s:I, s:I}", "active", (json_int_t)r->steps.active, "done",
                               (json_int_t)r->steps.done, "failed", (json_int_t)r->steps.failed);
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:o, s:o, "
-                     "s:o, s:o, s:o}",
-                     "name", r->name, "site", r->site, "version", r->version, "isa", r->isa,
-                     "threads", (int)r->threads, "slowdown", r->slowdown, "speed",
-                     lh_machine_speed_render(&r->speed), "addresses", addresses, "memory_bytes",
-                     (json_int_t)r->memory_bytes, "kv_bytes", (json_int_t)r->kv_bytes,
-                     "report_age_ms", (json_int_t)((now_us - worker->renewed_us) / 1000),
-                     "lease_left_ms", (json_int_t)((worker->lease_until_us - now_us) / 1000),
-                     "leaving", (int)r->leaving, "assignment", assignment, "prepared", prepared,
-                     "compute", render_compute(worker, now_us), "kv", kv, "steps", steps);
+    return json_pack(
+        "{s:s, s:s, s:s, s:o, s:s, s:s, s:i, s:f, s:o, s:o, s:I, s:I, s:I, s:I, s:b, "
+        "s:o, s:o, s:o, s:o, s:o, s:o}",
+        "name", r->name, "site", r->site, "role", lh_worker_role_name(role), "reason",
+        text_or_null(reason), "version", r->version, "isa", r->isa, "threads", (int)r->threads,
+        "slowdown", r->slowdown, "speed", lh_machine_speed_render(&r->speed), "addresses",
+        addresses, "memory_bytes", (json_int_t)r->memory_bytes, "kv_bytes", (json_int_t)r->kv_bytes,
+        "report_age_ms", (json_int_t)((now_us - worker->renewed_us) / 1000), "lease_left_ms",
+        (json_int_t)((worker->lease_until_us - now_us) / 1000), "leaving", (int)r->leaving,
+        "assignment", assignment, "prepared", prepared, "trial", render_trial(&r->trial), "compute",
+        render_compute(worker, now_us), "kv", kv, "steps", steps);
 }
 
 static json_t *render_stages(const lh_chain *chain, const lh_registry *registry) {
@@ -83,13 +95,14 @@ static json_t *render_stages(const lh_chain *chain, const lh_registry *registry)
 /* The hop's own figures and where it leads; wire is NULL where it carries tokens, no activations. A
  * hop of which nothing is known is down. */
 static json_t *render_link(const char *from, const char *to, const char *wire,
-                           const lh_hop_profile *known, int64_t older_us) {
+                           const lh_hop_profile *known, const char *error, int64_t older_us) {
     lh_hop_profile hop = *known;
     hop.present = true;
     hop.age_us += hop.bytes_per_us > 0 ? older_us : 0;
     json_t *link = lh_hop_profile_render(&hop);
     if (json_object_set_new(link, "from", json_string(from)) != 0 ||
         json_object_set_new(link, "to", json_string(to)) != 0 ||
+        json_object_set_new(link, "error", text_or_null(error)) != 0 ||
         json_object_set_new(link, "wire", wire ? json_string(wire) : json_null()) != 0) {
         json_decref(link);
         return NULL;
@@ -99,12 +112,13 @@ static json_t *render_link(const char *from, const char *to, const char *wire,
 
 /* The hops in the order of the ring. */
 static json_t *render_links(const lh_chain *chain, const lh_registry *registry,
-                            const lh_hop_profile *first_hop, int64_t now_us) {
+                            const lh_hop_profile *first_hop, const char *first_error,
+                            int64_t now_us) {
     static const lh_hop_profile unknown;
     json_t *links = json_array();
     if (chain->stage_count > 0)
-        json_array_append_new(links,
-                              render_link("gateway", chain->stages[0].name, NULL, first_hop, 0));
+        json_array_append_new(
+            links, render_link("gateway", chain->stages[0].name, NULL, first_hop, first_error, 0));
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         const lh_worker *worker = lh_registry_find(registry, chain->stages[i].name);
         bool is_last = i + 1 == chain->stage_count;
@@ -112,6 +126,7 @@ static json_t *render_links(const lh_chain *chain, const lh_registry *registry,
         const char *wire = is_last ? NULL : lh_wire_name(chain->stages[i].wire);
         json_array_append_new(links, render_link(chain->stages[i].name, to, wire,
                                                  worker ? &worker->report.next : &unknown,
+                                                 worker ? worker->report.next_error : "",
                                                  worker ? now_us - worker->renewed_us : 0));
     }
     return links;
@@ -140,8 +155,9 @@ static json_t *render_chain(const lh_chain_controller *controller, const lh_hop_
         (json_int_t)chain->epoch, "state", chain_states[chain->state], "reason",
         text_or_null(lh_fleet_reason(fleet)), "stages",
         render_stages(chain, lh_fleet_registry(fleet)), "links",
-        render_links(chain, lh_fleet_registry(fleet), first_hop, now_us), "next",
-        render_successor(fleet), "overlap",
+        render_links(chain, lh_fleet_registry(fleet), first_hop, lh_fleet_first_hop_error(fleet),
+                     now_us),
+        "next", render_successor(fleet), "overlap",
         lh_overlap_json_render(lh_scheduler_planner(lh_chain_controller_scheduler(controller))),
         "queue", queue);
 }
@@ -222,7 +238,8 @@ char *lh_fleet_view_render(const lh_router *router, const lh_fleet_model *model,
         json_t *own = render_queue(lh_chain_controller_scheduler(controller), view);
         const lh_registry *registry = lh_fleet_registry(fleet);
         for (uint32_t w = 0; w < lh_registry_count(registry); w++)
-            json_array_append_new(workers, render_worker(lh_registry_at(registry, w), now_us));
+            json_array_append_new(workers,
+                                  render_worker(fleet, lh_registry_at(registry, w), now_us));
         if (lh_fleet_chain(fleet)->state != LH_CHAIN_NONE)
             json_array_append_new(chains,
                                   render_chain(controller, &view->first_hops[i], own, now_us));

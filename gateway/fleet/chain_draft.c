@@ -15,7 +15,8 @@ lh_candidates lh_draft_candidates(const lh_registry *registry, const lh_link_avo
     return candidates;
 }
 
-void lh_draft_offers(const lh_candidates *candidates, lh_plan_worker *offers) {
+/* As the planner wants them: offers[LH_WORKERS_MAX], with comparable speeds. */
+static void make_offers(const lh_candidates *candidates, lh_plan_worker *offers) {
     for (uint32_t i = 0; i < candidates->count; i++) {
         const lh_worker_report *report = &candidates->workers[i]->report;
         offers[i] = (lh_plan_worker){report->name, report->site, report->threads,
@@ -33,7 +34,7 @@ lh_status lh_draft_make(const lh_fleet_options *options, const lh_registry *regi
     if (candidates.count == 0 && lh_registry_count(registry) > 0)
         return lh_fail(error, LH_ERR_UNAVAILABLE,
                        "every worker is leaving or has failed to load its stage");
-    lh_draft_offers(&candidates, offers);
+    make_offers(&candidates, offers);
     lh_plan before = lh_chain_plan(present, candidates.workers, candidates.count);
     if (before.stage_count == 0)
         lh_held_plan(candidates.workers, candidates.count, options->model->layers,
@@ -44,4 +45,20 @@ lh_status lh_draft_make(const lh_fleet_options *options, const lh_registry *regi
         status =
             lh_chain_form(chain, &plan, candidates.workers, &options->origin, epoch, now_us, error);
     return status;
+}
+
+double lh_draft_gain(const lh_fleet_options *options, const lh_chain *present,
+                     const lh_candidates *candidates, lh_plan *plan) {
+    lh_plan_worker offers[LH_WORKERS_MAX];
+    lh_error error;
+    make_offers(candidates, offers);
+    const lh_plan before = lh_chain_plan(present, candidates->workers, candidates->count);
+    for (uint32_t i = 0; i < before.stage_count; i++)
+        if (before.stages[i].worker == LH_PLAN_NOBODY)
+            return 0;
+    if (lh_planner_split(options->model, offers, candidates->count, &options->planner, plan,
+                         &error) != LH_OK)
+        return 0;
+    return lh_planner_slowest(options->model, offers, &before) /
+           lh_planner_slowest(options->model, offers, plan);
 }

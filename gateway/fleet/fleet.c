@@ -526,6 +526,7 @@ static void note_change(lh_fleet *fleet, const lh_worker_report *report, lh_regi
     if (change == LH_REGISTRY_RENEWED)
         return;
     fleet->changed_us = now_us;
+    lh_link_avoidance_forget(&fleet->avoidance, report->name); /* it is not what it was */
     /* What could not be planned without it perhaps can now. */
     if (fleet->chain.state == LH_CHAIN_NONE)
         fleet->form_not_before_us = now_us;
@@ -534,6 +535,14 @@ static void note_change(lh_fleet *fleet, const lh_worker_report *report, lh_regi
            change == LH_REGISTRY_JOINED ? "joined" : "was restarted", report->name, report->site,
            report->isa, report->threads, (unsigned long long)(report->memory_bytes >> 20),
            report->version);
+}
+
+/* Whoever comes and has no place hears why at once. */
+static void tell_spare(const lh_fleet *fleet, const char *name, int64_t now_us) {
+    const lh_worker *worker = lh_registry_find(fleet->registry, name);
+    char reason[LH_ERROR_MESSAGE_BYTES];
+    if (worker && lh_fleet_role(fleet, worker, now_us, reason) == LH_ROLE_SPARE)
+        lh_log(LH_LOG_INFO, "fleet", "worker is a spare worker=%s reason=\"%s\"", name, reason);
 }
 
 lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us,
@@ -545,12 +554,20 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
     note_change(fleet, report, change, now_us);
     lh_epoch_counter_skip(&fleet->epochs, report->assignment.generation, now_us);
     lh_fleet_tick(fleet, now_us);
+    if (change != LH_REGISTRY_RENEWED)
+        tell_spare(fleet, report->name, now_us);
     const lh_handover_view view = view_of(fleet);
     lh_answer_make(&fleet->options, &fleet->handover, &view, report, answer);
     return LH_OK;
 }
 
 /* ---- What it is ---- */
+
+lh_worker_role lh_fleet_role(const lh_fleet *fleet, const lh_worker *worker, int64_t now_us,
+                             char *reason) {
+    const lh_handover_view view = view_of(fleet);
+    return lh_worker_role_of(&fleet->handover, &view, worker, now_us, reason);
+}
 
 const lh_chain *lh_fleet_chain(const lh_fleet *fleet) {
     return &fleet->chain;
@@ -576,6 +593,10 @@ bool lh_fleet_is_changing_over(const lh_fleet *fleet, int64_t now_us) {
     return fleet->chain.epoch == fleet->change_over_epoch &&
            fleet->chain.state == LH_CHAIN_FORMING &&
            now_us < fleet->chain.formed_us + CHANGE_OVER_US;
+}
+
+const char *lh_fleet_first_hop_error(const lh_fleet *fleet) {
+    return fleet->first_hop_error;
 }
 
 const char *lh_fleet_reason(const lh_fleet *fleet) {

@@ -29,6 +29,7 @@
 #pragma once
 
 #include "gateway/fleet/answer.h"
+#include "gateway/fleet/worker_role.h"
 
 typedef struct lh_fleet lh_fleet;
 
@@ -75,7 +76,12 @@ const lh_chain *lh_fleet_successor(const lh_fleet *fleet, const char **cause);
 /* The successor's first stage, where the gateway's hop to it is to be tried; NULL: it is not. */
 const lh_chain_stage *lh_fleet_first_try(const lh_fleet *fleet);
 const lh_registry *lh_fleet_registry(const lh_fleet *fleet);
+/* As lh_worker_role_of, of one of the registry's. */
+lh_worker_role lh_fleet_role(const lh_fleet *fleet, const lh_worker *worker, int64_t now_us,
+                             char *reason);
 /* The chain has just taken over from another and is being told so: a pause, not a failure. */
 bool lh_fleet_is_changing_over(const lh_fleet *fleet, int64_t now_us);
+/* Why the gateway is not connected to the first worker; "" where it is, or nothing has failed. */
+const char *lh_fleet_first_hop_error(const lh_fleet *fleet);
 /* Why the chain is not ready; "" when it is. */
 const char *lh_fleet_reason(const lh_fleet *fleet);

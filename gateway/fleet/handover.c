@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many times as fast the slowest stage must become. */
-#define WORTHWHILE 1.25
 /* Between two attempts to plan a successor. */
 #define ATTEMPT_INTERVAL_US 1000000
 /* Between two changes for the better, in units of the delay. */
@@ -273,18 +271,11 @@ static void plan_for_the_better(lh_handover *handover, const lh_handover_view *v
                                 int64_t now_us) {
     const lh_fleet_options *options = handover->options;
     lh_candidates stable;
-    lh_plan_worker offers[LH_WORKERS_MAX];
     lh_plan plan;
     lh_error error;
     lh_chain next = *view->chain;
-    if (!find_stable(handover, view, now_us, &stable))
-        return;
-    lh_draft_offers(&stable, offers);
-    const lh_plan present = lh_chain_plan(view->chain, stable.workers, stable.count);
-    if (lh_planner_split(options->model, offers, stable.count, &options->planner, &plan, &error) !=
-            LH_OK ||
-        lh_planner_slowest(options->model, offers, &present) <
-            WORTHWHILE * lh_planner_slowest(options->model, offers, &plan) ||
+    if (!find_stable(handover, view, now_us, &stable) ||
+        lh_draft_gain(options, view->chain, &stable, &plan) < LH_HANDOVER_WORTHWHILE ||
         lh_chain_form(&next, &plan, stable.workers, &options->origin, 0, now_us, &error) != LH_OK)
         return;
     begin(handover, view, &next, LH_HANDOVER_BETTER, now_us);

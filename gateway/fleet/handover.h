@@ -39,6 +39,9 @@
 #include "gateway/fleet/chain_draft.h"
 #include "gateway/fleet/new_hops.h"
 
+/* How many times as fast the slowest stage must become for a change. */
+#define LH_HANDOVER_WORTHWHILE 1.25
+
 typedef enum lh_handover_cause {
     LH_HANDOVER_NONE,  /* there is no successor */
     LH_HANDOVER_LEAVE, /* a worker leaves */

@@ -138,6 +138,36 @@ static void connect_first(simulation *sim, uint32_t chain, const char *address) 
     network_open(sim->net, 0, *first_node);
 }
 
+/* The gateway's own trial, which this says everything of. */
+typedef struct first_try {
+    uint32_t chain;
+    lh_hop_trial_report trial;
+} first_try;
+
+static void finish_try(void *context, void *argument) {
+    simulation *sim = context;
+    first_try *tried = argument;
+    bool is_proven = network_is_passable(sim->net, 0, node_of(sim, tried->trial.next));
+    if (!sim->router)
+        return;
+    tried->trial.state = is_proven ? LH_HOP_TRIAL_PROVEN : LH_HOP_TRIAL_FAILED;
+    lh_chain_controller_first_trial(lh_router_controller(sim->router, tried->chain), &tried->trial,
+                                    sim->now_us);
+    pump(sim);
+}
+
+static void try_first(simulation *sim, uint32_t chain, const lh_action *action) {
+    if (!action->address[0])
+        return;
+    first_try *tried = calloc(1, sizeof *tried);
+    assert(tried);
+    tried->chain = chain;
+    snprintf(tried->trial.next, sizeof tried->trial.next, "%s", action->name);
+    snprintf(tried->trial.address, sizeof tried->trial.address, "%s", action->address);
+    int64_t round_trip_us = 2 * network_delay_us(sim->net, 0, node_of(sim, action->name));
+    event_queue_push(sim->queue, sim->now_us + round_trip_us, finish_try, sim, tried);
+}
+
 static void pump(simulation *sim) {
     lh_action action;
     uint32_t chain;
@@ -145,6 +175,9 @@ static void pump(simulation *sim) {
         switch (action.kind) {
         case LH_ACTION_CONNECT:
             connect_first(sim, chain, action.address);
+            break;
+        case LH_ACTION_TRY:
+            try_first(sim, chain, &action);
             break;
         case LH_ACTION_SUBMIT:
             submit_step(sim, action.manifest);

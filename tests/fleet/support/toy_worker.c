@@ -70,6 +70,9 @@ struct toy_worker {
     uint32_t prepared_first, prepared_last; /* beside it: being loaded until then; 0, 0: nothing */
     bool prepares_hold;
     int64_t prepared_us;
+    lh_hop_trial_report trial;
+    int tried_node;
+    uint64_t trial_count;
     int next_node;   /* -1: none */
     bool has_failed; /* in this epoch: then later positions may well not continue */
     lh_step_window window;
@@ -759,6 +762,44 @@ static void prepare(toy_worker *worker, const lh_fleet_answer *answered) {
     }
 }
 
+/* What a connection and a step would show, a round trip later; and later again where it fails. */
+static void finish_trial(void *context, void *argument) {
+    toy_worker *worker = context;
+    lh_hop_trial_report *trial = &worker->trial;
+    if (((life_event *)argument)->id != worker->trial_count ||
+        !is_due(worker, argument, finish_trial) || trial->state == LH_HOP_TRIAL_NONE)
+        return;
+    bool is_proven = network_is_passable(worker->world.net, worker->node, worker->tried_node);
+    trial->state = is_proven ? LH_HOP_TRIAL_PROVEN : LH_HOP_TRIAL_FAILED;
+    snprintf(trial->error, sizeof trial->error, "%s", is_proven ? "" : "nothing gets through");
+    if (!is_proven)
+        at(worker, *worker->world.now_us + 1000000, finish_trial, worker->trial_count);
+    put_later(worker, 0);
+}
+
+static void try_hop(toy_worker *worker, const lh_fleet_answer *answered) {
+    lh_hop_trial_report *trial = &worker->trial;
+    const lh_chain_stage *next = &answered->trial.next;
+    const char *name = answered->trial.has_next ? next->name : "";
+    const char *address = answered->trial.has_next ? next->address : "";
+    if (!answered->has_trial) {
+        trial->state = LH_HOP_TRIAL_NONE;
+        return;
+    }
+    if (trial->state != LH_HOP_TRIAL_NONE && strcmp(trial->next, name) == 0 &&
+        strcmp(trial->address, address) == 0)
+        return;
+    *trial = (lh_hop_trial_report){.state = LH_HOP_TRIAL_RUNNING};
+    snprintf(trial->next, sizeof trial->next, "%s", name);
+    snprintf(trial->address, sizeof trial->address, "%s", address);
+    worker->tried_node =
+        name[0] ? worker->world.node_of(worker->world.context, answered->trial.next.name) : 0;
+    at(worker,
+       *worker->world.now_us +
+           2 * network_delay_us(worker->world.net, worker->node, worker->tried_node),
+       finish_trial, ++worker->trial_count);
+}
+
 /* What is of an earlier epoch stays where the gateway says so and means this very cache. */
 static void keep_or_empty_kv(toy_worker *worker, const lh_assignment *assignment) {
     bool is_same = worker->first_layer == assignment->stage.first_layer &&
@@ -830,6 +871,7 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
         report->prepared.last_layer = worker->prepared_last;
         report->prepared.holds = worker->prepares_hold;
     }
+    report->trial = worker->trial;
     report->assignment.generation = worker->epoch;
     report->loaded.present = worker->loaded_last > 0;
     report->loaded.first_layer = worker->loaded_first;
@@ -869,6 +911,7 @@ static void put(void *context, void *argument) {
             adopt(worker, &answered.assignment);
         if (answered.is_planned)
             prepare(worker, &answered);
+        try_hop(worker, &answered);
         if (report.leaving && answered.may_go) {
             toy_worker_kill(worker);
             return;
@@ -900,6 +943,7 @@ static void forget_everything(toy_worker *worker) {
     worker->has_assignment = worker->is_leaving = false;
     worker->loaded_first = worker->loaded_last = 0;
     worker->prepared_first = worker->prepared_last = 0;
+    worker->trial = (lh_hop_trial_report){0};
     worker->kv_epoch = 0;
     worker->next_node = -1;
 }

@@ -331,6 +331,37 @@ static void a_chain_that_stands_still_gets_a_new_connection(void **state) {
     assert_int_equal(take_action().kind, LH_ACTION_CONNECT);
 }
 
+/* The first worker is to leave, and c has room for its layers: the gateway's hop to c is tried
+ * before anything is asked of c. */
+static void the_hop_to_another_first_worker_is_tried_first(void **state) {
+    (void)state;
+    bring_up();
+    lh_worker_report c = report_of("c"), *first = &reports[at_stage(0)];
+    lh_fleet_answer answer;
+    c.memory_bytes = 250;
+    assert_int_equal(lh_chain_controller_put(controller, &c, now_us, &answer, NULL), LH_OK);
+    submit(2);
+    take_step();
+    first->leaving = true;
+    put(at_stage(0));
+    lh_action action = take_action();
+    assert_int_equal(action.kind, LH_ACTION_TRY);
+    assert_string_equal(action.name, "c");
+    assert_string_equal(action.address, "c:1");
+    assert_false(action.tls);
+    assert_int_equal(action.width, 576);
+    assert_no_action();
+    lh_hop_trial_report trial = {.state = LH_HOP_TRIAL_FAILED, .next = "c", .address = "b:1"};
+    lh_chain_controller_first_trial(controller, &trial, now_us); /* of another one: no matter */
+    assert_no_action();
+    snprintf(trial.address, sizeof trial.address, "c:1");
+    lh_chain_controller_first_trial(controller, &trial, now_us);
+    action = take_action();
+    assert_int_equal(action.kind, LH_ACTION_TRY); /* that is over */
+    assert_string_equal(action.address, "");
+    assert_true(is_up());
+}
+
 static void steps_of_cancelled_sequences_are_reset(void **state) {
     (void)state;
     bring_up();
@@ -358,6 +389,7 @@ int main(void) {
         TEST(a_worker_that_is_forgotten_takes_the_chain_with_it),
         TEST(nothing_is_planned_while_it_is_held),
         TEST(a_chain_that_stands_still_gets_a_new_connection),
+        TEST(the_hop_to_another_first_worker_is_tried_first),
         TEST(steps_of_cancelled_sequences_are_reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@ typedef struct bench {
     lh_link_avoidance avoidance;
     lh_registry *registry;
     lh_worker_report a, b, c;
+    lh_hop_trial_report first_trial;
     lh_chain chain;
 } bench;
 
@@ -46,15 +47,25 @@ static void destroy(bench *b) {
     lh_registry_destroy(b->registry);
 }
 
-static lh_fleet_answer answer(const bench *b, const lh_worker_report *report) {
+static lh_handover_view view_of(const bench *b, uint32_t sequences) {
+    return (lh_handover_view){&b->chain, b->registry, &b->avoidance, &b->first_trial, sequences};
+}
+
+static lh_fleet_answer answer_under_load(const bench *b, const lh_worker_report *report,
+                                         uint32_t sequences) {
+    const lh_handover_view view = view_of(b, sequences);
     lh_fleet_answer made;
-    lh_answer_make(&b->options, &b->chain, &b->handover, false, report, &made);
+    lh_answer_make(&b->options, &b->handover, &view, report, &made);
     return made;
+}
+
+static lh_fleet_answer answer(const bench *b, const lh_worker_report *report) {
+    return answer_under_load(b, report, 0);
 }
 
 /* `one` leaves, and the handover has looked. */
 static void leave(bench *b, lh_worker_report *one, uint32_t sequences) {
-    const lh_handover_view view = {&b->chain, b->registry, &b->avoidance, sequences};
+    const lh_handover_view view = view_of(b, sequences);
     one->leaving = true;
     register_report(b->registry, one, 0);
     lh_handover_review(&b->handover, &view, 0);
@@ -92,10 +103,8 @@ static void a_spare_is_told_that_there_is_a_plan(void **state) {
     assert_true(made.is_planned);
     assert_false(made.has_assignment || made.has_prepare);
     assert_int_equal(made.renew_us, 500 * MS);
-    lh_answer_make(&b.options, &b.chain, &b.handover, true, &b.c, &made);
-    assert_false(made.is_urgent);
-    lh_answer_make(&b.options, &b.chain, &b.handover, true, &b.a, &made);
-    assert_true(made.is_urgent);
+    assert_false(answer_under_load(&b, &b.c, 1).is_urgent);
+    assert_true(answer_under_load(&b, &b.a, 1).is_urgent);
     lh_chain_drop(&b.chain);
     made = answer(&b, &b.a);
     assert_false(made.is_planned || made.has_assignment);
@@ -119,12 +128,34 @@ static void haste_where_a_chain_waits(void **state) {
     destroy(&b);
 }
 
-static void whoever_follows_is_told_what_to_prepare(void **state) {
+/* And then, when the hops are proven, what to prepare. */
+static void whoever_follows_is_told_which_hop_to_try(void **state) {
     (void)state;
     bench b;
     create(&b);
+    assert_false(answer(&b, &b.a).has_trial);
     leave(&b, &b.b, 1);
-    lh_fleet_answer made = answer(&b, &b.c);
+    const lh_chain *next = lh_handover_successor(&b.handover);
+    lh_fleet_answer made = answer(&b, &b.a);
+    assert_true(made.has_trial && made.trial.has_next && made.has_assignment);
+    assert_string_equal(made.trial.chain, "main");
+    assert_string_equal(made.trial.next.name, "c");
+    assert_string_equal(made.trial.next.address, "c:1");
+    assert_int_equal(made.trial.stage.wire, LH_WIRE_Q8);
+    made = answer(&b, &b.c);
+    assert_true(made.has_trial);
+    assert_false(made.trial.has_next || made.has_prepare);
+    assert_int_equal(made.renew_us, 100 * MS);
+    assert_false(answer(&b, &b.b).has_trial);
+    b.a.trial = trial_of_hop(next, 1, LH_HOP_TRIAL_PROVEN);
+    register_report(b.registry, &b.a, 0);
+    b.c.trial = trial_of_hop(next, 2, LH_HOP_TRIAL_PROVEN);
+    leave(&b, &b.b, 1);
+    assert_false(answer(&b, &b.c).has_prepare);
+    register_report(b.registry, &b.c, 0);
+    leave(&b, &b.b, 1);
+    made = answer(&b, &b.c);
+    assert_true(made.has_trial);
     assert_true(made.has_prepare && made.prepare_holds);
     assert_false(made.has_assignment);
     assert_int_equal(made.prepare.first_layer, 2);
@@ -163,7 +194,7 @@ int main(void) {
         cmocka_unit_test(a_member_is_told_its_stage),
         cmocka_unit_test(a_spare_is_told_that_there_is_a_plan),
         cmocka_unit_test(haste_where_a_chain_waits),
-        cmocka_unit_test(whoever_follows_is_told_what_to_prepare),
+        cmocka_unit_test(whoever_follows_is_told_which_hop_to_try),
         cmocka_unit_test(a_leaver_is_told_why_it_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

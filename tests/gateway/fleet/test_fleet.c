@@ -119,6 +119,11 @@ static void a_chain_is_ready_when_all_is(void **state) {
     put_report(fleet, &a, 1300 * MS);
     put_report(fleet, &b, 1300 * MS);
     assert_string_equal(lh_fleet_reason(fleet), "worker a is not connected to b yet");
+    snprintf(a.next_error, sizeof a.next_error, "b:1: connection refused");
+    put_report(fleet, &a, 5250 * MS);
+    assert_string_equal(lh_fleet_reason(fleet),
+                        "worker a is not connected to b yet: b:1: connection refused");
+    a.next_error[0] = 0;
     a.next.connected = true;
     put_report(fleet, &a, 1400 * MS);
     assert_string_equal(lh_fleet_reason(fleet), "the gateway is not connected to worker a yet");
@@ -726,6 +731,14 @@ static void where_both_ends_are_needed_the_hop_is_waited_for(void **state) {
 
 /* ---- One chain after another ---- */
 
+/* The hops of the successor that lead from these two workers are proven. */
+static void prove_hops(lh_fleet *fleet, lh_worker_report *a, lh_worker_report *c, int64_t now_us) {
+    a->trial = trial_of_hop(successor_of(fleet), 1, LH_HOP_TRIAL_PROVEN);
+    c->trial = trial_of_hop(successor_of(fleet), 2, LH_HOP_TRIAL_PROVEN);
+    put_report(fleet, a, now_us);
+    put_report(fleet, c, now_us);
+}
+
 /* b is to leave, and c is to have its stage. */
 static lh_fleet *create_leaving(lh_worker_report *a, lh_worker_report *b, lh_worker_report *c) {
     lh_fleet *fleet = create_ready(a, b);
@@ -735,9 +748,10 @@ static lh_fleet *create_leaving(lh_worker_report *a, lh_worker_report *b, lh_wor
     put_report(fleet, a, 2100 * MS);
     b->leaving = true;
     put_report(fleet, b, 2200 * MS);
+    assert_non_null(successor_of(fleet));
+    prove_hops(fleet, a, c, 2300 * MS);
     lh_fleet_answer answer = put_report(fleet, c, 2300 * MS);
     assert_true(answer.has_prepare);
-    assert_non_null(successor_of(fleet));
     c->prepared.state = LH_WORKER_READY;
     c->prepared.first_layer = answer.prepare.first_layer;
     c->prepared.last_layer = answer.prepare.last_layer;
@@ -891,6 +905,58 @@ static void one_that_fails_to_prepare_is_left_out(void **state) {
     lh_fleet_destroy(fleet);
 }
 
+/* c cannot be reached: b, which is to leave, serves on, and c is passed over for longer each time. */
+static void nobody_leaves_for_one_who_cannot_be_reached(void **state) {
+    (void)state;
+    lh_worker_report a, b, c = report_of("c");
+    lh_fleet *fleet = create_ready(&a, &b);
+    a.memory_bytes = 399;
+    lh_fleet_note_load(fleet, 1);
+    put_report(fleet, &c, 2100 * MS);
+    put_report(fleet, &a, 2100 * MS);
+    b.leaving = true;
+    int64_t ms = 2200;
+    for (int64_t pause_ms = 10000; pause_ms < 100000; pause_ms *= 2) {
+        put_report(fleet, &b, ms * MS);
+        assert_non_null(successor_of(fleet));
+        assert_true(put_report(fleet, &a, ms * MS).has_trial);
+        a.trial = trial_of_hop(successor_of(fleet), 1, LH_HOP_TRIAL_FAILED);
+        assert_false(put_report(fleet, &a, (ms + 100) * MS).has_trial);
+        assert_false(put_report(fleet, &c, (ms + 100) * MS).has_prepare);
+        int64_t until_ms = ms + 100 + pause_ms;
+        while (ms < until_ms) {
+            assert_null(successor_of(fleet));
+            ms = ms + 1000 < until_ms ? ms + 1000 : until_ms;
+            assert_false(put_report(fleet, &a, ms * MS).has_prepare);
+            put_report(fleet, &c, ms * MS);
+            lh_fleet_answer answer = put_report(fleet, &b, ms * MS);
+            assert_true(answer.is_leaving && !answer.may_go);
+            assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+        }
+        ms += 1000;
+    }
+    lh_fleet_destroy(fleet);
+}
+
+/* Which comes to two chances: a alone, and whoever is passed over. */
+static void who_is_passed_over_is_used_in_need(void **state) {
+    (void)state;
+    lh_worker_report a, b, c = report_of("c");
+    lh_fleet *fleet = create_ready(&a, &b);
+    a.memory_bytes = c.memory_bytes = 399;
+    lh_fleet_note_load(fleet, 1);
+    put_report(fleet, &c, 2100 * MS);
+    put_report(fleet, &a, 2100 * MS);
+    b.leaving = true;
+    put_report(fleet, &b, 2200 * MS);
+    a.trial = trial_of_hop(successor_of(fleet), 1, LH_HOP_TRIAL_FAILED);
+    put_report(fleet, &a, 2300 * MS);
+    assert_null(successor_of(fleet));
+    lh_fleet_forget(fleet, "b", 2400 * MS);
+    assert_true(has_member(fleet, "a") && has_member(fleet, "c"));
+    lh_fleet_destroy(fleet);
+}
+
 /* Without a sequence that needs it; and what cannot be planned is not tried at every tick. */
 static void one_that_nobody_needs_goes_and_the_chain_with_it(void **state) {
     (void)state;
@@ -965,6 +1031,8 @@ int main(void) {
         cmocka_unit_test(one_that_is_planned_anew_is_not_changing_over),
         cmocka_unit_test(without_a_chain_there_is_no_successor),
         cmocka_unit_test(a_plan_around_a_hop_needs_no_successor),
+        cmocka_unit_test(nobody_leaves_for_one_who_cannot_be_reached),
+        cmocka_unit_test(who_is_passed_over_is_used_in_need),
         cmocka_unit_test(it_takes_over_in_need_too),
         cmocka_unit_test(one_that_cannot_be_formed_is_given_up),
         cmocka_unit_test(one_that_fails_to_prepare_is_left_out),

@@ -23,6 +23,7 @@ typedef struct bench {
     lh_registry *registry;
     lh_worker_report reports[WORKERS];
     lh_chain chain;
+    lh_hop_trial_report first_trial;
     uint32_t sequences;
 } bench;
 
@@ -55,7 +56,7 @@ static void destroy(bench *b) {
 }
 
 static lh_handover_view view_of(const bench *b) {
-    return (lh_handover_view){&b->chain, b->registry, &b->avoidance, b->sequences};
+    return (lh_handover_view){&b->chain, b->registry, &b->avoidance, &b->first_trial, b->sequences};
 }
 
 static lh_handover_decision review(bench *b, int64_t ms) {
@@ -90,12 +91,155 @@ static void prepare(bench *b, int worker, uint32_t first_layer, uint32_t last_la
     put(b, worker);
 }
 
+/* How the trials of these hops of the successor stand now, and what comes of it. */
+static lh_handover_decision say(bench *b, uint32_t hop, lh_hop_trial_state state, int64_t ms) {
+    const lh_chain *next = lh_handover_successor(&b->handover);
+    assert_non_null(next);
+    lh_hop_trial_report trial = trial_of_hop(next, hop, state);
+    if (hop == 0) {
+        b->first_trial = trial;
+    } else {
+        int worker = next->stages[hop - 1].name[0] - 'a';
+        b->reports[worker].trial = trial;
+        put(b, worker);
+    }
+    return review(b, ms);
+}
+
+static void prove(bench *b, int64_t ms) {
+    for (uint32_t hop = 0; hop <= lh_handover_successor(&b->handover)->stage_count; hop++)
+        say(b, hop, LH_HOP_TRIAL_PROVEN, ms);
+}
+
+static int failed_hop(bench *b, int64_t ms) {
+    const lh_handover_view view = view_of(b);
+    return lh_handover_failed_hop(&b->handover, &view, ms * MS);
+}
+
+static int trial_of(bench *b, const char *worker) {
+    const lh_handover_view view = view_of(b);
+    return lh_handover_trial(&b->handover, &view, worker);
+}
+
 /* b leaves; c is to have its layers. */
-static void create_leaving(bench *b) {
+static void create_untried(bench *b) {
     create(b, 3);
     leave(b, B);
     assert_int_equal(review(b, 1000), LH_HANDOVER_WAIT);
     assert_non_null(lh_handover_successor(&b->handover));
+}
+
+static void create_leaving(bench *b) {
+    create_untried(b);
+    prove(b, 1000);
+}
+
+/* ---- Its hops are tried ---- */
+
+/* a's hop leads to c now, and c's to the gateway; the gateway's own leads to a as before. */
+static void nobody_prepares_before_every_new_hop_is_proven(void **state) {
+    (void)state;
+    bench b;
+    bool holds;
+    create_untried(&b);
+    const lh_handover_view view = view_of(&b);
+    assert_int_equal(trial_of(&b, "a"), 0);
+    assert_int_equal(trial_of(&b, "c"), 1);
+    assert_int_equal(trial_of(&b, "b"), -1);
+    assert_false(lh_handover_tries_first(&b.handover, &view));
+    assert_null(task_of(&b, "c", &holds));
+    say(&b, 1, LH_HOP_TRIAL_PROVEN, 1100);
+    say(&b, 2, LH_HOP_TRIAL_RUNNING, 1100);
+    assert_null(task_of(&b, "c", &holds));
+    prepare(&b, C, 2, 4, true); /* as it may have from before */
+    assert_false(is_prepared(&b));
+    assert_int_equal(say(&b, 2, LH_HOP_TRIAL_PROVEN, 1200), LH_HANDOVER_TAKE_OVER);
+    assert_non_null(task_of(&b, "c", &holds));
+    destroy(&b);
+}
+
+static void the_gateways_hop_is_tried_where_another_worker_is_first(void **state) {
+    (void)state;
+    bench b;
+    bool holds;
+    create(&b, 3);
+    leave(&b, A);
+    review(&b, 1000);
+    assert_string_equal(lh_handover_successor(&b.handover)->stages[1].name, "c");
+    const lh_handover_view view = view_of(&b);
+    assert_true(lh_handover_tries_first(&b.handover, &view));
+    say(&b, 1, LH_HOP_TRIAL_PROVEN, 1100);
+    say(&b, 2, LH_HOP_TRIAL_PROVEN, 1100);
+    assert_null(task_of(&b, "c", &holds));
+    say(&b, 0, LH_HOP_TRIAL_PROVEN, 1100);
+    assert_non_null(task_of(&b, "c", &holds));
+    destroy(&b);
+}
+
+static void what_is_said_of_another_hop_proves_nothing(void **state) {
+    (void)state;
+    bench b;
+    bool holds;
+    create_untried(&b);
+    say(&b, 2, LH_HOP_TRIAL_PROVEN, 1100);
+    say(&b, 1, LH_HOP_TRIAL_PROVEN, 1100);
+    assert_non_null(task_of(&b, "c", &holds));
+    create_untried(&b);
+    say(&b, 2, LH_HOP_TRIAL_PROVEN, 1100);
+    b.reports[A].trial = trial_of_hop(lh_handover_successor(&b.handover), 1, LH_HOP_TRIAL_PROVEN);
+    b.reports[A].trial.address[0] = 'x';
+    put(&b, A);
+    review(&b, 1100);
+    assert_null(task_of(&b, "c", &holds));
+    b.reports[A].trial.address[0] = 'c';
+    b.reports[A].trial.next[0] = 'd';
+    put(&b, A);
+    review(&b, 1100);
+    assert_null(task_of(&b, "c", &holds));
+    destroy(&b);
+}
+
+static void a_hop_that_fails_is_named_at_once(void **state) {
+    (void)state;
+    bench b;
+    create_untried(&b);
+    assert_int_equal(failed_hop(&b, 1100), -1);
+    say(&b, 1, LH_HOP_TRIAL_RUNNING, 1100);
+    assert_int_equal(failed_hop(&b, 1100), -1);
+    say(&b, 2, LH_HOP_TRIAL_FAILED, 1100);
+    assert_int_equal(failed_hop(&b, 1100), 2);
+    say(&b, 1, LH_HOP_TRIAL_FAILED, 1100);
+    assert_int_equal(failed_hop(&b, 1100), 1);
+    lh_handover_drop(&b.handover, "");
+    assert_int_equal(failed_hop(&b, 1100), -1);
+    destroy(&b);
+}
+
+static void one_of_which_nothing_is_heard_fails_after_fifteen_seconds(void **state) {
+    (void)state;
+    bench b;
+    create_untried(&b);
+    say(&b, 1, LH_HOP_TRIAL_PROVEN, 1000);
+    assert_int_equal(failed_hop(&b, 15999), -1);
+    assert_int_equal(failed_hop(&b, 16000), 2);
+    destroy(&b);
+}
+
+/* What has been loaded meanwhile is worth a wait. */
+static void one_that_was_proven_has_time_to_come_back(void **state) {
+    (void)state;
+    bench b;
+    create_leaving(&b);
+    say(&b, 1, LH_HOP_TRIAL_FAILED, 5000);
+    assert_int_equal(failed_hop(&b, 5000), -1);
+    prepare(&b, C, 2, 4, true);
+    assert_int_equal(review(&b, 6000), LH_HANDOVER_WAIT);
+    assert_int_equal(failed_hop(&b, 19999), -1);
+    assert_int_equal(failed_hop(&b, 20000), 1);
+    assert_int_equal(say(&b, 1, LH_HOP_TRIAL_PROVEN, 19999), LH_HANDOVER_TAKE_OVER);
+    say(&b, 1, LH_HOP_TRIAL_RUNNING, 30000);
+    assert_int_equal(failed_hop(&b, 44999), -1);
+    destroy(&b);
 }
 
 /* ---- A worker leaves ---- */
@@ -183,6 +327,7 @@ static void where_memory_holds_one_stage_the_weights_are_fetched(void **state) {
         put(&b, A);
         leave(&b, B);
         assert_int_equal(review(&b, 1000), LH_HANDOVER_WAIT);
+        prove(&b, 1000);
         assert_non_null(task_of(&b, "a", &holds)); /* all four layers, beside two */
         assert_int_equal(holds, memory == 400);
         prepare(&b, A, 0, 4, !holds);
@@ -441,6 +586,12 @@ static void a_change_in_need_does_not_count(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_prepares_before_every_new_hop_is_proven),
+        cmocka_unit_test(the_gateways_hop_is_tried_where_another_worker_is_first),
+        cmocka_unit_test(what_is_said_of_another_hop_proves_nothing),
+        cmocka_unit_test(a_hop_that_fails_is_named_at_once),
+        cmocka_unit_test(one_of_which_nothing_is_heard_fails_after_fifteen_seconds),
+        cmocka_unit_test(one_that_was_proven_has_time_to_come_back),
         cmocka_unit_test(nobody_leaves_and_nothing_is_planned),
         cmocka_unit_test(a_spare_is_to_prepare_the_leavers_stage),
         cmocka_unit_test(it_takes_over_when_all_hold_what_they_were_asked_to),

@@ -44,6 +44,17 @@ void make_ready(lh_worker_report *report, uint32_t epoch) {
     report->kv.page_positions = 16;
 }
 
+lh_hop_trial_report trial_of_hop(const lh_chain *chain, uint32_t hop, lh_hop_trial_state state) {
+    lh_hop_trial_report trial = {.state = state};
+    if (hop < chain->stage_count) {
+        snprintf(trial.next, sizeof trial.next, "%s", chain->stages[hop].name);
+        snprintf(trial.address, sizeof trial.address, "%s", chain->stages[hop].address);
+    }
+    if (state == LH_HOP_TRIAL_FAILED)
+        snprintf(trial.error, sizeof trial.error, "connection refused");
+    return trial;
+}
+
 lh_fleet_answer put_report(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us) {
     lh_fleet_answer answer;
     assert_int_equal(lh_fleet_put(fleet, report, now_us, &answer, NULL), LH_OK);
