@@ -1,0 +1,154 @@
+"""Workers that come to a fleet which serves, over TLS: nobody leaves for one who cannot be reached, and no request notices it. Who could not reach
+whom, where and why is said on the gateway, on the worker before and in /fleet; one who can be reached is used without a request lost."""
+
+import re
+import tempfile
+import threading
+import unittest
+
+from certificates import issue, make_ca
+from fleet import Fleet
+from programs import Program, free_port, run_tests, slowness, wait_until
+from stream import Stream
+
+PROMPT = "Once upon a time there was a lighthouse keeper who"
+TOKENS = 24
+HOME = "127.0.0.1"
+# Longer by no more than this while newcomers are tried and left alone. Where the machine is slow by itself, as under sanitizers: so many times that.
+PAUSE_S = 0.2 * slowness()
+
+
+class SecureFleet(Fleet):
+    """Every worker at a site of its own, reached by TLS alone."""
+
+    def __init__(self, workers):
+        self.certificates = tempfile.TemporaryDirectory(prefix="longhaul-certificates-")
+        make_ca(self.certificates.name)
+        flags = ["--rebalance-delay-ms", "500", *issue(self.certificates.name, "gateway", HOME)]
+        super().__init__(workers, gateway_flags=flags, fetches=True)
+
+    def start_worker(self, number):
+        worker = self.start_named(f"worker-{number + 1}")
+        self.workers[number:number + 1] = [worker]
+        return worker
+
+    def start_named(self, name, certificate_address=HOME, advertised=None):
+        address = f"{HOME}:{free_port()}"
+        return Program(
+            name,
+            [self.worker_program, "--name", name, "--site", f"site-of-{name}", "--gateway", f"https://{HOME}:{self.fleet_port}", "--listen-tls",
+             address, "--advertise-tls", advertised or address, "--threads", "1", "--kv-bytes", "64M", "--cache-dir", f"{self.folder}/cache-{name}",
+             *issue(self.certificates.name, name, certificate_address)],
+            self.folder,
+        )
+
+    def worker_state(self, name):
+        return next((worker for worker in self.fleet_state()["workers"] if worker["name"] == name), None)
+
+    def chain(self):
+        chain = self.fleet_state()["chains"][0]
+        return chain["epoch"], [stage["worker"] for stage in chain["stages"]]
+
+
+class Load(threading.Thread):
+    """One stream after another, all of them with the same text. `problems`: what else came."""
+
+    def __init__(self, fleet):
+        super().__init__()
+        self.fleet, self.expected, self.problems, self.pauses, self.answers = fleet, None, [], [], 0
+        self.is_over = threading.Event()
+
+    def run(self):
+        while not self.is_over.is_set():
+            try:
+                with Stream(self.fleet.port, PROMPT, TOKENS) as stream:
+                    stream.finish()
+            except (AssertionError, OSError) as problem:
+                self.problems.append(str(problem))
+                continue
+            self.expected = self.expected or stream.text
+            if stream.error or not stream.is_done or stream.text != self.expected:
+                self.problems.append(f"{stream.error}, done: {stream.is_done}, text: {stream.text!r}")
+            self.answers += 1
+            self.pauses += stream.gaps
+
+    def since(self):
+        """The longest pause between two tokens since this was last asked, over some answers."""
+        begin, answers = len(self.pauses), self.answers
+        wait_until(lambda: self.answers >= answers + 5 or self.problems, "more answers")
+        return max(self.pauses[begin:])
+
+    def end(self):
+        self.is_over.set()
+        self.join()
+
+
+class Newcomers(unittest.TestCase):
+    def setUp(self):
+        self.fleet = SecureFleet(2).__enter__()
+        self.addCleanup(self.leave_fleet)
+        self.load = Load(self.fleet)
+        self.load.start()
+        self.addCleanup(self.load.end)
+        self.usual_pause = self.load.since()
+
+    def leave_fleet(self):
+        failed = self._outcome.result.failures or self._outcome.result.errors
+        self.fleet.__exit__(AssertionError if failed else None, None, None)
+
+    def bring(self, name, **how):
+        worker = self.fleet.start_named(name, **how)
+        self.fleet.workers.append(worker)
+        return worker
+
+    def assert_left_alone(self, name, address, why):
+        """That nobody changed places for it, and everybody who should says why."""
+        epoch, members = self.fleet.chain()
+        said = wait_until(lambda: re.search(rf'a worker is not used worker={name} for_s=10 reason="(.*)"', self.fleet.gateway.log_text()),
+                          "the gateway says who is not used")[1]
+        begin = len(self.load.pauses)
+        self.assertRegex(said, rf"^(worker worker-[12]|the gateway) does not reach worker {name} at {re.escape(address)}: .*{why}")
+        state = self.fleet.worker_state(name)
+        self.assertEqual(state["role"], "spare")
+        self.assertIn(said, state["reason"])
+        self.assertRegex(state["reason"], r"tried again in \d+ s$")
+        near = re.match(r"worker (worker-[12])", said)
+        if near:
+            log = next(worker for worker in self.fleet.workers if worker.name == near[1]).log_text()
+            self.assertRegex(log, rf"a hop cannot be used next={name} address={re.escape(address)} reason=\".*{why}")
+        self.load.since()
+        self.assertEqual(self.fleet.chain(), (epoch, members))
+        self.assertEqual(self.load.problems, [])
+        pause = max(self.load.pauses[begin:])
+        print(f"    {name}: {said}; longest pause {pause * 1000:.0f} ms, before {self.usual_pause * 1000:.0f} ms")
+        self.assertLessEqual(pause, self.usual_pause + PAUSE_S)
+
+    def test_an_address_where_nobody_listens(self):
+        address = f"{HOME}:{free_port()}"
+        attic = self.bring("attic", advertised=address)
+        self.assert_left_alone("attic", address, "refused")
+        attic.kill()
+        self.bring("attic")  # with its own address: it is not what it was, so it is used
+        wait_until(lambda: "attic" in self.fleet.chain()[1], "the chain goes over the attic")
+        wait_until(lambda: self.fleet.fleet_state()["state"] == "ready", "it is ready")
+        self.load.since()
+        self.assertEqual(self.load.problems, [])
+
+    def test_a_certificate_for_another_address(self):
+        worker = self.bring("cellar", certificate_address="127.0.0.2")
+        state = wait_until(lambda: self.fleet.worker_state("cellar"), "it has come")
+        self.assert_left_alone("cellar", state["addresses"]["tls"], "certificate")
+        self.assertTrue(worker.is_running())
+
+    def test_one_that_can_be_reached_is_used(self):
+        self.bring("hall")
+        wait_until(lambda: "hall" in self.fleet.chain()[1], "the chain goes over the hall")
+        pause = self.load.since()
+        self.assertEqual(self.load.problems, [])
+        log = self.fleet.gateway.log_text()
+        self.assertLess(log.index("the next chain's hops are proven"), log.index("the next chain takes over"))
+        print(f"    a third worker took its share: longest pause {pause * 1000:.0f} ms")
+
+
+if __name__ == "__main__":
+    run_tests()
