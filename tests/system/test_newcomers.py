@@ -2,6 +2,7 @@
 whom, where and why is said on the gateway, on the worker before and in /fleet; one who can be reached is used without a request lost."""
 
 import re
+import sys
 import tempfile
 import threading
 import unittest
@@ -151,4 +152,4 @@ class Newcomers(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    run_tests()
+    run_tests(sys.modules[__name__])
