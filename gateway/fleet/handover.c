@@ -244,8 +244,9 @@ static lh_handover_decision plan_without_leavers(lh_handover *handover,
         lh_log(LH_LOG_WARN, "fleet",
                "a worker is to leave and nobody can take over chain=%s reason=\"%s\"",
                view->chain->name, error.message);
-    snprintf(handover->problem, sizeof handover->problem, "nobody can take over: %.200s",
-             error.message);
+    const lh_passed_over *passed = lh_link_avoidance_any(view->avoidance, now_us);
+    snprintf(handover->problem, sizeof handover->problem, "nobody can take over: %.120s%s%.150s",
+             error.message, passed ? "; " : "", passed ? passed->reason : "");
     if (view->sequences == 0)
         return LH_HANDOVER_LET_GO;
     handover->attempt_not_before_us = now_us + ATTEMPT_INTERVAL_US;

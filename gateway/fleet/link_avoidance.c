@@ -91,3 +91,10 @@ const lh_passed_over *lh_link_avoidance_find(const lh_link_avoidance *avoidance,
             return now_us < avoidance->workers[i].until_us ? &avoidance->workers[i] : NULL;
     return NULL;
 }
+
+const lh_passed_over *lh_link_avoidance_any(const lh_link_avoidance *avoidance, int64_t now_us) {
+    for (uint32_t i = 0; i < avoidance->count; i++)
+        if (now_us < avoidance->workers[i].until_us)
+            return &avoidance->workers[i];
+    return NULL;
+}

@@ -41,6 +41,8 @@ int64_t lh_link_avoidance_pass_over(lh_link_avoidance *avoidance, const char *wo
 void lh_link_avoidance_forget(lh_link_avoidance *avoidance, const char *worker);
 /* Nobody is passed over for now, since whoever is there is needed; pauses go on growing. */
 void lh_link_avoidance_relent(lh_link_avoidance *avoidance);
+/* One of those that are passed over now; NULL: nobody is. Valid as below. */
+const lh_passed_over *lh_link_avoidance_any(const lh_link_avoidance *avoidance, int64_t now_us);
 /* NULL: it is not passed over now. Valid until the next call that is not const. */
 const lh_passed_over *lh_link_avoidance_find(const lh_link_avoidance *avoidance, const char *worker,
                                              int64_t now_us);

@@ -931,6 +931,9 @@ static void nobody_leaves_for_one_who_cannot_be_reached(void **state) {
             put_report(fleet, &c, ms * MS);
             lh_fleet_answer answer = put_report(fleet, &b, ms * MS);
             assert_true(answer.is_leaving && !answer.may_go);
+            if (ms < until_ms)
+                assert_non_null(strstr(answer.leave_reason, "; worker a does not reach worker c at "
+                                                            "c:1: connection refused"));
             assert_int_equal(state_of(fleet), LH_CHAIN_READY);
         }
         ms += 1000;
