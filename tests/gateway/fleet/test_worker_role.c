@@ -25,9 +25,8 @@ typedef struct bench {
 static void create(bench *b) {
     const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
     const lh_worker_report a = report_of("a"), second = report_of("b");
-    *b = (bench){.options = fleet_of_four_layers(0),
-                 .c = report_of("c"),
-                 .chain = {.name = "main"}};
+    *b =
+        (bench){.options = fleet_of_four_layers(0), .c = report_of("c"), .chain = {.name = "main"}};
     lh_log_set_level(LH_LOG_ERROR);
     b->options.rebalance_delay_us = 10000 * MS;
     b->handover.options = &b->options;
@@ -49,8 +48,8 @@ static void assert_role(const bench *b, const char *worker, int64_t ms, lh_worke
                         const char *expected_reason) {
     const lh_handover_view view = {&b->chain, b->registry, &b->avoidance, &b->first_trial, 0};
     char reason[LH_ERROR_MESSAGE_BYTES];
-    lh_worker_role role = lh_worker_role_of(
-        &b->handover, &view, lh_registry_find(b->registry, worker), ms * MS, reason);
+    lh_worker_role role = lh_worker_role_of(&b->handover, &view,
+                                            lh_registry_find(b->registry, worker), ms * MS, reason);
     assert_string_equal(lh_worker_role_name(role), lh_worker_role_name(expected));
     assert_string_equal(reason, expected_reason);
 }
@@ -63,6 +62,10 @@ static void each_has_a_place_or_none(void **state) {
     assert_role(&b, "c", 6001, LH_ROLE_SPARE,
                 "it has just come: the chain may change for it in 9 s");
     const lh_handover_view view = {&b.chain, b.registry, &b.avoidance, &b.first_trial, 1};
+    lh_worker_report leaver = report_of("b");
+    leaver.leaving = true;
+    register_report(b.registry, &leaver, 0);
+    b.options.planner.stages = 2;
     lh_handover_review(&b.handover, &view, 15000 * MS);
     assert_role(&b, "c", 15000, LH_ROLE_NEXT, "");
     lh_chain_drop(&b.chain);
