@@ -21,8 +21,9 @@ lh_candidates lh_draft_candidates(const lh_registry *registry, const lh_link_avo
 lh_status lh_draft_make(const lh_fleet_options *options, const lh_registry *registry,
                         const lh_link_avoidance *avoidance, const lh_chain *present, uint32_t epoch,
                         int64_t now_us, lh_chain *chain, lh_error *error);
-/* The best split among these candidates into *plan, in indices of theirs, and how many times as fast
- * its slowest stage is as that of the present chain. 0: no split is possible, or a worker of the
- * present chain is not among them; INFINITY: the present one no longer fits somebody's memory. */
+/* The best split among these candidates into *plan, in indices of theirs, and how many times as
+ * fast its slowest stage is as that of the present chain. 0: no split is possible, or a worker of
+ * the present chain is not among them; INFINITY: the present one no longer fits somebody's memory.
+ */
 double lh_draft_gain(const lh_fleet_options *options, const lh_chain *present,
                      const lh_candidates *candidates, lh_plan *plan);

@@ -29,6 +29,11 @@ static lh_chain_state state_of(const lh_fleet *fleet) {
     return lh_fleet_chain(fleet)->state;
 }
 
+static const lh_chain *successor_of(const lh_fleet *fleet) {
+    const char *cause;
+    return lh_fleet_successor(fleet, &cause);
+}
+
 /* a and b, ready at 2,000 ms. */
 static lh_fleet *create_ready(lh_worker_report *a, lh_worker_report *b) {
     lh_fleet *fleet = create(2);
@@ -514,11 +519,6 @@ static bool has_member(const lh_fleet *fleet, const char *worker) {
     return lh_chain_find(lh_fleet_chain(fleet), worker) >= 0;
 }
 
-static const lh_chain *successor_of(const lh_fleet *fleet) {
-    const char *cause;
-    return lh_fleet_successor(fleet, &cause);
-}
-
 /* What it says of an assignment that it no longer has. */
 static void a_stale_failure_excludes_nobody(void **state) {
     (void)state;
@@ -908,7 +908,8 @@ static void one_that_fails_to_prepare_is_left_out(void **state) {
     lh_fleet_destroy(fleet);
 }
 
-/* c cannot be reached: b, which is to leave, serves on, and c is passed over for longer each time. */
+/* c cannot be reached: b, which is to leave, serves on, and c is passed over for longer and longer.
+ */
 static void nobody_leaves_for_one_who_cannot_be_reached(void **state) {
     (void)state;
     lh_worker_report a, b, c = report_of("c");
@@ -926,6 +927,7 @@ static void nobody_leaves_for_one_who_cannot_be_reached(void **state) {
         a.trial = trial_of_hop(successor_of(fleet), 1, LH_HOP_TRIAL_FAILED);
         assert_false(put_report(fleet, &a, (ms + 100) * MS).has_trial);
         assert_false(put_report(fleet, &c, (ms + 100) * MS).has_prepare);
+        a.trial = (lh_hop_trial_report){0};
         int64_t until_ms = ms + 100 + pause_ms;
         while (ms < until_ms) {
             assert_null(successor_of(fleet));

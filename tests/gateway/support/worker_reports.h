@@ -15,7 +15,7 @@ lh_fleet_options fleet_of_four_layers(uint32_t workers_expected);
 lh_worker_report report_of(const char *name);
 /* It holds its stage under this epoch, and is connected to the next one. */
 void make_ready(lh_worker_report *report, uint32_t epoch);
-/* What its near end, or the gateway, says of this hop of a chain: by the stage to which it leads. */
+/* What is said of this hop of a chain, by the stage to which it leads. */
 lh_hop_trial_report trial_of_hop(const lh_chain *chain, uint32_t hop, lh_hop_trial_state state);
 /* Puts the report and gives the answer; the fleet must take it. */
 lh_fleet_answer put_report(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us);
