@@ -52,6 +52,12 @@ static void on_times(void *context, uint32_t epoch, uint64_t step, const uint8_t
         lh_step_recorder_times(driver->recorder, epoch, step, frames, length);
 }
 
+static void on_trial(void *context, const lh_hop_trial_report *report) {
+    lh_chain_driver *driver = context;
+    lh_chain_controller_first_trial(driver->options.controller, report, lh_clock_us());
+    driver->options.on_news(driver->options.context);
+}
+
 /* ---- Life ---- */
 
 static void destroy(lh_chain_driver *driver) {
@@ -70,8 +76,11 @@ static lh_status create_recorder(lh_chain_driver *driver, lh_error *error) {
 lh_status lh_chain_driver_create(const lh_chain_driver_options *options, lh_chain_driver **driver,
                                  lh_error *error) {
     lh_chain_driver *d = calloc(1, sizeof *d);
-    const lh_first_hop_events events = {
-        .context = d, .on_state = on_state, .on_done = on_done, .on_times = on_times};
+    const lh_first_hop_events events = {.context = d,
+                                        .on_state = on_state,
+                                        .on_done = on_done,
+                                        .on_times = on_times,
+                                        .on_trial = on_trial};
     if (!d)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a chain");
     d->options = *options;
@@ -131,12 +140,20 @@ static void connect_first(lh_chain_driver *driver, const char *address, bool ove
                address, error.message);
 }
 
+/* No activation goes over this hop, so that its wire type does not matter. */
+static void try_first(lh_chain_driver *driver, const lh_action *action) {
+    bool is_one = action->address[0] != '\0';
+    lh_first_hop_try(driver->hop, action->name, is_one ? action->address : NULL, action->tls,
+                     action->width, LH_WIRE_F32);
+}
+
 void lh_chain_driver_act(lh_chain_driver *driver, const lh_action *action) {
     switch (action->kind) {
     case LH_ACTION_CONNECT:
         connect_first(driver, action->address, action->tls);
         break;
     case LH_ACTION_TRY:
+        try_first(driver, action);
         break;
     case LH_ACTION_SUBMIT:
         submit(driver, action->manifest);

@@ -49,7 +49,7 @@ struct lh_first_hop {
     bool is_closing;
     /* Tells from the loop what was found inside a call; on_closed comes from there, too. */
     uv_timer_t teller;
-    bool must_tell_connected, must_tell_stuck;
+    bool must_tell_connected, must_tell_trial;
     void (*on_closed)(void *);
     void *closed_context;
 };
@@ -111,7 +111,7 @@ static void end_trial(lh_first_hop *hop) {
     lh_hop_trial *trial = hop->trial;
     hop->trial = NULL;
     hop->tried.is_set = false;
-    hop->must_tell_stuck = false;
+    hop->must_tell_trial = false;
     if (trial)
         lh_hop_trial_close(trial, on_part_closed, hop);
 }
@@ -160,6 +160,13 @@ static void on_times(void *context, void *step_context, const uint8_t *frames, s
 static const lh_worker_client_events client_events = {
     .on_state = on_state, .on_done = on_done, .on_times = on_times};
 
+static void on_trial_change(void *context) {
+    lh_first_hop *hop = context;
+    if (hop->events.on_trial)
+        hop->events.on_trial(hop->events.context,
+                             hop->trial ? lh_hop_trial_read(hop->trial) : &hop->stuck);
+}
+
 /* ---- What is told from the loop ---- */
 
 static void on_telling(uv_timer_t *timer) {
@@ -169,10 +176,9 @@ static void on_telling(uv_timer_t *timer) {
         if (lh_worker_client_is_connected(hop->current->client))
             hop->events.on_state(hop->events.context, true, "connected");
     }
-    if (hop->must_tell_stuck) {
-        hop->must_tell_stuck = false;
-        if (hop->events.on_trial)
-            hop->events.on_trial(hop->events.context, &hop->stuck);
+    if (hop->must_tell_trial) {
+        hop->must_tell_trial = false;
+        on_trial_change(hop);
     }
 }
 
@@ -181,12 +187,6 @@ static void tell_soon(lh_first_hop *hop) {
 }
 
 /* ---- The trial ---- */
-
-static void on_trial_change(void *context) {
-    lh_first_hop *hop = context;
-    if (hop->events.on_trial)
-        hop->events.on_trial(hop->events.context, lh_hop_trial_read(hop->trial));
-}
 
 static lh_status open_client(lh_first_hop *hop, const char *address, bool over_tls, void *context,
                              lh_worker_client **client, lh_error *error) {
@@ -224,8 +224,11 @@ void lh_first_hop_try(lh_first_hop *hop, const char *worker, const char *address
     lh_error error;
     assert(!hop->is_closing);
     if (address && is_tried(hop, address, over_tls) && strcmp(tried->worker, worker) == 0 &&
-        tried->width == width && tried->wire == wire)
+        tried->width == width && tried->wire == wire) {
+        hop->must_tell_trial = true;
+        tell_soon(hop);
         return;
+    }
     end_trial(hop);
     if (!address)
         return;
@@ -235,7 +238,7 @@ void lh_first_hop_try(lh_first_hop *hop, const char *worker, const char *address
     if (begin_trial(hop, &error) == LH_OK)
         return;
     hop->stuck = lh_hop_trial_stuck(worker, address, &error);
-    hop->must_tell_stuck = true;
+    hop->must_tell_trial = true;
     tell_soon(hop);
 }
 

@@ -35,7 +35,8 @@ void lh_first_hop_close(lh_first_hop *hop, void (*on_closed)(void *), void *cont
 lh_status lh_first_hop_connect(lh_first_hop *hop, const char *address, bool over_tls,
                                lh_error *error);
 /* Begins the trial of the hop to this worker, beside the connection that is there, with shards of
- * `width` columns; address NULL: none any more. The same one goes on; one of another hop ends. */
+ * `width` columns; address NULL: none any more. The same one goes on, and is told of again; one of
+ * another hop ends. */
 void lh_first_hop_try(lh_first_hop *hop, const char *worker, const char *address, bool over_tls,
                       uint32_t width, lh_wire_type wire);
 /* As lh_worker_client_submit; LH_ERR_UNAVAILABLE also before the first _connect. No on_done comes

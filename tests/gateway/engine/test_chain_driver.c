@@ -299,6 +299,29 @@ static void closing_ends_all_and_says_nothing(void **state) {
     close_driver();
 }
 
+static bool has_trials(void *count) {
+    return peer.trials == *(uint32_t *)count;
+}
+
+/* Beside the connection that serves. */
+static void a_hop_is_tried(void **state) {
+    (void)state;
+    uint32_t one = 1, before;
+    lh_action action = {
+        .kind = LH_ACTION_TRY, .name = "w-1", .address = step_peer_address(&peer), .width = 32};
+    bring_up();
+    before = news;
+    lh_chain_driver_act(driver, &action);
+    assert_true(loop_run_until(&loop, has_trials, &one, 20000));
+    assert_true(loop_run_until(&loop, has_news, &before, 20000));
+    assert_true(lh_scheduler_chain_is_up(scheduler_of_chain()));
+    action = (lh_action){.kind = LH_ACTION_TRY, .name = "", .address = ""};
+    before = news;
+    lh_chain_driver_act(driver, &action);
+    loop_run_for(&loop, 20);
+    assert_int_equal(news, before); /* it ends without a word */
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -313,6 +336,7 @@ int main(void) {
         TEST(results_are_handed_on),
         TEST(without_traces_nothing_is_recorded),
         TEST(without_memory_there_is_no_driver),
+        TEST(a_hop_is_tried),
         TEST(closing_ends_all_and_says_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

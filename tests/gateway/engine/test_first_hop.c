@@ -289,9 +289,11 @@ static void a_proven_hop_is_taken_over(void **state) {
     connect_to(&peers[0]);
     submit_three_to(&peers[0]);
     try_worker("w-1", step_peer_address(&peers[1]));
-    try_worker("w-1", step_peer_address(&peers[1])); /* the same one */
-    assert_int_equal(heard.trials, 0);               /* never inside a call */
+    assert_int_equal(heard.trials, 0); /* never inside a call */
     wait_trials(1, LH_HOP_TRIAL_PROVEN);
+    try_worker("w-1", step_peer_address(&peers[1])); /* the same one: it is told of again */
+    assert_int_equal(heard.trials, 1);
+    wait_trials(2, LH_HOP_TRIAL_PROVEN);
     assert_string_equal(heard.trial.next, "w-1");
     assert_string_equal(heard.trial.address, step_peer_address(&peers[1]));
     assert_int_equal(peers[1].trials, 1);
