@@ -32,7 +32,8 @@ void lh_failure_detector_note_broken(lh_failure_detector *detector, int64_t now_
 void lh_failure_detector_note_tick(lh_failure_detector *detector, int64_t now_us, int64_t due_us) {
     assert(now_us >= detector->ticked_us);
     detector->ticked_us = now_us;
-    detector->due_us = due_us;
+    /* What was due already waits for something else than the time. */
+    detector->due_us = lh_max_i64(due_us, now_us);
 }
 
 void lh_failure_detector_probation(const lh_failure_detector *detector, const lh_chain *chain,

@@ -9,6 +9,10 @@
 #include "common/base/log.h"
 #include "gateway/fleet/failure_detector.h"
 #include "tests/gateway/support/worker_reports.h"
+#include "tests/support/log_capture.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 #define WORKERS 3
 
@@ -284,6 +288,29 @@ static void a_late_tick_is_an_absence(void **state) {
     lh_registry_destroy(a.registry);
 }
 
+/* What was due when it last looked, and could not be done yet, says nothing of the gateway. */
+static void a_tick_in_time_is_no_absence(void **state) {
+    (void)state;
+    alone a = create_alone();
+    lh_log_set_level(LH_LOG_INFO);
+    log_capture_begin();
+    lh_failure_detector_note_tick(&a.detector, 4000 * MS, 1000 * MS);
+    lh_failure_detector_absence(&a.detector, a.registry, 4000 * MS);
+    lh_failure_detector_absence(&a.detector, a.registry, 4499 * MS);
+    char *log = log_capture_end();
+    assert_string_equal(log, "");
+    assert_leases(&a, 5100, 5000);
+    log_capture_begin();
+    lh_failure_detector_absence(&a.detector, a.registry, 4500 * MS);
+    free(log);
+    log = log_capture_end();
+    assert_non_null(strstr(log, "the gateway was stopped itself: leases are longer by ms=500"));
+    assert_leases(&a, 5600, 5500);
+    free(log);
+    lh_log_set_level(LH_LOG_ERROR);
+    lh_registry_destroy(a.registry);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whoever_refuses_and_is_silent_is_gone),
@@ -301,6 +328,7 @@ int main(void) {
         cmocka_unit_test(whoever_is_connected_to_is_not_refused),
         cmocka_unit_test(whoever_is_gone_already_is_not_waited_for),
         cmocka_unit_test(a_late_tick_is_an_absence),
+        cmocka_unit_test(a_tick_in_time_is_no_absence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
