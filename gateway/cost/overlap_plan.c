@@ -270,12 +270,14 @@ void lh_overlap_planner_plan(lh_overlap_planner *planner, const lh_overlap_spec 
     choice *kept = &planner->choices[class_of(rows)], before = *kept;
     char text[160];
     make(planner, spec, kept, position, rows, follows, plan);
-    bool is_new = before.is_made ? !is_same(&before.shape, &kept->shape) : kept->is_made;
-    lh_log(is_new ? LH_LOG_INFO : LH_LOG_DEBUG, "overlap",
+    bool is_first = !before.is_made && kept->is_made;
+    bool is_other = before.is_made && !is_same(&before.shape, &kept->shape);
+    /* The costs are measured anew with each step, so another cut is no news to an operator. */
+    lh_log(is_first ? LH_LOG_INFO : LH_LOG_DEBUG, "overlap",
            "%s rows=%u plan=\"%s\" depth=%u predicted_ms=%.1f bound_ms=%.1f off_ms=%.1f",
-           !is_new          ? "cut"
-           : before.is_made ? "another cut"
-                            : "first cut",
+           is_first   ? "first cut"
+           : is_other ? "another cut"
+                      : "cut",
            rows, lh_overlap_plan_text(plan, text, sizeof text), plan->depth,
            plan->predicted_us / 1e3, plan->bound_us / 1e3, plan->off_us / 1e3);
 }

@@ -4,12 +4,14 @@
 
 #include "common/base/log.h"
 #include "gateway/cost/overlap_search.h"
+#include "tests/support/log_capture.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -78,6 +80,40 @@ static void assert_sound(const lh_overlap_plan *plan, uint32_t rows, uint32_t ro
 
 static double efficiency(const lh_overlap_plan *plan) {
     return (plan->off_us - plan->predicted_us) / (plan->off_us - plan->bound_us);
+}
+
+static uint32_t count_of(const char *text, const char *what) {
+    uint32_t count = 0;
+    for (; (text = strstr(text, what)); text++)
+        count++;
+    return count;
+}
+
+/* The same prompt twice, the second time over wires of 0.3 s instead of 3 s. */
+static char *log_of_two_cuts(lh_log_level level) {
+    lh_cost_chain slow = chain_of(2, 500e3, 3e6, 300, 1000),
+                  fast = chain_of(2, 500e3, 300e3, 300, 1000);
+    lh_overlap_planner *planner = planner_of(&slow);
+    lh_overlap_plan plan;
+    log_capture_begin();
+    lh_log_set_level(level);
+    lh_overlap_planner_plan(planner, &by_itself, 0, 512, false, &plan);
+    lh_overlap_planner_update(planner, &fast);
+    lh_overlap_planner_plan(planner, &by_itself, 0, 512, false, &plan);
+    lh_log_set_level(LH_LOG_ERROR);
+    lh_overlap_planner_destroy(planner);
+    return log_capture_end();
+}
+
+static void another_cut_is_no_news(void **state) {
+    (void)state;
+    char *all = log_of_two_cuts(LH_LOG_DEBUG), *news = log_of_two_cuts(LH_LOG_INFO);
+    assert_int_equal(count_of(all, "first cut"), 1);
+    assert_int_equal(count_of(all, "another cut"), 1);
+    assert_int_equal(count_of(news, "first cut"), 1);
+    assert_int_equal(count_of(news, "another cut"), 0);
+    free(all);
+    free(news);
 }
 
 /* With 0.3 ms for each chunk: what a perfect implementation could reach. The stages' own sum is a
@@ -481,6 +517,7 @@ static void a_search_is_short(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_cut_is_no_news),
         cmocka_unit_test(the_ideal_pipe_reaches_its_figures),
         cmocka_unit_test(ramps_win_where_chunks_cost),
         cmocka_unit_test(one_stage_gets_its_prompt_whole),
