@@ -87,8 +87,8 @@ static void drop_stage(lh_prepared_stage *prepared) {
 static void fail(lh_prepared_stage *prepared, const lh_error *failure) {
     enter(prepared, FAILED);
     prepared->failure = *failure;
-    lh_log(LH_LOG_ERROR, "assignment", "layers=%u..%u cannot be prepared reason=\"%s\"",
-           prepared->about.first_layer, prepared->about.last_layer, failure->message);
+    lh_log(LH_LOG_ERROR, "assignment", "layers=%u-%u cannot be prepared reason=\"%s\"",
+           prepared->about.first_layer, prepared->about.last_layer - 1, failure->message);
 }
 
 static void finish_close(lh_prepared_stage *prepared) {
@@ -107,8 +107,8 @@ static void on_job_done(void *context, const lh_error *failure) {
     if (is_wanted(prepared) && !failure) {
         prepared->built = lh_stage_job_take(prepared->job);
         enter(prepared, HELD);
-        lh_log(LH_LOG_INFO, "assignment", "prepared layers=%u..%u loaded=%d",
-               prepared->about.first_layer, prepared->about.last_layer,
+        lh_log(LH_LOG_INFO, "assignment", "prepared layers=%u-%u loaded=%d",
+               prepared->about.first_layer, prepared->about.last_layer - 1,
                !prepared->about.weights_only);
     } else if (is_wanted(prepared) && failure->status != LH_ERR_CANCELLED) {
         fail(prepared, failure);
@@ -132,8 +132,8 @@ static void build(lh_prepared_stage *prepared) {
         return;
     }
     enter(prepared, BUILDING);
-    lh_log(LH_LOG_INFO, "assignment", "preparing layers=%u..%u of=%u model=%s loads=%d",
-           prepared->about.first_layer, prepared->about.last_layer, prepared->about.layers,
+    lh_log(LH_LOG_INFO, "assignment", "preparing layers=%u-%u of=%u model=%s loads=%d",
+           prepared->about.first_layer, prepared->about.last_layer - 1, prepared->about.layers,
            prepared->about.model.name, !prepared->about.weights_only);
 }
 

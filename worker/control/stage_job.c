@@ -117,8 +117,8 @@ static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) 
     if (status != LH_OK)
         return status;
     lh_log(LH_LOG_INFO, "assignment",
-           "weights are here layers=%u..%u fetched_bytes=%" PRIu64 " needed_bytes=%" PRIu64,
-           assignment->first_layer, assignment->last_layer, lh_weights_fetched_bytes(weights),
+           "weights are here layers=%u-%u fetched_bytes=%" PRIu64 " needed_bytes=%" PRIu64,
+           assignment->first_layer, assignment->last_layer - 1, lh_weights_fetched_bytes(weights),
            atomic_load(&job->total_bytes));
     if (assignment->weights_only)
         return LH_OK;
