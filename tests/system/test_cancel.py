@@ -55,6 +55,11 @@ class CancelTest(unittest.TestCase):
 
     def tearDown(self):
         self.assertEqual(self.free_pages(), self.whole)
+        # Nothing has gone wrong anywhere, so nothing says so.
+        self.assertEqual([worker["steps"]["failed"] for worker in self.fleet.fleet_state()["workers"]], [0, 0])
+        warnings = [line for program in self.fleet.programs() for line in program.log_text().splitlines() if " warn " in line]
+        expected = ("request failed", "this plays a slower machine")  # by its deadline; by --slowdown
+        self.assertEqual([line for line in warnings if not any(text in line for text in expected)], [])
 
     def drawn(self):
         return self.fleet.fleet_state()["queue"]["totals"]["tokens"]

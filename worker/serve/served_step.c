@@ -29,9 +29,9 @@ static void leave_shards(lh_served_step *step) {
     }
 }
 
-/* Nothing is wanted of the step any more. */
-static void lose(lh_served_step *step) {
-    settle(step, LH_SERVED_LOST);
+/* Nothing is wanted of the step any more: it is lost or cancelled. */
+static void drop(lh_served_step *step, lh_served_outcome outcome) {
+    settle(step, outcome);
     leave_shards(step);
     if (step->pipeline_step)
         lh_pipeline_cancel(step->pipeline_step);
@@ -41,13 +41,23 @@ static void lose(lh_served_step *step) {
     }
 }
 
+/* A step whose sender resets its stream is no failure: its client has hung up, or the one before
+ * has seen it fail, and tells so. */
+static void drop_unwanted(lh_served_step *step, lh_status status) {
+    bool is_cancelled = status == LH_ERR_CANCELLED;
+    lh_log(LH_LOG_INFO, "server", "step %s step=%llu epoch=%u reason=\"%s\"",
+           is_cancelled ? "cancelled" : "lost", (unsigned long long)step->number, step->epoch,
+           is_cancelled ? "its sender wants no more of it" : lh_status_text(status));
+    drop(step, is_cancelled ? LH_SERVED_CANCELLED : LH_SERVED_LOST);
+}
+
 static void answer_failure(lh_served_step *step, int http_status, const char *worker,
                            lh_status status, const char *message) {
     lh_log(strcmp(worker, step->tools->worker) == 0 ? LH_LOG_WARN : LH_LOG_INFO, "server",
            "step failed step=%llu epoch=%u at=%s status=%s reason=\"%s\"",
            (unsigned long long)step->number, step->epoch, worker[0] != '\0' ? worker : "gateway",
            lh_status_name(status), message);
-    lose(step);
+    drop(step, LH_SERVED_LOST);
     if (!step->upstream)
         return;
     char *body = lh_step_answer_render(worker, status, message);
@@ -250,11 +260,8 @@ bool lh_served_step_end_request(lh_served_step *step) {
 void lh_served_step_close_request(lh_served_step *step, lh_status status) {
     assert(step->upstream);
     step->upstream = NULL;
-    if (step->outcome != LH_SERVED_OPEN)
-        return;
-    lh_log(LH_LOG_INFO, "server", "step cancelled step=%llu epoch=%u reason=\"%s\"",
-           (unsigned long long)step->number, step->epoch, lh_status_text(status));
-    lose(step);
+    if (step->outcome == LH_SERVED_OPEN)
+        drop_unwanted(step, status);
 }
 
 /* ---- The request that brings its shards ---- */
@@ -288,14 +295,22 @@ void lh_served_step_end_shards(lh_served_step *step) {
     end_body(step);
 }
 
-void lh_served_step_close_shards(lh_served_step *step) {
+void lh_served_step_close_shards(lh_served_step *step, lh_status status) {
     bool ended = step->shards->ended;
     step->held_bytes = 0; /* the stream has given them back */
     lh_shard_request_detach(step->shards);
     step->shards = NULL;
-    if (!ended)
+    if (ended || step->outcome != LH_SERVED_OPEN)
+        return;
+    if (status == LH_ERR_CANCELLED) {
+        /* By the other connection the step's own reset may come later. */
+        drop_unwanted(step, status);
+        if (step->upstream)
+            lh_h2_stream_cancel(step->upstream);
+    } else {
         lh_served_step_fail(step, LH_ERR_UNAVAILABLE,
                             "the connection that brought its shards has gone");
+    }
 }
 
 /* ---- From the pipeline ---- */

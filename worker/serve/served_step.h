@@ -3,7 +3,9 @@
  *
  *     OPEN -----------------------------> DONE   computed here, and taken by the next hop
  *       |  failed, or its sender has gone
- *       +-------------------------------> LOST   what is under way of it is cancelled
+ *       +-------------------------------> LOST        what is under way of it is cancelled
+ *       |  its sender wants no more of it
+ *       +-------------------------------> CANCELLED   the same; nothing is wrong
  *
  * It can be reset when neither its stream nor the pipeline nor the submission to the next hop
  * holds it any more. It never calls its owner: after each call here that says what has happened,
@@ -29,7 +31,12 @@ typedef struct lh_served_step_tools {
     lh_stage_meter *meter;
 } lh_served_step_tools;
 
-typedef enum lh_served_outcome { LH_SERVED_OPEN, LH_SERVED_DONE, LH_SERVED_LOST } lh_served_outcome;
+typedef enum lh_served_outcome {
+    LH_SERVED_OPEN,
+    LH_SERVED_DONE,
+    LH_SERVED_LOST,
+    LH_SERVED_CANCELLED
+} lh_served_outcome;
 
 typedef struct lh_served_step {
     lh_served_outcome outcome;
@@ -88,7 +95,7 @@ void lh_served_step_attach(lh_served_step *step, lh_shard_request *shards);
 void lh_served_step_feed_shards(lh_served_step *step, const uint8_t *bytes, size_t length);
 void lh_served_step_end_shards(lh_served_step *step);
 /* The attached request's stream has closed; the request is the owner's to destroy. */
-void lh_served_step_close_shards(lh_served_step *step);
+void lh_served_step_close_shards(lh_served_step *step, lh_status status);
 
 /* ---- From the pipeline (lh_pipeline_events) ---- */
 

@@ -77,10 +77,11 @@ static void answer_status(lh_server *server, lh_h2_stream *stream) {
     const char *quote = place->is_set ? "\"" : "";
     snprintf(body, sizeof body,
              "{\"name\":\"%s\",\"chain\":%s%s%s,\"epoch\":%u,\"steps\":{\"active\":%u,\"done\":%"
-             "llu,\"failed\":%llu}}",
+             "llu,\"failed\":%llu,\"cancelled\":%llu}}",
              server->name, quote, place->is_set ? place->route.chain : "null", quote,
              place->is_set ? place->route.epoch : 0, server->table.count,
-             (unsigned long long)server->table.done, (unsigned long long)server->table.failed);
+             (unsigned long long)server->table.done, (unsigned long long)server->table.failed,
+             (unsigned long long)server->table.cancelled);
     lh_h2_stream_respond(stream, 200, body);
 }
 
@@ -292,6 +293,7 @@ void lh_server_read_status(const lh_server *server, lh_server_status *status) {
     *status = (lh_server_status){.steps_active = server->table.count,
                                  .steps_done = server->table.done,
                                  .steps_failed = server->table.failed,
+                                 .steps_cancelled = server->table.cancelled,
                                  .kv_epoch = server->place.kv_epoch};
     lh_stage_meter_read(&server->meter, lh_clock_us(), &status->compute);
     lh_next_hop_read_profile(&server->hop, &status->next);

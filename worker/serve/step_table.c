@@ -28,6 +28,8 @@ static void look_after(void *step) {
         entry->is_counted = true;
         if (entry->step.outcome == LH_SERVED_DONE)
             table->done++;
+        else if (entry->step.outcome == LH_SERVED_CANCELLED)
+            table->cancelled++;
         else
             lh_step_table_count_failure(table);
     }
@@ -131,11 +133,10 @@ static void on_shards_end(lh_h2_stream *stream, void *context) {
 
 static void on_shards_closed(lh_h2_stream *stream, void *context, lh_status status) {
     (void)stream;
-    (void)status;
     lh_shard_request *shards = context;
     lh_served_step *step = shards->step;
     if (step)
-        lh_served_step_close_shards(step);
+        lh_served_step_close_shards(step, status);
     lh_shard_request_destroy(shards);
     if (step)
         look_after(step);

@@ -15,8 +15,9 @@ typedef struct lh_step_table {
     lh_shard_requests shards;
     uint32_t count;   /* of the steps */
     bool window_held; /* some step's window waits for room in the pipeline's inbox */
-    uint64_t done,
-        failed; /* steps that were answered well; that failed, were refused or cancelled */
+    /* Steps that were answered well; that failed or were refused; that their senders wanted no more
+     * of. */
+    uint64_t done, failed, cancelled;
     /* One more has failed; a step has left the table. They may not close the table's owner. */
     void (*on_failed)(void *context), (*on_left)(void *context);
     void *context;

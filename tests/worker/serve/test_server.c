@@ -248,10 +248,12 @@ static void test_a_dead_hop_is_told_by_the_worker_before_it(void **state) {
     ring_close(&r);
 }
 
-static void test_cancel_frees_everything(void **state) {
-    (void)state;
+/* And no step has failed: what its sender wants no more of is counted by itself. */
+static void cancel_frees_everything(uint32_t connections) {
     ring r;
-    ring_open_workers(&r, 3);
+    ring_options options = ring_default_options(3);
+    options.hop_connections = connections;
+    ring_open(&r, &options);
     for (uint64_t round = 0; round < 8; round++) {
         ring_step steps[3];
         for (uint32_t i = 0; i < 3; i++) {
@@ -279,8 +281,16 @@ static void test_cancel_frees_everything(void **state) {
         lh_server_status status;
         lh_server_read_status(r.workers[i].server, &status);
         assert_int_equal(status.steps_active, 0);
+        assert_int_equal(status.steps_failed, 0);
+        assert_true(i > 0 || status.steps_cancelled > 0);
     }
     ring_close(&r);
+}
+
+static void test_cancel_frees_everything(void **state) {
+    (void)state;
+    cancel_frees_everything(1);
+    cancel_frees_everything(4);
 }
 
 static void test_drain_and_removal(void **state) {
