@@ -44,6 +44,7 @@ static lh_status create_controller(lh_router *r, uint32_t index,
     fleet.chain_name = r->names[index];
     fleet.epoch_stride = r->count;
     fleet.epoch_offset = index;
+    scheduler.chain_name = r->names[index];
     scheduler.numbers = &r->sequence_number;
     scheduler.group = &r->group;
     if (r->count > 1) {

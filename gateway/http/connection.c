@@ -3,7 +3,9 @@
 
 #include "common/base/clock.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +152,27 @@ static void on_signal(void *context, lh_http_signal signal) {
     lh_http_exchange_wake(connection);
 }
 
+static void render_peer(int fd, char text[LH_HTTP_PEER_BYTES]) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {0};
+    socklen_t length = sizeof address;
+    char host[INET6_ADDRSTRLEN];
+    getpeername(fd, &address.any, &length); /* in vain where it has gone already */
+    if (address.any.sa_family == AF_INET6)
+        snprintf(text, LH_HTTP_PEER_BYTES, "[%s]:%u",
+                 inet_ntop(AF_INET6, &address.v6.sin6_addr, host, sizeof host),
+                 ntohs(address.v6.sin6_port));
+    else if (address.any.sa_family == AF_INET)
+        snprintf(text, LH_HTTP_PEER_BYTES, "%s:%u",
+                 inet_ntop(AF_INET, &address.v4.sin_addr, host, sizeof host),
+                 ntohs(address.v4.sin_port));
+    else
+        snprintf(text, LH_HTTP_PEER_BYTES, "-");
+}
+
 lh_http_exchange *lh_http_connection_create(lh_http_surroundings *around,
                                             struct MHD_Connection *mhd, int fd) {
     lh_http_exchange *connection = calloc(1, sizeof *connection);
@@ -158,6 +181,7 @@ lh_http_exchange *lh_http_connection_create(lh_http_surroundings *around,
     connection->around = around;
     connection->mhd = mhd;
     connection->fd = fd;
+    render_peer(fd, connection->peer);
     if (pthread_mutex_init(&connection->mutex, NULL)) {
         free(connection);
         return NULL;
@@ -180,6 +204,7 @@ void lh_http_connection_destroy(lh_http_exchange *connection) {
 
 lh_status lh_http_connection_begin(lh_http_exchange *exchange, const char *target) {
     exchange->begun_us = lh_clock_us();
+    exchange->request.peer = exchange->peer;
     exchange->wire_target = target;
     exchange->wire_target_bytes = strlen(target);
     exchange->target = strdup(target);

@@ -38,6 +38,7 @@ struct lh_http_exchange {
     lh_http_surroundings *around;
     struct MHD_Connection *mhd;
     int fd;
+    char peer[LH_HTTP_PEER_BYTES];
     uint64_t monitor_id;
     lh_http_exchange *next, *previous; /* in the connection table */
 

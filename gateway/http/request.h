@@ -16,9 +16,12 @@ typedef struct lh_http_header {
     const char *name, *value;
 } lh_http_header;
 
+#define LH_HTTP_PEER_BYTES 64
+
 /* All pointers live as long as the exchange that the request belongs to, but for the body, which is
  * there until the handler's on_request has returned. */
 typedef struct lh_http_request {
+    const char *peer; /* who is at the other end, a client or its proxy: "192.0.2.1:49152" */
     const char *method, *version; /* "POST", "HTTP/1.1" */
     const char *target;           /* as it came */
     /* the target up to '?', not decoded: what routing and authorisation read */

@@ -82,6 +82,15 @@ lh_token_usage lh_openai_answer_usage(const lh_openai_answer *answer) {
     return answer->generation ? lh_generation_usage(answer->generation) : (lh_token_usage){0};
 }
 
+lh_openai_answer_origin lh_openai_answer_tell(const lh_openai_answer *answer) {
+    lh_openai_answer_origin origin = {0};
+    if (answer->generation) {
+        origin.id = answer->id;
+        origin.chain = lh_generation_chain(answer->generation, &origin.epoch);
+    }
+    return origin;
+}
+
 /* ---- Beginning. ---- */
 
 static void on_ready(void *context) {
@@ -154,7 +163,8 @@ static bool submit(lh_openai_answer *answer, const lh_generation_options *option
         lh_ticket_enter(answer->ticket, answer->stream.choices, lh_clock_us());
         return true;
     }
-    lh_log(LH_LOG_INFO, "api", "request not admitted: %s", cause.message);
+    lh_log(LH_LOG_INFO, "api", "request is not admitted reason=\"%s\" answer=%s id=%s",
+           cause.message, answer->id, answer->request_id);
     lh_ticket_refund(answer->ticket, lh_clock_us());
     return status == LH_ERR_BUSY
                ? lh_openai_refuse_full(error, answer->ticket, answer->stream.choices)
@@ -286,7 +296,8 @@ static bool has_timing(lh_openai_answer *answer) {
  * sending side, is no fault of a worker. */
 static void explain(const lh_openai_answer *answer, const lh_error *cause, lh_openai_error *error) {
     bool gone = atomic_load(&answer->gone);
-    lh_log(gone ? LH_LOG_DEBUG : LH_LOG_WARN, "api", "request failed: %s", cause->message);
+    lh_log(gone ? LH_LOG_DEBUG : LH_LOG_WARN, "api", "request failed reason=\"%s\" answer=%s id=%s",
+           cause->message, answer->id, answer->request_id);
     double seconds = (double)(answer->deadline_us - answer->received_us) / 1e6;
     uint64_t tokens = lh_openai_answer_usage(answer).completion_tokens;
     if (gone)

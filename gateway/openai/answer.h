@@ -37,4 +37,12 @@ lh_http_progress lh_openai_answer_proceed(lh_openai_answer *answer, lh_http_repl
 lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, size_t capacity,
                                        size_t *length);
 
+/* What the log tells of it: its id, and the chain that it ran on (NULL: none, epoch 0). */
+typedef struct lh_openai_answer_origin {
+    const char *id; /* "chatcmpl-..."; NULL: it has not begun */
+    const char *chain;
+    uint32_t epoch;
+} lh_openai_answer_origin;
+lh_openai_answer_origin lh_openai_answer_tell(const lh_openai_answer *answer);
+
 lh_token_usage lh_openai_answer_usage(const lh_openai_answer *answer);

@@ -253,24 +253,37 @@ static bool is_quiet_probe(const call *c, unsigned status) {
            (c->route.action == LH_OPENAI_GET_HEALTH || c->route.action == LH_OPENAI_GET_LIFE);
 }
 
+static const char *or_dash(const char *text) {
+    return text ? text : "-";
+}
+
+static void log_request(const call *c, const lh_http_request *request,
+                        const lh_http_outcome *outcome) {
+    lh_token_usage usage = {0};
+    lh_openai_answer_origin origin = {0};
+    if (c->answer) {
+        usage = lh_openai_answer_usage(c->answer);
+        origin = lh_openai_answer_tell(c->answer);
+    }
+    lh_log(is_quiet_probe(c, outcome->status) ? LH_LOG_DEBUG : LH_LOG_INFO, "api",
+           "request method=%.16s route=%s status=%u ms=%.1f tokens_in=%llu tokens_out=%llu "
+           "unknown_fields=%zu answer=%s chain=%s epoch=%u client=%s peer=%s id=%s",
+           request->method, c->route.name, outcome->status, (double)outcome->elapsed_us / 1000,
+           (unsigned long long)usage.prompt_tokens, (unsigned long long)usage.completion_tokens,
+           c->unknown_fields, or_dash(origin.id), or_dash(origin.chain), origin.epoch,
+           c->ticket.client ? c->ticket.name : "-", request->peer, c->id);
+}
+
 static void on_done(void *state, const lh_http_request *request, const lh_http_outcome *outcome) {
     call *c = state;
     if (!c) { /* nothing of what it sent is fit for the log */
-        lh_log(LH_LOG_INFO, "api", "refused status=%u ms=%.1f", outcome->status,
-               (double)outcome->elapsed_us / 1000);
+        lh_log(LH_LOG_INFO, "api", "refused status=%u ms=%.1f peer=%s", outcome->status,
+               (double)outcome->elapsed_us / 1000, request->peer);
         return;
     }
-    lh_token_usage usage = {0};
-    if (c->answer)
-        usage = lh_openai_answer_usage(c->answer);
     charge(c);
+    log_request(c, request, outcome);
     lh_openai_answer_destroy(c->answer);
-    lh_log(is_quiet_probe(c, outcome->status) ? LH_LOG_DEBUG : LH_LOG_INFO, "api",
-           "request method=%.16s route=%s status=%u ms=%.1f tokens_in=%llu tokens_out=%llu "
-           "unknown_fields=%zu client=%s id=%s",
-           request->method, c->route.name, outcome->status, (double)outcome->elapsed_us / 1000,
-           (unsigned long long)usage.prompt_tokens, (unsigned long long)usage.completion_tokens,
-           c->unknown_fields, c->ticket.client ? c->ticket.name : "-", c->id);
     lh_ticket_close(&c->ticket, lh_clock_us());
     free(c);
 }

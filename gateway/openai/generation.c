@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,9 @@ struct lh_generation {
     sequence *sequences;  /* [choice_count] */
     lh_choice *last;      /* whose piece was given out last */
     lh_event_queue queue;
+    /* Of the latest event. */
+    _Atomic(const char *) chain;
+    atomic_uint epoch;
 
     pthread_mutex_t mutex; /* guards the rest, and the handles until `submitted` is set */
     bool submitted, abandoned;
@@ -37,6 +41,8 @@ struct lh_generation {
 static void on_event(void *context, const lh_sequence_event *event) {
     const sequence *from = context;
     lh_generation *generation = from->generation;
+    atomic_store(&generation->epoch, event->epoch);
+    atomic_store(&generation->chain, event->chain);
     lh_event_queue_push(&generation->queue, from->choice.index, event);
     if (event->kind != LH_SEQUENCE_TOKEN || !generation->waits_for_ends)
         generation->on_ready(generation->context);
@@ -263,6 +269,11 @@ lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
     }
     *out = generation;
     return LH_OK;
+}
+
+const char *lh_generation_chain(lh_generation *generation, uint32_t *epoch) {
+    *epoch = atomic_load(&generation->epoch);
+    return atomic_load(&generation->chain);
 }
 
 lh_token_usage lh_generation_usage(const lh_generation *generation) {

@@ -67,4 +67,7 @@ void lh_generation_abandon(lh_generation *generation);
 lh_status lh_generation_pull(lh_generation *generation, lh_generation_piece *piece,
                              lh_error *error);
 
+/* Which chain it runs on: that of its latest event. NULL: there has been none. Any thread. */
+const char *lh_generation_chain(lh_generation *generation, uint32_t *epoch);
+
 lh_token_usage lh_generation_usage(const lh_generation *generation);

@@ -180,7 +180,10 @@ static void forget(lh_scheduler *s, lh_sequence *sequence) {
 }
 
 static void emit(lh_scheduler *s, const lh_sequence *sequence, const lh_sequence_event *event) {
-    s->sink.on_event(s->sink.context, sequence->handle, event);
+    lh_sequence_event told = *event;
+    told.chain = s->options.chain_name;
+    told.epoch = s->recovery.epoch;
+    s->sink.on_event(s->sink.context, sequence->handle, &told);
 }
 
 static void emit_failed(lh_scheduler *s, const lh_sequence *sequence, lh_status status,

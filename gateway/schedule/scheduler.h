@@ -14,6 +14,7 @@
 typedef struct lh_scheduler lh_scheduler;
 
 typedef struct lh_scheduler_options {
+    const char *chain_name;  /* told with each event; outlives all of them */
     uint32_t sequences_max;  /* with pages on the chain at once */
     uint32_t queue_max;      /* that may wait besides */
     lh_overlap_spec overlap; /* of sequences that have none of their own */

@@ -22,6 +22,10 @@ typedef enum lh_sequence_event_kind {
 
 typedef struct lh_sequence_event {
     lh_sequence_event_kind kind;
+    /* The chain that it comes from, and the epoch under which that was formed last (0: never yet).
+     * The name outlives the sequence; NULL: it was refused before it came to a chain. */
+    const char *chain;
+    uint32_t epoch;
     uint32_t token;
     uint32_t position; /* of the token in the sequence, the prompt included */
     float logprob;

@@ -2,14 +2,15 @@
 fleet could ever admit, odd bodies."""
 
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
 
 from api_keys import key_line, write_private
 from fleet import Fleet
-from programs import run_tests
-from raw_http import ask
+from programs import run_tests, wait_until
+from raw_http import Connection, ask, request
 from stream import Stream
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
@@ -93,6 +94,17 @@ class Headers(FleetTest):
                 self.assertIn((tokens[0] - tokens[1]) // 64, range(1, 2000 // 64))  # pages are taken as the sequence grows
                 self.assertRegex(reply.headers["x-ratelimit-reset-tokens"], r"\A[1-9][0-9]*ms\Z")
         self.assertNotIn(kinds[0], ask(self.port, "GET", "/v1/models").headers)
+
+
+    def test_the_log_tells_whose_answer_it_was(self):
+        with Connection(self.port) as connection:
+            fields = {"messages": ASK, "max_tokens": 1}
+            connection.send(request("POST", CHAT, fields, headers=(("x-request-id", "mine"),)))
+            reply = connection.reply()
+            peer = "{}:{}".format(*connection.socket.getsockname())
+        epoch = self.fleet.fleet_state()["chains"][0]["epoch"]
+        line = wait_until(lambda: re.search(r"api: request .* id=mine$", self.fleet.gateway.log_text(), re.M), "it is logged")[0]
+        self.assertIn(f" answer={reply.json()['id']} chain=main epoch={epoch} client=- peer={peer} id=mine", line)
 
 
 class Keys(FleetTest):

@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,6 +23,7 @@ typedef struct log {
     lh_http_exchange *exchange;
     int64_t due_us, asked_again_us;
     int wakes;
+    char peer[LH_HTTP_PEER_BYTES];
 } log;
 
 static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_request *request,
@@ -35,7 +37,8 @@ static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_
 /* Woken before it says that it waits: it is asked again at once, and once. */
 static lh_http_progress on_request(void *state, const lh_http_request *request,
                                    lh_http_reply *reply) {
-    (void)request, (void)reply;
+    (void)reply;
+    strcpy(((log *)state)->peer, request->peer);
     lh_http_exchange_wake(((log *)state)->exchange);
     return LH_HTTP_WAIT;
 }
@@ -70,13 +73,17 @@ static void on_done(void *state, const lh_http_request *request, const lh_http_o
     (void)state, (void)request, (void)outcome;
 }
 
-static size_t ask(uint16_t port, char *answer, size_t capacity) {
+/* own_port: from which it is asked. */
+static size_t ask(uint16_t port, char *answer, size_t capacity, uint16_t *own_port) {
     static const char request[] = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_true(fd >= 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    socklen_t address_bytes = sizeof address;
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &address_bytes), 0);
+    *own_port = ntohs(address.sin_port);
     assert_int_equal(write(fd, request, sizeof request - 1), sizeof request - 1);
     size_t length = 0;
     for (ssize_t got; (got = read(fd, answer + length, capacity - 1 - length)) > 0;)
@@ -102,11 +109,14 @@ static void a_wake_that_came_early_counts_once(void **state) {
     lh_error error;
     config.listen = "127.0.0.1:0";
     assert_int_equal(lh_http_server_create(&config, &handler, &server, &error), LH_OK);
-    char answer[1024];
-    assert_true(ask(lh_http_server_port(server), answer, sizeof answer) > 0);
+    char answer[1024], peer[32];
+    uint16_t own_port;
+    assert_true(ask(lh_http_server_port(server), answer, sizeof answer, &own_port) > 0);
     assert_non_null(strstr(answer, "HTTP/1.1 204"));
     lh_http_server_destroy(server);
     assert_int_equal(l.wakes, 2);
+    snprintf(peer, sizeof peer, "127.0.0.1:%u", own_port);
+    assert_string_equal(l.peer, peer);
     assert_true(l.asked_again_us >= l.due_us);
 }
 

@@ -4,6 +4,7 @@
 #include "gateway/openai/api.h"
 #include "tests/gateway/support/scripted_engine.h"
 #include "tests/gateway/support/scripted_model.h"
+#include "tests/support/log_capture.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -484,6 +485,39 @@ static void a_key_says_what_a_client_may(void **state) {
     close_bench(b);
 }
 
+/* The line that the log has of a request ends with its id. */
+static void expect_logged(const char *log, const char *id, const char *first, const char *second) {
+    char end[64];
+    snprintf(end, sizeof end, " id=%s\n", id);
+    const char *at_end = strstr(log, end), *from = at_end;
+    assert_non_null(at_end);
+    while (from > log && from[-1] != '\n')
+        from--;
+    char *line = strndup(from, (size_t)(at_end - from));
+    if (!strstr(line, first) || !strstr(line, second) || !strstr(line, " peer=127.0.0.1:"))
+        fail_msg("%s", line);
+    free(line);
+}
+
+static void the_log_has_a_line_for_each_request(void **state) {
+    (void)state;
+    bench *b = open_bench(NULL);
+    char answered[64];
+    log_capture_begin();
+    answer *got = ask(b, "POST", "/v1/completions", JSON_TYPE "x-request-id: good\r\n",
+                      "{'prompt':'@@text=ab'}");
+    snprintf(answered, sizeof answered, " answer=%s ", json_string_value(at(got->json, "id")));
+    forget(got);
+    forget(ask(b, "POST", "/v1/completions", JSON_TYPE "x-request-id: bad\r\n", "{}"));
+    forget(ask(b, "GET", "/version", "x-request-id: other\r\n", ""));
+    close_bench(b);
+    char *log = log_capture_end();
+    expect_logged(log, "good", answered, " chain=scripted epoch=7 client=- ");
+    expect_logged(log, "bad", " answer=- ", " chain=- epoch=0 ");
+    expect_logged(log, "other", " answer=- ", " route=/version ");
+    free(log);
+}
+
 static int start(void **state) {
     *state = open_bench(NULL);
     return 0;
@@ -513,6 +547,7 @@ int main(void) {
         cmocka_unit_test(says_that_the_time_is_over),
         cmocka_unit_test(tells_where_the_time_went),
         cmocka_unit_test(a_key_says_what_a_client_may),
+        cmocka_unit_test(the_log_has_a_line_for_each_request),
         cmocka_unit_test(takes_nothing_new_while_it_drains),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -31,6 +31,8 @@ static void a_prompt_goes_in_chunks_and_only_the_last_draws(void **state) {
     assert_int_equal(bring_token(s, 7, 3, 1, 40, 77), LH_OK);
     assert_int_equal(ears[0].tokens[0], 77);
     assert_int_equal(ears[0].position, 40);
+    assert_string_equal(ears[0].chain, "main");
+    assert_int_equal(ears[0].epoch, 7);
     lh_step_manifest m = next_step(s);
     assert_int_equal(m.step_class, LH_STEP_DECODE);
     assert_int_equal(m.rows, 1);

@@ -21,10 +21,13 @@ static void on_event(void *context, uint64_t handle, const lh_sequence_event *ev
     h->is_failed = event->kind == LH_SEQUENCE_FAILED;
     h->reason = event->reason;
     h->status = event->status;
+    h->chain = event->chain;
+    h->epoch = event->epoch;
 }
 
 lh_scheduler_options options_of(uint32_t chunk_rows) {
-    return (lh_scheduler_options){.sequences_max = 4,
+    return (lh_scheduler_options){.chain_name = "main",
+                                  .sequences_max = 4,
                                   .queue_max = 2,
                                   .overlap = {LH_OVERLAP_MANUAL, chunk_rows, 1},
                                   .rows_max = 64,

@@ -12,6 +12,8 @@ typedef struct heard {
     bool is_finished, is_failed;
     lh_finish_reason reason;
     lh_status status;
+    const char *chain;
+    uint32_t epoch;
 } heard;
 
 extern heard ears[8]; /* by the sequence's handle */

@@ -247,7 +247,7 @@ static void count_event(lh_engine *engine, const scripted_sequence *sequence,
 /* With the mutex held, which is let go during the delivery. */
 static void deliver(lh_engine *engine, scripted_sequence *sequence) {
     lh_token_logprob tops[TOPS_MAX];
-    lh_sequence_event event = {0};
+    lh_sequence_event event = {.chain = "scripted", .epoch = 7};
     bool last = next_event(sequence, &event, tops);
     count_event(engine, sequence, event.kind);
     sequence->due_us += sequence->script.interval_us;
