@@ -88,6 +88,17 @@ static lh_status open_chat_template(gateway *g, lh_error *error) {
     return LH_OK;
 }
 
+static lh_status set_sampling(gateway *g, lh_sampling_defaults *defaults, lh_error *error) {
+    char text[LH_SAMPLING_DEFAULTS_BYTES];
+    *defaults = lh_sampling_api_defaults;
+    lh_sampling_defaults_read(defaults, lh_model_file_gguf(g->file));
+    lh_status status = lh_gateway_settings_set_sampling(&g->settings, defaults, error);
+    if (status == LH_OK)
+        lh_log(LH_LOG_INFO, "gateway", "sampling where a request does not say %s",
+               lh_sampling_defaults_text(defaults, text));
+    return status;
+}
+
 static uint32_t context_of(const gateway *g) {
     uint32_t wanted = (uint32_t)g->settings.context;
     return wanted ? wanted : g->profile.context;
@@ -119,7 +130,7 @@ static lh_status open_model(gateway *g, lh_error *error) {
         .tokenizer = g->tokenizer,
         .chat_template = g->chat_template,
         .chat_refusal = g->chat_refusal.message};
-    return LH_OK;
+    return set_sampling(g, &g->model.sampling, error);
 }
 
 /* ---- Engine and API ---- */

@@ -49,6 +49,8 @@ const lh_gguf_tensor *lh_gguf_tensor_find(const lh_gguf *gguf, const char *name)
  * a NUL, but an element of an array of texts may. */
 lh_status lh_gguf_get_u64(const lh_gguf *gguf, const char *key, uint64_t *value, lh_error *error);
 lh_status lh_gguf_get_f64(const lh_gguf *gguf, const char *key, double *value, lh_error *error);
+/* A float or an integer of either sign; integers beyond 2^53 are rounded. */
+lh_status lh_gguf_get_number(const lh_gguf *gguf, const char *key, double *value, lh_error *error);
 lh_status lh_gguf_get_bool(const lh_gguf *gguf, const char *key, bool *value, lh_error *error);
 lh_status lh_gguf_get_text(const lh_gguf *gguf, const char *key, lh_text *value, lh_error *error);
 /* Arrays: the count, then the first `count` elements in one pass (LH_ERR_MALFORMED: there are

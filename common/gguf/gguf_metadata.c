@@ -16,6 +16,8 @@ typedef struct kind {
 
 static const kind integers = {"an integer", "an array of integers", SIGNED | UNSIGNED};
 static const kind floats = {"a float", "an array of floats", BIT(GGUF_F32) | BIT(GGUF_F64)};
+static const kind numbers = {"a number", "an array of numbers",
+                             SIGNED | UNSIGNED | BIT(GGUF_F32) | BIT(GGUF_F64)};
 static const kind texts = {"a STRING", "an array of STRING", BIT(GGUF_TEXT)};
 static const kind bools = {"a BOOL", "an array of BOOL", BIT(GGUF_BOOL)};
 static const kind anything = {"a value", "an array", UINT32_MAX};
@@ -103,6 +105,20 @@ lh_status lh_gguf_get_f64(const lh_gguf *gguf, const char *key, double *value, l
     if (status == LH_OK)
         *value = load_float(e->type, e->value);
     return status;
+}
+
+lh_status lh_gguf_get_number(const lh_gguf *gguf, const char *key, double *value, lh_error *error) {
+    const gguf_entry *e;
+    lh_status status = find(gguf, key, false, &numbers, &e, error);
+    if (status != LH_OK)
+        return status;
+    if (floats.types & BIT(e->type))
+        *value = load_float(e->type, e->value);
+    else if (SIGNED & BIT(e->type))
+        *value = (double)(int64_t)load_integer(e->type, e->value);
+    else
+        *value = (double)load_integer(e->type, e->value);
+    return LH_OK;
 }
 
 lh_status lh_gguf_get_bool(const lh_gguf *gguf, const char *key, bool *value, lh_error *error) {

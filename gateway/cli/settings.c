@@ -104,6 +104,19 @@ static const lh_option options[] = {
      LH_OPENAI_TIMEOUT_S_MAX, NULL,
      "how long a request may take in all, its time in the queue included; one that has no token "
      "yet is answered 408; 0: any time"},
+    {"default-temperature", LH_OPTION_TEXT, AT(default_temperature), "", "NUMBER", 0, 0, NULL,
+     "temperature of requests that do not say, 0 to 2; default: the model file's "
+     "general.sampling.temp, else 1"},
+    {"default-top-p", LH_OPTION_TEXT, AT(default_top_p), "", "NUMBER", 0, 0, NULL,
+     "their top_p, above 0 and at most 1; default: the file's general.sampling.top_p, else 1"},
+    {"default-top-k", LH_OPTION_TEXT, AT(default_top_k), "", "NUMBER", 0, 0, NULL,
+     "their top_k, 0: off; default: the file's general.sampling.top_k, else 0"},
+    {"default-min-p", LH_OPTION_TEXT, AT(default_min_p), "", "NUMBER", 0, 0, NULL,
+     "their min_p, 0 to 1; default: the file's general.sampling.min_p, else 0"},
+    {"default-repetition-penalty", LH_OPTION_TEXT, AT(default_repetition_penalty), "", "NUMBER", 0,
+     0, NULL,
+     "their repetition_penalty, 0.1 to 10, 1: off; default: the file's "
+     "general.sampling.penalty_repeat, else 1"},
     {"prefix-cache", LH_OPTION_CHOICE, AT(prefix_cache), "on", NULL, 0, 0, "on|off",
      "keep what was computed in the KV caches of the workers as long as there is room, and share "
      "it with requests of the same API key that begin alike"},
@@ -155,6 +168,29 @@ static lh_status check_fleet_port(const lh_gateway_settings *settings, lh_error 
     return LH_OK;
 }
 
+lh_status lh_gateway_settings_set_sampling(const lh_gateway_settings *settings,
+                                           lh_sampling_defaults *defaults, lh_error *error) {
+    const struct {
+        const char *flag, *number;
+        lh_sampling_field field;
+    } given[] = {
+        {"temperature", settings->default_temperature, LH_SAMPLING_TEMPERATURE},
+        {"top-p", settings->default_top_p, LH_SAMPLING_TOP_P},
+        {"top-k", settings->default_top_k, LH_SAMPLING_TOP_K},
+        {"min-p", settings->default_min_p, LH_SAMPLING_MIN_P},
+        {"repetition-penalty", settings->default_repetition_penalty,
+         LH_SAMPLING_REPETITION_PENALTY},
+    };
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        lh_error cause;
+        if (given[i].number[0] &&
+            lh_sampling_defaults_set(defaults, given[i].field, given[i].number, &cause) != LH_OK)
+            return lh_fail(error, LH_ERR_INVALID, "--default-%s: %.200s", given[i].flag,
+                           cause.message);
+    }
+    return LH_OK;
+}
+
 lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_error *error) {
     lh_status status = check_fleet_port(settings, error);
     if (status != LH_OK)
@@ -168,6 +204,10 @@ lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_erro
             error, LH_ERR_INVALID,
             "--key-requests-per-minute, --key-tokens-per-minute and --key-concurrent-requests go "
             "with --api-key-file: without keys nobody knows whose a request is");
+    lh_sampling_defaults sampling = lh_sampling_api_defaults;
+    status = lh_gateway_settings_set_sampling(settings, &sampling, error);
+    if (status != LH_OK)
+        return status;
     lh_overlap_spec overlap;
     lh_error cause;
     if (lh_overlap_spec_parse(settings->overlap, &overlap, &cause) != LH_OK)

@@ -4,6 +4,7 @@
 #include "common/base/options.h"
 #include "common/base/status.h"
 #include "common/net/program_options.h"
+#include "gateway/text/sampling_defaults.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +25,9 @@ typedef struct lh_gateway_settings {
     int64_t request_timeout, max_connections, max_connections_per_address;
     int64_t step_budget_ms;
     int64_t max_sequences, max_queue;
+    /* numbers; "": not given */
+    const char *default_temperature, *default_top_p, *default_top_k, *default_min_p;
+    const char *default_repetition_penalty;
     const char *prefix_cache; /* "on", "off" */
     int64_t step_timeout_ms, replay_timeout_ms, takeover_timeout_ms, drain_timeout;
     bool strict_params, logits_digest;
@@ -36,3 +40,7 @@ extern const lh_option_table lh_gateway_option_table;
 /* What the table cannot say: flags that need each other. LH_ERR_INVALID: the message names them and
  * what to do. */
 lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_error *error);
+/* Takes what the --default-... flags say of sampling. LH_ERR_INVALID: one is no number of its
+ * range, which lh_gateway_settings_check has told before. */
+lh_status lh_gateway_settings_set_sampling(const lh_gateway_settings *settings,
+                                           lh_sampling_defaults *defaults, lh_error *error);

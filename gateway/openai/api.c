@@ -31,6 +31,7 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
     service->config.limits.model = model->id;
     service->config.limits.vocabulary = model->vocabulary;
     service->config.limits.is_traced = config->traces;
+    service->config.limits.sampling = &model->sampling;
     service->engine = engine;
     service->model = model;
     service->longest_token_bytes = lh_openai_prompt_longest_token(model);

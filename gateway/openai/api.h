@@ -21,7 +21,7 @@ typedef struct lh_openai_api lh_openai_api;
 
 typedef struct lh_openai_api_config {
     lh_http_config http;
-    lh_openai_limits limits;         /* model, vocabulary and is_traced are filled in */
+    lh_openai_limits limits;         /* model, vocabulary, is_traced, sampling are filled in */
     int64_t request_timeout_us;      /* from a request's headers to its last token; 0: none */
     uint32_t keep_alive_ms;          /* of silence in a stream, then a comment */
     lh_authenticator *authenticator; /* who may ask; outlives the API */

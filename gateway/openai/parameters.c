@@ -23,19 +23,33 @@ static float parse_penalty(const lh_body_reader *body, const char *key) {
     return (float)lh_body_number(body, key, -2, true, 2, 0);
 }
 
-static void parse_sampling(const lh_body_reader *body, lh_openai_parameters *parameters) {
+/* A field that has a default of the server's. */
+static double parse_drawing(const lh_body_reader *body, const char *key, lh_sampling_field field,
+                            double otherwise) {
+    const lh_sampling_range *range = lh_sampling_range_of(field);
+    return lh_body_number(body, key, range->low, range->low_included, range->high, otherwise);
+}
+
+static void parse_sampling(const lh_body_reader *body, const lh_openai_limits *limits,
+                           lh_openai_parameters *parameters) {
+    const double *defaults = limits->sampling->values;
     lh_sampling *sampling = &parameters->sequence.sampling;
-    sampling->temperature = (float)lh_body_number(body, "temperature", 0, true, 2, 1);
-    sampling->top_p = (float)lh_body_number(body, "top_p", 0, false, 1, 1);
-    sampling->min_p = (float)lh_body_number(body, "min_p", 0, true, 1, 0);
+    sampling->temperature = (float)parse_drawing(body, "temperature", LH_SAMPLING_TEMPERATURE,
+                                                 defaults[LH_SAMPLING_TEMPERATURE]);
+    sampling->top_p =
+        (float)parse_drawing(body, "top_p", LH_SAMPLING_TOP_P, defaults[LH_SAMPLING_TOP_P]);
+    sampling->min_p =
+        (float)parse_drawing(body, "min_p", LH_SAMPLING_MIN_P, defaults[LH_SAMPLING_MIN_P]);
     sampling->presence_penalty = parse_penalty(body, "presence_penalty");
     sampling->frequency_penalty = parse_penalty(body, "frequency_penalty");
     /* llama.cpp's name and vLLM's for the same thing */
-    double repetition = lh_body_number(body, "repeat_penalty", 0.1, true, 10, 1);
-    sampling->repetition_penalty =
-        (float)lh_body_number(body, "repetition_penalty", 0.1, true, 10, repetition);
-    /* 0 and vLLM's -1 switch it off */
-    int64_t top_k = lh_body_integer(body, "top_k", -1, INT32_MAX, 0);
+    double repetition = parse_drawing(body, "repeat_penalty", LH_SAMPLING_REPETITION_PENALTY,
+                                      defaults[LH_SAMPLING_REPETITION_PENALTY]);
+    sampling->repetition_penalty = (float)parse_drawing(body, "repetition_penalty",
+                                                        LH_SAMPLING_REPETITION_PENALTY, repetition);
+    const lh_sampling_range *tops = lh_sampling_range_of(LH_SAMPLING_TOP_K);
+    int64_t top_k = lh_body_integer(body, "top_k", (int64_t)tops->low, (int64_t)tops->high,
+                                    (int64_t)defaults[LH_SAMPLING_TOP_K]);
     sampling->top_k = top_k < 0 ? 0 : (uint32_t)top_k;
     parameters->seed_given = lh_body_field(body, "seed");
     sampling->seed = (uint64_t)lh_body_integer(body, "seed", INT64_MIN, INT64_MAX, 0);
@@ -259,7 +273,7 @@ void lh_openai_parameters_parse(const lh_body_reader *body, lh_openai_endpoint e
     *parameters = (lh_openai_parameters){0};
     check_model(body, limits);
     parameters->unknown_fields = lh_openai_fields_check(body, endpoint, limits->strict);
-    parse_sampling(body, parameters);
+    parse_sampling(body, limits, parameters);
     parse_stop(body, parameters);
     parse_stop_tokens(body, limits, parameters);
     parse_biases(body, limits, &parameters->sequence.sampling);

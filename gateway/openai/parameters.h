@@ -4,6 +4,7 @@
 
 #include "gateway/openai/fields.h"
 #include "gateway/schedule/sequence_request.h"
+#include "gateway/text/sampling_defaults.h"
 #include "gateway/text/stop_matcher.h"
 
 /* A step carries 1,024 for a sequence, 64 of them for stop tokens. */
@@ -21,6 +22,7 @@ typedef struct lh_openai_limits {
     uint32_t sequences_max; /* choices of all its prompts: more could never be admitted */
     bool strict;            /* --strict-params: an unknown field is an error */
     bool is_traced;         /* so that an answer can tell its timing */
+    const lh_sampling_defaults *sampling; /* of what it does not say */
 } lh_openai_limits;
 
 typedef struct lh_openai_parameters {

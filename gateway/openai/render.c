@@ -139,8 +139,20 @@ json_t *lh_openai_answer_json(const lh_openai_frame *frame, const lh_openai_gath
     return render_frame(frame, false, list, usage);
 }
 
+static json_t *render_sampling(const lh_sampling_defaults *defaults) {
+    json_t *all = json_object();
+    for (int field = 0; field < LH_SAMPLING_FIELDS; field++) {
+        const lh_sampling_range *range = lh_sampling_range_of((lh_sampling_field)field);
+        double value = defaults->values[field];
+        all = lh_json_set(all, range->name,
+                          range->is_integer ? json_integer((json_int_t)value) : json_real(value));
+    }
+    return all;
+}
+
 json_t *lh_openai_model_json(const lh_served_model *model) {
-    return json_pack("{s:s, s:s, s:I, s:s, s:I}", "id", model->id, "object", "model", "created",
-                     (json_int_t)model->created, "owned_by", "longhaul", "max_model_len",
-                     (json_int_t)model->context);
+    return json_pack("{s:s, s:s, s:I, s:s, s:I, s:{s:o}}", "id", model->id, "object", "model",
+                     "created", (json_int_t)model->created, "owned_by", "longhaul", "max_model_len",
+                     (json_int_t)model->context, "longhaul", "default_sampling",
+                     render_sampling(&model->sampling));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gateway/text/chat_template.h"
+#include "gateway/text/sampling_defaults.h"
 #include "gateway/text/tokenizer.h"
 
 typedef struct lh_served_model {
@@ -9,6 +10,7 @@ typedef struct lh_served_model {
     const char *fingerprint; /* "fp_" and 16 hex: build, model digest and numeric mode */
     int64_t created;         /* Unix seconds: the file's modification time */
     uint32_t context, vocabulary;
+    lh_sampling_defaults sampling; /* of requests that do not say */
     const lh_tokenizer *tokenizer;
     /* NULL: the file has none that we know, and chat_refusal says why */
     const lh_chat_template *chat_template;

@@ -3,24 +3,33 @@
 import shutil
 import struct
 
-_TEXT = 8
+_INTEGER, _FLOAT, _TEXT = 5, 6, 8  # of 32 bits
 _ALIGNMENT = 32
 _HEAD = struct.Struct("<4sIQQ")  # magic, version, tensors, keys
 
 
-def _pair(key, text):
-    key, text = key.encode(), text.encode()
-    return struct.pack("<Q", len(key)) + key + struct.pack("<IQ", _TEXT, len(text)) + text
+def _value(value):
+    if isinstance(value, int):
+        return struct.pack("<Ii", _INTEGER, value)
+    if isinstance(value, float):
+        return struct.pack("<If", _FLOAT, value)
+    text = value.encode()
+    return struct.pack("<IQ", _TEXT, len(text)) + text
 
 
-def add_texts(source, target, texts):
-    """Writes source with more keys of texts to target. They go in front, in so many bytes (the last one fills them up) that all behind
+def _pair(key, value):
+    key = key.encode()
+    return struct.pack("<Q", len(key)) + key + _value(value)
+
+
+def add_keys(source, target, values):
+    """Writes source with more keys, of texts, integers and floats, to target. They go in front, in so many bytes (the last one fills them up) that all behind
     them stays aligned."""
-    more = b"".join(_pair(*item) for item in texts.items())
+    more = b"".join(_pair(*item) for item in values.items())
     gap = -len(more + _pair("tests.filler", "")) % _ALIGNMENT
     more += _pair("tests.filler", " " * gap)
     with open(source, "rb") as file, open(target, "wb") as out:
         magic, version, tensors, keys = _HEAD.unpack(file.read(_HEAD.size))
         assert magic == b"GGUF" and version >= 2, (magic, version)
-        out.write(_HEAD.pack(magic, version, tensors, keys + len(texts) + 1) + more)
+        out.write(_HEAD.pack(magic, version, tensors, keys + len(values) + 1) + more)
         shutil.copyfileobj(file, out, 1 << 20)

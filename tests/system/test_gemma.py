@@ -11,7 +11,7 @@ import unittest
 
 from default_model import gemma_model
 from fleet import Fleet
-from gguf_keys import add_texts
+from gguf_keys import add_keys
 from programs import build_folder, need_file, run_tests
 from raw_http import ask, chunks
 
@@ -90,7 +90,7 @@ class Gemma(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.model = pathlib.Path(folder.name) / "gemma.gguf"
         # The file has none, being of a model before it was taught to chat. Turns are Gemma's in all of its generations.
-        add_texts(given, cls.model, {"tokenizer.chat_template": (VECTORS / "chat_templates" / "gemma.jinja").read_text()})
+        add_keys(given, cls.model, {"tokenizer.chat_template": (VECTORS / "chat_templates" / "gemma.jinja").read_text()})
         cls.fleet = cls.enterClassContext(fleet_of(cls.model, [LAYERS]))
         cls.expected = answers(cls.fleet, "off")
 

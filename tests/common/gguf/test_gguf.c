@@ -111,6 +111,15 @@ static void test_values_of_all_types(void **state) {
     assert_int_equal(lh_gguf_get_f64(gguf, "f64", &f, &error), LH_OK);
     assert_true(f == 1e300);
     assert_int_equal(lh_gguf_get_f64(gguf, "u8", &f, &error), LH_ERR_MALFORMED);
+    assert_int_equal(lh_gguf_get_number(gguf, "f32", &f, &error), LH_OK);
+    assert_true(f == 0.25);
+    assert_int_equal(lh_gguf_get_number(gguf, "i64", &f, &error), LH_OK);
+    assert_true(f == -0x1p63);
+    assert_int_equal(lh_gguf_get_number(gguf, "u64", &f, &error), LH_OK);
+    assert_true(f == 0x1p64);
+    assert_int_equal(lh_gguf_get_number(gguf, "text", &f, &error), LH_ERR_MALFORMED);
+    assert_int_equal(lh_gguf_get_number(gguf, "integers", &f, &error), LH_ERR_MALFORMED);
+    assert_int_equal(lh_gguf_get_number(gguf, "u", &f, &error), LH_ERR_NOT_FOUND);
     assert_int_equal(lh_gguf_get_bool(gguf, "bool", &b, &error), LH_OK);
     assert_true(b);
     assert_int_equal(lh_gguf_get_bool(gguf, "u8", &b, &error), LH_ERR_MALFORMED);

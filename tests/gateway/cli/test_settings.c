@@ -80,6 +80,24 @@ static void figures_fit_each_other(void **state) {
     assert_int_equal(RUN(&error, "--listen", "127.0.0.1:1"), LH_ERR_INVALID);
 }
 
+static void defaults_of_sampling_are_in_the_ranges_of_requests(void **state) {
+    (void)state;
+    lh_error error;
+    assert_int_equal(RUN(&error, "--model", "x", "--default-temperature", "0", "--default-top-p",
+                         "0.9", "--default-top-k", "-1", "--default-min-p", "1",
+                         "--default-repetition-penalty", "1.1"),
+                     LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--default-temperature", "2.1"), LH_ERR_INVALID);
+    assert_string_equal(error.message,
+                        "--default-temperature: 2.1 is not at least 0 and at most 2");
+    assert_int_equal(RUN(&error, "--model", "x", "--default-top-p", "0"), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--default-top-p: "));
+    assert_int_equal(RUN(&error, "--model", "x", "--default-top-k", "1.5"), LH_ERR_INVALID);
+    assert_int_equal(RUN(&error, "--model", "x", "--default-min-p", "some"), LH_ERR_INVALID);
+    assert_int_equal(RUN(&error, "--model", "x", "--default-repetition-penalty", "0"),
+                     LH_ERR_INVALID);
+}
+
 static void limits_of_keys_need_keys(void **state) {
     (void)state;
     lh_error error;
@@ -96,6 +114,7 @@ int main(void) {
         cmocka_unit_test(tls_needs_all_three),
         cmocka_unit_test(q8_is_allowed_where_the_gateway_chooses),
         cmocka_unit_test(figures_fit_each_other),
+        cmocka_unit_test(defaults_of_sampling_are_in_the_ranges_of_requests),
         cmocka_unit_test(limits_of_keys_need_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

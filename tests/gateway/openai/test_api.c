@@ -182,6 +182,12 @@ static void tells_what_it_serves(void **state) {
     got = get(b, "/models/tests%2Ftiny-llama");
     expect_text(got->json, "object", "model");
     assert_int_equal(json_integer_value(at(got->json, "max_model_len")), 256);
+    const json_t *sampling = at(got->json, "longhaul.default_sampling");
+    assert_true(json_real_value(at(sampling, "temperature")) == 1);
+    assert_true(json_real_value(at(sampling, "top_p")) == 1);
+    assert_true(json_real_value(at(sampling, "min_p")) == 0);
+    assert_true(json_real_value(at(sampling, "repetition_penalty")) == 1);
+    assert_true(json_is_integer(at(sampling, "top_k")));
     forget(got);
     expect_error(get(b, "/v1/models/other"), 404, "model_not_found");
     expect_error(get(b, "/v1/models/%zz"), 404, "model_not_found");

@@ -189,7 +189,8 @@ static const table_row table[] = {
     {BOTH, "'vendor_extra':{'deep':[1]}", TAKEN},
 };
 
-static const lh_openai_limits limits = {"tiny", 288, 16, 128, 64, false, true};
+static const lh_openai_limits limits = {"tiny", 288,   16,   128,
+                                        64,     false, true, &lh_sampling_api_defaults};
 
 static json_t *body_of(const char *fields) {
     char text[1024] = "{";
@@ -262,6 +263,34 @@ static void has_defaults(void **state) {
     json_decref(body);
 }
 
+/* The server's own, where a request does not say; what it says wins, null says nothing. */
+static void the_server_has_defaults_of_its_own(void **state) {
+    (void)state;
+    const lh_sampling_defaults defaults = {.values = {0.25, 0.5, 40, 0.125, 1.5}};
+    lh_openai_limits held_against = limits;
+    held_against.sampling = &defaults;
+    for (int endpoint = 1; endpoint <= 2; endpoint++) {
+        lh_openai_parameters got;
+        lh_openai_error error;
+        json_t *body = body_of("'top_p':null");
+        assert_true(parse_body(body, (lh_openai_endpoint)endpoint, &held_against, &got, &error));
+        assert_float_equal(got.sequence.sampling.temperature, 0.25, 0);
+        assert_float_equal(got.sequence.sampling.top_p, 0.5, 0);
+        assert_float_equal(got.sequence.sampling.min_p, 0.125, 0);
+        assert_float_equal(got.sequence.sampling.repetition_penalty, 1.5, 0);
+        assert_int_equal(got.sequence.sampling.top_k, 40);
+        json_decref(body);
+        body = body_of("'temperature':0,'top_p':1,'min_p':0,'repeat_penalty':1,'top_k':-1");
+        assert_true(parse_body(body, (lh_openai_endpoint)endpoint, &held_against, &got, &error));
+        assert_float_equal(got.sequence.sampling.temperature, 0, 0);
+        assert_float_equal(got.sequence.sampling.top_p, 1, 0);
+        assert_float_equal(got.sequence.sampling.min_p, 0, 0);
+        assert_float_equal(got.sequence.sampling.repetition_penalty, 1, 0);
+        assert_int_equal(got.sequence.sampling.top_k, 0);
+        json_decref(body);
+    }
+}
+
 static void reads_values(void **state) {
     (void)state;
     json_t *body;
@@ -319,7 +348,8 @@ static void bounds_what_is_long(void **state) {
         snprintf(key, sizeof key, "%d", i);
         json_object_set_new(map, key, json_integer(1));
     }
-    const lh_openai_limits large = {"tiny", 5000, 16, 128, 64, false, true};
+    const lh_openai_limits large = {"tiny", 5000,  16,   128,
+                                    64,     false, true, &lh_sampling_api_defaults};
     assert_false(parse_body(body, LH_OPENAI_CHAT, &large, &got, &error));
     assert_string_equal(error.param, "logit_bias");
     lh_openai_parameters_reset(&got);
@@ -345,7 +375,7 @@ static void bounds_what_is_long(void **state) {
 
 static void bounds_choices_by_what_is_admitted(void **state) {
     (void)state;
-    const lh_openai_limits few = {"tiny", 288, 16, 128, 2, false, true};
+    const lh_openai_limits few = {"tiny", 288, 16, 128, 2, false, true, &lh_sampling_api_defaults};
     for (int n = 2; n <= 3; n++) {
         lh_openai_parameters got;
         lh_openai_error error;
@@ -373,7 +403,8 @@ static void counts_characters_of_metadata(void **state) {
 
 static void strict_refuses_unknown_fields(void **state) {
     (void)state;
-    const lh_openai_limits strict = {"tiny", 288, 16, 128, 64, true, true};
+    const lh_openai_limits strict = {"tiny", 288,  16,   128,
+                                     64,     true, true, &lh_sampling_api_defaults};
     json_t *body = body_of("'temperature':1,'vendor_extra':1");
     lh_openai_parameters got;
     lh_openai_error error;
@@ -402,6 +433,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_and_refuses),
         cmocka_unit_test(has_defaults),
+        cmocka_unit_test(the_server_has_defaults_of_its_own),
         cmocka_unit_test(reads_values),
         cmocka_unit_test(equal_salts_are_equal),
         cmocka_unit_test(bounds_what_is_long),

@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-static const lh_openai_limits limits = {"tiny", 288, 16, 4, 48, false, true};
+static const lh_openai_limits limits = {"tiny", 288,   16,   4,
+                                        48,     false, true, &lh_sampling_api_defaults};
 
 /* ' for ". */
 static json_t *json_of(const char *text) {
