@@ -22,7 +22,7 @@ typedef struct program {
     /* as others reach them; "": not at all */
     char plain[LH_ADDRESS_BYTES], secure[LH_ADDRESS_BYTES];
     uv_loop_t loop;
-    uv_signal_t terminate, interrupt, switch_slowdown;
+    uv_signal_t terminate, interrupt, switch_slowdown, resume;
     uv_timer_t patience;
     lh_weight_cache *cache;
     lh_thread_pool *pool;
@@ -46,6 +46,7 @@ static void on_server_closed(void *context) {
     close_handle(&p->terminate);
     close_handle(&p->interrupt);
     close_handle(&p->switch_slowdown);
+    close_handle(&p->resume);
     close_handle(&p->patience);
 }
 
@@ -109,6 +110,17 @@ static void on_switch(uv_signal_t *handle, int number) {
     set_slowdown(p);
 }
 
+/* ---- Stopped ---- */
+
+/* (systemd sends it after SIGTERM, too.) */
+static void on_resume(uv_signal_t *handle, int number) {
+    program *p = handle->data;
+    (void)number;
+    lh_log(LH_LOG_DEBUG, "worker", "goes on after a stop: the next steps are not measured");
+    if (p->server)
+        lh_server_note_stopped(p->server);
+}
+
 /* ---- Start ---- */
 
 static lh_status open_server(program *p, lh_error *error) {
@@ -157,10 +169,13 @@ static void catch_signals(program *p) {
     uv_signal_init(&p->loop, &p->terminate);
     uv_signal_init(&p->loop, &p->interrupt);
     uv_signal_init(&p->loop, &p->switch_slowdown);
+    uv_signal_init(&p->loop, &p->resume);
     p->patience.data = p->terminate.data = p->interrupt.data = p->switch_slowdown.data = p;
+    p->resume.data = p;
     uv_signal_start(&p->terminate, on_signal, SIGTERM);
     uv_signal_start(&p->interrupt, on_signal, SIGINT);
     uv_signal_start(&p->switch_slowdown, on_switch, SIGUSR1);
+    uv_signal_start(&p->resume, on_resume, SIGCONT);
     signal(SIGPIPE, SIG_IGN);
 }
 

@@ -18,9 +18,19 @@
  * the noise of a time, a step moves them by P h / (h' P h + R) of the difference, and P becomes P -
  * P h h' P / (h' P h + R).
  *
- * A sample is believed not beyond a factor, and only where the last three of its kind agree that
- * there is a change: their median counts. So one step during which the thread was not on its core
- * moves nothing, and the second and third one after a change already do. */
+ * A filter of this kind believes every number, so that one step during which the process was
+ * stopped would spoil a dozen estimates. So a sample that is far from what is believed is held back
+ * (a hard redescender: F. R. Hampel et al., "Robust Statistics", 1986), until others say the same:
+ * they are off to the same side and by about the same factor, and the least of them counts.
+ *
+ *   - Three in a row, of whatever kind: the machine has changed, or this kind was never known well.
+ *   - Five in a row of one kind, between which others were as believed: it is this kind alone, and
+ *     it goes as far as its neighbours allow, for a step costs at least as much as one of fewer
+ *     rows, and at most as many of those as make up its rows.
+ *
+ * So one wrong sample or two in a row move nothing, whatever they say, and the third one after a
+ * change already does. What is believed of a length that no steps have any more comes nearer to the
+ * line through its neighbours, by and by. */
 #include "worker/serve/meter.h"
 
 #include <math.h>
@@ -45,12 +55,21 @@
  * believed of this kind of step was wrong all the time. Both are held to be as likely, and the
  * covariance keeps that they exclude each other: the next step of another kind tells. */
 #define SURPRISE 4.0
-/* How far one sample moves the estimate of the time outside of the arithmetic. */
+/* A sample that is off by more than that many deviations, or by more than this factor however
+ * little is known, is far from what is believed. */
+#define FAR_FACTOR 1.5
+/* Samples say the same that differ by no more than this factor: those of a machine with other work
+ * do. */
+#define SAME_FACTOR 2.0
+/* How far one sample moves the estimate of the time outside of the arithmetic: by so much of what
+ * it is off by, and one that is far off as one that is just not (P. J. Huber, "Robust Estimation of
+ * a Location Parameter", 1964). */
 #define OVERHEAD_GAIN 0.1
-/* A sample that is further off counts as one that is off by this factor. */
-#define FACTOR_MAX 4.0
-/* Samples that are older say nothing about whether a new one is an outlier. */
-#define RECENT_US 5000000
+/* What the line through the others says of a step of many more rows is a guess. */
+#define NEW_POINT_START 1.5
+/* At another place in a chain pages and caches are still cold; and a stop lies within one step, or
+ * between two. */
+#define UNSETTLED_STEPS 2u
 /* What is known better counts no more than this. */
 #define VARIANCE_MIN 1e-6
 /* Rows beyond the last point by this factor make a point of their own. */
@@ -58,6 +77,10 @@
 /* Of a step outside of the arithmetic, before one has been seen: two thread wake-ups and a few
  * frames on an ordinary machine. */
 #define OVERHEAD_US 100.0
+
+/* What is known of one length of step beside its neighbours is forgotten in so many seconds, by and
+ * by: a length that was believed too slow is not chosen, so that nothing would ever correct it. */
+#define FORGETTING_S 300.0
 
 /* Eleven days: no step takes as long, and no estimate gets there. */
 #define TIME_US_MAX 1e12
@@ -87,25 +110,47 @@ static double positive(double value) {
     return value > 0 && isfinite(value) ? value : 0;
 }
 
-/* ---- A track ---- */
-
-static double median_of_3(double a, double b, double c) {
-    double low = a < b ? a : b, high = a < b ? b : a;
-    return c < low ? low : c > high ? high : c;
+static double scaled(double us, double factor) {
+    return us > 0 ? bounded(us * factor, TIME_US_MIN, TIME_US_MAX) : 0;
 }
 
-/* Remembers what a sample would make of the logarithm of the estimate, and returns what the last
- * ones together make of it. */
-static double note_level(lh_meter_track *track, double level, int64_t now_us) {
-    if (now_us - track->recent_at_us > RECENT_US)
-        track->recent_count = 0;
-    double agreed =
-        track->recent_count == 2 ? median_of_3(level, track->recent[0], track->recent[1]) : level;
-    track->recent[1] = track->recent[0];
-    track->recent[0] = level;
-    track->recent_count += track->recent_count < 2;
-    track->recent_at_us = now_us;
-    return agreed;
+/* ---- Whether a sample is believed ---- */
+
+/* Why; HELD_BACK: it is not. */
+typedef enum belief { HELD_BACK, NEAR, ALL_SAY_SO, KIND_SAYS_SO } belief;
+
+/* Whether all that were before say the same; then *residual is what all of them say at least. */
+static bool agree(const double recent[], uint32_t count, double *residual) {
+    double least = *residual, most = *residual;
+    for (uint32_t i = 0; i < count; i++) {
+        least = fmin(least, recent[i]);
+        most = fmax(most, recent[i]);
+    }
+    if (least * most <= 0 || most - least > log(SAME_FACTOR))
+        return false;
+    *residual = *residual > 0 ? least : most;
+    return true;
+}
+
+static void remember(double recent[], uint32_t count, double residual) {
+    memmove(recent + 1, recent, (count - 1) * sizeof recent[0]);
+    recent[0] = residual;
+}
+
+/* A sample of a kind differs from what is believed by *residual. */
+static belief consider(lh_stage_meter *meter, lh_meter_track *kind, double *residual, double far) {
+    double seen = *residual;
+    belief why = fabs(seen) <= far                                           ? NEAR
+                 : agree(meter->recent, LH_METER_WITNESSES_OF_ALL, residual) ? ALL_SAY_SO
+                 : agree(kind->recent, LH_METER_WITNESSES_OF_KIND, residual) ? KIND_SAYS_SO
+                                                                             : HELD_BACK;
+    remember(meter->recent, LH_METER_WITNESSES_OF_ALL, seen);
+    remember(kind->recent, LH_METER_WITNESSES_OF_KIND, seen);
+    if (why == ALL_SAY_SO || why == KIND_SAYS_SO) {
+        memset(meter->recent, 0, sizeof meter->recent);
+        memset(kind->recent, 0, sizeof kind->recent);
+    }
+    return why;
 }
 
 /* ---- Points ---- */
@@ -147,7 +192,7 @@ static bool wants_point(const lh_stage_meter *meter, uint32_t rows) {
 
 static void put_point(lh_stage_meter *meter, uint32_t rows, double us) {
     meter->rows[meter->point_count] = rows;
-    meter->points[meter->point_count++] = (lh_meter_track){.us = us};
+    meter->points[meter->point_count++] = (lh_meter_track){.us = scaled(us, 1)};
 }
 
 /* ---- What is believed ---- */
@@ -185,6 +230,17 @@ static void doubt_by_time(lh_stage_meter *meter, int64_t elapsed_us) {
           DEVIATION_MAX * DEVIATION_MAX);
 }
 
+/* Points come nearer to the line through those beside them. */
+static void forget(lh_stage_meter *meter, int64_t elapsed_us) {
+    double part = 1 - exp(-bounded((double)elapsed_us * 1e-6 / FORGETTING_S, 0, 100));
+    for (uint32_t i = 1; i + 1 < meter->point_count; i++) {
+        double low_us = meter->points[i - 1].us, high_us = meter->points[i + 1].us;
+        double gap = meter->rows[i + 1] - meter->rows[i - 1];
+        double line_us = low_us + (high_us - low_us) * (meter->rows[i] - meter->rows[i - 1]) / gap;
+        meter->points[i].us = scaled(meter->points[i].us, pow(line_us / meter->points[i].us, part));
+    }
+}
+
 /* The same for what a step of these shares consists of, and for what is akin to that. */
 static void doubt_parts(lh_stage_meter *meter, const double shares[STATES], double variance) {
     double along[ESTIMATES] = {0};
@@ -196,13 +252,13 @@ static void doubt_parts(lh_stage_meter *meter, const double shares[STATES], doub
             meter->covariance[i][j] += variance * along[i] * along[j];
 }
 
-/* The last point has only now been put there: as unsure as the one before it, the first as
- * attention, and a little more. */
+/* The last point has only now been put there: nearly all that its steps are off by is its own. */
 static void doubt_last_point(lh_stage_meter *meter) {
     uint32_t last = meter->point_count - 1, like = last > 0 ? last - 1 : ATTENTION;
     for (uint32_t i = 0; i < STATES; i++)
         meter->covariance[last][i] = meter->covariance[i][last] = meter->covariance[like][i];
-    meter->covariance[last][last] = meter->covariance[like][like] + OWN_START * OWN_START;
+    meter->covariance[last][last] =
+        meter->covariance[like][like] + NEW_POINT_START * NEW_POINT_START;
 }
 
 /* P h, for the shares that a prediction has of each estimate, and all of the speed; returns h' P h.
@@ -217,6 +273,22 @@ static double doubt_of(const lh_stage_meter *meter, const double shares[STATES],
         variance += shares[i] * along[i];
     }
     return variance;
+}
+
+/* What a kind of steps says alone is believed as far as it goes with its neighbours: no step takes
+ * less than one of fewer rows, or more than as many of those as make up its rows, but for a factor.
+ */
+static double as_neighbours_allow(const lh_stage_meter *meter, uint32_t point, double residual) {
+    double least = TIME_US_MIN, most = TIME_US_MAX;
+    for (uint32_t i = 0; i < meter->point_count; i++) {
+        double as_many_us = meter->points[i].us * meter->rows[point] / meter->rows[i];
+        if (i == point || i + 1 < point || i > point + 1)
+            continue;
+        least = fmax(least, fmin(meter->points[i].us, as_many_us) / FAR_FACTOR);
+        most = fmin(most, fmax(meter->points[i].us, as_many_us) * FAR_FACTOR);
+    }
+    double believed = meter->points[point].us;
+    return least < most ? bounded(residual, log(least / believed), log(most / believed)) : residual;
 }
 
 /* ---- A step ---- */
@@ -241,10 +313,6 @@ static double predict(const lh_stage_meter *meter, const lh_step_cost *cost,
     return base + besides(parts);
 }
 
-static double scaled(double us, double factor) {
-    return us > 0 ? bounded(us * factor, TIME_US_MIN, TIME_US_MAX) : 0;
-}
-
 static void scale_by(lh_stage_meter *meter, const double factors[ESTIMATES]) {
     for (uint32_t i = 0; i < meter->point_count; i++)
         meter->points[i].us = scaled(meter->points[i].us, factors[i]);
@@ -255,14 +323,15 @@ static void scale_by(lh_stage_meter *meter, const double factors[ESTIMATES]) {
 }
 
 /* The estimates move towards what a step of these shares was off by; noise: the variance of such a
- * step's time. */
+ * step's time. is_own: steps of other kinds were as believed meanwhile. */
 static void correct(lh_stage_meter *meter, const double shares[STATES], double residual,
-                    double noise) {
+                    double noise, bool is_own) {
     double along[STATES], factors[ESTIMATES];
     double variance = noise + doubt_of(meter, shares, along);
-    if (residual * residual > SURPRISE * SURPRISE * variance) {
-        meter->covariance[SPEED][SPEED] += residual * residual / 2;
-        doubt_parts(meter, shares, residual * residual / 2);
+    if (is_own || residual * residual > SURPRISE * SURPRISE * variance) {
+        double more = is_own ? 0 : residual * residual / 2;
+        meter->covariance[SPEED][SPEED] += more;
+        doubt_parts(meter, shares, residual * residual - more);
         variance = noise + doubt_of(meter, shares, along);
     }
     for (uint32_t i = 0; i < ESTIMATES; i++)
@@ -273,48 +342,54 @@ static void correct(lh_stage_meter *meter, const double shares[STATES], double r
     scale_by(meter, factors);
 }
 
-/* A step of far more rows than any before: what the line through the others would say of it was a
- * guess, so that it says nothing about them. */
+/* A step of far more rows than any before: a point of its own, where the others say that it is. The
+ * first one of all says it itself. */
 static void add_point_of(lh_stage_meter *meter, const lh_step_cost *cost) {
-    double parts[ESTIMATES] = {0}, busy_us = (double)cost->busy_us;
-    if (meter->point_count > 0)
-        predict(meter, cost, parts);
-    double base = busy_us - besides(parts);
-    double least = meter->point_count > 0 ? meter->points[meter->point_count - 1].us : 0;
-    put_point(meter, cost->rows, base > least ? base : least);
+    double us = meter->point_count > 0 ? base_us(meter, cost->rows) : (double)cost->busy_us;
+    put_point(meter, cost->rows, us);
     doubt_last_point(meter);
 }
 
+static bool is_possible(const lh_step_cost *cost) {
+    return cost->rows > 0 && cost->busy_us > 0 && (double)cost->busy_us <= TIME_US_MAX &&
+           cost->attended >= 0 && cost->attended <= ATTENDED_MAX;
+}
+
 void lh_stage_meter_note_step(lh_stage_meter *meter, const lh_step_cost *cost, int64_t now_us) {
-    double parts[STATES], busy_us = (double)cost->busy_us;
-    if (cost->rows == 0 || cost->busy_us <= 0 || busy_us > TIME_US_MAX || !(cost->attended >= 0) ||
-        cost->attended > ATTENDED_MAX) {
+    double parts[STATES], along[STATES], busy_us = (double)cost->busy_us;
+    if (!is_possible(cost))
+        return;
+    if (meter->unsettled_steps > 0) {
+        meter->unsettled_steps--;
         return;
     }
     doubt_by_time(meter, now_us - meter->sampled_at_us);
+    forget(meter, now_us - meter->sampled_at_us);
     meter->sampled_at_us = now_us;
-    if (wants_point(meter, cost->rows)) {
+    if (wants_point(meter, cost->rows))
         add_point_of(meter, cost);
-        return;
-    }
     place at = find_place(meter, cost->rows);
-    lh_meter_track *near = &meter->points[at.part < 0.5 ? at.low : at.high];
-    double sum = predict(meter, cost, parts), noise = NOISE + NOISE_US / busy_us;
-    double level = log(near->us) + log(busy_us / sum);
-    double residual = note_level(near, level, now_us) - log(near->us);
+    uint32_t near = at.part < 0.5 ? at.low : at.high;
+    double sum = predict(meter, cost, parts), residual = log(busy_us / sum);
+    double noise = NOISE + NOISE_US / busy_us;
     for (uint32_t i = 0; i < ESTIMATES; i++)
         parts[i] /= sum;
     parts[SPEED] = 1;
-    correct(meter, parts, bounded(residual, -log(FACTOR_MAX), log(FACTOR_MAX)), noise * noise);
+    double deviation = sqrt(noise * noise + doubt_of(meter, parts, along));
+    double far = fmin(SURPRISE * deviation, log(FAR_FACTOR));
+    belief why = consider(meter, &meter->points[near], &residual, far);
+    if (why == KIND_SAYS_SO)
+        residual = as_neighbours_allow(meter, near, residual);
+    if (why != HELD_BACK)
+        correct(meter, parts, residual, noise * noise, why == KIND_SAYS_SO);
 }
 
-void lh_stage_meter_note_overhead(lh_stage_meter *meter, int64_t us, int64_t now_us) {
-    lh_meter_track *track = &meter->overhead;
-    if (us <= 0 || (double)us > TIME_US_MAX)
+void lh_stage_meter_note_overhead(lh_stage_meter *meter, int64_t us) {
+    double far = log(FAR_FACTOR);
+    if (us <= 0 || (double)us > TIME_US_MAX || meter->unsettled_steps > 0)
         return;
-    double residual = note_level(track, log((double)us), now_us) - log(track->us);
-    track->us = scaled(track->us,
-                       exp(OVERHEAD_GAIN * bounded(residual, -log(FACTOR_MAX), log(FACTOR_MAX))));
+    double residual = bounded(log((double)us / meter->overhead_us), -far, far);
+    meter->overhead_us = scaled(meter->overhead_us, exp(OVERHEAD_GAIN * residual));
 }
 
 /* ---- Start and end ---- */
@@ -327,13 +402,17 @@ void lh_stage_meter_init(lh_stage_meter *meter, const lh_compute_profile *calibr
                               .shard_us = positive(calibrated->shard_us),
                               .take_share = calibrated->take_share,
                               .give_share = calibrated->give_share,
-                              .overhead.us = OVERHEAD_US,
+                              .overhead_us = OVERHEAD_US,
                               .sampled_at_us = now_us - calibrated->age_us};
     for (uint32_t i = 0; i < calibrated->point_count; i++)
         if (positive(calibrated->points[i].us) > 0)
             put_point(meter, calibrated->points[i].rows, calibrated->points[i].us);
     doubt(meter, SPEED_START * SPEED_START, OWN_START * OWN_START, INFINITY);
     meter->covariance[ATTENTION][ATTENTION] += ATTENTION_START * ATTENTION_START;
+}
+
+void lh_stage_meter_unsettle(lh_stage_meter *meter) {
+    meter->unsettled_steps = UNSETTLED_STEPS;
 }
 
 /* Points that are believed to take the same, since they cannot take less than those of fewer rows.
@@ -377,7 +456,7 @@ void lh_stage_meter_read(const lh_stage_meter *meter, int64_t now_us, lh_compute
                                     .draw_us = meter->draw_us,
                                     .draw_more_us = meter->draw_more_us,
                                     .shard_us = meter->shard_us,
-                                    .step_us = meter->overhead.us,
+                                    .step_us = meter->overhead_us,
                                     .age_us = now_us - meter->sampled_at_us};
     for (uint32_t i = 0; i < level_count; i++) {
         for (uint32_t j = 0; j < levels[i].point_count; j++) {

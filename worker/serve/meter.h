@@ -1,7 +1,8 @@
 /* What a stage costs, kept up from the steps that it computes (lh_compute_profile). It starts from
  * a calibration, and each step corrects it: a machine that turns slower, or shares its cores, shows
- * within a second or two of traffic. Sans-I/O: time is an argument. Nothing is allocated. Thread:
- * one at a time. */
+ * within a second or two of traffic. One step or two that took far longer, or less, than is
+ * believed move nothing: a third has to say the same. Sans-I/O: time is an argument. Nothing is
+ * allocated. Thread: one at a time. */
 #pragma once
 
 #include "common/protocol/measurements.h"
@@ -15,12 +16,15 @@ typedef struct lh_step_cost {
     int64_t busy_us;
 } lh_step_cost;
 
-/* A time that is followed, with the last few samples. */
+/* By what the last samples were off, as natural logarithms, the newest first; 0 where there was
+ * none, or it was believed. So many agree before one that is far off is believed. */
+#define LH_METER_WITNESSES_OF_ALL  2u
+#define LH_METER_WITNESSES_OF_KIND 4u
+
+/* A time that is followed. */
 typedef struct lh_meter_track {
-    double us;        /* the estimate; 0: none */
-    double recent[2]; /* what the last samples made of it: natural logarithms, the newest first */
-    uint32_t recent_count;
-    int64_t recent_at_us;
+    double us; /* the estimate */
+    double recent[LH_METER_WITNESSES_OF_KIND];
 } lh_meter_track;
 
 /* The points; attention, the first draw, each further one, a shard; the machine's speed. */
@@ -30,20 +34,25 @@ typedef struct lh_stage_meter {
     uint32_t point_count;
     uint32_t rows[LH_COMPUTE_POINTS_MAX]; /* ascending */
     lh_meter_track points[LH_COMPUTE_POINTS_MAX];
-    lh_meter_track overhead;
+    double recent[LH_METER_WITNESSES_OF_ALL]; /* of samples of any kind */
+    double overhead_us;
     /* of the natural logarithms: how unsure each is, and which would be wrong together */
     double covariance[LH_METER_STATES][LH_METER_STATES];
     double us_per_row_position, draw_us, draw_more_us, shard_us;
     double take_share, give_share;
+    uint32_t unsettled_steps; /* the next ones, which do not count */
     int64_t sampled_at_us;
 } lh_stage_meter;
 
 /* calibrated: point_count may be 0; the first step is then all that is known. */
 void lh_stage_meter_init(lh_stage_meter *meter, const lh_compute_profile *calibrated,
                          int64_t now_us);
+/* The stage's place in a chain has changed, or the process was stopped: its next few steps do not
+ * count. */
+void lh_stage_meter_unsettle(lh_stage_meter *meter);
 /* A sample without rows or time, or beyond reason, is ignored. */
 void lh_stage_meter_note_step(lh_stage_meter *meter, const lh_step_cost *cost, int64_t now_us);
 /* What one step that had the worker for itself took outside of the arithmetic. */
-void lh_stage_meter_note_overhead(lh_stage_meter *meter, int64_t us, int64_t now_us);
+void lh_stage_meter_note_overhead(lh_stage_meter *meter, int64_t us);
 /* Points ascend in rows and in time. */
 void lh_stage_meter_read(const lh_stage_meter *meter, int64_t now_us, lh_compute_profile *profile);

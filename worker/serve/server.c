@@ -251,6 +251,7 @@ lh_status lh_server_set_route(lh_server *server, const lh_chain_route *route, lh
     status = lh_pipeline_reset(server->pipeline, keeps_kv, error);
     lh_next_hop_use(&server->hop, client);
     lh_chain_place_enter(place, route, keeps_kv);
+    lh_stage_meter_unsettle(&server->meter);
     if (!keeps_hop && lh_worker_client_is_connected(client))
         note_next_state(server, true, ""); /* by its trial */
     if (status != LH_OK)
@@ -299,6 +300,10 @@ void lh_server_read_status(const lh_server *server, lh_server_status *status) {
     lh_next_hop_read_profile(&server->hop, &status->next);
     memcpy(status->next_error, server->hop.error, sizeof status->next_error);
     status->trial = *lh_next_hop_read_trial(&server->hop);
+}
+
+void lh_server_note_stopped(lh_server *server) {
+    lh_stage_meter_unsettle(&server->meter);
 }
 
 void lh_server_drain(lh_server *server, void (*on_idle)(void *), void *context) {

@@ -74,6 +74,9 @@ void lh_server_try(lh_server *server, const lh_chain_route *route);
 void lh_server_watch(lh_server *server, void (*on_change)(void *), void (*on_trouble)(void *),
                      void *context);
 void lh_server_read_status(const lh_server *server, lh_server_status *status);
+/* The process was stopped, and goes on: what its steps in progress take says nothing of the stage.
+ */
+void lh_server_note_stopped(lh_server *server);
 /* No new steps from now on (503); on_idle comes, once and perhaps at once, when none is in
  * progress. */
 void lh_server_drain(lh_server *server, void (*on_idle)(void *), void *context);

@@ -36,5 +36,5 @@ void lh_step_stopwatch_stop(lh_step_stopwatch *watch, lh_stage_meter *meter, int
         return; /* truncations */
     lh_stage_meter_note_step(meter, cost, now_us);
     if (!watch->disturbed)
-        lh_stage_meter_note_overhead(meter, now_us - watch->fed_us - watch->busy_since_us, now_us);
+        lh_stage_meter_note_overhead(meter, now_us - watch->fed_us - watch->busy_since_us);
 }

@@ -1,7 +1,9 @@
 /* One simulated worker. */
 #include "tests/fleet/support/toy_worker.h"
 
+#include "tests/fleet/support/liar.h"
 #include "tests/fleet/support/toy_model.h"
+#include "worker/serve/meter.h"
 #include "worker/serve/step_window.h"
 
 #include <assert.h>
@@ -59,6 +61,8 @@ struct toy_worker {
     job *running;
     uint32_t overtakes; /* decode jobs that have begun in a row while a prefill job waited */
     held_sequence *held;
+    lh_stage_meter meter;
+    liar liar;
 
     bool has_assignment;
     lh_worker_stage_state state;
@@ -128,6 +132,12 @@ toy_worker *toy_worker_create(const toy_world *world, const toy_worker_options *
     worker->node = node;
     worker->next_node = -1;
     worker->next_job = 1;
+    const lh_compute_profile calibrated = {
+        .point_count = 2,
+        .points = {{1, (double)(options->step_us + options->row_us)},
+                   {512, (double)(options->step_us + 512 * options->row_us)}}};
+    lh_stage_meter_init(&worker->meter, &calibrated, *world->now_us);
+    liar_init(&worker->liar, options->lies);
     return worker;
 }
 
@@ -533,6 +543,15 @@ static bool is_poisoned(const toy_worker *worker, const job *j) {
     return false;
 }
 
+/* What a step takes; the meter is told of it. */
+static int64_t measure_step(toy_worker *worker, uint32_t rows) {
+    int64_t seen_us = worker->options.step_us + rows * worker->options.row_us;
+    double told_us = (double)seen_us * liar_next(&worker->liar);
+    const lh_step_cost cost = {.rows = rows, .busy_us = (int64_t)told_us};
+    lh_stage_meter_note_step(&worker->meter, &cost, *worker->world.now_us);
+    return seen_us + worker->options.hidden_us;
+}
+
 static void start_job(toy_worker *worker) {
     while (!worker->running) {
         job *j = pick_job(worker);
@@ -542,9 +561,7 @@ static void start_job(toy_worker *worker) {
             fail_job(worker, j, LH_ERR_INTERNAL);
             continue;
         }
-        int64_t time_us = j->manifest.rows
-                              ? worker->options.step_us + j->manifest.rows * worker->options.row_us
-                              : 0;
+        int64_t time_us = j->manifest.rows ? measure_step(worker, j->manifest.rows) : 0;
         worker->running = j;
         j->state = JOB_RUNNING;
         worker->figures.steps++;
@@ -846,12 +863,9 @@ static void adopt(toy_worker *worker, const lh_assignment *assignment) {
 
 /* What a step takes, and the link to the next node, as they are. */
 static void fill_measurements(const toy_worker *worker, lh_worker_report *report) {
-    const toy_worker_options *o = &worker->options;
     link_options link = network_link(worker->world.net, worker->node, worker->next_node);
-    report->compute =
-        (lh_compute_profile){.point_count = 2,
-                             .points = {{1, (double)(o->step_us + o->row_us)},
-                                        {512, (double)(o->step_us + 512 * o->row_us)}}};
+    lh_stage_meter_read(&worker->meter, *worker->world.now_us, &report->compute);
+    report->compute.step_us = 0;
     report->next.round_trip_us = 2 * link.delay_us;
     report->next.bytes_per_us = link.bytes_per_s ? (double)link.bytes_per_s / 1e6 : 1e6;
 }

@@ -16,6 +16,8 @@ typedef struct toy_worker_options {
     int64_t step_us, row_us; /* a step of n > 0 rows takes step_us + n * row_us */
     int64_t load_us;         /* to load a stage */
     bool measures;           /* reports what its steps and its hop take */
+    int64_t hidden_us;       /* of each step's time, which it does not report */
+    uint64_t lies;           /* what its meter is told of its steps: liar.h; 0: the truth */
     uint32_t poison_token;   /* a step that holds it is refused; 0: none */
 } toy_worker_options;
 
