@@ -18,6 +18,9 @@ enum {
 };
 /* Of a link that has changed; what swings by less is its variance. */
 static const double CHANGE = 2;
+/* So much slower than all others together is held back, where there are as many. */
+static const double STALL = 4;
+enum { STALL_SLOTS_MIN = 4 };
 static const double CHANGE_BYTES_MIN = 8 << 10; /* acknowledgements come for two segments each */
 
 typedef struct lh_link_slot slot;
@@ -92,12 +95,36 @@ static void forget_other_link(lh_link_meter *meter) {
     meter->slot_next = meter->slot_count = 2;
 }
 
-static void close_slot(lh_link_meter *meter) {
-    meter->slots[meter->slot_next] = meter->open;
+static bool is_stall(const lh_link_meter *meter, const slot *s) {
+    double bytes = 0, us = 0;
+    for (uint32_t i = 0; i < meter->slot_count; i++) {
+        bytes += meter->slots[i].bytes;
+        us += (double)meter->slots[i].us;
+    }
+    return meter->slot_count >= STALL_SLOTS_MIN && rate_of(s) * STALL * us < bytes;
+}
+
+/* The first stall since long. */
+static bool is_held_back(const lh_link_meter *meter, const slot *s) {
+    bool has_others = meter->stalled_us != 0 && s->at_us - meter->stalled_us <= SLOT_AGE_US_MAX;
+    return !has_others && is_stall(meter, s);
+}
+
+static void push_slot(lh_link_meter *meter, const slot *s) {
+    meter->slots[meter->slot_next] = *s;
     meter->slot_next = (meter->slot_next + 1) % LH_LINK_SLOTS;
     meter->slot_count += meter->slot_count < LH_LINK_SLOTS;
-    meter->open = (slot){0};
     forget_other_link(meter);
+}
+
+static void close_slot(lh_link_meter *meter) {
+    const slot closed = meter->open;
+    bool counts = !is_held_back(meter, &closed);
+    meter->open = (slot){0};
+    if (is_stall(meter, &closed))
+        meter->stalled_us = closed.at_us;
+    if (counts)
+        push_slot(meter, &closed);
 }
 
 static bool says_something(const slot *open) {
@@ -216,7 +243,7 @@ static uint32_t gather(const lh_link_meter *meter, slot slots[LH_LINK_SLOTS + 1]
     int64_t newest_us = 0;
     for (uint32_t i = 0; i < meter->slot_count; i++)
         slots[count++] = meter->slots[i];
-    if (says_something(&meter->open))
+    if (says_something(&meter->open) && !is_held_back(meter, &meter->open))
         slots[count++] = meter->open;
     for (uint32_t i = 0; i < count; i++)
         newest_us = slots[i].at_us > newest_us ? slots[i].at_us : newest_us;

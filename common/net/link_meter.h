@@ -26,9 +26,11 @@
  * time. When the newest two are both more than twice as fast as three quarters of those before
  * them, or both not half as fast, the link has changed, and those are forgotten; after the first
  * fast one the estimate is in doubt. (Mere means would not do: a fast slot is short and weighs
- * little, and where losses hold a connection up now and then, neither kind is new.) Where
- * everything is always acknowledged at once (loopback) no interval forms; then the greatest lower
- * bound that the owner knows stands in.
+ * little, and where losses hold a connection up now and then, neither kind is new.) A slot that is
+ * not a quarter as fast as all the others together is held back: the program at one end may have
+ * been stopped. Another one within half a minute, and both kinds are what the connection carries.
+ * Where everything is always acknowledged at once (loopback) no interval forms; then the greatest
+ * lower bound that the owner knows stands in.
  *
  * The round trip is the least PING of the last seconds; when several in a row have taken much
  * longer, the way has got longer, and the least of those counts at once. A PING that was sent
@@ -64,6 +66,7 @@ typedef struct lh_link_meter {
         int64_t us, at_us;
     } slots[LH_LINK_SLOTS], open, pending;
     uint32_t slot_count, slot_next;
+    int64_t stalled_us; /* when the last slot was so slow that it stood alone; 0: none was */
     /* Ranges of positions within which the sender ran dry, ascending; those that are acknowledged
      * go. */
     struct lh_link_mark {

@@ -304,6 +304,40 @@ static void warm_transfers_tell_the_rate(void **state) {
     }
 }
 
+static void stall(simulation *s, int64_t us) {
+    s->link_free_us += us;
+    for (uint32_t k = 0; k < s->count; k++)
+        s->acks[(s->first + k) % SEGMENTS_MAX] += us;
+    s->last_ack_us += us;
+    run_for(s, us);
+}
+
+/* The receiver is stopped for a second: nothing is learned of the link. A second time within half a
+ * minute shows. */
+static void one_stall_is_held_back(void **state) {
+    (void)state;
+    static simulation s;
+    start(&s, 12.5, 20000, 40 * SEGMENT);
+    s.window = 1 << 20;
+    write_piece(&s, 60 << 20);
+    run_for(&s, 400000);
+    for (int round = 0; round < 2; round++) {
+        double least = 1e9;
+        stall(&s, 1000000);
+        for (int i = 0; i < 30; i++) {
+            run_for(&s, 5000);
+            double rate = estimate(&s).bytes_per_us;
+            least = rate < least ? rate : least;
+        }
+        if (round == 0)
+            assert_near(least, 12.5, 0.1);
+        else
+            assert_true(least < 12.5 / 2);
+        run_for(&s, 400000);
+        assert_near(estimate(&s).bytes_per_us, 12.5, 0.1);
+    }
+}
+
 /* A stall of seconds in the midst of a transfer shows, and is over when it is over. */
 static void a_stall_passes(void **state) {
     (void)state;
@@ -451,6 +485,7 @@ int main(void) {
         cmocka_unit_test(marks_may_run_out),
         cmocka_unit_test(jitter_is_no_rate),
         cmocka_unit_test(warm_transfers_tell_the_rate),
+        cmocka_unit_test(one_stall_is_held_back),
         cmocka_unit_test(a_stall_passes),
         cmocka_unit_test(a_bound_stands_in),
         cmocka_unit_test(estimates_outlive_a_connection),
