@@ -111,13 +111,16 @@ void lh_chain_driver_close(lh_chain_driver *driver, void (*on_closed)(void *), v
 /* ---- What the controller wants ---- */
 
 static void record(lh_chain_driver *driver, const lh_step_manifest *manifest, int64_t formed_us) {
+    const lh_scheduler *scheduler = lh_chain_controller_scheduler(driver->options.controller);
+    double believed_us[LH_COST_STAGES_MAX];
     if (!driver->recorder)
         return;
-    uint32_t count =
-        lh_scheduler_traced_parts(lh_chain_controller_scheduler(driver->options.controller),
-                                  manifest->step, driver->parts, driver->options.sequences_max);
+    uint32_t count = lh_scheduler_traced_parts(scheduler, manifest->step, driver->parts,
+                                               driver->options.sequences_max);
     lh_step_recorder_submit(driver->recorder, manifest, driver->parts, count, formed_us,
                             lh_clock_us());
+    count = lh_scheduler_believed_us(scheduler, manifest->step, believed_us);
+    lh_step_recorder_believe(driver->recorder, manifest->epoch, manifest->step, believed_us, count);
 }
 
 static void submit(lh_chain_driver *driver, const lh_step_manifest *manifest) {

@@ -375,6 +375,18 @@ uint32_t lh_inflight_step_traced_parts(const lh_inflight_step *step, lh_trace_pa
     return count;
 }
 
+uint32_t lh_inflight_step_believed_us(const lh_inflight *inflight, const lh_inflight_step *step,
+                                      double *us) {
+    const lh_cost_chain *costs = lh_overlap_planner_costs(inflight->options.planner);
+    if (!costs || step->step_class != LH_STEP_PREFILL || step->segment_count != 1)
+        return 0;
+    const lh_inflight_segment *rows = &step->segments[0];
+    for (uint32_t s = 0; s < costs->stage_count; s++)
+        us[s] = lh_cost_stage_us(&costs->stages[s], rows->first_position, rows->rows);
+    us[costs->stage_count - 1] += rows->sample ? costs->stages[costs->stage_count - 1].draw_us : 0;
+    return costs->stage_count;
+}
+
 /* ---- What does not come back ---- */
 
 int64_t lh_inflight_overdue_us(const lh_inflight *inflight) {

@@ -104,6 +104,10 @@ bool lh_inflight_next_cancel(lh_inflight *inflight, uint64_t *step);
 /* What traced requests have in the step, each once: parts[max] at most; returns how many. */
 uint32_t lh_inflight_step_traced_parts(const lh_inflight_step *step, lh_trace_part *parts,
                                        uint32_t max);
+/* What each stage is believed to compute for a step that has one prompt's rows: us[stages of the
+ * chain], LH_COST_STAGES_MAX at most; returns how many, 0: it is not known. */
+uint32_t lh_inflight_step_believed_us(const lh_inflight *inflight, const lh_inflight_step *step,
+                                      double *us);
 
 /* ---- What does not come back ---- */
 

@@ -457,6 +457,11 @@ uint32_t lh_scheduler_traced_parts(const lh_scheduler *s, uint64_t step, lh_trac
     return found ? lh_inflight_step_traced_parts(found, parts, max) : 0;
 }
 
+uint32_t lh_scheduler_believed_us(const lh_scheduler *s, uint64_t step, double *us) {
+    const lh_inflight_step *found = lh_inflight_find(s->inflight, step);
+    return found ? lh_inflight_step_believed_us(s->inflight, found, us) : 0;
+}
+
 /* ---- What comes back: tokens around the ring, and answers from the first hop ---- */
 
 /* Not NaN, and not above 0 by more than rounding. */

@@ -136,6 +136,8 @@ bool lh_scheduler_next_step(lh_scheduler *scheduler, int64_t now_us, lh_step_man
  */
 uint32_t lh_scheduler_traced_parts(const lh_scheduler *scheduler, uint64_t step,
                                    lh_trace_part *parts, uint32_t max);
+/* lh_inflight_step_believed_us of a step in flight. */
+uint32_t lh_scheduler_believed_us(const lh_scheduler *scheduler, uint64_t step, double *us);
 /* The next step whose request is to be reset, because all its sequences were cancelled. Its
  * step_done must still come. */
 bool lh_scheduler_next_cancel(lh_scheduler *scheduler, uint64_t *step);

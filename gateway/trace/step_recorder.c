@@ -10,8 +10,9 @@
 
 typedef struct open_step {
     TAILQ_ENTRY(open_step) links;
-    lh_trace_step known; /* its frames are `frames` */
+    lh_trace_step known; /* its frames are `frames`, what is believed of it `believed_us` */
     uint8_t *frames;     /* malloc'd */
+    double believed_us[LH_CLOCK_RING_MAX - 1];
     uint32_t part_count;
     lh_trace_part parts[];
 } open_step;
@@ -75,6 +76,16 @@ void lh_step_recorder_submit(lh_step_recorder *recorder, const lh_step_manifest 
     memcpy(step->parts, parts, count * sizeof step->parts[0]);
     TAILQ_INSERT_TAIL(&recorder->steps, step, links);
     lh_trace_store_begin_step(recorder->store, parts, count, formed_us);
+}
+
+void lh_step_recorder_believe(lh_step_recorder *recorder, uint32_t epoch, uint64_t number,
+                              const double *us, uint32_t stage_count) {
+    open_step *step = find(recorder, epoch, number);
+    if (!step || stage_count >= LH_CLOCK_RING_MAX)
+        return;
+    memcpy(step->believed_us, us, stage_count * sizeof us[0]);
+    step->known.believed_us = step->believed_us;
+    step->known.believed_count = stage_count;
 }
 
 void lh_step_recorder_results(lh_step_recorder *recorder, uint32_t epoch, uint64_t number,

@@ -18,6 +18,9 @@ void lh_step_recorder_destroy(lh_step_recorder *recorder);
 void lh_step_recorder_submit(lh_step_recorder *recorder, const lh_step_manifest *manifest,
                              const lh_trace_part *parts, uint32_t count, int64_t formed_us,
                              int64_t now_us);
+/* What each of the chain's stages is believed to compute for it. */
+void lh_step_recorder_believe(lh_step_recorder *recorder, uint32_t epoch, uint64_t step,
+                              const double *us, uint32_t stage_count);
 /* Its results came around the ring; the answer brought times; it is over. Steps that are not traced
  * are ignored. */
 void lh_step_recorder_results(lh_step_recorder *recorder, uint32_t epoch, uint64_t step,

@@ -127,11 +127,21 @@ static uint32_t wire_track(draft *d, uint32_t hop, const char *from, const char 
 
 /* ---- Steps ---- */
 
+static void note_belief(lh_track *track, const lh_timeline_step *own, uint32_t stage) {
+    if (!own->is_prefill)
+        return;
+    if (stage < own->step->believed_count)
+        track->believed_us += own->step->believed_us[stage];
+    else
+        track->lacks_belief = true;
+}
+
 static void draw_compute(draft *d, uint32_t step, uint32_t clock, const lh_step_times *t) {
     uint32_t track = find_track(d, LH_TRACK_COMPUTE, t->worker, "");
     if (d->has_failed)
         return;
     note_error(&d->line->tracks[track], d->clocks[clock].error_us);
+    note_belief(&d->line->tracks[track], &d->line->steps[step], clock - 1);
     lh_span span = {.kind = LH_SPAN_BEGIN, .track = track, .step = step};
     span.begin_us = worker_moment(d, clock, t, t->begin_us);
     span.end_us = worker_moment(d, clock, t, t->begun_us);

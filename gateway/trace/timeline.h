@@ -21,6 +21,10 @@ typedef struct lh_track {
     /* by which its clock may be off, at most; -1: it is not known at all. A wire's: of both ends */
     int64_t error_us;
     int64_t one_way_us; /* WIRE: the shortest way seen, without queues; 0: not known */
+    /* COMPUTE: what the gateway believed that the prompt's steps would take there; and whether it
+     * did not of one of them */
+    double believed_us;
+    bool lacks_belief;
 } lh_track;
 
 typedef enum lh_span_kind {

@@ -2,7 +2,13 @@
 #include "gateway/trace/timeline_figures.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
+
+/* A stage is far from what was believed that took longer, or less, by this factor, and by so much:
+ * what short prompts take swings. */
+#define SURPRISE_FACTOR 1.5
+#define SURPRISE_US     5000.0
 
 typedef struct interval {
     int64_t begin_us, end_us;
@@ -68,6 +74,20 @@ static void sum_tracks(const lh_timeline *line, lh_figures *figures) {
             track->bytes += span->bytes;
             note_cut(line, track, span);
         }
+    }
+}
+
+static void compare_beliefs(const lh_timeline *line, lh_figures *figures) {
+    for (uint32_t i = 0; i < figures->track_count; i++) {
+        lh_track_figures *own = &figures->tracks[i];
+        const lh_track *track = &line->tracks[own->track];
+        if (track->lacks_belief || track->believed_us <= 0)
+            continue;
+        double busy_us = (double)own->busy_us, ratio = busy_us / track->believed_us;
+        bool is_far = fabs(busy_us - track->believed_us) >= SURPRISE_US &&
+                      (ratio >= SURPRISE_FACTOR || ratio <= 1 / SURPRISE_FACTOR);
+        own->believed_us = track->believed_us;
+        own->surprise = is_far ? ratio : 0;
     }
 }
 
@@ -208,6 +228,7 @@ lh_status lh_figures_make(const lh_timeline *line, lh_figures *figures, lh_error
     if (status == LH_OK && begin_us && line->trace->first_token_us) {
         figures->prefill_us = line->trace->first_token_us - begin_us;
         sum_tracks(line, figures);
+        compare_beliefs(line, figures);
         bound_prefill(line, figures);
         bound_decode(line, figures);
         status = split_time(line, begin_us, line->trace->first_token_us, figures, error);

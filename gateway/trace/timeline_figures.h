@@ -20,6 +20,9 @@ typedef struct lh_track_figures {
     uint32_t shard_count; /* wire: of the first chunk; 0: the first and last hop's */
     uint32_t shard_ends[LH_FIGURES_SHARDS_MAX]; /* columns */
     uint64_t bytes;
+    double believed_us; /* compute: what the gateway believed of busy_us; 0: not known */
+    /* how many times that it was, where it was far from it; else 0 */
+    double surprise;
 } lh_track_figures;
 
 typedef struct lh_figures {

@@ -148,6 +148,8 @@ static void put_figures(page *p, const lh_chart *chart) {
         put(p, "plan %s, predicted to take %.1f ms\n", f->plan, f->predicted_ms);
     else if (f->plan[0])
         put(p, "plan %s; what it takes could not be predicted yet\n", f->plan);
+    for (uint32_t i = 0; i < f->remark_count; i++)
+        put(p, "%s\n", f->remarks[i]);
     if (f->decode_count && f->token_bound_ms > 0)
         put(p, "%u further tokens: %.1f ms each, bound %.1f ms, so %.2f times the bound\n",
             f->decode_count, f->token_ms, f->token_bound_ms, f->token_distance);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define LH_CHART_LABEL_BYTES 72u
+#define LH_CHART_REMARKS_MAX 8u /* more are left out */
 
 typedef struct lh_chart_row {
     char label[LH_CHART_LABEL_BYTES]; /* printable */
@@ -28,6 +29,8 @@ typedef struct lh_chart_figures {
     bool is_whole;
     char plan[96]; /* printable; "": not told */
     double predicted_ms;
+    char remarks[LH_CHART_REMARKS_MAX][192]; /* printable */
+    uint32_t remark_count;
 } lh_chart_figures;
 
 typedef struct lh_chart {

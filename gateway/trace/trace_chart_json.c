@@ -158,6 +158,13 @@ static void read_figures(const json_t *timing, lh_chart_figures *figures) {
                                   .predicted_ms = number_of(timing, "predicted_ms")};
     copy_printable(figures->plan, sizeof figures->plan,
                    json_string_value(json_object_get(timing, "plan")));
+    size_t index;
+    json_t *remark;
+    json_array_foreach(json_object_get(timing, "remarks"), index, remark) {
+        if (index < LH_CHART_REMARKS_MAX)
+            copy_printable(figures->remarks[figures->remark_count++], sizeof figures->remarks[0],
+                           json_string_value(remark));
+    }
 }
 
 static void read_head(const json_t *other, lh_chart *chart) {

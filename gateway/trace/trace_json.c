@@ -187,8 +187,27 @@ static json_t *distance(int64_t took_us, int64_t bound_us) {
 }
 
 static json_t *stage_figures(const lh_track *track, const lh_track_figures *figures) {
-    return json_pack("{s:s, s:o, s:f}", "worker", track->from, "busy_ms",
-                     milliseconds(figures->busy_us), "busy_share", figures->busy_share);
+    return json_pack(
+        "{s:s, s:o, s:f, s:o}", "worker", track->from, "busy_ms", milliseconds(figures->busy_us),
+        "busy_share", figures->busy_share, "believed_ms",
+        figures->believed_us > 0 ? json_real(figures->believed_us / 1000) : json_null());
+}
+
+/* Sentences on what is far from what was believed. */
+static json_t *remarks(const lh_timeline *line, const lh_figures *figures) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < figures->track_count; i++) {
+        const lh_track_figures *one = &figures->tracks[i];
+        char text[LH_STEP_TIMES_NAME_BYTES + 96];
+        if (one->surprise <= 0)
+            continue;
+        snprintf(text, sizeof text, "%s took %.1f times what its meter says: %s",
+                 line->tracks[one->track].from, one->surprise,
+                 one->surprise > 1 ? "other work on that machine?"
+                                   : "was there other work when it was measured?");
+        list = lh_json_append(list, json_string(text));
+    }
+    return list;
 }
 
 static json_t *hop_figures(const lh_track *track, const lh_track_figures *figures) {
@@ -223,7 +242,7 @@ json_t *lh_figures_json(const lh_timeline *line, const lh_figures *f) {
             : json_null();
     return json_pack(
         "{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, "
-        "s:o, s:o}",
+        "s:o, s:o, s:o}",
         "complete", f->is_whole, "time_to_first_token_ms", milliseconds(f->first_token_us),
         "total_ms", milliseconds(f->total_us), "prefill_ms", milliseconds(f->prefill_us),
         "compute_ms", milliseconds(f->compute_us), "wire_ms", milliseconds(f->wire_us), "wait_ms",
@@ -234,7 +253,7 @@ json_t *lh_figures_json(const lh_timeline *line, const lh_figures *f) {
         line->trace->plan[0] ? json_string(line->trace->plan) : json_null(), "predicted_ms",
         line->trace->predicted_us ? milliseconds(line->trace->predicted_us) : json_null(), "decode",
         decode, "stages", list_figures(line, f, LH_TRACK_COMPUTE), "hops",
-        list_figures(line, f, LH_TRACK_WIRE));
+        list_figures(line, f, LH_TRACK_WIRE), "remarks", remarks(line, f));
 }
 
 /* ---- The whole ---- */

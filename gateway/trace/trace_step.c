@@ -6,7 +6,8 @@
 #include <string.h>
 
 size_t lh_trace_step_bytes(const lh_trace_step *step) {
-    return sizeof *step + step->hop_count * sizeof *step->hops + step->frames_bytes;
+    return sizeof *step + step->hop_count * sizeof *step->hops +
+           step->believed_count * sizeof *step->believed_us + step->frames_bytes;
 }
 
 lh_trace_step *lh_trace_step_create(const lh_trace_step *content) {
@@ -15,12 +16,16 @@ lh_trace_step *lh_trace_step_create(const lh_trace_step *content) {
         return NULL;
     memcpy(step, content, sizeof *step);
     lh_clock_bounds *hops = (lh_clock_bounds *)(step + 1);
-    uint8_t *frames = (uint8_t *)(hops + content->hop_count);
+    double *believed_us = (double *)(hops + content->hop_count);
+    uint8_t *frames = (uint8_t *)(believed_us + content->believed_count);
     if (content->hop_count)
         memcpy(hops, content->hops, content->hop_count * sizeof *hops);
+    if (content->believed_count)
+        memcpy(believed_us, content->believed_us, content->believed_count * sizeof *believed_us);
     if (content->frames_bytes)
         memcpy(frames, content->frames, content->frames_bytes);
     step->hops = hops;
+    step->believed_us = believed_us;
     step->frames = frames;
     atomic_init(&step->holders, 1);
     return step;

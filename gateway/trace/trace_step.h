@@ -38,6 +38,9 @@ typedef struct lh_trace_step {
     uint32_t hop_count;
     /* [hop_count]: hop i's far clock against its near one, as known when the step ended */
     const lh_clock_bounds *hops;
+    /* [believed_count]: what each stage was believed to compute for it; 0: that is not known */
+    uint32_t believed_count;
+    const double *believed_us;
     size_t frames_bytes;
     const uint8_t *frames; /* times frames: all of them are sound */
 } lh_trace_step;

@@ -145,12 +145,24 @@ lh_trace *traced_prompt(uint32_t chunks, uint32_t decode) {
     return trace;
 }
 
+static void replace(lh_trace *trace, uint32_t entry, const lh_trace_step *content) {
+    lh_trace_step *step = lh_trace_step_create(content);
+    assert_non_null(step);
+    lh_trace_step_release(trace->entries[entry].step);
+    trace->entries[entry].step = step;
+}
+
+void traced_prompt_believe(lh_trace *trace, uint32_t entry, double a_us, double b_us) {
+    const double believed_us[] = {a_us, b_us};
+    lh_trace_step content = *trace->entries[entry].step;
+    content.believed_us = believed_us;
+    content.believed_count = 2;
+    replace(trace, entry, &content);
+}
+
 void traced_prompt_retell(lh_trace *trace, uint32_t entry, const uint8_t *frames, size_t length) {
     lh_trace_step content = *trace->entries[entry].step;
     content.frames = frames;
     content.frames_bytes = length;
-    lh_trace_step *step = lh_trace_step_create(&content);
-    assert_non_null(step);
-    lh_trace_step_release(trace->entries[entry].step);
-    trace->entries[entry].step = step;
+    replace(trace, entry, &content);
 }

@@ -14,5 +14,7 @@
 
 /* decode: further tokens. The caller destroys it. Fails the test without memory. */
 lh_trace *traced_prompt(uint32_t chunks, uint32_t decode);
+/* What the stages were believed to compute for an entry. */
+void traced_prompt_believe(lh_trace *trace, uint32_t entry, double a_us, double b_us);
 /* Replaces the times that an entry's workers told. */
 void traced_prompt_retell(lh_trace *trace, uint32_t entry, const uint8_t *frames, size_t length);

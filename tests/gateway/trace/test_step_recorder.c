@@ -60,7 +60,11 @@ static void test_a_whole_step(void **state) {
     (void)state;
     bench b = open_bench();
     uint8_t frames[512];
+    static const double believed_us[LH_CLOCK_RING_MAX] = {700, 800};
     submit(&b, 3, 8, 5000);
+    lh_step_recorder_believe(b.recorder, 3, 8, believed_us, 2);
+    lh_step_recorder_believe(b.recorder, 3, 8, believed_us, LH_CLOCK_RING_MAX); /* no such ring */
+    lh_step_recorder_believe(b.recorder, 3, 9, believed_us, 2);
     lh_step_recorder_results(b.recorder, 3, 9, 1); /* of another step */
     lh_step_recorder_results(b.recorder, 3, 8, 7300);
     lh_step_recorder_results(b.recorder, 3, 8, 7400); /* doubled */
@@ -78,6 +82,8 @@ static void test_a_whole_step(void **state) {
     assert_int_equal(step->results_us, 7300);
     assert_int_equal(step->answered_us, 7600);
     assert_int_equal(step->hop_count, 3);
+    assert_int_equal(step->believed_count, 2);
+    assert_true(step->believed_us[0] == 700 && step->believed_us[1] == 800);
     for (uint32_t i = 0; i < 3; i++) {
         int64_t truth = i < 2 ? SKEW : -2 * SKEW;
         assert_true(step->hops[i].lowest_us <= truth && truth <= step->hops[i].highest_us);

@@ -156,6 +156,59 @@ static void test_figures(void **state) {
     lh_timeline_destroy(line);
 }
 
+/* Four chunks of which each was believed to take so long; the last `silent` ones are not known. */
+static json_t *timing_of(double a_us, double b_us, uint32_t silent) {
+    lh_figures f;
+    lh_trace *trace = traced_prompt(4, 2);
+    for (uint32_t i = 0; i + silent < 4; i++)
+        traced_prompt_believe(trace, i, a_us, b_us);
+    lh_timeline *line = timeline_of(trace);
+    assert_int_equal(lh_figures_make(line, &f, NULL), LH_OK);
+    json_t *timing = lh_figures_json(line, &f);
+    assert_non_null(timing);
+    lh_figures_reset(&f);
+    lh_timeline_destroy(line);
+    return timing;
+}
+
+static const json_t *believed_of(const json_t *timing, size_t stage) {
+    return json_object_get(json_array_get(json_object_get(timing, "stages"), stage), "believed_ms");
+}
+
+/* Stage a takes 8 ms, b 12. */
+static void test_a_stage_that_is_far_from_what_was_believed(void **state) {
+    (void)state;
+    static const struct {
+        double b_us;
+        const char *remark;
+    } cases[] = {{1400, "b took 2.1 times what its meter says: other work on that machine?"},
+                 {6000, "b took 0.5 times what its meter says: was there other work when it was "
+                        "measured?"},
+                 {2200, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_t *timing = timing_of(2000, cases[i].b_us, 0);
+        const json_t *remarks = json_object_get(timing, "remarks");
+        assert_int_equal(json_array_size(remarks), cases[i].remark ? 1 : 0);
+        if (cases[i].remark)
+            assert_string_equal(json_string_value(json_array_get(remarks, 0)), cases[i].remark);
+        assert_true(json_number_value(believed_of(timing, 0)) == 8);
+        assert_true(json_number_value(believed_of(timing, 1)) == 4 * cases[i].b_us / 1000);
+        json_decref(timing);
+    }
+    json_t *timing = timing_of(2000, 100, 1);
+    assert_int_equal(json_array_size(json_object_get(timing, "remarks")), 0);
+    assert_true(json_is_null(believed_of(timing, 1)));
+    json_decref(timing);
+}
+
+/* Twice what was believed, and all of it 4 ms. */
+static void test_short_times_are_no_surprise(void **state) {
+    (void)state;
+    json_t *timing = timing_of(1000, 3000, 0);
+    assert_int_equal(json_array_size(json_object_get(timing, "remarks")), 0);
+    json_decref(timing);
+}
+
 static void test_what_has_not_happened_yet(void **state) {
     (void)state;
     lh_trace *trace = calloc(1, sizeof *trace);
@@ -287,6 +340,8 @@ int main(void) {
         cmocka_unit_test(test_spans),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_a_stage_that_is_far_from_what_was_believed),
+        cmocka_unit_test(test_short_times_are_no_surprise),
         cmocka_unit_test(test_what_has_not_happened_yet),
         cmocka_unit_test(test_a_step_without_times),
         cmocka_unit_test(test_a_step_that_was_cut_says_nothing_of_the_ring),

@@ -16,6 +16,7 @@ static const char trace[] =
     "\"timing\": {\"time_to_first_token_ms\": 100, \"prefill_ms\": 98, \"compute_ms\": 80, "
     "\"wire_ms\": 10, \"wait_ms\": 8, \"bound_ms\": 49, \"distance\": 2, \"sum_ms\": 120, "
     "\"chunk_count\": 2, \"complete\": true, \"plan\": \"2x4\", \"predicted_ms\": 90.5, "
+    "\"remarks\": [\"b took 2.1 times\\u001b\", 7], "
     "\"decode\": {\"tokens\": 1, \"token_ms\": 30, \"bound_ms\": 20, \"distance\": "
     "1.5}}},\"traceEvents\": [{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": 2, \"tid\": 2, "
     "\"args\": {\"name\": \"wire to b\"}},{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": 2, "
@@ -71,6 +72,7 @@ static void test_the_prompt(void **state) {
     expect_line(text,
                 "bound 49.0 ms, so 2.00 times the bound; one after the other it would be 120.0 ms");
     expect_line(text, "plan 2x4, predicted to take 90.5 ms");
+    expect_line(text, "b took 2.1 times?");
     expect_line(text, "1 further tokens: 30.0 ms each, bound 20.0 ms, so 1.50 times the bound");
     expect_line(text, "clocks are aligned within 0.25 ms");
     for (const char *at = text; *at; at++)
