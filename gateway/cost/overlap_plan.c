@@ -25,6 +25,10 @@
  * little enough that what is left of a prompt gains from a new plan. */
 #define REVISION_FACTOR 1.5
 
+/* What is left of a prompt is cut anew for no less than this share: predictions are known to about
+ * as much. */
+#define RENEWAL_SAVING 0.05
+
 /* Of sums of times, as a share. */
 #define ROUNDING 1e-9
 
@@ -35,7 +39,14 @@ typedef struct choice {
     bool is_made;
     lh_overlap_shape shape;
     double missed; /* what others would have saved, as parts of a prompt's time */
+    bool is_off;   /* prompts that have the chain for themselves go without overlap all the same */
 } choice;
+
+/* What the last prompts of a class took, each beside what was predicted for it; 0: not yet. One
+ * alone may have been held up by something else. */
+typedef struct account {
+    double ratios[2];
+} account;
 
 struct lh_overlap_planner {
     uint32_t rows_max, depth_max;
@@ -45,6 +56,7 @@ struct lh_overlap_planner {
     lh_cost_chain revised; /* when the revision last changed */
     lh_error lacks;
     choice choices[CLASSES];
+    account chosen[CLASSES], off[CLASSES]; /* since the revision last changed */
     lh_overlap_search *search;
 };
 
@@ -105,6 +117,8 @@ void lh_overlap_planner_update(lh_overlap_planner *planner, const lh_cost_chain 
         (!was_measured || has_drifted(&planner->chain, &planner->revised))) {
         planner->revised = planner->chain;
         planner->revision++;
+        memset(planner->chosen, 0, sizeof planner->chosen);
+        memset(planner->off, 0, sizeof planner->off);
     }
 }
 
@@ -158,6 +172,33 @@ static lh_overlap_shape settle(lh_overlap_search *search, choice *kept) {
     if (before < 0 || kept->missed >= SAVED_ENOUGH)
         *kept = (choice){.is_made = true, .shape = search->best};
     return kept->shape;
+}
+
+/* ---- What prompts took ---- */
+
+/* By which predictions are too short, at least; 1 while that is not known. */
+static double ratio_of(const account *a) {
+    return a->ratios[1] > 0 ? fmin(a->ratios[0], a->ratios[1]) : 1;
+}
+
+static bool is_worse_than_off(const lh_overlap_planner *planner, const lh_overlap_plan *plan) {
+    uint32_t class = class_of(plan->rows);
+    const account *chosen = &planner->chosen[class];
+    return chosen->ratios[1] > 0 &&
+           ratio_of(chosen) * plan->predicted_us > ratio_of(&planner->off[class]) * plan->off_us;
+}
+
+void lh_overlap_planner_note(lh_overlap_planner *planner, const lh_overlap_plan *plan,
+                             double took_us) {
+    uint32_t class = class_of(plan->rows);
+    account *a = plan->is_serial ? &planner->off[class] : &planner->chosen[class];
+    bool is_comparable = plan->predicted_us > 0 && plan->revision == planner->revision;
+    if (!is_comparable || !(plan->is_chosen || plan->is_serial) || !(took_us > 0))
+        return;
+    a->ratios[1] = a->ratios[0];
+    a->ratios[0] = took_us / plan->predicted_us;
+    lh_log(LH_LOG_DEBUG, "overlap", "took rows=%u ms=%.1f predicted_ms=%.1f without_overlap=%d",
+           plan->rows, took_us / 1e3, plan->predicted_us / 1e3, plan->is_serial);
 }
 
 /* ---- Plans ---- */
@@ -234,6 +275,15 @@ static void predict(const lh_overlap_planner *planner, lh_overlap_search *search
     assert(us <= 0 || us >= plan->bound_us * (1 - ROUNDING));
 }
 
+/* Without overlap: what was chosen did worse. */
+static void fall_back(const lh_overlap_planner *planner, lh_overlap_plan *plan) {
+    plan->is_serial = true;
+    plan->depth = default_depth(planner);
+    plan->predicted_us = plan->off_us;
+    memset(plan->cuts, 0, sizeof plan->cuts);
+    set_exact_chunks(plan, planner->rows_max, planner->rows_max);
+}
+
 static void make(const lh_overlap_planner *planner, const lh_overlap_spec *spec, choice *kept,
                  uint32_t position, uint32_t rows, bool follows, lh_overlap_plan *plan) {
     lh_overlap_search *search = start_search(planner, position, rows);
@@ -246,6 +296,7 @@ static void make(const lh_overlap_planner *planner, const lh_overlap_spec *spec,
         .cut_count = planner->chain.stage_count > 1 ? planner->chain.stage_count - 1 : 0,
         .depth = default_depth(planner),
         .is_serial = spec->mode == LH_OVERLAP_OFF,
+        .is_chosen = searches,
         .revision = planner->revision};
     if (searches && lh_overlap_search_run(search))
         shape = settle(search, kept);
@@ -257,6 +308,11 @@ static void make(const lh_overlap_planner *planner, const lh_overlap_spec *spec,
                          planner->rows_max);
     if (planner->is_measured)
         predict(planner, search, &shape, plan);
+    if (searches && !follows) {
+        kept->is_off = is_worse_than_off(planner, plan);
+        if (kept->is_off)
+            fall_back(planner, plan);
+    }
 }
 
 static bool is_same(const lh_overlap_shape *a, const lh_overlap_shape *b) {
@@ -272,14 +328,48 @@ void lh_overlap_planner_plan(lh_overlap_planner *planner, const lh_overlap_spec 
     make(planner, spec, kept, position, rows, follows, plan);
     bool is_first = !before.is_made && kept->is_made;
     bool is_other = before.is_made && !is_same(&before.shape, &kept->shape);
+    bool is_given_up = kept->is_off && !before.is_off;
     /* The costs are measured anew with each step, so another cut is no news to an operator. */
-    lh_log(is_first ? LH_LOG_INFO : LH_LOG_DEBUG, "overlap",
+    lh_log(is_first || is_given_up ? LH_LOG_INFO : LH_LOG_DEBUG, "overlap",
            "%s rows=%u plan=\"%s\" depth=%u predicted_ms=%.1f bound_ms=%.1f off_ms=%.1f",
-           is_first   ? "first cut"
-           : is_other ? "another cut"
-                      : "cut",
+           is_given_up ? "no overlap, with which prompts took longer"
+           : is_first  ? "first cut"
+           : is_other  ? "another cut"
+                       : "cut",
            rows, lh_overlap_plan_text(plan, text, sizeof text), plan->depth,
            plan->predicted_us / 1e3, plan->bound_us / 1e3, plan->off_us / 1e3);
+}
+
+/* What these rows take from an empty chain when they go by a plan. */
+static double predict_rest(lh_overlap_planner *planner, const lh_overlap_plan *plan,
+                           uint32_t position, uint32_t rows) {
+    lh_overlap_search *search = planner->search;
+    lh_cost_schedule schedule = {
+        .position = position, .rows = search->chunks, .cuts = search->cuts, .depth = plan->depth};
+    if (plan->is_serial)
+        return lh_cost_off_us(&planner->chain, position, rows, planner->rows_max);
+    for (uint32_t done = 0; done < rows && schedule.count < LH_COST_CHUNKS_MAX;) {
+        uint32_t chunk = lh_overlap_plan_rows_at(plan, position + done, planner->rows_max);
+        search->chunks[schedule.count++] = lh_min_u32(chunk, rows - done);
+        done += lh_min_u32(chunk, rows - done);
+    }
+    for (uint32_t h = 0; h < plan->cut_count; h++)
+        search->cuts[h] = plan->cuts[h] ? lh_overlap_cut(plan->cuts[h], planner->chain.width)
+                                        : (lh_step_cut){.count = 0};
+    return lh_cost_predict_us(&planner->chain, &schedule, &search->work);
+}
+
+void lh_overlap_planner_renew(lh_overlap_planner *planner, const lh_overlap_spec *spec,
+                              uint32_t position, uint32_t rows, bool follows,
+                              lh_overlap_plan *plan) {
+    lh_overlap_plan other;
+    lh_overlap_planner_plan(planner, spec, position, rows, follows, &other);
+    bool is_comparable = planner->is_measured && plan->cut_count == other.cut_count;
+    if (is_comparable && predict_rest(planner, &other, position, rows) >
+                             (1 - RENEWAL_SAVING) * predict_rest(planner, plan, position, rows))
+        plan->revision = planner->revision;
+    else
+        *plan = other;
 }
 
 void lh_overlap_planner_show(const lh_overlap_planner *planner, uint32_t rows,

@@ -16,6 +16,11 @@
  * been measured since, until what another one is predicted to save adds up: at once where it is
  * much, else over some prompts.
  *
+ * It does no harm: what prompts of about the same length took that had the chain for themselves is
+ * remembered beside what was predicted, apart for those that went without overlap. Where the last
+ * ones took longer, all of them, than going without is believed to take, or has taken, further ones
+ * go without, until the chain or its costs have changed much.
+ *
  * The depth is the least number of chunks under way with which the prediction is as good as with
  * all of them; but never less than keeps the busiest part busy when more prompts follow, which is
  * the ring's latency over its time for a chunk (Little's law); and half of that on top for what
@@ -39,6 +44,7 @@ typedef struct lh_overlap_plan {
     uint32_t cut_count;
     uint32_t depth;                        /* chunks under way at once */
     bool is_serial;                        /* one at a time: off */
+    bool is_chosen;                        /* by the planner: auto */
     uint32_t revision;                     /* of the planner's inputs */
     double predicted_us, bound_us, off_us; /* 0: not measured yet */
 } lh_overlap_plan;
@@ -73,6 +79,16 @@ const lh_cost_chain *lh_overlap_planner_costs(const lh_overlap_planner *planner)
  * that the pipe need not be filled. */
 void lh_overlap_planner_plan(lh_overlap_planner *planner, const lh_overlap_spec *spec,
                              uint32_t position, uint32_t rows, bool follows, lh_overlap_plan *plan);
-/* The same without changing what the planner keeps: for showing. */
+/* The same for `rows` that are left of what a plan was made for, from a position on, since the
+ * revision has changed: the plan is replaced where another is predicted to be clearly faster by
+ * what is known now, and else stands. */
+void lh_overlap_planner_renew(lh_overlap_planner *planner, const lh_overlap_spec *spec,
+                              uint32_t position, uint32_t rows, bool follows,
+                              lh_overlap_plan *plan);
+/* A prompt that went by this plan and had the chain for itself took so long, from its first step's
+ * leaving to its first token. */
+void lh_overlap_planner_note(lh_overlap_planner *planner, const lh_overlap_plan *plan,
+                             double took_us);
+/* A plan for a prompt, without changing what the planner keeps: for showing. */
 void lh_overlap_planner_show(const lh_overlap_planner *planner, uint32_t rows,
                              lh_overlap_plan *plan);

@@ -52,6 +52,11 @@ struct lh_batcher {
     uint32_t dealt_sequences; /* that the groups were chosen for; 0: none yet */
     uint64_t dealt_at;        /* figures.steps then */
 
+    /* The prompt that has had the chain for itself since its first rows left, at `alone_since_us`;
+     * 0: none has. */
+    uint64_t alone_sequence;
+    int64_t alone_since_us;
+
     /* chunks of others since the prompt that was let in first had one */
     uint32_t prefills_since_eldest;
     /* steps of prompts since rows left of who has most of the chain */
@@ -95,6 +100,7 @@ void lh_batcher_begin_chain(lh_batcher *batcher, uint32_t epoch, uint32_t stages
     batcher->stages = stages;
     batcher->lost_stages = lost_stages;
     batcher->dealt_sequences = 0;
+    batcher->alone_sequence = 0;
     batcher->figures.groups = (lh_decode_groups){0};
 }
 
@@ -207,17 +213,21 @@ static const lh_overlap_spec *spec_of(const lh_batcher *batcher, const lh_sequen
     return sequence->request.has_overlap ? &sequence->request.overlap : &batcher->options.overlap;
 }
 
-/* Made when its first rows are to leave, and once more for what is left where the chain is not what
- * it was. */
+/* Made when its first rows are to leave, and looked at once more for what is left where the chain
+ * is not what it was. */
 static const lh_overlap_plan *plan_of(lh_batcher *batcher, lh_sequence *sequence) {
     lh_overlap_planner *planner = batcher->options.planner;
     lh_sequence_schedule *schedule = &sequence->schedule;
-    bool is_stale = schedule->plan.revision != lh_overlap_planner_revision(planner);
-    if (!schedule->has_plan || is_stale) {
-        bool follows = lh_inflight_count(batcher->options.inflight, LH_STEP_PREFILL) > 0;
-        lh_overlap_planner_plan(planner, spec_of(batcher, sequence), sequence->kv.computed,
-                                lh_sequence_pending(sequence), follows, &schedule->plan);
+    const lh_overlap_spec *spec = spec_of(batcher, sequence);
+    bool follows = lh_inflight_count(batcher->options.inflight, LH_STEP_PREFILL) > 0;
+    if (!schedule->has_plan) {
+        lh_overlap_planner_plan(planner, spec, sequence->kv.computed, lh_sequence_pending(sequence),
+                                follows, &schedule->plan);
         schedule->has_plan = true;
+    } else if (schedule->plan.revision != lh_overlap_planner_revision(planner)) {
+        lh_overlap_planner_renew(planner, spec, sequence->kv.computed,
+                                 lh_sequence_pending(sequence), follows, &schedule->plan);
+        batcher->alone_sequence = 0; /* what was predicted for it was for another chain */
     }
     return &schedule->plan;
 }
@@ -368,6 +378,32 @@ static void fill_prefill(lh_batcher *batcher, lh_inflight_step *step) {
         add_company(batcher);
 }
 
+/* ---- What a prompt takes that has the chain for itself ---- */
+
+/* The step is about to leave. */
+static void watch_prompt(lh_batcher *batcher, const lh_inflight_step *step, int64_t now_us) {
+    const lh_inflight *inflight = batcher->options.inflight;
+    bool is_idle = lh_inflight_count(inflight, LH_STEP_DECODE) == 0 &&
+                   lh_inflight_count(inflight, LH_STEP_PREFILL) == 0;
+    uint64_t number = lh_block_table_number(step->segments[0].block_table);
+    if (step->segment_count != 1 || step->step_class != LH_STEP_PREFILL || batcher->hop_limit > 0) {
+        batcher->alone_sequence = 0;
+    } else if (step->segments[0].is_first) {
+        batcher->alone_sequence = is_idle ? number : 0;
+        batcher->alone_since_us = now_us;
+    } else if (number != batcher->alone_sequence) {
+        batcher->alone_sequence = 0;
+    }
+}
+
+void lh_batcher_note_first_token(lh_batcher *batcher, const lh_sequence *sequence, int64_t now_us) {
+    if (batcher->alone_sequence != lh_block_table_number(sequence->kv.table))
+        return;
+    lh_overlap_planner_note(batcher->options.planner, &sequence->schedule.plan,
+                            (double)(now_us - batcher->alone_since_us));
+    batcher->alone_sequence = 0;
+}
+
 /* ---- Steps ---- */
 
 /* Truncations ride along, or go by themselves: not more than a few such steps at a time. */
@@ -382,6 +418,8 @@ static bool is_empty(const lh_inflight_step *step) {
 
 static void launch(lh_batcher *batcher, lh_inflight_step *step, int64_t now_us,
                    lh_step_manifest *manifest) {
+    if (step->rows > 0)
+        watch_prompt(batcher, step, now_us);
     lh_inflight_launch(batcher->options.inflight, step, now_us);
     batcher->figures.steps++;
     batcher->figures.rows += step->rows;

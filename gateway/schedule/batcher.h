@@ -42,5 +42,7 @@ void lh_batcher_resync(lh_batcher *batcher, int64_t now_us, lh_step_manifest *ma
 /* The next step, which then counts as in flight. Pointers live until the next call. False: nothing
  * to send now. */
 bool lh_batcher_next(lh_batcher *batcher, int64_t now_us, lh_step_manifest *manifest);
+/* The token that a prompt's last chunk samples has come. */
+void lh_batcher_note_first_token(lh_batcher *batcher, const lh_sequence *sequence, int64_t now_us);
 
 lh_batcher_figures lh_batcher_current_figures(const lh_batcher *batcher);

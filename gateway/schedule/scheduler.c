@@ -495,10 +495,13 @@ static void emit_token(lh_scheduler *s, const lh_sequence *sequence, const lh_st
                               .cached_tokens = sequence->kv.cached_tokens});
 }
 
-static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
+static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result,
+                       int64_t now_us) {
     assert(sequence->schedule.state == LH_SEQUENCE_SAMPLING &&
            result->position == sequence->length);
     s->figures.tokens++;
+    if (sequence->schedule.sampling_class == LH_STEP_PREFILL)
+        lh_batcher_note_first_token(s->batcher, sequence, now_us);
     lh_share_charge(sequence->schedule.share, 1);
     if (lh_sequence_stops_at(sequence, result->sample.token)) {
         finish(s, sequence, LH_FINISH_STOP);
@@ -514,7 +517,7 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
 }
 
 static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_step_result *result,
-                             lh_error *error) {
+                             int64_t now_us, lh_error *error) {
     lh_inflight_segment *segment = step ? lh_inflight_step_awaits(step, result) : NULL;
     if (!segment) {
         s->figures.results_ignored++;
@@ -528,7 +531,7 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
     }
     lh_inflight_step_note_sampled(step, segment);
     if (segment->sequence)
-        take_token(s, segment->sequence, result);
+        take_token(s, segment->sequence, result, now_us);
     return LH_OK;
 }
 
@@ -544,7 +547,7 @@ lh_status lh_scheduler_results(lh_scheduler *s, uint32_t epoch, uint64_t step,
     }
     lh_inflight_step *found = lh_inflight_find(s->inflight, step);
     for (uint32_t i = 0; i < count && lh_recovery_is_working(&s->recovery); i++)
-        if (take_result(s, found, &results[i], error) != LH_OK)
+        if (take_result(s, found, &results[i], now_us, error) != LH_OK)
             return LH_ERR_MALFORMED;
     if (found && found->samples_due == 0) {
         lh_inflight_pass(s->inflight, found);

@@ -161,19 +161,27 @@ static void a_prompt_gets_through_busy_stages(void **state) {
 
 /* ---- With measurements ---- */
 
-/* Unequal workers that measure, on links of this delay and rate. */
-static simulation *measuring_fleet(int64_t delay_us, int64_t bytes_per_s) {
+/* Unequal workers that measure, on links of this delay and rate; each step takes hidden_us more
+ * than they know, and their meters are lied to (0: they are not). */
+static simulation *deceived_fleet(int64_t delay_us, int64_t bytes_per_s, int64_t hidden_us,
+                                  uint64_t lies) {
     simulation *sim = simulation_create(&(simulation_options){
         .link = {.delay_us = delay_us, .bytes_per_s = bytes_per_s, .head_bytes = 70}});
     for (int i = 0; i < 3; i++) {
         toy_worker_options worker = small_worker(i);
         worker.measures = true;
         worker.row_us += 60 * (i % 2);
+        worker.hidden_us = hidden_us;
+        worker.lies = lies > 0 ? lies + (uint64_t)i : 0;
         simulation_add_worker(sim, &worker);
     }
     simulation_wait_ready(sim, 10000 * MS);
     simulation_step_until(sim, simulation_now_us(sim) + 2000 * MS);
     return sim;
+}
+
+static simulation *measuring_fleet(int64_t delay_us, int64_t bytes_per_s) {
+    return deceived_fleet(delay_us, bytes_per_s, 0, 0);
 }
 
 static lh_overlap_plan shown_plan(simulation *sim, uint32_t rows) {
@@ -241,6 +249,85 @@ static void a_drop_of_the_rate_changes_the_cut_once(void **state) {
                     (int64_t)(1.03 * plan.predicted_us));
     small_fleet_assert_clean(sim);
     simulation_destroy(sim);
+}
+
+static int64_t time_without_overlap(simulation *sim, uint32_t rows) {
+    static uint32_t prompt[1000];
+    assert_in_range(rows, 1, 1000);
+    prompt[0]++; /* no other one begins so */
+    lh_sequence_request request = {
+        .prompt = prompt,
+        .prompt_tokens = rows,
+        .max_tokens = 1,
+        .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
+        .has_overlap = true,
+        .overlap = {.mode = LH_OVERLAP_OFF}};
+    int stream = simulation_submit_request(sim, &request, NULL);
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
+    const simulation_stream *s = simulation_stream_at(sim, stream);
+    return s->first_token_us - s->submitted_us;
+}
+
+static int64_t time_of_another(simulation *sim, uint32_t rows, uint64_t seed) {
+    int stream = simulation_submit(sim, rows, 4, seed, NULL);
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
+    const simulation_stream *s = simulation_stream_at(sim, stream);
+    assert_true(s->is_finished && simulation_stream_is_true(s));
+    return s->first_token_us - s->submitted_us;
+}
+
+/* Steps cost more than any worker knows, so that chunks do harm: two prompts show it, and the ones
+ * after them go without overlap, like those that ask for it. */
+static void a_cut_that_does_worse_than_none_is_given_up(void **state) {
+    (void)state;
+    simulation *sim = deceived_fleet(5 * MS, 200000, 60 * MS, 0);
+    assert_true(shown_plan(sim, 512).chunk_count > 2);
+    int64_t first_us = time_of_another(sim, 512, 1), second_us = time_of_another(sim, 512, 2);
+    int64_t off_us = time_without_overlap(sim, 512);
+    assert_true(first_us > off_us && second_us > off_us);
+    for (uint64_t seed = 3; seed < 10; seed++)
+        assert_in_range(time_of_another(sim, 512, seed), off_us * 98 / 100, off_us * 102 / 100);
+    /* others are of another class, which has yet to find out */
+    assert_true(shown_plan(sim, 128).chunk_count > 1);
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+/* Four at a time take longer, each of them, than one that had the chain for itself without overlap;
+ * that is no fault of the cut. */
+static void prompts_that_share_the_chain_say_nothing_of_the_cut(void **state) {
+    (void)state;
+    simulation *sim = measuring_fleet(5 * MS, 200000);
+    for (uint64_t round = 0; round < 4; round++) {
+        for (uint64_t i = 0; i < 4; i++)
+            simulation_submit(sim, 500 + 4 * (uint32_t)i, 4, 4 * round + i, NULL);
+        assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 100000 * MS));
+        assert_false(shown_plan(sim, 500).is_serial);
+    }
+    int64_t took_us = time_of_another(sim, 500, 99);
+    assert_true((double)took_us < 1.1 * shown_plan(sim, 500).predicted_us);
+    small_fleet_assert_clean(sim);
+    simulation_destroy(sim);
+}
+
+/* A fifth of what the meters are told is wrong by up to a thousandfold: prompts take no longer. */
+static void lies_about_steps_hold_up_no_prompt(void **state) {
+    (void)state;
+    simulation *true_one = measuring_fleet(5 * MS, 200000);
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        simulation *sim = deceived_fleet(5 * MS, 200000, 0, 100 * seed);
+        for (uint64_t prompt = 0; prompt < 10; prompt++) {
+            uint32_t rows = prompt % 3 == 0 ? 900 : 300;
+            int64_t took_us = time_of_another(sim, rows, 100 * seed + prompt);
+            int64_t true_us = time_of_another(true_one, rows, 100 * seed + prompt);
+            if (took_us * 100 > true_us * 105)
+                fail_msg("seed %d, prompt %d: %lld us beside %lld", (int)seed, (int)prompt,
+                         (long long)took_us, (long long)true_us);
+        }
+        small_fleet_assert_clean(sim);
+        simulation_destroy(sim);
+    }
+    simulation_destroy(true_one);
 }
 
 /* Far more chunks are under way than the chain has stages, where the ring is long. */
@@ -349,6 +436,9 @@ int main(void) {
         cmocka_unit_test(a_prompt_gets_through_busy_stages),
         cmocka_unit_test(a_prompt_takes_what_was_predicted),
         cmocka_unit_test(a_drop_of_the_rate_changes_the_cut_once),
+        cmocka_unit_test(a_cut_that_does_worse_than_none_is_given_up),
+        cmocka_unit_test(prompts_that_share_the_chain_say_nothing_of_the_cut),
+        cmocka_unit_test(lies_about_steps_hold_up_no_prompt),
         cmocka_unit_test(the_depth_fills_a_long_ring),
         cmocka_unit_test(many_short_prompts_go_whole),
         cmocka_unit_test(a_request_may_ask_for_its_own_cut),

@@ -397,6 +397,132 @@ static void a_rate_that_drops_changes_the_cut_once(void **state) {
     lh_overlap_planner_destroy(planner);
 }
 
+/* So many prompts of these rows had the chain for themselves and took `times` what was predicted;
+ * the plan of the next one. */
+static lh_overlap_plan after_prompts(lh_overlap_planner *planner, uint32_t rows, double times,
+                                     int count) {
+    lh_overlap_plan plan;
+    for (int i = 0; i < count; i++) {
+        lh_overlap_planner_plan(planner, &by_itself, 0, rows, false, &plan);
+        lh_overlap_planner_note(planner, &plan, times * plan.predicted_us);
+    }
+    lh_overlap_planner_plan(planner, &by_itself, 0, rows, false, &plan);
+    return plan;
+}
+
+static void what_did_worse_than_off_is_not_chosen_again(void **state) {
+    (void)state;
+    lh_cost_chain chain = chain_of(2, 300e3, 300e3, 300, 10e3), slow = chain;
+    lh_overlap_planner *planner = planner_of(&chain);
+    lh_overlap_plan plan = after_prompts(planner, 512, 1, 1);
+    double times = 1.2 * plan.off_us / plan.predicted_us;
+    assert_true(times > 1.5);
+    assert_false(after_prompts(planner, 512, times, 1).is_serial); /* one may be chance */
+    plan = after_prompts(planner, 512, times, 1);
+    assert_true(plan.is_serial && plan.is_chosen && plan.cut_count == 1 && plan.cuts[0] == 0);
+    assert_int_equal(plan.chunk_count, 1);
+    assert_true(plan.predicted_us == plan.off_us);
+    /* it stays so, also when the costs swing a little, for prompts that are about as long */
+    random_state = 11;
+    for (int i = 0; i < 20; i++) {
+        lh_cost_chain noisy = with_noise(&chain, 0.1);
+        lh_overlap_planner_update(planner, &noisy);
+        assert_true(after_prompts(planner, 520 + 8 * (uint32_t)i, 1, 1).is_serial);
+    }
+    assert_false(after_prompts(planner, 128, 1, 1).is_serial);
+    lh_overlap_planner_plan(planner, &by_itself, 0, 512, true, &plan);
+    assert_false(plan.is_serial); /* the pipe is full of others' chunks */
+    lh_overlap_planner_show(planner, 512, &plan);
+    assert_true(plan.is_serial);
+    /* another chain */
+    slow.hops[1].bytes_per_us /= 2;
+    lh_overlap_planner_update(planner, &slow);
+    assert_false(after_prompts(planner, 512, 1, 0).is_serial);
+    lh_overlap_planner_destroy(planner);
+}
+
+static void off_that_does_worse_still_is_given_up_again(void **state) {
+    (void)state;
+    lh_cost_chain chain = chain_of(2, 300e3, 300e3, 300, 10e3);
+    lh_overlap_planner *planner = planner_of(&chain);
+    lh_overlap_plan plan = after_prompts(planner, 512, 1, 0);
+    double times = 1.2 * plan.off_us / plan.predicted_us;
+    assert_true(after_prompts(planner, 512, times, 2).is_serial);
+    assert_true(after_prompts(planner, 512, 1.3, 1).is_serial);
+    assert_false(after_prompts(planner, 512, 1.3, 1).is_serial);
+    assert_false(after_prompts(planner, 512, times, 5).is_serial);
+    lh_overlap_planner_destroy(planner);
+}
+
+static void only_what_can_be_compared_counts(void **state) {
+    (void)state;
+    lh_cost_chain chain = chain_of(2, 300e3, 300e3, 300, 10e3), other = chain;
+    lh_overlap_planner *planner = planner_of(&chain);
+    lh_overlap_plan before = after_prompts(planner, 512, 1, 0), by_hand;
+    lh_overlap_planner_plan(planner, &(lh_overlap_spec){LH_OVERLAP_MANUAL, 48, 3}, 0, 512, false,
+                            &by_hand);
+    other.stages[0].points[1].us *= 2;
+    lh_overlap_planner_update(planner, &other);
+    for (int i = 0; i < 5; i++) {
+        lh_overlap_planner_note(planner, &before, 100 * before.predicted_us);
+        by_hand.revision = lh_overlap_planner_revision(planner);
+        lh_overlap_planner_note(planner, &by_hand, 100 * before.predicted_us);
+    }
+    assert_false(after_prompts(planner, 512, 1, 0).is_serial);
+    lh_overlap_planner_destroy(planner);
+}
+
+/* From an empty chain on, as this plan goes on from a position. */
+static double rest_us(const lh_cost_chain *chain, const lh_overlap_plan *plan, uint32_t position,
+                      uint32_t rows) {
+    uint32_t chunks[LH_COST_CHUNKS_MAX], count = 0;
+    lh_step_cut cuts[LH_COST_STAGES_MAX];
+    for (uint32_t done = 0; done < rows; done += chunks[count++]) {
+        chunks[count] = lh_overlap_plan_rows_at(plan, position + done, ROWS_MAX);
+        chunks[count] = chunks[count] < rows - done ? chunks[count] : rows - done;
+    }
+    for (uint32_t h = 0; h < plan->cut_count; h++)
+        cuts[h] = lh_overlap_cut(plan->cuts[h], WIDTH);
+    const lh_cost_schedule schedule = {position, count, chunks, cuts, plan->depth};
+    return lh_cost_predict_us(chain, &schedule, &work);
+}
+
+/* The costs change in the middle of a prompt: what is left of it is cut anew only for a saving that
+ * is no error of the prediction. */
+static void what_is_left_is_cut_anew_only_where_that_is_clearly_faster(void **state) {
+    (void)state;
+    uint32_t kept = 0, replaced = 0;
+    random_state = 12;
+    for (int i = 0; i < 200; i++) {
+        lh_cost_chain before = chain_of(2 + (uint32_t)i % 3, random_between(100e3, 1e6),
+                                        random_between(30e3, 3e6), random_between(100, 9e3), 10e3);
+        lh_cost_chain now = before;
+        double factor = random_between(1.6, 20);
+        now.stages[1].points[i % 2].us *= factor;
+        now.stages[1].points[1].us = fmax(now.stages[1].points[0].us,
+                                          now.stages[1].points[1].us * (i % 5 == 0 ? factor : 1));
+        lh_overlap_planner *planner = planner_of(&before);
+        lh_overlap_plan standing, plan;
+        lh_overlap_planner_plan(planner, &by_itself, 0, 700, false, &standing);
+        uint32_t position = standing.chunks[0], rows = 700 - position;
+        lh_overlap_planner_update(planner, &now);
+        plan = standing;
+        lh_overlap_planner_renew(planner, &by_itself, position, rows, true, &plan);
+        assert_int_equal(plan.revision, lh_overlap_planner_revision(planner));
+        bool is_kept = plan.position == standing.position;
+        if (is_kept)
+            assert_true(is_same_cut(&plan, &standing));
+        else
+            assert_true(rest_us(&now, &plan, position, rows) <=
+                        0.951 * rest_us(&now, &standing, position, rows));
+        kept += is_kept;
+        replaced += !is_kept;
+        lh_overlap_planner_destroy(planner);
+    }
+    print_message("kept %u, replaced %u\n", kept, replaced);
+    assert_true(kept > 20 && replaced > 20);
+}
+
 static void without_measurements_the_default_serves(void **state) {
     (void)state;
     lh_cost_chain chain = chain_of(3, 300e3, 300e3, 300, 10e3);
@@ -529,6 +655,10 @@ int main(void) {
         cmocka_unit_test(noise_does_not_change_the_cut),
         cmocka_unit_test(what_is_missed_adds_up),
         cmocka_unit_test(a_rate_that_drops_changes_the_cut_once),
+        cmocka_unit_test(what_did_worse_than_off_is_not_chosen_again),
+        cmocka_unit_test(off_that_does_worse_still_is_given_up_again),
+        cmocka_unit_test(only_what_can_be_compared_counts),
+        cmocka_unit_test(what_is_left_is_cut_anew_only_where_that_is_clearly_faster),
         cmocka_unit_test(without_measurements_the_default_serves),
         cmocka_unit_test(a_spec_is_followed),
         cmocka_unit_test(a_prompt_that_follows_others_needs_no_ramp),
