@@ -13,7 +13,8 @@ import urllib.request
 from fleet import Fleet
 from programs import run_tests, wait_until
 
-RENEW_MS = 100
+# A worker that neither moves nor reports counts as gone after two and a half of them, and after a second at least.
+RENEW_MS = 800
 ROWS = 160
 TOKENS = 8
 # One point may be off by what the machine's other work makes of it; a stop of a second makes a hundred of it.
