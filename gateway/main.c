@@ -207,13 +207,25 @@ static lh_status open_authenticator(gateway *g, lh_error *error) {
 /* What is in progress goes on; where the file is wrong the keys stay as they were. */
 static void reload_keys(gateway *g) {
     lh_error error;
-    if (!g->settings.api_key_file[0])
-        lh_log(LH_LOG_WARN, "gateway", "SIGHUP reads keys again, and there is no --api-key-file");
-    else if (lh_authenticator_reload(g->authenticator, lh_clock_us(), &error))
+    if (lh_authenticator_reload(g->authenticator, lh_clock_us(), &error))
         lh_log(LH_LOG_ERROR, "gateway", "the keys stay as they were: %s", error.message);
     else
         lh_log(LH_LOG_INFO, "gateway", "keys read again count=%zu",
                lh_authenticator_keys(g->authenticator));
+}
+
+/* SIGHUP. */
+static void reload_files(gateway *g) {
+    bool has_keys = g->settings.api_key_file[0],
+         has_tls = lh_program_options_have_tls(&g->settings.program);
+    if (has_keys)
+        reload_keys(g);
+    if (has_tls)
+        lh_program_options_reload_tls(&g->settings.program, "gateway");
+    if (!has_keys && !has_tls)
+        lh_log(LH_LOG_WARN, "gateway",
+               "SIGHUP reads keys and certificates again, and there is neither --api-key-file nor "
+               "--tls-cert");
 }
 
 /* Each connection is a descriptor, and the usual limit of 1024 is a default for programs that use
@@ -233,6 +245,7 @@ static void raise_descriptor_limit(const gateway *g) {
 static lh_status start_api(gateway *g, lh_error *error) {
     lh_openai_api_config config = lh_openai_api_config_default();
     config.http.listen = g->settings.listen;
+    config.http.allowed_hosts = g->settings.allowed_hosts;
     config.http.connections = (uint32_t)g->settings.max_connections;
     config.http.connections_per_address = (uint32_t)g->settings.max_connections_per_address;
     config.limits.sequences_max =
@@ -256,6 +269,7 @@ static void close_all(gateway *g) {
     lh_tokenizer_destroy(g->tokenizer);
     lh_model_profile_reset(&g->profile);
     lh_model_file_close(g->file);
+    lh_program_options_close_tls(&g->settings.program);
 }
 
 /* ---- Signals ---- */
@@ -281,7 +295,7 @@ static void await_end(gateway *g, const sigset_t *ends) {
     while (number == SIGHUP) {
         sigwait(&all, &number);
         if (number == SIGHUP)
-            reload_keys(g);
+            reload_files(g);
     }
 }
 
@@ -313,7 +327,9 @@ static void drain(gateway *g, const sigset_t *ends) {
 static int serve(gateway *g) {
     lh_error error;
     sigset_t ends = block_signals();
-    lh_status status = open_model(g, &error);
+    lh_status status = lh_program_options_open_tls(&g->settings.program, &error);
+    if (status == LH_OK)
+        status = open_model(g, &error);
     if (status == LH_OK)
         status = open_traces(g, &error);
     if (status == LH_OK)

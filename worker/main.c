@@ -22,7 +22,7 @@ typedef struct program {
     /* as others reach them; "": not at all */
     char plain[LH_ADDRESS_BYTES], secure[LH_ADDRESS_BYTES];
     uv_loop_t loop;
-    uv_signal_t terminate, interrupt, switch_slowdown, resume;
+    uv_signal_t terminate, interrupt, hang_up, switch_slowdown, resume;
     uv_timer_t patience;
     lh_weight_cache *cache;
     lh_thread_pool *pool;
@@ -45,6 +45,7 @@ static void on_server_closed(void *context) {
     p->server = NULL;
     close_handle(&p->terminate);
     close_handle(&p->interrupt);
+    close_handle(&p->hang_up);
     close_handle(&p->switch_slowdown);
     close_handle(&p->resume);
     close_handle(&p->patience);
@@ -90,6 +91,19 @@ static void on_signal(uv_signal_t *handle, int number) {
     lh_log(LH_LOG_INFO, "worker", "leaving signal=%d", number);
     uv_timer_start(&p->patience, on_impatient, (uint64_t)p->settings.drain_timeout * 1000, 0);
     lh_reconciler_leave(p->reconciler, on_released, p);
+}
+
+/* ---- Certificates ---- */
+
+/* A few milliseconds in which the loop does nothing else: certificates are renewed by the month. */
+static void on_hang_up(uv_signal_t *handle, int number) {
+    program *p = handle->data;
+    (void)number;
+    if (p->tls)
+        lh_program_options_reload_tls(&p->settings.program, "worker");
+    else
+        lh_log(LH_LOG_WARN, "worker",
+               "SIGHUP reads certificates again, and there is no --tls-cert");
 }
 
 /* ---- Slowdown ---- */
@@ -168,12 +182,14 @@ static void catch_signals(program *p) {
     uv_timer_init(&p->loop, &p->patience);
     uv_signal_init(&p->loop, &p->terminate);
     uv_signal_init(&p->loop, &p->interrupt);
+    uv_signal_init(&p->loop, &p->hang_up);
     uv_signal_init(&p->loop, &p->switch_slowdown);
     uv_signal_init(&p->loop, &p->resume);
-    p->patience.data = p->terminate.data = p->interrupt.data = p->switch_slowdown.data = p;
-    p->resume.data = p;
+    p->patience.data = p->terminate.data = p->interrupt.data = p->hang_up.data = p;
+    p->switch_slowdown.data = p->resume.data = p;
     uv_signal_start(&p->terminate, on_signal, SIGTERM);
     uv_signal_start(&p->interrupt, on_signal, SIGINT);
+    uv_signal_start(&p->hang_up, on_hang_up, SIGHUP);
     uv_signal_start(&p->switch_slowdown, on_switch, SIGUSR1);
     uv_signal_start(&p->resume, on_resume, SIGCONT);
     signal(SIGPIPE, SIG_IGN);
@@ -222,7 +238,9 @@ static lh_status serve(program *p, lh_error *error) {
 }
 
 static lh_status run(program *p, lh_error *error) {
-    lh_status status = lh_kernels_select(p->settings.isa, &p->kernels, error);
+    lh_status status = lh_program_options_open_tls(&p->settings.program, error);
+    if (status == LH_OK)
+        status = lh_kernels_select(p->settings.isa, &p->kernels, error);
     if (status == LH_OK)
         status = lh_weight_cache_open(p->settings.cache_dir, &p->cache, error);
     if (status == LH_OK)
@@ -233,6 +251,7 @@ static lh_status run(program *p, lh_error *error) {
         status = serve(p, error);
     lh_thread_pool_destroy(p->pool);
     lh_weight_cache_close(p->cache);
+    lh_program_options_close_tls(&p->settings.program);
     return status;
 }
 

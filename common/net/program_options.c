@@ -30,3 +30,27 @@ void lh_program_options_apply(const lh_program_options *options) {
     lh_log_set_level(level);
     lh_congestion_control_log(options->congestion_control);
 }
+
+lh_status lh_program_options_open_tls(lh_program_options *options, lh_error *error) {
+    assert(!options->tls.credentials);
+    return lh_program_options_have_tls(options)
+               ? lh_tls_credentials_create(&options->tls, &options->tls.credentials, error)
+               : LH_OK;
+}
+
+void lh_program_options_reload_tls(const lh_program_options *options, const char *room) {
+    lh_error error;
+    char text[LH_TLS_DESCRIPTION_BYTES];
+    assert(options->tls.credentials);
+    if (lh_tls_credentials_reload(options->tls.credentials, &error) != LH_OK) {
+        lh_log(LH_LOG_ERROR, room, "the certificates stay as they were: %s", error.message);
+        return;
+    }
+    lh_tls_credentials_describe(options->tls.credentials, text);
+    lh_log(LH_LOG_INFO, room, "certificates read again %s", text);
+}
+
+void lh_program_options_close_tls(lh_program_options *options) {
+    lh_tls_credentials_destroy(options->tls.credentials);
+    options->tls.credentials = NULL;
+}

@@ -1,7 +1,7 @@
 /* The options that every program of ours has: how much it logs, with which files it proves who it
  * is or may do without, and how it treats the links between machines. Each program's settings hold
  * one lh_program_options and its table the rows below, so that name, kind and default are said
- * once. Thread: start-up only. */
+ * once. Thread: start-up only, but for the TLS files, which may be read again. */
 #pragma once
 
 #include "common/base/options.h"
@@ -28,7 +28,9 @@ typedef struct lh_program_options {
 #define LH_OPTION_TLS_CERT(type, field, text)                                                      \
     LH_OPTION_PEM_FILE(type, field.tls.certificate_file, "tls-cert", text)
 #define LH_OPTION_TLS_KEY(type, field)                                                             \
-    LH_OPTION_PEM_FILE(type, field.tls.key_file, "tls-key", "PEM key of that certificate")
+    LH_OPTION_PEM_FILE(type, field.tls.key_file, "tls-key",                                        \
+                       "PEM key of that certificate, readable by its owner only; SIGHUP has the "  \
+                       "three TLS files read again")
 #define LH_OPTION_TLS_CA(type, field)                                                              \
     LH_OPTION_PEM_FILE(type, field.tls.ca_file, "tls-ca",                                          \
                        "PEM certificates of the CA that signs workers and gateway")
@@ -71,3 +73,12 @@ bool lh_program_options_have_tls(const lh_program_options *options);
 lh_status lh_program_options_check(const lh_program_options *options, lh_error *error);
 /* Sets the level of the log, and tells it what the kernel's settings mean for links. */
 void lh_program_options_apply(const lh_program_options *options);
+
+/* Reads the TLS files, where they are given, and keeps what they hold in options->tls.credentials.
+ * Statuses of lh_tls_credentials_create. */
+lh_status lh_program_options_open_tls(lh_program_options *options, lh_error *error);
+/* Reads them again, and logs which certificate is in use from now on, or why it is the one before.
+ * `room` is whose line of the log that is. Not where there are none. Any thread. */
+void lh_program_options_reload_tls(const lh_program_options *options, const char *room);
+/* When nothing that uses the options is left. */
+void lh_program_options_close_tls(lh_program_options *options);

@@ -1,5 +1,7 @@
-/* OpenSSL over a pair of memory BIOs, and its errors in plain words. */
+/* OpenSSL over a pair of memory BIOs. */
 #include "common/net/tls_channel.h"
+
+#include "common/net/tls_reason.h"
 
 #include <assert.h>
 #include <openssl/err.h>
@@ -16,10 +18,8 @@ enum {
     UNSENT_BYTES_MAX = 1 << 20
 };
 
-static const unsigned char alpn[] = {2, 'h', '2'};
-
 struct lh_tls_context {
-    SSL_CTX *ssl;
+    lh_tls_credentials *credentials, *own_credentials; /* the second NULL: those of the options */
     lh_tls_role role;
 };
 
@@ -31,39 +31,7 @@ struct lh_tls_channel {
     bool open;
 };
 
-/* ---- Plain words ---- */
-
-static const struct {
-    int reason;
-    const char *text;
-} reasons[] = {
-    {SSL_R_WRONG_VERSION_NUMBER, "the peer does not speak TLS"},
-    {SSL_R_HTTP_REQUEST, "the peer speaks plain HTTP, not TLS"},
-    {SSL_R_UNSUPPORTED_PROTOCOL, "the peer offers no TLS 1.3"},
-    {SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, "the peer takes no TLS 1.3"},
-    {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, "the peer showed no certificate"},
-    {SSL_R_NO_APPLICATION_PROTOCOL, "the peer offers TLS but not HTTP/2 (ALPN h2)"},
-    {SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL, "the peer takes TLS but not HTTP/2 (ALPN h2)"},
-    {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, "the peer wants a certificate of ours and got none"},
-    {SSL_R_TLSV1_ALERT_UNKNOWN_CA,
-     "the peer does not accept our certificate: not signed by its CA"},
-    {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,
-     "the peer does not accept our certificate: it has expired"},
-    {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, "the peer does not accept our certificate"},
-    {SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, "the peer does not accept our certificate"},
-    {SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE,
-     "the peer does not accept our certificate: wrong kind or use"},
-    {SSL_R_TLSV1_ALERT_DECRYPT_ERROR,
-     "the peer does not accept our certificate: its signature fails"},
-};
-
-static const char *reason_text(unsigned long code) {
-    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
-        if (ERR_GET_REASON(code) == reasons[i].reason && ERR_GET_LIB(code) == ERR_LIB_SSL)
-            return reasons[i].text;
-    const char *text = code ? ERR_reason_error_string(code) : NULL;
-    return text ? text : "unknown TLS error";
-}
+/* ---- Failures ---- */
 
 static lh_status certificate_failure(const lh_tls_channel *channel, long result, lh_error *error) {
     switch (result) {
@@ -92,74 +60,27 @@ static lh_status channel_failure(const lh_tls_channel *channel, lh_error *error)
         return certificate_failure(channel, result, error);
     if (ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE)
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
-    return lh_fail(error, LH_ERR_PROTOCOL, "%s", reason_text(code));
+    return lh_fail(error, LH_ERR_PROTOCOL, "%s", lh_tls_reason(code));
 }
 
 /* ---- Contexts ---- */
 
-static int on_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_length,
-                          const unsigned char *in, unsigned in_length, void *context) {
-    (void)ssl;
-    (void)context;
-    unsigned char *selected;
-    if (SSL_select_next_proto(&selected, out_length, alpn, sizeof alpn, in, in_length) !=
-        OPENSSL_NPN_NEGOTIATED)
-        return SSL_TLSEXT_ERR_ALERT_FATAL;
-    *out = selected;
-    return SSL_TLSEXT_ERR_OK;
-}
-
-static lh_status file_failure(const char *what, const char *file, lh_error *error) {
-    /* The oldest entry names the cause (no such file), the youngest only the consequence. */
-    return lh_fail(error, LH_ERR_INVALID, "TLS %s file \"%.150s\": %s", what, file,
-                   reason_text(ERR_peek_error()));
-}
-
-static lh_status load_files(SSL_CTX *ssl, const lh_tls_options *options, lh_error *error) {
-    ERR_clear_error();
-    if (SSL_CTX_use_certificate_chain_file(ssl, options->certificate_file) != 1)
-        return file_failure("certificate", options->certificate_file, error);
-    if (SSL_CTX_use_PrivateKey_file(ssl, options->key_file, SSL_FILETYPE_PEM) != 1) {
-        unsigned long code = ERR_peek_error();
-        if (ERR_GET_LIB(code) != ERR_LIB_X509 || ERR_GET_REASON(code) != X509_R_KEY_VALUES_MISMATCH)
-            return file_failure("key", options->key_file, error);
-        return lh_fail(error, LH_ERR_INVALID,
-                       "TLS key file \"%.100s\" does not belong to the certificate \"%.100s\"",
-                       options->key_file, options->certificate_file);
-    }
-    if (SSL_CTX_load_verify_locations(ssl, options->ca_file, NULL) != 1)
-        return file_failure("CA", options->ca_file, error);
-    return LH_OK;
-}
-
-static bool set_policy(SSL_CTX *ssl, lh_tls_role role) {
-    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-    SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-    if (role == LH_TLS_SERVER)
-        SSL_CTX_set_alpn_select_cb(ssl, on_select_alpn, NULL);
-    return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
-           SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
-           SSL_CTX_set_num_tickets(ssl, 0) == 1 &&
-           (role == LH_TLS_SERVER || SSL_CTX_set_alpn_protos(ssl, alpn, sizeof alpn) == 0);
-}
-
 lh_status lh_tls_context_create(lh_tls_role role, const lh_tls_options *options,
                                 lh_tls_context **out, lh_error *error) {
-    if (!options->certificate_file || !options->key_file || !options->ca_file)
-        return lh_fail(error, LH_ERR_INVALID, "TLS needs three files: certificate, key and CA");
     lh_tls_context *context = calloc(1, sizeof *context);
     if (!context)
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
     context->role = role;
-    context->ssl = SSL_CTX_new(TLS_method());
-    lh_status status = context->ssl && set_policy(context->ssl, role)
-                           ? load_files(context->ssl, options, error)
-                           : lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    context->credentials = options->credentials;
+    lh_status status = options->credentials
+                           ? LH_OK
+                           : lh_tls_credentials_create(options, &context->own_credentials, error);
     if (status != LH_OK) {
         lh_tls_context_destroy(context);
         return status;
     }
+    if (context->own_credentials)
+        context->credentials = context->own_credentials;
     *out = context;
     return LH_OK;
 }
@@ -167,7 +88,7 @@ lh_status lh_tls_context_create(lh_tls_role role, const lh_tls_options *options,
 void lh_tls_context_destroy(lh_tls_context *context) {
     if (!context)
         return;
-    SSL_CTX_free(context->ssl);
+    lh_tls_credentials_destroy(context->own_credentials);
     free(context);
 }
 
@@ -183,6 +104,14 @@ static bool set_expected_name(lh_tls_channel *channel, const char *host) {
     X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     return SSL_set1_host(channel->ssl, host) == 1 &&
            SSL_set_tlsext_host_name(channel->ssl, host) == 1;
+}
+
+/* With what the credentials hold now, which it keeps for as long as it lives. */
+static SSL *open_ssl(const lh_tls_context *context) {
+    SSL_CTX *current = lh_tls_credentials_acquire(context->credentials);
+    SSL *ssl = SSL_new(current);
+    SSL_CTX_free(current);
+    return ssl;
 }
 
 static bool attach_buffers(lh_tls_channel *channel) {
@@ -203,7 +132,7 @@ lh_status lh_tls_channel_create(lh_tls_context *context, const char *host, lh_tl
     lh_tls_channel *channel = calloc(1, sizeof *channel);
     bool client = context->role == LH_TLS_CLIENT;
     if (channel)
-        channel->ssl = SSL_new(context->ssl);
+        channel->ssl = open_ssl(context);
     if (!channel || !channel->ssl || !attach_buffers(channel) ||
         (client && !set_expected_name(channel, host))) {
         lh_tls_channel_destroy(channel);

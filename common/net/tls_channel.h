@@ -4,25 +4,24 @@
  * Both sides show a certificate that the CA has signed; the client also checks the server's name.
  * ALPN must agree on "h2". No tickets, no resumption, no early data: connections live long.
  *
- * Thread: a context is read-only and may be shared; a channel belongs to its owner's thread. */
+ * Thread: a context may be shared; a channel belongs to its owner's thread. */
 #pragma once
 
 #include "common/base/status.h"
+#include "common/net/tls_credentials.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-typedef struct lh_tls_options {
-    const char *certificate_file, *key_file, *ca_file; /* PEM */
-} lh_tls_options;
 
 typedef enum lh_tls_role { LH_TLS_SERVER, LH_TLS_CLIENT } lh_tls_role;
 
 typedef struct lh_tls_context lh_tls_context;
 typedef struct lh_tls_channel lh_tls_channel;
 
-/* Reads the three files. LH_ERR_INVALID (which file, and why), LH_ERR_NO_MEMORY. */
+/* Where the options have no credentials, it reads the three files, once: statuses of
+ * lh_tls_credentials_create. Otherwise each channel begins with what the credentials hold by then;
+ * LH_ERR_NO_MEMORY. */
 lh_status lh_tls_context_create(lh_tls_role role, const lh_tls_options *options,
                                 lh_tls_context **context, lh_error *error);
 void lh_tls_context_destroy(lh_tls_context *context);

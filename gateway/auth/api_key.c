@@ -1,8 +1,8 @@
 /* Random bytes, a file of one line, and a header. */
 #include "gateway/auth/api_key.h"
 
+#include "common/base/private_file.h"
 #include "common/base/random_id.h"
-#include "gateway/auth/private_file.h"
 
 #include <stdio.h>
 #include <string.h>

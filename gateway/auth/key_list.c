@@ -3,7 +3,7 @@
 #include "gateway/auth/key_list.h"
 
 #include "common/base/growing_array.h"
-#include "gateway/auth/private_file.h"
+#include "common/base/private_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

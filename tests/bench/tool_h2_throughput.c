@@ -146,8 +146,9 @@ static void on_state(void *context, bool connected, const char *reason) {
 }
 
 int main(int argc, char **argv) {
-    lh_tls_options options = {argc > 3 ? argv[1] : NULL, argc > 3 ? argv[2] : NULL,
-                              argc > 3 ? argv[3] : NULL};
+    lh_tls_options options = {.certificate_file = argc > 3 ? argv[1] : NULL,
+                              .key_file = argc > 3 ? argv[2] : NULL,
+                              .ca_file = argc > 3 ? argv[3] : NULL};
     tls = argc > 3 ? &options : NULL;
     static serving s;
     static run r;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { DAY_S = 86400 };
@@ -28,7 +29,9 @@ void authority_close(authority *a) {
 static FILE *open_file(const authority *a, const char *name, const char *suffix, const char *mode) {
     char path[160];
     snprintf(path, sizeof path, "%s/%s.%s", a->folder, name, suffix);
+    mode_t before = umask(077); /* keys are written here, too */
     FILE *file = fopen(path, mode);
+    umask(before);
     assert(file);
     return file;
 }
@@ -101,5 +104,6 @@ lh_tls_options authority_options(const authority *a, const char *name, const cha
     snprintf(paths[turn][0], sizeof paths[0][0], "%s/%s.pem", a->folder, name);
     snprintf(paths[turn][1], sizeof paths[0][0], "%s/%s.key", a->folder, name);
     snprintf(paths[turn][2], sizeof paths[0][0], "%s/%s.pem", a->folder, ca);
-    return (lh_tls_options){paths[turn][0], paths[turn][1], paths[turn][2]};
+    return (lh_tls_options){
+        .certificate_file = paths[turn][0], .key_file = paths[turn][1], .ca_file = paths[turn][2]};
 }

@@ -43,7 +43,9 @@ static bool set_tls(CURL *easy, const lh_tls_options *tls) {
            curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->certificate_file) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key_file) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca_file) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) == CURLE_OK;
+           curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) == CURLE_OK &&
+           /* the files are read for each connection: they may have been replaced */
+           curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L) == CURLE_OK;
 }
 
 static bool set_options(lh_control_client *client, const char *url, const lh_tls_options *tls) {

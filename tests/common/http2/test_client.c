@@ -75,7 +75,9 @@ static void failures_are_explained(void **state) {
     (void)state;
     fixture f;
     fixture_open_server(&f, NULL, NULL);
-    lh_tls_options tls = {"/nonexistent.pem", "/nonexistent.key", "/nonexistent.ca"};
+    lh_tls_options tls = {.certificate_file = "/nonexistent.pem",
+                          .key_file = "/nonexistent.key",
+                          .ca_file = "/nonexistent.ca"};
     a_client_is_refused(&f, "7", NULL, LH_ERR_INVALID);
     a_client_is_refused(&f, "127.0.0.1:1", &tls, LH_ERR_INVALID);
     failing_malloc_arm(1);

@@ -40,7 +40,9 @@ static void bad_addresses_are_explained(void **state) {
     assert_int_equal(lh_h2_server_create(&f.loop, "no-such-host.invalid:1", NULL, NULL,
                                          f.on_request, &f, &server, &error),
                      LH_ERR_INVALID);
-    lh_tls_options tls = {"/nonexistent.pem", "/nonexistent.key", "/nonexistent.ca"};
+    lh_tls_options tls = {.certificate_file = "/nonexistent.pem",
+                          .key_file = "/nonexistent.key",
+                          .ca_file = "/nonexistent.ca"};
     assert_int_equal(
         lh_h2_server_create(&f.loop, "127.0.0.1:0", &tls, NULL, f.on_request, &f, &server, &error),
         LH_ERR_INVALID);

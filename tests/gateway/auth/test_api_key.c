@@ -82,7 +82,7 @@ static void reads_one_line_of_its_owners(void **state) {
         assert_null(read_from(wrong[i], strlen(wrong[i]), 0600));
     assert_null(read_from("a\0b\n", 4, 0600));
     assert_null(read_from("secret\n", 7, 0644));
-    assert_null(read_from("secret\n", 7, 0640));
+    assert_null(read_from("secret\n", 7, 0660));
     char text[LH_API_KEY_BYTES];
     lh_error error;
     assert_int_equal(lh_api_key_read("/nowhere/key", text, &error), LH_ERR_IO);

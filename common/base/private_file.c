@@ -1,19 +1,27 @@
 /* fstat and an unbuffered read. */
-#include "gateway/auth/private_file.h"
+#include "common/base/private_file.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+const char *lh_private_file_fault(uid_t owner, mode_t mode, uid_t user) {
+    if (owner != user && owner != 0)
+        return "another user owns it, who may read and replace it: chown $(id -un)";
+    mode_t unwanted = owner == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO;
+    return mode & unwanted ? "others than its owner may use it: chmod 600" : NULL;
+}
 
 static lh_status read_open(FILE *file, const char *path, char *bytes, size_t capacity,
                            size_t *length, lh_error *error) {
     struct stat info;
     if (fstat(fileno(file), &info) != 0)
         return lh_fail(error, LH_ERR_IO, "cannot read %s: %s", path, strerror(errno));
-    if (info.st_mode & (S_IRWXG | S_IRWXO))
-        return lh_fail(error, LH_ERR_INVALID,
-                       "%s holds a key, and others than its owner may use it: chmod 600 %s", path,
+    const char *fault = lh_private_file_fault(info.st_uid, info.st_mode, geteuid());
+    if (fault)
+        return lh_fail(error, LH_ERR_INVALID, "%.120s holds a key, and %s %.120s", path, fault,
                        path);
     *length = fread(bytes, 1, capacity, file);
     if (ferror(file))
