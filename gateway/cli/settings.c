@@ -5,6 +5,7 @@
 #include "gateway/auth/key_list.h"
 #include "gateway/cost/overlap_spec.h"
 #include "gateway/fleet/replica_deal.h"
+#include "gateway/http/allowed_hosts.h"
 #include "gateway/openai/parameters.h"
 
 #include <stddef.h>
@@ -18,7 +19,11 @@ static const lh_option options[] = {
     {"model-name", LH_OPTION_TEXT, AT(model_name), "", "NAME", 0, 0, NULL,
      "the model's id in the API; default: the file's name without .gguf"},
     {"listen", LH_OPTION_TEXT, AT(listen), "127.0.0.1:8080", "HOST:PORT", 0, 0, NULL,
-     "address of the public API"},
+     "address of the public API; where others reach it, it needs --api-key-file or "
+     "--insecure-no-keys"},
+    {"allowed-hosts", LH_OPTION_TEXT, AT(allowed_hosts), "", "A,B,...", 0, 0, NULL,
+     "host names, beside localhost, that requests to the API may be for, such as that of a proxy "
+     "before it; *: any; default: localhost alone where --listen is on loopback, otherwise any"},
     {"max-connections", LH_OPTION_NUMBER, AT(max_connections), "4096", "N", 64, 65536, NULL,
      "connections of clients at a time; where they run short, those that wait for their client's "
      "bytes are closed"},
@@ -28,6 +33,9 @@ static const lh_option options[] = {
      "file of the SHA-256 of each key that clients may show as \"Authorization: Bearer KEY\", "
      "readable by its owner only; longhaul-gateway key makes its lines, SIGHUP has it read again; "
      "default: no key is needed"},
+    {"insecure-no-keys", LH_OPTION_FLAG, AT(insecure_no_keys), "0", NULL, 0, 0, NULL,
+     "allow an API beyond loopback without keys: anyone who reaches it can use it, and see in "
+     "/fleet and /trace what others do"},
     {"key-requests-per-minute", LH_OPTION_NUMBER, AT(key_requests_per_minute), "0", "N", 0,
      LH_KEY_RATE_MAX, NULL,
      "requests in a minute of a client whose line of --api-key-file says nothing else; 0: any"},
@@ -149,6 +157,23 @@ const lh_option_table lh_gateway_option_table = {
     .count = sizeof options / sizeof options[0],
 };
 
+/* As for the fleet port: what is open to others is so because somebody has said so. */
+static lh_status check_api_port(const lh_gateway_settings *settings, lh_error *error) {
+    lh_address address;
+    lh_allowed_hosts hosts;
+    lh_error cause;
+    if (lh_allowed_hosts_parse(settings->allowed_hosts, true, &hosts, &cause) != LH_OK)
+        return lh_fail(error, LH_ERR_INVALID, "--allowed-hosts: %.290s", cause.message);
+    bool is_loopback = lh_address_parse(settings->listen, &address, NULL) == LH_OK &&
+                       lh_address_is_loopback(&address);
+    if (is_loopback || settings->api_key_file[0] || settings->insecure_no_keys)
+        return LH_OK;
+    return lh_fail(error, LH_ERR_INVALID,
+                   "--listen %.200s is reachable by others: give --api-key-file, or "
+                   "--insecure-no-keys if all who reach it may use it",
+                   settings->listen);
+}
+
 static lh_status check_fleet_port(const lh_gateway_settings *settings, lh_error *error) {
     lh_address address;
     lh_status status = lh_program_options_check(&settings->program, error);
@@ -192,7 +217,9 @@ lh_status lh_gateway_settings_set_sampling(const lh_gateway_settings *settings,
 }
 
 lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_error *error) {
-    lh_status status = check_fleet_port(settings, error);
+    lh_status status = check_api_port(settings, error);
+    if (status == LH_OK)
+        status = check_fleet_port(settings, error);
     if (status != LH_OK)
         return status;
     if (settings->lease_ms < 2 * settings->renew_ms)

@@ -11,7 +11,8 @@
 
 typedef struct lh_gateway_settings {
     const char *model, *model_name;
-    const char *listen, *api_key_file, *fleet_listen;
+    const char *listen, *allowed_hosts, *api_key_file, *fleet_listen;
+    bool insecure_no_keys;
     lh_program_options program;
     const char *site, *sites;
     int64_t workers, replicas, stages, plan_delay_ms, renew_ms, lease_ms, rebalance_delay_ms;

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -48,13 +47,25 @@ static int listen_on(const struct addrinfo *info) {
     return -1;
 }
 
-static uint16_t port_of(int fd) {
+static struct sockaddr_storage address_of(int fd) {
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
     int failed = getsockname(fd, (struct sockaddr *)&address, &length);
     assert(!failed);
+    return address;
+}
+
+static uint16_t port_of(int fd) {
+    struct sockaddr_storage address = address_of(fd);
     return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
                                                : ((struct sockaddr_in *)&address)->sin_port);
+}
+
+bool lh_http_listener_is_loopback(int fd) {
+    struct sockaddr_storage address = address_of(fd);
+    if (address.ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&address)->sin6_addr);
+    return ntohl(((struct sockaddr_in *)&address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
 lh_status lh_http_listener_open(const char *address, int *fd, uint16_t *port, lh_error *error) {

@@ -5,6 +5,7 @@
 #include "gateway/http/server.h"
 
 #include "common/base/clock.h"
+#include "gateway/http/allowed_hosts.h"
 #include "gateway/http/connection.h"
 #include "gateway/http/connection_table.h"
 #include "gateway/http/header_block.h"
@@ -28,6 +29,7 @@ struct lh_http_server {
     struct MHD_Daemon *daemon;
     uint16_t port;
     bool check_block;
+    lh_allowed_hosts hosts;
 
     lh_connection_table connections;
 };
@@ -142,6 +144,19 @@ static unsigned gather_headers(lh_http_server *server, lh_http_exchange *exchang
     return status;
 }
 
+/* As gather_headers: whether the request is for this server at all. */
+static unsigned check_host(const lh_http_server *server, const lh_http_request *request,
+                           lh_error *error) {
+    const char *host = lh_http_request_header(request, "Host");
+    if (lh_allowed_hosts_permit(&server->hosts, host))
+        return 0;
+    lh_fail(error, LH_ERR_INVALID,
+            "This request is for \"%.100s\". The server answers for localhost, and for the names "
+            "that it is given with --allowed-hosts.",
+            host);
+    return 421;
+}
+
 static enum MHD_Result take_headers(lh_http_server *server, lh_http_exchange *exchange,
                                     const char *method, const char *version) {
     const lh_http_config *config = &server->around.config;
@@ -149,6 +164,8 @@ static enum MHD_Result take_headers(lh_http_server *server, lh_http_exchange *ex
     exchange->headers_taken = true;
     lh_error error;
     unsigned status = gather_headers(server, exchange, method, version, &error);
+    if (!status)
+        status = check_host(server, &exchange->request, &error);
     if (!lh_http_connection_enter(exchange, LH_HTTP_PHASE_BODY, config->body_deadline_ms))
         return MHD_NO;
     if (status)
@@ -275,6 +292,10 @@ lh_status lh_http_server_create(const lh_http_config *config, const lh_http_hand
     lh_status status = lh_http_listener_open(config->listen, &fd, &server->port, error);
     if (status)
         goto fail_after_connections;
+    status = lh_allowed_hosts_parse(config->allowed_hosts, lh_http_listener_is_loopback(fd),
+                                    &server->hosts, error);
+    if (status)
+        goto fail_after_listener;
     status = lh_socket_monitor_create(&server->around.monitor, error);
     if (status)
         goto fail_after_listener;

@@ -22,6 +22,8 @@ typedef struct lh_http_exchange lh_http_exchange;
 typedef struct lh_http_config {
     /* "127.0.0.1:8080", "[::1]:8080", ":8080" (any address); port 0: a free one */
     const char *listen;
+    /* which names requests may be for; NULL is ""; lives as long as the server (allowed_hosts.h) */
+    const char *allowed_hosts;
     uint32_t threads; /* 1..64 */
     /* at most: where they run short, those that wait longest for their clients are closed; 64 and
      * more */
@@ -39,7 +41,7 @@ typedef struct lh_http_config {
 } lh_http_config;
 
 /* 4 threads, 4096 connections from any address, 10 s, 30 s, 60 s, 30 s, 8 MiB, 256 MiB. `listen`
- * stays NULL. */
+ * and `allowed_hosts` stay NULL. */
 lh_http_config lh_http_config_default(void);
 
 typedef enum lh_http_progress {
@@ -82,8 +84,8 @@ typedef struct lh_http_handler {
     void (*on_done)(void *state, const lh_http_request *request, const lh_http_outcome *outcome);
 } lh_http_handler;
 
-/* Starts to serve; *handler is copied. LH_ERR_INVALID: the address is malformed; LH_ERR_IO: it
- * cannot be listened on; LH_ERR_NO_MEMORY. */
+/* Starts to serve; *handler is copied. LH_ERR_INVALID: the address is malformed, or the
+ * list of hosts; LH_ERR_IO: it cannot be listened on; LH_ERR_NO_MEMORY. */
 lh_status lh_http_server_create(const lh_http_config *config, const lh_http_handler *handler,
                                 lh_http_server **server, lh_error *error);
 /* Ends all exchanges (their clients see a cut connection) and waits for the threads. NULL is

@@ -242,6 +242,7 @@ static void on_refusal(void *state, unsigned status, const char *message, lh_htt
     lh_openai_refuse(&error, status, NULL,
                      status == 413   ? "request_too_large"
                      : status == 408 ? "request_timeout"
+                     : status == 421 ? "host_not_allowed"
                                      : NULL,
                      "%s", message);
     reply_error(state ? state : &unknown, &error, reply);

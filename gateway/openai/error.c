@@ -18,8 +18,9 @@ static const struct {
     {400, "invalid_request_error"}, {401, "invalid_request_error"}, {403, "permission_error"},
     {404, "invalid_request_error"}, {405, "invalid_request_error"}, {408, "request_timeout"},
     {413, "request_too_large"},     {414, "invalid_request_error"}, {415, "invalid_request_error"},
-    {429, "rate_limit_error"},      {431, "invalid_request_error"}, {499, "invalid_request_error"},
-    {501, "not_supported_error"},   {503, "unavailable_error"},     {504, "server_error"}};
+    {421, "invalid_request_error"}, {429, "rate_limit_error"},      {431, "invalid_request_error"},
+    {499, "invalid_request_error"}, {501, "not_supported_error"},   {503, "unavailable_error"},
+    {504, "server_error"}};
 
 static const char *type_of(unsigned status) {
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)

@@ -15,7 +15,7 @@ typedef struct tool_options {
     int64_t request_timeout_ms, header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes,
         bodies_bytes, context, threads, connections, connections_per_address;
     int64_t key_requests, key_tokens, key_concurrent;
-    const char *api_key_file;
+    const char *api_key_file, *allowed_hosts;
     bool strict_params, logits_digest;
 } tool_options;
 
@@ -40,6 +40,8 @@ static const lh_option table[] = {
     NUMBER("key-concurrent-requests", key_concurrent, "0", "Requests of a client at a time"),
     {"api-key-file", LH_OPTION_TEXT, offsetof(tool_options, api_key_file), "", "PATH", 0, 0, NULL,
      "Keys that clients may show; a line on standard input has it read again"},
+    {"allowed-hosts", LH_OPTION_TEXT, offsetof(tool_options, allowed_hosts), "", "A,B,...", 0, 0,
+     NULL, "Which hosts requests may be for, beside localhost"},
     {"strict-params", LH_OPTION_FLAG, offsetof(tool_options, strict_params), "", NULL, 0, 0, NULL,
      "Refuse unknown fields"},
     {"logits-digest", LH_OPTION_FLAG, offsetof(tool_options, logits_digest), "", NULL, 0, 0, NULL,
@@ -51,6 +53,7 @@ static lh_openai_api_config make_config(const tool_options *options,
     lh_openai_api_config config = lh_openai_api_config_default();
     config.request_timeout_us = options->request_timeout_ms * 1000;
     config.http.listen = "127.0.0.1:0";
+    config.http.allowed_hosts = options->allowed_hosts;
     config.http.connections = (uint32_t)options->connections;
     config.http.connections_per_address = (uint32_t)options->connections_per_address;
     config.http.threads = (uint32_t)options->threads;

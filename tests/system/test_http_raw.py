@@ -73,6 +73,8 @@ POST = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: appli
 class Framing(GatewayTest):
     """Requests that two implementations could read in two ways are refused, and nothing behind them is served."""
 
+    flags = ("--allowed-hosts", "*")
+
     def refused(self, data, status=400, is_json=True):
         with Connection(self.port) as connection:
             connection.send(data + SMUGGLED)
@@ -298,7 +300,7 @@ class ManyBodies(GatewayTest):
                 connection.send(body[-1:])
                 self.assertEqual(connection.reply().status, 200)
                 # The next request of a connection is read when the body of the one before has been given up.
-                connection.send(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+                connection.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 self.assertEqual(connection.reply().status, 200)
                 connection.close()
         self.assertEqual(self.ask("POST", "/v1/completions", body).status, 200)
@@ -703,7 +705,7 @@ class Errors(GatewayTest):
         reply = self.ask("OPTIONS", "/v1/chat/completions")
         self.assertEqual((reply.status, reply.headers["allow"]), (204, "POST, OPTIONS"))
         with Connection(self.port) as connection:
-            connection.send(b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
+            connection.send(b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertEqual(connection.reply().status, 204)
         self.assertNotIn("access-control-allow-origin", self.ask("GET", "/v1/models", None, (("Origin", "http://evil"),)).headers)
 

@@ -30,6 +30,7 @@ http {{
     include {folder}/longhaul.conf;
 }}
 """
+PUBLIC_NAME = "llm.example.org"  # as in the files
 LASTS_S = 15  # each answer that is given up, at least
 
 
@@ -57,7 +58,7 @@ class ProxyTest:
         cls.addClassCleanup(cls.temporary.cleanup)
         cls.folder = pathlib.Path(cls.temporary.name)
         keys = write_private(str(cls.folder / "keys"), key_line("a", "key-a", "admin"))
-        cls.gateway = Gateway("--api-key-file", keys)
+        cls.gateway = Gateway("--api-key-file", keys, "--allowed-hosts", PUBLIC_NAME)
         cls.addClassCleanup(cls.gateway.stop)
         cls.port = free_port()
         cls.proxy = Program(cls.name, cls.command(), cls.folder)
@@ -124,6 +125,13 @@ class ProxyTest:
 
     # ---- What clients expect
 
+    def test_the_public_name_arrives_at_the_gateway(self):
+        """And no other: a page of evil.example whose name resolves to the proxy's address gets nothing through it."""
+        for host, status in ((PUBLIC_NAME, 200), (PUBLIC_NAME.upper() + ":443", 200), ("evil.example", 421)):
+            with Connection(self.port) as connection:
+                connection.send(request("GET", "/v1/models", headers=KEY, host=host))
+                self.assertEqual(connection.reply().status, status, host)
+
     def test_events_come_one_by_one(self):
         with Connection(self.port) as connection:
             connection.send(request("POST", "/v1/completions", completion_body("@@interval_ms=150 text=abcdef", stream=True), KEY))
@@ -164,7 +172,7 @@ class ProxyTest:
         body = json.dumps(completion_body("@@text=ok")).encode()
         self.assertEqual(ask(self.port, "POST", "/v1/completions", body + b" " * ((8 << 20) - len(body)), KEY).status, 200)
         with Connection(self.port) as connection:
-            connection.send(b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 8388609\r\n\r\n")
+            connection.send(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 8388609\r\n\r\n")
             self.assertEqual(connection.reply().status, 413)
 
     def test_a_client_that_is_gone_stops_its_work(self):

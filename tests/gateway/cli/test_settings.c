@@ -7,6 +7,7 @@
 
 #include "gateway/cli/settings.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +45,27 @@ static void plaintext_beyond_loopback_needs_a_word(void **state) {
     assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", "0.0.0.0:7100", "--tls-cert",
                          "a", "--tls-key", "b", "--tls-ca", "c"),
                      LH_OK);
+}
+
+static void an_api_for_others_needs_keys_or_a_word(void **state) {
+    (void)state;
+    static const char *const reachable[] = {"0.0.0.0:8080", ":8080", "[::]:8080", "192.0.2.1:8080",
+                                            "llm.example.org:8080"};
+    lh_error error;
+    for (size_t i = 0; i < sizeof reachable / sizeof reachable[0]; i++) {
+        char *listen = (char *)(uintptr_t)reachable[i];
+        assert_int_equal(RUN(&error, "--model", "x", "--listen", listen), LH_ERR_INVALID);
+        assert_non_null(strstr(error.message, "--insecure-no-keys"));
+        assert_int_equal(RUN(&error, "--model", "x", "--listen", listen, "--insecure-no-keys"),
+                         LH_OK);
+        assert_int_equal(RUN(&error, "--model", "x", "--listen", listen, "--api-key-file", "k"),
+                         LH_OK);
+    }
+    assert_int_equal(RUN(&error, "--model", "x", "--listen", "[::1]:8080"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--listen", "localhost:8080"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--allowed-hosts", "a,b"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--allowed-hosts", "a:80"), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--allowed-hosts"));
 }
 
 static void tls_needs_all_three(void **state) {
@@ -111,6 +133,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_defaults_hold),
         cmocka_unit_test(plaintext_beyond_loopback_needs_a_word),
+        cmocka_unit_test(an_api_for_others_needs_keys_or_a_word),
         cmocka_unit_test(tls_needs_all_three),
         cmocka_unit_test(q8_is_allowed_where_the_gateway_chooses),
         cmocka_unit_test(figures_fit_each_other),

@@ -43,6 +43,22 @@ static void listens_on_a_free_port(void **state) {
     close(second);
 }
 
+static void knows_whether_only_this_machine_reaches_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *address;
+        bool is_loopback;
+    } cases[] = {{"127.0.0.1:0", true}, {"127.9.9.9:0", true}, {"0.0.0.0:0", false}, {":0", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int fd;
+        uint16_t port;
+        lh_error error;
+        assert_int_equal(lh_http_listener_open(cases[i].address, &fd, &port, &error), LH_OK);
+        assert_int_equal(lh_http_listener_is_loopback(fd), cases[i].is_loopback);
+        close(fd);
+    }
+}
+
 static void tells_what_cannot_be_resolved(void **state) {
     (void)state;
     int fd;
@@ -56,6 +72,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses_malformed_addresses),
         cmocka_unit_test(listens_on_a_free_port),
+        cmocka_unit_test(knows_whether_only_this_machine_reaches_it),
         cmocka_unit_test(tells_what_cannot_be_resolved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,7 +75,7 @@ static void on_done(void *state, const lh_http_request *request, const lh_http_o
 
 /* own_port: from which it is asked. */
 static size_t ask(uint16_t port, char *answer, size_t capacity, uint16_t *own_port) {
-    static const char request[] = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
+    static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);

@@ -77,8 +77,8 @@ static answer *ask(const bench *b, const char *method, const char *path, const c
     answer *got = calloc(1, sizeof *got);
     char request[4096];
     int length = snprintf(request, sizeof request,
-                          "%s %s HTTP/1.0\r\nHost: here\r\n%sContent-Length: %zu\r\n\r\n%s", method,
-                          path, headers, strlen(body), body);
+                          "%s %s HTTP/1.0\r\nHost: localhost\r\n%sContent-Length: %zu\r\n\r\n%s",
+                          method, path, headers, strlen(body), body);
     for (char *at = strstr(request, "\r\n\r\n"); *at; at++)
         *at = *at == '\'' ? '"' : *at;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
