@@ -65,13 +65,25 @@ uint32_t lh_new_hops_culprit(const lh_new_hops *hops, uint32_t hop) {
     return !far_is_worker || (near_is_new && !far_is_new) ? hop - 1 : hop;
 }
 
+/* Without the address, where that is what it begins with. */
+static const char *cause_of(const lh_hop_trial_report *trial, const char *address) {
+    size_t length = strlen(address);
+    if (!trial || !trial->error[0])
+        return "nobody has said so in time";
+    bool is_prefix = length > 0 && strncmp(trial->error, address, length) == 0 &&
+                     strncmp(trial->error + length, ": ", 2) == 0;
+    return trial->error + (is_prefix ? length + 2 : 0);
+}
+
 void lh_new_hops_describe(const lh_new_hops *hops, uint32_t hop, char *text, size_t bytes) {
     const lh_chain *next = hops->next;
     const lh_hop_trial_report *trial = trial_of(hops, hop);
-    bool to_gateway = is_last(next, hop);
-    snprintf(text, bytes, "%s%s does not reach %s%s%s%.100s: %.200s", hop > 0 ? "worker " : "",
-             hop > 0 ? next->stages[hop - 1].name : "the gateway", to_gateway ? "" : "worker ",
-             to_gateway ? "the gateway" : next->stages[hop].name, to_gateway ? "" : " at ",
-             to_gateway ? "" : next->stages[hop].address,
-             trial && trial->error[0] ? trial->error : "nobody has said so in time");
+    const char *near = hop > 0 ? next->stages[hop - 1].name : "the gateway";
+    if (is_last(next, hop))
+        snprintf(text, bytes, "worker %s does not reach the gateway: %.200s", near,
+                 cause_of(trial, ""));
+    else
+        snprintf(text, bytes, "%s%s does not reach worker %s at %.100s: %.200s",
+                 hop > 0 ? "worker " : "", near, next->stages[hop].name, next->stages[hop].address,
+                 cause_of(trial, next->stages[hop].address));
 }

@@ -22,11 +22,11 @@ PAUSE_S = 0.2 * slowness()
 class SecureFleet(Fleet):
     """Every worker at a site of its own, reached by TLS alone."""
 
-    def __init__(self, workers):
+    def __init__(self, workers, worker_flags=()):
         self.certificates = tempfile.TemporaryDirectory(prefix="longhaul-certificates-")
         make_ca(self.certificates.name)
         flags = ["--rebalance-delay-ms", "500", *issue(self.certificates.name, "gateway", HOME)]
-        super().__init__(workers, gateway_flags=flags, fetches=True)
+        super().__init__(workers, gateway_flags=flags, worker_flags=worker_flags, fetches=True)
 
     def start_worker(self, number):
         worker = self.start_named(f"worker-{number + 1}")
@@ -39,7 +39,7 @@ class SecureFleet(Fleet):
             name,
             [self.worker_program, "--name", name, "--site", f"site-of-{name}", "--gateway", f"https://{HOME}:{self.fleet_port}", "--listen-tls",
              address, "--advertise-tls", advertised or address, "--threads", "1", "--kv-bytes", "64M", "--cache-dir", f"{self.folder}/cache-{name}",
-             *issue(self.certificates.name, name, certificate_address)],
+             *self.worker_flags, *issue(self.certificates.name, name, certificate_address)],
             self.folder,
         )
 
@@ -126,11 +126,11 @@ class Newcomers(unittest.TestCase):
 
     def test_an_address_where_nobody_listens(self):
         address = f"{HOME}:{free_port()}"
-        attic = self.bring("attic", advertised=address)
-        self.assert_left_alone("attic", address, "refused")
-        attic.kill()
-        self.bring("attic")  # with its own address: it is not what it was, so it is used
-        wait_until(lambda: "attic" in self.fleet.chain()[1], "the chain goes over the attic")
+        workshop = self.bring("workshop", advertised=address)
+        self.assert_left_alone("workshop", address, "refused")
+        workshop.kill()
+        self.bring("workshop")  # with its own address: it is not what it was, so it is used
+        wait_until(lambda: "workshop" in self.fleet.chain()[1], "the chain goes over the workshop")
         wait_until(lambda: self.fleet.fleet_state()["state"] == "ready", "it is ready")
         self.load.since()
         self.assertEqual(self.load.problems, [])
@@ -149,6 +149,28 @@ class Newcomers(unittest.TestCase):
         log = self.fleet.gateway.log_text()
         self.assertLess(log.index("the next chain's hops are proven"), log.index("the next chain takes over"))
         print(f"    a third worker took its share: longest pause {pause * 1000:.0f} ms")
+
+
+class UnreadyFleet(SecureFleet):
+    """Its worker holds half of the model, so that it waits for another one."""
+
+    def __init__(self):
+        super().__init__(1, worker_flags=["--memory-bytes", "80M"])
+
+    def wait_ready(self):
+        wait_until(lambda: self.worker_state("worker-1"), "its worker is there")
+
+
+class FirstChain(unittest.TestCase):
+    def test_the_reason_why_it_does_not_form_is_told_at_once(self):
+        with UnreadyFleet() as fleet:
+            address = f"{HOME}:{free_port()}"
+            fleet.workers.append(fleet.start_named("workshop", advertised=address))
+            expected = rf"worker worker-1 is not connected to workshop yet: {re.escape(address)}: .*refused"
+            wait_until(lambda: re.search(rf'the chain waits for a hop .*reason="{expected}', fleet.gateway.log_text()), "the log says why")
+            state = fleet.fleet_state()
+            self.assertRegex(state["reason"], expected)
+            self.assertRegex(state["chains"][0]["links"][1]["error"], rf"^{re.escape(address)}: .*refused")
 
 
 if __name__ == "__main__":

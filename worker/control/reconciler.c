@@ -97,9 +97,10 @@ static void hand_over(lh_reconciler *reconciler, const lh_built_stage *built) {
     }
     reconciler->stage = built->stage;
     enter(reconciler, HELD);
-    lh_log(LH_LOG_INFO, "assignment", "loaded layers=%u..%u model=%s weight_bytes=%zu kv_pages=%zu",
-           reconciler->held.first_layer, reconciler->held.last_layer, reconciler->held.model.name,
-           lh_stage_weight_bytes(built->stage), lh_kv_cache_pages_total(lh_stage_kv(built->stage)));
+    lh_log(LH_LOG_INFO, "assignment", "loaded layers=%u-%u model=%s weight_bytes=%zu kv_pages=%zu",
+           reconciler->held.first_layer, reconciler->held.last_layer - 1,
+           reconciler->held.model.name, lh_stage_weight_bytes(built->stage),
+           lh_kv_cache_pages_total(lh_stage_kv(built->stage)));
 }
 
 static void finish_close(lh_reconciler *reconciler);
@@ -142,8 +143,8 @@ static void build(lh_reconciler *reconciler) {
     }
     enter(reconciler, BUILDING);
     reconciler->held = reconciler->wanted;
-    lh_log(LH_LOG_INFO, "assignment", "assigned layers=%u..%u of=%u model=%s chain=%s epoch=%u",
-           reconciler->held.first_layer, reconciler->held.last_layer, reconciler->held.layers,
+    lh_log(LH_LOG_INFO, "assignment", "assigned layers=%u-%u of=%u model=%s chain=%s epoch=%u",
+           reconciler->held.first_layer, reconciler->held.last_layer - 1, reconciler->held.layers,
            reconciler->held.model.name, reconciler->held.chain, reconciler->held.epoch);
     report_soon(reconciler);
 }
@@ -173,8 +174,9 @@ static void take_away(lh_reconciler *reconciler) {
                error.message);
         return; /* the next answer tries again */
     }
-    lh_log(LH_LOG_INFO, "assignment", "dropping layers=%u..%u model=%s",
-           reconciler->held.first_layer, reconciler->held.last_layer, reconciler->held.model.name);
+    lh_log(LH_LOG_INFO, "assignment", "dropping layers=%u-%u model=%s",
+           reconciler->held.first_layer, reconciler->held.last_layer - 1,
+           reconciler->held.model.name);
     reconciler->stage = NULL;
     reconciler->is_routed = false;
     enter(reconciler, TAKING_AWAY);
@@ -211,8 +213,8 @@ static void take_place(lh_reconciler *reconciler) {
     reconciler->held = *wanted;
     reconciler->is_routed = true;
     lh_assignment_failure_forget(&reconciler->failure);
-    lh_log(LH_LOG_INFO, "assignment", "ready chain=%s epoch=%u layers=%u..%u next=%s",
-           wanted->chain, wanted->epoch, wanted->first_layer, wanted->last_layer,
+    lh_log(LH_LOG_INFO, "assignment", "ready chain=%s epoch=%u layers=%u-%u next=%s", wanted->chain,
+           wanted->epoch, wanted->first_layer, wanted->last_layer - 1,
            wanted->next_is_gateway ? "gateway" : wanted->next_name);
     report_soon(reconciler);
 }

@@ -9,6 +9,8 @@
 #include "gateway/fleet/new_hops.h"
 #include "tests/gateway/support/worker_reports.h"
 
+#include <stdio.h>
+
 typedef struct bench {
     lh_registry *registry;
     lh_chain present, next;
@@ -159,6 +161,9 @@ static void who_does_not_reach_whom_is_said_with_the_reason(void **state) {
     assert_described(&b, 0, "the gateway does not reach worker c at c:1: connection refused");
     assert_described(&b, 1, "worker c does not reach worker d at d:1: connection refused");
     assert_described(&b, 2, "worker d does not reach the gateway: connection refused");
+    snprintf(b.first.error, sizeof b.first.error, "c:1: the certificate is another's");
+    assert_described(&b, 0,
+                     "the gateway does not reach worker c at c:1: the certificate is another's");
     lh_registry_destroy(b.registry);
 }
 
