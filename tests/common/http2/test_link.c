@@ -280,6 +280,21 @@ static void samples_are_taken_when_they_tell_something(void **state) {
     assert_int_equal(second_sample_ms(1, 10, 0), 2); /* in slow start the pauses must be seen */
 }
 
+/* Of the first DATA frame that the session would send. */
+static uint32_t next_frame_bytes(clogged *c) {
+    uint8_t bytes[32 << 10];
+    size_t length, at = 0;
+    assert_int_equal(lh_h2_session_pull(c->transport->session, bytes, sizeof bytes, &length, NULL),
+                     LH_OK);
+    while (at + 9 <= length) {
+        uint32_t payload = (uint32_t)bytes[at] << 16 | (uint32_t)bytes[at + 1] << 8 | bytes[at + 2];
+        if (bytes[at + 3] == 0)
+            return payload;
+        at += 9 + payload;
+    }
+    return 0;
+}
+
 /* What is on its way for 8 ms may wait in the kernel, and a frame is of 4 ms, within bounds. */
 static void the_pace_is_the_rates(void **state) {
     (void)state;
@@ -292,12 +307,15 @@ static void the_pace_is_the_rates(void **state) {
                  {1000, 32 << 10, 16 << 10}}; /* at most; and what a new window lets through */
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static clogged c;
+        record r;
         open_clogged(&c);
         teach(&c.link.meter, cases[i].bytes_per_us, 10, 0);
         lh_h2_link_attach(&c.link, c.transport);
         assert_int_equal(c.link.unsent_bytes, cases[i].unsent_bytes);
         assert_int_equal(c.link.frame_bytes, cases[i].frame_bytes);
         assert_int_equal(c.transport->output.unsent_bytes_max, cases[i].unsent_bytes);
+        write_bulk(&c, &r);
+        assert_int_equal(next_frame_bytes(&c), cases[i].frame_bytes);
         close_clogged(&c);
     }
 }

@@ -991,13 +991,13 @@ static void expect_greeting(lh_h2_role role, const lh_h2_limits *limits, int64_t
 
 static void limits_are_told_first(void **state) {
     (void)state;
-    lh_h2_limits limits = lh_h2_default_limits();
-    for (int role = LH_H2_CLIENT; role <= LH_H2_SERVER; role++) {
-        limits = lh_h2_default_limits();
-        expect_greeting((lh_h2_role)role, &limits, 16 << 20, 64 << 20, 16 << 10);
+    static const lh_h2_role roles[] = {LH_H2_SERVER, LH_H2_CLIENT};
+    for (int i = 0; i < 2; i++) {
+        lh_h2_limits limits = lh_h2_default_limits();
+        expect_greeting(roles[i], &limits, 16 << 20, 64 << 20, 16 << 10);
         limits.window_bytes = UINT32_MAX; /* more than the protocol can say */
         limits.header_bytes_max = SIZE_MAX;
-        expect_greeting((lh_h2_role)role, &limits, INT32_MAX, INT32_MAX, UINT32_MAX);
+        expect_greeting(roles[i], &limits, INT32_MAX, INT32_MAX, UINT32_MAX);
     }
 }
 

@@ -364,19 +364,23 @@ static void reseal(uint8_t *frame) {
     put_u32(frame + 12, lh_crc32c(0, frame, 12));
 }
 
-/* The payload at `frame` is shorter by itself: its head is right. */
+/* The payload at `frame` is shorter by itself: its head is right. One of the refusals says so in
+ * these words. */
 static void check_every_shorter_payload(uint8_t *body, size_t frame, uint32_t width,
-                                        const lh_step_reader_events *events) {
-    uint32_t whole = get_u32(body + frame + 4);
+                                        const lh_step_reader_events *events, const char *words) {
+    uint32_t whole = get_u32(body + frame + 4), named = 0;
     for (uint32_t cut = 0; cut < whole; cut++) {
         seen got = {0};
+        lh_error error = {.status = LH_OK};
         put_u32(body + frame + 4, cut);
         reseal(body + frame);
-        assert_int_equal(read_body(width, events, body, frame + 16 + cut, 0, &got, NULL),
+        assert_int_equal(read_body(width, events, body, frame + 16 + cut, 0, &got, &error),
                          LH_ERR_MALFORMED);
+        named += strstr(error.message, words) != NULL;
         assert_int_equal(got.shards + got.result_frames, 0);
         assert_int_equal(got.manifests, frame > 0);
     }
+    assert_true(named > 0);
 }
 
 static void test_a_payload_that_is_cut_is_malformed(void **state) {
@@ -384,11 +388,40 @@ static void test_a_payload_that_is_cut_is_malformed(void **state) {
     uint8_t body[8192];
     some_body(LH_WIRE_F32, body, sizeof(body));
     size_t shard = 16 + get_u32(body + 4);
-    check_every_shorter_payload(body, 0, WIDTH, &shard_events);
+    check_every_shorter_payload(body, 0, WIDTH, &shard_events, "cut in its sampling block");
     some_body(LH_WIRE_F32, body, sizeof(body));
-    check_every_shorter_payload(body, shard, WIDTH, &shard_events);
+    check_every_shorter_payload(body, shard, WIDTH, &shard_events, "");
     results_body(body, sizeof(body));
-    check_every_shorter_payload(body, 16 + get_u32(body + 4), 0, &result_events);
+    check_every_shorter_payload(body, 16 + get_u32(body + 4), 0, &result_events, "");
+}
+
+/* Three segments with as many counted tokens as one may have: each is within its limit. */
+static void test_a_manifest_over_the_limit_is_not_encoded(void **state) {
+    (void)state;
+    lh_token_count *counts = calloc(LH_STEP_COUNTS_MAX, sizeof *counts);
+    lh_step_segment segments[3];
+    lh_error error;
+    assert_non_null(counts);
+    for (uint32_t i = 0; i < 3; i++)
+        segments[i] = (lh_step_segment){.sequence = i,
+                                        .rows = 1,
+                                        .sample = true,
+                                        .sampling = {.top_p = 1,
+                                                     .repetition_penalty = 1,
+                                                     .counts = counts,
+                                                     .count_count = LH_STEP_COUNTS_MAX}};
+    for (uint32_t count = 2; count <= 3; count++) {
+        const lh_step_manifest manifest = {
+            .rows = count, .tokens = some_tokens, .segment_count = count, .segments = segments};
+        size_t capacity = lh_step_manifest_bytes(&manifest), length;
+        uint8_t *bytes = malloc(capacity);
+        assert_non_null(bytes);
+        assert_int_equal(lh_step_encode_manifest(&manifest, bytes, capacity, &length, &error),
+                         count == 2 ? LH_OK : LH_ERR_LIMIT);
+        free(bytes);
+    }
+    assert_non_null(strstr(error.message, "its manifest takes more than 4194304 bytes"));
+    free(counts);
 }
 
 static void test_every_bit_flip_is_refused(void **state) {
@@ -951,6 +984,7 @@ int main(void) {
         cmocka_unit_test(test_results_round_trip),
         cmocka_unit_test(test_every_truncation_is_refused),
         cmocka_unit_test(test_a_payload_that_is_cut_is_malformed),
+        cmocka_unit_test(test_a_manifest_over_the_limit_is_not_encoded),
         cmocka_unit_test(test_every_bit_flip_is_refused),
         cmocka_unit_test(test_bytes_after_the_end_are_refused),
         cmocka_unit_test(test_manifest_fields_are_checked),
