@@ -269,16 +269,11 @@ static bool is_placed(const lh_reconciler *reconciler) {
            lh_control_is_same_assignment(&reconciler->held, &reconciler->wanted);
 }
 
-/* What is wanted now leads over the hop that was tried, and will take over its connections. */
+/* What is wanted now leads to who was tried, and may take over the connections. */
 static bool awaits_tried_hop(const lh_reconciler *reconciler) {
-    const lh_control_assignment *wanted = &reconciler->wanted;
-    const lh_control_trial *tried = &reconciler->tried;
     return reconciler->has_wanted && !is_placed(reconciler) &&
-           strcmp(wanted->chain, tried->chain) == 0 &&
-           wanted->next_is_gateway == tried->next_is_gateway &&
-           strcmp(wanted->next_name, tried->next_name) == 0 &&
-           strcmp(wanted->next_address, tried->next_address) == 0 &&
-           wanted->next_tls == tried->next_tls;
+           strcmp(reconciler->wanted.chain, reconciler->tried.chain) == 0 &&
+           strcmp(reconciler->wanted.next_name, reconciler->tried.next_name) == 0;
 }
 
 /* With or without a stage: what is tried is the place that this worker would have. */

@@ -410,6 +410,19 @@ static void test_a_tried_hop_becomes_the_next_one(void **state) {
     reconciler_bench_close(&b);
 }
 
+static void test_a_trial_ends_where_another_hop_is_wanted(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    want_tried(&b, "127.0.0.1:1");
+    expect_report(&b, "\"address\":\"127.0.0.1:1\",\"state\":\"failed\"");
+    range_server_fail(b.files, RANGE_SILENT, 100); /* the assignment is not in place for long */
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"trial\":null");
+    assert_false(report_has(&b, "\"state\":\"ready\""));
+    reconciler_bench_close(&b);
+}
+
 static void test_a_hop_that_cannot_be_used_is_told_and_harms_nothing(void **state) {
     (void)state;
     reconciler_bench b;
@@ -688,6 +701,7 @@ int main(void) {
         cmocka_unit_test(test_leaving_does_not_wait_for_a_gateway_that_is_gone),
         cmocka_unit_test(test_a_prepared_stage_takes_the_place_of_the_old_one),
         cmocka_unit_test(test_a_tried_hop_becomes_the_next_one),
+        cmocka_unit_test(test_a_trial_ends_where_another_hop_is_wanted),
         cmocka_unit_test(test_a_hop_that_cannot_be_used_is_told_and_harms_nothing),
         cmocka_unit_test(test_why_the_next_hop_is_down_is_told),
         cmocka_unit_test(test_an_assignment_waits_for_what_is_being_prepared),

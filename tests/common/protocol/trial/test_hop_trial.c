@@ -285,10 +285,31 @@ static void a_refusal_is_passed_on(void **state) {
     b.habit = PEER_REFUSES;
     try_next("attic");
     expect_failure("worker 'attic' refuses a step of the trial: it is leaving");
+    uint64_t begun_ms = uv_now(&b.loop);
+    while (b.requests < 2)
+        uv_run(&b.loop, UV_RUN_ONCE);
+    loop_run_for(&b.loop, 50);
+    assert_int_equal(b.changes, 1); /* the same again: it is not told twice */
     b.habit = PEER_TAKES;
     await(LH_HOP_TRIAL_PROVEN);
-    assert_int_equal(b.requests, 2);
-    assert_string_equal(b.peers[0], b.peers[1]); /* the connection stays */
+    assert_int_equal(b.requests, 3);
+    assert_true(uv_now(&b.loop) - begun_ms >= 500 + 1000); /* the pauses grow */
+    assert_string_equal(b.peers[0], b.peers[1]);           /* the connection stays */
+}
+
+/* It comes back sooner than the pause is over. */
+static void a_pause_outlasts_the_connection(void **state) {
+    (void)state;
+    open_server(NULL);
+    b.habit = PEER_REFUSES;
+    try_next("attic");
+    await(LH_HOP_TRIAL_FAILED);
+    uint64_t begun_ms = uv_now(&b.loop);
+    b.habit = PEER_TAKES;
+    close_server();
+    open_server(NULL);
+    await(LH_HOP_TRIAL_PROVEN);
+    assert_true(uv_now(&b.loop) - begun_ms >= 500);
 }
 
 static void one_that_takes_everything_and_has_no_name(void **state) {
@@ -438,6 +459,7 @@ int main(void) {
         TEST(a_port_that_says_nothing),
         TEST(somebody_else_answers),
         TEST(a_refusal_is_passed_on),
+        TEST(a_pause_outlasts_the_connection),
         TEST(one_that_takes_everything_and_has_no_name),
         TEST(an_answer_that_never_comes),
         TEST(certificates),
