@@ -94,6 +94,8 @@ HARMLESS = [
 CLOSED = [
     ("chunks", POST + CHUNKED + b"\r\n" + chunk(BODY[:9]) + chunk(BODY[9:]) + LAST, 200),
     ("chunks with extensions", POST + CHUNKED + b"\r\n" + chunk(BODY, b"%x;a=b" % len(BODY)) + LAST, 200),
+    ("chunks whose lines end without a carriage return", POST + CHUNKED + b"\r\n%x\n%s\n0\n\n" % (len(BODY), BODY), 200),
+    ("a chunk whose end lacks the carriage return", POST + CHUNKED + b"\r\n" + chunk(BODY, end=b"\n") + LAST, 200),
     ("a length among the trailers", POST + CHUNKED + b"\r\n" + chunk(BODY) + b"0\r\nContent-Length: 500\r\n\r\n", 200),
     ("a key among the trailers", POST.replace(KEY, b"") + CHUNKED + b"\r\n" + chunk(BODY) + b"0\r\n" + KEY + b"\r\n", 401),
 ]
