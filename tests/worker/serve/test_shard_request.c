@@ -1,5 +1,6 @@
 /* A step's manifest and its shards by two requests, as they come over several connections: in
  * either order, late, lost, for nobody. */
+#include "tests/support/log_capture.h"
 #include "tests/worker/support/raw_client.h"
 #include "tests/worker/support/ring.h"
 
@@ -214,6 +215,33 @@ static void test_a_cancelled_step_leaves_its_shards(void **state) {
     close_bench(&b);
 }
 
+/* The reset of its shards overtakes the one of its own request: that is no failure either. */
+static void test_shards_that_are_cancelled_cancel_their_step(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b);
+    begin_step(&b);
+    lh_h2_stream *stream = begin(&b.back, b.shards_path, b.shards, b.shards_length / 2, false);
+    ring_run_for(&b.ring, 50);
+    log_capture_begin();
+    lh_h2_stream_cancel(stream);
+    ring_run_until(&b.ring, &b.front.closed);
+    wait_for_free_pages(&b);
+    char *log = log_capture_end();
+    assert_non_null(strstr(log, "step cancelled step=7"));
+    assert_null(strstr(log, " warn "));
+    free(log);
+    lh_server_status status;
+    lh_server_read_status(b.ring.workers[1].server, &status);
+    assert_int_equal(status.steps_failed, 0);
+    assert_int_equal(status.steps_cancelled, 1);
+    next_step(&b);
+    begin_shards(&b, b.shards_path);
+    begin_step(&b);
+    expect(&b, &b.front, 200);
+    close_bench(&b);
+}
+
 static void test_bytes_that_are_wrong(void **state) {
     (void)state;
     bench b;
@@ -276,6 +304,7 @@ int main(void) {
         cmocka_unit_test(test_waiting_shards_are_bounded),
         cmocka_unit_test(test_a_lost_connection_fails_the_step),
         cmocka_unit_test(test_a_cancelled_step_leaves_its_shards),
+        cmocka_unit_test(test_shards_that_are_cancelled_cancel_their_step),
         cmocka_unit_test(test_bytes_that_are_wrong),
         cmocka_unit_test(test_a_shard_beyond_its_step),
     };
