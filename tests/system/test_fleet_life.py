@@ -2,6 +2,7 @@
 replay with the very text of an undisturbed run, or ends with an error; it never ends as if it were complete."""
 
 import json
+import re
 import signal
 import sys
 import time
@@ -82,6 +83,12 @@ class Restarts(unittest.TestCase):
             self.assertNotIn("dropping", since)
             self.assertNotIn("assigned", since)
         self.is_whole()
+
+    def test_layers_are_written_alike(self):
+        """The last one included, at the gateway and at the worker."""
+        for worker in self.fleet.workers:
+            planned = re.findall(rf"stage planned .* worker={worker.name} layers=(\S+) ", self.fleet.gateway.log_text())
+            self.assertIn(f"weights are here layers={planned[-1]} ", worker.log_text())
 
     def test_a_worker_restarts(self):
         for number in range(2):
