@@ -68,7 +68,7 @@ static void say(const pair *p, const char *text) {
     uint8_t bytes[64];
     size_t length;
     lh_error error;
-    bool moved;
+    bool moved = false;
     assert_int_equal(lh_tls_channel_write(p->server, (const uint8_t *)text, strlen(text), &error),
                      LH_OK);
     carry(p->server, p->client, &moved);
