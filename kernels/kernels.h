@@ -71,7 +71,7 @@ typedef struct lh_matrix {
  * it). */
 size_t lh_matrix_bytes(lh_dtype dtype, uint32_t outputs, uint32_t inputs);
 
-/* Packs output rows [rows.begin, rows.end) from `source`, GGML's layout of the whole matrix: rows
+/* Packs output rows [rows.begin, rows.end) from `source`, which holds these rows in GGML's layout,
  * one after the other; any alignment. rows.begin must be a multiple of 16. Threads may pack
  * disjoint row spans. */
 void lh_matrix_pack(const lh_matrix *matrix, const void *source, lh_span rows);

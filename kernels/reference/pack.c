@@ -127,7 +127,7 @@ void lh_matrix_pack(const lh_matrix *matrix, const void *source, lh_span rows) {
     for (uint32_t output = rows.begin; output < rows.end; output++) {
         uint8_t *tile = (uint8_t *)matrix->data + output / LH_LANES * layout.tile_bytes;
         uint32_t lane = output % LH_LANES;
-        const uint8_t *row = (const uint8_t *)source + output * row_bytes;
+        const uint8_t *row = (const uint8_t *)source + (output - rows.begin) * row_bytes;
         if (lane == 0)
             memset(tile, 0, layout.tile_bytes);
         if (layout.column_bytes > 0)

@@ -3,10 +3,10 @@
  * says how long the pieces are, the second where the input is cut into stop strings and text. */
 #include "common/base/text_decoder.h"
 #include "common/base/utf8.h"
-#include "common/gguf/mapped_file.h"
 #include "gateway/text/chat_template.h"
 #include "gateway/text/stop_matcher.h"
 #include "gateway/text/tokenizer.h"
+#include "tests/support/mapped_file.h"
 
 #include <stdlib.h>
 #include <string.h>

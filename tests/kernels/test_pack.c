@@ -68,9 +68,10 @@ static void test_spans_of_rows_pack_as_the_whole(void **state) {
         size_t bytes = lh_matrix_bytes(test_dtypes[d], 75, inputs);
         lh_matrix parts = {test_dtypes[d], 75, inputs, test_alloc(bytes)};
         memset(parts.data, 0xa5, bytes);
-        lh_matrix_pack(&parts, source, (lh_span){48, 75});
+        size_t row_bytes = lh_dtype_bytes(lh_dtype_lookup((uint32_t)test_dtypes[d]), inputs);
+        lh_matrix_pack(&parts, source + 48 * row_bytes, (lh_span){48, 75});
         lh_matrix_pack(&parts, source, (lh_span){0, 16});
-        lh_matrix_pack(&parts, source, (lh_span){16, 48});
+        lh_matrix_pack(&parts, source + 16 * row_bytes, (lh_span){16, 48});
         assert_memory_equal(whole.data, parts.data, bytes);
         free(parts.data);
         free(whole.data);

@@ -3,7 +3,7 @@
  * answer" call it. */
 #include "common/base/clock.h"
 #include "common/base/options.h"
-#include "common/gguf/mapped_file.h"
+#include "tests/support/mapped_file.h"
 #include "tests/worker/support/stage_chain.h"
 
 #include <errno.h>

@@ -15,8 +15,8 @@
 #include "common/base/clock.h"
 #include "common/base/options.h"
 #include "common/gguf/gguf.h"
-#include "common/gguf/mapped_file.h"
 #include "kernels/kernels.h"
+#include "tests/support/mapped_file.h"
 #include "worker/compute/stage/stage.h"
 
 #include <stdio.h>
@@ -93,17 +93,23 @@ static uint32_t parse_list(const char *text, uint32_t list[LIST_MAX]) {
     return count;
 }
 
-static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes,
-                         lh_error *error) {
+static lh_status acquire(void *context, const lh_gguf_tensor *tensor, lh_error *error) {
+    (void)context;
+    (void)tensor;
     (void)error;
-    *bytes = ((const bench *)context)->bytes + tensor->offset;
     return LH_OK;
 }
 
-static void release(void *context, const lh_gguf_tensor *tensor, const void *bytes) {
+static lh_status read_tensor(void *context, const lh_gguf_tensor *tensor, uint64_t offset,
+                             void *bytes, size_t length, lh_error *error) {
+    (void)error;
+    memcpy(bytes, ((const bench *)context)->bytes + tensor->offset + offset, length);
+    return LH_OK;
+}
+
+static void release(void *context, const lh_gguf_tensor *tensor) {
     (void)context;
     (void)tensor;
-    (void)bytes;
 }
 
 static void on_shard(void *context, const lh_stage_shard *shard) {
@@ -264,7 +270,7 @@ int main(int argc, char **argv) {
             die(f.batch, "more than 1024 sequences");
         b.chunk_max = batches[i] > b.chunk_max ? batches[i] : b.chunk_max;
     }
-    const lh_weight_source source = {&b, acquire, release};
+    const lh_weight_source source = {&b, acquire, read_tensor, release};
     lh_stage_options stage = {.context = rows_max + ROWS_MORE + (uint32_t)(f.steps * f.repeats) + 1,
                               .rows_max = b.chunk_max,
                               .steps_max = 1};

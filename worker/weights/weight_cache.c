@@ -175,17 +175,16 @@ static void remember_checked(lh_weight_cache *cache, const uint8_t digest[LH_SHA
 
 static lh_status check(lh_weight_cache *cache, const char *path,
                        const uint8_t digest[LH_SHA256_BYTES], uint64_t bytes,
-                       const lh_mapped_file *file, lh_error *error) {
-    if (lh_mapped_file_size(file) != bytes)
-        return lh_fail(error, LH_ERR_CORRUPT, "weight cache: %s: %zu bytes, %llu are wanted", path,
-                       lh_mapped_file_size(file), (unsigned long long)bytes);
+                       const lh_regular_file *file, lh_error *error) {
+    if (lh_regular_file_size(file) != bytes)
+        return lh_fail(error, LH_ERR_CORRUPT, "weight cache: %s: %llu bytes, %llu are wanted", path,
+                       (unsigned long long)lh_regular_file_size(file), (unsigned long long)bytes);
     if (is_checked(cache, digest))
         return LH_OK;
     uint8_t found[LH_SHA256_BYTES];
-    lh_status status =
-        lh_sha256_digest(lh_mapped_file_bytes(file), lh_mapped_file_size(file), found);
+    lh_status status = lh_regular_file_digest(file, 0, bytes, NULL, found, error);
     if (status != LH_OK)
-        return fail_memory(error);
+        return status;
     if (memcmp(found, digest, sizeof found) != 0)
         return lh_fail(error, LH_ERR_CORRUPT, "weight cache: %s: the bytes do not have this digest",
                        path);
@@ -193,22 +192,22 @@ static lh_status check(lh_weight_cache *cache, const char *path,
     return LH_OK;
 }
 
-lh_status lh_weight_cache_map(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES],
-                              uint64_t bytes, lh_mapped_file **file, lh_error *error) {
+lh_status lh_weight_cache_find(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES],
+                               uint64_t bytes, lh_regular_file **file, lh_error *error) {
     lh_error problem;
-    lh_mapped_file *mapped = NULL;
+    lh_regular_file *opened = NULL;
     char *path = path_of_digest(cache, digest);
     if (!path)
         return fail_memory(error);
-    lh_status status = lh_mapped_file_open(path, &mapped, &problem);
+    lh_status status = lh_regular_file_open(path, &opened, &problem);
     if (status == LH_OK)
-        status = check(cache, path, digest, bytes, mapped, &problem);
+        status = check(cache, path, digest, bytes, opened, &problem);
     if (status == LH_OK) {
-        *file = mapped;
+        *file = opened;
         free(path);
         return LH_OK;
     }
-    lh_mapped_file_close(mapped);
+    lh_regular_file_close(opened);
     /* INVALID: empty, which no tensor is */
     if (status == LH_ERR_CORRUPT || status == LH_ERR_INVALID) {
         lh_log(LH_LOG_WARN, "weights", "removed a damaged file of the cache reason=\"%s\"",

@@ -11,7 +11,7 @@
 
 #include "common/base/digest.h"
 #include "common/base/status.h"
-#include "common/gguf/mapped_file.h"
+#include "common/gguf/regular_file.h"
 
 #include <stdint.h>
 
@@ -24,10 +24,10 @@ lh_status lh_weight_cache_open(const char *folder, lh_weight_cache **cache, lh_e
 /* NULL is allowed. */
 void lh_weight_cache_close(lh_weight_cache *cache);
 
-/* Maps the file of these bytes. LH_ERR_NOT_FOUND: there is none, or it was damaged and has been
- * removed; LH_ERR_IO, LH_ERR_NO_MEMORY. */
-lh_status lh_weight_cache_map(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES],
-                              uint64_t bytes, lh_mapped_file **file, lh_error *error);
+/* Opens the file of these bytes, for the caller to read and close. LH_ERR_NOT_FOUND: there is none,
+ * or it was damaged and has been removed; LH_ERR_IO, LH_ERR_NO_MEMORY. */
+lh_status lh_weight_cache_find(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES],
+                               uint64_t bytes, lh_regular_file **file, lh_error *error);
 
 /* Begins a file. The disk's space is reserved at once: LH_ERR_LIMIT when it is full (or over a
  * quota); LH_ERR_IO, LH_ERR_NO_MEMORY. */

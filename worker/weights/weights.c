@@ -18,7 +18,7 @@ typedef enum place { NOWHERE, IN_FILE, IN_CACHE } place;
 
 typedef struct tensor_state {
     place place;
-    lh_mapped_file *file; /* while it is acquired, IN_CACHE */
+    lh_regular_file *file; /* while it is acquired, IN_CACHE */
 } tensor_state;
 
 struct lh_weights {
@@ -30,8 +30,8 @@ struct lh_weights {
     lh_weight_url weights_url, tensors_url;
     uint64_t file_bytes, header_bytes;
     uint8_t header_digest[LH_SHA256_BYTES];
-    lh_mapped_file *local;  /* the whole model; NULL: none */
-    lh_mapped_file *header; /* of the cache, where there is no local file */
+    lh_regular_file *local; /* the whole model; NULL: none */
+    uint8_t *header;        /* [header_bytes]; the gguf points into it */
     lh_gguf *gguf;
     lh_tensor_digest *digests; /* [tensors of gguf] */
     tensor_state *tensors;     /* [tensors of gguf] */
@@ -74,14 +74,25 @@ static lh_status resolve_url(const char *url, const char *fleet_url, char **text
     return LH_OK;
 }
 
-/* Whether `file` is the model that is wanted; if not, why. */
-static lh_status check_local(const lh_weights *weights, const char *path,
-                             const lh_mapped_file *file, lh_error *error) {
+static lh_status read_header(lh_weights *weights, const lh_regular_file *file, lh_error *error) {
+    if (!weights->header)
+        weights->header = malloc((size_t)weights->header_bytes);
+    return weights->header ? lh_regular_file_read(file, 0, weights->header,
+                                                  (size_t)weights->header_bytes, error)
+                           : fail_memory(error);
+}
+
+/* Whether the local file is the model that is wanted; if not, why. */
+static lh_status check_local(lh_weights *weights, const char *path, lh_error *error) {
     uint8_t digest[LH_SHA256_BYTES];
-    if (lh_mapped_file_size(file) != weights->file_bytes)
-        return lh_fail(error, LH_ERR_INVALID, "%s: %zu bytes, the model has %" PRIu64, path,
-                       lh_mapped_file_size(file), weights->file_bytes);
-    if (lh_sha256_digest(lh_mapped_file_bytes(file), weights->header_bytes, digest) != LH_OK)
+    uint64_t size = lh_regular_file_size(weights->local);
+    if (size != weights->file_bytes)
+        return lh_fail(error, LH_ERR_INVALID, "%s: %" PRIu64 " bytes, the model has %" PRIu64, path,
+                       size, weights->file_bytes);
+    lh_status status = read_header(weights, weights->local, error);
+    if (status != LH_OK)
+        return status;
+    if (lh_sha256_digest(weights->header, (size_t)weights->header_bytes, digest) != LH_OK)
         return fail_memory(error);
     if (memcmp(digest, weights->header_digest, sizeof digest) != 0)
         return lh_fail(error, LH_ERR_INVALID, "%s: its header has another digest than the model's",
@@ -92,15 +103,15 @@ static lh_status check_local(const lh_weights *weights, const char *path,
 /* A local file that cannot be used is no failure: everything can be fetched. */
 static void open_local(lh_weights *weights, const char *path) {
     lh_error problem;
-    lh_status status = lh_mapped_file_open(path, &weights->local, &problem);
+    lh_status status = lh_regular_file_open(path, &weights->local, &problem);
     if (status == LH_OK)
-        status = check_local(weights, path, weights->local, &problem);
+        status = check_local(weights, path, &problem);
     if (status == LH_OK)
         return;
     lh_log(LH_LOG_WARN, "weights",
            "the local model file is left aside and weights are fetched reason=\"%s\"",
            problem.message);
-    lh_mapped_file_close(weights->local);
+    lh_regular_file_close(weights->local);
     weights->local = NULL;
 }
 
@@ -110,10 +121,20 @@ static void count_bytes(void *context, int64_t bytes) {
         atomic_fetch_add(&weights->fetched_bytes, (uint64_t)bytes);
 }
 
+static lh_status read_cached_header(lh_weights *weights, lh_error *error) {
+    lh_regular_file *file;
+    lh_status status = lh_weight_cache_find(weights->cache, weights->header_digest,
+                                            weights->header_bytes, &file, error);
+    if (status != LH_OK)
+        return status;
+    status = read_header(weights, file, error);
+    lh_regular_file_close(file);
+    return status;
+}
+
 static lh_status open_header(lh_weights *weights, lh_error *error) {
     static const char name[] = "GGUF header";
-    lh_status status = lh_weight_cache_map(weights->cache, weights->header_digest,
-                                           weights->header_bytes, &weights->header, error);
+    lh_status status = read_cached_header(weights, error);
     if (status != LH_ERR_NOT_FOUND)
         return status;
     lh_weight_part part = {.name = {name, sizeof name - 1}, .bytes = weights->header_bytes};
@@ -121,10 +142,7 @@ static lh_status open_header(lh_weights *weights, lh_error *error) {
     const lh_weight_download_events events = {weights, NULL, count_bytes};
     status = lh_weight_download(weights->fetch, weights->weights_url, weights->cache, &part, 1,
                                 &events, error);
-    if (status != LH_OK)
-        return status;
-    return lh_weight_cache_map(weights->cache, weights->header_digest, weights->header_bytes,
-                               &weights->header, error);
+    return status == LH_OK ? read_cached_header(weights, error) : status;
 }
 
 static lh_status read_digests(lh_weights *weights, lh_error *error) {
@@ -139,8 +157,7 @@ static lh_status read_digests(lh_weights *weights, lh_error *error) {
 }
 
 static lh_status read_model(lh_weights *weights, lh_error *error) {
-    const lh_mapped_file *file = weights->local ? weights->local : weights->header;
-    lh_status status = lh_gguf_parse(lh_mapped_file_bytes(file), weights->header_bytes,
+    lh_status status = lh_gguf_parse(weights->header, (size_t)weights->header_bytes,
                                      weights->file_bytes, &weights->gguf, error);
     if (status != LH_OK)
         return status;
@@ -194,8 +211,8 @@ void lh_weights_close(lh_weights *weights) {
     free(weights->tensors);
     free(weights->digests);
     lh_gguf_destroy(weights->gguf);
-    lh_mapped_file_close(weights->header);
-    lh_mapped_file_close(weights->local);
+    free(weights->header);
+    lh_regular_file_close(weights->local);
     lh_weight_fetch_destroy(weights->fetch);
     free(weights->tensors_text);
     free(weights->weights_text);
@@ -259,24 +276,32 @@ static lh_status collect(void *context, lh_tensor_role role, uint32_t layer,
     return LH_OK;
 }
 
-static bool is_in_local_file(const lh_weights *weights, const lh_weight_part *part) {
+static lh_status check_local_part(const lh_weights *weights, const lh_weight_part *part,
+                                  lh_error *error) {
     uint8_t digest[LH_SHA256_BYTES];
-    if (!weights->local || lh_sha256_digest(lh_mapped_file_bytes(weights->local) + part->offset,
-                                            part->bytes, digest) != LH_OK)
-        return false;
-    lh_mapped_file_drop(weights->local, part->offset, part->bytes);
-    bool equal = memcmp(digest, part->digest, sizeof digest) == 0;
-    if (!equal)
+    lh_status status = lh_regular_file_digest(weights->local, part->offset, part->bytes,
+                                              weights->cancelled, digest, error);
+    if (status == LH_OK && memcmp(digest, part->digest, sizeof digest) != 0)
+        status = lh_fail(error, LH_ERR_CORRUPT, "it differs from the model");
+    return status;
+}
+
+static bool is_in_local_file(const lh_weights *weights, const lh_weight_part *part) {
+    lh_error problem;
+    lh_status status =
+        weights->local ? check_local_part(weights, part, &problem) : LH_ERR_NOT_FOUND;
+    if (status != LH_OK && status != LH_ERR_NOT_FOUND && status != LH_ERR_CANCELLED)
         lh_log(LH_LOG_WARN, "weights",
-               "the local model file differs from the model and the tensor is fetched tensor=%.*s",
-               (int)part->name.length, part->name.bytes);
-    return equal;
+               "a tensor is fetched, since the local model file does not have it tensor=%.*s "
+               "reason=\"%s\"",
+               (int)part->name.length, part->name.bytes, problem.message);
+    return status == LH_OK;
 }
 
 /* Where a part is now. */
 static lh_status find_part(lh_weights *weights, const lh_weight_part *part, place *found,
                            lh_error *error) {
-    lh_mapped_file *file;
+    lh_regular_file *file;
     *found = weights->tensors[part->index].place;
     if (*found != NOWHERE)
         return LH_OK;
@@ -284,9 +309,10 @@ static lh_status find_part(lh_weights *weights, const lh_weight_part *part, plac
         *found = IN_FILE;
         return LH_OK;
     }
-    lh_status status = lh_weight_cache_map(weights->cache, part->digest, part->bytes, &file, error);
+    lh_status status =
+        lh_weight_cache_find(weights->cache, part->digest, part->bytes, &file, error);
     if (status == LH_OK) {
-        lh_mapped_file_close(file);
+        lh_regular_file_close(file);
         *found = IN_CACHE;
     }
     return status == LH_ERR_NOT_FOUND ? LH_OK : status;
@@ -403,38 +429,40 @@ lh_status lh_weights_ensure(lh_weights *weights, const lh_model_config *config,
 
 /* ---- The source ---- */
 
-static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes,
-                         lh_error *error) {
+static lh_status acquire(void *context, const lh_gguf_tensor *tensor, lh_error *error) {
     lh_weights *weights = context;
     size_t index = index_of(weights, tensor);
     tensor_state *state = &weights->tensors[index];
     if (state->place == NOWHERE)
         return lh_fail(error, LH_ERR_NOT_FOUND, "weights: tensor %.*s has not been fetched",
                        (int)tensor->name.length, tensor->name.bytes);
-    if (state->place == IN_FILE) {
-        *bytes = lh_mapped_file_bytes(weights->local) + tensor->offset;
+    if (state->place == IN_FILE)
         return LH_OK;
-    }
     assert(!state->file); /* held once at a time */
-    lh_status status = lh_weight_cache_map(weights->cache, weights->digests[index].sha256,
-                                           tensor->bytes, &state->file, error);
-    if (status == LH_OK)
-        *bytes = lh_mapped_file_bytes(state->file);
+    lh_status status = lh_weight_cache_find(weights->cache, weights->digests[index].sha256,
+                                            tensor->bytes, &state->file, error);
     if (status == LH_ERR_NOT_FOUND)
         state->place = NOWHERE; /* the folder was emptied: lh_weights_ensure fetches it again */
     return status;
 }
 
-static void release(void *context, const lh_gguf_tensor *tensor, const void *bytes) {
+static lh_status read_tensor(void *context, const lh_gguf_tensor *tensor, uint64_t offset,
+                             void *bytes, size_t length, lh_error *error) {
+    const lh_weights *weights = context;
+    const tensor_state *state = &weights->tensors[index_of(weights, tensor)];
+    assert(offset <= tensor->bytes && length <= tensor->bytes - offset);
+    return state->place == IN_FILE
+               ? lh_regular_file_read(weights->local, tensor->offset + offset, bytes, length, error)
+               : lh_regular_file_read(state->file, offset, bytes, length, error);
+}
+
+static void release(void *context, const lh_gguf_tensor *tensor) {
     lh_weights *weights = context;
     tensor_state *state = &weights->tensors[index_of(weights, tensor)];
-    (void)bytes;
-    if (state->place == IN_FILE)
-        lh_mapped_file_drop(weights->local, tensor->offset, tensor->bytes);
-    lh_mapped_file_close(state->file);
+    lh_regular_file_close(state->file);
     state->file = NULL;
 }
 
 lh_weight_source lh_weights_source(lh_weights *weights) {
-    return (lh_weight_source){weights, acquire, release};
+    return (lh_weight_source){weights, acquire, read_tensor, release};
 }

@@ -42,7 +42,7 @@ typedef struct lh_weights_options {
  * LH_ERR_NOT_FOUND (404), LH_ERR_UNSUPPORTED (no range requests there), LH_ERR_LIMIT (disk full),
  * LH_ERR_IO (disk), LH_ERR_CANCELLED, LH_ERR_NO_MEMORY, those of lh_gguf_parse. */
 lh_status lh_weights_open(const lh_weights_options *options, lh_weights **weights, lh_error *error);
-/* Unmaps everything; nothing acquired may be in use. NULL is allowed. */
+/* Nothing acquired may be in use. NULL is allowed. */
 void lh_weights_close(lh_weights *weights);
 
 /* Lives as long as the weights. */

@@ -1,7 +1,7 @@
 #include "tests/gateway/support/model_vocabulary.h"
 
-#include "common/gguf/mapped_file.h"
 #include "tests/support/gguf_writer.h"
+#include "tests/support/mapped_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -95,17 +95,23 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
 
 /* ---- Workers ---- */
 
-static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes,
-                         lh_error *error) {
+static lh_status acquire(void *context, const lh_gguf_tensor *tensor, lh_error *error) {
+    (void)context;
+    (void)tensor;
     (void)error;
-    *bytes = ((const ring *)context)->model + tensor->offset;
     return LH_OK;
 }
 
-static void release(void *context, const lh_gguf_tensor *tensor, const void *bytes) {
+static lh_status read_tensor(void *context, const lh_gguf_tensor *tensor, uint64_t offset,
+                             void *bytes, size_t length, lh_error *error) {
+    (void)error;
+    memcpy(bytes, ((const ring *)context)->model + tensor->offset + offset, length);
+    return LH_OK;
+}
+
+static void release(void *context, const lh_gguf_tensor *tensor) {
     (void)context;
     (void)tensor;
-    (void)bytes;
 }
 
 static uint32_t steps_max(const ring *r) {
@@ -114,7 +120,7 @@ static uint32_t steps_max(const ring *r) {
 
 static void make_stage(ring *r, uint32_t index) {
     ring_worker *worker = &r->workers[index];
-    const lh_weight_source source = {r, acquire, release};
+    const lh_weight_source source = {r, acquire, read_tensor, release};
     assert_int_equal(lh_thread_pool_create(r->options.threads, &worker->pool, NULL), LH_OK);
     lh_stage_options options = {.range = {r->config.layers * index / r->options.workers,
                                           r->config.layers * (index + 1) / r->options.workers},

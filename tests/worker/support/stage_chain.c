@@ -32,22 +32,28 @@ struct stage_chain {
     const stage_chain_events *events;
 };
 
-static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes,
-                         lh_error *error) {
+static lh_status acquire(void *context, const lh_gguf_tensor *tensor, lh_error *error) {
+    (void)context;
+    (void)tensor;
     (void)error;
-    *bytes = ((const stage_chain *)context)->bytes + tensor->offset;
     return LH_OK;
 }
 
-static void release(void *context, const lh_gguf_tensor *tensor, const void *bytes) {
+static lh_status read_tensor(void *context, const lh_gguf_tensor *tensor, uint64_t offset,
+                             void *bytes, size_t length, lh_error *error) {
+    (void)error;
+    memcpy(bytes, ((const stage_chain *)context)->bytes + tensor->offset + offset, length);
+    return LH_OK;
+}
+
+static void release(void *context, const lh_gguf_tensor *tensor) {
     (void)context;
     (void)tensor;
-    (void)bytes;
 }
 
 static lh_status create_stages(stage_chain *chain, lh_error *error) {
     const stage_chain_options *o = &chain->options;
-    const lh_weight_source source = {chain, acquire, release};
+    const lh_weight_source source = {chain, acquire, read_tensor, release};
     lh_stage_options options = {.kv_bytes = o->kv_bytes,
                                 .context = o->context,
                                 .rows_max = o->rows_max,

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char root[64], folder[80], local_path[80];
 static uint8_t *model;
@@ -135,17 +136,21 @@ static lh_status check_tensor(void *context, lh_tensor_role role, uint32_t layer
     (void)role;
     (void)layer;
     lh_weight_source source = lh_weights_source(weights);
-    const void *bytes;
     uint64_t *sum = context;
     char name[65] = "";
     memcpy(name, tensor->name.bytes, tensor->name.length);
-    lh_status status = source.acquire(source.context, tensor, &bytes, failure);
+    lh_status status = source.acquire(source.context, tensor, failure);
     if (status != LH_OK)
         return status;
-    assert_memory_equal(bytes, model + lh_gguf_tensor_find(gguf, name)->offset, tensor->bytes);
-    source.release(source.context, tensor, bytes);
+    uint8_t *bytes = malloc(tensor->bytes);
+    assert_non_null(bytes);
+    status = source.read(source.context, tensor, 0, bytes, tensor->bytes, failure);
+    source.release(source.context, tensor);
+    if (status == LH_OK)
+        assert_memory_equal(bytes, model + lh_gguf_tensor_find(gguf, name)->offset, tensor->bytes);
+    free(bytes);
     *sum += tensor->bytes;
-    return LH_OK;
+    return status;
 }
 
 /* Bytes of the tensors that the range needs, each compared with the model's. */
@@ -193,13 +198,12 @@ static void test_fetches_what_the_range_needs_and_once(void **state) {
 
 static void test_what_was_not_ensured_is_not_there(void **state) {
     (void)state;
-    const void *bytes;
     assert_int_equal(open_weights(NULL), LH_OK);
     assert_int_equal(ensure(0, 1), LH_OK);
     lh_weight_source source = lh_weights_source(weights);
     const lh_gguf_tensor *tensor =
         lh_gguf_tensor_find(lh_weights_gguf(weights), "blk.3.ffn_up.weight");
-    assert_int_equal(source.acquire(source.context, tensor, &bytes, &error), LH_ERR_NOT_FOUND);
+    assert_int_equal(source.acquire(source.context, tensor, &error), LH_ERR_NOT_FOUND);
     assert_non_null(strstr(error.message, "blk.3.ffn_up.weight"));
 }
 
@@ -238,6 +242,34 @@ static void test_local_file_with_one_wrong_tensor(void **state) {
     assert_int_equal(open_weights(local_path), LH_OK);
     assert_int_equal(ensure(0, 4), LH_OK);
     assert_int_equal(lh_weights_fetched_bytes(weights), tensor->bytes);
+    check_range(0, 4);
+}
+
+/* What is gone is fetched. */
+static void test_local_file_that_is_cut(void **state) {
+    (void)state;
+    write_local(model_bytes);
+    assert_int_equal(open_weights(local_path), LH_OK);
+    assert_int_equal(truncate(local_path, (off_t)(header_bytes + model_bytes) / 2), 0);
+    assert_int_equal(ensure(0, 4), LH_OK);
+    uint64_t bytes = check_range(0, 4);
+    assert_in_range(lh_weights_fetched_bytes(weights), 1, bytes - 1);
+}
+
+/* After it was checked: an error of the load, and the next one fetches. */
+static void test_local_file_that_is_cut_while_it_is_read(void **state) {
+    (void)state;
+    uint64_t sum = 0;
+    write_local(model_bytes);
+    assert_int_equal(open_weights(local_path), LH_OK);
+    assert_int_equal(ensure(0, 4), LH_OK);
+    assert_int_equal(truncate(local_path, (off_t)(header_bytes + model_bytes) / 2), 0);
+    assert_int_equal(lh_model_visit_tensors(lh_weights_gguf(weights), &config,
+                                            (lh_layer_range){0, 4}, check_tensor, &sum, &error),
+                     LH_ERR_IO);
+    assert_non_null(strstr(error.message, local_path));
+    assert_int_equal(open_weights(local_path), LH_OK);
+    assert_int_equal(ensure(0, 4), LH_OK);
     check_range(0, 4);
 }
 
@@ -394,6 +426,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_local_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_local_file_of_another_model, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_local_file_with_one_wrong_tensor, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_local_file_that_is_cut, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_local_file_that_is_cut_while_it_is_read, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_damage_on_the_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damaged_header, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_options, set_up, tear_down),

@@ -1,13 +1,15 @@
-/* Where the bytes of a tensor come from: a mapped file, a cache, a test. */
+/* Where the bytes of a tensor come from: a file, a cache, a test. */
 #pragma once
 
 #include "common/base/status.h"
 #include "common/gguf/gguf.h"
 
-/* Bytes of one tensor in GGML's layout; valid until `release`. One at a time is held. */
 typedef struct lh_weight_source {
     void *context;
-    lh_status (*acquire)(void *context, const lh_gguf_tensor *tensor, const void **bytes,
-                         lh_error *error);
-    void (*release)(void *context, const lh_gguf_tensor *tensor, const void *bytes);
+    /* Makes a tensor readable until `release`. One at a time. */
+    lh_status (*acquire)(void *context, const lh_gguf_tensor *tensor, lh_error *error);
+    /* bytes[length] of it in GGML's layout, from `offset` on. Any thread, several at once. */
+    lh_status (*read)(void *context, const lh_gguf_tensor *tensor, uint64_t offset, void *bytes,
+                      size_t length, lh_error *error);
+    void (*release)(void *context, const lh_gguf_tensor *tensor);
 } lh_weight_source;

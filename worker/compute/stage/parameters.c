@@ -1,15 +1,19 @@
 /* Loading goes twice over the tensors of the range: once to add up the packed sizes, once to pack
- * into the block. */
+ * into the block. Threads read and pack a few rows at a time, so that beside the block it takes
+ * little memory, however large a tensor is. */
 #include "worker/compute/stage/parameters.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* Rows of a matrix that one part of the packing takes; a multiple of LH_LANES. */
-#define PACK_ROWS 256u
+/* Rows of a matrix that a thread reads and packs at a time: LH_LANES or a multiple of it, and then
+ * no more bytes than a core's second-level cache holds. */
+#define PACK_ROWS_MAX  256u
+#define PACK_BYTES_MAX (1u << 20)
 
 typedef struct lh_loader {
     const lh_model_config *config;
@@ -20,6 +24,8 @@ typedef struct lh_loader {
     lh_parameters *weights;
     size_t used;
     uint64_t source_bytes, source_done;
+    size_t piece_bytes; /* the most that a thread reads at a time */
+    uint8_t *pieces;    /* [threads][piece_bytes] */
 } lh_loader;
 
 /* Where the tensor of a role goes: in the stage's parameters, or in those of its layer. */
@@ -62,20 +68,38 @@ static size_t packed_bytes(const lh_gguf_tensor *tensor, bool is_matrix) {
                      : (size_t)columns * sizeof(float);
 }
 
+static size_t row_bytes(const lh_gguf_tensor *tensor) {
+    return (size_t)(tensor->bytes / tensor->shape[1]);
+}
+
+static uint32_t rows_at_a_time(const lh_gguf_tensor *tensor) {
+    size_t rows = PACK_BYTES_MAX / row_bytes(tensor) / LH_LANES * LH_LANES;
+    return rows < LH_LANES ? LH_LANES : rows > PACK_ROWS_MAX ? PACK_ROWS_MAX : (uint32_t)rows;
+}
+
+static void reserve_piece(lh_loader *loader, size_t bytes) {
+    if (bytes > loader->piece_bytes)
+        loader->piece_bytes = bytes;
+}
+
 /* lh_tensor_visitor */
 static lh_status add_size(void *context, lh_tensor_role role, uint32_t layer,
                           const lh_gguf_tensor *tensor, lh_error *error) {
     lh_loader *loader = context;
     (void)layer;
     loader->source_bytes += tensor->bytes;
-    if (role == LH_TENSOR_ROPE_FACTORS)
+    if (role == LH_TENSOR_ROPE_FACTORS) {
+        reserve_piece(loader, (size_t)tensor->bytes);
         return LH_OK;
+    }
     size_t bytes = packed_bytes(tensor, lh_model_is_matrix(role));
     if (bytes == 0 || bytes > SIZE_MAX / 2 - loader->weights->memory_bytes) {
         return lh_fail(error, LH_ERR_LIMIT, "GGUF tensor %.*s is too large",
                        (int)tensor->name.length, tensor->name.bytes);
     }
     loader->weights->memory_bytes += round_up(bytes);
+    if (lh_model_is_matrix(role))
+        reserve_piece(loader, rows_at_a_time(tensor) * row_bytes(tensor));
     return LH_OK;
 }
 
@@ -86,57 +110,97 @@ static void *take(lh_loader *loader, size_t bytes) {
     return memory;
 }
 
-typedef struct lh_pack_rows {
-    const lh_matrix *matrix;
-    const void *source;
-} lh_pack_rows;
-
-static void pack_part(void *context, uint32_t part, uint32_t thread) {
-    const lh_pack_rows *pack = context;
-    uint32_t begin = part * PACK_ROWS, left = pack->matrix->outputs - begin;
-    (void)thread;
-    lh_matrix_pack(pack->matrix, pack->source,
-                   (lh_span){begin, begin + (left < PACK_ROWS ? left : PACK_ROWS)});
+static lh_status read_bytes(const lh_loader *loader, const lh_gguf_tensor *tensor, uint64_t offset,
+                            void *bytes, size_t length, lh_error *error) {
+    return loader->source->read(loader->source->context, tensor, offset, bytes, length, error);
 }
 
-static void load_matrix(lh_loader *loader, lh_matrix *matrix, const lh_gguf_tensor *tensor,
-                        const void *bytes) {
+typedef struct lh_packing {
+    const lh_loader *loader;
+    const lh_gguf_tensor *tensor;
+    const lh_matrix *matrix;
+    uint32_t rows;            /* of a part */
+    _Atomic lh_status status; /* the first that is not LH_OK */
+    lh_error error;
+} lh_packing;
+
+static void pack_part(void *context, uint32_t part, uint32_t thread) {
+    lh_packing *packing = context;
+    const lh_loader *loader = packing->loader;
+    uint32_t begin = part * packing->rows, left = packing->matrix->outputs - begin;
+    uint32_t rows = left < packing->rows ? left : packing->rows;
+    size_t row = row_bytes(packing->tensor);
+    uint8_t *piece = loader->pieces + thread * loader->piece_bytes;
+    lh_error problem;
+    if (atomic_load(&packing->status) != LH_OK)
+        return;
+    lh_status none = LH_OK, status = read_bytes(loader, packing->tensor, (uint64_t)begin * row,
+                                                piece, rows * row, &problem);
+    if (status == LH_OK)
+        lh_matrix_pack(packing->matrix, piece, (lh_span){begin, begin + rows});
+    else if (atomic_compare_exchange_strong(&packing->status, &none, status))
+        packing->error = problem;
+}
+
+static lh_status load_matrix(lh_loader *loader, lh_matrix *matrix, const lh_gguf_tensor *tensor,
+                             lh_error *error) {
     *matrix = (lh_matrix){.dtype = (lh_dtype)tensor->type,
                           .outputs = (uint32_t)tensor->shape[1],
                           .inputs = (uint32_t)tensor->shape[0],
                           .data = take(loader, packed_bytes(tensor, true))};
-    lh_pack_rows pack = {matrix, bytes};
-    lh_thread_pool_run(loader->compute->pool, (matrix->outputs + PACK_ROWS - 1) / PACK_ROWS,
-                       pack_part, &pack);
+    lh_packing packing = {
+        .loader = loader, .tensor = tensor, .matrix = matrix, .rows = rows_at_a_time(tensor)};
+    lh_thread_pool_run(loader->compute->pool, (matrix->outputs + packing.rows - 1) / packing.rows,
+                       pack_part, &packing);
+    lh_status status = atomic_load(&packing.status);
+    return status == LH_OK ? LH_OK : lh_fail(error, status, "%s", packing.error.message);
 }
 
-static void load_vector(lh_loader *loader, const float **vector, const lh_gguf_tensor *tensor,
-                        const void *bytes) {
+static lh_status load_vector(lh_loader *loader, const float **vector, const lh_gguf_tensor *tensor,
+                             lh_error *error) {
     size_t size = packed_bytes(tensor, false);
-    *vector = memcpy(take(loader, size), bytes, size);
+    void *memory = take(loader, size);
+    *vector = memory;
+    return read_bytes(loader, tensor, 0, memory, size, error);
+}
+
+static lh_status load_rope_factors(lh_loader *loader, const lh_gguf_tensor *tensor,
+                                   lh_error *error) {
+    lh_status status = read_bytes(loader, tensor, 0, loader->pieces, (size_t)tensor->bytes, error);
+    return status == LH_OK ? lh_rope_table_divide(&loader->weights->rope, loader->pieces, error)
+                           : status;
 }
 
 /* lh_tensor_visitor */
 static lh_status load_tensor(void *context, lh_tensor_role role, uint32_t layer,
                              const lh_gguf_tensor *tensor, lh_error *error) {
     lh_loader *loader = context;
-    const void *bytes;
-    lh_status status = loader->source->acquire(loader->source->context, tensor, &bytes, error);
+    lh_status status = loader->source->acquire(loader->source->context, tensor, error);
     if (status != LH_OK)
         return status;
     if (lh_model_is_matrix(role))
-        load_matrix(loader, slot_of(loader, role, layer), tensor, bytes);
+        status = load_matrix(loader, slot_of(loader, role, layer), tensor, error);
     else if (role == LH_TENSOR_ROPE_FACTORS)
-        status = lh_rope_table_divide(&loader->weights->rope, bytes, error);
+        status = load_rope_factors(loader, tensor, error);
     else
-        load_vector(loader, slot_of(loader, role, layer), tensor, bytes);
-    loader->source->release(loader->source->context, tensor, bytes);
+        status = load_vector(loader, slot_of(loader, role, layer), tensor, error);
+    loader->source->release(loader->source->context, tensor);
     loader->source_done += tensor->bytes;
     if (status == LH_OK && loader->progress->on_progress) {
         loader->progress->on_progress(loader->progress->context, loader->source_done,
                                       loader->source_bytes);
     }
     return status;
+}
+
+static lh_status make_pieces(lh_loader *loader, lh_error *error) {
+    uint32_t threads = lh_thread_pool_size(loader->compute->pool);
+    if (loader->piece_bytes <= SIZE_MAX / threads)
+        loader->pieces = malloc(threads * loader->piece_bytes);
+    return loader->pieces
+               ? LH_OK
+               : lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for %u times %zu bytes of rows",
+                         threads, loader->piece_bytes);
 }
 
 static lh_status map_memory(lh_parameters *weights, lh_error *error) {
@@ -187,9 +251,12 @@ lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
     if (status == LH_OK)
         status = map_memory(weights, error);
     if (status == LH_OK)
+        status = make_pieces(&loader, error);
+    if (status == LH_OK)
         status = lh_rope_table_init(&weights->rope, config, error);
     if (status == LH_OK)
         status = lh_model_visit_tensors(gguf, config, range, load_tensor, &loader, error);
+    free(loader.pieces);
     if (status != LH_OK) {
         lh_parameters_reset(weights);
         return status;

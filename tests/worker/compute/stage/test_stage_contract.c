@@ -22,21 +22,27 @@ static lh_thread_pool *pool;
 static lh_stage *stage;
 static lh_error error;
 
-static lh_status acquire(void *context, const lh_gguf_tensor *tensor, const void **bytes,
-                         lh_error *e) {
+static lh_status acquire(void *context, const lh_gguf_tensor *tensor, lh_error *e) {
     (void)context;
+    (void)tensor;
     (void)e;
-    *bytes = file + tensor->offset;
     return LH_OK;
 }
 
-static void release(void *context, const lh_gguf_tensor *tensor, const void *bytes) {
+static lh_status read_tensor(void *context, const lh_gguf_tensor *tensor, uint64_t offset,
+                             void *bytes, size_t length, lh_error *e) {
     (void)context;
-    (void)tensor;
-    (void)bytes;
+    (void)e;
+    memcpy(bytes, file + tensor->offset + offset, length);
+    return LH_OK;
 }
 
-static const lh_weight_source source = {NULL, acquire, release};
+static void release(void *context, const lh_gguf_tensor *tensor) {
+    (void)context;
+    (void)tensor;
+}
+
+static const lh_weight_source source = {NULL, acquire, read_tensor, release};
 
 static lh_stage_options options_for(uint32_t first, uint32_t last) {
     return (lh_stage_options){.range = {first, last},
@@ -187,22 +193,42 @@ static void test_options_are_checked(void **state) {
     check_not_created(options, "context");
 }
 
-static lh_status refuse_third(void *context, const lh_gguf_tensor *tensor, const void **bytes,
-                              lh_error *e) {
+static lh_status refuse_third(void *context, const lh_gguf_tensor *tensor, lh_error *e) {
     int *calls = context;
-    return ++*calls == 3 ? lh_fail(e, LH_ERR_CORRUPT, "digest differs")
-                         : acquire(NULL, tensor, bytes, e);
+    return ++*calls == 3 ? lh_fail(e, LH_ERR_CORRUPT, "digest differs") : acquire(NULL, tensor, e);
+}
+
+/* As a file does that has been cut. */
+static lh_status read_front(void *context, const lh_gguf_tensor *tensor, uint64_t offset,
+                            void *bytes, size_t length, lh_error *e) {
+    const uint64_t *end = context;
+    return tensor->offset + offset + length > *end
+               ? lh_fail(e, LH_ERR_IO, "it ends at offset %u", (unsigned)*end)
+               : read_tensor(NULL, tensor, offset, bytes, length, e);
 }
 
 static void test_source_error_comes_through(void **state) {
     (void)state;
     int calls = 0;
     lh_stage *none;
-    const lh_weight_source bad = {&calls, refuse_third, release};
+    const lh_weight_source bad = {&calls, refuse_third, read_tensor, release};
     const lh_stage_options options = options_for(0, 3);
     assert_int_equal(lh_stage_create(gguf, &config, &bad, &options, NULL, NULL, &none, &error),
                      LH_ERR_CORRUPT);
     assert_string_equal(error.message, "digest differs");
+}
+
+static void test_a_tensor_that_cannot_be_read_fails_the_stage(void **state) {
+    (void)state;
+    lh_stage *none;
+    for (size_t i = 0; i < lh_gguf_tensor_count(gguf); i++) {
+        uint64_t end = lh_gguf_tensor_at(gguf, i)->offset + 1;
+        const lh_weight_source cut = {&end, acquire, read_front, release};
+        const lh_stage_options options = options_for(0, 3);
+        assert_int_equal(lh_stage_create(gguf, &config, &cut, &options, NULL, NULL, &none, &error),
+                         LH_ERR_IO);
+        assert_non_null(strstr(error.message, "it ends at offset"));
+    }
 }
 
 static void test_create_without_memory(void **state) {
@@ -575,6 +601,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_options_are_checked),
         TEST(test_source_error_comes_through),
+        TEST(test_a_tensor_that_cannot_be_read_fails_the_stage),
         TEST(test_create_without_memory),
         TEST(test_progress_and_bytes),
         TEST(test_begin_is_checked),

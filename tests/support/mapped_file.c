@@ -1,5 +1,5 @@
 /* open, fstat, mmap. */
-#include "common/gguf/mapped_file.h"
+#include "tests/support/mapped_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,14 +66,6 @@ const uint8_t *lh_mapped_file_bytes(const lh_mapped_file *file) {
 
 size_t lh_mapped_file_size(const lh_mapped_file *file) {
     return file->size;
-}
-
-void lh_mapped_file_drop(const lh_mapped_file *file, size_t offset, size_t length) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t begin = (offset + page - 1) / page * page; /* whole pages within the range only */
-    size_t end = offset + length < file->size ? (offset + length) / page * page : file->size;
-    if (begin < end)
-        madvise(file->bytes + begin, end - begin, MADV_DONTNEED);
 }
 
 void lh_mapped_file_close(lh_mapped_file *file) {
