@@ -200,6 +200,31 @@ static void test_each_step_is_counted_once(void **state) {
     ring_close(&r);
 }
 
+/* Points that the first worker's meter has after each of three further steps of so many rows. */
+static void expect_points(ring *r, uint64_t number, uint32_t rows, uint32_t before) {
+    for (uint32_t i = 0; i < 3; i++) {
+        ring_step step;
+        lh_server_status status;
+        lh_step_segment segment = ring_segment(number + i, 0, rows);
+        lh_step_manifest manifest = ring_manifest(r, number + i, &segment, NULL);
+        assert_int_equal(ring_run(r, &manifest, &step), LH_OK);
+        lh_server_read_status(r->workers[0].server, &status);
+        assert_int_equal(status.compute.point_count, before + (i == 2));
+    }
+}
+
+/* Two steps at a new place in a chain, and two after a stop, say nothing of the stage; the third
+ * has more rows than any before. */
+static void test_what_is_not_measured(void **state) {
+    (void)state;
+    ring r;
+    ring_open_workers(&r, 2);
+    expect_points(&r, 1, 1, 0);
+    lh_server_note_stopped(r.workers[0].server);
+    expect_points(&r, 4, 4, 1);
+    ring_close(&r);
+}
+
 static void test_a_failure_further_on_names_its_worker(void **state) {
     (void)state;
     ring r;
@@ -751,6 +776,7 @@ int main(void) {
         cmocka_unit_test(test_epochs),
         cmocka_unit_test(test_an_epoch_ends_the_steps_in_progress),
         cmocka_unit_test(test_each_step_is_counted_once),
+        cmocka_unit_test(test_what_is_not_measured),
         cmocka_unit_test(test_a_failure_further_on_names_its_worker),
         cmocka_unit_test(test_a_dead_hop_is_told_by_the_worker_before_it),
         cmocka_unit_test(test_cancel_frees_everything),
