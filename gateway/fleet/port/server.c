@@ -15,6 +15,7 @@
 struct lh_fleet_server {
     lh_h2_server *http;
     lh_fleet_weights weights;
+    lh_stream_quota reports;
     bool has_tls;
     lh_fleet_server_owner owner;
     lh_fleet_model model;
@@ -25,6 +26,7 @@ struct lh_fleet_server {
 
 /* The body of a PUT as it grows. */
 typedef struct put_request {
+    lh_stream_place place;
     lh_fleet_server *server;
     lh_h2_stream *stream;
     char name[LH_WORKER_NAME_BYTES], peer_name[LH_WORKER_NAME_BYTES], peer[80];
@@ -49,6 +51,12 @@ static void respond_json(lh_h2_stream *stream, char *text) {
 }
 
 /* ---- PUT /fleet/workers/{name} ---- */
+
+/* A worker sends one at a time, of a few KiB. One on its way holds 64 KiB, so that is 16 MiB. */
+static const lh_stream_quota_limits report_limits = {.peer_max = 2 * LH_WORKERS_MAX,
+                                                     .all_max = 4 * LH_WORKERS_MAX,
+                                                     .stall_ms = 10000,
+                                                     .whole_ms = 30000};
 
 /* A certificate is a worker's own or its site's. */
 static bool may_speak_for(const put_request *put, const lh_worker_report *report) {
@@ -90,6 +98,7 @@ static void take_report(put_request *put) {
 static void on_put_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
     put_request *put = context;
     lh_h2_stream_consume(stream, length);
+    lh_stream_place_move(&put->place);
     if (put->is_refused)
         return;
     if (length > sizeof put->body - put->length) {
@@ -109,9 +118,11 @@ static void on_put_end(lh_h2_stream *stream, void *context) {
 }
 
 static void on_put_closed(lh_h2_stream *stream, void *context, lh_status status) {
+    put_request *put = context;
     (void)stream;
     (void)status;
-    free(context);
+    lh_stream_place_leave(&put->place);
+    free(put);
 }
 
 static void begin_put(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2_request *request,
@@ -121,6 +132,10 @@ static void begin_put(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2
     put_request *put = lh_name_is_valid(name) ? malloc(sizeof *put) : NULL;
     if (!put) {
         respond_problem(stream, 400, "a worker's name is 1 to 63 of [A-Za-z0-9._-]");
+        return;
+    }
+    if (lh_stream_place_enter(&put->place, &server->reports, stream, request) != LH_OK) {
+        free(put);
         return;
     }
     put->server = server;
@@ -220,8 +235,9 @@ lh_status lh_fleet_server_create(uv_loop_t *loop, const char *listen, const lh_t
         free(s);
         return status;
     }
-    const lh_fleet_weights_limits weights_limits = lh_fleet_weights_default_limits();
+    const lh_stream_quota_limits weights_limits = lh_fleet_weights_default_limits();
     lh_fleet_weights_init(&s->weights, loop, model_file, &weights_limits);
+    lh_stream_quota_init(&s->reports, loop, "reports", &report_limits);
     *server = s;
     return LH_OK;
 }
@@ -234,14 +250,19 @@ const lh_fleet_model *lh_fleet_server_model(const lh_fleet_server *server) {
     return &server->model;
 }
 
-static void on_weights_closed(void *context) {
+static void on_reports_closed(void *context) {
     lh_fleet_server *server = context;
     if (server->on_closed)
         server->on_closed(server->context);
     free(server);
 }
 
-/* Its streams are closed, so no transfer is left. */
+static void on_weights_closed(void *context) {
+    lh_fleet_server *server = context;
+    lh_stream_quota_close(&server->reports, on_reports_closed, server);
+}
+
+/* Its streams are closed, so no transfer and no report is left. */
 static void on_http_closed(void *context) {
     lh_fleet_server *server = context;
     lh_fleet_weights_close(&server->weights, on_weights_closed, server);

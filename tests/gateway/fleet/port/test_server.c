@@ -118,7 +118,8 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
     e->is_closed = true;
 }
 
-static void begin(bench *b, exchange *e, const char *method, const char *path, const char *range) {
+static void begin_as(bench *b, exchange *e, const char *method, const char *path, const char *range,
+                     int send_class) {
     static const lh_h2_stream_events events = {
         .on_response = on_response, .on_body = on_body, .on_end = on_end, .on_closed = on_closed};
     const lh_h2_header header = {"range", range};
@@ -126,9 +127,13 @@ static void begin(bench *b, exchange *e, const char *method, const char *path, c
     assert_non_null(body);
     body[0] = 0;
     *e = (exchange){.body = body};
-    assert_int_equal(lh_h2_client_submit(b->client, method, path, &header, range != NULL, 1,
-                                         &events, e, &e->stream, NULL),
+    assert_int_equal(lh_h2_client_submit(b->client, method, path, &header, range != NULL,
+                                         send_class, &events, e, &e->stream, NULL),
                      LH_OK);
+}
+
+static void begin(bench *b, exchange *e, const char *method, const char *path, const char *range) {
+    begin_as(b, e, method, path, range, 1);
 }
 
 static bool is_above_zero(void *number) {
@@ -151,6 +156,10 @@ static int ask_with(bench *b, const char *method, const char *path, const char *
 
 static int ask(bench *b, const char *method, const char *path) {
     return ask_with(b, method, path, NULL, "", 0);
+}
+
+static bool is_answered(void *exchanged) {
+    return ((const exchange *)exchanged)->http_status != 0;
 }
 
 /* ---- Life ---- */
@@ -288,6 +297,32 @@ static void a_report_has_a_bound(void **state) {
     assert_int_equal(b.reports, 1);
     close_bench(&b);
     free(text);
+}
+
+static void answer_of(bench *b, exchange *e) {
+    assert_true(loop_run_until(&b->loop, is_answered, e, 20000));
+}
+
+/* Those that are begun and not sent: none of them holds up who has sent one. */
+static void a_peer_may_begin_so_many_reports_at_once(void **state) {
+    (void)state;
+    enum { SHARE = 2 * LH_WORKERS_MAX };
+    static exchange begun[SHARE + 1];
+    bench b;
+    open_bench(&b, NULL, NULL);
+    for (int i = 0; i <= SHARE; i++) {
+        begun[i].body = b.only.body; /* answers are short, and one is looked at */
+        begin_as(&b, &begun[i], "PUT", REPORTS "w-1", NULL, 2); /* what is whole goes before */
+        b.only.body = begun[i].body;
+    }
+    answer_of(&b, &begun[SHARE]);
+    assert_int_equal(begun[SHARE].http_status, 429);
+    for (int i = 0; i < SHARE; i++)
+        assert_int_equal(begun[i].http_status, 0);
+    lh_h2_stream_cancel(begun[0].stream);
+    loop_run_until_set(&b.loop, &begun[0].is_closed);
+    assert_int_equal(report_as(&b, REPORTS "w-1", "w-1", good), 200);
+    close_bench(&b);
 }
 
 /* A certificate is the worker's own or its site's. */
@@ -448,10 +483,6 @@ static void steps_that_are_not_the_gateways_are_refused(void **state) {
     close_bench(&b);
 }
 
-static bool is_answered(void *exchanged) {
-    return ((const exchange *)exchanged)->http_status != 0;
-}
-
 /* Whoever sends it need not send the rest. */
 static void what_is_wrong_is_told_before_the_step_has_ended(void **state) {
     (void)state;
@@ -600,6 +631,7 @@ int main(void) {
         cmocka_unit_test(the_owners_refusal_is_told),
         cmocka_unit_test(a_report_that_is_not_sound_is_refused),
         cmocka_unit_test(a_report_has_a_bound),
+        cmocka_unit_test(a_peer_may_begin_so_many_reports_at_once),
         cmocka_unit_test(a_certificate_speaks_for_one_worker_or_site),
         cmocka_unit_test(a_step_of_a_trial_is_taken),
         cmocka_unit_test(paths_and_methods_that_there_are_not),

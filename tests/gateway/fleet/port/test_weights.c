@@ -133,7 +133,7 @@ static void save_model(char *path) {
     tiny_llama_save(&tiny, path);
 }
 
-static bench *open_bench(const lh_fleet_weights_limits *limits, const lh_tls_options *tls) {
+static bench *open_bench(const lh_stream_quota_limits *limits, const lh_tls_options *tls) {
     bench *b = calloc(1, sizeof *b);
     assert_non_null(b);
     signal(SIGPIPE, SIG_IGN); /* as the programs do */
@@ -178,7 +178,7 @@ static size_t allocated_bytes(void) {
  * more is the clients'. */
 static void what_nobody_reads_costs_next_to_nothing(void **state) {
     (void)state;
-    lh_fleet_weights_limits limits = lh_fleet_weights_default_limits();
+    lh_stream_quota_limits limits = lh_fleet_weights_default_limits();
     limits.peer_max = limits.all_max = EXCHANGES_MAX;
     bench *b = open_bench(&limits, NULL);
     for (uint32_t i = 0; i < CLIENTS_MAX; i++)
@@ -189,7 +189,7 @@ static void what_nobody_reads_costs_next_to_nothing(void **state) {
     for (uint32_t i = 0; i < EXCHANGES_MAX; i++)
         assert_int_equal(status_of(b, &b->exchanges[i]), 200);
     size_t after = allocated_bytes();
-    assert_int_equal(b->weights.count, EXCHANGES_MAX);
+    assert_int_equal(b->weights.quota.count, EXCHANGES_MAX);
     print_message("%d transfers that nobody reads: %zu KiB\n", EXCHANGES_MAX,
                   (after - before) >> 10);
     assert_true(after < before + (16u << 20));
@@ -198,7 +198,7 @@ static void what_nobody_reads_costs_next_to_nothing(void **state) {
 
 static void what_does_not_move_is_dropped(void **state) {
     (void)state;
-    lh_fleet_weights_limits limits = lh_fleet_weights_default_limits();
+    lh_stream_quota_limits limits = lh_fleet_weights_default_limits();
     limits.stall_ms = 60;
     bench *b = open_bench(&limits, NULL);
     connect_as(b, NULL);
@@ -207,7 +207,7 @@ static void what_does_not_move_is_dropped(void **state) {
     assert_int_equal(e->http_status, 200);
     assert_int_equal(e->status, LH_ERR_CANCELLED);
     assert_in_range(e->received, 1, WINDOW_BYTES);
-    assert_int_equal(b->weights.count, 0);
+    assert_int_equal(b->weights.quota.count, 0);
     close_bench(b);
 }
 
@@ -223,7 +223,7 @@ static void read_some(uv_timer_t *timer) {
 /* Slow is not stuck: it goes on for several times as long as one that stands still. */
 static void what_moves_slowly_is_not_dropped(void **state) {
     (void)state;
-    lh_fleet_weights_limits limits = lh_fleet_weights_default_limits();
+    lh_stream_quota_limits limits = lh_fleet_weights_default_limits();
     limits.stall_ms = 240;
     bench *b = open_bench(&limits, NULL);
     connect_as(b, NULL);
@@ -245,7 +245,7 @@ static void what_moves_slowly_is_not_dropped(void **state) {
 
 static void a_peer_has_its_share_whatever_its_connections(void **state) {
     (void)state;
-    const lh_fleet_weights_limits limits = {.peer_max = 2, .all_max = 5, .stall_ms = 30000};
+    const lh_stream_quota_limits limits = {.peer_max = 2, .all_max = 5, .stall_ms = 30000};
     bench *b = open_bench(&limits, NULL);
     connect_as(b, NULL);
     connect_as(b, NULL);
@@ -267,7 +267,7 @@ static void a_peer_has_its_share_whatever_its_connections(void **state) {
 static void certificates_have_their_own_shares_of_what_all_may_have(void **state) {
     (void)state;
     static const char *const names[] = {"w-1", "w-2", "w-3"};
-    const lh_fleet_weights_limits limits = {.peer_max = 2, .all_max = 3, .stall_ms = 30000};
+    const lh_stream_quota_limits limits = {.peer_max = 2, .all_max = 3, .stall_ms = 30000};
     authority ca;
     authority_open(&ca);
     authority_issue(&ca, "ca", NULL, "Longhaul test CA", NULL, 30);
@@ -293,7 +293,7 @@ static void certificates_have_their_own_shares_of_what_all_may_have(void **state
 
 static void a_file_that_is_cut_fails_what_lies_behind_its_end(void **state) {
     (void)state;
-    const lh_fleet_weights_limits limits = lh_fleet_weights_default_limits();
+    const lh_stream_quota_limits limits = lh_fleet_weights_default_limits();
     bench *b = open_bench(&limits, NULL);
     connect_as(b, NULL);
     exchange *torn = get(b, 0, NULL, false);
@@ -309,7 +309,7 @@ static void a_file_that_is_cut_fails_what_lies_behind_its_end(void **state) {
     assert_int_equal(whole->status, LH_OK);
     assert_int_equal(whole->received, 500000);
     assert_true(b->is_connected[0]);
-    assert_int_equal(b->weights.count, 0);
+    assert_int_equal(b->weights.quota.count, 0);
     close_bench(b);
 }
 
