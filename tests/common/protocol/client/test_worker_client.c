@@ -311,6 +311,34 @@ static lh_step_submission *submit_prefill(bench *b) {
     return submission;
 }
 
+/* Nothing else is: a decode step has rows and no shards, truncations alone have neither. */
+static void test_only_shards_go_apart(void **state) {
+    (void)state;
+    static const uint32_t token = 1;
+    static const lh_step_segment segment = {.sequence = 1, .rows = 1};
+    static const lh_step_manifest others[] = {
+        {.epoch = 3,
+         .step = 44,
+         .rows = 1,
+         .tokens = &token,
+         .segment_count = 1,
+         .segments = &segment},
+        {.epoch = 3, .step = 45, .step_class = LH_STEP_PREFILL}};
+    bench b;
+    open_lanes(&b, PEER_TAKES, 2);
+    for (int i = 0; i < 2; i++) {
+        lh_step_submission *submission;
+        b.done = false;
+        assert_int_equal(lh_worker_client_submit(b.client, &others[i], &b.done, &submission, NULL),
+                         LH_OK);
+        lh_step_submission_end(submission);
+        expect(&b, LH_OK, "");
+        assert_string_equal(b.query, "");
+    }
+    assert_string_equal(b.shards_path, "");
+    close_bench(&b);
+}
+
 static void test_shards_go_apart(void **state) {
     (void)state;
     bench b;
@@ -470,6 +498,7 @@ int main(void) {
         cmocka_unit_test(test_cancel_and_lost_connections),
         cmocka_unit_test(test_closing_ends_what_is_in_progress),
         cmocka_unit_test(test_shards_go_apart),
+        cmocka_unit_test(test_only_shards_go_apart),
         cmocka_unit_test(test_no_client_for_an_address_or_a_chain_that_none_has),
         cmocka_unit_test(test_what_is_ready_are_the_windows_of_the_connections_that_carry_shards),
         cmocka_unit_test(test_the_bytes_of_all_connections_count),
