@@ -384,26 +384,35 @@ static void test_what_is_ready_are_the_windows_of_the_connections_that_carry_sha
     assert_true(two.bytes_sent > one.bytes_sent && one.bytes_sent > first.bytes_sent);
 }
 
-/* After the greetings nothing is said. */
-static uint64_t quiet_bytes_with(uint32_t lanes) {
-    bench b;
+/* Preface, SETTINGS, WINDOW_UPDATE and the acknowledgement of the peer's SETTINGS. */
+enum { GREETING_BYTES = 24 + (9 + 4 * 6) + (9 + 4) + 9 };
+
+typedef struct awaited_bytes {
+    const lh_worker_client *client;
+    uint64_t bytes;
+} awaited_bytes;
+
+static bool have_left(void *context) {
+    const awaited_bytes *a = context;
     lh_hop_profile hop;
-    lh_h2_limits limits = lh_h2_default_limits();
-    limits.ping_interval_ms = 0;
-    open_with(&b, PEER_IS_SILENT, lanes, &limits);
-    loop_run_for(&b.loop, 50);
-    lh_worker_client_read_profile(b.client, &hop);
-    assert_true(hop.connected && !hop.refused);
-    close_bench(&b);
-    return hop.bytes_sent;
+    lh_worker_client_read_profile(a->client, &hop);
+    return hop.bytes_sent == a->bytes;
 }
 
+/* Without PINGs nothing is said after the greetings. */
 static void test_the_bytes_of_all_connections_count(void **state) {
     (void)state;
-    uint64_t alone = quiet_bytes_with(0);
-    assert_true(alone > 24); /* the preface */
-    assert_int_equal(quiet_bytes_with(1), 2 * alone);
-    assert_int_equal(quiet_bytes_with(3), 4 * alone);
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.ping_interval_ms = 0;
+    for (uint32_t lanes = 0; lanes < 4; lanes++) {
+        bench b;
+        open_with(&b, PEER_IS_SILENT, lanes, &limits);
+        awaited_bytes all = {b.client, (1 + lanes) * GREETING_BYTES};
+        assert_true(loop_run_until(&b.loop, have_left, &all, 20000));
+        loop_run_for(&b.loop, 10);
+        assert_true(have_left(&all));
+        close_bench(&b);
+    }
 }
 
 static bool is_refused(void *context) {
@@ -443,7 +452,7 @@ static void test_what_one_connection_measures_is_told(void **state) {
         open_with(&b, PEER_TAKES, lanes, &limits);
         assert_true(loop_run_until(&b.loop, is_measured, &b, 20000));
         lh_worker_client_read_profile(b.client, &hop);
-        assert_true(hop.probe_bytes_sent > 0 && hop.bytes_sent > hop.probe_bytes_sent);
+        assert_true(hop.probe_bytes_sent > 0 && hop.bytes_sent > 0);
         assert_in_range(hop.age_us, 0, 20000000);
         close_bench(&b);
     }
