@@ -56,6 +56,10 @@ void lh_replica_members_destroy(lh_replica_members *members) {
     free(members);
 }
 
+void lh_replica_name(const char *chain_name, uint32_t replica, char name[LH_WORKER_NAME_BYTES]) {
+    snprintf(name, LH_WORKER_NAME_BYTES, replica == 0 ? "%s" : "%s-%u", chain_name, replica + 1);
+}
+
 static bool is_living(const lh_replica_members *members, const member *one, int64_t now_us) {
     return now_us < one->renewed_us + members->options.lease_us;
 }
@@ -104,8 +108,10 @@ static void deal(lh_replica_members *members, living *l) {
     for (uint32_t i = 0; i < l->table.count; i++) {
         assert(l->replica_of[i] < members->replicas);
         l->members[i]->place = (lh_replica_place){l->replica_of[i], LH_REPLICA_NONE};
-        lh_log(LH_LOG_INFO, "fleet", "worker is dealt worker=%s chain=%u", l->members[i]->name,
-               l->replica_of[i] + 1);
+        char chain[LH_WORKER_NAME_BYTES];
+        lh_replica_name(members->options.chain_name, l->replica_of[i], chain);
+        lh_log(LH_LOG_INFO, "fleet", "worker is dealt worker=%s chain=%s", l->members[i]->name,
+               chain);
     }
     members->is_dealt = true;
     if (made < members->replicas)
@@ -120,18 +126,21 @@ static bool is_time_to_deal(const lh_replica_members *members, const living *l, 
                                           members->changed_us);
 }
 
-static void settle_newcomer(member *one, living *l) {
+static void settle_newcomer(const lh_replica_members *members, member *one, living *l) {
+    char chain[LH_WORKER_NAME_BYTES];
     for (uint32_t i = 0; i < l->table.count; i++)
         if (l->members[i] == one)
             one->place.replica = l->replica_of[i] =
                 lh_replica_of_newcomer(&l->table, l->replica_of, i);
-    if (one->place.replica != LH_REPLICA_NONE)
-        lh_log(LH_LOG_INFO, "fleet", "worker joins a chain worker=%s chain=%u", one->name,
-               one->place.replica + 1);
+    if (one->place.replica == LH_REPLICA_NONE)
+        return;
+    lh_replica_name(members->options.chain_name, one->place.replica, chain);
+    lh_log(LH_LOG_INFO, "fleet", "worker joins a chain worker=%s chain=%s", one->name, chain);
 }
 
 static void mend(lh_replica_members *members, const living *l, int64_t now_us) {
     uint32_t worker, replica;
+    char from[LH_WORKER_NAME_BYTES], to[LH_WORKER_NAME_BYTES];
     if (now_us < members->mended_us + MEND_INTERVAL_US)
         return;
     members->mended_us = now_us;
@@ -139,8 +148,10 @@ static void mend(lh_replica_members *members, const living *l, int64_t now_us) {
         return;
     assert(worker < l->table.count && replica < members->replicas);
     member *one = l->members[worker];
-    lh_log(LH_LOG_INFO, "fleet", "worker is to mend a chain worker=%s from_chain=%u chain=%u",
-           one->name, one->place.replica + 1, replica + 1);
+    lh_replica_name(members->options.chain_name, one->place.replica, from);
+    lh_replica_name(members->options.chain_name, replica, to);
+    lh_log(LH_LOG_INFO, "fleet", "worker is to mend a chain worker=%s from_chain=%s chain=%s",
+           one->name, from, to);
     one->place.moving_to = replica == one->place.replica ? LH_REPLICA_NONE : replica;
 }
 
@@ -166,7 +177,7 @@ lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_r
     if (!members->is_dealt && is_time_to_deal(members, &l, now_us))
         deal(members, &l);
     if (members->is_dealt && one->place.replica == LH_REPLICA_NONE)
-        settle_newcomer(one, &l);
+        settle_newcomer(members, one, &l);
     if (members->is_dealt)
         mend(members, &l, now_us);
     *place = one->place;

@@ -13,6 +13,9 @@ lh_status lh_replica_members_create(uint32_t replicas, const lh_fleet_options *f
                                     int64_t now_us, lh_replica_members **members, lh_error *error);
 void lh_replica_members_destroy(lh_replica_members *members);
 
+/* How a chain is called: chain_name, chain_name-2, ... The first `replica` is 0. */
+void lh_replica_name(const char *chain_name, uint32_t replica, char name[LH_WORKER_NAME_BYTES]);
+
 typedef struct lh_replica_place {
     /* LH_REPLICA_NONE: not known yet, since not all workers are there. */
     uint32_t replica;

@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,8 +68,7 @@ lh_status lh_router_create(uint32_t count, const lh_fleet_options *fleet,
     lh_status status =
         count > 1 ? lh_replica_members_create(count, fleet, now_us, &r->members, error) : LH_OK;
     for (uint32_t i = 0; i < count && status == LH_OK; i++) {
-        snprintf(r->names[i], sizeof r->names[i], i == 0 ? "%s" : "%s-%u", fleet->chain_name,
-                 i + 1);
+        lh_replica_name(fleet->chain_name, i, r->names[i]);
         status = create_controller(r, i, fleet, scheduler, sink, now_us, error);
     }
     if (status != LH_OK) {

@@ -88,7 +88,8 @@ class Restarts(unittest.TestCase):
         """The last one included, at the gateway and at the worker."""
         for worker in self.fleet.workers:
             planned = re.findall(rf"stage planned .* worker={worker.name} layers=(\S+) ", self.fleet.gateway.log_text())
-            self.assertIn(f"weights are here layers={planned[-1]} ", worker.log_text())
+            for event in ("assigned", "weights are here", "loaded"):
+                self.assertIn(f"{event} layers={planned[-1]} ", worker.log_text())
 
     def test_a_worker_restarts(self):
         for number in range(2):

@@ -7,8 +7,11 @@
 
 #include "gateway/engine/replica_members.h"
 #include "gateway/fleet/registry.h"
+#include "tests/support/log_capture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define SECOND 1000000
 #define NONE   LH_REPLICA_NONE
@@ -17,7 +20,8 @@ static uint64_t layer_bytes[] = {100, 100, 100, 100, 100, 100, 100, 100, 100, 10
 static const lh_model_profile model = {.layers = 12, .layer_bytes = layer_bytes};
 
 static lh_replica_members *make_members(uint32_t expected) {
-    const lh_fleet_options fleet = {.workers_expected = expected,
+    const lh_fleet_options fleet = {.chain_name = "main",
+                                    .workers_expected = expected,
                                     .model = &model,
                                     .plan_delay_us = SECOND,
                                     .lease_us = 5 * SECOND};
@@ -56,6 +60,22 @@ static void nobody_is_dealt_before_all_are_there(void **state) {
     assert_int_equal(note(members, "b", 7 * SECOND / 2).replica, 0);
     assert_int_equal(note(members, "c", 7 * SECOND / 2).replica, 1);
     lh_replica_members_destroy(members);
+}
+
+/* Chains have the names in the log that they have everywhere. */
+static void the_log_calls_chains_by_their_names(void **state) {
+    (void)state;
+    lh_replica_members *members = make_members(2);
+    log_capture_begin();
+    note(members, "a", 0);
+    note(members, "b", 2 * SECOND);
+    note(members, "a", 2 * SECOND);
+    note_with(members, "c", 1300, false, 2 * SECOND);
+    char *log = log_capture_end();
+    lh_replica_members_destroy(members);
+    assert_non_null(strstr(log, "worker is dealt worker=a chain=main\n"));
+    assert_non_null(strstr(log, "worker joins a chain worker=c chain=main-2\n"));
+    free(log);
 }
 
 static void without_a_number_they_are_dealt_when_no_more_come(void **state) {
@@ -128,6 +148,7 @@ static void only_a_worker_whose_lease_is_over_gives_its_place_away(void **state)
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_is_dealt_before_all_are_there),
+        cmocka_unit_test(the_log_calls_chains_by_their_names),
         cmocka_unit_test(without_a_number_they_are_dealt_when_no_more_come),
         cmocka_unit_test(a_move_is_over_when_the_old_chain_lets_go),
         cmocka_unit_test(only_a_worker_whose_lease_is_over_gives_its_place_away),
