@@ -157,9 +157,7 @@ static void dispatch_request(lh_h2_stream *stream) {
     else if (status == LH_ERR_INVALID)
         lh_h2_stream_respond(stream, 400,
                              "the request needs a method and a path that begins with '/'\n");
-    else if (status != LH_OK)
-        lh_h2_stream_cancel(stream);
-    else
+    else if (status == LH_OK)
         config->on_request(config->server_context, stream, &request, &stream->events,
                            &stream->context);
     assert(!stream->events || stream->events->on_closed);

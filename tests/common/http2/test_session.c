@@ -1283,6 +1283,7 @@ static void floods_close_the_connection(void **state) {
  * seen, and what was wrong. */
 static void expect_last_words(end *server, uint32_t last_id, int code) {
     assert_int_not_equal(server->status, LH_OK);
+    assert_true(server->wakes > 0); /* there is something to say */
     assert_int_equal(pull(server), 9 + 8);
     assert_int_equal(big_endian(server->out, 3), 8);
     assert_int_equal(big_endian(server->out + 5, 4), 0);
@@ -1298,6 +1299,7 @@ static void last_words_name_the_last_request_and_the_fault(void **state) {
     lh_h2_limits limits;
     uint8_t bytes[64];
     lone_server_open(&server, &limits);
+    server.wakes = 0;
     feed(&server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
     expect_last_words(&server, 0, 1); /* PROTOCOL_ERROR */
     lone_server_open(&server, &limits);
@@ -1305,6 +1307,7 @@ static void last_words_name_the_last_request_and_the_fault(void **state) {
     feed(&server, bytes, raw_frame(bytes, 1, 4, 1, get_root, sizeof get_root));
     feed(&server, bytes, raw_frame(bytes, 1, 4, 0x123, get_root, sizeof get_root));
     assert_int_equal(server.count, 2);
+    server.wakes = 0;
     for (int i = 0; i < 300; i++)
         feed(&server, bytes, raw_frame(bytes, 6, 0, 0, "\0\0\0\0\0\0\0\0", 8));
     expect_last_words(&server, 0x123, 11); /* ENHANCE_YOUR_CALM */
