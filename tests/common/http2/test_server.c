@@ -318,6 +318,30 @@ static void noise_breaks_nothing(void **state) {
     fixture_close(&f);
 }
 
+/* After its last request nothing will come. */
+static void a_client_that_says_goaway_is_let_go(void **state) {
+    (void)state;
+    static const uint8_t get_root[] = {0x82, 0x86, 0x84, 0x41, 0x01, 'x'};
+    fixture f;
+    static raw_peer peer;
+    uint8_t frames[64];
+    memset(&peer, 0, sizeof peer);
+    fixture_open_server(&f, NULL, NULL);
+    raw_peer_connect(&peer, &f.loop, lh_h2_server_port(f.server), raw_client_greeting,
+                     sizeof raw_client_greeting);
+    fixture_run_until(&f, &peer.connected, 1, 1000);
+    size_t length = raw_frame(frames, 1, 4, 1, get_root, sizeof get_root);
+    length += raw_frame(frames + length, 7, 0, 0, "\0\0\0\0\0\0\0\0", 8);
+    raw_peer_send(&peer, frames, length);
+    fixture_run_until(&f, &f.requests, 1, 1000);
+    fixture_run_for(&f, 20);
+    assert_int_equal(peer.closed, 0);
+    raw_peer_send(&peer, frames, raw_frame(frames, 0, 1, 1, NULL, 0)); /* its end: echoed */
+    fixture_run_until(&f, &peer.closed, 1, 5000);
+    assert_int_equal(f.records->status, LH_OK);
+    fixture_close(&f);
+}
+
 /* A server that closes tells its peers so. */
 static void closing_says_goaway(void **state) {
     (void)state;
@@ -348,6 +372,7 @@ int main(void) {
         cmocka_unit_test(last_words_reach_a_peer_that_talks_on),
         cmocka_unit_test(a_rapid_reset_flood_is_ended),
         cmocka_unit_test(noise_breaks_nothing),
+        cmocka_unit_test(a_client_that_says_goaway_is_let_go),
         cmocka_unit_test(closing_says_goaway),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

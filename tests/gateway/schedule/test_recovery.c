@@ -55,6 +55,17 @@ static void an_answer_of_an_old_epoch_is_not_the_new_ones(void **state) {
     lh_scheduler_destroy(s);
 }
 
+static void a_step_that_lands_is_progress_of_those_behind_it(void **state) {
+    (void)state;
+    lh_scheduler *s = create_with_prompt(16, 40, 20);
+    for (uint64_t step = 1; step <= 2; step++)
+        assert_int_equal(next_step(s).step, step);
+    lh_scheduler_step_done(s, 7, 1, LH_OK, "", 500);
+    assert_int_equal(lh_scheduler_current_figures(s).prefill_steps, 1);
+    assert_int_equal(lh_scheduler_progress_us(s), 500);
+    lh_scheduler_destroy(s);
+}
+
 static void a_sequence_that_is_refused_twice_fails_alone(void **state) {
     (void)state;
     lh_scheduler *s = create_ready(64);
@@ -393,6 +404,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_broken_chain_is_replayed),
         cmocka_unit_test(an_answer_of_an_old_epoch_is_not_the_new_ones),
+        cmocka_unit_test(a_step_that_lands_is_progress_of_those_behind_it),
         cmocka_unit_test(a_sequence_that_is_refused_twice_fails_alone),
         cmocka_unit_test(replays_without_a_token_come_to_an_end),
         cmocka_unit_test(timeouts),
