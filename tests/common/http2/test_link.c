@@ -277,7 +277,7 @@ static void samples_are_taken_when_they_tell_something(void **state) {
     assert_in_range(second_sample_ms(1, 1000000, 0), 150, 200);
     assert_in_range(second_sample_ms(0, 0, 0), 0, 1);
     assert_in_range(second_sample_ms(1, 10, 2000000), 0, 1);
-    assert_int_equal(second_sample_ms(1, 10, 0), 2); /* in slow start the pauses must be seen */
+    assert_in_range(second_sample_ms(1, 10, 0), 1, 2); /* in slow start pauses must be seen */
 }
 
 /* Of the first DATA frame that the session would send. */

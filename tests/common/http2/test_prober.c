@@ -270,6 +270,7 @@ static void a_probe_leaves_the_congestion_control_as_it_was(void **state) {
     read_congestion_control(&l, before);
     lh_h2_prober_attach(&l.prober, l.transport);
     assert_true(loop_run_until(&l.f.loop, has_ended_a_probe, &l, 20000));
+    assert_true(l.prober.link.sampled_us > 0); /* what it sent was looked at */
     read_congestion_control(&l, after);
     assert_string_equal(after, before);
     lone_close(&l);

@@ -1454,6 +1454,26 @@ static void bad_requests_reach_no_user(void **state) {
     }
 }
 
+/* OPTIONS * is sound HTTP, and no path of ours. */
+static void a_request_for_no_path_gets_400(void **state) {
+    (void)state;
+    static const char block[] = "\x42\x07OPTIONS\x86\x44\x01*\x41\x01x";
+    end server;
+    lh_h2_limits limits;
+    uint8_t bytes[64];
+    lone_server_open(&server, &limits);
+    feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+    while (pull(&server))
+        ;
+    feed(&server, bytes, raw_frame(bytes, 1, 5, 1, block, sizeof block - 1));
+    assert_int_equal(server.status, LH_OK);
+    assert_int_equal(server.count, 0);
+    assert_true(pull(&server) > 10);
+    assert_int_equal(server.out[3], 1);    /* HEADERS */
+    assert_int_equal(server.out[9], 0x8c); /* :status 400 (RFC 7541, appendix A) */
+    end_close(&server);
+}
+
 static void unfinished_headers_show(void **state) {
     (void)state;
     end server;
@@ -1583,6 +1603,7 @@ int main(void) {
         cmocka_unit_test(malformed_frames_end_the_session),
         cmocka_unit_test(endless_headers_close_the_connection),
         cmocka_unit_test(bad_requests_reach_no_user),
+        cmocka_unit_test(a_request_for_no_path_gets_400),
         cmocka_unit_test(unfinished_headers_show),
         cmocka_unit_test(any_allocation_may_fail),
     };
