@@ -215,6 +215,22 @@ static void bulk_is_watched_until_it_has_gone(void **state) {
     close_clogged(&c);
 }
 
+static bool has_ticked(void *context) {
+    const clogged *c = context;
+    return c->transport->liveness.age_ms > 0;
+}
+
+/* Neither headers nor bytes are under way: nothing counts against it. */
+static void a_connection_that_rests_has_no_deadline(void **state) {
+    (void)state;
+    static clogged c;
+    open_clogged(&c);
+    assert_true(loop_run_until(&c.loop, has_ticked, &c, 20000));
+    assert_int_equal(c.transport->liveness.headers_ms, 0);
+    assert_int_equal(c.transport->liveness.stalled_ms, 0);
+    close_clogged(&c);
+}
+
 static bool is_watched(void *context) {
     const clogged *c = context;
     return c->link.is_busy && uv_is_active((const uv_handle_t *)&c->link.timer);
@@ -326,6 +342,7 @@ int main(void) {
         cmocka_unit_test(estimates_survive_the_connection),
         cmocka_unit_test(no_more_than_the_window_waits_in_the_kernel),
         cmocka_unit_test(bulk_is_watched_until_it_has_gone),
+        cmocka_unit_test(a_connection_that_rests_has_no_deadline),
         cmocka_unit_test(nothing_of_a_connection_outlives_it),
         cmocka_unit_test(samples_are_taken_when_they_tell_something),
         cmocka_unit_test(the_pace_is_the_rates),

@@ -581,8 +581,7 @@ static void test_what_is_no_longer_to_be_prepared_is_given_up(void **state) {
     expect_report(&b, "\"last_layer\":4,\"hold\":true,\"state\":\"fetching\"");
     want_nothing(&b);
     want_prepared(&b, &half, true);
-    range_server_fail(b.files, RANGE_SOUND, 0);
-    expect_report(&b, "\"last_layer\":2,\"hold\":true,\"state\":\"ready\"");
+    expect_report(&b, "\"last_layer\":2,\"hold\":true,\"state\":\"fetching\"");
     reconciler_bench_close(&b);
 }
 
