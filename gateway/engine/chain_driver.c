@@ -136,8 +136,8 @@ static void submit(lh_chain_driver *driver, const lh_step_manifest *manifest) {
 
 static void connect_first(lh_chain_driver *driver, const char *address, bool over_tls) {
     lh_error error;
-    lh_log(LH_LOG_INFO, "engine", "connecting to the first worker chain=%u address=%s tls=%d",
-           driver->options.number, address, over_tls);
+    lh_log(LH_LOG_INFO, "engine", "connecting to the first worker chain=%s address=%s tls=%d",
+           driver->options.name, address, over_tls);
     if (lh_first_hop_connect(driver->hop, address, over_tls, &error) != LH_OK)
         lh_log(LH_LOG_ERROR, "engine", "no connection to the first worker address=%s error=\"%s\"",
                address, error.message);

@@ -14,7 +14,6 @@ typedef struct lh_chain_driver lh_chain_driver;
 typedef struct lh_chain_driver_options {
     uv_loop_t *loop;
     const char *name; /* of the chain */
-    uint32_t number;  /* of the chain, from 1: for the log */
     lh_chain_controller *controller;
     const lh_tls_options *tls; /* NULL: none */
     lh_h2_limits limits;

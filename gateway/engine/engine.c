@@ -265,7 +265,6 @@ static lh_status create_driver(lh_engine *engine, uint32_t index, lh_error *erro
     const lh_engine_options *o = &engine->options;
     const lh_chain_driver_options options = {.loop = &engine->loop,
                                              .name = lh_router_name(engine->router, index),
-                                             .number = index + 1,
                                              .controller =
                                                  lh_router_controller(engine->router, index),
                                              .tls = o->tls,

@@ -193,7 +193,7 @@ static void describe_stage(const lh_worker_report *report, lh_worker_stage_state
     else if (!report->kv.present)
         snprintf(reason, bytes, "worker %s has not told its KV cache yet", report->name);
     else if (!report->next.present || !report->next.connected)
-        snprintf(reason, bytes, "worker %s is not connected to %s yet%s%s", report->name, next,
+        snprintf(reason, bytes, "worker %s is not connected to %s%s%s", report->name, next,
                  report->next_error[0] ? ": " : "", report->next_error);
 }
 
@@ -226,7 +226,7 @@ bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry,
             return false;
     }
     if (first_hop_problem && chain->stage_count > 0)
-        snprintf(reason, reason_bytes, "the gateway is not connected to worker %s yet%s%.200s",
+        snprintf(reason, reason_bytes, "the gateway is not connected to worker %s%s%.200s",
                  chain->stages[0].name, first_hop_problem[0] ? ": " : "", first_hop_problem);
     return chain->stage_count > 0 && !first_hop_problem;
 }

@@ -166,7 +166,7 @@ class FirstChain(unittest.TestCase):
         with UnreadyFleet() as fleet:
             address = f"{HOME}:{free_port()}"
             fleet.workers.append(fleet.start_named("workshop", advertised=address))
-            expected = rf"worker worker-1 is not connected to workshop yet: {re.escape(address)}: .*refused"
+            expected = rf"worker worker-1 is not connected to workshop: {re.escape(address)}: .*refused"
             wait_until(lambda: re.search(rf'the chain waits for a hop .*reason="{expected}', fleet.gateway.log_text()), "the log says why")
             state = fleet.fleet_state()
             self.assertRegex(state["reason"], expected)

@@ -33,7 +33,6 @@ static void on_news(void *context) {
 static lh_status create_driver(const lh_tls_options *tls) {
     const lh_chain_driver_options options = {.loop = &loop,
                                              .name = "main",
-                                             .number = 1,
                                              .controller = controller,
                                              .tls = tls,
                                              .limits = lh_h2_default_limits(),

@@ -148,14 +148,14 @@ static void it_knows_who_is_missing(void **state) {
 static void it_says_what_it_waits_for(void **state) {
     (void)state;
     bench b = create();
-    assert_false(is_complete(&b, false, "the gateway is not connected to worker a yet"));
+    assert_false(is_complete(&b, false, "the gateway is not connected to worker a"));
     assert_true(is_complete(&b, true, ""));
     b.reports[2].next.connected = false;
     put(&b, 2);
-    assert_false(is_complete(&b, true, "worker c is not connected to the gateway yet"));
+    assert_false(is_complete(&b, true, "worker c is not connected to the gateway"));
     b.reports[2].next.present = false;
     put(&b, 2);
-    assert_false(is_complete(&b, true, "worker c is not connected to the gateway yet"));
+    assert_false(is_complete(&b, true, "worker c is not connected to the gateway"));
     b.reports[1].kv.present = false;
     put(&b, 1);
     assert_false(is_complete(&b, true, "worker b has not told its KV cache yet"));

@@ -184,6 +184,7 @@ static void what_is_said_of_another_hop_proves_nothing(void **state) {
     say(&b, 2, LH_HOP_TRIAL_PROVEN, 1100);
     say(&b, 1, LH_HOP_TRIAL_PROVEN, 1100);
     assert_non_null(task_of(&b, "c", &holds));
+    destroy(&b);
     create_untried(&b);
     say(&b, 2, LH_HOP_TRIAL_PROVEN, 1100);
     b.reports[A].trial = trial_of_hop(lh_handover_successor(&b.handover), 1, LH_HOP_TRIAL_PROVEN);
