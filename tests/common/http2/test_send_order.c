@@ -61,10 +61,24 @@ static void any_place_may_leave_and_join_again(void **state) {
     assert_null(order.last[1]);
 }
 
+static void those_around_one_that_leaves_are_neighbours(void **state) {
+    (void)state;
+    lh_send_order order = {0};
+    member m[3] = {{.ready = true}, {.ready = true}, {.ready = true}};
+    for (int i = 0; i < 3; i++)
+        lh_send_order_join(&order, &m[i].place, 1);
+    lh_send_order_leave(&order, &m[1].place);
+    lh_send_order_leave(&order, &m[0].place);
+    picks(&order, &m[2]);
+    lh_send_order_leave(&order, &m[2].place);
+    picks(&order, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(class_0_goes_first_and_order_holds_within),
         cmocka_unit_test(any_place_may_leave_and_join_again),
+        cmocka_unit_test(those_around_one_that_leaves_are_neighbours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
