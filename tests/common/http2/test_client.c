@@ -98,6 +98,11 @@ static void failures_are_explained(void **state) {
     fixture_run_until(&f, &f.state_changes, 1, 2000);
     assert_null(strstr(f.reason, "within"));
     fixture_close(&f);
+    fixture_open_server(&f, NULL, NULL);
+    fixture_open_client(&f, "\xff", 1, NULL); /* no name that could be looked up */
+    fixture_run_until(&f, &f.state_changes, 1, 2000);
+    assert_false(f.connected);
+    fixture_close(&f);
 }
 
 static void attempts_back_off(void **state) {
