@@ -8,8 +8,10 @@
 #include "common/base/log.h"
 #include "tests/gateway/support/worker_reports.h"
 #include "tests/support/failing_malloc.h"
+#include "tests/support/log_capture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static lh_fleet *create_with_wire(uint32_t workers_expected, lh_wire_policy wire) {
@@ -132,6 +134,19 @@ static void a_chain_is_ready_when_all_is(void **state) {
     a.next.connected = true;
     put_report(fleet, &a, 1400 * MS);
     assert_string_equal(lh_fleet_reason(fleet), "the gateway is not connected to worker a");
+    lh_log_set_level(LH_LOG_WARN);
+    log_capture_begin();
+    lh_fleet_first_hop(fleet, false, false, 1400 * MS, "a:1: no answer in time");
+    lh_fleet_tick(fleet, 1400 * MS);
+    lh_fleet_tick(fleet, 1450 * MS);
+    char *told = log_capture_end();
+    char *line =
+        strstr(told, "the chain waits for a hop chain=main epoch=1000 reason=\"the gateway "
+                     "is not connected to worker a: a:1: no answer in time\"");
+    assert_non_null(line);
+    assert_null(strstr(line + 1, "the chain waits")); /* once */
+    free(told);
+    lh_log_set_level(LH_LOG_ERROR);
     assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
     lh_fleet_first_hop(fleet, true, false, 1500 * MS, "");
     lh_fleet_tick(fleet, 1500 * MS);

@@ -513,18 +513,19 @@ static void a_little_faster_is_not_worth_it(void **state) {
     review(&b, 20000);
     assert_null(lh_handover_successor(&b.handover));
     bytes[2] = bytes[3] = 50;
+    review(&b, 20999); /* it has looked less than a second ago */
+    assert_null(lh_handover_successor(&b.handover));
     review(&b, 21000);
     assert_non_null(lh_handover_successor(&b.handover));
     destroy(&b);
 }
 
 /* While somebody asks something, a pause for loading is too much for being faster. */
-static void without_memory_for_two_stages_it_waits_for_silence(void **state) {
-    (void)state;
+static void wait_for_silence(int worker) {
     bench b;
     create_growing(&b);
-    b.reports[B].memory_bytes = 299; /* its two layers; not one more beside them */
-    put(&b, B);
+    b.reports[worker].memory_bytes = 299; /* its two layers; not one more beside them */
+    put(&b, worker);
     review(&b, 20000);
     assert_null(lh_handover_successor(&b.handover));
     b.sequences = 0;
@@ -536,6 +537,12 @@ static void without_memory_for_two_stages_it_waits_for_silence(void **state) {
     review(&b, 21200);
     assert_null(lh_handover_successor(&b.handover));
     destroy(&b);
+}
+
+static void without_memory_for_two_stages_it_waits_for_silence(void **state) {
+    (void)state;
+    wait_for_silence(A);
+    wait_for_silence(B);
 }
 
 /* Takes over at once, and back to two workers: as if the others had stalled. */
