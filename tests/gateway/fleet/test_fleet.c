@@ -141,7 +141,7 @@ static void a_chain_is_ready_when_all_is(void **state) {
     lh_fleet_tick(fleet, 1450 * MS);
     char *told = log_capture_end();
     char *line =
-        strstr(told, "the chain waits for a hop chain=main epoch=1000 reason=\"the gateway "
+        strstr(told, "the chain waits for a hop chain=main epoch=1001 reason=\"the gateway "
                      "is not connected to worker a: a:1: no answer in time\"");
     assert_non_null(line);
     assert_null(strstr(line + 1, "the chain waits")); /* once */
