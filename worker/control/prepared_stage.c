@@ -199,6 +199,12 @@ void lh_prepared_stage_report(const lh_prepared_stage *prepared, lh_worker_repor
     }
 }
 
+bool lh_prepared_stage_is_loading(const lh_prepared_stage *prepared) {
+    uint64_t done_bytes, total_bytes;
+    return prepared->state == BUILDING &&
+           lh_stage_job_progress(prepared->job, &done_bytes, &total_bytes) == LH_WORKER_LOADING;
+}
+
 void lh_prepared_stage_close(lh_prepared_stage *prepared, void (*on_closed)(void *),
                              void *context) {
     prepared->closing = true;

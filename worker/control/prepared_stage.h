@@ -28,6 +28,8 @@ void lh_prepared_stage_close(lh_prepared_stage *prepared, void (*on_closed)(void
 
 /* What is to be prepared, which is copied; NULL: nothing. The same again changes nothing. */
 void lh_prepared_stage_want(lh_prepared_stage *prepared, const lh_control_assignment *wanted);
+/* Whether one is being loaded now, not just fetched. */
+bool lh_prepared_stage_is_loading(const lh_prepared_stage *prepared);
 /* Whether this very stage is held, or being loaded. */
 bool lh_prepared_stage_is_for(const lh_prepared_stage *prepared,
                               const lh_control_assignment *assignment);

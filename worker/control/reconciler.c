@@ -293,6 +293,12 @@ static void try_hop(lh_reconciler *reconciler, const lh_control_answer *answer) 
     lh_server_try(reconciler->options.server, &route);
 }
 
+/* It shares the machine with the stage that serves. */
+static void note_loading(lh_reconciler *reconciler) {
+    lh_server_note_loading(reconciler->options.server,
+                           lh_prepared_stage_is_loading(reconciler->prepared));
+}
+
 static void release(lh_reconciler *reconciler) {
     void (*on_released)(void *) = reconciler->on_released;
     reconciler->on_released = NULL;
@@ -312,6 +318,7 @@ static void on_answer(void *context, const lh_control_answer *answer) {
         prepare(reconciler, answer);
         try_hop(reconciler, answer);
     }
+    note_loading(reconciler);
     if (lh_departure_hear(&reconciler->departure, answer))
         release(reconciler);
 }
@@ -334,6 +341,7 @@ static void on_trouble(void *context) {
 }
 
 static void on_prepared_change(void *context) {
+    note_loading(context);
     reconcile(context);
     report_soon(context);
 }

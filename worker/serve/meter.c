@@ -357,7 +357,7 @@ static bool is_possible(const lh_step_cost *cost) {
 
 void lh_stage_meter_note_step(lh_stage_meter *meter, const lh_step_cost *cost, int64_t now_us) {
     double parts[STATES], along[STATES], busy_us = (double)cost->busy_us;
-    if (!is_possible(cost))
+    if (!is_possible(cost) || meter->is_held)
         return;
     if (meter->unsettled_steps > 0) {
         meter->unsettled_steps--;
@@ -386,7 +386,7 @@ void lh_stage_meter_note_step(lh_stage_meter *meter, const lh_step_cost *cost, i
 
 void lh_stage_meter_note_overhead(lh_stage_meter *meter, int64_t us) {
     double far = log(FAR_FACTOR);
-    if (us <= 0 || (double)us > TIME_US_MAX || meter->unsettled_steps > 0)
+    if (us <= 0 || (double)us > TIME_US_MAX || meter->unsettled_steps > 0 || meter->is_held)
         return;
     double residual = bounded(log((double)us / meter->overhead_us), -far, far);
     meter->overhead_us = scaled(meter->overhead_us, exp(OVERHEAD_GAIN * residual));
@@ -413,6 +413,12 @@ void lh_stage_meter_init(lh_stage_meter *meter, const lh_compute_profile *calibr
 
 void lh_stage_meter_unsettle(lh_stage_meter *meter) {
     meter->unsettled_steps = UNSETTLED_STEPS;
+}
+
+void lh_stage_meter_hold(lh_stage_meter *meter, bool is_held) {
+    if (meter->is_held && !is_held)
+        lh_stage_meter_unsettle(meter);
+    meter->is_held = is_held;
 }
 
 /* Points that are believed to take the same, since they cannot take less than those of fewer rows.

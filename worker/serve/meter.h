@@ -41,6 +41,7 @@ typedef struct lh_stage_meter {
     double us_per_row_position, draw_us, draw_more_us, shard_us;
     double take_share, give_share;
     uint32_t unsettled_steps; /* the next ones, which do not count */
+    bool is_held;             /* no step counts now */
     int64_t sampled_at_us;
 } lh_stage_meter;
 
@@ -50,6 +51,9 @@ void lh_stage_meter_init(lh_stage_meter *meter, const lh_compute_profile *calibr
 /* The stage's place in a chain has changed, or the process was stopped: its next few steps do not
  * count. */
 void lh_stage_meter_unsettle(lh_stage_meter *meter);
+/* While the machine does something else for this very worker no step counts, nor do the next few
+ * when that is over. */
+void lh_stage_meter_hold(lh_stage_meter *meter, bool is_held);
 /* A sample without rows or time, or beyond reason, is ignored. */
 void lh_stage_meter_note_step(lh_stage_meter *meter, const lh_step_cost *cost, int64_t now_us);
 /* What one step that had the worker for itself took outside of the arithmetic. */

@@ -306,6 +306,10 @@ void lh_server_note_stopped(lh_server *server) {
     lh_stage_meter_unsettle(&server->meter);
 }
 
+void lh_server_note_loading(lh_server *server, bool is_loading) {
+    lh_stage_meter_hold(&server->meter, is_loading);
+}
+
 void lh_server_drain(lh_server *server, void (*on_idle)(void *), void *context) {
     server->leaving = true;
     server->on_idle = (callback){on_idle, context};

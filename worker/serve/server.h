@@ -77,6 +77,8 @@ void lh_server_read_status(const lh_server *server, lh_server_status *status);
 /* The process was stopped, and goes on: what its steps in progress take says nothing of the stage.
  */
 void lh_server_note_stopped(lh_server *server);
+/* Whether another stage is being loaded beside: what steps take meanwhile does not count either. */
+void lh_server_note_loading(lh_server *server, bool is_loading);
 /* No new steps from now on (503); on_idle comes, once and perhaps at once, when none is in
  * progress. */
 void lh_server_drain(lh_server *server, void (*on_idle)(void *), void *context);

@@ -308,6 +308,30 @@ static void test_the_first_steps_of_a_new_place_do_not_count(void **state) {
     assert_true(point_us(&slow, &meter, 16) > 1.1 * before);
 }
 
+/* And two more when that is over. */
+static void test_nothing_counts_while_another_stage_is_loaded(void **state) {
+    (void)state;
+    machine m = sound, slow = sound;
+    slow.factor = 1.3;
+    lh_stage_meter meter = start(&m);
+    double before = point_us(&m, &meter, 16);
+    lh_stage_meter_hold(&meter, true);
+    lh_stage_meter_note_overhead(&meter, 900);
+    for (int i = 0; i < 50; i++)
+        run(&slow, &meter, 16, 0, 0, 0);
+    lh_stage_meter_hold(&meter, true);
+    lh_stage_meter_hold(&meter, false);
+    run(&slow, &meter, 16, 0, 0, 0);
+    lh_stage_meter_hold(&meter, false); /* it was not held: nothing begins anew */
+    run(&slow, &meter, 16, 0, 0, 0);
+    assert_true(point_us(&m, &meter, 16) == before);
+    lh_compute_profile profile;
+    lh_stage_meter_read(&meter, slow.now_us, &profile);
+    assert_true(profile.step_us == 100);
+    run(&slow, &meter, 16, 0, 0, 0);
+    assert_true(point_us(&slow, &meter, 16) > 1.1 * before);
+}
+
 /* Decoding is slower than was calibrated, prefill as it was: in the end each point follows its own
  * steps. */
 static void test_each_kind_of_step_finds_its_own_time(void **state) {
@@ -574,6 +598,7 @@ int main(void) {
         cmocka_unit_test(test_a_kind_alone_is_believed_after_five),
         cmocka_unit_test(test_samples_that_disagree_are_not_believed),
         cmocka_unit_test(test_the_first_steps_of_a_new_place_do_not_count),
+        cmocka_unit_test(test_nothing_counts_while_another_stage_is_loaded),
         cmocka_unit_test(test_each_kind_of_step_finds_its_own_time),
         cmocka_unit_test(test_a_machine_that_swings_does_not_bend_the_points),
         cmocka_unit_test(test_points_of_two_moments_are_told_from_a_machine_that_changes),

@@ -200,8 +200,10 @@ static void test_each_step_is_counted_once(void **state) {
     ring_close(&r);
 }
 
-/* Points that the first worker's meter has after each of three further steps of so many rows. */
-static void expect_points(ring *r, uint64_t number, uint32_t rows, uint32_t before) {
+/* Points that the first worker's meter has after each of three further steps of so many rows: as
+ * before, and one more after the last where that counts. */
+static void expect_points(ring *r, uint64_t number, uint32_t rows, uint32_t before,
+                          bool last_counts) {
     for (uint32_t i = 0; i < 3; i++) {
         ring_step step;
         lh_server_status status;
@@ -209,19 +211,21 @@ static void expect_points(ring *r, uint64_t number, uint32_t rows, uint32_t befo
         lh_step_manifest manifest = ring_manifest(r, number + i, &segment, NULL);
         assert_int_equal(ring_run(r, &manifest, &step), LH_OK);
         lh_server_read_status(r->workers[0].server, &status);
-        assert_int_equal(status.compute.point_count, before + (i == 2));
+        assert_int_equal(status.compute.point_count, before + (last_counts && i == 2));
     }
 }
 
-/* Two steps at a new place in a chain, and two after a stop, say nothing of the stage; the third
- * has more rows than any before. */
+/* Two steps at a new place in a chain, two after a stop, and those beside a stage that is being
+ * loaded say nothing of the stage; another one has more rows than any before. */
 static void test_what_is_not_measured(void **state) {
     (void)state;
     ring r;
     ring_open_workers(&r, 2);
-    expect_points(&r, 1, 1, 0);
+    expect_points(&r, 1, 1, 0, true);
     lh_server_note_stopped(r.workers[0].server);
-    expect_points(&r, 4, 4, 1);
+    expect_points(&r, 4, 4, 1, true);
+    lh_server_note_loading(r.workers[0].server, true);
+    expect_points(&r, 7, 8, 2, false);
     ring_close(&r);
 }
 
