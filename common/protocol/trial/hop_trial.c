@@ -81,7 +81,7 @@ static void describe(const lh_hop_trial *trial, const char *message,
     if (strstr(message, trial->address))
         snprintf(text, LH_ERROR_MESSAGE_BYTES, "%s", message);
     else
-        snprintf(text, LH_ERROR_MESSAGE_BYTES, "%s: %s", trial->address, message);
+        snprintf(text, LH_ERROR_MESSAGE_BYTES, "%.100s: %.200s", trial->address, message);
 }
 
 /* ---- The step ---- */
