@@ -143,11 +143,10 @@ static void connect_first(lh_chain_driver *driver, const char *address, bool ove
                address, error.message);
 }
 
-/* No activation goes over this hop, so that its wire type does not matter. */
 static void try_first(lh_chain_driver *driver, const lh_action *action) {
     bool is_one = action->address[0] != '\0';
     lh_first_hop_try(driver->hop, action->name, is_one ? action->address : NULL, action->tls,
-                     action->width, LH_WIRE_F32);
+                     action->width);
 }
 
 void lh_chain_driver_act(lh_chain_driver *driver, const lh_action *action) {

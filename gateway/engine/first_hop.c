@@ -28,7 +28,6 @@ typedef struct tried_hop {
     bool is_set, over_tls;
     char worker[LH_WORKER_NAME_BYTES], address[LH_ADDRESS_BYTES];
     uint32_t width;
-    lh_wire_type wire;
 } tried_hop;
 
 struct lh_first_hop {
@@ -199,7 +198,7 @@ static lh_status begin_trial(lh_first_hop *hop, lh_error *error) {
     const lh_hop_trial_options options = {.next = tried->worker,
                                           .address = tried->address,
                                           .width = tried->width,
-                                          .wire = tried->wire,
+                                          .wire = LH_WIRE_F32, /* it carries no activation */
                                           .on_change = on_trial_change,
                                           .context = hop};
     lh_worker_client *client;
@@ -219,12 +218,12 @@ static bool is_tried(const lh_first_hop *hop, const char *address, bool over_tls
 }
 
 void lh_first_hop_try(lh_first_hop *hop, const char *worker, const char *address, bool over_tls,
-                      uint32_t width, lh_wire_type wire) {
+                      uint32_t width) {
     tried_hop *tried = &hop->tried;
     lh_error error;
     assert(!hop->is_closing);
     if (address && is_tried(hop, address, over_tls) && strcmp(tried->worker, worker) == 0 &&
-        tried->width == width && tried->wire == wire) {
+        tried->width == width) {
         hop->must_tell_trial = true;
         tell_soon(hop);
         return;
@@ -232,7 +231,7 @@ void lh_first_hop_try(lh_first_hop *hop, const char *worker, const char *address
     end_trial(hop);
     if (!address)
         return;
-    *tried = (tried_hop){.is_set = true, .over_tls = over_tls, .width = width, .wire = wire};
+    *tried = (tried_hop){.is_set = true, .over_tls = over_tls, .width = width};
     snprintf(tried->worker, sizeof tried->worker, "%s", worker);
     snprintf(tried->address, sizeof tried->address, "%s", address);
     if (begin_trial(hop, &error) == LH_OK)

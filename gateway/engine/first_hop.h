@@ -38,7 +38,7 @@ lh_status lh_first_hop_connect(lh_first_hop *hop, const char *address, bool over
  * `width` columns; address NULL: none any more. The same one goes on, and is told of again; one of
  * another hop ends. */
 void lh_first_hop_try(lh_first_hop *hop, const char *worker, const char *address, bool over_tls,
-                      uint32_t width, lh_wire_type wire);
+                      uint32_t width);
 /* As lh_worker_client_submit; LH_ERR_UNAVAILABLE also before the first _connect. No on_done comes
  * where it fails. */
 lh_status lh_first_hop_submit(lh_first_hop *hop, const lh_step_manifest *manifest, lh_error *error);

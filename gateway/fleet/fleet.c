@@ -368,12 +368,11 @@ static void check_preparations(lh_fleet *fleet, const lh_handover_view *view, in
 
 /* One end of a hop of the successor that does not carry steps is passed over. */
 static void check_trials(lh_fleet *fleet, const lh_handover_view *view, int64_t now_us) {
-    const lh_chain *next = lh_handover_successor(&fleet->handover);
     int hop = lh_handover_failed_hop(&fleet->handover, view, now_us);
     if (hop < 0)
         return;
-    const lh_new_hops hops = {view->chain, next, view->registry, view->first_trial};
-    const char *worker = next->stages[lh_new_hops_culprit(&hops, (uint32_t)hop)].name;
+    const lh_new_hops hops = lh_handover_hops(&fleet->handover, view);
+    const char *worker = hops.next->stages[lh_new_hops_culprit(&hops, (uint32_t)hop)].name;
     char reason[LH_ERROR_MESSAGE_BYTES];
     lh_new_hops_describe(&hops, (uint32_t)hop, reason, sizeof reason);
     int64_t pause_us = lh_link_avoidance_pass_over(&fleet->avoidance, worker, reason, now_us);

@@ -46,7 +46,7 @@ const lh_chain_stage *lh_handover_task(const lh_handover *handover, const lh_cha
 
 /* ---- Its hops ---- */
 
-static lh_new_hops hops_of(const lh_handover *handover, const lh_handover_view *view) {
+lh_new_hops lh_handover_hops(const lh_handover *handover, const lh_handover_view *view) {
     assert(handover->cause != LH_HANDOVER_NONE);
     return (lh_new_hops){view->chain, &handover->chain, view->registry, view->first_trial};
 }
@@ -55,7 +55,7 @@ int lh_handover_trial(const lh_handover *handover, const lh_handover_view *view,
                       const char *worker) {
     if (handover->cause == LH_HANDOVER_NONE)
         return -1;
-    const lh_new_hops hops = hops_of(handover, view);
+    const lh_new_hops hops = lh_handover_hops(handover, view);
     int index = lh_chain_find(&handover->chain, worker);
     return index >= 0 && lh_new_hops_has(&hops, (uint32_t)index + 1) ? index : -1;
 }
@@ -63,7 +63,7 @@ int lh_handover_trial(const lh_handover *handover, const lh_handover_view *view,
 bool lh_handover_tries_first(const lh_handover *handover, const lh_handover_view *view) {
     if (handover->cause == LH_HANDOVER_NONE)
         return false;
-    const lh_new_hops hops = hops_of(handover, view);
+    const lh_new_hops hops = lh_handover_hops(handover, view);
     return lh_new_hops_has(&hops, 0);
 }
 
@@ -71,7 +71,7 @@ int lh_handover_failed_hop(const lh_handover *handover, const lh_handover_view *
                            int64_t now_us) {
     if (handover->cause == LH_HANDOVER_NONE)
         return -1;
-    const lh_new_hops hops = hops_of(handover, view);
+    const lh_new_hops hops = lh_handover_hops(handover, view);
     bool is_over = handover->unproven_since_us > 0 &&
                    now_us >= handover->unproven_since_us + TRIAL_PATIENCE_US;
     if (is_over)
@@ -81,7 +81,7 @@ int lh_handover_failed_hop(const lh_handover *handover, const lh_handover_view *
 }
 
 static void follow_trials(lh_handover *handover, const lh_handover_view *view, int64_t now_us) {
-    const lh_new_hops hops = hops_of(handover, view);
+    const lh_new_hops hops = lh_handover_hops(handover, view);
     if (lh_new_hops_unproven(&hops) >= 0) {
         if (handover->unproven_since_us == 0)
             handover->unproven_since_us = now_us;
@@ -129,7 +129,7 @@ bool lh_handover_is_prepared(const lh_handover *handover, const lh_handover_view
                              int64_t now_us) {
     if (handover->cause == LH_HANDOVER_NONE || !is_sound(handover, view->registry, now_us))
         return false;
-    const lh_new_hops hops = hops_of(handover, view);
+    const lh_new_hops hops = lh_handover_hops(handover, view);
     if (lh_new_hops_unproven(&hops) >= 0)
         return false;
     for (uint32_t i = 0; i < handover->chain.stage_count; i++)

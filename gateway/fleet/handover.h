@@ -94,6 +94,9 @@ lh_handover_decision lh_handover_review(lh_handover *handover, const lh_handover
 /* Whether the successor could take over this moment; false where there is none. */
 bool lh_handover_is_prepared(const lh_handover *handover, const lh_handover_view *view,
                              int64_t now_us);
+/* What the successor, which there is, would have of new hops. Valid until the next call that is not
+ * const. */
+lh_new_hops lh_handover_hops(const lh_handover *handover, const lh_handover_view *view);
 /* The new hop for whose sake the successor cannot take over: one that has failed in its trial, or
  * of which nothing good is heard for too long; -1: none. */
 int lh_handover_failed_hop(const lh_handover *handover, const lh_handover_view *view,

@@ -10,8 +10,7 @@
 
 typedef struct lh_mapped_file lh_mapped_file;
 
-/* Errors name the path: LH_ERR_NOT_FOUND (there is none), LH_ERR_INVALID (not a regular file, or
- * empty), LH_ERR_IO (permission, mapping), LH_ERR_NO_MEMORY. */
+/* LH_ERR_IO with the path and the reason, whatever it is. */
 lh_status lh_mapped_file_open(const char *path, lh_mapped_file **file, lh_error *error);
 /* The bytes live until close. */
 const uint8_t *lh_mapped_file_bytes(const lh_mapped_file *file);

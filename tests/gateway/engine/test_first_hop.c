@@ -271,7 +271,7 @@ static void without_memory_a_step_is_not_taken(void **state) {
 }
 
 static void try_worker(const char *worker, const char *address) {
-    lh_first_hop_try(hop, worker, address, false, 32, LH_WIRE_Q8);
+    lh_first_hop_try(hop, worker, address, false, 32);
 }
 
 static bool has_trials(void *count) {
