@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define LH_NAME_BYTES 64u /* 1 to 63 of [A-Za-z0-9._-] and the end */
+/* 1 to 63 of [A-Za-z0-9._-], neither "." nor "..", and the end. */
+#define LH_NAME_BYTES 64u
 
 bool lh_name_is_valid(const char *text);

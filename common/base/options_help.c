@@ -1,7 +1,10 @@
-/* --help: flags on the left, meaning on the right, words wrapped; --help=markdown: the same as a
- * table. */
+/* --help: flags on the left, meaning on the right, words wrapped; --help=json: the same for
+ * programs. */
 #include "common/base/options_help.h"
 
+#include "common/base/commands.h"
+
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -80,44 +83,134 @@ static void print_option(const lh_option *option, FILE *out) {
     fputc('\n', out);
 }
 
-void lh_options_print_help(const lh_option_table *table, FILE *out) {
-    fprintf(out, "usage: %s [options]\n\n", table->program);
-    print_words(out, table->summary, 0, 0);
-    fputs("\n\n", out);
-    for (size_t i = 0; i < table->count; i++)
-        print_option(&table->options[i], out);
-    fputs("\n  --help                      print this; --help=markdown: as a table\n"
-          "  --version                   print the version\n\n",
-          out);
-    print_words(out,
-                "Values follow as \"--name VALUE\" or \"--name=VALUE\". The environment may set "
-                "each as LONGHAUL_NAME, with underscores for dashes; a flag goes before it. BYTES "
-                "may end in K, M, G or T.",
-                0, 0);
+static void print_usage(const lh_option_table *table, FILE *out) {
+    const char *usage = "usage:";
+    if (!table->needs_command) {
+        fprintf(out, "%s %s [options]\n", usage, table->program);
+        usage = "      ";
+    }
+    if (table->command_count > 0)
+        fprintf(out, "%s %s COMMAND ...\n", usage, table->program);
     fputc('\n', out);
 }
 
-/* A vertical bar would end the cell. */
-static void print_cell(FILE *out, const char *text) {
+static void print_commands(const lh_option_table *table, FILE *out) {
+    if (table->command_count == 0)
+        return;
+    fputs("Commands; `help COMMAND` tells more of each:\n", out);
+    for (size_t i = 0; i < table->command_count; i++) {
+        const lh_command *command = &table->commands[i];
+        int printed = fprintf(out, "  %s%s%s", command->name, command->arguments[0] ? " " : "",
+                              command->arguments);
+        if (printed < 0 || printed + 2 > HELP_COLUMN)
+            fprintf(out, "\n%*s", HELP_COLUMN, "");
+        else
+            fprintf(out, "%*s", HELP_COLUMN - printed, "");
+        print_words(out, command->summary, HELP_COLUMN, HELP_COLUMN);
+        fputc('\n', out);
+    }
+    fputc('\n', out);
+}
+
+void lh_options_print_help(const lh_option_table *table, FILE *out) {
+    print_usage(table, out);
+    print_words(out, table->summary, 0, 0);
+    fputs("\n\n", out);
+    print_commands(table, out);
+    for (size_t i = 0; i < table->count; i++)
+        print_option(&table->options[i], out);
+    fputs(table->count ? "\n" : "", out);
+    fputs("  -h, --help                  print this; --help=json: for programs\n"
+          "  --version                   print the version\n\n",
+          out);
+    if (table->count > 0)
+        print_words(
+            out,
+            "Values follow as \"--name VALUE\" or \"--name=VALUE\". The environment may set "
+            "each as LONGHAUL_NAME, with underscores for dashes; a flag goes before it. BYTES "
+            "may end in K, M, G or T.",
+            0, 0);
+    fputs(table->count ? "\n\n" : "", out);
+    fputs("Exit status: 0 all went well, 1 it did not, 2 the command line is wrong.\n", out);
+}
+
+/* Ours have no control characters. */
+static void print_string(FILE *out, const char *text) {
+    fputc('"', out);
     for (; *text; text++) {
-        if (*text == '|')
+        assert((unsigned char)*text >= ' ');
+        if (*text == '"' || *text == '\\')
             fputc('\\', out);
         fputc(*text, out);
     }
+    fputc('"', out);
 }
 
-void lh_options_print_markdown(const lh_option_table *table, FILE *out) {
-    fputs("| Flag | Meaning |\n| --- | --- |\n", out);
-    for (size_t i = 0; i < table->count; i++) {
-        const lh_option *option = &table->options[i];
-        char remark[160];
-        const char *value = lh_option_value_name(option);
-        fprintf(out, "| `--%s%s", option->name, *value ? " " : "");
-        print_cell(out, value);
-        fputs("` | ", out);
-        print_cell(out, option->help);
-        render_remark(option, remark, sizeof remark);
-        print_cell(out, remark);
-        fputs(" |\n", out);
+static void print_member(FILE *out, const char *name, const char *text) {
+    fprintf(out, ", \"%s\": ", name);
+    if (text)
+        print_string(out, text);
+    else
+        fputs("null", out);
+}
+
+static void print_option_json(const lh_option *option, FILE *out) {
+    static const char *const kinds[] = {[LH_OPTION_TEXT] = "text",
+                                        [LH_OPTION_NUMBER] = "number",
+                                        [LH_OPTION_BYTES] = "bytes",
+                                        [LH_OPTION_CHOICE] = "choice",
+                                        [LH_OPTION_FLAG] = "flag"};
+    char bound[LH_OPTION_BOUND_BYTES];
+    bool is_flag = option->kind == LH_OPTION_FLAG;
+    fputs("{\"name\": ", out);
+    print_string(out, option->name);
+    print_member(out, "kind", kinds[option->kind]);
+    print_member(out, "value", lh_option_value_name(option));
+    print_member(out, "default", is_flag && !option->default_text ? "0" : option->default_text);
+    print_member(out, "help", option->help);
+    if (option->minimum || option->maximum) {
+        lh_option_render_bound(option, option->minimum, bound);
+        print_member(out, "minimum", bound);
+        lh_option_render_bound(option, option->maximum, bound);
+        print_member(out, "maximum", option->maximum == INT64_MAX ? NULL : bound);
     }
+    fputc('}', out);
+}
+
+static void print_table_json(const lh_option_table *table, FILE *out);
+
+static void print_command_json(const lh_command *command, FILE *out) {
+    fputs("{\"name\": ", out);
+    print_string(out, command->name);
+    print_member(out, "arguments", command->arguments);
+    print_member(out, "summary", command->summary);
+    fputs(", \"itself\": ", out);
+    if (command->options)
+        print_table_json(command->options, out);
+    else
+        fputs("null", out);
+    fputc('}', out);
+}
+
+static void print_table_json(const lh_option_table *table, FILE *out) {
+    fputs("{\"program\": ", out);
+    print_string(out, table->program);
+    print_member(out, "version", LONGHAUL_VERSION);
+    print_member(out, "summary", table->summary);
+    fputs(", \"options\": [", out);
+    for (size_t i = 0; i < table->count; i++) {
+        fputs(i ? ",\n " : "\n ", out);
+        print_option_json(&table->options[i], out);
+    }
+    fputs("],\n \"commands\": [", out);
+    for (size_t i = 0; i < table->command_count; i++) {
+        fputs(i ? ",\n " : "\n ", out);
+        print_command_json(&table->commands[i], out);
+    }
+    fputs("]}", out);
+}
+
+void lh_options_print_json(const lh_option_table *table, FILE *out) {
+    print_table_json(table, out);
+    fputc('\n', out);
 }

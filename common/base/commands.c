@@ -1,0 +1,117 @@
+/* The table first, then help, then what the word may have been. */
+#include "common/base/commands.h"
+
+#include "common/base/nearest_name.h"
+#include "common/base/options_help.h"
+
+#include <string.h>
+
+#define USAGE_STATUS 2
+
+static bool is_help(const char *word) {
+    return strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
+}
+
+static const lh_command *find(const lh_option_table *table, const char *word) {
+    for (size_t i = 0; i < table->command_count; i++)
+        if (strcmp(table->commands[i].name, word) == 0)
+            return &table->commands[i];
+    return NULL;
+}
+
+static void print_help(const lh_option_table *table, const lh_command *command, FILE *out) {
+    if (command->options)
+        lh_options_print_help(command->options, out);
+    else
+        fprintf(out, "usage: %s %s%s%s\n\n%s\n", table->program, command->name,
+                command->arguments[0] ? " " : "", command->arguments, command->summary);
+}
+
+static int refuse(const lh_option_table *table, const char *word, FILE *err) {
+    lh_nearest_name nearest;
+    lh_nearest_name_init(&nearest, word, strlen(word));
+    for (size_t i = 0; i < table->command_count; i++)
+        lh_nearest_name_try(&nearest, table->commands[i].name);
+    lh_nearest_name_try(&nearest, "help");
+    fprintf(err, "%s: unknown command '%.64s'; ", table->program, word);
+    if (nearest.name)
+        fprintf(err, "did you mean %s?\n", nearest.name);
+    else
+        fprintf(err, "`%s help` lists them\n", table->program);
+    return USAGE_STATUS;
+}
+
+/* help, and help COMMAND. */
+static int help(const lh_option_table *table, int argc, char **argv, FILE *out, FILE *err) {
+    const char *word = argc > 2 && !is_help(argv[2]) ? argv[2] : NULL;
+    const lh_command *command = word ? find(table, word) : NULL;
+    if (word && !command && strcmp(word, "help") != 0)
+        return refuse(table, word, err);
+    if (command)
+        print_help(table, command, out);
+    else
+        lh_options_print_help(table, out);
+    return 0;
+}
+
+/* False: the program is to see to it. */
+static bool run(const lh_option_table *table, const lh_command *command, int argc, char **argv,
+                FILE *out, int *status) {
+    bool wants_help = argc > 2 && is_help(argv[2]);
+    *status = 0;
+    if (wants_help)
+        print_help(table, command, out);
+    else if (command->run)
+        *status = command->run(argc, argv);
+    return wants_help || command->run;
+}
+
+bool lh_commands_run(const lh_option_table *table, int argc, char **argv, FILE *out, FILE *err,
+                     int *status) {
+    const char *word = argc > 1 ? argv[1] : "";
+    const lh_command *command = find(table, word);
+    if (command)
+        return run(table, command, argc, argv, out, status);
+    if (strcmp(word, "help") == 0) {
+        *status = help(table, argc, argv, out, err);
+    } else if (word[0] && word[0] != '-') {
+        *status = refuse(table, word, err);
+    } else if (table->needs_command && !word[0]) {
+        lh_options_print_help(table, err);
+        *status = USAGE_STATUS;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+const char *lh_command_take_word(int *argc, char ***argv) {
+    const char *word = *argc > 2 && strncmp((*argv)[2], "--", 2) != 0 ? (*argv)[2] : NULL;
+    int taken = word ? 2 : 1;
+    *argc -= taken;
+    *argv += taken;
+    return word;
+}
+
+bool lh_command_take_flags(const lh_option_table *table, int argc, char **argv, void *settings,
+                           int *code) {
+    lh_option_action action;
+    lh_error error;
+    *code = 0;
+    if (lh_options_parse(table, argc, argv, settings, stdout, &action, &error) == LH_OK)
+        return action != LH_OPTIONS_EXIT;
+    *code = lh_command_refuse(table, error.message);
+    return false;
+}
+
+int lh_command_refuse(const lh_option_table *table, const char *message) {
+    fprintf(stderr, "%s: %s\n", table->program, message);
+    return 2;
+}
+
+int lh_command_finish(const lh_option_table *table, lh_status status, const lh_error *error) {
+    if (status == LH_OK)
+        return 0;
+    fprintf(stderr, "%s: %s\n", table->program, error->message);
+    return 1;
+}
