@@ -124,18 +124,18 @@ static lh_status take_count(reader *r, const char *field, uint64_t limit, size_t
 
 /* ---- Names ---- */
 
-static int compare_texts(lh_text a, lh_text b) {
+int lh_gguf_compare_texts(lh_text a, lh_text b) {
     int order = memcmp(a.bytes, b.bytes, a.length < b.length ? a.length : b.length);
     return order ? order : (a.length > b.length) - (a.length < b.length);
 }
 
 int lh_gguf_compare_entries(const void *a, const void *b) {
-    return compare_texts(((const gguf_entry *)a)->key, ((const gguf_entry *)b)->key);
+    return lh_gguf_compare_texts(((const gguf_entry *)a)->key, ((const gguf_entry *)b)->key);
 }
 
 static int compare_tensor_names(const void *a, const void *b) {
-    return compare_texts((*(const lh_gguf_tensor *const *)a)->name,
-                         (*(const lh_gguf_tensor *const *)b)->name);
+    return lh_gguf_compare_texts((*(const lh_gguf_tensor *const *)a)->name,
+                                 (*(const lh_gguf_tensor *const *)b)->name);
 }
 
 static int compare_tensor_offsets(const void *a, const void *b) {
@@ -225,9 +225,12 @@ static lh_status take_entry(reader *r, size_t index, gguf_entry *e) {
 
 static lh_status take_metadata(reader *r, lh_gguf *gguf) {
     for (size_t i = 0; i < gguf->entry_count; i++) {
-        lh_status status = take_entry(r, i, &gguf->entries[i]);
+        gguf_entry *e = &gguf->entries[i];
+        e->record = r->bytes + r->offset;
+        lh_status status = take_entry(r, i, e);
         if (status != LH_OK)
             return status;
+        e->record_bytes = (size_t)(r->bytes + r->offset - e->record);
     }
     qsort(gguf->entries, gguf->entry_count, sizeof *gguf->entries, lh_gguf_compare_entries);
     for (size_t i = 1; i < gguf->entry_count; i++)
@@ -351,6 +354,7 @@ static lh_status read_alignment(reader *r, const lh_gguf *gguf, uint64_t *alignm
 static lh_status take_tensors(reader *r, lh_gguf *gguf, uint64_t file_bytes) {
     uint64_t alignment;
     lh_status status = read_alignment(r, gguf, &alignment);
+    gguf->alignment = alignment;
     for (size_t i = 0; status == LH_OK && i < gguf->tensor_count; i++)
         status = take_tensor(r, i, &gguf->tensors[i]);
     if (status != LH_OK)

@@ -1,5 +1,5 @@
-/* The inside of lh_gguf, shared by the parser (gguf.c) and the look-up by key (gguf_metadata.c)
- * alone. */
+/* The inside of lh_gguf, shared by the parser (gguf.c), the look-up by key (gguf_metadata.c) and
+ * what makes one header of several (gguf_merge.c) alone. */
 #pragma once
 
 #include "common/gguf/gguf.h"
@@ -34,19 +34,22 @@ typedef struct gguf_entry {
     lh_text key;
     gguf_value_type type; /* of the value, or of each element */
     bool is_array;
-    size_t count;         /* of elements; 1 unless is_array */
-    const uint8_t *value; /* the first element: bytes, or u64 length and bytes for GGUF_TEXT */
+    size_t count;          /* of elements; 1 unless is_array */
+    const uint8_t *value;  /* the first element: bytes, or u64 length and bytes for GGUF_TEXT */
+    const uint8_t *record; /* [record_bytes]: key, type and value as they stand in the file */
+    size_t record_bytes;
 } gguf_entry;
 
 struct lh_gguf {
     const uint8_t *bytes;
-    uint64_t data_offset;
+    uint64_t data_offset, alignment;
     size_t entry_count, tensor_count;
     gguf_entry *entries;            /* [entry_count], sorted by key */
     lh_gguf_tensor *tensors;        /* [tensor_count], in the file's order */
     const lh_gguf_tensor **by_name; /* [tensor_count], sorted by name */
 };
 
+int lh_gguf_compare_texts(lh_text a, lh_text b);
 /* Orders gguf_entry by key, for qsort and bsearch. */
 int lh_gguf_compare_entries(const void *a, const void *b);
 

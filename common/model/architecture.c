@@ -1,0 +1,89 @@
+/* The table. Facts are those of the converters that write the files and of llama.cpp, which reads
+ * them. */
+#include "common/model/architecture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define QKV_BIASES                                                                                 \
+    (LH_ROLE_BIT(LH_TENSOR_ATTN_Q_BIAS) | LH_ROLE_BIT(LH_TENSOR_ATTN_K_BIAS) |                     \
+     LH_ROLE_BIT(LH_TENSOR_ATTN_V_BIAS))
+#define QK_NORMS   (LH_ROLE_BIT(LH_TENSOR_ATTN_Q_NORM) | LH_ROLE_BIT(LH_TENSOR_ATTN_K_NORM))
+#define POST_NORMS (LH_ROLE_BIT(LH_TENSOR_ATTN_POST_NORM) | LH_ROLE_BIT(LH_TENSOR_FFN_POST_NORM))
+
+#define SHARED_EXPERT                                                                              \
+    (LH_ROLE_BIT(LH_TENSOR_SHARED_GATE) | LH_ROLE_BIT(LH_TENSOR_SHARED_UP) |                       \
+     LH_ROLE_BIT(LH_TENSOR_SHARED_DOWN))
+
+static const lh_architecture architectures[] = {
+    /* Llama, Mistral, SmolLM and what else is made like them; Llama 3 has rope_freqs.weight */
+    {.name = "llama",
+     .rope_interleaved = true,
+     .optional = LH_ROLE_BIT(LH_TENSOR_ROPE_FACTORS) | QKV_BIASES,
+     .experts = LH_EXPERTS_PERHAPS,
+     .experts_normalized = true,
+     .experts_are_wide = true},
+    {.name = "qwen2", .required = QKV_BIASES},
+    {.name = "qwen2moe",
+     .required = QKV_BIASES | SHARED_EXPERT | LH_ROLE_BIT(LH_TENSOR_SHARED_ROUTER),
+     .experts = LH_EXPERTS_ALWAYS},
+    {.name = "qwen3", .required = QK_NORMS},
+    {.name = "qwen3moe",
+     .required = QK_NORMS,
+     .experts = LH_EXPERTS_ALWAYS,
+     .experts_normalized = true},
+    {.name = "olmoe",
+     .required = QK_NORMS,
+     .norms_whole_rows = true,
+     .experts = LH_EXPERTS_ALWAYS,
+     .experts_are_wide = true},
+    {.name = "granite", .rope_interleaved = true, .has_scales = true},
+    {.name = "granitemoe",
+     .rope_interleaved = true,
+     .has_scales = true,
+     .optional = SHARED_EXPERT,
+     .experts = LH_EXPERTS_ALWAYS,
+     .experts_normalized = true,
+     .experts_are_wide = true},
+    /* gains are stored as they multiply (the converter has added the 1); the one of 27 billion
+     * parameters has 62 layers */
+    {.name = "gemma3",
+     .embedding_scaled = true,
+     .gate = LH_GATE_GELU,
+     .required = QK_NORMS | POST_NORMS,
+     .window_period = 6,
+     .window_rope_base = 10000,
+     .per_width_layers = 62},
+};
+#define ARCHITECTURES (sizeof architectures / sizeof architectures[0])
+
+static void list_names(char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < ARCHITECTURES && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "",
+                                 architectures[i].name);
+    }
+}
+
+lh_status lh_architecture_find(const lh_gguf *gguf, const lh_architecture **architecture,
+                               lh_error *error) {
+    lh_text name;
+    char names[128];
+    lh_status status = lh_gguf_get_text(gguf, "general.architecture", &name, error);
+    if (status == LH_ERR_NOT_FOUND)
+        return lh_fail(error, LH_ERR_MALFORMED, "GGUF metadata: general.architecture is missing");
+    if (status != LH_OK)
+        return status;
+    for (size_t i = 0; i < ARCHITECTURES; i++) {
+        const lh_architecture *row = &architectures[i];
+        if (name.length == strlen(row->name) && memcmp(name.bytes, row->name, name.length) == 0) {
+            *architecture = row;
+            return LH_OK;
+        }
+    }
+    list_names(names, sizeof names);
+    return lh_fail(error, LH_ERR_UNSUPPORTED,
+                   "GGUF metadata: general.architecture \"%.*s\" is not supported (%s are)",
+                   name.length < 64 ? (int)name.length : 64, name.bytes, names);
+}

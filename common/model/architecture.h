@@ -1,0 +1,42 @@
+/* What an architecture is: one row says what its layers have besides what every one of them has
+ * (RMSNorm, rotary positions, grouped-query attention, a gated feed-forward part). The layer is one
+ * function for all (worker/compute/stage/layer.c). For common/model/ alone: what the others
+ * need is in lh_model_config. Thread: read-only, any. */
+#pragma once
+
+#include "common/base/status.h"
+#include "common/gguf/gguf.h"
+#include "common/model/model.h"
+
+#define LH_ROLE_BIT(role) (UINT64_C(1) << (role))
+
+/* Whether it is a mixture of experts. */
+typedef enum lh_expert_use {
+    LH_EXPERTS_NEVER,
+    LH_EXPERTS_PERHAPS,
+    LH_EXPERTS_ALWAYS
+} lh_expert_use;
+
+typedef struct lh_architecture {
+    const char *name;      /* general.architecture, and the prefix of its keys */
+    bool rope_interleaved; /* pairs (2i, 2i + 1): its converter has reordered the rows of q and k */
+    bool embedding_scaled; /* by sqrt(width) */
+    lh_gate gate;
+    uint64_t required, optional; /* LH_ROLE_BIT of tensors, besides those of every architecture */
+    /* where the metadata give a window, each layer of this number sees all; 0: there is none */
+    uint32_t window_period;
+    double window_rope_base; /* of the layers with a window, where the metadata say nothing else */
+    lh_expert_use experts;
+    bool experts_normalized; /* where the metadata do not say */
+    /* the width of an expert is feed_forward_length; otherwise expert_feed_forward_length */
+    bool experts_are_wide;
+    bool norms_whole_rows; /* of q and k */
+    bool has_scales;       /* residual_scale and logit_scale, embedding_scale */
+    /* a model of so many layers scales attention by 1 / sqrt(width / heads); 0: none does */
+    uint32_t per_width_layers;
+} lh_architecture;
+
+/* The row for a file's general.architecture. LH_ERR_MALFORMED: the key is missing or no text.
+ * LH_ERR_UNSUPPORTED. */
+lh_status lh_architecture_find(const lh_gguf *gguf, const lh_architecture **architecture,
+                               lh_error *error);

@@ -1,0 +1,121 @@
+/* What a model is, read from GGUF metadata, and the tensors that a range of its layers needs.
+ * Architectures are rows of a table (architecture.c): a new one is a row (names, features), not a
+ * copy of the layer. Thread: read-only after loading, any. */
+#pragma once
+
+#include "common/base/dtype.h"
+#include "common/base/status.h"
+#include "common/gguf/gguf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Layers that see all positions, and layers that see a window of the last ones. */
+typedef enum lh_layer_kind { LH_LAYER_FULL, LH_LAYER_WINDOW, LH_LAYER_KINDS } lh_layer_kind;
+
+/* What the gate of the feed-forward part goes through. */
+typedef enum lh_gate { LH_GATE_SILU, LH_GATE_GELU } lh_gate;
+
+/* How a router's logits become the experts' shares of a row. */
+typedef enum lh_routing { LH_ROUTING_SOFTMAX, LH_ROUTING_SIGMOID } lh_routing;
+
+/* How angles grow: position * base^(-2i / dims) / factor, stretched by dimension with YaRN. */
+typedef struct lh_rope_scaling {
+    double base, factor;
+    double magnitude; /* of cos and sin, besides what YaRN does to them */
+    bool is_yarn;     /* the rest is for it */
+    uint32_t original_context;
+    double beta_fast, beta_slow; /* turns within it */
+} lh_rope_scaling;
+
+typedef struct lh_model_config {
+    uint32_t layers, width, feed_forward_width, heads, kv_heads, head_dim, vocabulary, context;
+    uint32_t rope_dims;    /* rotated dimensions of a head */
+    bool rope_interleaved; /* pairs (2i, 2i + 1), as GGUF's `llama` stores them */
+    lh_rope_scaling rope[LH_LAYER_KINDS];
+    /* positions that a layer with a window sees, its own included; 0: there are none */
+    uint32_t window;
+    uint32_t window_period; /* where there are: of so many layers the last one sees all */
+    lh_gate gate;
+    float rms_epsilon;
+    float embedding_scale, attention_scale;
+    float residual_scale; /* of what attention and feed-forward add to a row */
+    float logit_scale;    /* of the logits */
+    /* A mixture of experts: so many feed-forward parts of expert_width, of which each row goes
+     * through experts_used; 0: there is one, which is dense. */
+    uint32_t experts, experts_used, expert_width;
+    uint32_t
+        shared_expert_width; /* of the one that all rows go through besides; 0: there is none */
+    lh_routing routing;
+    bool experts_normalized; /* the shares of those that are used add up to 1 */
+    float experts_scale;     /* of the shares, after that */
+    bool norms_whole_rows;   /* the norms of q and k: all heads of a row together */
+    uint64_t roles;          /* which tensors there are: lh_model_has */
+} lh_model_config;
+
+/* Which part of a model: layers [first, last), with the embedding and the head where first == 0 and
+ * last == layers. */
+typedef struct lh_layer_range {
+    uint32_t first, last;
+} lh_layer_range;
+
+/* Every tensor of a model; those from LH_TENSOR_LAYER_FIRST on are there once for each layer. */
+typedef enum lh_tensor_role {
+    LH_TENSOR_EMBEDDING,    /* [vocabulary][width] */
+    LH_TENSOR_ROPE_FACTORS, /* [rope_dims / 2], F32; optional: divisors of the angles */
+    LH_TENSOR_OUTPUT_NORM,  /* [width], F32 */
+    LH_TENSOR_HEAD,         /* [vocabulary][width]; optional: tied to the embedding */
+    LH_TENSOR_LAYER_FIRST,
+    LH_TENSOR_ATTN_NORM = LH_TENSOR_LAYER_FIRST, /* [width], F32 */
+    LH_TENSOR_ATTN_Q,                            /* [heads * head_dim][width] */
+    LH_TENSOR_ATTN_K,                            /* [kv_heads * head_dim][width] */
+    LH_TENSOR_ATTN_V,                            /* [kv_heads * head_dim][width] */
+    LH_TENSOR_ATTN_OUTPUT,                       /* [width][heads * head_dim] */
+    LH_TENSOR_ATTN_Q_BIAS, /* [heads * head_dim], F32; by architecture, as up to POST_NORM */
+    LH_TENSOR_ATTN_K_BIAS, /* [kv_heads * head_dim], F32 */
+    LH_TENSOR_ATTN_V_BIAS, /* [kv_heads * head_dim], F32 */
+    /* [head_dim], F32: each head's own norm, before the rotation; or [heads * head_dim] */
+    LH_TENSOR_ATTN_Q_NORM,
+    LH_TENSOR_ATTN_K_NORM,    /* [head_dim], F32; or [kv_heads * head_dim] */
+    LH_TENSOR_ATTN_POST_NORM, /* [width], F32: before attention's result is added */
+    LH_TENSOR_FFN_NORM,       /* [width], F32 */
+    LH_TENSOR_FFN_GATE,       /* [feed_forward_width][width] */
+    LH_TENSOR_FFN_UP,         /* [feed_forward_width][width] */
+    LH_TENSOR_FFN_DOWN,       /* [width][feed_forward_width] */
+    LH_TENSOR_FFN_POST_NORM,  /* [width], F32; by architecture: before the result is added */
+    LH_TENSOR_ROUTER,        /* [experts][width], F32; as all that follow, of mixtures of experts */
+    LH_TENSOR_ROUTER_BIAS,   /* [experts], F32; optional: added to the shares to choose by */
+    LH_TENSOR_EXPERTS_GATE,  /* [experts][expert_width][width] */
+    LH_TENSOR_EXPERTS_UP,    /* [experts][expert_width][width] */
+    LH_TENSOR_EXPERTS_DOWN,  /* [experts][width][expert_width] */
+    LH_TENSOR_SHARED_ROUTER, /* [1][width], F32; by architecture: the shared expert's own share */
+    LH_TENSOR_SHARED_GATE,   /* [shared_expert_width][width] */
+    LH_TENSOR_SHARED_UP,     /* [shared_expert_width][width] */
+    LH_TENSOR_SHARED_DOWN,   /* [width][shared_expert_width] */
+    LH_TENSOR_ROLES
+} lh_tensor_role;
+
+/* Reads and checks the hyper-parameters and that every tensor is there with the shape and type that
+ * they ask for; a tensor or a parameter that the computation would not honour is refused. Errors
+ * name the key or tensor: LH_ERR_MALFORMED, LH_ERR_UNSUPPORTED (architecture, rope scaling, type,
+ * tensor), LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
+lh_status lh_model_config_read(const lh_gguf *gguf, lh_model_config *config, lh_error *error);
+
+bool lh_model_has(const lh_model_config *config, lh_tensor_role role);
+lh_layer_kind lh_model_layer_kind(const lh_model_config *config, uint32_t layer);
+
+/* The tensor of a role; `layer` counts from the first of the model and is not read for the others.
+ * NULL: not there (after lh_model_config_read: just where lh_model_has says so). */
+const lh_gguf_tensor *lh_model_tensor(const lh_gguf *gguf, lh_tensor_role role, uint32_t layer);
+/* Whether the role's tensor is a matrix; else it is a vector. */
+bool lh_model_is_matrix(lh_tensor_role role);
+/* Whether it is a matrix for each expert, one after the other. */
+bool lh_model_is_of_experts(lh_tensor_role role);
+
+/* Calls visit for each tensor that the range needs, in the order of the layers; `layer` is as in
+ * lh_model_tensor. Stops at the first status that is not LH_OK and returns it. */
+typedef lh_status lh_tensor_visitor(void *context, lh_tensor_role role, uint32_t layer,
+                                    const lh_gguf_tensor *tensor, lh_error *error);
+lh_status lh_model_visit_tensors(const lh_gguf *gguf, const lh_model_config *config,
+                                 lh_layer_range range, lh_tensor_visitor *visit, void *context,
+                                 lh_error *error);

@@ -1,0 +1,94 @@
+/* The full layers' scaling is what the file says; layers with a window have a base of their own and
+ * no scaling: what they see is near. */
+#include "common/model/model_rope.h"
+
+#include <string.h>
+
+static bool text_is(lh_text text, const char *expected) {
+    return text.length == strlen(expected) && memcmp(text.bytes, expected, text.length) == 0;
+}
+
+/* rope.scaling.factor, or its older name. */
+static lh_status read_factor(const lh_metadata *metadata, double *factor) {
+    lh_status status = lh_metadata_positive(metadata, "rope.scale_linear", 1, factor);
+    return status != LH_OK ? status
+                           : lh_metadata_positive(metadata, "rope.scaling.factor", *factor, factor);
+}
+
+/* The further a dimension turns within the context of the training, the less YaRN stretches it: not
+ * at all from beta_fast turns on, fully up to beta_slow. */
+static lh_status read_yarn(const lh_metadata *metadata, uint32_t context,
+                           lh_rope_scaling *scaling) {
+    scaling->is_yarn = true;
+    lh_status status = lh_metadata_count(metadata, "rope.scaling.original_context_length",
+                                         UINT32_MAX, context, &scaling->original_context);
+    if (status == LH_OK) {
+        status =
+            lh_metadata_positive(metadata, "rope.scaling.yarn_beta_fast", 32, &scaling->beta_fast);
+    }
+    if (status == LH_OK) {
+        status =
+            lh_metadata_positive(metadata, "rope.scaling.yarn_beta_slow", 1, &scaling->beta_slow);
+    }
+    if (status == LH_OK && (scaling->beta_fast < scaling->beta_slow || scaling->base <= 1)) {
+        return lh_fail(metadata->error, LH_ERR_MALFORMED,
+                       "GGUF metadata: %s: YaRN with beta_fast = %g, beta_slow = %g, base = %g",
+                       metadata->architecture->name, scaling->beta_fast, scaling->beta_slow,
+                       scaling->base);
+    }
+    return status;
+}
+
+static lh_status read_scaling(const lh_metadata *metadata, uint32_t context,
+                              lh_rope_scaling *scaling) {
+    char key[LH_METADATA_KEY_BYTES];
+    double attn_factor;
+    lh_text type = {"linear", 6}; /* without a type, a factor that is given counts */
+    lh_status status =
+        lh_gguf_get_text(metadata->gguf, lh_metadata_key(metadata, "rope.scaling.type", key), &type,
+                         metadata->error);
+    if (status != LH_OK && status != LH_ERR_NOT_FOUND)
+        return status;
+    bool none = text_is(type, "none"), yarn = text_is(type, "yarn");
+    if (!none && !yarn && !text_is(type, "linear")) {
+        return lh_fail(metadata->error, LH_ERR_UNSUPPORTED,
+                       "GGUF metadata: %s \"%.*s\" is not supported (none, linear and yarn are)",
+                       key, type.length < 64 ? (int)type.length : 64, type.bytes);
+    }
+    status = none ? LH_OK : read_factor(metadata, &scaling->factor);
+    if (status == LH_OK && yarn)
+        status = read_yarn(metadata, context, scaling);
+    if (status == LH_OK)
+        status = lh_metadata_positive(metadata, "rope.scaling.attn_factor", 1, &attn_factor);
+    if (status == LH_OK)
+        scaling->magnitude *= attn_factor;
+    return status;
+}
+
+static lh_status read_dims(const lh_metadata *metadata, lh_model_config *config) {
+    lh_status status = lh_metadata_count(metadata, "rope.dimension_count", config->head_dim,
+                                         config->head_dim, &config->rope_dims);
+    if (status == LH_OK && config->rope_dims % 2 != 0) {
+        return lh_fail(metadata->error, LH_ERR_MALFORMED,
+                       "GGUF metadata: %s.rope.dimension_count = %u is odd",
+                       metadata->architecture->name, config->rope_dims);
+    }
+    return status;
+}
+
+lh_status lh_model_read_rope(const lh_metadata *metadata, lh_model_config *config) {
+    const lh_architecture *architecture = metadata->architecture;
+    lh_rope_scaling *full = &config->rope[LH_LAYER_FULL], *window = &config->rope[LH_LAYER_WINDOW];
+    *full = *window = (lh_rope_scaling){.factor = 1, .magnitude = 1};
+    config->rope_interleaved = architecture->rope_interleaved;
+    lh_status status = read_dims(metadata, config);
+    if (status == LH_OK)
+        status = lh_metadata_positive(metadata, "rope.freq_base", 10000, &full->base);
+    if (status == LH_OK)
+        status = read_scaling(metadata, config->context, full);
+    if (status == LH_OK && config->window > 0) {
+        status = lh_metadata_positive(metadata, "rope.freq_base_swa",
+                                      architecture->window_rope_base, &window->base);
+    }
+    return status;
+}

@@ -1,0 +1,294 @@
+/* Which tensors a model has, and which of them a range of layers needs. */
+#include "common/model/model_tensors.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VOCABULARY_MAX (1u << 24)
+#define NAME_BYTES     64
+
+/* The sizes that tensors have. */
+typedef enum size {
+    ONE,
+    VOCABULARY,
+    WIDTH,
+    WIDE,
+    QUERIES,
+    KEYS,
+    Q_NORM,
+    K_NORM,
+    ROPE_PAIRS,
+    EXPERTS,
+    EXPERT_WIDTH,
+    SHARED_WIDTH,
+    SIZES
+} size;
+
+/* Of which models a tensor is a part, whatever the architecture. */
+typedef enum presence { BY_ARCHITECTURE, ALL_MODELS, DENSE_MODELS, MIXTURES } presence;
+
+static const struct role {
+    const char *name;   /* of a layer's: what follows "blk.N." */
+    size rows, columns; /* one row: a vector */
+    presence presence;
+    bool is_of_experts; /* one such matrix for each */
+    bool is_matrix;     /* though of one row */
+} roles[LH_TENSOR_ROLES] = {
+    [LH_TENSOR_EMBEDDING] = {"token_embd.weight", VOCABULARY, WIDTH, ALL_MODELS},
+    [LH_TENSOR_ROPE_FACTORS] = {"rope_freqs.weight", ONE, ROPE_PAIRS},
+    [LH_TENSOR_OUTPUT_NORM] = {"output_norm.weight", ONE, WIDTH, ALL_MODELS},
+    [LH_TENSOR_HEAD] = {"output.weight", VOCABULARY, WIDTH},
+    [LH_TENSOR_ATTN_NORM] = {"attn_norm.weight", ONE, WIDTH, ALL_MODELS},
+    [LH_TENSOR_ATTN_Q] = {"attn_q.weight", QUERIES, WIDTH, ALL_MODELS},
+    [LH_TENSOR_ATTN_K] = {"attn_k.weight", KEYS, WIDTH, ALL_MODELS},
+    [LH_TENSOR_ATTN_V] = {"attn_v.weight", KEYS, WIDTH, ALL_MODELS},
+    [LH_TENSOR_ATTN_OUTPUT] = {"attn_output.weight", WIDTH, QUERIES, ALL_MODELS},
+    [LH_TENSOR_ATTN_Q_BIAS] = {"attn_q.bias", ONE, QUERIES},
+    [LH_TENSOR_ATTN_K_BIAS] = {"attn_k.bias", ONE, KEYS},
+    [LH_TENSOR_ATTN_V_BIAS] = {"attn_v.bias", ONE, KEYS},
+    [LH_TENSOR_ATTN_Q_NORM] = {"attn_q_norm.weight", ONE, Q_NORM},
+    [LH_TENSOR_ATTN_K_NORM] = {"attn_k_norm.weight", ONE, K_NORM},
+    [LH_TENSOR_ATTN_POST_NORM] = {"post_attention_norm.weight", ONE, WIDTH},
+    [LH_TENSOR_FFN_NORM] = {"ffn_norm.weight", ONE, WIDTH, ALL_MODELS},
+    [LH_TENSOR_FFN_GATE] = {"ffn_gate.weight", WIDE, WIDTH, DENSE_MODELS},
+    [LH_TENSOR_FFN_UP] = {"ffn_up.weight", WIDE, WIDTH, DENSE_MODELS},
+    [LH_TENSOR_FFN_DOWN] = {"ffn_down.weight", WIDTH, WIDE, DENSE_MODELS},
+    [LH_TENSOR_FFN_POST_NORM] = {"post_ffw_norm.weight", ONE, WIDTH},
+    [LH_TENSOR_ROUTER] = {"ffn_gate_inp.weight", EXPERTS, WIDTH, MIXTURES},
+    [LH_TENSOR_ROUTER_BIAS] = {"exp_probs_b.bias", ONE, EXPERTS},
+    [LH_TENSOR_EXPERTS_GATE] = {"ffn_gate_exps.weight", EXPERT_WIDTH, WIDTH, MIXTURES, true},
+    [LH_TENSOR_EXPERTS_UP] = {"ffn_up_exps.weight", EXPERT_WIDTH, WIDTH, MIXTURES, true},
+    [LH_TENSOR_EXPERTS_DOWN] = {"ffn_down_exps.weight", WIDTH, EXPERT_WIDTH, MIXTURES, true},
+    [LH_TENSOR_SHARED_ROUTER] = {.name = "ffn_gate_inp_shexp.weight",
+                                 .rows = ONE,
+                                 .columns = WIDTH,
+                                 .is_matrix = true},
+    [LH_TENSOR_SHARED_GATE] = {"ffn_gate_shexp.weight", SHARED_WIDTH, WIDTH},
+    [LH_TENSOR_SHARED_UP] = {"ffn_up_shexp.weight", SHARED_WIDTH, WIDTH},
+    [LH_TENSOR_SHARED_DOWN] = {"ffn_down_shexp.weight", WIDTH, SHARED_WIDTH},
+};
+
+bool lh_model_is_matrix(lh_tensor_role role) {
+    return roles[role].rows != ONE || roles[role].is_matrix;
+}
+
+bool lh_model_is_of_experts(lh_tensor_role role) {
+    return roles[role].is_of_experts;
+}
+
+bool lh_model_has(const lh_model_config *config, lh_tensor_role role) {
+    return (config->roles & LH_ROLE_BIT(role)) != 0;
+}
+
+static uint64_t size_in(const lh_model_config *config, size name) {
+    const uint64_t sizes[SIZES] = {
+        [ONE] = 1,
+        [VOCABULARY] = config->vocabulary,
+        [WIDTH] = config->width,
+        [WIDE] = config->feed_forward_width,
+        [QUERIES] = (uint64_t)config->heads * config->head_dim,
+        [KEYS] = (uint64_t)config->kv_heads * config->head_dim,
+        [Q_NORM] = (config->norms_whole_rows ? config->heads : 1) * (uint64_t)config->head_dim,
+        [K_NORM] = (config->norms_whole_rows ? config->kv_heads : 1) * (uint64_t)config->head_dim,
+        [ROPE_PAIRS] = config->rope_dims / 2,
+        [EXPERTS] = config->experts,
+        [EXPERT_WIDTH] = config->expert_width,
+        [SHARED_WIDTH] = config->shared_expert_width,
+    };
+    return sizes[name];
+}
+
+const lh_gguf_tensor *lh_model_tensor(const lh_gguf *gguf, lh_tensor_role role, uint32_t layer) {
+    char name[NAME_BYTES];
+    if (role < LH_TENSOR_LAYER_FIRST)
+        return lh_gguf_tensor_find(gguf, roles[role].name);
+    snprintf(name, sizeof name, "blk.%u.%s", layer, roles[role].name);
+    return lh_gguf_tensor_find(gguf, name);
+}
+
+/* "blk.N.rest" -> N and rest; false for any other name. */
+static bool split_layer_name(const char *name, uint32_t *layer, const char **rest) {
+    if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9' ||
+        (name[4] == '0' && name[5] != '.')) {
+        return false;
+    }
+    char *end;
+    unsigned long number = strtoul(name + 4, &end, 10);
+    if (*end != '.' || number > UINT32_MAX)
+        return false;
+    *layer = (uint32_t)number;
+    *rest = end + 1;
+    return true;
+}
+
+/* The role of a tensor, LH_TENSOR_ROLES for one that the computation does not know or this model
+ * has not. */
+static lh_tensor_role role_of(const lh_model_config *config, const char *name) {
+    uint32_t layer;
+    unsigned first = 0, last = LH_TENSOR_LAYER_FIRST;
+    if (split_layer_name(name, &layer, &name)) {
+        if (layer >= config->layers)
+            return LH_TENSOR_ROLES;
+        first = LH_TENSOR_LAYER_FIRST;
+        last = LH_TENSOR_ROLES;
+    }
+    for (unsigned role = first; role < last; role++)
+        if (lh_model_has(config, (lh_tensor_role)role) && strcmp(name, roles[role].name) == 0)
+            return (lh_tensor_role)role;
+    return LH_TENSOR_ROLES;
+}
+
+static lh_status refuse_type(const lh_gguf_tensor *tensor, const char *name, lh_error *error) {
+    static const char types[] =
+#define X(dtype, number, text, elements, bytes) text ", "
+        LH_DTYPE_TABLE(X)
+#undef X
+        ;
+    return lh_fail(error, LH_ERR_UNSUPPORTED, "GGUF tensor %s: type %s is not supported (%.*s are)",
+                   name, lh_dtype_ggml_name(tensor->type), (int)sizeof types - 3, types);
+}
+
+static lh_status check_tensor(const lh_model_config *config, const lh_gguf_tensor *tensor,
+                              lh_tensor_role role, const char *name, lh_error *error) {
+    uint64_t rows = size_in(config, roles[role].rows),
+             columns = size_in(config, roles[role].columns);
+    uint64_t matrices = roles[role].is_of_experts ? config->experts : 1;
+    if (tensor->shape[0] != columns || tensor->shape[1] != rows || tensor->shape[2] != matrices ||
+        tensor->shape[3] != 1) {
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "GGUF tensor %s: shape [%llu, %llu, %llu, %llu], but the metadata asks for "
+                       "[%llu, %llu, %llu]",
+                       name, (unsigned long long)tensor->shape[0],
+                       (unsigned long long)tensor->shape[1], (unsigned long long)tensor->shape[2],
+                       (unsigned long long)tensor->shape[3], (unsigned long long)columns,
+                       (unsigned long long)rows, (unsigned long long)matrices);
+    }
+    const lh_dtype_info *info = lh_dtype_lookup(tensor->type);
+    if (!info)
+        return refuse_type(tensor, name, error);
+    if (!lh_model_is_matrix(role) && info->dtype != LH_DTYPE_F32) {
+        return lh_fail(error, LH_ERR_UNSUPPORTED,
+                       "GGUF tensor %s: type %s is not supported here (F32 is)", name,
+                       lh_dtype_ggml_name(tensor->type));
+    }
+    if (columns % info->block_elements != 0) {
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "GGUF tensor %s: rows of %llu are not whole blocks of %s", name,
+                       (unsigned long long)columns, info->name);
+    }
+    return LH_OK;
+}
+
+static lh_status read_vocabulary(const lh_gguf *gguf, lh_model_config *config, lh_error *error) {
+    const lh_gguf_tensor *embedding = lh_model_tensor(gguf, LH_TENSOR_EMBEDDING, 0);
+    if (!embedding)
+        return lh_fail(error, LH_ERR_MALFORMED, "GGUF tensor token_embd.weight is missing");
+    if (embedding->shape[1] == 0 || embedding->shape[1] > VOCABULARY_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "GGUF tensor token_embd.weight: %llu rows are not in 1..%u",
+                       (unsigned long long)embedding->shape[1], VOCABULARY_MAX);
+    }
+    config->vocabulary = (uint32_t)embedding->shape[1];
+    return LH_OK;
+}
+
+static bool is_everywhere(const lh_model_config *config, presence where) {
+    return where == ALL_MODELS || (where == DENSE_MODELS && config->experts == 0) ||
+           (where == MIXTURES && config->experts > 0);
+}
+
+/* What may be absent counts as there where the first layer has it: then all must. */
+static void read_roles(const lh_gguf *gguf, const lh_architecture *architecture,
+                       lh_model_config *config) {
+    uint64_t optional = architecture->optional | LH_ROLE_BIT(LH_TENSOR_HEAD);
+    config->roles = architecture->required;
+    if (config->experts > 0)
+        optional |= LH_ROLE_BIT(LH_TENSOR_ROUTER_BIAS);
+    for (unsigned role = 0; role < LH_TENSOR_ROLES; role++)
+        if (is_everywhere(config, roles[role].presence) ||
+            ((optional & LH_ROLE_BIT(role)) != 0 && lh_model_tensor(gguf, (lh_tensor_role)role, 0)))
+            config->roles |= LH_ROLE_BIT(role);
+}
+
+/* Every tensor of the file has a role. */
+static lh_status check_known(const lh_gguf *gguf, const lh_model_config *config, lh_error *error) {
+    for (size_t i = 0; i < lh_gguf_tensor_count(gguf); i++) {
+        const lh_gguf_tensor *tensor = lh_gguf_tensor_at(gguf, i);
+        char name[NAME_BYTES + 1];
+        size_t length = tensor->name.length < NAME_BYTES ? tensor->name.length : NAME_BYTES;
+        memcpy(name, tensor->name.bytes, length);
+        name[length] = '\0';
+        lh_tensor_role role = role_of(config, name);
+        if (role == LH_TENSOR_ROLES || strlen(name) != tensor->name.length) {
+            return lh_fail(error, LH_ERR_UNSUPPORTED,
+                           "GGUF tensor %s is not known to this architecture", name);
+        }
+        lh_status status = check_tensor(config, tensor, role, name, error);
+        if (status != LH_OK)
+            return status;
+    }
+    return LH_OK;
+}
+
+static lh_status check_complete(const lh_gguf *gguf, const lh_model_config *config,
+                                lh_error *error) {
+    for (unsigned role = 0; role < LH_TENSOR_ROLES; role++) {
+        bool layered = role >= LH_TENSOR_LAYER_FIRST;
+        for (uint32_t layer = 0; layer < (layered ? config->layers : 1); layer++) {
+            if (!lh_model_has(config, (lh_tensor_role)role) ||
+                lh_model_tensor(gguf, (lh_tensor_role)role, layer)) {
+                continue;
+            }
+            if (layered) {
+                return lh_fail(error, LH_ERR_MALFORMED, "GGUF tensor blk.%u.%s is missing", layer,
+                               roles[role].name);
+            }
+            return lh_fail(error, LH_ERR_MALFORMED, "GGUF tensor %s is missing", roles[role].name);
+        }
+    }
+    return LH_OK;
+}
+
+lh_status lh_model_check_tensors(const lh_metadata *metadata, lh_model_config *config) {
+    lh_status status = read_vocabulary(metadata->gguf, config, metadata->error);
+    read_roles(metadata->gguf, metadata->architecture, config);
+    if (status == LH_OK)
+        status = check_known(metadata->gguf, config, metadata->error);
+    return status != LH_OK ? status : check_complete(metadata->gguf, config, metadata->error);
+}
+
+/* Every range needs the roles that its layers have. */
+static bool range_needs(const lh_model_config *config, lh_layer_range range, lh_tensor_role role) {
+    bool first = range.first == 0, last = range.last == config->layers;
+    switch (role) {
+    case LH_TENSOR_EMBEDDING:
+        return first || (last && !lh_model_has(config, LH_TENSOR_HEAD));
+    case LH_TENSOR_HEAD:
+    case LH_TENSOR_OUTPUT_NORM:
+        return last && lh_model_has(config, role);
+    default:
+        return lh_model_has(config, role);
+    }
+}
+
+lh_status lh_model_visit_tensors(const lh_gguf *gguf, const lh_model_config *config,
+                                 lh_layer_range range, lh_tensor_visitor *visit, void *context,
+                                 lh_error *error) {
+    assert(range.first < range.last && range.last <= config->layers);
+    lh_status status = LH_OK;
+    for (unsigned i = 0; i < LH_TENSOR_LAYER_FIRST && status == LH_OK; i++) {
+        lh_tensor_role role = (lh_tensor_role)i;
+        if (range_needs(config, range, role))
+            status = visit(context, role, 0, lh_model_tensor(gguf, role, 0), error);
+    }
+    for (uint32_t layer = range.first; layer < range.last; layer++) {
+        for (unsigned i = LH_TENSOR_LAYER_FIRST; i < LH_TENSOR_ROLES && status == LH_OK; i++) {
+            lh_tensor_role role = (lh_tensor_role)i;
+            if (lh_model_has(config, role))
+                status = visit(context, role, layer, lh_model_tensor(gguf, role, layer), error);
+        }
+    }
+    return status;
+}
