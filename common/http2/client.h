@@ -24,8 +24,8 @@ typedef struct lh_h2_client lh_h2_client;
  * connecting goes on. */
 typedef void lh_h2_on_client_state(void *context, bool connected, const char *reason);
 
-/* address: "HOST:PORT". Starts to connect. tls may be NULL; with it the server's name is checked
- * against HOST. */
+/* address: "HOST:PORT". Starts to connect. tls may be NULL; with it the server has to be the one
+ * whom it expects. */
 lh_status lh_h2_client_create(uv_loop_t *loop, const char *address, const lh_tls_options *tls,
                               const lh_h2_limits *limits, lh_h2_on_client_state *on_state,
                               void *context, lh_h2_client **client, lh_error *error);

@@ -1,19 +1,40 @@
-/* What a peer does wrong, or undoes, costs us work and it nothing (rapid reset, CVE-2023-44487;
- * MadeYouReset, CVE-2025-8671): so there is a budget, which grows with the streams that end well.
+/* What a peer does wrong, undoes, or does for nothing costs us work and it next to none (rapid
+ * reset, CVE-2023-44487; MadeYouReset, CVE-2025-8671; floods of PING, SETTINGS, PRIORITY, empty
+ * DATA: CVE-2019-9511 to 9518): so there are budgets.
+ *
+ * Faults and resets: the budget grows with the streams that end well.
+ *
+ * Idle frames, that is, frames which carry nothing for a stream (conduct.c has the list): a bucket
+ * of a thousand, into which come a hundred each second, one for each 256 bytes of a body that we
+ * sent to the peer, since it opens its windows for them, and one for each HEADERS, which may be
+ * reset. Those who mean well stay far below: a PING twice a second; a WINDOW_UPDATE where half of a
+ * window is used up, which is thousands of bytes even for small windows; a SETTINGS or two.
+ *
  * Private to session.c. Thread: the session's. */
 #pragma once
 
 #include "common/base/status.h"
+#include "common/http2/frame_scanner.h"
 
 #include <stdint.h>
 
 /* All zeros is a peer that has done nothing yet. */
 typedef struct lh_h2_conduct {
-    uint64_t faults;    /* invalid frames, and streams that we had to reset because of the peer */
-    uint64_t resets;    /* of streams, by the peer */
-    uint64_t completed; /* streams that ended well: the owner counts them */
+    uint64_t faults;     /* invalid frames, and streams that we had to reset because of the peer */
+    uint64_t resets;     /* of streams, by the peer */
+    uint64_t completed;  /* streams that ended well: the owner counts them */
+    uint64_t idle;       /* frames, less what has come into the bucket */
+    uint64_t sent_bytes; /* for which nothing has come into it yet */
 } lh_h2_conduct;
 
 /* One more. LH_ERR_LIMIT with what it was: it is one too many, the connection must end. */
 lh_status lh_h2_conduct_count_fault(lh_h2_conduct *conduct, lh_error *error);
 lh_status lh_h2_conduct_count_reset(lh_h2_conduct *conduct, lh_error *error);
+/* Any frame of the peer. */
+lh_status lh_h2_conduct_count_frame(lh_h2_conduct *conduct, const lh_h2_frame_header *frame,
+                                    lh_error *error);
+
+/* Bytes of bodies left for the peer. */
+void lh_h2_conduct_note_sent(lh_h2_conduct *conduct, size_t bytes);
+/* Time has passed. */
+void lh_h2_conduct_note_time(lh_h2_conduct *conduct, uint64_t passed_ms);

@@ -9,6 +9,7 @@ lh_h2_limits lh_h2_default_limits(void) {
     return (lh_h2_limits){.window_bytes = 16u << 20,
                           .streams_max = 256,
                           .connections_max = 64,
+                          .new_connections_max = 128,
                           .header_bytes_max = 16u << 10,
                           .ping_interval_ms = 500,
                           .dead_after_ms = 2000,

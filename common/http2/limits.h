@@ -10,7 +10,9 @@ typedef struct lh_h2_limits {
     /* of a stream; a connection gets four times as much. Default 16 MiB */
     uint32_t window_bytes;
     uint32_t streams_max;     /* concurrent, per connection, at a server. Default 256 */
-    uint32_t connections_max; /* server. Default 64 */
+    uint32_t connections_max; /* server: that speak HTTP/2. Default 64 */
+    /* server: that do not yet, beside the former (connection_places.h). Default 128 */
+    uint32_t new_connections_max;
     /* of one request: names, values and 32 for each (RFC 9113, 6.5.2). Default 16 KiB */
     size_t header_bytes_max;
     int64_t ping_interval_ms; /* 0: none. Default 500 */

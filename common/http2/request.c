@@ -85,7 +85,7 @@ static void split_query(char *target, lh_h2_request *request) {
 }
 
 lh_status lh_h2_request_builder_finish(lh_h2_request_builder *builder, lh_h2_request *request) {
-    *request = (lh_h2_request){.query = "", .peer = "", .peer_name = ""};
+    *request = (lh_h2_request){.query = "", .peer = ""};
     if (builder->over)
         return LH_ERR_LIMIT;
     builder->headers = malloc((builder->field_count + 1) * sizeof *builder->headers);

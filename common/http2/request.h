@@ -14,7 +14,8 @@ void lh_h2_request_builder_destroy(lh_h2_request_builder *builder);
  * bytes_max, from then on for every header. */
 lh_status lh_h2_request_builder_add(lh_h2_request_builder *builder, const void *name,
                                     size_t name_length, const void *value, size_t value_length);
-/* All have come. The request points into the builder; peer and peer_name are left to the caller.
+/* All have come. The request points into the builder; peer and peer_identity are left to the
+ * caller.
  * LH_ERR_LIMIT: over bytes_max; LH_ERR_INVALID: no method, or no path that begins with '/';
  * LH_ERR_NO_MEMORY. */
 lh_status lh_h2_request_builder_finish(lh_h2_request_builder *builder, lh_h2_request *request);

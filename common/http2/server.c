@@ -1,7 +1,10 @@
 /* The listening side: a socket and the connections that it took. */
 #include "common/http2/server.h"
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/log_limit.h"
+#include "common/http2/connection_places.h"
 #include "common/http2/transport.h"
 
 #include <assert.h>
@@ -16,16 +19,28 @@ struct lh_h2_server {
     lh_h2_limits limits;
     lh_h2_on_request *on_request;
     void *context;
+    lh_h2_on_request *on_enrolment; /* NULL: it enrols nobody */
+    void *enrolment_context;
     lh_tls_context *tls;
     uv_tcp_t listener;
     bool listening; /* the handle is not closed yet */
     int port;
     lh_h2_transport *transports;
-    uint32_t transport_count;
+    lh_h2_places places;
+    lh_log_limit log_limit; /* of lines that strangers can cause */
+    uint64_t accepted;      /* connections, so far */
     bool closing;
     void (*on_closed)(void *);
     void *closed_context;
 };
+
+/* The place comes first: the places name it by this. */
+typedef struct connection {
+    lh_h2_place place;
+    bool has_place;
+    lh_h2_server *server;
+    lh_h2_transport *transport;
+} connection;
 
 static void release(lh_h2_server *server) {
     if (server->listening || server->transports)
@@ -36,51 +51,107 @@ static void release(lh_h2_server *server) {
     free(server);
 }
 
+static void warn(lh_h2_server *server, const char *message, const char *peer, const char *reason) {
+    unsigned long long left_out;
+    if (lh_log_limit_take(&server->log_limit, lh_clock_us(), &left_out))
+        lh_log(LH_LOG_WARN, "h2", "%s peer=%s reason=\"%s\" left_out=%llu", message, peer, reason,
+               left_out);
+}
+
 /* ---- Connections ---- */
 
+static void leave_place(connection *c) {
+    if (c->has_place)
+        lh_h2_places_remove(&c->server->places, &c->place);
+    c->has_place = false;
+}
+
+static void note_activity(lh_h2_server *server) {
+    lh_h2_place *place;
+    TAILQ_FOREACH(place, &server->places.list, links) {
+        const lh_h2_transport *transport = ((const connection *)place)->transport;
+        place->is_active =
+            place->is_proven ? lh_h2_session_has_served(transport->session) : transport->heard;
+        place->is_busy = place->is_proven && !transport->down &&
+                         lh_h2_session_open_streams(transport->session) > 0;
+    }
+}
+
+/* It has come, or proven itself: perhaps another has to go. */
+static void make_room_for(connection *newcomer) {
+    lh_h2_server *server = newcomer->server;
+    note_activity(server);
+    lh_h2_place *surplus = lh_h2_places_surplus(&server->places, &newcomer->place);
+    if (!surplus)
+        return;
+    connection *c = (connection *)surplus;
+    leave_place(c);
+    if (c == newcomer)
+        lh_h2_transport_close(c->transport, LH_ERR_LIMIT, "all places for connections are taken");
+    else
+        lh_h2_transport_abort(c->transport, LH_ERR_BUSY, "another connection has got its place");
+}
+
+static void on_ready(void *owner, lh_h2_transport *transport) {
+    connection *c = owner;
+    if (!c->has_place || transport->is_enrolling) /* anybody may come so far to enrol */
+        return;
+    lh_h2_places_prove(&c->server->places, &c->place);
+    make_room_for(c);
+}
+
 static void on_down(void *owner, lh_h2_transport *transport, lh_status status, const char *reason) {
-    (void)owner;
-    lh_log(status == LH_ERR_CLOSED ? LH_LOG_DEBUG : LH_LOG_WARN, "h2",
-           "connection closed peer=%s reason=\"%s\"", transport->peer, reason);
+    connection *c = owner;
+    if (status != LH_ERR_CLOSED)
+        warn(c->server, "connection closed", transport->peer, reason);
+    else
+        lh_log(LH_LOG_DEBUG, "h2", "connection closed peer=%s reason=\"%s\"", transport->peer,
+               reason);
 }
 
 static void on_released(void *owner, lh_h2_transport *transport) {
     (void)transport;
-    lh_h2_server *server = owner;
-    assert(server->transport_count > 0);
-    server->transport_count--;
+    connection *c = owner;
+    lh_h2_server *server = c->server;
+    leave_place(c);
+    free(c);
     if (server->closing)
         release(server);
 }
 
-static lh_h2_transport *add_transport(lh_h2_server *server) {
+static connection *add_connection(lh_h2_server *server) {
+    connection *c = calloc(1, sizeof *c);
     lh_h2_transport_config config = {
         .loop = server->loop,
         .limits = &server->limits,
         .role = LH_H2_SERVER,
         .tls = server->tls,
+        .connection = ++server->accepted,
         .on_request = server->on_request,
         .server_context = server->context,
+        .on_enrolment = server->on_enrolment,
+        .enrolment_context = server->enrolment_context,
+        .on_ready = on_ready,
         .on_down = on_down,
         .on_released = on_released,
-        .owner = server,
+        .owner = c,
         .list = &server->transports,
     };
-    lh_h2_transport *transport;
-    lh_error error;
-    if (lh_h2_transport_create(&config, &transport, &error) != LH_OK) {
-        lh_log(LH_LOG_ERROR, "h2", "cannot take a connection reason=\"%s\"", error.message);
+    lh_error error = {.message = "out of memory"};
+    if (!c || lh_h2_transport_create(&config, &c->transport, &error) != LH_OK) {
+        free(c);
+        warn(server, "cannot take a connection", "", error.message);
         return NULL;
     }
-    server->transport_count++;
-    return transport;
+    c->server = server;
+    return c;
 }
 
 static void on_refused_closed(uv_handle_t *handle) {
     free(handle);
 }
 
-/* A connection over the limit is taken and closed: it would wait in the backlog otherwise. */
+/* Without memory for it, it is taken and closed: it would wait in the backlog otherwise. */
 static void refuse(lh_h2_server *server) {
     uv_tcp_t *tcp = malloc(sizeof *tcp);
     if (!tcp)
@@ -93,15 +164,18 @@ static void refuse(lh_h2_server *server) {
 static void on_connection(uv_stream_t *listener, int code) {
     lh_h2_server *server = listener->data;
     if (code < 0) {
-        lh_log(LH_LOG_WARN, "h2", "accept failed reason=\"%s\"", uv_strerror(code));
+        warn(server, "accept failed", "", uv_strerror(code));
         return;
     }
-    lh_h2_transport *transport =
-        server->transport_count < server->limits.connections_max ? add_transport(server) : NULL;
-    if (transport)
-        lh_h2_transport_accept(transport, listener);
-    else
+    connection *c = add_connection(server);
+    if (!c) {
         refuse(server);
+        return;
+    }
+    lh_h2_transport_accept(c->transport, listener);
+    lh_h2_places_add(&server->places, &c->place, c->transport->address);
+    c->has_place = true;
+    make_room_for(c);
 }
 
 /* ---- Opening and closing ---- */
@@ -166,6 +240,8 @@ lh_status lh_h2_server_create(uv_loop_t *loop, const char *listen, const lh_tls_
     server->limits = limits ? *limits : lh_h2_default_limits();
     server->on_request = on_request;
     server->context = server_context;
+    lh_h2_places_init(&server->places, server->limits.new_connections_max,
+                      server->limits.connections_max);
     if (tls)
         status = lh_tls_context_create(LH_TLS_SERVER, tls, &server->tls, error);
     if (status == LH_OK)
@@ -179,8 +255,27 @@ lh_status lh_h2_server_create(uv_loop_t *loop, const char *listen, const lh_tls_
     return status;
 }
 
+void lh_h2_server_set_enrolment(lh_h2_server *server, lh_h2_on_request *on_request, void *context) {
+    lh_tls_context_enrol(server->tls);
+    server->on_enrolment = on_request;
+    server->enrolment_context = context;
+}
+
+void lh_h2_server_drop_revoked(lh_h2_server *server) {
+    for (lh_h2_transport *t = server->transports; t; t = t->next)
+        if (t->tls && !lh_tls_channel_is_admitted(t->tls, server->tls))
+            lh_h2_transport_close(t, LH_ERR_PROTOCOL, "the peer's certificate was revoked");
+}
+
 int lh_h2_server_port(const lh_h2_server *server) {
     return server->port;
+}
+
+bool lh_h2_server_has_connection(const lh_h2_server *server, uint64_t number) {
+    const lh_h2_transport *t = server->transports;
+    while (t && t->config.connection != number)
+        t = t->next;
+    return t && !t->closing;
 }
 
 void lh_h2_server_close(lh_h2_server *server, void (*on_closed)(void *), void *context) {

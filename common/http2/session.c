@@ -28,6 +28,7 @@ struct lh_h2_session {
     size_t capacity, used;
 
     lh_h2_conduct conduct;
+    lh_h2_frame_scanner scanner;
     int32_t last_id; /* server: of the last request that reached the user */
     bool settings_came, shutting_down, goaway_came, goaway_sent;
     char complaint[160]; /* nghttp2's or the peer's last one */
@@ -47,11 +48,12 @@ static int count_fault(lh_h2_session *session) {
 }
 
 /* A stream that was answered to its end may be reset: its client has what it wants and need not
- * send the rest. */
+ * send the rest. One that has ended on both sides is gone here, and clients (libcurl 7.88) reset it
+ * all the same. */
 static int count_reset(lh_h2_session *session, int32_t id) {
     const lh_h2_stream *stream = lh_h2_streams_find(&session->streams, id);
     lh_error error;
-    if (!session->framer.is_server || (stream && lh_h2_stream_has_sent_end(stream)))
+    if (!session->framer.is_server || !stream || lh_h2_stream_has_sent_end(stream))
         return 0;
     return judge(session, lh_h2_conduct_count_reset(&session->conduct, &error), &error);
 }
@@ -245,6 +247,7 @@ static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const ui
                           frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* INTERNAL_ERROR */
     session->used += FRAME_HEADER_BYTES + length;
+    lh_h2_conduct_note_sent(&session->conduct, length);
     return NGHTTP2_ERR_PAUSE; /* let _pull see whether there is room for another frame */
 }
 
@@ -287,6 +290,8 @@ lh_status lh_h2_session_create(const lh_h2_session_config *config, lh_h2_session
     session->config = *config;
     session->frame_bytes = LH_H2_FRAME_BYTES_MAX;
     session->streams.framer = &session->framer;
+    lh_h2_frame_scanner_init(&session->scanner,
+                             config->role == LH_H2_SERVER ? NGHTTP2_CLIENT_MAGIC_LEN : 0);
     nghttp2_session_callbacks *callbacks = callbacks_create();
     lh_status status =
         callbacks ? lh_h2_framer_open(&session->framer, &session->config, callbacks, session)
@@ -318,13 +323,25 @@ static const char *foreign_protocol(const lh_h2_session *session, const uint8_t 
     return NULL;
 }
 
+static lh_status count_frames(lh_h2_session *session, const uint8_t *bytes, size_t length,
+                              lh_error *error) {
+    lh_h2_frame_header frame;
+    lh_status status = LH_OK;
+    while (status == LH_OK && lh_h2_frame_scanner_next(&session->scanner, &bytes, &length, &frame))
+        status = lh_h2_conduct_count_frame(&session->conduct, &frame, error);
+    return status;
+}
+
 lh_status lh_h2_session_receive(lh_h2_session *session, const uint8_t *bytes, size_t length,
                                 lh_error *error) {
     lh_h2_framer *framer = &session->framer;
     assert(!framer->is_dead);
     const char *foreign = foreign_protocol(session, bytes, length);
+    lh_error flood;
     if (foreign)
         lh_h2_framer_fail(framer, LH_ERR_PROTOCOL, foreign);
+    else if (count_frames(session, bytes, length, &flood) != LH_OK)
+        lh_h2_framer_fail(framer, flood.status, flood.message);
     if (framer->failure)
         return lh_h2_framer_failure(framer, error);
     ssize_t code = nghttp2_session_mem_recv(framer->nghttp2, bytes, length);
@@ -334,6 +351,10 @@ lh_status lh_h2_session_receive(lh_h2_session *session, const uint8_t *bytes, si
     if (code < 0)
         lh_h2_framer_fail_code(framer, code);
     return lh_h2_framer_failure(framer, error);
+}
+
+void lh_h2_session_note_time(lh_h2_session *session, uint64_t passed_ms) {
+    lh_h2_conduct_note_time(&session->conduct, passed_ms);
 }
 
 /* Frames are chosen one by one, each when there is room for any: none waits here while a more
@@ -433,6 +454,10 @@ bool lh_h2_session_is_mid_headers(const lh_h2_session *session) {
 
 uint32_t lh_h2_session_open_streams(const lh_h2_session *session) {
     return session->streams.count;
+}
+
+bool lh_h2_session_has_served(const lh_h2_session *session) {
+    return session->last_id > 0;
 }
 
 static lh_status check_room(const lh_h2_session *session, lh_error *error) {

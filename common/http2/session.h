@@ -9,8 +9,9 @@
  * (send_order.h). A server's responses share the connection fairly, since they become ready in no
  * order.
  *
- * Hostile peers: header bytes, concurrent streams, resets, faults and queued control frames are
- * bounded; who goes over is told GOAWAY and the session is done. Thread: the owner's. */
+ * Hostile peers: header bytes, concurrent streams, resets, faults, frames that carry nothing
+ * (conduct.h) and queued control frames are bounded; who goes over is told GOAWAY and the session
+ * is done. Thread: the owner's. */
 #pragma once
 
 #include "common/http2/limits.h"
@@ -23,8 +24,10 @@ typedef enum lh_h2_role { LH_H2_SERVER, LH_H2_CLIENT } lh_h2_role;
 typedef struct lh_h2_session_config {
     lh_h2_role role;
     const lh_h2_limits *limits; /* as long as the session */
-    /* Server: who asks, and who is asked. The strings must outlive the session. */
-    const char *peer, *peer_name;
+    /* Server: who asks, and who is asked. They must outlive the session. */
+    const char *peer;
+    const lh_tls_identity *peer_identity;
+    uint64_t connection; /* lh_h2_request.connection */
     lh_h2_on_request *on_request;
     void *server_context;
     /* Client: ":authority" and ":scheme" of its requests. The strings must outlive the session. */
@@ -58,6 +61,9 @@ lh_status lh_h2_session_receive(lh_h2_session *session, const uint8_t *bytes, si
 #define LH_H2_FRAME_BYTES_MAX 16384u
 void lh_h2_session_set_frame_bytes(lh_h2_session *session, uint32_t bytes);
 
+/* Time has passed: what a peer may do grows with it. */
+void lh_h2_session_note_time(lh_h2_session *session, uint64_t passed_ms);
+
 /* Fills the buffer with what should be sent next; *length 0: nothing now. Errors as in _receive. */
 lh_status lh_h2_session_pull(lh_h2_session *session, uint8_t *buffer, size_t capacity,
                              size_t *length, lh_error *error);
@@ -79,6 +85,8 @@ bool lh_h2_session_is_shutting_down(const lh_h2_session *session);
 /* The peer is in the middle of a request's headers. */
 bool lh_h2_session_is_mid_headers(const lh_h2_session *session);
 uint32_t lh_h2_session_open_streams(const lh_h2_session *session);
+/* Server: a request has come. */
+bool lh_h2_session_has_served(const lh_h2_session *session);
 
 /* Client: opens a stream. LH_ERR_BUSY: the peer's limit of concurrent streams; LH_ERR_UNAVAILABLE:
  * shutting down or out of stream ids; LH_ERR_INVALID: a method, path or header that may not be

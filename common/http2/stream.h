@@ -7,6 +7,7 @@
 #pragma once
 
 #include "common/base/status.h"
+#include "common/net/tls_identity.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,9 +63,9 @@ typedef struct lh_h2_request {
     const char *method, *path; /* path without query, begins with '/'; valid during the call */
     const char *query;         /* after '?', or "" */
     const char *peer;          /* "127.0.0.1:4711" */
-    /* subject's common name of the client's certificate; "" without TLS */
-    const char *peer_name;
-    size_t header_count; /* without the pseudo headers */
+    uint64_t connection;       /* its number, of which no other one of this server has the same */
+    const lh_tls_identity *peer_identity; /* as long as the connection */
+    size_t header_count;                  /* without the pseudo headers */
     const lh_h2_header *headers;
 } lh_h2_request;
 

@@ -151,7 +151,8 @@ static void dispatch_request(lh_h2_stream *stream) {
     lh_h2_request request;
     lh_status status = lh_h2_request_builder_finish(stream->request, &request);
     request.peer = config->peer;
-    request.peer_name = config->peer_name;
+    request.connection = config->connection;
+    request.peer_identity = config->peer_identity;
     if (status == LH_ERR_LIMIT)
         lh_h2_stream_respond(stream, 431, "the request's headers are over the limit\n");
     else if (status == LH_ERR_INVALID)

@@ -10,8 +10,12 @@
 
 enum {
     PUMP_BYTES_MAX = 1 << 20, /* then others on the loop have their turn */
-    LINGER_MS = 250           /* for the peer to close after our last words */
+    LINGER_MS = 250,          /* for the peer to close after our last words */
+    ENROLMENT_MS_MAX = 10000  /* of a connection without a certificate */
 };
+
+/* Of the first buffer: all before it is initialized. */
+#define BUFFERS_OFFSET (offsetof(lh_h2_transport, output) + offsetof(lh_h2_output, bytes))
 
 static void close_handles(lh_h2_transport *transport);
 static void on_idle(uv_idle_t *idle);
@@ -30,6 +34,13 @@ void lh_h2_transport_close(lh_h2_transport *transport, lh_status status, const c
     transport->close_status = status;
     snprintf(transport->close_reason, sizeof transport->close_reason, "%s", reason);
     wake(transport);
+}
+
+void lh_h2_transport_abort(lh_h2_transport *transport, lh_status status, const char *reason) {
+    transport->is_curt = true;
+    if (transport->down && !uv_is_closing((uv_handle_t *)&transport->tcp))
+        close_handles(transport);
+    lh_h2_transport_close(transport, status, reason);
 }
 
 static void close_uv(lh_h2_transport *transport, int code) {
@@ -79,14 +90,19 @@ static void on_session_ping_answer(void *context, uint64_t number) {
 }
 
 static void session_open(lh_h2_transport *transport) {
+    static const lh_tls_identity nobody = {.kind = LH_TLS_NONE};
     const lh_h2_transport_config *config = &transport->config;
+    transport->is_enrolling = transport->tls && config->role == LH_H2_SERVER &&
+                              lh_tls_channel_is_enrolling(transport->tls);
     lh_h2_session_config session = {
         .role = config->role,
         .limits = config->limits,
         .peer = transport->peer,
-        .peer_name = transport->tls ? lh_tls_channel_peer_name(transport->tls) : "",
-        .on_request = config->on_request,
-        .server_context = config->server_context,
+        .connection = config->connection,
+        .peer_identity = transport->tls ? lh_tls_channel_peer_identity(transport->tls) : &nobody,
+        .on_request = transport->is_enrolling ? config->on_enrolment : config->on_request,
+        .server_context =
+            transport->is_enrolling ? config->enrolment_context : config->server_context,
         .authority = config->authority,
         .scheme = transport->tls ? "https" : "http",
         .on_wake = wake,
@@ -141,6 +157,7 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
         return;
     }
     lh_error error;
+    transport->heard = true;
     lh_h2_liveness_heard(&transport->liveness);
     lh_status status =
         transport->tls ? receive_sealed(transport, bytes, (size_t)length, &error)
@@ -262,7 +279,7 @@ static void on_lingered(uv_timer_t *timer) {
 /* A socket closed with unread bytes in it sends a reset, which destroys our last words at the peer:
  * so say that nothing follows, and read on for a moment. */
 static bool linger(lh_h2_transport *transport) {
-    if (transport->close_status == LH_ERR_TIMEOUT ||
+    if (transport->close_status == LH_ERR_TIMEOUT || transport->is_curt ||
         shutdown(lh_h2_output_descriptor(&transport->output), SHUT_WR) != 0)
         return false;
     uv_timer_start(&transport->timer, on_lingered, LINGER_MS, 0);
@@ -291,10 +308,8 @@ static void on_idle(uv_idle_t *idle) {
         close_error(transport, &error);
     if (!transport->closing && transport->config.on_change)
         transport->config.on_change(transport->config.owner, transport);
-    if (transport->closing && !transport->down) {
-        uv_idle_stop(idle);
+    if (transport->closing && !transport->down)
         go_down(transport);
-    }
 }
 
 /* ---- Time ---- */
@@ -303,6 +318,8 @@ static void on_tick(uv_timer_t *timer) {
     lh_h2_transport *transport = timer->data;
     if (transport->closing)
         return;
+    if (transport->session)
+        lh_h2_session_note_time(transport->session, (uint64_t)transport->liveness.tick_ms);
     lh_h2_activity activity = {
         .ready = transport->ready,
         .writing = transport->output.writing,
@@ -313,6 +330,9 @@ static void on_tick(uv_timer_t *timer) {
     lh_error error;
     uint64_t ping;
     lh_status status = lh_h2_liveness_tick(&transport->liveness, &activity, &ping, &error);
+    transport->enrolment_ms += transport->is_enrolling ? transport->liveness.tick_ms : 0;
+    if (status == LH_OK && transport->enrolment_ms >= ENROLMENT_MS_MAX)
+        status = lh_fail(&error, LH_ERR_TIMEOUT, "a connection for joining lives for 10 s");
     if (status != LH_OK)
         close_error(transport, &error);
     else if (ping)
@@ -335,9 +355,10 @@ static void init_handles(lh_h2_transport *transport) {
 
 lh_status lh_h2_transport_create(const lh_h2_transport_config *config, lh_h2_transport **out,
                                  lh_error *error) {
-    lh_h2_transport *transport = calloc(1, sizeof *transport);
+    lh_h2_transport *transport = malloc(sizeof *transport);
     if (!transport)
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    memset(transport, 0, BUFFERS_OFFSET); /* a connection that says nothing costs no buffers */
     transport->config = *config;
     lh_h2_liveness_init(&transport->liveness, config->limits);
     if (config->tls) {
@@ -374,6 +395,7 @@ static void begin(lh_h2_transport *transport) {
         return;
     }
     lh_address_render((struct sockaddr *)&address, transport->peer);
+    transport->address = lh_address_key((struct sockaddr *)&address);
     if (!transport->tls)
         session_open(transport);
     wake(transport);

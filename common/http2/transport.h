@@ -22,10 +22,14 @@ typedef struct lh_h2_transport_config {
     const lh_h2_limits *limits; /* as long as the transport */
     lh_h2_role role;
     lh_tls_context *tls;   /* NULL: none */
-    const char *host;      /* client: for the certificate's check; as long as the transport */
+    const char *host;      /* client: to which it connects; as long as the transport */
     const char *authority; /* client: as long as the transport */
+    uint64_t connection;   /* server: its number */
     lh_h2_on_request *on_request;
     void *server_context;
+    /* Server: of a peer without a certificate, who comes to get one; NULL: nobody may. */
+    lh_h2_on_request *on_enrolment;
+    void *enrolment_context;
     /* NULL: nobody asks; so may the next two be. The peer speaks HTTP/2, and with TLS is who it
      * should be. */
     void (*on_ready)(void *owner, lh_h2_transport *transport);
@@ -51,11 +55,16 @@ struct lh_h2_transport {
     lh_h2_session *session; /* NULL before the TLS handshake is done */
     lh_h2_liveness liveness;
     char peer[LH_ADDRESS_TEXT_BYTES]; /* "127.0.0.1:4711", "" before it stands */
+    uint64_t address;                 /* lh_address_key */
+    bool heard;                       /* a byte has come */
     bool ready, peer_closed, closing, down;
-    bool dry; /* all that the session had to say is with the kernel */
+    bool is_enrolling;    /* the session is for that alone */
+    int64_t enrolment_ms; /* how long it has been */
+    bool is_curt;         /* does not wait for the peer to read its last words */
+    bool dry;             /* all that the session had to say is with the kernel */
     lh_status close_status;
     char close_reason[LH_ERROR_MESSAGE_BYTES];
-    lh_h2_output output;
+    lh_h2_output output; /* its bytes and what follows are not initialized */
     uint8_t input[64 << 10], plain[LH_H2_OUTPUT_BYTES_MAX];
 };
 
@@ -68,3 +77,5 @@ void lh_h2_transport_accept(lh_h2_transport *transport, uv_stream_t *listener);
 void lh_h2_transport_connect(lh_h2_transport *transport, const struct sockaddr *address);
 /* Says GOAWAY and closes at the end of the tick. The first status and reason stay. */
 void lh_h2_transport_close(lh_h2_transport *transport, lh_status status, const char *reason);
+/* The same without a moment for the peer to read it, also of one that is closing. */
+void lh_h2_transport_abort(lh_h2_transport *transport, lh_status status, const char *reason);

@@ -1,16 +1,17 @@
-/* Bytes of a peer as a JSON object, within bounds that a hostile body cannot pass: depth, number
- * of values (each costs far more memory than its byte or two on the wire), no duplicate names,
- * strict UTF-8. Thread: any. */
+/* Bytes of a peer as a JSON object, within bounds that a hostile body cannot pass: depth, memory (a
+ * value takes up to a hundred times its bytes on the wire), no duplicate names, strict UTF-8.
+ * Thread: any. */
 #pragma once
 
 #include "common/base/status.h"
 
 #include <jansson.h>
 
-#define LH_JSON_DEPTH_MAX  64
-#define LH_JSON_VALUES_MAX (1u << 20)
+#define LH_JSON_DEPTH_MAX 64
+/* Of one document, as json_outline.h expects it: a prompt of a million token ids fits. */
+#define LH_JSON_MEMORY_MAX (64u << 20)
 
 /* The parsed object, which the caller releases with json_decref; NULL: *error says why, as a
- * sentence about "the body". LH_ERR_MALFORMED, LH_ERR_LIMIT (too deep, too many values),
- * LH_ERR_NO_MEMORY. */
+ * sentence about "the body". LH_ERR_MALFORMED, LH_ERR_LIMIT (too deep, too much
+ * memory), LH_ERR_NO_MEMORY. */
 json_t *lh_json_object_parse(const char *bytes, size_t length, lh_error *error);

@@ -36,15 +36,24 @@ json_t *lh_json_set(json_t *object, const char *key, json_t *value) {
     return keep(object, json_object_set_new(object, key, value));
 }
 
-static int append(const char *bytes, size_t length, void *out) {
-    return lh_text_buffer_append(out, bytes, length, NULL) ? -1 : 0;
+/* jansson does not hear of it where a member's name could not be written: so it is noted here. */
+typedef struct rendering {
+    lh_text_buffer *out;
+    bool has_failed;
+} rendering;
+
+static int append(const char *bytes, size_t length, void *context) {
+    rendering *r = context;
+    r->has_failed = r->has_failed || lh_text_buffer_append(r->out, bytes, length, NULL) != LH_OK;
+    return r->has_failed ? -1 : 0;
 }
 
 lh_status lh_json_render(json_t *value, lh_text_buffer *out) {
+    rendering r = {.out = out};
     if (!value)
         return LH_ERR_NO_MEMORY;
-    int failed =
-        json_dump_callback(value, append, out, JSON_COMPACT | JSON_REAL_PRECISION(FLOAT_DIGITS));
+    int code =
+        json_dump_callback(value, append, &r, JSON_COMPACT | JSON_REAL_PRECISION(FLOAT_DIGITS));
     json_decref(value);
-    return failed ? LH_ERR_NO_MEMORY : LH_OK;
+    return code || r.has_failed ? LH_ERR_NO_MEMORY : LH_OK;
 }

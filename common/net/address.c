@@ -62,6 +62,17 @@ bool lh_address_is_loopback(const lh_address *address) {
     return strcmp(address->host, "localhost") == 0;
 }
 
+uint64_t lh_address_key(const struct sockaddr *address) {
+    if (address->sa_family != AF_INET6)
+        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr);
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    bool is_v4 = IN6_IS_ADDR_V4MAPPED(v6);
+    uint64_t key = 0;
+    for (int i = is_v4 ? 12 : 0; i < (is_v4 ? 16 : 8); i++)
+        key = key << 8 | v6->s6_addr[i];
+    return key;
+}
+
 void lh_address_render(const struct sockaddr *address, char text[LH_ADDRESS_TEXT_BYTES]) {
     char host[INET6_ADDRSTRLEN] = "?";
     if (address->sa_family == AF_INET6) {

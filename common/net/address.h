@@ -5,6 +5,7 @@
 
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 enum { LH_HOST_BYTES = 256, LH_ADDRESS_TEXT_BYTES = 64 };
@@ -23,6 +24,10 @@ bool lh_address_is_literal(const lh_address *address, struct sockaddr_storage *t
 /* Whether the host is this machine alone: 127.0.0.0/8, ::1 or "localhost". Any other name may
  * resolve to anything. */
 bool lh_address_is_loopback(const lh_address *address);
+
+/* What stands for whoever is at this address, whatever the port: all of an IPv4 address, and of an
+ * IPv6 address the network of 64 bits, since its owner may use any address in it. */
+uint64_t lh_address_key(const struct sockaddr *address);
 
 /* "127.0.0.1:4711", "[::1]:4711". */
 void lh_address_render(const struct sockaddr *address, char text[LH_ADDRESS_TEXT_BYTES]);

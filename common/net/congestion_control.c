@@ -114,14 +114,19 @@ static long long greatest_buffer(const char *path) {
     return sscanf(text, "%lld %lld %lld", &least, &middle, &greatest) == 3 ? greatest : 0;
 }
 
-void lh_congestion_control_log(const char *name) {
+bool lh_congestion_control_will_decay(const char *name) {
     int descriptor = open_with(name);
-    if (descriptor >= 0 && lh_congestion_control_decays(descriptor))
+    bool will = descriptor >= 0 && lh_congestion_control_decays(descriptor);
+    if (descriptor >= 0)
+        close(descriptor);
+    return will;
+}
+
+void lh_congestion_control_log(const char *name) {
+    if (lh_congestion_control_will_decay(name))
         lh_log(LH_LOG_INFO, "tcp",
                "net.ipv4.tcp_slow_start_after_idle=1: connections that rest are slow again for "
                "some round trips; set it to 0, or give --congestion-control bbr");
-    if (descriptor >= 0)
-        close(descriptor);
     long long out = greatest_buffer("/proc/sys/net/ipv4/tcp_wmem"),
               in = greatest_buffer("/proc/sys/net/ipv4/tcp_rmem");
     if (out < BUFFER_BYTES_WANTED || in < BUFFER_BYTES_WANTED)

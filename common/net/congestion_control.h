@@ -25,6 +25,10 @@ void lh_congestion_control_end_opening(int descriptor);
  */
 bool lh_congestion_control_decays(int descriptor);
 
+/* The same of connections that are yet to be opened, with this congestion control ("": the
+ * system's). */
+bool lh_congestion_control_will_decay(const char *name);
+
 /* Tells the log what the kernel's settings mean for connections with this congestion control ("":
  * the system's): whether a window stays open while a connection rests, and how much may be under
  * way. */

@@ -28,11 +28,24 @@ void lh_program_options_apply(const lh_program_options *options) {
     bool is_known = lh_log_level_parse(options->log_level, &level);
     assert(is_known); /* the option's choices are the log's names */
     lh_log_set_level(level);
+    lh_log_format format = LH_LOG_TEXT;
+    is_known = lh_log_format_parse(options->log_format, &format);
+    assert(is_known);
+    lh_log_set_format(format);
     lh_congestion_control_log(options->congestion_control);
 }
 
-lh_status lh_program_options_open_tls(lh_program_options *options, lh_error *error) {
+void lh_program_options_read_host(const lh_program_options *options, lh_host_facts *facts) {
+    lh_host_facts_read(facts, "/proc", "/sys/fs/cgroup");
+    if (lh_host_facts_know(facts, LH_HOST_SLOW_START_AFTER_IDLE))
+        lh_host_facts_set(facts, LH_HOST_SLOW_START_AFTER_IDLE,
+                          lh_congestion_control_will_decay(options->congestion_control));
+}
+
+lh_status lh_program_options_open_tls(lh_program_options *options, lh_tls_identity_kind own,
+                                      lh_error *error) {
     assert(!options->tls.credentials);
+    options->tls.own = own;
     return lh_program_options_have_tls(options)
                ? lh_tls_credentials_create(&options->tls, &options->tls.credentials, error)
                : LH_OK;
@@ -40,14 +53,21 @@ lh_status lh_program_options_open_tls(lh_program_options *options, lh_error *err
 
 void lh_program_options_reload_tls(const lh_program_options *options, const char *room) {
     lh_error error;
-    char text[LH_TLS_DESCRIPTION_BYTES];
     assert(options->tls.credentials);
     if (lh_tls_credentials_reload(options->tls.credentials, &error) != LH_OK) {
         lh_log(LH_LOG_ERROR, room, "the certificates stay as they were: %s", error.message);
         return;
     }
-    lh_tls_credentials_describe(options->tls.credentials, text);
-    lh_log(LH_LOG_INFO, room, "certificates read again %s", text);
+    const lh_tls_description now = lh_tls_credentials_describe(options->tls.credentials);
+    lh_log(LH_LOG_INFO, room, "certificates read again serial=%s expires=%s", now.serial,
+           now.expires);
+}
+
+void lh_program_options_tell_failure(const char *program, const lh_error *error) {
+    if (lh_log_current_format() == LH_LOG_JSON)
+        lh_log(LH_LOG_ERROR, program, "%s", error->message);
+    else
+        fprintf(stderr, "%s: %s\n", program, error->message);
 }
 
 void lh_program_options_close_tls(lh_program_options *options) {

@@ -4,6 +4,7 @@
  * once. Thread: start-up only, but for the TLS files, which may be read again. */
 #pragma once
 
+#include "common/base/host_facts.h"
 #include "common/base/options.h"
 #include "common/net/tls_channel.h"
 
@@ -11,6 +12,8 @@ typedef struct lh_program_options {
     lh_tls_options tls; /* "" where not given */
     bool insecure_plaintext;
     const char *log_level;
+    const char *log_format; /* "text", "json" */
+    const char *sandbox;    /* "on", "off" */
     const char *congestion_control;
     int64_t hop_probe_budget;
 } lh_program_options;
@@ -57,6 +60,15 @@ typedef struct lh_program_options {
      .help = "how much of a link's time, as the mean over a minute, may go into probes, which "    \
              "open a new connection's window before it is needed, and see that a link has become " \
              "faster; 0: none"}
+#define LH_OPTION_SANDBOX(type, field)                                                             \
+    {.name = "sandbox",                                                                            \
+     .kind = LH_OPTION_CHOICE,                                                                     \
+     .offset = offsetof(type, field.sandbox),                                                      \
+     .default_text = "on",                                                                         \
+     .choices = "on|off",                                                                          \
+     .help = "on: after its start the program opens no files but its own, listens on no other "    \
+             "ports, starts no programs, and leaves no core dump. off: whoever finds a fault in "  \
+             "it can do all that its user can; for debuggers, profilers and core dumps"}
 #define LH_OPTION_LOG_LEVEL(type, field)                                                           \
     {.name = "log-level",                                                                          \
      .kind = LH_OPTION_CHOICE,                                                                     \
@@ -64,6 +76,13 @@ typedef struct lh_program_options {
      .default_text = "info",                                                                       \
      .choices = "error|warn|info|debug",                                                           \
      .help = "what to log"}
+#define LH_OPTION_LOG_FORMAT(type, field)                                                          \
+    {.name = "log-format",                                                                         \
+     .kind = LH_OPTION_CHOICE,                                                                     \
+     .offset = offsetof(type, field.log_format),                                                   \
+     .default_text = "text",                                                                       \
+     .choices = "text|json",                                                                       \
+     .help = "how to write a line of the log: for people, or as one JSON object"}
 
 /* Whether the TLS files are given; all of them are where lh_program_options_check has returned
  * LH_OK. */
@@ -71,12 +90,20 @@ bool lh_program_options_have_tls(const lh_program_options *options);
 /* LH_ERR_INVALID: some of the TLS files are given, but not all; the system has no such congestion
  * control. */
 lh_status lh_program_options_check(const lh_program_options *options, lh_error *error);
-/* Sets the level of the log, and tells it what the kernel's settings mean for links. */
+/* Sets level and format of the log, and tells it what the kernel's settings mean for links. */
 void lh_program_options_apply(const lh_program_options *options);
+/* Why the program ends: "program: message" on standard error, or a line of the log where that is
+ * JSON. */
+void lh_program_options_tell_failure(const char *program, const lh_error *error);
 
-/* Reads the TLS files, where they are given, and keeps what they hold in options->tls.credentials.
- * Statuses of lh_tls_credentials_create. */
-lh_status lh_program_options_open_tls(lh_program_options *options, lh_error *error);
+/* What this machine is to a program with these options; before the sandbox. */
+void lh_program_options_read_host(const lh_program_options *options, lh_host_facts *facts);
+
+/* Reads the TLS files, where they are given, and keeps what they hold in options->tls.credentials;
+ * the certificate has to be that of a program of this kind. Statuses of lh_tls_credentials_create.
+ */
+lh_status lh_program_options_open_tls(lh_program_options *options, lh_tls_identity_kind own,
+                                      lh_error *error);
 /* Reads them again, and logs which certificate is in use from now on, or why it is the one before.
  * `room` is whose line of the log that is. Not where there are none. Any thread. */
 void lh_program_options_reload_tls(const lh_program_options *options, const char *room);

@@ -1,6 +1,7 @@
 /* OpenSSL over a pair of memory BIOs. */
 #include "common/net/tls_channel.h"
 
+#include "common/net/tls_expectation.h"
 #include "common/net/tls_reason.h"
 
 #include <assert.h>
@@ -13,7 +14,6 @@
 #undef lh_error /* openssl/lhash.h keeps its names of before 1.1 as macros */
 
 enum {
-    NAME_BYTES = 256,
     /* answers to a peer that asks for new keys for ever and does not read */
     UNSENT_BYTES_MAX = 1 << 20
 };
@@ -21,19 +21,21 @@ enum {
 struct lh_tls_context {
     lh_tls_credentials *credentials, *own_credentials; /* the second NULL: those of the options */
     lh_tls_role role;
+    lh_tls_identity expected; /* client: whom */
+    bool enrols;
 };
 
 struct lh_tls_channel {
     SSL *ssl;
     BIO *sealed_in, *sealed_out; /* of ssl */
-    char host[NAME_BYTES];       /* client: who the peer should be */
-    char peer_name[NAME_BYTES];
+    lh_tls_expectation peer;
     bool open;
 };
 
 /* ---- Failures ---- */
 
 static lh_status certificate_failure(const lh_tls_channel *channel, long result, lh_error *error) {
+    char text[LH_ERROR_MESSAGE_BYTES];
     switch (result) {
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
@@ -43,10 +45,9 @@ static lh_status certificate_failure(const lh_tls_channel *channel, long result,
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
         return lh_fail(error, LH_ERR_PROTOCOL, "the peer's certificate is not signed by our CA: %s",
                        X509_verify_cert_error_string(result));
-    case X509_V_ERR_HOSTNAME_MISMATCH:
-    case X509_V_ERR_IP_ADDRESS_MISMATCH:
-        return lh_fail(error, LH_ERR_PROTOCOL, "the peer's certificate is not for %s",
-                       channel->host);
+    case X509_V_ERR_CERT_REJECTED:
+        lh_tls_expectation_explain(&channel->peer, text, sizeof text);
+        return lh_fail(error, LH_ERR_PROTOCOL, "%s", text);
     default:
         return lh_fail(error, LH_ERR_PROTOCOL, "the peer's certificate is not accepted: %s",
                        X509_verify_cert_error_string(result));
@@ -67,10 +68,14 @@ static lh_status channel_failure(const lh_tls_channel *channel, lh_error *error)
 
 lh_status lh_tls_context_create(lh_tls_role role, const lh_tls_options *options,
                                 lh_tls_context **out, lh_error *error) {
+    if (role == LH_TLS_CLIENT && options->expected.kind != LH_TLS_WORKER &&
+        options->expected.kind != LH_TLS_GATEWAY)
+        return lh_fail(error, LH_ERR_INVALID, "a TLS client has to expect somebody");
     lh_tls_context *context = calloc(1, sizeof *context);
     if (!context)
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
     context->role = role;
+    context->expected = options->expected;
     context->credentials = options->credentials;
     lh_status status = options->credentials
                            ? LH_OK
@@ -85,6 +90,11 @@ lh_status lh_tls_context_create(lh_tls_role role, const lh_tls_options *options,
     return LH_OK;
 }
 
+void lh_tls_context_enrol(lh_tls_context *context) {
+    assert(context->role == LH_TLS_SERVER);
+    context->enrols = true;
+}
+
 void lh_tls_context_destroy(lh_tls_context *context) {
     if (!context)
         return;
@@ -94,16 +104,13 @@ void lh_tls_context_destroy(lh_tls_context *context) {
 
 /* ---- Channels ---- */
 
-/* The certificate must bear the name or address that we connected to. */
-static bool set_expected_name(lh_tls_channel *channel, const char *host) {
-    X509_VERIFY_PARAM *param = SSL_get0_param(channel->ssl);
-    strncpy(channel->host, host, sizeof channel->host - 1);
-    if (X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1)
-        return true;
+/* SNI is for names alone (RFC 6066, 3). */
+static bool set_server_name(SSL *ssl, const char *host) {
+    ASN1_OCTET_STRING *address = a2i_IPADDRESS(host);
+    bool is_address = address;
+    ASN1_OCTET_STRING_free(address);
     ERR_clear_error();
-    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return SSL_set1_host(channel->ssl, host) == 1 &&
-           SSL_set_tlsext_host_name(channel->ssl, host) == 1;
+    return is_address || SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
 /* With what the credentials hold now, which it keeps for as long as it lives. */
@@ -134,10 +141,14 @@ lh_status lh_tls_channel_create(lh_tls_context *context, const char *host, lh_tl
     if (channel)
         channel->ssl = open_ssl(context);
     if (!channel || !channel->ssl || !attach_buffers(channel) ||
-        (client && !set_expected_name(channel, host))) {
+        (client && !set_server_name(channel->ssl, host))) {
         lh_tls_channel_destroy(channel);
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
     }
+    if (client)
+        channel->peer.expected = context->expected;
+    channel->peer.may_enrol = !client && context->enrols;
+    lh_tls_expectation_bind(&channel->peer, channel->ssl);
     if (client)
         SSL_set_connect_state(channel->ssl);
     else
@@ -155,29 +166,22 @@ void lh_tls_channel_destroy(lh_tls_channel *channel) {
     free(channel);
 }
 
-static void note_peer_name(lh_tls_channel *channel) {
-    X509 *certificate = SSL_get0_peer_certificate(channel->ssl);
-    X509_NAME *subject = certificate ? X509_get_subject_name(certificate) : NULL;
-    int index = subject ? X509_NAME_get_index_by_NID(subject, NID_commonName, -1) : -1;
-    if (index < 0)
-        return;
-    unsigned char *text;
-    int length =
-        ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, index)));
-    if (length < 0)
-        return;
-    if (length < NAME_BYTES && !memchr(text, '\0', (size_t)length))
-        memcpy(channel->peer_name, text, (size_t)length);
-    OPENSSL_free(text);
+static bool is_http2(const unsigned char *protocol, unsigned length) {
+    static const char *const names[] = {"h2", LH_TLS_ALPN_JOIN};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (length == strlen(names[i]) && memcmp(protocol, names[i], length) == 0)
+            return true;
+    return false;
 }
 
 static lh_status finish_handshake(lh_tls_channel *channel, lh_error *error) {
     const unsigned char *protocol;
     unsigned length;
     SSL_get0_alpn_selected(channel->ssl, &protocol, &length);
-    if (length != 2 || memcmp(protocol, "h2", 2) != 0)
+    if (!is_http2(protocol, length))
         return lh_fail(error, LH_ERR_PROTOCOL, "the peer speaks TLS but not HTTP/2 (ALPN h2)");
-    note_peer_name(channel);
+    if (!SSL_get0_peer_certificate(channel->ssl))
+        channel->peer.met = (lh_tls_identity){.kind = LH_TLS_STRANGER};
     channel->open = true;
     return LH_OK;
 }
@@ -241,6 +245,22 @@ size_t lh_tls_channel_take(lh_tls_channel *channel, uint8_t *buffer, size_t capa
     return length;
 }
 
-const char *lh_tls_channel_peer_name(const lh_tls_channel *channel) {
-    return channel->peer_name;
+const lh_tls_identity *lh_tls_channel_peer_identity(const lh_tls_channel *channel) {
+    assert(channel->open);
+    return &channel->peer.met;
+}
+
+bool lh_tls_channel_is_enrolling(const lh_tls_channel *channel) {
+    assert(channel->open);
+    return channel->peer.is_enrolling;
+}
+
+bool lh_tls_channel_is_admitted(const lh_tls_channel *channel, const lh_tls_context *context) {
+    X509 *certificate = SSL_get0_peer_certificate(channel->ssl);
+    if (!certificate || X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0)
+        return true;
+    SSL_CTX *current = lh_tls_credentials_acquire(context->credentials);
+    bool is_admitted = lh_tls_admission_has(current, certificate);
+    SSL_CTX_free(current);
+    return is_admitted;
 }

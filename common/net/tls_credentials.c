@@ -2,8 +2,10 @@
 #include "common/net/tls_credentials.h"
 
 #include "common/base/private_file.h"
+#include "common/net/tls_expectation.h"
 #include "common/net/tls_reason.h"
 
+#include <assert.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -21,23 +23,46 @@
 
 struct lh_tls_credentials {
     lh_tls_options files;
-    pthread_mutex_t mutex;
+    pthread_mutex_t mutex; /* of what is in use */
     SSL_CTX *current;
+    pthread_mutex_t reload_mutex; /* one at a time, and what follows */
+    /* Of the certificates that are accepted; NULL: all that the CA has signed. */
+    lh_tls_serial *serials;
+    size_t serial_count;
 };
 
 /* ---- What every connection keeps to ---- */
 
 static const unsigned char alpn[] = {2, 'h', '2'};
+/* common/protocol/JOINING.md */
+static const unsigned char enrolment_alpn[] = "\x0f" LH_TLS_ALPN_JOIN;
 
+static bool has_selected(const unsigned char *wanted, size_t wanted_length,
+                         const unsigned char **out, unsigned char *out_length,
+                         const unsigned char *in, unsigned in_length) {
+    unsigned char *selected;
+    if (SSL_select_next_proto(&selected, out_length, wanted, (unsigned)wanted_length, in,
+                              in_length) != OPENSSL_NPN_NEGOTIATED)
+        return false;
+    *out = selected;
+    return true;
+}
+
+/* Comes before the server decides whether it asks for a certificate. With h2 it always does,
+ * whatever else the client offers. */
 static int on_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_length,
                           const unsigned char *in, unsigned in_length, void *context) {
-    (void)ssl;
+    lh_tls_expectation *peer = SSL_get_app_data(ssl);
     (void)context;
-    unsigned char *selected;
-    if (SSL_select_next_proto(&selected, out_length, alpn, sizeof alpn, in, in_length) !=
-        OPENSSL_NPN_NEGOTIATED)
+    SSL_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    peer->is_enrolling = false;
+    if (has_selected(alpn, sizeof alpn, out, out_length, in, in_length))
+        return SSL_TLSEXT_ERR_OK;
+    if (!peer->may_enrol ||
+        !has_selected(enrolment_alpn, sizeof enrolment_alpn - 1, out, out_length, in, in_length))
         return SSL_TLSEXT_ERR_ALERT_FATAL;
-    *out = selected;
+    SSL_set_verify(ssl, SSL_VERIFY_NONE, NULL);
+    peer->is_enrolling = true;
     return SSL_TLSEXT_ERR_OK;
 }
 
@@ -47,6 +72,7 @@ static bool set_policy(SSL_CTX *ssl) {
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_alpn_select_cb(ssl, on_select_alpn, NULL);
+    lh_tls_expectation_prepare_context(ssl);
     return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_num_tickets(ssl, 0) == 1 &&
@@ -96,10 +122,28 @@ static lh_status load_files(SSL_CTX *ssl, const lh_tls_options *files, lh_error 
     return status;
 }
 
+/* A program is what its certificate says: so it cannot be taken for another one's. */
+static lh_status check_own(SSL_CTX *ssl, const lh_tls_options *files, lh_error *error) {
+    lh_tls_identity identity = lh_tls_identity_of(SSL_CTX_get0_certificate(ssl));
+    char text[LH_TLS_IDENTITY_TEXT_BYTES];
+    if (files->own == LH_TLS_NONE || identity.kind == files->own)
+        return LH_OK;
+    lh_tls_identity_describe(&identity, text);
+    return lh_fail(error, LH_ERR_INVALID,
+                   "TLS certificate file \"%.100s\" is that of %s: the subjectAltName of a %s's "
+                   "needs %s",
+                   files->certificate_file,
+                   identity.kind == LH_TLS_STRANGER ? "nobody of the fleet" : text,
+                   files->own == LH_TLS_GATEWAY ? "gateway" : "worker",
+                   files->own == LH_TLS_GATEWAY ? LH_TLS_GATEWAY_URI : LH_TLS_WORKER_URI);
+}
+
 static lh_status read_files(const lh_tls_options *files, SSL_CTX **read, lh_error *error) {
     SSL_CTX *ssl = SSL_CTX_new(TLS_method());
     lh_status status = ssl && set_policy(ssl) ? load_files(ssl, files, error)
                                               : lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    if (status == LH_OK)
+        status = check_own(ssl, files, error);
     if (status == LH_OK)
         *read = ssl;
     else
@@ -110,45 +154,125 @@ static lh_status read_files(const lh_tls_options *files, SSL_CTX **read, lh_erro
 
 /* ---- Credentials ---- */
 
+lh_tls_options lh_tls_options_for(const lh_tls_options *options, const char *worker) {
+    lh_tls_options meant = *options;
+    meant.expected = lh_tls_identity_named(worker);
+    return meant;
+}
+
+static lh_tls_credentials *create(void) {
+    lh_tls_credentials *credentials = calloc(1, sizeof *credentials);
+    if (!credentials)
+        return NULL;
+    pthread_mutex_init(&credentials->mutex, NULL); /* that does not fail on Linux */
+    pthread_mutex_init(&credentials->reload_mutex, NULL);
+    return credentials;
+}
+
 lh_status lh_tls_credentials_create(const lh_tls_options *options, lh_tls_credentials **out,
                                     lh_error *error) {
     if (!options->certificate_file || !options->key_file || !options->ca_file)
         return lh_fail(error, LH_ERR_INVALID, "TLS needs three files: certificate, key and CA");
-    lh_tls_credentials *credentials = calloc(1, sizeof *credentials);
+    lh_tls_credentials *credentials = create();
     if (!credentials)
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
     credentials->files = *options;
     lh_status status = read_files(options, &credentials->current, error);
-    if (status == LH_OK && pthread_mutex_init(&credentials->mutex, NULL)) {
-        SSL_CTX_free(credentials->current);
-        status = lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
-    }
     if (status == LH_OK)
         *out = credentials;
     else
-        free(credentials);
+        lh_tls_credentials_destroy(credentials);
     return status;
+}
+
+lh_status lh_tls_credentials_adopt(SSL_CTX *context, lh_tls_credentials **out, lh_error *error) {
+    lh_tls_credentials *credentials = create();
+    if (!credentials) {
+        SSL_CTX_free(context);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    }
+    credentials->current = context;
+    *out = credentials;
+    return LH_OK;
 }
 
 void lh_tls_credentials_destroy(lh_tls_credentials *credentials) {
     if (!credentials)
         return;
     pthread_mutex_destroy(&credentials->mutex);
+    pthread_mutex_destroy(&credentials->reload_mutex);
     SSL_CTX_free(credentials->current);
+    free(credentials->serials);
     free(credentials);
 }
 
-lh_status lh_tls_credentials_reload(lh_tls_credentials *credentials, lh_error *error) {
-    SSL_CTX *read;
-    lh_status status = read_files(&credentials->files, &read, error);
-    if (status != LH_OK)
-        return status;
+/* What is said of this program elsewhere, in reports and assignments, stays true. */
+static lh_status check_same(lh_tls_credentials *credentials, SSL_CTX *read, lh_error *error) {
+    lh_tls_identity before = lh_tls_credentials_identity(credentials),
+                    now = lh_tls_identity_of(SSL_CTX_get0_certificate(read));
+    char was[LH_TLS_IDENTITY_TEXT_BYTES], is[LH_TLS_IDENTITY_TEXT_BYTES];
+    if (credentials->files.own == LH_TLS_NONE ||
+        (before.kind == now.kind && strcmp(before.name, now.name) == 0 &&
+         strcmp(before.site, now.site) == 0))
+        return LH_OK;
+    lh_tls_identity_describe(&before, was);
+    lh_tls_identity_describe(&now, is);
+    return lh_fail(error, LH_ERR_INVALID,
+                   "the certificate is that of %.120s, and this is %.120s: only a restart changes "
+                   "who a program is",
+                   is, was);
+}
+
+static void exchange(lh_tls_credentials *credentials, SSL_CTX *read) {
     pthread_mutex_lock(&credentials->mutex);
     SSL_CTX *before = credentials->current;
     credentials->current = read;
     pthread_mutex_unlock(&credentials->mutex);
     SSL_CTX_free(before);
-    return LH_OK;
+}
+
+static lh_status reload(lh_tls_credentials *credentials, const lh_tls_serial *serials, size_t count,
+                        lh_error *error) {
+    SSL_CTX *read;
+    assert(credentials->files.certificate_file);
+    lh_status status = read_files(&credentials->files, &read, error);
+    if (status != LH_OK)
+        return status;
+    status = check_same(credentials, read, error);
+    if (status == LH_OK && serials && !lh_tls_admission_attach(read, serials, count))
+        status = lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    if (status == LH_OK)
+        exchange(credentials, read);
+    else
+        SSL_CTX_free(read);
+    return status;
+}
+
+lh_status lh_tls_credentials_reload(lh_tls_credentials *credentials, lh_error *error) {
+    pthread_mutex_lock(&credentials->reload_mutex);
+    lh_status status = reload(credentials, credentials->serials, credentials->serial_count, error);
+    pthread_mutex_unlock(&credentials->reload_mutex);
+    return status;
+}
+
+lh_status lh_tls_credentials_reload_for(lh_tls_credentials *credentials,
+                                        const lh_tls_serial *serials, size_t count,
+                                        lh_error *error) {
+    lh_tls_serial *copy = calloc(count ? count : 1, sizeof *copy);
+    if (!copy)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
+    memcpy(copy, serials, count * sizeof *copy);
+    pthread_mutex_lock(&credentials->reload_mutex);
+    lh_status status = reload(credentials, copy, count, error);
+    if (status == LH_OK) {
+        free(credentials->serials);
+        credentials->serials = copy;
+        credentials->serial_count = count;
+    }
+    pthread_mutex_unlock(&credentials->reload_mutex);
+    if (status != LH_OK)
+        free(copy);
+    return status;
 }
 
 SSL_CTX *lh_tls_credentials_acquire(lh_tls_credentials *credentials) {
@@ -157,6 +281,13 @@ SSL_CTX *lh_tls_credentials_acquire(lh_tls_credentials *credentials) {
     SSL_CTX_up_ref(current);
     pthread_mutex_unlock(&credentials->mutex);
     return current;
+}
+
+lh_tls_identity lh_tls_credentials_identity(lh_tls_credentials *credentials) {
+    SSL_CTX *current = lh_tls_credentials_acquire(credentials);
+    lh_tls_identity identity = lh_tls_identity_of(SSL_CTX_get0_certificate(current));
+    SSL_CTX_free(current);
+    return identity;
 }
 
 /* An X.509 serial number has 20 bytes at most. */
@@ -169,15 +300,32 @@ static void describe_serial(X509 *certificate, char *text, size_t bytes) {
         used += (size_t)snprintf(text + used, bytes - used, "%02X", digits[i]);
 }
 
-void lh_tls_credentials_describe(lh_tls_credentials *credentials,
-                                 char text[LH_TLS_DESCRIPTION_BYTES]) {
+/* Unix time; -1: it says none. */
+static int64_t seconds_of(const ASN1_TIME *asn1) {
+    struct tm time;
+    return asn1 && ASN1_TIME_to_tm(asn1, &time) == 1 ? (int64_t)timegm(&time) : -1;
+}
+
+void lh_tls_credentials_note(lh_tls_credentials *credentials, lh_host_facts *facts) {
     SSL_CTX *current = lh_tls_credentials_acquire(credentials);
     X509 *certificate = SSL_CTX_get0_certificate(current);
-    char serial[64] = "", expires[32] = "?";
-    struct tm time;
-    describe_serial(certificate, serial, sizeof serial);
-    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &time) == 1)
-        strftime(expires, sizeof expires, "%Y-%m-%dT%H:%M:%SZ", &time);
-    snprintf(text, LH_TLS_DESCRIPTION_BYTES, "serial=%s expires=%s", serial, expires);
+    if (certificate) {
+        lh_host_facts_set(facts, LH_HOST_CERTIFICATE_BEGINS_S,
+                          seconds_of(X509_get0_notBefore(certificate)));
+        lh_host_facts_set(facts, LH_HOST_CERTIFICATE_ENDS_S,
+                          seconds_of(X509_get0_notAfter(certificate)));
+    }
     SSL_CTX_free(current);
+}
+
+lh_tls_description lh_tls_credentials_describe(lh_tls_credentials *credentials) {
+    lh_tls_description description = {0};
+    SSL_CTX *current = lh_tls_credentials_acquire(credentials);
+    X509 *certificate = SSL_CTX_get0_certificate(current);
+    struct tm time;
+    describe_serial(certificate, description.serial, sizeof description.serial);
+    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &time) == 1)
+        strftime(description.expires, sizeof description.expires, "%Y-%m-%dT%H:%M:%SZ", &time);
+    SSL_CTX_free(current);
+    return description;
 }

@@ -3,6 +3,7 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <string.h>
 
 static const struct {
     int reason;
@@ -20,7 +21,10 @@ static const struct {
      "the peer does not accept our certificate: not signed by its CA"},
     {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,
      "the peer does not accept our certificate: it has expired"},
-    {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, "the peer does not accept our certificate"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED,
+     "the peer does not accept our certificate: it was revoked"},
+    {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE,
+     "the peer does not accept our certificate: it stands for somebody else"},
     {SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, "the peer does not accept our certificate"},
     {SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE,
      "the peer does not accept our certificate: wrong kind or use"},
@@ -32,6 +36,8 @@ const char *lh_tls_reason(unsigned long code) {
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
         if (ERR_GET_REASON(code) == reasons[i].reason && ERR_GET_LIB(code) == ERR_LIB_SSL)
             return reasons[i].text;
+    if (ERR_SYSTEM_ERROR(code))
+        return strerror(ERR_GET_REASON(code)); /* a file that is not there */
     const char *text = code ? ERR_reason_error_string(code) : NULL;
     return text ? text : "unknown TLS error";
 }
