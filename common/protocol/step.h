@@ -116,6 +116,8 @@ void lh_step_reader_destroy(lh_step_reader *reader);
  * bounded by the limits above and grows only with bytes that have come. */
 lh_status lh_step_reader_feed(lh_step_reader *reader, const uint8_t *bytes, size_t length,
                               lh_error *error);
+/* What it holds of a frame that has not come to its end. */
+size_t lh_step_reader_unfinished_bytes(const lh_step_reader *reader);
 /* The body has ended: LH_ERR_MALFORMED when something is cut or missing (shards must cover the
  * whole activation). */
 lh_status lh_step_reader_finish(lh_step_reader *reader, lh_error *error);

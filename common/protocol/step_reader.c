@@ -197,6 +197,10 @@ lh_status lh_step_reader_feed(lh_step_reader *reader, const uint8_t *bytes, size
     return give_failure(reader, error);
 }
 
+size_t lh_step_reader_unfinished_bytes(const lh_step_reader *reader) {
+    return reader->have;
+}
+
 static lh_status check_complete(const lh_step_reader *reader, lh_error *error) {
     if (reader->have > 0)
         return lh_fail(error, LH_ERR_MALFORMED, "the step ends within a frame");

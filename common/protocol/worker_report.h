@@ -3,6 +3,7 @@
  * checks it. Plain values. */
 #pragma once
 
+#include "common/base/host_facts.h"
 #include "common/protocol/measurements.h"
 #include "common/protocol/step_answer.h"
 
@@ -41,6 +42,9 @@ typedef struct lh_hop_trial_report {
 typedef struct lh_worker_report {
     char name[LH_WORKER_NAME_BYTES], site[LH_WORKER_NAME_BYTES];
     char version[32], isa[32];
+    char trust_sha256
+        [LH_MODEL_DIGEST_BYTES]; /* of the bundle of CAs that it believes, in hex digits;
+                                               * "": the gateway has given it none */
     uint64_t instance;
     uint32_t threads;
     char tls_address[LH_ADDRESS_BYTES], plain_address[LH_ADDRESS_BYTES]; /* "": none */
@@ -49,6 +53,7 @@ typedef struct lh_worker_report {
     struct {
         lh_worker_stage_state state;
         uint64_t generation, done_bytes, total_bytes; /* where it is not idle */
+        bool is_final; /* FAILED: it can compute no stage of the model, now or later */
         char error[LH_REPORT_ERROR_BYTES];
     } assignment;
     struct {
@@ -56,6 +61,7 @@ typedef struct lh_worker_report {
         uint32_t first_layer, last_layer; /* the rest where it is not idle */
         bool holds;                       /* loaded, too; else its weights are fetched, no more */
         uint64_t done_bytes, total_bytes;
+        bool is_final; /* as above */
         char error[LH_REPORT_ERROR_BYTES];
     } prepared; /* a stage that may be its next */
     struct {
@@ -79,6 +85,10 @@ typedef struct lh_worker_report {
         uint64_t active, done, failed;
     } steps;
     bool leaving;
+    lh_host_facts host; /* of its machine; what is not known is left out */
+    /* Of the worker's clock against the gateway's, with the report's way: the gateway sets it when
+     * a report with a clock comes. More than 0: the worker's is ahead. */
+    int64_t clock_offset_ms;
 } lh_worker_report;
 
 /* Into one of the errors, cut to what fits, in whole characters. */

@@ -8,7 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum {
+    STALL_MS = 10000,
+    /* One is usual, and one that its connection has left behind; several workers may have one
+     * address. */
+    PEER_TRIALS_MAX = 8,
+    TRIALS_MAX = 64
+};
+
 typedef struct trial_request {
+    lh_stream_place place;
+    bool has_place;
     char name[LH_WORKER_NAME_BYTES];
     uint32_t width;
     size_t bytes; /* of the body, so far */
@@ -74,6 +84,8 @@ static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, s
     trial_request *request = context;
     lh_error error;
     lh_h2_stream_consume(stream, length);
+    if (request->has_place)
+        lh_stream_place_move(&request->place);
     if (request->is_answered)
         return;
     lh_status status = read_body(request, bytes, length, &error);
@@ -88,18 +100,31 @@ static void on_end(lh_h2_stream *stream, void *context) {
         conclude(request, stream, lh_step_reader_finish(request->reader, &error), &error);
 }
 
-static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
-    (void)stream;
-    (void)status;
-    trial_request *request = context;
+static void destroy(trial_request *request) {
+    if (request->has_place)
+        lh_stream_place_leave(&request->place);
     lh_step_reader_destroy(request->reader);
     free(request);
 }
 
+static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
+    (void)stream;
+    (void)status;
+    destroy(context);
+}
+
 /* ---- The request ---- */
 
-void lh_trial_take(lh_h2_stream *stream, const char *name, uint64_t width,
-                   const lh_h2_stream_events **events, void **context) {
+lh_stream_quota_limits lh_trial_limits(void) {
+    return (lh_stream_quota_limits){.peer_max = PEER_TRIALS_MAX,
+                                    .all_max = TRIALS_MAX,
+                                    .stall_ms = STALL_MS,
+                                    .has_turnover = true};
+}
+
+void lh_trial_take(lh_stream_quota *quota, lh_h2_stream *stream, const lh_h2_request *http,
+                   const char *name, uint64_t width, const lh_h2_stream_events **events,
+                   void **context) {
     static const lh_step_reader_events reader_events = {.on_manifest = on_manifest,
                                                         .on_shard = on_shard};
     static const lh_h2_stream_events stream_events = {
@@ -116,6 +141,11 @@ void lh_trial_take(lh_h2_stream *stream, const char *name, uint64_t width,
         refuse(stream, name, LH_ERR_NO_MEMORY, "no memory for a step of a trial");
         return;
     }
+    if (quota && lh_stream_place_enter(&request->place, quota, stream, http) != LH_OK) {
+        destroy(request);
+        return;
+    }
+    request->has_place = quota != NULL;
     request->width = (uint32_t)width;
     snprintf(request->name, sizeof request->name, "%s", name);
     *events = &stream_events;
