@@ -24,7 +24,7 @@ struct lh_chain_controller {
     lh_cost_chain costs;
     bool wants_abandon, wants_connect, wants_try, has_stand_in;
     /* Of the last CONNECT; "": none yet. */
-    char address[LH_ADDRESS_BYTES];
+    char first[LH_WORKER_NAME_BYTES], address[LH_ADDRESS_BYTES];
     bool tls;
     lh_chain_stage tried; /* of the last TRY; its address "": no hop is tried */
     lh_step_manifest manifest;
@@ -122,8 +122,10 @@ static void follow_first_worker(lh_chain_controller *controller, int64_t now_us)
     if (chain->stage_count == 0)
         return;
     const lh_chain_stage *first = &chain->stages[0];
-    if (first->tls == controller->tls && strcmp(first->address, controller->address) == 0)
+    if (first->tls == controller->tls && strcmp(first->address, controller->address) == 0 &&
+        strcmp(first->name, controller->first) == 0)
         return;
+    memcpy(controller->first, first->name, sizeof controller->first);
     memcpy(controller->address, first->address, sizeof controller->address);
     controller->tls = first->tls;
     controller->wants_connect = true;
@@ -222,13 +224,10 @@ void lh_chain_controller_measure_first_hop(lh_chain_controller *controller,
 }
 
 bool lh_chain_controller_takes_results_of(const lh_chain_controller *controller,
-                                          const char *peer_name) {
+                                          const lh_tls_identity *peer) {
     const lh_chain *chain = lh_fleet_chain(controller->fleet);
-    if (chain->stage_count == 0)
-        return true;
-    const char *last = chain->stages[chain->stage_count - 1].name;
-    const lh_worker *worker = lh_registry_find(lh_fleet_registry(controller->fleet), last);
-    return strcmp(peer_name, last) == 0 || (worker && strcmp(peer_name, worker->report.site) == 0);
+    return chain->stage_count == 0 ||
+           lh_tls_identity_is_worker(peer, chain->stages[chain->stage_count - 1].name);
 }
 
 lh_status lh_chain_controller_results(lh_chain_controller *controller, uint32_t epoch,
@@ -303,7 +302,8 @@ bool lh_chain_controller_next_action(lh_chain_controller *controller, int64_t no
     }
     if (c->wants_connect) {
         c->wants_connect = false;
-        *action = (lh_action){.kind = LH_ACTION_CONNECT, .address = c->address, .tls = c->tls};
+        *action = (lh_action){
+            .kind = LH_ACTION_CONNECT, .address = c->address, .tls = c->tls, .name = c->first};
         return true;
     }
     /* After a CONNECT, which may use the connection that was tried. */

@@ -4,6 +4,7 @@
  * actions until there are none. Thread: one at a time. */
 #pragma once
 
+#include "common/net/tls_identity.h"
 #include "gateway/fleet/fleet.h"
 #include "gateway/schedule/scheduler.h"
 
@@ -28,7 +29,7 @@ typedef struct lh_action {
     /* CONNECT, TRY */
     const char *address;
     bool tls;
-    const char *name; /* TRY: of the worker */
+    const char *name; /* of the worker */
     uint32_t width;   /* TRY: columns of an activation */
     /* SUBMIT; until the next call of the chain controller. */
     const lh_step_manifest *manifest;
@@ -58,11 +59,10 @@ void lh_chain_controller_first_trial(lh_chain_controller *controller,
 /* What has been measured of that connection: kept for the cost model. */
 void lh_chain_controller_measure_first_hop(lh_chain_controller *controller,
                                            const lh_hop_profile *profile);
-/* Whether results may come from the peer whose certificate has this common name: it names the
- * chain's last worker, or that worker's site. True while there is no chain: the results will be
- * stale. */
+/* Whether results may come from this peer: it is the chain's last worker. True while there is no
+ * chain: the results will be stale. */
 bool lh_chain_controller_takes_results_of(const lh_chain_controller *controller,
-                                          const char *peer_name);
+                                          const lh_tls_identity *peer);
 /* As lh_scheduler_results and _step_done. */
 lh_status lh_chain_controller_results(lh_chain_controller *controller, uint32_t epoch,
                                       uint64_t step, const lh_step_result *results, uint32_t count,

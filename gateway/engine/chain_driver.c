@@ -134,13 +134,15 @@ static void submit(lh_chain_driver *driver, const lh_step_manifest *manifest) {
         record(driver, manifest, formed_us);
 }
 
-static void connect_first(lh_chain_driver *driver, const char *address, bool over_tls) {
+static void connect_first(lh_chain_driver *driver, const lh_action *action) {
     lh_error error;
-    lh_log(LH_LOG_INFO, "engine", "connecting to the first worker chain=%s address=%s tls=%d",
-           driver->options.name, address, over_tls);
-    if (lh_first_hop_connect(driver->hop, address, over_tls, &error) != LH_OK)
+    lh_log(LH_LOG_INFO, "engine",
+           "connecting to the first worker chain=%s worker=%s address=%s tls=%d",
+           driver->options.name, action->name, action->address, action->tls);
+    if (lh_first_hop_connect(driver->hop, action->name, action->address, action->tls, &error) !=
+        LH_OK)
         lh_log(LH_LOG_ERROR, "engine", "no connection to the first worker address=%s error=\"%s\"",
-               address, error.message);
+               action->address, error.message);
 }
 
 static void try_first(lh_chain_driver *driver, const lh_action *action) {
@@ -152,7 +154,7 @@ static void try_first(lh_chain_driver *driver, const lh_action *action) {
 void lh_chain_driver_act(lh_chain_driver *driver, const lh_action *action) {
     switch (action->kind) {
     case LH_ACTION_CONNECT:
-        connect_first(driver, action->address, action->tls);
+        connect_first(driver, action);
         break;
     case LH_ACTION_TRY:
         try_first(driver, action);
@@ -169,14 +171,16 @@ void lh_chain_driver_act(lh_chain_driver *driver, const lh_action *action) {
     }
 }
 
-lh_status lh_chain_driver_results(lh_chain_driver *driver, const char *peer_name, uint32_t epoch,
-                                  uint64_t step, const lh_step_result *results, uint32_t count,
-                                  lh_error *error) {
+lh_status lh_chain_driver_results(lh_chain_driver *driver, const lh_tls_identity *peer,
+                                  uint32_t epoch, uint64_t step, const lh_step_result *results,
+                                  uint32_t count, lh_error *error) {
     lh_chain_controller *controller = driver->options.controller;
     int64_t now_us = lh_clock_us();
-    if (driver->options.tls && !lh_chain_controller_takes_results_of(controller, peer_name))
-        return lh_fail(error, LH_ERR_INVALID,
-                       "the certificate of %s is not that of the chain's last worker", peer_name);
+    if (driver->options.tls && !lh_chain_controller_takes_results_of(controller, peer)) {
+        char text[LH_TLS_IDENTITY_TEXT_BYTES];
+        lh_tls_identity_describe(peer, text);
+        return lh_fail(error, LH_ERR_INVALID, "%s is not the chain's last worker", text);
+    }
     if (driver->recorder)
         lh_step_recorder_results(driver->recorder, epoch, step, now_us);
     return lh_chain_controller_results(controller, epoch, step, results, count, now_us, error);

@@ -35,9 +35,9 @@ void lh_chain_driver_close(lh_chain_driver *driver, void (*on_closed)(void *), v
 void lh_chain_driver_act(lh_chain_driver *driver, const lh_action *action);
 /* As lh_chain_controller_results. LH_ERR_INVALID: with TLS, a peer that is not the chain's last
  * worker. */
-lh_status lh_chain_driver_results(lh_chain_driver *driver, const char *peer_name, uint32_t epoch,
-                                  uint64_t step, const lh_step_result *results, uint32_t count,
-                                  lh_error *error);
+lh_status lh_chain_driver_results(lh_chain_driver *driver, const lh_tls_identity *peer,
+                                  uint32_t epoch, uint64_t step, const lh_step_result *results,
+                                  uint32_t count, lh_error *error);
 /* What is measured of the first hop; not present where there is none. */
 lh_hop_profile lh_chain_driver_first_hop(const lh_chain_driver *driver);
 /* Tells the controller of it. */

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/base/status.h"
+#include "common/metrics/exposition.h"
 #include "gateway/schedule/sequence_request.h"
 
 #include <stdint.h>
@@ -30,9 +31,10 @@ void lh_engine_destroy(lh_engine *engine);
  * engine, but for lh_engine_cancel_later. */
 
 /* Admits `count` sequences, all or none. handles[count] identify them. LH_ERR_BUSY: the queue is
- * full (429); LH_ERR_UNAVAILABLE: no complete chain (503); LH_ERR_LIMIT: more positions than the
- * chain's KV caches hold; LH_ERR_NO_MEMORY; those of lh_sequence_create. Events may come before it
- * returns. */
+ * full (429); LH_ERR_UNAVAILABLE: no complete chain (503); LH_ERR_UNSUPPORTED: nor will there be
+ * one of the workers that are there, since one says that it cannot compute the model; LH_ERR_LIMIT:
+ * more positions than the chain's KV caches hold; LH_ERR_NO_MEMORY; those of lh_sequence_create.
+ * Events may come before it returns. */
 lh_status lh_engine_submit(lh_engine *engine, const lh_sequence_request *requests, uint32_t count,
                            uint64_t *handles, lh_error *error);
 /* Stops a sequence and frees its pages everywhere. After it returns no further event comes for the
@@ -50,6 +52,14 @@ typedef enum lh_engine_state {
     LH_ENGINE_DRAINING
 } lh_engine_state;
 lh_engine_state lh_engine_current_state(const lh_engine *engine);
+/* With what lh_engine_submit would fail where the engine is not ready. */
+void lh_engine_refusal(const lh_engine *engine, lh_error *refusal);
+/* Why no chain serves, as GET /fleet tells it, with names of workers; and without them, that the
+ * model does not fit. Each "" where it does, or is not known. */
+typedef struct lh_engine_outage {
+    char reason[LH_ERROR_MESSAGE_BYTES], shortfall[LH_ERROR_MESSAGE_BYTES];
+} lh_engine_outage;
+void lh_engine_current_outage(lh_engine *engine, lh_engine_outage *outage);
 /* What there is for sequences, and what is left of it for further ones. */
 typedef struct lh_engine_room {
     /* Sequences that run on the chains, and that wait for it. */
@@ -60,6 +70,9 @@ typedef struct lh_engine_room {
     uint64_t positions_max, positions_free;
 } lh_engine_room;
 lh_engine_room lh_engine_current_room(const lh_engine *engine);
+/* The metrics of requests and fleet, the latter as they were at most a second or so ago: nobody is
+ * waited for. */
+void lh_engine_render_metrics(lh_engine *engine, lh_exposition *exposition);
 /* GET /fleet: a JSON text (workers, chains, stages, links, state), malloc'd, the caller frees;
  * NULL: out of memory. */
 char *lh_engine_fleet_json(lh_engine *engine);

@@ -187,9 +187,14 @@ static void tell_soon(lh_first_hop *hop) {
 
 /* ---- The trial ---- */
 
-static lh_status open_client(lh_first_hop *hop, const char *address, bool over_tls, void *context,
-                             lh_worker_client **client, lh_error *error) {
-    return lh_worker_client_create(hop->loop, address, hop->chain, over_tls ? hop->tls : NULL,
+static lh_status open_client(lh_first_hop *hop, const char *worker, const char *address,
+                             bool over_tls, void *context, lh_worker_client **client,
+                             lh_error *error) {
+    bool has_tls = over_tls && hop->tls;
+    lh_tls_options tls = {0};
+    if (has_tls)
+        tls = lh_tls_options_for(hop->tls, worker);
+    return lh_worker_client_create(hop->loop, address, hop->chain, has_tls ? &tls : NULL,
                                    &hop->limits, &client_events, context, client, error);
 }
 
@@ -202,7 +207,8 @@ static lh_status begin_trial(lh_first_hop *hop, lh_error *error) {
                                           .on_change = on_trial_change,
                                           .context = hop};
     lh_worker_client *client;
-    lh_status status = open_client(hop, tried->address, tried->over_tls, NULL, &client, error);
+    lh_status status =
+        open_client(hop, tried->worker, tried->address, tried->over_tls, NULL, &client, error);
     if (status != LH_OK)
         return status;
     hop->open_count++;
@@ -212,9 +218,11 @@ static lh_status begin_trial(lh_first_hop *hop, lh_error *error) {
     return status;
 }
 
-static bool is_tried(const lh_first_hop *hop, const char *address, bool over_tls) {
-    return hop->tried.is_set && hop->tried.over_tls == over_tls &&
-           strcmp(hop->tried.address, address) == 0;
+static bool is_tried(const lh_first_hop *hop, const char *worker, const char *address,
+                     bool over_tls) {
+    const tried_hop *tried = &hop->tried;
+    return tried->is_set && tried->over_tls == over_tls && strcmp(tried->address, address) == 0 &&
+           strcmp(tried->worker, worker) == 0;
 }
 
 void lh_first_hop_try(lh_first_hop *hop, const char *worker, const char *address, bool over_tls,
@@ -222,8 +230,7 @@ void lh_first_hop_try(lh_first_hop *hop, const char *worker, const char *address
     tried_hop *tried = &hop->tried;
     lh_error error;
     assert(!hop->is_closing);
-    if (address && is_tried(hop, address, over_tls) && strcmp(tried->worker, worker) == 0 &&
-        tried->width == width) {
+    if (address && is_tried(hop, worker, address, over_tls) && tried->width == width) {
         hop->must_tell_trial = true;
         tell_soon(hop);
         return;
@@ -241,8 +248,9 @@ void lh_first_hop_try(lh_first_hop *hop, const char *worker, const char *address
     tell_soon(hop);
 }
 
-static bool has_proven(const lh_first_hop *hop, const char *address, bool over_tls) {
-    return hop->trial && is_tried(hop, address, over_tls) &&
+static bool has_proven(const lh_first_hop *hop, const char *worker, const char *address,
+                       bool over_tls) {
+    return hop->trial && is_tried(hop, worker, address, over_tls) &&
            lh_hop_trial_read(hop->trial)->state == LH_HOP_TRIAL_PROVEN;
 }
 
@@ -255,25 +263,25 @@ static void take_proven(lh_first_hop *hop, first_worker *worker) {
     tell_soon(hop);
 }
 
-lh_status lh_first_hop_connect(lh_first_hop *hop, const char *address, bool over_tls,
-                               lh_error *error) {
+lh_status lh_first_hop_connect(lh_first_hop *hop, const char *worker, const char *address,
+                               bool over_tls, lh_error *error) {
     assert(!hop->is_closing);
     leave_current(hop);
-    first_worker *worker = calloc(1, sizeof *worker);
-    if (!worker)
+    first_worker *first = calloc(1, sizeof *first);
+    if (!first)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a connection to %s", address);
-    worker->hop = hop;
+    first->hop = hop;
     lh_status status = LH_OK;
-    if (has_proven(hop, address, over_tls))
-        take_proven(hop, worker);
+    if (has_proven(hop, worker, address, over_tls))
+        take_proven(hop, first);
     else
-        status = open_client(hop, address, over_tls, worker, &worker->client, error);
+        status = open_client(hop, worker, address, over_tls, first, &first->client, error);
     if (status != LH_OK) {
-        free(worker);
+        free(first);
         return status;
     }
     hop->open_count++;
-    hop->current = worker;
+    hop->current = first;
     return LH_OK;
 }
 

@@ -30,10 +30,10 @@ lh_status lh_first_hop_create(uv_loop_t *loop, const char *chain, const lh_tls_o
 void lh_first_hop_close(lh_first_hop *hop, void (*on_closed)(void *), void *context);
 
 /* Leaves the connection that is there (its state is no longer reported, the steps on it still end)
- * and connects to this address, or takes over the connection of the trial that has proven it.
+ * and connects to this worker, or takes over the connection of the trial that has proven it.
  * Errors of lh_worker_client_create; there is no connection then. */
-lh_status lh_first_hop_connect(lh_first_hop *hop, const char *address, bool over_tls,
-                               lh_error *error);
+lh_status lh_first_hop_connect(lh_first_hop *hop, const char *worker, const char *address,
+                               bool over_tls, lh_error *error);
 /* Begins the trial of the hop to this worker, beside the connection that is there, with shards of
  * `width` columns; address NULL: none any more. The same one goes on, and is told of again; one of
  * another hop ends. */

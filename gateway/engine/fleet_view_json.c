@@ -1,10 +1,12 @@
 /* GET /fleet: what an operator wants to see of workers, chain, links and queue. */
 #include "gateway/engine/fleet_view_json.h"
 
+#include "common/protocol/host_facts_json.h"
 #include "common/protocol/measurements_json.h"
 #include "gateway/cost/overlap_json.h"
 
 #include <jansson.h>
+#include <time.h>
 
 static const char *const chain_states[] = {"none", "forming", "ready"};
 
@@ -28,7 +30,27 @@ static json_t *render_trial(const lh_hop_trial_report *trial) {
                      lh_hop_trial_state_name(trial->state), "error", text_or_null(trial->error));
 }
 
-static json_t *render_worker(const lh_fleet *fleet, const lh_worker *worker, int64_t now_us) {
+/* Unix time as RFC 3339 has it. */
+static json_t *render_time(int64_t unix_s) {
+    char text[32];
+    time_t time = (time_t)unix_s;
+    struct tm fields;
+    if (!gmtime_r(&time, &fields) || !strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &fields))
+        return json_null();
+    return json_string(text);
+}
+
+/* The worker's youngest; null where it has none of the gateway's own CA. */
+static json_t *render_certificate(const lh_member_list *members, const char *worker) {
+    const lh_member *member = members ? lh_member_list_find(members, worker) : NULL;
+    if (!member)
+        return json_null();
+    return json_pack("{s:o, s:s, s:s}", "expires", render_time(member->expires_s), "serial",
+                     member->serial, "ca", member->authority);
+}
+
+static json_t *render_worker(const lh_fleet *fleet, const lh_worker *worker,
+                             const lh_member_list *members, int64_t now_us) {
     const lh_worker_report *r = &worker->report;
     char reason[LH_ERROR_MESSAGE_BYTES];
     lh_worker_role role = lh_fleet_role(fleet, worker, now_us, reason);
@@ -62,7 +84,7 @@ static json_t *render_worker(const lh_fleet *fleet, const lh_worker *worker, int
                               (json_int_t)r->steps.done, "failed", (json_int_t)r->steps.failed);
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:s, s:s, s:i, s:f, s:o, s:o, s:I, s:I, s:I, s:I, s:b, "
-        "s:o, s:o, s:o, s:o, s:o, s:o}",
+        "s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "name", r->name, "site", r->site, "role", lh_worker_role_name(role), "reason",
         text_or_null(reason), "version", r->version, "isa", r->isa, "threads", (int)r->threads,
         "slowdown", r->slowdown, "speed", lh_machine_speed_render(&r->speed), "addresses",
@@ -70,7 +92,16 @@ static json_t *render_worker(const lh_fleet *fleet, const lh_worker *worker, int
         "report_age_ms", (json_int_t)((now_us - worker->renewed_us) / 1000), "lease_left_ms",
         (json_int_t)((worker->lease_until_us - now_us) / 1000), "leaving", (int)r->leaving,
         "assignment", assignment, "prepared", prepared, "trial", render_trial(&r->trial), "compute",
-        render_compute(worker, now_us), "kv", kv, "steps", steps);
+        render_compute(worker, now_us), "kv", kv, "steps", steps, "certificate",
+        render_certificate(members, r->name), "clock_offset_ms",
+        lh_host_facts_know(&r->host, LH_HOST_CLOCK_MS) ? json_integer(r->clock_offset_ms)
+                                                       : json_null(),
+        "host", lh_host_facts_render(&r->host));
+}
+
+/* As the log writes them: "0-14", both included. */
+static json_t *render_layers(const lh_chain_stage *stage) {
+    return json_sprintf("%u-%u", stage->first_layer, stage->last_layer - 1);
 }
 
 static json_t *render_stages(const lh_chain *chain, const lh_registry *registry) {
@@ -84,10 +115,11 @@ static json_t *render_stages(const lh_chain *chain, const lh_registry *registry)
                                 ? lh_worker_stage_state_name(worker->report.assignment.state)
                                 : "idle";
         json_array_append_new(
-            stages, json_pack("{s:s, s:s, s:i, s:i, s:s, s:b, s:s}", "worker", stage->name, "site",
-                              worker ? worker->report.site : "", "first_layer",
-                              (int)stage->first_layer, "last_layer", (int)stage->last_layer,
-                              "address", stage->address, "tls", (int)stage->tls, "state", state));
+            stages,
+            json_pack("{s:s, s:s, s:o, s:i, s:i, s:s, s:b, s:s}", "worker", stage->name, "site",
+                      worker ? worker->report.site : "", "layers", render_layers(stage),
+                      "first_layer", (int)stage->first_layer, "last_layer", (int)stage->last_layer,
+                      "address", stage->address, "tls", (int)stage->tls, "state", state));
     }
     return stages;
 }
@@ -140,9 +172,11 @@ static json_t *render_successor(const lh_fleet *fleet) {
         return json_null();
     json_t *stages = json_array();
     for (uint32_t i = 0; i < next->stage_count; i++)
-        json_array_append_new(stages, json_pack("{s:s, s:i, s:i}", "worker", next->stages[i].name,
-                                                "first_layer", (int)next->stages[i].first_layer,
-                                                "last_layer", (int)next->stages[i].last_layer));
+        json_array_append_new(stages,
+                              json_pack("{s:s, s:o, s:i, s:i}", "worker", next->stages[i].name,
+                                        "layers", render_layers(&next->stages[i]), "first_layer",
+                                        (int)next->stages[i].first_layer, "last_layer",
+                                        (int)next->stages[i].last_layer));
     return json_pack("{s:s, s:o}", "cause", cause, "stages", stages);
 }
 
@@ -203,6 +237,18 @@ static json_t *render_queue(const lh_scheduler *scheduler, const lh_fleet_view *
                      render_kv(lh_scheduler_ledger(scheduler)));
 }
 
+static json_t *file_or_null(const char *path) {
+    return path && path[0] ? json_string(path) : json_null();
+}
+
+static json_t *render_self(const lh_self_description *self) {
+    return json_pack("{s:s, s:i, s:I, s:o, s:{s:o, s:o, s:o}}", "version", LONGHAUL_VERSION,
+                     "protocol", LH_CONTROL_PROTOCOL_VERSION, "connections_max",
+                     (json_int_t)self->connections_max, "host", lh_host_facts_render(&self->host),
+                     "files", "state_dir", file_or_null(self->state_dir), "api_key_file",
+                     file_or_null(self->api_key_file), "tls_key", file_or_null(self->tls_key_file));
+}
+
 /* Of several chains' queues, all whole numbers and lists together. */
 static void add_up(json_t *sum, const json_t *more) {
     const char *key;
@@ -238,8 +284,8 @@ char *lh_fleet_view_render(const lh_router *router, const lh_fleet_model *model,
         json_t *own = render_queue(lh_chain_controller_scheduler(controller), view);
         const lh_registry *registry = lh_fleet_registry(fleet);
         for (uint32_t w = 0; w < lh_registry_count(registry); w++)
-            json_array_append_new(workers,
-                                  render_worker(fleet, lh_registry_at(registry, w), now_us));
+            json_array_append_new(
+                workers, render_worker(fleet, lh_registry_at(registry, w), view->members, now_us));
         if (lh_fleet_chain(fleet)->state != LH_CHAIN_NONE)
             json_array_append_new(chains,
                                   render_chain(controller, &view->first_hops[i], own, now_us));
@@ -252,9 +298,9 @@ char *lh_fleet_view_render(const lh_router *router, const lh_fleet_model *model,
     json_object_set_new(queue, "queue_max", json_integer(view->queue_max));
     if (lh_router_count(router) > 1)
         json_object_del(queue, "decode"); /* of each chain alone */
-    json_t *whole = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason",
-                              text_or_null(reason_of(router)), "model", about, "workers", workers,
-                              "chains", chains, "queue", queue);
+    json_t *whole = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason",
+                              text_or_null(reason_of(router)), "gateway", render_self(&view->self),
+                              "model", about, "workers", workers, "chains", chains, "queue", queue);
     char *text = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(whole);
     return text;

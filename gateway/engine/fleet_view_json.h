@@ -2,12 +2,17 @@
 #pragma once
 
 #include "gateway/engine/router.h"
+#include "gateway/engine/self_description.h"
 #include "gateway/fleet/port/control_json.h"
+#include "gateway/membership/member_list.h"
 
 /* What only the engine knows of the fleet. */
 typedef struct lh_fleet_view {
     const char *state; /* "loading", "ready", "no_chain", "draining" */
     uint32_t sequences_max, queue_max;
+    const lh_member_list
+        *members; /* with certificates of the gateway's own CA; NULL: it has none */
+    lh_self_description self;
     lh_hop_profile first_hops[LH_REPLICAS_MAX]; /* of each chain; not present: there is none */
 } lh_fleet_view;
 

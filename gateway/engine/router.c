@@ -180,6 +180,11 @@ lh_status lh_router_put(lh_router *router, const lh_worker_report *report, int64
     return lh_chain_controller_put(r->controllers[place.replica], report, now_us, answer, error);
 }
 
+void lh_router_forget(lh_router *router, const char *worker, int64_t now_us) {
+    for (uint32_t i = 0; i < router->count; i++)
+        lh_chain_controller_forget(router->controllers[i], worker, now_us);
+}
+
 void lh_router_hold(lh_router *router, const char *reason) {
     for (uint32_t i = 0; i < router->count; i++)
         lh_chain_controller_hold(router->controllers[i], reason);
@@ -347,6 +352,13 @@ bool lh_router_is_changing_over(const lh_router *router, int64_t now_us) {
         if (lh_fleet_is_changing_over(lh_chain_controller_fleet(router->controllers[i]), now_us))
             return true;
     return false;
+}
+
+const char *lh_router_refusal(const lh_router *router) {
+    const char *refusal = "";
+    for (uint32_t i = 0; i < router->count && !refusal[0] && !lh_router_is_up(router); i++)
+        refusal = lh_fleet_refusal(lh_chain_controller_fleet(router->controllers[i]));
+    return refusal;
 }
 
 int64_t lh_router_open_until_us(const lh_router *router) {

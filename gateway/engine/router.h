@@ -40,6 +40,8 @@ int lh_router_find(const lh_router *router, const char *chain_name);
  * none yet is told that it may go. LH_ERR_LIMIT: there are too many workers. */
 lh_status lh_router_put(lh_router *router, const lh_worker_report *report, int64_t now_us,
                         lh_fleet_answer *answer, lh_error *error);
+/* The worker is out of the fleet, whatever it last said. */
+void lh_router_forget(lh_router *router, const char *worker, int64_t now_us);
 /* As lh_scheduler_submit, to the chain that is picked for the sequence. */
 lh_status lh_router_submit(lh_router *router, lh_sequence *sequence, int64_t now_us,
                            lh_error *error);
@@ -60,6 +62,8 @@ void lh_router_load(const lh_router *router, uint32_t *running, uint32_t *waitin
 bool lh_router_is_up(const lh_router *router);
 /* Whether a chain is about to be up, after a change that was prepared. */
 bool lh_router_is_changing_over(const lh_router *router, int64_t now_us);
+/* As lh_fleet_refusal, of the first chain that has one; "" also where a chain is up. */
+const char *lh_router_refusal(const lh_router *router);
 /* Until when sequences are taken, as lh_scheduler_open_until_us. */
 int64_t lh_router_open_until_us(const lh_router *router);
 /* *most: positions that one sequence may have; *free: positions that are free on all chains. Both

@@ -44,7 +44,7 @@ struct lh_submission_queue {
     uint64_t delivering;
     int64_t open_until_us;
     uint64_t positions;
-    const char *refusal;
+    lh_error refusal;
 };
 
 lh_status lh_submission_queue_create(uint32_t places, uint32_t context_positions,
@@ -70,7 +70,7 @@ lh_status lh_submission_queue_create(uint32_t places, uint32_t context_positions
     q->wake_context = wake_context;
     q->next_round = 1;
     q->positions = UINT64_MAX;
-    q->refusal = "the gateway is starting";
+    lh_fail(&q->refusal, LH_ERR_UNAVAILABLE, "the gateway is starting");
     for (uint32_t i = places; i > 0; i--) {
         q->slots[i - 1].next_free = q->first_free;
         q->first_free = i;
@@ -133,7 +133,7 @@ static void free_slot(lh_submission_queue *submissions, slot *s) {
 static lh_status admit(lh_submission_queue *submissions, const lh_sequence_request *requests,
                        uint32_t count, int64_t now_us, lh_error *error) {
     if (now_us >= submissions->open_until_us)
-        return lh_fail(error, LH_ERR_UNAVAILABLE, "%s", submissions->refusal);
+        return lh_fail(error, submissions->refusal.status, "%s", submissions->refusal.message);
     if (count > submissions->places - submissions->count)
         return lh_fail(error, LH_ERR_BUSY, "the queue is full: %u sequences are running or waiting",
                        submissions->count);
@@ -218,14 +218,20 @@ uint32_t lh_submission_queue_count(lh_submission_queue *submissions) {
     return count;
 }
 
+void lh_submission_queue_refusal(lh_submission_queue *submissions, lh_error *refusal) {
+    pthread_mutex_lock(&submissions->mutex);
+    *refusal = submissions->refusal;
+    pthread_mutex_unlock(&submissions->mutex);
+}
+
 /* ---- The engine's thread ---- */
 
 void lh_submission_queue_set_gate(lh_submission_queue *submissions, int64_t open_until_us,
-                                  uint64_t positions, const char *refusal) {
+                                  uint64_t positions, const lh_error *refusal) {
     pthread_mutex_lock(&submissions->mutex);
     submissions->open_until_us = open_until_us;
     submissions->positions = positions;
-    submissions->refusal = refusal;
+    submissions->refusal = *refusal;
     pthread_mutex_unlock(&submissions->mutex);
 }
 
@@ -300,7 +306,9 @@ void lh_submission_queue_close(lh_submission_queue *submissions, lh_status statu
                                const char *message) {
     const lh_sequence_event event = {
         .kind = LH_SEQUENCE_FAILED, .status = status, .message = message};
-    lh_submission_queue_set_gate(submissions, 0, UINT64_MAX, message);
+    lh_error refusal;
+    lh_fail(&refusal, status, "%s", message);
+    lh_submission_queue_set_gate(submissions, 0, UINT64_MAX, &refusal);
     for (uint32_t place = 0; place < submissions->places; place++) {
         pthread_mutex_lock(&submissions->mutex);
         uint64_t handle = submissions->slots[place].handle;

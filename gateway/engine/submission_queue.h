@@ -27,16 +27,18 @@ lh_status lh_submission_queue_submit(lh_submission_queue *submissions,
                                      int64_t now_us, uint64_t *handles, lh_error *error);
 void lh_submission_queue_cancel(lh_submission_queue *submissions, uint64_t handle);
 void lh_submission_queue_cancel_later(lh_submission_queue *submissions, uint64_t handle);
+/* The gate's present refusal, whether it is open or not. */
+void lh_submission_queue_refusal(lh_submission_queue *submissions, lh_error *refusal);
 /* Sequences that hold a place. */
 uint32_t lh_submission_queue_count(lh_submission_queue *submissions);
 
 /* ---- The engine's thread ---- */
 
 /* Submissions are admitted until open_until_us (INT64_MAX: for good; 0: refused). positions: what
- * one sequence may come to, UINT64_MAX where that is not known. refusal, a static text, is the
- * error's message afterwards. */
+ * one sequence may come to, UINT64_MAX where that is not known. refusal, which is copied, is the
+ * error afterwards. */
 void lh_submission_queue_set_gate(lh_submission_queue *submissions, int64_t open_until_us,
-                                  uint64_t positions, const char *refusal);
+                                  uint64_t positions, const lh_error *refusal);
 /* The next submission, which the caller owns; NULL: none. Its handle is set. */
 lh_sequence *lh_submission_queue_take_submission(lh_submission_queue *submissions);
 /* The next handle to be cancelled, of those whose submission was taken; its place is free then.

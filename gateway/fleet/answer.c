@@ -10,7 +10,8 @@ static lh_assignment assignment_of(const lh_chain *chain, uint32_t index) {
                            .epoch = chain->epoch,
                            .stage = chain->stages[index],
                            .next = chain->stages[has_next ? index + 1 : index],
-                           .has_next = has_next};
+                           .has_next = has_next,
+                           .previous = index > 0 ? chain->stages[index - 1].name : NULL};
 }
 
 static const char *why_it_stays(const lh_handover *handover) {

@@ -9,7 +9,8 @@ typedef struct lh_assignment {
     const char *chain;
     uint32_t epoch; /* and generation */
     lh_chain_stage stage, next;
-    bool has_next; /* false: the gateway is next */
+    bool has_next;        /* false: the gateway is next */
+    const char *previous; /* the worker before; NULL: the gateway is */
 } lh_assignment;
 
 typedef struct lh_fleet_answer {
@@ -25,6 +26,7 @@ typedef struct lh_fleet_answer {
     lh_assignment trial; /* its place in the next chain, of epoch 0: the hop after it is tried */
     bool is_leaving, may_go;
     const char *leave_reason; /* where it is leaving */
+    const char *trust_sha256; /* of the bundle of CAs; NULL: it is not the gateway's to say */
 } lh_fleet_answer;
 
 /* The answer to this report by the present chain and the one that is being prepared. Its texts live

@@ -3,9 +3,10 @@
 
 #include <assert.h>
 
-/* Eight years of seconds, which no clock is ahead. A worker that reports more is not believed, or
- * the numbers would end. */
-#define LEAD_MAX (1u << 28)
+/* A day of seconds: a clock that was ahead and has been set back, or a chain that was formed again
+ * and again. A worker that reports more is not believed, or it could let the numbers jump, and end.
+ * Where an earlier gateway was further ahead, its numbers are not met for as long. */
+#define LEAD_MAX 86400u
 
 void lh_epoch_counter_init(lh_epoch_counter *counter, uint32_t first, uint32_t stride,
                            uint32_t offset, int64_t now_us) {

@@ -21,6 +21,8 @@
 #define EXCLUSION_US 30000000
 /* Longer than it takes to change over where everything is prepared. */
 #define CHANGE_OVER_US 1000000
+/* Of a worker's name and what it offers, and of how many more there are. */
+#define OFFER_BYTES 84
 
 /* How long the first chain waits for what its wire types depend on. A slow link takes a second or
  * two to be measured. A fast and long one may stay a bound until it is used: that chain serves with
@@ -59,7 +61,10 @@ struct lh_fleet {
     int64_t changed_us; /* when a worker last came or went */
     const char *hold;   /* why no chain may be planned yet; NULL: it may */
     char reason[LH_ERROR_MESSAGE_BYTES];
-    char told_problem[LH_ERROR_MESSAGE_BYTES]; /* of a hop, in the log; "": none since it served */
+    char told_problem[LH_ERROR_MESSAGE_BYTES];  /* of a hop, in the log; "": none since it served */
+    char told_failure[LH_REPORT_ERROR_BYTES];   /* of a stage that is waited for; the same */
+    char shortfall[LH_ERROR_MESSAGE_BYTES];     /* why the model does not fit; "": it does */
+    char told_shortage[LH_ERROR_MESSAGE_BYTES]; /* of a chain, in the log; the same */
 };
 
 lh_status lh_fleet_create(const lh_fleet_options *options, int64_t now_us, lh_fleet **fleet,
@@ -102,7 +107,9 @@ static void note_formed(lh_fleet *fleet, int64_t now_us) {
     fleet->has_served = true;
     fleet->pending = CHANGE_NOTHING;
     fleet->form_not_before_us = now_us + FORM_INTERVAL_US;
-    fleet->reason[0] = 0;
+    fleet->reason[0] = fleet->shortfall[0] = fleet->told_shortage[0] = 0;
+    for (uint32_t i = 0; i < chain->stage_count; i++)
+        lh_registry_note_served(fleet->registry, chain->stages[i].name);
     for (uint32_t i = 0; i < chain->stage_count; i++)
         lh_log(LH_LOG_INFO, "fleet",
                "stage planned chain=%s epoch=%u worker=%s layers=%u-%u address=%s tls=%d wire=%s",
@@ -111,20 +118,58 @@ static void note_formed(lh_fleet *fleet, int64_t now_us) {
                lh_wire_name(chain->stages[i].wire));
 }
 
+static lh_handover_view view_of(const lh_fleet *fleet) {
+    return (lh_handover_view){&fleet->chain, fleet->registry, &fleet->avoidance,
+                              &fleet->first_trial, fleet->sequences};
+}
+
+/* Who comes, or loses its place, is told why it has none. */
+static void tell_spare(const lh_fleet *fleet, const char *name, int64_t now_us) {
+    const lh_worker *worker = lh_registry_find(fleet->registry, name);
+    char reason[LH_ERROR_MESSAGE_BYTES];
+    if (worker && lh_fleet_role(fleet, worker, now_us, reason) == LH_ROLE_SPARE)
+        lh_log(LH_LOG_INFO, "fleet", "worker is a spare worker=%s reason=\"%s\"", name, reason);
+}
+
 /* The chain's stages are others than before. */
 static void note_planned(lh_fleet *fleet, int64_t now_us) {
     lh_wire_choice_begin(&fleet->options.wire, &fleet->chain);
     fleet->has_settled_wires = false;
     fleet->measuring_since_us = 0;
     note_formed(fleet, now_us);
+    for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++)
+        tell_spare(fleet, lh_registry_at(fleet->registry, i)->report.name, now_us);
 }
 
-/* Why no plan could be made, with what one of the workers that are left out has to say. */
-static void explain(lh_fleet *fleet, const char *problem, int64_t now_us) {
+/* What each worker offers, as far as there is room for it. */
+static void add_offers(lh_fleet *fleet) {
+    const size_t capacity = sizeof fleet->reason;
+    uint32_t count = lh_registry_count(fleet->registry);
+    for (uint32_t i = 0; i < count; i++) {
+        const lh_worker_report *report = &lh_registry_at(fleet->registry, i)->report;
+        size_t used = strlen(fleet->reason);
+        if (capacity - used < OFFER_BYTES) {
+            snprintf(fleet->reason + used, capacity - used, " and %u more", count - i);
+            return;
+        }
+        snprintf(fleet->reason + used, capacity - used, "%s%.40s %llu MiB", i == 0 ? ": " : ", ",
+                 report->name, (unsigned long long)(report->memory_bytes >> 20));
+    }
+}
+
+/* Why no plan could be made: by whom too little is offered, or what one of the workers that failed
+ * has to say. */
+static void explain(lh_fleet *fleet, const lh_error *error) {
+    const char *problem = error->message;
+    bool is_too_large = error->status == LH_ERR_LIMIT;
+    snprintf(fleet->shortfall, sizeof fleet->shortfall, "%s", is_too_large ? problem : "");
     snprintf(fleet->reason, sizeof fleet->reason, "%s", problem);
+    if (is_too_large)
+        add_offers(fleet);
     for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
         const lh_worker *worker = lh_registry_at(fleet->registry, i);
-        if (worker->excluded_until_us > now_us && worker->report.assignment.error[0])
+        if (worker->report.assignment.state == LH_WORKER_FAILED &&
+            worker->report.assignment.error[0])
             snprintf(fleet->reason, sizeof fleet->reason, "%.120s; worker %s: %.120s", problem,
                      worker->report.name, worker->report.assignment.error);
     }
@@ -136,17 +181,12 @@ static bool plan(lh_fleet *fleet, int64_t now_us) {
     if (lh_draft_make(&fleet->options, fleet->registry, &fleet->avoidance, &fleet->chain,
                       lh_epoch_counter_next(&fleet->epochs, now_us), now_us, &fleet->chain,
                       &error) != LH_OK) {
-        explain(fleet, error.message, now_us);
+        explain(fleet, &error);
         return false;
     }
     lh_handover_drop(&fleet->handover, "the chain was planned anew");
     note_planned(fleet, now_us);
     return true;
-}
-
-static lh_handover_view view_of(const lh_fleet *fleet) {
-    return (lh_handover_view){&fleet->chain, fleet->registry, &fleet->avoidance,
-                              &fleet->first_trial, fleet->sequences};
 }
 
 /* The successor becomes the chain. by_choice: the present one works. False: it could not. */
@@ -175,10 +215,12 @@ static void replan(lh_fleet *fleet, int64_t now_us) {
     if (plan(fleet, now_us))
         return;
     lh_link_avoidance_relent(&fleet->avoidance); /* now whoever is there is needed */
-    if (plan(fleet, now_us))
+    if (plan(fleet, now_us) ||
+        (lh_registry_readmit(fleet->registry, now_us) && plan(fleet, now_us)))
         return;
     lh_log(LH_LOG_WARN, "fleet", "chain is down chain=%s reason=\"%s\"", fleet->chain.name,
            fleet->reason);
+    memcpy(fleet->told_shortage, fleet->reason, sizeof fleet->told_shortage);
     lh_chain_drop(&fleet->chain);
     fleet->pending = CHANGE_NOTHING;
 }
@@ -225,7 +267,7 @@ void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t n
     fleet->first_hop = connected;
     snprintf(fleet->first_hop_error, sizeof fleet->first_hop_error, "%s", connected ? "" : reason);
     lh_failure_detector_note_first_hop(&fleet->detector, refused);
-    if (!connected && fleet->chain.state == LH_CHAIN_READY) {
+    if (!connected) {
         char text[LH_ERROR_MESSAGE_BYTES];
         snprintf(text, sizeof text, "the connection to worker %s is down: %s",
                  fleet->chain.stages[0].name, reason);
@@ -290,18 +332,51 @@ static void check_members(lh_fleet *fleet, int64_t now_us) {
     demand(fleet, restarted ? CHANGE_RENEW : CHANGE_REPLAN);
 }
 
-/* A worker that reports that it cannot hold its stage is left out for a while. */
+/* For good: until it has restarted, perhaps as a later version. */
+static int64_t exclusion_end_us(bool is_final, int64_t now_us) {
+    return is_final ? INT64_MAX : now_us + EXCLUSION_US;
+}
+
+/* Leaves a worker out for a while, or for good. False: it is not, since no plan is possible without
+ * it, not even with those that are passed over. */
+static bool exclude(lh_fleet *fleet, const char *worker, bool is_final, int64_t now_us) {
+    static const lh_link_avoidance nobody;
+    lh_chain draft = fleet->chain;
+    lh_registry_exclude(fleet->registry, worker, exclusion_end_us(is_final, now_us));
+    if (lh_draft_make(&fleet->options, fleet->registry, &nobody, &fleet->chain, 0, now_us, &draft,
+                      NULL) == LH_OK)
+        return true;
+    lh_registry_exclude(fleet->registry, worker, 0);
+    return false;
+}
+
+/* It tries again by itself, later and later. In the log, once. */
+static void wait_for(lh_fleet *fleet, const lh_worker *worker) {
+    const char *error = worker->report.assignment.error;
+    if (strcmp(fleet->told_failure, error) == 0)
+        return;
+    snprintf(fleet->told_failure, sizeof fleet->told_failure, "%s", error);
+    lh_log(LH_LOG_ERROR, "fleet",
+           "worker cannot hold its stage, and there is no plan without it worker=%s error=\"%s\"",
+           worker->report.name, error);
+}
+
+/* A worker that reports that it cannot hold its stage is left out for a while, where it can be
+ * spared. */
 static void check_failures(lh_fleet *fleet, int64_t now_us) {
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++) {
         const lh_worker *worker = lh_chain_worker(&fleet->chain, fleet->registry, i);
         if (lh_chain_stage_state(&fleet->chain, fleet->registry, i) != LH_WORKER_FAILED ||
             worker->excluded_until_us > now_us)
             continue;
+        if (!exclude(fleet, worker->report.name, worker->report.assignment.is_final, now_us)) {
+            wait_for(fleet, worker);
+            continue;
+        }
         lh_log(LH_LOG_ERROR, "fleet", "worker cannot hold its stage worker=%s error=\"%s\"",
                worker->report.name, worker->report.assignment.error);
         snprintf(fleet->reason, sizeof fleet->reason, "worker %s cannot hold its stage: %.220s",
                  worker->report.name, worker->report.assignment.error);
-        lh_registry_exclude(fleet->registry, worker->report.name, now_us + EXCLUSION_US);
         demand(fleet, CHANGE_REPLAN);
     }
 }
@@ -338,13 +413,26 @@ static int64_t first_plan_due_us(const lh_fleet *fleet, int64_t now_us) {
                                 fleet->created_us, fleet->changed_us);
 }
 
+/* Once, until it is another one. */
+static void tell_shortage(lh_fleet *fleet) {
+    if (strcmp(fleet->told_shortage, fleet->reason) == 0)
+        return;
+    memcpy(fleet->told_shortage, fleet->reason, sizeof fleet->told_shortage);
+    lh_log(LH_LOG_WARN, "fleet", "no chain can be formed chain=%s reason=\"%s\"", fleet->chain.name,
+           fleet->reason);
+}
+
 static void start_chain(lh_fleet *fleet, int64_t now_us) {
     uint32_t count = lh_registry_count(fleet->registry);
+    if (fleet->hold || count == 0)
+        fleet->shortfall[0] = 0;
     if (fleet->hold) {
         snprintf(fleet->reason, sizeof fleet->reason, "%s", fleet->hold);
     } else if (now_us >= first_plan_due_us(fleet, now_us)) {
-        if (!plan(fleet, now_us))
+        if (!plan(fleet, now_us)) {
             fleet->form_not_before_us = now_us + FORM_INTERVAL_US;
+            tell_shortage(fleet);
+        }
     } else if (count < fleet->options.workers_expected && !fleet->has_served) {
         snprintf(fleet->reason, sizeof fleet->reason, "%u of %u expected workers are registered",
                  count, fleet->options.workers_expected);
@@ -362,7 +450,8 @@ static void check_preparations(lh_fleet *fleet, const lh_handover_view *view, in
         const lh_worker *worker = lh_chain_worker(next, fleet->registry, i);
         lh_log(LH_LOG_ERROR, "fleet", "worker cannot prepare its stage worker=%s error=\"%s\"",
                worker->report.name, worker->report.prepared.error);
-        lh_registry_exclude(fleet->registry, worker->report.name, now_us + EXCLUSION_US);
+        lh_registry_exclude(fleet->registry, worker->report.name,
+                            exclusion_end_us(worker->report.prepared.is_final, now_us));
     }
 }
 
@@ -444,7 +533,7 @@ static void check_readiness(lh_fleet *fleet, int64_t now_us) {
     tell_hop_problem(fleet);
     if (!complete || !settle_wires(fleet, now_us))
         return;
-    fleet->told_problem[0] = 0;
+    fleet->told_problem[0] = fleet->told_failure[0] = 0;
     lh_chain_note_ready(&fleet->chain, now_us);
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
         lh_link_avoidance_forget(&fleet->avoidance, fleet->chain.stages[i].name);
@@ -536,14 +625,6 @@ static void note_change(lh_fleet *fleet, const lh_worker_report *report, lh_regi
            report->version);
 }
 
-/* Whoever comes and has no place hears why at once. */
-static void tell_spare(const lh_fleet *fleet, const char *name, int64_t now_us) {
-    const lh_worker *worker = lh_registry_find(fleet->registry, name);
-    char reason[LH_ERROR_MESSAGE_BYTES];
-    if (worker && lh_fleet_role(fleet, worker, now_us, reason) == LH_ROLE_SPARE)
-        lh_log(LH_LOG_INFO, "fleet", "worker is a spare worker=%s reason=\"%s\"", name, reason);
-}
-
 lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us,
                        lh_fleet_answer *answer, lh_error *error) {
     lh_registry_change change;
@@ -596,6 +677,21 @@ bool lh_fleet_is_changing_over(const lh_fleet *fleet, int64_t now_us) {
 
 const char *lh_fleet_first_hop_error(const lh_fleet *fleet) {
     return fleet->first_hop_error;
+}
+
+const char *lh_fleet_refusal(const lh_fleet *fleet) {
+    if (fleet->chain.state == LH_CHAIN_READY)
+        return "";
+    for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
+        const lh_worker_report *report = &lh_registry_at(fleet->registry, i)->report;
+        if (report->assignment.state == LH_WORKER_FAILED && report->assignment.is_final)
+            return report->assignment.error;
+    }
+    return "";
+}
+
+const char *lh_fleet_shortfall(const lh_fleet *fleet) {
+    return fleet->shortfall;
 }
 
 const char *lh_fleet_reason(const lh_fleet *fleet) {

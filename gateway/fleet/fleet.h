@@ -19,7 +19,9 @@
  * - two workers that are well do not reach each other: planned around their hop (link_avoidance.h);
  *   where that shows before the chain relies on it, nothing else happens (new_hops.h).
  * - a worker restarted: the same stages, the next epoch.
- * - a worker cannot load its stage: it is left out for a while.
+ * - a worker cannot load its stage: it is left out for a while (until it has restarted, where it
+ *   says that it can compute no stage of the model), where a plan is possible without it; else the
+ *   chain waits for it, and it tries again by itself.
  * - the gateway restarts: workers keep reporting, and keep their stages until there is a plan,
  *   which is the one that they have loaded where that is nearly as good as another (held_plan.h);
  *   epochs do not repeat (epoch_counter.h).
@@ -83,5 +85,11 @@ lh_worker_role lh_fleet_role(const lh_fleet *fleet, const lh_worker *worker, int
 bool lh_fleet_is_changing_over(const lh_fleet *fleet, int64_t now_us);
 /* Why the gateway is not connected to the first worker; "" where it is, or nothing has failed. */
 const char *lh_fleet_first_hop_error(const lh_fleet *fleet);
+/* Why a worker that the chain waits for can compute no stage of the model, in its own words; "":
+ * the chain is ready, or waits for something else. Valid until the next call. */
+const char *lh_fleet_refusal(const lh_fleet *fleet);
+/* That the model does not fit the workers, with figures and without their names; "" where it is not
+ * known not to. */
+const char *lh_fleet_shortfall(const lh_fleet *fleet);
 /* Why the chain is not ready; "" when it is. */
 const char *lh_fleet_reason(const lh_fleet *fleet);

@@ -81,8 +81,8 @@ static int by_memory(const void *left, const void *right) {
 }
 
 static cost stage_cost(const lh_model_profile *model, const lh_plan_worker *worker,
-                       uint64_t layer_bytes, bool is_last) {
-    double layers = (double)layer_bytes, head = is_last ? (double)model->head_bytes : 0;
+                       uint64_t row_bytes, bool is_last) {
+    double layers = (double)row_bytes, head = is_last ? (double)model->head_bytes : 0;
     return (cost){layers * worker->speed.prompt_us * PROMPT_ROWS + head * worker->speed.token_us,
                   (layers + head) * worker->speed.token_us};
 }
@@ -103,6 +103,16 @@ static cover extend(const cover *before, cost stage, uint32_t first) {
                    .previous = first};
 }
 
+/* Of some layers: what they hold, and what a row meets of it, which is what they cost. */
+typedef struct layer_sum {
+    uint64_t held, row;
+} layer_sum;
+
+static layer_sum add_layer(const lh_model_profile *model, layer_sum sum, uint32_t layer) {
+    return (layer_sum){sum.held + model->layer_bytes[layer],
+                       sum.row + (model->row_bytes ? model->row_bytes : model->layer_bytes)[layer]};
+}
+
 /* Of a stage: the layers' bytes, and whether it is the first or the last. */
 static uint64_t held_bytes(const lh_model_profile *model, uint64_t layer_bytes, bool is_first,
                            bool is_last) {
@@ -110,16 +120,16 @@ static uint64_t held_bytes(const lh_model_profile *model, uint64_t layer_bytes, 
            (is_last ? model->head_bytes : 0);
 }
 
-static uint64_t sum_layers(const lh_model_profile *model, uint32_t first, uint32_t last) {
-    uint64_t bytes = 0;
+static layer_sum sum_layers(const lh_model_profile *model, uint32_t first, uint32_t last) {
+    layer_sum sum = {0};
     for (uint32_t i = first; i < last; i++)
-        bytes += model->layer_bytes[i];
-    return bytes;
+        sum = add_layer(model, sum, i);
+    return sum;
 }
 
 uint64_t lh_planner_stage_bytes(const lh_model_profile *model, uint32_t first_layer,
                                 uint32_t last_layer) {
-    return held_bytes(model, sum_layers(model, first_layer, last_layer), first_layer == 0,
+    return held_bytes(model, sum_layers(model, first_layer, last_layer).held, first_layer == 0,
                       last_layer == model->layers);
 }
 
@@ -129,17 +139,17 @@ double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *w
     for (uint32_t i = 0; i < plan->stage_count; i++) {
         const lh_plan_stage *stage = &plan->stages[i];
         const lh_plan_worker *worker = &workers[stage->worker];
-        uint64_t bytes = sum_layers(model, stage->first_layer, stage->last_layer);
+        layer_sum layers = sum_layers(model, stage->first_layer, stage->last_layer);
         bool is_last = stage->last_layer == model->layers;
-        if (held_bytes(model, bytes, stage->first_layer == 0, is_last) > worker->memory_bytes)
+        if (held_bytes(model, layers.held, stage->first_layer == 0, is_last) > worker->memory_bytes)
             return INFINITY;
-        slowest = fmax(slowest, stage_cost(model, worker, bytes, is_last).prompt);
+        slowest = fmax(slowest, stage_cost(model, worker, layers.row, is_last).prompt);
     }
     return slowest;
 }
 
 /* covers[workers + 1][layers + 1]: the best split of the first layers over the first workers. */
-static bool split(const lh_model_profile *model, const uint64_t *bytes_before,
+static bool split(const lh_model_profile *model, const layer_sum *before_layer,
                   const candidate *workers, uint32_t count, cover *covers, lh_plan *plan) {
     uint32_t layers = model->layers, row = layers + 1;
     for (uint32_t i = 0; i < (count + 1) * row; i++)
@@ -149,13 +159,14 @@ static bool split(const lh_model_profile *model, const uint64_t *bytes_before,
         for (uint32_t last = w + 1; last + (count - w - 1) <= layers; last++) {
             for (uint32_t first = w; first < last; first++) {
                 const cover *before = &covers[w * row + first];
-                uint64_t layer_bytes = bytes_before[last] - bytes_before[first];
+                uint64_t layer_bytes = before_layer[last].held - before_layer[first].held,
+                         row_bytes = before_layer[last].row - before_layer[first].row;
                 bool is_last = last == layers;
                 uint64_t held = held_bytes(model, layer_bytes, first == 0, is_last);
                 if (!before->is_there || held > workers[w].worker.memory_bytes)
                     continue;
                 cover made = extend(
-                    before, stage_cost(model, &workers[w].worker, layer_bytes, is_last), first);
+                    before, stage_cost(model, &workers[w].worker, row_bytes, is_last), first);
                 cover *best = &covers[(w + 1) * row + last];
                 if (is_better(&made, best))
                     *best = made;
@@ -177,17 +188,17 @@ static bool split(const lh_model_profile *model, const uint64_t *bytes_before,
 
 /* Tries the fastest; where their memory is short, the ones with the most memory, fewer and
  * fewer: a worker that cannot even hold a layer must not spoil the plan. */
-static bool try_all(const lh_model_profile *model, const uint64_t *bytes_before,
+static bool try_all(const lh_model_profile *model, const layer_sum *before_layer,
                     candidate *candidates, uint32_t count, uint32_t wanted, cover *covers,
                     lh_plan *plan) {
     qsort(candidates, count, sizeof *candidates, by_speed);
     qsort(candidates, wanted, sizeof *candidates, by_place);
-    if (split(model, bytes_before, candidates, wanted, covers, plan))
+    if (split(model, before_layer, candidates, wanted, covers, plan))
         return true;
     for (uint32_t tried = wanted; tried > 0; tried--) {
         qsort(candidates, count, sizeof *candidates, by_memory);
         qsort(candidates, tried, sizeof *candidates, by_place);
-        if (split(model, bytes_before, candidates, tried, covers, plan))
+        if (split(model, before_layer, candidates, tried, covers, plan))
             return true;
     }
     return false;
@@ -200,7 +211,7 @@ static lh_status refuse(const lh_model_profile *model, uint64_t layer_bytes,
         if (__builtin_add_overflow(memory, candidates[i].worker.memory_bytes, &memory))
             memory = UINT64_MAX;
     return lh_fail(
-        error, LH_ERR_UNAVAILABLE,
+        error, LH_ERR_LIMIT,
         "the model needs %llu MiB for weights and %u workers offer %llu MiB: no split fits; add "
         "workers or raise their --memory-bytes",
         (unsigned long long)((layer_bytes + model->embedding_bytes + model->head_bytes) >> 20),
@@ -217,22 +228,22 @@ lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *
     wanted = lh_min_u32(wanted, model->layers);
     lh_status status = LH_OK;
     candidate *candidates = malloc(count * sizeof *candidates);
-    uint64_t *bytes_before = malloc(((size_t)model->layers + 1) * sizeof *bytes_before);
+    layer_sum *before_layer = malloc(((size_t)model->layers + 1) * sizeof *before_layer);
     cover *covers = malloc(((size_t)wanted + 1) * ((size_t)model->layers + 1) * sizeof *covers);
-    if (!candidates || !bytes_before || !covers) {
+    if (!candidates || !before_layer || !covers) {
         status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory to plan for %u workers", count);
         goto done;
     }
     for (uint32_t i = 0; i < count; i++)
         candidates[i] = (candidate){workers[i], i, site_rank(options->sites, workers[i].site)};
-    bytes_before[0] = 0;
+    before_layer[0] = (layer_sum){0};
     for (uint32_t i = 0; i < model->layers; i++)
-        bytes_before[i + 1] = bytes_before[i] + model->layer_bytes[i];
-    if (!try_all(model, bytes_before, candidates, count, wanted, covers, plan))
-        status = refuse(model, bytes_before[model->layers], candidates, count, error);
+        before_layer[i + 1] = add_layer(model, before_layer[i], i);
+    if (!try_all(model, before_layer, candidates, count, wanted, covers, plan))
+        status = refuse(model, before_layer[model->layers].held, candidates, count, error);
 done:
     free(covers);
-    free(bytes_before);
+    free(before_layer);
     free(candidates);
     return status;
 }

@@ -50,8 +50,8 @@ double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *w
  * splits that are as good there, with a token at a time, where the head counts in full. Times are
  * those of the workers' speeds on the bytes that a stage holds. Speeds are of machines, measured at
  * their start, and not of stages: so the same workers get the same split, whatever they have
- * computed. With more workers than layers or stages, the fastest serve. LH_ERR_UNAVAILABLE: no
- * split fits; the message has the figures. LH_ERR_NO_MEMORY. */
+ * computed. With more workers than layers or stages, the fastest serve. LH_ERR_LIMIT: no split
+ * fits; the message has the figures. LH_ERR_UNAVAILABLE: there is nobody. LH_ERR_NO_MEMORY. */
 lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *workers,
                            uint32_t count, const lh_planner_options *options, lh_plan *plan,
                            lh_error *error);

@@ -2,6 +2,7 @@
 #include "gateway/fleet/registry.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,9 @@ struct lh_registry {
     int64_t lease_us;
     uint32_t count;
     lh_worker workers[LH_WORKERS_MAX];
+    /* Those that have served last, in no order; the next one takes the place of `oldest`. */
+    char served[LH_PLACES_KEPT_MAX][LH_WORKER_NAME_BYTES];
+    uint32_t oldest;
 };
 
 lh_status lh_registry_create(int64_t lease_us, lh_registry **registry, lh_error *error) {
@@ -43,15 +47,74 @@ static lh_worker *insert(lh_registry *registry, const char *name) {
     return &registry->workers[at];
 }
 
+/* ---- Places ---- */
+
+static bool has_served(const lh_registry *registry, const char *name) {
+    for (uint32_t i = 0; i < LH_PLACES_KEPT_MAX; i++)
+        if (strcmp(registry->served[i], name) == 0)
+            return true;
+    return false;
+}
+
+void lh_registry_note_served(lh_registry *registry, const char *name) {
+    if (has_served(registry, name))
+        return;
+    snprintf(registry->served[registry->oldest], LH_WORKER_NAME_BYTES, "%s", name);
+    registry->oldest = (registry->oldest + 1) % LH_PLACES_KEPT_MAX;
+}
+
+static uint32_t count_kept(const lh_registry *registry) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < LH_PLACES_KEPT_MAX; i++)
+        kept += registry->served[i][0] && find(registry, registry->served[i]) < 0;
+    return kept;
+}
+
+static void remove_at(lh_registry *registry, uint32_t index) {
+    registry->count--;
+    memmove(&registry->workers[index], &registry->workers[index + 1],
+            (registry->count - index) * sizeof registry->workers[0]);
+}
+
+/* Of the one who has not reported for longest. */
+static void take_stale_place(lh_registry *registry, int64_t now_us) {
+    const lh_worker *stalest = NULL;
+    for (uint32_t i = 0; i < registry->count; i++) {
+        const lh_worker *worker = &registry->workers[i];
+        if (now_us - worker->renewed_us >= registry->lease_us / 2 &&
+            !has_served(registry, worker->report.name) &&
+            (!stalest || worker->renewed_us < stalest->renewed_us))
+            stalest = worker;
+    }
+    if (stalest)
+        remove_at(registry, (uint32_t)(stalest - registry->workers));
+}
+
+static lh_status find_place(lh_registry *registry, const char *name, int64_t now_us,
+                            lh_error *error) {
+    uint32_t places = LH_WORKERS_MAX;
+    if (!has_served(registry, name))
+        places -= count_kept(registry);
+    if (registry->count >= places)
+        take_stale_place(registry, now_us);
+    if (registry->count < places)
+        return LH_OK;
+    return lh_fail(
+        error, LH_ERR_LIMIT, "%u workers are registered already%s: no room for %s", registry->count,
+        places < LH_WORKERS_MAX ? ", and others that have served may come back" : "", name);
+}
+
+/* ---- Reports ---- */
+
 lh_status lh_registry_put(lh_registry *registry, const lh_worker_report *report, int64_t now_us,
                           lh_registry_change *change, lh_error *error) {
     int index = find(registry, report->name);
     lh_worker *worker = index < 0 ? NULL : &registry->workers[index];
     *change = LH_REGISTRY_RENEWED;
     if (!worker) {
-        if (registry->count == LH_WORKERS_MAX)
-            return lh_fail(error, LH_ERR_LIMIT, "%u workers are registered already: no room for %s",
-                           LH_WORKERS_MAX, report->name);
+        lh_status status = find_place(registry, report->name, now_us, error);
+        if (status != LH_OK)
+            return status;
         worker = insert(registry, report->name);
         worker->joined_us = now_us;
         *change = LH_REGISTRY_JOINED;
@@ -72,9 +135,7 @@ bool lh_registry_expire(lh_registry *registry, int64_t now_us, lh_worker *gone) 
             continue;
         if (gone)
             *gone = registry->workers[i];
-        registry->count--;
-        memmove(&registry->workers[i], &registry->workers[i + 1],
-                (registry->count - i) * sizeof registry->workers[0]);
+        remove_at(registry, i);
         return true;
     }
     return false;
@@ -104,6 +165,15 @@ void lh_registry_exclude(lh_registry *registry, const char *name, int64_t until_
     int index = find(registry, name);
     if (index >= 0)
         registry->workers[index].excluded_until_us = until_us;
+}
+
+bool lh_registry_readmit(lh_registry *registry, int64_t now_us) {
+    bool was_any = false;
+    for (uint32_t i = 0; i < registry->count; i++) {
+        was_any = was_any || registry->workers[i].excluded_until_us > now_us;
+        registry->workers[i].excluded_until_us = 0;
+    }
+    return was_any;
 }
 
 uint32_t lh_registry_count(const lh_registry *registry) {

@@ -27,10 +27,15 @@ typedef enum lh_registry_change {
 lh_status lh_registry_create(int64_t lease_us, lh_registry **registry, lh_error *error);
 void lh_registry_destroy(lh_registry *registry);
 
-/* Takes a copy of the report and renews the lease. LH_ERR_LIMIT: LH_WORKERS_MAX are there already.
- */
+/* Takes a copy of the report and renews the lease. Nobody's place goes to a newcomer but that of a
+ * worker that is late by half a lease and has never served; and places stay free for those that
+ * have served and are away. LH_ERR_LIMIT: no place is left for this one. */
 lh_status lh_registry_put(lh_registry *registry, const lh_worker_report *report, int64_t now_us,
                           lh_registry_change *change, lh_error *error);
+/* The worker has a part in a chain: of those that had it last, LH_PLACES_KEPT_MAX find a place when
+ * they come back. */
+#define LH_PLACES_KEPT_MAX 8u
+void lh_registry_note_served(lh_registry *registry, const char *name);
 /* Removes one worker whose lease is over and copies it to *gone (may be NULL). False: none is. */
 bool lh_registry_expire(lh_registry *registry, int64_t now_us, lh_worker *gone);
 /* Shortens a lease, never lengthens it: the worker is suspected and must renew sooner. */
@@ -41,6 +46,8 @@ void lh_registry_vouch(lh_registry *registry, const char *name, int64_t now_us);
 void lh_registry_extend(lh_registry *registry, int64_t by_us);
 /* Keeps a worker out of plans until then. */
 void lh_registry_exclude(lh_registry *registry, const char *name, int64_t until_us);
+/* Nobody is excluded any more. False: nobody was. */
+bool lh_registry_readmit(lh_registry *registry, int64_t now_us);
 
 /* Workers in the order of their names. Pointers are valid until the next _put or _expire. */
 uint32_t lh_registry_count(const lh_registry *registry);

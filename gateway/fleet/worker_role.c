@@ -22,6 +22,11 @@ static bool explain_bar(const lh_handover_view *view, const lh_worker *worker, i
     const lh_passed_over *passed = lh_link_avoidance_find(view->avoidance, report->name, now_us);
     if (report->leaving)
         snprintf(reason, LH_ERROR_MESSAGE_BYTES, "it leaves");
+    else if (worker->excluded_until_us == INT64_MAX)
+        snprintf(reason, LH_ERROR_MESSAGE_BYTES,
+                 "it cannot compute the model: %.180s; it is planned with again when it has "
+                 "restarted",
+                 report->assignment.error[0] ? report->assignment.error : report->prepared.error);
     else if (worker->excluded_until_us > now_us)
         snprintf(reason, LH_ERROR_MESSAGE_BYTES,
                  "it could not load its stage: %.180s; it is planned with again in %d s",

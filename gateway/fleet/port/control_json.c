@@ -1,6 +1,7 @@
 /* JSON in and out of the control plane. */
 #include "gateway/fleet/port/control_json.h"
 
+#include "common/protocol/host_facts_json.h"
 #include "common/protocol/measurements_json.h"
 #include "common/protocol/wire_type.h"
 #include "gateway/cost/pipeline_depth.h"
@@ -63,6 +64,8 @@ static void read_assignment(const lh_json_reader *r, lh_worker_report *report) {
     report->assignment.generation = read_count(&inner, "generation");
     report->assignment.done_bytes = read_count(&inner, "done_bytes");
     report->assignment.total_bytes = read_count(&inner, "total_bytes");
+    if (lh_json_is_there(&inner, "final"))
+        report->assignment.is_final = lh_json_read_bool(&inner, "final");
     if (!lh_json_is_present(&inner, "error") || lh_json_is_there(&inner, "error"))
         lh_json_read_text(&inner, "error", report->assignment.error,
                           sizeof report->assignment.error);
@@ -79,6 +82,8 @@ static void read_prepared(const lh_json_reader *r, lh_worker_report *report) {
     report->prepared.holds = lh_json_read_bool(&inner, "hold");
     report->prepared.done_bytes = read_count(&inner, "done_bytes");
     report->prepared.total_bytes = read_count(&inner, "total_bytes");
+    if (lh_json_is_there(&inner, "final"))
+        report->prepared.is_final = lh_json_read_bool(&inner, "final");
     lh_json_read_text(&inner, "error", report->prepared.error, sizeof report->prepared.error);
 }
 
@@ -145,6 +150,8 @@ static void read_report(const lh_json_reader *r, lh_worker_report *report) {
     lh_json_read_hex(r, "instance", instance, sizeof instance - 1);
     report->instance = strtoull(instance, NULL, 16);
     lh_json_read_name(r, "site", report->site);
+    if (lh_json_is_there(r, "trust"))
+        lh_json_read_hex(r, "trust", report->trust_sha256, sizeof report->trust_sha256 - 1);
     lh_json_read_text(r, "version", report->version, sizeof report->version);
     lh_json_read_text(r, "isa", report->isa, sizeof report->isa);
     report->threads = (uint32_t)lh_json_read_integer(r, "threads", 1, 65536);
@@ -165,6 +172,7 @@ static void read_report(const lh_json_reader *r, lh_worker_report *report) {
     read_trial(r, &report->trial);
     read_kv(r, report);
     read_steps(r, report);
+    lh_host_facts_take(r, "host", &report->host);
 }
 
 lh_status lh_control_json_parse_report(const char *name, const char *bytes, size_t length,
@@ -239,9 +247,10 @@ static json_t *render_assignment(const lh_fleet_answer *answer, const lh_fleet_m
     const lh_assignment *a = &answer->assignment;
     if (!answer->has_assignment)
         return json_null();
-    return merge(json_pack("{s:I, s:s, s:I, s:I, s:o}", "generation", (json_int_t)a->epoch, "chain",
-                           a->chain, "epoch", (json_int_t)a->epoch, "kv_epoch",
-                           (json_int_t)a->stage.kv_epoch, "next", render_next(a)),
+    return merge(json_pack("{s:I, s:s, s:I, s:I, s:s?, s:o}", "generation", (json_int_t)a->epoch,
+                           "chain", a->chain, "epoch", (json_int_t)a->epoch, "kv_epoch",
+                           (json_int_t)a->stage.kv_epoch, "previous", a->previous, "next",
+                           render_next(a)),
                  render_stage(&a->stage, answer->options, model));
 }
 
@@ -269,11 +278,11 @@ static json_t *render_leave(const lh_fleet_answer *answer) {
 
 char *lh_control_json_render_answer(const lh_fleet_answer *answer, const lh_fleet_model *model) {
     return render(json_pack(
-        "{s:I, s:I, s:b, s:b, s:o, s:o, s:o, s:o}", "renew_ms",
+        "{s:I, s:I, s:b, s:b, s:o, s:o, s:o, s:o, s:s?}", "renew_ms",
         (json_int_t)(answer->renew_us / 1000), "lease_ms", (json_int_t)(answer->lease_us / 1000),
         "planned", (int)answer->is_planned, "urgent", (int)answer->is_urgent, "assignment",
         render_assignment(answer, model), "prepare", render_prepare(answer, model), "try",
-        render_trial(answer), "leave", render_leave(answer)));
+        render_trial(answer), "leave", render_leave(answer), "trust", answer->trust_sha256));
 }
 
 char *lh_control_json_render_tensors(const lh_model_file *file) {

@@ -1,7 +1,6 @@
-/* The GGUF file that the gateway serves to its workers: its header parsed and in memory, the rest
- * read where it is wanted, and with the digests by which they know it. The header's is computed at
- * once; those of the tensors take a while and are computed by threads of its own. A file that is
- * cut meanwhile fails the reads behind its new end, and nothing else.
+/* The GGUF file that the gateway serves to its workers, with the digests by which they know it. The
+ * header's is computed at once; those of the tensors take a while and are computed by threads of
+ * its own. A model in several files is served as the one that it was before it was cut.
  *
  * Thread: _open, _start_digests, _stop_digests and _close by one thread; the rest by any. */
 #pragma once
@@ -16,13 +15,13 @@
 
 typedef struct lh_model_file lh_model_file;
 
-/* Errors of lh_regular_file_open, lh_regular_file_read and lh_gguf_parse. */
+/* `path`: as of lh_gguf_file_open, and so its errors. */
 lh_status lh_model_file_open(const char *path, lh_model_file **file, lh_error *error);
 /* Stops the threads first. NULL is allowed. */
 void lh_model_file_close(lh_model_file *file);
 
 const lh_gguf *lh_model_file_gguf(const lh_model_file *file);
-/* As lh_regular_file_read and lh_regular_file_expect. */
+/* As lh_gguf_file_read and lh_gguf_file_expect. */
 lh_status lh_model_file_read(const lh_model_file *file, uint64_t offset, void *bytes, size_t length,
                              lh_error *error);
 void lh_model_file_expect(const lh_model_file *file, uint64_t offset, uint64_t length);

@@ -8,11 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A chain has LH_STEPS_OPEN_MAX steps in flight at most, whose results are KiB each, some with many
+ * log probabilities. They leave a worker in an order, as steps do. */
+enum { PEER_MAX = 2 * LH_STEPS_OPEN_MAX, STALL_MS = 10000, LARGE_BYTES = 64 << 10 };
+#define PEER_BYTES_MAX ((size_t)16 << 20)
+
 typedef struct ring_request {
+    lh_stream_place place;
     const lh_fleet_server_owner *owner;
     lh_h2_stream *stream;
     lh_step_reader *reader;
-    char chain[LH_WORKER_NAME_BYTES], peer_name[LH_WORKER_NAME_BYTES];
+    char chain[LH_WORKER_NAME_BYTES];
+    lh_tls_identity peer;
     uint64_t step;
     uint32_t epoch;
     bool is_answered;
@@ -46,7 +53,7 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
 static lh_status on_results(void *context, const lh_step_result *results, uint32_t count,
                             lh_error *error) {
     ring_request *request = context;
-    return request->owner->on_results(request->owner->context, request->chain, request->peer_name,
+    return request->owner->on_results(request->owner->context, request->chain, &request->peer,
                                       request->epoch, request->step, results, count, error);
 }
 
@@ -54,9 +61,14 @@ static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, s
     ring_request *request = context;
     lh_error error;
     lh_h2_stream_consume(stream, length);
+    lh_stream_place_move(&request->place);
     if (request->is_answered)
         return;
     lh_status status = lh_step_reader_feed(request->reader, bytes, length, &error);
+    request->place.held_bytes = lh_step_reader_unfinished_bytes(request->reader);
+    if (status == LH_OK && request->place.held_bytes > LARGE_BYTES &&
+        lh_stream_place_peer_bytes(&request->place) > PEER_BYTES_MAX)
+        status = lh_fail(&error, LH_ERR_LIMIT, "too many results have come in part");
     if (status != LH_OK)
         conclude(request, status, &error);
 }
@@ -73,6 +85,7 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
     ring_request *request = context;
     (void)stream;
     (void)status;
+    lh_stream_place_leave(&request->place);
     lh_step_reader_destroy(request->reader);
     free(request);
 }
@@ -84,9 +97,17 @@ static bool parse_step(const char *text, uint64_t *step) {
     return strcmp(text, canonical) == 0;
 }
 
-void lh_fleet_ring_take(const lh_fleet_server_owner *owner, lh_h2_stream *stream, const char *chain,
-                        const char *step, const char *peer_name, const lh_h2_stream_events **events,
-                        void **context) {
+lh_stream_quota_limits lh_fleet_ring_limits(void) {
+    return (lh_stream_quota_limits){.peer_max = PEER_MAX,
+                                    .all_max = 4 * PEER_MAX,
+                                    .stall_ms = STALL_MS,
+                                    .is_by_peer = true,
+                                    .has_turnover = true};
+}
+
+void lh_fleet_ring_take(const lh_fleet_server_owner *owner, lh_stream_quota *quota,
+                        lh_h2_stream *stream, const lh_h2_request *http, const char *chain,
+                        const char *step, const lh_h2_stream_events **events, void **context) {
     static const lh_step_reader_events reader_events = {.on_manifest = on_manifest,
                                                         .on_results = on_results};
     static const lh_h2_stream_events stream_events = {
@@ -104,11 +125,16 @@ void lh_fleet_ring_take(const lh_fleet_server_owner *owner, lh_h2_stream *stream
         answer(stream, LH_ERR_NO_MEMORY, "the gateway has no memory for a step");
         return;
     }
+    if (lh_stream_place_enter(&request->place, quota, stream, http) != LH_OK) {
+        lh_step_reader_destroy(request->reader);
+        free(request);
+        return;
+    }
     request->owner = owner;
     request->stream = stream;
     request->step = number;
     snprintf(request->chain, sizeof request->chain, "%s", chain);
-    snprintf(request->peer_name, sizeof request->peer_name, "%s", peer_name);
+    request->peer = *http->peer_identity;
     *events = &stream_events;
     *context = request;
 }

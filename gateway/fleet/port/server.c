@@ -1,10 +1,13 @@
 /* Routes of the fleet port, and the reports of workers. */
 #include "gateway/fleet/port/server.h"
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/http2/probe.h"
 #include "common/protocol/control_seal.h"
 #include "common/protocol/trial/trial_request.h"
+#include "gateway/fleet/port/member_routes.h"
+#include "gateway/fleet/port/name_claims.h"
 #include "gateway/fleet/port/ring.h"
 #include "gateway/fleet/port/weights.h"
 
@@ -15,8 +18,9 @@
 struct lh_fleet_server {
     lh_h2_server *http;
     lh_fleet_weights weights;
-    lh_stream_quota reports;
-    bool has_tls;
+    lh_stream_quota reports, results, trials;
+    lh_member_routes *members; /* NULL: there is no TLS */
+    lh_name_claims names;
     lh_fleet_server_owner owner;
     lh_fleet_model model;
     char weights_path[96], tensors_path[96];
@@ -29,7 +33,9 @@ typedef struct put_request {
     lh_stream_place place;
     lh_fleet_server *server;
     lh_h2_stream *stream;
-    char name[LH_WORKER_NAME_BYTES], peer_name[LH_WORKER_NAME_BYTES], peer[80];
+    char name[LH_WORKER_NAME_BYTES], peer[LH_ADDRESS_TEXT_BYTES];
+    uint64_t connection;
+    lh_tls_identity identity; /* of the peer */
     bool is_refused;
     size_t length;
     char body[LH_CONTROL_BODY_BYTES_MAX];
@@ -37,7 +43,7 @@ typedef struct put_request {
 
 static void respond_problem(lh_h2_stream *stream, int http_status, const char *message) {
     char text[LH_ERROR_MESSAGE_BYTES + 2];
-    snprintf(text, sizeof text, "%s\n", message);
+    snprintf(text, sizeof text, "%.*s\n", LH_ERROR_MESSAGE_BYTES, message);
     lh_h2_stream_respond(stream, http_status, text);
 }
 
@@ -58,16 +64,70 @@ static const lh_stream_quota_limits report_limits = {.peer_max = 2 * LH_WORKERS_
                                                      .stall_ms = 10000,
                                                      .whole_ms = 30000};
 
-/* A certificate is a worker's own or its site's. */
-static bool may_speak_for(const put_request *put, const lh_worker_report *report) {
-    return !put->server->has_tls || strcmp(put->peer_name, report->name) == 0 ||
-           strcmp(put->peer_name, report->site) == 0;
+/* A certificate is one worker's, and says where that is. */
+static bool may_speak_for(const lh_tls_identity *identity, const lh_worker_report *report) {
+    return identity->kind == LH_TLS_NONE || (lh_tls_identity_is_worker(identity, report->name) &&
+                                             strcmp(identity->site, report->site) == 0);
+}
+
+/* Said on both sides. */
+static void refuse_name(const put_request *put, const lh_worker_report *report) {
+    char identity[LH_TLS_IDENTITY_TEXT_BYTES], text[LH_TLS_IDENTITY_TEXT_BYTES + 256];
+    lh_tls_identity_describe(&put->identity, identity);
+    snprintf(text, sizeof text,
+             "the certificate is that of %s, the report that of worker %s of site %s", identity,
+             report->name, report->site);
+    lh_log(LH_LOG_WARN, "fleet", "a report is refused peer=%s worker=%s error=\"%s\"", put->peer,
+           put->name, text);
+    respond_problem(put->stream, 403, text);
+}
+
+static lh_name_claim claim_of(const put_request *put, const lh_worker_report *report) {
+    lh_name_claim claim = {.instance = report->instance,
+                           .has_tls = put->identity.kind != LH_TLS_NONE,
+                           .connection = put->connection};
+    memcpy(claim.name, report->name, sizeof claim.name);
+    memcpy(claim.peer, put->peer, sizeof claim.peer);
+    memcpy(claim.address, report->plain_address, sizeof claim.address);
+    return claim;
+}
+
+static void take_checked_report(put_request *put, const lh_worker_report *report) {
+    lh_fleet_server *server = put->server;
+    lh_fleet_answer answer;
+    lh_error error;
+    bool is_news;
+    const lh_name_claim claim = claim_of(put, report);
+    lh_status status =
+        lh_name_claims_check(&server->names, &claim, lh_clock_us(), &is_news, &error);
+    if (status == LH_ERR_EXISTS && is_news)
+        lh_log(LH_LOG_WARN, "fleet", "a report is refused peer=%s worker=%s error=\"%s\"",
+               put->peer, put->name, error.message);
+    if (status == LH_OK && server->members)
+        lh_member_routes_note_report(server->members, report->name, report->trust_sha256);
+    if (status == LH_OK)
+        status = server->owner.on_report(server->owner.context, report, &answer, &error);
+    if (status != LH_OK) {
+        respond_problem(put->stream, status == LH_ERR_EXISTS ? 409 : 503, error.message);
+        return;
+    }
+    answer.trust_sha256 = server->members ? lh_member_routes_trust_sha256(server->members) : NULL;
+    lh_name_claims_hold(&server->names, &claim, answer.renew_us, answer.lease_us, lh_clock_us());
+    respond_json(put->stream, lh_control_seal(put->name, lh_control_json_render_answer(
+                                                             &answer, &server->model)));
+}
+
+/* With the report's way in it: milliseconds, where clocks that are wrong are off by seconds. */
+static void compare_clocks(lh_worker_report *report) {
+    lh_host_facts own = {0};
+    lh_host_facts_read_clock(&own);
+    if (lh_host_facts_know(&report->host, LH_HOST_CLOCK_MS))
+        report->clock_offset_ms = lh_host_facts_get(&report->host, LH_HOST_CLOCK_MS) -
+                                  lh_host_facts_get(&own, LH_HOST_CLOCK_MS);
 }
 
 static void take_report(put_request *put) {
-    lh_fleet_server *server = put->server;
     lh_worker_report report;
-    lh_fleet_answer answer;
     lh_error error;
     size_t length = 0;
     lh_status status = lh_control_unseal(put->name, put->body, put->length, &length, &error);
@@ -79,20 +139,11 @@ static void take_report(put_request *put) {
         respond_problem(put->stream, status == LH_ERR_NO_MEMORY ? 500 : 400, error.message);
         return;
     }
-    if (!may_speak_for(put, &report)) {
-        lh_log(LH_LOG_WARN, "fleet",
-               "a certificate does not fit peer=%s certificate=%s worker=%s site=%s", put->peer,
-               put->peer_name, report.name, report.site);
-        respond_problem(put->stream, 403,
-                        "the certificate's common name is neither the worker's name nor its site");
-        return;
-    }
-    status = server->owner.on_report(server->owner.context, &report, &answer, &error);
-    if (status != LH_OK)
-        respond_problem(put->stream, 503, error.message);
+    compare_clocks(&report);
+    if (may_speak_for(&put->identity, &report))
+        take_checked_report(put, &report);
     else
-        respond_json(put->stream, lh_control_seal(put->name, lh_control_json_render_answer(
-                                                                 &answer, &server->model)));
+        refuse_name(put, &report);
 }
 
 static void on_put_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
@@ -143,8 +194,9 @@ static void begin_put(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2
     put->is_refused = false;
     put->length = 0;
     snprintf(put->name, sizeof put->name, "%s", name);
-    snprintf(put->peer_name, sizeof put->peer_name, "%s", request->peer_name);
+    put->identity = *request->peer_identity;
     snprintf(put->peer, sizeof put->peer, "%s", request->peer);
+    put->connection = request->connection;
     *events = &stream_events;
     *context = put;
 }
@@ -168,12 +220,13 @@ static void begin_step(lh_fleet_server *server, lh_h2_stream *stream, const lh_h
         return;
     }
     if (is_trial) {
-        lh_trial_take(stream, "", 0, events, context);
+        lh_trial_take(&server->trials, stream, request, "", 0, events, context);
         return;
     }
     memcpy(chain, rest, (size_t)(slash - rest));
     chain[slash - rest] = 0;
-    lh_fleet_ring_take(&server->owner, stream, chain, step, request->peer_name, events, context);
+    lh_fleet_ring_take(&server->owner, &server->results, stream, request, chain, step, events,
+                       context);
 }
 
 static void begin_get(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2_request *request,
@@ -196,6 +249,8 @@ static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_r
     const char *worker = after(request->path, "/fleet/workers/"),
                *chain = after(request->path, "/chains/");
     bool is_get = strcmp(request->method, "GET") == 0;
+    if (server->members && lh_member_routes_take(server->members, stream, request, events, context))
+        return;
     if (worker && strcmp(request->method, "PUT") == 0)
         begin_put(server, stream, request, worker, events, context);
     else if (chain && strcmp(request->method, "POST") == 0)
@@ -212,6 +267,11 @@ static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_r
 
 /* ---- Life ---- */
 
+static bool has_connection(const void *context, uint64_t connection) {
+    const lh_fleet_server *server = context;
+    return lh_h2_server_has_connection(server->http, connection);
+}
+
 lh_status lh_fleet_server_create(uv_loop_t *loop, const char *listen, const lh_tls_options *tls,
                                  const lh_h2_limits *limits, const char *model_name,
                                  const lh_model_file *model_file,
@@ -225,7 +285,7 @@ lh_status lh_fleet_server_create(uv_loop_t *loop, const char *listen, const lh_t
     snprintf(s->tensors_path, sizeof s->tensors_path, "/fleet/models/%s/tensors", identity);
     s->model = (lh_fleet_model){model_name, model_file, s->weights_path, s->tensors_path};
     s->owner = *owner;
-    s->has_tls = tls;
+    s->names = (lh_name_claims){.has_connection = has_connection, .context = s};
     lh_h2_limits own_limits = *limits;
     /* Of each worker: reports, the ring, weights, and one that is being renewed. */
     own_limits.connections_max = 4 * LH_WORKERS_MAX;
@@ -238,23 +298,54 @@ lh_status lh_fleet_server_create(uv_loop_t *loop, const char *listen, const lh_t
     const lh_stream_quota_limits weights_limits = lh_fleet_weights_default_limits();
     lh_fleet_weights_init(&s->weights, loop, model_file, &weights_limits);
     lh_stream_quota_init(&s->reports, loop, "reports", &report_limits);
+    const lh_stream_quota_limits results_limits = lh_fleet_ring_limits();
+    lh_stream_quota_init(&s->results, loop, "results of steps", &results_limits);
+    const lh_stream_quota_limits trial_limits = lh_trial_limits();
+    lh_stream_quota_init(&s->trials, loop, "trials of hops", &trial_limits);
     *server = s;
     return LH_OK;
+}
+
+lh_status lh_fleet_server_open_members(lh_fleet_server *server, uv_loop_t *loop,
+                                       const lh_tls_options *tls, const lh_h2_limits *limits,
+                                       lh_membership *membership, lh_error *error) {
+    const lh_member_routes_options options = {.loop = loop,
+                                              .http = server->http,
+                                              .tls = tls,
+                                              .limits = limits,
+                                              .membership = membership,
+                                              .on_revoked = server->owner.on_revoked,
+                                              .context = server->owner.context};
+    return lh_member_routes_create(&options, &server->members, error);
 }
 
 int lh_fleet_server_port(const lh_fleet_server *server) {
     return lh_h2_server_port(server->http);
 }
 
+const lh_member_list *lh_fleet_server_members(const lh_fleet_server *server) {
+    return server->members ? lh_member_routes_members(server->members) : NULL;
+}
+
 const lh_fleet_model *lh_fleet_server_model(const lh_fleet_server *server) {
     return &server->model;
 }
 
-static void on_reports_closed(void *context) {
+static void on_trials_closed(void *context) {
     lh_fleet_server *server = context;
     if (server->on_closed)
         server->on_closed(server->context);
     free(server);
+}
+
+static void on_results_closed(void *context) {
+    lh_fleet_server *server = context;
+    lh_stream_quota_close(&server->trials, on_trials_closed, server);
+}
+
+static void on_reports_closed(void *context) {
+    lh_fleet_server *server = context;
+    lh_stream_quota_close(&server->results, on_results_closed, server);
 }
 
 static void on_weights_closed(void *context) {
@@ -262,10 +353,18 @@ static void on_weights_closed(void *context) {
     lh_stream_quota_close(&server->reports, on_reports_closed, server);
 }
 
-/* Its streams are closed, so no transfer and no report is left. */
-static void on_http_closed(void *context) {
+static void on_members_closed(void *context) {
     lh_fleet_server *server = context;
     lh_fleet_weights_close(&server->weights, on_weights_closed, server);
+}
+
+/* Its streams are closed, so no transfer, no report and no result is left. */
+static void on_http_closed(void *context) {
+    lh_fleet_server *server = context;
+    if (server->members)
+        lh_member_routes_close(server->members, on_members_closed, server);
+    else
+        on_members_closed(server);
 }
 
 void lh_fleet_server_close(lh_fleet_server *server, void (*on_closed)(void *), void *context) {

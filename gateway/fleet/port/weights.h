@@ -5,8 +5,8 @@
 #pragma once
 
 #include "common/http2/stream.h"
+#include "common/http2/stream_quota.h"
 #include "gateway/fleet/port/model_file.h"
-#include "gateway/fleet/port/stream_quota.h"
 
 typedef struct lh_fleet_weights {
     lh_stream_quota quota;
