@@ -282,14 +282,19 @@ lh_status lh_http_connection_grow_body(lh_http_exchange *exchange, size_t more) 
     return LH_OK;
 }
 
-void lh_http_connection_drop_body(lh_http_exchange *exchange) {
+char *lh_http_exchange_take_body(lh_http_exchange *exchange) {
+    char *body = exchange->body;
     uint64_t before = atomic_fetch_sub(&exchange->around->bodies_bytes, exchange->body_capacity);
     assert(before >= exchange->body_capacity);
-    free(exchange->body);
     exchange->body = NULL;
     exchange->body_bytes = exchange->body_capacity = 0;
     exchange->request.body = "";
     exchange->request.body_bytes = 0;
+    return body;
+}
+
+void lh_http_connection_drop_body(lh_http_exchange *exchange) {
+    free(lh_http_exchange_take_body(exchange));
 }
 
 /* Nothing of the exchange is left for the next request on the connection. */

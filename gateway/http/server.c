@@ -11,11 +11,11 @@
 #include "gateway/http/server.h"
 
 #include "common/base/clock.h"
-#include "gateway/http/allowed_hosts.h"
+#include "common/net/allowed_hosts.h"
+#include "common/net/listener.h"
 #include "gateway/http/connection.h"
 #include "gateway/http/connection_table.h"
 #include "gateway/http/header_block.h"
-#include "gateway/http/listener.h"
 #include "gateway/http/response.h"
 
 #include <stdlib.h>
@@ -295,10 +295,10 @@ lh_status lh_http_server_create(const lh_http_config *config, const lh_http_hand
     server->check_block = strcmp(MHD_get_version(), PARSED_IN_PLACE_VERSION) == 0;
     lh_connection_table_init(&server->connections, config->connections);
     int fd;
-    lh_status status = lh_http_listener_open(config->listen, &fd, &server->port, error);
+    lh_status status = lh_listener_open(config->listen, &fd, &server->port, error);
     if (status)
         goto fail_after_connections;
-    status = lh_allowed_hosts_parse(config->allowed_hosts, lh_http_listener_is_loopback(fd),
+    status = lh_allowed_hosts_parse(config->allowed_hosts, lh_listener_is_loopback(fd),
                                     &server->hosts, error);
     if (status)
         goto fail_after_listener;

@@ -101,6 +101,9 @@ void lh_http_exchange_wake(lh_http_exchange *exchange);
 /* Wakes it when CLOCK_MONOTONIC shows that time, in place of any time set before; 0: never. From
  * on_request, on_wake and on_read. */
 void lh_http_exchange_wake_at(lh_http_exchange *exchange, int64_t time_us);
+/* The request's body, which is the caller's from now on: he frees it, and bounds how much he keeps.
+ * Once, within on_request. Not NULL where the body has a byte. */
+char *lh_http_exchange_take_body(lh_http_exchange *exchange);
 /* The connection is closed once the answer that is being streamed has ended. The server's thread.
  */
 void lh_http_exchange_close_after(lh_http_exchange *exchange);

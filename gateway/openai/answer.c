@@ -1,10 +1,10 @@
-/* Tokenizes, fits and submits a request; then pulls pieces, renders them, and says when to wait. */
+/* Submits a request; then pulls pieces, renders them, and says when to wait. */
 #include "gateway/openai/answer.h"
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/random_id.h"
-#include "gateway/openai/prompt.h"
+#include "gateway/openai/lookup.h"
 #include "gateway/openai/stream.h"
 #include "gateway/openai/timing.h"
 
@@ -82,13 +82,13 @@ lh_token_usage lh_openai_answer_usage(const lh_openai_answer *answer) {
     return answer->generation ? lh_generation_usage(answer->generation) : (lh_token_usage){0};
 }
 
-lh_openai_answer_origin lh_openai_answer_tell(const lh_openai_answer *answer) {
-    lh_openai_answer_origin origin = {0};
+lh_openai_answer_facts lh_openai_answer_tell(const lh_openai_answer *answer) {
+    lh_openai_answer_facts facts = {0};
     if (answer->generation) {
-        origin.id = answer->id;
-        origin.chain = lh_generation_chain(answer->generation, &origin.epoch);
+        facts.id = answer->id;
+        facts.progress = lh_generation_tell(answer->generation);
     }
-    return origin;
+    return facts;
 }
 
 /* ---- Beginning. ---- */
@@ -97,8 +97,18 @@ static void on_ready(void *context) {
     lh_http_exchange_wake(context);
 }
 
-static void set_frame(lh_openai_answer *answer, lh_openai_endpoint endpoint, uint32_t prompts,
-                      const lh_openai_parameters *parameters) {
+/* By which marks thoughts are told apart; NULL: they are not. */
+static const lh_thinking_marks *thinking_of(const lh_openai_answer *answer,
+                                            const lh_openai_request *request) {
+    const lh_chat_template *chat = answer->service->model->chat_template;
+    bool is_asked = request->endpoint == LH_OPENAI_CHAT && !request->keeps_thoughts;
+    return is_asked ? lh_chat_template_thinking(chat) : NULL;
+}
+
+static void set_frame(lh_openai_answer *answer, const lh_openai_request *request,
+                      uint32_t prompts) {
+    const lh_openai_parameters *parameters = &request->parameters;
+    lh_openai_endpoint endpoint = request->endpoint;
     const lh_sampling *sampling = &parameters->sequence.sampling;
     lh_random_id(endpoint == LH_OPENAI_CHAT ? "chatcmpl-" : "cmpl-", answer->id);
     answer->frame = (lh_openai_frame){.endpoint = endpoint,
@@ -107,6 +117,7 @@ static void set_frame(lh_openai_answer *answer, lh_openai_endpoint endpoint, uin
                                       .model = answer->service->model,
                                       .service_tier = parameters->service_tier_given,
                                       .logprobs = sampling->want_logprob,
+                                      .thinking = thinking_of(answer, request),
                                       .digests = answer->service->config.logits_digest,
                                       .top_logprobs = sampling->top_logprobs};
     answer->streams = parameters->stream;
@@ -139,9 +150,12 @@ static lh_generation_options generation_options(lh_openai_answer *answer,
                                      .stop_tokens = parameters->stop_tokens,
                                      .stop_token_count = parameters->stop_token_count,
                                      .ignore_eos = parameters->ignore_eos,
+                                     .thinking = answer->frame.thinking,
                                      .only_whole = !parameters->stream,
                                      .on_ready = on_ready,
-                                     .context = answer->exchange};
+                                     .context = answer->exchange,
+                                     .metrics = answer->service->metrics,
+                                     .received_us = answer->received_us};
     lh_sequence_request *sequence = &options.sequence;
     sequence->trace = answer->timing.trace;
     sequence->tenant = answer->ticket->tenant;
@@ -166,9 +180,11 @@ static bool submit(lh_openai_answer *answer, const lh_generation_options *option
     lh_log(LH_LOG_INFO, "api", "request is not admitted reason=\"%s\" answer=%s id=%s",
            cause.message, answer->id, answer->request_id);
     lh_ticket_refund(answer->ticket, lh_clock_us());
+    if (status == LH_ERR_UNAVAILABLE)
+        return lh_openai_lookup_refuse(answer->service, error);
     return status == LH_ERR_BUSY
                ? lh_openai_refuse_full(error, answer->ticket, answer->stream.choices)
-               : lh_openai_refuse_cause(error, &cause);
+               : lh_openai_refuse_admission(error, &cause);
 }
 
 /* A choice's text begins with what is echoed. */
@@ -213,68 +229,14 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
     return true;
 }
 
-static bool keep_echo(lh_openai_answer *answer, const lh_openai_request *request) {
-    answer->echoes = calloc(request->prompt_count, sizeof *answer->echoes);
-    if (!answer->echoes)
-        return false;
-    answer->echo_count = (uint32_t)request->prompt_count;
-    for (size_t i = 0; i < request->prompt_count; i++)
-        if (lh_openai_prompt_text(answer->service->model, &request->prompts[i], &answer->echoes[i]))
-            return false;
-    return true;
-}
-
-/* What the chain's KV caches hold may be less than the model's context. */
-static uint32_t context_now(const lh_openai_service *service) {
-    uint64_t positions = lh_engine_current_room(service->engine).positions_max;
-    uint32_t context = service->model->context;
-    return positions < context ? (uint32_t)positions : context;
-}
-
-static size_t content_bytes(const lh_openai_request *request) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < request->message_count; i++)
-        bytes += request->messages[i].content_length;
-    return bytes;
-}
-
-/* The conversation, or the prompt of this index. */
-static bool tokenize(const lh_openai_service *service, const lh_openai_request *request,
-                     size_t index, uint32_t context, lh_tokens *tokens,
-                     lh_generation_prompt *prompt, lh_openai_error *error) {
-    bool is_chat = request->endpoint == LH_OPENAI_CHAT;
-    const lh_openai_prompt *given = is_chat ? NULL : &request->prompts[index];
-    if (!lh_openai_prompt_may_fit(context, request->endpoint,
-                                  is_chat ? content_bytes(request) : given->length,
-                                  service->longest_token_bytes, error) ||
-        !(is_chat ? lh_openai_prompt_from_chat(service->model, request, tokens, error)
-                  : lh_openai_prompt_from_completion(service->model, given, tokens, error)) ||
-        !lh_openai_prompt_fit(context, request->endpoint, tokens->count, &request->parameters,
-                              &prompt->max_tokens, error))
-        return false;
-    prompt->tokens = tokens->ids;
-    prompt->token_count = (uint32_t)tokens->count;
-    return true;
-}
-
-bool lh_openai_answer_begin(lh_openai_answer *answer, const lh_openai_request *request,
+bool lh_openai_answer_begin(lh_openai_answer *answer, lh_openai_reading *reading,
                             lh_openai_error *error) {
-    const lh_openai_service *service = answer->service;
-    uint32_t context = context_now(service);
-    size_t count = request->endpoint == LH_OPENAI_CHAT ? 1 : request->prompt_count;
-    lh_tokens *tokens = calloc(count, sizeof *tokens);
-    lh_generation_prompt *prompts = calloc(count, sizeof *prompts);
-    bool begun = (tokens && prompts && (!request->echo || keep_echo(answer, request))) ||
-                 lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
-    for (size_t i = 0; i < count && begun; i++)
-        begun = tokenize(service, request, i, context, &tokens[i], &prompts[i], error);
-    set_frame(answer, request->endpoint, (uint32_t)count, &request->parameters);
-    begun = begun && start(answer, &request->parameters, prompts, count, error);
-    for (size_t i = 0; tokens && i < count; i++)
-        free(tokens[i].ids);
-    free(tokens);
-    free(prompts);
-    return begun;
+    const lh_openai_parameters *parameters = &reading->request.parameters;
+    answer->echoes = reading->echoes;
+    answer->echo_count = reading->echoes ? (uint32_t)reading->prompt_count : 0;
+    reading->echoes = NULL;
+    set_frame(answer, &reading->request, (uint32_t)reading->prompt_count);
+    return start(answer, parameters, reading->prompts, reading->prompt_count, error);
 }
 
 /* ---- Timing. ---- */

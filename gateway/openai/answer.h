@@ -1,4 +1,4 @@
-/* The answer to one chat or completions request, in progress: from the request's plain data over a
+/* The answer to one chat or completions request, in progress: from what was read of its body over a
  * generation to an HTTP reply, whole or as a stream of events.
  *
  * A stream's 200 goes out with its first text, so that what fails before is a proper HTTP error;
@@ -8,9 +8,7 @@
  * Thread: the exchange's server thread, but for lh_openai_answer_abandon. */
 #pragma once
 
-#include "gateway/openai/generation.h"
-#include "gateway/openai/request.h"
-#include "gateway/openai/service.h"
+#include "gateway/openai/reading.h"
 
 typedef struct lh_openai_answer lh_openai_answer;
 
@@ -24,9 +22,9 @@ void lh_openai_answer_destroy(lh_openai_answer *answer);
 /* The client has gone. Any thread; does not block. */
 void lh_openai_answer_abandon(lh_openai_answer *answer);
 
-/* Tokenizes, fits and submits, once. The request may be reset afterwards. False: *error says why
- * not. */
-bool lh_openai_answer_begin(lh_openai_answer *answer, const lh_openai_request *request,
+/* Submits what was read, once, and takes the echoes out of it; it may be reset afterwards. False:
+ * *error says why not. */
+bool lh_openai_answer_begin(lh_openai_answer *answer, lh_openai_reading *reading,
                             lh_openai_error *error);
 
 /* READY: *reply is the answer's beginning or the whole of it, or else *error is set (its status is
@@ -37,12 +35,11 @@ lh_http_progress lh_openai_answer_proceed(lh_openai_answer *answer, lh_http_repl
 lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, size_t capacity,
                                        size_t *length);
 
-/* What the log tells of it: its id, and the chain that it ran on (NULL: none, epoch 0). */
-typedef struct lh_openai_answer_origin {
-    const char *id; /* "chatcmpl-..."; NULL: it has not begun */
-    const char *chain;
-    uint32_t epoch;
-} lh_openai_answer_origin;
-lh_openai_answer_origin lh_openai_answer_tell(const lh_openai_answer *answer);
+/* What the log tells of it. */
+typedef struct lh_openai_answer_facts {
+    const char *id; /* "chatcmpl-..."; NULL: it has not begun, and the rest is zeros */
+    lh_generation_progress progress;
+} lh_openai_answer_facts;
+lh_openai_answer_facts lh_openai_answer_tell(const lh_openai_answer *answer);
 
 lh_token_usage lh_openai_answer_usage(const lh_openai_answer *answer);

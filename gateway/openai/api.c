@@ -11,6 +11,7 @@
 struct lh_openai_api {
     lh_openai_service service;
     lh_http_server *server;
+    lh_request_metrics metrics;
 };
 
 lh_openai_api_config lh_openai_api_config_default(void) {
@@ -18,6 +19,8 @@ lh_openai_api_config lh_openai_api_config_default(void) {
         .http = lh_http_config_default(),
         .limits = {.choices_max = 16, .prompts_max = 128, .sequences_max = UINT32_MAX},
         .keep_alive_ms = 15000,
+        .readers = 2,
+        .unread_bytes_max = 64u << 20,
         .request_timeout_us = 600000000};
 }
 
@@ -33,12 +36,17 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
     service->config.limits.is_traced = config->traces;
     service->config.limits.sampling = &model->sampling;
     service->engine = engine;
+    lh_request_metrics_init(&api->metrics);
+    service->metrics = &api->metrics;
     service->model = model;
     service->longest_token_bytes = lh_openai_prompt_longest_token(model);
     const lh_http_handler handler = lh_openai_call_handler(service);
-    lh_status status = lh_http_server_create(&config->http, &handler, &api->server, error);
+    lh_status status =
+        lh_reader_pool_create(config->readers, config->unread_bytes_max, &service->readers, error);
+    if (!status)
+        status = lh_http_server_create(&config->http, &handler, &api->server, error);
     if (status) {
-        free(api);
+        lh_openai_api_close(api);
         return status;
     }
     *out = api;
@@ -47,6 +55,10 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
 
 uint16_t lh_openai_api_port(const lh_openai_api *api) {
     return lh_http_server_port(api->server);
+}
+
+void lh_openai_api_render_metrics(const lh_openai_api *api, lh_exposition *exposition) {
+    lh_request_metrics_render(&api->metrics, exposition);
 }
 
 void lh_openai_api_drain(lh_openai_api *api, uint32_t timeout_ms) {
@@ -61,5 +73,6 @@ void lh_openai_api_close(lh_openai_api *api) {
     if (!api)
         return;
     lh_http_server_destroy(api->server);
+    lh_reader_pool_destroy(api->service.readers);
     free(api);
 }

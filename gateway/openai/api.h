@@ -6,10 +6,11 @@
  *     ... lh_openai_api_drain(api, 30000); lh_openai_api_close(api); then the engine
  *
  * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions (each also without
- * /v1), /health, /livez, /readyz, /version, /fleet, /trace/{id}. Thread: open, drain and close by
- * one thread. */
+ * /v1), /apply-template, /health, /livez, /readyz, /version, /fleet, /trace/{id}. Thread: open,
+ * drain and close by one thread. */
 #pragma once
 
+#include "common/metrics/exposition.h"
 #include "gateway/auth/authenticator.h"
 #include "gateway/engine/engine.h"
 #include "gateway/http/server.h"
@@ -24,6 +25,8 @@ typedef struct lh_openai_api_config {
     lh_openai_limits limits;         /* model, vocabulary, is_traced, sampling are filled in */
     int64_t request_timeout_us;      /* from a request's headers to its last token; 0: none */
     uint32_t keep_alive_ms;          /* of silence in a stream, then a comment */
+    uint32_t readers;                /* threads that read large bodies */
+    size_t unread_bytes_max;         /* of large bodies that wait for them; then 429 */
     lh_authenticator *authenticator; /* who may ask; outlives the API */
     /* --logits-digest: each choice tells the digest of every token's logits */
     bool logits_digest;
@@ -31,13 +34,15 @@ typedef struct lh_openai_api_config {
 } lh_openai_api_config;
 
 /* The HTTP server's defaults, 16 choices, 128 prompts, as many sequences as that makes, not strict,
- * 600 s, 15 s, no digests, no traces; `authenticator` stays NULL. */
+ * 600 s, 15 s, 2 readers, 64 MiB, no digests, no traces; `authenticator` stays NULL. */
 lh_openai_api_config lh_openai_api_config_default(void);
 
 /* The engine and the model outlive the API. Statuses as lh_http_server_create. */
 lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engine,
                              const lh_served_model *model, lh_openai_api **api, lh_error *error);
 uint16_t lh_openai_api_port(const lh_openai_api *api);
+/* The metrics of its requests. Any thread, waits for nobody. */
+void lh_openai_api_render_metrics(const lh_openai_api *api, lh_exposition *exposition);
 /* Refuses new requests with 503 and waits until those in progress have ended, at most so long. */
 void lh_openai_api_drain(lh_openai_api *api, uint32_t timeout_ms);
 /* Ends what is still in progress. */

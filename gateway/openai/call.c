@@ -4,19 +4,25 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/random_id.h"
-#include "common/json/json_object.h"
+#include "common/json/json_text.h"
 #include "gateway/openai/answer.h"
 #include "gateway/openai/lookup.h"
+#include "gateway/openai/reading_job.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
 #define REQUEST_ID_MAX 128
+/* A longer body is read by the reader pool: so much takes a millisecond or two, which a probe or a
+ * token on the same thread may well wait; what is longer could take hundreds. */
+#define READ_AT_ONCE_BYTES 16384u
 
 typedef struct call {
     lh_openai_service *service; /* NULL: of a request without headers */
+    lh_http_exchange *exchange;
     char id[REQUEST_ID_MAX + 1];
     int64_t begun_us;
     bool routed;
@@ -24,6 +30,7 @@ typedef struct call {
     lh_ticket ticket;
     lh_openai_error refusal;  /* by what the headers say; status 0: none */
     lh_openai_answer *answer; /* to a request that generates */
+    lh_openai_reading_job *reading;
     size_t unknown_fields;
 } call;
 
@@ -72,6 +79,8 @@ static void add_headers(call *c, lh_http_reply *reply) {
 
 static lh_http_progress reply_error(call *c, const lh_openai_error *error, lh_http_reply *reply) {
     lh_openai_error_reply(error, reply);
+    if (c->service)
+        lh_request_metrics_note_refusal(c->service->metrics, error->code);
     reply->close |= error->status == 408; /* RFC 9110, 15.5.9 */
     if (error->status == 405)
         lh_http_reply_add(reply, "Allow", "%s", c->route.methods);
@@ -99,41 +108,95 @@ static lh_http_progress proceed(call *c, lh_http_reply *reply) {
     return progress;
 }
 
-static bool begin(call *c, const lh_http_request *http, lh_openai_error *error) {
-    const lh_openai_service *service = c->service;
-    bool is_chat = c->route.action == LH_OPENAI_POST_CHAT;
-    lh_openai_request request;
-    lh_error cause;
-    json_t *body = lh_json_object_parse(http->body, http->body_bytes, &cause);
-    if (!body)
-        return cause.status == LH_ERR_NO_MEMORY
-                   ? lh_openai_refuse_cause(error, &cause)
-                   : lh_openai_refuse(error, 400, NULL, "invalid_json", "%s", cause.message);
-    bool begun = lh_openai_request_parse(body, is_chat ? LH_OPENAI_CHAT : LH_OPENAI_COMPLETIONS,
-                                         &service->config.limits, &request, error) &&
-                 lh_openai_answer_begin(c->answer, &request, error);
-    c->unknown_fields = request.parameters.unknown_fields;
-    lh_openai_request_reset(&request);
-    return begun;
+static bool makes_answer(const call *c) {
+    return c->routed &&
+           (c->route.action == LH_OPENAI_POST_CHAT || c->route.action == LH_OPENAI_POST_COMPLETION);
+}
+
+static bool reads_body(const call *c) {
+    return makes_answer(c) || (c->routed && c->route.action == LH_OPENAI_POST_TEMPLATE);
+}
+
+static lh_openai_reading_goal goal_of(const call *c) {
+    return !makes_answer(c)                         ? LH_READING_TEMPLATE
+           : c->route.action == LH_OPENAI_POST_CHAT ? LH_READING_CHAT
+                                                    : LH_READING_COMPLETIONS;
+}
+
+/* What a conversation becomes, shown and not sent. */
+static lh_http_progress show_prompt(call *c, const lh_text_buffer *text, lh_http_reply *reply) {
+    lh_openai_error error;
+    if (lh_openai_json_reply(
+            200, json_pack("{s:o}", "prompt", lh_json_text(text->bytes, text->length)), reply)) {
+        lh_openai_refuse_status(&error, LH_ERR_NO_MEMORY);
+        return reply_error(c, &error, reply);
+    }
+    add_headers(c, reply);
+    return LH_HTTP_READY;
+}
+
+/* What was read of the body, or why it was not. */
+static lh_http_progress begin(call *c, lh_openai_reading *reading, lh_openai_error *error,
+                              lh_http_reply *reply) {
+    c->unknown_fields = reading->request.parameters.unknown_fields;
+    if (!error->status && !makes_answer(c))
+        return show_prompt(c, &reading->text, reply);
+    bool begun = !error->status && lh_openai_answer_begin(c->answer, reading, error);
+    return begun ? proceed(c, reply) : reply_error(c, error, reply);
+}
+
+static lh_http_progress read_at_once(call *c, const lh_http_request *request,
+                                     lh_http_reply *reply) {
+    lh_openai_reading reading;
+    lh_openai_error error = {0};
+    lh_openai_reading_take(&reading, c->service, goal_of(c), request->body, request->body_bytes,
+                           &error);
+    lh_http_progress progress = begin(c, &reading, &error, reply);
+    lh_openai_reading_reset(&reading);
+    return progress;
+}
+
+static lh_http_progress read_later(call *c, const lh_http_request *request, lh_http_reply *reply) {
+    lh_openai_error error;
+    size_t length = request->body_bytes;
+    return lh_openai_reading_job_begin(c->service, c->exchange, goal_of(c), c->ticket.tenant,
+                                       lh_http_exchange_take_body(c->exchange), length, &c->reading,
+                                       &error)
+               ? LH_HTTP_WAIT
+               : reply_error(c, &error, reply);
+}
+
+static lh_http_progress await_reading(call *c, lh_http_reply *reply) {
+    lh_openai_error error;
+    lh_openai_reading *reading = lh_openai_reading_job_result(c->reading, &error);
+    if (!reading)
+        return LH_HTTP_WAIT;
+    lh_http_progress progress = begin(c, reading, &error, reply);
+    lh_openai_reading_job_end(c->reading);
+    c->reading = NULL;
+    return progress;
 }
 
 /* Whether the engine is full will be asked again when the request is submitted; here nothing has
  * been spent on reading it. */
-static lh_http_progress generate(call *c, const lh_http_request *request, lh_http_reply *reply) {
-    lh_openai_error error;
+static bool may_generate(call *c, lh_openai_error *error) {
     lh_account_refusal limit;
-    bool begun = false;
     if (!c->answer)
-        lh_openai_refuse_status(&error, LH_ERR_NO_MEMORY);
-    else if (c->service->draining)
-        lh_openai_lookup_refuse(c->service, &error);
-    else if (!lh_ticket_may_take(&c->ticket, lh_clock_us(), &limit))
-        lh_openai_refuse_client(&error, &c->ticket, &limit);
-    else if (lh_engine_current_room(c->service->engine).sequences_free == 0)
-        lh_openai_refuse_full(&error, &c->ticket, 1);
-    else
-        begun = begin(c, request, &error);
-    return begun ? proceed(c, reply) : reply_error(c, &error, reply);
+        return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
+    if (c->service->draining)
+        return lh_openai_lookup_refuse(c->service, error);
+    if (!lh_ticket_may_take(&c->ticket, lh_clock_us(), &limit))
+        return lh_openai_refuse_client(error, &c->ticket, &limit);
+    return lh_engine_current_room(c->service->engine).sequences_free > 0 ||
+           lh_openai_refuse_full(error, &c->ticket, 1);
+}
+
+static lh_http_progress take_body(call *c, const lh_http_request *request, lh_http_reply *reply) {
+    lh_openai_error error;
+    if (makes_answer(c) && !may_generate(c, &error))
+        return reply_error(c, &error, reply);
+    return request->body_bytes <= READ_AT_ONCE_BYTES ? read_at_once(c, request, reply)
+                                                     : read_later(c, request, reply);
 }
 
 /* ---- The handler. ---- */
@@ -143,11 +206,6 @@ static bool is_request_id(const char *id) {
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     size_t length = id ? strspn(id, allowed) : 0;
     return length > 0 && length <= REQUEST_ID_MAX && !id[length];
-}
-
-static bool makes_answer(const call *c) {
-    return c->routed &&
-           (c->route.action == LH_OPENAI_POST_CHAT || c->route.action == LH_OPENAI_POST_COMPLETION);
 }
 
 static bool is_encoded(const lh_http_request *request) {
@@ -169,10 +227,10 @@ static void check_headers(call *c, const lh_http_request *request) {
     else if (c->route.is_admin && !c->ticket.is_admin)
         lh_openai_refuse(&c->refusal, 403, NULL, "insufficient_scope",
                          "This API key may not ask for that: its line lacks the word admin.");
-    else if (makes_answer(c) && !lh_http_request_is_type(request, "application/json"))
+    else if (reads_body(c) && !lh_http_request_is_type(request, "application/json"))
         lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
                          "The body must be of Content-Type application/json.");
-    else if (makes_answer(c) && is_encoded(request))
+    else if (reads_body(c) && is_encoded(request))
         lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
                          "The body must come without a Content-Encoding.");
 }
@@ -188,6 +246,7 @@ static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_
     }
     *state = c;
     c->service = context;
+    c->exchange = exchange;
     c->begun_us = lh_clock_us();
     const char *id = lh_http_request_header(request, "x-request-id");
     if (is_request_id(id))
@@ -209,8 +268,13 @@ static lh_http_progress on_request(void *state, const lh_http_request *request,
     lh_openai_error error;
     if (c->refusal.status)
         return reply_error(c, &c->refusal, reply);
-    if (makes_answer(c))
-        return generate(c, request, reply);
+    if (reads_body(c))
+        return take_body(c, request, reply);
+    if (c->route.action == LH_OPENAI_TELL_FLEET_PORT)
+        lh_log(LH_LOG_WARN, "api",
+               "a worker asks at the public API's port: its --gateway has to name the fleet port "
+               "worker=%.63s peer=%s fleet_port=%d",
+               c->route.rest, request->peer, lh_engine_fleet_port(c->service->engine));
     if (!lh_openai_lookup(c->service, &c->route, reply, &error))
         return reply_error(c, &error, reply);
     add_headers(c, reply);
@@ -218,7 +282,8 @@ static lh_http_progress on_request(void *state, const lh_http_request *request,
 }
 
 static lh_http_progress on_wake(void *state, lh_http_reply *reply) {
-    return proceed(state, reply);
+    call *c = state;
+    return c->reading ? await_reading(c, reply) : proceed(c, reply);
 }
 
 static lh_http_progress on_read(void *state, char *buffer, size_t capacity, size_t *length) {
@@ -254,25 +319,49 @@ static bool is_quiet_probe(const call *c, unsigned status) {
            (c->route.action == LH_OPENAI_GET_HEALTH || c->route.action == LH_OPENAI_GET_LIFE);
 }
 
-static const char *or_dash(const char *text) {
-    return text ? text : "-";
+static const char *or_nothing(const char *text) {
+    return text ? text : "";
+}
+
+/* How it ended; "": it is none that generates, or was refused. */
+static const char *finish_of(const lh_openai_answer_facts *facts, const lh_http_outcome *outcome) {
+    if (!facts->id || facts->progress.finish[0])
+        return or_nothing(facts->progress.finish);
+    return outcome->status == 499 ? "cancelled" : "error";
+}
+
+/* A client that left takes no more, but what was computed for it was computed. */
+static unsigned long long tokens_out(const call *c, const lh_openai_answer_facts *facts) {
+    uint64_t taken = c->answer ? lh_openai_answer_usage(c->answer).completion_tokens : 0;
+    bool is_whole = facts->id && facts->progress.finish[0];
+    return is_whole || taken > facts->progress.tokens_sampled ? taken
+                                                              : facts->progress.tokens_sampled;
 }
 
 static void log_request(const call *c, const lh_http_request *request,
                         const lh_http_outcome *outcome) {
     lh_token_usage usage = {0};
-    lh_openai_answer_origin origin = {0};
+    lh_openai_answer_facts facts = {0};
     if (c->answer) {
         usage = lh_openai_answer_usage(c->answer);
-        origin = lh_openai_answer_tell(c->answer);
+        facts = lh_openai_answer_tell(c->answer);
     }
+    int64_t first_us = facts.progress.first_token_us;
     lh_log(is_quiet_probe(c, outcome->status) ? LH_LOG_DEBUG : LH_LOG_INFO, "api",
-           "request method=%.16s route=%s status=%u ms=%.1f tokens_in=%llu tokens_out=%llu "
-           "unknown_fields=%zu answer=%s chain=%s epoch=%u client=%s peer=%s id=%s",
+           "request method=%.16s route=%s status=%u ms=%.1f first_token_ms=%.1f finish=%s "
+           "tokens_in=%llu tokens_out=%llu unknown_fields=%zu answer=%s chain=%s epoch=%u "
+           "client=%s peer=%s id=%s",
            request->method, c->route.name, outcome->status, (double)outcome->elapsed_us / 1000,
-           (unsigned long long)usage.prompt_tokens, (unsigned long long)usage.completion_tokens,
-           c->unknown_fields, or_dash(origin.id), or_dash(origin.chain), origin.epoch,
-           c->ticket.client ? c->ticket.name : "-", request->peer, c->id);
+           first_us ? (double)(first_us - c->begun_us) / 1000 : (double)NAN,
+           finish_of(&facts, outcome), (unsigned long long)usage.prompt_tokens,
+           tokens_out(c, &facts), c->unknown_fields, or_nothing(facts.id),
+           or_nothing(facts.progress.chain), facts.progress.epoch,
+           c->ticket.client ? c->ticket.name : "", request->peer, c->id);
+}
+
+/* Also one that did not come whole. */
+static bool has_large_body(const lh_http_request *request) {
+    return request->chunked || request->announced_bytes > READ_AT_ONCE_BYTES;
 }
 
 static void on_done(void *state, const lh_http_request *request, const lh_http_outcome *outcome) {
@@ -283,7 +372,11 @@ static void on_done(void *state, const lh_http_request *request, const lh_http_o
         return;
     }
     charge(c);
+    lh_request_metrics_note_answer(c->service->metrics, c->route.number, outcome->status);
     log_request(c, request, outcome);
+    if (has_large_body(request))
+        lh_reader_pool_note_memory(c->service->readers);
+    lh_openai_reading_job_end(c->reading);
     lh_openai_answer_destroy(c->answer);
     lh_ticket_close(&c->ticket, lh_clock_us());
     free(c);

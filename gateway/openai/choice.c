@@ -12,6 +12,9 @@ void lh_choice_reset(lh_choice *choice) {
     lh_stop_matcher_destroy(choice->matcher);
     lh_text_buffer_reset(&choice->decoded);
     lh_text_buffer_reset(&choice->out);
+    lh_thinking_splitter_reset(&choice->splitter);
+    lh_text_buffer_reset(&choice->thought);
+    lh_text_buffer_reset(&choice->answer);
     free(choice->pending);
     free(choice->tops);
     free(choice->shown_tokens);
@@ -56,6 +59,24 @@ static lh_status pass_on(lh_choice *choice, lh_error *error) {
     return status;
 }
 
+static bool is_mark(const char *mark, const char *name, size_t length) {
+    return strlen(mark) == length && memcmp(mark, name, length) == 0;
+}
+
+/* Marks that are control tokens have no bytes but those of their names. */
+static void show_mark(const lh_choice *choice, uint32_t token, const char **bytes, size_t *length) {
+    const lh_thinking_marks *marks = choice->splitter.marks;
+    const char *name;
+    size_t name_length;
+    if (!marks || *length > 0 ||
+        lh_tokenizer_token_name(choice->tokenizer, token, &name, &name_length) != LH_OK)
+        return;
+    if (is_mark(marks->open, name, name_length) || is_mark(marks->close, name, name_length)) {
+        *bytes = name;
+        *length = name_length;
+    }
+}
+
 lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event, lh_error *error) {
     const char *bytes;
     size_t length;
@@ -63,7 +84,9 @@ lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event
     if (lh_tokenizer_token_bytes(choice->tokenizer, event->token, &bytes, &length))
         return lh_fail(error, LH_ERR_INTERNAL,
                        "the engine drew token %u, which is not in the vocabulary", event->token);
+    show_mark(choice, event->token, &bytes, &length);
     choice->sampled++;
+    choice->thought_tokens += choice->splitter.stage == LH_THINKING_THOUGHT;
     lh_status status = choice->keeps_tokens ? keep_token(choice, event, error) : LH_OK;
     choice->decoded.length = 0;
     if (!status)
@@ -99,8 +122,29 @@ static size_t count_shown(const lh_choice *choice) {
     return count;
 }
 
+/* Otherwise `out` is the answer as it is. */
+static bool is_split(const lh_choice *choice) {
+    return choice->splitter.marks != NULL;
+}
+
+static lh_status split(lh_choice *choice, lh_error *error) {
+    lh_thinking_splitter *splitter = &choice->splitter;
+    lh_status status = lh_thinking_splitter_push(splitter, choice->out.bytes, choice->out.length,
+                                                 &choice->thought, &choice->answer, error);
+    if (status == LH_OK && choice->finished)
+        status = lh_thinking_splitter_finish(splitter, &choice->thought, &choice->answer, error);
+    return status;
+}
+
+static const char *text_of(const lh_text_buffer *buffer) {
+    return buffer->length ? buffer->bytes : "";
+}
+
 lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error *error) {
     assert(lh_choice_has_piece(choice) && choice->shown == 0);
+    const lh_text_buffer *answer = is_split(choice) ? &choice->answer : &choice->out;
+    if (is_split(choice) && split(choice, error) != LH_OK)
+        return LH_ERR_NO_MEMORY;
     choice->emitted_bytes += choice->out.length;
     choice->shown = count_shown(choice);
     if (!lh_growing_array_reserve(&choice->shown_tokens, &choice->shown_capacity, choice->shown,
@@ -111,8 +155,10 @@ lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error
         choice->shown_tokens[i].top = choice->tops + choice->pending[i].first_top;
     }
     *piece = (lh_generation_piece){.choice = choice->index,
-                                   .text = choice->out.length ? choice->out.bytes : "",
-                                   .length = choice->out.length,
+                                   .text = text_of(answer),
+                                   .length = answer->length,
+                                   .thought = text_of(&choice->thought),
+                                   .thought_length = choice->thought.length,
                                    .tokens = choice->shown_tokens,
                                    .token_count = choice->shown,
                                    .finished = choice->finished,
@@ -122,7 +168,7 @@ lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error
 
 void lh_choice_drop(lh_choice *choice) {
     assert(choice->shown <= choice->pending_count);
-    choice->out.length = 0;
+    choice->out.length = choice->thought.length = choice->answer.length = 0;
     choice->pending_count -= choice->shown;
     if (choice->pending_count)
         memmove(choice->pending, choice->pending + choice->shown,

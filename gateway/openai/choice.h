@@ -1,11 +1,13 @@
 /* One choice of a request: tokens in, pieces of its text out. Tokens become whole characters, the
- * text passes the stop strings, and each token's logprob leaves with the text that it begins. Knows
- * nothing of the engine. Thread: its owner's. */
+ * text passes the stop strings, what the model thinks is told apart from what it answers, and each
+ * token's logprob leaves with the text that it begins. Knows nothing of the engine. Thread: its
+ * owner's. */
 #pragma once
 
 #include "common/base/text_decoder.h"
 #include "gateway/schedule/sequence_request.h"
 #include "gateway/text/stop_matcher.h"
+#include "gateway/text/thinking.h"
 #include "gateway/text/tokenizer.h"
 
 typedef struct lh_generation_token {
@@ -22,6 +24,8 @@ typedef struct lh_generation_piece {
     uint32_t choice;
     const char *text; /* whole characters */
     size_t length;
+    const char *thought; /* what it thinks, before its answer; whole characters */
+    size_t thought_length;
     /* whose text begins in this piece; only where logprobs or digests were asked for */
     const lh_generation_token *tokens;
     size_t token_count;
@@ -41,14 +45,17 @@ typedef struct lh_choice {
     lh_stop_matcher *matcher;
     uint32_t index, min_tokens; /* stop strings count only from so many tokens on */
     bool keeps_tokens;
+    lh_thinking_splitter splitter;
 
     uint32_t sampled;
     bool finished;
     lh_finish_reason reason;
 
     lh_text_decoder decoder;
-    lh_text_buffer decoded; /* of one token, scratch */
-    lh_text_buffer out;     /* what the next piece shows */
+    lh_text_buffer decoded;         /* of one token, scratch */
+    lh_text_buffer out;             /* what the next piece shows */
+    lh_text_buffer thought, answer; /* the same, told apart where the model thinks */
+    uint32_t thought_tokens;        /* of those sampled; those of the marks are, too */
     size_t decoded_bytes, decoded_characters, emitted_bytes;
     lh_choice_token *pending; /* [pending_count]; the first `shown` are in the last piece */
     size_t pending_count, pending_capacity, shown;

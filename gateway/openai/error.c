@@ -68,6 +68,15 @@ bool lh_openai_refuse_cause(lh_openai_error *error, const lh_error *cause) {
     }
 }
 
+bool lh_openai_refuse_admission(lh_openai_error *error, const lh_error *cause) {
+    if (cause->status != LH_ERR_UNSUPPORTED)
+        return lh_openai_refuse_cause(error, cause);
+    lh_openai_refuse(error, 503, NULL, "model_unavailable",
+                     "The workers that are there cannot compute the model: %s", cause->message);
+    error->retry_after_ms = 2000;
+    return false;
+}
+
 bool lh_openai_refuse_status(lh_openai_error *error, lh_status status) {
     return lh_openai_refuse_cause(error, &(lh_error){.status = status});
 }

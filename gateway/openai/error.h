@@ -27,6 +27,9 @@ bool lh_openai_refuse(lh_openai_error *error, unsigned status, const char *param
  * UNAVAILABLE 503, TIMEOUT 504, a value that it refuses 400 with the cause's message, all else 500.
  * The other messages may name machines: they are for the log only and do not go into the error. */
 bool lh_openai_refuse_cause(lh_openai_error *error, const lh_error *cause);
+/* The same of lh_engine_submit and lh_engine_refusal: UNSUPPORTED is 503, too, with the cause's
+ * message, which speaks of the model alone. */
+bool lh_openai_refuse_admission(lh_openai_error *error, const lh_error *cause);
 /* The same of a status that needs no words. */
 bool lh_openai_refuse_status(lh_openai_error *error, lh_status status);
 /* 429: a limit of the client's own. */

@@ -1,6 +1,7 @@
 /* Sequences of the engine on one side, choices on the other. */
 #include "gateway/openai/generation.h"
 
+#include "common/base/clock.h"
 #include "gateway/openai/event_queue.h"
 
 #include <assert.h>
@@ -15,6 +16,7 @@ typedef struct sequence {
     uint64_t handle;
     lh_choice choice;
     uint32_t cached_tokens;
+    int64_t last_token_us; /* the engine's thread; 0: none has come */
 } sequence;
 
 struct lh_generation {
@@ -22,27 +24,48 @@ struct lh_generation {
     const lh_served_model *model;
     void (*on_ready)(void *context);
     void *context;
-    bool waits_for_ends;
+    lh_request_metrics *metrics; /* NULL: none */
+    int64_t received_us;
+    bool waits_for_ends, has_failed;
     uint32_t choice_count, open_choices;
     uint32_t choices_of_prompt;
-    lh_token_usage usage; /* without cached_tokens */
+    lh_token_usage usage; /* without cached_tokens and thought_tokens */
     sequence *sequences;  /* [choice_count] */
     lh_choice *last;      /* whose piece was given out last */
     lh_event_queue queue;
     /* Of the latest event. */
     _Atomic(const char *) chain;
     atomic_uint epoch;
+    _Atomic(int64_t) first_token_us;
+    _Atomic(uint64_t) tokens_sampled;
 
     pthread_mutex_t mutex; /* guards the rest, and the handles until `submitted` is set */
     bool submitted, abandoned;
 };
 
 /* The engine's thread. */
+static void note_token(sequence *from) {
+    const lh_generation *generation = from->generation;
+    int64_t now_us = lh_clock_us(), before_us = from->last_token_us;
+    from->last_token_us = now_us;
+    if (!generation->metrics)
+        return;
+    if (before_us == 0)
+        lh_request_metrics_note_first_token(generation->metrics, now_us - generation->received_us);
+    else
+        lh_request_metrics_note_next_token(generation->metrics, now_us - before_us);
+}
+
+/* The engine's thread. */
 static void on_event(void *context, const lh_sequence_event *event) {
-    const sequence *from = context;
+    sequence *from = context;
     lh_generation *generation = from->generation;
+    if (event->kind == LH_SEQUENCE_TOKEN)
+        note_token(from);
     atomic_store(&generation->epoch, event->epoch);
     atomic_store(&generation->chain, event->chain);
+    if (event->kind == LH_SEQUENCE_TOKEN && atomic_fetch_add(&generation->tokens_sampled, 1) == 0)
+        atomic_store(&generation->first_token_us, lh_clock_us());
     lh_event_queue_push(&generation->queue, from->choice.index, event);
     if (event->kind != LH_SEQUENCE_TOKEN || !generation->waits_for_ends)
         generation->on_ready(generation->context);
@@ -73,6 +96,13 @@ static lh_status take_event(sequence *from, const lh_queued_event *item, lh_erro
                    item->error.message);
 }
 
+static void note_end(const sequence *from, lh_request_end end) {
+    const lh_generation *generation = from->generation;
+    if (generation->metrics)
+        lh_request_metrics_note_end(generation->metrics, end, from->choice.sampled,
+                                    lh_clock_us() - generation->received_us);
+}
+
 static lh_status give_piece(sequence *from, lh_generation_piece *piece, lh_error *error) {
     lh_generation *generation = from->generation;
     assert(!generation->last && generation->open_choices > 0);
@@ -88,8 +118,11 @@ static lh_status pull_event(sequence *from, const lh_queued_event *item, lh_gene
     if (from->choice.finished)
         return LH_AGAIN; /* drawn before the engine heard of the stop string */
     lh_status status = take_event(from, item, error);
+    from->generation->has_failed |= status != LH_OK;
     if (status)
         return status;
+    if (from->choice.finished)
+        note_end(from, from->choice.reason == LH_FINISH_STOP ? LH_REQUEST_STOP : LH_REQUEST_LENGTH);
     if (from->choice.finished && item->event.kind == LH_SEQUENCE_TOKEN)
         lh_engine_cancel_later(from->generation->engine, from->handle);
     return lh_choice_has_piece(&from->choice) ? give_piece(from, piece, error) : LH_AGAIN;
@@ -114,12 +147,19 @@ lh_status lh_generation_pull(lh_generation *generation, lh_generation_piece *pie
 
 /* ---- Beginning and end. ---- */
 
+/* No event of it comes any more. */
+static void end_sequence(const lh_generation *generation, const sequence *ended) {
+    lh_engine_cancel(generation->engine, ended->handle);
+    if (!ended->choice.finished)
+        note_end(ended, generation->has_failed ? LH_REQUEST_ERROR : LH_REQUEST_ABORT);
+}
+
 void lh_generation_destroy(lh_generation *generation) {
     if (!generation)
         return;
     if (generation->submitted)
         for (uint32_t i = 0; i < generation->choice_count; i++)
-            lh_engine_cancel(generation->engine, generation->sequences[i].handle);
+            end_sequence(generation, &generation->sequences[i]);
     for (uint32_t i = 0; generation->sequences && i < generation->choice_count; i++)
         lh_choice_reset(&generation->sequences[i].choice);
     free(generation->sequences);
@@ -170,6 +210,11 @@ static lh_sequence_request make_request(const lh_generation_options *options, se
     return request;
 }
 
+static void note_prompts(const lh_generation *generation, const lh_generation_options *options) {
+    for (uint32_t i = 0; generation->metrics && i < options->prompt_count; i++)
+        lh_request_metrics_note_prompt(generation->metrics, options->prompts[i].token_count);
+}
+
 /* Publishes the handles. The client may have hung up while the engine took the sequences. */
 static void note_submitted(lh_generation *generation, const uint64_t *handles) {
     for (uint32_t i = 0; i < generation->choice_count; i++)
@@ -212,8 +257,10 @@ lh_status lh_generation_submit(lh_generation *generation, const lh_generation_op
         requests[i].stop_token_count = stop_count;
     }
     status = lh_engine_submit(generation->engine, requests, count, handles, error);
-    if (!status)
+    if (!status) {
+        note_prompts(generation, options);
         note_submitted(generation, handles);
+    }
 out:
     free(stop_tokens);
     free(handles);
@@ -235,6 +282,8 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
         choice->keeps_tokens =
             options->sequence.sampling.want_logprob || options->sequence.sampling.want_digest;
         lh_text_decoder_init(&choice->decoder);
+        lh_thinking_splitter_init(&choice->splitter, options->thinking,
+                                  options->prompts[i / options->choices].is_thinking);
         lh_status status =
             lh_stop_matcher_create(options->stops, options->stop_count, &choice->matcher, error);
         if (status)
@@ -254,6 +303,8 @@ lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
     generation->model = model;
     generation->on_ready = options->on_ready;
     generation->context = options->context;
+    generation->metrics = options->metrics;
+    generation->received_us = options->received_us;
     generation->waits_for_ends =
         options->only_whole && options->stop_count == 0; /* else a token may be the end */
     generation->choices_of_prompt = options->choices;
@@ -271,14 +322,27 @@ lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
     return LH_OK;
 }
 
-const char *lh_generation_chain(lh_generation *generation, uint32_t *epoch) {
-    *epoch = atomic_load(&generation->epoch);
-    return atomic_load(&generation->chain);
+static const char *finish_of(const lh_generation *generation) {
+    static const char *const names[] = {"", "stop", "length", "stop,length"};
+    unsigned reasons = 0;
+    for (uint32_t i = 0; generation->open_choices == 0 && i < generation->choice_count; i++)
+        reasons |= generation->sequences[i].choice.reason == LH_FINISH_STOP ? 1u : 2u;
+    return names[reasons];
+}
+
+lh_generation_progress lh_generation_tell(lh_generation *generation) {
+    return (lh_generation_progress){.chain = atomic_load(&generation->chain),
+                                    .epoch = atomic_load(&generation->epoch),
+                                    .first_token_us = atomic_load(&generation->first_token_us),
+                                    .tokens_sampled = atomic_load(&generation->tokens_sampled),
+                                    .finish = finish_of(generation)};
 }
 
 lh_token_usage lh_generation_usage(const lh_generation *generation) {
     lh_token_usage usage = generation->usage;
     for (uint32_t i = 0; i < generation->choice_count; i += generation->choices_of_prompt)
         usage.cached_tokens += generation->sequences[i].cached_tokens;
+    for (uint32_t i = 0; i < generation->choice_count; i++)
+        usage.thought_tokens += generation->sequences[i].choice.thought_tokens;
     return usage;
 }

@@ -10,6 +10,7 @@
 
 #include "gateway/engine/engine.h"
 #include "gateway/openai/choice.h"
+#include "gateway/openai/request_metrics.h"
 #include "gateway/text/served_model.h"
 #include "gateway/text/stop_matcher.h"
 
@@ -19,6 +20,7 @@ typedef struct lh_generation_prompt {
     const uint32_t *tokens; /* until lh_generation_submit has returned */
     uint32_t token_count;
     uint32_t max_tokens; /* 0: nothing is generated, the choices end at once */
+    bool is_thinking;    /* it ends inside of a thought */
 } lh_generation_prompt;
 
 typedef struct lh_generation_options {
@@ -31,11 +33,15 @@ typedef struct lh_generation_options {
     size_t stop_count;
     const uint32_t *stop_tokens; /* besides the model's own */
     uint32_t stop_token_count;
-    bool ignore_eos; /* the model's own stop tokens do not end a choice */
+    bool ignore_eos;                   /* the model's own stop tokens do not end a choice */
+    const lh_thinking_marks *thinking; /* thoughts are told apart by these; NULL: they are not */
     bool only_whole; /* text is of no use before a choice has ended: on_ready may wait until then */
     /* There is something to pull. On the engine's thread; must not block or call back. */
     void (*on_ready)(void *context);
     void *context;
+    /* What becomes of it is noted there; NULL: nowhere. Outlives the generation. */
+    lh_request_metrics *metrics;
+    int64_t received_us; /* when its request's headers came */
 } lh_generation_options;
 
 typedef struct lh_token_usage {
@@ -45,6 +51,7 @@ typedef struct lh_token_usage {
     /* Of the prompts' tokens, those that did not have to be computed for each prompt's first
      * choice, as far as is known. */
     uint64_t cached_tokens;
+    uint64_t thought_tokens; /* of those of the completions */
 } lh_token_usage;
 
 /* Nothing runs yet. LH_ERR_INVALID, LH_ERR_LIMIT: of the stop strings; LH_ERR_NO_MEMORY. */
@@ -67,7 +74,14 @@ void lh_generation_abandon(lh_generation *generation);
 lh_status lh_generation_pull(lh_generation *generation, lh_generation_piece *piece,
                              lh_error *error);
 
-/* Which chain it runs on: that of its latest event. NULL: there has been none. Any thread. */
-const char *lh_generation_chain(lh_generation *generation, uint32_t *epoch);
+/* How far it has come, for the log. */
+typedef struct lh_generation_progress {
+    const char *chain; /* that of its latest event; NULL: there has been none */
+    uint32_t epoch;
+    int64_t first_token_us;  /* when it came, on lh_clock_us; 0: none has */
+    uint64_t tokens_sampled; /* also those that nobody has pulled */
+    const char *finish; /* of all choices: "stop", "length", "stop,length"; "": one has not ended */
+} lh_generation_progress;
+lh_generation_progress lh_generation_tell(lh_generation *generation);
 
 lh_token_usage lh_generation_usage(const lh_generation *generation);

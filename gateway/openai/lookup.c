@@ -13,11 +13,26 @@ static lh_engine_state state_of(const lh_openai_service *service) {
     return service->draining ? LH_ENGINE_DRAINING : lh_engine_current_state(service->engine);
 }
 
+/* Without keys everybody may ask for /fleet, and is told as much here; with them, no names. */
+static void explain_outage(const lh_openai_service *service, lh_openai_error *error) {
+    lh_engine_outage outage;
+    lh_engine_current_outage(service->engine, &outage);
+    bool is_open = lh_authenticator_keys(service->config.authenticator) == 0;
+    const char *text = is_open ? outage.reason : outage.shortfall;
+    if (text[0])
+        snprintf(error->message, sizeof error->message,
+                 "No complete chain of workers serves the model now: %s.", text);
+}
+
 bool lh_openai_lookup_refuse(const lh_openai_service *service, lh_openai_error *error) {
-    lh_openai_refuse_status(error, LH_ERR_UNAVAILABLE);
+    lh_error cause;
+    lh_engine_refusal(service->engine, &cause);
+    lh_openai_refuse_admission(error, &cause);
     if (state_of(service) == LH_ENGINE_DRAINING)
         snprintf(error->message, sizeof error->message,
                  "The server is draining: it finishes what it has begun and takes nothing new.");
+    else if (cause.status == LH_ERR_UNAVAILABLE)
+        explain_outage(service, error);
     return false;
 }
 
@@ -84,6 +99,18 @@ static bool reply_trace(lh_trace_store *store, const char *rest, lh_http_reply *
     return reply_json(200, events, reply, error);
 }
 
+/* RFC 9110, 15.5.20. */
+static bool reply_fleet_port(const lh_openai_service *service, lh_http_reply *reply,
+                             lh_openai_error *error) {
+    int port = lh_engine_fleet_port(service->engine);
+    lh_openai_refuse(error, 421, NULL, "fleet_port",
+                     "This is the port of the public API. Workers ask at the fleet port, which is "
+                     "%d: --gateway has to name that.",
+                     port);
+    lh_http_reply_add(reply, "Longhaul-Fleet-Port", "%d", port);
+    return reply_json(error->status, lh_openai_error_json(error), reply, error);
+}
+
 bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *route,
                       lh_http_reply *reply, lh_openai_error *error) {
     json_t *list;
@@ -106,12 +133,15 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
         return reply_fleet(service, reply, error);
     case LH_OPENAI_GET_TRACE:
         return reply_trace(service->config.traces, route->rest, reply, error);
+    case LH_OPENAI_TELL_FLEET_PORT:
+        return reply_fleet_port(service, reply, error);
     case LH_OPENAI_TELL_METHODS:
         reply->status = 204;
         lh_http_reply_add(reply, "Allow", "%s", route->methods);
         return true;
     case LH_OPENAI_POST_CHAT:
     case LH_OPENAI_POST_COMPLETION:
+    case LH_OPENAI_POST_TEMPLATE:
         break;
     }
     assert(!"generates");

@@ -21,6 +21,7 @@ typedef struct lh_openai_limits {
     uint32_t prompts_max;   /* prompts of one completions request */
     uint32_t sequences_max; /* choices of all its prompts: more could never be admitted */
     bool strict;            /* --strict-params: an unknown field is an error */
+    bool keeps_thoughts;    /* where a request does not say: --reasoning-format none */
     bool is_traced;         /* so that an answer can tell its timing */
     const lh_sampling_defaults *sampling; /* of what it does not say */
 } lh_openai_limits;

@@ -4,6 +4,7 @@
 #include "common/base/text_decoder.h"
 
 #include <inttypes.h>
+#include <time.h>
 
 #define COMPLETION_TOKENS_DEFAULT 16u
 
@@ -14,16 +15,43 @@ static bool refuse(const char *param, const lh_error *cause, lh_openai_error *er
     return lh_openai_refuse(error, 400, param, "invalid_value", "%s", cause->message);
 }
 
+/* False: the model cannot chat. */
+static bool check_chats(const lh_served_model *model, lh_openai_error *error) {
+    return model->chat_template ||
+           lh_openai_refuse(error, 400, "messages", "unsupported_value",
+                            "This model cannot chat: %s. Use /v1/completions.",
+                            model->chat_refusal ? model->chat_refusal : "it has no chat template");
+}
+
+static lh_chat_conversation conversation_of(const lh_openai_request *request) {
+    return (lh_chat_conversation){.messages = request->messages,
+                                  .count = request->message_count,
+                                  .arguments = request->template_arguments,
+                                  .reasoning_effort = request->reasoning_effort,
+                                  .without_answer_head = !request->has_answer_head,
+                                  .goes_on = request->continues_last_message,
+                                  .now_s = (int64_t)time(NULL)};
+}
+
 bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_request *request,
-                                lh_tokens *tokens, lh_openai_error *error) {
+                                lh_tokens *tokens, bool *is_thinking, lh_openai_error *error) {
     lh_error cause;
-    if (!model->chat_template)
-        return lh_openai_refuse(error, 400, "messages", "unsupported_value",
-                                "This model cannot chat: %s. Use /v1/completions.",
-                                model->chat_refusal ? model->chat_refusal
-                                                    : "it has no chat template");
-    return !lh_chat_template_render(model->chat_template, model->tokenizer, request->messages,
-                                    request->message_count, tokens, &cause) ||
+    if (!check_chats(model, error))
+        return false;
+    const lh_chat_conversation conversation = conversation_of(request);
+    return !lh_chat_template_render(model->chat_template, model->tokenizer, &conversation, tokens,
+                                    is_thinking, &cause) ||
+           refuse("messages", &cause, error);
+}
+
+bool lh_openai_prompt_text_of_chat(const lh_served_model *model, const lh_openai_request *request,
+                                   lh_text_buffer *text, lh_openai_error *error) {
+    lh_error cause;
+    if (!check_chats(model, error))
+        return false;
+    const lh_chat_conversation conversation = conversation_of(request);
+    return !lh_chat_template_show(model->chat_template, model->tokenizer, &conversation, text,
+                                  &cause) ||
            refuse("messages", &cause, error);
 }
 

@@ -10,10 +10,14 @@ size_t lh_openai_prompt_longest_token(const lh_served_model *model);
  * tokens are. So nobody has to tokenize megabytes to learn that. */
 bool lh_openai_prompt_may_fit(uint32_t context, lh_openai_endpoint endpoint, size_t text_bytes,
                               size_t longest_token_bytes, lh_openai_error *error);
-/* Appends the conversation as the model's template has it. False: *error says why not. The caller
- * frees tokens->ids. */
+/* Appends the conversation as the model's template has it. *is_thinking: the answer begins inside
+ * of a thought. False: *error says why not. The caller frees tokens->ids. */
 bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_request *request,
-                                lh_tokens *tokens, lh_openai_error *error);
+                                lh_tokens *tokens, bool *is_thinking, lh_openai_error *error);
+/* Appends the same conversation as text, special tokens by their names. False: *error says why not.
+ */
+bool lh_openai_prompt_text_of_chat(const lh_served_model *model, const lh_openai_request *request,
+                                   lh_text_buffer *text, lh_openai_error *error);
 /* Appends a completion's prompt: text, after the model's begin-of-sequence where it wants one, or
  * the ids as they are. */
 bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_openai_prompt *prompt,

@@ -8,11 +8,16 @@ static const char *finish_name(lh_finish_reason reason) {
     return reason == LH_FINISH_STOP ? "stop" : "length";
 }
 
-static json_t *render_usage(const lh_token_usage *usage) {
-    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)usage->prompt_tokens,
-                     "completion_tokens", (json_int_t)usage->completion_tokens, "total_tokens",
-                     (json_int_t)(usage->prompt_tokens + usage->completion_tokens),
-                     "prompt_tokens_details", "cached_tokens", (json_int_t)usage->cached_tokens);
+static json_t *render_usage(const lh_openai_frame *frame, const lh_token_usage *usage) {
+    json_t *all =
+        json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)usage->prompt_tokens,
+                  "completion_tokens", (json_int_t)usage->completion_tokens, "total_tokens",
+                  (json_int_t)(usage->prompt_tokens + usage->completion_tokens),
+                  "prompt_tokens_details", "cached_tokens", (json_int_t)usage->cached_tokens);
+    return frame->thinking ? lh_json_set(all, "completion_tokens_details",
+                                         json_pack("{s:I}", "reasoning_tokens",
+                                                   (json_int_t)usage->thought_tokens))
+                           : all;
 }
 
 /* The object that holds `choices`, which it takes. */
@@ -27,7 +32,7 @@ static json_t *render_frame(const lh_openai_frame *frame, bool is_chunk, json_t 
     if (frame->service_tier)
         all = lh_json_set(all, "service_tier", json_string("default"));
     if (usage)
-        all = lh_json_set(all, "usage", render_usage(usage));
+        all = lh_json_set(all, "usage", render_usage(frame, usage));
     if (frame->timing)
         all = lh_json_set(all, "longhaul", json_pack("{s:O}", "timing", frame->timing));
     return all;
@@ -48,33 +53,45 @@ static json_t *render_chunk(const lh_openai_frame *frame, json_t *choice,
     return render_frame(frame, true, lh_json_append(json_array(), choice), usage);
 }
 
-/* One choice of a chunk: its text (NULL: none), what is known of its tokens (taken), and its end
- * (NULL: goes on). */
-static json_t *chunk_choice(const lh_openai_frame *frame, uint32_t index, const char *text,
-                            size_t length, json_t *logprobs, const char *finish) {
+/* Of chat: what the model thinks and what it answers, each where there is some. */
+static json_t *render_delta(const lh_generation_piece *piece) {
+    json_t *delta = json_object();
+    if (piece->thought_length > 0)
+        delta = lh_json_set(delta, "reasoning_content",
+                            lh_json_text(piece->thought, piece->thought_length));
+    if (piece->length > 0 || piece->thought_length == 0)
+        delta = lh_json_set(delta, "content", lh_json_text(piece->text, piece->length));
+    return delta;
+}
+
+/* One choice of a chunk: its piece (NULL: no text), what is known of its tokens (taken), and its
+ * end (NULL: goes on). */
+static json_t *chunk_choice(const lh_openai_frame *frame, uint32_t index,
+                            const lh_generation_piece *piece, json_t *logprobs,
+                            const char *finish) {
     if (frame->endpoint != LH_OPENAI_CHAT)
         return json_pack("{s:I, s:o, s:o, s:s?}", "index", (json_int_t)index, "text",
-                         lh_json_text(text, length), "logprobs", logprobs, "finish_reason", finish);
-    json_t *delta =
-        text ? json_pack("{s:o}", "content", lh_json_text(text, length)) : json_object();
+                         lh_json_text(piece ? piece->text : NULL, piece ? piece->length : 0),
+                         "logprobs", logprobs, "finish_reason", finish);
+    json_t *delta = piece ? render_delta(piece) : json_object();
     return json_pack("{s:I, s:o, s:o, s:s?}", "index", (json_int_t)index, "delta", delta,
                      "logprobs", logprobs, "finish_reason", finish);
 }
 
 json_t *lh_openai_opening_json(const lh_openai_frame *frame, uint32_t choice, const char *text,
                                size_t length, const lh_token_usage *usage) {
+    const lh_generation_piece echo = {.text = text, .length = length};
     json_t *opening =
         frame->endpoint == LH_OPENAI_CHAT
             ? json_pack("{s:I, s:{s:s, s:s}, s:n, s:n}", "index", (json_int_t)choice, "delta",
                         "role", "assistant", "content", "", "logprobs", "finish_reason")
-            : chunk_choice(frame, choice, text, length, json_null(), NULL);
+            : chunk_choice(frame, choice, &echo, json_null(), NULL);
     return render_chunk(frame, opening, usage);
 }
 
 json_t *lh_openai_chunk_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
                              const lh_token_usage *usage) {
-    json_t *choice = chunk_choice(frame, piece->choice, piece->text, piece->length,
-                                  render_logprobs(frame, piece), NULL);
+    json_t *choice = chunk_choice(frame, piece->choice, piece, render_logprobs(frame, piece), NULL);
     if (frame->digests)
         choice = lh_json_set(choice, "logits_digests",
                              lh_openai_digests(piece->tokens, piece->token_count));
@@ -84,7 +101,7 @@ json_t *lh_openai_chunk_json(const lh_openai_frame *frame, const lh_generation_p
 json_t *lh_openai_end_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
                            const lh_token_usage *usage) {
     return render_chunk(
-        frame, chunk_choice(frame, piece->choice, NULL, 0, json_null(), finish_name(piece->reason)),
+        frame, chunk_choice(frame, piece->choice, NULL, json_null(), finish_name(piece->reason)),
         usage);
 }
 
@@ -96,6 +113,7 @@ json_t *lh_openai_usage_json(const lh_openai_frame *frame, const lh_token_usage 
 
 void lh_openai_gathered_reset(lh_openai_gathered *gathered) {
     lh_text_buffer_reset(&gathered->text);
+    lh_text_buffer_reset(&gathered->thought);
     json_decref(gathered->logprobs);
     json_decref(gathered->digests);
     *gathered = (lh_openai_gathered){0};
@@ -103,15 +121,25 @@ void lh_openai_gathered_reset(lh_openai_gathered *gathered) {
 
 lh_status lh_openai_gather(const lh_openai_frame *frame, const lh_generation_piece *piece,
                            lh_openai_gathered *gathered) {
-    bool whole = !lh_text_buffer_append(&gathered->text, piece->text, piece->length, NULL) &&
-                 (!frame->logprobs ||
-                  lh_openai_logprobs_extend(&gathered->logprobs, render_logprobs(frame, piece))) &&
-                 (!frame->digests ||
-                  lh_openai_logprobs_extend(&gathered->digests,
-                                            lh_openai_digests(piece->tokens, piece->token_count)));
+    bool whole =
+        !lh_text_buffer_append(&gathered->text, piece->text, piece->length, NULL) &&
+        !lh_text_buffer_append(&gathered->thought, piece->thought, piece->thought_length, NULL) &&
+        (!frame->logprobs ||
+         lh_openai_logprobs_extend(&gathered->logprobs, render_logprobs(frame, piece))) &&
+        (!frame->digests ||
+         lh_openai_logprobs_extend(&gathered->digests,
+                                   lh_openai_digests(piece->tokens, piece->token_count)));
     if (piece->finished)
         gathered->reason = piece->reason;
     return whole ? LH_OK : LH_ERR_NO_MEMORY;
+}
+
+static json_t *render_message(const lh_openai_gathered *gathered, json_t *text) {
+    json_t *message = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content", text, "refusal");
+    if (gathered->thought.length > 0)
+        message = lh_json_set(message, "reasoning_content",
+                              lh_json_text(gathered->thought.bytes, gathered->thought.length));
+    return message;
 }
 
 static json_t *answer_choice(const lh_openai_frame *frame, uint32_t index,
@@ -120,9 +148,9 @@ static json_t *answer_choice(const lh_openai_frame *frame, uint32_t index,
     json_t *logprobs = gathered->logprobs ? json_incref(gathered->logprobs) : json_null();
     const char *finish = finish_name(gathered->reason);
     if (frame->endpoint == LH_OPENAI_CHAT)
-        choice = json_pack("{s:I, s:{s:s, s:o, s:n}, s:o, s:s}", "index", (json_int_t)index,
-                           "message", "role", "assistant", "content", text, "refusal", "logprobs",
-                           logprobs, "finish_reason", finish);
+        choice = json_pack("{s:I, s:o, s:o, s:s}", "index", (json_int_t)index, "message",
+                           render_message(gathered, text), "logprobs", logprobs, "finish_reason",
+                           finish);
     else
         choice = json_pack("{s:I, s:o, s:o, s:s}", "index", (json_int_t)index, "text", text,
                            "logprobs", logprobs, "finish_reason", finish);

@@ -13,13 +13,14 @@ typedef struct lh_openai_frame {
     const lh_served_model *model;
     bool service_tier; /* was asked for, so it is told */
     bool logprobs, digests;
+    const lh_thinking_marks *thinking; /* NULL: thoughts are not told apart */
     uint32_t top_logprobs;
     json_t *timing; /* NULL, but at the end of an answer that is to tell it; the owner's */
 } lh_openai_frame;
 
 /* What a choice has gathered by the end of an answer that is not streamed. */
 typedef struct lh_openai_gathered {
-    lh_text_buffer text;
+    lh_text_buffer text, thought;
     json_t *logprobs, *digests; /* NULL: none yet */
     lh_finish_reason reason;
 } lh_openai_gathered;

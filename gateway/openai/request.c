@@ -66,6 +66,17 @@ static void parse_content(const lh_body_reader *message, lh_chat_message *out, c
     }
 }
 
+/* What an assistant thought, as the answer told it apart. */
+static void parse_thought(const lh_body_reader *message, lh_chat_message *out) {
+    const json_t *thought = lh_body_field(message, "reasoning_content");
+    if (thought && !json_is_string(thought))
+        lh_body_refuse(message, "reasoning_content", "invalid_type", "must be a string.");
+    if (strcmp(out->role, "assistant") != 0 || !json_is_string(thought))
+        return;
+    out->thought = json_string_value(thought);
+    out->thought_length = json_string_length(thought);
+}
+
 /* As the template knows it; "": refused. */
 static const char *parse_role(const lh_body_reader *message) {
     static const char *const roles[][2] = {{"system", "system"},
@@ -94,6 +105,7 @@ static void parse_message(const lh_body_reader *body, size_t index, const json_t
     const lh_body_reader message = {value, path, body->error};
     request->messages[index].role = parse_role(&message);
     parse_content(&message, &request->messages[index], &request->joined[index]);
+    parse_thought(&message, &request->messages[index]);
 }
 
 static void parse_messages(const lh_body_reader *body, lh_openai_request *request) {
@@ -166,11 +178,40 @@ static void check_tools(const lh_body_reader *body) {
     lh_body_choice(body, "function_call", "none|auto");
 }
 
-static void parse_chat(const lh_body_reader *body, lh_openai_request *request) {
+/* What the template is told beside the messages. */
+static void parse_template_options(const lh_body_reader *body, lh_openai_request *request) {
+    const json_t *arguments = lh_body_field(body, "chat_template_kwargs");
+    if (arguments && !json_is_object(arguments))
+        lh_body_refuse(body, "chat_template_kwargs", "invalid_type", "must be an object.");
+    request->template_arguments = arguments;
+    request->continues_last_message = lh_body_bool(body, "continue_final_message");
+    request->has_answer_head = lh_body_field(body, "add_generation_prompt")
+                                   ? lh_body_bool(body, "add_generation_prompt")
+                                   : !request->continues_last_message;
+    if (request->continues_last_message && request->has_answer_head)
+        lh_body_refuse(body, "continue_final_message", "invalid_value",
+                       "and 'add_generation_prompt' exclude each other.");
+}
+
+/* Who asks for no reasoning gets the template's way of having none, unless its own arguments say
+ * otherwise. */
+static void parse_reasoning(const lh_body_reader *body, bool keeps_thoughts,
+                            lh_openai_request *request) {
+    const char *format = lh_body_choice(body, "reasoning_format", "auto|none");
+    request->keeps_thoughts = format ? strcmp(format, "none") == 0 : keeps_thoughts;
+    request->reasoning_effort =
+        lh_body_choice(body, "reasoning_effort", "none|minimal|low|medium|high|xhigh|max")
+            ? lh_body_field(body, "reasoning_effort")
+            : NULL;
+}
+
+static void parse_chat(const lh_body_reader *body, const lh_openai_limits *limits,
+                       lh_openai_request *request) {
+    parse_template_options(body, request);
+    parse_reasoning(body, limits->keeps_thoughts, request);
     check_response_format(body);
     check_modalities(body);
     check_tools(body);
-    lh_body_choice(body, "reasoning_effort", "none|minimal|low|medium|high|xhigh|max");
     lh_body_choice(body, "verbosity", "low|medium|high");
     parse_messages(body, request);
 }
@@ -253,13 +294,13 @@ bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
     *error = (lh_openai_error){0};
     lh_openai_parameters_parse(&reader, endpoint, limits, &request->parameters);
     if (endpoint == LH_OPENAI_CHAT)
-        parse_chat(&reader, request);
+        parse_chat(&reader, limits, request);
     else
         parse_completion(&reader, limits, request);
     return !error->status;
 }
 
-void lh_openai_request_reset(lh_openai_request *request) {
+static void free_text(lh_openai_request *request) {
     for (size_t i = 0; i < request->message_count; i++)
         free(request->joined[i]);
     free(request->joined);
@@ -267,6 +308,21 @@ void lh_openai_request_reset(lh_openai_request *request) {
     for (size_t i = 0; i < request->prompt_count; i++)
         free(request->prompts[i].tokens);
     free(request->prompts);
+    request->messages = NULL;
+    request->joined = NULL;
+    request->prompts = NULL;
+    request->message_count = request->prompt_count = 0;
+}
+
+void lh_openai_request_drop_text(lh_openai_request *request) {
+    json_t *stops = json_incref(json_object_get(request->body, "stop"));
+    free_text(request);
+    json_decref(request->body);
+    request->body = stops;
+}
+
+void lh_openai_request_reset(lh_openai_request *request) {
+    free_text(request);
     lh_openai_parameters_reset(&request->parameters);
     json_decref(request->body);
     *request = (lh_openai_request){0};

@@ -14,12 +14,17 @@ typedef struct lh_openai_prompt {
 
 typedef struct lh_openai_request {
     lh_openai_endpoint endpoint;
-    json_t *body; /* what the rest points into */
+    json_t *body; /* what the rest points into; without its text, the stop strings */
     lh_openai_parameters parameters;
     /* Chat. */
     lh_chat_message *messages; /* [message_count], developer shown as system */
     char **joined;             /* [message_count]: content put together from parts, or NULL */
     size_t message_count;
+    const json_t *template_arguments; /* chat_template_kwargs: an object, or NULL */
+    bool has_answer_head;             /* add_generation_prompt */
+    bool continues_last_message;      /* continue_final_message */
+    const json_t *reasoning_effort;   /* a text, or NULL */
+    bool keeps_thoughts;              /* reasoning_format none: thoughts stay in the answer */
     /* Completions. */
     lh_openai_prompt *prompts; /* [prompt_count] */
     size_t prompt_count;
@@ -31,4 +36,6 @@ typedef struct lh_openai_request {
 bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
                              const lh_openai_limits *limits, lh_openai_request *request,
                              lh_openai_error *error);
+/* Frees messages and prompts, and all of the body that the parameters do not point into. */
+void lh_openai_request_drop_text(lh_openai_request *request);
 void lh_openai_request_reset(lh_openai_request *request);

@@ -24,14 +24,27 @@ static const struct {
     {"/models/", VERSIONED | REST, LH_OPENAI_GET_MODEL, "/v1/models/{id}", READS},
     {"/chat/completions", VERSIONED, LH_OPENAI_POST_CHAT, "/v1/chat/completions", WRITES},
     {"/completions", VERSIONED, LH_OPENAI_POST_COMPLETION, "/v1/completions", WRITES},
+    {"/apply-template", 0, LH_OPENAI_POST_TEMPLATE, "/apply-template", WRITES},
     {"/health", PUBLIC, LH_OPENAI_GET_HEALTH, "/health", READS},
     {"/readyz", PUBLIC, LH_OPENAI_GET_HEALTH, "/readyz", READS},
     {"/livez", PUBLIC, LH_OPENAI_GET_LIFE, "/livez", READS},
     {"/version", 0, LH_OPENAI_GET_VERSION, "/version", READS},
     {"/fleet", ADMIN, LH_OPENAI_GET_FLEET, "/fleet", READS},
     {"/trace/", ADMIN | REST, LH_OPENAI_GET_TRACE, "/trace/{id}", READS},
+    {"/fleet/workers/", PUBLIC | REST, LH_OPENAI_TELL_FLEET_PORT, "/fleet/workers/{name}",
+     "GET, HEAD, PUT, OPTIONS"},
     {"*", PUBLIC, LH_OPENAI_TELL_METHODS, "*", "GET, HEAD, POST, OPTIONS"},
 };
+
+#define UNKNOWN "unknown"
+
+uint32_t lh_openai_route_count(void) {
+    return sizeof table / sizeof table[0];
+}
+
+const char *lh_openai_route_name(uint32_t number) {
+    return number < lh_openai_route_count() ? table[number].name : UNKNOWN;
+}
 
 static bool match(size_t index, const char *path, lh_openai_route *route) {
     int traits = table[index].traits;
@@ -40,8 +53,13 @@ static bool match(size_t index, const char *path, lh_openai_route *route) {
     size_t length = strlen(table[index].path);
     if (strncmp(path, table[index].path, length) != 0 || (path[length] && !(traits & REST)))
         return false;
-    *route = (lh_openai_route){table[index].action, table[index].name, table[index].methods,
-                               path + length,       traits & PUBLIC,   traits & ADMIN};
+    *route = (lh_openai_route){.action = table[index].action,
+                               .name = table[index].name,
+                               .methods = table[index].methods,
+                               .rest = path + length,
+                               .is_public = traits & PUBLIC,
+                               .is_admin = traits & ADMIN,
+                               .number = (uint32_t)index};
     return true;
 }
 
@@ -65,7 +83,7 @@ bool lh_openai_route_find(const char *method, const char *path, lh_openai_route 
                                 "%.40s is not allowed here; allowed are %s.", method,
                                 route->methods);
     }
-    *route = (lh_openai_route){.name = "unknown"};
+    *route = (lh_openai_route){.name = UNKNOWN, .number = lh_openai_route_count()};
     return lh_openai_refuse(error, 404, NULL, "unknown_url", "Unknown request URL: %.40s %.200s.",
                             method, path);
 }

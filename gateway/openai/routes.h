@@ -5,18 +5,21 @@
 #include "gateway/openai/error.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef enum lh_openai_action {
     LH_OPENAI_LIST_MODELS,
     LH_OPENAI_GET_MODEL,
     LH_OPENAI_POST_CHAT,
     LH_OPENAI_POST_COMPLETION,
-    LH_OPENAI_GET_HEALTH, /* /health and /readyz */
+    LH_OPENAI_POST_TEMPLATE, /* /apply-template */
+    LH_OPENAI_GET_HEALTH,    /* /health and /readyz */
     LH_OPENAI_GET_LIFE,
     LH_OPENAI_GET_VERSION,
     LH_OPENAI_GET_FLEET,
     LH_OPENAI_GET_TRACE,
-    LH_OPENAI_TELL_METHODS /* OPTIONS */
+    LH_OPENAI_TELL_FLEET_PORT, /* a worker has come to the wrong port */
+    LH_OPENAI_TELL_METHODS     /* OPTIONS */
 } lh_openai_action;
 
 typedef struct lh_openai_route {
@@ -26,7 +29,13 @@ typedef struct lh_openai_route {
     const char *rest;    /* the path behind the route's own: an id, still encoded */
     bool is_public;      /* needs no key */
     bool is_admin;       /* needs a key that may ask for it */
+    uint32_t number;     /* of the route: lh_openai_route_count of one that there is not */
 } lh_openai_route;
+
+/* How many routes there are, and how the log calls each; "unknown" for the number behind the last.
+ */
+uint32_t lh_openai_route_count(void);
+const char *lh_openai_route_name(uint32_t number);
 
 /* False: *error is 404, or 405 with route->methods telling what would do. */
 bool lh_openai_route_find(const char *method, const char *path, lh_openai_route *route,

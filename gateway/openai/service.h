@@ -3,6 +3,8 @@
 #pragma once
 
 #include "gateway/openai/api.h"
+#include "gateway/openai/reader_pool.h"
+#include "gateway/openai/request_metrics.h"
 
 #include <stdatomic.h>
 
@@ -10,6 +12,8 @@ typedef struct lh_openai_service {
     lh_openai_api_config config;
     lh_engine *engine;
     const lh_served_model *model;
-    size_t longest_token_bytes; /* of the model's tokens */
-    atomic_bool draining;       /* any thread */
+    lh_reader_pool *readers;
+    size_t longest_token_bytes;  /* of the model's tokens */
+    atomic_bool draining;        /* any thread */
+    lh_request_metrics *metrics; /* any thread */
 } lh_openai_service;

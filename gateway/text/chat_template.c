@@ -1,60 +1,71 @@
-/* A conversation becomes a list of segments: the template's own texts, and between them the
- * messages' contents, which point into the caller's messages. The tokenizer takes the list and
- * looks for special tokens in the former only. */
+/* What the template wrote and what it was given become segments for the tokenizer, which looks for
+ * special tokens in the former only. */
 #include "gateway/text/chat_template.h"
 
 #include "common/base/utf8.h"
-#include "gateway/text/chat_families.h"
-#include "gateway/text/chat_thinking.h"
+#include "gateway/text/jinja/template.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define VARIABLES_MAX   64
+#define SECONDS_PER_DAY 86400
 
 struct lh_chat_template {
-    const lh_chat_family *family;
-    lh_text_buffer system; /* put in where the first message is none; empty: nothing is */
+    lh_jinja_template *jinja;
+    json_t *arguments; /* the operator's; NULL: none */
+    int64_t day_s;     /* -1: today */
+    const lh_thinking_marks *thinking;
 };
 
-static lh_status refuse_unknown(uint64_t signature, lh_error *error) {
-    char list[LH_ERROR_MESSAGE_BYTES] = "";
-    size_t length = 0;
-    const lh_chat_family *family;
-    for (size_t i = 0; (family = lh_chat_family_at(i)) && length < sizeof list; i++)
-        length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", i ? ", " : "",
-                                   family->name);
-    return lh_fail(error, LH_ERR_UNSUPPORTED,
-                   "the chat template (signature %016llx) is of no family that is known here (%s); "
-                   "completions without a template work",
-                   (unsigned long long)signature, list);
+static lh_status refuse_memory(lh_error *error) {
+    return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a conversation");
 }
 
-lh_status lh_chat_template_of_signature(const lh_chat_signature *signature,
-                                        lh_chat_template **chat_template, lh_error *error) {
-    const lh_chat_family *family = lh_chat_family_find(signature->hash);
-    if (!family)
-        return refuse_unknown(signature->hash, error);
+lh_status lh_chat_template_parse(const char *text, size_t length, lh_chat_template **chat_template,
+                                 lh_error *error) {
     lh_chat_template *made = calloc(1, sizeof *made);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a chat template");
-    made->family = family;
-    lh_status status = lh_text_buffer_append(&made->system, signature->system.bytes,
-                                             signature->system.length, error);
+    made->day_s = -1;
+    made->thinking = lh_thinking_marks_find(text, length);
+    lh_status status = lh_jinja_template_parse(text, length, &made->jinja, error);
     if (status) {
-        lh_chat_template_destroy(made);
+        free(made);
         return status;
     }
     *chat_template = made;
     return LH_OK;
 }
 
-lh_status lh_chat_template_parse(const char *text, size_t length, lh_chat_template **chat_template,
-                                 lh_error *error) {
-    lh_chat_signature signature;
-    lh_status status = lh_chat_signature_read(text, length, &signature, error);
+static lh_status read_file(FILE *file, lh_text_buffer *text, lh_error *error) {
+    char part[4096];
+    lh_status status = LH_OK;
+    while (!status && text->length <= LH_JINJA_TEMPLATE_BYTES_MAX) {
+        size_t length = fread(part, 1, sizeof part, file);
+        if (length == 0)
+            return ferror(file) ? lh_fail(error, LH_ERR_IO, "cannot be read") : LH_OK;
+        status = lh_text_buffer_append(text, part, length, error);
+    }
+    return status; /* too long: the parser says so */
+}
+
+lh_status lh_chat_template_load(const char *path, lh_chat_template **chat_template,
+                                lh_error *error) {
+    lh_text_buffer text = {0};
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return lh_fail(error, LH_ERR_IO, "%.200s: %s", path, strerror(errno));
+    lh_status status = read_file(file, &text, error);
+    fclose(file);
     if (!status)
-        status = lh_chat_template_of_signature(&signature, chat_template, error);
-    lh_text_buffer_reset(&signature.system);
+        status =
+            lh_chat_template_parse(text.bytes ? text.bytes : "", text.length, chat_template, error);
+    lh_text_buffer_reset(&text);
     return status;
 }
 
@@ -68,335 +79,285 @@ lh_status lh_chat_template_create(const lh_gguf *gguf, lh_chat_template **chat_t
 void lh_chat_template_destroy(lh_chat_template *chat_template) {
     if (!chat_template)
         return;
-    lh_text_buffer_reset(&chat_template->system);
+    json_decref(chat_template->arguments);
+    lh_jinja_template_destroy(chat_template->jinja);
     free(chat_template);
 }
 
-const char *lh_chat_template_family(const lh_chat_template *chat_template) {
-    return chat_template->family->name;
+const lh_thinking_marks *lh_chat_template_thinking(const lh_chat_template *chat_template) {
+    return chat_template->thinking;
 }
 
-/* One rendering. */
-typedef struct script {
-    const lh_chat_template *chat_template;
-    const char *bos, *eos;
-    size_t bos_length, eos_length;
-    lh_text_segment *segments;
-    size_t count, capacity;
-    lh_error *error;
-} script;
-
-static lh_status add(script *out, const char *text, size_t length, bool parse_special) {
-    if (length == 0)
-        return LH_OK;
-    if (out->count == out->capacity) {
-        size_t capacity = out->capacity ? out->capacity * 2 : 32;
-        lh_text_segment *segments = realloc(out->segments, capacity * sizeof *segments);
-        if (!segments)
-            return lh_fail(out->error, LH_ERR_NO_MEMORY, "no memory for a conversation");
-        out->segments = segments;
-        out->capacity = capacity;
+lh_status lh_chat_template_set_arguments(lh_chat_template *chat_template, const char *json,
+                                         lh_error *error) {
+    json_error_t cause;
+    json_t *arguments = json_loads(json, JSON_REJECT_DUPLICATES, &cause);
+    if (!json_is_object(arguments) || json_object_size(arguments) > VARIABLES_MAX / 2) {
+        json_decref(arguments);
+        return lh_fail(error, LH_ERR_INVALID, "a JSON object of at most %d names is expected%s%s",
+                       VARIABLES_MAX / 2, arguments ? "" : ": ", arguments ? "" : cause.text);
     }
-    out->segments[out->count++] = (lh_text_segment){text, length, parse_special};
+    json_decref(chat_template->arguments);
+    chat_template->arguments = arguments;
     return LH_OK;
 }
 
-/* A text of the family, of `length` bytes, with bos, eos and role in their places. */
-static lh_status add_own_part(script *out, const char *text, size_t length, const char *role) {
-    const char *end = text + length;
-    lh_status status = LH_OK;
-    while (text < end && !status) {
-        size_t plain = strcspn(text, LH_CHAT_BOS LH_CHAT_EOS LH_CHAT_ROLE);
-        if (plain > (size_t)(end - text))
-            plain = (size_t)(end - text);
-        status = add(out, text, plain, true);
-        text += plain;
-        if (status || text == end)
-            break;
-        if (*text == *LH_CHAT_BOS)
-            status = add(out, out->bos, out->bos_length, true);
-        else if (*text == *LH_CHAT_EOS)
-            status = add(out, out->eos, out->eos_length, true);
-        else
-            status = add(out, role, strlen(role), false);
-        text++;
-    }
-    return status;
-}
-
-static lh_status add_own(script *out, const char *text, const char *role) {
-    return add_own_part(out, text, strlen(text), role);
-}
-
-/* What Python's str.strip() takes away. */
-static bool is_space(uint32_t character) {
-    return (character >= 9 && character <= 13) || (character >= 28 && character <= 32) ||
-           character == 0x85 || character == 0xA0 || character == 0x1680 ||
-           (character >= 0x2000 && character <= 0x200A) || character == 0x2028 ||
-           character == 0x2029 || character == 0x202F || character == 0x205F || character == 0x3000;
-}
-
-static lh_text strip_left(lh_text text) {
-    const char *at = text.bytes, *end = text.bytes + text.length;
-    while (at < end) {
-        const char *next = at;
-        if (!is_space(lh_utf8_decode(&next)))
-            break;
-        at = next;
-    }
-    return (lh_text){at, (size_t)(end - at)};
-}
-
-static lh_text strip_right(lh_text text) {
-    while (text.length > 0) {
-        size_t last = text.length - 1;
-        while (last > 0 && ((uint8_t)text.bytes[last] & 0xC0) == 0x80)
-            last--;
-        const char *at = text.bytes + last;
-        if (!is_space(lh_utf8_decode(&at)))
-            break;
-        text.length = last;
-    }
-    return text;
-}
-
-static lh_status add_content(script *out, const lh_chat_message *message) {
-    lh_text text = {message->content, message->content_length};
-    if (out->chat_template->family->trims)
-        text = strip_right(strip_left(text));
-    return add(out, text.bytes, text.length, false);
-}
-
-static const lh_chat_turn *turn_of(const lh_chat_family *family, const char *role) {
-    if (strcmp(role, "system") == 0)
-        return &family->system;
-    if (strcmp(role, "user") == 0)
-        return &family->user;
-    if (strcmp(role, "assistant") == 0)
-        return &family->assistant;
-    return strcmp(role, "tool") == 0 ? &family->tool : NULL;
-}
-
-static bool is_role(const lh_chat_message *message, const char *role) {
-    return strcmp(message->role, role) == 0;
-}
-
-/* A ChatML "tool" turn: the first of a row opens a user's turn, the last closes it. */
-static lh_status add_tool_turn(script *out, const lh_chat_message *messages, size_t count,
-                               size_t i) {
-    const lh_chat_family *family = out->chat_template->family;
-    lh_status status = LH_OK;
-    if (i == 0 || !is_role(&messages[i - 1], "tool"))
-        status = add_own(out, "<|im_start|>user", "");
-    if (status || (status = add_own(out, family->tool.before, "")) ||
-        (status = add_content(out, &messages[i])) ||
-        (status = add_own(out, family->tool.after, "")))
-        return status;
-    if (i + 1 == count || !is_role(&messages[i + 1], "tool"))
-        status = add_own(out, "<|im_end|>\n", "");
-    return status;
-}
-
-/* An answer of a thinking model. After the user's last question it keeps its thought; the last
- * message gets one, even an empty one. */
-static lh_status add_thinking_turn(script *out, const lh_chat_message *messages, size_t count,
-                                   size_t i) {
-    const lh_chat_turn *turn = &out->chat_template->family->assistant;
-    lh_chat_thinking said =
-        lh_chat_thinking_split((lh_text){messages[i].content, messages[i].content_length});
-    bool recent = i > lh_chat_thinking_last_query(messages, count);
-    lh_status status = add_own(out, turn->before, "assistant");
-    if (!status && recent && (i + 1 == count || said.thought.length > 0)) {
-        said.answer = lh_chat_thinking_strip(said.answer);
-        if ((status = add_own(out, "<think>\n", "")) ||
-            (status = add(out, said.thought.bytes, said.thought.length, false)))
-            return status;
-        status = add_own(out, "\n</think>\n\n", "");
-    }
-    if (status || (status = add(out, said.answer.bytes, said.answer.length, false)))
-        return status;
-    return add_own(out, turn->after, "assistant");
-}
-
-static lh_status add_turn(script *out, const lh_chat_message *messages, size_t count, size_t i) {
-    const lh_chat_family *family = out->chat_template->family;
-    const char *role = messages[i].role;
-    const lh_chat_turn *turn = turn_of(family, role);
-    if (family->joins_tools && is_role(&messages[i], "tool"))
-        return add_tool_turn(out, messages, count, i);
-    if (family->thinks && is_role(&messages[i], "assistant"))
-        return add_thinking_turn(out, messages, count, i);
-    if (family->skips_empty_system && is_role(&messages[i], "system") &&
-        messages[i].content_length == 0)
-        return LH_OK;
-    lh_status status;
-    if ((status = add_own(out, turn->before, role)) || (status = add_content(out, &messages[i])))
-        return status;
-    return add_own(out, turn->after, role);
-}
-
-/* A user's turn with the system message in it. Most templates that strip do so with the two put
- * together. */
-static lh_status add_user_turn_with_system(script *out, const lh_chat_message *system,
-                                           const lh_chat_message *user) {
-    const lh_chat_family *family = out->chat_template->family;
-    lh_text content = {user->content, user->content_length};
-    lh_text wrap = {family->first_system.after, strlen(family->first_system.after)};
-    if (family->trims && family->keeps_system) {
-        content = strip_right(strip_left(content));
-    } else if (family->trims) {
-        content = strip_right(content);
-        wrap = content.length ? wrap : strip_right(wrap);
-    }
-    lh_status status;
-    if ((status = add_own(out, family->user.before, "user")) ||
-        (status = add_own(out, family->first_system.before, "")) ||
-        (status = add(out, system->content, system->content_length, false)) ||
-        (status = add_own_part(out, wrap.bytes, wrap.length, "")) ||
-        (status = add(out, content.bytes, content.length, false)))
-        return status;
-    return add_own(out, family->user.after, "user");
-}
-
-static lh_status refuse_role(const lh_chat_family *family, const lh_chat_message *message, size_t i,
-                             lh_error *error) {
-    if (!turn_of(family, message->role))
-        return lh_fail(error, LH_ERR_INVALID, "messages[%zu]: role \"%.32s\" is not known", i,
-                       message->role);
-    if (family->other_roles)
-        return lh_fail(error, LH_ERR_INVALID, "messages[%zu]: %s", i, family->other_roles);
-    return lh_fail(error, LH_ERR_INVALID,
-                   "messages[%zu]: this model's chat template (%s) has no place for role \"%s\"", i,
-                   family->name, message->role);
-}
-
-/* Roles and their order, as the template checks them, from messages[first] on. */
-static lh_status check_roles(const lh_chat_family *family, const lh_chat_message *messages,
-                             size_t count, size_t first, lh_error *error) {
-    for (size_t i = first; i < count; i++) {
-        const lh_chat_turn *turn = turn_of(family, messages[i].role);
-        if (turn && family->alternation && is_role(&messages[i], "user") != ((i - first) % 2 == 0))
-            return lh_fail(error, LH_ERR_INVALID, "messages[%zu]: %s", i, family->alternation);
-        if (!turn || !turn->before)
-            return refuse_role(family, &messages[i], i, error);
-    }
+lh_status lh_chat_template_set_day(lh_chat_template *chat_template, const char *day,
+                                   lh_error *error) {
+    struct tm parsed = {0}, normal;
+    const char *end = strptime(day, "%Y-%m-%d", &parsed);
+    normal = parsed;
+    time_t seconds = end && !*end ? timegm(&normal) : -1;
+    if (seconds < 0 || normal.tm_mday != parsed.tm_mday)
+        return lh_fail(error, LH_ERR_INVALID, "\"%.40s\" is no day, such as 2026-11-23", day);
+    chat_template->day_s = (int64_t)seconds;
     return LH_OK;
 }
 
-/* Does the first message's text stand elsewhere than in a turn of its own? */
-static bool folds_system(const lh_chat_family *family, const lh_chat_message *messages) {
-    return family->system_place != LH_CHAT_SYSTEM_ANYWHERE && is_role(&messages[0], "system");
+/* ---- One rendering. ---- */
+
+typedef struct variables {
+    lh_jinja_variable list[VARIABLES_MAX];
+    size_t count;
+} variables;
+
+/* The first one of a name counts. */
+static void add(variables *all, const char *name, const json_t *value, bool is_of_template) {
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->list[i].name, name) == 0)
+            return;
+    assert(all->count < VARIABLES_MAX);
+    all->list[all->count++] = (lh_jinja_variable){name, value, is_of_template};
 }
 
-static lh_status check(const lh_chat_family *family, const lh_chat_message *messages, size_t count,
-                       lh_error *error) {
-    if (count == 0)
-        return lh_fail(error, LH_ERR_INVALID, "a conversation needs at least one message");
-    if (family->leading_system && is_role(&messages[0], "system"))
-        return lh_fail(error, LH_ERR_INVALID, "messages[0]: %s", family->leading_system);
-    size_t first = folds_system(family, messages) ? 1 : 0;
-    lh_status status = check_roles(family, messages, count, first, error);
-    if (status || first == 0 || family->system_place == LH_CHAT_SYSTEM_HEAD)
-        return status;
-    size_t carrier = family->system_place == LH_CHAT_SYSTEM_IN_FIRST_USER ? 1 : count - 1;
-    if (carrier >= count || !is_role(&messages[carrier], "user"))
+static void add_all(variables *all, const json_t *object) {
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)object, name, value) add(all, name, value, false);
+}
+
+static bool is_utf8(const char *text, size_t length) {
+    return length == 0 || lh_utf8_valid_prefix(text, length) == length;
+}
+
+static lh_status check(const lh_chat_conversation *conversation, lh_error *error) {
+    if (conversation->count == 0)
+        return lh_fail(error, LH_ERR_INVALID, "there is no message");
+    if (json_object_size(conversation->arguments) > VARIABLES_MAX / 2 - 8)
+        return lh_fail(error, LH_ERR_LIMIT, "chat_template_kwargs: more than %d names",
+                       VARIABLES_MAX / 2 - 8);
+    for (size_t i = 0; i < conversation->count; i++) {
+        const lh_chat_message *message = &conversation->messages[i];
+        if (!is_utf8(message->content, message->content_length) ||
+            !is_utf8(message->thought, message->thought_length))
+            return lh_fail(error, LH_ERR_MALFORMED, "messages[%zu]: the content is not UTF-8", i);
+    }
+    if (conversation->goes_on &&
+        strcmp(conversation->messages[conversation->count - 1].role, "assistant") != 0)
         return lh_fail(error, LH_ERR_INVALID,
-                       "messages[0]: this model's chat template (%s) puts the system message into "
-                       "the %s user's message, and there is none",
-                       family->name,
-                       family->system_place == LH_CHAT_SYSTEM_IN_FIRST_USER ? "first" : "closing");
+                       "messages[%zu]: only an assistant's message can be gone on with",
+                       conversation->count - 1);
     return LH_OK;
 }
 
-static lh_status add_default_system(script *out) {
-    const lh_text_buffer *system = &out->chat_template->system;
-    const lh_chat_turn *turn = &out->chat_template->family->system;
-    lh_status status;
-    if ((status = add_own(out, turn->before, "system")) ||
-        (status = add(out, system->bytes, system->length, true)))
-        return status;
-    return add_own(out, turn->after, "system");
+/* NULL: no memory. */
+static json_t *make_message(const lh_chat_message *said) {
+    json_t *message = json_pack("{s:s,s:o}", "role", said->role, "content",
+                                json_stringn_nocheck(said->content ? said->content : "",
+                                                     said->content ? said->content_length : 0));
+    if (message && said->thought &&
+        json_object_set_new(message, "reasoning_content",
+                            json_stringn_nocheck(said->thought, said->thought_length))) {
+        json_decref(message);
+        return NULL;
+    }
+    return message;
 }
 
-/* What comes before the turns: the opening, and a system message that the template puts there. */
-static lh_status add_opening(script *out, const lh_chat_message *messages) {
-    const lh_chat_family *family = out->chat_template->family;
-    lh_status status = add_own(out, family->opening, "");
-    if (!status && family->system_place == LH_CHAT_SYSTEM_HEAD) {
-        if ((status = add_own(out, family->first_system.before, "")) ||
-            (folds_system(family, messages) && (status = add_content(out, &messages[0]))))
-            return status;
-        status = add_own(out, family->first_system.after, "");
+/* NULL: no memory. */
+static json_t *list_messages(const lh_chat_conversation *conversation) {
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < conversation->count; i++) {
+        json_t *message = make_message(&conversation->messages[i]);
+        if (!message || json_array_append_new(list, message)) {
+            json_decref(list);
+            return NULL;
+        }
     }
-    if (!status && out->chat_template->system.length > 0 && !is_role(&messages[0], "system"))
-        status = add_default_system(out);
+    return list;
+}
+
+static struct tm day_of(const lh_chat_template *chat_template, int64_t now_s) {
+    int64_t seconds = chat_template->day_s >= 0 ? chat_template->day_s : now_s;
+    time_t midnight = (time_t)(seconds - seconds % SECONDS_PER_DAY);
+    struct tm day = {0};
+    gmtime_r(&midnight, &day);
+    return day;
+}
+
+/* The last place where the part is; SIZE_MAX: nowhere. */
+static size_t find_last(const lh_jinja_rendering *made, lh_text part) {
+    for (size_t at = made->length; at-- > 0;)
+        if (part.length <= made->length - at && made->text[at] == *part.bytes &&
+            memcmp(made->text + at, part.bytes, part.length) == 0)
+            return at;
+    return SIZE_MAX;
+}
+
+static bool is_blank(char byte) {
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+/* Ends the text where the last message's does: as transformers, with the white space behind it only
+ * where the template has kept it. */
+static lh_status end_with_last_message(const lh_chat_conversation *conversation,
+                                       lh_jinja_rendering *made, lh_error *error) {
+    const lh_chat_message *message = &conversation->messages[conversation->count - 1];
+    lh_text said = {message->content, message->content_length};
+    while (said.length > 0 && is_blank(*said.bytes)) {
+        said.bytes++;
+        said.length--;
+    }
+    lh_text whole = said;
+    while (said.length > 0 && is_blank(said.bytes[said.length - 1]))
+        said.length--;
+    size_t at = said.length ? find_last(made, said) : SIZE_MAX;
+    if (at == SIZE_MAX)
+        return lh_fail(error, LH_ERR_INVALID,
+                       "messages[%zu]: its text is %s, so that it cannot be gone on with",
+                       conversation->count - 1,
+                       said.length ? "changed or left out by the chat template" : "empty");
+    bool keeps_space = whole.length <= made->length - at &&
+                       memcmp(made->text + at, whole.bytes, whole.length) == 0;
+    made->length = at + (keeps_space ? whole.length : said.length);
+    return LH_OK;
+}
+
+/* Where the template knows one of the two names. */
+static void add_effort(variables *all, const json_t *effort) {
+    if (!effort)
+        return;
+    add(all, "reasoning_effort", effort, false);
+    if (strcmp(json_string_value(effort), "none") == 0)
+        add(all, "enable_thinking", json_false(), false);
+}
+
+static lh_status render(const lh_chat_template *chat_template, lh_text bos, lh_text eos,
+                        const lh_chat_conversation *conversation, lh_jinja_rendering *made,
+                        lh_error *error) {
+    lh_status status = check(conversation, error);
+    if (status)
+        return status;
+    json_t *messages = list_messages(conversation);
+    json_t *bos_text = json_stringn_nocheck(bos.bytes, bos.length);
+    json_t *eos_text = json_stringn_nocheck(eos.bytes, eos.length);
+    bool has_head = !conversation->without_answer_head && !conversation->goes_on;
+    variables all = {.count = 0};
+    if (messages && bos_text && eos_text) {
+        struct tm day = day_of(chat_template, conversation->now_s);
+        add(&all, "messages", messages, false);
+        add(&all, "add_generation_prompt", json_boolean(has_head), false);
+        add(&all, "bos_token", bos_text, true);
+        add(&all, "eos_token", eos_text, true);
+        add_all(&all, conversation->arguments);
+        add_effort(&all, conversation->reasoning_effort);
+        add_all(&all, chat_template->arguments);
+        status =
+            lh_jinja_template_render(chat_template->jinja, all.list, all.count, &day, made, error);
+    } else {
+        status = refuse_memory(error);
+    }
+    json_decref(messages);
+    json_decref(bos_text);
+    json_decref(eos_text);
+    if (!status && conversation->goes_on)
+        status = end_with_last_message(conversation, made, error);
     return status;
 }
 
-static lh_status compose(script *out, const lh_chat_message *messages, size_t count) {
-    const lh_chat_family *family = out->chat_template->family;
-    lh_status status = check(family, messages, count, out->error);
-    for (size_t i = 0; i < count && !status; i++)
-        if (lh_utf8_valid_prefix(messages[i].content, messages[i].content_length) <
-            messages[i].content_length)
-            status =
-                lh_fail(out->error, LH_ERR_MALFORMED, "messages[%zu]: the content is not UTF-8", i);
-    if (status || (status = add_opening(out, messages)))
-        return status;
-    size_t first = folds_system(family, messages) ? 1 : 0, carrier = SIZE_MAX;
-    if (first && family->system_place == LH_CHAT_SYSTEM_IN_FIRST_USER)
-        carrier = 1;
-    if (first && family->system_place == LH_CHAT_SYSTEM_IN_LAST_USER)
-        carrier = count - 1;
-    for (size_t i = first; i < count && !status; i++)
-        status = i == carrier ? add_user_turn_with_system(out, &messages[0], &messages[i])
-                              : add_turn(out, messages, count, i);
-    return status ? status : add_own(out, family->generation, "");
+static lh_status append_text(const lh_chat_template *chat_template, lh_text bos, lh_text eos,
+                             const lh_chat_conversation *conversation, lh_text_buffer *text,
+                             lh_error *error) {
+    lh_jinja_rendering made = {0};
+    lh_status status = render(chat_template, bos, eos, conversation, &made, error);
+    if (!status)
+        status = lh_text_buffer_append(text, made.text, made.length, error);
+    lh_jinja_rendering_reset(&made);
+    return status;
 }
 
 lh_status lh_chat_template_render_text(const lh_chat_template *chat_template, const char *bos,
-                                       const char *eos, const lh_chat_message *messages,
-                                       size_t count, lh_text_buffer *text, lh_error *error) {
-    script out = {.chat_template = chat_template,
-                  .bos = bos,
-                  .eos = eos,
-                  .bos_length = strlen(bos),
-                  .eos_length = strlen(eos),
-                  .error = error};
-    lh_status status = compose(&out, messages, count);
-    for (size_t i = 0; i < out.count && !status; i++)
-        status = lh_text_buffer_append(text, out.segments[i].text, out.segments[i].length, error);
-    free(out.segments);
-    return status;
+                                       const char *eos, const lh_chat_conversation *conversation,
+                                       lh_text_buffer *text, lh_error *error) {
+    return append_text(chat_template, (lh_text){bos, strlen(bos)}, (lh_text){eos, strlen(eos)},
+                       conversation, text, error);
 }
 
 /* The text of a token that may be absent. */
-static void name_of(const lh_tokenizer *tokenizer, int64_t token, const char **text,
-                    size_t *length) {
-    *text = "";
-    *length = 0;
+static lh_text name_of(const lh_tokenizer *tokenizer, int64_t token) {
+    lh_text name = {"", 0};
     if (token >= 0)
-        (void)lh_tokenizer_token_name(tokenizer, (uint32_t)token, text, length);
+        (void)lh_tokenizer_token_name(tokenizer, (uint32_t)token, &name.bytes, &name.length);
+    return name;
+}
+
+lh_status lh_chat_template_show(const lh_chat_template *chat_template,
+                                const lh_tokenizer *tokenizer,
+                                const lh_chat_conversation *conversation, lh_text_buffer *text,
+                                lh_error *error) {
+    lh_text bos = name_of(tokenizer, lh_tokenizer_bos(tokenizer));
+    lh_text eos = name_of(tokenizer, lh_tokenizer_eos(tokenizer));
+    return append_text(chat_template, bos, eos, conversation, text, error);
 }
 
 /* Does the conversation begin with the text of bos? */
-static bool begins_with_bos(const script *out) {
-    return out->bos_length > 0 && out->count > 0 && out->segments[0].parse_special &&
-           out->segments[0].length >= out->bos_length &&
-           memcmp(out->segments[0].text, out->bos, out->bos_length) == 0;
+static bool begins_with_bos(const lh_jinja_rendering *made, lh_text bos) {
+    return bos.length > 0 && made->length >= bos.length && made->span_count > 0 &&
+           made->spans[0].is_of_template && made->spans[0].length >= bos.length &&
+           memcmp(made->text, bos.bytes, bos.length) == 0;
+}
+
+static lh_status tokenize(const lh_tokenizer *tokenizer, const lh_jinja_rendering *made,
+                          lh_tokens *tokens, lh_error *error) {
+    lh_text_segment *segments = calloc(made->span_count + 1, sizeof *segments);
+    size_t at = 0, count = 0;
+    if (!segments)
+        return refuse_memory(error);
+    for (size_t i = 0; i < made->span_count && at < made->length; i++) {
+        size_t room = made->length - at;
+        size_t length = made->spans[i].length < room ? made->spans[i].length : room;
+        segments[count++] =
+            (lh_text_segment){made->text + at, length, made->spans[i].is_of_template};
+        at += length;
+    }
+    lh_status status = lh_tokenizer_encode_segments(tokenizer, segments, count, tokens, error);
+    free(segments);
+    return status;
+}
+
+/* What the answer goes on is of the model's own making: there the mark may be far back. */
+static bool begins_in_thought(const lh_chat_template *chat_template,
+                              const lh_chat_conversation *conversation,
+                              const lh_jinja_rendering *made) {
+    const lh_chat_message *last = &conversation->messages[conversation->count - 1];
+    return lh_thinking_is_opened(chat_template->thinking, made->text, made->length) ||
+           (conversation->goes_on &&
+            lh_thinking_is_open(chat_template->thinking, last->content, last->content_length));
 }
 
 lh_status lh_chat_template_render(const lh_chat_template *chat_template,
-                                  const lh_tokenizer *tokenizer, const lh_chat_message *messages,
-                                  size_t count, lh_tokens *tokens, lh_error *error) {
-    script out = {.chat_template = chat_template, .error = error};
-    name_of(tokenizer, lh_tokenizer_bos(tokenizer), &out.bos, &out.bos_length);
-    name_of(tokenizer, lh_tokenizer_eos(tokenizer), &out.eos, &out.eos_length);
-    lh_status status = compose(&out, messages, count);
-    if (!status && lh_tokenizer_adds_bos(tokenizer) && !begins_with_bos(&out))
+                                  const lh_tokenizer *tokenizer,
+                                  const lh_chat_conversation *conversation, lh_tokens *tokens,
+                                  bool *is_thinking, lh_error *error) {
+    lh_text bos = name_of(tokenizer, lh_tokenizer_bos(tokenizer));
+    lh_text eos = name_of(tokenizer, lh_tokenizer_eos(tokenizer));
+    lh_jinja_rendering made = {0};
+    lh_status status = render(chat_template, bos, eos, conversation, &made, error);
+    if (!status && lh_tokenizer_adds_bos(tokenizer) && !begins_with_bos(&made, bos))
         status = lh_tokens_push(tokens, (uint32_t)lh_tokenizer_bos(tokenizer), error);
     if (!status)
-        status = lh_tokenizer_encode_segments(tokenizer, out.segments, out.count, tokens, error);
-    free(out.segments);
+        status = tokenize(tokenizer, &made, tokens, error);
+    *is_thinking = !status && begins_in_thought(chat_template, conversation, &made);
+    lh_jinja_rendering_reset(&made);
     return status;
 }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LIST_BYTES 64u /* all names */
+
 static const lh_sampling_range ranges[LH_SAMPLING_FIELDS] = {
     [LH_SAMPLING_TEMPERATURE] = {"temperature", 0, 2, true, false},
     [LH_SAMPLING_TOP_P] = {"top_p", 0, 1, false, false},
@@ -92,26 +94,24 @@ lh_status lh_sampling_defaults_set(lh_sampling_defaults *defaults, lh_sampling_f
 }
 
 /* The names of the fields that one has said, separated by commas. */
-static size_t list(const lh_sampling_defaults *defaults, lh_sampling_source source, char *text,
-                   size_t capacity) {
+static void list(const lh_sampling_defaults *defaults, lh_sampling_source source,
+                 char text[LIST_BYTES]) {
     size_t used = 0;
+    text[0] = '\0';
     for (int field = 0; field < LH_SAMPLING_FIELDS; field++)
         if (defaults->sources[field] == source)
-            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? "," : "",
+            used += (size_t)snprintf(text + used, LIST_BYTES - used, "%s%s", used ? "," : "",
                                      ranges[field].name);
-    return used ? used : (size_t)snprintf(text, capacity, "-");
 }
 
-const char *lh_sampling_defaults_text(const lh_sampling_defaults *defaults,
-                                      char text[LH_SAMPLING_DEFAULTS_BYTES]) {
-    const size_t capacity = LH_SAMPLING_DEFAULTS_BYTES;
-    size_t used = 0;
-    for (int field = 0; field < LH_SAMPLING_FIELDS; field++)
-        used += (size_t)snprintf(text + used, capacity - used, "%s=%g ", ranges[field].name,
-                                 defaults->values[field]);
-    used += (size_t)snprintf(text + used, capacity - used, "by_flags=");
-    used += list(defaults, LH_SAMPLING_BY_OPERATOR, text + used, capacity - used);
-    used += (size_t)snprintf(text + used, capacity - used, " by_model=");
-    list(defaults, LH_SAMPLING_BY_MODEL, text + used, capacity - used);
-    return text;
+void lh_sampling_defaults_log(const lh_sampling_defaults *defaults) {
+    char by_flags[LIST_BYTES], by_model[LIST_BYTES];
+    const double *values = defaults->values;
+    list(defaults, LH_SAMPLING_BY_OPERATOR, by_flags);
+    list(defaults, LH_SAMPLING_BY_MODEL, by_model);
+    lh_log(LH_LOG_INFO, "gateway",
+           "sampling where a request does not say temperature=%g top_p=%g top_k=%g min_p=%g "
+           "repetition_penalty=%g by_flags=%s by_model=%s",
+           values[LH_SAMPLING_TEMPERATURE], values[LH_SAMPLING_TOP_P], values[LH_SAMPLING_TOP_K],
+           values[LH_SAMPLING_MIN_P], values[LH_SAMPLING_REPETITION_PENALTY], by_flags, by_model);
 }

@@ -34,8 +34,6 @@ typedef struct lh_sampling_defaults {
     lh_sampling_source sources[LH_SAMPLING_FIELDS];
 } lh_sampling_defaults;
 
-#define LH_SAMPLING_DEFAULTS_BYTES 256u
-
 /* OpenAI's, and vLLM's where OpenAI has no such field. */
 extern const lh_sampling_defaults lh_sampling_api_defaults;
 
@@ -47,6 +45,5 @@ void lh_sampling_defaults_read(lh_sampling_defaults *defaults, const lh_gguf *gg
 /* Takes the operator's word. LH_ERR_INVALID: it is no number of the field's range. */
 lh_status lh_sampling_defaults_set(lh_sampling_defaults *defaults, lh_sampling_field field,
                                    const char *number, lh_error *error);
-/* For the log: "temperature=0.2 top_p=1 ... by_flags=temperature by_model=-"; returns text. */
-const char *lh_sampling_defaults_text(const lh_sampling_defaults *defaults,
-                                      char text[LH_SAMPLING_DEFAULTS_BYTES]);
+/* One line of the log: what holds, and who has said so. */
+void lh_sampling_defaults_log(const lh_sampling_defaults *defaults);

@@ -1,0 +1,112 @@
+/* JSON to a request, a request to tokens within the context. */
+#include "gateway/openai/reading.h"
+
+#include "common/json/json_object.h"
+#include "gateway/openai/prompt.h"
+
+#include <stdlib.h>
+
+/* What the chain's KV caches hold may be less than the model's context. */
+static uint32_t context_now(const lh_openai_service *service) {
+    uint64_t positions = lh_engine_current_room(service->engine).positions_max;
+    uint32_t context = service->model->context;
+    return positions < context ? (uint32_t)positions : context;
+}
+
+static bool parse(lh_openai_request *request, const lh_openai_service *service,
+                  lh_openai_endpoint endpoint, const char *bytes, size_t length,
+                  lh_openai_error *error) {
+    lh_error cause;
+    json_t *body = lh_json_object_parse(bytes, length, &cause);
+    if (body)
+        return lh_openai_request_parse(body, endpoint, &service->config.limits, request, error);
+    return cause.status == LH_ERR_NO_MEMORY
+               ? lh_openai_refuse_cause(error, &cause)
+               : lh_openai_refuse(error, 400, NULL, "invalid_json", "%s", cause.message);
+}
+
+static size_t content_bytes(const lh_openai_request *request) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < request->message_count; i++)
+        bytes += request->messages[i].content_length;
+    return bytes;
+}
+
+/* The conversation, or the prompt of this index. */
+static bool tokenize(lh_openai_reading *reading, const lh_openai_service *service, size_t index,
+                     uint32_t context, lh_openai_error *error) {
+    const lh_openai_request *request = &reading->request;
+    bool is_chat = request->endpoint == LH_OPENAI_CHAT;
+    const lh_openai_prompt *given = is_chat ? NULL : &request->prompts[index];
+    lh_generation_prompt *prompt = &reading->prompts[index];
+    lh_tokens *tokens = &reading->tokens[index];
+    if (!lh_openai_prompt_may_fit(context, request->endpoint,
+                                  is_chat ? content_bytes(request) : given->length,
+                                  service->longest_token_bytes, error) ||
+        !(is_chat ? lh_openai_prompt_from_chat(service->model, request, tokens,
+                                               &prompt->is_thinking, error)
+                  : lh_openai_prompt_from_completion(service->model, given, tokens, error)) ||
+        !lh_openai_prompt_fit(context, request->endpoint, tokens->count, &request->parameters,
+                              &prompt->max_tokens, error))
+        return false;
+    prompt->tokens = tokens->ids;
+    prompt->token_count = (uint32_t)tokens->count;
+    return true;
+}
+
+/* Room for each prompt's tokens, and for its text where that is to be echoed. False: no memory. */
+static bool make_room(lh_openai_reading *reading) {
+    const lh_openai_request *request = &reading->request;
+    size_t count = request->endpoint == LH_OPENAI_CHAT ? 1 : request->prompt_count;
+    reading->tokens = calloc(count, sizeof *reading->tokens);
+    reading->prompts = calloc(count, sizeof *reading->prompts);
+    reading->echoes = request->echo ? calloc(count, sizeof *reading->echoes) : NULL;
+    reading->prompt_count = count;
+    return reading->tokens && reading->prompts && (reading->echoes || !request->echo);
+}
+
+static bool keep_echoes(lh_openai_reading *reading, const lh_served_model *model) {
+    for (size_t i = 0; reading->echoes && i < reading->prompt_count; i++)
+        if (lh_openai_prompt_text(model, &reading->request.prompts[i], &reading->echoes[i]))
+            return false;
+    return true;
+}
+
+static bool tokenize_all(lh_openai_reading *reading, const lh_openai_service *service,
+                         lh_openai_error *error) {
+    uint32_t context = context_now(service);
+    if (!make_room(reading) || !keep_echoes(reading, service->model))
+        return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
+    for (size_t i = 0; i < reading->prompt_count; i++)
+        if (!tokenize(reading, service, i, context, error))
+            return false;
+    return true;
+}
+
+bool lh_openai_reading_take(lh_openai_reading *reading, const lh_openai_service *service,
+                            lh_openai_reading_goal goal, const char *body, size_t length,
+                            lh_openai_error *error) {
+    lh_openai_endpoint endpoint =
+        goal == LH_READING_COMPLETIONS ? LH_OPENAI_COMPLETIONS : LH_OPENAI_CHAT;
+    *reading = (lh_openai_reading){0};
+    bool taken = parse(&reading->request, service, endpoint, body, length, error) &&
+                 (goal == LH_READING_TEMPLATE
+                      ? lh_openai_prompt_text_of_chat(service->model, &reading->request,
+                                                      &reading->text, error)
+                      : tokenize_all(reading, service, error));
+    lh_openai_request_drop_text(&reading->request);
+    return taken;
+}
+
+void lh_openai_reading_reset(lh_openai_reading *reading) {
+    for (size_t i = 0; reading->tokens && i < reading->prompt_count; i++)
+        free(reading->tokens[i].ids);
+    for (size_t i = 0; reading->echoes && i < reading->prompt_count; i++)
+        lh_text_buffer_reset(&reading->echoes[i]);
+    lh_text_buffer_reset(&reading->text);
+    free(reading->tokens);
+    free(reading->prompts);
+    free(reading->echoes);
+    lh_openai_request_reset(&reading->request);
+    *reading = (lh_openai_reading){0};
+}

@@ -1,0 +1,32 @@
+/* What the body of a request says: parsed, checked, rendered by the chat template and tokenized, so
+ * that all it needs is to be submitted. Whatever takes time and memory in the length of a body is
+ * done here; nothing waits, and nothing knows of connections. Thread: any. */
+#pragma once
+
+#include "gateway/openai/generation.h"
+#include "gateway/openai/request.h"
+#include "gateway/openai/service.h"
+
+/* What a body is read for. */
+typedef enum lh_openai_reading_goal {
+    LH_READING_CHAT,
+    LH_READING_COMPLETIONS,
+    LH_READING_TEMPLATE /* of chat, the text of its prompt alone */
+} lh_openai_reading_goal;
+
+typedef struct lh_openai_reading {
+    /* Without the text of messages and prompts, which takes the most memory. */
+    lh_openai_request request;
+    lh_generation_prompt *prompts; /* [prompt_count], pointing into `tokens`; of chat, one */
+    lh_tokens *tokens;             /* [prompt_count] */
+    lh_text_buffer *echoes;        /* [prompt_count], or NULL */
+    lh_text_buffer text;           /* LH_READING_TEMPLATE: all that there is */
+    size_t prompt_count;
+} lh_openai_reading;
+
+/* False: *error, whose status was 0, says what is wrong with the body. Either way
+ * lh_openai_reading_reset frees what it holds. */
+bool lh_openai_reading_take(lh_openai_reading *reading, const lh_openai_service *service,
+                            lh_openai_reading_goal goal, const char *body, size_t length,
+                            lh_openai_error *error);
+void lh_openai_reading_reset(lh_openai_reading *reading);

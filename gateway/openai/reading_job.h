@@ -1,0 +1,19 @@
+/* A body that the reader pool reads for an exchange, which is woken when that is done. Whatever the
+ * exchange does meanwhile, the job lives until it has run. Thread: the exchange's server thread. */
+#pragma once
+
+#include "gateway/openai/reading.h"
+
+typedef struct lh_openai_reading_job lh_openai_reading_job;
+
+/* Takes body[length], malloc'd, also where it fails. `client` is whose turn it uses. False: *error
+ * says why it is not read now: 429, 500. */
+bool lh_openai_reading_job_begin(const lh_openai_service *service, lh_http_exchange *exchange,
+                                 lh_openai_reading_goal goal, uint64_t client, char *body,
+                                 size_t length, lh_openai_reading_job **job,
+                                 lh_openai_error *error);
+/* NULL: not yet, the exchange will be woken. Else what was read, the job's until its end; status 0
+ * in *error: it may begin. */
+lh_openai_reading *lh_openai_reading_job_result(lh_openai_reading_job *job, lh_openai_error *error);
+/* Gives up its turn, or what was read. NULL is allowed. */
+void lh_openai_reading_job_end(lh_openai_reading_job *job);
