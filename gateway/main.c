@@ -2,21 +2,26 @@
  * drains them on SIGTERM. */
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/option_variables.h"
+#include "common/base/state_folder.h"
+#include "common/config/config.h"
+#include "common/net/service_manager.h"
+#include "common/sandbox/sandbox.h"
 #include "gateway/auth/authenticator.h"
-#include "gateway/cli/key_command.h"
-#include "gateway/cli/settings.h"
-#include "gateway/cli/trace_command.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/model_choice.h"
+#include "gateway/cli/own_fleet.h"
 #include "gateway/engine/engine_options.h"
-#include "gateway/fleet/model_profile.h"
+#include "gateway/loaded_model.h"
 #include "gateway/openai/api.h"
-#include "gateway/text/served_model.h"
+#include "gateway/operator/pages.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,111 +32,29 @@
 /* Of what workers tell of the last requests' steps. */
 #define TRACE_BYTES_MAX (32u << 20)
 
-/* Workers' connections, the model's file, epolls and what else is open. */
-#define DESCRIPTORS_BESIDES 256
+/* What is larger has pages of its own, which go back when it is freed. glibc would raise that to 32
+ * MiB by itself, for a program that frees large blocks. */
+#define OWN_PAGES_BYTES (1 << 20)
+/* So much that is free at an arena's end may stay there; that, too, would grow, to 64 MiB. */
+#define KEPT_AT_END_BYTES (256 << 10)
+
+/* Workers' connections, the model's files, epolls and what else is open. */
+#define DESCRIPTORS_BESIDES 512
 
 typedef struct gateway {
     lh_gateway_settings settings;
-    lh_model_file *file;
-    lh_model_profile profile;
-    lh_tokenizer *tokenizer;
-    lh_chat_template *chat_template;
-    lh_error chat_refusal;
-    char model_name[256], fingerprint[20];
-    lh_served_model model;
-    lh_trace_store *traces; /* NULL: none are kept */
+    char model_path[LH_MODELS_PATH_BYTES]; /* settings.model, where it was a name */
+    lh_loaded_model model;
+    lh_host_facts host;
+    char state_folder[LH_STATE_PATH_BYTES]; /* "": there is none */
+    lh_trace_store *traces;                 /* NULL: none are kept */
+    lh_membership *membership;              /* NULL: the gateway has no CA of its own */
     lh_engine *engine;
     lh_authenticator *authenticator;
     lh_openai_api *api;
+    lh_service_manager manager;
+    lh_operator_pages *pages;
 } gateway;
-
-/* ---- The model ---- */
-
-static void name_model(gateway *g) {
-    const char *path = g->settings.model, *slash = strrchr(path, '/');
-    const char *base = slash ? slash + 1 : path, *given = g->settings.model_name;
-    size_t length = strlen(base);
-    if (length > 5 && strcmp(base + length - 5, ".gguf") == 0)
-        length -= 5;
-    snprintf(g->model_name, sizeof g->model_name, "%.*s",
-             given[0] ? 255 : (int)(length < 255 ? length : 255), given[0] ? given : base);
-}
-
-/* The same fingerprint, seed and request give the same answer: so it holds what the numbers depend
- * on. */
-static lh_status make_fingerprint(gateway *g, lh_error *error) {
-    char text[256];
-    uint8_t digest[LH_SHA256_BYTES];
-    char hex[LH_SHA256_HEX_BYTES];
-    snprintf(text, sizeof text, "longhaul %s, model %s, %llu bytes, activations %s, wire %s%s",
-             LONGHAUL_VERSION, lh_model_file_header_sha256(g->file),
-             (unsigned long long)lh_model_file_size(g->file), g->settings.activations,
-             g->settings.wire, g->settings.wire_allow_q8 ? " with q8" : "");
-    if (lh_sha256_digest(text, strlen(text), digest) != LH_OK)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fingerprint");
-    lh_sha256_render(digest, hex);
-    snprintf(g->fingerprint, sizeof g->fingerprint, "fp_%.16s", hex);
-    return LH_OK;
-}
-
-/* A model without a chat template that we know still serves completions. */
-static lh_status open_chat_template(gateway *g, lh_error *error) {
-    lh_status status =
-        lh_chat_template_create(lh_model_file_gguf(g->file), &g->chat_template, &g->chat_refusal);
-    if (status == LH_OK)
-        return LH_OK;
-    g->chat_template = NULL;
-    if (status == LH_ERR_NO_MEMORY)
-        return lh_fail(error, status, "%s", g->chat_refusal.message);
-    lh_log(LH_LOG_WARN, "gateway", "chat completions are off reason=\"%s\"",
-           g->chat_refusal.message);
-    return LH_OK;
-}
-
-static lh_status set_sampling(gateway *g, lh_sampling_defaults *defaults, lh_error *error) {
-    char text[LH_SAMPLING_DEFAULTS_BYTES];
-    *defaults = lh_sampling_api_defaults;
-    lh_sampling_defaults_read(defaults, lh_model_file_gguf(g->file));
-    lh_status status = lh_gateway_settings_set_sampling(&g->settings, defaults, error);
-    if (status == LH_OK)
-        lh_log(LH_LOG_INFO, "gateway", "sampling where a request does not say %s",
-               lh_sampling_defaults_text(defaults, text));
-    return status;
-}
-
-static uint32_t context_of(const gateway *g) {
-    uint32_t wanted = (uint32_t)g->settings.context;
-    return wanted ? wanted : g->profile.context;
-}
-
-static lh_status open_model(gateway *g, lh_error *error) {
-    lh_status status = lh_model_file_open(g->settings.model, &g->file, error);
-    if (status == LH_OK)
-        status = lh_model_profile_read(lh_model_file_gguf(g->file), &g->profile, error);
-    if (status == LH_OK)
-        status = lh_tokenizer_create(lh_model_file_gguf(g->file), &g->tokenizer, error);
-    if (status == LH_OK)
-        status = open_chat_template(g, error);
-    if (status == LH_OK)
-        status = make_fingerprint(g, error);
-    if (status != LH_OK)
-        return status;
-    if (context_of(g) > g->profile.context)
-        return lh_fail(error, LH_ERR_INVALID, "--context %u is over the model's %u", context_of(g),
-                       g->profile.context);
-    name_model(g);
-    struct stat info;
-    g->model = (lh_served_model){
-        .id = g->model_name,
-        .fingerprint = g->fingerprint,
-        .created = stat(g->settings.model, &info) == 0 ? (int64_t)info.st_mtime : 0,
-        .context = context_of(g),
-        .vocabulary = g->profile.vocabulary,
-        .tokenizer = g->tokenizer,
-        .chat_template = g->chat_template,
-        .chat_refusal = g->chat_refusal.message};
-    return set_sampling(g, &g->model.sampling, error);
-}
 
 /* ---- Engine and API ---- */
 
@@ -139,6 +62,49 @@ static lh_status open_traces(gateway *g, lh_error *error) {
     if (g->settings.traces == 0)
         return LH_OK;
     return lh_trace_store_create((uint32_t)g->settings.traces, TRACE_BYTES_MAX, &g->traces, error);
+}
+
+/* For `systemctl status`. The engine's thread. */
+static void tell_state(void *context, const lh_engine *engine) {
+    gateway *g = context;
+    char status[LH_SERVICE_STATUS_BYTES];
+    lh_engine_room room = lh_engine_current_room(engine);
+    switch (lh_engine_current_state(engine)) {
+    case LH_ENGINE_LOADING:
+        snprintf(status, sizeof status, "Waits for workers at %.80s to hold %.80s",
+                 g->settings.fleet_listen, g->model.name);
+        break;
+    case LH_ENGINE_READY:
+        snprintf(status, sizeof status, "Serves %.80s at %.80s: %u requests run, %u wait",
+                 g->model.name, g->settings.listen, room.running, room.waiting);
+        break;
+    case LH_ENGINE_NO_CHAIN:
+        snprintf(status, sizeof status,
+                 "Serves nobody: the workers that are there do not hold %.80s", g->model.name);
+        break;
+    case LH_ENGINE_DRAINING:
+        snprintf(status, sizeof status, "Ends when %u requests are finished",
+                 room.running + room.waiting);
+        break;
+    }
+    lh_service_manager_tell(&g->manager, lh_clock_us(), status);
+}
+
+static const char *metrics_address(const lh_gateway_settings *s) {
+    return lh_operator_port_address(s->metrics_listen, LH_GATEWAY_METRICS_LISTEN);
+}
+
+/* A CA of its own is in its state folder, and so is its TLS key; else the flags say where. */
+static lh_self_description describe_self(gateway *g) {
+    const lh_gateway_settings *s = &g->settings;
+    if (g->membership &&
+        lh_state_folder_choose(s->state_dir, "gateway", g->state_folder, NULL) != LH_OK)
+        g->state_folder[0] = '\0';
+    return (lh_self_description){.host = g->host,
+                                 .connections_max = s->max_connections,
+                                 .state_dir = g->state_folder,
+                                 .api_key_file = s->api_key_file,
+                                 .tls_key_file = g->membership ? "" : s->program.tls.key_file};
 }
 
 static lh_status start_engine(gateway *g, lh_error *error) {
@@ -154,13 +120,13 @@ static lh_status start_engine(gateway *g, lh_error *error) {
         return status;
     lh_engine_options options = {
         .replicas = (uint32_t)s->replicas,
-        .fleet = {.model = &g->profile,
+        .fleet = {.model = &g->model.profile,
                   .planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
                   .chain_name = "main",
-                  .model_digest = lh_model_file_header_sha256(g->file),
+                  .model_digest = lh_model_file_header_sha256(g->model.file),
                   .origin = {s->site, has_tls},
                   .workers_expected = (uint32_t)s->workers,
-                  .context = context_of(g),
+                  .context = g->model.served.context,
                   .rows_max = (uint32_t)s->rows_max,
                   .has_q16 = strcmp(s->activations, "q16") == 0,
                   .wire = wire,
@@ -175,23 +141,29 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                       .queue_max = (uint32_t)s->max_queue,
                       .overlap = overlap,
                       .step_budget_us = s->step_budget_ms * 1000,
-                      .width = g->profile.width,
+                      .width = g->model.profile.width,
                       .rows_max = (uint32_t)s->rows_max,
-                      .vocabulary = g->profile.vocabulary,
+                      .vocabulary = g->model.profile.vocabulary,
                       .prefix_cache = strcmp(s->prefix_cache, "on") == 0,
                       .step_timeout_us = s->step_timeout_ms * 1000,
                       .replay_timeout_us = s->replay_timeout_ms * 1000,
                       .takeover_timeout_us = s->takeover_timeout_ms * 1000},
-        .model_file = g->file,
-        .model_name = g->model_name,
+        .model_file = g->model.file,
+        .model_name = g->model.name,
         .fleet_listen = s->fleet_listen,
         .tls = has_tls ? &s->program.tls : NULL,
+        .membership = g->membership,
         .limits = lh_h2_limits_of_program(&s->program),
         .digest_threads = cores > 4   ? 4
                           : cores > 0 ? (uint32_t)cores
                                       : 1,
         .logs_digests = s->logits_digest,
-        .traces = g->traces};
+        .self = describe_self(g),
+        .traces = g->traces,
+        .alive_interval_ms = lh_service_manager_interval_ms(&g->manager),
+        .on_alive = tell_state,
+        .alive_context = g,
+        .publishes_metrics = metrics_address(s)[0] != '\0'};
     return lh_engine_create(&options, &g->engine, error);
 }
 
@@ -252,24 +224,34 @@ static lh_status start_api(gateway *g, lh_error *error) {
         (uint32_t)(g->settings.replicas * g->settings.max_sequences + g->settings.max_queue);
     config.request_timeout_us = g->settings.request_timeout * 1000000;
     config.limits.strict = g->settings.strict_params;
+    config.limits.keeps_thoughts = strcmp(g->settings.reasoning_format, "none") == 0;
     config.logits_digest = g->settings.logits_digest;
     config.traces = g->traces;
     config.authenticator = g->authenticator;
     raise_descriptor_limit(g);
-    return lh_openai_api_open(&config, g->engine, &g->model, &g->api, error);
+    return lh_openai_api_open(&config, g->engine, &g->model.served, &g->api, error);
+}
+
+static lh_status open_pages(gateway *g, lh_error *error) {
+    const lh_operator_pages_options options = {.listen = g->settings.metrics_listen,
+                                               .usual = LH_GATEWAY_METRICS_LISTEN,
+                                               .engine = g->engine,
+                                               .api = g->api,
+                                               .model = &g->model.served};
+    return lh_operator_pages_open(&options, &g->pages, error);
 }
 
 static void close_all(gateway *g) {
+    lh_operator_pages_close(g->pages);
     if (g->api)
         lh_openai_api_close(g->api);
     lh_authenticator_destroy(g->authenticator);
     lh_engine_destroy(g->engine);
     lh_trace_store_destroy(g->traces);
-    lh_chat_template_destroy(g->chat_template);
-    lh_tokenizer_destroy(g->tokenizer);
-    lh_model_profile_reset(&g->profile);
-    lh_model_file_close(g->file);
+    lh_loaded_model_close(&g->model);
     lh_program_options_close_tls(&g->settings.program);
+    lh_membership_close(g->membership);
+    lh_service_manager_close(&g->manager);
 }
 
 /* ---- Signals ---- */
@@ -294,8 +276,11 @@ static void await_end(gateway *g, const sigset_t *ends) {
     sigaddset(&all, SIGHUP);
     while (number == SIGHUP) {
         sigwait(&all, &number);
-        if (number == SIGHUP)
-            reload_files(g);
+        if (number != SIGHUP)
+            continue;
+        lh_service_manager_reloading(&g->manager, lh_clock_us());
+        reload_files(g);
+        lh_service_manager_ready(&g->manager);
     }
 }
 
@@ -307,6 +292,7 @@ static bool has_second_signal(const sigset_t *ends) {
 /* Lets requests in progress finish. The API's drain returns early when all have. */
 static void drain(gateway *g, const sigset_t *ends) {
     int64_t limit_us = lh_clock_us() + g->settings.drain_timeout * 1000000;
+    lh_service_manager_stopping(&g->manager);
     lh_engine_drain(g->engine);
     lh_engine_room room = lh_engine_current_room(g->engine);
     lh_log(LH_LOG_INFO, "gateway", "draining running=%u waiting=%u timeout_s=%lld", room.running,
@@ -324,29 +310,84 @@ static void drain(gateway *g, const sigset_t *ends) {
     lh_log(LH_LOG_WARN, "gateway", "the drain timeout is over: ending requests in progress");
 }
 
+static lh_status enter_sandbox(gateway *g, lh_error *error) {
+    lh_sandbox_rules rules = {0};
+    lh_program_options_read_host(&g->settings.program, &g->host);
+    lh_gateway_settings_allow(&g->settings, &rules);
+    if (g->membership)
+        lh_own_fleet_allow(&g->settings, &rules);
+    lh_status status = lh_sandbox_enter(&rules, "gateway", error);
+    lh_host_facts_set(&g->host, LH_HOST_LANDLOCK, rules.has_landlock);
+    lh_host_facts_set(&g->host, LH_HOST_SECCOMP, rules.has_seccomp);
+    lh_sandbox_rules_reset(&rules);
+    return status;
+}
+
+/* From here on settings.model is a path. */
+static lh_status find_model(gateway *g, lh_error *error) {
+    lh_status status =
+        lh_model_choose(g->settings.model, g->settings.models_dir, g->model_path, error);
+    g->settings.model = g->model_path;
+    return status;
+}
+
+/* The files of its TLS are known, and written, before all else is given up. */
+static lh_status open_fleet(gateway *g, lh_error *error) {
+    lh_status status = lh_gateway_settings_have_own_ca(&g->settings)
+                           ? lh_own_fleet_open(&g->settings, &g->membership, error)
+                           : LH_OK;
+    if (status == LH_OK)
+        status = enter_sandbox(g, error);
+    return status == LH_OK
+               ? lh_program_options_open_tls(&g->settings.program, LH_TLS_GATEWAY, error)
+               : status;
+}
+
+/* What large bodies took is to go back when they are gone (reader_pool.c asks for it). Blocks that
+ * wait in the fast bins would stand in the way: half a million of a large document's are there, and
+ * the arena's end would begin behind the last of them. Measured, each of the three is needed; an
+ * answer costs the same with them. Before the first thread. */
+static void bound_kept_memory(void) {
+    mallopt(M_MMAP_THRESHOLD, OWN_PAGES_BYTES);
+    mallopt(M_TRIM_THRESHOLD, KEPT_AT_END_BYTES);
+    mallopt(M_MXFAST, 0);
+}
+
 static int serve(gateway *g) {
     lh_error error;
     sigset_t ends = block_signals();
-    lh_status status = lh_program_options_open_tls(&g->settings.program, &error);
+    bound_kept_memory();
+    lh_service_manager_open(&g->manager, "gateway");
+    lh_status status = find_model(g, &error);
     if (status == LH_OK)
-        status = open_model(g, &error);
+        status = open_fleet(g, &error);
+    if (status == LH_OK)
+        status = lh_loaded_model_open(&g->model, &g->settings, &error);
     if (status == LH_OK)
         status = open_traces(g, &error);
     if (status == LH_OK)
         status = open_authenticator(g, &error);
     if (status == LH_OK)
         status = start_engine(g, &error);
+    if (status == LH_OK && g->membership)
+        status = lh_own_fleet_note_port(&g->settings, g->membership,
+                                        lh_engine_fleet_port(g->engine), &error);
     if (status == LH_OK)
         status = start_api(g, &error);
+    if (status == LH_OK)
+        status = open_pages(g, &error);
     if (status != LH_OK) {
-        fprintf(stderr, "longhaul-gateway: %s\n", error.message);
+        lh_program_options_tell_failure("longhaul-gateway", &error);
         close_all(g);
         return 1;
     }
     lh_log(LH_LOG_INFO, "gateway",
-           "listening model=%s fingerprint=%s context=%u api_port=%u fleet_port=%d tls=%d",
-           g->model.id, g->model.fingerprint, g->model.context, lh_openai_api_port(g->api),
-           lh_engine_fleet_port(g->engine), lh_program_options_have_tls(&g->settings.program));
+           "listening model=%s fingerprint=%s context=%u api_port=%u fleet_port=%d "
+           "metrics_port=%u tls=%d",
+           g->model.served.id, g->model.served.fingerprint, g->model.served.context,
+           lh_openai_api_port(g->api), lh_engine_fleet_port(g->engine),
+           lh_operator_pages_port(g->pages), lh_program_options_have_tls(&g->settings.program));
+    lh_service_manager_ready(&g->manager);
     await_end(g, &ends);
     drain(g, &ends);
     close_all(g);
@@ -354,24 +395,76 @@ static int serve(gateway *g) {
     return 0;
 }
 
+/* ---- --check-config ---- */
+
+static lh_status open_named_model(gateway *g, lh_error *error) {
+    lh_status status = find_model(g, error);
+    return status == LH_OK ? lh_loaded_model_open(&g->model, &g->settings, error) : status;
+}
+
+static lh_status open_given_tls(gateway *g, lh_error *error) {
+    return lh_program_options_open_tls(&g->settings.program, LH_TLS_GATEWAY, error);
+}
+
+/* The files that the options name are read as a start would; nothing is written, nor listened at.
+ * All that is wrong is said, not the first alone. */
+static int check_files(gateway *g, const lh_config *config) {
+    static const struct {
+        const char *option;
+        lh_status (*open)(gateway *g, lh_error *error);
+    } parts[] = {{"model", open_named_model},
+                 {"api-key-file", open_authenticator},
+                 {"tls-cert", open_given_tls}};
+    int faults = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        lh_error error;
+        if (parts[i].open(g, &error) == LH_OK)
+            continue;
+        lh_config_locate(config, parts[i].option, &error);
+        fprintf(stderr, "%s\n", error.message);
+        faults++;
+    }
+    if (faults == 0)
+        puts("longhaul-gateway: nothing is wrong with the configuration");
+    return faults ? 2 : 0;
+}
+
+static int start(gateway *g, const lh_config *config) {
+    lh_error error;
+    if (lh_gateway_settings_check(&g->settings, &error) != LH_OK) {
+        lh_config_locate(config, NULL, &error);
+        fprintf(stderr, g->settings.config.check ? "%s\n" : "longhaul-gateway: %s\n",
+                error.message);
+        return 2;
+    }
+    lh_program_options_apply(&g->settings.program);
+    if (g->settings.config.check)
+        lh_log_set_level(LH_LOG_WARN);
+    if (g->settings.config.file[0])
+        lh_log(LH_LOG_INFO, "gateway", "configuration read file=%s", g->settings.config.file);
+    lh_option_variables_tell(&lh_gateway_option_table, "gateway");
+    if (!g->settings.config.check)
+        return serve(g);
+    int code = check_files(g, config);
+    close_all(g);
+    return code;
+}
+
 int main(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "trace") == 0)
-        return lh_trace_command(argc, argv);
-    if (argc > 1 && strcmp(argv[1], "key") == 0)
-        return lh_key_command(argc, argv);
+    int code = 2;
+    if (lh_commands_run(&lh_gateway_option_table, argc, argv, stdout, stderr, &code))
+        return code;
     gateway g = {0};
     lh_error error;
     lh_option_action action;
-    lh_status status = lh_options_parse(&lh_gateway_option_table, argc, argv, &g.settings, stdout,
-                                        &action, &error);
-    if (status == LH_OK && action == LH_OPTIONS_EXIT)
-        return 0;
-    if (status == LH_OK)
-        status = lh_gateway_settings_check(&g.settings, &error);
-    if (status != LH_OK) {
+    lh_config *config;
+    code = 2;
+    lh_status status = lh_config_parse(&lh_gateway_option_table, argc, argv, &g.settings, stdout,
+                                       stderr, &config, &action, &error);
+    if (status != LH_OK)
         fprintf(stderr, "longhaul-gateway: %s\n", error.message);
-        return 2;
-    }
-    lh_program_options_apply(&g.settings.program);
-    return serve(&g);
+    else
+        code = action == LH_OPTIONS_EXIT ? 0 : start(&g, config);
+    lh_config_destroy(config);
+    return code;
 }

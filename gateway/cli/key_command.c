@@ -1,6 +1,7 @@
 /* A key, its digest, two lines. */
 #include "gateway/cli/key_command.h"
 
+#include "common/base/commands.h"
 #include "gateway/auth/api_key.h"
 #include "gateway/auth/key_list.h"
 
@@ -66,23 +67,13 @@ static lh_status make(const char *name, const key_settings *settings, lh_error *
 
 int lh_key_command(int argc, char **argv) {
     key_settings settings;
-    lh_option_action action = LH_OPTIONS_RUN;
     lh_error error;
-    const char *name = argc > 2 && strncmp(argv[2], "--", 2) != 0 ? argv[2] : NULL;
-    int skipped = name ? 2 : 1;
-    lh_status status = lh_options_parse(&lh_key_command_options, argc - skipped, argv + skipped,
-                                        &settings, stdout, &action, &error);
-    if (status == LH_OK && action == LH_OPTIONS_EXIT)
-        return 0;
-    if (status == LH_OK && !name)
-        status = lh_fail(&error, LH_ERR_INVALID,
-                         "whose key? Give a name first: longhaul-gateway key NAME >> FILE");
-    if (status != LH_OK) {
-        fprintf(stderr, "longhaul-gateway key: %s\n", error.message);
-        return 2;
-    }
-    if (make(name, &settings, &error) == LH_OK)
-        return 0;
-    fprintf(stderr, "longhaul-gateway key: %s\n", error.message);
-    return 1;
+    int code;
+    const char *name = lh_command_take_word(&argc, &argv);
+    if (!lh_command_take_flags(&lh_key_command_options, argc, argv, &settings, &code))
+        return code;
+    if (!name)
+        return lh_command_refuse(&lh_key_command_options,
+                                 "whose key? Give a name first: longhaul-gateway key NAME >> FILE");
+    return lh_command_finish(&lh_key_command_options, make(name, &settings, &error), &error);
 }

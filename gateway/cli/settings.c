@@ -1,11 +1,18 @@
 /* The gateway's flags. */
 #include "gateway/cli/settings.h"
 
+#include "common/gguf/part_name.h"
 #include "common/net/address.h"
+#include "common/net/allowed_hosts.h"
+#include "common/operator/operator_port.h"
+#include "common/sandbox/program_rules.h"
 #include "gateway/auth/key_list.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/duration.h"
+#include "gateway/cli/models_option.h"
+#include "gateway/cli/state_option.h"
 #include "gateway/cost/overlap_spec.h"
 #include "gateway/fleet/replica_deal.h"
-#include "gateway/http/allowed_hosts.h"
 #include "gateway/openai/parameters.h"
 
 #include <stddef.h>
@@ -14,10 +21,15 @@
 #define AT(field) offsetof(lh_gateway_settings, field)
 
 static const lh_option options[] = {
+    LH_OPTION_CONFIG_ROWS(lh_gateway_settings, config),
     {"model", LH_OPTION_TEXT, AT(model), NULL, "PATH", 0, 0, NULL,
-     "GGUF file to serve; workers fetch their layers from here"},
+     "GGUF file to serve, or the name of one in --models-dir; workers fetch their layers from "
+     "here. "
+     "Of a model in several files (...-00001-of-00005.gguf) any of them"},
+    LH_OPTION_MODELS_DIR(lh_gateway_settings, models_dir),
     {"model-name", LH_OPTION_TEXT, AT(model_name), "", "NAME", 0, 0, NULL,
-     "the model's id in the API; default: the file's name without .gguf"},
+     "the model's id in the API; default: the file's name without .gguf, and without a part's "
+     "number"},
     {"listen", LH_OPTION_TEXT, AT(listen), "127.0.0.1:8080", "HOST:PORT", 0, 0, NULL,
      "address of the public API; where others reach it, it needs --api-key-file or "
      "--insecure-no-keys"},
@@ -45,13 +57,28 @@ static const lh_option options[] = {
      LH_KEY_RATE_MAX, NULL, "its requests at a time; 0: any"},
     {"fleet-listen", LH_OPTION_TEXT, AT(fleet_listen), "127.0.0.1:7100", "HOST:PORT", 0, 0, NULL,
      "address of the fleet port, which workers reach"},
+    {"metrics-listen", LH_OPTION_TEXT, AT(metrics_listen), "", "HOST:PORT", 0, 0, NULL,
+     "address of the operator's port: /metrics for Prometheus, /health, /readyz and /livez as on "
+     "the "
+     "public API, all without a key; off: none. Default: " LH_GATEWAY_METRICS_LISTEN
+     ", or none where that port is taken"},
     LH_OPTION_TLS_CERT(lh_gateway_settings, program,
-                       "PEM certificate of the gateway: the fleet port then takes TLS 1.3 with "
-                       "client certificates alone"),
+                       "PEM certificate of the gateway, with the subjectAltName " LH_TLS_GATEWAY_URI
+                       ": the fleet port then takes TLS 1.3 with client certificates alone"),
     LH_OPTION_TLS_KEY(lh_gateway_settings, program),
     LH_OPTION_TLS_CA(lh_gateway_settings, program),
+    LH_OPTION_STATE_DIR(
+        lh_gateway_settings, state_dir,
+        "folder for what must outlive the gateway: where no --tls-cert is given, "
+        "its own CA, which makes the fleet port take TLS 1.3, and which workers join "
+        "by a token (longhaul-gateway token). Default, where --fleet-listen is beyond "
+        "loopback: $STATE_DIRECTORY, else /var/lib/longhaul/gateway for root, else "
+        "~/.local/state/longhaul/gateway"),
+    {"certificate-life", LH_OPTION_TEXT, AT(certificate_life), "30d", "TIME", 0, 0, NULL,
+     "for how long certificates of that CA are good: a number and s, m, h or d, 10s to 365d; "
+     "workers renew them when a third is left"},
     LH_OPTION_INSECURE_PLAINTEXT(lh_gateway_settings, program,
-                                 "allow a fleet port beyond loopback without TLS: anyone who "
+                                 "a fleet port beyond loopback without TLS: anyone who "
                                  "reaches it can read prompts and forge tokens"),
     {"site", LH_OPTION_TEXT, AT(site), "", "NAME", 0, 0, NULL,
      "the gateway's own site: a first worker of the same site is reached without TLS"},
@@ -112,6 +139,18 @@ static const lh_option options[] = {
      LH_OPENAI_TIMEOUT_S_MAX, NULL,
      "how long a request may take in all, its time in the queue included; one that has no token "
      "yet is answered 408; 0: any time"},
+    {"chat-template", LH_OPTION_TEXT, AT(chat_template), "", "FILE", 0, 0, NULL,
+     "chat template, in Jinja, in place of the one in the model's file"},
+    {"chat-template-kwargs", LH_OPTION_TEXT, AT(chat_template_kwargs), "{}", "JSON", 0, 0, NULL,
+     "variables of the chat template, such as {\"enable_thinking\": false}; a request's own "
+     "chat_template_kwargs go before"},
+    {"reasoning-format", LH_OPTION_CHOICE, AT(reasoning_format), "auto", NULL, 0, 0, "auto|none",
+     "auto: what a model thinks before it answers is told apart from its answer, as "
+     "reasoning_content; none: it stays in the answer, marks and all. A request's reasoning_format "
+     "goes before"},
+    {"template-date", LH_OPTION_TEXT, AT(template_date), "", "YYYY-MM-DD", 0, 0, NULL,
+     "the day that a chat template may tell the model; default: today in UTC, which changes the "
+     "tokens of its prompts at midnight"},
     {"default-temperature", LH_OPTION_TEXT, AT(default_temperature), "", "NUMBER", 0, 0, NULL,
      "temperature of requests that do not say, 0 to 2; default: the model file's "
      "general.sampling.temp, else 1"},
@@ -147,7 +186,9 @@ static const lh_option options[] = {
      "bit for bit"},
     LH_OPTION_CONGESTION_CONTROL(lh_gateway_settings, program),
     LH_OPTION_HOP_PROBE_BUDGET(lh_gateway_settings, program),
+    LH_OPTION_SANDBOX(lh_gateway_settings, program),
     LH_OPTION_LOG_LEVEL(lh_gateway_settings, program),
+    LH_OPTION_LOG_FORMAT(lh_gateway_settings, program),
 };
 
 const lh_option_table lh_gateway_option_table = {
@@ -155,6 +196,8 @@ const lh_option_table lh_gateway_option_table = {
     .summary = "Serves a language model through a chain of workers, with an OpenAI-compatible API",
     .options = options,
     .count = sizeof options / sizeof options[0],
+    .commands = lh_gateway_commands,
+    .command_count = LH_GATEWAY_COMMANDS,
 };
 
 /* As for the fleet port: what is open to others is so because somebody has said so. */
@@ -164,9 +207,11 @@ static lh_status check_api_port(const lh_gateway_settings *settings, lh_error *e
     lh_error cause;
     if (lh_allowed_hosts_parse(settings->allowed_hosts, true, &hosts, &cause) != LH_OK)
         return lh_fail(error, LH_ERR_INVALID, "--allowed-hosts: %.290s", cause.message);
-    bool is_loopback = lh_address_parse(settings->listen, &address, NULL) == LH_OK &&
-                       lh_address_is_loopback(&address);
-    if (is_loopback || settings->api_key_file[0] || settings->insecure_no_keys)
+    bool is_address = lh_address_parse(settings->listen, &address, &cause) == LH_OK;
+    if (!is_address && settings->listen[0] != ':') /* ":8080" is all addresses */
+        return lh_fail(error, LH_ERR_INVALID, "--listen: %.290s", cause.message);
+    if ((is_address && lh_address_is_loopback(&address)) || settings->api_key_file[0] ||
+        settings->insecure_no_keys)
         return LH_OK;
     return lh_fail(error, LH_ERR_INVALID,
                    "--listen %.200s is reachable by others: give --api-key-file, or "
@@ -176,21 +221,42 @@ static lh_status check_api_port(const lh_gateway_settings *settings, lh_error *e
 
 static lh_status check_fleet_port(const lh_gateway_settings *settings, lh_error *error) {
     lh_address address;
+    lh_error cause;
     lh_status status = lh_program_options_check(&settings->program, error);
-    if (status == LH_OK)
-        status = lh_address_parse(settings->fleet_listen, &address, error);
     if (status != LH_OK)
         return status;
-    if (!lh_program_options_have_tls(&settings->program) && !settings->program.insecure_plaintext &&
-        !lh_address_is_loopback(&address))
+    if (lh_address_parse(settings->fleet_listen, &address, &cause) != LH_OK)
+        return lh_fail(error, LH_ERR_INVALID, "--fleet-listen: %.290s", cause.message);
+    status = lh_operator_port_check(settings->metrics_listen, error);
+    if (status != LH_OK)
+        return status;
+    if (lh_program_options_have_tls(&settings->program) && settings->state_dir[0])
         return lh_fail(error, LH_ERR_INVALID,
-                       "--fleet-listen %.200s is reachable by others: give --tls-cert, --tls-key "
-                       "and --tls-ca, or --insecure-plaintext if nobody else is on that network",
-                       settings->fleet_listen);
+                       "--state-dir is for a CA of the gateway's own, --tls-cert for another one: "
+                       "give one of them");
+    int64_t life_s;
+    status = lh_gateway_settings_certificate_life(settings, &life_s, error);
+    if (status != LH_OK)
+        return status;
     if (settings->wire_allow_q8 && strcmp(settings->wire, "auto") != 0)
         return lh_fail(error, LH_ERR_INVALID,
                        "--wire-allow-q8 goes with --wire auto, not with --wire %s", settings->wire);
     return LH_OK;
+}
+
+bool lh_gateway_settings_have_own_ca(const lh_gateway_settings *settings) {
+    lh_address address;
+    lh_error ignored;
+    bool is_loopback = lh_address_parse(settings->fleet_listen, &address, &ignored) == LH_OK &&
+                       lh_address_is_loopback(&address);
+    return !lh_program_options_have_tls(&settings->program) &&
+           (settings->state_dir[0] || (!is_loopback && !settings->program.insecure_plaintext));
+}
+
+lh_status lh_gateway_settings_certificate_life(const lh_gateway_settings *settings,
+                                               int64_t *seconds, lh_error *error) {
+    return lh_duration_parse("--certificate-life", settings->certificate_life, 10, 365 * 86400,
+                             seconds, error);
 }
 
 lh_status lh_gateway_settings_set_sampling(const lh_gateway_settings *settings,
@@ -243,4 +309,21 @@ lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_erro
         return lh_fail(error, LH_ERR_INVALID, "--overlap rows=%u is over --rows-max %lld",
                        overlap.rows, (long long)settings->rows_max);
     return LH_OK;
+}
+
+static void allow_part(void *rules, const char *path) {
+    lh_sandbox_rules_allow_read(rules, path);
+}
+
+void lh_gateway_settings_allow(const lh_gateway_settings *settings, lh_sandbox_rules *rules) {
+    lh_program_rules_begin(&settings->program, rules);
+    lh_program_rules_allow_tls(&settings->program, rules);
+    rules->makes_code = true; /* PCRE2's compiler: gateway/text/pre_tokenizer.c */
+    lh_sandbox_rules_allow_read_replaced(rules, settings->api_key_file);
+    lh_gguf_visit_parts(settings->model, allow_part, rules);
+    lh_sandbox_rules_allow_read(rules, settings->chat_template);
+    lh_program_rules_allow_listener(settings->listen, rules);
+    lh_program_rules_allow_listener(settings->fleet_listen, rules);
+    lh_program_rules_allow_listener(
+        lh_operator_port_address(settings->metrics_listen, LH_GATEWAY_METRICS_LISTEN), rules);
 }

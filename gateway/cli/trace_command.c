@@ -1,15 +1,15 @@
 /* Flags, one request, one chart. */
 #include "gateway/cli/trace_command.h"
 
+#include "common/base/commands.h"
+#include "common/base/terminal.h"
 #include "gateway/auth/api_key.h"
-#include "gateway/cli/trace_fetch.h"
+#include "gateway/cli/api_fetch.h"
+#include "gateway/cli/api_options.h"
 #include "gateway/trace/trace_chart_json.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #define WIDTH_DEFAULT 100u /* where nobody knows how wide the terminal is */
 
@@ -21,8 +21,7 @@ typedef struct trace_settings {
 #define AT(field) offsetof(trace_settings, field)
 
 static const lh_option options[] = {
-    {"url", LH_OPTION_TEXT, AT(url), "http://127.0.0.1:8080", "URL", 0, 0, NULL,
-     "address of the gateway's public API"},
+    LH_OPTION_API_URL(trace_settings, url),
     {"api-key-file", LH_OPTION_TEXT, AT(api_key_file), "", "PATH", 0, 0, NULL,
      "file with the API's key, readable by its owner only; default: no key is shown"},
     {"part", LH_OPTION_CHOICE, AT(part), "prompt", NULL, 0, 0, "prompt|all",
@@ -40,19 +39,7 @@ const lh_option_table lh_trace_command_options = {
 };
 
 static uint32_t width_of(const trace_settings *settings) {
-    struct winsize size;
-    if (settings->width)
-        return (uint32_t)settings->width;
-    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
-        return size.ws_col;
-    return WIDTH_DEFAULT;
-}
-
-/* NO_COLOR (no-color.org) and a terminal that knows none are heeded. */
-static bool wants_colours(void) {
-    const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
-    return isatty(STDOUT_FILENO) && (!no_colour || !no_colour[0]) && terminal &&
-           strcmp(terminal, "dumb") != 0;
+    return settings->width ? (uint32_t)settings->width : lh_terminal_width(WIDTH_DEFAULT);
 }
 
 static lh_status fetch(const trace_settings *settings, const char *id, lh_text_buffer *body,
@@ -63,7 +50,7 @@ static lh_status fetch(const trace_settings *settings, const char *id, lh_text_b
     if (settings->api_key_file[0])
         status = lh_api_key_read(settings->api_key_file, key, error);
     if (status == LH_OK)
-        status = lh_trace_fetch(settings->url, id, key, &http_status, body, error);
+        status = lh_api_fetch(settings->url, "/trace/", id, key, &http_status, body, error);
     explicit_bzero(key, sizeof key);
     if (status != LH_OK || http_status == 200)
         return status;
@@ -89,7 +76,7 @@ static lh_status draw(const trace_settings *settings, const char *id, lh_error *
         return status;
     const lh_chart_style style = {.width = width_of(settings),
                                   .whole = strcmp(settings->part, "all") == 0,
-                                  .colours = wants_colours()};
+                                  .colours = lh_terminal_wants_colours()};
     status = lh_chart_render(&chart, &style, &text);
     lh_chart_reset(&chart);
     if (status != LH_OK)
@@ -118,22 +105,14 @@ static const char *take_id(int *argc, char **argv) {
 
 int lh_trace_command(int argc, char **argv) {
     trace_settings settings;
-    lh_option_action action;
     lh_error error;
+    int code;
     const char *id = take_id(&argc, argv);
-    lh_status status = lh_options_parse(&lh_trace_command_options, argc - 1, argv + 1, &settings,
-                                        stdout, &action, &error);
-    if (status == LH_OK && action == LH_OPTIONS_EXIT)
-        return 0;
-    if (status == LH_OK && !id)
-        status = lh_fail(&error, LH_ERR_INVALID,
-                         "whose trace? Give a request's id: longhaul-gateway trace chatcmpl-...");
-    if (status != LH_OK) {
-        fprintf(stderr, "longhaul-gateway trace: %s\n", error.message);
-        return 2;
-    }
-    if (draw(&settings, id, &error) == LH_OK)
-        return 0;
-    fprintf(stderr, "longhaul-gateway trace: %s\n", error.message);
-    return 1;
+    if (!lh_command_take_flags(&lh_trace_command_options, argc - 1, argv + 1, &settings, &code))
+        return code;
+    if (!id)
+        return lh_command_refuse(
+            &lh_trace_command_options,
+            "whose trace? Give a request's id: longhaul-gateway trace chatcmpl-...");
+    return lh_command_finish(&lh_trace_command_options, draw(&settings, id, &error), &error);
 }

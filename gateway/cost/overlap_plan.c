@@ -5,6 +5,7 @@
 #include "common/base/arithmetic.h"
 #include "common/base/log.h"
 #include "gateway/cost/overlap_search.h"
+#include "gateway/cost/prediction_watch.h"
 
 #include <assert.h>
 #include <math.h>
@@ -57,6 +58,8 @@ struct lh_overlap_planner {
     lh_error lacks;
     choice choices[CLASSES];
     account chosen[CLASSES], off[CLASSES]; /* since the revision last changed */
+    lh_overlap_totals totals;
+    lh_prediction_watch watch;
     lh_overlap_search *search;
 };
 
@@ -188,11 +191,37 @@ static bool is_worse_than_off(const lh_overlap_planner *planner, const lh_overla
            ratio_of(chosen) * plan->predicted_us > ratio_of(&planner->off[class]) * plan->off_us;
 }
 
+static void add_to_totals(lh_overlap_totals *totals, const lh_overlap_plan *plan, double took_us) {
+    totals->prompts++;
+    totals->measured_us += took_us;
+    totals->predicted_us += plan->predicted_us;
+    totals->bound_us += plan->bound_us;
+    totals->off_us += plan->off_us;
+}
+
+lh_overlap_totals lh_overlap_planner_totals(const lh_overlap_planner *planner) {
+    return planner->totals;
+}
+
+static void watch(lh_overlap_planner *planner, const lh_overlap_plan *plan, double took_us) {
+    lh_prediction_watch window;
+    if (lh_prediction_watch_note(&planner->watch, took_us, plan->predicted_us, &window))
+        lh_log(LH_LOG_WARN, "overlap",
+               "what was measured is far from what was predicted: a machine or a link is not what "
+               "was measured of it prompts=%u measured_ms=%.1f predicted_ms=%.1f times=%.2f",
+               window.prompts, window.measured_us / 1e3, window.predicted_us / 1e3,
+               window.measured_us / window.predicted_us);
+}
+
 void lh_overlap_planner_note(lh_overlap_planner *planner, const lh_overlap_plan *plan,
                              double took_us) {
     uint32_t class = class_of(plan->rows);
     account *a = plan->is_serial ? &planner->off[class] : &planner->chosen[class];
     bool is_comparable = plan->predicted_us > 0 && plan->revision == planner->revision;
+    if (is_comparable && took_us > 0) {
+        add_to_totals(&planner->totals, plan, took_us);
+        watch(planner, plan, took_us);
+    }
     if (!is_comparable || !(plan->is_chosen || plan->is_serial) || !(took_us > 0))
         return;
     a->ratios[1] = a->ratios[0];

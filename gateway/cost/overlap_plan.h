@@ -89,6 +89,13 @@ void lh_overlap_planner_renew(lh_overlap_planner *planner, const lh_overlap_spec
  * leaving to its first token. */
 void lh_overlap_planner_note(lh_overlap_planner *planner, const lh_overlap_plan *plan,
                              double took_us);
+/* What prompts that had the chain for themselves took, all together, beside what was predicted for
+ * them, what a perfect pipe of the same parts would take, and what they would without overlap. */
+typedef struct lh_overlap_totals {
+    uint64_t prompts;
+    double measured_us, predicted_us, bound_us, off_us;
+} lh_overlap_totals;
+lh_overlap_totals lh_overlap_planner_totals(const lh_overlap_planner *planner);
 /* A plan for a prompt, without changing what the planner keeps: for showing. */
 void lh_overlap_planner_show(const lh_overlap_planner *planner, uint32_t rows,
                              lh_overlap_plan *plan);

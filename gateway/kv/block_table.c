@@ -79,15 +79,17 @@ void lh_block_table_fork(lh_block_table *table, lh_block_pool *pool, lh_block_ta
     source->pinned_blocks = lh_max_u32(blocks, source->pinned_blocks);
 }
 
-lh_block_table *lh_block_table_unpin_source(lh_block_table *table) {
+/* While it is pinned the source keeps blocks, so nobody has to look whether its record is needed.
+ */
+void lh_block_table_unpin_source(lh_block_table *table) {
     lh_block_table *source = table->source;
     table->source = NULL;
     if (!source)
-        return NULL;
+        return;
     assert(source->pins > 0 && table->shared <= source->pinned_blocks);
+    assert(!lh_block_table_is_unneeded(source) && source->block_count > 0);
     if (--source->pins == 0)
         source->pinned_blocks = 0;
-    return source;
 }
 
 void lh_block_table_retire(lh_block_table *table, lh_block_pool *pool) {

@@ -73,8 +73,8 @@ bool lh_block_table_grow(lh_block_table *table, lh_block_pool *pool, uint64_t bl
  * pinned. What it had in their place is free. */
 void lh_block_table_fork(lh_block_table *table, lh_block_pool *pool, lh_block_table *source,
                          uint32_t blocks);
-/* It is not to fork any more: its source is unpinned and returned; NULL: it had none. */
-lh_block_table *lh_block_table_unpin_source(lh_block_table *table);
+/* It is not to fork any more: its source, where it has one, is unpinned. */
+void lh_block_table_unpin_source(lh_block_table *table);
 /* The sequence has ended; the workers have heard of it. */
 void lh_block_table_retire(lh_block_table *table, lh_block_pool *pool);
 /* The same where no worker has: its blocks are free at once. */

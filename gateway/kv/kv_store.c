@@ -21,24 +21,6 @@ struct lh_kv_store {
 
 /* ---- Life ---- */
 
-lh_status lh_kv_store_create(const lh_kv_store_options *options, lh_kv_store **store,
-                             lh_error *error) {
-    lh_kv_store *made = calloc(1, sizeof *made);
-    lh_status status =
-        made ? lh_prefix_index_create(&made->index, error)
-             : lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the table of KV pages");
-    if (status != LH_OK) {
-        free(made);
-        return status;
-    }
-    made->options = *options;
-    lh_eviction_init(&made->eviction);
-    LIST_INIT(&made->tables);
-    TAILQ_INIT(&made->truncations);
-    *store = made;
-    return LH_OK;
-}
-
 static void forget(lh_block_table *table) {
     LIST_REMOVE(table, all);
     lh_block_table_destroy(table);
@@ -61,6 +43,22 @@ static void forget_everything(lh_kv_store *store) {
     lh_eviction_init(&store->eviction);
     TAILQ_INIT(&store->truncations);
     store->figures.truncating = store->figures.ending = 0;
+}
+
+lh_status lh_kv_store_create(const lh_kv_store_options *options, lh_kv_store **store,
+                             lh_error *error) {
+    lh_kv_store *made = calloc(1, sizeof *made);
+    lh_status status =
+        made ? lh_prefix_index_create(&made->index, error)
+             : lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the table of KV pages");
+    if (status != LH_OK) {
+        free(made);
+        return status;
+    }
+    made->options = *options;
+    forget_everything(made);
+    *store = made;
+    return LH_OK;
 }
 
 void lh_kv_store_destroy(lh_kv_store *store) {
@@ -181,13 +179,6 @@ void lh_kv_store_finish_truncation(lh_kv_store *store, lh_block_table *table) {
 
 /* ---- Begin ---- */
 
-/* It does not fork any more, or not from there. */
-static void unpin_source(lh_block_table *table) {
-    lh_block_table *source = lh_block_table_unpin_source(table);
-    if (source)
-        forget_if_unneeded(source);
-}
-
 /* Whole blocks before the last token that some table has, whose entry is returned; NULL: none. */
 static uint32_t find_blocks(const lh_kv_store *store, lh_prefix_scope scope, const uint32_t *tokens,
                             uint32_t length, lh_prefix_entry **entry) {
@@ -241,7 +232,7 @@ lh_block_table *lh_kv_store_begin(lh_kv_store *store, uint64_t number, lh_prefix
         lh_block_table_fork(table, &store->pool, source, shared);
     if (lh_block_table_grow(table, &store->pool, blocks))
         return table;
-    unpin_source(table);
+    lh_block_table_unpin_source(table);
     abandon(store, table);
     return NULL;
 }
@@ -252,7 +243,7 @@ void lh_kv_store_share_more(lh_kv_store *store, lh_block_table *table, const uin
     lh_block_table *source = find_source(store, table->scope, tokens, length, &shared);
     if (shared <= table->shared)
         return;
-    unpin_source(table);
+    lh_block_table_unpin_source(table);
     lh_block_table_fork(table, &store->pool, source, shared);
     store->revision++;
 }
@@ -300,7 +291,7 @@ lh_block_table *lh_kv_store_send(lh_kv_store *store, lh_block_table *table, cons
         lh_block_table_launch(source, LH_STEP_PREFILL);
         store->figures.forks++;
         store->figures.shared_positions += lh_kv_store_shared_positions(store, table);
-        unpin_source(table);
+        lh_block_table_unpin_source(table);
     }
     make_findable(store, table, tokens, positions);
     return source;
@@ -338,7 +329,7 @@ static uint32_t worth_keeping(lh_kv_store *store, lh_block_table *table) {
 
 void lh_kv_store_free(lh_kv_store *store, lh_block_table *table) {
     assert(table->is_live && table->truncation_state == LH_KV_STAYS);
-    unpin_source(table);
+    lh_block_table_unpin_source(table);
     if (!table->is_sent) {
         abandon(store, table);
         return;

@@ -105,18 +105,16 @@ const char *lh_recovery_gives_up_on(const lh_sequence *sequence, lh_status *stat
 
 /* ---- Up ---- */
 
-static void open_chain(lh_recovery *recovery, uint32_t epoch, int64_t now_us) {
+static void open_chain(lh_recovery *recovery, uint32_t epoch) {
     assert(!recovery->is_up && epoch > 0 && lh_inflight_total(recovery->inflight) == 0);
     assert(lh_running_set_count(recovery->running) == 0);
     recovery->is_up = true;
     recovery->doubts_caches = false;
     recovery->epoch = epoch;
-    recovery->progress_us = now_us;
 }
 
-void lh_recovery_chain_up(lh_recovery *recovery, uint32_t epoch, const lh_kv_ledger *chain,
-                          int64_t now_us) {
-    open_chain(recovery, epoch, now_us);
+void lh_recovery_chain_up(lh_recovery *recovery, uint32_t epoch, const lh_kv_ledger *chain) {
+    open_chain(recovery, epoch);
     forget_caches(recovery, chain);
 }
 
@@ -143,10 +141,10 @@ static void go_on(lh_recovery *recovery, uint32_t lost_stages) {
 }
 
 void lh_recovery_chain_back(lh_recovery *recovery, uint32_t epoch, const lh_kv_ledger *chain,
-                            uint32_t lost_stages, int64_t now_us) {
+                            uint32_t lost_stages) {
     lh_kv_store *store = recovery->store;
     assert(lost_stages <= chain->stage_count);
-    open_chain(recovery, epoch, now_us);
+    open_chain(recovery, epoch);
     recovery->owes_resync = true;
     if (lost_stages > 0)
         lh_kv_store_drop_cached(store);

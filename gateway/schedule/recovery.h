@@ -38,12 +38,11 @@ typedef struct lh_recovery {
 /* It is down: all steps in flight are lost, and all sequences wait. It was up. */
 void lh_recovery_chain_down(lh_recovery *recovery, int64_t now_us);
 /* It is up, with empty caches. It was down. */
-void lh_recovery_chain_up(lh_recovery *recovery, uint32_t epoch, const lh_kv_ledger *chain,
-                          int64_t now_us);
+void lh_recovery_chain_up(lh_recovery *recovery, uint32_t epoch, const lh_kv_ledger *chain);
 /* It is up, where the workers have kept their caches but for the first lost_stages: sequences that
  * can go on from there run again, and a KV resync is owed. It was down. */
 void lh_recovery_chain_back(lh_recovery *recovery, uint32_t epoch, const lh_kv_ledger *chain,
-                            uint32_t lost_stages, int64_t now_us);
+                            uint32_t lost_stages);
 /* Up, and without a fault. */
 bool lh_recovery_is_working(const lh_recovery *recovery);
 /* Whether the first step is to be a KV resync, which is no longer owed then. */

@@ -55,11 +55,16 @@
  * end where no chain lets it in. */
 #define REST_US 200000
 
+/* vLLM's, of request_queue_time_seconds, and two for those that hardly wait. */
+static const double queue_time_bounds[] = {0.001, 0.01, 0.3, 0.5, 0.8, 1,  1.5, 2,   2.5, 5,  10,
+                                           15,    20,   30,  40,  50,  60, 120, 240, 480, 960};
+
 struct lh_scheduler {
     lh_scheduler_options options;
     lh_scheduler_sink sink;
     lh_scheduler_figures figures; /* what no part counts */
-    uint64_t *numbers;            /* the last one given to a sequence */
+    lh_histogram queue_times;
+    uint64_t *numbers; /* the last one given to a sequence */
     uint64_t own_numbers;
 
     /* Every sequence is in the index, and in one of the two others by its state. */
@@ -137,6 +142,8 @@ lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_sche
     s->options = *options;
     s->sink = *sink;
     s->numbers = options->numbers ? options->numbers : &s->own_numbers;
+    lh_histogram_init(&s->queue_times, queue_time_bounds,
+                      sizeof queue_time_bounds / sizeof queue_time_bounds[0]);
     if (create_sequences(s, error) || create_deciders(s, error)) {
         lh_scheduler_destroy(s);
         return LH_ERR_NO_MEMORY;
@@ -249,6 +256,7 @@ lh_status lh_scheduler_submit(lh_scheduler *s, lh_sequence *sequence, int64_t no
                               lh_error *error) {
     lh_status status = check_submission(s, sequence, now_us, error);
     sequence->schedule.id = ++*s->numbers;
+    sequence->schedule.submitted_us = now_us;
     if (status == LH_OK && lh_wait_queue_push(&s->queue, sequence, now_us) != LH_OK)
         status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence that waits");
     if (status == LH_OK)
@@ -360,14 +368,14 @@ void lh_scheduler_chain_down(lh_scheduler *s, int64_t now_us) {
 void lh_scheduler_chain_up(lh_scheduler *s, uint32_t epoch, const lh_kv_ledger *chain,
                            int64_t now_us) {
     lh_scheduler_chain_down(s, now_us);
-    lh_recovery_chain_up(&s->recovery, epoch, chain, now_us);
+    lh_recovery_chain_up(&s->recovery, epoch, chain);
     lh_batcher_begin_chain(s->batcher, epoch, chain->stage_count, 0);
 }
 
 void lh_scheduler_chain_back(lh_scheduler *s, uint32_t epoch, const lh_kv_ledger *chain,
                              uint32_t lost_stages, int64_t now_us) {
     lh_scheduler_chain_down(s, now_us);
-    lh_recovery_chain_back(&s->recovery, epoch, chain, lost_stages, now_us);
+    lh_recovery_chain_back(&s->recovery, epoch, chain, lost_stages);
     lh_batcher_begin_chain(s->batcher, epoch, chain->stage_count, lost_stages);
 }
 
@@ -411,6 +419,16 @@ static void supply_pages(lh_scheduler *s) {
     lh_admission_keep_free(&s->admission);
 }
 
+/* It has its block table. */
+static void note_entry(lh_scheduler *s, lh_sequence *sequence, int64_t now_us) {
+    lh_sequence_schedule *schedule = &sequence->schedule;
+    if (schedule->admitted_us == 0)
+        lh_histogram_observe_us(&s->queue_times, now_us - schedule->submitted_us);
+    if (s->options.prefix_cache)
+        s->figures.looked_up_tokens += sequence->length;
+    schedule->admitted_us = now_us;
+}
+
 /* Lets in those that wait, as far as places and pages go. */
 static void admit(lh_scheduler *s, int64_t now_us) {
     for (;;) {
@@ -419,7 +437,7 @@ static void admit(lh_scheduler *s, int64_t now_us) {
         case LH_ADMISSION_NOBODY:
             return;
         case LH_ADMISSION_ENTER:
-            decision.sequence->schedule.admitted_us = now_us;
+            note_entry(s, decision.sequence, now_us);
             lh_running_set_enter(&s->running, decision.sequence, LH_SEQUENCE_PREFILL);
             break;
         case LH_ADMISSION_PREEMPT:
@@ -622,6 +640,10 @@ lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *s) {
     figures.replayed_rows = steps.replayed_rows;
     figures.replays = s->recovery.replays;
     return figures;
+}
+
+const lh_histogram *lh_scheduler_queue_times(const lh_scheduler *s) {
+    return &s->queue_times;
 }
 
 const lh_kv_ledger *lh_scheduler_ledger(const lh_scheduler *s) {

@@ -5,6 +5,7 @@
  * Thread: one at a time. on_event must not call back into the scheduler. */
 #pragma once
 
+#include "common/metrics/histogram.h"
 #include "common/protocol/step.h"
 #include "gateway/cost/overlap_plan.h"
 #include "gateway/kv/ledger.h"
@@ -55,7 +56,9 @@ typedef struct lh_scheduler_figures {
     double decode_period_us;
     uint64_t steps, rows, tokens;                     /* since start */
     uint64_t preemptions, prefix_hits, cached_tokens; /* tokens: that did not have to be computed */
-    uint64_t evicted_blocks;                          /* cached ones that were given up */
+    /* tokens of prompts that were looked for among what is cached */
+    uint64_t looked_up_tokens;
+    uint64_t evicted_blocks; /* cached ones that were given up */
     uint64_t replays, cancelled, failed, finished;
     uint64_t replayed_rows;   /* that had been sent before: after a break, or a preemption */
     uint64_t expired;         /* of those that failed: their deadline passed */
@@ -149,5 +152,7 @@ void lh_scheduler_tick(lh_scheduler *scheduler, int64_t now_us);
 int64_t lh_scheduler_deadline_us(const lh_scheduler *scheduler); /* INT64_MAX: none */
 
 lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler);
+/* For how long sequences waited until they first got a place, in seconds. */
+const lh_histogram *lh_scheduler_queue_times(const lh_scheduler *scheduler);
 /* Who has the chain's pages. */
 const lh_kv_ledger *lh_scheduler_ledger(const lh_scheduler *scheduler);

@@ -27,7 +27,8 @@ typedef enum lh_sequence_state {
 typedef struct lh_sequence_schedule {
     uint64_t id;             /* in the order of arrival */
     lh_sequence_state state; /* changed by wait_queue.c and running_set.c */
-    int64_t admitted_us;     /* when it last got its place */
+    int64_t submitted_us;    /* when it came, to whichever chain */
+    int64_t admitted_us;     /* when it last got its place; 0: it never has */
     int64_t moved_us;        /* when it last came from another chain; 0: never */
 
     /* wait_queue.c: its tenant's share, from its coming to its end */

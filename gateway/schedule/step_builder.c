@@ -8,6 +8,8 @@
 /* What penalties need can be long: the token counts and biases of a step stay within half of what a
  * manifest may be. */
 #define SAMPLING_ENTRIES_MAX (LH_STEP_MANIFEST_BYTES_MAX / 2 / sizeof(lh_token_count))
+_Static_assert(LH_STEP_COUNTS_MAX + LH_STEP_BIASES_MAX <= SAMPLING_ENTRIES_MAX,
+               "one sequence always fits");
 
 bool lh_step_builder_init(lh_step_builder *builder, lh_kv_store *store, uint32_t rows_max,
                           uint32_t segments_max) {
@@ -53,7 +55,7 @@ uint32_t lh_step_builder_room(const lh_step_builder *builder, const lh_sequence 
         return rows;
     lh_sampling sampling = lh_sequence_sampling(sequence);
     bool fits = builder->sampling_entries + sampling_entries(&sampling) <= SAMPLING_ENTRIES_MAX;
-    return fits || step->segment_count == 0 ? pending : 0;
+    return fits ? pending : 0;
 }
 
 void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32_t rows) {

@@ -1,5 +1,5 @@
 /* libcurl, once. */
-#include "gateway/cli/trace_fetch.h"
+#include "gateway/cli/api_fetch.h"
 
 #include <curl/curl.h>
 #include <stdbool.h>
@@ -20,15 +20,15 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *context) {
     return length;
 }
 
-/* "URL/trace/ID", malloc'd; NULL: no memory. */
-static char *make_url(CURL *easy, const char *url, const char *id) {
+/* URL, path and the last word of it, malloc'd; NULL: no memory. */
+static char *make_url(CURL *easy, const char *url, const char *path, const char *word) {
     size_t length = strlen(url);
-    char *escaped = curl_easy_escape(easy, id, 0), *whole = NULL;
+    char *escaped = curl_easy_escape(easy, word, 0), *whole = NULL;
     while (length > 0 && url[length - 1] == '/')
         length--;
     if (length > 3 && strncmp(url + length - 3, "/v1", 3) == 0)
         length -= 3;
-    if (escaped && asprintf(&whole, "%.*s/trace/%s", (int)length, url, escaped) < 0)
+    if (escaped && asprintf(&whole, "%.*s%s%s", (int)length, url, path, escaped) < 0)
         whole = NULL;
     curl_free(escaped);
     return whole;
@@ -63,23 +63,20 @@ static lh_status tell(CURLcode code, const char *url, const char *reason, lh_err
     }
 }
 
-static lh_status perform(CURL *easy, const char *url, const char *id, struct curl_slist *headers,
+static lh_status perform(CURL *easy, const char *url, char *whole, struct curl_slist *headers,
                          long *http_status, lh_text_buffer *body, lh_error *error) {
-    char reason[CURL_ERROR_SIZE] = "", *whole = make_url(easy, url, id);
-    if (!whole || !set_up(easy, whole, headers, body, reason)) {
-        free(whole);
+    char reason[CURL_ERROR_SIZE] = "";
+    if (!whole || !set_up(easy, whole, headers, body, reason))
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a request");
-    }
     CURLcode code = curl_easy_perform(easy);
-    free(whole);
     if (code != CURLE_OK)
         return tell(code, url, reason, error);
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, http_status);
     return LH_OK;
 }
 
-lh_status lh_trace_fetch(const char *url, const char *id, const char *key, long *http_status,
-                         lh_text_buffer *body, lh_error *error) {
+lh_status lh_api_fetch(const char *url, const char *path, const char *word, const char *key,
+                       long *http_status, lh_text_buffer *body, lh_error *error) {
     char authorization[512] = "Authorization: Bearer ";
     lh_status status = LH_ERR_NO_MEMORY;
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
@@ -88,10 +85,12 @@ lh_status lh_trace_fetch(const char *url, const char *id, const char *key, long 
     strncat(authorization, key, sizeof authorization - strlen(authorization) - 1);
     struct curl_slist *headers = key[0] ? curl_slist_append(NULL, authorization) : NULL;
     explicit_bzero(authorization, sizeof authorization);
+    char *whole = easy ? make_url(easy, url, path, word) : NULL;
     if (easy && (headers || !key[0]))
-        status = perform(easy, url, id, headers, http_status, body, error);
+        status = perform(easy, url, whole, headers, http_status, body, error);
     else
         lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a request");
+    free(whole);
     curl_slist_free_all(headers);
     if (easy)
         curl_easy_cleanup(easy);

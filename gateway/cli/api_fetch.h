@@ -1,0 +1,11 @@
+/* One GET of a running gateway's API, for commands. Thread: one at a time. */
+#pragma once
+
+#include "common/base/text_buffer.h"
+
+/* url: "http://HOST:PORT" of the API, with or without a final "/" or "/v1"; path: "/readyz", or
+ * "/trace/" before a word that may hold anything; key: "" for none.
+ * *http_status and body are the answer's. LH_ERR_INVALID: the URL; LH_ERR_UNAVAILABLE: no
+ * connection; LH_ERR_TIMEOUT; LH_ERR_LIMIT: the answer is over 64 MiB; LH_ERR_NO_MEMORY. */
+lh_status lh_api_fetch(const char *url, const char *path, const char *word, const char *key,
+                       long *http_status, lh_text_buffer *body, lh_error *error);

@@ -1,0 +1,12 @@
+/* `longhaul-gateway doctor`: goes through what can be wrong with a running gateway's fleet, and
+ * says for each that it is fine, or what to do. Thread: the program's only one. */
+#pragma once
+
+#include "common/base/options.h"
+
+/* The table behind its flags and --help. */
+extern const lh_option_table lh_doctor_command_options;
+
+/* argv[0] is the program, argv[1] "doctor". Returns the exit status: 0: all is fine, or nobody can
+ * say; 1: something is to be done; 2: wrong flags. */
+int lh_doctor_command(int argc, char **argv);

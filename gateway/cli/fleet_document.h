@@ -1,0 +1,92 @@
+/* GET /fleet as plain values, for commands that show it or look for faults in it. What the gateway
+ * does not say, or says in another type, is "", 0 or not known: it may be of another version. Texts
+ * are printable ASCII, since names and errors come from peers and control characters would drive
+ * the terminal. Thread: one at a time. */
+#pragma once
+
+#include "common/base/host_facts.h"
+#include "common/base/name.h"
+#include "common/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LH_DOCUMENT_TEXT_BYTES 320u
+
+typedef struct lh_document_worker {
+    char name[LH_NAME_BYTES], site[LH_NAME_BYTES], version[32], isa[32];
+    char role[16]; /* "stage", "next", "spare", "waiting" */
+    char reason[LH_DOCUMENT_TEXT_BYTES];
+    uint32_t threads;
+    double slowdown;
+    int64_t memory_bytes, kv_bytes, report_age_ms;
+    bool is_leaving;
+    bool has_assignment;
+    char state[16]; /* of the assignment: "fetching", "loading", "ready", "failed"; "": none */
+    char error[LH_DOCUMENT_TEXT_BYTES];
+    int64_t done_bytes, total_bytes;
+    /* The hop of the next chain that it tries out; state "": none. */
+    struct {
+        char to[LH_NAME_BYTES], address[LH_DOCUMENT_TEXT_BYTES], state[16];
+        char error[LH_DOCUMENT_TEXT_BYTES];
+    } trial;
+    bool has_clock;
+    int64_t clock_offset_ms;
+    lh_host_facts host;
+} lh_document_worker;
+
+typedef struct lh_document_stage {
+    char worker[LH_NAME_BYTES], site[LH_NAME_BYTES], state[16];
+    uint32_t first_layer, last_layer; /* [first, last) */
+    /* By the cost model, in milliseconds: a step of one row and of 64, and what drawing a token
+     * adds. 0: not measured. */
+    double row_ms, rows_64_ms, draw_ms;
+    int64_t pages_total, pages_used;
+} lh_document_stage;
+
+typedef struct lh_document_link {
+    char from[LH_NAME_BYTES], to[LH_NAME_BYTES];
+    char wire[8]; /* "": it carries tokens */
+    bool is_connected, rate_is_bound;
+    char error[LH_DOCUMENT_TEXT_BYTES];
+    double bytes_per_us; /* 0: not known */
+    int64_t round_trip_us, age_us, bytes_sent;
+    /* By the cost model; 0: not measured. */
+    double row_bytes, delay_ms, rate; /* rate: bytes_per_us that it reckons with */
+} lh_document_link;
+
+typedef struct lh_document_chain {
+    char name[LH_NAME_BYTES], state[16];
+    char reason[LH_DOCUMENT_TEXT_BYTES];
+    int64_t epoch;
+    bool is_measured; /* the cost model lacks nothing */
+    char lacks[LH_DOCUMENT_TEXT_BYTES];
+    double token_ms; /* of a single sequence, around the ring */
+    lh_document_stage *stages;
+    lh_document_link *links;
+    size_t stage_count, link_count;
+    char next_cause[LH_DOCUMENT_TEXT_BYTES]; /* "": no other chain is being prepared */
+    int64_t running, waiting;
+} lh_document_chain;
+
+typedef struct lh_fleet_document {
+    char state[16]; /* "loading", "ready", "no_chain", "draining" */
+    char reason[LH_DOCUMENT_TEXT_BYTES];
+    char model[256];
+    int64_t model_bytes;
+    struct {
+        char version[32]; /* "": the gateway does not say what is in here */
+        int64_t connections_max;
+        lh_host_facts host;
+        char state_dir[LH_DOCUMENT_TEXT_BYTES], api_key_file[LH_DOCUMENT_TEXT_BYTES],
+            tls_key[LH_DOCUMENT_TEXT_BYTES];
+    } gateway;
+    lh_document_worker *workers;
+    lh_document_chain *chains;
+    size_t worker_count, chain_count;
+    int64_t running, waiting, stalled, tokens, finished, failed;
+} lh_fleet_document;
+
+/* Frees what the document holds, and empties it. */
+void lh_fleet_document_reset(lh_fleet_document *document);

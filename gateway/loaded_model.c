@@ -1,0 +1,126 @@
+/* What the file says, and what the operator says of it by flags. */
+#include "gateway/loaded_model.h"
+
+#include "common/base/digest.h"
+#include "common/base/log.h"
+#include "common/gguf/part_name.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void name_model(lh_loaded_model *m) {
+    const char *path = m->settings->model, *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path, *given = m->settings->model_name;
+    lh_gguf_part_name part;
+    lh_gguf_part_name_parse(base, &part);
+    size_t length = part.stem_bytes;
+    snprintf(m->name, sizeof m->name, "%.*s", given[0] ? 255 : (int)(length < 255 ? length : 255),
+             given[0] ? given : base);
+}
+
+/* The same fingerprint, seed and request give the same answer: so it holds what the numbers depend
+ * on. */
+static lh_status make_fingerprint(lh_loaded_model *m, lh_error *error) {
+    char text[256];
+    uint8_t digest[LH_SHA256_BYTES];
+    char hex[LH_SHA256_HEX_BYTES];
+    snprintf(text, sizeof text, "longhaul %s, model %s, %llu bytes, activations %s, wire %s%s",
+             LONGHAUL_VERSION, lh_model_file_header_sha256(m->file),
+             (unsigned long long)lh_model_file_size(m->file), m->settings->activations,
+             m->settings->wire, m->settings->wire_allow_q8 ? " with q8" : "");
+    if (lh_sha256_digest(text, strlen(text), digest) != LH_OK)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fingerprint");
+    lh_sha256_render(digest, hex);
+    snprintf(m->fingerprint, sizeof m->fingerprint, "fp_%.16s", hex);
+    return LH_OK;
+}
+
+/* What the operator says of the template, by flag. */
+static lh_status set_up_chat_template(lh_loaded_model *m, lh_error *error) {
+    lh_error cause;
+    const char *flag = "--chat-template-kwargs";
+    lh_status status =
+        lh_chat_template_set_arguments(m->chat_template, m->settings->chat_template_kwargs, &cause);
+    if (status == LH_OK && m->settings->template_date[0]) {
+        flag = "--template-date";
+        status = lh_chat_template_set_day(m->chat_template, m->settings->template_date, &cause);
+    }
+    return status == LH_OK ? LH_OK : lh_fail(error, status, "%s: %s", flag, cause.message);
+}
+
+/* A model without a chat template, or with one that is none, still serves completions. */
+static lh_status open_chat_template(lh_loaded_model *m, lh_error *error) {
+    const char *path = m->settings->chat_template;
+    lh_status status = path[0] ? lh_chat_template_load(path, &m->chat_template, &m->chat_refusal)
+                               : lh_chat_template_create(lh_model_file_gguf(m->file),
+                                                         &m->chat_template, &m->chat_refusal);
+    if (status == LH_OK)
+        return set_up_chat_template(m, error);
+    m->chat_template = NULL;
+    if (path[0])
+        return lh_fail(error, status, "--chat-template: %s", m->chat_refusal.message);
+    if (status == LH_ERR_NO_MEMORY)
+        return lh_fail(error, status, "%s", m->chat_refusal.message);
+    lh_log(LH_LOG_WARN, "gateway", "chat completions are off reason=\"%s\"",
+           m->chat_refusal.message);
+    return LH_OK;
+}
+
+static lh_status set_sampling(lh_loaded_model *m, lh_sampling_defaults *defaults, lh_error *error) {
+    *defaults = lh_sampling_api_defaults;
+    lh_sampling_defaults_read(defaults, lh_model_file_gguf(m->file));
+    lh_status status = lh_gateway_settings_set_sampling(m->settings, defaults, error);
+    if (status == LH_OK)
+        lh_sampling_defaults_log(defaults);
+    return status;
+}
+
+static uint32_t context_of(const lh_loaded_model *m) {
+    uint32_t wanted = (uint32_t)m->settings->context;
+    return wanted ? wanted : m->profile.context;
+}
+
+static lh_status open_parts(lh_loaded_model *m, lh_error *error) {
+    lh_status status = lh_model_file_open(m->settings->model, &m->file, error);
+    if (status == LH_OK)
+        status = lh_model_profile_read(lh_model_file_gguf(m->file), &m->profile, error);
+    if (status == LH_OK)
+        status = lh_tokenizer_create(lh_model_file_gguf(m->file), &m->tokenizer, error);
+    if (status == LH_OK)
+        status = open_chat_template(m, error);
+    if (status == LH_OK)
+        status = make_fingerprint(m, error);
+    return status;
+}
+
+lh_status lh_loaded_model_open(lh_loaded_model *m, const lh_gateway_settings *settings,
+                               lh_error *error) {
+    *m = (lh_loaded_model){.settings = settings};
+    lh_status status = open_parts(m, error);
+    if (status != LH_OK)
+        return status;
+    uint32_t context = context_of(m);
+    if (context > m->profile.context)
+        return lh_fail(error, LH_ERR_INVALID, "--context %u is over the model's %u", context,
+                       m->profile.context);
+    name_model(m);
+    struct stat info;
+    m->served = (lh_served_model){
+        .id = m->name,
+        .fingerprint = m->fingerprint,
+        .created = stat(m->settings->model, &info) == 0 ? (int64_t)info.st_mtime : 0,
+        .context = context,
+        .vocabulary = m->profile.vocabulary,
+        .tokenizer = m->tokenizer,
+        .chat_template = m->chat_template,
+        .chat_refusal = m->chat_refusal.message};
+    return set_sampling(m, &m->served.sampling, error);
+}
+
+void lh_loaded_model_close(lh_loaded_model *m) {
+    lh_chat_template_destroy(m->chat_template);
+    lh_tokenizer_destroy(m->tokenizer);
+    lh_model_profile_reset(&m->profile);
+    lh_model_file_close(m->file);
+}
