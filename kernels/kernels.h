@@ -100,7 +100,8 @@ bool lh_activation_kind_parse(const char *name, lh_activation_kind *quantized);
 typedef struct lh_activations {
     lh_activation_kind kind;
     uint32_t rows, width;
-    void *data; /* lh_activations_bytes(...) bytes, 64-byte aligned */
+    /* lh_activations_bytes(...) bytes, 64-byte aligned; a product reads them from any row on */
+    void *data;
 } lh_activations;
 
 /* 0 on overflow, or where `width` is not whole blocks of 32 for Q8 and Q16. Rows lie one after the
@@ -235,7 +236,7 @@ typedef struct lh_kernels {
                       uint32_t first, uint32_t rows, uint32_t window, float scale, void *scratch);
 
     /* y[i] = exp(x[i] - shift) with our exp; returns the lanes-and-tree sum of y (softmax,
-     * sampling). */
+     * sampling). y may be x. */
     float (*exp_sum)(float *y, const float *x, float shift, size_t count);
     /* The greatest of x[count] (count > 0; no NaN); a zero is returned as +0. */
     float (*max)(const float *x, size_t count);

@@ -348,6 +348,8 @@ static bool work(lh_compute_loop *loop) {
 
 static void *run(void *argument) {
     lh_compute_loop *loop = argument;
+    /* Its own name: that of another thread is a file in /proc, which the sandbox does not open. */
+    pthread_setname_np(pthread_self(), "compute");
     while (!loop->stopping) {
         lh_message *message;
         while ((message = lh_shard_queue_pop(loop->inbox, false)) != NULL)
@@ -383,7 +385,6 @@ lh_status lh_compute_loop_start(const lh_pipeline_options *options, lh_shard_que
         free(loop);
         return lh_fail(error, LH_ERR_IO, "pipeline: the compute thread cannot be started");
     }
-    pthread_setname_np(loop->thread, "compute");
     *out = loop;
     return LH_OK;
 }

@@ -1,39 +1,9 @@
-/* Arrays start at cache lines; what is never touched costs no memory. */
+/* What a model has not is not allocated. */
 #include "worker/compute/stage/activation_buffer.h"
 
+#include "worker/compute/stage/aligned_array.h"
+
 #include <stdlib.h>
-
-void *lh_aligned_array_allocate(size_t count, size_t size) {
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 64)
-        return NULL;
-    return aligned_alloc(64, (bytes + 63) / 64 * 64 + (bytes == 0 ? 64 : 0));
-}
-
-bool lh_floats_allocate(float **array, size_t rows, size_t width) {
-    size_t count;
-    *array = __builtin_mul_overflow(rows, width, &count)
-                 ? NULL
-                 : lh_aligned_array_allocate(count, sizeof **array);
-    return *array;
-}
-
-bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, lh_activation_kind activations,
-                   uint32_t rows) {
-    lh_activation_kind kind = lh_activation_kind_for(matrix->dtype, activations);
-    packed->width = matrix->inputs;
-    if (!packed->data[kind]) {
-        packed->data[kind] =
-            lh_aligned_array_allocate(lh_activations_bytes(kind, rows, matrix->inputs), 1);
-    }
-    return packed->data[kind];
-}
-
-void lh_packed_reset(lh_packed *packed) {
-    for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++)
-        free(packed->data[kind]);
-    *packed = (lh_packed){0};
-}
 
 lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model_config *config,
                                     const lh_parameters *weights, lh_activation_kind activations,
@@ -44,9 +14,20 @@ lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model
     *buffer = (lh_activation_buffer){0};
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
         const lh_layer *layer = &weights->layers[i];
-        const lh_matrix *readers[] = {&layer->q, &layer->k, &layer->v, &layer->gate, &layer->up};
+        const lh_matrix *readers[] = {&layer->q,
+                                      &layer->k,
+                                      &layer->v,
+                                      &layer->gate,
+                                      &layer->up,
+                                      &layer->router,
+                                      &layer->experts_gate.first,
+                                      &layer->experts_up.first,
+                                      &layer->shared_router,
+                                      &layer->shared_gate,
+                                      &layer->shared_up};
         for (size_t j = 0; j < sizeof readers / sizeof readers[0]; j++)
-            complete = complete && lh_packed_add(&buffer->normed, readers[j], activations, rows);
+            complete = complete && (!readers[j]->data ||
+                                    lh_packed_add(&buffer->normed, readers[j], activations, rows));
     }
     complete = complete && lh_floats_allocate(&buffer->h, rows, config->width) &&
                lh_floats_allocate(&buffer->squares, rows, LH_LANES) &&
@@ -92,6 +73,30 @@ static bool attention_init(lh_attention *attention, const lh_model_config *confi
     return attention->scratch;
 }
 
+static bool feed_forward_init(lh_scratch *scratch, const lh_model_config *config,
+                              const lh_parameters *weights, lh_activation_kind activations,
+                              uint32_t rows) {
+    size_t wide = lh_row_stride(config->feed_forward_width);
+    bool complete = lh_floats_allocate(&scratch->gate, rows, wide) &&
+                    lh_floats_allocate(&scratch->up, rows, wide);
+    for (uint32_t i = 0; i < weights->layer_count && complete; i++)
+        complete =
+            lh_packed_add(&scratch->gated_packed, &weights->layers[i].down, activations, rows);
+    return complete;
+}
+
+static bool branch_gain_init(lh_scratch *scratch, const lh_model_config *config) {
+    const uint32_t widths[] = {config->heads * config->head_dim, config->feed_forward_width,
+                               config->expert_width, config->shared_expert_width};
+    uint32_t widest = 0;
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
+        widest = widths[i] > widest ? widths[i] : widest;
+    bool complete = lh_floats_allocate(&scratch->branch_gain, widest, 1);
+    for (uint32_t i = 0; i < widest && complete; i++)
+        scratch->branch_gain[i] = config->residual_scale;
+    return complete;
+}
+
 lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
                           const lh_parameters *weights, lh_activation_kind activations,
                           uint32_t rows, uint32_t context, uint32_t threads, lh_error *error) {
@@ -99,16 +104,18 @@ lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
     bool complete = attention_init(&scratch->attention, config, rows, context, threads);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
         const lh_layer *layer = &weights->layers[i];
-        complete =
-            lh_packed_add(&scratch->attended_packed, &layer->attn_output, activations, rows) &&
-            lh_packed_add(&scratch->gated_packed, &layer->down, activations, rows);
+        complete = lh_packed_add(&scratch->attended_packed, &layer->attn_output, activations, rows);
     }
-    size_t queries = lh_row_stride((size_t)config->heads * config->head_dim),
-           wide = lh_row_stride(config->feed_forward_width);
+    size_t queries = lh_row_stride((size_t)config->heads * config->head_dim);
     complete = complete && lh_floats_allocate(&scratch->scale, rows, 1) &&
-               lh_floats_allocate(&scratch->attended, rows, queries) &&
-               lh_floats_allocate(&scratch->gate, rows, wide) &&
-               lh_floats_allocate(&scratch->up, rows, wide);
+               lh_floats_allocate(&scratch->attended, rows, queries);
+    if (config->residual_scale != 1)
+        complete = complete && branch_gain_init(scratch, config);
+    if (config->experts > 0)
+        complete = complete && lh_experts_init(&scratch->experts, config, weights, activations,
+                                               rows, threads, NULL) == LH_OK;
+    else
+        complete = complete && feed_forward_init(scratch, config, weights, activations, rows);
     if (lh_model_has(config, LH_TENSOR_ATTN_POST_NORM) ||
         lh_model_has(config, LH_TENSOR_FFN_POST_NORM))
         complete = complete && lh_floats_allocate(&scratch->branch, rows, config->width);
@@ -120,6 +127,8 @@ lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
 }
 
 void lh_scratch_reset(lh_scratch *scratch) {
+    lh_experts_reset(&scratch->experts);
+    free(scratch->branch_gain);
     free(scratch->branch);
     free(scratch->up);
     free(scratch->gate);

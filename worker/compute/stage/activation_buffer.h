@@ -5,7 +5,8 @@
 #pragma once
 
 #include "common/base/status.h"
-#include "worker/compute/model/model.h"
+#include "common/model/model.h"
+#include "worker/compute/stage/experts.h"
 #include "worker/compute/stage/ops.h"
 #include "worker/compute/stage/parameters.h"
 
@@ -28,6 +29,8 @@ typedef struct lh_scratch {
     /* [rows][width]: what attention or feed-forward adds to h, before its norm; NULL: no such
      * norm */
     float *branch;
+    float *branch_gain;     /* [widest]: residual_scale for each column; NULL: 1 */
+    lh_experts experts;     /* of a mixture; gate, up and gated_packed are not there then */
     lh_attention attention; /* with one scratch for each thread */
 } lh_scratch;
 
@@ -42,12 +45,3 @@ lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
                           const lh_parameters *weights, lh_activation_kind activations,
                           uint32_t rows, uint32_t context, uint32_t threads, lh_error *error);
 void lh_scratch_reset(lh_scratch *scratch);
-
-/* count elements of `size` bytes, 64-byte aligned, for free(); NULL: out of memory. */
-void *lh_aligned_array_allocate(size_t count, size_t size);
-/* The same for floats [rows][width]; false: out of memory, and *array is NULL. */
-bool lh_floats_allocate(float **array, size_t rows, size_t width);
-/* Allocates the packed form that `matrix` reads, unless it is there; false: out of memory. */
-bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, lh_activation_kind activations,
-                   uint32_t rows);
-void lh_packed_reset(lh_packed *packed);

@@ -1,6 +1,8 @@
 /* Rows go in groups, which bounds the memory for logits: a group reads the head's weights once. */
 #include "worker/compute/stage/head.h"
 
+#include "worker/compute/stage/aligned_array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,8 +72,8 @@ static void compute_logits(lh_head *head, const float *h, const lh_head_row *row
     uint32_t width = head->config->width;
     const lh_span all = {0, width};
     const lh_matrix *matrix = &head->weights->head;
-    const lh_product product = {
-        matrix, head->logits, head->logits_stride, {0, matrix->outputs}, NULL};
+    const lh_product product = {*matrix,    head->logits, head->logits_stride, {0, matrix->outputs},
+                                {0, count}, NULL};
     for (uint32_t i = 0; i < count; i++)
         memcpy(head->h + (size_t)i * width, h + (size_t)rows[i].row * width, width * sizeof *h);
     memset(head->squares, 0, (size_t)count * LH_LANES * sizeof *head->squares);
@@ -79,7 +81,9 @@ static void compute_logits(lh_head *head, const float *h, const lh_head_row *row
                head->squares);
     head->compute->kernels->rms_scale(head->scale, head->squares, count, width,
                                       head->config->rms_epsilon);
-    lh_op_products(head->compute, &product, 1, &head->normed, count, all, false, head->scale);
+    for (uint32_t i = 0; i < count && head->config->logit_scale != 1; i++)
+        head->scale[i] *= head->config->logit_scale;
+    lh_op_products(head->compute, &product, 1, &head->normed, all, false, head->scale);
 }
 
 typedef struct lh_sample_arguments {

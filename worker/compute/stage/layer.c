@@ -4,6 +4,7 @@
  *   KV store          (norm each head of q and k;) rotate q and k by position; keep k and v
  *   attention         attended = attention of q; h += attended Wo       (or norm(attended Wo))
  *   and FFN up        gate, up = norm(h) Wg, norm(h) Wu; gated = f(gate) * up
+ *                     (of the experts that a router chooses for each row: experts.h)
  *   down projection   h += gated Wd                                     (or norm(gated Wd))
  *
  * What stands in brackets is there where the architecture has the tensors for it.
@@ -29,8 +30,10 @@ static lh_span all(uint32_t width) {
 }
 
 /* y = x W^T (+ bias) with as many columns as W has outputs. */
-static lh_product product(const lh_matrix *matrix, const float *bias, float *y) {
-    return (lh_product){matrix, y, lh_row_stride(matrix->outputs), all(matrix->outputs), bias};
+static lh_product product(const lh_layer_run *run, const lh_matrix *matrix, const float *bias,
+                          float *y) {
+    return (lh_product){*matrix,        y,   lh_row_stride(matrix->outputs), all(matrix->outputs),
+                        all(run->rows), bias};
 }
 
 /* The columns `out` of h += x W^T, or of h += norm(x W^T): then all of them. */
@@ -39,8 +42,8 @@ static void add_product(const lh_layer_run *run, const lh_matrix *matrix, const 
     const lh_compute *compute = run->compute;
     float *h = run->buffer->h, *branch = run->scratch->branch;
     uint32_t width = run->config->width;
-    const lh_product sum = {matrix, post_norm ? branch : h, width, out, NULL};
-    lh_op_products(compute, &sum, 1, x, run->rows, all(matrix->inputs), !post_norm, NULL);
+    const lh_product sum = {*matrix, post_norm ? branch : h, width, out, all(run->rows), NULL};
+    lh_op_products(compute, &sum, 1, x, all(matrix->inputs), !post_norm, NULL);
     if (post_norm) {
         assert(out.begin == 0 && out.end == width);
         lh_op_norm_add(compute, h, branch, run->rows, width, post_norm, run->config->rms_epsilon);
@@ -61,15 +64,15 @@ static void norm_products(const lh_layer_run *run, const float *gain, lh_span co
         run->compute->kernels->rms_scale(run->scratch->scale, p->squares, rows, width,
                                          run->config->rms_epsilon);
     }
-    lh_op_products(run->compute, products, count, &p->normed, rows, columns, false, scale);
+    lh_op_products(run->compute, products, count, &p->normed, columns, false, scale);
 }
 
 void lh_layer_project_qkv(const lh_layer_run *run, const lh_layer *layer, lh_span columns) {
     const lh_activation_buffer *p = run->buffer;
     const lh_product qkv[] = {
-        product(&layer->q, layer->q_bias, p->q), /* [rows][heads][head_dim] */
-        product(&layer->k, layer->k_bias, p->k), /* [rows][kv_heads][head_dim] */
-        product(&layer->v, layer->v_bias, p->v), /* [rows][kv_heads][head_dim] */
+        product(run, &layer->q, layer->q_bias, p->q), /* [rows][heads][head_dim] */
+        product(run, &layer->k, layer->k_bias, p->k), /* [rows][kv_heads][head_dim] */
+        product(run, &layer->v, layer->v_bias, p->v), /* [rows][kv_heads][head_dim] */
     };
     norm_products(run, layer->attn_norm, columns, qkv, 3); /* from h [rows][columns] */
 }
@@ -81,7 +84,12 @@ void lh_layer_store_kv(const lh_layer_run *run, const lh_layer *layer, uint32_t 
     const lh_rope rope = {c->rope_dims, c->rope_interleaved, p->cosine[layer->kind],
                           p->sine[layer->kind]};
 
-    if (layer->q_norm) {
+    if (layer->q_norm && c->norms_whole_rows) {
+        lh_op_norm_heads(compute, p->q, run->rows, 1, c->heads * c->head_dim, layer->q_norm,
+                         c->rms_epsilon);
+        lh_op_norm_heads(compute, p->k, run->rows, 1, c->kv_heads * c->head_dim, layer->k_norm,
+                         c->rms_epsilon);
+    } else if (layer->q_norm) {
         lh_op_norm_heads(compute, p->q, run->rows, c->heads, c->head_dim, layer->q_norm,
                          c->rms_epsilon);
         lh_op_norm_heads(compute, p->k, run->rows, c->kv_heads, c->head_dim, layer->k_norm,
@@ -95,32 +103,109 @@ void lh_layer_store_kv(const lh_layer_run *run, const lh_layer *layer, uint32_t 
     lh_op_kv_store(compute, run->runs, run->run_count, number, p->k, p->v);
 }
 
+static void gate_and_pack(const lh_layer_run *run, float *gate, const float *up,
+                          const float *shares, uint32_t rows, uint32_t width,
+                          const lh_packed *packed) {
+    lh_op_gate(run->compute, run->config->gate, gate, up, shares, rows, width);
+    lh_op_pack(run->compute, packed, rows, all(width), gate, lh_row_stride(width),
+               run->scratch->branch_gain, NULL);
+}
+
+static void project_up(const lh_layer_run *run, const lh_layer *layer) {
+    const lh_scratch *s = run->scratch;
+    const lh_product gate_up[] = {
+        product(run, &layer->gate, NULL, s->gate), /* [rows][feed_forward_width] */
+        product(run, &layer->up, NULL, s->up),     /* [rows][feed_forward_width] */
+    };
+    norm_products(run, layer->ffn_norm, all(run->config->width), gate_up, 2);
+    gate_and_pack(run, s->gate, s->up, NULL, run->rows, run->config->feed_forward_width,
+                  &s->gated_packed);
+}
+
+/* Of the slots: [slots][expert_width] each. */
+static void multiply_experts(const lh_layer_run *run, const lh_layer *layer) {
+    const lh_experts *e = &run->scratch->experts;
+    const lh_span out = all(run->config->expert_width);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < e->group_count; i++) {
+        const lh_expert_group *group = &e->groups[i];
+        const lh_span rows = {group->first, group->first + group->count};
+        const size_t stride = lh_row_stride(out.end);
+        e->products[count++] = (lh_product){lh_expert_matrix(&layer->experts_gate, group->expert),
+                                            e->gate,
+                                            stride,
+                                            out,
+                                            rows,
+                                            NULL};
+        e->products[count++] = (lh_product){
+            lh_expert_matrix(&layer->experts_up, group->expert), e->up, stride, out, rows, NULL};
+    }
+    lh_op_products(run->compute, e->products, count, &e->x, all(run->config->width), false,
+                   e->slot_scale);
+}
+
+/* The router, and what all rows go through besides. */
+static void project_router(const lh_layer_run *run, const lh_layer *layer) {
+    const lh_experts *e = &run->scratch->experts;
+    lh_product products[4] = {product(run, &layer->router, NULL, e->logits)}; /* [rows][experts] */
+    uint32_t count = 1;
+    if (layer->shared_gate.data) {
+        /* [rows][shared_expert_width] */
+        products[count++] = product(run, &layer->shared_gate, NULL, e->shared_gate);
+        products[count++] = product(run, &layer->shared_up, NULL, e->shared_up);
+    }
+    if (layer->shared_router.data)
+        products[count++] = product(run, &layer->shared_router, NULL, e->shared_logit);
+    norm_products(run, layer->ffn_norm, all(run->config->width), products, count);
+}
+
+static void project_up_experts(const lh_layer_run *run, const lh_layer *layer) {
+    const lh_model_config *c = run->config;
+    lh_experts *e = &run->scratch->experts;
+    project_router(run, layer);
+    lh_experts_route(e, run->compute, c, layer->router_bias, run->scratch->scale, run->rows);
+    lh_op_gather(run->compute, &e->x, &run->buffer->normed, e->rows, e->slots);
+    multiply_experts(run, layer);
+    gate_and_pack(run, e->gate, e->up, e->slot_shares, e->slots, c->expert_width, &e->gated_packed);
+    if (!layer->shared_gate.data)
+        return;
+    if (layer->shared_router.data)
+        lh_experts_share(e, run->rows);
+    gate_and_pack(run, e->shared_gate, e->shared_up,
+                  layer->shared_router.data ? e->shared_share : NULL, run->rows,
+                  c->shared_expert_width, &e->gated_shared);
+}
+
 void lh_layer_attend_and_project_up(const lh_layer_run *run, const lh_layer *layer,
                                     uint32_t number) {
     const lh_compute *compute = run->compute;
     const lh_model_config *c = run->config;
     const lh_activation_buffer *p = run->buffer;
     const lh_scratch *s = run->scratch;
-    const lh_span heads = all(c->heads * c->head_dim), wide = all(c->feed_forward_width);
+    const lh_span heads = all(c->heads * c->head_dim);
     const uint32_t window = layer->kind == LH_LAYER_WINDOW ? c->window : LH_ATTENTION_ALL;
-    const lh_product gate_up[] = {
-        product(&layer->gate, NULL, s->gate), /* [rows][feed_forward_width] */
-        product(&layer->up, NULL, s->up),     /* [rows][feed_forward_width] */
-    };
 
     lh_op_attention(compute, &s->attention, run->runs, run->run_count, number, window, p->q,
                     s->attended);
     lh_op_pack(compute, &s->attended_packed, run->rows, heads, s->attended,
-               lh_row_stride(heads.end), NULL, NULL);
+               lh_row_stride(heads.end), s->branch_gain, NULL);
     add_product(run, &layer->attn_output, &s->attended_packed, layer->attn_post_norm,
                 all(c->width));
-
-    norm_products(run, layer->ffn_norm, all(c->width), gate_up, 2);
-    lh_op_gate(compute, c->gate, s->gate, s->up, run->rows, wide.end);
-    lh_op_pack(compute, &s->gated_packed, run->rows, wide, s->gate, lh_row_stride(wide.end), NULL,
-               NULL);
+    if (c->experts > 0)
+        project_up_experts(run, layer);
+    else
+        project_up(run, layer);
 }
 
 void lh_layer_project_down(const lh_layer_run *run, const lh_layer *layer, lh_span out) {
+    const lh_experts *e = &run->scratch->experts;
+    if (run->config->experts > 0) {
+        lh_op_expert_sum(run->compute, &layer->experts_down, e->groups, e->group_count,
+                         &e->gated_packed, e->rows, run->buffer->h, run->config->width, out,
+                         e->sums);
+        if (layer->shared_down.data)
+            add_product(run, &layer->shared_down, &e->gated_shared, NULL, out);
+        return;
+    }
     add_product(run, &layer->down, &run->scratch->gated_packed, layer->ffn_post_norm, out);
 }

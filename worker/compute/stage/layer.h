@@ -3,7 +3,7 @@
  * layer is cut into parts where a stage begins and ends inside it. Thread: the compute thread. */
 #pragma once
 
-#include "worker/compute/model/model.h"
+#include "common/model/model.h"
 #include "worker/compute/stage/activation_buffer.h"
 #include "worker/compute/stage/ops.h"
 #include "worker/compute/stage/parameters.h"

@@ -4,6 +4,8 @@
 
 #include "common/base/arithmetic.h"
 
+#include <string.h>
+
 /* Below so many elements an operation costs less than waking the helpers: the caller does
  * it alone. */
 #define ALONE_ELEMENTS 8192u
@@ -93,7 +95,7 @@ void lh_op_pack(const lh_compute *compute, const lh_packed *packed, uint32_t row
 typedef struct lh_products_arguments {
     const lh_compute *compute;
     const lh_product *products;
-    uint32_t count, rows;
+    uint32_t count;
     const lh_packed *x;
     lh_span in;
     bool continues;
@@ -104,13 +106,15 @@ typedef struct lh_products_arguments {
 static void product_part(const lh_products_arguments *a, const lh_product *product, lh_span out) {
     const lh_kernels *kernels = a->compute->kernels;
     lh_activation_kind kind =
-        lh_activation_kind_for(product->matrix->dtype, a->compute->activations);
-    const lh_activations x = rows_of(a->x, kind, (lh_span){0, a->rows});
-    kernels->matmul(product->y, product->stride, &x, product->matrix, a->in, out, a->continues);
-    if (a->scale && product->bias)
-        kernels->scale_add_rows(product->y, product->stride, a->rows, out, a->scale, product->bias);
-    else if (a->scale)
-        kernels->scale_rows(product->y, product->stride, a->rows, out, a->scale);
+        lh_activation_kind_for(product->matrix.dtype, a->compute->activations);
+    const lh_activations x = rows_of(a->x, kind, product->rows);
+    float *y = product->y + product->rows.begin * product->stride;
+    const float *scale = a->scale ? a->scale + product->rows.begin : NULL;
+    kernels->matmul(y, product->stride, &x, &product->matrix, a->in, out, a->continues);
+    if (scale && product->bias)
+        kernels->scale_add_rows(y, product->stride, x.rows, out, scale, product->bias);
+    else if (scale)
+        kernels->scale_rows(y, product->stride, x.rows, out, scale);
 }
 
 static uint32_t units_of(const lh_product *product) {
@@ -138,20 +142,26 @@ static void products_part(void *context, uint32_t part, uint32_t thread) {
     }
 }
 
+/* Many products, of few rows or many each, are as many parts. */
+static uint32_t parts_of_products(const lh_compute *compute, uint32_t units, uint32_t count) {
+    uint32_t threads = lh_thread_pool_size(compute->pool);
+    if (threads == 1 || count <= PARTS_PER_THREAD)
+        return parts_for(compute, units);
+    return lh_min_u32(units, threads * count);
+}
+
 void lh_op_products(const lh_compute *compute, const lh_product *products, uint32_t count,
-                    const lh_packed *x, uint32_t rows, lh_span in, bool continues,
-                    const float *scale) {
+                    const lh_packed *x, lh_span in, bool continues, const float *scale) {
     lh_products_arguments arguments = {.compute = compute,
                                        .products = products,
                                        .count = count,
-                                       .rows = rows,
                                        .x = x,
                                        .in = in,
                                        .continues = continues || in.begin > 0,
                                        .scale = scale};
     for (uint32_t i = 0; i < count; i++)
         arguments.units += units_of(&products[i]);
-    arguments.parts = parts_for(compute, arguments.units);
+    arguments.parts = parts_of_products(compute, arguments.units, count);
     lh_thread_pool_run(compute->pool, arguments.parts, products_part, &arguments);
 }
 
@@ -243,7 +253,7 @@ typedef struct lh_gate_arguments {
     const lh_kernels *kernels;
     lh_gate function;
     float *gate;
-    const float *up;
+    const float *up, *shares;
     uint32_t rows, width, parts;
 } lh_gate_arguments;
 
@@ -253,14 +263,113 @@ static void gate_part(void *context, uint32_t part, uint32_t thread) {
     (void)thread;
     (a->function == LH_GATE_GELU ? a->kernels->gelu_mul : a->kernels->silu_mul)(
         a->gate, a->gate, a->up, lh_row_stride(a->width), a->rows, columns);
+    if (a->shares)
+        a->kernels->scale_rows(a->gate, lh_row_stride(a->width), a->rows, columns, a->shares);
 }
 
 void lh_op_gate(const lh_compute *compute, lh_gate function, float *gate, const float *up,
-                uint32_t rows, uint32_t width) {
+                const float *shares, uint32_t rows, uint32_t width) {
     uint32_t parts =
         parts_of_small(compute, units_in(width, LH_SPAN_COLUMNS), (uint64_t)rows * width);
-    lh_gate_arguments arguments = {compute->kernels, function, gate, up, rows, width, parts};
+    lh_gate_arguments arguments = {compute->kernels, function, gate,  up,
+                                   shares,           rows,     width, parts};
     lh_thread_pool_run(compute->pool, parts, gate_part, &arguments);
+}
+
+/* ---- Experts ---- */
+
+typedef struct lh_gather_arguments {
+    const lh_packed *y, *x;
+    const uint32_t *slots;
+    uint32_t count, parts;
+} lh_gather_arguments;
+
+static void gather_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_gather_arguments *a = context;
+    lh_span slots = part_of(a->count, 1, part, a->parts);
+    (void)thread;
+    for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
+        if (!a->y->data[kind])
+            continue;
+        size_t bytes = lh_activations_bytes((lh_activation_kind)kind, 1, a->x->width);
+        for (uint32_t slot = slots.begin; slot < slots.end; slot++) {
+            memcpy((char *)a->y->data[kind] + slot * bytes,
+                   (const char *)a->x->data[kind] + a->slots[slot] * bytes, bytes);
+        }
+    }
+}
+
+void lh_op_gather(const lh_compute *compute, const lh_packed *y, const lh_packed *x,
+                  const uint32_t *slots, uint32_t count) {
+    lh_gather_arguments arguments = {y, x, slots, count,
+                                     parts_of_small(compute, count, (uint64_t)count * x->width)};
+    lh_thread_pool_run(compute->pool, arguments.parts, gather_part, &arguments);
+}
+
+typedef struct lh_expert_sum_arguments {
+    const lh_compute *compute;
+    const lh_expert_matrices *matrices;
+    const lh_expert_group *groups;
+    uint32_t count, width, parts;
+    const lh_packed *x;
+    const uint32_t *slots;
+    float *h, *scratch;
+    lh_span out;
+} lh_expert_sum_arguments;
+
+/* Some slots of one expert. Rows that are neighbours are summed where they are, others beside each
+ * other. */
+static void sum_some(const lh_expert_sum_arguments *a, const lh_matrix *matrix, lh_span slots,
+                     lh_span out, float *beside) {
+    const uint32_t *rows = a->slots + slots.begin;
+    uint32_t count = slots.end - slots.begin;
+    const lh_activations x =
+        rows_of(a->x, lh_activation_kind_for(matrix->dtype, a->compute->activations), slots);
+    bool are_neighbours = rows[count - 1] - rows[0] + 1 == count;
+    size_t width = a->width, stride = are_neighbours ? width : lh_row_stride(width),
+           bytes = (out.end - out.begin) * sizeof(float);
+    float *y = are_neighbours ? a->h + rows[0] * width : beside;
+    for (uint32_t i = 0; i < count && !are_neighbours; i++)
+        memcpy(y + i * stride + out.begin, a->h + rows[i] * width + out.begin, bytes);
+    a->compute->kernels->matmul(y, stride, &x, matrix, (lh_span){0, matrix->inputs}, out, true);
+    for (uint32_t i = 0; i < count && !are_neighbours; i++)
+        memcpy(a->h + rows[i] * width + out.begin, y + i * stride + out.begin, bytes);
+}
+
+static void expert_sum_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_expert_sum_arguments *a = context;
+    lh_span out = part_of(a->out.end - a->out.begin, LH_SPAN_COLUMNS, part, a->parts);
+    float *beside = a->scratch + thread * LH_EXPERT_SUM_ROWS * lh_row_stride(a->width);
+    out.begin += a->out.begin;
+    out.end += a->out.begin;
+    for (uint32_t i = 0; i < a->count; i++) {
+        const lh_expert_group *group = &a->groups[i];
+        const lh_matrix matrix = lh_expert_matrix(a->matrices, group->expert);
+        for (uint32_t done = 0; done < group->count; done += LH_EXPERT_SUM_ROWS) {
+            uint32_t rows = lh_min_u32(group->count - done, LH_EXPERT_SUM_ROWS);
+            lh_span slots = {group->first + done, group->first + done + rows};
+            sum_some(a, &matrix, slots, out, beside);
+        }
+    }
+}
+
+void lh_op_expert_sum(const lh_compute *compute, const lh_expert_matrices *matrices,
+                      const lh_expert_group *groups, uint32_t count, const lh_packed *x,
+                      const uint32_t *slots, float *h, uint32_t width, lh_span out,
+                      float *scratch) {
+    lh_expert_sum_arguments arguments = {
+        .compute = compute,
+        .matrices = matrices,
+        .groups = groups,
+        .count = count,
+        .width = width,
+        .parts = parts_for(compute, units_in(out.end - out.begin, LH_SPAN_COLUMNS)),
+        .x = x,
+        .slots = slots,
+        .h = h,
+        .scratch = scratch,
+        .out = out};
+    lh_thread_pool_run(compute->pool, arguments.parts, expert_sum_part, &arguments);
 }
 
 /* ---- Sequences ---- */

@@ -4,8 +4,8 @@
  * whole, by one thread, in the order that kernels.h spells out. Thread: the compute thread. */
 #pragma once
 
+#include "common/model/model.h"
 #include "kernels/kernels.h"
-#include "worker/compute/model/model.h"
 #include "worker/compute/stage/kv_cache.h"
 #include "worker/compute/thread_pool.h"
 
@@ -29,12 +29,13 @@ typedef struct lh_packed {
 void lh_op_pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
                 const float *x, size_t stride, const float *gain, float *squares);
 
-/* One product of several that read the same activations: y[rows][outputs], the columns `out`. */
+/* One product of several that read the same activations: y[rows][outputs], the columns `out` and
+ * the rows `rows` of it and of the activations. */
 typedef struct lh_product {
-    const lh_matrix *matrix;
+    lh_matrix matrix;
     float *y;
     size_t stride;
-    lh_span out;
+    lh_span out, rows;
     const float *bias; /* [outputs]; NULL: none */
 } lh_product;
 
@@ -42,8 +43,7 @@ typedef struct lh_product {
  * begins at column 0; with it they go on from what y holds (a residual). Where scale[rows] is not
  * NULL, y is multiplied by it afterwards, and the bias is added where there is one. */
 void lh_op_products(const lh_compute *compute, const lh_product *products, uint32_t count,
-                    const lh_packed *x, uint32_t rows, lh_span in, bool continues,
-                    const float *scale);
+                    const lh_packed *x, lh_span in, bool continues, const float *scale);
 
 typedef struct lh_rope {
     uint32_t dims;
@@ -63,9 +63,43 @@ void lh_op_norm_heads(const lh_compute *compute, float *x, uint32_t rows, uint32
 void lh_op_norm_add(const lh_compute *compute, float *y, const float *x, uint32_t rows,
                     uint32_t width, const float *gain, float epsilon);
 
-/* gate = f(gate) * up, both [rows][width]; rows lh_row_stride apart. */
+/* gate = f(gate) * up, both [rows][width]; rows lh_row_stride apart. Where shares[rows] is not
+ * NULL, the rows are multiplied by it afterwards. */
 void lh_op_gate(const lh_compute *compute, lh_gate function, float *gate, const float *up,
-                uint32_t rows, uint32_t width);
+                const float *shares, uint32_t rows, uint32_t width);
+
+/* ---- Experts ---- */
+
+/* Row slots[i] of x goes to row i of y; both have the same width, and x has the kinds of y. */
+void lh_op_gather(const lh_compute *compute, const lh_packed *y, const lh_packed *x,
+                  const uint32_t *slots, uint32_t count);
+
+/* A matrix for each expert, one after the other. */
+typedef struct lh_expert_matrices {
+    lh_matrix first;
+    size_t each_bytes;
+} lh_expert_matrices;
+
+static inline lh_matrix lh_expert_matrix(const lh_expert_matrices *matrices, uint32_t expert) {
+    lh_matrix matrix = matrices->first;
+    matrix.data = (char *)matrix.data + expert * matrices->each_bytes;
+    return matrix;
+}
+
+/* Slots [first, first + count), which are rows that go through one expert. */
+typedef struct lh_expert_group {
+    uint32_t expert, first, count;
+} lh_expert_group;
+
+/* Rows of a group that are summed at a time. */
+#define LH_EXPERT_SUM_ROWS 64u
+
+/* h[row][out] += x[slot] W[expert]^T for the slots of all groups, in the order of groups: row
+ * slots[i] for slot i, ascending within a group. h[rows][width]. scratch: for each thread
+ * [LH_EXPERT_SUM_ROWS][lh_row_stride(width)]. */
+void lh_op_expert_sum(const lh_compute *compute, const lh_expert_matrices *matrices,
+                      const lh_expert_group *groups, uint32_t count, const lh_packed *x,
+                      const uint32_t *slots, float *h, uint32_t width, lh_span out, float *scratch);
 
 /* Some rows that are consecutive positions of one sequence. */
 typedef struct lh_position_run {

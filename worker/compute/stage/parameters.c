@@ -49,6 +49,15 @@ static const size_t slots[LH_TENSOR_ROLES] = {
     [LH_TENSOR_FFN_UP] = offsetof(lh_layer, up),
     [LH_TENSOR_FFN_DOWN] = offsetof(lh_layer, down),
     [LH_TENSOR_FFN_POST_NORM] = offsetof(lh_layer, ffn_post_norm),
+    [LH_TENSOR_ROUTER] = offsetof(lh_layer, router),
+    [LH_TENSOR_ROUTER_BIAS] = offsetof(lh_layer, router_bias),
+    [LH_TENSOR_EXPERTS_GATE] = offsetof(lh_layer, experts_gate),
+    [LH_TENSOR_EXPERTS_UP] = offsetof(lh_layer, experts_up),
+    [LH_TENSOR_EXPERTS_DOWN] = offsetof(lh_layer, experts_down),
+    [LH_TENSOR_SHARED_ROUTER] = offsetof(lh_layer, shared_router),
+    [LH_TENSOR_SHARED_GATE] = offsetof(lh_layer, shared_gate),
+    [LH_TENSOR_SHARED_UP] = offsetof(lh_layer, shared_up),
+    [LH_TENSOR_SHARED_DOWN] = offsetof(lh_layer, shared_down),
 };
 
 static void *slot_of(const lh_loader *loader, lh_tensor_role role, uint32_t layer) {
@@ -62,14 +71,23 @@ static size_t round_up(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
+/* Of one matrix of a tensor, which has shape[2] of them. */
+static size_t matrix_bytes(const lh_gguf_tensor *tensor) {
+    return lh_matrix_bytes((lh_dtype)tensor->type, (uint32_t)tensor->shape[1],
+                           (uint32_t)tensor->shape[0]);
+}
+
+/* 0: on overflow. */
 static size_t packed_bytes(const lh_gguf_tensor *tensor, bool is_matrix) {
-    uint32_t columns = (uint32_t)tensor->shape[0], rows = (uint32_t)tensor->shape[1];
-    return is_matrix ? lh_matrix_bytes((lh_dtype)tensor->type, rows, columns)
-                     : (size_t)columns * sizeof(float);
+    size_t bytes;
+    if (!is_matrix)
+        return (size_t)tensor->shape[0] * sizeof(float);
+    return __builtin_mul_overflow(matrix_bytes(tensor), (size_t)tensor->shape[2], &bytes) ? 0
+                                                                                          : bytes;
 }
 
 static size_t row_bytes(const lh_gguf_tensor *tensor) {
-    return (size_t)(tensor->bytes / tensor->shape[1]);
+    return (size_t)(tensor->bytes / tensor->shape[1] / tensor->shape[2]);
 }
 
 static uint32_t rows_at_a_time(const lh_gguf_tensor *tensor) {
@@ -118,42 +136,58 @@ static lh_status read_bytes(const lh_loader *loader, const lh_gguf_tensor *tenso
 typedef struct lh_packing {
     const lh_loader *loader;
     const lh_gguf_tensor *tensor;
-    const lh_matrix *matrix;
-    uint32_t rows;            /* of a part */
-    _Atomic lh_status status; /* the first that is not LH_OK */
+    const lh_expert_matrices *matrices; /* one, or one for each expert */
+    uint32_t rows, parts_each;          /* rows of a part, parts of a matrix */
+    _Atomic lh_status status;           /* the first that is not LH_OK */
     lh_error error;
 } lh_packing;
 
 static void pack_part(void *context, uint32_t part, uint32_t thread) {
     lh_packing *packing = context;
     const lh_loader *loader = packing->loader;
-    uint32_t begin = part * packing->rows, left = packing->matrix->outputs - begin;
+    uint32_t number = part / packing->parts_each;
+    const lh_matrix matrix = lh_expert_matrix(packing->matrices, number);
+    uint32_t begin = part % packing->parts_each * packing->rows, left = matrix.outputs - begin;
     uint32_t rows = left < packing->rows ? left : packing->rows;
     size_t row = row_bytes(packing->tensor);
     uint8_t *piece = loader->pieces + thread * loader->piece_bytes;
     lh_error problem;
     if (atomic_load(&packing->status) != LH_OK)
         return;
-    lh_status none = LH_OK, status = read_bytes(loader, packing->tensor, (uint64_t)begin * row,
-                                                piece, rows * row, &problem);
+    uint64_t before = (uint64_t)number * matrix.outputs + begin;
+    lh_status none = LH_OK, status = read_bytes(loader, packing->tensor, before * row, piece,
+                                                rows * row, &problem);
     if (status == LH_OK)
-        lh_matrix_pack(packing->matrix, piece, (lh_span){begin, begin + rows});
+        lh_matrix_pack(&matrix, piece, (lh_span){begin, begin + rows});
     else if (atomic_compare_exchange_strong(&packing->status, &none, status))
         packing->error = problem;
 }
 
-static lh_status load_matrix(lh_loader *loader, lh_matrix *matrix, const lh_gguf_tensor *tensor,
-                             lh_error *error) {
-    *matrix = (lh_matrix){.dtype = (lh_dtype)tensor->type,
-                          .outputs = (uint32_t)tensor->shape[1],
-                          .inputs = (uint32_t)tensor->shape[0],
-                          .data = take(loader, packed_bytes(tensor, true))};
-    lh_packing packing = {
-        .loader = loader, .tensor = tensor, .matrix = matrix, .rows = rows_at_a_time(tensor)};
-    lh_thread_pool_run(loader->compute->pool, (matrix->outputs + packing.rows - 1) / packing.rows,
+static lh_status load_matrices(lh_loader *loader, lh_expert_matrices *matrices,
+                               const lh_gguf_tensor *tensor, lh_error *error) {
+    uint32_t outputs = (uint32_t)tensor->shape[1], rows = rows_at_a_time(tensor);
+    *matrices = (lh_expert_matrices){.first = {.dtype = (lh_dtype)tensor->type,
+                                               .outputs = outputs,
+                                               .inputs = (uint32_t)tensor->shape[0],
+                                               .data = take(loader, packed_bytes(tensor, true))},
+                                     .each_bytes = matrix_bytes(tensor)};
+    lh_packing packing = {.loader = loader,
+                          .tensor = tensor,
+                          .matrices = matrices,
+                          .rows = rows,
+                          .parts_each = (outputs + rows - 1) / rows};
+    lh_thread_pool_run(loader->compute->pool, packing.parts_each * (uint32_t)tensor->shape[2],
                        pack_part, &packing);
     lh_status status = atomic_load(&packing.status);
     return status == LH_OK ? LH_OK : lh_fail(error, status, "%s", packing.error.message);
+}
+
+static lh_status load_matrix(lh_loader *loader, lh_matrix *matrix, const lh_gguf_tensor *tensor,
+                             lh_error *error) {
+    lh_expert_matrices alone;
+    lh_status status = load_matrices(loader, &alone, tensor, error);
+    *matrix = alone.first;
+    return status;
 }
 
 static lh_status load_vector(lh_loader *loader, const float **vector, const lh_gguf_tensor *tensor,
@@ -178,7 +212,9 @@ static lh_status load_tensor(void *context, lh_tensor_role role, uint32_t layer,
     lh_status status = loader->source->acquire(loader->source->context, tensor, error);
     if (status != LH_OK)
         return status;
-    if (lh_model_is_matrix(role))
+    if (lh_model_is_of_experts(role))
+        status = load_matrices(loader, slot_of(loader, role, layer), tensor, error);
+    else if (lh_model_is_matrix(role))
         status = load_matrix(loader, slot_of(loader, role, layer), tensor, error);
     else if (role == LH_TENSOR_ROPE_FACTORS)
         status = load_rope_factors(loader, tensor, error);

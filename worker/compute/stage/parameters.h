@@ -3,27 +3,34 @@
 #pragma once
 
 #include "common/base/status.h"
+#include "common/model/model.h"
 #include "kernels/kernels.h"
-#include "worker/compute/model/model.h"
-#include "worker/compute/model/tensor_source.h"
 #include "worker/compute/stage/ops.h"
 #include "worker/compute/stage/rope_table.h"
+#include "worker/compute/tensor_source.h"
 
 /* What an architecture lacks is NULL. */
 typedef struct lh_layer {
     lh_layer_kind kind;
-    const float *attn_norm;       /* [width] */
-    lh_matrix q;                  /* [heads * head_dim][width] */
-    lh_matrix k, v;               /* [kv_heads * head_dim][width] */
-    const float *q_bias;          /* [heads * head_dim] */
-    const float *k_bias, *v_bias; /* [kv_heads * head_dim] */
-    const float *q_norm, *k_norm; /* [head_dim] */
-    lh_matrix attn_output;        /* [width][heads * head_dim] */
-    const float *attn_post_norm;  /* [width] */
-    const float *ffn_norm;        /* [width] */
-    lh_matrix gate, up;           /* [feed_forward_width][width] */
-    lh_matrix down;               /* [width][feed_forward_width] */
-    const float *ffn_post_norm;   /* [width] */
+    const float *attn_norm;                      /* [width] */
+    lh_matrix q;                                 /* [heads * head_dim][width] */
+    lh_matrix k, v;                              /* [kv_heads * head_dim][width] */
+    const float *q_bias;                         /* [heads * head_dim] */
+    const float *k_bias, *v_bias;                /* [kv_heads * head_dim] */
+    const float *q_norm, *k_norm;                /* [head_dim] */
+    lh_matrix attn_output;                       /* [width][heads * head_dim] */
+    const float *attn_post_norm;                 /* [width] */
+    const float *ffn_norm;                       /* [width] */
+    lh_matrix gate, up;                          /* [feed_forward_width][width] */
+    lh_matrix down;                              /* [width][feed_forward_width] */
+    const float *ffn_post_norm;                  /* [width] */
+    lh_matrix router;                            /* [experts][width] */
+    const float *router_bias;                    /* [experts] */
+    lh_expert_matrices experts_gate, experts_up; /* [expert_width][width] each */
+    lh_expert_matrices experts_down;             /* [width][expert_width] each */
+    lh_matrix shared_router;                     /* [1][width] */
+    lh_matrix shared_gate, shared_up;            /* [shared_expert_width][width] */
+    lh_matrix shared_down;                       /* [width][shared_expert_width] */
 } lh_layer;
 
 typedef struct lh_parameters {

@@ -39,6 +39,13 @@ static void fill(double *frequency, uint32_t dims, const lh_rope_scaling *scalin
         frequency[i] /= scaling->factor;
 }
 
+/* YaRN lets cos and sin grow by 1 + ln(factor) / 10, which sharpens attention. */
+static double magnitude_of(const lh_rope_scaling *scaling) {
+    double growth =
+        scaling->is_yarn && scaling->factor > 1 ? 1 + 0.1 * lh_log_f64(scaling->factor) : 1;
+    return growth * scaling->magnitude;
+}
+
 static lh_status check(const lh_rope_table *table, lh_error *error) {
     for (uint32_t kind = 0; kind < table->kinds; kind++) {
         for (uint32_t i = 0; i < table->half; i++) {
@@ -57,7 +64,7 @@ lh_status lh_rope_table_init(lh_rope_table *table, const lh_model_config *config
     *table = (lh_rope_table){.half = config->rope_dims / 2,
                              .kinds = config->window > 0 ? LH_LAYER_KINDS : 1};
     for (uint32_t kind = 0; kind < table->kinds; kind++) {
-        table->magnitude[kind] = config->rope[kind].magnitude;
+        table->magnitude[kind] = magnitude_of(&config->rope[kind]);
         table->frequency[kind] = calloc(table->half, sizeof(double));
         if (!table->frequency[kind]) {
             lh_rope_table_reset(table);

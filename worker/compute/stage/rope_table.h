@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/base/status.h"
-#include "worker/compute/model/model.h"
+#include "common/model/model.h"
 
 typedef struct lh_rope_table {
     uint32_t half; /* rope_dims / 2 */

@@ -3,6 +3,7 @@
  * here. */
 #include "worker/compute/stage/stage.h"
 
+#include "worker/compute/stage/aligned_array.h"
 #include "worker/compute/stage/stage_step.h"
 
 #include <assert.h>
@@ -20,9 +21,10 @@ static lh_status check_options(const lh_model_config *config, const lh_stage_opt
                                lh_error *error) {
     const lh_layer_range range = options->range;
     if (range.first >= range.last || range.last > config->layers) {
-        return lh_fail(error, LH_ERR_INVALID,
-                       "stage: layers %u to %u are not a range of the model's %u", range.first,
-                       range.last, config->layers);
+        return lh_fail(
+            error, LH_ERR_INVALID,
+            "stage: from layer %u on, before layer %u, is no part of the model's %u layers",
+            range.first, range.last, config->layers);
     }
     if (options->rows_max == 0 || options->steps_max == 0)
         return lh_fail(error, LH_ERR_INVALID, "stage: rows and steps must be at least 1");

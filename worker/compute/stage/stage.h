@@ -24,10 +24,10 @@
 #pragma once
 
 #include "common/base/status.h"
-#include "worker/compute/model/model.h"
-#include "worker/compute/model/tensor_source.h"
+#include "common/model/model.h"
 #include "worker/compute/stage/batch.h"
 #include "worker/compute/stage/kv_cache.h"
+#include "worker/compute/tensor_source.h"
 #include "worker/compute/thread_pool.h"
 
 typedef struct lh_stage lh_stage;

@@ -1,0 +1,65 @@
+/* A mixture of experts: which rows go to which, and the rows in the order of their experts.
+ * (Outrageously large networks, arXiv:1701.06538; Mixtral, arXiv:2401.04088; shared experts,
+ * DeepSeekMoE, arXiv:2401.06066.)
+ *
+ * A router gives each row a logit for every expert. Of a row's logits become shares: with
+ *   softmax   p[e] = exp(l[e] - max) / sum, the sum by lanes and tree (kernels.h)
+ *   sigmoid   p[e] = 1 / (1 + exp(-l[e]))
+ * and the row goes through those experts whose p + bias is greatest, of equal ones the first. Where
+ * shares are normalized, those of the chosen ones are divided by their sum, in the order of experts
+ * (at least 2^-14, so that none is divided by nothing); at last they are multiplied by a scale.
+ *
+ * A slot is one row at one expert. Slots lie in the order of experts, and of rows within an expert:
+ * so an expert's rows are neighbours, and its matrices, of which a step reads only those that some
+ * row has chosen, are multiplied with all of them at once. What an expert makes of a row is
+ * multiplied by its share before the down projection. So that projection is, for each column of a
+ * row, one chain over the inputs of all its experts in ascending order, which goes on from the
+ * residual: batch, chunks and threads do not change a bit of it, and a column is complete on its
+ * own, as that of a dense layer is. The shared expert, which all rows go through, comes last.
+ *
+ * Thread: the compute thread. */
+#pragma once
+
+#include "common/base/status.h"
+#include "common/model/model.h"
+#include "worker/compute/stage/ops.h"
+#include "worker/compute/stage/parameters.h"
+
+typedef struct lh_experts {
+    /* of each row */
+    float *logits;    /* [rows][experts], rows lh_row_stride apart; shares where they are chosen */
+    uint32_t *chosen; /* [rows][used], ascending */
+    float *shares;    /* [rows][used] */
+    /* of each slot */
+    uint32_t slots;
+    uint32_t *rows;            /* [rows * used] */
+    float *slot_shares;        /* [rows * used] */
+    float *slot_scale;         /* [rows * used]: 1 / rms of its row */
+    lh_packed x, gated_packed; /* [rows * used][width], [rows * used][expert_width] */
+    float *gate, *up;          /* [rows * used][expert_width], rows lh_row_stride apart */
+    float *sums;               /* of lh_op_expert_sum */
+    lh_expert_group *groups;   /* [experts] */
+    uint32_t group_count;
+    uint32_t *slots_of;             /* [experts] */
+    lh_product *products;           /* [2 * experts] */
+    lh_packed gated_shared;         /* [rows][shared_expert_width] */
+    float *shared_gate, *shared_up; /* [rows][shared_expert_width], rows lh_row_stride apart */
+    float *shared_logit;            /* [rows], lh_row_stride(1) apart */
+    float *shared_share;            /* [rows] */
+} lh_experts;
+
+/* For steps of so many rows through these layers. LH_ERR_NO_MEMORY. */
+lh_status lh_experts_init(lh_experts *experts, const lh_model_config *config,
+                          const lh_parameters *weights, lh_activation_kind activations,
+                          uint32_t rows, uint32_t threads, lh_error *error);
+void lh_experts_reset(lh_experts *experts);
+
+/* From the logits of `rows` rows to groups and slots. bias[experts] may be NULL; scale[rows] is
+ * what their slots' products are to be multiplied by. */
+void lh_experts_route(lh_experts *experts, const lh_compute *compute, const lh_model_config *config,
+                      const float *bias, const float *scale, uint32_t rows);
+/* The same for one row: logits[experts] become shares; chosen[used], shares[used]. */
+void lh_experts_choose(const lh_kernels *kernels, const lh_model_config *config, const float *bias,
+                       float *logits, uint32_t *chosen, float *shares);
+/* The shared expert's share of each row: the sigmoid of its logit. */
+void lh_experts_share(lh_experts *experts, uint32_t rows);
