@@ -1,15 +1,24 @@
 /* longhaul-worker: reads the flags, puts the parts together, runs the loop, and leaves when it is
  * told to. */
+#include "common/base/clock.h"
+#include "common/base/commands.h"
 #include "common/base/log.h"
+#include "common/base/option_variables.h"
+#include "common/config/config.h"
+#include "common/gguf/gguf_file.h"
+#include "common/net/service_manager.h"
+#include "common/sandbox/sandbox.h"
 #include "worker/compute/thread_pool.h"
 #include "worker/control/machine_speed.h"
 #include "worker/control/reconciler.h"
+#include "worker/fleet_entry.h"
 #include "worker/serve/server.h"
 #include "worker/weights/weight_cache.h"
-#include "worker/worker_settings.h"
+#include "worker/worker_metrics.h"
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Shards that wait for the compute thread, and encoded ones that wait for the next hop: a few large
@@ -23,14 +32,20 @@ typedef struct program {
     char plain[LH_ADDRESS_BYTES], secure[LH_ADDRESS_BYTES];
     uv_loop_t loop;
     uv_signal_t terminate, interrupt, hang_up, switch_slowdown, resume;
-    uv_timer_t patience;
+    uv_timer_t patience, alive;
+    lh_service_manager manager;
     lh_weight_cache *cache;
     lh_thread_pool *pool;
     const lh_kernels *kernels;
     lh_machine_speed speed;
+    lh_host_facts host;
+    lh_fleet_member *member; /* NULL: of no fleet with a CA of its own */
     lh_server *server;
     lh_reconciler *reconciler;
+    lh_worker_metrics *metrics;
     bool leaving, stopping;
+    lh_status begun; /* how beginning to serve went */
+    lh_error *error;
 } program;
 
 /* ---- Leaving ---- */
@@ -40,15 +55,25 @@ static void close_handle(void *handle) {
         uv_close(handle, NULL);
 }
 
+static void on_member_closed(void *context) {
+    program *p = context;
+    p->member = NULL;
+}
+
 static void on_server_closed(void *context) {
     program *p = context;
     p->server = NULL;
+    lh_worker_metrics_close(p->metrics);
+    p->metrics = NULL;
+    if (p->member)
+        lh_fleet_member_close(p->member, on_member_closed, p);
     close_handle(&p->terminate);
     close_handle(&p->interrupt);
     close_handle(&p->hang_up);
     close_handle(&p->switch_slowdown);
     close_handle(&p->resume);
     close_handle(&p->patience);
+    close_handle(&p->alive);
 }
 
 static void on_reconciler_closed(void *context) {
@@ -58,10 +83,13 @@ static void on_reconciler_closed(void *context) {
 }
 
 static void stop(program *p) {
-    if (!p->stopping) {
-        p->stopping = true;
+    if (p->stopping)
+        return;
+    p->stopping = true;
+    if (p->reconciler)
         lh_reconciler_close(p->reconciler, on_reconciler_closed, p);
-    }
+    else
+        lh_server_close(p->server, on_server_closed, p);
 }
 
 static void on_idle(void *context) {
@@ -89,6 +117,11 @@ static void on_signal(uv_signal_t *handle, int number) {
     }
     p->leaving = true;
     lh_log(LH_LOG_INFO, "worker", "leaving signal=%d", number);
+    lh_service_manager_stopping(&p->manager);
+    if (!p->reconciler) {
+        stop(p);
+        return;
+    }
     uv_timer_start(&p->patience, on_impatient, (uint64_t)p->settings.drain_timeout * 1000, 0);
     lh_reconciler_leave(p->reconciler, on_released, p);
 }
@@ -99,11 +132,34 @@ static void on_signal(uv_signal_t *handle, int number) {
 static void on_hang_up(uv_signal_t *handle, int number) {
     program *p = handle->data;
     (void)number;
+    lh_service_manager_reloading(&p->manager, lh_clock_us());
     if (p->tls)
         lh_program_options_reload_tls(&p->settings.program, "worker");
     else
         lh_log(LH_LOG_WARN, "worker",
-               "SIGHUP reads certificates again, and there is no --tls-cert");
+               "SIGHUP reads certificates again, and there are none: neither by --tls-cert nor by "
+               "joining a fleet");
+    lh_service_manager_ready(&p->manager);
+}
+
+/* ---- The service manager ---- */
+
+/* For `systemctl status`; and whoever hears nothing knows that the loop hangs. */
+static void on_alive(uv_timer_t *timer) {
+    program *p = timer->data;
+    char status[LH_SERVICE_STATUS_BYTES] = "Ends";
+    if (p->leaving)
+        snprintf(status, sizeof status, "Leaves as soon as others have taken over");
+    else if (p->reconciler)
+        lh_reconciler_describe(p->reconciler, status, sizeof status);
+    lh_service_manager_tell(&p->manager, lh_clock_us(), status);
+}
+
+static void report_ready(program *p) {
+    uint32_t interval_ms = lh_service_manager_interval_ms(&p->manager);
+    lh_service_manager_ready(&p->manager);
+    if (interval_ms)
+        uv_timer_start(&p->alive, on_alive, 0, interval_ms);
 }
 
 /* ---- Slowdown ---- */
@@ -150,6 +206,23 @@ static lh_status open_server(program *p, lh_error *error) {
     return lh_server_create(&server, &p->server, error);
 }
 
+static void read_figures(void *context, lh_worker_report *report, lh_server_status *status) {
+    const program *p = context;
+    if (p->reconciler)
+        lh_reconciler_read_report(p->reconciler, report);
+    if (p->server)
+        lh_server_read_status(p->server, status);
+}
+
+static lh_status open_metrics(program *p, lh_error *error) {
+    const lh_worker_metrics_options options = {.loop = &p->loop,
+                                               .listen = p->settings.metrics_listen,
+                                               .name = p->settings.name,
+                                               .read = read_figures,
+                                               .context = p};
+    return lh_worker_metrics_open(&options, &p->metrics, error);
+}
+
 static lh_status choose_addresses(program *p, lh_error *error) {
     lh_status status = lh_worker_settings_advertise(
         &p->settings, false, lh_server_port(p->server, false), p->plain, error);
@@ -157,6 +230,11 @@ static lh_status choose_addresses(program *p, lh_error *error) {
                ? lh_worker_settings_advertise(&p->settings, true, lh_server_port(p->server, true),
                                               p->secure, error)
                : status;
+}
+
+static void on_trust(void *context, const char *digest) {
+    program *p = context;
+    lh_fleet_member_hear_trust(p->member, digest);
 }
 
 static lh_status open_reconciler(program *p, lh_error *error) {
@@ -168,6 +246,12 @@ static lh_status open_reconciler(program *p, lh_error *error) {
                                         .address_tls = p->secure,
                                         .memory_bytes = (uint64_t)p->settings.memory_bytes,
                                         .speed = p->speed,
+                                        .host = p->host,
+                                        .cache_dir = p->settings.cache_dir,
+                                        .trust =
+                                            p->member ? lh_fleet_member_trust(p->member) : NULL,
+                                        .on_trust = p->member ? on_trust : NULL,
+                                        .trust_context = p,
                                         .job = {.gateway_url = p->settings.gateway,
                                                 .tls = p->tls,
                                                 .cache = p->cache,
@@ -180,19 +264,19 @@ static lh_status open_reconciler(program *p, lh_error *error) {
 
 static void catch_signals(program *p) {
     uv_timer_init(&p->loop, &p->patience);
+    uv_timer_init(&p->loop, &p->alive);
     uv_signal_init(&p->loop, &p->terminate);
     uv_signal_init(&p->loop, &p->interrupt);
     uv_signal_init(&p->loop, &p->hang_up);
     uv_signal_init(&p->loop, &p->switch_slowdown);
     uv_signal_init(&p->loop, &p->resume);
-    p->patience.data = p->terminate.data = p->interrupt.data = p->hang_up.data = p;
+    p->patience.data = p->alive.data = p->terminate.data = p->interrupt.data = p->hang_up.data = p;
     p->switch_slowdown.data = p->resume.data = p;
     uv_signal_start(&p->terminate, on_signal, SIGTERM);
     uv_signal_start(&p->interrupt, on_signal, SIGINT);
     uv_signal_start(&p->hang_up, on_hang_up, SIGHUP);
     uv_signal_start(&p->switch_slowdown, on_switch, SIGUSR1);
     uv_signal_start(&p->resume, on_resume, SIGCONT);
-    signal(SIGPIPE, SIG_IGN);
 }
 
 static lh_status measure_speed(program *p, lh_error *error) {
@@ -207,12 +291,67 @@ static lh_status measure_speed(program *p, lh_error *error) {
 
 static void log_start(const program *p) {
     const lh_worker_settings *s = &p->settings;
-    lh_log(
-        LH_LOG_INFO, "worker",
-        "started version=%s name=%s site=%s isa=%s threads=%u plain=%s tls=%s gateway=%s cache=%s",
-        LONGHAUL_VERSION, s->name, s->site, p->kernels->name, (uint32_t)s->threads,
-        p->plain[0] != '\0' ? p->plain : "-", p->secure[0] != '\0' ? p->secure : "-", s->gateway,
-        s->cache_dir);
+    lh_log(LH_LOG_INFO, "worker",
+           "started version=%s name=%s site=%s isa=%s threads=%u plain=%s tls=%s metrics_port=%u "
+           "gateway=%s cache=%s",
+           LONGHAUL_VERSION, s->name, s->site, p->kernels->name, (uint32_t)s->threads, p->plain,
+           p->secure, lh_worker_metrics_port(p->metrics), s->gateway, s->cache_dir);
+}
+
+static lh_status check_model(program *p, lh_error *error) {
+    lh_gguf_file *file = NULL;
+    lh_status status =
+        p->settings.model[0] ? lh_gguf_file_open(p->settings.model, &file, error) : LH_OK;
+    lh_gguf_file_close(file);
+    return status;
+}
+
+/* Said at once, also by a worker that is given no stage for a long time. */
+static void tell_model(program *p) {
+    lh_error error;
+    if (check_model(p, &error) != LH_OK)
+        lh_log(LH_LOG_WARN, "worker",
+               "the local model file cannot be used: weights will be fetched until this is started "
+               "again with a whole one path=\"%s\" reason=\"%s\"",
+               p->settings.model, error.message);
+}
+
+/* The port is open, and others can be told. */
+static lh_status begin(program *p, lh_error *error) {
+    lh_status status = LH_OK;
+    if (p->member)
+        status = lh_fleet_member_start(p->member, &p->loop, &p->settings.program, error);
+    if (status == LH_OK)
+        status = open_reconciler(p, error);
+    if (status == LH_OK) {
+        log_start(p);
+        tell_model(p);
+        report_ready(p);
+    }
+    return status;
+}
+
+static void on_reach_tested(void *context, const char *address) {
+    program *p = context;
+    if (p->stopping)
+        return;
+    snprintf(p->secure, sizeof p->secure, "%s", address);
+    p->begun = begin(p, p->error);
+    if (p->begun != LH_OK)
+        stop(p);
+}
+
+/* A machine that has just joined is told at once where others do not reach it, and not by their
+ * first request. */
+static lh_status begin_or_test(program *p, lh_error *error) {
+    p->error = error;
+    bool is_new = p->member && p->settings.join_url[0];
+    if (!is_new || p->secure[0] == '\0')
+        return begin(p, error);
+    bool may_try_others = p->settings.advertise_tls == p->settings.own_advertise_tls;
+    lh_fleet_member_test_reach(p->member, &p->loop, &p->settings.program, p->secure, may_try_others,
+                               on_reach_tested, p);
+    return LH_OK;
 }
 
 /* On an open loop: until it has left. */
@@ -225,24 +364,49 @@ static lh_status serve(program *p, lh_error *error) {
     if (status == LH_OK)
         status = choose_addresses(p, error);
     if (status == LH_OK)
-        status = open_reconciler(p, error);
+        status = open_metrics(p, error);
     if (status == LH_OK)
-        log_start(p);
-    else if (p->server)
+        status = begin_or_test(p, error);
+    if (status != LH_OK && p->server)
         lh_server_close(p->server, on_server_closed, p);
-    else
+    else if (status != LH_OK)
         on_server_closed(p);
     uv_run(&p->loop, UV_RUN_DEFAULT);
     uv_loop_close(&p->loop);
+    return status == LH_OK ? p->begun : status;
+}
+
+/* Who this worker is, where it has a certificate. */
+static lh_status open_identity(program *p, lh_error *error) {
+    lh_program_options *options = &p->settings.program;
+    lh_status status = lh_program_options_open_tls(options, LH_TLS_WORKER, error);
+    if (status != LH_OK || !p->tls)
+        return status;
+    const lh_tls_identity identity = lh_tls_credentials_identity(options->tls.credentials);
+    return lh_worker_settings_take_identity(&p->settings, &identity, error);
+}
+
+/* The cache folder is there by now. */
+static lh_status enter_sandbox(program *p, lh_error *error) {
+    lh_sandbox_rules rules = {0};
+    lh_program_options_read_host(&p->settings.program, &p->host);
+    lh_worker_settings_allow(&p->settings, &rules);
+    lh_status status = lh_sandbox_enter(&rules, "worker", error);
+    lh_host_facts_set(&p->host, LH_HOST_LANDLOCK, rules.has_landlock);
+    lh_host_facts_set(&p->host, LH_HOST_SECCOMP, rules.has_seccomp);
+    lh_sandbox_rules_reset(&rules);
     return status;
 }
 
 static lh_status run(program *p, lh_error *error) {
-    lh_status status = lh_program_options_open_tls(&p->settings.program, error);
+    lh_service_manager_open(&p->manager, "worker");
+    lh_status status = lh_weight_cache_open(p->settings.cache_dir, &p->cache, error);
+    if (status == LH_OK)
+        status = enter_sandbox(p, error);
+    if (status == LH_OK)
+        status = open_identity(p, error);
     if (status == LH_OK)
         status = lh_kernels_select(p->settings.isa, &p->kernels, error);
-    if (status == LH_OK)
-        status = lh_weight_cache_open(p->settings.cache_dir, &p->cache, error);
     if (status == LH_OK)
         status = lh_thread_pool_create((uint32_t)p->settings.threads, &p->pool, error);
     if (status == LH_OK && uv_loop_init(&p->loop) != 0)
@@ -252,29 +416,105 @@ static lh_status run(program *p, lh_error *error) {
     lh_thread_pool_destroy(p->pool);
     lh_weight_cache_close(p->cache);
     lh_program_options_close_tls(&p->settings.program);
+    lh_service_manager_close(&p->manager);
     return status;
+}
+
+static int start(program *p, bool is_joining, const lh_config *config) {
+    lh_error error;
+    lh_status status = lh_fleet_entry_open(&p->settings, is_joining, &p->member, &error);
+    if (status == LH_OK)
+        status = lh_worker_settings_complete(&p->settings, &error);
+    if (status != LH_OK) {
+        lh_config_locate(config, NULL, &error);
+        fprintf(stderr, "longhaul-worker: %s\n", error.message);
+        return status == LH_ERR_INVALID ? 2 : 1;
+    }
+    lh_program_options_apply(&p->settings.program);
+    if (p->settings.config.file[0])
+        lh_log(LH_LOG_INFO, "worker", "configuration read file=%s", p->settings.config.file);
+    lh_option_variables_tell(&lh_worker_option_table, "worker");
+    p->tls = lh_program_options_have_tls(&p->settings.program) ? &p->settings.program.tls : NULL;
+    if (run(p, &error) != LH_OK) {
+        lh_program_options_tell_failure("longhaul-worker", &error);
+        return 1;
+    }
+    lh_log(LH_LOG_INFO, "worker", "stopped");
+    return 0;
+}
+
+/* ---- --check-config ---- */
+
+/* Where the machine has joined before, with what it got then, if no worker serves with that now;
+ * the token of one that joins is good once, and stays unused. */
+static lh_status check_settings(program *p, lh_error *error) {
+    lh_status status = lh_fleet_entry_look(&p->settings, &p->member, error);
+    if (status == LH_ERR_BUSY) {
+        puts("longhaul-worker: a worker of this state folder runs: what depends on its certificate "
+             "is not checked");
+        return LH_OK;
+    }
+    return status == LH_OK ? lh_worker_settings_complete(&p->settings, error) : status;
+}
+
+static lh_status check_isa(program *p, lh_error *error) {
+    return lh_kernels_select(p->settings.isa, &p->kernels, error);
+}
+
+static lh_status check_tls(program *p, lh_error *error) {
+    p->tls = lh_program_options_have_tls(&p->settings.program) ? &p->settings.program.tls : NULL;
+    lh_status status = open_identity(p, error);
+    lh_program_options_close_tls(&p->settings.program);
+    return status;
+}
+
+/* The files that the options name are read as a start would; nothing is written, fetched or
+ * listened at. All that is wrong is said, not the first alone. */
+static int check(program *p, const lh_config *config) {
+    static const struct {
+        const char *option; /* where the message names none */
+        lh_status (*check)(program *p, lh_error *error);
+    } parts[] = {{NULL, check_settings},
+                 {"isa", check_isa},
+                 {"tls-cert", check_tls},
+                 {"model", check_model}};
+    int faults = 0;
+    lh_log_set_level(LH_LOG_WARN);
+    lh_option_variables_tell(&lh_worker_option_table, "worker");
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        lh_error error;
+        if (parts[i].check(p, &error) == LH_OK)
+            continue;
+        lh_config_locate(config, parts[i].option, &error);
+        fprintf(stderr, "%s\n", error.message);
+        faults++;
+    }
+    if (p->member)
+        lh_fleet_member_close(p->member, on_member_closed, p);
+    if (faults == 0)
+        puts("longhaul-worker: nothing is wrong with the configuration");
+    return faults ? 2 : 0;
 }
 
 int main(int argc, char **argv) {
     static program p;
     lh_error error;
     lh_option_action action;
+    int code = 0;
+    if (lh_commands_run(&lh_worker_option_table, argc, argv, stdout, stderr, &code))
+        return code;
+    bool is_joining = lh_worker_settings_take_join(&p.settings, &argc, &argv);
+    lh_config *config;
     lh_status status =
-        lh_options_parse(&lh_worker_option_table, argc, argv, &p.settings, stdout, &action, &error);
-    if (status == LH_OK && action == LH_OPTIONS_EXIT)
-        return 0;
-    if (status == LH_OK)
-        status = lh_worker_settings_complete(&p.settings, &error);
+        lh_config_parse(is_joining ? &lh_worker_join_option_table : &lh_worker_option_table, argc,
+                        argv, &p.settings, stdout, stderr, &config, &action, &error);
     if (status != LH_OK) {
         fprintf(stderr, "longhaul-worker: %s\n", error.message);
-        return 2;
+        code = status == LH_ERR_INVALID ? 2 : 1;
+    } else if (action == LH_OPTIONS_RUN) {
+        signal(SIGPIPE, SIG_IGN);
+        code = p.settings.config.check ? check(&p, config) : start(&p, is_joining, config);
     }
-    lh_program_options_apply(&p.settings.program);
-    p.tls = lh_program_options_have_tls(&p.settings.program) ? &p.settings.program.tls : NULL;
-    if (run(&p, &error) != LH_OK) {
-        fprintf(stderr, "longhaul-worker: %s\n", error.message);
-        return 1;
-    }
-    lh_log(LH_LOG_INFO, "worker", "stopped");
-    return 0;
+    lh_config_destroy(config);
+    return code;
 }

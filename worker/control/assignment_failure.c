@@ -4,11 +4,18 @@
 #include "common/base/log.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define RETRY_FIRST_MS 1000u
 #define RETRY_LAST_MS  30000u
 
+bool lh_assignment_failure_is_final(const lh_assignment_failure *failure) {
+    return failure->error.status == LH_ERR_UNSUPPORTED;
+}
+
 static bool is_about(const lh_assignment_failure *failure, const lh_control_assignment *wanted) {
+    if (lh_assignment_failure_is_final(failure))
+        return strcmp(failure->about.model.header_sha256, wanted->model.header_sha256) == 0;
     return failure->error.status != LH_OK && lh_control_is_same_assignment(&failure->about, wanted);
 }
 
@@ -19,6 +26,12 @@ void lh_assignment_failure_note(lh_assignment_failure *failure, const lh_error *
     failure->retry_at_ms = now_ms + failure->pause_ms;
     failure->error = *error;
     failure->about = *about;
+    if (lh_assignment_failure_is_final(failure)) {
+        failure->retry_at_ms = UINT64_MAX;
+        lh_log(LH_LOG_ERROR, "assignment", "this worker cannot compute the model reason=\"%s\"",
+               error->message);
+        return;
+    }
     lh_log(LH_LOG_ERROR, "assignment", "failed, trying again in %" PRIu64 " ms reason=\"%s\"",
            failure->pause_ms, error->message);
 }

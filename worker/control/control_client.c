@@ -1,8 +1,10 @@
 /* PUT /fleet/workers/{name} over one libcurl handle. */
 #include "worker/control/control_client.h"
 
+#include "common/net/tls_expectation.h"
 #include "common/protocol/control_seal.h"
 #include "worker/control/control_json.h"
+#include "worker/control/gateway_inquiry.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
@@ -17,12 +19,14 @@ struct lh_control_client {
     CURL *easy;
     struct curl_slist *headers;
     char name[LH_WORKER_NAME_BYTES]; /* the worker's */
+    char gateway_url[LH_CONTROL_URL_BYTES];
     char error[CURL_ERROR_SIZE];
     char answer[LH_CONTROL_BODY_BYTES_MAX + 1u];
     size_t length;
     bool too_long;
     bool secure;
-    bool has_answered; /* once: so the scheme is right */
+    lh_tls_expectation gateway; /* where it is secure */
+    bool has_answered;          /* once: so the scheme is right */
 };
 
 static size_t on_bytes(char *bytes, size_t size, size_t count, void *context) {
@@ -37,7 +41,15 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *context) {
     return length;
 }
 
-static bool set_tls(CURL *easy, const lh_tls_options *tls) {
+static CURLcode on_ssl_context(CURL *easy, void *ssl_context, void *client) {
+    (void)easy;
+    lh_tls_expectation_bind_context(&((lh_control_client *)client)->gateway, ssl_context);
+    return CURLE_OK;
+}
+
+static bool set_tls(lh_control_client *client, const lh_tls_options *tls) {
+    CURL *easy = client->easy;
+    client->gateway.expected = lh_tls_identity_named("");
     return curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->certificate_file) == CURLE_OK &&
@@ -45,7 +57,11 @@ static bool set_tls(CURL *easy, const lh_tls_options *tls) {
            curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca_file) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) == CURLE_OK &&
            /* the files are read for each connection: they may have been replaced */
-           curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L) == CURLE_OK;
+           curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L) == CURLE_OK &&
+           /* who the gateway is counts, not where */
+           curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_ssl_context) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, client) == CURLE_OK;
 }
 
 static bool set_options(lh_control_client *client, const char *url, const lh_tls_options *tls) {
@@ -63,7 +79,7 @@ static bool set_options(lh_control_client *client, const char *url, const lh_tls
                 curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, ANSWER_TIMEOUT_MS) == CURLE_OK;
     if (tls)
-        return good && set_tls(easy, tls);
+        return good && set_tls(client, tls);
     /* libcurl 7.88 cannot use such a connection twice (curl issue 10634). */
     return good &&
            curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
@@ -92,6 +108,7 @@ lh_status lh_control_client_create(const char *gateway_url, const char *worker_n
                        "control client: libcurl refuses its options, or out of memory");
     }
     snprintf(made->name, sizeof(made->name), "%s", worker_name);
+    snprintf(made->gateway_url, sizeof(made->gateway_url), "%s", gateway_url);
     made->secure = tls;
     *client = made;
     return LH_OK;
@@ -108,7 +125,10 @@ void lh_control_client_destroy(lh_control_client *client) {
 
 /* What the gateway says of a refusal: the first line of its body. */
 static lh_status refusal(const lh_control_client *client, long code, lh_error *error) {
-    return lh_fail(error, code >= 500 ? LH_ERR_UNAVAILABLE : LH_ERR_INVALID,
+    return lh_fail(error,
+                   code >= 500   ? LH_ERR_UNAVAILABLE
+                   : code == 409 ? LH_ERR_EXISTS
+                                 : LH_ERR_INVALID,
                    "the gateway answers %ld: %.*s", code, (int)strcspn(client->answer, "\r\n"),
                    client->answer);
 }
@@ -127,9 +147,25 @@ static const char *hint(const lh_control_client *client, CURLcode code) {
     return is_cut ? " (if its fleet port takes TLS, --gateway begins with https://)" : "";
 }
 
+/* Nobody there speaks as a gateway's fleet port does. */
+static lh_status no_answer(lh_control_client *client, CURLcode code, lh_error *error) {
+    const char *cause = client->error[0] != '\0' ? client->error : curl_easy_strerror(code);
+    bool may_be_api = !client->has_answered && code != CURLE_COULDNT_CONNECT &&
+                      code != CURLE_COULDNT_RESOLVE_HOST;
+    int port = may_be_api ? lh_gateway_inquiry_fleet_port(client->gateway_url, client->name) : 0;
+    if (port != 0)
+        return lh_fail(error, LH_ERR_UNAVAILABLE,
+                       "%.120s is the gateway's public API; its fleet port is %d: --gateway has to "
+                       "name that",
+                       client->gateway_url, port);
+    return lh_fail(error, LH_ERR_UNAVAILABLE, "the gateway does not answer: %s%s", cause,
+                   hint(client, code));
+}
+
 static lh_status perform(lh_control_client *client, const char *message, lh_error *error) {
     client->length = 0;
     client->too_long = false;
+    client->gateway.is_refused = client->gateway.is_own_revoked = false;
     client->error[0] = '\0';
     curl_easy_setopt(client->easy, CURLOPT_POSTFIELDS, message);
     curl_easy_setopt(client->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(message));
@@ -139,11 +175,16 @@ static lh_status perform(lh_control_client *client, const char *message, lh_erro
         return lh_fail(error, LH_ERR_LIMIT, "the gateway's answer is longer than %u bytes",
                        LH_CONTROL_BODY_BYTES_MAX);
     }
-    if (code != CURLE_OK) {
-        return lh_fail(error, LH_ERR_UNAVAILABLE, "the gateway does not answer: %s%s",
-                       client->error[0] != '\0' ? client->error : curl_easy_strerror(code),
-                       hint(client, code));
+    if (client->gateway.is_refused) {
+        lh_tls_expectation_explain(&client->gateway, client->error, sizeof client->error);
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "the gateway does not answer: %s", client->error);
     }
+    if (client->gateway.is_own_revoked)
+        return lh_fail(error, LH_ERR_UNAVAILABLE,
+                       "the gateway has revoked this worker's certificate: it may join again with "
+                       "a new line of longhaul-gateway token");
+    if (code != CURLE_OK)
+        return no_answer(client, code, error);
     client->has_answered = true;
     long status = 0;
     curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);

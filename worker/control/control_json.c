@@ -2,6 +2,7 @@
  * believed. */
 #include "worker/control/control_json.h"
 
+#include "common/protocol/host_facts_json.h"
 #include "common/protocol/measurements_json.h"
 #include "common/protocol/wire_type.h"
 
@@ -30,7 +31,8 @@ bool lh_control_is_same_assignment(const lh_control_assignment *a, const lh_cont
            strcmp(a->chain, b->chain) == 0 && lh_control_is_same_stage(a, b) &&
            a->wire == b->wire && a->next_is_gateway == b->next_is_gateway &&
            a->next_tls == b->next_tls && strcmp(a->next_name, b->next_name) == 0 &&
-           strcmp(a->next_address, b->next_address) == 0;
+           strcmp(a->next_address, b->next_address) == 0 &&
+           strcmp(a->previous_name, b->previous_name) == 0;
 }
 
 /* ---- The report ---- */
@@ -52,22 +54,24 @@ static json_int_t integer(uint64_t value) {
 static json_t *render_assignment(const lh_worker_report *report) {
     if (report->assignment.state == LH_WORKER_IDLE)
         return json_null();
-    return json_pack("{s:I,s:s,s:I,s:I,s:o}", "generation", integer(report->assignment.generation),
-                     "state", lh_worker_stage_state_name(report->assignment.state), "done_bytes",
-                     integer(report->assignment.done_bytes), "total_bytes",
-                     integer(report->assignment.total_bytes), "error",
-                     render_text(report->assignment.error));
+    return json_pack(
+        "{s:I,s:s,s:I,s:I,s:b,s:o}", "generation", integer(report->assignment.generation), "state",
+        lh_worker_stage_state_name(report->assignment.state), "done_bytes",
+        integer(report->assignment.done_bytes), "total_bytes",
+        integer(report->assignment.total_bytes), "final", (int)report->assignment.is_final, "error",
+        render_text(report->assignment.error));
 }
 
 static json_t *render_prepared(const lh_worker_report *report) {
     if (report->prepared.state == LH_WORKER_IDLE)
         return json_null();
-    return json_pack(
-        "{s:I,s:I,s:b,s:s,s:I,s:I,s:o}", "first_layer", (json_int_t)report->prepared.first_layer,
-        "last_layer", (json_int_t)report->prepared.last_layer, "hold", (int)report->prepared.holds,
-        "state", lh_worker_stage_state_name(report->prepared.state), "done_bytes",
-        integer(report->prepared.done_bytes), "total_bytes", integer(report->prepared.total_bytes),
-        "error", render_text(report->prepared.error));
+    return json_pack("{s:I,s:I,s:b,s:s,s:I,s:I,s:b,s:o}", "first_layer",
+                     (json_int_t)report->prepared.first_layer, "last_layer",
+                     (json_int_t)report->prepared.last_layer, "hold", (int)report->prepared.holds,
+                     "state", lh_worker_stage_state_name(report->prepared.state), "done_bytes",
+                     integer(report->prepared.done_bytes), "total_bytes",
+                     integer(report->prepared.total_bytes), "final", (int)report->prepared.is_final,
+                     "error", render_text(report->prepared.error));
 }
 
 static json_t *render_loaded(const lh_worker_report *report) {
@@ -116,6 +120,16 @@ char *lh_control_report_render(const lh_worker_report *report) {
         (int)report->leaving);
     if (root && report->slowdown > 1 &&
         json_object_set_new(root, "slowdown", json_real(report->slowdown)) != 0) {
+        json_decref(root);
+        root = NULL;
+    }
+    if (root && report->host.known != 0 &&
+        json_object_set_new(root, "host", lh_host_facts_render(&report->host)) != 0) {
+        json_decref(root);
+        root = NULL;
+    }
+    if (root && report->trust_sha256[0] != '\0' &&
+        json_object_set_new(root, "trust", json_string(report->trust_sha256)) != 0) {
         json_decref(root);
         root = NULL;
     }
@@ -198,6 +212,8 @@ static void read_assignment(const lh_json_reader *root, lh_control_answer *answe
     if (lh_json_is_there(&r, "kv_epoch"))
         assignment->kv_epoch = read_u32(&r, "kv_epoch", 0, UINT32_MAX);
     read_stage(&r, assignment);
+    if (lh_json_is_there(&r, "previous"))
+        lh_json_read_name(&r, "previous", assignment->previous_name);
     assignment->next_is_gateway =
         read_next(&r, assignment->next_name, assignment->next_address, &assignment->next_tls);
 }
@@ -247,6 +263,8 @@ lh_status lh_control_answer_parse(const char *text, size_t length, lh_control_an
     answer->lease_ms = lh_json_read_integer(&root, "lease_ms", 1, INTERVAL_MS_MAX);
     answer->is_planned = lh_json_read_bool(&root, "planned");
     answer->is_urgent = lh_json_is_there(&root, "urgent") && lh_json_read_bool(&root, "urgent");
+    if (lh_json_is_there(&root, "trust"))
+        lh_json_read_hex(&root, "trust", answer->trust_sha256, sizeof answer->trust_sha256 - 1);
     read_assignment(&root, answer);
     read_prepare(&root, answer);
     read_trial(&root, answer);

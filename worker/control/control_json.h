@@ -28,7 +28,8 @@ typedef struct lh_control_assignment {
     uint32_t context, rows_max, steps_max;
     lh_activation_kind activations; /* Q8, Q16 */
     lh_wire_type wire;
-    bool weights_only; /* to be prepared: fetched, not loaded */
+    char previous_name[LH_WORKER_NAME_BYTES]; /* "" where it is the gateway */
+    bool weights_only;                        /* to be prepared: fetched, not loaded */
     bool next_is_gateway, next_tls;
     /* "" where it is the gateway */
     char next_name[LH_WORKER_NAME_BYTES], next_address[LH_ADDRESS_BYTES];
@@ -54,6 +55,8 @@ typedef struct lh_control_answer {
     lh_control_assignment prepare; /* a stage: generation, chain, epoch and next are not set */
     bool has_trial;
     lh_control_trial trial;
+    char trust_sha256
+        [LH_MODEL_DIGEST_BYTES]; /* of the bundle of the fleet's CAs; "": it does not say */
     bool has_leave, may_go;
     char leave_reason[LH_REPORT_ERROR_BYTES];
 } lh_control_answer;

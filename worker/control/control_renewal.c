@@ -2,24 +2,34 @@
 #include "worker/control/control_renewal.h"
 
 #include "common/base/arithmetic.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
+#include "worker/control/gateway_absence.h"
+#include "worker/control/gateway_inquiry.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Before the first answer, and while there is none. */
 #define RENEW_MS_DEFAULT 1000
+/* Where another process has the name: perhaps the one before this, of which the gateway does not
+ * know yet that it has gone. */
+#define NAME_RETRY_MS 200
 
 struct lh_control_renewal {
     lh_control_client *client;
+    char gateway_url[LH_CONTROL_URL_BYTES];
     lh_control_renewal_events events;
     void *context;
     uv_timer_t timer;
     uv_work_t work;
     bool putting; /* work is in progress */
     bool closing;
-    bool registered; /* the gateway has answered once */
-    bool known_away;
+    bool registered;        /* the gateway has answered once */
+    lh_status known_status; /* of the last one */
+    lh_gateway_absence absence;
+    bool may_tell; /* of this PUT, if it fails: it is time */
     int64_t renew_ms;
     int64_t within_ms; /* after the PUT in progress the next one is due, or sooner */
     void (*on_closed)(void *);
@@ -29,6 +39,7 @@ struct lh_control_renewal {
     lh_control_answer answer;
     lh_status status;
     lh_error error;
+    char addresses[LH_GATEWAY_ADDRESSES_BYTES]; /* where it may tell */
 };
 
 static void put_on_pool(uv_work_t *work) {
@@ -39,25 +50,46 @@ static void put_on_pool(uv_work_t *work) {
         lh_control_client_put(renewal->client, renewal->body, &text, &length, &renewal->error);
     if (renewal->status == LH_OK)
         renewal->status = lh_control_answer_parse(text, length, &renewal->answer, &renewal->error);
+    if (renewal->status != LH_OK && renewal->may_tell)
+        lh_gateway_inquiry_resolve(renewal->gateway_url, renewal->addresses);
 }
 
-/* One line when the gateway goes, one when it is back. */
+static bool is_refusal(lh_status status) {
+    return status == LH_ERR_INVALID || status == LH_ERR_EXISTS;
+}
+
+/* The gateway does not answer, or refuses this worker. */
+static void note_absence(lh_control_renewal *renewal, int64_t now_us) {
+    bool is_another_refusal =
+        is_refusal(renewal->status) && renewal->status != renewal->known_status;
+    bool is_told = is_another_refusal || renewal->may_tell;
+    lh_gateway_absence_note(&renewal->absence, is_told, now_us);
+    if (is_told)
+        lh_log(LH_LOG_WARN, "control",
+               "%s, trying on tried=%s addresses=\"%s\" for_s=%lld reason=\"%s\"",
+               is_refusal(renewal->status) ? "the gateway refuses this worker"
+                                           : "no answer of the gateway",
+               renewal->gateway_url, renewal->may_tell ? renewal->addresses : "",
+               (long long)((now_us - renewal->absence.since_us) / 1000000), renewal->error.message);
+}
+
+/* A line when the gateway goes, or refuses this worker, and again with growing pauses; one when it
+ * is back. */
 static void note_reachability(lh_control_renewal *renewal) {
-    bool is_away = renewal->status != LH_OK;
-    if (is_away && !renewal->known_away) {
-        lh_log(LH_LOG_WARN, "control", "no answer of the gateway, trying on reason=\"%s\"",
-               renewal->error.message);
-    } else if (!is_away && renewal->known_away) {
+    if (renewal->status != LH_OK)
+        note_absence(renewal, lh_clock_us());
+    else if (lh_gateway_absence_end(&renewal->absence))
         lh_log(LH_LOG_INFO, "control", "the gateway answers again");
-    } else if (!is_away && !renewal->registered) {
+    else if (!renewal->registered)
         lh_log(LH_LOG_INFO, "control", "registered with the gateway");
-    }
-    renewal->registered |= !is_away;
-    renewal->known_away = is_away;
+    renewal->registered |= renewal->status == LH_OK;
+    renewal->known_status = renewal->status;
 }
 
 static void take_answer(lh_control_renewal *renewal) {
     note_reachability(renewal);
+    if (renewal->status == LH_ERR_EXISTS)
+        renewal->within_ms = lh_min_i64(renewal->within_ms, NAME_RETRY_MS);
     if (renewal->status != LH_OK) {
         renewal->events.on_failure(renewal->context);
         return;
@@ -99,6 +131,7 @@ static void put_now(uv_timer_t *timer) {
     renewal->events.fill_report(renewal->context, &report);
     renewal->body = lh_control_report_render(&report);
     renewal->within_ms = INT64_MAX;
+    renewal->may_tell = lh_gateway_absence_is_due(&renewal->absence, lh_clock_us());
     renewal->putting = true;
     uv_queue_work(timer->loop, &renewal->work, put_on_pool, on_put_done); /* which cannot fail */
 }
@@ -116,6 +149,7 @@ lh_status lh_control_renewal_create(uv_loop_t *loop, const char *gateway_url,
         free(made);
         return status;
     }
+    snprintf(made->gateway_url, sizeof made->gateway_url, "%s", gateway_url);
     made->events = *events;
     made->context = context;
     made->renew_ms = RENEW_MS_DEFAULT;

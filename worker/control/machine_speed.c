@@ -4,7 +4,7 @@
  * milliseconds at a time, so the runs are spread over more. */
 #include "worker/control/machine_speed.h"
 
-#include "worker/compute/stage/activation_buffer.h"
+#include "worker/compute/stage/aligned_array.h"
 #include "worker/control/core_clock.h"
 
 #include <math.h>
@@ -64,8 +64,8 @@ static void run(const trial *t, uint32_t rows, uint32_t count) {
     lh_op_pack(t->compute, &t->packed, rows, all, t->x, SIDE, NULL, NULL);
     for (uint32_t i = 0; i < count; i++) {
         lh_matrix matrix = {TYPE, SIDE, SIDE, t->weights + i * t->matrix_bytes};
-        lh_product product = {&matrix, t->y, lh_row_stride(SIDE), all, NULL};
-        lh_op_products(t->compute, &product, 1, &t->packed, rows, all, false, NULL);
+        lh_product product = {matrix, t->y, lh_row_stride(SIDE), all, {0, rows}, NULL};
+        lh_op_products(t->compute, &product, 1, &t->packed, all, false, NULL);
     }
 }
 

@@ -87,7 +87,7 @@ static void drop_stage(lh_prepared_stage *prepared) {
 static void fail(lh_prepared_stage *prepared, const lh_error *failure) {
     enter(prepared, FAILED);
     prepared->failure = *failure;
-    lh_log(LH_LOG_ERROR, "assignment", "layers=%u-%u cannot be prepared reason=\"%s\"",
+    lh_log(LH_LOG_ERROR, "assignment", "a stage cannot be prepared layers=%u-%u reason=\"%s\"",
            prepared->about.first_layer, prepared->about.last_layer - 1, failure->message);
 }
 
@@ -190,6 +190,7 @@ void lh_prepared_stage_report(const lh_prepared_stage *prepared, lh_worker_repor
     report->prepared.holds = !prepared->about.weights_only;
     if (prepared->state == FAILED) {
         report->prepared.state = LH_WORKER_FAILED;
+        report->prepared.is_final = prepared->failure.status == LH_ERR_UNSUPPORTED;
         lh_worker_report_copy_error(report->prepared.error, prepared->failure.message);
     } else if (prepared->state == HELD) {
         report->prepared.state = LH_WORKER_READY;

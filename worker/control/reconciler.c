@@ -40,6 +40,7 @@ struct lh_reconciler {
     void (*on_released)(void *); /* NULL: released, or not leaving */
     void *released_context;
 
+    bool is_heard;                /* the latest report was answered */
     bool has_wanted, is_urgent;   /* urgent: sequences wait for what is wanted */
     lh_control_assignment wanted; /* of the latest answer */
     hold_state state;
@@ -202,6 +203,7 @@ static void take_place(lh_reconciler *reconciler) {
                             .steps_max = wanted->steps_max,
                             .kv_epoch = wanted->kv_epoch};
     snprintf(route.chain, sizeof route.chain, "%s", wanted->chain);
+    snprintf(route.previous_name, sizeof route.previous_name, "%s", wanted->previous_name);
     set_next(reconciler, wanted->next_is_gateway, wanted->next_name, wanted->next_address,
              wanted->next_tls, &route);
     lh_error error;
@@ -308,11 +310,14 @@ static void release(lh_reconciler *reconciler) {
 
 static void on_answer(void *context, const lh_control_answer *answer) {
     lh_reconciler *reconciler = context;
+    reconciler->is_heard = true;
     if (answer->is_planned) {
         reconciler->has_wanted = answer->has_assignment;
         reconciler->is_urgent = answer->is_urgent;
         reconciler->wanted = answer->assignment;
     }
+    if (reconciler->options.on_trust && answer->trust_sha256[0] != '\0')
+        reconciler->options.on_trust(reconciler->options.trust_context, answer->trust_sha256);
     reconcile(reconciler);
     if (answer->is_planned) {
         prepare(reconciler, answer);
@@ -325,6 +330,7 @@ static void on_answer(void *context, const lh_control_answer *answer) {
 
 static void on_failure(void *context) {
     lh_reconciler *reconciler = context;
+    reconciler->is_heard = false;
     if (lh_departure_note_failure(&reconciler->departure, reconciler->has_wanted))
         release(reconciler);
 }
@@ -356,6 +362,7 @@ static void report_assignment(const lh_reconciler *reconciler, lh_worker_report 
     report->assignment.generation = about->generation;
     if (reconciler->failure.error.status != LH_OK) {
         report->assignment.state = LH_WORKER_FAILED;
+        report->assignment.is_final = lh_assignment_failure_is_final(&reconciler->failure);
         lh_worker_report_copy_error(report->assignment.error, reconciler->failure.error.message);
     } else if (reconciler->state == HELD && reconciler->is_routed) {
         report->assignment.state = LH_WORKER_READY;
@@ -409,6 +416,8 @@ static void fill_report(void *context, lh_worker_report *report) {
     snprintf(report->isa, sizeof report->isa, "%s", options->job.kernels->name);
     snprintf(report->plain_address, sizeof report->plain_address, "%s", options->address_plain);
     snprintf(report->tls_address, sizeof report->tls_address, "%s", options->address_tls);
+    if (options->trust)
+        snprintf(report->trust_sha256, sizeof report->trust_sha256, "%s", options->trust);
     lh_server_status status;
     lh_server_read_status(options->server, &status);
     report->steps.active = status.steps_active;
@@ -422,6 +431,53 @@ static void fill_report(void *context, lh_worker_report *report) {
     report_loaded(reconciler, report);
     report_kv(reconciler, status.kv_epoch, report);
     lh_prepared_stage_report(reconciler->prepared, report);
+    report->host = options->host;
+    lh_host_facts_read_clock(&report->host);
+    if (options->job.tls && options->job.tls->credentials)
+        lh_tls_credentials_note(options->job.tls->credentials, &report->host);
+    if (options->cache_dir)
+        lh_host_facts_read_disk(&report->host, options->cache_dir);
+}
+
+/* ---- In words ---- */
+
+static void describe_loading(const lh_reconciler *reconciler, const char *layers, char *text,
+                             size_t size) {
+    uint64_t done_bytes = 0, total_bytes = 0;
+    lh_stage_job_progress(reconciler->job, &done_bytes, &total_bytes);
+    snprintf(text, size, "Loads %s: %llu of %llu MB", layers,
+             (unsigned long long)(done_bytes / 1000000),
+             (unsigned long long)(total_bytes / 1000000));
+}
+
+static void describe_stage(const lh_reconciler *reconciler, char *text, size_t size) {
+    const lh_control_assignment *about =
+        reconciler->has_wanted ? &reconciler->wanted : &reconciler->held;
+    char layers[160];
+    snprintf(layers, sizeof layers, "layers %u-%u of %.100s", about->first_layer,
+             about->last_layer - 1, about->model.name);
+    if (reconciler->failure.error.status != LH_OK)
+        snprintf(text, size, "Cannot serve %s: %s", layers, reconciler->failure.error.message);
+    else if (reconciler->state == BUILDING)
+        describe_loading(reconciler, layers, text, size);
+    else if (reconciler->is_routed)
+        snprintf(text, size, "Serves %s in chain %.60s", layers, about->chain);
+    else
+        snprintf(text, size, "Makes room for %s", layers);
+}
+
+void lh_reconciler_describe(const lh_reconciler *reconciler, char *text, size_t size) {
+    const char *gateway_url = reconciler->options.job.gateway_url;
+    if (reconciler->has_wanted || reconciler->state != EMPTY)
+        describe_stage(reconciler, text, size);
+    else if (reconciler->is_heard)
+        snprintf(text, size, "Waits as a spare: %.120s has no layers for it", gateway_url);
+    else
+        snprintf(text, size, "Asks %.120s, which has not answered", gateway_url);
+}
+
+void lh_reconciler_read_report(const lh_reconciler *reconciler, lh_worker_report *report) {
+    fill_report((void *)(uintptr_t)reconciler, report);
 }
 
 /* ---- Life ---- */

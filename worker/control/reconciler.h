@@ -25,6 +25,13 @@ typedef struct lh_reconciler_options {
     const char *address_plain, *address_tls; /* as the hop before reaches this worker; "": none */
     uint64_t memory_bytes;
     lh_machine_speed speed; /* zeros: not measured */
+    lh_host_facts host;     /* of this machine, at the program's start */
+    const char *cache_dir;  /* whose disk is looked at again and again; NULL: none */
+    /* of a member of a fleet with a CA of its own, else NULL: the digest of the CAs that it
+     * believes, which may change; and who hears of those that the gateway believes */
+    const char *trust;
+    void (*on_trust)(void *context, const char *digest);
+    void *trust_context;
     lh_stage_job_options job;
 } lh_reconciler_options;
 
@@ -32,6 +39,10 @@ typedef struct lh_reconciler_options {
  * LH_ERR_NO_MEMORY, LH_ERR_INVALID (URL). */
 lh_status lh_reconciler_create(const lh_reconciler_options *options, lh_reconciler **reconciler,
                                lh_error *error);
+/* What the worker does, or waits for, in a sentence for people. */
+void lh_reconciler_describe(const lh_reconciler *reconciler, char *text, size_t size);
+/* What it would report now. */
+void lh_reconciler_read_report(const lh_reconciler *reconciler, lh_worker_report *report);
 /* From now on reports say that the worker leaves. It goes on serving; on_released comes, once, when
  * the gateway lets it go, or seems to be gone itself. */
 void lh_reconciler_leave(lh_reconciler *reconciler, void (*on_released)(void *), void *context);

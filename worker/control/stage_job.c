@@ -94,18 +94,29 @@ static lh_status calibrate(lh_stage_job *job, lh_error *error) {
         const lh_compute_point *first = &profile->points[0],
                                *last = &profile->points[profile->point_count - 1];
         lh_log(LH_LOG_INFO, "assignment",
-               "calibrated points=%u rows_%u_us=%.0f rows_%u_us=%.0f took_ms=%lld",
+               "calibrated points=%u rows_min=%u min_us=%.0f rows_max=%u max_us=%.0f took_ms=%lld",
                profile->point_count, first->rows, first->us, last->rows, last->us,
                (long long)((lh_clock_us() - begin_us) / 1000));
     }
     return LH_OK;
 }
 
+/* The header is what its digest says, so what is wrong with it stays wrong. */
+static lh_status read_config(const lh_weights *weights, lh_model_config *config, lh_error *error) {
+    lh_error cause;
+    lh_status status = lh_model_config_read(lh_weights_gguf(weights), config, &cause);
+    if (status == LH_OK)
+        return LH_OK;
+    if (status != LH_ERR_NO_MEMORY)
+        status = LH_ERR_UNSUPPORTED;
+    return lh_fail(error, status, "%s", cause.message);
+}
+
 static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) {
     const lh_control_assignment *assignment = &job->assignment;
     lh_layer_range range = {assignment->first_layer, assignment->last_layer};
     lh_model_config config;
-    lh_status status = lh_model_config_read(lh_weights_gguf(weights), &config, error);
+    lh_status status = read_config(weights, &config, error);
     if (status != LH_OK)
         return status;
     if (config.layers != assignment->layers) {

@@ -34,8 +34,9 @@ typedef struct lh_built_stage {
 } lh_built_stage;
 
 /* Starts the work. on_done comes once, from the loop, also after a cancel; *failure (NULL: it went
- * well) is one of lh_weights_open, lh_model_config_read, lh_weights_ensure or lh_stage_create, or
- * LH_ERR_INVALID: the model has another number of layers than the assignment says. All pointers of
+ * well) is one of lh_weights_open, lh_weights_ensure or lh_stage_create, or LH_ERR_INVALID: the
+ * model has another number of layers than the assignment says, or LH_ERR_UNSUPPORTED: this worker
+ * can compute no stage of the model, now or later. All pointers of
  * the options outlive the job; the assignment is copied. LH_ERR_NO_MEMORY. */
 lh_status lh_stage_job_start(uv_loop_t *loop, const lh_stage_job_options *options,
                              const lh_control_assignment *assignment,

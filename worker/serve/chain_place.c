@@ -33,6 +33,9 @@ static lh_status check_epoch(lh_chain_place *place, uint64_t number,
         return lh_fail(error, LH_ERR_UNAVAILABLE,
                        "step %llu is of epoch %u; this worker is still at %u",
                        (unsigned long long)number, manifest->epoch, epoch);
+    if (!lh_step_window_reaches(&place->window, number))
+        return lh_fail(error, LH_ERR_INVALID, "step %llu is far ahead of all that have come",
+                       (unsigned long long)number);
     if (!lh_step_window_admit(&place->window, number))
         return lh_fail(error, LH_ERR_STALE, "step %llu has come before",
                        (unsigned long long)number);

@@ -17,7 +17,8 @@ typedef struct lh_chain_route {
     uint32_t steps_max;
     /* the KV cache stays where it was last emptied with this epoch; 0: it is emptied */
     uint32_t kv_epoch;
-    char next_name[LH_WORKER_NAME_BYTES]; /* "" is the gateway */
+    char previous_name[LH_WORKER_NAME_BYTES]; /* who sends the steps; "" is the gateway */
+    char next_name[LH_WORKER_NAME_BYTES];     /* "" is the gateway */
     char next_address[LH_ADDRESS_BYTES];
     bool next_tls;
 } lh_chain_route;
@@ -40,7 +41,8 @@ void lh_chain_place_leave(lh_chain_place *place);
 
 /* A step has come that its request calls `number`. *resyncs: it is the KV resync that was awaited.
  * LH_ERR_MALFORMED: the manifest has another number; LH_ERR_STALE: of an older epoch, or the step
- * has come before; LH_ERR_UNAVAILABLE: of an epoch that is not here yet; LH_ERR_INVALID: a KV
+ * has come before; LH_ERR_UNAVAILABLE: of an epoch that is not here yet; LH_ERR_INVALID: its number
+ * is far from those before it, so that admitting it would shut out those to come; a KV
  * resync that is late, or another step where one has to come first. */
 lh_status lh_chain_place_admit(lh_chain_place *place, uint64_t number,
                                const lh_step_manifest *manifest, bool *resyncs, lh_error *error);

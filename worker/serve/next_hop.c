@@ -15,6 +15,7 @@
 bool lh_next_hop_is_for(const lh_next_hop *hop, const lh_chain_route *present,
                         const lh_chain_route *route) {
     return hop->client && !hop->is_suspect && strcmp(present->chain, route->chain) == 0 &&
+           strcmp(present->next_name, route->next_name) == 0 &&
            strcmp(present->next_address, route->next_address) == 0 &&
            present->next_tls == route->next_tls;
 }
@@ -39,7 +40,10 @@ static lh_status open_client(lh_next_hop *hop, const lh_chain_route *route,
         return lh_fail(error, LH_ERR_INVALID,
                        "the next hop %.80s takes TLS: give --tls-cert, --tls-key and --tls-ca",
                        route->next_address);
-    const lh_tls_options *tls = route->next_tls ? hop->tls : NULL;
+    lh_tls_options meant = {0};
+    if (route->next_tls)
+        meant = lh_tls_options_for(hop->tls, route->next_name);
+    const lh_tls_options *tls = route->next_tls ? &meant : NULL;
     uint32_t lanes = route->is_last ? 0 : hop->connections - 1;
     lh_h2_limits limits = hop->limits;
     if (route->is_last || lanes > 0)

@@ -169,6 +169,17 @@ static lh_status submit(lh_served_step *step, const lh_step_manifest *manifest, 
     return status;
 }
 
+/* Before its manifest is here it has none: who opens requests and says nothing takes none away. */
+static lh_status take_place(lh_served_step *step, lh_error *error) {
+    uint32_t *begun = step->tools->begun;
+    if (*begun >= LH_STEPS_OPEN_MAX)
+        return lh_fail(error, LH_ERR_BUSY, "%u steps are in progress; the limit is %u", *begun,
+                       LH_STEPS_OPEN_MAX);
+    step->has_begun = true;
+    (*begun)++;
+    return LH_OK;
+}
+
 static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh_error *error) {
     lh_served_step *step = context;
     bool is_last = step->tools->place->route.is_last, resyncs = false;
@@ -181,8 +192,9 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
         step->record = lh_step_record_create(step->tools->worker, step->first_byte_us);
         lh_step_record_note_moment(step->record, LH_MOMENT_MANIFEST);
     }
-    lh_status status =
-        lh_chain_place_admit(step->tools->place, step->number, manifest, &resyncs, error);
+    lh_status status = take_place(step, error);
+    if (status == LH_OK)
+        status = lh_chain_place_admit(step->tools->place, step->number, manifest, &resyncs, error);
     if (status == LH_OK)
         status = begin_compute(step, manifest, resyncs, error);
     if (status == LH_OK && !is_last && !step->ends_here)
@@ -234,6 +246,10 @@ static void end_body(lh_served_step *step) {
     step->body_ended = true;
     lh_step_record_note_moment(step->record, LH_MOMENT_BODY_END);
     answer_if_complete(step);
+}
+
+size_t lh_served_step_unfinished_bytes(const lh_served_step *step) {
+    return lh_step_reader_unfinished_bytes(step->reader);
 }
 
 /* ---- Its own request ---- */
@@ -351,6 +367,14 @@ static lh_status post_results(lh_served_step *step, const lh_step_result *result
     return LH_OK;
 }
 
+static void add_to_totals(const lh_served_step *step, int64_t now_us) {
+    lh_step_totals *totals = step->tools->totals;
+    int64_t busy_us = step->stopwatch.cost.busy_us, whole_us = now_us - step->first_byte_us;
+    totals->rows += step->stopwatch.cost.rows;
+    totals->compute_us += (uint64_t)busy_us;
+    totals->wait_us += whole_us > busy_us ? (uint64_t)(whole_us - busy_us) : 0;
+}
+
 void lh_served_step_end_compute(lh_served_step *step, lh_status status, const char *message,
                                 const lh_step_result *results, uint32_t result_count) {
     assert(step->pipeline_step);
@@ -368,8 +392,10 @@ void lh_served_step_end_compute(lh_served_step *step, lh_status status, const ch
         lh_served_step_fail(step, status, message);
         return;
     }
+    int64_t now_us = lh_clock_us();
     step->computed = true;
-    lh_step_stopwatch_stop(&step->stopwatch, step->tools->meter, lh_clock_us());
+    add_to_totals(step, now_us);
+    lh_step_stopwatch_stop(&step->stopwatch, step->tools->meter, now_us);
     answer_if_complete(step);
 }
 
@@ -431,6 +457,11 @@ lh_status lh_served_step_init(lh_served_step *step, const lh_served_step_tools *
                                  error);
 }
 
+void lh_served_step_refuse(lh_served_step *step) {
+    assert(step->first_byte_us == 0);
+    lh_step_reader_destroy(step->reader);
+}
+
 bool lh_served_step_is_held(const lh_served_step *step) {
     return step->upstream || (step->pipeline_step && step->tools->pipeline) || step->downstream;
 }
@@ -443,6 +474,7 @@ void lh_served_step_disturb(lh_served_step *step, lh_served_step *other) {
 void lh_served_step_reset(lh_served_step *step) {
     assert(!lh_served_step_is_held(step) && step->outcome != LH_SERVED_OPEN);
     leave_shards(step);
+    *step->tools->begun -= step->has_begun;
     lh_step_reader_destroy(step->reader);
     lh_step_record_destroy(step->record);
 }

@@ -20,6 +20,7 @@
 #include "worker/serve/request.h"
 #include "worker/serve/shard_request.h"
 #include "worker/serve/step_record.h"
+#include "worker/serve/step_totals.h"
 #include "worker/serve/stopwatch.h"
 
 /* What steps work with, the same for all. */
@@ -29,6 +30,8 @@ typedef struct lh_served_step_tools {
     lh_next_hop *hop;
     lh_chain_place *place;
     lh_stage_meter *meter;
+    uint32_t *begun; /* steps that hold a place: their manifests are here */
+    lh_step_totals *totals;
 } lh_served_step_tools;
 
 typedef enum lh_served_outcome {
@@ -59,6 +62,7 @@ typedef struct lh_served_step {
     bool shards_go_apart; /* by another connection */
     bool ends_here;       /* it is not passed on */
     bool has_manifest;
+    bool has_begun;     /* it holds a place */
     bool awaits_shards; /* its manifest is here, and they may be read */
     bool body_ended;    /* read to its end, and sound */
     bool computed;      /* the pipeline has ended it well */
@@ -71,6 +75,8 @@ typedef struct lh_served_step {
 lh_status lh_served_step_init(lh_served_step *step, const lh_served_step_tools *tools,
                               lh_h2_stream *upstream, const lh_worker_request *request,
                               lh_error *error);
+/* Its request is answered already, and nothing has come of it: in place of _reset. */
+void lh_served_step_refuse(lh_served_step *step);
 /* Of a step that is held no more. */
 void lh_served_step_reset(lh_served_step *step);
 bool lh_served_step_is_held(const lh_served_step *step);
@@ -81,6 +87,8 @@ void lh_served_step_disturb(lh_served_step *step, lh_served_step *other);
 
 /* The body of its own request goes on. The bytes stay in the window until the compute side has
  * room. */
+/* Of a frame of its body that has not come to its end. */
+size_t lh_served_step_unfinished_bytes(const lh_served_step *step);
 void lh_served_step_feed(lh_served_step *step, const uint8_t *bytes, size_t length);
 /* Its own request is here to its end. True: it awaits its shards from now on. */
 bool lh_served_step_end_request(lh_served_step *step);

@@ -4,9 +4,11 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/log_limit.h"
 #include "common/http2/probe.h"
 #include "common/protocol/step_answer.h"
 #include "common/protocol/trial/trial_request.h"
+#include "worker/serve/authorization.h"
 #include "worker/serve/frames.h"
 #include "worker/serve/step_table.h"
 
@@ -30,8 +32,10 @@ struct lh_server {
     lh_pipeline *pipeline;
     lh_stage_meter meter; /* of the stage; without points where there is none */
     lh_next_hop hop;
+    lh_log_limit hop_log_limit; /* of its going down */
     lh_chain_place place;
     lh_step_table table;
+    lh_stream_quota trials; /* of hops that end here */
     bool leaving;
     void (*on_change)(void *), (*on_trouble)(void *);
     void *change_context;
@@ -99,12 +103,14 @@ static lh_status check_place(const lh_server *server, const char *chain, lh_erro
     return check_stays(server, error);
 }
 
-static void take_step(lh_server *server, lh_h2_stream *stream, const lh_worker_request *request,
-                      const lh_h2_stream_events **events, void **context) {
+static void take_step(lh_server *server, lh_h2_stream *stream, const lh_h2_request *http,
+                      const lh_worker_request *request, const lh_h2_stream_events **events,
+                      void **context) {
     lh_error error;
     lh_status status = check_place(server, request->chain, &error);
     if (status == LH_OK)
-        status = lh_step_table_take_step(&server->table, stream, request, events, context, &error);
+        status =
+            lh_step_table_take_step(&server->table, stream, http, request, events, context, &error);
     if (status != LH_OK) {
         lh_step_table_count_failure(&server->table);
         refuse(server, stream, lh_step_answer_http_status(status), status, error.message);
@@ -112,12 +118,14 @@ static void take_step(lh_server *server, lh_h2_stream *stream, const lh_worker_r
 }
 
 /* Whatever chain it is for: perhaps this worker will be in it. */
-static void take_trial(lh_server *server, lh_h2_stream *stream, const lh_worker_request *request,
-                       const lh_h2_stream_events **events, void **context) {
+static void take_trial(lh_server *server, lh_h2_stream *stream, const lh_h2_request *http,
+                       const lh_worker_request *request, const lh_h2_stream_events **events,
+                       void **context) {
     lh_error error;
     lh_status status = check_stays(server, &error);
     if (status == LH_OK)
-        lh_trial_take(stream, server->name, request->number, events, context);
+        lh_trial_take(&server->trials, stream, http, server->name, request->number, events,
+                      context);
     else
         refuse(server, stream, lh_step_answer_http_status(status), status, error.message);
 }
@@ -126,22 +134,30 @@ static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_r
                        const lh_h2_stream_events **events, void **context) {
     lh_server *server = server_context;
     lh_worker_request request;
+    lh_error error;
     lh_worker_request_read(http, &request);
+    lh_status status = lh_authorize(&server->place, http, &request, &error);
+    if (status != LH_OK) {
+        lh_log(LH_LOG_DEBUG, "server", "a request is refused peer=%s path=%s error=\"%s\"",
+               http->peer, http->path, error.message);
+        refuse(server, stream, 403, status, error.message);
+        return;
+    }
     switch (request.kind) {
     case LH_REQUEST_REFUSED:
         refuse(server, stream, request.http_status, request.status, request.message);
         break;
     case LH_REQUEST_STEP:
-        take_step(server, stream, &request, events, context);
+        take_step(server, stream, http, &request, events, context);
         break;
     case LH_REQUEST_SHARDS:
         if (is_in_chain(server, request.chain))
-            lh_step_table_take_shards(&server->table, stream, &request, events, context);
+            lh_step_table_take_shards(&server->table, stream, http, &request, events, context);
         else
             refuse(server, stream, 404, LH_ERR_NOT_FOUND, "this worker is not in that chain");
         break;
     case LH_REQUEST_TRIAL:
-        take_trial(server, stream, &request, events, context);
+        take_trial(server, stream, http, &request, events, context);
         break;
     case LH_REQUEST_PROBE:
         lh_h2_probe_take(stream, events, context);
@@ -200,13 +216,15 @@ static const char *name_or_gateway(const char *name) {
 static void note_next_state(lh_server *server, bool connected, const char *reason) {
     const lh_chain_route *route = &server->place.route;
     const char *name = name_or_gateway(route->next_name);
+    unsigned long long left_out;
     lh_next_hop_note_state(&server->hop, route->next_address, connected, reason);
     if (connected)
         lh_log(LH_LOG_INFO, "server", "next hop is connected next=%s address=%s", name,
                route->next_address);
-    else
-        lh_log(LH_LOG_WARN, "server", "next hop is down next=%s address=%s reason=\"%s\"", name,
-               route->next_address, reason);
+    else if (lh_log_limit_take(&server->hop_log_limit, lh_clock_us(), &left_out))
+        lh_log(LH_LOG_WARN, "server",
+               "next hop is down next=%s address=%s reason=\"%s\" left_out=%llu", name,
+               route->next_address, reason, left_out);
 }
 
 static void on_next_state(void *context, bool connected, const char *reason) {
@@ -295,6 +313,7 @@ void lh_server_read_status(const lh_server *server, lh_server_status *status) {
                                  .steps_done = server->table.done,
                                  .steps_failed = server->table.failed,
                                  .steps_cancelled = server->table.cancelled,
+                                 .totals = server->table.totals,
                                  .kv_epoch = server->place.kv_epoch};
     lh_stage_meter_read(&server->meter, lh_clock_us(), &status->compute);
     lh_next_hop_read_profile(&server->hop, &status->next);
@@ -331,13 +350,23 @@ static void destroy(lh_server *server) {
 }
 
 /* The last part to close takes the server along. */
-static void destroy_if_closed(void *context) {
+static void on_trials_closed(void *context) {
     lh_server *server = context;
-    if (!server->closing || server->open_parts > 0 || server->hop.open_parts > 0)
-        return;
     callback on_closed = server->on_closed;
     destroy(server);
     call_once(&on_closed);
+}
+
+static void on_table_closed(void *context) {
+    lh_server *server = context;
+    lh_stream_quota_close(&server->trials, on_trials_closed, server);
+}
+
+/* Its streams are closed, too. */
+static void destroy_if_closed(void *context) {
+    lh_server *server = context;
+    if (server->closing && server->open_parts == 0 && server->hop.open_parts == 0)
+        lh_step_table_close(&server->table, on_table_closed, server);
 }
 
 static void on_part_closed(void *context) {
@@ -414,9 +443,11 @@ static lh_status start_pipeline(lh_server *server, const lh_server_options *opti
                                                .on_removed = on_removed},
                                     .context = server};
     lh_status status = lh_pipeline_create(&pipeline, &server->pipeline, error);
-    const lh_served_step_tools tools = {server->name, server->pipeline, &server->hop,
-                                        &server->place, &server->meter};
-    lh_step_table_init(&server->table, &tools, on_step_failed, tell_if_idle, server);
+    const lh_served_step_tools tools = {
+        server->name, server->pipeline, &server->hop, &server->place, &server->meter, NULL, NULL};
+    lh_step_table_init(&server->table, server->loop, &tools, on_step_failed, tell_if_idle, server);
+    const lh_stream_quota_limits trial_limits = lh_trial_limits();
+    lh_stream_quota_init(&server->trials, server->loop, "trials of hops", &trial_limits);
     return status;
 }
 

@@ -15,6 +15,7 @@
 #include "common/protocol/measurements.h"
 #include "worker/compute/stage/stage.h"
 #include "worker/serve/chain_place.h"
+#include "worker/serve/step_totals.h"
 
 typedef struct lh_server lh_server;
 
@@ -32,6 +33,7 @@ typedef struct lh_server_options {
 
 typedef struct lh_server_status {
     uint64_t steps_active, steps_done, steps_failed, steps_cancelled;
+    lh_step_totals totals;
     lh_compute_profile compute; /* of the stage; no points: nothing is known, or there is none */
     lh_hop_profile next;
     char next_error[LH_REPORT_ERROR_BYTES]; /* why it is not connected, and at which address; "": it

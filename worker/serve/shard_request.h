@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/base/byte_queue.h"
-#include "common/http2/stream.h"
+#include "common/http2/stream_quota.h"
 
 #include <sys/queue.h>
 
@@ -21,6 +21,7 @@ typedef struct lh_shard_request {
     bool is_unwanted;      /* the latter */
     bool ended, answered;  /* its body is here; its answer is on the way */
     lh_byte_queue waiting; /* for the step */
+    lh_stream_place place; /* the owner's */
 } lh_shard_request;
 
 /* Those that are open. Zeroed but for lh_shard_requests_init. */

@@ -13,32 +13,40 @@ typedef struct lh_step_table {
     lh_served_step_tools tools;
     TAILQ_HEAD(, lh_step_entry) steps;
     lh_shard_requests shards;
-    uint32_t count;   /* of the steps */
-    bool window_held; /* some step's window waits for room in the pipeline's inbox */
+    uint32_t count;          /* of the steps */
+    uint32_t begun;          /* those that hold a place (LH_STEPS_OPEN_MAX) */
+    lh_stream_quota bodies;  /* of steps and of shards, until they are here to their ends */
+    size_t unfinished_bytes; /* of frames of theirs that have not come to their ends */
+    bool window_held;        /* some step's window waits for room in the pipeline's inbox */
     /* Steps that were answered well; that failed or were refused; that their senders wanted no more
      * of. */
     uint64_t done, failed, cancelled;
+    lh_step_totals totals;
     /* One more has failed; a step has left the table. They may not close the table's owner. */
     void (*on_failed)(void *context), (*on_left)(void *context);
     void *context;
 } lh_step_table;
 
-/* Empty. What the tools point to outlives the table. */
-void lh_step_table_init(lh_step_table *table, const lh_served_step_tools *tools,
+/* Empty. What the tools point to outlives the table, which stays where it is; tools->begun and
+ * tools->totals are the table's to set. */
+void lh_step_table_init(lh_step_table *table, uv_loop_t *loop, const lh_served_step_tools *tools,
                         void (*on_failed)(void *context), void (*on_left)(void *context),
                         void *context);
 
-/* Takes over a request for a step: sets *events and *context. LH_ERR_BUSY: too many steps are in
- * progress; else the errors of lh_served_step_init. */
+/* No request is open. on_closed comes from the loop. */
+void lh_step_table_close(lh_step_table *table, void (*on_closed)(void *), void *context);
+
+/* Takes over a request for a step: sets *events and *context, or answers it, where its peer has too
+ * many that have not begun (429). Errors: those of lh_served_step_init. */
 lh_status lh_step_table_take_step(lh_step_table *table, lh_h2_stream *stream,
-                                  const lh_worker_request *request,
+                                  const lh_h2_request *http, const lh_worker_request *request,
                                   const lh_h2_stream_events **events, void **context,
                                   lh_error *error);
 /* Takes over a request with shards of a step that has come or will come: sets *events and *context,
- * or cancels it. */
+ * or cancels or answers it. */
 void lh_step_table_take_shards(lh_step_table *table, lh_h2_stream *stream,
-                               const lh_worker_request *request, const lh_h2_stream_events **events,
-                               void **context);
+                               const lh_h2_request *http, const lh_worker_request *request,
+                               const lh_h2_stream_events **events, void **context);
 /* A step has failed, also one that was refused before it came into the table. */
 void lh_step_table_count_failure(lh_step_table *table);
 

@@ -21,6 +21,10 @@ static void advance(lh_step_window *window, uint64_t step) {
         *word_of(window, window->end) &= ~bit_of(window->end);
 }
 
+bool lh_step_window_reaches(const lh_step_window *window, uint64_t step) {
+    return step <= (window->end == 0 ? LH_STEP_FIRST_MAX : window->end + LH_STEP_JUMP_MAX);
+}
+
 bool lh_step_window_admit(lh_step_window *window, uint64_t step) {
     if (step == UINT64_MAX || (step < window->end && window->end - step > LH_STEP_WINDOW))
         return false;

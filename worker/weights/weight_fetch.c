@@ -9,6 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/net/tls_expectation.h"
 
 #include <assert.h>
 #include <curl/curl.h>
@@ -25,6 +26,7 @@
 /* A try that brought as much as this starts the count of failures anew. */
 #define PROGRESS_BYTES_MIN (64u << 10)
 #define PAUSE_MAX_MS       5000
+#define TRIES              12u
 #define CONNECT_TIMEOUT_MS 5000L
 /* libcurl's buffer: fewer calls of on_bytes than with its 16 KiB. */
 #define RECEIVE_BYTES (256L << 10)
@@ -35,6 +37,7 @@ struct lh_weight_fetch {
     const _Atomic bool *cancelled;
     int64_t stall_timeout_ms, retry_delay_ms;
     uint32_t tries;
+    lh_tls_expectation gateway; /* of connections to its fleet port */
 };
 
 /* What one call is after: a range, or the whole of a document. */
@@ -139,6 +142,10 @@ static lh_status code_status(transfer *t, long code) {
 
 static lh_status curl_status(transfer *t, CURLcode code) {
     const char *text = t->curl_error[0] ? t->curl_error : curl_easy_strerror(code);
+    if (t->fetch->gateway.is_refused) {
+        lh_tls_expectation_explain(&t->fetch->gateway, t->curl_error, sizeof t->curl_error);
+        return lh_fail(t->error, LH_ERR_INVALID, "%s: TLS: %s", t->url, t->curl_error);
+    }
     switch (code) {
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
@@ -205,7 +212,7 @@ static lh_status try_once(transfer *t) {
              t->offset + t->length - 1);
     if (t->document) /* there is no going on in the middle: it may be another one by now */
         t->document->length = t->received = 0;
-    t->has_range = t->may_retry = false;
+    t->has_range = t->may_retry = t->fetch->gateway.is_refused = false;
     t->status = LH_OK;
     t->curl_error[0] = 0;
     if (curl_easy_setopt(easy, CURLOPT_RANGE, t->document ? NULL : range) != CURLE_OK ||
@@ -259,6 +266,12 @@ static lh_status run(transfer *t) {
     }
 }
 
+static CURLcode on_gateway_context(CURL *easy, void *ssl_context, void *fetch) {
+    (void)easy;
+    lh_tls_expectation_bind_context(&((lh_weight_fetch *)fetch)->gateway, ssl_context);
+    return CURLE_OK;
+}
+
 /* With prior knowledge each request has a connection of its own: libcurl 7.88.1 (Debian 12) cannot
  * use one of those twice, the second request fails in "the HTTP2 framing layer" (curl issue 10634).
  * Over TLS, connections are kept. */
@@ -267,7 +280,11 @@ static lh_status start(transfer *t, lh_weight_url url) {
     long version =
         url.prior_knowledge ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS;
     t->url = url.url;
-    if (curl_easy_setopt(easy, CURLOPT_URL, url.url) != CURLE_OK ||
+    if (curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, url.is_gateway ? 0L : 2L) != CURLE_OK ||
+        curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION,
+                         url.is_gateway ? on_gateway_context : NULL) != CURLE_OK ||
+        curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, t->fetch) != CURLE_OK ||
+        curl_easy_setopt(easy, CURLOPT_URL, url.url) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, version) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, (long)url.prior_knowledge) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_HEADERDATA, t) != CURLE_OK ||
@@ -347,9 +364,10 @@ lh_status lh_weight_fetch_create(const lh_weight_fetch_options *options, lh_weig
     if (!created)
         return lh_fail(error, LH_ERR_NO_MEMORY, "weights: out of memory");
     created->cancelled = options->cancelled;
+    created->gateway.expected = lh_tls_identity_named("");
     created->stall_timeout_ms = options->stall_timeout_ms ? options->stall_timeout_ms : 10000;
     created->retry_delay_ms = options->retry_delay_ms ? options->retry_delay_ms : 200;
-    created->tries = options->tries ? options->tries : 5;
+    created->tries = options->tries ? options->tries : TRIES;
     created->easy = curl_easy_init();
     created->multi = curl_multi_init();
     if (!created->easy || !created->multi || !set_options(created->easy, options)) {

@@ -27,13 +27,16 @@ typedef struct lh_weight_fetch_options {
     const _Atomic bool *cancelled;       /* may be NULL; outlives the fetch */
     int64_t stall_timeout_ms;            /* no byte for so long breaks a transfer off. 0: 10000 */
     int64_t retry_delay_ms;              /* the first pause. 0: 200 */
-    uint32_t tries;                      /* in a row without a byte, then it fails. 0: 5 */
+    /* in a row without a byte, then it fails. 0: 12, half a minute where nobody answers at once */
+    uint32_t tries;
 } lh_weight_fetch_options;
 
 typedef struct lh_weight_url {
     const char *url; /* http:// or https:// */
     /* HTTP/2 without TLS from the first byte; else HTTP/1.1, or what ALPN gives on https */
     bool prior_knowledge;
+    /* on its fleet port: with https its certificate has to be the gateway's, whatever the host */
+    bool is_gateway;
 } lh_weight_url;
 
 /* LH_ERR_NO_MEMORY. */

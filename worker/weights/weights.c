@@ -2,6 +2,7 @@
 #include "worker/weights/weights.h"
 
 #include "common/base/log.h"
+#include "common/gguf/gguf_file.h"
 #include "worker/weights/weight_digests.h"
 #include "worker/weights/weight_download.h"
 
@@ -30,9 +31,10 @@ struct lh_weights {
     lh_weight_url weights_url, tensors_url;
     uint64_t file_bytes, header_bytes;
     uint8_t header_digest[LH_SHA256_BYTES];
-    lh_regular_file *local; /* the whole model; NULL: none */
-    uint8_t *header;        /* [header_bytes]; the gguf points into it */
-    lh_gguf *gguf;
+    lh_gguf_file *local; /* the whole model; NULL: none */
+    uint8_t *header;     /* [header_bytes], where there is no local file; `parsed` points into it */
+    lh_gguf *parsed;
+    const lh_gguf *gguf;       /* parsed, or the local file's */
     lh_tensor_digest *digests; /* [tensors of gguf] */
     tensor_state *tensors;     /* [tensors of gguf] */
     _Atomic uint64_t fetched_bytes;
@@ -70,7 +72,8 @@ static lh_status resolve_url(const char *url, const char *fleet_url, char **text
         *text = NULL;
         return fail_memory(error);
     }
-    *resolved = (lh_weight_url){*text, is_fleet && strncmp(fleet_url, "http://", 7) == 0};
+    *resolved = (lh_weight_url){*text, is_fleet && strncmp(fleet_url, "http://", 7) == 0,
+                                .is_gateway = is_fleet};
     return LH_OK;
 }
 
@@ -83,18 +86,18 @@ static lh_status read_header(lh_weights *weights, const lh_regular_file *file, l
 }
 
 /* Whether the local file is the model that is wanted; if not, why. */
-static lh_status check_local(lh_weights *weights, const char *path, lh_error *error) {
+static lh_status check_local(const lh_weights *weights, const char *path, lh_error *error) {
     uint8_t digest[LH_SHA256_BYTES];
-    uint64_t size = lh_regular_file_size(weights->local);
+    uint64_t size = lh_gguf_file_size(weights->local);
     if (size != weights->file_bytes)
         return lh_fail(error, LH_ERR_INVALID, "%s: %" PRIu64 " bytes, the model has %" PRIu64, path,
                        size, weights->file_bytes);
-    lh_status status = read_header(weights, weights->local, error);
-    if (status != LH_OK)
-        return status;
-    if (lh_sha256_digest(weights->header, (size_t)weights->header_bytes, digest) != LH_OK)
+    uint64_t header_bytes = lh_gguf_data_offset(lh_gguf_file_gguf(weights->local));
+    if (lh_sha256_digest(lh_gguf_file_header(weights->local), (size_t)header_bytes, digest) !=
+        LH_OK)
         return fail_memory(error);
-    if (memcmp(digest, weights->header_digest, sizeof digest) != 0)
+    if (header_bytes != weights->header_bytes ||
+        memcmp(digest, weights->header_digest, sizeof digest) != 0)
         return lh_fail(error, LH_ERR_INVALID, "%s: its header has another digest than the model's",
                        path);
     return LH_OK;
@@ -103,7 +106,7 @@ static lh_status check_local(lh_weights *weights, const char *path, lh_error *er
 /* A local file that cannot be used is no failure: everything can be fetched. */
 static void open_local(lh_weights *weights, const char *path) {
     lh_error problem;
-    lh_status status = lh_regular_file_open(path, &weights->local, &problem);
+    lh_status status = lh_gguf_file_open(path, &weights->local, &problem);
     if (status == LH_OK)
         status = check_local(weights, path, &problem);
     if (status == LH_OK)
@@ -111,7 +114,7 @@ static void open_local(lh_weights *weights, const char *path) {
     lh_log(LH_LOG_WARN, "weights",
            "the local model file is left aside and weights are fetched reason=\"%s\"",
            problem.message);
-    lh_regular_file_close(weights->local);
+    lh_gguf_file_close(weights->local);
     weights->local = NULL;
 }
 
@@ -156,9 +159,19 @@ static lh_status read_digests(lh_weights *weights, lh_error *error) {
     return status;
 }
 
-static lh_status read_model(lh_weights *weights, lh_error *error) {
+static lh_status parse_header(lh_weights *weights, lh_error *error) {
     lh_status status = lh_gguf_parse(weights->header, (size_t)weights->header_bytes,
-                                     weights->file_bytes, &weights->gguf, error);
+                                     weights->file_bytes, &weights->parsed, error);
+    weights->gguf = weights->parsed;
+    return status;
+}
+
+static lh_status read_model(lh_weights *weights, lh_error *error) {
+    lh_status status = LH_OK;
+    if (weights->local)
+        weights->gguf = lh_gguf_file_gguf(weights->local);
+    else
+        status = parse_header(weights, error);
     if (status != LH_OK)
         return status;
     size_t count = lh_gguf_tensor_count(weights->gguf);
@@ -210,9 +223,9 @@ void lh_weights_close(lh_weights *weights) {
         return;
     free(weights->tensors);
     free(weights->digests);
-    lh_gguf_destroy(weights->gguf);
+    lh_gguf_destroy(weights->parsed);
     free(weights->header);
-    lh_regular_file_close(weights->local);
+    lh_gguf_file_close(weights->local);
     lh_weight_fetch_destroy(weights->fetch);
     free(weights->tensors_text);
     free(weights->weights_text);
@@ -279,8 +292,8 @@ static lh_status collect(void *context, lh_tensor_role role, uint32_t layer,
 static lh_status check_local_part(const lh_weights *weights, const lh_weight_part *part,
                                   lh_error *error) {
     uint8_t digest[LH_SHA256_BYTES];
-    lh_status status = lh_regular_file_digest(weights->local, part->offset, part->bytes,
-                                              weights->cancelled, digest, error);
+    lh_status status =
+        lh_gguf_file_digest_tensor(weights->local, part->index, weights->cancelled, digest, error);
     if (status == LH_OK && memcmp(digest, part->digest, sizeof digest) != 0)
         status = lh_fail(error, LH_ERR_CORRUPT, "it differs from the model");
     return status;
@@ -452,7 +465,7 @@ static lh_status read_tensor(void *context, const lh_gguf_tensor *tensor, uint64
     const tensor_state *state = &weights->tensors[index_of(weights, tensor)];
     assert(offset <= tensor->bytes && length <= tensor->bytes - offset);
     return state->place == IN_FILE
-               ? lh_regular_file_read(weights->local, tensor->offset + offset, bytes, length, error)
+               ? lh_gguf_file_read(weights->local, tensor->offset + offset, bytes, length, error)
                : lh_regular_file_read(state->file, offset, bytes, length, error);
 }
 

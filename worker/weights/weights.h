@@ -8,8 +8,8 @@
 
 #include "common/base/status.h"
 #include "common/gguf/gguf.h"
-#include "worker/compute/model/model.h"
-#include "worker/compute/model/tensor_source.h"
+#include "common/model/model.h"
+#include "worker/compute/tensor_source.h"
 #include "worker/compute/thread_pool.h"
 #include "worker/weights/weight_cache.h"
 #include "worker/weights/weight_fetch.h"
