@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const lh_openai_limits limits = {"tiny", 288,   16,   128,
-                                        64,     false, true, &lh_sampling_api_defaults};
+static const lh_openai_limits limits = {
+    "tiny", 288, 16, 128, 64, false, false, true, &lh_sampling_api_defaults};
 
 static void need(bool condition) {
     if (!condition)

@@ -113,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
     static uint8_t frames[FRAMES_BYTES];
+    static const lh_tls_identity nobody = {.kind = LH_TLS_NONE};
     if (size < 2)
         return 0;
     bool keep = data[0] & 4;
@@ -123,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         .role = role,
         .limits = &limits,
         .peer = "fuzzer",
-        .peer_name = "",
+        .peer_identity = &nobody,
         .on_request = on_request,
         .server_context = &keep,
         .authority = "fuzzer",

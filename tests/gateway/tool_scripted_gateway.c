@@ -15,8 +15,8 @@ typedef struct tool_options {
     int64_t request_timeout_ms, header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes,
         bodies_bytes, context, threads, connections, connections_per_address;
     int64_t key_requests, key_tokens, key_concurrent;
-    const char *api_key_file, *allowed_hosts;
-    bool strict_params, logits_digest;
+    const char *api_key_file, *allowed_hosts, *chat_template;
+    bool strict_params, logits_digest, keeps_thoughts;
 } tool_options;
 
 #define NUMBER(name, field, default_text, help)                                                    \
@@ -42,6 +42,10 @@ static const lh_option table[] = {
      "Keys that clients may show; a line on standard input has it read again"},
     {"allowed-hosts", LH_OPTION_TEXT, offsetof(tool_options, allowed_hosts), "", "A,B,...", 0, 0,
      NULL, "Which hosts requests may be for, beside localhost"},
+    {"chat-template", LH_OPTION_TEXT, offsetof(tool_options, chat_template), "", "FILE", 0, 0, NULL,
+     "In place of the tiny model's"},
+    {"keeps-thoughts", LH_OPTION_FLAG, offsetof(tool_options, keeps_thoughts), "", NULL, 0, 0, NULL,
+     "Thoughts stay in the answers"},
     {"strict-params", LH_OPTION_FLAG, offsetof(tool_options, strict_params), "", NULL, 0, 0, NULL,
      "Refuse unknown fields"},
     {"logits-digest", LH_OPTION_FLAG, offsetof(tool_options, logits_digest), "", NULL, 0, 0, NULL,
@@ -66,13 +70,19 @@ static lh_openai_api_config make_config(const tool_options *options,
     config.keep_alive_ms = (uint32_t)options->keep_alive_ms;
     config.authenticator = authenticator;
     config.limits.strict = options->strict_params;
+    config.limits.keeps_thoughts = options->keeps_thoughts;
     config.logits_digest = options->logits_digest;
     return config;
 }
 
 int main(int argc, char **argv) {
-    const lh_option_table all = {"scripted_gateway", "Serves the API over a scripted engine", table,
-                                 sizeof table / sizeof table[0]};
+    const lh_option_table all = {"scripted_gateway",
+                                 "Serves the API over a scripted engine",
+                                 table,
+                                 sizeof table / sizeof table[0],
+                                 NULL,
+                                 0,
+                                 false};
     tool_options options = {0};
     lh_option_action action;
     lh_error error;
@@ -92,9 +102,18 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }
+    lh_served_model served = *scripted_model_served(model);
+    lh_chat_template *chat_template = NULL;
+    if (options.chat_template[0]) {
+        if (lh_chat_template_load(options.chat_template, &chat_template, &error)) {
+            fprintf(stderr, "%s\n", error.message);
+            return 1;
+        }
+        served.chat_template = chat_template;
+    }
     lh_openai_api_config config = make_config(&options, authenticator);
     lh_openai_api *api;
-    if (lh_openai_api_open(&config, engine, scripted_model_served(model), &api, &error)) {
+    if (lh_openai_api_open(&config, engine, &served, &api, &error)) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }
@@ -108,6 +127,7 @@ int main(int argc, char **argv) {
     }
     lh_openai_api_close(api);
     lh_authenticator_destroy(authenticator);
+    lh_chat_template_destroy(chat_template);
     scripted_model_destroy(model);
     scripted_engine_destroy(engine);
     return 0;

@@ -2,17 +2,11 @@
 """Writes chat_templates.json: conversations rendered by Jinja, set up as transformers does it, with the templates of
 chat_templates/, and their token ids by the `tokenizers` library.
 
-    make_chat_vectors.py MODEL.gguf [TEMPLATES]
-
-The repository does not hold the text of the templates in SIGNED, only what Longhaul knows of them: the signature
-(gateway/text/chat_signature.h) and the default system message. Their cases stay as they are in chat_templates.json. To verify
-them again, put their texts (`tokenizer.chat_template` of the models, `chat_template` in their tokenizer_config.json) into
-a folder TEMPLATES, as llama-3.1.jinja and so on: whichever are there are rendered anew. That a text has the signature
-that is written here is for the other side to say: gateway_text_test_chat_template TEMPLATES.
+    make_chat_vectors.py MODEL.gguf
 
 The vocabulary is the GGUF's with the templates' special tokens added. Ids are those of the whole text at once; conversations
-that name special tokens have none, since Longhaul takes them as text there. A conversation of which a template would
-leave a message out is to be refused; so is one that it refuses itself, in its own words.
+that name special tokens have none, since Longhaul takes them as text there. A conversation that a template refuses is there with
+its words; one that it cannot render, or of which it leaves a message out, is not.
 """
 import json
 import pathlib
@@ -25,48 +19,27 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from make_tokenizer_vectors import PRE, build
 
 HERE = pathlib.Path(__file__).parent
-# Name, family, bos_token, eos_token.
+# Name, bos_token, eos_token.
 TEMPLATES = [
-    ("chatml", "chatml", "<s>", "<|im_end|>"),
-    ("chatml-agp", "chatml", "<s>", "<|im_end|>"),
-    ("chatml-spelled", "chatml", "<s>", "<|im_end|>"),
-    ("chatml-bos", "chatml with bos", "<s>", "<|im_end|>"),
-    ("smollm2", "chatml", "<|im_start|>", "<|im_end|>"),
-    ("qwen2", "chatml", "<|endoftext|>", "<|im_end|>"),
-    ("qwen2.5", "qwen2.5", "<|endoftext|>", "<|im_end|>"),
-    ("qwen3", "qwen3", "<|endoftext|>", "<|im_end|>"),
-    ("qwen3-string", "qwen3", "<|endoftext|>", "<|im_end|>"),
-    ("llama-3", "llama-3", "<|begin_of_text|>", "<|eot_id|>"),
-    ("llama-3-always", "llama-3", "<|begin_of_text|>", "<|eot_id|>"),
-    ("llama-3.1", "llama-3.1", "<|begin_of_text|>", "<|eot_id|>"),
-    ("llama-3.2", "llama-3.1", "<|begin_of_text|>", "<|eot_id|>"),
-    ("llama-2", "llama-2", "<s>", "</s>"),
-    ("mistral", "mistral", "<s>", "</s>"),
-    ("mistral-v1", "mistral-v1", "<s>", "</s>"),
-    ("mistral-v3-tekken", "mistral-v3-tekken", "<s>", "</s>"),
-    ("mistral-v7", "mistral-v7", "<s>", "</s>"),
-    ("gemma", "gemma", "<bos>", "<eos>"),
-    ("gemma-2", "gemma", "<bos>", "<eos>"),
-    ("gemma-3", "gemma-3", "<bos>", "<eos>"),
-    ("phi-3-mini", "phi-3-mini", "<s>", "<|endoftext|>"),
-    ("phi-3-medium", "phi-3-medium", "<s>", "<|endoftext|>"),
-    ("phi-3.5", "phi-3.5", "<s>", "<|endoftext|>"),
-    ("phi-4", "phi-4", "<|endoftext|>", "<|im_end|>"),
-    ("zephyr", "zephyr", "<s>", "</s>"),
-    ("deepseek-v2", "deepseek-v2", "<s>", "</s>"),
+    ("chatml", "<s>", "<|im_end|>"),
+    ("chatml-agp", "<s>", "<|im_end|>"),
+    ("chatml-spelled", "<s>", "<|im_end|>"),
+    ("chatml-bos", "<s>", "<|im_end|>"),
+    ("smollm2", "<|im_start|>", "<|im_end|>"),
+    ("qwen2", "<|endoftext|>", "<|im_end|>"),
+    ("llama-3", "<|begin_of_text|>", "<|eot_id|>"),
+    ("llama-3-always", "<|begin_of_text|>", "<|eot_id|>"),
+    ("llama-2", "<s>", "</s>"),
+    ("mistral", "<s>", "</s>"),
+    ("mistral-v1", "<s>", "</s>"),
+    ("mistral-v7", "<s>", "</s>"),
+    ("gemma", "<bos>", "<eos>"),
+    ("phi-3-mini", "<s>", "<|endoftext|>"),
+    ("phi-3-medium", "<s>", "<|endoftext|>"),
+    ("phi-4", "<|endoftext|>", "<|im_end|>"),
+    ("zephyr", "<s>", "</s>"),
+    ("deepseek-v2", "<s>", "</s>"),
 ]
-# Whose text is not here: signature, default system message.
-SIGNED = {
-    "qwen2.5": ("83ae9d9804f53122", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
-    "llama-3.1": ("4e65ac79fc85e7c0", ""),
-    "llama-3.2": ("141be0289eda8873", ""),
-    "mistral-v3-tekken": ("d0826c5a5ea1c44e", ""),
-    "gemma-2": ("b8c2b4eef3130ae8", ""),
-    "gemma-3": ("b907f0b8386455b2", ""),
-    "qwen3": ("0f1bcad76a7c285c", ""),
-    "qwen3-string": ("35a6affb9da9217e", ""),
-    "phi-3.5": ("7c2e236d2ef19fc7", ""),
-}
 EXTRA = """<s> </s> <|begin_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|> [INST] [/INST] [SYSTEM_PROMPT]
 [/SYSTEM_PROMPT] <bos> <eos> <start_of_turn> <end_of_turn> <|user|> <|assistant|> <|system|> <|end|> <|im_sep|>""".split()
 
@@ -104,26 +77,6 @@ CONVERSATIONS = [
     [(S, "[INST] <s></s> <|eot_id|><end_of_turn>"), (U, "<|end|>\n<|assistant|>\nYes [/INST]<eos>")],
 ]
 
-# Nearly ChatML: each says something else, and must not be taken for it.
-UNKNOWN = [
-    "",
-    "no Jinja at all",
-    "{% for message in messages %}{{ message['content'] }}{% endfor %}",
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content']|trim + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{{ '<|im_start|>assistant\\n<think>' }}",
-    "{% for message in messages[1:] %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}} {% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'",
-    "{% for message in messages %}{{'<|im_start|>' + message['role'",
-    "{{ '\\u0041' }}",
-    "{{ }}",
-    "{% %}",
-    "{# open",
-    "{%",
-    "{{",
-]
-
 
 class Refused(Exception):
     pass
@@ -146,8 +99,8 @@ def render(env, text, bos, eos, conversation):
     return template.render(messages=messages, tools=None, bos_token=bos, eos_token=eos, add_generation_prompt=True)
 
 
-def outcome(env, name, source, bos, eos, conversation):
-    """The text, or what it is refused with: words, or None for ours."""
+def outcome(env, source, bos, eos, conversation):
+    """The text, or the words that it is refused with; neither where the vectors have no case."""
     roles = {role for role, _ in conversation}
     try:
         text = render(env, source, bos, eos, conversation)
@@ -158,15 +111,15 @@ def outcome(env, name, source, bos, eos, conversation):
     marked = render(env, source, bos, eos, [(role, f"@{i}@") for i, (role, _) in enumerate(conversation)])
     if any(f"@{i}@" not in marked for i in range(len(conversation))):
         return None, None
-    if T in roles and name.startswith("llama-3."):
-        return None, None  # JSON of a tool's answer: not built
     return text, None
 
 
-def make_cases(env, tokenizer, control, name, source, bos, eos):
+def make_cases(env, tokenizer, control, source, bos, eos):
     cases = []
     for conversation in CONVERSATIONS:
-        text, words = outcome(env, name, source, bos, eos, conversation)
+        text, words = outcome(env, source, bos, eos, conversation)
+        if text is None and words is None:
+            continue
         case = {"messages": conversation}
         if text is None:
             case["refused"] = words
@@ -178,48 +131,27 @@ def make_cases(env, tokenizer, control, name, source, bos, eos):
     return cases
 
 
-def kept_cases(name):
-    """Those of the last run."""
-    before = json.loads((HERE / "chat_templates.json").read_text())["templates"]
-    cases = next((t["cases"] for t in before if t["name"] == name), [])
-    if [[tuple(m) for m in case["messages"]] for case in cases] != CONVERSATIONS:
-        sys.exit(f"{name}: other conversations than last time, so its text is needed: see TEMPLATES in the docstring")
-    return cases
-
-
-def main(path, folder):
+def main(path):
     reader = GGUFReader(path)
     tokenizer = build(reader, *PRE["smollm"])
     tokens, types = (reader.fields[f"tokenizer.ggml.{key}"].contents() for key in ("tokens", "token_type"))
     control = [token for token, kind in zip(tokens, types) if kind == 3]
     tokenizer.add_special_tokens([tokenizers.AddedToken(t, special=True, normalized=False) for t in control + EXTRA])
     env = environment()
-    out, kept = [], []
-    for name, family, bos, eos in TEMPLATES:
-        entry = {"name": name, "family": family, "bos": bos, "eos": eos}
-        place = HERE / "chat_templates"
-        if name in SIGNED:
-            entry["signature"], entry["system"] = SIGNED[name]
-            place = folder
-        file = place and place / f"{name}.jinja"
-        if name in SIGNED and not (file and file.exists()):
-            kept.append(name)
-            entry["cases"] = kept_cases(name)
-        else:
-            entry["cases"] = make_cases(env, tokenizer, control, name, file.read_text(), bos, eos)
-        out.append(entry)
-    head = {"made by": f"make_chat_vectors.py, jinja2 {jinja2.__version__}, tokenizers {tokenizers.__version__}",
-            "extra": EXTRA, "unknown": UNKNOWN}
+    out = []
+    for name, bos, eos in TEMPLATES:
+        source = (HERE / "chat_templates" / f"{name}.jinja").read_text()
+        out.append({"name": name, "bos": bos, "eos": eos, "cases": make_cases(env, tokenizer, control, source, bos, eos)})
+    head = {"made by": f"make_chat_vectors.py, jinja2 {jinja2.__version__}, tokenizers {tokenizers.__version__}", "extra": EXTRA}
     lines = ",\n".join(
         json.dumps({k: v for k, v in t.items() if k != "cases"})[:-1] + ', "cases": [\n' +
         ",\n".join(json.dumps(case, separators=(",", ":")) for case in t["cases"]) + "\n]}" for t in out)
     body = json.dumps(head)[:-1] + ', "templates": [\n' + lines + "\n]}\n"
     (HERE / "chat_templates.json").write_text(body)
-    print(f"{len(out)} templates, {sum(len(t['cases']) for t in out)} cases, {len(body)} bytes; "
-          f"kept as they were, for want of their texts: {', '.join(kept) or 'none'}")
+    print(f"{len(out)} templates, {sum(len(t['cases']) for t in out)} cases, {len(body)} bytes")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) != 2:
         sys.exit(__doc__)
-    main(sys.argv[1], pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else None)
+    main(sys.argv[1])

@@ -57,8 +57,10 @@ static const lh_option options[] = {
     {"activations", LH_OPTION_CHOICE, FIELD(activations), "q8", NULL, 0, 0, "q8|q16",
      "As quantized weights meet them"},
 };
-static const lh_option_table table = {"stage_times", "How long one stage takes by itself", options,
-                                      sizeof options / sizeof options[0]};
+static const lh_option_table table = {"stage_times", "How long one stage takes by itself",
+                                      options,       sizeof options / sizeof options[0],
+                                      NULL,          0,
+                                      false};
 
 typedef struct bench {
     lh_gguf *gguf;

@@ -21,6 +21,9 @@ static void test_names(void **state) {
     assert_false(lh_name_is_valid(""));
     assert_false(lh_name_is_valid("a b"));
     assert_false(lh_name_is_valid("a/b"));
+    assert_false(lh_name_is_valid("."));
+    assert_false(lh_name_is_valid(".."));
+    assert_true(lh_name_is_valid("..."));
 }
 
 int main(void) {

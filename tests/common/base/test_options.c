@@ -27,12 +27,16 @@ static const lh_option options[] = {
      "Compute threads"},
     {"kv-bytes", LH_OPTION_BYTES, offsetof(settings, kv_bytes), "1G", "BYTES", 1 << 20, INT64_MAX,
      NULL, "Budget of the KV cache"},
-    {"quiet", LH_OPTION_FLAG, offsetof(settings, quiet), NULL, NULL, 0, 0, NULL, "Say nothing"},
+    {"quiet", LH_OPTION_FLAG, offsetof(settings, quiet), NULL, NULL, 0, 0, NULL, "Say \"nothing\""},
 };
 static const lh_option_table table = {"longhaul-test",
                                       "Tests the table of options, in a sentence that is long "
                                       "enough that it must be wrapped at the end of a line.",
-                                      options, sizeof options / sizeof options[0]};
+                                      options,
+                                      sizeof options / sizeof options[0],
+                                      NULL,
+                                      0,
+                                      false};
 
 static settings got;
 static lh_option_action action;
@@ -151,6 +155,8 @@ static void test_environment(void **state) {
     setenv("LONGHAUL_QUIET", "1", 1);
     setenv("LONGHAUL_THREADS", "many", 1);
     EXPECT_ERROR("LONGHAUL_THREADS: 'many' is not a whole number", "--site=a");
+    assert_int_equal(parse("--site=a", "--threads=3", NULL), LH_OK);
+    assert_int_equal(got.threads, 3);
     assert_int_equal(parse("--help", NULL), LH_OK);
 }
 
@@ -168,7 +174,8 @@ static void test_errors(void **state) {
         "xxxx; --help lists them",
         "--xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
     EXPECT_ERROR("unexpected argument 'word'", "word");
-    EXPECT_ERROR("unexpected argument '-t'", "-t");
+    EXPECT_ERROR("unexpected argument '-t'; options begin with --", "-t");
+    EXPECT_ERROR("unexpected argument '-threads'; did you mean --threads?", "-threads", "3");
     EXPECT_ERROR("unexpected argument '--'", "--");
     EXPECT_ERROR("--threads: needs a value (N)", "--threads");
     EXPECT_ERROR("--wire: needs a value (f32|f16)", "--wire", "--quiet");
@@ -204,14 +211,16 @@ static void test_help(void **state) {
         "  --wire f32|f16              Type of values on a hop (default f32)\n"
         "  --threads N                 Compute threads (default 2; 1..1024)\n"
         "  --kv-bytes BYTES            Budget of the KV cache (default 1G; at least 1M)\n"
-        "  --quiet                     Say nothing\n"
+        "  --quiet                     Say \"nothing\"\n"
         "\n"
-        "  --help                      print this; --help=markdown: as a table\n"
+        "  -h, --help                  print this; --help=json: for programs\n"
         "  --version                   print the version\n"
         "\n"
         "Values follow as \"--name VALUE\" or \"--name=VALUE\". The environment may set each\n"
         "as LONGHAUL_NAME, with underscores for dashes; a flag goes before it. BYTES may\n"
-        "end in K, M, G or T.\n";
+        "end in K, M, G or T.\n"
+        "\n"
+        "Exit status: 0 all went well, 1 it did not, 2 the command line is wrong.\n";
     assert_int_equal(parse("--threads=1", "--help", "--nonsense", NULL), LH_OK);
     assert_int_equal(action, LH_OPTIONS_EXIT);
     assert_string_equal(printed, wanted);
@@ -219,15 +228,26 @@ static void test_help(void **state) {
         assert_true(strcspn(line, "\n") <= 80);
 }
 
-static void test_markdown_and_version(void **state) {
+static void test_json_and_version(void **state) {
     (void)state;
-    assert_int_equal(parse("--help=markdown", NULL), LH_OK);
+    static const char head[] =
+        "{\"program\": \"longhaul-test\", \"version\": \"" LONGHAUL_VERSION "\", \"summary\": \"";
+    static const char *const wanted[] = {
+        "\"options\": [\n {\"name\": \"site\", \"kind\": \"text\", \"value\": \"NAME\", "
+        "\"default\": null, "
+        "\"help\": \"Site of this machine\"},\n",
+        "{\"name\": \"wire\", \"kind\": \"choice\", \"value\": \"f32|f16\", \"default\": \"f32\", "
+        "\"help\": \"Type of values on a hop\"}",
+        "\"minimum\": \"1\", \"maximum\": \"1024\"}", "\"minimum\": \"1M\", \"maximum\": null}",
+        "{\"name\": \"quiet\", \"kind\": \"flag\", \"value\": \"\", \"default\": \"0\", \"help\": "
+        "\"Say "
+        "\\\"nothing\\\"\"}],\n \"commands\": []}\n"};
+    assert_int_equal(parse("--help=json", NULL), LH_OK);
     assert_int_equal(action, LH_OPTIONS_EXIT);
-    assert_non_null(strstr(printed, "| Flag | Meaning |\n| --- | --- |\n| `--site NAME` | Site of "
-                                    "this machine (required) |\n"));
-    assert_non_null(
-        strstr(printed, "| `--wire f32\\|f16` | Type of values on a hop (default f32) |\n"));
-    assert_non_null(strstr(printed, "| `--quiet` | Say nothing |\n"));
+    assert_int_equal(strncmp(printed, head, strlen(head)), 0);
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        if (!strstr(printed, wanted[i]))
+            fail_msg("%s lacks %s", printed, wanted[i]);
     assert_int_equal(parse("--version", NULL), LH_OK);
     assert_string_equal(printed, "longhaul-test " LONGHAUL_VERSION "\n");
 }
@@ -249,7 +269,7 @@ int main(void) {
         cmocka_unit_test_setup(test_environment, clear_environment),
         cmocka_unit_test_setup(test_errors, clear_environment),
         cmocka_unit_test_setup(test_help, clear_environment),
-        cmocka_unit_test_setup(test_markdown_and_version, clear_environment),
+        cmocka_unit_test_setup(test_json_and_version, clear_environment),
         cmocka_unit_test_setup(test_no_memory, clear_environment),
     };
     int failures = cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 
 #include "common/base/clock.h"
 #include "tests/support/failing_malloc.h"
+#include "tests/support/loop.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -267,6 +268,46 @@ static void renewal_keeps_the_order(void **state) {
     fixture_close(&f);
 }
 
+static void count_tcp(uv_handle_t *handle, void *count) {
+    *(int *)count += uv_handle_get_type(handle) == UV_TCP && !uv_is_closing(handle);
+}
+
+/* Of both ends, and the listener. */
+static int count_sockets(const fixture *f) {
+    int count = 0;
+    uv_walk((uv_loop_t *)&f->loop, count_tcp, &count);
+    return count;
+}
+
+static bool has_a_successor(void *context) {
+    return count_sockets(context) == 1 + 2 * 2;
+}
+
+static bool has_one_connection(void *context) {
+    return count_sockets(context) == 1 + 2;
+}
+
+/* Nothing has to be asked for first. */
+static void the_old_connection_goes_with_its_last_stream(void **state) {
+    (void)state;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.renew_after = 2;
+    fixture f;
+    record r;
+    fixture_open(&f, &limits, NULL, NULL);
+    fixture_submit(&f, "/long", 1, &r);
+    for (int i = 0; i < 2; i++)
+        ask_once(&f);
+    assert_true(loop_run_until(&f.loop, has_a_successor, &f, 20000));
+    fixture_run_for(&f, 50);
+    assert_true(has_a_successor(&f));
+    lh_h2_stream_end(r.stream);
+    assert_true(loop_run_until(&f.loop, has_one_connection, &f, 20000));
+    assert_int_equal(r.status, LH_OK);
+    assert_int_equal(f.state_changes, 1);
+    fixture_close(&f);
+}
+
 /* ---- Closing at any moment ---- */
 
 typedef struct closer {
@@ -435,8 +476,9 @@ int main(void) {
         cmocka_unit_test(goaway_is_obeyed),
         cmocka_unit_test(connections_are_renewed_unnoticed),
         cmocka_unit_test(renewal_keeps_the_order),
+        cmocka_unit_test(the_old_connection_goes_with_its_last_stream),
         cmocka_unit_test(both_may_be_closed_in_any_callback),
         cmocka_unit_test(a_client_may_be_closed_at_any_time),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -1,4 +1,5 @@
 #include "common/http2/conduct.h"
+#include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,10 +39,77 @@ static void resets_are_allowed_by_what_went_well(void **state) {
     assert_int_equal(lh_h2_conduct_count_fault(&earned, &error), LH_OK); /* counts of its own */
 }
 
+/* ---- Frames that carry nothing ---- */
+
+enum {
+    DATA,
+    HEADERS,
+    PRIORITY,
+    RST_STREAM,
+    SETTINGS,
+    PING = 6,
+    GOAWAY,
+    WINDOW_UPDATE,
+    UNKNOWN = 77
+};
+
+static int allowed_frames(lh_h2_conduct *conduct, lh_h2_frame_header frame, int most) {
+    lh_error error;
+    int counted = 0;
+    while (counted < most && lh_h2_conduct_count_frame(conduct, &frame, &error) == LH_OK)
+        counted++;
+    if (counted < most)
+        assert_int_equal(error.status, LH_ERR_LIMIT);
+    return counted;
+}
+
+static void idle_frames_of_each_kind_are_bounded(void **state) {
+    (void)state;
+    static const lh_h2_frame_header idle[] = {
+        {0, DATA, 0}, {256, DATA, 8}, {5, PRIORITY, 0},      {4, RST_STREAM, 0}, {0, SETTINGS, 1},
+        {8, PING, 0}, {8, GOAWAY, 0}, {4, WINDOW_UPDATE, 0}, {100, UNKNOWN, 99},
+    };
+    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
+        lh_h2_conduct conduct = {0};
+        assert_int_equal(allowed_frames(&conduct, idle[i], 5000), 1000);
+    }
+}
+
+static void frames_that_carry_something_are_not(void **state) {
+    (void)state;
+    static const lh_h2_frame_header useful[] = {
+        {1, DATA, 0}, {0, DATA, 1}, {257, DATA, 8}, {10, HEADERS, 4}, {10, 9, 4}};
+    for (size_t i = 0; i < sizeof useful / sizeof useful[0]; i++) {
+        lh_h2_conduct conduct = {0};
+        assert_int_equal(allowed_frames(&conduct, useful[i], 5000), 5000);
+    }
+}
+
+static void the_bucket_fills_with_time_and_use(void **state) {
+    (void)state;
+    static const lh_h2_frame_header ping = {8, PING, 0}, headers = {10, HEADERS, 4};
+    lh_h2_conduct conduct = {0};
+    assert_int_equal(allowed_frames(&conduct, ping, 5000), 1000);
+    lh_h2_conduct_note_time(&conduct, 1010);
+    assert_int_equal(allowed_frames(&conduct, ping, 5000), 100);
+    for (int i = 0; i < 512; i++)
+        lh_h2_conduct_note_sent(&conduct, 1);
+    assert_int_equal(allowed_frames(&conduct, ping, 5000), 1); /* one more was refused before */
+    lh_h2_conduct_note_sent(&conduct, 256 * 20);
+    assert_int_equal(allowed_frames(&conduct, ping, 5000), 19);
+    assert_int_equal(allowed_frames(&conduct, headers, 11), 11);
+    assert_int_equal(allowed_frames(&conduct, ping, 5000), 10);
+    lh_h2_conduct_note_time(&conduct, 3600 * 1000);
+    assert_int_equal(allowed_frames(&conduct, ping, 5000), 1000); /* never more than full */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_are_allowed_by_what_went_well),
         cmocka_unit_test(resets_are_allowed_by_what_went_well),
+        cmocka_unit_test(idle_frames_of_each_kind_are_bounded),
+        cmocka_unit_test(frames_that_carry_something_are_not),
+        cmocka_unit_test(the_bucket_fills_with_time_and_use),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -116,5 +116,5 @@ int main(void) {
         cmocka_unit_test(a_large_body_goes_both_ways),
         cmocka_unit_test(any_allocation_may_fail),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -1,5 +1,6 @@
 /* The defaults that limits.h promises, and what a program's options change of them. */
 #include "common/http2/limits.h"
+#include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,5 +38,5 @@ int main(void) {
         cmocka_unit_test(defaults_are_as_promised),
         cmocka_unit_test(options_say_what_a_link_may_be_used_for),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -6,6 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/http2/link.h"
+#include "tests/support/failing_malloc.h"
 
 #include <netinet/tcp.h>
 #include <setjmp.h>
@@ -109,12 +110,13 @@ static void on_released(void *owner, lh_h2_transport *transport) {
 }
 
 /* Its segments and its window are small, so that little is under way. */
-static void open_clogged(clogged *c) {
+static void open_clogged_until(clogged *c, int64_t dead_after_ms) {
     int segment_bytes = 536, buffer_bytes = 2 << 10, listener;
     struct sockaddr_in address;
     memset(c, 0, sizeof *c);
     c->limits = lh_h2_default_limits();
     c->limits.ping_interval_ms = 0;
+    c->limits.dead_after_ms = c->limits.connect_timeout_ms = dead_after_ms;
     uv_loop_init(&c->loop);
     c->peer.deaf = true;
     int port = raw_peer_listen(&c->peer, &c->loop, raw_server_greeting, sizeof raw_server_greeting);
@@ -138,6 +140,10 @@ static void open_clogged(clogged *c) {
     loop_run_until_set(&c->loop, &c->is_ready);
 }
 
+static void open_clogged(clogged *c) {
+    open_clogged_until(c, 2000);
+}
+
 static void note_closed(uv_handle_t *handle) {
     loop_set_flag(handle->data);
 }
@@ -154,13 +160,16 @@ static void close_clogged(clogged *c) {
     assert_int_equal(uv_loop_close(&c->loop), 0);
 }
 
-static void write_bulk(clogged *c, record *r) {
-    enum { BYTES = 20000 };
+static void write_bytes(clogged *c, record *r, size_t bytes) {
     memset(r, 0, sizeof *r);
     assert_int_equal(lh_h2_session_submit(c->transport->session, "POST", "/", NULL, 0, 1,
                                           &record_events, r, &r->stream, NULL),
                      LH_OK);
-    assert_int_equal(lh_h2_stream_write_owned(r->stream, calloc(1, BYTES), BYTES), LH_OK);
+    assert_int_equal(lh_h2_stream_write_owned(r->stream, calloc(1, bytes), bytes), LH_OK);
+}
+
+static void write_bulk(clogged *c, record *r) {
+    write_bytes(c, r, 20000);
 }
 
 static bool has_sampled(void *context) {
@@ -190,13 +199,18 @@ static bool has_sampled_more(void *context) {
     return c->samples >= 5;
 }
 
-static bool is_at_rest(void *context) {
-    const clogged *c = context;
+/* The peer reads what has come, after all. */
+static void read_all(const clogged *c) {
     char bytes[4096];
     int descriptor;
     uv_fileno((uv_handle_t *)c->peer.tcp, &descriptor);
     while (recv(descriptor, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
         ;
+}
+
+static bool is_at_rest(void *context) {
+    const clogged *c = context;
+    read_all(c);
     return !c->link.is_busy;
 }
 
@@ -229,6 +243,57 @@ static void a_connection_that_rests_has_no_deadline(void **state) {
     assert_int_equal(c.transport->liveness.headers_ms, 0);
     assert_int_equal(c.transport->liveness.stalled_ms, 0);
     close_clogged(&c);
+}
+
+static bool counts_anew(void *context) {
+    const clogged *c = context;
+    read_all(c);
+    return c->transport->liveness.stalled_ms == 0;
+}
+
+/* Its peer reads now and then. (No tick comes meanwhile, which might count anew, too.) */
+static void a_slow_reader_is_not_given_up(void **state) {
+    (void)state;
+    static clogged c;
+    record r;
+    open_clogged_until(&c, 3600000);
+    write_bytes(&c, &r, 60000);
+    assert_true(loop_run_until(&c.loop, has_sampled, &c, 20000));
+    c.transport->liveness.stalled_ms = 29999;
+    assert_true(loop_run_until(&c.loop, counts_anew, &c, 20000));
+    close_clogged(&c);
+}
+
+/* Of few bytes a sample tells nothing, and of one that was just taken the next tells the same. */
+static void samples_are_of_much_and_apart(void **state) {
+    (void)state;
+    static clogged c;
+    open_clogged(&c);
+    c.link.acked_bytes = c.transport->output.bytes_sent + 1;
+    c.link.sampled_us = 5;
+    lh_h2_link_on_pumped(&c.link, false);
+    assert_int_equal(c.link.sampled_us, 5);
+    int64_t later_us = c.link.sampled_us = lh_clock_us() + 60000000;
+    c.transport->output.bytes_sent += 1 << 30;
+    lh_h2_link_on_pumped(&c.link, false);
+    assert_true(c.link.sampled_us == later_us);
+    c.link.sampled_us = 5;
+    lh_h2_link_on_pumped(&c.link, false);
+    assert_true(c.link.sampled_us > 5);
+    close_clogged(&c);
+}
+
+static void without_memory_there_is_no_connection(void **state) {
+    (void)state;
+    static clogged c;
+    lh_h2_transport *transport, *list = NULL;
+    lh_error error;
+    const lh_h2_transport_config config = {
+        .loop = &c.loop, .limits = &c.limits, .role = LH_H2_CLIENT, .list = &list};
+    failing_malloc_arm(1);
+    assert_int_equal(lh_h2_transport_create(&config, &transport, &error), LH_ERR_NO_MEMORY);
+    assert_true(failing_malloc_disarm());
+    assert_null(list);
 }
 
 static bool is_watched(void *context) {
@@ -343,9 +408,12 @@ int main(void) {
         cmocka_unit_test(no_more_than_the_window_waits_in_the_kernel),
         cmocka_unit_test(bulk_is_watched_until_it_has_gone),
         cmocka_unit_test(a_connection_that_rests_has_no_deadline),
+        cmocka_unit_test(a_slow_reader_is_not_given_up),
+        cmocka_unit_test(samples_are_of_much_and_apart),
+        cmocka_unit_test(without_memory_there_is_no_connection),
         cmocka_unit_test(nothing_of_a_connection_outlives_it),
         cmocka_unit_test(samples_are_taken_when_they_tell_something),
         cmocka_unit_test(the_pace_is_the_rates),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -1,6 +1,7 @@
 /* An output on a TCP connection whose other end reads when the test says so. */
 #include "common/http2/output.h"
 
+#include "tests/support/failing_malloc.h"
 #include "tests/support/loop.h"
 
 #include <netinet/in.h>
@@ -243,5 +244,5 @@ int main(void) {
                                         close_wire),
         cmocka_unit_test_setup_teardown(last_words_go_now_or_never, open_wire, close_wire),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -1,5 +1,6 @@
 /* A client that probes, with a server that takes probes and one that does not. */
 #include "tests/common/support/h2_fixture.h"
+#include "tests/support/failing_malloc.h"
 #include "tests/support/loop.h"
 
 #include "common/base/clock.h"
@@ -197,7 +198,8 @@ static void count_closed(uv_handle_t *handle) {
 }
 
 static void lone_close(lone *l) {
-    lh_h2_transport_close(l->transport, LH_ERR_CLOSED, "enough");
+    if (l->list)
+        lh_h2_transport_close(l->transport, LH_ERR_CLOSED, "enough");
     loop_run_until_set(&l->f.loop, &l->is_down);
     lh_h2_prober_close(&l->prober, count_closed, l);
     fixture_close(&l->f);
@@ -222,6 +224,7 @@ static void a_late_answer_is_no_long_way(void **state) {
     fixture_run_for(&l.f, 50);
     assert_int_equal(probes, 0);
     assert_false(lh_link_warmup_is_waiting(&l.prober.warmup));
+    assert_false(uv_is_active((uv_handle_t *)&l.prober.timer));
     lone_close(&l);
 }
 
@@ -247,6 +250,36 @@ static void a_probe_waits_for_its_moment(void **state) {
     lh_h2_prober_attach(&l.prober, NULL);
     assert_false(uv_is_active((uv_handle_t *)&l.prober.timer));
     lone_close(&l);
+}
+
+static bool has_left_its_stream(void *context) {
+    return !((const lone *)context)->prober.stream;
+}
+
+/* Whether the n-th allocation from a probe's beginning on was that of its first bytes: then its
+ * stream is reset, since it will not end. If it was one before, there is no stream. */
+static bool is_given_up_without(size_t n) {
+    static lone l;
+    lone_open(&l);
+    lh_h2_prober_attach(&l.prober, l.transport);
+    failing_malloc_arm(n);
+    uv_run(&l.f.loop, UV_RUN_NOWAIT);
+    bool has_failed = failing_malloc_disarm();
+    bool is_given_up = has_failed && l.prober.is_ended && l.prober.sent_bytes == 0;
+    if (has_failed && !l.prober.stream && !l.transport->closing) /* another one comes later */
+        assert_in_range(uv_timer_get_due_in(&l.prober.timer), 100, 1000);
+    if (is_given_up)
+        assert_true(loop_run_until(&l.f.loop, has_left_its_stream, &l, 20000));
+    lone_close(&l);
+    return is_given_up;
+}
+
+static void a_probe_without_memory_is_given_up(void **state) {
+    (void)state;
+    bool is_given_up = false;
+    for (size_t n = 1; n < 100 && !is_given_up; n++)
+        is_given_up = is_given_up_without(n);
+    assert_true(is_given_up);
 }
 
 static void read_congestion_control(const lone *l, char name[16]) {
@@ -382,11 +415,12 @@ int main(void) {
         cmocka_unit_test(a_peer_that_takes_none_is_asked_once),
         cmocka_unit_test(a_late_answer_is_no_long_way),
         cmocka_unit_test(a_probe_waits_for_its_moment),
+        cmocka_unit_test(a_probe_without_memory_is_given_up),
         cmocka_unit_test(a_probe_leaves_the_congestion_control_as_it_was),
         cmocka_unit_test(bulk_ends_a_probe),
         cmocka_unit_test(bulk_ends_a_probe_in_its_middle),
         cmocka_unit_test(either_side_may_close_meanwhile),
         cmocka_unit_test(a_probe_beyond_the_limit_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -1,4 +1,5 @@
 #include "common/http2/request.h"
+#include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,12 +94,38 @@ static void the_bound_is_exact(void **state) {
     lh_h2_request_builder_destroy(builder);
 }
 
+static lh_status build(lh_h2_request *request, lh_h2_request_builder **builder) {
+    lh_status status = LH_OK;
+    *builder = lh_h2_request_builder_create(10000);
+    if (!*builder)
+        return LH_ERR_NO_MEMORY;
+    for (int i = 0; status == LH_OK && i < 40; i++)
+        status = lh_h2_request_builder_add(*builder, "a-header", 8, "with a value", 12);
+    if (status == LH_OK)
+        status = lh_h2_request_builder_add(*builder, ":method", 7, "GET", 3);
+    if (status == LH_OK)
+        status = lh_h2_request_builder_add(*builder, ":path", 5, "/x", 2);
+    return status == LH_OK ? lh_h2_request_builder_finish(*builder, request) : status;
+}
+
+static void any_allocation_may_fail(void **state) {
+    (void)state;
+    lh_status status = LH_ERR_NO_MEMORY;
+    for (size_t n = 1; status != LH_OK; n++) {
+        lh_h2_request request;
+        lh_h2_request_builder *builder;
+        failing_malloc_arm(n);
+        status = build(&request, &builder);
+        assert_int_equal(status, failing_malloc_disarm() ? LH_ERR_NO_MEMORY : LH_OK);
+        lh_h2_request_builder_destroy(builder);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(path_and_query_are_split),
-        cmocka_unit_test(absurd_requests_are_invalid),
-        cmocka_unit_test(headers_survive_growth),
-        cmocka_unit_test(the_bound_is_exact),
+        cmocka_unit_test(path_and_query_are_split), cmocka_unit_test(absurd_requests_are_invalid),
+        cmocka_unit_test(headers_survive_growth),   cmocka_unit_test(the_bound_is_exact),
+        cmocka_unit_test(any_allocation_may_fail),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -1,4 +1,5 @@
 #include "common/http2/send_order.h"
+#include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,5 +81,5 @@ int main(void) {
         cmocka_unit_test(any_place_may_leave_and_join_again),
         cmocka_unit_test(those_around_one_that_leaves_are_neighbours),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -5,8 +5,10 @@
 
 #include "common/base/log.h"
 #include "tests/support/failing_malloc.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/loop.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -80,14 +82,107 @@ static void connections_over_the_limit_are_closed(void **state) {
     for (int i = 0; i < 4; i++)
         open += peers[i].is_open;
     assert_int_equal(open, 2);
-    raw_peer_close(&peers[0]); /* makes room */
-    fixture_run_for(&f, 30);
-    memset(&peers[3], 0, sizeof peers[3]);
-    raw_peer_connect(&peers[3], &f.loop, port, raw_client_greeting, sizeof raw_client_greeting);
-    fixture_run_for(&f, 30);
-    assert_true(peers[3].is_open);
-    for (int i = 1; i < 4; i++)
-        raw_peer_close(&peers[i]);
+    assert_true(peers[3].is_open); /* those before it never made a request */
+    for (int i = 0; i < 4; i++)
+        if (peers[i].is_open)
+            raw_peer_close(&peers[i]);
+    fixture_close(&f);
+}
+
+/* ---- Before a connection speaks HTTP/2 ---- */
+
+enum { STRANGERS = 300 };
+
+/* They connect, say what they say, and wait; each from an address of its own, or all from one. */
+static void open_strangers(fixture *f, int sockets[STRANGERS], bool from_many, const char *words) {
+    struct sockaddr_in server, own;
+    uv_ip4_addr("127.0.0.1", lh_h2_server_port(f->server), &server);
+    for (int i = 0; i < STRANGERS; i++) {
+        char address[24];
+        snprintf(address, sizeof address, "127.0.%d.%d", from_many ? 1 + i / 200 : 1, i % 200 + 1);
+        uv_ip4_addr(from_many ? address : "127.0.1.1", 0, &own);
+        sockets[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(bind(sockets[i], (struct sockaddr *)&own, sizeof own), 0);
+        assert_int_equal(connect(sockets[i], (struct sockaddr *)&server, sizeof server), 0);
+        if (words)
+            send(sockets[i], words, strlen(words), MSG_NOSIGNAL);
+        if (i % 50 == 0)
+            fixture_run_for(f, 1);
+    }
+    fixture_run_for(f, 20);
+}
+
+/* Whether it has not been closed: what it has been told is read. */
+static bool is_open(int socket) {
+    char bytes[256];
+    ssize_t length;
+    do
+        length = recv(socket, bytes, sizeof bytes, MSG_DONTWAIT);
+    while (length > 0);
+    return length < 0 && errno == EAGAIN;
+}
+
+static int count_open(const int sockets[STRANGERS]) {
+    int open = 0;
+    for (int i = 0; i < STRANGERS; i++)
+        open += is_open(sockets[i]);
+    return open;
+}
+
+static void strangers_keep_nobody_out(bool from_many, const char *words) {
+    fixture f;
+    record r;
+    int sockets[STRANGERS];
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.connections_max = 2;
+    limits.new_connections_max = 16;
+    fixture_open_server(&f, &limits, NULL);
+    open_strangers(&f, sockets, from_many, words);
+    assert_int_equal(count_open(sockets), 16);
+    fixture_open_client(&f, "127.0.0.1", lh_h2_server_port(f.server), NULL);
+    fixture_run_until(&f, &f.state_changes, 1, 5000);
+    assert_true(f.connected);
+    lh_h2_stream_end(fixture_submit(&f, "/x", 0, &r));
+    fixture_run_until(&f, &r.closes, 1, 5000);
+    assert_int_equal(r.status, LH_OK);
+    for (int i = 0; i < STRANGERS; i++)
+        close(sockets[i]);
+    fixture_close(&f);
+}
+
+static void those_who_are_silent_keep_nobody_out(void **state) {
+    (void)state;
+    lh_log_set_level(LH_LOG_ERROR);
+    strangers_keep_nobody_out(false, NULL);
+    strangers_keep_nobody_out(true, NULL);
+    lh_log_set_level(LH_LOG_INFO);
+}
+
+static void those_who_never_come_to_an_end_keep_nobody_out(void **state) {
+    (void)state;
+    lh_log_set_level(LH_LOG_ERROR);
+    strangers_keep_nobody_out(false, "PRI * HTTP/2.0");
+    strangers_keep_nobody_out(true, "PRI * HTTP/2.0");
+    lh_log_set_level(LH_LOG_INFO);
+}
+
+/* A few lines, and at last one with a count. */
+static void the_log_has_few_lines_of_them(void **state) {
+    (void)state;
+    fixture f;
+    int sockets[STRANGERS], lines = 0;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.new_connections_max = 16;
+    fixture_open_server(&f, &limits, NULL);
+    log_capture_begin();
+    open_strangers(&f, sockets, true, NULL);
+    char *text = log_capture_end();
+    for (const char *at = text; (at = strstr(at, "another connection has got its place")); at++)
+        lines++;
+    free(text);
+    assert_int_equal(lines, 5);
+    for (int i = 0; i < STRANGERS; i++)
+        close(sockets[i]);
     fixture_close(&f);
 }
 
@@ -366,6 +461,9 @@ int main(void) {
         cmocka_unit_test(bad_addresses_are_explained),
         cmocka_unit_test(a_server_without_memory_is_refused),
         cmocka_unit_test(connections_over_the_limit_are_closed),
+        cmocka_unit_test(those_who_are_silent_keep_nobody_out),
+        cmocka_unit_test(those_who_never_come_to_an_end_keep_nobody_out),
+        cmocka_unit_test(the_log_has_few_lines_of_them),
         cmocka_unit_test(a_slow_consumer_slows_the_sender),
         cmocka_unit_test(other_clients_are_served),
         cmocka_unit_test(garbage_is_closed_at_once),
@@ -375,5 +473,5 @@ int main(void) {
         cmocka_unit_test(a_client_that_says_goaway_is_let_go),
         cmocka_unit_test(closing_says_goaway),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

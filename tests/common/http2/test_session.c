@@ -4,6 +4,7 @@
 #include "tests/common/support/raw_peer.h"
 #include "tests/support/failing_malloc.h"
 
+#include <nghttp2/nghttp2.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -124,11 +125,12 @@ static void on_ping_answer(void *context, uint64_t number) {
 /* ---- The wire ---- */
 
 static bool end_try_open(end *e, lh_h2_role role, const lh_h2_limits *limits) {
+    static const lh_tls_identity nobody = {.kind = LH_TLS_NONE};
     lh_h2_session_config config = {
         .role = role,
         .limits = limits,
         .peer = "peer",
-        .peer_name = "",
+        .peer_identity = &nobody,
         .on_request = on_request,
         .server_context = e,
         .authority = "test",
@@ -926,6 +928,9 @@ static void pings_are_answered(void **state) {
     assert_int_equal(lh_h2_session_ping(p.client.session, 0x0123456789abcdef), LH_OK);
     settle(&p);
     assert_true(p.client.pong == 0x0123456789abcdef);
+    assert_true(p.server.pong == 0); /* it was asked, not answered */
+    assert_false(lh_h2_session_is_shutting_down(p.client.session));
+    assert_false(lh_h2_session_is_shutting_down(p.server.session));
     pair_close(&p);
 }
 
@@ -987,6 +992,64 @@ static void expect_greeting(lh_h2_role role, const lh_h2_limits *limits, int64_t
     assert_int_equal(update[3], 8); /* WINDOW_UPDATE, of the connection */
     assert_int_equal(65535 + big_endian(update + 9, 4), connection_window);
     end_close(&e);
+}
+
+/* The header block of the HEADERS frame among the bytes, as "name: value\n" each. */
+static void read_headers(const uint8_t *bytes, size_t length, char *text, size_t capacity) {
+    size_t at = 0;
+    while (at + 9 <= length && bytes[at + 3] != NGHTTP2_HEADERS)
+        at += 9 + big_endian(bytes + at, 3);
+    assert_true(at + 9 <= length);
+    const uint8_t *block = bytes + at + 9;
+    size_t left = big_endian(bytes + at, 3);
+    nghttp2_hd_inflater *inflater;
+    assert_int_equal(nghttp2_hd_inflate_new(&inflater), 0);
+    text[0] = '\0';
+    for (int flags = 0; !(flags & NGHTTP2_HD_INFLATE_FINAL);) {
+        nghttp2_nv nv;
+        ssize_t used = nghttp2_hd_inflate_hd2(inflater, &nv, &flags, block, left, 1);
+        assert_true(used >= 0);
+        block += used;
+        left -= (size_t)used;
+        size_t written = strlen(text);
+        if (flags & NGHTTP2_HD_INFLATE_EMIT)
+            snprintf(text + written, capacity - written, "%.*s: %.*s\n", (int)nv.namelen,
+                     (char *)nv.name, (int)nv.valuelen, (char *)nv.value);
+    }
+    nghttp2_hd_inflate_del(inflater);
+}
+
+static const char *reply;
+
+static void give_reply(end *server, seen *s, const lh_h2_stream_events **stream_events) {
+    (void)server;
+    *stream_events = &events;
+    assert_int_equal(lh_h2_stream_respond(s->stream, 404, reply), LH_OK);
+}
+
+/* Problems are JSON; what is said in words is text. */
+static void a_reply_says_what_it_is(void **state) {
+    (void)state;
+    static const struct {
+        const char *body, *headers;
+    } cases[] = {{"{}", ":status: 404\ncontent-type: application/json\n"},
+                 {"no {", ":status: 404\ncontent-type: text/plain; charset=utf-8\n"},
+                 {"x{}", ":status: 404\ncontent-type: text/plain; charset=utf-8\n"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pair p;
+        char headers[200];
+        pair_open(&p, NULL);
+        p.server.on_request = give_reply;
+        reply = cases[i].body;
+        lh_h2_stream_end(submit(&p, "/x", 0)->stream);
+        feed(&p.server, p.client.out, pull(&p.client));
+        size_t length = pull(&p.server);
+        read_headers(p.server.out, length, headers, sizeof headers);
+        assert_string_equal(headers, cases[i].headers);
+        feed(&p.client, p.server.out, length);
+        settle(&p);
+        pair_close(&p);
+    }
 }
 
 static void limits_are_told_first(void **state) {
@@ -1206,6 +1269,26 @@ static void resets_of_answered_streams_are_free(void **state) {
         assert_int_equal(s->closes, 1);
     }
     pair_close(&p);
+}
+
+/* A stream that has ended on both sides may be reset as well: libcurl does it after each request.
+ */
+static void resets_of_streams_that_ended_are_free(void **state) {
+    (void)state;
+    end server;
+    lh_h2_limits limits;
+    lone_server_open(&server, &limits);
+    server.on_request = answer_at_once;
+    feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+    for (uint32_t i = 0; i < 2000; i++) {
+        uint8_t bytes[64];
+        server.count = 0;
+        feed(&server, bytes, raw_frame(bytes, 1, 5, i * 2 + 1, get_root, sizeof get_root));
+        assert_false(says_goaway(&server));
+        feed(&server, bytes, raw_frame(bytes, 3, 0, i * 2 + 1, "\0\0\0\0", 4));
+        assert_int_equal(server.status, LH_OK);
+    }
+    end_close(&server);
 }
 
 /* What this side wants of a stream is no fault of the peer's: whether it cancels the stream, or has
@@ -1586,6 +1669,7 @@ int main(void) {
         cmocka_unit_test(failing_closes_all_once),
         cmocka_unit_test(late_requests_are_refused),
         cmocka_unit_test(pings_are_answered),
+        cmocka_unit_test(a_reply_says_what_it_is),
         cmocka_unit_test(limits_are_told_first),
         cmocka_unit_test(a_reset_tells_its_status_by_the_code),
         cmocka_unit_test(a_response_is_reported_once),
@@ -1594,6 +1678,7 @@ int main(void) {
         cmocka_unit_test(wrong_protocols_are_named),
         cmocka_unit_test(rapid_resets_close_the_connection),
         cmocka_unit_test(resets_of_answered_streams_are_free),
+        cmocka_unit_test(resets_of_streams_that_ended_are_free),
         cmocka_unit_test(our_own_resets_are_no_faults),
         cmocka_unit_test(faults_close_the_connection),
         cmocka_unit_test(floods_close_the_connection),
@@ -1607,5 +1692,5 @@ int main(void) {
         cmocka_unit_test(unfinished_headers_show),
         cmocka_unit_test(any_allocation_may_fail),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

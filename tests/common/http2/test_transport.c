@@ -21,11 +21,12 @@ static int make_certificates(void **state) {
     authority_open(&ca);
     authority_issue(&ca, "ca", NULL, "Longhaul test CA", NULL, 30);
     authority_issue(&ca, "other-ca", NULL, "Somebody else's CA", NULL, 30);
-    authority_issue(&ca, "server", "ca", "worker-1", "DNS:localhost,IP:127.0.0.1", 30);
-    authority_issue(&ca, "client", "ca", "site-a", NULL, 30);
-    authority_issue(&ca, "stranger", "other-ca", "site-a", NULL, 30);
+    authority_issue(&ca, "server", "ca", "?", "URI:longhaul://gateway", 30);
+    authority_issue(&ca, "client", "ca", "?", "URI:longhaul://worker/attic?site=home", 30);
+    authority_issue(&ca, "stranger", "other-ca", "?", "URI:longhaul://worker/attic?site=home", 30);
     server_tls = authority_options(&ca, "server", "ca");
     client_tls = authority_options(&ca, "client", "ca");
+    client_tls = lh_tls_options_for(&client_tls, "");
     return 0;
 }
 
@@ -42,7 +43,7 @@ static char asked_by[64];
 static void note_name(void *context, lh_h2_stream *stream, const lh_h2_request *request,
                       const lh_h2_stream_events **events, void **stream_context) {
     record *r = record_accept(context, stream, request->path, events, stream_context);
-    snprintf(asked_by, sizeof asked_by, "%s", request->peer_name);
+    snprintf(asked_by, sizeof asked_by, "%s", request->peer_identity->name);
     r->echo = true;
     lh_h2_stream_respond_headers(stream, 200, NULL, 0, false);
 }
@@ -67,7 +68,7 @@ static void tls_carries_bodies(void **state) {
                   (double)BYTES / (double)(lh_clock_us() - begin_us));
     assert_int_equal(r.status, LH_OK);
     assert_true(r.received == BYTES && r.hash == hash);
-    assert_string_equal(asked_by, "site-a");
+    assert_string_equal(asked_by, "attic");
     fixture_close(&f);
 }
 
@@ -92,10 +93,13 @@ static void refused_with(const lh_tls_options *server, const lh_tls_options *cli
 
 static void wrong_doors_are_told(void **state) {
     (void)state;
-    lh_tls_options stranger = authority_options(&ca, "stranger", "ca");
+    lh_tls_options stranger = authority_options(&ca, "stranger", "ca"),
+                   mistaken = lh_tls_options_for(&client_tls, "attic");
+    stranger = lh_tls_options_for(&stranger, "");
     refused_with(&server_tls, NULL, "does it expect TLS");
     refused_with(NULL, &client_tls, "does not speak TLS");
     refused_with(&server_tls, &stranger, "not signed by its CA");
+    refused_with(&server_tls, &mistaken, "worker attic was expected and the gateway has answered");
 }
 
 /* ---- Peers that are not what they seem ---- */
@@ -192,6 +196,20 @@ static void a_connection_that_ends_says_when(void **state) {
 }
 
 /* Nobody waits for it, so it need not answer a PING. */
+/* Its PINGs are sent and answered, one after the other. */
+static void an_idle_connection_stays(void **state) {
+    (void)state;
+    lh_h2_limits limits = lh_h2_default_limits();
+    limits.ping_interval_ms = 50;
+    limits.dead_after_ms = 600;
+    fixture f;
+    fixture_open(&f, &limits, NULL, NULL);
+    fixture_run_for(&f, 2000);
+    assert_true(f.connected);
+    assert_int_equal(f.state_changes, 1);
+    fixture_close(&f);
+}
+
 static void an_idle_client_is_left_alone(void **state) {
     (void)state;
     fixture f;
@@ -446,6 +464,7 @@ int main(void) {
         cmocka_unit_test(a_server_of_another_protocol_is_named),
         cmocka_unit_test(a_frozen_server_is_noticed),
         cmocka_unit_test(a_connection_that_ends_says_when),
+        cmocka_unit_test(an_idle_connection_stays),
         cmocka_unit_test(an_idle_client_is_left_alone),
         cmocka_unit_test(a_frozen_client_is_noticed),
         cmocka_unit_test(a_client_that_says_nothing_is_dropped),

@@ -88,18 +88,28 @@ static void bounds_the_depth(void **state) {
     assert_false(parses_depth(2000000, '{', '{'));
 }
 
-static void bounds_the_number_of_values(void **state) {
-    (void)state;
-    size_t count = LH_JSON_VALUES_MAX, length = 7 + 2 * count;
+/* A list of `count` values, each of which is `value`. */
+static bool parses_list(const char *value, size_t count) {
+    size_t size = strlen(value), length = 6 + (size + 1) * count + 1;
     char *text = malloc(length);
     memcpy(text, "{\"a\":[", 6);
-    for (size_t i = 0; i < count; i++)
-        memcpy(text + 6 + 2 * i, "1,", 2);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(text + 6 + (size + 1) * i, value, size);
+        text[6 + (size + 1) * i + size] = ',';
+    }
     memcpy(text + length - 2, "]}", 2);
-    assert_false(parses(text, length));
+    bool parsed = parses(text, length);
     free(text);
-    const char *few = "{\"a\":[1,2]}";
-    assert_true(parses(few, strlen(few)));
+    return parsed;
+}
+
+static void bounds_the_memory(void **state) {
+    (void)state;
+    assert_true(parses_list("1", 2));
+    assert_true(parses_list("100000", 1000000));
+    assert_false(parses_list("1", 1250000));
+    assert_true(parses_list("{}", 200000));
+    assert_false(parses_list("{}", 500000)); /* 1.5 MB */
 }
 
 int main(void) {
@@ -107,7 +117,7 @@ int main(void) {
         cmocka_unit_test(takes_objects),
         cmocka_unit_test(refuses_all_else),
         cmocka_unit_test(bounds_the_depth),
-        cmocka_unit_test(bounds_the_number_of_values),
+        cmocka_unit_test(bounds_the_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

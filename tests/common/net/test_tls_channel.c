@@ -21,11 +21,15 @@ static int make_certificates(void **state) {
     authority_open(&ca);
     authority_issue(&ca, "ca", NULL, "Longhaul test CA", NULL, 30);
     authority_issue(&ca, "other-ca", NULL, "Somebody else's CA", NULL, 30);
-    authority_issue(&ca, "server", "ca", "worker-1", "DNS:localhost,IP:127.0.0.1,IP:::1", 30);
-    authority_issue(&ca, "client", "ca", "site-a", NULL, 30);
-    authority_issue(&ca, "expired", "ca", "site-old", "DNS:localhost", -1);
-    authority_issue(&ca, "stranger", "other-ca", "site-a", "DNS:localhost", 30);
-    authority_issue(&ca, "elsewhere", "ca", "worker-2", "DNS:elsewhere.example", 30);
+    authority_issue(&ca, "server", "ca", "?", "URI:longhaul://worker/attic?site=home", 30);
+    authority_issue(&ca, "client", "ca", "?", "URI:longhaul://gateway", 30);
+    authority_issue(&ca, "expired", "ca", "?", "URI:longhaul://worker/attic?site=home", -1);
+    authority_issue(&ca, "stranger", "other-ca", "?", "URI:longhaul://worker/attic?site=home", 30);
+    authority_issue(&ca, "cellar", "ca", "attic",
+                    "DNS:localhost,IP:127.0.0.1,URI:longhaul://worker/cellar?site=home", 30);
+    authority_issue(&ca, "nameless", "ca", "attic", "DNS:localhost,IP:127.0.0.1", 30);
+    authority_issue(&ca, "two", "ca", "?",
+                    "URI:longhaul://worker/attic?site=home,URI:longhaul://gateway", 30);
     return 0;
 }
 
@@ -42,12 +46,14 @@ typedef struct side {
     lh_error error;
 } side;
 
+/* meant: client: a worker's name, "": the gateway. */
 static void side_open(side *s, lh_tls_role role, const char *name, const char *trusted,
-                      const char *host) {
-    lh_tls_options options = authority_options(&ca, name, trusted);
+                      const char *meant) {
+    lh_tls_options files = authority_options(&ca, name, trusted),
+                   options = meant ? lh_tls_options_for(&files, meant) : files;
     memset(s, 0, sizeof *s);
     if (lh_tls_context_create(role, &options, &s->context, &s->error) != LH_OK ||
-        lh_tls_channel_create(s->context, host, &s->channel, &s->error) != LH_OK)
+        lh_tls_channel_create(s->context, "localhost", &s->channel, &s->error) != LH_OK)
         fail_msg("%s", s->error.message);
 }
 
@@ -79,19 +85,21 @@ static void read_error(side *s) {
 
 static void good_pair_speaks(void **state) {
     (void)state;
-    static const char *const hosts[] = {"localhost", "127.0.0.1", "::1"};
     static const size_t pieces[] = {1, 7, 4096};
     for (int i = 0; i < 3; i++) {
         side server, client;
         uint8_t heard[16];
         size_t length;
         side_open(&server, LH_TLS_SERVER, "server", "ca", NULL);
-        side_open(&client, LH_TLS_CLIENT, "client", "ca", hosts[i]);
+        side_open(&client, LH_TLS_CLIENT, "client", "ca", "attic");
         talk(&client, &server, pieces[i]);
         assert_true(lh_tls_channel_is_open(client.channel) &&
                     lh_tls_channel_is_open(server.channel));
-        assert_string_equal(lh_tls_channel_peer_name(server.channel), "site-a");
-        assert_string_equal(lh_tls_channel_peer_name(client.channel), "worker-1");
+        assert_int_equal(lh_tls_channel_peer_identity(server.channel)->kind, LH_TLS_GATEWAY);
+        const lh_tls_identity *peer = lh_tls_channel_peer_identity(client.channel);
+        assert_int_equal(peer->kind, LH_TLS_WORKER);
+        assert_string_equal(peer->name, "attic");
+        assert_string_equal(peer->site, "home");
 
         assert_int_equal(lh_tls_channel_write(client.channel, (const uint8_t *)"over", 4, NULL),
                          LH_OK);
@@ -115,22 +123,35 @@ static void good_pair_speaks(void **state) {
 
 /* Who is refused, by whom, and what both are told. */
 static const struct refusal {
-    const char *server, *client, *client_trusts, *host, *server_says, *client_says;
+    const char *server, *client, *client_trusts, *meant, *server_says, *client_says;
 } refusals[] = {
-    {"server", "stranger", "ca", "localhost", "not signed by our CA",
+    {"server", "stranger", "ca", "attic", "not signed by our CA",
      "does not accept our certificate"},
-    {"server", "expired", "ca", "localhost", "certificate has expired", "it has expired"},
-    {"stranger", "client", "ca", "localhost", "does not accept our certificate",
+    {"server", "expired", "ca", "attic", "certificate has expired", "it has expired"},
+    {"stranger", "client", "ca", "attic", "does not accept our certificate",
      "not signed by our CA"},
-    {"expired", "client", "ca", "localhost", "does not accept our certificate",
+    {"expired", "client", "ca", "attic", "does not accept our certificate",
      "certificate has expired"},
-    {"elsewhere", "client", "ca", "localhost", "does not accept our certificate",
-     "is not for localhost"},
-    {"elsewhere", "client", "ca", "127.0.0.1", "does not accept our certificate",
-     "is not for 127.0.0.1"},
-    {"client", "client", "ca", "localhost", "does not accept our certificate",
-     "is not for localhost"},
-    {"server", "client", "other-ca", "localhost", "does not accept our certificate",
+    {"cellar", "client", "ca", "attic", "does not accept our certificate",
+     "worker attic was expected and worker cellar of site home has answered"},
+    {"client", "client", "ca", "attic", "does not accept our certificate",
+     "worker attic was expected and the gateway has answered"},
+    {"server", "client", "ca", "", "does not accept our certificate",
+     "the gateway was expected and worker attic of site home has answered"},
+    {"nameless", "client", "ca", "attic", "does not accept our certificate",
+     "worker attic was expected, and the peer's certificate names nobody of the fleet: its "
+     "subjectAltName needs URI:longhaul://worker/attic?site=SITE"},
+    {"nameless", "client", "ca", "", "does not accept our certificate",
+     "its subjectAltName needs URI:longhaul://gateway"},
+    {"two", "client", "ca", "attic", "does not accept our certificate",
+     "names nobody of the fleet"},
+    {"server", "nameless", "ca", "attic",
+     "names nobody of the fleet: its subjectAltName needs URI:longhaul://worker/NAME?site=SITE, or "
+     "URI:longhaul://gateway for the gateway",
+     "does not accept our certificate"},
+    {"server", "two", "ca", "attic", "names nobody of the fleet",
+     "does not accept our certificate"},
+    {"server", "client", "other-ca", "attic", "does not accept our certificate",
      "not signed by our CA"},
 };
 
@@ -140,7 +161,7 @@ static void bad_certificates_are_refused(void **state) {
         const struct refusal *r = &refusals[i];
         side server, client;
         side_open(&server, LH_TLS_SERVER, r->server, "ca", NULL);
-        side_open(&client, LH_TLS_CLIENT, r->client, r->client_trusts, r->host);
+        side_open(&client, LH_TLS_CLIENT, r->client, r->client_trusts, r->meant);
         talk(&client, &server, 4096);
         /* TLS 1.3: the client learns of its certificate's refusal afterwards */
         read_error(&client);
@@ -237,7 +258,7 @@ static void damage_is_noticed(void **state) {
         uint8_t bytes[4096], heard[64];
         size_t length;
         side_open(&server, LH_TLS_SERVER, "server", "ca", NULL);
-        side_open(&client, LH_TLS_CLIENT, "client", "ca", "localhost");
+        side_open(&client, LH_TLS_CLIENT, "client", "ca", "attic");
         talk(&client, &server, 4096);
         assert_int_equal(lh_tls_channel_write(client.channel,
                                               (const uint8_t *)"a message of 21 bytes", 21, NULL),
@@ -316,6 +337,10 @@ static void bad_files_are_named(void **state) {
     assert_int_equal(lh_tls_context_create(LH_TLS_SERVER, &server, &context, &error),
                      LH_ERR_INVALID);
     assert_non_null(strstr(error.message, "CA file"));
+    assert_int_equal(lh_tls_context_create(LH_TLS_CLIENT, &client, &context, &error),
+                     LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "has to expect somebody"));
+    client = lh_tls_options_for(&client, "attic");
     client.certificate_file = server.certificate_file;
     assert_int_equal(lh_tls_context_create(LH_TLS_CLIENT, &client, &context, &error),
                      LH_ERR_INVALID);

@@ -20,7 +20,7 @@ static int make_certificates(void **state) {
     (void)state;
     authority_open(&ca);
     authority_issue(&ca, "ca", NULL, "Longhaul test CA", NULL, 30);
-    authority_issue(&ca, "client", "ca", "client", NULL, 30);
+    authority_issue(&ca, "client", "ca", "?", "URI:longhaul://gateway", 30);
     return 0;
 }
 
@@ -33,6 +33,7 @@ static int remove_certificates(void **state) {
 static lh_tls_context *open_context(lh_tls_role role, lh_tls_options options) {
     lh_tls_context *context;
     lh_error error;
+    options = lh_tls_options_for(&options, "attic");
     assert_int_equal(lh_tls_context_create(role, &options, &context, &error), LH_OK);
     return context;
 }
@@ -82,9 +83,15 @@ static void close_pair(pair p) {
     lh_tls_channel_destroy(p.server);
 }
 
-/* "server" again, as somebody else, so that who sees it knows which one it is. */
-static void replace_server(const char *common_name) {
-    authority_issue(&ca, "server", "ca", common_name, "DNS:localhost", 30);
+/* "server" again, at another site, so that who sees it knows which one it is. */
+static void replace_server(const char *site) {
+    char names[160];
+    snprintf(names, sizeof names, "URI:longhaul://worker/attic?site=%s", site);
+    authority_issue(&ca, "server", "ca", "?", names, 30);
+}
+
+static const char *site_of_peer(const lh_tls_channel *channel) {
+    return lh_tls_channel_peer_identity(channel)->site;
 }
 
 static void damage(const char *path) {
@@ -111,14 +118,14 @@ static void new_connections_use_what_was_read_again(void **state) {
     lh_tls_context *server = open_context(LH_TLS_SERVER, files),
                    *client = open_context(LH_TLS_CLIENT, authority_options(&ca, "client", "ca"));
     pair first = connect_pair(client, server);
-    assert_string_equal(lh_tls_channel_peer_name(first.client), "first");
+    assert_string_equal(site_of_peer(first.client), "first");
 
     replace_server("second");
     pair unasked = connect_pair(client, server);
-    assert_string_equal(lh_tls_channel_peer_name(unasked.client), "first");
+    assert_string_equal(site_of_peer(unasked.client), "first");
     assert_int_equal(lh_tls_credentials_reload(credentials, &error), LH_OK);
     pair second = connect_pair(client, server);
-    assert_string_equal(lh_tls_channel_peer_name(second.client), "second");
+    assert_string_equal(site_of_peer(second.client), "second");
     say(&first, "the first one lives on");
     say(&second, "beside the second one");
 
@@ -143,8 +150,8 @@ static void clients_show_what_was_read_again(void **state) {
     replace_server("second");
     assert_int_equal(lh_tls_credentials_reload(credentials, &error), LH_OK);
     pair p = connect_pair(client, server);
-    assert_string_equal(lh_tls_channel_peer_name(p.client), "first");
-    assert_string_equal(lh_tls_channel_peer_name(p.server), "second");
+    assert_string_equal(site_of_peer(p.client), "first");
+    assert_string_equal(site_of_peer(p.server), "second");
     close_pair(p);
     lh_tls_context_destroy(server);
     lh_tls_context_destroy(client);
@@ -159,12 +166,11 @@ static void what_is_wrong_leaves_it_as_it_was(void **state) {
     lh_tls_credentials *credentials = read_credentials(&files);
     lh_tls_context *server = open_context(LH_TLS_SERVER, files),
                    *client = open_context(LH_TLS_CLIENT, authority_options(&ca, "client", "ca"));
-    char before[LH_TLS_DESCRIPTION_BYTES], after[LH_TLS_DESCRIPTION_BYTES];
-    lh_tls_credentials_describe(credentials, before);
-    assert_non_null(strstr(before, "serial="));
-    assert_non_null(strstr(before, " expires=20"));
+    const lh_tls_description before = lh_tls_credentials_describe(credentials);
+    assert_true(before.serial[0]);
+    assert_memory_equal(before.expires, "20", 2);
 
-    replace_server("never seen");
+    replace_server("never-seen");
     assert_int_equal(chmod(files.key_file, 0644), 0);
     assert_int_equal(lh_tls_credentials_reload(credentials, &error), LH_ERR_INVALID);
     assert_non_null(strstr(error.message, "chmod 600"));
@@ -172,15 +178,14 @@ static void what_is_wrong_leaves_it_as_it_was(void **state) {
     assert_int_equal(chmod(files.key_file, 0600), 0);
     assert_int_equal(lh_tls_credentials_reload(credentials, &error), LH_ERR_INVALID);
     assert_non_null(strstr(error.message, "server.key"));
-    replace_server("never seen");
+    replace_server("never-seen");
     damage(files.certificate_file);
     assert_int_equal(lh_tls_credentials_reload(credentials, &error), LH_ERR_INVALID);
     assert_non_null(strstr(error.message, "server.pem"));
 
     pair p = connect_pair(client, server);
-    assert_string_equal(lh_tls_channel_peer_name(p.client), "good");
-    lh_tls_credentials_describe(credentials, after);
-    assert_string_equal(after, before);
+    assert_string_equal(site_of_peer(p.client), "good");
+    assert_string_equal(lh_tls_credentials_describe(credentials).serial, before.serial);
     close_pair(p);
     lh_tls_context_destroy(server);
     lh_tls_context_destroy(client);
@@ -202,12 +207,45 @@ static void a_key_that_others_may_read_is_refused(void **state) {
     lh_tls_credentials_destroy(credentials);
 }
 
+/* Of a program that is to be this or that. */
+static void a_program_is_what_its_certificate_says(void **state) {
+    (void)state;
+    lh_error error;
+    lh_tls_credentials *credentials;
+    replace_server("home");
+    lh_tls_options worker = authority_options(&ca, "server", "ca"), gateway = worker,
+                   nobody = authority_options(&ca, "nobody", "ca");
+    worker.own = nobody.own = LH_TLS_WORKER;
+    gateway.own = LH_TLS_GATEWAY;
+    assert_int_equal(lh_tls_credentials_create(&gateway, &credentials, &error), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "server.pem\" is that of worker attic of site home: the "
+                                          "subjectAltName of a gateway's needs "
+                                          "URI:longhaul://gateway"));
+    authority_issue(&ca, "nobody", "ca", "attic", "DNS:attic", 30);
+    assert_int_equal(lh_tls_credentials_create(&nobody, &credentials, &error), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "nobody.pem\" is that of nobody of the fleet"));
+    assert_non_null(strstr(error.message, "URI:longhaul://worker/NAME?site=SITE"));
+
+    assert_int_equal(lh_tls_credentials_create(&worker, &credentials, &error), LH_OK);
+    lh_tls_identity identity = lh_tls_credentials_identity(credentials);
+    assert_true(lh_tls_identity_is_worker(&identity, "attic"));
+    assert_int_equal(lh_tls_credentials_reload(credentials, &error), LH_OK);
+    replace_server("office");
+    assert_int_equal(lh_tls_credentials_reload(credentials, &error), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "that of worker attic of site office, and this is worker "
+                                          "attic of site home"));
+    identity = lh_tls_credentials_identity(credentials);
+    assert_string_equal(identity.site, "home");
+    lh_tls_credentials_destroy(credentials);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(new_connections_use_what_was_read_again),
         cmocka_unit_test(clients_show_what_was_read_again),
         cmocka_unit_test(what_is_wrong_leaves_it_as_it_was),
         cmocka_unit_test(a_key_that_others_may_read_is_refused),
+        cmocka_unit_test(a_program_is_what_its_certificate_says),
     };
     return cmocka_run_group_tests(tests, make_certificates, remove_certificates);
 }

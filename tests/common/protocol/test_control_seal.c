@@ -125,5 +125,5 @@ int main(void) {
         cmocka_unit_test(another_workers_message_is_not_believed),
         cmocka_unit_test(out_of_memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -1,6 +1,8 @@
 /* Measurements there and back, and those of a worker that lies. */
 #include "common/protocol/measurements_json.h"
+#include "tests/support/failing_malloc.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -245,5 +247,6 @@ int main(void) {
         cmocka_unit_test(test_what_went_wrong_here_is_taken_there),
         cmocka_unit_test(test_what_cannot_be_is_refused_by_name),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    json_set_alloc_funcs(malloc, free); /* the counted ones */
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

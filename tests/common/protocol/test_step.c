@@ -449,6 +449,26 @@ static void test_bytes_after_the_end_are_refused(void **state) {
                      LH_ERR_MALFORMED);
 }
 
+/* Within the last frame, whose head is right. */
+static void test_bytes_after_a_payload_are_refused(void **state) {
+    (void)state;
+    uint8_t body[8192];
+    size_t length = results_body(body, sizeof(body));
+    uint8_t *results = body + 16 + get_u32(body + 4);
+    seen got = {0};
+    lh_error error;
+    put_u32(results + 4, get_u32(results + 4) + 1);
+    body[length] = 0;
+    reseal(results);
+    assert_int_equal(read_body(0, &result_events, body, length + 1, 0, &got, &error),
+                     LH_ERR_MALFORMED);
+    assert_string_equal(error.message, "results: bytes after their end");
+    put_u32(body + 4, 20);
+    reseal(body);
+    assert_int_equal(read_body(0, &result_events, body, 36, 0, &got, &error), LH_ERR_MALFORMED);
+    assert_string_equal(error.message, "manifest: cut in its head");
+}
+
 static lh_status with_manifest_field(size_t offset, uint32_t value) {
     uint8_t body[8192];
     size_t length = some_body(LH_WIRE_F32, body, sizeof(body));
@@ -569,6 +589,22 @@ static void test_exponents_and_scales_are_checked(void **state) {
     assert_int_equal(with_block_number(LH_WIRE_Q8, (size_t)ROWS * 32, 2, 0xfbff), LH_OK);
 }
 
+/* It ends where the activation does, but does not begin with a block. */
+static void test_a_shard_off_the_blocks_is_refused(void **state) {
+    (void)state;
+    uint8_t body[8192];
+    size_t length = some_body(LH_WIRE_F32, body, sizeof(body));
+    uint8_t *shard = body + 16 + get_u32(body + 4);
+    seen got = {0};
+    lh_error error;
+    put_u32(shard + 16 + 8, 16);
+    put_u32(shard + 16 + 12, WIDTH - 16);
+    reseal(shard);
+    assert_int_equal(read_body(WIDTH, &shard_events, body, length, 0, &got, &error),
+                     LH_ERR_MALFORMED);
+    assert_non_null(strstr(error.message, "columns 16 to 80 are off the blocks of 32"));
+}
+
 static void test_shards_cover_exactly_once(void **state) {
     (void)state;
     uint8_t body[16384];
@@ -581,8 +617,12 @@ static void test_shards_cover_exactly_once(void **state) {
     assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof(body), &start, NULL), LH_OK);
     size_t length = start;
     append_shard(body, sizeof(body), &length, LH_WIRE_F32, values, 0, ROWS, 32, 48);
-    append_shard(body, sizeof(body), &length, LH_WIRE_F32, values, 0, ROWS, 0, 32);
     seen got = {0};
+    lh_error error;
+    assert_int_equal(read_body(WIDTH, &shard_events, body, length, 0, &got, &error),
+                     LH_ERR_MALFORMED); /* the first columns are missing */
+    assert_non_null(strstr(error.message, "0 of 5 rows of column 0"));
+    append_shard(body, sizeof(body), &length, LH_WIRE_F32, values, 0, ROWS, 0, 32);
     assert_int_equal(read_body(WIDTH, &shard_events, body, length, 0, &got, NULL),
                      LH_OK); /* columns in any order */
     append_shard(body, sizeof(body), &length, LH_WIRE_F32, values, 0, ROWS, 0, 32);
@@ -967,6 +1007,29 @@ static lh_status read_resync(uint32_t first, uint32_t second, int *seen_resyncs)
     return status;
 }
 
+/* Not even one row. */
+static void test_a_kv_resync_has_no_rows(void **state) {
+    (void)state;
+    static const uint32_t token = 7;
+    const lh_step_segment segment = {.sequence = 1, .rows = 1};
+    uint8_t body[1024];
+    size_t length = 0;
+    seen got = {0};
+    lh_error error;
+    const lh_step_manifest manifest = {.epoch = 1,
+                                       .step = 1,
+                                       .rows = 1,
+                                       .tokens = &token,
+                                       .segment_count = 1,
+                                       .segments = &segment};
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof(body), &length, NULL), LH_OK);
+    assert_int_equal(read_body(0, &shard_events, body, length, 0, &got, NULL), LH_OK);
+    put_u32(body + 16 + 32, 2); /* the flags */
+    reseal(body);
+    assert_int_equal(read_body(0, &shard_events, body, length, 0, &got, &error), LH_ERR_MALFORMED);
+    assert_non_null(strstr(error.message, "a KV resync with 1 rows"));
+}
+
 static void test_a_kv_resync_names_positions(void **state) {
     (void)state;
     int seen_resyncs = 0;
@@ -987,9 +1050,11 @@ int main(void) {
         cmocka_unit_test(test_a_manifest_over_the_limit_is_not_encoded),
         cmocka_unit_test(test_every_bit_flip_is_refused),
         cmocka_unit_test(test_bytes_after_the_end_are_refused),
+        cmocka_unit_test(test_bytes_after_a_payload_are_refused),
         cmocka_unit_test(test_manifest_fields_are_checked),
         cmocka_unit_test(test_shard_fields_are_checked),
         cmocka_unit_test(test_exponents_and_scales_are_checked),
+        cmocka_unit_test(test_a_shard_off_the_blocks_is_refused),
         cmocka_unit_test(test_shards_cover_exactly_once),
         cmocka_unit_test(test_a_shard_that_ends_past_the_rows_is_refused),
         cmocka_unit_test(test_one_candidate_or_result_too_many_is_refused),
@@ -1000,6 +1065,7 @@ int main(void) {
         cmocka_unit_test(test_protocol_vectors),
         cmocka_unit_test(test_nth_allocation_fails),
         cmocka_unit_test(test_a_kv_resync_names_positions),
+        cmocka_unit_test(test_a_kv_resync_has_no_rows),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

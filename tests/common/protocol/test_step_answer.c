@@ -1,6 +1,8 @@
 /* Answers: codes, JSON round trips, and bodies that no worker of ours wrote. */
 #include "common/protocol/step_answer.h"
+#include "tests/support/failing_malloc.h"
 
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,14 +24,43 @@ static void test_round_trip(void **state) {
 
 static void test_codes(void **state) {
     (void)state;
-    assert_int_equal(lh_step_answer_http_status(LH_OK), 200);
-    assert_int_equal(lh_step_answer_http_status(LH_ERR_CORRUPT), 400);
-    assert_int_equal(lh_step_answer_http_status(LH_ERR_STALE), 409);
-    assert_int_equal(lh_step_answer_http_status(LH_ERR_BUSY), 429);
-    assert_int_equal(lh_step_answer_http_status(LH_ERR_NO_MEMORY), 500);
-    lh_step_answer answer;
-    lh_step_answer_parse(200, "{}", 2, &answer);
-    assert_int_equal(answer.status, LH_OK);
+    static const struct {
+        lh_status status;
+        int http;
+    } codes[] = {{LH_OK, 200},
+                 {LH_ERR_INVALID, 400},
+                 {LH_ERR_MALFORMED, 400},
+                 {LH_ERR_UNSUPPORTED, 400},
+                 {LH_ERR_CORRUPT, 400},
+                 {LH_ERR_LIMIT, 400},
+                 {LH_ERR_NOT_FOUND, 404},
+                 {LH_ERR_STALE, 409},
+                 {LH_ERR_BUSY, 429},
+                 {LH_ERR_UNAVAILABLE, 503},
+                 {LH_ERR_NO_MEMORY, 500},
+                 {LH_ERR_INTERNAL, 500}};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        assert_int_equal(lh_step_answer_http_status(codes[i].status), codes[i].http);
+    /* where somebody between answers, whose words are none of ours */
+    static const struct {
+        int http;
+        lh_status status;
+    } foreign[] = {{200, LH_OK},
+                   {399, LH_ERR_INTERNAL},
+                   {400, LH_ERR_MALFORMED},
+                   {404, LH_ERR_NOT_FOUND},
+                   {409, LH_ERR_STALE},
+                   {429, LH_ERR_BUSY},
+                   {499, LH_ERR_MALFORMED},
+                   {500, LH_ERR_INTERNAL},
+                   {502, LH_ERR_UNAVAILABLE},
+                   {503, LH_ERR_UNAVAILABLE},
+                   {504, LH_ERR_TIMEOUT}};
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        lh_step_answer answer;
+        lh_step_answer_parse(foreign[i].http, "{}", 2, &answer);
+        assert_int_equal(answer.status, foreign[i].status);
+    }
 }
 
 static void expect_name(const char *body, bool is_named, const char *worker) {
@@ -101,5 +132,6 @@ int main(void) {
         cmocka_unit_test(test_foreign_bodies),
         cmocka_unit_test(test_text_that_is_not_utf8_still_gives_json),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    json_set_alloc_funcs(malloc, free); /* the counted ones */
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

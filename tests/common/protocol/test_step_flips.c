@@ -4,6 +4,7 @@
  * LONGHAUL_FLIPS=n tries n single bits and n / 10 bursts; a million takes minutes. A failure prints
  * its seed, LONGHAUL_SEED runs it again. */
 #include "common/protocol/step.h"
+#include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -236,5 +237,5 @@ int main(void) {
         cmocka_unit_test(single_bits_are_refused),
         cmocka_unit_test(bursts_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

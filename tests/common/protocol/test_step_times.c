@@ -3,6 +3,7 @@
 #include "common/base/crc32c.h"
 #include "common/protocol/step.h"
 #include "common/protocol/step_times.h"
+#include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -136,6 +137,12 @@ static void test_hostile_frames(void **state) {
     assert_int_equal(read_changed(72, UINT32_MAX, 0), LH_ERR_MALFORMED);
     /* a line break as a name */
     assert_int_equal(read_changed(76, 0x0000000au, 0), LH_ERR_MALFORMED);
+    for (uint32_t letter = 0; letter < 256; letter++) {
+        bool is_of_a_name = (letter >= '0' && letter <= '9') || (letter >= 'A' && letter <= 'Z') ||
+                            (letter >= 'a' && letter <= 'z') || letter == '.' || letter == '_' ||
+                            letter == '-';
+        assert_int_equal(read_changed(76, letter, 0), is_of_a_name ? LH_OK : LH_ERR_MALFORMED);
+    }
     for (size_t less = 1; less <= 125; less++)
         assert_int_equal(read_changed(16, 1, less), LH_ERR_MALFORMED);
 }
@@ -216,5 +223,5 @@ int main(void) {
         cmocka_unit_test(test_fitting),
         cmocka_unit_test(test_not_in_a_request),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

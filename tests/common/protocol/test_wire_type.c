@@ -1,5 +1,6 @@
 /* Wire types: each conversion against its definition in PROTOCOL.md, and what cannot be stored. */
 #include "common/protocol/wire_type.h"
+#include "tests/support/failing_malloc.h"
 
 #include <float.h>
 #include <math.h>
@@ -383,5 +384,5 @@ int main(void) {
         cmocka_unit_test(test_no_value_that_is_not_finite),
         cmocka_unit_test(test_values_do_not_depend_on_the_cut),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

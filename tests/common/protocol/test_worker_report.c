@@ -1,5 +1,6 @@
 /* A report's texts. */
 #include "common/protocol/worker_report.h"
+#include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,5 +45,5 @@ int main(void) {
         cmocka_unit_test(test_an_error_is_cut_at_a_character),
         cmocka_unit_test(test_states_have_names),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -29,22 +29,49 @@ static void the_defaults_hold(void **state) {
     assert_int_equal(RUN(&error, "--model", "x.gguf"), LH_OK);
 }
 
-static void plaintext_beyond_loopback_needs_a_word(void **state) {
+/* Whether the gateway has a CA of its own with these flags, which are right. */
+static bool has_own_ca(int argc, char **argv) {
+    lh_gateway_settings settings;
+    lh_option_action action;
+    lh_error error;
+    assert_int_equal(
+        lh_options_parse(&lh_gateway_option_table, argc, argv, &settings, stdout, &action, &error),
+        LH_OK);
+    assert_int_equal(lh_gateway_settings_check(&settings, &error), LH_OK);
+    return lh_gateway_settings_have_own_ca(&settings);
+}
+
+#define HAS_OWN_CA(...)                                                                            \
+    has_own_ca((int)(sizeof((char *[]){"longhaul-gateway", "--model", "x", __VA_ARGS__}) /         \
+                     sizeof(char *)),                                                              \
+               (char *[]){"longhaul-gateway", "--model", "x", __VA_ARGS__, NULL})
+
+static void a_fleet_port_for_others_has_tls_unless_a_word_is_said(void **state) {
+    (void)state;
+    static char *const reachable[] = {"0.0.0.0:7100", "[::]:7100", "192.0.2.1:7100",
+                                      "127.0.0.1.example.org:7100"};
+    for (size_t i = 0; i < sizeof reachable / sizeof reachable[0]; i++) {
+        assert_true(HAS_OWN_CA("--fleet-listen", reachable[i]));
+        assert_false(HAS_OWN_CA("--fleet-listen", reachable[i], "--insecure-plaintext"));
+        assert_false(HAS_OWN_CA("--fleet-listen", reachable[i], "--tls-cert", "a", "--tls-key", "b",
+                                "--tls-ca", "c"));
+    }
+    assert_false(HAS_OWN_CA("--fleet-listen", "[::1]:7100"));
+    assert_false(HAS_OWN_CA("--fleet-listen", "localhost:7100"));
+    assert_true(HAS_OWN_CA("--fleet-listen", "localhost:7100", "--state-dir", "state"));
+}
+
+static void a_ca_of_its_own_excludes_another_one(void **state) {
     (void)state;
     lh_error error;
-    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", "0.0.0.0:7100"), LH_ERR_INVALID);
-    assert_non_null(strstr(error.message, "--insecure-plaintext"));
-    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", ":7100"), LH_ERR_INVALID);
-    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", "[::]:7100"), LH_ERR_INVALID);
-    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", "127.0.0.1.example.org:7100"),
+    assert_int_equal(RUN(&error, "--model", "x", "--state-dir", "state", "--tls-cert", "a",
+                         "--tls-key", "b", "--tls-ca", "c"),
                      LH_ERR_INVALID);
-    assert_int_equal(
-        RUN(&error, "--model", "x", "--fleet-listen", "0.0.0.0:7100", "--insecure-plaintext"),
-        LH_OK);
-    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", "[::1]:7100"), LH_OK);
-    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", "0.0.0.0:7100", "--tls-cert",
-                         "a", "--tls-key", "b", "--tls-ca", "c"),
-                     LH_OK);
+    assert_non_null(strstr(error.message, "--state-dir"));
+    assert_int_equal(RUN(&error, "--model", "x", "--certificate-life", "9s"), LH_ERR_INVALID);
+    assert_int_equal(RUN(&error, "--model", "x", "--certificate-life", "1"), LH_ERR_INVALID);
+    assert_int_equal(RUN(&error, "--model", "x", "--certificate-life", "90d"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--fleet-listen", ":7100"), LH_ERR_INVALID);
 }
 
 static void an_api_for_others_needs_keys_or_a_word(void **state) {
@@ -132,7 +159,8 @@ static void limits_of_keys_need_keys(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_defaults_hold),
-        cmocka_unit_test(plaintext_beyond_loopback_needs_a_word),
+        cmocka_unit_test(a_fleet_port_for_others_has_tls_unless_a_word_is_said),
+        cmocka_unit_test(a_ca_of_its_own_excludes_another_one),
         cmocka_unit_test(an_api_for_others_needs_keys_or_a_word),
         cmocka_unit_test(tls_needs_all_three),
         cmocka_unit_test(q8_is_allowed_where_the_gateway_chooses),

@@ -228,16 +228,18 @@ static void all_steps_are_reset_where_the_chain_went_down(void **state) {
     assert_true(loop_run_until(&loop, has_news, &before, 20000)); /* of both */
 }
 
-static lh_status bring_results(const char *peer_name) {
+static lh_status bring_results(const char *worker) {
+    const lh_tls_identity sender = lh_tls_identity_named(worker);
     const lh_step_result result = {.sequence = 1, .position = 1};
     lh_error error;
-    return lh_chain_driver_results(driver, peer_name, 1, 1, &result, 1, &error);
+    return lh_chain_driver_results(driver, &sender, 1, 1, &result, 1, &error);
 }
 
 static void with_certificates_only_the_last_worker_may_bring_results(void **state) {
     (void)state;
     form(&certificates);
     assert_int_equal(bring_results("x"), LH_ERR_INVALID);
+    assert_int_equal(bring_results(""), LH_ERR_INVALID);
     assert_int_equal(bring_results("w"), LH_ERR_STALE); /* there is no such epoch */
     close_driver();
     form(NULL);
@@ -253,7 +255,8 @@ static void results_are_handed_on(void **state) {
     act(LH_ACTION_SUBMIT);
     const lh_step_result result = {.sequence = 1, .position = 20, .sample.token = 7};
     uint32_t epoch = lh_fleet_chain(lh_chain_controller_fleet(controller))->epoch;
-    assert_int_equal(lh_chain_driver_results(driver, "", epoch, 2, &result, 1, NULL), LH_OK);
+    const lh_tls_identity nobody = {.kind = LH_TLS_NONE};
+    assert_int_equal(lh_chain_driver_results(driver, &nobody, epoch, 2, &result, 1, NULL), LH_OK);
     assert_int_equal(ears[0].count, 1);
     assert_int_equal(ears[0].tokens[0], 7);
     wait_for_news();

@@ -97,7 +97,7 @@ static int tear_down(void **state) {
 }
 
 static void connect_to(const step_peer *p) {
-    assert_int_equal(lh_first_hop_connect(hop, step_peer_address(p), false, NULL), LH_OK);
+    assert_int_equal(lh_first_hop_connect(hop, "w-1", step_peer_address(p), false, NULL), LH_OK);
     heard.is_connected = false;
     loop_run_until_set(&loop, &heard.is_connected);
 }
@@ -176,7 +176,7 @@ static void without_a_worker_nothing_is_taken(void **state) {
     assert_int_equal(lh_first_hop_submit(hop, &manifest, &error), LH_ERR_UNAVAILABLE);
     lh_first_hop_cancel(hop, 0);
     assert_false(lh_first_hop_profile(hop).present);
-    assert_int_not_equal(lh_first_hop_connect(hop, "no port", false, &error), LH_OK);
+    assert_int_not_equal(lh_first_hop_connect(hop, "w", "no port", false, &error), LH_OK);
     assert_int_equal(lh_first_hop_submit(hop, &manifest, &error), LH_ERR_UNAVAILABLE);
 }
 

@@ -66,8 +66,18 @@ static lh_assignment form(void) {
 
 static json_t *view_with(const lh_hop_profile *first_hop) {
     const lh_fleet_model model = {"tiny", file, "/w", "/t"};
-    const lh_fleet_view view = {
-        .state = "loading", .sequences_max = 8, .queue_max = 40, .first_hops = {*first_hop}};
+    lh_member issued[] = {
+        {.name = "a", .serial = "4A", .authority = "old", .expires_s = 1},
+        {.name = "a", .serial = "4B", .authority = "0123456789abcdef", .expires_s = 1800000000}};
+    const lh_member_list members = {.members = issued, .count = 2};
+    lh_self_description self = {.connections_max = 4096, .state_dir = "/s", .api_key_file = ""};
+    lh_host_facts_set(&self.host, LH_HOST_OPEN_FILES, 1024);
+    const lh_fleet_view view = {.state = "loading",
+                                .self = self,
+                                .sequences_max = 8,
+                                .queue_max = 40,
+                                .members = &members,
+                                .first_hops = {*first_hop}};
     char *text = lh_fleet_view_render(router, &model, &view, now_us);
     json_t *json = json_loads(text, 0, NULL);
     assert_non_null(json);
@@ -141,6 +151,9 @@ static void a_worker_is_shown_as_it_reported(void **state) {
     a.compute.point_count = 1;
     a.compute.points[0] = (lh_compute_point){1, 900.5};
     a.compute.age_us = 5;
+    lh_host_facts_set(&a.host, LH_HOST_CLOCK_MS, 12345);
+    lh_host_facts_set(&a.host, LH_HOST_SOMAXCONN, 128);
+    a.clock_offset_ms = -7;
     put(0, &a);
     put(1, &c);
     now_us += 300 * MS;
@@ -166,6 +179,10 @@ static void a_worker_is_shown_as_it_reported(void **state) {
         {"kv", "{\"pages_total\":10,\"pages_free\":9,\"page_positions\":16,\"page_bytes\":4096,"
                "\"sequences\":2}"},
         {"steps", "{\"active\":1,\"done\":2,\"failed\":3}"},
+        {"certificate", "{\"expires\":\"2027-01-15T08:00:00Z\",\"serial\":\"4B\",\"ca\":"
+                        "\"0123456789abcdef\"}"},
+        {"clock_offset_ms", "-7"},
+        {"host", "{\"clock_ms\":12345,\"somaxconn\":128}"},
     };
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
         assert_part(worker, expected[i][0], expected[i][1]);
@@ -178,6 +195,13 @@ static void a_worker_is_shown_as_it_reported(void **state) {
     assert_part(idle, "prepared", "null");
     assert_part(idle, "compute", "null");
     assert_part(idle, "kv", "null");
+    assert_part(idle, "certificate", "null");
+    assert_part(idle, "clock_offset_ms", "null");
+    assert_part(idle, "host", "null");
+    assert_part(json, "gateway",
+                "{\"version\":\"" LONGHAUL_VERSION
+                "\",\"protocol\":4,\"connections_max\":4096,\"host\":{\"open_files\":1024},"
+                "\"files\":{\"state_dir\":\"/s\",\"api_key_file\":null,\"tls_key\":null}}");
     json_decref(json);
 }
 
@@ -194,11 +218,13 @@ static void a_chain_that_forms_says_what_it_waits_for(void **state) {
     assert_part(chain, "state", "\"forming\"");
     assert_part(chain, "reason", "\"worker a has not taken its assignment yet\"");
     assert_part(json, "reason", "\"worker a has not taken its assignment yet\"");
-    assert_part(chain, "stages",
-                "[{\"worker\":\"a\",\"site\":\"home\",\"first_layer\":0,\"last_layer\":2,"
-                "\"address\":\"a:1\",\"tls\":false,\"state\":\"idle\"},"
-                "{\"worker\":\"b\",\"site\":\"home\",\"first_layer\":2,\"last_layer\":4,"
-                "\"address\":\"b:1\",\"tls\":false,\"state\":\"idle\"}]");
+    assert_part(
+        chain, "stages",
+        "[{\"worker\":\"a\",\"site\":\"home\",\"layers\":\"0-1\",\"first_layer\":0,\"last_layer\":"
+        "2,"
+        "\"address\":\"a:1\",\"tls\":false,\"state\":\"idle\"},"
+        "{\"worker\":\"b\",\"site\":\"home\",\"layers\":\"2-3\",\"first_layer\":2,\"last_layer\":4,"
+        "\"address\":\"b:1\",\"tls\":false,\"state\":\"idle\"}]");
     assert_part(chain, "next", "null");
     assert_part(json_object_get(json, "model"), "name", "\"tiny\"");
     assert_true(json_integer_value(json_object_get(json_object_get(json, "model"), "file_bytes")) >

@@ -44,7 +44,8 @@ static lh_submission_queue *open_desk(uint32_t places) {
     lh_submission_queue *submissions;
     assert_int_equal(lh_submission_queue_create(places, 100, no_wake, NULL, &submissions, NULL),
                      LH_OK);
-    lh_submission_queue_set_gate(submissions, INT64_MAX, UINT64_MAX, "closed");
+    lh_submission_queue_set_gate(submissions, INT64_MAX, UINT64_MAX,
+                                 &(lh_error){LH_ERR_UNAVAILABLE, "closed"});
     return submissions;
 }
 
@@ -93,16 +94,19 @@ static void the_gate_tells_why(void **state) {
     lh_sequence_request request = request_for(NULL, listen_to);
     uint64_t handle;
     lh_error error;
-    lh_submission_queue_set_gate(submissions, 1000, UINT64_MAX, "no chain");
+    lh_submission_queue_set_gate(submissions, 1000, UINT64_MAX,
+                                 &(lh_error){LH_ERR_UNAVAILABLE, "no chain"});
     assert_int_equal(lh_submission_queue_submit(submissions, &request, 1, 999, &handle, &error),
                      LH_OK);
     assert_int_equal(lh_submission_queue_submit(submissions, &request, 1, 1000, &handle, &error),
                      LH_ERR_UNAVAILABLE);
     assert_string_equal(error.message, "no chain");
-    lh_submission_queue_set_gate(submissions, INT64_MAX, 12, "no chain");
+    lh_submission_queue_set_gate(submissions, INT64_MAX, 12,
+                                 &(lh_error){LH_ERR_UNAVAILABLE, "no chain"});
     assert_int_equal(lh_submission_queue_submit(submissions, &request, 1, 0, &handle, &error),
                      LH_ERR_LIMIT);
-    lh_submission_queue_set_gate(submissions, INT64_MAX, 13, "no chain");
+    lh_submission_queue_set_gate(submissions, INT64_MAX, 13,
+                                 &(lh_error){LH_ERR_UNAVAILABLE, "no chain"});
     assert_int_equal(lh_submission_queue_submit(submissions, &request, 1, 0, &handle, &error),
                      LH_OK);
     request.max_tokens = 98;

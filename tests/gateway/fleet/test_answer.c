@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "gateway/fleet/answer.h"
 #include "tests/gateway/support/worker_reports.h"
+#include "tests/support/failing_malloc.h"
 
 typedef struct bench {
     lh_fleet_options options;
@@ -197,5 +198,5 @@ int main(void) {
         cmocka_unit_test(whoever_follows_is_told_which_hop_to_try),
         cmocka_unit_test(a_leaver_is_told_why_it_stays),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

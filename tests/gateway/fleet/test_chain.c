@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "tests/gateway/support/worker_reports.h"
+#include "tests/support/failing_malloc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -372,5 +373,5 @@ int main(void) {
         cmocka_unit_test(what_is_no_stage_is_not_compared),
         cmocka_unit_test(addresses_follow_the_sites),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "gateway/fleet/chain_costs.h"
 #include "tests/gateway/support/worker_reports.h"
+#include "tests/support/failing_malloc.h"
 
 #define WIDTH 576u
 
@@ -106,5 +107,5 @@ int main(void) {
         cmocka_unit_test(what_is_measured_counts), cmocka_unit_test(a_lower_bound_is_not_the_rate),
         cmocka_unit_test(nothing_known_stays_unknown),
         cmocka_unit_test(steps_have_the_bytes_that_the_codec_writes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "gateway/fleet/failure_detector.h"
 #include "tests/gateway/support/worker_reports.h"
+#include "tests/support/failing_malloc.h"
 #include "tests/support/log_capture.h"
 
 #include <stdlib.h>
@@ -330,5 +331,5 @@ int main(void) {
         cmocka_unit_test(a_late_tick_is_an_absence),
         cmocka_unit_test(a_tick_in_time_is_no_absence),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

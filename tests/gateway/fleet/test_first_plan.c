@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "gateway/fleet/first_plan.h"
+#include "tests/support/failing_malloc.h"
 
 #define PATIENCE_US 60000000
 
@@ -37,5 +38,5 @@ int main(void) {
         cmocka_unit_test(the_expected_ones_are_planned_at_once),
         cmocka_unit_test(one_that_does_not_come_is_waited_for_a_minute),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

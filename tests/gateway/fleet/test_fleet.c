@@ -259,9 +259,17 @@ static void a_worker_that_cannot_load_is_left_out(void **state) {
     put_report(fleet, &b, 1000 * MS);
     b.assignment.state = LH_WORKER_FAILED;
     b.assignment.generation = lh_fleet_chain(fleet)->epoch;
+    snprintf(b.assignment.error, sizeof b.assignment.error, "the disk is full");
+    lh_log_set_level(LH_LOG_INFO);
+    log_capture_begin();
     put_report(fleet, &b, 3000 * MS);
+    char *log = log_capture_end();
+    lh_log_set_level(LH_LOG_ERROR);
     assert_int_equal(lh_fleet_chain(fleet)->stage_count, 1);
     assert_int_equal(lh_chain_find(lh_fleet_chain(fleet), "b"), -1);
+    assert_non_null(strstr(log, "worker is a spare worker=b reason=\"it could not load its stage: "
+                                "the disk is full"));
+    free(log);
     lh_fleet_destroy(fleet);
 }
 
@@ -285,12 +293,24 @@ static void a_plan_that_does_not_fit_is_tried_again_later(void **state) {
     lh_fleet *fleet = create(1);
     lh_worker_report a = report_of("a");
     a.memory_bytes = 399;
+    lh_log_set_level(LH_LOG_WARN);
+    log_capture_begin();
     put_report(fleet, &a, 0);
+    lh_fleet_tick(fleet, 1500 * MS); /* the same is said once */
+    char *log = log_capture_end(), *line = strstr(log, "no chain can be formed");
+    lh_log_set_level(LH_LOG_ERROR);
+    assert_non_null(line);
+    assert_null(strstr(line + 1, "no chain can be formed"));
+    free(log);
     assert_non_null(strstr(lh_fleet_reason(fleet), "no split fits"));
-    assert_true(lh_fleet_deadline_us(fleet) >= 1000 * MS);
+    assert_non_null(strstr(lh_fleet_reason(fleet), "--memory-bytes: a 0 MiB"));
+    assert_non_null(strstr(lh_fleet_shortfall(fleet), "no split fits"));
+    assert_null(strstr(lh_fleet_shortfall(fleet), ": a"));
+    assert_true(lh_fleet_deadline_us(fleet) >= 2500 * MS);
     a.memory_bytes = 400;
-    put_report(fleet, &a, 1000 * MS);
+    put_report(fleet, &a, 2500 * MS);
     assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_string_equal(lh_fleet_shortfall(fleet), "");
     lh_fleet_destroy(fleet);
 }
 
@@ -553,32 +573,139 @@ static void a_stale_failure_excludes_nobody(void **state) {
     lh_fleet_destroy(fleet);
 }
 
-/* For half a minute; and the reason says what it said. */
+static void note_failed(const lh_fleet *fleet, lh_worker_report *report, const char *error) {
+    report->assignment.state = LH_WORKER_FAILED;
+    report->assignment.generation = lh_fleet_chain(fleet)->epoch;
+    snprintf(report->assignment.error, sizeof report->assignment.error, "%s", error);
+}
+
+static int64_t excluded_until_us(const lh_fleet *fleet, const char *worker) {
+    return lh_registry_find(lh_fleet_registry(fleet), worker)->excluded_until_us;
+}
+
+/* For half a minute. */
 static void a_failure_excludes_for_a_while(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    note_failed(fleet, &b, "no room");
+    put_report(fleet, &b, 2500 * MS);
+    assert_int_equal(excluded_until_us(fleet, "b"), 32500 * MS);
+    put_report(fleet, &a, 3500 * MS);
+    assert_false(has_member(fleet, "b"));
+    assert_true(has_member(fleet, "a"));
+    for (int64_t now_us = 4000 * MS; now_us < 32500 * MS; now_us += 1000 * MS) {
+        put_report(fleet, &b, now_us);
+        put_report(fleet, &a, now_us);
+        assert_int_equal(excluded_until_us(fleet, "b"), 32500 * MS);
+    }
+    lh_fleet_destroy(fleet);
+}
+
+/* The model fits nobody else: the chain waits, and the worker, which tries again, is told nothing
+ * new; the log has it once. */
+static void one_that_cannot_be_spared_is_waited_for(void **state) {
     (void)state;
     lh_fleet *fleet = create(1);
     lh_worker_report a = report_of("a");
     put_report(fleet, &a, 1000 * MS);
-    a.assignment.state = LH_WORKER_FAILED;
-    a.assignment.generation = lh_fleet_chain(fleet)->epoch;
-    snprintf(a.assignment.error, sizeof a.assignment.error, "no room");
-    put_report(fleet, &a, 1500 * MS);
-    assert_int_equal(lh_registry_at(lh_fleet_registry(fleet), 0)->excluded_until_us, 31500 * MS);
-    put_report(fleet, &a, 2000 * MS);
-    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
-    assert_string_equal(
-        lh_fleet_reason(fleet),
-        "every worker is leaving or has failed to load its stage; worker a: no room");
-    put_report(fleet, &a, 31400 * MS);
-    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
-    assert_int_equal(lh_registry_at(lh_fleet_registry(fleet), 0)->excluded_until_us, 31500 * MS);
-    a.assignment.state = LH_WORKER_IDLE;
-    put_report(fleet, &a, 31500 * MS);
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    note_failed(fleet, &a, "no room");
+    log_capture_begin();
+    for (int64_t now_us = 1500 * MS; now_us < 60000 * MS; now_us += 500 * MS)
+        put_report(fleet, &a, now_us);
+    char *lines = log_capture_end(), *told = strstr(lines, "no plan without it worker=a");
+    assert_non_null(told);
+    assert_null(strstr(told + 1, "no plan without it"));
+    free(lines);
     assert_int_equal(state_of(fleet), LH_CHAIN_FORMING);
+    assert_int_equal(lh_fleet_chain(fleet)->epoch, epoch);
+    assert_int_equal(excluded_until_us(fleet, "a"), 0);
+    assert_string_equal(lh_fleet_reason(fleet), "worker a cannot load its layers: no room");
+    lh_fleet_first_hop(fleet, true, false, 60000 * MS, "");
+    make_ready(&a, epoch);
+    put_report(fleet, &a, 60500 * MS);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
     lh_fleet_destroy(fleet);
 }
 
-/* Of those that are left out one that said why is quoted. */
+/* Its software is older than the model: it is not asked again until it is another process. */
+static void one_that_cannot_compute_the_model_is_left_out_for_good(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    char role[LH_ERROR_MESSAGE_BYTES];
+    lh_fleet *fleet = create_ready(&a, &b);
+    assert_string_equal(lh_fleet_refusal(fleet), "");
+    note_failed(fleet, &b, "no such architecture");
+    b.assignment.is_final = true;
+    put_report(fleet, &b, 2500 * MS);
+    put_report(fleet, &a, 3500 * MS);
+    assert_false(has_member(fleet, "b"));
+    assert_int_equal(excluded_until_us(fleet, "b"), INT64_MAX);
+    for (int64_t now_us = 4000 * MS; now_us < 90000 * MS; now_us += 1000 * MS) {
+        put_report(fleet, &a, now_us);
+        assert_false(put_report(fleet, &b, now_us).has_assignment);
+    }
+    lh_fleet_role(fleet, lh_registry_find(lh_fleet_registry(fleet), "b"), 90000 * MS, role);
+    assert_non_null(strstr(role, "cannot compute the model: no such architecture"));
+    b.instance++;
+    put_report(fleet, &b, 90000 * MS);
+    assert_int_equal(excluded_until_us(fleet, "b"), 0);
+    lh_fleet_destroy(fleet);
+}
+
+/* Where nobody else is there, whoever asks the gateway hears why. */
+static void what_a_worker_cannot_compute_is_the_refusal(void **state) {
+    (void)state;
+    lh_fleet *fleet = create(1);
+    lh_worker_report a = report_of("a");
+    put_report(fleet, &a, 1000 * MS);
+    note_failed(fleet, &a, "no room");
+    put_report(fleet, &a, 1500 * MS);
+    assert_string_equal(lh_fleet_refusal(fleet), ""); /* it tries again */
+    note_failed(fleet, &a, "no such architecture");
+    a.assignment.is_final = true;
+    put_report(fleet, &a, 2000 * MS);
+    assert_string_equal(lh_fleet_refusal(fleet), "no such architecture");
+    lh_fleet_destroy(fleet);
+}
+
+/* Both fail at once, as where the network between them and the weights is down: one of them is left
+ * out, the other one is waited for. */
+static void the_last_that_can_serve_is_never_excluded(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    note_failed(fleet, &a, "no byte for 10000 ms");
+    put_report(fleet, &a, 2500 * MS);
+    assert_int_equal(excluded_until_us(fleet, "a"), 32500 * MS);
+    put_report(fleet, &b, 3500 * MS);
+    assert_int_equal(lh_fleet_chain(fleet)->stage_count, 1);
+    note_failed(fleet, &b, "no byte for 10000 ms");
+    put_report(fleet, &b, 4500 * MS);
+    assert_int_equal(excluded_until_us(fleet, "b"), 0);
+    assert_true(has_member(fleet, "b"));
+    lh_fleet_destroy(fleet);
+}
+
+/* The one that was left out is all there is, once the other one has gone. */
+static void who_is_left_is_planned_with_again(void **state) {
+    (void)state;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_ready(&a, &b);
+    note_failed(fleet, &a, "no byte for 10000 ms");
+    put_report(fleet, &a, 2500 * MS);
+    put_report(fleet, &b, 3500 * MS);
+    assert_false(has_member(fleet, "a"));
+    put_report(fleet, &a, 6000 * MS);
+    put_report(fleet, &a, 9000 * MS); /* b's lease is over */
+    assert_int_equal(lh_registry_count(lh_fleet_registry(fleet)), 1);
+    assert_true(has_member(fleet, "a"));
+    assert_int_equal(excluded_until_us(fleet, "a"), 0);
+    lh_fleet_destroy(fleet);
+}
+
+/* Of those that are there one that said why it failed is quoted. */
 static void the_reason_quotes_who_cannot_load(void **state) {
     (void)state;
     lh_fleet *fleet = create(3);
@@ -587,12 +714,12 @@ static void the_reason_quotes_who_cannot_load(void **state) {
     put_report(fleet, &a, 1000 * MS);
     put_report(fleet, &b, 1000 * MS);
     put_report(fleet, &c, 1000 * MS);
-    b.assignment.state = LH_WORKER_FAILED;
-    b.assignment.generation = lh_fleet_chain(fleet)->epoch;
-    snprintf(b.assignment.error, sizeof b.assignment.error, "no room");
+    note_failed(fleet, &b, "no room");
     snprintf(c.assignment.error, sizeof c.assignment.error, "an old story");
-    put_report(fleet, &c, 2000 * MS);
+    b.memory_bytes = 199;
     put_report(fleet, &b, 2000 * MS);
+    put_report(fleet, &c, 3500 * MS);
+    put_report(fleet, &b, 4400 * MS); /* a's lease is over */
     assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
     assert_non_null(strstr(lh_fleet_reason(fleet), "the model needs 0 MiB"));
     assert_non_null(strstr(lh_fleet_reason(fleet), "; worker b: no room"));
@@ -1040,6 +1167,11 @@ int main(void) {
         cmocka_unit_test(caches_are_kept_from_one_epoch_to_the_next),
         cmocka_unit_test(a_stale_failure_excludes_nobody),
         cmocka_unit_test(a_failure_excludes_for_a_while),
+        cmocka_unit_test(one_that_cannot_be_spared_is_waited_for),
+        cmocka_unit_test(one_that_cannot_compute_the_model_is_left_out_for_good),
+        cmocka_unit_test(what_a_worker_cannot_compute_is_the_refusal),
+        cmocka_unit_test(the_last_that_can_serve_is_never_excluded),
+        cmocka_unit_test(who_is_left_is_planned_with_again),
         cmocka_unit_test(the_reason_quotes_who_cannot_load),
         cmocka_unit_test(a_worker_that_was_restarted_has_its_stage_again),
         cmocka_unit_test(one_that_belongs_to_another_fleet_is_gone_at_once),
@@ -1063,5 +1195,5 @@ int main(void) {
         cmocka_unit_test(one_that_nobody_needs_goes_and_the_chain_with_it),
         cmocka_unit_test(a_leaver_is_replaced_at_once_while_the_chain_forms),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

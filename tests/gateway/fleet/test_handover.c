@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "gateway/fleet/handover.h"
 #include "tests/gateway/support/worker_reports.h"
+#include "tests/support/failing_malloc.h"
 
 #include <string.h>
 
@@ -147,6 +148,7 @@ static void nobody_prepares_before_every_new_hop_is_proven(void **state) {
     assert_int_equal(trial_of(&b, "c"), 1);
     assert_int_equal(trial_of(&b, "b"), -1);
     assert_false(lh_handover_tries_first(&b.handover, &view));
+    assert_false(lh_handover_tries_first(&(lh_handover){.cause = LH_HANDOVER_NONE}, &view));
     assert_null(task_of(&b, "c", &holds));
     say(&b, 1, LH_HOP_TRIAL_PROVEN, 1100);
     say(&b, 2, LH_HOP_TRIAL_RUNNING, 1100);
@@ -619,5 +621,5 @@ int main(void) {
         cmocka_unit_test(changes_that_do_not_last_become_rare),
         cmocka_unit_test(a_change_in_need_does_not_count),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -6,8 +6,10 @@
 #include <cmocka.h>
 
 #include "gateway/fleet/held_plan.h"
+#include "tests/support/failing_malloc.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define LAYERS 12u
 
@@ -99,6 +101,25 @@ static void what_is_not_of_this_model_does_not_count(void **state) {
     assert_int_equal(plan.stage_count, 0);
 }
 
+/* A layer each, of as many as a plan has stages, or one more. */
+static void no_more_stages_than_there_may_be(void **state) {
+    (void)state;
+    static lh_worker workers[LH_PLAN_STAGES_MAX + 1];
+    const lh_worker *list[LH_PLAN_STAGES_MAX + 1];
+    lh_plan plan;
+    for (uint32_t i = 0; i <= LH_PLAN_STAGES_MAX; i++) {
+        workers[i].report.loaded.present = true;
+        workers[i].report.loaded.first_layer = i;
+        workers[i].report.loaded.last_layer = i + 1;
+        strcpy(workers[i].report.loaded.model, "ours");
+        list[i] = &workers[i];
+    }
+    assert_true(lh_held_plan(list, LH_PLAN_STAGES_MAX, LH_PLAN_STAGES_MAX, "ours", &plan));
+    assert_int_equal(plan.stage_count, LH_PLAN_STAGES_MAX);
+    assert_false(lh_held_plan(list, LH_PLAN_STAGES_MAX + 1, LH_PLAN_STAGES_MAX + 1, "ours", &plan));
+    assert_int_equal(plan.stage_count, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_chain_in_any_order),
@@ -106,6 +127,7 @@ int main(void) {
         cmocka_unit_test(what_nobody_has_is_a_stage_of_nobody),
         cmocka_unit_test(of_two_the_one_that_was_told_so_last),
         cmocka_unit_test(what_is_not_of_this_model_does_not_count),
+        cmocka_unit_test(no_more_stages_than_there_may_be),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

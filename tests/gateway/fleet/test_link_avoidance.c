@@ -7,6 +7,7 @@
 
 #include "gateway/fleet/link_avoidance.h"
 #include "tests/gateway/support/worker_reports.h"
+#include "tests/support/failing_malloc.h"
 
 #include <stdio.h>
 
@@ -150,6 +151,8 @@ static void relenting_lets_all_in_and_forgets_nothing(void **state) {
     lh_link_avoidance_relent(&b.avoidance);
     assert_null(lh_link_avoidance_find(&b.avoidance, "a", 1001 * MS));
     assert_null(lh_link_avoidance_find(&b.avoidance, "b", 1001 * MS));
+    assert_null(lh_link_avoidance_find(&b.avoidance, "b", 0));
+    assert_null(lh_link_avoidance_any(&b.avoidance, 0));
     assert_int_equal(lh_link_avoidance_pass_over(&b.avoidance, "b", "", 1001 * MS), 20000 * MS);
     lh_link_avoidance_forget(&b.avoidance, "a");
     lh_link_avoidance_forget(&b.avoidance, "nobody");
@@ -185,5 +188,5 @@ int main(void) {
         cmocka_unit_test(relenting_lets_all_in_and_forgets_nothing),
         cmocka_unit_test(a_full_list_takes_more),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

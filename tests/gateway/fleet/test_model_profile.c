@@ -1,4 +1,5 @@
-/* What the planner learns of a model: bytes of layers and ends, and which files are refused. */
+/* What the planner learns of a model: bytes of layers and ends, of which a row meets some, and that
+ * a file of which workers cannot compute a stage has no profile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,188 +7,121 @@
 #include <cmocka.h>
 
 #include "gateway/fleet/model_profile.h"
-#include "tests/support/gguf_writer.h"
+#include "tests/support/failing_malloc.h"
+#include "tests/support/tiny_llama.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A sound file of two layers, and what may be wrong with it. */
-typedef struct plan_of_file {
-    const char *architecture; /* NULL: no key */
-    uint64_t layers, context, width;
-    const char *left_out;                /* a tensor that is not there */
-    const char *added;                   /* one more tensor of 8 x 1 floats */
-    uint32_t embedding_dimensions, type; /* of the embedding */
-} plan_of_file;
-
-/* "t\0y", with its length before it. */
-static const char with_a_zero[] = "\3\0\0\0\0\0\0\0t\0y";
-
-static const plan_of_file sound = {
-    .architecture = "toy", .layers = 2, .context = 64, .width = 8, .embedding_dimensions = 2};
-
-static void add_matrix(gguf_writer *writer, const plan_of_file *plan, const char *name,
-                       uint64_t outputs) {
-    if (!plan->left_out || strcmp(plan->left_out, name) != 0)
-        gguf_writer_matrix(writer, name, LH_DTYPE_F32, 8, outputs, 1);
-}
-
-static lh_status read_file(const plan_of_file *plan, lh_model_profile *profile, lh_error *error) {
-    gguf_writer *writer = gguf_writer_create(1);
-    const uint64_t embedding[] = {8, 10};
-    char key[128];
+/* Of one file, whose bytes outlive it. */
+static lh_status read_file(gguf_writer *writer, lh_model_profile *profile, lh_error *error) {
     size_t length;
     lh_gguf *gguf;
-    if (plan->architecture == with_a_zero)
-        gguf_writer_raw(writer, "general.architecture", 20, GGUF_TYPE_TEXT, with_a_zero, 11);
-    else if (plan->architecture)
-        gguf_writer_text(writer, "general.architecture", plan->architecture);
-    const struct {
-        const char *name;
-        uint64_t value;
-    } keys[] = {{"block_count", plan->layers},
-                {"context_length", plan->context},
-                {"embedding_length", plan->width}};
-    for (int i = 0; i < 3; i++) {
-        snprintf(key, sizeof key, "toy.%s", keys[i].name);
-        if (!plan->left_out || strcmp(plan->left_out, keys[i].name) != 0)
-            gguf_writer_u64(writer, key, keys[i].value);
-    }
-    if (!plan->left_out || strcmp(plan->left_out, "token_embd.weight") != 0)
-        gguf_writer_tensor(writer, "token_embd.weight", LH_DTYPE_F32, plan->embedding_dimensions,
-                           embedding, 1);
-    add_matrix(writer, plan, "blk.0.attn_q.weight", 3);
-    add_matrix(writer, plan, "blk.0.ffn_up.weight", 4);
-    add_matrix(writer, plan, "blk.1.attn_q.weight", 5);
-    add_matrix(writer, plan, "output.weight", 6);
-    if (plan->added)
-        gguf_writer_tensor_bytes(writer, plan->added, plan->type, 2, (const uint64_t[]){8, 1},
-                                 (const float[8]){0}, 32);
     uint8_t *bytes = gguf_writer_finish(writer, &length);
+    gguf_writer_destroy(writer);
     assert_int_equal(lh_gguf_parse(bytes, length, length, &gguf, NULL), LH_OK);
     lh_status status = lh_model_profile_read(gguf, profile, error);
     lh_gguf_destroy(gguf);
     free(bytes);
-    gguf_writer_destroy(writer);
     return status;
 }
 
-static lh_model_profile profile_of(const plan_of_file *plan) {
+static lh_model_profile profile_of(const tiny_llama *model) {
     lh_model_profile profile;
-    assert_int_equal(read_file(plan, &profile, NULL), LH_OK);
+    lh_error error;
+    if (read_file(tiny_llama_writer(model), &profile, &error) != LH_OK)
+        fail_msg("%s", error.message);
     return profile;
 }
 
-static void layers_and_ends_hold_what_is_named_after_them(void **state) {
+static void layers_and_ends_hold_what_a_stage_of_them_loads(void **state) {
     (void)state;
-    plan_of_file plan = sound;
-    lh_model_profile profile = profile_of(&plan);
+    tiny_llama model = tiny_llama_default();
+    model.type = model.embedding_type = LH_DTYPE_F32;
+    lh_model_profile profile = profile_of(&model);
     assert_int_equal(profile.layers, 2);
-    assert_int_equal(profile.context, 64);
-    assert_int_equal(profile.width, 8);
-    assert_int_equal(profile.vocabulary, 10);
-    assert_int_equal(profile.layer_bytes[0], (3 + 4) * 32);
-    assert_int_equal(profile.layer_bytes[1], 5 * 32);
-    assert_int_equal(profile.embedding_bytes, 10 * 32);
-    assert_int_equal(profile.head_bytes, 6 * 32);
+    assert_int_equal(profile.context, 256);
+    assert_int_equal(profile.width, 64);
+    assert_int_equal(profile.vocabulary, 288);
+    const uint64_t layer = 4 * (64 * 64 * 2 + 64 * 32 * 2 + 64 * 128 * 3 + 64 * 2),
+                   embedding = 4 * 64 * 288;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(profile.layer_bytes[i], layer);
+        assert_int_equal(profile.row_bytes[i], layer);
+    }
+    assert_int_equal(profile.embedding_bytes, embedding);
+    assert_int_equal(profile.head_bytes, embedding + 4 * 64); /* the embedding is the head, too */
     lh_model_profile_reset(&profile);
     assert_null(profile.layer_bytes);
-    plan.left_out = "output.weight"; /* the embedding is the head, too */
-    profile = profile_of(&plan);
-    assert_int_equal(profile.head_bytes, 10 * 32);
+    model.head_tied = false;
+    profile = profile_of(&model);
+    assert_int_equal(profile.head_bytes, embedding + 4 * 64);
     lh_model_profile_reset(&profile);
 }
 
-/* Names that only look like a layer's are of the last stage. */
-static void what_is_no_layers_belongs_to_the_head(void **state) {
+/* All experts are held; a row meets those that it goes through. */
+static void a_row_meets_some_of_the_experts(void **state) {
     (void)state;
-    static const char *const names[] = {
-        "output_norm.weight", "blk.", "blk.x.weight", "blk.0", "blk..weight", "block.0.weight"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        plan_of_file plan = sound;
-        plan.added = names[i];
-        lh_model_profile profile = profile_of(&plan);
-        assert_int_equal(profile.head_bytes, (6 + 1) * 32);
-        lh_model_profile_reset(&profile);
-    }
+    tiny_llama model = tiny_llama_of("qwen3moe");
+    model.type = LH_DTYPE_F32;
+    lh_model_profile profile = profile_of(&model);
+    const uint64_t expert = 4 * 3 * 64 * 96;
+    assert_int_equal(profile.layer_bytes[1] - profile.row_bytes[1], (7 - 3) * expert);
+    assert_true(profile.row_bytes[1] > 3 * expert);
+    lh_model_profile_reset(&profile);
 }
 
-static void assert_refused(plan_of_file plan, lh_status status, const char *named) {
+static void assert_refused(gguf_writer *writer, const char *named) {
     lh_model_profile profile;
-    lh_error error;
-    assert_int_equal(read_file(&plan, &profile, &error), status);
+    lh_error error = {0};
+    assert_int_equal(read_file(writer, &profile, &error), LH_ERR_UNSUPPORTED);
     if (!strstr(error.message, named))
         fail_msg("\"%s\" is not named: %s", named, error.message);
     assert_null(profile.layer_bytes);
 }
 
-static void a_key_that_is_missing_or_no_size_is_named(void **state) {
+/* By the description that workers compute by, so that nobody plans what none of them loads. */
+static void what_workers_cannot_compute_is_refused_by_name(void **state) {
     (void)state;
-    static const char *const keys[] = {"block_count", "context_length", "embedding_length"};
-    plan_of_file plan = sound;
-    for (int i = 0; i < 3; i++) {
-        plan.left_out = keys[i];
-        assert_refused(plan, LH_ERR_MALFORMED, keys[i]);
+    tiny_llama model = tiny_llama_of("glm4");
+    assert_refused(tiny_llama_writer(&model), "\"glm4\" is not supported (llama, ");
+    model = tiny_llama_default();
+    gguf_writer *writer = tiny_llama_writer(&model);
+    gguf_writer_tensor_bytes(writer, "strange", 1234, 2, (const uint64_t[]){8, 1},
+                             (const float[8]){0}, 32);
+    assert_refused(writer, "strange is not known");
+    writer = tiny_llama_writer(&model);
+    gguf_writer_f32(writer, "llama.attn_logit_softcapping", 50);
+    assert_refused(writer, "llama.attn_logit_softcapping = 50");
+}
+
+static void a_failed_allocation_leaves_nothing(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_default();
+    size_t length;
+    lh_gguf *gguf;
+    lh_model_profile profile;
+    uint8_t *bytes = tiny_llama_bytes(&model, &length);
+    assert_int_equal(lh_gguf_parse(bytes, length, length, &gguf, NULL), LH_OK);
+    for (uint64_t nth = 1;; nth++) {
+        failing_malloc_arm(nth);
+        lh_status status = lh_model_profile_read(gguf, &profile, NULL);
+        if (!failing_malloc_disarm())
+            break;
+        assert_int_equal(status, LH_ERR_NO_MEMORY);
+        assert_null(profile.layer_bytes);
     }
-    plan = sound;
-    plan.architecture = NULL;
-    assert_refused(plan, LH_ERR_MALFORMED, "general.architecture is missing");
-    plan.architecture = "";
-    assert_refused(plan, LH_ERR_MALFORMED, "general.architecture is not a name");
-    plan.architecture = "x234567890123456789012345678901234567890123456789012345678901234";
-    assert_refused(plan, LH_ERR_MALFORMED, "general.architecture is not a name");
-    plan.architecture = with_a_zero;
-    assert_refused(plan, LH_ERR_MALFORMED, "general.architecture is missing or not a text");
-    plan = sound;
-    plan.width = 0;
-    assert_refused(plan, LH_ERR_MALFORMED, "toy.embedding_length is 0");
-    plan.width = (uint64_t)UINT32_MAX + 1;
-    assert_refused(plan, LH_ERR_MALFORMED, "toy.embedding_length is 4294967296");
-    plan.width = UINT32_MAX;
-    lh_model_profile profile = profile_of(&plan);
-    assert_int_equal(profile.width, UINT32_MAX);
     lh_model_profile_reset(&profile);
-}
-
-static void a_model_has_a_bound_of_layers(void **state) {
-    (void)state;
-    plan_of_file plan = sound;
-    plan.layers = LH_MODEL_LAYERS_MAX;
-    assert_refused(plan, LH_ERR_MALFORMED, "layer 2 has no tensors");
-    plan.layers++;
-    assert_refused(plan, LH_ERR_LIMIT, "1025 layers");
-}
-
-static void tensors_that_do_not_fit_are_named(void **state) {
-    (void)state;
-    plan_of_file plan = sound;
-    plan.added = "blk.2.weight";
-    assert_refused(plan, LH_ERR_MALFORMED, "blk.2.weight is of a layer");
-    plan.added = "blk.99999999999999999999.weight";
-    assert_refused(plan, LH_ERR_MALFORMED, "is of a layer");
-    plan.added = "blk.18446744073709551616.weight"; /* 2^64 */
-    assert_refused(plan, LH_ERR_MALFORMED, "is of a layer");
-    plan.added = "strange";
-    plan.type = 1234; /* of a later format */
-    assert_refused(plan, LH_ERR_UNSUPPORTED, "strange has the type");
-    plan = sound;
-    plan.left_out = "blk.1.attn_q.weight";
-    assert_refused(plan, LH_ERR_MALFORMED, "layer 1 has no tensors");
-    plan.left_out = "token_embd.weight";
-    assert_refused(plan, LH_ERR_MALFORMED, "token_embd.weight is missing");
-    plan = sound;
-    plan.embedding_dimensions = 1;
-    assert_refused(plan, LH_ERR_MALFORMED, "token_embd.weight is missing or not a matrix");
+    lh_gguf_destroy(gguf);
+    free(bytes);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_and_ends_hold_what_is_named_after_them),
-        cmocka_unit_test(what_is_no_layers_belongs_to_the_head),
-        cmocka_unit_test(a_key_that_is_missing_or_no_size_is_named),
-        cmocka_unit_test(a_model_has_a_bound_of_layers),
-        cmocka_unit_test(tensors_that_do_not_fit_are_named),
+        cmocka_unit_test(layers_and_ends_hold_what_a_stage_of_them_loads),
+        cmocka_unit_test(a_row_meets_some_of_the_experts),
+        cmocka_unit_test(what_workers_cannot_compute_is_refused_by_name),
+        cmocka_unit_test(a_failed_allocation_leaves_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

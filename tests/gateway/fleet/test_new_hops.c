@@ -8,6 +8,7 @@
 
 #include "gateway/fleet/new_hops.h"
 #include "tests/gateway/support/worker_reports.h"
+#include "tests/support/failing_malloc.h"
 
 #include <stdio.h>
 
@@ -175,5 +176,5 @@ int main(void) {
         cmocka_unit_test(trials_count_for_the_hops_that_are_new),
         cmocka_unit_test(who_does_not_reach_whom_is_said_with_the_reason),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -6,8 +6,10 @@
 #include <cmocka.h>
 
 #include "gateway/fleet/planner.h"
+#include "tests/support/failing_malloc.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +56,23 @@ static void equal_workers_get_equal_shares(void **state) {
     assert_int_equal(plan.stages[2].worker, 0);
 }
 
+/* A layer of experts holds many bytes, and costs those that a row meets. */
+static void experts_count_whole_for_memory_and_in_part_for_time(void **state) {
+    (void)state;
+    uint64_t held[4] = {800, 800, 100, 100}, row[4] = {100, 100, 100, 100};
+    lh_model_profile model = {.layers = 4, .layer_bytes = held, .row_bytes = row};
+    lh_plan_worker workers[] = {{"a", "home", 4, 1600, BY(4)}, {"b", "home", 4, 1600, BY(4)}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stages[0].last_layer, 2);
+    workers[0].memory_bytes = 1599;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stages[0].last_layer, 1);
+    assert_int_equal(lh_planner_stage_bytes(&model, 0, 2), 1600);
+}
+
 static void shares_are_in_proportion_to_threads(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
@@ -85,7 +104,7 @@ static void the_head_counts_little_and_memory_binds(void **state) {
     workers[1].memory_bytes = 1000 + 20 * 100 - 1;
     lh_error error;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, &error),
-                     LH_ERR_UNAVAILABLE);
+                     LH_ERR_LIMIT);
     assert_non_null(strstr(error.message, "no split fits"));
 }
 
@@ -174,6 +193,11 @@ static void sites_give_the_order(void **state) {
     const uint32_t expected[] = {2, 1, 3, 0}; /* home, office, then annex and cloud by name */
     for (int i = 0; i < 4; i++)
         assert_int_equal(plan.stages[i].worker, expected[i]);
+    options.sites = "office,annex,an"; /* as long as another, and the beginning of another */
+    assert_int_equal(lh_planner_split(&model, workers, 4, &options, &plan, NULL), LH_OK);
+    const uint32_t others[] = {1, 3, 0, 2};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(plan.stages[i].worker, others[i]);
 }
 
 static void fewer_stages_take_the_fastest(void **state) {
@@ -377,7 +401,29 @@ static void what_does_not_fit_is_refused(void **state) {
     lh_plan plan;
     lh_error error;
     assert_int_equal(lh_planner_revise(&torn_model, workers, 2, &no_options, &torn, &plan, &error),
-                     LH_ERR_UNAVAILABLE);
+                     LH_ERR_LIMIT);
+}
+
+static void assert_offered(uint64_t first_bytes, uint64_t second_bytes, const char *offered) {
+    const lh_plan_worker workers[] = {{"a", "s", 4, first_bytes, BY(4)},
+                                      {"c", "s", 4, second_bytes, BY(4)}};
+    lh_plan plan;
+    lh_error error;
+    char words[100];
+    const lh_model_profile model = {
+        .layers = 1, .layer_bytes = &(uint64_t){0}, .head_bytes = UINT64_MAX >> 1};
+    snprintf(words, sizeof words, "and 2 workers offer %s MiB: no split fits", offered);
+    assert_int_equal(lh_planner_split(&model, workers, 2, &no_options, &plan, &error),
+                     LH_ERR_LIMIT);
+    assert_non_null(strstr(error.message, words));
+}
+
+/* Whole MiB, and no more than there may be. */
+static void a_refusal_says_what_is_offered(void **state) {
+    (void)state;
+    assert_offered(3 << 20, 2 << 20, "5");
+    assert_offered(3 << 20, (2 << 20) - 1, "4");
+    assert_offered((uint64_t)1 << 62, (uint64_t)1 << 61, "6597069766656");
 }
 
 /* What was loaded under other options is no plan for these. */
@@ -399,11 +445,14 @@ static void assert_close(double a, double b) {
 
 static void by_threads_where_one_has_not_measured(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 2, 1, {1, 6}}, {"b", "s", 4, 1, {0, 0}}};
-    lh_planner_compare_speeds(workers, 2);
-    assert_close(workers[0].speed.prompt_us, 2 * workers[1].speed.prompt_us);
-    assert_close(workers[0].speed.token_us, 2 * workers[1].speed.token_us);
-    assert_true(workers[0].speed.token_us > workers[0].speed.prompt_us);
+    static const lh_machine_speed lacking[] = {{0, 0}, {0, 6}, {1, 0}};
+    for (int i = 0; i < 3; i++) {
+        lh_plan_worker workers[] = {{"a", "s", 2, 1, {1, 6}}, {"b", "s", 4, 1, lacking[i]}};
+        lh_planner_compare_speeds(workers, 2);
+        assert_close(workers[0].speed.prompt_us, 2 * workers[1].speed.prompt_us);
+        assert_close(workers[0].speed.token_us, 2 * workers[1].speed.token_us);
+        assert_true(workers[0].speed.token_us > workers[0].speed.prompt_us);
+    }
 }
 
 static void close_ones_are_the_same(void **state) {
@@ -452,6 +501,7 @@ static void the_order_is_no_matter(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_workers_get_equal_shares),
+        cmocka_unit_test(experts_count_whole_for_memory_and_in_part_for_time),
         cmocka_unit_test(shares_are_in_proportion_to_threads),
         cmocka_unit_test(plans_are_compared_by_their_slowest_stage),
         cmocka_unit_test(the_head_counts_little_and_memory_binds),
@@ -471,10 +521,11 @@ int main(void) {
         cmocka_unit_test(without_a_spare_all_is_planned_anew),
         cmocka_unit_test(a_spare_from_afar_does_not_tear_a_site_apart),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_refusal_says_what_is_offered),
         cmocka_unit_test(a_plan_of_too_many_stages_is_not_kept),
         cmocka_unit_test(by_threads_where_one_has_not_measured),
         cmocka_unit_test(close_ones_are_the_same),
         cmocka_unit_test(the_order_is_no_matter),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "gateway/fleet/registry.h"
+#include "tests/support/failing_malloc.h"
 
 #include <stdio.h>
 
@@ -101,6 +102,84 @@ static void there_is_a_limit(void **state) {
 }
 
 /* Evidence of life is as good as a report, and shortens nothing. */
+static lh_status try_put(lh_registry *registry, const char *name, int64_t now_us, lh_error *error) {
+    lh_worker_report report = {.instance = 1};
+    lh_registry_change change;
+    snprintf(report.name, sizeof report.name, "%s", name);
+    return lh_registry_put(registry, &report, now_us, &change, error);
+}
+
+/* How many of so many invented names find a place. */
+static uint32_t put_strangers(lh_registry *registry, uint32_t first, uint32_t count,
+                              int64_t now_us) {
+    uint32_t taken = 0;
+    for (uint32_t i = first; i < first + count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "stranger-%u", i);
+        taken += try_put(registry, name, now_us, NULL) == LH_OK;
+    }
+    return taken;
+}
+
+/* Which the first chain had. */
+static void those_that_have_served_find_their_place_again(void **state) {
+    (void)state;
+    lh_registry *registry = create();
+    lh_error error;
+    put(registry, "attic", 1, 0);
+    put(registry, "cellar", 1, 0);
+    lh_registry_note_served(registry, "attic");
+    lh_registry_note_served(registry, "cellar");
+    assert_true(lh_registry_expire(registry, 3000, NULL));
+    assert_true(lh_registry_expire(registry, 3000, NULL));
+    assert_int_equal(put_strangers(registry, 0, 100, 3000), LH_WORKERS_MAX - 2);
+    assert_int_equal(try_put(registry, "stranger-100", 3000, &error), LH_ERR_LIMIT);
+    assert_string_equal(error.message, "62 workers are registered already, and others that have "
+                                       "served may come back: no room for stranger-100");
+    put(registry, "attic", 2, 3001);
+    put(registry, "cellar", 2, 3001);
+    assert_int_equal(lh_registry_count(registry), LH_WORKERS_MAX);
+    assert_int_equal(try_put(registry, "stranger-100", 3001, &error), LH_ERR_LIMIT);
+    assert_string_equal(error.message,
+                        "64 workers are registered already: no room for stranger-100");
+    lh_registry_destroy(registry);
+}
+
+/* Of those that report nobody; and of the others the one who has not for longest. */
+static void who_is_late_makes_room(void **state) {
+    (void)state;
+    lh_registry *registry = create();
+    put(registry, "served", 1, 0);
+    lh_registry_note_served(registry, "served");
+    put(registry, "late", 1, 1);
+    put(registry, "later", 1, 2);
+    assert_int_equal(put_strangers(registry, 0, LH_WORKERS_MAX - 3, 100), LH_WORKERS_MAX - 3);
+    assert_int_equal(put_strangers(registry, 100, 1, 1500), 0);
+    assert_int_equal(put_strangers(registry, 100, 1, 1501), 1);
+    assert_null(lh_registry_find(registry, "late"));
+    assert_int_equal(put_strangers(registry, 101, 1, 1501), 0);
+    assert_int_equal(put_strangers(registry, 101, 2, 1502), 1);
+    assert_null(lh_registry_find(registry, "later"));
+    assert_non_null(lh_registry_find(registry, "served"));
+    assert_int_equal(lh_registry_count(registry), LH_WORKERS_MAX);
+    lh_registry_destroy(registry);
+}
+
+/* However many names have served, newcomers have most of the places. */
+static void few_places_are_kept(void **state) {
+    (void)state;
+    lh_registry *registry = create();
+    for (uint32_t i = 0; i < 100; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "w-%u", i);
+        lh_registry_note_served(registry, name);
+    }
+    assert_int_equal(put_strangers(registry, 0, 100, 0), LH_WORKERS_MAX - LH_PLACES_KEPT_MAX);
+    put(registry, "w-99", 1, 0);
+    assert_int_equal(try_put(registry, "w-0", 0, NULL), LH_ERR_LIMIT);
+    lh_registry_destroy(registry);
+}
+
 static void vouching_lengthens_a_lease(void **state) {
     (void)state;
     lh_registry *registry = create();
@@ -172,11 +251,14 @@ int main(void) {
         cmocka_unit_test(another_instance_is_a_restart),
         cmocka_unit_test(suspicion_shortens_a_lease_until_the_next_report),
         cmocka_unit_test(there_is_a_limit),
+        cmocka_unit_test(those_that_have_served_find_their_place_again),
+        cmocka_unit_test(who_is_late_makes_room),
+        cmocka_unit_test(few_places_are_kept),
         cmocka_unit_test(vouching_lengthens_a_lease),
         cmocka_unit_test(time_that_did_not_pass_is_added_to_all),
         cmocka_unit_test(plans_may_use_who_stays_and_is_not_excluded),
         cmocka_unit_test(it_knows_when_each_one_came),
         cmocka_unit_test(the_one_whose_lease_ends_goes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

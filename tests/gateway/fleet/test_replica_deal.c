@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "gateway/fleet/replica_deal.h"
+#include "tests/support/failing_malloc.h"
 
 #define LAYERS 12u
 #define NONE   LH_REPLICA_NONE
@@ -94,8 +95,9 @@ static void no_more_chains_than_can_hold_the_model(void **state) {
     uint32_t of[3];
     assert_int_equal(lh_replica_deal(&table, of), 1);
     assert_true(of[0] == 0 && of[1] == 0 && of[2] == 0);
-    table.count = 1;
+    table.count = of[0] = 1;
     assert_int_equal(lh_replica_deal(&table, of), 0);
+    assert_int_equal(of[0], 0); /* they belong to the first one, for want of another */
     table.count = 0;
     assert_int_equal(lh_replica_deal(&table, of), 0);
 }
@@ -168,8 +170,9 @@ static void incomplete_chains_gather_one_after_the_other(void **state) {
                                 {"c", "s", 4, 600, BY(4)},
                                 {"d", "s", 4, 500, BY(4)}};
     lh_replica_table table = table_of(workers, 4, 3);
-    const uint32_t of[] = {0, 1, 2, NONE};
+    const uint32_t of[] = {0, 1, 2, NONE}, torn[] = {2, 0, 1, NONE};
     assert_int_equal(lh_replica_of_newcomer(&table, of, 3), 1);
+    assert_int_equal(lh_replica_of_newcomer(&table, torn, 3), 0);
     workers[3].memory_bytes = 600; /* together with c it holds the model */
     assert_int_equal(lh_replica_of_newcomer(&table, of, 3), 2);
 }
@@ -276,5 +279,5 @@ int main(void) {
         cmocka_unit_test(a_chain_without_workers_is_not_mended),
         cmocka_unit_test(the_larger_chain_gives),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

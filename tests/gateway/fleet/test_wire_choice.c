@@ -7,6 +7,7 @@
 
 #include "common/base/log.h"
 #include "tests/gateway/support/worker_reports.h"
+#include "tests/support/failing_malloc.h"
 
 #define WIDTH 576u /* a row in f16: 1170 bytes */
 
@@ -178,6 +179,17 @@ static void what_must_be_known(void **state) {
     assert_true(is_known(&f, &with_q8));
 }
 
+/* On a machine that takes less than a microsecond for a row. */
+static void a_short_time_is_known_too(void **state) {
+    (void)state;
+    fixture f;
+    fill(&f, 1, 1);
+    for (int i = 0; i < 3; i++)
+        f.reports[i].compute =
+            (lh_compute_profile){.point_count = 1, .points = {{.rows = 64, .us = 32}}};
+    assert_true(is_known(&f, &with_q8));
+}
+
 /* One that is gone counts as not measured: its hop stays as it is. */
 static void whoever_is_gone_is_not_measured(void **state) {
     (void)state;
@@ -198,7 +210,8 @@ int main(void) {
         cmocka_unit_test(what_is_unknown_stays_as_it_is),
         cmocka_unit_test(what_must_be_known),
         cmocka_unit_test(a_bound_is_half_an_answer),
+        cmocka_unit_test(a_short_time_is_known_too),
         cmocka_unit_test(whoever_is_gone_is_not_measured),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "gateway/fleet/worker_role.h"
 #include "tests/gateway/support/worker_reports.h"
+#include "tests/support/failing_malloc.h"
 
 #include <stdio.h>
 
@@ -117,5 +118,5 @@ int main(void) {
         cmocka_unit_test(what_bars_a_spare_is_said_first),
         cmocka_unit_test(a_spare_is_told_what_would_make_it_used),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -109,5 +109,5 @@ int main(void) {
         TEST(records_are_reused),
         TEST(a_shared_block_is_not_reused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -7,6 +7,7 @@
 
 #include "gateway/kv/eviction.h"
 #include "tests/gateway/support/block_tables.h"
+#include "tests/support/failing_malloc.h"
 
 static lh_block_pool *const pool = &block_tables_pool;
 static lh_eviction eviction;
@@ -140,5 +141,5 @@ int main(void) {
         TEST(only_its_own_blocks_come_back),         TEST(pinned_blocks_stay),
         TEST(a_truncation_on_its_way_is_waited_for), TEST(too_many_are_freed_from_the_oldest_on),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -550,6 +550,33 @@ static void what_was_to_be_truncated_is_gone_before_the_others_go_on(void **stat
     }
 }
 
+/* Where a stage is new, what the others have is of no use alone. */
+static void what_is_cached_may_be_dropped(void **state) {
+    (void)state;
+    end(computed(1, 40), 40);
+    assert_blocks(0, 2, 1);
+    lh_kv_store_finish_truncation(store, truncation(LH_STEP_PREFILL, 1, 32));
+    lh_kv_store_break(store);
+    lh_kv_store_drop_cached(store);
+    assert_blocks(0, 0, 0);
+    assert_no_truncation(LH_STEP_PREFILL);
+}
+
+/* Truncations that were under way are not any more. */
+static void a_new_chain_has_nothing_to_truncate(void **state) {
+    (void)state;
+    end(computed(1, 40), 40);
+    end(computed(2, 40), 0);
+    truncation(LH_STEP_PREFILL, 1, 32);
+    lh_kv_store_figures figures = lh_kv_store_current_figures(store);
+    assert_int_equal(figures.truncating, 2);
+    assert_int_equal(figures.ending, 2);
+    lh_kv_store_reset(store, &(lh_kv_ledger){.stage_count = 1, .stages = {{16, BLOCKS}}});
+    figures = lh_kv_store_current_figures(store);
+    assert_int_equal(figures.truncating + figures.ending + figures.cached, 0);
+    assert_no_truncation(LH_STEP_PREFILL);
+}
+
 /* Tables that run, that are cached, that are freed; blocks that are for reuse; and all of it gone
  * with the store, or with its chain. */
 static void fill_and_drop(void) {
@@ -603,7 +630,9 @@ int main(void) {
         TEST(without_prefixes_nothing_stays),
         TEST(a_new_chain_begins_empty),
         TEST(a_block_table_begins_anew_before_a_stage_that_has_it),
+        TEST(what_is_cached_may_be_dropped),
+        TEST(a_new_chain_has_nothing_to_truncate),
         TEST(all_memory_is_given_back),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "gateway/kv/ledger.h"
+#include "tests/support/failing_malloc.h"
 
 static void the_smallest_stage_decides(void **state) {
     (void)state;
@@ -40,6 +41,14 @@ static void pages_of_odd_sizes_have_a_common_block(void **state) {
     lh_kv_ledger_measure(&ledger);
     assert_int_equal(lh_kv_ledger_positions(&ledger), 0);
     assert_int_equal(ledger.block_positions, 0);
+}
+
+static void without_stages_there_is_nothing(void **state) {
+    (void)state;
+    lh_kv_ledger ledger = {.blocks_live = 3, .blocks_cached = 2, .blocks_returning = 1};
+    lh_kv_ledger_measure(&ledger);
+    assert_int_equal(ledger.blocks_total, 0);
+    assert_int_equal(lh_kv_ledger_blocks_free(&ledger), 0);
 }
 
 static void what_is_held_moves_to_other_stages(void **state) {
@@ -86,9 +95,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_stage_decides),
         cmocka_unit_test(pages_of_odd_sizes_have_a_common_block),
+        cmocka_unit_test(without_stages_there_is_nothing),
         cmocka_unit_test(what_is_held_moves_to_other_stages),
         cmocka_unit_test(without_a_chain_nothing_fits),
         cmocka_unit_test(huge_figures_do_not_wrap),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "gateway/kv/prefix_index.h"
+#include "tests/support/failing_malloc.h"
 
 #include <string.h>
 
@@ -232,5 +233,5 @@ int main(void) {
         TEST(many_are_found_again),
         TEST(after_a_reset_nothing_is_found),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

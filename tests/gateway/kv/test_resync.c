@@ -8,6 +8,7 @@
 #include "gateway/kv/eviction.h"
 #include "gateway/kv/resync.h"
 #include "tests/gateway/support/block_tables.h"
+#include "tests/support/failing_malloc.h"
 
 enum { BLOCK = 16 };
 
@@ -113,5 +114,5 @@ int main(void) {
         TEST(live_ones_are_listed_with_their_positions),
         TEST(cached_ones_are_listed_with_their_blocks),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

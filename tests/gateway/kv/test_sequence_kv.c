@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "gateway/kv/sequence_kv.h"
+#include "tests/support/failing_malloc.h"
 
 enum { BLOCK = 16, BLOCKS = 20 };
 
@@ -180,5 +181,5 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_restart_sends_again_what_stands, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_next_row_needs_a_block, set_up, tear_down),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

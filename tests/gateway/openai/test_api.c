@@ -224,6 +224,23 @@ static void tells_why_it_is_not_ready(void **state) {
     scripted_engine_set_state(b->engine, LH_ENGINE_READY);
 }
 
+/* Workers of an earlier version: whoever asks learns what they lack. */
+static void says_what_the_workers_cannot_compute(void **state) {
+    const bench *b = *state;
+    static const char words[] = "general.architecture \"x\" is not supported";
+    scripted_engine_set_state(b->engine, LH_ENGINE_LOADING);
+    scripted_engine_set_refusal(b->engine, words);
+    answer *got = get(b, "/health");
+    expect_text(got->json, "status", "loading");
+    assert_non_null(strstr(json_string_value(at(got->json, "error.message")), words));
+    expect_error(got, 503, "model_unavailable");
+    got = post(b, "/v1/completions", "{'prompt':'@@text=no'}");
+    assert_non_null(strstr(json_string_value(at(got->json, "error.message")), words));
+    expect_error(got, 503, "model_unavailable");
+    scripted_engine_set_refusal(b->engine, NULL);
+    scripted_engine_set_state(b->engine, LH_ENGINE_READY);
+}
+
 static void takes_nothing_new_while_it_drains(void **state) {
     const bench *b = *state;
     lh_openai_api_drain(b->api, 0);
@@ -554,6 +571,7 @@ int main(void) {
         cmocka_unit_test(tells_where_the_time_went),
         cmocka_unit_test(a_key_says_what_a_client_may),
         cmocka_unit_test(the_log_has_a_line_for_each_request),
+        cmocka_unit_test(says_what_the_workers_cannot_compute),
         cmocka_unit_test(takes_nothing_new_while_it_drains),
     };
     return cmocka_run_group_tests(tests, start, stop);

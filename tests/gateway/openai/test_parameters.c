@@ -177,9 +177,10 @@ static const table_row table[] = {
     {COMPLETIONS, "'suffix':''", TAKEN},
     {CHAT, "'chat_template':'x'", "chat_template"},
     {CHAT, "'chat_template_kwargs':{}", TAKEN},
-    {CHAT, "'chat_template_kwargs':{'a':1}", "chat_template_kwargs"},
+    {CHAT, "'chat_template_kwargs':{'a':1}", TAKEN},
     {CHAT, "'add_generation_prompt':true", TAKEN},
-    {CHAT, "'add_generation_prompt':false", "add_generation_prompt"},
+    {CHAT, "'add_generation_prompt':false", TAKEN},
+    {CHAT, "'continue_final_message':true", TAKEN},
     {BOTH, "'guided_json':{}", "guided_json"},
     {BOTH, "'grammar':'root ::= x'", "grammar"},
     {BOTH, "'prompt_logprobs':1", "prompt_logprobs"},
@@ -189,8 +190,8 @@ static const table_row table[] = {
     {BOTH, "'vendor_extra':{'deep':[1]}", TAKEN},
 };
 
-static const lh_openai_limits limits = {"tiny", 288,   16,   128,
-                                        64,     false, true, &lh_sampling_api_defaults};
+static const lh_openai_limits limits = {
+    "tiny", 288, 16, 128, 64, false, false, true, &lh_sampling_api_defaults};
 
 static json_t *body_of(const char *fields) {
     char text[1024] = "{";
@@ -348,8 +349,8 @@ static void bounds_what_is_long(void **state) {
         snprintf(key, sizeof key, "%d", i);
         json_object_set_new(map, key, json_integer(1));
     }
-    const lh_openai_limits large = {"tiny", 5000,  16,   128,
-                                    64,     false, true, &lh_sampling_api_defaults};
+    const lh_openai_limits large = {
+        "tiny", 5000, 16, 128, 64, false, false, true, &lh_sampling_api_defaults};
     assert_false(parse_body(body, LH_OPENAI_CHAT, &large, &got, &error));
     assert_string_equal(error.param, "logit_bias");
     lh_openai_parameters_reset(&got);
@@ -375,7 +376,8 @@ static void bounds_what_is_long(void **state) {
 
 static void bounds_choices_by_what_is_admitted(void **state) {
     (void)state;
-    const lh_openai_limits few = {"tiny", 288, 16, 128, 2, false, true, &lh_sampling_api_defaults};
+    const lh_openai_limits few = {
+        "tiny", 288, 16, 128, 2, false, false, true, &lh_sampling_api_defaults};
     for (int n = 2; n <= 3; n++) {
         lh_openai_parameters got;
         lh_openai_error error;
@@ -403,8 +405,8 @@ static void counts_characters_of_metadata(void **state) {
 
 static void strict_refuses_unknown_fields(void **state) {
     (void)state;
-    const lh_openai_limits strict = {"tiny", 288,  16,   128,
-                                     64,     true, true, &lh_sampling_api_defaults};
+    const lh_openai_limits strict = {
+        "tiny", 288, 16, 128, 64, true, false, true, &lh_sampling_api_defaults};
     json_t *body = body_of("'temperature':1,'vendor_extra':1");
     lh_openai_parameters got;
     lh_openai_error error;

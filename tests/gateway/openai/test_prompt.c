@@ -88,18 +88,20 @@ static void says_why_a_model_cannot_chat(void **state) {
     lh_openai_request request = {0};
     lh_tokens tokens = {0};
     lh_openai_error error;
-    assert_false(lh_openai_prompt_from_chat(&model, &request, &tokens, &error));
+    bool is_thinking;
+    assert_false(lh_openai_prompt_from_chat(&model, &request, &tokens, &is_thinking, &error));
     assert_int_equal(error.status, 400);
     assert_non_null(strstr(error.message, model.chat_refusal));
 }
 
 static void refuses_what_the_template_does(void **state) {
     const lh_served_model *model = scripted_model_served(*state);
-    lh_chat_message message = {"user", "\xff", 1};
+    lh_chat_message message = {"user", "\xff", 1, NULL, 0};
     lh_openai_request request = {.messages = &message, .message_count = 1};
     lh_tokens tokens = {0};
     lh_openai_error error;
-    assert_false(lh_openai_prompt_from_chat(model, &request, &tokens, &error));
+    bool is_thinking;
+    assert_false(lh_openai_prompt_from_chat(model, &request, &tokens, &is_thinking, &error));
     assert_int_equal(error.status, 400);
     assert_string_equal(error.param, "messages");
     free(tokens.ids);

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-static const lh_openai_limits limits = {"tiny", 288,   16,   4,
-                                        48,     false, true, &lh_sampling_api_defaults};
+static const lh_openai_limits limits = {
+    "tiny", 288, 16, 4, 48, false, false, true, &lh_sampling_api_defaults};
 
 /* ' for ". */
 static json_t *json_of(const char *text) {
@@ -76,6 +76,15 @@ static const table_row chats[] = {
     {"{'messages':[{'role':'user','content':'x'}],'modalities':['text','audio']}", "modalities"},
     {"{'messages':[{'role':'user','content':'x'}],'modalities':'text'}", "modalities"},
     {"{'messages':[{'role':'user','content':'x'}],'modalities':[]}", "modalities"},
+    {"{'messages':[{'role':'user','content':'x'}],'chat_template_kwargs':{'a':[1]}}", NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'chat_template_kwargs':[1]}",
+     "chat_template_kwargs"},
+    {"{'messages':[{'role':'user','content':'x'}],'add_generation_prompt':1}",
+     "add_generation_prompt"},
+    {"{'messages':[{'role':'assistant','content':'x'}],'continue_final_message':true}", NULL},
+    {"{'messages':[{'role':'assistant','content':'x'}],'continue_final_message':true,"
+     "'add_generation_prompt':true}",
+     "continue_final_message"},
     {"{'messages':[{'role':'user','content':'x'}],'tools':[{}]}", "tools"},
     {"{'messages':[{'role':'user','content':'x'}],'tools':[{}],'tool_choice':'none'}", NULL},
     {"{'messages':[{'role':'user','content':'x'}],'tools':[{}],'tool_choice':'auto'}", "tools"},

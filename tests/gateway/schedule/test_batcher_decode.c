@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "tests/gateway/support/scheduler_bench.h"
+#include "tests/support/failing_malloc.h"
 
 static void submit(lh_scheduler *s, uint64_t handle, uint32_t prompt_tokens, uint64_t tenant) {
     lh_sequence_request request = request_of(prompt_tokens, 20);
@@ -202,5 +203,5 @@ int main(void) {
         cmocka_unit_test(rows_of_others_do_not_count_as_the_crowds),
         cmocka_unit_test(otherwise_decoding_goes_on),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -5,7 +5,13 @@
 
 #include <cmocka.h>
 
+#include "common/base/log.h"
 #include "tests/gateway/support/scheduler_bench.h"
+#include "tests/support/failing_malloc.h"
+#include "tests/support/log_capture.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* A prompt of so many tokens for the sequence of this handle; its number on the wire is handle + 1.
  */
@@ -216,6 +222,64 @@ static void a_short_prompt_is_cut_where_it_is_alone(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* ---- What it takes alone ---- */
+
+typedef enum disturbance { NOTHING, ANOTHER_PROMPT, ANOTHER_CHAIN, IS_SECOND } disturbance;
+
+/* What the log says of a prompt of 150 rows, sequence 1, whose first step leaves at second 1 and
+ * whose token comes at second 5. */
+static char *log_of_prompt(disturbance what) {
+    lh_cost_chain costs = costs_of_chain();
+    lh_scheduler_options options = options_of(0);
+    options.overlap = (lh_overlap_spec){.mode = LH_OVERLAP_AUTO};
+    lh_scheduler *s = create_by(&options);
+    bring_chain_up(s, 7, 0);
+    lh_scheduler_set_costs(s, &costs);
+    submit(s, 0, 150, 0, 0);
+    if (what == IS_SECOND)
+        submit(s, 1, 20, 0, -1);
+    log_capture_begin();
+    for (int steps = 0;; steps++) {
+        lh_step_manifest m;
+        if (what == ANOTHER_PROMPT && steps == 1)
+            submit(s, 1, 20, 0, -1);
+        if (what == ANOTHER_CHAIN && steps == 1) {
+            costs.stages[1].points[1].us *= 4;
+            lh_scheduler_set_costs(s, &costs);
+        }
+        assert_true(lh_scheduler_next_step(s, 1000 * MS + steps, &m));
+        const lh_step_segment *rows = &m.segments[0];
+        if (rows->sequence == 1 && rows->sample) {
+            const lh_step_result result = {.sequence = 1, .position = 150, .sample.token = 9};
+            assert_int_equal(lh_scheduler_results(s, 7, m.step, &result, 1, 5000 * MS, NULL),
+                             LH_OK);
+            break;
+        }
+        if (rows->sequence == 1)
+            answer_step(s, m.step);
+    }
+    lh_scheduler_destroy(s);
+    return log_capture_end();
+}
+
+static void assert_noted(disturbance what, bool is_noted) {
+    char *log = log_of_prompt(what);
+    assert_int_equal(strstr(log, "took rows=150 ms=4000.0 ") != NULL, is_noted);
+    assert_int_equal(strstr(log, "took rows=150 ") != NULL, is_noted);
+    free(log);
+}
+
+/* That is compared with what was predicted; where it shared the chain it says nothing. */
+static void what_a_prompt_takes_is_noted_where_it_was_alone(void **state) {
+    (void)state;
+    lh_log_set_level(LH_LOG_DEBUG);
+    assert_noted(NOTHING, true);
+    assert_noted(ANOTHER_PROMPT, false);
+    assert_noted(ANOTHER_CHAIN, false);
+    assert_noted(IS_SECOND, false);
+    lh_log_set_level(LH_LOG_INFO);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_prompt_overtakes_a_long_one),
@@ -228,6 +292,7 @@ int main(void) {
         cmocka_unit_test(who_has_most_keeps_fewer_chunks_under_way_while_others_are_known),
         cmocka_unit_test(without_overlap_a_chunk_waits_for_the_one_before),
         cmocka_unit_test(a_short_prompt_is_cut_where_it_is_alone),
+        cmocka_unit_test(what_a_prompt_takes_is_noted_where_it_was_alone),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

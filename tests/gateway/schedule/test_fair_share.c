@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "gateway/schedule/fair_share.h"
+#include "tests/support/failing_malloc.h"
 
 #define SECOND 1000000
 
@@ -181,6 +182,27 @@ static void places_elsewhere_count(void **state) {
     lh_share_table_destroy(first);
 }
 
+/* Who waits on one chain has its claim from that, on any other, too. */
+static void who_waits_elsewhere_keeps_its_claim(void **state) {
+    (void)state;
+    for (int waits = 0; waits < 2; waits++) {
+        lh_fairness_group group = {{NULL}};
+        lh_share_table *first, *second;
+        assert_int_equal(lh_share_table_create(8, 100, &group, &first, NULL), LH_OK);
+        assert_int_equal(lh_share_table_create(8, 100, &group, &second, NULL), LH_OK);
+        lh_share *elsewhere = lh_share_table_join(second, 1), *greedy = join_waiting(first, 2);
+        lh_share_set_waiting(elsewhere, waits);
+        lh_share_charge(greedy, 1000000);
+        lh_share *late = lh_share_table_join(first, 1);
+        assert_int_equal(late->served, waits ? 0 : 1000000 - LH_SHARE_CREDIT);
+        lh_share_leave(late);
+        leave(greedy);
+        leave(elsewhere);
+        lh_share_table_destroy(second);
+        lh_share_table_destroy(first);
+    }
+}
+
 static void credit_for_staying_away_is_bounded(void **state) {
     (void)state;
     lh_share_table *table = create(8);
@@ -289,7 +311,13 @@ static void what_is_left_to_others_shrinks(void **state) {
     assert_null(lh_share_table_next(table, 1));
     lh_share_table_set_time(table, 10 * SECOND);
     assert_ptr_equal(lh_share_table_next(table, 1), greedy); /* 2 + 1 + 1 */
-    take(greedy, 5);
+    take(greedy, 1);                                         /* 12 */
+    assert_null(lh_share_table_next(table, 1));
+    lh_share_table_set_time(table, 19 * SECOND); /* each one less takes as long as the first */
+    assert_null(lh_share_table_next(table, 1));
+    lh_share_table_set_time(table, 20 * SECOND);
+    assert_ptr_equal(lh_share_table_next(table, 1), greedy); /* 1 + 0 + 1 */
+    take(greedy, 4);
     assert_null(lh_share_table_next(table, 1));
     lh_share_table_set_time(table, 30 * SECOND);
     assert_ptr_equal(lh_share_table_next(table, 1), greedy);
@@ -340,6 +368,7 @@ int main(void) {
         cmocka_unit_test(who_has_most_yields_first),
         cmocka_unit_test(the_share_is_of_all_chains),
         cmocka_unit_test(places_elsewhere_count),
+        cmocka_unit_test(who_waits_elsewhere_keeps_its_claim),
         cmocka_unit_test(credit_for_staying_away_is_bounded),
         cmocka_unit_test(where_nobody_waits_the_level_is_the_highest),
         cmocka_unit_test(debts_outlive_a_short_absence),
@@ -348,5 +377,5 @@ int main(void) {
         cmocka_unit_test(one_who_has_not_most_may_take_what_there_is),
         cmocka_unit_test(a_flood_of_tenants_is_forgotten),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

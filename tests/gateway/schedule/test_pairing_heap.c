@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "gateway/schedule/pairing_heap.h"
+#include "tests/support/failing_malloc.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -75,5 +76,5 @@ int main(void) {
         cmocka_unit_test(the_first_is_the_least_whatever_comes_and_goes),
         cmocka_unit_test(all_come_out_in_order),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

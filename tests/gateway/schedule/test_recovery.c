@@ -5,7 +5,10 @@
 
 #include <cmocka.h>
 
+#include "gateway/kv/block_table.h"
+#include "gateway/schedule/recovery.h"
 #include "tests/gateway/support/scheduler_bench.h"
+#include "tests/support/failing_malloc.h"
 
 #include <string.h>
 
@@ -92,18 +95,48 @@ static void a_sequence_that_is_refused_twice_fails_alone(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* Whoever is up already goes down first: what is under way is lost, and replayed. */
+static void a_chain_that_is_formed_again_without_a_break_begins_anew(void **state) {
+    (void)state;
+    for (int back = 0; back < 2; back++) {
+        lh_scheduler *s = create_with_prompt(64, 10, 20);
+        next_step(s);
+        if (back)
+            bring_chain_back(s, 8, 2);
+        else
+            bring_chain_up(s, 8, 0);
+        lh_scheduler_figures figures = lh_scheduler_current_figures(s);
+        assert_int_equal(figures.replays, 1);
+        assert_int_equal(figures.prefill_steps, 0);
+        if (back)
+            assert_true(next_step(s).resyncs);
+        assert_int_equal(next_step(s).rows, 10);
+        lh_scheduler_destroy(s);
+    }
+}
+
+/* The chain breaks after its first step, and is there again. */
+static void break_once(lh_scheduler *s, uint32_t *epoch) {
+    next_step(s);
+    lh_scheduler_chain_down(s, 0);
+    bring_chain_up(s, ++*epoch, 0);
+}
+
+/* Five are tried at the same token; one that comes makes five of five more. */
 static void replays_without_a_token_come_to_an_end(void **state) {
     (void)state;
-    lh_scheduler *s = create_scheduler(64);
-    lh_sequence_request request = request_of(10, 20);
-    bring_chain_up(s, 7, 0);
-    assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
-    for (uint32_t epoch = 8; !ears[0].is_failed; epoch++) {
-        next_step(s);
-        lh_scheduler_chain_down(s, 0);
-        bring_chain_up(s, epoch, 0);
-        assert_true(epoch < 20);
-    }
+    uint32_t epoch = 7;
+    lh_scheduler *s = create_with_prompt(64, 10, 20);
+    for (int i = 0; i < 5; i++)
+        break_once(s, &epoch);
+    lh_step_manifest m = next_step(s);
+    assert_int_equal(bring_token(s, epoch, m.step, m.segments[0].sequence, 10, 5), LH_OK);
+    lh_scheduler_step_done(s, epoch, m.step, LH_OK, "", 0);
+    for (int i = 0; i < 5; i++)
+        break_once(s, &epoch);
+    assert_false(ears[0].is_failed);
+    break_once(s, &epoch);
+    assert_true(ears[0].is_failed);
     assert_int_equal(ears[0].status, LH_ERR_UNAVAILABLE);
     lh_scheduler_destroy(s);
 }
@@ -122,7 +155,7 @@ static void timeouts(void **state) {
     lh_scheduler_tick(s, 31000 * MS - 1);
     assert_null(lh_scheduler_fault(s));
     lh_scheduler_tick(s, 31000 * MS);
-    assert_non_null(lh_scheduler_fault(s));
+    assert_string_equal(lh_scheduler_fault(s), "no step has moved for 30000 ms");
     lh_scheduler_chain_down(s, 31000 * MS);
     /* half of the time for a replay is left */
     assert_int_equal(lh_scheduler_deadline_us(s), 33500 * MS);
@@ -400,6 +433,102 @@ static void a_refusal_is_of_the_content_or_of_the_way(void **state) {
     }
 }
 
+/* ---- The part alone ---- */
+
+/* What is in the record behind its segments is of an earlier step. */
+static void only_who_is_in_the_step_is_refused(void **state) {
+    (void)state;
+    lh_recovery recovery = {.is_up = true};
+    lh_sequence in_it = {.length = 10}, before = {.length = 10};
+    lh_inflight_segment segments[] = {
+        {.sequence = &in_it}, {.sequence = NULL}, {.sequence = &before}};
+    const lh_inflight_step step = {.step = 3, .segment_count = 2, .segments = segments};
+    lh_recovery_report_answer(&recovery, &step, LH_ERR_MALFORMED, "nonsense");
+    assert_int_equal(in_it.schedule.failure_count, 1);
+    assert_int_equal(before.schedule.failure_count, 0);
+    assert_true(recovery.has_fault && recovery.doubts_caches);
+    assert_non_null(strstr(recovery.fault_reason, "step 3 failed: "));
+    assert_non_null(strstr(recovery.fault_reason, "(nonsense)"));
+}
+
+/* So many sequences have each a block on a chain that is down. */
+typedef struct parts {
+    lh_wait_queue queue;
+    lh_running_set running;
+    lh_kv_store *store;
+    lh_inflight *inflight;
+    lh_overlap_planner *planner;
+    lh_recovery recovery;
+    lh_kv_ledger chain;
+} parts;
+
+static void open_parts(parts *p, uint32_t sequences) {
+    static const uint32_t prompt[10];
+    const lh_sequence_request request = {.prompt = prompt,
+                                         .prompt_tokens = 10,
+                                         .max_tokens = 5,
+                                         .sampling = {.repetition_penalty = 1}};
+    *p = (parts){.chain = {.stage_count = 1, .stages = {{16, 2000}}}};
+    assert_int_equal(lh_share_table_create(2000, 2000, NULL, &p->queue.shares, NULL), LH_OK);
+    assert_int_equal(lh_kv_store_create(&(lh_kv_store_options){0}, &p->store, NULL), LH_OK);
+    assert_int_equal(lh_overlap_planner_create(64, 64, &p->planner, NULL), LH_OK);
+    lh_kv_store_reset(p->store, &p->chain);
+    const lh_inflight_options inflight = {
+        .store = p->store, .planner = p->planner, .steps_max = 8, .segments_max = 1};
+    assert_int_equal(lh_inflight_create(&inflight, &p->inflight, NULL), LH_OK);
+    p->running.queue = &p->queue;
+    p->recovery = (lh_recovery){
+        .queue = &p->queue, .running = &p->running, .inflight = p->inflight, .store = p->store};
+    for (uint32_t i = 0; i < sequences; i++) {
+        lh_sequence *sequence;
+        assert_int_equal(lh_sequence_create(&request, i, 100, &sequence, NULL), LH_OK);
+        sequence->schedule.id = i + 1;
+        assert_true(lh_sequence_kv_begin(&sequence->kv, p->store, i + 1, (lh_prefix_scope){0, 0},
+                                         prompt, 10, 0));
+        lh_sequence_kv_send(&sequence->kv, p->store, sequence->history, 5, LH_STEP_PREFILL);
+        lh_kv_store_pass(sequence->kv.table, NULL, 5, LH_STEP_PREFILL);
+        lh_kv_store_land(sequence->kv.table, NULL, true, LH_STEP_PREFILL);
+        assert_int_equal(lh_wait_queue_push(&p->queue, sequence, 0), LH_OK);
+    }
+    lh_kv_store_break(p->store);
+}
+
+static void close_parts(parts *p) {
+    lh_inflight_destroy(p->inflight);
+    lh_kv_store_destroy(p->store);
+    lh_overlap_planner_destroy(p->planner);
+    lh_running_set_reset(&p->running);
+    lh_wait_queue_reset(&p->queue);
+    lh_share_table_destroy(p->queue.shares);
+}
+
+/* The others wait, and have nothing on the chain. */
+static void as_many_go_on_as_a_resync_has_room_for(void **state) {
+    (void)state;
+    static parts p;
+    open_parts(&p, LH_STEP_TRUNCATIONS_MAX + 2);
+    lh_recovery_chain_back(&p.recovery, 8, &p.chain, 0);
+    assert_int_equal(lh_running_set_count(&p.running), LH_STEP_TRUNCATIONS_MAX);
+    assert_int_equal(p.queue.all.count, 2);
+    for (const lh_sequence *s = p.queue.all.first; s; s = s->next)
+        assert_null(s->kv.table);
+    close_parts(&p);
+}
+
+/* One that has all of its tokens there already has nothing to send, and begins anew. */
+static void who_cannot_go_on_waits(void **state) {
+    (void)state;
+    static parts p;
+    open_parts(&p, 3);
+    p.queue.all.first->next->kv.table->written = 10;
+    lh_recovery_chain_back(&p.recovery, 8, &p.chain, 0);
+    assert_int_equal(lh_running_set_count(&p.running), 2);
+    assert_int_equal(p.queue.all.count, 1);
+    assert_null(p.queue.all.first->kv.table);
+    assert_int_equal(p.queue.all.first->handle, 1);
+    close_parts(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_broken_chain_is_replayed),
@@ -407,6 +536,10 @@ int main(void) {
         cmocka_unit_test(a_step_that_lands_is_progress_of_those_behind_it),
         cmocka_unit_test(a_sequence_that_is_refused_twice_fails_alone),
         cmocka_unit_test(replays_without_a_token_come_to_an_end),
+        cmocka_unit_test(a_chain_that_is_formed_again_without_a_break_begins_anew),
+        cmocka_unit_test(only_who_is_in_the_step_is_refused),
+        cmocka_unit_test(as_many_go_on_as_a_resync_has_room_for),
+        cmocka_unit_test(who_cannot_go_on_waits),
         cmocka_unit_test(timeouts),
         cmocka_unit_test(patience_without_a_chain),
         cmocka_unit_test(where_caches_are_kept_only_what_was_under_way_is_sent_again),
@@ -420,5 +553,5 @@ int main(void) {
         cmocka_unit_test(the_first_reason_stays),
         cmocka_unit_test(a_refusal_is_of_the_content_or_of_the_way),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

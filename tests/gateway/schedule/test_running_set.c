@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "gateway/schedule/running_set.h"
+#include "tests/support/failing_malloc.h"
 
 #include <stdlib.h>
 
@@ -137,6 +138,10 @@ static void the_line_is_by_places_then_priority_then_arrival(void **state) {
         lh_running_set_move(&set, there[i], LH_SEQUENCE_STALLED);
     }
     assert_ptr_equal(lh_running_set_first_stalled(&set), there[2]);
+    there[4] = run(5, 8, -1); /* the last to stall, but before them in line */
+    be_ready(there[4]);
+    lh_running_set_move(&set, there[4], LH_SEQUENCE_STALLED);
+    assert_ptr_equal(lh_running_set_first_stalled(&set), there[4]);
 }
 
 /* All but its first may go; the blocks of all but the first may be had. */
@@ -188,5 +193,5 @@ int main(void) {
         cmocka_unit_test_setup_teardown(who_was_preempted_stays_for_a_while, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_may_still_grow_is_counted, set_up, tear_down),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

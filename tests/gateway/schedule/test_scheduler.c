@@ -335,6 +335,21 @@ static void a_traced_request_is_told_what_was_shared_and_planned(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* Not at once: it could never get on. */
+static void what_can_never_fit_is_refused(void **state) {
+    (void)state;
+    const lh_kv_ledger two_blocks = {.stage_count = 1, .stages = {{16, 2}}};
+    lh_scheduler *s = create_scheduler(64);
+    lh_scheduler_chain_up(s, 7, &two_blocks, 0);
+    lh_sequence_request request = request_of(10, 23);
+    assert_int_equal(submit_request(s, &request, 0, 0), LH_ERR_LIMIT);
+    assert_int_equal(lh_scheduler_current_figures(s).waiting, 0);
+    request.max_tokens = 22;
+    assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
+    assert_int_equal(lh_scheduler_current_figures(s).waiting, 1);
+    lh_scheduler_destroy(s);
+}
+
 static void every_allocation_may_fail(void **state) {
     (void)state;
     const lh_scheduler_options options = options_of(16);
@@ -370,7 +385,8 @@ int main(void) {
         cmocka_unit_test(a_cancelled_prompt_is_reset_from_its_end),
         cmocka_unit_test(a_shared_step_is_not_reset),
         cmocka_unit_test(a_traced_request_is_told_what_was_shared_and_planned),
+        cmocka_unit_test(what_can_never_fit_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

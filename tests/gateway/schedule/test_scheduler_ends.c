@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "tests/gateway/support/scheduler_bench.h"
+#include "tests/support/failing_malloc.h"
 
 static lh_sequence_request due_at(int64_t deadline_us) {
     lh_sequence_request request = request_of(10, 20);
@@ -149,5 +150,5 @@ int main(void) {
         cmocka_unit_test(without_a_chain_deadlines_hold_too),
         cmocka_unit_test(the_earliest_deadline_is_the_next),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

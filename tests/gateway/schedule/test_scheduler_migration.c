@@ -67,6 +67,26 @@ static void one_that_is_too_long_for_the_other_stays(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* The one whose turn it is cannot go: then the first in the queue that can. */
+static void another_goes_for_one_that_cannot(void **state) {
+    (void)state;
+    lh_scheduler *s = create_ready(64);
+    lh_sequence_request request = request_of(10, 20);
+    for (uint64_t handle = 0; handle < 5; handle++)
+        assert_int_equal(submit_request(s, &request, handle, 0), LH_OK);
+    request = request_of(10, 60);
+    request.priority = -1;
+    assert_int_equal(submit_request(s, &request, 5, 0), LH_OK);
+    lh_scheduler_chain_down(s, 0);
+    lh_sequence *moved = lh_scheduler_migrate_out(s, 30, 0);
+    assert_int_equal(moved->handle, 0);
+    lh_sequence_destroy(moved);
+    moved = lh_scheduler_migrate_out(s, 70, 0);
+    assert_int_equal(moved->handle, 5);
+    lh_sequence_destroy(moved);
+    lh_scheduler_destroy(s);
+}
+
 /* There and back at once would never end; from a chain that is down it goes on, whenever it came.
  */
 static void it_rests_before_it_moves_again(void **state) {
@@ -194,6 +214,7 @@ int main(void) {
         cmocka_unit_test(who_waits_may_go_and_who_runs_stays),
         cmocka_unit_test(an_adopted_one_is_like_ones_own),
         cmocka_unit_test(one_that_is_too_long_for_the_other_stays),
+        cmocka_unit_test(another_goes_for_one_that_cannot),
         cmocka_unit_test(it_rests_before_it_moves_again),
         cmocka_unit_test(without_memory_it_fails_where_it_came_to),
         cmocka_unit_test(the_finish_is_expected_from_costs_and_company),
@@ -201,5 +222,5 @@ int main(void) {
         cmocka_unit_test(a_prefix_that_is_here_shortens_the_wait),
         cmocka_unit_test(without_costs_the_sequences_are_counted),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

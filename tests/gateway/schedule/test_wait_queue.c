@@ -25,7 +25,8 @@ static void destroy(lh_wait_queue *queue) {
 }
 
 /* A sequence of so many tokens that waits. */
-static lh_sequence *come(lh_wait_queue *queue, uint64_t tenant, int32_t priority, uint32_t tokens) {
+static lh_sequence *come_at(lh_wait_queue *queue, uint64_t tenant, int32_t priority,
+                            uint32_t tokens, int64_t now_us) {
     static uint64_t next_id;
     lh_sequence *sequence = calloc(1, sizeof *sequence);
     assert_non_null(sequence);
@@ -33,8 +34,12 @@ static lh_sequence *come(lh_wait_queue *queue, uint64_t tenant, int32_t priority
                               .request.tenant = tenant,
                               .request.priority = priority,
                               .length = tokens};
-    assert_int_equal(lh_wait_queue_push(queue, sequence, 0), LH_OK);
+    assert_int_equal(lh_wait_queue_push(queue, sequence, now_us), LH_OK);
     return sequence;
+}
+
+static lh_sequence *come(lh_wait_queue *queue, uint64_t tenant, int32_t priority, uint32_t tokens) {
+    return come_at(queue, tenant, priority, tokens, 0);
 }
 
 static lh_sequence *let_in(lh_wait_queue *queue) {
@@ -90,6 +95,20 @@ static void what_comes_back_has_its_old_place(void **state) {
     end(queue, b);
     end(queue, c);
     destroy(queue);
+}
+
+/* Who comes again within 30 s goes on from what it has had; later it begins with nothing. */
+static void who_comes_late_is_not_remembered(void **state) {
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        lh_wait_queue *queue = create(100);
+        come(queue, 1, 0, 100);
+        end(queue, let_in(queue));
+        lh_sequence *again = come_at(queue, 1, 0, 100, 30000000 - !late);
+        assert_int_equal(again->schedule.share->served, late ? 0 : 100);
+        end(queue, again);
+        destroy(queue);
+    }
 }
 
 /* A queue of one beside a queue of many. */
@@ -283,6 +302,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_tenant_is_served_in_order),
         cmocka_unit_test(what_comes_back_has_its_old_place),
+        cmocka_unit_test(who_comes_late_is_not_remembered),
         cmocka_unit_test(tenants_take_turns),
         cmocka_unit_test(the_lower_priority_goes_first_but_each_eighth_is_the_oldest),
         cmocka_unit_test(a_priority_takes_nothing_from_other_tenants),
@@ -292,5 +312,5 @@ int main(void) {
         cmocka_unit_test(a_full_queue_costs_no_walks),
         cmocka_unit_test(every_allocation_may_fail),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

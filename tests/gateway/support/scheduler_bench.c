@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -21,6 +22,7 @@ static void on_event(void *context, uint64_t handle, const lh_sequence_event *ev
     h->is_failed = event->kind == LH_SEQUENCE_FAILED;
     h->reason = event->reason;
     h->status = event->status;
+    snprintf(h->message, sizeof h->message, "%s", event->message ? event->message : "");
     h->chain = event->chain;
     h->epoch = event->epoch;
 }

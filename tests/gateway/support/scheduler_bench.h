@@ -12,6 +12,7 @@ typedef struct heard {
     bool is_finished, is_failed;
     lh_finish_reason reason;
     lh_status status;
+    char message[64]; /* of a failure */
     const char *chain;
     uint32_t epoch;
 } heard;

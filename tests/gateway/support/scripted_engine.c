@@ -40,6 +40,7 @@ struct lh_engine {
     pthread_t thread;
     bool ending;
     lh_engine_state state;
+    const char *refusal; /* of the model, by its workers; NULL: none */
     scripted_sequence *sequences;
     uint64_t last_handle;
     scripted_engine_counts counts;
@@ -325,6 +326,11 @@ void scripted_engine_destroy(lh_engine *engine) {
 lh_status lh_engine_submit(lh_engine *engine, const lh_sequence_request *requests, uint32_t count,
                            uint64_t *handles, lh_error *error) {
     pthread_mutex_lock(&engine->mutex);
+    const char *refusal = engine->refusal;
+    if (refusal) {
+        pthread_mutex_unlock(&engine->mutex);
+        return lh_fail(error, LH_ERR_UNSUPPORTED, "%s", refusal);
+    }
     for (uint32_t i = 0; i < count; i++) {
         engine_script script = read_script(&requests[i]);
         if (script.state >= 0)
@@ -382,6 +388,32 @@ lh_engine_state lh_engine_current_state(const lh_engine *engine) {
     lh_engine_state state = guarded->state;
     pthread_mutex_unlock(&guarded->mutex);
     return state;
+}
+
+void scripted_engine_set_refusal(lh_engine *engine, const char *message) {
+    pthread_mutex_lock(&engine->mutex);
+    engine->refusal = message;
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+void lh_engine_refusal(const lh_engine *engine, lh_error *refusal) {
+    lh_engine *guarded = (lh_engine *)engine;
+    pthread_mutex_lock(&guarded->mutex);
+    if (guarded->refusal)
+        lh_fail(refusal, LH_ERR_UNSUPPORTED, "%s", guarded->refusal);
+    else
+        lh_fail(refusal, LH_ERR_UNAVAILABLE, "no chain");
+    pthread_mutex_unlock(&guarded->mutex);
+}
+
+void lh_engine_current_outage(lh_engine *engine, lh_engine_outage *outage) {
+    (void)engine;
+    *outage = (lh_engine_outage){.reason = "worker-7 has not loaded its stage"};
+}
+
+int lh_engine_fleet_port(const lh_engine *engine) {
+    (void)engine;
+    return 7100;
 }
 
 scripted_engine_counts scripted_engine_count(lh_engine *engine) {

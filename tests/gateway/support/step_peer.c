@@ -41,7 +41,8 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
     if (width) {
         peer->trials++;
         snprintf(peer->trial_peer, sizeof peer->trial_peer, "%s", request->peer);
-        lh_trial_take(stream, peer->name, strtoull(width + 20, NULL, 10), events, stream_context);
+        lh_trial_take(NULL, stream, request, peer->name, strtoull(width + 20, NULL, 10), events,
+                      stream_context);
         return;
     }
     assert_non_null(strstr(request->path, "/chains/main/steps/"));

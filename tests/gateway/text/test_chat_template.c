@@ -1,13 +1,11 @@
 /* Chat templates against Jinja and the `tokenizers` library (tests/vectors/chat_templates.json):
  * the texts always, the token ids where LONGHAUL_TEST_MODEL names the model whose vocabulary they
- * are of. A template is in a file of chat_templates/, or the vectors hold its signature only; with
- * a folder of the published texts as its one word the program checks that these are theirs
- * (make_chat_vectors.py). */
-#include "gateway/text/chat_signature.h"
+ * are of; and what a request and an operator say of a template. */
 #include "gateway/text/chat_template.h"
 #include "tests/gateway/support/model_vocabulary.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/gguf_writer.h"
+#include "tests/support/growth.h"
 #include "tests/support/tiny_llama.h"
 
 #include <jansson.h>
@@ -58,24 +56,9 @@ static lh_chat_template *parse_own_template(const char *name) {
     return chat_template;
 }
 
-/* From the vectors' entry of a template whose text is not here. */
-static lh_chat_template *template_of_signature(json_t *one) {
-    lh_chat_signature signature = {.hash = strtoull(text_of(one, "signature"), NULL, 16)};
-    lh_chat_template *chat_template;
-    lh_error error;
-    json_t *system = json_object_get(one, "system");
-    assert_int_equal(lh_text_buffer_append(&signature.system, json_string_value(system),
-                                           json_string_length(system), NULL),
-                     LH_OK);
-    if (lh_chat_template_of_signature(&signature, &chat_template, &error))
-        fail_msg("%s: %s", text_of(one, "name"), error.message);
-    lh_text_buffer_reset(&signature.system); /* the template has its own */
-    return chat_template;
-}
-
+/* NULL: of this one the vectors have no text. */
 static lh_chat_template *template_of(json_t *one) {
-    return text_of(one, "signature") ? template_of_signature(one)
-                                     : parse_own_template(text_of(one, "name"));
+    return text_of(one, "signature") ? NULL : parse_own_template(text_of(one, "name"));
 }
 
 #define MESSAGES_MAX 16
@@ -85,14 +68,29 @@ typedef struct conversation {
     size_t count;
 } conversation;
 
+static lh_status render_text(const lh_chat_template *chat_template, const char *bos,
+                             const char *eos, const lh_chat_message *messages, size_t count,
+                             lh_text_buffer *text, lh_error *error) {
+    const lh_chat_conversation said = {.messages = messages, .count = count};
+    return lh_chat_template_render_text(chat_template, bos, eos, &said, text, error);
+}
+
+static lh_status render_tokens(const lh_chat_template *chat_template, const lh_tokenizer *tokenizer,
+                               const lh_chat_message *messages, size_t count, lh_tokens *tokens,
+                               lh_error *error) {
+    const lh_chat_conversation said = {.messages = messages, .count = count};
+    bool is_thinking;
+    return lh_chat_template_render(chat_template, tokenizer, &said, tokens, &is_thinking, error);
+}
+
 static conversation read_conversation(json_t *list) {
     conversation out = {.count = json_array_size(list)};
     assert_in_range(out.count, 1, MESSAGES_MAX);
     for (size_t i = 0; i < out.count; i++) {
         json_t *pair = json_array_get(list, i), *content = json_array_get(pair, 1);
-        out.messages[i] =
-            (lh_chat_message){json_string_value(json_array_get(pair, 0)),
-                              json_string_value(content), json_string_length(content)};
+        out.messages[i] = (lh_chat_message){.role = json_string_value(json_array_get(pair, 0)),
+                                            .content = json_string_value(content),
+                                            .content_length = json_string_length(content)};
     }
     return out;
 }
@@ -113,14 +111,14 @@ static void renders_as_jinja_does(void **state) {
     json_array_foreach(json_object_get(vectors, "templates"), i, one) {
         const char *name = text_of(one, "name");
         lh_chat_template *chat_template = template_of(one);
-        assert_string_equal(lh_chat_template_family(chat_template), text_of(one, "family"));
+        if (!chat_template)
+            continue;
         json_array_foreach(json_object_get(one, "cases"), k, test) {
             conversation said = read_conversation(json_object_get(test, "messages"));
             lh_text_buffer text = {0};
             lh_error error;
-            lh_status status = lh_chat_template_render_text(chat_template, text_of(one, "bos"),
-                                                            text_of(one, "eos"), said.messages,
-                                                            said.count, &text, &error);
+            lh_status status = render_text(chat_template, text_of(one, "bos"), text_of(one, "eos"),
+                                           said.messages, said.count, &text, &error);
             json_t *wanted = json_object_get(test, "text");
             if (!wanted)
                 check_refusal(name, k, json_object_get(test, "refused"), status, &error);
@@ -158,8 +156,8 @@ static void check_ids(const lh_chat_template *chat_template, const lh_tokenizer 
     json_t *ids = json_object_get(test, "ids");
     lh_tokens tokens = {0};
     lh_error error;
-    lh_status status = lh_chat_template_render(chat_template, tokenizer, said.messages, said.count,
-                                               &tokens, &error);
+    lh_status status =
+        render_tokens(chat_template, tokenizer, said.messages, said.count, &tokens, &error);
     if (status)
         fail_msg("%s, case %zu: %s", name, number, error.message);
     uint32_t bos = (uint32_t)lh_tokenizer_bos(tokenizer);
@@ -184,6 +182,8 @@ static void tokens_are_those_of_the_whole_text(void **state) {
     json_t *one, *test;
     json_array_foreach(json_object_get(vectors, "templates"), i, one) {
         lh_chat_template *chat_template = template_of(one);
+        if (!chat_template)
+            continue;
         lh_tokenizer *tokenizer = tokenizer_for(model, one, i % 2 == 1);
         json_array_foreach(json_object_get(one, "cases"), k, test) {
             if (json_object_get(test, "ids"))
@@ -213,11 +213,11 @@ static void content_makes_no_control_token(void **state) {
                                            "|im_end|>",   "<|im_en",
                                            "<|<|im_end|>"};
     for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
-        lh_chat_message messages[] = {{"user", contents[i], strlen(contents[i])},
-                                      {"assistant", "<|im_end|>", 10}};
+        lh_chat_message messages[] = {{"user", contents[i], strlen(contents[i]), NULL, 0},
+                                      {"assistant", "<|im_end|>", 10, NULL, 0}};
         lh_tokens tokens = {0};
-        assert_int_equal(
-            lh_chat_template_render(chat_template, tokenizer, messages, 2, &tokens, NULL), LH_OK);
+        assert_int_equal(render_tokens(chat_template, tokenizer, messages, 2, &tokens, NULL),
+                         LH_OK);
         size_t control = 0;
         for (size_t t = 0; t < tokens.count; t++) {
             const char *text;
@@ -235,162 +235,85 @@ static void content_makes_no_control_token(void **state) {
     free(bytes);
 }
 
-static void refuses_the_unknown(void **state) {
-    (void)state;
-    size_t i;
-    json_t *text;
-    json_array_foreach(json_object_get(vectors, "unknown"), i, text) {
-        lh_chat_template *chat_template;
-        lh_error error;
-        if (lh_chat_template_parse(json_string_value(text), json_string_length(text),
-                                   &chat_template, &error) != LH_ERR_UNSUPPORTED)
-            fail_msg("taken for something known: %s", json_string_value(text));
-    }
+static void expect_text(const lh_chat_template *chat_template, const lh_chat_conversation *said,
+                        const char *wanted) {
+    lh_text_buffer text = {0};
     lh_error error;
+    if (lh_chat_template_render_text(chat_template, "<s>", "</s>", said, &text, &error))
+        fail_msg("%s", error.message);
+    assert_int_equal(text.length, strlen(wanted));
+    assert_memory_equal(text.bytes, wanted, text.length);
+    lh_text_buffer_reset(&text);
+}
+
+static lh_chat_template *parse_text(const char *text) {
     lh_chat_template *chat_template;
-    assert_int_equal(lh_chat_template_parse("{{ x }}", 7, &chat_template, &error),
-                     LH_ERR_UNSUPPORTED);
-    assert_non_null(strstr(error.message, "chatml"));
-    assert_non_null(strstr(error.message, "llama-3"));
-}
-
-static void refuses_an_unknown_signature(void **state) {
-    (void)state;
-    size_t i;
-    json_t *one;
-    json_array_foreach(json_object_get(vectors, "templates"), i, one) {
-        if (!text_of(one, "signature"))
-            continue;
-        lh_chat_signature signature = {.hash = strtoull(text_of(one, "signature"), NULL, 16) ^ 1};
-        lh_chat_template *chat_template = NULL;
-        lh_error error;
-        assert_int_equal(lh_chat_template_of_signature(&signature, &chat_template, &error),
-                         LH_ERR_UNSUPPORTED);
-        assert_null(chat_template);
-    }
-}
-
-static const char *folder;
-
-static void published_texts_have_these_signatures(void **state) {
-    (void)state;
-    size_t i, length, count = 0;
-    json_t *one;
-    json_array_foreach(json_object_get(vectors, "templates"), i, one) {
-        const char *name = text_of(one, "name");
-        char *text = text_of(one, "signature") ? read_template(folder, name, &length) : NULL;
-        if (!text)
-            continue;
-        lh_chat_signature signature;
-        lh_error error;
-        if (lh_chat_signature_read(text, length, &signature, &error))
-            fail_msg("%s: %s", name, error.message);
-        char hash[17];
-        snprintf(hash, sizeof hash, "%016llx", (unsigned long long)signature.hash);
-        if (strcmp(hash, text_of(one, "signature")) != 0)
-            fail_msg("%s: the text has the signature %s, the vectors say %s", name, hash,
-                     text_of(one, "signature"));
-        json_t *system = json_object_get(one, "system");
-        assert_int_equal(signature.system.length, json_string_length(system));
-        if (signature.system.length > 0)
-            assert_memory_equal(signature.system.bytes, json_string_value(system),
-                                signature.system.length);
-        lh_text_buffer_reset(&signature.system);
-        free(text);
-        count++;
-    }
-    assert_int_not_equal(count, 0);
-}
-
-static uint64_t signature_of(const char *text, size_t length) {
-    lh_chat_signature signature;
     lh_error error;
-    lh_status status = lh_chat_signature_read(text, length, &signature, &error);
-    lh_text_buffer_reset(&signature.system);
-    return status ? 0 : signature.hash;
+    if (lh_chat_template_parse(text, strlen(text), &chat_template, &error))
+        fail_msg("%s: %s", text, error.message);
+    return chat_template;
 }
 
-static void spelling_is_no_matter(void **state) {
+static void an_answer_goes_on_where_the_last_message_ends(void **state) {
     (void)state;
-    static const char *const same[][2] = {
-        {"{{ 'a' + x.b + \"c\" }}", "a{{x['b']}}c"},
-        {"{%- if (a == 'b') -%}\n x \n{%- endif -%}", "{% if a==\"b\" %}\nx{% endif %}"},
-        {"  {% if a %}\nx\n  {% endif %}\ny", "{% if a %}x\n{% endif %}y"},
-        {"x {#- nothing -#} y", "xy"},
-        {"{{ ('a') }}", "a"},
-        {"{{ f('}}') }}", "{{f(\"}}\")}}"},
-        {"{{ {'a': {'b': 1}} }}", "{{{\"a\":{\"b\":1}} }}"},
-        {"{% if not x is defined and True %}{% endif %}",
-         "{%+ if not  x is\ndefined and true %}{%endif%}"},
-        {"{{ 'it''s' }}", "{{ 'it' \"s\" }}"},
-        {"a\n", "a"},
-    };
-    static const char *const different[][2] = {
-        {"{{ a + b if c else d }}", "{{ a }}{{ b if c else d }}"},
-        {"{{ a.b() }}", "{{ a['b']() }}"},
-        {"{{ (a) + (b) }}", "{{ a) + (b }}"},
-        {"x {% if a %}", "x{% if a %}"},
-        {"{{ a }}\nb", "{{ a }}b"},
-        {"{{ 'a' - 'b' }}", "ab"},
-        {"{{ 'x' }}", "{{ x }}"},
-        {"{{ 'a\\\\nb' }}", "{{ 'a\\nb' }}"},
-        {"{% ab %}", "{% a b %}"},
-        {"{%+ if a %}\nb{% endif %}", "{%+ if a +%}\nb{% endif %}"},
-    };
-    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
-        if (signature_of(same[i][0], strlen(same[i][0])) !=
-            signature_of(same[i][1], strlen(same[i][1])))
-            fail_msg("not taken as the same: %s | %s", same[i][0], same[i][1]);
-    for (size_t i = 0; i < sizeof different / sizeof different[0]; i++)
-        if (signature_of(different[i][0], strlen(different[i][0])) ==
-            signature_of(different[i][1], strlen(different[i][1])))
-            fail_msg("taken as the same: %s | %s", different[i][0], different[i][1]);
+    lh_chat_template *chat_template = parse_own_template("chatml");
+    const lh_chat_message messages[] = {{"user", "Count", 5, NULL, 0},
+                                        {"assistant", " One, two ", 10, NULL, 0}};
+    lh_chat_conversation said = {.messages = messages, .count = 2, .goes_on = true};
+    expect_text(chat_template, &said,
+                "<|im_start|>user\nCount<|im_end|>\n<|im_start|>assistant\n One, two ");
+    said.goes_on = false;
+    said.without_answer_head = true;
+    said.count = 1;
+    expect_text(chat_template, &said, "<|im_start|>user\nCount<|im_end|>\n");
+    said.goes_on = true;
+    lh_text_buffer text = {0};
+    lh_error error;
+    assert_int_equal(lh_chat_template_render_text(chat_template, "", "", &said, &text, &error),
+                     LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "messages[0]"));
+    lh_chat_template_destroy(chat_template);
+    chat_template = parse_text("{% for m in messages %}{{ m.content | trim }};{% endfor %}");
+    said.count = 2;
+    expect_text(chat_template, &said, "Count;One, two");
+    lh_chat_template_destroy(chat_template);
 }
 
-/* Every cut, and many changed bytes. */
-static void check_damaged(const char *text, size_t length) {
-    uint64_t random = 11;
-    for (size_t cut = 0; cut < length; cut++) {
-        /* its own block, so that a read behind its end is seen */
-        char *part = malloc(cut ? cut : 1);
-        memcpy(part, text, cut);
-        (void)signature_of(part, cut);
-        free(part);
-    }
-    char *changed = malloc(length);
-    memcpy(changed, text, length);
-    for (int round = 0; round < 3000; round++) {
-        size_t at = (size_t)(test_random(&random) % length);
-        changed[at] = "{}%#-'\"\\+ (["[test_random(&random) % 12];
-        (void)signature_of(changed, length);
-        changed[at] = text[at];
-    }
-    free(changed);
-}
-
-static void survives_damaged_templates(void **state) {
+static void arguments_are_variables_the_request_first(void **state) {
     (void)state;
-    static const char *const names[] = {"smollm2", "zephyr", "mistral-v1"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        size_t length;
-        char *text = read_own_template(names[i], &length);
-        check_damaged(text, length);
-        free(text);
-    }
-    /* What templates with tools are made of. */
-    static const char busy[] =
-        "{# tools #}\n{%- set ns = namespace(found=false, at={'a': [1, 2.5], \"b\": {'c': none}}) "
-        "-%}\n"
-        "{%- macro show(x, y=true) -%}{{- x | tojson(indent=4) }}{%- endmacro %}\n"
-        "{%- if tools is defined and (tools | length) > 0 -%}\n  {{- 'it\\'s \\\\ \"quoted\"\\n' + "
-        "show(tools[0]) }}\n"
-        "{%- elif not ns.found or messages[-1].role != 'user' -%}\n  {%+ set ns.found = True +%}\n"
-        "{%- else -%}{{- raise_exception(\"no }} here %}\") -}}{%- endif %}\n"
-        "{%- for call in messages[1:-1:2] if call.name not in ns.at.keys() -%}\n"
-        "  {{ call['function'].arguments ~ (loop.index0 % 2 == 0) }}{{ {'x': {'y': call.id}} "
-        "}}\n{%- endfor -%}\n";
-    assert_int_not_equal(signature_of(busy, sizeof busy - 1), 0);
-    check_damaged(busy, sizeof busy - 1);
+    lh_chat_template *chat_template =
+        parse_text("{{ a }} {{ b }} {{ messages | length }} {{ strftime_now('%F %H') }}");
+    lh_error error;
+    assert_int_equal(lh_chat_template_set_arguments(
+                         chat_template, "{\"a\": 1, \"b\": true, \"messages\": []}", &error),
+                     LH_OK);
+    const lh_chat_message message = {"user", "x", 1, NULL, 0};
+    json_t *arguments = json_pack("{s:s}", "a", "mine");
+    lh_chat_conversation said = {
+        .messages = &message, .count = 1, .arguments = arguments, .now_s = 1795442400};
+    expect_text(chat_template, &said, "mine True 1 2026-11-23 00");
+    assert_int_equal(lh_chat_template_set_day(chat_template, "2024-02-29", &error), LH_OK);
+    said.arguments = NULL;
+    expect_text(chat_template, &said, "1 True 1 2024-02-29 00");
+    static const char *const days[] = {"", "2023-02-29", "today", "2024-01-01x", "1960-01-01"};
+    for (size_t i = 0; i < sizeof days / sizeof days[0]; i++)
+        assert_int_equal(lh_chat_template_set_day(chat_template, days[i], &error), LH_ERR_INVALID);
+    assert_int_equal(lh_chat_template_set_arguments(chat_template, "[]", &error), LH_ERR_INVALID);
+    assert_int_equal(lh_chat_template_set_arguments(chat_template, "{", &error), LH_ERR_INVALID);
+    json_decref(arguments);
+    lh_chat_template_destroy(chat_template);
+}
+
+static void a_template_in_a_file_is_read(void **state) {
+    (void)state;
+    lh_chat_template *chat_template;
+    lh_error error;
+    assert_int_equal(lh_chat_template_load(TEST_SOURCE_DIR "/vectors/chat_templates/zephyr.jinja",
+                                           &chat_template, &error),
+                     LH_OK);
+    lh_chat_template_destroy(chat_template);
+    assert_int_equal(lh_chat_template_load("/nowhere", &chat_template, &error), LH_ERR_IO);
+    assert_int_equal(lh_chat_template_load("/proc/self/mem", &chat_template, &error), LH_ERR_IO);
 }
 
 static void checks_the_call(void **state) {
@@ -398,19 +321,12 @@ static void checks_the_call(void **state) {
     lh_chat_template *chat_template = parse_own_template("chatml");
     lh_text_buffer text = {0};
     lh_error error;
-    lh_chat_message broken = {"user", "\xC3", 1}, stranger = {"wizard", "x", 1},
-                    nothing = {"user", NULL, 0};
-    assert_int_equal(lh_chat_template_render_text(chat_template, "", "", &broken, 1, &text, &error),
+    lh_chat_message broken = {"user", "\xC3", 1, NULL, 0}, nothing = {"user", NULL, 0, NULL, 0};
+    assert_int_equal(render_text(chat_template, "", "", &broken, 1, &text, &error),
                      LH_ERR_MALFORMED);
-    assert_int_equal(
-        lh_chat_template_render_text(chat_template, "", "", &stranger, 1, &text, &error),
-        LH_ERR_INVALID);
-    assert_non_null(strstr(error.message, "wizard"));
-    assert_int_equal(lh_chat_template_render_text(chat_template, "", "", NULL, 0, &text, &error),
-                     LH_ERR_INVALID);
+    assert_int_equal(render_text(chat_template, "", "", NULL, 0, &text, &error), LH_ERR_INVALID);
     assert_int_equal(text.length, 0);
-    assert_int_equal(
-        lh_chat_template_render_text(chat_template, "", "", &nothing, 1, &text, &error), LH_OK);
+    assert_int_equal(render_text(chat_template, "", "", &nothing, 1, &text, &error), LH_OK);
     lh_text_buffer_reset(&text);
     lh_chat_template_destroy(chat_template);
 }
@@ -419,15 +335,14 @@ static void survives_no_memory(void **state) {
     (void)state;
     size_t length;
     char *source = read_own_template("smollm2", &length);
-    lh_chat_message message = {"user", "Hello", 5};
+    lh_chat_message message = {"user", "Hello", 5, NULL, 0};
     for (size_t n = 1;; n++) {
         lh_chat_template *chat_template = NULL;
         lh_text_buffer text = {0};
         failing_malloc_arm(n);
         lh_status status = lh_chat_template_parse(source, length, &chat_template, NULL);
         if (!status)
-            status = lh_chat_template_render_text(chat_template, "<s>", "</s>", &message, 1, &text,
-                                                  NULL);
+            status = render_text(chat_template, "<s>", "</s>", &message, 1, &text, NULL);
         bool failed = failing_malloc_disarm();
         lh_text_buffer_reset(&text);
         lh_chat_template_destroy(chat_template);
@@ -438,7 +353,25 @@ static void survives_no_memory(void **state) {
     free(source);
 }
 
-int main(int argc, char **argv) {
+/* One question, and so many answers behind it. */
+static void render_answers(void *context, size_t count) {
+    lh_chat_message *messages = calloc(count, sizeof *messages);
+    for (size_t i = 0; i < count; i++)
+        messages[i] = (lh_chat_message){i ? "assistant" : "user", "<think>a</think>b", 17, NULL, 0};
+    lh_text_buffer text = {0};
+    assert_int_equal(render_text(context, "", "", messages, count, &text, NULL), LH_OK);
+    lh_text_buffer_reset(&text);
+    free(messages);
+}
+
+static void many_messages_take_linear_time(void **state) {
+    (void)state;
+    lh_chat_template *chat_template = parse_own_template("smollm2");
+    assert_true(growth_of("many answers", render_answers, chat_template, 4096) < GROWTH_LINEAR_MAX);
+    lh_chat_template_destroy(chat_template);
+}
+
+int main(void) {
     json_error_t error;
     vectors =
         json_load_file(TEST_SOURCE_DIR "/vectors/chat_templates.json", JSON_ALLOW_NUL, &error);
@@ -450,17 +383,14 @@ int main(int argc, char **argv) {
         cmocka_unit_test(renders_as_jinja_does),
         cmocka_unit_test(tokens_are_those_of_the_whole_text),
         cmocka_unit_test(content_makes_no_control_token),
-        cmocka_unit_test(refuses_the_unknown),
-        cmocka_unit_test(refuses_an_unknown_signature),
-        cmocka_unit_test(spelling_is_no_matter),
-        cmocka_unit_test(survives_damaged_templates),
+        cmocka_unit_test(an_answer_goes_on_where_the_last_message_ends),
+        cmocka_unit_test(arguments_are_variables_the_request_first),
+        cmocka_unit_test(a_template_in_a_file_is_read),
         cmocka_unit_test(checks_the_call),
         cmocka_unit_test(survives_no_memory),
+        cmocka_unit_test(many_messages_take_linear_time),
     };
-    const struct CMUnitTest published[] = {cmocka_unit_test(published_texts_have_these_signatures)};
-    folder = argc > 1 ? argv[1] : NULL;
-    int failed = folder ? cmocka_run_group_tests(published, NULL, NULL)
-                        : cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
     json_decref(vectors);
     return failed;
 }

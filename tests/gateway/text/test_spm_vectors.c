@@ -201,7 +201,14 @@ static void takes_linear_time(void **state) {
                                         "\u0301",
                                         "▁",
                                         " \n",
-                                        "e the quick brown fox, isn't it? 1234 "};
+                                        "e the quick brown fox, isn't it? 1234 ",
+                                        "\xF3\xBF\xBF\xBD\xF0\x90\x8C\x80\xEA\x99\xAE",
+                                        "\r",
+                                        "\t",
+                                        "<start_of_",
+                                        "<unused",
+                                        "<end_of_turn>",
+                                        "                               x"};
     for (size_t k = 0; tokenizers[k]; k++)
         for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
             encoding e = {tokenizers[k], units[i]};

@@ -174,8 +174,18 @@ static void takes_linear_time(void **state) {
         {"letters", "ab"},
         {"spaces, then a letter", "                               x"},
         {"English", "the quick brown fox, isn't it? "},
+        {"bytes that are never joined", "\xF3\xBF\xBF\xBD\xF0\x90\x8C\x80\xEA\x99\xAE"},
+        {"carriage returns", "\r"},
+        {"spaces, line ends, a letter", "        \r\n        \n\r        x"},
+        {"ideographic spaces", "\u3000"},
+        {"capitals and CJK", "AAAAAAAA中"},
+        {"half of a special token", "<|im_"},
+        {"special tokens", "<|im_end|>"},
+        {"marks out of order", "\u0327\u0301\u0323"},
+        {"jamo", "\u1112\u1161\u11ab"},
     };
-    static const char *const pres[] = {"smollm", "llama-bpe", "tekken"};
+    static const char *const pres[] = {"smollm", "llama-bpe",  "tekken",
+                                       "qwen2",  "seed-coder", "deepseek-coder"};
     for (size_t k = 0; k < sizeof pres / sizeof pres[0]; k++) {
         lh_tokenizer *tokenizer =
             model_vocabulary_tokenizer(model, (model_vocabulary_options){.pre = pres[k]});

@@ -1,4 +1,5 @@
 /* The pauses between two tries. */
+#include "tests/support/failing_malloc.h"
 #include "worker/control/assignment_failure.h"
 
 #include <setjmp.h>
@@ -44,6 +45,23 @@ static void test_another_assignment_is_tried_at_once_and_begins_anew(void **stat
     assert_false(lh_assignment_failure_bars(&f, &other, 1000));
 }
 
+static void test_a_model_that_cannot_be_computed_is_never_tried_again(void **state) {
+    (void)state;
+    static const lh_error cannot = {.status = LH_ERR_UNSUPPORTED, .message = "no such thing"};
+    lh_control_assignment one = {.generation = 1, .model = {.header_sha256 = "ab"}}, other = one;
+    lh_assignment_failure f = {0};
+    lh_assignment_failure_note(&f, &cannot, &one, 0);
+    assert_true(lh_assignment_failure_is_final(&f));
+    other.generation = 2;
+    other.last_layer = 3;
+    assert_true(lh_assignment_failure_bars(&f, &other, UINT64_MAX - 1));
+    strcpy(other.model.header_sha256, "cd");
+    assert_false(lh_assignment_failure_bars(&f, &other, 1));
+    lh_assignment_failure_forget(&f);
+    assert_false(lh_assignment_failure_bars(&f, &one, 1));
+    assert_false(lh_assignment_failure_is_final(&f));
+}
+
 static void test_what_went_well_is_forgotten(void **state) {
     (void)state;
     const lh_control_assignment one = {.generation = 1};
@@ -61,7 +79,8 @@ int main(void) {
         cmocka_unit_test(test_nothing_has_failed_at_first),
         cmocka_unit_test(test_the_pause_doubles_up_to_half_a_minute),
         cmocka_unit_test(test_another_assignment_is_tried_at_once_and_begins_anew),
+        cmocka_unit_test(test_a_model_that_cannot_be_computed_is_never_tried_again),
         cmocka_unit_test(test_what_went_well_is_forgotten),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -1,4 +1,5 @@
 /* A calibration of a simulated stage, whose true costs are known. */
+#include "tests/support/failing_malloc.h"
 #include "worker/control/calibration.h"
 
 #include <math.h>
@@ -195,20 +196,257 @@ static void test_what_is_tried(void **state) {
     assert_false(lh_calibration_next(&c, &trial));
 }
 
-/* Whatever the clock says of attention, it stays within reason. */
+/* ---- To the microsecond ---- */
+
+/* Each takes its time once: twice is more than a kind of step may. */
+static const lh_calibration_limits tight = {.attention_part = 0.02,
+                                            .rows_max = 512,
+                                            .positions_max = 2048,
+                                            .sequences_max = 100,
+                                            .column_blocks = 8,
+                                            .budget_us = 1000};
+
+static void time_next(lh_calibration *c, lh_calibration_phase phase, uint32_t rows, double wall_us,
+                      double total_us) {
+    lh_calibration_trial trial;
+    const lh_calibration_times times = {.wall_us = wall_us, .total_us = total_us};
+    assert_true(lh_calibration_next(c, &trial));
+    assert_int_equal(c->phase, phase);
+    assert_int_equal(trial.rows, rows);
+    lh_calibration_note(c, &times);
+}
+
+static lh_calibration_phase next_phase(lh_calibration *c) {
+    lh_calibration_trial trial;
+    lh_calibration_next(c, &trial);
+    return c->phase;
+}
+
+/* Seven tenths of it, as busy as the machine is. */
+static void test_the_points_part_of_the_budget(void **state) {
+    (void)state;
+    for (int over = 0; over < 2; over++)
+        for (int busy = 1; busy < 3; busy++) {
+            lh_calibration c;
+            lh_calibration_limits limits = tight;
+            limits.column_blocks = 1;
+            lh_calibration_start(&c, &limits);
+            time_next(&c, LH_CALIBRATE_POINTS, 1, 100 + over, (100.0 + over) / busy);
+            time_next(&c, LH_CALIBRATE_POINTS, 2, 200, 200.0 / busy);
+            assert_int_equal(next_phase(&c), over ? LH_CALIBRATE_DONE : LH_CALIBRATE_POINTS);
+        }
+}
+
+static uint32_t repeats_of(double us) {
+    lh_calibration c;
+    lh_calibration_trial trial;
+    uint32_t count = 0;
+    lh_calibration_start(&c, &tight);
+    for (; lh_calibration_next(&c, &trial) && trial.rows == 1; count++) {
+        const lh_calibration_times times = {.wall_us = us, .total_us = us};
+        lh_calibration_note(&c, &times);
+    }
+    return count;
+}
+
+static void test_a_kind_of_step_has_its_part_of_the_budget(void **state) {
+    (void)state;
+    assert_int_equal(repeats_of(30.5), 1);
+    assert_int_equal(repeats_of(30), 2);
+    assert_int_equal(repeats_of(15), 4);
+    assert_int_equal(repeats_of(10), 5);
+    assert_int_equal(repeats_of(0), 5);
+}
+
+/* The shards are measured beyond its end, but nothing is repeated there. */
+static void test_at_the_end_of_the_budget_nothing_is_repeated(void **state) {
+    (void)state;
+    static const struct {
+        double each_us;
+        int times;
+    } cases[] = {{15, 1}, {5, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lh_calibration c;
+        double each_us = cases[i].each_us;
+        lh_calibration_start(&c, &tight);
+        time_next(&c, LH_CALIBRATE_POINTS, 1, 100, 100);
+        time_next(&c, LH_CALIBRATE_POINTS, 2, 200, 200);
+        time_next(&c, LH_CALIBRATE_POINTS, 4, 690, 50);
+        for (int k = 0; k < cases[i].times; k++)
+            time_next(&c, LH_CALIBRATE_EMIT, 4, each_us, each_us);
+        for (uint32_t number = 1; number < 3; number++) {
+            time_next(&c, LH_CALIBRATE_EMIT, 4, each_us, each_us);
+            assert_int_equal(c.number, number);
+        }
+        assert_int_equal(next_phase(&c), LH_CALIBRATE_DONE);
+    }
+}
+
+/* Three steps may take a half more than is left, as busy as the machine is. */
+static void test_shards_that_would_take_too_long_are_left_out(void **state) {
+    (void)state;
+    for (int over = 0; over < 2; over++) {
+        lh_calibration c;
+        lh_calibration_start(&c, &tight);
+        time_next(&c, LH_CALIBRATE_POINTS, 1, 300, 150);
+        time_next(&c, LH_CALIBRATE_POINTS, 2, 300 + over, 150 + over / 2.0);
+        assert_int_equal(next_phase(&c), over ? LH_CALIBRATE_DONE : LH_CALIBRATE_EMIT);
+    }
+}
+
+/* What the rows' attention to each other is of a point: half of it at most. */
+static void test_points_are_without_attention(void **state) {
+    (void)state;
+    static const struct {
+        double part, us[3];
+    } cases[] = {{0.02, {100, 195, 370}}, {0.2, {100, 150, 200}}, {0.4, {100, 100, 200}}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lh_calibration c;
+        lh_compute_profile profile;
+        lh_calibration_limits limits = tight;
+        limits.attention_part = cases[i].part;
+        lh_calibration_start(&c, &limits);
+        time_next(&c, LH_CALIBRATE_POINTS, 1, 100, 100);
+        time_next(&c, LH_CALIBRATE_POINTS, 2, 200, 200);
+        time_next(&c, LH_CALIBRATE_POINTS, 4, 400, 400);
+        lh_calibration_read(&c, &profile);
+        assert_int_equal(profile.point_count, 3);
+        assert_near(profile.us_per_row_position, 2.5 * cases[i].part * 100, 1e-9);
+        for (uint32_t k = 0; k < 3; k++)
+            assert_near(profile.points[k].us, cases[i].us[k], 1e-9);
+    }
+}
+
+/* More rows take no less. */
+static void test_points_do_not_fall(void **state) {
+    (void)state;
+    lh_calibration c;
+    lh_compute_profile profile;
+    lh_calibration_start(&c, &tight);
+    time_next(&c, LH_CALIBRATE_POINTS, 1, 100, 100);
+    time_next(&c, LH_CALIBRATE_POINTS, 2, 80, 80);
+    time_next(&c, LH_CALIBRATE_POINTS, 4, 120, 120);
+    lh_calibration_read(&c, &profile);
+    assert_near(profile.points[1].us, 100, 1e-9);
+    assert_true(profile.points[2].us > 100);
+}
+
+/* Of a step no end is less than nothing or more than half. */
+static void test_shares_are_within_reason(void **state) {
+    (void)state;
+    static const struct {
+        double take_us, share;
+    } cases[] = {{-10, 0}, {0, 0}, {30, 0.3}, {50, 0.5}, {90, 0.5}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lh_calibration c;
+        lh_calibration_trial trial;
+        lh_compute_profile profile;
+        const lh_calibration_times times = {
+            .wall_us = 100, .total_us = 100, .take_us = cases[i].take_us};
+        lh_calibration_limits limits = tight;
+        limits.rows_max = 1;
+        lh_calibration_start(&c, &limits);
+        assert_true(lh_calibration_next(&c, &trial));
+        lh_calibration_note(&c, &times);
+        lh_calibration_read(&c, &profile);
+        assert_near(profile.take_share, cases[i].share, 1e-9);
+        assert_near(profile.shard_us, 2, 1e-9); /* which nothing has measured */
+        assert_true(profile.give_share == 0);
+    }
+}
+
+/* The same whatever the number of shards: the least that one takes, and nothing of the step. */
+static void test_shards_take_something(void **state) {
+    (void)state;
+    lh_calibration c;
+    lh_calibration_trial trial;
+    lh_compute_profile profile;
+    lh_calibration_start(&c, &tight);
+    while (lh_calibration_next(&c, &trial)) {
+        const lh_calibration_times times = {.wall_us = 80, .total_us = 80, .emit_us = 10};
+        lh_calibration_note(&c, &times);
+    }
+    lh_calibration_read(&c, &profile);
+    assert_near(profile.shard_us, 2, 1e-9);
+    assert_true(profile.give_share == 0);
+}
+
+/* A row that draws costs 64 us; each of fifteen more what they say, within reason. */
+static void test_draws_are_within_reason(void **state) {
+    (void)state;
+    static const struct {
+        double one_us, more_us, expected_one_us, expected_more_us;
+    } cases[] = {{64, 10, 64, 10}, {64, 70, 64, 64},   {64, 64, 64, 64}, {64, 0.5, 64, 1},
+                 {64, -9, 64, 1},  {64, 1.5, 64, 1.5}, {0, 10, 0, 0},    {-5, 10, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lh_calibration c;
+        lh_calibration_trial trial;
+        lh_compute_profile profile;
+        lh_calibration_limits limits = tight;
+        limits.is_last = true;
+        limits.rows_max = 16;
+        limits.budget_us = 1e6;
+        lh_calibration_start(&c, &limits);
+        while (lh_calibration_next(&c, &trial)) {
+            double us = 100.0 * trial.rows;
+            if (trial.draws)
+                us += cases[i].one_us + cases[i].more_us * (trial.rows - 1);
+            const lh_calibration_times times = {.wall_us = us, .total_us = us};
+            lh_calibration_note(&c, &times);
+        }
+        lh_calibration_read(&c, &profile);
+        assert_near(profile.draw_us, cases[i].expected_one_us, 1e-9);
+        assert_near(profile.draw_more_us, cases[i].expected_more_us, 1e-9);
+        assert_true(profile.shard_us == 0);
+    }
+}
+
+/* What rows take alone is read between two points, and beyond the last in proportion to it. */
+static void test_draws_of_rows_that_are_no_point(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t rows_max, sequences_max;
+        double step_us;
+    } cases[] = {{512, 12, 3000}, {12, 100, 0}, {512, 8, 3000}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        stage s = sound;
+        s.limits.is_last = true;
+        s.attention_us = 0;
+        s.step_us = cases[i].step_us;
+        s.limits.rows_max = cases[i].rows_max;
+        s.limits.sequences_max = cases[i].sequences_max;
+        lh_compute_profile profile = calibrate(&s);
+        assert_near(profile.draw_us, s.draw_us, 1e-9);
+        assert_near(profile.draw_more_us, s.draw_more_us, 1e-9);
+    }
+}
+
+/* Whatever the clock says of attention, it stays within four times of what is guessed. */
 static void test_attention_beyond_reason(void **state) {
     (void)state;
-    static const double wrong[] = {-10, 0.0001, 1000};
+    static const struct {
+        double attention_us, factor;
+    } wrong[] = {{-10, 0.25}, {0.0001, 0.25}, {1000, 4}};
     for (int i = 0; i < 3; i++) {
         stage s = sound;
-        s.attention_us = wrong[i];
+        lh_calibration c;
+        lh_calibration_trial trial;
+        lh_calibration_times times;
+        lh_compute_profile profile;
+        s.attention_us = wrong[i].attention_us;
+        s.limits.attention_part = 1e-4;
         s.step_us = 1e6;
         s.row_us = 1e4;
         s.limits.budget_us = 1e9;
-        lh_compute_profile profile = calibrate(&s);
-        double guess_us = 2.5 * s.limits.attention_part * s.row_us;
-        assert_true(profile.us_per_row_position > guess_us / 5 &&
-                    profile.us_per_row_position < guess_us * 100);
+        lh_calibration_start(&c, &s.limits);
+        while (lh_calibration_next(&c, &trial)) {
+            run_trial(&s, &trial, &times);
+            lh_calibration_note(&c, &times);
+        }
+        lh_calibration_read(&c, &profile);
+        const lh_compute_point *longest = &c.points[c.point_count - 1];
+        double guess_us = 2.5 * s.limits.attention_part * longest->us / longest->rows;
+        assert_near(profile.us_per_row_position, wrong[i].factor * guess_us, 1e-9);
     }
 }
 
@@ -263,8 +501,6 @@ static void test_limits(void **state) {
     }
 }
 
-/* A clock that stands still, or whose shards take no time: nothing but zeros and numbers follows.
- */
 /* Between two points what the rows take alone is interpolated. */
 static void test_draws_of_a_cache_for_few_sequences(void **state) {
     (void)state;
@@ -276,6 +512,8 @@ static void test_draws_of_a_cache_for_few_sequences(void **state) {
     assert_near(profile.draw_more_us, s.draw_more_us, 0.05);
 }
 
+/* A clock that stands still, or whose shards take no time: nothing but zeros and numbers follows.
+ */
 static void test_times_that_say_nothing(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
@@ -309,11 +547,21 @@ int main(void) {
         cmocka_unit_test(test_without_noise_it_is_exact),
         cmocka_unit_test(test_what_is_tried),
         cmocka_unit_test(test_attention_beyond_reason),
+        cmocka_unit_test(test_the_points_part_of_the_budget),
+        cmocka_unit_test(test_a_kind_of_step_has_its_part_of_the_budget),
+        cmocka_unit_test(test_at_the_end_of_the_budget_nothing_is_repeated),
+        cmocka_unit_test(test_shards_that_would_take_too_long_are_left_out),
+        cmocka_unit_test(test_points_are_without_attention),
+        cmocka_unit_test(test_points_do_not_fall),
+        cmocka_unit_test(test_shares_are_within_reason),
+        cmocka_unit_test(test_shards_take_something),
+        cmocka_unit_test(test_draws_are_within_reason),
+        cmocka_unit_test(test_draws_of_rows_that_are_no_point),
         cmocka_unit_test(test_a_slow_stage_gets_fewer_points),
         cmocka_unit_test(test_a_busy_machine_gets_fewer_points),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_draws_of_a_cache_for_few_sequences),
         cmocka_unit_test(test_times_that_say_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -6,6 +6,7 @@
 #include "tests/worker/support/control_gateway.h"
 #include "worker/control/control_client.h"
 
+#include <curl/curl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -115,7 +116,8 @@ static void test_a_refusal_is_quoted_by_its_first_line(void **state) {
     static const struct {
         int answer;
         lh_status status;
-    } refusals[] = {{409, LH_ERR_INVALID},
+    } refusals[] = {{403, LH_ERR_INVALID},
+                    {409, LH_ERR_EXISTS},
                     {499, LH_ERR_INVALID},
                     {500, LH_ERR_UNAVAILABLE},
                     {503, LH_ERR_UNAVAILABLE}};
@@ -174,8 +176,8 @@ static void test_the_wrong_scheme_is_hinted_at(void **state) {
     authority a;
     authority_open(&a);
     authority_issue(&a, "ca", NULL, "fleet", NULL, 10);
-    authority_issue(&a, "gateway", "ca", "gateway", "IP:127.0.0.1", 10);
-    authority_issue(&a, "worker", "ca", "w", NULL, 10);
+    authority_issue(&a, "gateway", "ca", "?", "URI:longhaul://gateway", 10);
+    authority_issue(&a, "worker", "ca", "?", "URI:longhaul://worker/w?site=home", 10);
     authority_issue(&a, "other-ca", NULL, "somebody", NULL, 10);
     lh_tls_options gateway = authority_options(&a, "gateway", "ca"),
                    worker = authority_options(&a, "worker", "ca"),
@@ -215,6 +217,26 @@ static void test_the_wrong_scheme_is_hinted_at(void **state) {
     authority_close(&a);
 }
 
+/* It has the host's address and the gateway's common name, and is not the gateway. */
+static void test_another_member_is_not_the_gateway(void **state) {
+    (void)state;
+    authority a;
+    authority_open(&a);
+    authority_issue(&a, "ca", NULL, "fleet", NULL, 10);
+    authority_issue(&a, "attic", "ca", "gateway",
+                    "IP:127.0.0.1,DNS:gateway,URI:longhaul://worker/attic?site=home", 10);
+    authority_issue(&a, "worker", "ca", "?", "URI:longhaul://worker/w?site=home", 10);
+    lh_tls_options attic = authority_options(&a, "attic", "ca"),
+                   worker = authority_options(&a, "worker", "ca");
+    bench b;
+    bench_open(&b, &attic);
+    connect_to(&b, b.gateway.url, &worker);
+    assert_int_equal(put(&b, "{}"), LH_ERR_UNAVAILABLE);
+    assert_true(says(&b, "the gateway was expected and worker attic of site home has answered"));
+    bench_close(&b);
+    authority_close(&a);
+}
+
 static void test_a_url_that_is_too_long_is_refused(void **state) {
     (void)state;
     /* with "/fleet/workers/w" the first one just fits into the 1024 bytes of a URL */
@@ -229,15 +251,27 @@ static void test_a_url_that_is_too_long_is_refused(void **state) {
     assert_non_null(strstr(error.message, "the URL is too long"));
 }
 
+static bool says_no_memory(const lh_error *error) {
+    return strstr(error->message, "out of memory");
+}
+
 static void test_without_memory_there_is_no_client_and_no_report(void **state) {
     (void)state;
-    lh_control_client *client = NULL;
     lh_error error;
-    failing_malloc_arm(1);
-    assert_int_equal(lh_control_client_create("http://127.0.0.1:1", "w", NULL, &client, &error),
-                     LH_ERR_NO_MEMORY);
-    assert_true(failing_malloc_disarm());
-    lh_control_client_destroy(NULL);
+    lh_status status = LH_ERR_NO_MEMORY;
+    /* libcurl allocates as the rest does, so that its allocations fail, too */
+    assert_int_equal(
+        curl_global_init_mem(CURL_GLOBAL_DEFAULT, malloc, free, realloc, strdup, calloc), CURLE_OK);
+    for (size_t n = 1; status != LH_OK; n++) {
+        lh_control_client *client = NULL;
+        failing_malloc_arm(n);
+        status = lh_control_client_create("http://127.0.0.1:1", "w", NULL, &client, &error);
+        bool has_failed = failing_malloc_disarm();
+        assert_int_equal(status, has_failed ? LH_ERR_NO_MEMORY : LH_OK);
+        assert_true(!has_failed || says_no_memory(&error));
+        lh_control_client_destroy(client);
+    }
+    curl_global_cleanup();
     bench b;
     bench_open_connected(&b);
     const char *answer;
@@ -256,8 +290,9 @@ int main(void) {
         cmocka_unit_test(test_an_answer_of_the_greatest_length_is_read_and_a_longer_one_is_not),
         cmocka_unit_test(test_a_gateway_that_is_away_is_found_again),
         cmocka_unit_test(test_the_wrong_scheme_is_hinted_at),
+        cmocka_unit_test(test_another_member_is_not_the_gateway),
         cmocka_unit_test(test_a_url_that_is_too_long_is_refused),
         cmocka_unit_test(test_without_memory_there_is_no_client_and_no_report),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -1,5 +1,6 @@
 /* The control plane's texts: reports that a gateway can read, answers that are checked field by
  * field. */
+#include "tests/support/failing_malloc.h"
 #include "worker/control/control_json.h"
 
 #include <jansson.h>
@@ -42,6 +43,7 @@ static void test_report(void **state) {
     report.prepared.first_layer = 3;
     report.prepared.last_layer = 7;
     report.prepared.done_bytes = 11;
+    report.prepared.is_final = true;
     report.loaded.present = true;
     report.loaded.first_layer = 2;
     report.loaded.last_layer = 6;
@@ -55,23 +57,26 @@ static void test_report(void **state) {
     report.assignment.total_bytes = UINT64_MAX; /* JSON has no more than 63 bits for it */
     strcpy(report.loaded.model, "abc");
     report.slowdown = 2.5;
+    lh_host_facts_set(&report.host, LH_HOST_MEMORY_BYTES, 42);
+    lh_host_facts_set(&report.host, LH_HOST_SLOW_START_AFTER_IDLE, 0);
     report.speed = (lh_machine_speed){12.5, 60};
     lh_worker_report_copy_error(report.next_error, "h:1: connection refused");
     report.trial = (lh_hop_trial_report){LH_HOP_TRIAL_FAILED, "attic", "h:2", "h:2: \xff"};
     text = lh_control_report_render(&report);
     assert_non_null(
         strstr(text, "\"points\":[{\"rows\":1,\"us\":0.125},{\"rows\":8,\"us\":1000.0}]"));
-    assert_non_null(
-        strstr(text, "\"prepared\":{\"first_layer\":3,\"last_layer\":7,\"hold\":false,\"state\":"
-                     "\"loading\",\"done_bytes\":11,\"total_bytes\":0,\"error\":\"\"}"));
+    assert_non_null(strstr(
+        text, "\"prepared\":{\"first_layer\":3,\"last_layer\":7,\"hold\":false,\"state\":"
+              "\"loading\",\"done_bytes\":11,\"total_bytes\":0,\"final\":true,\"error\":\"\"}"));
     assert_non_null(
         strstr(text, "\"loaded\":{\"first_layer\":2,\"last_layer\":6,\"model\":\"abc\"}"));
     assert_non_null(strstr(text, "\"kv\":{\"pages_total\":70,\"pages_free\":71,\"page_positions\":"
                                  "72,\"page_bytes\":73,\"sequences\":74,\"epoch\":77}"));
     assert_non_null(strstr(text, "\"assignment\":{\"generation\":9,\"state\":\"failed\",\"done_"
-                                 "bytes\":5,\"total_bytes\":9223372036854775807,"));
+                                 "bytes\":5,\"total_bytes\":9223372036854775807,\"final\":false,"));
     assert_non_null(strstr(text, "\"next_error\":\"h:1: connection refused\",\"trial\":{\"next\":"
                                  "\"attic\",\"address\":\"h:2\",\"state\":\"failed\","));
+    assert_non_null(strstr(text, "\"host\":{\"memory_bytes\":42,\"slow_start_after_idle\":0}"));
     json_t *root = json_loads(text, 0, NULL);
     json_t *assignment = json_object_get(root, "assignment");
     assert_string_equal(json_string_value(json_object_get(assignment, "state")), "failed");
@@ -154,6 +159,28 @@ static void test_answer(void **state) {
     assert_int_equal(lh_control_answer_parse(none, strlen(none), &answer, &error), LH_OK);
     assert_false(answer.has_assignment || answer.is_planned || answer.has_prepare ||
                  answer.has_trial || answer.has_leave || answer.is_urgent);
+}
+
+static void whom_both_sides_trust_is_said(void **state) {
+    (void)state;
+    lh_control_answer answer;
+    lh_error error;
+    lh_worker_report report = {.version = "1"};
+    const char *said = "{\"renew_ms\":1,\"lease_ms\":2,\"planned\":false,\"assignment\":null,"
+                       "\"trust\":\"" HEX "\"}",
+               *cut = "{\"renew_ms\":1,\"lease_ms\":2,\"planned\":false,\"assignment\":null,"
+                      "\"trust\":\"" HEX_REST "\"}";
+    assert_int_equal(lh_control_answer_parse(said, strlen(said), &answer, &error), LH_OK);
+    assert_string_equal(answer.trust_sha256, HEX);
+    assert_int_equal(lh_control_answer_parse(cut, strlen(cut), &answer, &error), LH_ERR_MALFORMED);
+    assert_non_null(strstr(error.message, "trust"));
+    char *text = lh_control_report_render(&report);
+    assert_null(strstr(text, "trust"));
+    free(text);
+    strcpy(report.trust_sha256, HEX);
+    text = lh_control_report_render(&report);
+    assert_non_null(strstr(text, "\"trust\":\"" HEX "\""));
+    free(text);
 }
 
 /* What a stage consists of, and what may change while it stays. */
@@ -364,11 +391,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_report),
         cmocka_unit_test(test_answer),
+        cmocka_unit_test(whom_both_sides_trust_is_said),
         cmocka_unit_test(test_one_stage_or_another),
         cmocka_unit_test(test_one_assignment_or_another),
         cmocka_unit_test(test_the_ends_of_ranges),
         cmocka_unit_test(test_bad_answers_are_refused_by_name),
         cmocka_unit_test(test_every_truncation_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    json_set_alloc_funcs(malloc, free); /* the counted ones */
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

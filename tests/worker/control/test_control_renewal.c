@@ -1,13 +1,16 @@
 /* When reports go out, and what becomes of their answers. Where nothing may come any more, the
  * interval is an hour. */
 #include "tests/support/failing_malloc.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/loop.h"
 #include "tests/worker/support/control_gateway.h"
 #include "worker/control/control_renewal.h"
 
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -196,6 +199,39 @@ static void test_a_report_without_an_answer_is_told_and_the_next_one_goes_out(vo
     bench_close(&b);
 }
 
+/* How often the text is in the log; which is freed. */
+static int count_lines(char *log, const char *text) {
+    int count = 0;
+    for (const char *at = log; (at = strstr(at, text)); at++)
+        count++;
+    free(log);
+    return count;
+}
+
+/* However often nobody answers, one line says so; and one that the gateway is there. */
+static void test_the_log_tells_when_the_gateway_goes_and_comes(void **state) {
+    (void)state;
+    bench b;
+    log_capture_begin();
+    bench_open(&b, 1);
+    control_gateway_await(&b.gateway, 4);
+    settle(&b);
+    assert_int_equal(count_lines(log_capture_end(), "registered with the gateway"), 1);
+    for (int turn = 0; turn < 2; turn++) {
+        log_capture_begin();
+        b.gateway.answer_status = 500;
+        for (int failures = b.failures; b.failures < failures + 3;)
+            uv_run(&b.loop, UV_RUN_ONCE);
+        assert_int_equal(count_lines(log_capture_end(), "no answer of the gateway"), 1);
+        log_capture_begin();
+        b.gateway.answer_status = 200;
+        for (int answers = b.answers; b.answers < answers + 3;)
+            uv_run(&b.loop, UV_RUN_ONCE);
+        assert_int_equal(count_lines(log_capture_end(), "the gateway answers again"), 1);
+    }
+    bench_close(&b);
+}
+
 static void test_closing_waits_for_the_report_and_no_event_comes_any_more(void **state) {
     (void)state;
     bench b;
@@ -258,6 +294,31 @@ static void test_without_memory_or_with_a_bad_url_there_is_no_renewal(void **sta
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+/* Soon, for it may be the process before this one; and both kinds of trouble are told. */
+static void test_a_name_that_is_taken_is_asked_for_again(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, HOUR_MS);
+    control_gateway_await(&b.gateway, 1);
+    settle(&b);
+    b.gateway.answer_status = 409;
+    log_capture_begin();
+    lh_control_renewal_hurry(b.renewal, 0);
+    control_gateway_await(&b.gateway, 3);
+    settle(&b);
+    assert_int_equal(b.failures, 3);
+    assert_int_equal(count_lines(log_capture_end(), "the gateway refuses this worker, trying on"),
+                     1);
+    b.gateway.answer_status = 403;
+    log_capture_begin();
+    lh_control_renewal_hurry(b.renewal, 0);
+    control_gateway_await(&b.gateway, 1);
+    settle(&b);
+    assert_int_equal(count_lines(log_capture_end(), "the gateway refuses this worker, trying on"),
+                     1);
+    bench_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reports_go_out_as_often_as_the_last_answer_says),
@@ -265,10 +326,13 @@ int main(void) {
         cmocka_unit_test(test_what_changes_during_a_report_goes_out_after_it),
         cmocka_unit_test(test_an_answers_event_may_hurry),
         cmocka_unit_test(test_a_report_without_an_answer_is_told_and_the_next_one_goes_out),
+        cmocka_unit_test(test_the_log_tells_when_the_gateway_goes_and_comes),
+        cmocka_unit_test(test_a_name_that_is_taken_is_asked_for_again),
         cmocka_unit_test(test_closing_waits_for_the_report_and_no_event_comes_any_more),
         cmocka_unit_test(test_closing_from_an_event),
         cmocka_unit_test(test_closing_before_the_first_report),
         cmocka_unit_test(test_without_memory_or_with_a_bad_url_there_is_no_renewal),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    json_set_alloc_funcs(malloc, free); /* the counted ones */
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

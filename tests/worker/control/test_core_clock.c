@@ -2,6 +2,7 @@
 #include "worker/control/core_clock.h"
 
 #include "common/base/clock.h"
+#include "tests/support/failing_malloc.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -119,5 +120,5 @@ int main(void) {
         cmocka_unit_test(test_a_slower_machine_takes_longer),
         cmocka_unit_test(test_without_the_kernels_account_it_is_the_clock),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -1,4 +1,5 @@
 /* When a worker that leaves may go. */
+#include "tests/support/failing_malloc.h"
 #include "worker/control/departure.h"
 
 #include <setjmp.h>
@@ -64,5 +65,5 @@ int main(void) {
         cmocka_unit_test(test_an_older_gateway_takes_its_assignment_away),
         cmocka_unit_test(test_the_third_silence_in_a_row_means_that_the_gateway_is_gone),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

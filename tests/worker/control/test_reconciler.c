@@ -25,6 +25,14 @@ static void test_from_a_report_to_tokens(void **state) {
     want(&b, &wanted_whole);
     expect_report(&b, "\"assignment\":{\"generation\":10,\"state\":\"ready\"");
     expect_report(&b, "\"next\":{\"connected\":true");
+    char loaded[200];
+    snprintf(loaded, sizeof loaded,
+             "\"loaded\":{\"first_layer\":0,\"last_layer\":4,\"model\":\"%s\"}", b.header_sha256);
+    assert_true(report_has(&b, loaded));
+    assert_true(report_number(&b, "done_bytes") > 0); /* the assignment's */
+    assert_int_equal(report_number(&b, "done_bytes"), report_number(&b, "total_bytes"));
+    assert_int_equal(report_number(&b, "threads"), 2);
+    assert_int_equal(report_number(&b, "memory_bytes"), 1u << 30);
     expect_report(&b, "\"kv\":{\"pages_total\":");
     assert_true(report_has(&b, "\"compute\":{\"points\":[{\"rows\":1,")); /* as calibrated */
     uint64_t pages = report_number(&b, "pages_total");
@@ -201,6 +209,31 @@ static void test_a_failure_is_told_and_tried_again(void **state) {
     reconciler_bench_close(&b);
 }
 
+/* Not even where the answers after the first one name other layers of it. */
+static void test_a_model_that_cannot_be_computed_is_not_tried_again(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_with(&b, "glm4");
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"generation\":10,\"state\":\"failed\"");
+    assert_true(report_has(&b, "\"final\":true"));
+    assert_true(report_has(&b, "\\\"glm4\\\" is not supported (llama, "));
+    unsigned requests = range_server_requests(b.files);
+    wanted next = wanted_whole;
+    next.generation = 11;
+    next.last_layer = 2;
+    want(&b, &next);
+    expect_report(&b, "\"generation\":11,\"state\":\"failed\"");
+    loop_run_for(&b.loop, 1200); /* longer than the first pause of another failure */
+    assert_true(report_has(&b, "\"final\":true"));
+    assert_int_equal(range_server_requests(b.files), requests);
+    want_prepared(&b, &next, true);
+    expect_report(&b, "\"hold\":true,\"state\":\"failed\"");
+    want_nothing(&b);
+    expect_report(&b, "\"assignment\":null");
+    reconciler_bench_close(&b);
+}
+
 static void test_bad_answers_change_nothing(void **state) {
     (void)state;
     reconciler_bench b;
@@ -293,6 +326,42 @@ static void test_what_changes_is_told_at_once(void **state) {
 }
 
 /* A step that failed: perhaps the chain is formed anew, and the answer says how. */
+/* The next answer is an hour away, and the weights do not come. */
+static void test_what_is_begun_is_told_at_once(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open(&b);
+    range_server_fail(b.files, RANGE_SILENT, 100);
+    want(&b, &wanted_whole);
+    renew_after_an_hour(&b);
+    expect_report(&b, "\"assignment\":{\"generation\":10,\"state\":\"fetching\"");
+    reconciler_bench_close(&b);
+}
+
+/* The hop has no port; then it has one, and nothing has to be loaded again. */
+static void test_a_place_that_cannot_be_taken_is_told(void **state) {
+    (void)state;
+    static const char gateway[] = "\"next\":{\"gateway\":true}}}";
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    unsigned requests = range_server_requests(b.files);
+    wanted next = wanted_whole;
+    next.generation = 11;
+    want(&b, &next);
+    char *at = strstr(b.gateway.answer, gateway);
+    assert_non_null(at);
+    strcpy(at, "\"next\":{\"gateway\":false,\"name\":\"attic\",\"address\":\"nobody\","
+               "\"tls\":false}}}");
+    expect_report(&b, "\"generation\":11,\"state\":\"failed\"");
+    assert_true(report_has(&b, "nobody"));
+    next.generation = 12;
+    want(&b, &next);
+    expect_report(&b, "\"generation\":12,\"state\":\"ready\"");
+    assert_int_equal(run_step(&b, 12), LH_OK);
+    assert_int_equal(range_server_requests(b.files), requests);
+    reconciler_bench_close(&b);
+}
+
 static void test_a_failed_step_is_told_at_once(void **state) {
     (void)state;
     reconciler_bench b;
@@ -616,6 +685,20 @@ static void test_a_stage_is_prepared_on_threads_of_its_own(void **state) {
     reconciler_bench_close(&b);
 }
 
+/* Also where it is what is in place, so that two of it are there. */
+static void test_what_is_in_place_is_not_kept_twice(void **state) {
+    (void)state;
+    reconciler_bench b;
+    reconciler_bench_open_serving(&b);
+    want_prepared(&b, &wanted_whole, true);
+    expect_report(&b, "\"prepared\":{\"first_layer\":0,\"last_layer\":4,\"hold\":true,"
+                      "\"state\":\"ready\"");
+    want(&b, &wanted_whole);
+    expect_report(&b, "\"prepared\":null");
+    assert_true(report_has(&b, "\"generation\":10,\"state\":\"ready\""));
+    reconciler_bench_close(&b);
+}
+
 static void test_closing_while_preparing(void **state) {
     (void)state;
     reconciler_bench b;
@@ -689,12 +772,15 @@ int main(void) {
         cmocka_unit_test(test_progress_is_told),
         cmocka_unit_test(test_a_plan_is_carried_out_without_the_gateway),
         cmocka_unit_test(test_a_failure_is_told_and_tried_again),
+        cmocka_unit_test(test_a_model_that_cannot_be_computed_is_not_tried_again),
         cmocka_unit_test(test_bad_answers_change_nothing),
         cmocka_unit_test(test_a_garbled_answer_changes_nothing),
         cmocka_unit_test(test_the_gateway_restarts),
         cmocka_unit_test(test_the_worker_restarts_with_its_cache),
         cmocka_unit_test(test_what_changes_is_told_at_once),
         cmocka_unit_test(test_a_failed_step_is_told_at_once),
+        cmocka_unit_test(test_what_is_begun_is_told_at_once),
+        cmocka_unit_test(test_a_place_that_cannot_be_taken_is_told),
         cmocka_unit_test(test_leaving_waits_for_the_gateways_word),
         cmocka_unit_test(test_it_is_let_go_once),
         cmocka_unit_test(test_leaving_does_not_wait_for_a_gateway_that_is_gone),
@@ -710,6 +796,7 @@ int main(void) {
         cmocka_unit_test(test_what_cannot_be_prepared_is_told_and_harms_nothing),
         cmocka_unit_test(test_what_is_no_longer_to_be_prepared_is_given_up),
         cmocka_unit_test(test_a_stage_is_prepared_on_threads_of_its_own),
+        cmocka_unit_test(test_what_is_in_place_is_not_kept_twice),
         cmocka_unit_test(test_closing_while_preparing),
         cmocka_unit_test(test_closing_as_soon_as_it_may_go),
         cmocka_unit_test(test_closing_while_fetching),

@@ -157,26 +157,6 @@ static void test_a_cancelled_one_ends_while_it_fetches(void **state) {
     bench_close(&b);
 }
 
-/* On a machine that is played slow, where each further point costs. */
-static uint32_t points_of(bool is_urgent) {
-    bench b;
-    bench_open(&b);
-    b.options.is_urgent = is_urgent;
-    lh_slowdown_set(lh_thread_pool_slowdown(b.worker.pool), 60);
-    start(&b);
-    assert_int_equal(finish(&b), LH_OK);
-    lh_built_stage built = lh_stage_job_take(b.job);
-    lh_stage_job_destroy(b.job);
-    lh_stage_destroy(built.stage);
-    bench_close(&b);
-    return built.profile.point_count;
-}
-
-static void test_an_urgent_one_is_timed_less(void **state) {
-    (void)state;
-    assert_true(points_of(true) < points_of(false));
-}
-
 /* On a machine that is played so slow that the trials of one take all of their time. */
 static void test_a_cancelled_one_ends_while_it_is_timed(void **state) {
     (void)state;
@@ -199,7 +179,6 @@ int main(void) {
         cmocka_unit_test(test_a_stage_is_built_and_timed),
         cmocka_unit_test(test_weights_alone_are_fetched),
         cmocka_unit_test(test_what_goes_wrong_is_told),
-        cmocka_unit_test(test_an_urgent_one_is_timed_less),
         cmocka_unit_test(test_a_cancelled_one_ends_while_it_fetches),
         cmocka_unit_test(test_a_cancelled_one_ends_while_it_is_timed),
     };

@@ -1,4 +1,6 @@
 /* Trials on the stages of a tiny model: times come of them, and nothing is left behind. */
+#include "common/base/clock.h"
+#include "tests/support/failing_malloc.h"
 #include "tests/support/tiny_llama.h"
 #include "tests/worker/support/stage_chain.h"
 #include "worker/control/stage_trials.h"
@@ -43,9 +45,11 @@ static void close_bench(bench *b) {
 
 static lh_status run_trials(const bench *b, uint32_t stage, const _Atomic bool *cancelled,
                             lh_compute_profile *profile) {
-    lh_error error;
-    return lh_stage_trials_run(stage_chain_stage(b->chain, stage), LH_WIRE_F16, BUDGET_US,
-                               cancelled, profile, &error);
+    lh_error error = {.status = LH_OK};
+    lh_status status = lh_stage_trials_run(stage_chain_stage(b->chain, stage), LH_WIRE_F16,
+                                           BUDGET_US, cancelled, profile, &error);
+    assert_int_equal(error.status, status);
+    return status;
 }
 
 static void keep_digest(void *context, uint64_t sequence, const lh_sample_result *result) {
@@ -81,12 +85,17 @@ static void test_every_stage_is_timed_and_left_as_it_was(void **state) {
     uint64_t digest = digest_of(&b, 1);
     for (uint32_t stage = 0; stage < STAGES; stage++) {
         lh_compute_profile profile;
+        int64_t begin_us = lh_clock_us();
+        double all_us = 0;
         assert_int_equal(run_trials(&b, stage, &not_cancelled, &profile), LH_OK);
+        double passed_us = (double)(lh_clock_us() - begin_us);
         assert_int_equal(profile.point_count, 6); /* 1, 2 ... 32 rows */
         for (uint32_t i = 0; i < profile.point_count; i++) {
             assert_int_equal(profile.points[i].rows, 1u << i);
             assert_true(profile.points[i].us > 0);
+            all_us += profile.points[i].us;
         }
+        assert_true(all_us <= passed_us); /* each was tried once at least */
         assert_true(stage > 0 ? profile.take_share > 0 : profile.take_share == 0);
         assert_true(stage + 1 < STAGES ? profile.shard_us > 0 : profile.shard_us == 0);
         /* shares of the step of 16 rows, which the clock tells from the time between steps */
@@ -119,11 +128,30 @@ static void test_it_can_be_cancelled(void **state) {
     close_bench(&b);
 }
 
+/* Neither of its own nor of a shard: what the stage held before is all that is left. */
+static void test_without_memory_it_ends(void **state) {
+    (void)state;
+    bench b = open_bench(1u << 20, 1);
+    lh_status status = LH_ERR_NO_MEMORY;
+    size_t n = 0;
+    while (status != LH_OK) {
+        lh_compute_profile profile;
+        failing_malloc_arm(++n);
+        status = run_trials(&b, 1, &not_cancelled, &profile);
+        bool has_failed = failing_malloc_disarm();
+        assert_int_equal(status, has_failed ? LH_ERR_NO_MEMORY : LH_OK);
+        assert_untouched(&b, 1);
+    }
+    assert_in_range(n, 4, 1000);
+    close_bench(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_stage_is_timed_and_left_as_it_was),
         cmocka_unit_test(test_a_small_cache_is_enough),
         cmocka_unit_test(test_it_can_be_cancelled),
+        cmocka_unit_test(test_without_memory_it_ends),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -37,6 +37,7 @@ static void test_steps_of_the_epoch_each_once(void **state) {
     expect(&place, 6, 1, false, LH_ERR_UNAVAILABLE, "of epoch 6; this worker is still at 5");
     expect(&place, 5, 1, false, LH_OK, "");
     expect(&place, 5, 1, false, LH_ERR_STALE, "has come before");
+    expect(&place, 5, UINT64_C(1) << 63, false, LH_ERR_INVALID, "is far ahead of all that have");
     const lh_step_manifest manifest = {.epoch = 5, .step = 3};
     lh_error error;
     bool resyncs;

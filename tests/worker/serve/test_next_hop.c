@@ -23,10 +23,12 @@ static void test_the_same_way_on(void **state) {
     lh_next_hop hop = connected(), none = {.client = NULL};
     lh_chain_route route = present;
     route.epoch = 9;
-    strcpy(route.next_name, "another name for it");
     assert_true(lh_next_hop_is_for(&hop, &present, &route));
     assert_false(lh_next_hop_is_for(&none, &present, &route));
     strcpy(route.chain, "d"); /* the path of its requests */
+    assert_false(lh_next_hop_is_for(&hop, &present, &route));
+    route = present;
+    strcpy(route.next_name, "d"); /* who would have to show another certificate */
     assert_false(lh_next_hop_is_for(&hop, &present, &route));
     route = present;
     strcpy(route.next_address, "h:2");

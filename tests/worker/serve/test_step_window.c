@@ -47,6 +47,19 @@ static void what_is_long_past_has_come(void **state) {
     assert_false(lh_step_window_admit(&window, LH_STEP_WINDOW + 1));
 }
 
+static void a_number_far_ahead_is_out_of_reach(void **state) {
+    (void)state;
+    assert_true(lh_step_window_reaches(&window, 0));
+    assert_true(lh_step_window_reaches(&window, LH_STEP_FIRST_MAX));
+    assert_false(lh_step_window_reaches(&window, LH_STEP_FIRST_MAX + 1));
+    assert_false(lh_step_window_reaches(&window, UINT64_C(1) << 63));
+    assert_true(lh_step_window_admit(&window, 1000));
+    assert_true(lh_step_window_reaches(&window, 3));
+    assert_true(lh_step_window_reaches(&window, 1001 + LH_STEP_JUMP_MAX));
+    assert_false(lh_step_window_reaches(&window, 1002 + LH_STEP_JUMP_MAX));
+    assert_false(lh_step_window_reaches(&window, UINT64_MAX));
+}
+
 /* Beside a table of all that came. */
 static void random_orders(void **state) {
     (void)state;
@@ -67,6 +80,7 @@ int main(void) {
         cmocka_unit_test_setup(each_comes_once, begin),
         cmocka_unit_test_setup(they_may_overtake_each_other, begin),
         cmocka_unit_test_setup(what_is_long_past_has_come, begin),
+        cmocka_unit_test_setup(a_number_far_ahead_is_out_of_reach, begin),
         cmocka_unit_test_setup(random_orders, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

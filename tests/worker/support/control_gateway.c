@@ -77,7 +77,7 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
     if (strcmp(headers->path, "/chains/c/trials/0") == 0) {
         g->trials++;
         snprintf(g->trial_peer, sizeof g->trial_peer, "%s", headers->peer);
-        lh_trial_take(stream, "", 0, events, stream_context);
+        lh_trial_take(NULL, stream, headers, "", 0, events, stream_context);
         return;
     }
     request *q = calloc(1, sizeof *q);

@@ -2,7 +2,7 @@
  * independent judge of the stage. */
 #pragma once
 
-#include "worker/compute/model/model.h"
+#include "common/model/model.h"
 
 #include <stddef.h>
 

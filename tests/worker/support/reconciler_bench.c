@@ -134,8 +134,8 @@ void say_of_leaving(reconciler_bench *b, const char *text) {
 
 /* ---- The bench ---- */
 
-static void make_model(reconciler_bench *b) {
-    tiny_llama model = tiny_llama_default();
+static void make_model(reconciler_bench *b, const char *architecture) {
+    tiny_llama model = tiny_llama_of(architecture);
     model.layers = 4;
     b->model = tiny_llama_bytes(&model, &b->model_bytes);
     lh_gguf *gguf;
@@ -195,9 +195,13 @@ void stop_worker(reconciler_bench *b) {
 }
 
 void reconciler_bench_open(reconciler_bench *b) {
+    reconciler_bench_open_with(b, "llama");
+}
+
+void reconciler_bench_open_with(reconciler_bench *b, const char *architecture) {
     memset(b, 0, sizeof *b);
     uv_loop_init(&b->loop);
-    make_model(b);
+    make_model(b, architecture);
     strcpy(b->folder, "/tmp/longhaul-test-XXXXXX");
     assert_non_null(mkdtemp(b->folder));
     assert_int_equal(lh_weight_cache_open(b->folder, &b->cache, NULL), LH_OK);

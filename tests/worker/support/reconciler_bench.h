@@ -35,6 +35,8 @@ typedef struct reconciler_bench {
 } reconciler_bench;
 
 void reconciler_bench_open(reconciler_bench *b);
+/* The same with a model whose file names another architecture than llama. */
+void reconciler_bench_open_with(reconciler_bench *b, const char *architecture);
 /* The same, and waits until the worker is ready to serve wanted_whole. */
 void reconciler_bench_open_serving(reconciler_bench *b);
 void reconciler_bench_close(reconciler_bench *b);

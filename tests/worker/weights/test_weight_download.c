@@ -78,7 +78,7 @@ static void expect_requests(unsigned requests) {
     const lh_weight_download_events events = {NULL, on_part, on_bytes};
     int64_t total = 0;
     unsigned before = range_server_requests(server);
-    assert_int_equal(lh_weight_download(fetch, (lh_weight_url){file_url, false}, cache, parts,
+    assert_int_equal(lh_weight_download(fetch, (lh_weight_url){.url = file_url}, cache, parts,
                                         part_count, &events, &error),
                      LH_OK);
     assert_int_equal(range_server_requests(server) - before, requests);

@@ -66,7 +66,7 @@ static lh_status on_bytes(void *context, const uint8_t *bytes, size_t length, lh
 
 static lh_status get(uint64_t offset, uint64_t length) {
     received r = {.offset = offset};
-    lh_status status = lh_weight_fetch_range(fetch, (lh_weight_url){file_url, false}, offset,
+    lh_status status = lh_weight_fetch_range(fetch, (lh_weight_url){.url = file_url}, offset,
                                              length, on_bytes, &r, &error);
     if (status == LH_OK)
         assert_int_equal(r.length, length);
@@ -102,6 +102,18 @@ static void test_faults_that_pass(void **state) {
     /* As long as each try brings something, it goes on. */
     range_server_fail(server, RANGE_ANSWERS_LESS, 5);
     assert_int_equal(get(0, FILE_BYTES), LH_OK);
+}
+
+/* A server that is being restarted, or whose port somebody floods. */
+static void test_patience(void **state) {
+    (void)state;
+    lh_weight_fetch_options options = {.retry_delay_ms = 1};
+    lh_weight_fetch *impatient = fetch;
+    assert_int_equal(lh_weight_fetch_create(&options, &fetch, &error), LH_OK);
+    range_server_fail(server, RANGE_CLOSES, 11);
+    assert_int_equal(get(0, FILE_BYTES), LH_OK);
+    lh_weight_fetch_destroy(fetch);
+    fetch = impatient;
 }
 
 static void expect_end(range_fault fault, unsigned tries, lh_status status, const char *part) {
@@ -144,7 +156,7 @@ static void test_too_much(void **state) {
     for (size_t i = 0; i < 2; i++) {
         uint64_t taken = 0;
         range_server_fail(server, faults[i], 100);
-        lh_status status = lh_weight_fetch_range(fetch, (lh_weight_url){file_url, false}, 0,
+        lh_status status = lh_weight_fetch_range(fetch, (lh_weight_url){.url = file_url}, 0,
                                                  1 << 20, count_bytes, &taken, &error);
         range_server_fail(server, RANGE_SOUND, 0);
         assert_int_equal(status, LH_ERR_MALFORMED);
@@ -157,7 +169,7 @@ static void test_receiver_stops(void **state) {
     (void)state;
     received r = {.answer = LH_ERR_LIMIT};
     unsigned before = range_server_requests(server);
-    lh_status status = lh_weight_fetch_range(fetch, (lh_weight_url){file_url, false}, 0, FILE_BYTES,
+    lh_status status = lh_weight_fetch_range(fetch, (lh_weight_url){.url = file_url}, 0, FILE_BYTES,
                                              on_bytes, &r, &error);
     assert_int_equal(status, LH_ERR_LIMIT);
     assert_string_equal(error.message, "enough");
@@ -191,7 +203,7 @@ static lh_status get_document(const char *path, size_t limit, lh_text_buffer *do
     char url[80];
     snprintf(url, sizeof url, "%s%s", range_server_url(server), path);
     lh_text_buffer_reset(document);
-    return lh_weight_fetch_document(fetch, (lh_weight_url){url, false}, limit, document, &error);
+    return lh_weight_fetch_document(fetch, (lh_weight_url){.url = url}, limit, document, &error);
 }
 
 static void test_documents(void **state) {
@@ -214,19 +226,20 @@ static void test_documents(void **state) {
 static void test_urls(void **state) {
     (void)state;
     received r = {0};
-    assert_int_equal(lh_weight_fetch_range(fetch, (lh_weight_url){"file:///etc/passwd", false}, 0,
+    assert_int_equal(lh_weight_fetch_range(fetch, (lh_weight_url){.url = "file:///etc/passwd"}, 0,
                                            9, on_bytes, &r, &error),
                      LH_ERR_INVALID);
     assert_int_equal(
-        lh_weight_fetch_range(fetch, (lh_weight_url){"http://", false}, 0, 9, on_bytes, &r, &error),
+        lh_weight_fetch_range(fetch, (lh_weight_url){.url = "http://"}, 0, 9, on_bytes, &r, &error),
         LH_ERR_INVALID);
     /* Port 1 of loopback: nobody listens. */
-    assert_int_equal(lh_weight_fetch_range(fetch, (lh_weight_url){"http://127.0.0.1:1/x", false}, 0,
+    assert_int_equal(lh_weight_fetch_range(fetch, (lh_weight_url){.url = "http://127.0.0.1:1/x"}, 0,
                                            9, on_bytes, &r, &error),
                      LH_ERR_UNAVAILABLE);
     /* HTTP/2 asked of a server that speaks HTTP/1.1. */
     assert_int_equal(
-        lh_weight_fetch_range(fetch, (lh_weight_url){file_url, true}, 0, 9, on_bytes, &r, &error),
+        lh_weight_fetch_range(fetch, (lh_weight_url){.url = file_url, .prior_knowledge = true}, 0,
+                              9, on_bytes, &r, &error),
         LH_ERR_UNAVAILABLE);
     assert_int_equal(r.length, 0);
 }
@@ -238,21 +251,25 @@ static void test_http2_with_prior_knowledge(void **state) {
     received r = {.offset = 5};
     fleet_server *fleet = fleet_server_create(file, FILE_BYTES, NULL);
     snprintf(url, sizeof url, "http://127.0.0.1:%d/weights", fleet_server_port(fleet));
-    assert_int_equal(lh_weight_fetch_range(fetch, (lh_weight_url){url, true}, 5, FILE_BYTES - 5,
-                                           on_bytes, &r, &error),
+    assert_int_equal(lh_weight_fetch_range(fetch,
+                                           (lh_weight_url){.url = url, .prior_knowledge = true}, 5,
+                                           FILE_BYTES - 5, on_bytes, &r, &error),
                      LH_OK);
     assert_int_equal(r.length, FILE_BYTES - 5);
     r = (received){.offset = 0};
-    assert_int_equal(
-        lh_weight_fetch_range(fetch, (lh_weight_url){url, true}, 0, 1, on_bytes, &r, &error),
-        LH_OK);
-    assert_int_equal(lh_weight_fetch_range(fetch, (lh_weight_url){url, true}, FILE_BYTES, 1,
-                                           on_bytes, &r, &error),
+    assert_int_equal(lh_weight_fetch_range(fetch,
+                                           (lh_weight_url){.url = url, .prior_knowledge = true}, 0,
+                                           1, on_bytes, &r, &error),
+                     LH_OK);
+    assert_int_equal(lh_weight_fetch_range(fetch,
+                                           (lh_weight_url){.url = url, .prior_knowledge = true},
+                                           FILE_BYTES, 1, on_bytes, &r, &error),
                      LH_ERR_NOT_FOUND);
     fleet_server_destroy(fleet);
-    assert_int_equal(
-        lh_weight_fetch_range(fetch, (lh_weight_url){url, true}, 0, 1, on_bytes, &r, &error),
-        LH_ERR_UNAVAILABLE);
+    assert_int_equal(lh_weight_fetch_range(fetch,
+                                           (lh_weight_url){.url = url, .prior_knowledge = true}, 0,
+                                           1, on_bytes, &r, &error),
+                     LH_ERR_UNAVAILABLE);
 }
 
 static lh_status get_with_certificates(const authority *a, int port, const char *own,
@@ -267,8 +284,8 @@ static lh_status get_with_certificates(const authority *a, int port, const char 
         .tries = 2};
     snprintf(url, sizeof url, "https://127.0.0.1:%d/weights", port);
     assert_int_equal(lh_weight_fetch_create(&options, &other, &error), LH_OK);
-    lh_status status = lh_weight_fetch_range(other, (lh_weight_url){url, false}, 0, FILE_BYTES,
-                                             on_bytes, &r, &error);
+    lh_status status = lh_weight_fetch_range(other, (lh_weight_url){.url = url, .is_gateway = true},
+                                             0, FILE_BYTES, on_bytes, &r, &error);
     assert_int_equal(r.length, status == LH_OK ? FILE_BYTES : 0);
     lh_weight_fetch_destroy(other);
     return status;
@@ -280,11 +297,12 @@ static void test_http2_over_tls(void **state) {
     authority a;
     authority_open(&a);
     authority_issue(&a, "ca", NULL, "fleet", NULL, 10);
-    authority_issue(&a, "gateway", "ca", "gateway", "IP:127.0.0.1", 10);
-    authority_issue(&a, "worker", "ca", "worker", NULL, 10);
-    authority_issue(&a, "misnamed", "ca", "gateway", "DNS:elsewhere", 10);
+    authority_issue(&a, "gateway", "ca", "?", "URI:longhaul://gateway", 10);
+    authority_issue(&a, "worker", "ca", "?", "URI:longhaul://worker/w?site=home", 10);
+    authority_issue(&a, "another", "ca", "gateway",
+                    "IP:127.0.0.1,URI:longhaul://worker/gateway?site=home", 10);
     authority_issue(&a, "other-ca", NULL, "somebody", NULL, 10);
-    authority_issue(&a, "stranger", "other-ca", "worker", NULL, 10);
+    authority_issue(&a, "stranger", "other-ca", "?", "URI:longhaul://worker/w?site=home", 10);
 
     lh_tls_options tls = authority_options(&a, "gateway", "ca");
     fleet_server *fleet = fleet_server_create(file, FILE_BYTES, &tls);
@@ -297,10 +315,12 @@ static void test_http2_over_tls(void **state) {
     assert_int_equal(get_with_certificates(&a, port, "nobody", "ca"), LH_ERR_INVALID);
     fleet_server_destroy(fleet);
 
-    tls = authority_options(&a, "misnamed", "ca");
+    tls = authority_options(&a, "another", "ca");
     fleet = fleet_server_create(file, FILE_BYTES, &tls);
     assert_int_equal(get_with_certificates(&a, fleet_server_port(fleet), "worker", "ca"),
                      LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "the gateway was expected and worker gateway of site "
+                                          "home has answered"));
     fleet_server_destroy(fleet);
     authority_close(&a);
 }
@@ -314,7 +334,7 @@ static void test_every_allocation_fails(void **state) {
         failing_malloc_arm(n);
         lh_status status = lh_weight_fetch_create(&options, &other, &error);
         if (status == LH_OK)
-            status = lh_weight_fetch_document(other, (lh_weight_url){file_url, false}, FILE_BYTES,
+            status = lh_weight_fetch_document(other, (lh_weight_url){.url = file_url}, FILE_BYTES,
                                               &document, &error);
         bool failed = failing_malloc_disarm();
         lh_text_buffer_reset(&document);
@@ -330,6 +350,7 @@ int main(void) {
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_faults_that_pass),
         cmocka_unit_test(test_faults_that_last),
+        cmocka_unit_test(test_patience),
         cmocka_unit_test(test_too_much),
         cmocka_unit_test(test_receiver_stops),
         cmocka_unit_test(test_cancel),

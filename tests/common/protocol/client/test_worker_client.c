@@ -4,6 +4,7 @@
 #include "common/http2/server.h"
 #include "common/protocol/client/worker_client.h"
 #include "common/protocol/step_answer.h"
+#include "tests/support/failing_malloc.h"
 #include "tests/support/loop.h"
 
 #include <setjmp.h>
@@ -294,16 +295,17 @@ static void test_closing_ends_what_is_in_progress(void **state) {
     assert_int_equal(b.status, LH_ERR_UNAVAILABLE);
 }
 
+static const uint32_t prefill_tokens[] = {1, 2};
+static const lh_step_segment prefill_segment = {.sequence = 1, .rows = 2};
+static const lh_step_manifest prefill = {.epoch = 3,
+                                         .step = 43,
+                                         .step_class = LH_STEP_PREFILL,
+                                         .rows = 2,
+                                         .tokens = prefill_tokens,
+                                         .segment_count = 1,
+                                         .segments = &prefill_segment};
+
 static lh_step_submission *submit_prefill(bench *b) {
-    static const uint32_t tokens[] = {1, 2};
-    static const lh_step_segment segment = {.sequence = 1, .rows = 2};
-    static const lh_step_manifest prefill = {.epoch = 3,
-                                             .step = 43,
-                                             .step_class = LH_STEP_PREFILL,
-                                             .rows = 2,
-                                             .tokens = tokens,
-                                             .segment_count = 1,
-                                             .segments = &segment};
     lh_step_submission *submission = NULL;
     b->done = false;
     assert_int_equal(lh_worker_client_submit(b->client, &prefill, &b->done, &submission, NULL),
@@ -366,24 +368,6 @@ static void test_shards_go_apart(void **state) {
     close_bench(&b);
 }
 
-static lh_hop_profile profile_with(uint32_t lanes) {
-    bench b;
-    lh_hop_profile hop;
-    open_lanes(&b, PEER_IS_SILENT, lanes);
-    lh_worker_client_read_profile(b.client, &hop);
-    close_bench(&b);
-    return hop;
-}
-
-static void test_what_is_ready_are_the_windows_of_the_connections_that_carry_shards(void **state) {
-    (void)state;
-    const lh_hop_profile first = profile_with(0), one = profile_with(1), two = profile_with(2);
-    assert_true(first.ready_bytes > 0);
-    assert_true(one.ready_bytes < 1.5 * first.ready_bytes); /* not that of the first one, too */
-    assert_true(two.ready_bytes > 1.5 * one.ready_bytes);
-    assert_true(two.bytes_sent > one.bytes_sent && one.bytes_sent > first.bytes_sent);
-}
-
 /* Preface, SETTINGS, WINDOW_UPDATE and the acknowledgement of the peer's SETTINGS. */
 enum { GREETING_BYTES = 24 + (9 + 4 * 6) + (9 + 4) + 9 };
 
@@ -400,19 +384,43 @@ static bool have_left(void *context) {
 }
 
 /* Without PINGs nothing is said after the greetings. */
-static void test_the_bytes_of_all_connections_count(void **state) {
-    (void)state;
+static awaited_bytes open_greeted(bench *b, uint32_t lanes) {
     lh_h2_limits limits = lh_h2_default_limits();
     limits.ping_interval_ms = 0;
+    open_with(b, PEER_IS_SILENT, lanes, &limits);
+    awaited_bytes all = {b->client, (1 + lanes) * GREETING_BYTES};
+    assert_true(loop_run_until(&b->loop, have_left, &all, 20000));
+    return all;
+}
+
+static void test_the_bytes_of_all_connections_count(void **state) {
+    (void)state;
     for (uint32_t lanes = 0; lanes < 4; lanes++) {
         bench b;
-        open_with(&b, PEER_IS_SILENT, lanes, &limits);
-        awaited_bytes all = {b.client, (1 + lanes) * GREETING_BYTES};
-        assert_true(loop_run_until(&b.loop, have_left, &all, 20000));
+        awaited_bytes all = open_greeted(&b, lanes);
         loop_run_for(&b.loop, 10);
         assert_true(have_left(&all));
         close_bench(&b);
     }
+}
+
+/* Of connections that have said all that they say. */
+static lh_hop_profile profile_with(uint32_t lanes) {
+    bench b;
+    lh_hop_profile hop;
+    open_greeted(&b, lanes);
+    lh_worker_client_read_profile(b.client, &hop);
+    close_bench(&b);
+    return hop;
+}
+
+static void test_what_is_ready_are_the_windows_of_the_connections_that_carry_shards(void **state) {
+    (void)state;
+    const lh_hop_profile first = profile_with(0), one = profile_with(1), two = profile_with(2);
+    assert_true(first.ready_bytes > 0);
+    assert_true(one.ready_bytes < 1.5 * first.ready_bytes); /* not that of the first one, too */
+    assert_true(two.ready_bytes > 1.5 * one.ready_bytes);
+    assert_true(two.bytes_sent > one.bytes_sent && one.bytes_sent > first.bytes_sent);
 }
 
 static bool is_refused(void *context) {
@@ -481,6 +489,88 @@ static void test_no_client_for_an_address_or_a_chain_that_none_has(void **state)
     expect_no_client("no port", "main", LH_ERR_INVALID, "no port");
 }
 
+static bool have_shards_gone(void *context) {
+    return !((const bench *)context)->shards_stream;
+}
+
+/* The answer to the shards may come before that to the step. */
+static void test_shards_that_were_taken_are_no_answer(void **state) {
+    (void)state;
+    bench b;
+    open_lanes(&b, PEER_IS_SILENT, 1);
+    lh_step_submission *submission = submit_prefill(&b);
+    while (!b.shards_stream)
+        uv_run(&b.loop, UV_RUN_ONCE);
+    lh_step_submission_end(submission);
+    assert_true(loop_run_until(&b.loop, have_shards_gone, &b, 20000));
+    loop_run_for(&b.loop, 50);
+    assert_false(b.done);
+    lh_step_submission_cancel(submission);
+    expect(&b, LH_ERR_CANCELLED, "");
+    close_bench(&b);
+}
+
+/* Whether the n-th allocation was one that a step needs: then nothing is left of it. */
+static bool is_refused_without(size_t n) {
+    bench b;
+    lh_step_submission *submission = NULL;
+    open_lanes(&b, PEER_IS_SILENT, 1);
+    failing_malloc_arm(n);
+    lh_status status = lh_worker_client_submit(b.client, &prefill, &b.done, &submission, NULL);
+    bool has_failed = failing_malloc_disarm();
+    assert_true(status == LH_OK || (has_failed && status == LH_ERR_NO_MEMORY));
+    loop_run_for(&b.loop, 5);
+    assert_false(b.done && status != LH_OK); /* where the connection lacks it, that fails */
+    close_bench(&b);
+    return has_failed;
+}
+
+static void test_without_memory_there_is_no_step(void **state) {
+    (void)state;
+    size_t n = 1;
+    while (is_refused_without(n))
+        n++;
+    assert_in_range(n, 5, 200);
+}
+
+/* An answer that names nobody may be anybody's. */
+static void test_a_step_of_a_trial_is_taken_by_one_with_a_name(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, PEER_TAKES);
+    lh_step_submission *submission = NULL;
+    static const lh_step_manifest trial = {.epoch = 0};
+    assert_int_equal(
+        lh_worker_client_submit_trial(b.client, 64, &trial, &b.done, &submission, NULL), LH_OK);
+    lh_step_submission_end(submission);
+    expect(&b, LH_ERR_PROTOCOL, "");
+    assert_string_equal(b.path, "POST /chains/main/trials/64");
+    assert_non_null(strstr(b.message, "did not say who it is"));
+    close_bench(&b);
+}
+
+static void on_done_of_another(void *context, void *step_context, lh_status status,
+                               const char *worker, const char *message) {
+    (void)step_context;
+    (void)worker;
+    (void)message;
+    assert_int_equal(status, LH_OK);
+    *(bool *)context = true;
+}
+
+static void test_a_new_owner_is_told(void **state) {
+    (void)state;
+    static const lh_worker_client_events others = {.on_done = on_done_of_another};
+    bench b;
+    bool is_told = false;
+    open_bench(&b, PEER_TAKES);
+    lh_worker_client_watch(b.client, &others, &is_told);
+    lh_step_submission_end(submit(&b));
+    run_until(&b, &is_told);
+    assert_false(b.done);
+    close_bench(&b);
+}
+
 /* Without its shards a step is nothing. */
 static void test_a_broken_connection_with_shards_fails_the_step(void **state) {
     (void)state;
@@ -513,7 +603,11 @@ int main(void) {
         cmocka_unit_test(test_the_bytes_of_all_connections_count),
         cmocka_unit_test(test_a_hop_to_nobody_is_refused),
         cmocka_unit_test(test_what_one_connection_measures_is_told),
+        cmocka_unit_test(test_shards_that_were_taken_are_no_answer),
+        cmocka_unit_test(test_a_step_of_a_trial_is_taken_by_one_with_a_name),
+        cmocka_unit_test(test_a_new_owner_is_told),
+        cmocka_unit_test(test_without_memory_there_is_no_step),
         cmocka_unit_test(test_a_broken_connection_with_shards_fails_the_step),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -8,6 +8,7 @@
 #include "tests/support/failing_malloc.h"
 #include "tests/support/loop.h"
 
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,7 +64,8 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
         lh_h2_stream_respond(stream, 503, problem);
         free(problem);
     } else {
-        lh_trial_take(stream, b.name, strtoull(width + 8, NULL, 10), events, stream_context);
+        lh_trial_take(NULL, stream, request, b.name, strtoull(width + 8, NULL, 10), events,
+                      stream_context);
     }
 }
 
@@ -345,20 +347,21 @@ static void certificates(void **state) {
     authority_open(&ca);
     authority_issue(&ca, "ca", NULL, "Longhaul test CA", NULL, 30);
     authority_issue(&ca, "other-ca", NULL, "Somebody else's CA", NULL, 30);
-    authority_issue(&ca, "attic", "ca", "attic", "IP:127.0.0.1", 30);
-    authority_issue(&ca, "elsewhere", "ca", "b", "IP:10.0.0.3", 30);
-    authority_issue(&ca, "stranger", "other-ca", "attic", "IP:127.0.0.1", 30);
+    authority_issue(&ca, "attic", "ca", "?", "URI:longhaul://worker/attic?site=home", 30);
+    authority_issue(&ca, "b", "ca", "attic", "IP:127.0.0.1,URI:longhaul://worker/b?site=home", 30);
+    authority_issue(&ca, "stranger", "other-ca", "?", "URI:longhaul://worker/attic?site=home", 30);
     const struct {
         const char *server, *client, *reason; /* NULL: proven */
     } rows[] = {
         {"attic", "attic", NULL},
-        {"elsewhere", "attic", "the peer's certificate is not for 127.0.0.1"},
+        {"b", "attic", "worker attic was expected and worker b of site home has answered"},
         {"stranger", "attic",
          "the peer's certificate is not signed by our CA: unable to get local issuer certificate"},
         {"attic", "stranger", "the peer does not accept our certificate: not signed by its CA"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const lh_tls_options server = authority_options(&ca, rows[i].server, "ca"),
-                             client = authority_options(&ca, rows[i].client, "ca");
+                             own = authority_options(&ca, rows[i].client, "ca"),
+                             client = lh_tls_options_for(&own, "attic");
         const lh_hop_trial_options options = options_for("attic", WIDTH);
         open_server(&server);
         begin(&client, 0, &options);
@@ -469,5 +472,6 @@ int main(void) {
         TEST(it_may_end_at_any_time),
         TEST(without_memory_there_is_no_trial),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    json_set_alloc_funcs(malloc, free); /* the counted ones */
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

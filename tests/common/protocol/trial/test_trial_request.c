@@ -7,6 +7,7 @@
 #include "tests/support/failing_malloc.h"
 #include "tests/support/loop.h"
 
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,15 +17,18 @@
 #include <cmocka.h>
 
 #define BODY_BYTES_MAX (1u << 20)
+#define AT_ONCE        8u
+#define PATIENCE_MS    20000u
 
 typedef struct bench {
     uv_loop_t loop;
     lh_h2_server *server;
+    lh_stream_quota quota;
     lh_h2_client *client;
     const char *name; /* of who takes the trial */
     uint64_t width;
     size_t fail_nth; /* of the allocations of the taking; 0: none */
-    bool connected, over, client_closed, server_closed;
+    bool connected, over, client_closed, server_closed, quota_closed;
     int http_status;
     char answer[1024];
     size_t answer_length;
@@ -37,10 +41,9 @@ static bench b;
 static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request *request,
                        const lh_h2_stream_events **events, void **stream_context) {
     (void)context;
-    (void)request;
     if (b.fail_nth > 0)
         failing_malloc_arm(b.fail_nth);
-    lh_trial_take(stream, b.name, b.width, events, stream_context);
+    lh_trial_take(&b.quota, stream, request, b.name, b.width, events, stream_context);
     if (b.fail_nth > 0)
         assert_true(failing_malloc_disarm());
 }
@@ -86,6 +89,8 @@ static int set_up(void **state) {
     memset(&b, 0, sizeof b);
     uv_loop_init(&b.loop);
     b.name = "attic";
+    const lh_stream_quota_limits limits = lh_trial_limits();
+    lh_stream_quota_init(&b.quota, &b.loop, "trials of hops", &limits);
     assert_int_equal(
         lh_h2_server_create(&b.loop, "127.0.0.1:0", NULL, NULL, on_request, NULL, &b.server, NULL),
         LH_OK);
@@ -102,7 +107,9 @@ static int tear_down(void **state) {
     lh_h2_client_close(b.client, loop_set_flag, &b.client_closed);
     lh_h2_server_close(b.server, loop_set_flag, &b.server_closed);
     uv_run(&b.loop, UV_RUN_DEFAULT);
-    assert_true(b.client_closed && b.server_closed);
+    lh_stream_quota_close(&b.quota, loop_set_flag, &b.quota_closed);
+    uv_run(&b.loop, UV_RUN_DEFAULT);
+    assert_true(b.client_closed && b.server_closed && b.quota_closed);
     assert_int_equal(uv_loop_close(&b.loop), 0);
     return 0;
 }
@@ -281,6 +288,40 @@ static void too_much_is_refused(void **state) {
     expect_refusal(400, "LH_ERR_LIMIT", "so wide");
 }
 
+static bool one_is_over(void *over) {
+    const bool *closed = over;
+    for (size_t i = 0; i < AT_ONCE + 1; i++)
+        if (closed[i])
+            return true;
+    return false;
+}
+
+static void on_open_closed(lh_h2_stream *stream, void *over, lh_status status) {
+    (void)stream;
+    (void)status;
+    *(bool *)over = true;
+}
+
+/* So many may wait for their bodies; one more takes the place of the first. */
+static void a_member_has_so_many_at_once(void **state) {
+    (void)state;
+    static const lh_h2_stream_events events = {.on_closed = on_open_closed};
+    static bool over[AT_ONCE + 1];
+    lh_h2_stream *streams[AT_ONCE + 1];
+    memset(over, 0, sizeof over);
+    for (size_t i = 0; i < AT_ONCE + 1; i++)
+        assert_int_equal(lh_h2_client_submit(b.client, "POST", "/chains/c/trials/1", NULL, 0, 2,
+                                             &events, &over[i], &streams[i], NULL),
+                         LH_OK);
+    assert_true(loop_run_until(&b.loop, one_is_over, over, PATIENCE_MS));
+    assert_int_equal(b.quota.count, AT_ONCE);
+    post(body_without_rows(0, 0));
+    assert_int_equal(b.http_status, 200);
+    for (size_t i = 0; i < AT_ONCE + 1; i++)
+        if (!over[i])
+            lh_h2_stream_cancel(streams[i]);
+}
+
 static void without_memory_it_says_so(void **state) {
     (void)state;
     for (b.fail_nth = 1; b.fail_nth <= 2; b.fail_nth++) {
@@ -304,7 +345,9 @@ int main(void) {
         TEST(shards_of_another_width_are_refused),
         TEST(a_step_of_a_chain_is_no_trial),
         TEST(too_much_is_refused),
+        TEST(a_member_has_so_many_at_once),
         TEST(without_memory_it_says_so),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    json_set_alloc_funcs(malloc, free); /* the counted ones */
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

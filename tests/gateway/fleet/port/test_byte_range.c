@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "gateway/fleet/port/byte_range.h"
+#include "tests/support/failing_malloc.h"
 
 static const struct {
     const char *header;
@@ -59,5 +60,5 @@ static void every_form(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_form)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -8,6 +8,7 @@
 #include "gateway/cost/pipeline_depth.h"
 #include "gateway/fleet/port/control_json.h"
 #include "tests/gateway/support/tiny_model.h"
+#include "tests/support/failing_malloc.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -22,14 +23,15 @@ static const char good[] =
     ",{\"rows\":64,\"us\":20000}],\"us_per_row_position\":0.5,\"take_share\":0.1,\"give_share\":0."
     "2,\"draw_us\":7,\"draw_more_us\":2,\"shard_us\":3,\"step_us\":80,\"age_us\":5000},"
     "\"prepared\":{\"first_layer\":3,\"last_layer\":9,\"hold\":true,\"state\":\"failed\",\"done_"
-    "bytes\":5,\"total_bytes\":6,\"error\":\"no "
+    "bytes\":5,\"total_bytes\":6,\"final\":true,\"error\":\"no "
     "room\"},\"next\":{\"connected\":true,\"round_trip_us\":120,\"bytes_sent\":9,\"bytes_per_us\":"
     "12.5},\"next_error\":\"h:1: it is "
     "down\",\"trial\":{\"next\":\"attic\",\"address\":\"h:2\",\"state\":"
     "\"proven\",\"error\":\"\"},\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,"
     "\"page_bytes\":4096,"
     "\"sequences\":1,\"epoch\":6},\"loaded\":{\"first_layer\":1,\"last_layer\":5,\"model\":\"abc\"}"
-    ",\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":false,\"unknown\":[1,2,3]}";
+    ",\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":false,\"unknown\":[1,2,3],"
+    "\"host\":{\"memory_bytes\":7,\"seccomp\":0,\"of_another_version\":\"x\"}}";
 
 static lh_status parse(const char *text, lh_worker_report *report, lh_error *error) {
     return lh_control_json_parse_report("w-1", text, strlen(text), report, error);
@@ -57,6 +59,7 @@ static void a_report_is_read(void **state) {
     assert_int_equal(r.prepared.state, LH_WORKER_FAILED);
     assert_true(r.prepared.first_layer == 3 && r.prepared.last_layer == 9 && r.prepared.holds);
     assert_true(r.prepared.done_bytes == 5 && r.prepared.total_bytes == 6);
+    assert_true(r.prepared.is_final && !r.assignment.is_final);
     assert_string_equal(r.prepared.error, "no room");
     assert_true(r.next.present && r.next.connected && r.next.bytes_per_us == 12.5);
     assert_string_equal(r.next_error, "h:1: it is down");
@@ -72,6 +75,9 @@ static void a_report_is_read(void **state) {
     assert_int_equal(r.kv.epoch, 6);
     assert_true(r.loaded.present && r.loaded.first_layer == 1 && r.loaded.last_layer == 5);
     assert_string_equal(r.loaded.model, "abc");
+    assert_int_equal(lh_host_facts_get(&r.host, LH_HOST_MEMORY_BYTES), 7);
+    assert_int_equal(lh_host_facts_get(&r.host, LH_HOST_SECCOMP), 0);
+    assert_false(lh_host_facts_know(&r.host, LH_HOST_LANDLOCK));
     assert_true(r.steps.active == 1 && r.steps.done == 2 && r.steps.failed == 3);
     assert_false(r.leaving);
 }
@@ -229,6 +235,11 @@ static const struct {
     {"\"leaving\":false", "\"leaving\":false,\"leaving\":true", "", LH_ERR_MALFORMED},
     {"\"unknown\":[1,2,3]", "\"unknown\":[1,2,3", "", LH_ERR_MALFORMED},
     {"\"home\"", "\"\\u0000\"", "", LH_ERR_MALFORMED},
+    {"\"host\":{", "\"other\":{", "", LH_OK}, /* of an older worker */
+    {"\"host\":{", "\"host\":null,\"other\":{", "", LH_OK},
+    {"\"host\":{", "\"host\":[],\"other\":{", "host", LH_ERR_INVALID},
+    {"\"memory_bytes\":7", "\"memory_bytes\":-7", "host.memory_bytes", LH_ERR_INVALID},
+    {"\"seccomp\":0", "\"seccomp\":true", "host.seccomp", LH_ERR_INVALID},
 };
 
 static void each_wrong_field_is_named(void **state) {
@@ -307,6 +318,7 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     assert_int_equal(json_integer_value(json_object_get(assignment, "generation")), 4000000000);
     assert_int_equal(json_integer_value(json_object_get(assignment, "epoch")), 4000000000);
     assert_int_equal(json_integer_value(json_object_get(assignment, "kv_epoch")), 3999999999);
+    assert_true(json_is_null(json_object_get(assignment, "previous")));
     assert_int_equal(json_integer_value(json_object_get(assignment, "steps_max")),
                      LH_WORKER_BUFFERS);
     assert_string_equal(json_string_value(json_object_get(assignment, "wire")), "f16");
@@ -365,5 +377,6 @@ int main(void) {
         cmocka_unit_test(hostile_bodies_are_refused),
         cmocka_unit_test(an_answer_holds_what_the_worker_needs),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    json_set_alloc_funcs(malloc, free); /* the counted ones */
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

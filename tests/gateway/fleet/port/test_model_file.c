@@ -7,6 +7,7 @@
 
 #include "gateway/fleet/model_profile.h"
 #include "gateway/fleet/port/model_file.h"
+#include "tests/support/failing_malloc.h"
 #include "tests/support/tiny_llama.h"
 
 #include <pthread.h>
@@ -178,5 +179,5 @@ int main(void) {
         cmocka_unit_test(errors_name_the_file),
         cmocka_unit_test(the_profile_adds_up),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -51,7 +51,8 @@ typedef struct bench {
     lh_worker_report report;
     uint32_t reports, calls, results, epoch;
     uint64_t step, sequence;
-    char chain[LH_WORKER_NAME_BYTES], peer_name[LH_WORKER_NAME_BYTES];
+    char chain[LH_WORKER_NAME_BYTES];
+    lh_tls_identity peer;
 } bench;
 
 /* ---- The owner ---- */
@@ -65,18 +66,19 @@ static lh_status on_report(void *context, const lh_worker_report *report, lh_fle
     b->reports++;
     *answer = (lh_fleet_answer){.options = &options,
                                 .renew_us = 500000,
+                                .lease_us = 3000000,
                                 .has_assignment = true,
                                 .assignment = {.chain = "main", .epoch = 7}};
     return b->verdict ? lh_fail(error, b->verdict, "no room for %s", report->name) : LH_OK;
 }
 
-static lh_status on_results(void *context, const char *chain, const char *peer_name, uint32_t epoch,
-                            uint64_t step, const lh_step_result *results, uint32_t count,
-                            lh_error *error) {
+static lh_status on_results(void *context, const char *chain, const lh_tls_identity *peer,
+                            uint32_t epoch, uint64_t step, const lh_step_result *results,
+                            uint32_t count, lh_error *error) {
     bench *b = context;
     b->calls++;
     snprintf(b->chain, sizeof b->chain, "%s", chain);
-    snprintf(b->peer_name, sizeof b->peer_name, "%s", peer_name);
+    b->peer = *peer;
     b->epoch = epoch;
     b->step = step;
     b->results += count;
@@ -180,21 +182,25 @@ static lh_model_file *open_model(void) {
     return file;
 }
 
-static void open_bench(bench *b, const lh_tls_options *tls, const lh_tls_options *client_tls) {
-    const lh_fleet_server_owner owner = {b, on_report, on_results};
+static void connect_client(bench *b, const lh_tls_options *tls) {
     const lh_h2_limits limits = lh_h2_default_limits();
     char address[32];
+    snprintf(address, sizeof address, "127.0.0.1:%d", lh_fleet_server_port(b->server));
+    assert_int_equal(
+        lh_h2_client_create(&b->loop, address, tls, &limits, on_state, b, &b->client, NULL), LH_OK);
+    loop_run_until_set(&b->loop, &b->is_connected);
+}
+
+static void open_bench(bench *b, const lh_tls_options *tls, const lh_tls_options *client_tls) {
+    const lh_fleet_server_owner owner = {b, on_report, on_results, NULL};
+    const lh_h2_limits limits = lh_h2_default_limits();
     *b = (bench){.file = open_model()};
     lh_log_set_level(LH_LOG_ERROR);
     assert_int_equal(uv_loop_init(&b->loop), 0);
     assert_int_equal(lh_fleet_server_create(&b->loop, "127.0.0.1:0", tls, &limits, "tiny", b->file,
                                             &owner, &b->server, NULL),
                      LH_OK);
-    snprintf(address, sizeof address, "127.0.0.1:%d", lh_fleet_server_port(b->server));
-    assert_int_equal(
-        lh_h2_client_create(&b->loop, address, client_tls, &limits, on_state, b, &b->client, NULL),
-        LH_OK);
-    loop_run_until_set(&b->loop, &b->is_connected);
+    connect_client(b, client_tls);
 }
 
 static void close_bench(bench *b) {
@@ -325,24 +331,93 @@ static void a_peer_may_begin_so_many_reports_at_once(void **state) {
     close_bench(&b);
 }
 
-/* A certificate is the worker's own or its site's. */
-static void a_certificate_speaks_for_one_worker_or_site(void **state) {
+/* Of one site. */
+static void a_certificate_speaks_for_one_worker(void **state) {
     (void)state;
-    static const char *const names[] = {"w-1", "home", "w-2"};
+    static const struct {
+        const char *names, *says; /* says: NULL: it is accepted */
+    } rows[] = {
+        {"URI:longhaul://worker/w-1?site=home", NULL},
+        {"URI:longhaul://worker/w-1?site=office",
+         "the certificate is that of worker w-1 of site office, the report that of worker w-1 of "
+         "site home\n"},
+        {"URI:longhaul://worker/home?site=home", "the certificate is that of worker home of site "
+                                                 "home, the report that of worker w-1 of site "
+                                                 "home\n"},
+        {"URI:longhaul://gateway",
+         "the certificate is that of the gateway, the report that of worker w-1 of site home\n"},
+    };
     authority ca;
     authority_open(&ca);
     authority_issue(&ca, "ca", NULL, "Longhaul test CA", NULL, 30);
-    authority_issue(&ca, "gateway", "ca", "gateway", "IP:127.0.0.1", 30);
+    authority_issue(&ca, "gateway", "ca", "?", "URI:longhaul://gateway", 30);
     lh_tls_options server = authority_options(&ca, "gateway", "ca");
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bench b;
-        authority_issue(&ca, names[i], "ca", names[i], NULL, 30);
-        lh_tls_options client = authority_options(&ca, names[i], "ca");
+        authority_issue(&ca, "client", "ca", "w-1", rows[i].names, 30);
+        lh_tls_options own = authority_options(&ca, "client", "ca"),
+                       client = lh_tls_options_for(&own, "");
         open_bench(&b, &server, &client);
-        assert_int_equal(report_as(&b, REPORTS "w-1", "w-1", good), i < 2 ? 200 : 403);
-        assert_int_equal(b.reports, i < 2);
+        assert_int_equal(report_as(&b, REPORTS "w-1", "w-1", good), rows[i].says ? 403 : 200);
+        assert_int_equal(b.reports, rows[i].says ? 0 : 1);
+        if (rows[i].says)
+            assert_string_equal(b.only.body, rows[i].says);
         close_bench(&b);
     }
+    authority_close(&ca);
+}
+
+static int report_of(bench *b, const char *instance) {
+    char text[sizeof good];
+    memcpy(text, good, sizeof text);
+    memcpy(strstr(text, "00ff00ff00ff00ff"), instance, 16);
+    return report_as(b, REPORTS "w-1", "w-1", text);
+}
+
+/* At another address; the same one would say that the first has gone. */
+static void a_second_process_does_not_get_a_name(void **state) {
+    (void)state;
+    bench b;
+    char text[sizeof good];
+    memcpy(text, good, sizeof text);
+    memcpy(strstr(text, "00ff00ff00ff00ff"), "0000000000000002", 16);
+    memcpy(strstr(text, ":7101"), ":7102", 5);
+    open_bench(&b, NULL, NULL);
+    assert_int_equal(report_of(&b, "0000000000000001"), 200);
+    assert_int_equal(report_as(&b, REPORTS "w-1", "w-1", text), 409);
+    assert_non_null(strstr(b.only.body, "a worker named w-1 is serving from 127.0.0.1:"));
+    assert_non_null(strstr(b.only.body, "(instance 0000000000000001)"));
+    assert_int_equal(b.reports, 1);
+    assert_int_equal(report_of(&b, "0000000000000001"), 200);
+    assert_int_equal(report_of(&b, "0000000000000003"), 200);
+    close_bench(&b);
+}
+
+/* Over TLS, whatever its address. */
+static void a_name_is_free_when_its_connection_has_gone(void **state) {
+    (void)state;
+    authority ca;
+    authority_open(&ca);
+    authority_issue(&ca, "ca", NULL, "Longhaul test CA", NULL, 30);
+    authority_issue(&ca, "gateway", "ca", "?", "URI:longhaul://gateway", 30);
+    authority_issue(&ca, "worker", "ca", "?", "URI:longhaul://worker/w-1?site=home", 30);
+    lh_tls_options server = authority_options(&ca, "gateway", "ca"),
+                   own = authority_options(&ca, "worker", "ca"),
+                   client_tls = lh_tls_options_for(&own, "");
+    bench b;
+    open_bench(&b, &server, &client_tls);
+    assert_int_equal(report_of(&b, "0000000000000001"), 200);
+    lh_h2_client *first = b.client;
+    b.is_connected = false;
+    connect_client(&b, &client_tls);
+    assert_int_equal(report_of(&b, "0000000000000002"), 409);
+    bool has_closed = false;
+    lh_h2_client_close(first, loop_set_flag, &has_closed);
+    loop_run_until_set(&b.loop, &has_closed);
+    while (report_of(&b, "0000000000000002") == 409) /* until the server has read that */
+        ;
+    assert_int_equal(b.only.http_status, 200);
+    close_bench(&b);
     authority_close(&ca);
 }
 
@@ -436,7 +511,7 @@ static void tokens_are_handed_on_at_once(void **state) {
     assert_int_equal(b.calls, 1);
     assert_int_equal(b.results, 2);
     assert_string_equal(b.chain, "main");
-    assert_string_equal(b.peer_name, "");
+    assert_int_equal(b.peer.kind, LH_TLS_NONE);
     assert_int_equal(b.epoch, 3);
     assert_int_equal(b.step, 7);
     assert_int_equal(b.sequence, 5);
@@ -632,7 +707,9 @@ int main(void) {
         cmocka_unit_test(a_report_that_is_not_sound_is_refused),
         cmocka_unit_test(a_report_has_a_bound),
         cmocka_unit_test(a_peer_may_begin_so_many_reports_at_once),
-        cmocka_unit_test(a_certificate_speaks_for_one_worker_or_site),
+        cmocka_unit_test(a_certificate_speaks_for_one_worker),
+        cmocka_unit_test(a_second_process_does_not_get_a_name),
+        cmocka_unit_test(a_name_is_free_when_its_connection_has_gone),
         cmocka_unit_test(a_step_of_a_trial_is_taken),
         cmocka_unit_test(paths_and_methods_that_there_are_not),
         cmocka_unit_test(tokens_are_handed_on_at_once),

@@ -271,12 +271,15 @@ static void certificates_have_their_own_shares_of_what_all_may_have(void **state
     authority ca;
     authority_open(&ca);
     authority_issue(&ca, "ca", NULL, "Longhaul test CA", NULL, 30);
-    authority_issue(&ca, "gateway", "ca", "gateway", "IP:127.0.0.1", 30);
+    authority_issue(&ca, "gateway", "ca", "?", "URI:longhaul://gateway", 30);
     lh_tls_options server = authority_options(&ca, "gateway", "ca");
     bench *b = open_bench(&limits, &server);
     for (int i = 0; i < 3; i++) {
-        authority_issue(&ca, names[i], "ca", names[i], NULL, 30);
-        lh_tls_options client = authority_options(&ca, names[i], "ca");
+        char uri[80];
+        snprintf(uri, sizeof uri, "URI:longhaul://worker/%s?site=home", names[i]);
+        authority_issue(&ca, names[i], "ca", "?", uri, 30);
+        lh_tls_options own = authority_options(&ca, names[i], "ca"),
+                       client = lh_tls_options_for(&own, "");
         connect_as(b, &client);
     }
     assert_int_equal(status_of(b, get(b, 0, NULL, false)), 200);

@@ -92,10 +92,11 @@ static void check_same(const void *file, size_t length, const stage_chain_option
 }
 
 /* One thing varied at a time, then several together, on every instruction set. */
-static void check_model(const tiny_llama *model) {
+static void check_model_with(const tiny_llama *model, lh_activation_kind activations) {
     size_t length;
     uint8_t *file = tiny_llama_bytes(model, &length);
     stage_chain_options options = plain_options();
+    options.activations = activations;
     stage_chain *chain = create(file, length, &options);
     const digests expected = digests_of(chain, TOKENS);
     stage_chain_destroy(chain);
@@ -122,6 +123,10 @@ static void check_model(const tiny_llama *model) {
         }
     }
     free(file);
+}
+
+static void check_model(const tiny_llama *model) {
+    check_model_with(model, LH_ACTIVATION_Q8);
 }
 
 static void check_type(lh_dtype type, lh_dtype embedding_type) {
@@ -155,6 +160,29 @@ static void test_same_bits_qwen3(void **state) {
 static void test_same_bits_gemma3(void **state) {
     (void)state;
     check_architecture("gemma3", 4);
+}
+
+/* Rows of one step go to many experts, and those of chunks to other groups. */
+static void test_same_bits_of_mixtures(void **state) {
+    (void)state;
+    static const char *const names[] = {"qwen2moe", "qwen3moe", "olmoe", "granitemoe"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        check_architecture(names[i], 3);
+    tiny_llama model = tiny_llama_of("qwen3moe");
+    model.layers = 3;
+    check_model_with(&model, LH_ACTIVATION_Q16);
+}
+
+/* Mixtral: a llama whose experts are as wide as the metadata say of all. */
+static void test_same_bits_of_a_llama_with_experts(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_default();
+    model.layers = 3;
+    model.experts = 5;
+    model.experts_used = 2;
+    model.expert_width = 128;
+    model.type = LH_DTYPE_F32;
+    check_model(&model);
 }
 
 static void test_same_bits_f32(void **state) {
@@ -243,9 +271,7 @@ static lh_step_segment segment_of(uint32_t sequence, uint32_t step) {
     return segment;
 }
 
-static void test_batch_beside_alone(void **state) {
-    (void)state;
-    tiny_llama model = tiny_llama_default();
+static void check_batch(tiny_llama model) {
     uint32_t tokens[SEQUENCES][64];
     size_t length;
     uint8_t *file = tiny_llama_bytes(&model, &length);
@@ -280,6 +306,16 @@ static void test_batch_beside_alone(void **state) {
     stage_chain_destroy(together);
     stage_chain_destroy(alone);
     free(file);
+}
+
+static void test_batch_beside_alone(void **state) {
+    (void)state;
+    check_batch(tiny_llama_default());
+}
+
+static void test_batch_of_a_mixture(void **state) {
+    (void)state;
+    check_batch(tiny_llama_of("qwen2moe"));
 }
 
 /* ---- Forks ---- */
@@ -428,6 +464,9 @@ int main(void) {
         cmocka_unit_test(test_same_bits_qwen2),
         cmocka_unit_test(test_same_bits_qwen3),
         cmocka_unit_test(test_same_bits_gemma3),
+        cmocka_unit_test(test_same_bits_of_mixtures),
+        cmocka_unit_test(test_same_bits_of_a_llama_with_experts),
+        cmocka_unit_test(test_batch_of_a_mixture),
         cmocka_unit_test(test_last_rows_of_chunks),
         cmocka_unit_test(test_batch_beside_alone),
         cmocka_unit_test(test_a_fork_gives_the_same_bits),

@@ -179,9 +179,9 @@ static void check_not_created(lh_stage_options options, const char *words) {
 
 static void test_options_are_checked(void **state) {
     (void)state;
-    check_not_created(options_for(1, 1), "layers 1 to 1");
-    check_not_created(options_for(3, 3), "layers 3 to 3");
-    check_not_created(options_for(2, 4), "layers 2 to 4");
+    check_not_created(options_for(1, 1), "from layer 1 on, before layer 1,");
+    check_not_created(options_for(3, 3), "from layer 3 on, before layer 3,");
+    check_not_created(options_for(2, 4), "from layer 2 on, before layer 4,");
     lh_stage_options options = options_for(0, 1);
     options.rows_max = 0;
     check_not_created(options, "at least 1");

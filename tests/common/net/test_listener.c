@@ -1,5 +1,5 @@
 /* Addresses as people write them. */
-#include "gateway/http/listener.h"
+#include "common/net/listener.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ static void refuses_malformed_addresses(void **state) {
         int fd;
         uint16_t port;
         lh_error error;
-        assert_int_equal(lh_http_listener_open(wrong[i], &fd, &port, &error), LH_ERR_INVALID);
+        assert_int_equal(lh_listener_open(wrong[i], &fd, &port, &error), LH_ERR_INVALID);
         assert_non_null(strstr(error.message, "HOST:PORT"));
     }
 }
@@ -29,17 +29,17 @@ static void listens_on_a_free_port(void **state) {
     int fd, second;
     uint16_t port, other;
     lh_error error;
-    assert_int_equal(lh_http_listener_open("127.0.0.1:0", &fd, &port, &error), LH_OK);
+    assert_int_equal(lh_listener_open("127.0.0.1:0", &fd, &port, &error), LH_OK);
     assert_true(port > 0);
     char taken[32];
     snprintf(taken, sizeof taken, "127.0.0.1:%u", port);
-    assert_int_equal(lh_http_listener_open(taken, &second, &other, &error), LH_ERR_IO);
+    assert_int_equal(lh_listener_open(taken, &second, &other, &error), LH_ERR_IO);
     assert_non_null(strstr(error.message, taken));
     close(fd);
-    assert_int_equal(lh_http_listener_open(taken, &second, &other, &error), LH_OK);
+    assert_int_equal(lh_listener_open(taken, &second, &other, &error), LH_OK);
     assert_int_equal(other, port);
     close(second);
-    assert_int_equal(lh_http_listener_open(":0", &second, &other, &error), LH_OK);
+    assert_int_equal(lh_listener_open(":0", &second, &other, &error), LH_OK);
     close(second);
 }
 
@@ -53,8 +53,8 @@ static void knows_whether_only_this_machine_reaches_it(void **state) {
         int fd;
         uint16_t port;
         lh_error error;
-        assert_int_equal(lh_http_listener_open(cases[i].address, &fd, &port, &error), LH_OK);
-        assert_int_equal(lh_http_listener_is_loopback(fd), cases[i].is_loopback);
+        assert_int_equal(lh_listener_open(cases[i].address, &fd, &port, &error), LH_OK);
+        assert_int_equal(lh_listener_is_loopback(fd), cases[i].is_loopback);
         close(fd);
     }
 }
@@ -64,7 +64,7 @@ static void tells_what_cannot_be_resolved(void **state) {
     int fd;
     uint16_t port;
     lh_error error;
-    assert_int_equal(lh_http_listener_open("999.1.1.1:80", &fd, &port, &error), LH_ERR_IO);
+    assert_int_equal(lh_listener_open("999.1.1.1:80", &fd, &port, &error), LH_ERR_IO);
     assert_non_null(strstr(error.message, "999.1.1.1:80"));
 }
 

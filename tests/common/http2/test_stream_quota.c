@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/http2/client.h"
 #include "common/http2/server.h"
-#include "gateway/fleet/port/stream_quota.h"
+#include "common/http2/stream_quota.h"
 #include "tests/support/loop.h"
 
 #include <signal.h>
@@ -220,6 +220,75 @@ static void who_lasts_too_long_is_dropped_though_it_moves(void **state) {
     close_bench(&b);
 }
 
+static bool has_one(void *quota) {
+    return ((const lh_stream_quota *)quota)->count == 1;
+}
+
+/* The oldest of those that never moved makes room; one that may be here does not. */
+static void a_newcomer_takes_the_place_of_who_stands_still(void **state) {
+    (void)state;
+    const lh_stream_quota_limits limits = {
+        .peer_max = 2, .all_max = 9, .stall_ms = 60000, .has_turnover = true};
+    bench b;
+    exchange first, second, third;
+    open_bench(&b, &limits);
+    begin(&b, &first);
+    assert_true(loop_run_until(&b.loop, has_one, &b.quota, 20000));
+    lh_stream_place_set_patience(b.quota.first, 2);
+    begin(&b, &second);
+    assert_true(loop_run_until(&b.loop, has_two, &b.quota, 20000));
+    begin(&b, &third);
+    loop_run_until_set(&b.loop, &second.is_closed);
+    assert_int_equal(second.status, LH_ERR_CANCELLED);
+    assert_true(loop_run_until(&b.loop, has_two, &b.quota, 20000));
+    assert_false(first.is_closed || third.is_closed);
+    for (lh_stream_place *place = b.quota.first; place; place = place->next)
+        lh_stream_place_set_patience(place, 2);
+    refused(&b, 429, "letters: a peer may have 2 at once\n");
+    close_bench(&b);
+}
+
+/* They leave their peer in an order; and none moves while all of them stand still. */
+static void who_waits_behind_another_does_not_stand_still(void **state) {
+    (void)state;
+    const lh_stream_quota_limits limits = {
+        .peer_max = 9, .all_max = 9, .stall_ms = 120, .is_by_peer = true};
+    bench b;
+    exchange moving, waiting;
+    uv_timer_t timer = {.data = &moving};
+    open_bench(&b, &limits);
+    begin(&b, &moving);
+    begin(&b, &waiting);
+    uv_timer_init(&b.loop, &timer);
+    uv_timer_start(&timer, drip, 5, 5);
+    for (uint64_t end_ms = uv_now(&b.loop) + 600; uv_now(&b.loop) < end_ms;)
+        uv_run(&b.loop, UV_RUN_ONCE);
+    assert_false(moving.is_closed || waiting.is_closed);
+    uv_close((uv_handle_t *)&timer, NULL);
+    loop_run_until_set(&b.loop, &waiting.is_closed);
+    assert_int_equal(waiting.status, LH_ERR_CANCELLED);
+    close_bench(&b);
+}
+
+static void who_waits_behind_a_patient_one_is_as_patient(void **state) {
+    (void)state;
+    const lh_stream_quota_limits limits = {
+        .peer_max = 9, .all_max = 9, .stall_ms = 60, .is_by_peer = true};
+    bench b;
+    exchange patient, waiting;
+    open_bench(&b, &limits);
+    begin(&b, &patient);
+    assert_true(loop_run_until(&b.loop, has_one, &b.quota, 20000));
+    lh_stream_place_set_patience(b.quota.first, 20);
+    begin(&b, &waiting);
+    assert_true(loop_run_until(&b.loop, has_two, &b.quota, 20000));
+    loop_run_for(&b.loop, 300);
+    assert_false(patient.is_closed || waiting.is_closed);
+    loop_run_until_set(&b.loop, &waiting.is_closed);
+    assert_int_equal(waiting.status, LH_ERR_CANCELLED);
+    close_bench(&b);
+}
+
 static int quiet(void **state) {
     (void)state;
     lh_log_set_level(LH_LOG_ERROR);
@@ -230,6 +299,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_finds_no_place_is_told_why),
         cmocka_unit_test(who_stands_still_is_dropped),
+        cmocka_unit_test(a_newcomer_takes_the_place_of_who_stands_still),
+        cmocka_unit_test(who_waits_behind_another_does_not_stand_still),
+        cmocka_unit_test(who_waits_behind_a_patient_one_is_as_patient),
         cmocka_unit_test(who_lasts_too_long_is_dropped_though_it_moves),
     };
     return cmocka_run_group_tests(tests, quiet, NULL);

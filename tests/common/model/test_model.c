@@ -1,6 +1,6 @@
 /* Every hyper-parameter and tensor that is wrong, missing or would not be honoured is refused by
  * its name. */
-#include "worker/compute/model/model.h"
+#include "common/model/model.h"
 
 #include "tests/support/tiny_llama.h"
 
@@ -158,7 +158,6 @@ static void test_every_parameter(void **state) {
     gguf_writer_u32(writer, "llama.attention.key_length", 16);
     gguf_writer_u32(writer, "llama.attention.value_length", 16);
     gguf_writer_u64(writer, "llama.vocab_size", 50);
-    gguf_writer_u32(writer, "llama.expert_count", 0);
     gguf_writer_tensor_bytes(writer, "rope_freqs.weight", LH_DTYPE_F32, 1, (const uint64_t[]){4},
                              factors, sizeof factors);
     gguf_writer_matrix(writer, "output.weight", LH_DTYPE_Q4_0, 64, 50, 1);
@@ -261,19 +260,14 @@ static void test_wrong_shapes_and_types(void **state) {
 
 static void test_parameters_that_are_not_honoured(void **state) {
     (void)state;
-    static const char *const numbers[] = {
-        "llama.expert_count",        "llama.attention.sliding_window",
-        "llama.residual_scale",      "llama.final_logit_softcapping",
-        "llama.attention.clamp_kqv", "llama.logit_scale"};
+    static const char *const numbers[] = {"llama.residual_scale", "llama.final_logit_softcapping",
+                                          "llama.attention.clamp_kqv", "llama.logit_scale"};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         gguf_writer *writer = sound();
         gguf_writer_f32(writer, numbers[i], 8);
         check_refused(writer, LH_ERR_UNSUPPORTED, numbers[i]);
     }
     gguf_writer *writer = sound();
-    gguf_writer_u32(writer, "llama.expert_count", 8);
-    check_refused(writer, LH_ERR_UNSUPPORTED, "llama.expert_count = 8");
-    writer = sound();
     gguf_writer_bool(writer, "llama.attention.causal", false);
     check_refused(writer, LH_ERR_UNSUPPORTED, "llama.attention.causal");
     writer = sound();

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "gateway/http/allowed_hosts.h"
+#include "common/net/allowed_hosts.h"
 
 #include <string.h>
 

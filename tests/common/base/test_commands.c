@@ -1,0 +1,153 @@
+#include "common/base/commands.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define WORDS_MAX 6
+
+static int runs;
+static char last[64]; /* word behind the command that ran */
+
+static int run_key(int argc, char **argv) {
+    runs++;
+    snprintf(last, sizeof last, "%s", argc > 2 ? argv[2] : "");
+    return 7;
+}
+
+static const lh_option_table key_options = {.program = "longhaul-test key",
+                                            .summary = "NAME: makes a key"};
+
+static const lh_command commands[] = {
+    {"key", "NAME", "makes a key", &key_options, run_key},
+    {"rotate-ca", "", "renews it", NULL, run_key},
+    {"join", "URL TOKEN", "joins", &key_options, NULL},
+};
+
+static lh_option_table table = {.program = "longhaul-test",
+                                .summary = "Tests commands",
+                                .commands = commands,
+                                .command_count = 3};
+
+static bool is_done;
+static int status;
+static char *out, *err;
+
+/* Words up to NULL, behind the program's name. */
+static void run(const char *first, ...) {
+    char *argv[WORDS_MAX + 1] = {"longhaul-test"};
+    int argc = 1;
+    size_t out_size, err_size;
+    va_list words;
+    va_start(words, first);
+    for (const char *word = first; word; word = va_arg(words, const char *))
+        argv[argc++] = (char *)(uintptr_t)word;
+    va_end(words);
+    free(out);
+    free(err);
+    FILE *to_out = open_memstream(&out, &out_size), *to_err = open_memstream(&err, &err_size);
+    runs = 0;
+    is_done = lh_commands_run(&table, argc, argv, to_out, to_err, &status);
+    fclose(to_out);
+    fclose(to_err);
+}
+
+static void a_command_is_run_with_its_words(void **state) {
+    (void)state;
+    run("key", "alice", NULL);
+    assert_true(is_done && runs == 1 && status == 7);
+    assert_string_equal(last, "alice");
+    run("rotate-ca", NULL);
+    assert_true(is_done && runs == 1 && status == 7);
+}
+
+static void what_is_no_command_is_the_programs(void **state) {
+    (void)state;
+    run(NULL);
+    assert_false(is_done);
+    run("--model", "key", NULL);
+    assert_false(is_done);
+    run("join", "https://a", "b", NULL);
+    assert_false(is_done);
+    assert_string_equal(err, "");
+}
+
+static void help_is_told_in_every_usual_way(void **state) {
+    (void)state;
+    run("help", NULL);
+    assert_true(is_done && status == 0 && runs == 0);
+    assert_non_null(strstr(out, "longhaul-test COMMAND"));
+    assert_non_null(strstr(out, "  key NAME"));
+    assert_non_null(strstr(out, "renews it"));
+    assert_non_null(strstr(out, "Exit status: 0"));
+    run("help", "key", NULL);
+    assert_true(is_done && status == 0);
+    assert_non_null(strstr(out, "usage: longhaul-test key"));
+    run("key", "-h", NULL);
+    assert_true(is_done && status == 0 && runs == 0);
+    assert_non_null(strstr(out, "usage: longhaul-test key"));
+    run("join", "--help", NULL);
+    assert_true(is_done && status == 0);
+    run("help", "rotate-ca", NULL);
+    assert_string_equal(out, "usage: longhaul-test rotate-ca\n\nrenews it\n");
+}
+
+static void a_wrong_word_suggests_the_right_one(void **state) {
+    (void)state;
+    run("kye", NULL);
+    assert_true(is_done && status == 2 && runs == 0);
+    assert_string_equal(err, "longhaul-test: unknown command 'kye'; did you mean key?\n");
+    run("help", "rotate", NULL);
+    assert_int_equal(status, 2);
+    assert_non_null(strstr(err, "did you mean rotate-ca?"));
+    run("hepl", NULL);
+    assert_non_null(strstr(err, "did you mean help?"));
+    run("elephants-and-more", NULL);
+    assert_int_equal(status, 2);
+    assert_non_null(strstr(err, "`longhaul-test help` lists them"));
+}
+
+static void a_program_of_commands_alone_tells_them(void **state) {
+    (void)state;
+    table.needs_command = true;
+    run(NULL);
+    assert_true(is_done && status == 2);
+    assert_non_null(strstr(err, "usage: longhaul-test COMMAND"));
+    assert_string_equal(out, "");
+    table.needs_command = false;
+    free(out);
+    free(err);
+    out = err = NULL;
+}
+
+static void a_word_stands_before_the_flags(void **state) {
+    (void)state;
+    char *all[] = {"p", "key", "NAME", "--a", NULL};
+    char *flags[] = {"p", "key", "--a", "NAME", NULL};
+    char **argv = all;
+    int argc = 4;
+    assert_string_equal(lh_command_take_word(&argc, &argv), "NAME");
+    assert_int_equal(argc, 2);
+    assert_string_equal(argv[1], "--a");
+    argv = flags;
+    argc = 4;
+    assert_null(lh_command_take_word(&argc, &argv));
+    assert_int_equal(argc, 3);
+    assert_string_equal(argv[1], "--a");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_word_stands_before_the_flags),
+        cmocka_unit_test(a_command_is_run_with_its_words),
+        cmocka_unit_test(what_is_no_command_is_the_programs),
+        cmocka_unit_test(help_is_told_in_every_usual_way),
+        cmocka_unit_test(a_wrong_word_suggests_the_right_one),
+        cmocka_unit_test(a_program_of_commands_alone_tells_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
