@@ -50,7 +50,7 @@ class BenchFleet:
         self.wire = wire
         self.gateway_flags, self.worker_flags = list(gateway_flags), list(worker_flags)
         # A line has two ends, also where nobody is at the other one.
-        self.sites = bench_sites.Sites(max(2, stages), self.build / "tests" / "link_emulator", congestion_control, emulator_cores=self.spare_cores())
+        self.sites = bench_sites.Sites(max(2, stages), self.build / "longhaul-link", congestion_control, emulator_cores=self.spare_cores())
         self.links = links  # (rate, round trip) from the start
         self.random = random.Random(1)
         self.workers = []

@@ -1,4 +1,4 @@
-"""Sites on one machine: network namespaces joined by the project's link emulator (tool_link_emulator.c). Linux, root, iproute2."""
+"""Sites on one machine: network namespaces joined by longhaul-link. Linux, root, iproute2."""
 
 import atexit
 import contextlib
@@ -70,7 +70,7 @@ class Sites:
         programs go before all others on this machine. emulator_cores: those that the links run on; None: any."""
         self.count = count
         self.goes_first = goes_first
-        self.emulator_command = [*pinned(emulator_cores), str(emulator)]
+        self.emulator_command = [*pinned(emulator_cores), str(emulator), "sites"]
         self.names = [f"{PREFIX}-{os.getpid()}-{next(_numbers)}" for _ in range(count)]
         self.sysctl = {
             # A connection that has rested keeps its window.

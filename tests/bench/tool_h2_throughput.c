@@ -169,6 +169,7 @@ int main(int argc, char **argv) {
 
     uv_loop_init(&r.loop);
     snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    options = lh_tls_options_for(&options, "");
     if (lh_h2_client_create(&r.loop, address, tls, NULL, on_state, &r, &r.client, &error) !=
         LH_OK) {
         fprintf(stderr, "%s\n", error.message);

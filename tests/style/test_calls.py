@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOMS = ("common", "gateway", "kernels", "worker")
+ROOMS = ("common", "gateway", "kernels", "link", "worker")
 
 
 def objects_of(build, root):

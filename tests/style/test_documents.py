@@ -6,7 +6,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = ("*.md", "docs/*.md", "common/protocol/*.md", "deploy/*.md")
-ROOMS = ("common", "gateway", "kernels", "worker", "tests", "deploy", "docs", "cmake")
+ROOMS = ("common", "gateway", "kernels", "link", "worker", "tests", "deploy", "docs", "cmake")
 
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")

@@ -10,7 +10,7 @@ COLUMNS_MAX = 100
 
 
 def sources():
-    for room in ("common", "gateway", "kernels", "worker", "tests", "cmake"):
+    for room in ("common", "gateway", "kernels", "link", "worker", "tests", "cmake"):
         yield from sorted((ROOT / room).rglob("*.[ch]"))
 
 

@@ -4,10 +4,14 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static _Atomic long long countdown = 0; /* 0: not armed or fired */
 static _Atomic bool failed = false;
+static _Atomic long long held = 0; /* allocated and not freed */
+static long long noted = 0;
 
 void failing_malloc_arm(size_t n) {
     atomic_store(&failed, false);
@@ -27,22 +31,64 @@ static bool must_fail(void) {
     return true;
 }
 
+/* A pointer where nothing was before. */
+static void *count(void *memory) {
+    atomic_fetch_add(&held, memory != NULL);
+    return memory;
+}
+
 #define WRAP(type, name, parameters, arguments)                                                    \
     type __real_##name parameters;                                                                 \
     type __wrap_##name parameters;                                                                 \
     type __wrap_##name parameters {                                                                \
-        return must_fail() ? NULL : __real_##name arguments;                                       \
+        return must_fail() ? NULL : count(__real_##name arguments);                                \
     }
 WRAP(void *, malloc, (size_t size), (size))
-WRAP(void *, calloc, (size_t count, size_t size), (count, size))
-WRAP(void *, realloc, (void *old, size_t size), (old, size))
-WRAP(void *, reallocarray, (void *old, size_t count, size_t size), (old, count, size))
+WRAP(void *, calloc, (size_t number, size_t size), (number, size))
 WRAP(void *, aligned_alloc, (size_t alignment, size_t size), (alignment, size))
 WRAP(char *, strdup, (const char *text), (text))
 WRAP(char *, strndup, (const char *text, size_t length), (text, length))
 
+#define WRAP_AGAIN(name, parameters, arguments)                                                    \
+    void *__real_##name parameters;                                                                \
+    void *__wrap_##name parameters;                                                                \
+    void *__wrap_##name parameters {                                                               \
+        bool is_new = !old;                                                                        \
+        if (must_fail())                                                                           \
+            return NULL;                                                                           \
+        void *memory = __real_##name arguments;                                                    \
+        return is_new ? count(memory) : memory;                                                    \
+    }
+WRAP_AGAIN(realloc, (void *old, size_t size), (old, size))
+WRAP_AGAIN(reallocarray, (void *old, size_t number, size_t size), (old, number, size))
+
 int __real_posix_memalign(void **out, size_t alignment, size_t size);
 int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
 int __wrap_posix_memalign(void **out, size_t alignment, size_t size) {
-    return must_fail() ? ENOMEM : __real_posix_memalign(out, alignment, size);
+    int code = must_fail() ? ENOMEM : __real_posix_memalign(out, alignment, size);
+    atomic_fetch_add(&held, code == 0);
+    return code;
+}
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+void __wrap_free(void *memory) {
+    atomic_fetch_sub(&held, memory != NULL);
+    __real_free(memory);
+}
+
+int failing_malloc_note(void **state) {
+    (void)state;
+    noted = atomic_load(&held);
+    return 0;
+}
+
+int failing_malloc_check(void **state) {
+    (void)state;
+    long long left = atomic_load(&held) - noted;
+    if (left != 0) {
+        fprintf(stderr, "%lld allocations were not freed\n", left);
+        exit(1);
+    }
+    return 0;
 }

@@ -21,3 +21,11 @@
 void failing_malloc_arm(size_t n);
 /* No more failures; tells whether one has happened since it was armed. */
 bool failing_malloc_disarm(void);
+
+/* ---- What is not freed: also without a sanitizer ---- */
+
+/* Fixtures of a group of tests: after it as many allocations are held as before, of what the
+ * program's own objects allocate and free; what a library allocates for them to free, or the other
+ * way round, is not counted as it should be. Else the program ends with 1. */
+int failing_malloc_note(void **state);
+int failing_malloc_check(void **state);

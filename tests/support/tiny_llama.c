@@ -75,6 +75,17 @@ static void write_vocabulary(gguf_writer *writer, uint32_t vocabulary) {
     free(names);
 }
 
+static void add_experts(tiny_llama *model) {
+    bool is_qwen2 = strcmp(model->architecture, "qwen2moe") == 0;
+    model->experts = 7;
+    model->experts_used = 3;
+    model->expert_width = 96;
+    model->shared_width = is_qwen2 || strcmp(model->architecture, "granitemoe") == 0 ? 64 : 0;
+    model->has_shared_router = model->has_biases = is_qwen2;
+    model->has_head_norms = strcmp(model->architecture, "qwen3moe") == 0;
+    model->has_row_norms = strcmp(model->architecture, "olmoe") == 0;
+}
+
 tiny_llama tiny_llama_of(const char *architecture) {
     bool is_gemma = strcmp(architecture, "gemma3") == 0;
     tiny_llama model = tiny_llama_default();
@@ -82,6 +93,8 @@ tiny_llama tiny_llama_of(const char *architecture) {
     model.has_biases = strcmp(architecture, "qwen2") == 0;
     model.has_head_norms = is_gemma || strcmp(architecture, "qwen3") == 0;
     model.has_post_norms = is_gemma;
+    if (strstr(architecture, "moe"))
+        add_experts(&model);
     if (is_gemma) {
         model.layers = model.window_period = 3;
         model.window = 12;
@@ -114,6 +127,10 @@ static void write_config(gguf_writer *writer, const tiny_llama *m) {
         {"attention.sliding_window", m->window},
         {"attention.sliding_window_pattern", m->window_period},
         {"rope.dimension_count", m->head_dim},
+        {"expert_count", m->experts},
+        {"expert_used_count", m->experts_used},
+        {"expert_feed_forward_length", m->expert_width},
+        {"expert_shared_feed_forward_length", m->shared_width},
         {"vocab_size", m->vocabulary},
     };
     char key[64];
@@ -149,10 +166,41 @@ static void write_layer_options(gguf_writer *w, const tiny_llama *m, uint32_t la
         gguf_writer_gain(w, layer_name(name, layer, "attn_q_norm"), m->head_dim, 0.5f);
         gguf_writer_gain(w, layer_name(name, layer, "attn_k_norm"), m->head_dim, 0.5f);
     }
+    if (m->has_row_norms) {
+        gguf_writer_gain(w, layer_name(name, layer, "attn_q_norm"), m->heads * m->head_dim, 0.5f);
+        gguf_writer_gain(w, layer_name(name, layer, "attn_k_norm"), m->kv_heads * m->head_dim,
+                         0.5f);
+    }
     if (m->has_post_norms) {
         gguf_writer_gain(w, layer_name(name, layer, "post_attention_norm"), m->width, 0.5f);
         gguf_writer_gain(w, layer_name(name, layer, "post_ffw_norm"), m->width, 0.5f);
     }
+}
+
+/* Of so many experts. */
+static void write_feed_forward(gguf_writer *w, const tiny_llama *m, uint32_t layer,
+                               const char *suffix, uint64_t wide, uint64_t experts) {
+    const uint64_t up[] = {m->width, wide, experts}, down[] = {wide, m->width, experts};
+    uint32_t dimensions = experts > 1 ? 3 : 2;
+    static const char *const parts[] = {"ffn_gate", "ffn_up", "ffn_down"};
+    for (int i = 0; i < 3; i++) {
+        char part[32], name[64];
+        snprintf(part, sizeof part, "%s%s", parts[i], suffix);
+        gguf_writer_tensor(w, layer_name(name, layer, part), m->type, dimensions,
+                           i == 2 ? down : up, 0.2f);
+    }
+}
+
+static void write_mixture(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
+    char name[64];
+    gguf_writer_matrix(w, layer_name(name, layer, "ffn_gate_inp"), LH_DTYPE_F32, m->width,
+                       m->experts, 0.5f);
+    write_feed_forward(w, m, layer, "_exps", m->expert_width, m->experts);
+    if (m->shared_width > 0)
+        write_feed_forward(w, m, layer, "_shexp", m->shared_width, 1);
+    if (m->has_shared_router)
+        gguf_writer_tensor(w, layer_name(name, layer, "ffn_gate_inp_shexp"), LH_DTYPE_F32, 1,
+                           (const uint64_t[]){m->width}, 0.5f);
 }
 
 static void write_layer(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
@@ -164,12 +212,10 @@ static void write_layer(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
     gguf_writer_matrix(w, layer_name(name, layer, "attn_v"), m->type, m->width, kv, 0.3f);
     gguf_writer_matrix(w, layer_name(name, layer, "attn_output"), m->type, query, m->width, 0.2f);
     gguf_writer_gain(w, layer_name(name, layer, "ffn_norm"), m->width, 0.5f);
-    gguf_writer_matrix(w, layer_name(name, layer, "ffn_gate"), m->type, m->width,
-                       m->feed_forward_width, 0.2f);
-    gguf_writer_matrix(w, layer_name(name, layer, "ffn_up"), m->type, m->width,
-                       m->feed_forward_width, 0.2f);
-    gguf_writer_matrix(w, layer_name(name, layer, "ffn_down"), m->type, m->feed_forward_width,
-                       m->width, 0.2f);
+    if (m->experts > 0)
+        write_mixture(w, m, layer);
+    else
+        write_feed_forward(w, m, layer, "", m->feed_forward_width, 1);
 }
 
 gguf_writer *tiny_llama_writer(const tiny_llama *model) {

@@ -26,7 +26,7 @@ class ChaosFleet:
         self.worker_count, self.stages, self.delay_ms = workers, stages, delay_ms
         self.gateway_flags = list(gateway_flags)
         self.worker_flags = ["--kv-bytes", "64M", *(["--memory-bytes", memory] if memory else []), *worker_flags]
-        self.sites = bench_sites.Sites(workers + 1, self.build / "tests" / "link_emulator", goes_first=goes_first)
+        self.sites = bench_sites.Sites(workers + 1, self.build / "longhaul-link", goes_first=goes_first)
         self.tls = tls
         self.processes = {}
 
@@ -72,7 +72,7 @@ class ChaosFleet:
         if self.tls:
             certificates.make_ca(self.folder.name)
         names = {GATEWAY: "gateway", **{worker: self.name(worker) for worker in self.workers()}}
-        self.security = {site: certificates.issue(self.folder.name, name, self.sites.address(site)) if self.tls else ["--insecure-plaintext"]
+        self.security = {site: certificates.issue(self.folder.name, name, None if site == GATEWAY else name) if self.tls else ["--insecure-plaintext"]
                          for site, name in names.items()}
 
     def start_gateway(self):

@@ -12,11 +12,12 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import run_tests, wait_until
+from programs import run_tests, slowness, wait_until
 from raw_http import Connection, ask, request
 from stream import Stream
 
-RENEW_MS = 50
+RENEW_MS = min(50 * slowness(), 500)
+LEASE_MS = 3000 * slowness()
 # Clients that hang up in the storm; a thousand on demand.
 STORM = int(os.environ.get("LONGHAUL_TEST_STORM", "100"))
 TOKENS = 1000
@@ -34,7 +35,7 @@ class CancelTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        flags = ["--renew-ms", str(RENEW_MS), "--context", "4096", "--prefix-cache", "off", *cls.flags]
+        flags = ["--renew-ms", str(RENEW_MS), "--lease-ms", str(LEASE_MS), "--context", "4096", "--prefix-cache", "off", *cls.flags]
         cls.fleet = Fleet(2, gateway_flags=flags, worker_flags=["--kv-bytes", "192M", *cls.worker_flags]).__enter__()
         cls.port = cls.fleet.port
         # A worker's pages are in its first report after its chain is ready.
@@ -56,9 +57,11 @@ class CancelTest(unittest.TestCase):
     def tearDown(self):
         self.assertEqual(self.free_pages(), self.whole)
         # Nothing has gone wrong anywhere, so nothing says so.
-        self.assertEqual([worker["steps"]["failed"] for worker in self.fleet.fleet_state()["workers"]], [0, 0])
+        failed = [line for program in self.fleet.programs() for line in program.log_text().splitlines() if "step failed" in line]
+        self.assertEqual([worker["steps"]["failed"] for worker in self.fleet.fleet_state()["workers"]], [0, 0], failed)
         warnings = [line for program in self.fleet.programs() for line in program.log_text().splitlines() if " warn " in line]
-        expected = ("request failed", "this plays a slower machine")  # by its deadline; by --slowdown
+        # By its deadline; by --slowdown; by a sanitizer.
+        expected = ("request failed", "this plays a slower machine", "sandbox off (built with a sanitizer)")
         self.assertEqual([line for line in warnings if not any(text in line for text in expected)], [])
 
     def drawn(self):

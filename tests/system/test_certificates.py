@@ -18,6 +18,8 @@ LOOPBACK = "127.0.0.1"
 
 
 class Certificates(unittest.TestCase):
+    sites = {"gateway": None, "worker-1": "elsewhere"}
+
     @classmethod
     def setUpClass(cls):
         build = build_folder()
@@ -36,7 +38,7 @@ class Certificates(unittest.TestCase):
 
     @classmethod
     def start(cls, program, name):
-        tls = issue(cls.folder, name, LOOPBACK)
+        tls = issue(cls.folder, name, cls.sites[name])
         return Program(name, [cls.programs[program], *tls, *cls.flags(program, name)], cls.folder)
 
     @classmethod
@@ -74,7 +76,7 @@ class Certificates(unittest.TestCase):
         with Stream(self.api_port, "Once upon a time", TOKENS) as stream:
             stream.read(TOKENS // 8)
             for program, name, port in ((self.gateway, "gateway", self.fleet_port), (self.worker, "worker-1", self.worker_port)):
-                issue(self.folder, name, LOOPBACK)
+                issue(self.folder, name, self.sites[name])
                 line = self.hang_up(program, "certificates read again")
                 self.assertIn(f"serial={self.issued(name)} ", line)
                 self.assertRegex(line, r"expires=20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -112,7 +114,7 @@ class Certificates(unittest.TestCase):
     def test_a_key_that_others_may_read_is_refused(self):
         for program in ("gateway", "worker"):
             name = f"careless-{program}"
-            tls = issue(self.folder, name, LOOPBACK)
+            tls = issue(self.folder, name, "elsewhere" if program == "worker" else None)
             os.chmod(self.folder / f"{name}.key", 0o644)
             flags = ["--model", self.model, "--listen", f"{LOOPBACK}:0", "--fleet-listen", f"{LOOPBACK}:0"] if program == "gateway" else \
                 ["--listen-tls", f"{LOOPBACK}:0", "--gateway", f"https://{LOOPBACK}:{self.fleet_port}", "--cache-dir", self.folder / "cache"]

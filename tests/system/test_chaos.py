@@ -16,7 +16,7 @@ SEED = 5
 class Chaos(unittest.TestCase):
     def chaos(self, *runs):
         """Words for the program, for each of several that run beside each other: most of a trial is waiting."""
-        need_file(build_folder() / "tests" / "link_emulator", "link_emulator is not built")
+        need_file(build_folder() / "longhaul-link", "longhaul-link is not built")
         # The workers have the file: what they fetch, and when, is test_fleet_life's. And a spare joins soon.
         command = [sys.executable, CHAOS, "--slowness", str(slowness()), "--model", need_model(), "--worker-flags", f"--model {need_model()}",
                    "--gateway-flags", "--rebalance-delay-ms 4000"]

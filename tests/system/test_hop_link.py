@@ -22,7 +22,7 @@ class OverSites(unittest.TestCase):
     sysctl = {}
 
     def setUp(self):
-        emulator = need_file(build_folder() / "tests" / "link_emulator", "link_emulator is not built")
+        emulator = need_file(build_folder() / "longhaul-link", "longhaul-link is not built")
         self.program = need_file(build_folder() / "tests" / "hop_link", "hop_link is not built")
         self.sites = self.enterContext(bench_sites.Sites(2, emulator, sysctl=self.sysctl))
         server = self.sites.start(1, [self.program, "serve", f"{self.sites.address(1)}:{PORT}"], stdout=subprocess.PIPE, text=True)

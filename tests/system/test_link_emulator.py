@@ -83,7 +83,7 @@ def payload_mbit(sites, source, target, seconds):
 
 class LinkEmulator(unittest.TestCase):
     def setUp(self):
-        emulator = need_file(build_folder() / "tests" / "link_emulator", "link_emulator is not built")
+        emulator = need_file(build_folder() / "longhaul-link", "longhaul-link is not built")
         self.sites = self.enterContext(bench_sites.Sites(2, emulator))
 
     def ping(self, count=15):
@@ -202,7 +202,7 @@ class LinkEmulator(unittest.TestCase):
 
 class Cleanliness(unittest.TestCase):
     def test_nothing_is_left(self):
-        emulator = need_file(build_folder() / "tests" / "link_emulator", "link_emulator is not built")
+        emulator = need_file(build_folder() / "longhaul-link", "longhaul-link is not built")
         with self.assertRaises(KeyboardInterrupt):
             with bench_sites.Sites(2, emulator) as sites:
                 process = sites.start(1, ["sleep", "1000"])

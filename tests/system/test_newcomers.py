@@ -3,52 +3,17 @@ whom, where and why is said on the gateway, on the worker before and in /fleet; 
 
 import re
 import sys
-import tempfile
 import threading
 import unittest
 
-from certificates import issue, make_ca
-from fleet import Fleet
-from programs import Program, free_port, run_tests, slowness, wait_until
+from programs import free_port, run_tests, slowness, wait_until
+from secure_fleet import HOME, SecureFleet
 from stream import Stream
 
 PROMPT = "Once upon a time there was a lighthouse keeper who"
 TOKENS = 24
-HOME = "127.0.0.1"
 # Longer by no more than this while newcomers are tried and left alone. Where the machine is slow by itself, as under sanitizers: so many times that.
 PAUSE_S = 0.2 * slowness()
-
-
-class SecureFleet(Fleet):
-    """Every worker at a site of its own, reached by TLS alone."""
-
-    def __init__(self, workers, worker_flags=()):
-        self.certificates = tempfile.TemporaryDirectory(prefix="longhaul-certificates-")
-        make_ca(self.certificates.name)
-        flags = ["--rebalance-delay-ms", "500", *issue(self.certificates.name, "gateway", HOME)]
-        super().__init__(workers, gateway_flags=flags, worker_flags=worker_flags, fetches=True)
-
-    def start_worker(self, number):
-        worker = self.start_named(f"worker-{number + 1}")
-        self.workers[number:number + 1] = [worker]
-        return worker
-
-    def start_named(self, name, certificate_address=HOME, advertised=None):
-        address = f"{HOME}:{free_port()}"
-        return Program(
-            name,
-            [self.worker_program, "--name", name, "--site", f"site-of-{name}", "--gateway", f"https://{HOME}:{self.fleet_port}", "--listen-tls",
-             address, "--advertise-tls", advertised or address, "--threads", "1", "--kv-bytes", "64M", "--cache-dir", f"{self.folder}/cache-{name}",
-             *self.worker_flags, *issue(self.certificates.name, name, certificate_address)],
-            self.folder,
-        )
-
-    def worker_state(self, name):
-        return next((worker for worker in self.fleet_state()["workers"] if worker["name"] == name), None)
-
-    def chain(self):
-        chain = self.fleet_state()["chains"][0]
-        return chain["epoch"], [stage["worker"] for stage in chain["stages"]]
 
 
 class Load(threading.Thread):
@@ -135,10 +100,11 @@ class Newcomers(unittest.TestCase):
         self.load.since()
         self.assertEqual(self.load.problems, [])
 
-    def test_a_certificate_for_another_address(self):
-        worker = self.bring("cellar", certificate_address="127.0.0.2")
-        state = wait_until(lambda: self.fleet.worker_state("cellar"), "it has come")
-        self.assert_left_alone("cellar", state["addresses"]["tls"], "certificate")
+    def test_an_address_where_somebody_else_listens(self):
+        """It has a certificate of the fleet, and not the one that was meant."""
+        address = self.fleet.worker_state("worker-1")["addresses"]["tls"]
+        worker = self.bring("cellar", advertised=address)
+        self.assert_left_alone("cellar", address, "worker cellar was expected and worker worker-1 of site site-of-worker-1 has answered")
         self.assertTrue(worker.is_running())
 
     def test_one_that_can_be_reached_is_used(self):

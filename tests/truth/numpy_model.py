@@ -1,4 +1,4 @@
-"""The models that Longhaul computes (llama, qwen2, qwen3, gemma3) in numpy, independent of the C code: the judge of the fidelity figures.
+"""The models that Longhaul computes (llama, qwen2, qwen3, gemma3, granite and mixtures of experts) in numpy, independent of the C code: the judge of the fidelity figures.
 
 Two arithmetics:
   exact   float64 throughout, on the weights as the file's types define them (dequantized by PyPI's `gguf`)
@@ -22,6 +22,12 @@ class Matrix:
         self.inputs, self.outputs = int(tensor.shape[0]), int(tensor.shape[1]) if len(tensor.shape) > 1 else 1
         self.raw = np.asarray(tensor.data)
         self._dense = None
+
+    def expert(self, number):
+        """The matrix of one expert, of a tensor that has one for each."""
+        part = object.__new__(Matrix)
+        part.__dict__ = {**self.__dict__, "raw": self.raw[number], "_dense": None}
+        return part
 
     def dense(self):
         if self._dense is None:
@@ -128,6 +134,9 @@ class Int8:
     def product(self, x, matrix, y=None):
         """y + x[rows][inputs] W^T; y is 0 where it is not given."""
         rows = x.shape[0]
+        if matrix.type == Type.F32:
+            assert y is None
+            return chain(x[:, None, :], matrix.raw.reshape(1, matrix.outputs, -1), axis=2)
         if y is None:
             y = np.zeros((rows, matrix.outputs), dtype=np.float32)
         values = x.reshape(rows, -1, BLOCK)
@@ -168,6 +177,16 @@ class Int8:
             inside = key < rows
             lanes[offset % 16][inside] += p[np.nonzero(inside)[0], key[inside]]
         return chain(p.T[:, :, None], v[:, None, :], axis=0) * (np.float32(1) / lane_tree(lanes))[:, None]
+
+    def softmax(self, logits):
+        p = exp(logits - logits.max(axis=1, keepdims=True))
+        lanes = np.zeros((16, len(p)), dtype=np.float32)
+        for i in range(p.shape[1]):
+            lanes[i % 16] += p[:, i]
+        return p / lane_tree(lanes)[:, None]
+
+    def sigmoid(self, x):
+        return np.float32(1) / (np.float32(1) + exp(-x))
 
     def silu(self, gate):
         return gate / (np.float32(1) + exp(-gate))
@@ -211,6 +230,13 @@ class Exact:
         p = np.exp(scores - scores.max(axis=1, keepdims=True))
         return p / p.sum(axis=1, keepdims=True) @ v
 
+    def softmax(self, logits):
+        p = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return p / p.sum(axis=1, keepdims=True)
+
+    def sigmoid(self, x):
+        return 1 / (1 + np.exp(-x))
+
     def silu(self, gate):
         return gate / (1 + np.exp(-gate))
 
@@ -241,7 +267,11 @@ class Model:
         self.is_gemma = self.architecture == "gemma3"
         self.window = int(get("attention.sliding_window", 0)) if self.is_gemma else 0
         self.period = int(get("attention.sliding_window_pattern", 6))
-        self.scale = 1 / np.sqrt(self.head_dim)
+        self.scale = float(get("attention.scale", 1 / np.sqrt(self.head_dim)))
+        self.experts, self.used = int(get("expert_count", 0)), int(get("expert_used_count", 0))
+        normalized = self.architecture in ("llama", "qwen3moe", "granitemoe")
+        self.normalized = bool(get("expert_weights_norm", normalized))
+        self.residual_scale = float(get("residual_scale", 1.0))
 
     def has_window(self, layer):
         return self.window > 0 and layer % self.period < self.period - 1
@@ -272,7 +302,7 @@ class Model:
 
     def rotated_pairs(self):
         """Indices of the pairs: (2i, 2i + 1) as GGUF's llama stores them, or (i, i + half)."""
-        if self.architecture == "llama":
+        if self.architecture in ("llama", "granite", "granitemoe"):
             return slice(0, self.rotated, 2), slice(1, self.rotated, 2)
         return slice(0, self.rotated // 2), slice(self.rotated // 2, self.rotated)
 
@@ -290,18 +320,60 @@ class Model:
             for name in ("attn_q", "attn_k", "attn_v")
         )
         if f"blk.{layer}.attn_q_norm.weight" in self.tensors:
-            q = a.head_norm(q, self.vector(f"blk.{layer}.attn_q_norm.weight", a), self.epsilon)
-            k = a.head_norm(k, self.vector(f"blk.{layer}.attn_k_norm.weight", a), self.epsilon)
+            gains = [self.vector(f"blk.{layer}.attn_{name}_norm.weight", a) for name in "qk"]
+            # of each head, or of all heads of a row together
+            q, k = (a.head_norm(x.reshape(rows, -1, len(gain)), gain, self.epsilon).reshape(x.shape) for x, gain in zip((q, k), gains))
         q, k = (a.rope(x, *angles, *self.rotated_pairs()) for x in (q, k))
         heads = [a.attend(q[:, i], k[:, i // group], v[:, i // group], self.scale, seen) for i in range(self.heads)]
-        return np.concatenate(heads, axis=1), part("attn_output")
+        return self.scaled_branch(a, np.concatenate(heads, axis=1)), part("attn_output")
 
     def feed_forward(self, a, layer, h):
         """(x, W), as above."""
         part = lambda name: self.tensors[f"blk.{layer}.{name}.weight"]
         x, scale = a.norm(h, self.vector(f"blk.{layer}.ffn_norm.weight", a), self.epsilon)
         gate, up = (a.product(x, part(name)) * scale for name in ("ffn_gate", "ffn_up"))
-        return (a.gelu if self.is_gemma else a.silu)(gate) * up, part("ffn_down")
+        return self.scaled_branch(a, (a.gelu if self.is_gemma else a.silu)(gate) * up), part("ffn_down")
+
+    def scaled_branch(self, a, x):
+        return x * a.dtype(self.residual_scale)
+
+    def shares(self, a, layer, logits):
+        """logits[rows][experts] -> chosen[rows][used], ascending, and their shares."""
+        p = a.sigmoid(logits) if int(self.get("expert_gating_func", 1)) == 2 else a.softmax(logits)
+        bias = self.vector(f"blk.{layer}.exp_probs_b.bias", a)
+        rated = p if bias is None else p + bias
+        chosen = np.sort(np.argsort(-rated, axis=1, kind="stable")[:, : self.used], axis=1)
+        shares = np.take_along_axis(p, chosen, axis=1)
+        if self.normalized:
+            total = np.zeros(len(p), dtype=p.dtype)
+            for i in range(self.used):
+                total = total + shares[:, i]
+            shares = shares / np.maximum(total, p.dtype.type(2**-14))[:, None]
+        return chosen, shares * p.dtype.type(self.get("expert_weights_scale", 1.0))
+
+    def mixture(self, a, layer, h):
+        """h and what the experts of each row add to it, in ascending order, the shared one last."""
+        part = lambda name: self.tensors[f"blk.{layer}.{name}.weight"]
+        x, scale = a.norm(h, self.vector(f"blk.{layer}.ffn_norm.weight", a), self.epsilon)
+
+        def gated(rows, gate, up, share):
+            y = a.silu(a.product(x[rows], gate) * scale[rows]) * (a.product(x[rows], up) * scale[rows])
+            return self.scaled_branch(a, y if share is None else y * share[:, None])
+
+        chosen, shares = self.shares(a, layer, a.product(x, part("ffn_gate_inp")) * scale)
+        gates, ups, downs = (part(f"ffn_{name}_exps") for name in ("gate", "up", "down"))
+        h = h.copy()
+        for expert in range(self.experts):
+            rows, place = np.nonzero(chosen == expert)
+            if len(rows):
+                y = gated(rows, gates.expert(expert), ups.expert(expert), shares[rows, place])
+                h[rows] = a.product(y, downs.expert(expert), h[rows])
+        if f"blk.{layer}.ffn_gate_shexp.weight" in self.tensors:
+            own = f"blk.{layer}.ffn_gate_inp_shexp.weight" in self.tensors
+            share = a.sigmoid(a.product(x, part("ffn_gate_inp_shexp")) * scale)[:, 0] if own else None
+            y = gated(slice(None), part("ffn_gate_shexp"), part("ffn_up_shexp"), share)
+            h = a.product(y, part("ffn_down_shexp"), h)
+        return h
 
     def add(self, a, h, x, matrix, norm):
         """h + x W^T, or h + norm(x W^T) where there is such a norm."""
@@ -316,16 +388,20 @@ class Model:
         h = a.embed(self.tensors["token_embd.weight"], np.asarray(tokens))
         if self.is_gemma:
             h = h * a.dtype(np.sqrt(self.width))
+        h = h * a.dtype(self.get("embedding_scale", 1.0))
         for layer in range(self.layers):
             near = self.has_window(layer)
             seen = (distance >= 0) & (distance < (self.window if near else rows))
             x, matrix = self.attention(a, layer, h, angles[near], seen)
             h = self.add(a, h, x, matrix, f"blk.{layer}.post_attention_norm.weight")
+            if self.experts:
+                h = self.mixture(a, layer, h)
+                continue
             x, matrix = self.feed_forward(a, layer, h)
             h = self.add(a, h, x, matrix, f"blk.{layer}.post_ffw_norm.weight")
         x, scale = a.norm(h[wanted], self.vector("output_norm.weight", a), self.epsilon)
         head = self.tensors.get("output.weight", self.tensors["token_embd.weight"])
-        return a.product(x, head) * scale
+        return a.product(x, head) * (scale * a.dtype(1 / float(self.get("logit_scale", 1.0))))
 
 
 def log_softmax(logits):

@@ -7,8 +7,12 @@ from gguf.quants import quantize
 VOCABULARY = 301
 # name: (architecture, layers, extra keys, what it has besides)
 BIASES, HEAD_NORMS, POST_NORMS, FACTORS, HEAD = "biases", "head norms", "post norms", "rope factors", "head"
+ROW_NORMS, EXPERTS, SHARED, SHARED_ROUTER, ROUTER_BIAS = "row norms", "experts", "shared expert", "its share", "router bias"
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64}
 GEMMA = {"attention.sliding_window": 11, "attention.sliding_window_pattern": 3, "rope.freq_base": 1e6}
+MIXTURE = {"expert_count": 11, "expert_used_count": 3}
+NARROW = dict(MIXTURE, expert_feed_forward_length=64)
+SCALES = {"embedding_scale": 6.5, "residual_scale": 0.22, "attention.scale": 0.11, "logit_scale": 3.5}
 MODELS = {
     "llama": ("llama", 2, {}, {HEAD}),
     "llama 3": ("llama", 2, {"rope.freq_base": 5e5}, {FACTORS}),
@@ -21,6 +25,14 @@ MODELS = {
     "gemma3": ("gemma3", 4, GEMMA, {HEAD_NORMS, POST_NORMS}),
     "gemma3, linear": ("gemma3", 7, {"attention.sliding_window": 33, "rope.scaling.type": "linear", "rope.scaling.factor": 8.0},
                        {HEAD_NORMS, POST_NORMS}),
+    "granite": ("granite", 2, SCALES, {HEAD}),
+    "mixtral": ("llama", 2, dict(MIXTURE, expert_used_count=2), {EXPERTS, HEAD}),
+    "qwen2moe": ("qwen2moe", 2, dict(NARROW, expert_shared_feed_forward_length=128), {BIASES, EXPERTS, SHARED, SHARED_ROUTER, HEAD}),
+    "qwen3moe": ("qwen3moe", 3, NARROW, {HEAD_NORMS, EXPERTS}),
+    "qwen3moe, sigmoid, bias and scale": ("qwen3moe", 2, dict(NARROW, expert_gating_func=2, expert_weights_scale=2.5), {HEAD_NORMS, EXPERTS, ROUTER_BIAS}),
+    "olmoe": ("olmoe", 2, MIXTURE, {ROW_NORMS, EXPERTS, HEAD}),
+    "granitemoe": ("granitemoe", 2, dict(MIXTURE, **SCALES), {EXPERTS}),
+    "granitemoe, shared": ("granitemoe", 2, dict(MIXTURE, **SCALES, expert_shared_feed_forward_length=96), {EXPERTS, SHARED}),
 }
 
 
@@ -54,6 +66,7 @@ class Writer:
             name = f"{architecture}.{key}"
             add = {str: self.file.add_string, float: self.file.add_float32, int: self.file.add_uint32}[type(value)]
             add(name, value)
+        self.keys = keys
         self.tokenizer()
         self.matrix("token_embd.weight", VOCABULARY, width, 3 / np.sqrt(width))
         for layer in range(layers):
@@ -85,23 +98,40 @@ class Writer:
             self.matrix(f"{prefix}{name}.weight", outputs, width, 2 / np.sqrt(width))
             if BIASES in has:
                 self.file.add_tensor(f"{prefix}{name}.bias", self.random.normal(0, 0.5, outputs).astype(np.float32))
-        if HEAD_NORMS in has:
-            self.gain(prefix + "attn_q_norm.weight", dims)
-            self.gain(prefix + "attn_k_norm.weight", dims)
+        if HEAD_NORMS in has or ROW_NORMS in has:
+            self.gain(prefix + "attn_q_norm.weight", queries if ROW_NORMS in has else dims)
+            self.gain(prefix + "attn_k_norm.weight", keys if ROW_NORMS in has else dims)
         self.matrix(prefix + "attn_output.weight", width, queries, 1 / np.sqrt(queries))
         self.gain(prefix + "ffn_norm.weight", width)
-        self.matrix(prefix + "ffn_gate.weight", wide, width, 2 / np.sqrt(width))
-        self.matrix(prefix + "ffn_up.weight", wide, width, 1 / np.sqrt(width))
-        self.matrix(prefix + "ffn_down.weight", width, wide, 1 / np.sqrt(wide))
+        if EXPERTS in has:
+            self.mixture(prefix, width, wide, has)
+        else:
+            self.feed_forward(prefix, "", width, wide)
         if POST_NORMS in has:
             self.gain(prefix + "post_attention_norm.weight", width)
             self.gain(prefix + "post_ffw_norm.weight", width)
 
+    def feed_forward(self, prefix, suffix, width, wide, *experts):
+        self.matrix(f"{prefix}ffn_gate{suffix}.weight", wide, width, 2 / np.sqrt(width), *experts)
+        self.matrix(f"{prefix}ffn_up{suffix}.weight", wide, width, 1 / np.sqrt(width), *experts)
+        self.matrix(f"{prefix}ffn_down{suffix}.weight", width, wide, 1 / np.sqrt(wide), *experts)
+
+    def mixture(self, prefix, width, wide, has):
+        experts = self.keys["expert_count"]
+        self.file.add_tensor(f"{prefix}ffn_gate_inp.weight", self.random.normal(0, 1.5 / np.sqrt(width), (experts, width)).astype(np.float32))
+        if ROUTER_BIAS in has:
+            self.file.add_tensor(f"{prefix}exp_probs_b.bias", self.random.normal(0, 0.2, experts).astype(np.float32))
+        self.feed_forward(prefix, "_exps", width, self.keys.get("expert_feed_forward_length", wide), experts)
+        if SHARED in has:
+            self.feed_forward(prefix, "_shexp", width, self.keys["expert_shared_feed_forward_length"])
+        if SHARED_ROUTER in has:
+            self.file.add_tensor(f"{prefix}ffn_gate_inp_shexp.weight", self.random.normal(0, 1 / np.sqrt(width), width).astype(np.float32))
+
     def gain(self, name, width):
         self.file.add_tensor(name, self.random.uniform(0.5, 1.5, width).astype(np.float32))
 
-    def matrix(self, name, outputs, inputs, deviation):
-        values = self.random.normal(0, deviation, (outputs, inputs)).astype(np.float32)
+    def matrix(self, name, outputs, inputs, deviation, *experts):
+        values = self.random.normal(0, deviation, (*experts, outputs, inputs)).astype(np.float32)
         if self.kind == Type.F32:
             self.file.add_tensor(name, values)
         else:

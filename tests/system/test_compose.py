@@ -1,0 +1,201 @@
+"""deploy/compose.yaml with docker-compose: three sites from nothing to the first token, answers to the bit, and what happens to streams while
+containers are stopped, killed, paused, cut off and replaced. Skipped where no Docker engine answers, or there is no docker-compose."""
+
+import pathlib
+import sys
+import threading
+import time
+import unittest
+import urllib.error
+
+import compose_project
+import containers
+from compose_project import SITES, Project
+from containers import docker
+from fleet import Fleet
+from programs import run_tests, wait_until
+from stream import Stream
+from test_link_emulator import LATE_MS, Ping, bench_sites, payload_mbit
+
+PROMPT = "The longest bridge"
+TOKENS = 24
+LONG = 160
+LINK_MBIT, LINK_DELAY_MS = 50, 10
+
+
+class Load:
+    """Requests one after the other, from several clients, until it is told to end. asks_again: a client that finds nobody at the port, or is told
+    that the server is not there now (503), asks again, as OpenAI's do."""
+
+    def __init__(self, project, clients=2, asks_again=False):
+        self.project, self.asks_again, self.answers, self.failures, self.is_over = project, asks_again, [], [], False
+        self.threads = [threading.Thread(target=self.run) for _ in range(clients)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        wait_until(lambda: self.answers or self.failures, "the first answer")
+        return self
+
+    def __exit__(self, *_):
+        self.is_over = True
+        for thread in self.threads:
+            thread.join()
+
+    def run(self):
+        while not self.is_over:
+            try:
+                self.answers.append(self.project.complete(prompt=PROMPT, max_tokens=TOKENS, temperature=0)["text"])
+            except Exception as error:  # noqa: BLE001: whatever a client would see
+                if not (self.asks_again and self.is_absence(error)):
+                    self.failures.append(error)
+                time.sleep(0.2)
+
+    @staticmethod
+    def is_absence(error):
+        if isinstance(error, urllib.error.HTTPError):
+            return error.code == 503
+        return isinstance(error, ConnectionError) or isinstance(getattr(error, "reason", None), ConnectionError)
+
+
+class Compose(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        containers.build_image()
+        cls.project = cls.enterClassContext(Project())
+        began = time.monotonic()
+        cls.project.up()
+        cls.project.wait_whole()
+        with Stream(cls.project.port, PROMPT, TOKENS) as stream:
+            stream.read(1)
+            print(f"    first token after {time.monotonic() - began:.1f} s with the image there")
+            stream.finish()
+        with Fleet(workers=1) as fleet:
+            fleet.wait_ready()
+            with Stream(fleet.port, PROMPT, LONG, logprobs=1) as stream:
+                cls.expected = stream.finish().tokens
+
+    def setUp(self):
+        self.project.wait_whole()
+
+    def stream(self):
+        return Stream(self.project.port, PROMPT, LONG, logprobs=1)
+
+    def assert_unharmed(self, stream):
+        self.assertIsNone(stream.error)
+        self.assertTrue(stream.is_done)
+        self.assertEqual(stream.tokens, self.expected)
+
+    def test_answers_are_those_of_one_process(self):
+        with self.stream() as stream:
+            self.assert_unharmed(stream.finish())
+
+    def test_programs_have_no_rights(self):
+        for service in ("gateway", *SITES):
+            status = pathlib.Path(f"/proc/{self.project.pid(service)}/status").read_text()
+            for line in ("Uid:\t10001\t10001\t10001\t10001", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1"):
+                self.assertIn(line, status)
+            # There is no shell to write with; this makes folders where it is told to.
+            done = docker("exec", self.project.container(service), "longhaul-gateway", "token", "--site", "x", "--state-dir", "/usr/state", check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("Read-only file system", done.stderr)
+
+    def test_they_check_themselves(self):
+        lines = [self.lines_of_connections(site) for site in SITES]
+        for service in ("gateway", *SITES):
+            program = "longhaul-gateway" if service == "gateway" else "longhaul-worker"
+            self.assertEqual(docker("exec", self.project.container(service), program, "check").stdout, '{"status":"ok"}\n')
+        self.assertEqual([self.lines_of_connections(site) for site in SITES], lines)
+
+    def lines_of_connections(self, site):
+        return docker("logs", self.project.container(site)).stderr.count(" h2: ")
+
+    def test_streams_outlive_a_worker(self):
+        for harm, remedy in (("stop", "start"), ("kill", "start"), ("pause", "unpause")):
+            with self.subTest(harm), self.stream() as stream:
+                stream.read(8)
+                docker(harm, self.project.container("office"))
+                self.assert_unharmed(stream.finish())
+                print(f"    {harm}: a pause of {max(stream.gaps):.1f} s")
+                docker(remedy, self.project.container("office"))
+                self.project.wait_whole()
+
+    def test_a_site_that_is_cut_off_comes_back(self):
+        network, container = f"{self.project.name}_between", self.project.container("attic")
+        with self.stream() as stream:
+            stream.read(8)
+            docker("network", "disconnect", network, container)
+            cut = time.monotonic()
+            wait_until(lambda: "attic-1" not in self.project.workers(), "the gateway knows that attic is gone")
+            print(f"    seen after {time.monotonic() - cut:.1f} s")
+            self.assert_unharmed(stream.finish())
+        docker("network", "connect", network, container)
+        back = time.monotonic()
+        self.project.wait_whole()
+        print(f"    healed after {time.monotonic() - back:.1f} s")
+
+    def replace(self, service, load):
+        before, answered = self.project.container(service), len(load.answers)
+        self.project.compose("rm", "--stop", "--force", service)
+        self.project.up(service)
+        self.assertNotEqual(self.project.container(service), before)
+        self.project.wait_whole()
+        wait_until(lambda: len(load.answers) > answered + 2 or load.failures, "answers go on")
+
+    def assert_none_failed(self, what, load):
+        print(f"    {what}: {len(load.answers)} answers, {len(load.failures)} failed")
+        self.assertEqual(load.failures, [])
+        self.assertEqual(len(set(load.answers)), 1)
+
+    def test_every_container_is_replaced_under_load(self):
+        """Whoever takes a container's place is who that one was."""
+        with Load(self.project) as load:
+            for site in SITES:
+                self.replace(site, load)
+        self.assert_none_failed("workers", load)
+        with Load(self.project, asks_again=True) as load:
+            self.replace("gateway", load)
+        self.assert_none_failed("gateway", load)
+
+    def test_a_site_is_scaled(self):
+        self.project.up("--scale", "office=2")
+        self.project.wait_whole(("home-1", "office-1", "office-2", "attic-1"))
+        for container in self.project.containers("office"):
+            self.assertEqual(docker("exec", container, "longhaul-worker", "check").stdout, '{"status":"ok"}\n')
+        with self.stream() as stream:
+            self.assert_unharmed(stream.finish())
+        self.project.up("--scale", "office=1")
+        wait_until(lambda: len([name for name in self.project.workers() if name.startswith("office")]) == 1, "one worker is left at the office")
+
+    def test_links_between_the_sites(self):
+        self.project.settings |= {"LINK_RATE": str(LINK_MBIT), "LINK_DELAY": str(LINK_DELAY_MS)}
+        self.project.up(profiles=["links"])
+        try:
+            wait_until(lambda: all("goes through the uplink" in docker("logs", self.project.container(f"uplink-{site}")).stderr for site in SITES),
+                       "the uplinks are there")
+            ping = Ping(self.project, "home", "office")
+            self.addCleanup(ping.socket.close)
+            found_ms = min(ping.milliseconds() for _ in range(15))
+            carried = payload_mbit(self.project, "home", "office", 1)
+            print(f"    round trip {found_ms:.2f} of {2 * LINK_DELAY_MS} ms, {carried / 0.965:.1f} of {LINK_MBIT} Mbit/s")
+            self.assertTrue(2 * LINK_DELAY_MS - 0.5 < found_ms < 2 * LINK_DELAY_MS + LATE_MS, found_ms)
+            # Busy neighbours take from what is carried, never from what it is bounded by.
+            self.assertTrue(LINK_MBIT * 0.4 < carried < LINK_MBIT * 1.05, carried)
+            with self.stream() as stream:
+                self.assert_unharmed(stream.finish())
+            # A worker that starts anew has its line again.
+            docker("kill", self.project.container("home"))
+            docker("start", self.project.container("home"))
+            self.project.wait_whole()
+            ping = Ping(self.project, "home", "office")
+            self.addCleanup(ping.socket.close)
+            wait_until(lambda: ping.milliseconds() > 2 * LINK_DELAY_MS - 0.5, "what home sends goes through its uplink again")
+        finally:
+            self.project.compose("--profile", "links", "rm", "--stop", "--force", "uplink-gateway", *[f"uplink-{site}" for site in SITES])
+
+
+if __name__ == "__main__":
+    containers.need_engine()
+    compose_project.need_compose()
+    bench_sites.watch_punctually()
+    run_tests(sys.modules[__name__])

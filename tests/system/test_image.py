@@ -1,0 +1,70 @@
+"""The image that deploy/Dockerfile makes: small, without a shell, not root, and all there that the programs need: a gateway and two workers find each
+other by name, fetch weights and answer as programs of this machine do. Skipped where no Docker engine answers."""
+
+import json
+import pathlib
+import sys
+import unittest
+import urllib.request
+
+import containers
+from fleet import Fleet
+from programs import need_model, run_tests, wait_until
+
+REQUEST = {"prompt": "The longest bridge", "max_tokens": 24, "temperature": 0, "logprobs": 1}
+SIZE_BYTES_MAX = 30 << 20
+
+
+def complete(base):
+    body = json.dumps(REQUEST).encode()
+    request = urllib.request.Request(f"{base}/v1/completions", body, {"Content-Type": "application/json"})
+    choice = json.load(urllib.request.urlopen(request, timeout=300))["choices"][0]
+    return choice["text"], choice["logprobs"]["token_logprobs"]
+
+
+def is_ready(base):
+    try:
+        return urllib.request.urlopen(f"{base}/readyz", timeout=5).status == 200
+    except OSError:
+        return False
+
+
+class Image(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.image = containers.build_image()
+        cls.model = pathlib.Path(need_model())
+
+    def test_it_is_small(self):
+        size_bytes = int(containers.docker("image", "inspect", "--format", "{{.Size}}", self.image).stdout)
+        self.assertLessEqual(size_bytes, SIZE_BYTES_MAX)
+
+    def test_it_has_no_shell_and_is_not_root(self):
+        self.assertNotEqual(containers.docker("run", "--rm", self.image, "sh", "-c", "true", check=False).returncode, 0)
+        self.assertEqual(containers.docker("image", "inspect", "--format", "{{.Config.User}}", self.image).stdout.strip(), "10001:10001")
+
+    def test_it_names_the_licences(self):
+        with containers.Network() as network:
+            archive = containers.docker("cp", f"{network.run('idle', 'longhaul-worker', '--help')}:/usr/share/doc", "-").stdout
+        for package in ("longhaul", "libssl3", "libnghttp2-14", "libc6"):
+            self.assertIn(f"doc/{package}/copyright", archive)
+
+    def test_its_programs_answer_as_those_of_this_machine(self):
+        with containers.Network() as network:
+            gateway = network.run("gateway", "longhaul-gateway", "--model", f"/models/{self.model.name}", "--listen", "0.0.0.0:8080", "--insecure-no-keys",
+                                  "--fleet-listen", "0.0.0.0:7100", "--insecure-plaintext", "--workers", 2,
+                                  flags=["--volume", f"{self.model.parent}:/models:ro"])
+            for name in ("home", "office"):
+                network.run(name, "longhaul-worker", "--name", name, "--gateway", "http://gateway:7100", "--listen", "0.0.0.0:7101", "--advertise",
+                            f"{name}:7101", "--insecure-plaintext", "--threads", 1, flags=["--volume", "/var/cache/longhaul"])
+            base = f"http://{network.address(gateway)}:8080"
+            wait_until(lambda: is_ready(base), "the containers serve")
+            answer = complete(base)
+        with Fleet(workers=1) as fleet:
+            fleet.wait_ready()
+            self.assertEqual(answer, complete(fleet.url))
+
+
+if __name__ == "__main__":
+    containers.need_engine()
+    run_tests(sys.modules[__name__])
