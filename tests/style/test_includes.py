@@ -52,6 +52,7 @@ ARROWS = {
                                "worker/membership") + COMPUTE,
     "gateway/text/jinja": BASE,
     "gateway/text": BASE + ("common/gguf", "gateway/text/jinja"),
+    "gateway/constrain": BASE + ("common/gguf", "gateway/text"),
     "gateway/auth": BASE,
     "gateway/http": BASE + ("common/net",),
     "gateway/trace": GROUND,
