@@ -1,6 +1,8 @@
 """deploy/compose.yaml with docker-compose: three sites from nothing to the first token, answers to the bit, and what happens to streams while
-containers are stopped, killed, paused, cut off and replaced. Skipped where no Docker engine answers, or there is no docker-compose."""
+containers are cut off; with LONGHAUL_TEST_THOROUGH=1 (tests/run --thorough), which takes minutes, also while they are stopped, killed, paused
+and replaced, and with emulated links. Skipped where no Docker engine answers, or there is no docker-compose."""
 
+import os
 import pathlib
 import sys
 import threading
@@ -21,6 +23,8 @@ PROMPT = "The longest bridge"
 TOKENS = 24
 LONG = 160
 LINK_MBIT, LINK_DELAY_MS = 50, 10
+
+takes_a_minute = unittest.skipUnless(os.environ.get("LONGHAUL_TEST_THOROUGH"), "LONGHAUL_TEST_THOROUGH is not set")
 
 
 class Load:
@@ -110,6 +114,7 @@ class Compose(unittest.TestCase):
     def lines_of_connections(self, site):
         return docker("logs", self.project.container(site)).stderr.count(" h2: ")
 
+    @takes_a_minute
     def test_streams_outlive_a_worker(self):
         for harm, remedy in (("stop", "start"), ("kill", "start"), ("pause", "unpause")):
             with self.subTest(harm), self.stream() as stream:
@@ -147,6 +152,7 @@ class Compose(unittest.TestCase):
         self.assertEqual(load.failures, [])
         self.assertEqual(len(set(load.answers)), 1)
 
+    @takes_a_minute
     def test_every_container_is_replaced_under_load(self):
         """Whoever takes a container's place is who that one was."""
         with Load(self.project) as load:
@@ -157,6 +163,7 @@ class Compose(unittest.TestCase):
             self.replace("gateway", load)
         self.assert_none_failed("gateway", load)
 
+    @takes_a_minute
     def test_a_site_is_scaled(self):
         self.project.up("--scale", "office=2")
         self.project.wait_whole(("home-1", "office-1", "office-2", "attic-1"))
@@ -167,6 +174,7 @@ class Compose(unittest.TestCase):
         self.project.up("--scale", "office=1")
         wait_until(lambda: len([name for name in self.project.workers() if name.startswith("office")]) == 1, "one worker is left at the office")
 
+    @takes_a_minute
     def test_links_between_the_sites(self):
         self.project.settings |= {"LINK_RATE": str(LINK_MBIT), "LINK_DELAY": str(LINK_DELAY_MS)}
         self.project.up(profiles=["links"])
