@@ -143,7 +143,7 @@ typedef struct lh_kernels {
      * Float weights: the chain over `in`. Quantized ones: for each block of 32 inputs in ascending
      * order, of which halves 0 and 1 are 16 each,
      *     i = scale[0] * dot(q, x; half 0) + scale[1] * dot(q, x; half 1)   below 2^24, so exact
-     *   without a minimum (Q4_0, Q5_0, Q8_0, IQ4_NL, Q3_K, Q6_K)
+     *   without a minimum (Q4_0, Q5_0, Q8_0, IQ4_NL, MXFP4, Q3_K, Q6_K)
      *     y = fma((float)i, d * dx, y)                                      d * dx rounded once
      *   with one (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K)
      *     j = minimum[0] * sum(x; half 0) + minimum[1] * sum(x; half 1)     likewise exact
@@ -156,6 +156,7 @@ typedef struct lh_kernels {
      *   Q5_0     5 bits - 16                   d         1
      *   Q8_0     int8                          d         1
      *   IQ4_NL   from GGML's table of 16 int8  d         1
+     *   MXFP4    from a table of 2 * E2M1      2^(e-128) 1
      *   Q4_1     4 bits                        d         1              m               1
      *   Q5_1     5 bits                        d         1              m               1
      *   Q4_K     4 bits                        d * sc    1              -(dmin * min)   1

@@ -12,9 +12,11 @@
  *              pairs     2 planes   2 bits: plane p has those of groups 4p .. 4p + 3, group g in
  *                                   bits 2(g % 4) and the next
  *              bits      1 plane    1 bit: group g in bit g
- *   subscales  [blocks][2][16 lanes] bytes, K types only: Q4_K, Q5_K scale, minimum; Q3_K (less
- *              32), Q6_K scales of the halves; Q2_K both of each half as the file has them
- *   scales     [blocks that share them][16 lanes] d, or [2: d, m or dmin][16 lanes], binary16
+ *   subscales  [blocks][2][16 lanes] bytes, K types: Q4_K, Q5_K scale, minimum; Q3_K (less
+ *              32), Q6_K scales of the halves; Q2_K both of each half as the file has them;
+ *              [blocks][1][16 lanes], MXFP4: the exponent
+ *   scales     [blocks that share them][16 lanes] d, or [2: d, m or dmin][16 lanes], binary16;
+ *              MXFP4 has none
  *
  * A group is 4 consecutive inputs: group g of a block holds inputs 4g .. 4g + 3, so 64 bytes of
  * bytes feed one dot-product instruction, and every unpacking is a shift and a mask of whole
@@ -47,8 +49,9 @@ _Static_assert(sizeof(lh_q8_block) == 60, "blocks lie without gaps, and 16 of th
 /* The columns:
  *   bits of the low part (8: bytes, 4: nibbles, 2: pairs) and of the high part (0: none, 1: bits,
  *   2: pairs); the offset, by which low and high bits together are greater than q; binary16 scales
- *   (1: d; 2: d and m or dmin); blocks that share them; subscales of a block.
- * Q8_0 is stored as int8; IQ4_NL's nibbles are indices of a table. */
+ *   (1: d; 2: d and m or dmin; 0: d is a power of two, whose exponent is the subscale); blocks that
+ *   share them; subscales of a block.
+ * Q8_0 is stored as int8; nibbles of IQ4_NL and MXFP4 are indices of a table. */
 #define LH_QUANT_TABLE(X)                                                                          \
     X(LH_DTYPE_Q4_0, 4, 0, 8, 1, 1, 0)                                                             \
     X(LH_DTYPE_Q4_1, 4, 0, 0, 2, 1, 0)                                                             \
@@ -60,7 +63,8 @@ _Static_assert(sizeof(lh_q8_block) == 60, "blocks lie without gaps, and 16 of th
     X(LH_DTYPE_Q4_K, 4, 0, 0, 2, 8, 2)                                                             \
     X(LH_DTYPE_Q5_K, 4, 1, 0, 2, 8, 2)                                                             \
     X(LH_DTYPE_Q6_K, 4, 2, 32, 1, 8, 2)                                                            \
-    X(LH_DTYPE_IQ4_NL, 4, 0, 0, 1, 1, 0)
+    X(LH_DTYPE_IQ4_NL, 4, 0, 0, 1, 1, 0)                                                           \
+    X(LH_DTYPE_MXFP4, 4, 0, 0, 0, 1, 1)
 
 typedef struct lh_quant_form {
     uint32_t low_bits, high_bits, offset;
@@ -88,8 +92,19 @@ static inline __attribute__((always_inline)) bool lh_has_minimum(lh_dtype dtype)
     return lh_quant_form_for(dtype).scales == 2;
 }
 
-/* What IQ4_NL's indices stand for (GGML's kvalues_iq4nl). */
-#define LH_IQ4_NL_VALUES -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+/* What nibbles stand for that are indices: of IQ4_NL (GGML's kvalues_iq4nl), and of MXFP4 twice the
+ * values of E2M1 (OCP Microscaling Formats 1.0, table 5). NULL: they are quants. */
+static inline __attribute__((always_inline)) const int8_t *lh_quant_values(lh_dtype dtype) {
+    static const int8_t iq4_nl[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                      1,    13,   25,  38,  53,  69,  89,  113};
+    static const int8_t e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    return dtype == LH_DTYPE_IQ4_NL ? iq4_nl : dtype == LH_DTYPE_MXFP4 ? e2m1 : NULL;
+}
+
+/* MXFP4's scale 2^(e - 128) in bits of a float, those of a byte e below 2 and of the others: half
+ * of what E8M0 says, since its quants are doubled. 255 is no NaN here, as in GGML. */
+#define LH_E8M0_SMALL_BITS 0x00200000u /* shifted left by e */
+#define LH_E8M0_BITS_SHIFT 23          /* of e - 1 */
 
 /* Bytes of the parts of one tile. For float types there are no blocks: `column_bytes` counts. */
 typedef struct lh_tile_layout {

@@ -21,7 +21,8 @@
     X(LH_DTYPE_Q5_K, 13, "Q5_K", 256, 176)                                                         \
     X(LH_DTYPE_Q6_K, 14, "Q6_K", 256, 210)                                                         \
     X(LH_DTYPE_IQ4_NL, 20, "IQ4_NL", 32, 18)                                                       \
-    X(LH_DTYPE_BF16, 30, "BF16", 1, 2)
+    X(LH_DTYPE_BF16, 30, "BF16", 1, 2)                                                             \
+    X(LH_DTYPE_MXFP4, 39, "MXFP4", 32, 17)
 
 typedef enum lh_dtype {
 #define X(name, number, text, elements, bytes) name = number,

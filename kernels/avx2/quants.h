@@ -6,7 +6,8 @@
  * its way.
  *   at most 4 bits   q <= 15, |x| <= 127: a pair is at most 3810 and the 8 groups of a block
  *   together 30480
- *   5 bits           a pair is at most 7874, and the 4 groups of half a block 31496
+ *   5 bits           a pair is at most 7874, and the 4 groups of half a block 31496. MXFP4's table
+ *                    has q + 16, at most 28
  *   halves           types whose halves have scales of their own. Read as q + 32, at most 63: a
  *                    pair is at most 16002; the sum of 4 groups begins with the activations'
  *                    `pairs`, -32 times their sum, so that it ends as that of q * x, at most 32512.
@@ -30,6 +31,8 @@ LANES_INLINE block_kind kind_of(const lh_dtype dtype) {
     const lh_quant_form form = lh_quant_form_for(dtype);
     if (form.low_bits == 8 || dtype == LH_DTYPE_IQ4_NL)
         return KIND_BYTES;
+    if (dtype == LH_DTYPE_MXFP4)
+        return KIND_TWO_SUMS;
     if (form.subscales > 0 && dtype != LH_DTYPE_Q4_K && dtype != LH_DTYPE_Q5_K)
         return KIND_HALVES;
     return form.high_bits == 1 ? KIND_TWO_SUMS : KIND_BLOCK;
@@ -37,6 +40,8 @@ LANES_INLINE block_kind kind_of(const lh_dtype dtype) {
 
 /* What the bytes are greater by than q in float arithmetic. */
 LANES_INLINE int float_offset(const lh_dtype dtype) {
+    if (dtype == LH_DTYPE_MXFP4)
+        return 16;
     return kind_of(dtype) == KIND_HALVES ? 0 : (int)lh_quant_form_for(dtype).offset;
 }
 
@@ -66,9 +71,10 @@ LANES_INLINE __m256i group_bytes(const uint8_t *quants, const int g, const lh_dt
         group = _mm256_or_si256(group, bits_at(load_bytes(high + 64 * (g / 4)), g % 4 * 2, 4, 3));
     else if (form.high_bits == 1)
         group = _mm256_or_si256(group, bits_at(load_bytes(high), g, (int)form.low_bits, 1));
-    if (dtype == LH_DTYPE_IQ4_NL) {
-        static const int8_t values[16] = {LH_IQ4_NL_VALUES};
-        __m128i table = _mm_loadu_si128((const __m128i *)(const void *)values);
+    if (lh_quant_values(dtype)) {
+        __m128i table =
+            _mm_add_epi8(_mm_loadu_si128((const __m128i *)(const void *)lh_quant_values(dtype)),
+                         _mm_set1_epi8((char)float_offset(dtype)));
         return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), group);
     }
     if (dtype == LH_DTYPE_Q3_K)
@@ -102,11 +108,20 @@ LANES_INLINE __m256 bytes_as_floats(const uint8_t *bytes) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load_8_bytes(bytes)));
 }
 
+/* MXFP4's d of eight exponents. */
+LANES_INLINE __m256 powers_of_two(const uint8_t *exponents) {
+    __m256i e = _mm256_cvtepu8_epi32(load_8_bytes(exponents)), one = _mm256_set1_epi32(1);
+    __m256i small = _mm256_sllv_epi32(_mm256_set1_epi32((int)LH_E8M0_SMALL_BITS), e);
+    __m256i large = _mm256_slli_epi32(_mm256_sub_epi32(e, one), LH_E8M0_BITS_SHIFT);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(small, large, _mm256_cmpgt_epi32(e, one)));
+}
+
 /* Of a block whose binary16 scales lie at `scales` and, for K types, subscales at `subscales`; both
  * are offset for the upper outputs. */
 LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subscales,
                                       const lh_dtype dtype) {
-    block_scales s = {.d = widen_scales(scales)};
+    block_scales s = {.d = dtype == LH_DTYPE_MXFP4 ? powers_of_two(subscales)
+                                                   : widen_scales(scales)};
     if (lh_has_minimum(dtype))
         s.m = widen_scales(scales + 32);
     if (dtype == LH_DTYPE_Q4_K || dtype == LH_DTYPE_Q5_K) {

@@ -41,10 +41,10 @@ LANES_INLINE __m512i unsigned_group(const uint8_t *quants, const int g, const lh
                                 bits_at(_mm512_loadu_si512(high + 64 * (g / 4)), g % 4 * 2, 4, 3));
     else if (form.high_bits == 1)
         group = _mm512_or_si512(group, bits_at(_mm512_loadu_si512(high), g, (int)form.low_bits, 1));
-    if (dtype == LH_DTYPE_IQ4_NL) {
-        static const int8_t values[16] = {LH_IQ4_NL_VALUES};
-        __m128i biased = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)values),
-                                       _mm_set1_epi8((char)0x80));
+    if (lh_quant_values(dtype)) {
+        __m128i biased =
+            _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)lh_quant_values(dtype)),
+                          _mm_set1_epi8((char)0x80));
         return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(biased), group);
     }
     if (lh_has_minimum(dtype))
@@ -68,10 +68,20 @@ LANES_INLINE __m512 negated(__m512 v) {
     return _mm512_xor_ps(v, _mm512_set1_ps(-0.0f));
 }
 
+/* MXFP4's d of 16 exponents. */
+LANES_INLINE __m512 powers_of_two(const uint8_t *exponents) {
+    __m512i e = widen_bytes(exponents), one = _mm512_set1_epi32(1);
+    __m512i small = _mm512_sllv_epi32(_mm512_set1_epi32((int)LH_E8M0_SMALL_BITS), e);
+    __m512i large = _mm512_slli_epi32(_mm512_sub_epi32(e, one), LH_E8M0_BITS_SHIFT);
+    return _mm512_castsi512_ps(
+        _mm512_mask_blend_epi32(_mm512_cmpgt_epi32_mask(e, one), small, large));
+}
+
 /* Of a block whose binary16 scales lie at `scales` and, for K types, subscales at `subscales`. */
 LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subscales,
                                       const lh_dtype dtype) {
-    block_scales s = {.d = lanes_widen_f16(scales)};
+    block_scales s = {.d = dtype == LH_DTYPE_MXFP4 ? powers_of_two(subscales)
+                                                   : lanes_widen_f16(scales)};
     if (lh_has_minimum(dtype))
         s.m = lanes_widen_f16(scales + 32);
     if (dtype == LH_DTYPE_Q4_K || dtype == LH_DTYPE_Q5_K) {

@@ -41,10 +41,8 @@ LANES_INLINE int8x16_t group_bytes(const uint8_t *quants, const int g, const lh_
         group = vorrq_u8(group, bits_at(vld1q_u8(high + 64 * (g / 4)), g % 4 * 2, 4, 3));
     else if (form.high_bits == 1)
         group = vorrq_u8(group, bits_at(vld1q_u8(high), g, (int)form.low_bits, 1));
-    if (dtype == LH_DTYPE_IQ4_NL) {
-        static const int8_t values[16] = {LH_IQ4_NL_VALUES};
-        return vqtbl1q_s8(vld1q_s8(values), group);
-    }
+    if (lh_quant_values(dtype))
+        return vqtbl1q_s8(vld1q_s8(lh_quant_values(dtype)), group);
     return vreinterpretq_s8_u8(group);
 }
 
@@ -67,11 +65,20 @@ LANES_INLINE int32x4_t widen_signed_bytes(const uint8_t *bytes) {
     return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(word)))));
 }
 
+/* MXFP4's d of four exponents. */
+LANES_INLINE float32x4_t powers_of_two(const uint8_t *exponents) {
+    uint32x4_t e = widen_bytes(exponents), one = vdupq_n_u32(1);
+    uint32x4_t small = vshlq_u32(vdupq_n_u32(LH_E8M0_SMALL_BITS), vreinterpretq_s32_u32(e));
+    uint32x4_t large = vshlq_n_u32(vsubq_u32(e, one), LH_E8M0_BITS_SHIFT);
+    return vreinterpretq_f32_u32(vbslq_u32(vcgtq_u32(e, one), large, small));
+}
+
 /* Of a block whose binary16 scales lie at `scales` and, for K types, subscales at `subscales`;
  * offset by 8 and by 4 bytes for each quarter. */
 LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subscales,
                                       const lh_dtype dtype) {
-    block_scales s = {.d = lanes_widen4_f16(scales)};
+    block_scales s = {.d = dtype == LH_DTYPE_MXFP4 ? powers_of_two(subscales)
+                                                   : lanes_widen4_f16(scales)};
     if (lh_has_minimum(dtype))
         s.m = lanes_widen4_f16(scales + 32);
     if (dtype == LH_DTYPE_Q4_K || dtype == LH_DTYPE_Q5_K) {

@@ -100,6 +100,10 @@ void lh_file_block_read(lh_file_block *block, lh_dtype dtype, const uint8_t *fro
         read_scales(block, from, 1);
         read_nibbles(block, from + 2);
         break;
+    case LH_DTYPE_MXFP4:
+        block->subscales[0] = from[0];
+        read_nibbles(block, from + 1);
+        break;
     case LH_DTYPE_Q4_1:
         read_scales(block, from, 2);
         read_nibbles(block, from + 4);

@@ -164,6 +164,14 @@ void lh_reference_weights(float *weights, const lh_matrix *w, uint32_t output, l
             float_at(w->dtype, tile, (size_t)k * LH_LANES + output % LH_LANES);
 }
 
+/* MXFP4's d. */
+static float power_of_two(uint8_t e) {
+    uint32_t bits = e < 2 ? LH_E8M0_SMALL_BITS << e : (e - 1u) << LH_E8M0_BITS_SHIFT;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 /* scale[], minimum[] and their parts of d and m, which come as the file has them. */
 static void apply_scales(lh_reference_block *block, lh_dtype dtype, const uint8_t bytes[2]) {
     for (uint32_t half = 0; half < 2; half++) {
@@ -178,12 +186,14 @@ static void apply_scales(lh_reference_block *block, lh_dtype dtype, const uint8_
     } else if (dtype == LH_DTYPE_Q4_K || dtype == LH_DTYPE_Q5_K) {
         block->d *= (float)bytes[0];
         block->m = -(block->m * (float)bytes[1]);
+    } else if (dtype == LH_DTYPE_MXFP4) {
+        block->d = power_of_two(bytes[0]);
     }
 }
 
 void lh_reference_quants(lh_reference_block *block, const lh_matrix *w, uint32_t output,
                          uint32_t index) {
-    static const int8_t iq4_nl[16] = {LH_IQ4_NL_VALUES};
+    const int8_t *values = lh_quant_values(w->dtype);
     lh_tile_layout layout = lh_tile_layout_for(w->dtype, w->inputs);
     lh_quant_form form = lh_quant_form_for(w->dtype);
     const uint8_t *tile = lh_matrix_tile(w, &layout, output);
@@ -196,14 +206,14 @@ void lh_reference_quants(lh_reference_block *block, const lh_matrix *w, uint32_t
     uint8_t bytes[2] = {0};
     for (uint32_t i = 0; i < form.subscales; i++)
         bytes[i] = subscales[i * LH_LANES + lane];
-    block->d = lh_reference_widen_f16(half_at(scales, lane));
+    block->d = form.scales > 0 ? lh_reference_widen_f16(half_at(scales, lane)) : 0;
     block->m = form.scales == 2 ? lh_reference_widen_f16(half_at(scales, LH_LANES + lane)) : 0;
     apply_scales(block, w->dtype, bytes);
     for (uint32_t k = 0; k < LH_BLOCK; k++) {
         uint8_t byte = (uint8_t)(load_quants(quants, lane, &form, k / 4) >> k % 4 * 8);
-        block->q[k] = w->dtype == LH_DTYPE_Q8_0     ? (int8_t)byte
-                      : w->dtype == LH_DTYPE_IQ4_NL ? iq4_nl[byte]
-                                                    : byte - (int32_t)form.offset;
+        block->q[k] = values                      ? values[byte]
+                      : w->dtype == LH_DTYPE_Q8_0 ? (int8_t)byte
+                                                  : byte - (int32_t)form.offset;
     }
 }
 

@@ -89,6 +89,7 @@ static void test_packed_bytes_are_those_of_the_file(void **state) {
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q5_0, 576, 1536), 576 * 48 * 22);
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q5_1, 576, 1536), 576 * 48 * 24);
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_IQ4_NL, 576, 1536), 576 * 48 * 18);
+    assert_int_equal(lh_matrix_bytes(LH_DTYPE_MXFP4, 576, 1536), 576 * 48 * 17);
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q2_K, 576, 1536), 576 * 6 * 84);
     /* scales as bytes */
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q3_K, 576, 1536), 576 * 6 * (110 + 4));

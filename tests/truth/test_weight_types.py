@@ -31,7 +31,7 @@ BOUNDS = {"q8": (0.02, 0.92), "q16": (3e-7, 0.995)}
 TWO_BITS = {"q8": (0.6, 0.5), "q16": (1e-5, 0.99)}
 # The error of weights like noise, relative to them: what the steps between levels come to.
 ERRORS = {"F32": 0, "F16": 0.0002, "BF16": 0.0017, "Q4_0": 0.086, "Q4_1": 0.078, "Q5_0": 0.043, "Q5_1": 0.038, "Q8_0": 0.0054, "Q2_K": 0.33,
-          "Q3_K": 0.155, "Q4_K": 0.078, "Q5_K": 0.038, "Q6_K": 0.019, "IQ4_NL": 0.080}
+          "Q3_K": 0.155, "Q4_K": 0.078, "Q5_K": 0.038, "Q6_K": 0.019, "IQ4_NL": 0.080, "MXFP4": 0.115}
 
 
 def check_quantizer(name):

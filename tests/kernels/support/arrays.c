@@ -12,7 +12,7 @@
 const lh_dtype test_dtypes[] = {LH_DTYPE_F32,    LH_DTYPE_F16,  LH_DTYPE_BF16, LH_DTYPE_Q8_0,
                                 LH_DTYPE_Q4_0,   LH_DTYPE_Q4_1, LH_DTYPE_Q5_0, LH_DTYPE_Q5_1,
                                 LH_DTYPE_IQ4_NL, LH_DTYPE_Q2_K, LH_DTYPE_Q3_K, LH_DTYPE_Q4_K,
-                                LH_DTYPE_Q5_K,   LH_DTYPE_Q6_K};
+                                LH_DTYPE_Q5_K,   LH_DTYPE_Q6_K, LH_DTYPE_MXFP4};
 _Static_assert(sizeof test_dtypes / sizeof test_dtypes[0] == TEST_DTYPES, "the header counts them");
 
 uint32_t test_dtype_unit(lh_dtype dtype) {
@@ -33,6 +33,8 @@ static lh_span scales_of(lh_dtype dtype) {
         return (lh_span){108, 1};
     case LH_DTYPE_Q6_K:
         return (lh_span){208, 1};
+    case LH_DTYPE_MXFP4:
+        return (lh_span){0, 0};
     default:
         return (lh_span){0, 1};
     }
@@ -40,6 +42,8 @@ static lh_span scales_of(lh_dtype dtype) {
 
 lh_span test_quant_bytes(lh_dtype dtype) {
     uint32_t bytes = lh_dtype_lookup((uint32_t)dtype)->block_bytes;
+    if (dtype == LH_DTYPE_MXFP4)
+        return (lh_span){1, bytes};
     lh_span scales = scales_of(dtype);
     return scales.begin > 0 ? (lh_span){0, scales.begin} : (lh_span){2 * scales.end, bytes};
 }
@@ -108,6 +112,8 @@ uint8_t *random_weights(test_random *random, lh_dtype dtype, uint32_t outputs, u
                 uint16_t scale = random_scale(random);
                 memcpy(block + scales.begin + 2 * i, &scale, 2);
             }
+            if (dtype == LH_DTYPE_MXFP4)
+                block[0] = (uint8_t)random_between(random, 120, 123);
         }
     }
     return bytes;

@@ -23,6 +23,7 @@ static int bit(const unsigned char *bytes, unsigned e) {
 static file_quant small_block(lh_dtype dtype, const unsigned char *block, unsigned e) {
     static const int values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                    1,    13,   25,  38,  53,  69,  89,  113};
+    static const int doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     file_quant w = {.scale = 1, .minimum = 1, .d = file_half(block)};
     switch (dtype) {
     case LH_DTYPE_Q4_0:
@@ -33,6 +34,10 @@ static file_quant small_block(lh_dtype dtype, const unsigned char *block, unsign
         break;
     case LH_DTYPE_Q8_0:
         w.q = (signed char)block[2 + e];
+        break;
+    case LH_DTYPE_MXFP4:
+        w.d = ldexpf(1, block[0] - 128);
+        w.q = doubled[nibble(block + 1, e)];
         break;
     case LH_DTYPE_IQ4_NL:
         w.q = values[nibble(block + 2, e)];
