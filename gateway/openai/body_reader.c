@@ -115,13 +115,19 @@ double lh_body_number(const lh_body_reader *body, const char *key, double low, b
     return body->error->status ? otherwise : number;
 }
 
-uint32_t lh_body_token(const lh_body_reader *body, const char *key, const json_t *value,
-                       uint32_t vocabulary) {
-    int64_t integer;
-    if (!is_integer(value, &integer))
-        lh_body_refuse(body, key, "invalid_type", "must be a token id.");
-    else if (integer < 0 || integer >= vocabulary)
-        lh_body_refuse(body, key, "invalid_value", "is not a token id of this model (0 to %u).",
+uint32_t lh_body_token(const lh_body_reader *body, const char *key, const json_t *list,
+                       size_t index, uint32_t vocabulary) {
+    int64_t integer = 0;
+    char element[96];
+    bool is_whole = is_integer(json_array_get(list, index), &integer);
+    if (is_whole && integer >= 0 && integer < vocabulary)
+        return body->error->status ? 0 : (uint32_t)integer;
+    snprintf(element, sizeof element, "%.64s[%zu]", key, index);
+    if (is_whole)
+        lh_body_refuse(body, element, "invalid_value",
+                       "is %" PRId64 ", which is not a token id of this model (0 to %u).", integer,
                        vocabulary - 1);
-    return body->error->status ? 0 : (uint32_t)integer;
+    else
+        lh_body_refuse(body, element, "invalid_type", "must be a token id.");
+    return 0;
 }

@@ -36,6 +36,6 @@ int64_t lh_body_integer(const lh_body_reader *body, const char *key, int64_t low
 /* low..high; low itself only where low_included. */
 double lh_body_number(const lh_body_reader *body, const char *key, double low, bool low_included,
                       double high, double otherwise);
-/* A value within the field: an id of the vocabulary. */
-uint32_t lh_body_token(const lh_body_reader *body, const char *key, const json_t *value,
-                       uint32_t vocabulary);
+/* Element `index` of the list `key`: an id of the vocabulary. */
+uint32_t lh_body_token(const lh_body_reader *body, const char *key, const json_t *list,
+                       size_t index, uint32_t vocabulary);

@@ -139,6 +139,7 @@ static lh_http_progress show_prompt(call *c, const lh_text_buffer *text, lh_http
 static lh_http_progress begin(call *c, lh_openai_reading *reading, lh_openai_error *error,
                               lh_http_reply *reply) {
     c->unknown_fields = reading->request.parameters.unknown_fields;
+    lh_request_metrics_note_unknown_fields(c->service->metrics, c->unknown_fields);
     if (!error->status && !makes_answer(c))
         return show_prompt(c, &reading->text, reply);
     bool begun = !error->status && lh_openai_answer_begin(c->answer, reading, error);

@@ -10,6 +10,9 @@ typedef enum treatment {
     REFUSED_TRUE,   /* a switch that can only be off */
     REFUSED_FALSE,  /* a switch that can only be on */
     REFUSED_FILLED, /* a list, object or text that can only be empty */
+    /* Peers' samplers by the number that switches them off, or a lower one. */
+    REFUSED_ABOVE_0,
+    REFUSED_BUT_1,
 } treatment;
 
 #define CHAT        LH_OPENAI_CHAT
@@ -102,6 +105,32 @@ static const struct {
     {"guided_grammar", BOTH, REFUSED},
     {"grammar", BOTH, REFUSED_FILLED},
     {"json_schema", BOTH, REFUSED},
+    {"n_predict", BOTH, REFUSED},
+    {"typical_p", BOTH, REFUSED_BUT_1},
+    {"typ_p", BOTH, REFUSED_BUT_1},
+    {"tfs_z", BOTH, REFUSED_BUT_1},
+    {"length_penalty", BOTH, REFUSED_BUT_1},
+    {"mirostat", BOTH, REFUSED_ABOVE_0},
+    {"mirostat_mode", BOTH, REFUSED_ABOVE_0},
+    {"dynatemp_range", BOTH, REFUSED_ABOVE_0},
+    {"xtc_probability", BOTH, REFUSED_ABOVE_0},
+    {"dry_multiplier", BOTH, REFUSED_ABOVE_0},
+    {"top_n_sigma", BOTH, REFUSED_ABOVE_0},
+    {"top_a", BOTH, REFUSED_ABOVE_0},
+    {"n_probs", BOTH, REFUSED_ABOVE_0},
+    {"truncate_prompt_tokens", BOTH, REFUSED},
+    {"samplers", BOTH, REFUSED_FILLED},
+    {"lora", BOTH, REFUSED_FILLED},
+    /* Nothing without those that are refused. */
+    {"mirostat_tau", BOTH, TAKEN},
+    {"mirostat_eta", BOTH, TAKEN},
+    {"dynatemp_exponent", BOTH, TAKEN},
+    {"xtc_threshold", BOTH, TAKEN},
+    {"dry_base", BOTH, TAKEN},
+    {"dry_allowed_length", BOTH, TAKEN},
+    {"dry_penalty_last_n", BOTH, TAKEN},
+    {"dry_sequence_breakers", BOTH, TAKEN},
+    {"early_stopping", BOTH, TAKEN},
 };
 
 static bool is_filled(const json_t *value) {
@@ -110,16 +139,40 @@ static bool is_filled(const json_t *value) {
            !(json_is_string(value) && json_string_length(value) == 0);
 }
 
+static bool is_refused(const json_t *value, treatment action) {
+    switch (action) {
+    case HONOURED:
+    case TAKEN:
+        return false;
+    case REFUSED:
+        return true;
+    case REFUSED_TRUE:
+        return json_is_true(value);
+    case REFUSED_FALSE:
+        return json_is_false(value);
+    case REFUSED_FILLED:
+        return is_filled(value);
+    case REFUSED_ABOVE_0:
+        return !(json_number_value(value) <= 0);
+    case REFUSED_BUT_1:
+        return !(json_number_value(value) >= 1 && json_number_value(value) <= 1);
+    }
+    return false;
+}
+
 static void check_field(const lh_body_reader *body, const char *name, const json_t *value,
                         treatment action) {
     bool is_switch = action == REFUSED_TRUE || action == REFUSED_FALSE;
-    bool is_refused = action == REFUSED || (action == REFUSED_TRUE && json_is_true(value)) ||
-                      (action == REFUSED_FALSE && json_is_false(value)) ||
-                      (action == REFUSED_FILLED && is_filled(value));
-    const char *condition = !is_switch ? "" : json_is_true(value) ? ": true" : ": false";
+    bool is_number = action == REFUSED_ABOVE_0 || action == REFUSED_BUT_1;
+    const char *condition = is_switch                   ? json_is_true(value) ? ": true" : ": false"
+                            : action == REFUSED_ABOVE_0 ? " above 0"
+                            : action == REFUSED_BUT_1   ? " other than 1"
+                                                        : "";
     if (is_switch && !json_is_boolean(value))
         lh_body_refuse(body, name, "invalid_type", "must be true or false.");
-    else if (is_refused)
+    else if (is_number && !json_is_number(value))
+        lh_body_refuse(body, name, "invalid_type", "must be a number.");
+    else if (is_refused(value, action))
         lh_openai_refuse(body->error, 400, name, "unsupported_parameter",
                          "'%s'%s is not supported by this server.", name, condition);
 }

@@ -97,7 +97,7 @@ static void parse_stop_tokens(const lh_body_reader *body, const lh_openai_limits
                        LH_OPENAI_STOP_TOKENS_MAX);
     for (size_t i = 0; i < json_array_size(list) && !body->error->status; i++)
         parameters->stop_tokens[parameters->stop_token_count++] =
-            lh_body_token(body, key, json_array_get(list, i), limits->vocabulary);
+            lh_body_token(body, key, list, i, limits->vocabulary);
     parameters->ignore_eos = lh_body_bool(body, "ignore_eos");
 }
 

@@ -73,13 +73,15 @@ static const char *what_of(lh_openai_endpoint endpoint) {
     return endpoint == LH_OPENAI_CHAT ? "messages" : "prompt";
 }
 
-/* The prompt alone is too long. */
+/* The prompt alone is too long. Clients know the error by its first words or, as LangChain, by its
+ * code in the text. */
 static bool refuse_prompt(uint32_t context, lh_openai_endpoint endpoint, const char *at_least,
                           size_t prompt_tokens, lh_openai_error *error) {
     const char *what = what_of(endpoint);
     return lh_openai_refuse(error, 400, what, "context_length_exceeded",
                             "This model's maximum context length is %u tokens. However, your %s "
-                            "resulted in %s%zu tokens. Please reduce the length of the %s.",
+                            "resulted in %s%zu tokens. Please reduce the length of the %s. "
+                            "(context_length_exceeded)",
                             context, what, at_least, prompt_tokens, what);
 }
 
@@ -90,7 +92,7 @@ static bool refuse_total(uint32_t context, lh_openai_endpoint endpoint, size_t p
         error, 400, what, "context_length_exceeded",
         "This model's maximum context length is %u tokens. However, you requested %" PRIu64
         " tokens (%zu in the %s, %u in the completion). Please reduce the length of the %s or "
-        "completion.",
+        "completion. (context_length_exceeded)",
         context, (uint64_t)prompt_tokens + max_tokens, prompt_tokens, what, max_tokens, what);
 }
 

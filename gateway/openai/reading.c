@@ -17,12 +17,14 @@ static bool parse(lh_openai_request *request, const lh_openai_service *service,
                   lh_openai_endpoint endpoint, const char *bytes, size_t length,
                   lh_openai_error *error) {
     lh_error cause;
-    json_t *body = lh_json_object_parse(bytes, length, &cause);
+    char field[LH_JSON_FIELD_BYTES];
+    json_t *body = lh_json_object_parse_named(bytes, length, field, &cause);
     if (body)
         return lh_openai_request_parse(body, endpoint, &service->config.limits, request, error);
     return cause.status == LH_ERR_NO_MEMORY
                ? lh_openai_refuse_cause(error, &cause)
-               : lh_openai_refuse(error, 400, NULL, "invalid_json", "%s", cause.message);
+               : lh_openai_refuse(error, 400, field, field[0] ? "invalid_value" : "invalid_json",
+                                  "%s", cause.message);
 }
 
 static size_t content_bytes(const lh_openai_request *request) {

@@ -218,8 +218,9 @@ static void parse_chat(const lh_body_reader *body, const lh_openai_limits *limit
 
 /* ---- Prompts. ---- */
 
-static void parse_prompt(const lh_body_reader *body, const json_t *value, bool is_text,
-                         uint32_t vocabulary, lh_openai_prompt *prompt) {
+/* key: "prompt", or "prompt[2]" of several. */
+static void parse_prompt(const lh_body_reader *body, const char *key, const json_t *value,
+                         bool is_text, uint32_t vocabulary, lh_openai_prompt *prompt) {
     size_t count = is_text ? json_string_length(value) : json_array_size(value);
     if (count == 0) {
         lh_body_refuse(body, "prompt", "invalid_type",
@@ -236,8 +237,7 @@ static void parse_prompt(const lh_body_reader *body, const json_t *value, bool i
     if (!prompt->tokens)
         lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
     for (size_t i = 0; i < count && !body->error->status; i++)
-        prompt->tokens[prompt->token_count++] =
-            lh_body_token(body, "prompt", json_array_get(value, i), vocabulary);
+        prompt->tokens[prompt->token_count++] = lh_body_token(body, key, value, i, vocabulary);
 }
 
 static void parse_prompts(const lh_body_reader *body, const lh_openai_limits *limits,
@@ -264,10 +264,14 @@ static void parse_prompts(const lh_body_reader *body, const lh_openai_limits *li
         return;
     }
     request->prompt_count = count;
-    for (size_t i = 0; i < count && !body->error->status; i++)
-        parse_prompt(body, several ? json_array_get(value, i) : value,
+    for (size_t i = 0; i < count && !body->error->status; i++) {
+        char key[32] = "prompt";
+        if (several)
+            snprintf(key, sizeof key, "prompt[%zu]", i);
+        parse_prompt(body, key, several ? json_array_get(value, i) : value,
                      json_is_string(several ? first : value), limits->vocabulary,
                      &request->prompts[i]);
+    }
 }
 
 static void parse_completion(const lh_body_reader *body, const lh_openai_limits *limits,

@@ -103,6 +103,10 @@ void lh_request_metrics_note_answer(lh_request_metrics *m, uint32_t route, unsig
     lh_counter_add(&m->answered[route][place], 1);
 }
 
+void lh_request_metrics_note_unknown_fields(lh_request_metrics *m, uint64_t fields) {
+    lh_counter_add(&m->unknown_fields, fields);
+}
+
 void lh_request_metrics_note_refusal(lh_request_metrics *m, const char *code) {
     size_t place = 0;
     while (place + 1 < COUNT(refusals) && (!code || strcmp(refusals[place], code) != 0))
@@ -178,6 +182,10 @@ void lh_request_metrics_render(const lh_request_metrics *m, lh_exposition *e) {
     render_total(e, "longhaul_generation_tokens_total",
                  "Tokens that were generated, also for clients that left.",
                  &m->generation_tokens_total);
+    render_total(e, "longhaul_request_unknown_fields_total",
+                 "Fields of requests' bodies that nobody knows: ignored, or refused under "
+                 "--strict-params.",
+                 &m->unknown_fields);
     render_ends(m, e);
     render_answers(m, e);
     render_refusals(m, e);

@@ -23,6 +23,7 @@ typedef struct lh_request_metrics {
     lh_histogram first_token, next_token, whole;
     lh_histogram prompt_tokens, generation_tokens; /* of a prompt, of a choice */
     lh_counter prompt_tokens_total, generation_tokens_total;
+    lh_counter unknown_fields;
     lh_counter ends[LH_REQUEST_ENDS];
     lh_counter answered[LH_METRIC_ROUTES_MAX][LH_METRIC_STATUSES_MAX];
     lh_counter refused[LH_METRIC_REFUSALS_MAX];
@@ -40,6 +41,8 @@ void lh_request_metrics_note_end(lh_request_metrics *metrics, lh_request_end end
                                  int64_t after_us);
 /* A request was answered with this status. route: its number (routes.h). */
 void lh_request_metrics_note_answer(lh_request_metrics *metrics, uint32_t route, unsigned status);
+/* The body of a request had so many fields that nobody knows. */
+void lh_request_metrics_note_unknown_fields(lh_request_metrics *metrics, uint64_t fields);
 /* A request was refused. code: the error's, or NULL. */
 void lh_request_metrics_note_refusal(lh_request_metrics *metrics, const char *code);
 

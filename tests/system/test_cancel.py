@@ -137,8 +137,10 @@ class HangUp(CancelTest):
     def test_without_streaming(self):
         connection = Connection(self.port)
         connection.send(request("POST", "/v1/completions", body()))
-        wait_until(self.pages_in_use, "it generates")
+        wait_until(lambda: self.drawn() > self.drawn_before, "it generates")
         self.hang_up(connection, "not streaming")
+        line = [line for line in self.fleet.gateway.log_text().splitlines() if "status=499" in line][-1]
+        self.assertNotIn("tokens_out=0 ", line, "what was drawn was drawn")
 
     def test_a_reset_connection(self):
         stream = Stream(self.port, PROMPT, TOKENS).read(3)

@@ -266,6 +266,7 @@ class Chat(FleetTest):
         for stream in (False, True):
             error = self.refused(openai.BadRequestError, "messages", self.chat, messages=long, stream=stream)
             self.assertEqual(error.code, "context_length_exceeded")
+            self.assertIn("context_length_exceeded", error.body["message"])  # where LangChain looks
             self.assertIn("This model's maximum context length is 8192 tokens", error.message)
             error = self.refused(openai.BadRequestError, "messages", self.chat, max_tokens=8190, stream=stream)
             self.assertEqual(error.code, "context_length_exceeded")
@@ -282,6 +283,17 @@ class Chat(FleetTest):
         for name, value in table.items():
             wanted = "stop[0]" if name == "stop" else name
             self.refused(openai.BadRequestError, wanted, self.chat, **{name: value})
+
+    def test_values_that_do_not_fit(self):
+        """What JSON allows and this server does not take is said of its field, without a library's words."""
+        table = {"seed": {"seed": 2**64}, "messages[0].content": {"messages": [{"role": "user", "content": "a\0b"}]}}
+        for name, fields in table.items():
+            error = self.refused(openai.BadRequestError, name, self.chat, **fields)
+            self.assertNotIn("JSON", error.message)
+        for name, value in {"mirostat": 2, "typical_p": 0.5, "n_predict": 3, "length_penalty": 2}.items():
+            self.refused(openai.BadRequestError, name, self.chat, extra_body={name: value})
+        error = self.refused(openai.BadRequestError, "prompt[0]", self.complete, prompt=[-1])
+        self.assertIn("-1", error.message)
 
     def test_accepted_and_ignored(self):
         answer = self.chat(user="me", safety_identifier="x", prompt_cache_key="k", metadata={"a": "b"}, service_tier="auto",

@@ -68,6 +68,26 @@ static void refuses_all_else(void **state) {
     assert_false(parses("{\"a\":1}\0", 8));
 }
 
+/* What JSON allows and jansson does not is said of the field, in words of ours. */
+static void names_the_field_of_a_value_that_is_not_taken(void **state) {
+    (void)state;
+    static const char *const rows[][3] = {
+        {"{\"a\":1,\"seed\":9223372036854775808}", "seed", "'seed' is a number beyond 64 bits."},
+        {"{\"a\":[1,{\"b\":[2,-1e999 ]}]}", "a[1].b[1]", "'a[1].b[1]' is a number beyond 64 bits."},
+        {"{\"m\":[{\"x\":{}},{\"y\":0,\"content\":\"a\\u0000\"}]}", "m[1].content",
+         "'m[1].content' holds the character \\u0000, which no text may have here."},
+        {"{\"a\\u0000\":1}", "",
+         "The body holds the character \\u0000, which no text may have here."}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char field[LH_JSON_FIELD_BYTES];
+        lh_error error;
+        assert_null(lh_json_object_parse_named(rows[i][0], strlen(rows[i][0]), field, &error));
+        assert_int_equal(error.status, LH_ERR_MALFORMED);
+        assert_string_equal(field, rows[i][1]);
+        assert_string_equal(error.message, rows[i][2]);
+    }
+}
+
 static bool parses_depth(size_t depth, char open, char close) {
     size_t length = 5 + 2 * depth + 1;
     char *text = malloc(length);
@@ -116,6 +136,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_objects),
         cmocka_unit_test(refuses_all_else),
+        cmocka_unit_test(names_the_field_of_a_value_that_is_not_taken),
         cmocka_unit_test(bounds_the_depth),
         cmocka_unit_test(bounds_the_memory),
     };

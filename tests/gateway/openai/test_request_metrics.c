@@ -34,6 +34,7 @@ static void requests_are_counted_by_how_they_went(void **state) {
     lh_request_metrics_note_next_token(&metrics, 4000);
     lh_request_metrics_note_end(&metrics, LH_REQUEST_LENGTH, 2, 90000);
     lh_request_metrics_note_end(&metrics, LH_REQUEST_ABORT, 7, 90000);
+    lh_request_metrics_note_unknown_fields(&metrics, 3);
     assert_true(lh_openai_route_find("POST", "/v1/chat/completions", &route, &error));
     lh_request_metrics_note_answer(&metrics, route.number, 200);
     lh_request_metrics_note_answer(&metrics, route.number, 418);
@@ -44,6 +45,7 @@ static void requests_are_counted_by_how_they_went(void **state) {
     expect("\nlonghaul_request_time_to_first_token_seconds_bucket{le=\"0.08\"} 1\n");
     expect("\nlonghaul_time_per_output_token_seconds_bucket{le=\"0.005\"} 1\n");
     expect("\nlonghaul_request_generation_tokens_count 1\n");
+    expect("\nlonghaul_request_unknown_fields_total 3\n");
     expect("\nlonghaul_request_finished_total{finished_reason=\"length\"} 1\n");
     expect("\nlonghaul_request_finished_total{finished_reason=\"abort\"} 1\n");
     expect("\nlonghaul_http_requests_total{route=\"/v1/chat/completions\",status=\"200\"} 1\n");
