@@ -59,10 +59,6 @@ static lh_status pass_on(lh_choice *choice, lh_error *error) {
     return status;
 }
 
-static bool is_mark(const char *mark, const char *name, size_t length) {
-    return strlen(mark) == length && memcmp(mark, name, length) == 0;
-}
-
 /* Marks that are control tokens have no bytes but those of their names. */
 static void show_mark(const lh_choice *choice, uint32_t token, const char **bytes, size_t *length) {
     const lh_thinking_marks *marks = choice->splitter.marks;
@@ -71,7 +67,7 @@ static void show_mark(const lh_choice *choice, uint32_t token, const char **byte
     if (!marks || *length > 0 ||
         lh_tokenizer_token_name(choice->tokenizer, token, &name, &name_length) != LH_OK)
         return;
-    if (is_mark(marks->open, name, name_length) || is_mark(marks->close, name, name_length)) {
+    if (lh_thinking_is_mark(marks, name, name_length)) {
         *bytes = name;
         *length = name_length;
     }
@@ -86,7 +82,7 @@ lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event
                        "the engine drew token %u, which is not in the vocabulary", event->token);
     show_mark(choice, event->token, &bytes, &length);
     choice->sampled++;
-    choice->thought_tokens += choice->splitter.stage == LH_THINKING_THOUGHT;
+    choice->thought_tokens += lh_thinking_splitter_is_inside(&choice->splitter);
     lh_status status = choice->keeps_tokens ? keep_token(choice, event, error) : LH_OK;
     choice->decoded.length = 0;
     if (!status)

@@ -5,12 +5,13 @@
 #include <string.h>
 
 /* As the models of the field write them: Qwen3, DeepSeek R1, SmolLM3 and their kin; Magistral;
- * Command R; Seed OSS. */
+ * Command R; Seed OSS; gpt-oss. */
 static const lh_thinking_marks known[] = {
-    {"<think>", "</think>"},
-    {"[THINK]", "[/THINK]"},
-    {"<|START_THINKING|>", "<|END_THINKING|>"},
-    {"<seed:think>", "</seed:think>"},
+    {"<think>", "</think>", false},
+    {"[THINK]", "[/THINK]", false},
+    {"<|START_THINKING|>", "<|END_THINKING|>", false},
+    {"<seed:think>", "</seed:think>", false},
+    {LH_CHANNELS_THOUGHT_OPEN, LH_CHANNELS_THOUGHT_CLOSE, true},
 };
 
 /* ---- Marks in a text ---- */
@@ -41,9 +42,22 @@ static size_t count_blank(const char *text, size_t length) {
 
 const lh_thinking_marks *lh_thinking_marks_find(const char *chat_template, size_t length) {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (find(chat_template, length, known[i].close) != SIZE_MAX)
+        if (find(chat_template, length, known[i].are_channels ? known[i].open : known[i].close) !=
+            SIZE_MAX)
             return &known[i];
     return NULL;
+}
+
+static bool is_same(const char *mark, const char *name, size_t length) {
+    return strlen(mark) == length && memcmp(mark, name, length) == 0;
+}
+
+bool lh_thinking_is_mark(const lh_thinking_marks *marks, const char *name, size_t length) {
+    if (!marks)
+        return false;
+    return marks->are_channels
+               ? lh_channels_is_mark(name, length)
+               : is_same(marks->open, name, length) || is_same(marks->close, name, length);
 }
 
 bool lh_thinking_is_opened(const lh_thinking_marks *marks, const char *text, size_t length) {
@@ -72,10 +86,21 @@ void lh_thinking_splitter_init(lh_thinking_splitter *splitter, const lh_thinking
                                        .stage = !marks    ? LH_THINKING_ANSWER
                                                 : is_open ? LH_THINKING_THOUGHT
                                                           : LH_THINKING_BEGIN};
+    lh_channel_splitter_init(&splitter->channels, is_open);
+}
+
+static bool has_channels(const lh_thinking_splitter *splitter) {
+    return splitter->marks && splitter->marks->are_channels;
+}
+
+bool lh_thinking_splitter_is_inside(const lh_thinking_splitter *splitter) {
+    return has_channels(splitter) ? splitter->channels.stage == LH_CHANNEL_THOUGHT
+                                  : splitter->stage == LH_THINKING_THOUGHT;
 }
 
 void lh_thinking_splitter_reset(lh_thinking_splitter *splitter) {
     lh_text_buffer_reset(&splitter->held);
+    lh_channel_splitter_reset(&splitter->channels);
 }
 
 static void drop(lh_text_buffer *held, size_t length) {
@@ -165,6 +190,8 @@ lh_status lh_thinking_splitter_push(lh_thinking_splitter *splitter, const char *
                                     lh_error *error) {
     if (length == 0)
         return LH_OK;
+    if (has_channels(splitter))
+        return lh_channel_splitter_push(&splitter->channels, text, length, thought, answer, error);
     if (splitter->stage == LH_THINKING_ANSWER)
         return lh_text_buffer_append(answer, text, length, error);
     lh_status status = lh_text_buffer_append(&splitter->held, text, length, error);
@@ -175,6 +202,8 @@ lh_status lh_thinking_splitter_push(lh_thinking_splitter *splitter, const char *
 
 lh_status lh_thinking_splitter_finish(lh_thinking_splitter *splitter, lh_text_buffer *thought,
                                       lh_text_buffer *answer, lh_error *error) {
+    if (has_channels(splitter))
+        return lh_channel_splitter_finish(&splitter->channels, thought, answer, error);
     lh_text_buffer *held = &splitter->held;
     bool is_thought = splitter->stage == LH_THINKING_THOUGHT;
     size_t length = is_thought ? trimmed(held->bytes, held->length) : held->length;

@@ -5,17 +5,22 @@
 
 #include "common/base/status.h"
 #include "common/base/text_buffer.h"
+#include "gateway/text/channels.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 typedef struct lh_thinking_marks {
     const char *open, *close;
+    bool are_channels; /* the answer has marks of its own (channels.h) */
 } lh_thinking_marks;
 
 /* Of the pairs that are known, the one whose end stands in the template: some have the beginning
- * drawn by the model. NULL: none does. Static storage. */
+ * drawn by the model. Of channels it is the beginning, for their end is others', too. NULL: none
+ * does. Static storage. */
 const lh_thinking_marks *lh_thinking_marks_find(const char *chat_template, size_t length);
+/* Whether a token of this name is one of the marks. marks NULL: false. */
+bool lh_thinking_is_mark(const lh_thinking_marks *marks, const char *name, size_t length);
 /* Whether the text ends with the opening mark, but for white space: what is generated behind it
  * begins inside. marks NULL: false. */
 bool lh_thinking_is_opened(const lh_thinking_marks *marks, const char *text, size_t length);
@@ -35,12 +40,15 @@ typedef struct lh_thinking_splitter {
     lh_thinking_stage stage;
     bool has_thought;    /* some of the thought's text has come */
     lh_text_buffer held; /* not given out: it may become a mark, or white space beside one */
+    lh_channel_splitter channels; /* where the marks are such: instead of all that */
 } lh_thinking_splitter;
 
 /* is_open: the prompt has ended inside. Zeroed first; _reset frees it. */
 void lh_thinking_splitter_init(lh_thinking_splitter *splitter, const lh_thinking_marks *marks,
                                bool is_open);
 void lh_thinking_splitter_reset(lh_thinking_splitter *splitter);
+/* Whether what comes now is a thought, for all that is known. */
+bool lh_thinking_splitter_is_inside(const lh_thinking_splitter *splitter);
 /* Appends what is known of the text so far to the one or the other. LH_ERR_NO_MEMORY. */
 lh_status lh_thinking_splitter_push(lh_thinking_splitter *splitter, const char *text, size_t length,
                                     lh_text_buffer *thought, lh_text_buffer *answer,

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-static const lh_thinking_marks think = {"<think>", "</think>"};
+static const lh_thinking_marks think = {"<think>", "</think>", false};
 
 typedef struct parts {
     lh_text_buffer thought, answer;
@@ -134,6 +134,34 @@ static void a_template_tells_its_marks(void **state) {
     assert_string_equal(marks_of("[THINK]{{ m }}[/THINK]")->close, "[/THINK]");
     assert_string_equal(marks_of("<|START_THINKING|>a<|END_THINKING|>")->open,
                         "<|START_THINKING|>");
+    assert_null(marks_of("<|assistant|>{{ m }}<|end|>")); /* Phi */
+    assert_true(marks_of("'<|channel|>analysis<|message|>' in m")->are_channels);
+}
+
+static void marks_are_known_by_name(void **state) {
+    (void)state;
+    const lh_thinking_marks *channels = marks_of("<|channel|>analysis<|message|>");
+    assert_true(lh_thinking_is_mark(&think, "<think>", 7));
+    assert_true(lh_thinking_is_mark(&think, "</think>", 8));
+    assert_false(lh_thinking_is_mark(&think, "<|channel|>", 11));
+    assert_true(lh_thinking_is_mark(channels, "<|channel|>", 11));
+    assert_false(lh_thinking_is_mark(NULL, "<think>", 7));
+}
+
+/* channels.h says what is what; here, that they are asked. */
+static void channels_are_told_apart(void **state) {
+    (void)state;
+    lh_thinking_splitter splitter;
+    parts out = {0};
+    lh_thinking_splitter_init(&splitter, marks_of("<|channel|>analysis<|message|>"), false);
+    push(&splitter, "<|channel|>analysis<|message|>why", 33, &out);
+    assert_true(lh_thinking_splitter_is_inside(&splitter));
+    push(&splitter, "<|end|><|start|>assistant<|channel|>final<|message|>so<", 55, &out);
+    assert_false(lh_thinking_splitter_is_inside(&splitter));
+    finish(&splitter, &out);
+    expect(&out.thought, "why", "", 0);
+    expect(&out.answer, "so<", "", 0);
+    reset(&out);
 }
 
 static void a_prompt_tells_whether_it_ends_inside(void **state) {
@@ -176,6 +204,8 @@ int main(void) {
         cmocka_unit_test(nothing_waits_that_is_certain),
         cmocka_unit_test(without_marks_nothing_is_told_apart),
         cmocka_unit_test(a_template_tells_its_marks),
+        cmocka_unit_test(marks_are_known_by_name),
+        cmocka_unit_test(channels_are_told_apart),
         cmocka_unit_test(a_prompt_tells_whether_it_ends_inside),
         cmocka_unit_test(without_memory_it_says_so),
     };
