@@ -73,6 +73,13 @@ static const char tekken[] = LEADING
     "[" UPPER "]*[" LOWER "]+|" LEADING "[" UPPER "]+[" LOWER "]*|[" DIGIT
     "]| ?[^" SPACE LETTER DIGIT "]+[\\r\\n/]*|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE "]+";
 
+/* Words with their contractions, cased and not; runs of three digits. */
+#define O200K_ENDING "(?i:" CONTRACTIONS ")?"
+static const char o200k[] =
+    LEADING "[" UPPER "]*[" LOWER "]+" O200K_ENDING "|" LEADING "[" UPPER "]+[" LOWER
+            "]*" O200K_ENDING "|[" DIGIT "]{1,3}| ?[^" SPACE LETTER DIGIT "]+[\\r\\n/]*|" LINE_ENDS
+            "|" SPACES_BEFORE_WORD "|[" SPACE "]+";
+
 /* Without [\\r\\n]* after punctuation. */
 static const char seed_coder[] =
     "(?i:" CONTRACTIONS ")|[^\\r\\n" LETTER DIGIT "]?[" LETTER "]+|[" DIGIT
@@ -113,6 +120,7 @@ static const pre_kind kinds[] = {
       "[\\x{800}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+", "[" LONE_DIGIT "]"},
      {false, false, false}},
     {"tekken", {tekken}, {true, true, false}},
+    {"gpt-4o", {o200k}, {false, false, false}},
 };
 
 #define KINDS (sizeof kinds / sizeof kinds[0])

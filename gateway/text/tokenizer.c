@@ -103,6 +103,8 @@ static void add_stop_tokens_by_name(lh_tokenizer *tokenizer) {
         "<|end_of_turn|>",
         "<|END_OF_TURN_TOKEN|>",
         "<｜end▁of▁sentence｜>",
+        "<|return|>",
+        "<|call|>",
     };
     for (uint32_t token = 0; token < lh_vocabulary_count(tokenizer->vocabulary); token++) {
         if (lh_vocabulary_type(tokenizer->vocabulary, token) != LH_TOKEN_CONTROL)
@@ -111,6 +113,25 @@ static void add_stop_tokens_by_name(lh_tokenizer *tokenizer) {
             if (text_is(lh_vocabulary_name(tokenizer->vocabulary, token), names[i]))
                 add_stop_token(tokenizer, token);
     }
+}
+
+/* Whether a stop token has this name; *at is its place. */
+static bool find_stop_token(const lh_tokenizer *tokenizer, const char *name, uint32_t *at) {
+    for (*at = 0; *at < tokenizer->stop_token_count; ++*at)
+        if (text_is(lh_vocabulary_name(tokenizer->vocabulary, tokenizer->stop_tokens[*at]), name))
+            return true;
+    return false;
+}
+
+/* With channels an answer has several messages, and what ends a message does not end it. */
+static void keep_messages_together(lh_tokenizer *tokenizer) {
+    uint32_t at;
+    if (!find_stop_token(tokenizer, "<|return|>", &at) ||
+        !find_stop_token(tokenizer, "<|call|>", &at) ||
+        !find_stop_token(tokenizer, "<|end|>", &at)) {
+        return;
+    }
+    tokenizer->stop_tokens[at] = tokenizer->stop_tokens[--tokenizer->stop_token_count];
 }
 
 static lh_status read_ids(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error *error) {
@@ -128,6 +149,7 @@ static lh_status read_ids(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error
     for (size_t i = 1; i < 4; i++)
         add_stop_token(tokenizer, ids[i]);
     add_stop_tokens_by_name(tokenizer);
+    keep_messages_together(tokenizer);
     tokenizer->adds_bos = tokenizer->spm || lh_pre_tokenizer_traits(tokenizer->pre).adds_bos;
     status = lh_gguf_get_bool(gguf, "tokenizer.ggml.add_bos_token", &tokenizer->adds_bos, error);
     if (status && status != LH_ERR_NOT_FOUND)

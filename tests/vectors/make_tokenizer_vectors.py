@@ -27,6 +27,11 @@ TEKKEN = (
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 SEED_CODER = LLAMA3.replace("{1,3}", "").replace("]+[\\r\\n]*|", "]+|", 1)
 DEEPSEEK_CODER = [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"]
 
@@ -54,6 +59,7 @@ PRE = {
     "llama-bpe": (split(LLAMA3), True),
     "qwen2": (split(QWEN2), False),
     "tekken": (split(TEKKEN), True),
+    "gpt-4o": (split(O200K), False),
     "seed-coder": (split(SEED_CODER), False),
     "deepseek-coder": (
         pre_tokenizers.Sequence([*map(split_alone, DEEPSEEK_CODER), pre_tokenizers.Digits(individual_digits=True), plain()]),

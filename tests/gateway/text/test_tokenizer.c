@@ -268,6 +268,27 @@ static void knows_the_ends(void **state) {
     lh_tokenizer_destroy(tokenizer);
 }
 
+/* An answer of several messages goes on behind <|end|>; elsewhere that ends it. */
+static void messages_of_one_answer_stay_together(void **state) {
+    (void)state;
+    small_vocabulary file = small_vocabulary_rich();
+    small_vocabulary_add(&file, "<|end|>", 3); /* 267 */
+    small_vocabulary_add(&file, "<|return|>", 3);
+    lh_tokenizer *tokenizer = create_sound(&file);
+    uint32_t count;
+    const uint32_t *stops = lh_tokenizer_stop_tokens(tokenizer, &count);
+    assert_true(count == 2 && stops[0] == 267 && stops[1] == 268);
+    lh_tokenizer_destroy(tokenizer);
+    file = small_vocabulary_rich();
+    small_vocabulary_add(&file, "<|end|>", 3);
+    small_vocabulary_add(&file, "<|return|>", 3);
+    small_vocabulary_add(&file, "<|call|>", 3);
+    tokenizer = create_sound(&file);
+    stops = lh_tokenizer_stop_tokens(tokenizer, &count);
+    assert_true(count == 2 && stops[0] + stops[1] == 268 + 269);
+    lh_tokenizer_destroy(tokenizer);
+}
+
 static void bos_is_as_the_file_says(void **state) {
     (void)state;
     static const struct {
@@ -350,6 +371,7 @@ int main(void) {
         cmocka_unit_test(a_file_may_do_without),
         cmocka_unit_test(bytes_may_be_named_or_missing),
         cmocka_unit_test(knows_the_ends),
+        cmocka_unit_test(messages_of_one_answer_stay_together),
         cmocka_unit_test(bos_is_as_the_file_says),
         cmocka_unit_test(takes_utf8_only),
         cmocka_unit_test(survives_no_memory),
