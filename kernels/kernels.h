@@ -37,6 +37,9 @@
 /* Bounds of input and output spans are multiples of this (the quantization block, two output
  * tiles). */
 #define LH_SPAN_COLUMNS 32u
+/* Of swiglu_mul. */
+#define LH_SWIGLU_ALPHA 1.702f
+#define LH_SWIGLU_LIMIT 7.0f
 /* A window of attention that no sequence outgrows. */
 #define LH_ATTENTION_ALL UINT32_MAX
 /* Outputs that are interleaved in packed weights; keys that are interleaved in a page of the KV
@@ -177,6 +180,10 @@ typedef struct lh_kernels {
     void (*scale_add_rows)(float *y, size_t stride, uint32_t rows, lh_span columns,
                            const float *scale, const float *bias);
 
+    /* y[row][c] = fma(scale[row], bias[c], y[row][c]) for c in columns; scale NULL: 1. */
+    void (*add_rows)(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale,
+                     const float *bias);
+
     /* RMSNorm of each head alone, x[rows][heads][head_dim] in place, gain[head_dim]:
      *   s = 1 / sqrt(sum / head_dim + epsilon);  x[d] = (x[d] * s) * gain[d]
      * where sum is the lanes-and-tree sum of squares of the head (lane d % 16). */
@@ -202,6 +209,13 @@ typedef struct lh_kernels {
      * on, 5e-8 below, which is 32 ulp down to -5. y may be gate. */
     void (*gelu_mul)(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
                      lh_span columns);
+
+    /* The gate of gpt-oss, SwiGLU between bounds: with g = min(gate[row][c], LH_SWIGLU_LIMIT) and
+     * u = max(-LH_SWIGLU_LIMIT, min(up[row][c], LH_SWIGLU_LIMIT)),
+     *   y[row][c] = (g / (1 + exp(g * -LH_SWIGLU_ALPHA))) * (u + 1)
+     * y may be gate. */
+    void (*swiglu_mul)(float *y, const float *gate, const float *up, size_t stride, uint32_t rows,
+                       lh_span columns);
 
     /* Rotates pairs of x[rows][heads][head_dim] (row stride `stride`) in place by
      * cosine[rows][rotated / 2], sine[rows][rotated / 2]: (a, b) -> (a * c - b * s, a * s + b * c),
@@ -229,12 +243,16 @@ typedef struct lh_kernels {
      *   s[t] = scale * chain over d of q[d] * k[t][d]
      *   m = max s;  p[t] = exp(s[t] - m);  z = lanes-and-tree sum of p over t (lane (t - f) % 16)
      *   y[d] = (chain over t ascending of p[t] * v[t][d]) * (1 / z)
+     * Where sinks[group] is not NULL, each head has a sink, a score without a value
+     * (arXiv:2309.17453, as gpt-oss learns it): m is at least the sink, and z + exp(sink - m) stands
+     * for z.
      * What the pages hold at other positions may be read but does not count; pages wholly before
      * the first row's window are not read. y may be q. scratch: lh_attention_scratch_bytes, 64-byte
      * aligned, one per calling thread. */
     void (*attention)(float *y, size_t y_stride, const float *q, size_t q_stride,
                       const struct lh_kv_view *view, uint32_t kv_head, uint32_t group,
-                      uint32_t first, uint32_t rows, uint32_t window, float scale, void *scratch);
+                      uint32_t first, uint32_t rows, uint32_t window, float scale,
+                      const float *sinks, void *scratch);
 
     /* y[i] = exp(x[i] - shift) with our exp; returns the lanes-and-tree sum of y (softmax,
      * sampling). y may be x. */

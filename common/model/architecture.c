@@ -15,6 +15,10 @@
     (LH_ROLE_BIT(LH_TENSOR_SHARED_GATE) | LH_ROLE_BIT(LH_TENSOR_SHARED_UP) |                       \
      LH_ROLE_BIT(LH_TENSOR_SHARED_DOWN))
 
+#define EXPERT_BIASES                                                                              \
+    (LH_ROLE_BIT(LH_TENSOR_ROUTER_LOGIT_BIAS) | LH_ROLE_BIT(LH_TENSOR_EXPERTS_GATE_BIAS) |         \
+     LH_ROLE_BIT(LH_TENSOR_EXPERTS_UP_BIAS) | LH_ROLE_BIT(LH_TENSOR_EXPERTS_DOWN_BIAS))
+
 static const lh_architecture architectures[] = {
     /* Llama, Mistral, SmolLM and what else is made like them; Llama 3 has rope_freqs.weight */
     {.name = "llama",
@@ -45,6 +49,14 @@ static const lh_architecture architectures[] = {
      .experts = LH_EXPERTS_ALWAYS,
      .experts_normalized = true,
      .experts_are_wide = true},
+    {.name = "gpt-oss",
+     .gate = LH_GATE_SWIGLU_CLAMPED,
+     .required = QKV_BIASES | EXPERT_BIASES | LH_ROLE_BIT(LH_TENSOR_ATTN_OUTPUT_BIAS) |
+                 LH_ROLE_BIT(LH_TENSOR_ATTN_SINKS) | LH_ROLE_BIT(LH_TENSOR_FFN_NORM_BEHIND),
+     .lacking = LH_ROLE_BIT(LH_TENSOR_FFN_NORM),
+     .window_period = 2,
+     .experts = LH_EXPERTS_ALWAYS,
+     .routing = LH_ROUTING_SOFTMAX_OF_CHOSEN},
     /* gains are stored as they multiply (the converter has added the 1); the one of 27 billion
      * parameters has 62 layers */
     {.name = "gemma3",
@@ -69,7 +81,7 @@ static void list_names(char *text, size_t size) {
 lh_status lh_architecture_find(const lh_gguf *gguf, const lh_architecture **architecture,
                                lh_error *error) {
     lh_text name;
-    char names[128];
+    char names[256];
     lh_status status = lh_gguf_get_text(gguf, "general.architecture", &name, error);
     if (status == LH_ERR_NOT_FOUND)
         return lh_fail(error, LH_ERR_MALFORMED, "GGUF metadata: general.architecture is missing");

@@ -23,11 +23,15 @@ typedef struct lh_architecture {
     bool embedding_scaled; /* by sqrt(width) */
     lh_gate gate;
     uint64_t required, optional; /* LH_ROLE_BIT of tensors, besides those of every architecture */
+    uint64_t lacking;            /* of those that every other one has */
     /* where the metadata give a window, each layer of this number sees all; 0: there is none */
     uint32_t window_period;
-    double window_rope_base; /* of the layers with a window, where the metadata say nothing else */
+    /* of the layers with a window, where the metadata say nothing else; 0: they turn as the others do,
+     * scaled or not */
+    double window_rope_base;
     lh_expert_use experts;
-    bool experts_normalized; /* where the metadata do not say */
+    bool experts_normalized; /* where the metadata do not say, as the next */
+    lh_routing routing;
     /* the width of an expert is feed_forward_length; otherwise expert_feed_forward_length */
     bool experts_are_wide;
     bool norms_whole_rows; /* of q and k */

@@ -14,10 +14,19 @@
 typedef enum lh_layer_kind { LH_LAYER_FULL, LH_LAYER_WINDOW, LH_LAYER_KINDS } lh_layer_kind;
 
 /* What the gate of the feed-forward part goes through. */
-typedef enum lh_gate { LH_GATE_SILU, LH_GATE_GELU } lh_gate;
+typedef enum lh_gate {
+    LH_GATE_SILU,
+    LH_GATE_GELU,
+    LH_GATE_SWIGLU_CLAMPED /* with bounds, and up + 1: kernels.h's swiglu_mul */
+} lh_gate;
 
-/* How a router's logits become the experts' shares of a row. */
-typedef enum lh_routing { LH_ROUTING_SOFTMAX, LH_ROUTING_SIGMOID } lh_routing;
+/* How a router's logits become the experts' shares of a row: of all of them, or, once these are
+ * chosen, of those that the row goes through. */
+typedef enum lh_routing {
+    LH_ROUTING_SOFTMAX,
+    LH_ROUTING_SIGMOID,
+    LH_ROUTING_SOFTMAX_OF_CHOSEN
+} lh_routing;
 
 /* How angles grow: position * base^(-2i / dims) / factor, stretched by dimension with YaRN. */
 typedef struct lh_rope_scaling {
@@ -71,23 +80,30 @@ typedef enum lh_tensor_role {
     LH_TENSOR_ATTN_K,                            /* [kv_heads * head_dim][width] */
     LH_TENSOR_ATTN_V,                            /* [kv_heads * head_dim][width] */
     LH_TENSOR_ATTN_OUTPUT,                       /* [width][heads * head_dim] */
-    LH_TENSOR_ATTN_Q_BIAS, /* [heads * head_dim], F32; by architecture, as up to POST_NORM */
-    LH_TENSOR_ATTN_K_BIAS, /* [kv_heads * head_dim], F32 */
-    LH_TENSOR_ATTN_V_BIAS, /* [kv_heads * head_dim], F32 */
+    LH_TENSOR_ATTN_Q_BIAS,      /* [heads * head_dim], F32; by architecture, as up to POST_NORM */
+    LH_TENSOR_ATTN_K_BIAS,      /* [kv_heads * head_dim], F32 */
+    LH_TENSOR_ATTN_V_BIAS,      /* [kv_heads * head_dim], F32 */
+    LH_TENSOR_ATTN_OUTPUT_BIAS, /* [width], F32 */
+    LH_TENSOR_ATTN_SINKS,       /* [heads], F32: scores without a value */
     /* [head_dim], F32: each head's own norm, before the rotation; or [heads * head_dim] */
     LH_TENSOR_ATTN_Q_NORM,
-    LH_TENSOR_ATTN_K_NORM,    /* [head_dim], F32; or [kv_heads * head_dim] */
-    LH_TENSOR_ATTN_POST_NORM, /* [width], F32: before attention's result is added */
-    LH_TENSOR_FFN_NORM,       /* [width], F32 */
-    LH_TENSOR_FFN_GATE,       /* [feed_forward_width][width] */
-    LH_TENSOR_FFN_UP,         /* [feed_forward_width][width] */
-    LH_TENSOR_FFN_DOWN,       /* [width][feed_forward_width] */
-    LH_TENSOR_FFN_POST_NORM,  /* [width], F32; by architecture: before the result is added */
-    LH_TENSOR_ROUTER,        /* [experts][width], F32; as all that follow, of mixtures of experts */
-    LH_TENSOR_ROUTER_BIAS,   /* [experts], F32; optional: added to the shares to choose by */
-    LH_TENSOR_EXPERTS_GATE,  /* [experts][expert_width][width] */
-    LH_TENSOR_EXPERTS_UP,    /* [experts][expert_width][width] */
-    LH_TENSOR_EXPERTS_DOWN,  /* [experts][width][expert_width] */
+    LH_TENSOR_ATTN_K_NORM,     /* [head_dim], F32; or [kv_heads * head_dim] */
+    LH_TENSOR_ATTN_POST_NORM,  /* [width], F32: before attention's result is added */
+    LH_TENSOR_FFN_NORM,        /* [width], F32 */
+    LH_TENSOR_FFN_NORM_BEHIND, /* the same, where its name is that of ATTN_POST_NORM */
+    LH_TENSOR_FFN_GATE,        /* [feed_forward_width][width] */
+    LH_TENSOR_FFN_UP,          /* [feed_forward_width][width] */
+    LH_TENSOR_FFN_DOWN,        /* [width][feed_forward_width] */
+    LH_TENSOR_FFN_POST_NORM,   /* [width], F32; by architecture: before the result is added */
+    LH_TENSOR_ROUTER,      /* [experts][width], F32; as all that follow, of mixtures of experts */
+    LH_TENSOR_ROUTER_BIAS, /* [experts], F32; optional: added to the shares to choose by */
+    LH_TENSOR_ROUTER_LOGIT_BIAS, /* [experts], F32; by architecture, as the other biases */
+    LH_TENSOR_EXPERTS_GATE_BIAS, /* [experts][expert_width], F32 */
+    LH_TENSOR_EXPERTS_UP_BIAS,   /* [experts][expert_width], F32 */
+    LH_TENSOR_EXPERTS_DOWN_BIAS, /* [experts][width], F32 */
+    LH_TENSOR_EXPERTS_GATE,      /* [experts][expert_width][width] */
+    LH_TENSOR_EXPERTS_UP,        /* [experts][expert_width][width] */
+    LH_TENSOR_EXPERTS_DOWN,      /* [experts][width][expert_width] */
     LH_TENSOR_SHARED_ROUTER, /* [1][width], F32; by architecture: the shared expert's own share */
     LH_TENSOR_SHARED_GATE,   /* [shared_expert_width][width] */
     LH_TENSOR_SHARED_UP,     /* [shared_expert_width][width] */
@@ -107,7 +123,7 @@ lh_layer_kind lh_model_layer_kind(const lh_model_config *config, uint32_t layer)
 /* The tensor of a role; `layer` counts from the first of the model and is not read for the others.
  * NULL: not there (after lh_model_config_read: just where lh_model_has says so). */
 const lh_gguf_tensor *lh_model_tensor(const lh_gguf *gguf, lh_tensor_role role, uint32_t layer);
-/* Whether the role's tensor is a matrix; else it is a vector. */
+/* Whether the role's tensor is a matrix; else it is a vector, or one for each expert, of F32. */
 bool lh_model_is_matrix(lh_tensor_role role);
 /* Whether it is a matrix for each expert, one after the other. */
 bool lh_model_is_of_experts(lh_tensor_role role);

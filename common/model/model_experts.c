@@ -8,7 +8,7 @@
 #define EXPERT_WIDTH_MAX (1u << 20)
 
 /* GGUF's numbers of how logits become shares; 0: not said. */
-enum { GATING_NONE, GATING_SOFTMAX, GATING_SIGMOID };
+enum { GATING_NONE, GATING_SOFTMAX, GATING_SIGMOID, GATING_SOFTMAX_OF_CHOSEN, GATINGS };
 
 /* What we do not compute with, and the greatest value that changes nothing. */
 static const struct refused {
@@ -64,6 +64,11 @@ static lh_status read_widths(const lh_metadata *metadata, lh_model_config *confi
 }
 
 static lh_status read_routing(const lh_metadata *metadata, lh_model_config *config) {
+    const lh_routing routings[GATINGS] = {[GATING_NONE] = metadata->architecture->routing,
+                                          [GATING_SOFTMAX] = LH_ROUTING_SOFTMAX,
+                                          [GATING_SIGMOID] = LH_ROUTING_SIGMOID,
+                                          [GATING_SOFTMAX_OF_CHOSEN] =
+                                              LH_ROUTING_SOFTMAX_OF_CHOSEN};
     double gating, scale, normalized;
     lh_status status = number_or(metadata, "expert_gating_func", GATING_NONE, &gating);
     if (status == LH_OK)
@@ -74,11 +79,11 @@ static lh_status read_routing(const lh_metadata *metadata, lh_model_config *conf
     }
     if (status != LH_OK)
         return status;
-    if (gating != GATING_NONE && gating != GATING_SOFTMAX && gating != GATING_SIGMOID)
+    if (!(gating >= GATING_NONE && gating < GATINGS) || gating != trunc(gating))
         return refuse(metadata, "expert_gating_func", gating);
     if (!(scale >= 0) || !isfinite(scale))
         return refuse(metadata, "expert_weights_scale", scale);
-    config->routing = gating == GATING_SIGMOID ? LH_ROUTING_SIGMOID : LH_ROUTING_SOFTMAX;
+    config->routing = routings[(int)gating];
     config->experts_scale = scale > 0 ? (float)scale : 1;
     config->experts_normalized = normalized != 0;
     return LH_OK;

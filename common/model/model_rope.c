@@ -1,5 +1,5 @@
 /* The full layers' scaling is what the file says; layers with a window have a base of their own and
- * no scaling: what they see is near. */
+ * no scaling, since what they see is near, or turn as the others do: by architecture. */
 #include "common/model/model_rope.h"
 
 #include <string.h>
@@ -87,8 +87,11 @@ lh_status lh_model_read_rope(const lh_metadata *metadata, lh_model_config *confi
     if (status == LH_OK)
         status = read_scaling(metadata, config->context, full);
     if (status == LH_OK && config->window > 0) {
-        status = lh_metadata_positive(metadata, "rope.freq_base_swa",
-                                      architecture->window_rope_base, &window->base);
+        if (architecture->window_rope_base == 0)
+            *window = *full;
+        else
+            window->base = architecture->window_rope_base;
+        status = lh_metadata_positive(metadata, "rope.freq_base_swa", window->base, &window->base);
     }
     return status;
 }

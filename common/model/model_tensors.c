@@ -15,6 +15,7 @@ typedef enum size {
     VOCABULARY,
     WIDTH,
     WIDE,
+    HEADS,
     QUERIES,
     KEYS,
     Q_NORM,
@@ -35,6 +36,7 @@ static const struct role {
     presence presence;
     bool is_of_experts; /* one such matrix for each */
     bool is_matrix;     /* though of one row */
+    bool is_plain;      /* F32 as it lies, though of several rows */
 } roles[LH_TENSOR_ROLES] = {
     [LH_TENSOR_EMBEDDING] = {"token_embd.weight", VOCABULARY, WIDTH, ALL_MODELS},
     [LH_TENSOR_ROPE_FACTORS] = {"rope_freqs.weight", ONE, ROPE_PAIRS},
@@ -48,16 +50,32 @@ static const struct role {
     [LH_TENSOR_ATTN_Q_BIAS] = {"attn_q.bias", ONE, QUERIES},
     [LH_TENSOR_ATTN_K_BIAS] = {"attn_k.bias", ONE, KEYS},
     [LH_TENSOR_ATTN_V_BIAS] = {"attn_v.bias", ONE, KEYS},
+    [LH_TENSOR_ATTN_OUTPUT_BIAS] = {"attn_output.bias", ONE, WIDTH},
+    [LH_TENSOR_ATTN_SINKS] = {"attn_sinks.weight", ONE, HEADS},
     [LH_TENSOR_ATTN_Q_NORM] = {"attn_q_norm.weight", ONE, Q_NORM},
     [LH_TENSOR_ATTN_K_NORM] = {"attn_k_norm.weight", ONE, K_NORM},
     [LH_TENSOR_ATTN_POST_NORM] = {"post_attention_norm.weight", ONE, WIDTH},
     [LH_TENSOR_FFN_NORM] = {"ffn_norm.weight", ONE, WIDTH, ALL_MODELS},
+    [LH_TENSOR_FFN_NORM_BEHIND] = {"post_attention_norm.weight", ONE, WIDTH},
     [LH_TENSOR_FFN_GATE] = {"ffn_gate.weight", WIDE, WIDTH, DENSE_MODELS},
     [LH_TENSOR_FFN_UP] = {"ffn_up.weight", WIDE, WIDTH, DENSE_MODELS},
     [LH_TENSOR_FFN_DOWN] = {"ffn_down.weight", WIDTH, WIDE, DENSE_MODELS},
     [LH_TENSOR_FFN_POST_NORM] = {"post_ffw_norm.weight", ONE, WIDTH},
     [LH_TENSOR_ROUTER] = {"ffn_gate_inp.weight", EXPERTS, WIDTH, MIXTURES},
     [LH_TENSOR_ROUTER_BIAS] = {"exp_probs_b.bias", ONE, EXPERTS},
+    [LH_TENSOR_ROUTER_LOGIT_BIAS] = {"ffn_gate_inp.bias", ONE, EXPERTS},
+    [LH_TENSOR_EXPERTS_GATE_BIAS] = {.name = "ffn_gate_exps.bias",
+                                     .rows = EXPERTS,
+                                     .columns = EXPERT_WIDTH,
+                                     .is_plain = true},
+    [LH_TENSOR_EXPERTS_UP_BIAS] = {.name = "ffn_up_exps.bias",
+                                   .rows = EXPERTS,
+                                   .columns = EXPERT_WIDTH,
+                                   .is_plain = true},
+    [LH_TENSOR_EXPERTS_DOWN_BIAS] = {.name = "ffn_down_exps.bias",
+                                     .rows = EXPERTS,
+                                     .columns = WIDTH,
+                                     .is_plain = true},
     [LH_TENSOR_EXPERTS_GATE] = {"ffn_gate_exps.weight", EXPERT_WIDTH, WIDTH, MIXTURES, true},
     [LH_TENSOR_EXPERTS_UP] = {"ffn_up_exps.weight", EXPERT_WIDTH, WIDTH, MIXTURES, true},
     [LH_TENSOR_EXPERTS_DOWN] = {"ffn_down_exps.weight", WIDTH, EXPERT_WIDTH, MIXTURES, true},
@@ -71,7 +89,7 @@ static const struct role {
 };
 
 bool lh_model_is_matrix(lh_tensor_role role) {
-    return roles[role].rows != ONE || roles[role].is_matrix;
+    return !roles[role].is_plain && (roles[role].rows != ONE || roles[role].is_matrix);
 }
 
 bool lh_model_is_of_experts(lh_tensor_role role) {
@@ -88,6 +106,7 @@ static uint64_t size_in(const lh_model_config *config, size name) {
         [VOCABULARY] = config->vocabulary,
         [WIDTH] = config->width,
         [WIDE] = config->feed_forward_width,
+        [HEADS] = config->heads,
         [QUERIES] = (uint64_t)config->heads * config->head_dim,
         [KEYS] = (uint64_t)config->kv_heads * config->head_dim,
         [Q_NORM] = (config->norms_whole_rows ? config->heads : 1) * (uint64_t)config->head_dim,
@@ -210,6 +229,7 @@ static void read_roles(const lh_gguf *gguf, const lh_architecture *architecture,
         if (is_everywhere(config, roles[role].presence) ||
             ((optional & LH_ROLE_BIT(role)) != 0 && lh_model_tensor(gguf, (lh_tensor_role)role, 0)))
             config->roles |= LH_ROLE_BIT(role);
+    config->roles &= ~architecture->lacking;
 }
 
 /* Every tensor of the file has a role. */

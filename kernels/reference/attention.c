@@ -34,12 +34,20 @@ static float score(const float *q, const float *keys, uint32_t lane, uint32_t he
     return scale * acc;
 }
 
+/* Scores p become their exponentials; returns 1 / z. */
+static float softmax(float *p, size_t count, const float *sink) {
+    float greatest = lh_reference_max(p, count);
+    if (sink && *sink > greatest)
+        greatest = *sink;
+    float sum = lh_reference_exp_sum(p, p, greatest, count);
+    return 1.0f / (sink ? sum + lh_exp_f32(*sink - greatest) : sum);
+}
+
 static void attend(float *y, const float *q, const lh_kv_view *view, uint32_t kv_head, lh_span keys,
-                   float scale, float *p) {
+                   float scale, const float *sink, float *p) {
     for (uint32_t t = keys.begin; t < keys.end; t++)
         p[t] = score(q, lh_kv_keys(view, kv_head, t), t % LH_LANES, view->head_dim, scale);
-    float *seen = p + keys.begin, greatest = lh_reference_max(seen, keys.end - keys.begin);
-    float inverse = 1.0f / lh_reference_exp_sum(seen, seen, greatest, keys.end - keys.begin);
+    float inverse = softmax(p + keys.begin, keys.end - keys.begin, sink);
     for (uint32_t d = 0; d < view->head_dim; d++) {
         float acc = 0;
         for (uint32_t t = keys.begin; t < keys.end; t++)
@@ -51,12 +59,13 @@ static void attend(float *y, const float *q, const lh_kv_view *view, uint32_t kv
 void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
                             const lh_kv_view *view, uint32_t kv_head, uint32_t group,
                             uint32_t first, uint32_t rows, uint32_t window, float scale,
-                            void *scratch) {
+                            const float *sinks, void *scratch) {
     assert(kv_head < view->kv_heads && window > 0);
     for (uint32_t row = 0; row < rows; row++)
         for (uint32_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
             size_t column = (size_t)head * view->head_dim;
             attend(y + row * y_stride + column, q + row * q_stride + column, view, kv_head,
-                   lh_attention_keys(first + row, window), scale, scratch);
+                   lh_attention_keys(first + row, window), scale,
+                   sinks ? &sinks[head - kv_head * group] : NULL, scratch);
         }
 }

@@ -19,6 +19,13 @@ void lh_reference_scale_add_rows(float *y, size_t stride, uint32_t rows, lh_span
             y[row * stride + c] = fmaf(y[row * stride + c], scale[row], bias[c]);
 }
 
+void lh_reference_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns,
+                           const float *scale, const float *bias) {
+    for (uint32_t row = 0; row < rows; row++)
+        for (uint32_t c = columns.begin; c < columns.end; c++)
+            y[row * stride + c] = fmaf(scale ? scale[row] : 1, bias[c], y[row * stride + c]);
+}
+
 static float silu(float v) {
     return v / (1.0f + lh_exp_f32(-v));
 }
@@ -43,6 +50,21 @@ void lh_reference_silu_mul(float *y, const float *gate, const float *up, size_t 
 void lh_reference_gelu_mul(float *y, const float *gate, const float *up, size_t stride,
                            uint32_t rows, lh_span columns) {
     gate_rows(y, gate, up, stride, rows, columns, gelu);
+}
+
+/* What is no number stays none. */
+static float at_most(float v, float limit) {
+    return v > limit ? limit : v;
+}
+
+void lh_reference_swiglu_mul(float *y, const float *gate, const float *up, size_t stride,
+                             uint32_t rows, lh_span columns) {
+    for (uint32_t row = 0; row < rows; row++, y += stride, gate += stride, up += stride)
+        for (uint32_t c = columns.begin; c < columns.end; c++) {
+            float g = at_most(gate[c], LH_SWIGLU_LIMIT),
+                  u = -at_most(-at_most(up[c], LH_SWIGLU_LIMIT), LH_SWIGLU_LIMIT);
+            y[c] = g / (1.0f + lh_exp_f32(g * -LH_SWIGLU_ALPHA)) * (u + 1.0f);
+        }
 }
 
 static void rotate(float *a, float *b, float cosine, float sine) {

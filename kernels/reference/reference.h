@@ -30,6 +30,8 @@ void lh_reference_scale_rows(float *y, size_t stride, uint32_t rows, lh_span col
                              const float *scale);
 void lh_reference_scale_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns,
                                  const float *scale, const float *bias);
+void lh_reference_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns,
+                           const float *scale, const float *bias);
 void lh_reference_norm_heads(float *x, size_t stride, uint32_t rows, uint32_t heads,
                              uint32_t head_dim, const float *gain, float epsilon);
 void lh_reference_norm_add(float *y, const float *x, size_t stride, uint32_t rows, uint32_t width,
@@ -38,6 +40,8 @@ void lh_reference_gelu_mul(float *y, const float *gate, const float *up, size_t 
                            uint32_t rows, lh_span columns);
 void lh_reference_silu_mul(float *y, const float *gate, const float *up, size_t stride,
                            uint32_t rows, lh_span columns);
+void lh_reference_swiglu_mul(float *y, const float *gate, const float *up, size_t stride,
+                             uint32_t rows, lh_span columns);
 void lh_reference_rope(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim,
                        uint32_t rotated, bool interleaved, const float *cosine, const float *sine);
 void lh_reference_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half,
@@ -47,7 +51,7 @@ void lh_reference_kv_store(const lh_kv_view *view, uint32_t first, uint32_t rows
 void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
                             const lh_kv_view *view, uint32_t kv_head, uint32_t group,
                             uint32_t first, uint32_t rows, uint32_t window, float scale,
-                            void *scratch);
+                            const float *sinks, void *scratch);
 float lh_reference_exp_sum(float *y, const float *x, float shift, size_t count);
 float lh_reference_max(const float *x, size_t count);
 void lh_reference_f32_from_f16(float *y, const uint16_t *x, size_t count);

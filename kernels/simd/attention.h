@@ -26,7 +26,8 @@ typedef struct query_tile {
     float *p;                    /* [queries][p_stride]: scores, then their exponentials */
     size_t p_stride;
     float scale;
-    uint32_t number, count; /* among the tiles that read the same keys */
+    const float *sinks[LANES_QUERIES]; /* one each; NULL: none */
+    uint32_t number, count;            /* among the tiles that read the same keys */
 } query_tile;
 
 /* What a tile asks for while it scores keys, into the second cache: between two steps of few rows
@@ -140,6 +141,15 @@ static void add_own_values(const query_tile *tile, int i, uint32_t begin, uint32
         add_all_values(tile, i, keys, 1);
 }
 
+/* Scores p become their exponentials; returns 1 / z. */
+static float softmax(float *p, size_t count, const float *sink) {
+    float greatest = kernel_max(p, count);
+    if (sink && *sink > greatest)
+        greatest = *sink;
+    float sum = kernel_exp_sum(p, p, greatest, count);
+    return 1.0f / (sink ? sum + lh_exp_f32(*sink - greatest) : sum);
+}
+
 LANES_INLINE void attend(const query_tile *tile, const int queries) {
     float inverse[LANES_QUERIES];
     uint32_t dims = tile->view->head_dim;
@@ -147,7 +157,7 @@ LANES_INLINE void attend(const query_tile *tile, const int queries) {
     for (int i = 0; i < queries; i++) {
         float *p = tile->p + (size_t)i * tile->p_stride + tile->keys[i].begin;
         size_t keys = tile->keys[i].end - tile->keys[i].begin;
-        inverse[i] = 1.0f / kernel_exp_sum(p, p, kernel_max(p, keys), keys);
+        inverse[i] = softmax(p, keys, tile->sinks[i]);
         for (uint32_t d = 0; d < dims; d++)
             tile->y[i][d] = 0;
     }
@@ -188,7 +198,7 @@ static void attend_tile(const query_tile *tile, uint32_t queries) {
 static void kernel_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
                              const lh_kv_view *view, uint32_t kv_head, uint32_t group,
                              uint32_t first, uint32_t rows, uint32_t window, float scale,
-                             void *scratch) {
+                             const float *sinks, void *scratch) {
     assert(kv_head < view->kv_heads && window > 0);
     uint32_t queries = rows * group;
     query_tile tile = {.view = view,
@@ -203,6 +213,7 @@ static void kernel_attention(float *y, size_t y_stride, const float *q, size_t q
             tile.q[i] = q + row * q_stride + (size_t)head * view->head_dim;
             tile.y[i] = y + row * y_stride + (size_t)head * view->head_dim;
             tile.keys[i] = lh_attention_keys(first + row, window);
+            tile.sinks[i] = sinks ? &sinks[(done + i) % group] : NULL;
         }
         tile.p_stride = lh_attention_score_stride(tile.keys[count - 1].end);
         attend_tile(&tile, count);

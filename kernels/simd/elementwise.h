@@ -35,6 +35,20 @@ static void kernel_scale_add_rows(float *y, size_t stride, uint32_t rows, lh_spa
     }
 }
 
+static void kernel_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns,
+                            const float *scale, const float *bias) {
+    for (uint32_t row = 0; row < rows; row++, y += stride) {
+        f32x16 factor = lanes_set(scale ? scale[row] : 1);
+        uint32_t c = columns.begin;
+        for (; c + 16 <= columns.end; c += 16)
+            lanes_store(y + c, lanes_fma(factor, lanes_load(bias + c), lanes_load(y + c)));
+        uint32_t rest = columns.end - c;
+        f32x16 last =
+            lanes_fma(factor, lanes_load_part(bias + c, rest), lanes_load_part(y + c, rest));
+        lanes_store_part(y + c, last, rest);
+    }
+}
+
 LANES_INLINE f32x16 lanes_silu_mul(f32x16 v, f32x16 up) {
     f32x16 denominator = lanes_add(lanes_set(1.0f), lanes_exp(lanes_sub(lanes_set(0.0f), v)));
     return lanes_mul(lanes_div(v, denominator), up);
@@ -44,6 +58,14 @@ LANES_INLINE f32x16 lanes_gelu_mul(f32x16 v, f32x16 up) {
     f32x16 slope = lanes_fma(lanes_mul(v, v), lanes_set(LH_GELU_CUBIC), lanes_set(LH_GELU_LINEAR));
     f32x16 denominator = lanes_add(lanes_set(1.0f), lanes_exp(lanes_mul(v, slope)));
     return lanes_mul(lanes_div(v, denominator), up);
+}
+
+LANES_INLINE f32x16 lanes_swiglu_mul(f32x16 v, f32x16 up) {
+    f32x16 one = lanes_set(1.0f), limit = lanes_set(LH_SWIGLU_LIMIT);
+    v = lanes_min(limit, v);
+    up = lanes_max(lanes_set(-LH_SWIGLU_LIMIT), lanes_min(limit, up));
+    f32x16 denominator = lanes_add(one, lanes_exp(lanes_mul(v, lanes_set(-LH_SWIGLU_ALPHA))));
+    return lanes_mul(lanes_div(v, denominator), lanes_add(up, one));
 }
 
 /* gate_mul is a constant to the compiler, and inlined. */
@@ -68,6 +90,11 @@ static void kernel_silu_mul(float *y, const float *gate, const float *up, size_t
 static void kernel_gelu_mul(float *y, const float *gate, const float *up, size_t stride,
                             uint32_t rows, lh_span columns) {
     gate_rows(y, gate, up, stride, rows, columns, lanes_gelu_mul);
+}
+
+static void kernel_swiglu_mul(float *y, const float *gate, const float *up, size_t stride,
+                              uint32_t rows, lh_span columns) {
+    gate_rows(y, gate, up, stride, rows, columns, lanes_swiglu_mul);
 }
 
 LANES_INLINE void rotate_one(float *a, float *b, float cosine, float sine) {

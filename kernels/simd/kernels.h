@@ -20,6 +20,8 @@
         .scale_add_rows = kernel_scale_add_rows,                                                   \
         .norm_heads = kernel_norm_heads,                                                           \
         .norm_add = kernel_norm_add,                                                               \
+        .swiglu_mul = kernel_swiglu_mul,                                                           \
+        .add_rows = kernel_add_rows,                                                               \
         .silu_mul = kernel_silu_mul,                                                               \
         .gelu_mul = kernel_gelu_mul,                                                               \
         .rope = kernel_rope,                                                                       \

@@ -206,7 +206,7 @@ static void run_attention(void *context) {
     attention *a = context;
     size_t stride = (size_t)a->group * a->view.head_dim;
     a->kernels->attention(a->y, stride, a->q, stride, &a->view, 0, a->group, a->first, a->rows,
-                          LH_ATTENTION_ALL, 0.125f, a->scratch);
+                          LH_ATTENTION_ALL, 0.125f, NULL, a->scratch);
 }
 
 static void bench_attention(const lh_kernels *kernels, const machine *m, uint32_t group,

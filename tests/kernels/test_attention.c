@@ -16,6 +16,7 @@ typedef struct cache {
     uint32_t kv_heads, group, head_dim, context, pages, window;
     size_t q_stride, kv_stride;
     float *q, *keys, *values; /* [context][...] as the model makes them */
+    const float *sinks;       /* [kv_heads * group]; NULL: none */
     float *key_pages[8], *value_pages[8];
 } cache;
 
@@ -68,7 +69,7 @@ static void attend(const lh_kernels *kernels, const cache *c, uint32_t first, ui
     for (uint32_t head = 0; head < c->kv_heads; head++)
         kernels->attention(y + first * c->q_stride, c->q_stride, c->q + first * c->q_stride,
                            c->q_stride, &view, head, c->group, first, rows, c->window, 0.125f,
-                           scratch);
+                           c->sinks ? c->sinks + head * c->group : NULL, scratch);
     free(scratch);
 }
 
@@ -85,16 +86,20 @@ static float *run(const lh_kernels *kernels, const cache *c, uint32_t chunk) {
     return y;
 }
 
-static void check_softmax(uint32_t window) {
+/* Of six heads, below and far above what is scored. */
+static const float some_sinks[] = {0.3f, -2, 9, 0, -60, 1.5f};
+
+static void check_softmax(uint32_t window, const float *sinks) {
     test_random random = {31};
     cache c = make_cache(&random, 2, 3, 20, 70);
     c.window = window;
+    c.sinks = sinks;
     float *y = run(lh_kernels_at(0), &c, 0);
     for (uint32_t row = 0; row < c.context; row++)
         for (uint32_t head = 0; head < c.kv_heads * c.group; head++) {
             const float *q = c.q + row * c.q_stride + head * c.head_dim;
             size_t kv = (size_t)head / c.group * c.head_dim;
-            double z = 0, sum[20] = {0};
+            double z = sinks ? exp((double)sinks[head]) : 0, sum[20] = {0};
             for (uint32_t t = row < window ? 0 : row - window + 1; t <= row; t++) {
                 double s = 0;
                 for (uint32_t d = 0; d < 20; d++)
@@ -113,10 +118,12 @@ static void check_softmax(uint32_t window) {
 
 static void test_reference_is_softmax(void **state) {
     (void)state;
-    check_softmax(LH_ATTENTION_ALL);
-    check_softmax(70);
-    check_softmax(7);
-    check_softmax(1);
+    check_softmax(LH_ATTENTION_ALL, NULL);
+    check_softmax(70, NULL);
+    check_softmax(7, NULL);
+    check_softmax(1, NULL);
+    check_softmax(LH_ATTENTION_ALL, some_sinks);
+    check_softmax(7, some_sinks);
 }
 
 /* context: not NULL, with windows. */
@@ -128,6 +135,8 @@ static void check_shapes(const lh_kernels *set, void *context) {
                              dims[i % 9], random_between(&random, 1, i % 4 ? 40 : 200));
         if (context)
             c.window = random_between(&random, 1, i % 3 ? 12 : 150);
+        float *sinks = random_floats(&random, (size_t)c.kv_heads * c.group);
+        c.sinks = i % 2 ? sinks : NULL;
         float *expected = run(lh_kernels_at(0), &c, 0), *y = run(set, &c, 0);
         float *chunks = run(set, &c, random_between(&random, 1, 13));
         assert_same_floats(y, expected, c.context * c.q_stride, set->name);
@@ -135,6 +144,7 @@ static void check_shapes(const lh_kernels *set, void *context) {
         free(y);
         free(chunks);
         free(expected);
+        free(sinks);
         free_cache(&c);
     }
 }

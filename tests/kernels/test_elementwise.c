@@ -109,6 +109,18 @@ static void run_scale_add(const lh_kernels *kernels, const panel *p, float *y) {
     kernels->scale_add_rows(y, p->stride, p->rows, p->columns, p->b, p->a);
 }
 
+static void run_add_rows(const lh_kernels *kernels, const panel *p, float *y) {
+    kernels->add_rows(y, p->stride, p->rows, p->columns, p->b, p->a);
+}
+
+static void run_add_rows_as_they_are(const lh_kernels *kernels, const panel *p, float *y) {
+    kernels->add_rows(y, p->stride, p->rows, p->columns, NULL, p->b);
+}
+
+static void run_swiglu(const lh_kernels *kernels, const panel *p, float *y) {
+    kernels->swiglu_mul(y, y, p->b, p->stride, p->rows, p->columns);
+}
+
 static void run_silu(const lh_kernels *kernels, const panel *p, float *y) {
     kernels->silu_mul(y, y, p->b, p->stride, p->rows, p->columns);
 }
@@ -121,6 +133,11 @@ static void check_panels(const lh_kernels *set, void *context) {
         compare(&p, run_scale, set);
         compare(&p, run_scale_add, set);
         compare(&p, run_silu, set);
+        compare(&p, run_add_rows, set);
+        compare(&p, run_add_rows_as_they_are, set);
+        for (size_t v = 0; v < p.rows * p.stride; v++)
+            p.b[v] *= 20;
+        compare(&p, run_swiglu, set);
         free(p.a);
         free(p.b);
     }
@@ -138,6 +155,36 @@ static void test_silu_is_close_to_its_definition(void **state) {
         lh_kernels_at(0)->silu_mul(&y, &y, &one, 1, 1, (lh_span){0, 1});
         double exact = v / (1 + exp(-(double)v));
         assert_true(fabs(y - exact) <= 4e-7 * fabs(exact) + 3e-37);
+    }
+}
+
+static void test_added_rows(void **state) {
+    (void)state;
+    float y[2] = {1, 2};
+    const float scale[2] = {2, 3}, bias = 0.5f;
+    lh_kernels_at(0)->add_rows(y, 1, 2, (lh_span){0, 1}, scale, &bias);
+    assert_true(y[0] == 2 && y[1] == 3.5f);
+    lh_kernels_at(0)->add_rows(y, 1, 2, (lh_span){0, 1}, NULL, &bias);
+    assert_true(y[0] == 2.5f && y[1] == 4);
+}
+
+/* The definition, with its bounds, in double. */
+static void test_swiglu_is_close_to_its_definition(void **state) {
+    (void)state;
+    for (float v = -40; v < 20; v += 0.37f)
+        for (float up = -9; up < 9; up += 1.3f) {
+            float y = v;
+            lh_kernels_at(0)->swiglu_mul(&y, &y, &up, 1, 1, (lh_span){0, 1});
+            double g = fmin(v, 7), u = fmax(-7, fmin(up, 7));
+            double exact = g / (1 + exp(-1.702 * g)) * (u + 1);
+            assert_true(fabs(y - exact) <= 4e-6 * fabs(exact) + 1e-20);
+        }
+    float none = NAN, one = 1, y = NAN;
+    for (size_t set = 0; lh_kernels_at(set); set++) {
+        lh_kernels_at(set)->swiglu_mul(&y, &none, &one, 1, 1, (lh_span){0, 1});
+        assert_true(isnan(y));
+        lh_kernels_at(set)->swiglu_mul(&y, &one, &none, 1, 1, (lh_span){0, 1});
+        assert_true(isnan(y));
     }
 }
 
@@ -187,6 +234,8 @@ int main(void) {
         cmocka_unit_test(test_max_of_zeros_is_plus_zero),
         cmocka_unit_test(test_panels_of_any_shape),
         cmocka_unit_test(test_silu_is_close_to_its_definition),
+        cmocka_unit_test(test_added_rows),
+        cmocka_unit_test(test_swiglu_is_close_to_its_definition),
         cmocka_unit_test(test_rope_of_any_shape),
         cmocka_unit_test(test_rope_rotates_the_right_pairs),
     };

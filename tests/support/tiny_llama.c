@@ -76,12 +76,16 @@ static void write_vocabulary(gguf_writer *writer, uint32_t vocabulary) {
 }
 
 static void add_experts(tiny_llama *model) {
-    bool is_qwen2 = strcmp(model->architecture, "qwen2moe") == 0;
+    bool is_qwen2 = strcmp(model->architecture, "qwen2moe") == 0,
+         is_gpt_oss = strcmp(model->architecture, "gpt-oss") == 0;
     model->experts = 7;
     model->experts_used = 3;
     model->expert_width = 96;
     model->shared_width = is_qwen2 || strcmp(model->architecture, "granitemoe") == 0 ? 64 : 0;
-    model->has_shared_router = model->has_biases = is_qwen2;
+    model->has_shared_router = is_qwen2;
+    model->has_biases = is_qwen2 || is_gpt_oss;
+    model->has_sinks = is_gpt_oss;
+    model->window = is_gpt_oss ? 12 : 0;
     model->has_head_norms = strcmp(model->architecture, "qwen3moe") == 0;
     model->has_row_norms = strcmp(model->architecture, "olmoe") == 0;
 }
@@ -93,7 +97,7 @@ tiny_llama tiny_llama_of(const char *architecture) {
     model.has_biases = strcmp(architecture, "qwen2") == 0;
     model.has_head_norms = is_gemma || strcmp(architecture, "qwen3") == 0;
     model.has_post_norms = is_gemma;
-    if (strstr(architecture, "moe"))
+    if (strstr(architecture, "moe") || strcmp(architecture, "gpt-oss") == 0)
         add_experts(&model);
     if (is_gemma) {
         model.layers = model.window_period = 3;
@@ -154,6 +158,22 @@ static void write_bias(gguf_writer *w, uint32_t layer, const char *part, uint64_
     gguf_writer_tensor(w, name, LH_DTYPE_F32, 1, &outputs, 1.0f);
 }
 
+/* What gpt-oss has. */
+static void write_sinks_and_biases(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
+    static const char *const parts[] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
+    const uint64_t heads = m->heads;
+    char name[64];
+    gguf_writer_tensor(w, layer_name(name, layer, "attn_sinks"), LH_DTYPE_F32, 1, &heads, 1.0f);
+    write_bias(w, layer, "attn_output", m->width);
+    write_bias(w, layer, "ffn_gate_inp", m->experts);
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "blk.%u.%s.bias", layer, parts[i]);
+        gguf_writer_tensor(w, name, LH_DTYPE_F32, 2,
+                           (const uint64_t[]){i == 2 ? m->width : m->expert_width, m->experts},
+                           1.0f);
+    }
+}
+
 /* What only some architectures have. */
 static void write_layer_options(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
     char name[64];
@@ -171,6 +191,8 @@ static void write_layer_options(gguf_writer *w, const tiny_llama *m, uint32_t la
         gguf_writer_gain(w, layer_name(name, layer, "attn_k_norm"), m->kv_heads * m->head_dim,
                          0.5f);
     }
+    if (m->has_sinks)
+        write_sinks_and_biases(w, m, layer);
     if (m->has_post_norms) {
         gguf_writer_gain(w, layer_name(name, layer, "post_attention_norm"), m->width, 0.5f);
         gguf_writer_gain(w, layer_name(name, layer, "post_ffw_norm"), m->width, 0.5f);
@@ -211,7 +233,8 @@ static void write_layer(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
     gguf_writer_matrix(w, layer_name(name, layer, "attn_k"), m->type, m->width, kv, 0.3f);
     gguf_writer_matrix(w, layer_name(name, layer, "attn_v"), m->type, m->width, kv, 0.3f);
     gguf_writer_matrix(w, layer_name(name, layer, "attn_output"), m->type, query, m->width, 0.2f);
-    gguf_writer_gain(w, layer_name(name, layer, "ffn_norm"), m->width, 0.5f);
+    gguf_writer_gain(w, layer_name(name, layer, m->has_sinks ? "post_attention_norm" : "ffn_norm"),
+                     m->width, 0.5f);
     if (m->experts > 0)
         write_mixture(w, m, layer);
     else

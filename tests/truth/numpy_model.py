@@ -1,4 +1,4 @@
-"""The models that Longhaul computes (llama, qwen2, qwen3, gemma3, granite and mixtures of experts) in numpy, independent of the C code: the judge of the fidelity figures.
+"""The models that Longhaul computes (llama, qwen2, qwen3, gemma3, granite, gpt-oss and mixtures of experts) in numpy, independent of the C code: the judge of the fidelity figures.
 
 Two arithmetics:
   exact   float64 throughout, on the weights as the file's types define them (dequantized by PyPI's `gguf`)
@@ -43,13 +43,16 @@ class Matrix:
     def blocks(self):
         """q[outputs][blocks][32], d[outputs][blocks], m[outputs][blocks] or None (float32)."""
         rows = self.raw.reshape(self.outputs, -1).view(np.uint8)
-        size = {Type.Q4_0: 18, Type.Q4_1: 20, Type.Q8_0: 34}[self.type]
+        size = {Type.Q4_0: 18, Type.Q4_1: 20, Type.Q8_0: 34, Type.MXFP4: 17}[self.type]
         blocks = rows.reshape(self.outputs, self.inputs // BLOCK, size)
         half = lambda at: np.ascontiguousarray(blocks[:, :, at : at + 2]).view(np.float16)[:, :, 0].astype(np.float32)
         if self.type == Type.Q8_0:
             return np.ascontiguousarray(blocks[:, :, 2:]).view(np.int8).astype(np.float32), half(0), None
         packed = blocks[:, :, size - 16 :]
         q = np.concatenate([packed & 15, packed >> 4], axis=2).astype(np.float32)
+        if self.type == Type.MXFP4:
+            twice = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], dtype=np.float32)
+            return twice[q.astype(int)], np.ldexp(np.float32(1), blocks[:, :, 0].astype(int) - 128).astype(np.float32), None
         if self.type == Type.Q4_0:
             return q - 8, half(0), None
         return q, half(0), half(2)
@@ -164,11 +167,11 @@ class Int8:
         y[..., second] = fused(a, sine, b * cosine)
         return y
 
-    def attend(self, q, k, v, scale, seen):
-        """q, k, v [rows][head_dim] of one head -> [rows][head_dim]; seen[rows][keys]."""
+    def attend(self, q, k, v, scale, seen, sink):
+        """q, k, v [rows][head_dim] of one head -> [rows][head_dim]; seen[rows][keys]; sink: of the head, -inf for none."""
         rows = q.shape[0]
         scores = np.float32(scale) * chain(q[:, None, :], k[None, :, :], axis=2)
-        greatest = np.where(seen, scores, -np.inf).max(axis=1, keepdims=True).astype(np.float32)
+        greatest = np.maximum(np.where(seen, scores, -np.inf).max(axis=1, keepdims=True), sink).astype(np.float32)
         p = np.where(seen, exp(np.where(seen, scores - greatest, np.float32(0))), np.float32(0))
         lanes = np.zeros((16, rows), dtype=np.float32)
         first = seen.argmax(axis=1)  # lanes count from the first key that the row sees
@@ -176,7 +179,10 @@ class Int8:
             key = first + offset
             inside = key < rows
             lanes[offset % 16][inside] += p[np.nonzero(inside)[0], key[inside]]
-        return chain(p.T[:, :, None], v[:, None, :], axis=0) * (np.float32(1) / lane_tree(lanes))[:, None]
+        total = lane_tree(lanes)
+        if sink > -np.inf:
+            total = total + exp(np.float32(sink) - greatest[:, 0])
+        return chain(p.T[:, :, None], v[:, None, :], axis=0) * (np.float32(1) / total)[:, None]
 
     def softmax(self, logits):
         p = exp(logits - logits.max(axis=1, keepdims=True))
@@ -194,6 +200,15 @@ class Int8:
     def gelu(self, gate):
         linear, cubic = (np.float32(float.fromhex(c)) for c in ("-0x1.988454p0", "-0x1.2444f2p-4"))
         return gate / (np.float32(1) + exp(gate * fused(gate * gate, cubic, linear)))
+
+    def swiglu(self, gate, up):
+        f = np.float32
+        gate = np.minimum(gate, f(7))
+        return gate / (f(1) + exp(gate * f(-1.702))) * (np.clip(up, f(-7), f(7)) + f(1))
+
+    def add_rows(self, h, scale, bias):
+        """h[rows][width] + scale[rows][1] * bias[width]."""
+        return fused(scale, bias, h)
 
 
 class Exact:
@@ -225,10 +240,11 @@ class Exact:
         y[..., second] = x[..., first] * sine + x[..., second] * cosine
         return y
 
-    def attend(self, q, k, v, scale, seen):
+    def attend(self, q, k, v, scale, seen, sink):
         scores = np.where(seen, q @ k.T * scale, -np.inf)
-        p = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return p / p.sum(axis=1, keepdims=True) @ v
+        greatest = np.maximum(scores.max(axis=1, keepdims=True), sink)
+        p = np.exp(scores - greatest)
+        return p / (p.sum(axis=1, keepdims=True) + np.exp(sink - greatest)) @ v
 
     def softmax(self, logits):
         p = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -242,6 +258,13 @@ class Exact:
 
     def gelu(self, gate):
         return gate / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)))
+
+    def swiglu(self, gate, up):
+        gate = np.minimum(gate, 7)
+        return gate / (1 + np.exp(-1.702 * gate)) * (np.clip(up, -7, 7) + 1)
+
+    def add_rows(self, h, scale, bias):
+        return h + scale * bias
 
 
 def correction(turns, dims, base, context):
@@ -265,8 +288,9 @@ class Model:
         self.rotated = int(get("rope.dimension_count", self.head_dim))
         self.epsilon = float(get("attention.layer_norm_rms_epsilon"))
         self.is_gemma = self.architecture == "gemma3"
-        self.window = int(get("attention.sliding_window", 0)) if self.is_gemma else 0
-        self.period = int(get("attention.sliding_window_pattern", 6))
+        self.is_gpt_oss = self.architecture == "gpt-oss"
+        self.window = int(get("attention.sliding_window", 0)) if self.is_gemma or self.is_gpt_oss else 0
+        self.period = int(get("attention.sliding_window_pattern", 2 if self.is_gpt_oss else 6))
         self.scale = float(get("attention.scale", 1 / np.sqrt(self.head_dim)))
         self.experts, self.used = int(get("expert_count", 0)), int(get("expert_used_count", 0))
         normalized = self.architecture in ("llama", "qwen3moe", "granitemoe")
@@ -279,6 +303,7 @@ class Model:
     def angles(self, rows, near):
         """cosine, sine [rows][1][rotated / 2]; row = position. `near`: of a layer with a window."""
         pair = np.arange(self.rotated // 2)
+        near = near and not self.is_gpt_oss
         base = float(self.get("rope.freq_base_swa", 10000.0)) if near else float(self.get("rope.freq_base", 10000.0))
         frequency, magnitude = base ** (-2 * pair / self.rotated), 1.0
         kind = self.get("rope.scaling.type", "linear")
@@ -324,7 +349,9 @@ class Model:
             # of each head, or of all heads of a row together
             q, k = (a.head_norm(x.reshape(rows, -1, len(gain)), gain, self.epsilon).reshape(x.shape) for x, gain in zip((q, k), gains))
         q, k = (a.rope(x, *angles, *self.rotated_pairs()) for x in (q, k))
-        heads = [a.attend(q[:, i], k[:, i // group], v[:, i // group], self.scale, seen) for i in range(self.heads)]
+        sinks = self.vector(f"blk.{layer}.attn_sinks.weight", a)
+        heads = [a.attend(q[:, i], k[:, i // group], v[:, i // group], self.scale, seen, -np.inf if sinks is None else sinks[i])
+                 for i in range(self.heads)]
         return self.scaled_branch(a, np.concatenate(heads, axis=1)), part("attn_output")
 
     def feed_forward(self, a, layer, h):
@@ -339,11 +366,14 @@ class Model:
 
     def shares(self, a, layer, logits):
         """logits[rows][experts] -> chosen[rows][used], ascending, and their shares."""
-        p = a.sigmoid(logits) if int(self.get("expert_gating_func", 1)) == 2 else a.softmax(logits)
+        gating = int(self.get("expert_gating_func", 3 if self.is_gpt_oss else 1))
+        p = {1: a.softmax, 2: a.sigmoid, 3: np.copy}[gating](logits)
         bias = self.vector(f"blk.{layer}.exp_probs_b.bias", a)
         rated = p if bias is None else p + bias
         chosen = np.sort(np.argsort(-rated, axis=1, kind="stable")[:, : self.used], axis=1)
         shares = np.take_along_axis(p, chosen, axis=1)
+        if gating == 3:
+            shares = a.softmax(shares)
         if self.normalized:
             total = np.zeros(len(p), dtype=p.dtype)
             for i in range(self.used):
@@ -354,20 +384,25 @@ class Model:
     def mixture(self, a, layer, h):
         """h and what the experts of each row add to it, in ascending order, the shared one last."""
         part = lambda name: self.tensors[f"blk.{layer}.{name}.weight"]
-        x, scale = a.norm(h, self.vector(f"blk.{layer}.ffn_norm.weight", a), self.epsilon)
+        x, scale = a.norm(h, self.vector(f"blk.{layer}.{'post_attention' if self.is_gpt_oss else 'ffn'}_norm.weight", a), self.epsilon)
+        bias = lambda name, expert: None if (b := self.vector(f"blk.{layer}.ffn_{name}_exps.bias", a)) is None else b.reshape(self.experts, -1)[expert]
 
-        def gated(rows, gate, up, share):
-            y = a.silu(a.product(x[rows], gate) * scale[rows]) * (a.product(x[rows], up) * scale[rows])
+        def gated(rows, gate, up, share, *biases):
+            gate, up = (a.scaled(a.product(x[rows], w), scale[rows], b) for w, b in zip((gate, up), biases or (None, None)))
+            y = a.swiglu(gate, up) if self.is_gpt_oss else a.silu(gate) * up
             return self.scaled_branch(a, y if share is None else y * share[:, None])
 
-        chosen, shares = self.shares(a, layer, a.product(x, part("ffn_gate_inp")) * scale)
+        chosen, shares = self.shares(a, layer, a.scaled(a.product(x, part("ffn_gate_inp")), scale, self.vector(f"blk.{layer}.ffn_gate_inp.bias", a)))
         gates, ups, downs = (part(f"ffn_{name}_exps") for name in ("gate", "up", "down"))
         h = h.copy()
         for expert in range(self.experts):
             rows, place = np.nonzero(chosen == expert)
             if len(rows):
-                y = gated(rows, gates.expert(expert), ups.expert(expert), shares[rows, place])
+                share = shares[rows, place]
+                y = gated(rows, gates.expert(expert), ups.expert(expert), share, bias("gate", expert), bias("up", expert))
                 h[rows] = a.product(y, downs.expert(expert), h[rows])
+                if (b := bias("down", expert)) is not None:
+                    h[rows] = a.add_rows(h[rows], share[:, None], b)
         if f"blk.{layer}.ffn_gate_shexp.weight" in self.tensors:
             own = f"blk.{layer}.ffn_gate_inp_shexp.weight" in self.tensors
             share = a.sigmoid(a.product(x, part("ffn_gate_inp_shexp")) * scale)[:, 0] if own else None
@@ -393,7 +428,9 @@ class Model:
             near = self.has_window(layer)
             seen = (distance >= 0) & (distance < (self.window if near else rows))
             x, matrix = self.attention(a, layer, h, angles[near], seen)
-            h = self.add(a, h, x, matrix, f"blk.{layer}.post_attention_norm.weight")
+            h = self.add(a, h, x, matrix, "" if self.is_gpt_oss else f"blk.{layer}.post_attention_norm.weight")
+            if (bias := self.vector(f"blk.{layer}.attn_output.bias", a)) is not None:
+                h = h + bias
             if self.experts:
                 h = self.mixture(a, layer, h)
                 continue

@@ -8,6 +8,7 @@ VOCABULARY = 301
 # name: (architecture, layers, extra keys, what it has besides)
 BIASES, HEAD_NORMS, POST_NORMS, FACTORS, HEAD = "biases", "head norms", "post norms", "rope factors", "head"
 ROW_NORMS, EXPERTS, SHARED, SHARED_ROUTER, ROUTER_BIAS = "row norms", "experts", "shared expert", "its share", "router bias"
+GPT_OSS, MXFP4 = "more biases, sinks, and a norm of another name", "experts of that type"
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64}
 GEMMA = {"attention.sliding_window": 11, "attention.sliding_window_pattern": 3, "rope.freq_base": 1e6}
 MIXTURE = {"expert_count": 11, "expert_used_count": 3}
@@ -33,6 +34,10 @@ MODELS = {
     "olmoe": ("olmoe", 2, MIXTURE, {ROW_NORMS, EXPERTS, HEAD}),
     "granitemoe": ("granitemoe", 2, dict(MIXTURE, **SCALES), {EXPERTS}),
     "granitemoe, shared": ("granitemoe", 2, dict(MIXTURE, **SCALES, expert_shared_feed_forward_length=96), {EXPERTS, SHARED}),
+    "gpt-oss": ("gpt-oss", 4, dict(NARROW, **YARN, **{"attention.sliding_window": 11, "rope.freq_base": 150000.0}),
+                {BIASES, EXPERTS, GPT_OSS, MXFP4, HEAD}),
+    "gpt-oss, one base for windows": ("gpt-oss", 3, dict(NARROW, **{"attention.sliding_window": 5, "attention.sliding_window_pattern": 3}),
+                                      {BIASES, EXPERTS, GPT_OSS}),
 }
 
 
@@ -97,12 +102,15 @@ class Writer:
         for name, outputs in (("attn_q", queries), ("attn_k", keys), ("attn_v", keys)):
             self.matrix(f"{prefix}{name}.weight", outputs, width, 2 / np.sqrt(width))
             if BIASES in has:
-                self.file.add_tensor(f"{prefix}{name}.bias", self.random.normal(0, 0.5, outputs).astype(np.float32))
+                self.bias(f"{prefix}{name}.bias", outputs)
         if HEAD_NORMS in has or ROW_NORMS in has:
             self.gain(prefix + "attn_q_norm.weight", queries if ROW_NORMS in has else dims)
             self.gain(prefix + "attn_k_norm.weight", keys if ROW_NORMS in has else dims)
         self.matrix(prefix + "attn_output.weight", width, queries, 1 / np.sqrt(queries))
-        self.gain(prefix + "ffn_norm.weight", width)
+        if GPT_OSS in has:
+            self.bias(prefix + "attn_output.bias", width)
+            self.bias(prefix + "attn_sinks.weight", queries // dims)
+        self.gain(prefix + ("post_attention_norm.weight" if GPT_OSS in has else "ffn_norm.weight"), width)
         if EXPERTS in has:
             self.mixture(prefix, width, wide, has)
         else:
@@ -121,11 +129,23 @@ class Writer:
         self.file.add_tensor(f"{prefix}ffn_gate_inp.weight", self.random.normal(0, 1.5 / np.sqrt(width), (experts, width)).astype(np.float32))
         if ROUTER_BIAS in has:
             self.file.add_tensor(f"{prefix}exp_probs_b.bias", self.random.normal(0, 0.2, experts).astype(np.float32))
-        self.feed_forward(prefix, "_exps", width, self.keys.get("expert_feed_forward_length", wide), experts)
+        wide = self.keys.get("expert_feed_forward_length", wide)
+        kind = self.kind
+        if MXFP4 in has and kind != Type.F32:
+            self.kind = Type.MXFP4
+        self.feed_forward(prefix, "_exps", width, wide, experts)
+        self.kind = kind
+        if GPT_OSS in has:
+            self.bias(f"{prefix}ffn_gate_inp.bias", experts)
+            for name, outputs in (("gate", wide), ("up", wide), ("down", width)):
+                self.bias(f"{prefix}ffn_{name}_exps.bias", experts, outputs)
         if SHARED in has:
             self.feed_forward(prefix, "_shexp", width, self.keys["expert_shared_feed_forward_length"])
         if SHARED_ROUTER in has:
             self.file.add_tensor(f"{prefix}ffn_gate_inp_shexp.weight", self.random.normal(0, 1 / np.sqrt(width), width).astype(np.float32))
+
+    def bias(self, name, *shape):
+        self.file.add_tensor(name, self.random.normal(0, 0.5, shape).astype(np.float32))
 
     def gain(self, name, width):
         self.file.add_tensor(name, self.random.uniform(0.5, 1.5, width).astype(np.float32))

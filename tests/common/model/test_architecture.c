@@ -92,6 +92,28 @@ static void test_mixtures_of_experts(void **state) {
     assert_int_equal(config_of(tiny_llama_writer(&mixtral)).expert_width, 128);
 }
 
+static void test_gpt_oss(void **state) {
+    (void)state;
+    const lh_model_config c = config_of(writer_of("gpt-oss"));
+    assert_true(c.gate == LH_GATE_SWIGLU_CLAMPED && c.routing == LH_ROUTING_SOFTMAX_OF_CHOSEN);
+    assert_true(!c.experts_normalized && lh_model_has(&c, LH_TENSOR_ATTN_SINKS));
+    assert_true(lh_model_has(&c, LH_TENSOR_FFN_NORM_BEHIND) &&
+                !lh_model_has(&c, LH_TENSOR_FFN_NORM) &&
+                !lh_model_has(&c, LH_TENSOR_ATTN_POST_NORM));
+    assert_true(!lh_model_is_matrix(LH_TENSOR_EXPERTS_DOWN_BIAS) &&
+                lh_model_is_matrix(LH_TENSOR_EXPERTS_DOWN));
+    assert_int_equal(lh_model_layer_kind(&c, 0), LH_LAYER_WINDOW);
+    assert_int_equal(lh_model_layer_kind(&c, 1), LH_LAYER_FULL);
+    gguf_writer *writer = writer_of("gpt-oss");
+    gguf_writer_text(writer, "gpt-oss.rope.scaling.type", "yarn");
+    gguf_writer_f32(writer, "gpt-oss.rope.scaling.factor", 32);
+    const lh_model_config scaled = config_of(writer); /* windows or not */
+    assert_true(scaled.rope[LH_LAYER_WINDOW].is_yarn && scaled.rope[LH_LAYER_WINDOW].factor == 32);
+    writer = writer_of("gpt-oss");
+    gguf_writer_gain(writer, "blk.0.ffn_norm.weight", 64, 0.5f);
+    check_refused(writer, LH_ERR_UNSUPPORTED, "blk.0.ffn_norm.weight is not known");
+}
+
 static void test_mixtures_that_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -102,7 +124,7 @@ static void test_mixtures_that_are_refused(void **state) {
     } cases[] = {
         {"qwen3moe.expert_group_count", 8, LH_ERR_UNSUPPORTED, "expert_group_count = 8"},
         {"qwen3moe.leading_dense_block_count", 1, LH_ERR_UNSUPPORTED, "leading_dense_block_count"},
-        {"qwen3moe.expert_gating_func", 3, LH_ERR_UNSUPPORTED, "expert_gating_func = 3"},
+        {"qwen3moe.expert_gating_func", 4, LH_ERR_UNSUPPORTED, "expert_gating_func = 4"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         gguf_writer *writer = writer_of("qwen3moe");
@@ -252,6 +274,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_each_one_has),
         cmocka_unit_test(test_mixtures_of_experts),
+        cmocka_unit_test(test_gpt_oss),
         cmocka_unit_test(test_mixtures_that_are_refused),
         cmocka_unit_test(test_scales),
         cmocka_unit_test(test_layers_with_a_window),

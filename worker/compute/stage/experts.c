@@ -93,16 +93,18 @@ static float sigmoid(float x) {
     return 1 / (1 + lh_exp_f32(-x));
 }
 
-static void make_shares(const lh_kernels *kernels, lh_routing routing, float *logits,
-                        uint32_t count) {
-    if (routing == LH_ROUTING_SIGMOID) {
-        for (uint32_t i = 0; i < count; i++)
-            logits[i] = sigmoid(logits[i]);
-        return;
-    }
+static void softmax(const lh_kernels *kernels, float *logits, uint32_t count) {
     float sum = kernels->exp_sum(logits, logits, kernels->max(logits, count), count);
     for (uint32_t i = 0; i < count; i++)
         logits[i] /= sum;
+}
+
+static void make_shares(const lh_kernels *kernels, lh_routing routing, float *logits,
+                        uint32_t count) {
+    if (routing == LH_ROUTING_SOFTMAX)
+        softmax(kernels, logits, count);
+    for (uint32_t i = 0; i < count && routing == LH_ROUTING_SIGMOID; i++)
+        logits[i] = sigmoid(logits[i]);
 }
 
 /* The `used` greatest of values + bias, the greatest first, into `chosen`; `greatest` is for their
@@ -140,10 +142,12 @@ void lh_experts_choose(const lh_kernels *kernels, const lh_model_config *config,
     make_shares(kernels, config->routing, logits, config->experts);
     find_greatest(logits, bias, config->experts, used, chosen, shares);
     sort(chosen, used);
-    for (uint32_t i = 0; i < used; i++) {
+    for (uint32_t i = 0; i < used; i++)
         shares[i] = logits[chosen[i]];
+    if (config->routing == LH_ROUTING_SOFTMAX_OF_CHOSEN)
+        softmax(kernels, shares, used);
+    for (uint32_t i = 0; i < used; i++)
         sum += shares[i];
-    }
     for (uint32_t i = 0; i < used && config->experts_normalized; i++)
         shares[i] /= fmaxf(sum, SUM_MIN);
     for (uint32_t i = 0; i < used && config->experts_scale != 1; i++)

@@ -5,7 +5,8 @@
  * A router gives each row a logit for every expert. Of a row's logits become shares: with
  *   softmax   p[e] = exp(l[e] - max) / sum, the sum by lanes and tree (kernels.h)
  *   sigmoid   p[e] = 1 / (1 + exp(-l[e]))
- * and the row goes through those experts whose p + bias is greatest, of equal ones the first. Where
+ * and the row goes through those experts whose p + bias is greatest, of equal ones the first. A
+ * softmax of the chosen ones alone comes after the choice, which is then by l + bias. Where
  * shares are normalized, those of the chosen ones are divided by their sum, in the order of experts
  * (at least 2^-14, so that none is divided by nothing); at last they are multiplied by a scale.
  *
@@ -15,7 +16,8 @@
  * multiplied by its share before the down projection. So that projection is, for each column of a
  * row, one chain over the inputs of all its experts in ascending order, which goes on from the
  * residual: batch, chunks and threads do not change a bit of it, and a column is complete on its
- * own, as that of a dense layer is. The shared expert, which all rows go through, comes last.
+ * own, as that of a dense layer is. What an expert adds besides, its bias times the share, follows
+ * its inputs. The shared expert, which all rows go through, comes last.
  *
  * Thread: the compute thread. */
 #pragma once

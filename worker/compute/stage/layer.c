@@ -122,6 +122,11 @@ static void project_up(const lh_layer_run *run, const lh_layer *layer) {
                   &s->gated_packed);
 }
 
+/* Of one expert; NULL where there are none. */
+static const float *bias_of(const float *biases, uint32_t expert, uint32_t width) {
+    return biases ? biases + (size_t)expert * width : NULL;
+}
+
 /* Of the slots: [slots][expert_width] each. */
 static void multiply_experts(const lh_layer_run *run, const lh_layer *layer) {
     const lh_experts *e = &run->scratch->experts;
@@ -131,14 +136,12 @@ static void multiply_experts(const lh_layer_run *run, const lh_layer *layer) {
         const lh_expert_group *group = &e->groups[i];
         const lh_span rows = {group->first, group->first + group->count};
         const size_t stride = lh_row_stride(out.end);
-        e->products[count++] = (lh_product){lh_expert_matrix(&layer->experts_gate, group->expert),
-                                            e->gate,
-                                            stride,
-                                            out,
-                                            rows,
-                                            NULL};
         e->products[count++] = (lh_product){
-            lh_expert_matrix(&layer->experts_up, group->expert), e->up, stride, out, rows, NULL};
+            lh_expert_matrix(&layer->experts_gate, group->expert),    e->gate, stride, out, rows,
+            bias_of(layer->experts_gate_bias, group->expert, out.end)};
+        e->products[count++] = (lh_product){
+            lh_expert_matrix(&layer->experts_up, group->expert),    e->up, stride, out, rows,
+            bias_of(layer->experts_up_bias, group->expert, out.end)};
     }
     lh_op_products(run->compute, e->products, count, &e->x, all(run->config->width), false,
                    e->slot_scale);
@@ -147,7 +150,8 @@ static void multiply_experts(const lh_layer_run *run, const lh_layer *layer) {
 /* The router, and what all rows go through besides. */
 static void project_router(const lh_layer_run *run, const lh_layer *layer) {
     const lh_experts *e = &run->scratch->experts;
-    lh_product products[4] = {product(run, &layer->router, NULL, e->logits)}; /* [rows][experts] */
+    lh_product products[4] = {
+        product(run, &layer->router, layer->router_logit_bias, e->logits)}; /* [rows][experts] */
     uint32_t count = 1;
     if (layer->shared_gate.data) {
         /* [rows][shared_expert_width] */
@@ -185,12 +189,14 @@ void lh_layer_attend_and_project_up(const lh_layer_run *run, const lh_layer *lay
     const lh_span heads = all(c->heads * c->head_dim);
     const uint32_t window = layer->kind == LH_LAYER_WINDOW ? c->window : LH_ATTENTION_ALL;
 
-    lh_op_attention(compute, &s->attention, run->runs, run->run_count, number, window, p->q,
-                    s->attended);
+    lh_op_attention(compute, &s->attention, run->runs, run->run_count, number, window,
+                    layer->attn_sinks, p->q, s->attended);
     lh_op_pack(compute, &s->attended_packed, run->rows, heads, s->attended,
                lh_row_stride(heads.end), s->branch_gain, NULL);
     add_product(run, &layer->attn_output, &s->attended_packed, layer->attn_post_norm,
                 all(c->width));
+    if (layer->attn_output_bias)
+        lh_op_add_bias(compute, p->h, run->rows, c->width, layer->attn_output_bias);
     if (c->experts > 0)
         project_up_experts(run, layer);
     else
@@ -200,9 +206,10 @@ void lh_layer_attend_and_project_up(const lh_layer_run *run, const lh_layer *lay
 void lh_layer_project_down(const lh_layer_run *run, const lh_layer *layer, lh_span out) {
     const lh_experts *e = &run->scratch->experts;
     if (run->config->experts > 0) {
-        lh_op_expert_sum(run->compute, &layer->experts_down, e->groups, e->group_count,
-                         &e->gated_packed, e->rows, run->buffer->h, run->config->width, out,
-                         e->sums);
+        lh_op_expert_sum(run->compute, &layer->experts_down,
+                         (lh_expert_biases){layer->experts_down_bias, e->slot_shares}, e->groups,
+                         e->group_count, &e->gated_packed, e->rows, run->buffer->h,
+                         run->config->width, out, e->sums);
         if (layer->shared_down.data)
             add_product(run, &layer->shared_down, &e->gated_shared, NULL, out);
         return;

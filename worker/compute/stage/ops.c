@@ -247,6 +247,28 @@ void lh_op_norm_add(const lh_compute *compute, float *y, const float *x, uint32_
     lh_thread_pool_run(compute->pool, arguments.parts, norm_add_part, &arguments);
 }
 
+typedef struct lh_bias_arguments {
+    const lh_kernels *kernels;
+    float *y;
+    uint32_t rows, width, parts;
+    const float *bias;
+} lh_bias_arguments;
+
+static void add_bias_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_bias_arguments *a = context;
+    lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts), columns = {0, a->width};
+    (void)thread;
+    a->kernels->add_rows(a->y + (size_t)rows.begin * a->width, a->width, rows.end - rows.begin,
+                         columns, NULL, a->bias);
+}
+
+void lh_op_add_bias(const lh_compute *compute, float *y, uint32_t rows, uint32_t width,
+                    const float *bias) {
+    uint32_t parts = parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * width);
+    lh_bias_arguments arguments = {compute->kernels, y, rows, width, parts, bias};
+    lh_thread_pool_run(compute->pool, parts, add_bias_part, &arguments);
+}
+
 /* ---- Gates ---- */
 
 typedef struct lh_gate_arguments {
@@ -257,12 +279,24 @@ typedef struct lh_gate_arguments {
     uint32_t rows, width, parts;
 } lh_gate_arguments;
 
+static void (*gate_kernel(const lh_gate_arguments *a))(float *, const float *, const float *,
+                                                       size_t, uint32_t, lh_span) {
+    switch (a->function) {
+    case LH_GATE_GELU:
+        return a->kernels->gelu_mul;
+    case LH_GATE_SWIGLU_CLAMPED:
+        return a->kernels->swiglu_mul;
+    case LH_GATE_SILU:
+        break;
+    }
+    return a->kernels->silu_mul;
+}
+
 static void gate_part(void *context, uint32_t part, uint32_t thread) {
     const lh_gate_arguments *a = context;
     lh_span columns = part_of(a->width, LH_SPAN_COLUMNS, part, a->parts);
     (void)thread;
-    (a->function == LH_GATE_GELU ? a->kernels->gelu_mul : a->kernels->silu_mul)(
-        a->gate, a->gate, a->up, lh_row_stride(a->width), a->rows, columns);
+    gate_kernel(a)(a->gate, a->gate, a->up, lh_row_stride(a->width), a->rows, columns);
     if (a->shares)
         a->kernels->scale_rows(a->gate, lh_row_stride(a->width), a->rows, columns, a->shares);
 }
@@ -309,6 +343,7 @@ void lh_op_gather(const lh_compute *compute, const lh_packed *y, const lh_packed
 typedef struct lh_expert_sum_arguments {
     const lh_compute *compute;
     const lh_expert_matrices *matrices;
+    lh_expert_biases biases;
     const lh_expert_group *groups;
     uint32_t count, width, parts;
     const lh_packed *x;
@@ -319,19 +354,23 @@ typedef struct lh_expert_sum_arguments {
 
 /* Some slots of one expert. Rows that are neighbours are summed where they are, others beside each
  * other. */
-static void sum_some(const lh_expert_sum_arguments *a, const lh_matrix *matrix, lh_span slots,
-                     lh_span out, float *beside) {
+static void sum_some(const lh_expert_sum_arguments *a, uint32_t expert, lh_span slots, lh_span out,
+                     float *beside) {
+    const lh_matrix matrix = lh_expert_matrix(a->matrices, expert);
     const uint32_t *rows = a->slots + slots.begin;
     uint32_t count = slots.end - slots.begin;
     const lh_activations x =
-        rows_of(a->x, lh_activation_kind_for(matrix->dtype, a->compute->activations), slots);
+        rows_of(a->x, lh_activation_kind_for(matrix.dtype, a->compute->activations), slots);
     bool are_neighbours = rows[count - 1] - rows[0] + 1 == count;
     size_t width = a->width, stride = are_neighbours ? width : lh_row_stride(width),
            bytes = (out.end - out.begin) * sizeof(float);
     float *y = are_neighbours ? a->h + rows[0] * width : beside;
     for (uint32_t i = 0; i < count && !are_neighbours; i++)
         memcpy(y + i * stride + out.begin, a->h + rows[i] * width + out.begin, bytes);
-    a->compute->kernels->matmul(y, stride, &x, matrix, (lh_span){0, matrix->inputs}, out, true);
+    a->compute->kernels->matmul(y, stride, &x, &matrix, (lh_span){0, matrix.inputs}, out, true);
+    if (a->biases.biases)
+        a->compute->kernels->add_rows(y, stride, count, out, a->biases.shares + slots.begin,
+                                      a->biases.biases + expert * width);
     for (uint32_t i = 0; i < count && !are_neighbours; i++)
         memcpy(a->h + rows[i] * width + out.begin, y + i * stride + out.begin, bytes);
 }
@@ -344,22 +383,22 @@ static void expert_sum_part(void *context, uint32_t part, uint32_t thread) {
     out.end += a->out.begin;
     for (uint32_t i = 0; i < a->count; i++) {
         const lh_expert_group *group = &a->groups[i];
-        const lh_matrix matrix = lh_expert_matrix(a->matrices, group->expert);
         for (uint32_t done = 0; done < group->count; done += LH_EXPERT_SUM_ROWS) {
             uint32_t rows = lh_min_u32(group->count - done, LH_EXPERT_SUM_ROWS);
             lh_span slots = {group->first + done, group->first + done + rows};
-            sum_some(a, &matrix, slots, out, beside);
+            sum_some(a, group->expert, slots, out, beside);
         }
     }
 }
 
 void lh_op_expert_sum(const lh_compute *compute, const lh_expert_matrices *matrices,
-                      const lh_expert_group *groups, uint32_t count, const lh_packed *x,
-                      const uint32_t *slots, float *h, uint32_t width, lh_span out,
-                      float *scratch) {
+                      lh_expert_biases biases, const lh_expert_group *groups, uint32_t count,
+                      const lh_packed *x, const uint32_t *slots, float *h, uint32_t width,
+                      lh_span out, float *scratch) {
     lh_expert_sum_arguments arguments = {
         .compute = compute,
         .matrices = matrices,
+        .biases = biases,
         .groups = groups,
         .count = count,
         .width = width,
@@ -379,7 +418,7 @@ typedef struct lh_sequence_arguments {
     const lh_attention *attention;
     const lh_position_run *runs;
     uint32_t count, layer, window, parts;
-    const float *q, *keys, *values;
+    const float *sinks, *q, *keys, *values;
     float *y;
 } lh_sequence_arguments;
 
@@ -419,21 +458,23 @@ static void attention_part(void *context, uint32_t part, uint32_t thread) {
     const lh_kv_view view = lh_kv_sequence_view(run->sequence, a->layer);
     size_t stride = lh_row_stride((size_t)attention->heads * attention->head_dim),
            offset = run->first_row * stride;
-    a->kernels->attention(a->y + offset, stride, a->q + offset, stride, &view,
-                          part % attention->kv_heads, attention->heads / attention->kv_heads,
+    uint32_t kv_head = part % attention->kv_heads, group = attention->heads / attention->kv_heads;
+    a->kernels->attention(a->y + offset, stride, a->q + offset, stride, &view, kv_head, group,
                           run->first_position, run->rows, a->window, attention->scale,
+                          a->sinks ? a->sinks + (size_t)kv_head * group : NULL,
                           (char *)attention->scratch + thread * attention->scratch_bytes);
 }
 
 void lh_op_attention(const lh_compute *compute, const lh_attention *attention,
                      const lh_position_run *runs, uint32_t count, uint32_t layer, uint32_t window,
-                     const float *q, float *y) {
+                     const float *sinks, const float *q, float *y) {
     lh_sequence_arguments arguments = {.kernels = compute->kernels,
                                        .attention = attention,
                                        .runs = runs,
                                        .count = count,
                                        .layer = layer,
                                        .window = window,
+                                       .sinks = sinks,
                                        .q = q,
                                        .y = y};
     lh_thread_pool_run(compute->pool, count * attention->kv_heads, attention_part, &arguments);

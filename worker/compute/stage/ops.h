@@ -68,6 +68,10 @@ void lh_op_norm_add(const lh_compute *compute, float *y, const float *x, uint32_
 void lh_op_gate(const lh_compute *compute, lh_gate function, float *gate, const float *up,
                 const float *shares, uint32_t rows, uint32_t width);
 
+/* y += bias[width] in each row of y[rows][width]. */
+void lh_op_add_bias(const lh_compute *compute, float *y, uint32_t rows, uint32_t width,
+                    const float *bias);
+
 /* ---- Experts ---- */
 
 /* Row slots[i] of x goes to row i of y; both have the same width, and x has the kinds of y. */
@@ -94,12 +98,19 @@ typedef struct lh_expert_group {
 /* Rows of a group that are summed at a time. */
 #define LH_EXPERT_SUM_ROWS 64u
 
-/* h[row][out] += x[slot] W[expert]^T for the slots of all groups, in the order of groups: row
- * slots[i] for slot i, ascending within a group. h[rows][width]. scratch: for each thread
- * [LH_EXPERT_SUM_ROWS][lh_row_stride(width)]. */
+/* What an expert adds besides, times the share of the slot. */
+typedef struct lh_expert_biases {
+    const float *biases; /* [experts][width]; NULL: nothing */
+    const float *shares; /* [slots] */
+} lh_expert_biases;
+
+/* h[row][out] += x[slot] W[expert]^T, and then share[slot] * bias[expert], for the slots of all
+ * groups, in the order of groups: row slots[i] for slot i, ascending within a group.
+ * h[rows][width]. scratch: for each thread [LH_EXPERT_SUM_ROWS][lh_row_stride(width)]. */
 void lh_op_expert_sum(const lh_compute *compute, const lh_expert_matrices *matrices,
-                      const lh_expert_group *groups, uint32_t count, const lh_packed *x,
-                      const uint32_t *slots, float *h, uint32_t width, lh_span out, float *scratch);
+                      lh_expert_biases biases, const lh_expert_group *groups, uint32_t count,
+                      const lh_packed *x, const uint32_t *slots, float *h, uint32_t width,
+                      lh_span out, float *scratch);
 
 /* Some rows that are consecutive positions of one sequence. */
 typedef struct lh_position_run {
@@ -123,7 +134,7 @@ typedef struct lh_attention {
 #define LH_ATTENTION_ROWS 16u
 
 /* y[rows][heads][head_dim] = attention of q over the last `window` positions in the pages of one
- * layer; rows of both lh_row_stride apart. */
+ * layer; rows of both lh_row_stride apart. sinks[heads]; NULL: none. */
 void lh_op_attention(const lh_compute *compute, const lh_attention *attention,
                      const lh_position_run *runs, uint32_t count, uint32_t layer, uint32_t window,
-                     const float *q, float *y);
+                     const float *sinks, const float *q, float *y);

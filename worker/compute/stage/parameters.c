@@ -41,16 +41,23 @@ static const size_t slots[LH_TENSOR_ROLES] = {
     [LH_TENSOR_ATTN_Q_BIAS] = offsetof(lh_layer, q_bias),
     [LH_TENSOR_ATTN_K_BIAS] = offsetof(lh_layer, k_bias),
     [LH_TENSOR_ATTN_V_BIAS] = offsetof(lh_layer, v_bias),
+    [LH_TENSOR_ATTN_OUTPUT_BIAS] = offsetof(lh_layer, attn_output_bias),
+    [LH_TENSOR_ATTN_SINKS] = offsetof(lh_layer, attn_sinks),
     [LH_TENSOR_ATTN_Q_NORM] = offsetof(lh_layer, q_norm),
     [LH_TENSOR_ATTN_K_NORM] = offsetof(lh_layer, k_norm),
     [LH_TENSOR_ATTN_POST_NORM] = offsetof(lh_layer, attn_post_norm),
     [LH_TENSOR_FFN_NORM] = offsetof(lh_layer, ffn_norm),
+    [LH_TENSOR_FFN_NORM_BEHIND] = offsetof(lh_layer, ffn_norm),
     [LH_TENSOR_FFN_GATE] = offsetof(lh_layer, gate),
     [LH_TENSOR_FFN_UP] = offsetof(lh_layer, up),
     [LH_TENSOR_FFN_DOWN] = offsetof(lh_layer, down),
     [LH_TENSOR_FFN_POST_NORM] = offsetof(lh_layer, ffn_post_norm),
     [LH_TENSOR_ROUTER] = offsetof(lh_layer, router),
     [LH_TENSOR_ROUTER_BIAS] = offsetof(lh_layer, router_bias),
+    [LH_TENSOR_ROUTER_LOGIT_BIAS] = offsetof(lh_layer, router_logit_bias),
+    [LH_TENSOR_EXPERTS_GATE_BIAS] = offsetof(lh_layer, experts_gate_bias),
+    [LH_TENSOR_EXPERTS_UP_BIAS] = offsetof(lh_layer, experts_up_bias),
+    [LH_TENSOR_EXPERTS_DOWN_BIAS] = offsetof(lh_layer, experts_down_bias),
     [LH_TENSOR_EXPERTS_GATE] = offsetof(lh_layer, experts_gate),
     [LH_TENSOR_EXPERTS_UP] = offsetof(lh_layer, experts_up),
     [LH_TENSOR_EXPERTS_DOWN] = offsetof(lh_layer, experts_down),
@@ -81,7 +88,7 @@ static size_t matrix_bytes(const lh_gguf_tensor *tensor) {
 static size_t packed_bytes(const lh_gguf_tensor *tensor, bool is_matrix) {
     size_t bytes;
     if (!is_matrix)
-        return (size_t)tensor->shape[0] * sizeof(float);
+        return (size_t)(tensor->shape[0] * tensor->shape[1]) * sizeof(float);
     return __builtin_mul_overflow(matrix_bytes(tensor), (size_t)tensor->shape[2], &bytes) ? 0
                                                                                           : bytes;
 }

@@ -18,7 +18,9 @@ typedef struct lh_layer {
     const float *q_bias;                         /* [heads * head_dim] */
     const float *k_bias, *v_bias;                /* [kv_heads * head_dim] */
     const float *q_norm, *k_norm;                /* [head_dim] */
+    const float *attn_sinks;                     /* [heads] */
     lh_matrix attn_output;                       /* [width][heads * head_dim] */
+    const float *attn_output_bias;               /* [width] */
     const float *attn_post_norm;                 /* [width] */
     const float *ffn_norm;                       /* [width] */
     lh_matrix gate, up;                          /* [feed_forward_width][width] */
@@ -26,6 +28,10 @@ typedef struct lh_layer {
     const float *ffn_post_norm;                  /* [width] */
     lh_matrix router;                            /* [experts][width] */
     const float *router_bias;                    /* [experts] */
+    const float *router_logit_bias;              /* [experts] */
+    const float *experts_gate_bias;              /* [experts][expert_width] */
+    const float *experts_up_bias;                /* [experts][expert_width] */
+    const float *experts_down_bias;              /* [experts][width] */
     lh_expert_matrices experts_gate, experts_up; /* [expert_width][width] each */
     lh_expert_matrices experts_down;             /* [width][expert_width] each */
     lh_matrix shared_router;                     /* [1][width] */

@@ -165,7 +165,7 @@ static void test_same_bits_gemma3(void **state) {
 /* Rows of one step go to many experts, and those of chunks to other groups. */
 static void test_same_bits_of_mixtures(void **state) {
     (void)state;
-    static const char *const names[] = {"qwen2moe", "qwen3moe", "olmoe", "granitemoe"};
+    static const char *const names[] = {"qwen2moe", "qwen3moe", "olmoe", "granitemoe", "gpt-oss"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         check_architecture(names[i], 3);
     tiny_llama model = tiny_llama_of("qwen3moe");
