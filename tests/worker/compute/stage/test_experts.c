@@ -1,6 +1,8 @@
 /* Which experts a row goes to, and with what share; and where its slots are. */
 #include "worker/compute/stage/experts.h"
 
+#include "tests/support/failing_malloc.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,6 +78,21 @@ static void test_a_bias_only_chooses(void **state) {
     assert_true(fabs((double)shares[1] - 1 / (1 + exp(1))) < 1e-6);
 }
 
+/* Whoever is not chosen has no say in the shares. */
+static void test_a_softmax_of_the_chosen_ones(void **state) {
+    (void)state;
+    const float logits[EXPERTS] = {[3] = 1, [4] = 2, [6] = -1, [8] = 4};
+    lh_model_config config = config_of(false);
+    config.routing = LH_ROUTING_SOFTMAX_OF_CHOSEN;
+    uint32_t chosen[USED];
+    float shares[USED];
+    choose(&config, NULL, logits, chosen, shares);
+    expect(chosen, 3, 4, 8);
+    double sum = exp(1) + exp(2) + exp(4);
+    assert_true(fabs((double)shares[0] - exp(1) / sum) < 1e-6);
+    assert_true(fabs((double)shares[2] - exp(4) / sum) < 1e-6);
+}
+
 /* Whatever comes in, so many different ones come out. */
 static void test_no_numbers_choose_some_and_stay_none(void **state) {
     (void)state;
@@ -93,7 +110,7 @@ static void test_no_numbers_choose_some_and_stay_none(void **state) {
 static void test_every_instruction_set_chooses_alike(void **state) {
     (void)state;
     lh_model_config config = config_of(true);
-    for (int routing = 0; routing < 2; routing++) {
+    for (int routing = 0; routing < 3; routing++) {
         config.routing = (lh_routing)routing;
         for (int trial = 0; trial < 200; trial++) {
             float logits[EXPERTS], values[EXPERTS], shares[2][USED];
@@ -146,14 +163,59 @@ static void test_slots_lie_by_expert(void **state) {
     lh_thread_pool_destroy(compute.pool);
 }
 
+/* Each allocation fails once: it is an error, all is given back, and then there is enough. */
+static void test_without_memory_it_says_so(void **state) {
+    (void)state;
+    lh_model_config config = config_of(true);
+    config.width = config.expert_width = config.shared_expert_width = 64;
+    const lh_matrix matrix = {LH_DTYPE_Q8_0, 64, 64, NULL}, floats = {LH_DTYPE_F32, 64, 64, NULL};
+    lh_layer layers[] = {{.experts_gate = {.first = matrix},
+                          .experts_up = {.first = floats},
+                          .experts_down = {.first = matrix},
+                          .shared_down = matrix},
+                         {.experts_gate = {.first = floats},
+                          .experts_up = {.first = floats},
+                          .experts_down = {.first = floats},
+                          .shared_down = floats}};
+    const lh_parameters weights = {.layer_count = 2, .layers = layers};
+    size_t tried = 1;
+    for (;; tried++) {
+        lh_experts e;
+        lh_error error;
+        failing_malloc_arm(tried);
+        lh_status status = lh_experts_init(&e, &config, &weights, LH_ACTIVATION_Q16, 9, 2, &error);
+        if (!failing_malloc_disarm()) {
+            assert_int_equal(status, LH_OK);
+            lh_experts_reset(&e);
+            break;
+        }
+        assert_int_equal(status, LH_ERR_NO_MEMORY);
+        assert_non_null(strstr(error.message, "9 rows at 3 experts"));
+        assert_null(e.logits);
+    }
+    assert_true(tried > 20);
+}
+
+static void test_more_slots_than_there_are_numbers(void **state) {
+    (void)state;
+    const lh_model_config config = config_of(true);
+    const lh_parameters none = {0};
+    lh_experts e;
+    assert_int_equal(lh_experts_init(&e, &config, &none, LH_ACTIVATION_Q8, UINT32_MAX, 1, NULL),
+                     LH_ERR_NO_MEMORY);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_greatest_in_the_order_of_experts),
         cmocka_unit_test(test_of_equal_ones_the_first),
         cmocka_unit_test(test_a_bias_only_chooses),
+        cmocka_unit_test(test_a_softmax_of_the_chosen_ones),
         cmocka_unit_test(test_no_numbers_choose_some_and_stay_none),
         cmocka_unit_test(test_every_instruction_set_chooses_alike),
         cmocka_unit_test(test_slots_lie_by_expert),
+        cmocka_unit_test(test_without_memory_it_says_so),
+        cmocka_unit_test(test_more_slots_than_there_are_numbers),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }
