@@ -108,6 +108,7 @@ lh_status lh_loaded_model_open(lh_loaded_model *m, const lh_gateway_settings *se
     struct stat info;
     m->served = (lh_served_model){
         .id = m->name,
+        .aliases = m->settings->model_alias,
         .fingerprint = m->fingerprint,
         .created = stat(m->settings->model, &info) == 0 ? (int64_t)info.st_mtime : 0,
         .context = context,

@@ -52,8 +52,8 @@ lh_status lh_json_render(json_t *value, lh_text_buffer *out) {
     rendering r = {.out = out};
     if (!value)
         return LH_ERR_NO_MEMORY;
-    int code =
-        json_dump_callback(value, append, &r, JSON_COMPACT | JSON_REAL_PRECISION(FLOAT_DIGITS));
+    int code = json_dump_callback(
+        value, append, &r, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(FLOAT_DIGITS));
     json_decref(value);
     return code || r.has_failed ? LH_ERR_NO_MEMORY : LH_OK;
 }

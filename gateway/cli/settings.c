@@ -14,6 +14,7 @@
 #include "gateway/cost/overlap_spec.h"
 #include "gateway/fleet/replica_deal.h"
 #include "gateway/openai/parameters.h"
+#include "gateway/text/model_aliases.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -30,6 +31,9 @@ static const lh_option options[] = {
     {"model-name", LH_OPTION_TEXT, AT(model_name), "", "NAME", 0, 0, NULL,
      "the model's id in the API; default: the file's name without .gguf, and without a part's "
      "number"},
+    {"model-alias", LH_OPTION_TEXT, AT(model_alias), "", "A,B,...", 0, 0, NULL,
+     "further names that the model answers to, such as that which a client cannot be told to "
+     "change; *: any name"},
     {"listen", LH_OPTION_TEXT, AT(listen), "127.0.0.1:8080", "HOST:PORT", 0, 0, NULL,
      "address of the public API; where others reach it, it needs --api-key-file or "
      "--insecure-no-keys"},
@@ -308,6 +312,8 @@ lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_erro
     if (overlap.mode == LH_OVERLAP_MANUAL && overlap.rows > settings->rows_max)
         return lh_fail(error, LH_ERR_INVALID, "--overlap rows=%u is over --rows-max %lld",
                        overlap.rows, (long long)settings->rows_max);
+    if (lh_model_aliases_check(settings->model_alias, &cause) != LH_OK)
+        return lh_fail(error, LH_ERR_INVALID, "--model-alias: %.290s", cause.message);
     return LH_OK;
 }
 

@@ -32,6 +32,7 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
     lh_openai_service *service = &api->service;
     service->config = *config;
     service->config.limits.model = model->id;
+    service->config.limits.aliases = model->aliases;
     service->config.limits.vocabulary = model->vocabulary;
     service->config.limits.is_traced = config->traces;
     service->config.limits.sampling = &model->sampling;

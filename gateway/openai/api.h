@@ -5,9 +5,9 @@
  *     lh_openai_api_open(&config, engine, &model, &api, &error);
  *     ... lh_openai_api_drain(api, 30000); lh_openai_api_close(api); then the engine
  *
- * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions (each also without
- * /v1), /apply-template, /health, /livez, /readyz, /version, /fleet, /trace/{id}. Thread: open,
- * drain and close by one thread. */
+ * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions, /tokenize,
+ * /detokenize, /tokenizer_info (each with and without /v1), /apply-template, /health, /livez,
+ * /readyz, /version, /fleet, /trace/{id}. Thread: open, drain and close by one thread. */
 #pragma once
 
 #include "common/metrics/exposition.h"
@@ -22,11 +22,11 @@ typedef struct lh_openai_api lh_openai_api;
 
 typedef struct lh_openai_api_config {
     lh_http_config http;
-    lh_openai_limits limits;         /* model, vocabulary, is_traced, sampling are filled in */
-    int64_t request_timeout_us;      /* from a request's headers to its last token; 0: none */
-    uint32_t keep_alive_ms;          /* of silence in a stream, then a comment */
-    uint32_t readers;                /* threads that read large bodies */
-    size_t unread_bytes_max;         /* of large bodies that wait for them; then 429 */
+    lh_openai_limits limits;    /* model, aliases, vocabulary, is_traced, sampling are filled in */
+    int64_t request_timeout_us; /* from a request's headers to its last token; 0: none */
+    uint32_t keep_alive_ms;     /* of silence in a stream, then a comment */
+    uint32_t readers;           /* threads that read large bodies */
+    size_t unread_bytes_max;    /* of large bodies that wait for them; then 429 */
     lh_authenticator *authenticator; /* who may ask; outlives the API */
     /* --logits-digest: each choice tells the digest of every token's logits */
     bool logits_digest;

@@ -4,7 +4,6 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/random_id.h"
-#include "common/json/json_text.h"
 #include "gateway/openai/answer.h"
 #include "gateway/openai/lookup.h"
 #include "gateway/openai/reading_job.h"
@@ -113,24 +112,34 @@ static bool makes_answer(const call *c) {
            (c->route.action == LH_OPENAI_POST_CHAT || c->route.action == LH_OPENAI_POST_COMPLETION);
 }
 
-static bool reads_body(const call *c) {
-    return makes_answer(c) || (c->routed && c->route.action == LH_OPENAI_POST_TEMPLATE);
-}
-
-static lh_openai_reading_goal goal_of(const call *c) {
-    return !makes_answer(c)                         ? LH_READING_TEMPLATE
-           : c->route.action == LH_OPENAI_POST_CHAT ? LH_READING_CHAT
-                                                    : LH_READING_COMPLETIONS;
-}
-
-/* What a conversation becomes, shown and not sent. */
-static lh_http_progress show_prompt(call *c, const lh_text_buffer *text, lh_http_reply *reply) {
-    lh_openai_error error;
-    if (lh_openai_json_reply(
-            200, json_pack("{s:o}", "prompt", lh_json_text(text->bytes, text->length)), reply)) {
-        lh_openai_refuse_status(&error, LH_ERR_NO_MEMORY);
-        return reply_error(c, &error, reply);
+/* Of an action that reads a body. */
+static lh_openai_reading_goal goal_of(lh_openai_action action) {
+    switch (action) {
+    case LH_OPENAI_POST_COMPLETION:
+        return LH_READING_COMPLETIONS;
+    case LH_OPENAI_POST_TEMPLATE:
+        return LH_READING_TEMPLATE;
+    case LH_OPENAI_POST_TOKENIZE:
+        return LH_READING_TOKENIZE;
+    case LH_OPENAI_POST_DETOKENIZE:
+        return LH_READING_DETOKENIZE;
+    default:
+        return LH_READING_CHAT;
     }
+}
+
+static bool reads_body(const call *c) {
+    return c->routed &&
+           (c->route.action == LH_OPENAI_POST_CHAT || goal_of(c->route.action) != LH_READING_CHAT);
+}
+
+/* What was made while reading is the whole answer. */
+static lh_http_progress show(call *c, lh_text_buffer *text, lh_http_reply *reply) {
+    reply->status = 200;
+    reply->body = text->bytes;
+    reply->body_bytes = text->length;
+    *text = (lh_text_buffer){0};
+    lh_http_reply_add(reply, "Content-Type", "application/json");
     add_headers(c, reply);
     return LH_HTTP_READY;
 }
@@ -141,7 +150,7 @@ static lh_http_progress begin(call *c, lh_openai_reading *reading, lh_openai_err
     c->unknown_fields = reading->request.parameters.unknown_fields;
     lh_request_metrics_note_unknown_fields(c->service->metrics, c->unknown_fields);
     if (!error->status && !makes_answer(c))
-        return show_prompt(c, &reading->text, reply);
+        return show(c, &reading->reply, reply);
     bool begun = !error->status && lh_openai_answer_begin(c->answer, reading, error);
     return begun ? proceed(c, reply) : reply_error(c, error, reply);
 }
@@ -150,8 +159,8 @@ static lh_http_progress read_at_once(call *c, const lh_http_request *request,
                                      lh_http_reply *reply) {
     lh_openai_reading reading;
     lh_openai_error error = {0};
-    lh_openai_reading_take(&reading, c->service, goal_of(c), request->body, request->body_bytes,
-                           &error);
+    lh_openai_reading_take(&reading, c->service, goal_of(c->route.action), request->body,
+                           request->body_bytes, &error);
     lh_http_progress progress = begin(c, &reading, &error, reply);
     lh_openai_reading_reset(&reading);
     return progress;
@@ -160,9 +169,9 @@ static lh_http_progress read_at_once(call *c, const lh_http_request *request,
 static lh_http_progress read_later(call *c, const lh_http_request *request, lh_http_reply *reply) {
     lh_openai_error error;
     size_t length = request->body_bytes;
-    return lh_openai_reading_job_begin(c->service, c->exchange, goal_of(c), c->ticket.tenant,
-                                       lh_http_exchange_take_body(c->exchange), length, &c->reading,
-                                       &error)
+    return lh_openai_reading_job_begin(c->service, c->exchange, goal_of(c->route.action),
+                                       c->ticket.tenant, lh_http_exchange_take_body(c->exchange),
+                                       length, &c->reading, &error)
                ? LH_HTTP_WAIT
                : reply_error(c, &error, reply);
 }

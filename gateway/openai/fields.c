@@ -78,6 +78,7 @@ static const struct {
     {"request_id", BOTH, TAKEN},
     {"cache_prompt", BOTH, TAKEN},
     {"spaces_between_special_tokens", BOTH, TAKEN},
+    {"return_token_strs", CHAT, TAKEN}, /* of /tokenize */
     /* What would change the answer and is not built. */
     {"audio", CHAT, REFUSED},
     {"web_search_options", CHAT, REFUSED},

@@ -3,6 +3,8 @@
 
 #include "common/json/json_text.h"
 #include "gateway/openai/render.h"
+#include "gateway/openai/tokenization.h"
+#include "gateway/text/model_aliases.h"
 #include "gateway/trace/trace_json.h"
 
 #include <assert.h>
@@ -64,12 +66,24 @@ static bool reply_model(const lh_openai_service *service, const char *rest, lh_h
                         lh_openai_error *error) {
     char id[512];
     bool decoded = lh_openai_route_decode(rest, id, sizeof id);
-    if (!decoded || strcmp(id, service->model->id) != 0)
+    if (!decoded || (strcmp(id, service->model->id) != 0 &&
+                     !lh_model_aliases_have(service->model->aliases, id)))
         return lh_openai_refuse(error, 404, NULL, "model_not_found",
                                 "The model '%.200s' does not exist here.", decoded ? id : rest);
     if (state_of(service) != LH_ENGINE_READY)
         return lh_openai_lookup_refuse(service, error);
-    return reply_json(200, lh_openai_model_json(service->model), reply, error);
+    return reply_json(200, lh_openai_model_json(service->model, id, strlen(id)), reply, error);
+}
+
+/* The model under each of its names, its own first. */
+static json_t *list_models(const lh_served_model *model) {
+    json_t *list =
+        lh_json_append(json_array(), lh_openai_model_json(model, model->id, strlen(model->id)));
+    const char *rest = model->aliases, *name;
+    size_t length;
+    while ((name = lh_model_aliases_next(&rest, &length)))
+        list = lh_json_append(list, lh_openai_model_json(model, name, length));
+    return list;
 }
 
 static bool reply_fleet(const lh_openai_service *service, lh_http_reply *reply,
@@ -116,9 +130,7 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
     json_t *list;
     switch (route->action) {
     case LH_OPENAI_LIST_MODELS:
-        list = json_array();
-        if (state_of(service) == LH_ENGINE_READY)
-            list = lh_json_append(list, lh_openai_model_json(service->model));
+        list = state_of(service) == LH_ENGINE_READY ? list_models(service->model) : json_array();
         return reply_json(200, json_pack("{s:s, s:o}", "object", "list", "data", list), reply,
                           error);
     case LH_OPENAI_GET_MODEL:
@@ -133,6 +145,8 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
         return reply_fleet(service, reply, error);
     case LH_OPENAI_GET_TRACE:
         return reply_trace(service->config.traces, route->rest, reply, error);
+    case LH_OPENAI_GET_TOKENIZER:
+        return reply_json(200, lh_openai_tokenizer_json(service->model), reply, error);
     case LH_OPENAI_TELL_FLEET_PORT:
         return reply_fleet_port(service, reply, error);
     case LH_OPENAI_TELL_METHODS:
@@ -142,6 +156,8 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
     case LH_OPENAI_POST_CHAT:
     case LH_OPENAI_POST_COMPLETION:
     case LH_OPENAI_POST_TEMPLATE:
+    case LH_OPENAI_POST_TOKENIZE:
+    case LH_OPENAI_POST_DETOKENIZE:
         break;
     }
     assert(!"generates");

@@ -3,6 +3,7 @@
 
 #include "common/base/digest.h"
 #include "common/base/utf8.h"
+#include "gateway/text/model_aliases.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,9 +12,10 @@
 
 #define TOKENS_MAX INT32_MAX
 
-static void check_model(const lh_body_reader *body, const lh_openai_limits *limits) {
+void lh_openai_check_model(const lh_body_reader *body, const lh_openai_limits *limits) {
     const char *model = lh_body_text(body, "model", SIZE_MAX);
-    if (model && strcmp(model, limits->model) != 0)
+    if (model && strcmp(model, limits->model) != 0 &&
+        !lh_model_aliases_have(limits->aliases, model))
         lh_openai_refuse(body->error, 404, "model", "model_not_found",
                          "The model '%.200s' does not exist here; this server has '%s'.", model,
                          limits->model);
@@ -271,7 +273,7 @@ static void check_metadata(const lh_body_reader *body) {
 void lh_openai_parameters_parse(const lh_body_reader *body, lh_openai_endpoint endpoint,
                                 const lh_openai_limits *limits, lh_openai_parameters *parameters) {
     *parameters = (lh_openai_parameters){0};
-    check_model(body, limits);
+    lh_openai_check_model(body, limits);
     parameters->unknown_fields = lh_openai_fields_check(body, endpoint, limits->strict);
     parse_sampling(body, limits, parameters);
     parse_stop(body, parameters);

@@ -24,6 +24,7 @@ typedef struct lh_openai_limits {
     bool keeps_thoughts;    /* where a request does not say: --reasoning-format none */
     bool is_traced;         /* so that an answer can tell its timing */
     const lh_sampling_defaults *sampling; /* of what it does not say */
+    const char *aliases; /* further names of the model, as model_aliases.h has them; NULL: none */
 } lh_openai_limits;
 
 typedef struct lh_openai_parameters {
@@ -42,6 +43,8 @@ typedef struct lh_openai_parameters {
     size_t unknown_fields;
 } lh_openai_parameters;
 
+/* 404 where the body names a model that is not served. */
+void lh_openai_check_model(const lh_body_reader *body, const lh_openai_limits *limits);
 /* The first field that is wrong fills the body's error. Either way lh_openai_parameters_reset frees
  * what it holds. */
 void lh_openai_parameters_parse(const lh_body_reader *body, lh_openai_endpoint endpoint,

@@ -2,7 +2,9 @@
 #include "gateway/openai/reading.h"
 
 #include "common/json/json_object.h"
+#include "common/json/json_text.h"
 #include "gateway/openai/prompt.h"
+#include "gateway/openai/tokenization.h"
 
 #include <stdlib.h>
 
@@ -13,18 +15,17 @@ static uint32_t context_now(const lh_openai_service *service) {
     return positions < context ? (uint32_t)positions : context;
 }
 
-static bool parse(lh_openai_request *request, const lh_openai_service *service,
-                  lh_openai_endpoint endpoint, const char *bytes, size_t length,
-                  lh_openai_error *error) {
+/* NULL: *error says why. */
+static json_t *parse_json(const char *bytes, size_t length, lh_openai_error *error) {
     lh_error cause;
     char field[LH_JSON_FIELD_BYTES];
     json_t *body = lh_json_object_parse_named(bytes, length, field, &cause);
-    if (body)
-        return lh_openai_request_parse(body, endpoint, &service->config.limits, request, error);
-    return cause.status == LH_ERR_NO_MEMORY
-               ? lh_openai_refuse_cause(error, &cause)
-               : lh_openai_refuse(error, 400, field, field[0] ? "invalid_value" : "invalid_json",
-                                  "%s", cause.message);
+    if (!body && cause.status == LH_ERR_NO_MEMORY)
+        lh_openai_refuse_cause(error, &cause);
+    else if (!body)
+        lh_openai_refuse(error, 400, field, field[0] ? "invalid_value" : "invalid_json", "%s",
+                         cause.message);
+    return body;
 }
 
 static size_t content_bytes(const lh_openai_request *request) {
@@ -85,18 +86,43 @@ static bool tokenize_all(lh_openai_reading *reading, const lh_openai_service *se
     return true;
 }
 
-bool lh_openai_reading_take(lh_openai_reading *reading, const lh_openai_service *service,
-                            lh_openai_reading_goal goal, const char *body, size_t length,
-                            lh_openai_error *error) {
+/* What a conversation becomes, shown and not sent. */
+static bool show_prompt(lh_openai_reading *reading, const lh_openai_service *service,
+                        lh_openai_error *error) {
+    lh_text_buffer text = {0};
+    bool shown = lh_openai_prompt_text_of_chat(service->model, &reading->request, &text, error);
+    if (shown && lh_json_render(json_pack("{s:o}", "prompt", lh_json_text(text.bytes, text.length)),
+                                &reading->reply))
+        shown = lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
+    lh_text_buffer_reset(&text);
+    return shown;
+}
+
+static bool take_request(lh_openai_reading *reading, const lh_openai_service *service,
+                         lh_openai_reading_goal goal, json_t *body, lh_openai_error *error) {
     lh_openai_endpoint endpoint =
         goal == LH_READING_COMPLETIONS ? LH_OPENAI_COMPLETIONS : LH_OPENAI_CHAT;
-    *reading = (lh_openai_reading){0};
-    bool taken = parse(&reading->request, service, endpoint, body, length, error) &&
-                 (goal == LH_READING_TEMPLATE
-                      ? lh_openai_prompt_text_of_chat(service->model, &reading->request,
-                                                      &reading->text, error)
-                      : tokenize_all(reading, service, error));
+    bool taken = lh_openai_request_parse(body, endpoint, &service->config.limits, &reading->request,
+                                         error) &&
+                 (goal == LH_READING_TEMPLATE ? show_prompt(reading, service, error)
+                                              : tokenize_all(reading, service, error));
     lh_openai_request_drop_text(&reading->request);
+    return taken;
+}
+
+bool lh_openai_reading_take(lh_openai_reading *reading, const lh_openai_service *service,
+                            lh_openai_reading_goal goal, const char *bytes, size_t length,
+                            lh_openai_error *error) {
+    *reading = (lh_openai_reading){0};
+    json_t *body = parse_json(bytes, length, error);
+    if (!body)
+        return false;
+    if (goal == LH_READING_TOKENIZE)
+        return lh_openai_tokenize(service, body, &reading->reply, error);
+    if (goal != LH_READING_DETOKENIZE)
+        return take_request(reading, service, goal, body, error);
+    bool taken = lh_openai_detokenize(service, body, &reading->reply, error);
+    json_decref(body);
     return taken;
 }
 
@@ -105,7 +131,7 @@ void lh_openai_reading_reset(lh_openai_reading *reading) {
         free(reading->tokens[i].ids);
     for (size_t i = 0; reading->echoes && i < reading->prompt_count; i++)
         lh_text_buffer_reset(&reading->echoes[i]);
-    lh_text_buffer_reset(&reading->text);
+    lh_text_buffer_reset(&reading->reply);
     free(reading->tokens);
     free(reading->prompts);
     free(reading->echoes);

@@ -11,7 +11,10 @@
 typedef enum lh_openai_reading_goal {
     LH_READING_CHAT,
     LH_READING_COMPLETIONS,
-    LH_READING_TEMPLATE /* of chat, the text of its prompt alone */
+    /* What is shown and not sent: the JSON of the answer is made while reading. */
+    LH_READING_TEMPLATE, /* of chat, the text of its prompt alone */
+    LH_READING_TOKENIZE,
+    LH_READING_DETOKENIZE
 } lh_openai_reading_goal;
 
 typedef struct lh_openai_reading {
@@ -20,13 +23,13 @@ typedef struct lh_openai_reading {
     lh_generation_prompt *prompts; /* [prompt_count], pointing into `tokens`; of chat, one */
     lh_tokens *tokens;             /* [prompt_count] */
     lh_text_buffer *echoes;        /* [prompt_count], or NULL */
-    lh_text_buffer text;           /* LH_READING_TEMPLATE: all that there is */
+    lh_text_buffer reply;          /* where nothing is sent: all that there is */
     size_t prompt_count;
 } lh_openai_reading;
 
 /* False: *error, whose status was 0, says what is wrong with the body. Either way
  * lh_openai_reading_reset frees what it holds. */
 bool lh_openai_reading_take(lh_openai_reading *reading, const lh_openai_service *service,
-                            lh_openai_reading_goal goal, const char *body, size_t length,
+                            lh_openai_reading_goal goal, const char *bytes, size_t length,
                             lh_openai_error *error);
 void lh_openai_reading_reset(lh_openai_reading *reading);

@@ -3,6 +3,7 @@
 
 #include "common/json/json_text.h"
 #include "gateway/openai/logprobs.h"
+#include "gateway/text/model_aliases.h"
 
 static const char *finish_name(lh_finish_reason reason) {
     return reason == LH_FINISH_STOP ? "stop" : "length";
@@ -178,9 +179,19 @@ static json_t *render_sampling(const lh_sampling_defaults *defaults) {
     return all;
 }
 
-json_t *lh_openai_model_json(const lh_served_model *model) {
-    return json_pack("{s:s, s:s, s:I, s:s, s:I, s:{s:o}}", "id", model->id, "object", "model",
-                     "created", (json_int_t)model->created, "owned_by", "longhaul", "max_model_len",
-                     (json_int_t)model->context, "longhaul", "default_sampling",
-                     render_sampling(&model->sampling));
+static json_t *render_aliases(const lh_served_model *model) {
+    json_t *list = json_array();
+    const char *rest = model->aliases, *name;
+    size_t length;
+    while ((name = lh_model_aliases_next(&rest, &length)))
+        list = lh_json_append(list, lh_json_text(name, length));
+    return list;
+}
+
+json_t *lh_openai_model_json(const lh_served_model *model, const char *name, size_t length) {
+    return json_pack("{s:o, s:s, s:I, s:s, s:s, s:I, s:o, s:{s:o}}", "id",
+                     lh_json_text(name, length), "object", "model", "created",
+                     (json_int_t)model->created, "owned_by", "longhaul", "root", model->id,
+                     "max_model_len", (json_int_t)model->context, "aliases", render_aliases(model),
+                     "longhaul", "default_sampling", render_sampling(&model->sampling));
 }

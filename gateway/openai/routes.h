@@ -13,6 +13,9 @@ typedef enum lh_openai_action {
     LH_OPENAI_POST_CHAT,
     LH_OPENAI_POST_COMPLETION,
     LH_OPENAI_POST_TEMPLATE, /* /apply-template */
+    LH_OPENAI_POST_TOKENIZE,
+    LH_OPENAI_POST_DETOKENIZE,
+    LH_OPENAI_GET_TOKENIZER, /* /tokenizer_info */
     LH_OPENAI_GET_HEALTH,    /* /health and /readyz */
     LH_OPENAI_GET_LIFE,
     LH_OPENAI_GET_VERSION,

@@ -17,6 +17,7 @@
 
 struct lh_chat_template {
     lh_jinja_template *jinja;
+    lh_text_buffer text;
     json_t *arguments; /* the operator's; NULL: none */
     int64_t day_s;     /* -1: today */
     const lh_thinking_marks *thinking;
@@ -33,8 +34,11 @@ lh_status lh_chat_template_parse(const char *text, size_t length, lh_chat_templa
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a chat template");
     made->day_s = -1;
     made->thinking = lh_thinking_marks_find(text, length);
-    lh_status status = lh_jinja_template_parse(text, length, &made->jinja, error);
+    lh_status status = lh_text_buffer_append(&made->text, text, length, error);
+    if (!status)
+        status = lh_jinja_template_parse(text, length, &made->jinja, error);
     if (status) {
+        lh_text_buffer_reset(&made->text);
         free(made);
         return status;
     }
@@ -80,8 +84,14 @@ void lh_chat_template_destroy(lh_chat_template *chat_template) {
     if (!chat_template)
         return;
     json_decref(chat_template->arguments);
+    lh_text_buffer_reset(&chat_template->text);
     lh_jinja_template_destroy(chat_template->jinja);
     free(chat_template);
+}
+
+lh_text lh_chat_template_text(const lh_chat_template *chat_template) {
+    const lh_text_buffer *text = &chat_template->text;
+    return (lh_text){text->length ? text->bytes : "", text->length};
 }
 
 const lh_thinking_marks *lh_chat_template_thinking(const lh_chat_template *chat_template) {

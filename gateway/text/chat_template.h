@@ -44,6 +44,8 @@ lh_status lh_chat_template_parse(const char *text, size_t length, lh_chat_templa
 lh_status lh_chat_template_load(const char *path, lh_chat_template **chat_template,
                                 lh_error *error);
 void lh_chat_template_destroy(lh_chat_template *chat_template);
+/* As it was given; lives as long as it does. */
+lh_text lh_chat_template_text(const lh_chat_template *chat_template);
 /* How its model marks what it thinks; NULL: it does not. Static storage. */
 const lh_thinking_marks *lh_chat_template_thinking(const lh_chat_template *chat_template);
 

@@ -7,6 +7,7 @@
 
 typedef struct lh_served_model {
     const char *id;          /* "SmolLM2-135M-Instruct.Q4_1" */
+    const char *aliases;     /* further names, as model_aliases.h has them; NULL: none */
     const char *fingerprint; /* "fp_" and 16 hex: build, model digest and numeric mode */
     int64_t created;         /* Unix seconds: the file's modification time */
     uint32_t context, vocabulary;

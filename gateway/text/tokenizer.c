@@ -24,7 +24,7 @@ struct lh_tokenizer {
     lh_pre_tokenizer *pre; /* with */
     lh_bpe *bpe;
     lh_special_tokens *special;
-    int64_t bos, eos;
+    int64_t bos, eos, pad;
     bool adds_bos;
     uint32_t stop_tokens[STOP_TOKENS_MAX];
     uint32_t stop_token_count;
@@ -136,16 +136,17 @@ static void keep_messages_together(lh_tokenizer *tokenizer) {
 
 static lh_status read_ids(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error *error) {
     static const char *const keys[] = {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
-                                       "tokenizer.ggml.eot_token_id",
-                                       "tokenizer.ggml.eom_token_id"};
-    int64_t ids[4];
+                                       "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
+                                       "tokenizer.ggml.padding_token_id"};
+    int64_t ids[5];
     lh_status status = LH_OK;
-    for (size_t i = 0; i < 4 && !status; i++)
+    for (size_t i = 0; i < 5 && !status; i++)
         status = read_id(tokenizer, gguf, keys[i], &ids[i], error);
     if (status)
         return status;
     tokenizer->bos = ids[0];
     tokenizer->eos = ids[1];
+    tokenizer->pad = ids[4];
     for (size_t i = 1; i < 4; i++)
         add_stop_token(tokenizer, ids[i]);
     add_stop_tokens_by_name(tokenizer);
@@ -208,6 +209,10 @@ int64_t lh_tokenizer_bos(const lh_tokenizer *tokenizer) {
 
 int64_t lh_tokenizer_eos(const lh_tokenizer *tokenizer) {
     return tokenizer->eos;
+}
+
+int64_t lh_tokenizer_pad(const lh_tokenizer *tokenizer) {
+    return tokenizer->pad;
 }
 
 bool lh_tokenizer_adds_bos(const lh_tokenizer *tokenizer) {

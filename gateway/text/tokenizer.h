@@ -23,6 +23,7 @@ uint32_t lh_tokenizer_vocabulary(const lh_tokenizer *tokenizer);
 /* -1 where the model has none. */
 int64_t lh_tokenizer_bos(const lh_tokenizer *tokenizer);
 int64_t lh_tokenizer_eos(const lh_tokenizer *tokenizer);
+int64_t lh_tokenizer_pad(const lh_tokenizer *tokenizer);
 /* The caller puts bos in front of a text that begins a sequence; encode does not. (A file's wish
  * for eos behind every text is for training, and ignored: an answer goes on from the text.) */
 bool lh_tokenizer_adds_bos(const lh_tokenizer *tokenizer);

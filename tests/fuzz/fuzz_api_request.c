@@ -8,8 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const lh_openai_limits limits = {
-    "tiny", 288, 16, 128, 64, false, false, true, &lh_sampling_api_defaults};
+static const lh_openai_limits limits = {.model = "tiny",
+                                        .vocabulary = 288,
+                                        .choices_max = 16,
+                                        .prompts_max = 128,
+                                        .sequences_max = 64,
+                                        .is_traced = true,
+                                        .sampling = &lh_sampling_api_defaults};
 
 static void need(bool condition) {
     if (!condition)

@@ -4,12 +4,14 @@ parameter, and what it raises when something fails."""
 import asyncio
 import concurrent.futures
 import math
+import random
 import sys
 import time
 import unittest
 
 from fleet import Fleet
 from programs import PATIENCE_S, run_tests, wait_until
+from raw_http import ask
 
 try:
     import openai
@@ -88,13 +90,16 @@ def text_of(stream):
 
 class Models(FleetTest):
     workers = 1
+    gateway_flags = ["--model-alias", "gpt-tiny"]
 
     def test_list_and_retrieve(self):
         for base in ("/v1", "", "/v1/"):
             client = client_of(self.fleet, base)
             models = client.models.list().data
-            self.assertEqual([m.id for m in models], [MODEL])
-            self.assertEqual(models[0].object, "model")
+            self.assertEqual([m.id for m in models], [MODEL, "gpt-tiny"])
+            self.assertEqual((models[0].object, models[0].max_model_len, models[0].aliases), ("model", 8192, ["gpt-tiny"]))
+            self.assertEqual(client.models.retrieve("gpt-tiny").root, MODEL)
+            self.assertEqual(self.complete(extra_body={"model": "gpt-tiny"}).model, MODEL)
             self.assertEqual(client.models.retrieve(MODEL).id, MODEL)
             self.assertEqual(self.fleet.get(base.rstrip("/") + "/models/" + MODEL)[0], 200)
             self.assertEqual(self.fleet.get(base.rstrip("/") + "/models/" + MODEL.replace("/", "%2F"))[0], 200)
@@ -305,6 +310,22 @@ class Chat(FleetTest):
 
 
 class Completions(FleetTest):
+    def test_tokenizer(self):
+        """As lm-eval's remote tokenizer asks, and as llama.cpp's users do."""
+        dice = random.Random(5)
+        info = ask(self.fleet.port, "GET", "/tokenizer_info").json()
+        self.assertEqual((info["bos_token"], info["eos_token"]), ("<|im_start|>", "<|im_end|>"))
+        self.assertIn("<|im_start|>", info["chat_template"])
+        ends = ask(self.fleet.port, "POST", "/tokenize", {"prompt": info["eos_token"], "add_special_tokens": False}).json()
+        self.assertEqual((ends["count"], ends["max_model_len"]), (1, 8192))
+        for _ in range(100):
+            text = "".join(chr(dice.choice([10, *range(32, 127), 233, 0x4E2D, 0x1F389])) for _ in range(dice.randrange(1, 40)))
+            tokens = ask(self.fleet.port, "POST", "/tokenize", {"content": text}).json()["tokens"]
+            self.assertEqual(ask(self.fleet.port, "POST", "/tokenize", {"prompt": text}).json()["tokens"], tokens)
+            self.assertEqual(ask(self.fleet.port, "POST", "/detokenize", {"tokens": tokens}).json()["prompt"], text)
+        tokens = ask(self.fleet.port, "POST", "/tokenize", {"prompt": "The sky is"}).json()["tokens"]
+        self.assertEqual(self.complete(tokens).choices[0].text, self.complete("The sky is").choices[0].text)
+
     def test_prompt_shapes(self):
         whole = self.complete("The sky is")
         self.assertEqual(whole.object, "text_completion")

@@ -154,6 +154,21 @@ static void names_each_answer(void **state) {
     forget(got);
 }
 
+static void tokenizes(void **state) {
+    answer *got = post(*state, "/tokenize", "{'prompt':'ab'}");
+    assert_int_equal(got->status, 200);
+    assert_true(has(got, "Content-Type: application/json\r\n"));
+    assert_int_equal(json_integer_value(at(got->json, "tokens.1")), 101);
+    forget(got);
+    got = post(*state, "/detokenize", "{'tokens':[100,101]}");
+    expect_text(got->json, "content", "ab");
+    forget(got);
+    got = get(*state, "/tokenizer_info");
+    expect_text(got->json, "eos_token", "<|im_end|>");
+    forget(got);
+    expect_error(post(*state, "/detokenize", "{'tokens':[-1]}"), 400, "invalid_value");
+}
+
 static void refuses_by_the_headers(void **state) {
     static const char chat[] = "/v1/chat/completions", body[] = "{'messages':[]}";
     expect_error(get(*state, "/v2/models"), 404, "unknown_url");
@@ -176,8 +191,15 @@ static void refuses_by_the_headers(void **state) {
 static void tells_what_it_serves(void **state) {
     const bench *b = *state;
     answer *got = get(b, "/v1/models");
-    assert_int_equal(json_array_size(at(got->json, "data")), 1);
+    assert_int_equal(json_array_size(at(got->json, "data")), 3);
     expect_text(got->json, "data.0.id", "tests/tiny-llama");
+    expect_text(got->json, "data.1.id", "gpt-tiny");
+    expect_text(got->json, "data.2.root", "tests/tiny-llama");
+    forget(got);
+    got = get(b, "/v1/models/team/chat");
+    expect_text(got->json, "id", "team/chat");
+    expect_text(got->json, "aliases.0", "gpt-tiny");
+    assert_int_equal(json_integer_value(at(got->json, "max_model_len")), 256);
     forget(got);
     got = get(b, "/models/tests%2Ftiny-llama");
     expect_text(got->json, "object", "model");
@@ -554,6 +576,7 @@ static int stop(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_each_answer),
+        cmocka_unit_test(tokenizes),
         cmocka_unit_test(refuses_by_the_headers),
         cmocka_unit_test(tells_what_it_serves),
         cmocka_unit_test(tells_why_it_is_not_ready),

@@ -192,13 +192,20 @@ static const table_row table[] = {
     {BOTH, "'typical_p':1,'length_penalty':1.0,'top_n_sigma':-1", TAKEN},
     {BOTH, "'n_predict':20", "n_predict"},
     {BOTH, "'length_penalty':2", "length_penalty"},
+    {BOTH, "'model':'gpt-tiny'", TAKEN},
     /* Hints, and what nobody knows. */
     {CHAT, "'prediction':{'type':'content'},'moderation':1,'prompt_cache_options':{}", TAKEN},
     {BOTH, "'vendor_extra':{'deep':[1]}", TAKEN},
 };
 
-static const lh_openai_limits limits = {
-    "tiny", 288, 16, 128, 64, false, false, true, &lh_sampling_api_defaults};
+static const lh_openai_limits limits = {.model = "tiny",
+                                        .aliases = "gpt-tiny",
+                                        .vocabulary = 288,
+                                        .choices_max = 16,
+                                        .prompts_max = 128,
+                                        .sequences_max = 64,
+                                        .is_traced = true,
+                                        .sampling = &lh_sampling_api_defaults};
 
 static json_t *body_of(const char *fields) {
     char text[1024] = "{";
@@ -356,8 +363,13 @@ static void bounds_what_is_long(void **state) {
         snprintf(key, sizeof key, "%d", i);
         json_object_set_new(map, key, json_integer(1));
     }
-    const lh_openai_limits large = {
-        "tiny", 5000, 16, 128, 64, false, false, true, &lh_sampling_api_defaults};
+    const lh_openai_limits large = {.model = "tiny",
+                                    .vocabulary = 5000,
+                                    .choices_max = 16,
+                                    .prompts_max = 128,
+                                    .sequences_max = 64,
+                                    .is_traced = true,
+                                    .sampling = &lh_sampling_api_defaults};
     assert_false(parse_body(body, LH_OPENAI_CHAT, &large, &got, &error));
     assert_string_equal(error.param, "logit_bias");
     lh_openai_parameters_reset(&got);
@@ -383,8 +395,13 @@ static void bounds_what_is_long(void **state) {
 
 static void bounds_choices_by_what_is_admitted(void **state) {
     (void)state;
-    const lh_openai_limits few = {
-        "tiny", 288, 16, 128, 2, false, false, true, &lh_sampling_api_defaults};
+    const lh_openai_limits few = {.model = "tiny",
+                                  .vocabulary = 288,
+                                  .choices_max = 16,
+                                  .prompts_max = 128,
+                                  .sequences_max = 2,
+                                  .is_traced = true,
+                                  .sampling = &lh_sampling_api_defaults};
     for (int n = 2; n <= 3; n++) {
         lh_openai_parameters got;
         lh_openai_error error;
@@ -412,8 +429,14 @@ static void counts_characters_of_metadata(void **state) {
 
 static void strict_refuses_unknown_fields(void **state) {
     (void)state;
-    const lh_openai_limits strict = {
-        "tiny", 288, 16, 128, 64, true, false, true, &lh_sampling_api_defaults};
+    const lh_openai_limits strict = {.model = "tiny",
+                                     .vocabulary = 288,
+                                     .choices_max = 16,
+                                     .prompts_max = 128,
+                                     .sequences_max = 64,
+                                     .strict = true,
+                                     .is_traced = true,
+                                     .sampling = &lh_sampling_api_defaults};
     json_t *body = body_of("'temperature':1,'vendor_extra':1");
     lh_openai_parameters got;
     lh_openai_error error;

@@ -10,8 +10,13 @@
 
 #include <cmocka.h>
 
-static const lh_openai_limits limits = {
-    "tiny", 288, 16, 4, 48, false, false, true, &lh_sampling_api_defaults};
+static const lh_openai_limits limits = {.model = "tiny",
+                                        .vocabulary = 288,
+                                        .choices_max = 16,
+                                        .prompts_max = 4,
+                                        .sequences_max = 48,
+                                        .is_traced = true,
+                                        .sampling = &lh_sampling_api_defaults};
 
 /* ' for ". */
 static json_t *json_of(const char *text) {

@@ -28,6 +28,7 @@ scripted_model *scripted_model_create_with(uint32_t context) {
         abort();
     }
     tiny->model = (lh_served_model){.id = "tests/tiny-llama",
+                                    .aliases = "gpt-tiny,team/chat",
                                     .fingerprint = "fp_0123456789abcdef",
                                     .created = 1700000000,
                                     .context = context,
