@@ -62,3 +62,5 @@ lh_status lh_gguf_array_i64(const lh_gguf *gguf, const char *key, int64_t *value
                             lh_error *error);
 lh_status lh_gguf_array_f64(const lh_gguf *gguf, const char *key, double *values, size_t count,
                             lh_error *error);
+lh_status lh_gguf_array_bool(const lh_gguf *gguf, const char *key, bool *values, size_t count,
+                             lh_error *error);

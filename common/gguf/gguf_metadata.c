@@ -194,3 +194,12 @@ lh_status lh_gguf_array_f64(const lh_gguf *gguf, const char *key, double *values
         values[i] = load_float(e->type, e->value + i * lh_gguf_value_types[e->type].bytes);
     return status;
 }
+
+lh_status lh_gguf_array_bool(const lh_gguf *gguf, const char *key, bool *values, size_t count,
+                             lh_error *error) {
+    const gguf_entry *e;
+    lh_status status = find_array(gguf, key, count, &bools, &e, error);
+    for (size_t i = 0; status == LH_OK && i < count; i++)
+        values[i] = e->value[i] != 0;
+    return status;
+}

@@ -11,6 +11,11 @@
 #define QK_NORMS   (LH_ROLE_BIT(LH_TENSOR_ATTN_Q_NORM) | LH_ROLE_BIT(LH_TENSOR_ATTN_K_NORM))
 #define POST_NORMS (LH_ROLE_BIT(LH_TENSOR_ATTN_POST_NORM) | LH_ROLE_BIT(LH_TENSOR_FFN_POST_NORM))
 
+#define PRE_NORMS (LH_ROLE_BIT(LH_TENSOR_ATTN_NORM) | LH_ROLE_BIT(LH_TENSOR_FFN_NORM))
+#define GATE_UP   LH_ROLE_BIT(LH_TENSOR_FFN_GATE_UP)
+#define LONG_SHORT_FACTORS                                                                         \
+    (LH_ROLE_BIT(LH_TENSOR_ROPE_LONG_FACTORS) | LH_ROLE_BIT(LH_TENSOR_ROPE_SHORT_FACTORS))
+
 #define SHARED_EXPERT                                                                              \
     (LH_ROLE_BIT(LH_TENSOR_SHARED_GATE) | LH_ROLE_BIT(LH_TENSOR_SHARED_UP) |                       \
      LH_ROLE_BIT(LH_TENSOR_SHARED_DOWN))
@@ -55,8 +60,49 @@ static const lh_architecture architectures[] = {
                  LH_ROLE_BIT(LH_TENSOR_ATTN_SINKS) | LH_ROLE_BIT(LH_TENSOR_FFN_NORM_BEHIND),
      .lacking = LH_ROLE_BIT(LH_TENSOR_FFN_NORM),
      .window_period = 2,
+     .window_rope = LH_WINDOW_ROPE_SAME,
      .experts = LH_EXPERTS_ALWAYS,
      .routing = LH_ROUTING_SOFTMAX_OF_CHOSEN},
+    /* of MiniCPM's files the old ones do not say what its scales are */
+    {.name = "minicpm",
+     .rope_interleaved = true,
+     .has_scales = true,
+     .requires_scales = true,
+     .optional = LONG_SHORT_FACTORS},
+    {.name = "phi3",
+     .required = GATE_UP,
+     .optional = LONG_SHORT_FACTORS,
+     .window_period = LH_WINDOW_EVERYWHERE,
+     .window_rope = LH_WINDOW_ROPE_SAME},
+    {.name = "glm4",
+     .rope_interleaved = true,
+     .required = GATE_UP | POST_NORMS,
+     .optional = QKV_BIASES},
+    /* OLMo 2, and OLMo 3 where there is a window */
+    {.name = "olmo2",
+     .required = QK_NORMS | POST_NORMS,
+     .lacking = PRE_NORMS,
+     .norms_whole_rows = true,
+     .window_period = 4},
+    {.name = "smollm3", .rope_interleaved = true, .rope_period = 4},
+    {.name = "exaone", .optional = LH_ROLE_BIT(LH_TENSOR_ROPE_FACTORS)},
+    {.name = "exaone4",
+     .required = QK_NORMS | POST_NORMS,
+     .optional = LH_ROLE_BIT(LH_TENSOR_ROPE_FACTORS),
+     .lacking = PRE_NORMS,
+     .window_period = 4,
+     .window_rope = LH_WINDOW_ROPE_ONLY},
+    {.name = "seed_oss",
+     .required = LH_ROLE_BIT(LH_TENSOR_FFN_NORM_BEHIND),
+     .lacking = LH_ROLE_BIT(LH_TENSOR_FFN_NORM),
+     .optional = QKV_BIASES},
+    {.name = "internlm2", .rope_interleaved = true},
+    {.name = "ernie4_5", .rope_interleaved = true},
+    {.name = "maincoder", .rope_interleaved = true, .required = QK_NORMS},
+    /* their text alone: positions of images are what their rotary sections are for */
+    {.name = "qwen2vl", .required = QKV_BIASES},
+    {.name = "qwen3vl", .required = QK_NORMS},
+    {.name = "gemma", .embedding_scaled = true, .gate = LH_GATE_GELU},
     /* gains are stored as they multiply (the converter has added the 1); the one of 27 billion
      * parameters has 62 layers */
     {.name = "gemma3",

@@ -17,6 +17,16 @@ typedef enum lh_expert_use {
     LH_EXPERTS_ALWAYS
 } lh_expert_use;
 
+/* How layers with a window are rotated, and those that see all positions. */
+typedef enum lh_window_rope {
+    LH_WINDOW_ROPE_OWN,  /* by a base of their own, without the scaling of the others */
+    LH_WINDOW_ROPE_SAME, /* all alike */
+    LH_WINDOW_ROPE_ONLY  /* likewise, but where there are windows the others are not rotated */
+} lh_window_rope;
+
+/* A period that no layer ends: all have a window. */
+#define LH_WINDOW_EVERYWHERE UINT32_MAX
+
 typedef struct lh_architecture {
     const char *name;      /* general.architecture, and the prefix of its keys */
     bool rope_interleaved; /* pairs (2i, 2i + 1): its converter has reordered the rows of q and k */
@@ -26,9 +36,11 @@ typedef struct lh_architecture {
     uint64_t lacking;            /* of those that every other one has */
     /* where the metadata give a window, each layer of this number sees all; 0: there is none */
     uint32_t window_period;
-    /* of the layers with a window, where the metadata say nothing else; 0: they turn as the others do,
-     * scaled or not */
+    lh_window_rope window_rope;
+    /* of LH_WINDOW_ROPE_OWN, where the metadata say nothing else; 0: as the others */
     double window_rope_base;
+    /* of so many layers the last one is not rotated; 0: all are */
+    uint32_t rope_period;
     lh_expert_use experts;
     bool experts_normalized; /* where the metadata do not say, as the next */
     lh_routing routing;
@@ -36,6 +48,7 @@ typedef struct lh_architecture {
     bool experts_are_wide;
     bool norms_whole_rows; /* of q and k */
     bool has_scales;       /* residual_scale and logit_scale, embedding_scale */
+    bool requires_scales;  /* where they are not given, they are not 1 */
     /* a model of so many layers scales attention by 1 / sqrt(width / heads); 0: none does */
     uint32_t per_width_layers;
 } lh_architecture;

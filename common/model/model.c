@@ -136,7 +136,8 @@ static lh_status read_scales(const lh_metadata *metadata, lh_model_config *confi
     config->residual_scale = config->logit_scale = 1;
     for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
         double scale = 1;
-        lh_status status = lh_metadata_positive(metadata, scales[i].suffix, 1, &scale);
+        lh_status status = lh_metadata_positive(
+            metadata, scales[i].suffix, metadata->architecture->requires_scales ? 0 : 1, &scale);
         if (status != LH_OK)
             return status;
         if (scale == 1)
@@ -146,6 +147,46 @@ static lh_status read_scales(const lh_metadata *metadata, lh_model_config *confi
         *scales[i].scale = (float)(scales[i].divides ? 1 / scale : scale);
     }
     return LH_OK;
+}
+
+/* The period of an array that says of each layer whether it has a window; 0: it has none. */
+static uint32_t period_of(const bool *has_window, uint32_t layers) {
+    for (uint32_t period = 1; period <= layers + 1; period++) {
+        bool fits = true;
+        for (uint32_t i = 0; i < layers && fits; i++)
+            fits = has_window[i] == ((i + 1) % period != 0);
+        if (fits)
+            return period;
+    }
+    return 0;
+}
+
+/* A number, an array with a flag for each layer, or nothing: the architecture's own. */
+static lh_status read_window_period(const lh_metadata *metadata, lh_model_config *config) {
+    static const char suffix[] = "attention.sliding_window_pattern";
+    char key[LH_METADATA_KEY_BYTES];
+    bool has_window[LAYERS_MAX];
+    size_t count;
+    double number;
+    lh_error *error = metadata->error;
+    lh_metadata_key(metadata, suffix, key);
+    config->window_period = metadata->architecture->window_period;
+    if (lh_metadata_number(metadata, suffix, &number) == LH_ERR_NOT_FOUND)
+        return LH_OK;
+    if (lh_gguf_get_array(metadata->gguf, key, &count, error) != LH_OK)
+        return lh_metadata_count(metadata, suffix, LAYERS_MAX, 0, &config->window_period);
+    if (count < config->layers)
+        return lh_fail(error, LH_ERR_MALFORMED, "GGUF metadata: %s has %zu elements for %u layers",
+                       key, count, config->layers);
+    lh_status status = lh_gguf_array_bool(metadata->gguf, key, has_window, config->layers, error);
+    if (status != LH_OK)
+        return status;
+    config->window_period = period_of(has_window, config->layers);
+    return config->window_period > 0
+               ? LH_OK
+               : lh_fail(error, LH_ERR_UNSUPPORTED,
+                         "GGUF metadata: %s: windows are supported where each n-th layer has none",
+                         key);
 }
 
 static lh_status read_window(const lh_metadata *metadata, lh_model_config *config) {
@@ -160,9 +201,7 @@ static lh_status read_window(const lh_metadata *metadata, lh_model_config *confi
     if (period == 0)
         return refuse(metadata, key, window);
     status = lh_metadata_count(metadata, key, UINT32_MAX, 0, &config->window);
-    return status != LH_OK ? status
-                           : lh_metadata_count(metadata, "attention.sliding_window_pattern",
-                                               LAYERS_MAX, period, &config->window_period);
+    return status != LH_OK ? status : read_window_period(metadata, config);
 }
 
 static lh_status read_sizes(const lh_metadata *metadata, lh_model_config *config) {
@@ -220,4 +259,8 @@ lh_status lh_model_config_read(const lh_gguf *gguf, lh_model_config *out, lh_err
 lh_layer_kind lh_model_layer_kind(const lh_model_config *config, uint32_t layer) {
     return config->window > 0 && (layer + 1) % config->window_period != 0 ? LH_LAYER_WINDOW
                                                                           : LH_LAYER_FULL;
+}
+
+bool lh_model_layer_is_rotated(const lh_model_config *config, uint32_t layer) {
+    return config->rope_period == 0 || (layer + 1) % config->rope_period != 0;
 }

@@ -31,10 +31,10 @@ typedef enum lh_routing {
 /* How angles grow: position * base^(-2i / dims) / factor, stretched by dimension with YaRN. */
 typedef struct lh_rope_scaling {
     double base, factor;
-    double magnitude; /* of cos and sin, besides what YaRN does to them */
-    bool is_yarn;     /* the rest is for it */
-    uint32_t original_context;
-    double beta_fast, beta_slow; /* turns within it */
+    double magnitude;            /* of cos and sin, besides what YaRN does to them */
+    bool is_yarn;                /* the betas are for it */
+    double beta_fast, beta_slow; /* turns within the original context */
+    uint32_t original_context;   /* of the training before the scaling */
 } lh_rope_scaling;
 
 typedef struct lh_model_config {
@@ -44,7 +44,9 @@ typedef struct lh_model_config {
     lh_rope_scaling rope[LH_LAYER_KINDS];
     /* positions that a layer with a window sees, its own included; 0: there are none */
     uint32_t window;
-    uint32_t window_period; /* where there are: of so many layers the last one sees all */
+    uint32_t window_period;  /* where there are: of so many layers the last one sees all */
+    bool windows_turn_alike; /* layers with a window are rotated as the others: by rope[FULL] */
+    uint32_t rope_period;    /* of so many layers the last one is not rotated; 0: all are */
     lh_gate gate;
     float rms_epsilon;
     float embedding_scale, attention_scale;
@@ -72,17 +74,23 @@ typedef struct lh_layer_range {
 typedef enum lh_tensor_role {
     LH_TENSOR_EMBEDDING,    /* [vocabulary][width] */
     LH_TENSOR_ROPE_FACTORS, /* [rope_dims / 2], F32; optional: divisors of the angles */
-    LH_TENSOR_OUTPUT_NORM,  /* [width], F32 */
-    LH_TENSOR_HEAD,         /* [vocabulary][width]; optional: tied to the embedding */
+    /* [rope_dims / 2], F32; optional: divisors where the context that is served is longer than the
+     * original one, and where it is not */
+    LH_TENSOR_ROPE_LONG_FACTORS,
+    LH_TENSOR_ROPE_SHORT_FACTORS,
+    LH_TENSOR_OUTPUT_NORM, /* [width], F32 */
+    LH_TENSOR_HEAD,        /* [vocabulary][width]; optional: tied to the embedding */
     LH_TENSOR_LAYER_FIRST,
     LH_TENSOR_ATTN_NORM = LH_TENSOR_LAYER_FIRST, /* [width], F32 */
     LH_TENSOR_ATTN_Q,                            /* [heads * head_dim][width] */
     LH_TENSOR_ATTN_K,                            /* [kv_heads * head_dim][width] */
     LH_TENSOR_ATTN_V,                            /* [kv_heads * head_dim][width] */
-    LH_TENSOR_ATTN_OUTPUT,                       /* [width][heads * head_dim] */
-    LH_TENSOR_ATTN_Q_BIAS,      /* [heads * head_dim], F32; by architecture, as up to POST_NORM */
-    LH_TENSOR_ATTN_K_BIAS,      /* [kv_heads * head_dim], F32 */
-    LH_TENSOR_ATTN_V_BIAS,      /* [kv_heads * head_dim], F32 */
+    LH_TENSOR_ATTN_QKV,      /* the rows of q, then those of k and v; optional: instead of them */
+    LH_TENSOR_ATTN_OUTPUT,   /* [width][heads * head_dim] */
+    LH_TENSOR_ATTN_Q_BIAS,   /* [heads * head_dim], F32; by architecture, as up to POST_NORM */
+    LH_TENSOR_ATTN_K_BIAS,   /* [kv_heads * head_dim], F32 */
+    LH_TENSOR_ATTN_V_BIAS,   /* [kv_heads * head_dim], F32 */
+    LH_TENSOR_ATTN_QKV_BIAS, /* those of q, then of k and v; optional: instead of them */
     LH_TENSOR_ATTN_OUTPUT_BIAS, /* [width], F32 */
     LH_TENSOR_ATTN_SINKS,       /* [heads], F32: scores without a value */
     /* [head_dim], F32: each head's own norm, before the rotation; or [heads * head_dim] */
@@ -93,6 +101,7 @@ typedef enum lh_tensor_role {
     LH_TENSOR_FFN_NORM_BEHIND, /* the same, where its name is that of ATTN_POST_NORM */
     LH_TENSOR_FFN_GATE,        /* [feed_forward_width][width] */
     LH_TENSOR_FFN_UP,          /* [feed_forward_width][width] */
+    LH_TENSOR_FFN_GATE_UP,     /* the rows of the gate, then those of up; by architecture */
     LH_TENSOR_FFN_DOWN,        /* [width][feed_forward_width] */
     LH_TENSOR_FFN_POST_NORM,   /* [width], F32; by architecture: before the result is added */
     LH_TENSOR_ROUTER,      /* [experts][width], F32; as all that follow, of mixtures of experts */
@@ -119,6 +128,7 @@ lh_status lh_model_config_read(const lh_gguf *gguf, lh_model_config *config, lh_
 
 bool lh_model_has(const lh_model_config *config, lh_tensor_role role);
 lh_layer_kind lh_model_layer_kind(const lh_model_config *config, uint32_t layer);
+bool lh_model_layer_is_rotated(const lh_model_config *config, uint32_t layer);
 
 /* The tensor of a role; `layer` counts from the first of the model and is not read for the others.
  * NULL: not there (after lh_model_config_read: just where lh_model_has says so). */
@@ -127,6 +137,17 @@ const lh_gguf_tensor *lh_model_tensor(const lh_gguf *gguf, lh_tensor_role role, 
 bool lh_model_is_matrix(lh_tensor_role role);
 /* Whether it is a matrix for each expert, one after the other. */
 bool lh_model_is_of_experts(lh_tensor_role role);
+
+/* What lies in a tensor: itself, or the tensors of several roles, whose rows (a vector's elements)
+ * follow each other. */
+typedef struct lh_tensor_part {
+    lh_tensor_role role;
+    uint64_t first, count; /* rows; where it is no matrix, elements */
+} lh_tensor_part;
+#define LH_TENSOR_PARTS_MAX 3u
+/* Returns how many there are. */
+uint32_t lh_model_tensor_parts(const lh_model_config *config, lh_tensor_role role,
+                               lh_tensor_part parts[LH_TENSOR_PARTS_MAX]);
 
 /* Calls visit for each tensor that the range needs, in the order of the layers; `layer` is as in
  * lh_model_tensor. Stops at the first status that is not LH_OK and returns it. */

@@ -17,15 +17,10 @@ static lh_status read_factor(const lh_metadata *metadata, double *factor) {
 
 /* The further a dimension turns within the context of the training, the less YaRN stretches it: not
  * at all from beta_fast turns on, fully up to beta_slow. */
-static lh_status read_yarn(const lh_metadata *metadata, uint32_t context,
-                           lh_rope_scaling *scaling) {
+static lh_status read_yarn(const lh_metadata *metadata, lh_rope_scaling *scaling) {
     scaling->is_yarn = true;
-    lh_status status = lh_metadata_count(metadata, "rope.scaling.original_context_length",
-                                         UINT32_MAX, context, &scaling->original_context);
-    if (status == LH_OK) {
-        status =
-            lh_metadata_positive(metadata, "rope.scaling.yarn_beta_fast", 32, &scaling->beta_fast);
-    }
+    lh_status status =
+        lh_metadata_positive(metadata, "rope.scaling.yarn_beta_fast", 32, &scaling->beta_fast);
     if (status == LH_OK) {
         status =
             lh_metadata_positive(metadata, "rope.scaling.yarn_beta_slow", 1, &scaling->beta_slow);
@@ -50,19 +45,39 @@ static lh_status read_scaling(const lh_metadata *metadata, uint32_t context,
     if (status != LH_OK && status != LH_ERR_NOT_FOUND)
         return status;
     bool none = text_is(type, "none"), yarn = text_is(type, "yarn");
+    /* where an architecture has long and short factors, they are all that scales */
+    if ((metadata->architecture->optional & LH_ROLE_BIT(LH_TENSOR_ROPE_LONG_FACTORS)) != 0)
+        none = none || text_is(type, "longrope");
     if (!none && !yarn && !text_is(type, "linear")) {
         return lh_fail(metadata->error, LH_ERR_UNSUPPORTED,
                        "GGUF metadata: %s \"%.*s\" is not supported (none, linear and yarn are)",
                        key, type.length < 64 ? (int)type.length : 64, type.bytes);
     }
     status = none ? LH_OK : read_factor(metadata, &scaling->factor);
+    if (status == LH_OK) {
+        status = lh_metadata_count(metadata, "rope.scaling.original_context_length", UINT32_MAX,
+                                   context, &scaling->original_context);
+    }
     if (status == LH_OK && yarn)
-        status = read_yarn(metadata, context, scaling);
+        status = read_yarn(metadata, scaling);
     if (status == LH_OK)
         status = lh_metadata_positive(metadata, "rope.scaling.attn_factor", 1, &attn_factor);
     if (status == LH_OK)
         scaling->magnitude *= attn_factor;
     return status;
+}
+
+/* Sections of the rotated dimensions, each for a coordinate of what an image shows, are alike in
+ * text. Where pairs would be (2i, 2i + 1), a file with sections has them apart. */
+static lh_status check_sections(const lh_metadata *metadata) {
+    static const char suffix[] = "rope.dimension_sections";
+    double ignored;
+    if (!metadata->architecture->rope_interleaved ||
+        lh_metadata_number(metadata, suffix, &ignored) == LH_ERR_NOT_FOUND)
+        return LH_OK;
+    return lh_fail(metadata->error, LH_ERR_UNSUPPORTED,
+                   "GGUF metadata: %s.%s is not supported (a model that sees images)",
+                   metadata->architecture->name, suffix);
 }
 
 static lh_status read_dims(const lh_metadata *metadata, lh_model_config *config) {
@@ -76,22 +91,41 @@ static lh_status read_dims(const lh_metadata *metadata, lh_model_config *config)
     return status;
 }
 
+/* LH_WINDOW_ROPE_OWN: a base, and no scaling; otherwise there is nothing to say. */
+static lh_status read_window_rope(const lh_metadata *metadata, lh_model_config *config) {
+    const lh_architecture *architecture = metadata->architecture;
+    double full = config->rope[LH_LAYER_FULL].base, base = architecture->window_rope_base;
+    double *own = &config->rope[LH_LAYER_WINDOW].base;
+    lh_status status =
+        lh_metadata_positive(metadata, "rope.freq_base_swa", base > 0 ? base : full, own);
+    if (architecture->window_rope == LH_WINDOW_ROPE_OWN || status != LH_OK)
+        return status;
+    if (*own != full) {
+        return lh_fail(metadata->error, LH_ERR_UNSUPPORTED,
+                       "GGUF metadata: %s.rope.freq_base_swa = %g is not supported where "
+                       "rope.freq_base is %g",
+                       architecture->name, *own, full);
+    }
+    config->windows_turn_alike = true;
+    if (architecture->window_rope == LH_WINDOW_ROPE_ONLY)
+        config->rope_period = config->window_period;
+    return LH_OK;
+}
+
 lh_status lh_model_read_rope(const lh_metadata *metadata, lh_model_config *config) {
     const lh_architecture *architecture = metadata->architecture;
     lh_rope_scaling *full = &config->rope[LH_LAYER_FULL], *window = &config->rope[LH_LAYER_WINDOW];
     *full = *window = (lh_rope_scaling){.factor = 1, .magnitude = 1};
     config->rope_interleaved = architecture->rope_interleaved;
-    lh_status status = read_dims(metadata, config);
+    lh_status status = check_sections(metadata);
+    if (status == LH_OK)
+        status = read_dims(metadata, config);
     if (status == LH_OK)
         status = lh_metadata_positive(metadata, "rope.freq_base", 10000, &full->base);
     if (status == LH_OK)
         status = read_scaling(metadata, config->context, full);
-    if (status == LH_OK && config->window > 0) {
-        if (architecture->window_rope_base == 0)
-            *window = *full;
-        else
-            window->base = architecture->window_rope_base;
-        status = lh_metadata_positive(metadata, "rope.freq_base_swa", window->base, &window->base);
-    }
+    config->rope_period = architecture->rope_period;
+    if (status == LH_OK && config->window > 0)
+        status = read_window_rope(metadata, config);
     return status;
 }

@@ -18,6 +18,8 @@ typedef enum size {
     HEADS,
     QUERIES,
     KEYS,
+    QUERIES_AND_KEYS,
+    GATE_AND_UP,
     Q_NORM,
     K_NORM,
     ROPE_PAIRS,
@@ -40,18 +42,22 @@ static const struct role {
 } roles[LH_TENSOR_ROLES] = {
     [LH_TENSOR_EMBEDDING] = {"token_embd.weight", VOCABULARY, WIDTH, ALL_MODELS},
     [LH_TENSOR_ROPE_FACTORS] = {"rope_freqs.weight", ONE, ROPE_PAIRS},
+    [LH_TENSOR_ROPE_LONG_FACTORS] = {"rope_factors_long.weight", ONE, ROPE_PAIRS},
+    [LH_TENSOR_ROPE_SHORT_FACTORS] = {"rope_factors_short.weight", ONE, ROPE_PAIRS},
     [LH_TENSOR_OUTPUT_NORM] = {"output_norm.weight", ONE, WIDTH, ALL_MODELS},
     [LH_TENSOR_HEAD] = {"output.weight", VOCABULARY, WIDTH},
     [LH_TENSOR_ATTN_NORM] = {"attn_norm.weight", ONE, WIDTH, ALL_MODELS},
     [LH_TENSOR_ATTN_Q] = {"attn_q.weight", QUERIES, WIDTH, ALL_MODELS},
     [LH_TENSOR_ATTN_K] = {"attn_k.weight", KEYS, WIDTH, ALL_MODELS},
     [LH_TENSOR_ATTN_V] = {"attn_v.weight", KEYS, WIDTH, ALL_MODELS},
+    [LH_TENSOR_ATTN_QKV] = {"attn_qkv.weight", QUERIES_AND_KEYS, WIDTH},
     [LH_TENSOR_ATTN_OUTPUT] = {"attn_output.weight", WIDTH, QUERIES, ALL_MODELS},
     [LH_TENSOR_ATTN_Q_BIAS] = {"attn_q.bias", ONE, QUERIES},
     [LH_TENSOR_ATTN_K_BIAS] = {"attn_k.bias", ONE, KEYS},
     [LH_TENSOR_ATTN_V_BIAS] = {"attn_v.bias", ONE, KEYS},
     [LH_TENSOR_ATTN_OUTPUT_BIAS] = {"attn_output.bias", ONE, WIDTH},
     [LH_TENSOR_ATTN_SINKS] = {"attn_sinks.weight", ONE, HEADS},
+    [LH_TENSOR_ATTN_QKV_BIAS] = {"attn_qkv.bias", ONE, QUERIES_AND_KEYS},
     [LH_TENSOR_ATTN_Q_NORM] = {"attn_q_norm.weight", ONE, Q_NORM},
     [LH_TENSOR_ATTN_K_NORM] = {"attn_k_norm.weight", ONE, K_NORM},
     [LH_TENSOR_ATTN_POST_NORM] = {"post_attention_norm.weight", ONE, WIDTH},
@@ -59,6 +65,7 @@ static const struct role {
     [LH_TENSOR_FFN_NORM_BEHIND] = {"post_attention_norm.weight", ONE, WIDTH},
     [LH_TENSOR_FFN_GATE] = {"ffn_gate.weight", WIDE, WIDTH, DENSE_MODELS},
     [LH_TENSOR_FFN_UP] = {"ffn_up.weight", WIDE, WIDTH, DENSE_MODELS},
+    [LH_TENSOR_FFN_GATE_UP] = {"ffn_up.weight", GATE_AND_UP, WIDTH},
     [LH_TENSOR_FFN_DOWN] = {"ffn_down.weight", WIDTH, WIDE, DENSE_MODELS},
     [LH_TENSOR_FFN_POST_NORM] = {"post_ffw_norm.weight", ONE, WIDTH},
     [LH_TENSOR_ROUTER] = {"ffn_gate_inp.weight", EXPERTS, WIDTH, MIXTURES},
@@ -88,6 +95,22 @@ static const struct role {
     [LH_TENSOR_SHARED_DOWN] = {"ffn_down_shexp.weight", WIDTH, SHARED_WIDTH},
 };
 
+/* Tensors of which others are the parts, and are not there then. */
+static const struct fused {
+    lh_tensor_role whole;
+    uint32_t count;
+    lh_tensor_role parts[LH_TENSOR_PARTS_MAX];
+    bool is_by_architecture; /* or wherever its parts may be */
+} fused[] = {
+    {LH_TENSOR_ATTN_QKV, 3, {LH_TENSOR_ATTN_Q, LH_TENSOR_ATTN_K, LH_TENSOR_ATTN_V}, false},
+    {LH_TENSOR_ATTN_QKV_BIAS,
+     3,
+     {LH_TENSOR_ATTN_Q_BIAS, LH_TENSOR_ATTN_K_BIAS, LH_TENSOR_ATTN_V_BIAS},
+     false},
+    {LH_TENSOR_FFN_GATE_UP, 2, {LH_TENSOR_FFN_GATE, LH_TENSOR_FFN_UP}, true},
+};
+#define FUSED (sizeof fused / sizeof fused[0])
+
 bool lh_model_is_matrix(lh_tensor_role role) {
     return !roles[role].is_plain && (roles[role].rows != ONE || roles[role].is_matrix);
 }
@@ -109,6 +132,8 @@ static uint64_t size_in(const lh_model_config *config, size name) {
         [HEADS] = config->heads,
         [QUERIES] = (uint64_t)config->heads * config->head_dim,
         [KEYS] = (uint64_t)config->kv_heads * config->head_dim,
+        [QUERIES_AND_KEYS] = ((uint64_t)config->heads + 2 * config->kv_heads) * config->head_dim,
+        [GATE_AND_UP] = 2 * (uint64_t)config->feed_forward_width,
         [Q_NORM] = (config->norms_whole_rows ? config->heads : 1) * (uint64_t)config->head_dim,
         [K_NORM] = (config->norms_whole_rows ? config->kv_heads : 1) * (uint64_t)config->head_dim,
         [ROPE_PAIRS] = config->rope_dims / 2,
@@ -117,6 +142,28 @@ static uint64_t size_in(const lh_model_config *config, size name) {
         [SHARED_WIDTH] = config->shared_expert_width,
     };
     return sizes[name];
+}
+
+static uint64_t length_of(const lh_model_config *config, lh_tensor_role role) {
+    uint64_t rows = size_in(config, roles[role].rows);
+    return lh_model_is_matrix(role) ? rows : rows * size_in(config, roles[role].columns);
+}
+
+uint32_t lh_model_tensor_parts(const lh_model_config *config, lh_tensor_role role,
+                               lh_tensor_part parts[LH_TENSOR_PARTS_MAX]) {
+    uint64_t first = 0;
+    for (size_t i = 0; i < FUSED; i++) {
+        if (fused[i].whole != role)
+            continue;
+        for (uint32_t j = 0; j < fused[i].count; j++) {
+            uint64_t count = length_of(config, fused[i].parts[j]);
+            parts[j] = (lh_tensor_part){fused[i].parts[j], first, count};
+            first += count;
+        }
+        return fused[i].count;
+    }
+    parts[0] = (lh_tensor_part){role, 0, length_of(config, role)};
+    return 1;
 }
 
 const lh_gguf_tensor *lh_model_tensor(const lh_gguf *gguf, lh_tensor_role role, uint32_t layer) {
@@ -218,18 +265,42 @@ static bool is_everywhere(const lh_model_config *config, presence where) {
            (where == MIXTURES && config->experts > 0);
 }
 
+static bool is_in_file(const lh_gguf *gguf, lh_tensor_role role) {
+    return lh_model_tensor(gguf, role, 0);
+}
+
+/* A tensor that holds others is there instead of them. `possible`: those that may be there. */
+static void replace_by_fused(const lh_gguf *gguf, uint64_t possible, lh_model_config *config) {
+    for (size_t i = 0; i < FUSED; i++) {
+        uint64_t parts = 0;
+        for (uint32_t j = 0; j < fused[i].count; j++)
+            parts |= LH_ROLE_BIT(fused[i].parts[j]);
+        if (!fused[i].is_by_architecture && (possible & parts) == parts &&
+            is_in_file(gguf, fused[i].whole)) {
+            config->roles |= LH_ROLE_BIT(fused[i].whole);
+        }
+        if (lh_model_has(config, fused[i].whole))
+            config->roles &= ~parts;
+    }
+}
+
 /* What may be absent counts as there where the first layer has it: then all must. */
 static void read_roles(const lh_gguf *gguf, const lh_architecture *architecture,
                        lh_model_config *config) {
+    const uint64_t long_short =
+        LH_ROLE_BIT(LH_TENSOR_ROPE_LONG_FACTORS) | LH_ROLE_BIT(LH_TENSOR_ROPE_SHORT_FACTORS);
     uint64_t optional = architecture->optional | LH_ROLE_BIT(LH_TENSOR_HEAD);
     config->roles = architecture->required;
     if (config->experts > 0)
         optional |= LH_ROLE_BIT(LH_TENSOR_ROUTER_BIAS);
     for (unsigned role = 0; role < LH_TENSOR_ROLES; role++)
         if (is_everywhere(config, roles[role].presence) ||
-            ((optional & LH_ROLE_BIT(role)) != 0 && lh_model_tensor(gguf, (lh_tensor_role)role, 0)))
+            ((optional & LH_ROLE_BIT(role)) != 0 && is_in_file(gguf, (lh_tensor_role)role)))
             config->roles |= LH_ROLE_BIT(role);
     config->roles &= ~architecture->lacking;
+    if ((config->roles & long_short) != 0) /* one of them alone will be missed */
+        config->roles |= long_short;
+    replace_by_fused(gguf, config->roles | optional, config);
 }
 
 /* Every tensor of the file has a role. */

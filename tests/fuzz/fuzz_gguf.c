@@ -22,13 +22,16 @@ static void read_array(const lh_gguf *gguf, const char *key) {
     lh_text *texts = calloc(count + 1, sizeof *texts);
     int64_t *integers = calloc(count + 1, sizeof *integers);
     double *floats = calloc(count + 1, sizeof *floats);
-    if (!texts || !integers || !floats)
+    bool *flags = calloc(count + 1, sizeof *flags);
+    if (!texts || !integers || !floats || !flags)
         abort();
     if (lh_gguf_array_text(gguf, key, texts, count, NULL) == LH_OK)
         for (size_t i = 0; i < count; i++)
             touch(texts[i]);
     (void)lh_gguf_array_i64(gguf, key, integers, count, NULL);
     (void)lh_gguf_array_f64(gguf, key, floats, count, NULL);
+    (void)lh_gguf_array_bool(gguf, key, flags, count, NULL);
+    free(flags);
     free(floats);
     free(integers);
     free(texts);

@@ -135,6 +135,11 @@ void gguf_writer_f32_array(gguf_writer *writer, const char *key, const float *va
     gguf_writer_raw_array(writer, key, GGUF_TYPE_F32, count, values, count * sizeof *values);
 }
 
+void gguf_writer_bool_array(gguf_writer *writer, const char *key, const bool *values,
+                            size_t count) {
+    gguf_writer_raw_array(writer, key, GGUF_TYPE_BOOL, count, values, count * sizeof *values);
+}
+
 /* ---- Random values in each type's layout ---- */
 
 uint64_t test_random(uint64_t *state) {

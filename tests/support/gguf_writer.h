@@ -53,6 +53,7 @@ void gguf_writer_text_array(gguf_writer *writer, const char *key, const char *co
 void gguf_writer_i32_array(gguf_writer *writer, const char *key, const int32_t *values,
                            size_t count);
 void gguf_writer_f32_array(gguf_writer *writer, const char *key, const float *values, size_t count);
+void gguf_writer_bool_array(gguf_writer *writer, const char *key, const bool *values, size_t count);
 /* A value of any type number and any bytes, key of any bytes: for what a sound writer would not
  * write. */
 void gguf_writer_raw(gguf_writer *writer, const void *key, size_t key_length, uint32_t type,

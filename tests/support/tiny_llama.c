@@ -91,12 +91,19 @@ static void add_experts(tiny_llama *model) {
 }
 
 tiny_llama tiny_llama_of(const char *architecture) {
-    bool is_gemma = strcmp(architecture, "gemma3") == 0;
+    bool is_gemma = strcmp(architecture, "gemma3") == 0,
+         is_olmo = strcmp(architecture, "olmo2") == 0,
+         is_exaone = strcmp(architecture, "exaone4") == 0,
+         is_glm = strcmp(architecture, "glm4") == 0;
     tiny_llama model = tiny_llama_default();
     model.architecture = architecture;
     model.has_biases = strcmp(architecture, "qwen2") == 0;
-    model.has_head_norms = is_gemma || strcmp(architecture, "qwen3") == 0;
-    model.has_post_norms = is_gemma;
+    model.has_head_norms = is_gemma || is_exaone || strcmp(architecture, "qwen3") == 0;
+    model.has_row_norms = is_olmo;
+    model.has_post_norms = is_gemma || is_olmo || is_exaone || is_glm;
+    model.lacks_pre_norms = is_olmo || is_exaone;
+    model.is_qkv_fused = strcmp(architecture, "phi3") == 0;
+    model.is_up_fused = model.is_qkv_fused || is_glm;
     if (strstr(architecture, "moe") || strcmp(architecture, "gpt-oss") == 0)
         add_experts(&model);
     if (is_gemma) {
@@ -205,7 +212,7 @@ static void write_feed_forward(gguf_writer *w, const tiny_llama *m, uint32_t lay
     const uint64_t up[] = {m->width, wide, experts}, down[] = {wide, m->width, experts};
     uint32_t dimensions = experts > 1 ? 3 : 2;
     static const char *const parts[] = {"ffn_gate", "ffn_up", "ffn_down"};
-    for (int i = 0; i < 3; i++) {
+    for (int i = m->is_up_fused ? 2 : 0; i < 3; i++) {
         char part[32], name[64];
         snprintf(part, sizeof part, "%s%s", parts[i], suffix);
         gguf_writer_tensor(w, layer_name(name, layer, part), m->type, dimensions,
@@ -228,13 +235,24 @@ static void write_mixture(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
 static void write_layer(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
     char name[64];
     uint64_t query = (uint64_t)m->heads * m->head_dim, kv = (uint64_t)m->kv_heads * m->head_dim;
-    gguf_writer_gain(w, layer_name(name, layer, "attn_norm"), m->width, 0.5f);
-    gguf_writer_matrix(w, layer_name(name, layer, "attn_q"), m->type, m->width, query, 0.3f);
-    gguf_writer_matrix(w, layer_name(name, layer, "attn_k"), m->type, m->width, kv, 0.3f);
-    gguf_writer_matrix(w, layer_name(name, layer, "attn_v"), m->type, m->width, kv, 0.3f);
+    if (!m->lacks_pre_norms)
+        gguf_writer_gain(w, layer_name(name, layer, "attn_norm"), m->width, 0.5f);
+    if (m->is_qkv_fused) {
+        gguf_writer_matrix(w, layer_name(name, layer, "attn_qkv"), m->type, m->width,
+                           query + 2 * kv, 0.3f);
+    } else {
+        gguf_writer_matrix(w, layer_name(name, layer, "attn_q"), m->type, m->width, query, 0.3f);
+        gguf_writer_matrix(w, layer_name(name, layer, "attn_k"), m->type, m->width, kv, 0.3f);
+        gguf_writer_matrix(w, layer_name(name, layer, "attn_v"), m->type, m->width, kv, 0.3f);
+    }
     gguf_writer_matrix(w, layer_name(name, layer, "attn_output"), m->type, query, m->width, 0.2f);
-    gguf_writer_gain(w, layer_name(name, layer, m->has_sinks ? "post_attention_norm" : "ffn_norm"),
-                     m->width, 0.5f);
+    if (!m->lacks_pre_norms)
+        gguf_writer_gain(w,
+                         layer_name(name, layer, m->has_sinks ? "post_attention_norm" : "ffn_norm"),
+                         m->width, 0.5f);
+    if (m->is_up_fused)
+        gguf_writer_matrix(w, layer_name(name, layer, "ffn_up"), m->type, m->width,
+                           2 * (uint64_t)m->feed_forward_width, 0.2f);
     if (m->experts > 0)
         write_mixture(w, m, layer);
     else

@@ -20,6 +20,8 @@ typedef struct tiny_llama {
     uint32_t experts, experts_used, expert_width, shared_width;
     bool has_row_norms, has_shared_router;
     bool has_sinks; /* and biases everywhere, and the second norm by another name */
+    bool lacks_pre_norms;
+    bool is_qkv_fused, is_up_fused; /* q, k, v in one tensor; gate and up in one */
 } tiny_llama;
 
 #define TINY_LLAMA_VOCABULARY_MIN 259u
@@ -27,9 +29,9 @@ typedef struct tiny_llama {
 /* Two layers, 64 wide, 4 heads over 2 KV heads of 16, feed-forward 128, context 256, vocabulary
  * 288, Q4_1 and Q8_0, tied. */
 tiny_llama tiny_llama_default(void);
-/* The same as qwen2, qwen3, granite, a mixture (qwen2moe, qwen3moe, olmoe, granitemoe, gpt-oss: of 7
- * experts, 3 of which are used), or gemma3 (there with a window of 12 positions in every layer but
- * each third, of three layers). */
+/* The same as qwen2, qwen3, granite, phi3, glm4, olmo2, exaone4, smollm3, a mixture (qwen2moe,
+ * qwen3moe, olmoe, granitemoe, gpt-oss: of 7 experts, 3 of which are used), or gemma3 (there with a
+ * window of 12 positions in every layer but each third, of three layers). */
 tiny_llama tiny_llama_of(const char *architecture);
 
 /* Tensors in the order in which llama.cpp's converter writes them. */

@@ -1,4 +1,4 @@
-"""The models that Longhaul computes (llama, qwen2, qwen3, gemma3, granite, gpt-oss and mixtures of experts) in numpy, independent of the C code: the judge of the fidelity figures.
+"""The models that Longhaul computes in numpy, independent of the C code: the judge of the fidelity figures.
 
 Two arithmetics:
   exact   float64 throughout, on the weights as the file's types define them (dequantized by PyPI's `gguf`)
@@ -11,6 +11,10 @@ from gguf import GGUFReader
 from gguf.quants import dequantize
 
 BLOCK = 32
+# Architectures whose files store the pairs that turn together as (2i, 2i + 1).
+INTERLEAVED = ("llama", "granite", "granitemoe", "minicpm", "glm4", "smollm3", "internlm2", "ernie4_5", "maincoder")
+# Of so many layers the last one sees all, where there is a window; 0: none does.
+WINDOW_PERIODS = {"gemma3": 6, "phi3": 0, "olmo2": 4, "exaone4": 4, "gpt-oss": 2}
 
 
 class Matrix:
@@ -27,6 +31,12 @@ class Matrix:
         """The matrix of one expert, of a tensor that has one for each."""
         part = object.__new__(Matrix)
         part.__dict__ = {**self.__dict__, "raw": self.raw[number], "_dense": None}
+        return part
+
+    def part(self, first, outputs):
+        """Some of its rows."""
+        part = object.__new__(Matrix)
+        part.__dict__ = {**self.__dict__, "outputs": outputs, "raw": self.raw[first : first + outputs], "_dense": None}
         return part
 
     def dense(self):
@@ -105,9 +115,13 @@ def exp(x):
 
 class Int8:
     """The arithmetic that kernels.h states, operation for operation in float32: what comes out is what the C code computes,
-    to the bit, so that no rounding of an activation to int8 falls the other way."""
+    to the bit, so that no rounding of an activation to int8 falls the other way. Of `parts` 2 activations are rounded twice,
+    the second time what the first left (q16)."""
 
     dtype = np.float32
+
+    def __init__(self, parts=1):
+        self.parts = parts
 
     def embed(self, matrix, tokens):
         return matrix.dense()[tokens].astype(np.float32)
@@ -142,22 +156,29 @@ class Int8:
             return chain(x[:, None, :], matrix.raw.reshape(1, matrix.outputs, -1), axis=2)
         if y is None:
             y = np.zeros((rows, matrix.outputs), dtype=np.float32)
-        values = x.reshape(rows, -1, BLOCK)
-        greatest = np.abs(values).max(axis=2)
-        scale = greatest / np.float32(127)
-        with np.errstate(divide="ignore"):
-            inverse = np.where(greatest > 0, np.float32(127) / greatest, np.float32(0))
-        q = np.rint(values * inverse[:, :, None]).astype(np.float32)
-        sums = q.sum(axis=2)
+        values, parts = x.reshape(rows, -1, BLOCK), []
+        for _ in range(self.parts):
+            q, scale = self.rounded(values)
+            parts.append((q, scale, q.sum(axis=2)))
+            values = fused(-scale[:, :, None], q, values)
         weights, d, m = matrix.blocks()
         for block in range(values.shape[1]):
-            dot = q[:, block] @ weights[:, block].T  # exact: below 2^24
-            if m is None:
-                y = fused(dot, scale[:, block, None] * d[None, :, block], y)
-            else:
-                both = fused(dot, d[None, :, block], sums[:, block, None] * m[None, :, block])
-                y = fused(both, scale[:, block, None], y)
+            for q, scale, sums in parts:
+                dot = q[:, block] @ weights[:, block].T  # exact: below 2^24
+                if m is None:
+                    y = fused(dot, scale[:, block, None] * d[None, :, block], y)
+                else:
+                    both = fused(dot, d[None, :, block], sums[:, block, None] * m[None, :, block])
+                    y = fused(both, scale[:, block, None], y)
         return y
+
+    def rounded(self, values):
+        """values[rows][blocks][32] to (int8 as floats, scales[rows][blocks])."""
+        greatest = np.abs(values).max(axis=2)
+        with np.errstate(divide="ignore", over="ignore"):
+            inverse = np.float32(127) / greatest
+        inverse[~np.isfinite(inverse)] = 0
+        return np.rint(values * inverse[:, :, None]).astype(np.float32), greatest / np.float32(127)
 
     def rope(self, x, cosine, sine, first, second):
         cosine, sine = cosine.astype(np.float32), sine.astype(np.float32)
@@ -287,24 +308,47 @@ class Model:
         self.head_dim = int(get("attention.key_length", self.width // self.heads))
         self.rotated = int(get("rope.dimension_count", self.head_dim))
         self.epsilon = float(get("attention.layer_norm_rms_epsilon"))
-        self.is_gemma = self.architecture == "gemma3"
+        self.is_gemma = self.architecture in ("gemma", "gemma3")
         self.is_gpt_oss = self.architecture == "gpt-oss"
-        self.window = int(get("attention.sliding_window", 0)) if self.is_gemma or self.is_gpt_oss else 0
-        self.period = int(get("attention.sliding_window_pattern", 2 if self.is_gpt_oss else 6))
-        self.scale = float(get("attention.scale", 1 / np.sqrt(self.head_dim)))
+        self.second_norm = "post_attention_norm" if self.architecture in ("gpt-oss", "seed_oss") else "ffn_norm"
+        self.window = int(get("attention.sliding_window", 0)) if self.architecture in WINDOW_PERIODS else 0
+        self.pattern = get("attention.sliding_window_pattern", WINDOW_PERIODS.get(self.architecture, 0))
+        self.scale = float(get("attention.scale", 0)) or 1 / np.sqrt(self.head_dim)
+        self.split(int(get("feed_forward_length")))
         self.experts, self.used = int(get("expert_count", 0)), int(get("expert_used_count", 0))
         normalized = self.architecture in ("llama", "qwen3moe", "granitemoe")
         self.normalized = bool(get("expert_weights_norm", normalized))
         self.residual_scale = float(get("residual_scale", 1.0))
 
+    def split(self, wide):
+        """Tensors that hold several matrices or biases, into these."""
+        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        for name, tensor in list(self.tensors.items()):
+            names, sizes = (), (queries, keys, keys)
+            if "attn_qkv" in name:
+                names = [name.replace("attn_qkv", f"attn_{part}") for part in "qkv"]
+            elif name.endswith("ffn_up.weight") and tensor.outputs == 2 * wide:
+                names, sizes = (name.replace("ffn_up", "ffn_gate"), name), (wide, wide)
+            for i, part in enumerate(names):
+                self.tensors[part] = tensor.part(sum(sizes[:i]), sizes[i])
+
     def has_window(self, layer):
-        return self.window > 0 and layer % self.period < self.period - 1
+        if isinstance(self.pattern, list):
+            return self.window > 0 and self.pattern[layer]
+        return self.window > 0 and (self.pattern == 0 or layer % self.pattern < self.pattern - 1)
+
+    def is_rotated(self, layer):
+        if self.architecture == "exaone4" and self.window > 0:
+            return self.has_window(layer)
+        return self.architecture != "smollm3" or layer % 4 < 3
 
     def angles(self, rows, near):
         """cosine, sine [rows][1][rotated / 2]; row = position. `near`: of a layer with a window."""
         pair = np.arange(self.rotated // 2)
-        near = near and not self.is_gpt_oss
-        base = float(self.get("rope.freq_base_swa", 10000.0)) if near else float(self.get("rope.freq_base", 10000.0))
+        near = near and self.architecture in ("gemma3", "olmo2")  # the others turn alike
+        base = float(self.get("rope.freq_base", 10000.0))
+        if near:
+            base = float(self.get("rope.freq_base_swa", 10000.0 if self.is_gemma else base))
         frequency, magnitude = base ** (-2 * pair / self.rotated), 1.0
         kind = self.get("rope.scaling.type", "linear")
         factor = float(self.get("rope.scaling.factor", 1.0))
@@ -322,24 +366,33 @@ class Model:
             magnitude *= float(self.get("rope.scaling.attn_factor", 1.0))
             if "rope_freqs.weight" in self.tensors:
                 frequency = frequency / self.tensors["rope_freqs.weight"].raw.astype(np.float64)
+            if "rope_factors_long.weight" in self.tensors:
+                context = int(self.get("context_length"))
+                length = "long" if context > int(self.get("rope.scaling.original_context_length", context)) else "short"
+                frequency = frequency / self.tensors[f"rope_factors_{length}.weight"].raw.astype(np.float64)
         angle = np.arange(rows)[:, None] * frequency
         return magnitude * np.cos(angle)[:, None], magnitude * np.sin(angle)[:, None]
 
     def rotated_pairs(self):
         """Indices of the pairs: (2i, 2i + 1) as GGUF's llama stores them, or (i, i + half)."""
-        if self.architecture in ("llama", "granite", "granitemoe"):
+        if self.architecture in INTERLEAVED:
             return slice(0, self.rotated, 2), slice(1, self.rotated, 2)
         return slice(0, self.rotated // 2), slice(self.rotated // 2, self.rotated)
 
     def vector(self, name, a):
         return self.tensors[name].raw.astype(a.dtype).reshape(-1) if name in self.tensors else None
 
+    def norm(self, a, h, name):
+        """h without its scale, and the scale; h itself where there is no such norm."""
+        gain = self.vector(name, a)
+        return (h, a.dtype(1)) if gain is None else a.norm(h, gain, self.epsilon)
+
     def attention(self, a, layer, h, angles, seen):
         """(x, W): attention's result is x W^T."""
         rows, group = len(h), self.heads // self.kv_heads
         part = lambda name: self.tensors[f"blk.{layer}.{name}.weight"]
         # The norm is deferred: the rows are divided by their rms behind the product, as everywhere in Longhaul.
-        x, scale = a.norm(h, self.vector(f"blk.{layer}.attn_norm.weight", a), self.epsilon)
+        x, scale = self.norm(a, h, f"blk.{layer}.attn_norm.weight")
         q, k, v = (
             a.scaled(a.product(x, part(name)), scale, self.vector(f"blk.{layer}.{name}.bias", a)).reshape(rows, -1, self.head_dim)
             for name in ("attn_q", "attn_k", "attn_v")
@@ -348,7 +401,8 @@ class Model:
             gains = [self.vector(f"blk.{layer}.attn_{name}_norm.weight", a) for name in "qk"]
             # of each head, or of all heads of a row together
             q, k = (a.head_norm(x.reshape(rows, -1, len(gain)), gain, self.epsilon).reshape(x.shape) for x, gain in zip((q, k), gains))
-        q, k = (a.rope(x, *angles, *self.rotated_pairs()) for x in (q, k))
+        if self.is_rotated(layer):
+            q, k = (a.rope(x, *angles, *self.rotated_pairs()) for x in (q, k))
         sinks = self.vector(f"blk.{layer}.attn_sinks.weight", a)
         heads = [a.attend(q[:, i], k[:, i // group], v[:, i // group], self.scale, seen, -np.inf if sinks is None else sinks[i])
                  for i in range(self.heads)]
@@ -357,7 +411,7 @@ class Model:
     def feed_forward(self, a, layer, h):
         """(x, W), as above."""
         part = lambda name: self.tensors[f"blk.{layer}.{name}.weight"]
-        x, scale = a.norm(h, self.vector(f"blk.{layer}.ffn_norm.weight", a), self.epsilon)
+        x, scale = self.norm(a, h, f"blk.{layer}.{self.second_norm}.weight")
         gate, up = (a.product(x, part(name)) * scale for name in ("ffn_gate", "ffn_up"))
         return self.scaled_branch(a, (a.gelu if self.is_gemma else a.silu)(gate) * up), part("ffn_down")
 
@@ -384,7 +438,7 @@ class Model:
     def mixture(self, a, layer, h):
         """h and what the experts of each row add to it, in ascending order, the shared one last."""
         part = lambda name: self.tensors[f"blk.{layer}.{name}.weight"]
-        x, scale = a.norm(h, self.vector(f"blk.{layer}.{'post_attention' if self.is_gpt_oss else 'ffn'}_norm.weight", a), self.epsilon)
+        x, scale = a.norm(h, self.vector(f"blk.{layer}.{self.second_norm}.weight", a), self.epsilon)
         bias = lambda name, expert: None if (b := self.vector(f"blk.{layer}.ffn_{name}_exps.bias", a)) is None else b.reshape(self.experts, -1)[expert]
 
         def gated(rows, gate, up, share, *biases):
@@ -428,7 +482,7 @@ class Model:
             near = self.has_window(layer)
             seen = (distance >= 0) & (distance < (self.window if near else rows))
             x, matrix = self.attention(a, layer, h, angles[near], seen)
-            h = self.add(a, h, x, matrix, "" if self.is_gpt_oss else f"blk.{layer}.post_attention_norm.weight")
+            h = self.add(a, h, x, matrix, "" if self.second_norm == "post_attention_norm" else f"blk.{layer}.post_attention_norm.weight")
             if (bias := self.vector(f"blk.{layer}.attn_output.bias", a)) is not None:
                 h = h + bias
             if self.experts:

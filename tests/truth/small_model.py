@@ -7,12 +7,16 @@ from gguf.quants import quantize
 VOCABULARY = 301
 # name: (architecture, layers, extra keys, what it has besides)
 BIASES, HEAD_NORMS, POST_NORMS, FACTORS, HEAD = "biases", "head norms", "post norms", "rope factors", "head"
+NORM_BEHIND = "the second norm by another name"
+NO_PRE_NORMS, FUSED_QKV, FUSED_UP, LONG_SHORT = "no norms before", "one matrix for q, k and v", "one for gate and up", "long and short factors"
 ROW_NORMS, EXPERTS, SHARED, SHARED_ROUTER, ROUTER_BIAS = "row norms", "experts", "shared expert", "its share", "router bias"
 GPT_OSS, MXFP4 = "more biases, sinks, and a norm of another name", "experts of that type"
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64}
 GEMMA = {"attention.sliding_window": 11, "attention.sliding_window_pattern": 3, "rope.freq_base": 1e6}
 MIXTURE = {"expert_count": 11, "expert_used_count": 3}
 NARROW = dict(MIXTURE, expert_feed_forward_length=64)
+PHI = {"attention.sliding_window": 19, "rope.dimension_count": 12, "rope.scaling.attn_factor": 1.19}
+LONG = {"rope.scaling.type": "longrope", "rope.scaling.original_context_length": 64}
 SCALES = {"embedding_scale": 6.5, "residual_scale": 0.22, "attention.scale": 0.11, "logit_scale": 3.5}
 MODELS = {
     "llama": ("llama", 2, {}, {HEAD}),
@@ -27,6 +31,27 @@ MODELS = {
     "gemma3, linear": ("gemma3", 7, {"attention.sliding_window": 33, "rope.scaling.type": "linear", "rope.scaling.factor": 8.0},
                        {HEAD_NORMS, POST_NORMS}),
     "granite": ("granite", 2, SCALES, {HEAD}),
+    "minicpm, long": ("minicpm", 2, dict(SCALES, **LONG, **{"attention.scale": 0.0}), {LONG_SHORT}),
+    "phi3": ("phi3", 2, {"attention.sliding_window": 0}, {FUSED_QKV, FUSED_UP, HEAD}),
+    "phi3 with a window, short": ("phi3", 2, dict(PHI, **{"rope.scaling.original_context_length": 256}), {FUSED_QKV, FUSED_UP, LONG_SHORT}),
+    "phi3 with a window, long": ("phi3", 2, dict(PHI, **LONG), {FUSED_QKV, FUSED_UP, LONG_SHORT}),
+    "glm4": ("glm4", 2, {"rope.dimension_count": 16}, {FUSED_UP, BIASES, POST_NORMS, HEAD}),
+    "glm4, all fused": ("glm4", 2, {"rope.dimension_count": 8}, {FUSED_UP, FUSED_QKV, BIASES, POST_NORMS, HEAD}),
+    "olmo2": ("olmo2", 2, {"rope.freq_base": 5e5}, {ROW_NORMS, POST_NORMS, NO_PRE_NORMS, HEAD}),
+    "olmo2 with windows, yarn": ("olmo2", 5, dict(YARN, **{"attention.sliding_window": 17, "rope.freq_base": 5e5,
+                                                            "attention.sliding_window_pattern": [True, True, True, False, True]}),
+                                 {ROW_NORMS, POST_NORMS, NO_PRE_NORMS, HEAD}),
+    "smollm3": ("smollm3", 5, {"rope.freq_base": 5e6}, set()),
+    "exaone": ("exaone", 2, {"rope.freq_base": 1e6}, {FACTORS, HEAD}),
+    "exaone4": ("exaone4", 2, {}, {HEAD_NORMS, POST_NORMS, NO_PRE_NORMS, FACTORS}),
+    "exaone4 with windows": ("exaone4", 5, {"attention.sliding_window": 17}, {HEAD_NORMS, POST_NORMS, NO_PRE_NORMS, FACTORS, HEAD}),
+    "seed_oss": ("seed_oss", 2, {"rope.freq_base": 1e7}, {BIASES, NORM_BEHIND, HEAD}),
+    "internlm2, one matrix": ("internlm2", 2, {"rope.freq_base": 1e6}, {FUSED_QKV, HEAD}),
+    "ernie4_5": ("ernie4_5", 2, {"rope.freq_base": 5e5}, set()),
+    "maincoder": ("maincoder", 2, {"rope.freq_base": 1e6}, {HEAD_NORMS}),
+    "qwen2vl": ("qwen2vl", 2, {"rope.dimension_sections": [2, 3, 3, 0]}, {BIASES, HEAD}),
+    "qwen3vl": ("qwen3vl", 2, {"rope.dimension_sections": [2, 3, 3, 0]}, {HEAD_NORMS}),
+    "gemma": ("gemma", 2, {}, set()),
     "mixtral": ("llama", 2, dict(MIXTURE, expert_used_count=2), {EXPERTS, HEAD}),
     "qwen2moe": ("qwen2moe", 2, dict(NARROW, expert_shared_feed_forward_length=128), {BIASES, EXPERTS, SHARED, SHARED_ROUTER, HEAD}),
     "qwen3moe": ("qwen3moe", 3, NARROW, {HEAD_NORMS, EXPERTS}),
@@ -69,7 +94,7 @@ class Writer:
         self.file.add_layer_norm_rms_eps(1e-6)
         for key, value in keys.items():
             name = f"{architecture}.{key}"
-            add = {str: self.file.add_string, float: self.file.add_float32, int: self.file.add_uint32}[type(value)]
+            add = {str: self.file.add_string, float: self.file.add_float32, int: self.file.add_uint32, list: self.file.add_array}[type(value)]
             add(name, value)
         self.keys = keys
         self.tokenizer()
@@ -81,6 +106,10 @@ class Writer:
             self.matrix("output.weight", VOCABULARY, width, 1 / np.sqrt(width))
         if FACTORS in has:
             self.file.add_tensor("rope_freqs.weight", np.linspace(1, 8, dims // 2, dtype=np.float32))
+        if LONG_SHORT in has:
+            pairs = keys.get("rope.dimension_count", dims) // 2
+            self.file.add_tensor("rope_factors_long.weight", np.linspace(1, 30, pairs, dtype=np.float32))
+            self.file.add_tensor("rope_factors_short.weight", np.linspace(1, 1.5, pairs, dtype=np.float32))
         self.file.write_header_to_file()
         self.file.write_kv_data_to_file()
         self.file.write_tensors_to_file()
@@ -98,8 +127,11 @@ class Writer:
         self.file.add_eos_token_id(VOCABULARY - 1)
 
     def layer(self, prefix, width, wide, queries, keys, dims, has):
-        self.gain(prefix + "attn_norm.weight", width)
-        for name, outputs in (("attn_q", queries), ("attn_k", keys), ("attn_v", keys)):
+        if NO_PRE_NORMS not in has:
+            self.gain(prefix + "attn_norm.weight", width)
+            self.gain(prefix + ("post_attention_norm.weight" if NORM_BEHIND in has or GPT_OSS in has else "ffn_norm.weight"), width)
+        separate = (("attn_q", queries), ("attn_k", keys), ("attn_v", keys))
+        for name, outputs in (("attn_qkv", queries + 2 * keys),) if FUSED_QKV in has else separate:
             self.matrix(f"{prefix}{name}.weight", outputs, width, 2 / np.sqrt(width))
             if BIASES in has:
                 self.bias(f"{prefix}{name}.bias", outputs)
@@ -110,9 +142,11 @@ class Writer:
         if GPT_OSS in has:
             self.bias(prefix + "attn_output.bias", width)
             self.bias(prefix + "attn_sinks.weight", queries // dims)
-        self.gain(prefix + ("post_attention_norm.weight" if GPT_OSS in has else "ffn_norm.weight"), width)
         if EXPERTS in has:
             self.mixture(prefix, width, wide, has)
+        elif FUSED_UP in has:
+            self.matrix(f"{prefix}ffn_up.weight", 2 * wide, width, 1.5 / np.sqrt(width))
+            self.matrix(f"{prefix}ffn_down.weight", width, wide, 1 / np.sqrt(wide))
         else:
             self.feed_forward(prefix, "", width, wide)
         if POST_NORMS in has:

@@ -74,6 +74,7 @@ static void test_values_of_all_types(void **state) {
     gguf_writer_text_array(writer, "texts", words, 3);
     gguf_writer_i32_array(writer, "integers", integers, 3);
     gguf_writer_f32_array(writer, "floats", floats, 2);
+    gguf_writer_bool_array(writer, "flags", (const bool[]){true, false}, 2);
     gguf_writer_text_array(writer, "nothing", NULL, 0);
     size_t length, count;
     uint8_t *bytes = gguf_writer_finish(writer, &length);
@@ -143,6 +144,10 @@ static void test_values_of_all_types(void **state) {
     assert_int_equal(lh_gguf_array_f64(gguf, "floats", doubles, 2, &error), LH_OK);
     assert_true(doubles[0] == 0.5 && doubles[1] == -2);
     assert_int_equal(lh_gguf_array_f64(gguf, "integers", doubles, 2, &error), LH_ERR_MALFORMED);
+    bool flags[2];
+    assert_int_equal(lh_gguf_array_bool(gguf, "flags", flags, 2, &error), LH_OK);
+    assert_true(flags[0] && !flags[1]);
+    assert_int_equal(lh_gguf_array_bool(gguf, "integers", flags, 2, &error), LH_ERR_MALFORMED);
     assert_int_equal(lh_gguf_get_array(gguf, "nothing", &count, &error), LH_OK);
     assert_int_equal(count, 0);
     assert_int_equal(lh_gguf_get_array(gguf, "u8", &count, &error), LH_ERR_MALFORMED);

@@ -108,7 +108,8 @@ static void test_gpt_oss(void **state) {
     gguf_writer_text(writer, "gpt-oss.rope.scaling.type", "yarn");
     gguf_writer_f32(writer, "gpt-oss.rope.scaling.factor", 32);
     const lh_model_config scaled = config_of(writer); /* windows or not */
-    assert_true(scaled.rope[LH_LAYER_WINDOW].is_yarn && scaled.rope[LH_LAYER_WINDOW].factor == 32);
+    assert_true(scaled.windows_turn_alike && scaled.rope[LH_LAYER_FULL].is_yarn &&
+                scaled.rope[LH_LAYER_FULL].factor == 32);
     writer = writer_of("gpt-oss");
     gguf_writer_gain(writer, "blk.0.ffn_norm.weight", 64, 0.5f);
     check_refused(writer, LH_ERR_UNSUPPORTED, "blk.0.ffn_norm.weight is not known");
@@ -238,6 +239,103 @@ static void test_windows_where_there_are_none(void **state) {
                   "gemma3.attention.sliding_window_pattern");
 }
 
+static void test_windows_by_an_array(void **state) {
+    (void)state;
+    static const bool thirds[] = {true, true, false, true, true},
+                      odd[] = {true, false, false, true}, all[] = {true, true, true, true};
+    static const char key[] = "olmo2.attention.sliding_window_pattern";
+    tiny_llama model = tiny_llama_of("olmo2");
+    model.window = 12;
+    model.layers = 5;
+    gguf_writer *writer = tiny_llama_writer(&model);
+    gguf_writer_bool_array(writer, key, thirds, 5);
+    const lh_model_config c = config_of(writer);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(lh_model_layer_kind(&c, i), thirds[i] ? LH_LAYER_WINDOW : LH_LAYER_FULL);
+    writer = tiny_llama_writer(&model);
+    gguf_writer_bool_array(writer, key, odd, 4);
+    check_refused(writer, LH_ERR_MALFORMED, "has 4 elements for 5 layers");
+    model.layers = 4;
+    writer = tiny_llama_writer(&model);
+    gguf_writer_bool_array(writer, key, odd, 4);
+    check_refused(writer, LH_ERR_UNSUPPORTED, key);
+    writer = tiny_llama_writer(&model);
+    gguf_writer_bool_array(writer, key, all, 4);
+    const lh_model_config everywhere = config_of(writer);
+    assert_int_equal(lh_model_layer_kind(&everywhere, 3), LH_LAYER_WINDOW);
+}
+
+static void test_layers_that_are_not_rotated(void **state) {
+    (void)state;
+    const lh_model_config smollm3 = config_of(writer_of("smollm3"));
+    assert_true(lh_model_layer_is_rotated(&smollm3, 2) && !lh_model_layer_is_rotated(&smollm3, 3) &&
+                lh_model_layer_is_rotated(&smollm3, 4));
+    tiny_llama model = tiny_llama_of("exaone4"); /* where there are windows: those alone */
+    const lh_model_config plain = config_of(tiny_llama_writer(&model));
+    assert_true(lh_model_layer_is_rotated(&plain, 3));
+    model.window = 12;
+    const lh_model_config c = config_of(tiny_llama_writer(&model));
+    assert_true(lh_model_layer_is_rotated(&c, 2) && !lh_model_layer_is_rotated(&c, 3));
+    assert_true(c.windows_turn_alike);
+    gguf_writer *writer = tiny_llama_writer(&model);
+    gguf_writer_f32(writer, "exaone4.rope.freq_base_swa", 500);
+    check_refused(writer, LH_ERR_UNSUPPORTED, "rope.freq_base_swa = 500");
+}
+
+static void test_several_matrices_in_one_tensor(void **state) {
+    (void)state;
+    lh_tensor_part parts[LH_TENSOR_PARTS_MAX];
+    tiny_llama model = tiny_llama_of("phi3");
+    const lh_model_config phi3 = config_of(tiny_llama_writer(&model));
+    assert_true(lh_model_has(&phi3, LH_TENSOR_ATTN_QKV) && !lh_model_has(&phi3, LH_TENSOR_ATTN_K));
+    assert_int_equal(lh_model_tensor_parts(&phi3, LH_TENSOR_ATTN_QKV, parts), 3);
+    assert_true(parts[1].role == LH_TENSOR_ATTN_K && parts[1].first == 64 && parts[1].count == 32);
+    assert_true(parts[2].role == LH_TENSOR_ATTN_V && parts[2].first == 96 && parts[2].count == 32);
+    assert_int_equal(lh_model_tensor_parts(&phi3, LH_TENSOR_FFN_GATE_UP, parts), 2);
+    assert_true(parts[1].role == LH_TENSOR_FFN_UP && parts[1].first == 128);
+    assert_int_equal(lh_model_tensor_parts(&phi3, LH_TENSOR_FFN_DOWN, parts), 1);
+    assert_true(parts[0].role == LH_TENSOR_FFN_DOWN && parts[0].count == 64);
+    model.is_up_fused = false;
+    check_refused(tiny_llama_writer(&model), LH_ERR_UNSUPPORTED, "blk.0.ffn_gate.weight");
+    model = tiny_llama_of("llama"); /* where nobody's rows are mixed up, any may have it */
+    model.is_qkv_fused = true;
+    const lh_model_config llama = config_of(tiny_llama_writer(&model));
+    assert_true(lh_model_has(&llama, LH_TENSOR_ATTN_QKV) && lh_model_has(&llama, LH_TENSOR_FFN_UP));
+    gguf_writer *writer = tiny_llama_writer(&model);
+    gguf_writer_tensor(writer, "blk.0.attn_q.weight", LH_DTYPE_F32, 2, (const uint64_t[]){64, 64},
+                       1);
+    check_refused(writer, LH_ERR_UNSUPPORTED, "blk.0.attn_q.weight is not known");
+}
+
+static void test_long_and_short_factors(void **state) {
+    (void)state;
+    const uint64_t pairs[] = {8};
+    gguf_writer *writer = writer_of("phi3");
+    gguf_writer_text(writer, "phi3.rope.scaling.type", "longrope");
+    gguf_writer_u32(writer, "phi3.rope.scaling.original_context_length", 64);
+    gguf_writer_f32(writer, "phi3.rope.scaling.attn_factor", 1.5f);
+    gguf_writer_tensor(writer, "rope_factors_long.weight", LH_DTYPE_F32, 1, pairs, 1);
+    gguf_writer_tensor(writer, "rope_factors_short.weight", LH_DTYPE_F32, 1, pairs, 1);
+    const lh_model_config c = config_of(writer);
+    assert_true(lh_model_has(&c, LH_TENSOR_ROPE_LONG_FACTORS));
+    assert_true(c.rope[LH_LAYER_FULL].original_context == 64 && c.rope[LH_LAYER_FULL].factor == 1);
+    assert_true(c.rope[LH_LAYER_FULL].magnitude == 1.5);
+    writer = writer_of("phi3");
+    gguf_writer_tensor(writer, "rope_factors_long.weight", LH_DTYPE_F32, 1, pairs, 1);
+    check_refused(writer, LH_ERR_MALFORMED, "rope_factors_short.weight is missing");
+}
+
+static void test_what_would_be_computed_otherwise(void **state) {
+    (void)state;
+    static const int32_t sections[] = {2, 3, 3, 0};
+    gguf_writer *writer = writer_of("glm4");
+    gguf_writer_i32_array(writer, "glm4.rope.dimension_sections", sections, 4);
+    check_refused(writer, LH_ERR_UNSUPPORTED, "glm4.rope.dimension_sections");
+    tiny_llama model = tiny_llama_of("minicpm");
+    check_refused(tiny_llama_writer(&model), LH_ERR_MALFORMED,
+                  "minicpm.embedding_scale is missing");
+}
+
 static void test_tensors_that_are_missing_or_too_many(void **state) {
     (void)state;
     tiny_llama model = tiny_llama_of("qwen2");
@@ -282,6 +380,11 @@ int main(void) {
         cmocka_unit_test(test_the_scale_of_attention),
         cmocka_unit_test(test_yarn),
         cmocka_unit_test(test_windows_where_there_are_none),
+        cmocka_unit_test(test_windows_by_an_array),
+        cmocka_unit_test(test_layers_that_are_not_rotated),
+        cmocka_unit_test(test_several_matrices_in_one_tensor),
+        cmocka_unit_test(test_long_and_short_factors),
+        cmocka_unit_test(test_what_would_be_computed_otherwise),
         cmocka_unit_test(test_tensors_that_are_missing_or_too_many),
         cmocka_unit_test(test_the_message_names_those_that_are),
     };

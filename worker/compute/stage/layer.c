@@ -7,7 +7,8 @@
  *                     (of the experts that a router chooses for each row: experts.h)
  *   down projection   h += gated Wd                                     (or norm(gated Wd))
  *
- * What stands in brackets is there where the architecture has the tensors for it.
+ * What stands in brackets is there where the architecture has the tensors for it, and so are the
+ * norms before the products; some layers of some architectures rotate nothing.
  *
  * The norm is deferred. RMSNorm(h) W = (h g) W / rms(h), so the product starts on the columns of h
  * that are there, the sum of squares is collected alongside, and the rows are divided by their rms
@@ -50,16 +51,18 @@ static void add_product(const lh_layer_run *run, const lh_matrix *matrix, const 
     }
 }
 
-/* products = norm(h) W^T, continued over `columns` of h. */
+/* products = norm(h) W^T, continued over `columns` of h; h W^T where there is no gain. */
 static void norm_products(const lh_layer_run *run, const float *gain, lh_span columns,
                           const lh_product *products, uint32_t count) {
     const lh_activation_buffer *p = run->buffer;
     uint32_t rows = run->rows, width = run->config->width;
     const float *scale = NULL;
+    assert(gain || !products->bias); /* which is added behind the scaling */
     if (columns.begin == 0)
         memset(p->squares, 0, (size_t)rows * LH_LANES * sizeof *p->squares);
-    lh_op_pack(run->compute, &p->normed, rows, columns, p->h, width, gain, p->squares);
-    if (columns.end == width) {
+    lh_op_pack(run->compute, &p->normed, rows, columns, p->h, width, gain,
+               gain ? p->squares : NULL);
+    if (gain && columns.end == width) {
         scale = run->scratch->scale;
         run->compute->kernels->rms_scale(run->scratch->scale, p->squares, rows, width,
                                          run->config->rms_epsilon);
@@ -81,8 +84,8 @@ void lh_layer_store_kv(const lh_layer_run *run, const lh_layer *layer, uint32_t 
     const lh_compute *compute = run->compute;
     const lh_model_config *c = run->config;
     const lh_activation_buffer *p = run->buffer;
-    const lh_rope rope = {c->rope_dims, c->rope_interleaved, p->cosine[layer->kind],
-                          p->sine[layer->kind]};
+    const lh_rope rope = {c->rope_dims, c->rope_interleaved, p->cosine[layer->angles],
+                          p->sine[layer->angles]};
 
     if (layer->q_norm && c->norms_whole_rows) {
         lh_op_norm_heads(compute, p->q, run->rows, 1, c->heads * c->head_dim, layer->q_norm,
@@ -96,10 +99,12 @@ void lh_layer_store_kv(const lh_layer_run *run, const lh_layer *layer, uint32_t 
                          c->rms_epsilon);
     }
 
-    /* [rows][heads][head_dim] */
-    lh_op_rope(compute, &rope, p->q, run->rows, c->heads, c->head_dim);
-    /* [rows][kv_heads][head_dim] */
-    lh_op_rope(compute, &rope, p->k, run->rows, c->kv_heads, c->head_dim);
+    if (layer->is_rotated) {
+        /* [rows][heads][head_dim] */
+        lh_op_rope(compute, &rope, p->q, run->rows, c->heads, c->head_dim);
+        /* [rows][kv_heads][head_dim] */
+        lh_op_rope(compute, &rope, p->k, run->rows, c->kv_heads, c->head_dim);
+    }
     lh_op_kv_store(compute, run->runs, run->run_count, number, p->k, p->v);
 }
 

@@ -18,6 +18,7 @@
 typedef struct lh_loader {
     const lh_model_config *config;
     lh_layer_range range;
+    uint32_t context;
     const lh_weight_source *source;
     const lh_compute *compute;
     const lh_load_progress *progress;
@@ -78,19 +79,20 @@ static size_t round_up(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-/* Of one matrix of a tensor, which has shape[2] of them. */
-static size_t matrix_bytes(const lh_gguf_tensor *tensor) {
-    return lh_matrix_bytes((lh_dtype)tensor->type, (uint32_t)tensor->shape[1],
-                           (uint32_t)tensor->shape[0]);
+/* Of one matrix of `outputs` rows of a tensor, which has shape[2] of them. */
+static size_t matrix_bytes(const lh_gguf_tensor *tensor, uint32_t outputs) {
+    return lh_matrix_bytes((lh_dtype)tensor->type, outputs, (uint32_t)tensor->shape[0]);
 }
 
 /* 0: on overflow. */
-static size_t packed_bytes(const lh_gguf_tensor *tensor, bool is_matrix) {
+static size_t packed_bytes(const lh_gguf_tensor *tensor, const lh_tensor_part *part) {
     size_t bytes;
-    if (!is_matrix)
-        return (size_t)(tensor->shape[0] * tensor->shape[1]) * sizeof(float);
-    return __builtin_mul_overflow(matrix_bytes(tensor), (size_t)tensor->shape[2], &bytes) ? 0
-                                                                                          : bytes;
+    if (!lh_model_is_matrix(part->role))
+        return (size_t)part->count * sizeof(float);
+    return __builtin_mul_overflow(matrix_bytes(tensor, (uint32_t)part->count),
+                                  (size_t)tensor->shape[2], &bytes)
+               ? 0
+               : bytes;
 }
 
 static size_t row_bytes(const lh_gguf_tensor *tensor) {
@@ -107,22 +109,31 @@ static void reserve_piece(lh_loader *loader, size_t bytes) {
         loader->piece_bytes = bytes;
 }
 
+static bool is_of_rope(lh_tensor_role role) {
+    return role == LH_TENSOR_ROPE_FACTORS || role == LH_TENSOR_ROPE_LONG_FACTORS ||
+           role == LH_TENSOR_ROPE_SHORT_FACTORS;
+}
+
 /* lh_tensor_visitor */
 static lh_status add_size(void *context, lh_tensor_role role, uint32_t layer,
                           const lh_gguf_tensor *tensor, lh_error *error) {
     lh_loader *loader = context;
+    lh_tensor_part parts[LH_TENSOR_PARTS_MAX];
     (void)layer;
     loader->source_bytes += tensor->bytes;
-    if (role == LH_TENSOR_ROPE_FACTORS) {
+    if (is_of_rope(role)) {
         reserve_piece(loader, (size_t)tensor->bytes);
         return LH_OK;
     }
-    size_t bytes = packed_bytes(tensor, lh_model_is_matrix(role));
-    if (bytes == 0 || bytes > SIZE_MAX / 2 - loader->weights->memory_bytes) {
-        return lh_fail(error, LH_ERR_LIMIT, "GGUF tensor %.*s is too large",
-                       (int)tensor->name.length, tensor->name.bytes);
+    uint32_t count = lh_model_tensor_parts(loader->config, role, parts);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t bytes = packed_bytes(tensor, &parts[i]);
+        if (bytes == 0 || bytes > SIZE_MAX / 2 - loader->weights->memory_bytes) {
+            return lh_fail(error, LH_ERR_LIMIT, "GGUF tensor %.*s is too large",
+                           (int)tensor->name.length, tensor->name.bytes);
+        }
+        loader->weights->memory_bytes += round_up(bytes);
     }
-    loader->weights->memory_bytes += round_up(bytes);
     if (lh_model_is_matrix(role))
         reserve_piece(loader, rows_at_a_time(tensor) * row_bytes(tensor));
     return LH_OK;
@@ -144,6 +155,7 @@ typedef struct lh_packing {
     const lh_loader *loader;
     const lh_gguf_tensor *tensor;
     const lh_expert_matrices *matrices; /* one, or one for each expert */
+    uint64_t first;                     /* row of the tensor */
     uint32_t rows, parts_each;          /* rows of a part, parts of a matrix */
     _Atomic lh_status status;           /* the first that is not LH_OK */
     lh_error error;
@@ -161,7 +173,7 @@ static void pack_part(void *context, uint32_t part, uint32_t thread) {
     lh_error problem;
     if (atomic_load(&packing->status) != LH_OK)
         return;
-    uint64_t before = (uint64_t)number * matrix.outputs + begin;
+    uint64_t before = number * packing->tensor->shape[1] + packing->first + begin;
     lh_status none = LH_OK, status = read_bytes(loader, packing->tensor, before * row, piece,
                                                 rows * row, &problem);
     if (status == LH_OK)
@@ -171,16 +183,18 @@ static void pack_part(void *context, uint32_t part, uint32_t thread) {
 }
 
 static lh_status load_matrices(lh_loader *loader, lh_expert_matrices *matrices,
-                               const lh_gguf_tensor *tensor, lh_error *error) {
-    uint32_t outputs = (uint32_t)tensor->shape[1], rows = rows_at_a_time(tensor);
+                               const lh_gguf_tensor *tensor, const lh_tensor_part *part,
+                               lh_error *error) {
+    uint32_t rows = rows_at_a_time(tensor), outputs = (uint32_t)part->count;
     *matrices = (lh_expert_matrices){.first = {.dtype = (lh_dtype)tensor->type,
                                                .outputs = outputs,
                                                .inputs = (uint32_t)tensor->shape[0],
-                                               .data = take(loader, packed_bytes(tensor, true))},
-                                     .each_bytes = matrix_bytes(tensor)};
+                                               .data = take(loader, packed_bytes(tensor, part))},
+                                     .each_bytes = matrix_bytes(tensor, outputs)};
     lh_packing packing = {.loader = loader,
                           .tensor = tensor,
                           .matrices = matrices,
+                          .first = part->first,
                           .rows = rows,
                           .parts_each = (outputs + rows - 1) / rows};
     lh_thread_pool_run(loader->compute->pool, packing.parts_each * (uint32_t)tensor->shape[2],
@@ -190,43 +204,53 @@ static lh_status load_matrices(lh_loader *loader, lh_expert_matrices *matrices,
 }
 
 static lh_status load_matrix(lh_loader *loader, lh_matrix *matrix, const lh_gguf_tensor *tensor,
-                             lh_error *error) {
+                             const lh_tensor_part *part, lh_error *error) {
     lh_expert_matrices alone;
-    lh_status status = load_matrices(loader, &alone, tensor, error);
+    lh_status status = load_matrices(loader, &alone, tensor, part, error);
     *matrix = alone.first;
     return status;
 }
 
 static lh_status load_vector(lh_loader *loader, const float **vector, const lh_gguf_tensor *tensor,
-                             lh_error *error) {
-    size_t size = packed_bytes(tensor, false);
+                             const lh_tensor_part *part, lh_error *error) {
+    size_t size = packed_bytes(tensor, part);
     void *memory = take(loader, size);
     *vector = memory;
-    return read_bytes(loader, tensor, 0, memory, size, error);
+    return read_bytes(loader, tensor, part->first * sizeof(float), memory, size, error);
 }
 
-static lh_status load_rope_factors(lh_loader *loader, const lh_gguf_tensor *tensor,
-                                   lh_error *error) {
+/* Of long and short factors those count that the context asks for. */
+static lh_status load_rope_factors(lh_loader *loader, lh_tensor_role role,
+                                   const lh_gguf_tensor *tensor, lh_error *error) {
+    bool is_long = loader->context > loader->config->rope[LH_LAYER_FULL].original_context;
+    if (role == (is_long ? LH_TENSOR_ROPE_SHORT_FACTORS : LH_TENSOR_ROPE_LONG_FACTORS))
+        return LH_OK;
     lh_status status = read_bytes(loader, tensor, 0, loader->pieces, (size_t)tensor->bytes, error);
     return status == LH_OK ? lh_rope_table_divide(&loader->weights->rope, loader->pieces, error)
                            : status;
+}
+
+static lh_status load_part(lh_loader *loader, uint32_t layer, const lh_gguf_tensor *tensor,
+                           const lh_tensor_part *part, lh_error *error) {
+    void *slot = slot_of(loader, part->role, layer);
+    return lh_model_is_of_experts(part->role) ? load_matrices(loader, slot, tensor, part, error)
+           : lh_model_is_matrix(part->role)   ? load_matrix(loader, slot, tensor, part, error)
+                                              : load_vector(loader, slot, tensor, part, error);
 }
 
 /* lh_tensor_visitor */
 static lh_status load_tensor(void *context, lh_tensor_role role, uint32_t layer,
                              const lh_gguf_tensor *tensor, lh_error *error) {
     lh_loader *loader = context;
+    lh_tensor_part parts[LH_TENSOR_PARTS_MAX];
+    uint32_t count = is_of_rope(role) ? 0 : lh_model_tensor_parts(loader->config, role, parts);
     lh_status status = loader->source->acquire(loader->source->context, tensor, error);
     if (status != LH_OK)
         return status;
-    if (lh_model_is_of_experts(role))
-        status = load_matrices(loader, slot_of(loader, role, layer), tensor, error);
-    else if (lh_model_is_matrix(role))
-        status = load_matrix(loader, slot_of(loader, role, layer), tensor, error);
-    else if (role == LH_TENSOR_ROPE_FACTORS)
-        status = load_rope_factors(loader, tensor, error);
-    else
-        status = load_vector(loader, slot_of(loader, role, layer), tensor, error);
+    if (is_of_rope(role))
+        status = load_rope_factors(loader, role, tensor, error);
+    for (uint32_t i = 0; i < count && status == LH_OK; i++)
+        status = load_part(loader, layer, tensor, &parts[i], error);
     loader->source->release(loader->source->context, tensor);
     loader->source_done += tensor->bytes;
     if (status == LH_OK && loader->progress->on_progress) {
@@ -271,12 +295,13 @@ static void tie_head(const lh_loader *loader) {
 }
 
 lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
-                             lh_layer_range range, const lh_weight_source *source,
+                             lh_layer_range range, uint32_t context, const lh_weight_source *source,
                              const lh_compute *compute, const lh_load_progress *progress,
                              lh_parameters *weights, lh_error *error) {
     *weights = (lh_parameters){.layer_count = range.last - range.first};
     lh_loader loader = {.config = config,
                         .range = range,
+                        .context = context,
                         .source = source,
                         .compute = compute,
                         .progress = progress,
@@ -287,8 +312,12 @@ lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
         status =
             lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for %u layers", weights->layer_count);
     }
-    for (uint32_t i = 0; i < weights->layer_count && status == LH_OK; i++)
-        weights->layers[i].kind = lh_model_layer_kind(config, range.first + i);
+    for (uint32_t i = 0; i < weights->layer_count && status == LH_OK; i++) {
+        lh_layer *layer = &weights->layers[i];
+        layer->kind = lh_model_layer_kind(config, range.first + i);
+        layer->angles = config->windows_turn_alike ? LH_LAYER_FULL : layer->kind;
+        layer->is_rotated = lh_model_layer_is_rotated(config, range.first + i);
+    }
     if (status == LH_OK)
         status = lh_model_visit_tensors(gguf, config, range, add_size, &loader, error);
     if (status == LH_OK)

@@ -12,6 +12,8 @@
 /* What an architecture lacks is NULL. */
 typedef struct lh_layer {
     lh_layer_kind kind;
+    lh_layer_kind angles; /* whose q and k are rotated by */
+    bool is_rotated;
     const float *attn_norm;                      /* [width] */
     lh_matrix q;                                 /* [heads * head_dim][width] */
     lh_matrix k, v;                              /* [kv_heads * head_dim][width] */
@@ -56,11 +58,12 @@ typedef struct lh_load_progress {
     void *context;
 } lh_load_progress;
 
-/* Loads and repacks what the range needs; threads of the pool pack rows of one tensor together.
- * Errors: those of the source, LH_ERR_NO_MEMORY, LH_ERR_LIMIT (sizes overflow), LH_ERR_MALFORMED (a
- * factor of rope_freqs.weight). On an error nothing is held. */
+/* Loads and repacks what the range needs, for sequences of up to `context` positions; threads of
+ * the pool pack rows of one tensor together. Errors: those of the source, LH_ERR_NO_MEMORY,
+ * LH_ERR_LIMIT (sizes overflow), LH_ERR_MALFORMED (a factor of the rotation). On an error nothing
+ * is held. */
 lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
-                             lh_layer_range range, const lh_weight_source *source,
+                             lh_layer_range range, uint32_t context, const lh_weight_source *source,
                              const lh_compute *compute, const lh_load_progress *progress,
                              lh_parameters *weights, lh_error *error);
 void lh_parameters_reset(lh_parameters *weights);

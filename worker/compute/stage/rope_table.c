@@ -61,8 +61,9 @@ static lh_status check(const lh_rope_table *table, lh_error *error) {
 }
 
 lh_status lh_rope_table_init(lh_rope_table *table, const lh_model_config *config, lh_error *error) {
-    *table = (lh_rope_table){.half = config->rope_dims / 2,
-                             .kinds = config->window > 0 ? LH_LAYER_KINDS : 1};
+    *table = (lh_rope_table){
+        .half = config->rope_dims / 2,
+        .kinds = config->window > 0 && !config->windows_turn_alike ? LH_LAYER_KINDS : 1};
     for (uint32_t kind = 0; kind < table->kinds; kind++) {
         table->magnitude[kind] = magnitude_of(&config->rope[kind]);
         table->frequency[kind] = calloc(table->half, sizeof(double));
@@ -89,8 +90,8 @@ lh_status lh_rope_table_divide(lh_rope_table *table, const void *factors, lh_err
         float factor;
         memcpy(&factor, (const char *)factors + i * sizeof factor, sizeof factor);
         if (!(factor > 0) || !isfinite(factor)) {
-            return lh_fail(error, LH_ERR_MALFORMED,
-                           "GGUF tensor rope_freqs.weight: factor %u is %g", i, (double)factor);
+            return lh_fail(error, LH_ERR_MALFORMED, "GGUF tensor of rope factors: factor %u is %g",
+                           i, (double)factor);
         }
         table->frequency[LH_LAYER_FULL][i] /= (double)factor;
     }

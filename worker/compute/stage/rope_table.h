@@ -7,7 +7,7 @@
 
 typedef struct lh_rope_table {
     uint32_t half; /* rope_dims / 2 */
-    /* 1, or LH_LAYER_KINDS where there are layers with a window */
+    /* 1, or LH_LAYER_KINDS where there are layers with a window, and they turn otherwise */
     uint32_t kinds;
     double magnitude[LH_LAYER_KINDS];  /* of cos and sin */
     double *frequency[LH_LAYER_KINDS]; /* [half] */
@@ -17,7 +17,7 @@ typedef struct lh_rope_table {
  * On an error nothing is held. */
 lh_status lh_rope_table_init(lh_rope_table *table, const lh_model_config *config, lh_error *error);
 void lh_rope_table_reset(lh_rope_table *table);
-/* Divides the full layers' angles by factors[half] (rope_freqs.weight, float32, any alignment).
+/* Divides the full layers' angles by factors[half] (float32, any alignment).
  * LH_ERR_MALFORMED: one is not positive and finite, or so small that the angle would be no number a
  * pair can turn by. */
 lh_status lh_rope_table_divide(lh_rope_table *table, const void *factors, lh_error *error);

@@ -99,8 +99,9 @@ lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config,
     if (options->context == 0)
         stage->options.context = config->context;
     const lh_load_progress progress = {on_progress, progress_context};
-    status = lh_parameters_load(gguf, config, options->range, source, &stage->resources.compute,
-                                &progress, &stage->resources.weights, error);
+    status =
+        lh_parameters_load(gguf, config, options->range, stage->options.context, source,
+                           &stage->resources.compute, &progress, &stage->resources.weights, error);
     if (status == LH_OK)
         status = make_state(stage, error);
     if (status != LH_OK) {

@@ -162,6 +162,17 @@ static void test_same_bits_gemma3(void **state) {
     check_architecture("gemma3", 4);
 }
 
+/* Tensors of several matrices, whose rows begin inside a tile; no norm before the products. */
+static void test_same_bits_phi3(void **state) {
+    (void)state;
+    check_architecture("phi3", 3);
+}
+
+static void test_same_bits_olmo2(void **state) {
+    (void)state;
+    check_architecture("olmo2", 3);
+}
+
 /* Rows of one step go to many experts, and those of chunks to other groups. */
 static void test_same_bits_of_mixtures(void **state) {
     (void)state;
@@ -464,6 +475,8 @@ int main(void) {
         cmocka_unit_test(test_same_bits_qwen2),
         cmocka_unit_test(test_same_bits_qwen3),
         cmocka_unit_test(test_same_bits_gemma3),
+        cmocka_unit_test(test_same_bits_phi3),
+        cmocka_unit_test(test_same_bits_olmo2),
         cmocka_unit_test(test_same_bits_of_mixtures),
         cmocka_unit_test(test_same_bits_of_a_llama_with_experts),
         cmocka_unit_test(test_batch_of_a_mixture),
