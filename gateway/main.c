@@ -226,6 +226,7 @@ static lh_status start_api(gateway *g, lh_error *error) {
     config.limits.strict = g->settings.strict_params;
     config.limits.keeps_thoughts = strcmp(g->settings.reasoning_format, "none") == 0;
     config.logits_digest = g->settings.logits_digest;
+    config.cors_origins = g->settings.cors_origin;
     config.traces = g->traces;
     config.authenticator = g->authenticator;
     raise_descriptor_limit(g);

@@ -13,6 +13,7 @@
 #include "gateway/cli/state_option.h"
 #include "gateway/cost/overlap_spec.h"
 #include "gateway/fleet/replica_deal.h"
+#include "gateway/openai/cors.h"
 #include "gateway/openai/parameters.h"
 #include "gateway/text/model_aliases.h"
 
@@ -40,6 +41,9 @@ static const lh_option options[] = {
     {"allowed-hosts", LH_OPTION_TEXT, AT(allowed_hosts), "", "A,B,...", 0, 0, NULL,
      "host names, beside localhost, that requests to the API may be for, such as that of a proxy "
      "before it; *: any; default: localhost alone where --listen is on loopback, otherwise any"},
+    {"cors-origin", LH_OPTION_TEXT, AT(cors_origin), "", "A,B,...", 0, 0, NULL,
+     "origins, such as https://chat.example, whose pages may use the API from a browser; default: "
+     "none"},
     {"max-connections", LH_OPTION_NUMBER, AT(max_connections), "4096", "N", 64, 65536, NULL,
      "connections of clients at a time; where they run short, those that wait for their client's "
      "bytes are closed"},
@@ -211,6 +215,8 @@ static lh_status check_api_port(const lh_gateway_settings *settings, lh_error *e
     lh_error cause;
     if (lh_allowed_hosts_parse(settings->allowed_hosts, true, &hosts, &cause) != LH_OK)
         return lh_fail(error, LH_ERR_INVALID, "--allowed-hosts: %.290s", cause.message);
+    if (lh_cors_check(settings->cors_origin, &cause) != LH_OK)
+        return lh_fail(error, LH_ERR_INVALID, "--cors-origin: %.290s", cause.message);
     bool is_address = lh_address_parse(settings->listen, &address, &cause) == LH_OK;
     if (!is_address && settings->listen[0] != ':') /* ":8080" is all addresses */
         return lh_fail(error, LH_ERR_INVALID, "--listen: %.290s", cause.message);

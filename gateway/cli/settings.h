@@ -17,7 +17,7 @@
 typedef struct lh_gateway_settings {
     lh_config_options config;
     const char *model, *models_dir, *model_name, *model_alias;
-    const char *listen, *allowed_hosts, *api_key_file, *fleet_listen;
+    const char *listen, *allowed_hosts, *cors_origin, *api_key_file, *fleet_listen;
     const char *metrics_listen; /* operator_port.h */
     bool insecure_no_keys;
     lh_program_options program;

@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/random_id.h"
+#include "common/json/json_text.h"
 #include "gateway/openai/lookup.h"
 #include "gateway/openai/stream.h"
 #include "gateway/openai/timing.h"
@@ -36,6 +37,7 @@ struct lh_openai_answer {
     /* [echo_count], or NULL. */
     lh_text_buffer *echoes;
     uint32_t echo_count;
+    json_t *prompt_ids; /* [prompt]; NULL: not asked for */
     int64_t silent_since_us;
 
     lh_openai_timing timing;
@@ -67,6 +69,7 @@ void lh_openai_answer_destroy(lh_openai_answer *answer) {
         lh_text_buffer_reset(&answer->echoes[i]);
     free(answer->gathered);
     free(answer->echoes);
+    json_decref(answer->prompt_ids);
     lh_text_buffer_reset(&answer->stream.out);
     free(answer);
 }
@@ -119,7 +122,10 @@ static void set_frame(lh_openai_answer *answer, const lh_openai_request *request
                                       .logprobs = sampling->want_logprob,
                                       .thinking = thinking_of(answer, request),
                                       .digests = answer->service->config.logits_digest,
-                                      .top_logprobs = sampling->top_logprobs};
+                                      .top_logprobs = sampling->top_logprobs,
+                                      .returns_ids = parameters->returns_ids,
+                                      .prompt_ids = answer->prompt_ids,
+                                      .choices_per_prompt = parameters->choices};
     answer->streams = parameters->stream;
     answer->stream = (lh_openai_stream){.frame = &answer->frame,
                                         .echoes = answer->echoes,
@@ -149,6 +155,8 @@ static lh_generation_options generation_options(lh_openai_answer *answer,
                                      .stop_count = parameters->stop_count,
                                      .stop_tokens = parameters->stop_tokens,
                                      .stop_token_count = parameters->stop_token_count,
+                                     .keeps_tokens = parameters->returns_ids,
+                                     .shows_special = parameters->shows_special,
                                      .ignore_eos = parameters->ignore_eos,
                                      .thinking = answer->frame.thinking,
                                      .only_whole = !parameters->stream,
@@ -229,12 +237,27 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
     return true;
 }
 
+/* Lists of ids, which outlive what was read. NULL: no memory. */
+static json_t *list_prompts(const lh_generation_prompt *prompts, size_t count) {
+    json_t *all = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_t *ids = json_array();
+        for (uint32_t j = 0; j < prompts[i].token_count; j++)
+            ids = lh_json_append(ids, json_integer((json_int_t)prompts[i].tokens[j]));
+        all = lh_json_append(all, ids);
+    }
+    return all;
+}
+
 bool lh_openai_answer_begin(lh_openai_answer *answer, lh_openai_reading *reading,
                             lh_openai_error *error) {
     const lh_openai_parameters *parameters = &reading->request.parameters;
     answer->echoes = reading->echoes;
     answer->echo_count = reading->echoes ? (uint32_t)reading->prompt_count : 0;
     reading->echoes = NULL;
+    if (parameters->returns_ids &&
+        !(answer->prompt_ids = list_prompts(reading->prompts, reading->prompt_count)))
+        return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     set_frame(answer, &reading->request, (uint32_t)reading->prompt_count);
     return start(answer, parameters, reading->prompts, reading->prompt_count, error);
 }

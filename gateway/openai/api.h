@@ -27,6 +27,7 @@ typedef struct lh_openai_api_config {
     uint32_t keep_alive_ms;     /* of silence in a stream, then a comment */
     uint32_t readers;           /* threads that read large bodies */
     size_t unread_bytes_max;    /* of large bodies that wait for them; then 429 */
+    const char *cors_origins;   /* cors.h; outlives the API; NULL: none */
     lh_authenticator *authenticator; /* who may ask; outlives the API */
     /* --logits-digest: each choice tells the digest of every token's logits */
     bool logits_digest;

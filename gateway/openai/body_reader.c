@@ -74,6 +74,10 @@ bool lh_body_bool(const lh_body_reader *body, const char *key) {
     return json_is_true(value);
 }
 
+bool lh_body_bool_or(const lh_body_reader *body, const char *key, bool otherwise) {
+    return lh_body_field(body, key) ? lh_body_bool(body, key) : otherwise;
+}
+
 static bool is_integer(const json_t *value, int64_t *integer) {
     if (json_is_integer(value)) {
         *integer = json_integer_value(value);

@@ -29,8 +29,9 @@ const char *lh_body_text(const lh_body_reader *body, const char *key, size_t cha
 /* One of `choices`, separated by '|'. */
 const char *lh_body_choice(const lh_body_reader *body, const char *key, const char *choices);
 
-/* False where it is absent. */
+/* False where it is absent, or `otherwise`. */
 bool lh_body_bool(const lh_body_reader *body, const char *key);
+bool lh_body_bool_or(const lh_body_reader *body, const char *key, bool otherwise);
 int64_t lh_body_integer(const lh_body_reader *body, const char *key, int64_t low, int64_t high,
                         int64_t otherwise);
 /* low..high; low itself only where low_included. */

@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "common/base/random_id.h"
 #include "gateway/openai/answer.h"
+#include "gateway/openai/cors.h"
 #include "gateway/openai/lookup.h"
 #include "gateway/openai/reading_job.h"
 
@@ -27,6 +28,8 @@ typedef struct call {
     bool routed;
     lh_openai_route route;
     lh_ticket ticket;
+    lh_cors_origin origin;
+    bool is_preflight;
     lh_openai_error refusal;  /* by what the headers say; status 0: none */
     lh_openai_answer *answer; /* to a request that generates */
     lh_openai_reading_job *reading;
@@ -72,6 +75,9 @@ static void add_headers(call *c, lh_http_reply *reply) {
     lh_http_reply_add(reply, "X-Content-Type-Options", "nosniff");
     if (c->answer)
         add_rate_limits(c, reply);
+    if (c->service)
+        lh_cors_add_headers(c->service->config.cors_origins, c->origin,
+                            c->is_preflight ? c->route.methods : NULL, reply);
     if (c->service && c->service->draining)
         reply->close = true; /* so that its next request goes to another server */
 }
@@ -227,14 +233,16 @@ static bool is_encoded(const lh_http_request *request) {
 static void check_headers(call *c, const lh_http_request *request) {
     lh_openai_error error;
     c->routed = lh_openai_route_find(request->method, request->path, &c->route, &error);
+    c->origin = lh_cors_match(c->service->config.cors_origins, request);
+    c->is_preflight = c->routed && lh_cors_is_preflight(c->origin, request);
     const char *shown = lh_http_request_header(request, "Authorization");
-    if (!c->route.is_public &&
+    if (!c->route.is_public && !c->is_preflight &&
         !lh_ticket_open(c->service->config.authenticator, shown, time(NULL), &c->ticket))
         lh_openai_refuse(&c->refusal, 401, NULL, "invalid_api_key",
                          "The API key is missing, wrong or expired.");
     else if (!c->routed)
         c->refusal = error;
-    else if (c->route.is_admin && !c->ticket.is_admin)
+    else if (c->route.is_admin && !c->is_preflight && !c->ticket.is_admin)
         lh_openai_refuse(&c->refusal, 403, NULL, "insufficient_scope",
                          "This API key may not ask for that: its line lacks the word admin.");
     else if (reads_body(c) && !lh_http_request_is_type(request, "application/json"))

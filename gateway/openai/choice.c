@@ -73,6 +73,12 @@ static void show_mark(const lh_choice *choice, uint32_t token, const char **byte
     }
 }
 
+static void show_special(const lh_choice *choice, uint32_t token, const char **bytes,
+                         size_t *length) {
+    if (choice->shows_special && *length == 0)
+        lh_tokenizer_token_name(choice->tokenizer, token, bytes, length);
+}
+
 lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event, lh_error *error) {
     const char *bytes;
     size_t length;
@@ -81,6 +87,7 @@ lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event
         return lh_fail(error, LH_ERR_INTERNAL,
                        "the engine drew token %u, which is not in the vocabulary", event->token);
     show_mark(choice, event->token, &bytes, &length);
+    show_special(choice, event->token, &bytes, &length);
     choice->sampled++;
     choice->thought_tokens += lh_thinking_splitter_is_inside(&choice->splitter);
     lh_status status = choice->keeps_tokens ? keep_token(choice, event, error) : LH_OK;
@@ -136,6 +143,11 @@ static const char *text_of(const lh_text_buffer *buffer) {
     return buffer->length ? buffer->bytes : "";
 }
 
+static lh_stop_string stop_of(const lh_choice *choice) {
+    int found = choice->finished ? lh_stop_matcher_found(choice->matcher) : -1;
+    return found < 0 ? (lh_stop_string){NULL, 0} : lh_stop_matcher_string(choice->matcher, found);
+}
+
 lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error *error) {
     assert(lh_choice_has_piece(choice) && choice->shown == 0);
     const lh_text_buffer *answer = is_split(choice) ? &choice->answer : &choice->out;
@@ -158,7 +170,9 @@ lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error
                                    .tokens = choice->shown_tokens,
                                    .token_count = choice->shown,
                                    .finished = choice->finished,
-                                   .reason = choice->reason};
+                                   .reason = choice->reason,
+                                   .stop = stop_of(choice),
+                                   .stop_token = choice->stop_token};
     return LH_OK;
 }
 

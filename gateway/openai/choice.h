@@ -26,11 +26,15 @@ typedef struct lh_generation_piece {
     size_t length;
     const char *thought; /* what it thinks, before its answer; whole characters */
     size_t thought_length;
-    /* whose text begins in this piece; only where logprobs or digests were asked for */
+    /* whose text begins in this piece; only where logprobs, digests or ids were asked for */
     const lh_generation_token *tokens;
     size_t token_count;
     bool finished; /* nothing more comes of this choice */
     lh_finish_reason reason;
+    /* Where it has finished by one that the request named: the stop string (NULL: none), or the
+     * stop token (-1: none). */
+    lh_stop_string stop;
+    int64_t stop_token;
 } lh_generation_piece;
 
 /* A token whose text has not left yet, and where in the text it begins. */
@@ -45,11 +49,13 @@ typedef struct lh_choice {
     lh_stop_matcher *matcher;
     uint32_t index, min_tokens; /* stop strings count only from so many tokens on */
     bool keeps_tokens;
+    bool shows_special; /* control tokens are in the text by their names */
     lh_thinking_splitter splitter;
 
     uint32_t sampled;
     bool finished;
     lh_finish_reason reason;
+    int64_t stop_token; /* of those that the request named, the one that ended it; -1 */
 
     lh_text_decoder decoder;
     lh_text_buffer decoded;         /* of one token, scratch */

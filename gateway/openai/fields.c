@@ -8,7 +8,6 @@ typedef enum treatment {
     TAKEN,          /* accepted, changes nothing */
     REFUSED,        /* any value but null */
     REFUSED_TRUE,   /* a switch that can only be off */
-    REFUSED_FALSE,  /* a switch that can only be on */
     REFUSED_FILLED, /* a list, object or text that can only be empty */
     /* Peers' samplers by the number that switches them off, or a lower one. */
     REFUSED_ABOVE_0,
@@ -65,6 +64,9 @@ static const struct {
     {"min_tokens", BOTH, HONOURED},
     {"ignore_eos", BOTH, HONOURED},
     {"stop_token_ids", BOTH, HONOURED},
+    {"add_special_tokens", BOTH, HONOURED},
+    {"skip_special_tokens", BOTH, HONOURED},
+    {"return_token_ids", BOTH, HONOURED},
     {"cache_salt", BOTH, HONOURED},
     {"priority", BOTH, HONOURED},
     /* Our own. */
@@ -90,8 +92,6 @@ static const struct {
     {"continue_final_message", CHAT, HONOURED},
     {"add_generation_prompt", CHAT, HONOURED},
     {"documents", CHAT, REFUSED_FILLED},
-    {"skip_special_tokens", BOTH, REFUSED_FALSE},
-    {"return_token_ids", BOTH, REFUSED_TRUE},
     {"return_tokens_as_token_ids", BOTH, REFUSED_TRUE},
     {"include_stop_str_in_output", BOTH, REFUSED_TRUE},
     {"prompt_logprobs", BOTH, REFUSED},
@@ -149,8 +149,6 @@ static bool is_refused(const json_t *value, treatment action) {
         return true;
     case REFUSED_TRUE:
         return json_is_true(value);
-    case REFUSED_FALSE:
-        return json_is_false(value);
     case REFUSED_FILLED:
         return is_filled(value);
     case REFUSED_ABOVE_0:
@@ -163,9 +161,9 @@ static bool is_refused(const json_t *value, treatment action) {
 
 static void check_field(const lh_body_reader *body, const char *name, const json_t *value,
                         treatment action) {
-    bool is_switch = action == REFUSED_TRUE || action == REFUSED_FALSE;
+    bool is_switch = action == REFUSED_TRUE;
     bool is_number = action == REFUSED_ABOVE_0 || action == REFUSED_BUT_1;
-    const char *condition = is_switch                   ? json_is_true(value) ? ": true" : ": false"
+    const char *condition = is_switch                   ? ": true"
                             : action == REFUSED_ABOVE_0 ? " above 0"
                             : action == REFUSED_BUT_1   ? " other than 1"
                                                         : "";

@@ -33,6 +33,8 @@ struct lh_generation {
     sequence *sequences;  /* [choice_count] */
     lh_choice *last;      /* whose piece was given out last */
     lh_event_queue queue;
+    uint32_t *stop_tokens; /* [stop_token_count]: those that the request named */
+    uint32_t stop_token_count;
     /* Of the latest event. */
     _Atomic(const char *) chain;
     atomic_uint epoch;
@@ -77,6 +79,14 @@ static lh_status no_memory(lh_error *error) {
 
 /* ---- Pulling. ---- */
 
+/* -1: it is none that the request named. */
+static int64_t named_stop(const lh_generation *generation, uint32_t token) {
+    for (uint32_t i = 0; i < generation->stop_token_count; i++)
+        if (generation->stop_tokens[i] == token)
+            return token;
+    return -1;
+}
+
 static lh_status take_event(sequence *from, const lh_queued_event *item, lh_error *error) {
     from->cached_tokens = item->event.cached_tokens;
     switch (item->event.kind) {
@@ -84,6 +94,8 @@ static lh_status take_event(sequence *from, const lh_queued_event *item, lh_erro
         from->generation->usage.completion_tokens++;
         return lh_choice_take_token(&from->choice, &item->event, error);
     case LH_SEQUENCE_FINISHED:
+        if (item->event.reason == LH_FINISH_STOP)
+            from->choice.stop_token = named_stop(from->generation, item->event.token);
         return lh_choice_finish(&from->choice, item->event.reason, error);
     case LH_SEQUENCE_FAILED:
         break;
@@ -163,6 +175,7 @@ void lh_generation_destroy(lh_generation *generation) {
     for (uint32_t i = 0; generation->sequences && i < generation->choice_count; i++)
         lh_choice_reset(&generation->sequences[i].choice);
     free(generation->sequences);
+    free(generation->stop_tokens);
     lh_event_queue_reset(&generation->queue);
     pthread_mutex_destroy(&generation->mutex);
     free(generation);
@@ -279,8 +292,10 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
         choice->tokenizer = generation->model->tokenizer;
         choice->index = i;
         choice->min_tokens = options->sequence.min_tokens;
-        choice->keeps_tokens =
-            options->sequence.sampling.want_logprob || options->sequence.sampling.want_digest;
+        choice->keeps_tokens = options->keeps_tokens || options->sequence.sampling.want_logprob ||
+                               options->sequence.sampling.want_digest;
+        choice->shows_special = options->shows_special;
+        choice->stop_token = -1;
         lh_text_decoder_init(&choice->decoder);
         lh_thinking_splitter_init(&choice->splitter, options->thinking,
                                   options->prompts[i / options->choices].is_thinking);
@@ -289,6 +304,19 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
         if (status)
             return status;
     }
+    return LH_OK;
+}
+
+static lh_status keep_stop_tokens(lh_generation *generation, const lh_generation_options *options,
+                                  lh_error *error) {
+    size_t bytes = options->stop_token_count * sizeof *generation->stop_tokens;
+    if (bytes == 0)
+        return LH_OK;
+    generation->stop_tokens = malloc(bytes);
+    if (!generation->stop_tokens)
+        return no_memory(error);
+    memcpy(generation->stop_tokens, options->stop_tokens, bytes);
+    generation->stop_token_count = options->stop_token_count;
     return LH_OK;
 }
 
@@ -313,7 +341,9 @@ lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
         generation->usage.prompt_tokens += options->prompts[i].token_count;
     pthread_mutex_init(&generation->mutex, NULL);
     lh_event_queue_init(&generation->queue);
-    lh_status status = init_choices(generation, options, error);
+    lh_status status = keep_stop_tokens(generation, options, error);
+    if (!status)
+        status = init_choices(generation, options, error);
     if (status) {
         lh_generation_destroy(generation);
         return status;

@@ -33,6 +33,8 @@ typedef struct lh_generation_options {
     size_t stop_count;
     const uint32_t *stop_tokens; /* besides the model's own */
     uint32_t stop_token_count;
+    bool keeps_tokens;                 /* pieces tell their tokens, also without logprobs */
+    bool shows_special;                /* control tokens are in the text by their names */
     bool ignore_eos;                   /* the model's own stop tokens do not end a choice */
     const lh_thinking_marks *thinking; /* thoughts are told apart by these; NULL: they are not */
     bool only_whole; /* text is of no use before a choice has ended: on_ready may wait until then */

@@ -103,6 +103,15 @@ static void parse_stop_tokens(const lh_body_reader *body, const lh_openai_limits
     parameters->ignore_eos = lh_body_bool(body, "ignore_eos");
 }
 
+/* As vLLM has them: a chat's template has put its special tokens itself. */
+static void parse_tokens(const lh_body_reader *body, lh_openai_endpoint endpoint,
+                         lh_openai_parameters *parameters) {
+    parameters->adds_special =
+        lh_body_bool_or(body, "add_special_tokens", endpoint != LH_OPENAI_CHAT);
+    parameters->shows_special = !lh_body_bool_or(body, "skip_special_tokens", true);
+    parameters->returns_ids = lh_body_bool(body, "return_token_ids");
+}
+
 /* ---- Biases. ---- */
 
 /* A decimal number without sign or leading zeros, so that no two names mean one token. */
@@ -278,6 +287,7 @@ void lh_openai_parameters_parse(const lh_body_reader *body, lh_openai_endpoint e
     parse_sampling(body, limits, parameters);
     parse_stop(body, parameters);
     parse_stop_tokens(body, limits, parameters);
+    parse_tokens(body, endpoint, parameters);
     parse_biases(body, limits, &parameters->sequence.sampling);
     parse_lengths(body, endpoint, parameters);
     parameters->choices = parse_choices(body, limits);

@@ -31,6 +31,9 @@ typedef struct lh_openai_parameters {
     uint32_t choices;
     bool stream, include_usage, continuous_usage;
     bool max_tokens_given, ignore_eos, service_tier_given, seed_given, wants_timing;
+    bool adds_special;  /* the tokenizer's begin-of-sequence goes before the prompt */
+    bool shows_special; /* control tokens are in the text by their names */
+    bool returns_ids;   /* of prompts and answers */
     uint32_t max_tokens;
     /* What is asked of each sequence: sampling (its seed is to be drawn where none was given; the
      * biases are malloc'd), min_tokens, overlap, priority, and the cache salt as a digest. */

@@ -33,15 +33,24 @@ static lh_chat_conversation conversation_of(const lh_openai_request *request) {
                                   .now_s = (int64_t)time(NULL)};
 }
 
+/* Where the model wants one. */
+static lh_status push_bos(const lh_served_model *model, lh_tokens *tokens, lh_error *cause) {
+    if (!lh_tokenizer_adds_bos(model->tokenizer))
+        return LH_OK;
+    return lh_tokens_push(tokens, (uint32_t)lh_tokenizer_bos(model->tokenizer), cause);
+}
+
 bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_request *request,
                                 lh_tokens *tokens, bool *is_thinking, lh_openai_error *error) {
     lh_error cause;
     if (!check_chats(model, error))
         return false;
     const lh_chat_conversation conversation = conversation_of(request);
-    return !lh_chat_template_render(model->chat_template, model->tokenizer, &conversation, tokens,
-                                    is_thinking, &cause) ||
-           refuse("messages", &cause, error);
+    lh_status status = request->parameters.adds_special ? push_bos(model, tokens, &cause) : LH_OK;
+    if (!status)
+        status = lh_chat_template_render(model->chat_template, model->tokenizer, &conversation,
+                                         tokens, is_thinking, &cause);
+    return !status || refuse("messages", &cause, error);
 }
 
 bool lh_openai_prompt_text_of_chat(const lh_served_model *model, const lh_openai_request *request,
@@ -56,13 +65,14 @@ bool lh_openai_prompt_text_of_chat(const lh_served_model *model, const lh_openai
 }
 
 bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_openai_prompt *prompt,
-                                      lh_tokens *tokens, lh_openai_error *error) {
+                                      bool adds_special, lh_tokens *tokens,
+                                      lh_openai_error *error) {
     lh_error cause;
     lh_status status = LH_OK;
     if (!prompt->text)
         status = lh_tokens_append(tokens, prompt->tokens, prompt->token_count, &cause);
-    else if (lh_tokenizer_adds_bos(model->tokenizer))
-        status = lh_tokens_push(tokens, (uint32_t)lh_tokenizer_bos(model->tokenizer), &cause);
+    else if (adds_special)
+        status = push_bos(model, tokens, &cause);
     if (!status && prompt->text)
         status = lh_tokenizer_encode(model->tokenizer, prompt->text, prompt->length, false, tokens,
                                      &cause);

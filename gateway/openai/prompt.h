@@ -18,10 +18,10 @@ bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_re
  */
 bool lh_openai_prompt_text_of_chat(const lh_served_model *model, const lh_openai_request *request,
                                    lh_text_buffer *text, lh_openai_error *error);
-/* Appends a completion's prompt: text, after the model's begin-of-sequence where it wants one, or
- * the ids as they are. */
+/* Appends a completion's prompt: text, after the model's begin-of-sequence where it wants one and
+ * adds_special says so, or the ids as they are. */
 bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_openai_prompt *prompt,
-                                      lh_tokens *tokens, lh_openai_error *error);
+                                      bool adds_special, lh_tokens *tokens, lh_openai_error *error);
 /* How many tokens may be drawn behind a prompt of so many, both within `context` positions: what
  * the request says, or what the endpoint's default is. False: the context is too short; clients
  * know that error by its wording. */

@@ -48,7 +48,8 @@ static bool tokenize(lh_openai_reading *reading, const lh_openai_service *servic
                                   service->longest_token_bytes, error) ||
         !(is_chat ? lh_openai_prompt_from_chat(service->model, request, tokens,
                                                &prompt->is_thinking, error)
-                  : lh_openai_prompt_from_completion(service->model, given, tokens, error)) ||
+                  : lh_openai_prompt_from_completion(
+                        service->model, given, request->parameters.adds_special, tokens, error)) ||
         !lh_openai_prompt_fit(context, request->endpoint, tokens->count, &request->parameters,
                               &prompt->max_tokens, error))
         return false;

@@ -46,6 +46,27 @@ static json_t *render_logprobs(const lh_openai_frame *frame, const lh_generation
                               piece->token_count, frame->top_logprobs);
 }
 
+/* What ended it of what the request named, as vLLM tells it: the string, or the token's id. */
+static json_t *render_stop(const lh_generation_piece *piece) {
+    if (piece->stop.bytes)
+        return lh_json_text(piece->stop.bytes, piece->stop.length);
+    return piece->stop_token < 0 ? json_null() : json_integer((json_int_t)piece->stop_token);
+}
+
+static json_t *render_ids(const lh_generation_piece *piece) {
+    json_t *ids = json_array();
+    for (size_t i = 0; i < piece->token_count; i++)
+        ids = lh_json_append(ids, json_integer((json_int_t)piece->tokens[i].token));
+    return ids;
+}
+
+/* The ids of a choice's prompt: of completions each choice tells them, of chat the whole does. */
+static json_t *add_prompt_ids(const lh_openai_frame *frame, uint32_t choice, json_t *to) {
+    size_t prompt = choice / frame->choices_per_prompt;
+    return lh_json_set(to, "prompt_token_ids",
+                       json_incref(json_array_get(frame->prompt_ids, prompt)));
+}
+
 /* ---- Chunks. ---- */
 
 /* A chunk with one choice, which it takes. */
@@ -87,7 +108,11 @@ json_t *lh_openai_opening_json(const lh_openai_frame *frame, uint32_t choice, co
             ? json_pack("{s:I, s:{s:s, s:s}, s:n, s:n}", "index", (json_int_t)choice, "delta",
                         "role", "assistant", "content", "", "logprobs", "finish_reason")
             : chunk_choice(frame, choice, &echo, json_null(), NULL);
-    return render_chunk(frame, opening, usage);
+    bool is_chat = frame->endpoint == LH_OPENAI_CHAT;
+    if (frame->prompt_ids && !is_chat)
+        opening = add_prompt_ids(frame, choice, opening);
+    json_t *chunk = render_chunk(frame, opening, usage);
+    return frame->prompt_ids && is_chat ? add_prompt_ids(frame, 0, chunk) : chunk;
 }
 
 json_t *lh_openai_chunk_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
@@ -96,14 +121,16 @@ json_t *lh_openai_chunk_json(const lh_openai_frame *frame, const lh_generation_p
     if (frame->digests)
         choice = lh_json_set(choice, "logits_digests",
                              lh_openai_digests(piece->tokens, piece->token_count));
+    if (frame->returns_ids)
+        choice = lh_json_set(choice, "token_ids", render_ids(piece));
     return render_chunk(frame, choice, usage);
 }
 
 json_t *lh_openai_end_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
                            const lh_token_usage *usage) {
-    return render_chunk(
-        frame, chunk_choice(frame, piece->choice, NULL, json_null(), finish_name(piece->reason)),
-        usage);
+    json_t *choice =
+        chunk_choice(frame, piece->choice, NULL, json_null(), finish_name(piece->reason));
+    return render_chunk(frame, lh_json_set(choice, "stop_reason", render_stop(piece)), usage);
 }
 
 json_t *lh_openai_usage_json(const lh_openai_frame *frame, const lh_token_usage *usage) {
@@ -117,6 +144,8 @@ void lh_openai_gathered_reset(lh_openai_gathered *gathered) {
     lh_text_buffer_reset(&gathered->thought);
     json_decref(gathered->logprobs);
     json_decref(gathered->digests);
+    json_decref(gathered->ids);
+    json_decref(gathered->stop_reason);
     *gathered = (lh_openai_gathered){0};
 }
 
@@ -130,8 +159,13 @@ lh_status lh_openai_gather(const lh_openai_frame *frame, const lh_generation_pie
         (!frame->digests ||
          lh_openai_logprobs_extend(&gathered->digests,
                                    lh_openai_digests(piece->tokens, piece->token_count)));
-    if (piece->finished)
+    if (whole && frame->returns_ids)
+        whole = lh_openai_logprobs_extend(&gathered->ids, render_ids(piece));
+    if (piece->finished) {
         gathered->reason = piece->reason;
+        gathered->stop_reason = render_stop(piece);
+        whole = whole && gathered->stop_reason;
+    }
     return whole ? LH_OK : LH_ERR_NO_MEMORY;
 }
 
@@ -157,7 +191,12 @@ static json_t *answer_choice(const lh_openai_frame *frame, uint32_t index,
                            "logprobs", logprobs, "finish_reason", finish);
     if (gathered->digests)
         choice = lh_json_set(choice, "logits_digests", json_incref(gathered->digests));
-    return choice;
+    if (gathered->ids)
+        choice = lh_json_set(choice, "token_ids", json_incref(gathered->ids));
+    if (frame->prompt_ids && frame->endpoint != LH_OPENAI_CHAT)
+        choice = add_prompt_ids(frame, index, choice);
+    return lh_json_set(choice, "stop_reason",
+                       gathered->stop_reason ? json_incref(gathered->stop_reason) : json_null());
 }
 
 json_t *lh_openai_answer_json(const lh_openai_frame *frame, const lh_openai_gathered *choices,
@@ -165,7 +204,9 @@ json_t *lh_openai_answer_json(const lh_openai_frame *frame, const lh_openai_gath
     json_t *list = json_array();
     for (uint32_t i = 0; i < count; i++)
         list = lh_json_append(list, answer_choice(frame, i, &choices[i]));
-    return render_frame(frame, false, list, usage);
+    json_t *all = render_frame(frame, false, list, usage);
+    return frame->prompt_ids && frame->endpoint == LH_OPENAI_CHAT ? add_prompt_ids(frame, 0, all)
+                                                                  : all;
 }
 
 static json_t *render_sampling(const lh_sampling_defaults *defaults) {

@@ -15,14 +15,18 @@ typedef struct lh_openai_frame {
     bool logprobs, digests;
     const lh_thinking_marks *thinking; /* NULL: thoughts are not told apart */
     uint32_t top_logprobs;
+    bool returns_ids;
+    const json_t *prompt_ids; /* [prompts]: lists; NULL: not to be told */
+    uint32_t choices_per_prompt;
     json_t *timing; /* NULL, but at the end of an answer that is to tell it; the owner's */
 } lh_openai_frame;
 
 /* What a choice has gathered by the end of an answer that is not streamed. */
 typedef struct lh_openai_gathered {
     lh_text_buffer text, thought;
-    json_t *logprobs, *digests; /* NULL: none yet */
+    json_t *logprobs, *digests, *ids; /* NULL: none yet */
     lh_finish_reason reason;
+    json_t *stop_reason; /* NULL: null */
 } lh_openai_gathered;
 
 void lh_openai_gathered_reset(lh_openai_gathered *gathered);

@@ -185,9 +185,8 @@ static void parse_template_options(const lh_body_reader *body, lh_openai_request
         lh_body_refuse(body, "chat_template_kwargs", "invalid_type", "must be an object.");
     request->template_arguments = arguments;
     request->continues_last_message = lh_body_bool(body, "continue_final_message");
-    request->has_answer_head = lh_body_field(body, "add_generation_prompt")
-                                   ? lh_body_bool(body, "add_generation_prompt")
-                                   : !request->continues_last_message;
+    request->has_answer_head =
+        lh_body_bool_or(body, "add_generation_prompt", !request->continues_last_message);
     if (request->continues_last_message && request->has_answer_head)
         lh_body_refuse(body, "continue_final_message", "invalid_value",
                        "and 'add_generation_prompt' exclude each other.");

@@ -28,7 +28,8 @@ static lh_status open_choices(lh_openai_stream *stream, const lh_token_usage *us
     static const lh_text_buffer nothing = {0};
     lh_status status = LH_OK;
     stream->opened = true;
-    if (stream->frame->endpoint == LH_OPENAI_COMPLETIONS && !stream->echoes)
+    if (stream->frame->endpoint == LH_OPENAI_COMPLETIONS && !stream->echoes &&
+        !stream->frame->prompt_ids)
         return LH_OK;
     for (uint32_t i = 0; i < stream->choices && !status; i++) {
         const lh_text_buffer *echo =

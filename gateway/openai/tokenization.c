@@ -96,16 +96,11 @@ static bool refuse_size(const char *param, lh_openai_error *error) {
                             param, LH_OPENAI_TOKENIZED_BYTES_MAX);
 }
 
-/* True where the field is absent: what both dialects do. */
-static bool is_on(const lh_body_reader *body, const char *key) {
-    return !lh_body_field(body, key) || lh_body_bool(body, key);
-}
-
 /* Special tokens are recognised in the text, as in both peers: nothing is generated from it. */
 static bool tokenize_text(const lh_served_model *model, const lh_body_reader *body, const char *key,
                           bool adds_bos, lh_tokens *tokens) {
     const json_t *text = lh_body_field(body, key);
-    bool parses_special = is_on(body, "parse_special");
+    bool parses_special = lh_body_bool_or(body, "parse_special", true);
     if (body->error->status)
         return false;
     if (!json_is_string(text)) {
@@ -150,8 +145,8 @@ bool lh_openai_tokenize(const lh_openai_service *service, json_t *body, lh_text_
     answer_shape shape = {.has_counts = !is_llama,
                           .has_names = lh_body_bool(&reader, "return_token_strs"),
                           .has_pieces = lh_body_bool(&reader, "with_pieces")};
-    bool adds_bos =
-        is_llama ? lh_body_bool(&reader, "add_special") : is_on(&reader, "add_special_tokens");
+    bool adds_bos = is_llama ? lh_body_bool(&reader, "add_special")
+                             : lh_body_bool_or(&reader, "add_special_tokens", true);
     lh_openai_check_model(&reader, &service->config.limits);
     bool made =
         !error->status && (lh_body_field(&reader, "messages")

@@ -213,11 +213,14 @@ static void fail(lh_scheduler *s, lh_sequence *sequence, lh_status status, const
     give_up(s, sequence);
 }
 
-static void finish(lh_scheduler *s, lh_sequence *sequence, lh_finish_reason reason) {
+/* token: the stop token, where that is the reason. */
+static void finish(lh_scheduler *s, lh_sequence *sequence, lh_finish_reason reason,
+                   uint32_t token) {
     s->figures.finished++;
     emit(s, sequence,
          &(lh_sequence_event){.kind = LH_SEQUENCE_FINISHED,
                               .reason = reason,
+                              .token = token,
                               .cached_tokens = sequence->kv.cached_tokens});
     forget(s, sequence);
 }
@@ -522,7 +525,7 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
         lh_batcher_note_first_token(s->batcher, sequence, now_us);
     lh_share_charge(sequence->schedule.share, 1);
     if (lh_sequence_stops_at(sequence, result->sample.token)) {
-        finish(s, sequence, LH_FINISH_STOP);
+        finish(s, sequence, LH_FINISH_STOP, result->sample.token);
         return;
     }
     sequence->schedule.sampling_class = LH_STEP_DECODE; /* all its prefill is done */
@@ -531,7 +534,7 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
     if (lh_sequence_generated(sequence) < sequence->request.max_tokens)
         lh_running_set_move(&s->running, sequence, LH_SEQUENCE_READY);
     else
-        finish(s, sequence, LH_FINISH_LENGTH);
+        finish(s, sequence, LH_FINISH_LENGTH, 0);
 }
 
 static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_step_result *result,

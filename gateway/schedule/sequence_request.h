@@ -26,7 +26,7 @@ typedef struct lh_sequence_event {
      * The name outlives the sequence; NULL: it was refused before it came to a chain. */
     const char *chain;
     uint32_t epoch;
-    uint32_t token;
+    uint32_t token;    /* TOKEN; FINISHED by a stop token: that */
     uint32_t position; /* of the token in the sequence, the prompt included */
     float logprob;
     uint32_t top_count;

@@ -148,3 +148,8 @@ lh_status lh_stop_matcher_finish(lh_stop_matcher *matcher, lh_text_buffer *out, 
 int lh_stop_matcher_found(const lh_stop_matcher *matcher) {
     return matcher->found;
 }
+
+lh_stop_string lh_stop_matcher_string(const lh_stop_matcher *matcher, int index) {
+    const stop_automaton *automaton = &matcher->automata[index];
+    return (lh_stop_string){automaton->bytes, automaton->length};
+}

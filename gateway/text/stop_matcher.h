@@ -38,3 +38,5 @@ lh_status lh_stop_matcher_finish(lh_stop_matcher *matcher, lh_text_buffer *out, 
 
 /* Which string was found: its index, or -1 for none. */
 int lh_stop_matcher_found(const lh_stop_matcher *matcher);
+/* The matcher's copy of the string of that index. */
+lh_stop_string lh_stop_matcher_string(const lh_stop_matcher *matcher, int index);

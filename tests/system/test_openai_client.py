@@ -310,6 +310,23 @@ class Chat(FleetTest):
 
 
 class Completions(FleetTest):
+    def test_ids_and_stops(self):
+        """What vLLM's users ask for beside the text, whole and streaming."""
+        whole = self.complete(stop=["."], max_tokens=60, extra_body={"return_token_ids": True}).choices[0]
+        self.assertEqual((whole.finish_reason, whole.stop_reason), ("stop", "."))
+        shown = ask(self.fleet.port, "POST", "/detokenize", {"tokens": whole.token_ids}).json()["prompt"]
+        self.assertEqual(shown, whole.text)
+        self.assertEqual(ask(self.fleet.port, "POST", "/tokenize", {"prompt": "The sky is"}).json()["tokens"], whole.prompt_token_ids)
+        parts = [chunk.choices[0] for chunk in self.complete(stop=["."], max_tokens=60, stream=True, extra_body={"return_token_ids": True})]
+        self.assertEqual(parts[0].prompt_token_ids, whole.prompt_token_ids)
+        self.assertEqual([token for part in parts for token in getattr(part, "token_ids", None) or []], whole.token_ids)
+        self.assertEqual(parts[-1].stop_reason, ".")
+        first = whole.token_ids[0]
+        ended = self.complete(extra_body={"stop_token_ids": [first]}).choices[0]
+        self.assertEqual((ended.text, ended.stop_reason), ("", first))
+        shown = self.complete(logit_bias={"0": 100}, max_tokens=2, extra_body={"ignore_eos": True, "skip_special_tokens": False}).choices[0].text
+        self.assertEqual(shown, "<|endoftext|>" * 2)
+
     def test_tokenizer(self):
         """As lm-eval's remote tokenizer asks, and as llama.cpp's users do."""
         dice = random.Random(5)
@@ -342,8 +359,8 @@ class Completions(FleetTest):
         self.assertEqual([c.index for c in matrix.choices], [0, 1, 2, 3])
         alone = self.complete("Water is", n=2, temperature=1, seed=4)
         self.assertEqual([c.text for c in matrix.choices[2:]], [c.text for c in alone.choices])
-        for wrong in ([], [[]], [-1], [49152], ""):
-            self.refused(openai.BadRequestError, "prompt", self.complete, prompt=wrong)
+        for wrong, param in (([], "prompt"), ([[]], "prompt"), ([-1], "prompt[0]"), ([5, 49152], "prompt[1]"), ("", "prompt")):
+            self.refused(openai.BadRequestError, param, self.complete, prompt=wrong)
 
     def test_default_length(self):
         answer = self.client.completions.create(model=MODEL, prompt="Once upon a time", temperature=0, extra_body={"ignore_eos": True})

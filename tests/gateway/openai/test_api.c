@@ -41,6 +41,7 @@ static bench *open_bench(const char *key_file) {
     config.http.threads = 1;
     config.http.body_bytes_max = 3000;
     config.keep_alive_ms = 50;
+    config.cors_origins = "https://chat.example,http://localhost:3000";
     config.logits_digest = true;
     config.authenticator = b->authenticator;
     config.traces = b->traces;
@@ -169,6 +170,33 @@ static void tokenizes(void **state) {
     expect_error(post(*state, "/detokenize", "{'tokens':[-1]}"), 400, "invalid_value");
 }
 
+#define ORIGIN "Access-Control-Allow-Origin: "
+
+static void named_origins_may_read(void **state) {
+    static const char preflight[] = "Origin: http://localhost:3000\r\n"
+                                    "Access-Control-Request-Method: POST\r\n",
+                      foreign[] = "Origin: https://chat.example.evil\r\n"
+                                  "Access-Control-Request-Method: POST\r\n";
+    answer *got = ask(*state, "OPTIONS", "/v1/chat/completions", preflight, "");
+    assert_int_equal(got->status, 204);
+    assert_true(has(got, ORIGIN "http://localhost:3000\r\n"));
+    assert_true(has(got, "Access-Control-Allow-Methods: POST, OPTIONS\r\n"));
+    assert_true(has(got, "Access-Control-Allow-Headers: Authorization, *\r\n"));
+    assert_true(has(got, "Vary: Origin\r\n") && !has(got, "Allow-Credentials"));
+    forget(got);
+    got = ask(*state, "OPTIONS", "/v1/chat/completions", foreign, "");
+    assert_int_equal(got->status, 204);
+    assert_false(has(got, "Access-Control-"));
+    forget(got);
+    got = ask(*state, "GET", "/v1/models", "Origin: https://chat.example\r\n", "");
+    assert_true(has(got, ORIGIN "https://chat.example\r\n"));
+    assert_false(has(got, "Access-Control-Allow-Methods"));
+    forget(got);
+    got = ask(*state, "GET", "/nowhere", "Origin: https://chat.example\r\n", "");
+    assert_true(has(got, ORIGIN "https://chat.example\r\n")); /* so that a script reads why */
+    expect_error(got, 404, "unknown_url");
+}
+
 static void refuses_by_the_headers(void **state) {
     static const char chat[] = "/v1/chat/completions", body[] = "{'messages':[]}";
     expect_error(get(*state, "/v2/models"), 404, "unknown_url");
@@ -275,6 +303,29 @@ static void takes_nothing_new_while_it_drains(void **state) {
 }
 
 /* ---- Answers. ---- */
+
+/* Ids of prompt and answer, and what of the request's own stops has ended it. */
+static void tells_ids_and_stops(void **state) {
+    answer *got = post(*state, "/v1/completions",
+                       "{'prompt':'@@text=a.b','stop':'.','return_token_ids':true}");
+    assert_int_equal(json_array_size(at(got->json, "choices.0.prompt_token_ids")), 10);
+    assert_int_equal(json_integer_value(at(got->json, "choices.0.prompt_token_ids.0")), 3 + '@');
+    assert_int_equal(json_array_size(at(got->json, "choices.0.token_ids")), 1);
+    assert_int_equal(json_integer_value(at(got->json, "choices.0.token_ids.0")), 3 + 'a');
+    expect_text(got->json, "choices.0.stop_reason", ".");
+    forget(got);
+    got = post(*state, "/v1/chat/completions",
+               "{'messages':[{'role':'user','content':'@@text=ab'}],'return_token_ids':true,"
+               "'stop_token_ids':[2],'ignore_eos':true}");
+    assert_int_equal(json_array_size(at(got->json, "choices.0.token_ids")), 2);
+    assert_true(json_array_size(at(got->json, "prompt_token_ids")) > 9);
+    assert_int_equal(json_integer_value(at(got->json, "choices.0.stop_reason")), 2);
+    forget(got);
+    got = post(*state, "/v1/completions", "{'prompt':'@@text=ab'}");
+    assert_true(json_is_null(at(got->json, "choices.0.stop_reason")));
+    assert_null(at(got->json, "choices.0.token_ids"));
+    forget(got);
+}
 
 static void answers_a_chat(void **state) {
     answer *got = post(*state, "/v1/chat/completions",
@@ -577,9 +628,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_each_answer),
         cmocka_unit_test(tokenizes),
+        cmocka_unit_test(named_origins_may_read),
         cmocka_unit_test(refuses_by_the_headers),
         cmocka_unit_test(tells_what_it_serves),
         cmocka_unit_test(tells_why_it_is_not_ready),
+        cmocka_unit_test(tells_ids_and_stops),
         cmocka_unit_test(answers_a_chat),
         cmocka_unit_test(answers_completions),
         cmocka_unit_test(streams_a_chat),

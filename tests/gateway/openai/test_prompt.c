@@ -69,10 +69,10 @@ static void tokenizes_prompts(void **state) {
                                   {.tokens = ids, .token_count = 4}};
     lh_tokens tokens = {0};
     lh_openai_error error;
-    assert_true(lh_openai_prompt_from_completion(model, &prompts[0], &tokens, &error));
+    assert_true(lh_openai_prompt_from_completion(model, &prompts[0], true, &tokens, &error));
     assert_int_equal(tokens.count, 11); /* a user's text holds no control tokens */
     tokens.count = 0;
-    assert_true(lh_openai_prompt_from_completion(model, &prompts[1], &tokens, &error));
+    assert_true(lh_openai_prompt_from_completion(model, &prompts[1], true, &tokens, &error));
     assert_memory_equal(tokens.ids, ids, sizeof ids);
     lh_text_buffer text = {0};
     assert_int_equal(lh_openai_prompt_text(model, &prompts[1], &text), LH_OK);

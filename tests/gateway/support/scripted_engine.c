@@ -229,6 +229,7 @@ static bool next_event(scripted_sequence *sequence, lh_sequence_event *event,
     }
     if (over || sequence->sampled >= sequence->request.max_tokens) {
         event->kind = LH_SEQUENCE_FINISHED;
+        event->token = 2;
         event->reason =
             sequence->sampled >= sequence->request.max_tokens ? LH_FINISH_LENGTH : LH_FINISH_STOP;
         return true;
