@@ -129,6 +129,7 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                   .context = g->model.served.context,
                   .rows_max = (uint32_t)s->rows_max,
                   .has_q16 = strcmp(s->activations, "q16") == 0,
+                  .kv_type = s->kv_type,
                   .wire = wire,
                   .plan_delay_us = s->plan_delay_ms * 1000,
                   .renew_us = s->renew_ms * 1000,

@@ -231,15 +231,18 @@ typedef struct lh_kernels {
     void (*rope_angles)(float *cosine, float *sine, const double *frequency, uint32_t half,
                         uint32_t position, double magnitude);
 
-    /* Writes keys[rows][kv_heads][head_dim] and values (row strides given) of one sequence's
-     * consecutive positions [first, first + rows) into its pages. */
+    /* Writes keys[rows][kv_heads][key_dim] and values[rows][kv_heads][value_dim] (row strides
+     * given) of one sequence's consecutive positions [first, first + rows) into its pages, in the
+     * numbers of their type. */
     void (*kv_store)(const struct lh_kv_view *view, uint32_t first, uint32_t rows,
-                     const float *keys, const float *values, size_t stride);
+                     const float *keys, size_t key_stride, const float *values,
+                     size_t value_stride);
 
     /* Causal attention of rows at positions [first, first + rows) of ONE sequence for KV head
-     * `kv_head` and the `group` query heads that share it: y[rows][heads][head_dim], q the same
-     * (row strides given), reading keys and values at the last `window` positions up to and with
-     * the own one (window > 0; LH_ATTENTION_ALL: from 0 on), the first of which is f.
+     * `kv_head` and the `group` query heads that share it: y[rows][heads][value_dim] of
+     * q[rows][heads][key_dim] (row strides given), reading keys and values at the last `window`
+     * positions up to and with the own one (window > 0; LH_ATTENTION_ALL: from 0 on), the first of
+     * which is f. k and v are what the pages hold, as floats (lh_kv_type).
      *   s[t] = scale * chain over d of q[d] * k[t][d]
      *   m = max s;  p[t] = exp(s[t] - m);  z = lanes-and-tree sum of p over t (lane (t - f) % 16)
      *   y[d] = (chain over t ascending of p[t] * v[t][d]) * (1 / z)
@@ -247,8 +250,8 @@ typedef struct lh_kernels {
      * (arXiv:2309.17453, as gpt-oss learns it): m is at least the sink, and z + exp(sink - m) stands
      * for z.
      * What the pages hold at other positions may be read but does not count; pages wholly before
-     * the first row's window are not read. y may be q. scratch: lh_attention_scratch_bytes, 64-byte
-     * aligned, one per calling thread. */
+     * the first row's window are not read. y may be q where the two widths are one. scratch:
+     * lh_attention_scratch_bytes, 64-byte aligned, one per calling thread. */
     void (*attention)(float *y, size_t y_stride, const float *q, size_t q_stride,
                       const struct lh_kv_view *view, uint32_t kv_head, uint32_t group,
                       uint32_t first, uint32_t rows, uint32_t window, float scale,
@@ -270,18 +273,47 @@ typedef struct lh_kernels {
 /* Positions held by one page. */
 #define LH_KV_PAGE_POSITIONS 64u
 
-/* One layer of one sequence's KV cache: page p holds positions [64p, 64p + 64).
- * keys:   [kv_heads][64 / 16][head_dim][16]  (16 keys interleaved, so that lanes run over keys)
- * values: [kv_heads][64][head_dim] */
+/* The numbers that a page holds. A row (a key or a value of one head at one position) is rounded
+ * when it is stored, each on its own, so that what a page holds depends on nothing beside it.
+ *   F32  as they are
+ *   F16  binary16, rounded to nearest even; read exactly. Beyond 65504 it is infinite, and so is
+ *        what attention makes of it
+ *   Q8   int8 in blocks of 32 of the row (the last one may be shorter) as Q8 activations: d = amax
+ *        / 127, q = v * (127 / amax) rounded to nearest even; read as q * d, rounded once */
+typedef enum lh_kv_type { LH_KV_F32, LH_KV_F16, LH_KV_Q8 } lh_kv_type;
+
+/* "f32", "f16", "q8"; false: another name, and *type is as it was. */
+bool lh_kv_type_parse(const char *name, lh_kv_type *type);
+
+/* What a model's layer keeps of a position: for each KV head a key and a value. */
+typedef struct lh_kv_shape {
+    lh_kv_type type;
+    uint32_t kv_heads, key_dim, value_dim;
+} lh_kv_shape;
+
+/* One layer of one sequence's KV cache: page p holds positions [64p, 64p + 64). In F32 and F16
+ *   keys:   [kv_heads][64 / 16][key_dim][16]  (16 keys interleaved, so that lanes run over keys)
+ *   values: [kv_heads][64][value_dim]
+ * and in Q8, where a row has b = ceil(dim / 32) blocks,
+ *   keys:   [kv_heads][64 / 16] of int8 [key_dim][16], then their d, float [b][16]
+ *   values: [kv_heads] of int8 [64][value_dim], then their d, float [64][b] */
 typedef struct lh_kv_view {
-    float *const *key_pages;   /* [pages] */
-    float *const *value_pages; /* [pages] */
-    uint32_t kv_heads, head_dim;
+    void *const *key_pages;   /* [pages], 64-byte aligned */
+    void *const *value_pages; /* [pages], 64-byte aligned */
+    lh_kv_shape shape;
 } lh_kv_view;
 
-/* Floats of one page for keys; the same for values. */
-static inline size_t lh_kv_page_floats(uint32_t kv_heads, uint32_t head_dim) {
-    return (size_t)kv_heads * head_dim * LH_KV_PAGE_POSITIONS;
+/* Bytes of a row of `dim` numbers. */
+static inline size_t lh_kv_row_bytes(lh_kv_type type, uint32_t dim) {
+    if (type == LH_KV_Q8)
+        return dim + ((size_t)dim + 31) / 32 * sizeof(float);
+    return (size_t)dim * (type == LH_KV_F16 ? sizeof(uint16_t) : sizeof(float));
+}
+
+/* Bytes of one page for the keys of a layer (dim: key_dim), or for its values (value_dim). Does not
+ * overflow where kv_heads and dim are below 2^24. */
+static inline size_t lh_kv_page_bytes(const lh_kv_shape *shape, uint32_t dim) {
+    return shape->kv_heads * LH_KV_PAGE_POSITIONS * lh_kv_row_bytes(shape->type, dim);
 }
 
 /* Scratch of `attention` for up to `rows` rows, `group` query heads and positions < `context`. It

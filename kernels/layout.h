@@ -159,17 +159,44 @@ static inline float *lh_activations_value(const lh_activations *x, uint32_t row,
     return (float *)x->data + (size_t)row * x->width + column;
 }
 
-/* Keys of KV head `head`: the 16 interleaved ones [head_dim][16] that hold `position`. */
-static inline float *lh_kv_keys(const lh_kv_view *view, uint32_t head, uint32_t position) {
-    uint32_t block = position % LH_KV_PAGE_POSITIONS / LH_LANES;
-    size_t lines = (size_t)head * (LH_KV_PAGE_POSITIONS / LH_LANES) + block;
-    return view->key_pages[position / LH_KV_PAGE_POSITIONS] + lines * view->head_dim * LH_LANES;
+/* Bytes of a number in a page. */
+static inline __attribute__((always_inline)) uint32_t lh_kv_number_bytes(lh_kv_type type) {
+    return type == LH_KV_F32 ? 4 : type == LH_KV_F16 ? 2 : 1;
 }
 
-/* Value [head_dim] of KV head `head` at `position`. */
-static inline float *lh_kv_value(const lh_kv_view *view, uint32_t head, uint32_t position) {
-    size_t line = (size_t)head * LH_KV_PAGE_POSITIONS + position % LH_KV_PAGE_POSITIONS;
-    return view->value_pages[position / LH_KV_PAGE_POSITIONS] + line * view->head_dim;
+/* Keys of KV head `head`: the 16 interleaved ones [key_dim][16] that hold `position`; behind them,
+ * in Q8, lh_kv_key_scales. */
+static inline void *lh_kv_keys(const lh_kv_view *view, uint32_t head, uint32_t position) {
+    uint32_t block = position % LH_KV_PAGE_POSITIONS / LH_LANES;
+    size_t blocks = (size_t)head * (LH_KV_PAGE_POSITIONS / LH_LANES) + block;
+    return (uint8_t *)view->key_pages[position / LH_KV_PAGE_POSITIONS] +
+           blocks * LH_LANES * lh_kv_row_bytes(view->shape.type, view->shape.key_dim);
+}
+
+/* Their scales, [blocks of 32 of a key][16]; type Q8. */
+static inline float *lh_kv_key_scales(const lh_kv_view *view, void *keys) {
+    return (float *)(void *)((uint8_t *)keys + (size_t)view->shape.key_dim * LH_LANES);
+}
+
+/* The page's values of KV head `head`. */
+static inline void *lh_kv_values(const lh_kv_view *view, uint32_t head, uint32_t position) {
+    return (uint8_t *)view->value_pages[position / LH_KV_PAGE_POSITIONS] +
+           head * LH_KV_PAGE_POSITIONS * lh_kv_row_bytes(view->shape.type, view->shape.value_dim);
+}
+
+/* Value [value_dim] of KV head `head` at `position`. */
+static inline void *lh_kv_value(const lh_kv_view *view, uint32_t head, uint32_t position) {
+    size_t numbers = (size_t)(position % LH_KV_PAGE_POSITIONS) * view->shape.value_dim;
+    return (uint8_t *)lh_kv_values(view, head, position) +
+           numbers * lh_kv_number_bytes(view->shape.type);
+}
+
+/* Its scales, one for each block of 32; type Q8. */
+static inline float *lh_kv_value_scales(const lh_kv_view *view, uint32_t head, uint32_t position) {
+    uint32_t dim = view->shape.value_dim;
+    float *scales = (float *)(void *)((uint8_t *)lh_kv_values(view, head, position) +
+                                      (size_t)dim * LH_KV_PAGE_POSITIONS);
+    return scales + (size_t)(position % LH_KV_PAGE_POSITIONS) * ((dim + LH_BLOCK - 1) / LH_BLOCK);
 }
 
 /* Positions that a query at `position` sees. */

@@ -131,6 +131,10 @@ static const lh_option options[] = {
      "how activations meet quantized weights: q8: rounded to int8 in blocks of 32, as in "
      "llama.cpp; q16: int8 twice, the second time of what the first left: nearly exact, at about "
      "twice the time of a prompt"},
+    {"kv-type", LH_OPTION_CHOICE, AT(kv_type), "f32", NULL, 0, 0, "f32|f16|q8",
+     "number format of keys and values in the workers' KV caches: f32: as they are computed; f16: "
+     "twice the context in the same memory; q8: 8 bits in blocks of 32, three and a half times; "
+     "both round (docs/BENCHMARKS.md has what that costs), each the same on every chain"},
     {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16|q8|auto",
      "number format between stages: f32 gives the same tokens however the model is split, f16 "
      "halves the bytes, q8 halves them again; both round (docs/BENCHMARKS.md has what that costs); "

@@ -28,6 +28,7 @@ typedef struct lh_gateway_settings {
     int64_t context, rows_max;
     const char *overlap;     /* lh_overlap_spec_parse */
     const char *activations; /* "q8", "q16" */
+    const char *kv_type;     /* "f32", "f16", "q8" */
     const char *wire;
     bool wire_allow_q8;
     int64_t key_requests_per_minute, key_tokens_per_minute, key_concurrent_requests;

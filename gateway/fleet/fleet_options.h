@@ -16,6 +16,8 @@ typedef struct lh_fleet_options {
     uint32_t workers_expected;
     uint32_t context, rows_max;
     bool has_q16; /* quantized weights meet activations of 16 bits, not 8 */
+    /* "f32", "f16" or "q8": the numbers in the workers' KV caches (kernels/kernels.h) */
+    const char *kv_type;
     lh_wire_policy wire;
     int64_t plan_delay_us, renew_us, lease_us, probation_us;
     /* how long workers must have been there before the chain changes for their sake; 0: it never

@@ -43,7 +43,7 @@ static float block_amax(const float v[LH_BLOCK]) {
     return amax;
 }
 
-static void quantize(lh_q8_block *block, const float v[LH_BLOCK]) {
+void lh_reference_quantize(lh_q8_block *block, const float v[LH_BLOCK]) {
     float amax = block_amax(v), inverse = 127.0f / amax;
     bool usable = inverse > 0 && inverse <= FLT_MAX;
     int sums[2][2] = {{0}};
@@ -69,12 +69,12 @@ static void pack_block(const lh_activations *packed, uint32_t row, uint32_t colu
     for (uint32_t k = 0; k < LH_BLOCK; k++)
         v[k] = gain ? x[column + k] * gain[column + k] : x[column + k];
     lh_q8_block *block = lh_activations_block(packed, row, column / LH_BLOCK);
-    quantize(block, v);
+    lh_reference_quantize(block, v);
     if (packed->kind != LH_ACTIVATION_Q16)
         return;
     for (uint32_t k = 0; k < LH_BLOCK; k++)
         v[k] = fmaf(-block->d, block->q[k], v[k]);
-    quantize(block + 1, v);
+    lh_reference_quantize(block + 1, v);
 }
 
 void lh_reference_pack_activations(const lh_activations *packed, lh_span columns, const float *x,

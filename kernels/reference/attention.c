@@ -6,16 +6,55 @@
 #include <math.h>
 #include <string.h>
 
+bool lh_kv_type_parse(const char *name, lh_kv_type *type) {
+    static const char *const names[] = {
+        [LH_KV_F32] = "f32", [LH_KV_F16] = "f16", [LH_KV_Q8] = "q8"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *type = (lh_kv_type)i;
+            return true;
+        }
+    return false;
+}
+
+static void store_blocks(int8_t *row, float *scales, size_t step, const float *x, uint32_t dim) {
+    for (uint32_t done = 0, count; done < dim; done += count, scales += step) {
+        lh_q8_block block;
+        float v[LH_BLOCK] = {0};
+        count = dim - done < LH_BLOCK ? dim - done : LH_BLOCK;
+        memcpy(v, x + done, count * sizeof *v);
+        lh_reference_quantize(&block, v);
+        *scales = block.d;
+        for (uint32_t i = 0; i < count; i++)
+            row[(done + i) * step] = block.q[i];
+    }
+}
+
+/* Number i of a row goes to place i * step behind `row`, the scale of block b to scales[b *
+ * step]. Inline: floats are stored by this in every instruction set. */
+static inline __attribute__((always_inline)) void
+store_row(lh_kv_type type, void *row, float *scales, size_t step, const float *x, uint32_t dim) {
+    if (type == LH_KV_Q8)
+        store_blocks(row, scales, step, x, dim);
+    for (uint32_t i = 0; i < dim && type == LH_KV_F32; i++)
+        ((float *)row)[i * step] = x[i];
+    for (uint32_t i = 0; i < dim && type == LH_KV_F16; i++)
+        ((uint16_t *)row)[i * step] = lh_reference_round_f16(x[i]);
+}
+
 void lh_reference_kv_store(const lh_kv_view *view, uint32_t first, uint32_t rows, const float *keys,
-                           const float *values, size_t stride) {
-    uint32_t dims = view->head_dim;
-    for (uint32_t row = 0; row < rows; row++, keys += stride, values += stride)
-        for (uint32_t head = 0; head < view->kv_heads; head++) {
-            float *key = lh_kv_keys(view, head, first + row) + (first + row) % LH_LANES;
-            for (uint32_t d = 0; d < dims; d++)
-                key[(size_t)d * LH_LANES] = keys[(size_t)head * dims + d];
-            memcpy(lh_kv_value(view, head, first + row), values + (size_t)head * dims,
-                   dims * sizeof(float));
+                           size_t key_stride, const float *values, size_t value_stride) {
+    const lh_kv_shape *shape = &view->shape;
+    for (uint32_t row = 0; row < rows; row++, keys += key_stride, values += value_stride)
+        for (uint32_t head = 0; head < shape->kv_heads; head++) {
+            uint32_t position = first + row, lane = position % LH_LANES;
+            uint8_t *lines = lh_kv_keys(view, head, position);
+            store_row(shape->type, lines + lane * lh_kv_number_bytes(shape->type),
+                      lh_kv_key_scales(view, lines) + lane, LH_LANES,
+                      keys + (size_t)head * shape->key_dim, shape->key_dim);
+            store_row(shape->type, lh_kv_value(view, head, position),
+                      lh_kv_value_scales(view, head, position), 1,
+                      values + (size_t)head * shape->value_dim, shape->value_dim);
         }
 }
 
@@ -26,11 +65,24 @@ size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t contex
     return (size_t)queries * lh_attention_score_stride(context) * sizeof(float);
 }
 
-static float score(const float *q, const float *keys, uint32_t lane, uint32_t head_dim,
+/* Number i of a row that lies as store_row says. */
+static float number_at(lh_kv_type type, const void *row, const float *scales, size_t step,
+                       uint32_t i) {
+    if (type == LH_KV_F32)
+        return ((const float *)row)[i * step];
+    if (type == LH_KV_F16)
+        return lh_reference_widen_f16(((const uint16_t *)row)[i * step]);
+    return (float)((const int8_t *)row)[i * step] * scales[i / LH_BLOCK * step];
+}
+
+static float score(const float *q, const lh_kv_view *view, uint32_t kv_head, uint32_t t,
                    float scale) {
+    uint8_t *lines = lh_kv_keys(view, kv_head, t);
+    const void *key = lines + t % LH_LANES * lh_kv_number_bytes(view->shape.type);
+    const float *scales = lh_kv_key_scales(view, lines) + t % LH_LANES;
     float acc = 0;
-    for (uint32_t d = 0; d < head_dim; d++)
-        acc = fmaf(q[d], keys[d * LH_LANES + lane], acc);
+    for (uint32_t d = 0; d < view->shape.key_dim; d++)
+        acc = fmaf(q[d], number_at(view->shape.type, key, scales, LH_LANES, d), acc);
     return scale * acc;
 }
 
@@ -46,12 +98,15 @@ static float softmax(float *p, size_t count, const float *sink) {
 static void attend(float *y, const float *q, const lh_kv_view *view, uint32_t kv_head, lh_span keys,
                    float scale, const float *sink, float *p) {
     for (uint32_t t = keys.begin; t < keys.end; t++)
-        p[t] = score(q, lh_kv_keys(view, kv_head, t), t % LH_LANES, view->head_dim, scale);
+        p[t] = score(q, view, kv_head, t, scale);
     float inverse = softmax(p + keys.begin, keys.end - keys.begin, sink);
-    for (uint32_t d = 0; d < view->head_dim; d++) {
+    for (uint32_t d = 0; d < view->shape.value_dim; d++) {
         float acc = 0;
         for (uint32_t t = keys.begin; t < keys.end; t++)
-            acc = fmaf(p[t], lh_kv_value(view, kv_head, t)[d], acc);
+            acc = fmaf(p[t],
+                       number_at(view->shape.type, lh_kv_value(view, kv_head, t),
+                                 lh_kv_value_scales(view, kv_head, t), 1, d),
+                       acc);
         y[d] = acc * inverse;
     }
 }
@@ -60,12 +115,11 @@ void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_
                             const lh_kv_view *view, uint32_t kv_head, uint32_t group,
                             uint32_t first, uint32_t rows, uint32_t window, float scale,
                             const float *sinks, void *scratch) {
-    assert(kv_head < view->kv_heads && window > 0);
+    assert(kv_head < view->shape.kv_heads && window > 0);
     for (uint32_t row = 0; row < rows; row++)
-        for (uint32_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
-            size_t column = (size_t)head * view->head_dim;
-            attend(y + row * y_stride + column, q + row * q_stride + column, view, kv_head,
+        for (uint32_t head = kv_head * group; head < (kv_head + 1) * group; head++)
+            attend(y + row * y_stride + (size_t)head * view->shape.value_dim,
+                   q + row * q_stride + (size_t)head * view->shape.key_dim, view, kv_head,
                    lh_attention_keys(first + row, window), scale,
                    sinks ? &sinks[head - kv_head * group] : NULL, scratch);
-        }
 }

@@ -20,6 +20,10 @@ void lh_reference_quants(lh_reference_block *block, const lh_matrix *w, uint32_t
 /* The tree of kernels.h over 16 lanes. */
 float lh_reference_lane_sum(const float lanes[LH_LANES]);
 
+/* One block of Q8, as pack_activations makes it. */
+struct lh_q8_block;
+void lh_reference_quantize(struct lh_q8_block *block, const float v[32]);
+
 void lh_reference_pack_activations(const lh_activations *packed, lh_span columns, const float *x,
                                    size_t stride, const float *gain, float *squares);
 void lh_reference_rms_scale(float *scale, const float *squares, uint32_t rows, uint32_t width,
@@ -47,7 +51,7 @@ void lh_reference_rope(float *x, size_t stride, uint32_t rows, uint32_t heads, u
 void lh_reference_rope_angles(float *cosine, float *sine, const double *frequency, uint32_t half,
                               uint32_t position, double magnitude);
 void lh_reference_kv_store(const lh_kv_view *view, uint32_t first, uint32_t rows, const float *keys,
-                           const float *values, size_t stride);
+                           size_t key_stride, const float *values, size_t value_stride);
 void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
                             const lh_kv_view *view, uint32_t kv_head, uint32_t group,
                             uint32_t first, uint32_t rows, uint32_t window, float scale,

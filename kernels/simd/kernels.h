@@ -26,7 +26,7 @@
         .gelu_mul = kernel_gelu_mul,                                                               \
         .rope = kernel_rope,                                                                       \
         .rope_angles = kernel_rope_angles,                                                         \
-        .kv_store = lh_reference_kv_store,                                                         \
+        .kv_store = kernel_kv_store,                                                               \
         .attention = kernel_attention,                                                             \
         .exp_sum = kernel_exp_sum,                                                                 \
         .max = kernel_max,                                                                         \

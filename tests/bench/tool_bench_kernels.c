@@ -204,34 +204,42 @@ typedef struct attention {
 
 static void run_attention(void *context) {
     attention *a = context;
-    size_t stride = (size_t)a->group * a->view.head_dim;
+    size_t stride = (size_t)a->group * a->view.shape.key_dim;
     a->kernels->attention(a->y, stride, a->q, stride, &a->view, 0, a->group, a->first, a->rows,
                           LH_ATTENTION_ALL, 0.125f, NULL, a->scratch);
 }
 
-static void bench_attention(const lh_kernels *kernels, const machine *m, uint32_t group,
-                            uint32_t first, uint32_t rows) {
+static void bench_attention(const lh_kernels *kernels, const machine *m, lh_kv_type type,
+                            uint32_t group, uint32_t first, uint32_t rows) {
     enum { DIMS = 64, PAGES = 32 };
-    size_t page = lh_kv_page_floats(1, DIMS);
-    float *memory = allocate_floats(2 * PAGES * page), *pages[2][PAGES];
+    static const char *const names[] = {[LH_KV_F32] = "", [LH_KV_F16] = " f16", [LH_KV_Q8] = " q8"};
+    const lh_kv_shape shape = {type, 1, DIMS, DIMS};
+    size_t page = lh_kv_page_bytes(&shape, DIMS);
+    uint8_t *memory = allocate(2 * PAGES * page);
+    void *pages[2][PAGES];
     for (size_t i = 0; i < PAGES; i++) {
         pages[0][i] = memory + 2 * i * page;
         pages[1][i] = memory + (2 * i + 1) * page;
     }
     size_t floats = (size_t)rows * group * DIMS;
     attention a = {kernels,
-                   {pages[0], pages[1], 1, DIMS},
+                   {pages[0], pages[1], shape},
                    allocate_floats(floats),
                    allocate_floats(floats),
                    allocate(lh_attention_scratch_bytes(rows, group, first + rows)),
                    group,
                    first,
                    rows};
+    float *values = allocate_floats((first + rows) * DIMS);
+    kernels->kv_store(&a.view, 0, first + rows, values, DIMS, values, DIMS);
+    free(values);
     double keys = ((double)first + 1 + first + rows) / 2;
     char what[64];
-    snprintf(what, sizeof what, "attention group %u at %u rows %u", group, first, rows);
+    snprintf(what, sizeof what, "attention%s group %u at %u rows %u", names[type], group, first,
+             rows);
     report(kernels->name, what, best_of(run_attention, &a), keys * rows * group * DIMS * 2,
-           (double)(first + rows) * DIMS * 8, m->fma_per_s, m->read_per_s);
+           (double)(first + rows) * 2 * (double)lh_kv_row_bytes(type, DIMS), m->fma_per_s,
+           m->read_per_s);
     free(a.scratch);
     free(a.y);
     free(a.q);
@@ -336,9 +344,11 @@ int main(int argc, char **argv) {
             }
         if (argc > 3)
             continue;
-        bench_attention(kernels, &m, 3, 1023, 1);
-        bench_attention(kernels, &m, 3, 0, 64);
-        bench_attention(kernels, &m, 3, 1024, 64);
+        for (lh_kv_type type = LH_KV_F32; type <= LH_KV_Q8; type++) {
+            bench_attention(kernels, &m, type, 3, 1023, 1);
+            bench_attention(kernels, &m, type, 3, 0, 64);
+            bench_attention(kernels, &m, type, 3, 1024, 64);
+        }
         bench_panels(kernels, &m);
     }
     return 0;

@@ -13,33 +13,40 @@
 
 /* A cache of one sequence and the queries on it. */
 typedef struct cache {
-    uint32_t kv_heads, group, head_dim, context, pages, window;
-    size_t q_stride, kv_stride;
+    lh_kv_shape shape;
+    uint32_t group, context, pages, window;
+    size_t q_stride, y_stride, key_stride, value_stride;
     float *q, *keys, *values; /* [context][...] as the model makes them */
     const float *sinks;       /* [kv_heads * group]; NULL: none */
-    float *key_pages[8], *value_pages[8];
+    void *key_pages[8], *value_pages[8];
 } cache;
 
 static lh_kv_view view_of(const cache *c) {
-    return (lh_kv_view){c->key_pages, c->value_pages, c->kv_heads, c->head_dim};
+    return (lh_kv_view){c->key_pages, c->value_pages, c->shape};
 }
 
-static cache make_cache(test_random *random, uint32_t kv_heads, uint32_t group, uint32_t head_dim,
+/* What nobody stored must not count: numbers that are huge or none, in any type. */
+static void *spoilt_page(size_t bytes) {
+    uint8_t *page = test_alloc(bytes);
+    for (size_t i = 0; i < bytes; i++)
+        page[i] = i % 4 < 2 ? 0xff : 0x7f;
+    return page;
+}
+
+static cache make_cache(test_random *random, const lh_kv_shape *shape, uint32_t group,
                         uint32_t context) {
-    cache c = {.kv_heads = kv_heads, .group = group, .head_dim = head_dim, .context = context};
-    c.window = LH_ATTENTION_ALL;
-    c.q_stride = (size_t)kv_heads * group * head_dim + 3;
-    c.kv_stride = (size_t)kv_heads * head_dim + 1;
+    cache c = {.shape = *shape, .group = group, .context = context, .window = LH_ATTENTION_ALL};
+    c.q_stride = (size_t)shape->kv_heads * group * shape->key_dim + 3;
+    c.y_stride = (size_t)shape->kv_heads * group * shape->value_dim + 2;
+    c.key_stride = (size_t)shape->kv_heads * shape->key_dim + 1;
+    c.value_stride = (size_t)shape->kv_heads * shape->value_dim + 4;
     c.q = random_floats(random, context * c.q_stride);
-    c.keys = random_floats(random, context * c.kv_stride);
-    c.values = random_floats(random, context * c.kv_stride);
+    c.keys = random_floats(random, context * c.key_stride);
+    c.values = random_floats(random, context * c.value_stride);
     c.pages = (context + LH_KV_PAGE_POSITIONS - 1) / LH_KV_PAGE_POSITIONS;
-    size_t floats = lh_kv_page_floats(kv_heads, head_dim);
     for (uint32_t p = 0; p < c.pages; p++) {
-        c.key_pages[p] = test_alloc(floats * sizeof(float));
-        c.value_pages[p] = test_alloc(floats * sizeof(float));
-        for (size_t i = 0; i < floats; i++) /* what nobody stored must not count */
-            c.key_pages[p][i] = c.value_pages[p][i] = i % 2 ? NAN : 1e30f;
+        c.key_pages[p] = spoilt_page(lh_kv_page_bytes(shape, shape->key_dim));
+        c.value_pages[p] = spoilt_page(lh_kv_page_bytes(shape, shape->value_dim));
     }
     return c;
 }
@@ -56,8 +63,8 @@ static void free_cache(cache *c) {
 
 static void store(const lh_kernels *kernels, const cache *c, uint32_t first, uint32_t rows) {
     lh_kv_view view = view_of(c);
-    kernels->kv_store(&view, first, rows, c->keys + first * c->kv_stride,
-                      c->values + first * c->kv_stride, c->kv_stride);
+    kernels->kv_store(&view, first, rows, c->keys + first * c->key_stride, c->key_stride,
+                      c->values + first * c->value_stride, c->value_stride);
 }
 
 static void attend(const lh_kernels *kernels, const cache *c, uint32_t first, uint32_t rows,
@@ -66,8 +73,8 @@ static void attend(const lh_kernels *kernels, const cache *c, uint32_t first, ui
     size_t bytes = lh_attention_scratch_bytes(rows, c->group, first + rows);
     void *scratch = test_alloc(bytes);
     memset(scratch, 0xff, bytes);
-    for (uint32_t head = 0; head < c->kv_heads; head++)
-        kernels->attention(y + first * c->q_stride, c->q_stride, c->q + first * c->q_stride,
+    for (uint32_t head = 0; head < c->shape.kv_heads; head++)
+        kernels->attention(y + first * c->y_stride, c->y_stride, c->q + first * c->q_stride,
                            c->q_stride, &view, head, c->group, first, rows, c->window, 0.125f,
                            c->sinks ? c->sinks + head * c->group : NULL, scratch);
     free(scratch);
@@ -75,8 +82,8 @@ static void attend(const lh_kernels *kernels, const cache *c, uint32_t first, ui
 
 /* All rows, stored and attended in chunks of at most `chunk` (0: at once). */
 static float *run(const lh_kernels *kernels, const cache *c, uint32_t chunk) {
-    float *y = test_alloc(c->context * c->q_stride * sizeof(float));
-    memset(y, 0, c->context * c->q_stride * sizeof(float));
+    float *y = test_alloc(c->context * c->y_stride * sizeof(float));
+    memset(y, 0, c->context * c->y_stride * sizeof(float));
     for (uint32_t first = 0; first < c->context;) {
         uint32_t rows = chunk == 0 || chunk > c->context - first ? c->context - first : chunk;
         store(kernels, c, first, rows);
@@ -89,28 +96,31 @@ static float *run(const lh_kernels *kernels, const cache *c, uint32_t chunk) {
 /* Of six heads, below and far above what is scored. */
 static const float some_sinks[] = {0.3f, -2, 9, 0, -60, 1.5f};
 
-static void check_softmax(uint32_t window, const float *sinks) {
+/* Beside the floats that were stored: `tolerance` is what the type may lose. */
+static void check_softmax(lh_kv_type type, uint32_t window, const float *sinks, double tolerance) {
+    enum { KEY_DIM = 20, VALUE_DIM = 36 };
     test_random random = {31};
-    cache c = make_cache(&random, 2, 3, 20, 70);
+    cache c = make_cache(&random, &(lh_kv_shape){type, 2, KEY_DIM, VALUE_DIM}, 3, 70);
     c.window = window;
     c.sinks = sinks;
     float *y = run(lh_kernels_at(0), &c, 0);
     for (uint32_t row = 0; row < c.context; row++)
-        for (uint32_t head = 0; head < c.kv_heads * c.group; head++) {
-            const float *q = c.q + row * c.q_stride + head * c.head_dim;
-            size_t kv = (size_t)head / c.group * c.head_dim;
-            double z = sinks ? exp((double)sinks[head]) : 0, sum[20] = {0};
+        for (uint32_t head = 0; head < c.shape.kv_heads * c.group; head++) {
+            const float *q = c.q + row * c.q_stride + head * KEY_DIM;
+            size_t kv = head / c.group;
+            double z = sinks ? exp((double)sinks[head]) : 0, sum[VALUE_DIM] = {0};
             for (uint32_t t = row < window ? 0 : row - window + 1; t <= row; t++) {
                 double s = 0;
-                for (uint32_t d = 0; d < 20; d++)
-                    s += (double)q[d] * c.keys[t * c.kv_stride + kv + d];
+                for (uint32_t d = 0; d < KEY_DIM; d++)
+                    s += (double)q[d] * c.keys[t * c.key_stride + kv * KEY_DIM + d];
                 double p = exp(s * 0.125);
                 z += p;
-                for (uint32_t d = 0; d < 20; d++)
-                    sum[d] += p * c.values[t * c.kv_stride + kv + d];
+                for (uint32_t d = 0; d < VALUE_DIM; d++)
+                    sum[d] += p * c.values[t * c.value_stride + kv * VALUE_DIM + d];
             }
-            for (uint32_t d = 0; d < 20; d++)
-                assert_true(fabs(y[row * c.q_stride + head * 20 + d] - sum[d] / z) < 1e-6);
+            for (uint32_t d = 0; d < VALUE_DIM; d++)
+                assert_true(fabs(y[row * c.y_stride + head * VALUE_DIM + d] - sum[d] / z) <
+                            tolerance);
         }
     free(y);
     free_cache(&c);
@@ -118,34 +128,95 @@ static void check_softmax(uint32_t window, const float *sinks) {
 
 static void test_reference_is_softmax(void **state) {
     (void)state;
-    check_softmax(LH_ATTENTION_ALL, NULL);
-    check_softmax(70, NULL);
-    check_softmax(7, NULL);
-    check_softmax(1, NULL);
-    check_softmax(LH_ATTENTION_ALL, some_sinks);
-    check_softmax(7, some_sinks);
+    static const double tolerances[] = {[LH_KV_F32] = 1e-6, [LH_KV_F16] = 1e-3, [LH_KV_Q8] = 1e-2};
+    for (lh_kv_type type = LH_KV_F32; type <= LH_KV_Q8; type++) {
+        check_softmax(type, LH_ATTENTION_ALL, NULL, tolerances[type]);
+        check_softmax(type, 70, NULL, tolerances[type]);
+        check_softmax(type, 7, NULL, tolerances[type]);
+        check_softmax(type, 1, NULL, tolerances[type]);
+        check_softmax(type, LH_ATTENTION_ALL, some_sinks, tolerances[type]);
+        check_softmax(type, 7, some_sinks, tolerances[type]);
+    }
+}
+
+/* A page is as kernels.h draws it, number by number. */
+static void test_reference_pages_are_as_drawn(void **state) {
+    (void)state;
+    enum { HEADS = 2, KEY_DIM = 40, VALUE_DIM = 33, AT = 37 };
+    const lh_kernels *reference = lh_kernels_at(0);
+    for (lh_kv_type type = LH_KV_F32; type <= LH_KV_Q8; type++) {
+        test_random random = {36};
+        const lh_kv_shape shape = {type, HEADS, KEY_DIM, VALUE_DIM};
+        cache c = make_cache(&random, &shape, 1, AT + 1);
+        store(reference, &c, 0, AT + 1);
+        const float *key = c.keys + AT * c.key_stride + KEY_DIM,
+                    *value = c.values + AT * c.value_stride + VALUE_DIM;
+        const size_t line = (4 + AT / 16) * 16 * KEY_DIM + AT % 16,
+                     row = (64 + AT) * (size_t)VALUE_DIM;
+        if (type == LH_KV_F32) {
+            assert_true(((float *)c.key_pages[0])[line + 39 * 16] == key[39]);
+            assert_true(((float *)c.value_pages[0])[row + 32] == value[32]);
+        } else if (type == LH_KV_F16) {
+            uint16_t halves[2];
+            reference->f16_from_f32(halves, &key[39], 1);
+            reference->f16_from_f32(halves + 1, &value[32], 1);
+            assert_int_equal(((uint16_t *)c.key_pages[0])[line + 39 * 16], halves[0]);
+            assert_int_equal(((uint16_t *)c.value_pages[0])[row + 32], halves[1]);
+        } else {
+            const int8_t *lines = (int8_t *)c.key_pages[0] + (4 + AT / 16) * 16 * (KEY_DIM + 8),
+                         *values = (int8_t *)c.value_pages[0] + 64 * (VALUE_DIM + 8);
+            const float *d = (const float *)(const void *)(lines + 16 * KEY_DIM);
+            const float *e = (const float *)(const void *)(values + 64 * VALUE_DIM);
+            float amax = 0;
+            for (int i = 32; i < KEY_DIM; i++)
+                amax = fmaxf(amax, fabsf(key[i]));
+            assert_true(d[16 + AT % 16] == amax / 127);
+            assert_int_equal(lines[39 * 16 + AT % 16], (int)nearbyintf(key[39] * (127 / amax)));
+            assert_true(e[AT * 2 + 1] == fabsf(value[32]) / 127);
+            assert_int_equal(values[AT * VALUE_DIM + 32], value[32] > 0   ? 127
+                                                          : value[32] < 0 ? -127
+                                                                          : 0);
+        }
+        free_cache(&c);
+    }
+}
+
+static void assert_same_pages(const cache *a, const cache *b, const char *what) {
+    for (uint32_t p = 0; p < a->pages; p++)
+        if (memcmp(a->key_pages[p], b->key_pages[p],
+                   lh_kv_page_bytes(&a->shape, a->shape.key_dim)) ||
+            memcmp(a->value_pages[p], b->value_pages[p],
+                   lh_kv_page_bytes(&a->shape, a->shape.value_dim)))
+            fail_msg("%s stores other bytes in page %u", what, p);
 }
 
 /* context: not NULL, with windows. */
 static void check_shapes(const lh_kernels *set, void *context) {
     static const uint32_t dims[] = {2, 16, 20, 32, 48, 64, 80, 100, 128};
     test_random random = {32};
-    for (int i = 0; i < 60; i++) {
-        cache c = make_cache(&random, random_between(&random, 1, 2), random_between(&random, 1, 9),
-                             dims[i % 9], random_between(&random, 1, i % 4 ? 40 : 200));
+    for (int i = 0; i < 90; i++) {
+        const lh_kv_shape shape = {(lh_kv_type)(i / 3 % 3), random_between(&random, 1, 2),
+                                   dims[i % 9], dims[(i % 3 ? i : i * 7) % 9]};
+        uint32_t group = random_between(&random, 1, 9),
+                 positions = random_between(&random, 1, i % 4 ? 40 : 200);
+        uint64_t seed = random_bits(&random);
+        cache c = make_cache(&(test_random){seed}, &shape, group, positions),
+              other = make_cache(&(test_random){seed}, &shape, group, positions);
         if (context)
-            c.window = random_between(&random, 1, i % 3 ? 12 : 150);
-        float *sinks = random_floats(&random, (size_t)c.kv_heads * c.group);
-        c.sinks = i % 2 ? sinks : NULL;
-        float *expected = run(lh_kernels_at(0), &c, 0), *y = run(set, &c, 0);
-        float *chunks = run(set, &c, random_between(&random, 1, 13));
-        assert_same_floats(y, expected, c.context * c.q_stride, set->name);
-        assert_same_floats(chunks, expected, c.context * c.q_stride, set->name);
+            c.window = other.window = random_between(&random, 1, i % 3 ? 12 : 150);
+        float *sinks = random_floats(&random, (size_t)shape.kv_heads * group);
+        c.sinks = other.sinks = i % 2 ? sinks : NULL;
+        float *expected = run(lh_kernels_at(0), &c, 0), *y = run(set, &other, 0);
+        float *chunks = run(set, &other, random_between(&random, 1, 13));
+        assert_same_pages(&c, &other, set->name);
+        assert_same_floats(y, expected, c.context * c.y_stride, set->name);
+        assert_same_floats(chunks, expected, c.context * c.y_stride, set->name);
         free(y);
         free(chunks);
         free(expected);
         free(sinks);
         free_cache(&c);
+        free_cache(&other);
     }
 }
 
@@ -164,8 +235,8 @@ static void check_pages_before_the_window(const lh_kernels *kernels, void *conte
     (void)context;
     enum { FIRST = 3 * LH_KV_PAGE_POSITIONS, ROWS = 9 };
     test_random random = {34};
-    cache c = make_cache(&random, 1, 3, 32, FIRST + ROWS);
-    size_t floats = c.context * c.q_stride;
+    cache c = make_cache(&random, &(lh_kv_shape){LH_KV_F32, 1, 32, 32}, 3, FIRST + ROWS);
+    size_t floats = c.context * c.y_stride;
     float *expected = test_alloc(floats * 4), *y = test_alloc(floats * 4);
     memset(y, 0, floats * 4);
     memset(expected, 0, floats * 4);
@@ -193,9 +264,10 @@ static void test_pages_before_the_window_are_not_read(void **state) {
 static void check_decode(const lh_kernels *set, void *context) {
     (void)context;
     test_random random = {33};
-    for (uint32_t group = 1; group <= 9; group++) {
-        cache c = make_cache(&random, 1, group, 64, random_between(&random, 300, 500));
-        size_t floats = c.context * c.q_stride;
+    for (uint32_t i = 0; i < 27; i++) {
+        cache c = make_cache(&random, &(lh_kv_shape){(lh_kv_type)(i / 9), 1, 64, 64}, i % 9 + 1,
+                             random_between(&random, 300, 500));
+        size_t floats = c.context * c.y_stride;
         float *expected = test_alloc(floats * 4), *y = test_alloc(floats * 4);
         memset(y, 0, floats * 4);
         memset(expected, 0, floats * 4);
@@ -225,6 +297,7 @@ static void test_scratch_does_not_grow_with_rows(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference_is_softmax),
+        cmocka_unit_test(test_reference_pages_are_as_drawn),
         cmocka_unit_test(test_any_shape_and_chunk),
         cmocka_unit_test(test_any_shape_chunk_and_window),
         cmocka_unit_test(test_pages_before_the_window_are_not_read),

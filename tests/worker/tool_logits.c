@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct flags {
-    const char *model, *tokens, *isa, *out, *wire, *activations;
+    const char *model, *tokens, *isa, *out, *wire, *activations, *kv_type;
     int64_t stages, column_shards, chunk_rows, threads, generate, kv_bytes;
     bool digest;
 } flags;
@@ -34,6 +34,8 @@ static const lh_option options[] = {
     {"isa", LH_OPTION_TEXT, FIELD(isa), "auto", "NAME", 0, 0, NULL, "Instruction set"},
     {"activations", LH_OPTION_CHOICE, FIELD(activations), "q8", NULL, 0, 0, "q8|q16",
      "As quantized weights meet them"},
+    {"kv-type", LH_OPTION_CHOICE, FIELD(kv_type), "f32", NULL, 0, 0, "f32|f16|q8",
+     "Numbers in the KV cache"},
     {"wire", LH_OPTION_CHOICE, FIELD(wire), "f32", NULL, 0, 0, "f32|f16|q8",
      "What activations go through between stages"},
     {"generate", LH_OPTION_NUMBER, FIELD(generate), "0", "N", 0, 1 << 20, NULL,
@@ -195,6 +197,9 @@ int main(int argc, char **argv) {
     lh_activation_kind activations;
     if (!lh_activation_kind_parse(f.activations, &activations))
         die(f.activations, "no kind of activations");
+    lh_kv_type kv_type;
+    if (!lh_kv_type_parse(f.kv_type, &kv_type))
+        die(f.kv_type, "no type of a KV cache");
     const stage_chain_options chain_options = {.stages = (uint32_t)f.stages,
                                                .column_shards = (uint32_t)f.column_shards,
                                                .threads = (uint32_t)f.threads,
@@ -202,6 +207,7 @@ int main(int argc, char **argv) {
                                                .kv_bytes = (size_t)f.kv_bytes,
                                                .wire = wire,
                                                .activations = activations,
+                                               .kv_type = kv_type,
                                                .isa = f.isa};
     if (lh_mapped_file_open(f.model, &model, &error) != LH_OK ||
         stage_chain_create(lh_mapped_file_bytes(model), lh_mapped_file_size(model), &chain_options,

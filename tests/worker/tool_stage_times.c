@@ -29,7 +29,7 @@
 #define BATCH_MAX 1024u
 
 typedef struct flags {
-    const char *model, *rows, *chunks, *batch, *slowdown, *isa, *activations;
+    const char *model, *rows, *chunks, *batch, *slowdown, *isa, *activations, *kv_type;
     int64_t first, last, repeats, steps, threads, others_bytes;
 } flags;
 
@@ -56,6 +56,8 @@ static const lh_option options[] = {
     {"isa", LH_OPTION_TEXT, FIELD(isa), "auto", "NAME", 0, 0, NULL, "Instruction set"},
     {"activations", LH_OPTION_CHOICE, FIELD(activations), "q8", NULL, 0, 0, "q8|q16",
      "As quantized weights meet them"},
+    {"kv-type", LH_OPTION_CHOICE, FIELD(kv_type), "f32", NULL, 0, 0, "f32|f16|q8",
+     "Numbers in the KV cache"},
 };
 static const lh_option_table table = {"stage_times", "How long one stage takes by itself",
                                       options,       sizeof options / sizeof options[0],
@@ -278,6 +280,8 @@ int main(int argc, char **argv) {
                               .steps_max = 1};
     if (!lh_activation_kind_parse(f.activations, &stage.activations))
         die(f.activations, "no kind of activations");
+    if (!lh_kv_type_parse(f.kv_type, &stage.kv_type))
+        die(f.kv_type, "no type of a KV cache");
     if (lh_gguf_parse(b.bytes, length, length, &b.gguf, &error) != LH_OK ||
         lh_model_config_read(b.gguf, &b.config, &error) != LH_OK ||
         lh_thread_pool_create((uint32_t)f.threads, &pool, &error) != LH_OK ||

@@ -23,7 +23,7 @@ bool lh_control_is_same_stage(const lh_control_assignment *a, const lh_control_a
            a->model.file_bytes == b->model.file_bytes && a->first_layer == b->first_layer &&
            a->last_layer == b->last_layer && a->layers == b->layers && a->context == b->context &&
            a->rows_max == b->rows_max && a->steps_max == b->steps_max &&
-           a->activations == b->activations;
+           a->activations == b->activations && a->kv_type == b->kv_type;
 }
 
 bool lh_control_is_same_assignment(const lh_control_assignment *a, const lh_control_assignment *b) {
@@ -197,6 +197,10 @@ static void read_stage(const lh_json_reader *r, lh_control_assignment *assignmen
     const char *activations = lh_json_peek_string(r, "activations");
     if (!activations || !lh_activation_kind_parse(activations, &assignment->activations))
         lh_json_refuse(r, "activations", "\"q8\" or \"q16\"");
+    const char *kv_type =
+        lh_json_is_there(r, "kv_type") ? lh_json_peek_string(r, "kv_type") : "f32";
+    if (!kv_type || !lh_kv_type_parse(kv_type, &assignment->kv_type))
+        lh_json_refuse(r, "kv_type", "\"f32\", \"f16\" or \"q8\"");
     read_model(r, &assignment->model);
 }
 

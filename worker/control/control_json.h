@@ -27,6 +27,7 @@ typedef struct lh_control_assignment {
     uint32_t first_layer, last_layer, layers;
     uint32_t context, rows_max, steps_max;
     lh_activation_kind activations; /* Q8, Q16 */
+    lh_kv_type kv_type;
     lh_wire_type wire;
     char previous_name[LH_WORKER_NAME_BYTES]; /* "" where it is the gateway */
     bool weights_only;                        /* to be prepared: fetched, not loaded */

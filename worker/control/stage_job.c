@@ -138,6 +138,7 @@ static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) 
     lh_weight_source source = lh_weights_source(weights);
     lh_stage_options options = {.range = range,
                                 .kv_bytes = job->options.kv_bytes,
+                                .kv_type = assignment->kv_type,
                                 .context = assignment->context,
                                 .rows_max = assignment->rows_max,
                                 .steps_max = assignment->steps_max,

@@ -220,12 +220,12 @@ static json_t *render_model(const lh_fleet_model *model) {
 
 static json_t *render_stage(const lh_chain_stage *stage, const lh_fleet_options *options,
                             const lh_fleet_model *model) {
-    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s}", "model", render_model(model),
-                     "first_layer", (int)stage->first_layer, "last_layer", (int)stage->last_layer,
-                     "layers", (int)options->model->layers, "context", (int)options->context,
-                     "rows_max", (int)options->rows_max, "steps_max", (int)LH_WORKER_BUFFERS,
-                     "activations", options->has_q16 ? "q16" : "q8", "wire",
-                     lh_wire_name(stage->wire));
+    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s}", "model",
+                     render_model(model), "first_layer", (int)stage->first_layer, "last_layer",
+                     (int)stage->last_layer, "layers", (int)options->model->layers, "context",
+                     (int)options->context, "rows_max", (int)options->rows_max, "steps_max",
+                     (int)LH_WORKER_BUFFERS, "activations", options->has_q16 ? "q16" : "q8",
+                     "kv_type", options->kv_type, "wire", lh_wire_name(stage->wire));
 }
 
 /* Takes both over. */

@@ -112,7 +112,9 @@ static void test_report(void **state) {
     "\"next\":{\"gateway\":false,\"name\":\"b\",\"address\":\"h:1\",\"tls\":true}},"               \
     "\"prepare\":{\"model\":" MODEL                                                                \
     ",\"first_layer\":1,\"last_layer\":4,\"layers\":5,\"context\":2048,"                           \
-    "\"rows_max\":512,\"steps_max\":8,\"activations\":\"q16\",\"wire\":\"q8\",\"hold\":true},"     \
+    "\"rows_max\":512,\"steps_max\":8,\"activations\":\"q16\",\"kv_type\":\"f16\",\"wire\":"       \
+    "\"q8\","                                                                                      \
+    "\"hold\":true},"                                                                              \
     "\"try\":{\"chain\":\"d\",\"width\":576,\"wire\":\"f32\","                                     \
     "\"next\":{\"gateway\":false,\"name\":\"attic\",\"address\":\"h:2\",\"tls\":false}},"          \
     "\"leave\":{\"may_go\":false,\"reason\":\"b loads its layers\"}}"
@@ -129,6 +131,7 @@ static void test_answer(void **state) {
                 a->layers == 5);
     assert_true(a->context == 2048 && a->rows_max == 512 && a->steps_max == 8);
     assert_int_equal(a->activations, LH_ACTIVATION_Q8);
+    assert_int_equal(a->kv_type, LH_KV_F32); /* of a gateway that does not say */
     assert_true(a->wire == LH_WIRE_F16 && !a->next_is_gateway && a->next_tls);
     assert_string_equal(a->chain, "c");
     assert_string_equal(a->next_name, "b");
@@ -144,6 +147,7 @@ static void test_answer(void **state) {
     assert_true(a->first_layer == 1 && a->last_layer == 4 && a->layers == 5 && a->context == 2048);
     assert_true(a->rows_max == 512 && a->steps_max == 8 && a->wire == LH_WIRE_Q8);
     assert_int_equal(a->activations, LH_ACTIVATION_Q16);
+    assert_int_equal(a->kv_type, LH_KV_F16);
     assert_string_equal(a->model.header_sha256, HEX);
     assert_false(lh_control_is_same_stage(a, &answer.assignment));
     const lh_control_trial *trial = &answer.trial;
@@ -194,7 +198,7 @@ static void test_one_stage_or_another(void **state) {
                                          .rows_max = 8,
                                          .steps_max = 4,
                                          .activations = LH_ACTIVATION_Q8};
-    enum { OTHERS = 9 };
+    enum { OTHERS = 10 };
     lh_control_assignment other[OTHERS];
     for (size_t i = 0; i < OTHERS; i++)
         other[i] = stage;
@@ -207,6 +211,7 @@ static void test_one_stage_or_another(void **state) {
     other[6].rows_max = 9;
     other[7].steps_max = 5;
     other[8].activations = LH_ACTIVATION_Q16;
+    other[9].kv_type = LH_KV_Q8;
     for (size_t i = 0; i < OTHERS; i++)
         if (lh_control_is_same_stage(&stage, &other[i]))
             fail_msg("%zu is taken for the same stage", i);
@@ -285,6 +290,8 @@ static void test_bad_answers_are_refused_by_name(void **state) {
     assert_refused("\"wire\":\"f16\"", "\"wire\":\"f8\"", "wire");
     assert_refused("\"activations\":\"q8\"", "\"activations\":\"q4\"", "activations");
     assert_refused("\"activations\":\"q8\",", "", "activations");
+    assert_refused("\"kv_type\":\"f16\"", "\"kv_type\":\"q4\"", "kv_type");
+    assert_refused("\"kv_type\":\"f16\"", "\"kv_type\":16", "kv_type");
     assert_refused("\"model\":" MODEL, "\"model\":[]", "assignment.model");
     assert_refused("\"header_bytes\":100", "\"header_bytes\":1001", "header_bytes");
     assert_refused(HEX, "00", "header_sha256");

@@ -59,6 +59,7 @@ static lh_status create_stages(stage_chain *chain, lh_error *error) {
                                 .rows_max = o->rows_max,
                                 .steps_max = 2,
                                 .activations = o->activations,
+                                .kv_type = o->kv_type,
                                 .pool = chain->pool};
     lh_status status = lh_kernels_select(o->isa, &options.kernels, error);
     for (uint32_t i = 0; i < o->stages && status == LH_OK; i++) {

@@ -15,7 +15,8 @@ typedef struct stage_chain_options {
     size_t kv_bytes;                /* of one stage */
     const char *isa;                /* NULL: the best */
     lh_activation_kind activations; /* Q16, or else Q8 */
-    lh_wire_type wire;              /* what shards go through on their way: its very codec */
+    lh_kv_type kv_type;
+    lh_wire_type wire; /* what shards go through on their way: its very codec */
     /* in which a stage gets its shards; the last one cuts them into rows and blocks first */
     shard_order order;
 } stage_chain_options;

@@ -13,19 +13,20 @@ struct lh_kv_sequence {
     uint32_t length, written, pages, pins;
     bool freed, is_named;
     uint32_t table_pages; /* room in each table */
-    uint32_t kv_heads, head_dim;
+    lh_kv_shape shape;
     uint32_t *page_numbers; /* [table_pages] */
-    float **tables;         /* [layers][2][table_pages] */
+    void **tables;          /* [layers][2][table_pages] */
     lh_kv_sequence *next;   /* in its bucket, or in the list of spares */
 };
 
 struct lh_kv_cache {
-    uint32_t layers, kv_heads, head_dim, context;
-    size_t page_floats; /* keys of one layer in one page */
-    size_t page_bytes;  /* all of one page */
+    uint32_t layers, context;
+    lh_kv_shape shape;
+    size_t key_bytes, value_bytes; /* of one layer in one page */
+    size_t page_bytes;             /* all of one page */
     uint32_t pages_total;
     uint32_t table_pages;
-    float *memory;
+    uint8_t *memory;
     uint32_t *free_pages; /* a stack: the last one is taken first */
     uint32_t *holders;    /* [pages_total]: sequences that hold the page */
     _Atomic uint32_t free_count, sequence_count;
@@ -61,16 +62,21 @@ static lh_status cache_map(lh_kv_cache *cache, lh_error *error) {
     return LH_OK;
 }
 
-lh_status lh_kv_cache_create(uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
-                             uint32_t context, size_t budget_bytes, lh_kv_cache **out,
-                             lh_error *error) {
-    assert(layers > 0 && kv_heads > 0 && head_dim > 0 && context > 0);
-    size_t page_floats, page_bytes;
-    if (__builtin_mul_overflow((size_t)kv_heads * head_dim, (size_t)LH_KV_PAGE_POSITIONS,
-                               &page_floats) ||
-        __builtin_mul_overflow(page_floats, (size_t)layers * 2 * sizeof(float), &page_bytes)) {
-        return lh_fail(error, LH_ERR_LIMIT, "KV cache: %u layers of %u heads of %u are too large",
-                       layers, kv_heads, head_dim);
+/* Widths far above any real one, far below where the bytes of a row overflow. */
+#define ROW_HEADS_MAX (1u << 24)
+#define ROW_DIM_MAX   (1u << 24)
+
+lh_status lh_kv_cache_create(uint32_t layers, const lh_kv_shape *shape, uint32_t context,
+                             size_t budget_bytes, lh_kv_cache **out, lh_error *error) {
+    assert(layers > 0 && shape->kv_heads > 0 && shape->key_dim > 0 && context > 0);
+    size_t key_bytes = lh_kv_page_bytes(shape, shape->key_dim),
+           value_bytes = lh_kv_page_bytes(shape, shape->value_dim), page_bytes;
+    if (shape->kv_heads > ROW_HEADS_MAX || shape->key_dim > ROW_DIM_MAX ||
+        shape->value_dim > ROW_DIM_MAX ||
+        __builtin_mul_overflow(key_bytes + value_bytes, (size_t)layers, &page_bytes)) {
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "KV cache: %u layers of %u heads of %u and %u are too large", layers,
+                       shape->kv_heads, shape->key_dim, shape->value_dim);
     }
     size_t pages = budget_bytes / page_bytes;
     if (pages == 0) {
@@ -83,10 +89,10 @@ lh_status lh_kv_cache_create(uint32_t layers, uint32_t kv_heads, uint32_t head_d
     if (!cache)
         return lh_fail(error, LH_ERR_NO_MEMORY, "KV cache: out of memory");
     cache->layers = layers;
-    cache->kv_heads = kv_heads;
-    cache->head_dim = head_dim;
+    cache->shape = *shape;
     cache->context = context;
-    cache->page_floats = page_floats;
+    cache->key_bytes = key_bytes;
+    cache->value_bytes = value_bytes;
     cache->page_bytes = page_bytes;
     cache->pages_total = pages > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)pages;
     uint32_t context_pages = context / LH_KV_PAGE_POSITIONS + (context % LH_KV_PAGE_POSITIONS != 0);
@@ -165,8 +171,7 @@ static lh_kv_sequence *sequence_take(lh_kv_cache *cache) {
     if (!sequence)
         return NULL;
     sequence->table_pages = cache->table_pages;
-    sequence->kv_heads = cache->kv_heads;
-    sequence->head_dim = cache->head_dim;
+    sequence->shape = cache->shape;
     sequence->page_numbers = calloc(cache->table_pages, sizeof *sequence->page_numbers);
     sequence->tables =
         calloc((size_t)cache->layers * 2 * cache->table_pages, sizeof *sequence->tables);
@@ -183,10 +188,10 @@ static void sequence_give_back(lh_kv_cache *cache, lh_kv_sequence *sequence) {
 }
 
 static void page_push(lh_kv_cache *cache, lh_kv_sequence *sequence, uint32_t number) {
-    float *memory = cache->memory + (size_t)number * (cache->page_bytes / sizeof(float));
+    uint8_t *memory = cache->memory + number * cache->page_bytes;
     for (size_t table = 0; table < (size_t)cache->layers * 2; table++) {
-        sequence->tables[table * cache->table_pages + sequence->pages] =
-            memory + table * cache->page_floats;
+        sequence->tables[table * cache->table_pages + sequence->pages] = memory;
+        memory += table % 2 == 0 ? cache->key_bytes : cache->value_bytes;
     }
     assert(number < cache->pages_total && sequence->pages < cache->table_pages);
     cache->holders[number]++;
@@ -390,9 +395,8 @@ void lh_kv_sequence_set_written(lh_kv_sequence *sequence, uint32_t positions) {
 }
 
 lh_kv_view lh_kv_sequence_view(const lh_kv_sequence *sequence, uint32_t layer) {
-    float **tables = sequence->tables + (size_t)layer * 2 * sequence->table_pages;
+    void **tables = sequence->tables + (size_t)layer * 2 * sequence->table_pages;
     return (lh_kv_view){.key_pages = tables,
                         .value_pages = tables + sequence->table_pages,
-                        .kv_heads = sequence->kv_heads,
-                        .head_dim = sequence->head_dim};
+                        .shape = sequence->shape};
 }

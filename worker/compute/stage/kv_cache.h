@@ -1,7 +1,8 @@
 /* The KV cache of a stage: pages of LH_KV_PAGE_POSITIONS positions, drawn from one budget, held by
  * sequences. A page that is full may be held by several (a fork); it is free when none holds it.
- * Values are f32: an exact store keeps the fidelity figures simple. The pages are one mapping made
- * at start, so that there is no allocation later and pages that were never used cost no memory.
+ * What a row of them is, the model says and the type of their numbers (lh_kv_shape). The pages are
+ * one mapping made at start, so that there is no allocation later and pages that were never used
+ * cost no memory.
  * Thread: the compute thread; the counters may be read by any. */
 #pragma once
 
@@ -15,9 +16,8 @@ typedef struct lh_kv_sequence lh_kv_sequence;
 
 /* A page here is the keys and values of 64 positions in all `layers` of the stage. LH_ERR_INVALID:
  * the budget does not hold one page. LH_ERR_NO_MEMORY, LH_ERR_LIMIT (sizes overflow). */
-lh_status lh_kv_cache_create(uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
-                             uint32_t context, size_t budget_bytes, lh_kv_cache **cache,
-                             lh_error *error);
+lh_status lh_kv_cache_create(uint32_t layers, const lh_kv_shape *shape, uint32_t context,
+                             size_t budget_bytes, lh_kv_cache **cache, lh_error *error);
 /* No sequence may be pinned. NULL is allowed. */
 void lh_kv_cache_destroy(lh_kv_cache *cache);
 size_t lh_kv_cache_pages_total(const lh_kv_cache *cache);

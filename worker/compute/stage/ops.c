@@ -429,10 +429,12 @@ static void store_part(void *context, uint32_t part, uint32_t thread) {
     for (uint32_t i = runs.begin; i < runs.end; i++) {
         const lh_position_run *run = &a->runs[i];
         const lh_kv_view view = lh_kv_sequence_view(run->sequence, a->layer);
-        size_t stride = lh_row_stride((size_t)view.kv_heads * view.head_dim),
-               offset = run->first_row * stride;
-        a->kernels->kv_store(&view, run->first_position, run->rows, a->keys + offset,
-                             a->values + offset, stride);
+        const lh_kv_shape *shape = &view.shape;
+        size_t key_stride = lh_row_stride((size_t)shape->kv_heads * shape->key_dim),
+               value_stride = lh_row_stride((size_t)shape->kv_heads * shape->value_dim);
+        a->kernels->kv_store(&view, run->first_position, run->rows,
+                             a->keys + run->first_row * key_stride, key_stride,
+                             a->values + run->first_row * value_stride, value_stride);
     }
 }
 

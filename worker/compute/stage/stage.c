@@ -65,9 +65,11 @@ static lh_status make_output(lh_stage *stage, lh_error *error) {
 
 static lh_status make_state(lh_stage *stage, lh_error *error) {
     const lh_model_config *config = &stage->resources.config;
+    const lh_kv_shape shape = {stage->options.kv_type, config->kv_heads, config->head_dim,
+                               config->head_dim};
     lh_status status =
-        lh_kv_cache_create(stage->resources.weights.layer_count, config->kv_heads, config->head_dim,
-                           stage->options.context, stage->options.kv_bytes, &stage->kv, error);
+        lh_kv_cache_create(stage->resources.weights.layer_count, &shape, stage->options.context,
+                           stage->options.kv_bytes, &stage->kv, error);
     if (status == LH_OK) {
         status = lh_scratch_init(&stage->resources.scratch, config, &stage->resources.weights,
                                  stage->resources.compute.activations, stage->options.rows_max,

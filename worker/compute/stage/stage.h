@@ -35,9 +35,10 @@ typedef struct lh_stage_step lh_stage_step;
 
 typedef struct lh_stage_options {
     lh_layer_range range;
-    size_t kv_bytes;   /* budget of the KV cache */
-    uint32_t context;  /* positions of one sequence; 0: the model's */
-    uint32_t rows_max; /* rows of one step */
+    size_t kv_bytes;    /* budget of the KV cache */
+    lh_kv_type kv_type; /* of the numbers in it */
+    uint32_t context;   /* positions of one sequence; 0: the model's */
+    uint32_t rows_max;  /* rows of one step */
     /* steps between begin and end at once: activation buffers are allocated at start */
     uint32_t steps_max;
     lh_activation_kind activations; /* as quantized matrices read them: Q16, or else Q8 */

@@ -295,7 +295,7 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     lh_fleet_model model = {"tiny \"quoted\"", file, "/w", "/t"};
     const lh_model_profile profile = {.layers = 2, .width = 576};
     const lh_fleet_options options = {
-        .model = &profile, .context = 256, .rows_max = 64, .has_q16 = true};
+        .model = &profile, .context = 256, .rows_max = 64, .has_q16 = true, .kv_type = "f16"};
     lh_fleet_answer answer = {
         .options = &options,
         .renew_us = 500000,
@@ -347,9 +347,10 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     answer.prepare = answer.assignment.stage;
     answer.leave_reason = "others load";
     text = lh_control_json_render_answer(&answer, &model);
-    assert_non_null(
-        strstr(text, "\"first_layer\":1,\"last_layer\":2,\"layers\":2,\"context\":256,\"rows_max\":"
-                     "64,\"steps_max\":6,\"activations\":\"q16\",\"wire\":\"f16\",\"hold\":true}"));
+    assert_non_null(strstr(
+        text, "\"first_layer\":1,\"last_layer\":2,\"layers\":2,\"context\":256,\"rows_max\":"
+              "64,\"steps_max\":6,\"activations\":\"q16\",\"kv_type\":\"f16\",\"wire\":\"f16\","
+              "\"hold\":true}"));
     assert_non_null(strstr(text, "\"leave\":{\"may_go\":false,\"reason\":\"others load\"}"));
     free(text);
     answer.has_trial = true;

@@ -12,12 +12,14 @@
 enum { LAYERS = 2, KV_HEADS = 2, HEAD_DIM = 8, PAGES = 8, CONTEXT = 256 };
 #define PAGE_BYTES ((size_t)LAYERS * 2 * KV_HEADS * HEAD_DIM * LH_KV_PAGE_POSITIONS * sizeof(float))
 
+static const lh_kv_shape shape = {LH_KV_F32, KV_HEADS, HEAD_DIM, HEAD_DIM};
+
 static lh_kv_cache *cache;
 
 static int set_up(void **state) {
     (void)state;
-    return lh_kv_cache_create(LAYERS, KV_HEADS, HEAD_DIM, CONTEXT,
-                              PAGES * PAGE_BYTES + PAGE_BYTES / 2, &cache, NULL);
+    return lh_kv_cache_create(LAYERS, &shape, CONTEXT, PAGES * PAGE_BYTES + PAGE_BYTES / 2, &cache,
+                              NULL);
 }
 
 static int tear_down(void **state) {
@@ -45,10 +47,42 @@ static void test_budget_below_a_page(void **state) {
     (void)state;
     lh_kv_cache *none;
     lh_error error;
-    assert_int_equal(
-        lh_kv_cache_create(LAYERS, KV_HEADS, HEAD_DIM, CONTEXT, PAGE_BYTES - 1, &none, &error),
-        LH_ERR_INVALID);
+    assert_int_equal(lh_kv_cache_create(LAYERS, &shape, CONTEXT, PAGE_BYTES - 1, &none, &error),
+                     LH_ERR_INVALID);
     assert_non_null(strstr(error.message, "--kv-bytes"));
+}
+
+/* Half and less than a third of the bytes hold as many positions; keys and values may differ. */
+static void test_a_page_is_as_large_as_its_numbers(void **state) {
+    (void)state;
+    static const size_t bytes[] = {
+        [LH_KV_F32] = 4 * (96 + 40), [LH_KV_F16] = 2 * (96 + 40), [LH_KV_Q8] = 96 + 12 + 40 + 8};
+    for (lh_kv_type type = LH_KV_F32; type <= LH_KV_Q8; type++) {
+        lh_kv_cache *other;
+        const lh_kv_shape uneven = {type, 3, 96, 40};
+        const size_t page = LAYERS * 3 * 64 * bytes[type];
+        assert_int_equal(lh_kv_cache_create(LAYERS, &uneven, CONTEXT, 5 * page, &other, NULL),
+                         LH_OK);
+        assert_int_equal(lh_kv_cache_page_bytes(other), page);
+        assert_int_equal(lh_kv_cache_pages_total(other), 5);
+        lh_kv_sequence *sequence;
+        assert_int_equal(lh_kv_cache_reserve(other, 1, 65, &sequence, NULL), LH_OK);
+        const lh_kv_view first = lh_kv_sequence_view(sequence, 0),
+                         second = lh_kv_sequence_view(sequence, 1);
+        assert_ptr_equal((char *)first.key_pages[1] + lh_kv_page_bytes(&uneven, 96),
+                         first.value_pages[1]);
+        assert_ptr_equal((char *)first.value_pages[1] + lh_kv_page_bytes(&uneven, 40),
+                         second.key_pages[1]);
+        lh_kv_cache_destroy(other);
+    }
+}
+
+static void test_a_shape_that_is_too_large(void **state) {
+    (void)state;
+    lh_kv_cache *none;
+    const lh_kv_shape wide = {LH_KV_Q8, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+    assert_int_equal(lh_kv_cache_create(UINT32_MAX, &wide, CONTEXT, SIZE_MAX, &none, NULL),
+                     LH_ERR_LIMIT);
 }
 
 static void test_pages_follow_positions(void **state) {
@@ -84,7 +118,7 @@ static void test_full_and_over_the_context(void **state) {
 /* Every page of every layer of every sequence is memory of its own. */
 static void test_views_do_not_overlap(void **state) {
     (void)state;
-    size_t floats = lh_kv_page_floats(KV_HEADS, HEAD_DIM);
+    size_t floats = lh_kv_page_bytes(&shape, HEAD_DIM) / sizeof(float);
     lh_kv_sequence *sequences[2] = {reserve(1, 2 * 64), reserve(2, 2 * 64)};
     for (int round = 0; round < 2; round++) {
         float number = 0;
@@ -267,7 +301,9 @@ static void test_unused_pages_cost_no_memory(void **state) {
     (void)state;
     lh_kv_cache *large;
     size_t before = resident_bytes();
-    assert_int_equal(lh_kv_cache_create(16, 8, 128, 65536, (size_t)4 << 30, &large, NULL), LH_OK);
+    assert_int_equal(lh_kv_cache_create(16, &(lh_kv_shape){LH_KV_F32, 8, 128, 128}, 65536,
+                                        (size_t)4 << 30, &large, NULL),
+                     LH_OK);
     assert_true(resident_bytes() < before + (4u << 20));
     lh_kv_cache_destroy(large);
 }
@@ -303,6 +339,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_sizes),
         TEST(test_budget_below_a_page),
+        TEST(test_a_page_is_as_large_as_its_numbers),
+        TEST(test_a_shape_that_is_too_large),
         TEST(test_pages_follow_positions),
         TEST(test_full_and_over_the_context),
         TEST(test_views_do_not_overlap),
