@@ -134,10 +134,13 @@ class ChainBits(unittest.TestCase):
         model = need_model()
         q8 = itertools.product(instruction_sets(), (1, 2, 3, 5), (1, 4), (1, 7, 32, 40))
         q16 = itertools.product(instruction_sets(), (1, 3), (4,), (7, 40))
-        for activations, settings in (("q8", q8), ("q16", q16)):
+        caches = [(isa, stages, 4, chunk) for isa in instruction_sets() for stages, chunk in ((1, 40), (3, 7))]
+        formats = (("q8", "f32", q8), ("q16", "f32", q16), ("q8", "f16", caches), ("q8", "q8", caches))
+        for activations, kv_type, settings in formats:
             outputs = {}
             for isa, stages, shards, chunk in settings:
-                command = [build_folder() / "tests" / "logits", "--tokens", tokens, "--digest", "--isa", isa, "--activations", activations]
+                command = [build_folder() / "tests" / "logits", "--tokens", tokens, "--digest", "--isa", isa]
+                command += ["--activations", activations, "--kv-type", kv_type]
                 command += ["--model", model, "--stages", str(stages), "--column-shards", str(shards)]
                 command += ["--chunk-rows", str(chunk), "--kv-bytes", "16M"]
                 out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
