@@ -85,6 +85,10 @@ static const char seed_coder[] =
     "(?i:" CONTRACTIONS ")|[^\\r\\n" LETTER DIGIT "]?[" LETTER "]+|[" DIGIT
     "]| ?[^" SPACE LETTER DIGIT "]+|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE "]+";
 
+/* What stands between the signs that end a sentence or a part of it, in several scripts. */
+static const char sentence_parts[] =
+    " ?[^" SPACE "()|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c}]+";
+
 #define PASSES_MAX 5
 
 typedef struct pre_kind {
@@ -99,10 +103,21 @@ static const pre_kind kinds[] = {
     {"mpt", {gpt2}, {false, false, false}},
     {"mellum", {gpt2}, {false, false, false}},
     {"trillion", {gpt2}, {false, false, false}},
+    {"phi-2", {gpt2}, {false, false, false}},
+    {"olmo", {gpt2}, {false, false, false}},
+    {"jais", {gpt2}, {false, false, false}},
+    {"gigachat", {gpt2}, {false, false, false}},
+    {"a.x-4.0", {gpt2}, {false, false, false}},
+    {"exaone4", {gpt2}, {false, false, false}},
+    {"granite-docling", {gpt2}, {false, false, false}},
     {"smollm", {digits_then_gpt2}, {false, false, false}},
     {"starcoder", {digits_then_gpt2}, {false, false, false}},
     {"refact", {digits_then_gpt2}, {false, false, false}},
     {"minerva-7b", {digits_then_gpt2}, {false, false, false}},
+    {"command-r", {digits_then_gpt2}, {false, false, false}},
+    {"codeshell", {digits_then_gpt2}, {false, false, false}},
+    {"exaone", {digits_then_gpt2}, {false, false, false}},
+    {"mellum2", {digits_then_gpt2}, {false, false, false}},
     {"llama-bpe", {llama3}, {true, true, false}},
     {"llama3", {llama3}, {true, true, false}},
     {"llama-v3", {llama3}, {true, true, false}},
@@ -110,10 +125,19 @@ static const pre_kind kinds[] = {
     {"pixtral", {llama3}, {true, true, false}},
     {"midm-2.0", {llama3}, {true, true, false}},
     {"smaug-bpe", {llama3}, {false, false, false}},
+    {"dbrx", {llama3}, {false, false, false}},
+    {"chatglm-bpe", {llama3}, {false, false, false}},
+    {"glm4", {llama3}, {true, false, false}},
+    {"glm5", {llama3}, {true, false, false}},
     {"qwen2", {qwen2}, {false, false, true}},
     {"deepseek-r1-qwen", {qwen2}, {false, false, false}},
     {"megrez", {qwen2}, {false, false, false}},
     {"kormo", {qwen2}, {false, false, false}},
+    {"stablelm2", {qwen2}, {false, false, false}},
+    {"hunyuan", {qwen2}, {false, false, false}},
+    {"solar-open", {qwen2}, {false, false, false}},
+    {"grok-2", {qwen2}, {false, false, false}},
+    {"viking", {sentence_parts, "[" LONE_DIGIT "]"}, {false, false, false}},
     {"seed-coder", {seed_coder}, {false, false, false}},
     {"deepseek-coder",
      {"[\\r\\n]", "[" SPACE "]?[" LETTER "]+", "[" SPACE "]?\\p{P}+",
@@ -121,6 +145,9 @@ static const pre_kind kinds[] = {
      {false, false, false}},
     {"tekken", {tekken}, {true, true, false}},
     {"gpt-4o", {o200k}, {false, false, false}},
+    {"llama4", {o200k}, {false, false, false}},
+    {"kanana2", {o200k}, {false, false, false}},
+    {"minimax-m2", {o200k}, {false, false, false}},
 };
 
 #define KINDS (sizeof kinds / sizeof kinds[0])

@@ -33,6 +33,7 @@ O200K = (
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 SEED_CODER = LLAMA3.replace("{1,3}", "").replace("]+[\\r\\n]*|", "]+|", 1)
+VIKING = " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"
 DEEPSEEK_CODER = [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"]
 
 
@@ -61,6 +62,7 @@ PRE = {
     "tekken": (split(TEKKEN), True),
     "gpt-4o": (split(O200K), False),
     "seed-coder": (split(SEED_CODER), False),
+    "viking": (pre_tokenizers.Sequence([split_alone(VIKING), pre_tokenizers.Digits(individual_digits=True), plain()]), False),
     "deepseek-coder": (
         pre_tokenizers.Sequence([*map(split_alone, DEEPSEEK_CODER), pre_tokenizers.Digits(individual_digits=True), plain()]),
         False,
