@@ -24,6 +24,12 @@ TEMPLATE = """{%- for message in messages -%}
 {% elif begins_inside %}<think>
 {% endif %}{% endif %}"""
 
+CHANNELS = """{%- for message in messages -%}
+{% if message.reasoning_content %}<|start|>assistant<|channel|>analysis<|message|>{{ message.reasoning_content }}<|end|>{% endif -%}
+<|start|>{{ message.role }}<|message|>{{ message.content }}<|end|>
+{%- endfor -%}
+{%- if add_generation_prompt %}<|start|>assistant{% endif %}"""
+
 
 class Reasoning(unittest.TestCase):
     @classmethod
@@ -72,6 +78,21 @@ class Reasoning(unittest.TestCase):
         self.check("so be it", None, "so be it")
         self.check("<think>\n\n</think>\n\nso", None, "so")
         self.check("<think>why", "why", "")
+
+    def test_channels(self):
+        path = pathlib.Path(self.folder.name) / "channels.jinja"
+        path.write_text(CHANNELS)
+        gateway = Gateway("--chat-template", str(path))
+        thought, answer, next_one = "<|channel|>analysis<|message|>why", "<|channel|>final<|message|>so < be it", "<|end|><|start|>assistant"
+        try:
+            with openai.OpenAI(base_url=f"http://127.0.0.1:{gateway.port}/v1", api_key="none", max_retries=0) as client:
+                usage = self.check(thought + next_one + answer, "why", "so < be it", client=client)
+                self.assertLess(0, usage.completion_tokens_details.reasoning_tokens)
+                self.check(thought, "why", "", client=client)
+                self.check(answer, None, "so < be it", client=client)
+                self.check("so", None, "so", client=client)
+        finally:
+            gateway.stop()
 
     def test_a_thought_that_the_prompt_has_begun(self):
         inside = {"begins_inside": True}
