@@ -247,8 +247,8 @@ typedef struct lh_kernels {
      *   m = max s;  p[t] = exp(s[t] - m);  z = lanes-and-tree sum of p over t (lane (t - f) % 16)
      *   y[d] = (chain over t ascending of p[t] * v[t][d]) * (1 / z)
      * Where sinks[group] is not NULL, each head has a sink, a score without a value
-     * (arXiv:2309.17453, as gpt-oss learns it): m is at least the sink, and z + exp(sink - m) stands
-     * for z.
+     * (arXiv:2309.17453, as gpt-oss learns it): m is at least the sink, and z + exp(sink - m)
+     * stands for z.
      * What the pages hold at other positions may be read but does not count; pages wholly before
      * the first row's window are not read. y may be q where the two widths are one. scratch:
      * lh_attention_scratch_bytes, 64-byte aligned, one per calling thread. */

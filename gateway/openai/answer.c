@@ -30,6 +30,8 @@ struct lh_openai_answer {
 
     char id[LH_RANDOM_ID_BYTES];
     lh_openai_frame frame;
+    const lh_tool_format *tool_format; /* NULL: no tool may be called */
+    uint32_t tool_calls_max;           /* of a choice */
     bool streams;
     lh_openai_stream stream;
     /* [stream.choices], where it does not stream. */
@@ -126,6 +128,9 @@ static void set_frame(lh_openai_answer *answer, const lh_openai_request *request
                                       .returns_ids = parameters->returns_ids,
                                       .prompt_ids = answer->prompt_ids,
                                       .choices_per_prompt = parameters->choices};
+    if (request->tools.choice != LH_TOOL_CHOICE_NONE)
+        answer->tool_format = lh_chat_template_tool_format(answer->service->model->chat_template);
+    answer->tool_calls_max = request->tools.has_one_call ? 1 : LH_TOOL_CALLS_MAX;
     answer->streams = parameters->stream;
     answer->stream = (lh_openai_stream){.frame = &answer->frame,
                                         .echoes = answer->echoes,
@@ -159,6 +164,8 @@ static lh_generation_options generation_options(lh_openai_answer *answer,
                                      .shows_special = parameters->shows_special,
                                      .ignore_eos = parameters->ignore_eos,
                                      .thinking = answer->frame.thinking,
+                                     .tool_format = answer->tool_format,
+                                     .tool_calls_max = answer->tool_calls_max,
                                      .only_whole = !parameters->stream,
                                      .on_ready = on_ready,
                                      .context = answer->exchange,

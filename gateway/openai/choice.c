@@ -15,6 +15,8 @@ void lh_choice_reset(lh_choice *choice) {
     lh_thinking_splitter_reset(&choice->splitter);
     lh_text_buffer_reset(&choice->thought);
     lh_text_buffer_reset(&choice->answer);
+    lh_tool_call_parser_reset(&choice->tool_calls);
+    lh_text_buffer_reset(&choice->said);
     free(choice->pending);
     free(choice->tops);
     free(choice->shown_tokens);
@@ -64,10 +66,12 @@ static void show_mark(const lh_choice *choice, uint32_t token, const char **byte
     const lh_thinking_marks *marks = choice->splitter.marks;
     const char *name;
     size_t name_length;
-    if (!marks || *length > 0 ||
+    const lh_tool_format *format = choice->tool_calls.format;
+    if ((!marks && !format) || *length > 0 ||
         lh_tokenizer_token_name(choice->tokenizer, token, &name, &name_length) != LH_OK)
         return;
-    if (lh_thinking_is_mark(marks, name, name_length)) {
+    if (lh_thinking_is_mark(marks, name, name_length) ||
+        lh_tool_format_has_mark(format, name, name_length)) {
         *bytes = name;
         *length = name_length;
     }
@@ -77,6 +81,56 @@ static void show_special(const lh_choice *choice, uint32_t token, const char **b
                          size_t *length) {
     if (choice->shows_special && *length == 0)
         lh_tokenizer_token_name(choice->tokenizer, token, bytes, length);
+}
+
+/* ---- Thoughts, calls and the rest, told apart. ---- */
+
+/* Otherwise what comes is the answer as it is. */
+static bool is_split(const lh_choice *choice) {
+    return choice->splitter.marks != NULL;
+}
+
+static lh_status split(lh_choice *choice, const char *bytes, size_t length, lh_error *error) {
+    lh_thinking_splitter *splitter = &choice->splitter;
+    lh_status status = lh_thinking_splitter_push(splitter, bytes, length, &choice->thought,
+                                                 &choice->answer, error);
+    if (status == LH_OK && choice->finished)
+        status = lh_thinking_splitter_finish(splitter, &choice->thought, &choice->answer, error);
+    return status;
+}
+
+static lh_status find_calls(lh_choice *choice, const char *bytes, size_t length, lh_error *error) {
+    lh_tool_call_parser *parser = &choice->tool_calls;
+    lh_status status = lh_tool_call_parser_push(parser, bytes, length, &choice->said, error);
+    if (status == LH_OK && choice->finished)
+        status = lh_tool_call_parser_finish(parser, &choice->said, error);
+    if (status == LH_OK && parser->stage == LH_TOOL_CALL_OVER && !choice->finished) {
+        choice->finished = true;
+        choice->reason = LH_FINISH_STOP;
+    }
+    return status;
+}
+
+/* What has come out since the last time. */
+static lh_status tell_apart(lh_choice *choice, size_t before, lh_error *error) {
+    const char *bytes = choice->out.length > before ? choice->out.bytes + before : "";
+    size_t length = choice->out.length - before;
+    if (is_split(choice)) {
+        size_t answered = choice->answer.length;
+        lh_status status = split(choice, bytes, length, error);
+        if (status != LH_OK)
+            return status;
+        length = choice->answer.length - answered;
+        bytes = length > 0 ? choice->answer.bytes + answered : "";
+    }
+    return choice->tool_calls.format ? find_calls(choice, bytes, length, error) : LH_OK;
+}
+
+/* The answer's text, without thoughts and calls. */
+static const lh_text_buffer *text_left(const lh_choice *choice) {
+    return choice->tool_calls.format ? &choice->said
+           : is_split(choice)        ? &choice->answer
+                                     : &choice->out;
 }
 
 lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event, lh_error *error) {
@@ -91,22 +145,27 @@ lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event
     choice->sampled++;
     choice->thought_tokens += lh_thinking_splitter_is_inside(&choice->splitter);
     lh_status status = choice->keeps_tokens ? keep_token(choice, event, error) : LH_OK;
+    size_t before = choice->out.length;
     choice->decoded.length = 0;
     if (!status)
         status = lh_text_decoder_push(&choice->decoder, bytes, length, &choice->decoded, error);
-    return status ? status : pass_on(choice, error);
+    if (!status)
+        status = pass_on(choice, error);
+    return status ? status : tell_apart(choice, before, error);
 }
 
 lh_status lh_choice_finish(lh_choice *choice, lh_finish_reason reason, lh_error *error) {
+    size_t before = choice->out.length;
     choice->decoded.length = 0;
     lh_status status = lh_text_decoder_finish(&choice->decoder, &choice->decoded, error);
     if (!status)
         status = pass_on(choice, error);
-    if (status || choice->finished)
-        return status;
-    choice->finished = true;
-    choice->reason = reason;
-    return lh_stop_matcher_finish(choice->matcher, &choice->out, error);
+    if (!status && !choice->finished) {
+        choice->finished = true;
+        choice->reason = reason;
+        status = lh_stop_matcher_finish(choice->matcher, &choice->out, error);
+    }
+    return status ? status : tell_apart(choice, before, error);
 }
 
 bool lh_choice_has_piece(const lh_choice *choice) {
@@ -125,20 +184,6 @@ static size_t count_shown(const lh_choice *choice) {
     return count;
 }
 
-/* Otherwise `out` is the answer as it is. */
-static bool is_split(const lh_choice *choice) {
-    return choice->splitter.marks != NULL;
-}
-
-static lh_status split(lh_choice *choice, lh_error *error) {
-    lh_thinking_splitter *splitter = &choice->splitter;
-    lh_status status = lh_thinking_splitter_push(splitter, choice->out.bytes, choice->out.length,
-                                                 &choice->thought, &choice->answer, error);
-    if (status == LH_OK && choice->finished)
-        status = lh_thinking_splitter_finish(splitter, &choice->thought, &choice->answer, error);
-    return status;
-}
-
 static const char *text_of(const lh_text_buffer *buffer) {
     return buffer->length ? buffer->bytes : "";
 }
@@ -150,9 +195,7 @@ static lh_stop_string stop_of(const lh_choice *choice) {
 
 lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error *error) {
     assert(lh_choice_has_piece(choice) && choice->shown == 0);
-    const lh_text_buffer *answer = is_split(choice) ? &choice->answer : &choice->out;
-    if (is_split(choice) && split(choice, error) != LH_OK)
-        return LH_ERR_NO_MEMORY;
+    const lh_text_buffer *answer = text_left(choice);
     choice->emitted_bytes += choice->out.length;
     choice->shown = count_shown(choice);
     if (!lh_growing_array_reserve(&choice->shown_tokens, &choice->shown_capacity, choice->shown,
@@ -167,6 +210,10 @@ lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error
                                    .length = answer->length,
                                    .thought = text_of(&choice->thought),
                                    .thought_length = choice->thought.length,
+                                   .calls = choice->tool_calls.deltas,
+                                   .call_count = choice->tool_calls.delta_count,
+                                   .arguments = text_of(&choice->tool_calls.arguments),
+                                   .has_called = choice->tool_calls.count > 0,
                                    .tokens = choice->shown_tokens,
                                    .token_count = choice->shown,
                                    .finished = choice->finished,
@@ -178,7 +225,8 @@ lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error
 
 void lh_choice_drop(lh_choice *choice) {
     assert(choice->shown <= choice->pending_count);
-    choice->out.length = choice->thought.length = choice->answer.length = 0;
+    choice->out.length = choice->thought.length = choice->answer.length = choice->said.length = 0;
+    lh_tool_call_parser_drop(&choice->tool_calls);
     choice->pending_count -= choice->shown;
     if (choice->pending_count)
         memmove(choice->pending, choice->pending + choice->shown,

@@ -9,6 +9,7 @@
 #include "gateway/text/stop_matcher.h"
 #include "gateway/text/thinking.h"
 #include "gateway/text/tokenizer.h"
+#include "gateway/text/tools/tool_call_parser.h"
 
 typedef struct lh_generation_token {
     uint32_t token;
@@ -26,6 +27,11 @@ typedef struct lh_generation_piece {
     size_t length;
     const char *thought; /* what it thinks, before its answer; whole characters */
     size_t thought_length;
+    /* of the tools that it calls; the arguments' text is in `arguments` */
+    const lh_tool_call_delta *calls;
+    size_t call_count;
+    const char *arguments;
+    bool has_called; /* in this piece or before it */
     /* whose text begins in this piece; only where logprobs, digests or ids were asked for */
     const lh_generation_token *tokens;
     size_t token_count;
@@ -51,6 +57,7 @@ typedef struct lh_choice {
     bool keeps_tokens;
     bool shows_special; /* control tokens are in the text by their names */
     lh_thinking_splitter splitter;
+    lh_tool_call_parser tool_calls;
 
     uint32_t sampled;
     bool finished;
@@ -61,6 +68,7 @@ typedef struct lh_choice {
     lh_text_buffer decoded;         /* of one token, scratch */
     lh_text_buffer out;             /* what the next piece shows */
     lh_text_buffer thought, answer; /* the same, told apart where the model thinks */
+    lh_text_buffer said;            /* the answer without the calls of tools */
     uint32_t thought_tokens;        /* of those sampled; those of the marks are, too */
     size_t decoded_bytes, decoded_characters, emitted_bytes;
     lh_choice_token *pending; /* [pending_count]; the first `shown` are in the last piece */

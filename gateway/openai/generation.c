@@ -299,6 +299,8 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
         lh_text_decoder_init(&choice->decoder);
         lh_thinking_splitter_init(&choice->splitter, options->thinking,
                                   options->prompts[i / options->choices].is_thinking);
+        lh_tool_call_parser_init(&choice->tool_calls, options->tool_format,
+                                 options->tool_calls_max);
         lh_status status =
             lh_stop_matcher_create(options->stops, options->stop_count, &choice->matcher, error);
         if (status)

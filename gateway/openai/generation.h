@@ -37,6 +37,8 @@ typedef struct lh_generation_options {
     bool shows_special;                /* control tokens are in the text by their names */
     bool ignore_eos;                   /* the model's own stop tokens do not end a choice */
     const lh_thinking_marks *thinking; /* thoughts are told apart by these; NULL: they are not */
+    const lh_tool_format *tool_format; /* the same of calls of tools */
+    uint32_t tool_calls_max;           /* of a choice */
     bool only_whole; /* text is of no use before a choice has ended: on_ready may wait until then */
     /* There is something to pull. On the engine's thread; must not block or call back. */
     void (*on_ready)(void *context);

@@ -26,6 +26,7 @@ static bool check_chats(const lh_served_model *model, lh_openai_error *error) {
 static lh_chat_conversation conversation_of(const lh_openai_request *request) {
     return (lh_chat_conversation){.messages = request->messages,
                                   .count = request->message_count,
+                                  .tools = request->tools.list,
                                   .arguments = request->template_arguments,
                                   .reasoning_effort = request->reasoning_effort,
                                   .without_answer_head = !request->has_answer_head,

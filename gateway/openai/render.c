@@ -1,12 +1,16 @@
 /* json_t out of plain structs. A NULL among the parts makes the whole NULL. */
 #include "gateway/openai/render.h"
 
+#include "common/base/growing_array.h"
 #include "common/json/json_text.h"
 #include "gateway/openai/logprobs.h"
 #include "gateway/text/model_aliases.h"
 
-static const char *finish_name(lh_finish_reason reason) {
-    return reason == LH_FINISH_STOP ? "stop" : "length";
+#include <stdlib.h>
+#include <string.h>
+
+static const char *finish_name(lh_finish_reason reason, bool has_called) {
+    return reason == LH_FINISH_LENGTH ? "length" : has_called ? "tool_calls" : "stop";
 }
 
 static json_t *render_usage(const lh_openai_frame *frame, const lh_token_usage *usage) {
@@ -128,9 +132,36 @@ json_t *lh_openai_chunk_json(const lh_openai_frame *frame, const lh_generation_p
 
 json_t *lh_openai_end_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
                            const lh_token_usage *usage) {
-    json_t *choice =
-        chunk_choice(frame, piece->choice, NULL, json_null(), finish_name(piece->reason));
+    json_t *choice = chunk_choice(frame, piece->choice, NULL, json_null(),
+                                  finish_name(piece->reason, piece->has_called));
     return render_chunk(frame, lh_json_set(choice, "stop_reason", render_stop(piece)), usage);
+}
+
+/* A chunk of chat with a piece of one call, which it takes. */
+static json_t *render_call(const lh_openai_frame *frame, uint32_t choice, json_t *call,
+                           const lh_token_usage *usage) {
+    return render_chunk(frame,
+                        json_pack("{s:I, s:{s:[o]}, s:n, s:n}", "index", (json_int_t)choice,
+                                  "delta", "tool_calls", call, "logprobs", "finish_reason"),
+                        usage);
+}
+
+json_t *lh_openai_call_head_json(const lh_openai_frame *frame, uint32_t choice,
+                                 const lh_tool_call_delta *call, const lh_token_usage *usage) {
+    return render_call(frame, choice,
+                       json_pack("{s:I, s:s, s:s, s:{s:o, s:s}}", "index", (json_int_t)call->index,
+                                 "id", call->id, "type", "function", "function", "name",
+                                 lh_json_text(call->name, strlen(call->name)), "arguments", ""),
+                       usage);
+}
+
+json_t *lh_openai_call_arguments_json(const lh_openai_frame *frame, uint32_t choice, uint32_t call,
+                                      const char *arguments, size_t length,
+                                      const lh_token_usage *usage) {
+    return render_call(frame, choice,
+                       json_pack("{s:I, s:{s:o}}", "index", (json_int_t)call, "function",
+                                 "arguments", lh_json_text(arguments, length)),
+                       usage);
 }
 
 json_t *lh_openai_usage_json(const lh_openai_frame *frame, const lh_token_usage *usage) {
@@ -142,6 +173,8 @@ json_t *lh_openai_usage_json(const lh_openai_frame *frame, const lh_token_usage 
 void lh_openai_gathered_reset(lh_openai_gathered *gathered) {
     lh_text_buffer_reset(&gathered->text);
     lh_text_buffer_reset(&gathered->thought);
+    lh_text_buffer_reset(&gathered->arguments);
+    free(gathered->calls);
     json_decref(gathered->logprobs);
     json_decref(gathered->digests);
     json_decref(gathered->ids);
@@ -149,11 +182,32 @@ void lh_openai_gathered_reset(lh_openai_gathered *gathered) {
     *gathered = (lh_openai_gathered){0};
 }
 
+/* Calls come one after the other: the arguments of each follow those of the one before. */
+static bool gather_calls(const lh_generation_piece *piece, lh_openai_gathered *gathered) {
+    for (size_t i = 0; i < piece->call_count; i++) {
+        const lh_tool_call_delta *delta = &piece->calls[i];
+        if (delta->begins) {
+            if (!lh_growing_array_reserve(&gathered->calls, &gathered->call_capacity,
+                                          gathered->call_count + 1, sizeof *gathered->calls))
+                return false;
+            gathered->calls[gathered->call_count] = *delta;
+            gathered->calls[gathered->call_count].arguments_at = gathered->arguments.length;
+            gathered->calls[gathered->call_count++].arguments_length = 0;
+        }
+        if (lh_text_buffer_append(&gathered->arguments, piece->arguments + delta->arguments_at,
+                                  delta->arguments_length, NULL))
+            return false;
+        gathered->calls[gathered->call_count - 1].arguments_length += delta->arguments_length;
+    }
+    return true;
+}
+
 lh_status lh_openai_gather(const lh_openai_frame *frame, const lh_generation_piece *piece,
                            lh_openai_gathered *gathered) {
     bool whole =
         !lh_text_buffer_append(&gathered->text, piece->text, piece->length, NULL) &&
         !lh_text_buffer_append(&gathered->thought, piece->thought, piece->thought_length, NULL) &&
+        gather_calls(piece, gathered) &&
         (!frame->logprobs ||
          lh_openai_logprobs_extend(&gathered->logprobs, render_logprobs(frame, piece))) &&
         (!frame->digests ||
@@ -169,8 +223,29 @@ lh_status lh_openai_gather(const lh_openai_frame *frame, const lh_generation_pie
     return whole ? LH_OK : LH_ERR_NO_MEMORY;
 }
 
+static json_t *render_calls(const lh_openai_gathered *gathered) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < gathered->call_count; i++) {
+        const lh_tool_call_delta *call = &gathered->calls[i];
+        const char *arguments =
+            gathered->arguments.bytes ? gathered->arguments.bytes + call->arguments_at : "";
+        list = lh_json_append(
+            list, json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", call->id, "type", "function",
+                            "function", "name", lh_json_text(call->name, strlen(call->name)),
+                            "arguments", lh_json_text(arguments, call->arguments_length)));
+    }
+    return list;
+}
+
+/* Takes the text, for which a call may stand. */
 static json_t *render_message(const lh_openai_gathered *gathered, json_t *text) {
+    if (gathered->call_count > 0 && gathered->text.length == 0) {
+        json_decref(text);
+        text = json_null();
+    }
     json_t *message = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content", text, "refusal");
+    if (gathered->call_count > 0)
+        message = lh_json_set(message, "tool_calls", render_calls(gathered));
     if (gathered->thought.length > 0)
         message = lh_json_set(message, "reasoning_content",
                               lh_json_text(gathered->thought.bytes, gathered->thought.length));
@@ -181,7 +256,7 @@ static json_t *answer_choice(const lh_openai_frame *frame, uint32_t index,
                              const lh_openai_gathered *gathered) {
     json_t *text = lh_json_text(gathered->text.bytes, gathered->text.length), *choice;
     json_t *logprobs = gathered->logprobs ? json_incref(gathered->logprobs) : json_null();
-    const char *finish = finish_name(gathered->reason);
+    const char *finish = finish_name(gathered->reason, gathered->call_count > 0);
     if (frame->endpoint == LH_OPENAI_CHAT)
         choice = json_pack("{s:I, s:o, s:o, s:s}", "index", (json_int_t)index, "message",
                            render_message(gathered, text), "logprobs", logprobs, "finish_reason",

@@ -24,6 +24,9 @@ typedef struct lh_openai_frame {
 /* What a choice has gathered by the end of an answer that is not streamed. */
 typedef struct lh_openai_gathered {
     lh_text_buffer text, thought;
+    lh_tool_call_delta *calls; /* whole, with their arguments in `arguments` */
+    size_t call_count, call_capacity;
+    lh_text_buffer arguments;
     json_t *logprobs, *digests, *ids; /* NULL: none yet */
     lh_finish_reason reason;
     json_t *stop_reason; /* NULL: null */
@@ -44,6 +47,12 @@ json_t *lh_openai_opening_json(const lh_openai_frame *frame, uint32_t choice, co
 /* A piece that has text or tokens; its end is a chunk of its own. */
 json_t *lh_openai_chunk_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
                              const lh_token_usage *usage);
+/* A piece of a call: its head, without arguments, or a part of its arguments. */
+json_t *lh_openai_call_head_json(const lh_openai_frame *frame, uint32_t choice,
+                                 const lh_tool_call_delta *call, const lh_token_usage *usage);
+json_t *lh_openai_call_arguments_json(const lh_openai_frame *frame, uint32_t choice, uint32_t call,
+                                      const char *arguments, size_t length,
+                                      const lh_token_usage *usage);
 json_t *lh_openai_end_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
                            const lh_token_usage *usage);
 /* The chunk without choices that tells the usage and the timing. */

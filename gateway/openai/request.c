@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOOLS_MAX   128
 #define BEST_OF_MAX 20
 
 /* ---- Messages. ---- */
@@ -44,8 +43,7 @@ static void join_parts(const lh_body_reader *message, const json_t *parts, lh_ch
     out->content_length = text.length;
 }
 
-/* An assistant's message may do without text where it called tools (which are not shown to the
- * model here). */
+/* An assistant's message may do without text where it called tools. */
 static bool may_be_empty(const lh_body_reader *message, const char *role) {
     return strcmp(role, "assistant") == 0 &&
            (lh_body_field(message, "tool_calls") || lh_body_field(message, "function_call") ||
@@ -54,7 +52,7 @@ static bool may_be_empty(const lh_body_reader *message, const char *role) {
 
 static void parse_content(const lh_body_reader *message, lh_chat_message *out, char **joined) {
     const json_t *content = lh_body_field(message, "content");
-    out->content = "";
+    out->content = out->tool_calls ? NULL : "";
     if (json_is_string(content)) {
         out->content = json_string_value(content);
         out->content_length = json_string_length(content);
@@ -104,6 +102,7 @@ static void parse_message(const lh_body_reader *body, size_t index, const json_t
     strcat(path, ".");
     const lh_body_reader message = {value, path, body->error};
     request->messages[index].role = parse_role(&message);
+    lh_openai_tools_parse_message(&message, &request->messages[index]);
     parse_content(&message, &request->messages[index], &request->joined[index]);
     parse_thought(&message, &request->messages[index]);
 }
@@ -156,28 +155,6 @@ static void check_modalities(const lh_body_reader *body) {
     }
 }
 
-/* Tools may be named where none is to be called; to call one is not built. */
-static void check_tools(const lh_body_reader *body) {
-    const json_t *tools = lh_body_field(body, "tools"),
-                 *choice = lh_body_field(body, "tool_choice");
-    const char *name = json_string_value(choice);
-    bool none = name && strcmp(name, "none") == 0,
-         automatic = !choice || (name && strcmp(name, "auto") == 0);
-    if (tools && !json_is_array(tools))
-        lh_body_refuse(body, "tools", "invalid_type", "must be a list.");
-    else if (json_array_size(tools) > TOOLS_MAX)
-        lh_body_refuse(body, "tools", "array_above_max_length", "may hold at most %d tools.",
-                       TOOLS_MAX);
-    else if (!none && !automatic)
-        lh_body_refuse(body, "tool_choice", "unsupported_value",
-                       "may be \"none\" only: tools are not supported by this server.");
-    else if (!none && json_array_size(tools) > 0)
-        lh_body_refuse(body, "tools", "unsupported_parameter",
-                       "are not supported by this server, unless 'tool_choice' is \"none\".");
-    lh_body_bool(body, "parallel_tool_calls");
-    lh_body_choice(body, "function_call", "none|auto");
-}
-
 /* What the template is told beside the messages. */
 static void parse_template_options(const lh_body_reader *body, lh_openai_request *request) {
     const json_t *arguments = lh_body_field(body, "chat_template_kwargs");
@@ -210,7 +187,7 @@ static void parse_chat(const lh_body_reader *body, const lh_openai_limits *limit
     parse_reasoning(body, limits->keeps_thoughts, request);
     check_response_format(body);
     check_modalities(body);
-    check_tools(body);
+    lh_openai_tools_parse(body, &request->tools);
     lh_body_choice(body, "verbosity", "low|medium|high");
     parse_messages(body, request);
 }
@@ -311,6 +288,7 @@ static void free_text(lh_openai_request *request) {
     for (size_t i = 0; i < request->prompt_count; i++)
         free(request->prompts[i].tokens);
     free(request->prompts);
+    request->tools.list = NULL;
     request->messages = NULL;
     request->joined = NULL;
     request->prompts = NULL;

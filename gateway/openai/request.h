@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gateway/openai/parameters.h"
+#include "gateway/openai/tools.h"
 #include "gateway/text/chat_template.h"
 
 /* One prompt of completions: text, or token ids. */
@@ -20,6 +21,7 @@ typedef struct lh_openai_request {
     lh_chat_message *messages; /* [message_count], developer shown as system */
     char **joined;             /* [message_count]: content put together from parts, or NULL */
     size_t message_count;
+    lh_openai_tools tools;            /* without its text, what may be called */
     const json_t *template_arguments; /* chat_template_kwargs: an object, or NULL */
     bool has_answer_head;             /* add_generation_prompt */
     bool continues_last_message;      /* continue_final_message */

@@ -40,12 +40,33 @@ static lh_status open_choices(lh_openai_stream *stream, const lh_token_usage *us
     return status;
 }
 
+/* A call's head and its arguments are chunks of their own: clients take the arguments of a chunk
+ * with an id for the whole of what they may begin with. */
+static lh_status put_calls(lh_openai_stream *stream, const lh_generation_piece *piece,
+                           const lh_token_usage *usage) {
+    lh_status status = LH_OK;
+    for (size_t i = 0; i < piece->call_count && !status; i++) {
+        const lh_tool_call_delta *call = &piece->calls[i];
+        if (call->begins)
+            status = put_event(stream,
+                               lh_openai_call_head_json(stream->frame, piece->choice, call, usage));
+        if (!status && call->arguments_length)
+            status = put_event(
+                stream, lh_openai_call_arguments_json(stream->frame, piece->choice, call->index,
+                                                      piece->arguments + call->arguments_at,
+                                                      call->arguments_length, usage));
+    }
+    return status;
+}
+
 lh_status lh_openai_stream_put(lh_openai_stream *stream, const lh_generation_piece *piece,
                                const lh_token_usage *usage) {
     const lh_token_usage *told = stream->continuous_usage ? usage : NULL;
     lh_status status = stream->opened ? LH_OK : open_choices(stream, told);
     if (!status && (piece->length || piece->thought_length || piece->token_count))
         status = put_event(stream, lh_openai_chunk_json(stream->frame, piece, told));
+    if (!status)
+        status = put_calls(stream, piece, told);
     if (!status && piece->finished)
         status = put_event(stream, lh_openai_end_json(stream->frame, piece, told));
     return status;

@@ -16,7 +16,7 @@
 static const char *const marks[] = {
     START, CHANNEL, MESSAGE, "<|constrain|>", LH_CHANNELS_THOUGHT_CLOSE, "<|call|>", "<|return|>"};
 #define MARKS (sizeof marks / sizeof marks[0])
-/* The first ones begin a header; from these numbers on they stand inside of one, and end messages. */
+/* The first ones begin a header; from these on they stand inside of one, and end messages. */
 enum { INSIDE_HEADERS = 2, AT_ENDS = 4 };
 
 /* ---- Marks in a text ---- */

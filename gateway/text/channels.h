@@ -42,8 +42,8 @@ bool lh_channels_is_mark(const char *name, size_t length);
 /* is_open: the prompt has ended inside of a thought. */
 void lh_channel_splitter_init(lh_channel_splitter *splitter, bool is_open);
 void lh_channel_splitter_reset(lh_channel_splitter *splitter);
-/* Appends what is known of the text so far to the one or the other. Two messages of one kind have an
- * empty line between them. LH_ERR_NO_MEMORY. */
+/* Appends what is known of the text so far to the one or the other. Two messages of one kind have
+ * an empty line between them. LH_ERR_NO_MEMORY. */
 lh_status lh_channel_splitter_push(lh_channel_splitter *splitter, const char *text, size_t length,
                                    lh_text_buffer *thought, lh_text_buffer *answer,
                                    lh_error *error);

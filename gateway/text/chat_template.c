@@ -18,6 +18,9 @@
 struct lh_chat_template {
     lh_jinja_template *jinja;
     lh_text_buffer text;
+    lh_jinja_template *tool_use; /* where there are tools; NULL: the same */
+    bool knows_tools;            /* the one that is run there does */
+    const lh_tool_format *tool_format;
     json_t *arguments; /* the operator's; NULL: none */
     int64_t day_s;     /* -1: today */
     const lh_thinking_marks *thinking;
@@ -27,6 +30,13 @@ static lh_status refuse_memory(lh_error *error) {
     return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a conversation");
 }
 
+/* What the template's text says of tools. */
+static void look_for_tools(lh_chat_template *made, const char *text, size_t length) {
+    made->knows_tools = length > 0 && memmem(text, length, "tools", 5) != NULL;
+    made->tool_format =
+        made->knows_tools ? lh_tool_format_find(text, length) : lh_tool_format_generic();
+}
+
 lh_status lh_chat_template_parse(const char *text, size_t length, lh_chat_template **chat_template,
                                  lh_error *error) {
     lh_chat_template *made = calloc(1, sizeof *made);
@@ -34,6 +44,7 @@ lh_status lh_chat_template_parse(const char *text, size_t length, lh_chat_templa
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a chat template");
     made->day_s = -1;
     made->thinking = lh_thinking_marks_find(text, length);
+    look_for_tools(made, text, length);
     lh_status status = lh_text_buffer_append(&made->text, text, length, error);
     if (!status)
         status = lh_jinja_template_parse(text, length, &made->jinja, error);
@@ -76,8 +87,21 @@ lh_status lh_chat_template_load(const char *path, lh_chat_template **chat_templa
 lh_status lh_chat_template_create(const lh_gguf *gguf, lh_chat_template **chat_template,
                                   lh_error *error) {
     lh_text text;
+    lh_chat_template *made;
     lh_status status = lh_gguf_get_text(gguf, "tokenizer.chat_template", &text, error);
-    return status ? status : lh_chat_template_parse(text.bytes, text.length, chat_template, error);
+    if (status == LH_OK)
+        status = lh_chat_template_parse(text.bytes, text.length, &made, error);
+    if (status != LH_OK)
+        return status;
+    if (lh_gguf_get_text(gguf, "tokenizer.chat_template.tool_use", &text, NULL) == LH_OK) {
+        look_for_tools(made, text.bytes, text.length);
+        status = lh_jinja_template_parse(text.bytes, text.length, &made->tool_use, error);
+    }
+    if (status == LH_OK)
+        *chat_template = made;
+    else
+        lh_chat_template_destroy(made);
+    return status;
 }
 
 void lh_chat_template_destroy(lh_chat_template *chat_template) {
@@ -86,6 +110,7 @@ void lh_chat_template_destroy(lh_chat_template *chat_template) {
     json_decref(chat_template->arguments);
     lh_text_buffer_reset(&chat_template->text);
     lh_jinja_template_destroy(chat_template->jinja);
+    lh_jinja_template_destroy(chat_template->tool_use);
     free(chat_template);
 }
 
@@ -96,6 +121,10 @@ lh_text lh_chat_template_text(const lh_chat_template *chat_template) {
 
 const lh_thinking_marks *lh_chat_template_thinking(const lh_chat_template *chat_template) {
     return chat_template->thinking;
+}
+
+const lh_tool_format *lh_chat_template_tool_format(const lh_chat_template *chat_template) {
+    return chat_template->tool_format;
 }
 
 lh_status lh_chat_template_set_arguments(lh_chat_template *chat_template, const char *json,
@@ -170,33 +199,6 @@ static lh_status check(const lh_chat_conversation *conversation, lh_error *error
     return LH_OK;
 }
 
-/* NULL: no memory. */
-static json_t *make_message(const lh_chat_message *said) {
-    json_t *message = json_pack("{s:s,s:o}", "role", said->role, "content",
-                                json_stringn_nocheck(said->content ? said->content : "",
-                                                     said->content ? said->content_length : 0));
-    if (message && said->thought &&
-        json_object_set_new(message, "reasoning_content",
-                            json_stringn_nocheck(said->thought, said->thought_length))) {
-        json_decref(message);
-        return NULL;
-    }
-    return message;
-}
-
-/* NULL: no memory. */
-static json_t *list_messages(const lh_chat_conversation *conversation) {
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < conversation->count; i++) {
-        json_t *message = make_message(&conversation->messages[i]);
-        if (!message || json_array_append_new(list, message)) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
-}
-
 static struct tm day_of(const lh_chat_template *chat_template, int64_t now_s) {
     int64_t seconds = chat_template->day_s >= 0 ? chat_template->day_s : now_s;
     time_t midnight = (time_t)(seconds - seconds % SECONDS_PER_DAY);
@@ -223,7 +225,8 @@ static bool is_blank(char byte) {
 static lh_status end_with_last_message(const lh_chat_conversation *conversation,
                                        lh_jinja_rendering *made, lh_error *error) {
     const lh_chat_message *message = &conversation->messages[conversation->count - 1];
-    lh_text said = {message->content, message->content_length};
+    lh_text said = {message->content ? message->content : "",
+                    message->content ? message->content_length : 0};
     while (said.length > 0 && is_blank(*said.bytes)) {
         said.bytes++;
         said.length--;
@@ -252,34 +255,61 @@ static void add_effort(variables *all, const json_t *effort) {
         add(all, "enable_thinking", json_false(), false);
 }
 
+/* With tools in this form. */
+static lh_status render_form(const lh_chat_template *chat_template, lh_text bos, lh_text eos,
+                             const lh_chat_conversation *conversation, lh_chat_tools_form form,
+                             lh_jinja_rendering *made, lh_error *error) {
+    const json_t *tools = conversation->tools;
+    json_t *messages = NULL, *bos_text = json_stringn_nocheck(bos.bytes, bos.length),
+           *eos_text = json_stringn_nocheck(eos.bytes, eos.length);
+    bool has_head = !conversation->without_answer_head && !conversation->goes_on;
+    lh_status status = lh_chat_messages_json(conversation->messages, conversation->count, tools,
+                                             form, &messages, error);
+    variables all = {.count = 0};
+    if (status == LH_OK && bos_text && eos_text) {
+        struct tm day = day_of(chat_template, conversation->now_s);
+        add(&all, "messages", messages, false);
+        add(&all, "add_generation_prompt", json_boolean(has_head), false);
+        add(&all, "bos_token", bos_text, true);
+        add(&all, "eos_token", eos_text, true);
+        if (tools && form != LH_CHAT_TOOLS_WORDS)
+            add(&all, "tools", tools, false);
+        add_all(&all, conversation->arguments);
+        add_effort(&all, conversation->reasoning_effort);
+        add_all(&all, chat_template->arguments);
+        add(&all, "tools", json_null(), false); /* as transformers: there, but none */
+        add(&all, "documents", json_null(), false);
+        status = lh_jinja_template_render(tools && chat_template->tool_use ? chat_template->tool_use
+                                                                           : chat_template->jinja,
+                                          all.list, all.count, &day, made, error);
+    } else if (status == LH_OK) {
+        status = refuse_memory(error);
+    }
+    json_decref(messages);
+    json_decref(bos_text);
+    json_decref(eos_text);
+    return status;
+}
+
 static lh_status render(const lh_chat_template *chat_template, lh_text bos, lh_text eos,
                         const lh_chat_conversation *conversation, lh_jinja_rendering *made,
                         lh_error *error) {
     lh_status status = check(conversation, error);
     if (status)
         return status;
-    json_t *messages = list_messages(conversation);
-    json_t *bos_text = json_stringn_nocheck(bos.bytes, bos.length);
-    json_t *eos_text = json_stringn_nocheck(eos.bytes, eos.length);
-    bool has_head = !conversation->without_answer_head && !conversation->goes_on;
-    variables all = {.count = 0};
-    if (messages && bos_text && eos_text) {
-        struct tm day = day_of(chat_template, conversation->now_s);
-        add(&all, "messages", messages, false);
-        add(&all, "add_generation_prompt", json_boolean(has_head), false);
-        add(&all, "bos_token", bos_text, true);
-        add(&all, "eos_token", eos_text, true);
-        add_all(&all, conversation->arguments);
-        add_effort(&all, conversation->reasoning_effort);
-        add_all(&all, chat_template->arguments);
-        status =
-            lh_jinja_template_render(chat_template->jinja, all.list, all.count, &day, made, error);
-    } else {
-        status = refuse_memory(error);
+    bool uses_tools = conversation->tools ||
+                      lh_chat_messages_call_tools(conversation->messages, conversation->count);
+    lh_chat_tools_form form =
+        uses_tools && !chat_template->knows_tools ? LH_CHAT_TOOLS_WORDS : LH_CHAT_TOOLS_OBJECTS;
+    status = render_form(chat_template, bos, eos, conversation, form, made, error);
+    /* Some put the arguments together with text, which a value is not. */
+    if (status == LH_ERR_INVALID && uses_tools && form == LH_CHAT_TOOLS_OBJECTS) {
+        lh_error second;
+        lh_jinja_rendering_reset(made);
+        if (render_form(chat_template, bos, eos, conversation, LH_CHAT_TOOLS_TEXTS, made,
+                        &second) == LH_OK)
+            status = LH_OK;
     }
-    json_decref(messages);
-    json_decref(bos_text);
-    json_decref(eos_text);
     if (!status && conversation->goes_on)
         status = end_with_last_message(conversation, made, error);
     return status;

@@ -6,24 +6,21 @@
 #include "common/base/status.h"
 #include "common/base/text_buffer.h"
 #include "common/gguf/gguf.h"
+#include "gateway/text/chat_messages.h"
 #include "gateway/text/thinking.h"
 #include "gateway/text/tokenizer.h"
+#include "gateway/text/tools/tool_format.h"
 
 #include <jansson.h>
 
 typedef struct lh_chat_template lh_chat_template;
 
-typedef struct lh_chat_message {
-    const char *role; /* "system", "user", "assistant", "tool" */
-    const char *content;
-    size_t content_length;
-    const char *thought; /* reasoning_content of an assistant's; NULL: none */
-    size_t thought_length;
-} lh_chat_message;
-
 typedef struct lh_chat_conversation {
     const lh_chat_message *messages; /* [count] */
     size_t count;
+    /* the API's list of them, or NULL: none may be called. A template that knows none is told in
+     * words */
+    const json_t *tools;
     /* an object, or NULL: more of the template's variables (chat_template_kwargs), before those of
      * lh_chat_template_set_arguments; what is in it is data, as messages are */
     const json_t *arguments;
@@ -33,7 +30,8 @@ typedef struct lh_chat_conversation {
     int64_t now_s; /* Unix time: the day that the template sees, in UTC */
 } lh_chat_conversation;
 
-/* Keeps nothing of `gguf`. LH_ERR_NOT_FOUND: the file has none; else as _parse. */
+/* Keeps nothing of `gguf`. A file may have one more template, "tool_use", which is run where there
+ * are tools. LH_ERR_NOT_FOUND: the file has none; else as _parse. */
 lh_status lh_chat_template_create(const lh_gguf *gguf, lh_chat_template **chat_template,
                                   lh_error *error);
 /* From the template's text. LH_ERR_UNSUPPORTED: it is no template, the message names the line and
@@ -48,6 +46,9 @@ void lh_chat_template_destroy(lh_chat_template *chat_template);
 lh_text lh_chat_template_text(const lh_chat_template *chat_template);
 /* How its model marks what it thinks; NULL: it does not. Static storage. */
 const lh_thinking_marks *lh_chat_template_thinking(const lh_chat_template *chat_template);
+
+/* How its model calls tools. Static storage. */
+const lh_tool_format *lh_chat_template_tool_format(const lh_chat_template *chat_template);
 
 /* Before it is served. Variables of every conversation: an object as JSON. LH_ERR_INVALID: it is
  * none. */

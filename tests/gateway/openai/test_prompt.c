@@ -96,7 +96,7 @@ static void says_why_a_model_cannot_chat(void **state) {
 
 static void refuses_what_the_template_does(void **state) {
     const lh_served_model *model = scripted_model_served(*state);
-    lh_chat_message message = {"user", "\xff", 1, NULL, 0};
+    lh_chat_message message = {.role = "user", .content = "\xff", .content_length = 1};
     lh_openai_request request = {.messages = &message, .message_count = 1};
     lh_tokens tokens = {0};
     lh_openai_error error;

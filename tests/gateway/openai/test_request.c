@@ -34,6 +34,13 @@ typedef struct table_row {
     const char *body, *param; /* param NULL: it is taken */
 } table_row;
 
+/* A tool; a request with these tools; one whose assistant has made these calls. */
+#define F               "{'type':'function','function':{'name':'f'}}"
+#define CALLABLE(tools) "{'messages':[{'role':'user','content':'x'}],'tools':[" tools "]}"
+#define CALLED(calls)                                                                              \
+    "{'messages':[{'role':'user','content':'x'},{'role':'assistant','content':null,"               \
+    "'tool_calls':[" calls "]}]}"
+
 static const table_row chats[] = {
     {"{}", "messages"},
     {"{'messages':null}", "messages"},
@@ -53,10 +60,15 @@ static const table_row chats[] = {
     {"{'messages':[{'role':'system','content':'s'},{'role':'user','content':'x'},{'role':'tool','"
      "content':'t'}]}",
      NULL},
-    {"{'messages':[{'role':'user','content':'x'},{'role':'assistant','content':null,'tool_calls':[{"
-     "}]}]}",
-     NULL},
-    {"{'messages':[{'role':'user','content':'x'},{'role':'assistant','tool_calls':[{}]}]}", NULL},
+    {CALLED("{'id':'c','type':'function','function':{'name':'f','arguments':'{}'}}"), NULL},
+    {CALLED("{'function':{'name':'f','arguments':''}}"), NULL},
+    {CALLED(""), NULL},
+    {CALLED("{}"), "messages[1].tool_calls[0].function"},
+    {CALLED("5"), "messages[1].tool_calls[0]"},
+    {CALLED("{'function':{'arguments':'{}'}}"), "messages[1].tool_calls[0].function.name"},
+    {CALLED("{'function':{'name':'f','arguments':{}}}"),
+     "messages[1].tool_calls[0].function.arguments"},
+    {CALLED("{'id':1,'function':{'name':'f','arguments':'{}'}}"), "messages[1].tool_calls[0].id"},
     {"{'messages':[{'role':'user','content':'x'},{'role':'assistant','content':null}]}",
      "messages[1].content"},
     {"{'messages':[{'role':'user','content':[{'type':'text','text':'x'}]}]}", NULL},
@@ -90,13 +102,27 @@ static const table_row chats[] = {
     {"{'messages':[{'role':'assistant','content':'x'}],'continue_final_message':true,"
      "'add_generation_prompt':true}",
      "continue_final_message"},
-    {"{'messages':[{'role':'user','content':'x'}],'tools':[{}]}", "tools"},
-    {"{'messages':[{'role':'user','content':'x'}],'tools':[{}],'tool_choice':'none'}", NULL},
-    {"{'messages':[{'role':'user','content':'x'}],'tools':[{}],'tool_choice':'auto'}", "tools"},
+    {CALLABLE("{}"), "tools[0]"},
+    {CALLABLE("{'type':'retrieval'}"), "tools[0]"},
+    {CALLABLE("{'type':'function'}"), "tools[0]"},
+    {CALLABLE("{'type':'function','function':{}}"), "tools[0].function.name"},
+    {CALLABLE("{'type':'function','function':{'name':'a b'}}"), "tools[0].function.name"},
+    {CALLABLE("{'type':'function','function':{'name':'f','parameters':[]}}"),
+     "tools[0].function.parameters"},
+    {CALLABLE("{'type':'function','function':{'name':'f','strict':1}}"),
+     "tools[0].function.strict"},
+    {CALLABLE(F ",{'type':'function','function':{'name':'g','description':'d','parameters':{},"
+                "'strict':false}}"),
+     NULL},
+    {CALLABLE(F "],'tool_choice':['auto'"), "tool_choice"},
+    {CALLABLE(F "],'tool_choice':'none','x':["), NULL},
+    {CALLABLE(F "],'tool_choice':'any','x':["), "tool_choice"},
+    {CALLABLE(F "],'tool_choice':{'type':'function'},'x':["), "tool_choice.function.name"},
+    {CALLABLE(F "],'tool_choice':{'type':'custom'},'x':["), "tool_choice"},
+    {CALLABLE(F "],'tool_choice':{'type':'function','function':{'name':'g'}},'x':["),
+     "tool_choice"},
     {"{'messages':[{'role':'user','content':'x'}],'tools':[],'tool_choice':'auto'}", NULL},
     {"{'messages':[{'role':'user','content':'x'}],'tool_choice':'required'}", "tool_choice"},
-    {"{'messages':[{'role':'user','content':'x'}],'tools':[{}],'tool_choice':{'type':'function'}}",
-     "tool_choice"},
     {"{'messages':[{'role':'user','content':'x'}],'tools':{}}", "tools"},
     {"{'messages':[{'role':'user','content':'x'}],'parallel_tool_calls':false}", NULL},
     {"{'messages':[{'role':'user','content':'x'}],'parallel_tool_calls':'no'}",

@@ -213,8 +213,9 @@ static void content_makes_no_control_token(void **state) {
                                            "|im_end|>",   "<|im_en",
                                            "<|<|im_end|>"};
     for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
-        lh_chat_message messages[] = {{"user", contents[i], strlen(contents[i]), NULL, 0},
-                                      {"assistant", "<|im_end|>", 10, NULL, 0}};
+        lh_chat_message messages[] = {
+            {.role = "user", .content = contents[i], .content_length = strlen(contents[i])},
+            {.role = "assistant", .content = "<|im_end|>", .content_length = 10}};
         lh_tokens tokens = {0};
         assert_int_equal(render_tokens(chat_template, tokenizer, messages, 2, &tokens, NULL),
                          LH_OK);
@@ -257,8 +258,9 @@ static lh_chat_template *parse_text(const char *text) {
 static void an_answer_goes_on_where_the_last_message_ends(void **state) {
     (void)state;
     lh_chat_template *chat_template = parse_own_template("chatml");
-    const lh_chat_message messages[] = {{"user", "Count", 5, NULL, 0},
-                                        {"assistant", " One, two ", 10, NULL, 0}};
+    const lh_chat_message messages[] = {
+        {.role = "user", .content = "Count", .content_length = 5},
+        {.role = "assistant", .content = " One, two ", .content_length = 10}};
     lh_chat_conversation said = {.messages = messages, .count = 2, .goes_on = true};
     expect_text(chat_template, &said,
                 "<|im_start|>user\nCount<|im_end|>\n<|im_start|>assistant\n One, two ");
@@ -287,7 +289,7 @@ static void arguments_are_variables_the_request_first(void **state) {
     assert_int_equal(lh_chat_template_set_arguments(
                          chat_template, "{\"a\": 1, \"b\": true, \"messages\": []}", &error),
                      LH_OK);
-    const lh_chat_message message = {"user", "x", 1, NULL, 0};
+    const lh_chat_message message = {.role = "user", .content = "x", .content_length = 1};
     json_t *arguments = json_pack("{s:s}", "a", "mine");
     lh_chat_conversation said = {
         .messages = &message, .count = 1, .arguments = arguments, .now_s = 1795442400};
@@ -321,7 +323,8 @@ static void checks_the_call(void **state) {
     lh_chat_template *chat_template = parse_own_template("chatml");
     lh_text_buffer text = {0};
     lh_error error;
-    lh_chat_message broken = {"user", "\xC3", 1, NULL, 0}, nothing = {"user", NULL, 0, NULL, 0};
+    lh_chat_message broken = {.role = "user", .content = "\xC3", .content_length = 1},
+                    nothing = {.role = "user", .content = "", .content_length = 0};
     assert_int_equal(render_text(chat_template, "", "", &broken, 1, &text, &error),
                      LH_ERR_MALFORMED);
     assert_int_equal(render_text(chat_template, "", "", NULL, 0, &text, &error), LH_ERR_INVALID);
@@ -335,7 +338,7 @@ static void survives_no_memory(void **state) {
     (void)state;
     size_t length;
     char *source = read_own_template("smollm2", &length);
-    lh_chat_message message = {"user", "Hello", 5, NULL, 0};
+    lh_chat_message message = {.role = "user", .content = "Hello", .content_length = 5};
     for (size_t n = 1;; n++) {
         lh_chat_template *chat_template = NULL;
         lh_text_buffer text = {0};
@@ -357,7 +360,8 @@ static void survives_no_memory(void **state) {
 static void render_answers(void *context, size_t count) {
     lh_chat_message *messages = calloc(count, sizeof *messages);
     for (size_t i = 0; i < count; i++)
-        messages[i] = (lh_chat_message){i ? "assistant" : "user", "<think>a</think>b", 17, NULL, 0};
+        messages[i] = (lh_chat_message){
+            .role = i ? "assistant" : "user", .content = "<think>a</think>b", .content_length = 17};
     lh_text_buffer text = {0};
     assert_int_equal(render_text(context, "", "", messages, count, &text, NULL), LH_OK);
     lh_text_buffer_reset(&text);

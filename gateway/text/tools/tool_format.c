@@ -1,0 +1,99 @@
+/* The formats as their models' templates have them, the more particular sign first. */
+#include "gateway/text/tools/tool_format.h"
+
+#include <string.h>
+
+static const lh_tool_format hermes = {.name = "hermes",
+                                      .body = LH_TOOL_BODY_OBJECT,
+                                      .open = "<tool_call>",
+                                      .close = "</tool_call>",
+                                      .arguments_key = "arguments"};
+
+static const lh_tool_format formats[] = {
+    /* DeepSeek V3 and R1: "function", then the name, then fenced JSON. */
+    {.name = "deepseek-v3",
+     .body = LH_TOOL_BODY_NAMED,
+     .open = "<｜tool▁calls▁begin｜>",
+     .close = "<｜tool▁calls▁end｜>",
+     .call_open = "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+     .separator = "\n```json\n",
+     .call_close = "\n```<｜tool▁call▁end｜>"},
+    {.name = "deepseek-v3.1",
+     .body = LH_TOOL_BODY_NAMED,
+     .open = "<｜tool▁calls▁begin｜>",
+     .close = "<｜tool▁calls▁end｜>",
+     .call_open = "<｜tool▁call▁begin｜>",
+     .separator = "<｜tool▁sep｜>",
+     .call_close = "<｜tool▁call▁end｜>"},
+    {.name = "mistral-v11",
+     .body = LH_TOOL_BODY_NAMED,
+     .open = "[TOOL_CALLS]",
+     .separator = "[ARGS]",
+     .id_length = 9},
+    {.name = "mistral",
+     .body = LH_TOOL_BODY_OBJECT,
+     .open = "[TOOL_CALLS]",
+     .arguments_key = "arguments",
+     .id_length = 9},
+    /* OpenAI's harmony format: the call is a message to the function. */
+    {.name = "gpt-oss",
+     .body = LH_TOOL_BODY_NAMED,
+     .open = "to=functions.",
+     .headers = {"<|start|>", "<|channel|>"},
+     .separator = "<|message|>",
+     .call_close = "<|call|>"},
+    {.name = "granite",
+     .body = LH_TOOL_BODY_OBJECT,
+     .open = "<|tool_call|>",
+     .arguments_key = "arguments"},
+    {.name = "llama-3",
+     .body = LH_TOOL_BODY_OBJECT,
+     .open = "<|python_tag|>",
+     .begins_bare = true,
+     .arguments_key = "parameters"},
+};
+
+/* What stands in a template of each format; all of them must. */
+static const char *const signs[][2] = {
+    {"<｜tool▁calls▁begin｜>", "```json"},
+    {"<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"},
+    {"[TOOL_CALLS]", "[ARGS]"},
+    {"[TOOL_CALLS]", "tool_calls"},
+    {"<|channel|>", "to=functions."},
+    {"<|tool_call|>", "tools"},
+    {"<|start_header_id|>", "\"parameters\": "},
+};
+
+static bool stands(const char *text, size_t length, const char *part, size_t part_length) {
+    return part_length > 0 && memmem(text, length, part, part_length) != NULL;
+}
+
+static bool has(const char *chat_template, size_t length, const char *sign) {
+    return stands(chat_template, length, sign, strlen(sign));
+}
+
+const lh_tool_format *lh_tool_format_generic(void) {
+    return &hermes;
+}
+
+const lh_tool_format *lh_tool_format_find(const char *chat_template, size_t length) {
+    if (has(chat_template, length, hermes.open))
+        return &hermes;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (has(chat_template, length, signs[i][0]) && has(chat_template, length, signs[i][1]))
+            return &formats[i];
+    return lh_tool_format_generic();
+}
+
+/* Some marks are several tokens, of which one is control. */
+static bool holds(const char *mark, const char *text, size_t length) {
+    return mark && stands(mark, strlen(mark), text, length);
+}
+
+bool lh_tool_format_has_mark(const lh_tool_format *format, const char *text, size_t length) {
+    return format &&
+           (holds(format->headers[0], text, length) || holds(format->headers[1], text, length) ||
+            holds(format->open, text, length) || holds(format->close, text, length) ||
+            holds(format->separator, text, length) || holds(format->call_open, text, length) ||
+            holds(format->call_close, text, length));
+}

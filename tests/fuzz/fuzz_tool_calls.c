@@ -1,0 +1,85 @@
+/* What a model answers, told apart into text and calls of tools: the same for any cut of it into
+ * pieces. The first byte chooses the format, the second says how long the pieces are. */
+#include "gateway/text/tools/tool_call_parser.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void require(bool holds) {
+    if (!holds)
+        abort();
+}
+
+/* Names and arguments of all calls, in a text of their own. */
+typedef struct outcome {
+    lh_text_buffer text, calls;
+} outcome;
+
+static void note(lh_tool_call_parser *parser, lh_text_buffer *calls) {
+    for (size_t i = 0; i < parser->delta_count; i++) {
+        const lh_tool_call_delta *delta = &parser->deltas[i];
+        char head[LH_TOOL_NAME_BYTES_MAX + 32];
+        int length =
+            delta->begins ? snprintf(head, sizeof head, "\n%u %s ", delta->index, delta->name) : 0;
+        require(delta->begins ? delta->name[0] && delta->id[0] : !delta->name[0]);
+        require(lh_text_buffer_append(calls, head, (size_t)length, NULL) == LH_OK);
+        if (delta->arguments_length)
+            require(lh_text_buffer_append(calls, parser->arguments.bytes + delta->arguments_at,
+                                          delta->arguments_length, NULL) == LH_OK);
+    }
+    lh_tool_call_parser_drop(parser);
+}
+
+static outcome parse(const lh_tool_format *format, const char *bytes, size_t length, size_t piece) {
+    lh_tool_call_parser parser;
+    outcome out = {.text = {0}};
+    lh_tool_call_parser_init(&parser, format, 3);
+    for (size_t at = 0; at < length; at += piece) {
+        size_t take = length - at < piece ? length - at : piece;
+        require(lh_tool_call_parser_push(&parser, bytes + at, take, &out.text, NULL) == LH_OK);
+        note(&parser, &out.calls);
+    }
+    require(lh_tool_call_parser_finish(&parser, &out.text, NULL) == LH_OK);
+    note(&parser, &out.calls);
+    require(parser.count <= 3);
+    lh_tool_call_parser_reset(&parser);
+    return out;
+}
+
+static void require_same(const lh_text_buffer *a, const lh_text_buffer *b) {
+    require(a->length == b->length);
+    require(a->length == 0 || memcmp(a->bytes, b->bytes, a->length) == 0);
+}
+
+static void reset(outcome *out) {
+    lh_text_buffer_reset(&out->text);
+    lh_text_buffer_reset(&out->calls);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length) {
+    static const char *const signs[] = {
+        "<tool_call>",
+        "[TOOL_CALLS] tool_calls",
+        "[TOOL_CALLS] [ARGS]",
+        "<|tool_call|> tools",
+        "<|channel|> to=functions.",
+        "<|start_header_id|> \"parameters\": ",
+        "<｜tool▁calls▁begin｜> ```json",
+        "<｜tool▁calls▁begin｜><｜tool▁sep｜>",
+    };
+    if (length < 2)
+        return 0;
+    const char *sign = signs[data[0] % (sizeof signs / sizeof *signs)];
+    const lh_tool_format *format = lh_tool_format_find(sign, strlen(sign));
+    const char *answer = (const char *)data + 2;
+    length -= 2;
+    outcome whole = parse(format, answer, length, length ? length : 1);
+    outcome pieces = parse(format, answer, length, 1 + data[1] % 16);
+    require_same(&whole.text, &pieces.text);
+    require_same(&whole.calls, &pieces.calls);
+    require(whole.text.length <= length);
+    reset(&whole);
+    reset(&pieces);
+    return 0;
+}

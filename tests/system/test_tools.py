@@ -1,0 +1,111 @@
+"""Tools with the client library: told to the template, called in its format, whole and streaming; over the scripted engine, which says what the
+prompt tells it to say, byte by byte."""
+
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import openai
+
+from programs import run_tests
+from raw_http import ask
+from test_http_raw import Gateway
+
+TEMPLATE = """{%- for tool in tools or [] %}<tool>{{ tool.function | tojson }}</tool>
+{% endfor -%}
+{%- for message in messages -%}
+<|im_start|>{{ message.role }}
+{{ message.content or "" }}{% for call in message.tool_calls or [] %}<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor -%}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+WEATHER = {"type": "function", "function": {"name": "weather", "description": "Of a city", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+
+
+def call(name, arguments):
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
+
+
+class Tools(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="longhaul-tools-"))
+        path = pathlib.Path(folder) / "template.jinja"
+        path.write_text(TEMPLATE)
+        cls.gateway = Gateway("--chat-template", str(path))
+        cls.addClassCleanup(cls.gateway.stop)
+        cls.client = cls.enterClassContext(openai.OpenAI(base_url=f"http://127.0.0.1:{cls.gateway.port}/v1", api_key="none", max_retries=0))
+
+    def ask(self, said, **more):
+        escaped = said.replace("\n", "\\x0a")
+        more = {"tools": [WEATHER], "max_tokens": len(said.encode()) + 1, **more}
+        return self.client.chat.completions.create(model="tests/tiny-llama", temperature=0,
+                                                   messages=[{"role": "user", "content": f"@@text={escaped}"}], **more)
+
+    def streamed(self, said, **more):
+        """content, calls as (id, name, arguments), finish_reason; and that each call comes as clients expect it."""
+        content, calls, finish = "", [], None
+        for chunk in self.ask(said, stream=True, **more):
+            for choice in chunk.choices:
+                content += choice.delta.content or ""
+                finish = choice.finish_reason or finish
+                for delta in choice.delta.tool_calls or []:
+                    if delta.id:
+                        self.assertEqual((delta.index, delta.type, delta.function.arguments), (len(calls), "function", ""))
+                        calls.append([delta.id, delta.function.name, ""])
+                    else:
+                        self.assertEqual((delta.index, delta.type, delta.function.name), (len(calls) - 1, None, None))
+                        self.assertTrue(delta.function.arguments)
+                        calls[-1][2] += delta.function.arguments
+        return content or None, calls, finish
+
+    def check(self, said, content, calls, finish="tool_calls", **more):
+        answer = self.ask(said, **more).choices[0]
+        got = [(one.function.name, json.loads(one.function.arguments)) for one in answer.message.tool_calls or []]
+        self.assertEqual((answer.message.content, got, answer.finish_reason), (content, calls, finish), said)
+        ids = [one.id for one in answer.message.tool_calls or []]
+        text, streamed, ended = self.streamed(said, **more)
+        self.assertEqual((text, [(name, json.loads(arguments)) for _, name, arguments in streamed], ended), (content, calls, finish), said)
+        ids += [one[0] for one in streamed]
+        self.assertEqual(len(ids), len(set(ids)), "ids are unique")
+
+    def test_calls_are_told_apart(self):
+        berne, paris = {"city": "Berne"}, {"city": "Paris \"}{\" é"}
+        self.check(call("weather", berne), None, [("weather", berne)])
+        self.check("Let me see.\n" + call("weather", berne) + "\n" + call("weather", paris), "Let me see.", [("weather", berne), ("weather", paris)])
+        self.check("It rains.", "It rains.", [], finish="stop")
+        self.check("<tool_call>no", "<tool_call>no", [], finish="stop")
+
+    def test_one_call_where_one_is_wanted(self):
+        said = call("weather", {"city": "a"}) + call("weather", {"city": "b"})
+        self.check(said, None, [("weather", {"city": "a"})], parallel_tool_calls=False)
+
+    def test_none_leaves_the_text_alone(self):
+        said = call("weather", {})
+        self.check(said, said, [], finish="stop", tool_choice="none")
+        self.check(said, said, [], finish="stop", tools=openai.NOT_GIVEN)
+
+    def test_what_is_cut_off_says_so(self):
+        said = call("weather", {"city": "Berne"})
+        answer = self.ask(said, max_tokens=said.index("Berne") + 3).choices[0]
+        self.assertEqual((answer.finish_reason, answer.message.tool_calls[0].function.arguments), ("length", '{"city": "Ber'))
+
+    def test_the_conversation_goes_on(self):
+        first = self.ask(call("weather", {"city": "Berne"})).choices[0].message
+        messages = [{"role": "user", "content": "Rain?"}, first, {"role": "tool", "tool_call_id": first.tool_calls[0].id, "content": "yes"}]
+        body = {"messages": [message if isinstance(message, dict) else message.model_dump(exclude_none=True) for message in messages], "tools": [WEATHER]}
+        prompt = ask(self.gateway.port, "POST", "/apply-template", body).json()["prompt"]
+        self.assertIn('<tool>{"name": "weather", "description": "Of a city"', prompt)
+        self.assertIn('assistant\n<tool_call>\n{"name": "weather", "arguments": {"city": "Berne"}}\n</tool_call><|im_end|>', prompt)
+        self.assertIn("<|im_start|>tool\nyes<|im_end|>", prompt)
+        self.assertNotIn("<tool>", ask(self.gateway.port, "POST", "/apply-template", {**body, "tool_choice": "none"}).json()["prompt"])
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules[__name__])
