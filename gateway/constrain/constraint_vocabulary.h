@@ -3,12 +3,16 @@
 #pragma once
 
 #include "common/base/status.h"
+#include "gateway/constrain/token_trie.h"
 #include "gateway/text/tokenizer.h"
 
 typedef struct lh_constraint_vocabulary lh_constraint_vocabulary;
 
-/* The tokenizer must outlive it. LH_ERR_LIMIT: a token of more than LH_TOKEN_TRIE_DEPTH_MAX bytes;
+/* The tokenizer must outlive it. LH_ERR_LIMIT: a token of more than 1,024 bytes;
  * LH_ERR_NO_MEMORY. */
 lh_status lh_constraint_vocabulary_create(const lh_tokenizer *tokenizer,
                                           lh_constraint_vocabulary **vocabulary, lh_error *error);
 void lh_constraint_vocabulary_destroy(lh_constraint_vocabulary *vocabulary);
+
+const lh_tokenizer *lh_constraint_vocabulary_tokenizer(const lh_constraint_vocabulary *vocabulary);
+const lh_token_trie *lh_constraint_vocabulary_trie(const lh_constraint_vocabulary *vocabulary);

@@ -1,7 +1,7 @@
 /* Grammars in the notation of llama.cpp (GBNF): rules `name ::= ...`, the first text of "root";
  * "literals" and [classes] with \n \r \t \\ \" \[ \] \xHH \uHHHH \UHHHHHHHH, `.` (any character),
  * groups, alternation, * + ? {m} {m,} {m,n} {,n} behind an item, comments from # to the line's end.
- * Inside parentheses and behind | a line may end. */
+ * Inside parentheses and around | a line may end. */
 #pragma once
 
 #include "gateway/constrain/grammar.h"

@@ -163,6 +163,7 @@ struct lh_pre_tokenizer {
 typedef struct pass {
     const char *text;
     size_t length, at;
+    bool is_open; /* more text will follow */
 } pass;
 
 struct lh_word_scan {
@@ -270,20 +271,22 @@ void lh_word_scan_destroy(lh_word_scan *scan) {
     free(scan);
 }
 
-void lh_word_scan_begin(lh_word_scan *scan, const char *text, size_t length) {
+void lh_word_scan_begin(lh_word_scan *scan, const char *text, size_t length, bool is_open) {
     memset(scan->passes, 0, sizeof scan->passes);
-    scan->passes[0] = (pass){text, length, 0};
+    scan->passes[0] = (pass){text, length, 0, is_open};
 }
 
-/* Matches from own->at on. The text was checked to be UTF-8 once; PCRE2 would check all of it for
+/* Matches from own->at on. Of an open text, PCRE2 tells when what follows it might have been looked
+ * at (PCRE2_ERROR_PARTIAL). The text was checked to be UTF-8 once; PCRE2 would check all of it for
  * every word. */
 static int match(lh_word_scan *scan, const pass *own, const pcre2_code *code) {
     PCRE2_SPTR text = (PCRE2_SPTR)own->text;
-    int result = pcre2_match(code, text, own->length, own->at, PCRE2_NO_UTF_CHECK, scan->match,
-                             scan->pre->context);
+    uint32_t options = PCRE2_NO_UTF_CHECK | (own->is_open ? PCRE2_PARTIAL_HARD : 0);
+    int result =
+        pcre2_match(code, text, own->length, own->at, options, scan->match, scan->pre->context);
     if (result == PCRE2_ERROR_JIT_STACKLIMIT)
-        result = pcre2_match(code, text, own->length, own->at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
-                             scan->match, scan->pre->context);
+        result = pcre2_match(code, text, own->length, own->at, options | PCRE2_NO_JIT, scan->match,
+                             scan->pre->context);
     return result;
 }
 
@@ -293,6 +296,10 @@ static lh_status cut(lh_word_scan *scan, size_t number, const char **word, size_
     pass *own = &scan->passes[number];
     size_t begin = own->length, end = own->length; /* no match: the rest is one word */
     int result = match(scan, own, scan->pre->codes[number]);
+    if (own->is_open && (result == PCRE2_ERROR_PARTIAL || result == PCRE2_ERROR_NOMATCH)) {
+        own->at = own->length;
+        return LH_AGAIN;
+    }
     if (result == PCRE2_ERROR_NOMEMORY || result == PCRE2_ERROR_HEAPLIMIT)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to cut text into words");
     if (result < 0 && result != PCRE2_ERROR_NOMATCH)
@@ -321,7 +328,7 @@ lh_status lh_word_scan_next(lh_word_scan *scan, const char **word, size_t *lengt
         return LH_AGAIN;
     lh_status status = cut(scan, number - 1, word, length, error);
     for (; number < scan->pre->passes && !status; number++) {
-        scan->passes[number] = (pass){*word, *length, 0};
+        scan->passes[number] = (pass){*word, *length, 0, false};
         status = cut(scan, number, word, length, error);
     }
     return status;

@@ -31,8 +31,9 @@ typedef struct lh_word_scan lh_word_scan;
 lh_status lh_word_scan_create(const lh_pre_tokenizer *pre, lh_word_scan **scan, lh_error *error);
 void lh_word_scan_destroy(lh_word_scan *scan);
 
-/* Begins text[length], valid UTF-8, which must stay until the last word was taken. */
-void lh_word_scan_begin(lh_word_scan *scan, const char *text, size_t length);
+/* Begins text[length], valid UTF-8, which must stay until the last word was taken. is_open: more
+ * text will follow, and those words are the last of which it could not make others. */
+void lh_word_scan_begin(lh_word_scan *scan, const char *text, size_t length, bool is_open);
 /* The next word, in order and without gaps. LH_AGAIN: the text is used up; LH_ERR_NO_MEMORY;
  * LH_ERR_INTERNAL. */
 lh_status lh_word_scan_next(lh_word_scan *scan, const char **word, size_t *length, lh_error *error);

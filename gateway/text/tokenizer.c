@@ -232,15 +232,18 @@ typedef struct encode_call {
     lh_text_buffer composed; /* for BPE */
     lh_spm_work work;        /* for SentencePiece's */
     bool begins;             /* the text goes on after nothing, or after a special token */
+    bool is_inside;          /* the text is a part of another: nothing is composed */
+    bool is_open;            /* more text will follow the last part */
     lh_tokens *tokens;
 } encode_call;
 
-static lh_status encode_words(encode_call *call, const char *text, size_t length, lh_error *error) {
+static lh_status encode_words(encode_call *call, const char *text, size_t length, bool is_open,
+                              lh_error *error) {
     lh_status status;
-    if (lh_pre_tokenizer_traits(call->tokenizer->pre).composes &&
+    if (!call->is_inside && lh_pre_tokenizer_traits(call->tokenizer->pre).composes &&
         (status = lh_nfc_compose(text, length, &call->composed, &text, &length, error)))
         return status;
-    lh_word_scan_begin(call->scan, text, length);
+    lh_word_scan_begin(call->scan, text, length, is_open);
     const char *word;
     size_t word_length;
     while (!(status = lh_word_scan_next(call->scan, &word, &word_length, error)))
@@ -250,12 +253,13 @@ static lh_status encode_words(encode_call *call, const char *text, size_t length
     return status == LH_AGAIN ? LH_OK : status;
 }
 
-static lh_status encode_plain(encode_call *call, const char *text, size_t length, lh_error *error) {
+static lh_status encode_plain(encode_call *call, const char *text, size_t length, bool is_open,
+                              lh_error *error) {
     if (length == 0)
         return LH_OK;
     bool begins = call->begins;
     call->begins = false;
-    return call->scan ? encode_words(call, text, length, error)
+    return call->scan ? encode_words(call, text, length, is_open, error)
                       : lh_spm_encode(call->tokenizer->spm, &call->work, text, length, begins,
                                       call->tokens, error);
 }
@@ -300,42 +304,60 @@ static lh_status encode_joined(encode_call *call, const char *text, size_t lengt
             continue;
         }
         assert(size > 0 && size <= length - at);
-        status = encode_plain(call, text + plain, at - plain, error);
+        status = encode_plain(call, text + plain, at - plain, false, error);
         if (!status)
             status = lh_tokens_push(call->tokens, (uint32_t)token, error);
-        call->begins = true;
+        call->begins = !call->is_inside;
         at += size;
         plain = at;
     }
-    return status ? status : encode_plain(call, text + plain, length - plain, error);
+    return status ? status : encode_plain(call, text + plain, length - plain, call->is_open, error);
 }
 
-lh_status lh_tokenizer_encode_segments(const lh_tokenizer *tokenizer,
-                                       const lh_text_segment *segments, size_t count,
-                                       lh_tokens *tokens, lh_error *error) {
+/* Lays the segments end to end. */
+static lh_status encode_segments(encode_call *call, const lh_text_segment *segments, size_t count,
+                                 lh_error *error) {
     lh_text_buffer joined = {0};
-    encode_call call = {.tokenizer = tokenizer, .begins = true, .tokens = tokens};
+    const lh_tokenizer *tokenizer = call->tokenizer;
     lh_status status =
-        tokenizer->pre ? lh_word_scan_create(tokenizer->pre, &call.scan, error) : LH_OK;
+        tokenizer->pre ? lh_word_scan_create(tokenizer->pre, &call->scan, error) : LH_OK;
     for (size_t i = 0; count > 1 && i < count && !status; i++) /* one is read where it lies */
         status = lh_text_buffer_append(&joined, segments[i].text, segments[i].length, error);
     const char *text = count == 1 ? segments[0].text : joined.bytes;
     size_t length = count == 1 ? segments[0].length : joined.length;
     if (!status)
-        status = encode_joined(&call, text, length,
-                               (special_span){segments, segments + count, 0, 0}, error);
+        status = encode_joined(call, text, length, (special_span){segments, segments + count, 0, 0},
+                               error);
     lh_text_buffer_reset(&joined);
-    lh_spm_work_reset(&call.work);
-    lh_merge_list_reset(&call.list);
-    lh_text_buffer_reset(&call.composed);
-    lh_word_scan_destroy(call.scan);
+    lh_spm_work_reset(&call->work);
+    lh_merge_list_reset(&call->list);
+    lh_text_buffer_reset(&call->composed);
+    lh_word_scan_destroy(call->scan);
     return status;
+}
+
+lh_status lh_tokenizer_encode_segments(const lh_tokenizer *tokenizer,
+                                       const lh_text_segment *segments, size_t count,
+                                       lh_tokens *tokens, lh_error *error) {
+    encode_call call = {.tokenizer = tokenizer, .begins = true, .tokens = tokens};
+    return encode_segments(&call, segments, count, error);
 }
 
 lh_status lh_tokenizer_encode(const lh_tokenizer *tokenizer, const char *text, size_t length,
                               bool parse_special, lh_tokens *tokens, lh_error *error) {
     lh_text_segment segment = {text, length, parse_special};
     return lh_tokenizer_encode_segments(tokenizer, &segment, 1, tokens, error);
+}
+
+bool lh_tokenizer_has_words(const lh_tokenizer *tokenizer) {
+    return tokenizer->pre != NULL;
+}
+
+lh_status lh_tokenizer_encode_inside(const lh_tokenizer *tokenizer, const char *text, size_t length,
+                                     bool is_open, lh_tokens *tokens, lh_error *error) {
+    encode_call call = {
+        .tokenizer = tokenizer, .is_inside = true, .is_open = is_open, .tokens = tokens};
+    return encode_segments(&call, &(lh_text_segment){text, length, false}, 1, error);
 }
 
 lh_status lh_tokenizer_token_bytes(const lh_tokenizer *tokenizer, uint32_t token,

@@ -50,6 +50,16 @@ lh_status lh_tokenizer_encode_segments(const lh_tokenizer *tokenizer,
                                        const lh_text_segment *segments, size_t count,
                                        lh_tokens *tokens, lh_error *error);
 
+/* Whether text is cut into words before it is divided into tokens: none crosses their borders. */
+bool lh_tokenizer_has_words(const lh_tokenizer *tokenizer);
+
+/* Appends the tokens of text[length] as a part of an answer: nothing is put in front of it, no
+ * special token is recognised, and no character is composed with another, so that the tokens' bytes
+ * are the text. is_open: the text will go on, and of a tokenizer with words only those are divided
+ * that stay as they are, whatever follows. The errors are those of lh_tokenizer_encode. */
+lh_status lh_tokenizer_encode_inside(const lh_tokenizer *tokenizer, const char *text, size_t length,
+                                     bool is_open, lh_tokens *tokens, lh_error *error);
+
 /* The bytes of one token (may be a part of a character); "" for control tokens. Lives as long as
  * the tokenizer. LH_ERR_LIMIT: the id is not in the vocabulary. */
 lh_status lh_tokenizer_token_bytes(const lh_tokenizer *tokenizer, uint32_t token,

@@ -24,7 +24,7 @@ static void cut(const lh_pre_tokenizer *pre, const char *text, size_t length, ch
                 size_t room) {
     lh_word_scan *scan;
     assert_int_equal(lh_word_scan_create(pre, &scan, NULL), LH_OK);
-    lh_word_scan_begin(scan, text, length);
+    lh_word_scan_begin(scan, text, length, false);
     size_t at = 0, word_length;
     const char *word;
     lh_status status;
@@ -250,7 +250,7 @@ static void words_may_be_long(void **state) {
         assert_int_equal(lh_word_scan_create(pre, &scan, NULL), LH_OK);
         for (const char *byte = "a! "; *byte; byte++) {
             memset(text, *byte, length);
-            lh_word_scan_begin(scan, text, length); /* one scan, text after text */
+            lh_word_scan_begin(scan, text, length, false); /* one scan, text after text */
             assert_int_equal(lh_word_scan_next(scan, &word, &word_length, NULL), LH_OK);
             assert_int_equal(word_length, length);
             assert_int_equal(lh_word_scan_next(scan, &word, &word_length, NULL), LH_AGAIN);
