@@ -51,6 +51,7 @@ typedef struct gateway {
     lh_membership *membership;              /* NULL: the gateway has no CA of its own */
     lh_engine *engine;
     lh_authenticator *authenticator;
+    lh_http_tls *api_tls; /* NULL: the API is without */
     lh_openai_api *api;
     lh_service_manager manager;
     lh_operator_pages *pages;
@@ -177,6 +178,21 @@ static lh_status open_authenticator(gateway *g, lh_error *error) {
                                    &g->authenticator, error);
 }
 
+static lh_status open_api_tls(gateway *g, lh_error *error) {
+    return g->settings.api_tls_cert[0]
+               ? lh_http_tls_create(g->settings.api_tls_cert, g->settings.api_tls_key, &g->api_tls,
+                                    error)
+               : LH_OK;
+}
+
+static void reload_api_tls(gateway *g) {
+    lh_error error;
+    if (lh_http_tls_reload(g->api_tls, &error))
+        lh_log(LH_LOG_ERROR, "gateway", "the API's certificate stays as it was: %s", error.message);
+    else
+        lh_log(LH_LOG_INFO, "gateway", "the API's certificate was read again");
+}
+
 /* What is in progress goes on; where the file is wrong the keys stay as they were. */
 static void reload_keys(gateway *g) {
     lh_error error;
@@ -195,10 +211,12 @@ static void reload_files(gateway *g) {
         reload_keys(g);
     if (has_tls)
         lh_program_options_reload_tls(&g->settings.program, "gateway");
-    if (!has_keys && !has_tls)
+    if (g->api_tls)
+        reload_api_tls(g);
+    if (!has_keys && !has_tls && !g->api_tls)
         lh_log(LH_LOG_WARN, "gateway",
                "SIGHUP reads keys and certificates again, and there is neither --api-key-file nor "
-               "--tls-cert");
+               "--api-tls-cert nor --tls-cert");
 }
 
 /* Each connection is a descriptor, and the usual limit of 1024 is a default for programs that use
@@ -218,6 +236,7 @@ static void raise_descriptor_limit(const gateway *g) {
 static lh_status start_api(gateway *g, lh_error *error) {
     lh_openai_api_config config = lh_openai_api_config_default();
     config.http.listen = g->settings.listen;
+    config.http.tls = g->api_tls;
     config.http.allowed_hosts = g->settings.allowed_hosts;
     config.http.connections = (uint32_t)g->settings.max_connections;
     config.http.connections_per_address = (uint32_t)g->settings.max_connections_per_address;
@@ -247,6 +266,7 @@ static void close_all(gateway *g) {
     lh_operator_pages_close(g->pages);
     if (g->api)
         lh_openai_api_close(g->api);
+    lh_http_tls_destroy(g->api_tls);
     lh_authenticator_destroy(g->authenticator);
     lh_engine_destroy(g->engine);
     lh_trace_store_destroy(g->traces);
@@ -370,6 +390,8 @@ static int serve(gateway *g) {
     if (status == LH_OK)
         status = open_authenticator(g, &error);
     if (status == LH_OK)
+        status = open_api_tls(g, &error);
+    if (status == LH_OK)
         status = start_engine(g, &error);
     if (status == LH_OK && g->membership)
         status = lh_own_fleet_note_port(&g->settings, g->membership,
@@ -416,6 +438,7 @@ static int check_files(gateway *g, const lh_config *config) {
         lh_status (*open)(gateway *g, lh_error *error);
     } parts[] = {{"model", open_named_model},
                  {"api-key-file", open_authenticator},
+                 {"api-tls-cert", open_api_tls},
                  {"tls-cert", open_given_tls}};
     int faults = 0;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

@@ -53,6 +53,12 @@ static const lh_option options[] = {
      "file of the SHA-256 of each key that clients may show as \"Authorization: Bearer KEY\", "
      "readable by its owner only; longhaul-gateway key makes its lines, SIGHUP has it read again; "
      "default: no key is needed"},
+    LH_OPTION_PEM_FILE(lh_gateway_settings, api_tls_cert, "api-tls-cert",
+                       "PEM certificate of the public API, with those that vouch for it behind "
+                       "it: clients use https then; default: http"),
+    LH_OPTION_PEM_FILE(lh_gateway_settings, api_tls_key, "api-tls-key",
+                       "PEM key of that certificate, readable by its owner only; SIGHUP has both "
+                       "files read again"),
     {"insecure-no-keys", LH_OPTION_FLAG, AT(insecure_no_keys), "0", NULL, 0, 0, NULL,
      "allow an API beyond loopback without keys: anyone who reaches it can use it, and see in "
      "/fleet and /trace what others do"},
@@ -221,6 +227,8 @@ static lh_status check_api_port(const lh_gateway_settings *settings, lh_error *e
         return lh_fail(error, LH_ERR_INVALID, "--allowed-hosts: %.290s", cause.message);
     if (lh_cors_check(settings->cors_origin, &cause) != LH_OK)
         return lh_fail(error, LH_ERR_INVALID, "--cors-origin: %.290s", cause.message);
+    if (!settings->api_tls_cert[0] != !settings->api_tls_key[0])
+        return lh_fail(error, LH_ERR_INVALID, "--api-tls-cert and --api-tls-key go together");
     bool is_address = lh_address_parse(settings->listen, &address, &cause) == LH_OK;
     if (!is_address && settings->listen[0] != ':') /* ":8080" is all addresses */
         return lh_fail(error, LH_ERR_INVALID, "--listen: %.290s", cause.message);
@@ -336,6 +344,8 @@ void lh_gateway_settings_allow(const lh_gateway_settings *settings, lh_sandbox_r
     lh_program_rules_allow_tls(&settings->program, rules);
     rules->makes_code = true; /* PCRE2's compiler: gateway/text/pre_tokenizer.c */
     lh_sandbox_rules_allow_read_replaced(rules, settings->api_key_file);
+    lh_sandbox_rules_allow_read_replaced(rules, settings->api_tls_cert);
+    lh_sandbox_rules_allow_read_replaced(rules, settings->api_tls_key);
     lh_gguf_visit_parts(settings->model, allow_part, rules);
     lh_sandbox_rules_allow_read(rules, settings->chat_template);
     lh_program_rules_allow_listener(settings->listen, rules);

@@ -19,6 +19,7 @@ typedef struct lh_gateway_settings {
     const char *model, *models_dir, *model_name, *model_alias;
     const char *listen, *allowed_hosts, *cors_origin, *api_key_file, *fleet_listen;
     const char *metrics_listen; /* operator_port.h */
+    const char *api_tls_cert, *api_tls_key;
     bool insecure_no_keys;
     lh_program_options program;
     const char *state_dir, *certificate_life; /* lh_duration_parse */

@@ -38,7 +38,8 @@ static void close_locked(lh_http_exchange *connection, unsigned status, const ch
     if (status && !connection->status) { /* else an answer is on its way */
         lh_http_reply reply = {.status = status};
         connection->around->handler.on_refusal(connection->state, status, message, &reply);
-        send_reply(connection->fd, &reply);
+        if (!connection->around->config.tls) /* the session is the library's */
+            send_reply(connection->fd, &reply);
         free(reply.body);
         connection->status = status;
     }

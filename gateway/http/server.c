@@ -17,6 +17,7 @@
 #include "gateway/http/connection_table.h"
 #include "gateway/http/header_block.h"
 #include "gateway/http/response.h"
+#include "gateway/http/tls_certificate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -275,15 +276,22 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **excha
 
 static struct MHD_Daemon *start_daemon(lh_http_server *server, int fd) {
     const lh_http_config *config = &server->around.config;
-    return MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_access, server,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, config->threads,
-        MHD_OPTION_CONNECTION_LIMIT, config->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        config->connections_per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)LH_HTTP_CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, 0u,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
-        MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, server, MHD_OPTION_END);
+    const struct MHD_OptionItem plain[] = {{MHD_OPTION_END, 0, NULL}};
+    const struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)lh_http_tls_show},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, LH_HTTP_TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL}};
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
+    return MHD_start_daemon(config->tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_access,
+                            server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
+                            config->threads, MHD_OPTION_CONNECTION_LIMIT, config->connections,
+                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, config->connections_per_address,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LH_HTTP_CONNECTION_MEMORY,
+                            MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_NOTIFY_CONNECTION,
+                            on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+                            server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
+                            MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, server, MHD_OPTION_ARRAY,
+                            config->tls ? tls : plain, MHD_OPTION_END);
 }
 
 lh_status lh_http_server_create(const lh_http_config *config, const lh_http_handler *handler,

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "gateway/http/reply.h"
 #include "gateway/http/request.h"
+#include "gateway/http/tls.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@ typedef struct lh_http_config {
     const char *listen;
     /* which names requests may be for; NULL is ""; lives as long as the server (allowed_hosts.h) */
     const char *allowed_hosts;
+    lh_http_tls *tls; /* outlives the server; NULL: HTTP without TLS */
     uint32_t threads; /* 1..64 */
     /* at most: where they run short, those that wait longest for their clients are closed; 64 and
      * more */
@@ -40,8 +42,8 @@ typedef struct lh_http_config {
     uint64_t bodies_bytes_max; /* of all requests that are coming in: 503 and closed */
 } lh_http_config;
 
-/* 4 threads, 4096 connections from any address, 10 s, 30 s, 60 s, 30 s, 8 MiB, 256 MiB. `listen`
- * and `allowed_hosts` stay NULL. */
+/* 4 threads, 4096 connections from any address, 10 s, 30 s, 60 s, 30 s, 8 MiB, 256 MiB. `listen`,
+ * `allowed_hosts` and `tls` stay NULL. */
 lh_http_config lh_http_config_default(void);
 
 typedef enum lh_http_progress {

@@ -15,7 +15,7 @@ typedef struct tool_options {
     int64_t request_timeout_ms, header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes,
         bodies_bytes, context, threads, connections, connections_per_address;
     int64_t key_requests, key_tokens, key_concurrent;
-    const char *api_key_file, *allowed_hosts, *chat_template;
+    const char *api_key_file, *allowed_hosts, *chat_template, *api_tls_cert, *api_tls_key;
     bool strict_params, logits_digest, keeps_thoughts;
 } tool_options;
 
@@ -42,6 +42,10 @@ static const lh_option table[] = {
      "Keys that clients may show; a line on standard input has it read again"},
     {"allowed-hosts", LH_OPTION_TEXT, offsetof(tool_options, allowed_hosts), "", "A,B,...", 0, 0,
      NULL, "Which hosts requests may be for, beside localhost"},
+    {"api-tls-cert", LH_OPTION_TEXT, offsetof(tool_options, api_tls_cert), "", "PATH", 0, 0, NULL,
+     "Certificate of the API"},
+    {"api-tls-key", LH_OPTION_TEXT, offsetof(tool_options, api_tls_key), "", "PATH", 0, 0, NULL,
+     "Its key"},
     {"chat-template", LH_OPTION_TEXT, offsetof(tool_options, chat_template), "", "FILE", 0, 0, NULL,
      "In place of the tiny model's"},
     {"keeps-thoughts", LH_OPTION_FLAG, offsetof(tool_options, keeps_thoughts), "", NULL, 0, 0, NULL,
@@ -112,6 +116,11 @@ int main(int argc, char **argv) {
         served.chat_template = chat_template;
     }
     lh_openai_api_config config = make_config(&options, authenticator);
+    if (options.api_tls_cert[0] &&
+        lh_http_tls_create(options.api_tls_cert, options.api_tls_key, &config.http.tls, &error)) {
+        fprintf(stderr, "%s\n", error.message);
+        return 1;
+    }
     lh_openai_api *api;
     if (lh_openai_api_open(&config, engine, &served, &api, &error)) {
         fprintf(stderr, "%s\n", error.message);
@@ -126,6 +135,7 @@ int main(int argc, char **argv) {
         fflush(stdout);
     }
     lh_openai_api_close(api);
+    lh_http_tls_destroy(config.http.tls);
     lh_authenticator_destroy(authenticator);
     lh_chat_template_destroy(chat_template);
     scripted_model_destroy(model);

@@ -3,6 +3,7 @@ that what the model says, and when, and how it fails, stands in the request."""
 
 import json
 import pathlib
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ import threading
 import time
 import unittest
 
+from certificates import issue_server, make_ca
 from programs import PATIENCE_S, Program, build_folder, in_time, need_file, run_tests, wait_until
 from raw_http import Connection, ask, chunks, elapsed, events, request
 
@@ -55,6 +57,78 @@ class GatewayTest(unittest.TestCase):
 
     def chat(self, text="hi", **more):
         return self.ask("POST", "/v1/chat/completions", chat_body(text, **more))
+
+
+class SecureConnection(Connection):
+    """The same over TLS, to whoever the CA in `folder` has vouched for."""
+
+    def __init__(self, port, folder, version=None):
+        super().__init__(port)
+        context = ssl.create_default_context(cafile=str(pathlib.Path(folder) / "ca.crt"))
+        if version:
+            context.maximum_version = version
+        self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
+
+
+class Secure(unittest.TestCase):
+    """The port with a certificate of its own: whole answers, streams, hang-ups, and those who speak no TLS."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="longhaul-tls-")
+        make_ca(cls.folder.name)
+        issue_server(cls.folder.name, "api")
+        files = [str(pathlib.Path(cls.folder.name) / f"api.{ending}") for ending in ("crt", "key")]
+        cls.gateway = Gateway("--api-tls-cert", files[0], "--api-tls-key", files[1], "--header-ms", "500", "--threads", "2")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.gateway.stop()
+        cls.folder.cleanup()
+
+    def open(self, **more):
+        return SecureConnection(self.gateway.port, self.folder.name, **more)
+
+    def running(self):
+        with self.open() as connection:
+            connection.send(request("GET", "/fleet"))
+            return json.loads(connection.reply().body)["running"]
+
+    def test_answers(self):
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            with self.open(version=version) as connection:
+                for _ in range(3):
+                    connection.send(request("POST", "/v1/completions", completion_body("@@text=abc")))
+                    reply = connection.reply()
+                    self.assertEqual((reply.status, json.loads(reply.body)["choices"][0]["text"]), (200, "abc"))
+                connection.send(request("POST", "/v1/completions", completion_body("@@interval_ms=20 text=abc", stream=True)))
+                reply = connection.reply()
+                self.assertIn(b"[DONE]", reply.body)
+        long = "x" * 3000
+        with self.open() as connection:
+            connection.send(request("POST", "/v1/completions", completion_body(f"@@text={long}", max_tokens=1000)))
+            self.assertEqual(json.loads(connection.reply().body)["choices"][0]["text"], long[:1000])
+
+    def test_hang_up(self):
+        for stream in (False, True):
+            connection = self.open()
+            connection.send(request("POST", "/v1/completions", completion_body("@@first_ms=20000 text=a", stream=stream)))
+            wait_until(lambda: self.running() == 1, "it runs")
+            connection.close()
+            wait_until(lambda: self.running() == 0, "it runs no more")
+
+    def test_strangers(self):
+        with Connection(self.gateway.port) as plain:
+            plain.send(request("GET", "/livez"))
+            while plain.more():
+                pass
+            self.assertNotIn(b"HTTP/1.1 200", plain.pending)
+        with self.open() as silent:  # its deadline passes: the connection closes, and nothing is sent beside the session
+            self.assertTrue(silent.is_closed())
+        with Connection(self.gateway.port) as silent:
+            self.assertTrue(silent.is_closed())
+        with self.assertRaises(ssl.SSLError):
+            self.open(version=ssl.TLSVersion.TLSv1_1)
 
 
 def chat_body(text="hi", **more):

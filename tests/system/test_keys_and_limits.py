@@ -4,6 +4,7 @@ engine (tests/gateway), but for the subcommand that makes keys and the signal th
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,10 +14,11 @@ import time
 import unittest
 
 from api_keys import key_line, write_private
+from certificates import issue_server, make_ca
 from default_model import default_model
 from programs import Program, build_folder, in_time, need_file, run_tests, wait_until
-from raw_http import ask, chunks, elapsed, events
-from test_http_raw import Gateway, chat_body, completion_body
+from raw_http import ask, chunks, elapsed, events, request
+from test_http_raw import Gateway, SecureConnection, chat_body, completion_body
 
 # Every route, a few that are none, and what might be taken for a public one.
 ROUTES = ("/v1/models", "/models", "/v1/models/x", "/models/x%2Fy", "/v1/chat/completions", "/chat/completions", "/v1/completions",
@@ -357,6 +359,41 @@ class RealProgram(unittest.TestCase):
                 wait_until(lambda: "line 1" in gateway.log_text(), "the wrong line is told")
                 self.assertEqual(status("sk-NEW"), 200)
                 self.assertNotIn("sk-", gateway.log_text().replace(text, ""))
+            finally:
+                self.assertEqual(gateway.stop(), 0)
+
+    def test_the_certificate_is_read_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            make_ca(folder)
+            for name in ("first", "second"):
+                issue_server(folder, name)
+            paths = [os.path.join(folder, f"api.{ending}") for ending in ("crt", "key")]
+
+            def use(name):
+                for path, ending in zip(paths, ("crt", "key")):
+                    shutil.copy(os.path.join(folder, f"{name}.{ending}"), path + ".new")
+                    os.replace(path + ".new", path)
+
+            use("first")
+            gateway = Program("gateway", [self.program, "--model", self.model, "--listen", "127.0.0.1:0", "--fleet-listen", "127.0.0.1:0",
+                                          "--api-tls-cert", paths[0], "--api-tls-key", paths[1]], folder)
+            try:
+                port = int(wait_until(lambda: re.search(r"api_port=(\d+)", gateway.log_text()), "it listens").group(1))
+
+                def shown():
+                    with SecureConnection(port, folder) as connection:
+                        connection.send(request("GET", "/livez"))
+                        self.assertEqual(connection.reply().status, 200)
+                        return dict(pair[0] for pair in connection.socket.getpeercert()["subject"])["commonName"]
+
+                self.assertEqual(shown(), "first")
+                use("second")
+                gateway.process.send_signal(signal.SIGHUP)
+                wait_until(lambda: shown() == "second", "it is read again")
+                shutil.copy(os.path.join(folder, "first.key"), paths[1])
+                gateway.process.send_signal(signal.SIGHUP)
+                wait_until(lambda: "stays as it was" in gateway.log_text(), "that they do not belong together is told")
+                self.assertEqual(shown(), "second")
             finally:
                 self.assertEqual(gateway.stop(), 0)
 
