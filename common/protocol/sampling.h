@@ -30,6 +30,8 @@ typedef struct lh_sampling {
     bool want_logprob;
     bool want_digest;      /* XXH3 of the raw logits' bytes */
     uint32_t top_logprobs; /* 0 .. LH_TOP_LOGPROBS_MAX */
+    /* the number of the mask whose tokens alone may be drawn (lh_step_mask); 0: all may */
+    uint64_t mask;
     uint32_t bias_count, count_count;
     const lh_token_bias *biases;  /* [bias_count], distinct tokens */
     const lh_token_count *counts; /* [count_count], distinct tokens; only with a penalty on */

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #define LH_STEP_CONTENT_TYPE     "application/x-longhaul-step"
-#define LH_STEP_PROTOCOL_VERSION 5u
+#define LH_STEP_PROTOCOL_VERSION 6u
 #define LH_STEP_ROWS_MAX         8192u
 #define LH_STEP_SEGMENTS_MAX     1024u
 #define LH_STEP_TRUNCATIONS_MAX  1024u
@@ -31,7 +31,10 @@
 /* Of one frame: a larger shard goes as several, split by rows. */
 #define LH_STEP_SHARD_BYTES_MAX (4u << 20)
 #define LH_STEP_CUTS_MAX        64u /* hops between workers */
-#define LH_STEP_HOP_LIMIT_MAX   64u
+/* Of one step: so that new masks of the largest vocabulary take a quarter of a manifest at most. */
+#define LH_STEP_MASKS_MAX      32u
+#define LH_STEP_MASK_DROPS_MAX 64u
+#define LH_STEP_HOP_LIMIT_MAX  64u
 /* Steps of a chain whose requests may be open at once: the gateway keeps to it, a worker refuses
  * more. Well below the streams that a connection may have (PROTOCOL.md). */
 #define LH_STEPS_OPEN_MAX 192u
@@ -60,6 +63,7 @@ typedef struct lh_step_manifest {
     /* how many workers compute it, the receiver being the first, LH_STEP_HOP_LIMIT_MAX at most; no
      * segment draws then. 0: all, and the ring */
     uint32_t hop_limit;
+    lh_step_masks masks; /* none where there is a hop limit, or in a KV resync */
 } lh_step_manifest;
 
 typedef struct lh_step_shard_header {

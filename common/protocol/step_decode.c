@@ -1,6 +1,7 @@
 /* Whole payloads to manifests, shard heads and results (PROTOCOL.md): every count and number is
  * checked before it is used. */
 #include "common/protocol/little_endian.h"
+#include "common/protocol/mask_code.h"
 #include "common/protocol/step_frame.h"
 #include "common/protocol/step_times.h"
 #include "common/protocol/wire_type.h"
@@ -77,6 +78,13 @@ lh_status lh_step_check_counts(const lh_step_manifest *manifest, lh_error *error
                        manifest->truncation_count, manifest->cut_count, LH_STEP_ROWS_MAX,
                        LH_STEP_SEGMENTS_MAX, LH_STEP_TRUNCATIONS_MAX, LH_STEP_CUTS_MAX);
     }
+    if (manifest->masks.drop_count > LH_STEP_MASK_DROPS_MAX ||
+        manifest->masks.count > LH_STEP_MASKS_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "manifest of step %llu: %u masks dropped, %u new; the limits are %u, %u",
+                       (unsigned long long)manifest->step, manifest->masks.drop_count,
+                       manifest->masks.count, LH_STEP_MASK_DROPS_MAX, LH_STEP_MASKS_MAX);
+    }
     return LH_OK;
 }
 
@@ -95,7 +103,8 @@ lh_status lh_step_check_list_counts(const lh_sampling *sampling, uint32_t segmen
 
 static lh_status check_sampling(const lh_sampling *sampling, uint32_t flags, uint32_t segment,
                                 lh_error *error) {
-    if ((flags & ~(LH_STEP_FLAG_WANT_LOGPROB | LH_STEP_FLAG_WANT_DIGEST)) != 0) {
+    if ((flags & ~(LH_STEP_FLAG_WANT_LOGPROB | LH_STEP_FLAG_WANT_DIGEST | LH_STEP_FLAG_MASKED)) !=
+        0) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: sampling flags 0x%x",
                        segment, flags);
     }
@@ -103,7 +112,8 @@ static lh_status check_sampling(const lh_sampling *sampling, uint32_t flags, uin
                 sampling->top_p >= 0 && sampling->top_p <= 1 && sampling->min_p >= 0 &&
                 sampling->min_p <= 1 && isfinite(sampling->repetition_penalty) &&
                 sampling->repetition_penalty > 0 && isfinite(sampling->presence_penalty) &&
-                isfinite(sampling->frequency_penalty);
+                isfinite(sampling->frequency_penalty) &&
+                (sampling->mask != 0) == ((flags & LH_STEP_FLAG_MASKED) != 0);
     if (!good) {
         return lh_fail(error, LH_ERR_MALFORMED,
                        "manifest, segment %u: a sampling parameter is out of its range", segment);
@@ -147,6 +157,7 @@ static lh_status get_sampling(lh_byte_reader *reader, arena *memory, lh_sampling
     sampling->top_logprobs = lh_get_u32(reader);
     sampling->bias_count = lh_get_u32(reader);
     sampling->count_count = lh_get_u32(reader);
+    sampling->mask = (flags & LH_STEP_FLAG_MASKED) != 0 ? lh_get_u64(reader) : 0;
     if (reader->failed) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: cut in its sampling block",
                        segment);
@@ -218,6 +229,8 @@ static lh_status get_manifest_head(lh_byte_reader *reader, lh_step_manifest *man
     uint32_t flags = lh_get_u32(reader);
     manifest->cut_count = lh_get_u32(reader);
     manifest->hop_limit = lh_get_u32(reader);
+    manifest->masks.drop_count = lh_get_u32(reader);
+    manifest->masks.count = lh_get_u32(reader);
     if (reader->failed)
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: cut in its head");
     if (version != LH_STEP_PROTOCOL_VERSION) {
@@ -239,13 +252,19 @@ static lh_status get_manifest_head(lh_byte_reader *reader, lh_step_manifest *man
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: a KV resync with %u rows",
                        manifest->rows);
     }
+    bool may_have_masks = manifest->hop_limit == 0 && !manifest->resyncs;
+    if (!may_have_masks && (manifest->masks.drop_count > 0 || manifest->masks.count > 0))
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest: masks in a %s",
+                       manifest->resyncs ? "KV resync" : "step that ends before they are needed");
     lh_status status = lh_step_check_counts(manifest, error);
     if (status != LH_OK)
         return status;
     uint64_t least = (uint64_t)manifest->rows * 4u +
                      (uint64_t)manifest->segment_count * LH_STEP_SEGMENT_BYTES +
                      (uint64_t)manifest->truncation_count * LH_STEP_TRUNCATION_BYTES +
-                     (uint64_t)manifest->cut_count * 8u;
+                     (uint64_t)manifest->cut_count * 8u +
+                     (uint64_t)manifest->masks.drop_count * sizeof *manifest->masks.drops +
+                     (uint64_t)manifest->masks.count * LH_STEP_MASK_BYTES;
     if (lh_bytes_left(reader) < least) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: %zu bytes for what takes at least %llu",
                        lh_bytes_left(reader), (unsigned long long)least);
@@ -300,6 +319,31 @@ static lh_status get_truncations(lh_byte_reader *reader, arena *memory, lh_step_
     return LH_OK;
 }
 
+static lh_status get_mask(lh_byte_reader *reader, arena *memory, lh_step_mask *mask, uint32_t index,
+                          lh_error *error) {
+    *mask = (lh_step_mask){.number = lh_get_u64(reader)};
+    mask->vocabulary = lh_get_u32(reader);
+    mask->code_bytes = lh_get_u32(reader);
+    if (reader->failed || mask->number == 0 || mask->code_bytes > lh_bytes_left(reader)) {
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest, mask %u: %s", index,
+                       !reader->failed && mask->number == 0 ? "its number is 0" : "cut");
+    }
+    mask->code = arena_copy(memory, reader, mask->code_bytes);
+    return lh_mask_decode(mask->code, mask->code_bytes, mask->vocabulary, NULL, error);
+}
+
+static lh_status get_masks(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
+                           lh_error *error) {
+    manifest->masks.drops =
+        arena_copy(memory, reader, manifest->masks.drop_count * sizeof *manifest->masks.drops);
+    lh_step_mask *masks = arena_take(memory, manifest->masks.count * sizeof *masks);
+    lh_status status = LH_OK;
+    manifest->masks.list = masks;
+    for (uint32_t i = 0; i < manifest->masks.count && status == LH_OK; i++)
+        status = get_mask(reader, memory, &masks[i], i, error);
+    return status;
+}
+
 static lh_status get_manifest_body(lh_byte_reader *reader, arena *memory,
                                    lh_step_manifest *manifest, lh_error *error) {
     manifest->tokens = arena_copy(memory, reader, manifest->rows * sizeof *manifest->tokens);
@@ -308,6 +352,8 @@ static lh_status get_manifest_body(lh_byte_reader *reader, arena *memory,
         status = get_truncations(reader, memory, manifest, error);
     if (status == LH_OK)
         status = get_cuts(reader, memory, manifest, error);
+    if (status == LH_OK)
+        status = get_masks(reader, memory, manifest, error);
     if (status == LH_OK && (reader->failed || lh_bytes_left(reader) != 0)) {
         status = lh_fail(error, LH_ERR_MALFORMED, "manifest: %s",
                          reader->failed ? "cut" : "bytes after its end");
@@ -323,11 +369,12 @@ lh_status lh_step_decode_manifest(const uint8_t *payload, size_t length, lh_step
     lh_status status = get_manifest_head(&reader, manifest, error);
     if (status != LH_OK)
         return status;
-    /* What is neither a segment, a truncation nor a cut takes no more memory than bytes on the
-     * wire, but for rounding each of its pieces up to 8. */
+    /* What is neither a segment, a truncation, a cut nor a mask takes no more memory than bytes on
+     * the wire, but for rounding each of its pieces up to 8. */
     arena pieces = {.capacity = length + manifest->segment_count * (sizeof(lh_step_segment) + 16u) +
                                 manifest->truncation_count * sizeof(lh_step_truncation) +
-                                manifest->cut_count * sizeof(lh_step_cut) + 32u};
+                                manifest->cut_count * sizeof(lh_step_cut) +
+                                manifest->masks.count * (sizeof(lh_step_mask) + 8u) + 32u};
     pieces.bytes = malloc(pieces.capacity);
     if (!pieces.bytes)
         return lh_fail(error, LH_ERR_NO_MEMORY, "manifest of %zu bytes: out of memory", length);

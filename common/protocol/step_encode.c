@@ -33,14 +33,16 @@ static lh_byte_writer start_frame(uint8_t *buffer, size_t capacity) {
 
 /* ---- Manifest ---- */
 
-#define MANIFEST_HEAD_BYTES 44u
+#define MANIFEST_HEAD_BYTES 52u
 #define SAMPLING_BYTES      60u
 #define SOURCE_BYTES        8u
+#define MASK_NUMBER_BYTES   8u
 
 static size_t segment_bytes(const lh_step_segment *segment) {
     size_t bytes = LH_STEP_SEGMENT_BYTES + (segment->forks ? SOURCE_BYTES : 0u);
     if (segment->sample) {
-        bytes += SAMPLING_BYTES + (size_t)segment->sampling.bias_count * 8u +
+        bytes += SAMPLING_BYTES + (segment->sampling.mask != 0 ? MASK_NUMBER_BYTES : 0u) +
+                 (size_t)segment->sampling.bias_count * 8u +
                  (size_t)segment->sampling.count_count * 12u;
     }
     return bytes;
@@ -53,6 +55,9 @@ size_t lh_step_manifest_bytes(const lh_step_manifest *manifest) {
         bytes += 4u + (size_t)manifest->cuts[i].count * 4u;
     for (uint32_t i = 0; i < manifest->segment_count; i++)
         bytes += segment_bytes(&manifest->segments[i]);
+    bytes += (size_t)manifest->masks.drop_count * sizeof *manifest->masks.drops;
+    for (uint32_t i = 0; i < manifest->masks.count; i++)
+        bytes += LH_STEP_MASK_BYTES + (size_t)manifest->masks.list[i].code_bytes;
     return bytes;
 }
 
@@ -89,10 +94,13 @@ static void put_sampling(lh_byte_writer *writer, const lh_sampling *sampling) {
     lh_put_u64(writer, sampling->seed);
     lh_put_u64(writer, sampling->counter);
     lh_put_u32(writer, (sampling->want_logprob ? LH_STEP_FLAG_WANT_LOGPROB : 0u) |
-                           (sampling->want_digest ? LH_STEP_FLAG_WANT_DIGEST : 0u));
+                           (sampling->want_digest ? LH_STEP_FLAG_WANT_DIGEST : 0u) |
+                           (sampling->mask != 0 ? LH_STEP_FLAG_MASKED : 0u));
     lh_put_u32(writer, sampling->top_logprobs);
     lh_put_u32(writer, sampling->bias_count);
     lh_put_u32(writer, sampling->count_count);
+    if (sampling->mask != 0)
+        lh_put_u64(writer, sampling->mask);
     lh_put_bytes(writer, sampling->biases, sampling->bias_count * sizeof *sampling->biases);
     lh_put_bytes(writer, sampling->counts, sampling->count_count * sizeof *sampling->counts);
 }
@@ -107,6 +115,13 @@ static void put_segment(lh_byte_writer *writer, const lh_step_segment *segment) 
         lh_put_u64(writer, segment->source);
     if (segment->sample)
         put_sampling(writer, &segment->sampling);
+}
+
+static void put_mask(lh_byte_writer *writer, const lh_step_mask *mask) {
+    lh_put_u64(writer, mask->number);
+    lh_put_u32(writer, mask->vocabulary);
+    lh_put_u32(writer, mask->code_bytes);
+    lh_put_bytes(writer, mask->code, mask->code_bytes);
 }
 
 lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buffer,
@@ -126,6 +141,8 @@ lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buf
                             (manifest->resyncs ? LH_STEP_FLAG_KV_RESYNC : 0u));
     lh_put_u32(&writer, manifest->cut_count);
     lh_put_u32(&writer, manifest->hop_limit);
+    lh_put_u32(&writer, manifest->masks.drop_count);
+    lh_put_u32(&writer, manifest->masks.count);
     lh_put_bytes(&writer, manifest->tokens, (size_t)manifest->rows * sizeof(uint32_t));
     for (uint32_t i = 0; i < manifest->segment_count; i++)
         put_segment(&writer, &manifest->segments[i]);
@@ -137,6 +154,10 @@ lh_status lh_step_encode_manifest(const lh_step_manifest *manifest, uint8_t *buf
         lh_put_u32(&writer, manifest->cuts[i].count);
         lh_put_bytes(&writer, manifest->cuts[i].ends, manifest->cuts[i].count * sizeof(uint32_t));
     }
+    lh_put_bytes(&writer, manifest->masks.drops,
+                 manifest->masks.drop_count * sizeof *manifest->masks.drops);
+    for (uint32_t i = 0; i < manifest->masks.count; i++)
+        put_mask(&writer, &manifest->masks.list[i]);
     return finish_frame(&writer, LH_STEP_FRAME_MANIFEST, length, error);
 }
 

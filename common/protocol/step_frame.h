@@ -8,6 +8,7 @@
 #define LH_STEP_SHARD_HEAD_BYTES 24u
 #define LH_STEP_SEGMENT_BYTES    20u /* before what it has besides */
 #define LH_STEP_TRUNCATION_BYTES 12u
+#define LH_STEP_MASK_BYTES       16u /* before its code */
 #define LH_STEP_RESULT_BYTES     32u /* before its logprobs */
 
 _Static_assert(sizeof(lh_token_bias) == 8 && sizeof(lh_token_count) == 12 &&
@@ -20,6 +21,7 @@ _Static_assert(sizeof(lh_token_bias) == 8 && sizeof(lh_token_count) == 12 &&
 #define LH_STEP_FLAG_FORKS        2u
 #define LH_STEP_FLAG_WANT_LOGPROB 1u /* of a sampling block */
 #define LH_STEP_FLAG_WANT_DIGEST  2u
+#define LH_STEP_FLAG_MASKED       4u
 
 typedef enum lh_step_frame_type {
     LH_STEP_FRAME_MANIFEST = 1,

@@ -38,6 +38,28 @@ typedef struct lh_step_truncation {
     uint32_t length;
 } lh_step_truncation;
 
+/* A mask that the last worker is to keep: segments name it by its number from then on. */
+typedef struct lh_step_mask {
+    uint64_t number;     /* not 0; the gateway's, unique within an epoch */
+    uint32_t vocabulary; /* tokens; the model's */
+    uint32_t code_bytes;
+    const uint8_t *code; /* [code_bytes]: mask_code.h */
+} lh_step_mask;
+
+/* What a step brings the last worker of masks: first it forgets some, which no step under way
+ * names, then it gets new ones; both before anything else of the step. */
+typedef struct lh_step_masks {
+    uint32_t drop_count, count;
+    const uint64_t *drops;    /* [drop_count]: numbers */
+    const lh_step_mask *list; /* [count] */
+} lh_step_masks;
+
+/* That the last worker keeps: 64 MiB of the largest vocabulary's. */
+#define LH_STEP_MASKS_KEPT_MAX 2048u
+
+/* In place of a token: none was drawn, since the last worker does not have the segment's mask. */
+#define LH_STEP_NO_TOKEN 0xffffffffu
+
 /* What a step drew for one of its segments. */
 typedef struct lh_step_result {
     uint64_t sequence;

@@ -2,6 +2,7 @@
  * second the size of a piece; checksums are made right on the way with the third, so that the
  * fuzzer gets behind them; its highest bit puts the values of a shard in place of a whole body. */
 #include "common/base/crc32c.h"
+#include "common/protocol/mask_code.h"
 #include "common/protocol/step.h"
 #include "common/protocol/step_times.h"
 #include "common/protocol/wire_type.h"
@@ -9,6 +10,21 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What is a mask can be used as one, and is sent on in no more bytes than its bits take. */
+static void use_mask(const lh_step_mask *mask) {
+    uint64_t *words = calloc(lh_mask_code_words(mask->vocabulary), sizeof *words);
+    uint8_t *code = malloc(lh_mask_code_bytes_max(mask->vocabulary));
+    if (!words || !code ||
+        lh_mask_decode(mask->code, mask->code_bytes, mask->vocabulary, words, NULL) != LH_OK)
+        abort();
+    size_t length = lh_mask_encode(words, mask->vocabulary, code);
+    if (length > lh_mask_code_bytes_max(mask->vocabulary) ||
+        lh_mask_decode(code, length, mask->vocabulary, NULL, NULL) != LH_OK)
+        abort();
+    free(code);
+    free(words);
+}
 
 static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh_error *error) {
     (void)context;
@@ -23,6 +39,8 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
         for (uint32_t k = 0; k < sampling->count_count; k++)
             sum += sampling->counts[k].output_count;
     }
+    for (uint32_t i = 0; i < manifest->masks.count; i++)
+        use_mask(&manifest->masks.list[i]);
     if (rows != manifest->rows)
         abort();
     size_t bytes = lh_step_manifest_bytes(manifest), length = 0;

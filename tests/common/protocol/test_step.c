@@ -23,6 +23,9 @@ typedef struct seen {
     uint32_t tokens[64];
     lh_step_truncation truncations[8];
     lh_step_cut cuts[4];
+    uint64_t mask_drops[4];
+    lh_step_mask masks[4];
+    uint8_t codes[4][16];
     lh_token_bias biases[8];
     lh_token_count counts[8];
     float activation[64][96];
@@ -43,6 +46,14 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
            manifest->truncation_count * sizeof(got->truncations[0]));
     assert_true(manifest->cut_count <= 4);
     memcpy(got->cuts, manifest->cuts, manifest->cut_count * sizeof(got->cuts[0]));
+    assert_true(manifest->masks.drop_count <= 4 && manifest->masks.count <= 4);
+    memcpy(got->mask_drops, manifest->masks.drops,
+           manifest->masks.drop_count * sizeof(got->mask_drops[0]));
+    for (uint32_t i = 0; i < manifest->masks.count; i++) {
+        got->masks[i] = manifest->masks.list[i];
+        assert_true(got->masks[i].code_bytes <= sizeof(got->codes[i]));
+        memcpy(got->codes[i], got->masks[i].code, got->masks[i].code_bytes);
+    }
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         got->segments[i] = manifest->segments[i];
         const lh_sampling *sampling = &manifest->segments[i].sampling;
@@ -110,6 +121,12 @@ static const lh_step_truncation some_truncations[2] = {{7, 0}, {0xffffffffffffff
 static const lh_token_bias some_biases[2] = {{9, -100.0f}, {10, 0.5f}};
 static const lh_token_count some_counts[3] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};
 
+static const uint64_t some_mask_drops[2] = {1, 0xffffffffffffffffu};
+/* Tokens 7 and 136 of 1000; all of 9 but token 3. */
+static const uint8_t some_codes[2][4] = {{1, 7, 0x80, 1}, {2, 3}};
+static const lh_step_mask some_masks[2] = {{0xfedcba9876543210u, 1000, 4, some_codes[0]},
+                                           {2, 9, 2, some_codes[1]}};
+
 static void some_segments(lh_step_segment segments[2]) {
     segments[0] = (lh_step_segment){.sequence = 11,
                                     .first_position = 64,
@@ -132,6 +149,7 @@ static void some_segments(lh_step_segment segments[2]) {
                                                  .want_logprob = true,
                                                  .want_digest = true,
                                                  .top_logprobs = 5,
+                                                 .mask = 0xfedcba9876543210u,
                                                  .bias_count = 2,
                                                  .count_count = 3,
                                                  .biases = some_biases,
@@ -150,7 +168,8 @@ static lh_step_manifest some_manifest(const lh_step_segment segments[2]) {
                               .truncations = some_truncations,
                               .timed = true,
                               .cut_count = 2,
-                              .cuts = some_cuts};
+                              .cuts = some_cuts,
+                              .masks = {2, 2, some_mask_drops, some_masks}};
 }
 
 static void fill_activation(float values[ROWS][WIDTH]) {
@@ -228,6 +247,14 @@ static void assert_some_manifest(const seen *got) {
         assert_memory_equal(got->cuts[i].ends, some_cuts[i].ends,
                             some_cuts[i].count * sizeof(uint32_t));
     }
+    assert_true(got->manifest.masks.drop_count == 2 && got->manifest.masks.count == 2);
+    assert_memory_equal(got->mask_drops, some_mask_drops, sizeof(some_mask_drops));
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(got->masks[i].number == some_masks[i].number &&
+                    got->masks[i].vocabulary == some_masks[i].vocabulary &&
+                    got->masks[i].code_bytes == some_masks[i].code_bytes);
+        assert_memory_equal(got->codes[i], some_codes[i], some_masks[i].code_bytes);
+    }
     assert_false(got->segments[0].sample);
     assert_int_equal(got->segments[0].rows, 4);
     const lh_step_segment *segment = &got->segments[1];
@@ -239,7 +266,7 @@ static void assert_some_manifest(const seen *got) {
                 sampling->repetition_penalty == 1.1f && sampling->presence_penalty == -0.5f &&
                 sampling->frequency_penalty == 0.25f && sampling->seed == 42 &&
                 sampling->counter == 8 && sampling->want_logprob && sampling->want_digest &&
-                sampling->top_logprobs == 5);
+                sampling->top_logprobs == 5 && sampling->mask == 0xfedcba9876543210u);
     assert_memory_equal(got->biases, some_biases, sizeof(some_biases));
     assert_memory_equal(got->counts, some_counts, sizeof(some_counts));
 }
@@ -497,7 +524,12 @@ static void test_manifest_fields_are_checked(void **state) {
     assert_int_equal(with_manifest_field(36, 1), LH_ERR_MALFORMED); /* bytes after the end */
     assert_int_equal(with_manifest_field(40, LH_STEP_HOP_LIMIT_MAX + 1), LH_ERR_LIMIT);
     assert_int_equal(with_manifest_field(40, 1), LH_ERR_MALFORMED); /* ends before it draws */
-    size_t segment = 44 + ROWS * 4;
+    assert_int_equal(with_manifest_field(44, LH_STEP_MASK_DROPS_MAX + 1), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(48, LH_STEP_MASKS_MAX + 1), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(48, 0xffffffffu), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(48, 3), LH_ERR_MALFORMED);
+    assert_int_equal(with_manifest_field(48, 1), LH_ERR_MALFORMED); /* bytes after the end */
+    size_t segment = 52 + ROWS * 4;
     assert_int_equal(with_manifest_field(segment + 8, 0xfffffffeu),
                      LH_ERR_MALFORMED); /* position overflows */
     assert_int_equal(with_manifest_field(segment + 12, 0), LH_ERR_MALFORMED);
@@ -521,13 +553,43 @@ static void test_manifest_fields_are_checked(void **state) {
     assert_int_equal(with_manifest_field(sampling + 8, 0x40000000u), LH_ERR_MALFORMED);
     /* repetition penalty 0 */
     assert_int_equal(with_manifest_field(sampling + 16, 0), LH_ERR_MALFORMED);
-    assert_int_equal(with_manifest_field(sampling + 44, 4), LH_ERR_MALFORMED); /* unknown flag */
+    assert_int_equal(with_manifest_field(sampling + 44, 15), LH_ERR_MALFORMED); /* unknown flag */
+    /* its mask is eight bytes too many */
+    assert_int_equal(with_manifest_field(sampling + 44, 3), LH_ERR_MALFORMED);
     assert_int_equal(with_manifest_field(sampling + 48, 21), LH_ERR_LIMIT);
     assert_int_equal(with_manifest_field(sampling + 52, LH_STEP_BIASES_MAX + 1), LH_ERR_LIMIT);
     assert_int_equal(with_manifest_field(sampling + 52, LH_STEP_BIASES_MAX), LH_ERR_MALFORMED);
     assert_int_equal(with_manifest_field(sampling + 56, 0xffffffffu), LH_ERR_LIMIT);
-    assert_int_equal(with_manifest_field(sampling + 64, 0x7f800000u),
+    assert_int_equal(with_manifest_field(sampling + 72, 0x7f800000u),
                      LH_ERR_MALFORMED); /* bias is infinite */
+}
+
+/* A manifest with one mask, of which the codec believes nothing. */
+static lh_status with_mask(uint64_t number, uint32_t vocabulary, const char *code, uint32_t bytes,
+                           uint32_t hop_limit, bool resyncs) {
+    uint8_t body[512];
+    const lh_step_mask mask = {number, vocabulary, bytes, (const uint8_t *)code};
+    const lh_step_manifest manifest = {.epoch = 1,
+                                       .step = 1,
+                                       .hop_limit = hop_limit,
+                                       .resyncs = resyncs,
+                                       .masks = {.count = 1, .list = &mask}};
+    size_t length = 0;
+    seen got = {0};
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof(body), &length, NULL), LH_OK);
+    return read_body(WIDTH, &shard_events, body, length, 0, &got, NULL);
+}
+
+static void test_masks_are_checked(void **state) {
+    (void)state;
+    assert_int_equal(with_mask(1, 10, "\x01\x03", 2, 0, false), LH_OK);
+    assert_int_equal(with_mask(0, 10, "\x01\x03", 2, 0, false), LH_ERR_MALFORMED);
+    assert_int_equal(with_mask(1, 10, "\x01\x0a", 2, 0, false), LH_ERR_MALFORMED);
+    assert_int_equal(with_mask(1, 10, "\x01", 1, 0, false), LH_ERR_MALFORMED); /* allows nothing */
+    assert_int_equal(with_mask(1, 10, "", 0, 0, false), LH_ERR_MALFORMED);
+    assert_int_equal(with_mask(1, 262145, "\x01\x03", 2, 0, false), LH_ERR_LIMIT);
+    assert_int_equal(with_mask(1, 10, "\x01\x03", 2, 1, false), LH_ERR_MALFORMED);
+    assert_int_equal(with_mask(1, 10, "\x01\x03", 2, 0, true), LH_ERR_MALFORMED);
 }
 
 static lh_status with_shard_field(size_t offset, uint32_t value) {
@@ -865,6 +927,9 @@ static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
     static const uint32_t tokens[2] = {1, 504};
     static const lh_step_truncation truncations[1] = {{6, 128}};
     static const lh_step_cut cut = {1, {3}};
+    static const uint64_t dropped = 1;
+    static const uint8_t code[4] = {1, 28, 0xdb, 3};
+    static const lh_step_mask mask = {2, 512, 4, code};
     static const lh_token_bias bias = {9, -1.5f};
     static const lh_token_count count = {504, 1, 0};
     lh_step_segment segment = {.sequence = 7,
@@ -882,6 +947,7 @@ static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
                                             .counter = 66,
                                             .want_logprob = true,
                                             .top_logprobs = 1,
+                                            .mask = 2,
                                             .bias_count = 1,
                                             .count_count = 1,
                                             .biases = &bias,
@@ -897,7 +963,8 @@ static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
                                  .truncations = truncations,
                                  .timed = true,
                                  .cut_count = 1,
-                                 .cuts = &cut};
+                                 .cuts = &cut,
+                                 .masks = {1, 1, &dropped, &mask}};
     float values[2][3] = {{0, 1, -2.5f}, {100000, 0x1p-24f, 0.1f}};
     size_t length = 0, more = 0;
     assert_int_equal(lh_step_encode_manifest(&manifest, bytes, capacity, &length, NULL), LH_OK);
@@ -1062,6 +1129,7 @@ int main(void) {
         cmocka_unit_test(test_frames_out_of_place_are_refused),
         cmocka_unit_test(test_a_refusal_of_the_user_stays),
         cmocka_unit_test(test_encoder_refuses_what_is_over_a_limit),
+        cmocka_unit_test(test_masks_are_checked),
         cmocka_unit_test(test_protocol_vectors),
         cmocka_unit_test(test_nth_allocation_fails),
         cmocka_unit_test(test_a_kv_resync_names_positions),
