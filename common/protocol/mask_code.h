@@ -26,12 +26,12 @@ size_t lh_mask_code_words(uint32_t vocabulary);
 /* No code is longer. */
 size_t lh_mask_code_bytes_max(uint32_t vocabulary);
 
-/* words[lh_mask_code_words(vocabulary)] -> bytes[], with room for lh_mask_code_bytes_max; the length.
- * Bits past the vocabulary are 0. */
+/* words[lh_mask_code_words(vocabulary)] -> bytes[], with room for lh_mask_code_bytes_max; the
+ * length. Bits past the vocabulary are 0. */
 size_t lh_mask_encode(const uint64_t *words, uint32_t vocabulary, uint8_t *bytes);
 
-/* bytes[length] -> words[lh_mask_code_words(vocabulary)]; words NULL: it is only checked. What a peer
- * sent is not believed. LH_ERR_LIMIT: the vocabulary is empty or over LH_MASK_VOCABULARY_MAX;
+/* bytes[length] -> words[lh_mask_code_words(vocabulary)]; words NULL: it is only checked. What a
+ * peer sent is not believed. LH_ERR_LIMIT: the vocabulary is empty or over LH_MASK_VOCABULARY_MAX;
  * LH_ERR_MALFORMED: another form, a length that the form does not have, a token outside of the
  * vocabulary, or no token is allowed. */
 lh_status lh_mask_decode(const uint8_t *bytes, size_t length, uint32_t vocabulary, uint64_t *words,

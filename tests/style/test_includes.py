@@ -40,7 +40,8 @@ ARROWS = {
     **{f"kernels/{name}": ("kernels", "kernels/reference", "kernels/simd", "common/base/status.h", "common/base/dtype.h")
        for name in ("avx2", "avx512", "neon", "cuda")},
     "worker/compute": BASE + ("common/gguf", "kernels"),
-    "worker/compute/stage": BASE + ("common/gguf", "common/protocol/sampling.h", "common/protocol/step_parts.h", "kernels",
+    "worker/compute/stage": BASE + ("common/gguf", "common/protocol/sampling.h", "common/protocol/step_parts.h",
+                                    "common/protocol/mask_code.h", "kernels",
                              "common/model", "worker/compute"),
     "worker/compute/pipeline": BASE + ("common/gguf", "common/protocol/sampling.h", "common/protocol/step_parts.h", "kernels",
                                        "common/model", "worker/compute", "worker/compute/stage"),

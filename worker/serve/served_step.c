@@ -145,6 +145,8 @@ static lh_status begin_compute(lh_served_step *step, const lh_step_manifest *man
                                          .step_context = step};
     if (manifest->cut_count > 0)
         options.batch.cut = manifest->cuts[0];
+    if (place->route.is_last)
+        options.masks = manifest->masks;
     lh_status status =
         lh_pipeline_begin(step->tools->pipeline, &options, &step->pipeline_step, error);
     if (status == LH_OK && resyncs)

@@ -141,6 +141,21 @@ lh_status lh_stage_resync_kv(lh_stage *stage, const lh_step_truncation *resync, 
     return scripted_status("roll", count, error);
 }
 
+lh_status lh_stage_take_masks(lh_stage *stage, const lh_step_masks *masks, lh_error *error) {
+    (void)stage;
+    for (uint32_t i = 0; i < masks->drop_count; i++)
+        note("drop mask %llu, ", (unsigned long long)masks->drops[i]);
+    for (uint32_t i = 0; i < masks->count; i++)
+        note("keep mask %llu: %u, ", (unsigned long long)masks->list[i].number,
+             masks->list[i].code_bytes > 0 ? masks->list[i].code[0] : 0);
+    return masks->count > 0 ? scripted_status("mask", 0, error) : LH_OK;
+}
+
+void lh_stage_drop_masks(lh_stage *stage) {
+    (void)stage;
+    note("drop all masks, ");
+}
+
 lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step **step,
                          lh_error *error) {
     (void)stage;

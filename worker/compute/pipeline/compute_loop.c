@@ -143,6 +143,8 @@ static void handle_control(lh_compute_loop *loop, lh_control_message *message) {
     default:
         assert(message->head.kind == LH_MESSAGE_RESET);
         fail_all(loop, "the chain was re-formed");
+        if (loop->stage)
+            lh_stage_drop_masks(loop->stage);
         if (loop->stage && !message->keeps_kv)
             lh_stage_reset(loop->stage);
     }
@@ -160,6 +162,15 @@ static void resync(lh_compute_loop *loop, lh_pipeline_step *step) {
     }
 }
 
+/* In the order in which the steps come, whatever is computed before what. */
+static void take_masks(lh_compute_loop *loop, lh_pipeline_step *step) {
+    lh_status status = lh_stage_take_masks(loop->stage, &step->masks, &step->failure);
+    if (status != LH_OK) {
+        step->failure.status = status;
+        fail(loop, step);
+    }
+}
+
 static void handle_begin(lh_compute_loop *loop, lh_pipeline_step *step) {
     TAILQ_INSERT_TAIL(&loop->queue.steps, step, links);
     if (!loop->stage && (step->batch.rows > 0 || step->resyncs)) {
@@ -167,6 +178,8 @@ static void handle_begin(lh_compute_loop *loop, lh_pipeline_step *step) {
         fail(loop, step);
     } else if (step->resyncs) {
         resync(loop, step);
+    } else if (loop->stage) {
+        take_masks(loop, step);
     }
 }
 

@@ -110,6 +110,7 @@ typedef struct lh_pipeline_begin_options {
     uint32_t encoding; /* passed to `encode` */
     uint32_t truncation_count;
     const lh_step_truncation *truncations; /* copied */
+    lh_step_masks masks;                   /* copied */
     /* the truncations are a KV resync (stage.h), done at once: only before any other step since a
      * reset */
     bool resyncs;

@@ -16,6 +16,10 @@ static size_t extra_bytes(const lh_pipeline_begin_options *options, uint32_t *sa
                    padded(batch->segment_count * sizeof *batch->segments) +
                    padded(options->truncation_count * sizeof *options->truncations);
     *sampled = 0;
+    bytes += padded(options->masks.drop_count * sizeof *options->masks.drops) +
+             padded(options->masks.count * sizeof *options->masks.list);
+    for (uint32_t i = 0; i < options->masks.count; i++)
+        bytes += padded(options->masks.list[i].code_bytes);
     for (uint32_t i = 0; i < batch->segment_count; i++) {
         if (batch->segments[i].sample) {
             const lh_sampling *sampling = &batch->segments[i].sampling;
@@ -33,6 +37,15 @@ static void *copy(uint8_t **at, const void *from, size_t bytes) {
         memcpy(to, from, bytes);
     *at += padded(bytes);
     return to;
+}
+
+static void copy_masks(lh_step_masks *to, const lh_step_masks *from, uint8_t **at) {
+    *to = *from;
+    to->drops = copy(at, from->drops, from->drop_count * sizeof *from->drops);
+    lh_step_mask *list = copy(at, from->list, from->count * sizeof *list);
+    for (uint32_t i = 0; i < from->count; i++)
+        list[i].code = copy(at, list[i].code, list[i].code_bytes);
+    to->list = list;
 }
 
 static void copy_batch(lh_pipeline_step *step, const lh_pipeline_begin_options *options,
@@ -53,6 +66,7 @@ static void copy_batch(lh_pipeline_step *step, const lh_pipeline_begin_options *
                 copy(&at, sampling->counts, sampling->count_count * sizeof *sampling->counts);
         }
     }
+    copy_masks(&step->masks, &options->masks, &at);
     step->results = (lh_step_result *)(void *)at;
 }
 

@@ -61,9 +61,10 @@ struct lh_pipeline_step {
 
     bool decode;
     uint32_t encoding;
-    lh_batch batch; /* its arrays and the truncations lie behind this struct */
+    lh_batch batch; /* its arrays, the truncations and the masks lie behind this struct */
     uint32_t truncation_count;
     const lh_step_truncation *truncations;
+    lh_step_masks masks;
     bool resyncs;
     uint32_t result_count, result_capacity;
     lh_step_result *results; /* one for each sampled segment */
@@ -80,7 +81,7 @@ struct lh_pipeline_step {
     lh_message begin_message, forget_message, ended_message;
 };
 
-/* Copies the batch and the truncations; one block, for free(). LH_ERR_NO_MEMORY. */
+/* Copies the batch, the truncations and the masks; one block, for free(). LH_ERR_NO_MEMORY. */
 lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin_options *options,
                                   lh_pipeline_step **step, lh_error *error);
 

@@ -94,10 +94,16 @@ typedef struct lh_sample_arguments {
 static void sample_row(void *context, uint32_t row, uint32_t thread) {
     const lh_sample_arguments *a = context;
     lh_head *head = a->head;
-    head->statuses[row] = lh_sample(
-        head->compute->kernels, head->logits + row * head->logits_stride, head->config->vocabulary,
-        a->rows[row].sampling, head->sampler_scratch + thread * head->sampler_bytes,
-        &head->results[row], &head->errors[row]);
+    if (a->rows[row].lacks_mask) {
+        head->results[row] = (lh_sample_result){.token = LH_STEP_NO_TOKEN};
+        head->statuses[row] = LH_OK;
+        return;
+    }
+    head->statuses[row] =
+        lh_sample(head->compute->kernels, head->logits + row * head->logits_stride,
+                  head->config->vocabulary, a->rows[row].sampling, a->rows[row].mask,
+                  head->sampler_scratch + thread * head->sampler_bytes, &head->results[row],
+                  &head->errors[row]);
 }
 
 static lh_status run_group(lh_head *head, const float *h, const lh_head_row *rows, uint32_t first,

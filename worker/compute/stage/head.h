@@ -2,6 +2,7 @@
  * Thread: the compute thread. */
 #pragma once
 
+#include "common/protocol/step_parts.h"
 #include "worker/compute/stage/layer.h"
 #include "worker/compute/stage/sampler.h"
 
@@ -16,6 +17,8 @@ void lh_head_destroy(lh_head *head);
 typedef struct lh_head_row {
     uint32_t row;
     const lh_sampling *sampling;
+    const uint64_t *mask; /* NULL: all tokens may be drawn */
+    bool lacks_mask;      /* it is not here: LH_STEP_NO_TOKEN is drawn */
 } lh_head_row;
 
 /* Where results go; number counts the rows given. */

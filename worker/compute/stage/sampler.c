@@ -90,6 +90,19 @@ lh_status lh_sampling_check(const lh_sampling *sampling, uint32_t vocabulary, lh
 
 /* ---- Logits ---- */
 
+/* What is forbidden becomes -inf. Words of which all tokens are allowed or none, most of them as a
+ * rule, cost next to nothing. */
+static void apply_mask(float *logits, uint32_t vocabulary, const uint64_t *mask) {
+    for (uint32_t begin = 0; begin < vocabulary; begin += 64) {
+        uint64_t word = mask[begin / 64];
+        uint32_t count = vocabulary - begin < 64 ? vocabulary - begin : 64;
+        if (word == UINT64_MAX)
+            continue;
+        for (uint32_t i = 0; i < count; i++)
+            logits[begin + i] = word >> i & 1 ? logits[begin + i] : -INFINITY;
+    }
+}
+
 static void apply_biases(float *logits, const lh_sampling *sampling) {
     for (uint32_t i = 0; i < sampling->bias_count; i++)
         logits[sampling->biases[i].token] += sampling->biases[i].bias;
@@ -138,7 +151,7 @@ static uint32_t collect_top(const float *logits, uint32_t vocabulary, uint32_t w
     uint32_t held = 0;
     for (uint32_t token = 0; token < vocabulary; token++) {
         float logit = logits[token];
-        if (held == wanted && !(logit > top[held - 1].logprob))
+        if (logit == -INFINITY || (held == wanted && !(logit > top[held - 1].logprob)))
             continue;
         uint32_t place = held < wanted ? held++ : held - 1;
         for (; place > 0 && logit > top[place - 1].logprob; place--)
@@ -179,12 +192,14 @@ static uint32_t draw(const lh_kernels *kernels, const float *logits, uint32_t vo
 }
 
 lh_status lh_sample(const lh_kernels *kernels, float *logits, uint32_t vocabulary,
-                    const lh_sampling *sampling, void *memory, lh_sample_result *result,
-                    lh_error *error) {
+                    const lh_sampling *sampling, const uint64_t *mask, void *memory,
+                    lh_sample_result *result, lh_error *error) {
     const lh_sampler_scratch scratch = scratch_of(memory, vocabulary);
     *result = (lh_sample_result){0};
     if (sampling->want_digest)
         result->digest = XXH3_64bits(logits, (size_t)vocabulary * sizeof *logits);
+    if (mask)
+        apply_mask(logits, vocabulary, mask);
     apply_biases(logits, sampling);
     apply_penalties(logits, sampling);
     lh_status status = check_logits(logits, vocabulary, error);

@@ -2,12 +2,13 @@
  * so that a replay after a lost worker goes on with the same text. Thread: any, scratch is the
  * caller's.
  *
- * Order of the steps: logit bias, penalties, temperature, top-k, top-p, min-p, draw. temperature 0
- * is greedy: the greatest logit after bias and penalties, the lowest token id among equals. Top-p
- * counts the probability that top-k left, top-k and top-p keep at least one token, and all three
- * are cuts of one order: the more probable first, the lower token id among equals. The draw is by
- * lh_philox_uniform(seed, counter). Logprobs are of the distribution before temperature and
- * truncation, after bias and penalties. */
+ * Order of the steps: mask, logit bias, penalties, temperature, top-k, top-p, min-p, draw.
+ * temperature 0 is greedy: the greatest logit after bias and penalties, the lowest token id among
+ * equals. Top-p counts the probability that top-k left, top-k and top-p keep at least one token,
+ * and all three are cuts of one order: the more probable first, the lower token id among equals.
+ * The draw is by lh_philox_uniform(seed, counter). Logprobs are of the distribution before
+ * temperature and truncation, after mask, bias and penalties; tokens that cannot come are not
+ * among the best. */
 #pragma once
 
 #include "common/base/status.h"
@@ -25,8 +26,9 @@ lh_status lh_sampling_check(const lh_sampling *sampling, uint32_t vocabulary, lh
 /* Bytes of scratch for a vocabulary of this size; 64-byte aligned. */
 size_t lh_sampler_scratch_bytes(uint32_t vocabulary);
 
-/* logits[vocabulary] may be changed; 64-byte aligned. The parameters have passed the check.
+/* logits[vocabulary] may be changed; 64-byte aligned. mask[lh_mask_code_words(vocabulary)]: the
+ * tokens that may be drawn (mask_code.h); NULL: all. The parameters have passed the check.
  * LH_ERR_INVALID: a logit is NaN or +inf, or all are -inf (the message says so). */
 lh_status lh_sample(const lh_kernels *kernels, float *logits, uint32_t vocabulary,
-                    const lh_sampling *sampling, void *scratch, lh_sample_result *result,
-                    lh_error *error);
+                    const lh_sampling *sampling, const uint64_t *mask, void *scratch,
+                    lh_sample_result *result, lh_error *error);

@@ -55,6 +55,10 @@ static lh_status make_steps(lh_stage *stage, lh_error *error) {
 static lh_status make_output(lh_stage *stage, lh_error *error) {
     uint32_t width = stage->resources.config.width, rows = stage->options.rows_max;
     if (stage->resources.is_last) {
+        lh_status status = lh_mask_store_create(stage->resources.config.vocabulary,
+                                                &stage->resources.masks, error);
+        if (status != LH_OK)
+            return status;
         return lh_head_create(&stage->resources.config, &stage->resources.weights,
                               &stage->resources.compute, rows, &stage->resources.head, error);
     }
@@ -119,6 +123,7 @@ void lh_stage_destroy(lh_stage *stage) {
         return;
     free(stage->resources.outgoing);
     lh_head_destroy(stage->resources.head);
+    lh_mask_store_destroy(stage->resources.masks);
     for (uint32_t i = 0; stage->steps && i < stage->options.steps_max; i++)
         lh_stage_step_reset(&stage->steps[i]);
     free(stage->steps);
@@ -179,6 +184,25 @@ lh_status lh_stage_resync_kv(lh_stage *stage, const lh_step_truncation *resync, 
     }
     lh_kv_cache_free_unnamed(stage->kv);
     return LH_OK;
+}
+
+/* ---- Masks ---- */
+
+lh_status lh_stage_take_masks(lh_stage *stage, const lh_step_masks *masks, lh_error *error) {
+    lh_mask_store *store = stage->resources.masks;
+    lh_status status = LH_OK;
+    if (!store)
+        return LH_OK;
+    for (uint32_t i = 0; i < masks->drop_count; i++)
+        lh_mask_store_drop(store, masks->drops[i]);
+    for (uint32_t i = 0; i < masks->count && status == LH_OK; i++)
+        status = lh_mask_store_keep(store, &masks->list[i], error);
+    return status;
+}
+
+void lh_stage_drop_masks(lh_stage *stage) {
+    if (stage->resources.masks)
+        lh_mask_store_reset(stage->resources.masks);
 }
 
 /* ---- Steps ---- */

@@ -115,6 +115,14 @@ void lh_stage_end(lh_stage_step *step);
  * lh_kv_cache_truncate. */
 void lh_stage_truncate(lh_stage *stage, uint64_t sequence, uint32_t length);
 
+/* What a step brings of masks, at once when it comes: what is named is there for all steps that
+ * come after it. On all stages but the last one it does nothing. LH_ERR_INVALID: of another
+ * vocabulary than the model's; LH_ERR_LIMIT: more than LH_STEP_MASKS_KEPT_MAX; LH_ERR_MALFORMED,
+ * LH_ERR_NO_MEMORY. */
+lh_status lh_stage_take_masks(lh_stage *stage, const lh_step_masks *masks, lh_error *error);
+/* Every epoch begins without masks. */
+void lh_stage_drop_masks(lh_stage *stage);
+
 /* Only while no step is between begin and end. A new epoch: every sequence is freed. */
 void lh_stage_reset(lh_stage *stage);
 /* The same, but these go on, each from exactly its first `length` positions. LH_ERR_INVALID: one of

@@ -51,7 +51,8 @@ static void copy_segments(lh_stage_step *step, const lh_batch *batch) {
         if (!step->stage->is_last || !segment->sample)
             continue;
         step->sample_segments[step->sample_count] = i;
-        step->samples[step->sample_count++] = (lh_head_row){row - 1, &segment->sampling};
+        step->samples[step->sample_count++] =
+            (lh_head_row){.row = row - 1, .sampling = &segment->sampling};
     }
 }
 
@@ -226,11 +227,21 @@ static void relay_result(void *context, uint32_t number, const lh_sample_result 
     relay->output->on_sample(relay->output->context, sampled_sequence(relay->step, number), result);
 }
 
+/* What is named is kept until no step names it any more: but a peer may err. */
+static void find_masks(lh_stage_step *step) {
+    for (uint32_t i = 0; i < step->sample_count; i++) {
+        lh_head_row *row = &step->samples[i];
+        row->mask = lh_mask_store_find(step->stage->masks, row->sampling->mask);
+        row->lacks_mask = row->sampling->mask != 0 && !row->mask;
+    }
+}
+
 static lh_status sample(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
     lh_sample_relay relay = {step, output};
     const lh_head_events events = {.context = &relay,
                                    .on_logits = output->on_logits ? relay_logits : NULL,
                                    .on_result = relay_result};
+    find_masks(step);
     return lh_head_run(step->stage->head, step->buffer.h, step->samples, step->sample_count,
                        &events, error);
 }

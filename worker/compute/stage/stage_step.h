@@ -6,6 +6,7 @@
 #include "worker/compute/stage/head.h"
 #include "worker/compute/stage/kv_reservation.h"
 #include "worker/compute/stage/layer.h"
+#include "worker/compute/stage/mask_store.h"
 #include "worker/compute/stage/shard_tracker.h"
 #include "worker/compute/stage/stage.h"
 
@@ -16,8 +17,9 @@ typedef struct lh_stage_resources {
     bool is_first, is_last;
     lh_parameters weights;
     lh_scratch scratch;
-    lh_head *head;   /* last stage */
-    float *outgoing; /* one shard, tightly packed; room for all columns */
+    lh_head *head;        /* last stage */
+    lh_mask_store *masks; /* likewise */
+    float *outgoing;      /* one shard, tightly packed; room for all columns */
 } lh_stage_resources;
 
 typedef enum lh_step_state {

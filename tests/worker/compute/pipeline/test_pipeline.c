@@ -550,9 +550,54 @@ static void test_a_kv_resync_that_cannot_be_fails(void **state) {
     assert_non_null(strstr(b->ends, "LH_ERR_INVALID"));
 }
 
+static void begin_with_masks(bench *b, bool decode, uint64_t number) {
+    uint64_t dropped = number - 1;
+    uint8_t code[3] = {42};
+    const lh_step_mask mask = {.number = number, .code_bytes = sizeof code, .code = code};
+    const lh_pipeline_begin_options options = {
+        .decode = decode, .masks = {.drop_count = 1, .count = 1, .drops = &dropped, .list = &mask}};
+    lh_pipeline_step *step;
+    assert_int_equal(lh_pipeline_begin(b->pipeline, &options, &step, NULL), LH_OK);
+    memset(code, 0, sizeof code); /* it has its own copy */
+}
+
+/* In the order in which they come, though a step that is held has still to be computed. */
+static void test_masks_are_taken_when_they_come(void **state) {
+    bench *b = *state;
+    scripted_stage_need_shards(1);
+    begin(b, 1, false, 11, 0);
+    begin_with_masks(b, false, 7);
+    begin_with_masks(b, true, 8);
+    wait_for(b, &b->ended, 1);
+    assert_true(IN_ORDER("drop mask 6, keep mask 7: 42, drop mask 7, keep mask 8: 42, "));
+    assert_null(strstr(scripted_stage_log(), "finish 1"));
+}
+
+static void test_an_epoch_begins_without_masks(void **state) {
+    bench *b = *state;
+    begin_with_masks(b, true, 7);
+    wait_for(b, &b->ended, 1);
+    assert_int_equal(lh_pipeline_reset(b->pipeline, true, NULL), LH_OK);
+    begin_with_masks(b, true, 9);
+    wait_for(b, &b->ended, 2);
+    assert_true(IN_ORDER("keep mask 7", "drop all masks", "keep mask 9"));
+    assert_null(strstr(scripted_stage_log(), "reset"));
+}
+
+static void test_a_mask_that_is_refused_fails_the_step(void **state) {
+    bench *b = *state;
+    scripted_stage_fail("mask", 0, LH_ERR_LIMIT);
+    begin_with_masks(b, true, 7);
+    wait_for(b, &b->ended, 1);
+    assert_non_null(strstr(b->ends, "LH_ERR_LIMIT"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_STEPS(test_a_step_has_its_own_copy_of_what_it_samples_with, 4),
+        WITH_STEPS(test_masks_are_taken_when_they_come, 4),
+        WITH_STEPS(test_an_epoch_begins_without_masks, 4),
+        WITH_STEPS(test_a_mask_that_is_refused_fails_the_step, 4),
         WITH_STEPS(test_decode_goes_first, 4),
         WITH_STEPS(test_prefill_has_its_turn, 4),
         WITH_STEPS(test_what_is_complete_goes_before_what_came_later, 4),

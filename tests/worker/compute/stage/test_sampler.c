@@ -42,7 +42,7 @@ static lh_sample_result sample(const float *values, uint32_t vocabulary,
     lh_error error;
     memcpy(logits, values, vocabulary * sizeof *values);
     assert_int_equal(lh_sampling_check(sampling, vocabulary, NULL), LH_OK);
-    if (lh_sample(kernels, logits, vocabulary, sampling, scratch, &result, &error) != LH_OK)
+    if (lh_sample(kernels, logits, vocabulary, sampling, NULL, scratch, &result, &error) != LH_OK)
         fail_msg("%s", error.message);
     return result;
 }
@@ -53,6 +53,85 @@ static unsigned drawn_set(const float *values, lh_sampling sampling) {
     for (sampling.counter = 0; sampling.counter < 2000; sampling.counter++)
         set |= 1u << sample(values, SMALL, &sampling).token;
     return set;
+}
+
+/* ---- Masks ---- */
+
+static lh_sample_result sample_masked(const float *values, const lh_sampling *sampling,
+                                      uint64_t mask) {
+    lh_sample_result result;
+    lh_error error;
+    memcpy(logits, values, SMALL * sizeof *values);
+    if (lh_sample(kernels, logits, SMALL, sampling, &mask, scratch, &result, &error) != LH_OK)
+        fail_msg("%s", error.message);
+    return result;
+}
+
+/* As if the forbidden tokens did not exist: the same draw as from logits that are -inf there,
+ * whatever else is asked for. */
+static void test_a_mask_comes_before_everything(void **state) {
+    (void)state;
+    const float values[SMALL] = {1, 5, 2, 5, -1, 5, 0, 4};
+    const lh_token_bias biases[] = {{1, 100}, {6, 1.5f}};
+    const lh_token_count counts[] = {{2, 1, 1}, {3, 0, 2}};
+    for (uint64_t mask = 1; mask < 1u << SMALL; mask++) {
+        float masked[SMALL];
+        lh_sampling sampling = plain(mask % 3 == 0 ? 0 : 0.9f);
+        sampling.top_k = mask % 4;
+        sampling.top_p = mask % 5 ? 1 : 0.8f;
+        sampling.repetition_penalty = 1.2f;
+        sampling.presence_penalty = 0.5f;
+        sampling.counter = mask;
+        sampling.biases = biases;
+        sampling.bias_count = 2;
+        sampling.counts = counts;
+        sampling.count_count = 2;
+        sampling.want_logprob = true;
+        sampling.top_logprobs = 3;
+        for (uint32_t i = 0; i < SMALL; i++)
+            masked[i] = mask >> i & 1 ? values[i] : -INFINITY;
+        lh_sample_result drawn = sample_masked(values, &sampling, mask),
+                         expected = sample(masked, SMALL, &sampling);
+        assert_true(mask >> drawn.token & 1);
+        assert_memory_equal(&drawn, &expected, sizeof drawn);
+        uint32_t allowed = (uint32_t)__builtin_popcountll(mask);
+        assert_int_equal(drawn.top_count, allowed < 3 ? allowed : 3);
+    }
+}
+
+/* As the gateway says of a token that it does not have drawn. */
+static void test_the_only_token_has_all_of_the_probability(void **state) {
+    (void)state;
+    const float values[SMALL] = {1, 5, 2, 5, -1, 5, 0, 4};
+    lh_sampling sampling = plain(0.7f);
+    sampling.want_logprob = sampling.want_digest = true;
+    sampling.top_logprobs = 5;
+    lh_sample_result result = sample_masked(values, &sampling, 1u << 4);
+    assert_int_equal(result.token, 4);
+    assert_true(result.logprob == 0 && result.top_count == 1 && result.top[0].token == 4 &&
+                result.top[0].logprob == 0);
+    assert_true(result.digest == XXH3_64bits(values, sizeof values)); /* of the raw ones */
+}
+
+/* Words of all tokens, of none and mixed, and an end within a word. */
+static void test_a_mask_of_many_words(void **state) {
+    (void)state;
+    static float values[VOCABULARY];
+    uint64_t mask[(VOCABULARY + 63) / 64] = {0, UINT64_MAX, 0x8000000000000001u};
+    mask[15] = (uint64_t)1 << (VOCABULARY - 1) % 64;
+    lh_sampling sampling = plain(1);
+    lh_error error;
+    uint32_t last = 0;
+    for (sampling.counter = 0; sampling.counter < 500; sampling.counter++) {
+        lh_sample_result result;
+        memcpy(logits, values, sizeof values);
+        assert_int_equal(
+            lh_sample(kernels, logits, VOCABULARY, &sampling, mask, scratch, &result, &error),
+            LH_OK);
+        assert_true(mask[result.token / 64] >> result.token % 64 & 1);
+        last += result.token == VOCABULARY - 1;
+    }
+    assert_in_range(last, 1, 30); /* of 67 tokens */
 }
 
 /* ---- Greedy ---- */
@@ -417,7 +496,7 @@ static void check_refused(const float *values, const char *words) {
     lh_error error;
     lh_sampling sampling = plain(1);
     memcpy(logits, values, SMALL * sizeof *values);
-    assert_int_equal(lh_sample(kernels, logits, SMALL, &sampling, scratch, &result, &error),
+    assert_int_equal(lh_sample(kernels, logits, SMALL, &sampling, NULL, scratch, &result, &error),
                      LH_ERR_INVALID);
     assert_non_null(strstr(error.message, words));
 }
@@ -460,6 +539,9 @@ static void test_bad_requests(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_mask_comes_before_everything),
+        cmocka_unit_test(test_the_only_token_has_all_of_the_probability),
+        cmocka_unit_test(test_a_mask_of_many_words),
         cmocka_unit_test(test_greedy_takes_the_lowest_of_equals),
         cmocka_unit_test(test_bias),
         cmocka_unit_test(test_repetition_penalty_counts_prompt_and_output),
