@@ -68,10 +68,10 @@ typedef struct lh_matrix {
 } lh_matrix;
 
 /* Bytes of the packed form, outputs padded to whole tiles of 16: GGUF's own bytes but for the
- * padding, and up to 4 in a hundred more for the K types, whose 6-bit scales lie in bytes. 0 on
- * overflow, for a type that we do not hold, or where `inputs` is not whole blocks of the type (32,
- * for the K types 256). The layout is the same for every instruction set (kernels/layout.h draws
- * it). */
+ * padding, and up to 4 in a hundred more for the K types and IQ4_XS, whose 6-bit scales lie in
+ * bytes; TQ1_0 as TQ2_0. 0 on overflow, for a type that we do not hold, or where `inputs` is not
+ * whole blocks of the type (32, for the K types, IQ4_XS and the TQ types 256). The layout is the
+ * same for every instruction set (kernels/layout.h draws it). */
 size_t lh_matrix_bytes(lh_dtype dtype, uint32_t outputs, uint32_t inputs);
 
 /* Packs output rows [rows.begin, rows.end) from `source`, which holds these rows in GGML's layout,
@@ -146,7 +146,7 @@ typedef struct lh_kernels {
      * Float weights: the chain over `in`. Quantized ones: for each block of 32 inputs in ascending
      * order, of which halves 0 and 1 are 16 each,
      *     i = scale[0] * dot(q, x; half 0) + scale[1] * dot(q, x; half 1)   below 2^24, so exact
-     *   without a minimum (Q4_0, Q5_0, Q8_0, IQ4_NL, MXFP4, Q3_K, Q6_K)
+     *   without a minimum (Q4_0, Q5_0, Q8_0, IQ4_NL, IQ4_XS, MXFP4, TQ1_0, TQ2_0, Q3_K, Q6_K)
      *     y = fma((float)i, d * dx, y)                                      d * dx rounded once
      *   with one (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K)
      *     j = minimum[0] * sum(x; half 0) + minimum[1] * sum(x; half 1)     likewise exact
@@ -159,6 +159,9 @@ typedef struct lh_kernels {
      *   Q5_0     5 bits - 16                   d         1
      *   Q8_0     int8                          d         1
      *   IQ4_NL   from GGML's table of 16 int8  d         1
+     *   IQ4_XS   from the same table           d * sc    1
+     *   TQ1_0    0, 1 or 2, less 1             d         1
+     *   TQ2_0    2 bits - 1                    d         1
      *   MXFP4    from a table of 2 * E2M1      2^(e-128) 1
      *   Q4_1     4 bits                        d         1              m               1
      *   Q5_1     5 bits                        d         1              m               1
@@ -167,8 +170,8 @@ typedef struct lh_kernels {
      *   Q2_K     2 bits                        d         4 bits         -dmin           4 bits
      *   Q3_K     3 bits - 4                    d         6 bits - 32
      *   Q6_K     6 bits - 32                   d         int8
-     * with sc and min, the 6-bit scale and minimum of the block; d * sc and dmin * min are exact in
-     * floats. */
+     * with sc and min, the 6-bit scale (IQ4_XS: less 32) and minimum of the block; d * sc and
+     * dmin * min are exact in floats. */
     void (*matmul)(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w,
                    lh_span in, lh_span out, bool continues);
 

@@ -14,7 +14,7 @@
  *              bits      1 plane    1 bit: group g in bit g
  *   subscales  [blocks][2][16 lanes] bytes, K types: Q4_K, Q5_K scale, minimum; Q3_K (less
  *              32), Q6_K scales of the halves; Q2_K both of each half as the file has them;
- *              [blocks][1][16 lanes], MXFP4: the exponent
+ *              [blocks][1][16 lanes], MXFP4: the exponent, IQ4_XS: the scale less 32
  *   scales     [blocks that share them][16 lanes] d, or [2: d, m or dmin][16 lanes], binary16;
  *              MXFP4 has none
  *
@@ -51,7 +51,8 @@ _Static_assert(sizeof(lh_q8_block) == 60, "blocks lie without gaps, and 16 of th
  *   2: pairs); the offset, by which low and high bits together are greater than q; binary16 scales
  *   (1: d; 2: d and m or dmin; 0: d is a power of two, whose exponent is the subscale); blocks that
  *   share them; subscales of a block.
- * Q8_0 is stored as int8; nibbles of IQ4_NL and MXFP4 are indices of a table. */
+ * Q8_0 is stored as int8; nibbles of IQ4_NL, IQ4_XS and MXFP4 are indices of a table; what TQ1_0
+ * has in base 3 is stored as pairs, as TQ2_0. */
 #define LH_QUANT_TABLE(X)                                                                          \
     X(LH_DTYPE_Q4_0, 4, 0, 8, 1, 1, 0)                                                             \
     X(LH_DTYPE_Q4_1, 4, 0, 0, 2, 1, 0)                                                             \
@@ -64,7 +65,10 @@ _Static_assert(sizeof(lh_q8_block) == 60, "blocks lie without gaps, and 16 of th
     X(LH_DTYPE_Q5_K, 4, 1, 0, 2, 8, 2)                                                             \
     X(LH_DTYPE_Q6_K, 4, 2, 32, 1, 8, 2)                                                            \
     X(LH_DTYPE_IQ4_NL, 4, 0, 0, 1, 1, 0)                                                           \
-    X(LH_DTYPE_MXFP4, 4, 0, 0, 0, 1, 1)
+    X(LH_DTYPE_MXFP4, 4, 0, 0, 0, 1, 1)                                                            \
+    X(LH_DTYPE_IQ4_XS, 4, 0, 0, 1, 8, 1)                                                           \
+    X(LH_DTYPE_TQ1_0, 2, 0, 1, 1, 8, 0)                                                            \
+    X(LH_DTYPE_TQ2_0, 2, 0, 1, 1, 8, 0)
 
 typedef struct lh_quant_form {
     uint32_t low_bits, high_bits, offset;
@@ -92,13 +96,15 @@ static inline __attribute__((always_inline)) bool lh_has_minimum(lh_dtype dtype)
     return lh_quant_form_for(dtype).scales == 2;
 }
 
-/* What nibbles stand for that are indices: of IQ4_NL (GGML's kvalues_iq4nl), and of MXFP4 twice the
- * values of E2M1 (OCP Microscaling Formats 1.0, table 5). NULL: they are quants. */
+/* What nibbles stand for that are indices: of IQ4_NL and IQ4_XS (GGML's kvalues_iq4nl), of MXFP4
+ * twice the values of E2M1 (OCP Microscaling Formats 1.0, table 5). NULL: they are quants. */
 static inline __attribute__((always_inline)) const int8_t *lh_quant_values(lh_dtype dtype) {
     static const int8_t iq4_nl[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                       1,    13,   25,  38,  53,  69,  89,  113};
     static const int8_t e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-    return dtype == LH_DTYPE_IQ4_NL ? iq4_nl : dtype == LH_DTYPE_MXFP4 ? e2m1 : NULL;
+    return dtype == LH_DTYPE_IQ4_NL || dtype == LH_DTYPE_IQ4_XS ? iq4_nl
+           : dtype == LH_DTYPE_MXFP4                            ? e2m1
+                                                                : NULL;
 }
 
 /* MXFP4's scale 2^(e - 128) in bits of a float, those of a byte e below 2 and of the others: half

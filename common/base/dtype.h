@@ -21,7 +21,10 @@
     X(LH_DTYPE_Q5_K, 13, "Q5_K", 256, 176)                                                         \
     X(LH_DTYPE_Q6_K, 14, "Q6_K", 256, 210)                                                         \
     X(LH_DTYPE_IQ4_NL, 20, "IQ4_NL", 32, 18)                                                       \
+    X(LH_DTYPE_IQ4_XS, 23, "IQ4_XS", 256, 136)                                                     \
     X(LH_DTYPE_BF16, 30, "BF16", 1, 2)                                                             \
+    X(LH_DTYPE_TQ1_0, 34, "TQ1_0", 256, 54)                                                        \
+    X(LH_DTYPE_TQ2_0, 35, "TQ2_0", 256, 66)                                                        \
     X(LH_DTYPE_MXFP4, 39, "MXFP4", 32, 17)
 
 typedef enum lh_dtype {

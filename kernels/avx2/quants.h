@@ -29,7 +29,7 @@ typedef enum block_kind { KIND_BLOCK, KIND_TWO_SUMS, KIND_HALVES, KIND_BYTES } b
 
 LANES_INLINE block_kind kind_of(const lh_dtype dtype) {
     const lh_quant_form form = lh_quant_form_for(dtype);
-    if (form.low_bits == 8 || dtype == LH_DTYPE_IQ4_NL)
+    if (form.low_bits == 8 || dtype == LH_DTYPE_IQ4_NL || dtype == LH_DTYPE_IQ4_XS)
         return KIND_BYTES;
     if (dtype == LH_DTYPE_MXFP4)
         return KIND_TWO_SUMS;
@@ -129,6 +129,8 @@ LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subs
         s.m = _mm256_xor_ps(_mm256_mul_ps(s.m, bytes_as_floats(subscales + 16)),
                             _mm256_set1_ps(-0.0f));
     }
+    if (dtype == LH_DTYPE_IQ4_XS)
+        s.d = _mm256_mul_ps(s.d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_8_bytes(subscales))));
     if (dtype == LH_DTYPE_Q2_K)
         s.m = _mm256_mul_ps(s.m, _mm256_set1_ps(-1.0f / 32));
     for (int half = 0; half < 2 && kind_of(dtype) == KIND_HALVES; half++) {

@@ -88,6 +88,9 @@ LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subs
         s.d = _mm512_mul_ps(s.d, _mm512_cvtepi32_ps(widen_bytes(subscales)));
         s.m = negated(_mm512_mul_ps(s.m, _mm512_cvtepi32_ps(widen_bytes(subscales + 16))));
     }
+    if (dtype == LH_DTYPE_IQ4_XS)
+        s.d = _mm512_mul_ps(s.d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(
+                                     _mm_loadu_si128((const __m128i *)(const void *)subscales))));
     if (dtype == LH_DTYPE_Q2_K)
         s.m = _mm512_mul_ps(s.m, _mm512_set1_ps(-1.0f / 32));
     for (int half = 0; half < 2 && has_half_scales(dtype); half++) {

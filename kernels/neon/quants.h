@@ -85,6 +85,8 @@ LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subs
         s.d = vmulq_f32(s.d, vcvtq_f32_u32(widen_bytes(subscales)));
         s.m = vnegq_f32(vmulq_f32(s.m, vcvtq_f32_u32(widen_bytes(subscales + 16))));
     }
+    if (dtype == LH_DTYPE_IQ4_XS)
+        s.d = vmulq_f32(s.d, vcvtq_f32_s32(widen_signed_bytes(subscales)));
     if (dtype == LH_DTYPE_Q2_K)
         s.m = vnegq_f32(s.m);
     for (int half = 0; half < 2 && has_half_scales(dtype); half++) {

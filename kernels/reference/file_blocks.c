@@ -92,6 +92,41 @@ static void read_q6_k(lh_file_block *block, const uint8_t *from, uint32_t i) {
     read_scales(block, from + 208, 1);
 }
 
+static void read_iq4_xs(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    uint32_t low = from[4 + i / 2] >> i % 2 * 4 & 15, high = from[2 + i / 4] >> i % 4 * 2 & 3;
+    read_scales(block, from, 1);
+    block->subscales[0] = (uint8_t)(int8_t)((int)(low | high << 4) - 32);
+    read_nibbles(block, from + 8 + 16 * i);
+}
+
+static void read_tq2_0(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    add_plane(block, from + i / 4 * 32, i % 4 * 2, PAIRS, 0);
+    read_scales(block, from + 64, 1);
+}
+
+/* Digit `n` of five in base 3, the first one the most significant of a fraction of 256. */
+static uint32_t ternary_digit(uint8_t byte, uint32_t n) {
+    static const uint8_t powers[5] = {1, 3, 9, 27, 81};
+    return (uint8_t)(byte * powers[n]) * 3u >> 8;
+}
+
+/* 32 bytes have inputs 0 .. 159, their first digits those of 0 .. 31; 16 bytes have 160 .. 239; the
+ * first four digits of 4 bytes 240 .. 255. */
+static void read_tq1_0(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    static const struct {
+        uint32_t begin, bytes;
+    } parts[] = {{0, 32}, {160, 16}, {240, 4}};
+    for (uint32_t k = 0; k < 32; k++) {
+        uint32_t input = 32 * i + k, part = input < 160 ? 0 : input < 240 ? 1 : 2;
+        uint32_t within = input - parts[part].begin;
+        const uint8_t *bytes = from + parts[part].begin / 5;
+        uint32_t digit =
+            ternary_digit(bytes[within % parts[part].bytes], within / parts[part].bytes);
+        block->groups[k / 4] |= digit << k % 4 * 8;
+    }
+    read_scales(block, from + 52, 1);
+}
+
 void lh_file_block_read(lh_file_block *block, lh_dtype dtype, const uint8_t *from, uint32_t i) {
     *block = (lh_file_block){0};
     switch (dtype) {
@@ -136,6 +171,15 @@ void lh_file_block_read(lh_file_block *block, lh_dtype dtype, const uint8_t *fro
         break;
     case LH_DTYPE_Q6_K:
         read_q6_k(block, from, i);
+        break;
+    case LH_DTYPE_IQ4_XS:
+        read_iq4_xs(block, from, i);
+        break;
+    case LH_DTYPE_TQ1_0:
+        read_tq1_0(block, from, i);
+        break;
+    case LH_DTYPE_TQ2_0:
+        read_tq2_0(block, from, i);
         break;
     case LH_DTYPE_F32:
     case LH_DTYPE_F16:

@@ -10,7 +10,7 @@ typedef struct lh_file_block {
     /* byte j of word g: the quant of input 4g + j, low and high bits together, unsigned (Q8_0: its
      * int8) */
     uint32_t groups[8];
-    uint8_t subscales[2]; /* K types and MXFP4: see kernels/layout.h */
+    uint8_t subscales[2]; /* K types, IQ4_XS and MXFP4: see kernels/layout.h */
     uint16_t scales[2];   /* binary16 d, and m or dmin: of the whole block of the type */
 } lh_file_block;
 

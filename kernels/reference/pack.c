@@ -186,6 +186,8 @@ static void apply_scales(lh_reference_block *block, lh_dtype dtype, const uint8_
     } else if (dtype == LH_DTYPE_Q4_K || dtype == LH_DTYPE_Q5_K) {
         block->d *= (float)bytes[0];
         block->m = -(block->m * (float)bytes[1]);
+    } else if (dtype == LH_DTYPE_IQ4_XS) {
+        block->d *= (float)(int8_t)bytes[0];
     } else if (dtype == LH_DTYPE_MXFP4) {
         block->d = power_of_two(bytes[0]);
     }

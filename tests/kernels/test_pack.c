@@ -90,6 +90,9 @@ static void test_packed_bytes_are_those_of_the_file(void **state) {
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q5_1, 576, 1536), 576 * 48 * 24);
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_IQ4_NL, 576, 1536), 576 * 48 * 18);
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_MXFP4, 576, 1536), 576 * 48 * 17);
+    assert_int_equal(lh_matrix_bytes(LH_DTYPE_TQ2_0, 576, 1536), 576 * 6 * 66);
+    assert_int_equal(lh_matrix_bytes(LH_DTYPE_TQ1_0, 576, 1536), 576 * 6 * 66); /* as pairs */
+    assert_int_equal(lh_matrix_bytes(LH_DTYPE_IQ4_XS, 576, 1536), 576 * 6 * (136 + 2));
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q2_K, 576, 1536), 576 * 6 * 84);
     /* scales as bytes */
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q3_K, 576, 1536), 576 * 6 * (110 + 4));

@@ -5,7 +5,7 @@ import numpy as np
 from gguf import GGMLQuantizationType as Type
 from gguf import quants
 
-TYPES = "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL MXFP4".split()
+TYPES = "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL MXFP4 IQ4_XS TQ1_0 TQ2_0".split()
 
 
 def ratio(a, b):
@@ -83,14 +83,32 @@ def q6_k(blocks):
     return [pack(q & 15, 2, 4), pack(q >> 4, 2, 2), s.astype(np.int8).view(np.uint8), d]
 
 
+def iq4_indices(x, d):
+    """The levels nearest to x / d."""
+    levels = np.array(quants.IQ4_NL.kvalues, np.float32)
+    return np.searchsorted((levels[1:] + levels[:-1]) / 2, ratio(x, d)).astype(np.uint8)
+
+
+def iq4_xs(blocks):
+    x = blocks.reshape(len(blocks), 8, 32)
+    peak = np.take_along_axis(x, np.abs(x).argmax(axis=2, keepdims=True), axis=2)[:, :, 0]
+    step = peak / quants.IQ4_NL.kvalues[0]
+    d_bytes, d = half(np.abs(step).max(axis=1, keepdims=True) / 31)
+    s = nearest(ratio(step, d), -32, 31)
+    q = iq4_indices(x, (d * s)[:, :, None]).reshape(-1, 8, 2, 16)
+    s = (s + 32).astype(np.uint8)
+    return [d_bytes, pack(s >> 4, 2, 2), pack(s & 15, 4, 4), (q[:, :, 0] | q[:, :, 1] << 4).reshape(len(blocks), -1)]
+
+
 def iq4_nl(blocks):
     levels = np.array(quants.IQ4_NL.kvalues, np.float32)
     peak = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=1, keepdims=True), axis=1)
     d_bytes, d = half(peak / levels[0])
-    return [d_bytes, pack(np.searchsorted((levels[1:] + levels[:-1]) / 2, ratio(blocks, d)).astype(np.uint8), 1, 4)]
+    return [d_bytes, pack(iq4_indices(blocks, d), 1, 4)]
 
 
-WRITERS = {"Q2_K": (256, q2_k), "Q3_K": (256, q3_k), "Q4_K": (256, q4_k), "Q5_K": (256, q5_k), "Q6_K": (256, q6_k), "IQ4_NL": (32, iq4_nl)}
+WRITERS = {"Q2_K": (256, q2_k), "Q3_K": (256, q3_k), "Q4_K": (256, q4_k), "Q5_K": (256, q5_k), "Q6_K": (256, q6_k), "IQ4_NL": (32, iq4_nl),
+           "IQ4_XS": (256, iq4_xs)}
 
 
 def quantize(values, name):

@@ -11,7 +11,7 @@ from quantizer import TYPES
 
 # Where the binary16 scales of a block lie; all else may be any bits.
 HALVES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "IQ4_NL": [0], "MXFP4": [], "Q2_K": [80, 82]} | {
-    "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
+    "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_XS": [0], "TQ1_0": [52], "TQ2_0": [64]}
 OUTPUTS, INPUTS = 37, 768
 
 

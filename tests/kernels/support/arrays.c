@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-const lh_dtype test_dtypes[] = {LH_DTYPE_F32,    LH_DTYPE_F16,  LH_DTYPE_BF16, LH_DTYPE_Q8_0,
-                                LH_DTYPE_Q4_0,   LH_DTYPE_Q4_1, LH_DTYPE_Q5_0, LH_DTYPE_Q5_1,
-                                LH_DTYPE_IQ4_NL, LH_DTYPE_Q2_K, LH_DTYPE_Q3_K, LH_DTYPE_Q4_K,
-                                LH_DTYPE_Q5_K,   LH_DTYPE_Q6_K, LH_DTYPE_MXFP4};
+const lh_dtype test_dtypes[] = {
+    LH_DTYPE_F32,  LH_DTYPE_F16,  LH_DTYPE_BF16,   LH_DTYPE_Q8_0,   LH_DTYPE_Q4_0,  LH_DTYPE_Q4_1,
+    LH_DTYPE_Q5_0, LH_DTYPE_Q5_1, LH_DTYPE_IQ4_NL, LH_DTYPE_Q2_K,   LH_DTYPE_Q3_K,  LH_DTYPE_Q4_K,
+    LH_DTYPE_Q5_K, LH_DTYPE_Q6_K, LH_DTYPE_MXFP4,  LH_DTYPE_IQ4_XS, LH_DTYPE_TQ1_0, LH_DTYPE_TQ2_0};
 _Static_assert(sizeof test_dtypes / sizeof test_dtypes[0] == TEST_DTYPES, "the header counts them");
 
 uint32_t test_dtype_unit(lh_dtype dtype) {
@@ -33,6 +33,10 @@ static lh_span scales_of(lh_dtype dtype) {
         return (lh_span){108, 1};
     case LH_DTYPE_Q6_K:
         return (lh_span){208, 1};
+    case LH_DTYPE_TQ1_0:
+        return (lh_span){52, 1};
+    case LH_DTYPE_TQ2_0:
+        return (lh_span){64, 1};
     case LH_DTYPE_MXFP4:
         return (lh_span){0, 0};
     default:

@@ -19,10 +19,12 @@ static int bit(const unsigned char *bytes, unsigned e) {
     return bytes[e / 8] >> e % 8 & 1;
 }
 
+/* IQ4's levels. */
+static const int values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                               1,    13,   25,  38,  53,  69,  89,  113};
+
 /* Types of 32 elements. */
 static file_quant small_block(lh_dtype dtype, const unsigned char *block, unsigned e) {
-    static const int values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                   1,    13,   25,  38,  53,  69,  89,  113};
     static const int doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     file_quant w = {.scale = 1, .minimum = 1, .d = file_half(block)};
     switch (dtype) {
@@ -62,6 +64,15 @@ static int six_bits(const unsigned char *packed, unsigned s, unsigned which) {
     return (packed[4 + s] >> 4 * which & 15) + (packed[4 * which + s - 4] >> 6) * 16;
 }
 
+/* Element e of 256 of TQ1_0: 0, 1 or 2. */
+static int trit(const unsigned char *block, unsigned e) {
+    unsigned byte = e < 160 ? e % 32 : e < 240 ? 32 + e % 16 : 48 + e % 4;
+    unsigned digit = e < 160 ? e / 32 : e < 240 ? (e - 160) / 16 : (e - 240) / 4, power = 1;
+    while (digit-- > 0)
+        power *= 3;
+    return (int)(block[byte] * power % 256 * 3 / 256);
+}
+
 /* Types of 256 elements. */
 static file_quant large_block(lh_dtype dtype, const unsigned char *block, unsigned e) {
     unsigned part = e / 32, half = e / 16, k = e % 32;
@@ -95,6 +106,19 @@ static file_quant large_block(lh_dtype dtype, const unsigned char *block, unsign
         w.scale = (signed char)block[192 + half];
         w.q = (block[e / 128 * 64 + e % 64] >> e % 128 / 64 * 4 & 15) +
               16 * (block[128 + e / 128 * 32 + k] >> part % 4 * 2 & 3) - 32;
+        break;
+    case LH_DTYPE_IQ4_XS:
+        w.d = file_half(block) * (float)((block[4 + part / 2] >> part % 2 * 4 & 15) +
+                                         ((block[2 + part / 4] >> part % 4 * 2 & 3) * 16) - 32);
+        w.q = values[nibble(block + 8 + part * 16, k)];
+        break;
+    case LH_DTYPE_TQ1_0:
+        w.d = file_half(block + 52);
+        w.q = trit(block, e) - 1;
+        break;
+    case LH_DTYPE_TQ2_0:
+        w.d = file_half(block + 64);
+        w.q = (block[e / 128 * 32 + k] >> part % 4 * 2 & 3) - 1;
         break;
     default:
         abort();
