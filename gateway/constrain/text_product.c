@@ -247,7 +247,7 @@ lh_status lh_text_product_build(const lh_grammar *grammar, const lh_grammar_node
     for (size_t i = 0; i < part_count && !status; i++)
         status = lh_text_nfa_add(&all.nfa, grammar, parts[i], (uint32_t)i, &begins[i], error);
     if (!status)
-        status = lh_dfa_count_work(work, all.nfa.state_count + TABLE_SIZE / 16, error);
+        status = lh_dfa_count_work(work, all.nfa.state_count + TABLE_SIZE / 64, error);
     if (!status && !make_room(&all))
         status = no_memory(error);
     if (!status)
