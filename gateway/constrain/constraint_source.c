@@ -1,0 +1,190 @@
+/* One small front end for each kind; the large ones are files of their own. */
+#include "gateway/constrain/constraint_source.h"
+
+#include "gateway/constrain/dfa_rules.h"
+#include "gateway/constrain/gbnf.h"
+#include "gateway/constrain/grammar_form.h"
+#include "gateway/constrain/json_schema.h"
+#include "gateway/constrain/regex.h"
+#include "gateway/constrain/text_product.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static lh_grammar_node literal(lh_grammar *grammar, const json_t *text) {
+    return lh_grammar_literal(grammar, json_string_value(text), json_string_length(text));
+}
+
+static lh_grammar_node add_choice(lh_grammar *grammar, const json_t *list) {
+    size_t count = json_array_size(list);
+    if (count == 0 || count > LH_CONSTRAINT_CHOICES_MAX)
+        return lh_grammar_fail(grammar, LH_ERR_INVALID, "must be a list of 1 to %u strings",
+                               LH_CONSTRAINT_CHOICES_MAX);
+    lh_grammar_node *ways = calloc(count, sizeof *ways), node;
+    if (!ways)
+        return lh_grammar_fail(grammar, LH_ERR_NO_MEMORY, "no memory for a choice");
+    for (size_t i = 0; i < count; i++) {
+        const json_t *text = json_array_get(list, i);
+        ways[i] = json_is_string(text)
+                      ? literal(grammar, text)
+                      : lh_grammar_fail(grammar, LH_ERR_INVALID, "must be a list of strings");
+    }
+    node = lh_grammar_choice(grammar, ways, count);
+    free(ways);
+    return node;
+}
+
+static lh_grammar_node add_regex(lh_grammar *grammar, const json_t *pattern) {
+    return json_is_string(pattern)
+               ? lh_regex_add(grammar, json_string_value(pattern), json_string_length(pattern),
+                              (lh_regex_options){.is_search = false})
+               : lh_grammar_fail(grammar, LH_ERR_INVALID, "must be a string");
+}
+
+/* ---- Tags. ---- */
+
+/* Texts in which none of the parts, which are what has a trigger, is found. */
+static uint32_t none_of_parts(const void *context, uint32_t parts) {
+    (void)context;
+    return parts == 0;
+}
+
+static lh_status build_free_text(lh_grammar *scratch, const json_t *triggers, lh_dfa *dfa,
+                                 lh_error *error) {
+    lh_grammar_node parts[LH_CONSTRAINT_TRIGGERS_MAX];
+    size_t count = json_array_size(triggers), work = 0;
+    lh_grammar_node any = lh_grammar_repeat(scratch, lh_grammar_class(scratch, NULL, 0, true), 0,
+                                            LH_GRAMMAR_UNBOUNDED);
+    for (size_t i = 0; i < count; i++) {
+        const lh_grammar_node nodes[] = {any, literal(scratch, json_array_get(triggers, i)), any};
+        parts[i] = lh_grammar_sequence(scratch, nodes, 3);
+    }
+    return lh_text_product_build(scratch, parts, count, none_of_parts, NULL, &work, dfa, error);
+}
+
+static lh_grammar_node add_free_text(lh_grammar *grammar, const json_t *triggers) {
+    lh_grammar *scratch;
+    lh_grammar_node node = LH_GRAMMAR_FAILED;
+    lh_dfa dfa = {0};
+    lh_error cause;
+    if (lh_grammar_create(&scratch, &cause))
+        return lh_grammar_fail(grammar, cause.status, "%s", cause.message);
+    if (build_free_text(scratch, triggers, &dfa, &cause))
+        lh_grammar_fail(grammar, cause.status, "the text without what ends it %s", cause.message);
+    else
+        node = lh_dfa_rules_add(grammar, &dfa, 1, false);
+    lh_dfa_reset(&dfa);
+    lh_grammar_destroy(scratch);
+    return node;
+}
+
+static bool begins_with_one(const char *begin, const json_t *triggers) {
+    for (size_t i = 0; i < json_array_size(triggers); i++) {
+        const char *trigger = json_string_value(json_array_get(triggers, i));
+        if (trigger && strncmp(begin, trigger, strlen(trigger)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static lh_grammar_node add_tag(lh_grammar *grammar, const json_t *tag, const json_t *triggers) {
+    const json_t *begin = json_object_get(tag, "begin"), *end = json_object_get(tag, "end"),
+                 *schema = json_object_get(tag, "schema");
+    if (!json_is_string(begin) || !json_is_string(end) || !schema)
+        return lh_grammar_fail(grammar, LH_ERR_INVALID,
+                               "each of 'structures' must have 'begin', 'schema' and 'end'");
+    if (!begins_with_one(json_string_value(begin), triggers))
+        return lh_grammar_fail(grammar, LH_ERR_INVALID,
+                               "'begin' of each structure must begin with one of 'triggers'");
+    const lh_grammar_node nodes[] = {literal(grammar, begin), lh_json_schema_add(grammar, schema),
+                                     literal(grammar, end)};
+    return lh_grammar_sequence(grammar, nodes, 3);
+}
+
+static bool are_texts(const json_t *list, size_t most) {
+    bool are = json_array_size(list) > 0 && json_array_size(list) <= most;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        are &= json_string_length(json_array_get(list, i)) > 0;
+    return are;
+}
+
+static lh_grammar_node add_tags(lh_grammar *grammar, const json_t *value) {
+    const json_t *tags = json_object_get(value, "structures"),
+                 *triggers = json_object_get(value, "triggers");
+    lh_grammar_node ways[LH_CONSTRAINT_TAGS_MAX];
+    size_t count = json_array_size(tags);
+    if (count == 0 || count > LH_CONSTRAINT_TAGS_MAX)
+        return lh_grammar_fail(grammar, LH_ERR_INVALID, "'structures' must be a list of 1 to %u",
+                               LH_CONSTRAINT_TAGS_MAX);
+    if (!are_texts(triggers, LH_CONSTRAINT_TRIGGERS_MAX))
+        return lh_grammar_fail(grammar, LH_ERR_INVALID,
+                               "'triggers' must be a list of 1 to %u texts, none of them empty",
+                               LH_CONSTRAINT_TRIGGERS_MAX);
+    for (size_t i = 0; i < count; i++)
+        ways[i] = add_tag(grammar, json_array_get(tags, i), triggers);
+    lh_grammar_node text = add_free_text(grammar, triggers);
+    const lh_grammar_node tagged[] = {text, lh_grammar_choice(grammar, ways, count)};
+    const lh_grammar_node whole[] = {lh_grammar_repeat(grammar,
+                                                       lh_grammar_sequence(grammar, tagged, 2), 0,
+                                                       LH_GRAMMAR_UNBOUNDED),
+                                     text};
+    return lh_grammar_sequence(grammar, whole, 2);
+}
+
+/* ---- Thoughts. ---- */
+
+/* Line feeds that a model may write between its thought and its answer. */
+#define LINE_FEEDS_MAX 2
+
+/* A thought, its end, and the answer. */
+static lh_grammar_node behind_thought(lh_grammar *grammar, const lh_constraint_source *source,
+                                      lh_grammar_node answer) {
+    json_t *ends = json_pack("[s]", source->thought_end);
+    lh_grammar_node marks[2];
+    size_t count = 0;
+    if (!ends)
+        return lh_grammar_fail(grammar, LH_ERR_NO_MEMORY, "no memory for a thought's end");
+    marks[count++] = lh_grammar_text(grammar, source->thought_end);
+    if (source->thought_end_token >= 0)
+        marks[count++] = lh_grammar_token(grammar, (uint32_t)source->thought_end_token);
+    const lh_grammar_node nodes[] = {
+        add_free_text(grammar, ends), lh_grammar_choice(grammar, marks, count),
+        lh_grammar_repeat(grammar, lh_grammar_text(grammar, "\n"), 0, LINE_FEEDS_MAX), answer};
+    json_decref(ends);
+    return lh_grammar_sequence(grammar, nodes, 4);
+}
+
+/* ---- All kinds. ---- */
+
+static lh_grammar_node add_gbnf(lh_grammar *grammar, const json_t *text) {
+    if (!json_is_string(text))
+        return lh_grammar_fail(grammar, LH_ERR_INVALID, "must be a string");
+    lh_gbnf_add(grammar, json_string_value(text), json_string_length(text));
+    return grammar->root;
+}
+
+static lh_grammar_node add_answer(const lh_constraint_source *source, lh_grammar *grammar) {
+    switch (source->kind) {
+    case LH_CONSTRAINT_OBJECT:
+        return lh_json_object_add(grammar);
+    case LH_CONSTRAINT_SCHEMA:
+        return lh_json_schema_add(grammar, source->value);
+    case LH_CONSTRAINT_REGEX:
+        return add_regex(grammar, source->value);
+    case LH_CONSTRAINT_CHOICE:
+        return add_choice(grammar, source->value);
+    case LH_CONSTRAINT_GBNF:
+        return add_gbnf(grammar, source->value);
+    case LH_CONSTRAINT_TAGS:
+        return add_tags(grammar, source->value);
+    }
+    assert(!"a kind of constraint");
+    return LH_GRAMMAR_FAILED;
+}
+
+void lh_constraint_source_add(const lh_constraint_source *source, lh_grammar *grammar) {
+    lh_grammar_node answer = add_answer(source, grammar);
+    lh_grammar_set_root(grammar,
+                        source->thought_end ? behind_thought(grammar, source, answer) : answer);
+}

@@ -1,0 +1,36 @@
+/* What clients give for a constraint, in whatever notation: a JSON Schema, a regular expression,
+ * texts to choose from, a grammar, or tags within free text. Plain data; thread: any. */
+#pragma once
+
+#include "gateway/constrain/grammar.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+typedef enum lh_constraint_kind {
+    LH_CONSTRAINT_OBJECT, /* any JSON object; no value */
+    LH_CONSTRAINT_SCHEMA, /* a JSON Schema */
+    LH_CONSTRAINT_REGEX,  /* a string: for the whole answer */
+    LH_CONSTRAINT_CHOICE, /* a list of strings, of which the answer is one */
+    LH_CONSTRAINT_GBNF,   /* a string */
+    /* {"structures": [{"begin", "schema", "end"}], "triggers": ["..."]}: free text, in which none
+     * of the triggers stands but at the beginning of a structure: its `begin`, a JSON text that
+     * satisfies its schema, its `end`. */
+    LH_CONSTRAINT_TAGS
+} lh_constraint_kind;
+
+#define LH_CONSTRAINT_CHOICES_MAX  10000u
+#define LH_CONSTRAINT_TAGS_MAX     256u
+#define LH_CONSTRAINT_TRIGGERS_MAX 31u
+
+typedef struct lh_constraint_source {
+    lh_constraint_kind kind;
+    const json_t *value; /* the caller's */
+    /* The answer begins inside of a thought, which goes on freely until it ends with this text (the
+     * caller's), or this token; then follows what the value says. NULL: it does at once. */
+    const char *thought_end;
+    int64_t thought_end_token; /* -1: the end is text alone */
+} lh_constraint_source;
+
+/* Sets the grammar's root. What is wrong is a failure of the grammar, which sticks. */
+void lh_constraint_source_add(const lh_constraint_source *source, lh_grammar *grammar);

@@ -1,0 +1,207 @@
+/* A table of fields, and response_format, which has forms of its own. */
+#include "gateway/openai/output_format.h"
+
+#include "common/json/json_object.h"
+
+#include <string.h>
+
+#define NAME_CHARACTERS_MAX 64
+
+/* ---- Fields that are a value. ---- */
+
+typedef struct form {
+    const char *key;
+    lh_constraint_kind kind;
+} form;
+
+static const form fields[] = {
+    {"guided_json", LH_CONSTRAINT_SCHEMA},   {"guided_regex", LH_CONSTRAINT_REGEX},
+    {"guided_choice", LH_CONSTRAINT_CHOICE}, {"guided_grammar", LH_CONSTRAINT_GBNF},
+    {"grammar", LH_CONSTRAINT_GBNF},         {"json_schema", LH_CONSTRAINT_SCHEMA},
+    {"structural_tag", LH_CONSTRAINT_TAGS},
+};
+
+/* Of structured_outputs. */
+static const form members[] = {
+    {"json", LH_CONSTRAINT_SCHEMA},         {"regex", LH_CONSTRAINT_REGEX},
+    {"choice", LH_CONSTRAINT_CHOICE},       {"grammar", LH_CONSTRAINT_GBNF},
+    {"structural_tag", LH_CONSTRAINT_TAGS},
+};
+
+/* A schema, or tags, may be the text of one. */
+static const json_t *value_of(const lh_body_reader *body, const form *of, const json_t *value,
+                              lh_openai_output_format *format) {
+    lh_error cause;
+    bool may_be_text = of->kind == LH_CONSTRAINT_SCHEMA || of->kind == LH_CONSTRAINT_TAGS;
+    if (!may_be_text || !json_is_string(value))
+        return value;
+    format->own = lh_json_object_parse(json_string_value(value), json_string_length(value), &cause);
+    if (!format->own)
+        lh_body_refuse(body, of->key, "invalid_value", "is a text that is no JSON object.");
+    return format->own;
+}
+
+static bool has_right_type(lh_constraint_kind kind, const json_t *value) {
+    switch (kind) {
+    case LH_CONSTRAINT_SCHEMA:
+        return json_is_object(value) || json_is_boolean(value);
+    case LH_CONSTRAINT_CHOICE:
+        return json_is_array(value);
+    case LH_CONSTRAINT_REGEX:
+    case LH_CONSTRAINT_GBNF:
+        return json_is_string(value);
+    default:
+        return json_is_object(value);
+    }
+}
+
+static void set(const lh_body_reader *body, const form *of, const json_t *value, const char *param,
+                lh_openai_output_format *format) {
+    if (format->is_given) {
+        lh_body_refuse(body, of->key, "invalid_value",
+                       "and '%s' exclude each other: an answer has one form.", format->param);
+        return;
+    }
+    *format = (lh_openai_output_format){.is_given = true, .param = param};
+    format->source =
+        (lh_constraint_source){.kind = of->kind, .value = value_of(body, of, value, format)};
+    if (!body->error->status && !has_right_type(of->kind, format->source.value))
+        lh_body_refuse(body, of->key, "invalid_type", "must be %s.",
+                       of->kind == LH_CONSTRAINT_CHOICE  ? "a list of strings"
+                       : of->kind == LH_CONSTRAINT_REGEX ? "a string"
+                       : of->kind == LH_CONSTRAINT_GBNF  ? "a string"
+                                                         : "an object");
+}
+
+static void set_object(const lh_body_reader *body, const char *key, const char *param,
+                       lh_openai_output_format *format) {
+    if (format->is_given)
+        lh_body_refuse(body, key, "invalid_value",
+                       "and '%s' exclude each other: an answer has one form.", format->param);
+    else
+        *format = (lh_openai_output_format){
+            .is_given = true, .param = param, .source = {.kind = LH_CONSTRAINT_OBJECT}};
+}
+
+/* An empty text of llama.cpp's fields is none. */
+static bool is_given(const json_t *value) {
+    return value && !(json_is_string(value) && json_string_length(value) == 0);
+}
+
+static void parse_structured_outputs(const lh_body_reader *body, lh_openai_output_format *format) {
+    static const char param[] = "structured_outputs";
+    const lh_body_reader outputs = {lh_body_object(body, param), "structured_outputs.",
+                                    body->error};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        const json_t *value = lh_body_field(&outputs, members[i].key);
+        if (value)
+            set(&outputs, &members[i], value, param, format);
+    }
+    if (lh_body_bool(&outputs, "json_object"))
+        set_object(&outputs, "json_object", param, format);
+}
+
+/* ---- response_format. ---- */
+
+static const char param[] = "response_format";
+
+static bool is_name(const char *name) {
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    size_t length = strlen(name);
+    return length > 0 && length <= NAME_CHARACTERS_MAX && strspn(name, allowed) == length;
+}
+
+/* {"name", "description", "schema", "strict"}: strict changes nothing, as no answer breaks its
+ * schema here. */
+static void parse_json_schema(const lh_body_reader *body, lh_openai_output_format *format) {
+    static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA};
+    const lh_body_reader schema = {lh_body_object(body, "json_schema"),
+                                   "response_format.json_schema.", body->error};
+    const char *name = lh_body_text(&schema, "name", SIZE_MAX);
+    const json_t *value = lh_body_field(&schema, "schema");
+    if (!schema.object)
+        lh_body_refuse(body, "json_schema", "missing_required_parameter", "is missing.");
+    else if (!name)
+        lh_body_refuse(&schema, "name", "missing_required_parameter", "is missing.");
+    else if (!is_name(name))
+        lh_body_refuse(&schema, "name", "invalid_value", "must have 1 to %d of [a-zA-Z0-9_-].",
+                       NAME_CHARACTERS_MAX);
+    lh_body_text(&schema, "description", SIZE_MAX);
+    lh_body_bool(&schema, "strict");
+    if (value)
+        set(&schema, &schema_form, value, param, format);
+    else
+        set_object(&schema, "schema", param, format);
+    format->name = name;
+}
+
+static void parse_response_format(const lh_body_reader *body, lh_openai_output_format *format) {
+    static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA},
+                      tags_form = {"structures", LH_CONSTRAINT_TAGS};
+    const json_t *value = lh_body_field(body, param);
+    const char *type = json_string_value(json_object_get(value, "type"));
+    const lh_body_reader given = {value, "response_format.", body->error};
+    if (value && !type)
+        lh_body_refuse(body, param, "invalid_type", "must be an object with a 'type'.");
+    if (!type || strcmp(type, "text") == 0)
+        return;
+    const json_t *schema = lh_body_field(&given, "schema"); /* llama.cpp's place for it */
+    if (strcmp(type, "json_object") == 0 && !schema)
+        set_object(&given, "type", param, format);
+    else if (schema && (strcmp(type, "json_object") == 0 || strcmp(type, "json_schema") == 0))
+        set(&given, &schema_form, schema, param, format);
+    else if (strcmp(type, "json_schema") == 0)
+        parse_json_schema(&given, format);
+    else if (strcmp(type, "structural_tag") == 0)
+        set(&given, &tags_form, value, param, format);
+    else
+        lh_body_refuse(body, param, "invalid_value", "is of an unknown type \"%.40s\".", type);
+}
+
+/* ---- All of them. ---- */
+
+/* Both would take a token from an answer that must have it. */
+static void check_companions(const lh_body_reader *body, const lh_openai_output_format *format) {
+    if (!format->is_given)
+        return;
+    if (lh_body_bool(body, "ignore_eos"))
+        lh_body_refuse(body, "ignore_eos", "unsupported_value",
+                       "is not supported together with '%s': the answer ends where its form does.",
+                       format->param);
+    if (lh_body_integer(body, "min_tokens", 0, INT64_MAX, 0) > 0)
+        lh_body_refuse(body, "min_tokens", "unsupported_value",
+                       "is not supported together with '%s': the answer ends where its form does.",
+                       format->param);
+}
+
+void lh_openai_output_format_parse(const lh_body_reader *body, lh_openai_output_format *format) {
+    *format = (lh_openai_output_format){0};
+    parse_response_format(body, format);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const json_t *value = lh_body_field(body, fields[i].key);
+        if (is_given(value))
+            set(body, &fields[i], value, fields[i].key, format);
+    }
+    parse_structured_outputs(body, format);
+    check_companions(body, format);
+}
+
+void lh_openai_output_format_reset(lh_openai_output_format *format) {
+    json_decref(format->own);
+    *format = (lh_openai_output_format){0};
+}
+
+bool lh_openai_output_format_refuse(const lh_openai_output_format *format, const lh_error *cause,
+                                    lh_openai_error *error) {
+    if (cause->status != LH_ERR_INVALID && cause->status != LH_ERR_UNSUPPORTED &&
+        cause->status != LH_ERR_LIMIT)
+        return lh_openai_refuse_cause(error, cause);
+    /* OpenAI's own words, with no code. */
+    if (format->name)
+        return lh_openai_refuse(error, 400, format->param, NULL,
+                                "Invalid schema for %s '%.64s': %s.", format->param, format->name,
+                                cause->message);
+    return lh_openai_refuse(error, 400, format->param, "invalid_value", "'%s': %s.", format->param,
+                            cause->message);
+}

@@ -1,0 +1,23 @@
+/* What form an answer must have: response_format in OpenAI's words and llama.cpp's, guided_* and
+ * structured_outputs in vLLM's, grammar and json_schema in llama.cpp's. One of them at most. Plain
+ * data that points into the parsed body. Thread: any. */
+#pragma once
+
+#include "gateway/constrain/constraint_source.h"
+#include "gateway/openai/body_reader.h"
+
+typedef struct lh_openai_output_format {
+    bool is_given;     /* false: any text */
+    const char *param; /* whose value it is, "response_format": static */
+    const char *name;  /* of a json_schema; NULL: none */
+    lh_constraint_source source;
+    json_t *own; /* the value, where it had to be made of a text; released by _reset */
+} lh_openai_output_format;
+
+/* The first field that is wrong fills the body's error. Either way the caller resets *format. */
+void lh_openai_output_format_parse(const lh_body_reader *body, lh_openai_output_format *format);
+void lh_openai_output_format_reset(lh_openai_output_format *format);
+
+/* Why it could not be compiled, as OpenAI says it. Gives false. */
+bool lh_openai_output_format_refuse(const lh_openai_output_format *format, const lh_error *cause,
+                                    lh_openai_error *error);

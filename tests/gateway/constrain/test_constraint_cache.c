@@ -1,0 +1,184 @@
+/* Constraints from what clients give, each kind once; the same twice is one. */
+#include "gateway/constrain/constraint_cache.h"
+#include "tests/gateway/support/constraint_probe.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct bench {
+    probe_vocabulary probe;
+    lh_constraint_cache *cache;
+} bench;
+
+static void open_bench(bench *of) {
+    const small_vocabulary file = small_vocabulary_rich();
+    of->probe = probe_vocabulary_of(&file);
+    assert_int_equal(lh_constraint_cache_create(of->probe.vocabulary, &of->cache, NULL), LH_OK);
+}
+
+static void close_bench(bench *of) {
+    lh_constraint_cache_destroy(of->cache);
+    probe_vocabulary_reset(&of->probe);
+}
+
+/* value: JSON, with ' for "; NULL: none. */
+static json_t *parse(const char *value) {
+    char bytes[512];
+    if (!value)
+        return NULL;
+    assert_true(strlen(value) < sizeof bytes);
+    for (size_t i = 0; i <= strlen(value); i++)
+        bytes[i] = (char)(value[i] == '\'' ? '"' : value[i]);
+    json_t *parsed = json_loads(bytes, JSON_DECODE_ANY, NULL);
+    assert_non_null(parsed);
+    return parsed;
+}
+
+static lh_status find(bench *of, lh_constraint_kind kind, const char *value,
+                      const char *thought_end, lh_constraint **constraint, lh_error *error) {
+    json_t *parsed = parse(value);
+    const lh_constraint_source source = {
+        .kind = kind, .value = parsed, .thought_end = thought_end, .thought_end_token = -1};
+    lh_status status = lh_constraint_cache_find(of->cache, &source, constraint, error);
+    json_decref(parsed);
+    return status;
+}
+
+#define TAGS                                                                                       \
+    "{'triggers':['<f'],'structures':[{'begin':'<f=a>','schema':{'type':'null'},'end':'</f>'},"    \
+    "{'begin':'<f=b>','schema':{'const':1},'end':'.'}]}"
+
+static void each_kind_is_compiled(void **state) {
+    (void)state;
+    static const struct {
+        lh_constraint_kind kind;
+        const char *value, *thought_end, *good, *bad;
+    } cases[] = {
+        {LH_CONSTRAINT_OBJECT, NULL, NULL, "{\"a\": [1]}", "[]"},
+        {LH_CONSTRAINT_SCHEMA, "{'type':'boolean'}", NULL, "true", "{}"},
+        {LH_CONSTRAINT_REGEX, "'a+b'", NULL, "aab", "xab"},
+        {LH_CONSTRAINT_CHOICE, "['yes','no']", NULL, "no", "maybe"},
+        {LH_CONSTRAINT_GBNF, "'root ::= [0-9] root?'", NULL, "123", "12a"},
+        {LH_CONSTRAINT_TAGS, TAGS, NULL, "", "<f"},
+        {LH_CONSTRAINT_TAGS, TAGS, NULL, "ab < f <f=a>null</f> c <f=b>1.", "<f=c>null</f>"},
+        {LH_CONSTRAINT_TAGS, TAGS, NULL, "plain <g", "a <f=a>1</f>"},
+        {LH_CONSTRAINT_CHOICE, "['yes']", "</t>", "I think < so</t>\n\nyes", "yes"},
+        {LH_CONSTRAINT_GBNF, "'root ::= \\'x\\''", "</t>", "</t>x", "</t></t>x"},
+        {LH_CONSTRAINT_CHOICE, "['yes']", "</t>", "</t>yes", "a</t>\n\n\nyes"},
+    };
+    bench of;
+    open_bench(&of);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lh_constraint *constraint;
+        lh_error error;
+        if (find(&of, cases[i].kind, cases[i].value, cases[i].thought_end, &constraint, &error))
+            fail_msg("case %zu: %s", i, error.message);
+        if (!probe_matches(constraint, cases[i].good, strlen(cases[i].good)))
+            fail_msg("case %zu does not accept %s", i, cases[i].good);
+        if (probe_matches(constraint, cases[i].bad, strlen(cases[i].bad)))
+            fail_msg("case %zu accepts %s", i, cases[i].bad);
+        lh_constraint_release(constraint);
+    }
+    close_bench(&of);
+}
+
+static void a_thought_may_end_with_a_token(void **state) {
+    (void)state;
+    bench of;
+    lh_constraint *constraint;
+    lh_constraint_state *at;
+    lh_error error;
+    open_bench(&of);
+    json_t *list = parse("['yes']");
+    const lh_constraint_source source = {.kind = LH_CONSTRAINT_CHOICE,
+                                         .value = list,
+                                         .thought_end = "<s>",
+                                         .thought_end_token = 261};
+    assert_int_equal(lh_constraint_cache_find(of.cache, &source, &constraint, &error), LH_OK);
+    assert_int_equal(lh_constraint_state_create(constraint, &at, &error), LH_OK);
+    assert_true(probe_take_text(at, "so", 2));
+    assert_int_equal(lh_constraint_state_take(at, 261, &error), LH_OK);
+    assert_false(probe_take_text(at, "so", 2));
+    assert_true(probe_take_text(at, "yes", 3));
+    assert_true(lh_constraint_state_is_finished(at));
+    lh_constraint_state_destroy(at);
+    lh_constraint_release(constraint);
+    json_decref(list);
+    close_bench(&of);
+}
+
+static void what_is_wrong_is_told(void **state) {
+    (void)state;
+    static const struct {
+        lh_constraint_kind kind;
+        const char *value;
+        lh_status status;
+        const char *message;
+    } cases[] = {
+        {LH_CONSTRAINT_SCHEMA, "{'not':{}}", LH_ERR_UNSUPPORTED, "#: 'not' is not supported"},
+        {LH_CONSTRAINT_REGEX, "'('", LH_ERR_INVALID, "character"},
+        {LH_CONSTRAINT_REGEX, "1", LH_ERR_INVALID, "must be a string"},
+        {LH_CONSTRAINT_GBNF, "'root = 1'", LH_ERR_INVALID, ""},
+        {LH_CONSTRAINT_GBNF, "[]", LH_ERR_INVALID, "must be a string"},
+        {LH_CONSTRAINT_CHOICE, "[]", LH_ERR_INVALID, "1 to 10000 strings"},
+        {LH_CONSTRAINT_CHOICE, "['a',1]", LH_ERR_INVALID, "strings"},
+        {LH_CONSTRAINT_TAGS, "{}", LH_ERR_INVALID, "'structures'"},
+        {LH_CONSTRAINT_TAGS, "{'structures':[{}],'triggers':['']}", LH_ERR_INVALID, "'triggers'"},
+        {LH_CONSTRAINT_TAGS, "{'structures':[{}],'triggers':['a']}", LH_ERR_INVALID, "'begin'"},
+        {LH_CONSTRAINT_TAGS, "{'structures':[{'begin':'b','schema':{},'end':''}],'triggers':['a']}",
+         LH_ERR_INVALID, "must begin with one of"},
+    };
+    bench of;
+    open_bench(&of);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lh_constraint *constraint;
+        lh_error error = {0};
+        assert_int_equal(find(&of, cases[i].kind, cases[i].value, NULL, &constraint, &error),
+                         cases[i].status);
+        if (!strstr(error.message, cases[i].message))
+            fail_msg("case %zu: %s", i, error.message);
+    }
+    close_bench(&of);
+}
+
+static void the_same_is_one_until_others_came(void **state) {
+    (void)state;
+    bench of;
+    lh_constraint *first, *again, *other;
+    lh_error error;
+    open_bench(&of);
+    assert_int_equal(find(&of, LH_CONSTRAINT_REGEX, "'a'", NULL, &first, &error), LH_OK);
+    assert_int_equal(find(&of, LH_CONSTRAINT_REGEX, "'a'", NULL, &again, &error), LH_OK);
+    assert_ptr_equal(first, again);
+    lh_constraint_release(again);
+    assert_int_equal(find(&of, LH_CONSTRAINT_REGEX, "'a'", "b", &other, &error), LH_OK);
+    assert_ptr_not_equal(first, other);
+    lh_constraint_release(other);
+    for (unsigned i = 0; i < LH_CONSTRAINT_CACHE_ENTRIES_MAX; i++) {
+        char value[24];
+        snprintf(value, sizeof value, "'x%u'", i);
+        assert_int_equal(find(&of, LH_CONSTRAINT_REGEX, value, NULL, &other, &error), LH_OK);
+        lh_constraint_release(other);
+    }
+    assert_int_equal(find(&of, LH_CONSTRAINT_REGEX, "'a'", NULL, &again, &error), LH_OK);
+    assert_ptr_not_equal(first, again);
+    lh_constraint_release(again);
+    lh_constraint_release(first);
+    close_bench(&of);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_kind_is_compiled),
+        cmocka_unit_test(a_thought_may_end_with_a_token),
+        cmocka_unit_test(what_is_wrong_is_told),
+        cmocka_unit_test(the_same_is_one_until_others_came),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
