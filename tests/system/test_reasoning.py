@@ -24,7 +24,9 @@ TEMPLATE = """{%- for message in messages -%}
 {% elif begins_inside %}<think>
 {% endif %}{% endif %}"""
 
-CHANNELS = """{%- for message in messages -%}
+CHANNELS = """{%- if tools %}<|start|>developer<|message|>{{ tools|tojson }}<|end|>{% endif -%}
+{%- for message in messages -%}
+{%- for call in message.tool_calls %}<|start|>assistant to=functions.{{ call.function.name }}<|channel|>commentary json<|message|>{% endfor -%}
 {% if message.reasoning_content %}<|start|>assistant<|channel|>analysis<|message|>{{ message.reasoning_content }}<|end|>{% endif -%}
 <|start|>{{ message.role }}<|message|>{{ message.content }}<|end|>
 {%- endfor -%}
@@ -91,6 +93,10 @@ class Reasoning(unittest.TestCase):
                 self.check(thought, "why", "", client=client)
                 self.check(answer, None, "so < be it", client=client)
                 self.check("so", None, "so", client=client)
+                call = next_one + '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}'
+                message = self.ask(thought + call, client, tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}]).choices[0].message
+                self.assertEqual((message.reasoning_content, message.content), ("why", None))
+                self.assertEqual([(called.function.name, called.function.arguments) for called in message.tool_calls], [("f", '{"a": 1}')])
         finally:
             gateway.stop()
 

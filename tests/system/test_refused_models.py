@@ -36,8 +36,8 @@ class RefusedModels(unittest.TestCase):
         return done.stderr
 
     def test_an_architecture(self):
-        said = self.refusal("glm4", {})
-        self.assertIn('"glm4" is not supported (llama, ', said)
+        said = self.refusal("mamba", {})
+        self.assertIn('"mamba" is not supported (llama, ', said)
         self.assertIn("gemma3", said)
 
     def test_a_parameter(self):
