@@ -1,6 +1,8 @@
 /* Responses and their content reader. */
 #include "gateway/http/response.h"
 
+#include "gateway/http/gzip.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -31,6 +33,27 @@ static ssize_t on_read(void *context, uint64_t position, char *buffer, size_t ca
  * and each stream that is open has it. */
 #define STREAM_BLOCK_BYTES 4096
 
+/* Less is not worth a thread's time; more would hold it too long from other clients. */
+#define COMPRESSED_FROM_BYTES 4096u
+#define COMPRESSED_MAX_BYTES  (4u << 20)
+
+/* A long answer, for a client that takes it so. Events are not compressed: each is sent at once. */
+static void compress(const lh_http_exchange *exchange, lh_http_reply *reply) {
+    char *packed;
+    size_t length;
+    if (reply->streamed || reply->body_bytes < COMPRESSED_FROM_BYTES ||
+        reply->body_bytes > COMPRESSED_MAX_BYTES)
+        return;
+    lh_http_reply_add(reply, "Vary", "Accept-Encoding");
+    if (!lh_gzip_is_accepted(lh_http_request_header(&exchange->request, "Accept-Encoding")) ||
+        lh_gzip_compress(reply->body, reply->body_bytes, &packed, &length) != LH_OK)
+        return; /* as it is */
+    free(reply->body);
+    reply->body = packed;
+    reply->body_bytes = length;
+    lh_http_reply_add(reply, "Content-Encoding", "gzip");
+}
+
 static struct MHD_Response *response_for(lh_http_exchange *exchange, lh_http_reply *reply) {
     struct MHD_Response *response;
     assert(reply->status && !(reply->streamed && reply->body));
@@ -55,6 +78,7 @@ enum MHD_Result lh_http_response_queue(lh_http_exchange *exchange, lh_http_reply
      * a connection. */
     if (exchange->request.chunked)
         reply->close = true;
+    compress(exchange, reply);
     struct MHD_Response *response = response_for(exchange, reply);
     free(reply->body);
     reply->body = NULL;

@@ -30,6 +30,7 @@ typedef struct call {
     lh_ticket ticket;
     lh_cors_origin origin;
     bool is_preflight;
+    bool is_gzip;             /* the request's body */
     lh_openai_error refusal;  /* by what the headers say; status 0: none */
     lh_openai_answer *answer; /* to a request that generates */
     lh_openai_reading_job *reading;
@@ -177,7 +178,7 @@ static lh_http_progress read_later(call *c, const lh_http_request *request, lh_h
     size_t length = request->body_bytes;
     return lh_openai_reading_job_begin(c->service, c->exchange, goal_of(c->route.action),
                                        c->ticket.tenant, lh_http_exchange_take_body(c->exchange),
-                                       length, &c->reading, &error)
+                                       length, c->is_gzip, &c->reading, &error)
                ? LH_HTTP_WAIT
                : reply_error(c, &error, reply);
 }
@@ -211,8 +212,10 @@ static lh_http_progress take_body(call *c, const lh_http_request *request, lh_ht
     lh_openai_error error;
     if (makes_answer(c) && !may_generate(c, &error))
         return reply_error(c, &error, reply);
-    return request->body_bytes <= READ_AT_ONCE_BYTES ? read_at_once(c, request, reply)
-                                                     : read_later(c, request, reply);
+    /* What a compressed one holds is not known, but that it may be long. */
+    return request->body_bytes <= READ_AT_ONCE_BYTES && !c->is_gzip
+               ? read_at_once(c, request, reply)
+               : read_later(c, request, reply);
 }
 
 /* ---- The handler. ---- */
@@ -224,15 +227,17 @@ static bool is_request_id(const char *id) {
     return length > 0 && length <= REQUEST_ID_MAX && !id[length];
 }
 
-static bool is_encoded(const lh_http_request *request) {
+/* "identity" where the header is absent. */
+static bool is_coded_as(const lh_http_request *request, const char *name) {
     const char *coding = lh_http_request_header(request, "Content-Encoding");
-    return coding && strcasecmp(coding, "identity") != 0;
+    return strcasecmp(coding ? coding : "identity", name) == 0;
 }
 
 /* Everything that the headers alone decide. Fills c->refusal. */
 static void check_headers(call *c, const lh_http_request *request) {
     lh_openai_error error;
     c->routed = lh_openai_route_find(request->method, request->path, &c->route, &error);
+    c->is_gzip = is_coded_as(request, "gzip");
     c->origin = lh_cors_match(c->service->config.cors_origins, request);
     c->is_preflight = c->routed && lh_cors_is_preflight(c->origin, request);
     const char *shown = lh_http_request_header(request, "Authorization");
@@ -248,9 +253,9 @@ static void check_headers(call *c, const lh_http_request *request) {
     else if (reads_body(c) && !lh_http_request_is_type(request, "application/json"))
         lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
                          "The body must be of Content-Type application/json.");
-    else if (reads_body(c) && is_encoded(request))
+    else if (reads_body(c) && !c->is_gzip && !is_coded_as(request, "identity"))
         lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
-                         "The body must come without a Content-Encoding.");
+                         "The body must come without a Content-Encoding, or with gzip.");
 }
 
 static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_request *request,

@@ -81,6 +81,7 @@ WALLS = {
     "microhttpd.h": ("gateway/http/*", "common/operator/*"),
     "jansson.h": ("gateway/text/jinja/template.[ch]", "gateway/text/chat_*.[ch]", "gateway/text/tools/*", "*_json.[ch]", "common/json/*", "common/protocol/step_answer.c", "gateway/openai/*.h",
                   "gateway/constrain/json_*.[ch]", "gateway/constrain/schema_*.[ch]", "gateway/constrain/constraint_source.[ch]", "gateway/constrain/constraint_cache.c", "worker/weights/weight_digests.c"),
+    "zlib.h": ("gateway/http/gzip.c",),
     "gnutls/*": ("gateway/http/tls*.[ch]",),
     "curl/*": ("gateway/cli/api_fetch.c", "gateway/models/http_get.c", "worker/weights/weight_fetch.c", "worker/control/*"),
     "nghttp2/*": ("common/http2/session.c", "common/http2/streams.c", "common/http2/framer.[ch]"),

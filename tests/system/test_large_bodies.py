@@ -3,6 +3,7 @@ client waits for all of another's, and the memory comes back.
 
 Bounds of time are those of a busy machine; LONGHAUL_TEST_LONG=1, on a quiet one, asks for what is promised."""
 
+import gzip
 import json
 import math
 import os
@@ -97,6 +98,34 @@ class Probe(threading.Thread):
             begun = time.monotonic()
             assert ask(self.port, "GET", "/livez", headers=[("Connection", "close")]).status == 200
             self.seconds.append(time.monotonic() - begun)
+
+
+class Gzip(GatewayTest):
+    """Bodies in gzip: bounded by what they expand to, read where long ones are; long answers, for who takes them so."""
+
+    flags = ("--context", "1000000", "--body-bytes", "1000000")
+
+    def post(self, packed):
+        return statuses_of([send(self.port, packed, (("Content-Encoding", "gzip"),))])[0]
+
+    def test_bodies(self):
+        whole = json.dumps(completion("a" * 200000)).encode()
+        self.assertEqual(self.post(gzip.compress(whole)), 200)
+        self.assertEqual(self.post(gzip.compress(b'{"prompt":"@@text=a"}')), 200)
+        bomb = gzip.compress(b" " * 500_000_000, 9)
+        self.assertLess(len(bomb), 1000000)
+        self.assertEqual(self.post(bomb), 413)
+        for wrong in (gzip.compress(whole)[:-1], gzip.compress(whole) + b"x", whole, gzip.compress(b"[]"), gzip.compress(whole) * 2):
+            self.assertEqual(self.post(wrong), 400)
+
+    def test_long_answers(self):
+        body = {"prompt": "ab" * 5000}
+        plain = ask(self.port, "POST", "/tokenize", body)
+        self.assertNotIn("content-encoding", plain.headers)
+        packed = ask(self.port, "POST", "/tokenize", body, (("Accept-Encoding", "br, gzip;q=0.8"),))
+        self.assertEqual((packed.headers["content-encoding"], packed.headers["vary"]), ("gzip", "Accept-Encoding"))
+        self.assertLess(len(packed.body), len(plain.body) / 4)
+        self.assertEqual(gzip.decompress(packed.body), plain.body)
 
 
 class OneServerThread(GatewayTest):
