@@ -1,4 +1,4 @@
-"""Qwen 2 and 3, dense and with experts, in small (tests/truth/small_model.py), served: tokens, logprobs and the digests of the logits are the same with one worker and
+"""Qwen 2 and 3, dense and with experts, and gpt-oss, in small (tests/truth/small_model.py), served: tokens, logprobs and the digests of the logits are the same with one worker and
 with two; the tokens of a greedy answer are those that numpy's forward pass finds most probable; and logprobs are numpy's, with drawn tokens,
 too: greedy ones of random weights repeat themselves."""
 
@@ -21,7 +21,7 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-TITLES = ("qwen2", "qwen2 with yarn", "qwen3", "qwen3 with yarn", "qwen3moe")
+TITLES = ("qwen2", "qwen2 with yarn", "qwen3", "qwen3moe", "gpt-oss")
 # Of matrices: numpy's arithmetic, and how far a logprob may be off. Both sides round to some 1e-6 of a logit.
 KINDS = {Type.F32: (Exact(), 1e-4), Type.Q8_0: (Int8(), 1e-4)}
 # A token a byte: longer than the 64 positions that the files with yarn were trained for.
