@@ -1,7 +1,7 @@
-/* bench_constrain MODEL.gguf [KEYS]: what constrained output costs at the gateway, on the vocabulary
- * of a model. A grammar of JSON and one of an object with KEYS keys are compiled; then a random way
- * through each is taken twice: masks at the first visit and with the cache warm, steps, and how many
- * tokens were forced. */
+/* bench_constrain MODEL.gguf [KEYS]: what constrained output costs at the gateway, on the
+ * vocabulary of a model. A grammar of JSON and one of an object with KEYS keys are compiled; then a
+ * random way through each is taken twice: masks at the first visit and with the cache warm, steps,
+ * and how many tokens were forced. */
 #include "gateway/constrain/constraint.h"
 #include "gateway/constrain/constraint_vocabulary.h"
 #include "gateway/constrain/gbnf.h"
