@@ -86,9 +86,10 @@ static size_t slot_of(const lh_byte_walk *walk, const place_set *set) {
 }
 
 static bool equals(const lh_byte_walk *walk, const place_set *a, const place_set *b) {
-    return a->count == b->count && a->may_end == b->may_end && a->escapes == b->escapes &&
-           memcmp(walk->places + a->first, walk->places + b->first,
-                  a->count * sizeof *walk->places) == 0;
+    if (a->count != b->count || a->may_end != b->may_end || a->escapes != b->escapes)
+        return false;
+    return a->count == 0 || memcmp(walk->places + a->first, walk->places + b->first,
+                                   a->count * sizeof *walk->places) == 0;
 }
 
 static bool grow_slots(lh_byte_walk *walk) {

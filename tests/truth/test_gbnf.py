@@ -1,0 +1,62 @@
+"""The grammars that people share, those of llama.cpp, compile and match what they say. They are taken from the source package of
+llama-cpp-python (PyPI) into .cache/gbnf, once; without a network the test is skipped."""
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache" / "gbnf"
+TOOL = pathlib.Path(os.environ["LONGHAUL_BUILD"]) / "tests" / "constraint_match"
+PACKAGE = "llama-cpp-python==0.3.36"
+# Grammar: texts that it matches, texts that it does not.
+TEXTS = {
+    "arithmetic.gbnf": (["1+2=3\n", "a*b=c\nx-1=2\n"], ["1+2", "x = (1 + 2) * 3\n"]),
+    "c.gbnf": (["int main(){return 0;}"], ["int main({return 0;}"]),
+    "chess.gbnf": (["1. e4 e5\n2. Nf3 Nc6\n"], ["1. z9\n", "1. e4"]),
+    "english.gbnf": (["Hello there."], ["日本"]),
+    "japanese.gbnf": (["これは日本語です", "一行\n二行"], ["hello"]),
+    "json.gbnf": (['{"a": [1, 2.5e3, "x\\n", null]}', "{}"], ['{"a":}', "[1]", '{"a":1,}']),
+    "json_arr.gbnf": (["[\n1,\n{}\n]"], ["{}"]),
+    "list.gbnf": (["- a\n- b\n"], ["a\n"]),
+}
+
+
+def fetch():
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "llama-cpp-python", PACKAGE, "-d", folder]
+        if subprocess.run(command, capture_output=True).returncode:
+            return
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(next(pathlib.Path(folder).glob("*.tar.gz"))) as package:
+            for member in package:
+                if "/vendor/llama.cpp/grammars/" in member.name and member.name.endswith(".gbnf"):
+                    (CACHE / pathlib.PurePosixPath(member.name).name).write_bytes(package.extractfile(member).read())
+
+
+def main():
+    if not list(CACHE.glob("*.gbnf")):
+        fetch()
+    grammars = sorted(CACHE.glob("*.gbnf"))
+    if not grammars:
+        print("skipped: the package could not be fetched")
+        return 77
+    lines = []
+    for path in grammars:
+        matched, refused = TEXTS.get(path.name, ([], []))
+        lines.append((path.name, "g", path.read_bytes(), "ok"))
+        lines += [(path.name, "t", text.encode(), "1") for text in matched] + [(path.name, "t", text.encode(), "0") for text in refused]
+    data = "".join(f"{kind} {text.hex()}\n" for _, kind, text, _ in lines)
+    answers = subprocess.run([TOOL], input=data, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(answers) == len(lines)
+    wrong = [(name, text[:80], answer) for (name, _, text, right), answer in zip(lines, answers) if answer != right]
+    for problem in wrong:
+        print(*problem)
+    print(f"{len(grammars)} grammars, {len(lines)} lines, {len(wrong)} wrong")
+    return 1 if wrong or len(grammars) < len(TEXTS) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
