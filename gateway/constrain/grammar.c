@@ -79,9 +79,11 @@ static lh_grammar_node push(lh_grammar *grammar, lh_grammar_form form) {
 }
 
 lh_grammar_node lh_grammar_literal(lh_grammar *grammar, const char *bytes, size_t length) {
+    /* One more, so that there are bytes to point to even of an empty text. */
     if (grammar->failure.status ||
-        !reserve(grammar, &grammar->bytes, &grammar->byte_capacity, grammar->byte_count, length, 1,
-                 LH_GRAMMAR_PARTS_MAX, "bytes of literals"))
+        !reserve(grammar, &grammar->bytes, &grammar->byte_capacity, grammar->byte_count,
+                 length < SIZE_MAX ? length + 1 : length, 1, LH_GRAMMAR_PARTS_MAX,
+                 "bytes of literals"))
         return LH_GRAMMAR_FAILED;
     size_t first = grammar->byte_count;
     if (length)
