@@ -88,8 +88,8 @@ static size_t slot_of(const lh_byte_walk *walk, const place_set *set) {
 static bool equals(const lh_byte_walk *walk, const place_set *a, const place_set *b) {
     if (a->count != b->count || a->may_end != b->may_end || a->escapes != b->escapes)
         return false;
-    return a->count == 0 || memcmp(walk->places + a->first, walk->places + b->first,
-                                   a->count * sizeof *walk->places) == 0;
+    return memcmp(walk->places + a->first, walk->places + b->first,
+                  a->count * sizeof *walk->places) == 0;
 }
 
 static bool grow_slots(lh_byte_walk *walk) {
@@ -111,6 +111,7 @@ static bool grow_slots(lh_byte_walk *walk) {
 
 static lh_status reserve_set(lh_byte_walk *walk, size_t places, lh_error *error) {
     size_t classes = walk->automaton->class_count;
+    /* One place more, so that there are some to point to even where a set has none. */
     if (walk->set_count >= SETS_MAX || walk->place_count + places > PLACES_MAX)
         return lh_fail(error, LH_ERR_LIMIT,
                        "the tokens that may come next can be read in too many ways by the grammar");
