@@ -1,15 +1,36 @@
-/* sysconf and the environment. */
+/* What the kernel says is free, and the environment. */
 #include "worker/defaults.h"
+
+#include "common/base/memory_gauge.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* Three quarters, for the KV cache, other programs and the page cache want some as well. */
-int64_t lh_default_memory_bytes(void) {
-    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-    return pages > 0 && bytes > 0 ? (int64_t)pages * bytes / 4 * 3 : (int64_t)1 << 30;
+/* Where nobody knows what there is. */
+#define UNKNOWN_BYTES ((int64_t)1 << 30)
+/* The planner wants some; no layer fits into so little. */
+#define LEAST_BYTES ((int64_t)1 << 20)
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Three quarters of it all, for other programs and the page cache want some as well; of what is
+ * free, what is left by the KV cache and by a sixteenth for the steps. */
+int64_t lh_default_memory_of(int64_t all_bytes, int64_t free_bytes, int64_t kv_bytes) {
+    int64_t bytes = all_bytes > 0 ? all_bytes / 4 * 3 : UNKNOWN_BYTES;
+    if (free_bytes >= 0)
+        bytes = least(bytes, free_bytes - free_bytes / 16 - kv_bytes);
+    return bytes > LEAST_BYTES ? bytes : LEAST_BYTES;
+}
+
+int64_t lh_default_memory_bytes(int64_t kv_bytes) {
+    lh_memory_gauge *gauge = lh_memory_gauge_open("/proc", "/sys/fs/cgroup");
+    int64_t bytes =
+        lh_default_memory_of(lh_memory_gauge_all(gauge), lh_memory_gauge_free(gauge), kv_bytes);
+    lh_memory_gauge_close(gauge);
+    return bytes;
 }
 
 lh_status lh_default_cache_dir(char folder[LH_CACHE_DIR_BYTES], lh_error *error) {

@@ -44,7 +44,7 @@ static const lh_option options[] = {
     {"state-dir", LH_OPTION_TEXT, AT(state_dir), "", "DIR", 0, 0, NULL, "as the worker's"},
     {"cache-dir", LH_OPTION_TEXT, AT(cache_dir), "", "PATH", 0, 0, NULL, "as the worker's"},
     {"memory-bytes", LH_OPTION_BYTES, AT(memory_bytes), "0", "BYTES", 0, (int64_t)1 << 50, NULL,
-     "as the worker's; 0: three quarters of the machine's"},
+     "as the worker's"},
     {"kv-bytes", LH_OPTION_BYTES, AT(kv_bytes), "512M", "BYTES", 1 << 20, (int64_t)1 << 50, NULL,
      "as the worker's"},
     {"isa", LH_OPTION_TEXT, AT(isa), "auto", "NAME", 0, 0, NULL, "as the worker's"},
@@ -211,7 +211,7 @@ static void check_instructions(const examination *e, lh_findings *f) {
 
 static void check_machine(const examination *e, lh_findings *f) {
     const doctor_settings *s = e->settings;
-    int64_t weights = s->memory_bytes ? s->memory_bytes : lh_default_memory_bytes();
+    int64_t weights = s->memory_bytes ? s->memory_bytes : lh_default_memory_bytes(s->kv_bytes);
     const lh_machine machine = {.name = "",
                                 .facts = e->facts,
                                 .may_take_bytes = weights + s->kv_bytes,

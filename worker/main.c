@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "common/base/commands.h"
 #include "common/base/log.h"
+#include "common/base/memory_gauge.h"
 #include "common/base/option_variables.h"
 #include "common/config/config.h"
 #include "common/gguf/gguf_file.h"
@@ -39,6 +40,7 @@ typedef struct program {
     const lh_kernels *kernels;
     lh_machine_speed speed;
     lh_host_facts host;
+    lh_memory_gauge *memory; /* opened before the sandbox */
     lh_fleet_member *member; /* NULL: of no fleet with a CA of its own */
     lh_server *server;
     lh_reconciler *reconciler;
@@ -258,7 +260,8 @@ static lh_status open_reconciler(program *p, lh_error *error) {
                                                 .model_path = p->settings.model,
                                                 .kernels = p->kernels,
                                                 .pool = p->pool,
-                                                .kv_bytes = (size_t)p->settings.kv_bytes}};
+                                                .kv_bytes = (size_t)p->settings.kv_bytes,
+                                                .memory = p->memory}};
     return lh_reconciler_create(&reconciler, &p->reconciler, error);
 }
 
@@ -390,6 +393,7 @@ static lh_status open_identity(program *p, lh_error *error) {
 static lh_status enter_sandbox(program *p, lh_error *error) {
     lh_sandbox_rules rules = {0};
     lh_program_options_read_host(&p->settings.program, &p->host);
+    p->memory = lh_memory_gauge_open("/proc", "/sys/fs/cgroup");
     lh_worker_settings_allow(&p->settings, &rules);
     lh_status status = lh_sandbox_enter(&rules, "worker", error);
     lh_host_facts_set(&p->host, LH_HOST_LANDLOCK, rules.has_landlock);
@@ -414,6 +418,7 @@ static lh_status run(program *p, lh_error *error) {
     if (status == LH_OK)
         status = serve(p, error);
     lh_thread_pool_destroy(p->pool);
+    lh_memory_gauge_close(p->memory);
     lh_weight_cache_close(p->cache);
     lh_program_options_close_tls(&p->settings.program);
     lh_service_manager_close(&p->manager);

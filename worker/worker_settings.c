@@ -78,7 +78,8 @@ static const lh_option options[] = {
     {"isa", LH_OPTION_TEXT, AT(isa), "auto", "NAME", 0, 0, NULL,
      "instruction set of the kernels: auto, reference, avx2, avx512, neon or dotprod"},
     {"memory-bytes", LH_OPTION_BYTES, AT(memory_bytes), "0", "BYTES", 0, (int64_t)1 << 50, NULL,
-     "memory for weights, told to the planner; 0: three quarters of the machine's"},
+     "memory for weights, told to the planner; 0: what is free when it starts, less --kv-bytes, at "
+     "most three quarters of all that the machine, or the container, has"},
     {"kv-bytes", LH_OPTION_BYTES, AT(kv_bytes), "512M", "BYTES", 1 << 20, (int64_t)1 << 50, NULL,
      "memory for the KV cache"},
     {"cache-dir", LH_OPTION_TEXT, AT(cache_dir), "", "PATH", 0, 0, NULL,
@@ -274,7 +275,7 @@ lh_status lh_worker_settings_complete(lh_worker_settings *settings, lh_error *er
     if (settings->threads == 0)
         settings->threads = core_count();
     if (settings->memory_bytes == 0)
-        settings->memory_bytes = lh_default_memory_bytes();
+        settings->memory_bytes = lh_default_memory_bytes(settings->kv_bytes);
     return status;
 }
 

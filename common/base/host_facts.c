@@ -1,6 +1,8 @@
 /* /proc, the cgroup's limit, statvfs and getrlimit. */
 #include "common/base/host_facts.h"
 
+#include "common/base/memory_gauge.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,34 +54,11 @@ static int64_t read_number(const char *folder, const char *name, int place) {
     return value;
 }
 
-/* "MemTotal:   16384 kB" of /proc/meminfo, in bytes. */
-static int64_t read_meminfo(const char *proc, const char *key) {
-    char path[PATH_BYTES], line[LINE_BYTES];
-    int length = snprintf(path, sizeof path, "%s/meminfo", proc);
-    FILE *file = length > 0 && length < PATH_BYTES ? fopen(path, "re") : NULL;
-    size_t key_bytes = strlen(key);
-    int64_t kib, value = -1;
-    while (file && value < 0 && fgets(line, sizeof line, file))
-        if (strncmp(line, key, key_bytes) == 0 && line[key_bytes] == ':' &&
-            sscanf(line + key_bytes + 1, "%" SCNd64, &kib) == 1 && kib < INT64_MAX / 1024)
-            value = kib * 1024;
-    if (file)
-        fclose(file);
-    return value;
-}
-
-/* A container's limit counts where it is less than the machine's memory; what it has taken of it
- * may be more than what counts here, for caches can be given back. */
 static void read_memory(lh_host_facts *facts, const char *proc, const char *cgroup) {
-    int64_t all = read_meminfo(proc, "MemTotal"), available = read_meminfo(proc, "MemAvailable");
-    int64_t limit = read_number(cgroup, "memory.max", 0);
-    if (limit >= 0 && limit < all) {
-        int64_t left = limit - read_number(cgroup, "memory.current", 0);
-        all = limit;
-        available = left < available ? left : available;
-    }
-    lh_host_facts_set(facts, LH_HOST_MEMORY_BYTES, all);
-    lh_host_facts_set(facts, LH_HOST_MEMORY_FREE_BYTES, available);
+    lh_memory_gauge *gauge = lh_memory_gauge_open(proc, cgroup);
+    lh_host_facts_set(facts, LH_HOST_MEMORY_BYTES, lh_memory_gauge_all(gauge));
+    lh_host_facts_set(facts, LH_HOST_MEMORY_FREE_BYTES, lh_memory_gauge_free(gauge));
+    lh_memory_gauge_close(gauge);
 }
 
 static void read_open_files(lh_host_facts *facts) {

@@ -213,7 +213,7 @@ static lh_status refuse(const lh_model_profile *model, uint64_t layer_bytes,
     return lh_fail(
         error, LH_ERR_LIMIT,
         "the model needs %llu MiB for weights and %u workers offer %llu MiB: no split fits; add "
-        "workers or raise their --memory-bytes",
+        "workers, lower their --kv-bytes or raise their --memory-bytes",
         (unsigned long long)((layer_bytes + model->embedding_bytes + model->head_bytes) >> 20),
         count, (unsigned long long)(memory >> 20));
 }

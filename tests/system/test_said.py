@@ -31,7 +31,7 @@ class Said(unittest.TestCase):
             self.addCleanup(gateway.stop)
             self.wait_log(gateway, "listening ")
             worker = self.start_worker(folder, f"http://127.0.0.1:{fleet_port}", "--memory-bytes", "5M", "--model", f"{folder}/gone.gguf")
-            figures = r"needs \d+ MiB for weights and 1 workers offer 5 MiB: no split fits; add workers or raise their --memory-bytes: stray 5 MiB"
+            figures = r"needs \d+ MiB for weights and 1 workers offer 5 MiB: no split fits; add workers, lower their --kv-bytes or raise their --memory-bytes: stray 5 MiB"
             self.wait_log(gateway, rf'warn .*no chain can be formed chain=main reason="the model {figures}"')
             health = ask(port, "GET", "/health")
             self.assertEqual(health.status, 503)
@@ -40,6 +40,24 @@ class Said(unittest.TestCase):
             self.assertEqual((answer.status, answer.error()["code"]), (503, "model_unavailable"))
             self.assertRegex(answer.error()["message"], figures)
             self.wait_log(worker, r'warn .*the local model file cannot be used: .* path="\S+gone.gguf" reason=".*gone.gguf')
+
+    def test_a_stage_that_is_more_than_what_is_free(self):
+        """The worker's own arithmetic, before it fetches anything; it goes on reporting, and is not ended by the kernel."""
+        with tempfile.TemporaryDirectory() as folder:
+            port, fleet_port = free_port(), free_port()
+            gateway = Program("gateway", [build_folder() / "longhaul-gateway", "--model", need_model(), "--listen", f"127.0.0.1:{port}", "--fleet-listen",
+                                          f"127.0.0.1:{fleet_port}", "--workers", "1", "--plan-delay-ms", "100", "--renew-ms", "100"], folder)
+            self.addCleanup(gateway.stop)
+            self.wait_log(gateway, "listening ")
+            worker = self.start_worker(folder, f"http://127.0.0.1:{fleet_port}", "--memory-bytes", "1G", "--kv-bytes", "900G")
+            figures = r"layers 0-29 need 900\.\d+ GiB \(weights 0\.\d+, KV cache 900\.00, steps 0\.\d+\) and \d+\.\d+ GiB are free: lower --kv-bytes"
+            self.wait_log(worker, rf'error .*failed, trying again in 1000 ms reason="{figures}')
+            self.wait_log(gateway, rf'error .*worker cannot hold its stage, .* worker=stray error="{figures}')
+            self.assertRegex(ask(port, "GET", "/health").error()["message"], f"worker stray cannot load its layers: {figures}")
+            answer = ask(port, "POST", "/v1/completions", {"prompt": "Once", "max_tokens": 1})
+            self.assertEqual((answer.status, answer.error()["code"]), (503, "model_unavailable"))
+            self.assertRegex(answer.error()["message"], figures)
+            self.assertFalse(any(pathlib.Path(folder, "cache-stray").rglob("??" * 32)), "nothing was fetched")
 
     def test_behind_keys_strangers_hear_no_names(self):
         with tempfile.TemporaryDirectory() as folder:

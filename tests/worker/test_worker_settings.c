@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "tests/support/certificates.h"
+#include "worker/defaults.h"
 #include "worker/worker_settings.h"
 
 #include <stdio.h>
@@ -55,6 +56,16 @@ static void what_is_not_given_is_filled_in(void **state) {
     assert_int_equal(RUN("--site", "here"), LH_OK);
     assert_string_equal(settings.cache_dir, "/var/cache/a");
     unsetenv("CACHE_DIRECTORY");
+}
+
+static void memory_for_weights_is_what_is_free_beside_the_kv_cache(void **state) {
+    (void)state;
+    const int64_t mib = 1 << 20;
+    assert_int_equal(lh_default_memory_of(16384 * mib, 16000 * mib, 512 * mib), 12288 * mib);
+    assert_int_equal(lh_default_memory_of(16384 * mib, 1600 * mib, 512 * mib), 988 * mib);
+    assert_int_equal(lh_default_memory_of(16384 * mib, 400 * mib, 512 * mib), mib);
+    assert_int_equal(lh_default_memory_of(16384 * mib, -1, 512 * mib), 12288 * mib);
+    assert_int_equal(lh_default_memory_of(-1, -1, 512 * mib), 1024 * mib);
 }
 
 static void workers_with_the_same_flags_have_numbers(void **state) {
@@ -407,6 +418,7 @@ int main(void) {
         cmocka_unit_test(without_a_line_nobody_joins),
         cmocka_unit_test(a_file_of_something_else_is_refused),
         cmocka_unit_test(what_is_not_given_is_filled_in),
+        cmocka_unit_test(memory_for_weights_is_what_is_free_beside_the_kv_cache),
         cmocka_unit_test(workers_with_the_same_flags_have_numbers),
         cmocka_unit_test(the_cache_folder_needs_a_home),
         cmocka_unit_test(names_are_checked),

@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "worker/compute/stage/stage_memory.h"
 #include "worker/control/stage_trials.h"
 #include "worker/weights/weights.h"
 
@@ -112,6 +113,21 @@ static lh_status read_config(const lh_weights *weights, lh_model_config *config,
     return lh_fail(error, status, "%s", cause.message);
 }
 
+/* Before anything is fetched for it: memory that is promised and not there would end the worker
+ * later, in the middle of a request. */
+static lh_status check_memory(const lh_stage_job *job, const lh_weights *weights,
+                              const lh_model_config *config, const lh_stage_options *options,
+                              lh_error *error) {
+    lh_stage_memory memory;
+    if (job->assignment.weights_only)
+        return LH_OK;
+    lh_status status = lh_stage_memory_count(lh_weights_gguf(weights), config, options,
+                                             lh_thread_pool_size(job->pool), &memory, error);
+    return status == LH_OK ? lh_stage_memory_check(&memory, options->range,
+                                                   lh_memory_gauge_free(job->options.memory), error)
+                           : status;
+}
+
 static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) {
     const lh_control_assignment *assignment = &job->assignment;
     lh_layer_range range = {assignment->first_layer, assignment->last_layer};
@@ -124,7 +140,18 @@ static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) 
                        "the assignment speaks of %u layers, the model has %u", assignment->layers,
                        config.layers);
     }
-    status = lh_weights_ensure(weights, &config, range, on_progress, job, error);
+    const lh_stage_options options = {.range = range,
+                                      .kv_bytes = job->options.kv_bytes,
+                                      .kv_type = assignment->kv_type,
+                                      .context = assignment->context,
+                                      .rows_max = assignment->rows_max,
+                                      .steps_max = assignment->steps_max,
+                                      .activations = assignment->activations,
+                                      .kernels = job->options.kernels,
+                                      .pool = job->pool};
+    status = check_memory(job, weights, &config, &options, error);
+    if (status == LH_OK)
+        status = lh_weights_ensure(weights, &config, range, on_progress, job, error);
     if (status != LH_OK)
         return status;
     lh_log(LH_LOG_INFO, "assignment",
@@ -136,15 +163,6 @@ static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) 
     atomic_store(&job->loading, true);
     on_progress(job, 0, atomic_load(&job->total_bytes)); /* the same bytes again */
     lh_weight_source source = lh_weights_source(weights);
-    lh_stage_options options = {.range = range,
-                                .kv_bytes = job->options.kv_bytes,
-                                .kv_type = assignment->kv_type,
-                                .context = assignment->context,
-                                .rows_max = assignment->rows_max,
-                                .steps_max = assignment->steps_max,
-                                .activations = assignment->activations,
-                                .kernels = job->options.kernels,
-                                .pool = job->pool};
     status = lh_stage_create(lh_weights_gguf(weights), &config, &source, &options, on_progress, job,
                              &job->built.stage, error);
     return status == LH_OK ? calibrate(job, error) : status;

@@ -6,6 +6,7 @@
  * Thread: the loop's. */
 #pragma once
 
+#include "common/base/memory_gauge.h"
 #include "common/net/tls_channel.h"
 #include "common/protocol/measurements.h"
 #include "worker/compute/stage/stage.h"
@@ -24,6 +25,8 @@ typedef struct lh_stage_job_options {
     const lh_kernels *kernels;
     lh_thread_pool *pool;
     size_t kv_bytes;
+    const lh_memory_gauge
+        *memory;    /* a stage that is more than what is free is refused; NULL: none */
     bool is_beside; /* another stage computes on the pool meanwhile */
     bool is_urgent; /* sequences wait: it is timed only as much as it needs to be */
 } lh_stage_job_options;
@@ -36,8 +39,9 @@ typedef struct lh_built_stage {
 /* Starts the work. on_done comes once, from the loop, also after a cancel; *failure (NULL: it went
  * well) is one of lh_weights_open, lh_weights_ensure or lh_stage_create, or LH_ERR_INVALID: the
  * model has another number of layers than the assignment says, or LH_ERR_UNSUPPORTED: this worker
- * can compute no stage of the model, now or later. All pointers of
- * the options outlive the job; the assignment is copied. LH_ERR_NO_MEMORY. */
+ * can compute no stage of the model, now or later, or LH_ERR_LIMIT: it would take more memory than
+ * is free now. All pointers of the options outlive the job; the assignment is copied.
+ * LH_ERR_NO_MEMORY. */
 lh_status lh_stage_job_start(uv_loop_t *loop, const lh_stage_job_options *options,
                              const lh_control_assignment *assignment,
                              void (*on_done)(void *context, const lh_error *failure), void *context,

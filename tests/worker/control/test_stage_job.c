@@ -7,7 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -112,6 +114,42 @@ static void test_weights_alone_are_fetched(void **state) {
     bench_close(&b);
 }
 
+/* Nothing is fetched for a stage that would not fit; and when memory is free, it is built. */
+static void test_a_stage_that_is_more_than_what_is_free_is_refused(void **state) {
+    (void)state;
+    bench b;
+    char folder[] = "/tmp/longhaul-job-XXXXXX", path[64];
+    bench_open(&b);
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/meminfo", folder);
+    FILE *meminfo = fopen(path, "w");
+    fputs("MemTotal: 16384 kB\nMemAvailable: 1024 kB\n", meminfo);
+    fflush(meminfo);
+    lh_memory_gauge *gauge = lh_memory_gauge_open(folder, folder);
+    b.options.memory = gauge;
+    start(&b);
+    assert_int_equal(finish(&b), LH_ERR_LIMIT);
+    assert_non_null(strstr(b.message, "layers 0-3 need 0.0"));
+    assert_non_null(strstr(b.message, "and 0.00 GiB are free: lower --kv-bytes"));
+    assert_int_equal(range_server_requests(b.worker.files), 2); /* the header, the digests */
+    lh_stage_job_destroy(b.job);
+    b.assignment.weights_only = true;
+    start(&b);
+    assert_int_equal(finish(&b), LH_OK);
+    lh_stage_job_destroy(b.job);
+    b.assignment.weights_only = false;
+    rewind(meminfo);
+    fputs("MemTotal: 16384 kB\nMemAvailable: 16000 kB\n", meminfo);
+    fclose(meminfo);
+    start(&b);
+    assert_int_equal(finish(&b), LH_OK);
+    lh_stage_job_destroy(b.job);
+    lh_memory_gauge_close(gauge);
+    unlink(path);
+    rmdir(folder);
+    bench_close(&b);
+}
+
 static void test_what_goes_wrong_is_told(void **state) {
     (void)state;
     bench b;
@@ -178,6 +216,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_stage_is_built_and_timed),
         cmocka_unit_test(test_weights_alone_are_fetched),
+        cmocka_unit_test(test_a_stage_that_is_more_than_what_is_free_is_refused),
         cmocka_unit_test(test_what_goes_wrong_is_told),
         cmocka_unit_test(test_a_cancelled_one_ends_while_it_fetches),
         cmocka_unit_test(test_a_cancelled_one_ends_while_it_is_timed),

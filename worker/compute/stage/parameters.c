@@ -294,6 +294,15 @@ static void tie_head(const lh_loader *loader) {
         weights->embedding = (lh_matrix){0};
 }
 
+lh_status lh_parameters_count(const lh_gguf *gguf, const lh_model_config *config,
+                              lh_layer_range range, size_t *bytes, lh_error *error) {
+    lh_parameters weights = {0};
+    lh_loader loader = {.config = config, .range = range, .weights = &weights};
+    lh_status status = lh_model_visit_tensors(gguf, config, range, add_size, &loader, error);
+    *bytes = weights.memory_bytes;
+    return status;
+}
+
 lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
                              lh_layer_range range, uint32_t context, const lh_weight_source *source,
                              const lh_compute *compute, const lh_load_progress *progress,

@@ -58,6 +58,9 @@ typedef struct lh_load_progress {
     void *context;
 } lh_load_progress;
 
+/* Bytes that lh_parameters_load would hold. LH_ERR_LIMIT as there. */
+lh_status lh_parameters_count(const lh_gguf *gguf, const lh_model_config *config,
+                              lh_layer_range range, size_t *bytes, lh_error *error);
 /* Loads and repacks what the range needs, for sequences of up to `context` positions; threads of
  * the pool pack rows of one tensor together. Errors: those of the source, LH_ERR_NO_MEMORY,
  * LH_ERR_LIMIT (sizes overflow), LH_ERR_MALFORMED (a factor of the rotation). On an error nothing

@@ -67,10 +67,13 @@ static lh_status make_output(lh_stage *stage, lh_error *error) {
     return LH_OK;
 }
 
+lh_kv_shape lh_stage_kv_shape(const lh_model_config *config, lh_kv_type type) {
+    return (lh_kv_shape){type, config->kv_heads, config->head_dim, config->head_dim};
+}
+
 static lh_status make_state(lh_stage *stage, lh_error *error) {
     const lh_model_config *config = &stage->resources.config;
-    const lh_kv_shape shape = {stage->options.kv_type, config->kv_heads, config->head_dim,
-                               config->head_dim};
+    const lh_kv_shape shape = lh_stage_kv_shape(config, stage->options.kv_type);
     lh_status status =
         lh_kv_cache_create(stage->resources.weights.layer_count, &shape, stage->options.context,
                            stage->options.kv_bytes, &stage->kv, error);

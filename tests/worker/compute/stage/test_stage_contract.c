@@ -3,7 +3,7 @@
  * fed by hand. */
 #include "tests/support/failing_malloc.h"
 #include "tests/support/tiny_llama.h"
-#include "worker/compute/stage/stage.h"
+#include "worker/compute/stage/stage_memory.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -596,9 +596,46 @@ static void test_a_kv_resync(void **state) {
     assert_int_equal(pages_used(), 0);
 }
 
+/* ---- Memory ---- */
+
+static void test_it_takes_what_was_counted(void **state) {
+    (void)state;
+    for (lh_kv_type type = LH_KV_F32; type <= LH_KV_Q8; type++) {
+        lh_stage_options options = options_for(0, 3);
+        lh_stage_memory memory;
+        options.kv_type = type;
+        options.kv_bytes = 1000000;
+        assert_int_equal(lh_stage_memory_count(gguf, &config, &options, 1, &memory, &error), LH_OK);
+        lh_stage_destroy(stage);
+        stage = NULL;
+        assert_int_equal(
+            lh_stage_create(gguf, &config, &source, &options, NULL, NULL, &stage, &error), LH_OK);
+        const lh_kv_cache *kv = lh_stage_kv(stage);
+        assert_int_equal(memory.weights_bytes, lh_stage_weight_bytes(stage));
+        assert_int_equal(memory.kv_bytes, lh_kv_cache_pages_total(kv) * lh_kv_cache_page_bytes(kv));
+        assert_true(memory.steps_bytes > 0);
+    }
+}
+
+static void test_what_is_not_free_is_refused_with_the_arithmetic(void **state) {
+    (void)state;
+    const lh_stage_memory memory = {3u << 30, 1u << 30, 1u << 29};
+    const int64_t sum = (int64_t)lh_stage_memory_sum(&memory);
+    const lh_layer_range range = {2, 5};
+    assert_int_equal(lh_stage_memory_check(&memory, range, -1, &error), LH_OK);
+    assert_int_equal(lh_stage_memory_check(&memory, range, sum, &error), LH_OK);
+    assert_int_equal(lh_stage_memory_check(&memory, range, sum / 2, &error), LH_ERR_LIMIT);
+    assert_string_equal(
+        error.message, "layers 2-4 need 4.50 GiB (weights 3.00, KV cache 1.00, steps 0.50) and "
+                       "2.25 GiB are free: lower --kv-bytes or --memory-bytes, end other programs, "
+                       "or add workers");
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(test_it_takes_what_was_counted),
+        TEST(test_what_is_not_free_is_refused_with_the_arithmetic),
         TEST(test_options_are_checked),
         TEST(test_source_error_comes_through),
         TEST(test_a_tensor_that_cannot_be_read_fails_the_stage),
