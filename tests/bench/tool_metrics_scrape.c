@@ -77,6 +77,7 @@ static void form(bench *b) {
     const lh_fleet_options fleet = {.model = &model,
                                     .chain_name = "main",
                                     .model_digest = "",
+                                    .kv_type = "f32",
                                     .origin = {"site-00", true},
                                     .workers_expected = WORKERS,
                                     .context = 4096,

@@ -59,6 +59,7 @@ static lh_engine_options options_of(rig *h, const char *listen) {
                                          .origin = {"", false},
                                          .workers_expected = 1,
                                          .context = 256,
+                                         .kv_type = "f32",
                                          .rows_max = 64,
                                          .renew_us = 50000,
                                          .lease_us = 1000000,

@@ -11,6 +11,13 @@ typedef enum lh_tool_body {
     LH_TOOL_BODY_NAMED   /* the name, a separator, the arguments as JSON */
 } lh_tool_body;
 
+/* What a model writes around calls where it keeps to its format to the letter. */
+typedef struct lh_tool_writing {
+    const char *before, *behind; /* all of them */
+    const char *between;         /* two of them; NULL: it makes one call at a time */
+    const char *separator;       /* of LH_TOOL_BODY_NAMED */
+} lh_tool_writing;
+
 typedef struct lh_tool_format {
     const char *name;
     lh_tool_body body;
@@ -27,6 +34,7 @@ typedef struct lh_tool_format {
     const char *arguments_key; /* of LH_TOOL_BODY_OBJECT, as its model was taught it */
     /* Letters and digits of an id; 0: "call_" and 24 of them. Its template checks them. */
     size_t id_length;
+    lh_tool_writing writing; /* what is read may be freer */
 } lh_tool_format;
 
 /* What the template speaks. Of a template that knows no tools, or writes them in a way that is not

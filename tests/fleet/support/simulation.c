@@ -427,6 +427,7 @@ static void fill_defaults(simulation_options *o) {
     o->scheduler.takeover_timeout_us = time_or(o->scheduler.takeover_timeout_us, 60000000);
     o->fleet.chain_name = "toy";
     o->fleet.model_digest = "toy";
+    o->fleet.kv_type = "f32";
     o->fleet.origin.site = "gateway";
     o->fleet.context = number_or(o->fleet.context, 4096);
     o->fleet.rows_max = o->scheduler.rows_max;

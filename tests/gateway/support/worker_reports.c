@@ -15,6 +15,7 @@ lh_fleet_options fleet_of_four_layers(uint32_t workers_expected) {
     return (lh_fleet_options){.model = &four_layers,
                               .chain_name = "main",
                               .model_digest = "ours",
+                              .kv_type = "f32",
                               .origin = {"home", true},
                               .workers_expected = workers_expected,
                               .context = 64,

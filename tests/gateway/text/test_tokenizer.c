@@ -204,9 +204,9 @@ static void refuses_what_it_does_not_know(void **state) {
     file.model = NULL;
     expect_refusal(&file, LH_ERR_MALFORMED, "tokenizer.ggml.model");
     file = small_vocabulary_rich();
-    file.pre = "dbrx";
+    file.pre = "martian";
     expect_refusal(&file, LH_ERR_UNSUPPORTED,
-                   "tokenizer.ggml.pre \"dbrx\" is not one of default, gpt-2");
+                   "tokenizer.ggml.pre \"martian\" is not one of default, gpt-2");
     static const char *const ids[] = {"bos", "eos", "eot", "eom"};
     for (size_t i = 0; i < 4; i++) {
         char words[64];

@@ -213,11 +213,11 @@ static void test_a_failure_is_told_and_tried_again(void **state) {
 static void test_a_model_that_cannot_be_computed_is_not_tried_again(void **state) {
     (void)state;
     reconciler_bench b;
-    reconciler_bench_open_with(&b, "glm4");
+    reconciler_bench_open_with(&b, "mamba");
     want(&b, &wanted_whole);
     expect_report(&b, "\"generation\":10,\"state\":\"failed\"");
     assert_true(report_has(&b, "\"final\":true"));
-    assert_true(report_has(&b, "\\\"glm4\\\" is not supported (llama, "));
+    assert_true(report_has(&b, "\\\"mamba\\\" is not supported (llama, "));
     unsigned requests = range_server_requests(b.files);
     wanted next = wanted_whole;
     next.generation = 11;

@@ -60,7 +60,7 @@ typedef struct bench {
 static lh_status on_report(void *context, const lh_worker_report *report, lh_fleet_answer *answer,
                            lh_error *error) {
     static const lh_model_profile profile = {.layers = 2};
-    static const lh_fleet_options options = {.model = &profile};
+    static const lh_fleet_options options = {.model = &profile, .kv_type = "f32"};
     bench *b = context;
     b->report = *report;
     b->reports++;

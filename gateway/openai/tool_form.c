@@ -1,0 +1,105 @@
+/* Marks are control tokens in some models and text in others: texts become lists of both. */
+#include "gateway/openai/tool_form.h"
+
+#include "common/json/json_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Texts with control tokens ---- */
+
+/* The name of a token that has no bytes; its length is 0 where it has some. */
+static lh_text control_name(const lh_tokenizer *tokenizer, uint32_t token) {
+    lh_text name = {"", 0};
+    const char *bytes;
+    size_t length = 0;
+    if (lh_tokenizer_token_bytes(tokenizer, token, &bytes, &length) == LH_OK && length == 0)
+        (void)lh_tokenizer_token_name(tokenizer, token, &name.bytes, &name.length);
+    return name;
+}
+
+/* What stands before the next control token in the text, then that token. */
+static json_t *append_parts(json_t *parts, const lh_tokenizer *tokenizer, const char *text,
+                            const lh_tokens *tokens) {
+    const char *end = text + strlen(text);
+    for (size_t i = 0; i < tokens->count; i++) {
+        lh_text name = control_name(tokenizer, tokens->ids[i]);
+        const char *at =
+            name.length ? memmem(text, (size_t)(end - text), name.bytes, name.length) : NULL;
+        if (!at)
+            continue;
+        if (at > text)
+            parts = lh_json_append(parts, lh_json_text(text, (size_t)(at - text)));
+        parts = lh_json_append(parts, json_integer(tokens->ids[i]));
+        text = at + name.length;
+    }
+    return end > text ? lh_json_append(parts, lh_json_text(text, (size_t)(end - text))) : parts;
+}
+
+/* A list of texts and token ids. */
+static json_t *parts_of(const lh_tokenizer *tokenizer, const char *text) {
+    lh_tokens tokens = {0};
+    bool is_read = lh_tokenizer_encode(tokenizer, text, strlen(text), true, &tokens, NULL) == LH_OK;
+    json_t *parts = is_read ? append_parts(json_array(), tokenizer, text, &tokens) : NULL;
+    free(tokens.ids);
+    return parts;
+}
+
+/* The same of three texts, one behind the other. */
+static json_t *parts_of_three(const lh_tokenizer *tokenizer, const char *first, const char *second,
+                              const char *third) {
+    lh_text_buffer text = {0};
+    json_t *parts = NULL;
+    if (!lh_text_buffer_append(&text, first, strlen(first), NULL) &&
+        !lh_text_buffer_append(&text, second, strlen(second), NULL) &&
+        !lh_text_buffer_append(&text, third, strlen(third) + 1, NULL))
+        parts = parts_of(tokenizer, text.bytes);
+    lh_text_buffer_reset(&text);
+    return parts;
+}
+
+/* ---- Calls ---- */
+
+/* No parameters are an object without members, as OpenAI has it. */
+static json_t *schema_of(const json_t *function) {
+    json_t *schema = json_object_get(function, "parameters");
+    return json_is_object(schema)
+               ? json_incref(schema)
+               : json_pack("{s:s, s:b}", "type", "object", "additionalProperties", 0);
+}
+
+static json_t *call_form(const json_t *function, const lh_tool_format *format,
+                         const lh_tokenizer *tokenizer) {
+    const char *name = json_string_value(json_object_get(function, "name"));
+    char middle[64] = "";
+    bool is_named = format->body == LH_TOOL_BODY_NAMED;
+    if (!is_named)
+        snprintf(middle, sizeof middle, "\", \"%s\": ", format->arguments_key);
+    json_t *begin = is_named ? parts_of_three(tokenizer, name, format->writing.separator, "")
+                             : parts_of_three(tokenizer, "{\"name\": \"", name, middle);
+    json_t *form = lh_json_set(json_object(), "begin", begin);
+    form = lh_json_set(form, "schema", schema_of(function));
+    return lh_json_set(form, "end", parts_of(tokenizer, is_named ? "" : "}"));
+}
+
+static bool is_callable(const lh_openai_tools *tools, const json_t *function) {
+    return tools->choice != LH_TOOL_CHOICE_NAMED ||
+           strcmp(json_string_value(json_object_get(function, "name")), tools->name) == 0;
+}
+
+json_t *lh_openai_tool_form(const lh_openai_tools *tools, const lh_tool_format *format,
+                            const lh_tokenizer *tokenizer) {
+    const lh_tool_writing *writing = &format->writing;
+    json_t *calls = json_array();
+    bool may_go_on = writing->between && !tools->has_one_call;
+    for (size_t i = 0; i < json_array_size(tools->list); i++) {
+        const json_t *function = json_object_get(json_array_get(tools->list, i), "function");
+        if (is_callable(tools, function))
+            calls = lh_json_append(calls, call_form(function, format, tokenizer));
+    }
+    json_t *form = lh_json_set(json_object(), "calls", calls);
+    form = lh_json_set(form, "before", parts_of(tokenizer, writing->before));
+    form = lh_json_set(form, "behind", parts_of(tokenizer, writing->behind));
+    return may_go_on ? lh_json_set(form, "between", parts_of(tokenizer, writing->between)) : form;
+}
