@@ -69,9 +69,9 @@ typedef struct lh_matrix {
 
 /* Bytes of the packed form, outputs padded to whole tiles of 16: GGUF's own bytes but for the
  * padding, and up to 4 in a hundred more for the K types and IQ4_XS, whose 6-bit scales lie in
- * bytes; TQ1_0 as TQ2_0. 0 on overflow, for a type that we do not hold, or where `inputs` is not
- * whole blocks of the type (32, for the K types, IQ4_XS and the TQ types 256). The layout is the
- * same for every instruction set (kernels/layout.h draws it). */
+ * bytes; TQ1_0 as TQ2_0; with codebooks 4.3 bits a weight (IQ3) or 3.3 to 3.6.
+ * 0 on overflow, for a type that we do not hold, or where `inputs` is not whole blocks of the type
+ * (32, or 256). The layout is the same for every instruction set (kernels/layout.h draws it). */
 size_t lh_matrix_bytes(lh_dtype dtype, uint32_t outputs, uint32_t inputs);
 
 /* Packs output rows [rows.begin, rows.end) from `source`, which holds these rows in GGML's layout,
@@ -146,7 +146,7 @@ typedef struct lh_kernels {
      * Float weights: the chain over `in`. Quantized ones: for each block of 32 inputs in ascending
      * order, of which halves 0 and 1 are 16 each,
      *     i = scale[0] * dot(q, x; half 0) + scale[1] * dot(q, x; half 1)   below 2^24, so exact
-     *   without a minimum (Q4_0, Q5_0, Q8_0, IQ4_NL, IQ4_XS, MXFP4, TQ1_0, TQ2_0, Q3_K, Q6_K)
+     *   without a minimum (Q4_0, Q5_0, Q8_0, MXFP4, Q3_K, Q6_K, the IQ and the TQ types)
      *     y = fma((float)i, d * dx, y)                                      d * dx rounded once
      *   with one (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K)
      *     j = minimum[0] * sum(x; half 0) + minimum[1] * sum(x; half 1)     likewise exact
@@ -160,6 +160,12 @@ typedef struct lh_kernels {
      *   Q8_0     int8                          d         1
      *   IQ4_NL   from GGML's table of 16 int8  d         1
      *   IQ4_XS   from the same table           d * sc    1
+     *   IQ3_XXS  +- from a codebook            d/4 * sc  1
+     *   IQ3_S    +- from a codebook            d * sc    1
+     *   IQ2_XXS  +- 8, 25 or 43 by a codebook  d/8 * sc  1
+     *   IQ2_XS, IQ2_S  likewise                d/8       sc
+     *   IQ1_S    8 (-1, 0 or 1) +- 1           d/8 * sc  1
+     *   IQ1_M    likewise                      d/8       sc
      *   TQ1_0    0, 1 or 2, less 1             d         1
      *   TQ2_0    2 bits - 1                    d         1
      *   MXFP4    from a table of 2 * E2M1      2^(e-128) 1
@@ -170,7 +176,8 @@ typedef struct lh_kernels {
      *   Q2_K     2 bits                        d         4 bits         -dmin           4 bits
      *   Q3_K     3 bits - 4                    d         6 bits - 32
      *   Q6_K     6 bits - 32                   d         int8
-     * with sc and min, the 6-bit scale (IQ4_XS: less 32) and minimum of the block; d * sc and
+     * with sc and min, the 6-bit scale (IQ4_XS: less 32; IQ3, IQ2, IQ1: 3 or 4 bits, twice and plus
+     * 1) and minimum of the block; d * sc and
      * dmin * min are exact in floats. */
     void (*matmul)(float *y, size_t y_stride, const lh_activations *x, const lh_matrix *w,
                    lh_span in, lh_span out, bool continues);

@@ -14,13 +14,15 @@
  *              bits      1 plane    1 bit: group g in bit g
  *   subscales  [blocks][2][16 lanes] bytes, K types: Q4_K, Q5_K scale, minimum; Q3_K (less
  *              32), Q6_K scales of the halves; Q2_K both of each half as the file has them;
- *              [blocks][1][16 lanes], MXFP4: the exponent, IQ4_XS: the scale less 32
+ *              IQ2_XS, IQ2_S, IQ1_M twice the scale of each half, plus 1;
+ *              [blocks][1][16 lanes], MXFP4: the exponent; IQ4_XS: the scale less 32; IQ3_S,
+ *              IQ3_XXS, IQ2_XXS, IQ1_S: twice the scale, plus 1
  *   scales     [blocks that share them][16 lanes] d, or [2: d, m or dmin][16 lanes], binary16;
  *              MXFP4 has none
  *
  * A group is 4 consecutive inputs: group g of a block holds inputs 4g .. 4g + 3, so 64 bytes of
  * bytes feed one dot-product instruction, and every unpacking is a shift and a mask of whole
- * vectors. K types share a d among 8 blocks (256 inputs), others have one for each. Tiles are
+ * vectors. Types of 256 inputs share a d among 8 blocks, others have one for each. Tiles are
  * padded to 64 bytes; lanes beyond the last output are zero. */
 #pragma once
 
@@ -51,7 +53,9 @@ _Static_assert(sizeof(lh_q8_block) == 60, "blocks lie without gaps, and 16 of th
  *   2: pairs); the offset, by which low and high bits together are greater than q; binary16 scales
  *   (1: d; 2: d and m or dmin; 0: d is a power of two, whose exponent is the subscale); blocks that
  *   share them; subscales of a block.
- * Q8_0 is stored as int8; nibbles of IQ4_NL, IQ4_XS and MXFP4 are indices of a table; what TQ1_0
+ * Q8_0 is stored as int8; nibbles of MXFP4 and the IQ4 types are indices of a table; codes of the
+ * IQ3, IQ2 and IQ1 types are looked up as they are packed, and what is left are such indices, too,
+ * the magnitude in the lower bits and the sign (IQ1: that of its shift) in the highest; what TQ1_0
  * has in base 3 is stored as pairs, as TQ2_0. */
 #define LH_QUANT_TABLE(X)                                                                          \
     X(LH_DTYPE_Q4_0, 4, 0, 8, 1, 1, 0)                                                             \
@@ -67,6 +71,13 @@ _Static_assert(sizeof(lh_q8_block) == 60, "blocks lie without gaps, and 16 of th
     X(LH_DTYPE_IQ4_NL, 4, 0, 0, 1, 1, 0)                                                           \
     X(LH_DTYPE_MXFP4, 4, 0, 0, 0, 1, 1)                                                            \
     X(LH_DTYPE_IQ4_XS, 4, 0, 0, 1, 8, 1)                                                           \
+    X(LH_DTYPE_IQ3_S, 4, 0, 0, 1, 8, 1)                                                            \
+    X(LH_DTYPE_IQ3_XXS, 4, 0, 0, 1, 8, 1)                                                          \
+    X(LH_DTYPE_IQ2_XXS, 2, 1, 0, 1, 8, 1)                                                          \
+    X(LH_DTYPE_IQ2_XS, 2, 1, 0, 1, 8, 2)                                                           \
+    X(LH_DTYPE_IQ2_S, 2, 1, 0, 1, 8, 2)                                                            \
+    X(LH_DTYPE_IQ1_S, 2, 1, 0, 1, 8, 1)                                                            \
+    X(LH_DTYPE_IQ1_M, 2, 1, 0, 1, 8, 2)                                                            \
     X(LH_DTYPE_TQ1_0, 2, 0, 1, 1, 8, 0)                                                            \
     X(LH_DTYPE_TQ2_0, 2, 0, 1, 1, 8, 0)
 
@@ -102,9 +113,49 @@ static inline __attribute__((always_inline)) const int8_t *lh_quant_values(lh_dt
     static const int8_t iq4_nl[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                       1,    13,   25,  38,  53,  69,  89,  113};
     static const int8_t e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-    return dtype == LH_DTYPE_IQ4_NL || dtype == LH_DTYPE_IQ4_XS ? iq4_nl
-           : dtype == LH_DTYPE_MXFP4                            ? e2m1
-                                                                : NULL;
+    static const int8_t iq3_xxs[16] = {4,  12,  20,  28,  36,  44,  52,  62,
+                                       -4, -12, -20, -28, -36, -44, -52, -62};
+    static const int8_t iq3_s[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
+    static const int8_t iq2[16] = {8, 25, 43, 0, -8, -25, -43};
+    static const int8_t iq1[16] = {-7, 1, 9, 0, -9, -1, 7}; /* -8, 0, 8; 1 more, or 1 less */
+    switch (dtype) {
+    case LH_DTYPE_IQ4_NL:
+    case LH_DTYPE_IQ4_XS:
+        return iq4_nl;
+    case LH_DTYPE_MXFP4:
+        return e2m1;
+    case LH_DTYPE_IQ3_XXS:
+        return iq3_xxs;
+    case LH_DTYPE_IQ3_S:
+        return iq3_s;
+    case LH_DTYPE_IQ2_XXS:
+    case LH_DTYPE_IQ2_XS:
+    case LH_DTYPE_IQ2_S:
+        return iq2;
+    case LH_DTYPE_IQ1_S:
+    case LH_DTYPE_IQ1_M:
+        return iq1;
+    default:
+        return NULL;
+    }
+}
+
+/* Whether a block's d is multiplied by a signed byte, its subscale. */
+static inline __attribute__((always_inline)) bool lh_has_block_scale(lh_dtype dtype) {
+    return lh_quant_form_for(dtype).subscales == 1 && lh_quant_form_for(dtype).scales == 1;
+}
+
+/* Whether its halves have signed bytes for scales; of Q2_K they are unsigned, and half bytes. */
+static inline __attribute__((always_inline)) bool lh_has_half_scales(lh_dtype dtype) {
+    return lh_quant_form_for(dtype).subscales == 2 && dtype != LH_DTYPE_Q2_K &&
+           dtype != LH_DTYPE_Q4_K && dtype != LH_DTYPE_Q5_K;
+}
+
+/* By what d is multiplied besides: a power of two, since scales and quants are integers. */
+static inline __attribute__((always_inline)) float lh_scale_unit(lh_dtype dtype) {
+    if (dtype == LH_DTYPE_IQ3_XXS)
+        return 0.25f;
+    return lh_quant_values(dtype) && lh_quant_form_for(dtype).low_bits == 2 ? 0.125f : 1;
 }
 
 /* MXFP4's scale 2^(e - 128) in bits of a float, those of a byte e below 2 and of the others: half

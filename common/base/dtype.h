@@ -20,8 +20,15 @@
     X(LH_DTYPE_Q4_K, 12, "Q4_K", 256, 144)                                                         \
     X(LH_DTYPE_Q5_K, 13, "Q5_K", 256, 176)                                                         \
     X(LH_DTYPE_Q6_K, 14, "Q6_K", 256, 210)                                                         \
+    X(LH_DTYPE_IQ2_XXS, 16, "IQ2_XXS", 256, 66)                                                    \
+    X(LH_DTYPE_IQ2_XS, 17, "IQ2_XS", 256, 74)                                                      \
+    X(LH_DTYPE_IQ3_XXS, 18, "IQ3_XXS", 256, 98)                                                    \
+    X(LH_DTYPE_IQ1_S, 19, "IQ1_S", 256, 50)                                                        \
     X(LH_DTYPE_IQ4_NL, 20, "IQ4_NL", 32, 18)                                                       \
+    X(LH_DTYPE_IQ3_S, 21, "IQ3_S", 256, 110)                                                       \
+    X(LH_DTYPE_IQ2_S, 22, "IQ2_S", 256, 82)                                                        \
     X(LH_DTYPE_IQ4_XS, 23, "IQ4_XS", 256, 136)                                                     \
+    X(LH_DTYPE_IQ1_M, 29, "IQ1_M", 256, 56)                                                        \
     X(LH_DTYPE_BF16, 30, "BF16", 1, 2)                                                             \
     X(LH_DTYPE_TQ1_0, 34, "TQ1_0", 256, 54)                                                        \
     X(LH_DTYPE_TQ2_0, 35, "TQ2_0", 256, 66)                                                        \

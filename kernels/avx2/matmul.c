@@ -45,21 +45,22 @@ LANES_INLINE void add_groups(__m256i *dot, const uint8_t *quants, const lh_q8_bl
     }
 }
 
-/* dot[rows] of a block of signed bytes. */
-LANES_INLINE void dot_bytes(__m256i *dot, const uint8_t *quants, const lh_q8_block *x,
-                            size_t x_stride, const int rows, const lh_dtype dtype,
-                            const bool panel) {
+/* dot[rows] of a block of signed bytes, which halves of their own scales are multiplied by. */
+LANES_INLINE void dot_bytes(__m256i *dot, const uint8_t *quants, const block_scales *s,
+                            const lh_q8_block *x, size_t x_stride, const int rows,
+                            const lh_dtype dtype, const bool panel) {
     for (int r = 0; r < rows; r++)
         dot[r] = _mm256_setzero_si256();
 #pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
         __m256i w = panel ? load_bytes(quants + 64 * g) : group_bytes(quants, g, dtype);
-        __m256i magnitude = _mm256_abs_epi8(w);
+        __m256i magnitude = _mm256_abs_epi8(w),
+                factor = has_half_scales(dtype) ? s->scale[g / 4] : _mm256_set1_epi16(1);
         for (int r = 0; r < rows; r++) {
             __m256i signed_x =
                 _mm256_sign_epi8(broadcast_word(x[(size_t)r * x_stride].q + 4 * g), w);
             __m256i pairs = _mm256_maddubs_epi16(magnitude, signed_x);
-            dot[r] = _mm256_add_epi32(dot[r], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+            dot[r] = _mm256_add_epi32(dot[r], _mm256_madd_epi16(pairs, factor));
             keep_in_order(&dot[r]);
         }
     }
@@ -72,7 +73,7 @@ LANES_INLINE void dot_block(__m256i *dot, const uint8_t *quants, const block_sca
     const block_kind kind = kind_of(dtype);
     const __m256i ones = _mm256_set1_epi16(1);
     if (kind == KIND_BYTES) {
-        dot_bytes(dot, quants, x, x_stride, rows, dtype, panel);
+        dot_bytes(dot, quants, s, x, x_stride, rows, dtype, panel);
         return;
     }
     if (kind == KIND_BLOCK) {
@@ -281,6 +282,13 @@ QUANTIZED(q8_0, LH_DTYPE_Q8_0, 0)
 QUANTIZED(iq4_nl, LH_DTYPE_IQ4_NL, 0)
 QUANTIZED(iq4_xs, LH_DTYPE_IQ4_XS, 0)
 QUANTIZED(tq2_0, LH_DTYPE_TQ2_0, 0)
+QUANTIZED(iq3_xxs, LH_DTYPE_IQ3_XXS, 0)
+QUANTIZED(iq3_s, LH_DTYPE_IQ3_S, 0)
+QUANTIZED(iq2_xxs, LH_DTYPE_IQ2_XXS, 0)
+QUANTIZED(iq2_xs, LH_DTYPE_IQ2_XS, 0)
+QUANTIZED(iq2_s, LH_DTYPE_IQ2_S, 0)
+QUANTIZED(iq1_s, LH_DTYPE_IQ1_S, 0)
+QUANTIZED(iq1_m, LH_DTYPE_IQ1_M, 0)
 PANELS(two_sums, LH_DTYPE_Q5_0)
 PANELS(two_sums_with_minimum, LH_DTYPE_Q5_1)
 PANELS(scaled_halves, LH_DTYPE_Q6_K)

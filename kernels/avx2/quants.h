@@ -12,8 +12,8 @@
  *                    pair is at most 16002; the sum of 4 groups begins with the activations'
  *                    `pairs`, -32 times their sum, so that it ends as that of q * x, at most 32512.
  *                    Q2_K is read as it is: at most 3048
- *   8 bits           |w| as the unsigned operand and x with w's sign: a pair is at most 2 * 128 *
- *                    127 = 32512 */
+ *   bytes            of 8 bits, or from a table: |w| as the unsigned operand and x with w's sign:
+ *                    a pair is at most 2 * 128 * 127 = 32512 */
 #pragma once
 
 #include "kernels/avx2/f32x16.h"
@@ -29,13 +29,17 @@ typedef enum block_kind { KIND_BLOCK, KIND_TWO_SUMS, KIND_HALVES, KIND_BYTES } b
 
 LANES_INLINE block_kind kind_of(const lh_dtype dtype) {
     const lh_quant_form form = lh_quant_form_for(dtype);
-    if (form.low_bits == 8 || dtype == LH_DTYPE_IQ4_NL || dtype == LH_DTYPE_IQ4_XS)
+    if (form.low_bits == 8 || (lh_quant_values(dtype) && dtype != LH_DTYPE_MXFP4))
         return KIND_BYTES;
     if (dtype == LH_DTYPE_MXFP4)
         return KIND_TWO_SUMS;
     if (form.subscales > 0 && dtype != LH_DTYPE_Q4_K && dtype != LH_DTYPE_Q5_K)
         return KIND_HALVES;
     return form.high_bits == 1 ? KIND_TWO_SUMS : KIND_BLOCK;
+}
+
+LANES_INLINE bool has_half_scales(const lh_dtype dtype) {
+    return lh_has_half_scales(dtype) || dtype == LH_DTYPE_Q2_K;
 }
 
 /* What the bytes are greater by than q in float arithmetic. */
@@ -129,11 +133,13 @@ LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subs
         s.m = _mm256_xor_ps(_mm256_mul_ps(s.m, bytes_as_floats(subscales + 16)),
                             _mm256_set1_ps(-0.0f));
     }
-    if (dtype == LH_DTYPE_IQ4_XS)
+    if (lh_scale_unit(dtype) != 1)
+        s.d = _mm256_mul_ps(s.d, _mm256_set1_ps(lh_scale_unit(dtype)));
+    if (lh_has_block_scale(dtype))
         s.d = _mm256_mul_ps(s.d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_8_bytes(subscales))));
     if (dtype == LH_DTYPE_Q2_K)
         s.m = _mm256_mul_ps(s.m, _mm256_set1_ps(-1.0f / 32));
-    for (int half = 0; half < 2 && kind_of(dtype) == KIND_HALVES; half++) {
+    for (int half = 0; half < 2 && has_half_scales(dtype); half++) {
         __m128i bytes = load_8_bytes(subscales + 16 * half);
         if (dtype == LH_DTYPE_Q2_K) {
             __m128i both = _mm_cvtepu8_epi16(bytes);
@@ -153,7 +159,7 @@ LANES_INLINE void store_panel_scales(float vectors[][LH_LANES], const int at, co
     if (lh_has_minimum(dtype))
         _mm256_store_ps(vectors[1] + at, s->m);
     for (int half = 0; half < 2; half++) {
-        if (kind_of(dtype) == KIND_HALVES)
+        if (has_half_scales(dtype))
             _mm256_store_ps(vectors[2 + half] + at, _mm256_castsi256_ps(s->scale[half]));
         if (dtype == LH_DTYPE_Q2_K)
             _mm256_store_ps(vectors[4 + half] + at, _mm256_castsi256_ps(s->minimum[half]));
@@ -166,7 +172,7 @@ LANES_INLINE block_scales load_panel_scales(const float vectors[][LH_LANES], con
     if (lh_has_minimum(dtype))
         s.m = _mm256_load_ps(vectors[1] + at);
     for (int half = 0; half < 2; half++) {
-        if (kind_of(dtype) == KIND_HALVES)
+        if (has_half_scales(dtype))
             s.scale[half] = _mm256_castps_si256(_mm256_load_ps(vectors[2 + half] + at));
         if (dtype == LH_DTYPE_Q2_K)
             s.minimum[half] = _mm256_castps_si256(_mm256_load_ps(vectors[4 + half] + at));

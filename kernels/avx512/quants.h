@@ -16,7 +16,7 @@ typedef uint32_t words __attribute__((vector_size(64)));
 
 /* Whether the halves of a block have scales of their own. */
 LANES_INLINE bool has_half_scales(const lh_dtype dtype) {
-    return dtype == LH_DTYPE_Q2_K || dtype == LH_DTYPE_Q3_K || dtype == LH_DTYPE_Q6_K;
+    return lh_has_half_scales(dtype) || dtype == LH_DTYPE_Q2_K;
 }
 
 /* Bits of `from` moved from position `at` to position `to` of each byte, others off. */
@@ -88,7 +88,9 @@ LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subs
         s.d = _mm512_mul_ps(s.d, _mm512_cvtepi32_ps(widen_bytes(subscales)));
         s.m = negated(_mm512_mul_ps(s.m, _mm512_cvtepi32_ps(widen_bytes(subscales + 16))));
     }
-    if (dtype == LH_DTYPE_IQ4_XS)
+    if (lh_scale_unit(dtype) != 1)
+        s.d = _mm512_mul_ps(s.d, _mm512_set1_ps(lh_scale_unit(dtype)));
+    if (lh_has_block_scale(dtype))
         s.d = _mm512_mul_ps(s.d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(
                                      _mm_loadu_si128((const __m128i *)(const void *)subscales))));
     if (dtype == LH_DTYPE_Q2_K)

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 LANES_INLINE bool has_half_scales(const lh_dtype dtype) {
-    return dtype == LH_DTYPE_Q2_K || dtype == LH_DTYPE_Q3_K || dtype == LH_DTYPE_Q6_K;
+    return lh_has_half_scales(dtype) || dtype == LH_DTYPE_Q2_K;
 }
 
 /* Bits of `from` moved from position `at` to position `to` of each byte, others off. */
@@ -85,7 +85,9 @@ LANES_INLINE block_scales load_scales(const uint8_t *scales, const uint8_t *subs
         s.d = vmulq_f32(s.d, vcvtq_f32_u32(widen_bytes(subscales)));
         s.m = vnegq_f32(vmulq_f32(s.m, vcvtq_f32_u32(widen_bytes(subscales + 16))));
     }
-    if (dtype == LH_DTYPE_IQ4_XS)
+    if (lh_scale_unit(dtype) != 1)
+        s.d = vmulq_n_f32(s.d, lh_scale_unit(dtype));
+    if (lh_has_block_scale(dtype))
         s.d = vmulq_f32(s.d, vcvtq_f32_s32(widen_signed_bytes(subscales)));
     if (dtype == LH_DTYPE_Q2_K)
         s.m = vnegq_f32(s.m);

@@ -2,6 +2,8 @@
  * time: a word holds those of a group in its bytes, and shifts and masks move them together. */
 #include "kernels/reference/file_blocks.h"
 
+#include "kernels/reference/codebooks.h"
+
 #include <string.h>
 
 #define NIBBLES 0x0f0f0f0fu
@@ -99,6 +101,112 @@ static void read_iq4_xs(lh_file_block *block, const uint8_t *from, uint32_t i) {
     read_nibbles(block, from + 8 + 16 * i);
 }
 
+static uint32_t half_at(const uint8_t *from) {
+    return from[0] | (uint32_t)from[1] << 8;
+}
+
+/* Four elements from 4 * `group` on: the magnitudes of `bits` each in `code`, above them the bits
+ * `signs`. */
+static void put_group(lh_file_block *block, uint32_t group, uint32_t code, uint32_t bits,
+                      uint32_t signs) {
+    for (uint32_t j = 0; j < 4; j++) {
+        uint32_t magnitude = code >> bits * j & ((1u << bits) - 1);
+        block->groups[group] |= (magnitude | (signs >> j & 1) << bits) << 8 * j;
+    }
+}
+
+/* Eight elements, from 8 * `number` on, of one code of 2 bits each. */
+static void put_pairs(lh_file_block *block, uint32_t number, uint32_t code, uint32_t signs) {
+    put_group(block, 2 * number, code, 2, signs);
+    put_group(block, 2 * number + 1, code >> 8, 2, signs >> 4);
+}
+
+/* Seven signs, and an eighth that makes the number of ones even. */
+static uint32_t with_parity(uint32_t signs) {
+    signs &= 127;
+    return signs | (uint32_t)__builtin_parity(signs) << 7;
+}
+
+/* Twice a scale, plus 1. */
+static uint8_t odd_scale(uint32_t scale) {
+    return (uint8_t)(2 * scale + 1);
+}
+
+static void read_iq3_xxs(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    const uint8_t *codes = from + 2 + 8 * i;
+    uint32_t signs_and_scale = word_at(from + 66 + 4 * i);
+    for (uint32_t g = 0; g < 8; g++)
+        put_group(block, g, lh_codebook_iq3_xxs[codes[g]], 3,
+                  with_parity(signs_and_scale >> g / 2 * 7) >> g % 2 * 4);
+    block->subscales[0] = odd_scale(signs_and_scale >> 28);
+    read_scales(block, from, 1);
+}
+
+static void read_iq3_s(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    const uint8_t *codes = from + 2 + 8 * i, *signs = from + 74 + 4 * i;
+    uint32_t high = from[66 + i];
+    for (uint32_t g = 0; g < 8; g++)
+        put_group(block, g, lh_codebook_iq3_s[codes[g] | (high >> g & 1) << 8], 3,
+                  (uint32_t)signs[g / 2] >> g % 2 * 4);
+    block->subscales[0] = odd_scale(from[106 + i / 2] >> i % 2 * 4 & 15);
+    read_scales(block, from, 1);
+}
+
+static void read_iq2_xxs(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    const uint8_t *codes = from + 2 + 8 * i;
+    uint32_t signs_and_scale = word_at(codes + 4);
+    for (uint32_t n = 0; n < 4; n++)
+        put_pairs(block, n, lh_codebook_iq2_xxs[codes[n]], with_parity(signs_and_scale >> 7 * n));
+    block->subscales[0] = odd_scale(signs_and_scale >> 28);
+    read_scales(block, from, 1);
+}
+
+static void read_odd_half_scales(lh_file_block *block, uint8_t scales) {
+    block->subscales[0] = odd_scale(scales & 15);
+    block->subscales[1] = odd_scale(scales >> 4);
+}
+
+static void read_iq2_xs(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    for (uint32_t n = 0; n < 4; n++) {
+        uint32_t both = half_at(from + 2 + 8 * i + 2 * n);
+        put_pairs(block, n, lh_codebook_iq2_xs[both & 511], with_parity(both >> 9));
+    }
+    read_odd_half_scales(block, from[66 + i]);
+    read_scales(block, from, 1);
+}
+
+static void read_iq2_s(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    const uint8_t *codes = from + 2 + 4 * i, *signs = from + 34 + 4 * i;
+    uint32_t high = from[66 + i];
+    for (uint32_t n = 0; n < 4; n++)
+        put_pairs(block, n, lh_codebook_iq2_s[codes[n] | (high >> 2 * n & 3) << 8], signs[n]);
+    read_odd_half_scales(block, from[74 + i]);
+    read_scales(block, from, 1);
+}
+
+static void read_iq1_s(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    const uint8_t *codes = from + 2 + 4 * i;
+    uint32_t high = half_at(from + 34 + 2 * i), is_less = high >> 15 ? 255 : 0;
+    for (uint32_t n = 0; n < 4; n++)
+        put_pairs(block, n, lh_codebook_iq1[codes[n] | (high >> 3 * n & 7) << 8], is_less);
+    block->subscales[0] = odd_scale(high >> 12 & 7);
+    read_scales(block, from, 1);
+}
+
+/* A quarter of d is in the highest bits of each of four groups of scales. */
+static void read_iq1_m(lh_file_block *block, const uint8_t *from, uint32_t i) {
+    const uint8_t *codes = from + 4 * i, *scales = from + 48;
+    for (uint32_t n = 0; n < 4; n++) {
+        uint32_t high = (uint32_t)from[32 + 2 * i + n / 2] >> n % 2 * 4;
+        put_pairs(block, n, lh_codebook_iq1[codes[n] | (high & 7) << 8], high & 8 ? 255 : 0);
+    }
+    for (uint32_t half = 0; half < 2; half++)
+        block->subscales[half] =
+            odd_scale(half_at(scales + i / 2 * 2) >> (i % 2 * 2 + half) * 3 & 7);
+    for (uint32_t n = 0; n < 4; n++)
+        block->scales[0] |= (uint16_t)(half_at(scales + 2 * n) >> 12 << 4 * n);
+}
+
 static void read_tq2_0(lh_file_block *block, const uint8_t *from, uint32_t i) {
     add_plane(block, from + i / 4 * 32, i % 4 * 2, PAIRS, 0);
     read_scales(block, from + 64, 1);
@@ -174,6 +282,27 @@ void lh_file_block_read(lh_file_block *block, lh_dtype dtype, const uint8_t *fro
         break;
     case LH_DTYPE_IQ4_XS:
         read_iq4_xs(block, from, i);
+        break;
+    case LH_DTYPE_IQ3_XXS:
+        read_iq3_xxs(block, from, i);
+        break;
+    case LH_DTYPE_IQ3_S:
+        read_iq3_s(block, from, i);
+        break;
+    case LH_DTYPE_IQ2_XXS:
+        read_iq2_xxs(block, from, i);
+        break;
+    case LH_DTYPE_IQ2_XS:
+        read_iq2_xs(block, from, i);
+        break;
+    case LH_DTYPE_IQ2_S:
+        read_iq2_s(block, from, i);
+        break;
+    case LH_DTYPE_IQ1_S:
+        read_iq1_s(block, from, i);
+        break;
+    case LH_DTYPE_IQ1_M:
+        read_iq1_m(block, from, i);
         break;
     case LH_DTYPE_TQ1_0:
         read_tq1_0(block, from, i);

@@ -175,10 +175,9 @@ static float power_of_two(uint8_t e) {
 /* scale[], minimum[] and their parts of d and m, which come as the file has them. */
 static void apply_scales(lh_reference_block *block, lh_dtype dtype, const uint8_t bytes[2]) {
     for (uint32_t half = 0; half < 2; half++) {
-        block->scale[half] = dtype == LH_DTYPE_Q2_K ? bytes[half] & 15
-                             : dtype == LH_DTYPE_Q3_K || dtype == LH_DTYPE_Q6_K
-                                 ? (int8_t)bytes[half]
-                                 : 1;
+        block->scale[half] = dtype == LH_DTYPE_Q2_K      ? bytes[half] & 15
+                             : lh_has_half_scales(dtype) ? (int8_t)bytes[half]
+                                                         : 1;
         block->minimum[half] = dtype == LH_DTYPE_Q2_K ? bytes[half] >> 4 : lh_has_minimum(dtype);
     }
     if (dtype == LH_DTYPE_Q2_K) {
@@ -186,8 +185,10 @@ static void apply_scales(lh_reference_block *block, lh_dtype dtype, const uint8_
     } else if (dtype == LH_DTYPE_Q4_K || dtype == LH_DTYPE_Q5_K) {
         block->d *= (float)bytes[0];
         block->m = -(block->m * (float)bytes[1]);
-    } else if (dtype == LH_DTYPE_IQ4_XS) {
-        block->d *= (float)(int8_t)bytes[0];
+    } else if (lh_has_block_scale(dtype)) {
+        block->d *= lh_scale_unit(dtype) * (float)(int8_t)bytes[0];
+    } else if (lh_has_half_scales(dtype)) {
+        block->d *= lh_scale_unit(dtype);
     } else if (dtype == LH_DTYPE_MXFP4) {
         block->d = power_of_two(bytes[0]);
     }

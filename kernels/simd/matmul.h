@@ -261,12 +261,19 @@ static void multiply(const product_kernel *kernel, float *y, size_t y_stride,
 #define PRODUCT_KERNEL_FOR                                                                         \
     static const product_kernel *kernel_for(lh_dtype dtype) {                                      \
         static const product_kernel *const kernels[] = {                                           \
-            [LH_DTYPE_F32] = &f32,       [LH_DTYPE_F16] = &f16,       [LH_DTYPE_BF16] = &bf16,     \
-            [LH_DTYPE_Q4_0] = &q4_0,     [LH_DTYPE_Q4_1] = &q4_1,     [LH_DTYPE_Q5_0] = &q5_0,     \
-            [LH_DTYPE_Q5_1] = &q5_1,     [LH_DTYPE_Q8_0] = &q8_0,     [LH_DTYPE_Q2_K] = &q2_k,     \
-            [LH_DTYPE_Q3_K] = &q3_k,     [LH_DTYPE_Q4_K] = &q4_k,     [LH_DTYPE_Q5_K] = &q5_k,     \
-            [LH_DTYPE_Q6_K] = &q6_k,     [LH_DTYPE_IQ4_NL] = &iq4_nl, [LH_DTYPE_MXFP4] = &mxfp4,   \
-            [LH_DTYPE_IQ4_XS] = &iq4_xs, [LH_DTYPE_TQ1_0] = &tq2_0,   [LH_DTYPE_TQ2_0] = &tq2_0,   \
+            [LH_DTYPE_F32] = &f32,         [LH_DTYPE_F16] = &f16,                                  \
+            [LH_DTYPE_BF16] = &bf16,       [LH_DTYPE_Q4_0] = &q4_0,                                \
+            [LH_DTYPE_Q4_1] = &q4_1,       [LH_DTYPE_Q5_0] = &q5_0,                                \
+            [LH_DTYPE_Q5_1] = &q5_1,       [LH_DTYPE_Q8_0] = &q8_0,                                \
+            [LH_DTYPE_Q2_K] = &q2_k,       [LH_DTYPE_Q3_K] = &q3_k,                                \
+            [LH_DTYPE_Q4_K] = &q4_k,       [LH_DTYPE_Q5_K] = &q5_k,                                \
+            [LH_DTYPE_Q6_K] = &q6_k,       [LH_DTYPE_IQ4_NL] = &iq4_nl,                            \
+            [LH_DTYPE_MXFP4] = &mxfp4,     [LH_DTYPE_IQ4_XS] = &iq4_xs,                            \
+            [LH_DTYPE_TQ1_0] = &tq2_0,     [LH_DTYPE_TQ2_0] = &tq2_0,                              \
+            [LH_DTYPE_IQ3_XXS] = &iq3_xxs, [LH_DTYPE_IQ3_S] = &iq3_s,                              \
+            [LH_DTYPE_IQ2_XXS] = &iq2_xxs, [LH_DTYPE_IQ2_XS] = &iq2_xs,                            \
+            [LH_DTYPE_IQ2_S] = &iq2_s,     [LH_DTYPE_IQ1_S] = &iq1_s,                              \
+            [LH_DTYPE_IQ1_M] = &iq1_m,                                                             \
         };                                                                                         \
         return kernels[dtype];                                                                     \
     }

@@ -144,7 +144,7 @@ static void check_row_counts(const lh_kernels *set, void *context) {
     (void)context;
     test_random random = {4};
     for (size_t d = 0; d < TEST_DTYPES; d++)
-        for (uint32_t rows = 1; rows <= 34; rows++) {
+        for (uint32_t rows = 1; rows <= 34; rows += rows < 18 ? 1 : 8) {
             problem p = make_problem(&random, test_dtypes[d], rows, random_between(&random, 1, 150),
                                      width_near(test_dtypes[d], 96));
             check_against_reference(set, &p);

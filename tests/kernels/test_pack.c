@@ -92,6 +92,9 @@ static void test_packed_bytes_are_those_of_the_file(void **state) {
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_MXFP4, 576, 1536), 576 * 48 * 17);
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_TQ2_0, 576, 1536), 576 * 6 * 66);
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_TQ1_0, 576, 1536), 576 * 6 * 66); /* as pairs */
+    assert_int_equal(lh_matrix_bytes(LH_DTYPE_IQ3_S, 576, 1536), 576 * 6 * (8 * 17 + 2));
+    assert_int_equal(lh_matrix_bytes(LH_DTYPE_IQ2_XXS, 576, 1536), 576 * 6 * (8 * 13 + 2));
+    assert_int_equal(lh_matrix_bytes(LH_DTYPE_IQ1_M, 576, 1536), 576 * 6 * (8 * 14 + 2));
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_IQ4_XS, 576, 1536), 576 * 6 * (136 + 2));
     assert_int_equal(lh_matrix_bytes(LH_DTYPE_Q2_K, 576, 1536), 576 * 6 * 84);
     /* scales as bytes */

@@ -248,8 +248,8 @@ static void test_wrong_shapes_and_types(void **state) {
     gguf_writer_tensor(writer, q, LH_DTYPE_F32, 3, (const uint64_t[]){64, 64, 2}, 1);
     check_refused(writer, LH_ERR_MALFORMED, q);
     writer = with_tensors(metadata_without(NULL), 2, q);
-    gguf_writer_tensor_bytes(writer, q, 19, 2, (const uint64_t[]){64, 64}, NULL, 0); /* IQ1_S */
-    check_refused(writer, LH_ERR_UNSUPPORTED, "blk.0.attn_q.weight: type IQ1_S");
+    gguf_writer_tensor_bytes(writer, q, 9, 2, (const uint64_t[]){64, 64}, NULL, 0); /* Q8_1 */
+    check_refused(writer, LH_ERR_UNSUPPORTED, "blk.0.attn_q.weight: type Q8_1");
     writer = with_tensors(metadata_without(NULL), 2, "blk.0.ffn_norm.weight");
     gguf_writer_tensor(writer, "blk.0.ffn_norm.weight", LH_DTYPE_F16, 1, (const uint64_t[]){64}, 1);
     check_refused(writer, LH_ERR_UNSUPPORTED, "blk.0.ffn_norm.weight: type F16");

@@ -10,9 +10,11 @@
 #include <cmocka.h>
 
 const lh_dtype test_dtypes[] = {
-    LH_DTYPE_F32,  LH_DTYPE_F16,  LH_DTYPE_BF16,   LH_DTYPE_Q8_0,   LH_DTYPE_Q4_0,  LH_DTYPE_Q4_1,
-    LH_DTYPE_Q5_0, LH_DTYPE_Q5_1, LH_DTYPE_IQ4_NL, LH_DTYPE_Q2_K,   LH_DTYPE_Q3_K,  LH_DTYPE_Q4_K,
-    LH_DTYPE_Q5_K, LH_DTYPE_Q6_K, LH_DTYPE_MXFP4,  LH_DTYPE_IQ4_XS, LH_DTYPE_TQ1_0, LH_DTYPE_TQ2_0};
+    LH_DTYPE_F32,     LH_DTYPE_F16,    LH_DTYPE_BF16,  LH_DTYPE_Q8_0,    LH_DTYPE_Q4_0,
+    LH_DTYPE_Q4_1,    LH_DTYPE_Q5_0,   LH_DTYPE_Q5_1,  LH_DTYPE_IQ4_NL,  LH_DTYPE_Q2_K,
+    LH_DTYPE_Q3_K,    LH_DTYPE_Q4_K,   LH_DTYPE_Q5_K,  LH_DTYPE_Q6_K,    LH_DTYPE_MXFP4,
+    LH_DTYPE_IQ4_XS,  LH_DTYPE_TQ1_0,  LH_DTYPE_TQ2_0, LH_DTYPE_IQ3_XXS, LH_DTYPE_IQ3_S,
+    LH_DTYPE_IQ2_XXS, LH_DTYPE_IQ2_XS, LH_DTYPE_IQ2_S, LH_DTYPE_IQ1_S,   LH_DTYPE_IQ1_M};
 _Static_assert(sizeof test_dtypes / sizeof test_dtypes[0] == TEST_DTYPES, "the header counts them");
 
 uint32_t test_dtype_unit(lh_dtype dtype) {
@@ -38,6 +40,7 @@ static lh_span scales_of(lh_dtype dtype) {
     case LH_DTYPE_TQ2_0:
         return (lh_span){64, 1};
     case LH_DTYPE_MXFP4:
+    case LH_DTYPE_IQ1_M:
         return (lh_span){0, 0};
     default:
         return (lh_span){0, 1};
@@ -48,6 +51,8 @@ lh_span test_quant_bytes(lh_dtype dtype) {
     uint32_t bytes = lh_dtype_lookup((uint32_t)dtype)->block_bytes;
     if (dtype == LH_DTYPE_MXFP4)
         return (lh_span){1, bytes};
+    if (dtype == LH_DTYPE_IQ1_M)
+        return (lh_span){0, 48};
     lh_span scales = scales_of(dtype);
     return scales.begin > 0 ? (lh_span){0, scales.begin} : (lh_span){2 * scales.end, bytes};
 }
@@ -118,6 +123,10 @@ uint8_t *random_weights(test_random *random, lh_dtype dtype, uint32_t outputs, u
             }
             if (dtype == LH_DTYPE_MXFP4)
                 block[0] = (uint8_t)random_between(random, 120, 123);
+            uint16_t parted = random_scale(random);
+            for (uint32_t i = 0; i < 4 && dtype == LH_DTYPE_IQ1_M; i++)
+                block[49 + 2 * i] =
+                    (uint8_t)((block[49 + 2 * i] & 15) | (parted >> 4 * i & 15) << 4);
         }
     }
     return bytes;

@@ -7,7 +7,7 @@
 
 /* Every type that we hold; the first TEST_FLOAT_DTYPES are not quantized. */
 extern const lh_dtype test_dtypes[];
-#define TEST_DTYPES       18u
+#define TEST_DTYPES       25u
 #define TEST_FLOAT_DTYPES 3u
 /* Elements of a block: `inputs` is a multiple of it. */
 uint32_t test_dtype_unit(lh_dtype dtype);

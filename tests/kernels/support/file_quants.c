@@ -1,6 +1,8 @@
 /* After `dequantize_blocks` of gguf's quants.py, one element at a time. */
 #include "tests/kernels/support/file_quants.h"
 
+#include "kernels/reference/codebooks.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -73,6 +75,82 @@ static int trit(const unsigned char *block, unsigned e) {
     return (int)(block[byte] * power % 256 * 3 / 256);
 }
 
+/* Of eight signs seven are given; the eighth makes their number even. */
+static int sign(unsigned seven, unsigned e) {
+    unsigned ones = 0;
+    for (unsigned i = 0; i < 7; i++)
+        ones += seven >> i & 1;
+    return e % 8 < 7 ? (int)(seven >> e % 8 & 1) : (int)(ones & 1);
+}
+
+static unsigned two_bytes(const unsigned char *from) {
+    return from[0] + 256u * from[1];
+}
+
+/* Types with codebooks: element e of 256, in part `part` of 32 and half of 16 `half`. */
+static file_quant coded_block(lh_dtype dtype, const unsigned char *block, unsigned e) {
+    static const int eighths[4] = {8, 25, 43, 0}, levels[8] = {4, 12, 20, 28, 36, 44, 52, 62};
+    unsigned part = e / 32, half = e / 16, eight = e / 8, code, scale, bits;
+    const unsigned char *words;
+    file_quant w = {.scale = 1, .minimum = 1, .d = file_half(block)};
+    switch (dtype) {
+    case LH_DTYPE_IQ3_XXS:
+        words = block + 66 + 4 * part;
+        bits = two_bytes(words) + 65536u * two_bytes(words + 2);
+        w.d *= 0.25f * (float)(2 * (bits >> 28) + 1);
+        w.q = levels[lh_codebook_iq3_xxs[block[2 + e / 4]] >> e % 4 * 3 & 7];
+        w.q *= sign(bits >> eight % 4 * 7, e) ? -1 : 1;
+        break;
+    case LH_DTYPE_IQ3_S:
+        code = block[2 + e / 4] + 256u * (block[66 + part] >> e % 32 / 4 & 1);
+        w.d *= (float)(2 * (block[106 + part / 2] >> part % 2 * 4 & 15) + 1);
+        w.q = 2 * (lh_codebook_iq3_s[code] >> e % 4 * 3 & 7) + 1;
+        w.q *= block[74 + eight] >> e % 8 & 1 ? -1 : 1;
+        break;
+    case LH_DTYPE_IQ2_XXS:
+        words = block + 6 + 8 * part;
+        bits = two_bytes(words) + 65536u * two_bytes(words + 2);
+        w.d *= 0.125f * (float)(2 * (bits >> 28) + 1);
+        w.q = eighths[lh_codebook_iq2_xxs[block[2 + 8 * part + eight % 4]] >> e % 8 * 2 & 3];
+        w.q *= sign(bits >> eight % 4 * 7, e) ? -1 : 1;
+        break;
+    case LH_DTYPE_IQ2_XS:
+        code = two_bytes(block + 2 + 2 * eight);
+        w.scale = 2 * (block[66 + part] >> half % 2 * 4 & 15) + 1;
+        w.q = eighths[lh_codebook_iq2_xs[code % 512] >> e % 8 * 2 & 3] *
+              (sign(code / 512, e) ? -1 : 1);
+        w.d *= 0.125f;
+        break;
+    case LH_DTYPE_IQ2_S:
+        code = block[2 + eight] + 256u * (block[66 + part] >> eight % 4 * 2 & 3);
+        w.scale = 2 * (block[74 + part] >> half % 2 * 4 & 15) + 1;
+        w.q = eighths[lh_codebook_iq2_s[code] >> e % 8 * 2 & 3] *
+              (block[34 + eight] >> e % 8 & 1 ? -1 : 1);
+        w.d *= 0.125f;
+        break;
+    case LH_DTYPE_IQ1_S:
+        bits = two_bytes(block + 34 + 2 * part);
+        code = block[2 + eight] + 256u * (bits >> eight % 4 * 3 & 7);
+        w.d *= 0.125f * (float)(2 * (bits >> 12 & 7) + 1);
+        w.q = 8 * ((lh_codebook_iq1[code] >> e % 8 * 2 & 3) - 1) + (bits & 0x8000 ? -1 : 1);
+        break;
+    case LH_DTYPE_IQ1_M:
+        bits = block[32 + half] >> eight % 2 * 4 & 15;
+        code = block[eight] + 256u * (bits & 7);
+        scale = two_bytes(block + 48 + half / 4 * 2) >> half % 4 * 3 & 7;
+        w.scale = (int)(2 * scale + 1);
+        w.q = 8 * ((lh_codebook_iq1[code] >> e % 8 * 2 & 3) - 1) + (bits & 8 ? -1 : 1);
+        w.d =
+            0.125f *
+            file_half((const unsigned char[]){(unsigned char)(block[49] >> 4 | (block[51] & 240)),
+                                              (unsigned char)(block[53] >> 4 | (block[55] & 240))});
+        break;
+    default:
+        abort();
+    }
+    return w;
+}
+
 /* Types of 256 elements. */
 static file_quant large_block(lh_dtype dtype, const unsigned char *block, unsigned e) {
     unsigned part = e / 32, half = e / 16, k = e % 32;
@@ -121,7 +199,7 @@ static file_quant large_block(lh_dtype dtype, const unsigned char *block, unsign
         w.q = (block[e / 128 * 32 + k] >> part % 4 * 2 & 3) - 1;
         break;
     default:
-        abort();
+        return coded_block(dtype, block, e);
     }
     return w;
 }
