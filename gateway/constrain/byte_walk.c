@@ -121,8 +121,8 @@ static lh_status reserve_set(lh_byte_walk *walk, size_t places, lh_error *error)
                                   sizeof *walk->sets) ||
         !lh_growing_array_reserve(&walk->rows, &walk->row_capacity, (walk->set_count + 1) * classes,
                                   sizeof *walk->rows) ||
-        !lh_growing_array_reserve(&walk->places, &walk->place_capacity, walk->place_count + places,
-                                  sizeof *walk->places))
+        !lh_growing_array_reserve(&walk->places, &walk->place_capacity,
+                                  walk->place_count + places + 1, sizeof *walk->places))
         return fail_memory(error);
     return LH_OK;
 }
