@@ -57,7 +57,8 @@ class Said(unittest.TestCase):
             answer = ask(port, "POST", "/v1/completions", {"prompt": "Once", "max_tokens": 1})
             self.assertEqual((answer.status, answer.error()["code"]), (503, "model_unavailable"))
             self.assertRegex(answer.error()["message"], figures)
-            self.assertFalse(any(pathlib.Path(folder, "cache-stray").rglob("??" * 32)), "nothing was fetched")
+            fetched = sum(path.stat().st_size for path in pathlib.Path(folder, "cache-stray").rglob("*") if path.is_file())
+            self.assertLess(fetched, 10 << 20, "the header alone was fetched")
 
     def test_behind_keys_strangers_hear_no_names(self):
         with tempfile.TemporaryDirectory() as folder:
