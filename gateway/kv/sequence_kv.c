@@ -31,9 +31,9 @@ bool lh_sequence_kv_share_more(lh_sequence_kv *kv, lh_kv_store *store, const uin
     return kv->computed > before;
 }
 
-bool lh_sequence_kv_grow(lh_sequence_kv *kv, lh_kv_store *store) {
+bool lh_sequence_kv_grow(lh_sequence_kv *kv, lh_kv_store *store, uint32_t rows) {
     assert(kv->table);
-    return lh_kv_store_grow(store, kv->table, kv->computed + 1);
+    return lh_kv_store_grow(store, kv->table, kv->computed + rows);
 }
 
 bool lh_sequence_kv_is_restoring(const lh_sequence_kv *kv) {

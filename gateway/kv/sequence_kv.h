@@ -38,8 +38,8 @@ bool lh_sequence_kv_begin(lh_sequence_kv *kv, lh_kv_store *store, uint64_t seque
  * more than before. */
 bool lh_sequence_kv_share_more(lh_sequence_kv *kv, lh_kv_store *store, const uint32_t *tokens,
                                uint32_t length);
-/* A block for its next row. False: none is free. */
-bool lh_sequence_kv_grow(lh_sequence_kv *kv, lh_kv_store *store);
+/* Blocks for its next rows. False: too few are free. */
+bool lh_sequence_kv_grow(lh_sequence_kv *kv, lh_kv_store *store, uint32_t rows);
 /* Whether its next rows are for the first stages alone. */
 bool lh_sequence_kv_is_restoring(const lh_sequence_kv *kv);
 /* How many of its next rows have been sent before, after a break or a preemption. */

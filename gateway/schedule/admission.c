@@ -120,7 +120,7 @@ lh_admission_decision lh_admission_next(lh_admission *admission, int64_t now_us)
 void lh_admission_wake_stalled(lh_admission *admission) {
     lh_running_set *running = admission->running;
     for (lh_sequence *first; (first = lh_running_set_first_stalled(running));) {
-        if (!lh_sequence_kv_grow(&first->kv, admission->store))
+        if (!lh_sequence_kv_grow(&first->kv, admission->store, lh_sequence_pending(first)))
             return;
         lh_running_set_move(running, first, LH_SEQUENCE_READY);
     }

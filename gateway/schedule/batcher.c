@@ -74,8 +74,8 @@ lh_status lh_batcher_create(const lh_batcher_options *options, lh_batcher **batc
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the batcher");
     made->options = *options;
-    if (!lh_step_builder_init(&made->builder, options->store, options->rows_max,
-                              options->segments_max)) {
+    if (!lh_step_builder_init(&made->builder, options->store, options->masks, options->vocabulary,
+                              options->rows_max, options->segments_max)) {
         lh_batcher_destroy(made);
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a step of %u rows",
                        options->rows_max);
@@ -176,8 +176,9 @@ static bool has_to_yield(const lh_batcher *batcher, const lh_share *crowd) {
     return false;
 }
 
-/* One row of each ready sequence, but no more than its share of the pipeline: the others are to
- * fill the other steps. */
+/* The rows of each ready sequence, one as a rule and more where tokens were forced; but no more
+ * sequences than their share of the pipeline: the others are to fill the other steps. What does not
+ * fit the largest step goes in several. */
 static void fill_decode(lh_batcher *batcher, lh_inflight_step *step) {
     const lh_share *crowd = find_crowd(batcher);
     bool yields = has_to_yield(batcher, crowd);
@@ -185,25 +186,27 @@ static void fill_decode(lh_batcher *batcher, lh_inflight_step *step) {
     uint32_t decoding = lh_running_set_decoding(batcher->options.running);
     uint32_t depth = yields ? 1 : deal(batcher, decoding);
     uint32_t group = lh_min_u32((decoding + depth - 1) / depth, batcher->options.rows_max);
-    lh_step_builder_begin(&batcher->builder, step, LH_STEP_DECODE, group);
+    lh_step_builder_begin(&batcher->builder, step, LH_STEP_DECODE, batcher->options.rows_max);
     if (!lh_inflight_has_place(batcher->options.inflight, LH_STEP_DECODE, depth))
         return;
     for (lh_sequence *sequence = batcher->options.running->lists[LH_SEQUENCE_READY].first, *next;
-         sequence; sequence = next) {
+         sequence && step->segment_count < group; sequence = next) {
         next = sequence->next;
+        uint32_t rows = lh_sequence_pending(sequence);
         bool is_crowd = sequence->schedule.share == crowd;
         if (crowd_stays && is_crowd)
             continue;
-        if (!lh_step_builder_may_join(&batcher->builder, sequence) ||
-            lh_step_builder_room(&batcher->builder, sequence) == 0)
+        uint32_t room = lh_step_builder_room(&batcher->builder, sequence);
+        if (!lh_step_builder_may_join(&batcher->builder, sequence) || room == 0 ||
+            (room < rows && step->segment_count > 0))
             return;
-        if (!lh_sequence_kv_grow(&sequence->kv, batcher->options.store)) {
+        if (!lh_sequence_kv_grow(&sequence->kv, batcher->options.store, rows)) {
             lh_running_set_move(batcher->options.running, sequence, LH_SEQUENCE_STALLED);
             continue;
         }
         if (is_crowd)
             batcher->prompts_since_crowd = 0;
-        add_rows(batcher, sequence, 1, LH_STEP_DECODE);
+        add_rows(batcher, sequence, lh_min_u32(rows, room), LH_STEP_DECODE);
     }
 }
 
@@ -349,7 +352,7 @@ static uint32_t row_limit(const lh_batcher *batcher, const lh_sequence *first, u
 static bool may_leave(const lh_batcher *batcher, const lh_sequence *first) {
     return lh_inflight_has_place(batcher->options.inflight, LH_STEP_PREFILL,
                                  depth_of(&first->schedule)) &&
-           !waits_for_itself(batcher, first);
+           !waits_for_itself(batcher, first) && lh_step_builder_room(&batcher->builder, first) > 0;
 }
 
 static void fill_prefill(lh_batcher *batcher, lh_inflight_step *step) {
@@ -423,6 +426,8 @@ static void launch(lh_batcher *batcher, lh_inflight_step *step, int64_t now_us,
     lh_inflight_launch(batcher->options.inflight, step, now_us);
     batcher->figures.steps++;
     batcher->figures.rows += step->rows;
+    if (batcher->hop_limit == 0 && step->rows > 0)
+        lh_step_builder_add_mask_drops(&batcher->builder);
     *manifest = lh_step_builder_manifest(&batcher->builder, batcher->epoch);
 }
 

@@ -14,13 +14,15 @@ typedef struct lh_batcher_options {
     lh_running_set *running;
     lh_inflight *inflight;
     lh_kv_store *store;
+    lh_mask_ledger *masks;
     lh_overlap_planner *planner;
 
     lh_overlap_spec overlap;         /* of sequences that have none of their own */
     uint32_t rows_max, segments_max; /* of any step */
     /* of a prompt's step at the slowest stage while others decode; 0: none */
     int64_t step_budget_us;
-    uint32_t width; /* columns of an activation */
+    uint32_t width;      /* columns of an activation */
+    uint32_t vocabulary; /* tokens of a mask */
 } lh_batcher_options;
 
 typedef struct lh_batcher_figures {

@@ -38,6 +38,7 @@ struct lh_inflight {
     uint32_t overdue_faults;       /* since a step last landed; at most DOUBLINGS_MAX */
     lh_inflight_segment *segments; /* [steps_max][segments_max] */
     lh_block_table **truncations;  /* [steps_max][LH_INFLIGHT_TRUNCATIONS_MAX] */
+    lh_kept_mask **mask_drops;     /* [steps_max][LH_STEP_MASK_DROPS_MAX] */
     lh_inflight_step steps[];
 };
 
@@ -52,7 +53,8 @@ lh_status lh_inflight_create(const lh_inflight_options *options, lh_inflight **i
     made->segments = calloc((size_t)steps_max * segments_max, sizeof *made->segments);
     made->truncations =
         calloc((size_t)steps_max * LH_INFLIGHT_TRUNCATIONS_MAX, sizeof *made->truncations);
-    if (!made->segments || !made->truncations) {
+    made->mask_drops = calloc((size_t)steps_max * LH_STEP_MASK_DROPS_MAX, sizeof *made->mask_drops);
+    if (!made->segments || !made->truncations || !made->mask_drops) {
         lh_inflight_destroy(made);
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u steps of %u sequences", steps_max,
                        segments_max);
@@ -60,6 +62,7 @@ lh_status lh_inflight_create(const lh_inflight_options *options, lh_inflight **i
     for (uint32_t i = 0; i < steps_max; i++) {
         made->steps[i].segments = made->segments + (size_t)i * segments_max;
         made->steps[i].truncations = made->truncations + (size_t)i * LH_INFLIGHT_TRUNCATIONS_MAX;
+        made->steps[i].mask_drops = made->mask_drops + (size_t)i * LH_STEP_MASK_DROPS_MAX;
     }
     *inflight = made;
     return LH_OK;
@@ -70,6 +73,7 @@ void lh_inflight_destroy(lh_inflight *inflight) {
         return;
     free(inflight->segments);
     free(inflight->truncations);
+    free(inflight->mask_drops);
     free(inflight);
 }
 
@@ -115,8 +119,9 @@ lh_inflight_step *lh_inflight_blank(lh_inflight *inflight) {
     for (uint32_t i = 0; i < inflight->options.steps_max; i++) {
         lh_inflight_step *step = &inflight->steps[i];
         if (step->step == 0) {
-            *step =
-                (lh_inflight_step){.segments = step->segments, .truncations = step->truncations};
+            *step = (lh_inflight_step){.segments = step->segments,
+                                       .truncations = step->truncations,
+                                       .mask_drops = step->mask_drops};
             return step;
         }
     }
@@ -197,6 +202,8 @@ void lh_inflight_pass(lh_inflight *inflight, lh_inflight_step *step) {
         const lh_inflight_segment *segment = &step->segments[i];
         lh_kv_store_pass(segment->block_table, segment->source,
                          segment->first_position + segment->rows, step->step_class);
+        if (segment->brings_mask)
+            lh_kept_mask_note_known(segment->mask);
     }
     count_down(counter_of(inflight, step));
     step->is_through = true;
@@ -204,18 +211,24 @@ void lh_inflight_pass(lh_inflight *inflight, lh_inflight_step *step) {
 
 /* Its record is free. */
 static void remove_step(lh_inflight *inflight, lh_inflight_step *step) {
-    for (uint32_t i = 0; i < step->segment_count; i++)
+    for (uint32_t i = 0; i < step->segment_count; i++) {
         lh_kv_store_land(step->segments[i].block_table, step->segments[i].source, step->is_through,
                          step->step_class);
+        if (step->segments[i].mask)
+            lh_kept_mask_return(step->segments[i].mask);
+    }
     if (!step->is_through)
         count_down(counter_of(inflight, step));
     count_down(&inflight->total);
     step->step = 0;
 }
 
-static void finish_truncations(lh_inflight *inflight, const lh_inflight_step *step) {
+/* What it took away from the workers is gone. */
+static void finish_taking(lh_inflight *inflight, const lh_inflight_step *step) {
     for (uint32_t i = 0; i < step->truncation_count; i++)
         lh_kv_store_finish_truncation(inflight->options.store, step->truncations[i]);
+    for (uint32_t i = 0; i < step->mask_drop_count; i++)
+        lh_mask_ledger_finish_drop(inflight->options.masks, step->mask_drops[i]);
 }
 
 /* A reset request is closed here at once, but its step may still be somewhere on the chain. It
@@ -224,7 +237,7 @@ static void finish_truncations(lh_inflight *inflight, const lh_inflight_step *st
 static void land_cancelled(lh_inflight *inflight, uint64_t before) {
     for (lh_inflight_step *step = NULL; (step = next_of(inflight, step));)
         if (step->is_answered && step->step < before) {
-            assert(step->is_cancelled && step->truncation_count == 0);
+            assert(step->is_cancelled && step->truncation_count + step->mask_drop_count == 0);
             remove_step(inflight, step);
         }
 }
@@ -233,7 +246,7 @@ void lh_inflight_land(lh_inflight *inflight, lh_inflight_step *step) {
     uint64_t number = step->step;
     lh_inflight_pass(inflight, step);
     remove_step(inflight, step);
-    finish_truncations(inflight, step);
+    finish_taking(inflight, step);
     land_cancelled(inflight, number);
     inflight->overdue_faults = 0;
 }
@@ -243,6 +256,7 @@ void lh_inflight_drop_all(lh_inflight *inflight) {
         remove_step(inflight, step);
     assert(inflight->total == 0 && inflight->empties == 0);
     assert(inflight->under_way[LH_STEP_DECODE] + inflight->under_way[LH_STEP_PREFILL] == 0);
+    lh_mask_ledger_reset(inflight->options.masks);
     inflight->next_step = 1;
 }
 
@@ -301,10 +315,10 @@ static bool is_built_upon(const lh_inflight *inflight, const lh_inflight_step *s
     return false;
 }
 
-/* Whether resetting the request of a step harms nobody: no live sequence is in it, no truncation,
- * which would be lost, and nothing is built upon it or will be. */
+/* Whether resetting the request of a step harms nobody: no live sequence is in it, no truncation or
+ * drop of a mask, which would be lost, and nothing is built upon it or will be. */
 static bool is_futile(const lh_inflight *inflight, const lh_inflight_step *step) {
-    if (!is_awaited(step) || step->rows == 0 || step->truncation_count > 0)
+    if (!is_awaited(step) || step->rows == 0 || step->truncation_count + step->mask_drop_count > 0)
         return false;
     for (uint32_t i = 0; i < step->segment_count; i++) {
         const lh_inflight_segment *segment = &step->segments[i];

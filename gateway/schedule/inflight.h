@@ -1,12 +1,14 @@
 /* The steps that are on their way through a chain: which sequences' rows each holds, which tokens
  * are still due, which pages come back with it, and when it is overdue. The KV store is told of
- * what becomes of their rows. Records are allocated at start. Thread: one at a time. */
+ * what becomes of their rows, the ledger of masks of what the last worker has. Records are
+ * allocated at start. Thread: one at a time. */
 #pragma once
 
 #include "common/base/status.h"
 #include "common/protocol/step.h"
 #include "gateway/cost/overlap_plan.h"
 #include "gateway/kv/kv_store.h"
+#include "gateway/schedule/mask_ledger.h"
 #include "gateway/schedule/sequence.h"
 #include "gateway/trace/trace_step.h"
 
@@ -23,6 +25,8 @@ typedef struct lh_inflight_segment {
     lh_block_table *source; /* where the rows fork from; NULL: nowhere */
     uint32_t first_position, rows;
     bool sample, is_sampled;
+    lh_kept_mask *mask; /* of the draw; NULL: none */
+    bool brings_mask;
     bool is_first; /* rows of its sequence since that got its pages */
 } lh_inflight_segment;
 
@@ -36,7 +40,9 @@ typedef struct lh_inflight_step {
     uint32_t samples_due;          /* tokens that are still to come; 0: it is complete */
     lh_inflight_segment *segments; /* room for segments_max */
     lh_block_table **truncations;  /* room for LH_INFLIGHT_TRUNCATIONS_MAX */
-    bool is_through;               /* the whole chain has computed it */
+    uint32_t mask_drop_count;
+    lh_kept_mask **mask_drops; /* room for LH_STEP_MASK_DROPS_MAX */
+    bool is_through;           /* the whole chain has computed it */
     bool wants_cancel, is_cancelled;
     /* cancelled, and its request is closed; kept until the workers have surely dropped it too */
     bool is_answered;
@@ -46,6 +52,7 @@ typedef struct lh_inflight lh_inflight;
 
 typedef struct lh_inflight_options {
     lh_kv_store *store;                /* outlives it */
+    lh_mask_ledger *masks;             /* likewise */
     const lh_overlap_planner *planner; /* outlives it: knows what steps take */
     int64_t step_timeout_us;
     uint32_t steps_max, segments_max;

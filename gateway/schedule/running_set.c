@@ -31,7 +31,7 @@ static bool has_sent_enough(const lh_sequence *sequence, lh_sequence_state state
     uint32_t pending = lh_sequence_pending(sequence);
     if (state == LH_SEQUENCE_SAMPLING)
         return pending == 0;
-    return state == LH_SEQUENCE_PREFILL ? pending > 0 : pending == 1;
+    return pending > 0;
 }
 
 static void join(lh_running_set *set, lh_sequence *sequence, lh_sequence_state state) {

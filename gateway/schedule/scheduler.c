@@ -7,6 +7,7 @@
  *     inflight       the steps that are under way, and which of them are overdue
  *     recovery       whether there is a chain, and what becomes of the sequences when it breaks
  *     kv_store       who has the chain's pages
+ *     mask_ledger    which masks the last worker keeps
  *
  * A sequence waits until it is its turn and there is room; then its prompt goes in chunks, and each
  * token that comes back leaves again with a further row, until it ends. What it leaves stays
@@ -73,6 +74,7 @@ struct lh_scheduler {
     lh_running_set running;
 
     lh_kv_store *store;
+    lh_mask_ledger *masks;
     lh_overlap_planner *planner;
     lh_inflight *inflight;
     lh_admission admission;
@@ -94,7 +96,7 @@ static lh_status create_sequences(lh_scheduler *s, lh_error *error) {
                               error) ||
         lh_sequence_index_create(sequences_max(o), &s->index, error) ||
         lh_overlap_planner_create(o->rows_max, LH_PREFILL_DEPTH_MAX, &s->planner, error) ||
-        lh_kv_store_create(&store, &s->store, error))
+        lh_kv_store_create(&store, &s->store, error) || lh_mask_ledger_create(&s->masks, error))
         return LH_ERR_NO_MEMORY;
     s->running.queue = &s->queue;
     return LH_OK;
@@ -105,6 +107,7 @@ static lh_status create_deciders(lh_scheduler *s, lh_error *error) {
     uint32_t segments_max =
         lh_min_u32(lh_min_u32(o->sequences_max, o->rows_max), LH_STEP_SEGMENTS_MAX);
     const lh_inflight_options inflight = {.store = s->store,
+                                          .masks = s->masks,
                                           .planner = s->planner,
                                           .step_timeout_us = o->step_timeout_us,
                                           .steps_max = LH_STEPS_OPEN_MAX,
@@ -123,12 +126,14 @@ static lh_status create_deciders(lh_scheduler *s, lh_error *error) {
     const lh_batcher_options batcher = {.running = &s->running,
                                         .inflight = s->inflight,
                                         .store = s->store,
+                                        .masks = s->masks,
                                         .planner = s->planner,
                                         .overlap = o->overlap,
                                         .rows_max = o->rows_max,
                                         .segments_max = segments_max,
                                         .step_budget_us = o->step_budget_us,
-                                        .width = o->width};
+                                        .width = o->width,
+                                        .vocabulary = o->vocabulary};
     return lh_batcher_create(&batcher, &s->batcher, error);
 }
 
@@ -158,6 +163,7 @@ void lh_scheduler_destroy(lh_scheduler *s) {
     lh_batcher_destroy(s->batcher);
     lh_inflight_destroy(s->inflight);
     lh_kv_store_destroy(s->store);
+    lh_mask_ledger_destroy(s->masks);
     lh_overlap_planner_destroy(s->planner);
     lh_sequence_index_destroy(s->index);
     lh_running_set_reset(&s->running);
@@ -244,6 +250,9 @@ static lh_status check_submission(const lh_scheduler *s, const lh_sequence *sequ
                        lh_running_set_count(&s->running), s->queue.all.count);
     if (sequence->request.deadline_us != 0 && now_us >= sequence->request.deadline_us)
         return lh_fail(error, LH_ERR_TIMEOUT, "the deadline had passed when the sequence came");
+    if (sequence->guide.mask && sequence->guide.mask->vocabulary != s->options.vocabulary)
+        return lh_fail(error, LH_ERR_INVALID, "the grammar is over %u tokens; the model has %u",
+                       sequence->guide.mask->vocabulary, s->options.vocabulary);
     if (now_us >= lh_scheduler_open_until_us(s))
         return lh_fail(error, LH_ERR_UNAVAILABLE, "no complete chain of workers is there");
     if (lh_scheduler_chain_is_up(s) && lh_sequence_positions(sequence) > room)
@@ -495,7 +504,8 @@ static bool is_plausible(const lh_scheduler *s, const lh_sequence *sequence,
                          const lh_step_result *result) {
     uint32_t top_max = sequence ? sequence->request.sampling.top_logprobs : LH_TOP_LOGPROBS_MAX;
     if (result->sample.token >= s->options.vocabulary || !is_logprob(result->sample.logprob) ||
-        result->sample.top_count > top_max)
+        result->sample.top_count > top_max ||
+        (sequence && !lh_guide_allows(&sequence->guide, result->sample.token)))
         return false;
     for (uint32_t i = 0; i < result->sample.top_count; i++)
         if (result->sample.top[i].token >= s->options.vocabulary ||
@@ -504,7 +514,10 @@ static bool is_plausible(const lh_scheduler *s, const lh_sequence *sequence,
     return true;
 }
 
-static void emit_token(lh_scheduler *s, const lh_sequence *sequence, const lh_step_result *result) {
+static void emit_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
+    s->figures.tokens++;
+    lh_share_charge(sequence->schedule.share, 1);
+    sequence->told++;
     emit(s, sequence,
          &(lh_sequence_event){.kind = LH_SEQUENCE_TOKEN,
                               .token = result->sample.token,
@@ -516,22 +529,61 @@ static void emit_token(lh_scheduler *s, const lh_sequence *sequence, const lh_st
                               .cached_tokens = sequence->kv.cached_tokens});
 }
 
+/* The tokens that nobody drew, since no other one may come: the masked distribution gives them all
+ * of its probability. */
+static void emit_forced(lh_scheduler *s, lh_sequence *sequence) {
+    while (sequence->told < sequence->length) {
+        lh_step_result forced = {.position = sequence->told,
+                                 .sample.token = sequence->history[sequence->told]};
+        forced.sample.top_count = sequence->request.sampling.top_logprobs > 0;
+        forced.sample.top[0].token = forced.sample.token;
+        s->figures.forced_tokens++;
+        emit_token(s, sequence, &forced);
+    }
+}
+
+/* The last worker lost the mask: it gets it again with the replay. A worker that never has it is
+ * not asked for ever. */
+static void draw_again(lh_scheduler *s, lh_inflight_segment *segment) {
+    lh_sequence *sequence = segment->sequence;
+    lh_status status;
+    lh_kept_mask_note_missing(segment->mask);
+    if (!sequence)
+        return;
+    lh_sequence_note_refusal(sequence);
+    const char *reason = lh_recovery_gives_up_on(sequence, &status);
+    if (reason)
+        fail(s, sequence, status, reason);
+    else
+        preempt(s, sequence);
+}
+
 static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result,
                        int64_t now_us) {
     assert(sequence->schedule.state == LH_SEQUENCE_SAMPLING &&
            result->position == sequence->length);
-    s->figures.tokens++;
+    lh_error error;
     if (sequence->schedule.sampling_class == LH_STEP_PREFILL)
         lh_batcher_note_first_token(s->batcher, sequence, now_us);
-    lh_share_charge(sequence->schedule.share, 1);
+    emit_forced(s, sequence);
     if (lh_sequence_stops_at(sequence, result->sample.token)) {
+        s->figures.tokens++;
+        lh_share_charge(sequence->schedule.share, 1);
         finish(s, sequence, LH_FINISH_STOP, result->sample.token);
         return;
     }
     sequence->schedule.sampling_class = LH_STEP_DECODE; /* all its prefill is done */
     lh_sequence_append(sequence, result->sample.token);
     emit_token(s, sequence, result);
-    if (lh_sequence_generated(sequence) < sequence->request.max_tokens)
+    lh_status status = lh_sequence_follow(sequence, &error);
+    if (status != LH_OK) {
+        fail(s, sequence, status, error.message);
+        return;
+    }
+    emit_forced(s, sequence);
+    if (lh_sequence_is_whole(sequence))
+        finish(s, sequence, LH_FINISH_STOP, LH_STEP_NO_TOKEN);
+    else if (lh_sequence_generated(sequence) < sequence->request.max_tokens)
         lh_running_set_move(&s->running, sequence, LH_SEQUENCE_READY);
     else
         finish(s, sequence, LH_FINISH_LENGTH, 0);
@@ -542,6 +594,11 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
     lh_inflight_segment *segment = step ? lh_inflight_step_awaits(step, result) : NULL;
     if (!segment) {
         s->figures.results_ignored++;
+        return LH_OK;
+    }
+    if (segment->mask && result->sample.token == LH_STEP_NO_TOKEN) {
+        lh_inflight_step_note_sampled(step, segment);
+        draw_again(s, segment);
         return LH_OK;
     }
     if (!is_plausible(s, segment->sequence, result)) {

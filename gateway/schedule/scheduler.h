@@ -54,7 +54,8 @@ typedef struct lh_scheduler_figures {
     uint32_t decode_groups;
     /* predicted then: between two tokens of each of them */
     double decode_period_us;
-    uint64_t steps, rows, tokens;                     /* since start */
+    uint64_t steps, rows, tokens; /* since start */
+    uint64_t forced_tokens;       /* of them, that the grammar left no choice for */
     uint64_t preemptions, prefix_hits, cached_tokens; /* tokens: that did not have to be computed */
     /* tokens of prompts that were looked for among what is cached */
     uint64_t looked_up_tokens;

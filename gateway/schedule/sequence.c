@@ -9,6 +9,10 @@
  * takes. No logit of a model comes back from there, and unlike an infinity it cannot make a NaN. */
 #define STOP_TOKEN_BAN (-1e6f)
 
+/* Forced tokens that are appended at once: what is left is drawn, from one token each. A step with
+ * more rows would hold up the others that decode. */
+#define FORCED_MAX 32u
+
 static bool is_stop_token(const lh_sequence *sequence, uint32_t token) {
     for (uint32_t i = 0; i < sequence->request.stop_token_count; i++)
         if (sequence->request.stop_tokens[i] == token)
@@ -20,6 +24,7 @@ static bool is_stop_token(const lh_sequence *sequence, uint32_t token) {
 static void keep_request(lh_sequence *sequence, const lh_sequence_request *request) {
     sequence->request = *request;
     sequence->request.prompt = NULL;
+    sequence->request.constraint = NULL;
     sequence->request.stop_tokens = sequence->stop_tokens;
     sequence->request.stop_token_count = 0;
     for (uint32_t i = 0; i < request->stop_token_count; i++)
@@ -63,6 +68,25 @@ static lh_status copy_prompt(lh_sequence *sequence, const lh_sequence_request *r
     return sequence->token_counts ? LH_OK : LH_ERR_NO_MEMORY;
 }
 
+/* What must come, as far as it does not take the last place. */
+static lh_status append_forced(lh_sequence *sequence, bool keeps_end, uint32_t room,
+                               lh_error *error) {
+    uint32_t tokens[FORCED_MAX], count;
+    lh_status status = lh_guide_take_forced(&sequence->guide, keeps_end, tokens,
+                                            room < FORCED_MAX ? room : FORCED_MAX, &count, error);
+    for (uint32_t i = 0; i < count && status == LH_OK; i++)
+        lh_sequence_append(sequence, tokens[i]);
+    return status;
+}
+
+static lh_status begin_guide(lh_sequence *sequence, const lh_sequence_request *request,
+                             lh_error *error) {
+    lh_status status = lh_guide_init(&sequence->guide, request->constraint, error);
+    if (status == LH_OK)
+        status = append_forced(sequence, true, request->max_tokens - 1, error);
+    return status == LH_OK ? lh_guide_find_mask(&sequence->guide, error) : status;
+}
+
 lh_status lh_sequence_create(const lh_sequence_request *request, uint64_t handle, uint32_t context,
                              lh_sequence **sequence, lh_error *error) {
     lh_status status = lh_sequence_request_check(request, context, error);
@@ -78,6 +102,12 @@ lh_status lh_sequence_create(const lh_sequence_request *request, uint64_t handle
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence of %u tokens",
                        request->prompt_tokens + request->max_tokens);
     }
+    s->told = s->length;
+    status = begin_guide(s, request, error);
+    if (status != LH_OK) {
+        lh_sequence_destroy(s);
+        return status;
+    }
     *sequence = s;
     return LH_OK;
 }
@@ -85,6 +115,7 @@ lh_status lh_sequence_create(const lh_sequence_request *request, uint64_t handle
 void lh_sequence_destroy(lh_sequence *sequence) {
     if (!sequence)
         return;
+    lh_guide_reset(&sequence->guide);
     lh_token_counts_destroy(sequence->token_counts);
     free(sequence->biases);
     free(sequence->history);
@@ -123,6 +154,21 @@ void lh_sequence_append(lh_sequence *sequence, uint32_t token) {
     if (sequence->token_counts)
         lh_token_counts_entry(sequence->token_counts, token)->output_count++;
     sequence->history[sequence->length++] = token;
+}
+
+lh_status lh_sequence_follow(lh_sequence *sequence, lh_error *error) {
+    lh_status status =
+        lh_guide_take(&sequence->guide, sequence->history[sequence->length - 1], error);
+    uint32_t generated = lh_sequence_generated(sequence);
+    if (status == LH_OK)
+        status = append_forced(sequence, false, sequence->request.max_tokens - generated, error);
+    bool goes_on = lh_sequence_generated(sequence) < sequence->request.max_tokens &&
+                   !lh_sequence_is_whole(sequence);
+    return status == LH_OK && goes_on ? lh_guide_find_mask(&sequence->guide, error) : status;
+}
+
+bool lh_sequence_is_whole(const lh_sequence *sequence) {
+    return lh_guide_is_finished(&sequence->guide);
 }
 
 bool lh_sequence_stops_at(const lh_sequence *sequence, uint32_t token) {

@@ -5,6 +5,7 @@
 
 #include "gateway/cost/overlap_plan.h"
 #include "gateway/kv/sequence_kv.h"
+#include "gateway/schedule/guide.h"
 #include "gateway/schedule/pairing_heap.h"
 #include "gateway/schedule/sequence_request.h"
 #include "gateway/schedule/token_counts.h"
@@ -18,9 +19,9 @@ typedef struct lh_sequence lh_sequence;
 typedef enum lh_sequence_state {
     LH_SEQUENCE_WAITING,  /* in the queue: nothing of it is under way */
     LH_SEQUENCE_PREFILL,  /* rows of its history are still to be sent */
-    LH_SEQUENCE_READY,    /* its last token is still to be sent: one row */
+    LH_SEQUENCE_READY,    /* what was generated last is still to be sent: as a rule one row */
     LH_SEQUENCE_SAMPLING, /* all is sent; a token is being sampled */
-    LH_SEQUENCE_STALLED,  /* as READY, but the row needs a page and none is free */
+    LH_SEQUENCE_STALLED,  /* as READY, but the rows need a page and none is free */
 } lh_sequence_state;
 
 /* Where it stands. */
@@ -64,13 +65,16 @@ struct lh_sequence {
     uint32_t *history; /* [length], room for prompt_tokens + max_tokens */
     uint32_t length;
     lh_token_counts *token_counts; /* NULL: no penalty is on */
+    lh_guide guide;
+    uint32_t told; /* tokens of the history that its owner knows: the prompt, and by events */
     lh_sequence_schedule schedule;
     lh_sequence_kv kv;
     lh_sequence *previous, *next; /* in the one list that it is in */
 };
 
-/* Copies the request. LH_ERR_INVALID (empty prompt, max_tokens 0 ...), LH_ERR_LIMIT (too many stop
- * tokens or biases, over `context`), LH_ERR_NO_MEMORY. */
+/* Copies the request. What the answer must begin with is in the history at once: one token at least
+ * is left to be drawn. LH_ERR_INVALID (empty prompt, max_tokens 0 ...), LH_ERR_LIMIT (too many stop
+ * tokens or biases, over `context`; the grammar's), LH_ERR_NO_MEMORY. */
 lh_status lh_sequence_create(const lh_sequence_request *request, uint64_t handle, uint32_t context,
                              lh_sequence **sequence, lh_error *error);
 /* NULL is allowed. */
@@ -82,9 +86,14 @@ uint32_t lh_sequence_positions(const lh_sequence *sequence);
 uint32_t lh_sequence_pending(const lh_sequence *sequence);
 /* The sampler's parameters for the token at position `length`: pointers into the sequence. */
 lh_sampling lh_sequence_sampling(const lh_sequence *sequence);
-/* Appends a sampled token; fewer than max_tokens have been. */
+/* Appends a sampled token; fewer than max_tokens have been. The grammar allows it. */
 void lh_sequence_append(lh_sequence *sequence, uint32_t token);
+/* The grammar takes the token that was appended last, and what must come after it is appended, as
+ * far as there is room. The errors of the grammar (constraint.h). */
+lh_status lh_sequence_follow(lh_sequence *sequence, lh_error *error);
 uint32_t lh_sequence_generated(const lh_sequence *sequence);
+/* Whether the grammar leaves nothing to come. */
+bool lh_sequence_is_whole(const lh_sequence *sequence);
 /* Whether sampling this token now ends the generation. */
 bool lh_sequence_stops_at(const lh_sequence *sequence, uint32_t token);
 

@@ -5,6 +5,7 @@
 
 #include "common/base/status.h"
 #include "common/protocol/sampling.h"
+#include "gateway/constrain/constraint.h"
 #include "gateway/cost/overlap_spec.h"
 
 #include <stdbool.h>
@@ -15,7 +16,9 @@
 typedef enum lh_finish_reason { LH_FINISH_STOP, LH_FINISH_LENGTH } lh_finish_reason;
 
 typedef enum lh_sequence_event_kind {
-    LH_SEQUENCE_TOKEN,    /* one sampled token; a stop token is not reported, only the finish */
+    /* one generated token, drawn or forced by the grammar (then its logprob is 0: nothing else
+     * could come); a stop token is not reported, only the finish */
+    LH_SEQUENCE_TOKEN,
     LH_SEQUENCE_FINISHED, /* the last event of the sequence */
     LH_SEQUENCE_FAILED    /* the last event of the sequence: status and message */
 } lh_sequence_event_kind;
@@ -50,8 +53,11 @@ typedef struct lh_sequence_request {
     const uint32_t *stop_tokens; /* [stop_token_count]: each ends the generation; copied */
     uint32_t stop_token_count;
     uint32_t min_tokens;  /* stop tokens are banned until so many have been generated */
-    lh_sampling sampling; /* without counter and counts; biases are copied */
-    bool has_overlap;     /* false: the server's setting holds */
+    lh_sampling sampling; /* without counter, counts and mask; biases are copied */
+    /* What the tokens have to make up; the sequence holds a reference of its own. The tokens that
+     * end the grammar are to be among the stop tokens. NULL: anything. */
+    lh_constraint *constraint;
+    bool has_overlap; /* false: the server's setting holds */
     lh_overlap_spec overlap;
     uint64_t trace; /* its number in the trace store; 0: it is not traced */
     /* The client that the work is counted for: shares are fair between tenants, and cached pages

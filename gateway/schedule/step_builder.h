@@ -9,6 +9,7 @@
 /* Of step_builder.c alone. */
 typedef struct lh_step_builder {
     lh_kv_store *store;
+    lh_mask_ledger *masks;
     uint32_t rows_max, segments_max, row_limit;
     size_t sampling_entries;
     bool is_traced; /* a row is of a traced request */
@@ -16,12 +17,17 @@ typedef struct lh_step_builder {
     uint32_t *tokens;
     lh_step_segment *segments;
     lh_step_truncation truncations[LH_INFLIGHT_TRUNCATIONS_MAX];
+    uint32_t new_mask_count;
+    lh_step_mask new_masks[LH_STEP_MASKS_MAX];
+    uint64_t mask_drops[LH_STEP_MASK_DROPS_MAX];
+    size_t code_bytes_max; /* of one mask */
+    uint8_t *codes;        /* [LH_STEP_MASKS_MAX][code_bytes_max] */
 } lh_step_builder;
 
-/* The store is told of the rows that are sent; it outlives the builder. False: no memory; _reset is
- * still to be called. */
-bool lh_step_builder_init(lh_step_builder *builder, lh_kv_store *store, uint32_t rows_max,
-                          uint32_t segments_max);
+/* The store is told of the rows that are sent, the ledger of the masks that are named, of so many
+ * tokens; both outlive the builder. False: no memory; _reset is still to be called. */
+bool lh_step_builder_init(lh_step_builder *builder, lh_kv_store *store, lh_mask_ledger *masks,
+                          uint32_t vocabulary, uint32_t rows_max, uint32_t segments_max);
 void lh_step_builder_reset(lh_step_builder *builder);
 
 /* Begins a step in a blank record. row_limit: of this step, <= rows_max. */
@@ -36,5 +42,7 @@ uint32_t lh_step_builder_room(const lh_step_builder *builder, const lh_sequence 
 void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32_t rows);
 /* Adds the truncations that may go with it, as many as there is room for. */
 void lh_step_builder_add_truncations(lh_step_builder *builder);
+/* Adds what the last worker is to forget of masks. */
+void lh_step_builder_add_mask_drops(lh_step_builder *builder);
 /* The manifest of the step, which has been launched: its pointers live until the next _begin. */
 lh_step_manifest lh_step_builder_manifest(const lh_step_builder *builder, uint32_t epoch);

@@ -160,9 +160,9 @@ static void the_next_row_needs_a_block(void **state) {
     begin(&kv, 1, 16);
     send(&kv, 16);
     begin(&other, 2, 16 * BLOCKS);
-    assert_false(lh_sequence_kv_grow(&kv, store));
+    assert_false(lh_sequence_kv_grow(&kv, store, 1));
     lh_sequence_kv_leave(&other, store);
-    assert_true(lh_sequence_kv_grow(&kv, store));
+    assert_true(lh_sequence_kv_grow(&kv, store, 1));
     assert_int_equal(lh_block_table_blocks(kv.table), 2);
     assert_false(lh_sequence_kv_begin(&other, store, 2, scope, tokens + 1, 16 * 17, 2));
     assert_null(other.table);

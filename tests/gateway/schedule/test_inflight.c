@@ -194,12 +194,15 @@ static void patience_doubles_until_a_step_comes_back(void **state) {
 /* ---- The records alone ---- */
 
 static lh_overlap_planner *planner;
+static lh_mask_ledger *masks;
 
 /* So many places for decode steps beside those that are kept for truncations; none are for prompts
  * but as many beyond LH_DECODE_DEPTH_MAX. */
 static lh_inflight *create_table(uint32_t places) {
     assert_int_equal(lh_overlap_planner_create(64, 64, &planner, NULL), LH_OK);
+    assert_int_equal(lh_mask_ledger_create(&masks, NULL), LH_OK);
     const lh_inflight_options options = {.planner = planner,
+                                         .masks = masks,
                                          .step_timeout_us = 1000,
                                          .steps_max = places + LH_TRUNCATION_DEPTH,
                                          .segments_max = 2};
@@ -210,6 +213,7 @@ static lh_inflight *create_table(uint32_t places) {
 
 static void destroy_table(lh_inflight *inflight) {
     lh_inflight_destroy(inflight);
+    lh_mask_ledger_destroy(masks);
     lh_overlap_planner_destroy(planner);
 }
 

@@ -457,6 +457,7 @@ typedef struct parts {
     lh_running_set running;
     lh_kv_store *store;
     lh_inflight *inflight;
+    lh_mask_ledger *masks;
     lh_overlap_planner *planner;
     lh_recovery recovery;
     lh_kv_ledger chain;
@@ -473,8 +474,12 @@ static void open_parts(parts *p, uint32_t sequences) {
     assert_int_equal(lh_kv_store_create(&(lh_kv_store_options){0}, &p->store, NULL), LH_OK);
     assert_int_equal(lh_overlap_planner_create(64, 64, &p->planner, NULL), LH_OK);
     lh_kv_store_reset(p->store, &p->chain);
-    const lh_inflight_options inflight = {
-        .store = p->store, .planner = p->planner, .steps_max = 8, .segments_max = 1};
+    assert_int_equal(lh_mask_ledger_create(&p->masks, NULL), LH_OK);
+    const lh_inflight_options inflight = {.store = p->store,
+                                          .masks = p->masks,
+                                          .planner = p->planner,
+                                          .steps_max = 8,
+                                          .segments_max = 1};
     assert_int_equal(lh_inflight_create(&inflight, &p->inflight, NULL), LH_OK);
     p->running.queue = &p->queue;
     p->recovery = (lh_recovery){
@@ -496,6 +501,7 @@ static void open_parts(parts *p, uint32_t sequences) {
 static void close_parts(parts *p) {
     lh_inflight_destroy(p->inflight);
     lh_kv_store_destroy(p->store);
+    lh_mask_ledger_destroy(p->masks);
     lh_overlap_planner_destroy(p->planner);
     lh_running_set_reset(&p->running);
     lh_wait_queue_reset(&p->queue);

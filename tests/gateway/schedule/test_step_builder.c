@@ -13,6 +13,7 @@
 enum { ROWS = 64, SEGMENTS = 3 };
 
 static lh_kv_store *store;
+static lh_mask_ledger *masks;
 static lh_step_builder builder;
 static lh_inflight *inflight;
 static lh_inflight_step *step;
@@ -20,11 +21,12 @@ static lh_inflight_step *step;
 static int set_up(void **state) {
     (void)state;
     const lh_kv_ledger chain = {.stage_count = 1, .stages = {{16, 100000}}};
-    const lh_inflight_options options = {.steps_max = 4, .segments_max = SEGMENTS};
+    assert_int_equal(lh_mask_ledger_create(&masks, NULL), LH_OK);
+    const lh_inflight_options options = {.masks = masks, .steps_max = 4, .segments_max = SEGMENTS};
     assert_int_equal(lh_kv_store_create(&(lh_kv_store_options){0}, &store, NULL), LH_OK);
     lh_kv_store_reset(store, &chain);
     assert_int_equal(lh_inflight_create(&options, &inflight, NULL), LH_OK);
-    assert_true(lh_step_builder_init(&builder, store, ROWS, SEGMENTS));
+    assert_true(lh_step_builder_init(&builder, store, masks, 1000, ROWS, SEGMENTS));
     step = lh_inflight_blank(inflight);
     lh_step_builder_begin(&builder, step, LH_STEP_PREFILL, ROWS);
     return 0;
@@ -35,6 +37,7 @@ static int tear_down(void **state) {
     lh_step_builder_reset(&builder);
     lh_inflight_destroy(inflight);
     lh_kv_store_destroy(store);
+    lh_mask_ledger_destroy(masks);
     return 0;
 }
 
@@ -137,10 +140,10 @@ static void one_in_quarantine_travels_alone(void **state) {
 
 static void without_memory_there_is_no_builder(void **state) {
     (void)state;
-    for (size_t n = 1; n <= 2; n++) {
+    for (size_t n = 1; n <= 3; n++) {
         lh_step_builder none;
         failing_malloc_arm(n);
-        assert_false(lh_step_builder_init(&none, store, ROWS, SEGMENTS));
+        assert_false(lh_step_builder_init(&none, store, masks, 1000, ROWS, SEGMENTS));
         assert_true(failing_malloc_disarm());
         lh_step_builder_reset(&none);
     }
