@@ -420,7 +420,7 @@ static void fill_defaults(simulation_options *o) {
     o->scheduler.sequences_max = number_or(o->scheduler.sequences_max, 16);
     o->scheduler.queue_max = number_or(o->scheduler.queue_max, 64);
     o->scheduler.rows_max = number_or(o->scheduler.rows_max, 512);
-    o->scheduler.vocabulary = TOY_VOCABULARY;
+    o->scheduler.vocabulary = number_or(o->scheduler.vocabulary, TOY_VOCABULARY);
     o->scheduler.width = TOY_WIDTH;
     o->scheduler.step_timeout_us = time_or(o->scheduler.step_timeout_us, 30000000);
     o->scheduler.replay_timeout_us = time_or(o->scheduler.replay_timeout_us, 5000000);

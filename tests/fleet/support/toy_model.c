@@ -21,6 +21,17 @@ uint32_t toy_draw(uint64_t row, uint64_t seed, uint64_t counter) {
     return (uint32_t)(mix(row ^ mix(seed + counter)) % TOY_VOCABULARY);
 }
 
+uint32_t toy_draw_masked(uint64_t row, uint64_t seed, uint64_t counter, const uint64_t *mask,
+                         uint32_t vocabulary) {
+    uint32_t allowed = 0, token = 0;
+    for (uint32_t i = 0; i < vocabulary; i++)
+        allowed += mask[i / 64] >> i % 64 & 1;
+    uint32_t left = (uint32_t)(mix(row ^ mix(seed + counter)) % allowed);
+    while (!(mask[token / 64] >> token % 64 & 1) || left-- > 0)
+        token++;
+    return token;
+}
+
 void toy_generate(const uint32_t *prompt, uint32_t prompt_tokens, uint64_t seed, uint32_t *output,
                   uint32_t count) {
     uint64_t states[TOY_LAYERS] = {0};

@@ -13,6 +13,9 @@ uint64_t toy_embed(uint32_t token);
 /* Takes one row through one layer: changes the layer's state, returns the row. */
 uint64_t toy_layer(uint64_t *state, uint32_t layer, uint32_t position, uint64_t row);
 uint32_t toy_draw(uint64_t row, uint64_t seed, uint64_t counter);
+/* The same among the tokens of a mask alone. */
+uint32_t toy_draw_masked(uint64_t row, uint64_t seed, uint64_t counter, const uint64_t *mask,
+                         uint32_t vocabulary);
 /* What a chain must give, whatever happens to it. */
 void toy_generate(const uint32_t *prompt, uint32_t prompt_tokens, uint64_t seed, uint32_t *output,
                   uint32_t count);

@@ -3,6 +3,7 @@
 
 #include "tests/fleet/support/liar.h"
 #include "tests/fleet/support/toy_model.h"
+#include "worker/compute/stage/mask_store.h"
 #include "worker/serve/meter.h"
 #include "worker/serve/step_window.h"
 
@@ -61,6 +62,7 @@ struct toy_worker {
     job *running;
     uint32_t overtakes; /* decode jobs that have begun in a row while a prefill job waited */
     held_sequence *held;
+    lh_mask_store *masks; /* NULL: it takes none */
     lh_stage_meter meter;
     liar liar;
 
@@ -136,6 +138,9 @@ toy_worker *toy_worker_create(const toy_world *world, const toy_worker_options *
         .point_count = 2,
         .points = {{1, (double)(options->step_us + options->row_us)},
                    {512, (double)(options->step_us + 512 * options->row_us)}}};
+    if (options->vocabulary > 0 &&
+        lh_mask_store_create(options->vocabulary, &worker->masks, NULL) != LH_OK)
+        abort();
     lh_stage_meter_init(&worker->meter, &calibrated, *world->now_us);
     liar_init(&worker->liar, options->lies);
     return worker;
@@ -478,7 +483,19 @@ static void forward_shards(toy_worker *worker, job *j) {
     free(bytes);
 }
 
-static uint32_t draw(const job *j, lh_step_result *results) {
+static uint32_t draw_token(toy_worker *worker, uint64_t row, const lh_sampling *sampling) {
+    if (sampling->mask == 0)
+        return toy_draw(row, sampling->seed, sampling->counter);
+    const uint64_t *mask = worker->masks ? lh_mask_store_find(worker->masks, sampling->mask) : NULL;
+    if (!mask) {
+        note_breach(worker, "a mask is named that is not here");
+        return LH_STEP_NO_TOKEN;
+    }
+    return toy_draw_masked(row, sampling->seed, sampling->counter, mask,
+                           worker->options.vocabulary);
+}
+
+static uint32_t draw(toy_worker *worker, const job *j, lh_step_result *results) {
     uint32_t count = 0, row = 0;
     for (uint32_t i = 0; i < j->manifest.segment_count; i++) {
         const lh_step_segment *segment = &j->segments[i];
@@ -487,8 +504,7 @@ static uint32_t draw(const job *j, lh_step_result *results) {
             results[count++] = (lh_step_result){
                 .sequence = segment->sequence,
                 .position = segment->first_position + segment->rows,
-                .sample.token = toy_draw(j->values[row - 1], segment->sampling.seed,
-                                         segment->sampling.counter)};
+                .sample.token = draw_token(worker, j->values[row - 1], &segment->sampling)};
     }
     return count;
 }
@@ -496,7 +512,7 @@ static uint32_t draw(const job *j, lh_step_result *results) {
 static void forward_results(toy_worker *worker, job *j) {
     lh_step_result *results = calloc(j->manifest.segment_count + 1, sizeof *results);
     assert(results);
-    uint32_t count = draw(j, results);
+    uint32_t count = draw(worker, j, results);
     lh_step_manifest head = {
         .epoch = j->manifest.epoch, .step = j->manifest.step, .step_class = j->manifest.step_class};
     size_t capacity = lh_step_manifest_bytes(&head) + lh_step_results_bytes(results, count) + 64,
@@ -581,6 +597,24 @@ static void *copy_array(const void *from, size_t count, size_t bytes) {
     return copy;
 }
 
+/* They are needed only until the worker has taken them. */
+static void copy_masks(job *j, const lh_step_masks *masks) {
+    lh_step_mask *list = copy_array(masks->list, masks->count, sizeof *list);
+    for (uint32_t i = 0; i < masks->count; i++)
+        list[i].code = copy_array(list[i].code, list[i].code_bytes, 1);
+    j->manifest.masks.list = list;
+    j->manifest.masks.drops = copy_array(masks->drops, masks->drop_count, sizeof *masks->drops);
+}
+
+static void drop_mask_copies(job *j) {
+    lh_step_masks *masks = &j->manifest.masks;
+    for (uint32_t i = 0; i < masks->count; i++)
+        free((void *)(uintptr_t)masks->list[i].code);
+    free((void *)(uintptr_t)masks->list);
+    free((void *)(uintptr_t)masks->drops);
+    *masks = (lh_step_masks){.count = 0};
+}
+
 static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh_error *error) {
     job *j = context;
     (void)error;
@@ -589,6 +623,7 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     j->segments = copy_array(manifest->segments, manifest->segment_count, sizeof *j->segments);
     j->truncations =
         copy_array(manifest->truncations, manifest->truncation_count, sizeof *j->truncations);
+    copy_masks(j, &manifest->masks);
     j->values = calloc(manifest->rows + 1, sizeof *j->values);
     assert(j->values);
     return LH_OK;
@@ -653,6 +688,19 @@ static lh_status judge(toy_worker *worker, const job *j) {
     return judge_resync(worker, j);
 }
 
+/* When the manifest comes, whatever is computed before what. The job keeps none of them. */
+static lh_status take_masks(toy_worker *worker, const lh_step_masks *masks) {
+    lh_status status = LH_OK;
+    if (!worker->masks || worker->last_layer != TOY_LAYERS)
+        return LH_OK;
+    for (uint32_t i = 0; i < masks->drop_count; i++)
+        lh_mask_store_drop(worker->masks, masks->drops[i]);
+    for (uint32_t i = 0; i < masks->count && status == LH_OK; i++)
+        status = lh_mask_store_keep(worker->masks, &masks->list[i], NULL);
+    worker->figures.masks += masks->count;
+    return status;
+}
+
 static void take_request(toy_worker *worker, const message *received) {
     job *j = calloc(1, sizeof *j);
     assert(j);
@@ -663,6 +711,9 @@ static void take_request(toy_worker *worker, const message *received) {
     worker->figures.corrupt += status == LH_ERR_CORRUPT;
     if (status == LH_OK)
         status = judge(worker, j);
+    if (status == LH_OK)
+        status = take_masks(worker, &j->manifest.masks);
+    drop_mask_copies(j);
     if (status != LH_OK) {
         worker->has_failed |= status != LH_ERR_STALE; /* which changes nothing */
         answer(worker, j->from, j->request, status);
@@ -835,6 +886,8 @@ static void adopt(toy_worker *worker, const lh_assignment *assignment) {
                         ? worker->world.node_of(worker->world.context, assignment->next.name)
                         : 0;
     fail_all_jobs(worker, LH_ERR_STALE);
+    if (worker->masks)
+        lh_mask_store_reset(worker->masks);
     keep_or_empty_kv(worker, assignment);
     if (worker->next_node >= 0 && worker->next_node != next_node)
         network_close(worker->world.net, worker->node, worker->next_node);
@@ -960,6 +1013,8 @@ static void forget_everything(toy_worker *worker) {
     worker->trial = (lh_hop_trial_report){0};
     worker->kv_epoch = 0;
     worker->next_node = -1;
+    if (worker->masks)
+        lh_mask_store_reset(worker->masks);
 }
 
 void toy_worker_kill(toy_worker *worker) {
@@ -972,6 +1027,7 @@ void toy_worker_kill(toy_worker *worker) {
 
 void toy_worker_destroy(toy_worker *worker) {
     forget_everything(worker);
+    lh_mask_store_destroy(worker->masks);
     free(worker);
 }
 

@@ -19,6 +19,7 @@ typedef struct toy_worker_options {
     int64_t hidden_us;       /* of each step's time, which it does not report */
     uint64_t lies;           /* what its meter is told of its steps: liar.h; 0: the truth */
     uint32_t poison_token;   /* a step that holds it is refused; 0: none */
+    uint32_t vocabulary;     /* tokens of a mask; 0: it takes none */
 } toy_worker_options;
 
 /* What the worker sees of the rest. */
@@ -37,6 +38,7 @@ typedef struct toy_worker_figures {
     int64_t busy_us;
     /* pages or steps over the limit, a gap or overlap in positions, a wrong counter */
     uint64_t breaches;
+    uint64_t masks;     /* that came */
     uint64_t corrupt;   /* bodies refused for their checksums */
     uint64_t repeated;  /* steps refused since they had come before */
     uint64_t loads;     /* of stages, since the process started; prepared ones count, too */
