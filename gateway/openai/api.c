@@ -2,6 +2,7 @@
 #include "gateway/openai/api.h"
 
 #include "common/base/clock.h"
+#include "gateway/constrain/constraint_vocabulary.h"
 #include "gateway/openai/call.h"
 #include "gateway/openai/prompt.h"
 
@@ -12,6 +13,7 @@ struct lh_openai_api {
     lh_openai_service service;
     lh_http_server *server;
     lh_request_metrics metrics;
+    lh_constraint_vocabulary *vocabulary;
 };
 
 lh_openai_api_config lh_openai_api_config_default(void) {
@@ -42,8 +44,12 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
     service->model = model;
     service->longest_token_bytes = lh_openai_prompt_longest_token(model);
     const lh_http_handler handler = lh_openai_call_handler(service);
-    lh_status status =
-        lh_reader_pool_create(config->readers, config->unread_bytes_max, &service->readers, error);
+    lh_status status = lh_constraint_vocabulary_create(model->tokenizer, &api->vocabulary, error);
+    if (!status)
+        status = lh_constraint_cache_create(api->vocabulary, &service->constraints, error);
+    if (!status)
+        status = lh_reader_pool_create(config->readers, config->unread_bytes_max, &service->readers,
+                                       error);
     if (!status)
         status = lh_http_server_create(&config->http, &handler, &api->server, error);
     if (status) {
@@ -75,5 +81,7 @@ void lh_openai_api_close(lh_openai_api *api) {
         return;
     lh_http_server_destroy(api->server);
     lh_reader_pool_destroy(api->service.readers);
+    lh_constraint_cache_destroy(api->service.constraints);
+    lh_constraint_vocabulary_destroy(api->vocabulary);
     free(api);
 }

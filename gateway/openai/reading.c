@@ -7,6 +7,7 @@
 #include "gateway/openai/tokenization.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* What the chain's KV caches hold may be less than the model's context. */
 static uint32_t context_now(const lh_openai_service *service) {
@@ -87,6 +88,44 @@ static bool tokenize_all(lh_openai_reading *reading, const lh_openai_service *se
     return true;
 }
 
+/* ---- The form of the answers. ---- */
+
+/* The token that the text is, where it is one alone; -1: it is not. */
+static int64_t token_of(const lh_tokenizer *tokenizer, const char *text) {
+    lh_tokens tokens = {0};
+    lh_status status = lh_tokenizer_encode(tokenizer, text, strlen(text), true, &tokens, NULL);
+    int64_t token = !status && tokens.count == 1 ? (int64_t)tokens.ids[0] : -1;
+    free(tokens.ids);
+    return token;
+}
+
+/* Where the answer begins inside of a thought, its form begins behind that. */
+static bool compile_form(lh_openai_reading *reading, const lh_openai_service *service,
+                         lh_openai_error *error) {
+    lh_openai_output_format *format = &reading->request.format;
+    const lh_thinking_marks *marks = reading->request.endpoint == LH_OPENAI_CHAT
+                                         ? lh_chat_template_thinking(service->model->chat_template)
+                                         : NULL;
+    lh_error cause;
+    if (!format->is_given)
+        return true;
+    if (marks && marks->are_channels)
+        return lh_openai_refuse(error, 400, format->param, "unsupported_value",
+                                "'%s' is not supported with this model, whose answers have "
+                                "channels.",
+                                format->param);
+    format->source.thought_end_token = -1;
+    if (reading->prompts[0].is_thinking && marks) {
+        format->source.thought_end = marks->close;
+        format->source.thought_end_token = token_of(service->model->tokenizer, marks->close);
+    }
+    if (lh_constraint_cache_find(service->constraints, &format->source, &reading->constraint,
+                                 &cause))
+        return lh_openai_output_format_refuse(format, &cause, error);
+    reading->request.parameters.sequence.constraint = reading->constraint;
+    return true;
+}
+
 /* What a conversation becomes, shown and not sent. */
 static bool show_prompt(lh_openai_reading *reading, const lh_openai_service *service,
                         lh_openai_error *error) {
@@ -106,7 +145,8 @@ static bool take_request(lh_openai_reading *reading, const lh_openai_service *se
     bool taken = lh_openai_request_parse(body, endpoint, &service->config.limits, &reading->request,
                                          error) &&
                  (goal == LH_READING_TEMPLATE ? show_prompt(reading, service, error)
-                                              : tokenize_all(reading, service, error));
+                                              : tokenize_all(reading, service, error) &&
+                                                    compile_form(reading, service, error));
     lh_openai_request_drop_text(&reading->request);
     return taken;
 }
@@ -133,6 +173,7 @@ void lh_openai_reading_reset(lh_openai_reading *reading) {
     for (size_t i = 0; reading->echoes && i < reading->prompt_count; i++)
         lh_text_buffer_reset(&reading->echoes[i]);
     lh_text_buffer_reset(&reading->reply);
+    lh_constraint_release(reading->constraint);
     free(reading->tokens);
     free(reading->prompts);
     free(reading->echoes);

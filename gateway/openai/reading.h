@@ -23,6 +23,7 @@ typedef struct lh_openai_reading {
     lh_generation_prompt *prompts; /* [prompt_count], pointing into `tokens`; of chat, one */
     lh_tokens *tokens;             /* [prompt_count] */
     lh_text_buffer *echoes;        /* [prompt_count], or NULL */
+    lh_constraint *constraint;     /* what its answers must be; NULL: any text */
     lh_text_buffer reply;          /* where nothing is sent: all that there is */
     size_t prompt_count;
 } lh_openai_reading;

@@ -129,21 +129,6 @@ static void parse_messages(const lh_body_reader *body, lh_openai_request *reques
 
 /* ---- What only chat has. ---- */
 
-static void check_response_format(const lh_body_reader *body) {
-    static const char key[] = "response_format";
-    const json_t *format = lh_body_field(body, key);
-    const char *type = json_string_value(json_object_get(format, "type"));
-    if (format && !type)
-        lh_body_refuse(body, key, "invalid_type", "must be an object with a 'type'.");
-    if (!type || strcmp(type, "text") == 0)
-        return;
-    if (strcmp(type, "json_object") == 0 || strcmp(type, "json_schema") == 0)
-        lh_body_refuse(body, key, "unsupported_value",
-                       "of type \"%s\" is not supported by this server.", type);
-    else
-        lh_body_refuse(body, key, "invalid_value", "is of an unknown type \"%.40s\".", type);
-}
-
 static void check_modalities(const lh_body_reader *body) {
     const json_t *list = lh_body_field(body, "modalities");
     if (list && json_array_size(list) == 0)
@@ -185,7 +170,6 @@ static void parse_chat(const lh_body_reader *body, const lh_openai_limits *limit
                        lh_openai_request *request) {
     parse_template_options(body, request);
     parse_reasoning(body, limits->keeps_thoughts, request);
-    check_response_format(body);
     check_modalities(body);
     lh_openai_tools_parse(body, &request->tools);
     lh_body_choice(body, "verbosity", "low|medium|high");
@@ -266,6 +250,13 @@ static void parse_completion(const lh_body_reader *body, const lh_openai_limits 
     parse_prompts(body, limits, request);
 }
 
+/* An answer that must have a form could call none of them. */
+static void check_form_beside_tools(const lh_body_reader *body, const lh_openai_request *request) {
+    if (request->format.is_given && request->tools.list)
+        lh_body_refuse(body, request->format.param, "unsupported_value",
+                       "is not supported together with 'tools', unless 'tool_choice' is \"none\".");
+}
+
 bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
                              const lh_openai_limits *limits, lh_openai_request *request,
                              lh_openai_error *error) {
@@ -273,10 +264,12 @@ bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
     *request = (lh_openai_request){.endpoint = endpoint, .body = body};
     *error = (lh_openai_error){0};
     lh_openai_parameters_parse(&reader, endpoint, limits, &request->parameters);
+    lh_openai_output_format_parse(&reader, &request->format);
     if (endpoint == LH_OPENAI_CHAT)
         parse_chat(&reader, limits, request);
     else
         parse_completion(&reader, limits, request);
+    check_form_beside_tools(&reader, request);
     return !error->status;
 }
 
@@ -305,6 +298,7 @@ void lh_openai_request_drop_text(lh_openai_request *request) {
 void lh_openai_request_reset(lh_openai_request *request) {
     free_text(request);
     lh_openai_parameters_reset(&request->parameters);
+    lh_openai_output_format_reset(&request->format);
     json_decref(request->body);
     *request = (lh_openai_request){0};
 }

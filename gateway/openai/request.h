@@ -1,6 +1,7 @@
 /* The body of POST /v1/chat/completions or /v1/completions as plain data. Thread: any. */
 #pragma once
 
+#include "gateway/openai/output_format.h"
 #include "gateway/openai/parameters.h"
 #include "gateway/openai/tools.h"
 #include "gateway/text/chat_template.h"
@@ -17,6 +18,7 @@ typedef struct lh_openai_request {
     lh_openai_endpoint endpoint;
     json_t *body; /* what the rest points into; without its text, the stop strings */
     lh_openai_parameters parameters;
+    lh_openai_output_format format;
     /* Chat. */
     lh_chat_message *messages; /* [message_count], developer shown as system */
     char **joined;             /* [message_count]: content put together from parts, or NULL */

@@ -2,6 +2,7 @@
  * Private to gateway/openai/. */
 #pragma once
 
+#include "gateway/constrain/constraint_cache.h"
 #include "gateway/openai/api.h"
 #include "gateway/openai/reader_pool.h"
 #include "gateway/openai/request_metrics.h"
@@ -13,6 +14,7 @@ typedef struct lh_openai_service {
     lh_engine *engine;
     const lh_served_model *model;
     lh_reader_pool *readers;
+    lh_constraint_cache *constraints;
     size_t longest_token_bytes;  /* of the model's tokens */
     atomic_bool draining;        /* any thread */
     lh_request_metrics *metrics; /* any thread */

@@ -82,9 +82,12 @@ static const table_row chats[] = {
     {"{'messages':[{'role':'user','content':[{'type':'input_audio'}]}]}", "messages[0].content[0]"},
     {"{'messages':[{'role':'user','content':[{'type':'file'}]}]}", "messages[0].content[0]"},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'text'}}", NULL},
-    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_object'}}",
-     "response_format"},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_object'}}", NULL},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_schema'}}",
+     "response_format.json_schema"},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_object'},'tools':"
+     "[{"
+     "'type':'function','function':{'name':'f'}}]}",
      "response_format"},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'xml'}}",
      "response_format"},

@@ -1,0 +1,127 @@
+"""Answers that must have a form, by the official `openai` client against a gateway and its workers: every finished answer has it, at a temperature at
+which nothing would have it by chance, and what cannot be followed is a 400 with its place. Random schemas: 16, with LONGHAUL_TEST_THOROUGH=1
+(tests/run --thorough) 1,000."""
+import concurrent.futures
+import enum
+import json
+import os
+import pathlib
+import re
+import sys
+import unittest
+
+from fleet import Fleet
+from programs import PATIENCE_S, run_tests
+
+try:
+    import jsonschema
+    import openai
+    import pydantic
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "truth"))
+
+from random_schemas import RandomSchemas  # noqa: E402
+
+SCHEMAS = 1000 if os.environ.get("LONGHAUL_TEST_THOROUGH") else 16
+MODEL = "smollm2/135M-Instruct"
+ASK = [{"role": "user", "content": "Describe a person."}]
+
+
+class Colour(str, enum.Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+class Address(pydantic.BaseModel):
+    street: str = pydantic.Field(max_length=20)
+    number: int = pydantic.Field(ge=1, le=999)
+
+
+class Person(pydantic.BaseModel):
+    name: str = pydantic.Field(pattern="^[A-Z][a-z]{1,9}$")
+    age: int = pydantic.Field(ge=0, lt=130)
+    colour: Colour
+    tags: list[Colour] = pydantic.Field(max_length=3)
+    address: Address | None
+
+
+class ConstrainedOutput(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.fleet = Fleet(2, ["--model-name", MODEL]).__enter__()
+        cls.client = openai.OpenAI(base_url=cls.fleet.url + "/v1", api_key="none", max_retries=0, timeout=PATIENCE_S)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.fleet.__exit__(None, None, None)
+
+    def chat(self, **more):
+        more = {"temperature": 1.5, "max_tokens": 300, "seed": 1, **more}
+        return self.client.chat.completions.create(model=MODEL, messages=ASK, **more)
+
+    def guided(self, **fields):
+        choice = self.chat(extra_body=fields).choices[0]
+        self.assertEqual(choice.finish_reason, "stop")
+        return choice.message.content
+
+    def test_parsed_answers_are_what_was_asked_for(self):
+        answer = self.client.chat.completions.parse(model=MODEL, messages=ASK, response_format=Person, temperature=1.5, max_tokens=300, seed=7, n=4)
+        for choice in answer.choices:
+            self.assertEqual(choice.finish_reason, "stop")
+            self.assertIsInstance(choice.message.parsed, Person)
+            jsonschema.validate(json.loads(choice.message.content), Person.model_json_schema())
+
+    def test_streams_have_it_too(self):
+        format = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": Person.model_json_schema()}}
+        whole = self.chat(response_format=format).choices[0].message.content
+        pieces = [chunk.choices[0].delta.content or "" for chunk in self.chat(response_format=format, stream=True) if chunk.choices]
+        self.assertEqual("".join(pieces), whole)
+        Person.model_validate_json(whole)
+
+    def test_answers_to_random_schemas_validate(self):
+        def finished(seed):
+            schema, _ = RandomSchemas(seed).whole()
+            choice = self.chat(extra_body={"guided_json": schema}, seed=seed, max_tokens=150).choices[0]
+            if choice.finish_reason == "stop":
+                jsonschema.validate(json.loads(choice.message.content), schema, jsonschema.Draft202012Validator)
+            return choice.finish_reason == "stop"
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            whole = sum(pool.map(finished, range(SCHEMAS)))
+        print(f"{SCHEMAS} schemas, {whole} answers finished")
+        self.assertGreater(whole, SCHEMAS / 2)
+
+    def test_any_object_is_one(self):
+        choice = self.chat(response_format={"type": "json_object"}, max_tokens=200).choices[0]
+        self.assertTrue(choice.message.content.startswith("{"))
+        if choice.finish_reason == "stop":
+            self.assertIsInstance(json.loads(choice.message.content), dict)
+
+    def test_regular_expressions_choices_and_grammars(self):
+        self.assertTrue(re.fullmatch(r"\d{4}-\d\d", self.guided(guided_regex=r"\d{4}-\d\d")))
+        self.assertIn(self.guided(guided_choice=["yes", "no", "yes and no"]), ("yes", "no", "yes and no"))
+        self.assertTrue(re.fullmatch(r"[ab]{2,5}!", self.guided(guided_grammar='root ::= [ab]{2,5} "!"')))
+        self.assertLess(json.loads(self.guided(guided_json={"type": "integer", "minimum": 3, "maximum": 99})), 100)
+        self.assertIn(self.guided(structured_outputs={"choice": ["x", "y"]}), ("x", "y"))
+
+    def test_completions_have_forms_too(self):
+        answer = self.client.completions.create(model=MODEL, prompt="1 + 1 =", max_tokens=20, temperature=1.5, extra_body={"guided_regex": "[0-9]{3}"})
+        self.assertTrue(re.fullmatch("[0-9]{3}", answer.choices[0].text))
+
+    def test_what_cannot_be_followed_is_a_400_at_once(self):
+        schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+        with self.assertRaises(openai.BadRequestError) as raised:
+            self.chat(response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
+        self.assertEqual(raised.exception.param, "response_format")
+        self.assertIn("Invalid schema for response_format 'n': #/properties/a: 'uniqueItems' is not supported", str(raised.exception))
+        for fields in ({"guided_regex": "("}, {"guided_grammar": "root"}, {"guided_choice": []}, {"guided_json": {"type": "x"}}):
+            with self.assertRaises(openai.BadRequestError) as raised:
+                self.guided(**fields)
+            self.assertEqual(raised.exception.param, next(iter(fields)))
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules[__name__])
