@@ -267,6 +267,16 @@ typedef struct lh_kernels {
                       uint32_t first, uint32_t rows, uint32_t window, float scale,
                       const float *sinks, void *scratch);
 
+    /* Causal attention over latent rows (DeepSeek-V2, arXiv:2405.04434, absorbed) of rows at
+     * positions [first, first + rows) of ONE sequence: a position has one row k[t] in the pages of
+     * values, which is the key of all heads, and whose first `rank` numbers are their value, too.
+     * q[rows][heads][width], y[rows][heads][rank] (row strides given); for each head what
+     * `attention` computes over positions from 0 on. y is not q. scratch: lh_latent_scratch_bytes,
+     * 64-byte aligned, one per calling thread. */
+    void (*latent_attention)(float *y, size_t y_stride, const float *q, size_t q_stride,
+                             const struct lh_kv_view *view, uint32_t rank, uint32_t heads,
+                             uint32_t first, uint32_t rows, float scale, void *scratch);
+
     /* y[i] = exp(x[i] - shift) with our exp; returns the lanes-and-tree sum of y (softmax,
      * sampling). y may be x. */
     float (*exp_sum)(float *y, const float *x, float shift, size_t count);
@@ -295,7 +305,8 @@ typedef enum lh_kv_type { LH_KV_F32, LH_KV_F16, LH_KV_Q8 } lh_kv_type;
 /* "f32", "f16", "q8"; false: another name, and *type is as it was. */
 bool lh_kv_type_parse(const char *name, lh_kv_type *type);
 
-/* What a model's layer keeps of a position: for each KV head a key and a value. */
+/* What a model's layer keeps of a position: for each KV head a key and a value; or, where attention
+ * is latent, a value alone, with key_dim 0. */
 typedef struct lh_kv_shape {
     lh_kv_type type;
     uint32_t kv_heads, key_dim, value_dim;
@@ -329,6 +340,10 @@ static inline size_t lh_kv_page_bytes(const lh_kv_shape *shape, uint32_t dim) {
 /* Scratch of `attention` for up to `rows` rows, `group` query heads and positions < `context`. It
  * does not grow with rows beyond a few. */
 size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t context);
+
+/* Scratch of `latent_attention` for rows of `width` numbers and positions < `context`. 0 on
+ * overflow. */
+size_t lh_latent_scratch_bytes(uint32_t width, uint32_t context);
 
 /* ---- Frequencies and logarithms: at start-up, the same code on every machine ---- */
 

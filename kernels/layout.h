@@ -268,3 +268,5 @@ static inline size_t lh_attention_score_stride(uint32_t keys) {
 
 /* Queries that an instruction set may score together at most; scratch is sized for it. */
 #define LH_ATTENTION_QUERIES 8u
+/* The same of latent_attention. */
+#define LH_LATENT_QUERIES 64u

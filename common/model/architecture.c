@@ -103,6 +103,12 @@ static const lh_architecture architectures[] = {
     {.name = "qwen2vl", .required = QKV_BIASES},
     {.name = "qwen3vl", .required = QK_NORMS},
     {.name = "gemma", .embedding_scaled = true, .gate = LH_GATE_GELU},
+    /* DeepSeek V2, V3, R1 and what is made like them */
+    {.name = "deepseek2",
+     .rope_interleaved = true,
+     .is_latent = true,
+     .optional = SHARED_EXPERT,
+     .experts = LH_EXPERTS_PERHAPS},
     /* gains are stored as they multiply (the converter has added the 1); the one of 27 billion
      * parameters has 62 layers */
     {.name = "gemma3",

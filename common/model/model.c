@@ -6,6 +6,7 @@
 #include "common/model/architecture.h"
 #include "common/model/metadata.h"
 #include "common/model/model_experts.h"
+#include "common/model/model_latent.h"
 #include "common/model/model_rope.h"
 #include "common/model/model_tensors.h"
 
@@ -36,7 +37,7 @@ static const lh_refused_key refused_keys[] = {
     {"use_parallel_residual", 0},
     {"rope.scaling.yarn_ext_factor", 1},
     {"rope.scaling.yarn_attn_factor", 1},
-    {"rope.scaling.yarn_log_multiplier", 0},
+    {"attention.temperature_scale", 0},
 };
 
 static lh_status refuse(const lh_metadata *metadata, const char *suffix, double value) {
@@ -84,15 +85,19 @@ static lh_status read_head_dim(const lh_metadata *metadata, lh_model_config *con
     return LH_OK;
 }
 
+static lh_status read_kv_heads(const lh_metadata *metadata, lh_model_config *config) {
+    lh_status status = lh_metadata_count(metadata, "attention.head_count_kv", HEADS_MAX,
+                                         config->heads, &config->kv_heads);
+    return status != LH_OK ? status : read_head_dim(metadata, config);
+}
+
 static lh_status read_attention(const lh_metadata *metadata, lh_model_config *config) {
     lh_status status =
         lh_metadata_count(metadata, "attention.head_count", HEADS_MAX, 0, &config->heads);
     if (status == LH_OK) {
-        status = lh_metadata_count(metadata, "attention.head_count_kv", HEADS_MAX, config->heads,
-                                   &config->kv_heads);
+        status = metadata->architecture->is_latent ? lh_model_read_latent(metadata, config)
+                                                   : read_kv_heads(metadata, config);
     }
-    if (status == LH_OK)
-        status = read_head_dim(metadata, config);
     if (status != LH_OK)
         return status;
     if (config->heads % config->kv_heads != 0) {
@@ -254,6 +259,15 @@ lh_status lh_model_config_read(const lh_gguf *gguf, lh_model_config *out, lh_err
     if (status == LH_OK)
         *out = config;
     return status;
+}
+
+uint32_t lh_model_key_width(const lh_model_config *config) {
+    return config->latent.rank > 0 ? config->latent.rank + config->rope_dims
+                                   : config->kv_heads * config->head_dim;
+}
+
+uint32_t lh_model_attended_width(const lh_model_config *config) {
+    return config->heads * (config->latent.rank > 0 ? config->latent.value_dim : config->head_dim);
 }
 
 lh_layer_kind lh_model_layer_kind(const lh_model_config *config, uint32_t layer) {

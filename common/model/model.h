@@ -20,6 +20,9 @@ typedef enum lh_gate {
     LH_GATE_SWIGLU_CLAMPED /* with bounds, and up + 1: kernels.h's swiglu_mul */
 } lh_gate;
 
+/* Groups of experts. */
+#define LH_EXPERT_GROUPS_MAX 64u
+
 /* How a router's logits become the experts' shares of a row: of all of them, or, once these are
  * chosen, of those that the row goes through. */
 typedef enum lh_routing {
@@ -35,10 +38,23 @@ typedef struct lh_rope_scaling {
     bool is_yarn;                /* the betas are for it */
     double beta_fast, beta_slow; /* turns within the original context */
     uint32_t original_context;   /* of the training before the scaling */
+    /* attention's scale grows by 1 + this * ln(factor), squared, and cos and sin do not; 0: cos and
+     * sin grow by YaRN's 1 + ln(factor) / 10 */
+    double attention_growth;
 } lh_rope_scaling;
+
+/* Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): what is kept of a position is one
+ * latent row, of which the heads' keys and values are made, and one rotated key for all heads. A
+ * head's query has head_dim dimensions, the last rope_dims of which are rotated. */
+typedef struct lh_latent_shape {
+    uint32_t rank;       /* of the row that is kept; 0: keys and values are kept, head by head */
+    uint32_t query_rank; /* of the row that queries are made of; 0: of the layer's own row */
+    uint32_t value_dim;  /* of a head */
+} lh_latent_shape;
 
 typedef struct lh_model_config {
     uint32_t layers, width, feed_forward_width, heads, kv_heads, head_dim, vocabulary, context;
+    lh_latent_shape latent;
     uint32_t rope_dims;    /* rotated dimensions of a head */
     bool rope_interleaved; /* pairs (2i, 2i + 1), as GGUF's `llama` stores them */
     lh_rope_scaling rope[LH_LAYER_KINDS];
@@ -55,6 +71,9 @@ typedef struct lh_model_config {
     /* A mixture of experts: so many feed-forward parts of expert_width, of which each row goes
      * through experts_used; 0: there is one, which is dense. */
     uint32_t experts, experts_used, expert_width;
+    uint32_t leading_dense; /* so many layers, the first ones, are dense in a mixture, too */
+    /* A row goes through experts of so many groups alone, which are equal in size; 1 and 1: all. */
+    uint32_t expert_groups, expert_groups_used;
     uint32_t
         shared_expert_width; /* of the one that all rows go through besides; 0: there is none */
     lh_routing routing;
@@ -85,12 +104,22 @@ typedef enum lh_tensor_role {
     LH_TENSOR_ATTN_Q,                            /* [heads * head_dim][width] */
     LH_TENSOR_ATTN_K,                            /* [kv_heads * head_dim][width] */
     LH_TENSOR_ATTN_V,                            /* [kv_heads * head_dim][width] */
-    LH_TENSOR_ATTN_QKV,      /* the rows of q, then those of k and v; optional: instead of them */
-    LH_TENSOR_ATTN_OUTPUT,   /* [width][heads * head_dim] */
-    LH_TENSOR_ATTN_Q_BIAS,   /* [heads * head_dim], F32; by architecture, as up to POST_NORM */
-    LH_TENSOR_ATTN_K_BIAS,   /* [kv_heads * head_dim], F32 */
-    LH_TENSOR_ATTN_V_BIAS,   /* [kv_heads * head_dim], F32 */
-    LH_TENSOR_ATTN_QKV_BIAS, /* those of q, then of k and v; optional: instead of them */
+    LH_TENSOR_ATTN_QKV,       /* the rows of q, then those of k and v; optional: instead of them */
+    LH_TENSOR_ATTN_Q_A,       /* [query_rank][width]; as up to V_B, of latent attention */
+    LH_TENSOR_ATTN_Q_A_NORM,  /* [query_rank], F32 */
+    LH_TENSOR_ATTN_Q_B,       /* [heads * head_dim][query_rank] */
+    LH_TENSOR_ATTN_KV_A,      /* [rank + rope_dims][width]: the latent row, the rotated key */
+    LH_TENSOR_ATTN_KV_A_NORM, /* [rank], F32: of the latent row */
+    /* Of the latent row, for each head: [head_dim - rope_dims] of its key, [value_dim] of its
+     * value. */
+    LH_TENSOR_ATTN_KV_B, /* [heads * (head_dim - rope_dims + value_dim)][rank]; or the two below */
+    LH_TENSOR_ATTN_K_B,  /* [heads][rank][head_dim - rope_dims]: turned over */
+    LH_TENSOR_ATTN_V_B,  /* [heads][value_dim][rank] */
+    LH_TENSOR_ATTN_OUTPUT,      /* [width][heads * head_dim]; latent: [width][heads * value_dim] */
+    LH_TENSOR_ATTN_Q_BIAS,      /* [heads * head_dim], F32; by architecture, as up to POST_NORM */
+    LH_TENSOR_ATTN_K_BIAS,      /* [kv_heads * head_dim], F32 */
+    LH_TENSOR_ATTN_V_BIAS,      /* [kv_heads * head_dim], F32 */
+    LH_TENSOR_ATTN_QKV_BIAS,    /* those of q, then of k and v; optional: instead of them */
     LH_TENSOR_ATTN_OUTPUT_BIAS, /* [width], F32 */
     LH_TENSOR_ATTN_SINKS,       /* [heads], F32: scores without a value */
     /* [head_dim], F32: each head's own norm, before the rotation; or [heads * head_dim] */
@@ -126,17 +155,27 @@ typedef enum lh_tensor_role {
  * tensor), LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
 lh_status lh_model_config_read(const lh_gguf *gguf, lh_model_config *config, lh_error *error);
 
+/* In some layer, where it is one of a layer's. */
 bool lh_model_has(const lh_model_config *config, lh_tensor_role role);
+bool lh_model_layer_has(const lh_model_config *config, lh_tensor_role role, uint32_t layer);
 lh_layer_kind lh_model_layer_kind(const lh_model_config *config, uint32_t layer);
 bool lh_model_layer_is_rotated(const lh_model_config *config, uint32_t layer);
+/* Whether the layer's feed-forward part is a mixture of experts. */
+bool lh_model_layer_is_mixture(const lh_model_config *config, uint32_t layer);
+/* Numbers that a layer makes of a row for the keys of the KV cache: of all KV heads; or the latent
+ * row and its key, which are all that is kept of it. */
+uint32_t lh_model_key_width(const lh_model_config *config);
+/* Numbers that attention makes of a row, all heads together. */
+uint32_t lh_model_attended_width(const lh_model_config *config);
 
 /* The tensor of a role; `layer` counts from the first of the model and is not read for the others.
- * NULL: not there (after lh_model_config_read: just where lh_model_has says so). */
+ * NULL: not there (after lh_model_config_read: just where lh_model_layer_has says so). */
 const lh_gguf_tensor *lh_model_tensor(const lh_gguf *gguf, lh_tensor_role role, uint32_t layer);
 /* Whether the role's tensor is a matrix; else it is a vector, or one for each expert, of F32. */
 bool lh_model_is_matrix(lh_tensor_role role);
-/* Whether it is a matrix for each expert, one after the other. */
+/* Whether it is a matrix for each expert, one after the other; or one for each head. */
 bool lh_model_is_of_experts(lh_tensor_role role);
+bool lh_model_is_of_heads(lh_tensor_role role);
 
 /* What lies in a tensor: itself, or the tensors of several roles, whose rows (a vector's elements)
  * follow each other. */

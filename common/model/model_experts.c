@@ -15,8 +15,7 @@ static const struct refused {
     const char *suffix;
     double harmless;
 } refused[] = {
-    {"expert_group_count", 1},        {"expert_group_used_count", 1},
-    {"leading_dense_block_count", 0}, {"interleave_moe_layer_step", 1},
+    {"interleave_moe_layer_step", 1},
     {"moe_every_n_layers", 1},
 };
 
@@ -48,19 +47,62 @@ static lh_status check_refused(const lh_metadata *metadata) {
     return LH_OK;
 }
 
+/* Their width is given, or how many experts it is as wide as. */
+static lh_status read_shared_width(const lh_metadata *metadata, lh_model_config *config) {
+    static const char width[] = "expert_shared_feed_forward_length",
+                      count[] = "expert_shared_count";
+    double wide = 0, many = 0;
+    uint32_t shared;
+    lh_status status = number_or(metadata, width, 0, &wide);
+    if (status == LH_OK && wide != 0)
+        return lh_metadata_count(metadata, width, EXPERT_WIDTH_MAX, 0,
+                                 &config->shared_expert_width);
+    if (status == LH_OK)
+        status = number_or(metadata, count, 0, &many);
+    if (status != LH_OK || many == 0)
+        return status;
+    status =
+        lh_metadata_count(metadata, count, EXPERT_WIDTH_MAX / config->expert_width, 0, &shared);
+    if (status == LH_OK)
+        config->shared_expert_width = shared * config->expert_width;
+    return status;
+}
+
+static lh_status read_groups(const lh_metadata *metadata, lh_model_config *config) {
+    uint32_t *groups = &config->expert_groups, *used = &config->expert_groups_used;
+    double given;
+    *groups = *used = 1;
+    lh_status status = number_or(metadata, "expert_group_count", 0, &given);
+    if (status != LH_OK || given == 0)
+        return status;
+    status = lh_metadata_count(metadata, "expert_group_count", LH_EXPERT_GROUPS_MAX, 0, groups);
+    if (status == LH_OK)
+        status = lh_metadata_count(metadata, "expert_group_used_count", *groups, *groups, used);
+    if (status == LH_OK && (config->experts % *groups != 0 ||
+                            config->experts / *groups * *used < config->experts_used)) {
+        return lh_fail(metadata->error, LH_ERR_MALFORMED,
+                       "GGUF metadata: %s: %u of %u groups of %u experts do not give %u to use",
+                       metadata->architecture->name, *used, *groups, config->experts,
+                       config->experts_used);
+    }
+    return status;
+}
+
+static lh_status read_leading_dense(const lh_metadata *metadata, lh_model_config *config) {
+    static const char suffix[] = "leading_dense_block_count";
+    double layers;
+    lh_status status = number_or(metadata, suffix, 0, &layers);
+    if (status != LH_OK || layers == 0)
+        return status;
+    return lh_metadata_count(metadata, suffix, config->layers, 0, &config->leading_dense);
+}
+
 static lh_status read_widths(const lh_metadata *metadata, lh_model_config *config) {
     bool are_wide = metadata->architecture->experts_are_wide;
-    double shared = 0;
     lh_status status =
         lh_metadata_count(metadata, "expert_feed_forward_length", EXPERT_WIDTH_MAX,
                           are_wide ? config->feed_forward_width : 0, &config->expert_width);
-    if (status == LH_OK)
-        status = number_or(metadata, "expert_shared_feed_forward_length", 0, &shared);
-    if (status == LH_OK && shared != 0) {
-        status = lh_metadata_count(metadata, "expert_shared_feed_forward_length", EXPERT_WIDTH_MAX,
-                                   0, &config->shared_expert_width);
-    }
-    return status;
+    return status != LH_OK ? status : read_shared_width(metadata, config);
 }
 
 static lh_status read_routing(const lh_metadata *metadata, lh_model_config *config) {
@@ -108,5 +150,9 @@ lh_status lh_model_read_experts(const lh_metadata *metadata, lh_model_config *co
         status = check_refused(metadata);
     if (status == LH_OK)
         status = read_widths(metadata, config);
+    if (status == LH_OK)
+        status = read_groups(metadata, config);
+    if (status == LH_OK)
+        status = read_leading_dense(metadata, config);
     return status == LH_OK ? read_routing(metadata, config) : status;
 }

@@ -34,6 +34,23 @@ static lh_status read_yarn(const lh_metadata *metadata, lh_rope_scaling *scaling
     return status;
 }
 
+/* Where attention is latent, its scale may have YaRN's growth instead of cos and sin. */
+static lh_status read_attention_growth(const lh_metadata *metadata, lh_rope_scaling *scaling) {
+    static const char suffix[] = "rope.scaling.yarn_log_multiplier";
+    double growth = 0;
+    lh_status status = lh_metadata_number(metadata, suffix, &growth);
+    if (status != LH_OK && status != LH_ERR_NOT_FOUND)
+        return status;
+    bool is_sound = growth >= 0 && growth <= 1;
+    if (!is_sound || (growth != 0 && !metadata->architecture->is_latent)) {
+        return lh_fail(metadata->error, LH_ERR_UNSUPPORTED,
+                       "GGUF metadata: %s.%s = %g is not supported", metadata->architecture->name,
+                       suffix, growth);
+    }
+    scaling->attention_growth = scaling->is_yarn && scaling->factor > 1 ? growth : 0;
+    return LH_OK;
+}
+
 static lh_status read_scaling(const lh_metadata *metadata, uint32_t context,
                               lh_rope_scaling *scaling) {
     char key[LH_METADATA_KEY_BYTES];
@@ -60,6 +77,8 @@ static lh_status read_scaling(const lh_metadata *metadata, uint32_t context,
     }
     if (status == LH_OK && yarn)
         status = read_yarn(metadata, scaling);
+    if (status == LH_OK)
+        status = read_attention_growth(metadata, scaling);
     if (status == LH_OK)
         status = lh_metadata_positive(metadata, "rope.scaling.attn_factor", 1, &attn_factor);
     if (status == LH_OK)

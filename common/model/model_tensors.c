@@ -22,6 +22,13 @@ typedef enum size {
     GATE_AND_UP,
     Q_NORM,
     K_NORM,
+    QUERY_RANK,
+    LATENT_KEY,
+    RANK,
+    HEAD_KEYS,
+    HEAD_VALUES,
+    KEYS_AND_VALUES,
+    ATTENDED,
     ROPE_PAIRS,
     EXPERTS,
     EXPERT_WIDTH,
@@ -30,15 +37,27 @@ typedef enum size {
 } size;
 
 /* Of which models a tensor is a part, whatever the architecture. */
-typedef enum presence { BY_ARCHITECTURE, ALL_MODELS, DENSE_MODELS, MIXTURES } presence;
+typedef enum presence {
+    BY_ARCHITECTURE,
+    ALL_MODELS,
+    DENSE_LAYERS,
+    MIXTURES,
+    OWN_QUERIES,    /* which are made of the layer's row */
+    RANKED_QUERIES, /* which are made of a row of query_rank */
+    OWN_KEYS,
+    LATENT_KEYS
+} presence;
+
+/* How many matrices a tensor is. */
+typedef enum stack { ONE_MATRIX, OF_EXPERTS, OF_HEADS } stack;
 
 static const struct role {
     const char *name;   /* of a layer's: what follows "blk.N." */
     size rows, columns; /* one row: a vector */
     presence presence;
-    bool is_of_experts; /* one such matrix for each */
-    bool is_matrix;     /* though of one row */
-    bool is_plain;      /* F32 as it lies, though of several rows */
+    stack stack;    /* one such matrix for each */
+    bool is_matrix; /* though of one row */
+    bool is_plain;  /* F32 as it lies, though of several rows */
 } roles[LH_TENSOR_ROLES] = {
     [LH_TENSOR_EMBEDDING] = {"token_embd.weight", VOCABULARY, WIDTH, ALL_MODELS},
     [LH_TENSOR_ROPE_FACTORS] = {"rope_freqs.weight", ONE, ROPE_PAIRS},
@@ -47,11 +66,19 @@ static const struct role {
     [LH_TENSOR_OUTPUT_NORM] = {"output_norm.weight", ONE, WIDTH, ALL_MODELS},
     [LH_TENSOR_HEAD] = {"output.weight", VOCABULARY, WIDTH},
     [LH_TENSOR_ATTN_NORM] = {"attn_norm.weight", ONE, WIDTH, ALL_MODELS},
-    [LH_TENSOR_ATTN_Q] = {"attn_q.weight", QUERIES, WIDTH, ALL_MODELS},
-    [LH_TENSOR_ATTN_K] = {"attn_k.weight", KEYS, WIDTH, ALL_MODELS},
-    [LH_TENSOR_ATTN_V] = {"attn_v.weight", KEYS, WIDTH, ALL_MODELS},
+    [LH_TENSOR_ATTN_Q] = {"attn_q.weight", QUERIES, WIDTH, OWN_QUERIES},
+    [LH_TENSOR_ATTN_K] = {"attn_k.weight", KEYS, WIDTH, OWN_KEYS},
+    [LH_TENSOR_ATTN_V] = {"attn_v.weight", KEYS, WIDTH, OWN_KEYS},
     [LH_TENSOR_ATTN_QKV] = {"attn_qkv.weight", QUERIES_AND_KEYS, WIDTH},
-    [LH_TENSOR_ATTN_OUTPUT] = {"attn_output.weight", WIDTH, QUERIES, ALL_MODELS},
+    [LH_TENSOR_ATTN_Q_A] = {"attn_q_a.weight", QUERY_RANK, WIDTH, RANKED_QUERIES},
+    [LH_TENSOR_ATTN_Q_A_NORM] = {"attn_q_a_norm.weight", ONE, QUERY_RANK, RANKED_QUERIES},
+    [LH_TENSOR_ATTN_Q_B] = {"attn_q_b.weight", QUERIES, QUERY_RANK, RANKED_QUERIES},
+    [LH_TENSOR_ATTN_KV_A] = {"attn_kv_a_mqa.weight", LATENT_KEY, WIDTH, LATENT_KEYS},
+    [LH_TENSOR_ATTN_KV_A_NORM] = {"attn_kv_a_norm.weight", ONE, RANK, LATENT_KEYS},
+    [LH_TENSOR_ATTN_KV_B] = {"attn_kv_b.weight", KEYS_AND_VALUES, RANK},
+    [LH_TENSOR_ATTN_K_B] = {"attn_k_b.weight", RANK, HEAD_KEYS, .stack = OF_HEADS},
+    [LH_TENSOR_ATTN_V_B] = {"attn_v_b.weight", HEAD_VALUES, RANK, .stack = OF_HEADS},
+    [LH_TENSOR_ATTN_OUTPUT] = {"attn_output.weight", WIDTH, ATTENDED, ALL_MODELS},
     [LH_TENSOR_ATTN_Q_BIAS] = {"attn_q.bias", ONE, QUERIES},
     [LH_TENSOR_ATTN_K_BIAS] = {"attn_k.bias", ONE, KEYS},
     [LH_TENSOR_ATTN_V_BIAS] = {"attn_v.bias", ONE, KEYS},
@@ -63,10 +90,10 @@ static const struct role {
     [LH_TENSOR_ATTN_POST_NORM] = {"post_attention_norm.weight", ONE, WIDTH},
     [LH_TENSOR_FFN_NORM] = {"ffn_norm.weight", ONE, WIDTH, ALL_MODELS},
     [LH_TENSOR_FFN_NORM_BEHIND] = {"post_attention_norm.weight", ONE, WIDTH},
-    [LH_TENSOR_FFN_GATE] = {"ffn_gate.weight", WIDE, WIDTH, DENSE_MODELS},
-    [LH_TENSOR_FFN_UP] = {"ffn_up.weight", WIDE, WIDTH, DENSE_MODELS},
+    [LH_TENSOR_FFN_GATE] = {"ffn_gate.weight", WIDE, WIDTH, DENSE_LAYERS},
+    [LH_TENSOR_FFN_UP] = {"ffn_up.weight", WIDE, WIDTH, DENSE_LAYERS},
     [LH_TENSOR_FFN_GATE_UP] = {"ffn_up.weight", GATE_AND_UP, WIDTH},
-    [LH_TENSOR_FFN_DOWN] = {"ffn_down.weight", WIDTH, WIDE, DENSE_MODELS},
+    [LH_TENSOR_FFN_DOWN] = {"ffn_down.weight", WIDTH, WIDE, DENSE_LAYERS},
     [LH_TENSOR_FFN_POST_NORM] = {"post_ffw_norm.weight", ONE, WIDTH},
     [LH_TENSOR_ROUTER] = {"ffn_gate_inp.weight", EXPERTS, WIDTH, MIXTURES},
     [LH_TENSOR_ROUTER_BIAS] = {"exp_probs_b.bias", ONE, EXPERTS},
@@ -83,9 +110,9 @@ static const struct role {
                                      .rows = EXPERTS,
                                      .columns = WIDTH,
                                      .is_plain = true},
-    [LH_TENSOR_EXPERTS_GATE] = {"ffn_gate_exps.weight", EXPERT_WIDTH, WIDTH, MIXTURES, true},
-    [LH_TENSOR_EXPERTS_UP] = {"ffn_up_exps.weight", EXPERT_WIDTH, WIDTH, MIXTURES, true},
-    [LH_TENSOR_EXPERTS_DOWN] = {"ffn_down_exps.weight", WIDTH, EXPERT_WIDTH, MIXTURES, true},
+    [LH_TENSOR_EXPERTS_GATE] = {"ffn_gate_exps.weight", EXPERT_WIDTH, WIDTH, MIXTURES, OF_EXPERTS},
+    [LH_TENSOR_EXPERTS_UP] = {"ffn_up_exps.weight", EXPERT_WIDTH, WIDTH, MIXTURES, OF_EXPERTS},
+    [LH_TENSOR_EXPERTS_DOWN] = {"ffn_down_exps.weight", WIDTH, EXPERT_WIDTH, MIXTURES, OF_EXPERTS},
     [LH_TENSOR_SHARED_ROUTER] = {.name = "ffn_gate_inp_shexp.weight",
                                  .rows = ONE,
                                  .columns = WIDTH,
@@ -116,11 +143,31 @@ bool lh_model_is_matrix(lh_tensor_role role) {
 }
 
 bool lh_model_is_of_experts(lh_tensor_role role) {
-    return roles[role].is_of_experts;
+    return roles[role].stack == OF_EXPERTS;
+}
+
+bool lh_model_is_of_heads(lh_tensor_role role) {
+    return roles[role].stack == OF_HEADS;
 }
 
 bool lh_model_has(const lh_model_config *config, lh_tensor_role role) {
     return (config->roles & LH_ROLE_BIT(role)) != 0;
+}
+
+bool lh_model_layer_is_mixture(const lh_model_config *config, uint32_t layer) {
+    return config->experts > 0 && layer >= config->leading_dense;
+}
+
+/* Those of the feed-forward part are not in all layers where some of a mixture are dense. */
+static bool is_in_layer(const lh_model_config *config, lh_tensor_role role, uint32_t layer) {
+    if (role >= LH_TENSOR_FFN_GATE && role <= LH_TENSOR_FFN_DOWN)
+        return !lh_model_layer_is_mixture(config, layer);
+    return role < LH_TENSOR_ROUTER || role > LH_TENSOR_SHARED_DOWN ||
+           lh_model_layer_is_mixture(config, layer);
+}
+
+bool lh_model_layer_has(const lh_model_config *config, lh_tensor_role role, uint32_t layer) {
+    return lh_model_has(config, role) && is_in_layer(config, role, layer);
 }
 
 static uint64_t size_in(const lh_model_config *config, size name) {
@@ -131,6 +178,14 @@ static uint64_t size_in(const lh_model_config *config, size name) {
         [WIDE] = config->feed_forward_width,
         [HEADS] = config->heads,
         [QUERIES] = (uint64_t)config->heads * config->head_dim,
+        [QUERY_RANK] = config->latent.query_rank,
+        [LATENT_KEY] = (uint64_t)config->latent.rank + config->rope_dims,
+        [RANK] = config->latent.rank,
+        [HEAD_KEYS] = config->head_dim - config->rope_dims,
+        [HEAD_VALUES] = config->latent.value_dim,
+        [KEYS_AND_VALUES] = (uint64_t)config->heads *
+                            (config->head_dim - config->rope_dims + config->latent.value_dim),
+        [ATTENDED] = lh_model_attended_width(config),
         [KEYS] = (uint64_t)config->kv_heads * config->head_dim,
         [QUERIES_AND_KEYS] = ((uint64_t)config->heads + 2 * config->kv_heads) * config->head_dim,
         [GATE_AND_UP] = 2 * (uint64_t)config->feed_forward_width,
@@ -194,6 +249,7 @@ static bool split_layer_name(const char *name, uint32_t *layer, const char **res
 static lh_tensor_role role_of(const lh_model_config *config, const char *name) {
     uint32_t layer;
     unsigned first = 0, last = LH_TENSOR_LAYER_FIRST;
+    layer = 0;
     if (split_layer_name(name, &layer, &name)) {
         if (layer >= config->layers)
             return LH_TENSOR_ROLES;
@@ -201,7 +257,8 @@ static lh_tensor_role role_of(const lh_model_config *config, const char *name) {
         last = LH_TENSOR_ROLES;
     }
     for (unsigned role = first; role < last; role++)
-        if (lh_model_has(config, (lh_tensor_role)role) && strcmp(name, roles[role].name) == 0)
+        if (lh_model_layer_has(config, (lh_tensor_role)role, layer) &&
+            strcmp(name, roles[role].name) == 0)
             return (lh_tensor_role)role;
     return LH_TENSOR_ROLES;
 }
@@ -220,7 +277,9 @@ static lh_status check_tensor(const lh_model_config *config, const lh_gguf_tenso
                               lh_tensor_role role, const char *name, lh_error *error) {
     uint64_t rows = size_in(config, roles[role].rows),
              columns = size_in(config, roles[role].columns);
-    uint64_t matrices = roles[role].is_of_experts ? config->experts : 1;
+    const uint64_t counts[] = {
+        [ONE_MATRIX] = 1, [OF_EXPERTS] = config->experts, [OF_HEADS] = config->heads};
+    uint64_t matrices = counts[roles[role].stack];
     if (tensor->shape[0] != columns || tensor->shape[1] != rows || tensor->shape[2] != matrices ||
         tensor->shape[3] != 1) {
         return lh_fail(error, LH_ERR_MALFORMED,
@@ -261,8 +320,25 @@ static lh_status read_vocabulary(const lh_gguf *gguf, lh_model_config *config, l
 }
 
 static bool is_everywhere(const lh_model_config *config, presence where) {
-    return where == ALL_MODELS || (where == DENSE_MODELS && config->experts == 0) ||
-           (where == MIXTURES && config->experts > 0);
+    switch (where) {
+    case ALL_MODELS:
+        return true;
+    case DENSE_LAYERS:
+        return config->experts == 0 || config->leading_dense > 0;
+    case MIXTURES:
+        return lh_model_layer_is_mixture(config, config->layers - 1);
+    case OWN_QUERIES:
+        return config->latent.query_rank == 0;
+    case RANKED_QUERIES:
+        return config->latent.query_rank > 0;
+    case OWN_KEYS:
+        return config->latent.rank == 0;
+    case LATENT_KEYS:
+        return config->latent.rank > 0;
+    case BY_ARCHITECTURE:
+        break;
+    }
+    return false;
 }
 
 static bool is_in_file(const lh_gguf *gguf, lh_tensor_role role) {
@@ -284,19 +360,32 @@ static void replace_by_fused(const lh_gguf *gguf, uint64_t possible, lh_model_co
     }
 }
 
-/* What may be absent counts as there where the first layer has it: then all must. */
+/* The matrix of keys and values is whole in older files, and in two parts in newer ones. */
+static uint64_t latent_roles(const lh_gguf *gguf, const lh_model_config *config) {
+    if (config->latent.rank == 0)
+        return 0;
+    return lh_model_tensor(gguf, LH_TENSOR_ATTN_KV_B, 0)
+               ? LH_ROLE_BIT(LH_TENSOR_ATTN_KV_B)
+               : LH_ROLE_BIT(LH_TENSOR_ATTN_K_B) | LH_ROLE_BIT(LH_TENSOR_ATTN_V_B);
+}
+
+/* What may be absent counts as there where the first layer that may have it does: then all
+ * must. */
 static void read_roles(const lh_gguf *gguf, const lh_architecture *architecture,
                        lh_model_config *config) {
     const uint64_t long_short =
         LH_ROLE_BIT(LH_TENSOR_ROPE_LONG_FACTORS) | LH_ROLE_BIT(LH_TENSOR_ROPE_SHORT_FACTORS);
     uint64_t optional = architecture->optional | LH_ROLE_BIT(LH_TENSOR_HEAD);
-    config->roles = architecture->required;
+    config->roles = architecture->required | latent_roles(gguf, config);
     if (config->experts > 0)
         optional |= LH_ROLE_BIT(LH_TENSOR_ROUTER_BIAS);
-    for (unsigned role = 0; role < LH_TENSOR_ROLES; role++)
+    for (unsigned i = 0; i < LH_TENSOR_ROLES; i++) {
+        lh_tensor_role role = (lh_tensor_role)i;
+        uint32_t layer = is_in_layer(config, role, 0) ? 0 : config->leading_dense;
         if (is_everywhere(config, roles[role].presence) ||
-            ((optional & LH_ROLE_BIT(role)) != 0 && is_in_file(gguf, (lh_tensor_role)role)))
+            ((optional & LH_ROLE_BIT(role)) != 0 && lh_model_tensor(gguf, role, layer)))
             config->roles |= LH_ROLE_BIT(role);
+    }
     config->roles &= ~architecture->lacking;
     if ((config->roles & long_short) != 0) /* one of them alone will be missed */
         config->roles |= long_short;
@@ -328,7 +417,7 @@ static lh_status check_complete(const lh_gguf *gguf, const lh_model_config *conf
     for (unsigned role = 0; role < LH_TENSOR_ROLES; role++) {
         bool layered = role >= LH_TENSOR_LAYER_FIRST;
         for (uint32_t layer = 0; layer < (layered ? config->layers : 1); layer++) {
-            if (!lh_model_has(config, (lh_tensor_role)role) ||
+            if (!lh_model_layer_has(config, (lh_tensor_role)role, layer) ||
                 lh_model_tensor(gguf, (lh_tensor_role)role, layer)) {
                 continue;
             }
@@ -377,7 +466,7 @@ lh_status lh_model_visit_tensors(const lh_gguf *gguf, const lh_model_config *con
     for (uint32_t layer = range.first; layer < range.last; layer++) {
         for (unsigned i = LH_TENSOR_LAYER_FIRST; i < LH_TENSOR_ROLES && status == LH_OK; i++) {
             lh_tensor_role role = (lh_tensor_role)i;
-            if (lh_model_has(config, role))
+            if (lh_model_layer_has(config, role, layer))
                 status = visit(context, role, layer, lh_model_tensor(gguf, role, layer), error);
         }
     }

@@ -75,6 +75,11 @@ static float number_at(lh_kv_type type, const void *row, const float *scales, si
     return (float)((const int8_t *)row)[i * step] * scales[i / LH_BLOCK * step];
 }
 
+float lh_reference_value_number(const lh_kv_view *view, uint32_t kv_head, uint32_t t, uint32_t d) {
+    return number_at(view->shape.type, lh_kv_value(view, kv_head, t),
+                     lh_kv_value_scales(view, kv_head, t), 1, d);
+}
+
 static float score(const float *q, const lh_kv_view *view, uint32_t kv_head, uint32_t t,
                    float scale) {
     uint8_t *lines = lh_kv_keys(view, kv_head, t);
@@ -103,10 +108,7 @@ static void attend(float *y, const float *q, const lh_kv_view *view, uint32_t kv
     for (uint32_t d = 0; d < view->shape.value_dim; d++) {
         float acc = 0;
         for (uint32_t t = keys.begin; t < keys.end; t++)
-            acc = fmaf(p[t],
-                       number_at(view->shape.type, lh_kv_value(view, kv_head, t),
-                                 lh_kv_value_scales(view, kv_head, t), 1, d),
-                       acc);
+            acc = fmaf(p[t], lh_reference_value_number(view, kv_head, t, d), acc);
         y[d] = acc * inverse;
     }
 }

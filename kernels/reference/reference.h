@@ -56,6 +56,11 @@ void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_
                             const lh_kv_view *view, uint32_t kv_head, uint32_t group,
                             uint32_t first, uint32_t rows, uint32_t window, float scale,
                             const float *sinks, void *scratch);
+/* Number d of the value of KV head `kv_head` at position t, widened. */
+float lh_reference_value_number(const lh_kv_view *view, uint32_t kv_head, uint32_t t, uint32_t d);
+void lh_reference_latent_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
+                                   const lh_kv_view *view, uint32_t rank, uint32_t heads,
+                                   uint32_t first, uint32_t rows, float scale, void *scratch);
 float lh_reference_exp_sum(float *y, const float *x, float shift, size_t count);
 float lh_reference_max(const float *x, size_t count);
 void lh_reference_f32_from_f16(float *y, const uint16_t *x, size_t count);

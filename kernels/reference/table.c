@@ -19,6 +19,7 @@ const lh_kernels lh_kernels_reference = {
     .rope_angles = lh_reference_rope_angles,
     .kv_store = lh_reference_kv_store,
     .attention = lh_reference_attention,
+    .latent_attention = lh_reference_latent_attention,
     .exp_sum = lh_reference_exp_sum,
     .max = lh_reference_max,
     .f32_from_f16 = lh_reference_f32_from_f16,

@@ -8,6 +8,7 @@
 #include "kernels/simd/attention.h"
 #include "kernels/simd/convert.h"
 #include "kernels/simd/elementwise.h"
+#include "kernels/simd/latent.h"
 #include "kernels/simd/norms.h"
 
 #define SIMD_KERNELS(set_name, set_matmul)                                                         \
@@ -28,6 +29,7 @@
         .rope_angles = kernel_rope_angles,                                                         \
         .kv_store = kernel_kv_store,                                                               \
         .attention = kernel_attention,                                                             \
+        .latent_attention = kernel_latent_attention,                                               \
         .exp_sum = kernel_exp_sum,                                                                 \
         .max = kernel_max,                                                                         \
         .f32_from_f16 = kernel_f32_from_f16,                                                       \

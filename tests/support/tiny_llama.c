@@ -90,6 +90,18 @@ static void add_experts(tiny_llama *model) {
     model->has_row_norms = strcmp(model->architecture, "olmoe") == 0;
 }
 
+/* As V3 is: queries of a rank of their own, groups of experts, a dense layer before them. */
+static void add_latent(tiny_llama *model) {
+    model->experts = 8;
+    model->experts_used = 3;
+    model->expert_width = 96;
+    model->shared_width = 64;
+    model->expert_groups = 4;
+    model->leading_dense = 1;
+    model->latent_rank = 32;
+    model->query_rank = 64;
+}
+
 tiny_llama tiny_llama_of(const char *architecture) {
     bool is_gemma = strcmp(architecture, "gemma3") == 0,
          is_olmo = strcmp(architecture, "olmo2") == 0,
@@ -106,6 +118,8 @@ tiny_llama tiny_llama_of(const char *architecture) {
     model.is_up_fused = model.is_qkv_fused || is_glm;
     if (strstr(architecture, "moe") || strcmp(architecture, "gpt-oss") == 0)
         add_experts(&model);
+    if (strcmp(architecture, "deepseek2") == 0)
+        add_latent(&model);
     if (is_gemma) {
         model.layers = model.window_period = 3;
         model.window = 12;
@@ -122,6 +136,21 @@ static const char *key_of(char key[64], const tiny_llama *m, const char *suffix)
     return key;
 }
 
+static uint32_t head_dim_of(const tiny_llama *m) {
+    return m->latent_rank > 0 ? TINY_LATENT_KEY + TINY_LATENT_ROTATED : m->head_dim;
+}
+
+/* Older files say how long a head's key and value are, newer ones of the row that is kept. */
+static uint32_t key_length_of(const tiny_llama *m) {
+    bool is_newer = m->latent_rank > 0 && !m->has_whole_kv;
+    return is_newer ? m->latent_rank + TINY_LATENT_ROTATED : head_dim_of(m);
+}
+
+static uint32_t value_length_of(const tiny_llama *m) {
+    bool is_newer = m->latent_rank > 0 && !m->has_whole_kv;
+    return is_newer ? m->latent_rank : m->latent_rank > 0 ? TINY_LATENT_VALUE : m->head_dim;
+}
+
 static void write_config(gguf_writer *writer, const tiny_llama *m) {
     const struct {
         const char *suffix;
@@ -133,15 +162,23 @@ static void write_config(gguf_writer *writer, const tiny_llama *m) {
         {"feed_forward_length", m->feed_forward_width},
         {"attention.head_count", m->heads},
         {"attention.head_count_kv", m->kv_heads},
-        {"attention.key_length", m->head_dim},
-        {"attention.value_length", m->head_dim},
+        {"attention.key_length", key_length_of(m)},
+        {"attention.value_length", value_length_of(m)},
+        {"attention.key_length_mla", m->latent_rank > 0 && !m->has_whole_kv ? head_dim_of(m) : 0},
+        {"attention.value_length_mla",
+         m->latent_rank > 0 && !m->has_whole_kv ? TINY_LATENT_VALUE : 0},
+        {"attention.kv_lora_rank", m->latent_rank},
+        {"attention.q_lora_rank", m->query_rank},
         {"attention.sliding_window", m->window},
         {"attention.sliding_window_pattern", m->window_period},
-        {"rope.dimension_count", m->head_dim},
+        {"rope.dimension_count", m->latent_rank > 0 ? TINY_LATENT_ROTATED : m->head_dim},
         {"expert_count", m->experts},
         {"expert_used_count", m->experts_used},
         {"expert_feed_forward_length", m->expert_width},
         {"expert_shared_feed_forward_length", m->shared_width},
+        {"leading_dense_block_count", m->leading_dense},
+        {"expert_group_count", m->expert_groups},
+        {"expert_group_used_count", m->expert_groups / 2},
         {"vocab_size", m->vocabulary},
     };
     char key[64];
@@ -232,12 +269,41 @@ static void write_mixture(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
                            (const uint64_t[]){m->width}, 0.5f);
 }
 
+static void write_latent(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
+    char name[64];
+    const uint64_t queries = (uint64_t)m->heads * head_dim_of(m), rank = m->latent_rank;
+    const uint64_t keys[] = {TINY_LATENT_KEY, rank, m->heads},
+                   values[] = {rank, TINY_LATENT_VALUE, m->heads};
+    if (m->query_rank > 0) {
+        gguf_writer_matrix(w, layer_name(name, layer, "attn_q_a"), m->type, m->width, m->query_rank,
+                           0.3f);
+        gguf_writer_gain(w, layer_name(name, layer, "attn_q_a_norm"), m->query_rank, 0.5f);
+        gguf_writer_matrix(w, layer_name(name, layer, "attn_q_b"), m->type, m->query_rank, queries,
+                           0.3f);
+    } else {
+        gguf_writer_matrix(w, layer_name(name, layer, "attn_q"), m->type, m->width, queries, 0.3f);
+    }
+    gguf_writer_matrix(w, layer_name(name, layer, "attn_kv_a_mqa"), m->type, m->width,
+                       rank + TINY_LATENT_ROTATED, 0.3f);
+    gguf_writer_gain(w, layer_name(name, layer, "attn_kv_a_norm"), rank, 0.5f);
+    if (m->has_whole_kv) {
+        gguf_writer_matrix(w, layer_name(name, layer, "attn_kv_b"), m->type, rank,
+                           m->heads * (uint64_t)(TINY_LATENT_KEY + TINY_LATENT_VALUE), 0.3f);
+        return;
+    }
+    gguf_writer_tensor(w, layer_name(name, layer, "attn_k_b"), m->type, 3, keys, 0.3f);
+    gguf_writer_tensor(w, layer_name(name, layer, "attn_v_b"), m->type, 3, values, 0.3f);
+}
+
 static void write_layer(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
     char name[64];
     uint64_t query = (uint64_t)m->heads * m->head_dim, kv = (uint64_t)m->kv_heads * m->head_dim;
     if (!m->lacks_pre_norms)
         gguf_writer_gain(w, layer_name(name, layer, "attn_norm"), m->width, 0.5f);
-    if (m->is_qkv_fused) {
+    if (m->latent_rank > 0) {
+        query = (uint64_t)m->heads * TINY_LATENT_VALUE;
+        write_latent(w, m, layer);
+    } else if (m->is_qkv_fused) {
         gguf_writer_matrix(w, layer_name(name, layer, "attn_qkv"), m->type, m->width,
                            query + 2 * kv, 0.3f);
     } else {
@@ -253,7 +319,7 @@ static void write_layer(gguf_writer *w, const tiny_llama *m, uint32_t layer) {
     if (m->is_up_fused)
         gguf_writer_matrix(w, layer_name(name, layer, "ffn_up"), m->type, m->width,
                            2 * (uint64_t)m->feed_forward_width, 0.2f);
-    if (m->experts > 0)
+    if (m->experts > 0 && layer >= m->leading_dense)
         write_mixture(w, m, layer);
     else
         write_feed_forward(w, m, layer, "", m->feed_forward_width, 1);

@@ -19,10 +19,17 @@ typedef struct tiny_llama {
     /* experts > 0: a mixture, with an expert that all rows go through where shared_width > 0 */
     uint32_t experts, experts_used, expert_width, shared_width;
     bool has_row_norms, has_shared_router;
-    bool has_sinks; /* and biases everywhere, and the second norm by another name */
+    uint32_t leading_dense, expert_groups; /* half of the groups are used; 0: no key for them */
+    /* latent_rank > 0: attention is latent; query_rank 0: queries are made of the layer's row */
+    uint32_t latent_rank, query_rank;
+    bool has_whole_kv; /* its matrix of keys and values is one */
+    bool has_sinks;    /* and biases everywhere, and the second norm by another name */
     bool lacks_pre_norms;
     bool is_qkv_fused, is_up_fused; /* q, k, v in one tensor; gate and up in one */
 } tiny_llama;
+
+/* Of a head where attention is latent: its key, what is rotated besides, its value. */
+enum { TINY_LATENT_KEY = 32, TINY_LATENT_ROTATED = 8, TINY_LATENT_VALUE = 24 };
 
 #define TINY_LLAMA_VOCABULARY_MIN 259u
 

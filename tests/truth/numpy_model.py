@@ -12,7 +12,7 @@ from gguf.quants import dequantize
 
 BLOCK = 32
 # Architectures whose files store the pairs that turn together as (2i, 2i + 1).
-INTERLEAVED = ("llama", "granite", "granitemoe", "minicpm", "glm4", "smollm3", "internlm2", "ernie4_5", "maincoder")
+INTERLEAVED = ("llama", "granite", "granitemoe", "minicpm", "glm4", "smollm3", "internlm2", "ernie4_5", "maincoder", "deepseek2")
 # Of so many layers the last one sees all, where there is a window; 0: none does.
 WINDOW_PERIODS = {"gemma3": 6, "phi3": 0, "olmo2": 4, "exaone4": 4, "gpt-oss": 2}
 
@@ -27,16 +27,23 @@ class Matrix:
         self.raw = np.asarray(tensor.data)
         self._dense = None
 
-    def expert(self, number):
-        """The matrix of one expert, of a tensor that has one for each."""
+    def one(self, number):
+        """The matrix of one expert or head, of a tensor that has one for each."""
         part = object.__new__(Matrix)
         part.__dict__ = {**self.__dict__, "raw": self.raw[number], "_dense": None}
         return part
 
-    def part(self, first, outputs):
+    def rows(self, first, outputs):
         """Some of its rows."""
         part = object.__new__(Matrix)
         part.__dict__ = {**self.__dict__, "outputs": outputs, "raw": self.raw[first : first + outputs], "_dense": None}
+        return part
+
+    def turned(self):
+        """The matrix turned over, in floats as GGUF's types define them."""
+        part = object.__new__(Matrix)
+        values = np.ascontiguousarray(self.dense().T.astype(np.float32))
+        part.__dict__ = {**self.__dict__, "type": Type.F32, "raw": values, "outputs": self.inputs, "inputs": self.outputs, "_dense": None}
         return part
 
     def dense(self):
@@ -313,7 +320,15 @@ class Model:
         self.second_norm = "post_attention_norm" if self.architecture in ("gpt-oss", "seed_oss") else "ffn_norm"
         self.window = int(get("attention.sliding_window", 0)) if self.architecture in WINDOW_PERIODS else 0
         self.pattern = get("attention.sliding_window_pattern", WINDOW_PERIODS.get(self.architecture, 0))
+        self.rank, self.query_rank = int(get("attention.kv_lora_rank", 0)), int(get("attention.q_lora_rank", 0))
+        if self.rank:
+            self.head_dim = int(get("attention.key_length_mla", self.head_dim))
+            self.value_dim = int(get("attention.value_length_mla", get("attention.value_length")))
         self.scale = float(get("attention.scale", 0)) or 1 / np.sqrt(self.head_dim)
+        growth = float(get("rope.scaling.yarn_log_multiplier", 0.0))
+        self.scale = float(np.float32(self.scale)) * (1 + growth * np.log(float(get("rope.scaling.factor", 1.0)))) ** 2
+        self.leading_dense = int(get("leading_dense_block_count", 0))
+        self.groups, self.groups_used = int(get("expert_group_count", 1)), int(get("expert_group_used_count", 1))
         self.split(int(get("feed_forward_length")))
         self.experts, self.used = int(get("expert_count", 0)), int(get("expert_used_count", 0))
         normalized = self.architecture in ("llama", "qwen3moe", "granitemoe")
@@ -330,7 +345,7 @@ class Model:
             elif name.endswith("ffn_up.weight") and tensor.outputs == 2 * wide:
                 names, sizes = (name.replace("ffn_up", "ffn_gate"), name), (wide, wide)
             for i, part in enumerate(names):
-                self.tensors[part] = tensor.part(sum(sizes[:i]), sizes[i])
+                self.tensors[part] = tensor.rows(sum(sizes[:i]), sizes[i])
 
     def has_window(self, layer):
         if isinstance(self.pattern, list):
@@ -361,7 +376,7 @@ class Model:
             high = min(high, self.rotated - 1)
             stretched = np.clip((pair - low) / max(high - low, 1e-3), 0, 1)
             frequency = frequency / factor * stretched + frequency * (1 - stretched)
-            magnitude = 1 + 0.1 * np.log(factor)
+            magnitude = 1 if self.get("rope.scaling.yarn_log_multiplier") else 1 + 0.1 * np.log(factor)
         if not near:
             magnitude *= float(self.get("rope.scaling.attn_factor", 1.0))
             if "rope_freqs.weight" in self.tensors:
@@ -387,8 +402,41 @@ class Model:
         gain = self.vector(name, a)
         return (h, a.dtype(1)) if gain is None else a.norm(h, gain, self.epsilon)
 
+    def latent_matrices(self, layer):
+        """Of each head: what takes a query's first part to the latent space, and what takes a result back from there."""
+        part = lambda name: self.tensors[f"blk.{layer}.{name}.weight"]
+        own, size = self.head_dim - self.rotated, self.head_dim - self.rotated + self.value_dim
+        if f"blk.{layer}.attn_kv_b.weight" not in self.tensors:
+            return [(part("attn_k_b").one(i), part("attn_v_b").one(i)) for i in range(self.heads)]
+        whole = part("attn_kv_b")
+        return [(whole.rows(i * size, own).turned(), whole.rows(i * size + own, self.value_dim)) for i in range(self.heads)]
+
+    def latent_attention(self, a, layer, h, angles, seen):
+        """As attention, of what is kept of a row: c, the same for all heads, and one rotated key."""
+        part = lambda name: self.tensors[f"blk.{layer}.{name}.weight"]
+        gain = lambda name: self.vector(f"blk.{layer}.{name}.weight", a)
+        rows, own = len(h), self.head_dim - self.rotated
+        x, scale = a.norm(h, gain("attn_norm"), self.epsilon)
+        if self.query_rank:
+            ranked, ranked_scale = a.norm(a.product(x, part("attn_q_a")) * scale, gain("attn_q_a_norm"), self.epsilon)
+            q = a.product(ranked, part("attn_q_b")) * ranked_scale
+        else:
+            q = a.product(x, part("attn_q")) * scale
+        q = q.reshape(rows, self.heads, self.head_dim)
+        kept = a.product(x, part("attn_kv_a_mqa")) * scale
+        c = a.head_norm(kept[:, None, : self.rank], gain("attn_kv_a_norm"), self.epsilon)[:, 0]
+        rotate = lambda x: a.rope(x, *angles, *self.rotated_pairs())
+        key = np.concatenate([c, rotate(kept[:, None, self.rank :])[:, 0]], axis=1)
+        rotated, heads = rotate(q[:, :, own:]), []
+        for i, (down, up) in enumerate(self.latent_matrices(layer)):
+            query = np.concatenate([a.product(np.ascontiguousarray(q[:, i, :own]), down), rotated[:, i]], axis=1)
+            heads.append(a.product(a.attend(query, key, c, self.scale, seen, -np.inf), up))
+        return self.scaled_branch(a, np.concatenate(heads, axis=1)), part("attn_output")
+
     def attention(self, a, layer, h, angles, seen):
         """(x, W): attention's result is x W^T."""
+        if self.rank:
+            return self.latent_attention(a, layer, h, angles, seen)
         rows, group = len(h), self.heads // self.kv_heads
         part = lambda name: self.tensors[f"blk.{layer}.{name}.weight"]
         # The norm is deferred: the rows are divided by their rms behind the product, as everywhere in Longhaul.
@@ -418,12 +466,24 @@ class Model:
     def scaled_branch(self, a, x):
         return x * a.dtype(self.residual_scale)
 
+    def of_best_groups(self, rated):
+        """A group is as good as its best expert (softmax), or as its two best together (sigmoid); those of the others count for nothing."""
+        if self.groups == 1:
+            return rated
+        groups = rated.reshape(len(rated), self.groups, -1)
+        best = -np.sort(-groups, axis=2)
+        score = best[:, :, 0] + best[:, :, 1] if int(self.get("expert_gating_func", 1)) == 2 else best[:, :, 0]
+        chosen = np.argsort(-score, axis=1, kind="stable")[:, : self.groups_used]
+        counts = np.zeros(score.shape, dtype=bool)
+        np.put_along_axis(counts, chosen, True, axis=1)
+        return np.where(counts[:, :, None], groups, -np.inf).reshape(rated.shape).astype(rated.dtype)
+
     def shares(self, a, layer, logits):
         """logits[rows][experts] -> chosen[rows][used], ascending, and their shares."""
         gating = int(self.get("expert_gating_func", 3 if self.is_gpt_oss else 1))
         p = {1: a.softmax, 2: a.sigmoid, 3: np.copy}[gating](logits)
         bias = self.vector(f"blk.{layer}.exp_probs_b.bias", a)
-        rated = p if bias is None else p + bias
+        rated = self.of_best_groups(p if bias is None else p + bias)
         chosen = np.sort(np.argsort(-rated, axis=1, kind="stable")[:, : self.used], axis=1)
         shares = np.take_along_axis(p, chosen, axis=1)
         if gating == 3:
@@ -453,8 +513,8 @@ class Model:
             rows, place = np.nonzero(chosen == expert)
             if len(rows):
                 share = shares[rows, place]
-                y = gated(rows, gates.expert(expert), ups.expert(expert), share, bias("gate", expert), bias("up", expert))
-                h[rows] = a.product(y, downs.expert(expert), h[rows])
+                y = gated(rows, gates.one(expert), ups.one(expert), share, bias("gate", expert), bias("up", expert))
+                h[rows] = a.product(y, downs.one(expert), h[rows])
                 if (b := bias("down", expert)) is not None:
                     h[rows] = a.add_rows(h[rows], share[:, None], b)
         if f"blk.{layer}.ffn_gate_shexp.weight" in self.tensors:
@@ -485,7 +545,7 @@ class Model:
             h = self.add(a, h, x, matrix, "" if self.second_norm == "post_attention_norm" else f"blk.{layer}.post_attention_norm.weight")
             if (bias := self.vector(f"blk.{layer}.attn_output.bias", a)) is not None:
                 h = h + bias
-            if self.experts:
+            if self.experts and layer >= self.leading_dense:
                 h = self.mixture(a, layer, h)
                 continue
             x, matrix = self.feed_forward(a, layer, h)

@@ -17,6 +17,9 @@ MIXTURE = {"expert_count": 11, "expert_used_count": 3}
 NARROW = dict(MIXTURE, expert_feed_forward_length=64)
 PHI = {"attention.sliding_window": 19, "rope.dimension_count": 12, "rope.scaling.attn_factor": 1.19}
 LONG = {"rope.scaling.type": "longrope", "rope.scaling.original_context_length": 64}
+LATENT, WHOLE = "latent attention", "keys and values in one matrix"
+GROUPS = {"expert_count": 12, "expert_used_count": 4, "expert_group_count": 4, "expert_group_used_count": 2, "expert_feed_forward_length": 64}
+DEEPSEEK = {"attention.kv_lora_rank": 64, "leading_dense_block_count": 1, "expert_shared_count": 2}
 SCALES = {"embedding_scale": 6.5, "residual_scale": 0.22, "attention.scale": 0.11, "logit_scale": 3.5}
 MODELS = {
     "llama": ("llama", 2, {}, {HEAD}),
@@ -58,6 +61,14 @@ MODELS = {
     "qwen3moe, sigmoid, bias and scale": ("qwen3moe", 2, dict(NARROW, expert_gating_func=2, expert_weights_scale=2.5), {HEAD_NORMS, EXPERTS, ROUTER_BIAS}),
     "olmoe": ("olmoe", 2, MIXTURE, {ROW_NORMS, EXPERTS, HEAD}),
     "granitemoe": ("granitemoe", 2, dict(MIXTURE, **SCALES), {EXPERTS}),
+    "deepseek2 as V2-Lite": ("deepseek2", 3, dict(DEEPSEEK, **NARROW, **YARN, **{"rope.scaling.yarn_log_multiplier": 0.0707}),
+                             {LATENT, WHOLE, EXPERTS, SHARED, HEAD}),
+    "deepseek2 as V2": ("deepseek2", 2, dict(DEEPSEEK, **GROUPS, **{"attention.q_lora_rank": 32, "expert_weights_scale": 16.0}),
+                        {LATENT, EXPERTS, SHARED, HEAD}),
+    "deepseek2 as V3": ("deepseek2", 3, dict(DEEPSEEK, **GROUPS, **YARN, **{
+        "attention.q_lora_rank": 96, "expert_gating_func": 2, "expert_weights_scale": 2.5, "expert_weights_norm": True,
+        "rope.scaling.yarn_log_multiplier": 0.1}), {LATENT, EXPERTS, SHARED, ROUTER_BIAS, HEAD}),
+    "deepseek2, whole, dense": ("deepseek2", 2, {"attention.kv_lora_rank": 32, "attention.q_lora_rank": 64}, {LATENT, WHOLE}),
     "granitemoe, shared": ("granitemoe", 2, dict(MIXTURE, **SCALES, expert_shared_feed_forward_length=96), {EXPERTS, SHARED}),
     "gpt-oss": ("gpt-oss", 4, dict(NARROW, **YARN, **{"attention.sliding_window": 11, "rope.freq_base": 150000.0}),
                 {BIASES, EXPERTS, GPT_OSS, MXFP4, HEAD}),
@@ -88,13 +99,16 @@ class Writer:
         self.file.add_embedding_length(width)
         self.file.add_feed_forward_length(wide)
         self.file.add_head_count(heads)
-        self.file.add_head_count_kv(kv_heads)
-        self.file.add_key_length(dims)
-        self.file.add_value_length(dims)
+        if LATENT in has:
+            self.latent_sizes(heads, dims, keys["attention.kv_lora_rank"], has)
+        else:
+            self.file.add_head_count_kv(kv_heads)
+            self.file.add_key_length(dims)
+            self.file.add_value_length(dims)
         self.file.add_layer_norm_rms_eps(1e-6)
         for key, value in keys.items():
             name = f"{architecture}.{key}"
-            add = {str: self.file.add_string, float: self.file.add_float32, int: self.file.add_uint32, list: self.file.add_array}[type(value)]
+            add = {str: self.file.add_string, float: self.file.add_float32, int: self.file.add_uint32, list: self.file.add_array, bool: self.file.add_bool}[type(value)]
             add(name, value)
         self.keys = keys
         self.tokenizer()
@@ -130,11 +144,10 @@ class Writer:
         if NO_PRE_NORMS not in has:
             self.gain(prefix + "attn_norm.weight", width)
             self.gain(prefix + ("post_attention_norm.weight" if NORM_BEHIND in has or GPT_OSS in has else "ffn_norm.weight"), width)
-        separate = (("attn_q", queries), ("attn_k", keys), ("attn_v", keys))
-        for name, outputs in (("attn_qkv", queries + 2 * keys),) if FUSED_QKV in has else separate:
-            self.matrix(f"{prefix}{name}.weight", outputs, width, 2 / np.sqrt(width))
-            if BIASES in has:
-                self.bias(f"{prefix}{name}.bias", outputs)
+        if LATENT in has:
+            queries = self.latent(prefix, width, queries // dims, dims, has)
+        else:
+            self.keys_and_values(prefix, width, queries, keys, has)
         if HEAD_NORMS in has or ROW_NORMS in has:
             self.gain(prefix + "attn_q_norm.weight", queries if ROW_NORMS in has else dims)
             self.gain(prefix + "attn_k_norm.weight", keys if ROW_NORMS in has else dims)
@@ -142,7 +155,7 @@ class Writer:
         if GPT_OSS in has:
             self.bias(prefix + "attn_output.bias", width)
             self.bias(prefix + "attn_sinks.weight", queries // dims)
-        if EXPERTS in has:
+        if EXPERTS in has and int(prefix.split(".")[1]) >= self.keys.get("leading_dense_block_count", 0):
             self.mixture(prefix, width, wide, has)
         elif FUSED_UP in has:
             self.matrix(f"{prefix}ffn_up.weight", 2 * wide, width, 1.5 / np.sqrt(width))
@@ -152,6 +165,45 @@ class Writer:
         if POST_NORMS in has:
             self.gain(prefix + "post_attention_norm.weight", width)
             self.gain(prefix + "post_ffw_norm.weight", width)
+
+    def keys_and_values(self, prefix, width, queries, keys, has):
+        separate = (("attn_q", queries), ("attn_k", keys), ("attn_v", keys))
+        for name, outputs in (("attn_qkv", queries + 2 * keys),) if FUSED_QKV in has else separate:
+            self.matrix(f"{prefix}{name}.weight", outputs, width, 2 / np.sqrt(width))
+            if BIASES in has:
+                self.bias(f"{prefix}{name}.bias", outputs)
+
+    def latent_sizes(self, heads, dims, rank, has):
+        """A head's key has `dims` of the latent row and half as many that are rotated; its value is as long, or 8 longer."""
+        rotated = dims // 2 // 2 * 2
+        self.sizes = dims + rotated, dims + (8 if self.kind == Type.F32 else 0)
+        self.file.add_rope_dimension_count(rotated)
+        self.file.add_head_count_kv(heads if WHOLE in has else 1)
+        own, newer = (self.sizes, None) if WHOLE in has else ((rank + rotated, rank), self.sizes)
+        self.file.add_key_length(own[0])
+        self.file.add_value_length(own[1])
+        if newer:
+            self.file.add_key_length_mla(newer[0])
+            self.file.add_value_length_mla(newer[1])
+
+    def latent(self, prefix, width, heads, dims, has):
+        """Returns how many numbers attention makes of a row."""
+        rank, query_rank = self.keys["attention.kv_lora_rank"], self.keys.get("attention.q_lora_rank", 0)
+        key, value = self.sizes
+        if query_rank:
+            self.matrix(prefix + "attn_q_a.weight", query_rank, width, 2 / np.sqrt(width))
+            self.gain(prefix + "attn_q_a_norm.weight", query_rank)
+            self.matrix(prefix + "attn_q_b.weight", heads * key, query_rank, 1 / np.sqrt(query_rank))
+        else:
+            self.matrix(prefix + "attn_q.weight", heads * key, width, 2 / np.sqrt(width))
+        self.matrix(prefix + "attn_kv_a_mqa.weight", rank + key - dims, width, 2 / np.sqrt(width))
+        self.gain(prefix + "attn_kv_a_norm.weight", rank)
+        if WHOLE in has:
+            self.matrix(prefix + "attn_kv_b.weight", heads * (dims + value), rank, 2 / np.sqrt(rank))
+        else:
+            self.matrix(prefix + "attn_k_b.weight", rank, dims, 2 / np.sqrt(rank), heads)
+            self.matrix(prefix + "attn_v_b.weight", value, rank, 2 / np.sqrt(rank), heads)
+        return heads * value
 
     def feed_forward(self, prefix, suffix, width, wide, *experts):
         self.matrix(f"{prefix}ffn_gate{suffix}.weight", wide, width, 2 / np.sqrt(width), *experts)
@@ -174,7 +226,8 @@ class Writer:
             for name, outputs in (("gate", wide), ("up", wide), ("down", width)):
                 self.bias(f"{prefix}ffn_{name}_exps.bias", experts, outputs)
         if SHARED in has:
-            self.feed_forward(prefix, "_shexp", width, self.keys["expert_shared_feed_forward_length"])
+            shared = self.keys.get("expert_shared_count", 0) * self.keys.get("expert_feed_forward_length", 0)
+            self.feed_forward(prefix, "_shexp", width, self.keys.get("expert_shared_feed_forward_length", shared))
         if SHARED_ROUTER in has:
             self.file.add_tensor(f"{prefix}ffn_gate_inp_shexp.weight", self.random.normal(0, 1 / np.sqrt(width), width).astype(np.float32))
 

@@ -141,11 +141,16 @@ static lh_status run_trial(bench *b, const lh_calibration_trial *trial, lh_calib
 
 /* ---- All of them ---- */
 
+/* What attention over one position is of a row's products. */
 static double attention_part(const lh_model_config *config) {
     double width = config->width, queries = (double)config->heads * config->head_dim;
-    double keys = (double)config->kv_heads * config->head_dim;
-    return 2 * queries /
-           (width * (2 * queries + 2 * keys + 3 * (double)config->feed_forward_width));
+    double keys = lh_model_key_width(config), rank = config->latent.rank;
+    double wide = 3 * (double)config->feed_forward_width;
+    if (rank == 0)
+        return 2 * queries / (width * (2 * queries + 2 * keys + wide));
+    double heads = config->heads, attended = lh_model_attended_width(config);
+    double absorbed = rank * (queries - heads * config->rope_dims + attended);
+    return heads * (rank + keys) / (width * (queries + keys + attended + wide) + absorbed);
 }
 
 static lh_calibration_limits limits_of(const lh_stage *stage, double budget_us) {

@@ -123,8 +123,9 @@ static void test_mixtures_that_are_refused(void **state) {
         lh_status status;
         const char *words;
     } cases[] = {
-        {"qwen3moe.expert_group_count", 8, LH_ERR_UNSUPPORTED, "expert_group_count = 8"},
-        {"qwen3moe.leading_dense_block_count", 1, LH_ERR_UNSUPPORTED, "leading_dense_block_count"},
+        {"qwen3moe.expert_group_count", 3, LH_ERR_MALFORMED, "3 of 3 groups of 7 experts"},
+        {"qwen3moe.expert_group_count", 65, LH_ERR_LIMIT, "expert_group_count = 65"},
+        {"qwen3moe.leading_dense_block_count", 1, LH_ERR_UNSUPPORTED, "blk.0.ffn_gate_inp.weight"},
         {"qwen3moe.expert_gating_func", 4, LH_ERR_UNSUPPORTED, "expert_gating_func = 4"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -139,6 +140,56 @@ static void test_mixtures_that_are_refused(void **state) {
     model.experts = 7;
     model.expert_width = 96;
     check_refused(tiny_llama_writer(&model), LH_ERR_UNSUPPORTED, "qwen3.expert_count = 7");
+}
+
+static void test_latent_attention(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_of("deepseek2");
+    model.layers = 3;
+    const lh_model_config c = config_of(tiny_llama_writer(&model));
+    assert_true(c.latent.rank == 32 && c.latent.query_rank == 64 && c.kv_heads == 1);
+    assert_true(c.head_dim == 40 && c.rope_dims == 8 && c.latent.value_dim == 24);
+    assert_true(lh_model_key_width(&c) == 40 && lh_model_attended_width(&c) == 96);
+    assert_true(lh_model_has(&c, LH_TENSOR_ATTN_K_B) && !lh_model_has(&c, LH_TENSOR_ATTN_KV_B));
+    assert_false(lh_model_has(&c, LH_TENSOR_ATTN_Q) || lh_model_has(&c, LH_TENSOR_ATTN_K));
+    assert_true(lh_model_is_of_heads(LH_TENSOR_ATTN_V_B) &&
+                !lh_model_is_of_experts(LH_TENSOR_ATTN_V_B));
+    model.has_whole_kv = true;
+    model.query_rank = 0;
+    const lh_model_config whole = config_of(tiny_llama_writer(&model));
+    assert_true(whole.head_dim == 40 && whole.latent.value_dim == 24);
+    assert_true(lh_model_has(&whole, LH_TENSOR_ATTN_KV_B) &&
+                lh_model_has(&whole, LH_TENSOR_ATTN_Q));
+    gguf_writer *writer = tiny_llama_writer(&model);
+    gguf_writer_u32(writer, "deepseek2.attention.temperature_scale", 1);
+    check_refused(writer, LH_ERR_UNSUPPORTED, "attention.temperature_scale = 1");
+}
+
+static void test_dense_layers_before_a_mixture(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_of("deepseek2");
+    model.layers = 3;
+    model.leading_dense = 2;
+    const lh_model_config c = config_of(tiny_llama_writer(&model));
+    assert_true(c.expert_groups == 4 && c.expert_groups_used == 2 && c.shared_expert_width == 64);
+    assert_false(lh_model_layer_is_mixture(&c, 1));
+    assert_true(lh_model_layer_is_mixture(&c, 2));
+    assert_true(lh_model_layer_has(&c, LH_TENSOR_FFN_UP, 1) &&
+                !lh_model_layer_has(&c, LH_TENSOR_FFN_UP, 2));
+    assert_true(lh_model_layer_has(&c, LH_TENSOR_SHARED_UP, 2) &&
+                !lh_model_layer_has(&c, LH_TENSOR_EXPERTS_UP, 1));
+}
+
+static void test_where_yarns_growth_is(void **state) {
+    (void)state;
+    gguf_writer *writer = writer_of("deepseek2");
+    gguf_writer_text(writer, "deepseek2.rope.scaling.type", "yarn");
+    gguf_writer_f32(writer, "deepseek2.rope.scaling.factor", 40);
+    gguf_writer_f32(writer, "deepseek2.rope.scaling.yarn_log_multiplier", 0.0625f);
+    assert_true(config_of(writer).rope[LH_LAYER_FULL].attention_growth == 0.0625);
+    writer = writer_of("qwen2");
+    gguf_writer_f32(writer, "qwen2.rope.scaling.yarn_log_multiplier", 0.0625f);
+    check_refused(writer, LH_ERR_UNSUPPORTED, "yarn_log_multiplier = 0.0625");
 }
 
 static void test_scales(void **state) {
@@ -374,6 +425,9 @@ int main(void) {
         cmocka_unit_test(test_mixtures_of_experts),
         cmocka_unit_test(test_gpt_oss),
         cmocka_unit_test(test_mixtures_that_are_refused),
+        cmocka_unit_test(test_latent_attention),
+        cmocka_unit_test(test_dense_layers_before_a_mixture),
+        cmocka_unit_test(test_where_yarns_growth_is),
         cmocka_unit_test(test_scales),
         cmocka_unit_test(test_layers_with_a_window),
         cmocka_unit_test(test_the_angles_of_both_kinds_of_layers),

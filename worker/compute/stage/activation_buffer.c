@@ -9,7 +9,8 @@ lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model
                                     const lh_parameters *weights, lh_activation_kind activations,
                                     uint32_t rows, lh_error *error) {
     size_t queries = lh_row_stride((size_t)config->heads * config->head_dim),
-           keys = lh_row_stride((size_t)config->kv_heads * config->head_dim);
+           keys = lh_row_stride(lh_model_key_width(config));
+    bool is_latent = config->latent.rank > 0;
     bool complete = true;
     *buffer = (lh_activation_buffer){0};
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
@@ -17,6 +18,8 @@ lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model
         const lh_matrix *readers[] = {&layer->q,
                                       &layer->k,
                                       &layer->v,
+                                      &layer->q_a,
+                                      &layer->kv_a,
                                       &layer->gate,
                                       &layer->up,
                                       &layer->router,
@@ -32,8 +35,12 @@ lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model
     complete = complete && lh_floats_allocate(&buffer->h, rows, config->width) &&
                lh_floats_allocate(&buffer->squares, rows, LH_LANES) &&
                lh_floats_allocate(&buffer->q, rows, queries) &&
-               lh_floats_allocate(&buffer->k, rows, keys) &&
-               lh_floats_allocate(&buffer->v, rows, keys);
+               lh_floats_allocate(&buffer->k, rows, keys);
+    if (!is_latent)
+        complete = complete && lh_floats_allocate(&buffer->v, rows, keys);
+    if (config->latent.query_rank > 0)
+        complete = complete &&
+                   lh_floats_allocate(&buffer->q_a, rows, lh_row_stride(config->latent.query_rank));
     for (uint32_t kind = 0; kind < weights->rope.kinds; kind++)
         complete = complete &&
                    lh_floats_allocate(&buffer->cosine[kind], rows, weights->rope.half) &&
@@ -51,6 +58,7 @@ void lh_activation_buffer_reset(lh_activation_buffer *buffer) {
         free(buffer->sine[kind]);
         free(buffer->cosine[kind]);
     }
+    free(buffer->q_a);
     free(buffer->v);
     free(buffer->k);
     free(buffer->q);
@@ -80,13 +88,14 @@ static bool feed_forward_init(lh_scratch *scratch, const lh_model_config *config
     bool complete = lh_floats_allocate(&scratch->gate, rows, wide) &&
                     lh_floats_allocate(&scratch->up, rows, wide);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++)
-        complete =
-            lh_packed_add(&scratch->gated_packed, &weights->layers[i].down, activations, rows);
+        if (weights->layers[i].down.data)
+            complete =
+                lh_packed_add(&scratch->gated_packed, &weights->layers[i].down, activations, rows);
     return complete;
 }
 
 static bool branch_gain_init(lh_scratch *scratch, const lh_model_config *config) {
-    const uint32_t widths[] = {config->heads * config->head_dim, config->feed_forward_width,
+    const uint32_t widths[] = {lh_model_attended_width(config), config->feed_forward_width,
                                config->expert_width, config->shared_expert_width};
     uint32_t widest = 0;
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
@@ -101,20 +110,23 @@ lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
                           const lh_parameters *weights, lh_activation_kind activations,
                           uint32_t rows, uint32_t context, uint32_t threads, lh_error *error) {
     *scratch = (lh_scratch){0};
-    bool complete = attention_init(&scratch->attention, config, rows, context, threads);
+    bool complete = config->latent.rank > 0
+                        ? lh_latent_init(&scratch->latent, config, weights, activations, rows,
+                                         context, threads, NULL) == LH_OK
+                        : attention_init(&scratch->attention, config, rows, context, threads);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
         const lh_layer *layer = &weights->layers[i];
         complete = lh_packed_add(&scratch->attended_packed, &layer->attn_output, activations, rows);
     }
-    size_t queries = lh_row_stride((size_t)config->heads * config->head_dim);
+    size_t attended = lh_row_stride(lh_model_attended_width(config));
     complete = complete && lh_floats_allocate(&scratch->scale, rows, 1) &&
-               lh_floats_allocate(&scratch->attended, rows, queries);
+               lh_floats_allocate(&scratch->attended, rows, attended);
     if (config->residual_scale != 1)
         complete = complete && branch_gain_init(scratch, config);
     if (config->experts > 0)
         complete = complete && lh_experts_init(&scratch->experts, config, weights, activations,
                                                rows, threads, NULL) == LH_OK;
-    else
+    if (lh_model_has(config, LH_TENSOR_FFN_DOWN))
         complete = complete && feed_forward_init(scratch, config, weights, activations, rows);
     if (lh_model_has(config, LH_TENSOR_ATTN_POST_NORM) ||
         lh_model_has(config, LH_TENSOR_FFN_POST_NORM))
@@ -136,6 +148,7 @@ void lh_scratch_reset(lh_scratch *scratch) {
     free(scratch->scale);
     lh_packed_reset(&scratch->gated_packed);
     lh_packed_reset(&scratch->attended_packed);
+    lh_latent_reset(&scratch->latent);
     free(scratch->attention.scratch);
     *scratch = (lh_scratch){0};
 }

@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "common/model/model.h"
 #include "worker/compute/stage/experts.h"
+#include "worker/compute/stage/latent.h"
 #include "worker/compute/stage/ops.h"
 #include "worker/compute/stage/parameters.h"
 
@@ -15,14 +16,15 @@ typedef struct lh_activation_buffer {
     lh_packed normed; /* [rows][width]: h * gain */
     float *squares;   /* [rows][16]: sum of squares of h, in lanes */
     float *q;         /* [rows][heads][head_dim] */
-    float *k, *v;     /* [rows][kv_heads][head_dim] */
+    float *k, *v;     /* [rows][kv_heads][head_dim]; latent: k[rows][rank + rope_dims], no v */
+    float *q_a;       /* [rows][query_rank], where queries are made of such rows */
     /* [rows][rope_dims / 2]; of the kinds that there are */
     float *cosine[LH_LAYER_KINDS], *sine[LH_LAYER_KINDS];
 } lh_activation_buffer;
 
 typedef struct lh_scratch {
     float *scale;    /* [rows]: 1 / rms */
-    float *attended; /* [rows][heads][head_dim] */
+    float *attended; /* [rows][heads][head_dim or value_dim] */
     lh_packed attended_packed;
     float *gate, *up; /* [rows][feed_forward_width] */
     lh_packed gated_packed;
@@ -30,8 +32,9 @@ typedef struct lh_scratch {
      * norm */
     float *branch;
     float *branch_gain;     /* [widest]: residual_scale for each column; NULL: 1 */
-    lh_experts experts;     /* of a mixture; gate, up and gated_packed are not there then */
+    lh_experts experts;     /* of a mixture; gate, up and gated_packed are of its dense layers */
     lh_attention attention; /* with one scratch for each thread */
+    lh_latent latent;       /* instead of it, where attention is latent */
 } lh_scratch;
 
 /* rows: the most of one step. The packed forms are those that the matrices in `weights` read,

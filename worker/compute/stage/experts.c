@@ -49,6 +49,8 @@ lh_status lh_experts_init(lh_experts *experts, const lh_model_config *config,
                     allocate(experts, config, rows, slots, threads);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
         const lh_layer *layer = &weights->layers[i];
+        if (!layer->router.data)
+            continue;
         complete =
             lh_packed_add(&experts->x, &layer->experts_gate.first, activations, slots) &&
             lh_packed_add(&experts->x, &layer->experts_up.first, activations, slots) &&
@@ -107,12 +109,25 @@ static void make_shares(const lh_kernels *kernels, lh_routing routing, float *lo
         logits[i] = sigmoid(logits[i]);
 }
 
+/* Those of some groups, which are neighbours of equal number. */
+typedef struct lh_group_choice {
+    uint32_t each;
+    uint64_t groups; /* a bit for each that counts */
+} lh_group_choice;
+
+static bool counts(const lh_group_choice *choice, uint32_t i) {
+    return !choice || (choice->groups >> i / choice->each & 1) != 0;
+}
+
 /* The `used` greatest of values + bias, the greatest first, into `chosen`; `greatest` is for their
- * values. What is no number is never greater than another. */
-static void find_greatest(const float *values, const float *bias, uint32_t count, uint32_t used,
-                          uint32_t *chosen, float *greatest) {
+ * values. What is no number is never greater than another. choice NULL: all count. */
+static void find_greatest(const float *values, const float *bias, uint32_t count,
+                          const lh_group_choice *choice, uint32_t used, uint32_t *chosen,
+                          float *greatest) {
     uint32_t found = 0;
     for (uint32_t i = 0; i < count; i++) {
+        if (!counts(choice, i))
+            continue;
         float value = bias ? values[i] + bias[i] : values[i];
         if (found == used && !(value > greatest[used - 1]))
             continue;
@@ -124,6 +139,25 @@ static void find_greatest(const float *values, const float *bias, uint32_t count
         greatest[at] = value;
         chosen[at] = i;
     }
+}
+
+static lh_group_choice choose_groups(const lh_model_config *config, const float *values,
+                                     const float *bias) {
+    uint32_t groups = config->expert_groups, used = config->expert_groups_used,
+             chosen[LH_EXPERT_GROUPS_MAX], best[2];
+    float ratings[LH_EXPERT_GROUPS_MAX], sorted[LH_EXPERT_GROUPS_MAX];
+    lh_group_choice choice = {.each = config->experts / groups};
+    uint32_t rated = config->routing == LH_ROUTING_SIGMOID && choice.each > 1 ? 2 : 1;
+    for (uint32_t i = 0; i < groups; i++) {
+        size_t first = (size_t)i * choice.each;
+        find_greatest(values + first, bias ? bias + first : NULL, choice.each, NULL, rated, best,
+                      sorted);
+        ratings[i] = rated == 2 ? sorted[0] + sorted[1] : sorted[0];
+    }
+    find_greatest(ratings, NULL, groups, NULL, used, chosen, sorted);
+    for (uint32_t i = 0; i < used; i++)
+        choice.groups |= UINT64_C(1) << chosen[i];
+    return choice;
 }
 
 static void sort(uint32_t *numbers, uint32_t count) {
@@ -140,7 +174,10 @@ void lh_experts_choose(const lh_kernels *kernels, const lh_model_config *config,
     uint32_t used = config->experts_used;
     float sum = 0;
     make_shares(kernels, config->routing, logits, config->experts);
-    find_greatest(logits, bias, config->experts, used, chosen, shares);
+    const lh_group_choice choice =
+        config->expert_groups > 1 ? choose_groups(config, logits, bias) : (lh_group_choice){0};
+    find_greatest(logits, bias, config->experts, config->expert_groups > 1 ? &choice : NULL, used,
+                  chosen, shares);
     sort(chosen, used);
     for (uint32_t i = 0; i < used; i++)
         shares[i] = logits[chosen[i]];

@@ -6,7 +6,10 @@
  *   softmax   p[e] = exp(l[e] - max) / sum, the sum by lanes and tree (kernels.h)
  *   sigmoid   p[e] = 1 / (1 + exp(-l[e]))
  * and the row goes through those experts whose p + bias is greatest, of equal ones the first. A
- * softmax of the chosen ones alone comes after the choice, which is then by l + bias. Where
+ * softmax of the chosen ones alone comes after the choice, which is then by l + bias. Where experts
+ * are in groups, only those of the best groups count: a group is as good as its best expert
+ * (softmax: DeepSeek-V2, arXiv:2405.04434) or its two best together (sigmoid: DeepSeek-V3,
+ * arXiv:2412.19437), p + bias again. Where
  * shares are normalized, those of the chosen ones are divided by their sum, in the order of experts
  * (at least 2^-14, so that none is divided by nothing); at last they are multiplied by a scale.
  *

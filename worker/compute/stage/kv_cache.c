@@ -68,7 +68,7 @@ static lh_status cache_map(lh_kv_cache *cache, lh_error *error) {
 
 lh_status lh_kv_cache_create(uint32_t layers, const lh_kv_shape *shape, uint32_t context,
                              size_t budget_bytes, lh_kv_cache **out, lh_error *error) {
-    assert(layers > 0 && shape->kv_heads > 0 && shape->key_dim > 0 && context > 0);
+    assert(layers > 0 && shape->kv_heads > 0 && shape->value_dim > 0 && context > 0);
     size_t key_bytes = lh_kv_page_bytes(shape, shape->key_dim),
            value_bytes = lh_kv_page_bytes(shape, shape->value_dim), page_bytes;
     if (shape->kv_heads > ROW_HEADS_MAX || shape->key_dim > ROW_DIM_MAX ||

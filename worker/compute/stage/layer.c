@@ -8,7 +8,9 @@
  *   down projection   h += gated Wd                                     (or norm(gated Wd))
  *
  * What stands in brackets is there where the architecture has the tensors for it, and so are the
- * norms before the products; some layers of some architectures rotate nothing.
+ * norms before the products; some layers of some architectures rotate nothing. Where attention is
+ * latent (latent.h), the projection gives a latent row and a key instead of k and v, and perhaps a
+ * row that the queries are made of when it is complete.
  *
  * The norm is deferred. RMSNorm(h) W = (h g) W / rms(h), so the product starts on the columns of h
  * that are there, the sum of squares is collected alongside, and the rows are divided by their rms
@@ -70,8 +72,26 @@ static void norm_products(const lh_layer_run *run, const float *gain, lh_span co
     lh_op_products(run->compute, products, count, &p->normed, columns, false, scale);
 }
 
+static bool is_latent(const lh_layer_run *run) {
+    return run->config->latent.rank > 0;
+}
+
+static void project_latent(const lh_layer_run *run, const lh_layer *layer, lh_span columns) {
+    const lh_activation_buffer *p = run->buffer;
+    const lh_product products[] = {
+        layer->q_a.data ? product(run, &layer->q_a, NULL, p->q_a) /* [rows][query_rank] */
+                        : product(run, &layer->q, NULL, p->q),    /* [rows][heads][head_dim] */
+        product(run, &layer->kv_a, NULL, p->k),                   /* [rows][rank + rope_dims] */
+    };
+    norm_products(run, layer->attn_norm, columns, products, 2);
+}
+
 void lh_layer_project_qkv(const lh_layer_run *run, const lh_layer *layer, lh_span columns) {
     const lh_activation_buffer *p = run->buffer;
+    if (is_latent(run)) {
+        project_latent(run, layer, columns);
+        return;
+    }
     const lh_product qkv[] = {
         product(run, &layer->q, layer->q_bias, p->q), /* [rows][heads][head_dim] */
         product(run, &layer->k, layer->k_bias, p->k), /* [rows][kv_heads][head_dim] */
@@ -80,12 +100,48 @@ void lh_layer_project_qkv(const lh_layer_run *run, const lh_layer *layer, lh_spa
     norm_products(run, layer->attn_norm, columns, qkv, 3); /* from h [rows][columns] */
 }
 
+/* q = norm(q_a) Wq, the norm deferred as everywhere. */
+static void project_queries(const lh_layer_run *run, const lh_layer *layer) {
+    const lh_compute *compute = run->compute;
+    const lh_activation_buffer *p = run->buffer;
+    const lh_packed *packed = &run->scratch->latent.queries;
+    const uint32_t rank = run->config->latent.query_rank;
+    const lh_product q = product(run, &layer->q_b, NULL, p->q);
+    memset(p->squares, 0, (size_t)run->rows * LH_LANES * sizeof *p->squares);
+    lh_op_pack(compute, packed, run->rows, all(rank), p->q_a, lh_row_stride(rank), layer->q_a_norm,
+               p->squares);
+    compute->kernels->rms_scale(run->scratch->scale, p->squares, run->rows, rank,
+                                run->config->rms_epsilon);
+    lh_op_products(compute, &q, 1, packed, all(rank), false, run->scratch->scale);
+}
+
+static void store_latent(const lh_layer_run *run, const lh_layer *layer, uint32_t number,
+                         const lh_rope *rope) {
+    const lh_compute *compute = run->compute;
+    const lh_model_config *c = run->config;
+    const lh_activation_buffer *p = run->buffer;
+    const uint32_t rank = c->latent.rank, width = lh_model_key_width(c);
+    if (layer->q_a.data)
+        project_queries(run, layer);
+    compute->kernels->norm_heads(p->k, lh_row_stride(width), run->rows, 1, rank, layer->kv_a_norm,
+                                 c->rms_epsilon);
+    /* what is rotated of a query and of what is kept stands last */
+    lh_op_rope(compute, rope, p->q + c->head_dim - c->rope_dims, run->rows, c->heads, c->head_dim);
+    lh_op_rope(compute, rope, p->k + rank, run->rows, 1, width);
+    lh_op_kv_store(compute, run->runs, run->run_count, number, p->k, p->k); /* values alone */
+}
+
 void lh_layer_store_kv(const lh_layer_run *run, const lh_layer *layer, uint32_t number) {
     const lh_compute *compute = run->compute;
     const lh_model_config *c = run->config;
     const lh_activation_buffer *p = run->buffer;
     const lh_rope rope = {c->rope_dims, c->rope_interleaved, p->cosine[layer->angles],
                           p->sine[layer->angles]};
+
+    if (is_latent(run)) {
+        store_latent(run, layer, number, &rope);
+        return;
+    }
 
     if (layer->q_norm && c->norms_whole_rows) {
         lh_op_norm_heads(compute, p->q, run->rows, 1, c->heads * c->head_dim, layer->q_norm,
@@ -191,18 +247,22 @@ void lh_layer_attend_and_project_up(const lh_layer_run *run, const lh_layer *lay
     const lh_model_config *c = run->config;
     const lh_activation_buffer *p = run->buffer;
     const lh_scratch *s = run->scratch;
-    const lh_span heads = all(c->heads * c->head_dim);
+    const lh_span heads = all(lh_model_attended_width(c));
     const uint32_t window = layer->kind == LH_LAYER_WINDOW ? c->window : LH_ATTENTION_ALL;
 
-    lh_op_attention(compute, &s->attention, run->runs, run->run_count, number, window,
-                    layer->attn_sinks, p->q, s->attended);
+    if (is_latent(run))
+        lh_latent_attend(&s->latent, compute, layer, run->runs, run->run_count, number, p->q,
+                         s->attended);
+    else
+        lh_op_attention(compute, &s->attention, run->runs, run->run_count, number, window,
+                        layer->attn_sinks, p->q, s->attended);
     lh_op_pack(compute, &s->attended_packed, run->rows, heads, s->attended,
                lh_row_stride(heads.end), s->branch_gain, NULL);
     add_product(run, &layer->attn_output, &s->attended_packed, layer->attn_post_norm,
                 all(c->width));
     if (layer->attn_output_bias)
         lh_op_add_bias(compute, p->h, run->rows, c->width, layer->attn_output_bias);
-    if (c->experts > 0)
+    if (layer->router.data)
         project_up_experts(run, layer);
     else
         project_up(run, layer);
@@ -210,7 +270,7 @@ void lh_layer_attend_and_project_up(const lh_layer_run *run, const lh_layer *lay
 
 void lh_layer_project_down(const lh_layer_run *run, const lh_layer *layer, lh_span out) {
     const lh_experts *e = &run->scratch->experts;
-    if (run->config->experts > 0) {
+    if (layer->router.data) {
         lh_op_expert_sum(run->compute, &layer->experts_down,
                          (lh_expert_biases){layer->experts_down_bias, e->slot_shares}, e->groups,
                          e->group_count, &e->gated_packed, e->rows, run->buffer->h,

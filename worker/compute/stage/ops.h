@@ -78,7 +78,7 @@ void lh_op_add_bias(const lh_compute *compute, float *y, uint32_t rows, uint32_t
 void lh_op_gather(const lh_compute *compute, const lh_packed *y, const lh_packed *x,
                   const uint32_t *slots, uint32_t count);
 
-/* A matrix for each expert, one after the other. */
+/* A matrix for each expert or head, one after the other. */
 typedef struct lh_expert_matrices {
     lh_matrix first;
     size_t each_bytes;

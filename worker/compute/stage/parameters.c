@@ -3,6 +3,9 @@
  * little memory, however large a tensor is. */
 #include "worker/compute/stage/parameters.h"
 
+#include "worker/compute/stage/aligned_array.h"
+#include "worker/compute/stage/kv_matrix.h"
+
 #include <assert.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -38,6 +41,13 @@ static const size_t slots[LH_TENSOR_ROLES] = {
     [LH_TENSOR_ATTN_Q] = offsetof(lh_layer, q),
     [LH_TENSOR_ATTN_K] = offsetof(lh_layer, k),
     [LH_TENSOR_ATTN_V] = offsetof(lh_layer, v),
+    [LH_TENSOR_ATTN_Q_A] = offsetof(lh_layer, q_a),
+    [LH_TENSOR_ATTN_Q_A_NORM] = offsetof(lh_layer, q_a_norm),
+    [LH_TENSOR_ATTN_Q_B] = offsetof(lh_layer, q_b),
+    [LH_TENSOR_ATTN_KV_A] = offsetof(lh_layer, kv_a),
+    [LH_TENSOR_ATTN_KV_A_NORM] = offsetof(lh_layer, kv_a_norm),
+    [LH_TENSOR_ATTN_K_B] = offsetof(lh_layer, k_b),
+    [LH_TENSOR_ATTN_V_B] = offsetof(lh_layer, v_b),
     [LH_TENSOR_ATTN_OUTPUT] = offsetof(lh_layer, attn_output),
     [LH_TENSOR_ATTN_Q_BIAS] = offsetof(lh_layer, q_bias),
     [LH_TENSOR_ATTN_K_BIAS] = offsetof(lh_layer, k_bias),
@@ -104,6 +114,19 @@ static uint32_t rows_at_a_time(const lh_gguf_tensor *tensor) {
     return rows < LH_LANES ? LH_LANES : rows > PACK_ROWS_MAX ? PACK_ROWS_MAX : (uint32_t)rows;
 }
 
+static lh_kv_matrix kv_matrix_of(const lh_loader *loader, const lh_gguf_tensor *tensor) {
+    const lh_model_config *config = loader->config;
+    return (lh_kv_matrix){.dtype = (lh_dtype)tensor->type,
+                          .rank = config->latent.rank,
+                          .key_dim = config->head_dim - config->rope_dims,
+                          .value_dim = config->latent.value_dim};
+}
+
+/* A head's rows as they are in the file, before the scratch that splitting them takes. */
+static size_t kv_rows_bytes(const lh_kv_matrix *shape, const lh_gguf_tensor *tensor) {
+    return round_up(((size_t)shape->key_dim + shape->value_dim) * row_bytes(tensor));
+}
+
 static void reserve_piece(lh_loader *loader, size_t bytes) {
     if (bytes > loader->piece_bytes)
         loader->piece_bytes = bytes;
@@ -112,6 +135,26 @@ static void reserve_piece(lh_loader *loader, size_t bytes) {
 static bool is_of_rope(lh_tensor_role role) {
     return role == LH_TENSOR_ROPE_FACTORS || role == LH_TENSOR_ROPE_LONG_FACTORS ||
            role == LH_TENSOR_ROPE_SHORT_FACTORS;
+}
+
+static lh_status add_bytes(lh_loader *loader, size_t bytes, const lh_gguf_tensor *tensor,
+                           lh_error *error) {
+    if (bytes == 0 || bytes > SIZE_MAX / 2 - loader->weights->memory_bytes) {
+        return lh_fail(error, LH_ERR_LIMIT, "GGUF tensor %.*s is too large",
+                       (int)tensor->name.length, tensor->name.bytes);
+    }
+    loader->weights->memory_bytes += round_up(bytes);
+    return LH_OK;
+}
+
+static lh_status add_kv_size(lh_loader *loader, const lh_gguf_tensor *tensor, lh_error *error) {
+    const lh_kv_matrix kv = kv_matrix_of(loader, tensor);
+    size_t heads = loader->config->heads;
+    reserve_piece(loader, kv_rows_bytes(&kv, tensor) + lh_kv_matrix_scratch_bytes(&kv));
+    lh_status status = add_bytes(loader, heads * lh_kv_matrix_key_bytes(&kv), tensor, error);
+    return status != LH_OK
+               ? status
+               : add_bytes(loader, heads * lh_kv_matrix_value_bytes(&kv), tensor, error);
 }
 
 /* lh_tensor_visitor */
@@ -125,14 +168,13 @@ static lh_status add_size(void *context, lh_tensor_role role, uint32_t layer,
         reserve_piece(loader, (size_t)tensor->bytes);
         return LH_OK;
     }
+    if (role == LH_TENSOR_ATTN_KV_B)
+        return add_kv_size(loader, tensor, error);
     uint32_t count = lh_model_tensor_parts(loader->config, role, parts);
     for (uint32_t i = 0; i < count; i++) {
-        size_t bytes = packed_bytes(tensor, &parts[i]);
-        if (bytes == 0 || bytes > SIZE_MAX / 2 - loader->weights->memory_bytes) {
-            return lh_fail(error, LH_ERR_LIMIT, "GGUF tensor %.*s is too large",
-                           (int)tensor->name.length, tensor->name.bytes);
-        }
-        loader->weights->memory_bytes += round_up(bytes);
+        lh_status status = add_bytes(loader, packed_bytes(tensor, &parts[i]), tensor, error);
+        if (status != LH_OK)
+            return status;
     }
     if (lh_model_is_matrix(role))
         reserve_piece(loader, rows_at_a_time(tensor) * row_bytes(tensor));
@@ -154,12 +196,20 @@ static lh_status read_bytes(const lh_loader *loader, const lh_gguf_tensor *tenso
 typedef struct lh_packing {
     const lh_loader *loader;
     const lh_gguf_tensor *tensor;
-    const lh_expert_matrices *matrices; /* one, or one for each expert */
+    const lh_expert_matrices *matrices; /* one, or one for each expert or head */
     uint64_t first;                     /* row of the tensor */
     uint32_t rows, parts_each;          /* rows of a part, parts of a matrix */
+    const lh_layer *layer;              /* where keys and values go */
     _Atomic lh_status status;           /* the first that is not LH_OK */
     lh_error error;
 } lh_packing;
+
+/* The first failure counts. */
+static void note(lh_packing *packing, lh_status status, const lh_error *problem) {
+    lh_status none = LH_OK;
+    if (status != LH_OK && atomic_compare_exchange_strong(&packing->status, &none, status))
+        packing->error = *problem;
+}
 
 static void pack_part(void *context, uint32_t part, uint32_t thread) {
     lh_packing *packing = context;
@@ -174,12 +224,18 @@ static void pack_part(void *context, uint32_t part, uint32_t thread) {
     if (atomic_load(&packing->status) != LH_OK)
         return;
     uint64_t before = number * packing->tensor->shape[1] + packing->first + begin;
-    lh_status none = LH_OK, status = read_bytes(loader, packing->tensor, before * row, piece,
-                                                rows * row, &problem);
+    lh_status status =
+        read_bytes(loader, packing->tensor, before * row, piece, rows * row, &problem);
     if (status == LH_OK)
         lh_matrix_pack(&matrix, piece, (lh_span){begin, begin + rows});
-    else if (atomic_compare_exchange_strong(&packing->status, &none, status))
-        packing->error = problem;
+    note(packing, status, &problem);
+}
+
+static lh_status run_packing(const lh_loader *loader, uint32_t parts, lh_packing *packing,
+                             void (*part)(void *, uint32_t, uint32_t), lh_error *error) {
+    lh_thread_pool_run(loader->compute->pool, parts, part, packing);
+    lh_status status = atomic_load(&packing->status);
+    return status == LH_OK ? LH_OK : lh_fail(error, status, "%s", packing->error.message);
 }
 
 static lh_status load_matrices(lh_loader *loader, lh_expert_matrices *matrices,
@@ -197,10 +253,47 @@ static lh_status load_matrices(lh_loader *loader, lh_expert_matrices *matrices,
                           .first = part->first,
                           .rows = rows,
                           .parts_each = (outputs + rows - 1) / rows};
-    lh_thread_pool_run(loader->compute->pool, packing.parts_each * (uint32_t)tensor->shape[2],
-                       pack_part, &packing);
-    lh_status status = atomic_load(&packing.status);
-    return status == LH_OK ? LH_OK : lh_fail(error, status, "%s", packing.error.message);
+    return run_packing(loader, packing.parts_each * (uint32_t)tensor->shape[2], &packing, pack_part,
+                       error);
+}
+
+static void split_part(void *context, uint32_t head, uint32_t thread) {
+    lh_packing *packing = context;
+    const lh_loader *loader = packing->loader;
+    const lh_kv_matrix shape = kv_matrix_of(loader, packing->tensor);
+    const lh_matrix keys = lh_expert_matrix(&packing->layer->k_b, head),
+                    values = lh_expert_matrix(&packing->layer->v_b, head);
+    size_t row = row_bytes(packing->tensor), rows = (size_t)shape.key_dim + shape.value_dim;
+    uint8_t *piece = loader->pieces + thread * loader->piece_bytes;
+    lh_error problem;
+    if (atomic_load(&packing->status) != LH_OK)
+        return;
+    lh_status status =
+        read_bytes(loader, packing->tensor, head * rows * row, piece, rows * row, &problem);
+    if (status == LH_OK) {
+        lh_kv_matrix_split(&shape, piece, row, keys.data, values.data,
+                           piece + kv_rows_bytes(&shape, packing->tensor));
+    }
+    note(packing, status, &problem);
+}
+
+static lh_status load_kv_matrix(lh_loader *loader, lh_layer *layer, const lh_gguf_tensor *tensor,
+                                lh_error *error) {
+    const lh_kv_matrix shape = kv_matrix_of(loader, tensor);
+    size_t keys = lh_kv_matrix_key_bytes(&shape), values = lh_kv_matrix_value_bytes(&shape);
+    uint32_t heads = loader->config->heads;
+    layer->k_b = (lh_expert_matrices){{.dtype = LH_DTYPE_F32,
+                                       .outputs = shape.rank,
+                                       .inputs = shape.key_dim,
+                                       .data = take(loader, heads * keys)},
+                                      keys};
+    layer->v_b = (lh_expert_matrices){{.dtype = shape.dtype,
+                                       .outputs = shape.value_dim,
+                                       .inputs = shape.rank,
+                                       .data = take(loader, heads * values)},
+                                      values};
+    lh_packing packing = {.loader = loader, .tensor = tensor, .layer = layer};
+    return run_packing(loader, heads, &packing, split_part, error);
 }
 
 static lh_status load_matrix(lh_loader *loader, lh_matrix *matrix, const lh_gguf_tensor *tensor,
@@ -233,9 +326,10 @@ static lh_status load_rope_factors(lh_loader *loader, lh_tensor_role role,
 static lh_status load_part(lh_loader *loader, uint32_t layer, const lh_gguf_tensor *tensor,
                            const lh_tensor_part *part, lh_error *error) {
     void *slot = slot_of(loader, part->role, layer);
-    return lh_model_is_of_experts(part->role) ? load_matrices(loader, slot, tensor, part, error)
-           : lh_model_is_matrix(part->role)   ? load_matrix(loader, slot, tensor, part, error)
-                                              : load_vector(loader, slot, tensor, part, error);
+    bool is_stack = lh_model_is_of_experts(part->role) || lh_model_is_of_heads(part->role);
+    return is_stack                         ? load_matrices(loader, slot, tensor, part, error)
+           : lh_model_is_matrix(part->role) ? load_matrix(loader, slot, tensor, part, error)
+                                            : load_vector(loader, slot, tensor, part, error);
 }
 
 /* lh_tensor_visitor */
@@ -243,12 +337,18 @@ static lh_status load_tensor(void *context, lh_tensor_role role, uint32_t layer,
                              const lh_gguf_tensor *tensor, lh_error *error) {
     lh_loader *loader = context;
     lh_tensor_part parts[LH_TENSOR_PARTS_MAX];
-    uint32_t count = is_of_rope(role) ? 0 : lh_model_tensor_parts(loader->config, role, parts);
+    uint32_t count = is_of_rope(role) || role == LH_TENSOR_ATTN_KV_B
+                         ? 0
+                         : lh_model_tensor_parts(loader->config, role, parts);
     lh_status status = loader->source->acquire(loader->source->context, tensor, error);
     if (status != LH_OK)
         return status;
     if (is_of_rope(role))
         status = load_rope_factors(loader, role, tensor, error);
+    if (role == LH_TENSOR_ATTN_KV_B) {
+        status = load_kv_matrix(loader, &loader->weights->layers[layer - loader->range.first],
+                                tensor, error);
+    }
     for (uint32_t i = 0; i < count && status == LH_OK; i++)
         status = load_part(loader, layer, tensor, &parts[i], error);
     loader->source->release(loader->source->context, tensor);
@@ -262,8 +362,8 @@ static lh_status load_tensor(void *context, lh_tensor_role role, uint32_t layer,
 
 static lh_status make_pieces(lh_loader *loader, lh_error *error) {
     uint32_t threads = lh_thread_pool_size(loader->compute->pool);
-    if (loader->piece_bytes <= SIZE_MAX / threads)
-        loader->pieces = malloc(threads * loader->piece_bytes);
+    loader->piece_bytes = round_up(loader->piece_bytes);
+    loader->pieces = lh_aligned_array_allocate(threads, loader->piece_bytes);
     return loader->pieces
                ? LH_OK
                : lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for %u times %zu bytes of rows",

@@ -17,11 +17,18 @@ typedef struct lh_layer {
     const float *attn_norm;                      /* [width] */
     lh_matrix q;                                 /* [heads * head_dim][width] */
     lh_matrix k, v;                              /* [kv_heads * head_dim][width] */
+    lh_matrix q_a;                               /* [query_rank][width] */
+    const float *q_a_norm;                       /* [query_rank] */
+    lh_matrix q_b;                               /* [heads * head_dim][query_rank] */
+    lh_matrix kv_a;                              /* [rank + rope_dims][width] */
+    const float *kv_a_norm;                      /* [rank] */
+    lh_expert_matrices k_b;                      /* [rank][head_dim - rope_dims] of each head */
+    lh_expert_matrices v_b;                      /* [value_dim][rank] of each head */
     const float *q_bias;                         /* [heads * head_dim] */
     const float *k_bias, *v_bias;                /* [kv_heads * head_dim] */
     const float *q_norm, *k_norm;                /* [head_dim] */
     const float *attn_sinks;                     /* [heads] */
-    lh_matrix attn_output;                       /* [width][heads * head_dim] */
+    lh_matrix attn_output;                       /* [width][heads * head_dim or value_dim] */
     const float *attn_output_bias;               /* [width] */
     const float *attn_post_norm;                 /* [width] */
     const float *ffn_norm;                       /* [width] */

@@ -41,9 +41,16 @@ static void fill(double *frequency, uint32_t dims, const lh_rope_scaling *scalin
 
 /* YaRN lets cos and sin grow by 1 + ln(factor) / 10, which sharpens attention. */
 static double magnitude_of(const lh_rope_scaling *scaling) {
-    double growth =
-        scaling->is_yarn && scaling->factor > 1 ? 1 + 0.1 * lh_log_f64(scaling->factor) : 1;
+    double growth = scaling->is_yarn && scaling->factor > 1 && scaling->attention_growth == 0
+                        ? 1 + 0.1 * lh_log_f64(scaling->factor)
+                        : 1;
     return growth * scaling->magnitude;
+}
+
+double lh_rope_attention_growth(const lh_rope_scaling *scaling) {
+    return scaling->attention_growth > 0
+               ? 1 + scaling->attention_growth * lh_log_f64(scaling->factor)
+               : 1;
 }
 
 static lh_status check(const lh_rope_table *table, lh_error *error) {

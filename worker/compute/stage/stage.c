@@ -67,7 +67,10 @@ static lh_status make_output(lh_stage *stage, lh_error *error) {
     return LH_OK;
 }
 
+/* Where attention is latent, what is kept of a position is one row, without a key beside it. */
 lh_kv_shape lh_stage_kv_shape(const lh_model_config *config, lh_kv_type type) {
+    if (config->latent.rank > 0)
+        return (lh_kv_shape){type, 1, 0, lh_model_key_width(config)};
     return (lh_kv_shape){type, config->kv_heads, config->head_dim, config->head_dim};
 }
 

@@ -51,6 +51,26 @@ static void test_the_greatest_in_the_order_of_experts(void **state) {
     assert_true(fabs((double)(shares[0] + shares[1] + shares[2]) - 2.5) < 1e-6);
 }
 
+/* Of four groups of five: by the best of each, or by the two best together. */
+static void test_experts_of_the_best_groups(void **state) {
+    (void)state;
+    const float logits[EXPERTS] = {
+        [0] = 9, [6] = 5, [7] = 5, [11] = 8, [12] = -9, [16] = 4, [18] = 6};
+    lh_model_config config = config_of(false);
+    uint32_t chosen[USED];
+    float shares[USED];
+    config.expert_groups = 4;
+    config.expert_groups_used = 2;
+    choose(&config, NULL, logits, chosen, shares);
+    expect(chosen, 0, 1, 11);
+    config.routing = LH_ROUTING_SIGMOID;
+    choose(&config, NULL, logits, chosen, shares);
+    expect(chosen, 6, 7, 18);
+    const float bias[EXPERTS] = {[0] = 2};
+    choose(&config, bias, logits, chosen, shares);
+    expect(chosen, 0, 6, 7);
+}
+
 static void test_of_equal_ones_the_first(void **state) {
     (void)state;
     const float same[EXPERTS] = {0}, logits[EXPERTS] = {[5] = 1, [9] = 2, [12] = 1, [14] = 1};
@@ -169,11 +189,13 @@ static void test_without_memory_it_says_so(void **state) {
     lh_model_config config = config_of(true);
     config.width = config.expert_width = config.shared_expert_width = 64;
     const lh_matrix matrix = {LH_DTYPE_Q8_0, 64, 64, NULL}, floats = {LH_DTYPE_F32, 64, 64, NULL};
-    lh_layer layers[] = {{.experts_gate = {.first = matrix},
+    lh_layer layers[] = {{.router = {.data = &config},
+                          .experts_gate = {.first = matrix},
                           .experts_up = {.first = floats},
                           .experts_down = {.first = matrix},
                           .shared_down = matrix},
-                         {.experts_gate = {.first = floats},
+                         {.router = {.data = &config},
+                          .experts_gate = {.first = floats},
                           .experts_up = {.first = floats},
                           .experts_down = {.first = floats},
                           .shared_down = floats}};
@@ -208,6 +230,7 @@ static void test_more_slots_than_there_are_numbers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_greatest_in_the_order_of_experts),
+        cmocka_unit_test(test_experts_of_the_best_groups),
         cmocka_unit_test(test_of_equal_ones_the_first),
         cmocka_unit_test(test_a_bias_only_chooses),
         cmocka_unit_test(test_a_softmax_of_the_chosen_ones),

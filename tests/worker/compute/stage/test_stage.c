@@ -184,6 +184,17 @@ static void test_same_bits_of_mixtures(void **state) {
     check_model_with(&model, LH_ACTIVATION_Q16);
 }
 
+/* Both forms of its matrix of keys and values, with a dense layer before the mixtures. */
+static void test_same_bits_of_latent_attention(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_of("deepseek2");
+    model.layers = 3;
+    check_model(&model);
+    model.has_whole_kv = true;
+    model.query_rank = 0;
+    check_model_with(&model, LH_ACTIVATION_Q16);
+}
+
 /* Mixtral: a llama whose experts are as wide as the metadata say of all. */
 static void test_same_bits_of_a_llama_with_experts(void **state) {
     (void)state;
@@ -327,6 +338,11 @@ static void test_batch_beside_alone(void **state) {
 static void test_batch_of_a_mixture(void **state) {
     (void)state;
     check_batch(tiny_llama_of("qwen2moe"));
+}
+
+static void test_batch_of_latent_attention(void **state) {
+    (void)state;
+    check_batch(tiny_llama_of("deepseek2"));
 }
 
 /* ---- Forks ---- */
@@ -478,8 +494,10 @@ int main(void) {
         cmocka_unit_test(test_same_bits_phi3),
         cmocka_unit_test(test_same_bits_olmo2),
         cmocka_unit_test(test_same_bits_of_mixtures),
+        cmocka_unit_test(test_same_bits_of_latent_attention),
         cmocka_unit_test(test_same_bits_of_a_llama_with_experts),
         cmocka_unit_test(test_batch_of_a_mixture),
+        cmocka_unit_test(test_batch_of_latent_attention),
         cmocka_unit_test(test_last_rows_of_chunks),
         cmocka_unit_test(test_batch_beside_alone),
         cmocka_unit_test(test_a_fork_gives_the_same_bits),

@@ -1,0 +1,183 @@
+/* A thread's scratch holds, one after the other: queries in the latent space, results in it, packed
+ * activations of one head, and what the kernel asks for. */
+#include "worker/compute/stage/latent.h"
+
+#include "common/base/arithmetic.h"
+#include "worker/compute/stage/aligned_array.h"
+#include "worker/compute/stage/rope_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Heads of a part at most; fewer where there would be fewer parts than threads. */
+#define PART_HEADS     LH_LANES
+#define PART_HEADS_MIN 4u
+
+static size_t round_up(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static uint32_t width_of(const lh_latent *latent) {
+    return latent->shape.rank + latent->rope_dims;
+}
+
+static size_t query_bytes(const lh_latent *latent) {
+    return round_up((size_t)LH_ATTENTION_ROWS * PART_HEADS * width_of(latent) * sizeof(float));
+}
+
+static size_t result_bytes(const lh_latent *latent) {
+    return round_up((size_t)LH_ATTENTION_ROWS * PART_HEADS * latent->shape.rank * sizeof(float));
+}
+
+/* Floats are the largest form of activations. */
+static size_t packed_bytes(const lh_latent *latent) {
+    uint32_t widest = latent->key_dim > latent->shape.rank ? latent->key_dim : latent->shape.rank;
+    size_t most = 0;
+    for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
+        uint32_t whole = (widest + LH_SPAN_COLUMNS - 1) / LH_SPAN_COLUMNS * LH_SPAN_COLUMNS;
+        size_t bytes = lh_activations_bytes((lh_activation_kind)kind, LH_ATTENTION_ROWS, whole);
+        most = bytes > most ? bytes : most;
+    }
+    return round_up(most);
+}
+
+lh_status lh_latent_init(lh_latent *latent, const lh_model_config *config,
+                         const lh_parameters *weights, lh_activation_kind activations,
+                         uint32_t rows, uint32_t context, uint32_t threads, lh_error *error) {
+    double growth = lh_rope_attention_growth(&config->rope[LH_LAYER_FULL]);
+    *latent = (lh_latent){.shape = config->latent,
+                          .heads = config->heads,
+                          .key_dim = config->head_dim - config->rope_dims,
+                          .rope_dims = config->rope_dims,
+                          .context = context,
+                          .scale = (float)(config->attention_scale * growth * growth)};
+    size_t kernel = lh_latent_scratch_bytes(width_of(latent), context);
+    latent->scratch_bytes = query_bytes(latent) + result_bytes(latent) + packed_bytes(latent);
+    bool complete = kernel > 0;
+    latent->scratch_bytes += round_up(kernel);
+    if (complete)
+        latent->scratch = lh_aligned_array_allocate(latent->scratch_bytes, threads);
+    complete = latent->scratch;
+    for (uint32_t i = 0; i < weights->layer_count && complete; i++)
+        if (weights->layers[i].q_b.data)
+            complete = lh_packed_add(&latent->queries, &weights->layers[i].q_b, activations, rows);
+    if (complete)
+        return LH_OK;
+    lh_latent_reset(latent);
+    return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for latent attention of %u rows", rows);
+}
+
+void lh_latent_reset(lh_latent *latent) {
+    lh_packed_reset(&latent->queries);
+    free(latent->scratch);
+    *latent = (lh_latent){0};
+}
+
+typedef struct lh_latent_arguments {
+    const lh_latent *latent;
+    const lh_compute *compute;
+    const lh_layer *layer;
+    const lh_position_run *runs;
+    uint32_t count, number;
+    uint32_t heads, groups; /* of a part; such groups of heads */
+    const float *q;
+    float *y;
+} lh_latent_arguments;
+
+/* Heads [begin, begin + count) of a run's rows. */
+typedef struct lh_latent_part {
+    const lh_latent_arguments *a;
+    const lh_position_run *run;
+    uint32_t begin, count;
+    float *queries; /* [rows][count][rank + rope_dims] */
+    float *results; /* [rows][count][rank] */
+    void *packed;
+} lh_latent_part;
+
+/* y[rows][outputs] = x W^T of one head, whose rows are so far apart. */
+static void multiply(const lh_latent_part *part, const lh_expert_matrices *matrices, uint32_t head,
+                     const float *x, size_t x_stride, float *y, size_t y_stride) {
+    const lh_compute *compute = part->a->compute;
+    const lh_matrix matrix = lh_expert_matrix(matrices, head);
+    const lh_span in = {0, matrix.inputs}, out = {0, matrix.outputs};
+    const lh_activations packed = {.kind =
+                                       lh_activation_kind_for(matrix.dtype, compute->activations),
+                                   .rows = part->run->rows,
+                                   .width = matrix.inputs,
+                                   .data = part->packed};
+    compute->kernels->pack_activations(&packed, in, x, x_stride, NULL, NULL);
+    compute->kernels->matmul(y, y_stride, &packed, &matrix, in, out, false);
+}
+
+static void take_to_latent_space(const lh_latent_part *part) {
+    const lh_latent *latent = part->a->latent;
+    const uint32_t rank = latent->shape.rank, head_dim = latent->key_dim + latent->rope_dims;
+    const size_t width = width_of(latent),
+                 q_stride = lh_row_stride((size_t)latent->heads * head_dim);
+    const float *q = part->a->q + part->run->first_row * q_stride;
+    for (uint32_t i = 0; i < part->count; i++) {
+        uint32_t head = part->begin + i;
+        const float *own = q + (size_t)head * head_dim;
+        float *to = part->queries + i * width;
+        multiply(part, &part->a->layer->k_b, head, own, q_stride, to, part->count * width);
+        for (uint32_t row = 0; row < part->run->rows; row++) {
+            memcpy(to + row * part->count * width + rank, own + row * q_stride + latent->key_dim,
+                   latent->rope_dims * sizeof(float));
+        }
+    }
+}
+
+static void take_back(const lh_latent_part *part) {
+    const lh_latent *latent = part->a->latent;
+    const uint32_t rank = latent->shape.rank, value_dim = latent->shape.value_dim;
+    const size_t stride = lh_row_stride((size_t)latent->heads * value_dim);
+    float *y = part->a->y + part->run->first_row * stride;
+    for (uint32_t i = 0; i < part->count; i++) {
+        uint32_t head = part->begin + i;
+        multiply(part, &part->a->layer->v_b, head, part->results + (size_t)i * rank,
+                 (size_t)part->count * rank, y + (size_t)head * value_dim, stride);
+    }
+}
+
+/* The last runs go first, because late positions have the most rows to read. */
+static void attend_part(void *context, uint32_t number, uint32_t thread) {
+    const lh_latent_arguments *a = context;
+    const lh_latent *latent = a->latent;
+    char *scratch = latent->scratch + thread * latent->scratch_bytes;
+    uint32_t begin = number % a->groups * a->heads;
+    const lh_latent_part part = {.a = a,
+                                 .run = &a->runs[a->count - 1 - number / a->groups],
+                                 .begin = begin,
+                                 .count = lh_min_u32(a->heads, latent->heads - begin),
+                                 .queries = (float *)(void *)scratch,
+                                 .results = (float *)(void *)(scratch + query_bytes(latent)),
+                                 .packed = scratch + query_bytes(latent) + result_bytes(latent)};
+    const lh_kv_view view = lh_kv_sequence_view(part.run->sequence, a->number);
+    take_to_latent_space(&part);
+    a->compute->kernels->latent_attention(part.results, (size_t)part.count * latent->shape.rank,
+                                          part.queries, (size_t)part.count * width_of(latent),
+                                          &view, latent->shape.rank, part.count,
+                                          part.run->first_position, part.run->rows, latent->scale,
+                                          (char *)part.packed + packed_bytes(latent));
+    take_back(&part);
+}
+
+void lh_latent_attend(const lh_latent *latent, const lh_compute *compute, const lh_layer *layer,
+                      const lh_position_run *runs, uint32_t count, uint32_t number, const float *q,
+                      float *y) {
+    uint32_t threads = lh_thread_pool_size(compute->pool), heads = PART_HEADS;
+    while (heads > PART_HEADS_MIN &&
+           (uint64_t)count * ((latent->heads + heads - 1) / heads) < threads)
+        heads /= 2;
+    lh_latent_arguments arguments = {.latent = latent,
+                                     .compute = compute,
+                                     .layer = layer,
+                                     .runs = runs,
+                                     .count = count,
+                                     .number = number,
+                                     .heads = heads,
+                                     .groups = (latent->heads + heads - 1) / heads,
+                                     .q = q,
+                                     .y = y};
+    lh_thread_pool_run(compute->pool, count * arguments.groups, attend_part, &arguments);
+}
