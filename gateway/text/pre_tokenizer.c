@@ -39,7 +39,20 @@
     "\\x{11f00}\\x{11f01}\\x{11f03}\\x{11f34}-\\x{11f3a}\\x{11f3e}-\\x{11f42}\\x{11f5a}\\x{13440}" \
     "\\x{13447}-\\x{13455}\\x{1611e}-\\x{1612f}\\x{1e08f}\\x{1e4ec}-\\x{1e4ef}\\x{1e5ee}\\x{"      \
     "1e5ef}"
-#define LETTER "\\p{L}" NEW_UPPER NEW_LOWER NEW_CASELESS
+#define NEW_PUNCTUATION                                                                            \
+    "\\x{1b4e}-\\x{1b4f}\\x{1b7f}\\x{10d6e}\\x{113d4}-\\x{113d5}\\x{113d7}-\\x{113d8}"             \
+    "\\x{11b00}-\\x{11b09}\\x{11be1}\\x{11f43}-\\x{11f4f}\\x{16d6d}-\\x{16d6f}\\x{1e5ff}"
+#define NEW_SYMBOLS                                                                                \
+    "\\x{2427}-\\x{2429}\\x{2ffc}-\\x{2fff}\\x{31e4}-\\x{31e5}\\x{31ef}\\x{10d8e}-\\x{10d8f}"      \
+    "\\x{1cc00}-\\x{1ccef}\\x{1cd00}-\\x{1ceb3}\\x{1f6dc}\\x{1f774}-\\x{1f776}"                    \
+    "\\x{1f77b}-\\x{1f77f}\\x{1f7d9}\\x{1f8b2}-\\x{1f8bb}\\x{1f8c0}-\\x{1f8c1}"                    \
+    "\\x{1fa75}-\\x{1fa77}\\x{1fa87}-\\x{1fa89}\\x{1fa8f}\\x{1faad}-\\x{1faaf}"                    \
+    "\\x{1fabb}-\\x{1fabf}\\x{1fac6}\\x{1face}-\\x{1facf}\\x{1fada}-\\x{1fadc}\\x{1fadf}"          \
+    "\\x{1fae8}-\\x{1fae9}\\x{1faf7}-\\x{1faf8}\\x{1fbcb}-\\x{1fbef}"
+#define MARK        "\\p{M}" NEW_MARKS
+#define PUNCTUATION "\\p{P}" NEW_PUNCTUATION
+#define SYMBOL      "\\p{S}" NEW_SYMBOLS
+#define LETTER      "\\p{L}" NEW_UPPER NEW_LOWER NEW_CASELESS
 #define DIGIT                                                                                      \
     "\\p{N}\\x{10d40}-\\x{10d49}\\x{116d0}-\\x{116e3}\\x{11bf0}-\\x{11bf9}\\x{11f50}-\\x{11f59}"   \
     "\\x{16130}-\\x{16139}\\x{16d70}-\\x{16d79}\\x{1ccf0}-\\x{1ccf9}\\x{1d2c0}-\\x{1d2d3}"         \
@@ -89,7 +102,34 @@ static const char seed_coder[] =
 static const char sentence_parts[] =
     " ?[^" SPACE "()|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c}]+";
 
-#define PASSES_MAX 5
+/* Letters that have two cases, but for Georgian and Armenian small ones, as deepseek-llm lists
+ * them. */
+#define DEEPSEEK_CASED                                                                             \
+    "\\x{41}-\\x{5a}\\x{61}-\\x{7a}\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}"          \
+    "\\x{1bc}-\\x{1bf}\\x{1c4}-\\x{293}\\x{295}-\\x{2af}\\x{370}-\\x{373}\\x{376}\\x{377}"         \
+    "\\x{37b}-\\x{37d}\\x{37f}\\x{386}\\x{388}-\\x{38a}\\x{38c}\\x{38e}-\\x{3a1}"                  \
+    "\\x{3a3}-\\x{3f5}\\x{3f7}-\\x{481}\\x{48a}-\\x{52f}\\x{531}-\\x{556}\\x{10a0}-\\x{10c5}"      \
+    "\\x{13a0}-\\x{13f5}\\x{13f8}-\\x{13fd}\\x{1c90}-\\x{1cba}\\x{1cbd}-\\x{1cbf}"                 \
+    "\\x{1d00}-\\x{1d2b}\\x{1d6b}-\\x{1d77}\\x{1d79}-\\x{1d9a}\\x{1e00}-\\x{1f15}"                 \
+    "\\x{1f18}-\\x{1f1d}\\x{1f20}-\\x{1f45}\\x{1f48}-\\x{1f4d}\\x{1f50}-\\x{1f57}\\x{1f59}"        \
+    "\\x{1f5b}\\x{1f5d}\\x{1f5f}-\\x{1f7d}\\x{1f80}-\\x{1fb4}\\x{1fb6}-\\x{1fbc}\\x{1fbe}"         \
+    "\\x{1fc2}-\\x{1fc4}\\x{1fc6}-\\x{1fcc}\\x{1fd0}-\\x{1fd3}\\x{1fd6}-\\x{1fdb}"                 \
+    "\\x{1fe0}-\\x{1fec}\\x{1ff2}-\\x{1ff4}\\x{1ff6}-\\x{1ffc}\\x{2102}\\x{2107}"                  \
+    "\\x{210a}-\\x{2113}\\x{2115}\\x{2119}-\\x{211d}\\x{2124}\\x{2126}\\x{2128}"                   \
+    "\\x{212a}-\\x{212d}\\x{212f}-\\x{2134}\\x{2139}\\x{213c}-\\x{213f}\\x{2145}-\\x{2149}"        \
+    "\\x{214e}\\x{2183}\\x{2184}\\x{2c00}-\\x{2c7b}\\x{2c7e}-\\x{2ce4}\\x{2ceb}-\\x{2cee}"         \
+    "\\x{2cf2}\\x{2cf3}\\x{a640}-\\x{a66d}\\x{a680}-\\x{a69b}\\x{a722}-\\x{a76f}"                  \
+    "\\x{a771}-\\x{a787}\\x{a78b}-\\x{a78e}\\x{ab70}-\\x{abbf}\\x{fb00}-\\x{fb06}"                 \
+    "\\x{fb13}-\\x{fb17}\\x{ff21}-\\x{ff3a}\\x{ff41}-\\x{ff5a}\\x{10400}-\\x{1044f}"               \
+    "\\x{104b0}-\\x{104d3}\\x{104d8}-\\x{104fb}\\x{10c80}-\\x{10cb2}\\x{10cc0}-\\x{10cf2}"         \
+    "\\x{118a0}-\\x{118df}\\x{1e900}-\\x{1e943}"
+#define DEEPSEEK_CJK "[\\x{800}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+"
+
+static const char deepseek_v3[] =
+    "[!-/:-@\\[-`{-~][A-Za-z]+|[^\\r\\n" LETTER PUNCTUATION SYMBOL "]?[" LETTER MARK
+    "]+| ?[" PUNCTUATION SYMBOL "]+[\\r\\n]*|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE "]+";
+
+#define PASSES_MAX 6
 
 typedef struct pre_kind {
     const char *name;
@@ -140,8 +180,17 @@ static const pre_kind kinds[] = {
     {"viking", {sentence_parts, "[" LONE_DIGIT "]"}, {false, false, false}},
     {"seed-coder", {seed_coder}, {false, false, false}},
     {"deepseek-coder",
-     {"[\\r\\n]", "[" SPACE "]?[" LETTER "]+", "[" SPACE "]?\\p{P}+",
-      "[\\x{800}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+", "[" LONE_DIGIT "]"},
+     {"[\\r\\n]", "[" SPACE "]?[" LETTER "]+", "[" SPACE "]?[" PUNCTUATION "]+", DEEPSEEK_CJK,
+      "[" LONE_DIGIT "]"},
+     {false, false, false}},
+    {"deepseek-llm",
+     {"[\\r\\n]", "[" SPACE "]?[" DEEPSEEK_CASED "]+",
+      "[" SPACE "]?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3000}-"
+      "\\x{3002}]+",
+      "[" SPACE "]+$", DEEPSEEK_CJK, "[" LONE_DIGIT "]"},
+     {false, false, false}},
+    {"deepseek-v3",
+     {"[" DIGIT "]{1,3}", "[\\x{3040}-\\x{30ff}\\x{4e00}-\\x{9fa5}]+", deepseek_v3},
      {false, false, false}},
     {"tekken", {tekken}, {true, true, false}},
     {"gpt-4o", {o200k}, {false, false, false}},

@@ -34,6 +34,24 @@ O200K = (
 )
 SEED_CODER = LLAMA3.replace("{1,3}", "").replace("]+[\\r\\n]*|", "]+|", 1)
 VIKING = " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"
+DEEPSEEK_CASED = (
+    "\u0041-\u005a\u0061-\u007a\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af\u0370-\u0373\u0376\u0377"
+    "\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u0531-\u0556\u10a0-\u10c5\u13a0-\u13f5"
+    "\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77\u1d79-\u1d9a\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45\u1f48-\u1f4d"
+    "\u1f50-\u1f57\u1f59\u1f5b\u1f5d\u1f5f-\u1f7d\u1f80-\u1fb4\u1fb6-\u1fbc\u1fbe\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb"
+    "\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-\u1ffc\u2102\u2107\u210a-\u2113\u2115\u2119-\u211d\u2124\u2126\u2128\u212a-\u212d\u212f-\u2134\u2139"
+    "\u213c-\u213f\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d\ua680-\ua69b\ua722-\ua76f"
+    "\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a\U00010400-\U0001044f\U000104b0-\U000104d3"
+    "\U000104d8-\U000104fb\U00010c80-\U00010cb2\U00010cc0-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943"
+)
+DEEPSEEK_LLM = [
+    r"[\r\n]", rf"\s?[{DEEPSEEK_CASED}]+", "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", r"\s+$",
+    "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+",
+]
+DEEPSEEK_V3 = [
+    r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+]
 DEEPSEEK_CODER = [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"]
 
 
@@ -67,6 +85,11 @@ PRE = {
         pre_tokenizers.Sequence([*map(split_alone, DEEPSEEK_CODER), pre_tokenizers.Digits(individual_digits=True), plain()]),
         False,
     ),
+    "deepseek-llm": (
+        pre_tokenizers.Sequence([*map(split_alone, DEEPSEEK_LLM), pre_tokenizers.Digits(individual_digits=True), plain()]),
+        False,
+    ),
+    "deepseek-v3": (pre_tokenizers.Sequence([*map(split_alone, DEEPSEEK_V3), plain()]), False),
 }
 # Characters are composed by Python's tables (3.11: Unicode 14), since the library's are older than some marks.
 COMPOSES = ["qwen2"]
@@ -145,7 +168,9 @@ SENTENCES = [
 YOUNG = """1C89 1C8A A7CB A7CD A7DA A7DC 105C0 105F3 10D4A 10D50 10D65 10D6F 10D70 10D85 10EC2 1123F 11380 113B5 113D3 11BC0 11BE0
 11F04 11F33 1342F 13441 13460 143FA 16100 1611D 16D40 16D6C 18CFF 1B132 1B155 1DF25 1E030 1E06D 1E4D0 1E4EB 1E5D0 1E5F0 2B739
 2EBF0 2EE5D 31350 323AF 10D40 10D49 116D0 116E3 11BF0 11F50 16130 16D70 1CCF0 1D2C0 1E4F0 1E5FA 11DE0 11DE9 16FF4 16FF6
-897 CF3 ECE 10D69 10EFC 11241 113B8 113E2 11F00 11F3A 11F5A 13440 13455 1611E 1E08F 1E4EC 1E5EE 323B0 0378 E0001 F0000""".split()
+897 CF3 ECE 10D69 10EFC 11241 113B8 113E2 11F00 11F3A 11F5A 13440 13455 1611E 1E08F 1E4EC 1E5EE 323B0 0378 E0001 F0000
+1B4E 1B7F 10D6E 113D5 113D7 11B09 11BE1 11F43 16D6F 1E5FF 2427 2FFC 2FFF 31E5 31EF 10D8F 1CC00 1CCEF 1CEB3 1F6DC 1F776 1F77F 1F7D9
+1F8BB 1F8C1 1FA77 1FA89 1FABF 1FADF 1FBEF""".split()
 
 BLOCKS = [(0x20, 0x7E), (0x20, 0x7E), (0x0, 0xFF), (0xA0, 0x24F), (0x250, 0x36F), (0x370, 0x5FF), (0x600, 0x8FF),
           (0x900, 0xDFF), (0xE00, 0x11FF), (0x1200, 0x1CFF), (0x1D00, 0x20CF), (0x20D0, 0x2BFF), (0x2C00, 0x30FF),

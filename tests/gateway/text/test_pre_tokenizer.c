@@ -198,6 +198,37 @@ static void tekken(void **state) {
 }
 
 /* Several expressions, one after the other: line ends, words, punctuation, CJK, digits. */
+static void deepseek_llm(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "",
+        "Hello| world",
+        "a| | b|  ",
+        "it|'|s| IT|'|S",
+        "x|\r|\n|\n| y",
+        "in| |2|0|2|4|,| |1|2|abc|6",
+        "x|!?| !?|\ty",
+        "\u4E2D\u6587|abc| |\u4E2D\u6587| def|\u3042",
+        "\uD55C\uAE00| |\uD55C",
+    };
+    EXPECT_ALL("deepseek-llm", words);
+}
+
+static void deepseek_v3(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "",
+        "Hello| world",
+        "it|'s| IT|'S",
+        "x|\r\n\n| y",
+        "in| |202|4|,| |12|abc|6",
+        "x|!?| !?|\ty",
+        "\u4E2D\u6587|abc| |\u4E2D\u6587| def|\u3042",
+        "f|(x|):\n|\treturn",
+    };
+    EXPECT_ALL("deepseek-v3", words);
+}
+
 static void deepseek_coder(void **state) {
     (void)state;
     static const char *const words[] = {
@@ -329,6 +360,8 @@ int main(void) {
         cmocka_unit_test(qwen2),
         cmocka_unit_test(tekken),
         cmocka_unit_test(deepseek_coder),
+        cmocka_unit_test(deepseek_llm),
+        cmocka_unit_test(deepseek_v3),
         cmocka_unit_test(seed_coder),
         cmocka_unit_test(newer_scripts_are_words),
         cmocka_unit_test(words_may_be_long),
