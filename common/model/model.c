@@ -261,15 +261,6 @@ lh_status lh_model_config_read(const lh_gguf *gguf, lh_model_config *out, lh_err
     return status;
 }
 
-uint32_t lh_model_key_width(const lh_model_config *config) {
-    return config->latent.rank > 0 ? config->latent.rank + config->rope_dims
-                                   : config->kv_heads * config->head_dim;
-}
-
-uint32_t lh_model_attended_width(const lh_model_config *config) {
-    return config->heads * (config->latent.rank > 0 ? config->latent.value_dim : config->head_dim);
-}
-
 lh_layer_kind lh_model_layer_kind(const lh_model_config *config, uint32_t layer) {
     return config->window > 0 && (layer + 1) % config->window_period != 0 ? LH_LAYER_WINDOW
                                                                           : LH_LAYER_FULL;

@@ -162,11 +162,6 @@ lh_layer_kind lh_model_layer_kind(const lh_model_config *config, uint32_t layer)
 bool lh_model_layer_is_rotated(const lh_model_config *config, uint32_t layer);
 /* Whether the layer's feed-forward part is a mixture of experts. */
 bool lh_model_layer_is_mixture(const lh_model_config *config, uint32_t layer);
-/* Numbers that a layer makes of a row for the keys of the KV cache: of all KV heads; or the latent
- * row and its key, which are all that is kept of it. */
-uint32_t lh_model_key_width(const lh_model_config *config);
-/* Numbers that attention makes of a row, all heads together. */
-uint32_t lh_model_attended_width(const lh_model_config *config);
 
 /* The tensor of a role; `layer` counts from the first of the model and is not read for the others.
  * NULL: not there (after lh_model_config_read: just where lh_model_layer_has says so). */

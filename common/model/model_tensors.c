@@ -1,6 +1,8 @@
 /* Which tensors a model has, and which of them a range of layers needs. */
 #include "common/model/model_tensors.h"
 
+#include "common/model/model_widths.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "worker/control/stage_trials.h"
 
 #include "common/base/clock.h"
+#include "common/model/model_widths.h"
 #include "worker/control/calibration.h"
 #include "worker/control/core_clock.h"
 #include "worker/serve/frames.h"

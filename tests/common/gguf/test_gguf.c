@@ -161,7 +161,7 @@ static void test_tensors(void **state) {
     gguf_writer_matrix(writer, "z", LH_DTYPE_Q4_1, 64, 3, 1);
     gguf_writer_gain(writer, "a", 5, 0.5f);
     gguf_writer_tensor(writer, "m", LH_DTYPE_F16, 3, (const uint64_t[]){2, 3, 4}, 1);
-    gguf_writer_tensor_bytes(writer, "xs", 23, 1, (const uint64_t[]){256}, "x", 1);
+    gguf_writer_tensor_bytes(writer, "xs", 24, 1, (const uint64_t[]){256}, "x", 1);
     size_t length;
     uint8_t *bytes = gguf_writer_finish(writer, &length);
     gguf_writer_destroy(writer);
@@ -492,7 +492,7 @@ static void test_extents(void **state) {
         expect_failure(writer, LH_ERR_MALFORMED, "tensor 't': 16 bytes at offset");
         writer = gguf_writer_create(1);
         gguf_writer_set_next_offset(writer, offsets[i]);
-        gguf_writer_tensor_bytes(writer, "t", 23, 1, (const uint64_t[]){256}, "", 0);
+        gguf_writer_tensor_bytes(writer, "t", 24, 1, (const uint64_t[]){256}, "", 0);
         expect_failure(writer, LH_ERR_MALFORMED, "tensor 't': 0 bytes at offset");
     }
     gguf_writer *writer = gguf_writer_create(1);

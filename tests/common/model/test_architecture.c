@@ -1,5 +1,6 @@
 /* What each architecture's row makes of a file's metadata and tensors. */
 #include "common/model/architecture.h"
+#include "common/model/model_widths.h"
 
 #include "tests/support/tiny_llama.h"
 

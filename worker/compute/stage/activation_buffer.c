@@ -1,6 +1,7 @@
 /* What a model has not is not allocated. */
 #include "worker/compute/stage/activation_buffer.h"
 
+#include "common/model/model_widths.h"
 #include "worker/compute/stage/aligned_array.h"
 
 #include <stdlib.h>

@@ -25,6 +25,8 @@
  * of them are at once. */
 #include "worker/compute/stage/layer.h"
 
+#include "common/model/model_widths.h"
+
 #include <assert.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "worker/compute/stage/stage.h"
 
 #include "worker/compute/stage/aligned_array.h"
+#include "worker/compute/stage/stage_memory.h"
 #include "worker/compute/stage/stage_step.h"
 
 #include <assert.h>
@@ -65,13 +66,6 @@ static lh_status make_output(lh_stage *stage, lh_error *error) {
     if (!lh_floats_allocate(&stage->resources.outgoing, rows, width))
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for shards of %u rows", rows);
     return LH_OK;
-}
-
-/* Where attention is latent, what is kept of a position is one row, without a key beside it. */
-lh_kv_shape lh_stage_kv_shape(const lh_model_config *config, lh_kv_type type) {
-    if (config->latent.rank > 0)
-        return (lh_kv_shape){type, 1, 0, lh_model_key_width(config)};
-    return (lh_kv_shape){type, config->kv_heads, config->head_dim, config->head_dim};
 }
 
 static lh_status make_state(lh_stage *stage, lh_error *error) {

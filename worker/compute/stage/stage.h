@@ -46,9 +46,6 @@ typedef struct lh_stage_options {
     lh_thread_pool *pool; /* outlives the stage */
 } lh_stage_options;
 
-/* What a layer keeps of a position. */
-lh_kv_shape lh_stage_kv_shape(const lh_model_config *config, lh_kv_type type);
-
 /* Loads and repacks the weights. on_progress (may be NULL) is called after each tensor with bytes
  * done and total. Errors: those of the source, LH_ERR_NO_MEMORY, LH_ERR_LIMIT (sizes),
  * LH_ERR_INVALID (an option: a range without layers or beyond the model, kv_bytes too small for one

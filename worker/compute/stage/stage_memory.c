@@ -1,6 +1,7 @@
 /* Sums over the shapes of a model. */
 #include "worker/compute/stage/stage_memory.h"
 
+#include "common/model/model_widths.h"
 #include "worker/compute/stage/parameters.h"
 #include "worker/compute/stage/sampler.h"
 
@@ -49,6 +50,13 @@ static uint64_t steps_bytes(const lh_model_config *c, const lh_stage_options *op
         rows, c->heads / c->kv_heads, options->context ? options->context : c->context);
     return rows * (options->steps_max * buffer_row(c, options) + shared_row) + threads * attention +
            (options->range.last == c->layers ? head_bytes(c, threads) : 0);
+}
+
+/* Where attention is latent, what is kept of a position is one row, without a key beside it. */
+lh_kv_shape lh_stage_kv_shape(const lh_model_config *config, lh_kv_type type) {
+    if (config->latent.rank > 0)
+        return (lh_kv_shape){type, 1, 0, lh_model_key_width(config)};
+    return (lh_kv_shape){type, config->kv_heads, config->head_dim, config->head_dim};
 }
 
 lh_status lh_stage_memory_count(const lh_gguf *gguf, const lh_model_config *config,

@@ -3,6 +3,9 @@
 
 #include "worker/compute/stage/stage.h"
 
+/* What a layer keeps of a position. */
+lh_kv_shape lh_stage_kv_shape(const lh_model_config *config, lh_kv_type type);
+
 typedef struct lh_stage_memory {
     uint64_t weights_bytes; /* as they will be packed, to the byte */
     uint64_t kv_bytes;      /* of the whole pages of the budget */
