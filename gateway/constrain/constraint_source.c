@@ -7,6 +7,7 @@
 #include "gateway/constrain/json_schema.h"
 #include "gateway/constrain/regex.h"
 #include "gateway/constrain/text_product.h"
+#include "gateway/text/tools/tool_call_parser.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,6 +15,11 @@
 
 static lh_grammar_node literal(lh_grammar *grammar, const json_t *text) {
     return lh_grammar_literal(grammar, json_string_value(text), json_string_length(text));
+}
+
+static lh_grammar_node any_text(lh_grammar *grammar) {
+    return lh_grammar_repeat(grammar, lh_grammar_class(grammar, NULL, 0, true), 0,
+                             LH_GRAMMAR_UNBOUNDED);
 }
 
 static lh_grammar_node add_choice(lh_grammar *grammar, const json_t *list) {
@@ -54,8 +60,7 @@ static lh_status build_free_text(lh_grammar *scratch, const json_t *triggers, lh
                                  lh_error *error) {
     lh_grammar_node parts[LH_CONSTRAINT_TRIGGERS_MAX];
     size_t count = json_array_size(triggers), work = 0;
-    lh_grammar_node any = lh_grammar_repeat(scratch, lh_grammar_class(scratch, NULL, 0, true), 0,
-                                            LH_GRAMMAR_UNBOUNDED);
+    lh_grammar_node any = any_text(scratch);
     for (size_t i = 0; i < count; i++) {
         const lh_grammar_node nodes[] = {any, literal(scratch, json_array_get(triggers, i)), any};
         parts[i] = lh_grammar_sequence(scratch, nodes, 3);
@@ -132,6 +137,91 @@ static lh_grammar_node add_tags(lh_grammar *grammar, const json_t *value) {
     return lh_grammar_sequence(grammar, whole, 2);
 }
 
+/* ---- Calls of tools. ---- */
+
+/* Texts and tokens, one behind the other. */
+static lh_grammar_node add_parts(lh_grammar *grammar, const json_t *parts) {
+    lh_grammar_node node = lh_grammar_empty(grammar);
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *part = json_array_get(parts, i);
+        const lh_grammar_node nodes[] = {
+            node, json_is_string(part)
+                      ? literal(grammar, part)
+                      : lh_grammar_token(grammar, (uint32_t)json_integer_value(part))};
+        node = lh_grammar_sequence(grammar, nodes, 2);
+    }
+    return node;
+}
+
+static lh_grammar_node add_one_call(lh_grammar *grammar, const json_t *list) {
+    lh_grammar_node ways[LH_CONSTRAINT_TAGS_MAX];
+    size_t count = json_array_size(list);
+    if (count == 0 || count > LH_CONSTRAINT_TAGS_MAX)
+        return lh_grammar_fail(grammar, LH_ERR_INVALID, "must be a list of 1 to %u calls",
+                               LH_CONSTRAINT_TAGS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *call = json_array_get(list, i);
+        const lh_grammar_node nodes[] = {
+            add_parts(grammar, json_object_get(call, "begin")),
+            lh_json_schema_add(grammar, json_object_get(call, "schema")),
+            add_parts(grammar, json_object_get(call, "end"))};
+        ways[i] = lh_grammar_sequence(grammar, nodes, 3);
+    }
+    lh_grammar_rule rule = lh_grammar_declare(grammar, "call", 4);
+    lh_grammar_define(grammar, rule, lh_grammar_choice(grammar, ways, count));
+    return lh_grammar_call(grammar, rule);
+}
+
+static lh_grammar_node add_all_calls(lh_grammar *grammar, const json_t *value) {
+    const json_t *between = json_object_get(value, "between");
+    lh_grammar_node call = add_one_call(grammar, json_object_get(value, "calls"));
+    const lh_grammar_node next[] = {add_parts(grammar, between), call};
+    const lh_grammar_node nodes[] = {add_parts(grammar, json_object_get(value, "before")), call,
+                                     lh_grammar_repeat(grammar,
+                                                       lh_grammar_sequence(grammar, next, 2), 0,
+                                                       between ? LH_TOOL_CALLS_MAX - 1 : 0),
+                                     add_parts(grammar, json_object_get(value, "behind"))};
+    return lh_grammar_sequence(grammar, nodes, 4);
+}
+
+/* Text, and calls behind it, perhaps; the mark: what begins them, where it is text. */
+static lh_grammar_node add_text_and_calls(lh_grammar *grammar, const json_t *mark,
+                                          lh_grammar_node calls) {
+    json_t *marks = json_is_string(mark) ? json_pack("[O]", mark) : NULL;
+    if (json_is_string(mark) && !marks)
+        return lh_grammar_fail(grammar, LH_ERR_NO_MEMORY, "no memory for a mark");
+    const lh_grammar_node nodes[] = {marks ? add_free_text(grammar, marks) : any_text(grammar),
+                                     lh_grammar_repeat(grammar, calls, 0, 1)};
+    json_decref(marks);
+    return lh_grammar_sequence(grammar, nodes, 2);
+}
+
+/* Text instead of calls, which begin with a brace. */
+static lh_grammar_node add_text_or_calls(lh_grammar *grammar, lh_grammar_node calls) {
+    static const lh_character_range brace = {'{', '{'};
+    const lh_grammar_node text[] = {lh_grammar_class(grammar, &brace, 1, true), any_text(grammar)};
+    const lh_grammar_node ways[] = {calls, lh_grammar_empty(grammar),
+                                    lh_grammar_sequence(grammar, text, 2)};
+    return lh_grammar_choice(grammar, ways, 3);
+}
+
+static lh_grammar_node add_answer(const lh_constraint_source *source, lh_grammar *grammar);
+
+static lh_grammar_node add_calls(lh_grammar *grammar, const json_t *value) {
+    const json_t *text = json_object_get(value, "text"), *other = json_object_get(value, "or");
+    lh_grammar_node calls = add_all_calls(grammar, value);
+    if (other) {
+        const lh_constraint_source form = {
+            .kind = (lh_constraint_kind)json_integer_value(json_object_get(other, "kind")),
+            .value = json_object_get(other, "value")};
+        const lh_grammar_node ways[] = {calls, add_answer(&form, grammar)};
+        return lh_grammar_choice(grammar, ways, 2);
+    }
+    if (json_is_string(text) && json_string_length(text) == 0)
+        return add_text_or_calls(grammar, calls);
+    return text ? add_text_and_calls(grammar, text, calls) : calls;
+}
+
 /* ---- Thoughts. ---- */
 
 /* Line feeds that a model may write between its thought and its answer. */
@@ -178,6 +268,8 @@ static lh_grammar_node add_answer(const lh_constraint_source *source, lh_grammar
         return add_gbnf(grammar, source->value);
     case LH_CONSTRAINT_TAGS:
         return add_tags(grammar, source->value);
+    case LH_CONSTRAINT_CALLS:
+        return add_calls(grammar, source->value);
     }
     assert(!"a kind of constraint");
     return LH_GRAMMAR_FAILED;

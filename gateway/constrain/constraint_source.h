@@ -1,5 +1,6 @@
 /* What clients give for a constraint, in whatever notation: a JSON Schema, a regular expression,
- * texts to choose from, a grammar, or tags within free text. Plain data; thread: any. */
+ * texts to choose from, a grammar, tags within free text, or calls of tools. Plain data; thread:
+ * any. */
 #pragma once
 
 #include "gateway/constrain/grammar.h"
@@ -16,7 +17,15 @@ typedef enum lh_constraint_kind {
     /* {"structures": [{"begin", "schema", "end"}], "triggers": ["..."]}: free text, in which none
      * of the triggers stands but at the beginning of a structure: its `begin`, a JSON text that
      * satisfies its schema, its `end`. */
-    LH_CONSTRAINT_TAGS
+    LH_CONSTRAINT_TAGS,
+    /* {"calls": [{"begin", "schema", "end"}], "before", "behind", "between"}: one of the calls, and
+     * where "between" is there up to LH_TOOL_CALLS_MAX of them with it in between. All but the schema are lists
+     * of texts and token ids. Where calls are not all that the answer may be, one of
+     *   "text": the mark that ends free text, or null where none of its tokens is text; calls may
+     *           follow it
+     *   "text": "", free text instead of calls, which does not begin as one does, with "{"
+     *   "or":   {"kind", "value"}, the form of an answer without calls */
+    LH_CONSTRAINT_CALLS
 } lh_constraint_kind;
 
 #define LH_CONSTRAINT_CHOICES_MAX  10000u

@@ -161,18 +161,15 @@ static void parse_response_format(const lh_body_reader *body, lh_openai_output_f
 
 /* ---- All of them. ---- */
 
-/* Both would take a token from an answer that must have it. */
-static void check_companions(const lh_body_reader *body, const lh_openai_output_format *format) {
-    if (!format->is_given)
-        return;
+void lh_openai_output_format_check_companions(const lh_body_reader *body, const char *of) {
     if (lh_body_bool(body, "ignore_eos"))
         lh_body_refuse(body, "ignore_eos", "unsupported_value",
                        "is not supported together with '%s': the answer ends where its form does.",
-                       format->param);
+                       of);
     if (lh_body_integer(body, "min_tokens", 0, INT64_MAX, 0) > 0)
         lh_body_refuse(body, "min_tokens", "unsupported_value",
                        "is not supported together with '%s': the answer ends where its form does.",
-                       format->param);
+                       of);
 }
 
 void lh_openai_output_format_parse(const lh_body_reader *body, lh_openai_output_format *format) {
@@ -184,7 +181,6 @@ void lh_openai_output_format_parse(const lh_body_reader *body, lh_openai_output_
             set(body, &fields[i], value, fields[i].key, format);
     }
     parse_structured_outputs(body, format);
-    check_companions(body, format);
 }
 
 void lh_openai_output_format_reset(lh_openai_output_format *format) {

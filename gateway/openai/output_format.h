@@ -16,6 +16,9 @@ typedef struct lh_openai_output_format {
 
 /* The first field that is wrong fills the body's error. Either way the caller resets *format. */
 void lh_openai_output_format_parse(const lh_body_reader *body, lh_openai_output_format *format);
+/* What cannot stand beside a form, that `of` this field: both would take a token from an
+ * answer that must have it. */
+void lh_openai_output_format_check_companions(const lh_body_reader *body, const char *of);
 void lh_openai_output_format_reset(lh_openai_output_format *format);
 
 /* Why it could not be compiled, as OpenAI says it. Gives false. */

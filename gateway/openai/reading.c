@@ -5,6 +5,7 @@
 #include "common/json/json_text.h"
 #include "gateway/openai/prompt.h"
 #include "gateway/openai/tokenization.h"
+#include "gateway/openai/tool_form.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,30 @@ static int64_t token_of(const lh_tokenizer *tokenizer, const char *text) {
     return token;
 }
 
+/* What calls of tools must be becomes the answer's form, in place of the one that was given, which
+ * then holds where nothing is called. False: no memory. */
+static bool set_form_of_calls(lh_openai_reading *reading, const lh_openai_service *service) {
+    lh_openai_output_format *format = &reading->request.format;
+    const lh_openai_tools *tools = &reading->request.tools;
+    if (!tools->list || (!format->is_given && !lh_openai_tools_have_form(tools)))
+        return true;
+    json_t *form =
+        lh_openai_tool_form(tools, lh_chat_template_tool_format(service->model->chat_template),
+                            service->model->tokenizer, format->is_given ? &format->source : NULL);
+    lh_openai_output_format_reset(format);
+    format->is_given = true;
+    format->param = "tools";
+    format->own = form;
+    format->source = (lh_constraint_source){.kind = LH_CONSTRAINT_CALLS, .value = form};
+    return form != NULL;
+}
+
+/* Where an answer has channels only a call has a beginning that is known. */
+static bool is_forced_to_call(const lh_openai_reading *reading) {
+    return reading->request.tools.choice == LH_TOOL_CHOICE_REQUIRED ||
+           reading->request.tools.choice == LH_TOOL_CHOICE_NAMED;
+}
+
 /* Where the answer begins inside of a thought, its form begins behind that. */
 static bool compile_form(lh_openai_reading *reading, const lh_openai_service *service,
                          lh_openai_error *error) {
@@ -107,9 +132,11 @@ static bool compile_form(lh_openai_reading *reading, const lh_openai_service *se
                                          ? lh_chat_template_thinking(service->model->chat_template)
                                          : NULL;
     lh_error cause;
+    if (!set_form_of_calls(reading, service))
+        return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     if (!format->is_given)
         return true;
-    if (marks && marks->are_channels)
+    if (marks && marks->are_channels && !is_forced_to_call(reading))
         return lh_openai_refuse(error, 400, format->param, "unsupported_value",
                                 "'%s' is not supported with this model, whose answers have "
                                 "channels.",

@@ -2,6 +2,8 @@
  * the two has. */
 #include "gateway/openai/request.h"
 
+#include "gateway/openai/tool_form.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,13 +252,6 @@ static void parse_completion(const lh_body_reader *body, const lh_openai_limits 
     parse_prompts(body, limits, request);
 }
 
-/* An answer that must have a form could call none of them. */
-static void check_form_beside_tools(const lh_body_reader *body, const lh_openai_request *request) {
-    if (request->format.is_given && request->tools.list)
-        lh_body_refuse(body, request->format.param, "unsupported_value",
-                       "is not supported together with 'tools', unless 'tool_choice' is \"none\".");
-}
-
 bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
                              const lh_openai_limits *limits, lh_openai_request *request,
                              lh_openai_error *error) {
@@ -269,7 +264,9 @@ bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
         parse_chat(&reader, limits, request);
     else
         parse_completion(&reader, limits, request);
-    check_form_beside_tools(&reader, request);
+    if (request->format.is_given || lh_openai_tools_have_form(&request->tools))
+        lh_openai_output_format_check_companions(
+            &reader, request->format.is_given ? request->format.param : "tools");
     return !error->status;
 }
 

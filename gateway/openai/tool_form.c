@@ -61,15 +61,25 @@ static json_t *parts_of_three(const lh_tokenizer *tokenizer, const char *first, 
 
 /* ---- Calls ---- */
 
+static bool is_forced(const lh_openai_tools *tools) {
+    return tools->choice == LH_TOOL_CHOICE_REQUIRED || tools->choice == LH_TOOL_CHOICE_NAMED;
+}
+
+static bool is_strict(const json_t *function) {
+    return json_is_true(json_object_get(function, "strict"));
+}
+
 /* No parameters are an object without members, as OpenAI has it. */
-static json_t *schema_of(const json_t *function) {
+static json_t *schema_of(const json_t *function, bool is_bound) {
     json_t *schema = json_object_get(function, "parameters");
+    if (!is_bound)
+        return json_pack("{s:s}", "type", "object");
     return json_is_object(schema)
                ? json_incref(schema)
                : json_pack("{s:s, s:b}", "type", "object", "additionalProperties", 0);
 }
 
-static json_t *call_form(const json_t *function, const lh_tool_format *format,
+static json_t *call_form(const json_t *function, bool is_bound, const lh_tool_format *format,
                          const lh_tokenizer *tokenizer) {
     const char *name = json_string_value(json_object_get(function, "name"));
     char middle[64] = "";
@@ -79,7 +89,7 @@ static json_t *call_form(const json_t *function, const lh_tool_format *format,
     json_t *begin = is_named ? parts_of_three(tokenizer, name, format->writing.separator, "")
                              : parts_of_three(tokenizer, "{\"name\": \"", name, middle);
     json_t *form = lh_json_set(json_object(), "begin", begin);
-    form = lh_json_set(form, "schema", schema_of(function));
+    form = lh_json_set(form, "schema", schema_of(function, is_bound));
     return lh_json_set(form, "end", parts_of(tokenizer, is_named ? "" : "}"));
 }
 
@@ -88,18 +98,49 @@ static bool is_callable(const lh_openai_tools *tools, const json_t *function) {
            strcmp(json_string_value(json_object_get(function, "name")), tools->name) == 0;
 }
 
-json_t *lh_openai_tool_form(const lh_openai_tools *tools, const lh_tool_format *format,
-                            const lh_tokenizer *tokenizer) {
-    const lh_tool_writing *writing = &format->writing;
+static json_t *call_forms(const lh_openai_tools *tools, const lh_tool_format *format,
+                          const lh_tokenizer *tokenizer) {
     json_t *calls = json_array();
-    bool may_go_on = writing->between && !tools->has_one_call;
     for (size_t i = 0; i < json_array_size(tools->list); i++) {
         const json_t *function = json_object_get(json_array_get(tools->list, i), "function");
         if (is_callable(tools, function))
-            calls = lh_json_append(calls, call_form(function, format, tokenizer));
+            calls =
+                lh_json_append(calls, call_form(function, is_forced(tools) || is_strict(function),
+                                                format, tokenizer));
     }
-    json_t *form = lh_json_set(json_object(), "calls", calls);
+    return calls;
+}
+
+/* The mark that ends a text, as LH_CONSTRAINT_CALLS has it. */
+static json_t *mark_of(const lh_tool_format *format, const lh_tokenizer *tokenizer) {
+    if (format->begins_bare)
+        return json_string("");
+    json_t *parts = parts_of(tokenizer, format->open);
+    bool is_text = json_array_size(parts) == 1 && json_is_string(json_array_get(parts, 0));
+    json_t *mark = !parts ? NULL : is_text ? json_string(format->open) : json_null();
+    json_decref(parts);
+    return mark;
+}
+
+bool lh_openai_tools_have_form(const lh_openai_tools *tools) {
+    bool have = is_forced(tools);
+    for (size_t i = 0; i < json_array_size(tools->list); i++)
+        have |= is_strict(json_object_get(json_array_get(tools->list, i), "function"));
+    return have;
+}
+
+json_t *lh_openai_tool_form(const lh_openai_tools *tools, const lh_tool_format *format,
+                            const lh_tokenizer *tokenizer, const lh_constraint_source *other) {
+    const lh_tool_writing *writing = &format->writing;
+    json_t *form = lh_json_set(json_object(), "calls", call_forms(tools, format, tokenizer));
     form = lh_json_set(form, "before", parts_of(tokenizer, writing->before));
     form = lh_json_set(form, "behind", parts_of(tokenizer, writing->behind));
-    return may_go_on ? lh_json_set(form, "between", parts_of(tokenizer, writing->between)) : form;
+    if (writing->between && !tools->has_one_call)
+        form = lh_json_set(form, "between", parts_of(tokenizer, writing->between));
+    if (is_forced(tools))
+        return form;
+    return other ? lh_json_set(form, "or",
+                               json_pack("{s:i, s:O?}", "kind", (int)other->kind, "value",
+                                         (json_t *)other->value))
+                 : lh_json_set(form, "text", mark_of(format, tokenizer));
 }

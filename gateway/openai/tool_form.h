@@ -1,12 +1,16 @@
-/* The form of an answer that must call tools: in the words of the model's own format, with
- * arguments that satisfy the tools' schemas. Thread: any. */
+/* The form of an answer that must call tools, or may, and then as their schemas say: in the words
+ * of the model's own format. Thread: any. */
 #pragma once
 
+#include "gateway/constrain/constraint_source.h"
 #include "gateway/openai/tools.h"
 #include "gateway/text/tokenizer.h"
 #include "gateway/text/tools/tool_format.h"
 
-/* What LH_CONSTRAINT_CALLS takes, which is the caller's; NULL: no memory. tools: one is to be
- * called (required or named), and its list is still there. */
+/* Whether calls have a form: one is forced, or one of the tools is strict. */
+bool lh_openai_tools_have_form(const lh_openai_tools *tools);
+/* What LH_CONSTRAINT_CALLS takes, which is the caller's; NULL: no memory. Of tools that are neither
+ * forced nor strict any arguments are taken. other: what the answer is where nothing is called;
+ * NULL: text. The list of the tools is still there. */
 json_t *lh_openai_tool_form(const lh_openai_tools *tools, const lh_tool_format *format,
-                            const lh_tokenizer *tokenizer);
+                            const lh_tokenizer *tokenizer, const lh_constraint_source *other);

@@ -103,9 +103,6 @@ void lh_openai_tools_parse(const lh_body_reader *body, lh_openai_tools *tools) {
     const json_t *list = lh_body_field(body, "tools");
     check_list(body, list);
     read_choice(body, list, tools);
-    if (tools->choice == LH_TOOL_CHOICE_REQUIRED || tools->choice == LH_TOOL_CHOICE_NAMED)
-        lh_body_refuse(body, "tool_choice", "unsupported_value",
-                       "may be \"none\" or \"auto\": this server cannot force a call.");
     tools->list = tools->choice == LH_TOOL_CHOICE_NONE ? NULL : list;
     tools->has_one_call =
         lh_body_field(body, "parallel_tool_calls") && !lh_body_bool(body, "parallel_tool_calls");

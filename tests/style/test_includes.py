@@ -54,7 +54,7 @@ ARROWS = {
     "gateway/text/jinja": BASE,
     "gateway/text/tools": BASE,
     "gateway/text": BASE + ("common/gguf", "gateway/text/jinja", "gateway/text/tools"),
-    "gateway/constrain": BASE + ("common/gguf", "gateway/text"),
+    "gateway/constrain": BASE + ("common/gguf", "gateway/text", "gateway/text/tools"),
     "gateway/auth": BASE,
     "gateway/http": BASE + ("common/net",),
     "gateway/trace": GROUND,

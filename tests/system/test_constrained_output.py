@@ -1,5 +1,5 @@
 """Answers that must have a form, by the official `openai` client against a gateway and its workers: every finished answer has it, at a temperature at
-which nothing would have it by chance, and what cannot be followed is a 400 with its place. Random schemas: 16, with LONGHAUL_TEST_THOROUGH=1
+which nothing would have it by chance, and what cannot be followed is a 400 with its place. Random schemas: 16 (4 under the sanitizers), with LONGHAUL_TEST_THOROUGH=1
 (tests/run --thorough) 1,000."""
 import concurrent.futures
 import enum
@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "truth"))
 
 from random_schemas import RandomSchemas  # noqa: E402
 
-SCHEMAS = 1000 if os.environ.get("LONGHAUL_TEST_THOROUGH") else 16
+SCHEMAS = 1000 if os.environ.get("LONGHAUL_TEST_THOROUGH") else 4 if os.environ.get("LONGHAUL_TEST_QUICK") else 16
 MODEL = "smollm2/135M-Instruct"
 ASK = [{"role": "user", "content": "Describe a person."}]
 
@@ -80,6 +80,40 @@ class ConstrainedOutput(unittest.TestCase):
         pieces = [chunk.choices[0].delta.content or "" for chunk in self.chat(response_format=format, stream=True) if chunk.choices]
         self.assertEqual("".join(pieces), whole)
         Person.model_validate_json(whole)
+
+    @staticmethod
+    def tool(name, schema, **more):
+        return {"type": "function", "function": {"name": name, "parameters": schema, **more}}
+
+    def calls(self, **more):
+        choice = self.chat(**more).choices[0]
+        return [(call.function.name, json.loads(call.function.arguments)) for call in choice.message.tool_calls or []], choice
+
+    def test_calls_that_are_forced_satisfy_the_schema(self):
+        colour = {"type": "object", "properties": {"colour": {"enum": ["red", "green"]}}, "required": ["colour"], "additionalProperties": False}
+        tools = [self.tool("describe", Person.model_json_schema()), self.tool("paint", colour)]
+        for seed in range(4):
+            calls, choice = self.calls(tools=tools, tool_choice="required", parallel_tool_calls=False, seed=seed)
+            self.assertEqual((len(calls), choice.finish_reason, choice.message.content), (1, "tool_calls", None))
+            name, arguments = calls[0]
+            jsonschema.validate(arguments, colour if name == "paint" else Person.model_json_schema())
+        named = {"type": "function", "function": {"name": "paint"}}
+        calls, _ = self.calls(tools=tools, tool_choice=named, parallel_tool_calls=False)
+        self.assertEqual(calls[0][0], "paint")
+        self.assertIn(calls[0][1]["colour"], ("red", "green"))
+
+    def test_strict_tools_leave_the_choice(self):
+        tools = [self.tool("f", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, strict=True)]
+        calls, choice = self.calls(tools=tools, max_tokens=40)
+        self.assertIn(choice.finish_reason, ("stop", "length", "tool_calls"))
+        for _, arguments in calls:
+            self.assertIsInstance(arguments["a"], int)
+
+    def test_a_form_stands_where_nothing_is_called(self):
+        answer = self.client.chat.completions.parse(model=MODEL, messages=ASK, response_format=Address, temperature=0, max_tokens=400,
+                                                    tools=[openai.pydantic_function_tool(Person)], parallel_tool_calls=False)
+        message = answer.choices[0].message
+        self.assertTrue(message.tool_calls or isinstance(message.parsed, Address))
 
     def test_answers_to_random_schemas_validate(self):
         def finished(seed):

@@ -50,6 +50,12 @@ static lh_status find(bench *of, lh_constraint_kind kind, const char *value,
     return status;
 }
 
+/* Of two functions, with these members besides; and one that begins bare. */
+#define CALL(name, value) "{'begin':['" name "','('],'schema':{'const':" value "},'end':[')']}"
+#define CALLS(more)                                                                                \
+    "{" more "'before':['<c>'],'behind':['</c>'],'calls':[" CALL("f", "1") "," CALL("g", "2") "]}"
+#define BARE "{'text':'','before':['{'],'behind':[],'calls':[" CALL("f", "1") "]}"
+
 #define TAGS                                                                                       \
     "{'triggers':['<f'],'structures':[{'begin':'<f=a>','schema':{'type':'null'},'end':'</f>'},"    \
     "{'begin':'<f=b>','schema':{'const':1},'end':'.'}]}"
@@ -68,6 +74,17 @@ static void each_kind_is_compiled(void **state) {
         {LH_CONSTRAINT_TAGS, TAGS, NULL, "", "<f"},
         {LH_CONSTRAINT_TAGS, TAGS, NULL, "ab < f <f=a>null</f> c <f=b>1.", "<f=c>null</f>"},
         {LH_CONSTRAINT_TAGS, TAGS, NULL, "plain <g", "a <f=a>1</f>"},
+        {LH_CONSTRAINT_CALLS, CALLS("'between':['|'],"), NULL, "<c>f(1)|g(2)</c>", "<c></c>"},
+        {LH_CONSTRAINT_CALLS, CALLS(""), NULL, "<c>g(2)</c>", "<c>f(1)|g(2)</c>"},
+        {LH_CONSTRAINT_CALLS, CALLS("'text':'<c>',"), NULL, "a <b", "a <c>x"},
+        {LH_CONSTRAINT_CALLS, CALLS("'text':'<c>',"), NULL, "so: <c>f(1)</c>", "<c>f(2)</c>"},
+        {LH_CONSTRAINT_CALLS, CALLS("'text':null,"), NULL, "a<c>", "\xff"},
+        {LH_CONSTRAINT_CALLS, BARE, NULL, "{f(1)", "{g"},
+        {LH_CONSTRAINT_CALLS, BARE, NULL, "f{", "{f(2)"},
+        {LH_CONSTRAINT_CALLS, BARE, NULL, "", "{"},
+        {LH_CONSTRAINT_CALLS, CALLS("'or':{'kind':3,'value':['yes']},"), NULL, "yes", "no"},
+        {LH_CONSTRAINT_CALLS, CALLS("'or':{'kind':3,'value':['yes']},"), NULL, "<c>f(1)</c>",
+         "<c>"},
         {LH_CONSTRAINT_CHOICE, "['yes']", "</t>", "I think < so</t>\n\nyes", "yes"},
         {LH_CONSTRAINT_GBNF, "'root ::= \\'x\\''", "</t>", "</t>x", "</t></t>x"},
         {LH_CONSTRAINT_CHOICE, "['yes']", "</t>", "</t>yes", "a</t>\n\n\nyes"},

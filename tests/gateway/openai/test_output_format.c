@@ -85,10 +85,6 @@ static const struct {
     {"{'guided_json':{},'guided_regex':'a'}", ERROR, "guided_regex", "invalid_value"},
     {"{'response_format':{'type':'json_object'},'guided_json':{}}", ERROR, "guided_json",
      "invalid_value"},
-    {"{'response_format':{'type':'json_object'},'ignore_eos':true}", ERROR, "ignore_eos",
-     "unsupported_value"},
-    {"{'response_format':{'type':'json_object'},'min_tokens':1}", ERROR, "min_tokens",
-     "unsupported_value"},
 };
 
 static void check_source(const char *said, const lh_openai_output_format *format, int kind,

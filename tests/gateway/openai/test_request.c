@@ -88,7 +88,15 @@ static const table_row chats[] = {
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_object'},'tools':"
      "[{"
      "'type':'function','function':{'name':'f'}}]}",
-     "response_format"},
+     NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_object'},"
+     "'ignore_eos':true}",
+     "ignore_eos"},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_object'},"
+     "'min_tokens':1}",
+     "min_tokens"},
+    {CALLABLE(F "],'tool_choice':'required','min_tokens':1,'x':["), "min_tokens"},
+    {CALLABLE(F "],'tool_choice':'required','x':["), NULL},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'xml'}}",
      "response_format"},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':'text'}", "response_format"},
