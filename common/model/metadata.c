@@ -14,7 +14,7 @@ lh_status lh_metadata_number(const lh_metadata *metadata, const char *suffix, do
     char key[LH_METADATA_KEY_BYTES];
     lh_metadata_key(metadata, suffix, key);
     uint64_t integer;
-    bool flag;
+    bool flag = false;
     lh_status status = lh_gguf_get_f64(metadata->gguf, key, value, metadata->error);
     if (status != LH_ERR_MALFORMED)
         return status;
