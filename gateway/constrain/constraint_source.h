@@ -19,8 +19,9 @@ typedef enum lh_constraint_kind {
      * satisfies its schema, its `end`. */
     LH_CONSTRAINT_TAGS,
     /* {"calls": [{"begin", "schema", "end"}], "before", "behind", "between"}: one of the calls, and
-     * where "between" is there up to LH_TOOL_CALLS_MAX of them with it in between. All but the schema are lists
-     * of texts and token ids. Where calls are not all that the answer may be, one of
+     * where "between" is there up to LH_TOOL_CALLS_MAX of them with it in between. All but the
+     * schema are lists of texts and token ids. Where calls are not all that the answer may be, one
+     * of
      *   "text": the mark that ends free text, or null where none of its tokens is text; calls may
      *           follow it
      *   "text": "", free text instead of calls, which does not begin as one does, with "{"
