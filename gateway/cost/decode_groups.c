@@ -16,6 +16,10 @@ static double either(double a, double b) {
     return more * sqrt(sqrt(sqrt(1 + eighth)));
 }
 
+double lh_decode_groups_period_us(double ring_us, double busy_us, uint32_t count) {
+    return count > 1 ? either(ring_us, busy_us) : ring_us;
+}
+
 /* Groups differ by one row at most. */
 static double period_of(const lh_cost_chain *chain, uint32_t position, uint32_t sequences,
                         uint32_t count) {
@@ -24,7 +28,7 @@ static double period_of(const lh_cost_chain *chain, uint32_t position, uint32_t 
     if (larger_groups > 0)
         large = lh_cost_decode_step(chain, position, rows + 1);
     double busy_us = larger_groups * large.busiest_us + (count - larger_groups) * small.busiest_us;
-    return count > 1 ? either(large.ring_us, busy_us) : large.ring_us;
+    return lh_decode_groups_period_us(large.ring_us, busy_us, count);
 }
 
 lh_decode_groups lh_decode_groups_choose(const lh_cost_chain *chain, uint32_t position,

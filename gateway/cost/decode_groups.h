@@ -35,3 +35,6 @@ typedef struct lh_decode_groups {
  * rows in each. The chain has passed lh_cost_chain_check. */
 lh_decode_groups lh_decode_groups_choose(const lh_cost_chain *chain, uint32_t position,
                                          uint32_t sequences, uint32_t count_max, uint32_t rows_max);
+/* The period of so many groups (> 0): ring_us of one of them alone, busy_us of the busiest stage or
+ * wire with all of them. */
+double lh_decode_groups_period_us(double ring_us, double busy_us, uint32_t count);

@@ -59,6 +59,7 @@ ARROWS = {
     "gateway/http": BASE + ("common/net",),
     "gateway/trace": GROUND,
     "gateway/cost": GROUND,
+    "gateway/plan": GROUND + ("gateway/cost",),
     "gateway/kv": GROUND,
     "gateway/membership": BASE + ("common/json", "common/net", "common/protocol/join"),
     "gateway/schedule": GROUND + ("common/metrics", "gateway/constrain", "gateway/cost", "gateway/kv", "gateway/trace"),

@@ -1,0 +1,32 @@
+/* The best layout of a model over machines: which of them to use, in which order, with which
+ * layers.
+ *
+ * Up to LH_LAYOUT_EXACT_MACHINES machines nothing is better (machine_subsets.h). With more, orders
+ * are found over sites (site_search.h): exact for sites visited once and layers of one size, as
+ * long as there are LH_SITE_SEARCH_EXACT sites at most; then the orders that are best are split
+ * with the layers' true sizes (order_split.h), and machines are moved, added and left out while
+ * that helps. Each site alone is tried as well, so that no plan is slower than the best of these.
+ * Beside the plan goes a bound (ring_bound.h).
+ *
+ * A pure function of the map and the aim: the same machines give the same plan, in whatever order
+ * they stand. Thread: any. */
+#pragma once
+
+#include "gateway/plan/limit_search.h"
+#include "gateway/plan/ring_bound.h"
+
+#define LH_LAYOUT_EXACT_MACHINES 8u
+
+typedef struct lh_layout_plan {
+    lh_layout layout; /* in the map's indices */
+    lh_aim_size size; /* of steps, at which it is as good as that */
+    double value;     /* of the aim */
+    double ring_us, busiest_us;
+    lh_ring_bound bound; /* nothing has a value below bound.value */
+    bool is_exact;       /* nothing is better than this plan, whatever the bound is */
+} lh_layout_plan;
+
+/* LH_ERR_LIMIT: no layout holds the model, or none keeps the aim's bound; the message has figures.
+ * LH_ERR_INVALID, LH_ERR_UNAVAILABLE: as lh_fleet_map_check. LH_ERR_NO_MEMORY. */
+lh_status lh_layout_search(const lh_fleet_map *map, const lh_aim *aim, lh_layout_plan *plan,
+                           lh_error *error);

@@ -1,0 +1,101 @@
+/* From each machine and each layer on to all machines behind it. */
+#include "gateway/plan/order_split.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define NOBODY UINT16_MAX
+
+struct lh_split_state {
+    double us; /* once around so far */
+    uint16_t before_layer, before;
+    uint16_t stages;
+};
+
+lh_status lh_order_split_init(lh_order_split *split, const lh_parts *parts, uint32_t capacity,
+                              lh_error *error) {
+    *split = (lh_order_split){.parts = parts, .capacity = capacity};
+    assert(capacity < NOBODY);
+    split->order = calloc((size_t)capacity + 1, sizeof *split->order);
+    split->states = calloc((size_t)(capacity + 1) * (parts->layers + 1), sizeof *split->states);
+    if (split->order && split->states)
+        return LH_OK;
+    lh_order_split_reset(split);
+    return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to split %u layers", parts->layers);
+}
+
+void lh_order_split_reset(lh_order_split *split) {
+    free(split->order);
+    free(split->states);
+    *split = (lh_order_split){0};
+}
+
+static lh_split_state *states_of(const lh_order_split *s, uint32_t place) {
+    return s->states + (size_t)place * (s->parts->layers + 1);
+}
+
+/* All stages of the machine at `place` that begin at a layer; `before` had the one before it. */
+static void extend(const lh_order_split *s, uint32_t place, uint32_t layer, uint32_t before,
+                   uint32_t stages, double us, double limit_us) {
+    const lh_part_machine *machine = &s->parts->machines[s->order[place]];
+    lh_split_state *to = states_of(s, place);
+    for (uint32_t last = layer + 1; last <= s->parts->layers; last++) {
+        lh_map_layers layers = {layer, last};
+        double busy_us, then_us = us + lh_parts_stage_us(s->parts, machine, layers, &busy_us);
+        if (busy_us > limit_us)
+            return;
+        if (then_us < to[last].us && lh_parts_may_hold(s->parts, machine, layers))
+            to[last] = (lh_split_state){then_us, (uint16_t)layer, (uint16_t)before,
+                                        (uint16_t)(stages + 1)};
+    }
+}
+
+static void trace_back(const lh_order_split *s, uint32_t place, lh_layout *layout) {
+    const lh_split_state *at = &states_of(s, place)[s->parts->layers];
+    uint32_t last = s->parts->layers;
+    layout->stage_count = at->stages;
+    for (uint32_t i = at->stages; i-- > 0;) {
+        layout->stages[i] = (lh_layout_stage){s->order[place], {at->before_layer, last}};
+        last = at->before_layer;
+        place = at->before;
+        if (i > 0)
+            at = &states_of(s, place)[last];
+    }
+    assert(last == 0);
+}
+
+bool lh_order_split_find(void *context, double busiest_max_us, lh_part_ring *ring) {
+    const lh_order_split *s = context;
+    uint32_t layers = s->parts->layers, best = NOBODY;
+    double best_us = INFINITY;
+    assert(s->count <= s->capacity);
+    for (size_t i = 0; i < (size_t)s->count * (layers + 1); i++)
+        s->states[i].us = INFINITY;
+    for (uint32_t place = 0; place < s->count; place++) {
+        uint32_t site = s->parts->machines[s->order[place]].site;
+        const lh_part_hop *in = &s->parts->hops[LH_PART_GATEWAY][site],
+                          *back = &s->parts->hops[site][LH_PART_GATEWAY];
+        if (in->busy_us <= busiest_max_us)
+            extend(s, place, 0, NOBODY, 0, lh_part_hop_us(in), busiest_max_us);
+        const lh_split_state *here = states_of(s, place);
+        for (uint32_t next = place + 1; next < s->count; next++) {
+            const lh_part_hop *hop = &s->parts->hops[site][s->parts->machines[s->order[next]].site];
+            if (hop->busy_us > busiest_max_us)
+                continue;
+            for (uint32_t layer = 1; layer < layers; layer++)
+                if (isfinite(here[layer].us) && here[layer].stages < LH_LAYOUT_STAGES_MAX)
+                    extend(s, next, layer, place, here[layer].stages,
+                           here[layer].us + lh_part_hop_us(hop), busiest_max_us);
+        }
+        if (back->busy_us <= busiest_max_us && here[layers].us + lh_part_hop_us(back) < best_us) {
+            best_us = here[layers].us + lh_part_hop_us(back);
+            best = place;
+        }
+    }
+    if (best == NOBODY || isinf(best_us))
+        return false;
+    trace_back(s, best, &ring->layout);
+    lh_parts_measure(s->parts, ring);
+    return true;
+}

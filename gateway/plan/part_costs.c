@@ -1,0 +1,215 @@
+/* The cost model's formulas for one stage and one hop. */
+#include "gateway/plan/part_costs.h"
+
+#include "common/base/arithmetic.h"
+#include "gateway/cost/hop_bytes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB 1048576.0
+
+/* ---- Order ---- */
+
+static int compare(double a, double b) {
+    return (a > b) - (a < b);
+}
+
+static int by_points(const lh_map_machine *a, const lh_map_machine *b) {
+    int order = compare(a->point_count, b->point_count);
+    for (uint32_t i = 0; i < a->point_count && order == 0; i++) {
+        order = compare(a->points[i].us, b->points[i].us);
+        if (order == 0)
+            order = compare(a->points[i].rows, b->points[i].rows);
+    }
+    return order;
+}
+
+static int by_nature(const lh_map_machine *a, const lh_map_machine *b) {
+    int order = by_points(a, b);
+    if (order == 0)
+        order = compare(a->step_us, b->step_us);
+    if (order == 0)
+        order = compare(a->attention_us, b->attention_us);
+    if (order == 0)
+        order = compare((double)b->memory_bytes, (double)a->memory_bytes);
+    return order;
+}
+
+typedef struct sortable {
+    const lh_map_machine *machine;
+    const lh_fleet_map *map;
+} sortable;
+
+static int by_all(const void *left, const void *right) {
+    const sortable *a = left, *b = right;
+    int order = by_nature(a->machine, b->machine);
+    if (order == 0)
+        order = strcmp(a->map->sites[a->machine->site], b->map->sites[b->machine->site]);
+    return order ? order : strcmp(a->machine->name, b->machine->name);
+}
+
+/* ---- Life ---- */
+
+static void sum_layers(lh_parts *parts) {
+    const lh_map_model *model = &parts->map->model;
+    parts->layers = model->layers;
+    for (uint32_t i = 0; i < model->layers; i++) {
+        uint32_t pins = 0;
+        for (uint32_t m = 0; m < parts->map->machine_count; m++)
+            pins += parts->map->machines[m].pinned.first <= i &&
+                    i < parts->map->machines[m].pinned.last;
+        parts->row_mib[i + 1] = parts->row_mib[i] + (double)model->row_bytes[i] / MIB;
+        parts->held_bytes[i + 1] = parts->held_bytes[i] + model->layer_bytes[i];
+        parts->pinned_layers[i + 1] = parts->pinned_layers[i] + pins;
+    }
+}
+
+static uint64_t least_layer(const lh_map_model *model) {
+    uint64_t least = model->layer_bytes[0];
+    for (uint32_t i = 1; i < model->layers; i++)
+        least = model->layer_bytes[i] < least ? model->layer_bytes[i] : least;
+    return least;
+}
+
+static void take_machines(lh_parts *parts, sortable *order) {
+    const lh_fleet_map *map = parts->map;
+    uint64_t least = least_layer(&map->model);
+    for (uint32_t m = 0; m < map->machine_count; m++)
+        if (!map->machines[m].is_excluded && map->machines[m].memory_bytes >= least)
+            order[parts->machine_count++] = (sortable){&map->machines[m], map};
+    qsort(order, parts->machine_count, sizeof *order, by_all);
+    for (uint32_t i = 0; i < parts->machine_count; i++)
+        parts->machines[i] =
+            (lh_part_machine){.index = (uint32_t)(order[i].machine - map->machines),
+                              .site = order[i].machine->site,
+                              .memory_bytes = order[i].machine->memory_bytes,
+                              .pinned = order[i].machine->pinned};
+}
+
+lh_status lh_parts_create(const lh_fleet_map *map, lh_parts **parts, lh_error *error) {
+    lh_parts *p = calloc(1, sizeof *p);
+    sortable *order = calloc((size_t)map->machine_count + 1, sizeof *order);
+    lh_part_machine *machines = calloc((size_t)map->machine_count + 1, sizeof *machines);
+    if (!p || !order || !machines) {
+        free(machines);
+        free(order);
+        free(p);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to plan for %u machines",
+                       map->machine_count);
+    }
+    p->map = map;
+    p->machines = machines;
+    sum_layers(p);
+    take_machines(p, order);
+    free(order);
+    *parts = p;
+    return LH_OK;
+}
+
+void lh_parts_destroy(lh_parts *parts) {
+    if (!parts)
+        return;
+    free(parts->machines);
+    free(parts);
+}
+
+/* ---- Prices ---- */
+
+static void price_machine(lh_parts *parts, lh_part_machine *m, const lh_aim_size *size) {
+    const lh_map_machine *machine = &parts->map->machines[m->index];
+    lh_compute_profile unit = {.point_count = machine->point_count};
+    double head_mib = (double)parts->map->model.head_bytes / MIB, rows = size->rows;
+    memcpy(unit.points, machine->points, sizeof unit.points);
+    double one_us = lh_cost_stage_us(&unit, 0, 1), two_us = lh_cost_stage_us(&unit, 0, 2);
+    double before = size->position + (size->is_decode ? 0 : (rows - 1) / 2);
+    m->mib_us = lh_cost_stage_us(&unit, 0, size->rows);
+    m->layer_us = machine->attention_us * rows * before;
+    m->fixed_us = machine->step_us;
+    m->head_us = one_us * head_mib;
+    if (size->is_decode)
+        m->head_us += lh_max_f64(two_us - one_us, 0) * head_mib * (rows - 1);
+    m->head_busy_us = size->is_decode ? m->head_us : 0;
+}
+
+static void price_hop(lh_parts *parts, uint32_t from, uint32_t to, const lh_aim *aim,
+                      const lh_aim_size *size) {
+    const lh_fleet_map *map = parts->map;
+    lh_hop_place place = from == LH_PART_GATEWAY ? LH_HOP_FIRST
+                         : to == LH_PART_GATEWAY ? LH_HOP_LAST
+                                                 : LH_HOP_INNER;
+    uint32_t from_site = from == LH_PART_GATEWAY ? map->gateway_site : from,
+             to_site = to == LH_PART_GATEWAY ? map->gateway_site : to;
+    const lh_map_link *link = &map->links[from_site][to_site];
+    lh_cost_hop hop;
+    lh_cost_hop_set_bytes(&hop, place, aim->wire, map->model.width);
+    double bytes = hop.step_bytes;
+    if (size->is_decode)
+        bytes += hop.draw_bytes * size->rows;
+    else if (place != LH_HOP_LAST)
+        bytes += hop.step_row_bytes * size->rows;
+    if (place == LH_HOP_INNER)
+        bytes += hop.shard_bytes + hop.row_bytes * size->rows;
+    parts->hops[from][to] = (lh_part_hop){
+        link->bytes_per_us > 0 ? bytes / link->bytes_per_us : INFINITY, link->delay_us};
+}
+
+void lh_parts_price(lh_parts *parts, const lh_aim *aim, const lh_aim_size *size) {
+    for (uint32_t m = 0; m < parts->machine_count; m++)
+        price_machine(parts, &parts->machines[m], size);
+    for (uint32_t a = 0; a < parts->map->site_count; a++) {
+        price_hop(parts, LH_PART_GATEWAY, a, aim, size);
+        price_hop(parts, a, LH_PART_GATEWAY, aim, size);
+        for (uint32_t b = 0; b < parts->map->site_count; b++)
+            price_hop(parts, a, b, aim, size);
+    }
+}
+
+/* ---- A stage ---- */
+
+bool lh_parts_may_hold(const lh_parts *parts, const lh_part_machine *machine,
+                       lh_map_layers layers) {
+    const lh_map_model *model = &parts->map->model;
+    uint64_t bytes = parts->held_bytes[layers.last] - parts->held_bytes[layers.first] +
+                     (layers.first == 0 ? model->embedding_bytes : 0) +
+                     (layers.last == parts->layers ? model->head_bytes : 0);
+    if (bytes > machine->memory_bytes)
+        return false;
+    if (machine->pinned.first < machine->pinned.last)
+        return machine->pinned.first == layers.first && machine->pinned.last == layers.last;
+    return parts->pinned_layers[layers.last] == parts->pinned_layers[layers.first];
+}
+
+double lh_parts_stage_us(const lh_parts *parts, const lh_part_machine *machine,
+                         lh_map_layers layers, double *busy_us) {
+    double us = (parts->row_mib[layers.last] - parts->row_mib[layers.first]) * machine->mib_us +
+                (layers.last - layers.first) * machine->layer_us + machine->fixed_us;
+    bool has_head = layers.last == parts->layers;
+    *busy_us = us + (has_head ? machine->head_busy_us : 0);
+    return us + (has_head ? machine->head_us : 0);
+}
+
+/* ---- A layout ---- */
+
+void lh_parts_measure(const lh_parts *parts, lh_part_ring *ring) {
+    uint32_t from = LH_PART_GATEWAY;
+    ring->ring_us = ring->busiest_us = 0;
+    for (uint32_t s = 0; s < ring->layout.stage_count; s++) {
+        const lh_layout_stage *stage = &ring->layout.stages[s];
+        const lh_part_machine *machine = &parts->machines[stage->machine];
+        const lh_part_hop *hop = &parts->hops[from][machine->site];
+        double busy_us, us = lh_parts_stage_us(parts, machine, stage->layers, &busy_us);
+        ring->ring_us += lh_part_hop_us(hop) + us;
+        ring->busiest_us = fmax(ring->busiest_us, fmax(hop->busy_us, busy_us));
+        from = machine->site;
+    }
+    const lh_part_hop *back = &parts->hops[from][LH_PART_GATEWAY];
+    ring->ring_us += lh_part_hop_us(back);
+    ring->busiest_us = fmax(ring->busiest_us, back->busy_us);
+}
+
+void lh_parts_resolve(const lh_parts *parts, lh_layout *layout) {
+    for (uint32_t s = 0; s < layout->stage_count; s++)
+        layout->stages[s].machine = parts->machines[layout->stages[s].machine].index;
+}
