@@ -6,6 +6,7 @@
 #include "gateway/cli/key_command.h"
 #include "gateway/cli/member_command.h"
 #include "gateway/cli/models_command.h"
+#include "gateway/cli/plan_command.h"
 #include "gateway/cli/pull_command.h"
 #include "gateway/cli/status_command.h"
 #include "gateway/cli/token_command.h"
@@ -19,6 +20,8 @@ const lh_command lh_gateway_commands[LH_GATEWAY_COMMANDS] = {
      lh_doctor_command},
     {"trace", "REQUEST-ID", "where the time of a request went", &lh_trace_command_options,
      lh_trace_command},
+    {"plan", "", "which machines would form the best chain", &lh_plan_command_options,
+     lh_plan_command},
     {"key", "NAME", "makes an API key", &lh_key_command_options, lh_key_command},
     {"token", "", "lets a machine join the fleet", &lh_token_command_options, lh_token_command},
     {"tokens", "", "lists the join tokens", &lh_tokens_command_options, lh_tokens_command},

@@ -1,0 +1,224 @@
+/* Files in, one search, a page out. */
+#include "gateway/cli/plan_command.h"
+
+#include "common/base/commands.h"
+#include "common/base/terminal.h"
+#include "gateway/cli/fleet_file_json.h"
+#include "gateway/cli/plan_page.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDTH_DEFAULT 100u
+
+typedef struct plan_settings {
+    const char *fleet, *with, *objective, *pin, *without, *wire;
+    int64_t prompt_tokens, position, sequences, token_ms_max;
+} plan_settings;
+
+#define AT(field) offsetof(plan_settings, field)
+
+static const lh_option options[] = {
+    {"fleet", LH_OPTION_TEXT, AT(fleet), NULL, "FILE.json", 0, 0, NULL,
+     "the machines, sites, links and the model; docs/OPERATING.md has its format"},
+    {"with", LH_OPTION_TEXT, AT(with), "", "FILE.json", 0, 0, NULL,
+     "further sites, links and machines, as if they were in that file: what would they bring?"},
+    {"objective", LH_OPTION_CHOICE, AT(objective), "tpot", NULL, 0, 0, "ttft|tpot|throughput",
+     "what the plan is to be good at: the first token of a prompt, the time per token of one "
+     "sequence, or tokens a second of all"},
+    {"pin", LH_OPTION_TEXT, AT(pin), "", "WORKER=FIRST-LAST,...", 0, 0, NULL,
+     "these workers have these layers and no others, both ends included"},
+    {"without", LH_OPTION_TEXT, AT(without), "", "WORKER,...", 0, 0, NULL,
+     "these workers have no stage"},
+    {"prompt-tokens", LH_OPTION_NUMBER, AT(prompt_tokens), "512", "COUNT", 1, 262144, NULL,
+     "length of a prompt"},
+    {"position", LH_OPTION_NUMBER, AT(position), "1024", "COUNT", 0, 10000000, NULL,
+     "how many tokens stand before those that are made"},
+    {"sequences", LH_OPTION_NUMBER, AT(sequences), "8", "COUNT", 1, 4096, NULL,
+     "how many answers are made at once, for throughput"},
+    {"token-ms-max", LH_OPTION_NUMBER, AT(token_ms_max), "0", "MS", 0, 3600000, NULL,
+     "with --objective throughput: no token of an answer may take longer; 0: no bound"},
+    {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16|q8",
+     "the numbers on the wire between workers"},
+};
+
+const lh_option_table lh_plan_command_options = {
+    .program = "longhaul-gateway plan",
+    .summary = "says which of a file's machines would form the best chain, with which layers and "
+               "how fast, and why the others would not be used; status 0 if there is a plan, 1 if "
+               "not",
+    .options = options,
+    .count = sizeof options / sizeof options[0],
+};
+
+/* ---- Files ---- */
+
+static lh_status read_file(const char *path, char **bytes, size_t *length, lh_error *error) {
+    FILE *file = fopen(path, "re");
+    char *read = file ? malloc(LH_FLEET_FILE_BYTES_MAX + 1) : NULL;
+    lh_status status = LH_OK;
+    if (!file)
+        return lh_fail(error, LH_ERR_IO, "%s: %s", path, strerror(errno));
+    *length = read ? fread(read, 1, LH_FLEET_FILE_BYTES_MAX + 1, file) : 0;
+    if (!read)
+        status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %s", path);
+    else if (ferror(file))
+        status = lh_fail(error, LH_ERR_IO, "%s: %s", path, strerror(errno));
+    else if (*length > LH_FLEET_FILE_BYTES_MAX)
+        status = lh_fail(error, LH_ERR_LIMIT, "%s is longer than %u MiB", path,
+                         LH_FLEET_FILE_BYTES_MAX >> 20);
+    fclose(file);
+    if (status == LH_OK)
+        *bytes = read;
+    else
+        free(read);
+    return status;
+}
+
+static lh_status read_map(const char *path, bool is_more, lh_fleet_map *map, lh_error *error) {
+    char *bytes;
+    size_t length;
+    lh_status status = read_file(path, &bytes, &length, error);
+    if (status != LH_OK)
+        return status;
+    status = lh_fleet_file_parse(path, bytes, length, is_more, map, error);
+    free(bytes);
+    return status;
+}
+
+/* ---- Lists ---- */
+
+/* Takes the part before a comma off the list. False: there is none, or it is too long. */
+static bool next_part(const char **list, char *part, size_t capacity, lh_error *error,
+                      lh_status *status) {
+    size_t length = strcspn(*list, ",");
+    if (**list == '\0')
+        return false;
+    if (length >= capacity) {
+        *status = lh_fail(error, LH_ERR_INVALID, "\"%.80s\" is too long", *list);
+        return false;
+    }
+    memcpy(part, *list, length);
+    part[length] = '\0';
+    *list += length + ((*list)[length] == ',');
+    return true;
+}
+
+static lh_map_machine *find(lh_fleet_map *map, const char *flag, const char *name,
+                            lh_status *status, lh_error *error) {
+    uint32_t index = lh_fleet_map_find_machine(map, name);
+    if (index != UINT32_MAX)
+        return &map->machines[index];
+    *status = lh_fail(error, LH_ERR_INVALID, "--%s: no machine is called \"%s\"", flag, name);
+    return NULL;
+}
+
+static lh_status exclude(lh_fleet_map *map, const char *list, lh_error *error) {
+    char name[LH_NAME_BYTES];
+    lh_status status = LH_OK;
+    while (status == LH_OK && next_part(&list, name, sizeof name, error, &status)) {
+        lh_map_machine *machine = find(map, "without", name, &status, error);
+        if (machine)
+            machine->is_excluded = true;
+    }
+    return status;
+}
+
+static lh_status pin(lh_fleet_map *map, const char *list, lh_error *error) {
+    char part[LH_NAME_BYTES + 16];
+    lh_status status = LH_OK;
+    while (status == LH_OK && next_part(&list, part, sizeof part, error, &status)) {
+        char *equals = strchr(part, '=');
+        lh_map_layers layers;
+        if (!equals || !lh_fleet_file_parse_layers(equals + 1, map->model.layers, &layers))
+            return lh_fail(error, LH_ERR_INVALID,
+                           "--pin: \"%s\" is not WORKER=FIRST-LAST with layers of 0-%u", part,
+                           map->model.layers - 1);
+        *equals = '\0';
+        lh_map_machine *machine = find(map, "pin", part, &status, error);
+        if (machine)
+            machine->pinned = layers;
+    }
+    return status;
+}
+
+static lh_status load(const plan_settings *settings, lh_fleet_map *map, lh_error *error) {
+    lh_status status = read_map(settings->fleet, false, map, error);
+    if (status == LH_OK && settings->with[0])
+        status = read_map(settings->with, true, map, error);
+    if (status == LH_OK)
+        status = exclude(map, settings->without, error);
+    if (status == LH_OK)
+        status = pin(map, settings->pin, error);
+    return status == LH_OK ? lh_fleet_map_check(map, error) : status;
+}
+
+/* ---- The plan ---- */
+
+static lh_status print(const lh_plan_page *page, lh_error *error) {
+    lh_text_buffer text = {0};
+    lh_status status = lh_plan_page_render(page, lh_terminal_width(WIDTH_DEFAULT), &text);
+    if (status != LH_OK)
+        status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the plan's page");
+    else if (fwrite(text.bytes, 1, text.length, stdout) != text.length || fflush(stdout) != 0)
+        status = lh_fail(error, LH_ERR_IO, "the plan could not be written");
+    lh_text_buffer_reset(&text);
+    return status;
+}
+
+static lh_aim aim_of(const plan_settings *settings) {
+    lh_aim aim = {.prompt_rows = (uint32_t)settings->prompt_tokens,
+                  .position = (uint32_t)settings->position,
+                  .sequences_max = (uint32_t)settings->sequences,
+                  .token_us_max = (double)settings->token_ms_max * 1000};
+    lh_goal_parse(settings->objective, &aim.goal);
+    lh_wire_parse(settings->wire, &aim.wire);
+    return aim;
+}
+
+/* What does not belong on a stack. */
+typedef struct work {
+    lh_fleet_map map;
+    lh_layout_plan plan;
+    lh_cost_chain costs;
+    lh_idle_reason *idle;
+} work;
+
+static lh_status plan(const plan_settings *settings, work *w, lh_error *error) {
+    const lh_aim aim = aim_of(settings);
+    lh_plan_page page = {.map = &w->map, .aim = &aim, .plan = &w->plan, .costs = &w->costs};
+    lh_status status = load(settings, &w->map, error);
+    if (status == LH_OK)
+        status = lh_layout_search(&w->map, &aim, &w->plan, error);
+    if (status != LH_OK)
+        return status;
+    w->idle = calloc(w->map.machine_count, sizeof *w->idle);
+    if (!w->idle)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the plan's page");
+    page.idle = w->idle;
+    page.sequences = aim.sequences_max;
+    status = lh_idle_reasons_find(&w->map, &aim, &w->plan, w->idle, error);
+    lh_layout_costs(&w->plan.layout, &w->map, aim.wire, &w->costs);
+    if (status == LH_OK)
+        status = lh_plan_page_predict(&page, error);
+    return status == LH_OK ? print(&page, error) : status;
+}
+
+int lh_plan_command(int argc, char **argv) {
+    plan_settings settings;
+    lh_error error = {0};
+    int code;
+    if (!lh_command_take_flags(&lh_plan_command_options, argc - 1, argv + 1, &settings, &code))
+        return code;
+    work *w = calloc(1, sizeof *w);
+    lh_status status =
+        w ? plan(&settings, w, &error) : lh_fail(&error, LH_ERR_NO_MEMORY, "no memory to plan");
+    if (w) {
+        free(w->idle);
+        lh_fleet_file_reset(&w->map);
+        free(w);
+    }
+    return lh_command_finish(&lh_plan_command_options, status, &error);
+}

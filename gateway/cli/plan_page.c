@@ -1,0 +1,187 @@
+/* Stages, figures, the bound, and those that are left out. */
+#include "gateway/cli/plan_page.h"
+
+#include "gateway/cost/decode_groups.h"
+#include "gateway/cost/overlap_plan.h"
+#include "gateway/cost/pipeline_depth.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Of a step, as the gateway has it by default. */
+#define ROWS_MAX 512u
+/* Of many machines without a stage, those that are told one by one. */
+#define IDLE_LINES_MAX 40u
+
+#define MIB 1048576.0
+
+/* ---- Figures ---- */
+
+lh_status lh_plan_page_predict(lh_plan_page *page, lh_error *error) {
+    lh_overlap_planner *planner;
+    lh_overlap_plan plan;
+    lh_status status = lh_overlap_planner_create(ROWS_MAX, LH_PREFILL_DEPTH_MAX, &planner, error);
+    if (status != LH_OK)
+        return status;
+    lh_overlap_planner_update(planner, page->costs);
+    lh_overlap_planner_show(planner, page->aim->prompt_rows, &plan);
+    lh_overlap_plan_text(&plan, page->cut, sizeof page->cut);
+    lh_overlap_planner_destroy(planner);
+    lh_decode_groups groups = lh_decode_groups_choose(
+        page->costs, page->aim->position, page->sequences, LH_DECODE_DEPTH_MAX, ROWS_MAX);
+    page->first_token_us = plan.predicted_us > 0 ? plan.predicted_us : plan.off_us;
+    page->token_us = lh_cost_decode_step(page->costs, page->aim->position, 1).ring_us;
+    page->groups = groups.count;
+    page->period_us = groups.period_us;
+    return LH_OK;
+}
+
+/* ---- Stages ---- */
+
+/* Of one row: what a token waits for. */
+static double hop_ms(const lh_cost_hop *hop, bool is_inner) {
+    double bytes =
+        hop->step_bytes + hop->draw_bytes + (is_inner ? hop->shard_bytes + hop->row_bytes : 0);
+    return (hop->delay_us + bytes / hop->bytes_per_us) / 1000;
+}
+
+static void put_stage(lh_text_page *text, const lh_plan_page *page, uint32_t s) {
+    const lh_layout_stage *stage = &page->plan->layout.stages[s];
+    const lh_map_machine *machine = &page->map->machines[stage->machine];
+    const lh_compute_profile *costs = &page->costs->stages[s];
+    uint64_t bytes = lh_layout_stage_bytes(&page->map->model, stage->layers),
+             moved = lh_layout_moved_bytes(page->map, stage);
+    bool is_last = s + 1 == page->plan->layout.stage_count;
+    double row_us = lh_cost_stage_us(costs, page->aim->position, 1) + costs->step_us +
+                    (is_last ? costs->draw_us : 0);
+    lh_text_page_put_cell(text, 20, machine->name);
+    lh_text_page_put_cell(text, 14, page->map->sites[machine->site]);
+    lh_text_page_put(text, "%4u-%-4u %8.0f %8.0f %8.2f %8.2f", stage->layers.first,
+                     stage->layers.last - 1, (double)bytes / MIB, (double)moved / MIB,
+                     row_us / 1000, hop_ms(&page->costs->hops[s + 1], !is_last));
+    lh_text_page_break(text);
+}
+
+static void put_stages(lh_text_page *text, const lh_plan_page *page) {
+    lh_text_page_put(text, "%-20s%-14s%9s %8s %8s %8s %8s", "machine", "site", "layers   ", "MiB",
+                     "to send", "token ms", "hop ms");
+    lh_text_page_break(text);
+    lh_text_page_put_cell(text, 20, "gateway");
+    lh_text_page_put_cell(text, 14, page->map->sites[page->map->gateway_site]);
+    lh_text_page_put(text, "%36s %8.2f", "", hop_ms(&page->costs->hops[0], false));
+    lh_text_page_break(text);
+    for (uint32_t s = 0; s < page->plan->layout.stage_count; s++)
+        put_stage(text, page, s);
+    lh_text_page_break(text);
+}
+
+static void put_figures(lh_text_page *text, const lh_plan_page *page) {
+    uint64_t moved = 0;
+    for (uint32_t s = 0; s < page->plan->layout.stage_count; s++)
+        moved += lh_layout_moved_bytes(page->map, &page->plan->layout.stages[s]);
+    lh_text_page_put(text, "first token     %10.1f ms  of a prompt of %u tokens (cut %s)",
+                     page->first_token_us / 1000, page->aim->prompt_rows, page->cut);
+    lh_text_page_break(text);
+    lh_text_page_put(text, "time per token  %10.1f ms  at position %u", page->token_us / 1000,
+                     page->aim->position);
+    lh_text_page_break(text);
+    lh_text_page_put(text,
+                     "throughput      %10.1f tokens/s  of %u sequences in %u groups, %.1f ms a "
+                     "token each",
+                     page->sequences * 1e6 / page->period_us, page->sequences, page->groups,
+                     page->period_us / 1000);
+    lh_text_page_break(text);
+    lh_text_page_put(text, "to be sent      %10.0f MiB of weights", (double)moved / MIB);
+    lh_text_page_break(text);
+}
+
+/* ---- The bound ---- */
+
+/* In what people know: milliseconds, or tokens a second of all sequences. */
+static void print_value(const lh_plan_page *page, double value, char text[32]) {
+    bool is_rate = page->aim->goal == LH_GOAL_THROUGHPUT;
+    snprintf(text, 32, is_rate ? "%.1f tokens/s" : "%.1f ms", is_rate ? 1e6 / value : value / 1000);
+}
+
+static void put_bound(lh_text_page *text, const lh_plan_page *page) {
+    const lh_ring_bound *b = &page->plan->bound;
+    char own[32], bound[32];
+    print_value(page, page->plan->value, own);
+    print_value(page, b->value, bound);
+    lh_text_page_put(text, "%s: %s%s; the bound is %s", lh_goal_name(page->aim->goal), own,
+                     page->plan->is_exact ? ", the best there is" : "", bound);
+    lh_text_page_break(text);
+    lh_text_page_put(
+        text,
+        "  made of: layers %.1f ms, head %.1f ms, steps %.1f ms, wires %.1f ms a round "
+        "of %u rows,",
+        b->compute_us / 1000, b->head_us / 1000, b->steps_us / 1000, b->wires_us / 1000,
+        page->plan->size.rows);
+    lh_text_page_break(text);
+    lh_text_page_put(text, "  in at least %u stages at %u sites, the busiest part %.1f ms",
+                     b->stages, b->sites, b->busiest_us / 1000);
+    lh_text_page_break(text);
+}
+
+/* ---- Who is left out ---- */
+
+static void put_idle(lh_text_page *text, const lh_plan_page *page, uint32_t m) {
+    const lh_idle_reason *idle = &page->idle[m];
+    char with[32], without[32];
+    lh_text_page_put_cell(text, 20, page->map->machines[m].name);
+    switch (idle->cause) {
+    case LH_IDLE_EXCLUDED:
+        lh_text_page_put(text, "is left out by --without");
+        break;
+    case LH_IDLE_MEMORY:
+        lh_text_page_put(text, "offers %.0f MiB, and a layer takes %.0f",
+                         (double)page->map->machines[m].memory_bytes / MIB,
+                         (double)idle->needed_bytes / MIB);
+        break;
+    case LH_IDLE_NO_WAY:
+        lh_text_page_put(text, "no link leads there and away at any place of the chain");
+        break;
+    case LH_IDLE_NO_ROOM:
+        lh_text_page_put(text, "no stage can give it a layer: by memory, pins or the bound");
+        break;
+    case LH_IDLE_NO_GAIN:
+        print_value(page, idle->value, with);
+        print_value(page, page->plan->value, without);
+        lh_text_page_put(text, "brings nothing: %s with a layer on it, %s without", with, without);
+        break;
+    case LH_IDLE_NOT:
+        break;
+    }
+    lh_text_page_break(text);
+}
+
+static void put_idle_machines(lh_text_page *text, const lh_plan_page *page) {
+    uint32_t count = 0;
+    for (uint32_t m = 0; m < page->map->machine_count; m++)
+        count += page->idle[m].cause != LH_IDLE_NOT;
+    if (count == 0)
+        return;
+    lh_text_page_break(text);
+    lh_text_page_put(text, "%u without a stage:", count);
+    lh_text_page_break(text);
+    uint32_t told = 0;
+    for (uint32_t m = 0; m < page->map->machine_count && told < IDLE_LINES_MAX; m++)
+        if (page->idle[m].cause != LH_IDLE_NOT) {
+            put_idle(text, page, m);
+            told++;
+        }
+    if (told < count) {
+        lh_text_page_put(text, "and %u more", count - told);
+        lh_text_page_break(text);
+    }
+}
+
+lh_status lh_plan_page_render(const lh_plan_page *page, unsigned width, lh_text_buffer *out) {
+    lh_text_page text = {.out = out, .width = width};
+    put_stages(&text, page);
+    put_figures(&text, page);
+    lh_text_page_break(&text);
+    put_bound(&text, page);
+    put_idle_machines(&text, page);
+    return text.status;
+}

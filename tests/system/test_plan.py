@@ -1,0 +1,74 @@
+"""`longhaul-gateway plan` on a file: what it says, in whatever order the file has it, and what it refuses."""
+
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from programs import build_folder, run_tests
+
+FLEET = pathlib.Path(__file__).parents[1] / "gateway/cli/three_sites.json"
+
+
+class PlanTest(unittest.TestCase):
+    def plan(self, *flags, status=0):
+        done = subprocess.run([build_folder() / "longhaul-gateway", "plan", *map(str, flags)], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "COLUMNS": "120"})
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout if status == 0 else done.stderr
+
+    def stages(self, page):
+        """machine -> layers"""
+        lines = page.split("\n\n")[0].splitlines()[2:]
+        return {line.split()[0]: line.split()[2] for line in lines}
+
+    def test_stages_cover_the_model_and_everybody_else_has_a_reason(self):
+        for objective in ("ttft", "tpot", "throughput"):
+            with self.subTest(objective=objective):
+                page = self.plan("--fleet", FLEET, "--objective", objective)
+                stages = self.stages(page)
+                layers = [layer for run in stages.values() for layer in range(int(run.split("-")[0]), int(run.split("-")[1]) + 1)]
+                self.assertEqual(layers, list(range(32)))
+                self.assertIn("the best there is", page)
+                idle = page.split("without a stage:\n")[1].splitlines()
+                self.assertEqual(set(stages) | {line.split()[0] for line in idle}, {"desk", "laptop", "old", "rack1", "rack2", "vm"})
+                self.assertIn("offers 95 MiB, and a layer takes 130", page)
+
+    def test_the_order_of_the_file_changes_nothing(self):
+        fleet, page = json.loads(FLEET.read_text()), self.plan("--fleet", FLEET).split("without a stage")[0]
+        with tempfile.TemporaryDirectory() as folder:
+            for seed in range(5):
+                for part in ("sites", "links", "machines"):
+                    random.Random(seed).shuffle(fleet[part])
+                path = pathlib.Path(folder, "shuffled.json")
+                path.write_text(json.dumps(fleet))
+                self.assertEqual(self.plan("--fleet", path).split("without a stage")[0], page)
+
+    def test_pins_and_those_left_out(self):
+        page = self.plan("--fleet", FLEET, "--pin", "laptop=0-5", "--without", "rack1,vm")
+        self.assertEqual(self.stages(page)["laptop"], "0-5")
+        self.assertRegex(page, r"rack1 +is left out by --without")
+        self.assertRegex(page, r"laptop +home +0-5 +1117 +0 ")  # it holds them
+
+    def test_another_file_adds_machines(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "more.json")
+            path.write_text(json.dumps({"machines": [{"name": "new", "site": "home", "memory_bytes": 8 << 30,
+                                                      "speed": {"prompt_us": 1, "token_us": 4}}]}))
+            self.assertEqual(self.stages(self.plan("--fleet", FLEET, "--with", path)), {"new": "0-31"})
+
+    def test_refusals(self):
+        self.assertIn("no machine is called \"nobody\"", self.plan("--fleet", FLEET, "--without", "nobody", status=1))
+        self.assertIn("layers of 0-31", self.plan("--fleet", FLEET, "--pin", "desk=0-32", status=1))
+        self.assertIn("No such file", self.plan("--fleet", "/nowhere.json", status=1))
+        self.assertIn("no plan was found", self.plan("--fleet", FLEET, "--without", "vm,rack1,rack2", status=1))
+        self.assertIn("time per token", self.plan("--fleet", FLEET, "--objective", "throughput", "--token-ms-max", 5, status=1))
+        self.assertIn("--fleet", self.plan(status=2))
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules["__main__"])
