@@ -75,6 +75,20 @@ static lh_constraint *insert(lh_constraint_cache *cache, char *text, lh_constrai
     return lh_constraint_acquire(constraint);
 }
 
+/* Some grammars fail only where a text begins: that is said at once, too. The first mask is found
+ * by the way, so that the thread that serves all sequences need not. */
+static lh_status try_beginning(lh_constraint *constraint, lh_error *error) {
+    lh_constraint_state *state;
+    const lh_mask *mask;
+    lh_status status = lh_constraint_state_create(constraint, &state, error);
+    if (status)
+        return status;
+    if (!lh_constraint_state_is_finished(state))
+        status = lh_constraint_state_mask(state, &mask, error);
+    lh_constraint_state_destroy(state);
+    return status;
+}
+
 static lh_status compile(const lh_constraint_cache *cache, const lh_constraint_source *source,
                          lh_constraint **constraint, lh_error *error) {
     lh_grammar *grammar;
@@ -86,6 +100,11 @@ static lh_status compile(const lh_constraint_cache *cache, const lh_constraint_s
     if (!status)
         status = lh_constraint_create(grammar, cache->vocabulary, constraint, error);
     lh_grammar_destroy(grammar);
+    if (status)
+        return status;
+    status = try_beginning(*constraint, error);
+    if (status)
+        lh_constraint_release(*constraint);
     return status;
 }
 

@@ -10,6 +10,7 @@
 #include "gateway/text/tools/tool_call_parser.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,6 +154,19 @@ static lh_grammar_node add_parts(lh_grammar *grammar, const json_t *parts) {
     return node;
 }
 
+/* What is wrong with its schema is said of the function. */
+static lh_grammar_node add_arguments(lh_grammar *grammar, const json_t *call) {
+    const char *name = json_string_value(json_object_get(call, "name"));
+    bool was_good = lh_grammar_check(grammar, NULL) == LH_OK;
+    lh_grammar_node node = lh_json_schema_add(grammar, json_object_get(call, "schema"));
+    char place[80];
+    if (!was_good || !name)
+        return node;
+    snprintf(place, sizeof place, "function '%.64s'", name);
+    lh_grammar_place_failure(grammar, place);
+    return node;
+}
+
 static lh_grammar_node add_one_call(lh_grammar *grammar, const json_t *list) {
     lh_grammar_node ways[LH_CONSTRAINT_TAGS_MAX];
     size_t count = json_array_size(list);
@@ -161,10 +175,9 @@ static lh_grammar_node add_one_call(lh_grammar *grammar, const json_t *list) {
                                LH_CONSTRAINT_TAGS_MAX);
     for (size_t i = 0; i < count; i++) {
         const json_t *call = json_array_get(list, i);
-        const lh_grammar_node nodes[] = {
-            add_parts(grammar, json_object_get(call, "begin")),
-            lh_json_schema_add(grammar, json_object_get(call, "schema")),
-            add_parts(grammar, json_object_get(call, "end"))};
+        const lh_grammar_node nodes[] = {add_parts(grammar, json_object_get(call, "begin")),
+                                         add_arguments(grammar, call),
+                                         add_parts(grammar, json_object_get(call, "end"))};
         ways[i] = lh_grammar_sequence(grammar, nodes, 3);
     }
     lh_grammar_rule rule = lh_grammar_declare(grammar, "call", 4);

@@ -18,10 +18,10 @@ typedef enum lh_constraint_kind {
      * of the triggers stands but at the beginning of a structure: its `begin`, a JSON text that
      * satisfies its schema, its `end`. */
     LH_CONSTRAINT_TAGS,
-    /* {"calls": [{"begin", "schema", "end"}], "before", "behind", "between"}: one of the calls, and
-     * where "between" is there up to LH_TOOL_CALLS_MAX of them with it in between. All but the
-     * schema are lists of texts and token ids. Where calls are not all that the answer may be, one
-     * of
+    /* {"calls": [{"name", "begin", "schema", "end"}], "before", "behind", "between"}: one of the
+     * calls, and where "between" is there up to LH_TOOL_CALLS_MAX of them with it in between. All
+     * but the schema, and the name, by which it is refused, are lists of texts and token ids. Where
+     * calls are not all that the answer may be, one of
      *   "text": the mark that ends free text, or null where none of its tokens is text; calls may
      *           follow it
      *   "text": "", free text instead of calls, which does not begin as one does, with "{"

@@ -49,6 +49,15 @@ lh_grammar_node lh_grammar_fail(lh_grammar *grammar, lh_status status, const cha
     return LH_GRAMMAR_FAILED;
 }
 
+void lh_grammar_place_failure(lh_grammar *grammar, const char *place) {
+    char message[sizeof grammar->failure.message];
+    if (!grammar->failure.status)
+        return;
+    memcpy(message, grammar->failure.message, sizeof message);
+    snprintf(grammar->failure.message, sizeof grammar->failure.message, "%.80s: %.*s", place,
+             (int)sizeof message - 100, message);
+}
+
 lh_status lh_grammar_check(const lh_grammar *grammar, lh_error *error) {
     if (grammar->failure.status && error)
         *error = grammar->failure;

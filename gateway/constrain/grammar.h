@@ -84,5 +84,7 @@ void lh_grammar_set_root(lh_grammar *grammar, lh_grammar_node node);
  * LH_GRAMMAR_FAILED. */
 lh_grammar_node lh_grammar_fail(lh_grammar *grammar, lh_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Puts in front of the failure that stuck, where there is one, what it was found in. */
+void lh_grammar_place_failure(lh_grammar *grammar, const char *place);
 /* The failure that stuck, or LH_OK. */
 lh_status lh_grammar_check(const lh_grammar *grammar, lh_error *error);

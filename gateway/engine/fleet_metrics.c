@@ -92,6 +92,7 @@ static double decode_period(const chain_view *v) {
 FIGURE(steps)
 FIGURE(rows)
 FIGURE(replays)
+FIGURE(forced_tokens)
 FIGURE(replayed_rows)
 FIGURE(preemptions)
 FIGURE(looked_up_tokens)
@@ -116,6 +117,8 @@ static const struct chain_family {
     {"longhaul_chain_stages", LH_METRIC_GAUGE, chain_stages, "Workers of the chain."},
     {"longhaul_steps_total", LH_METRIC_COUNTER, figure_steps, "Steps sent through the chain."},
     {"longhaul_step_rows_total", LH_METRIC_COUNTER, figure_rows, "Rows (tokens) of those steps."},
+    {"longhaul_forced_tokens_total", LH_METRIC_COUNTER, figure_forced_tokens,
+     "Tokens that nobody drew, since the answer's form left no other."},
     {"longhaul_replays_total", LH_METRIC_COUNTER, figure_replays,
      "Sequences that were computed again after the chain had broken."},
     {"longhaul_replayed_rows_total", LH_METRIC_COUNTER, figure_replayed_rows,

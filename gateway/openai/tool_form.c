@@ -88,7 +88,8 @@ static json_t *call_form(const json_t *function, bool is_bound, const lh_tool_fo
         snprintf(middle, sizeof middle, "\", \"%s\": ", format->arguments_key);
     json_t *begin = is_named ? parts_of_three(tokenizer, name, format->writing.separator, "")
                              : parts_of_three(tokenizer, "{\"name\": \"", name, middle);
-    json_t *form = lh_json_set(json_object(), "begin", begin);
+    json_t *form = lh_json_set(json_object(), "name", json_string(name));
+    form = lh_json_set(form, "begin", begin);
     form = lh_json_set(form, "schema", schema_of(function, is_bound));
     return lh_json_set(form, "end", parts_of(tokenizer, is_named ? "" : "}"));
 }

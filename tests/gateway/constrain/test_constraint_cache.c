@@ -2,11 +2,13 @@
 #include "gateway/constrain/constraint_cache.h"
 #include "tests/gateway/support/constraint_probe.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -27,16 +29,22 @@ static void close_bench(bench *of) {
     probe_vocabulary_reset(&of->probe);
 }
 
+/* cmocka's own jumps to the end of its test, which a thread cannot. */
+static void require(bool holds) {
+    if (!holds)
+        abort();
+}
+
 /* value: JSON, with ' for "; NULL: none. */
 static json_t *parse(const char *value) {
     char bytes[512];
     if (!value)
         return NULL;
-    assert_true(strlen(value) < sizeof bytes);
+    require(strlen(value) < sizeof bytes);
     for (size_t i = 0; i <= strlen(value); i++)
         bytes[i] = (char)(value[i] == '\'' ? '"' : value[i]);
     json_t *parsed = json_loads(bytes, JSON_DECODE_ANY, NULL);
-    assert_non_null(parsed);
+    require(parsed != NULL);
     return parsed;
 }
 
@@ -148,6 +156,10 @@ static void what_is_wrong_is_told(void **state) {
         {LH_CONSTRAINT_TAGS, "{}", LH_ERR_INVALID, "'structures'"},
         {LH_CONSTRAINT_TAGS, "{'structures':[{}],'triggers':['']}", LH_ERR_INVALID, "'triggers'"},
         {LH_CONSTRAINT_TAGS, "{'structures':[{}],'triggers':['a']}", LH_ERR_INVALID, "'begin'"},
+        {LH_CONSTRAINT_CALLS,
+         "{'calls':[{'name':'f','schema':{}},{'name':'g','schema':{'properties':{'a':{'not':1}}}}]"
+         "}",
+         LH_ERR_UNSUPPORTED, "function 'g': #/properties/a: 'not' is not supported"},
         {LH_CONSTRAINT_TAGS, "{'structures':[{'begin':'b','schema':{},'end':''}],'triggers':['a']}",
          LH_ERR_INVALID, "must begin with one of"},
     };
@@ -161,6 +173,27 @@ static void what_is_wrong_is_told(void **state) {
         if (!strstr(error.message, cases[i].message))
             fail_msg("case %zu: %s", i, error.message);
     }
+    close_bench(&of);
+}
+
+/* The grammar is small enough; only where a text begins there are too many ways. */
+static void what_cannot_begin_is_told_at_once(void **state) {
+    (void)state;
+    enum { WAYS = (1 << 16) + 10 };
+    static char pattern[2 * WAYS + 2];
+    bench of;
+    lh_constraint *constraint;
+    lh_error error = {0};
+    open_bench(&of);
+    for (size_t i = 0; i < WAYS; i++)
+        memcpy(pattern + 2 * i, "a?", 2);
+    json_t *value = json_stringn(pattern, 2 * WAYS);
+    const lh_constraint_source source = {
+        .kind = LH_CONSTRAINT_REGEX, .value = value, .thought_end_token = -1};
+    assert_int_equal(lh_constraint_cache_find(of.cache, &source, &constraint, &error),
+                     LH_ERR_LIMIT);
+    assert_non_null(strstr(error.message, "can be read in more than"));
+    json_decref(value);
     close_bench(&of);
 }
 
@@ -190,12 +223,101 @@ static void the_same_is_one_until_others_came(void **state) {
     close_bench(&of);
 }
 
+/* ---- Several threads ---- */
+
+#define WALKERS     4
+#define WALKS       12
+#define WALK_TOKENS 80
+
+typedef struct walker {
+    bench *of;
+    uint32_t seed, count, tokens[WALKS * (WALK_TOKENS + 1)];
+} walker;
+
+static uint32_t draw(uint32_t *seed) {
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+/* One that the mask allows; UINT32_MAX: there is none. */
+static uint32_t pick(const lh_mask *mask, uint32_t *seed) {
+    uint32_t nth = draw(seed) % mask->allowed;
+    for (uint32_t token = 0; token < mask->vocabulary; token++)
+        if (mask->words[token / 64] >> token % 64 & 1 && nth-- == 0)
+            return token;
+    return UINT32_MAX;
+}
+
+/* Takes what must come, or one of what may, and goes on now and then from a copy. */
+static void walk_once(walker *walk, lh_constraint *constraint) {
+    lh_constraint_state *at, *copy;
+    uint32_t begin = walk->count;
+    require(lh_constraint_state_create(constraint, &at, NULL) == LH_OK);
+    while (walk->count < begin + WALK_TOKENS && !lh_constraint_state_is_finished(at)) {
+        const lh_mask *mask;
+        uint32_t token, forced;
+        require(lh_constraint_state_forced(at, &token, 1, &forced, NULL) == LH_OK);
+        require(lh_constraint_state_mask(at, &mask, NULL) == LH_OK);
+        if (forced == 0)
+            token = pick(mask, &walk->seed);
+        require(lh_constraint_state_take(at, token, NULL) == LH_OK);
+        walk->tokens[walk->count++] = token;
+        if (draw(&walk->seed) % 8 == 0) {
+            require(lh_constraint_state_copy(at, &copy, NULL) == LH_OK);
+            lh_constraint_state_destroy(at);
+            at = copy;
+        }
+    }
+    lh_constraint_state_destroy(at);
+}
+
+static void *walk_all(void *context) {
+    static const char *const schemas[] = {
+        "{'properties':{'a':{'type':'string'},'b':{'type':'array','items':{'type':'integer'}}}}",
+        "{'type':'array','items':{'enum':['red','green',null]}}"};
+    walker *walk = context;
+    for (int i = 0; i < WALKS; i++) {
+        lh_constraint *constraint;
+        require(find(walk->of, LH_CONSTRAINT_SCHEMA, schemas[i % 2], NULL, &constraint, NULL) ==
+                LH_OK);
+        walk_once(walk, constraint);
+        lh_constraint_release(constraint);
+    }
+    return NULL;
+}
+
+/* The same tokens as alone: what one thread finds for others is what they would have found. */
+static void threads_share_a_constraint(void **state) {
+    (void)state;
+    static walker together[WALKERS], alone;
+    pthread_t threads[WALKERS];
+    bench of;
+    open_bench(&of);
+    for (uint32_t i = 0; i < WALKERS; i++) {
+        together[i] = (walker){.of = &of, .seed = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, walk_all, &together[i]), 0);
+    }
+    for (uint32_t i = 0; i < WALKERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    close_bench(&of);
+    for (uint32_t i = 0; i < WALKERS; i++) {
+        open_bench(&of);
+        alone = (walker){.of = &of, .seed = i};
+        walk_all(&alone);
+        close_bench(&of);
+        assert_int_equal(together[i].count, alone.count);
+        assert_memory_equal(together[i].tokens, alone.tokens, alone.count * sizeof *alone.tokens);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_is_compiled),
         cmocka_unit_test(a_thought_may_end_with_a_token),
         cmocka_unit_test(what_is_wrong_is_told),
+        cmocka_unit_test(what_cannot_begin_is_told_at_once),
         cmocka_unit_test(the_same_is_one_until_others_came),
+        cmocka_unit_test(threads_share_a_constraint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,6 +85,7 @@ static void chains_hops_and_workers_are_told(void **state) {
         "\nlonghaul_chain_ready{chain=\"main-2\"} 0\n",
         "\nlonghaul_chain_stages{chain=\"main\"} 2\n",
         "\nlonghaul_steps_total{chain=\"main\"} 0\n",
+        "\nlonghaul_forced_tokens_total{chain=\"main\"} 0\n",
         "\nlonghaul_chain_sequences{chain=\"main\",state=\"waiting\"} 0\n",
         "\nlonghaul_request_queue_time_seconds_count{chain=\"main\"} 0\n",
         "\nlonghaul_chain_stage_info{chain=\"main\",stage=\"1\",worker=\"b\",layers=\"2-3\"} 1\n",
